@@ -1,0 +1,84 @@
+# PGXS is the one true build: `make && make install`. Everything else (quickstart, test, bench, lint) is in scripts/.
+# Another server version: make PG_CONFIG=/path/to/pg_config
+
+EXTENSION   = outbox
+EXTVERSION  = 0.1
+MODULE_big  = outbox
+DATA_built  = outbox--$(EXTVERSION).sql
+EXTRA_CLEAN = outbox-sink-kafka outbox-sink-redis build results output_iso $(OBJS:.o=.d)
+
+# Folders whose sources never see a Postgres header ([-]) and those that do ([P]): see CONTRIBUTING.md, "The wall".
+PLAIN_DIRS = src/base src/format src/relay src/sink src/sink/log
+PG_DIRS    = src src/pg src/emit src/log src/worker src/admin
+SINK_KAFKA_DIRS = src/sink/kafka
+SINK_REDIS_DIRS = src/sink/redis
+
+PLAIN_SRCS = $(sort $(wildcard $(addsuffix /*.cpp,$(PLAIN_DIRS))))
+PG_SRCS    = $(sort $(wildcard $(addsuffix /*.cpp,$(PG_DIRS))))
+OBJS       = $(PG_SRCS:.cpp=.o) $(PLAIN_SRCS:.cpp=.o)
+
+SHLIB_EXPORTS = exports.txt
+SHLIB_LINK   += -lstdc++
+
+OUTBOX_CXXFLAGS = -std=c++20 -Wall -Wextra -Werror -Wno-register -Isrc
+PG_CXXFLAGS    += $(OUTBOX_CXXFLAGS) -Wno-unused-parameter -fno-gnu-unique -MMD -MP
+
+SCHEMA_PARTS = $(sort $(wildcard schema/*.sql))
+
+REGRESS        = $(sort $(notdir $(basename $(wildcard sql/*.sql))))
+ISOLATION      = $(sort $(notdir $(basename $(wildcard test/specs/*.spec))))
+ISOLATION_OPTS = --inputdir=test
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+# PGXS compiles bitcode with clang and without PG_CXXFLAGS; -Wno-unknown-warning-option keeps g++-only flags harmless.
+COMPILE.cxx.bc += $(filter-out -fno-gnu-unique -MMD -MP,$(PG_CXXFLAGS)) -Wno-unknown-warning-option
+
+# Objects follow their headers: every compile writes a .d file beside the object.
+-include $(OBJS:.o=.d)
+
+# --- the install script: schema/ in order, one file ------------------------------------------------------------------
+outbox--$(EXTVERSION).sql: $(SCHEMA_PARTS)
+	cat $^ > $@
+
+# --- sink executables: the only programs that link a broker library --------------------------------------------------
+SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g
+SINK_COMMON   = $(wildcard src/base/*.cpp src/sink/*.cpp)
+SINK_HEADERS  = $(wildcard src/base/*.h src/sink/*.h src/sink/kafka/*.h src/sink/redis/*.h src/format/*.h)
+
+outbox-sink-kafka: $(SINK_COMMON) $(wildcard src/sink/kafka/*.cpp) $(SINK_HEADERS)
+	$(CXX) $(SINK_CXXFLAGS) $$(pkg-config --cflags rdkafka) -o $@ $(filter %.cpp,$^) $$(pkg-config --libs rdkafka)
+
+outbox-sink-redis: $(SINK_COMMON) $(wildcard src/sink/redis/*.cpp) $(SINK_HEADERS)
+	$(CXX) $(SINK_CXXFLAGS) $$(pkg-config --cflags hiredis) -o $@ $(filter %.cpp,$^) $$(pkg-config --libs hiredis)
+
+all: wall outbox-sink-kafka outbox-sink-redis
+
+install: install-sinks
+install-sinks: outbox-sink-kafka outbox-sink-redis
+	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
+	$(INSTALL_PROGRAM) outbox-sink-kafka outbox-sink-redis '$(DESTDIR)$(pkglibdir)/'
+
+uninstall: uninstall-sinks
+uninstall-sinks:
+	rm -f '$(DESTDIR)$(pkglibdir)/outbox-sink-kafka' '$(DESTDIR)$(pkglibdir)/outbox-sink-redis'
+
+# --- the wall: no Postgres header behind it, no file with both kinds -------------------------------------------------
+wall:
+	@scripts/check-wall
+
+# --- one command each ------------------------------------------------------------------------------------------------
+quickstart:
+	@scripts/quickstart
+test:
+	@scripts/test
+bench:
+	@scripts/bench
+lint:
+	@scripts/lint
+format:
+	@scripts/format
+
+.PHONY: wall quickstart test bench lint format install-sinks uninstall-sinks

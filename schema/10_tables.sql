@@ -1,0 +1,191 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Tables. Day tables (outbox.log_YYYYMMDD, outbox.progress_YYYYMMDD, outbox.tick_YYYYMMDD) are made by the keeper or at
+-- first use, never here: a day table made by this script would be a member of the extension and could not be dropped.
+-- No index and no key on a partitioned parent: they break dump and restore.
+-- ---------------------------------------------------------------------------------------------------------------------
+
+REVOKE ALL ON SCHEMA outbox FROM PUBLIC;
+COMMENT ON SCHEMA outbox IS 'transactional outbox: events written in a transaction, published by background workers';
+
+CREATE TABLE outbox.log (
+  created_at     timestamptz NOT NULL,
+  id             uuid        NOT NULL,
+  xid            xid8        NOT NULL,
+  aggregate_type text        NOT NULL,
+  aggregate_id   text,
+  event_type     text        NOT NULL,
+  payload        bytea,
+  content_type   text,
+  headers        jsonb,
+  topic          text
+) PARTITION BY RANGE (created_at);
+COMMENT ON TABLE outbox.log IS 'append-only log of events, one day table per UTC day; written by outbox.emit() only';
+COMMENT ON COLUMN outbox.log.created_at IS 'reading of the shared hybrid clock: strictly increasing over all sessions of the server';
+COMMENT ON COLUMN outbox.log.id IS 'event id on the wire: UUIDv7 made from created_at, or the id that the client gave';
+COMMENT ON COLUMN outbox.log.xid IS 'top-level transaction id of the emitting transaction';
+COMMENT ON COLUMN outbox.log.aggregate_type IS 'kind of thing the event is about';
+COMMENT ON COLUMN outbox.log.aggregate_id IS 'ordering and partition key; NULL: no key, no order';
+COMMENT ON COLUMN outbox.log.event_type IS 'what happened';
+COMMENT ON COLUMN outbox.log.payload IS 'exact bytes to publish (UTF-8 for JSON); NULL is a tombstone';
+COMMENT ON COLUMN outbox.log.content_type IS 'media type of the payload; NULL for JSON';
+COMMENT ON COLUMN outbox.log.headers IS 'flat object of strings; NULL for none';
+COMMENT ON COLUMN outbox.log.topic IS 'explicit topic; NULL for the route''s own template';
+
+CREATE TABLE outbox.route (
+  id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name            text        NOT NULL UNIQUE,
+  server          name        NOT NULL,
+  aggregate_types text[]      NOT NULL DEFAULT '{*}',
+  event_types     text[]      NOT NULL DEFAULT '{*}',
+  topic           text        NOT NULL DEFAULT 'outbox.event.{aggregate_type}',
+  key             text        NOT NULL DEFAULT '{aggregate_id}',
+  lanes           integer     NOT NULL DEFAULT 1,
+  options         jsonb       NOT NULL DEFAULT '{}',
+  created_at      timestamptz NOT NULL DEFAULT pg_catalog.now(),
+  created_by      name        NOT NULL DEFAULT CURRENT_USER
+);
+COMMENT ON TABLE outbox.route IS 'which events go to which destination, under which topic; change through create_route, alter_route, drop_route';
+COMMENT ON COLUMN outbox.route.id IS 'a route made later under the same name is a new one, with a new id';
+COMMENT ON COLUMN outbox.route.name IS 'name for people';
+COMMENT ON COLUMN outbox.route.server IS 'foreign server of a wrapper outbox_kafka, outbox_redis or outbox_log';
+COMMENT ON COLUMN outbox.route.aggregate_types IS 'patterns with * for any run of characters; an event matches if one of them does';
+COMMENT ON COLUMN outbox.route.event_types IS 'patterns, likewise';
+COMMENT ON COLUMN outbox.route.topic IS 'topic template: {aggregate_type}, {event_type}, modifiers :kebab and :lower';
+COMMENT ON COLUMN outbox.route.key IS 'key template';
+COMMENT ON COLUMN outbox.route.lanes IS 'number of lanes that keys are hashed over';
+COMMENT ON COLUMN outbox.route.options IS 'options of the destination kind, for Redis: mode (stream, list, publish), maxlen';
+COMMENT ON COLUMN outbox.route.created_at IS 'when the route was made';
+COMMENT ON COLUMN outbox.route.created_by IS 'who made it';
+
+CREATE TABLE outbox.lane (
+  route_id    bigint  NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,
+  lane        integer NOT NULL,
+  owner       bigint,
+  claimed_at  timestamptz,
+  window_from pg_snapshot NOT NULL,
+  window_to   pg_snapshot,
+  done_to     timestamptz,
+  PRIMARY KEY (route_id, lane)
+);
+COMMENT ON TABLE outbox.lane IS 'ordered reading positions of routes, and which relay worker owns each; claimed with FOR UPDATE SKIP LOCKED';
+COMMENT ON COLUMN outbox.lane.route_id IS 'route';
+COMMENT ON COLUMN outbox.lane.lane IS 'number within the route, from 0';
+COMMENT ON COLUMN outbox.lane.owner IS 'incarnation of the owning relay worker (the bits of an unsigned number); an owner that is not alive owns nothing';
+COMMENT ON COLUMN outbox.lane.claimed_at IS 'when it was claimed';
+COMMENT ON COLUMN outbox.lane.window_from IS 'position where outbox.progress has no newer row: where the lane started, or what the keeper carried forward before it dropped a day of progress';
+COMMENT ON COLUMN outbox.lane.window_to IS 'likewise';
+COMMENT ON COLUMN outbox.lane.done_to IS 'likewise';
+
+CREATE TABLE outbox.progress (
+  at            timestamptz NOT NULL,
+  route_id      bigint      NOT NULL,
+  lane          integer     NOT NULL,
+  window_from   pg_snapshot NOT NULL,
+  window_to     pg_snapshot,
+  done_to       timestamptz
+) PARTITION BY RANGE (at);
+COMMENT ON TABLE outbox.progress IS 'insert-only history of how far each lane has come; the newest row of a lane counts';
+COMMENT ON COLUMN outbox.progress.at IS 'when it was written: a reading of the shared clock, unique';
+COMMENT ON COLUMN outbox.progress.route_id IS 'route';
+COMMENT ON COLUMN outbox.progress.lane IS 'lane';
+COMMENT ON COLUMN outbox.progress.window_from IS 'all events visible in this snapshot are done';
+COMMENT ON COLUMN outbox.progress.window_to IS 'end of the window that is under way; NULL: none';
+COMMENT ON COLUMN outbox.progress.done_to IS 'events of that window up to this created_at are done; NULL: none';
+
+CREATE TABLE outbox.tick (
+  at       timestamptz NOT NULL,
+  snapshot pg_snapshot NOT NULL
+) PARTITION BY RANGE (at);
+COMMENT ON TABLE outbox.tick IS 'snapshots recorded while a lane lags, so that a backlog is read as many small windows';
+COMMENT ON COLUMN outbox.tick.at IS 'when: a reading of the shared clock';
+COMMENT ON COLUMN outbox.tick.snapshot IS 'the snapshot';
+
+CREATE TABLE outbox.parked (
+  route_id       bigint      NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,
+  lane           integer     NOT NULL,
+  created_at     timestamptz NOT NULL,
+  id             uuid        NOT NULL,
+  state          text        NOT NULL DEFAULT 'dead',
+  aggregate_type text        NOT NULL,
+  aggregate_id   text,
+  event_type     text        NOT NULL,
+  payload        bytea,
+  content_type   text,
+  headers        jsonb,
+  topic          text        NOT NULL,
+  error_class    text        NOT NULL,
+  error_code     text        NOT NULL,
+  error_message  text        NOT NULL,
+  attempts       integer     NOT NULL DEFAULT 1,
+  parked_at      timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+  PRIMARY KEY (route_id, created_at, id)
+);
+COMMENT ON TABLE outbox.parked IS 'events that a destination refused for good, with a full copy';
+COMMENT ON COLUMN outbox.parked.route_id IS 'route';
+COMMENT ON COLUMN outbox.parked.lane IS 'lane';
+COMMENT ON COLUMN outbox.parked.created_at IS 'of the event';
+COMMENT ON COLUMN outbox.parked.id IS 'event id';
+COMMENT ON COLUMN outbox.parked.state IS 'dead: it will not be tried again until somebody says so';
+COMMENT ON COLUMN outbox.parked.aggregate_type IS 'of the event';
+COMMENT ON COLUMN outbox.parked.aggregate_id IS 'of the event';
+COMMENT ON COLUMN outbox.parked.event_type IS 'of the event';
+COMMENT ON COLUMN outbox.parked.payload IS 'of the event';
+COMMENT ON COLUMN outbox.parked.content_type IS 'of the event';
+COMMENT ON COLUMN outbox.parked.headers IS 'of the event';
+COMMENT ON COLUMN outbox.parked.topic IS 'resolved topic that refused it';
+COMMENT ON COLUMN outbox.parked.error_class IS 'message, solo-retry, topic, ...';
+COMMENT ON COLUMN outbox.parked.error_code IS 'the destination''s own code';
+COMMENT ON COLUMN outbox.parked.error_message IS 'for people';
+COMMENT ON COLUMN outbox.parked.attempts IS 'how often it was sent';
+COMMENT ON COLUMN outbox.parked.parked_at IS 'when';
+
+CREATE TABLE outbox.foreign_event (
+  received_at    timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+  created_at     timestamptz,
+  id             uuid,
+  aggregate_type text,
+  aggregate_id   text,
+  event_type     text,
+  payload        bytea,
+  content_type   text,
+  headers        jsonb,
+  topic          text
+);
+COMMENT ON TABLE outbox.foreign_event IS 'rows that reached outbox.log by another way than emit() (restore, logical replication, hands): kept here, published by outbox.adopt() only';
+COMMENT ON COLUMN outbox.foreign_event.received_at IS 'when the row was diverted';
+COMMENT ON COLUMN outbox.foreign_event.created_at IS 'as it came';
+COMMENT ON COLUMN outbox.foreign_event.id IS 'as it came';
+COMMENT ON COLUMN outbox.foreign_event.aggregate_type IS 'as it came';
+COMMENT ON COLUMN outbox.foreign_event.aggregate_id IS 'as it came';
+COMMENT ON COLUMN outbox.foreign_event.event_type IS 'as it came';
+COMMENT ON COLUMN outbox.foreign_event.payload IS 'as it came';
+COMMENT ON COLUMN outbox.foreign_event.content_type IS 'as it came';
+COMMENT ON COLUMN outbox.foreign_event.headers IS 'as it came';
+COMMENT ON COLUMN outbox.foreign_event.topic IS 'as it came';
+
+CREATE TABLE outbox.identity (
+  system_identifier bigint      NOT NULL,
+  database          oid         NOT NULL,
+  instance          text        NOT NULL,
+  adopted_at        timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+);
+COMMENT ON TABLE outbox.identity IS 'which server and database this outbox belongs to; a copy differs and stays silent until outbox.adopt()';
+COMMENT ON COLUMN outbox.identity.system_identifier IS 'of the server, from pg_control_system()';
+COMMENT ON COLUMN outbox.identity.database IS 'oid of the database';
+COMMENT ON COLUMN outbox.identity.instance IS 'outbox.instance at that time';
+COMMENT ON COLUMN outbox.identity.adopted_at IS 'when';
+INSERT INTO outbox.identity (system_identifier, database, instance)
+SELECT s.system_identifier, d.oid, i.instance
+FROM pg_catalog.pg_control_system() s, pg_catalog.pg_database d,
+     LATERAL (SELECT coalesce(pg_catalog.current_setting('outbox.instance', true), '') AS instance) i
+WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
+
+CREATE SEQUENCE outbox.clock_ceiling AS bigint MINVALUE 0 START 0;
+COMMENT ON SEQUENCE outbox.clock_ceiling IS 'register, not a sequence: Unix microseconds that the shared clock starts above after a restart; advanced ahead of the clock by the keeper';
+
+SELECT pg_catalog.pg_extension_config_dump('outbox.log', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.route', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.lane', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.parked', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.foreign_event', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.identity', '');

@@ -1,0 +1,74 @@
+# Shared by the scripts: staging the build, private servers, and running things as the user that Postgres accepts.
+# Source it; it changes into the top of the checkout. Nothing here touches a server it did not start.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+TOP=$PWD
+PG_CONFIG=${PG_CONFIG:-pg_config}
+STAGE=$TOP/build/stage
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "error: $*"; exit 1; }
+
+pg_bin() { "$PG_CONFIG" --bindir; }
+
+# The server refuses to run as root.
+as_postgres() {
+  if [ "$(id -u)" = 0 ]; then
+    setpriv --reuid=postgres --regid=postgres --init-groups -- env HOME=/tmp LC_ALL=C.UTF-8 "$@"
+  else
+    "$@"
+  fi
+}
+
+# Builds and installs into build/stage: nothing outside the checkout changes.
+stage_install() {
+  local log=$TOP/build/make.log
+  mkdir -p "$TOP/build"
+  if ! make -j2 PG_CONFIG="$PG_CONFIG" >"$log" 2>&1 ||
+     ! make install PG_CONFIG="$PG_CONFIG" DESTDIR="$STAGE" >>"$log" 2>&1; then
+    grep -E 'error|Error|wall:' "$log" | head -20 >&2
+    die "the build failed, see build/make.log"
+  fi
+}
+
+# Lines for postgresql.conf that make a server load the staged build (Debian's extension_destdir before 18).
+stage_conf() {
+  local libdir
+  libdir=$("$PG_CONFIG" --pkglibdir)
+  if [ "$("$PG_CONFIG" --version | grep -oE '[0-9]+' | head -1)" -ge 18 ]; then
+    printf "extension_control_path = '%s\$system'\n" "$STAGE$("$PG_CONFIG" --sharedir):"
+  else
+    printf "extension_destdir = '%s'\n" "$STAGE"
+  fi
+  printf "dynamic_library_path = '%s:%s'\n" "$STAGE$libdir" "$libdir"
+  printf "shared_preload_libraries = 'outbox'\n"
+}
+
+# start_server DIR PORT [extra conf line ...]: a fresh private cluster on a socket in DIR and 127.0.0.1:PORT.
+start_server() {
+  local dir=$1 port=$2 line
+  shift 2
+  mkdir -p "$dir"
+  [ "$(id -u)" = 0 ] && chown postgres "$dir"
+  as_postgres "$(pg_bin)/initdb" -D "$dir/data" -U postgres -A trust --no-sync -E UTF8 --locale=C.UTF-8 >"$dir/initdb.log" 2>&1 ||
+    { cat "$dir/initdb.log" >&2; die "initdb failed"; }
+  {
+    stage_conf
+    printf "listen_addresses = '127.0.0.1'\nport = %s\nunix_socket_directories = '%s'\n" "$port" "$dir"
+    printf "max_prepared_transactions = 20\nlog_min_messages = info\n"
+    for line in "$@"; do printf '%s\n' "$line"; done
+  } >>"$dir/data/postgresql.conf"
+  as_postgres "$(pg_bin)/pg_ctl" -D "$dir/data" -l "$dir/server.log" -w start >/dev/null ||
+    { tail -20 "$dir/server.log" >&2; die "the server did not start"; }
+}
+
+stop_server() {
+  local dir=$1 mode=${2:-fast}
+  [ -f "$dir/data/postmaster.pid" ] || return 0
+  as_postgres "$(pg_bin)/pg_ctl" -D "$dir/data" -w -m "$mode" stop >/dev/null 2>&1
+}
+
+# A TCP port that nobody listens on now.
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}

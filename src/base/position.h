@@ -1,0 +1,23 @@
+// How far a lane has come [-].
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "base/snapshot.h"
+
+namespace outbox {
+
+inline constexpr int64_t kBeforeAllTime = std::numeric_limits<int64_t>::min();
+
+// All events visible in `base` are done. With a target, so are those of the window (base, target] whose created_at is
+// not above done_to: a window's rows are immutable and uniquely sorted, so it is resumed, never repeated.
+struct Position {
+  Snapshot base;
+  std::optional<Snapshot> target;
+  int64_t done_to = kBeforeAllTime;  // Unix microseconds
+  bool operator==(const Position& other) const = default;
+};
+
+}  // namespace outbox

@@ -1,0 +1,47 @@
+// Errors by value [-]. An error's class, never its text, decides what happens next (design: "Errors have classes").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace outbox {
+
+enum class ErrorClass : uint8_t {
+  kNone = 0,
+  kMessage = 1,      // this event can never be accepted as it is; charged to the event
+  kSolo = 2,         // a batch was refused and the culprit is unknown: send its events one by one, then decide
+  kTopic = 3,        // only this topic or stream is in trouble
+  kDestination = 4,  // the destination is down, slow or refusing everything; nothing is charged to an event
+  kConfig = 5,       // credentials, TLS, an option: like destination, but a person must act
+  kFatalClient = 6,  // the client library's handle is dead; a new one is made
+  kInternal = 7,     // our own misuse; treated as destination trouble and logged loudly
+};
+
+// Lower-case word for views and messages: "message", "topic", ...
+const char* ErrorClassName(ErrorClass error_class);
+
+struct Error {
+  ErrorClass error_class = ErrorClass::kNone;
+  std::string code;     // short and stable: "MSG_SIZE_TOO_LARGE", "WRONGTYPE"
+  std::string message;  // for people; never holds a secret or a payload
+
+  bool ok() const { return error_class == ErrorClass::kNone; }
+};
+
+// The result of an operation that can fail.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  explicit Status(Error error) : error_(std::move(error)) {}
+  Status(ErrorClass error_class, std::string code, std::string message)
+      : error_{error_class, std::move(code), std::move(message)} {}
+
+  bool ok() const { return error_.ok(); }
+  const Error& error() const { return error_; }
+
+ private:
+  Error error_;
+};
+
+}  // namespace outbox

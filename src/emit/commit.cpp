@@ -1,0 +1,7 @@
+#include "emit/commit.h"
+
+namespace outbox::emit {
+
+void RegisterTransactionCallbacks() {}
+
+}  // namespace outbox::emit

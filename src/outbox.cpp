@@ -1,0 +1,25 @@
+// Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
+#include "emit/commit.h"
+#include "pg/settings.h"
+#include "pg/shared.h"
+#include "worker/launcher.h"
+
+extern "C" {
+
+#ifdef PG_MODULE_MAGIC_EXT
+PG_MODULE_MAGIC_EXT(.name = "outbox", .version = "0.1");
+#else
+PG_MODULE_MAGIC;
+#endif
+
+void _PG_init(void) {
+  outbox::pg::DefineSettings();
+  outbox::emit::RegisterTransactionCallbacks();
+  if (process_shared_preload_libraries_in_progress) {
+    outbox::pg::InstallSharedMemoryHooks();
+    outbox::worker::RegisterLauncher();
+    outbox::worker::InstallUtilityHook();
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,61 @@
+#include "pg/entry.h"
+
+#include <new>
+
+namespace outbox::pg {
+
+namespace {
+
+// Copies without raising: an ERROR here would jump out of a catch block.
+char* CopyOrNull(const std::string& text) noexcept {
+  if (text.empty()) {
+    return nullptr;
+  }
+  char* copy =
+      static_cast<char*>(MemoryContextAllocExtended(CurrentMemoryContext, text.size() + 1, MCXT_ALLOC_NO_OOM));
+  if (copy != nullptr) {
+    memcpy(copy, text.c_str(), text.size() + 1);
+  }
+  return copy;
+}
+
+}  // namespace
+
+PendingError DescribeCurrentException() noexcept {
+  PendingError error;
+  error.sqlstate = ERRCODE_INTERNAL_ERROR;
+  try {
+    throw;
+  } catch (const PgError& e) {
+    error.rethrow = e.data();
+  } catch (const UserError& e) {
+    error.sqlstate = e.sqlstate;
+    error.message = CopyOrNull(e.message);
+    error.detail = CopyOrNull(e.detail);
+    error.hint = CopyOrNull(e.hint);
+  } catch (const std::bad_alloc&) {
+    error.sqlstate = ERRCODE_OUT_OF_MEMORY;
+  } catch (const std::exception& e) {
+    try {
+      error.message = CopyOrNull(e.what());
+    } catch (...) {
+    }
+  } catch (...) {
+  }
+  return error;
+}
+
+void Raise(const PendingError& error) {
+  if (error.rethrow != nullptr) {
+    ReThrowError(error.rethrow);
+  }
+  if (error.sqlstate == ERRCODE_OUT_OF_MEMORY) {
+    ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+  }
+  ereport(ERROR, (errcode(error.sqlstate), errmsg("%s", error.message != nullptr ? error.message : "internal error in outbox"),
+                  error.detail != nullptr ? errdetail("%s", error.detail) : 0,
+                  error.hint != nullptr ? errhint("%s", error.hint) : 0));
+  pg_unreachable();
+}
+
+}  // namespace outbox::pg

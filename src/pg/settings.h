@@ -1,0 +1,25 @@
+// Every setting of the extension [P]: one table in settings.cpp, one variable here. All have the prefix `outbox.`.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::pg {
+
+struct Settings {
+  bool enabled;            // outbox.enabled: may background workers publish at all
+  char* instance;          // outbox.instance: what tells a file-level copy of a server apart from its original
+  int workers;             // outbox.workers: relay workers per database
+  int retention_minutes;   // outbox.retention
+  int max_payload_size;    // outbox.max_payload_size, bytes
+  int max_inflight_kb;     // outbox.max_inflight: unacknowledged bytes per worker and destination
+  int poll_interval_ms;    // outbox.poll_interval: what finds commits that could wake nobody (COMMIT PREPARED)
+  int days_ahead;          // outbox.days_ahead: day tables made in advance
+  int max_databases;       // outbox.max_databases: slots in shared memory
+  int max_lanes;           // outbox.max_lanes: slots in shared memory, over all databases
+};
+
+extern Settings settings;
+
+void DefineSettings();
+
+}  // namespace outbox::pg

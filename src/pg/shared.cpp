@@ -1,0 +1,159 @@
+#include "pg/shared.h"
+
+#include "pg/settings.h"
+
+namespace outbox::pg {
+
+namespace {
+
+constexpr int kMaxWorkerSlots = 256;
+
+SharedState* shared = nullptr;
+shmem_request_hook_type previous_request_hook = nullptr;
+shmem_startup_hook_type previous_startup_hook = nullptr;
+
+Size SharedSize() {
+  Size size = MAXALIGN(sizeof(SharedState));
+  size = add_size(size, MAXALIGN(mul_size(settings.max_databases, sizeof(DatabaseSlot))));
+  size = add_size(size, MAXALIGN(mul_size(kMaxWorkerSlots, sizeof(WorkerSlot))));
+  size = add_size(size, MAXALIGN(mul_size(settings.max_lanes, sizeof(LaneSlot))));
+  return size;
+}
+
+void RequestHook() {
+  if (previous_request_hook != nullptr) {
+    previous_request_hook();
+  }
+  RequestAddinShmemSpace(SharedSize());
+  RequestNamedLWLockTranche("outbox", 1);
+}
+
+void StartupHook() {
+  if (previous_startup_hook != nullptr) {
+    previous_startup_hook();
+  }
+  LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+  bool found = false;
+  shared = static_cast<SharedState*>(ShmemInitStruct("outbox", SharedSize(), &found));
+  if (!found) {
+    memset(shared, 0, SharedSize());
+    shared->lock = &GetNamedLWLockTranche("outbox")->lock;
+    shared->launcher_proc = -1;
+    shared->max_databases = settings.max_databases;
+    shared->max_workers = kMaxWorkerSlots;
+    shared->max_lanes = settings.max_lanes;
+    pg_atomic_init_u64(&shared->clock, 0);
+    pg_atomic_init_u32(&shared->launcher_pending, 0);
+    for (int i = 0; i < shared->max_databases; i++) {
+      DatabaseSlot* slot = &Databases()[i];
+      pg_atomic_init_u32(&slot->clock_raised, 0);
+      pg_atomic_init_u64(&slot->barrier, 0);
+      pg_atomic_init_u64(&slot->config_generation, 1);
+      pg_atomic_init_u64(&slot->emitting_commits, 0);
+    }
+    for (int i = 0; i < shared->max_workers; i++) {
+      pg_atomic_init_u32(&Workers()[i].pending, 0);
+      pg_atomic_init_u32(&Workers()[i].stop, 0);
+    }
+    for (int i = 0; i < shared->max_lanes; i++) {
+      pg_atomic_init_u64(&Lanes()[i].barrier, 0);
+    }
+  }
+  LWLockRelease(AddinShmemInitLock);
+}
+
+}  // namespace
+
+SharedState* Shared() { return shared; }
+
+DatabaseSlot* Databases() {
+  return reinterpret_cast<DatabaseSlot*>(reinterpret_cast<char*>(shared) + MAXALIGN(sizeof(SharedState)));
+}
+
+WorkerSlot* Workers() {
+  return reinterpret_cast<WorkerSlot*>(reinterpret_cast<char*>(Databases()) +
+                                       MAXALIGN(shared->max_databases * sizeof(DatabaseSlot)));
+}
+
+LaneSlot* Lanes() {
+  return reinterpret_cast<LaneSlot*>(reinterpret_cast<char*>(Workers()) +
+                                     MAXALIGN(shared->max_workers * sizeof(WorkerSlot)));
+}
+
+void InstallSharedMemoryHooks() {
+  previous_request_hook = shmem_request_hook;
+  shmem_request_hook = RequestHook;
+  previous_startup_hook = shmem_startup_hook;
+  shmem_startup_hook = StartupHook;
+}
+
+DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
+  if (shared == nullptr) {
+    return nullptr;
+  }
+  DatabaseSlot* found = nullptr;
+  DatabaseSlot* unused = nullptr;
+  LWLockAcquire(shared->lock, create ? LW_EXCLUSIVE : LW_SHARED);
+  for (int i = 0; i < shared->max_databases && found == nullptr; i++) {
+    DatabaseSlot* slot = &Databases()[i];
+    if (slot->database == database) {
+      found = slot;
+    } else if (slot->database == InvalidOid && unused == nullptr) {
+      unused = slot;
+    }
+  }
+  if (found == nullptr && create && unused != nullptr) {
+    unused->database = database;
+    unused->needs_probe = false;
+    unused->active = false;
+    unused->relay_demand = 0;
+    unused->barred_by = 0;
+    pg_atomic_write_u32(&unused->clock_raised, 0);
+    pg_atomic_write_u64(&unused->barrier, 0);
+    found = unused;
+  }
+  LWLockRelease(shared->lock);
+  return found;
+}
+
+int MyProcIndex() {
+#if PG_VERSION_NUM >= 170000
+  return MyProcNumber;
+#else
+  return MyProc->pgprocno;
+#endif
+}
+
+void WakeProc(int proc_index) {
+  if (proc_index >= 0 && proc_index < static_cast<int>(ProcGlobal->allProcCount)) {
+    SetLatch(&ProcGlobal->allProcs[proc_index].procLatch);
+  }
+}
+
+void WakeLauncher() {
+  if (shared != nullptr) {
+    pg_atomic_write_u32(&shared->launcher_pending, 1);
+    WakeProc(shared->launcher_proc);
+  }
+}
+
+void WakeWorkers(Oid database, bool force) {
+  if (shared == nullptr) {
+    return;
+  }
+  // No lock: a slot that changes hands meanwhile costs a needless wake-up, never a missed one, because a new worker
+  // reads the log before it first waits. The barrier orders "my commit is visible" before "was the flag set?".
+  pg_memory_barrier();
+  for (int i = 0; i < shared->workers_used; i++) {
+    WorkerSlot* slot = &Workers()[i];
+    if (slot->state == WorkerState::kRunning && slot->database == database) {
+      bool was_clear =
+          pg_atomic_read_u32(&slot->pending) == 0 && pg_atomic_exchange_u32(&slot->pending, 1) == 0;
+      if (was_clear || force) {
+        WakeProc(slot->proc_number);
+      }
+    }
+  }
+}
+
+}  // namespace outbox::pg

@@ -1,0 +1,48 @@
+#include "pg/transaction.h"
+
+namespace outbox::pg {
+
+void PinSessionSettings() {
+  static const char* const pinned[][2] = {
+      {"search_path", "pg_catalog, pg_temp"},
+      {"default_transaction_isolation", "read committed"},
+      {"default_transaction_read_only", "off"},
+      {"default_transaction_deferrable", "off"},
+      // Local durability only: a worker must not hang in a sync-rep wait, where it would absorb no barrier. What it
+      // publishes is checked against the standbys by LaneLog::CheckDurable.
+      {"synchronous_commit", "local"},
+      {"statement_timeout", "0"},
+      {"lock_timeout", "0"},
+      {"idle_in_transaction_session_timeout", "0"},
+#if PG_VERSION_NUM >= 170000
+      {"transaction_timeout", "0"},
+      {"event_triggers", "off"},
+#endif
+      {"row_security", "off"},
+      {"session_replication_role", "origin"},
+      {"client_min_messages", "error"},
+  };
+  for (const auto& setting : pinned) {
+    SetConfigOption(setting[0], setting[1], PGC_SUSET, PGC_S_OVERRIDE);
+  }
+}
+
+void BeginTransaction() {
+  SetCurrentStatementStartTimestamp();
+  StartTransactionCommand();
+  if (SPI_connect() != SPI_OK_CONNECT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
+  }
+  PushActiveSnapshot(GetTransactionSnapshot());
+}
+
+void CommitTransaction() {
+  SPI_finish();
+  PopActiveSnapshot();
+  CommitTransactionCommand();
+  pgstat_report_stat(false);
+}
+
+void AbortTransaction() { AbortCurrentTransaction(); }
+
+}  // namespace outbox::pg

@@ -1,0 +1,36 @@
+// A background worker's short transactions [P]. SQL functions never use this: they run in the caller's.
+#pragma once
+
+#include "pg/guard.h"
+
+namespace outbox::pg {
+
+// Settings that a worker inherits from database and role and must not: isolation, read only, deferrable,
+// synchronous_commit, every timeout, search_path, row_security. Once, after connecting. Plain.
+void PinSessionSettings();
+
+void BeginTransaction();   // plain: starts a transaction, pushes a snapshot, connects SPI
+void CommitTransaction();  // plain
+void AbortTransaction();   // plain; safe in any state
+
+// Runs `body` in a transaction of its own, with an active snapshot and SPI connected, under the guard: `body` is plain
+// code that may fill owners declared outside. On any error the transaction is rolled back and the error thrown on, its
+// ErrorData in `error_context`.
+template <typename Body>
+void InTransaction(MemoryContext error_context, Body&& body) {
+  MemoryContextSwitchTo(error_context);
+  try {
+    Guard([&] {
+      BeginTransaction();
+      body();
+      CommitTransaction();
+    });
+  } catch (...) {
+    MemoryContextSwitchTo(error_context);
+    Guard([] { AbortTransaction(); });
+    throw;
+  }
+  MemoryContextSwitchTo(error_context);
+}
+
+}  // namespace outbox::pg

@@ -1,0 +1,73 @@
+// What the engine needs of the log, lane by lane [-]. Implemented by log/ over Postgres, by fakes in unit tests.
+//
+// Single-threaded. Every call is its own short transaction (or none): nothing is open when a call returns. A failed
+// Status means "nothing happened, try again later"; the engine backs off. What a process cannot survive (FATAL) does
+// not return.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/event.h"
+#include "base/position.h"
+#include "base/status.h"
+
+namespace outbox::relay {
+
+// Which events a lane wants. The log asks before it copies an event's bytes.
+class EventFilter {
+ public:
+  virtual ~EventFilter() = default;
+  // `aggregate_id` may be NULL (data() == nullptr).
+  virtual bool Wants(std::string_view aggregate_type, std::string_view aggregate_id,
+                     std::string_view event_type) const = 0;
+};
+
+struct Window {
+  Snapshot from;
+  Snapshot to;
+  // WAL position that must be durable (locally, and on the standbys that synchronous_standby_names asks for) before
+  // any event of this window may be published: invariant 2.
+  uint64_t durable_lsn = 0;
+  // `to` was the current snapshot, not a recorded one: when this window is read, the lane has caught up.
+  bool current = false;
+};
+
+// An event as the destination refused it.
+struct RefusedEvent {
+  Event event;               // views into the engine's chunk; valid for the call
+  std::string_view topic;    // resolved
+  Error error;
+  int attempts = 1;
+};
+
+class LaneLog {
+ public:
+  virtual ~LaneLog() = default;
+
+  // Where the lane stands durably.
+  virtual Status LoadPosition(Position* position) = 0;
+
+  // Opens the window that follows `position`: the rest of its unfinished one, else up to the next recorded snapshot,
+  // else up to now. `*opened` is false when nothing can have been added (then `window` is untouched). At most one window is
+  // open for reading; opening ends the reading of the one before (whose events may still be in flight).
+  virtual Status OpenWindow(const Position& position, Window* window, bool* opened) = 0;
+
+  // Appends events of the open window to `chunk`, in created_at order, until about `max_bytes`; at least one unless the
+  // window has no more. `*end`: the window is read to its end (the chunk may hold its last events).
+  // Memory is bounded by max_bytes plus one event plus a fixed buffer, however large the window.
+  virtual Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) = 0;
+
+  // Never blocks on the network: flushes WAL locally, then looks how far the standbys are.
+  virtual Status CheckDurable(uint64_t lsn, bool* durable) = 0;
+
+  // Appends to the lane's progress. `*owner` is false when the lane is no longer this worker's: nothing was written
+  // and the engine must let the lane go at once.
+  virtual Status SaveProgress(const Position& position, bool* owner) = 0;
+
+  // Records an event that the destination will never take. Idempotent per route and event. `*owner` as above.
+  virtual Status Park(const RefusedEvent& refused, bool* owner) = 0;
+};
+
+}  // namespace outbox::relay

@@ -1,0 +1,51 @@
+// A record as a sink sends it, and how records are packed for the trip to the sink process [-].
+//
+// The same bytes serve in process (unit tests, the log sink) and through the socket pair. Layout of one record, host
+// byte order (both ends are the same machine and build):
+//
+//   u32 size of what follows   i64 timestamp in Unix ms   u8 flags (1: has key, 2: has body)   u8 form (RecordForm)
+//   u16 number of fields   u16 topic length, topic   u32 key length, key   u32 body length, body
+//   then per field: u16 name length, name, u32 value length, value
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace outbox::sink {
+
+struct Field {
+  std::string_view name;
+  std::string_view value;
+};
+
+// How a destination that knows several commands is to take the record. Kafka ignores it.
+enum class RecordForm : uint8_t { kStream = 0, kList = 1, kPublish = 2 };
+
+struct Record {
+  int64_t timestamp_ms = 0;
+  RecordForm form = RecordForm::kStream;
+  std::string_view topic;  // Kafka topic; Redis stream, list or channel
+  std::string_view key;    // data() == nullptr: none
+  std::string_view body;   // data() == nullptr: tombstone
+  std::vector<Field> fields;  // Kafka headers; Redis stream fields other than key and payload
+};
+
+// Appends one packed record.
+void PackRecord(const Record& record, std::string* out);
+
+// Walks packed records. Views point into `bytes`. Next() is false at the end and on malformed bytes (ok() tells).
+class RecordReader {
+ public:
+  explicit RecordReader(std::string_view bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
+  bool Next(Record* record);  // reuses record->fields' capacity
+  bool ok() const { return ok_; }
+
+ private:
+  const char* at_;
+  const char* end_;
+  bool ok_ = true;
+};
+
+}  // namespace outbox::sink

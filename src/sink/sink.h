@@ -1,0 +1,78 @@
+// The sink interface [-]: what speaks to one destination. Implemented by the Kafka and Redis sinks (inside their
+// executables), by ProcessSink (which carries the calls to such an executable) and by the log sink.
+//
+// Single-threaded: all calls come from the owner's thread, and none blocks. The owner waits on wait() and calls Poll().
+//
+// Order. Records carry the flow they belong to (a lane) and the flow's epoch. Within one flow and topic, records with
+// the same key are delivered in submission order. When a record of a flow fails, the sink lets nothing of that flow
+// pass that would have to come after it: it reports every unresolved record of the flow, and every record of that
+// (flow, epoch) submitted later, as kDelivered or kAborted, and takes new ones only under a higher epoch. It may abort
+// other flows as well (Kafka does: the producer is made anew); then it says so the same way, record by record.
+// The owner waits until all outstanding records of a flow are resolved, raises the epoch, and submits the aborted ones
+// again, in order. Every record submitted gets exactly one outcome, unless Close() comes first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace outbox::sink {
+
+using Options = std::map<std::string, std::string>;
+
+struct Batch {
+  uint32_t flow = 0;
+  uint32_t epoch = 0;
+  uint64_t first_seq = 0;   // records are numbered first_seq, first_seq + 1, ...; per sink, never reused
+  uint32_t count = 0;
+  std::string records;      // packed, see record.h
+};
+
+enum class Outcome : uint8_t {
+  kDelivered = 1,
+  kFailed = 2,   // `error` says why; its class decides
+  kAborted = 3,  // not this record's fault; possibly written (a duplicate may follow), submit again in order
+};
+
+// The same outcome for `count` records in a row.
+struct Result {
+  uint32_t flow = 0;
+  uint64_t first_seq = 0;
+  uint32_t count = 1;
+  Outcome outcome = Outcome::kDelivered;
+  Error error;  // kFailed only
+};
+
+struct Health {
+  bool up = true;       // false: the destination (or the sink process) cannot be used now
+  Error error;          // why it is down; class kDestination or kConfig
+  uint64_t changes = 0; // +1 whenever up or error changed
+};
+
+struct WaitSpec {
+  int fd = -1;             // -1: none
+  bool read = false;
+  bool write = false;
+  int64_t deadline = -1;   // monotonic microseconds at which Poll() wants to be called anyhow; -1: none
+};
+
+class Sink {
+ public:
+  virtual ~Sink() = default;  // like Close(), then frees; never blocks, never calls Postgres
+
+  // Takes the batch. Never refuses: the owner keeps the budget.
+  virtual void Submit(Batch batch) = 0;
+  // Moves bytes and appends outcomes. Call when wait() is ready, after Submit, and at the deadline.
+  virtual void Poll(std::vector<Result>* results) = 0;
+  // What to wait for. More than one descriptor may be appended.
+  virtual void AppendWaits(std::vector<WaitSpec>* waits) = 0;
+  virtual const Health& health() const = 0;
+  // Drops everything unresolved and lets go of the destination at once. Nothing is reported afterwards.
+  virtual void Close() = 0;
+};
+
+}  // namespace outbox::sink
