@@ -26,9 +26,9 @@ enum class RecordForm : uint8_t { kStream = 0, kList = 1, kPublish = 2 };
 struct Record {
   int64_t timestamp_ms = 0;
   RecordForm form = RecordForm::kStream;
-  std::string_view topic;  // Kafka topic; Redis stream, list or channel
-  std::string_view key;    // data() == nullptr: none
-  std::string_view body;   // data() == nullptr: tombstone
+  std::string_view topic;     // Kafka topic; Redis stream, list or channel
+  std::string_view key;       // data() == nullptr: none
+  std::string_view body;      // data() == nullptr: tombstone
   std::vector<Field> fields;  // Kafka headers; Redis stream fields other than key and payload
 };
 

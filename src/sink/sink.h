@@ -27,9 +27,9 @@ using Options = std::map<std::string, std::string>;
 struct Batch {
   uint32_t flow = 0;
   uint32_t epoch = 0;
-  uint64_t first_seq = 0;   // records are numbered first_seq, first_seq + 1, ...; per sink, never reused
+  uint64_t first_seq = 0;  // records are numbered first_seq, first_seq + 1, ...; per sink, never reused
   uint32_t count = 0;
-  std::string records;      // packed, see record.h
+  std::string records;  // packed, see record.h
 };
 
 enum class Outcome : uint8_t {
@@ -48,16 +48,16 @@ struct Result {
 };
 
 struct Health {
-  bool up = true;       // false: the destination (or the sink process) cannot be used now
-  Error error;          // why it is down; class kDestination or kConfig
-  uint64_t changes = 0; // +1 whenever up or error changed
+  bool up = true;        // false: the destination (or the sink process) cannot be used now
+  Error error;           // why it is down; class kDestination or kConfig
+  uint64_t changes = 0;  // +1 whenever up or error changed
 };
 
 struct WaitSpec {
-  int fd = -1;             // -1: none
+  int fd = -1;  // -1: none
   bool read = false;
   bool write = false;
-  int64_t deadline = -1;   // monotonic microseconds at which Poll() wants to be called anyhow; -1: none
+  int64_t deadline = -1;  // monotonic microseconds at which Poll() wants to be called anyhow; -1: none
 };
 
 class Sink {

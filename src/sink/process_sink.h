@@ -1,0 +1,79 @@
+// A sink in a process of its own [-]: starts a sink executable and carries the Sink interface to it (protocol.h).
+//
+// Why: a client library that crashes, asserts, blocks or is OOM-killed must not take a server process with it. When
+// the process dies, all its unresolved records are reported kAborted, health goes down (SINK_EXITED), and it is
+// started again: at once the first time, with back-off up to 5 s when it keeps dying young. Records submitted while
+// none runs wait for the next.
+//
+// The owner is a Postgres background worker: nothing here blocks, touches signal handlers, or waits for any child but
+// its own. No secret is in arguments or environment: configuration goes over the socket.
+#pragma once
+
+#include <sys/types.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "sink/flow_gate.h"
+#include "sink/protocol.h"
+#include "sink/sink.h"
+
+namespace outbox::sink {
+
+class ProcessSink : public Sink {
+ public:
+  // Starts at once. `executable` is an absolute path.
+  ProcessSink(std::string executable, SinkConfig config);
+  ~ProcessSink() override;
+  ProcessSink(const ProcessSink&) = delete;
+  ProcessSink& operator=(const ProcessSink&) = delete;
+
+  void Submit(Batch batch) override;
+  void Poll(std::vector<Result>* results) override;
+  void AppendWaits(std::vector<WaitSpec>* waits) override;
+  const Health& health() const override { return health_; }
+  // At most 200 ms: asks, gives it 100 ms to go, kills, reaps.
+  void Close() override;
+
+  pid_t pid() const { return pid_; }                       // -1: not running
+  const std::string& library() const { return library_; }  // "librdkafka 2.0.2" once Ready has come; "" before
+  uint64_t starts() const { return starts_; }              // times a process was started
+
+ private:
+  // Records of one flow that have no outcome yet, in submission order.
+  struct Pending {
+    uint32_t flow;
+    uint32_t epoch;
+    uint64_t first_seq;
+    uint32_t count;
+  };
+
+  void Start();
+  void Gone(std::vector<Result>* results);  // the process is dead or speaks nonsense
+  bool Reap(int* status);
+  void Handle(const Frame& frame, std::vector<Result>* results);
+  void Resolve(const Result& result);
+  void SetHealth(bool up, Error error);
+  void Broken(std::string what);
+
+  const std::string executable_;
+  const SinkConfig config_;
+  Health health_;
+  std::string library_;
+  pid_t pid_ = -1;
+  int fd_ = -1;
+  FrameReader reader_;
+  FrameWriter writer_;
+  std::deque<Pending> pending_;
+  FlowGate gate_;
+  std::vector<Result> refused_;  // aborted at Submit; reported by the next Poll
+  std::string broken_;           // why the socket is of no use; empty: it is
+  uint64_t starts_ = 0;
+  int64_t started_at_ = 0;   // monotonic microseconds
+  int64_t restart_at_ = -1;  // -1: not waiting to start
+  int failures_ = 0;         // deaths in a row, each within a few seconds of its start
+  bool closed_ = false;
+};
+
+}  // namespace outbox::sink

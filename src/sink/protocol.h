@@ -1,0 +1,90 @@
+// What a relay worker and a sink process say to each other over their socket pair [-].
+//
+// Frames: u32 size of the body, u8 type, three zero bytes, body; host byte order (both ends come from one build on one
+// machine; Configure carries the protocol version, so that a half-done upgrade is noticed).
+//
+//   worker -> sink   Configure (first, once), Submit, Close
+//   sink -> worker   Ready (answers Configure), Results, Health
+//
+// Nothing here blocks: reader and writer take a non-blocking socket and move 256 KB at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sink/sink.h"
+
+namespace outbox::sink {
+
+inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr size_t kFrameHeader = 8;
+inline constexpr size_t kMaxFrame = size_t{512} << 20;  // a larger one is a broken peer
+inline constexpr size_t kIoSize = size_t{256} << 10;
+
+// All that a sink needs to know about its destination. Options are canonical names, checked by options.h, secrets
+// included: never log or print them.
+struct SinkConfig {
+  std::string name;  // the destination (foreign server), for client.id and messages
+  Options options;
+  uint64_t max_message_bytes = 0;   // largest record the worker may send, key, body and fields together; 0: unknown
+  uint64_t max_inflight_bytes = 0;  // the worker's budget for this destination; 0: unknown
+};
+
+enum class FrameType : uint8_t { kConfigure = 1, kSubmit = 2, kClose = 3, kReady = 4, kResults = 5, kHealth = 6 };
+
+struct Frame {
+  FrameType type;
+  std::string_view body;  // points into the reader; good until its next call
+};
+
+enum class IoState { kOk, kEnded, kBroken };  // kEnded: the peer closed; kBroken: error or nonsense (errno may tell)
+
+// Collects frames from a socket. Does not own the descriptor.
+class FrameReader {
+ public:
+  // One read of what the socket has. kOk also when it has nothing at the moment (`*got` false then).
+  IoState Fill(int fd, bool* got);
+  // The next whole frame. False: need more (state() == kOk) or nonsense (kBroken).
+  bool Next(Frame* frame);
+  IoState state() const { return state_; }
+  size_t buffered() const { return buffer_.size() - at_; }
+
+ private:
+  std::string buffer_;
+  size_t at_ = 0;  // frames before this have been handed out
+  IoState state_ = IoState::kOk;
+};
+
+// Queues frames and writes them when the socket takes them. Does not own the descriptor.
+class FrameWriter {
+ public:
+  void Append(FrameType type, std::string_view head, std::string body = {});
+  // Writes until the socket is full or the queue empty.
+  IoState Flush(int fd);
+  bool empty() const { return pending_ == 0; }
+  size_t pending() const { return pending_; }  // bytes
+
+ private:
+  std::vector<std::string> queue_;  // small frames are joined; a big body is moved in, not copied
+  size_t front_ = 0;                // first chunk not wholly written
+  size_t offset_ = 0;               // bytes of it that are
+  size_t pending_ = 0;
+};
+
+// Bodies. Decode... is false on nonsense.
+std::string EncodeConfigure(const SinkConfig& config);
+bool DecodeConfigure(std::string_view body, SinkConfig* config);  // also false when the version differs
+std::string EncodeSubmitHead(const Batch& batch);                 // the packed records follow it
+bool DecodeSubmit(std::string_view body, Batch* batch);
+std::string EncodeResults(const std::vector<Result>& results);
+bool DecodeResults(std::string_view body, std::vector<Result>* results);  // appends
+std::string EncodeHealth(const Health& health);
+bool DecodeHealth(std::string_view body, Health* health);  // sets up and error, leaves changes alone
+
+// Appends a result, or grows the last one when both say delivered (or both aborted) of neighbouring records.
+void AppendResult(Result result, std::vector<Result>* results);
+
+}  // namespace outbox::sink

@@ -1,0 +1,31 @@
+// The main loop of a sink executable [-]: the far end of ProcessSink. kafka/main.cpp and redis/main.cpp call it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "sink/protocol.h"
+#include "sink/sink.h"
+
+namespace outbox::sink {
+
+inline constexpr int kSinkSocket = 3;  // the descriptor a sink process finds its socket on
+
+// What an executable brings. `make` returns a sink or a reason (class kConfig: an option the library refuses); with a
+// reason the process stays, reports itself down with it and aborts what it is given, until it is closed.
+struct SinkProgram {
+  std::string library;  // "librdkafka 2.0.2": told to the worker in Ready
+  Status (*make)(const SinkConfig& config, std::unique_ptr<Sink>* sink) = nullptr;
+};
+
+// Serves kSinkSocket until it closes. Returns the exit code; never waits for the destination (a Sink's Close() is
+// quick). Sets the process up first: dies with its parent, is the OOM killer's first choice, no core dump (it holds
+// secrets and payloads), SIGPIPE ignored. While the sink holds more than `held_limit` bytes of unresolved records the
+// socket is not read: the worker has the real budget, this is the backstop.
+int Serve(const SinkProgram& program, size_t held_limit = size_t{64} << 20);
+
+// The loop alone, on any socket, without touching the process; for tests that run a sink in a thread or a child.
+int ServeSocket(int fd, const SinkProgram& program, size_t held_limit);
+
+}  // namespace outbox::sink
