@@ -1,0 +1,197 @@
+#include "log/day_table_ddl.h"
+
+extern "C" {
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "lib/stringinfo.h"
+#include "nodes/makefuncs.h"
+#include "parser/parser.h"
+#include "storage/lmgr.h"
+#include "tcop/utility.h"
+#include "utils/datetime.h"
+}
+
+namespace outbox::log {
+
+namespace {
+
+constexpr int64 kDayMicros = static_cast<int64>(SECS_PER_DAY) * USECS_PER_SEC;
+constexpr const char* kSchema = "outbox";
+
+// Storage of a day table. Rows are inserted, read and dropped as a whole day: no room for updates, and autovacuum would
+// only write hint bits and freeze what is gone in a week. (Against wraparound it runs all the same.)
+constexpr const char* kLogStorage =
+    " WITH (fillfactor = 100, autovacuum_enabled = false, toast.autovacuum_enabled = false)";
+constexpr const char* kPlainStorage = " WITH (fillfactor = 100, autovacuum_enabled = false)";
+
+const char* IndexColumns(DayTableKind kind) {
+  switch (kind) {
+    case DayTableKind::kLog:
+      return "xid";
+    case DayTableKind::kProgress:
+      return "route_id, lane, at";
+    case DayTableKind::kTick:
+      return "at";
+  }
+  pg_unreachable();
+}
+
+void DayText(int32 day, char separator, char* text, size_t size) {
+  int year = 0;
+  int month = 0;
+  int mday = 0;
+  j2date(day + UNIX_EPOCH_JDATE, &year, &month, &mday);
+  if (separator == '\0') {
+    pg_snprintf(text, size, "%04d%02d%02d", year, month, mday);
+  } else {
+    pg_snprintf(text, size, "%04d%c%02d%c%02d", year, separator, month, separator, mday);
+  }
+}
+
+// Runs one utility command as a part of a larger one: as such it fires no event trigger (ProcessUtilitySlow asks
+// isCompleteQuery), on any version and whatever the trigger's firing mode.
+void RunSubcommand(const char* sql) {
+  List* parsed = raw_parser(sql, RAW_PARSE_DEFAULT);
+  PlannedStmt* statement = makeNode(PlannedStmt);
+  statement->commandType = CMD_UTILITY;
+  statement->utilityStmt = linitial_node(RawStmt, parsed)->stmt;
+  ProcessUtility(statement, sql, false, PROCESS_UTILITY_SUBCOMMAND, nullptr, nullptr, None_Receiver, nullptr);
+  CommandCounterIncrement();
+}
+
+void RunDdl(DayTableKind kind, int32 day) {
+  char name[NAMEDATALEN];
+  char first[32];
+  char last[32];
+  const char* parent = DayTableParentName(kind);
+  DayTableName(kind, day, name);
+  DayText(day, '-', first, sizeof(first));
+  DayText(day + 1, '-', last, sizeof(last));
+
+  StringInfoData sql;
+  initStringInfo(&sql);
+  appendStringInfo(&sql, "CREATE TABLE %s.%s (LIKE %s.%s INCLUDING STORAGE INCLUDING COMPRESSION) USING heap%s",
+                   kSchema, name, kSchema, parent, kind == DayTableKind::kLog ? kLogStorage : kPlainStorage);
+  RunSubcommand(sql.data);
+  resetStringInfo(&sql);
+  appendStringInfo(&sql, "CREATE INDEX %s_%s ON %s.%s USING btree (%s)", name,
+                   kind == DayTableKind::kLog ? "xid" : "at", kSchema, name, IndexColumns(kind));
+  RunSubcommand(sql.data);
+  resetStringInfo(&sql);
+  appendStringInfo(&sql, "COMMENT ON TABLE %s.%s IS 'day table of %s.%s: %s in UTC'", kSchema, name, kSchema, parent,
+                   first);
+  RunSubcommand(sql.data);
+  resetStringInfo(&sql);
+  // An offset in the text makes the bounds independent of the session's time zone.
+  appendStringInfo(&sql,
+                   "ALTER TABLE %s.%s ATTACH PARTITION %s.%s FOR VALUES FROM ('%s 00:00:00+00') TO ('%s 00:00:00+00')",
+                   kSchema, parent, kSchema, name, first, last);
+  RunSubcommand(sql.data);
+  pfree(sql.data);
+}
+
+}  // namespace
+
+int32 DayOfMicros(int64 unix_micros) {
+  int64 day = unix_micros / kDayMicros;
+  return static_cast<int32>(unix_micros < 0 && unix_micros % kDayMicros != 0 ? day - 1 : day);
+}
+
+int64 DayStartMicros(int32 day) {
+  return day * kDayMicros;
+}
+
+const char* DayTableParentName(DayTableKind kind) {
+  switch (kind) {
+    case DayTableKind::kLog:
+      return "log";
+    case DayTableKind::kProgress:
+      return "progress";
+    case DayTableKind::kTick:
+      return "tick";
+  }
+  pg_unreachable();
+}
+
+void DayTableName(DayTableKind kind, int32 day, char* name) {
+  char digits[32];
+  DayText(day, '\0', digits, sizeof(digits));
+  pg_snprintf(name, NAMEDATALEN, "%s_%s", DayTableParentName(kind), digits);
+}
+
+bool DayOfTableName(DayTableKind kind, const char* name, int32* day) {
+  const char* parent = DayTableParentName(kind);
+  size_t size = strlen(parent);
+  if (strncmp(name, parent, size) != 0 || name[size] != '_' || strlen(name + size + 1) != 8 ||
+      strspn(name + size + 1, "0123456789") != 8) {
+    return false;
+  }
+  int digits = atoi(name + size + 1);
+  int32 candidate = date2j(digits / 10000, digits / 100 % 100, digits % 100) - UNIX_EPOCH_JDATE;
+  char back[NAMEDATALEN];
+  DayTableName(kind, candidate, back);  // refuses 20261399
+  if (strcmp(name, back) != 0) {
+    return false;
+  }
+  *day = candidate;
+  return true;
+}
+
+Oid DayTableParent(DayTableKind kind) {
+  Oid schema = get_namespace_oid(kSchema, true);
+  return OidIsValid(schema) ? get_relname_relid(DayTableParentName(kind), schema) : InvalidOid;
+}
+
+Oid FindDayTable(DayTableKind kind, int32 day) {
+  Oid schema = get_namespace_oid(kSchema, true);
+  if (!OidIsValid(schema)) {
+    return InvalidOid;
+  }
+  char name[NAMEDATALEN];
+  DayTableName(kind, day, name);
+  Oid table = get_relname_relid(name, schema);
+  return OidIsValid(table) && get_rel_relispartition(table) ? table : InvalidOid;
+}
+
+bool CreateDayTable(DayTableKind kind, int32 day) {
+  Oid parent = DayTableParent(kind);
+  if (!OidIsValid(parent)) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_SCHEMA_NAME), errmsg("extension \"outbox\" is not installed here"),
+                    errhint("Run CREATE EXTENSION outbox in this database.")));
+  }
+  if (OidIsValid(FindDayTable(kind, day))) {
+    return false;
+  }
+  LockRelationOid(parent, ShareUpdateExclusiveLock);
+  if (OidIsValid(FindDayTable(kind, day))) {
+    return false;  // somebody else was faster
+  }
+  Relation relation = table_open(parent, NoLock);
+  Oid owner = relation->rd_rel->relowner;
+  table_close(relation, NoLock);
+
+  Oid saved_user = InvalidOid;
+  int saved_context = 0;
+  GetUserIdAndSecContext(&saved_user, &saved_context);
+  SetUserIdAndSecContext(owner, saved_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+  int nest_level = NewGUCNestLevel();
+  SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION);
+  // Where the day tables go is the parent's affair, not the session's.
+  SetConfigOption("default_tablespace", "", PGC_USERSET, PGC_S_SESSION);
+  bool pushed = !ActiveSnapshotSet();
+  if (pushed) {
+    PushActiveSnapshot(GetTransactionSnapshot());
+  }
+  RunDdl(kind, day);
+  if (pushed) {
+    PopActiveSnapshot();
+  }
+  AtEOXact_GUC(false, nest_level);
+  SetUserIdAndSecContext(saved_user, saved_context);
+  return true;
+}
+
+}  // namespace outbox::log

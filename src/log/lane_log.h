@@ -1,0 +1,44 @@
+// relay::LaneLog over Postgres: one lane's reading of the log, its progress and its parked events [P behind, no
+// Postgres type in sight]. For use in a relay worker only (it runs transactions of its own), on its one thread, with
+// pg::PinSessionSettings() done. The destructor frees memory and closes its sort file; it never calls Postgres.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "log/lanes.h"
+#include "relay/lane_log.h"
+
+namespace outbox::log {
+
+class LaneReader;
+
+class PgLaneLog final : public relay::LaneLog {
+ public:
+  // `filter` must outlive this object. `incarnation`: the worker's, as outbox.lane.owner holds it.
+  PgLaneLog(LaneId id, uint64_t incarnation, const relay::EventFilter* filter);
+  ~PgLaneLog() override;
+  PgLaneLog(const PgLaneLog&) = delete;
+  PgLaneLog& operator=(const PgLaneLog&) = delete;
+
+  Status LoadPosition(Position* position) override;
+  Status OpenWindow(const Position& position, relay::Window* window, bool* opened) override;
+  // A row that has changed or gone between the first reading of a large window and its turn (day table dropped by
+  // hand, rewritten by VACUUM FULL) is an error of class internal, code LOG_CHANGED; the next call reads the rest of
+  // the window afresh, after the last event handed out.
+  Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) override;
+  Status CheckDurable(uint64_t lsn, bool* durable) override;
+  Status SaveProgress(const Position& position, bool* owner) override;
+  Status Park(const relay::RefusedEvent& refused, bool* owner) override;
+
+  // Bytes held for the open window (its events, or the locations of a large one's), for the worker's account.
+  size_t memory_used() const;
+
+ private:
+  LaneId id_;
+  uint64_t incarnation_;
+  std::unique_ptr<LaneReader> reader_;
+};
+
+}  // namespace outbox::log

@@ -1,0 +1,55 @@
+// Routes and the claiming of lanes [P behind, no Postgres type in sight]. Each call runs its own short transaction
+// and throws pg::PgError.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace outbox::log {
+
+struct LaneId {
+  int64_t route_id = 0;
+  int32_t lane = 0;
+  auto operator<=>(const LaneId&) const = default;
+};
+
+// One row of outbox.route.
+struct RouteConfig {
+  int64_t id = 0;
+  std::string name;
+  std::string server;
+  std::vector<std::string> aggregate_types;  // patterns with *
+  std::vector<std::string> event_types;
+  std::string topic;  // template
+  std::string key;    // template
+  int lanes = 1;
+  std::vector<std::pair<std::string, std::string>> options;
+  bool operator==(const RouteConfig&) const = default;
+};
+
+// Appends all routes, by id.
+void ListRoutes(std::vector<RouteConfig>* routes);
+
+// Lanes in outbox.lane, and how many of them nobody alive owns. `live`: see ClaimLanes.
+struct LaneCount {
+  int all = 0;
+  int unowned = 0;
+};
+LaneCount CountLanes();
+
+// Claims up to `limit` lanes that have no owner, or one that is not a live relay worker of this database on this
+// server (shared memory says which incarnations are). Rows that another worker is just claiming are skipped, never
+// waited for. The claim is committed when this returns; appends what was claimed, lowest lanes first.
+void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed);
+
+// Gives the lane up if it is this incarnation's. False when it was not (then somebody else may have it).
+bool ReleaseLane(LaneId lane, uint64_t incarnation);
+// All lanes of this incarnation. Returns how many.
+int ReleaseLanes(uint64_t incarnation);
+
+// Lanes that the table says are this incarnation's: a lane can be taken away by hand or with its route. Appends.
+void ListOwnedLanes(uint64_t incarnation, std::vector<LaneId>* owned);
+
+}  // namespace outbox::log
