@@ -19,9 +19,9 @@ namespace outbox::relay {
 class EventFilter {
  public:
   virtual ~EventFilter() = default;
-  // `aggregate_id` may be NULL (data() == nullptr).
-  virtual bool Wants(std::string_view aggregate_type, std::string_view aggregate_id,
-                     std::string_view event_type) const = 0;
+  // `aggregate_id` may be NULL (data() == nullptr); events without a key are spread over lanes by `id`.
+  virtual bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
+                     const Uuid& id) const = 0;
 };
 
 struct Window {
@@ -36,8 +36,8 @@ struct Window {
 
 // An event as the destination refused it.
 struct RefusedEvent {
-  Event event;               // views into the engine's chunk; valid for the call
-  std::string_view topic;    // resolved
+  Event event;             // views into the engine's chunk; valid for the call
+  std::string_view topic;  // resolved
   Error error;
   int attempts = 1;
 };
@@ -50,8 +50,8 @@ class LaneLog {
   virtual Status LoadPosition(Position* position) = 0;
 
   // Opens the window that follows `position`: the rest of its unfinished one, else up to the next recorded snapshot,
-  // else up to now. `*opened` is false when nothing can have been added (then `window` is untouched). At most one window is
-  // open for reading; opening ends the reading of the one before (whose events may still be in flight).
+  // else up to now. `*opened` is false when nothing can have been added (then `window` is untouched). At most one
+  // window is open for reading; opening ends the reading of the one before (whose events may still be in flight).
   virtual Status OpenWindow(const Position& position, Window* window, bool* opened) = 0;
 
   // Appends events of the open window to `chunk`, in created_at order, until about `max_bytes`; at least one unless the

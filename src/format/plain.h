@@ -1,0 +1,65 @@
+// The plain format [-]: event -> packed record, to the letter of the table "On the wire" in the README. A promise to
+// consumers: names, order and bytes never change.
+//
+//   Kafka headers:  id, type, aggregate_type, [content-type], created_at, then the user's headers
+//   Redis fields:   id, type, aggregate_type, [content_type], created_at, then h:<name>   (key and payload: the sink)
+//   log sink:       as Kafka
+//
+// One object per lane: it holds the spec, scratch memory and the cache of expanded topics. Not shared between threads.
+// Apart from the first event of a (aggregate type, event type) pair, formatting allocates nothing but what `out` grows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/event.h"
+#include "format/route_spec.h"
+#include "sink/record.h"
+
+namespace outbox::format {
+
+// Records dated further ahead of the wall clock than this carry "now": brokers refuse timestamps from the future.
+inline constexpr int64_t kMaxAheadMicros = int64_t{600} * 1000 * 1000;
+
+class PlainFormat {
+ public:
+  explicit PlainFormat(std::shared_ptr<const RouteSpec> spec);
+  PlainFormat(const PlainFormat&) = delete;
+  PlainFormat& operator=(const PlainFormat&) = delete;
+
+  // Appends the packed record of `event` to *out. Nothing is appended, and the reason returned, where the event has no
+  // legal topic (a template over free text, or an explicit topic meant for another kind of destination): that is the
+  // event's own fault and class kMessage. nullptr: appended.
+  const char* Append(const Event& event, int64_t wall_micros, std::string* out);
+
+  // The topic that Append uses. Valid until the next call of either.
+  std::string_view Topic(const Event& event);
+
+  const RouteSpec& spec() const { return *spec_; }
+
+ private:
+  struct Topics {
+    std::string text;
+    const char* bad = nullptr;
+  };
+  const Topics& CachedTopic(const Event& event);
+  const char* BadTopic(std::string_view topic) const;
+  std::string_view Resolve(const Event& event, const char** bad);
+  void AddUserHeaders(const Event& event);
+
+  std::shared_ptr<const RouteSpec> spec_;
+  std::unordered_map<std::string, Topics> topics_;  // by "aggregate_type \0 event_type"
+  std::string last_type_;                           // the pair that last_ answers
+  std::string last_event_type_;
+  const Topics* last_ = nullptr;
+  std::string lookup_;
+  std::string topic_scratch_;
+  std::string key_scratch_;
+  std::string names_;  // "h:<name>" of the current event's headers
+  sink::Record record_;
+};
+
+}  // namespace outbox::format

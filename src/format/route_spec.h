@@ -1,0 +1,69 @@
+// A route, compiled, as one of its lanes uses it [-]: which events it wants, and where they go under which key.
+//
+// Immutable once built and shared (std::shared_ptr<const RouteSpec>): the log reader filters by it, the engine formats
+// by it. A changed route is a new RouteSpec.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/uuid.h"
+#include "format/pattern.h"
+#include "format/template.h"
+#include "relay/lane_log.h"
+#include "sink/record.h"
+
+namespace outbox::format {
+
+enum class DestinationKind : uint8_t { kKafka, kRedis, kLog };
+
+// A route as it stands in the tables.
+struct RouteConfig {
+  DestinationKind kind = DestinationKind::kLog;
+  std::vector<std::string> aggregate_types = {"*"};
+  std::vector<std::string> event_types = {"*"};
+  std::string topic = "outbox.event.{aggregate_type}";
+  std::string key = "{aggregate_id}";
+  sink::RecordForm form = sink::RecordForm::kStream;  // Redis: mode of the route
+  uint32_t lane = 0;                                  // < lanes
+  uint32_t lanes = 1;                                 // >= 1
+};
+
+class RouteSpec final : public relay::EventFilter {
+ public:
+  // nullptr, and *error filled, when a template is wrong (a route in the tables was checked when it was written, so
+  // this means that somebody edited it by hand).
+  static std::shared_ptr<const RouteSpec> Make(const RouteConfig& config, TemplateError* error);
+
+  bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
+             const Uuid& id) const override;
+
+  DestinationKind kind() const { return kind_; }
+  sink::RecordForm form() const { return form_; }
+  const Template& topic() const { return topic_; }
+  const Template& key() const { return key_; }
+  uint32_t lane() const { return lane_; }
+  uint32_t lanes() const { return lanes_; }
+
+ private:
+  RouteSpec() = default;
+
+  DestinationKind kind_ = DestinationKind::kLog;
+  sink::RecordForm form_ = sink::RecordForm::kStream;
+  PatternList aggregate_types_;
+  PatternList event_types_;
+  Template topic_;
+  Template key_;
+  uint32_t lane_ = 0;
+  uint32_t lanes_ = 1;
+};
+
+// The lane an event belongs to. Keys: FNV-1a (32 bits, offset basis 2166136261, prime 16777619; Fowler, Noll, Vo) over
+// the bytes of aggregate_id, folded by h ^ (h >> 16), modulo lanes. Without a key: the same over the 16 bytes of the
+// event id. Never changed: another hash would move keys between lanes of a running route and break their order.
+uint32_t LaneOf(std::string_view aggregate_id, const Uuid& id, uint32_t lanes);
+
+}  // namespace outbox::format

@@ -1,0 +1,138 @@
+// The relay engine [-]: reads lanes, publishes in order, acknowledges, backs off, parks. Knows nothing of Postgres,
+// Kafka or Redis: log, clock and sinks are handed to it. README.md in this folder draws the state machine.
+//
+// Single-threaded and never blocking (apart from the LaneLog's short transactions): the owner calls Turn() whenever a
+// descriptor of AppendWaits() is ready, a commit woke it, or the deadline has come. No call keeps a transaction open.
+//
+// The worker's loop:
+//
+//   TurnInput in{.woken = pending, .barrier = newest barrier};   // both read before Turn
+//   int64_t deadline = engine.Turn(in);                          // monotonic microseconds, of Clock::NowMicros()
+//   engine.TakeGone(&gone);                                      // lanes to give back in the table, or lost
+//   engine.Lanes(&lanes);                                        // for shared memory
+//   engine.AppendWaits(&waits);                                  // descriptors; each may have an earlier deadline
+//   wait for latch, descriptors, min(deadlines), 200 ms
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "format/route_spec.h"
+#include "relay/clock.h"
+#include "relay/lane_log.h"
+#include "sink/sink.h"
+
+namespace outbox::relay {
+
+inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+// The caller's number for a destination (the worker takes the foreign server's oid).
+using DestinationId = uint32_t;
+
+struct LaneId {
+  int64_t route_id = 0;
+  int32_t lane = 0;
+  bool operator==(const LaneId& other) const = default;
+};
+
+// Microseconds and bytes. May be changed between turns (a reload of settings).
+struct EngineOptions {
+  size_t max_inflight = size_t{64} << 20;  // per destination: events read and not yet acknowledged, all its lanes
+  size_t chunk_bytes = size_t{512} << 10;  // largest chunk read at once; smaller where lanes share a small budget
+  int64_t turn_micros = 20'000;            // Turn() returns after about this long even when work is left
+  int64_t poll_micros = 1'000'000;         // an idle lane looks for a new window this often even without a wake
+  int64_t durable_retry_micros = 5'000;    // between two CheckDurable of one lane
+  int64_t save_micros = 250'000;           // least time between two SaveProgress of one lane
+  int64_t save_moved_micros = 30'000'000;  // likewise, where the position moved and nothing was delivered
+  int64_t backoff_base_micros = 100'000;   // capped exponential, full jitter
+  int64_t backoff_cap_micros = 30'000'000;
+};
+
+struct TurnInput {
+  bool woken = false;    // something may have been committed since the last turn
+  uint64_t barrier = 0;  // newest barrier asked for, read before the call
+};
+
+// Why a lane left the engine.
+enum class GoneReason : uint8_t {
+  kReleased = 1,  // in good order: the caller clears the owner in the table
+  kUnclean = 2,   // released, but its deadline passed with events unresolved or progress unsaved: duplicates follow
+  kLost = 3,      // it belongs to somebody else: the caller must not touch it
+};
+
+struct GoneLane {
+  LaneId id;
+  GoneReason reason = GoneReason::kReleased;
+};
+
+// What a lane is doing, for LaneSlot.
+struct LaneStatus {
+  LaneId id;
+  const char* state = "";        // word of LaneState, at most 15 characters
+  int64_t delivered_to = 0;      // created_at of the last event resolved without a gap; 0: none since it was added
+  int64_t delivered_count = 0;   // since it was added
+  int64_t parked_count = 0;      // since it was added
+  int64_t inflight_count = 0;    // read and not resolved
+  int64_t inflight_bytes = 0;    // memory they hold
+  int64_t next_try_unix = 0;     // Unix microseconds; 0: not backing off
+  int64_t error_since_unix = 0;  // Unix microseconds; 0: no trouble
+  const Error* error = nullptr;  // newest trouble, of the log or the destination; nullptr: none. Until the next call.
+  uint64_t barrier_done = 0;     // all committed before this barrier was asked for is delivered or parked
+};
+
+class Engine {
+ public:
+  // `clock` outlives the engine.
+  Engine(Clock* clock, const EngineOptions& options);
+  ~Engine();  // frees everything at once: no saving, no waiting, no call of a LaneLog
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void SetOptions(const EngineOptions& options);
+
+  // A destination that the engine has already is replaced: no more is submitted to the old sink, what is in flight is
+  // waited for until `drain_deadline` (at once if it is down), what is left then counts as aborted and is sent again to
+  // the new one, in order.
+  void SetDestination(DestinationId id, std::unique_ptr<sink::Sink> sink, int64_t drain_deadline);
+  // Releases its lanes (they come out of TakeGone), then closes the sink.
+  void RemoveDestination(DestinationId id, int64_t deadline);
+  bool HasDestination(DestinationId id) const;
+  // nullptr when there is none. Until the next call.
+  const sink::Health* DestinationHealth(DestinationId id) const;
+
+  // False when the engine has that lane already or the destination is missing (then nothing happened, and `log` is
+  // freed). The log must have been made with the same spec as its filter.
+  bool AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
+               DestinationId destination);
+  // Events submitted from now on (also again) take the new topic and key template. What is read is the filter's affair:
+  // where patterns or lanes changed, release the lane and add it anew.
+  void UpdateLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec);
+  // Stops reading and submitting, waits for what is in flight until `deadline`, saves progress, lets go.
+  void ReleaseLane(const LaneId& id, int64_t deadline);
+  bool HasLane(const LaneId& id) const;
+  size_t lane_count() const;
+  // Releases every lane. Keep calling Turn() until stopped().
+  void Stop(int64_t deadline);
+  bool stopped() const { return stopping_ && lane_count() == 0; }
+
+  // One round of everything that can be done now. Returns when it wants to be called again at the latest: NowMicros()
+  // or less when work is left, kNever when only a wake or a descriptor can bring news.
+  int64_t Turn(const TurnInput& input);
+  void AppendWaits(std::vector<sink::WaitSpec>* waits);
+
+  // Replaces *gone with the lanes that have left since the last call.
+  void TakeGone(std::vector<GoneLane>* gone);
+  // Replaces *lanes.
+  void Lanes(std::vector<LaneStatus>* lanes) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  bool stopping_ = false;
+};
+
+}  // namespace outbox::relay
