@@ -1,0 +1,199 @@
+#!/usr/bin/env bash
+# One real Apache Kafka node (KRaft: broker and controller in one JVM) for tests, demos and benchmarks.
+#
+#   kafka.sh start DIR PORT [property=value ...]   PORT 0: any free one. Prints the bootstrap address when it answers
+#   kafka.sh stop|kill|pause|cont|restart DIR      kill: SIGKILL; pause/cont: SIGSTOP/SIGCONT; restart: same data, port
+#   kafka.sh bootstrap DIR                         prints the address again
+#   kafka.sh topic DIR create NAME PARTITIONS [property=value ...]
+#   kafka.sh topic DIR alter NAME PARTITIONS [property=value ...]   grows it; the properties replace the topic's own
+#   kafka.sh topic DIR delete NAME
+#   kafka.sh topic DIR offsets NAME                one line per partition: partition, first and next offset
+#   kafka.sh fetch                                 fills the cache of jars and prints where it is
+#
+# Needs: a JDK or JRE 17, a C++ compiler and librdkafka, once Maven with a repository it can reach (54 MB, cached in
+# $OUTBOX_KAFKA_JARS or ~/.cache/outbox-kafka). Exit 77: there is no Kafka to be had here (the reason is on stderr).
+# DIR is private to the node: server.properties, server.log, data/, pid. Topics are not created by producers unless
+# auto.create.topics.enable=true is given. Nothing is ever signalled that this script did not start in DIR.
+set -u
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+JARS=${OUTBOX_KAFKA_JARS:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/outbox-kafka}
+
+say() { printf 'kafka.sh: %s\n' "$*" >&2; }
+die() { say "$1"; exit "${2:-1}"; }
+
+find_java() {
+  JAVA=${JAVA_HOME:+$JAVA_HOME/bin/java}
+  [ -n "$JAVA" ] && [ -x "$JAVA" ] || JAVA=$(command -v java) || die "no Java found: install a JRE 17 or newer" 77
+}
+
+# Fills $JARS once; afterwards everything works offline. The name of the mark changes with the pom.
+fetch_jars() {
+  local mark fresh
+  mark=$JARS/complete-$(cksum <"$HERE/pom.xml" | cut -d' ' -f1)
+  [ -e "$mark" ] && return
+  command -v mvn >/dev/null || die "no jars in $JARS and no Maven (mvn) to fetch them" 77
+  mkdir -p "$JARS" || die "cannot write $JARS" 77
+  exec 9>"$JARS/.lock"
+  flock 9
+  if [ ! -e "$mark" ]; then
+    say "fetching Apache Kafka (54 MB, once) into $JARS"
+    fresh=$(mktemp -d "$JARS/.fetch.XXXXXX")
+    if ! (cd "$fresh" && cp "$HERE/pom.xml" . &&
+          mvn -q -B dependency:copy-dependencies -DoutputDirectory="$fresh/lib" >"$JARS/fetch.log" 2>&1); then
+      rm -rf "$fresh"
+      grep -m3 ERROR "$JARS/fetch.log" >&2
+      die "no Maven repository can be reached and $JARS holds no jars" 77
+    fi
+    rm -rf "$JARS/lib" "$JARS"/complete-*
+    mv "$fresh/lib" "$JARS/lib" && touch "$mark"
+    chmod -R a+rX "$JARS/lib"
+    rm -rf "$fresh"
+  fi
+  exec 9>&-
+}
+
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+java_run() {
+  "$JAVA" -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile="$DIR/log4j2.properties" \
+    -cp "$JARS/lib/*" "$@"
+}
+
+write_config() {
+  local port=$1 controller
+  shift
+  controller=$(free_port)
+  mkdir -p "$DIR/data"
+  cat >"$DIR/log4j2.properties" <<CONF
+status = off
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %c{1}: %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+CONF
+  {
+    cat <<CONF
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:$controller
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
+advertised.listeners=PLAINTEXT://127.0.0.1:$port
+log.dirs=$DIR/data
+auto.create.topics.enable=false
+num.partitions=1
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+num.network.threads=2
+num.io.threads=2
+num.recovery.threads.per.data.dir=2
+background.threads=2
+log.cleaner.dedupe.buffer.size=8388608
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+CONF
+    printf '%s\n' "$@"
+  } >"$DIR/server.properties"
+  printf '127.0.0.1:%s\n' "$port" >"$DIR/bootstrap"
+}
+
+# Compiled while the broker starts: answers in milliseconds where Kafka's own tools need a JVM each time.
+build_admin() {
+  [ "$DIR/admin" -nt "$HERE/kafka_admin.cpp" ] && return
+  ${CXX:-g++} -std=c++20 -O1 -o "$DIR/admin.$$" "$HERE/kafka_admin.cpp" -lrdkafka >"$DIR/admin.log" 2>&1 &&
+    mv "$DIR/admin.$$" "$DIR/admin" || { stop_node KILL; cat "$DIR/admin.log" >&2; die "kafka_admin.cpp does not compile"; }
+}
+
+running() {
+  local pid
+  pid=$(cat "$DIR/pid" 2>/dev/null) && [ -n "$pid" ] &&
+    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "kafka.Kafka $DIR/server.properties" && PID=$pid
+}
+
+launch() {
+  find_java
+  fetch_jars
+  setsid "$JAVA" -Xms128m -Xmx384m -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -Djava.awt.headless=true \
+    -Dlog4j2.configurationFile="$DIR/log4j2.properties" -Dkafka.logs.dir="$DIR" \
+    -cp "$JARS/lib/*" kafka.Kafka "$DIR/server.properties" >>"$DIR/server.log" 2>&1 </dev/null 9>&- &
+  PID=$!
+  echo "$PID" >"$DIR/pid"
+  build_admin
+  local deadline=$((SECONDS + ${OUTBOX_KAFKA_START_TIMEOUT:-60}))
+  until "$DIR/admin" "$(cat "$DIR/bootstrap")" ready 2>/dev/null; do
+    kill -0 "$PID" 2>/dev/null || return 1
+    [ $SECONDS -lt $deadline ] || { kill -KILL "$PID"; return 1; }
+  done
+  cat "$DIR/bootstrap"
+}
+
+stop_node() {
+  local signal=$1 tries
+  running || { rm -f "$DIR/pid"; return 0; }
+  kill -CONT "$PID" 2>/dev/null
+  kill "-$signal" "$PID" 2>/dev/null
+  for ((tries = 0; tries < 600; tries++)); do
+    running || break
+    [ $tries = 400 ] && kill -KILL "$PID" 2>/dev/null
+    sleep 0.05
+  done
+  rm -f "$DIR/pid"
+}
+
+[ $# -ge 1 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | head -n -1 >&2; exit 2; }
+command=$1
+if [ "$command" = fetch ]; then
+  find_java
+  fetch_jars
+  echo "$JARS"
+  exit 0
+fi
+[ $# -ge 2 ] || die "which DIR?" 2
+case $2 in /*) DIR=$2 ;; *) DIR=$PWD/$2 ;; esac
+shift 2
+
+case $command in
+  start)
+    [ $# -ge 1 ] || die "which PORT?" 2
+    port=$1
+    shift
+    running && die "already running in $DIR (pid $PID)"
+    find_java
+    fetch_jars
+    mkdir -p "$DIR" || exit 1
+    for attempt in 1 2 3; do
+      [ "$port" != 0 ] && chosen=$port || chosen=$(free_port)
+      rm -rf "$DIR/data"
+      write_config "$chosen" "$@"
+      java_run kafka.tools.StorageTool format -t "b3V0Ym94LXRlc3Qta2Fma2" -c "$DIR/server.properties" \
+        >"$DIR/format.log" 2>&1 || { tail -5 "$DIR/format.log" >&2; die "formatting the storage failed"; }
+      launch && exit 0
+      grep -q 'Address already in use' "$DIR/server.log" || break  # somebody took the port between choice and bind
+    done
+    tail -20 "$DIR/server.log" >&2
+    die "the broker did not come up, see $DIR/server.log" ;;
+  stop) stop_node TERM ;;
+  kill) stop_node KILL ;;
+  pause) running && kill -STOP "$PID" || die "not running in $DIR" ;;
+  cont) running && kill -CONT "$PID" || die "not running in $DIR" ;;
+  restart)
+    [ -f "$DIR/server.properties" ] || die "nothing was ever started in $DIR"
+    stop_node TERM
+    launch || { tail -20 "$DIR/server.log" >&2; die "the broker did not come up again, see $DIR/server.log"; } ;;
+  bootstrap) cat "$DIR/bootstrap" ;;
+  topic)
+    [ $# -ge 2 ] || die "topic DIR create|alter|delete|offsets NAME ..." 2
+    "$DIR/admin" "$(cat "$DIR/bootstrap")" "$@" ;;
+  *) die "unknown command: $command" 2 ;;
+esac
