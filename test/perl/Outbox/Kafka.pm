@@ -1,0 +1,102 @@
+# A private Apache Kafka node for TAP tests, read with kcat. Where there is none to be had, skip_without() skips.
+package Outbox::Kafka;
+
+use strict;
+use warnings;
+
+use File::Temp ();
+use IPC::Run ();
+use JSON::PP ();
+use Test::More;
+
+my $script = "$ENV{OUTBOX_TOP}/test/brokers/kafka.sh";
+my @all;
+
+sub available { return !$ENV{OUTBOX_NO_KAFKA} }
+
+# The whole file is skipped, with the reason, where Kafka cannot be had.
+sub skip_without
+{
+	plan(skip_all => $ENV{OUTBOX_NO_KAFKA}) if $ENV{OUTBOX_NO_KAFKA};
+	return;
+}
+
+# @properties: lines of server.properties. Topics must be created by create_topic.
+sub start
+{
+	my ($class, @properties) = @_;
+	my $self = bless { dir => File::Temp::tempdir('/tmp/outbox-kafka.XXXXXX') }, $class;
+	push @all, $self;
+	$self->run('start', $self->{dir}, 0, @properties);
+	chomp($self->{bootstrap} = $self->run('bootstrap', $self->{dir}));
+	return $self;
+}
+
+sub run
+{
+	my ($self, @arguments) = @_;
+	my ($out, $err) = ('', '');
+	IPC::Run::run([ $script, @arguments ], '<', \undef, '>', \$out, '2>', \$err)
+	  or die "kafka.sh @arguments: $err";
+	return $out;
+}
+
+sub stop { my ($self) = @_; $self->run('stop', $self->{dir}) }
+sub kill9 { my ($self) = @_; $self->run('kill', $self->{dir}) }
+sub restart { my ($self) = @_; $self->run('restart', $self->{dir}) }
+sub pause { my ($self) = @_; $self->run('pause', $self->{dir}) }
+sub cont { my ($self) = @_; $self->run('cont', $self->{dir}) }
+
+sub create_topic
+{
+	my ($self, $topic, $partitions, @properties) = @_;
+	return $self->run('topic', $self->{dir}, 'create', $topic, $partitions // 1, @properties);
+}
+
+sub kcat
+{
+	my ($self, $topic, @arguments) = @_;
+	my ($out, $err) = ('', '');
+	IPC::Run::run(
+		[ 'kcat', '-C', '-e', '-q', '-b', $self->{bootstrap}, '-t', $topic, '-o', 'beginning', '-X', 'check.crcs=true',
+			@arguments ], '<', \undef, '>', \$out, '2>', \$err)
+	  or die "kcat: $err";
+	return $out;
+}
+
+# All records of a topic, each { partition, offset, key, payload, headers => {name => value}, ts }, by partition and
+# offset. For payloads that are text.
+sub records
+{
+	my ($self, $topic) = @_;
+	my @records;
+	foreach my $line (split /\n/, $self->kcat($topic, '-J'))
+	{
+		my $record = JSON::PP->new->utf8->decode($line);
+		my %headers = @{ $record->{headers} // [] };
+		$record->{header_count} = @{ $record->{headers} // [] } / 2;
+		$record->{headers} = \%headers;
+		push @records, $record;
+	}
+	return [ sort { $a->{partition} <=> $b->{partition} || $a->{offset} <=> $b->{offset} } @records ];
+}
+
+# The payloads of a big topic, in order within each partition; payloads must hold no line break.
+sub payloads
+{
+	my ($self, $topic) = @_;
+	return [ split /\n/, $self->kcat($topic, '-f', '%s\n') ];
+}
+
+END
+{
+	my $status = $?;
+	foreach my $kafka (@all)
+	{
+		eval { $kafka->kill9 };
+		system 'rm', '-rf', $kafka->{dir};
+	}
+	$? = $status;
+}
+
+1;

@@ -1,0 +1,139 @@
+# What the TAP tests share: servers that load the checkout's build, events, and waiting for things to be so.
+# Brokers are in Outbox::Redis and Outbox::Kafka. scripts/test sets the environment (TEMP_CONFIG makes every
+# PostgreSQL::Test::Cluster node load the staged build).
+package Outbox::Test;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use Outbox::Kafka;
+use Outbox::Redis;
+
+our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
+  rss_kb sql_literal no_server_crashed);
+
+# A started node with the extension in database postgres. %options: conf => extra lines, name => node name,
+# extension => 0 leaves the extension out.
+sub new_node
+{
+	my (%options) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($options{name} // 'main');
+	$node->init;
+	$node->append_conf('postgresql.conf', "max_prepared_transactions = 10\nlog_min_messages = info\n"
+		  . "log_statement = none\nlog_line_prefix = '%m [%p] %b %q%a '\n" . ($options{conf} // ''));
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION outbox') if $options{extension} // 1;
+	return $node;
+}
+
+sub sql_literal
+{
+	my ($text) = @_;
+	$text =~ s/'/''/g;
+	return "'$text'";
+}
+
+# Creates a foreign server for the broker and a route to it; %route are more named arguments of create_route, as SQL.
+sub redis_route
+{
+	my ($node, $redis, $name, %route) = @_;
+	my $options = delete $route{server_options} // '';
+	$node->safe_psql('postgres',
+		"CREATE SERVER $name FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '$redis->{port}'$options)");
+	return create_route($node, $name, %route);
+}
+
+sub kafka_route
+{
+	my ($node, $kafka, $name, %route) = @_;
+	my $options = delete $route{server_options} // '';
+	$node->safe_psql('postgres',
+		"CREATE SERVER $name FOREIGN DATA WRAPPER outbox_kafka OPTIONS (\"bootstrap.servers\" '$kafka->{bootstrap}'$options)");
+	return create_route($node, $name, %route);
+}
+
+sub create_route
+{
+	my ($node, $name, %route) = @_;
+	my $database = delete $route{database} // 'postgres';
+	my $arguments = join '', map { ", $_ => $route{$_}" } sort keys %route;
+	return $node->safe_psql($database, "SELECT outbox.create_route('$name', server => '$name'$arguments)");
+}
+
+# Polls until the query's single value is the wanted one; returns whether it came to that.
+sub wait_for_value
+{
+	my ($node, $query, $wanted, $timeout) = @_;
+	my $deadline = time + ($timeout // $PostgreSQL::Test::Utils::timeout_default);
+	my $value = '';
+	while (time < $deadline)
+	{
+		my ($status, $stdout) = $node->psql('postgres', $query);
+		$value = $stdout // '';
+		return 1 if defined $status && $status == 0 && $value eq $wanted;
+		sleep 0.05;
+	}
+	diag("waited for '$wanted', last saw '$value': $query");
+	return 0;
+}
+
+# True when everything committed before is delivered (or dead) everywhere.
+sub wait_idle
+{
+	my ($node, $timeout) = @_;
+	$timeout //= 60;
+	my $idle = $node->safe_psql('postgres', "SELECT outbox.wait_until_idle('$timeout s')");
+	diag($node->safe_psql('postgres', 'SELECT * FROM outbox.lag')) if $idle ne 't';
+	return $idle eq 't';
+}
+
+sub relay_pids
+{
+	my ($node) = @_;
+	return split /\n/,
+	  $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'outbox relay' ORDER BY pid");
+}
+
+sub child_pids
+{
+	my ($parent) = @_;
+	my @children;
+	foreach my $stat (glob '/proc/[0-9]*/stat')
+	{
+		open my $file, '<', $stat or next;
+		my $line = <$file> // '';
+		push @children, $1 if $line =~ /^(\d+) \(.*\) \S (\d+) / && $2 == $parent;
+	}
+	return @children;
+}
+
+# Sink processes are children of relay workers.
+sub sink_pids
+{
+	my ($node) = @_;
+	return map { child_pids($_) } relay_pids($node);
+}
+
+# Peak resident memory of a process, kB.
+sub rss_kb
+{
+	my ($pid) = @_;
+	open my $file, '<', "/proc/$pid/status" or return 0;
+	while (<$file>) { return $1 if /^VmHWM:\s+(\d+)/ }
+	return 0;
+}
+
+sub no_server_crashed
+{
+	my ($node, $name) = @_;
+	my $log = slurp_file($node->logfile);
+	unlike($log, qr/terminated by signal|TRAP:|PANIC/, $name // 'no server process crashed');
+}
+
+1;
