@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <vector>
@@ -50,12 +51,13 @@ class ProcessSink : public Sink {
   };
 
   void Start();
-  void Gone(std::vector<Result>* results);  // the process is dead or speaks nonsense
-  bool Reap(int* status);
+  void Exchange(std::vector<Result>* results);
+  void Lost(Error error);  // the socket is of no use any more: aborts everything, then the process is reaped
+  void AwaitExit();
   void Handle(const Frame& frame, std::vector<Result>* results);
-  void Resolve(const Result& result);
+  bool Resolve(const Result& result);
   void SetHealth(bool up, Error error);
-  void Broken(std::string what);
+  bool Reap(int* status);
 
   const std::string executable_;
   const SinkConfig config_;
@@ -68,11 +70,11 @@ class ProcessSink : public Sink {
   std::deque<Pending> pending_;
   FlowGate gate_;
   std::vector<Result> refused_;  // aborted at Submit; reported by the next Poll
-  std::string broken_;           // why the socket is of no use; empty: it is
   uint64_t starts_ = 0;
-  int64_t started_at_ = 0;   // monotonic microseconds
-  int64_t restart_at_ = -1;  // -1: not waiting to start
-  int failures_ = 0;         // deaths in a row, each within a few seconds of its start
+  int64_t started_at_ = 0;  // monotonic microseconds
+  int64_t lost_at_ = 0;     // when the socket was lost; fd_ is -1 and pid_ not: waiting for the process to end
+  int64_t wake_at_ = -1;    // when to look at the dying process again, or to start; -1: neither
+  int deaths_ = 0;          // in a row, each within a few seconds of its start
   bool closed_ = false;
 };
 

@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,16 +47,20 @@ enum class IoState { kOk, kEnded, kBroken };  // kEnded: the peer closed; kBroke
 // Collects frames from a socket. Does not own the descriptor.
 class FrameReader {
  public:
-  // One read of what the socket has. kOk also when it has nothing at the moment (`*got` false then).
+  // One read, of at most kIoSize or so. kOk also when it has nothing at the moment (`*got` false then).
   IoState Fill(int fd, bool* got);
   // The next whole frame. False: need more (state() == kOk) or nonsense (kBroken).
   bool Next(Frame* frame);
   IoState state() const { return state_; }
-  size_t buffered() const { return buffer_.size() - at_; }
+  size_t buffered() const { return end_ - begin_; }
 
  private:
-  std::string buffer_;
-  size_t at_ = 0;  // frames before this have been handed out
+  void MakeRoom();
+
+  std::unique_ptr<char[]> buffer_;
+  size_t capacity_ = 0;
+  size_t begin_ = 0;  // frames before this have been handed out
+  size_t end_ = 0;    // bytes after this have not been read
   IoState state_ = IoState::kOk;
 };
 
@@ -62,15 +68,16 @@ class FrameReader {
 class FrameWriter {
  public:
   void Append(FrameType type, std::string_view head, std::string body = {});
+  void Clear();
+  void Take(FrameWriter other);  // what `other` has, behind what is here; `other` must not have been flushed
   // Writes until the socket is full or the queue empty.
   IoState Flush(int fd);
   bool empty() const { return pending_ == 0; }
   size_t pending() const { return pending_; }  // bytes
 
  private:
-  std::vector<std::string> queue_;  // small frames are joined; a big body is moved in, not copied
-  size_t front_ = 0;                // first chunk not wholly written
-  size_t offset_ = 0;               // bytes of it that are
+  std::deque<std::string> queue_;  // small frames are joined; a big body is moved in, not copied
+  size_t offset_ = 0;              // bytes of the first chunk that are written
   size_t pending_ = 0;
 };
 

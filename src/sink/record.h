@@ -32,8 +32,9 @@ struct Record {
   std::vector<Field> fields;  // Kafka headers; Redis stream fields other than key and payload
 };
 
-// Appends one packed record.
-void PackRecord(const Record& record, std::string* out);
+// Appends one packed record. False, and nothing appended, when the layout cannot hold it: topic or a field's name above
+// 65,535 bytes, more than 65,535 fields, or 4 GB together.
+bool PackRecord(const Record& record, std::string* out);
 
 // Walks packed records. Views point into `bytes`. Next() is false at the end and on malformed bytes (ok() tells).
 class RecordReader {

@@ -1,0 +1,175 @@
+// The bodies of protocol.h's frames.
+#include <cstring>
+#include <utility>
+
+#include "sink/protocol.h"
+
+namespace outbox::sink {
+namespace {
+
+template <typename Number>
+void Put(Number number, std::string* out) {
+  out->append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+void PutText(std::string_view text, std::string* out) {
+  Put(static_cast<uint32_t>(text.size()), out);
+  out->append(text);
+}
+
+// Takes values off the front of a body; false when it is too short.
+class Body {
+ public:
+  explicit Body(std::string_view bytes) : bytes_(bytes) {}
+  template <typename Number>
+  bool Get(Number* number) {
+    if (bytes_.size() < sizeof(*number)) {
+      return false;
+    }
+    std::memcpy(number, bytes_.data(), sizeof(*number));
+    bytes_.remove_prefix(sizeof(*number));
+    return true;
+  }
+  bool GetText(std::string* text) {
+    uint32_t size = 0;
+    if (!Get(&size) || bytes_.size() < size) {
+      return false;
+    }
+    text->assign(bytes_.data(), size);
+    bytes_.remove_prefix(size);
+    return true;
+  }
+  std::string_view rest() const { return bytes_; }
+  bool empty() const { return bytes_.empty(); }
+
+ private:
+  std::string_view bytes_;
+};
+
+bool GetError(Body* body, Error* error) {
+  uint8_t error_class = 0;
+  if (!body->Get(&error_class) || error_class > static_cast<uint8_t>(ErrorClass::kInternal) ||
+      !body->GetText(&error->code) || !body->GetText(&error->message)) {
+    return false;
+  }
+  error->error_class = static_cast<ErrorClass>(error_class);
+  return true;
+}
+void PutError(const Error& error, std::string* out) {
+  Put(static_cast<uint8_t>(error.error_class), out);
+  PutText(error.code, out);
+  PutText(error.message, out);
+}
+
+}  // namespace
+
+std::string EncodeConfigure(const SinkConfig& config) {
+  std::string out;
+  Put(kProtocolVersion, &out);
+  Put(config.max_message_bytes, &out);
+  Put(config.max_inflight_bytes, &out);
+  PutText(config.name, &out);
+  Put(static_cast<uint32_t>(config.options.size()), &out);
+  for (const auto& [name, value] : config.options) {
+    PutText(name, &out);
+    PutText(value, &out);
+  }
+  return out;
+}
+
+bool DecodeConfigure(std::string_view bytes, SinkConfig* config) {
+  Body body(bytes);
+  uint32_t version = 0;
+  uint32_t count = 0;
+  if (!body.Get(&version) || version != kProtocolVersion || !body.Get(&config->max_message_bytes) ||
+      !body.Get(&config->max_inflight_bytes) || !body.GetText(&config->name) || !body.Get(&count)) {
+    return false;
+  }
+  config->options.clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    std::string name;
+    std::string value;
+    if (!body.GetText(&name) || !body.GetText(&value)) {
+      return false;
+    }
+    config->options[std::move(name)] = std::move(value);
+  }
+  return body.empty();
+}
+
+std::string EncodeSubmitHead(const Batch& batch) {
+  std::string out;
+  Put(batch.flow, &out);
+  Put(batch.epoch, &out);
+  Put(batch.first_seq, &out);
+  Put(batch.count, &out);
+  return out;
+}
+
+bool DecodeSubmit(std::string_view bytes, Batch* batch) {
+  Body body(bytes);
+  if (!body.Get(&batch->flow) || !body.Get(&batch->epoch) || !body.Get(&batch->first_seq) || !body.Get(&batch->count)) {
+    return false;
+  }
+  batch->records.assign(body.rest());
+  return true;
+}
+
+std::string EncodeResults(const std::vector<Result>& results) {
+  std::string out;
+  for (const Result& result : results) {
+    Put(result.flow, &out);
+    Put(result.first_seq, &out);
+    Put(result.count, &out);
+    Put(static_cast<uint8_t>(result.outcome), &out);
+    PutError(result.error, &out);
+  }
+  return out;
+}
+
+bool DecodeResults(std::string_view bytes, std::vector<Result>* results) {
+  Body body(bytes);
+  while (!body.empty()) {
+    Result result;
+    uint8_t outcome = 0;
+    if (!body.Get(&result.flow) || !body.Get(&result.first_seq) || !body.Get(&result.count) || !body.Get(&outcome) ||
+        outcome < static_cast<uint8_t>(Outcome::kDelivered) || outcome > static_cast<uint8_t>(Outcome::kAborted) ||
+        !GetError(&body, &result.error)) {
+      return false;
+    }
+    result.outcome = static_cast<Outcome>(outcome);
+    results->push_back(std::move(result));
+  }
+  return true;
+}
+
+std::string EncodeHealth(const Health& health) {
+  std::string out;
+  Put(static_cast<uint8_t>(health.up), &out);
+  PutError(health.error, &out);
+  return out;
+}
+
+bool DecodeHealth(std::string_view bytes, Health* health) {
+  Body body(bytes);
+  uint8_t up = 0;
+  Error error;
+  if (!body.Get(&up) || up > 1 || !GetError(&body, &error) || !body.empty()) {
+    return false;
+  }
+  health->up = up != 0;
+  health->error = std::move(error);
+  return true;
+}
+
+void AppendResult(Result result, std::vector<Result>* results) {
+  if (!results->empty() && result.outcome != Outcome::kFailed) {
+    Result& last = results->back();
+    if (last.flow == result.flow && last.outcome == result.outcome && last.first_seq + last.count == result.first_seq) {
+      last.count += result.count;
+      return;
+    }
+  }
+  results->push_back(std::move(result));
+}
+
+}  // namespace outbox::sink

@@ -1,0 +1,316 @@
+#include "sink/process_sink.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "sink/monotonic.h"
+#include "sink/spawn.h"
+
+namespace outbox::sink {
+namespace {
+
+constexpr int64_t kMilli = 1000;
+constexpr int64_t kSecond = 1000 * kMilli;
+constexpr int64_t kYoung = 5 * kSecond;  // a process that dies before this counts towards the back-off
+constexpr int64_t kFirstDelay = 100 * kMilli;
+constexpr int64_t kLongestDelay = 5 * kSecond;
+constexpr int64_t kReapEvery = 2 * kMilli;
+constexpr int64_t kExitGrace = 50 * kMilli;    // from a lost socket to SIGKILL
+constexpr int64_t kCloseGrace = 100 * kMilli;  // the same at Close
+constexpr int64_t kCloseLimit = 190 * kMilli;  // Close never takes longer
+constexpr int kFillsPerPoll = 16;
+
+std::string ExitText(int status) {
+  if (WIFSIGNALED(status)) {
+    return "the sink process was ended by signal " + std::to_string(WTERMSIG(status)) + " (" +
+           strsignal(WTERMSIG(status)) + ")";
+  }
+  return "the sink process ended with exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+// No delay for the first death, then doubling, with full jitter above the first step.
+int64_t RestartDelay(int deaths) {
+  if (deaths <= 1) {
+    return 0;
+  }
+  int64_t ceiling = std::min(kLongestDelay, kFirstDelay << std::min(deaths - 2, 10));
+  std::random_device random;
+  return kFirstDelay / 2 + static_cast<int64_t>(random() % static_cast<uint64_t>(ceiling));
+}
+
+}  // namespace
+
+ProcessSink::ProcessSink(std::string executable, SinkConfig config)
+    : executable_(std::move(executable)), config_(std::move(config)) {
+  Start();
+}
+
+ProcessSink::~ProcessSink() {
+  Close();
+}
+
+void ProcessSink::SetHealth(bool up, Error error) {
+  if (up == health_.up && error.error_class == health_.error.error_class && error.code == health_.error.code &&
+      error.message == health_.error.message) {
+    return;
+  }
+  health_.up = up;
+  health_.error = std::move(error);
+  ++health_.changes;
+}
+
+void ProcessSink::Start() {
+  wake_at_ = -1;
+  started_at_ = MonotonicMicros();
+  ++starts_;
+  library_.clear();
+  int error = SpawnSink(executable_, &pid_, &fd_);
+  if (error != 0) {
+    pid_ = -1;
+    fd_ = -1;
+    ++deaths_;
+    Lost({ErrorClass::kDestination, "SINK_START",
+          "could not start the sink process \"" + executable_ + "\": " + strerror(error)});
+    wake_at_ = started_at_ + std::max(kFirstDelay, RestartDelay(deaths_));
+    return;
+  }
+  reader_ = FrameReader();
+  // What was submitted while no process ran comes behind the configuration.
+  FrameWriter waiting = std::move(writer_);
+  writer_ = FrameWriter();
+  writer_.Append(FrameType::kConfigure, EncodeConfigure(config_));
+  writer_.Take(std::move(waiting));
+}
+
+void ProcessSink::Submit(Batch batch) {
+  if (closed_) {
+    return;
+  }
+  if (!gate_.Admits(batch.flow, batch.epoch)) {
+    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &refused_);
+    return;
+  }
+  pending_.push_back({batch.flow, batch.epoch, batch.first_seq, batch.count});
+  std::string head = EncodeSubmitHead(batch);
+  writer_.Append(FrameType::kSubmit, head, std::move(batch.records));
+  if (fd_ >= 0) {
+    writer_.Flush(fd_);  // trouble shows again in Poll
+  }
+}
+
+void ProcessSink::Poll(std::vector<Result>* results) {
+  if (closed_) {
+    return;
+  }
+  if (fd_ < 0 && wake_at_ >= 0 && MonotonicMicros() >= wake_at_) {
+    if (pid_ >= 0) {
+      AwaitExit();
+    }
+    if (pid_ < 0) {
+      Start();
+    }
+  }
+  if (fd_ >= 0) {
+    Exchange(results);
+  }
+  if (fd_ < 0 && pid_ >= 0) {
+    AwaitExit();
+  }
+  for (Result& result : refused_) {
+    AppendResult(std::move(result), results);
+  }
+  refused_.clear();
+}
+
+void ProcessSink::Exchange(std::vector<Result>* results) {
+  IoState written = writer_.Flush(fd_);
+  IoState state = IoState::kOk;
+  for (int i = 0; i < kFillsPerPoll && state == IoState::kOk; ++i) {
+    bool got = false;
+    state = reader_.Fill(fd_, &got);
+    Frame frame;
+    while (fd_ >= 0 && reader_.Next(&frame)) {
+      Handle(frame, results);
+    }
+    if (fd_ < 0) {
+      return;
+    }
+    if (state == IoState::kOk) {
+      state = reader_.state();
+    }
+    if (!got) {
+      break;
+    }
+  }
+  if (state == IoState::kBroken) {
+    Lost({ErrorClass::kInternal, "SINK_PROTOCOL", "the sink process sent something unexpected"});
+  } else if (state == IoState::kEnded || written != IoState::kOk) {
+    Lost({ErrorClass::kDestination, "SINK_EXITED", "the sink process ended"});
+  }
+}
+
+void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
+  bool good = false;
+  switch (frame.type) {
+    case FrameType::kReady:
+      library_.assign(frame.body);
+      good = true;
+      break;
+    case FrameType::kHealth: {
+      Health health;
+      good = DecodeHealth(frame.body, &health);
+      if (good) {
+        SetHealth(health.up, std::move(health.error));
+      }
+      break;
+    }
+    case FrameType::kResults: {
+      std::vector<Result> arrived;
+      good = DecodeResults(frame.body, &arrived);
+      for (size_t i = 0; good && i < arrived.size(); ++i) {
+        good = Resolve(arrived[i]);  // a record without an owner, or one resolved twice: stop trusting it
+        if (good) {
+          AppendResult(std::move(arrived[i]), results);
+        }
+      }
+      break;
+    }
+    default:
+      break;
+  }
+  if (!good) {
+    Lost({ErrorClass::kInternal, "SINK_PROTOCOL", "the sink process sent something unexpected"});
+  }
+}
+
+// Takes the result's records out of the pending ones; they are mostly at the front. False: not all of them were there.
+bool ProcessSink::Resolve(const Result& result) {
+  uint64_t begin = result.first_seq;
+  uint64_t end = begin + result.count;
+  uint64_t left = result.count;
+  for (size_t i = 0; i < pending_.size() && left != 0;) {
+    Pending& held = pending_[i];
+    uint64_t held_end = held.first_seq + held.count;
+    if (held.flow != result.flow || held.first_seq >= end || held_end <= begin) {
+      ++i;
+      continue;
+    }
+    if (result.outcome != Outcome::kDelivered) {
+      gate_.Poison(held.flow, held.epoch);
+    }
+    uint64_t cut_begin = std::max(begin, held.first_seq);
+    uint64_t cut_end = std::min(end, held_end);
+    left -= cut_end - cut_begin;
+    if (cut_begin > held.first_seq && cut_end < held_end) {
+      Pending rest{held.flow, held.epoch, cut_end, static_cast<uint32_t>(held_end - cut_end)};
+      held.count = static_cast<uint32_t>(cut_begin - held.first_seq);
+      pending_.insert(pending_.begin() + static_cast<ptrdiff_t>(i) + 1, rest);
+      break;
+    }
+    if (cut_begin > held.first_seq) {
+      held.count = static_cast<uint32_t>(cut_begin - held.first_seq);
+      ++i;
+    } else if (cut_end < held_end) {
+      held.first_seq = cut_end;
+      held.count = static_cast<uint32_t>(held_end - cut_end);
+      ++i;
+    } else {
+      pending_.erase(pending_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+  return left == 0;
+}
+
+void ProcessSink::Lost(Error error) {
+  if (fd_ >= 0) {
+    close(fd_);
+    fd_ = -1;
+  }
+  writer_.Clear();
+  for (const Pending& held : pending_) {
+    gate_.Poison(held.flow, held.epoch);
+    AppendResult({held.flow, held.first_seq, held.count, Outcome::kAborted, {}}, &refused_);
+  }
+  pending_.clear();
+  SetHealth(false, std::move(error));
+  lost_at_ = MonotonicMicros();
+}
+
+// The socket is gone, the process not yet: reap it, with force when it lingers.
+void ProcessSink::AwaitExit() {
+  int64_t now = MonotonicMicros();
+  int status = 0;
+  if (!Reap(&status)) {
+    if (now - lost_at_ >= kExitGrace) {
+      kill(pid_, SIGKILL);
+    }
+    wake_at_ = now + kReapEvery;
+    return;
+  }
+  deaths_ = now - started_at_ < kYoung ? deaths_ + 1 : 1;
+  if (health_.error.code == "SINK_EXITED") {
+    SetHealth(false, {ErrorClass::kDestination, "SINK_EXITED", ExitText(status)});
+  }
+  wake_at_ = now + RestartDelay(deaths_);
+}
+
+// True when the process is gone and pid_ is -1. Never waits, and for no other child.
+bool ProcessSink::Reap(int* status) {
+  pid_t reaped = waitpid(pid_, status, WNOHANG);
+  if (reaped == pid_ || (reaped < 0 && errno == ECHILD)) {
+    pid_ = -1;
+    return true;
+  }
+  return false;
+}
+
+void ProcessSink::AppendWaits(std::vector<WaitSpec>* waits) {
+  if (closed_) {
+    return;
+  }
+  WaitSpec wait;
+  wait.fd = fd_;
+  wait.read = fd_ >= 0;
+  wait.write = fd_ >= 0 && !writer_.empty();
+  wait.deadline = !refused_.empty() ? MonotonicMicros() : wake_at_;
+  waits->push_back(wait);
+}
+
+void ProcessSink::Close() {
+  if (closed_) {
+    return;
+  }
+  closed_ = true;
+  if (fd_ >= 0) {
+    close(fd_);
+    fd_ = -1;
+  }
+  writer_.Clear();
+  pending_.clear();
+  refused_.clear();
+  int64_t begin = MonotonicMicros();
+  int status = 0;
+  bool killed = false;
+  while (pid_ >= 0 && !Reap(&status)) {
+    int64_t spent = MonotonicMicros() - begin;
+    if (spent >= kCloseLimit) {
+      return;  // stuck in the kernel; SIGKILL is on its way, init will reap it
+    }
+    if (!killed && spent >= kCloseGrace) {
+      kill(pid_, SIGKILL);
+      killed = true;
+    }
+    timespec nap{0, kMilli * 1000};
+    nanosleep(&nap, nullptr);
+  }
+}
+
+}  // namespace outbox::sink

@@ -1,0 +1,264 @@
+#include "sink/serve.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+#include <vector>
+
+#include "sink/monotonic.h"
+
+namespace outbox::sink {
+namespace {
+
+constexpr int kExitClosed = 0;
+constexpr int kExitNonsense = 2;
+constexpr int kFillsPerTurn = 8;                     // then results go out, so that neither direction starves
+constexpr int64_t kFailedAbortMicros = 1000 * 1000;  // paces an owner that sends although we are down
+
+// Stands in for a sink that could not be made.
+class FailedSink : public Sink {
+ public:
+  explicit FailedSink(Error error) : health_{false, std::move(error), 1} {}
+  void Submit(Batch batch) override {
+    if (held_.empty()) {
+      abort_at_ = MonotonicMicros() + kFailedAbortMicros;
+    }
+    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &held_);
+  }
+  void Poll(std::vector<Result>* results) override {
+    if (!held_.empty() && MonotonicMicros() >= abort_at_) {
+      results->insert(results->end(), held_.begin(), held_.end());
+      held_.clear();
+    }
+  }
+  void AppendWaits(std::vector<WaitSpec>* waits) override {
+    if (!held_.empty()) {
+      waits->push_back({-1, false, false, abort_at_});
+    }
+  }
+  const Health& health() const override { return health_; }
+  void Close() override { held_.clear(); }
+
+ private:
+  Health health_;
+  std::vector<Result> held_;
+  int64_t abort_at_ = 0;
+};
+
+class Server {
+ public:
+  Server(int fd, const SinkProgram& program, size_t held_limit) : fd_(fd), program_(program), held_limit_(held_limit) {}
+
+  int Run() {
+    while (true) {
+      bool readable = false;
+      if (!Wait(&readable)) {
+        return kExitClosed;
+      }
+      if (readable && !Read()) {
+        return exit_code_;
+      }
+      if (sink_ != nullptr) {
+        Turn();
+      }
+      IoState state = writer_.Flush(fd_);
+      if (state != IoState::kOk) {
+        return state == IoState::kEnded ? kExitClosed : kExitNonsense;
+      }
+    }
+  }
+  void Close() {
+    if (sink_ != nullptr) {
+      sink_->Close();
+    }
+  }
+
+ private:
+  // False: the other end is gone.
+  bool Wait(bool* readable) {
+    waits_.clear();
+    if (sink_ != nullptr) {
+      sink_->AppendWaits(&waits_);
+    }
+    bool full = held_bytes_ >= held_limit_ || writer_.pending() >= held_limit_;
+    polls_.clear();
+    polls_.push_back({fd_, static_cast<short>((full ? 0 : POLLIN) | (writer_.empty() ? 0 : POLLOUT)), 0});
+    int64_t deadline = -1;
+    for (const WaitSpec& wait : waits_) {
+      if (wait.fd >= 0) {
+        polls_.push_back({wait.fd, static_cast<short>((wait.read ? POLLIN : 0) | (wait.write ? POLLOUT : 0)), 0});
+      }
+      if (wait.deadline >= 0 && (deadline < 0 || wait.deadline < deadline)) {
+        deadline = wait.deadline;
+      }
+    }
+    int timeout = -1;
+    if (deadline >= 0) {
+      int64_t left = std::max<int64_t>(0, deadline - MonotonicMicros());
+      timeout = static_cast<int>(std::min<int64_t>((left + 999) / 1000, INT_MAX));
+    }
+    poll(polls_.data(), polls_.size(), timeout);  // EINTR is a turn with nothing to do
+    *readable = (polls_[0].revents & POLLIN) != 0;
+    return (polls_[0].revents & (POLLHUP | POLLERR | POLLNVAL)) == 0;
+  }
+
+  // False: stop, exit_code_ says how.
+  bool Read() {
+    for (int i = 0; i < kFillsPerTurn && held_bytes_ < held_limit_; ++i) {
+      bool got = false;
+      if (reader_.Fill(fd_, &got) != IoState::kOk) {
+        exit_code_ = reader_.state() == IoState::kEnded ? kExitClosed : kExitNonsense;
+        return false;
+      }
+      Frame frame;
+      while (reader_.Next(&frame)) {
+        if (!Handle(frame)) {
+          return false;
+        }
+      }
+      if (reader_.state() != IoState::kOk) {
+        exit_code_ = kExitNonsense;
+        return false;
+      }
+      if (!got) {
+        break;
+      }
+    }
+    return true;
+  }
+
+  bool Handle(const Frame& frame) {
+    exit_code_ = kExitNonsense;
+    switch (frame.type) {
+      case FrameType::kConfigure: {
+        SinkConfig config;
+        if (sink_ != nullptr || !DecodeConfigure(frame.body, &config)) {
+          return false;
+        }
+        Status status = program_.make(config, &sink_);
+        if (!status.ok()) {
+          sink_ = std::make_unique<FailedSink>(status.error());
+        }
+        writer_.Append(FrameType::kReady, program_.library);
+        SendHealth();
+        return true;
+      }
+      case FrameType::kSubmit: {
+        Batch batch;
+        if (sink_ == nullptr || !DecodeSubmit(frame.body, &batch)) {
+          return false;
+        }
+        held_bytes_ += batch.records.size();
+        held_records_ += batch.count;
+        sink_->Submit(std::move(batch));
+        return true;
+      }
+      case FrameType::kClose:
+        exit_code_ = kExitClosed;
+        return false;
+      default:
+        return false;
+    }
+  }
+
+  void Turn() {
+    results_.clear();
+    sink_->Poll(&results_);
+    if (!results_.empty()) {
+      merged_.clear();
+      for (Result& result : results_) {
+        Release(result.count);
+        AppendResult(std::move(result), &merged_);
+      }
+      writer_.Append(FrameType::kResults, EncodeResults(merged_));
+    }
+    if (sink_->health().changes != health_changes_) {
+      SendHealth();
+    }
+  }
+
+  void SendHealth() {
+    health_changes_ = sink_->health().changes;
+    writer_.Append(FrameType::kHealth, EncodeHealth(sink_->health()));
+  }
+
+  // Records are taken to be of average size: exact again whenever nothing is held.
+  void Release(uint64_t count) {
+    count = std::min(count, held_records_);
+    if (count != 0) {
+      held_bytes_ -= static_cast<size_t>(static_cast<double>(held_bytes_) * static_cast<double>(count) /
+                                         static_cast<double>(held_records_));
+      held_records_ -= count;
+    }
+    if (held_records_ == 0) {
+      held_bytes_ = 0;
+    }
+  }
+
+  const int fd_;
+  const SinkProgram& program_;
+  const size_t held_limit_;
+  std::unique_ptr<Sink> sink_;
+  FrameReader reader_;
+  FrameWriter writer_;
+  size_t held_bytes_ = 0;
+  uint64_t held_records_ = 0;
+  uint64_t health_changes_ = 0;
+  int exit_code_ = kExitClosed;
+  std::vector<WaitSpec> waits_;
+  std::vector<pollfd> polls_;
+  std::vector<Result> results_;
+  std::vector<Result> merged_;
+};
+
+void WriteOomScore() {
+  int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    [[maybe_unused]] ssize_t written = write(fd, "1000", 4);
+    close(fd);
+  }
+}
+
+// Only the socket tells a sink process to go. The postmaster signals a worker's whole process group and systemd the
+// whole service; at a stop the worker still waits for what is in flight.
+void IgnoreSignals() {
+  for (int signal_number : {SIGPIPE, SIGTERM, SIGINT, SIGHUP}) {
+    signal(signal_number, SIG_IGN);
+  }
+}
+
+}  // namespace
+
+int ServeSocket(int fd, const SinkProgram& program, size_t held_limit) {
+  Server server(fd, program, held_limit);
+  int code = server.Run();
+  server.Close();
+  return code;
+}
+
+int Serve(const SinkProgram& program, size_t held_limit) {
+  IgnoreSignals();
+  WriteOomScore();
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  prctl(PR_SET_DUMPABLE, 0);
+#endif
+  // A parent that died before this line closed the socket, which the loop notices.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (fcntl(kSinkSocket, F_SETFD, FD_CLOEXEC) != 0) {
+    fprintf(stderr, "this program is started by the outbox extension of PostgreSQL, not by hand\n");
+    return kExitNonsense;
+  }
+  // Not destroyed: a client library may take seconds for that, and its threads may still run at exit.
+  auto* server = new Server(kSinkSocket, program, held_limit);
+  int code = server->Run();
+  _exit(code);
+}
+
+}  // namespace outbox::sink

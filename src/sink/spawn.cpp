@@ -1,0 +1,143 @@
+#include "sink/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string_view>
+#include <vector>
+
+#include "sink/serve.h"
+
+#ifdef __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 34)
+#define OUTBOX_HAVE_ADDCLOSEFROM 1
+#endif
+#endif
+#ifndef OUTBOX_HAVE_ADDCLOSEFROM
+#include <dirent.h>
+#include <stdlib.h>
+#endif
+
+extern char** environ;
+
+namespace outbox::sink {
+namespace {
+
+constexpr int kSocketBuffer = 1 << 20;  // the kernel caps it at net.core.wmem_max
+
+class FileActions {
+ public:
+  FileActions() { posix_spawn_file_actions_init(&actions_); }
+  ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
+  FileActions(const FileActions&) = delete;
+  FileActions& operator=(const FileActions&) = delete;
+  posix_spawn_file_actions_t* get() { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+class Attributes {
+ public:
+  Attributes() { posix_spawnattr_init(&attributes_); }
+  ~Attributes() { posix_spawnattr_destroy(&attributes_); }
+  Attributes(const Attributes&) = delete;
+  Attributes& operator=(const Attributes&) = delete;
+  posix_spawnattr_t* get() { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_;
+};
+
+int CloseTheRest(posix_spawn_file_actions_t* actions) {
+#ifdef OUTBOX_HAVE_ADDCLOSEFROM
+  return posix_spawn_file_actions_addclosefrom_np(actions, kSinkSocket + 1);
+#else
+  int error = 0;
+  DIR* directory = opendir("/proc/self/fd");
+  if (directory == nullptr) {
+    return errno;
+  }
+  while (const dirent* entry = readdir(directory)) {
+    int fd = atoi(entry->d_name);
+    if (fd > kSinkSocket && error == 0) {
+      error = posix_spawn_file_actions_addclose(actions, fd);
+    }
+  }
+  closedir(directory);
+  return error;
+#endif
+}
+
+// Ours, without what libpq and the server put there (PGPASSWORD among it).
+std::vector<char*> Environment() {
+  std::vector<char*> kept;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (!std::string_view(*entry).starts_with("PG")) {
+      kept.push_back(*entry);
+    }
+  }
+  kept.push_back(nullptr);
+  return kept;
+}
+
+int Spawn(const std::string& executable, int socket, pid_t* pid) {
+  FileActions actions;
+  Attributes attributes;
+  sigset_t none;
+  sigset_t all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP;
+  int error = posix_spawn_file_actions_addopen(actions.get(), STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  error = error != 0 ? error : posix_spawn_file_actions_addopen(actions.get(), STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  error = error != 0 ? error : posix_spawn_file_actions_adddup2(actions.get(), socket, kSinkSocket);
+  error = error != 0 ? error : CloseTheRest(actions.get());
+  error = error != 0 ? error : posix_spawnattr_setsigmask(attributes.get(), &none);
+  error = error != 0 ? error : posix_spawnattr_setsigdefault(attributes.get(), &all);
+  error = error != 0 ? error : posix_spawnattr_setpgroup(attributes.get(), 0);
+  error = error != 0 ? error : posix_spawnattr_setflags(attributes.get(), flags);
+  if (error != 0) {
+    return error;
+  }
+  std::vector<char*> environment = Environment();
+  char* const arguments[] = {const_cast<char*>(executable.c_str()), nullptr};
+  return posix_spawn(pid, executable.c_str(), actions.get(), attributes.get(), arguments, environment.data());
+}
+
+}  // namespace
+
+int SpawnSink(const std::string& executable, pid_t* pid, int* socket) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    return errno;
+  }
+  for (int fd : pair) {
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSocketBuffer, sizeof(kSocketBuffer));
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kSocketBuffer, sizeof(kSocketBuffer));
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+  }
+  // Above the descriptors that the child's are moved to, or one would be closed before it is copied.
+  int error = 0;
+  int child = fcntl(pair[1], F_DUPFD_CLOEXEC, kSinkSocket + 1);
+  if (child < 0) {
+    error = errno;
+  } else {
+    error = Spawn(executable, child, pid);
+    close(child);
+  }
+  close(pair[1]);
+  if (error != 0) {
+    close(pair[0]);
+    return error;
+  }
+  *socket = pair[0];
+  return 0;
+}
+
+}  // namespace outbox::sink
