@@ -54,8 +54,9 @@ class LaneLog {
   // window is open for reading; opening ends the reading of the one before (whose events may still be in flight).
   virtual Status OpenWindow(const Position& position, Window* window, bool* opened) = 0;
 
-  // Appends events of the open window to `chunk`, in created_at order, until about `max_bytes`; at least one unless the
-  // window has no more. `*end`: the window is read to its end (the chunk may hold its last events).
+  // Appends events of the open window to `chunk`, in created_at order, until about `max_bytes`. `*end`: the window is
+  // read to its end (the chunk may hold its last events). Nothing appended and not the end: a large window is still
+  // being sorted; that is done in slices of some 100 ms, so look after deliveries and call again without delay.
   // Memory is bounded by max_bytes plus one event plus a fixed buffer, however large the window.
   virtual Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) = 0;
 
