@@ -48,6 +48,7 @@ class PlainFormat {
   const Topics& CachedTopic(const Event& event);
   const char* BadTopic(std::string_view topic) const;
   std::string_view Resolve(const Event& event, const char** bad);
+  std::string_view Key(const Event& event);
   void AddUserHeaders(const Event& event);
 
   std::shared_ptr<const RouteSpec> spec_;

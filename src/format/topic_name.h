@@ -16,6 +16,8 @@ inline constexpr size_t kMaxRedisTopic = 512;
 
 // 1 to 249 of [A-Za-z0-9._-], and not "." or ".." (Kafka's own rule, org.apache.kafka.common.internals.Topic).
 const char* BadKafkaTopic(std::string_view topic);
+// One of [A-Za-z0-9._-].
+bool IsKafkaTopicCharacter(char c);
 // 1 to 512 bytes without NUL, CR and LF (ours: Redis itself takes anything).
 const char* BadRedisTopic(std::string_view topic);
 

@@ -1,0 +1,124 @@
+#include "format/plain.h"
+
+#include <charconv>
+
+#include "format/topic_name.h"
+
+namespace outbox::format {
+
+namespace {
+
+constexpr size_t kMaxCachedTopics = 4096;  // event types made of free text must not eat the memory
+constexpr std::string_view kHeaderPrefix = "h:";
+
+}  // namespace
+
+PlainFormat::PlainFormat(std::shared_ptr<const RouteSpec> spec) : spec_(std::move(spec)) {}
+
+const char* PlainFormat::BadTopic(std::string_view topic) const {
+  return spec_->kind() == DestinationKind::kKafka ? BadKafkaTopic(topic) : BadRedisTopic(topic);
+}
+
+const PlainFormat::Topics& PlainFormat::CachedTopic(const Event& event) {
+  if (last_ != nullptr && last_event_type_ == event.event_type && last_type_ == event.aggregate_type) {
+    return *last_;
+  }
+  lookup_.assign(event.aggregate_type);
+  lookup_.push_back('\0');
+  lookup_.append(event.event_type);
+  auto found = topics_.find(lookup_);
+  if (found == topics_.end()) {
+    if (topics_.size() >= kMaxCachedTopics) {
+      topics_.clear();
+    }
+    found = topics_.emplace(lookup_, Topics{}).first;
+    spec_->topic().Expand(event.aggregate_type, {}, event.event_type, &found->second.text);
+    found->second.bad = BadTopic(found->second.text);
+  }
+  last_ = &found->second;
+  last_type_.assign(event.aggregate_type);
+  last_event_type_.assign(event.event_type);
+  return *last_;
+}
+
+std::string_view PlainFormat::Resolve(const Event& event, const char** bad) {
+  if (!IsNull(event.topic)) {
+    *bad = BadTopic(event.topic);
+    return event.topic;
+  }
+  if (spec_->topic().uses_aggregate_id()) {
+    topic_scratch_.clear();
+    spec_->topic().Expand(event.aggregate_type, event.aggregate_id, event.event_type, &topic_scratch_);
+    *bad = BadTopic(topic_scratch_);
+    return topic_scratch_;
+  }
+  const Topics& cached = CachedTopic(event);
+  *bad = cached.bad;
+  return cached.text;
+}
+
+std::string_view PlainFormat::Topic(const Event& event) {
+  const char* bad = nullptr;
+  return Resolve(event, &bad);
+}
+
+std::string_view PlainFormat::Key(const Event& event) {
+  const Template& key = spec_->key();
+  if (key.is_aggregate_id() || (key.uses_aggregate_id() && IsNull(event.aggregate_id))) {
+    return event.aggregate_id;
+  }
+  key_scratch_.clear();
+  key.Expand(event.aggregate_type, event.aggregate_id, event.event_type, &key_scratch_);
+  return key_scratch_;
+}
+
+void PlainFormat::AddUserHeaders(const Event& event) {
+  if (event.headers.packed.empty()) {
+    return;
+  }
+  std::vector<sink::Field>& fields = record_.fields;
+  if (spec_->kind() != DestinationKind::kRedis) {
+    event.headers.ForEach([&](std::string_view name, std::string_view value) { fields.push_back({name, value}); });
+    return;
+  }
+  names_.clear();
+  names_.reserve(event.headers.packed.size());  // each header has 8 bytes of lengths there, more than a prefix takes
+  event.headers.ForEach([&](std::string_view name, std::string_view value) {
+    const size_t start = names_.size();
+    names_.append(kHeaderPrefix).append(name);
+    fields.push_back({std::string_view(names_).substr(start), value});
+  });
+}
+
+const char* PlainFormat::Append(const Event& event, int64_t wall_micros, std::string* out) {
+  const char* bad = nullptr;
+  record_.topic = Resolve(event, &bad);
+  if (bad != nullptr) {
+    return bad;
+  }
+  const bool ahead = event.created_at > wall_micros + kMaxAheadMicros;
+  record_.timestamp_ms = (ahead ? wall_micros : event.created_at) / 1000;
+  record_.form = spec_->form();
+  record_.key = Key(event);
+  record_.body = event.payload;
+
+  char id[kUuidTextLength];
+  FormatUuid(event.id, id);
+  char created_at[20];
+  const char* created_at_end = std::to_chars(created_at, created_at + sizeof(created_at), event.created_at).ptr;
+
+  std::vector<sink::Field>& fields = record_.fields;
+  fields.clear();
+  fields.push_back({"id", {id, sizeof(id)}});
+  fields.push_back({"type", event.event_type});
+  fields.push_back({"aggregate_type", event.aggregate_type});
+  if (!IsNull(event.content_type)) {
+    fields.push_back({spec_->kind() == DestinationKind::kRedis ? "content_type" : "content-type", event.content_type});
+  }
+  fields.push_back({"created_at", {created_at, static_cast<size_t>(created_at_end - created_at)}});
+  AddUserHeaders(event);
+  sink::PackRecord(record_, out);
+  return nullptr;
+}
+
+}  // namespace outbox::format

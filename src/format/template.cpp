@@ -1,0 +1,193 @@
+#include "format/template.h"
+
+#include <algorithm>
+
+#include "format/topic_name.h"
+
+namespace outbox::format {
+
+namespace {
+
+bool IsUpper(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+bool IsLower(char c) {
+  return c >= 'a' && c <= 'z';
+}
+bool IsDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool IsSeparator(char c) {
+  return c == '-' || c == '_' || c == ' ';
+}
+char Lower(char c) {
+  return IsUpper(c) ? static_cast<char>(c + 32) : c;
+}
+
+std::optional<Template> Refuse(size_t position, std::string message, std::string hint, TemplateError* error) {
+  error->position = position;
+  error->message = std::move(message);
+  error->hint = std::move(hint);
+  return std::nullopt;
+}
+
+std::string Quoted(std::string_view text) {
+  return "\"" + std::string(text) + "\"";
+}
+
+bool GoodLiteral(char c, Use use) {
+  switch (use) {
+    case Use::kTopicWithoutId:
+      return IsKafkaTopicCharacter(c);
+    case Use::kTopicWithId:
+      return c != '\0' && c != '\r' && c != '\n';
+    case Use::kKey:
+      return true;
+  }
+  return false;
+}
+
+constexpr char kBraceHint[] = "A name stands between \"{\" and \"}\"; write \"{{\" or \"}}\" for a literal brace.";
+
+}  // namespace
+
+std::optional<Template> Template::Parse(std::string_view text, Use use, TemplateError* error) {
+  Template parsed;
+  std::string literal;
+  const auto finish_literal = [&] {
+    if (!literal.empty()) {
+      parsed.parts_.push_back({Name::kLiteral, Modifier::kNone, std::move(literal)});
+      literal.clear();
+    }
+  };
+  const char* names = use == Use::kTopicWithoutId
+                          ? "Names are {aggregate_type} and {event_type}, with :kebab or :lower if wanted."
+                          : "Names are {aggregate_type}, {aggregate_id} and {event_type}, with :kebab or :lower if "
+                            "wanted.";
+  if (text.empty()) {
+    return Refuse(0, "template is empty", names, error);
+  }
+  for (size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    const bool doubled = at + 1 < text.size() && text[at + 1] == c;
+    if (c != '{' || doubled) {
+      if (c == '}' && !doubled) {
+        return Refuse(at, "template has a \"}\" without a \"{\"", kBraceHint, error);
+      }
+      if (!GoodLiteral(c, use)) {
+        return Refuse(at, "template has a character that is not allowed in a topic name",
+                      use == Use::kTopicWithoutId ? "Kafka allows letters, digits, \".\", \"_\" and \"-\"."
+                                                  : "Zero bytes and line ends are not allowed.",
+                      error);
+      }
+      literal += c;
+      at += (c == '{' || c == '}') ? 2 : 1;
+      continue;
+    }
+    const size_t close = text.find('}', at);
+    if (close == std::string_view::npos) {
+      return Refuse(at, "template has a \"{\" that is not closed", kBraceHint, error);
+    }
+    const std::string_view inside = text.substr(at + 1, close - at - 1);
+    const size_t colon = inside.find(':');
+    const std::string_view name = inside.substr(0, colon);
+    Part part;
+    if (name == "aggregate_type") {
+      part.name = Name::kAggregateType;
+    } else if (name == "event_type") {
+      part.name = Name::kEventType;
+    } else if (name == "aggregate_id") {
+      if (use == Use::kTopicWithoutId) {
+        return Refuse(at, "{aggregate_id} is not allowed in a Kafka topic template",
+                      "A topic per aggregate overloads the cluster. The key template is the place for it.", error);
+      }
+      part.name = Name::kAggregateId;
+    } else {
+      return Refuse(at + 1, "unknown name " + Quoted(name) + " in template", names, error);
+    }
+    if (colon != std::string_view::npos) {
+      const std::string_view modifier = inside.substr(colon + 1);
+      if (modifier == "kebab") {
+        part.modifier = Modifier::kKebab;
+      } else if (modifier == "lower") {
+        part.modifier = Modifier::kLower;
+      } else {
+        return Refuse(at + 2 + colon, "unknown modifier " + Quoted(modifier) + " in template",
+                      "Modifiers are :kebab and :lower, one to a name.", error);
+      }
+    }
+    finish_literal();
+    parsed.parts_.push_back(std::move(part));
+    at = close + 1;
+  }
+  finish_literal();
+  parsed.uses_aggregate_id_ = std::any_of(parsed.parts_.begin(), parsed.parts_.end(),
+                                          [](const Part& part) { return part.name == Name::kAggregateId; });
+  parsed.is_aggregate_id_ =
+      parsed.parts_.size() == 1 && parsed.uses_aggregate_id_ && parsed.parts_[0].modifier == Modifier::kNone;
+  return parsed;
+}
+
+void Template::Expand(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
+                      std::string* out) const {
+  for (const Part& part : parts_) {
+    std::string_view value = part.literal;
+    switch (part.name) {
+      case Name::kLiteral:
+        break;
+      case Name::kAggregateType:
+        value = aggregate_type;
+        break;
+      case Name::kAggregateId:
+        value = aggregate_id;
+        break;
+      case Name::kEventType:
+        value = event_type;
+        break;
+    }
+    switch (part.modifier) {
+      case Modifier::kNone:
+        out->append(value);
+        break;
+      case Modifier::kLower:
+        AppendLower(value, out);
+        break;
+      case Modifier::kKebab:
+        AppendKebab(value, out);
+        break;
+    }
+  }
+}
+
+void AppendKebab(std::string_view text, std::string* out) {
+  const size_t start = out->size();
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool hyphenated = out->size() == start || out->back() == '-';
+    if (IsSeparator(c)) {
+      if (!hyphenated) {
+        out->push_back('-');
+      }
+      continue;
+    }
+    if (IsUpper(c) && i > 0 && !hyphenated) {
+      const char before = text[i - 1];
+      const bool next_is_lower = i + 1 < text.size() && IsLower(text[i + 1]);
+      if (IsLower(before) || IsDigit(before) || (IsUpper(before) && next_is_lower)) {
+        out->push_back('-');
+      }
+    }
+    out->push_back(Lower(c));
+  }
+  if (out->size() > start && out->back() == '-' && IsSeparator(text.back())) {
+    out->pop_back();
+  }
+}
+
+void AppendLower(std::string_view text, std::string* out) {
+  for (char c : text) {
+    out->push_back(Lower(c));
+  }
+}
+
+}  // namespace outbox::format

@@ -1,0 +1,120 @@
+// base/: UUIDv7, back-off.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "base/backoff.h"
+#include "base/uuid.h"
+
+namespace outbox {
+namespace {
+
+std::string Text(const Uuid& id) {
+  std::string text(kUuidTextLength, '?');
+  FormatUuid(id, text.data());
+  return text;
+}
+
+TEST(Uuid7, LayoutIsTheOneOfTheRfc) {
+  // 0x0192e4bfc8a1 ms, 999 us (0x3e7), all random bits set.
+  const int64_t micros = int64_t{0x0192e4bfc8a1} * 1000 + 999;
+  EXPECT_EQ(Text(MakeUuid7(micros, ~uint64_t{0})), "0192e4bf-c8a1-73e7-bfff-ffffffffffff");
+  EXPECT_EQ(Text(MakeUuid7(micros, 0)), "0192e4bf-c8a1-73e7-8000-000000000000");
+  EXPECT_EQ(Text(MakeUuid7(0, 0)), "00000000-0000-7000-8000-000000000000");
+}
+
+TEST(Uuid7, GivesBackItsClockReading) {
+  std::mt19937_64 random(1);
+  const int64_t largest = (int64_t{1} << 48) * 1000 - 1;
+  for (int i = 0; i < 20000; ++i) {
+    const int64_t micros = static_cast<int64_t>(random() % static_cast<uint64_t>(largest + 1));
+    ASSERT_EQ(Uuid7Micros(MakeUuid7(micros, random())), micros);
+  }
+  EXPECT_EQ(Uuid7Micros(MakeUuid7(largest, 0)), largest);
+}
+
+TEST(Uuid7, SortsAsTextByClockReading) {
+  std::mt19937_64 random(2);
+  std::string before;
+  for (int64_t micros = 1'700'000'000'000'000; micros < 1'700'000'000'003'000; ++micros) {
+    std::string text = Text(MakeUuid7(micros, random()));
+    ASSERT_LT(before, text);
+    before = text;
+  }
+}
+
+TEST(Uuid7, RefusesIdsThatItCannotHaveMade) {
+  EXPECT_FALSE(Uuid7Micros(*ParseUuid("f47ac10b-58cc-4372-a567-0e02b2c3d479")));  // version 4
+  EXPECT_FALSE(Uuid7Micros(*ParseUuid("0192e4bf-c8a1-73e8-8000-000000000000")));  // 1000 us
+  EXPECT_FALSE(Uuid7Micros(*ParseUuid("0192e4bf-c8a1-7001-0000-000000000000")));  // variant
+}
+
+TEST(UuidText, RoundTripsAndTakesUpperCase) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 2000; ++i) {
+    Uuid id;
+    for (uint8_t& byte : id) {
+      byte = static_cast<uint8_t>(random());
+    }
+    ASSERT_EQ(ParseUuid(Text(id)), id);
+  }
+  EXPECT_EQ(ParseUuid("F47AC10B-58CC-4372-A567-0E02B2C3D479"), ParseUuid("f47ac10b-58cc-4372-a567-0e02b2c3d479"));
+}
+
+TEST(UuidText, RefusesEverythingElse) {
+  for (const char* text : {"", "f47ac10b58cc4372a5670e02b2c3d479", "f47ac10b-58cc-4372-a567-0e02b2c3d47",
+                           "f47ac10b-58cc-4372-a567-0e02b2c3d4790", "g47ac10b-58cc-4372-a567-0e02b2c3d479",
+                           "f47ac10b-58cc-4372-a5670-e02b2c3d479", "{47ac10b-58cc-4372-a567-0e02b2c3d47}"}) {
+    EXPECT_FALSE(ParseUuid(text)) << text;
+  }
+}
+
+TEST(Backoff, GrowsToItsCapAndJittersOverTheWholeRange) {
+  const int64_t base = 100'000;
+  const int64_t cap = 30'000'000;
+  std::mt19937_64 random(4);
+  int64_t ceiling = base;
+  for (int attempt = 0; attempt < 14; ++attempt) {
+    int64_t lowest = cap;
+    int64_t highest = 0;
+    for (int i = 0; i < 400; ++i) {
+      Backoff backoff(base, cap);
+      for (int skip = 0; skip < attempt; ++skip) {
+        backoff.Next(0);
+      }
+      const int64_t delay = backoff.Next(random());
+      ASSERT_GE(delay, 1);
+      ASSERT_LE(delay, ceiling);
+      lowest = std::min(lowest, delay);
+      highest = std::max(highest, delay);
+    }
+    EXPECT_LT(lowest, ceiling / 10) << attempt;
+    EXPECT_GT(highest, ceiling / 10 * 9) << attempt;
+    ceiling = std::min(cap, ceiling * 2);
+  }
+}
+
+TEST(Backoff, ResetStartsOver) {
+  Backoff backoff(1000, 1'000'000);
+  for (int i = 0; i < 20; ++i) {
+    backoff.Next(~uint64_t{0});
+  }
+  EXPECT_EQ(backoff.attempts(), 20);
+  backoff.Reset();
+  EXPECT_EQ(backoff.attempts(), 0);
+  EXPECT_LE(backoff.Next(999), 1000);
+}
+
+TEST(Backoff, SurvivesAnEternityOfFailures) {
+  const int64_t cap = int64_t{1} << 62;
+  Backoff backoff(1, cap);
+  for (int i = 0; i < 100000; ++i) {
+    const int64_t delay = backoff.Next(~uint64_t{0});
+    ASSERT_GE(delay, 1);
+    ASSERT_LE(delay, cap);
+  }
+}
+
+}  // namespace
+}  // namespace outbox

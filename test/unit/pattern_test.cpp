@@ -1,0 +1,71 @@
+// Patterns over aggregate and event types.
+#include "format/pattern.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <regex>
+
+namespace outbox::format {
+namespace {
+
+bool Matches(const std::vector<std::string>& patterns, std::string_view value) {
+  return PatternList(patterns).Matches(value);
+}
+
+TEST(Pattern, EmptyListMatchesNothing) {
+  EXPECT_FALSE(Matches({}, "order"));
+  EXPECT_FALSE(PatternList().Matches(""));
+}
+
+TEST(Pattern, ExactStarPrefixAndInTheMiddle) {
+  EXPECT_TRUE(Matches({"order"}, "order"));
+  EXPECT_FALSE(Matches({"order"}, "orders"));
+  EXPECT_FALSE(Matches({"order"}, "Order"));
+  EXPECT_TRUE(Matches({"*"}, ""));
+  EXPECT_TRUE(Matches({"**"}, "anything"));
+  EXPECT_TRUE(Matches({"order.*"}, "order."));
+  EXPECT_TRUE(Matches({"order.*"}, "order.created"));
+  EXPECT_FALSE(Matches({"order.*"}, "order"));
+  EXPECT_TRUE(Matches({"*.created"}, "order.created"));
+  EXPECT_FALSE(Matches({"*.created"}, "order.created.late"));
+  EXPECT_TRUE(Matches({"a*b*c"}, "abxbxc"));
+  EXPECT_FALSE(Matches({"a*b*c"}, "acb"));
+  EXPECT_FALSE(Matches({""}, "x"));
+  EXPECT_TRUE(Matches({""}, ""));
+}
+
+TEST(Pattern, OtherCharactersOfGlobsAndExpressionsAreThemselves) {
+  EXPECT_FALSE(Matches({"ord?r"}, "order"));
+  EXPECT_FALSE(Matches({"[o]rder"}, "order"));
+  EXPECT_FALSE(Matches({"o%r"}, "order"));
+  EXPECT_TRUE(Matches({"a.b"}, "a.b"));
+  EXPECT_FALSE(Matches({"a.b"}, "axb"));
+}
+
+TEST(Pattern, AnyOfTheListIsEnough) {
+  EXPECT_TRUE(Matches({"invoice", "order*"}, "order_line"));
+  EXPECT_FALSE(Matches({"invoice", "order*"}, "user"));
+  EXPECT_TRUE(Matches({"invoice", "*"}, "user"));
+}
+
+TEST(Pattern, AgreesWithRegularExpressions) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 4000; ++i) {
+    std::string pattern;
+    std::string expression;
+    for (unsigned n = random() % 7; n > 0; --n) {
+      const char c = "ab*"[random() % 3];
+      pattern += c;
+      expression += c == '*' ? std::string(".*") : std::string(1, c);
+    }
+    std::string value;
+    for (unsigned n = random() % 8; n > 0; --n) {
+      value += "ab"[random() % 2];
+    }
+    ASSERT_EQ(Matches({pattern}, value), std::regex_match(value, std::regex(expression))) << pattern << " " << value;
+  }
+}
+
+}  // namespace
+}  // namespace outbox::format

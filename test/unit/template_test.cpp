@@ -1,0 +1,124 @@
+// Topic and key templates, topic and header names.
+#include "format/template.h"
+
+#include <gtest/gtest.h>
+
+#include "format/topic_name.h"
+
+namespace outbox::format {
+namespace {
+
+std::string Expand(std::string_view text, Use use = Use::kTopicWithId) {
+  TemplateError error;
+  const auto parsed = Template::Parse(text, use, &error);
+  if (!parsed) {
+    return "error: " + error.message;
+  }
+  std::string out;
+  parsed->Expand("OrderLine", "Key 42", "LineAdded.V2", &out);
+  return out;
+}
+
+std::string Kebab(std::string_view text) {
+  std::string out;
+  AppendKebab(text, &out);
+  return out;
+}
+
+TEST(Template, ExpandsNamesAndModifiers) {
+  EXPECT_EQ(Expand("outbox.event.{aggregate_type}"), "outbox.event.OrderLine");
+  EXPECT_EQ(Expand("{aggregate_type:kebab}-{event_type:lower}"), "order-line-lineadded.v2");
+  EXPECT_EQ(Expand("{aggregate_type}:{aggregate_id}"), "OrderLine:Key 42");
+  EXPECT_EQ(Expand("fixed"), "fixed");
+  EXPECT_EQ(Expand("{{{aggregate_type:lower}}}"), "{orderline}");
+  EXPECT_EQ(Expand("a{aggregate_id:kebab}b"), "akey-42b");
+}
+
+TEST(Template, SaysWhereAndWhatIsWrong) {
+  const struct {
+    const char* text;
+    Use use;
+    size_t position;
+    const char* message;
+  } cases[] = {
+      {"", Use::kKey, 0, "template is empty"},
+      {"a{aggregate_type", Use::kKey, 1, "template has a \"{\" that is not closed"},
+      {"ab}c", Use::kKey, 2, "template has a \"}\" without a \"{\""},
+      {"x.{aggregate}", Use::kKey, 3, "unknown name \"aggregate\" in template"},
+      {"{}", Use::kKey, 1, "unknown name \"\" in template"},
+      {"{event_type:upper}", Use::kKey, 12, "unknown modifier \"upper\" in template"},
+      {"{event_type:lower:kebab}", Use::kKey, 12, "unknown modifier \"lower:kebab\" in template"},
+      {"{event_type:}", Use::kKey, 12, "unknown modifier \"\" in template"},
+      {"t.{aggregate_id}", Use::kTopicWithoutId, 2, "{aggregate_id} is not allowed in a Kafka topic template"},
+      {"my/{event_type}", Use::kTopicWithoutId, 2, "template has a character that is not allowed in a topic name"},
+      {"a{{b", Use::kTopicWithoutId, 1, "template has a character that is not allowed in a topic name"},
+      {"a\nb", Use::kTopicWithId, 1, "template has a character that is not allowed in a topic name"},
+  };
+  for (const auto& c : cases) {
+    TemplateError error;
+    EXPECT_FALSE(Template::Parse(c.text, c.use, &error)) << c.text;
+    EXPECT_EQ(error.message, c.message) << c.text;
+    EXPECT_EQ(error.position, c.position) << c.text;
+    EXPECT_FALSE(error.hint.empty()) << c.text;
+    EXPECT_EQ(error.hint.back(), '.') << c.text;
+  }
+}
+
+TEST(Template, KnowsWhetherItNeedsTheId) {
+  TemplateError error;
+  EXPECT_TRUE(Template::Parse("{aggregate_id}", Use::kKey, &error)->is_aggregate_id());
+  EXPECT_FALSE(Template::Parse("{aggregate_id:lower}", Use::kKey, &error)->is_aggregate_id());
+  EXPECT_TRUE(Template::Parse("{aggregate_id:lower}", Use::kKey, &error)->uses_aggregate_id());
+  EXPECT_TRUE(Template::Parse("x{aggregate_id}", Use::kKey, &error)->uses_aggregate_id());
+  EXPECT_FALSE(Template::Parse("{event_type}", Use::kKey, &error)->uses_aggregate_id());
+}
+
+TEST(Kebab, SplitsWords) {
+  EXPECT_EQ(Kebab("OrderLine"), "order-line");
+  EXPECT_EQ(Kebab("orderLine"), "order-line");
+  EXPECT_EQ(Kebab("order_line"), "order-line");
+  EXPECT_EQ(Kebab("order-line"), "order-line");
+  EXPECT_EQ(Kebab("Order Line"), "order-line");
+  EXPECT_EQ(Kebab("Order_Line"), "order-line");
+  EXPECT_EQ(Kebab("HTTPServer"), "http-server");
+  EXPECT_EQ(Kebab("SimpleHTTPServer2Go"), "simple-http-server2-go");
+  EXPECT_EQ(Kebab("ID"), "id");
+  EXPECT_EQ(Kebab("order"), "order");
+  EXPECT_EQ(Kebab(""), "");
+  EXPECT_EQ(Kebab("__order__"), "order");
+  EXPECT_EQ(Kebab("Order.Created"), "order.created");
+  EXPECT_EQ(Kebab("Größe"), "größe");
+}
+
+TEST(TopicName, KafkaRule) {
+  EXPECT_EQ(BadKafkaTopic("outbox.event.Order_line-1"), nullptr);
+  EXPECT_EQ(BadKafkaTopic(std::string(249, 'a')), nullptr);
+  for (const std::string& bad :
+       {std::string(), std::string("."), std::string(".."), std::string(250, 'a'), std::string("a b"),
+        std::string("a/b"), std::string("größe"), std::string("a\0b", 3)}) {
+    EXPECT_NE(BadKafkaTopic(bad), nullptr) << bad;
+  }
+}
+
+TEST(TopicName, RedisRule) {
+  EXPECT_EQ(BadRedisTopic("orders:{42} ü"), nullptr);
+  EXPECT_EQ(BadRedisTopic(std::string(512, 'a')), nullptr);
+  for (const std::string& bad :
+       {std::string(), std::string(513, 'a'), std::string("a\nb"), std::string("a\rb"), std::string("a\0b", 3)}) {
+    EXPECT_NE(BadRedisTopic(bad), nullptr) << bad;
+  }
+}
+
+TEST(HeaderName, ReservedNamesInAnyCase) {
+  for (const char* name : {"id", "type", "aggregate_type", "content-type", "content_type", "created_at", "key",
+                           "payload", "ID", "Content-Type", ""}) {
+    EXPECT_NE(BadHeaderName(name), nullptr) << name;
+  }
+  EXPECT_NE(BadHeaderName(std::string(32768, 'a')), nullptr);
+  for (const char* name : {"traceparent", "idx", "types", "x-id"}) {
+    EXPECT_EQ(BadHeaderName(name), nullptr) << name;
+  }
+}
+
+}  // namespace
+}  // namespace outbox::format
