@@ -2,6 +2,72 @@
 
 namespace outbox::emit {
 
-void RegisterTransactionCallbacks() {}
+namespace {
+
+pg::DatabaseSlot* my_slot = nullptr;
+bool emitted = false;
+bool installed = false;
+int32 first_day = 0;
+int32 last_day = 0;
+
+// Runs after the transaction has become visible, with interrupts held. It must not raise or allocate: an error here
+// takes the whole server down (the transaction can no longer be aborted).
+void OnTransactionEnd(XactEvent event, void*) {
+  switch (event) {
+    case XACT_EVENT_COMMIT:
+      if (emitted && my_slot != nullptr) {
+        pg_atomic_fetch_add_u64(&my_slot->emitting_commits, 1);
+        pg::WakeWorkers(MyDatabaseId, false);
+      }
+      if (installed && my_slot != nullptr) {
+        my_slot->needs_probe = true;
+        pg_memory_barrier();
+        pg::WakeLauncher();
+      }
+      break;
+    case XACT_EVENT_PREPARE:  // COMMIT PREPARED runs no callback: the workers' poll finds those events
+    case XACT_EVENT_ABORT:
+      break;
+    default:
+      return;
+  }
+  emitted = false;
+  installed = false;
+}
+
+}  // namespace
+
+void RegisterTransactionCallbacks() {
+  RegisterXactCallback(OnTransactionEnd, nullptr);
+}
+
+pg::DatabaseSlot* MySlot() {
+  // The launcher may have freed the slot of a database that had no extension when it looked.
+  if (my_slot == nullptr || my_slot->database != MyDatabaseId) {
+    my_slot = pg::FindDatabaseSlot(MyDatabaseId, true);
+  }
+  return my_slot;
+}
+
+void NoteEmitted(int32 day) {
+  if (!emitted) {
+    emitted = true;
+    first_day = day;
+    last_day = day;
+  }
+  first_day = Min(first_day, day);
+  last_day = Max(last_day, day);
+}
+
+bool EmittedDays(int32* first, int32* last) {
+  *first = first_day;
+  *last = last_day;
+  return emitted;
+}
+
+void NoteInstalled() {
+  MySlot();
+  installed = true;
+}
 
 }  // namespace outbox::emit

@@ -1,9 +1,23 @@
-// What happens when a transaction that emitted ends [P].
+// What a transaction that emits leaves behind in this process until it ends [P]. Plain code.
 #pragma once
+
+#include "pg/shared.h"
 
 namespace outbox::emit {
 
-// Once per backend, from _PG_init: the list of transaction callbacks is never de-duplicated.
+// Once per process, from _PG_init: the list of transaction callbacks is never de-duplicated.
 void RegisterTransactionCallbacks();
+
+// Slot of this database in shared memory, found once and kept: the commit callback may neither search nor raise.
+// nullptr without preload, and when all slots are taken.
+pg::DatabaseSlot* MySlot();
+
+// The current transaction wrote an event to the day table of `day`: its commit wakes the workers.
+void NoteEmitted(int32 day);
+// Days that the current transaction wrote events to; false if it wrote none. Rolled back savepoints count too.
+bool EmittedDays(int32* first, int32* last);
+
+// The current transaction installs the extension here: its commit tells the launcher.
+void NoteInstalled();
 
 }  // namespace outbox::emit

@@ -2,18 +2,34 @@
 
 #include <climits>
 
+#include "emit/trace.h"
+
 namespace outbox::pg {
 
 Settings settings;
+
+namespace {
+
+bool CheckTraceparent(char** value, void**, GucSource) {
+  const char* text = *value;
+  if (text == nullptr || text[0] == '\0' || emit::IsTraceparent(text)) {
+    return true;
+  }
+  GUC_check_errdetail("A traceparent looks like \"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\".");
+  return false;
+}
+
+}  // namespace
 
 void DefineSettings() {
   DefineCustomBoolVariable("outbox.enabled", "Lets the background workers publish events.",
                            "Off: events are still written and kept, and nothing is sent to any destination.",
                            &settings.enabled, true, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
-  DefineCustomStringVariable("outbox.instance", "Tells a file-level copy of a server apart from its original.",
-                             "Set it before the first start of a restored base backup or a disk snapshot; the copy then "
-                             "stays silent until outbox.adopt() is called.",
-                             &settings.instance, "", PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
+  DefineCustomStringVariable(
+      "outbox.instance", "Tells a file-level copy of a server apart from its original.",
+      "Set it before the first start of a restored base backup or a disk snapshot; the copy then "
+      "stays silent until outbox.adopt() is called.",
+      &settings.instance, "", PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.workers", "Number of relay workers per database.", nullptr, &settings.workers, 2, 0,
                           32, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.retention", "How long published events stay available for replay.",
@@ -21,21 +37,25 @@ void DefineSettings() {
                           "finished with it.",
                           &settings.retention_minutes, 7 * 24 * 60, 0, INT_MAX / 60, PGC_SIGHUP, GUC_UNIT_MIN, nullptr,
                           nullptr, nullptr);
-  DefineCustomIntVariable("outbox.max_payload_size", "Largest payload that emit() accepts.",
-                          "Kafka brokers refuse records over 1 MB by default; the default here leaves 16 kB for key and "
-                          "headers.",
-                          &settings.max_payload_size, 1024 * 1024 - 16 * 1024, 1024, 256 * 1024 * 1024, PGC_SUSET,
-                          GUC_UNIT_BYTE, nullptr, nullptr, nullptr);
-  DefineCustomIntVariable("outbox.max_inflight",
-                          "Unacknowledged bytes that one relay worker keeps in flight to one destination.", nullptr,
-                          &settings.max_inflight_kb, 32 * 1024, 1024, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, nullptr,
-                          nullptr, nullptr);
+  DefineCustomIntVariable(
+      "outbox.max_payload_size", "Largest payload that emit() accepts.",
+      "Kafka brokers refuse records over 1 MB by default; the default here leaves 16 kB for key and "
+      "headers.",
+      &settings.max_payload_size, 1024 * 1024 - 16 * 1024, 1024, 256 * 1024 * 1024, PGC_SUSET, GUC_UNIT_BYTE, nullptr,
+      nullptr, nullptr);
+  DefineCustomIntVariable(
+      "outbox.max_inflight", "Unacknowledged bytes that one relay worker keeps in flight to one destination.", nullptr,
+      &settings.max_inflight_kb, 32 * 1024, 1024, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.poll_interval", "How often an idle relay worker looks without having been woken.",
                           "Commits wake the workers at once; this finds those that cannot, such as COMMIT PREPARED.",
                           &settings.poll_interval_ms, 1000, 10, 60 * 1000, PGC_SIGHUP, GUC_UNIT_MS, nullptr, nullptr,
                           nullptr);
   DefineCustomIntVariable("outbox.days_ahead", "Number of day tables that the keeper makes in advance.", nullptr,
                           &settings.days_ahead, 3, 1, 30, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
+  DefineCustomStringVariable("outbox.traceparent", "Trace context that emitted events carry as header traceparent.",
+                             "W3C Trace Context, for example set with SET LOCAL by the application's tracing library; "
+                             "empty for none.",
+                             &settings.traceparent, "", PGC_USERSET, 0, CheckTraceparent, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_databases", "Number of databases of this server that can use the extension.",
                           nullptr, &settings.max_databases, 64, 1, 4096, PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_lanes", "Number of lanes over all databases whose state can be shown.", nullptr,

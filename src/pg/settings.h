@@ -14,6 +14,7 @@ struct Settings {
   int max_inflight_kb;     // outbox.max_inflight: unacknowledged bytes per worker and destination
   int poll_interval_ms;    // outbox.poll_interval: what finds commits that could wake nobody (COMMIT PREPARED)
   int days_ahead;          // outbox.days_ahead: day tables made in advance
+  char* traceparent;       // outbox.traceparent: trace context of what this session emits; empty: none
   int max_databases;       // outbox.max_databases: slots in shared memory
   int max_lanes;           // outbox.max_lanes: slots in shared memory, over all databases
 };

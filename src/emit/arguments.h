@@ -1,0 +1,23 @@
+// From SQL values to what the log stores [P]. Plain code.
+#pragma once
+
+#include "emit/new_event.h"
+
+namespace outbox::emit {
+
+// Key types of the overloads.
+enum class KeyType { kText, kBigint, kUuid };
+
+// nullptr for an argument that is NULL.
+text* TextArgument(FunctionCallInfo fcinfo, int index);
+Jsonb* JsonbArgument(FunctionCallInfo fcinfo, int index);
+text* KeyArgument(FunctionCallInfo fcinfo, int index, KeyType type);
+
+// The bytes to publish. JSON and text go out in UTF-8 whatever the database's encoding.
+bytea* JsonbBytes(Jsonb* value);
+bytea* TextBytes(text* value);
+
+// A json_arg (whose text json_in has checked) as jsonb.
+Jsonb* JsonArgToJsonb(const text* value);
+
+}  // namespace outbox::emit

@@ -1,0 +1,258 @@
+#include "emit/check.h"
+
+#include "emit/trace.h"
+#include "format/topic_name.h"
+#include "pg/settings.h"
+
+namespace outbox::emit {
+
+namespace {
+
+void CheckName(const text* value, const char* what, const char* argument, size_t max, const char* detail,
+               const char* hint) {
+  if (value == nullptr) {
+    ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", what),
+                    errdetail("%s", detail), errhint("%s", hint)));
+  }
+  if (Size(value) == 0) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", what),
+                    errdetail("%s", detail), errhint("%s", hint)));
+  }
+  if (Size(value) > max) {
+    ereport(ERROR, (errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION), errmsg("%s is too long", what),
+                    errdetail("It has %zu bytes; at most %zu are allowed.", Size(value), max),
+                    errhint("Put what does not name the event into the payload or the headers; check that the "
+                            "arguments are in order (%s).",
+                            argument)));
+  }
+}
+
+void CheckKey(const NewEvent* event) {
+  if (event->aggregate_id == nullptr) {
+    if (event->tombstone) {
+      ereport(ERROR,
+              (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("a tombstone needs an aggregate id"),
+               errdetail("A tombstone deletes what consumers hold under its key; without a key it means nothing."),
+               errhint("Pass the aggregate id of what was deleted.")));
+    }
+    return;
+  }
+  if (Size(event->aggregate_id) > kMaxAggregateId) {
+    ereport(ERROR,
+            (errcode(ERRCODE_STRING_DATA_RIGHT_TRUNCATION), errmsg("aggregate id is too long"),
+             errdetail("It has %zu bytes; at most %zu are allowed.", Size(event->aggregate_id), kMaxAggregateId),
+             errhint("The aggregate id is the ordering and partition key; check that the arguments are in order.")));
+  }
+}
+
+void CheckContentType(const text* content_type) {
+  if (content_type == nullptr) {
+    return;
+  }
+  const char* bad = nullptr;
+  if (Size(content_type) == 0) {
+    bad = "It is empty.";
+  } else if (Size(content_type) > kMaxContentType) {
+    bad = "It is longer than 255 bytes.";
+  }
+  for (size_t i = 0; i < Size(content_type) && bad == nullptr; i++) {
+    unsigned char c = static_cast<unsigned char>(Bytes(content_type)[i]);
+    if (c < 0x20 || c > 0x7e) {
+      bad = "It holds a character that is not printable ASCII.";
+    }
+  }
+  if (bad != nullptr) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid content type"), errdetail("%s", bad),
+                    errhint("Pass a media type such as 'text/plain' or 'application/avro'.")));
+  }
+}
+
+void CheckTopic(const text* topic) {
+  if (topic == nullptr) {
+    return;
+  }
+  const char* bad = format::BadKafkaTopic({Bytes(topic), Size(topic)});
+  if (bad != nullptr) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid topic name"),
+                    errdetail("The topic name %s.", bad),
+                    errhint("A topic name has 1 to 249 of the characters A-Z a-z 0-9 . _ - and is not \".\" or \"..\"; "
+                            "leave it out to publish under the route's own topic.")));
+  }
+}
+
+const char* JsonTypeName(const JsonbValue* value) {
+  switch (value->type) {
+    case jbvNull:
+      return "null";
+    case jbvString:
+      return "a string";
+    case jbvNumeric:
+      return "a number";
+    case jbvBool:
+      return "a boolean";
+    default:
+      return "an object or array";
+  }
+}
+
+[[noreturn]] void RefuseHeaders(const char* detail) {
+  ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("headers must be a flat object of strings"),
+                  errdetail("%s", detail),
+                  errhint("Pass headers such as '{\"source\": \"shop\"}', numbers and booleans as strings.")));
+  pg_unreachable();
+}
+
+void CheckHeaderName(const JsonbValue* name) {
+  const char* bad = format::BadHeaderName({name->val.string.val, static_cast<size_t>(name->val.string.len)});
+  if (bad != nullptr) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                    errmsg("invalid header name \"%s\"", pnstrdup(name->val.string.val, name->val.string.len)),
+                    errdetail("The header name %s.", bad),
+                    errhint("The names id, type, aggregate_type, content-type, content_type, created_at, key and "
+                            "payload are used on the wire; choose another one.")));
+  }
+}
+
+// True if there is at least one header.
+bool CheckHeaders(Jsonb* headers) {
+  if (JB_ROOT_IS_SCALAR(headers)) {
+    JsonbValue scalar;
+    if (JsonbExtractScalar(&headers->root, &scalar) && scalar.type == jbvNull) {
+      return false;
+    }
+    RefuseHeaders(psprintf("They are %s.", JsonTypeName(&scalar)));
+  }
+  if (!JB_ROOT_IS_OBJECT(headers)) {
+    RefuseHeaders("They are an array.");
+  }
+  size_t bytes = 0;
+  JsonbIterator* iterator = JsonbIteratorInit(&headers->root);
+  JsonbValue item;
+  JsonbValue name = {};
+  JsonbIteratorToken token;
+  while ((token = JsonbIteratorNext(&iterator, &item, bytes > 0)) != WJB_DONE) {
+    if (token == WJB_KEY) {
+      name = item;
+      CheckHeaderName(&name);
+      bytes += name.val.string.len;
+    } else if (token == WJB_VALUE) {
+      if (item.type != jbvString) {
+        RefuseHeaders(psprintf("The value at \"%s\" is %s.", pnstrdup(name.val.string.val, name.val.string.len),
+                               JsonTypeName(&item)));
+      }
+      bytes += item.val.string.len;
+    }
+  }
+  if (bytes > kMaxHeaders) {
+    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("headers are too large"),
+                    errdetail("Names and values have %zu bytes together; at most %zu are allowed.", bytes, kMaxHeaders),
+                    errhint("Put what is not needed for routing or tracing into the payload.")));
+  }
+  return bytes > 0;
+}
+
+void CheckPayload(const NewEvent* event) {
+  if (event->payload == nullptr) {
+    if (!event->tombstone) {
+      RefuseNullPayload();
+    }
+    return;
+  }
+  size_t limit = static_cast<size_t>(pg::settings.max_payload_size);
+  if (Size(event->payload) > limit) {
+    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("payload is too large"),
+                    errdetail("It has %zu bytes; outbox.max_payload_size is %zu.", Size(event->payload), limit),
+                    errhint("Store the content elsewhere and publish a reference to it, or raise "
+                            "outbox.max_payload_size together with the broker's own limit.")));
+  }
+}
+
+// The first character of the text of a JSON string decides: after blanks, { or [.
+bool LooksLikeJson(const char* string, size_t size) {
+  size_t i = 0;
+  while (i < size && (string[i] == ' ' || string[i] == '\t' || string[i] == '\n' || string[i] == '\r')) {
+    i++;
+  }
+  return i < size && (string[i] == '{' || string[i] == '[');
+}
+
+[[noreturn]] void RefuseEncodedTwice() {
+  ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("payload is JSON encoded twice"),
+                  errdetail("It is a JSON string whose text is itself a JSON object or array."),
+                  errhint("Pass the object itself and not its text; use outbox.emit_text() for a string that must "
+                          "stay one.")));
+  pg_unreachable();
+}
+
+}  // namespace
+
+void CheckMayEmit() {
+  if (RecoveryInProgress()) {
+    ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot emit an event on a standby"),
+                    errdetail("This server is in recovery and takes no writes."), errhint("Connect to the primary.")));
+  }
+  if (XactReadOnly) {
+    ereport(ERROR,
+            (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot emit an event in a read-only transaction"),
+             errdetail("An event is a row of the log."),
+             errhint("Begin the transaction with READ WRITE; see also default_transaction_read_only.")));
+  }
+  if (IsInParallelMode()) {
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_TRANSACTION_STATE), errmsg("cannot emit an event during a parallel operation"),
+             errdetail("Parallel workers may not write."),
+             errhint("Mark functions that emit PARALLEL UNSAFE, which is the default.")));
+  }
+}
+
+void RefuseNullPayload() {
+  ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("payload must not be null"),
+                  errdetail("A null payload is a tombstone: consumers of compacted topics take it as a deletion."),
+                  errhint("Call outbox.emit_tombstone() if that is meant.")));
+  pg_unreachable();
+}
+
+void CheckNotEncodedTwice(Jsonb* payload) {
+  JsonbValue scalar;
+  if (JB_ROOT_IS_SCALAR(payload) && JsonbExtractScalar(&payload->root, &scalar) && scalar.type == jbvString &&
+      LooksLikeJson(scalar.val.string.val, scalar.val.string.len)) {
+    RefuseEncodedTwice();
+  }
+}
+
+void CheckNotEncodedTwice(const text* json) {
+  const char* at = Bytes(json);
+  const char* end = at + Size(json);
+  while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r')) {
+    at++;
+  }
+  if (at == end || *at != '"') {
+    return;
+  }
+  at++;
+  // Blanks and the bracket may be spelled as escapes: skip \t \n \r, read no further into \u....
+  while (end - at >= 2 && at[0] == '\\' && (at[1] == 'n' || at[1] == 't' || at[1] == 'r')) {
+    at += 2;
+  }
+  if (LooksLikeJson(at, end - at)) {
+    RefuseEncodedTwice();
+  }
+}
+
+void CheckEvent(NewEvent* event) {
+  CheckName(event->aggregate_type, "aggregate type", "aggregate_type, aggregate_id, event_type, payload",
+            kMaxAggregateType, "The aggregate type decides the topic and, with the aggregate id, the order.",
+            "Pass what kind of thing the event is about, such as 'order'.");
+  CheckKey(event);
+  CheckName(event->event_type, "event type", "aggregate_type, aggregate_id, event_type, payload", kMaxEventType,
+            "Consumers tell events apart by their type.", "Pass what happened, such as 'order.created'.");
+  CheckPayload(event);
+  CheckContentType(event->content_type);
+  CheckTopic(event->topic);
+  if (event->headers != nullptr && !CheckHeaders(event->headers)) {
+    event->headers = nullptr;
+  }
+  AddTraceContext(event);
+}
+
+}  // namespace outbox::emit

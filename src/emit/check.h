@@ -1,0 +1,29 @@
+// What emit refuses [P]. Plain code: each function raises, with a SQLSTATE of its own, DETAIL and HINT.
+#pragma once
+
+#include "emit/new_event.h"
+
+namespace outbox::emit {
+
+// Longest values in bytes. Together with the payload limit they keep an event under the 1 MB that Kafka brokers take:
+// outbox.max_payload_size leaves 16 kB for all of them.
+inline constexpr size_t kMaxAggregateType = 255;
+inline constexpr size_t kMaxAggregateId = 1000;
+inline constexpr size_t kMaxEventType = 255;
+inline constexpr size_t kMaxContentType = 255;
+inline constexpr size_t kMaxHeaders = 12 * 1024;  // names and values of all headers together
+
+// Read-only transaction or standby (25006), parallel mode (25000).
+void CheckMayEmit();
+
+// Everything about one event but the JSON itself. Replaces headers that are JSON null or {} by nullptr, and adds the
+// trace context of outbox.traceparent to the others.
+void CheckEvent(NewEvent* event);
+
+// A NULL payload of anything that is not a tombstone (22004).
+[[noreturn]] void RefuseNullPayload();
+// JSON that is a string whose text begins with { or [ is JSON encoded twice (22023).
+void CheckNotEncodedTwice(Jsonb* payload);
+void CheckNotEncodedTwice(const text* json);
+
+}  // namespace outbox::emit

@@ -1,0 +1,38 @@
+// Today's day table as an emitter sees it [P]. Plain code: raises Postgres errors, owns nothing.
+//
+// The parent is never opened or locked: an emit does not wait for whoever works on it.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::emit {
+
+// Columns of outbox.log and of every day table, in order.
+enum LogColumn : int {
+  kCreatedAt,
+  kId,
+  kXid,
+  kAggregateType,
+  kAggregateId,
+  kEventType,
+  kPayload,
+  kContentType,
+  kHeaders,
+  kTopic,
+  kLogColumns
+};
+
+// Opens the day table with RowExclusiveLock; has it made if it is missing, and refuses one that an emit cannot fill
+// (55000: other columns, constraints, storage). Close it with table_close(relation, NoLock).
+Relation OpenDayTableForEmit(int32 day);
+
+// Opens it for reading with AccessShareLock; nullptr if it is not there.
+Relation OpenDayTableForReading(int32 day);
+
+// Has the day table made by a one-shot background worker, in a transaction of its own: made in the caller's, it would
+// hold a lock on the parent until that commits, and a prepared transaction would hold up everybody. Waits for it.
+// Only where the caller holds a strong lock on the parent itself (CREATE EXTENSION and emit in one transaction) it is
+// made in the caller's transaction.
+void EnsureDayTable(int32 day);
+
+}  // namespace outbox::emit

@@ -1,0 +1,121 @@
+// The SQL functions emit, emit_text, emit_bytes and emit_tombstone [P]: one body, one entry per signature.
+#include "emit/arguments.h"
+#include "emit/check.h"
+#include "emit/insert.h"
+#include "pg/entry.h"
+
+namespace outbox::emit {
+
+namespace {
+
+enum class Body { kJsonb, kJsonArg, kText, kBytes, kTombstone };
+
+// Fills in the body; returns the index of the argument `headers`.
+template <Body body>
+int TakeBody(FunctionCallInfo fcinfo, NewEvent* event) {
+  constexpr int kBody = 3;
+  if constexpr (body == Body::kTombstone) {
+    event->tombstone = true;
+    return kBody;
+  }
+  if (PG_ARGISNULL(kBody)) {
+    return body == Body::kText || body == Body::kBytes ? kBody + 2 : kBody + 1;  // refused by CheckEvent
+  }
+  if constexpr (body == Body::kJsonb) {
+    Jsonb* json = PG_GETARG_JSONB_P(kBody);
+    CheckNotEncodedTwice(json);
+    event->payload = JsonbBytes(json);
+    return kBody + 1;
+  }
+  if constexpr (body == Body::kJsonArg) {
+    text* json = PG_GETARG_TEXT_PP(kBody);
+    CheckNotEncodedTwice(json);
+    event->payload = TextBytes(json);
+    return kBody + 1;
+  }
+  // An explicit NULL means the default here: NULL in the log would mean JSON.
+  event->content_type = TextArgument(fcinfo, kBody + 1);
+  if constexpr (body == Body::kText) {
+    event->payload = TextBytes(PG_GETARG_TEXT_PP(kBody));
+    if (event->content_type == nullptr) {
+      event->content_type = cstring_to_text("text/plain");
+    }
+  } else {
+    event->payload = PG_GETARG_BYTEA_PP(kBody);
+    if (event->content_type == nullptr) {
+      event->content_type = cstring_to_text("application/octet-stream");
+    }
+  }
+  return kBody + 2;
+}
+
+template <Body body, KeyType key>
+Datum Emit(FunctionCallInfo fcinfo) {
+  NewEvent event = {};
+  event.aggregate_type = TextArgument(fcinfo, 0);
+  event.aggregate_id = KeyArgument(fcinfo, 1, key);
+  event.event_type = TextArgument(fcinfo, 2);
+  int headers = TakeBody<body>(fcinfo, &event);
+  event.headers =
+      body == Body::kJsonArg ? JsonArgToJsonb(TextArgument(fcinfo, headers)) : JsonbArgument(fcinfo, headers);
+  event.topic = TextArgument(fcinfo, headers + 1);
+  CheckEvent(&event);
+  InsertEvent(&event);
+  pg_uuid_t* id = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
+  *id = event.id;
+  return UUIDPGetDatum(id);
+}
+
+}  // namespace
+
+}  // namespace outbox::emit
+
+using outbox::emit::Body;
+using outbox::emit::Emit;
+using outbox::emit::KeyType;
+
+OUTBOX_FUNCTION(outbox_emit_key_text) {
+  return Emit<Body::kJsonb, KeyType::kText>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_key_bigint) {
+  return Emit<Body::kJsonb, KeyType::kBigint>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_key_uuid) {
+  return Emit<Body::kJsonb, KeyType::kUuid>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_json_key_text) {
+  return Emit<Body::kJsonArg, KeyType::kText>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_json_key_bigint) {
+  return Emit<Body::kJsonArg, KeyType::kBigint>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_json_key_uuid) {
+  return Emit<Body::kJsonArg, KeyType::kUuid>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_text_key_text) {
+  return Emit<Body::kText, KeyType::kText>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_text_key_bigint) {
+  return Emit<Body::kText, KeyType::kBigint>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_text_key_uuid) {
+  return Emit<Body::kText, KeyType::kUuid>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_bytes_key_text) {
+  return Emit<Body::kBytes, KeyType::kText>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_bytes_key_bigint) {
+  return Emit<Body::kBytes, KeyType::kBigint>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_bytes_key_uuid) {
+  return Emit<Body::kBytes, KeyType::kUuid>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_tombstone_key_text) {
+  return Emit<Body::kTombstone, KeyType::kText>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_tombstone_key_bigint) {
+  return Emit<Body::kTombstone, KeyType::kBigint>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_tombstone_key_uuid) {
+  return Emit<Body::kTombstone, KeyType::kUuid>(fcinfo);
+}

@@ -1,0 +1,185 @@
+#include "emit/insert.h"
+
+#include "emit/check.h"
+#include "emit/clock.h"
+#include "emit/commit.h"
+#include "emit/day_table.h"
+#include "emit/event_id.h"
+#include "log/day_table_ddl.h"
+
+extern "C" {
+#include "catalog/index.h"
+#include "executor/executor.h"
+#include "nodes/execnodes.h"
+}
+
+namespace outbox::emit {
+
+namespace {
+
+constexpr int kMultiInsertRows = 500;
+
+void SetColumn(Datum* values, bool* nulls, int column, const void* value) {
+  nulls[column] = value == nullptr;
+  values[column] = PointerGetDatum(value);
+}
+
+HeapTuple FormLogRow(Relation day_table, const NewEvent* event, FullTransactionId xid, Datum* values, bool* nulls) {
+  memset(nulls, 0, kLogColumns);
+  values[kCreatedAt] = TimestampTzGetDatum(event->created_at - kPgEpochMicros);
+  values[kId] = UUIDPGetDatum(&event->id);
+  values[kXid] = FullTransactionIdGetDatum(xid);
+  SetColumn(values, nulls, kAggregateType, event->aggregate_type);
+  SetColumn(values, nulls, kAggregateId, event->aggregate_id);
+  SetColumn(values, nulls, kEventType, event->event_type);
+  SetColumn(values, nulls, kPayload, event->payload);
+  SetColumn(values, nulls, kContentType, event->content_type);
+  SetColumn(values, nulls, kHeaders, event->headers);
+  SetColumn(values, nulls, kTopic, event->topic);
+  return heap_form_tuple(RelationGetDescr(day_table), values, nulls);
+}
+
+void Stamp(NewEvent* event, int64 reading) {
+  event->created_at = reading;
+  if (event->own_id != nullptr) {
+    event->id = *event->own_id;
+  } else {
+    MakeEventId(reading, &event->id);
+  }
+}
+
+void PutIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple row, Datum* values, bool* nulls) {
+  index_insert(index, values, nulls, &row->t_self, day_table,
+               index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
+#if PG_VERSION_NUM >= 170000
+  index_insert_cleanup(index, info);
+#endif
+}
+
+// Expressions and predicates need an executor; only an index that somebody else made has any.
+void ExecuteIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple row) {
+  Datum values[INDEX_MAX_KEYS];
+  bool nulls[INDEX_MAX_KEYS];
+  EState* executor = CreateExecutorState();
+  TupleTableSlot* slot = MakeSingleTupleTableSlot(RelationGetDescr(day_table), &TTSOpsHeapTuple);
+  ExecStoreHeapTuple(row, slot, false);
+  GetPerTupleExprContext(executor)->ecxt_scantuple = slot;
+  if (info->ii_Predicate == NIL ||
+      ExecQual(ExecPrepareQual(info->ii_Predicate, executor), GetPerTupleExprContext(executor))) {
+    FormIndexDatum(info, slot, executor, values, nulls);
+    PutIntoIndex(day_table, index, info, row, values, nulls);
+  }
+  ExecDropSingleTupleTableSlot(slot);
+  FreeExecutorState(executor);
+}
+
+void InsertIntoIndex(Relation day_table, Relation index, HeapTuple row, Datum* values, bool* nulls) {
+  if (index->rd_index->indisexclusion || !index->rd_index->indimmediate) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("day table \"%s\" cannot take events", RelationGetRelationName(day_table)),
+                    errdetail("Its index \"%s\" belongs to an exclusion or deferrable constraint.",
+                              RelationGetRelationName(index)),
+                    errhint("Drop that constraint.")));
+  }
+  IndexInfo* info = BuildIndexInfo(index);
+  if (info->ii_Expressions != NIL || info->ii_Predicate != NIL) {
+    ExecuteIntoIndex(day_table, index, info, row);
+  } else {
+    Datum index_values[INDEX_MAX_KEYS];
+    bool index_nulls[INDEX_MAX_KEYS];
+    for (int i = 0; i < info->ii_NumIndexAttrs; i++) {
+      int column = info->ii_IndexAttrNumbers[i] - 1;
+      index_values[i] = values[column];
+      index_nulls[i] = nulls[column];
+    }
+    PutIntoIndex(day_table, index, info, row, index_values, index_nulls);
+  }
+  pfree(info);
+}
+
+// Into every index that is ready, not only ours: during REINDEX CONCURRENTLY there are two for a while, and a row that
+// is missing in one of them is lost to the reader.
+void InsertIntoIndexes(Relation day_table, List* indexes, HeapTuple row, Datum* values, bool* nulls) {
+  ListCell* cell;
+  foreach (cell, indexes) {
+    Relation index = index_open(lfirst_oid(cell), RowExclusiveLock);
+    if (index->rd_index->indisready) {
+      InsertIntoIndex(day_table, index, row, values, nulls);
+    }
+    index_close(index, NoLock);
+  }
+}
+
+// Rows of one day, at most kMultiInsertRows.
+void InsertRows(Relation day_table, List* indexes, NewEvent* events, int count, FullTransactionId xid) {
+  TupleTableSlot** slots = static_cast<TupleTableSlot**>(palloc(count * sizeof(TupleTableSlot*)));
+  HeapTuple* rows = static_cast<HeapTuple*>(palloc(count * sizeof(HeapTuple)));
+  Datum values[kLogColumns];
+  bool nulls[kLogColumns];
+  for (int i = 0; i < count; i++) {
+    slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(day_table), &TTSOpsHeapTuple);
+    rows[i] = FormLogRow(day_table, &events[i], xid, values, nulls);
+    ExecStoreHeapTuple(rows[i], slots[i], false);
+  }
+  heap_multi_insert(day_table, slots, count, GetCurrentCommandId(true), 0, nullptr);
+  for (int i = 0; i < count; i++) {
+    heap_deform_tuple(rows[i], RelationGetDescr(day_table), values, nulls);
+    rows[i]->t_self = slots[i]->tts_tid;
+    InsertIntoIndexes(day_table, indexes, rows[i], values, nulls);
+    ExecDropSingleTupleTableSlot(slots[i]);
+  }
+}
+
+}  // namespace
+
+void InsertEvent(NewEvent* event) {
+  CheckMayEmit();
+  FullTransactionId xid = GetTopFullTransactionId();
+  Stamp(event, TakeReadings(1));
+  int32 day = log::DayOfMicros(event->created_at);
+  Relation day_table = OpenDayTableForEmit(day);
+
+  Datum values[kLogColumns];
+  bool nulls[kLogColumns];
+  HeapTuple row = FormLogRow(day_table, event, xid, values, nulls);
+  heap_insert(day_table, row, GetCurrentCommandId(true), 0, nullptr);
+  List* indexes = RelationGetIndexList(day_table);
+  InsertIntoIndexes(day_table, indexes, row, values, nulls);
+  list_free(indexes);
+  heap_freetuple(row);
+  // The lock stays until the transaction ends.
+  table_close(day_table, NoLock);
+  NoteEmitted(day);
+}
+
+void InsertEvents(NewEvent* events, int count) {
+  CheckMayEmit();
+  if (count == 0) {
+    return;
+  }
+  FullTransactionId xid = GetTopFullTransactionId();
+  int64 reading = TakeReadings(count);
+  for (int i = 0; i < count; i++) {
+    Stamp(&events[i], reading + i);
+  }
+  MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox emit_many", ALLOCSET_DEFAULT_SIZES);
+  MemoryContext caller = MemoryContextSwitchTo(scratch);
+  for (int done = 0; done < count;) {
+    int32 day = log::DayOfMicros(events[done].created_at);
+    int rows = 1;
+    while (rows < kMultiInsertRows && done + rows < count && log::DayOfMicros(events[done + rows].created_at) == day) {
+      rows++;
+    }
+    Relation day_table = OpenDayTableForEmit(day);
+    InsertRows(day_table, RelationGetIndexList(day_table), events + done, rows, xid);
+    table_close(day_table, NoLock);
+    NoteEmitted(day);
+    done += rows;
+    MemoryContextReset(scratch);
+    CHECK_FOR_INTERRUPTS();
+  }
+  MemoryContextSwitchTo(caller);
+  MemoryContextDelete(scratch);
+}
+
+}  // namespace outbox::emit

@@ -1,0 +1,14 @@
+// The write itself [P]: rows straight into today's day table, past SPI, planner and parent. Plain code on the hot path:
+// nothing here owns anything.
+#pragma once
+
+#include "emit/new_event.h"
+
+namespace outbox::emit {
+
+// Checks nothing about the event (see check.h) but that this transaction may write. Fills id and created_at.
+void InsertEvent(NewEvent* event);
+// The same for `count` events in order, with fewer WAL records.
+void InsertEvents(NewEvent* events, int count);
+
+}  // namespace outbox::emit

@@ -1,0 +1,36 @@
+// An event on its way into the log [P]: what the SQL functions gather, check.h approves and insert.h writes.
+#pragma once
+
+#include "pg/prelude.h"
+
+extern "C" {
+#include "utils/jsonb.h"
+}
+
+namespace outbox::emit {
+
+// Pointers are detoasted values that live at least until the call returns; nullptr is NULL.
+struct NewEvent {
+  text* aggregate_type;
+  text* aggregate_id;  // nullptr: no key, no order
+  text* event_type;
+  bytea* payload;      // nullptr: a tombstone, if `tombstone` is set
+  text* content_type;  // nullptr: JSON
+  Jsonb* headers;
+  text* topic;
+  const pg_uuid_t* own_id;  // the client's own id; nullptr: make one
+  bool tombstone;
+  // Filled in by the insert:
+  pg_uuid_t id;
+  int64 created_at;  // Unix microseconds
+};
+
+// The bytes of a detoasted varlena.
+inline const char* Bytes(const void* value) {
+  return VARDATA_ANY(value);
+}
+inline size_t Size(const void* value) {
+  return VARSIZE_ANY_EXHDR(value);
+}
+
+}  // namespace outbox::emit
