@@ -11,8 +11,7 @@ char* CopyOrNull(const std::string& text) noexcept {
   if (text.empty()) {
     return nullptr;
   }
-  char* copy =
-      static_cast<char*>(MemoryContextAllocExtended(CurrentMemoryContext, text.size() + 1, MCXT_ALLOC_NO_OOM));
+  char* copy = static_cast<char*>(MemoryContextAllocExtended(CurrentMemoryContext, text.size() + 1, MCXT_ALLOC_NO_OOM));
   if (copy != nullptr) {
     memcpy(copy, text.c_str(), text.size() + 1);
   }
@@ -45,6 +44,18 @@ PendingError DescribeCurrentException() noexcept {
   return error;
 }
 
+void Report(int level, const char* who, const PendingError& error) {
+  const ErrorData* data = error.rethrow;
+  const char* message = data != nullptr ? data->message : error.message;
+  const char* detail = data != nullptr ? data->detail : error.detail;
+  const char* hint = data != nullptr ? data->hint : error.hint;
+  const char* context = data != nullptr ? data->context : nullptr;
+  ereport(level, (errcode(data != nullptr ? data->sqlerrcode : error.sqlstate),
+                  errmsg("%s: %s", who, message != nullptr ? message : "internal error"),
+                  detail != nullptr ? errdetail_internal("%s", detail) : 0, hint != nullptr ? errhint("%s", hint) : 0,
+                  context != nullptr ? errcontext_msg("%s", context) : 0));
+}
+
 void Raise(const PendingError& error) {
   if (error.rethrow != nullptr) {
     ReThrowError(error.rethrow);
@@ -52,9 +63,10 @@ void Raise(const PendingError& error) {
   if (error.sqlstate == ERRCODE_OUT_OF_MEMORY) {
     ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
   }
-  ereport(ERROR, (errcode(error.sqlstate), errmsg("%s", error.message != nullptr ? error.message : "internal error in outbox"),
-                  error.detail != nullptr ? errdetail("%s", error.detail) : 0,
-                  error.hint != nullptr ? errhint("%s", error.hint) : 0));
+  ereport(ERROR,
+          (errcode(error.sqlstate), errmsg("%s", error.message != nullptr ? error.message : "internal error in outbox"),
+           error.detail != nullptr ? errdetail("%s", error.detail) : 0,
+           error.hint != nullptr ? errhint("%s", error.hint) : 0));
   pg_unreachable();
 }
 

@@ -25,6 +25,21 @@ PendingError DescribeCurrentException() noexcept;
 // Reports it as an ERROR. Call after the catch block.
 [[noreturn]] void Raise(const PendingError& error);
 
+// Writes it to the server log at `level` (below ERROR), with `who` in front; for workers, which live on.
+void Report(int level, const char* who, const PendingError& error);
+
+// For the loops of workers: runs `body`, and instead of raising says what went wrong. False on an error.
+template <typename Body>
+bool Attempt(Body&& body, PendingError* error) {
+  try {
+    body();
+    return true;
+  } catch (...) {
+    *error = DescribeCurrentException();
+  }
+  return false;
+}
+
 template <typename Body, typename... Args>
 auto Entry(Body body, Args... args) -> decltype(body(args...)) {
   PendingError error;
@@ -38,12 +53,12 @@ auto Entry(Body body, Args... args) -> decltype(body(args...)) {
 
 }  // namespace outbox::pg
 
-#define OUTBOX_FUNCTION(name)                                   \
-  static Datum name##_body(FunctionCallInfo fcinfo);            \
-  extern "C" {                                                  \
-  PG_FUNCTION_INFO_V1(name);                                    \
-  Datum name(PG_FUNCTION_ARGS) {                                \
-    return outbox::pg::Entry(&name##_body, fcinfo);             \
-  }                                                             \
-  }                                                             \
+#define OUTBOX_FUNCTION(name)                        \
+  static Datum name##_body(FunctionCallInfo fcinfo); \
+  extern "C" {                                       \
+  PG_FUNCTION_INFO_V1(name);                         \
+  Datum name(PG_FUNCTION_ARGS) {                     \
+    return outbox::pg::Entry(&name##_body, fcinfo);  \
+  }                                                  \
+  }                                                  \
   static Datum name##_body([[maybe_unused]] FunctionCallInfo fcinfo)

@@ -18,6 +18,7 @@ namespace outbox::pg {
 struct DatabaseSlot {
   Oid database;                       // InvalidOid: free slot
   bool needs_probe;                   // the launcher should start a keeper to find out
+  uint32 probe_requests;              // +1 with each setting of needs_probe, so that none is lost to a probe under way
   bool active;                        // the keeper saw the extension, adopted here: relay workers may run
   int relay_demand;                   // how many relay workers the keeper wants (0: no routes, or a silent copy)
   int barred_by;                      // pid of a backend that drops, moves or copies the database; 0: nobody

@@ -2,25 +2,37 @@
 
 namespace outbox::pg {
 
+namespace {
+
+Oid transaction_role = InvalidOid;
+Oid connected_role = InvalidOid;
+int connected_context = 0;
+
+}  // namespace
+
+void SetTransactionRole(Oid role) {
+  transaction_role = role;
+}
+
 void PinSessionSettings() {
   static const char* const pinned[][2] = {
-      {"search_path", "pg_catalog, pg_temp"},
-      {"default_transaction_isolation", "read committed"},
-      {"default_transaction_read_only", "off"},
-      {"default_transaction_deferrable", "off"},
-      // Local durability only: a worker must not hang in a sync-rep wait, where it would absorb no barrier. What it
-      // publishes is checked against the standbys by LaneLog::CheckDurable.
-      {"synchronous_commit", "local"},
-      {"statement_timeout", "0"},
-      {"lock_timeout", "0"},
-      {"idle_in_transaction_session_timeout", "0"},
+    {"search_path", "pg_catalog, pg_temp"},
+    {"default_transaction_isolation", "read committed"},
+    {"default_transaction_read_only", "off"},
+    {"default_transaction_deferrable", "off"},
+    // Local durability only: a worker must not hang in a sync-rep wait, where it would absorb no barrier. What it
+    // publishes is checked against the standbys by LaneLog::CheckDurable.
+    {"synchronous_commit", "local"},
+    {"statement_timeout", "0"},
+    {"lock_timeout", "0"},
+    {"idle_in_transaction_session_timeout", "0"},
 #if PG_VERSION_NUM >= 170000
-      {"transaction_timeout", "0"},
-      {"event_triggers", "off"},
+    {"transaction_timeout", "0"},
+    {"event_triggers", "off"},
 #endif
-      {"row_security", "off"},
-      {"session_replication_role", "origin"},
-      {"client_min_messages", "error"},
+    {"row_security", "off"},
+    {"session_replication_role", "origin"},
+    {"client_min_messages", "error"},
   };
   for (const auto& setting : pinned) {
     SetConfigOption(setting[0], setting[1], PGC_SUSET, PGC_S_OVERRIDE);
@@ -30,6 +42,10 @@ void PinSessionSettings() {
 void BeginTransaction() {
   SetCurrentStatementStartTimestamp();
   StartTransactionCommand();
+  GetUserIdAndSecContext(&connected_role, &connected_context);
+  if (transaction_role != InvalidOid) {
+    SetUserIdAndSecContext(transaction_role, connected_context | SECURITY_RESTRICTED_OPERATION);
+  }
   if (SPI_connect() != SPI_OK_CONNECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
   }
@@ -39,10 +55,13 @@ void BeginTransaction() {
 void CommitTransaction() {
   SPI_finish();
   PopActiveSnapshot();
+  SetUserIdAndSecContext(connected_role, connected_context);  // an abort does this by itself
   CommitTransactionCommand();
   pgstat_report_stat(false);
 }
 
-void AbortTransaction() { AbortCurrentTransaction(); }
+void AbortTransaction() {
+  AbortCurrentTransaction();
+}
 
 }  // namespace outbox::pg

@@ -9,6 +9,10 @@ namespace outbox::pg {
 // synchronous_commit, every timeout, search_path, row_security. Once, after connecting. Plain.
 void PinSessionSettings();
 
+// From now on transactions of this process run as this role and in a security-restricted operation, so that nothing a
+// user can attach to the extension's tables runs with a worker's rights. InvalidOid: as the connected user. Plain.
+void SetTransactionRole(Oid role);
+
 void BeginTransaction();   // plain: starts a transaction, pushes a snapshot, connects SPI
 void CommitTransaction();  // plain
 void AbortTransaction();   // plain; safe in any state

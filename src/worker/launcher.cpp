@@ -1,8 +1,335 @@
 #include "worker/launcher.h"
 
+#include <vector>
+
+#include "pg/entry.h"
+#include "pg/settings.h"
+#include "pg/wait.h"
+#include "worker/databases.h"
+#include "worker/process.h"
+
 namespace outbox::worker {
 
-void RegisterLauncher() {}
-void InstallUtilityHook() {}
+namespace {
+
+using pg::Databases;
+using pg::DatabaseSlot;
+using pg::Shared;
+using pg::WorkerKind;
+using pg::WorkerState;
+
+constexpr long kScanEveryMs = 10 * 1000;  // pg_database: databases that were made, copied or closed
+constexpr int kQuickDeathMs = 30 * 1000;  // a worker that lived longer starts again at once
+constexpr int kFirstRestartMs = 50;
+constexpr int kSecondRestartMs = 500;
+constexpr int kLongestRestartMs = 60 * 1000;
+constexpr int kNoRoomRetryMs = 5 * 1000;
+constexpr int kStartTimeoutMs = 60 * 1000;  // for slots taken by an earlier launcher, whose handles are lost
+constexpr int kProbesAtOnce = 2;
+
+// A process that is wanted, or was until just now.
+struct Job {
+  SlotTicket ticket;                         // slot -1: not running
+  BackgroundWorkerHandle* handle = nullptr;  // nullptr: taken over from an earlier launcher
+  TimestampTz started_at = 0;
+  TimestampTz start_after = 0;
+  int quick_deaths = 0;
+  bool wanted = false;
+  bool asked_to_stop = false;
+};
+
+// The launcher's memory. Leaked on purpose: the process ends without destructors.
+struct LauncherState {
+  std::vector<Job> jobs;
+  std::vector<Oid> known;  // databases that were looked at since the launcher started
+  TimestampTz next_scan = 0;
+  TimestampTz warned_no_room = 0;
+  TimestampTz next_wake = 0;  // earliest start_after of this turn
+};
+LauncherState* state = nullptr;
+
+TimestampTz After(TimestampTz time, long ms) {
+  return TimestampTzPlusMilliseconds(time, ms);
+}
+
+void Earliest(TimestampTz time) {
+  state->next_wake = Min(state->next_wake, time);
+}
+
+Job* FindJob(Oid database, WorkerKind kind, int ordinal) {
+  for (Job& job : state->jobs) {
+    if (job.ticket.database == database && job.ticket.kind == kind && job.ticket.ordinal == ordinal) {
+      return &job;
+    }
+  }
+  return nullptr;
+}
+
+void Want(Oid database, WorkerKind kind, int ordinal) {
+  Job* job = FindJob(database, kind, ordinal);
+  if (job == nullptr) {
+    Job fresh;
+    fresh.ticket = SlotTicket{database, kind, ordinal, -1, 0};
+    state->jobs.push_back(fresh);
+    job = &state->jobs.back();
+  }
+  job->wanted = true;
+}
+
+// Workers that an earlier launcher of this server started.
+void TakeOverWorkers() {
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  int used = Shared()->workers_used;
+  LWLockRelease(Shared()->lock);
+  state->jobs.reserve(used);
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  for (int i = 0; i < used; i++) {
+    const pg::WorkerSlot& slot = pg::Workers()[i];
+    if (slot.state != WorkerState::kFree) {
+      Job job;
+      job.ticket = SlotTicket{slot.database, slot.kind, slot.ordinal, i, slot.incarnation};
+      job.started_at = slot.since;
+      state->jobs.push_back(job);
+    }
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+// Databases that are new to this launcher are probed; what is gone or closed is forgotten.
+void ScanDatabases(MemoryContext context) {
+  DatabaseList list = ReadDatabases(context);
+  for (int i = 0; i < list.eligible_count; i++) {
+    bool known = Contains(state->known.data(), static_cast<int>(state->known.size()), list.eligible[i]);
+    if (!known) {
+      state->known.push_back(list.eligible[i]);
+      RequestProbe(list.eligible[i]);
+    }
+  }
+  std::erase_if(state->known, [&](Oid oid) { return !Contains(list.eligible, list.eligible_count, oid); });
+  for (int i = 0; i < Shared()->max_databases; i++) {
+    Oid database = Databases()[i].database;
+    if (database == InvalidOid || Contains(list.eligible, list.eligible_count, database)) {
+      continue;
+    }
+    bool dropped = !Contains(list.all, list.all_count, database);
+    LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+    if (Databases()[i].database == database) {
+      Databases()[i].needs_probe = false;
+      Databases()[i].active = false;
+    }
+    LWLockRelease(Shared()->lock);
+    if (dropped && CountWorkers(database) == 0) {
+      FreeDatabaseSlot(database, true);
+    }
+  }
+}
+
+// A backend that barred a database and has gone without lifting the bar (it was killed) bars nothing.
+void LiftDeadBars() {
+  for (int i = 0; i < Shared()->max_databases; i++) {
+    int pid = Databases()[i].barred_by;
+    if (pid != 0 && BackendPidGetProc(pid) == nullptr) {
+      LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+      if (Databases()[i].barred_by == pid) {
+        Databases()[i].barred_by = 0;
+      }
+      LWLockRelease(Shared()->lock);
+    }
+  }
+}
+
+// What should run now.
+void DecideWanted() {
+  for (Job& job : state->jobs) {
+    job.wanted = false;
+  }
+  int probing = 0;
+  for (int i = 0; i < Shared()->max_databases; i++) {
+    LWLockAcquire(Shared()->lock, LW_SHARED);
+    Oid database = Databases()[i].database;
+    bool barred = Databases()[i].barred_by != 0;
+    bool active = Databases()[i].active;
+    bool probe = Databases()[i].needs_probe;
+    int demand = Databases()[i].relay_demand;
+    LWLockRelease(Shared()->lock);
+    if (database == InvalidOid || barred) {
+      continue;
+    }
+    if (active || (probe && probing < kProbesAtOnce)) {
+      Want(database, WorkerKind::kKeeper, 0);
+      probing += active ? 0 : 1;
+    }
+    if (active && pg::settings.enabled) {
+      for (int ordinal = 0; ordinal < Min(demand, pg::settings.workers); ordinal++) {
+        Want(database, WorkerKind::kRelay, ordinal);
+      }
+    }
+  }
+}
+
+// The job's process has ended, or never came.
+void Ended(Job* job, TimestampTz now) {
+  bool quick = !TimestampDifferenceExceeds(job->started_at, now, kQuickDeathMs);
+  bool orderly = job->asked_to_stop || !job->wanted;
+  job->quick_deaths = orderly ? 0 : quick ? job->quick_deaths + 1 : 1;
+  long delay = kFirstRestartMs;
+  if (job->quick_deaths > 1) {
+    int doublings = Min(job->quick_deaths - 2, 10);
+    delay = Min(kSecondRestartMs << doublings, kLongestRestartMs);
+  }
+  job->start_after = After(now, delay);
+  job->ticket.slot = -1;
+  job->asked_to_stop = false;
+  if (job->handle != nullptr) {
+    pfree(job->handle);
+    job->handle = nullptr;
+  }
+  if (job->ticket.kind == WorkerKind::kKeeper) {
+    FreeDatabaseSlot(job->ticket.database, false);  // if the keeper found nothing there
+  }
+}
+
+void Reap(TimestampTz now) {
+  for (Job& job : state->jobs) {
+    if (job.ticket.slot < 0) {
+      continue;
+    }
+    WorkerState slot = SlotState(job.ticket);
+    if (slot == WorkerState::kStarting) {
+      pid_t pid = 0;
+      bool lost = job.handle != nullptr ? GetBackgroundWorkerPid(job.handle, &pid) == BGWH_STOPPED
+                                        : TimestampDifferenceExceeds(job.started_at, now, kStartTimeoutMs);
+      if (lost) {
+        FreeWorkerSlot(job.ticket, true);
+        slot = SlotState(job.ticket);
+      }
+    }
+    if (slot == WorkerState::kFree) {
+      Ended(&job, now);
+    }
+  }
+}
+
+void Start(Job* job, TimestampTz now) {
+  TakeWorkerSlot(&job->ticket);
+  bool started = job->ticket.slot >= 0;
+  if (started) {
+    MemoryContext previous = MemoryContextSwitchTo(TopMemoryContext);
+    started = StartWorker(job->ticket, &job->handle);
+    MemoryContextSwitchTo(previous);
+    if (!started) {
+      FreeWorkerSlot(job->ticket, false);
+      job->ticket.slot = -1;
+      job->handle = nullptr;
+    }
+  }
+  if (started) {
+    job->started_at = now;
+    return;
+  }
+  job->start_after = After(now, kNoRoomRetryMs);
+  if (state->warned_no_room == 0 || TimestampDifferenceExceeds(state->warned_no_room, now, 60 * 1000)) {
+    state->warned_no_room = now;
+    ereport(WARNING, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+                      errmsg("could not start a background worker of outbox for database %u", job->ticket.database),
+                      errdetail("All slots for background workers are in use; events wait in the log meanwhile."),
+                      errhint("Raise max_worker_processes: outbox needs one for the server, and for each database with "
+                              "the extension one and outbox.workers (now %d).",
+                              pg::settings.workers)));
+  }
+}
+
+void StartAndStop(TimestampTz now) {
+  for (Job& job : state->jobs) {
+    bool running = job.ticket.slot >= 0;
+    if (running && !job.wanted && !job.asked_to_stop) {
+      job.asked_to_stop = true;
+      AskWorkerToStop(job.ticket);
+    } else if (!running && job.wanted) {
+      if (job.start_after <= now) {
+        Start(&job, now);
+      }
+      if (job.ticket.slot < 0) {
+        Earliest(job.start_after);
+      }
+    }
+  }
+  // What is neither wanted nor running is forgotten, with its back-off once that has passed.
+  std::erase_if(state->jobs,
+                [now](const Job& job) { return !job.wanted && job.ticket.slot < 0 && job.start_after <= now; });
+}
+
+void Turn(MemoryContext context) {
+  TimestampTz now = GetCurrentTimestamp();
+  state->next_wake = After(now, kScanEveryMs);
+  if (pg_atomic_exchange_u32(&Shared()->launcher_pending, 0) != 0 || now >= state->next_scan) {
+    ScanDatabases(context);
+    state->next_scan = After(now, kScanEveryMs);
+  }
+  LiftDeadBars();
+  DecideWanted();
+  Reap(now);
+  StartAndStop(now);
+}
+
+void Leave(int code, Datum arg) {
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  if (Shared()->launcher_pid == MyProcPid) {
+    Shared()->launcher_pid = 0;
+    Shared()->launcher_proc = -1;
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+void LauncherMain() {
+  InstallSignalHandlers();
+  if (Shared() == nullptr) {
+    proc_exit(0);
+  }
+  on_shmem_exit(Leave, static_cast<Datum>(0));
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  Shared()->launcher_pid = MyProcPid;
+  Shared()->launcher_proc = pg::MyProcIndex();
+  LWLockRelease(Shared()->lock);
+  BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
+  pgstat_report_appname(MyBgworkerEntry->bgw_type);
+
+  state = new LauncherState;
+  TakeOverWorkers();
+  uint32 wait_event = pg::WaitEventFor("OutboxLauncherMain");
+  MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox launcher turn", ALLOCSET_DEFAULT_SIZES);
+  while (!Terminated()) {
+    MemoryContextSwitchTo(context);
+    MemoryContextReset(context);
+    Turn(context);
+    MemoryContextSwitchTo(context);
+    long timeout = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), state->next_wake);
+    pg::WaitForLatch(Max(timeout, 1L), wait_event);
+    ProcessInterruptsBetweenTurns();
+  }
+  proc_exit(1);  // 0 would mean: never again until the server restarts
+}
+
+}  // namespace
+
+void RegisterLauncher() {
+  if (IsBinaryUpgrade) {
+    return;
+  }
+  BackgroundWorker worker;
+  memset(&worker, 0, sizeof(worker));
+  worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+  worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+  worker.bgw_restart_time = 1;
+  strlcpy(worker.bgw_library_name, "outbox", sizeof(worker.bgw_library_name));
+  strlcpy(worker.bgw_function_name, "outbox_launcher_main", sizeof(worker.bgw_function_name));
+  strlcpy(worker.bgw_name, "outbox launcher", sizeof(worker.bgw_name));
+  strlcpy(worker.bgw_type, "outbox launcher", sizeof(worker.bgw_type));
+  RegisterBackgroundWorker(&worker);
+}
 
 }  // namespace outbox::worker
+
+extern "C" PGDLLEXPORT void outbox_launcher_main(Datum) {
+  outbox::pg::Entry([] { outbox::worker::LauncherMain(); });
+}

@@ -1,0 +1,79 @@
+#include "pg/wait.h"
+
+namespace outbox::pg {
+
+namespace {
+
+constexpr int kMaxDescriptors = 128;
+
+WaitEventSet* wait_set = nullptr;
+WaitDescriptor known[kMaxDescriptors];
+int known_count = 0;
+uint64 known_generation = 0;
+
+bool SameDescriptors(const WaitDescriptor* descriptors, int count, uint64 generation) {
+  if (wait_set == nullptr || count != known_count || generation != known_generation) {
+    return false;
+  }
+  for (int i = 0; i < count; i++) {
+    if (descriptors[i].fd != known[i].fd) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Rebuild(const WaitDescriptor* descriptors, int count, uint64 generation) {
+  if (wait_set != nullptr) {
+    FreeWaitEventSet(wait_set);
+    wait_set = nullptr;
+  }
+#if PG_VERSION_NUM >= 170000
+  WaitEventSet* fresh = CreateWaitEventSet(nullptr, count + 2);
+#else
+  WaitEventSet* fresh = CreateWaitEventSet(TopMemoryContext, count + 2);
+#endif
+  AddWaitEventToSet(fresh, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, nullptr);
+  AddWaitEventToSet(fresh, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, nullptr, nullptr);
+  for (int i = 0; i < count; i++) {
+    AddWaitEventToSet(fresh, descriptors[i].events, descriptors[i].fd, nullptr, nullptr);
+    known[i] = descriptors[i];
+  }
+  known_count = count;
+  known_generation = generation;
+  wait_set = fresh;
+}
+
+}  // namespace
+
+uint32 WaitEventFor(const char* name) {
+#if PG_VERSION_NUM >= 170000
+  return WaitEventExtensionNew(name);
+#else
+  return PG_WAIT_EXTENSION;
+#endif
+}
+
+void WaitForLatch(long timeout_ms, uint32 wait_event) {
+  (void)WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout_ms, wait_event);
+  ResetLatch(MyLatch);
+}
+
+void WaitForDescriptors(const WaitDescriptor* descriptors, int count, uint64 generation, long timeout_ms,
+                        uint32 wait_event) {
+  count = Min(count, kMaxDescriptors);
+  if (!SameDescriptors(descriptors, count, generation)) {
+    Rebuild(descriptors, count, generation);
+  }
+  for (int i = 0; i < count; i++) {
+    if (descriptors[i].events != known[i].events) {
+      ModifyWaitEvent(wait_set, i + 2, descriptors[i].events, nullptr);
+      known[i].events = descriptors[i].events;
+    }
+  }
+  WaitEvent occurred;
+  (void)WaitEventSetWait(wait_set, timeout_ms, &occurred, 1, wait_event);
+  ResetLatch(MyLatch);
+}
+
+}  // namespace outbox::pg

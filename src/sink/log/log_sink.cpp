@@ -1,0 +1,127 @@
+#include "sink/log/log_sink.h"
+
+#include <utility>
+
+#include "sink/monotonic.h"
+#include "sink/options.h"
+#include "sink/protocol.h"
+
+namespace outbox::sink {
+namespace {
+
+constexpr int64_t kBodyLimit = 1000;
+constexpr size_t kOtherLimit = 1000;  // of a key or a header
+
+// Length of the UTF-8 sequence at the front of `text`, 0 when there is none. Source: RFC 3629, section 4.
+size_t Utf8Length(std::string_view text) {
+  auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  auto tail = [&](size_t i) { return (at(i) & 0xc0) == 0x80; };
+  unsigned char first = at(0);
+  if (first < 0x80) {
+    return 1;
+  }
+  if (first >= 0xc2 && first <= 0xdf) {
+    return tail(1) ? 2 : 0;
+  }
+  if (first >= 0xe0 && first <= 0xef) {
+    bool overlong = first == 0xe0 && at(1) < 0xa0;
+    bool surrogate = first == 0xed && at(1) > 0x9f;
+    return tail(1) && tail(2) && !overlong && !surrogate ? 3 : 0;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    bool overlong = first == 0xf0 && at(1) < 0x90;
+    bool beyond = first == 0xf4 && at(1) > 0x8f;
+    return tail(1) && tail(2) && tail(3) && !overlong && !beyond ? 4 : 0;
+  }
+  return 0;
+}
+
+void AppendEscaped(std::string_view text, size_t limit, std::string* line) {
+  constexpr char kHex[] = "0123456789abcdef";
+  size_t size = text.size();
+  size_t shown = 0;
+  while (shown < size) {
+    std::string_view rest = text.substr(shown);
+    size_t length = Utf8Length(rest);
+    if (shown + (length == 0 ? 1 : length) > limit) {
+      line->append("... (").append(std::to_string(size)).append(" bytes)");
+      return;
+    }
+    auto byte = static_cast<unsigned char>(rest[0]);
+    if (rest[0] == '\n') {
+      line->append("\\n");
+    } else if (rest[0] == '\r') {
+      line->append("\\r");
+    } else if (rest[0] == '\t') {
+      line->append("\\t");
+    } else if (length == 0 || byte < 0x20 || byte == 0x7f) {
+      line->append({'\\', 'x', kHex[byte >> 4], kHex[byte & 15]});
+    } else {
+      line->append(rest.substr(0, length));
+    }
+    shown += length == 0 ? 1 : length;
+  }
+}
+
+}  // namespace
+
+void FormatRecordLine(const Record& record, size_t body_limit, std::string* line) {
+  line->clear();
+  AppendEscaped(record.topic, kOtherLimit, line);
+  if (record.key.data() != nullptr) {
+    line->append(" key=");
+    AppendEscaped(record.key, kOtherLimit, line);
+  }
+  if (record.body.data() != nullptr) {
+    line->append(" payload=");
+    AppendEscaped(record.body, body_limit, line);
+  } else {
+    line->append(" tombstone");
+  }
+  for (const Field& field : record.fields) {
+    line->append(" ");
+    AppendEscaped(field.name, kOtherLimit, line);
+    line->append("=");
+    AppendEscaped(field.value, kOtherLimit, line);
+  }
+}
+
+LogSink::LogSink(const Options& options, WriteLine write_line)
+    : body_limit_(static_cast<size_t>(IntegerOption(options, "body_limit", kBodyLimit))), write_line_(write_line) {}
+
+void LogSink::Submit(Batch batch) {
+  RecordReader reader(batch.records);
+  Record record;
+  uint32_t done = 0;
+  while (done < batch.count && reader.Next(&record)) {
+    FormatRecordLine(record, body_limit_, &line_);
+    write_line_(line_);
+    ++done;
+  }
+  if (done != 0) {
+    AppendResult({batch.flow, batch.first_seq, done, Outcome::kDelivered, {}}, &results_);
+  }
+  if (done < batch.count) {
+    Error error{ErrorClass::kInternal, "BAD_RECORD", "the batch holds fewer records than it says"};
+    results_.push_back({batch.flow, batch.first_seq + done, batch.count - done, Outcome::kFailed, std::move(error)});
+  }
+}
+
+void LogSink::Poll(std::vector<Result>* results) {
+  for (Result& result : results_) {
+    AppendResult(std::move(result), results);
+  }
+  results_.clear();
+}
+
+void LogSink::AppendWaits(std::vector<WaitSpec>* waits) {
+  if (!results_.empty()) {
+    waits->push_back({-1, false, false, MonotonicMicros()});
+  }
+}
+
+void LogSink::Close() {
+  results_.clear();
+}
+
+}  // namespace outbox::sink

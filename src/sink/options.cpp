@@ -1,0 +1,346 @@
+#include "sink/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <numeric>
+
+#include "sink/option_rules.h"
+#include "sink/option_value.h"
+
+namespace outbox::sink {
+namespace {
+
+constexpr const char* kInvalidName = "HV00D";
+constexpr const char* kForbidden = "42501";
+constexpr const char* kInvalidValue = "22023";
+constexpr const char* kDuplicate = "42710";
+constexpr size_t kNearMatches = 3;
+
+const char* WrapperName(SinkKind kind) {
+  switch (kind) {
+    case SinkKind::kKafka:
+      return "outbox_kafka";
+    case SinkKind::kRedis:
+      return "outbox_redis";
+    case SinkKind::kLog:
+      return "outbox_log";
+  }
+  return "outbox";
+}
+const char* PlaceName(OptionPlace place) {
+  return place == OptionPlace::kServer ? "server" : "user mapping";
+}
+
+std::string Quoted(std::string_view name) {
+  return "\"" + std::string(name) + "\"";
+}
+
+// Source: Levenshtein's distance with one row, Wagner and Fischer 1974.
+size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0]++;
+    for (size_t j = 0; j < b.size(); ++j) {
+      size_t above = row[j + 1];
+      row[j + 1] = std::min({diagonal + (a[i] == b[j] ? 0 : 1), above + 1, row[j] + 1});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+// One spelling for what people mix up: case, and _ for a point.
+std::string Folded(std::string_view name) {
+  std::string folded(name.substr(0, 100));
+  for (char& c : folded) {
+    c = c == '_' || c == '-' ? '.' : (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
+  }
+  return folded;
+}
+
+const OptionRule& Resolve(SinkKind kind, const OptionRule& rule) {
+  return rule.canonical == nullptr ? rule : *FindOption(kind, rule.canonical);
+}
+
+bool Offered(OptionPlace place, OptionGroup group) {
+  return place == OptionPlace::kMapping ? group == OptionGroup::kSecret
+                                        : group == OptionGroup::kOwner || group == OptionGroup::kSuperuser;
+}
+
+OptionProblem Unknown(SinkKind kind, OptionPlace place, std::string_view name) {
+  std::string folded = Folded(name);
+  std::vector<std::pair<size_t, const char*>> near;
+  for (const OptionRule& rule : OptionRules(kind)) {
+    OptionGroup group = Resolve(kind, rule).group;
+    if (group == OptionGroup::kNever || group == OptionGroup::kConsumer) {
+      continue;
+    }
+    size_t distance = Distance(folded, Folded(rule.name));
+    if (distance <= std::max<size_t>(2, folded.size() / 3)) {
+      near.emplace_back(distance, rule.name);
+    }
+  }
+  std::sort(near.begin(), near.end());
+  near.resize(std::min(near.size(), kNearMatches));
+  OptionProblem problem{kInvalidName, "unknown option " + Quoted(name) + " for " + WrapperName(kind), "", ""};
+  if (!near.empty()) {
+    problem.hint = "Did you mean ";
+    for (size_t i = 0; i < near.size(); ++i) {
+      problem.hint += (i == 0 ? "" : i + 1 == near.size() ? " or " : ", ") + Quoted(near[i].second);
+    }
+    problem.hint += "?";
+    return problem;
+  }
+  std::vector<std::string> names;
+  for (const OptionRule& rule : OptionRules(kind)) {
+    if (rule.canonical == nullptr && Offered(place, rule.group)) {
+      names.emplace_back(rule.name);
+    }
+  }
+  if (names.empty()) {
+    problem.detail = std::string("A ") + PlaceName(place) + " of " + WrapperName(kind) + " takes no options.";
+  } else if (names.size() <= 12) {
+    problem.hint = std::string("Options of a ") + PlaceName(place) + " are: ";
+    for (size_t i = 0; i < names.size(); ++i) {
+      problem.hint += (i == 0 ? "" : ", ") + names[i];
+    }
+    problem.hint += ".";
+  } else {
+    problem.hint = "Options are the producer properties of librdkafka, under their own names.";
+  }
+  return problem;
+}
+
+std::string InsteadOf(std::string_view name) {
+  constexpr std::pair<const char*, const char*> kInstead[] = {
+      {"ssl.ca.location", "Option \"ssl.ca.pem\" carries the certificates themselves."},
+      {"ssl.certificate.location",
+       "Option \"ssl.certificate.pem\" of the user mapping carries the certificate itself."},
+      {"ssl.key.location", "Option \"ssl.key.pem\" of the user mapping carries the key itself."},
+      {"ca_file", "Option \"ca_pem\" carries the certificates themselves."},
+      {"certificate_file", "Option \"certificate_pem\" of the user mapping carries the certificate itself."},
+      {"key_file", "Option \"key_pem\" of the user mapping carries the key itself."},
+  };
+  for (const auto& [file, instead] : kInstead) {
+    if (name == file) {
+      return instead;
+    }
+  }
+  return "";
+}
+
+OptionProblem Misplaced(SinkKind kind, OptionPlace place, std::string_view name, const OptionRule& rule) {
+  std::string quoted = Quoted(name);
+  switch (rule.group) {
+    case OptionGroup::kFixed:
+      return {kInvalidName, "option " + quoted + " is set by outbox and cannot be changed", rule.help, ""};
+    case OptionGroup::kNever:
+      return {kInvalidName, "option " + quoted + " is not allowed", rule.help, ""};
+    case OptionGroup::kConsumer:
+      return {kInvalidName, "option " + quoted + " is for consumers", "outbox only produces.", ""};
+    case OptionGroup::kSecret:
+      if (place == OptionPlace::kServer) {
+        return {kInvalidName, "option " + quoted + " cannot be set on a server",
+                "Options of a server can be read by everybody.",
+                "Use CREATE USER MAPPING FOR PUBLIC SERVER ... OPTIONS (" + quoted + " ...)."};
+      }
+      return {};
+    default:
+      if (place == OptionPlace::kMapping) {
+        return {kInvalidName, "option " + quoted + " cannot be set in a user mapping",
+                std::string("A user mapping of ") + WrapperName(kind) + " holds secrets only.",
+                "Set it on the server, with ALTER SERVER."};
+      }
+      return {};
+  }
+}
+
+// What only a superuser may choose among an owner's values.
+bool NeedsSuperuser(const OptionRule& rule, std::string_view canonical_value) {
+  std::string_view name = rule.name;
+  return rule.group == OptionGroup::kSuperuser ||
+         (name == "security.protocol" && canonical_value == "sasl_plaintext") ||
+         (name == "sasl.mechanism" && (canonical_value == "GSSAPI" || canonical_value == "OAUTHBEARER"));
+}
+
+OptionProblem Check(SinkKind kind, OptionPlace place, std::string_view name, std::string_view value, bool is_superuser,
+                    std::string* canonical_name, std::string* canonical_value) {
+  const OptionRule* found = FindOption(kind, name);
+  if (found == nullptr) {
+    return Unknown(kind, place, name);
+  }
+  const OptionRule& rule = Resolve(kind, *found);
+  OptionProblem problem = Misplaced(kind, place, name, rule);
+  if (!problem.ok()) {
+    return problem;
+  }
+  std::string expected;
+  bool good = CheckValue(rule, value, canonical_value, &expected);
+  // Rights first: a user without them learns nothing about values.
+  if (!is_superuser && NeedsSuperuser(rule, good ? std::string_view(*canonical_value) : value)) {
+    if (rule.group == OptionGroup::kSuperuser) {
+      return {kForbidden, "only a superuser may set option " + Quoted(name),
+              "The option " + std::string(rule.help) + ".", InsteadOf(rule.name)};
+    }
+    return {kForbidden, "only a superuser may set option " + Quoted(name) + " to " + Quoted(*canonical_value),
+            *canonical_value == "sasl_plaintext" ? "It sends the password without encryption."
+                                                 : "It uses an identity of the machine or reaches other hosts.",
+            ""};
+  }
+  if (!good) {
+    OptionProblem bad{kInvalidValue, "invalid value for option " + Quoted(name), "The value must be " + expected + ".",
+                      ""};
+    if (rule.group != OptionGroup::kSecret && rule.type != ValueType::kPem && value.size() <= 100 &&
+        std::all_of(value.begin(), value.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x20; })) {
+      bad.message += ": " + Quoted(value);
+    }
+    return bad;
+  }
+  *canonical_name = rule.name;
+  return {};
+}
+
+bool Has(const Options& options, const char* name) {
+  return options.count(name) != 0;
+}
+
+// What options say about each other within one list.
+OptionProblem CheckTogether(SinkKind kind, const Options& options) {
+  if (kind == SinkKind::kRedis) {
+    if (Has(options, "unix_socket") && (Has(options, "host") || Has(options, "port"))) {
+      return {kInvalidValue, "option \"unix_socket\" cannot be combined with \"host\" or \"port\"", "", ""};
+    }
+    for (const char* name : {"tls_server_name", "tls_verify", "ca_pem", "ca_file", "certificate_file", "key_file"}) {
+      if (Has(options, name) && !BoolOption(options, "tls", false)) {
+        return {kInvalidValue, "option " + Quoted(name) + " needs TLS", "", "Add the option tls 'true'."};
+      }
+    }
+  }
+  return {};
+}
+
+// What a server's and a mapping's options say about each other.
+OptionProblem CheckMerged(SinkKind kind, const Options& options) {
+  if (kind == SinkKind::kKafka) {
+    if (!Has(options, "bootstrap.servers") && !Has(options, "test.mock.num.brokers")) {
+      return {kInvalidValue, "option \"bootstrap.servers\" is missing", "",
+              "Use ALTER SERVER ... OPTIONS (ADD \"bootstrap.servers\" 'host:9092')."};
+    }
+    std::string protocol = TextOption(options, "security.protocol", "plaintext");
+    if (Has(options, "sasl.password") && !protocol.starts_with("sasl_")) {
+      return {kInvalidValue, "option \"sasl.password\" has no effect with security.protocol " + Quoted(protocol),
+              "The brokers would be used without authentication.", "Set security.protocol to sasl_ssl."};
+    }
+  }
+  if (kind == SinkKind::kRedis) {
+    if (Has(options, "username") && !Has(options, "password")) {
+      return {kInvalidValue, "option \"username\" needs \"password\"", "", ""};
+    }
+    if (Has(options, "certificate_pem") != Has(options, "key_pem")) {
+      return {kInvalidValue, "options \"certificate_pem\" and \"key_pem\" belong together", "", ""};
+    }
+    if (Has(options, "certificate_pem") && !BoolOption(options, "tls", false)) {
+      return {kInvalidValue, "option \"certificate_pem\" needs TLS", "", "Add the option tls 'true' to the server."};
+    }
+  }
+  return {};
+}
+
+OptionProblem CheckList(SinkKind kind, OptionPlace place, const OptionList& list, bool is_superuser,
+                        Options* canonical) {
+  std::map<std::string, std::string> spelled;  // canonical name -> as written
+  for (const auto& [name, value] : list) {
+    std::string canonical_name;
+    std::string canonical_value;
+    OptionProblem problem = Check(kind, place, name, value, is_superuser, &canonical_name, &canonical_value);
+    if (!problem.ok()) {
+      return problem;
+    }
+    auto [other, fresh] = spelled.try_emplace(canonical_name, name);
+    if (!fresh) {
+      return {kDuplicate, "option " + Quoted(name) + " is given twice",
+              Quoted(other->second) + " and " + Quoted(name) + " are names of the same option.", ""};
+    }
+    (*canonical)[canonical_name] = canonical_value;
+  }
+  return CheckTogether(kind, *canonical);
+}
+
+}  // namespace
+
+std::span<const OptionRule> OptionRules(SinkKind kind) {
+  switch (kind) {
+    case SinkKind::kKafka:
+      return KafkaOptionRules();
+    case SinkKind::kRedis:
+      return RedisOptionRules();
+    case SinkKind::kLog:
+      return LogOptionRules();
+  }
+  return {};
+}
+
+const OptionRule* FindOption(SinkKind kind, std::string_view name) {
+  for (const OptionRule& rule : OptionRules(kind)) {
+    if (name == rule.name) {
+      return &rule;
+    }
+  }
+  return nullptr;
+}
+
+std::string CanonicalOption(SinkKind kind, std::string_view name) {
+  const OptionRule* rule = FindOption(kind, name);
+  return std::string(rule == nullptr || rule->canonical == nullptr ? name : rule->canonical);
+}
+
+OptionProblem CheckOption(SinkKind kind, OptionPlace place, std::string_view name, std::string_view value,
+                          bool is_superuser) {
+  std::string canonical_name;
+  std::string canonical_value;
+  return Check(kind, place, name, value, is_superuser, &canonical_name, &canonical_value);
+}
+
+OptionProblem CheckOptions(SinkKind kind, OptionPlace place, const OptionList& options, bool is_superuser) {
+  Options canonical;
+  return CheckList(kind, place, options, is_superuser, &canonical);
+}
+
+OptionProblem MergeOptions(SinkKind kind, const OptionList& server, const OptionList& mapping, Options* merged) {
+  Options result;
+  Options secrets;
+  OptionProblem problem = CheckList(kind, OptionPlace::kServer, server, true, &result);
+  if (problem.ok()) {
+    problem = CheckList(kind, OptionPlace::kMapping, mapping, true, &secrets);
+  }
+  if (problem.ok()) {
+    result.merge(secrets);  // no name is allowed in both
+    problem = CheckMerged(kind, result);
+  }
+  if (problem.ok()) {
+    *merged = std::move(result);
+  }
+  return problem;
+}
+
+std::string TextOption(const Options& options, const std::string& name, std::string_view fallback) {
+  auto found = options.find(name);
+  return found == options.end() ? std::string(fallback) : found->second;
+}
+
+int64_t IntegerOption(const Options& options, const std::string& name, int64_t fallback) {
+  auto found = options.find(name);
+  if (found != options.end()) {
+    std::from_chars(found->second.data(), found->second.data() + found->second.size(), fallback);
+  }
+  return fallback;
+}
+
+bool BoolOption(const Options& options, const std::string& name, bool fallback) {
+  auto found = options.find(name);
+  return found == options.end() ? fallback : found->second == "true";
+}
+
+}  // namespace outbox::sink

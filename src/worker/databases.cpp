@@ -1,0 +1,47 @@
+#include "worker/databases.h"
+
+extern "C" {
+#include "catalog/pg_database.h"
+}
+
+namespace outbox::worker {
+
+DatabaseList ReadDatabases(MemoryContext context) {
+  DatabaseList list = {0, nullptr, 0, nullptr};
+  int room = 64;
+  list.all = static_cast<Oid*>(MemoryContextAlloc(context, room * sizeof(Oid)));
+  list.eligible = static_cast<Oid*>(MemoryContextAlloc(context, room * sizeof(Oid)));
+  StartTransactionCommand();
+  (void)GetTransactionSnapshot();
+  Relation relation = table_open(DatabaseRelationId, AccessShareLock);
+  TableScanDesc scan = table_beginscan_catalog(relation, 0, nullptr);
+  for (HeapTuple tuple = heap_getnext(scan, ForwardScanDirection); HeapTupleIsValid(tuple);
+       tuple = heap_getnext(scan, ForwardScanDirection)) {
+    Form_pg_database row = reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple));
+    if (list.all_count == room) {
+      room *= 2;
+      list.all = static_cast<Oid*>(repalloc(list.all, room * sizeof(Oid)));
+      list.eligible = static_cast<Oid*>(repalloc(list.eligible, room * sizeof(Oid)));
+    }
+    list.all[list.all_count++] = row->oid;
+    // A connection limit of -2 marks a database whose DROP was interrupted.
+    if (!row->datistemplate && row->datallowconn && row->datconnlimit != -2) {
+      list.eligible[list.eligible_count++] = row->oid;
+    }
+  }
+  table_endscan(scan);
+  table_close(relation, AccessShareLock);
+  CommitTransactionCommand();
+  return list;
+}
+
+bool Contains(const Oid* oids, int count, Oid wanted) {
+  for (int i = 0; i < count; i++) {
+    if (oids[i] == wanted) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace outbox::worker

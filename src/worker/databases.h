@@ -1,0 +1,20 @@
+// Which databases there are [P]. For the launcher, which is connected to none: shared catalogs only. Plain code.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::worker {
+
+struct DatabaseList {
+  int all_count;
+  Oid* all;  // every database
+  int eligible_count;
+  Oid* eligible;  // not a template, allows connections, not half dropped
+};
+
+// Runs its own transaction; the arrays are allocated in `context`.
+DatabaseList ReadDatabases(MemoryContext context);
+
+bool Contains(const Oid* oids, int count, Oid wanted);
+
+}  // namespace outbox::worker

@@ -1,0 +1,26 @@
+// Is the extension here, and does this database's outbox belong here? [P] Plain code, inside a transaction.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::worker {
+
+enum class Presence : uint8 {
+  kAbsent,        // no extension (or not yet, or no longer)
+  kOtherVersion,  // the extension's version is not the library's
+  kForeign,       // a copy: restored, cloned, or started under another outbox.instance; silent until outbox.adopt()
+  kHere,
+};
+
+struct Standing {
+  Presence presence;
+  Oid owner;         // of outbox.log; InvalidOid when absent
+  char version[64];  // of the extension
+};
+
+Standing FindStanding();
+
+// For SPI results: column `number` of row 0 (or `row`); NULL comes back as the default.
+int64 SpiInt64(int row, int number, int64 fallback);
+
+}  // namespace outbox::worker

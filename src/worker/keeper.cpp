@@ -1,0 +1,223 @@
+// The keeper [P]: one process per database that has the extension. It makes and drops day tables, keeps the stored
+// ceiling of the clock ahead, records ticks, and tells the launcher how many relay workers are of use. See README.md.
+#include <cinttypes>
+
+#include "base/version.h"
+#include "log/day_tables.h"
+#include "log/lanes.h"
+#include "log/ticks.h"
+#include "pg/entry.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+#include "pg/wait.h"
+#include "worker/identity.h"
+#include "worker/launcher.h"
+#include "worker/process.h"
+
+namespace outbox::worker {
+
+namespace {
+
+constexpr long kBusyMs = 1000;               // between two cycles while events come
+constexpr long kIdleMs = 5000;               // while none come
+constexpr int kUpkeepEveryMs = 30 * 1000;    // day tables
+constexpr int kComplainEveryMs = 60 * 1000;  // the same error
+constexpr int64 kCeilingAhead = 10 * USECS_PER_SEC;
+constexpr int64 kCeilingLeast = 5 * USECS_PER_SEC;
+
+// The keeper's memory. Leaked on purpose: the process ends without destructors.
+struct KeeperState {
+  Oid database = InvalidOid;
+  pg::DatabaseSlot* slot = nullptr;
+  log::TickRecorder ticks;
+  int64 ceiling = -1;     // stored; -1: not read yet
+  uint64 commits = 0;     // emitting_commits at the last cycle
+  uint64 generation = 0;  // config_generation at the last cycle
+  TimestampTz next_upkeep = 0;
+  TimestampTz complained_at = 0;
+  Presence presence = Presence::kAbsent;
+};
+KeeperState* keeper = nullptr;
+
+int64 NowUnixMicros() {
+  return GetCurrentTimestamp() + kPgEpochMicros;
+}
+
+// The clock may run ahead of the wall: day tables follow whichever is later.
+int64 LogNow() {
+  return Max(NowUnixMicros(), static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock)));
+}
+
+Standing Look(MemoryContext context) {
+  Standing standing;
+  pg::SetTransactionRole(InvalidOid);
+  pg::InTransaction(context, [&] { standing = FindStanding(); });
+  pg::SetTransactionRole(standing.owner);
+  return standing;
+}
+
+// Keeps outbox.clock_ceiling above every reading that can be handed out before the next cycle.
+void KeepCeiling(MemoryContext context) {
+  int64 clock = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock));
+  if (clock == 0 || (keeper->ceiling >= 0 && keeper->ceiling - clock >= kCeilingLeast)) {
+    return;
+  }
+  int64 stored = 0;
+  pg::InTransaction(context, [&] {
+    if (SPI_execute("SELECT last_value FROM outbox.clock_ceiling", true, 1) == SPI_OK_SELECT && SPI_processed == 1) {
+      stored = SpiInt64(0, 1, 0);
+    }
+    if (stored - clock < kCeilingLeast) {
+      stored = clock + kCeilingAhead;
+      Oid types[] = {INT8OID};
+      Datum values[] = {Int64GetDatum(stored)};
+      // The sequence is a register; setval() is WAL-logged at once.
+      SPI_execute_with_args("SELECT pg_catalog.setval('outbox.clock_ceiling'::pg_catalog.regclass, $1)", 1, types,
+                            values, nullptr, false, 0);
+    }
+  });
+  keeper->ceiling = stored;
+}
+
+void DecideDemand() {
+  log::LaneCount lanes = log::CountLanes();
+  SetRelayDemand(keeper->database, Min(lanes.all, pg::settings.workers));
+}
+
+void KeepDayTables() {
+  TimestampTz now = GetCurrentTimestamp();
+  if (now < keeper->next_upkeep) {
+    return;
+  }
+  keeper->next_upkeep = TimestampTzPlusMilliseconds(now, kUpkeepEveryMs);
+  int64 log_now = LogNow();
+  log::EnsureDaysAhead(log_now, pg::settings.days_ahead);
+  log::DropExpiredLogTables(log_now, static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC);
+  log::DropExpiredProgressTables(log_now);
+  log::DropExpiredTickTables(log_now);
+}
+
+// One round. Throws PgError.
+void Cycle(MemoryContext context) {
+  uint32 requests = ProbeRequests(keeper->database);
+  keeper->commits = pg_atomic_read_u64(&keeper->slot->emitting_commits);
+  keeper->generation = pg_atomic_read_u64(&keeper->slot->config_generation);
+  Standing standing = Look(context);
+  if (standing.presence == Presence::kOtherVersion && keeper->presence != standing.presence) {
+    char* found = standing.version;
+    pg::Guard([found] {
+      ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("outbox publishes nothing: the extension's version \"%s\" is not the library's, \"%s\"",
+                               found, kVersion),
+                        errhint("Run ALTER EXTENSION outbox UPDATE in this database, or restart the server if the "
+                                "library was installed anew.")));
+    });
+  }
+  keeper->presence = standing.presence;
+  switch (standing.presence) {
+    case Presence::kAbsent:
+    case Presence::kForeign:
+      ConcludeProbe(keeper->database, requests, false);
+      return;
+    case Presence::kOtherVersion:
+      ConcludeProbe(keeper->database, requests, true);
+      SetRelayDemand(keeper->database, 0);
+      return;
+    case Presence::kHere:
+      ConcludeProbe(keeper->database, requests, true);
+      break;
+  }
+  pgstat_report_activity(STATE_RUNNING, "day tables");
+  KeepDayTables();
+  KeepCeiling(context);
+  DecideDemand();
+  keeper->ticks.RecordTick(LogNow());
+}
+
+void Complain(const pg::PendingError& error) {
+  TimestampTz now = GetCurrentTimestamp();
+  if (keeper->complained_at == 0 || TimestampDifferenceExceeds(keeper->complained_at, now, kComplainEveryMs)) {
+    keeper->complained_at = now;
+    pg::Report(LOG, "outbox keeper", error);
+  }
+}
+
+// Nothing to keep here: the launcher does not bring the keeper back until it is asked to look again.
+[[noreturn]] void LeaveFor(Presence presence) {
+  if (presence == Presence::kForeign) {
+    ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                      errmsg("outbox publishes nothing from database %u: it is a copy", MyDatabaseId),
+                      errdetail("outbox.identity names another server, database or outbox.instance."),
+                      errhint("If events of this database are to be published from here, call outbox.adopt() in it.")));
+  }
+  proc_exit(0);
+}
+
+// Waits until there is a reason for the next cycle. Commits wake the keeper at most once a cycle: while its pending
+// flag is set they pass it by.
+void Rest(uint32 wait_event) {
+  pgstat_report_activity(STATE_IDLE, nullptr);
+  pg_atomic_write_u32(&MySlot()->pending, 1);
+  TimestampTz start = GetCurrentTimestamp();
+  bool quiet = true;
+  while (!StopRequested()) {
+    long passed = TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
+    if (passed >= kIdleMs || pg_atomic_read_u64(&keeper->slot->config_generation) != keeper->generation) {
+      return;
+    }
+    if (passed >= kBusyMs) {
+      if (quiet) {
+        pg_atomic_write_u32(&MySlot()->pending, 0);
+        quiet = false;
+        pg_memory_barrier();
+      }
+      if (pg_atomic_read_u64(&keeper->slot->emitting_commits) != keeper->commits) {
+        return;
+      }
+    }
+    pg::WaitForLatch((passed < kBusyMs ? kBusyMs : kIdleMs) - passed, wait_event);
+    bool reload = ConfigReloadPending;
+    ProcessInterruptsBetweenTurns();
+    if (reload) {
+      keeper->next_upkeep = 0;
+      return;
+    }
+  }
+}
+
+void KeeperMain() {
+  SlotTicket ticket = BecomeWorker();
+  keeper = new KeeperState;
+  keeper->database = ticket.database;
+  keeper->slot = pg::FindDatabaseSlot(ticket.database, true);
+  if (keeper->slot == nullptr) {
+    ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+                    errmsg("no room for database %u in the shared memory of outbox", ticket.database),
+                    errhint("Raise outbox.max_databases.")));
+  }
+  uint32 wait_event = pg::WaitEventFor("OutboxKeeperMain");
+  MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox keeper turn", ALLOCSET_DEFAULT_SIZES);
+  while (!StopRequested()) {
+    MemoryContextSwitchTo(context);
+    MemoryContextReset(context);
+    pg::PendingError error;
+    if (!pg::Attempt([context] { Cycle(context); }, &error)) {
+      if (!StopRequested()) {
+        Complain(error);
+      }
+    } else if (keeper->presence == Presence::kAbsent || keeper->presence == Presence::kForeign) {
+      LeaveFor(keeper->presence);
+    }
+    MemoryContextSwitchTo(context);
+    Rest(wait_event);
+  }
+  proc_exit(0);
+}
+
+}  // namespace
+
+}  // namespace outbox::worker
+
+extern "C" PGDLLEXPORT void outbox_keeper_main(Datum) {
+  outbox::pg::Entry([] { outbox::worker::KeeperMain(); });
+}

@@ -1,0 +1,29 @@
+// What all background processes of the extension do alike [P]: signals, and leaving. Plain code.
+#pragma once
+
+#include "pg/prelude.h"
+#include "worker/worker_slot.h"
+
+namespace outbox::worker {
+
+// SIGHUP reloads the configuration, SIGTERM asks to leave in good order: it sets a flag and the latch, and cancels the
+// transaction that is under way (a lock wait or a long read), nothing else. Unblocks signals.
+void InstallSignalHandlers();
+
+// SIGTERM came, or the slot was asked to stop, or the database is barred.
+bool StopRequested();
+// SIGTERM came: the whole server may be waiting for us.
+bool Terminated();
+
+// Between transactions: barriers, log rotation, memory contexts dumps, and a new configuration. Forgets a cancel that
+// arrived when nothing was under way. May raise.
+void ProcessInterruptsBetweenTurns();
+
+// Registers a dynamic background worker for the ticket; false when the server has no room.
+bool StartWorker(const SlotTicket& ticket, BackgroundWorkerHandle** handle);
+
+// Reads the ticket that StartWorker passed, installs the handlers, moves into the slot and connects to the database.
+// Does not return when there is nothing to do.
+SlotTicket BecomeWorker();
+
+}  // namespace outbox::worker
