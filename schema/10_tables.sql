@@ -41,6 +41,8 @@ CREATE TABLE outbox.route (
   key             text        NOT NULL DEFAULT '{aggregate_id}',
   lanes           integer     NOT NULL DEFAULT 1,
   options         jsonb       NOT NULL DEFAULT '{}',
+  start_snapshot  pg_snapshot NOT NULL,
+  start_time      timestamptz NOT NULL,
   created_at      timestamptz NOT NULL DEFAULT pg_catalog.now(),
   created_by      name        NOT NULL DEFAULT CURRENT_USER
 );
@@ -54,6 +56,8 @@ COMMENT ON COLUMN outbox.route.topic IS 'topic template: {aggregate_type}, {even
 COMMENT ON COLUMN outbox.route.key IS 'key template';
 COMMENT ON COLUMN outbox.route.lanes IS 'number of lanes that keys are hashed over';
 COMMENT ON COLUMN outbox.route.options IS 'options of the destination kind, for Redis: mode (stream, list, publish), maxlen';
+COMMENT ON COLUMN outbox.route.start_snapshot IS 'where it started: an event that is visible here and created before start_time is none of this route''s';
+COMMENT ON COLUMN outbox.route.start_time IS 'infinity: it started at now; -infinity: at the earliest event';
 COMMENT ON COLUMN outbox.route.created_at IS 'when the route was made';
 COMMENT ON COLUMN outbox.route.created_by IS 'who made it';
 

@@ -1,4 +1,6 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
+#include "admin/changes.h"
+#include "admin/hooks.h"
 #include "emit/commit.h"
 #include "pg/settings.h"
 #include "pg/shared.h"
@@ -15,6 +17,8 @@ PG_MODULE_MAGIC;
 void _PG_init(void) {
   outbox::pg::DefineSettings();
   outbox::emit::RegisterTransactionCallbacks();
+  outbox::admin::RegisterChangeCallback();
+  outbox::admin::InstallServerHook();
   if (process_shared_preload_libraries_in_progress) {
     outbox::pg::InstallSharedMemoryHooks();
     outbox::worker::RegisterLauncher();

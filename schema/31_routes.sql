@@ -1,0 +1,41 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Routes. The functions check everything that can be wrong and tell the workers at commit; the table is not for hands.
+-- EXECUTE may be granted: the functions then work with the owner's rights on the tables, and ask for the caller's USAGE
+-- on the server.
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION outbox.create_route(
+  name            text,
+  server          text,
+  aggregate_types text[]  DEFAULT '{*}',
+  event_types     text[]  DEFAULT '{*}',
+  topic           text    DEFAULT NULL,
+  key             text    DEFAULT NULL,
+  lanes           integer DEFAULT 1,
+  start           text    DEFAULT 'now',
+  options         jsonb   DEFAULT '{}'
+) RETURNS bigint
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_create_route';
+REVOKE ALL ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb) IS
+  'sends matching events to a foreign server, starting at now, earliest or a timestamp; returns the id of the route';
+
+CREATE FUNCTION outbox.alter_route(
+  name            text,
+  server          text    DEFAULT NULL,
+  aggregate_types text[]  DEFAULT NULL,
+  event_types     text[]  DEFAULT NULL,
+  topic           text    DEFAULT NULL,
+  key             text    DEFAULT NULL,
+  lanes           integer DEFAULT NULL,
+  options         jsonb   DEFAULT NULL
+) RETURNS void
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_alter_route';
+REVOKE ALL ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb) IS
+  'changes a route, for events not sent yet; what is NULL stays as it is';
+
+CREATE FUNCTION outbox.drop_route(name text) RETURNS bigint
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_drop_route';
+REVOKE ALL ON FUNCTION outbox.drop_route(text) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.drop_route(text) IS 'ends a route; returns the number of its events that were never delivered';

@@ -1,0 +1,60 @@
+#include "admin/changes.h"
+
+#include "pg/shared.h"
+
+namespace outbox::admin {
+
+namespace {
+
+bool config_changed = false;
+
+// After commit nothing may raise. FindDatabaseSlot takes a light-weight lock, which does not.
+void Publish() {
+  pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, true);
+  if (slot == nullptr) {
+    return;
+  }
+  pg_atomic_fetch_add_u64(&slot->config_generation, 1);
+  pg::WakeWorkers(MyDatabaseId, true);
+  if (!slot->active) {
+    slot->needs_probe = true;
+    pg::WakeLauncher();
+  }
+}
+
+void AtTransactionEvent(XactEvent event, void*) {
+  if (!config_changed) {
+    return;
+  }
+  switch (event) {
+    case XACT_EVENT_PRE_PREPARE:
+      ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                      errmsg("cannot prepare a transaction that changed the routes of outbox"),
+                      errdetail("The workers are told of the change when the transaction commits."),
+                      errhint("Use COMMIT instead of PREPARE TRANSACTION.")));
+      break;
+    case XACT_EVENT_COMMIT:
+      config_changed = false;
+      Publish();
+      break;
+    case XACT_EVENT_ABORT:
+    case XACT_EVENT_PARALLEL_ABORT:
+    case XACT_EVENT_PREPARE:
+      config_changed = false;
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace
+
+void RegisterChangeCallback() {
+  RegisterXactCallback(AtTransactionEvent, nullptr);
+}
+
+void NoteConfigChange() {
+  config_changed = true;
+}
+
+}  // namespace outbox::admin

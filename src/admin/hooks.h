@@ -1,0 +1,16 @@
+// What DROP SERVER and ALTER SERVER ... RENAME mean for routes [P].
+//
+// Routes name their server, because an oid does not survive a dump. So, in sessions that have the module loaded (all of
+// them, where it is preloaded):
+//   DROP SERVER of a server that routes use is refused (2BP01), also with CASCADE, which people write to get rid of the
+//   user mappings; dropping the wrapper or the extension with CASCADE is not.
+//   ALTER SERVER ... RENAME renames it in the routes as well.
+// Whatever gets past that shows as trouble of the lane: the route names a server that is not there.
+#pragma once
+
+namespace outbox::admin {
+
+// Once per backend, from _PG_init.
+void InstallServerHook();
+
+}  // namespace outbox::admin

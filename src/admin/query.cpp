@@ -1,0 +1,154 @@
+#include "admin/query.h"
+
+extern "C" {
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "utils/array.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr int kMaxParams = 16;
+
+Oid OwnerOfTables() {
+  Oid relation = get_relname_relid("route", get_namespace_oid("outbox", false));
+  HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+  if (!HeapTupleIsValid(tuple)) {
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table outbox.route does not exist")));
+  }
+  Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+  ReleaseSysCache(tuple);
+  return owner;
+}
+
+// Plain but for the rows it fills, which are declared outside of the guard.
+void Execute(Access access, const char* sql, int count, const char* const* params, std::vector<Row>* rows) {
+  Oid types[kMaxParams];
+  Datum values[kMaxParams];
+  char nulls[kMaxParams];
+  for (int i = 0; i < count; i++) {
+    types[i] = TEXTOID;
+    nulls[i] = params[i] == nullptr ? 'n' : ' ';
+    values[i] = params[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(params[i]);
+  }
+  CallerIdentity caller = BecomeOwner();
+  if (SPI_connect() != SPI_OK_CONNECT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
+  }
+  int code = SPI_execute_with_args(sql, count, types, values, nulls, access == Access::kRead, 0);
+  if (code < 0) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
+  }
+  if (SPI_tuptable != nullptr) {
+    TupleDesc columns = SPI_tuptable->tupdesc;
+    for (uint64 r = 0; r < SPI_tuptable->numvals; r++) {
+      rows->emplace_back(columns->natts);
+      for (int c = 0; c < columns->natts; c++) {
+        const char* text = SPI_getvalue(SPI_tuptable->vals[r], columns, c + 1);
+        if (text != nullptr) {
+          rows->back()[c] = text;
+        }
+      }
+    }
+  }
+  SPI_finish();
+  BecomeCaller(caller);
+}
+
+}  // namespace
+
+CallerIdentity BecomeOwner() {
+  CallerIdentity caller;
+  Oid owner = OwnerOfTables();
+  GetUserIdAndSecContext(&caller.user, &caller.security_context);
+  caller.guc_level = NewGUCNestLevel();
+  SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE);
+  (void)set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+                          false);
+  return caller;
+}
+
+void BecomeCaller(const CallerIdentity& caller) {
+  AtEOXact_GUC(false, caller.guc_level);
+  SetUserIdAndSecContext(caller.user, caller.security_context);
+}
+
+std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params) {
+  std::vector<Row> rows;
+  const char* texts[kMaxParams] = {};
+  for (size_t i = 0; i < params.size(); i++) {
+    texts[i] = params[i] ? params[i]->c_str() : nullptr;
+  }
+  pg::Guard([&] { Execute(access, sql, static_cast<int>(params.size()), texts, &rows); });
+  return rows;
+}
+
+void ResultSet::Begin() {
+  pg::Guard([&] {
+    InitMaterializedSRF(fcinfo_, 0);
+    result_ = reinterpret_cast<ReturnSetInfo*>(fcinfo_->resultinfo);
+    input_ = TupleDescGetAttInMetadata(result_->setDesc);
+  });
+}
+
+void ResultSet::Add(const Row& row) {
+  std::vector<char*> texts(row.size());
+  for (size_t i = 0; i < row.size(); i++) {
+    texts[i] = row[i] ? const_cast<char*>(row[i]->c_str()) : nullptr;
+  }
+  char** values = texts.data();
+  pg::Guard([&] { tuplestore_puttuple(result_->setResult, BuildTupleFromCStrings(input_, values)); });
+}
+
+Cell TextArgument(FunctionCallInfo fcinfo, int number) {
+  if (PG_ARGISNULL(number)) {
+    return std::nullopt;
+  }
+  const char* text = pg::Guard([&]() -> const char* {
+    Oid output = InvalidOid;
+    bool varlena = false;
+    getTypeOutputInfo(get_fn_expr_argtype(fcinfo->flinfo, number), &output, &varlena);
+    return OidOutputFunctionCall(output, PG_GETARG_DATUM(number));
+  });
+  return Cell(text);
+}
+
+std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int number) {
+  if (PG_ARGISNULL(number)) {
+    return std::nullopt;
+  }
+  std::vector<Cell> elements;
+  pg::Guard([&] {
+    Datum* values = nullptr;
+    bool* nulls = nullptr;
+    int count = 0;
+    deconstruct_array(PG_GETARG_ARRAYTYPE_P(number), TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &count);
+    for (int i = 0; i < count; i++) {
+      const char* element = nulls[i] ? nullptr : TextDatumGetCString(values[i]);
+      elements.emplace_back();
+      if (element != nullptr) {
+        elements.back() = element;
+      }
+    }
+  });
+  return elements;
+}
+
+std::string TextArrayLiteral(const std::vector<std::string>& elements) {
+  std::string literal = "{";
+  for (const std::string& element : elements) {
+    literal += literal.size() == 1 ? "\"" : ",\"";
+    for (char c : element) {
+      if (c == '"' || c == '\\') {
+        literal += '\\';
+      }
+      literal += c;
+    }
+    literal += '"';
+  }
+  return literal + "}";
+}
+
+}  // namespace outbox::admin

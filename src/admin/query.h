@@ -1,0 +1,57 @@
+// SQL from C++ code that owns things [P], text in and text out. For administration only: nothing here is fast.
+//
+// Statements run as the owner of the extension's tables, with search_path pinned to pg_catalog, whoever calls: a role
+// that was granted EXECUTE on create_route() needs no right on the tables behind it. The caller's own rights are
+// checked by whoever calls RunSql() (GetUserId() is the caller again afterwards). Statements are constants of ours with
+// $n parameters of type text, cast where they are used; every name in them is schema-qualified.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pg/guard.h"
+
+namespace outbox::admin {
+
+using Cell = std::optional<std::string>;  // nothing: NULL
+using Row = std::vector<Cell>;
+
+enum class Access : bool {
+  kRead,   // under the snapshot of the calling statement; also on a standby
+  kWrite,  // under a new snapshot, which sees what earlier statements of this function did
+};
+
+// Throws PgError. The columns come in their types' text form.
+std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params = {});
+
+// What to undo after plain code that ran as the owner. Plain; on an error the transaction's abort undoes it.
+struct CallerIdentity {
+  Oid user;
+  int security_context;
+  int guc_level;
+};
+CallerIdentity BecomeOwner();
+void BecomeCaller(const CallerIdentity& caller);
+
+// A set-returning function's answer, row by row. Begin() first; both throw PgError.
+class ResultSet {
+ public:
+  explicit ResultSet(FunctionCallInfo fcinfo) : fcinfo_(fcinfo) {}
+  void Begin();
+  void Add(const Row& row);  // as many cells as columns, in the types' input form
+
+ private:
+  FunctionCallInfo fcinfo_;
+  ReturnSetInfo* result_ = nullptr;
+  AttInMetadata* input_ = nullptr;
+};
+
+// An argument in text form; nothing: NULL. `type` is the argument's declared type.
+Cell TextArgument(FunctionCallInfo fcinfo, int number);
+// The elements of an argument of type text[]; nothing: NULL.
+std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int number);
+// In the form that a cast to text[] takes.
+std::string TextArrayLiteral(const std::vector<std::string>& elements);
+
+}  // namespace outbox::admin

@@ -1,0 +1,199 @@
+// create_route, alter_route, drop_route [P].
+#include <cstdlib>
+
+#include "admin/backlog.h"
+#include "admin/changes.h"
+#include "admin/lanes.h"
+#include "admin/query.h"
+#include "admin/route_check.h"
+#include "admin/server.h"
+#include "admin/start.h"
+#include "pg/entry.h"
+#include "pg/shared.h"
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::Guard;
+using outbox::pg::UserError;
+
+constexpr const char* kDefaultTopic = "outbox.event.{aggregate_type}";
+constexpr const char* kDefaultKey = "{aggregate_id}";
+
+// A route as create_route and alter_route are given it.
+struct Definition {
+  Destination destination;
+  std::string server;
+  std::vector<std::string> aggregate_types;
+  std::vector<std::string> event_types;
+  std::string topic;
+  std::string key;
+  std::string options;
+};
+
+std::vector<std::string> Patterns(const char* name, const std::optional<std::vector<Cell>>& argument) {
+  if (!argument) {
+    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, std::string(name) + " must not be null", "",
+                    "'{*}' takes everything."};
+  }
+  return CheckPatterns(name, *argument);
+}
+
+std::string Options(outbox::format::DestinationKind kind, const Cell& options) {
+  if (!options) {
+    return "{}";
+  }
+  if (RunSql(Access::kRead, "SELECT jsonb_typeof($1::jsonb)", {options})[0][0] != "object") {
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "options must be a JSON object", "",
+                    "For example '{\"mode\": \"list\"}'."};
+  }
+  return CheckRouteOptions(
+      kind,
+      RunSql(Access::kRead, "SELECT key, jsonb_typeof(value), value #>> '{}' FROM jsonb_each($1::jsonb)", {options}));
+}
+
+std::string CallerName() {
+  return Guard([]() -> const char* { return GetUserNameFromId(GetUserId(), false); });
+}
+
+void WarnWithoutWorkers() {
+  if (outbox::pg::Shared() == nullptr) {
+    Guard([] {
+      ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("the route is kept, but nothing publishes its events"),
+                        errdetail("The module is not in shared_preload_libraries."),
+                        errhint("Add shared_preload_libraries = 'outbox' to postgresql.conf and restart the server.")));
+    });
+  }
+}
+
+UserError NoSuchRoute(const std::string& name) {
+  return UserError{ERRCODE_UNDEFINED_OBJECT, "route \"" + name + "\" does not exist", "",
+                   "SELECT name FROM outbox.route shows all routes."};
+}
+
+void InsertLanes(const std::string& route_id, const std::string& lanes, const RouteStart& start) {
+  RunSql(Access::kWrite,
+         "INSERT INTO outbox.lane (route_id, lane, window_from, window_to, done_to) "
+         "SELECT $1::bigint, n, $3::pg_snapshot, $4::pg_snapshot, "
+         "timestamptz 'epoch' + $5::bigint * interval '1 microsecond' FROM generate_series(0, $2::integer - 1) n",
+         {route_id, lanes, start.window_from, start.window_to, start.done_to});
+}
+
+std::string InsertRoute(const std::string& name, const Definition& route, const std::string& lanes,
+                        const RouteStart& start) {
+  std::vector<Row> rows = RunSql(
+      Access::kWrite,
+      "INSERT INTO outbox.route (name, server, aggregate_types, event_types, topic, key, lanes, options, "
+      "start_snapshot, start_time, created_by) VALUES ($1, $2::name, $3::text[], $4::text[], $5, $6, $7::integer, "
+      "$8::jsonb, $9::pg_snapshot, CASE WHEN $10 LIKE '%infinity' THEN $10::timestamptz "
+      "ELSE timestamptz 'epoch' + $10::bigint * interval '1 microsecond' END, $11::name) "
+      "ON CONFLICT (name) DO NOTHING RETURNING id",
+      {name, route.server, TextArrayLiteral(route.aggregate_types), TextArrayLiteral(route.event_types), route.topic,
+       route.key, lanes, route.options, start.start_snapshot, start.start_time, CallerName()});
+  if (rows.empty()) {
+    throw UserError{ERRCODE_DUPLICATE_OBJECT, "route \"" + name + "\" already exists", "",
+                    "alter_route() changes it; drop_route() ends it."};
+  }
+  return rows[0][0].value();
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_create_route) {
+  std::string name = CheckRouteName(TextArgument(fcinfo, 0));
+  Cell server = TextArgument(fcinfo, 1);
+  if (!server) {
+    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "a route needs a server", "",
+                    "create_route('name', server => 'the foreign server')."};
+  }
+  Definition route;
+  route.server = *server;
+  route.destination = UsableDestination(*server);
+  route.aggregate_types = Patterns("aggregate_types", TextArrayArgument(fcinfo, 2));
+  route.event_types = Patterns("event_types", TextArrayArgument(fcinfo, 3));
+  route.topic = TextArgument(fcinfo, 4).value_or(kDefaultTopic);
+  CheckTopicTemplate(route.destination.kind, route.topic);
+  route.key = TextArgument(fcinfo, 5).value_or(kDefaultKey);
+  CheckKeyTemplate(route.key);
+  int64 lanes = PG_ARGISNULL(6) ? 1 : PG_GETARG_INT32(6);
+  CheckLanes(lanes);
+  RouteStart start = ParseStart(TextArgument(fcinfo, 7));
+  route.options = Options(route.destination.kind, TextArgument(fcinfo, 8));
+  std::string id = InsertRoute(name, route, std::to_string(lanes), start);
+  InsertLanes(id, std::to_string(lanes), start);
+  NoteConfigChange();
+  WarnWithoutWorkers();
+  PG_RETURN_INT64(std::strtoll(id.c_str(), nullptr, 10));
+}
+
+OUTBOX_FUNCTION(outbox_alter_route) {
+  std::string name = CheckRouteName(TextArgument(fcinfo, 0));
+  std::vector<Row> rows = RunSql(Access::kWrite,
+                                 "SELECT server, array_to_string(aggregate_types, ','), topic, key, lanes, options "
+                                 "FROM outbox.route WHERE name = $1 FOR UPDATE",
+                                 {name});
+  if (rows.empty()) {
+    throw NoSuchRoute(name);
+  }
+  const Row& old = rows[0];
+  std::string server = TextArgument(fcinfo, 1).value_or(old[0].value());
+  Destination destination = UsableDestination(server);
+  Cell aggregate_types, event_types;
+  if (auto patterns = TextArrayArgument(fcinfo, 2)) {
+    aggregate_types = TextArrayLiteral(CheckPatterns("aggregate_types", *patterns));
+  }
+  if (auto patterns = TextArrayArgument(fcinfo, 3)) {
+    event_types = TextArrayLiteral(CheckPatterns("event_types", *patterns));
+  }
+  // What is kept is checked again: it may not suit the destination that the route gets now.
+  std::string topic = TextArgument(fcinfo, 4).value_or(old[2].value());
+  CheckTopicTemplate(destination.kind, topic);
+  std::string key = TextArgument(fcinfo, 5).value_or(old[3].value());
+  CheckKeyTemplate(key);
+  if (!PG_ARGISNULL(6)) {
+    int64 lanes = PG_GETARG_INT32(6);
+    CheckLanes(lanes);
+    if (std::to_string(lanes) != old[4]) {
+      throw UserError{ERRCODE_FEATURE_NOT_SUPPORTED, "the number of lanes of a route cannot be changed yet",
+                      "Route \"" + name + "\" has " + old[4].value() + ".",
+                      "Drop the route and create it again with other lanes and a start a little in the past: some "
+                      "events are then sent twice."};
+    }
+  }
+  Cell given_options = TextArgument(fcinfo, 7);
+  std::string options = Options(destination.kind, given_options ? given_options : old[5]);
+  RunSql(Access::kWrite,
+         "UPDATE outbox.route SET server = $2::name, aggregate_types = coalesce($3::text[], aggregate_types), "
+         "event_types = coalesce($4::text[], event_types), topic = $5, key = $6, options = $7::jsonb WHERE name = $1",
+         {name, server, aggregate_types, event_types, topic, key, options});
+  NoteConfigChange();
+  PG_RETURN_VOID();
+}
+
+OUTBOX_FUNCTION(outbox_drop_route) {
+  std::string name = CheckRouteName(TextArgument(fcinfo, 0));
+  // Counted before the route is locked: its workers go on meanwhile.
+  Backlog backlog = CountBacklog(LoadLanes(name));
+  std::vector<Row> dead = RunSql(Access::kWrite,
+                                 "SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+                                 "WHERE r.name = $1",
+                                 {name});
+  if (RunSql(Access::kWrite, "DELETE FROM outbox.route WHERE name = $1 RETURNING id", {name}).empty()) {
+    throw NoSuchRoute(name);
+  }
+  NoteConfigChange();
+  int64 dead_count = std::strtoll(dead[0][0].value().c_str(), nullptr, 10);
+  int64 unsent = backlog.pending + dead_count;
+  if (unsent > 0) {
+    const char* text = name.c_str();
+    Guard([&] {
+      ereport(NOTICE, (errmsg("route \"%s\" leaves %lld events unsent", text, static_cast<long long>(unsent)),
+                       errdetail("%lld were waiting and %lld dead.", static_cast<long long>(backlog.pending),
+                                 static_cast<long long>(dead_count)),
+                       errhint("Waiting events stay in the log until their day is dropped; a new route with start => "
+                               "'earliest' or a timestamp sends them.")));
+    });
+  }
+  PG_RETURN_INT64(unsent);
+}

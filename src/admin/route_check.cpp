@@ -1,0 +1,150 @@
+#include "admin/route_check.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "admin/server.h"
+#include "format/template.h"
+#include "format/topic_name.h"
+#include "pg/guard.h"
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr size_t kMaxRouteName = 63;
+constexpr size_t kMaxPattern = 255;
+constexpr size_t kMaxPatterns = 256;
+
+[[noreturn]] void Refuse(int sqlstate, std::string message, std::string detail, std::string hint) {
+  throw pg::UserError{sqlstate, std::move(message), std::move(detail), std::move(hint)};
+}
+
+void CheckTemplate(const char* what, const std::string& text, format::Use use, format::Template* parsed) {
+  format::TemplateError error;
+  std::optional<format::Template> result = format::Template::Parse(text, use, &error);
+  if (!result) {
+    Refuse(
+        ERRCODE_INVALID_PARAMETER_VALUE, "invalid " + std::string(what) + " template: " + error.message,
+        "The template is \"" + text + "\", the trouble starts at character " + std::to_string(error.position + 1) + ".",
+        error.hint);
+  }
+  *parsed = std::move(*result);
+}
+
+}  // namespace
+
+std::string CheckRouteName(const Cell& name) {
+  if (!name) {
+    Refuse(ERRCODE_NULL_VALUE_NOT_ALLOWED, "a route needs a name", "", "");
+  }
+  bool blank = std::all_of(name->begin(), name->end(), [](unsigned char c) { return c <= ' '; });
+  bool control = std::any_of(name->begin(), name->end(), [](unsigned char c) { return c < ' ' || c == 127; });
+  if (blank || control || name->size() > kMaxRouteName) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid route name \"" + *name + "\"", "",
+           "A name has 1 to 63 bytes, not only spaces, and no control characters.");
+  }
+  return *name;
+}
+
+std::vector<std::string> CheckPatterns(const char* argument, const std::vector<Cell>& patterns) {
+  std::vector<std::string> result;
+  for (const Cell& pattern : patterns) {
+    if (!pattern || pattern->empty()) {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds an empty pattern", "",
+             "A pattern is a name, with * for any run of characters; '{*}' takes everything.");
+    }
+    if (pattern->size() > kMaxPattern) {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds a pattern that is too long",
+             "It has " + std::to_string(pattern->size()) + " bytes.", "A pattern has at most 255 bytes.");
+    }
+    if (std::find(result.begin(), result.end(), *pattern) == result.end()) {
+      result.push_back(*pattern);
+    }
+  }
+  if (result.empty()) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " is empty", "No event would match.",
+           "'{*}' takes everything; drop_route() ends a route.");
+  }
+  if (result.size() > kMaxPatterns) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds too many patterns",
+           "It holds " + std::to_string(result.size()) + ".", "A route takes at most 256; use * to cover several.");
+  }
+  return result;
+}
+
+void CheckTopicTemplate(format::DestinationKind kind, const std::string& text) {
+  bool redis = kind == format::DestinationKind::kRedis;
+  format::Template parsed;
+  CheckTemplate("topic", text, redis ? format::Use::kTopicWithId : format::Use::kTopicWithoutId, &parsed);
+  // Names that every destination takes: what is wrong with the expansion is then the fault of the template's own text.
+  std::string sample;
+  parsed.Expand("a", "1", "b", &sample);
+  const char* bad = redis ? format::BadRedisTopic(sample) : format::BadKafkaTopic(sample);
+  if (bad != nullptr) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid topic template \"" + text + "\"",
+           "The topic name " + std::string(bad) + ".",
+           redis ? "A name has 1 to 512 bytes, without NUL and line breaks."
+                 : "Kafka topics have 1 to 249 of the characters A-Z, a-z, 0-9, dot, underscore and hyphen.");
+  }
+}
+
+void CheckKeyTemplate(const std::string& text) {
+  format::Template parsed;
+  CheckTemplate("key", text, format::Use::kKey, &parsed);
+}
+
+void CheckLanes(int64_t lanes) {
+  if (lanes < 1 || lanes > kMaxLanes) {
+    Refuse(
+        ERRCODE_INVALID_PARAMETER_VALUE, "lanes must be between 1 and " + std::to_string(kMaxLanes),
+        "It is " + std::to_string(lanes) + ".",
+        "A lane is an ordered reading position; more lanes than outbox.workers only help where a destination is slow.");
+  }
+}
+
+std::string CheckRouteOptions(format::DestinationKind kind, const std::vector<Row>& options) {
+  std::string result;
+  auto add = [&](const std::string& pair) { result += (result.empty() ? "" : ", ") + pair; };
+  std::string mode = "stream";
+  bool has_maxlen = false;
+  for (const Row& option : options) {
+    const std::string& name = option[0].value();
+    const std::string& type = option[1].value();
+    const std::string value = option[2].value_or("");
+    if (kind != format::DestinationKind::kRedis || (name != "mode" && name != "maxlen")) {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "unknown route option \"" + name + "\"", "",
+             kind == format::DestinationKind::kRedis
+                 ? "Routes to Redis take mode (stream, list, publish) and maxlen."
+                 : "Routes to " + std::string(KindWord(kind)) +
+                       " take no options; those of the destination belong to its server.");
+    }
+    if (name == "mode") {
+      if (type != "string" || (value != "stream" && value != "list" && value != "publish")) {
+        Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid value for route option \"mode\": \"" + value + "\"", "",
+               "It is one of stream, list and publish.");
+      }
+      mode = value;
+      add("\"mode\": \"" + value + "\"");
+    } else {
+      int64_t length = 0;
+      auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), length);
+      bool number = (type == "number" || type == "string") && problem == std::errc() && *end == '\0' && !value.empty();
+      if (!number || length < 1) {
+        Refuse(
+            ERRCODE_INVALID_PARAMETER_VALUE, "invalid value for route option \"maxlen\": \"" + value + "\"",
+            "Redis would drop the oldest entries of a stream above that length, whether anybody has read them or not.",
+            "It is a whole number of entries, at least 1.");
+      }
+      has_maxlen = true;
+      add("\"maxlen\": " + std::to_string(length));
+    }
+  }
+  if (has_maxlen && mode != "stream") {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "route option \"maxlen\" needs mode stream", "The mode is " + mode + ".",
+           "Lists and channels have no length limit of their own.");
+  }
+  return "{" + result + "}";
+}
+
+}  // namespace outbox::admin

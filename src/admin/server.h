@@ -1,0 +1,28 @@
+// A destination by the name of its foreign server [P].
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "format/route_spec.h"
+#include "sink/options.h"
+
+namespace outbox::admin {
+
+struct Destination {
+  unsigned int oid = 0;
+  std::string wrapper;
+  format::DestinationKind kind = format::DestinationKind::kLog;
+  sink::OptionList options;  // of the server, as written
+};
+
+// Nothing: there is no foreign server of that name, or it is not of a wrapper of ours (`wrapper` is filled then).
+std::optional<Destination> FindDestination(const std::string& name, std::string* wrapper);
+
+// The destination that a route is to be given. Throws UserError where it cannot be used: missing (42704), of another
+// wrapper (42809), the caller lacks USAGE (42501), an option that it cannot do without is not there (HV00B).
+Destination UsableDestination(const std::string& name);
+
+const char* KindWord(format::DestinationKind kind);  // "kafka", "redis", "log"
+
+}  // namespace outbox::admin
