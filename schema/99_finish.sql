@@ -7,3 +7,13 @@ REVOKE ALL ON ALL SEQUENCES IN SCHEMA outbox FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA outbox FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox.json_arg_in(cstring), outbox.json_arg_out(outbox.json_arg),
   outbox.json_arg_recv(internal), outbox.json_arg_send(outbox.json_arg) TO PUBLIC;
+
+DO $tell$
+BEGIN
+  IF NOT outbox._preloaded() THEN
+    RAISE WARNING USING MESSAGE = 'outbox is installed, but not preloaded: events are stored, and nothing publishes them',
+      ERRCODE = 'object_not_in_prerequisite_state',
+      HINT = 'Add outbox to shared_preload_libraries in postgresql.conf and restart: shared_preload_libraries = ''outbox''';
+  END IF;
+END
+$tell$;

@@ -1,6 +1,7 @@
 #include "emit/clock.h"
 
 #include "emit/commit.h"
+#include "pg/entry.h"
 #include "pg/shared.h"
 
 extern "C" {
@@ -95,3 +96,7 @@ int64 TakeReadings(int64 count) {
 }
 
 }  // namespace outbox::emit
+
+OUTBOX_FUNCTION(outbox_preloaded) {
+  PG_RETURN_BOOL(outbox::pg::Shared() != nullptr);
+}

@@ -6,7 +6,6 @@ namespace {
 
 pg::DatabaseSlot* my_slot = nullptr;
 bool emitted = false;
-bool installed = false;
 int32 first_day = 0;
 int32 last_day = 0;
 
@@ -19,11 +18,6 @@ void OnTransactionEnd(XactEvent event, void*) {
         pg_atomic_fetch_add_u64(&my_slot->emitting_commits, 1);
         pg::WakeWorkers(MyDatabaseId, false);
       }
-      if (installed && my_slot != nullptr) {
-        my_slot->needs_probe = true;
-        pg_memory_barrier();
-        pg::WakeLauncher();
-      }
       break;
     case XACT_EVENT_PREPARE:  // COMMIT PREPARED runs no callback: the workers' poll finds those events
     case XACT_EVENT_ABORT:
@@ -32,7 +26,6 @@ void OnTransactionEnd(XactEvent event, void*) {
       return;
   }
   emitted = false;
-  installed = false;
 }
 
 }  // namespace
@@ -63,11 +56,6 @@ bool EmittedDays(int32* first, int32* last) {
   *first = first_day;
   *last = last_day;
   return emitted;
-}
-
-void NoteInstalled() {
-  MySlot();
-  installed = true;
 }
 
 }  // namespace outbox::emit

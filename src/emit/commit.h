@@ -17,7 +17,4 @@ void NoteEmitted(int32 day);
 // Days that the current transaction wrote events to; false if it wrote none. Rolled back savepoints count too.
 bool EmittedDays(int32* first, int32* last);
 
-// The current transaction installs the extension here: its commit tells the launcher.
-void NoteInstalled();
-
 }  // namespace outbox::emit

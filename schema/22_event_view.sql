@@ -1,0 +1,47 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- The view outbox.event, for ORMs: INSERT emits. It shows what the current transaction emitted and nothing else, so that
+-- RETURNING, refresh and merge work and granting SELECT leaks nothing. No column defaults: they would run with the
+-- caller's rights. The functions need no SECURITY DEFINER: they are C and reach the log by themselves.
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION outbox._own_events()
+  RETURNS TABLE (id uuid, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb,
+                 topic text, created_at timestamptz, content_type text, payload_text text, payload_bytes bytea)
+  LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'outbox_own_events';
+COMMENT ON FUNCTION outbox._own_events() IS 'events of the current transaction, for the view outbox.event';
+
+CREATE VIEW outbox.event AS
+  SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.headers, e.topic, e.created_at,
+         e.content_type, e.payload_text, e.payload_bytes
+  FROM outbox._own_events() e;
+COMMENT ON VIEW outbox.event IS 'INSERT emits an event; shows the events of the current transaction only';
+COMMENT ON COLUMN outbox.event.id IS 'event id; the client''s own if given, else made';
+COMMENT ON COLUMN outbox.event.aggregate_type IS 'kind of thing the event is about';
+COMMENT ON COLUMN outbox.event.aggregate_id IS 'ordering and partition key; NULL: no key, no order';
+COMMENT ON COLUMN outbox.event.event_type IS 'what happened';
+COMMENT ON COLUMN outbox.event.payload IS 'JSON payload; give exactly one of payload, payload_text and payload_bytes';
+COMMENT ON COLUMN outbox.event.headers IS 'flat object of strings; NULL for none';
+COMMENT ON COLUMN outbox.event.topic IS 'explicit topic; NULL for the route''s own template';
+COMMENT ON COLUMN outbox.event.created_at IS 'given by outbox; what a client sends is ignored';
+COMMENT ON COLUMN outbox.event.content_type IS 'media type; NULL for JSON, text/plain for payload_text, application/octet-stream for payload_bytes';
+COMMENT ON COLUMN outbox.event.payload_text IS 'text payload; reads the body of text/*, *json and *xml';
+COMMENT ON COLUMN outbox.event.payload_bytes IS 'payload of bytes; reads the body of all other content types';
+
+CREATE FUNCTION outbox._event_insert() RETURNS trigger
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_event_insert';
+COMMENT ON FUNCTION outbox._event_insert() IS 'emits what is inserted into outbox.event';
+CREATE FUNCTION outbox._event_refuse() RETURNS trigger
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_event_refuse';
+COMMENT ON FUNCTION outbox._event_refuse() IS 'refuses UPDATE and DELETE on outbox.event';
+
+CREATE TRIGGER event_insert INSTEAD OF INSERT ON outbox.event
+  FOR EACH ROW EXECUTE FUNCTION outbox._event_insert();
+COMMENT ON TRIGGER event_insert ON outbox.event IS 'INSERT emits';
+-- Once per statement, so that one that finds no row is refused too; the INSTEAD OF trigger is what lets a statement on
+-- this view get as far as that.
+CREATE TRIGGER event_refuse BEFORE UPDATE OR DELETE ON outbox.event
+  FOR EACH STATEMENT EXECUTE FUNCTION outbox._event_refuse();
+COMMENT ON TRIGGER event_refuse ON outbox.event IS 'the log is append-only';
+CREATE TRIGGER event_refuse_row INSTEAD OF UPDATE OR DELETE ON outbox.event
+  FOR EACH ROW EXECUTE FUNCTION outbox._event_refuse();
+COMMENT ON TRIGGER event_refuse_row ON outbox.event IS 'the log is append-only';

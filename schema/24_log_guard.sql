@@ -1,0 +1,19 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Nobody but emit writes the log: emit passes triggers by, everything else (a restore, logical replication, hands) ends
+-- up in outbox.foreign_event. Transaction ids of another cluster in the log would be published at the wrong time or never.
+-- ---------------------------------------------------------------------------------------------------------------------
+CREATE FUNCTION outbox._divert() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $divert$
+BEGIN
+  INSERT INTO outbox.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type,
+                                    headers, topic)
+  VALUES (NEW.created_at, NEW.id, NEW.aggregate_type, NEW.aggregate_id, NEW.event_type, NEW.payload, NEW.content_type,
+          NEW.headers, NEW.topic);
+  RETURN NULL;
+END
+$divert$;
+COMMENT ON FUNCTION outbox._divert() IS 'keeps rows that reach outbox.log by another way than emit() in outbox.foreign_event';
+
+CREATE TRIGGER log_guard BEFORE INSERT ON outbox.log FOR EACH ROW EXECUTE FUNCTION outbox._divert();
+ALTER TABLE outbox.log ENABLE ALWAYS TRIGGER log_guard;
+COMMENT ON TRIGGER log_guard ON outbox.log IS 'diverts every insert but emit''s own into outbox.foreign_event';

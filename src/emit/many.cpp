@@ -1,0 +1,245 @@
+// emit_many [P]: one JSON array of objects for comfort, parallel arrays for speed. Plain code.
+#include "emit/arguments.h"
+#include "emit/check.h"
+#include "emit/insert.h"
+#include "pg/entry.h"
+
+extern "C" {
+#include "utils/array.h"
+#include "utils/numeric.h"
+}
+
+namespace outbox::emit {
+
+namespace {
+
+constexpr int kMaxEvents = 1000000;
+
+// Which event an error is about.
+struct Place {
+  const char* what;
+  int index;
+};
+
+void AddPlace(void* arg) {
+  const Place* place = static_cast<const Place*>(arg);
+  errcontext("outbox.emit_many(), %s %d", place->what, place->index + 1);
+}
+
+// Adds the event's number to every error raised while it is pushed.
+void PushPlace(ErrorContextCallback* context, Place* place) {
+  context->previous = error_context_stack;
+  context->callback = AddPlace;
+  context->arg = place;
+  error_context_stack = context;
+}
+
+[[noreturn]] void RefuseShape(const char* detail) {
+  ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("events must be a JSON array of objects"),
+                  errdetail("%s", detail),
+                  errhint("Each object has the argument names of outbox.emit(): aggregate_type, aggregate_id, "
+                          "event_type, payload and, if wanted, headers and topic.")));
+  pg_unreachable();
+}
+
+bool Is(const JsonbValue* name, const char* text) {
+  return name->val.string.len == static_cast<int>(strlen(text)) &&
+         memcmp(name->val.string.val, text, strlen(text)) == 0;
+}
+
+// A string, or NULL for JSON null; numbers too where they are keys.
+text* TextOf(const JsonbValue* value, const char* name, bool number) {
+  switch (value->type) {
+    case jbvNull:
+      return nullptr;
+    case jbvString:
+      return cstring_to_text_with_len(value->val.string.val, value->val.string.len);
+    case jbvNumeric:
+      if (number) {
+        // As emit(.., bigint, ..) would spell it; a fraction is no key.
+        Datum integer = DirectFunctionCall1(numeric_int8, NumericGetDatum(value->val.numeric));
+        if (!DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(value->val.numeric),
+                                              DirectFunctionCall1(int8_numeric, integer)))) {
+          RefuseShape("The aggregate_id is a number with a fraction.");
+        }
+        return cstring_to_text(DatumGetCString(DirectFunctionCall1(int8out, integer)));
+      }
+      break;
+    default:
+      break;
+  }
+  RefuseShape(psprintf("The value of \"%s\" is not a string.", name));
+}
+
+void TakeField(NewEvent* event, const JsonbValue* name, JsonbValue* value) {
+  if (Is(name, "aggregate_type")) {
+    event->aggregate_type = TextOf(value, "aggregate_type", false);
+  } else if (Is(name, "aggregate_id")) {
+    event->aggregate_id = TextOf(value, "aggregate_id", true);
+  } else if (Is(name, "event_type")) {
+    event->event_type = TextOf(value, "event_type", false);
+  } else if (Is(name, "payload")) {
+    Jsonb* json = JsonbValueToJsonb(value);
+    CheckNotEncodedTwice(json);
+    event->payload = JsonbBytes(json);
+  } else if (Is(name, "headers")) {
+    event->headers = JsonbValueToJsonb(value);
+  } else if (Is(name, "topic")) {
+    event->topic = TextOf(value, "topic", false);
+  } else {
+    RefuseShape(psprintf("There is no argument \"%s\".", pnstrdup(name->val.string.val, name->val.string.len)));
+  }
+}
+
+void TakeObject(NewEvent* event, const JsonbValue* object) {
+  if (object->type != jbvBinary || !JsonContainerIsObject(object->val.binary.data)) {
+    RefuseShape("An element of the array is not an object.");
+  }
+  JsonbIterator* iterator = JsonbIteratorInit(object->val.binary.data);
+  JsonbValue name = {};
+  JsonbValue item;
+  JsonbIteratorToken token = JsonbIteratorNext(&iterator, &item, false);
+  while ((token = JsonbIteratorNext(&iterator, &item, true)) != WJB_DONE) {
+    if (token == WJB_KEY) {
+      name = item;
+    } else if (token == WJB_VALUE) {
+      TakeField(event, &name, &item);
+    }
+  }
+  CheckEvent(event);
+}
+
+NewEvent* AllocateEvents(int count) {
+  if (count > kMaxEvents) {
+    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("too many events in one call"),
+                    errdetail("There are %d; at most %d are allowed.", count, kMaxEvents),
+                    errhint("Call outbox.emit_many() several times; the calls share one transaction.")));
+  }
+  return static_cast<NewEvent*>(MemoryContextAllocExtended(CurrentMemoryContext, Max(count, 1) * sizeof(NewEvent),
+                                                           MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
+}
+
+// emit_many(events jsonb): ids in the order of the array.
+Datum EmitObjects(FunctionCallInfo fcinfo) {
+  if (PG_ARGISNULL(0)) {
+    ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("events must not be null"),
+                    errdetail("Nothing can be emitted from NULL."), errhint("Pass '[]' for no events.")));
+  }
+  Jsonb* array = PG_GETARG_JSONB_P(0);
+  if (!JB_ROOT_IS_ARRAY(array) || JB_ROOT_IS_SCALAR(array)) {
+    RefuseShape("It is not an array.");
+  }
+  InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+  int count = JB_ROOT_COUNT(array);
+  NewEvent* events = AllocateEvents(count);
+  JsonbIterator* iterator = JsonbIteratorInit(&array->root);
+  JsonbValue item;
+  JsonbIteratorToken token = JsonbIteratorNext(&iterator, &item, false);
+  Place place = {"element", 0};
+  ErrorContextCallback context;
+  PushPlace(&context, &place);
+  while ((token = JsonbIteratorNext(&iterator, &item, true)) != WJB_DONE) {
+    if (token == WJB_ELEM) {
+      TakeObject(&events[place.index], &item);
+      place.index++;
+    }
+  }
+  error_context_stack = context.previous;
+  InsertEvents(events, count);
+  ReturnSetInfo* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
+  for (int i = 0; i < count; i++) {
+    Datum id = UUIDPGetDatum(&events[i].id);
+    bool null = false;
+    tuplestore_putvalues(result->setResult, result->setDesc, &id, &null);
+  }
+  return 0;
+}
+
+struct Elements {
+  Datum* values;
+  bool* nulls;
+  int count;
+};
+
+Elements ArrayArgument(FunctionCallInfo fcinfo, int index, Oid type) {
+  Elements elements = {nullptr, nullptr, -1};
+  if (PG_ARGISNULL(index)) {
+    return elements;
+  }
+  ArrayType* array = PG_GETARG_ARRAYTYPE_P(index);
+  if (ARR_NDIM(array) > 1) {
+    ereport(ERROR,
+            (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("arrays of events must have one dimension"),
+             errdetail("An array has %d dimensions.", ARR_NDIM(array)), errhint("Pass one array element per event.")));
+  }
+  int16 size = 0;
+  bool by_value = false;
+  char align = 0;
+  get_typlenbyvalalign(type, &size, &by_value, &align);
+  deconstruct_array(array, type, size, by_value, align, &elements.values, &elements.nulls, &elements.count);
+  return elements;
+}
+
+void CheckCounts(int payloads, const Elements& other, const char* name) {
+  if (other.count >= 0 && other.count != payloads) {
+    ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("arrays of events must have equal lengths"),
+                    errdetail("There are %d payloads and %d %s.", payloads, other.count, name),
+                    errhint("Pass one array element per event, or NULL for the whole array.")));
+  }
+}
+
+// emit_many(aggregate_type, aggregate_ids, event_type, payloads, headers, topic): ids in order.
+Datum EmitArrays(FunctionCallInfo fcinfo) {
+  text* aggregate_type = TextArgument(fcinfo, 0);
+  Elements keys = ArrayArgument(fcinfo, 1, TEXTOID);
+  text* event_type = TextArgument(fcinfo, 2);
+  Elements payloads = ArrayArgument(fcinfo, 3, JSONBOID);
+  Elements headers = ArrayArgument(fcinfo, 4, JSONBOID);
+  text* topic = TextArgument(fcinfo, 5);
+  if (payloads.count < 0) {
+    RefuseNullPayload();
+  }
+  CheckCounts(payloads.count, keys, "aggregate ids");
+  CheckCounts(payloads.count, headers, "headers");
+  NewEvent* events = AllocateEvents(payloads.count);
+  Place place = {"event", 0};
+  ErrorContextCallback context;
+  PushPlace(&context, &place);
+  for (; place.index < payloads.count; place.index++) {
+    int i = place.index;
+    NewEvent* event = &events[i];
+    event->aggregate_type = aggregate_type;
+    event->event_type = event_type;
+    event->topic = topic;
+    if (keys.count >= 0 && !keys.nulls[i]) {
+      event->aggregate_id = DatumGetTextPP(keys.values[i]);
+    }
+    if (headers.count >= 0 && !headers.nulls[i]) {
+      event->headers = DatumGetJsonbP(headers.values[i]);
+    }
+    if (!payloads.nulls[i]) {
+      Jsonb* json = DatumGetJsonbP(payloads.values[i]);
+      CheckNotEncodedTwice(json);
+      event->payload = JsonbBytes(json);
+    }
+    CheckEvent(event);
+  }
+  error_context_stack = context.previous;
+  InsertEvents(events, payloads.count);
+  Datum* ids = static_cast<Datum*>(palloc(Max(payloads.count, 1) * sizeof(Datum)));
+  for (int i = 0; i < payloads.count; i++) {
+    ids[i] = UUIDPGetDatum(&events[i].id);
+  }
+  return PointerGetDatum(construct_array(ids, payloads.count, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR));
+}
+
+}  // namespace
+
+}  // namespace outbox::emit
+
+OUTBOX_FUNCTION(outbox_emit_many_objects) {
+  return outbox::emit::EmitObjects(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_many_arrays) {
+  return outbox::emit::EmitArrays(fcinfo);
+}

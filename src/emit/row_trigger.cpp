@@ -1,0 +1,137 @@
+// The trigger function outbox.emit_row(aggregate_type, key_column [, event_type_prefix [, left_out ...]]) [P]: row
+// changes become events without code. Plain code.
+//
+// Not SECURITY DEFINER: it reaches the log by itself, and turning a row into JSON can run functions of the table's
+// owner (casts to json), which must not run with more rights than the writer has.
+#include "emit/arguments.h"
+#include "emit/check.h"
+#include "emit/insert.h"
+#include "pg/entry.h"
+
+extern "C" {
+#include "access/tupdesc.h"
+#include "commands/trigger.h"
+#include "executor/spi.h"
+#include "utils/fmgroids.h"
+}
+
+namespace outbox::emit {
+
+namespace {
+
+constexpr const char* kUsage =
+    "CREATE TRIGGER ... AFTER INSERT OR UPDATE OR DELETE ON ... FOR EACH ROW EXECUTE FUNCTION "
+    "outbox.emit_row('order', 'id')";
+
+[[noreturn]] void RefuseUse(int sqlstate, const char* detail) {
+  ereport(ERROR, (errcode(sqlstate), errmsg("outbox.emit_row() is not used as it must be"), errdetail("%s", detail),
+                  errhint("Use it so: %s; more arguments are the prefix of the event type and columns to leave out.",
+                          kUsage)));
+  pg_unreachable();
+}
+
+TriggerData* CheckUse(FunctionCallInfo fcinfo) {
+  if (!CALLED_AS_TRIGGER(fcinfo)) {
+    RefuseUse(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "It was not called as a trigger.");
+  }
+  TriggerData* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  if (!TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event)) {
+    RefuseUse(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+              psprintf("Trigger \"%s\" is not an AFTER trigger FOR EACH ROW.", trigger->tg_trigger->tgname));
+  }
+  if (trigger->tg_trigger->tgnargs < 2) {
+    RefuseUse(ERRCODE_INVALID_PARAMETER_VALUE,
+              psprintf("Trigger \"%s\" has %d arguments; the aggregate type and the key column are needed.",
+                       trigger->tg_trigger->tgname, trigger->tg_trigger->tgnargs));
+  }
+  return trigger;
+}
+
+int FindColumn(const TriggerData* trigger, const char* name) {
+  int column = SPI_fnumber(RelationGetDescr(trigger->tg_relation), name);
+  if (column <= 0) {
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_UNDEFINED_COLUMN),
+         errmsg("column \"%s\" of table \"%s\" does not exist", name, RelationGetRelationName(trigger->tg_relation)),
+         errdetail("It is an argument of trigger \"%s\", which calls outbox.emit_row().", trigger->tg_trigger->tgname),
+         errhint("Create the trigger again with the right column name.")));
+  }
+  return column;
+}
+
+text* KeyOf(const TriggerData* trigger, HeapTuple row, int column) {
+  char* value = SPI_getvalue(row, RelationGetDescr(trigger->tg_relation), column);
+  return value == nullptr ? nullptr : cstring_to_text(value);
+}
+
+// The row as a record without the left-out columns.
+Datum RowDatum(const TriggerData* trigger, HeapTuple row) {
+  TupleDesc desc = RelationGetDescr(trigger->tg_relation);
+  int left_out = trigger->tg_trigger->tgnargs - 3;
+  if (left_out <= 0) {
+    return heap_copy_tuple_as_datum(row, desc);
+  }
+  bool* hidden = static_cast<bool*>(palloc0(desc->natts + 1));
+  for (int i = 3; i < trigger->tg_trigger->tgnargs; i++) {
+    hidden[FindColumn(trigger, trigger->tg_trigger->tgargs[i])] = true;
+  }
+  int count = 0;
+  for (int i = 1; i <= desc->natts; i++) {
+    hidden[i] = hidden[i] || TupleDescAttr(desc, i - 1)->attisdropped;
+    count += hidden[i] ? 0 : 1;
+  }
+  Datum* values = static_cast<Datum*>(palloc(Max(count, 1) * sizeof(Datum)));
+  bool* nulls = static_cast<bool*>(palloc(Max(count, 1)));
+  TupleDesc shown = CreateTemplateTupleDesc(count);
+  int at = 0;
+  for (int i = 1; i <= desc->natts; i++) {
+    if (!hidden[i]) {
+      values[at] = heap_getattr(row, i, desc, &nulls[at]);
+      TupleDescCopyEntry(shown, ++at, desc, i);
+    }
+  }
+  return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(shown), values, nulls));
+}
+
+void EmitRow(const TriggerData* trigger, HeapTuple row, int key_column, const char* what) {
+  char** arguments = trigger->tg_trigger->tgargs;
+  bool prefixed = trigger->tg_trigger->tgnargs > 2 && arguments[2][0] != '\0';
+  NewEvent event = {};
+  event.aggregate_type = cstring_to_text(arguments[0]);
+  event.aggregate_id = KeyOf(trigger, row, key_column);
+  event.event_type = cstring_to_text(psprintf("%s.%s", prefixed ? arguments[2] : arguments[0], what));
+  event.payload = TextBytes(DatumGetTextPP(DirectFunctionCall1(row_to_json, RowDatum(trigger, row))));
+  CheckEvent(&event);
+  InsertEvent(&event);
+}
+
+bool SameKey(const text* a, const text* b) {
+  return a == b || (a != nullptr && b != nullptr && Size(a) == Size(b) && memcmp(Bytes(a), Bytes(b), Size(a)) == 0);
+}
+
+Datum RowTriggerMain(FunctionCallInfo fcinfo) {
+  TriggerData* trigger = CheckUse(fcinfo);
+  int key = FindColumn(trigger, trigger->tg_trigger->tgargs[1]);
+  HeapTuple row = trigger->tg_trigtuple;
+  if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event)) {
+    EmitRow(trigger, row, key, "created");
+  } else if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event)) {
+    EmitRow(trigger, row, key, "deleted");
+  } else if (SameKey(KeyOf(trigger, row, key), KeyOf(trigger, trigger->tg_newtuple, key))) {
+    EmitRow(trigger, trigger->tg_newtuple, key, "updated");
+  } else {
+    // Under its new key it is something new to consumers, and what they hold under the old one must go.
+    EmitRow(trigger, row, key, "deleted");
+    EmitRow(trigger, trigger->tg_newtuple, key, "created");
+  }
+  return PointerGetDatum(nullptr);
+}
+
+}  // namespace
+
+}  // namespace outbox::emit
+
+OUTBOX_FUNCTION(outbox_emit_row) {
+  return outbox::emit::RowTriggerMain(fcinfo);
+}
