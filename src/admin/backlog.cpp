@@ -61,13 +61,8 @@ struct Counter {
   }
 };
 
-// Plain. The tables are never analyzed, so the planner is told to use the index; a bitmap would first collect a whole
-// backlog of which perhaps little is read.
+// Plain.
 void Scan(const char* condition, Oid type, Datum value, Counter* counter) {
-  static const char* const off[] = {"enable_seqscan", "enable_bitmapscan", "max_parallel_workers_per_gather"};
-  for (const char* setting : off) {
-    (void)set_config_option(setting, "0", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-  }
   const char* sql = psprintf("%s%s", kColumns, condition);
   Portal portal = SPI_cursor_open_with_args(nullptr, sql, 1, &type, &value, nullptr, true, CURSOR_OPT_NO_SCROLL);
   bool more = true;
@@ -86,6 +81,7 @@ void Scan(const char* condition, Oid type, Datum value, Counter* counter) {
 // Plain. In the order in which the lane reads: first what was in progress at its snapshot, then what is newer.
 void ScanBoth(const uint64* in_progress, int count, uint64 next, Counter* counter) {
   CallerIdentity caller = BecomeOwner();
+  PlanIndexOrder();
   if (SPI_connect() != SPI_OK_CONNECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
   }

@@ -1,6 +1,7 @@
 #include "admin/changes.h"
 
 #include "pg/shared.h"
+#include "worker/worker_slot.h"
 
 namespace outbox::admin {
 
@@ -17,8 +18,7 @@ void Publish() {
   pg_atomic_fetch_add_u64(&slot->config_generation, 1);
   pg::WakeWorkers(MyDatabaseId, true);
   if (!slot->active) {
-    slot->needs_probe = true;
-    pg::WakeLauncher();
+    worker::RequestProbe(MyDatabaseId);
   }
 }
 

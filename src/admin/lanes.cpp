@@ -96,10 +96,10 @@ Snapshot ParseSnapshot(const std::string& text) {
   return std::move(*snapshot);
 }
 
-std::vector<LaneRecord> LoadLanes(const Cell& route) {
+std::vector<LaneRecord> LoadLanes(const Cell& route, Access access) {
   std::vector<LaneRecord> lanes;
   Destinations destinations;
-  for (const Row& row : RunSql(Access::kRead, kSelectLanes, {route})) {
+  for (const Row& row : RunSql(access, kSelectLanes, {route})) {
     LaneRecord lane;
     lane.route_id = Number(row[0]);
     lane.route = row[1].value();

@@ -30,7 +30,7 @@ struct LaneRecord {
 };
 
 // Of one route, or of all (nothing), by route name and lane. Throws PgError.
-std::vector<LaneRecord> LoadLanes(const Cell& route);
+std::vector<LaneRecord> LoadLanes(const Cell& route, Access access = Access::kRead);
 
 // `text` from the server in pg_snapshot's form. Throws UserError (XX001) on anything else.
 Snapshot ParseSnapshot(const std::string& text);

@@ -24,7 +24,7 @@ Oid OwnerOfTables() {
 }
 
 // Plain but for the rows it fills, which are declared outside of the guard.
-void Execute(Access access, const char* sql, int count, const char* const* params, std::vector<Row>* rows) {
+void Execute(Access access, Plan plan, const char* sql, int count, const char* const* params, std::vector<Row>* rows) {
   Oid types[kMaxParams];
   Datum values[kMaxParams];
   char nulls[kMaxParams];
@@ -34,6 +34,9 @@ void Execute(Access access, const char* sql, int count, const char* const* param
     values[i] = params[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(params[i]);
   }
   CallerIdentity caller = BecomeOwner();
+  if (plan == Plan::kIndexOrder) {
+    PlanIndexOrder();
+  }
   if (SPI_connect() != SPI_OK_CONNECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
   }
@@ -70,18 +73,25 @@ CallerIdentity BecomeOwner() {
   return caller;
 }
 
+void PlanIndexOrder() {
+  static const char* const off[] = {"enable_seqscan", "enable_bitmapscan", "max_parallel_workers_per_gather"};
+  for (const char* setting : off) {
+    (void)set_config_option(setting, "0", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+  }
+}
+
 void BecomeCaller(const CallerIdentity& caller) {
   AtEOXact_GUC(false, caller.guc_level);
   SetUserIdAndSecContext(caller.user, caller.security_context);
 }
 
-std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params) {
+std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params, Plan plan) {
   std::vector<Row> rows;
   const char* texts[kMaxParams] = {};
   for (size_t i = 0; i < params.size(); i++) {
     texts[i] = params[i] ? params[i]->c_str() : nullptr;
   }
-  pg::Guard([&] { Execute(access, sql, static_cast<int>(params.size()), texts, &rows); });
+  pg::Guard([&] { Execute(access, plan, sql, static_cast<int>(params.size()), texts, &rows); });
   return rows;
 }
 

@@ -22,8 +22,17 @@ enum class Access : bool {
   kWrite,  // under a new snapshot, which sees what earlier statements of this function did
 };
 
+enum class Plan : bool {
+  kUsual,
+  // For ranges of outbox.log by xid: the day tables are never analyzed, so the planner is told to walk the index. It
+  // then reads no more than it is asked for, where a bitmap would first collect a whole backlog.
+  kIndexOrder,
+};
+// Until the caller's identity is restored. Plain.
+void PlanIndexOrder();
+
 // Throws PgError. The columns come in their types' text form.
-std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params = {});
+std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params = {}, Plan plan = Plan::kUsual);
 
 // What to undo after plain code that ran as the owner. Plain; on an error the transaction's abort undoes it.
 struct CallerIdentity {

@@ -20,7 +20,7 @@ struct Destination {
 std::optional<Destination> FindDestination(const std::string& name, std::string* wrapper);
 
 // The destination that a route is to be given. Throws UserError where it cannot be used: missing (42704), of another
-// wrapper (42809), the caller lacks USAGE (42501), an option that it cannot do without is not there (HV00B).
+// wrapper (42809), the caller lacks USAGE (42501), an option that it cannot do without is not there (HV00J).
 Destination UsableDestination(const std::string& name);
 
 const char* KindWord(format::DestinationKind kind);  // "kafka", "redis", "log"

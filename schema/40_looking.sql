@@ -1,0 +1,80 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Looking: what waits, who works, what became of one event. pg_monitor may look; nothing here shows a payload.
+-- Functions whose names begin with _ are for the views.
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION outbox._lag(
+  OUT route text, OUT lane integer, OUT server text, OUT state text, OUT pending bigint, OUT pending_capped boolean,
+  OUT oldest_pending timestamptz, OUT delay interval, OUT delivered_to timestamptz, OUT inflight bigint,
+  OUT parked bigint, OUT next_try timestamptz, OUT error_class text, OUT error_code text, OUT error_message text,
+  OUT error_since timestamptz
+) RETURNS SETOF record
+  LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_lag';
+REVOKE ALL ON FUNCTION outbox._lag() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox._lag() TO pg_monitor;
+COMMENT ON FUNCTION outbox._lag() IS 'behind the view outbox.lag';
+
+CREATE VIEW outbox.lag AS
+  SELECT l.route, l.lane, l.server, l.state, l.pending, l.pending_capped, l.oldest_pending, l.delay, l.delivered_to,
+         l.inflight, l.parked, l.next_try, l.error_class, l.error_code, l.error_message, l.error_since
+  FROM outbox._lag() l;
+GRANT SELECT ON outbox.lag TO pg_monitor;
+COMMENT ON VIEW outbox.lag IS 'every lane of every route: how much waits, since when, and what is in the way';
+COMMENT ON COLUMN outbox.lag.route IS 'route';
+COMMENT ON COLUMN outbox.lag.lane IS 'number within the route, from 0';
+COMMENT ON COLUMN outbox.lag.server IS 'destination';
+COMMENT ON COLUMN outbox.lag.state IS 'what its relay worker is doing; unowned: no worker has it';
+COMMENT ON COLUMN outbox.lag.pending IS 'committed events that are neither delivered nor dead, counted in the log';
+COMMENT ON COLUMN outbox.lag.pending_capped IS 'counting stopped after 100,000 events: there are at least as many as pending says';
+COMMENT ON COLUMN outbox.lag.oldest_pending IS 'created_at of the oldest of them';
+COMMENT ON COLUMN outbox.lag.delay IS 'age of the oldest of them; NULL: nothing waits';
+COMMENT ON COLUMN outbox.lag.delivered_to IS 'created_at of the last event delivered without a gap, since the worker took the lane';
+COMMENT ON COLUMN outbox.lag.inflight IS 'read from the log and not yet acknowledged';
+COMMENT ON COLUMN outbox.lag.parked IS 'events of this lane in outbox.parked';
+COMMENT ON COLUMN outbox.lag.next_try IS 'while backing off: when it tries again';
+COMMENT ON COLUMN outbox.lag.error_class IS 'what is in the way: topic, destination, config, ...; NULL: nothing';
+COMMENT ON COLUMN outbox.lag.error_code IS 'the destination''s own code';
+COMMENT ON COLUMN outbox.lag.error_message IS 'for people';
+COMMENT ON COLUMN outbox.lag.error_since IS 'since when';
+
+CREATE FUNCTION outbox._worker(
+  OUT kind text, OUT pid integer, OUT database text, OUT ordinal integer, OUT since timestamptz, OUT lanes bigint,
+  OUT state text
+) RETURNS SETOF record
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_worker';
+REVOKE ALL ON FUNCTION outbox._worker() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox._worker() TO pg_monitor;
+COMMENT ON FUNCTION outbox._worker() IS 'behind the view outbox.worker';
+
+CREATE VIEW outbox.worker AS
+  SELECT w.kind, w.pid, w.database, w.ordinal, w.since, w.lanes, w.state, a.wait_event_type, a.wait_event
+  FROM outbox._worker() w LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) w.pid;
+GRANT SELECT ON outbox.worker TO pg_monitor;
+COMMENT ON VIEW outbox.worker IS 'background processes of the extension, of all databases of the server';
+COMMENT ON COLUMN outbox.worker.kind IS 'launcher, keeper or relay';
+COMMENT ON COLUMN outbox.worker.pid IS 'process id; NULL while it starts';
+COMMENT ON COLUMN outbox.worker.database IS 'NULL for the launcher';
+COMMENT ON COLUMN outbox.worker.ordinal IS 'number among the relay workers of one database, from 0';
+COMMENT ON COLUMN outbox.worker.since IS 'when it was started';
+COMMENT ON COLUMN outbox.worker.lanes IS 'lanes that a relay worker owns';
+COMMENT ON COLUMN outbox.worker.state IS 'starting, running or stopping';
+COMMENT ON COLUMN outbox.worker.wait_event_type IS 'as in pg_stat_activity';
+COMMENT ON COLUMN outbox.worker.wait_event IS 'as in pg_stat_activity';
+
+CREATE FUNCTION outbox.status(
+  id uuid, OUT route text, OUT lane integer, OUT state text, OUT created_at timestamptz, OUT topic text,
+  OUT attempts integer, OUT error_class text, OUT error_code text, OUT error_message text, OUT error_since timestamptz
+) RETURNS SETOF record
+  LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_status';
+REVOKE ALL ON FUNCTION outbox.status(uuid) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox.status(uuid) TO pg_monitor;
+COMMENT ON FUNCTION outbox.status(uuid) IS
+  'one row per route that the event matches: pending, delivered, dead or uncommitted (by this transaction); not routed where none does; no row where there is no such event';
+
+CREATE FUNCTION outbox.version() RETURNS text
+  LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_version';
+REVOKE ALL ON FUNCTION outbox.version() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox.version() TO pg_monitor;
+COMMENT ON FUNCTION outbox.version() IS 'versions of the loaded library and of the installed extension; they should be equal';
+
+GRANT USAGE ON SCHEMA outbox TO pg_monitor;

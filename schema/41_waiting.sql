@@ -1,0 +1,15 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Waiting, for tests and scripts: not for the path of a request, where a broker's trouble would become the caller's.
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION outbox.wait_for(id uuid, timeout interval DEFAULT '10 s') RETURNS boolean
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_wait_for';
+REVOKE ALL ON FUNCTION outbox.wait_for(uuid, interval) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.wait_for(uuid, interval) IS
+  'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout';
+
+CREATE FUNCTION outbox.wait_until_idle(timeout interval DEFAULT '30 s') RETURNS boolean
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_wait_until_idle';
+REVOKE ALL ON FUNCTION outbox.wait_until_idle(interval) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.wait_until_idle(interval) IS
+  'waits until every event committed before the call is delivered to each route, or dead; false: not within the timeout';

@@ -1,0 +1,164 @@
+// wait_for and wait_until_idle [P].
+//
+// Both ask for a barrier: the database's counter goes up, workers wake, and each lane publishes the number once all
+// that it could see after it saw the number is delivered or dead. The caller polls shared memory; its latch cannot be
+// set by workers, which do not know who waits.
+#include <algorithm>
+
+#include "admin/find_event.h"
+#include "admin/query.h"
+#include "admin/shared_look.h"
+#include "pg/entry.h"
+#include "pg/wait.h"
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::Guard;
+using outbox::pg::UserError;
+
+constexpr int64 kLongestSliceMicros = 50 * 1000;
+constexpr int64 kTableLookMicros = 200 * 1000;  // how often the tables are read again
+constexpr int64 kForever = 365 * USECS_PER_DAY;
+
+int64 TimeoutMicros(FunctionCallInfo fcinfo, int number) {
+  if (PG_ARGISNULL(number)) {
+    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "timeout must not be null", "", "For example '10 s'."};
+  }
+  Interval* timeout = Guard([&] { return PG_GETARG_INTERVAL_P(number); });
+  int64 days = static_cast<int64>(timeout->month) * DAYS_PER_MONTH + timeout->day;
+  if (days < 0 || timeout->time < 0) {
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "timeout must not be negative", "", ""};
+  }
+  return std::min(kForever, std::min<int64>(days, 365) * USECS_PER_DAY + std::min<int64>(timeout->time, kForever));
+}
+
+// Waiting makes sense only where workers can run.
+uint64 AskForBarrier() {
+  RequirePreload();
+  if (RecoveryInProgress()) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing is published during recovery", "",
+                    "Wait on the primary server."};
+  }
+  outbox::pg::DatabaseSlot* slot = outbox::pg::FindDatabaseSlot(MyDatabaseId, true);
+  if (slot == nullptr) {
+    throw UserError{ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, "no worker of outbox serves this database",
+                    "All places for databases are taken.", "Raise outbox.max_databases and restart the server."};
+  }
+  uint64 barrier = pg_atomic_add_fetch_u64(&slot->barrier, 1);
+  outbox::pg::WakeWorkers(MyDatabaseId, true);
+  return barrier;
+}
+
+bool BarrierReached(const std::vector<LaneLook>& looks, int64 route_id, int lane, uint64 barrier) {
+  const LaneLook* look = FindLook(looks, route_id, lane);
+  return look != nullptr && look->owned && look->barrier >= barrier;
+}
+
+// Calls `look_at_tables` at once and a few times a second, `done` far more often, until that is true.
+template <typename LookAtTables, typename Done>
+bool WaitUntil(int64 timeout_micros, LookAtTables&& look_at_tables, Done&& done) {
+  TimestampTz end = GetCurrentTimestamp() + timeout_micros;
+  TimestampTz next_look = 0;
+  int64 slice = 2000;
+  for (;;) {
+    TimestampTz now = GetCurrentTimestamp();
+    if (now >= next_look) {
+      look_at_tables();
+      next_look = now + kTableLookMicros;
+    }
+    if (done()) {
+      return true;
+    }
+    int64 left = std::min<int64>(slice, end - now);
+    if (left <= 0) {
+      return false;
+    }
+    Guard([&] {
+      static uint32 wait_event = 0;
+      if (wait_event == 0) {
+        wait_event = outbox::pg::WaitEventFor("OutboxWaitForDelivery");
+      }
+      outbox::pg::WaitForLatch(static_cast<long>((left + 999) / 1000), wait_event);
+      CHECK_FOR_INTERRUPTS();
+    });
+    slice = std::min(slice * 2, kLongestSliceMicros);
+  }
+}
+
+struct LaneKey {
+  int64 route_id;
+  int lane;
+};
+
+FoundEvent EventToWaitFor(const outbox::Uuid& id) {
+  std::vector<FoundEvent> events = FindEvents(Access::kWrite, id);
+  std::string text(outbox::kUuidTextLength, '\0');
+  outbox::FormatUuid(id, text.data());
+  if (events.empty()) {
+    throw UserError{ERRCODE_UNDEFINED_OBJECT, "there is no event " + text, "",
+                    "An event can be waited for after its transaction has committed and until its day is dropped."};
+  }
+  for (const FoundEvent& event : events) {
+    if (event.mine) {
+      throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot wait for event " + text,
+                      "It was emitted by this very transaction, and is published after it commits.",
+                      "Commit first, then wait."};
+    }
+  }
+  return events.back();
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_wait_for) {
+  if (PG_ARGISNULL(0)) {
+    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "id must not be null", "", "emit() returns the id of its event."};
+  }
+  int64 timeout = TimeoutMicros(fcinfo, 1);
+  outbox::Uuid id;
+  Guard([&] { memcpy(id.data(), PG_GETARG_UUID_P(0)->data, id.size()); });
+  RequirePreload();
+  FoundEvent event = EventToWaitFor(id);
+  uint64 barrier = AskForBarrier();
+  std::vector<LaneKey> waiting;
+  bool reached = WaitUntil(
+      timeout,
+      [&] {
+        waiting.clear();
+        for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
+          // A route that cannot work may well want the event: nobody can tell until it is mended.
+          if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(event.xid, event.created_at)) {
+            waiting.push_back({lane.route_id, lane.lane});
+          }
+        }
+      },
+      [&] {
+        std::vector<LaneLook> looks = waiting.empty() ? std::vector<LaneLook>() : LookAtLanes(MyDatabaseId);
+        return std::all_of(waiting.begin(), waiting.end(), [&](const LaneKey& lane) {
+          return BarrierReached(looks, lane.route_id, lane.lane, barrier);
+        });
+      });
+  PG_RETURN_BOOL(reached);
+}
+
+OUTBOX_FUNCTION(outbox_wait_until_idle) {
+  int64 timeout = TimeoutMicros(fcinfo, 0);
+  uint64 barrier = AskForBarrier();
+  std::vector<LaneKey> waiting;
+  bool reached = WaitUntil(
+      timeout,
+      [&] {
+        waiting.clear();
+        for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane FROM outbox.lane")) {
+          waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value())});
+        }
+      },
+      [&] {
+        std::vector<LaneLook> looks = waiting.empty() ? std::vector<LaneLook>() : LookAtLanes(MyDatabaseId);
+        return std::all_of(waiting.begin(), waiting.end(), [&](const LaneKey& lane) {
+          return BarrierReached(looks, lane.route_id, lane.lane, barrier);
+        });
+      });
+  PG_RETURN_BOOL(reached);
+}
