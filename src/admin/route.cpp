@@ -188,7 +188,8 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   if (unsent > 0) {
     const char* text = name.c_str();
     Guard([&] {
-      ereport(NOTICE, (errmsg("route \"%s\" leaves %lld events unsent", text, static_cast<long long>(unsent)),
+      ereport(NOTICE, (errmsg_plural("route \"%s\" leaves %lld event unsent", "route \"%s\" leaves %lld events unsent",
+                                     static_cast<unsigned long>(unsent), text, static_cast<long long>(unsent)),
                        errdetail("%lld were waiting and %lld dead.", static_cast<long long>(backlog.pending),
                                  static_cast<long long>(dead_count)),
                        errhint("Waiting events stay in the log until their day is dropped; a new route with start => "
