@@ -90,12 +90,11 @@ void PlainFormat::AddUserHeaders(const Event& event) {
   });
 }
 
-bool PlainFormat::Append(const Event& event, int64_t wall_micros, std::string* out, Error* error) {
+const char* PlainFormat::Append(const Event& event, int64_t wall_micros, std::string* out) {
   const char* bad = nullptr;
   record_.topic = Resolve(event, &bad);
   if (bad != nullptr) {
-    *error = {ErrorClass::kMessage, "INVALID_TOPIC", std::string("topic name ") + bad};
-    return false;
+    return bad;
   }
   const bool ahead = event.created_at > wall_micros + kMaxAheadMicros;
   record_.timestamp_ms = (ahead ? wall_micros : event.created_at) / 1000;
@@ -118,12 +117,8 @@ bool PlainFormat::Append(const Event& event, int64_t wall_micros, std::string* o
   }
   fields.push_back({"created_at", {created_at, static_cast<size_t>(created_at_end - created_at)}});
   AddUserHeaders(event);
-  if (!sink::PackRecord(record_, out)) {
-    *error = {ErrorClass::kMessage, "RECORD_TOO_LARGE",
-              "event does not fit a record: a name is longer than 65535 bytes"};
-    return false;
-  }
-  return true;
+  sink::PackRecord(record_, out);
+  return nullptr;
 }
 
 }  // namespace outbox::format

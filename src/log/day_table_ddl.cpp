@@ -194,4 +194,12 @@ bool CreateDayTable(DayTableKind kind, int32 day) {
   return true;
 }
 
+// No TRUNCATE before it: since 14 a dropped file gives its space back at commit even where another session has it open,
+// and a TRUNCATE would fire triggers and travel through publications FOR ALL TABLES.
+void DropDayTable(DayTableKind kind, int32 day) {
+  char name[NAMEDATALEN];
+  DayTableName(kind, day, name);
+  RunSubcommand(psprintf("DROP TABLE %s.%s RESTRICT", kSchema, name));
+}
+
 }  // namespace outbox::log

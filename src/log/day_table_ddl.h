@@ -31,4 +31,8 @@ Oid FindDayTable(DayTableKind kind, int32 day);
 // SQLSTATE 42P07 when another relation has the name; 3F000 when the extension is not there.
 bool CreateDayTable(DayTableKind kind, int32 day);
 
+// Drops it in the current transaction; no event trigger fires. The caller holds AccessExclusiveLock on the parent, then
+// on the table, and creates nothing in the same transaction.
+void DropDayTable(DayTableKind kind, int32 day);
+
 }  // namespace outbox::log

@@ -13,6 +13,7 @@
 namespace outbox::log {
 
 class LaneReader;
+class TickCursor;
 
 class PgLaneLog final : public relay::LaneLog {
  public:
@@ -39,6 +40,7 @@ class PgLaneLog final : public relay::LaneLog {
   LaneId id_;
   uint64_t incarnation_;
   std::unique_ptr<LaneReader> reader_;
+  std::unique_ptr<TickCursor> ticks_;
 };
 
 }  // namespace outbox::log

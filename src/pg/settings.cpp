@@ -45,6 +45,9 @@ void DefineSettings() {
                           "Unacknowledged bytes that one relay worker keeps in flight to one destination.", nullptr,
                           &settings.max_inflight_kb, 32 * 1024, 1024, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, nullptr,
                           nullptr, nullptr);
+  DefineCustomIntVariable("outbox.sort_mem", "Memory for the window that a lane is reading.",
+                          "A window that needs more is sorted on disk.", &settings.sort_mem_kb, 32 * 1024, 256,
+                          1024 * 1024, PGC_SUSET, GUC_UNIT_KB | GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.poll_interval", "How often an idle relay worker looks without having been woken.",
                           "Commits wake the workers at once; this finds those that cannot, such as COMMIT PREPARED.",
                           &settings.poll_interval_ms, 1000, 10, 60 * 1000, PGC_SIGHUP, GUC_UNIT_MS, nullptr, nullptr,

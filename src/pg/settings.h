@@ -12,6 +12,7 @@ struct Settings {
   int retention_minutes;   // outbox.retention
   int max_payload_size;    // outbox.max_payload_size, bytes
   int max_inflight_kb;     // outbox.max_inflight: unacknowledged bytes per worker and destination
+  int sort_mem_kb;         // outbox.sort_mem: memory for one lane's window
   int poll_interval_ms;    // outbox.poll_interval: what finds commits that could wake nobody (COMMIT PREPARED)
   int days_ahead;          // outbox.days_ahead: day tables made in advance
   char* traceparent;       // outbox.traceparent: trace context of what this session emits; empty: none

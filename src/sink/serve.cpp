@@ -172,7 +172,6 @@ class Server {
     results_.clear();
     sink_->Poll(&results_);
     if (!results_.empty()) {
-      SortResults(&results_);
       merged_.clear();
       for (Result& result : results_) {
         Release(result.count);

@@ -1,0 +1,36 @@
+#include "log/durable.h"
+
+extern "C" {
+#include "replication/syncrep.h"
+#include "replication/walsender.h"
+#include "replication/walsender_private.h"
+}
+
+namespace outbox::log {
+
+namespace {
+
+// The checkpointer keeps this flag for SyncRepWaitForLSN; minor releases of 2025 made it a bit of a byte.
+bool StandbysAreAsked() {
+#ifdef SYNC_STANDBY_DEFINED
+  return (WalSndCtl->sync_standbys_status & SYNC_STANDBY_DEFINED) != 0;
+#else
+  return WalSndCtl->sync_standbys_defined;
+#endif
+}
+
+}  // namespace
+
+bool MakeDurable(XLogRecPtr lsn) {
+  XLogFlush(lsn);
+  // Without walsenders nobody could answer, whatever the setting says: the server does not wait then, either.
+  if (max_wal_senders <= 0 || !StandbysAreAsked()) {
+    return true;
+  }
+  LWLockAcquire(SyncRepLock, LW_SHARED);
+  bool durable = WalSndCtl->lsn[SYNC_REP_WAIT_FLUSH] >= lsn;
+  LWLockRelease(SyncRepLock);
+  return durable;
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,224 @@
+// Dropping day tables that have had their time [P]. Locks are taken by single conditional attempts, parent before leaf:
+// a queued AccessExclusiveLock on the parent would stop every session that reads through it.
+#include "log/day_tables.h"
+#include "log/lane_tables.h"
+#include "log/leaf.h"
+#include "log/statement.h"
+#include "log/window_scan.h"
+#include "log/xid_fate.h"
+#include "pg/transaction.h"
+
+extern "C" {
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+}
+
+namespace outbox::log {
+
+namespace {
+
+constexpr int64_t kDay = static_cast<int64_t>(SECS_PER_DAY) * USECS_PER_SEC;
+
+// What every lane has finished with: the base of its position. Uncommitted routes do not count; what they miss expired.
+void ReadLaneBases(std::vector<Snapshot>* bases) {
+  static Statement all = {
+      "SELECT CASE WHEN p.at IS NULL THEN l.window_from ELSE p.window_from END FROM outbox.lane l LEFT JOIN LATERAL"
+      " (SELECT g.at, g.window_from FROM outbox.progress g WHERE g.route_id OPERATOR(pg_catalog.=) l.route_id"
+      " AND g.lane OPERATOR(pg_catalog.=) l.lane ORDER BY g.at DESC LIMIT 1) p ON true",
+      0,
+      {},
+      nullptr};
+  bases->clear();
+  RunStatement(&all, nullptr);
+  bases->reserve(SPI_processed);
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    ReadSnapshotText(ResultText(row, 0), &bases->emplace_back());
+  }
+}
+
+uint64_t LowestXmin(const std::vector<Snapshot>& bases) {
+  uint64_t lowest = UINT64_MAX;
+  for (const Snapshot& base : bases) {
+    lowest = Min(lowest, base.xmin);
+  }
+  return lowest;
+}
+
+// A visitor that only wants to know whether there is a row at all.
+class AnyRow final : public RowVisitor {
+ public:
+  void Row(const RowView&, uint64_t) override { found = true; }
+  bool found = false;
+};
+
+// Is there a committed row that a lane has not finished with? Each lane's question is a window: from its base to the
+// end of time; rows of unfinished transactions are another matter (they hold a lock).
+struct Outstanding {
+  std::vector<Snapshot> bases;
+  WindowBounds window;
+  LeafList list;
+
+  bool Find(Oid table) {
+    ReadLaneBases(&bases);
+    Leaf leaf;
+    if (bases.empty() || !OpenLeaf(table, &leaf)) {
+      return false;
+    }
+    uint64 largest = 0;
+    bool known = leaf.index != nullptr;
+    bool any = known && LargestXid(leaf, &largest);
+    CloseLeaf(leaf);
+    if (known && (!any || largest < LowestXmin(bases))) {
+      return false;
+    }
+    list.leaves.assign(1, LeafEntry());
+    list.leaves[0].oid = table;
+    for (const Snapshot& base : bases) {
+      window.from = base;
+      window.to = base;
+      window.to.xmin = window.to.xmax = UINT64_MAX;
+      window.to.xip.clear();
+      window.xids = WindowXids(window.from, window.to);
+      AnyRow row;
+      ScanState state;
+      while (!row.found && !ScanWindow(window, kBeforeAllTime, list, 10'000, &state, &row)) {
+      }
+      if (row.found) {
+        return true;
+      }
+    }
+    return false;
+  }
+};
+
+// Both locks or none of use: what was got goes with the transaction.
+bool LockForDrop(DayTableKind kind, Oid table) {
+  Oid parent = DayTableParent(kind);
+  return ConditionalLockRelationOid(parent, AccessExclusiveLock) &&
+         ConditionalLockRelationOid(table, AccessExclusiveLock);
+}
+
+bool StillDayTable(DayTableKind kind, const DayTable& table) {
+  return FindDayTable(kind, table.day) == table.oid;
+}
+
+// Runs `drop` for every table of the kind that ended at or before `end`, each in a transaction of its own; true from it
+// means dropped. An error leaves the table for the next time, like a lock.
+template <typename Drop>
+DropReport DropEach(DayTableKind kind, int64_t end, Drop drop) {
+  std::vector<DayTable> tables;
+  MemoryContext context = CurrentMemoryContext;
+  pg::InTransaction(context, [&] { ReadDayTables(kind, &tables); });
+  DropReport report;
+  for (const DayTable& table : tables) {
+    if (table.day == kUnknownDay || DayStartMicros(table.day) + kDay > end) {
+      continue;
+    }
+    bool dropped = false;
+    pg::InTransaction(context, [&] { dropped = StillDayTable(kind, table) && drop(table); });
+    (dropped ? report.dropped : report.waiting)++;
+  }
+  return report;
+}
+
+}  // namespace
+
+DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros) {
+  Outstanding outstanding;
+  return DropEach(DayTableKind::kLog, now_micros - retention_micros, [&](const DayTable& table) {
+    // First without a lock, so that a lane that lags costs nobody anything; then under it, because a transaction can
+    // commit in between. An unfinished one, open or prepared, holds RowExclusiveLock on the leaf and wins.
+    if (outstanding.Find(table.oid) || !LockForDrop(DayTableKind::kLog, table.oid) || outstanding.Find(table.oid)) {
+      return false;
+    }
+    DropDayTable(DayTableKind::kLog, table.day);
+    return true;
+  });
+}
+
+namespace {
+
+// Lanes whose newest progress row is not newer than $1, with that row.
+#define OUTBOX_LAST_PROGRESS                                                                          \
+  "outbox.lane l, LATERAL (SELECT g.at, g.window_from, g.window_to, g.done_to FROM outbox.progress g" \
+  " WHERE g.route_id OPERATOR(pg_catalog.=) l.route_id AND g.lane OPERATOR(pg_catalog.=) l.lane"      \
+  " ORDER BY g.at DESC LIMIT 1) p WHERE p.at OPERATOR(pg_catalog.<) $1"                               \
+  " AND (l.window_from::text, l.window_to::text, l.done_to) IS DISTINCT FROM"                         \
+  " (p.window_from::text, p.window_to::text, p.done_to)"
+
+void CarryPositions(int64_t before_micros) {
+  static Statement carry = {
+      "UPDATE outbox.lane AS t SET window_from = c.window_from, window_to = c.window_to, done_to = c.done_to"
+      " FROM (SELECT l.route_id, l.lane, p.window_from, p.window_to, p.done_to FROM " OUTBOX_LAST_PROGRESS
+      ") c WHERE t.route_id OPERATOR(pg_catalog.=) c.route_id AND t.lane OPERATOR(pg_catalog.=) c.lane",
+      1,
+      {TIMESTAMPTZOID},
+      nullptr};
+  Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
+  RunStatement(&carry, values);
+}
+
+bool AllCarried(int64_t before_micros) {
+  static Statement missing = {"SELECT 1 FROM " OUTBOX_LAST_PROGRESS " LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
+  Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
+  RunStatement(&missing, values);
+  return SPI_processed == 0;
+}
+
+#undef OUTBOX_LAST_PROGRESS
+
+}  // namespace
+
+DropReport DropExpiredProgressTables(int64_t now_micros) {
+  int64_t end = now_micros - kDay;
+  bool any = false;
+  std::vector<DayTable> tables;
+  pg::InTransaction(CurrentMemoryContext, [&] {
+    ReadDayTables(DayTableKind::kProgress, &tables);
+    any = !tables.empty() && tables.front().day != kUnknownDay && DayStartMicros(tables.front().day) + kDay <= end;
+    if (any) {
+      CarryPositions(end);
+    }
+  });
+  if (!any) {
+    return {};
+  }
+  return DropEach(DayTableKind::kProgress, end, [&](const DayTable& table) {
+    if (!LockForDrop(DayTableKind::kProgress, table.oid) || !AllCarried(DayStartMicros(table.day) + kDay)) {
+      return false;
+    }
+    DropDayTable(DayTableKind::kProgress, table.day);
+    return true;
+  });
+}
+
+DropReport DropExpiredTickTables(int64_t now_micros) {
+  std::vector<Snapshot> bases;
+  Snapshot last;
+  int64_t today = DayStartMicros(DayOfMicros(now_micros));
+  return DropEach(DayTableKind::kTick, today, [&](const DayTable& table) {
+    static Statement newest = {
+        "SELECT snapshot FROM outbox.tick WHERE at OPERATOR(pg_catalog.<) $1 ORDER BY at DESC LIMIT 1",
+        1,
+        {TIMESTAMPTZOID},
+        nullptr};
+    Datum values[] = {TimestampTzGetDatum(DayStartMicros(table.day) + kDay - kPgEpochMicros)};
+    RunStatement(&newest, values);
+    if (SPI_processed > 0) {
+      ReadSnapshotText(ResultText(0, 0), &last);
+      ReadLaneBases(&bases);
+      for (const Snapshot& base : bases) {
+        if (!base.Covers(last)) {
+          return false;
+        }
+      }
+    }
+    if (!LockForDrop(DayTableKind::kTick, table.oid)) {
+      return false;
+    }
+    DropDayTable(DayTableKind::kTick, table.day);
+    return true;
+  });
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,193 @@
+#include "log/lane_log.h"
+
+#include "emit/clock.h"
+#include "log/day_table_ddl.h"
+#include "log/durable.h"
+#include "log/lane_reader.h"
+#include "log/lane_tables.h"
+#include "log/snapshots.h"
+#include "log/ticks.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+
+namespace outbox::log {
+
+namespace {
+
+// Rows looked at in one go: some 100 ms, after which the worker sees to its deliveries.
+constexpr size_t kSlice = 250'000;
+
+// Where errors of this module's transactions are kept until they have become a Status.
+MemoryContext ErrorContext() {
+  static MemoryContext context = nullptr;
+  if (context == nullptr) {
+    context = AllocSetContextCreate(TopMemoryContext, "outbox lane log", ALLOCSET_SMALL_SIZES);
+  }
+  return context;
+}
+
+// Runs `work`, turning every error into a Status; `context` is as before afterwards.
+template <typename Work>
+Status Try(Work&& work) {
+  MemoryContext saved = CurrentMemoryContext;
+  Status status;
+  try {
+    work();
+  } catch (const pg::PgError& error) {
+    status = Status(ErrorClass::kInternal, unpack_sql_state(error.sqlstate()), error.what());
+  } catch (const std::exception& error) {
+    status = Status(ErrorClass::kInternal, "LOG_READ", error.what());
+  }
+  MemoryContextSwitchTo(saved);
+  MemoryContextReset(ErrorContext());
+  return status;
+}
+
+template <typename Work>
+Status TryInTransaction(Work&& work) {
+  return Try([&] { pg::InTransaction(ErrorContext(), work); });
+}
+
+}  // namespace
+
+PgLaneLog::PgLaneLog(LaneId id, uint64_t incarnation, const relay::EventFilter* filter)
+    : id_(id),
+      incarnation_(incarnation),
+      reader_(std::make_unique<LaneReader>(filter, static_cast<size_t>(pg::settings.sort_mem_kb) * 1024)),
+      ticks_(std::make_unique<TickCursor>()) {}
+
+PgLaneLog::~PgLaneLog() = default;
+
+Status PgLaneLog::LoadPosition(Position* position) {
+  bool found = false;
+  Status status = TryInTransaction([&] { found = ReadPosition(id_, position); });
+  if (status.ok() && !found) {
+    return Status(ErrorClass::kInternal, "NO_LANE", "the lane has gone: its route was dropped");
+  }
+  return status;
+}
+
+Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bool* opened) {
+  enum class End { kNone, kTarget, kTick, kNow, kAhead };
+  End end = End::kNone;
+  Snapshot now;
+  Snapshot tick;
+  uint64_t lsn = 0;
+  *opened = false;
+  ticks_->Learn(reader_->memory_used(), reader_->large());
+  Status status = TryInTransaction([&] {
+    ReadActiveSnapshot(&now);
+    lsn = DurableTarget();
+    uint64_t finished = FinishedBetween(position.base, now);
+    if (position.target) {
+      end = End::kTarget;
+    } else if (position.base.xmax > now.xmax) {
+      end = End::kAhead;
+      return;
+    } else if (finished == 0) {
+      return;
+    } else {
+      end = finished > TickCursor::kNearNow && ticks_->Next(position.base, &tick) ? End::kTick : End::kNow;
+    }
+    const Snapshot& to = end == End::kTarget ? *position.target : end == End::kTick ? tick : now;
+    reader_->Open(position.base, to, position.done_to);
+    reader_->Collect(kSlice);
+  });
+  if (!status.ok()) {
+    reader_->Close();
+    return status;
+  }
+  if (end == End::kAhead) {
+    return Status(ErrorClass::kInternal, "POSITION_AHEAD",
+                  "the lane's position is ahead of this server's transactions: it was written on another server");
+  }
+  if (end == End::kNone) {
+    return status;
+  }
+  window->from = position.base;
+  window->to = end == End::kTarget ? *position.target : end == End::kTick ? std::move(tick) : std::move(now);
+  window->durable_lsn = lsn;
+  window->current = end == End::kNow;
+  *opened = true;
+  return status;
+}
+
+Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
+  *end = false;
+  if (!reader_->open()) {
+    return Status(ErrorClass::kInternal, "NO_WINDOW", "no window is open for reading");
+  }
+  if (reader_->in_memory()) {
+    return Try([&] {
+      reader_->Fetch(max_bytes, chunk);
+      reader_->Confirm(*chunk);
+      *end = reader_->at_end();
+    });
+  }
+  size_t before = chunk->events.size();
+  bool changed = false;
+  bool fetched = false;
+  Status status = TryInTransaction([&] {
+    if (!reader_->collected()) {
+      reader_->Collect(kSlice);
+    }
+    if (reader_->collected()) {
+      changed = !reader_->Fetch(max_bytes, chunk);
+      fetched = !changed;
+    }
+  });
+  if (status.ok() && changed) {
+    status = Status(ErrorClass::kInternal, "LOG_CHANGED",
+                    "rows of the log moved or went while their window was read; it is read afresh");
+  }
+  if (!status.ok()) {
+    reader_->Undo(chunk, before);
+  } else if (fetched) {
+    reader_->Confirm(*chunk);
+    *end = reader_->at_end();
+  }
+  return status;
+}
+
+Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
+  *durable = false;
+  MemoryContext saved = CurrentMemoryContext;
+  return Try([&] {
+    MemoryContextSwitchTo(ErrorContext());
+    *durable = pg::Guard([&] { return MakeDurable(lsn); });
+    MemoryContextSwitchTo(saved);
+  });
+}
+
+Status PgLaneLog::SaveProgress(const Position& position, bool* owner) {
+  *owner = true;
+  bool missing = false;
+  int64_t at = 0;
+  auto append = [&] {
+    at = emit::TakeReadings(1);
+    missing = !OidIsValid(FindDayTable(DayTableKind::kProgress, DayOfMicros(at)));
+    if (!missing) {
+      *owner = AppendProgress(id_, incarnation_, at, position);
+    }
+  };
+  Status status = TryInTransaction(append);
+  if (status.ok() && missing) {
+    // The keeper has been away; made in a transaction of its own, so that nobody waits for it.
+    status = TryInTransaction([&] { CreateDayTable(DayTableKind::kProgress, DayOfMicros(at)); });
+    if (status.ok()) {
+      status = TryInTransaction(append);
+    }
+  }
+  return status;
+}
+
+Status PgLaneLog::Park(const relay::RefusedEvent& refused, bool* owner) {
+  *owner = true;
+  return TryInTransaction([&] { *owner = AppendParked(id_, incarnation_, refused); });
+}
+
+size_t PgLaneLog::memory_used() const {
+  return reader_->memory_used();
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,210 @@
+#include "log/lane_reader.h"
+
+#include <algorithm>
+
+namespace outbox::log {
+
+namespace {
+
+constexpr const char* kSpillDirectory = "base/pgsql_tmp";  // servers run in their data directory; emptied at start
+
+bool Earlier(const RowPlace& a, const RowPlace& b) {
+  return a.created_at < b.created_at;
+}
+
+Event CopyEvent(const Event& event, Arena* arena) {
+  auto copy = [arena](std::string_view bytes) { return IsNull(bytes) ? bytes : arena->Copy(bytes); };
+  Event result = event;
+  result.aggregate_type = copy(event.aggregate_type);
+  result.aggregate_id = copy(event.aggregate_id);
+  result.event_type = copy(event.event_type);
+  result.payload = copy(event.payload);
+  result.content_type = copy(event.content_type);
+  result.headers.packed = copy(event.headers.packed);
+  result.topic = copy(event.topic);
+  return result;
+}
+
+}  // namespace
+
+class LaneReader::Collector final : public RowVisitor {
+ public:
+  explicit Collector(LaneReader* reader) : reader_(reader) {}
+
+  void Row(const RowView& row, uint64_t place) override {
+    LaneReader& to = *reader_;
+    if (!RowWanted(row, to.filter_)) {
+      return;
+    }
+    if (to.sorted_ != nullptr) {
+      to.sorted_->Add({row.created_at, place});
+      return;
+    }
+    size_t bytes = RowBytes(row) + sizeof(RowPlace);
+    if (to.held_bytes_ + bytes > to.memory_ / 4 && !to.places_.empty()) {
+      ToPlaces();
+      to.sorted_->Add({row.created_at, place});
+      return;
+    }
+    to.held_bytes_ += bytes;
+    to.held_.events.emplace_back();
+    CopyRow(row, &to.held_.arena, &to.held_.events.back());
+    to.places_.push_back({row.created_at, place});
+  }
+
+ private:
+  // The window turns out to be large: keep only where its rows are.
+  void ToPlaces() {
+    LaneReader& to = *reader_;
+    to.sorted_ = std::make_unique<SortedSpill>(kSpillDirectory, to.memory_ / 2);
+    for (const RowPlace& place : to.places_) {
+      to.sorted_->Add(place);
+    }
+    to.held_ = EventChunk();
+    to.held_bytes_ = 0;
+    std::vector<RowPlace>().swap(to.places_);
+  }
+
+  LaneReader* reader_;
+};
+
+LaneReader::LaneReader(const relay::EventFilter* filter, size_t memory) : filter_(filter), memory_(memory) {}
+LaneReader::~LaneReader() = default;
+
+void LaneReader::Open(const Snapshot& from, const Snapshot& to, int64_t after) {
+  Close();
+  window_.Set(from, to);
+  after_ = after;
+  state_ = State::kOpened;
+}
+
+void LaneReader::Close() {
+  Forget();
+  state_ = State::kClosed;
+}
+
+void LaneReader::Forget() {
+  scan_ = ScanState();
+  held_ = EventChunk();
+  places_.clear();
+  held_bytes_ = 0;
+  next_ = 0;
+  sorted_.reset();
+  run_.clear();
+}
+
+void LaneReader::Collect(size_t budget) {
+  if (state_ == State::kOpened) {
+    LeafList* list = CurrentLeafList();
+    CloseOldLeaves(list);
+    leaves_ = *list;
+    state_ = State::kCollecting;
+  }
+  Collector collector(this);
+  if (state_ == State::kCollecting && ScanWindow(window_, after_, leaves_, budget, &scan_, &collector)) {
+    FinishCollecting();
+  }
+}
+
+void LaneReader::FinishCollecting() {
+  if (sorted_ != nullptr) {
+    sorted_->Finish();
+    state_ = State::kPlaces;
+    return;
+  }
+  for (size_t i = 0; i < places_.size(); i++) {
+    places_[i].place = i;
+  }
+  if (!std::is_sorted(places_.begin(), places_.end(), Earlier)) {
+    std::sort(places_.begin(), places_.end(), Earlier);
+  }
+  state_ = State::kEvents;
+}
+
+bool LaneReader::Fetch(size_t max_bytes, EventChunk* chunk) {
+  chunk_before_ = chunk->events.size();
+  run_used_ = 0;
+  changed_ = false;
+  if (state_ == State::kEvents) {
+    FetchEvents(max_bytes, chunk);
+  } else if (state_ == State::kPlaces) {
+    changed_ = !FetchPlaces(max_bytes, chunk);
+  }
+  return !changed_;
+}
+
+void LaneReader::FetchEvents(size_t max_bytes, EventChunk* chunk) {
+  // The usual case, a handful of events: their bytes move and are not copied.
+  if (next_ == 0 && chunk_before_ == 0 && held_bytes_ <= max_bytes) {
+    chunk->events.reserve(places_.size());
+    for (const RowPlace& place : places_) {
+      chunk->events.push_back(held_.events[place.place]);
+    }
+    chunk->arena = std::move(held_.arena);
+    return;
+  }
+  size_t bytes = 0;
+  for (size_t i = next_; i < places_.size() && (bytes == 0 || bytes < max_bytes); i++) {
+    const Event& event = held_.events[places_[i].place];
+    chunk->events.push_back(CopyEvent(event, &chunk->arena));
+    bytes += event.bytes();
+  }
+}
+
+bool LaneReader::FetchPlaces(size_t max_bytes, EventChunk* chunk) {
+  MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox rows", ALLOCSET_DEFAULT_SIZES);
+  place_reader_.Start();
+  bool found = true;
+  for (size_t bytes = 0; bytes == 0 || bytes < max_bytes; run_used_++) {
+    if (run_used_ == run_.size()) {
+      RowPlace next;
+      if (!sorted_->Next(&next)) {
+        break;
+      }
+      run_.push_back(next);
+    }
+    CHECK_FOR_INTERRUPTS();
+    RowView row;
+    found = place_reader_.Read(run_[run_used_], &row);
+    if (!found) {
+      break;
+    }
+    MemoryContext saved = MemoryContextSwitchTo(scratch);
+    chunk->events.emplace_back();
+    CopyRow(row, &chunk->arena, &chunk->events.back());
+    MemoryContextSwitchTo(saved);
+    MemoryContextReset(scratch);
+    bytes += chunk->events.back().bytes();
+  }
+  place_reader_.Close();
+  MemoryContextDelete(scratch);
+  return found;
+}
+
+void LaneReader::Confirm(const EventChunk& chunk) {
+  next_ += chunk.events.size() - chunk_before_;
+  run_.erase(run_.begin(), run_.begin() + static_cast<std::ptrdiff_t>(run_used_));
+  if (chunk.events.size() > chunk_before_) {
+    after_ = chunk.events.back().created_at;
+  }
+}
+
+void LaneReader::Undo(EventChunk* chunk, size_t before) {
+  chunk->events.resize(before);
+  run_used_ = 0;
+  if (changed_ || state_ == State::kCollecting) {
+    Forget();
+    state_ = State::kOpened;
+  }
+}
+
+bool LaneReader::at_end() const {
+  return state_ == State::kEvents ? next_ == places_.size()
+                                  : state_ == State::kPlaces && sorted_->count() == next_ && run_.empty();
+}
+
+size_t LaneReader::memory_used() const {
+  return held_bytes_ + (sorted_ != nullptr ? sorted_->memory_used() : 0);
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,80 @@
+// Reads one window of one lane: its events held in memory when they are few, else only the places of its rows, sorted
+// with spill, and each chunk's rows fetched when their turn comes [P behind]. Call everything but the constructor and
+// the destructor under a guard, in a transaction with an active snapshot; the transactions may be different ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/event.h"
+#include "log/window_scan.h"
+#include "relay/lane_log.h"
+
+namespace outbox::log {
+
+class LaneReader {
+ public:
+  // `memory`: bytes; a quarter of it for events held, half for sorting places.
+  LaneReader(const relay::EventFilter* filter, size_t memory);
+  ~LaneReader();
+
+  // Starts over with the window (from, to], events above `after` only.
+  void Open(const Snapshot& from, const Snapshot& to, int64_t after);
+  void Close();
+  bool open() const { return state_ != State::kClosed; }
+
+  // Looks at up to about `budget` rows more; afterwards collected() says whether that was all.
+  void Collect(size_t budget);
+  bool collected() const { return state_ == State::kEvents || state_ == State::kPlaces; }
+
+  // Appends what comes next until about `max_bytes`; only when collected(). Then, when the transaction has committed,
+  // Confirm(); when it has not, Undo() cuts the chunk back to `before` events and the next Fetch repeats it. False: a
+  // row of a large window is no longer where it was (see PgLaneLog::ReadChunk); Undo() then has the window collected
+  // anew, as it has after a Collect() that failed.
+  bool Fetch(size_t max_bytes, EventChunk* chunk);
+  void Confirm(const EventChunk& chunk);
+  void Undo(EventChunk* chunk, size_t before);
+  // Everything was handed out.
+  bool at_end() const;
+  // The window was too large to be held.
+  bool large() const { return state_ == State::kPlaces; }
+  // Fetch needs no transaction: all events are in memory.
+  bool in_memory() const { return state_ == State::kEvents; }
+
+  size_t memory_used() const;
+
+ private:
+  // kOpened: nothing looked at yet.
+  enum class State { kClosed, kOpened, kCollecting, kEvents, kPlaces };
+  class Collector;
+
+  void FinishCollecting();
+  void FetchEvents(size_t max_bytes, EventChunk* chunk);
+  bool FetchPlaces(size_t max_bytes, EventChunk* chunk);
+  void Forget();
+
+  const relay::EventFilter* filter_;
+  size_t memory_;
+  State state_ = State::kClosed;
+  WindowBounds window_;
+  int64_t after_ = 0;  // everything up to here was handed out
+  LeafList leaves_;    // what places refer to; a copy, because the process' list changes
+  ScanState scan_;
+
+  EventChunk held_;               // while the window is small: unsorted, with ...
+  std::vector<RowPlace> places_;  // ... where each was; after sorting, `place` is its index in held_
+  size_t held_bytes_ = 0;
+  size_t next_ = 0;  // how many of places_, or of sorted_, were handed out
+
+  std::unique_ptr<SortedSpill> sorted_;  // once it is large
+  std::vector<RowPlace> run_;            // taken from sorted_ and not yet handed out for good
+  PlaceReader place_reader_{window_, leaves_};
+
+  size_t chunk_before_ = 0;  // of the Fetch under way: events in the chunk before it
+  size_t run_used_ = 0;
+  bool changed_ = false;
+};
+
+}  // namespace outbox::log

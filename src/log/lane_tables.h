@@ -1,0 +1,27 @@
+// A lane's rows in outbox.progress, outbox.lane and outbox.parked [P]. For use under a guard, in a transaction with SPI
+// connected.
+#pragma once
+
+#include <cstdint>
+
+#include "base/position.h"
+#include "log/lanes.h"
+#include "pg/prelude.h"
+#include "relay/lane_log.h"
+
+namespace outbox::log {
+
+// False when the lane has gone (its route was dropped).
+bool ReadPosition(LaneId id, Position* position);
+
+// False when the lane is not the incarnation's. `at`: a reading of the shared clock; its day's table must exist.
+bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position& position);
+
+// False likewise. Recording an event again replaces what is known of its refusal.
+bool AppendParked(LaneId id, uint64_t incarnation, const relay::RefusedEvent& refused);
+
+// pg_snapshot in text form and back, without an owner on the frame; text that is none is an error (XX001).
+Datum SnapshotText(const Snapshot& snapshot);
+void ReadSnapshotText(const char* text, Snapshot* snapshot);
+
+}  // namespace outbox::log

@@ -1,0 +1,201 @@
+#include "log/lanes.h"
+
+#include "log/statement.h"
+#include "pg/shared.h"
+#include "pg/transaction.h"
+
+extern "C" {
+#include "utils/array.h"
+}
+
+namespace outbox::log {
+
+namespace {
+
+int64 ResultInt64(uint64 row, int column) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  return isnull ? 0 : DatumGetInt64(value);
+}
+
+int32 ResultInt32(uint64 row, int column) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  return isnull ? 0 : DatumGetInt32(value);
+}
+
+// Elements of a text[] of the result; no NULLs are expected. Plain: the caller fills its owners from the pointers.
+int ResultTexts(uint64 row, int column, char*** texts) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  if (isnull) {
+    return 0;
+  }
+  Datum* elements = nullptr;
+  bool* nulls = nullptr;
+  int count = 0;
+  deconstruct_array(DatumGetArrayTypeP(value), TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
+  *texts = static_cast<char**>(palloc((count + 1) * sizeof(char*)));
+  for (int i = 0; i < count; i++) {
+    (*texts)[i] = nulls[i] ? pstrdup("") : TextDatumGetCString(elements[i]);
+  }
+  return count;
+}
+
+void ReadStrings(uint64 row, int column, std::vector<std::string>* strings) {
+  char** texts = nullptr;
+  int count = ResultTexts(row, column, &texts);
+  strings->assign(texts, texts + count);
+}
+
+void ReadRoute(uint64 row, RouteConfig* route) {
+  route->id = ResultInt64(row, 0);
+  route->name = ResultText(row, 1);
+  route->server = ResultText(row, 2);
+  ReadStrings(row, 3, &route->aggregate_types);
+  ReadStrings(row, 4, &route->event_types);
+  route->topic = ResultText(row, 5);
+  route->key = ResultText(row, 6);
+  route->lanes = ResultInt32(row, 7);
+  char** names = nullptr;
+  char** values = nullptr;
+  int count = ResultTexts(row, 8, &names);
+  int value_count = ResultTexts(row, 9, &values);
+  for (int i = 0; i < count && i < value_count; i++) {
+    route->options.emplace_back(names[i], values[i]);
+  }
+}
+
+// Incarnations of this database's relay workers that are alive, as int8[].
+Datum LiveIncarnations() {
+  pg::SharedState* shared = pg::Shared();
+  int slots = shared == nullptr ? 0 : shared->max_workers;
+  auto* live = static_cast<Datum*>(palloc((slots + 1) * sizeof(Datum)));
+  int count = 0;
+  if (shared != nullptr) {
+    LWLockAcquire(shared->lock, LW_SHARED);
+    for (int i = 0; i < shared->workers_used; i++) {
+      const pg::WorkerSlot& slot = pg::Workers()[i];
+      if (slot.state != pg::WorkerState::kFree && slot.kind == pg::WorkerKind::kRelay &&
+          slot.database == MyDatabaseId && slot.incarnation != 0) {
+        live[count++] = Int64GetDatum(static_cast<int64>(slot.incarnation));
+      }
+    }
+    LWLockRelease(shared->lock);
+  }
+  return PointerGetDatum(construct_array(live, count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+void ReadLanes(std::vector<LaneId>* lanes) {
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    lanes->push_back({ResultInt64(row, 0), ResultInt32(row, 1)});
+  }
+}
+
+}  // namespace
+
+void ListRoutes(std::vector<RouteConfig>* routes) {
+  pg::InTransaction(CurrentMemoryContext, [&] {
+    static Statement all = {
+        "SELECT id, name, server::text, aggregate_types, event_types, topic, key, lanes,"
+        " ARRAY(SELECT o.key FROM pg_catalog.jsonb_each_text(options) o ORDER BY o.key),"
+        " ARRAY(SELECT coalesce(o.value, '') FROM pg_catalog.jsonb_each_text(options) o ORDER BY o.key)"
+        " FROM outbox.route ORDER BY id",
+        0,
+        {},
+        nullptr};
+    RunStatement(&all, nullptr);
+    routes->reserve(routes->size() + SPI_processed);
+    for (uint64 row = 0; row < SPI_processed; row++) {
+      ReadRoute(row, &routes->emplace_back());
+    }
+  });
+}
+
+LaneCount CountLanes() {
+  LaneCount lanes;
+  pg::InTransaction(CurrentMemoryContext, [&] {
+    static Statement count = {
+        "SELECT count(*)::int, (count(*) FILTER (WHERE owner IS NULL OR owner OPERATOR(pg_catalog.<>) ALL ($1)))::int"
+        " FROM outbox.lane",
+        1,
+        {INT8ARRAYOID},
+        nullptr};
+    Datum values[] = {LiveIncarnations()};
+    RunStatement(&count, values);
+    lanes.all = ResultInt32(0, 0);
+    lanes.unowned = ResultInt32(0, 1);
+  });
+  return lanes;
+}
+
+void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
+  size_t before = claimed->size();
+  try {
+    pg::InTransaction(CurrentMemoryContext, [&] {
+      static Statement claim = {
+          "UPDATE outbox.lane AS l SET owner = $1, claimed_at = pg_catalog.clock_timestamp()"
+          " FROM (SELECT f.route_id, f.lane FROM outbox.lane f"
+          " WHERE f.owner IS NULL OR f.owner OPERATOR(pg_catalog.<>) ALL ($2)"
+          " ORDER BY f.lane, f.route_id LIMIT $3 FOR UPDATE SKIP LOCKED) free"
+          " WHERE l.route_id OPERATOR(pg_catalog.=) free.route_id AND l.lane OPERATOR(pg_catalog.=) free.lane"
+          " RETURNING l.route_id, l.lane",
+          3,
+          {INT8OID, INT8ARRAYOID, INT8OID},
+          nullptr};
+      Datum values[] = {Int64GetDatum(static_cast<int64>(incarnation)), LiveIncarnations(), Int64GetDatum(limit)};
+      RunStatement(&claim, values);
+      ReadLanes(claimed);
+    });
+  } catch (...) {
+    claimed->resize(before);  // rolled back
+    throw;
+  }
+}
+
+bool ReleaseLane(LaneId lane, uint64_t incarnation) {
+  bool released = false;
+  pg::InTransaction(CurrentMemoryContext, [&] {
+    static Statement release = {
+        "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE route_id OPERATOR(pg_catalog.=) $1"
+        " AND lane OPERATOR(pg_catalog.=) $2 AND owner OPERATOR(pg_catalog.=) $3",
+        3,
+        {INT8OID, INT4OID, INT8OID},
+        nullptr};
+    Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane),
+                      Int64GetDatum(static_cast<int64>(incarnation))};
+    RunStatement(&release, values);
+    released = SPI_processed == 1;
+  });
+  return released;
+}
+
+int ReleaseLanes(uint64_t incarnation) {
+  int released = 0;
+  pg::InTransaction(CurrentMemoryContext, [&] {
+    static Statement release = {
+        "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE owner OPERATOR(pg_catalog.=) $1",
+        1,
+        {INT8OID},
+        nullptr};
+    Datum values[] = {Int64GetDatum(static_cast<int64>(incarnation))};
+    RunStatement(&release, values);
+    released = static_cast<int>(SPI_processed);
+  });
+  return released;
+}
+
+void ListOwnedLanes(uint64_t incarnation, std::vector<LaneId>* owned) {
+  pg::InTransaction(CurrentMemoryContext, [&] {
+    static Statement list = {
+        "SELECT route_id, lane FROM outbox.lane WHERE owner OPERATOR(pg_catalog.=) $1 ORDER BY route_id, lane",
+        1,
+        {INT8OID},
+        nullptr};
+    Datum values[] = {Int64GetDatum(static_cast<int64>(incarnation))};
+    RunStatement(&list, values);
+    ReadLanes(owned);
+  });
+}
+
+}  // namespace outbox::log

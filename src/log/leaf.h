@@ -1,0 +1,41 @@
+// One day table of the log, opened for reading [P]. Plain code.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::log {
+
+// Columns of outbox.log, in order. Emit and the reader both insist on exactly these.
+enum LogColumn {
+  kCreatedAt = 0,
+  kId,
+  kXid,
+  kAggregateType,
+  kAggregateId,
+  kEventType,
+  kPayload,
+  kContentType,
+  kHeaders,
+  kTopic,
+  kLogColumns
+};
+
+struct Leaf {
+  Relation heap = nullptr;
+  Relation index = nullptr;  // a valid btree on (xid); nullptr when somebody dropped it: the whole table is read then
+};
+
+// Opens and locks (AccessShareLock) for the rest of the transaction. False when the table is gone. An error when it is
+// not a plain heap with the columns of the log.
+bool OpenLeaf(Oid oid, Leaf* leaf);
+// Keeps the locks.
+void CloseLeaf(const Leaf& leaf);
+
+// The scan calls whose arguments differ between versions.
+IndexScanDesc BeginXidScan(const Leaf& leaf, int keys);
+
+// The largest xid in the leaf's index; false when it is empty or there is no index. A row of an aborted transaction
+// may count.
+bool LargestXid(const Leaf& leaf, uint64* xid);
+
+}  // namespace outbox::log

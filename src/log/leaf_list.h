@@ -1,0 +1,36 @@
+// Which day tables of the log a window has to look into [P]. One list per process; kept between windows.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "log/day_tables.h"
+
+namespace outbox::log {
+
+struct LeafEntry {
+  Oid oid = InvalidOid;
+  int32_t day = 0;
+  // Known once the day is over for good: the largest xid that its index holds. Windows above it skip the leaf.
+  bool closed = false;
+  uint64_t largest_xid = 0;
+  int64_t over_since = 0;  // monotonic microseconds: when this process first saw that the day was over; 0: not yet
+};
+
+// An index into it fits the 16 bits of a RowPlace: a place is only good for the list it was made with.
+struct LeafList {
+  std::vector<LeafEntry> leaves;
+  uint64_t version = 0;  // changes whenever a table came or went
+};
+
+// This process' list, read afresh if the set of day tables may have changed. Call after the snapshot that ends the
+// window was taken: whoever committed into a table before that snapshot, locked it after it was attached, and the
+// invalidation that attaching sends comes before the lock. Plain except for the vector; under a guard.
+LeafList* CurrentLeafList();
+
+// Marks as closed what can be: days that have been over for so long that nobody can still be between reading the clock
+// and locking the table: ten minutes of this process' running, not of the wall clock (a machine may have been
+// suspended).
+void CloseOldLeaves(LeafList* list);
+
+}  // namespace outbox::log

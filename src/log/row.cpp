@@ -1,0 +1,162 @@
+#include "log/row.h"
+
+extern "C" {
+#include "access/detoast.h"
+#include "access/tupmacs.h"
+#include "mb/pg_wchar.h"
+#include "utils/jsonb.h"
+#include "utils/numeric.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+}
+
+namespace outbox::log {
+
+namespace {
+
+// The three leading columns have fixed size and are never NULL, so they lie at the same place in every row.
+constexpr int kIdAt = 8;
+constexpr int kXidAt = 24;
+constexpr int kFirstVarlenaAt = 32;
+
+// The bytes of a varlena, detoasted if need be.
+std::string_view Bytes(const char* stored) {
+  auto* value = reinterpret_cast<struct varlena*>(const_cast<char*>(stored));
+  if (VARATT_IS_EXTERNAL(value) || VARATT_IS_COMPRESSED(value)) {
+    value = detoast_attr(value);
+  }
+  return {VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)};
+}
+
+// Text in UTF-8, as everything behind the wall has it.
+std::string_view Utf8(std::string_view text) {
+  if (GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII || text.empty()) {
+    return text;
+  }
+  const char* converted = pg_server_to_any(text.data(), static_cast<int>(text.size()), PG_UTF8);
+  return converted == text.data() ? text : std::string_view(converted);
+}
+
+std::string_view Text(const char* stored) {
+  return stored == nullptr ? std::string_view() : Utf8(Bytes(stored));
+}
+
+std::string_view HeaderValue(const JsonbValue& value) {
+  switch (value.type) {
+    case jbvString:
+      return Utf8({value.val.string.val, static_cast<size_t>(value.val.string.len)});
+    case jbvNumeric:
+      return DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)));
+    case jbvBool:
+      return value.val.boolean ? "true" : "false";
+    default:
+      return {};  // null; emit lets nothing but strings in
+  }
+}
+
+void Put(char** at, std::string_view bytes) {
+  auto size = static_cast<uint32>(bytes.size());
+  memcpy(*at, &size, sizeof(size));
+  if (size > 0) {
+    memcpy(*at + sizeof(size), bytes.data(), size);
+  }
+  *at += sizeof(size) + size;
+}
+
+// Two walks over the object: its size, then its bytes.
+HeaderView CopyHeaders(const char* stored, Arena* arena) {
+  Jsonb* object = DatumGetJsonbP(PointerGetDatum(stored));
+  HeaderView headers;
+  char* out = nullptr;
+  char* at = nullptr;
+  for (int walk = 0; walk < 2; walk++) {
+    size_t size = 0;
+    std::string_view name;
+    JsonbValue token;
+    JsonbIterator* walker = JsonbIteratorInit(&object->root);
+    JsonbIteratorToken kind;
+    while ((kind = JsonbIteratorNext(&walker, &token, true)) != WJB_DONE) {
+      if (kind == WJB_KEY) {
+        name = Utf8({token.val.string.val, static_cast<size_t>(token.val.string.len)});
+      } else if (kind == WJB_VALUE) {
+        std::string_view value = HeaderValue(token);
+        if (walk == 0) {
+          size += 2 * sizeof(uint32) + name.size() + value.size();
+        } else {
+          Put(&at, name);
+          Put(&at, value);
+        }
+      }
+    }
+    if (walk == 0) {
+      out = arena->Allocate(size + 1);
+      at = out;
+      headers.packed = {out, size};
+    }
+  }
+  return headers;
+}
+
+}  // namespace
+
+bool ViewRow(HeapTupleHeader tuple, RowView* row) {
+  if (HeapTupleHeaderGetNatts(tuple) != kLogColumns) {
+    return false;
+  }
+  const char* data = reinterpret_cast<const char*>(tuple) + tuple->t_hoff;
+  bool has_nulls = (tuple->t_infomask & HEAP_HASNULL) != 0;
+  int64 created_at = 0;
+  memcpy(&created_at, data, sizeof(created_at));
+  row->created_at = created_at + kPgEpochMicros;
+  row->id = data + kIdAt;
+  memcpy(&row->xid, data + kXidAt, sizeof(row->xid));
+  const char* at = data + kFirstVarlenaAt;
+  for (int i = kAggregateType; i < kLogColumns; i++) {
+    if (has_nulls && att_isnull(i, tuple->t_bits)) {
+      row->value[i] = nullptr;
+      continue;
+    }
+    // Padding before a varlena with a four-byte header is zero; a one-byte header never is.
+    if (*at == '\0') {
+      at = data + INTALIGN(at - data);
+    }
+    row->value[i] = at;
+    at += VARSIZE_ANY(at);
+  }
+  return true;
+}
+
+bool RowWanted(const RowView& row, const relay::EventFilter* filter) {
+  Uuid id;
+  memcpy(id.data(), row.id, id.size());
+  return filter->Wants(Text(row.value[kAggregateType]), Text(row.value[kAggregateId]), Text(row.value[kEventType]), id);
+}
+
+void CopyRow(const RowView& row, Arena* arena, Event* event) {
+  auto text = [arena, &row](int column) {
+    return row.value[column] == nullptr ? std::string_view() : arena->Copy(Text(row.value[column]));
+  };
+  event->created_at = row.created_at;
+  event->xid = row.xid;
+  memcpy(event->id.data(), row.id, event->id.size());
+  event->aggregate_type = text(kAggregateType);
+  event->aggregate_id = text(kAggregateId);
+  event->event_type = text(kEventType);
+  event->content_type = text(kContentType);
+  event->topic = text(kTopic);
+  event->payload = row.value[kPayload] == nullptr ? std::string_view() : arena->Copy(Bytes(row.value[kPayload]));
+  event->headers = row.value[kHeaders] == nullptr ? HeaderView() : CopyHeaders(row.value[kHeaders], arena);
+}
+
+size_t RowBytes(const RowView& row) {
+  size_t bytes = sizeof(Event);
+  for (int i = kAggregateType; i < kLogColumns; i++) {
+    if (row.value[i] != nullptr) {
+      bytes += toast_raw_datum_size(PointerGetDatum(row.value[i]));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace outbox::log

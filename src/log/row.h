@@ -1,0 +1,30 @@
+// A row of the log as it lies in its page, and how it becomes an event [P].
+#pragma once
+
+#include "base/event.h"
+#include "log/leaf.h"
+#include "relay/lane_log.h"
+
+namespace outbox::log {
+
+// Points into a pinned page; valid while the pin is held.
+struct RowView {
+  int64 created_at;  // Unix microseconds
+  uint64 xid;
+  const char* id;                  // 16 bytes
+  const char* value[kLogColumns];  // varlena as stored (short, compressed, external, ...); nullptr: NULL. From
+                                   // kAggregateType on
+};
+
+// Plain; never raises. `size` is the tuple's length in the page; false when the tuple does not fit the columns.
+bool ViewRow(HeapTupleHeader tuple, RowView* row);
+
+// The rest may raise (detoasting) and throw bad_alloc; call under a guard, with a transaction, an active snapshot and a
+// short-lived memory context. What they allocate by palloc is left to that context.
+bool RowWanted(const RowView& row, const relay::EventFilter* filter);
+void CopyRow(const RowView& row, Arena* arena, Event* event);
+
+// What CopyRow would take in memory, about.
+size_t RowBytes(const RowView& row);
+
+}  // namespace outbox::log

@@ -1,0 +1,145 @@
+#include "log/ticks.h"
+
+#include <algorithm>
+
+#include "emit/clock.h"
+#include "log/day_table_ddl.h"
+#include "log/lane_tables.h"
+#include "log/snapshots.h"
+#include "log/statement.h"
+#include "pg/shared.h"
+#include "pg/transaction.h"
+
+namespace outbox::log {
+
+namespace {
+
+constexpr int kTicksRead = 64;
+constexpr size_t kSmallWindow = size_t{1} << 20;
+constexpr uint64_t kLeastXids = 250;
+constexpr uint64_t kMostXids = 1'000'000;
+
+// Ticks after a time, in order; their number.
+uint64 ReadTicks(TimestampTz after, long limit) {
+  static Statement next = {
+      "SELECT at, snapshot FROM outbox.tick WHERE at OPERATOR(pg_catalog.>) $1 ORDER BY at LIMIT $2",
+      2,
+      {TIMESTAMPTZOID, INT8OID},
+      nullptr};
+  Datum values[] = {TimestampTzGetDatum(after), Int64GetDatum(limit)};
+  RunStatement(&next, values);
+  return SPI_processed;
+}
+
+TimestampTz TickTime(uint64 row) {
+  bool isnull = false;
+  return DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
+}
+
+uint64_t LowestLaneXmax() {
+  static Statement lowest = {
+      "SELECT pg_catalog.pg_snapshot_xmax(coalesce(p.window_from, l.window_from)) AS x FROM outbox.lane l LEFT JOIN"
+      " LATERAL (SELECT g.window_from FROM outbox.progress g WHERE g.route_id OPERATOR(pg_catalog.=) l.route_id"
+      " AND g.lane OPERATOR(pg_catalog.=) l.lane ORDER BY g.at DESC LIMIT 1) p ON true ORDER BY x LIMIT 1",
+      0,
+      {},
+      nullptr};
+  RunStatement(&lowest, nullptr);
+  bool isnull = false;
+  return SPI_processed == 0 ? UINT64_MAX : DatumGetUInt64(ResultDatum(0, 0, &isnull));
+}
+
+}  // namespace
+
+bool TickRecorder::RecordTick(int64_t now_micros) {
+  pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
+  uint64_t commits = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->emitting_commits);
+  if (commits == commits_seen_) {
+    return false;
+  }
+  bool recorded = false;
+  Snapshot now;
+  pg::InTransaction(CurrentMemoryContext, [&] {
+    ReadActiveSnapshot(&now);
+    if (LowestLaneXmax() >= previous_xmax_ || !OidIsValid(FindDayTable(DayTableKind::kTick, DayOfMicros(now_micros)))) {
+      return;
+    }
+    static Statement record = {"INSERT INTO outbox.tick (at, snapshot) VALUES ($1, $2::pg_catalog.pg_snapshot)",
+                               2,
+                               {TIMESTAMPTZOID, TEXTOID},
+                               nullptr};
+    Datum values[] = {TimestampTzGetDatum(emit::TakeReadings(1) - kPgEpochMicros), SnapshotText(now)};
+    RunStatement(&record, values);
+    recorded = true;
+  });
+  previous_xmax_ = now.xmax;
+  if (recorded) {
+    commits_seen_ = commits;
+  }
+  return recorded;
+}
+
+void TickCursor::Learn(size_t bytes, bool large) {
+  if (large) {
+    xids_ = std::max(kLeastXids, xids_ / 4);
+  } else if (bytes < kSmallWindow) {
+    xids_ = std::min(kMostXids, xids_ * 2);
+  }
+}
+
+// Ticks are in the order of their snapshots: halve the time between the first and the last until a second is left.
+bool TickCursor::FindStart(const Snapshot& base) {
+  static Statement last = {"SELECT at, snapshot FROM outbox.tick ORDER BY at DESC LIMIT 1", 0, {}, nullptr};
+  RunStatement(&last, nullptr);
+  if (SPI_processed == 0) {
+    return false;
+  }
+  TimestampTz high = TickTime(0);
+  TimestampTz low = DT_NOBEGIN;
+  if (ReadTicks(low, 1) == 0) {
+    return false;
+  }
+  low = TickTime(0) - 1;
+  while (high - low > USECS_PER_SEC) {
+    TimestampTz middle = low + (high - low) / 2;
+    if (ReadTicks(middle, 1) == 0) {
+      break;
+    }
+    ReadSnapshotText(ResultText(0, 1), &tick_);
+    if (tick_.xmax <= base.xmax) {
+      low = TickTime(0);
+    } else {
+      high = middle;
+    }
+  }
+  at_ = low;
+  return true;
+}
+
+bool TickCursor::Next(const Snapshot& base, Snapshot* end) {
+  if (!started_ && !FindStart(base)) {
+    return false;
+  }
+  started_ = true;
+  bool found = false;
+  for (;;) {
+    uint64 count = ReadTicks(at_, kTicksRead);
+    for (uint64 row = 0; row < count; row++) {
+      ReadSnapshotText(ResultText(row, 1), &tick_);
+      if (tick_.xmax <= base.xmax || !tick_.Covers(base)) {
+        at_ = TickTime(row);  // not newer than the lane; ticks before it are older still
+        continue;
+      }
+      if (found && FinishedBetween(base, tick_) > xids_) {
+        return true;
+      }
+      std::swap(*end, tick_);
+      found = true;
+    }
+    if (found || count < kTicksRead) {
+      return found;
+    }
+  }
+}
+
+}  // namespace outbox::log

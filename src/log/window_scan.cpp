@@ -1,0 +1,295 @@
+#include "log/window_scan.h"
+
+#include <algorithm>
+
+extern "C" {
+#include "access/relscan.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
+#include "utils/fmgroids.h"
+}
+
+namespace outbox::log {
+
+namespace {
+
+// Locations collected from the index before their pages are visited: rows of one stretch of time share pages.
+constexpr size_t kBatch = 32768;
+
+uint64 MakePlace(size_t leaf, BlockNumber block, OffsetNumber offset) {
+  return static_cast<uint64>(leaf) << 48 | static_cast<uint64>(block) << 16 | offset;
+}
+BlockNumber BlockOf(uint64 place) {
+  return static_cast<BlockNumber>(place >> 16);
+}
+OffsetNumber OffsetOf(uint64 place) {
+  return static_cast<OffsetNumber>(place & 0xffff);
+}
+
+// One slice of the pass over one leaf. Owns nothing: everything in it is Postgres memory.
+class LeafPass {
+ public:
+  LeafPass(const WindowBounds& window, int64_t after, const Leaf& leaf, XidFates* fates, MemoryContext scratch,
+           RowVisitor* visitor)
+      : window_(window), after_(after), leaf_(leaf), fates_(fates), scratch_(scratch), visitor_(visitor) {}
+
+  // True when the leaf is done; takes what it looked at off *budget.
+  bool Run(ScanState* state, size_t* budget) {
+    state_ = state;
+    budget_ = budget;
+    strategy_ = GetAccessStrategy(BAS_BULKREAD);
+    batch_ = static_cast<uint64*>(palloc(kBatch * sizeof(uint64)));
+    bool done = leaf_.index != nullptr ? ByIndex() : WholeHeap();
+    Flush();
+    pfree(batch_);
+    FreeAccessStrategy(strategy_);
+    return done;
+  }
+
+ private:
+  bool ByIndex() {
+    IndexScanDesc scan = BeginXidScan(leaf_, 2);
+    bool done = true;
+    for (; done && state_->part <= window_.xids.late.size(); state_->part++) {
+      uint64 begin = window_.xids.begin;
+      uint64 end = window_.xids.end;
+      if (state_->part > 0) {
+        begin = window_.xids.late[state_->part - 1];
+        end = begin + 1;
+      }
+      begin = state_->inside ? state_->xid : begin;
+      if (begin < end) {
+        ScanKeyData keys[2];
+        ScanKeyInit(&keys[0], 1, BTGreaterEqualStrategyNumber, F_XID8GE, UInt64GetDatum(begin));
+        ScanKeyInit(&keys[1], 1, BTLessStrategyNumber, F_XID8LT, UInt64GetDatum(end));
+        index_rescan(scan, keys, 2, nullptr, 0);
+        done = Collect(scan);
+      }
+      if (!done) {
+        break;
+      }
+      state_->inside = false;
+    }
+    index_endscan(scan);
+    return done;
+  }
+
+  bool Collect(IndexScanDesc scan) {
+    ItemPointer tid = nullptr;
+    while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != nullptr) {
+      bool isnull = false;
+      uint64 xid = DatumGetUInt64(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &isnull));
+      uint64 row = MakePlace(0, ItemPointerGetBlockNumberNoCheck(tid), ItemPointerGetOffsetNumberNoCheck(tid));
+      if (state_->inside && xid == state_->xid && row <= state_->row) {
+        continue;  // of an earlier slice; entries of one xid come in the order of their rows
+      }
+      if (*budget_ == 0) {
+        return false;
+      }
+      --*budget_;
+      state_->inside = true;
+      state_->xid = xid;
+      state_->row = row;
+      if (Inside(xid)) {
+        Add(row);
+      }
+    }
+    return true;
+  }
+
+  bool WholeHeap() {
+    BlockNumber blocks = RelationGetNumberOfBlocks(leaf_.heap);
+    for (; state_->row < blocks; state_->row++) {
+      if (*budget_ == 0) {
+        return false;
+      }
+      for (OffsetNumber offset = 1; offset <= MaxHeapTuplesPerPage; offset++) {
+        Add(MakePlace(0, static_cast<BlockNumber>(state_->row), offset));
+      }
+      *budget_ -= Min(*budget_, MaxHeapTuplesPerPage);
+    }
+    return true;
+  }
+
+  void Add(uint64 row) {
+    if (count_ == kBatch) {
+      Flush();
+    }
+    batch_[count_++] = row;
+  }
+
+  void Flush() {
+    if (!std::is_sorted(batch_, batch_ + count_)) {
+      std::sort(batch_, batch_ + count_);
+    }
+    for (size_t first = 0; first < count_;) {
+      size_t last = first + 1;
+      while (last < count_ && batch_[last] >> 16 == batch_[first] >> 16) {
+        last++;
+      }
+      VisitPage(first, last);
+      first = last;
+    }
+    count_ = 0;
+  }
+
+  // The lock is held only while tuple headers are judged: a pin alone keeps the rows where they are.
+  void VisitPage(size_t first, size_t last) {
+    CHECK_FOR_INTERRUPTS();
+    RowView rows[MaxHeapTuplesPerPage];
+    uint64 places[MaxHeapTuplesPerPage];
+    int found = 0;
+    Buffer buffer = ReadBufferExtended(leaf_.heap, MAIN_FORKNUM, BlockOf(batch_[first]), RBM_NORMAL, strategy_);
+    LockBuffer(buffer, BUFFER_LOCK_SHARE);
+    Page page = BufferGetPage(buffer);
+    OffsetNumber largest = PageGetMaxOffsetNumber(page);
+    for (size_t i = first; i < last && found < static_cast<int>(MaxHeapTuplesPerPage); i++) {
+      OffsetNumber offset = OffsetOf(batch_[i]);
+      // An entry without a row is of a transaction that rolled back and was vacuumed away.
+      if (offset > largest || !ItemIdIsNormal(PageGetItemId(page, offset))) {
+        continue;
+      }
+      auto* row = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, PageGetItemId(page, offset)));
+      RowView* view = &rows[found];
+      // Also after an index entry said so: since then the row may have been vacuumed away and its place taken again.
+      if (ViewRow(row, view) && view->created_at > after_ && Inside(view->xid) && fates_->Committed(row)) {
+        places[found++] = static_cast<uint64>(state_->leaf) << 48 | batch_[i];
+      }
+    }
+    LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+    MemoryContext saved = MemoryContextSwitchTo(scratch_);
+    for (int i = 0; i < found; i++) {
+      visitor_->Row(rows[i], places[i]);
+      MemoryContextReset(scratch_);  // per row: what was detoasted may be large
+    }
+    MemoryContextSwitchTo(saved);
+    ReleaseBuffer(buffer);
+  }
+
+  bool Inside(uint64 xid) {
+    if (xid != known_xid_) {
+      known_xid_ = xid;
+      known_inside_ = window_.Contains(xid);
+    }
+    return known_inside_;
+  }
+
+  const WindowBounds& window_;
+  int64_t after_;
+  const Leaf& leaf_;
+  XidFates* fates_;
+  MemoryContext scratch_;
+  RowVisitor* visitor_;
+  ScanState* state_ = nullptr;
+  size_t* budget_ = nullptr;
+  BufferAccessStrategy strategy_ = nullptr;
+  uint64* batch_ = nullptr;
+  size_t count_ = 0;
+  uint64 known_xid_ = 0;
+  bool known_inside_ = false;
+};
+
+}  // namespace
+
+void WindowBounds::Set(const Snapshot& window_from, const Snapshot& window_to) {
+  from = window_from;
+  to = window_to;
+  xids = WindowXids(from, to);
+}
+
+uint64_t WindowBounds::lowest() const {
+  return xids.late.empty() ? xids.begin : std::min(xids.begin, xids.late.front());
+}
+
+bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leaves, size_t budget, ScanState* state,
+                RowVisitor* visitor) {
+  MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox rows", ALLOCSET_DEFAULT_SIZES);
+  XidFates fates;
+  bool done = true;
+  for (; done && state->leaf < leaves.leaves.size(); state->leaf++) {
+    const LeafEntry& entry = leaves.leaves[state->leaf];
+    if (entry.closed && entry.largest_xid < window.lowest()) {
+      continue;
+    }
+    Leaf leaf;
+    if (!OpenLeaf(entry.oid, &leaf)) {
+      continue;
+    }
+    if (RelationGetNumberOfBlocks(leaf.heap) > 0) {
+      done = LeafPass(window, after, leaf, &fates, scratch, visitor).Run(state, &budget);
+    }
+    CloseLeaf(leaf);
+    if (!done) {
+      break;
+    }
+    state->part = 0;
+    state->inside = false;
+    state->row = 0;
+  }
+  MemoryContextDelete(scratch);
+  return done;
+}
+
+void PlaceReader::Start() {
+  opened_.assign(leaves_.leaves.size(), OpenedLeaf());
+  std::fill(pins_, pins_ + kPins, Pinned());
+  fates_ = XidFates();
+}
+
+bool PlaceReader::Read(const RowPlace& place, RowView* row) {
+  size_t number = place.place >> 48;
+  if (number >= opened_.size()) {
+    return false;
+  }
+  OpenedLeaf& opened = opened_[number];
+  if (!opened.open) {
+    if (opened.gone || !OpenLeaf(leaves_.leaves[number].oid, &opened.leaf)) {
+      opened.gone = true;
+      return false;
+    }
+    opened.open = true;
+    opened.blocks = RelationGetNumberOfBlocks(opened.leaf.heap);
+  }
+  uint64 page_number = place.place >> 16;
+  if (BlockOf(place.place) >= opened.blocks) {
+    return false;
+  }
+  Pinned& pinned = pins_[page_number % kPins];
+  if (pinned.buffer == InvalidBuffer || pinned.page != page_number) {
+    if (pinned.buffer != InvalidBuffer) {
+      ReleaseBuffer(pinned.buffer);
+      pinned.buffer = InvalidBuffer;
+    }
+    pinned.buffer = ReadBuffer(opened.leaf.heap, BlockOf(place.place));
+    pinned.page = page_number;
+  }
+  LockBuffer(pinned.buffer, BUFFER_LOCK_SHARE);
+  Page page = BufferGetPage(pinned.buffer);
+  OffsetNumber offset = OffsetOf(place.place);
+  HeapTupleHeader tuple = nullptr;
+  if (offset <= PageGetMaxOffsetNumber(page) && ItemIdIsNormal(PageGetItemId(page, offset))) {
+    tuple = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, PageGetItemId(page, offset)));
+    if (!fates_.Committed(tuple)) {
+      tuple = nullptr;
+    }
+  }
+  LockBuffer(pinned.buffer, BUFFER_LOCK_UNLOCK);
+  return tuple != nullptr && ViewRow(tuple, row) && row->created_at == place.created_at && window_.Contains(row->xid);
+}
+
+void PlaceReader::Close() {
+  for (Pinned& pinned : pins_) {
+    if (pinned.buffer != InvalidBuffer) {
+      ReleaseBuffer(pinned.buffer);
+      pinned.buffer = InvalidBuffer;
+    }
+  }
+  for (OpenedLeaf& opened : opened_) {
+    if (opened.open) {
+      CloseLeaf(opened.leaf);
+      opened.open = false;
+    }
+  }
+}
+
+}  // namespace outbox::log

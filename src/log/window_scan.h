@@ -1,0 +1,82 @@
+// Finds the rows of a window in the day tables [P]. For use under a guard, in a transaction with an active snapshot
+// (for detoasting; which one does not matter: a window is made of finished transactions, and its rows never change).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/snapshot.h"
+#include "log/leaf_list.h"
+#include "log/row.h"
+#include "log/spill.h"
+#include "log/xid_fate.h"
+
+namespace outbox::log {
+
+// A window with its xids worked out once.
+struct WindowBounds {
+  Snapshot from;
+  Snapshot to;
+  XidRange xids;
+
+  void Set(const Snapshot& window_from, const Snapshot& window_to);
+  bool Contains(uint64_t xid) const { return !from.Visible(xid) && to.Visible(xid); }
+  // The smallest xid that can be in it.
+  uint64_t lowest() const;
+};
+
+// Gets the rows, in no particular order. `row` lies in a pinned, unlocked page. What Row() pallocs is freed after each
+// page. May throw.
+class RowVisitor {
+ public:
+  virtual void Row(const RowView& row, uint64_t place) = 0;
+
+ protected:
+  ~RowVisitor() = default;  // never owned through this
+};
+
+// How far a scan has come. Made anew for each window; a scan may stop between two slices and go on in a later
+// transaction: a finished transaction's rows and their order in the index do not change.
+struct ScanState {
+  size_t leaf = 0;
+  size_t part = 0;      // 0: the range; n: the n-th late xid
+  bool inside = false;  // the part was begun: go on after (xid, row)
+  uint64_t xid = 0;
+  uint64_t row = 0;  // block and offset; without an index: next block
+};
+
+// Hands rows of the window with created_at > `after` to the visitor until about `budget` rows were looked at; true when
+// all were. A leaf that has gone meanwhile was dropped with all lanes done, or by hand, and has nothing to give.
+bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leaves, size_t budget, ScanState* state,
+                RowVisitor* visitor);
+
+// Reads single rows again by their place, in created_at order, keeping a few pages pinned. Made outside of the guard;
+// Start() and Close() inside, in one transaction. After an abort, which releases pins by itself, Start() forgets them.
+class PlaceReader {
+ public:
+  PlaceReader(const WindowBounds& window, const LeafList& leaves) : window_(window), leaves_(leaves) {}
+  void Start();
+  // False when the row is not there any more, or is another one.
+  bool Read(const RowPlace& place, RowView* row);
+  void Close();
+
+ private:
+  struct Pinned {
+    Buffer buffer = InvalidBuffer;
+    uint64_t page = 0;  // place without the offset
+  };
+  static constexpr int kPins = 32;
+  struct OpenedLeaf {
+    Leaf leaf;
+    BlockNumber blocks = 0;
+    bool open = false;
+    bool gone = false;
+  };
+  const WindowBounds& window_;
+  const LeafList& leaves_;
+  XidFates fates_;
+  Pinned pins_[kPins];
+  std::vector<OpenedLeaf> opened_;
+};
+
+}  // namespace outbox::log
