@@ -98,7 +98,7 @@ void ProcessSink::Submit(Batch batch) {
     AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &refused_);
     return;
   }
-  pending_.push_back({batch.flow, batch.epoch, batch.first_seq, batch.count});
+  pending_.Add(batch.flow, batch.epoch, batch.first_seq, batch.count);
   std::string head = EncodeSubmitHead(batch);
   writer_.Append(FrameType::kSubmit, head, std::move(batch.records));
   if (fd_ >= 0) {
@@ -110,13 +110,11 @@ void ProcessSink::Poll(std::vector<Result>* results) {
   if (closed_) {
     return;
   }
-  if (fd_ < 0 && wake_at_ >= 0 && MonotonicMicros() >= wake_at_) {
-    if (pid_ >= 0) {
-      AwaitExit();
-    }
-    if (pid_ < 0) {
-      Start();
-    }
+  if (fd_ < 0 && pid_ >= 0) {
+    AwaitExit();
+  }
+  if (fd_ < 0 && pid_ < 0 && MonotonicMicros() >= wake_at_) {
+    Start();
   }
   if (fd_ >= 0) {
     Exchange(results);
@@ -191,42 +189,16 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
   }
 }
 
-// Takes the result's records out of the pending ones; they are mostly at the front. False: not all of them were there.
+// False: not all of its records were pending.
 bool ProcessSink::Resolve(const Result& result) {
-  uint64_t begin = result.first_seq;
-  uint64_t end = begin + result.count;
-  uint64_t left = result.count;
-  for (size_t i = 0; i < pending_.size() && left != 0;) {
-    Pending& held = pending_[i];
-    uint64_t held_end = held.first_seq + held.count;
-    if (held.flow != result.flow || held.first_seq >= end || held_end <= begin) {
-      ++i;
-      continue;
-    }
-    if (result.outcome != Outcome::kDelivered) {
-      gate_.Poison(held.flow, held.epoch);
-    }
-    uint64_t cut_begin = std::max(begin, held.first_seq);
-    uint64_t cut_end = std::min(end, held_end);
-    left -= cut_end - cut_begin;
-    if (cut_begin > held.first_seq && cut_end < held_end) {
-      Pending rest{held.flow, held.epoch, cut_end, static_cast<uint32_t>(held_end - cut_end)};
-      held.count = static_cast<uint32_t>(cut_begin - held.first_seq);
-      pending_.insert(pending_.begin() + static_cast<ptrdiff_t>(i) + 1, rest);
-      break;
-    }
-    if (cut_begin > held.first_seq) {
-      held.count = static_cast<uint32_t>(cut_begin - held.first_seq);
-      ++i;
-    } else if (cut_end < held_end) {
-      held.first_seq = cut_end;
-      held.count = static_cast<uint32_t>(held_end - cut_end);
-      ++i;
-    } else {
-      pending_.erase(pending_.begin() + static_cast<ptrdiff_t>(i));
-    }
+  uint32_t epoch = 0;
+  if (!pending_.Resolve(result.flow, result.first_seq, result.count, &epoch)) {
+    return false;
   }
-  return left == 0;
+  if (result.outcome != Outcome::kDelivered) {
+    gate_.Poison(result.flow, epoch);
+  }
+  return true;
 }
 
 void ProcessSink::Lost(Error error) {
@@ -235,11 +207,11 @@ void ProcessSink::Lost(Error error) {
     fd_ = -1;
   }
   writer_.Clear();
-  for (const Pending& held : pending_) {
-    gate_.Poison(held.flow, held.epoch);
-    AppendResult({held.flow, held.first_seq, held.count, Outcome::kAborted, {}}, &refused_);
-  }
-  pending_.clear();
+  pending_.ForEach([this](uint32_t flow, uint32_t epoch, uint64_t first_seq, uint32_t count) {
+    gate_.Poison(flow, epoch);
+    AppendResult({flow, first_seq, count, Outcome::kAborted, {}}, &refused_);
+  });
+  pending_.Clear();
   SetHealth(false, std::move(error));
   lost_at_ = MonotonicMicros();
 }
@@ -294,7 +266,7 @@ void ProcessSink::Close() {
     fd_ = -1;
   }
   writer_.Clear();
-  pending_.clear();
+  pending_.Clear();
   refused_.clear();
   int64_t begin = MonotonicMicros();
   int status = 0;

@@ -1,0 +1,336 @@
+// ProcessSink against a real process: this same program under the name "fake-sink", with a sink that does as its
+// options say. The process is killed, exits and talks nonsense; every record gets exactly one outcome all the same.
+#include "sink/process_sink.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "sink/serve.h"
+#include "sink_driver.h"
+
+namespace outbox::sink {
+namespace {
+
+// mode: deliver, hold, die (at the first batch), report (delivers and says in health what it sees of its process).
+class FakeSink : public Sink {
+ public:
+  explicit FakeSink(std::string mode) : mode_(std::move(mode)) {
+    if (mode_ == "report") {
+      health_ = {false, {ErrorClass::kDestination, "REPORT", Report()}, 1};
+    }
+  }
+  void Submit(Batch batch) override {
+    if (mode_ == "die") {
+      kill(getpid(), SIGSEGV);
+    }
+    if (mode_ == "garbage") {
+      [[maybe_unused]] ssize_t sent = send(kSinkSocket, "garbage!garbage!", 16, 0);
+    }
+    if (mode_ == "twice") {
+      results_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kDelivered, {}});
+    }
+    if (mode_ != "hold") {
+      results_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kDelivered, {}});
+    }
+  }
+  void Poll(std::vector<Result>* results) override {
+    results->insert(results->end(), results_.begin(), results_.end());
+    results_.clear();
+  }
+  void AppendWaits(std::vector<WaitSpec>*) override {}
+  const Health& health() const override { return health_; }
+  void Close() override {}
+
+ private:
+  static std::string Report() {
+    std::string open;
+    for (int fd = 0; fd < 256; ++fd) {
+      if (fcntl(fd, F_GETFD) >= 0) {
+        open += std::to_string(fd) + " ";
+      }
+    }
+    sigset_t mask;
+    sigprocmask(SIG_BLOCK, nullptr, &mask);
+    std::string oom;
+    std::ifstream("/proc/self/oom_score_adj") >> oom;
+    return "fds " + open + "usr1-blocked " + std::to_string(sigismember(&mask, SIGUSR1)) + " own-group " +
+           std::to_string(getpgrp() == getpid()) + " oom " + oom + " secret " +
+           std::to_string(getenv("PGPASSWORD") != nullptr);
+  }
+  const std::string mode_;
+  Health health_;
+  std::vector<Result> results_;
+};
+
+Status MakeFake(const SinkConfig& config, std::unique_ptr<Sink>* sink) {
+  std::string mode = config.options.at("mode");
+  if (mode == "refuse") {
+    return Status(ErrorClass::kConfig, "BAD_OPTION", "no such thing");
+  }
+  *sink = std::make_unique<FakeSink>(mode);
+  return {};
+}
+
+class ProcessSinkTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char directory[] = "/tmp/outbox-sink-test-XXXXXX";
+    ASSERT_NE(mkdtemp(directory), nullptr);
+    directory_ = directory;
+    executable_ = directory_ + "/fake-sink";
+    char self[4096] = {};
+    ASSERT_GT(readlink("/proc/self/exe", self, sizeof(self) - 1), 0);
+    ASSERT_EQ(symlink(self, executable_.c_str()), 0);
+  }
+  void TearDown() override {
+    unlink(executable_.c_str());
+    rmdir(directory_.c_str());
+    int status = 0;
+    EXPECT_EQ(waitpid(-1, &status, WNOHANG), -1) << "a child was left behind";
+  }
+  SinkConfig Mode(const char* mode) { return {"test", {{"mode", mode}}, 0, 0}; }
+
+  std::string directory_;
+  std::string executable_;
+};
+
+std::vector<TestRecord> Some(size_t count, size_t size = 10) {
+  return std::vector<TestRecord>(count, TestRecord{"topic", "key", std::string(size, 'x'), RecordForm::kStream, {}});
+}
+
+TEST_F(ProcessSinkTest, DeliversAndNamesItsLibrary) {
+  ProcessSink sink(executable_, Mode("deliver"));
+  Driver driver(&sink);
+  driver.Submit(1, 0, Some(100));
+  driver.Submit(2, 0, Some(100, 100000));  // 10 MB through the socket
+  ASSERT_TRUE(driver.UntilResolved());
+  EXPECT_EQ(driver.Count(Outcome::kDelivered), 200u);
+  EXPECT_TRUE(sink.health().up);
+  EXPECT_EQ(sink.library(), "fake 1.0");
+  EXPECT_EQ(sink.starts(), 1u);
+}
+
+TEST_F(ProcessSinkTest, StartsACleanProcess) {
+  setenv("PGPASSWORD", "secret", 1);
+  sigset_t usr1;
+  sigemptyset(&usr1);
+  sigaddset(&usr1, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &usr1, nullptr);
+  int stray = open("/dev/null", O_RDONLY);  // without close-on-exec
+  ProcessSink sink(executable_, Mode("report"));
+  Driver driver(&sink);
+  ASSERT_TRUE(driver.Until([&] { return sink.health().error.code == "REPORT"; }));
+  EXPECT_EQ(sink.health().error.message, "fds 0 1 2 3 usr1-blocked 0 own-group 1 oom 1000 secret 0");
+  close(stray);
+  sigprocmask(SIG_UNBLOCK, &usr1, nullptr);
+  unsetenv("PGPASSWORD");
+}
+
+TEST_F(ProcessSinkTest, KilledInFlightAbortsEverythingAndStartsAgain) {
+  ProcessSink sink(executable_, Mode("hold"));
+  Driver driver(&sink);
+  driver.Submit(1, 4, Some(10));
+  driver.Submit(2, 0, Some(5));
+  ASSERT_TRUE(driver.Until([&] { return sink.library() == "fake 1.0"; }));
+  EXPECT_EQ(driver.resolved(), 0u);
+  pid_t first = sink.pid();
+  int64_t killed_at = MonotonicMicros();
+  ASSERT_EQ(kill(first, SIGKILL), 0);
+  ASSERT_TRUE(driver.UntilResolved());
+  EXPECT_EQ(driver.Count(Outcome::kAborted), 15u);
+  EXPECT_FALSE(sink.health().up);
+  EXPECT_EQ(sink.health().error.code, "SINK_EXITED");
+  EXPECT_EQ(sink.health().error.error_class, ErrorClass::kDestination);
+  ASSERT_TRUE(driver.Until([&] { return sink.health().up; }));
+  EXPECT_LT(MonotonicMicros() - killed_at, 1000000) << "the first restart waits for nothing";
+  EXPECT_EQ(sink.starts(), 2u);
+  EXPECT_NE(sink.pid(), first);
+
+  // The old epoch of a flow that lost records is over, a flow that lost none goes on.
+  uint64_t stale = driver.Submit(1, 4, Some(1));
+  uint64_t fresh = driver.Submit(1, 5, Some(1));
+  ASSERT_TRUE(driver.Until([&] { return driver.resolved() == 16; }));
+  EXPECT_EQ(driver.outcome(stale), Outcome::kAborted);
+  EXPECT_EQ(driver.outcome(fresh), Outcome{});
+}
+
+TEST_F(ProcessSinkTest, SaysHowItsProcessEnded) {
+  ProcessSink sink(executable_, Mode("hold"));
+  Driver driver(&sink);
+  ASSERT_TRUE(driver.Until([&] { return !sink.library().empty(); }));
+  kill(sink.pid(), SIGKILL);
+  std::string seen;
+  ASSERT_TRUE(driver.Until([&] {
+    seen = sink.health().error.message;
+    return seen.find("signal 9") != std::string::npos;
+  })) << seen;
+}
+
+TEST_F(ProcessSinkTest, BacksOffWhileItKeepsDying) {
+  ProcessSink sink(executable_, Mode("die"));
+  Driver driver(&sink);
+  int64_t begin = MonotonicMicros();
+  for (uint32_t epoch = 0; epoch < 5; ++epoch) {
+    driver.Submit(1, epoch, Some(1));
+    ASSERT_TRUE(driver.UntilResolved());
+    EXPECT_EQ(driver.outcome(epoch), Outcome::kAborted);
+  }
+  EXPECT_GE(sink.starts(), 5u);
+  EXPECT_GT(MonotonicMicros() - begin, 150000) << "deaths two to four wait at least 50 ms each";
+  EXPECT_FALSE(sink.health().up);
+}
+
+TEST_F(ProcessSinkTest, NonsenseFromTheProcessIsTheSameAsDeath) {
+  for (const char* mode : {"garbage", "twice"}) {
+    ProcessSink sink(executable_, Mode(mode));
+    Driver driver(&sink);
+    driver.Submit(1, 0, Some(3));
+    ASSERT_TRUE(driver.UntilResolved());
+    ASSERT_TRUE(driver.Until([&] { return !sink.health().up; })) << mode;
+    EXPECT_EQ(sink.health().error.code, "SINK_PROTOCOL");
+    ASSERT_TRUE(driver.Until([&] { return sink.starts() == 2; }));
+  }
+}
+
+TEST_F(ProcessSinkTest, AConfigurationErrorIsHealthAndNotACrash) {
+  ProcessSink sink(executable_, Mode("refuse"));
+  Driver driver(&sink);
+  ASSERT_TRUE(driver.Until([&] { return !sink.health().up; }));
+  EXPECT_EQ(sink.health().error.error_class, ErrorClass::kConfig);
+  EXPECT_EQ(sink.health().error.code, "BAD_OPTION");
+  driver.Submit(1, 0, Some(3));
+  driver.Submit(1, 0, Some(2));
+  ASSERT_TRUE(driver.UntilResolved());
+  EXPECT_EQ(driver.Count(Outcome::kAborted), 5u);
+  EXPECT_EQ(sink.starts(), 1u);
+}
+
+TEST_F(ProcessSinkTest, AMissingExecutableIsReportedAndRetried) {
+  ProcessSink sink("/nonexistent/outbox-sink", Mode("deliver"));
+  Driver driver(&sink);
+  EXPECT_FALSE(sink.health().up);
+  EXPECT_EQ(sink.health().error.code, "SINK_START");
+  driver.Submit(1, 0, Some(3));
+  ASSERT_TRUE(driver.UntilResolved());
+  EXPECT_EQ(driver.Count(Outcome::kAborted), 3u);
+  EXPECT_GE(sink.starts(), 2u);
+}
+
+TEST_F(ProcessSinkTest, CloseIsQuickEvenWhenTheProcessIsStopped) {
+  for (int stop : {0, SIGSTOP}) {
+    ProcessSink sink(executable_, Mode("hold"));
+    Driver driver(&sink);
+    driver.Submit(1, 0, Some(3));
+    ASSERT_TRUE(driver.Until([&] { return !sink.library().empty(); }));
+    if (stop != 0) {
+      kill(sink.pid(), stop);
+    }
+    int64_t begin = MonotonicMicros();
+    sink.Close();
+    EXPECT_LT(MonotonicMicros() - begin, 250000);
+    EXPECT_EQ(sink.pid(), -1) << "reaped";
+    driver.Turn(0);
+    EXPECT_EQ(driver.resolved(), 0u) << "nothing is reported after Close";
+  }
+}
+
+TEST_F(ProcessSinkTest, TheProcessEndsWithItsParent) {
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  pid_t parent = fork();
+  if (parent == 0) {
+    ProcessSink sink(executable_, Mode("hold"));
+    Driver driver(&sink);
+    driver.Until([&] { return !sink.library().empty(); });
+    pid_t child = sink.pid();
+    [[maybe_unused]] ssize_t written = write(pipe_fds[1], &child, sizeof(child));
+    kill(getpid(), SIGKILL);
+  }
+  close(pipe_fds[1]);
+  pid_t child = 0;
+  ASSERT_EQ(read(pipe_fds[0], &child, sizeof(child)), static_cast<ssize_t>(sizeof(child)));
+  close(pipe_fds[0]);
+  int status = 0;
+  waitpid(parent, &status, 0);
+  auto alive = [child] {
+    std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+    std::string id, name, state;
+    return stat >> id >> name >> state && state != "Z";
+  };
+  int64_t end = MonotonicMicros() + 5000000;
+  while (alive() && MonotonicMicros() < end) {
+    usleep(1000);
+  }
+  EXPECT_FALSE(alive());
+}
+
+TEST_F(ProcessSinkTest, SignalsToTheGroupOfAWorkerDoNotReachIt) {
+  ProcessSink sink(executable_, Mode("deliver"));
+  Driver driver(&sink);
+  ASSERT_TRUE(driver.Until([&] { return !sink.library().empty(); }));
+  kill(sink.pid(), SIGTERM);
+  kill(sink.pid(), SIGINT);
+  driver.Submit(1, 0, Some(3));
+  ASSERT_TRUE(driver.UntilResolved());
+  EXPECT_EQ(driver.Count(Outcome::kDelivered), 3u);
+  EXPECT_EQ(sink.starts(), 1u);
+}
+
+// A sink that holds everything makes the server stop reading; what it resolves makes it read on.
+TEST(Serve, StopsReadingWhenTheSinkHoldsTooMuch) {
+  int pair[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    close(pair[0]);
+    SinkProgram program{"fake 1.0", MakeFake};
+    _exit(ServeSocket(pair[1], program, 1 << 20));
+  }
+  close(pair[1]);
+  FrameWriter writer;
+  writer.Append(FrameType::kConfigure, EncodeConfigure({"test", {{"mode", "hold"}}, 0, 0}));
+  for (uint64_t i = 0; i < 64; ++i) {
+    Batch batch{1, 0, i, 1, {}};
+    std::string records;
+    Pack({"topic", "key", std::string(256 << 10, 'x'), RecordForm::kStream, {}}, &records);
+    writer.Append(FrameType::kSubmit, EncodeSubmitHead(batch), std::move(records));
+  }
+  size_t total = writer.pending();
+  size_t last = total;
+  for (int64_t quiet_since = MonotonicMicros(); MonotonicMicros() - quiet_since < 200000;) {
+    ASSERT_EQ(writer.Flush(pair[0]), IoState::kOk);
+    if (writer.pending() != last) {
+      last = writer.pending();
+      quiet_since = MonotonicMicros();
+    }
+    usleep(1000);
+  }
+  EXPECT_GT(last, total / 2) << "the server took more than its limit and the socket's buffers";
+  close(pair[0]);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+}  // namespace
+}  // namespace outbox::sink
+
+int main(int argc, char** argv) {
+  if (std::string_view(argv[0]).ends_with("/fake-sink")) {
+    outbox::sink::SinkProgram program{"fake 1.0", outbox::sink::MakeFake};
+    return outbox::sink::Serve(program);
+  }
+  signal(SIGPIPE, SIG_IGN);
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

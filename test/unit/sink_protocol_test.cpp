@@ -1,0 +1,252 @@
+// Frames and their bodies over a real socket pair; which records are pending.
+#include "sink/protocol.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <random>
+#include <set>
+
+#include "sink/flow_gate.h"
+#include "sink/pending.h"
+
+namespace outbox::sink {
+namespace {
+
+class Frames : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair_), 0); }
+  void TearDown() override {
+    close(pair_[0]);
+    close(pair_[1]);
+  }
+  int pair_[2] = {-1, -1};
+};
+
+TEST_F(Frames, ArriveWholeByteByByte) {
+  FrameWriter writer;
+  writer.Append(FrameType::kReady, "library 1");
+  writer.Append(FrameType::kResults, "");
+  writer.Append(FrameType::kSubmit, "head", "body");
+  int sides[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sides), 0);
+  ASSERT_EQ(writer.Flush(sides[0]), IoState::kOk);
+  ASSERT_TRUE(writer.empty());
+
+  FrameReader reader;
+  std::vector<std::pair<FrameType, std::string>> frames;
+  char byte;
+  while (recv(sides[1], &byte, 1, 0) == 1) {
+    ASSERT_EQ(send(pair_[0], &byte, 1, 0), 1);
+    bool got = false;
+    ASSERT_EQ(reader.Fill(pair_[1], &got), IoState::kOk);
+    ASSERT_TRUE(got);
+    Frame frame;
+    while (reader.Next(&frame)) {
+      frames.emplace_back(frame.type, frame.body);
+    }
+  }
+  close(sides[0]);
+  close(sides[1]);
+  ASSERT_EQ(frames.size(), 3u);
+  EXPECT_EQ(frames[0], std::make_pair(FrameType::kReady, std::string("library 1")));
+  EXPECT_EQ(frames[1], std::make_pair(FrameType::kResults, std::string()));
+  EXPECT_EQ(frames[2], std::make_pair(FrameType::kSubmit, std::string("headbody")));
+  EXPECT_EQ(reader.buffered(), 0u);
+}
+
+TEST_F(Frames, BigOnesThroughAFullSocket) {
+  std::mt19937 random(7);
+  FrameWriter writer;
+  std::vector<std::string> sent;
+  for (size_t size : {size_t{1}, size_t{20000}, size_t{3} << 20, size_t{0}, size_t{16} << 10, size_t{9} << 20}) {
+    std::string body(size, '\0');
+    for (char& c : body) {
+      c = static_cast<char>(random());
+    }
+    sent.push_back("h" + body);
+    writer.Append(FrameType::kSubmit, "h", body);
+  }
+  FrameReader reader;
+  std::vector<std::string> received;
+  int blocked = 0;
+  while (received.size() < sent.size()) {
+    ASSERT_EQ(writer.Flush(pair_[0]), IoState::kOk);
+    blocked += writer.empty() ? 0 : 1;
+    bool got = false;
+    ASSERT_EQ(reader.Fill(pair_[1], &got), IoState::kOk);
+    Frame frame;
+    while (reader.Next(&frame)) {
+      received.emplace_back(frame.body);
+    }
+  }
+  EXPECT_EQ(received, sent);
+  EXPECT_GT(blocked, 10);
+  EXPECT_EQ(writer.pending(), 0u);
+}
+
+TEST_F(Frames, NonsenseAndEnd) {
+  FrameReader reader;
+  bool got = false;
+  EXPECT_EQ(reader.Fill(pair_[1], &got), IoState::kOk);
+  EXPECT_FALSE(got);
+  ASSERT_EQ(send(pair_[0], "\x01\0\0\0\x09\0\0\0x", 9, 0), 9);  // type 9 does not exist
+  EXPECT_EQ(reader.Fill(pair_[1], &got), IoState::kOk);
+  Frame frame;
+  EXPECT_FALSE(reader.Next(&frame));
+  EXPECT_EQ(reader.state(), IoState::kBroken);
+
+  FrameReader large;
+  ASSERT_EQ(send(pair_[0], "\xff\xff\xff\xff\x02\0\0\0", 8, 0), 8);
+  EXPECT_EQ(large.Fill(pair_[1], &got), IoState::kOk);
+  EXPECT_FALSE(large.Next(&frame));
+  EXPECT_EQ(large.state(), IoState::kBroken);
+
+  FrameReader ended;
+  shutdown(pair_[0], SHUT_WR);
+  EXPECT_EQ(ended.Fill(pair_[1], &got), IoState::kEnded);
+  FrameWriter writer;
+  writer.Append(FrameType::kClose, "");
+  close(pair_[1]);
+  pair_[1] = -1;
+  EXPECT_EQ(writer.Flush(pair_[0]), IoState::kEnded);
+}
+
+TEST(Messages, RoundTrips) {
+  SinkConfig config{"events", {{"bootstrap.servers", "a:1"}, {"sasl.password", std::string("x\0y", 3)}}, 1000, 2000};
+  SinkConfig config_out;
+  ASSERT_TRUE(DecodeConfigure(EncodeConfigure(config), &config_out));
+  EXPECT_EQ(config_out.name, config.name);
+  EXPECT_EQ(config_out.options, config.options);
+  EXPECT_EQ(config_out.max_message_bytes, 1000u);
+  EXPECT_EQ(config_out.max_inflight_bytes, 2000u);
+
+  Batch batch{7, 3, uint64_t{1} << 40, 2, "packed"};
+  Batch batch_out;
+  ASSERT_TRUE(DecodeSubmit(EncodeSubmitHead(batch) + batch.records, &batch_out));
+  EXPECT_EQ(batch_out.flow, 7u);
+  EXPECT_EQ(batch_out.epoch, 3u);
+  EXPECT_EQ(batch_out.first_seq, uint64_t{1} << 40);
+  EXPECT_EQ(batch_out.count, 2u);
+  EXPECT_EQ(batch_out.records, "packed");
+
+  std::vector<Result> results{{1, 2, 3, Outcome::kDelivered, {}},
+                              {1, 5, 1, Outcome::kFailed, {ErrorClass::kTopic, "WRONGTYPE", "no stream"}}};
+  std::vector<Result> results_out;
+  ASSERT_TRUE(DecodeResults(EncodeResults(results), &results_out));
+  ASSERT_EQ(results_out.size(), 2u);
+  EXPECT_EQ(results_out[0].count, 3u);
+  EXPECT_EQ(results_out[1].outcome, Outcome::kFailed);
+  EXPECT_EQ(results_out[1].error.error_class, ErrorClass::kTopic);
+  EXPECT_EQ(results_out[1].error.code, "WRONGTYPE");
+  EXPECT_EQ(results_out[1].error.message, "no stream");
+
+  Health health{false, {ErrorClass::kConfig, "NOAUTH", "who are you"}, 9};
+  Health health_out;
+  ASSERT_TRUE(DecodeHealth(EncodeHealth(health), &health_out));
+  EXPECT_FALSE(health_out.up);
+  EXPECT_EQ(health_out.error.code, "NOAUTH");
+  EXPECT_EQ(health_out.changes, 0u);
+}
+
+TEST(Messages, TruncatedOrAlteredAreRefused) {
+  std::string configure = EncodeConfigure({"events", {{"a", "b"}}, 1, 2});
+  std::string results = EncodeResults({{1, 2, 3, Outcome::kFailed, {ErrorClass::kTopic, "C", "m"}}});
+  std::string health = EncodeHealth({false, {ErrorClass::kConfig, "C", "m"}, 0});
+  SinkConfig config;
+  std::vector<Result> out;
+  Health health_out;
+  for (size_t size = 0; size < configure.size(); ++size) {
+    EXPECT_FALSE(DecodeConfigure(configure.substr(0, size), &config)) << size;
+  }
+  for (size_t size = 1; size < results.size(); ++size) {
+    EXPECT_FALSE(DecodeResults(results.substr(0, size), &out)) << size;
+  }
+  for (size_t size = 0; size < health.size(); ++size) {
+    EXPECT_FALSE(DecodeHealth(health.substr(0, size), &health_out)) << size;
+  }
+  ++configure[0];  // another protocol version
+  EXPECT_FALSE(DecodeConfigure(configure, &config));
+  results[16] = 9;  // an outcome that does not exist
+  EXPECT_FALSE(DecodeResults(results, &out));
+}
+
+TEST(Results, NeighboursJoin) {
+  std::vector<Result> results;
+  AppendResult({1, 10, 2, Outcome::kDelivered, {}}, &results);
+  AppendResult({1, 12, 1, Outcome::kDelivered, {}}, &results);
+  AppendResult({2, 13, 1, Outcome::kDelivered, {}}, &results);  // another flow
+  AppendResult({2, 14, 1, Outcome::kAborted, {}}, &results);
+  AppendResult({2, 15, 1, Outcome::kFailed, {ErrorClass::kTopic, "A", ""}}, &results);
+  AppendResult({2, 16, 1, Outcome::kFailed, {ErrorClass::kTopic, "B", ""}}, &results);  // errors stay apart
+  ASSERT_EQ(results.size(), 5u);
+  EXPECT_EQ(results[0].count, 3u);
+  std::vector<Result> mixed{
+      {2, 5, 1, Outcome::kDelivered, {}}, {1, 9, 1, Outcome::kDelivered, {}}, {1, 3, 1, Outcome::kDelivered, {}}};
+  SortResults(&mixed);
+  EXPECT_EQ(mixed[0].first_seq, 3u);
+  EXPECT_EQ(mixed[1].first_seq, 9u);
+  EXPECT_EQ(mixed[2].flow, 2u);
+}
+
+TEST(FlowGate, TakesOnlyHigherEpochsAfterTrouble) {
+  FlowGate gate;
+  EXPECT_TRUE(gate.Admits(1, 0));
+  gate.Poison(1, 4);
+  gate.Poison(1, 2);
+  EXPECT_FALSE(gate.Admits(1, 4));
+  EXPECT_FALSE(gate.Admits(1, 3));
+  EXPECT_TRUE(gate.Admits(1, 5));
+  EXPECT_TRUE(gate.Admits(2, 0));
+}
+
+TEST(PendingRecords, AgreesWithASetInAnyOrder) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    PendingRecords pending;
+    std::set<uint64_t> left;
+    for (uint64_t batch = 0; batch < 5; ++batch) {
+      pending.Add(1, static_cast<uint32_t>(batch), batch * 10, 10);
+      for (uint64_t i = 0; i < 10; ++i) {
+        left.insert(batch * 10 + i);
+      }
+    }
+    while (!left.empty()) {
+      auto at = std::next(left.begin(), static_cast<ptrdiff_t>(random() % left.size()));
+      uint64_t first = *at;
+      uint32_t count = 0;
+      while (at != left.end() && *at == first + count && count < 1 + random() % 15) {
+        ++count;
+        at = left.erase(at);
+      }
+      uint32_t epoch = 99;
+      ASSERT_TRUE(pending.Resolve(1, first, count, &epoch));
+      EXPECT_EQ(epoch, (first + count - 1) / 10);
+      EXPECT_FALSE(pending.Resolve(1, first, 1, &epoch)) << "twice";
+      std::set<uint64_t> listed;
+      pending.ForEach([&](uint32_t, uint32_t, uint64_t begin, uint32_t size) {
+        for (uint32_t i = 0; i < size; ++i) {
+          EXPECT_TRUE(listed.insert(begin + i).second);
+        }
+      });
+      ASSERT_EQ(listed, left);
+    }
+    EXPECT_TRUE(pending.empty());
+  }
+}
+
+TEST(PendingRecords, RefusesStrangers) {
+  PendingRecords pending;
+  uint32_t epoch = 0;
+  EXPECT_FALSE(pending.Resolve(1, 0, 1, &epoch));
+  pending.Add(1, 1, 100, 3);
+  EXPECT_FALSE(pending.Resolve(2, 100, 1, &epoch));
+  EXPECT_FALSE(pending.Resolve(1, 99, 1, &epoch));
+  EXPECT_FALSE(pending.Resolve(1, 103, 1, &epoch));
+  EXPECT_FALSE(pending.Resolve(1, 102, 2, &epoch));
+}
+
+}  // namespace
+}  // namespace outbox::sink
