@@ -44,7 +44,7 @@ outbox--$(EXTVERSION).sql: $(SCHEMA_PARTS)
 	cat $^ > $@
 
 # --- sink executables: the only programs that link a broker library --------------------------------------------------
-SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g
+SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g -pthread
 SINK_COMMON   = $(wildcard src/base/*.cpp src/sink/*.cpp)
 SINK_HEADERS  = $(wildcard src/base/*.h src/sink/*.h src/sink/kafka/*.h src/sink/redis/*.h src/format/*.h)
 

@@ -90,11 +90,12 @@ void PlainFormat::AddUserHeaders(const Event& event) {
   });
 }
 
-const char* PlainFormat::Append(const Event& event, int64_t wall_micros, std::string* out) {
+bool PlainFormat::Append(const Event& event, int64_t wall_micros, std::string* out, Error* error) {
   const char* bad = nullptr;
   record_.topic = Resolve(event, &bad);
   if (bad != nullptr) {
-    return bad;
+    *error = {ErrorClass::kMessage, "INVALID_TOPIC", std::string("topic name ") + bad};
+    return false;
   }
   const bool ahead = event.created_at > wall_micros + kMaxAheadMicros;
   record_.timestamp_ms = (ahead ? wall_micros : event.created_at) / 1000;
@@ -117,8 +118,12 @@ const char* PlainFormat::Append(const Event& event, int64_t wall_micros, std::st
   }
   fields.push_back({"created_at", {created_at, static_cast<size_t>(created_at_end - created_at)}});
   AddUserHeaders(event);
-  sink::PackRecord(record_, out);
-  return nullptr;
+  if (!sink::PackRecord(record_, out)) {
+    *error = {ErrorClass::kMessage, "RECORD_TOO_LARGE",
+              "event does not fit a record: a name is longer than 65535 bytes"};
+    return false;
+  }
+  return true;
 }
 
 }  // namespace outbox::format

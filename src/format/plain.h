@@ -16,6 +16,7 @@
 #include <unordered_map>
 
 #include "base/event.h"
+#include "base/status.h"
 #include "format/route_spec.h"
 #include "sink/record.h"
 
@@ -30,10 +31,10 @@ class PlainFormat {
   PlainFormat(const PlainFormat&) = delete;
   PlainFormat& operator=(const PlainFormat&) = delete;
 
-  // Appends the packed record of `event` to *out. Nothing is appended, and the reason returned, where the event has no
-  // legal topic (a template over free text, or an explicit topic meant for another kind of destination): that is the
-  // event's own fault and class kMessage. nullptr: appended.
-  const char* Append(const Event& event, int64_t wall_micros, std::string* out);
+  // Appends the packed record of `event` to *out. False, nothing appended and *error filled (class kMessage: it is the
+  // event's own fault) where it has no legal topic (a template over free text, or an explicit topic meant for another
+  // kind of destination) or does not fit a record.
+  bool Append(const Event& event, int64_t wall_micros, std::string* out, Error* error);
 
   // The topic that Append uses. Valid until the next call of either.
   std::string_view Topic(const Event& event);

@@ -12,11 +12,11 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 
 #include "sink/flow_gate.h"
+#include "sink/pending.h"
 #include "sink/protocol.h"
 #include "sink/sink.h"
 
@@ -42,14 +42,6 @@ class ProcessSink : public Sink {
   uint64_t starts() const { return starts_; }              // times a process was started
 
  private:
-  // Records of one flow that have no outcome yet, in submission order.
-  struct Pending {
-    uint32_t flow;
-    uint32_t epoch;
-    uint64_t first_seq;
-    uint32_t count;
-  };
-
   void Start();
   void Exchange(std::vector<Result>* results);
   void Lost(Error error);  // the socket is of no use any more: aborts everything, then the process is reaped
@@ -67,7 +59,7 @@ class ProcessSink : public Sink {
   int fd_ = -1;
   FrameReader reader_;
   FrameWriter writer_;
-  std::deque<Pending> pending_;
+  PendingRecords pending_;
   FlowGate gate_;
   std::vector<Result> refused_;  // aborted at Submit; reported by the next Poll
   uint64_t starts_ = 0;

@@ -42,6 +42,7 @@ class RecordReader {
   explicit RecordReader(std::string_view bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
   bool Next(Record* record);  // reuses record->fields' capacity
   bool ok() const { return ok_; }
+  const char* at() const { return at_; }  // where the next record starts
 
  private:
   const char* at_;

@@ -172,6 +172,7 @@ class Server {
     results_.clear();
     sink_->Poll(&results_);
     if (!results_.empty()) {
+      SortResults(&results_);
       merged_.clear();
       for (Result& result : results_) {
         Release(result.count);

@@ -8,15 +8,24 @@
 #   kafka.sh topic DIR alter NAME PARTITIONS [property=value ...]   grows it; the properties replace the topic's own
 #   kafka.sh topic DIR delete NAME
 #   kafka.sh topic DIR offsets NAME                one line per partition: partition, first and next offset
-#   kafka.sh fetch                                 fills the cache of jars and prints where it is
+#   kafka.sh prepare                               fills the cache of jars and prints where it is
 #
-# Needs: a JDK or JRE 17, a C++ compiler and librdkafka, once Maven with a repository it can reach (54 MB, cached in
-# $OUTBOX_KAFKA_JARS or ~/.cache/outbox-kafka). Exit 77: there is no Kafka to be had here (the reason is on stderr).
+# Needs: a JRE 17, a C++ compiler and librdkafka, and once Maven with a repository it can reach (54 MB, kept in
+# $OUTBOX_KAFKA_JARS, or /var/cache/outbox-kafka when root fetches them, which every user then reads, or
+# ~/.cache/outbox-kafka). Exit 77: there is no Kafka to be had here (the reason is on stderr).
 # DIR is private to the node: server.properties, server.log, data/, pid. Topics are not created by producers unless
 # auto.create.topics.enable=true is given. Nothing is ever signalled that this script did not start in DIR.
 set -u
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-JARS=${OUTBOX_KAFKA_JARS:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/outbox-kafka}
+SHARED=/var/cache/outbox-kafka
+MARK=complete-$(cksum <"$HERE/pom.xml" | cut -d' ' -f1) # changes with the pom
+if [ -n "${OUTBOX_KAFKA_JARS:-}" ]; then
+  JARS=$OUTBOX_KAFKA_JARS
+elif [ "$(id -u)" = 0 ] || [ -e "$SHARED/$MARK" ]; then
+  JARS=$SHARED
+else
+  JARS=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/outbox-kafka
+fi
 
 say() { printf 'kafka.sh: %s\n' "$*" >&2; }
 die() { say "$1"; exit "${2:-1}"; }
@@ -26,10 +35,9 @@ find_java() {
   [ -n "$JAVA" ] && [ -x "$JAVA" ] || JAVA=$(command -v java) || die "no Java found: install a JRE 17 or newer" 77
 }
 
-# Fills $JARS once; afterwards everything works offline. The name of the mark changes with the pom.
+# Fills $JARS once; afterwards everything works offline.
 fetch_jars() {
-  local mark fresh
-  mark=$JARS/complete-$(cksum <"$HERE/pom.xml" | cut -d' ' -f1)
+  local mark=$JARS/$MARK fresh
   [ -e "$mark" ] && return
   command -v mvn >/dev/null || die "no jars in $JARS and no Maven (mvn) to fetch them" 77
   mkdir -p "$JARS" || die "cannot write $JARS" 77
@@ -46,7 +54,7 @@ fetch_jars() {
     fi
     rm -rf "$JARS/lib" "$JARS"/complete-*
     mv "$fresh/lib" "$JARS/lib" && touch "$mark"
-    chmod -R a+rX "$JARS/lib"
+    chmod -R a+rX "$JARS"
     rm -rf "$fresh"
   fi
   exec 9>&-
@@ -153,7 +161,7 @@ stop_node() {
 
 [ $# -ge 1 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | head -n -1 >&2; exit 2; }
 command=$1
-if [ "$command" = fetch ]; then
+if [ "$command" = prepare ]; then
   find_java
   fetch_jars
   echo "$JARS"

@@ -1,0 +1,106 @@
+// One destination of the engine [-]: its sink, the numbering of its records, and the byte budget that its lanes share.
+//
+// The budget counts events that were read and are not yet done. A lane may hold up to an equal share of it; the chunks
+// it reads are a quarter of that, so that reading, sending and acknowledging overlap. A lane that holds nothing may
+// always read once the destination holds nothing either: an event larger than the whole budget gets through, alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "relay/clock.h"
+#include "sink/sink.h"
+
+namespace outbox::relay {
+
+class Destination {
+ public:
+  Destination(uint32_t id, std::unique_ptr<sink::Sink> sink) : id_(id), sink_(std::move(sink)) {}
+  Destination(const Destination&) = delete;
+  Destination& operator=(const Destination&) = delete;
+
+  uint32_t id() const { return id_; }
+  sink::Sink* sink() { return sink_.get(); }
+  const sink::Health& health() const { return sink_->health(); }
+
+  // --- sending ---
+  // A new sink waits for the old one's records: nothing is submitted meanwhile.
+  bool accepting() const { return next_sink_ == nullptr; }
+  uint64_t next_seq() const { return next_seq_; }
+  // The records get seqs from next_seq() on.
+  void Submit(uint32_t flow, uint32_t epoch, uint32_t count, std::string records) {
+    sink::Batch batch;
+    batch.flow = flow;
+    batch.epoch = epoch;
+    batch.first_seq = next_seq_;
+    batch.count = count;
+    batch.records = std::move(records);
+    next_seq_ += count;
+    sink_->Submit(std::move(batch));
+  }
+  // True once after the sink's health went from down to up (or down and up between two looks).
+  bool TakeRecovered() {
+    const sink::Health& now = health();
+    const bool recovered = now.up && (!was_up_ || now.changes >= seen_changes_ + 2);
+    was_up_ = now.up;
+    seen_changes_ = now.changes;
+    return recovered;
+  }
+
+  // --- a new sink ---
+  void Replace(std::unique_ptr<sink::Sink> sink, int64_t drain_deadline) {
+    next_sink_ = std::move(sink);
+    drain_deadline_ = drain_deadline;
+  }
+  bool replacing() const { return next_sink_ != nullptr; }
+  int64_t drain_deadline() const { return drain_deadline_; }
+  void Swap() {
+    sink_->Close();
+    sink_ = std::move(next_sink_);
+    was_up_ = true;
+    seen_changes_ = health().changes;
+  }
+
+  // --- budget ---
+  void SetBudget(size_t max, size_t largest_chunk, size_t active_lanes) {
+    max_ = max;
+    share_ = max / (active_lanes == 0 ? 1 : active_lanes);
+    chunk_ = share_ / 4 < largest_chunk ? share_ / 4 : largest_chunk;
+    if (chunk_ < kSmallestChunk) {
+      chunk_ = kSmallestChunk;
+    }
+  }
+  size_t chunk_bytes() const { return chunk_; }
+  bool MayRead(size_t lane_bytes) const {
+    if (used_ == 0) {
+      return true;
+    }
+    return used_ + chunk_ <= max_ && (lane_bytes == 0 || lane_bytes + chunk_ <= share_);
+  }
+  void Charge(size_t bytes) { used_ += bytes; }
+  void Refund(size_t bytes) { used_ -= bytes; }
+  size_t used() const { return used_; }
+
+  bool removing = false;  // its lanes are being released; closes when the last has gone
+
+ private:
+  static constexpr size_t kSmallestChunk = 16 * 1024;
+
+  const uint32_t id_;
+  std::unique_ptr<sink::Sink> sink_;
+  std::unique_ptr<sink::Sink> next_sink_;
+  int64_t drain_deadline_ = 0;
+  uint64_t next_seq_ = 1;  // goes on with a new sink: never reused
+  bool was_up_ = true;
+  uint64_t seen_changes_ = 0;
+  size_t max_ = 0;
+  size_t share_ = 0;
+  size_t chunk_ = kSmallestChunk;
+  size_t used_ = 0;
+};
+
+}  // namespace outbox::relay

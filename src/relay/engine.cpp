@@ -1,0 +1,248 @@
+#include "relay/engine.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "relay/destination.h"
+#include "relay/lane.h"
+
+namespace outbox::relay {
+
+struct Engine::Impl {
+  EngineOptions options;
+  TurnContext turn;
+  std::map<DestinationId, std::unique_ptr<Destination>> destinations;
+  std::vector<std::unique_ptr<Lane>> lanes;
+  std::unordered_map<uint32_t, Lane*> flows;
+  std::vector<GoneLane> gone;
+  std::vector<sink::Result> results;
+  uint32_t next_flow = 1;
+  size_t first_lane = 0;  // goes round, so that no lane is always last at the budget
+
+  Lane* Find(const LaneId& id) const {
+    auto found = std::find_if(lanes.begin(), lanes.end(), [&](const auto& lane) { return lane->id() == id; });
+    return found == lanes.end() ? nullptr : found->get();
+  }
+  Destination* Find(DestinationId id) const {
+    auto found = destinations.find(id);
+    return found == destinations.end() ? nullptr : found->second.get();
+  }
+  template <typename Fn>
+  void ForLanesOf(const Destination* destination, Fn&& fn) {
+    for (const auto& lane : lanes) {
+      if (lane->destination() == destination) {
+        fn(lane.get());
+      }
+    }
+  }
+
+  bool PollSinks();
+  void SwapSinks();
+  void ShareBudgets();
+  void DropGone();
+};
+
+bool Engine::Impl::PollSinks() {
+  bool worked = false;
+  for (const auto& [id, destination] : destinations) {
+    results.clear();
+    destination->sink()->Poll(&results);
+    for (const sink::Result& result : results) {
+      auto found = flows.find(result.flow);
+      if (found != flows.end()) {
+        found->second->OnResult(result, turn);
+      }
+    }
+    worked |= !results.empty();
+    if (destination->TakeRecovered()) {
+      ForLanesOf(destination.get(), [](Lane* lane) { lane->OnDestinationUp(); });
+      worked = true;
+    }
+  }
+  return worked;
+}
+
+void Engine::Impl::SwapSinks() {
+  for (const auto& [id, destination] : destinations) {
+    if (!destination->replacing()) {
+      continue;
+    }
+    uint64_t outstanding = 0;
+    ForLanesOf(destination.get(), [&](Lane* lane) { outstanding += lane->outstanding(); });
+    if (outstanding == 0 || !destination->health().up || turn.now >= destination->drain_deadline()) {
+      destination->Swap();
+      ForLanesOf(destination.get(), [](Lane* lane) { lane->OnSinkReplaced(); });
+    }
+  }
+}
+
+void Engine::Impl::ShareBudgets() {
+  for (const auto& [id, destination] : destinations) {
+    size_t active = 0;
+    ForLanesOf(destination.get(), [&](Lane* lane) { active += lane->active() ? 1 : 0; });
+    destination->SetBudget(options.max_inflight, options.chunk_bytes, active);
+  }
+}
+
+void Engine::Impl::DropGone() {
+  const auto leaving = std::stable_partition(lanes.begin(), lanes.end(),
+                                             [](const auto& lane) { return lane->state() != LaneState::kGone; });
+  for (auto it = leaving; it != lanes.end(); ++it) {
+    flows.erase((*it)->flow());
+    gone.push_back({(*it)->id(), (*it)->gone_reason()});
+  }
+  lanes.erase(leaving, lanes.end());
+  for (auto it = destinations.begin(); it != destinations.end();) {
+    size_t left = 0;
+    ForLanesOf(it->second.get(), [&](Lane*) { ++left; });
+    if (it->second->removing && left == 0) {
+      it->second->sink()->Close();
+      it = destinations.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+Engine::Engine(Clock* clock, const EngineOptions& options) : impl_(std::make_unique<Impl>()) {
+  impl_->options = options;
+  impl_->turn.clock = clock;
+  impl_->turn.options = &impl_->options;
+}
+
+Engine::~Engine() = default;
+
+void Engine::SetOptions(const EngineOptions& options) {
+  impl_->options = options;
+}
+
+void Engine::SetDestination(DestinationId id, std::unique_ptr<sink::Sink> sink, int64_t drain_deadline) {
+  Destination* destination = impl_->Find(id);
+  if (destination != nullptr) {
+    destination->removing = false;
+    destination->Replace(std::move(sink), drain_deadline);
+  } else {
+    impl_->destinations.emplace(id, std::make_unique<Destination>(id, std::move(sink)));
+  }
+}
+
+void Engine::RemoveDestination(DestinationId id, int64_t deadline) {
+  Destination* destination = impl_->Find(id);
+  if (destination != nullptr) {
+    destination->removing = true;
+    impl_->ForLanesOf(destination, [&](Lane* lane) { lane->Release(deadline); });
+  }
+}
+
+bool Engine::HasDestination(DestinationId id) const {
+  const Destination* destination = impl_->Find(id);
+  return destination != nullptr && !destination->removing;
+}
+
+const sink::Health* Engine::DestinationHealth(DestinationId id) const {
+  const Destination* destination = impl_->Find(id);
+  return destination == nullptr ? nullptr : &destination->health();
+}
+
+bool Engine::AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
+                     DestinationId destination_id) {
+  if (stopping_ || HasLane(id) || !HasDestination(destination_id)) {
+    return false;
+  }
+  const uint32_t flow = impl_->next_flow++;
+  impl_->lanes.push_back(
+      std::make_unique<Lane>(id, flow, std::move(spec), std::move(log), impl_->Find(destination_id), impl_->options));
+  impl_->flows.emplace(flow, impl_->lanes.back().get());
+  return true;
+}
+
+void Engine::UpdateLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec) {
+  Lane* lane = impl_->Find(id);
+  if (lane != nullptr) {
+    lane->SetSpec(std::move(spec));
+  }
+}
+
+void Engine::ReleaseLane(const LaneId& id, int64_t deadline) {
+  Lane* lane = impl_->Find(id);
+  if (lane != nullptr) {
+    lane->Release(deadline);
+  }
+}
+
+bool Engine::HasLane(const LaneId& id) const {
+  return impl_->Find(id) != nullptr;
+}
+
+size_t Engine::lane_count() const {
+  return impl_->lanes.size();
+}
+
+void Engine::Stop(int64_t deadline) {
+  stopping_ = true;
+  for (const auto& lane : impl_->lanes) {
+    lane->Release(deadline);
+  }
+}
+
+int64_t Engine::Turn(const TurnInput& input) {
+  TurnContext& turn = impl_->turn;
+  turn.barrier = std::max(turn.barrier, input.barrier);
+  if (input.woken) {
+    for (const auto& lane : impl_->lanes) {
+      lane->Wake();
+    }
+  }
+  turn.now = turn.clock->NowMicros();
+  const int64_t enough = turn.now + turn.options->turn_micros;
+  for (;;) {
+    bool worked = impl_->PollSinks();
+    impl_->SwapSinks();
+    impl_->ShareBudgets();
+    const size_t count = impl_->lanes.size();
+    impl_->first_lane = count == 0 ? 0 : (impl_->first_lane + 1) % count;
+    for (size_t i = 0; i < count; ++i) {
+      worked |= impl_->lanes[(impl_->first_lane + i) % count]->Step(&turn);
+    }
+    impl_->DropGone();
+    if (!worked) {
+      break;
+    }
+    turn.now = turn.clock->NowMicros();
+    if (turn.now >= enough) {
+      return turn.now;
+    }
+  }
+  int64_t next = kNever;
+  for (const auto& lane : impl_->lanes) {
+    next = std::min(next, lane->NextTime(turn));
+  }
+  for (const auto& [id, destination] : impl_->destinations) {
+    if (destination->replacing()) {
+      next = std::min(next, destination->drain_deadline());
+    }
+  }
+  return next;
+}
+
+void Engine::AppendWaits(std::vector<sink::WaitSpec>* waits) {
+  for (const auto& [id, destination] : impl_->destinations) {
+    destination->sink()->AppendWaits(waits);
+  }
+}
+
+void Engine::TakeGone(std::vector<GoneLane>* gone) {
+  gone->clear();
+  gone->swap(impl_->gone);
+}
+
+void Engine::Lanes(std::vector<LaneStatus>* lanes) const {
+  lanes->resize(impl_->lanes.size());
+  for (size_t i = 0; i < lanes->size(); ++i) {
+    impl_->lanes[i]->Fill(impl_->turn, &(*lanes)[i]);
+  }
+}
+
+}  // namespace outbox::relay

@@ -1,0 +1,559 @@
+#include "relay/lane.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outbox::relay {
+
+namespace {
+
+constexpr size_t kMaxWindows = 256;  // in flight at once: each holds two snapshots
+
+}  // namespace
+
+const char* LaneStateName(LaneState state) {
+  switch (state) {
+    case LaneState::kStarting:
+      return "starting";
+    case LaneState::kIdle:
+      return "idle";
+    case LaneState::kRunning:
+      return "running";
+    case LaneState::kDraining:
+      return "draining";
+    case LaneState::kParking:
+      return "parking";
+    case LaneState::kBackingOff:
+      return "backing off";
+    case LaneState::kSolo:
+      return "solo";
+    case LaneState::kReleasing:
+      return "releasing";
+    case LaneState::kGone:
+      return "gone";
+  }
+  return "gone";
+}
+
+Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
+           Destination* destination, const EngineOptions& options)
+    : id_(id),
+      flow_(flow),
+      log_(std::move(log)),
+      destination_(destination),
+      format_(std::make_unique<format::PlainFormat>(std::move(spec))),
+      log_backoff_(options.backoff_base_micros, options.backoff_cap_micros),
+      backoff_(options.backoff_base_micros, options.backoff_cap_micros) {}
+
+Lane::~Lane() = default;
+
+void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
+  format_ = std::make_unique<format::PlainFormat>(std::move(spec));
+}
+
+bool Lane::Step(TurnContext* turn) {
+  if (resolved_) {
+    Advance();
+  }
+  switch (state_) {
+    case LaneState::kGone:
+      return false;
+    case LaneState::kStarting:
+      return Load(turn);
+    case LaneState::kReleasing:
+      return StepReleasing(turn);
+    default:
+      break;
+  }
+  if (!destination_->health().up && error_.ok() && pipeline_.unresolved() > 0) {
+    NoteError(destination_->health().error, *turn);
+  }
+  bool worked = false;
+  if (state_ == LaneState::kDraining && pipeline_.outstanding() == 0) {
+    Settle(*turn);
+    worked = true;
+  }
+  if (state_ == LaneState::kParking) {
+    worked |= ParkOne(turn);
+  }
+  if (state_ == LaneState::kBackingOff && turn->now >= next_try_) {
+    SetFlowing();
+    worked = true;
+  }
+  if (state_ == LaneState::kRunning || state_ == LaneState::kIdle) {
+    worked |= Read(turn);
+    SetFlowing();
+    worked |= Send(turn);
+  }
+  if (state_ != LaneState::kGone) {
+    worked |= Save(turn);
+  }
+  return worked;
+}
+
+void Lane::SetFlowing() {
+  state_ = pipeline_.empty() ? LaneState::kIdle : LaneState::kRunning;
+}
+
+// --- reading -----------------------------------------------------------------------------------------------------
+
+bool Lane::LogFailed(LogCall call, const Status& status, const TurnContext& turn) {
+  if (status.ok()) {
+    if (log_backoff_.attempts() > 0 && call == log_failed_call_) {
+      log_backoff_.Reset();
+      log_error_ = Error{};
+    }
+    return false;
+  }
+  if (log_backoff_.attempts() == 0) {
+    log_error_since_ = turn.clock->WallMicros();
+  }
+  log_try_ = turn.now + log_backoff_.Next(turn.clock->Random());
+  log_failed_call_ = call;
+  log_error_ = status.error();
+  return true;
+}
+
+bool Lane::Load(TurnContext* turn) {
+  if (!LogReady(*turn)) {
+    return false;
+  }
+  Position position;
+  if (LogFailed(LogCall::kLoad, log_->LoadPosition(&position), *turn)) {
+    return false;
+  }
+  pipeline_.Start(std::move(position));
+  last_save_ = turn->now - turn->options->save_micros;
+  state_ = LaneState::kIdle;
+  return true;
+}
+
+bool Lane::WantsWindow(const TurnContext& turn) const {
+  return pipeline_.windows() < kMaxWindows &&
+         (!caught_up_ || woken_ || turn.barrier > barrier_opened_ || turn.now >= next_poll_);
+}
+
+bool Lane::Read(TurnContext* turn) {
+  hungry_ = false;
+  if (!LogReady(*turn) || (!pipeline_.reading() && !WantsWindow(*turn))) {
+    return false;
+  }
+  if (!destination_->health().up && pipeline_.unresolved() > 0) {
+    return false;  // one chunk is enough to find out whether it is up again
+  }
+  if (!destination_->MayRead(pipeline_.bytes())) {
+    hungry_ = true;
+    return false;
+  }
+  if (!pipeline_.reading() && !TryOpen(turn)) {
+    return false;
+  }
+  EventChunk chunk;
+  bool end = false;
+  if (LogFailed(LogCall::kRead, log_->ReadChunk(destination_->chunk_bytes(), &chunk, &end), *turn)) {
+    return false;
+  }
+  destination_->Charge(pipeline_.AddChunk(std::move(chunk), end));
+  if (end) {
+    Advance();  // nothing of it may have been for this lane
+  }
+  return true;
+}
+
+bool Lane::TryOpen(TurnContext* turn) {
+  Window window;
+  bool opened = false;
+  if (LogFailed(LogCall::kOpen, log_->OpenWindow(pipeline_.ReadPosition(), &window, &opened), *turn)) {
+    return false;
+  }
+  woken_ = false;
+  next_poll_ = turn->now + turn->options->poll_micros;
+  caught_up_ = !opened || window.current;
+  if (caught_up_) {
+    barrier_opened_ = turn->barrier;
+  }
+  if (!opened) {
+    pipeline_.AddBarrier(turn->barrier);
+    return false;
+  }
+  const uint64_t barrier = window.current ? turn->barrier : 0;
+  pipeline_.AddWindow(std::move(window), barrier);
+  return true;
+}
+
+// --- sending -----------------------------------------------------------------------------------------------------
+
+bool Lane::Durable(uint64_t lsn, TurnContext* turn, bool* worked) {
+  if (lsn <= turn->durable_lsn) {
+    return true;
+  }
+  if (!LogReady(*turn) || turn->now < durable_try_) {
+    return false;
+  }
+  bool durable = false;
+  if (LogFailed(LogCall::kDurable, log_->CheckDurable(lsn, &durable), *turn)) {
+    return false;
+  }
+  if (!durable) {
+    durable_try_ = turn->now + turn->options->durable_retry_micros;
+    return false;
+  }
+  turn->durable_lsn = lsn;
+  *worked = true;
+  return true;
+}
+
+// How many events of the run may go now; 0: a suspect is next and others are still under way.
+uint32_t Lane::LimitToSuspects(const Run& run, bool* solo) const {
+  const auto suspect = suspects_.lower_bound(run.first);
+  if (suspect == suspects_.end() || *suspect >= run.first + run.count) {
+    return run.count;
+  }
+  if (*suspect > run.first) {
+    return static_cast<uint32_t>(*suspect - run.first);
+  }
+  *solo = true;
+  return pipeline_.outstanding() == 0 ? 1 : 0;
+}
+
+// Packs events until one cannot be sent at all (then *bad says why) or the batch is large enough. Returns how many.
+uint32_t Lane::Format(const Run& run, int64_t wall, std::string* records, Error* bad) {
+  const size_t enough = destination_->chunk_bytes();
+  records->reserve(std::min(records->size() + run.count * (record_bytes_ + record_bytes_ / 8), enough + enough / 4));
+  uint32_t count = 0;
+  while (count < run.count && (count == 0 || records->size() < enough) &&
+         format_->Append(run.events[count], wall, records, bad)) {
+    ++count;
+  }
+  return count;
+}
+
+bool Lane::Send(TurnContext* turn) {
+  if (!destination_->accepting() || (!destination_->health().up && pipeline_.outstanding() > 0)) {
+    return false;
+  }
+  bool worked = false;
+  std::string records;
+  uint32_t count = 0;
+  const uint64_t first_seq = destination_->next_seq();
+  const int64_t wall = turn->clock->WallMicros();
+  while (records.size() < destination_->chunk_bytes() && state_ != LaneState::kSolo) {
+    Run run = pipeline_.NextRun(UINT32_MAX - count);
+    bool solo = false;
+    if (run.count == 0 || !Durable(run.durable_lsn, turn, &worked)) {
+      break;
+    }
+    if (!suspects_.empty()) {
+      run.count = LimitToSuspects(run, &solo);
+      if (run.count == 0) {
+        break;
+      }
+    }
+    Error bad;
+    const uint32_t packed = Format(run, wall, &records, &bad);
+    if (packed > 0) {
+      pipeline_.MarkSent(run, packed, first_seq + count);
+      count += packed;
+    }
+    if (!bad.ok()) {
+      const uint64_t ordinal = run.first + packed;
+      refused_.push_back({ordinal, std::move(bad), 1});
+      pipeline_.Skip(ordinal);
+      state_ = LaneState::kParking;
+      worked = true;
+      break;
+    }
+    if (solo) {
+      solo_ = run.first;
+      state_ = LaneState::kSolo;
+    }
+  }
+  if (count > 0) {
+    record_bytes_ = records.size() / count;
+    destination_->Submit(flow_, epoch_, count, std::move(records));
+    worked = true;
+  }
+  return worked;
+}
+
+// --- outcomes ----------------------------------------------------------------------------------------------------
+
+void Lane::OnResult(const sink::Result& result, const TurnContext& turn) {
+  const bool delivered = result.outcome == sink::Outcome::kDelivered;
+  ranges_.clear();
+  const uint32_t resolved = pipeline_.Resolve(result.first_seq, result.count, delivered, &ranges_);
+  if (resolved == 0) {
+    return;
+  }
+  resolved_ = true;
+  if (delivered) {
+    delivered_ += resolved;
+    if (state_ == LaneState::kSolo) {
+      suspects_.erase(solo_);
+      SetFlowing();
+    }
+    return;
+  }
+  if (state_ == LaneState::kReleasing) {
+    return;  // whoever owns the lane next sends it again
+  }
+  if (result.outcome == sink::Outcome::kAborted) {
+    aborted_ = true;
+  } else {
+    for (const Pipeline::Range& range : ranges_) {
+      for (uint64_t ordinal = range.first; ordinal <= range.last; ++ordinal) {
+        const bool alone = state_ == LaneState::kSolo && ordinal == solo_;
+        failures_.push_back({ordinal, result.error, alone ? 2 : 1});
+      }
+    }
+    NoteError(result.error, turn);
+  }
+  state_ = LaneState::kDraining;
+}
+
+void Lane::OnDestinationUp() {
+  if (state_ == LaneState::kBackingOff) {
+    next_try_ = 0;
+  }
+}
+
+void Lane::OnSinkReplaced() {
+  if (pipeline_.outstanding() > 0) {
+    pipeline_.ForgetSent();
+    if (state_ != LaneState::kReleasing) {
+      aborted_ = true;
+      state_ = LaneState::kDraining;
+    }
+  }
+  backoff_.Reset();
+  OnDestinationUp();
+}
+
+void Lane::NoteError(const Error& error, const TurnContext& turn) {
+  if (error_.ok()) {
+    error_since_ = turn.clock->WallMicros();
+  }
+  error_ = error;
+}
+
+// Nothing is under way any more: decides what each failure means, and begins a new epoch.
+void Lane::Settle(const TurnContext& turn) {
+  ++epoch_;
+  Advance();
+  pipeline_.Rewind();
+  if (pipeline_.prefix() > trouble_at_) {
+    backoff_.Reset();
+  }
+  bool trouble = false;
+  uint64_t lowest = UINT64_MAX;
+  for (Failure& failure : failures_) {
+    if (pipeline_.Find(failure.ordinal) == nullptr) {
+      continue;
+    }
+    const ErrorClass error_class = failure.error.error_class;
+    if (error_class == ErrorClass::kMessage || (error_class == ErrorClass::kSolo && failure.attempts > 1)) {
+      refused_.push_back(std::move(failure));
+    } else if (error_class == ErrorClass::kSolo) {
+      suspects_.insert(failure.ordinal);
+    } else {
+      trouble = true;
+      lowest = std::min(lowest, failure.ordinal);
+    }
+  }
+  std::sort(refused_.begin(), refused_.end(), [](const Failure& a, const Failure& b) { return a.ordinal < b.ordinal; });
+  if (trouble) {
+    trouble_at_ = lowest;
+    delay_ = true;
+  } else if (failures_.empty() && aborted_) {
+    // Without anybody's fault: again at once, unless that did not help the last time.
+    const bool up = destination_->health().up;
+    delay_ = !up || backoff_.attempts() > 0;
+    if (!up) {
+      NoteError(destination_->health().error, turn);
+    }
+    if (!delay_) {
+      backoff_.Next(turn.clock->Random());
+    }
+    trouble_at_ = pipeline_.prefix();
+  }
+  failures_.clear();
+  aborted_ = false;
+  if (refused_.empty()) {
+    AfterParking(turn);
+  } else {
+    state_ = LaneState::kParking;
+  }
+}
+
+bool Lane::ParkOne(TurnContext* turn) {
+  if (!LogReady(*turn)) {
+    return false;
+  }
+  const Failure& failure = refused_.front();
+  const Event* event = pipeline_.Find(failure.ordinal);
+  if (event != nullptr) {
+    RefusedEvent refused;
+    refused.event = *event;
+    refused.topic = format_->Topic(*event);
+    refused.error = failure.error;
+    refused.attempts = failure.attempts;
+    bool owner = true;
+    if (LogFailed(LogCall::kPark, log_->Park(refused, &owner), *turn)) {
+      return false;
+    }
+    if (!owner) {
+      Leave(GoneReason::kLost);
+      return true;
+    }
+    pipeline_.MarkDone(failure.ordinal);
+    ++parked_;
+  }
+  suspects_.erase(failure.ordinal);
+  refused_.pop_front();
+  Advance();
+  if (refused_.empty()) {
+    AfterParking(*turn);
+  }
+  return true;
+}
+
+void Lane::AfterParking(const TurnContext& turn) {
+  if (!std::exchange(delay_, false)) {
+    SetFlowing();
+    return;
+  }
+  next_try_ = turn.now + backoff_.Next(turn.clock->Random());
+  state_ = LaneState::kBackingOff;
+}
+
+// --- acknowledging -----------------------------------------------------------------------------------------------
+
+void Lane::Advance() {
+  resolved_ = false;
+  const uint64_t before = pipeline_.prefix();
+  if (pipeline_.Advance()) {
+    moved_ = true;
+    dirty_ |= pipeline_.prefix() != before;
+  }
+  destination_->Refund(pipeline_.TakeFreed());
+  const bool past_trouble = pipeline_.prefix() > trouble_at_ || pipeline_.empty();
+  if (past_trouble && state_ != LaneState::kDraining) {
+    backoff_.Reset();
+    error_ = Error{};
+  }
+}
+
+int64_t Lane::SaveDue(const TurnContext& turn) const {
+  if (dirty_) {
+    return last_save_ + turn.options->save_micros;
+  }
+  return moved_ ? last_save_ + turn.options->save_moved_micros : kNever;
+}
+
+bool Lane::Save(TurnContext* turn) {
+  if (turn->now < SaveDue(*turn) || !LogReady(*turn)) {
+    return false;
+  }
+  bool owner = true;
+  if (LogFailed(LogCall::kSave, log_->SaveProgress(pipeline_.position(), &owner), *turn)) {
+    return false;
+  }
+  if (!owner) {
+    Leave(GoneReason::kLost);
+    return true;
+  }
+  dirty_ = false;
+  moved_ = false;
+  last_save_ = turn->now;
+  return true;
+}
+
+void Lane::Release(int64_t deadline) {
+  if (state_ == LaneState::kStarting) {
+    Leave(GoneReason::kReleased);
+  } else if (state_ == LaneState::kReleasing) {
+    release_deadline_ = std::min(release_deadline_, deadline);
+  } else if (state_ != LaneState::kGone) {
+    release_deadline_ = deadline;
+    state_ = LaneState::kReleasing;
+  }
+}
+
+bool Lane::StepReleasing(TurnContext* turn) {
+  const bool late = turn->now >= release_deadline_;
+  if (!late && (pipeline_.outstanding() > 0 || (moved_ && !LogReady(*turn)))) {
+    return false;
+  }
+  bool clean = pipeline_.outstanding() == 0;
+  if (moved_) {
+    bool owner = true;
+    const bool failed = LogFailed(LogCall::kSave, log_->SaveProgress(pipeline_.position(), &owner), *turn);
+    if (failed && !late) {
+      return false;
+    }
+    if (!failed && !owner) {
+      Leave(GoneReason::kLost);
+      return true;
+    }
+    clean = clean && !failed;
+  }
+  Leave(clean ? GoneReason::kReleased : GoneReason::kUnclean);
+  return true;
+}
+
+void Lane::Leave(GoneReason reason) {
+  destination_->Refund(pipeline_.TakeFreed() + pipeline_.bytes());
+  state_ = LaneState::kGone;
+  gone_reason_ = reason;
+}
+
+// --- looking -----------------------------------------------------------------------------------------------------
+
+// Whatever was due by turn.now has just been tried; if it could not be done, an outcome or a wake has to come first.
+int64_t Lane::NextTime(const TurnContext& turn) const {
+  int64_t next = kNever;
+  const auto at = [&](int64_t time) {
+    if (time > turn.now) {
+      next = std::min(next, time);
+    }
+  };
+  if (state_ == LaneState::kGone) {
+    return kNever;
+  }
+  at(log_try_);
+  if (state_ == LaneState::kReleasing) {
+    at(release_deadline_);
+    return next;
+  }
+  at(SaveDue(turn));
+  if (state_ == LaneState::kBackingOff) {
+    at(next_try_);
+  }
+  if (state_ == LaneState::kRunning || state_ == LaneState::kIdle) {
+    at(durable_try_);
+    at(next_poll_);
+  }
+  return next;
+}
+
+void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
+  status->id = id_;
+  status->state = LaneStateName(state_);
+  status->delivered_to = pipeline_.done_to();
+  status->delivered_count = delivered_;
+  status->parked_count = parked_;
+  status->inflight_count = static_cast<int64_t>(pipeline_.unresolved());
+  status->inflight_bytes = static_cast<int64_t>(pipeline_.bytes());
+  const int64_t try_at = state_ == LaneState::kBackingOff ? next_try_ : log_try_;
+  status->next_try_unix = try_at > turn.now ? turn.clock->WallMicros() + (try_at - turn.now) : 0;
+  if (!log_error_.ok()) {
+    status->error = &log_error_;
+    status->error_since_unix = log_error_since_;
+  } else {
+    status->error = error_.ok() ? nullptr : &error_;
+    status->error_since_unix = error_.ok() ? 0 : error_since_;
+  }
+  status->barrier_done = pipeline_.barrier_done();
+}
+
+}  // namespace outbox::relay

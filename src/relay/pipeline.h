@@ -1,0 +1,139 @@
+// What a lane has read and not yet acknowledged [-]: windows, their chunks of events, and the state of every event.
+//
+// Events are numbered in reading order (ordinals, from 0). The done ones form a prefix plus islands; the position that
+// may be saved is the end of the prefix. Bookkeeping per event is one byte; results come and go as ranges.
+//
+//   windows   [ W7: read ][ W8: read ][ W9: being read ...
+//   chunks    [ c1 ][ c2 ][ c3 ][ c4 ][ c5 ]
+//   events    ddddddddddsssddssssssssssrrrrrrrr     d done   s sent   r ready
+//             prefix ---^     cursor --^
+//
+// Single-threaded. Owns the events until they are done; knows no sink and no log.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "base/event.h"
+#include "base/position.h"
+#include "relay/lane_log.h"
+
+namespace outbox::relay {
+
+// A run of events in one chunk, all ready. Valid until the pipeline is changed.
+struct Run {
+  uint64_t first = 0;  // ordinal
+  const Event* events = nullptr;
+  uint32_t count = 0;
+  uint64_t durable_lsn = 0;  // of the window they belong to
+};
+
+class Pipeline {
+ public:
+  Pipeline() = default;
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // --- reading ---
+  void Start(Position position) { at_ = std::move(position); }
+  // What to open the next window from.
+  Position ReadPosition() const;
+  void AddWindow(Window window, uint64_t barrier);
+  // The newest window is not read to its end.
+  bool reading() const { return !windows_.empty() && !windows_.back().read; }
+  // Takes the chunk (it may be empty). Returns the bytes it holds.
+  size_t AddChunk(EventChunk chunk, bool end);
+  // The barrier is reached when everything read so far is done.
+  void AddBarrier(uint64_t barrier);
+
+  // --- sending ---
+  // The next events to send, at most `limit`; count is 0 when there are none.
+  Run NextRun(uint32_t limit);
+  // The first `count` events of the run got seqs from `first_seq` on.
+  void MarkSent(const Run& run, uint32_t count, uint64_t first_seq);
+  // Passes over one ready event without sending it; it stays ready (the lane has refused it and will park it).
+  void Skip(uint64_t ordinal) { cursor_ = ordinal + 1; }
+  // Applies one outcome to the sent events among [first_seq, first_seq + count). Delivered ones become done, others
+  // ready, and their ordinals' bounds are appended to *undone as [first, last]. Returns how many were meant.
+  struct Range {
+    uint64_t first = 0;
+    uint64_t last = 0;
+  };
+  uint32_t Resolve(uint64_t first_seq, uint32_t count, bool delivered, std::vector<Range>* undone);
+  // Everything sent becomes ready again. Returns the first of them, or prefix().
+  uint64_t ForgetSent();
+  // The next run starts at the first event that is not done.
+  void Rewind() { cursor_ = prefix_; }
+  // A parked event.
+  void MarkDone(uint64_t ordinal);
+  // nullptr for an event that is done.
+  const Event* Find(uint64_t ordinal) const;
+
+  // --- acknowledging ---
+  // Moves the prefix over what is done and closes finished windows. True when the saved position would change.
+  bool Advance();
+  // Where the lane would resume.
+  Position position() const;
+  // Bytes freed since the last call.
+  size_t TakeFreed();
+
+  uint64_t prefix() const { return prefix_; }
+  uint32_t outstanding() const { return outstanding_; }  // sent, no outcome yet
+  uint64_t unresolved() const { return next_ - prefix_ - islands_; }
+  size_t bytes() const { return bytes_; }
+  size_t windows() const { return windows_.size(); }
+  bool empty() const { return windows_.empty(); }
+  uint64_t barrier_done() const { return barrier_done_; }
+  void ReachBarrier(uint64_t barrier) { barrier_done_ = barrier > barrier_done_ ? barrier : barrier_done_; }
+  int64_t done_to() const { return last_done_; }  // created_at at the prefix; 0: none yet
+
+ private:
+  enum State : uint8_t { kReady, kSent, kDone };
+  struct OpenWindow {
+    Window window;
+    int64_t done_to = kBeforeAllTime;
+    uint64_t barrier = 0;
+    bool read = false;
+  };
+  struct Chunk {
+    EventChunk data;  // freed when all are done
+    std::vector<uint8_t> states;
+    uint64_t first = 0;
+    uint64_t window = 0;  // number of its window
+    size_t bytes = 0;
+    uint32_t done = 0;
+    int64_t last_created_at = 0;
+  };
+  struct Submission {
+    uint64_t first_seq;
+    uint64_t first;  // ordinal
+    uint32_t count;
+    uint32_t left;
+  };
+
+  Chunk* ChunkOf(uint64_t ordinal);
+  const Chunk* ChunkOf(uint64_t ordinal) const;
+  // Sets the sent ones among the ordinals to `state`; returns how many.
+  uint32_t SetSent(uint64_t first, uint32_t count, State state);
+  void CountDone(Chunk* chunk, uint32_t count);
+  void DropResolved();
+
+  Position at_;  // counts while no window is open; later only its base
+  std::deque<OpenWindow> windows_;
+  uint64_t front_window_ = 0;  // number of windows_.front()
+  std::deque<Chunk> chunks_;
+  std::deque<Submission> submissions_;  // ascending first_seq
+  uint64_t next_ = 0;                   // ordinal of the next event read
+  uint64_t cursor_ = 0;                 // no ready event before it, but skipped ones
+  uint64_t prefix_ = 0;                 // all before are done
+  uint64_t islands_ = 0;                // done ones at or after the prefix
+  uint32_t outstanding_ = 0;
+  size_t bytes_ = 0;
+  size_t freed_ = 0;
+  int64_t last_done_ = 0;
+  uint64_t barrier_done_ = 0;
+};
+
+}  // namespace outbox::relay

@@ -1,0 +1,133 @@
+#include "sink/kafka/batch_store.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outbox::sink::kafka {
+
+uint32_t BatchStore::Add(Batch batch) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(holds_.size()));
+    holds_.push_back(std::make_unique<Hold>());
+  }
+  const uint32_t slot = free_.back();
+  free_.pop_back();
+  Hold& hold = *holds_[slot];
+  hold.state.assign(batch.count, RecordState::kOpen);
+  hold.open = batch.count;
+  hold.unreported = 0;
+  hold.reported_to = 0;
+  hold.waiting_since = 0;
+  hold.in_use = true;
+  hold.touched = false;
+  open_ += batch.count;
+  hold.batch = std::move(batch);
+  return slot;
+}
+
+void BatchStore::Touch(uint32_t slot, Hold* hold) {
+  if (!hold->touched) {
+    hold->touched = true;
+    touched_.push_back(slot);
+  }
+}
+
+void BatchStore::Resolve(uint32_t slot, uint32_t index, RecordState state) {
+  Hold& hold = *holds_[slot];
+  if (hold.state[index] != RecordState::kOpen) {
+    return;
+  }
+  hold.state[index] = state;
+  --hold.open;
+  --open_;
+  ++hold.unreported;
+  Touch(slot, &hold);
+}
+
+void BatchStore::Fail(uint32_t slot, uint32_t index, Error error) {
+  Hold& hold = *holds_[slot];
+  if (hold.state[index] != RecordState::kOpen) {
+    return;
+  }
+  hold.state[index] = RecordState::kReported;
+  --hold.open;
+  --open_;
+  immediate_.push_back({hold.batch.flow, hold.batch.first_seq + index, 1, Outcome::kFailed, std::move(error)});
+  Touch(slot, &hold);
+}
+
+void BatchStore::Refuse(const Batch& batch) {
+  immediate_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}});
+}
+
+void BatchStore::Report(Hold* hold, uint32_t from, uint32_t to, std::vector<Result>* results) {
+  for (uint32_t index = from; index < to;) {
+    const RecordState state = hold->state[index];
+    uint32_t end = index + 1;
+    while (end < to && hold->state[end] == state) {
+      ++end;
+    }
+    if (state == RecordState::kDelivered || state == RecordState::kAborted) {
+      results->push_back({hold->batch.flow,
+                          hold->batch.first_seq + index,
+                          end - index,
+                          state == RecordState::kDelivered ? Outcome::kDelivered : Outcome::kAborted,
+                          {}});
+      std::fill(hold->state.begin() + index, hold->state.begin() + end, RecordState::kReported);
+      hold->unreported -= end - index;
+    }
+    index = end;
+  }
+}
+
+void BatchStore::Flush(int64_t now, std::vector<Result>* results) {
+  results->insert(results->end(), std::make_move_iterator(immediate_.begin()),
+                  std::make_move_iterator(immediate_.end()));
+  immediate_.clear();
+  size_t kept = 0;
+  for (uint32_t slot : touched_) {
+    Hold& hold = *holds_[slot];
+    uint32_t to = hold.reported_to;
+    if (hold.open == 0) {
+      to = hold.batch.count;
+    } else {
+      while (hold.state[to] != RecordState::kOpen) {
+        ++to;
+      }
+    }
+    if (to > hold.reported_to) {
+      Report(&hold, hold.reported_to, to, results);
+      hold.reported_to = to;
+    }
+    if (hold.open == 0) {
+      hold.in_use = false;
+      hold.batch = Batch();
+      free_.push_back(slot);
+      continue;
+    }
+    if (hold.unreported > 0 && hold.waiting_since == 0) {
+      hold.waiting_since = now;
+    }
+    if (hold.unreported > 0 && now - hold.waiting_since >= kGapMicros) {
+      Report(&hold, hold.reported_to, hold.batch.count, results);
+    }
+    if (hold.unreported == 0) {
+      hold.waiting_since = 0;
+      hold.touched = false;
+      continue;
+    }
+    touched_[kept++] = slot;
+  }
+  touched_.resize(kept);
+}
+
+int64_t BatchStore::deadline() const {
+  int64_t first = -1;
+  for (uint32_t slot : touched_) {
+    const int64_t at = holds_[slot]->waiting_since + kGapMicros;
+    first = first < 0 ? at : std::min(first, at);
+  }
+  return immediate_.empty() ? first : 0;
+}
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,85 @@
+// The batches a sink holds, and the outcome of each of their records until it has been reported [-].
+//
+// Reports come partition by partition, so outcomes of one batch arrive interleaved. They are handed out as few ranges:
+// at once as far as a batch is resolved from its start without a gap, the rest a moment later.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "sink/sink.h"
+
+namespace outbox::sink::kafka {
+
+enum class RecordState : uint8_t { kOpen = 0, kDelivered, kAborted, kReported };
+
+struct Hold {
+  Batch batch;                     // its bytes stay where they are until every record has an outcome
+  std::vector<RecordState> state;  // one per record
+  uint32_t open = 0;               // records without an outcome
+  uint32_t unreported = 0;         // outcomes not handed out
+  uint32_t reported_to = 0;        // all before this one are handed out
+  int64_t waiting_since = 0;       // when an outcome behind a gap was first seen; 0: none
+  bool in_use = false;
+  bool touched = false;
+};
+
+class BatchStore {
+ public:
+  // Returns the slot. The batch is not empty.
+  uint32_t Add(Batch batch);
+  Hold& at(uint32_t slot) { return *holds_[slot]; }
+
+  // Each does nothing when the record has an outcome already.
+  void Deliver(uint32_t slot, uint32_t index) { Resolve(slot, index, RecordState::kDelivered); }
+  void Abort(uint32_t slot, uint32_t index) { Resolve(slot, index, RecordState::kAborted); }
+  void Fail(uint32_t slot, uint32_t index, Error error);
+  // A batch that is not taken at all.
+  void Refuse(const Batch& batch);
+  // Every open record of every batch; calls fn(hold) once for each batch that has one, before.
+  template <typename Fn>
+  void AbortAll(Fn&& fn) {
+    for (uint32_t slot = 0; slot < holds_.size(); ++slot) {
+      Hold& hold = *holds_[slot];
+      if (!hold.in_use || hold.open == 0) {
+        continue;
+      }
+      fn(hold);
+      for (uint32_t index = 0; index < hold.batch.count && hold.open > 0; ++index) {
+        Abort(slot, index);
+      }
+    }
+  }
+  // Calls fn(slot, hold) for every batch with an open record.
+  template <typename Fn>
+  void ForEachOpen(Fn&& fn) {
+    for (uint32_t slot = 0; slot < holds_.size(); ++slot) {
+      if (holds_[slot]->in_use && holds_[slot]->open > 0) {
+        fn(slot, *holds_[slot]);
+      }
+    }
+  }
+
+  // Appends what can be handed out now and frees batches that are done.
+  void Flush(int64_t now, std::vector<Result>* results);
+  // When Flush wants to be called again though nothing new came; -1: never.
+  int64_t deadline() const;
+
+  size_t open() const { return open_; }
+
+ private:
+  static constexpr int64_t kGapMicros = 20'000;
+
+  void Resolve(uint32_t slot, uint32_t index, RecordState state);
+  void Touch(uint32_t slot, Hold* hold);
+  void Report(Hold* hold, uint32_t from, uint32_t to, std::vector<Result>* results);
+
+  std::vector<std::unique_ptr<Hold>> holds_;
+  std::vector<uint32_t> free_;
+  std::vector<uint32_t> touched_;  // slots with outcomes not handed out
+  std::vector<Result> immediate_;  // failures and refused batches
+  size_t open_ = 0;
+};
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,261 @@
+// The life of producers: start, end, start again.
+#include "sink/kafka/kafka_sink.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sink/kafka/errors.h"
+#include "sink/monotonic.h"
+
+namespace outbox::sink::kafka {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000;
+constexpr int64_t kEndMicros = 5 * kSecond;      // wait for what is in flight when a producer ends
+constexpr int64_t kPurgeMicros = 1 * kSecond;    // and for the reports of what was purged
+constexpr int64_t kDestroyMicros = 2 * kSecond;  // and for the library to let go, before a new one starts
+constexpr int64_t kBackoffMicros = 100'000;
+constexpr int64_t kBackoffCapMicros = 10 * kSecond;
+constexpr int64_t kStuckMicros = 30 * kSecond;  // a partition that takes nothing while others do
+constexpr int64_t kProbeMicros = 1 * kSecond;
+
+}  // namespace
+
+Status KafkaSink::Make(const SinkConfig& config, std::unique_ptr<Sink>* sink) {
+  Settings settings;
+  if (Status status = MakeSettings(config, &settings); !status.ok()) {
+    return status;
+  }
+  const int event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (event_fd < 0) {
+    return Status(ErrorClass::kInternal, "EVENTFD", "could not make an eventfd");
+  }
+  std::unique_ptr<KafkaSink> made(new KafkaSink(std::move(settings), event_fd));
+  made->now_ = MonotonicMicros();
+  if (Status status = Producer::Make(made->settings_, event_fd, &made->producer_); !status.ok()) {
+    return status;
+  }
+  made->producers_ = 1;
+  made->phase_ = Phase::kRunning;
+  *sink = std::move(made);
+  return Status();
+}
+
+KafkaSink::~KafkaSink() {
+  Close();
+}
+
+void KafkaSink::Close() {
+  if (phase_ == Phase::kClosed) {
+    return;
+  }
+  auto bytes = std::make_shared<std::vector<std::string>>();
+  store_.AbortAll([&](Hold& hold) { bytes->push_back(std::move(hold.batch.records)); });
+  store_ = BatchStore();
+  topics_.clear();
+  last_topic_ = nullptr;
+  if (producer_ != nullptr) {
+    Retire(std::move(producer_), std::move(bytes), nullptr);
+  }
+  phase_ = Phase::kClosed;
+  close(event_fd_);
+}
+
+void KafkaSink::Poll(std::vector<Result>* results) {
+  if (phase_ == Phase::kClosed) {
+    return;
+  }
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = read(event_fd_, &count, sizeof count);
+  now_ = MonotonicMicros();
+  if (producer_ != nullptr) {
+    ServeEvents(now_);
+  }
+  Advance(now_);
+  store_.Flush(now_, results);
+}
+
+void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
+  if (phase_ == Phase::kClosed) {
+    return;
+  }
+  int64_t deadline = store_.deadline();
+  const auto earlier = [&](int64_t at) {
+    if (at >= 0 && (deadline < 0 || at < deadline)) {
+      deadline = at;
+    }
+  };
+  if (more_) {
+    earlier(0);
+  }
+  if (phase_ != Phase::kRunning) {
+    earlier(phase_deadline_);
+  } else {
+    earlier(probe_at_);
+    if (full_) {
+      earlier(now_ + 10'000);
+    }
+    if (in_library_ > 0) {
+      earlier(stuck_check_at_);
+    }
+  }
+  waits->push_back({event_fd_, true, false, deadline});
+}
+
+// A report said no. Nothing more goes in; what is queued comes back, what is in flight is waited for.
+void KafkaSink::EndProducer(int64_t now) {
+  if (phase_ != Phase::kRunning) {
+    return;
+  }
+  rd_kafka_purge(producer_->handle(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
+  phase_ = Phase::kEnding;
+  phase_deadline_ = now + kEndMicros;
+}
+
+void KafkaSink::Advance(int64_t now) {
+  if (phase_ == Phase::kEnding && in_library_ > 0 && now >= phase_deadline_) {
+    // Without this some reports never come.
+    rd_kafka_purge(producer_->handle(),
+                   RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
+    phase_ = Phase::kPurging;
+    phase_deadline_ = now + kPurgeMicros;
+  }
+  if ((phase_ == Phase::kEnding || phase_ == Phase::kPurging) && (in_library_ == 0 || now >= phase_deadline_)) {
+    RetireProducer(now);
+  }
+  if (phase_ == Phase::kStopped && now >= phase_deadline_) {
+    StartProducer(now);
+  }
+  if (phase_ != Phase::kRunning) {
+    return;
+  }
+  if (full_) {
+    full_ = false;
+    ReleaseAll();
+  }
+  if (probe_at_ >= 0 && now >= probe_at_ && !probing_) {
+    probing_ = true;
+    probe_at_ = -1;
+    producer_->Probe(2000);
+  }
+  if (now >= stuck_check_at_) {
+    stuck_check_at_ = now + kSecond;
+    FindStuck(now);
+  }
+}
+
+void KafkaSink::RetireProducer(int64_t now) {
+  // The library may still look at bytes of records that it gave no report for.
+  auto bytes = std::make_shared<std::vector<std::string>>();
+  store_.AbortAll([&](Hold& hold) {
+    gate_.Poison(hold.batch.flow, hold.batch.epoch);
+    bytes->push_back(std::move(hold.batch.records));
+  });
+  for (auto& [name, topic] : topics_) {
+    topic->Reset();
+  }
+  in_library_ = 0;
+  held_ = 0;
+  full_ = false;
+  more_ = false;
+  probing_ = false;
+  probe_at_ = -1;
+  retired_ = std::make_shared<std::atomic<bool>>(false);
+  retired_by_ = now + kDestroyMicros;
+  Retire(std::move(producer_), std::move(bytes), retired_);
+  phase_ = Phase::kStopped;
+  const int64_t backoff =
+      failures_ == 0 ? 0 : std::min(kBackoffMicros << std::min(failures_ - 1, 10), kBackoffCapMicros);
+  ++failures_;
+  phase_deadline_ = now + backoff;
+}
+
+void KafkaSink::StartProducer(int64_t now) {
+  if (retired_ != nullptr && !retired_->load() && now < retired_by_) {
+    phase_deadline_ = now + 2'000;  // what the old one has on its connections goes before the new one's
+    return;
+  }
+  if (Status status = Producer::Make(settings_, event_fd_, &producer_); !status.ok()) {
+    SetDown(status.error(), now);
+    phase_deadline_ = now + kBackoffCapMicros;
+    return;
+  }
+  ++producers_;
+  phase_ = Phase::kRunning;
+  stuck_check_at_ = now + kSecond;
+  more_ = true;  // drain what came before the descriptor was armed
+  if (down_by_fatal_) {
+    down_by_fatal_ = false;
+    SetUp();  // the next delivery, or the next failure, will tell
+  } else if (!health_.up) {
+    probe_at_ = now;
+  }
+  ReleaseAll();
+}
+
+// A partition without a leader gives no report at all. While others deliver, that is the topic's trouble.
+void KafkaSink::FindStuck(int64_t now) {
+  if (in_library_ == 0 || !health_.up || now - delivered_at_ > kStuckMicros / 2) {
+    return;
+  }
+  const Topic* stuck = nullptr;
+  for (const auto& [name, topic] : topics_) {
+    for (const Partition& partition : topic->partitions) {
+      if (partition.inflight > 0 && now - partition.moved_at > kStuckMicros) {
+        stuck = topic.get();
+      }
+    }
+  }
+  if (stuck == nullptr) {
+    return;
+  }
+  // Its oldest open record is the one to name.
+  Held first{};
+  uint64_t first_seq = 0;
+  bool found = false;
+  store_.ForEachOpen([&](uint32_t slot, Hold& hold) {
+    if (found && hold.batch.first_seq > first_seq) {
+      return;
+    }
+    RecordReader reader(hold.batch.records);
+    for (uint32_t index = 0; reader.Next(&record_); ++index) {
+      if (record_.topic == stuck->name && hold.state[index] == RecordState::kOpen) {
+        first = {slot, index, 0};
+        first_seq = hold.batch.first_seq;
+        found = true;
+        break;
+      }
+    }
+  });
+  if (found) {
+    FailFlow(first,
+             {ErrorClass::kTopic, "NO_PROGRESS",
+              "a partition of topic \"" + stuck->name + "\" takes nothing while others do: it may have no leader"});
+    EndProducer(now);
+  }
+}
+
+void KafkaSink::SetUp() {
+  if (!health_.up) {
+    health_.up = true;
+    health_.error = {};
+    ++health_.changes;
+  }
+  probe_at_ = -1;
+}
+
+void KafkaSink::SetDown(Error error, int64_t now) {
+  if (health_.up || health_.error.code != error.code || health_.error.message != error.message) {
+    health_.up = false;
+    health_.error = std::move(error);
+    ++health_.changes;
+  }
+  if (probe_at_ < 0 && !down_by_fatal_) {
+    probe_at_ = now + kProbeMicros;
+  }
+}
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,134 @@
+// The Kafka sink [-]: Sink over librdkafka's idempotent producer. README.md in this folder tells the rules of order.
+//
+// - A delivery report is the only proof of delivery.
+// - A record that the library or a missing topic refuses before anything is sent fails its own flow only.
+// - A record that a broker refuses ends the producer: purge what is queued, wait for what is in flight, destroy, make a
+//   new one. The culprit is reported kFailed with its class, all other open records of every flow kAborted.
+// - While brokers are merely away, records stay in the library (it resends them in order, without duplicates) and
+//   health() says down.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "sink/flow_gate.h"
+#include "sink/kafka/batch_store.h"
+#include "sink/kafka/producer.h"
+#include "sink/kafka/settings.h"
+#include "sink/kafka/topic.h"
+#include "sink/record.h"
+#include "sink/sink.h"
+
+namespace outbox::sink::kafka {
+
+class KafkaSink : public Sink {
+ public:
+  // Fails (class kConfig) when the library refuses an option.
+  static Status Make(const SinkConfig& config, std::unique_ptr<Sink>* sink);
+  ~KafkaSink() override;
+  KafkaSink(const KafkaSink&) = delete;
+  KafkaSink& operator=(const KafkaSink&) = delete;
+
+  void Submit(Batch batch) override;
+  void Poll(std::vector<Result>* results) override;
+  void AppendWaits(std::vector<WaitSpec>* waits) override;
+  const Health& health() const override { return health_; }
+  void Close() override;
+
+  // For tests: the library's handle (nullptr between two producers), and how many producers were made.
+  rd_kafka_t* handle() const { return producer_ == nullptr ? nullptr : producer_->handle(); }
+  uint64_t producers() const { return producers_; }
+
+ private:
+  enum class Phase : uint8_t {
+    kRunning,
+    kEnding,   // purged; waiting for what is in flight
+    kPurging,  // that took too long: in flight is purged too
+    kStopped,  // no producer; a new one is made at restart_at_
+    kClosed,
+  };
+  // What became of a record that was to go into the library.
+  enum class Sent : uint8_t { kYes, kLater, kFailed };
+
+  struct RefusedRecord {
+    Held held;
+    int code;
+  };
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+
+  KafkaSink(Settings settings, int event_fd) : settings_(std::move(settings)), event_fd_(event_fd) {}
+
+  // submit.cpp: from a batch into the library.
+  Topic* FindTopic(std::string_view name);
+  bool Dispatch(Topic* topic, const Held& held, const Record& record);  // false: the record's flow has failed
+  bool Ask(Topic* topic);
+  bool Known(Topic* topic, int* code);
+  int32_t Place(Topic* topic, const Held& held, const Record& record);
+  Sent Send(Topic* topic, int32_t partition, const Held& held, const Record& record);
+  void Refused(Topic* topic, const Held& held, int code);
+  void Wait(Topic* topic, std::deque<Held>* queue, const Held& held, bool front = false);
+  Held Next(Topic* topic, std::deque<Held>* queue);
+  bool Read(const Held& held, Record* record);
+  void Release(Topic* topic, Partition* partition);
+  void ReleaseTopic(Topic* topic);
+  void ReleaseAll();
+  void FailFlow(const Held& held, Error error);
+
+  // reports.cpp: events of the library.
+  void ServeEvents(int64_t now);
+  void Reports(rd_kafka_event_t* event, int64_t now);
+  void Failed(Topic* topic, bool asking, uint32_t count, uint64_t bytes, int64_t now);
+  void Learned(Topic* topic, int32_t at_least);
+  void Trouble(rd_kafka_event_t* event, int64_t now);
+  void Answered(rd_kafka_event_t* event, int64_t now);
+  void SetUp();
+  void SetDown(Error error, int64_t now);
+
+  // kafka_sink.cpp: the life of producers.
+  void EndProducer(int64_t now);
+  void Advance(int64_t now);
+  void RetireProducer(int64_t now);
+  void StartProducer(int64_t now);
+  void FindStuck(int64_t now);
+
+  const Settings settings_;
+  const int event_fd_;
+  std::unique_ptr<Producer> producer_;
+  uint64_t producers_ = 0;
+  Phase phase_ = Phase::kStopped;
+  int64_t phase_deadline_ = 0;                  // kEnding, kPurging: when to go on regardless; kStopped: when to start
+  std::shared_ptr<std::atomic<bool>> retired_;  // the last producer is destroyed
+  int64_t retired_by_ = 0;                      // or is not waited for any longer
+  int failures_ = 0;                            // producers ended in a row without a delivery
+
+  BatchStore store_;
+  FlowGate gate_;
+  std::unordered_map<std::string, std::unique_ptr<Topic>, Hash, std::equal_to<>> topics_;
+  Topic* last_topic_ = nullptr;
+  uint32_t in_library_ = 0;
+  uint32_t held_ = 0;
+  bool full_ = false;                   // the library's queue is: wait for reports
+  bool more_ = false;                   // events were left for the next Poll
+  Record record_;                       // reused
+  std::vector<RefusedRecord> refused_;  // reused: records of the event in hand
+  int64_t now_ = 0;                     // monotonic microseconds, as of the last Submit or Poll
+  int64_t wall_ms_ = 0;
+
+  Health health_;
+  bool down_by_fatal_ = false;  // nothing but a new producer can show that it is over
+  bool probing_ = false;
+  int64_t probe_at_ = -1;
+  int64_t delivered_at_ = 0;
+  int64_t stuck_check_at_ = 0;
+  std::string last_trouble_;  // the newest connection error, for people
+};
+
+}  // namespace outbox::sink::kafka

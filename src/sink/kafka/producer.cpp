@@ -1,0 +1,144 @@
+#include "sink/kafka/producer.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/murmur2.h"
+
+namespace outbox::sink::kafka {
+namespace {
+
+std::atomic<int> retiring{0};
+
+// Threads started meanwhile have every signal blocked: handlers are this process's main thread's business.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// Called by the library when it places a record, with the topic's current number of partitions.
+int32_t Partition(const rd_kafka_topic_t*, const void* key, size_t key_size, int32_t partitions, void* topic_opaque,
+                  void* message_opaque) {
+  auto* link = static_cast<TopicLink*>(topic_opaque);
+  link->partitions.store(partitions, std::memory_order_relaxed);
+  const int32_t wanted = int32_t{Opaque::Unpack(message_opaque).hint} - 1;
+  if (wanted >= 0 && wanted < partitions) {
+    return wanted;
+  }
+  return ChoosePartition(*link, {static_cast<const char*>(key), key == nullptr ? 0 : key_size}, partitions);
+}
+
+}  // namespace
+
+int32_t ChoosePartition(const TopicLink& link, std::string_view key, int32_t partitions) {
+  if (key.data() == nullptr && !link.hash_null_keys) {
+    static std::atomic<uint32_t> next{0};
+    return static_cast<int32_t>(next.fetch_add(1, std::memory_order_relaxed) % static_cast<uint32_t>(partitions));
+  }
+  if (link.partitioner == nullptr) {
+    return KafkaPartition(key, partitions);
+  }
+  return link.partitioner(link.handle, key.data() == nullptr ? "" : key.data(), key.size(), partitions, nullptr,
+                          nullptr);
+}
+
+Status Producer::Make(const Settings& settings, int event_fd, std::unique_ptr<Producer>* producer) {
+  rd_kafka_conf_t* conf = nullptr;
+  if (Status status = settings.MakeConf(&conf); !status.ok()) {
+    return status;
+  }
+  std::unique_ptr<Producer> made(new Producer);
+  char text[512];
+  {
+    SignalsBlocked blocked;
+    made->handle_ = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
+  }
+  if (made->handle_ == nullptr) {
+    rd_kafka_conf_destroy(conf);
+    return Status(ErrorClass::kConfig, "CLIENT", text);
+  }
+  made->queue_ = rd_kafka_queue_get_main(made->handle_);
+  rd_kafka_set_log_queue(made->handle_, made->queue_);
+  // Written only when the queue goes from empty to not empty: enable, drain, then wait.
+  const uint64_t one = 1;
+  rd_kafka_queue_io_event_enable(made->queue_, event_fd, &one, sizeof one);
+  *producer = std::move(made);
+  return Status();
+}
+
+Producer::~Producer() {
+  if (handle_ == nullptr) {
+    return;
+  }
+  rd_kafka_queue_io_event_enable(queue_, -1, nullptr, 0);
+  rd_kafka_purge(handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
+  for (const auto& link : links_) {
+    rd_kafka_topic_destroy(link->handle);
+  }
+  rd_kafka_queue_destroy(queue_);
+  rd_kafka_destroy_flags(handle_, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+}
+
+TopicLink* Producer::OpenTopic(const std::string& name, const Settings& settings, Topic* topic) {
+  auto link = std::make_unique<TopicLink>();
+  link->topic = topic;
+  link->partitioner = settings.partitioner;
+  link->hash_null_keys = settings.hash_null_keys;
+  rd_kafka_topic_conf_t* conf = rd_kafka_default_topic_conf_dup(handle_);
+  rd_kafka_topic_conf_set_partitioner_cb(conf, Partition);
+  rd_kafka_topic_conf_set_opaque(conf, link.get());
+  link->handle = rd_kafka_topic_new(handle_, name.c_str(), conf);
+  if (link->handle == nullptr) {
+    rd_kafka_topic_conf_destroy(conf);
+    return nullptr;
+  }
+  links_.push_back(std::move(link));
+  return links_.back().get();
+}
+
+void Producer::Probe(int timeout_ms) {
+  char text[128];
+  rd_kafka_AdminOptions_t* options = rd_kafka_AdminOptions_new(handle_, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
+  rd_kafka_AdminOptions_set_request_timeout(options, timeout_ms, text, sizeof text);
+  rd_kafka_ConfigResource_t* resource = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, "outbox-probe");
+  rd_kafka_DescribeConfigs(handle_, &resource, 1, options, queue_);
+  rd_kafka_ConfigResource_destroy(resource);
+  rd_kafka_AdminOptions_destroy(options);
+}
+
+void Retire(std::unique_ptr<Producer> producer, std::shared_ptr<void> baggage,
+            std::shared_ptr<std::atomic<bool>> done) {
+  retiring.fetch_add(1);
+  SignalsBlocked blocked;
+  std::thread([producer = std::move(producer), baggage = std::move(baggage), done = std::move(done)]() mutable {
+    producer.reset();
+    baggage.reset();
+    if (done != nullptr) {
+      done->store(true);
+    }
+    retiring.fetch_sub(1);
+  }).detach();
+}
+
+bool WaitForRetired(int timeout_ms) {
+  for (; retiring.load() > 0 && timeout_ms > 0; --timeout_ms) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return retiring.load() == 0;
+}
+
+}  // namespace outbox::sink::kafka

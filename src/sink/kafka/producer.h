@@ -1,0 +1,86 @@
+// One librdkafka producer instance and its event queue [-]. A failed report ends an instance; the sink makes another.
+//
+// All calls come from the sink's thread; only the partitioner may run in a thread of the library. Destroying the
+// library's handle can block for seconds (a resolver that sleeps), so a thread of its own does that: see Retire().
+#pragma once
+
+#include <librdkafka/rdkafka.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "sink/kafka/settings.h"
+
+namespace outbox::sink::kafka {
+
+struct Topic;
+
+// What the partitioner knows of a topic: it may run in a library thread, so it lives as long as the handle.
+struct TopicLink {
+  Topic* topic = nullptr;  // for reports, on the sink's thread
+  rd_kafka_topic_t* handle = nullptr;
+  PartitionerFunction partitioner = nullptr;
+  bool hash_null_keys = false;
+  std::atomic<int32_t> partitions{0};  // as of the last record that the library was asked to place; 0: unknown
+};
+
+// What a record carries through the library: where its batch is kept, its number there, and the partition that the
+// partitioner is to take (plus one; 0: by key).
+struct Opaque {
+  uint32_t slot = 0;   // 24 bits
+  uint32_t index = 0;  // 24 bits
+  uint16_t hint = 0;
+
+  void* Pack() const {
+    return reinterpret_cast<void*>((uint64_t{slot} << 40) | (uint64_t{index} << 16) | uint64_t{hint});
+  }
+  static Opaque Unpack(const void* packed) {
+    const auto bits = reinterpret_cast<uint64_t>(packed);
+    return {static_cast<uint32_t>(bits >> 40), static_cast<uint32_t>(bits >> 16) & 0xffffff,
+            static_cast<uint16_t>(bits)};
+  }
+};
+inline constexpr uint32_t kMaxSlots = 1u << 24;
+inline constexpr uint32_t kMaxBatchRecords = 1u << 24;
+
+// The partition of a record: by key as the settings say, at random without one.
+int32_t ChoosePartition(const TopicLink& link, std::string_view key, int32_t partitions);
+
+class Producer {
+ public:
+  // Starts the library. `event_fd` is an eventfd that is written when events come; the caller's, and outlives this.
+  static Status Make(const Settings& settings, int event_fd, std::unique_ptr<Producer>* producer);
+  ~Producer();  // may block: see Retire
+  Producer(const Producer&) = delete;
+  Producer& operator=(const Producer&) = delete;
+
+  rd_kafka_t* handle() const { return handle_; }
+  // The next event or nullptr; the caller destroys it.
+  rd_kafka_event_t* NextEvent() { return rd_kafka_queue_poll(queue_, 0); }
+
+  // Owned by the producer. nullptr when the library refuses the name.
+  TopicLink* OpenTopic(const std::string& name, const Settings& settings, Topic* topic);
+
+  // Asks the broker for something small; the answer comes as an event (DESCRIBECONFIGS_RESULT). Any answer will do.
+  void Probe(int timeout_ms);
+
+ private:
+  Producer() = default;
+
+  rd_kafka_t* handle_ = nullptr;
+  rd_kafka_queue_t* queue_ = nullptr;
+  std::vector<std::unique_ptr<TopicLink>> links_;
+};
+
+// Destroys what is handed over (in that order) in a thread of its own. `done` becomes true after.
+void Retire(std::unique_ptr<Producer> producer, std::shared_ptr<void> baggage, std::shared_ptr<std::atomic<bool>> done);
+
+// Waits until nothing handed to Retire is left; for tests, before the process ends. False after the timeout.
+bool WaitForRetired(int timeout_ms);
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,207 @@
+// Events of the library: delivery reports, and what they and its errors say about the destination.
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "sink/kafka/errors.h"
+#include "sink/kafka/kafka_sink.h"
+#include "sink/monotonic.h"
+
+namespace outbox::sink::kafka {
+namespace {
+
+constexpr int64_t kServeMicros = 20'000;  // of one Poll
+constexpr int64_t kProbeAgainMicros = 1'000'000;
+
+}  // namespace
+
+void KafkaSink::ServeEvents(int64_t now) {
+  more_ = false;
+  while (rd_kafka_event_t* event = producer_->NextEvent()) {
+    switch (rd_kafka_event_type(event)) {
+      case RD_KAFKA_EVENT_DR:
+        Reports(event, now);
+        break;
+      case RD_KAFKA_EVENT_ERROR:
+        Trouble(event, now);
+        break;
+      case RD_KAFKA_EVENT_DESCRIBECONFIGS_RESULT:
+        Answered(event, now);
+        break;
+      case RD_KAFKA_EVENT_LOG:
+        if (settings_.log_to_stderr) {
+          const char* facility = "";
+          const char* text = "";
+          int level = 0;
+          rd_kafka_event_log(event, &facility, &text, &level);
+          fprintf(stderr, "librdkafka: %s: %s\n", facility, text);
+        }
+        break;
+      default:
+        break;
+    }
+    rd_kafka_event_destroy(event);
+    if (MonotonicMicros() - now > kServeMicros) {
+      more_ = true;  // the descriptor tells only of a queue that was empty before
+      return;
+    }
+  }
+}
+
+// The records of one event have one topic and partition and came back together: a batch that was acknowledged or
+// refused, or what a purge brought back.
+void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
+  const rd_kafka_message_t* message = rd_kafka_event_message_next(event);
+  if (message == nullptr) {
+    return;
+  }
+  Topic* topic = static_cast<TopicLink*>(rd_kafka_topic_opaque(message->rkt))->topic;
+  const bool asking = topic->state == TopicState::kAsking;
+  if (asking && message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    Learned(topic, message->partition + 1);
+  }
+  Partition none;
+  Partition* partition = &none;
+  if (!topic->partitions.empty() && message->partition >= 0 &&
+      static_cast<size_t>(message->partition) < topic->partitions.size()) {
+    partition = &topic->partitions[static_cast<size_t>(message->partition)];
+  }
+  refused_.clear();
+  uint32_t count = 0;
+  uint64_t bytes = 0;
+  int64_t offset = -1;
+  for (; message != nullptr; message = rd_kafka_event_message_next(event)) {
+    ++count;
+    bytes += RecordBytes(message->key_len, message->len);
+    const Opaque opaque = Opaque::Unpack(message->_private);
+    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+      store_.Deliver(opaque.slot, opaque.index);
+      offset = std::max(offset, message->offset);
+    } else {
+      refused_.push_back({{opaque.slot, opaque.index, 0}, message->err});
+    }
+  }
+  in_library_ -= std::min(in_library_, count);
+  topic->inflight -= std::min(topic->inflight, count);
+  if (!asking) {
+    partition->inflight -= std::min(partition->inflight, count);
+    partition->inflight_bytes -= std::min(partition->inflight_bytes, bytes);
+  }
+  if (refused_.empty()) {
+    // Offsets that go back: the topic was made anew, and its broker does not know this producer yet.
+    partition->warm = offset < 0 || offset >= partition->last_offset || partition->inflight == 0;
+    partition->last_offset = offset;
+    partition->moved_at = now;
+    topic->Acknowledged(bytes);
+    delivered_at_ = now;
+    failures_ = 0;
+    down_by_fatal_ = false;
+    SetUp();
+  } else {
+    Failed(topic, asking, count, bytes, now);
+  }
+  if (phase_ != Phase::kRunning) {
+    return;
+  }
+  if (!partition->waiting.empty()) {
+    Release(topic, partition);
+  }
+  if (topic->state == TopicState::kDraining && topic->inflight == 0 && topic->held == topic->waiting.size()) {
+    Learned(topic, 1);
+  }
+  if (!topic->waiting.empty()) {
+    if (topic->state == TopicState::kUnknown) {
+      Ask(topic);
+    }
+    ReleaseTopic(topic);
+  }
+}
+
+// The number of partitions is known, or known anew with nothing in flight.
+void KafkaSink::Learned(Topic* topic, int32_t at_least) {
+  const int32_t count = topic->link->partitions.load(std::memory_order_relaxed);
+  topic->partitions.resize(static_cast<size_t>(std::max(count, at_least)));
+  topic->state = TopicState::kReady;
+  topic->counted_at = now_;
+  topic->sticky = -1;
+}
+
+void KafkaSink::Failed(Topic* topic, bool asking, uint32_t count, uint64_t bytes, int64_t now) {
+  const bool mixed = std::any_of(refused_.begin(), refused_.end(),
+                                 [&](const RefusedRecord& record) { return record.code != refused_[0].code; });
+  bool charged = false;
+  for (const RefusedRecord& record : refused_) {
+    const ErrorRule& rule = RuleFor(record.code);
+    if (rule.verdict == Verdict::kRetry || (charged && !mixed)) {
+      continue;  // aborted when the producer has ended
+    }
+    charged = true;
+    ErrorClass error_class = rule.error_class;
+    if (rule.verdict == Verdict::kBatch && !mixed && count > 1) {
+      error_class = ErrorClass::kSolo;
+      topic->LearnLimit(bytes, rule.learn_size);
+    }
+    const Batch& batch = store_.at(record.held.slot).batch;
+    if (error_class != ErrorClass::kMessage && !gate_.Admits(batch.flow, batch.epoch)) {
+      continue;  // its flow has failed already
+    }
+    Error error = MakeError(record.code, error_class, {});
+    error.message = "topic \"" + topic->name + "\": " + error.message;
+    if (error_class == ErrorClass::kConfig) {
+      down_by_fatal_ = true;
+      SetDown(error, now);
+    }
+    FailFlow(record.held, std::move(error));
+  }
+  if (asking && charged && rd_kafka_fatal_error(producer_->handle(), nullptr, 0) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    // Nothing was sent: the topic is missing or forbidden. Other topics go on with this producer.
+    topic->state = TopicState::kUnknown;
+    topic->failed = true;
+    return;
+  }
+  EndProducer(now);
+}
+
+// An error that is not about records. What happens to them is told by their reports alone.
+void KafkaSink::Trouble(rd_kafka_event_t* event, int64_t now) {
+  const int code = rd_kafka_event_error(event);
+  const char* said = rd_kafka_event_error_string(event);
+  std::string text = said == nullptr ? "" : said;
+  if (code == RD_KAFKA_RESP_ERR__FATAL) {
+    char why[512] = "";
+    const int real = rd_kafka_fatal_error(producer_->handle(), why, sizeof why);
+    if (RuleFor(real).error_class == ErrorClass::kConfig) {
+      down_by_fatal_ = true;
+      SetDown(MakeError(real, ErrorClass::kConfig, why), now);
+    }
+    EndProducer(now);
+  } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
+    if (in_library_ == 0 && health_.up) {
+      probe_at_ = probing_ ? probe_at_ : now;  // may be no more than idle connections that were closed
+    } else if (health_.up || health_.error.error_class != ErrorClass::kConfig) {
+      SetDown(MakeError(code, ErrorClass::kDestination, last_trouble_.empty() ? text : last_trouble_), now);
+    }
+  } else if (EventClass(code) == ErrorClass::kConfig) {
+    SetDown(MakeError(code, ErrorClass::kConfig, text), now);
+  } else if (!text.empty()) {
+    last_trouble_ = std::move(text);
+  }
+}
+
+// The answer to a probe: any word from a broker will do.
+void KafkaSink::Answered(rd_kafka_event_t* event, int64_t now) {
+  probing_ = false;
+  const int code = rd_kafka_event_error(event);
+  if (code >= 0 || code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE) {
+    if (!down_by_fatal_) {
+      SetUp();
+    }
+    return;
+  }
+  if (health_.up) {
+    SetDown(MakeError(RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, ErrorClass::kDestination, last_trouble_), now);
+  }
+  probe_at_ = now + kProbeAgainMicros;
+}
+
+}  // namespace outbox::sink::kafka

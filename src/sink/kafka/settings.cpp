@@ -1,0 +1,115 @@
+#include "sink/kafka/settings.h"
+
+#include <algorithm>
+
+namespace outbox::sink::kafka {
+namespace {
+
+// Records are limited by what the broker takes in one batch: 1,048,588 bytes by default, batch and record heads
+// included. A larger record is refused before it is sent, which costs nobody else anything.
+constexpr uint64_t kDefaultMaxRecord = 1048588 - 88;
+
+// The library rejects client ids that fill its buffer in some versions.
+constexpr size_t kMaxClientId = 100;
+
+std::string ClientId(const std::string& destination) {
+  std::string id = "outbox";
+  for (char c : destination.empty() ? std::string() : "-" + destination) {
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    id += plain ? c : '_';
+  }
+  return id.substr(0, kMaxClientId);
+}
+
+Status Choose(const std::string& name, Settings* settings) {
+  settings->hash_null_keys = name.find("_random") == std::string::npos;
+  if (name == "murmur2_random" || name == "murmur2") {
+    settings->partitioner = nullptr;
+  } else if (name == "consistent" || name == "consistent_random") {
+    settings->partitioner = rd_kafka_msg_partitioner_consistent;
+  } else if (name == "fnv1a" || name == "fnv1a_random") {
+    settings->partitioner = rd_kafka_msg_partitioner_fnv1a;
+  } else {
+    return Status(ErrorClass::kConfig, "PARTITIONER", "unknown partitioner: " + name);
+  }
+  return Status();
+}
+
+// Properties that only newer libraries know are left out where they are unknown; others must be taken.
+constexpr const char* kOptional[] = {"enable.metrics.push"};
+
+}  // namespace
+
+Status MakeSettings(const SinkConfig& config, Settings* settings) {
+  const uint64_t max_record = std::min<uint64_t>(std::max(kDefaultMaxRecord, config.max_message_bytes), 1000000000);
+  settings->defaults = {
+      {"client.id", ClientId(config.name)},
+      {"linger.ms", "0.5"},
+      {"batch.num.messages", "10000"},
+      {"batch.size", "1000000"},
+      {"message.max.bytes", std::to_string(max_record)},
+      {"socket.keepalive.enable", "true"},
+      {"socket.nagle.disable", "true"},
+      {"topic.metadata.propagation.max.ms", "5000"},
+      {"reconnect.backoff.ms", "50"},
+      {"reconnect.backoff.max.ms", "2000"},
+  };
+  settings->fixed = {
+      {"enable.idempotence", "true"},
+      {"enable.gapless.guarantee", "true"},
+      {"acks", "all"},
+      {"message.timeout.ms", "0"},                   // a timeout by the library reorders: the engine has its own
+      {"allow.auto.create.topics", "true"},          // whether it happens is the broker's setting
+      {"queue.buffering.max.messages", "10000000"},  // the budget is the worker's, in bytes
+      {"queue.buffering.max.kbytes", "2097151"},
+      {"sticky.partitioning.linger.ms", "0"},  // the sink chooses every partition
+      {"log.queue", "true"},
+      {"log.connection.close", "false"},
+      {"enable.metrics.push", "false"},
+  };
+  settings->chosen.clear();
+  for (const auto& [name, value] : config.options) {
+    if (name == "partitioner") {
+      if (Status status = Choose(value, settings); !status.ok()) {
+        return status;
+      }
+    } else if (settings->fixed.find(name) == settings->fixed.end()) {
+      settings->chosen[name] = value;
+      settings->log_to_stderr |= name == "debug";
+    }
+  }
+  rd_kafka_conf_t* conf = nullptr;
+  Status status = settings->MakeConf(&conf);
+  if (status.ok()) {
+    rd_kafka_conf_destroy(conf);
+  }
+  return status;
+}
+
+Status Settings::MakeConf(rd_kafka_conf_t** conf) const {
+  rd_kafka_conf_t* made = rd_kafka_conf_new();
+  char text[512];
+  for (const Options* options : {&defaults, &chosen, &fixed}) {
+    for (const auto& [name, value] : *options) {
+      const rd_kafka_conf_res_t result = rd_kafka_conf_set(made, name.c_str(), value.c_str(), text, sizeof text);
+      if (result == RD_KAFKA_CONF_OK ||
+          (result == RD_KAFKA_CONF_UNKNOWN &&
+           std::find(std::begin(kOptional), std::end(kOptional), name) != std::end(kOptional))) {
+        continue;
+      }
+      rd_kafka_conf_destroy(made);
+      // The library's own text may repeat the value, which may be a secret.
+      return Status(
+          ErrorClass::kConfig, "OPTION",
+          "librdkafka " + std::string(rd_kafka_version_str()) +
+              (result == RD_KAFKA_CONF_UNKNOWN ? " does not know the option \"" : " refuses the value of \"") + name +
+              "\"");
+    }
+  }
+  rd_kafka_conf_set_events(made, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG);
+  *conf = made;
+  return Status();
+}
+
+}  // namespace outbox::sink::kafka

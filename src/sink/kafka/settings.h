@@ -1,0 +1,33 @@
+// From a destination's options to a librdkafka configuration [-]: what the sink fixes, its defaults, then the options.
+#pragma once
+
+#include <librdkafka/rdkafka.h>
+
+#include <string>
+
+#include "base/status.h"
+#include "sink/protocol.h"
+
+namespace outbox::sink::kafka {
+
+using PartitionerFunction = int32_t (*)(const rd_kafka_topic_t*, const void* key, size_t key_size, int32_t partitions,
+                                        void* topic_opaque, void* message_opaque);
+
+struct Settings {
+  // Applied in this order, later ones win; the fixed ones come last.
+  Options defaults;
+  Options chosen;
+  Options fixed;
+  // The library's partitioner for records with a key; nullptr: Java's murmur2 (the default).
+  PartitionerFunction partitioner = nullptr;
+  bool hash_null_keys = false;  // partitioners without "_random" send every record without a key to one partition
+  bool log_to_stderr = false;   // with `debug`
+
+  // What a librdkafka client is to be called with; the caller owns it until rd_kafka_new takes it.
+  Status MakeConf(rd_kafka_conf_t** conf) const;
+};
+
+// Fails (class kConfig) when the library refuses a value. Options are checked against our allow-list before they come.
+Status MakeSettings(const SinkConfig& config, Settings* settings);
+
+}  // namespace outbox::sink::kafka

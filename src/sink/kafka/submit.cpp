@@ -1,0 +1,332 @@
+// From a batch into the library: which partition, who waits, what is refused at once.
+#include <sys/time.h>
+
+#include <utility>
+
+#include "sink/kafka/errors.h"
+#include "sink/kafka/kafka_sink.h"
+#include "sink/monotonic.h"
+
+namespace outbox::sink::kafka {
+namespace {
+
+constexpr int64_t kColdMicros = int64_t{5} * 60 * 1'000'000;  // a broker forgets idle producers; long before, ask again
+constexpr int64_t kCountMicros = 1'000'000;                   // look at the number of partitions this often
+constexpr int64_t kAheadMs = 600'000;                         // brokers refuse times further ahead
+
+int64_t WallMs() {
+  timeval now{};
+  gettimeofday(&now, nullptr);
+  return int64_t{now.tv_sec} * 1000 + now.tv_usec / 1000;
+}
+
+}  // namespace
+
+void KafkaSink::Submit(Batch batch) {
+  if (batch.count == 0 || phase_ == Phase::kClosed) {
+    return;
+  }
+  if (!gate_.Admits(batch.flow, batch.epoch)) {
+    store_.Refuse(batch);
+    return;
+  }
+  now_ = MonotonicMicros();
+  wall_ms_ = WallMs();
+  const uint32_t slot = store_.Add(std::move(batch));
+  Hold& hold = store_.at(slot);
+  const char* start = hold.batch.records.data();
+  RecordReader reader(hold.batch.records);
+  uint32_t index = 0;
+  bool going = true;
+  for (; going && index < hold.batch.count; ++index) {
+    const Held held{slot, index, static_cast<uint32_t>(reader.at() - start)};
+    if (!reader.Next(&record_)) {
+      FailFlow(held, {ErrorClass::kInternal, "MALFORMED", "the packed record cannot be read"});
+      going = false;
+      break;
+    }
+    going = Dispatch(FindTopic(record_.topic), held, record_);
+  }
+  for (; !going && index < hold.batch.count; ++index) {
+    store_.Abort(slot, index);
+  }
+}
+
+Topic* KafkaSink::FindTopic(std::string_view name) {
+  if (last_topic_ != nullptr && last_topic_->name == name) {
+    return last_topic_;
+  }
+  auto found = topics_.find(name);
+  if (found == topics_.end()) {
+    found = topics_.emplace(std::string(name), std::make_unique<Topic>()).first;
+    found->second->name = std::string(name);
+  }
+  return last_topic_ = found->second.get();
+}
+
+void KafkaSink::Wait(Topic* topic, std::deque<Held>* queue, const Held& held, bool front) {
+  if (front) {
+    queue->push_front(held);
+  } else {
+    queue->push_back(held);
+  }
+  ++topic->held;
+  ++held_;
+}
+
+Held KafkaSink::Next(Topic* topic, std::deque<Held>* queue) {
+  const Held held = queue->front();
+  queue->pop_front();
+  --topic->held;
+  --held_;
+  return held;
+}
+
+bool KafkaSink::Read(const Held& held, Record* record) {
+  RecordReader reader(std::string_view(store_.at(held.slot).batch.records).substr(held.offset));
+  return reader.Next(record);
+}
+
+bool KafkaSink::Dispatch(Topic* topic, const Held& held, const Record& record) {
+  if (topic->state != TopicState::kReady || phase_ != Phase::kRunning) {
+    Wait(topic, &topic->waiting, held);
+    return topic->state != TopicState::kUnknown || phase_ != Phase::kRunning || Ask(topic);
+  }
+  const int32_t number = Place(topic, held, record);
+  Partition& partition = topic->partitions[static_cast<size_t>(number)];
+  if (partition.inflight == 0 && partition.warm && now_ - partition.moved_at > kColdMicros) {
+    partition.warm = false;
+  }
+  if (full_ || !partition.waiting.empty() ||
+      !topic->Admits(partition, RecordBytes(record.key.size(), record.body.size()))) {
+    Wait(topic, &partition.waiting, held);
+    return true;
+  }
+  switch (Send(topic, number, held, record)) {
+    case Sent::kYes:
+      return true;
+    case Sent::kLater:
+      Wait(topic, &partition.waiting, held);
+      return true;
+    case Sent::kFailed:
+      return false;
+  }
+  return false;
+}
+
+int32_t KafkaSink::Place(Topic* topic, const Held& held, const Record& record) {
+  const auto count = static_cast<int32_t>(topic->partitions.size());
+  if (record.key.data() != nullptr || topic->link->hash_null_keys) {
+    return ChoosePartition(*topic->link, record.key, count);
+  }
+  // Without a key, a batch stays together: fewer, larger requests.
+  const uint64_t batch = store_.at(held.slot).batch.first_seq;
+  if (topic->sticky < 0 || topic->sticky_batch != batch) {
+    topic->sticky = topic->sticky < 0 ? ChoosePartition(*topic->link, {}, count) : (topic->sticky + 1) % count;
+    topic->sticky_batch = batch;
+  }
+  return topic->sticky;
+}
+
+// Sends the first record of a topic that this producer knows nothing of, alone. False: the flow of the record that was
+// put in line last may have failed (the caller's own, or another's: then the caller goes on).
+bool KafkaSink::Ask(Topic* topic) {
+  const uint32_t last_slot = topic->waiting.back().slot;
+  const uint32_t last_index = topic->waiting.back().index;
+  while (topic->state == TopicState::kUnknown && !topic->waiting.empty() && !full_) {
+    const Held held = Next(topic, &topic->waiting);
+    Record record;
+    if (!Read(held, &record)) {
+      continue;
+    }
+    if (topic->link == nullptr) {
+      topic->link = producer_->OpenTopic(topic->name, settings_, topic);
+    }
+    int code = RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION;
+    if (topic->link == nullptr || !Known(topic, &code)) {
+      Refused(topic, held, code);
+    } else if (Send(topic, -1, held, record) == Sent::kLater) {
+      Wait(topic, &topic->waiting, held, /*front=*/true);
+      break;
+    }
+  }
+  return store_.at(last_slot).state[last_index] == RecordState::kOpen;
+}
+
+// After a topic was not found: whether it is still missing, for `code` says why. The library itself would go on saying
+// so until its next refresh. Waits for the broker a little; only topics in trouble come here.
+bool KafkaSink::Known(Topic* topic, int* code) {
+  if (!topic->failed) {
+    return true;
+  }
+  topic->failed = false;
+  const rd_kafka_metadata_t* metadata = nullptr;
+  if (rd_kafka_metadata(producer_->handle(), 0, topic->link->handle, &metadata, 100) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return true;
+  }
+  const rd_kafka_resp_err_t error =
+      metadata->topic_cnt == 1 ? metadata->topics[0].err : RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+  rd_kafka_metadata_destroy(metadata);
+  *code = error;
+  return error == RD_KAFKA_RESP_ERR_NO_ERROR || error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
+}
+
+// `partition` -1: let the library find it.
+KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, const Record& record) {
+  Opaque opaque{held.slot, held.index, 0};
+  int32_t target = number;
+  if (number >= 0 && number < 0xfffe && now_ - topic->counted_at > kCountMicros) {
+    // Through the partitioner once in a while: it sees the present number of partitions.
+    topic->counted_at = now_;
+    opaque.hint = static_cast<uint16_t>(number + 1);
+    target = RD_KAFKA_PARTITION_UA;
+  }
+  rd_kafka_headers_t* headers = nullptr;
+  if (!record.fields.empty()) {
+    headers = rd_kafka_headers_new(record.fields.size());
+    for (const Field& field : record.fields) {
+      rd_kafka_header_add(headers, field.name.data(), static_cast<ssize_t>(field.name.size()), field.value.data(),
+                          static_cast<ssize_t>(field.value.size()));
+    }
+  }
+  const int64_t timestamp = record.timestamp_ms > wall_ms_ + kAheadMs ? wall_ms_ : record.timestamp_ms;
+  // The body is not copied: the batch keeps it until the report.
+  const rd_kafka_resp_err_t error = rd_kafka_producev(
+      producer_->handle(), RD_KAFKA_V_RKT(topic->link->handle), RD_KAFKA_V_PARTITION(target), RD_KAFKA_V_MSGFLAGS(0),
+      RD_KAFKA_V_KEY(record.key.data(), record.key.size()),
+      RD_KAFKA_V_VALUE(const_cast<char*>(record.body.data()), record.body.size()), RD_KAFKA_V_TIMESTAMP(timestamp),
+      RD_KAFKA_V_OPAQUE(opaque.Pack()), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    ++in_library_;
+    ++topic->inflight;
+    if (number < 0) {
+      topic->state = TopicState::kAsking;
+      return Sent::kYes;
+    }
+    Partition& partition = topic->partitions[static_cast<size_t>(number)];
+    if (partition.inflight++ == 0) {
+      partition.moved_at = now_;
+    }
+    partition.inflight_bytes += RecordBytes(record.key.size(), record.body.size());
+    if (target != number &&
+        topic->link->partitions.load(std::memory_order_relaxed) != static_cast<int32_t>(topic->partitions.size())) {
+      topic->state = TopicState::kDraining;
+    }
+    return Sent::kYes;
+  }
+  if (headers != nullptr) {
+    rd_kafka_headers_destroy(headers);
+  }
+  switch (error) {
+    case RD_KAFKA_RESP_ERR__QUEUE_FULL:
+      full_ = true;
+      return Sent::kLater;
+    case RD_KAFKA_RESP_ERR__FATAL:
+      EndProducer(now_);
+      return Sent::kLater;
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
+      if (number >= 0) {  // the topic was made anew with fewer partitions
+        EndProducer(now_);
+        return Sent::kLater;
+      }
+      break;
+    default:
+      break;
+  }
+  Refused(topic, held, error);
+  return Sent::kFailed;
+}
+
+// Refused before anything was sent: only this record's flow is concerned.
+void KafkaSink::Refused(Topic* topic, const Held& held, int code) {
+  const ErrorRule& rule = RuleFor(code);
+  const ErrorClass error_class = rule.verdict == Verdict::kRetry ? ErrorClass::kDestination : rule.error_class;
+  std::string detail;
+  if (error_class == ErrorClass::kTopic) {
+    topic->failed = true;
+    detail = "topic \"" + topic->name + "\": " + rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code));
+  } else if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE) {
+    detail = "the record, key and headers included, is larger than message.max.bytes";
+  }
+  FailFlow(held, MakeError(code, error_class, std::move(detail)));
+}
+
+// The record fails; nothing of its flow that waits may pass it any more.
+void KafkaSink::FailFlow(const Held& held, Error error) {
+  const Hold& hold = store_.at(held.slot);
+  const uint32_t flow = hold.batch.flow;
+  const uint32_t epoch = hold.batch.epoch;
+  gate_.Poison(flow, epoch);
+  store_.Fail(held.slot, held.index, std::move(error));
+  if (held_ == 0) {
+    return;
+  }
+  for (auto& [name, topic] : topics_) {
+    if (topic->held == 0) {
+      continue;
+    }
+    const auto drop = [&, topic = topic.get()](std::deque<Held>* queue) {
+      const size_t dropped = std::erase_if(*queue, [&](const Held& waiting) {
+        const Batch& batch = store_.at(waiting.slot).batch;
+        if (batch.flow != flow || batch.epoch > epoch) {
+          return false;
+        }
+        store_.Abort(waiting.slot, waiting.index);
+        return true;
+      });
+      topic->held -= static_cast<uint32_t>(dropped);
+      held_ -= static_cast<uint32_t>(dropped);
+    };
+    drop(&topic->waiting);
+    for (Partition& partition : topic->partitions) {
+      drop(&partition.waiting);
+    }
+  }
+}
+
+void KafkaSink::Release(Topic* topic, Partition* partition) {
+  const auto number = static_cast<int32_t>(partition - topic->partitions.data());
+  while (phase_ == Phase::kRunning && !partition->waiting.empty() && !full_) {
+    Record& record = record_;
+    if (!Read(partition->waiting.front(), &record) ||
+        !topic->Admits(*partition, RecordBytes(record.key.size(), record.body.size()))) {
+      return;
+    }
+    const Held held = Next(topic, &partition->waiting);
+    if (Send(topic, number, held, record) == Sent::kLater) {
+      Wait(topic, &partition->waiting, held, /*front=*/true);
+      return;
+    }
+  }
+}
+
+// What waited for the topic itself, in the order it came.
+void KafkaSink::ReleaseTopic(Topic* topic) {
+  while (!topic->waiting.empty() && topic->state == TopicState::kReady && phase_ == Phase::kRunning) {
+    const Held held = Next(topic, &topic->waiting);
+    if (Read(held, &record_)) {
+      Dispatch(topic, held, record_);
+    }
+  }
+}
+
+void KafkaSink::ReleaseAll() {
+  if (held_ == 0) {
+    return;
+  }
+  wall_ms_ = WallMs();
+  for (auto& [name, topic] : topics_) {
+    if (topic->held == 0) {
+      continue;
+    }
+    for (Partition& partition : topic->partitions) {
+      Release(topic.get(), &partition);
+    }
+    if (topic->state == TopicState::kUnknown && !topic->waiting.empty()) {
+      Ask(topic.get());
+    }
+    ReleaseTopic(topic.get());
+  }
+}
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,74 @@
+// What the sink knows of a topic and its partitions while a producer lives, and who waits for what [-].
+//
+// Two rules keep order when a broker refuses something (design: the idempotent producer alone does not):
+// - cold: per producer and partition, one record goes alone until its acknowledgement; the broker then knows this
+//   producer there and takes no successor of a refused batch. The others of that partition wait in the sink.
+// - unknown: the first record of a topic goes alone and without a partition; the library finds out whether the topic
+//   exists (or has the broker make it), and with the acknowledgement the number of partitions is known.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace outbox::sink::kafka {
+
+struct TopicLink;
+
+// A record that waits in the sink: its batch's slot, its number there, where its bytes start.
+struct Held {
+  uint32_t slot;
+  uint32_t index;
+  uint32_t offset;
+};
+
+// What a record counts for in a partition's window: about what it takes in a batch.
+inline uint64_t RecordBytes(size_t key, size_t body) {
+  return key + body + 128;
+}
+
+struct Partition {
+  bool warm = false;            // a record was acknowledged here by this producer, not long ago
+  uint32_t inflight = 0;        // records in the library
+  uint64_t inflight_bytes = 0;  // see RecordBytes
+  int64_t moved_at = 0;         // last acknowledgement, or when a record went in with none in flight
+  int64_t last_offset = -1;
+  std::deque<Held> waiting;
+};
+
+enum class TopicState : uint8_t {
+  kUnknown,   // nothing sent by this producer
+  kAsking,    // the first record is on its way, all others wait in Topic::waiting
+  kReady,     // partitions are known
+  kDraining,  // their number has changed: new records wait until the old ones are resolved
+};
+
+struct Topic {
+  std::string name;
+  TopicState state = TopicState::kUnknown;
+  TopicLink* link = nullptr;  // the producer's
+  std::vector<Partition> partitions;
+  std::deque<Held> waiting;
+  uint32_t inflight = 0;  // records in the library, all partitions
+  uint32_t held = 0;      // records waiting in the sink, all partitions
+  int32_t sticky = -1;    // partition for records without a key
+  uint64_t sticky_batch = 0;
+  int64_t counted_at = 0;  // when the number of partitions was last looked at
+  bool failed = false;     // the last try to find it failed
+
+  // Learned from a batch that the topic found too large; survives the producer. At most `window` bytes are then in
+  // flight per partition, so no batch is larger. It grows with every acknowledgement, up to below what was refused.
+  uint64_t window = 0;   // 0: no limit known
+  uint64_t ceiling = 0;  // what `window` may grow to
+
+  // The producer is gone. Records still waiting have been aborted.
+  void Reset();
+  // A batch of so many bytes was refused.
+  void LearnLimit(uint64_t refused_bytes, bool too_large);
+  void Acknowledged(uint64_t bytes);
+  // May a record of this size go into the library now?
+  bool Admits(const Partition& partition, uint64_t bytes) const;
+};
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,50 @@
+// Which records have no outcome yet [-], by number, in whatever order the outcomes come.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace outbox::sink {
+
+class PendingRecords {
+ public:
+  // Numbers are never used twice.
+  void Add(uint32_t flow, uint32_t epoch, uint64_t first_seq, uint32_t count);
+  // False, and nothing changed from the first offender on, when a record is not pending or of another flow. `*epoch`
+  // is that of the last record.
+  bool Resolve(uint32_t flow, uint64_t first_seq, uint32_t count, uint32_t* epoch);
+  bool empty() const { return batches_.empty(); }
+  void Clear() { batches_.clear(); }
+
+  // fn(flow, epoch, first_seq, count) for runs of pending records, ascending.
+  template <typename Fn>
+  void ForEach(Fn fn) const {
+    for (const auto& [first_seq, batch] : batches_) {
+      uint32_t begin = batch.done_to;
+      for (uint32_t i = batch.done_to; i <= batch.count; ++i) {
+        if (i == batch.count || batch.Done(i)) {
+          if (i > begin) {
+            fn(batch.flow, batch.epoch, first_seq + begin, i - begin);
+          }
+          begin = i + 1;
+        }
+      }
+    }
+  }
+
+ private:
+  struct Batch {
+    uint32_t flow = 0;
+    uint32_t epoch = 0;
+    uint32_t count = 0;
+    uint32_t done_to = 0;     // all before are resolved
+    uint32_t done_later = 0;  // and so many after
+    std::vector<bool> later;  // which; empty while outcomes come in order
+    bool Done(uint32_t i) const { return i < done_to || (!later.empty() && later[i]); }
+  };
+  std::map<uint64_t, Batch> batches_;  // by first_seq
+};
+
+}  // namespace outbox::sink

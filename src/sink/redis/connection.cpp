@@ -1,0 +1,212 @@
+#include "sink/redis/connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace outbox::sink {
+namespace {
+
+Status Trouble(const char* code, std::string message) {
+  return Status(ErrorClass::kDestination, code, std::move(message));
+}
+
+void FreeAddresses(addrinfo* addresses) {
+  if (addresses != nullptr) {
+    freeaddrinfo(addresses);
+  }
+}
+
+const char* IoErrorCode(int error) {
+  switch (error) {
+    case REDIS_ERR_EOF:
+      return "CONNECTION_CLOSED";
+    case REDIS_ERR_PROTOCOL:
+      return "PROTOCOL";
+    case REDIS_ERR_OOM:
+      return "OUT_OF_MEMORY";
+    default:
+      return "CONNECTION_LOST";
+  }
+}
+
+}  // namespace
+
+Connection::Connection(Address address, std::shared_ptr<TlsContext> tls)
+    : address_(std::move(address)), tls_(std::move(tls)), resolved_(nullptr, FreeAddresses) {}
+
+Connection::~Connection() {
+  Drop();
+}
+
+std::string Connection::Place() const {
+  return address_.unix_socket.empty() ? address_.host + ":" + address_.port : address_.unix_socket;
+}
+
+Status Connection::Begin() {
+  Drop();
+  if (!address_.unix_socket.empty()) {
+    sockaddr_un path{};
+    path.sun_family = AF_UNIX;
+    if (address_.unix_socket.size() >= sizeof(path.sun_path)) {
+      return Status(ErrorClass::kConfig, "CONNECT", "the name in unix_socket is too long");
+    }
+    memcpy(path.sun_path, address_.unix_socket.data(), address_.unix_socket.size());
+    connecting_fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (connecting_fd_ < 0 || connect(connecting_fd_, reinterpret_cast<sockaddr*>(&path), sizeof(path)) != 0) {
+      return Trouble("CONNECT", "could not connect to " + Place() + ": " + strerror(errno));
+    }
+    return Finish();
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  int error = getaddrinfo(address_.host.c_str(), address_.port.c_str(), &hints, &found);
+  if (error != 0) {
+    return Trouble("RESOLVE", "could not resolve \"" + address_.host + "\": " + gai_strerror(error));
+  }
+  resolved_.reset(found);
+  next_ = found;
+  return TryNext();
+}
+
+Status Connection::TryNext() {
+  int error = EADDRNOTAVAIL;
+  while (next_ != nullptr) {
+    const addrinfo* address = std::exchange(next_, next_->ai_next);
+    connecting_fd_ = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address->ai_protocol);
+    if (connecting_fd_ >= 0 && (connect(connecting_fd_, address->ai_addr, address->ai_addrlen) == 0 ||
+                                errno == EINPROGRESS || errno == EINTR)) {
+      return {};  // Pump() finds out
+    }
+    error = errno;
+    if (connecting_fd_ >= 0) {
+      close(connecting_fd_);
+      connecting_fd_ = -1;
+    }
+  }
+  return Trouble("CONNECT", "could not connect to " + Place() + ": " + strerror(error));
+}
+
+Status Connection::Finish() {
+  int on = 1;
+  if (address_.unix_socket.empty()) {
+    setsockopt(connecting_fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(connecting_fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  }
+  resolved_.reset();
+  next_ = nullptr;
+  context_.reset(redisConnectFd(connecting_fd_));
+  if (context_ == nullptr) {
+    return Trouble("OUT_OF_MEMORY", "out of memory");  // Drop() closes the descriptor
+  }
+  connecting_fd_ = -1;  // the context's now
+  context_->flags &= ~REDIS_BLOCK;
+  unsent_ = tls_ != nullptr;
+  return tls_ == nullptr ? Status() : tls_->Attach(context_.get());
+}
+
+Status Connection::Pump() {
+  if (connecting_fd_ >= 0) {
+    pollfd ready{connecting_fd_, POLLOUT, 0};
+    if (poll(&ready, 1, 0) <= 0) {
+      return {};
+    }
+    int error = 0;
+    socklen_t size = sizeof(error);
+    getsockopt(connecting_fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) {
+      close(connecting_fd_);
+      connecting_fd_ = -1;
+      if (next_ != nullptr) {
+        return TryNext();
+      }
+      return Trouble("CONNECT", "could not connect to " + Place() + ": " + strerror(error));
+    }
+    Status status = Finish();
+    if (!status.ok()) {
+      return status;
+    }
+  }
+  if (context_ == nullptr) {
+    return {};
+  }
+  Flush();
+  // After a failed write too: the server may have said why it hung up.
+  pollfd ready{context_->fd, POLLIN, 0};
+  if (poll(&ready, 1, 0) > 0) {
+    progress_ = true;
+    redisBufferRead(context_.get());
+  }
+  if (context_->err != 0) {
+    return Trouble(IoErrorCode(context_->err), "lost the connection to " + Place() + ": " + context_->errstr);
+  }
+  return {};
+}
+
+void Connection::Flush() {
+  if (context_ != nullptr && unsent_) {
+    int done = 0;
+    if (redisBufferWrite(context_.get(), &done) == REDIS_OK) {
+      progress_ |= done != 0;
+      unsent_ = done == 0;
+    }
+  }
+}
+
+void Connection::Send(std::string_view command) {
+  redisAppendFormattedCommand(context_.get(), command.data(), command.size());
+  unsent_ = true;
+}
+
+Status Connection::NextReply(ReplyPtr* reply) {
+  reply->reset();
+  if (context_ == nullptr) {
+    return {};
+  }
+  void* parsed = nullptr;
+  if (redisGetReplyFromReader(context_.get(), &parsed) != REDIS_OK) {
+    return Trouble("PROTOCOL", Place() + " answers something that is not Redis: " + context_->errstr);
+  }
+  reply->reset(static_cast<redisReply*>(parsed));
+  return {};
+}
+
+void Connection::Drop() {
+  context_.reset();
+  resolved_.reset();
+  next_ = nullptr;
+  if (connecting_fd_ >= 0) {
+    close(connecting_fd_);
+    connecting_fd_ = -1;
+  }
+  unsent_ = false;
+  progress_ = false;
+}
+
+bool Connection::TakeProgress() {
+  return std::exchange(progress_, false);
+}
+
+void Connection::AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const {
+  if (connecting_fd_ >= 0) {
+    wait.fd = connecting_fd_;
+    wait.write = true;
+  } else if (context_ != nullptr) {
+    wait.fd = context_->fd;
+    wait.read = true;
+    wait.write = unsent_;
+  }
+  waits->push_back(wait);
+}
+
+}  // namespace outbox::sink

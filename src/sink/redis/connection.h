@@ -1,0 +1,74 @@
+// One non-blocking connection to a Redis server [-]: bytes in, replies out. What is said is the sink's business.
+//
+// Only the resolver may block (getaddrinfo); that is one reason why this lives in a process of its own.
+#pragma once
+
+#include <hiredis/hiredis.h>
+#include <netdb.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "sink/redis/tls.h"
+#include "sink/sink.h"
+
+namespace outbox::sink {
+
+struct FreeReply {
+  void operator()(redisReply* reply) const { freeReplyObject(reply); }
+};
+using ReplyPtr = std::unique_ptr<redisReply, FreeReply>;
+
+struct Address {
+  std::string host = "localhost";
+  std::string port = "6379";
+  std::string unix_socket;  // instead of host and port when not empty
+};
+
+class Connection {
+ public:
+  Connection(Address address, std::shared_ptr<TlsContext> tls);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Resolves the name and begins to connect. Errors: class kDestination.
+  Status Begin();
+  // Moves what can be moved, connecting first. After an error NextReply() may still have replies; then Drop().
+  Status Pump();
+  // Writes only. An error shows in the next Pump().
+  void Flush();
+  // Queues a command in Redis' own format.
+  void Send(std::string_view command);
+  // The next whole reply; empty when none has come. An error: nonsense from the server.
+  Status NextReply(ReplyPtr* reply);
+  void Drop();
+
+  bool connected() const { return context_ != nullptr; }
+  // Bytes went in or out since the last call.
+  bool TakeProgress();
+  void AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const;
+
+ private:
+  struct FreeContext {
+    void operator()(redisContext* context) const { redisFree(context); }
+  };
+  Status TryNext();  // the next address of the list
+  Status Finish();   // the socket is connected: hand it to hiredis
+  std::string Place() const;
+
+  const Address address_;
+  const std::shared_ptr<TlsContext> tls_;
+  std::unique_ptr<addrinfo, void (*)(addrinfo*)> resolved_;
+  addrinfo* next_ = nullptr;
+  int connecting_fd_ = -1;
+  std::unique_ptr<redisContext, FreeContext> context_;
+  bool unsent_ = false;
+  bool progress_ = false;
+};
+
+}  // namespace outbox::sink

@@ -1,0 +1,29 @@
+// What a Redis error reply means [-]: one table, by the reply's first word. Source: Redis 7 and 8 (server.c, script.c,
+// acl.c, cluster.c, t_stream.c), Valkey 8; tried by hand on 7.0.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace outbox::sink {
+
+struct ReplyRule {
+  const char* word;  // first word of the reply
+  const char* text;  // generic ERR only: what the rest contains, any case; nullptr: anything
+  ErrorClass error_class;
+  const char* code;  // what Error::code says
+  bool reconnect;    // another server may answer the same name: connect again
+};
+
+// In order of precedence; the last row matches everything.
+std::span<const ReplyRule> ReplyRules();
+
+// `reply` without the leading "-". The message quotes the server, but no arguments (they may be payload or secret).
+const ReplyRule& FindReplyRule(std::string_view reply);
+Error ReplyError(std::string_view reply);
+// Whether the rule behind an error made by ReplyError() asks for a new connection.
+bool NeedsReconnect(const Error& error);
+
+}  // namespace outbox::sink

@@ -1,0 +1,298 @@
+#include "sink/redis/redis_sink.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sink/monotonic.h"
+#include "sink/options.h"
+#include "sink/redis/errors.h"
+#include "sink/redis/resp.h"
+#include "sink/redis/scripts.h"
+
+namespace outbox::sink {
+namespace {
+
+constexpr int64_t kMilli = 1000;
+constexpr int64_t kSecond = 1000 * kMilli;
+constexpr int64_t kFirstRetry = 100 * kMilli;
+constexpr int64_t kLastRetry = 5 * kSecond;
+constexpr int64_t kIdlePing = 10 * kSecond;
+
+std::string_view Text(const redisReply& reply) {
+  return {reply.str, reply.str == nullptr ? 0 : reply.len};
+}
+
+}  // namespace
+
+std::string RedisSink::Library() {
+  return "hiredis " + std::to_string(HIREDIS_MAJOR) + "." + std::to_string(HIREDIS_MINOR) + "." +
+         std::to_string(HIREDIS_PATCH);
+}
+
+Status RedisSink::Make(const SinkConfig& config, std::unique_ptr<Sink>* sink) {
+  std::shared_ptr<TlsContext> tls;
+  Status status = MakeTls(config.options, &tls);
+  if (status.ok()) {
+    sink->reset(new RedisSink(config, std::move(tls)));
+  }
+  return status;
+}
+
+RedisSink::RedisSink(const SinkConfig& config, std::shared_ptr<TlsContext> tls)
+    : username_(TextOption(config.options, "username", "")),
+      password_(TextOption(config.options, "password", "")),
+      db_(IntegerOption(config.options, "db", 0)),
+      connect_timeout_(IntegerOption(config.options, "connect_timeout", 5000) * kMilli),
+      timeout_(IntegerOption(config.options, "timeout", 5000) * kMilli),
+      maxlen_(TextOption(config.options, "maxlen", "")),
+      connection_({TextOption(config.options, "host", "localhost"), TextOption(config.options, "port", "6379"),
+                   TextOption(config.options, "unix_socket", "")},
+                  std::move(tls)),
+      random_(std::random_device()()) {}
+
+void RedisSink::SetHealth(bool up, Error error) {
+  if (up != health_.up || error.code != health_.error.code || error.message != health_.error.message) {
+    health_.up = up;
+    health_.error = std::move(error);
+    ++health_.changes;
+  }
+}
+
+void RedisSink::Submit(Batch batch) {
+  if (state_ == State::kClosed) {
+    return;
+  }
+  if (!gate_.Admits(batch.flow, batch.epoch)) {
+    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &results_);
+    return;
+  }
+  RecordReader reader(batch.records);
+  Record record;
+  for (uint32_t i = 0; i < batch.count; ++i) {
+    uint64_t seq = batch.first_seq + i;
+    bool read = reader.Next(&record);
+    if (read && targets_.Add(batch.flow, batch.epoch, seq, record)) {
+      continue;
+    }
+    Error error = read ? Error{ErrorClass::kMessage, "EMPTY_RECORD", "a stream entry needs at least one field"}
+                       : Error{ErrorClass::kInternal, "BAD_RECORD", "the batch holds fewer records than it says"};
+    results_.push_back({batch.flow, seq, 1, Outcome::kFailed, std::move(error)});
+    gate_.Poison(batch.flow, batch.epoch);  // what is queued before it may go
+    if (i + 1 < batch.count) {
+      AppendResult({batch.flow, seq + 1, batch.count - i - 1, Outcome::kAborted, {}}, &results_);
+    }
+    return;
+  }
+}
+
+void RedisSink::Poll(std::vector<Result>* results) {
+  if (state_ == State::kClosed) {
+    return;
+  }
+  if (state_ == State::kWaiting && MonotonicMicros() >= retry_at_) {
+    Connect();
+  }
+  if (state_ != State::kWaiting) {
+    Pump();
+  }
+  if (state_ == State::kReady) {
+    Dispatch();
+  }
+  if (state_ != State::kWaiting) {
+    CheckDeadlines();
+  }
+  SortResults(&results_);  // several targets answer in turn
+  for (Result& result : results_) {
+    AppendResult(std::move(result), results);
+  }
+  results_.clear();
+}
+
+void RedisSink::Connect() {
+  state_ = State::kConnecting;
+  connect_by_ = MonotonicMicros() + connect_timeout_;
+  Status status = connection_.Begin();
+  if (!status.ok()) {
+    Lost(status.error());
+  }
+}
+
+void RedisSink::Expect(Expected what, std::string_view command) {
+  if (awaited_.empty()) {
+    quiet_since_ = MonotonicMicros();
+  }
+  awaited_.push_back({what, nullptr});
+  connection_.Send(command);
+}
+
+// All in one go; the first refusal ends the connection.
+void RedisSink::Greet() {
+  if (!username_.empty()) {
+    Expect(Expected::kAuth, resp::Command({"AUTH", username_, password_}));
+  } else if (!password_.empty()) {
+    Expect(Expected::kAuth, resp::Command({"AUTH", password_}));
+  }
+  if (db_ != 0) {
+    Expect(Expected::kSelect, resp::Command({"SELECT", std::to_string(db_)}));
+  }
+  scripts_ = true;
+  Expect(Expected::kStreamScript, resp::Command({"SCRIPT", "LOAD", kStreamScript}));
+  Expect(Expected::kPublishScript, resp::Command({"SCRIPT", "LOAD", kPublishScript}));
+  Expect(Expected::kHello, resp::Command({"PING"}));
+}
+
+void RedisSink::Pump() {
+  bool was_connected = connection_.connected();
+  Status moved = connection_.Pump();
+  if (moved.ok() && !was_connected && connection_.connected()) {
+    Greet();
+    moved = connection_.Pump();
+  }
+  if (connection_.TakeProgress()) {
+    quiet_since_ = MonotonicMicros();
+  }
+  while (state_ != State::kWaiting) {
+    ReplyPtr reply;
+    Status parsed = connection_.NextReply(&reply);
+    if (!parsed.ok()) {
+      Lost(parsed.error());
+      return;
+    }
+    if (reply == nullptr) {
+      break;
+    }
+    if (awaited_.empty()) {  // "max number of clients reached" comes unasked
+      Lost(reply->type == REDIS_REPLY_ERROR
+               ? ReplyError(Text(*reply))
+               : Error{ErrorClass::kDestination, "PROTOCOL", "the Redis server sent something unasked"});
+      return;
+    }
+    Awaited awaited = std::move(awaited_.front());
+    awaited_.pop_front();
+    Handle(std::move(awaited), *reply);
+  }
+  if (state_ != State::kWaiting && !moved.ok()) {
+    Lost(moved.error());
+  } else if (state_ != State::kWaiting && reconnect_) {
+    Lost(std::move(reconnect_why_));
+  }
+}
+
+void RedisSink::Handle(Awaited awaited, const redisReply& reply) {
+  switch (awaited.what) {
+    case Expected::kCall:
+      HandleCall(std::move(awaited.call), reply);
+      return;
+    case Expected::kReload:
+    case Expected::kPing:
+      return;  // a call that needs the script says what is wrong; an alive server is all that a ping asks for
+    default:
+      HandleGreeting(awaited.what, reply);
+  }
+}
+
+void RedisSink::HandleGreeting(Expected what, const redisReply& reply) {
+  bool refused = reply.type == REDIS_REPLY_ERROR;
+  Error error = refused ? ReplyError(Text(reply)) : Error{};
+  switch (what) {
+    case Expected::kAuth:
+    case Expected::kSelect:
+      if (refused) {
+        if (error.code == "ERR") {
+          error.error_class = ErrorClass::kConfig;  // whatever it says, it is about these options
+        }
+        Lost(std::move(error));
+      }
+      return;
+    case Expected::kStreamScript:
+    case Expected::kPublishScript:
+      if (refused && error.error_class == ErrorClass::kConfig && error.code != "NOAUTH") {
+        scripts_ = false;
+      } else if (refused) {
+        Lost(std::move(error));
+      } else {
+        (what == Expected::kStreamScript ? stream_sha_ : publish_sha_).assign(Text(reply));
+      }
+      return;
+    default:  // kHello
+      if (refused && error.code != "NOPERM") {
+        Lost(std::move(error));
+        return;
+      }
+      state_ = State::kReady;
+      SetHealth(true, {});
+  }
+}
+
+void RedisSink::CheckDeadlines() {
+  int64_t now = MonotonicMicros();
+  if (state_ == State::kConnecting && now >= connect_by_) {
+    Lost({ErrorClass::kDestination, "TIMEOUT",
+          "the Redis server did not answer within " + std::to_string(connect_timeout_ / kMilli) + " ms"});
+  } else if (state_ == State::kReady && !awaited_.empty() && now >= quiet_since_ + timeout_) {
+    Lost({ErrorClass::kDestination, "TIMEOUT",
+          "the Redis server was silent for " + std::to_string(timeout_ / kMilli) + " ms"});
+  } else if (state_ == State::kReady && awaited_.empty() && now >= quiet_since_ + kIdlePing) {
+    Expect(Expected::kPing, resp::Command({"PING"}));
+  }
+}
+
+void RedisSink::Lost(Error error) {
+  connection_.Drop();
+  reconnect_ = false;
+  for (Awaited& awaited : awaited_) {
+    if (awaited.call != nullptr) {
+      for (const Entry& entry : awaited.call->entries) {
+        Aborted(entry);
+      }
+    }
+  }
+  awaited_.clear();
+  std::vector<Entry> waiting;
+  targets_.Remove([](const Entry&) { return true; }, &waiting);
+  for (const Entry& entry : waiting) {
+    Aborted(entry);
+  }
+  targets_.Clear();
+  bytes_out_ = 0;
+  calls_out_ = 0;
+  // Capped exponential back-off with full jitter; where a person must act there is no hurry.
+  int64_t ceiling = error.error_class == ErrorClass::kConfig
+                        ? kLastRetry
+                        : std::min(kLastRetry, kFirstRetry << std::min(attempts_, 10));
+  ++attempts_;
+  state_ = State::kWaiting;
+  retry_at_ = MonotonicMicros() + std::uniform_int_distribution<int64_t>(ceiling / 10, ceiling)(random_);
+  SetHealth(false, std::move(error));
+}
+
+void RedisSink::AppendWaits(std::vector<WaitSpec>* waits) {
+  WaitSpec wait;
+  switch (state_) {
+    case State::kClosed:
+      return;
+    case State::kWaiting:
+      wait.deadline = retry_at_;
+      break;
+    case State::kConnecting:
+      wait.deadline = connect_by_;
+      break;
+    case State::kReady:
+      wait.deadline = quiet_since_ + (awaited_.empty() ? kIdlePing : timeout_);
+      break;
+  }
+  if (!results_.empty()) {
+    wait.deadline = MonotonicMicros();
+  }
+  connection_.AppendWait(wait, waits);
+}
+
+void RedisSink::Close() {
+  state_ = State::kClosed;
+  connection_.Drop();
+  awaited_.clear();
+  targets_.Clear();
+  results_.clear();
+}
+
+}  // namespace outbox::sink

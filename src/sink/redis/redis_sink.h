@@ -1,0 +1,115 @@
+// The Redis sink [-]: streams, lists and channels of one server, in order (hiredis 0.14.1 to 1.2).
+//
+// Streams: one script call per stream and batch, one call on its way per stream, many streams at once. The script stops
+// at the first refused record (scripts.h). Where scripts are forbidden: XADD in a pipeline, never two records of a key
+// at once. Lists: one RPUSH of many values, which is all or nothing. Channels: a script, or PUBLISH as XADD above.
+//
+// A stream entry has the fields `key` and `payload` (each absent where the record has none), then the record's own. A
+// list or channel gets the payload alone; a tombstone is the empty string there.
+//
+// Health goes down when the connection is lost or cannot be made, and up when the server has let us in. While it is
+// down records wait for the next attempt, and are aborted when that fails. Options: options_redis.cpp.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "sink/flow_gate.h"
+#include "sink/protocol.h"
+#include "sink/redis/connection.h"
+#include "sink/redis/targets.h"
+#include "sink/sink.h"
+
+namespace outbox::sink {
+
+class RedisSink : public Sink {
+ public:
+  // Errors: class kConfig. Connects at the first Poll().
+  static Status Make(const SinkConfig& config, std::unique_ptr<Sink>* sink);
+  static std::string Library();  // "hiredis 0.14.1"
+
+  void Submit(Batch batch) override;
+  void Poll(std::vector<Result>* results) override;
+  void AppendWaits(std::vector<WaitSpec>* waits) override;
+  const Health& health() const override { return health_; }
+  void Close() override;
+
+ private:
+  enum class State {
+    kWaiting,     // until retry_at_, then connects
+    kConnecting,  // and greeting: AUTH, SELECT, SCRIPT LOAD, PING
+    kReady,
+    kClosed,
+  };
+  enum class CallKind { kScript, kPush, kSingle };
+  struct Call {
+    Target* target = nullptr;
+    CallKind kind = CallKind::kSingle;
+    std::vector<Entry> entries;
+    size_t bytes = 0;
+    int loads = 0;  // times the script had to be loaded again
+  };
+  enum class Expected { kAuth, kSelect, kStreamScript, kPublishScript, kReload, kPing, kHello, kCall };
+  struct Awaited {
+    Expected what;
+    std::unique_ptr<Call> call;
+  };
+
+  RedisSink(const SinkConfig& config, std::shared_ptr<TlsContext> tls);
+
+  void Connect();
+  void Greet();
+  void Expect(Expected what, std::string_view command);
+  void Pump();
+  void Handle(Awaited awaited, const redisReply& reply);
+  void HandleGreeting(Expected what, const redisReply& reply);
+  void HandleCall(std::unique_ptr<Call> call, const redisReply& reply);
+  void HandleScript(std::unique_ptr<Call> call, const redisReply& reply);
+  void CheckDeadlines();
+  void Lost(Error error);
+  void SetHealth(bool up, Error error);
+
+  void Dispatch();
+  void SendBatch(Target* target);
+  void SendSingles(Target* target);
+  void SendCall(std::unique_ptr<Call> call);
+  std::string Encode(const Call& call) const;
+
+  void Finish(Call* call);  // it is answered
+  void Delivered(const Entry& entry);
+  void Aborted(const Entry& entry);
+  // The first `done` are delivered, the next one failed with `error`; the rest is aborted or put back.
+  void Stopped(std::unique_ptr<Call> call, size_t done, Error error);
+
+  const std::string username_;
+  const std::string password_;
+  const int64_t db_;
+  const int64_t connect_timeout_;  // microseconds
+  const int64_t timeout_;          // microseconds
+  const std::string maxlen_;       // "": none
+
+  Connection connection_;
+  State state_ = State::kWaiting;
+  Health health_;
+  Targets targets_;
+  FlowGate gate_;
+  std::deque<Awaited> awaited_;  // commands sent and not answered, in order
+  std::vector<Result> results_;
+  bool scripts_ = true;  // false: the server refuses them
+  std::string stream_sha_;
+  std::string publish_sha_;
+  size_t bytes_out_ = 0;  // of calls not answered
+  size_t calls_out_ = 0;
+  int64_t retry_at_ = 0;
+  int64_t connect_by_ = 0;
+  int64_t quiet_since_ = 0;  // last time bytes moved, or something was asked of an idle server
+  int attempts_ = 0;         // connections in a row that brought nothing
+  bool reconnect_ = false;   // after this turn
+  Error reconnect_why_;
+  std::minstd_rand random_;
+};
+
+}  // namespace outbox::sink
