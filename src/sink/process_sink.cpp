@@ -110,13 +110,11 @@ void ProcessSink::Poll(std::vector<Result>* results) {
   if (closed_) {
     return;
   }
-  if (fd_ < 0 && wake_at_ >= 0 && MonotonicMicros() >= wake_at_) {
-    if (pid_ >= 0) {
-      AwaitExit();
-    }
-    if (pid_ < 0) {
-      Start();
-    }
+  if (fd_ < 0 && pid_ >= 0) {
+    AwaitExit();
+  }
+  if (fd_ < 0 && pid_ < 0 && MonotonicMicros() >= wake_at_) {
+    Start();
   }
   if (fd_ >= 0) {
     Exchange(results);
