@@ -1,0 +1,300 @@
+// How long from commit to a consumer, against how long from a bare client's send to the same consumer.
+//
+//   latency redis PORT STREAM RATE SECONDS [CONNINFO]
+//   latency kafka BOOTSTRAP TOPIC RATE SECONDS [CONNINFO]
+//
+// With CONNINFO events are emitted, one per transaction, by four connections; without it a bare client (hiredis, or an
+// idempotent librdkafka producer with acks=all and linger.ms=0) sends the records itself. Emitters keep to a schedule, so
+// that a stall is not hidden. One consumer thread of this process (XREAD BLOCK, or a librdkafka consumer) stamps
+// arrivals: one clock for both ends. Times count from when the commit, or the call of the client, had returned (commit
+// is only known then; an event that is even faster counts as 0). Bare clients also report send to acknowledgement.
+//
+// Prints one line: p50 and p99 in milliseconds.
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+#include <librdkafka/rdkafka.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kEmitters = 4;
+constexpr long kWarmUp = 2500;  // events that are not counted
+
+std::vector<std::atomic<int64_t>> sent, received, acknowledged;
+std::atomic<long> arrivals{0};
+std::atomic<bool> ready{false}, stop{false};
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+[[noreturn]] void Die(const char* what, const char* why) {
+  fprintf(stderr, "latency: %s: %s\n", what, why);
+  _exit(1);
+}
+
+// Payloads end in "#<number>".
+std::string Payload(long number) {
+  std::string text = "{\"filler\": \"" + std::string(270, 'x') + "\", \"n\": \"#";
+  return text + std::to_string(number) + "\"}";
+}
+
+void Arrived(const char* payload, size_t size) {
+  std::string_view view(payload, size);
+  size_t at = view.rfind('#');
+  if (at == std::string_view::npos) {
+    return;
+  }
+  size_t number = strtoul(payload + at + 1, nullptr, 10);
+  if (number < received.size() && received[number] == 0) {
+    received[number] = Now();
+    arrivals++;
+  }
+}
+
+redisContext* ConnectRedis(const char* port) {
+  redisContext* redis = redisConnect("127.0.0.1", atoi(port));
+  if (redis == nullptr || redis->err != 0) {
+    Die("Redis", "cannot connect");
+  }
+  return redis;
+}
+
+void ConsumeRedis(const char* port, const char* stream) {
+  redisContext* redis = ConnectRedis(port);
+  std::string last = "$";
+  // The position of "$" would be lost between two calls: take the newest entry's id, or the very beginning.
+  auto* newest = static_cast<redisReply*>(redisCommand(redis, "XREVRANGE %s + - COUNT 1", stream));
+  last = newest->elements > 0 ? newest->element[0]->element[0]->str : "0";
+  freeReplyObject(newest);
+  ready = true;
+  while (!stop) {
+    auto* reply = static_cast<redisReply*>(redisCommand(redis, "XREAD COUNT 100 BLOCK 200 STREAMS %s %s", stream, last.c_str()));
+    if (reply == nullptr) {
+      Die("Redis", redis->errstr);
+    }
+    if (reply->type == REDIS_REPLY_ARRAY) {
+      redisReply* entries = reply->element[0]->element[1];
+      for (size_t i = 0; i < entries->elements; i++) {
+        redisReply* fields = entries->element[i]->element[1];
+        for (size_t f = 0; f + 1 < fields->elements; f += 2) {
+          if (strcmp(fields->element[f]->str, "payload") == 0) {
+            Arrived(fields->element[f + 1]->str, fields->element[f + 1]->len);
+          }
+        }
+        last = entries->element[i]->element[0]->str;
+      }
+    }
+    freeReplyObject(reply);
+  }
+  redisFree(redis);
+}
+
+rd_kafka_t* MakeKafka(rd_kafka_type_t type, const char* bootstrap, std::vector<std::pair<const char*, const char*>> options) {
+  char text[512];
+  rd_kafka_conf_t* conf = rd_kafka_conf_new();
+  options.emplace_back("bootstrap.servers", bootstrap);
+  for (auto& [name, value] : options) {
+    if (rd_kafka_conf_set(conf, name, value, text, sizeof text) != RD_KAFKA_CONF_OK) {
+      Die(name, text);
+    }
+  }
+  if (type == RD_KAFKA_PRODUCER) {
+    rd_kafka_conf_set_dr_msg_cb(conf, [](rd_kafka_t*, const rd_kafka_message_t* message, void*) {
+      if (message->err == 0) {
+        acknowledged[reinterpret_cast<size_t>(message->_private)] = Now();
+      }
+    });
+  }
+  rd_kafka_t* kafka = rd_kafka_new(type, conf, text, sizeof text);
+  if (kafka == nullptr) {
+    Die("librdkafka", text);
+  }
+  return kafka;
+}
+
+void ConsumeKafka(const char* bootstrap, const char* topic) {
+  rd_kafka_t* kafka = MakeKafka(RD_KAFKA_CONSUMER, bootstrap,
+                                {{"group.id", "latency"}, {"fetch.wait.max.ms", "200"}, {"fetch.error.backoff.ms", "1"},
+                                 {"enable.auto.commit", "false"}, {"enable.partition.eof", "true"}});
+  // All partitions, from their ends. Ready when each has said that it has nothing more.
+  const rd_kafka_metadata_t* metadata;
+  rd_kafka_topic_t* handle = rd_kafka_topic_new(kafka, topic, nullptr);
+  if (rd_kafka_metadata(kafka, 0, handle, &metadata, 10000) != 0) {
+    Die("Kafka", "no metadata");
+  }
+  int partitions = metadata->topics[0].partition_cnt, at_end = 0;
+  auto* list = rd_kafka_topic_partition_list_new(partitions);
+  for (int i = 0; i < partitions; i++) {
+    rd_kafka_topic_partition_list_add(list, topic, i)->offset = RD_KAFKA_OFFSET_END;
+  }
+  rd_kafka_metadata_destroy(metadata);
+  rd_kafka_assign(kafka, list);
+  while (!stop) {
+    rd_kafka_message_t* message = rd_kafka_consumer_poll(kafka, 200);
+    if (message == nullptr) {
+      continue;
+    }
+    if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+      ready = ready || ++at_end >= partitions;
+    } else if (message->err == 0) {
+      Arrived(static_cast<const char*>(message->payload), message->len);
+    }
+    rd_kafka_message_destroy(message);
+  }
+  rd_kafka_topic_partition_list_destroy(list);
+  rd_kafka_topic_destroy(handle);
+  rd_kafka_consumer_close(kafka);
+  rd_kafka_destroy(kafka);
+}
+
+void WaitUntil(int64_t when) {
+  std::this_thread::sleep_until(Clock::time_point(std::chrono::nanoseconds(when)));
+}
+
+void EmitThroughOutbox(const char* conninfo, int emitter, long count, long rate, int64_t start) {
+  PGconn* connection = PQconnectdb(conninfo);
+  if (PQstatus(connection) != CONNECTION_OK) {
+    Die("PostgreSQL", PQerrorMessage(connection));
+  }
+  PQclear(PQprepare(connection, "emit", "SELECT outbox.emit('latency', $1::text, 'measured', $2::jsonb)", 0, nullptr));
+  for (long i = emitter; i < count; i += kEmitters) {
+    std::string payload = Payload(i), key = std::to_string(i % 1000);
+    const char* values[] = {key.c_str(), payload.c_str()};
+    WaitUntil(start + i * 1'000'000'000 / rate);
+    PGresult* result = PQexecPrepared(connection, "emit", 2, values, nullptr, nullptr, 0);
+    sent[i] = Now();
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+      Die("emit", PQerrorMessage(connection));
+    }
+    PQclear(result);
+  }
+  PQfinish(connection);
+}
+
+// One connection that writes on schedule and reads replies as they come.
+void SendToRedis(const char* port, const char* stream, long count, long rate, int64_t start) {
+  redisContext* redis = ConnectRedis(port);
+  long answered = 0;
+  auto read_until = [&](int64_t when, long wanted) {
+    while (answered < wanted && Now() < when) {
+      pollfd fd{redis->fd, POLLIN, 0};
+      timespec timeout{0, std::max<int64_t>(0, std::min<int64_t>(when - Now(), 999'999'999))};
+      if (ppoll(&fd, 1, &timeout, nullptr) <= 0 || redisBufferRead(redis) != REDIS_OK) {
+        continue;
+      }
+      void* reply = nullptr;
+      while (redisGetReplyFromReader(redis, &reply) == REDIS_OK && reply != nullptr) {
+        acknowledged[answered++] = Now();
+        freeReplyObject(reply);
+      }
+    }
+  };
+  for (long i = 0; i < count; i++) {
+    std::string payload = Payload(i);
+    read_until(start + i * 1'000'000'000 / rate, i);
+    WaitUntil(start + i * 1'000'000'000 / rate);
+    redisAppendCommand(redis, "XADD %s * id 01990000-0000-7000-8000-%012ld type measured aggregate_type latency created_at %ld key %ld payload %b",
+                       stream, i, i, i % 1000, payload.data(), payload.size());
+    int done = 0;
+    while (done == 0 && redisBufferWrite(redis, &done) == REDIS_OK) {
+    }
+    sent[i] = Now();
+  }
+  read_until(Now() + 10'000'000'000, count);
+  redisFree(redis);
+}
+
+void SendToKafka(const char* bootstrap, const char* topic, long count, long rate, int64_t start) {
+  rd_kafka_t* kafka = MakeKafka(RD_KAFKA_PRODUCER, bootstrap,
+                                {{"enable.idempotence", "true"}, {"acks", "all"}, {"linger.ms", "0"},
+                                 {"partitioner", "murmur2_random"}});
+  std::thread poller([&] {
+    while (!stop) {
+      rd_kafka_poll(kafka, 100);
+    }
+  });
+  for (long i = 0; i < count; i++) {
+    std::string payload = Payload(i), key = std::to_string(i % 1000), id = std::to_string(i);
+    WaitUntil(start + i * 1'000'000'000 / rate);
+    rd_kafka_producev(kafka, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_KEY(key.data(), key.size()),
+                      RD_KAFKA_V_VALUE(payload.data(), payload.size()), RD_KAFKA_V_HEADER("id", id.data(), ssize_t(id.size())),
+                      RD_KAFKA_V_HEADER("type", "measured", -1), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+                      RD_KAFKA_V_OPAQUE(reinterpret_cast<void*>(i)), RD_KAFKA_V_END);
+    sent[i] = Now();
+  }
+  rd_kafka_flush(kafka, 10000);
+  stop = true;
+  poller.join();
+  rd_kafka_destroy(kafka);
+}
+
+void Percentiles(const char* name, const std::vector<std::atomic<int64_t>>& ends) {
+  std::vector<double> times;
+  for (size_t i = kWarmUp; i < ends.size(); i++) {
+    if (ends[i] != 0) {
+      times.push_back(std::max<int64_t>(0, ends[i] - sent[i]) / 1e6);
+    }
+  }
+  if (times.empty()) {
+    return;
+  }
+  std::sort(times.begin(), times.end());
+  printf("%s_p50=%.2f %s_p99=%.2f ", name, times[times.size() / 2], name, times[times.size() * 99 / 100]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 6) {
+    fprintf(stderr, "usage: latency redis PORT STREAM RATE SECONDS [CONNINFO]\n"
+                    "       latency kafka BOOTSTRAP TOPIC RATE SECONDS [CONNINFO]\n");
+    return 2;
+  }
+  const bool kafka = strcmp(argv[1], "kafka") == 0;
+  const long rate = atol(argv[4]), count = rate * atol(argv[5]) + kWarmUp;
+  for (auto* times : {&sent, &received, &acknowledged}) {
+    *times = std::vector<std::atomic<int64_t>>(count);
+  }
+  std::thread consumer(kafka ? ConsumeKafka : ConsumeRedis, argv[2], argv[3]);
+  while (!ready) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const int64_t start = Now() + 100'000'000;
+  if (argc > 6) {
+    std::vector<std::thread> emitters;
+    for (int i = 0; i < kEmitters; i++) {
+      emitters.emplace_back(EmitThroughOutbox, argv[6], i, count, rate, start);
+    }
+    for (auto& thread : emitters) {
+      thread.join();
+    }
+  } else if (kafka) {
+    SendToKafka(argv[2], argv[3], count, rate, start);
+  } else {
+    SendToRedis(argv[2], argv[3], count, rate, start);
+  }
+  for (int i = 0; i < 1000 && arrivals < count && !stop; i++) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  stop = true;
+  consumer.join();
+  Percentiles("received", received);
+  Percentiles("acknowledged", acknowledged);
+  printf("arrived=%ld of=%ld\n", arrivals.load(), count);
+  return arrivals == count ? 0 : 1;
+}
