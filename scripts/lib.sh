@@ -23,6 +23,11 @@ as_postgres() {
   fi
 }
 
+exec_as_postgres() {
+  [ "$(id -u)" = 0 ] && set -- setpriv --reuid=postgres --regid=postgres --init-groups -- env HOME=/tmp LC_ALL=C.UTF-8 "$@"
+  exec "$@"
+}
+
 # Builds and installs into build/stage: nothing outside the checkout changes. Without LLVM bitcode, which doubles the
 # time and changes nothing that a private server shows; `make lint` compiles it.
 stage_install() {
