@@ -93,14 +93,20 @@ void Nap() {
 }  // namespace
 
 void EnsureDayTable(int32 day) {
+  char name[NAMEDATALEN];
+  log::DayTableName(log::DayTableKind::kLog, day, name);
+  Oid schema = get_namespace_oid("outbox", true);
+  if (OidIsValid(schema) && OidIsValid(get_relname_relid(name, schema)) && !DayTableExists(day)) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("could not make day table \"%s\"", name),
+                    errdetail("A relation of that name exists and is not a partition of outbox.log."),
+                    errhint("Rename or drop outbox.%s.", name)));
+  }
   Oid parent = log::DayTableParent(log::DayTableKind::kLog);
   if (!IsUnderPostmaster || !OidIsValid(parent) || MustBeMadeHere(parent)) {
     log::CreateDayTable(log::DayTableKind::kLog, day);
     CommandCounterIncrement();
     return;
   }
-  char name[NAMEDATALEN];
-  log::DayTableName(log::DayTableKind::kLog, day, name);
   TimestampTz started = GetCurrentTimestamp();
   bool ran = RunMaker(day);
   while (!ran && !DayTableExists(day) &&

@@ -17,8 +17,6 @@ namespace outbox::emit {
 
 namespace {
 
-constexpr int kMultiInsertRows = 500;
-
 void SetColumn(Datum* values, bool* nulls, int column, const void* value) {
   nulls[column] = value == nullptr;
   values[column] = PointerGetDatum(value);
@@ -51,9 +49,6 @@ void Stamp(NewEvent* event, int64 reading) {
 void PutIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple row, Datum* values, bool* nulls) {
   index_insert(index, values, nulls, &row->t_self, day_table,
                index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
-#if PG_VERSION_NUM >= 170000
-  index_insert_cleanup(index, info);
-#endif
 }
 
 // Expressions and predicates need an executor; only an index that somebody else made has any.
@@ -73,61 +68,103 @@ void ExecuteIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapT
   FreeExecutorState(executor);
 }
 
-void InsertIntoIndex(Relation day_table, Relation index, HeapTuple row, Datum* values, bool* nulls) {
-  if (index->rd_index->indisexclusion || !index->rd_index->indimmediate) {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("day table \"%s\" cannot take events", RelationGetRelationName(day_table)),
-                    errdetail("Its index \"%s\" belongs to an exclusion or deferrable constraint.",
-                              RelationGetRelationName(index)),
-                    errhint("Drop that constraint.")));
-  }
-  IndexInfo* info = BuildIndexInfo(index);
+void InsertIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple row, Datum* values, bool* nulls) {
   if (info->ii_Expressions != NIL || info->ii_Predicate != NIL) {
     ExecuteIntoIndex(day_table, index, info, row);
-  } else {
-    Datum index_values[INDEX_MAX_KEYS];
-    bool index_nulls[INDEX_MAX_KEYS];
-    for (int i = 0; i < info->ii_NumIndexAttrs; i++) {
-      int column = info->ii_IndexAttrNumbers[i] - 1;
-      index_values[i] = values[column];
-      index_nulls[i] = nulls[column];
-    }
-    PutIntoIndex(day_table, index, info, row, index_values, index_nulls);
+    return;
   }
-  pfree(info);
+  Datum index_values[INDEX_MAX_KEYS];
+  bool index_nulls[INDEX_MAX_KEYS];
+  for (int i = 0; i < info->ii_NumIndexAttrs; i++) {
+    int column = info->ii_IndexAttrNumbers[i] - 1;
+    index_values[i] = values[column];
+    index_nulls[i] = nulls[column];
+  }
+  PutIntoIndex(day_table, index, info, row, index_values, index_nulls);
 }
 
-// Into every index that is ready, not only ours: during REINDEX CONCURRENTLY there are two for a while, and a row that
-// is missing in one of them is lost to the reader.
-void InsertIntoIndexes(Relation day_table, List* indexes, HeapTuple row, Datum* values, bool* nulls) {
+constexpr int kMaxIndexes = 16;
+
+struct Indexes {
+  int count;
+  Relation relation[kMaxIndexes];
+  IndexInfo* info[kMaxIndexes];
+};
+
+[[noreturn]] void RefuseIndex(Relation day_table, const char* detail) {
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("day table \"%s\" cannot take events", RelationGetRelationName(day_table)),
+                  errdetail("%s", detail), errhint("Drop what does not belong to the extension.")));
+  pg_unreachable();
+}
+
+// Every index that is ready, not only ours: during REINDEX CONCURRENTLY there are two for a while, and a row that is
+// missing in one of them is lost to the reader.
+void OpenIndexes(Relation day_table, Indexes* indexes) {
+  indexes->count = 0;
+  List* list = RelationGetIndexList(day_table);
   ListCell* cell;
-  foreach (cell, indexes) {
+  foreach (cell, list) {
     Relation index = index_open(lfirst_oid(cell), RowExclusiveLock);
-    if (index->rd_index->indisready) {
-      InsertIntoIndex(day_table, index, row, values, nulls);
+    if (!index->rd_index->indisready) {
+      index_close(index, NoLock);
+      continue;
     }
-    index_close(index, NoLock);
+    if (index->rd_index->indisexclusion || !index->rd_index->indimmediate) {
+      RefuseIndex(day_table, psprintf("Its index \"%s\" belongs to an exclusion or deferrable constraint.",
+                                      RelationGetRelationName(index)));
+    }
+    if (indexes->count == kMaxIndexes) {
+      RefuseIndex(day_table, "It has too many indexes.");
+    }
+    indexes->relation[indexes->count] = index;
+    indexes->info[indexes->count] = BuildIndexInfo(index);
+    indexes->count++;
+  }
+  list_free(list);
+}
+
+void InsertIntoIndexes(Relation day_table, const Indexes* indexes, HeapTuple row, Datum* values, bool* nulls) {
+  for (int i = 0; i < indexes->count; i++) {
+    InsertIntoIndex(day_table, indexes->relation[i], indexes->info[i], row, values, nulls);
   }
 }
 
-// Rows of one day, at most kMultiInsertRows.
-void InsertRows(Relation day_table, List* indexes, NewEvent* events, int count, FullTransactionId xid) {
+void CloseIndexes(const Indexes* indexes) {
+  for (int i = 0; i < indexes->count; i++) {
+#if PG_VERSION_NUM >= 170000
+    index_insert_cleanup(indexes->relation[i], indexes->info[i]);
+#endif
+    pfree(indexes->info[i]);
+    index_close(indexes->relation[i], NoLock);
+  }
+}
+
+// Rows of one day.
+void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
+  Relation day_table = OpenDayTableForEmit(day);
+  TupleDesc desc = RelationGetDescr(day_table);
   TupleTableSlot** slots = static_cast<TupleTableSlot**>(palloc(count * sizeof(TupleTableSlot*)));
   HeapTuple* rows = static_cast<HeapTuple*>(palloc(count * sizeof(HeapTuple)));
   Datum values[kLogColumns];
   bool nulls[kLogColumns];
   for (int i = 0; i < count; i++) {
-    slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(day_table), &TTSOpsHeapTuple);
+    slots[i] = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
     rows[i] = FormLogRow(day_table, &events[i], xid, values, nulls);
     ExecStoreHeapTuple(rows[i], slots[i], false);
   }
   heap_multi_insert(day_table, slots, count, GetCurrentCommandId(true), 0, nullptr);
+  Indexes indexes;
+  OpenIndexes(day_table, &indexes);
   for (int i = 0; i < count; i++) {
-    heap_deform_tuple(rows[i], RelationGetDescr(day_table), values, nulls);
+    heap_deform_tuple(rows[i], desc, values, nulls);
     rows[i]->t_self = slots[i]->tts_tid;
-    InsertIntoIndexes(day_table, indexes, rows[i], values, nulls);
+    InsertIntoIndexes(day_table, &indexes, rows[i], values, nulls);
     ExecDropSingleTupleTableSlot(slots[i]);
   }
+  CloseIndexes(&indexes);
+  table_close(day_table, NoLock);
+  NoteEmitted(day);
 }
 
 }  // namespace
@@ -143,9 +180,10 @@ void InsertEvent(NewEvent* event) {
   bool nulls[kLogColumns];
   HeapTuple row = FormLogRow(day_table, event, xid, values, nulls);
   heap_insert(day_table, row, GetCurrentCommandId(true), 0, nullptr);
-  List* indexes = RelationGetIndexList(day_table);
-  InsertIntoIndexes(day_table, indexes, row, values, nulls);
-  list_free(indexes);
+  Indexes indexes;
+  OpenIndexes(day_table, &indexes);
+  InsertIntoIndexes(day_table, &indexes, row, values, nulls);
+  CloseIndexes(&indexes);
   heap_freetuple(row);
   // The lock stays until the transaction ends.
   table_close(day_table, NoLock);
@@ -162,24 +200,15 @@ void InsertEvents(NewEvent* events, int count) {
   for (int i = 0; i < count; i++) {
     Stamp(&events[i], reading + i);
   }
-  MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox emit_many", ALLOCSET_DEFAULT_SIZES);
-  MemoryContext caller = MemoryContextSwitchTo(scratch);
   for (int done = 0; done < count;) {
     int32 day = log::DayOfMicros(events[done].created_at);
     int rows = 1;
-    while (rows < kMultiInsertRows && done + rows < count && log::DayOfMicros(events[done + rows].created_at) == day) {
+    while (done + rows < count && log::DayOfMicros(events[done + rows].created_at) == day) {
       rows++;
     }
-    Relation day_table = OpenDayTableForEmit(day);
-    InsertRows(day_table, RelationGetIndexList(day_table), events + done, rows, xid);
-    table_close(day_table, NoLock);
-    NoteEmitted(day);
+    InsertRows(day, events + done, rows, xid);
     done += rows;
-    MemoryContextReset(scratch);
-    CHECK_FOR_INTERRUPTS();
   }
-  MemoryContextSwitchTo(caller);
-  MemoryContextDelete(scratch);
 }
 
 }  // namespace outbox::emit

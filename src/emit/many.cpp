@@ -13,8 +13,6 @@ namespace outbox::emit {
 
 namespace {
 
-constexpr int kMaxEvents = 1000000;
-
 // Which event an error is about.
 struct Place {
   const char* what;
@@ -109,14 +107,46 @@ void TakeObject(NewEvent* event, const JsonbValue* object) {
   CheckEvent(event);
 }
 
-NewEvent* AllocateEvents(int count) {
-  if (count > kMaxEvents) {
-    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("too many events in one call"),
-                    errdetail("There are %d; at most %d are allowed.", count, kMaxEvents),
-                    errhint("Call outbox.emit_many() several times; the calls share one transaction.")));
+// Events are gathered, checked and written in batches, so that memory does not grow with the call.
+class Batch {
+ public:
+  // All memory is of the current context and goes with it.
+  void Begin(pg_uuid_t* ids) {
+    ids_ = ids;
+    events_ = static_cast<NewEvent*>(palloc(kInsertBatch * sizeof(NewEvent)));
+    scratch_ = AllocSetContextCreate(CurrentMemoryContext, "outbox emit_many", ALLOCSET_DEFAULT_SIZES);
   }
-  return static_cast<NewEvent*>(MemoryContextAllocExtended(CurrentMemoryContext, Max(count, 1) * sizeof(NewEvent),
-                                                           MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
+  MemoryContext scratch() const { return scratch_; }
+  NewEvent* Next() {
+    if (count_ == kInsertBatch) {
+      Flush();
+    }
+    NewEvent* event = &events_[count_++];
+    memset(event, 0, sizeof(*event));
+    return event;
+  }
+  void Flush() {
+    MemoryContext caller = MemoryContextSwitchTo(scratch_);
+    InsertEvents(events_, count_);
+    MemoryContextSwitchTo(caller);
+    for (int i = 0; i < count_; i++) {
+      *ids_++ = events_[i].id;
+    }
+    count_ = 0;
+    MemoryContextReset(scratch_);
+    CHECK_FOR_INTERRUPTS();
+  }
+
+ private:
+  pg_uuid_t* ids_ = nullptr;
+  NewEvent* events_ = nullptr;
+  int count_ = 0;
+  MemoryContext scratch_ = nullptr;
+};
+
+pg_uuid_t* AllocateIds(int count) {
+  return static_cast<pg_uuid_t*>(
+      MemoryContextAllocExtended(CurrentMemoryContext, Max(count, 1) * sizeof(pg_uuid_t), MCXT_ALLOC_HUGE));
 }
 
 // emit_many(events jsonb): ids in the order of the array.
@@ -131,7 +161,9 @@ Datum EmitObjects(FunctionCallInfo fcinfo) {
   }
   InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
   int count = JB_ROOT_COUNT(array);
-  NewEvent* events = AllocateEvents(count);
+  pg_uuid_t* ids = AllocateIds(count);
+  Batch batch;
+  batch.Begin(ids);
   JsonbIterator* iterator = JsonbIteratorInit(&array->root);
   JsonbValue item;
   JsonbIteratorToken token = JsonbIteratorNext(&iterator, &item, false);
@@ -140,15 +172,18 @@ Datum EmitObjects(FunctionCallInfo fcinfo) {
   PushPlace(&context, &place);
   while ((token = JsonbIteratorNext(&iterator, &item, true)) != WJB_DONE) {
     if (token == WJB_ELEM) {
-      TakeObject(&events[place.index], &item);
+      NewEvent* event = batch.Next();
+      MemoryContext caller = MemoryContextSwitchTo(batch.scratch());
+      TakeObject(event, &item);
+      MemoryContextSwitchTo(caller);
       place.index++;
     }
   }
   error_context_stack = context.previous;
-  InsertEvents(events, count);
+  batch.Flush();
   ReturnSetInfo* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
   for (int i = 0; i < count; i++) {
-    Datum id = UUIDPGetDatum(&events[i].id);
+    Datum id = UUIDPGetDatum(&ids[i]);
     bool null = false;
     tuplestore_putvalues(result->setResult, result->setDesc, &id, &null);
   }
@@ -201,13 +236,16 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
   }
   CheckCounts(payloads.count, keys, "aggregate ids");
   CheckCounts(payloads.count, headers, "headers");
-  NewEvent* events = AllocateEvents(payloads.count);
+  pg_uuid_t* ids = AllocateIds(payloads.count);
+  Batch batch;
+  batch.Begin(ids);
   Place place = {"event", 0};
   ErrorContextCallback context;
   PushPlace(&context, &place);
   for (; place.index < payloads.count; place.index++) {
     int i = place.index;
-    NewEvent* event = &events[i];
+    NewEvent* event = batch.Next();
+    MemoryContext caller = MemoryContextSwitchTo(batch.scratch());
     event->aggregate_type = aggregate_type;
     event->event_type = event_type;
     event->topic = topic;
@@ -223,14 +261,15 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
       event->payload = JsonbBytes(json);
     }
     CheckEvent(event);
+    MemoryContextSwitchTo(caller);
   }
   error_context_stack = context.previous;
-  InsertEvents(events, payloads.count);
-  Datum* ids = static_cast<Datum*>(palloc(Max(payloads.count, 1) * sizeof(Datum)));
+  batch.Flush();
+  Datum* elements = static_cast<Datum*>(palloc(Max(payloads.count, 1) * sizeof(Datum)));
   for (int i = 0; i < payloads.count; i++) {
-    ids[i] = UUIDPGetDatum(&events[i].id);
+    elements[i] = UUIDPGetDatum(&ids[i]);
   }
-  return PointerGetDatum(construct_array(ids, payloads.count, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR));
+  return PointerGetDatum(construct_array(elements, payloads.count, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR));
 }
 
 }  // namespace
