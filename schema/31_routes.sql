@@ -4,6 +4,8 @@
 -- on the server.
 -- ---------------------------------------------------------------------------------------------------------------------
 
+COMMENT ON SEQUENCE outbox.route_id_seq IS 'ids of routes';
+
 CREATE FUNCTION outbox.create_route(
   name            text,
   server          text,

@@ -11,6 +11,10 @@
 #include "pg/entry.h"
 #include "pg/shared.h"
 
+extern "C" {
+#include "tcop/utility.h"
+}
+
 namespace {
 
 using namespace outbox::admin;
@@ -67,6 +71,10 @@ void WarnWithoutWorkers() {
   }
 }
 
+void RequireWritable(const char* command) {
+  Guard([&] { PreventCommandIfReadOnly(command); });
+}
+
 UserError NoSuchRoute(const std::string& name) {
   return UserError{ERRCODE_UNDEFINED_OBJECT, "route \"" + name + "\" does not exist", "",
                    "SELECT name FROM outbox.route shows all routes."};
@@ -101,6 +109,7 @@ std::string InsertRoute(const std::string& name, const Definition& route, const 
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_create_route) {
+  RequireWritable("outbox.create_route()");
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   Cell server = TextArgument(fcinfo, 1);
   if (!server) {
@@ -128,9 +137,10 @@ OUTBOX_FUNCTION(outbox_create_route) {
 }
 
 OUTBOX_FUNCTION(outbox_alter_route) {
+  RequireWritable("outbox.alter_route()");
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   std::vector<Row> rows = RunSql(Access::kWrite,
-                                 "SELECT server, array_to_string(aggregate_types, ','), topic, key, lanes, options "
+                                 "SELECT server, topic, key, lanes, options "
                                  "FROM outbox.route WHERE name = $1 FOR UPDATE",
                                  {name});
   if (rows.empty()) {
@@ -147,22 +157,22 @@ OUTBOX_FUNCTION(outbox_alter_route) {
     event_types = TextArrayLiteral(CheckPatterns("event_types", *patterns));
   }
   // What is kept is checked again: it may not suit the destination that the route gets now.
-  std::string topic = TextArgument(fcinfo, 4).value_or(old[2].value());
+  std::string topic = TextArgument(fcinfo, 4).value_or(old[1].value());
   CheckTopicTemplate(destination.kind, topic);
-  std::string key = TextArgument(fcinfo, 5).value_or(old[3].value());
+  std::string key = TextArgument(fcinfo, 5).value_or(old[2].value());
   CheckKeyTemplate(key);
   if (!PG_ARGISNULL(6)) {
     int64 lanes = PG_GETARG_INT32(6);
     CheckLanes(lanes);
-    if (std::to_string(lanes) != old[4]) {
+    if (std::to_string(lanes) != old[3]) {
       throw UserError{ERRCODE_FEATURE_NOT_SUPPORTED, "the number of lanes of a route cannot be changed yet",
-                      "Route \"" + name + "\" has " + old[4].value() + ".",
+                      "Route \"" + name + "\" has " + old[3].value() + ".",
                       "Drop the route and create it again with other lanes and a start a little in the past: some "
                       "events are then sent twice."};
     }
   }
   Cell given_options = TextArgument(fcinfo, 7);
-  std::string options = Options(destination.kind, given_options ? given_options : old[5]);
+  std::string options = Options(destination.kind, given_options ? given_options : old[4]);
   RunSql(Access::kWrite,
          "UPDATE outbox.route SET server = $2::name, aggregate_types = coalesce($3::text[], aggregate_types), "
          "event_types = coalesce($4::text[], event_types), topic = $5, key = $6, options = $7::jsonb WHERE name = $1",
@@ -172,6 +182,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
 }
 
 OUTBOX_FUNCTION(outbox_drop_route) {
+  RequireWritable("outbox.drop_route()");
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   // Counted before the route is locked: its workers go on meanwhile.
   Backlog backlog = CountBacklog(LoadLanes(name));

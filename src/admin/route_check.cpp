@@ -54,6 +54,10 @@ std::vector<std::string> CheckPatterns(const char* argument, const std::vector<C
       Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds an empty pattern", "",
              "A pattern is a name, with * for any run of characters; '{*}' takes everything.");
     }
+    if (std::any_of(pattern->begin(), pattern->end(), [](unsigned char c) { return c < ' ' || c == 127; })) {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds a pattern with a control character", "",
+             "Names of aggregates and events are plain text.");
+    }
     if (pattern->size() > kMaxPattern) {
       Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds a pattern that is too long",
              "It has " + std::to_string(pattern->size()) + " bytes.", "A pattern has at most 255 bytes.");
@@ -116,7 +120,7 @@ std::string CheckRouteOptions(format::DestinationKind kind, const std::vector<Ro
       Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "unknown route option \"" + name + "\"", "",
              kind == format::DestinationKind::kRedis
                  ? "Routes to Redis take mode (stream, list, publish) and maxlen."
-                 : "Routes to " + std::string(KindWord(kind)) +
+                 : "Routes to " + std::string(kind == format::DestinationKind::kKafka ? "Kafka" : "the server log") +
                        " take no options; those of the destination belong to its server.");
     }
     if (name == "mode") {

@@ -97,16 +97,4 @@ Destination UsableDestination(const std::string& name) {
   return *found;
 }
 
-const char* KindWord(format::DestinationKind kind) {
-  switch (kind) {
-    case format::DestinationKind::kKafka:
-      return "kafka";
-    case format::DestinationKind::kRedis:
-      return "redis";
-    case format::DestinationKind::kLog:
-      return "log";
-  }
-  return "?";
-}
-
 }  // namespace outbox::admin

@@ -23,6 +23,4 @@ std::optional<Destination> FindDestination(const std::string& name, std::string*
 // wrapper (42809), the caller lacks USAGE (42501), an option that it cannot do without is not there (HV00J).
 Destination UsableDestination(const std::string& name);
 
-const char* KindWord(format::DestinationKind kind);  // "kafka", "redis", "log"
-
 }  // namespace outbox::admin

@@ -92,10 +92,7 @@ const LaneLook* FindLook(const std::vector<LaneLook>& looks, int64 route_id, int
   return found;
 }
 
-Cell UnixMicrosCell(int64 micros) {
-  if (micros == 0) {
-    return std::nullopt;
-  }
+std::string UnixMicrosText(int64 micros) {
   int64 fraction = micros % USECS_PER_SEC;
   time_t seconds = static_cast<time_t>(micros / USECS_PER_SEC);
   if (fraction < 0) {
@@ -107,7 +104,11 @@ Cell UnixMicrosCell(int64 micros) {
   char text[64];
   std::snprintf(text, sizeof(text), "%04d-%02d-%02d %02d:%02d:%02d.%06d+00", utc.tm_year + 1900, utc.tm_mon + 1,
                 utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, static_cast<int>(fraction));
-  return std::string(text);
+  return text;
+}
+
+Cell UnixMicrosCell(int64 micros) {
+  return micros == 0 ? Cell() : UnixMicrosText(micros);
 }
 
 Cell TimestampCell(TimestampTz at) {

@@ -43,7 +43,8 @@ std::vector<LaneLook> LookAtLanes(Oid database);
 // The lane's look, or nullptr.
 const LaneLook* FindLook(const std::vector<LaneLook>& looks, int64 route_id, int lane);
 
-// Input form of timestamptz, whatever the session's DateStyle; NULL for 0.
+// Input form of timestamptz, whatever the session's DateStyle; The cells are NULL for 0.
+std::string UnixMicrosText(int64 micros);
 Cell UnixMicrosCell(int64 micros);
 Cell TimestampCell(TimestampTz at);
 // NULL for an empty text.
