@@ -42,13 +42,16 @@ class Driver {
 
   // Returns the first number used.
   uint64_t Submit(uint32_t flow, uint32_t epoch, const std::vector<TestRecord>& records) {
-    Batch batch{flow, epoch, next_, static_cast<uint32_t>(records.size()), {}};
+    std::string packed;
     for (const TestRecord& record : records) {
-      Pack(record, &batch.records);
+      Pack(record, &packed);
     }
-    next_ += records.size();
-    uint64_t first = batch.first_seq;
-    sink_->Submit(std::move(batch));
+    return SubmitPacked(flow, epoch, static_cast<uint32_t>(records.size()), std::move(packed));
+  }
+  uint64_t SubmitPacked(uint32_t flow, uint32_t epoch, uint32_t count, std::string packed) {
+    uint64_t first = next_;
+    next_ += count;
+    sink_->Submit({flow, epoch, first, count, std::move(packed)});
     return first;
   }
 

@@ -135,6 +135,7 @@ void RedisSink::Greet() {
   if (db_ != 0) {
     Expect(Expected::kSelect, resp::Command({"SELECT", std::to_string(db_)}));
   }
+  greeted_ = true;
   scripts_ = true;
   Expect(Expected::kStreamScript, resp::Command({"SCRIPT", "LOAD", kStreamScript}));
   Expect(Expected::kPublishScript, resp::Command({"SCRIPT", "LOAD", kPublishScript}));
@@ -142,9 +143,8 @@ void RedisSink::Greet() {
 }
 
 void RedisSink::Pump() {
-  bool was_connected = connection_.connected();
   Status moved = connection_.Pump();
-  if (moved.ok() && !was_connected && connection_.connected()) {
+  if (moved.ok() && !greeted_ && connection_.connected()) {
     Greet();
     moved = connection_.Pump();
   }
@@ -239,6 +239,7 @@ void RedisSink::CheckDeadlines() {
 
 void RedisSink::Lost(Error error) {
   connection_.Drop();
+  greeted_ = false;
   reconnect_ = false;
   for (Awaited& awaited : awaited_) {
     if (awaited.call != nullptr) {

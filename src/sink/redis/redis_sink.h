@@ -109,6 +109,7 @@ class RedisSink : public Sink {
   int attempts_ = 0;         // connections in a row that brought nothing
   bool reconnect_ = false;   // after this turn
   Error reconnect_why_;
+  bool greeted_ = false;
   std::minstd_rand random_;
 };
 

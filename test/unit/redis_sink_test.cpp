@@ -1,0 +1,400 @@
+// RedisSink against a real server: order, refusals half-way, a full server, lost connections, forbidden scripts.
+#include "sink/redis/redis_sink.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "redis_server.h"
+#include "sink_driver.h"
+
+namespace outbox::sink {
+namespace {
+
+class RedisSinkTest : public ::testing::Test {
+ protected:
+  void SetUp() override { signal(SIGPIPE, SIG_IGN); }
+  // The server, a sink on it and a driver of it. Skips the test when there is no server to start.
+  bool Begin(const Options& options = {}, const std::vector<std::string>& server_options = {}) {
+    return server_.Start(server_options) && Connect(options);
+  }
+  bool Connect(Options options = {}) {
+    options.emplace("unix_socket", server_.socket());
+    SinkConfig config{"test", options, 0, 0};
+    EXPECT_TRUE(RedisSink::Make(config, &sink_).ok());
+    driver_ = std::make_unique<Driver>(sink_.get());
+    return true;
+  }
+  std::vector<std::string> Payloads(const std::string& stream) {
+    std::vector<std::string> payloads;
+    for (const auto& entry : server_.Stream(stream)) {
+      for (size_t i = 0; i + 1 < entry.size(); i += 2) {
+        if (entry[i] == "payload") {
+          payloads.push_back(entry[i + 1]);
+        }
+      }
+    }
+    return payloads;
+  }
+  RedisServer server_;
+  std::unique_ptr<Sink> sink_;
+  std::unique_ptr<Driver> driver_;
+};
+
+#define BEGIN_OR_SKIP(...)                                    \
+  if (!Begin(__VA_ARGS__)) {                                  \
+    GTEST_SKIP() << "neither redis-server nor valkey-server"; \
+  }
+
+TestRecord To(std::string topic, std::string key, std::string body, RecordForm form = RecordForm::kStream) {
+  return {std::move(topic), std::move(key), std::move(body), form, {}};
+}
+
+TEST_F(RedisSinkTest, WritesTheFieldsOfTheWireTable) {
+  BEGIN_OR_SKIP();
+  std::string packed;
+  Record record;
+  record.topic = "s";
+  record.key = "42";
+  record.body = std::string_view("a\0\r\n$", 5);
+  record.fields = {{"id", "0198"}, {"type", "order.created"}, {"h:x", ""}};
+  ASSERT_TRUE(PackRecord(record, &packed));
+  record.key = {};
+  record.body = {};
+  record.fields.resize(1);
+  ASSERT_TRUE(PackRecord(record, &packed));
+  record.body = "";
+  ASSERT_TRUE(PackRecord(record, &packed));
+  driver_->SubmitPacked(1, 0, 3, packed);
+  ASSERT_TRUE(driver_->UntilResolved());
+  auto entries = server_.Stream("s");
+  EXPECT_EQ(entries[0], (std::vector<std::string>{"key", "42", "payload", std::string("a\0\r\n$", 5), "id", "0198",
+                                                  "type", "order.created", "h:x", ""}));
+  EXPECT_EQ(entries[1], (std::vector<std::string>{"id", "0198"}));
+  EXPECT_EQ(entries[2], (std::vector<std::string>{"payload", "", "id", "0198"}));
+}
+
+TEST_F(RedisSinkTest, ManyStreamsEachInOrder) {
+  BEGIN_OR_SKIP();
+  std::mt19937 random(1);
+  std::map<std::string, std::vector<std::string>> expected;
+  for (int batch = 0; batch < 50; ++batch) {
+    std::vector<TestRecord> records;
+    for (int i = 0; i < 400; ++i) {
+      std::string stream = "s" + std::to_string(random() % 30);
+      std::string body = std::to_string(batch * 1000 + i);
+      expected[stream].push_back(body);
+      records.push_back(To(stream, "k", body));
+    }
+    driver_->Submit(static_cast<uint32_t>(batch % 3), 0, records);
+    driver_->Turn(0);
+  }
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 20000u);
+  for (const auto& [stream, bodies] : expected) {
+    EXPECT_EQ(Payloads(stream), bodies) << stream;
+  }
+}
+
+TEST_F(RedisSinkTest, ARefusedRecordStopsItsFlowAndNothingElse) {
+  BEGIN_OR_SKIP();
+  server_.Command({"SET", "bad", "a string"});
+  uint64_t one = driver_->Submit(1, 0, {To("a", "k", "1"), To("bad", "k", "2"), To("a", "k", "3")});
+  uint64_t other = driver_->Submit(2, 0, {To("b", "k", "1"), To("b", "k", "2")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(one + 1), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(one + 1).error_class, ErrorClass::kTopic);
+  EXPECT_EQ(driver_->error(one + 1).code, "WRONGTYPE");
+  EXPECT_EQ(driver_->outcome(other), Outcome::kDelivered);
+  EXPECT_EQ(driver_->outcome(other + 1), Outcome::kDelivered);
+  // The same epoch is over; the next one goes.
+  uint64_t stale = driver_->Submit(1, 0, {To("a", "k", "stale")});
+  uint64_t fresh = driver_->Submit(1, 1, {To("a", "k", "fresh")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(stale), Outcome::kAborted);
+  EXPECT_EQ(driver_->outcome(fresh), Outcome::kDelivered);
+  EXPECT_EQ(Payloads("a").back(), "fresh");
+  EXPECT_TRUE(sink_->health().up);
+}
+
+// Two flows share the stream that turns bad in the middle of a call's work: each flow fails at its own first record.
+TEST_F(RedisSinkTest, FlowsThatShareAStreamFailEachForItself) {
+  BEGIN_OR_SKIP();
+  server_.Command({"SET", "bad", "a string"});
+  uint64_t first = driver_->Submit(1, 0, {To("bad", "k", "1"), To("bad", "k", "2")});
+  uint64_t second = driver_->Submit(2, 0, {To("bad", "k", "3"), To("bad", "k", "4")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(first), Outcome::kFailed);
+  EXPECT_EQ(driver_->outcome(first + 1), Outcome::kAborted);
+  EXPECT_EQ(driver_->outcome(second), Outcome::kFailed);
+  EXPECT_EQ(driver_->outcome(second + 1), Outcome::kAborted);
+}
+
+// As in ARefusedRecord..., but what is refused depends on size, so a plain pipeline would let small ones overtake.
+// Resubmitting under higher epochs must bring everything in order, each record once at first.
+TEST_F(RedisSinkTest, AFullServerReordersNothing) {
+  BEGIN_OR_SKIP({}, {"--maxmemory", "4mb", "--maxmemory-policy", "noeviction"});
+  std::vector<std::string> bodies;
+  std::mt19937 random(2);
+  for (int i = 0; i < 3000; ++i) {
+    bodies.push_back(std::to_string(i) + ":" + std::string(random() % 4 == 0 ? 8000 : 10, 'x'));
+  }
+  size_t delivered = 0;
+  uint32_t epoch = 0;
+  bool refused = false;
+  while (delivered < bodies.size()) {
+    std::vector<TestRecord> records;
+    for (size_t i = delivered; i < bodies.size(); ++i) {
+      records.push_back(To("s", "k", bodies[i]));
+    }
+    uint64_t first = driver_->Submit(1, epoch++, records);
+    ASSERT_TRUE(driver_->UntilResolved());
+    size_t before = delivered;
+    for (uint64_t seq = first; driver_->outcome(seq) == Outcome::kDelivered; ++seq) {
+      ++delivered;
+    }
+    for (uint64_t seq = first + (delivered - before); seq < driver_->submitted(); ++seq) {
+      ASSERT_NE(driver_->outcome(seq), Outcome::kDelivered) << "overtook a refused one";
+    }
+    if (delivered < bodies.size()) {
+      uint64_t failed = first + (delivered - before);
+      ASSERT_EQ(driver_->outcome(failed), Outcome::kFailed);
+      EXPECT_EQ(driver_->error(failed).error_class, ErrorClass::kDestination);
+      EXPECT_EQ(driver_->error(failed).code, "OOM");
+      refused = true;
+      server_.Command({"CONFIG", "SET", "maxmemory", "200mb"});
+    }
+  }
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(Payloads("s"), bodies);
+}
+
+TEST_F(RedisSinkTest, AKilledConnectionAbortsAndComesBack) {
+  BEGIN_OR_SKIP();
+  driver_->Submit(1, 0, {To("s", "k", "0")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  std::vector<TestRecord> records(2000, To("s", "k", "x"));
+  driver_->Submit(1, 0, records);
+  driver_->Turn(0);
+  server_.Command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  uint64_t changes = sink_->health().changes;
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_GT(driver_->Count(Outcome::kAborted), 0u);
+  EXPECT_EQ(driver_->Count(Outcome::kFailed), 0u) << "a lost connection is no record's fault";
+  EXPECT_GT(sink_->health().changes, changes);
+  driver_->Submit(1, 1, {To("s", "k", "after")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(driver_->submitted() - 1), Outcome::kDelivered);
+  EXPECT_TRUE(sink_->health().up);
+}
+
+TEST_F(RedisSinkTest, ADeadServerIsDestinationTroubleUntilItIsBack) {
+  BEGIN_OR_SKIP();
+  driver_->Submit(1, 0, {To("s", "k", "0")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  server_.Stop();
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
+  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kDestination);
+  uint64_t lost = driver_->Submit(1, 1, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(lost), Outcome::kAborted);
+  ASSERT_TRUE(server_.Start());
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
+  uint64_t again = driver_->Submit(1, 2, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(again), Outcome::kDelivered);
+}
+
+TEST_F(RedisSinkTest, ASilentServerTimesOut) {
+  BEGIN_OR_SKIP({{"timeout", "300"}});
+  driver_->Submit(1, 0, {To("s", "k", "0")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  server_.Signal(SIGSTOP);
+  uint64_t asked = driver_->Submit(1, 0, {To("s", "k", "1")});
+  int64_t begin = MonotonicMicros();
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(asked), Outcome::kAborted);
+  EXPECT_GE(MonotonicMicros() - begin, 290000);
+  EXPECT_FALSE(sink_->health().up);
+  EXPECT_EQ(sink_->health().error.code, "TIMEOUT");
+  server_.Signal(SIGCONT);
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
+}
+
+TEST_F(RedisSinkTest, WithoutScriptsStillInOrderPerKey) {
+  BEGIN_OR_SKIP();
+  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all", "-@scripting"});
+  Connect({{"username", "writer"}, {"password", "pw"}});
+  std::vector<TestRecord> records;
+  for (int i = 0; i < 2000; ++i) {
+    records.push_back(To("s", "k" + std::to_string(i % 7), std::to_string(i)));
+  }
+  driver_->Submit(1, 0, records);
+  driver_->Submit(1, 0, {To("channel", "k", "x", RecordForm::kPublish), To("list", "k", "x", RecordForm::kList)});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 2002u);
+  std::map<int, int> last;
+  for (const std::string& body : Payloads("s")) {
+    int i = std::stoi(body);
+    EXPECT_TRUE(last.find(i % 7) == last.end() || last[i % 7] < i) << "key " << i % 7;
+    last[i % 7] = i;
+  }
+  EXPECT_EQ(server_.Integer({"XLEN", "s"}), 2000);
+}
+
+// EVALSHA is taken away while calls are on their way: the calls come back refused and go again as plain commands.
+TEST_F(RedisSinkTest, ScriptsForbiddenInTheMiddleLoseNoOrder) {
+  BEGIN_OR_SKIP();
+  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all"});
+  Connect({{"username", "writer"}, {"password", "pw"}});
+  std::vector<std::string> bodies;
+  for (int batch = 0; batch < 20; ++batch) {
+    std::vector<TestRecord> records;
+    for (int i = 0; i < 200; ++i) {
+      bodies.push_back(std::to_string(batch * 200 + i));
+      records.push_back(To("s", "k", bodies.back()));
+    }
+    driver_->Submit(1, 0, records);
+    driver_->Turn(0);
+    if (batch == 10) {
+      server_.Command({"ACL", "SETUSER", "writer", "-evalsha"});
+    }
+  }
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), bodies.size());
+  EXPECT_EQ(Payloads("s"), bodies);
+}
+
+TEST_F(RedisSinkTest, AServerThatForgotTheScriptsIsTaughtAgain) {
+  BEGIN_OR_SKIP();
+  std::vector<std::string> bodies;
+  for (int round = 0; round < 5; ++round) {
+    bodies.push_back(std::to_string(round));
+    driver_->Submit(1, 0, {To("s", "k", bodies.back()), To("c", "k", "x", RecordForm::kPublish)});
+    ASSERT_TRUE(driver_->UntilResolved());
+    server_.Command({"SCRIPT", "FLUSH"});
+  }
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 10u);
+  EXPECT_EQ(Payloads("s"), bodies);
+}
+
+TEST_F(RedisSinkTest, NoPermissionForTheStreamIsConfiguration) {
+  BEGIN_OR_SKIP();
+  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~mine*", "&*", "+@all"});
+  Connect({{"username", "writer"}, {"password", "pw"}});
+  uint64_t mine = driver_->Submit(1, 0, {To("mine", "k", "1")});
+  uint64_t theirs = driver_->Submit(2, 0, {To("theirs", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(mine), Outcome::kDelivered);
+  ASSERT_EQ(driver_->outcome(theirs), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(theirs).error_class, ErrorClass::kConfig);
+  EXPECT_EQ(driver_->error(theirs).code, "NOPERM");
+}
+
+TEST_F(RedisSinkTest, WrongCredentialsAreConfigurationAndHeal) {
+  BEGIN_OR_SKIP();
+  server_.Command({"ACL", "SETUSER", "writer", "on", ">right", "~*", "+@all"});
+  Connect({{"username", "writer"}, {"password", "wrong"}});
+  uint64_t record = driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(record), Outcome::kAborted);
+  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kConfig);
+  EXPECT_EQ(sink_->health().error.code, "WRONGPASS");
+  EXPECT_EQ(sink_->health().error.message.find("wrong"), std::string::npos) << "no secret in messages";
+  server_.Command({"ACL", "SETUSER", "writer", "resetpass", ">wrong"});
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
+}
+
+TEST_F(RedisSinkTest, ListsAndChannels) {
+  BEGIN_OR_SKIP();
+  std::vector<TestRecord> records;
+  for (int i = 0; i < 1500; ++i) {
+    records.push_back(To("list", "k", std::to_string(i), RecordForm::kList));
+    records.push_back(To("channel", "k", std::to_string(i), RecordForm::kPublish));
+  }
+  driver_->Submit(1, 0, records);
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 3000u);
+  RedisServer::Reply list = server_.Command({"LRANGE", "list", "0", "-1"});
+  ASSERT_EQ(list->elements, 1500u);
+  for (size_t i = 0; i < list->elements; ++i) {
+    EXPECT_EQ(list->element[i]->str, std::to_string(i));
+  }
+  uint64_t wrong = driver_->Submit(1, 0, {To("list", "k", "x")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->error(wrong).code, "WRONGTYPE");
+}
+
+TEST_F(RedisSinkTest, ARecordWithMoreFieldsThanAScriptTakesGoesAlone) {
+  BEGIN_OR_SKIP();
+  TestRecord wide = To("s", "k", "wide");
+  for (int i = 0; i < 5000; ++i) {
+    wide.fields.emplace_back("h:" + std::to_string(i), "v");
+  }
+  driver_->Submit(1, 0, {To("s", "k", "before"), wide, To("s", "k", "after")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(Payloads("s"), (std::vector<std::string>{"before", "wide", "after"}));
+}
+
+TEST_F(RedisSinkTest, DatabaseAndMaxlen) {
+  BEGIN_OR_SKIP({{"db", "3"}, {"maxlen", "1000"}});
+  std::vector<TestRecord> records(20000, To("s", "k", "x"));
+  driver_->Submit(1, 0, records);
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(server_.Integer({"EXISTS", "s"}), 0);
+  server_.Command({"SELECT", "3"});
+  int64_t length = server_.Integer({"XLEN", "s"});
+  EXPECT_GE(length, 1000);
+  EXPECT_LT(length, 2000);
+}
+
+TEST_F(RedisSinkTest, ADatabaseThatDoesNotExistIsConfiguration) {
+  BEGIN_OR_SKIP({{"db", "99"}});
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
+  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kConfig);
+  EXPECT_EQ(sink_->health().error.code, "DB_INDEX");
+}
+
+TEST_F(RedisSinkTest, MalformedAndEmptyRecordsFailAlone) {
+  BEGIN_OR_SKIP();
+  std::string packed;
+  Record empty;
+  empty.topic = "s";
+  ASSERT_TRUE(PackRecord(empty, &packed));
+  uint64_t nothing = driver_->SubmitPacked(1, 0, 1, packed);
+  packed.clear();
+  Pack(To("s", "k", "good"), &packed);
+  uint64_t good = driver_->SubmitPacked(2, 0, 3, packed + "rubbish");
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->error(nothing).code, "EMPTY_RECORD");
+  EXPECT_EQ(driver_->error(nothing).error_class, ErrorClass::kMessage);
+  EXPECT_EQ(driver_->outcome(good), Outcome::kDelivered);
+  EXPECT_EQ(driver_->error(good + 1).code, "BAD_RECORD");
+  EXPECT_EQ(driver_->outcome(good + 2), Outcome::kAborted);
+}
+
+TEST_F(RedisSinkTest, ATcpServerThatIsNotThere) {
+  SinkConfig config{"test", {{"host", "127.0.0.1"}, {"port", "1"}}, 0, 0};
+  ASSERT_TRUE(RedisSink::Make(config, &sink_).ok());
+  driver_ = std::make_unique<Driver>(sink_.get());
+  uint64_t record = driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(record), Outcome::kAborted);
+  EXPECT_EQ(sink_->health().error.code, "CONNECT");
+  EXPECT_NE(sink_->health().error.message.find("127.0.0.1:1"), std::string::npos);
+}
+
+TEST_F(RedisSinkTest, ManyShortLivedStreamsAreForgotten) {
+  BEGIN_OR_SKIP();
+  std::vector<TestRecord> records;
+  for (int i = 0; i < 20000; ++i) {
+    records.push_back(To("s" + std::to_string(i), "k", "x"));
+  }
+  driver_->Submit(1, 0, records);
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 20000u);
+  EXPECT_EQ(server_.Integer({"DBSIZE"}), 20000);
+}
+
+}  // namespace
+}  // namespace outbox::sink
