@@ -60,8 +60,8 @@ struct TurnInput {
 // Why a lane left the engine.
 enum class GoneReason : uint8_t {
   kReleased = 1,  // in good order: the caller clears the owner in the table
-  kUnclean = 2,   // released, but its deadline passed with events unresolved or progress unsaved: duplicates follow
-  kLost = 3,      // it belongs to somebody else: the caller must not touch it
+  kUnclean = 2,  // released, but events were unresolved, delivered behind a gap, or progress unsaved: duplicates follow
+  kLost = 3,     // it belongs to somebody else: the caller must not touch it
 };
 
 struct GoneLane {

@@ -484,7 +484,7 @@ bool Lane::StepReleasing(TurnContext* turn) {
   if (!late && (pipeline_.outstanding() > 0 || (moved_ && !LogReady(*turn)))) {
     return false;
   }
-  bool clean = pipeline_.outstanding() == 0;
+  bool clean = pipeline_.outstanding() == 0 && !pipeline_.has_islands();
   if (moved_) {
     bool owner = true;
     const bool failed = LogFailed(LogCall::kSave, log_->SaveProgress(pipeline_.position(), &owner), *turn);

@@ -82,6 +82,7 @@ class Pipeline {
   uint64_t prefix() const { return prefix_; }
   uint32_t outstanding() const { return outstanding_; }  // sent, no outcome yet
   uint64_t unresolved() const { return next_ - prefix_ - islands_; }
+  bool has_islands() const { return islands_ > 0; }  // done ones that no position can tell of
   size_t bytes() const { return bytes_; }
   size_t windows() const { return windows_.size(); }
   bool empty() const { return windows_.empty(); }
