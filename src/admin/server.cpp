@@ -87,14 +87,19 @@ Destination UsableDestination(const std::string& name) {
     throw pg::UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "permission denied for foreign server " + name, "",
                         "Its owner can GRANT USAGE ON FOREIGN SERVER to you."};
   }
-  if (found->kind == format::DestinationKind::kKafka &&
-      !HasOption(*found, sink::SinkKind::kKafka, "bootstrap.servers")) {
+  if (!MissingOption(*found).empty()) {
     throw pg::UserError{ERRCODE_FDW_OPTION_NAME_NOT_FOUND,
                         "server \"" + name + "\" has no option \"bootstrap.servers\"",
                         "A Kafka destination is found through at least one host:port.",
                         "ALTER SERVER ... OPTIONS (ADD \"bootstrap.servers\" 'host:9092')."};
   }
   return *found;
+}
+
+std::string MissingOption(const Destination& destination) {
+  bool missing = destination.kind == format::DestinationKind::kKafka &&
+                 !HasOption(destination, sink::SinkKind::kKafka, "bootstrap.servers");
+  return missing ? "bootstrap.servers" : "";
 }
 
 }  // namespace outbox::admin

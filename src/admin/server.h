@@ -23,4 +23,7 @@ std::optional<Destination> FindDestination(const std::string& name, std::string*
 // wrapper (42809), the caller lacks USAGE (42501), an option that it cannot do without is not there (HV00J).
 Destination UsableDestination(const std::string& name);
 
+// The option without which that destination cannot be found; empty: it is there.
+std::string MissingOption(const Destination& destination);
+
 }  // namespace outbox::admin

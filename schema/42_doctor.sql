@@ -1,0 +1,10 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- What is wrong, and what to do about it.
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION outbox.doctor(OUT "check" text, OUT status text, OUT detail text, OUT hint text) RETURNS SETOF record
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_doctor';
+REVOKE ALL ON FUNCTION outbox.doctor() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox.doctor() TO pg_monitor;
+COMMENT ON FUNCTION outbox.doctor() IS
+  'looks at settings, workers, day tables, routes and lanes; status is ok, warning, or problem where events are not published';

@@ -1,0 +1,51 @@
+-- doctor(): says what was looked at, and what is wrong.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS outbox;
+RESET client_min_messages;
+CREATE SERVER regress_events FOREIGN DATA WRAPPER outbox_log;
+CREATE SERVER regress_kafka FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("bootstrap.servers" 'localhost:9092');
+SELECT DISTINCT "check" FROM outbox.doctor() WHERE "check" <> 'lane' ORDER BY 1;
+SELECT count(*) AS of_no_known_status FROM outbox.doctor() WHERE status NOT IN ('ok', 'warning', 'problem');
+SELECT count(*) AS problem_without_hint FROM outbox.doctor() WHERE status <> 'ok' AND hint IS NULL;
+SELECT "check", status, detail, hint FROM outbox.doctor() WHERE "check" IN ('preload', 'version', 'identity') ORDER BY 1;
+\x on
+BEGIN;
+UPDATE outbox.identity SET database = 0;
+SELECT * FROM outbox.doctor() WHERE "check" = 'identity';
+DELETE FROM outbox.identity;
+SELECT status FROM outbox.doctor() WHERE "check" = 'identity';
+ROLLBACK;
+BEGIN;
+UPDATE pg_extension SET extversion = '9.9' WHERE extname = 'outbox';
+SELECT * FROM outbox.doctor() WHERE "check" = 'version';
+ROLLBACK;
+BEGIN;
+DELETE FROM outbox.route;
+SELECT * FROM outbox.doctor() WHERE "check" = 'route';
+SELECT count(*) AS lanes FROM outbox.doctor() WHERE "check" = 'lane';
+SELECT outbox.create_route('regress one', 'regress_events') > 0 AS made;
+SELECT * FROM outbox.doctor() WHERE "check" IN ('route', 'lane') ORDER BY 1;
+SELECT outbox.create_route('regress two', 'regress_kafka') > 0 AS made;
+ALTER SERVER regress_kafka OPTIONS (DROP "bootstrap.servers");
+UPDATE outbox.route SET server = 'regress_nowhere' WHERE name = 'regress one';
+SELECT * FROM outbox.doctor() WHERE "check" = 'route' ORDER BY detail COLLATE "C";
+-- a route edited by hand
+UPDATE outbox.route SET server = 'regress_events', topic = '{' WHERE name = 'regress one';
+SELECT status, detail FROM outbox.doctor() WHERE "check" = 'route' AND detail LIKE '%one%';
+ROLLBACK;
+BEGIN;
+DELETE FROM outbox.parked;
+SELECT status, detail FROM outbox.doctor() WHERE "check" = 'parked';
+SELECT outbox.create_route('regress one', 'regress_events') AS route_id \gset
+INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, event_type, topic, error_class, error_code, error_message)
+VALUES (:route_id, 0, now(), '11111111-2222-4333-8444-555555555555', 'a', 'e', 't', 'message', 'CODE', 'refused');
+SELECT * FROM outbox.doctor() WHERE "check" = 'parked';
+ROLLBACK;
+BEGIN;
+DELETE FROM outbox.foreign_event;
+SELECT status, detail FROM outbox.doctor() WHERE "check" = 'foreign rows';
+INSERT INTO outbox.foreign_event DEFAULT VALUES;
+INSERT INTO outbox.foreign_event DEFAULT VALUES;
+SELECT * FROM outbox.doctor() WHERE "check" = 'foreign rows';
+ROLLBACK;
+DROP SERVER regress_events, regress_kafka;

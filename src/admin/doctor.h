@@ -1,0 +1,38 @@
+// The checks of outbox.doctor() [P]. Each adds at least one row, also where all is well, so that an answer shows what
+// was looked at. Words of status: ok, warning (works, or will, but look), problem (events are not published).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "admin/query.h"
+
+namespace outbox::admin {
+
+class Findings {
+ public:
+  void Ok(const char* check, std::string detail);
+  void Warn(const char* check, std::string detail, std::string hint);
+  void Problem(const char* check, std::string detail, std::string hint);
+  const std::vector<Row>& rows() const { return rows_; }
+
+ private:
+  void Add(const char* check, const char* status, std::string detail, std::string hint);
+  std::vector<Row> rows_;
+};
+
+// doctor_server.cpp: what concerns the server and this database's processes.
+void CheckPreload(Findings* findings);
+void CheckVersion(Findings* findings);
+void CheckIdentity(Findings* findings);
+void CheckProcesses(Findings* findings);
+void CheckClock(Findings* findings);
+
+// doctor_routes.cpp: what concerns the log, routes and lanes.
+void CheckDayTables(Findings* findings);
+void CheckRoutes(Findings* findings);
+void CheckLanes(Findings* findings);
+void CheckParked(Findings* findings);
+void CheckForeignRows(Findings* findings);
+
+}  // namespace outbox::admin

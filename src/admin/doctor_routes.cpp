@@ -1,0 +1,102 @@
+#include <cstring>
+#include <set>
+
+#include "admin/doctor.h"
+#include "admin/lanes.h"
+#include "admin/server.h"
+#include "admin/shared_look.h"
+
+namespace outbox::admin {
+
+void CheckDayTables(Findings* findings) {
+  std::vector<Row> missing = RunSql(Access::kRead,
+                                    "SELECT to_char(d, 'YYYYMMDD') FROM generate_series(0, 1) n, "
+                                    "LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date + n) t (d) "
+                                    "WHERE to_regclass('outbox.log_' || to_char(d, 'YYYYMMDD')) IS NULL ORDER BY 1");
+  if (missing.empty()) {
+    findings->Ok("day tables", "The day tables of today and tomorrow are there.");
+  } else {
+    findings->Warn("day tables", "There is no day table outbox.log_" + missing[0][0].value() + " yet.",
+                   "The keeper makes them ahead of time; without it emit() has each made at first use.");
+  }
+}
+
+void CheckRoutes(Findings* findings) {
+  std::set<std::string> seen;
+  size_t good = 0;
+  for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
+    if (!seen.insert(lane.route).second) {
+      continue;
+    }
+    std::string missing;
+    if (lane.spec != nullptr) {
+      std::string wrapper;
+      std::optional<Destination> destination = FindDestination(lane.server, &wrapper);
+      missing = destination ? MissingOption(*destination) : "";
+    }
+    if (lane.spec == nullptr) {
+      findings->Problem("route", "Route \"" + lane.route + "\": " + lane.trouble + ".",
+                        "Use alter_route(..., server => ...), or make the server again.");
+    } else if (!missing.empty()) {
+      findings->Problem(
+          "route", "Route \"" + lane.route + "\": server \"" + lane.server + "\" has no option \"" + missing + "\".",
+          "ALTER SERVER ... OPTIONS (ADD ...).");
+    } else {
+      good++;
+    }
+  }
+  if (seen.empty()) {
+    findings->Warn("route", "There is no route: events are kept for outbox.retention and go nowhere.",
+                   "SELECT outbox.create_route('everything', server => '...').");
+  } else if (good > 0) {
+    findings->Ok("route", std::to_string(good) + (good == 1 ? " route is" : " routes are") + " in order.");
+  }
+}
+
+void CheckLanes(Findings* findings) {
+  std::vector<LaneLook> looks = LookAtLanes(MyDatabaseId);
+  int64 good = 0;
+  for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
+    const LaneLook* look = FindLook(looks, lane.route_id, lane.lane);
+    std::string name = "Lane " + std::to_string(lane.lane) + " of route \"" + lane.route + "\"";
+    if (look == nullptr || !look->owned) {
+      findings->Warn("lane", name + " has no relay worker.",
+                     "A free lane is claimed within a second or two where a relay worker runs.");
+    } else if (look->error_class[0] != '\0') {
+      bool person = std::strcmp(look->error_class, "config") == 0;
+      std::string detail =
+          name + ": " + look->error_class + " trouble, " + look->error_code + ": " + look->error_message;
+      std::string hint = person ? "Somebody has to change an option or a credential."
+                                : "It is tried again by itself; outbox.lag says when.";
+      person ? findings->Problem("lane", detail, hint) : findings->Warn("lane", detail, hint);
+    } else {
+      good++;
+    }
+  }
+  if (good > 0) {
+    findings->Ok("lane", std::to_string(good) + (good == 1 ? " lane works." : " lanes work."));
+  }
+}
+
+void CheckParked(Findings* findings) {
+  std::string count = RunSql(Access::kRead, "SELECT count(*) FROM outbox.parked")[0][0].value();
+  if (count == "0") {
+    findings->Ok("parked", "No event is parked.");
+  } else {
+    findings->Warn("parked", count + (count == "1" ? " event was" : " events were") + " refused by a destination.",
+                   "outbox.parked holds each with its error.");
+  }
+}
+
+void CheckForeignRows(Findings* findings) {
+  std::string count = RunSql(Access::kRead, "SELECT count(*) FROM outbox.foreign_event")[0][0].value();
+  if (count == "0") {
+    findings->Ok("foreign rows", "Nothing but emit() wrote to the log.");
+  } else {
+    findings->Warn("foreign rows",
+                   count + (count == "1" ? " row" : " rows") + " came into the log another way than by emit().",
+                   "They wait in outbox.foreign_event and are not published.");
+  }
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include "admin/doctor.h"
+#include "admin/shared_look.h"
+#include "base/version.h"
+#include "pg/settings.h"
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr int64 kFarAheadMicros = 60 * USECS_PER_SEC;
+
+bool HasRoutes() {
+  return RunSql(Access::kRead, "SELECT FROM outbox.route LIMIT 1").size() == 1;
+}
+
+void CheckRelays(int running, Findings* findings) {
+  if (!pg::settings.enabled) {
+    findings->Warn("workers", "outbox.enabled is off: events are kept and not published.",
+                   "ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf();");
+  } else if (pg::settings.workers == 0) {
+    findings->Warn("workers", "outbox.workers is 0: events are kept and not published.", "Raise outbox.workers.");
+  } else if (running == 0 && HasRoutes()) {
+    findings->Problem("workers", "There are routes and no relay worker runs for this database.",
+                      "Look for messages of outbox in the server log; max_worker_processes may be too low.");
+  } else if (running < pg::settings.workers && HasRoutes()) {
+    findings->Warn("workers",
+                   std::to_string(running) + " of " + std::to_string(pg::settings.workers) + " relay workers run.",
+                   "If this lasts, raise max_worker_processes and restart the server.");
+  } else {
+    findings->Ok("workers", std::to_string(running) + " relay workers run for this database.");
+  }
+}
+
+}  // namespace
+
+void CheckPreload(Findings* findings) {
+  if (pg::Shared() != nullptr) {
+    findings->Ok("preload", "The module is preloaded.");
+  } else {
+    findings->Problem(
+        "preload",
+        "The module is not in shared_preload_libraries: events are kept in the order of the server's clock "
+        "only, and nothing publishes them.",
+        "Add shared_preload_libraries = 'outbox' to postgresql.conf and restart the server.");
+  }
+}
+
+void CheckVersion(Findings* findings) {
+  std::vector<Row> rows = RunSql(Access::kRead, "SELECT extversion FROM pg_extension WHERE extname = 'outbox'");
+  std::string installed = rows.empty() ? "?" : rows[0][0].value_or("?");
+  if (installed == kVersion) {
+    findings->Ok("version", "Library and extension have version " + installed + ".");
+  } else {
+    findings->Problem("version",
+                      "The library has version " + std::string(kVersion) + ", the extension " + installed +
+                          "; workers wait until they are equal.",
+                      "ALTER EXTENSION outbox UPDATE, or restart the server after installing the new library.");
+  }
+}
+
+void CheckIdentity(Findings* findings) {
+  const char* instance = pg::settings.instance != nullptr ? pg::settings.instance : "";
+  Row row = RunSql(Access::kRead,
+                   "SELECT count(*), count(*) FILTER (WHERE i.system_identifier = s.system_identifier "
+                   "AND i.database = d.oid AND i.instance = $1) FROM outbox.identity i, pg_control_system() s, "
+                   "pg_database d WHERE d.datname = current_database()",
+                   {Cell(instance)})[0];
+  if (row[0] != "0" && row[0] == row[1]) {
+    findings->Ok("identity", "This outbox belongs to this server and database.");
+  } else {
+    findings->Problem(
+        "identity",
+        "This outbox is a copy: outbox.identity names another server, database or instance. It stays silent.",
+        "A copy publishes nothing until it is adopted; the original goes on.");
+  }
+}
+
+void CheckProcesses(Findings* findings) {
+  if (pg::Shared() == nullptr) {
+    return;
+  }
+  if (pg::Shared()->launcher_pid == 0) {
+    findings->Problem("launcher", "The launcher does not run.",
+                      "It is started again within seconds; see the server log.");
+  } else {
+    findings->Ok("launcher", "The launcher runs.");
+  }
+  int keepers = 0;
+  int relays = 0;
+  for (const WorkerLook& worker : LookAtWorkers()) {
+    bool here = worker.database == MyDatabaseId && worker.running;
+    keepers += here && worker.kind == pg::WorkerKind::kKeeper;
+    relays += here && worker.kind == pg::WorkerKind::kRelay;
+  }
+  if (keepers == 0) {
+    findings->Problem("keeper", "No keeper runs for this database.",
+                      "Day tables are neither made ahead nor dropped. max_worker_processes may be too low, or "
+                      "outbox.max_databases.");
+  } else {
+    findings->Ok("keeper", "The keeper of this database runs.");
+  }
+  CheckRelays(relays, findings);
+}
+
+void CheckClock(Findings* findings) {
+  if (pg::Shared() == nullptr) {
+    return;
+  }
+  int64 clock = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock));
+  int64 ahead = clock - (GetCurrentTimestamp() + kPgEpochMicros);
+  if (ahead > kFarAheadMicros) {
+    findings->Warn("clock",
+                   "The clock of events is " + std::to_string(ahead / USECS_PER_SEC) +
+                       " seconds ahead of the server's: it was pushed there once, and never goes back.",
+                   "Order is kept. It ticks by a microsecond for each event until the server's clock has caught up.");
+  } else {
+    findings->Ok("clock", "The clock of events follows the server's.");
+  }
+}
+
+}  // namespace outbox::admin
