@@ -5,7 +5,11 @@
 CREATE FUNCTION outbox.look_again() RETURNS void
 LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_look_again';
 COMMENT ON FUNCTION outbox.look_again() IS 'has the launcher look at this database when the transaction commits';
-REVOKE ALL ON FUNCTION outbox.look_again() FROM PUBLIC;
+
+-- search_path is pinned here and names are qualified inside all the same.
+CREATE FUNCTION outbox.adopt() RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'outbox_adopt';
+COMMENT ON FUNCTION outbox.adopt() IS 'makes a copied or restored outbox publish from here: lanes start from now, and events that came with the copy through a restore are emitted anew under their own ids; returns how many';
 
 -- A new extension is found at commit.
 SELECT outbox.look_again();

@@ -1,5 +1,7 @@
 #include "pg/wait.h"
 
+#include <sys/stat.h>
+
 namespace outbox::pg {
 
 namespace {
@@ -8,22 +10,28 @@ constexpr int kMaxDescriptors = 128;
 
 WaitEventSet* wait_set = nullptr;
 WaitDescriptor known[kMaxDescriptors];
+ino_t known_inode[kMaxDescriptors];
 int known_count = 0;
-uint64 known_generation = 0;
 
-bool SameDescriptors(const WaitDescriptor* descriptors, int count, uint64 generation) {
-  if (wait_set == nullptr || count != known_count || generation != known_generation) {
+// A closed descriptor drops out of an epoll set without a word, and its number comes again: the inode tells.
+ino_t InodeOf(pgsocket fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 ? status.st_ino : 0;
+}
+
+bool SameDescriptors(const WaitDescriptor* descriptors, int count) {
+  if (wait_set == nullptr || count != known_count) {
     return false;
   }
   for (int i = 0; i < count; i++) {
-    if (descriptors[i].fd != known[i].fd) {
+    if (descriptors[i].fd != known[i].fd || InodeOf(descriptors[i].fd) != known_inode[i]) {
       return false;
     }
   }
   return true;
 }
 
-void Rebuild(const WaitDescriptor* descriptors, int count, uint64 generation) {
+void Rebuild(const WaitDescriptor* descriptors, int count) {
   if (wait_set != nullptr) {
     FreeWaitEventSet(wait_set);
     wait_set = nullptr;
@@ -38,9 +46,9 @@ void Rebuild(const WaitDescriptor* descriptors, int count, uint64 generation) {
   for (int i = 0; i < count; i++) {
     AddWaitEventToSet(fresh, descriptors[i].events, descriptors[i].fd, nullptr, nullptr);
     known[i] = descriptors[i];
+    known_inode[i] = InodeOf(descriptors[i].fd);
   }
   known_count = count;
-  known_generation = generation;
   wait_set = fresh;
 }
 
@@ -59,11 +67,10 @@ void WaitForLatch(long timeout_ms, uint32 wait_event) {
   ResetLatch(MyLatch);
 }
 
-void WaitForDescriptors(const WaitDescriptor* descriptors, int count, uint64 generation, long timeout_ms,
-                        uint32 wait_event) {
+void WaitForDescriptors(const WaitDescriptor* descriptors, int count, long timeout_ms, uint32 wait_event) {
   count = Min(count, kMaxDescriptors);
-  if (!SameDescriptors(descriptors, count, generation)) {
-    Rebuild(descriptors, count, generation);
+  if (!SameDescriptors(descriptors, count)) {
+    Rebuild(descriptors, count);
   }
   for (int i = 0; i < count; i++) {
     if (descriptors[i].events != known[i].events) {

@@ -24,10 +24,8 @@ struct WaitDescriptor {
   uint32 events;  // WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE
 };
 
-// Waits for the latch and descriptors, at most `timeout_ms`; resets the latch. The kernel object is kept from call to
-// call and made anew only when the descriptors change. `generation`: another number when a descriptor was closed since
-// the last call, even if a new one got the same number.
-void WaitForDescriptors(const WaitDescriptor* descriptors, int count, uint64 generation, long timeout_ms,
-                        uint32 wait_event);
+// Waits for the latch and descriptors (at most 128), at most `timeout_ms`; resets the latch. The kernel object is kept
+// from call to call and made anew only when the descriptors change; a new file under an old number is noticed.
+void WaitForDescriptors(const WaitDescriptor* descriptors, int count, long timeout_ms, uint32 wait_event);
 
 }  // namespace outbox::pg

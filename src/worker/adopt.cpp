@@ -1,6 +1,128 @@
-// SQL functions about the background workers [P].
+// outbox.adopt() and outbox.look_again() [P].
+#include "admin/changes.h"
+#include "emit/check.h"
+#include "emit/insert.h"
 #include "pg/entry.h"
+#include "pg/settings.h"
+#include "worker/identity.h"
 #include "worker/launcher.h"
+
+namespace outbox::worker {
+
+namespace {
+
+constexpr long kFetch = 500;
+
+void Execute(const char* statement) {
+  if (SPI_execute(statement, false, 0) < 0) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a statement of outbox")));
+  }
+}
+
+// Positions, progress and ticks are snapshots of another cluster or database: all lanes start from now.
+void StartLanesFromNow() {
+  Execute("TRUNCATE outbox.progress, outbox.tick");
+  Execute(
+      "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = pg_catalog.pg_current_snapshot(), "
+      "window_to = NULL, done_to = NULL");
+}
+
+void WriteIdentity() {
+  Execute("DELETE FROM outbox.identity");
+  Oid types[] = {INT8OID, OIDOID, TEXTOID};
+  Datum values[] = {Int64GetDatum(static_cast<int64>(GetSystemIdentifier())), ObjectIdGetDatum(MyDatabaseId),
+                    CStringGetTextDatum(pg::settings.instance != nullptr ? pg::settings.instance : "")};
+  if (SPI_execute_with_args("INSERT INTO outbox.identity (system_identifier, database, instance) VALUES ($1, $2, $3)",
+                            3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox.identity")));
+  }
+}
+
+Datum Column(HeapTuple row, TupleDesc columns, int number, bool* null) {
+  return SPI_getbinval(row, columns, number, null);
+}
+
+template <typename T>
+T* Detoasted(HeapTuple row, TupleDesc columns, int number) {
+  bool null = true;
+  Datum value = Column(row, columns, number, &null);
+  return null ? nullptr : reinterpret_cast<T*>(PG_DETOAST_DATUM_PACKED(value));
+}
+
+void EmitRow(HeapTuple row, TupleDesc columns) {
+  emit::NewEvent event = {};
+  bool null = true;
+  Datum id = Column(row, columns, 1, &null);
+  event.own_id = null ? nullptr : DatumGetUUIDP(id);
+  event.aggregate_type = Detoasted<text>(row, columns, 2);
+  event.aggregate_id = Detoasted<text>(row, columns, 3);
+  event.event_type = Detoasted<text>(row, columns, 4);
+  event.payload = Detoasted<bytea>(row, columns, 5);
+  event.tombstone = event.payload == nullptr;
+  event.content_type = Detoasted<text>(row, columns, 6);
+  Datum headers = Column(row, columns, 7, &null);
+  event.headers = null ? nullptr : DatumGetJsonbP(headers);
+  event.topic = Detoasted<text>(row, columns, 8);
+  emit::InsertEvent(&event);
+}
+
+// Events that came by a restore or by replication, under their own ids and in their own order. They were approved when
+// they were first emitted; rows that cannot have been are left where they are.
+int64 EmitForeignEvents() {
+  Execute("LOCK TABLE outbox.foreign_event IN EXCLUSIVE MODE");
+  SPIPlanPtr plan = SPI_prepare(
+      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic "
+      "FROM outbox.foreign_event WHERE aggregate_type <> '' AND event_type <> '' AND "
+      "(payload IS NOT NULL OR aggregate_id IS NOT NULL) ORDER BY created_at, received_at, id",
+      0, nullptr);
+  Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, true);
+  MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "outbox adopt", ALLOCSET_DEFAULT_SIZES);
+  int64 count = 0;
+  while (true) {
+    SPI_cursor_fetch(portal, true, kFetch);
+    if (SPI_processed == 0) {
+      break;
+    }
+    MemoryContext outer = MemoryContextSwitchTo(batch);
+    for (uint64 i = 0; i < SPI_processed; i++) {
+      EmitRow(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+      count++;
+    }
+    MemoryContextSwitchTo(outer);
+    MemoryContextReset(batch);
+    SPI_freetuptable(SPI_tuptable);
+    CHECK_FOR_INTERRUPTS();
+  }
+  SPI_cursor_close(portal);
+  Execute(
+      "DELETE FROM outbox.foreign_event WHERE aggregate_type <> '' AND event_type <> '' AND "
+      "(payload IS NOT NULL OR aggregate_id IS NOT NULL)");
+  return count;
+}
+
+int64 Adopt() {
+  emit::CheckMayEmit();
+  SPI_connect();
+  Execute("LOCK TABLE outbox.identity IN EXCLUSIVE MODE");
+  if (FindStanding().presence != Presence::kHere) {
+    WriteIdentity();
+    StartLanesFromNow();
+  }
+  int64 emitted = EmitForeignEvents();
+  SPI_finish();
+  admin::NoteConfigChange();
+  WakeLauncherAtCommit(true);
+  return emitted;
+}
+
+}  // namespace
+
+}  // namespace outbox::worker
+
+// outbox.adopt() RETURNS bigint: events emitted anew.
+OUTBOX_FUNCTION(outbox_adopt) {
+  PG_RETURN_INT64(outbox::worker::Adopt());
+}
 
 // outbox.look_again(): the launcher looks at this database when the transaction commits.
 OUTBOX_FUNCTION(outbox_look_again) {

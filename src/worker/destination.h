@@ -1,0 +1,38 @@
+// Destinations as a relay worker uses them [P behind, no Postgres type in sight]: foreign servers with their options
+// and secrets, checked again, and the sinks made of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "format/route_spec.h"
+#include "sink/sink.h"
+
+namespace outbox::worker {
+
+struct DestinationConfig {
+  uint32_t oid = 0;  // of the foreign server; 0: there is none of that name
+  std::string name;
+  format::DestinationKind kind = format::DestinationKind::kLog;
+  sink::Options options;  // merged, canonical, secrets included: never log them
+  Error problem;          // why it cannot be used as it is
+  bool operator==(const DestinationConfig& other) const;
+};
+
+// One per name, in order. The mapping taken is that of the server's owner, else that of the extension's (`owner`), else
+// the one for PUBLIC. Runs its own transaction; throws pg::PgError.
+std::vector<DestinationConfig> LoadDestinations(const std::vector<std::string>& names, uint32_t owner);
+
+// Limits from the settings that a sink is told.
+struct SinkLimits {
+  uint64_t max_message_bytes = 0;
+  uint64_t max_inflight_bytes = 0;
+};
+
+// A destination with a problem gives a sink that is down and says why.
+std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const SinkLimits& limits);
+
+}  // namespace outbox::worker

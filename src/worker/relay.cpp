@@ -1,0 +1,389 @@
+#include "worker/relay.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "log/lane_log.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+#include "worker/identity.h"
+#include "worker/process.h"
+
+extern "C" {
+#include "utils/inval.h"
+}
+
+namespace outbox::worker {
+
+namespace {
+
+constexpr int64_t kMilli = 1000;
+constexpr int64_t kSecond = 1000 * kMilli;
+constexpr int64_t kStandingEvery = 5 * kSecond;
+constexpr int64_t kStandingTroubled = kSecond / 4;
+constexpr int64_t kBalanceEvery = kSecond;
+constexpr int64_t kSettle = 3 * kSecond;         // a worker that died is given this long to come back
+constexpr int64_t kReleaseWithin = 5 * kSecond;  // for lanes and destinations in normal running
+constexpr int64_t kWriteEvery = kSecond / 4;     // shared memory, without a change of state
+constexpr long kLongestWaitMs = 1000;
+
+class SystemClock final : public relay::Clock {
+ public:
+  SystemClock() {
+    uint64_t seed = 0;
+    (void)!pg_strong_random(&seed, sizeof(seed));
+    state_ = seed | 1;
+  }
+  int64_t NowMicros() override { return Read(CLOCK_MONOTONIC); }
+  int64_t WallMicros() override { return Read(CLOCK_REALTIME); }
+  uint64_t Random() override {  // xorshift64*; jitter only
+    state_ ^= state_ >> 12;
+    state_ ^= state_ << 25;
+    state_ ^= state_ >> 27;
+    return state_ * 2685821657736338717ULL;
+  }
+
+ private:
+  static int64_t Read(clockid_t id) {
+    timespec now{};
+    clock_gettime(id, &now);
+    return int64_t{now.tv_sec} * kSecond + now.tv_nsec / 1000;
+  }
+  uint64_t state_;
+};
+
+relay::EngineOptions OptionsFromSettings() {
+  relay::EngineOptions options;
+  options.max_inflight = static_cast<size_t>(pg::settings.max_inflight_kb) * 1024;
+  options.poll_micros = pg::settings.poll_interval_ms * kMilli;
+  return options;
+}
+
+SinkLimits LimitsFromSettings() {
+  SinkLimits limits;
+  // Room for key, headers and our own fields; events emitted under an earlier, larger setting have to pass too.
+  limits.max_message_bytes = static_cast<uint64_t>(std::max(pg::settings.max_payload_size, 1024 * 1024)) + 64 * 1024;
+  limits.max_inflight_bytes = static_cast<uint64_t>(pg::settings.max_inflight_kb) * 1024;
+  return limits;
+}
+
+relay::LaneId EngineId(const log::LaneId& id) {
+  return {id.route_id, id.lane};
+}
+
+volatile bool servers_changed = true;
+
+void NoteServerChange(Datum, int, uint32) {
+  servers_changed = true;
+}
+
+}  // namespace
+
+bool ServersMayHaveChanged() {
+  static bool registered = false;
+  if (!registered) {
+    CacheRegisterSyscacheCallback(FOREIGNSERVEROID, NoteServerChange, static_cast<Datum>(0));
+    CacheRegisterSyscacheCallback(USERMAPPINGOID, NoteServerChange, static_cast<Datum>(0));
+    registered = true;
+  }
+  bool changed = servers_changed;
+  servers_changed = false;
+  return changed;
+}
+
+Relay::Relay(Oid database, pg::DatabaseSlot* database_slot, pg::WorkerSlot* worker_slot)
+    : database_(database),
+      database_slot_(database_slot),
+      worker_slot_(worker_slot),
+      incarnation_(worker_slot->incarnation),
+      clock_(std::make_unique<SystemClock>()),
+      engine_(std::make_unique<relay::Engine>(clock_.get(), OptionsFromSettings())) {}
+
+Relay::~Relay() = default;
+
+void Relay::SettingsChanged() {
+  engine_->SetOptions(OptionsFromSettings());
+}
+
+bool Relay::stopped() const {
+  return stopping_ && engine_->stopped() && given_back_.empty();
+}
+
+void Relay::BeginStop(int milliseconds) {
+  stopping_ = true;
+  engine_->Stop(clock_->NowMicros() + milliseconds * kMilli);
+}
+
+// Is the extension here, and ours?
+void Relay::CheckStanding() {
+  int64_t now = clock_->NowMicros();
+  if (now < next_standing_ && !(troubled_ && now >= next_standing_ - kStandingEvery + kStandingTroubled)) {
+    return;
+  }
+  troubled_ = false;
+  Standing standing;
+  pg::InTransaction(CurrentMemoryContext, [&] { standing = FindStanding(); });
+  next_standing_ = now + kStandingEvery;
+  uprooted_ = standing.presence != Presence::kHere;
+  owner_ = standing.owner;
+  pg::SetTransactionRole(standing.owner);
+}
+
+void Relay::Reload() {
+  // Both read before the tables: a change that comes later is seen by the next turn.
+  uint64_t generation = pg_atomic_read_u64(&database_slot_->config_generation);
+  bool servers = ServersMayHaveChanged();
+  if (generation == generation_ && !servers) {
+    return;
+  }
+  generation_ = 0;  // until it has been applied
+  RelayConfig config = LoadRelayConfig(owner_, &missing_);
+  ApplyDestinations(config);
+  ApplyLanes(config);
+  config_ = std::move(config);
+  generation_ = generation;
+  next_balance_ = 0;
+}
+
+void Relay::ApplyDestinations(const RelayConfig& config) {
+  int64_t deadline = clock_->NowMicros() + kReleaseWithin;
+  for (const auto& [id, destination] : config.destinations) {
+    auto known = config_.destinations.find(id);
+    bool has = engine_->HasDestination(id);
+    if (!has || known == config_.destinations.end() || !(known->second == destination)) {
+      engine_->SetDestination(id, MakeSink(destination, LimitsFromSettings()), deadline);
+    }
+  }
+  for (const auto& [id, destination] : config_.destinations) {
+    if (!config.destinations.contains(id) && engine_->HasDestination(id)) {
+      engine_->RemoveDestination(id, deadline);
+    }
+  }
+}
+
+void Relay::ApplyLanes(const RelayConfig& config) {
+  for (auto& [id, lane] : lanes_) {
+    if (lane.leaving) {
+      continue;
+    }
+    auto route = config.routes.find(id.route_id);
+    if (route == config.routes.end()) {
+      LetGo(id, &lane);
+      continue;
+    }
+    relay::DestinationId destination = config.destination_of.at(route->second.server);
+    if (destination != lane.destination || !SameReading(route->second, lane.route)) {
+      LetGo(id, &lane);  // and claimed again, by us or by another
+      continue;
+    }
+    if (!(route->second == lane.route)) {
+      std::string problem;
+      auto spec = MakeSpec(route->second, config.destinations.at(destination).kind, id.lane, &problem);
+      if (spec == nullptr) {
+        LetGo(id, &lane);
+        continue;
+      }
+      engine_->UpdateLane(EngineId(id), std::move(spec));
+      lane.route = route->second;
+    }
+  }
+}
+
+void Relay::LetGo(const log::LaneId& id, HeldLane* lane) {
+  lane->leaving = true;
+  engine_->ReleaseLane(EngineId(id), clock_->NowMicros() + kReleaseWithin);
+}
+
+// How many lanes this worker should hold. While a worker that died may be about to come back, its share is left.
+int Relay::FairShare(int all) {
+  int64_t now = clock_->NowMicros();
+  int running = CountRunningRelays(database_);
+  if (running != workers_) {
+    workers_ = running;
+    workers_since_ = now;
+  }
+  int expected = std::min(pg::settings.workers, all);
+  int sharers = now - workers_since_ < kSettle ? std::max(running, expected) : running;
+  sharers = std::max(sharers, 1);
+  return (all + sharers - 1) / sharers;
+}
+
+void Relay::Rebalance() {
+  int64_t now = clock_->NowMicros();
+  bool workers_changed = CountRunningRelays(database_) != workers_;
+  if (stopping_ || (now < next_balance_ && !workers_changed)) {
+    return;
+  }
+  next_balance_ = now + kBalanceEvery;
+  if (workers_changed) {
+    workers_since_ = now;
+    workers_ = CountRunningRelays(database_);
+  }
+  log::LaneCount count = log::CountLanes();
+  int share = FairShare(count.all);
+  int held = 0;
+  for (const auto& [id, lane] : lanes_) {
+    held += lane.leaving ? 0 : 1;
+  }
+  // The last lanes go first: claiming starts from the lowest, so lanes settle.
+  for (auto lane = lanes_.rbegin(); lane != lanes_.rend() && held > share; ++lane) {
+    if (!lane->second.leaving) {
+      LetGo(lane->first, &lane->second);
+      held--;
+    }
+  }
+  if (count.unowned == 0 || held >= share) {
+    return;
+  }
+  std::vector<log::LaneId> claimed;
+  log::ClaimLanes(incarnation_, share - held, &claimed);
+  for (const log::LaneId& id : claimed) {
+    if (!Add(id)) {
+      given_back_.push_back(id);
+    }
+  }
+}
+
+// False when the lane cannot be worked on as it is.
+bool Relay::Add(const log::LaneId& id) {
+  auto route = config_.routes.find(id.route_id);
+  if (route == config_.routes.end() || lanes_.contains(id)) {
+    return false;
+  }
+  relay::DestinationId destination = config_.destination_of.at(route->second.server);
+  std::string problem;
+  auto spec = MakeSpec(route->second, config_.destinations.at(destination).kind, id.lane, &problem);
+  if (spec == nullptr) {
+    return false;
+  }
+  auto reader = std::make_unique<log::PgLaneLog>(id, incarnation_, spec.get());
+  HeldLane lane;
+  lane.route = route->second;
+  lane.destination = destination;
+  lane.filter = spec;
+  if (!engine_->AddLane(EngineId(id), spec, std::move(reader), destination)) {
+    return false;
+  }
+  lane.slot = TakeLaneSlot(database_, EngineId(id), incarnation_);
+  lanes_.emplace(id, std::move(lane));
+  return true;
+}
+
+// Lanes that left the engine are given back in the table, unless they are somebody else's already.
+void Relay::TakeGone() {
+  engine_->TakeGone(&gone_);
+  for (const relay::GoneLane& gone : gone_) {
+    log::LaneId id{gone.id.route_id, gone.id.lane};
+    auto lane = lanes_.find(id);
+    if (lane != lanes_.end()) {
+      if (lane->second.slot != nullptr) {
+        FreeLaneSlot(lane->second.slot, incarnation_);
+      }
+      lanes_.erase(lane);
+    }
+    if (gone.reason == relay::GoneReason::kLost) {
+      troubled_ = true;
+    } else {
+      given_back_.push_back(id);
+    }
+  }
+  bool any = !given_back_.empty();
+  while (!given_back_.empty()) {
+    log::LaneId id = given_back_.back();
+    (void)log::ReleaseLane(id, incarnation_);
+    given_back_.pop_back();
+  }
+  if (any && !stopping_) {
+    next_balance_ = std::min(next_balance_, clock_->NowMicros() + 100 * kMilli);
+  }
+}
+
+void Relay::Publish() {
+  int64_t now = clock_->NowMicros();
+  engine_->Lanes(&statuses_);
+  for (const relay::LaneStatus& status : statuses_) {
+    auto found = lanes_.find({status.id.route_id, status.id.lane});
+    if (found == lanes_.end()) {
+      continue;
+    }
+    HeldLane& lane = found->second;
+    troubled_ = troubled_ || (status.error != nullptr && status.error->error_class == ErrorClass::kInternal);
+    bool changed = lane.state != status.state || lane.barrier != status.barrier_done;
+    if (lane.slot != nullptr && (changed || now - lane.written_at >= kWriteEvery)) {
+      WriteLaneSlot(lane.slot, incarnation_, status);
+      lane.state = status.state;
+      lane.barrier = status.barrier_done;
+      lane.written_at = now;
+    }
+  }
+  Describe(statuses_);
+}
+
+void Relay::Describe(const std::vector<relay::LaneStatus>& lanes) {
+  const relay::LaneStatus* shown = nullptr;
+  bool down = false;
+  for (const relay::LaneStatus& status : lanes) {
+    auto held = lanes_.find({status.id.route_id, status.id.lane});
+    if (held == lanes_.end()) {
+      continue;
+    }
+    const sink::Health* health = engine_->DestinationHealth(held->second.destination);
+    bool lane_down = health != nullptr && !health->up;
+    if ((status.inflight_count > 0 || lane_down) && (shown == nullptr || (lane_down && !down))) {
+      shown = &status;
+      down = lane_down;
+    }
+  }
+  busy_ = shown != nullptr || stopping_;
+  if (stopping_) {
+    activity_ = "stopping";
+  } else if (shown != nullptr) {
+    const HeldLane& lane = lanes_.at({shown->id.route_id, shown->id.lane});
+    activity_ = (down ? "waiting for " : "publishing to ") + lane.route.server;
+  } else {
+    activity_ = "idle";
+  }
+}
+
+void Relay::PlanWait(int64_t deadline) {
+  waits_.clear();
+  engine_->AppendWaits(&waits_);
+  descriptors_.clear();
+  for (const sink::WaitSpec& wait : waits_) {
+    uint32 events = (wait.read ? WL_SOCKET_READABLE : 0) | (wait.write ? WL_SOCKET_WRITEABLE : 0);
+    if (wait.fd >= 0 && events != 0) {
+      descriptors_.push_back({wait.fd, events});
+    }
+    if (wait.deadline >= 0) {
+      deadline = std::min(deadline, wait.deadline);
+    }
+  }
+  int64_t now = clock_->NowMicros();
+  int64_t longest = now + kLongestWaitMs * kMilli;
+  deadline = std::clamp(deadline, now, longest);
+  timeout_ms_ = static_cast<long>((deadline - now + kMilli - 1) / kMilli);
+}
+
+void Relay::Turn() {
+  timeout_ms_ = 0;
+  descriptors_.clear();
+  CheckStanding();
+  if (uprooted_) {
+    return;
+  }
+  if (!stopping_) {
+    Reload();
+    Rebalance();
+  }
+  relay::TurnInput input;
+  input.barrier = pg_atomic_read_u64(&database_slot_->barrier);
+  // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it anew.
+  input.woken = pg_atomic_exchange_u32(&worker_slot_->pending, 0) != 0;
+  int64_t deadline = engine_->Turn(input);
+  TakeGone();
+  Publish();
+  PlanWait(deadline);
+}
+
+}  // namespace outbox::worker

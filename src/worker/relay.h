@@ -1,0 +1,104 @@
+// One relay worker's engine with all it needs [P]: configuration, lanes, sinks. C++ code that owns things; Postgres
+// errors come out of it as pg::PgError. README.md beside draws its states.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pg/wait.h"
+#include "relay/engine.h"
+#include "worker/lane_board.h"
+#include "worker/relay_config.h"
+
+namespace outbox::worker {
+
+class Relay {
+ public:
+  Relay(Oid database, pg::DatabaseSlot* database_slot, pg::WorkerSlot* worker_slot);
+  ~Relay();
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+
+  // One round: configuration, lanes, engine, shared memory. Throws PgError; then call it again a little later.
+  void Turn();
+
+  // Stops reading, waits for what is in flight for at most `milliseconds`, saves progress. Keep calling Turn(). May be
+  // called again with less time.
+  void BeginStop(int milliseconds);
+  // Nothing is left to do: all lanes are given back.
+  bool stopped() const;
+  // The extension has gone, or must not publish here any more: leave at once, without another look at the tables.
+  bool uprooted() const { return uprooted_; }
+
+  // Settings were reloaded.
+  void SettingsChanged();
+
+  // How to wait before the next turn.
+  const std::vector<pg::WaitDescriptor>& descriptors() const { return descriptors_; }
+  long timeout_ms() const { return timeout_ms_; }
+  // A short phrase for pg_stat_activity, and whether there is anything going on.
+  const std::string& activity() const { return activity_; }
+  bool busy() const { return busy_; }
+
+ private:
+  struct HeldLane {
+    log::RouteConfig route;
+    relay::DestinationId destination = 0;
+    std::shared_ptr<const format::RouteSpec> filter;  // what the lane's log reads by; outlives the lane in the engine
+    pg::LaneSlot* slot = nullptr;
+    std::string state;  // as last written to the slot
+    uint64_t barrier = 0;
+    int64_t written_at = 0;
+    bool leaving = false;
+  };
+  using LaneMap = std::map<log::LaneId, HeldLane>;
+
+  void CheckStanding();
+  void Reload();
+  void ApplyDestinations(const RelayConfig& config);
+  void ApplyLanes(const RelayConfig& config);
+  void Rebalance();
+  int FairShare(int all);
+  bool Add(const log::LaneId& id);
+  void LetGo(const log::LaneId& id, HeldLane* lane);
+  void TakeGone();
+  void Publish();
+  void PlanWait(int64_t deadline);
+  void Describe(const std::vector<relay::LaneStatus>& lanes);
+
+  const Oid database_;
+  pg::DatabaseSlot* const database_slot_;
+  pg::WorkerSlot* const worker_slot_;
+  const uint64_t incarnation_;
+  std::unique_ptr<relay::Clock> clock_;
+  LaneMap lanes_;  // destroyed after the engine, whose logs point at the filters
+  std::unique_ptr<relay::Engine> engine_;
+
+  RelayConfig config_;
+  std::map<std::string, relay::DestinationId> missing_;
+  uint64_t generation_ = 0;  // of the configuration that is loaded; 0: none
+  uint32_t owner_ = 0;       // of the extension
+  bool stopping_ = false;
+  bool uprooted_ = false;
+  bool troubled_ = false;      // a lane reported an error: look whether the extension is still there
+  int64_t next_standing_ = 0;  // monotonic microseconds, all of these
+  int64_t next_balance_ = 0;
+  int64_t workers_since_ = 0;  // when their number last changed
+  int workers_ = -1;
+  std::vector<log::LaneId> given_back_;  // left the engine in good order, not yet released in the table
+
+  std::vector<pg::WaitDescriptor> descriptors_;
+  std::vector<sink::WaitSpec> waits_;
+  std::vector<relay::LaneStatus> statuses_;
+  std::vector<relay::GoneLane> gone_;
+  long timeout_ms_ = 0;
+  std::string activity_;
+  bool busy_ = false;
+};
+
+// True since the last call when a foreign server or user mapping may have changed. Registers its callbacks at first.
+bool ServersMayHaveChanged();
+
+}  // namespace outbox::worker

@@ -1,0 +1,77 @@
+#include "worker/relay_config.h"
+
+#include <vector>
+
+namespace outbox::worker {
+
+namespace {
+
+// Oids of foreign servers start at 16384.
+constexpr relay::DestinationId kFirstMissing = 1;
+
+sink::RecordForm FormOf(const log::RouteConfig& route) {
+  for (const auto& [name, value] : route.options) {
+    if (name == "mode") {
+      return value == "list"      ? sink::RecordForm::kList
+             : value == "publish" ? sink::RecordForm::kPublish
+                                  : sink::RecordForm::kStream;
+    }
+  }
+  return sink::RecordForm::kStream;
+}
+
+}  // namespace
+
+RelayConfig LoadRelayConfig(uint32_t owner, std::map<std::string, relay::DestinationId>* missing) {
+  RelayConfig config;
+  std::vector<log::RouteConfig> routes;
+  log::ListRoutes(&routes);
+  std::vector<std::string> names;
+  for (log::RouteConfig& route : routes) {
+    if (config.destination_of.emplace(route.server, 0).second) {
+      names.push_back(route.server);
+    }
+    int64_t id = route.id;
+    config.routes.emplace(id, std::move(route));
+  }
+  for (DestinationConfig& destination : LoadDestinations(names, owner)) {
+    relay::DestinationId id = destination.oid;
+    if (id == 0) {
+      auto next = static_cast<relay::DestinationId>(kFirstMissing + missing->size());
+      id = missing->emplace(destination.name, next).first->second;
+    }
+    config.destination_of[destination.name] = id;
+    config.destinations.emplace(id, std::move(destination));
+  }
+  return config;
+}
+
+std::shared_ptr<const format::RouteSpec> MakeSpec(const log::RouteConfig& route, format::DestinationKind kind,
+                                                  int32_t lane, std::string* problem) {
+  format::RouteConfig config;
+  config.kind = kind;
+  config.aggregate_types = route.aggregate_types;
+  config.event_types = route.event_types;
+  config.topic = route.topic;
+  config.key = route.key;
+  config.form = FormOf(route);
+  config.lanes = static_cast<uint32_t>(route.lanes > 0 ? route.lanes : 1);
+  config.lane = static_cast<uint32_t>(lane);
+  if (config.lane >= config.lanes) {
+    *problem = "the lane is outside of the route's lanes";
+    return nullptr;
+  }
+  format::TemplateError error;
+  auto spec = format::RouteSpec::Make(config, &error);
+  if (spec == nullptr) {
+    *problem = error.message;
+  }
+  return spec;
+}
+
+bool SameReading(const log::RouteConfig& one, const log::RouteConfig& other) {
+  return one.aggregate_types == other.aggregate_types && one.event_types == other.event_types &&
+         one.lanes == other.lanes;
+}
+
+}  // namespace outbox::worker

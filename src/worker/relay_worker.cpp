@@ -1,0 +1,121 @@
+// The relay worker's process [P]: its frames own nothing with a destructor, so that an interrupt may end it anywhere
+// between two turns. All C++ state hangs on one leaked pointer. README.md draws the states.
+#include "pg/entry.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+#include "worker/process.h"
+#include "worker/relay.h"
+
+namespace outbox::worker {
+
+namespace {
+
+constexpr int kStopMs = 1800;  // what is in flight may come home; a fast shutdown has to end within 3 s
+constexpr int kComplainEveryMs = 60 * 1000;
+constexpr long kShortestBackOffMs = 100;
+constexpr long kLongestBackOffMs = 5000;
+
+Relay* relay = nullptr;
+TimestampTz complained_at = 0;
+int complained_code = 0;
+int failures = 0;
+
+void Complain(const pg::PendingError& error) {
+  int code = error.rethrow != nullptr ? error.rethrow->sqlerrcode : error.sqlstate;
+  TimestampTz now = GetCurrentTimestamp();
+  if (code != complained_code || TimestampDifferenceExceeds(complained_at, now, kComplainEveryMs)) {
+    complained_at = now;
+    complained_code = code;
+    pg::Report(LOG, "outbox relay", error);
+  }
+}
+
+// Milliseconds to stay away; 0 after a turn that went well.
+long RunTurn() {
+  pg::PendingError error;
+  if (pg::Attempt([] { relay->Turn(); }, &error)) {
+    failures = 0;
+    return 0;
+  }
+  if (error.rethrow == nullptr) {
+    // Not a Postgres error but a bug or no memory: what the engine holds may not be whole. Nothing is lost by leaving.
+    pg::Report(LOG, "outbox relay ends", error);
+    proc_exit(1);
+  }
+  if (error.rethrow->sqlerrcode != ERRCODE_QUERY_CANCELED || !StopRequested()) {
+    Complain(error);
+  }
+  failures = Min(failures + 1, 10);
+  return Min(kShortestBackOffMs << (failures - 1), kLongestBackOffMs);
+}
+
+void ReportActivity() {
+  static char shown[128] = "";
+  if (strcmp(shown, relay->activity().c_str()) != 0) {
+    strlcpy(shown, relay->activity().c_str(), sizeof(shown));
+    pgstat_report_activity(relay->busy() ? STATE_RUNNING : STATE_IDLE, shown);
+  }
+}
+
+// Asked once for each reason: by the launcher, and with less time by SIGTERM.
+void StopIfAsked() {
+  static bool asked = false;
+  static bool terminated = false;
+  if (StopRequested() && (!asked || (Terminated() && !terminated))) {
+    asked = true;
+    terminated = Terminated();
+    relay->BeginStop(kStopMs);
+  }
+}
+
+void ReleaseBoard(int code, Datum arg) {
+  FreeLaneSlots(DatumGetUInt64(arg));
+}
+
+[[noreturn]] void Leave() {
+  pg::PendingError error;
+  // Closes the sinks; at most 200 ms for each.
+  (void)pg::Attempt([] { delete relay; }, &error);
+  proc_exit(0);
+}
+
+void RelayMain() {
+  SlotTicket ticket = BecomeWorker();
+  pg::DatabaseSlot* slot = pg::FindDatabaseSlot(ticket.database, true);
+  if (slot == nullptr) {
+    ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+                    errmsg("no room for database %u in the shared memory of outbox", ticket.database),
+                    errhint("Raise outbox.max_databases.")));
+  }
+  on_shmem_exit(ReleaseBoard, UInt64GetDatum(ticket.incarnation));
+  relay = new Relay(ticket.database, slot, MySlot());
+  (void)ServersMayHaveChanged();  // registers; the first turn loads everything anyhow
+  uint32 wait_event = pg::WaitEventFor("OutboxRelayMain");
+  MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox relay turn", ALLOCSET_DEFAULT_SIZES);
+  while (true) {
+    MemoryContextSwitchTo(context);
+    MemoryContextReset(context);
+    bool reload = ConfigReloadPending;
+    ProcessInterruptsBetweenTurns();
+    if (reload) {
+      relay->SettingsChanged();
+    }
+    StopIfAsked();
+    long back_off = RunTurn();
+    if (relay->uprooted() || relay->stopped()) {
+      Leave();
+    }
+    MemoryContextSwitchTo(context);
+    ReportActivity();
+    pg::WaitForDescriptors(relay->descriptors().data(), static_cast<int>(relay->descriptors().size()),
+                           back_off > 0 ? back_off : relay->timeout_ms(), wait_event);
+  }
+}
+
+}  // namespace
+
+}  // namespace outbox::worker
+
+extern "C" PGDLLEXPORT void outbox_relay_main(Datum) {
+  outbox::pg::Entry([] { outbox::worker::RelayMain(); });
+}
