@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "admin/lanes.h"
+#include "pg/shared.h"
 
 extern "C" {
 #include "utils/timestamp.h"
@@ -23,6 +24,15 @@ std::string CurrentSnapshotWithoutMe() {
     snapshot.xmin = std::min(snapshot.xmin, me);
   }
   return snapshot.ToText();
+}
+
+// The clock of events can be ahead of the server's, and a route may well start at an event's own time.
+TimestampTz NewestTime() {
+  TimestampTz clock = 0;
+  if (pg::Shared() != nullptr) {
+    clock = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock)) - kPgEpochMicros;
+  }
+  return std::max(clock, GetCurrentTimestamp());
 }
 
 TimestampTz ParseTimestamp(const std::string& text) {
@@ -60,7 +70,7 @@ RouteStart ParseStart(const Cell& start) {
     return result;
   }
   TimestampTz time = ParseTimestamp(*start);
-  if (TIMESTAMP_NOT_FINITE(time) || time > GetCurrentTimestamp()) {
+  if (TIMESTAMP_NOT_FINITE(time) || time > NewestTime()) {
     throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "start \"" + *start + "\" is not in the past", "",
                         "Use 'now' to begin with the next event, or 'earliest'."};
   }
