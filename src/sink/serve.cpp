@@ -19,7 +19,12 @@ namespace {
 
 constexpr int kExitClosed = 0;
 constexpr int kExitNonsense = 2;
-constexpr int kFillsPerTurn = 8;                     // then results go out, so that neither direction starves
+constexpr int kFillsPerTurn = 8;  // then results go out, so that neither direction starves
+// Records of several topics are acknowledged interleaved. Under load, when there are many ranges, they wait this long
+// for their neighbours and go as a few.
+constexpr size_t kFewRanges = 32;
+constexpr size_t kManyRanges = 4096;
+constexpr int64_t kJoinMicros = 20 * 1000;
 constexpr int64_t kFailedAbortMicros = 1000 * 1000;  // paces an owner that sends although we are down
 
 // Stands in for a sink that could not be made.
@@ -99,6 +104,9 @@ class Server {
         deadline = wait.deadline;
       }
     }
+    if (!results_.empty() && (deadline < 0 || results_since_ + kJoinMicros < deadline)) {
+      deadline = results_since_ + kJoinMicros;
+    }
     int timeout = -1;
     if (deadline >= 0) {
       int64_t left = std::max<int64_t>(0, deadline - MonotonicMicros());
@@ -169,20 +177,37 @@ class Server {
   }
 
   void Turn() {
-    results_.clear();
-    sink_->Poll(&results_);
-    if (!results_.empty()) {
-      SortResults(&results_);
-      merged_.clear();
-      for (Result& result : results_) {
-        Release(result.count);
-        AppendResult(std::move(result), &merged_);
-      }
-      writer_.Append(FrameType::kResults, EncodeResults(merged_));
+    polled_.clear();
+    sink_->Poll(&polled_);
+    if (!polled_.empty() && results_.empty()) {
+      results_since_ = MonotonicMicros();
+    }
+    bool urgent = sink_->health().changes != health_changes_;
+    for (Result& result : polled_) {
+      urgent |= result.outcome != Outcome::kDelivered;
+      Release(result.count);
+      AppendResult(std::move(result), &results_);
+    }
+    bool many = results_.size() > kFewRanges;
+    if (urgent || !many || results_.size() >= kManyRanges || MonotonicMicros() - results_since_ >= kJoinMicros) {
+      SendResults();
     }
     if (sink_->health().changes != health_changes_) {
       SendHealth();
     }
+  }
+
+  void SendResults() {
+    if (results_.empty()) {
+      return;
+    }
+    SortResults(&results_);
+    polled_.clear();
+    for (Result& result : results_) {
+      AppendResult(std::move(result), &polled_);
+    }
+    results_.clear();
+    writer_.Append(FrameType::kResults, EncodeResults(polled_));
   }
 
   void SendHealth() {
@@ -215,8 +240,9 @@ class Server {
   int exit_code_ = kExitClosed;
   std::vector<WaitSpec> waits_;
   std::vector<pollfd> polls_;
-  std::vector<Result> results_;
-  std::vector<Result> merged_;
+  std::vector<Result> polled_;
+  std::vector<Result> results_;  // not told to the worker yet
+  int64_t results_since_ = 0;    // when the first of them came
 };
 
 void WriteOomScore() {
