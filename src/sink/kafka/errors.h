@@ -14,7 +14,7 @@ namespace outbox::sink::kafka {
 // What a report with this code says about its records.
 enum class Verdict : uint8_t {
   kRefused,  // the class below is charged
-  kBatch,    // the batch was refused as a whole: alone in it, the class below; in company, the culprit is unknown
+  kBatch,    // the batch was refused as a whole: alone in it, the class below; in company, send them again one by one
   kRetry,    // nobody's fault, or our own purge: send again in order with a new producer
 };
 

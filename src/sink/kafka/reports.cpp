@@ -92,7 +92,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
     partition->warm = offset < 0 || offset >= partition->last_offset || partition->inflight == 0;
     partition->last_offset = offset;
     partition->moved_at = now;
-    topic->Acknowledged(bytes);
+    topic->Acknowledged(count, bytes);
     delivered_at_ = now;
     failures_ = 0;
     down_by_fatal_ = false;
@@ -136,10 +136,11 @@ void KafkaSink::Failed(Topic* topic, bool asking, uint32_t count, uint64_t bytes
       continue;  // aborted when the producer has ended
     }
     charged = true;
-    ErrorClass error_class = rule.error_class;
+    const ErrorClass error_class = rule.error_class;
     if (rule.verdict == Verdict::kBatch && !mixed && count > 1) {
-      error_class = ErrorClass::kSolo;
-      topic->LearnLimit(bytes, rule.learn_size);
+      // The culprit is unknown. All are aborted; when they come again, this topic takes them one by one.
+      topic->Refused(count, bytes, rule.learn_size);
+      break;
     }
     const Batch& batch = store_.at(record.held.slot).batch;
     if (error_class != ErrorClass::kMessage && !gate_.Admits(batch.flow, batch.epoch)) {

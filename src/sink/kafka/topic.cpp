@@ -20,13 +20,18 @@ void Topic::Reset() {
   failed = false;
 }
 
-void Topic::LearnLimit(uint64_t refused_bytes, bool too_large) {
-  window = 1;  // one record at a time, to begin with
-  ceiling = too_large ? std::max<uint64_t>(refused_bytes / 2, 1) : kNoCeiling;
+void Topic::Refused(uint32_t count, uint64_t bytes, bool too_large) {
+  window = 1;
+  suspects = too_large ? 0 : count;  // a size is found by growing, and costs nobody else
+  ceiling = too_large ? std::max<uint64_t>(bytes / 2, 1) : kNoCeiling;
 }
 
-void Topic::Acknowledged(uint64_t bytes) {
+void Topic::Acknowledged(uint32_t count, uint64_t bytes) {
   if (window == 0) {
+    return;
+  }
+  if (suspects > 0) {
+    suspects -= std::min<uint64_t>(suspects, count);
     return;
   }
   window = std::min(std::max(window, 2 * bytes), ceiling);

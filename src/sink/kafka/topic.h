@@ -3,7 +3,7 @@
 // Two rules keep order when a broker refuses something (design: the idempotent producer alone does not):
 // - cold: per producer and partition, one record goes alone until its acknowledgement; the broker then knows this
 //   producer there and takes no successor of a refused batch. The others of that partition wait in the sink.
-// - unknown: the first record of a topic goes alone and without a partition; the library finds out whether the topic
+// - asking: the first record of a topic goes alone and without a partition; the library finds out whether the topic
 //   exists (or has the broker make it), and with the acknowledgement the number of partitions is known.
 #pragma once
 
@@ -57,16 +57,17 @@ struct Topic {
   int64_t counted_at = 0;  // when the number of partitions was last looked at
   bool failed = false;     // the last try to find it failed
 
-  // Learned from a batch that the topic found too large; survives the producer. At most `window` bytes are then in
-  // flight per partition, so no batch is larger. It grows with every acknowledgement, up to below what was refused.
-  uint64_t window = 0;   // 0: no limit known
-  uint64_t ceiling = 0;  // what `window` may grow to
+  // After a batch was refused, at most `window` bytes are in flight per partition: one record at first, so that a
+  // refused record is alone in its batch and the verdict is its own. Survives the producer.
+  uint64_t window = 0;    // 0: no limit
+  uint64_t ceiling = 0;   // what it grows to: below what was too large; kNoCeiling: then there is no limit any more
+  uint64_t suspects = 0;  // it stays at one record until so many were acknowledged
 
   // The producer is gone. Records still waiting have been aborted.
   void Reset();
-  // A batch of so many bytes was refused.
-  void LearnLimit(uint64_t refused_bytes, bool too_large);
-  void Acknowledged(uint64_t bytes);
+  // A batch was refused, and any of its records may be why. `too_large`: rather its size than one of them.
+  void Refused(uint32_t count, uint64_t bytes, bool too_large);
+  void Acknowledged(uint32_t count, uint64_t bytes);
   // May a record of this size go into the library now?
   bool Admits(const Partition& partition, uint64_t bytes) const;
 };

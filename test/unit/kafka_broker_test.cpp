@@ -1,0 +1,210 @@
+// The Kafka sink against a real broker: what a mock cannot prove (sequence numbers, topic limits, restarts).
+// Needs OUTBOX_KAFKA_DIR, the directory of a node that test/brokers/kafka.sh started; test/brokers/kafka-sink-check
+// starts one and runs this. Without it every test is skipped.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <set>
+
+#include "base/murmur2.h"
+#include "kafka_cluster.h"
+#include "kafka_records.h"
+#include "sink/kafka/kafka_sink.h"
+#include "sink_driver.h"
+
+namespace outbox::sink::kafka {
+namespace {
+
+class KafkaBrokerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* dir = getenv("OUTBOX_KAFKA_DIR");
+    if (dir == nullptr) {
+      GTEST_SKIP() << "OUTBOX_KAFKA_DIR is not set";
+    }
+    dir_ = dir;
+    std::ifstream(dir_ + "/bootstrap") >> bootstrap_;
+    topic_ = std::string("t-") + testing::UnitTest::GetInstance()->current_test_info()->name();
+    Script("topic", "delete " + topic_ + " 2>/dev/null");
+  }
+  void TearDown() override {
+    sink_.reset();
+    EXPECT_TRUE(WaitForRetired(20000));
+  }
+  int Script(const std::string& command, const std::string& rest = "") {
+    const char* script = getenv("OUTBOX_KAFKA_SCRIPT");
+    return system((std::string(script == nullptr ? "test/brokers/kafka.sh" : script) + " " + command + " " + dir_ +
+                   " " + rest + " >/dev/null")
+                      .c_str());
+  }
+  void Topic(const std::string& what) { ASSERT_EQ(Script("topic", what), 0); }
+  void Open(Options options = {}) {
+    SinkConfig config;
+    config.name = "check";
+    config.options = std::move(options);
+    config.options["bootstrap.servers"] = bootstrap_;
+    ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
+    driver_ = std::make_unique<Driver>(sink_.get());
+  }
+  // Sends until everything is delivered or refused for good; errors of the latter are in `failed`.
+  void SendAll(std::vector<Resender*> senders, std::vector<Error>* failed, double seconds = 60) {
+    for (int round = 0; round < 200; ++round) {
+      bool more = false;
+      for (Resender* sender : senders) {
+        more |= sender->Send(500);
+      }
+      if (!more) {
+        return;
+      }
+      ASSERT_TRUE(driver_->UntilResolved(seconds)) << driver_->submitted() - driver_->resolved() << " are open";
+      for (Resender* sender : senders) {
+        sender->Collect(failed);
+      }
+    }
+    FAIL() << "200 rounds were not enough";
+  }
+  KafkaSink& kafka() { return static_cast<KafkaSink&>(*sink_); }
+
+  std::string dir_, bootstrap_, topic_;
+  std::unique_ptr<Sink> sink_;
+  std::unique_ptr<Driver> driver_;
+};
+
+// 20,000 good events were refused in 43 ms because the batch, not an event, was too large for the topic.
+TEST_F(KafkaBrokerTest, ATopicsLimitRefusesOneRecordNotItsNeighbours) {
+  Topic("create " + topic_ + " 2 max.message.bytes=20000");
+  Open();
+  std::vector<TestRecord> records = Numbered(topic_, 0, 20000, 50);
+  for (TestRecord& record : records) {
+    record.body += std::string(300 - record.body.size(), ' ');
+  }
+  records[7777].body = "7777" + std::string(30000, ' ');
+  Resender one(driver_.get(), 1, records), two(driver_.get(), 2, Numbered(topic_, 20000, 1000, 50));
+  std::vector<Error> failed;
+  const int64_t start = MonotonicMicros();
+  SendAll({&one, &two}, &failed);
+  printf("%.2f s, %llu producers\n", static_cast<double>(MonotonicMicros() - start) / 1e6,
+         static_cast<unsigned long long>(kafka().producers()));
+  int refused = 0;
+  for (const Error& error : failed) {
+    refused += error.error_class == ErrorClass::kMessage;
+  }
+  EXPECT_EQ(refused, 1);
+  ExpectOrdered(ReadAll(bootstrap_, topic_, 2), 20999);
+  EXPECT_LT(kafka().producers(), 10u);
+}
+
+TEST_F(KafkaBrokerTest, AKilledBrokerLosesNothing) {
+  Topic("create " + topic_ + " 3");
+  Open();
+  Resender sender(driver_.get(), 1, Numbered(topic_, 0, 30000, 50));
+  sender.Send(500);
+  ASSERT_TRUE(driver_->Until([&] { return driver_->resolved() > 100; }));
+  Script("kill");
+  driver_->Submit(2, 1, Numbered(topic_, 30000, 100, 50));
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
+  ASSERT_EQ(Script("restart"), 0);
+  ASSERT_TRUE(driver_->UntilResolved(60));
+  std::vector<Error> failed;
+  sender.Collect(&failed);
+  SendAll({&sender}, &failed);
+  EXPECT_TRUE(failed.empty());
+  EXPECT_TRUE(sink_->health().up);
+  ExpectOrdered(ReadAll(bootstrap_, topic_, 3), 30100);
+}
+
+TEST_F(KafkaBrokerTest, APausedBrokerCausesNoDuplicate) {
+  Topic("create " + topic_ + " 2");
+  Open();
+  driver_->Submit(1, 1, Numbered(topic_, 0, 5000, 50));
+  ASSERT_TRUE(driver_->Until([&] { return driver_->resolved() > 100; }));
+  Script("pause");
+  driver_->Submit(1, 1, Numbered(topic_, 5000, 5000, 50));
+  driver_->Until([] { return false; }, 3);
+  Script("cont");
+  ASSERT_TRUE(driver_->UntilResolved(60));
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 10000u);
+  const std::vector<Stored> stored = ReadAll(bootstrap_, topic_, 2);
+  EXPECT_EQ(stored.size(), 10000u);
+  ExpectOrdered(stored, 10000);
+}
+
+TEST_F(KafkaBrokerTest, AMissingTopicFailsAloneAndWorksOnceMade) {
+  Topic("create " + topic_ + "-here 1");
+  Open({{"topic.metadata.propagation.max.ms", "1000"}});
+  const uint64_t gone = driver_->Submit(1, 1, Numbered(topic_, 0, 3, 1));
+  const uint64_t here = driver_->Submit(2, 1, Numbered(topic_ + "-here", 0, 3, 1));
+  ASSERT_TRUE(driver_->Until([&] { return driver_->outcome(here + 2) == Outcome::kDelivered; }, 2));
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(gone), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(gone).error_class, ErrorClass::kTopic);
+  EXPECT_EQ(driver_->outcome(gone + 2), Outcome::kAborted);
+  Topic("create " + topic_ + " 1");
+  uint32_t epoch = 2;
+  uint64_t again = driver_->Submit(1, epoch, Numbered(topic_, 0, 3, 1));
+  ASSERT_TRUE(driver_->UntilResolved());
+  while (driver_->outcome(again) != Outcome::kDelivered && epoch < 10) {
+    again = driver_->Submit(1, ++epoch, Numbered(topic_, 0, 3, 1));
+    ASSERT_TRUE(driver_->UntilResolved());
+  }
+  EXPECT_LT(epoch, 5u);
+  EXPECT_EQ(kafka().producers(), 1u);
+  Script("topic", "delete " + topic_ + "-here");
+}
+
+TEST_F(KafkaBrokerTest, ATopicMadeAnewIsUsedAgain) {
+  Topic("create " + topic_ + " 4");
+  Open({{"topic.metadata.propagation.max.ms", "1000"}});
+  driver_->Submit(1, 1, Numbered(topic_, 0, 1000, 50));
+  ASSERT_TRUE(driver_->UntilResolved());
+  ASSERT_EQ(driver_->Count(Outcome::kDelivered), 1000u);
+  Topic("delete " + topic_);
+  Topic("create " + topic_ + " 2");
+  Resender sender(driver_.get(), 2, Numbered(topic_, 0, 1000, 50));
+  std::vector<Error> failed;
+  SendAll({&sender}, &failed);
+  for (const Error& error : failed) {
+    EXPECT_NE(error.error_class, ErrorClass::kMessage) << error.code;
+  }
+  ExpectOrdered(ReadAll(bootstrap_, topic_, 2), 1000);
+}
+
+TEST_F(KafkaBrokerTest, AddedPartitionsAreUsed) {
+  Topic("create " + topic_ + " 2");
+  Open({{"topic.metadata.refresh.interval.ms", "500"}});
+  driver_->Submit(1, 1, Numbered(topic_, 0, 500, 100));
+  ASSERT_TRUE(driver_->UntilResolved());
+  Topic("alter " + topic_ + " 6");
+  for (int i = 1; i < 40; ++i) {
+    driver_->Submit(1, 1, Numbered(topic_, 500 * i, 500, 100));
+    ASSERT_TRUE(driver_->UntilResolved());
+    driver_->Until([] { return false; }, 0.1);
+  }
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 20000u);
+  std::set<int32_t> used;
+  std::map<std::string, int32_t> newest;
+  for (const Stored& record : ReadAll(bootstrap_, topic_, 6)) {
+    used.insert(record.partition);
+    if (std::stoi(*record.body) >= 19500) {
+      EXPECT_EQ(record.partition, KafkaPartition(*record.key, 6));
+    }
+  }
+  EXPECT_EQ(used.size(), 6u);
+  EXPECT_EQ(kafka().producers(), 1u);
+}
+
+TEST_F(KafkaBrokerTest, HealthComesBackWithNothingToSend) {
+  Topic("create " + topic_ + " 1");
+  Open();
+  driver_->Submit(1, 1, Numbered(topic_, 0, 10, 1));
+  ASSERT_TRUE(driver_->UntilResolved());
+  Script("stop");
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }, 15));
+  ASSERT_EQ(Script("restart"), 0);
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }, 15));
+}
+
+}  // namespace
+}  // namespace outbox::sink::kafka
