@@ -1,5 +1,4 @@
 // The bodies of protocol.h's frames.
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -171,15 +170,6 @@ void AppendResult(Result result, std::vector<Result>* results) {
     }
   }
   results->push_back(std::move(result));
-}
-
-void SortResults(std::vector<Result>* results) {
-  auto before = [](const Result& a, const Result& b) {
-    return a.flow != b.flow ? a.flow < b.flow : a.first_seq < b.first_seq;
-  };
-  if (!std::is_sorted(results->begin(), results->end(), before)) {
-    std::sort(results->begin(), results->end(), before);
-  }
 }
 
 }  // namespace outbox::sink

@@ -93,7 +93,5 @@ bool DecodeHealth(std::string_view body, Health* health);  // sets up and error,
 
 // Appends a result, or grows the last one when both say delivered (or both aborted) of neighbouring records.
 void AppendResult(Result result, std::vector<Result>* results);
-// By flow and number, so that AppendResult can join what came interleaved.
-void SortResults(std::vector<Result>* results);
 
 }  // namespace outbox::sink

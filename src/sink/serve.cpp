@@ -58,6 +58,12 @@ class FailedSink : public Sink {
 };
 
 class Server {
+  struct Range {
+    uint32_t flow;
+    uint32_t count;
+    uint64_t first_seq;
+  };
+
  public:
   Server(int fd, const SinkProgram& program, size_t held_limit) : fd_(fd), program_(program), held_limit_(held_limit) {}
 
@@ -104,7 +110,7 @@ class Server {
         deadline = wait.deadline;
       }
     }
-    if (!results_.empty() && (deadline < 0 || results_since_ + kJoinMicros < deadline)) {
+    if (!delivered_.empty() && (deadline < 0 || results_since_ + kJoinMicros < deadline)) {
       deadline = results_since_ + kJoinMicros;
     }
     int timeout = -1;
@@ -179,17 +185,24 @@ class Server {
   void Turn() {
     polled_.clear();
     sink_->Poll(&polled_);
-    if (!polled_.empty() && results_.empty()) {
+    if (!polled_.empty() && results_.empty() && delivered_.empty()) {
       results_since_ = MonotonicMicros();
     }
-    bool urgent = sink_->health().changes != health_changes_;
     for (Result& result : polled_) {
-      urgent |= result.outcome != Outcome::kDelivered;
       Release(result.count);
-      AppendResult(std::move(result), &results_);
+      if (result.outcome != Outcome::kDelivered) {
+        results_.push_back(std::move(result));
+      } else if (!delivered_.empty() && delivered_.back().flow == result.flow &&
+                 delivered_.back().first_seq + delivered_.back().count == result.first_seq) {
+        delivered_.back().count += result.count;
+      } else {
+        delivered_.push_back({result.flow, result.count, result.first_seq});
+      }
     }
-    bool many = results_.size() > kFewRanges;
-    if (urgent || !many || results_.size() >= kManyRanges || MonotonicMicros() - results_since_ >= kJoinMicros) {
+    bool urgent = !results_.empty() || sink_->health().changes != health_changes_;
+    bool wait = delivered_.size() > kFewRanges && delivered_.size() < kManyRanges &&
+                MonotonicMicros() - results_since_ < kJoinMicros;
+    if (urgent || !wait) {
       SendResults();
     }
     if (sink_->health().changes != health_changes_) {
@@ -198,14 +211,20 @@ class Server {
   }
 
   void SendResults() {
-    if (results_.empty()) {
+    if (delivered_.empty() && results_.empty()) {
       return;
     }
-    SortResults(&results_);
+    std::sort(delivered_.begin(), delivered_.end(), [](const Range& a, const Range& b) {
+      return a.flow != b.flow ? a.flow < b.flow : a.first_seq < b.first_seq;
+    });
     polled_.clear();
+    for (const Range& range : delivered_) {
+      AppendResult({range.flow, range.first_seq, range.count, Outcome::kDelivered, {}}, &polled_);
+    }
     for (Result& result : results_) {
       AppendResult(std::move(result), &polled_);
     }
+    delivered_.clear();
     results_.clear();
     writer_.Append(FrameType::kResults, EncodeResults(polled_));
   }
@@ -241,8 +260,9 @@ class Server {
   std::vector<WaitSpec> waits_;
   std::vector<pollfd> polls_;
   std::vector<Result> polled_;
-  std::vector<Result> results_;  // not told to the worker yet
-  int64_t results_since_ = 0;    // when the first of them came
+  std::vector<Range> delivered_;  // not told to the worker yet
+  std::vector<Result> results_;   // the same, other outcomes
+  int64_t results_since_ = 0;     // when the first of them came
 };
 
 void WriteOomScore() {

@@ -183,12 +183,6 @@ TEST(Results, NeighboursJoin) {
   AppendResult({2, 16, 1, Outcome::kFailed, {ErrorClass::kTopic, "B", ""}}, &results);  // errors stay apart
   ASSERT_EQ(results.size(), 5u);
   EXPECT_EQ(results[0].count, 3u);
-  std::vector<Result> mixed{
-      {2, 5, 1, Outcome::kDelivered, {}}, {1, 9, 1, Outcome::kDelivered, {}}, {1, 3, 1, Outcome::kDelivered, {}}};
-  SortResults(&mixed);
-  EXPECT_EQ(mixed[0].first_seq, 3u);
-  EXPECT_EQ(mixed[1].first_seq, 9u);
-  EXPECT_EQ(mixed[2].flow, 2u);
 }
 
 TEST(FlowGate, TakesOnlyHigherEpochsAfterTrouble) {

@@ -101,7 +101,6 @@ void RedisSink::Poll(std::vector<Result>* results) {
   if (state_ != State::kWaiting) {
     CheckDeadlines();
   }
-  SortResults(&results_);  // several targets answer in turn
   for (Result& result : results_) {
     AppendResult(std::move(result), results);
   }
