@@ -8,23 +8,19 @@ extern "C" {
 
 namespace outbox::log {
 
-namespace {
-
-// The checkpointer keeps this flag for SyncRepWaitForLSN; minor releases of 2025 made it a bit of a byte.
+// Without walsenders nobody could answer, whatever the setting says: the server does not wait then, either. The
+// checkpointer keeps the flag for SyncRepWaitForLSN; minor releases of 2025 made it a bit of a byte.
 bool StandbysAreAsked() {
 #ifdef SYNC_STANDBY_DEFINED
-  return (WalSndCtl->sync_standbys_status & SYNC_STANDBY_DEFINED) != 0;
+  return max_wal_senders > 0 && (WalSndCtl->sync_standbys_status & SYNC_STANDBY_DEFINED) != 0;
 #else
-  return WalSndCtl->sync_standbys_defined;
+  return max_wal_senders > 0 && WalSndCtl->sync_standbys_defined;
 #endif
 }
 
-}  // namespace
-
 bool MakeDurable(XLogRecPtr lsn) {
   XLogFlush(lsn);
-  // Without walsenders nobody could answer, whatever the setting says: the server does not wait then, either.
-  if (max_wal_senders <= 0 || !StandbysAreAsked()) {
+  if (!StandbysAreAsked()) {
     return true;
   }
   LWLockAcquire(SyncRepLock, LW_SHARED);

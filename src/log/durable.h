@@ -10,4 +10,7 @@ namespace outbox::log {
 // transaction needed.
 bool MakeDurable(XLogRecPtr lsn);
 
+// The server waits for standbys at commit (unless a transaction asks it not to).
+bool StandbysAreAsked();
+
 }  // namespace outbox::log

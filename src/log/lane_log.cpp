@@ -1,5 +1,7 @@
 #include "log/lane_log.h"
 
+#include <algorithm>
+
 #include "emit/clock.h"
 #include "log/day_table_ddl.h"
 #include "log/durable.h"
@@ -92,6 +94,10 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
     const Snapshot& to = end == End::kTarget ? *position.target : end == End::kTick ? tick : now;
     reader_->Open(position.base, to, position.done_to);
     reader_->Collect(kSlice);
+    // A small window knows its commits, and nearly always that they are on disk: no flush of what others write.
+    if (reader_->in_memory() && !StandbysAreAsked()) {
+      lsn = std::min<uint64_t>(lsn, reader_->commit_lsn());
+    }
   });
   if (!status.ok()) {
     reader_->Close();

@@ -38,6 +38,8 @@ class LaneReader {
   void Undo(EventChunk* chunk, size_t before);
   // Everything was handed out.
   bool at_end() const;
+  // Once collected: see XidFates::commit_lsn().
+  uint64_t commit_lsn() const { return scan_.commit_lsn; }
   // The window was too large to be held.
   bool large() const { return state_ == State::kPlaces; }
   // Fetch needs no transaction: all events are in memory.

@@ -226,6 +226,7 @@ bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leave
     state->inside = false;
     state->row = 0;
   }
+  state->commit_lsn = Max(state->commit_lsn, fates.commit_lsn());
   MemoryContextDelete(scratch);
   return done;
 }

@@ -42,7 +42,8 @@ struct ScanState {
   size_t part = 0;      // 0: the range; n: the n-th late xid
   bool inside = false;  // the part was begun: go on after (xid, row)
   uint64_t xid = 0;
-  uint64_t row = 0;  // block and offset; without an index: next block
+  uint64_t row = 0;         // block and offset; without an index: next block
+  uint64_t commit_lsn = 0;  // of all rows looked at so far: XidFates::commit_lsn()
 };
 
 // Hands rows of the window with created_at > `after` to the visitor until about `budget` rows were looked at; true when

@@ -7,15 +7,19 @@ bool XidFates::Lookup(TransactionId xid) {
   if (slot.xid != xid) {
     slot.committed = TransactionIdDidCommit(xid);
     slot.xid = xid;
+    if (slot.committed) {
+      commit_lsn_ = Max(commit_lsn_, TransactionIdGetCommitLSN(xid));  // shares the lookup
+    }
   }
   return slot.committed;
 }
 
 bool XidFates::Committed(HeapTupleHeader tuple) {
-  if (!HeapTupleHeaderXminCommitted(tuple)) {
-    if (HeapTupleHeaderXminInvalid(tuple) || !Lookup(HeapTupleHeaderGetRawXmin(tuple))) {
-      return false;
-    }
+  if (HeapTupleHeaderXminFrozen(tuple)) {
+    commit_lsn_ = UINT64_MAX;  // committed, but its status may have been truncated away
+  } else if (HeapTupleHeaderXminInvalid(tuple) || !Lookup(HeapTupleHeaderGetRawXmin(tuple))) {
+    // Also where a hint bit says "committed": it may be set before that commit is flushed.
+    return false;
   }
   if ((tuple->t_infomask & HEAP_XMAX_INVALID) != 0 || HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask)) {
     return true;

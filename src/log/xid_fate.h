@@ -12,6 +12,9 @@ class XidFates {
   // The row was inserted by a transaction (or subtransaction) that committed and was not deleted by hand. The row's
   // top-level transaction must have finished. Call with the page locked.
   bool Committed(HeapTupleHeader tuple);
+  // WAL position whose flush makes the commits seen so far durable on this server: 0 when all are, which is so unless
+  // somebody committed asynchronously a moment ago; UINT64_MAX when it cannot be told.
+  uint64 commit_lsn() const { return commit_lsn_; }
 
  private:
   bool Lookup(TransactionId xid);
@@ -22,6 +25,7 @@ class XidFates {
     bool committed = false;
   };
   Slot slots_[kSlots];
+  uint64 commit_lsn_ = 0;
 };
 
 }  // namespace outbox::log
