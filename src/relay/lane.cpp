@@ -237,8 +237,9 @@ bool Lane::Send(TurnContext* turn) {
   uint32_t count = 0;
   const uint64_t first_seq = destination_->next_seq();
   const int64_t wall = turn->clock->WallMicros();
-  while (records.size() < destination_->chunk_bytes() && state_ != LaneState::kSolo) {
-    Run run = pipeline_.NextRun(UINT32_MAX - count);
+  const uint32_t room = pace_.Room(pipeline_.outstanding(), turn->now);
+  while (count < room && records.size() < destination_->chunk_bytes() && state_ != LaneState::kSolo) {
+    Run run = pipeline_.NextRun(room - count);
     bool solo = false;
     if (run.count == 0 || !Durable(run.durable_lsn, turn, &worked)) {
       break;
@@ -288,6 +289,7 @@ void Lane::OnResult(const sink::Result& result, const TurnContext& turn) {
   resolved_ = true;
   if (delivered) {
     delivered_ += resolved;
+    pace_.OnDelivered(resolved);
     if (state_ == LaneState::kSolo) {
       suspects_.erase(solo_);
       SetFlowing();

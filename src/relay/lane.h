@@ -17,6 +17,7 @@
 #include "relay/destination.h"
 #include "relay/engine.h"
 #include "relay/lane_log.h"
+#include "relay/pace.h"
 #include "relay/pipeline.h"
 
 namespace outbox::relay {
@@ -147,6 +148,7 @@ class Lane {
   uint64_t solo_ = 0;              // kSolo: the ordinal under way
   bool delay_ = false;             // back off after parking
   std::vector<Pipeline::Range> ranges_;
+  Pace pace_;
   size_t record_bytes_ = 512;  // mean size of a packed record, of the last batch
   Error error_;
   int64_t error_since_ = 0;  // Unix microseconds
