@@ -185,7 +185,7 @@ FROM pg_catalog.pg_control_system() s, pg_catalog.pg_database d,
 WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
 
 CREATE SEQUENCE outbox.clock_ceiling AS bigint MINVALUE 0 START 0;
-COMMENT ON SEQUENCE outbox.clock_ceiling IS 'register, not a sequence: Unix microseconds that the shared clock starts above after a restart; advanced ahead of the clock by the keeper';
+COMMENT ON SEQUENCE outbox.clock_ceiling IS 'register, not a sequence: Unix microseconds that the shared clock starts above after a restart; kept ahead of the clock by the keeper and, where that is late, by emitters';
 
 SELECT pg_catalog.pg_extension_config_dump('outbox.log', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.route', '');

@@ -6,7 +6,10 @@
 
 extern "C" {
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "commands/sequence.h"
+#include "storage/lock.h"
+#include "utils/fmgrprotos.h"
 }
 
 namespace outbox::emit {
@@ -39,16 +42,15 @@ int64 TakeLocal(int64 count) {
   return first;
 }
 
-}  // namespace
-
-int64 StoredClockCeiling() {
+Oid CeilingSequence() {
   Oid schema = get_namespace_oid("outbox", true);
-  Oid sequence = OidIsValid(schema) ? get_relname_relid("clock_ceiling", schema) : InvalidOid;
-  if (!OidIsValid(sequence)) {
-    return 0;
-  }
-  // A sequence is a table of one row. Read as such it needs no privilege of the caller, no SPI and no snapshot.
+  return OidIsValid(schema) ? get_relname_relid("clock_ceiling", schema) : InvalidOid;
+}
+
+// A sequence is a table of one row. Read as such it needs no privilege of the caller, no SPI and no snapshot.
+int64 StoredCeiling(Oid sequence, Oid* owner) {
   Relation relation = relation_open(sequence, AccessShareLock);
+  *owner = relation->rd_rel->relowner;
   TableScanDesc scan = table_beginscan(relation, SnapshotAny, 0, nullptr);
   HeapTuple tuple = heap_getnext(scan, ForwardScanDirection);
   int64 ceiling = 0;
@@ -61,14 +63,61 @@ int64 StoredClockCeiling() {
   return ceiling;
 }
 
-void RaiseSharedClock(int64 micros) {
-  pg::SharedState* shared = pg::Shared();
-  if (shared == nullptr || micros <= 0) {
+// setval() does not care for what is stored: two that move the ceiling at once must take turns, or it could be moved
+// back. Not the sequence's own lock, which a prepared transaction may hold for days.
+void LockCeiling(Oid sequence, LOCKTAG* tag) {
+  SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, RelationRelationId, sequence, 1);
+  LockAcquire(tag, ExclusiveLock, false, false);
+}
+
+void StoreCeiling(Oid sequence, Oid owner, int64 ceiling) {
+  Oid saved_user = InvalidOid;
+  int saved_context = 0;
+  GetUserIdAndSecContext(&saved_user, &saved_context);
+  SetUserIdAndSecContext(owner, saved_context | SECURITY_LOCAL_USERID_CHANGE);
+  DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence), Int64GetDatum(ceiling));
+  SetUserIdAndSecContext(saved_user, saved_context);
+}
+
+void RaiseSharedClock(uint64 micros) {
+  pg_atomic_uint64* clock = &pg::Shared()->clock;
+  uint64 last = pg_atomic_read_u64(clock);
+  while (last < micros && !pg_atomic_compare_exchange_u64(clock, &last, micros)) {
+  }
+}
+
+// Of this process, where the database has no slot in shared memory.
+pg_atomic_uint64 own_ceiling;
+
+pg_atomic_uint64* KnownCeiling() {
+  pg::DatabaseSlot* slot = MySlot();
+  return slot != nullptr ? &slot->clock_ceiling : &own_ceiling;
+}
+
+}  // namespace
+
+void AdvanceClockCeiling(int64 at_least) {
+  Oid sequence = CeilingSequence();
+  if (!OidIsValid(sequence)) {
     return;
   }
-  uint64 last = pg_atomic_read_u64(&shared->clock);
-  while (last < static_cast<uint64>(micros) &&
-         !pg_atomic_compare_exchange_u64(&shared->clock, &last, static_cast<uint64>(micros))) {
+  LOCKTAG tag;
+  LockCeiling(sequence, &tag);
+  Oid owner = InvalidOid;
+  int64 stored = StoredCeiling(sequence, &owner);
+  if (stored < at_least) {
+    stored = at_least + kCeilingAhead / 2;
+    StoreCeiling(sequence, owner, stored);
+  }
+  pg_atomic_write_u64(KnownCeiling(), static_cast<uint64>(stored));
+  LockRelease(&tag, ExclusiveLock, false);
+}
+
+void ForgetClockCeiling() {
+  pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
+  // Not 0: the clock itself needs no raising again, it does not go back while the server runs.
+  if (slot != nullptr && pg_atomic_read_u64(&slot->clock_ceiling) != 0) {
+    pg_atomic_write_u64(&slot->clock_ceiling, 1);
   }
 }
 
@@ -78,21 +127,25 @@ int64 TakeReadings(int64 count) {
     WarnNotPreloaded();
     return TakeLocal(count);
   }
-  pg::DatabaseSlot* slot = MySlot();
-  if (slot == nullptr || pg_atomic_read_u32(&slot->clock_raised) == 0) {
-    RaiseSharedClock(StoredClockCeiling());
-    if (slot != nullptr) {
-      pg_atomic_write_u32(&slot->clock_raised, 1);
+  pg_atomic_uint64* ceiling = KnownCeiling();
+  if (pg_atomic_read_u64(ceiling) == 0) {
+    // The first reading of this database since the server started. Whoever else comes here meanwhile does the same.
+    Oid owner = InvalidOid;
+    Oid sequence = CeilingSequence();
+    if (OidIsValid(sequence)) {
+      RaiseSharedClock(static_cast<uint64>(StoredCeiling(sequence, &owner)));
     }
   }
   int64 now = WallClock();
   uint64 last = pg_atomic_read_u64(&shared->clock);
-  for (;;) {
-    int64 first = Max(now, static_cast<int64>(last) + 1);
-    if (pg_atomic_compare_exchange_u64(&shared->clock, &last, static_cast<uint64>(first + count - 1))) {
-      return first;
-    }
+  int64 first = 0;
+  do {
+    first = Max(now, static_cast<int64>(last) + 1);
+  } while (!pg_atomic_compare_exchange_u64(&shared->clock, &last, static_cast<uint64>(first + count - 1)));
+  if (static_cast<uint64>(first + count - 1) > pg_atomic_read_u64(ceiling)) {
+    AdvanceClockCeiling(first + count - 1);
   }
+  return first;
 }
 
 }  // namespace outbox::emit

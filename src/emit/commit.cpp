@@ -36,10 +36,16 @@ void RegisterTransactionCallbacks() {
 
 pg::DatabaseSlot* MySlot() {
   // The launcher may have freed the slot of a database that had no extension when it looked.
-  if (my_slot == nullptr || my_slot->database != MyDatabaseId) {
+  if (my_slot != nullptr && my_slot->database == MyDatabaseId) {
+    return my_slot;
+  }
+  // When all slots are taken, asking costs an exclusive lock each time and is of little use.
+  static uint32 misses = 0;
+  if (misses % 1024 == 0) {
     my_slot = pg::FindDatabaseSlot(MyDatabaseId, true);
   }
-  return my_slot;
+  misses = my_slot != nullptr && my_slot->database == MyDatabaseId ? 0 : misses + 1;
+  return misses == 0 ? my_slot : nullptr;
 }
 
 void NoteEmitted(int32 day) {

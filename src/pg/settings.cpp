@@ -22,13 +22,16 @@ bool CheckTraceparent(char** value, void**, GucSource) {
 }  // namespace
 
 void DefineSettings() {
+  // Settings of the server's start cannot be defined later: where the module is loaded by a session, they have no use
+  // but must not end it.
+  GucContext at_start = process_shared_preload_libraries_in_progress ? PGC_POSTMASTER : PGC_SIGHUP;
   DefineCustomBoolVariable("outbox.enabled", "Lets the background workers publish events.",
                            "Off: events are still written and kept, and nothing is sent to any destination.",
                            &settings.enabled, true, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
   DefineCustomStringVariable("outbox.instance", "Tells a file-level copy of a server apart from its original.",
                              "Set it before the first start of a restored base backup or a disk snapshot; the copy then "
                              "stays silent until outbox.adopt() is called.",
-                             &settings.instance, "", PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
+                             &settings.instance, "", at_start, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.workers", "Number of relay workers per database.", nullptr, &settings.workers, 2, 0,
                           32, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.retention", "How long published events stay available for replay.",
@@ -59,9 +62,9 @@ void DefineSettings() {
                              "empty for none.",
                              &settings.traceparent, "", PGC_USERSET, 0, CheckTraceparent, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_databases", "Number of databases of this server that can use the extension.",
-                          nullptr, &settings.max_databases, 64, 1, 4096, PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
+                          nullptr, &settings.max_databases, 64, 1, 4096, at_start, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_lanes", "Number of lanes over all databases whose state can be shown.", nullptr,
-                          &settings.max_lanes, 1024, 16, 65536, PGC_POSTMASTER, 0, nullptr, nullptr, nullptr);
+                          &settings.max_lanes, 1024, 16, 65536, at_start, 0, nullptr, nullptr, nullptr);
   MarkGUCPrefixReserved("outbox");
 }
 

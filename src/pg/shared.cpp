@@ -46,7 +46,7 @@ void StartupHook() {
     pg_atomic_init_u32(&shared->launcher_pending, 0);
     for (int i = 0; i < shared->max_databases; i++) {
       DatabaseSlot* slot = &Databases()[i];
-      pg_atomic_init_u32(&slot->clock_raised, 0);
+      pg_atomic_init_u64(&slot->clock_ceiling, 0);
       pg_atomic_init_u64(&slot->barrier, 0);
       pg_atomic_init_u64(&slot->config_generation, 1);
       pg_atomic_init_u64(&slot->emitting_commits, 0);
@@ -108,7 +108,7 @@ DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
     unused->active = false;
     unused->relay_demand = 0;
     unused->barred_by = 0;
-    pg_atomic_write_u32(&unused->clock_raised, 0);
+    pg_atomic_write_u64(&unused->clock_ceiling, 0);
     pg_atomic_write_u64(&unused->barrier, 0);
     found = unused;
   }

@@ -22,7 +22,7 @@ struct DatabaseSlot {
   bool active;                        // the keeper saw the extension, adopted here: relay workers may run
   int relay_demand;                   // how many relay workers the keeper wants (0: no routes, or a silent copy)
   int barred_by;                      // pid of a backend that drops, moves or copies the database; 0: nobody
-  pg_atomic_uint32 clock_raised;      // 1: the shared clock was raised to this database's stored ceiling
+  pg_atomic_uint64 clock_ceiling;     // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
   pg_atomic_uint64 barrier;           // last barrier asked for (wait_for, wait_until_idle); see LaneSlot
   pg_atomic_uint64 config_generation; // +1 at commit of any change of routes, servers or user mappings
   pg_atomic_uint64 emitting_commits;  // commits that emitted, since server start

@@ -3,6 +3,7 @@
 #include <cinttypes>
 
 #include "base/version.h"
+#include "emit/clock.h"
 #include "log/day_tables.h"
 #include "log/lanes.h"
 #include "log/ticks.h"
@@ -22,15 +23,12 @@ constexpr long kBusyMs = 1000;               // between two cycles while events 
 constexpr long kIdleMs = 5000;               // while none come
 constexpr int kUpkeepEveryMs = 30 * 1000;    // day tables
 constexpr int kComplainEveryMs = 60 * 1000;  // the same error
-constexpr int64 kCeilingAhead = 10 * USECS_PER_SEC;
-constexpr int64 kCeilingLeast = 5 * USECS_PER_SEC;
 
 // The keeper's memory. Leaked on purpose: the process ends without destructors.
 struct KeeperState {
   Oid database = InvalidOid;
   pg::DatabaseSlot* slot = nullptr;
   log::TickRecorder ticks;
-  int64 ceiling = -1;     // stored; -1: not read yet
   uint64 commits = 0;     // emitting_commits at the last cycle
   uint64 generation = 0;  // config_generation at the last cycle
   TimestampTz next_upkeep = 0;
@@ -56,27 +54,14 @@ Standing Look(MemoryContext context) {
   return standing;
 }
 
-// Keeps outbox.clock_ceiling above every reading that can be handed out before the next cycle.
+// Keeps outbox.clock_ceiling above every reading that can be handed out before the next cycle, so that emitters need
+// not do it themselves.
 void KeepCeiling(MemoryContext context) {
   int64 clock = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock));
-  if (clock == 0 || (keeper->ceiling >= 0 && keeper->ceiling - clock >= kCeilingLeast)) {
-    return;
+  int64 ceiling = static_cast<int64>(pg_atomic_read_u64(&keeper->slot->clock_ceiling));
+  if (clock != 0 && ceiling - clock < emit::kCeilingAhead / 2) {
+    pg::InTransaction(context, [&] { emit::AdvanceClockCeiling(clock + emit::kCeilingAhead / 2); });
   }
-  int64 stored = 0;
-  pg::InTransaction(context, [&] {
-    if (SPI_execute("SELECT last_value FROM outbox.clock_ceiling", true, 1) == SPI_OK_SELECT && SPI_processed == 1) {
-      stored = SpiInt64(0, 1, 0);
-    }
-    if (stored - clock < kCeilingLeast) {
-      stored = clock + kCeilingAhead;
-      Oid types[] = {INT8OID};
-      Datum values[] = {Int64GetDatum(stored)};
-      // The sequence is a register; setval() is WAL-logged at once.
-      SPI_execute_with_args("SELECT pg_catalog.setval('outbox.clock_ceiling'::pg_catalog.regclass, $1)", 1, types,
-                            values, nullptr, false, 0);
-    }
-  });
-  keeper->ceiling = stored;
 }
 
 void DecideDemand() {

@@ -4,6 +4,7 @@
 // where the database still is. Plain code.
 #include "worker/launcher.h"
 
+#include "emit/clock.h"
 #include "pg/wait.h"
 #include "worker/worker_slot.h"
 
@@ -202,6 +203,7 @@ void AtTransactionEnd(XactEvent event, void* arg) {
   switch (event) {
     case XACT_EVENT_COMMIT:
       if (probe_at_commit) {
+        emit::ForgetClockCeiling();  // of an extension that may have been dropped and made anew
         RequestProbe(MyDatabaseId);
       } else if (wake_at_commit) {
         pg::WakeLauncher();

@@ -1,0 +1,45 @@
+# A server that does not preload the module: events are still written, the user is told once per session what will not
+# happen, and CREATE EXTENSION tells how to preload.
+use strict;
+use warnings;
+
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_node(extension => 0);
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''\nsession_preload_libraries = ''\n");
+$node->restart;
+
+my $line = quotemeta "shared_preload_libraries = 'outbox'";
+my ($status, $stdout, $stderr) = $node->psql('postgres', 'CREATE EXTENSION outbox');
+is($status, 0, 'the extension installs');
+like($stderr, qr/WARNING:  outbox is installed, but not preloaded.*HINT: .*$line/s, 'and says how to preload');
+
+($status, $stdout, $stderr) = $node->psql('postgres', q{
+	SELECT outbox.emit('order', 1, 'first', '{}') IS NOT NULL;
+	SELECT outbox.emit('order', 1, 'second', '{}') IS NOT NULL;
+	SELECT cardinality(outbox.emit_many('order', NULL, 'third', '{1,2}'));
+});
+is($stdout, "t\nt\n2", 'events are written');
+is(() = $stderr =~ /WARNING/g, 1, 'one warning per session');
+like($stderr, qr/WARNING:  outbox is not preloaded.*DETAIL: .*HINT: .*$line/s, 'it says what will not happen, and the remedy');
+(undef, undef, $stderr) = $node->psql('postgres', q{SELECT outbox.emit('order', 1, 'fourth', '{}')});
+like($stderr, qr/WARNING:  outbox is not preloaded/, 'every session is told');
+
+is($node->safe_psql('postgres', 'SELECT string_agg(event_type, \',\' ORDER BY created_at) FROM outbox.log'),
+	'first,second,third,third,fourth', 'in the order of this session');
+is($node->safe_psql('postgres', q{BEGIN; SELECT outbox.emit('order', 1, 'own', '{}') IS NOT NULL; SELECT event_type FROM outbox.event; ROLLBACK}),
+	"t\nown", 'the view works too');
+
+# The module may be loaded by session_preload_libraries or LOAD: no worse.
+is($node->safe_psql('postgres', q{LOAD 'outbox'; SELECT outbox.emit('order', 1, 'loaded', '{}') IS NOT NULL}), 't', 'after LOAD');
+
+# With preload, everything written before is still there, and nobody is warned.
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'outbox'\n");
+$node->restart;
+($status, $stdout, $stderr) = $node->psql('postgres', q{SELECT outbox.emit('order', 1, 'preloaded', '{}') IS NOT NULL});
+is($stdout . $stderr, 't', 'no warning once preloaded');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log'), '7', 'all events are there');
+no_server_crashed($node);
+done_testing();
