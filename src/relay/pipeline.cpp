@@ -16,9 +16,6 @@ Position Pipeline::ReadPosition() const {
 
 void Pipeline::AddWindow(Window window, uint64_t barrier) {
   OpenWindow opened;
-  if (windows_.empty() && at_.target.has_value()) {
-    opened.done_to = at_.done_to;  // the rest of an unfinished one
-  }
   opened.window = std::move(window);
   opened.barrier = barrier;
   windows_.push_back(std::move(opened));

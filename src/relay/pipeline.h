@@ -94,7 +94,7 @@ class Pipeline {
   enum State : uint8_t { kReady, kSent, kDone };
   struct OpenWindow {
     Window window;
-    int64_t done_to = kBeforeAllTime;
+    int64_t done_to = kBeforeAllTime;  // of the events read since it was opened
     uint64_t barrier = 0;
     bool read = false;
   };
@@ -121,7 +121,7 @@ class Pipeline {
   void CountDone(Chunk* chunk, uint32_t count);
   void DropResolved();
 
-  Position at_;  // counts while no window is open; later only its base
+  Position at_;  // where the front window began, or was resumed; where the lane stands while none is open
   std::deque<OpenWindow> windows_;
   uint64_t front_window_ = 0;  // number of windows_.front()
   std::deque<Chunk> chunks_;

@@ -356,13 +356,25 @@ class FakeSink : public sink::Sink {
       Deliver();
     }
   }
-  // The i-th pending record is refused; the rest of its flow is aborted.
-  void Fail(size_t i, ErrorClass error_class, const std::string& code = "REFUSED") {
+  // The i-th pending record is refused; the rest of its flow is aborted, or at least the rest of its key: then the
+  // others are under way still and meet their outcome later.
+  void Fail(size_t i, ErrorClass error_class, const std::string& code = "REFUSED", bool others_too = true) {
     const Pending failed = pending[i];
     Report(failed, sink::Outcome::kFailed, {error_class, code, "refused by the test"});
     pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
-    Abort(failed.flow, 0);
     gate_.Poison(failed.flow, failed.epoch);
+    if (others_too) {
+      Abort(failed.flow, 0);
+      return;
+    }
+    for (size_t j = 0; j < pending.size();) {
+      if (pending[j].flow == failed.flow && pending[j].record.key == failed.record.key) {
+        Report(pending[j], sink::Outcome::kAborted);
+        pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(j));
+      } else {
+        ++j;
+      }
+    }
   }
   // The flow is aborted; the first `written` of its pending records reached the broker all the same.
   void Abort(uint32_t flow, size_t written) {

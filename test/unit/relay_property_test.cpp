@@ -239,7 +239,7 @@ class Case {
         if (error_class == ErrorClass::kMessage || error_class == ErrorClass::kSolo) {
           refused_.insert(sink_->pending[i].record.created_at);
         }
-        sink_->Fail(i, error_class);
+        sink_->Fail(i, error_class, "REFUSED", OneIn(2));
         return;
       }
       sink_->Deliver(i);
