@@ -51,7 +51,11 @@ Oid CeilingSequence() {
 int64 StoredCeiling(Oid sequence, Oid* owner) {
   Relation relation = relation_open(sequence, AccessShareLock);
   *owner = relation->rd_rel->relowner;
+#if PG_VERSION_NUM >= 190000
+  TableScanDesc scan = table_beginscan(relation, SnapshotAny, 0, nullptr, SO_NONE);
+#else
   TableScanDesc scan = table_beginscan(relation, SnapshotAny, 0, nullptr);
+#endif
   HeapTuple tuple = heap_getnext(scan, ForwardScanDirection);
   int64 ceiling = 0;
   if (HeapTupleIsValid(tuple)) {

@@ -98,7 +98,7 @@ bool CacheIsGood(int32 day) {
 Relation OpenDayTableForEmit(int32 day) {
   static bool registered = false;
   if (!registered) {
-    CacheRegisterRelcacheCallback(OnRelcacheInvalidation, PointerGetDatum(nullptr));
+    CacheRegisterRelcacheCallback(OnRelcacheInvalidation, static_cast<Datum>(0));
     registered = true;
   }
   for (;;) {

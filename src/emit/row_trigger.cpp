@@ -125,7 +125,7 @@ Datum RowTriggerMain(FunctionCallInfo fcinfo) {
     EmitRow(trigger, row, key, "deleted");
     EmitRow(trigger, trigger->tg_newtuple, key, "created");
   }
-  return PointerGetDatum(nullptr);
+  return static_cast<Datum>(0);
 }
 
 }  // namespace

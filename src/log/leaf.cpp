@@ -69,7 +69,9 @@ void CloseLeaf(const Leaf& leaf) {
 
 IndexScanDesc BeginXidScan(const Leaf& leaf, int keys) {
   // SnapshotAny: the scan hands out every entry, and takes no predicate lock; the window decides what counts.
-#if PG_VERSION_NUM >= 180000
+#if PG_VERSION_NUM >= 190000
+  IndexScanDesc scan = index_beginscan(leaf.heap, leaf.index, SnapshotAny, nullptr, keys, 0, SO_NONE);
+#elif PG_VERSION_NUM >= 180000
   IndexScanDesc scan = index_beginscan(leaf.heap, leaf.index, SnapshotAny, nullptr, keys, 0);
 #else
   IndexScanDesc scan = index_beginscan(leaf.heap, leaf.index, SnapshotAny, keys, 0);

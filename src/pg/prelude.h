@@ -42,7 +42,9 @@ extern "C" {
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 #include "utils/uuid.h"
+#include "utils/wait_event.h"
 #include "utils/xid8.h"
 }
 

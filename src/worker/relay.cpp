@@ -74,7 +74,13 @@ relay::LaneId EngineId(const log::LaneId& id) {
 
 volatile bool servers_changed = true;
 
-void NoteServerChange(Datum, int, uint32) {
+#if PG_VERSION_NUM >= 190000
+using CacheNumber = SysCacheIdentifier;
+#else
+using CacheNumber = int;
+#endif
+
+void NoteServerChange(Datum, CacheNumber, uint32) {
   servers_changed = true;
 }
 
