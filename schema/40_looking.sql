@@ -25,7 +25,7 @@ COMMENT ON COLUMN outbox.lag.lane IS 'number within the route, from 0';
 COMMENT ON COLUMN outbox.lag.server IS 'destination';
 COMMENT ON COLUMN outbox.lag.state IS 'what its relay worker is doing; unowned: no worker has it';
 COMMENT ON COLUMN outbox.lag.pending IS 'committed events that are neither delivered nor dead, counted in the log';
-COMMENT ON COLUMN outbox.lag.pending_capped IS 'counting stopped after 100,000 events: there are at least as many as pending says';
+COMMENT ON COLUMN outbox.lag.pending_capped IS 'counting stopped after 300,000 events of the route: there are at least as many as pending says';
 COMMENT ON COLUMN outbox.lag.oldest_pending IS 'created_at of the oldest of them';
 COMMENT ON COLUMN outbox.lag.delay IS 'age of the oldest of them; NULL: nothing waits';
 COMMENT ON COLUMN outbox.lag.delivered_to IS 'created_at of the last event delivered without a gap, since the worker took the lane';

@@ -26,23 +26,25 @@ std::string_view TextView(Datum value, bool null) {
 }
 
 struct Counter {
-  const LaneRecord* lane;
-  uint64 me;  // events of this transaction are not committed
+  const std::vector<const LaneRecord*>* lanes;  // by number; nullptr: none
+  uint64 me;                                    // events of this transaction are not committed
   int64 limit;
   int64 seen;
-  Backlog* backlog;
+  bool stopped;
+  std::vector<Backlog>* backlogs;  // by number
+  const Snapshot* only;            // nullptr: no matter
 
   // Plain. False: enough seen.
   bool Take(HeapTuple tuple, TupleDesc columns) {
     if (limit > 0 && seen >= limit) {
-      backlog->capped = true;
+      stopped = true;
       return false;
     }
     seen++;
     bool null = false;
     uint64 xid = U64FromFullTransactionId(DatumGetFullTransactionId(SPI_getbinval(tuple, columns, 1, &null)));
     int64 created_at = DatumGetTimestampTz(SPI_getbinval(tuple, columns, 2, &null)) + kPgEpochMicros;
-    if (xid == me || lane->Passed(xid, created_at)) {
+    if (xid == me || (only != nullptr && !only->Visible(xid))) {
       return true;
     }
     Uuid id;
@@ -51,10 +53,13 @@ struct Counter {
     Datum key = SPI_getbinval(tuple, columns, 5, &null);
     std::string_view aggregate_id = TextView(key, null);
     std::string_view event_type = TextView(SPI_getbinval(tuple, columns, 6, &null), false);
-    if (lane->spec->Wants(type, aggregate_id, event_type, id)) {
-      backlog->pending++;
-      if (backlog->oldest == 0 || created_at < backlog->oldest) {
-        backlog->oldest = created_at;
+    uint32 number = format::LaneOf(aggregate_id, id, static_cast<uint32>(lanes->size()));
+    const LaneRecord* lane = (*lanes)[number];
+    if (lane != nullptr && !lane->Passed(xid, created_at) && lane->spec->Wants(type, aggregate_id, event_type, id)) {
+      Backlog& backlog = (*backlogs)[number];
+      backlog.pending++;
+      if (backlog.oldest == 0 || created_at < backlog.oldest) {
+        backlog.oldest = created_at;
       }
     }
     return true;
@@ -102,32 +107,42 @@ void ScanBoth(const uint64* in_progress, int count, uint64 next, Counter* counte
 
 }  // namespace
 
-Backlog CountBacklog(const LaneRecord& lane, int64 limit) {
-  Backlog backlog;
-  if (lane.spec == nullptr) {
-    return backlog;
+std::vector<Backlog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only) {
+  if (lanes.empty() || lanes[0].spec == nullptr) {
+    return std::vector<Backlog>(lanes.size());
   }
-  Counter counter{&lane, 0, limit, 0, &backlog};
-  const Snapshot& base = lane.position.base;
-  const uint64* late = base.xip.data();
-  int count = static_cast<int>(base.xip.size());
-  pg::Guard([&] {
-    counter.me = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
-    ScanBoth(late, count, base.xmax, &counter);
-  });
-  return backlog;
-}
-
-Backlog CountBacklog(const std::vector<LaneRecord>& lanes) {
-  Backlog total;
+  std::vector<const LaneRecord*> by_number(lanes[0].spec->lanes());
+  std::vector<Backlog> backlogs(by_number.size());
+  uint64 next = UINT64_MAX;
   for (const LaneRecord& lane : lanes) {
-    Backlog one = CountBacklog(lane, 0);
-    total.pending += one.pending;
-    if (one.oldest != 0 && (total.oldest == 0 || one.oldest < total.oldest)) {
-      total.oldest = one.oldest;
+    if (static_cast<size_t>(lane.lane) < by_number.size()) {
+      by_number[lane.lane] = &lane;
+    }
+    next = std::min(next, lane.position.base.xmax);
+  }
+  std::vector<uint64> late;  // below `next`: what is above is on the way anyhow
+  for (const LaneRecord& lane : lanes) {
+    for (uint64 xid : lane.position.base.xip) {
+      if (xid < next) {
+        late.push_back(xid);
+      }
     }
   }
-  return total;
+  std::sort(late.begin(), late.end());
+  late.erase(std::unique(late.begin(), late.end()), late.end());
+  Counter counter{&by_number, 0, limit, 0, false, &backlogs, only};
+  const uint64* in_progress = late.data();
+  int count = static_cast<int>(late.size());
+  pg::Guard([&] {
+    counter.me = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
+    ScanBoth(in_progress, count, next, &counter);
+  });
+  std::vector<Backlog> result;
+  for (const LaneRecord& lane : lanes) {
+    result.push_back(static_cast<size_t>(lane.lane) < backlogs.size() ? backlogs[lane.lane] : Backlog());
+    result.back().capped = counter.stopped;
+  }
+  return result;
 }
 
 }  // namespace outbox::admin

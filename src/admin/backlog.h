@@ -1,4 +1,4 @@
-// How much a lane has not delivered yet, counted in the log itself [P].
+// How much of a route is not delivered yet, counted in the log itself [P].
 #pragma once
 
 #include <vector>
@@ -13,13 +13,13 @@ struct Backlog {
   bool capped = false;  // counting stopped: there are at least `pending`, and possibly an older one
 };
 
-// Looks at no more than this many events of a lane where a bound is wanted.
-inline constexpr int64 kLagScanLimit = 100000;
+// Looks at no more than this many events of a route where a bound is wanted: a few tenths of a second.
+inline constexpr int64 kLagScanLimit = 300000;
 
-// Committed events that the lane wants and has not passed. Through the xid index, by the rule of the lane's windows.
-// `limit`: events looked at; 0: no limit. A lane without a spec counts none. Throws PgError.
-Backlog CountBacklog(const LaneRecord& lane, int64 limit);
-// Over all lanes, without a limit.
-Backlog CountBacklog(const std::vector<LaneRecord>& lanes);
+// For each of `lanes`, which are all lanes of one route: committed events that it wants and has not passed. One walk
+// along the xid index from where the last of them stands, by the rule of their windows, under the snapshot of the calling
+// statement. `limit`: events looked at; 0: no limit. `only`: nothing but what is visible there as well. Lanes without a
+// spec count none. Throws PgError.
+std::vector<Backlog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only = nullptr);
 
 }  // namespace outbox::admin

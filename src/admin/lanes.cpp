@@ -120,4 +120,15 @@ std::vector<LaneRecord> LoadLanes(const Cell& route, Access access) {
   return lanes;
 }
 
+std::vector<std::vector<LaneRecord>> ByRoute(std::vector<LaneRecord> lanes) {
+  std::vector<std::vector<LaneRecord>> routes;
+  for (LaneRecord& lane : lanes) {
+    if (routes.empty() || routes.back()[0].route_id != lane.route_id) {
+      routes.emplace_back();
+    }
+    routes.back().push_back(std::move(lane));
+  }
+  return routes;
+}
+
 }  // namespace outbox::admin

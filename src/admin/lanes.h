@@ -32,6 +32,9 @@ struct LaneRecord {
 // Of one route, or of all (nothing), by route name and lane. Throws PgError.
 std::vector<LaneRecord> LoadLanes(const Cell& route, Access access = Access::kRead);
 
+// One group for each route, in the order given (lanes of a route come together).
+std::vector<std::vector<LaneRecord>> ByRoute(std::vector<LaneRecord> lanes);
+
 // `text` from the server in pg_snapshot's form. Throws UserError (XX001) on anything else.
 Snapshot ParseSnapshot(const std::string& text);
 

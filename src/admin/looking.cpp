@@ -39,8 +39,7 @@ void AddTrouble(const LaneRecord& lane, const LaneLook* look, Row* row) {
   }
 }
 
-Row LagRow(const LaneRecord& lane, const LaneLook* look, const ParkedCounts& parked) {
-  Backlog backlog = CountBacklog(lane, kLagScanLimit);
+Row LagRow(const LaneRecord& lane, const Backlog& backlog, const LaneLook* look, const ParkedCounts& parked) {
   bool owned = look != nullptr && look->owned;
   auto dead = parked.find({std::to_string(lane.route_id), std::to_string(lane.lane)});
   Cell delay;
@@ -80,8 +79,12 @@ OUTBOX_FUNCTION(outbox_lag) {
   result.Begin();
   std::vector<LaneLook> looks = LookAtLanes(MyDatabaseId);
   ParkedCounts parked = CountParked();
-  for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
-    result.Add(LagRow(lane, FindLook(looks, lane.route_id, lane.lane), parked));
+  for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt))) {
+    std::vector<Backlog> backlogs = CountBacklog(route, kLagScanLimit);
+    for (size_t i = 0; i < route.size(); i++) {
+      const LaneRecord& lane = route[i];
+      result.Add(LagRow(lane, backlogs[i], FindLook(looks, lane.route_id, lane.lane), parked));
+    }
   }
   return static_cast<Datum>(0);
 }

@@ -185,7 +185,10 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   RequireWritable("outbox.drop_route()");
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   // Counted before the route is locked: its workers go on meanwhile.
-  Backlog backlog = CountBacklog(LoadLanes(name));
+  int64 pending = 0;
+  for (const Backlog& backlog : CountBacklog(LoadLanes(name), 0)) {
+    pending += backlog.pending;
+  }
   std::vector<Row> dead = RunSql(Access::kWrite,
                                  "SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
                                  "WHERE r.name = $1",
@@ -195,13 +198,13 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   }
   NoteConfigChange();
   int64 dead_count = std::strtoll(dead[0][0].value().c_str(), nullptr, 10);
-  int64 unsent = backlog.pending + dead_count;
+  int64 unsent = pending + dead_count;
   if (unsent > 0) {
     const char* text = name.c_str();
     Guard([&] {
       ereport(NOTICE, (errmsg_plural("route \"%s\" leaves %lld event unsent", "route \"%s\" leaves %lld events unsent",
                                      static_cast<unsigned long>(unsent), text, static_cast<long long>(unsent)),
-                       errdetail("%lld were waiting and %lld dead.", static_cast<long long>(backlog.pending),
+                       errdetail("%lld were waiting and %lld dead.", static_cast<long long>(pending),
                                  static_cast<long long>(dead_count)),
                        errhint("Waiting events stay in the log until their day is dropped; a new route with start => "
                                "'earliest' or a timestamp sends them.")));

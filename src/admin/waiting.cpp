@@ -5,6 +5,7 @@
 // set by workers, which do not know who waits.
 #include <algorithm>
 
+#include "admin/backlog.h"
 #include "admin/find_event.h"
 #include "admin/query.h"
 #include "admin/shared_look.h"
@@ -55,6 +56,17 @@ bool BarrierReached(const std::vector<LaneLook>& looks, int64 route_id, int lane
   return look != nullptr && look->owned && look->barrier >= barrier;
 }
 
+void Sleep(int64 milliseconds) {
+  Guard([&] {
+    static uint32 wait_event = 0;
+    if (wait_event == 0) {
+      wait_event = outbox::pg::WaitEventFor("OutboxWaitForDelivery");
+    }
+    outbox::pg::WaitForLatch(static_cast<long>(milliseconds), wait_event);
+    CHECK_FOR_INTERRUPTS();
+  });
+}
+
 // Calls `look_at_tables` at once and a few times a second, `done` far more often, until that is true.
 template <typename LookAtTables, typename Done>
 bool WaitUntil(int64 timeout_micros, LookAtTables&& look_at_tables, Done&& done) {
@@ -74,15 +86,20 @@ bool WaitUntil(int64 timeout_micros, LookAtTables&& look_at_tables, Done&& done)
     if (left <= 0) {
       return false;
     }
-    Guard([&] {
-      static uint32 wait_event = 0;
-      if (wait_event == 0) {
-        wait_event = outbox::pg::WaitEventFor("OutboxWaitForDelivery");
-      }
-      outbox::pg::WaitForLatch(static_cast<long>((left + 999) / 1000), wait_event);
-      CHECK_FOR_INTERRUPTS();
-    });
+    Sleep((left + 999) / 1000);
     slice = std::min(slice * 2, kLongestSliceMicros);
+  }
+}
+
+constexpr int64 kSettleMicros = USECS_PER_SEC;
+constexpr int64 kSettleScanLimit = 10000;
+
+// Runs `saved` until it is true, for a second at most.
+template <typename Saved>
+void Settle(Saved&& saved) {
+  TimestampTz end = GetCurrentTimestamp() + kSettleMicros;
+  for (int64 slice_ms = 2; !saved() && GetCurrentTimestamp() < end; slice_ms = std::min<int64>(slice_ms * 2, 50)) {
+    Sleep(slice_ms);
   }
 }
 
@@ -90,6 +107,12 @@ struct LaneKey {
   int64 route_id;
   int lane;
 };
+
+bool AllReached(const std::vector<LaneKey>& lanes, uint64 barrier) {
+  std::vector<LaneLook> looks = lanes.empty() ? std::vector<LaneLook>() : LookAtLanes(MyDatabaseId);
+  return std::all_of(lanes.begin(), lanes.end(),
+                     [&](const LaneKey& lane) { return BarrierReached(looks, lane.route_id, lane.lane, barrier); });
+}
 
 FoundEvent EventToWaitFor(const outbox::Uuid& id) {
   std::vector<FoundEvent> events = FindEvents(Access::kWrite, id);
@@ -122,43 +145,48 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   FoundEvent event = EventToWaitFor(id);
   uint64 barrier = AskForBarrier();
   std::vector<LaneKey> waiting;
-  bool reached = WaitUntil(
-      timeout,
-      [&] {
-        waiting.clear();
-        for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
-          // A route that cannot work may well want the event: nobody can tell until it is mended.
-          if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(event.xid, event.created_at)) {
-            waiting.push_back({lane.route_id, lane.lane});
-          }
-        }
-      },
-      [&] {
-        std::vector<LaneLook> looks = waiting.empty() ? std::vector<LaneLook>() : LookAtLanes(MyDatabaseId);
-        return std::all_of(waiting.begin(), waiting.end(), [&](const LaneKey& lane) {
-          return BarrierReached(looks, lane.route_id, lane.lane, barrier);
-        });
-      });
+  auto look_at_tables = [&] {
+    waiting.clear();
+    for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
+      // A route that cannot work may well want the event: nobody can tell until it is mended.
+      if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(event.xid, event.created_at)) {
+        waiting.push_back({lane.route_id, lane.lane});
+      }
+    }
+  };
+  bool reached = WaitUntil(timeout, look_at_tables, [&] { return AllReached(waiting, barrier); });
+  if (reached) {
+    Settle([&] {
+      look_at_tables();
+      return waiting.empty();
+    });
+  }
   PG_RETURN_BOOL(reached);
 }
 
 OUTBOX_FUNCTION(outbox_wait_until_idle) {
   int64 timeout = TimeoutMicros(fcinfo, 0);
   uint64 barrier = AskForBarrier();
+  outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
   std::vector<LaneKey> waiting;
-  bool reached = WaitUntil(
-      timeout,
-      [&] {
-        waiting.clear();
-        for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane FROM outbox.lane")) {
-          waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value())});
+  auto look_at_tables = [&] {
+    waiting.clear();
+    for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane FROM outbox.lane")) {
+      waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value())});
+    }
+  };
+  bool reached = WaitUntil(timeout, look_at_tables, [&] { return AllReached(waiting, barrier); });
+  if (reached) {
+    Settle([&] {
+      for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
+        for (const Backlog& backlog : CountBacklog(route, kSettleScanLimit, &asked)) {
+          if (backlog.pending > 0) {
+            return backlog.capped;  // too much goes on to look for what is ours: let it be
+          }
         }
-      },
-      [&] {
-        std::vector<LaneLook> looks = waiting.empty() ? std::vector<LaneLook>() : LookAtLanes(MyDatabaseId);
-        return std::all_of(waiting.begin(), waiting.end(), [&](const LaneKey& lane) {
-          return BarrierReached(looks, lane.route_id, lane.lane, barrier);
-        });
-      });
+      }
+      return true;
+    });
+  }
   PG_RETURN_BOOL(reached);
 }
