@@ -70,7 +70,7 @@ rd_kafka_t* Connect(const Arguments& arguments) {
                                          "acks=all",
                                          "message.timeout.ms=0",
                                          "partitioner=murmur2_random",
-                                         "linger.ms=0.5",
+                                         "linger.ms=0",
                                          "batch.num.messages=10000",
                                          "batch.size=1000000",
                                          "socket.nagle.disable=true",

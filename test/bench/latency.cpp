@@ -4,8 +4,8 @@
 //   latency kafka BOOTSTRAP TOPIC RATE SECONDS [CONNINFO]
 //
 // With CONNINFO events are emitted, one per transaction, by four connections; without it a bare client (hiredis, or an
-// idempotent librdkafka producer with acks=all and linger.ms=0) sends the records itself. Emitters keep to a schedule, so
-// that a stall is not hidden. One consumer thread of this process (XREAD BLOCK, or a librdkafka consumer) stamps
+// idempotent librdkafka producer with acks=all and linger.ms=0) sends the records itself. Emitters keep to a schedule,
+// so that a stall is not hidden. One consumer thread of this process (XREAD BLOCK, or a librdkafka consumer) stamps
 // arrivals: one clock for both ends. Times count from when the commit, or the call of the client, had returned (commit
 // is only known then; an event that is even faster counts as 0). Bare clients also report send to acknowledgement.
 //
@@ -82,7 +82,8 @@ void ConsumeRedis(const char* port, const char* stream) {
   freeReplyObject(newest);
   ready = true;
   while (!stop) {
-    auto* reply = static_cast<redisReply*>(redisCommand(redis, "XREAD COUNT 100 BLOCK 200 STREAMS %s %s", stream, last.c_str()));
+    auto* reply =
+        static_cast<redisReply*>(redisCommand(redis, "XREAD COUNT 100 BLOCK 200 STREAMS %s %s", stream, last.c_str()));
     if (reply == nullptr) {
       Die("Redis", redis->errstr);
     }
@@ -103,7 +104,8 @@ void ConsumeRedis(const char* port, const char* stream) {
   redisFree(redis);
 }
 
-rd_kafka_t* MakeKafka(rd_kafka_type_t type, const char* bootstrap, std::vector<std::pair<const char*, const char*>> options) {
+rd_kafka_t* MakeKafka(rd_kafka_type_t type, const char* bootstrap,
+                      std::vector<std::pair<const char*, const char*>> options) {
   char text[512];
   rd_kafka_conf_t* conf = rd_kafka_conf_new();
   options.emplace_back("bootstrap.servers", bootstrap);
@@ -128,8 +130,11 @@ rd_kafka_t* MakeKafka(rd_kafka_type_t type, const char* bootstrap, std::vector<s
 
 void ConsumeKafka(const char* bootstrap, const char* topic) {
   rd_kafka_t* kafka = MakeKafka(RD_KAFKA_CONSUMER, bootstrap,
-                                {{"group.id", "latency"}, {"fetch.wait.max.ms", "200"}, {"fetch.error.backoff.ms", "1"},
-                                 {"enable.auto.commit", "false"}, {"enable.partition.eof", "true"}});
+                                {{"group.id", "latency"},
+                                 {"fetch.wait.max.ms", "200"},
+                                 {"fetch.error.backoff.ms", "1"},
+                                 {"enable.auto.commit", "false"},
+                                 {"enable.partition.eof", "true"}});
   // All partitions, from their ends. Ready when each has said that it has nothing more.
   const rd_kafka_metadata_t* metadata;
   rd_kafka_topic_t* handle = rd_kafka_topic_new(kafka, topic, nullptr);
@@ -207,7 +212,9 @@ void SendToRedis(const char* port, const char* stream, long count, long rate, in
     std::string payload = Payload(i);
     read_until(start + i * 1'000'000'000 / rate, i);
     WaitUntil(start + i * 1'000'000'000 / rate);
-    redisAppendCommand(redis, "XADD %s * id 01990000-0000-7000-8000-%012ld type measured aggregate_type latency created_at %ld key %ld payload %b",
+    redisAppendCommand(redis,
+                       "XADD %s * id 01990000-0000-7000-8000-%012ld type measured aggregate_type latency created_at "
+                       "%ld key %ld payload %b",
                        stream, i, i, i % 1000, payload.data(), payload.size());
     int done = 0;
     while (done == 0 && redisBufferWrite(redis, &done) == REDIS_OK) {
@@ -219,9 +226,9 @@ void SendToRedis(const char* port, const char* stream, long count, long rate, in
 }
 
 void SendToKafka(const char* bootstrap, const char* topic, long count, long rate, int64_t start) {
-  rd_kafka_t* kafka = MakeKafka(RD_KAFKA_PRODUCER, bootstrap,
-                                {{"enable.idempotence", "true"}, {"acks", "all"}, {"linger.ms", "0"},
-                                 {"partitioner", "murmur2_random"}});
+  rd_kafka_t* kafka = MakeKafka(
+      RD_KAFKA_PRODUCER, bootstrap,
+      {{"enable.idempotence", "true"}, {"acks", "all"}, {"linger.ms", "0"}, {"partitioner", "murmur2_random"}});
   std::thread poller([&] {
     while (!stop) {
       rd_kafka_poll(kafka, 100);
@@ -231,9 +238,10 @@ void SendToKafka(const char* bootstrap, const char* topic, long count, long rate
     std::string payload = Payload(i), key = std::to_string(i % 1000), id = std::to_string(i);
     WaitUntil(start + i * 1'000'000'000 / rate);
     rd_kafka_producev(kafka, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_KEY(key.data(), key.size()),
-                      RD_KAFKA_V_VALUE(payload.data(), payload.size()), RD_KAFKA_V_HEADER("id", id.data(), ssize_t(id.size())),
-                      RD_KAFKA_V_HEADER("type", "measured", -1), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                      RD_KAFKA_V_OPAQUE(reinterpret_cast<void*>(i)), RD_KAFKA_V_END);
+                      RD_KAFKA_V_VALUE(payload.data(), payload.size()),
+                      RD_KAFKA_V_HEADER("id", id.data(), ssize_t(id.size())), RD_KAFKA_V_HEADER("type", "measured", -1),
+                      RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(reinterpret_cast<void*>(i)),
+                      RD_KAFKA_V_END);
     sent[i] = Now();
   }
   rd_kafka_flush(kafka, 10000);
@@ -260,8 +268,9 @@ void Percentiles(const char* name, const std::vector<std::atomic<int64_t>>& ends
 
 int main(int argc, char** argv) {
   if (argc < 6) {
-    fprintf(stderr, "usage: latency redis PORT STREAM RATE SECONDS [CONNINFO]\n"
-                    "       latency kafka BOOTSTRAP TOPIC RATE SECONDS [CONNINFO]\n");
+    fprintf(stderr,
+            "usage: latency redis PORT STREAM RATE SECONDS [CONNINFO]\n"
+            "       latency kafka BOOTSTRAP TOPIC RATE SECONDS [CONNINFO]\n");
     return 2;
   }
   const bool kafka = strcmp(argv[1], "kafka") == 0;

@@ -53,10 +53,23 @@ int main(int argc, char** argv) {
     int id_size = snprintf(id, sizeof id, "01990000-0000-7000-8000-%012lx", i);
     int time_size = snprintf(created_at, sizeof created_at, "%ld", 1795257588127000 + i);
     int key_size = snprintf(key, sizeof key, "%ld", i % 1000);
-    const char* words[] = {"XADD", stream, "*",           "id",   id,         "type",    "order.created", "aggregate_type",
+    const char* words[] = {"XADD",  stream,       "*",        "id",  id,  "type",    "order.created", "aggregate_type",
                            "order", "created_at", created_at, "key", key, "payload", payload.data()};
-    const size_t sizes[] = {4, std::string::traits_type::length(stream), 1, 2, size_t(id_size), 4, 13, 14,
-                            5, 10, size_t(time_size), 3, size_t(key_size), 7, payload.size()};
+    const size_t sizes[] = {4,
+                            std::string::traits_type::length(stream),
+                            1,
+                            2,
+                            size_t(id_size),
+                            4,
+                            13,
+                            14,
+                            5,
+                            10,
+                            size_t(time_size),
+                            3,
+                            size_t(key_size),
+                            7,
+                            payload.size()};
     redisAppendCommandArgv(redis, 15, words, sizes);
     if (++unanswered == 2 * pipeline) {  // never idle: half a pipeline is in the server's hands while the other is made
       for (; unanswered > pipeline; unanswered--) {

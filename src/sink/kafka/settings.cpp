@@ -45,7 +45,7 @@ Status MakeSettings(const SinkConfig& config, Settings* settings) {
   const uint64_t max_record = std::min<uint64_t>(std::max(kDefaultMaxRecord, config.max_message_bytes), 1000000000);
   settings->defaults = {
       {"client.id", ClientId(config.name)},
-      {"linger.ms", "0.5"},
+      {"linger.ms", "0"},  // batches fill while others are in flight; p50 of a quiet lane is 0.2 ms, with 0.5 here 1.2
       {"batch.num.messages", "10000"},
       {"batch.size", "1000000"},
       {"message.max.bytes", std::to_string(max_record)},
