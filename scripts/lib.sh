@@ -6,9 +6,6 @@ TOP=$PWD
 PG_CONFIG=${PG_CONFIG:-pg_config}
 STAGE=$TOP/build/stage
 
-# Kafka's jars: where root and postgres both find them.
-if [ "$(id -u)" = 0 ]; then export OUTBOX_KAFKA_JARS=${OUTBOX_KAFKA_JARS:-/var/cache/outbox/kafka}; fi
-
 say() { printf '%s\n' "$*" >&2; }
 die() { say "error: $*"; exit 1; }
 
