@@ -27,7 +27,7 @@ sub until_flowing
 	return 0;
 }
 
-my $load = load(12);
+my $load = load(300);
 foreach my $round (1 .. 4)
 {
 	ok(until_flowing(), "events flow before sink process is killed, round $round");
@@ -40,7 +40,7 @@ foreach my $round (1 .. 3)
 	ok(until_flowing(), "events flow before relay workers are terminated, round $round");
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'outbox relay'");
 }
-ok(Outbox::Ledger::finish($load), 'no session noticed that sinks and workers died');
+ok(Outbox::Ledger::end_load($load), 'no session noticed that sinks and workers died');
 no_server_crashed($node, 'a killed sink process or a terminated worker crashes nothing');
 
 foreach my $round (1 .. 2)

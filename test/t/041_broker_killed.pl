@@ -23,7 +23,7 @@ sub grows
 	return 0;
 }
 
-my $load = Outbox::Ledger::start_load($node, seconds => 15, clients => 2, rate => 40);
+my $load = Outbox::Ledger::start_load($node, seconds => 300, clients => 2, rate => 40);
 ok(grows(), 'events flow to Redis');
 if ($kafka)
 {
@@ -43,7 +43,7 @@ foreach my $round (1 .. 2)
 	$redis->kill9;
 	$redis->restart;
 }
-ok(Outbox::Ledger::finish($load), 'no session noticed that brokers died');
+ok(Outbox::Ledger::end_load($load), 'no session noticed that brokers died');
 ok(wait_idle($node, 120), 'everything was delivered');
 
 Outbox::Ledger::check($node, 'Redis', $redis->column('killed', 'payload'), duplicates => 1);

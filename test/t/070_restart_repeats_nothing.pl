@@ -22,7 +22,7 @@ sub flowing
 	return 0;
 }
 
-my $load = Outbox::Ledger::start_load($node, seconds => 12, clients => 2, rate => 60);
+my $load = Outbox::Ledger::start_load($node, seconds => 300, clients => 2, rate => 60);
 my @changes = (
 	[ 'ALTER SERVER', "ALTER SERVER redis OPTIONS (ADD connect_timeout '3000')" ],
 	[ 'fewer workers', 'ALTER SYSTEM SET outbox.workers = 1', 'SELECT pg_reload_conf()' ],
@@ -38,7 +38,7 @@ foreach my $change (@changes)
 	$node->safe_psql('postgres', $_) foreach @statements;
 }
 ok(flowing(), 'events flow after all changes');
-ok(Outbox::Ledger::finish($load), 'no session noticed');
+ok(Outbox::Ledger::end_load($load), 'no session noticed');
 
 foreach my $round (1 .. 3)
 {

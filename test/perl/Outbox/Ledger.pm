@@ -85,10 +85,16 @@ sub finish
 	return 0;
 }
 
-sub running
+# Ends a load that would run longer; true when no session has met an error until then.
+sub end_load
 {
 	my ($load) = @_;
-	return $load->{handle}->pumpable && $load->{handle}->{KIDS}[0]{PID} && kill 0, $load->{handle}->{KIDS}[0]{PID};
+	return 0 if !$load->{handle}->pumpable;
+	$load->{handle}->signal('TERM');
+	$load->{handle}->finish;
+	return 1 if ${ $load->{output} } !~ /error|aborted|FATAL/i;
+	diag(${ $load->{output} });
+	return 0;
 }
 
 # Number of events that the ledger says there are.

@@ -23,6 +23,14 @@ sub start
 	return $self;
 }
 
+# Another connection to the same server.
+sub connect_to
+{
+	my ($other) = @_;
+	my %copy = map { $_ => $other->{$_} } grep { $_ ne 'socket' } keys %$other;
+	return bless \%copy, ref $other;
+}
+
 sub run
 {
 	my ($self, @arguments) = @_;
