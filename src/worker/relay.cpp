@@ -374,6 +374,9 @@ void Relay::PlanWait(int64_t deadline) {
 void Relay::Turn() {
   timeout_ms_ = 0;
   descriptors_.clear();
+  if (pg_atomic_read_u64(&database_slot_->config_generation) != generation_) {
+    next_standing_ = 0;  // the extension itself may be going
+  }
   CheckStanding();
   if (uprooted_) {
     return;

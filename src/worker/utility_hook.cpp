@@ -29,6 +29,7 @@ ProcessUtility_hook_type previous_hook = nullptr;
 // What the current transaction asked for, see WakeLauncherAtCommit.
 bool wake_at_commit = false;
 bool probe_at_commit = false;
+bool config_at_commit = false;
 
 bool OwnsDatabase(Oid database) {
 #if PG_VERSION_NUM >= 160000
@@ -103,6 +104,38 @@ Oid DatabaseToBar(Node* statement) {
   return OwnsDatabase(database) ? database : InvalidOid;
 }
 
+// Destinations are foreign servers and user mappings; and workers are to notice that their extension goes.
+bool ChangesConfiguration(Node* statement) {
+  switch (nodeTag(statement)) {
+    case T_CreateForeignServerStmt:
+    case T_AlterForeignServerStmt:
+    case T_CreateUserMappingStmt:
+    case T_AlterUserMappingStmt:
+    case T_DropUserMappingStmt:
+    case T_AlterExtensionStmt:
+      return true;
+    case T_DropStmt: {
+      ObjectType type = reinterpret_cast<DropStmt*>(statement)->removeType;
+      return type == OBJECT_EXTENSION || type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW;
+    }
+    case T_RenameStmt:
+      return reinterpret_cast<RenameStmt*>(statement)->renameType == OBJECT_FOREIGN_SERVER;
+    case T_AlterOwnerStmt:
+      return reinterpret_cast<AlterOwnerStmt*>(statement)->objectType == OBJECT_FOREIGN_SERVER;
+    default:
+      return false;
+  }
+}
+
+// After commit: nothing may raise.
+void TellWorkers() {
+  pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
+  if (slot != nullptr) {
+    pg_atomic_fetch_add_u64(&slot->config_generation, 1);
+    pg::WakeWorkers(MyDatabaseId, true);
+  }
+}
+
 // True when the bar is ours now.
 bool SetBar(Oid database) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(database, false);
@@ -129,6 +162,8 @@ void LiftBar(Oid database) {
   }
   pg::WakeLauncher();
 }
+
+void RegisterAtEnd();
 
 // May raise (the user cancels).
 void WaitUntilWorkersAreGone(Oid database) {
@@ -172,7 +207,12 @@ void UtilityHook(PlannedStmt* planned, const char* query, bool read_only_tree, P
   const Oid database = relevant ? DatabaseToBar(planned->utilityStmt) : InvalidOid;
   bool comes_or_goes = tag == T_DropdbStmt || tag == T_CreatedbStmt;
   if (database == InvalidOid && !comes_or_goes) {
+    bool changes = pg::Shared() != nullptr && ChangesConfiguration(planned->utilityStmt);
     CallNext(planned, query, read_only_tree, context, params, environment, destination, done);
+    if (changes) {
+      RegisterAtEnd();
+      config_at_commit = true;
+    }
     return;
   }
   const bool barred = database != InvalidOid && SetBar(database);
@@ -208,28 +248,36 @@ void AtTransactionEnd(XactEvent event, void* arg) {
       } else if (wake_at_commit) {
         pg::WakeLauncher();
       }
-      wake_at_commit = probe_at_commit = false;
+      if (config_at_commit) {
+        TellWorkers();
+      }
+      wake_at_commit = probe_at_commit = config_at_commit = false;
       break;
     case XACT_EVENT_ABORT:
-    case XACT_EVENT_PREPARE:
-      wake_at_commit = probe_at_commit = false;
+    case XACT_EVENT_PREPARE:  // COMMIT PREPARED runs no callback; the workers' slow looks find what has changed
+      wake_at_commit = probe_at_commit = config_at_commit = false;
       break;
     default:
       break;
   }
 }
 
-}  // namespace
-
-void WakeLauncherAtCommit(bool probe) {
+// Once per backend: the list of callbacks is never de-duplicated.
+void RegisterAtEnd() {
   static bool registered = false;
-  if (pg::Shared() == nullptr) {
-    return;
-  }
   if (!registered) {
     RegisterXactCallback(AtTransactionEnd, nullptr);
     registered = true;
   }
+}
+
+}  // namespace
+
+void WakeLauncherAtCommit(bool probe) {
+  if (pg::Shared() == nullptr) {
+    return;
+  }
+  RegisterAtEnd();
   wake_at_commit = true;
   probe_at_commit = probe_at_commit || probe;
 }

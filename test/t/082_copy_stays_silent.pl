@@ -1,0 +1,65 @@
+# A copy of a database, and a server under another outbox.instance, publish nothing until adopted; a restored dump keeps
+# its events apart until outbox.adopt() emits them anew, under their own ids.
+use strict;
+use warnings;
+
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $node = new_node(conf => "max_worker_processes = 16\n");
+my $redis = Outbox::Redis->start;
+redis_route($node, $redis, 'redis', topic => q('events'));
+$node->safe_psql('postgres', q(SELECT outbox.emit('order', i, 'order.created', '{"n": 1}') FROM generate_series(1, 100) i));
+ok(wait_idle($node), 'the original publishes');
+is($redis->xlen('events'), 100, 'all of it');
+
+sub workers
+{
+	my ($database) = @_;
+	return $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'outbox%' AND datname = '$database'");
+}
+
+# --- a template copy ---
+$node->safe_psql('template1', 'CREATE DATABASE twin TEMPLATE postgres');
+ok($node->wait_for_log(qr/outbox publishes nothing from database \d+: it is a copy/), 'the server log says that a copy is silent');
+$node->safe_psql('twin', q(SELECT outbox.emit('order', 1, 'order.created', '{"n": 2}')));
+sleep 2;
+is(workers('twin'), '0', 'no worker runs in a copy');
+is($redis->xlen('events'), 100, 'nothing comes from it');
+is($node->safe_psql('twin', 'SELECT outbox.adopt()'), '0', 'adopt() finds nothing to emit anew in it');
+$node->safe_psql('twin', q(SELECT outbox.emit('order', 1, 'order.created', '{"n": 3}')));
+is($node->safe_psql('twin', "SELECT outbox.wait_until_idle('30 s')"), 't', 'an adopted copy publishes');
+is($redis->xlen('events'), 101, 'what was emitted after it was adopted');
+
+# --- a restored dump ---
+my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
+$node->command_ok([ 'pg_dump', '-f', $dump, '-d', $node->connstr('postgres') ], 'the database is dumped');
+$node->safe_psql('template1', 'CREATE DATABASE restored');
+$node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d', $node->connstr('restored') ], 'and restored');
+is($node->safe_psql('restored', 'SELECT count(*) FROM outbox.log'), '0', 'no event of the original is in the log of the restored one');
+is($node->safe_psql('restored', 'SELECT count(*) FROM outbox.foreign_event'), '100', 'they are kept apart');
+sleep 2;
+is(workers('restored'), '0', 'it is silent');
+is($node->safe_psql('restored', 'SELECT outbox.adopt()'), '100', 'adopt() emits them anew');
+is($node->safe_psql('restored', "SELECT outbox.wait_until_idle('30 s')"), 't', 'and they are delivered');
+my $entries = $redis->entries('events');
+is(scalar @$entries, 201, 'each of them');
+my %seen;
+$seen{ $_->{id} }++ foreach @$entries;
+is(scalar(grep { $seen{$_} == 2 } keys %seen), 100, 'under the ids that they had');
+
+# --- the same files under another name ---
+$node->append_conf('postgresql.conf', "outbox.instance = 'staging'\n");
+$node->restart;
+$node->safe_psql('postgres', q(SELECT outbox.emit('order', 1, 'order.created', '{"n": 4}')));
+sleep 2;
+is(workers('postgres'), '0', 'under another outbox.instance nothing runs');
+is($redis->xlen('events'), 201, 'and nothing is published');
+$node->safe_psql('postgres', 'SELECT outbox.adopt()');
+$node->safe_psql('postgres', q(SELECT outbox.emit('order', 1, 'order.created', '{"n": 5}')));
+ok(wait_idle($node), 'until it is adopted');
+is($redis->xlen('events'), 202, 'and then from there on');
+no_server_crashed($node);
+done_testing();
