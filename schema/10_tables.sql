@@ -178,11 +178,8 @@ COMMENT ON COLUMN outbox.identity.system_identifier IS 'of the server, from pg_c
 COMMENT ON COLUMN outbox.identity.database IS 'oid of the database';
 COMMENT ON COLUMN outbox.identity.instance IS 'outbox.instance at that time';
 COMMENT ON COLUMN outbox.identity.adopted_at IS 'when';
-INSERT INTO outbox.identity (system_identifier, database, instance)
-SELECT s.system_identifier, d.oid, i.instance
-FROM pg_catalog.pg_control_system() s, pg_catalog.pg_database d,
-     LATERAL (SELECT coalesce(pg_catalog.current_setting('outbox.instance', true), '') AS instance) i
-WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
+-- No row at first: the first create_route() or emit() here writes it. A restore runs neither, so that nothing is started
+-- between the moment when it creates the extension and the one when it brings the original's row.
 
 CREATE SEQUENCE outbox.clock_ceiling AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE outbox.clock_ceiling IS 'register, not a sequence: Unix microseconds that the shared clock starts above after a restart; kept ahead of the clock by the keeper and, where that is late, by emitters';

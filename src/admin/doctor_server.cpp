@@ -12,8 +12,15 @@ namespace {
 
 constexpr int64 kFarAheadMicros = 60 * USECS_PER_SEC;
 
-bool HasRoutes() {
-  return RunSql(Access::kRead, "SELECT FROM outbox.route LIMIT 1").size() == 1;
+// As many relay workers as are of use.
+int WantedRelays() {
+  Row row = RunSql(Access::kRead, "SELECT least(count(*), $1::bigint) FROM outbox.lane",
+                   {Cell(std::to_string(pg::settings.workers))})[0];
+  return std::atoi(row[0].value_or("0").c_str());
+}
+
+bool Used() {
+  return RunSql(Access::kRead, "SELECT FROM outbox.identity LIMIT 1").size() == 1;
 }
 
 void CheckRelays(int running, Findings* findings) {
@@ -22,12 +29,11 @@ void CheckRelays(int running, Findings* findings) {
                    "ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf();");
   } else if (pg::settings.workers == 0) {
     findings->Warn("workers", "outbox.workers is 0: events are kept and not published.", "Raise outbox.workers.");
-  } else if (running == 0 && HasRoutes()) {
+  } else if (running == 0 && WantedRelays() > 0) {
     findings->Problem("workers", "There are routes and no relay worker runs for this database.",
                       "Look for messages of outbox in the server log; max_worker_processes may be too low.");
-  } else if (running < pg::settings.workers && HasRoutes()) {
-    findings->Warn("workers",
-                   std::to_string(running) + " of " + std::to_string(pg::settings.workers) + " relay workers run.",
+  } else if (running < WantedRelays()) {
+    findings->Warn("workers", std::to_string(running) + " of " + std::to_string(WantedRelays()) + " relay workers run.",
                    "If this lasts, raise max_worker_processes and restart the server.");
   } else {
     findings->Ok("workers", std::to_string(running) + " relay workers run for this database.");
@@ -68,7 +74,9 @@ void CheckIdentity(Findings* findings) {
                    "AND i.database = d.oid AND i.instance = $1) FROM outbox.identity i, pg_control_system() s, "
                    "pg_database d WHERE d.datname = current_database()",
                    {Cell(instance)})[0];
-  if (row[0] != "0" && row[0] == row[1]) {
+  if (row[0] == "0") {
+    findings->Ok("identity", "No route was made here yet and nothing emitted; nothing runs before.");
+  } else if (row[0] == row[1]) {
     findings->Ok("identity", "This outbox belongs to this server and database.");
   } else {
     findings->Problem(
@@ -95,7 +103,9 @@ void CheckProcesses(Findings* findings) {
     keepers += here && worker.kind == pg::WorkerKind::kKeeper;
     relays += here && worker.kind == pg::WorkerKind::kRelay;
   }
-  if (keepers == 0) {
+  if (keepers == 0 && !Used()) {
+    findings->Ok("keeper", "No keeper is needed before the first route or event.");
+  } else if (keepers == 0) {
     findings->Problem("keeper", "No keeper runs for this database.",
                       "Day tables are neither made ahead nor dropped. max_worker_processes may be too low, or "
                       "outbox.max_databases.");

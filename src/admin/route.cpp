@@ -9,6 +9,7 @@
 #include "admin/server.h"
 #include "admin/start.h"
 #include "pg/entry.h"
+#include "pg/settings.h"
 #include "pg/shared.h"
 
 extern "C" {
@@ -88,6 +89,16 @@ void InsertLanes(const std::string& route_id, const std::string& lanes, const Ro
          {route_id, lanes, start.window_from, start.window_to, start.done_to});
 }
 
+// The first route makes the outbox belong to this server and database (so does the first emit); in a copy it changes
+// nothing.
+void SettleIdentity() {
+  RunSql(Access::kWrite,
+         "INSERT INTO outbox.identity (system_identifier, database, instance) "
+         "SELECT s.system_identifier, d.oid, $1 FROM pg_control_system() s, pg_database d "
+         "WHERE d.datname = current_database() AND NOT EXISTS (SELECT FROM outbox.identity)",
+         {Cell(outbox::pg::settings.instance != nullptr ? outbox::pg::settings.instance : "")});
+}
+
 std::string InsertRoute(const std::string& name, const Definition& route, const std::string& lanes,
                         const RouteStart& start) {
   std::vector<Row> rows = RunSql(
@@ -129,6 +140,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
   CheckLanes(lanes);
   RouteStart start = ParseStart(TextArgument(fcinfo, 7));
   route.options = Options(route.destination.kind, TextArgument(fcinfo, 8));
+  SettleIdentity();
   std::string id = InsertRoute(name, route, std::to_string(lanes), start);
   InsertLanes(id, std::to_string(lanes), start);
   NoteConfigChange();

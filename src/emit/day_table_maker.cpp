@@ -3,6 +3,8 @@
 #include "log/day_table_ddl.h"
 #include "pg/entry.h"
 #include "pg/transaction.h"
+#include "worker/identity.h"
+#include "worker/worker_slot.h"
 
 extern "C" {
 #include "catalog/namespace.h"
@@ -140,7 +142,9 @@ Datum DayTableMain(Datum) {
   SetCurrentStatementStartTimestamp();
   StartTransactionCommand();
   bool made = log::CreateDayTable(log::DayTableKind::kLog, job.day);
+  worker::SettleIdentity();
   CommitTransactionCommand();
+  worker::RequestProbe(job.database);  // a keeper that is missing may be wanted from now on
   if (made) {
     char name[NAMEDATALEN];
     log::DayTableName(log::DayTableKind::kLog, job.day, name);

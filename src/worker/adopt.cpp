@@ -3,7 +3,6 @@
 #include "emit/check.h"
 #include "emit/insert.h"
 #include "pg/entry.h"
-#include "pg/settings.h"
 #include "worker/identity.h"
 #include "worker/launcher.h"
 
@@ -25,17 +24,6 @@ void StartLanesFromNow() {
   Execute(
       "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = pg_catalog.pg_current_snapshot(), "
       "window_to = NULL, done_to = NULL");
-}
-
-void WriteIdentity() {
-  Execute("DELETE FROM outbox.identity");
-  Oid types[] = {INT8OID, OIDOID, TEXTOID};
-  Datum values[] = {Int64GetDatum(static_cast<int64>(GetSystemIdentifier())), ObjectIdGetDatum(MyDatabaseId),
-                    CStringGetTextDatum(pg::settings.instance != nullptr ? pg::settings.instance : "")};
-  if (SPI_execute_with_args("INSERT INTO outbox.identity (system_identifier, database, instance) VALUES ($1, $2, $3)",
-                            3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
-    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox.identity")));
-  }
 }
 
 Datum Column(HeapTuple row, TupleDesc columns, int number, bool* null) {
@@ -105,7 +93,8 @@ int64 Adopt() {
   SPI_connect();
   Execute("LOCK TABLE outbox.identity IN EXCLUSIVE MODE");
   if (FindStanding().presence != Presence::kHere) {
-    WriteIdentity();
+    Execute("DELETE FROM outbox.identity");
+    SettleIdentity();
     StartLanesFromNow();
   }
   int64 emitted = EmitForeignEvents();

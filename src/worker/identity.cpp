@@ -13,7 +13,34 @@ void Select(const char* query, int count, Oid* types, Datum* values) {
   }
 }
 
+// As the columns of outbox.identity.
+void OwnIdentity(Datum* values) {
+  values[0] = Int64GetDatum(static_cast<int64>(GetSystemIdentifier()));
+  values[1] = ObjectIdGetDatum(MyDatabaseId);
+  values[2] = CStringGetTextDatum(pg::settings.instance != nullptr ? pg::settings.instance : "");
+}
+
 }  // namespace
+
+void SettleIdentity() {
+  SPI_connect();
+  bool pushed = !ActiveSnapshotSet();
+  if (pushed) {
+    PushActiveSnapshot(GetTransactionSnapshot());
+  }
+  Oid types[] = {INT8OID, OIDOID, TEXTOID};
+  Datum values[3];
+  OwnIdentity(values);
+  if (SPI_execute_with_args("INSERT INTO outbox.identity (system_identifier, database, instance) "
+                            "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox.identity)",
+                            3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox.identity")));
+  }
+  if (pushed) {
+    PopActiveSnapshot();
+  }
+  SPI_finish();
+}
 
 int64 SpiInt64(int row, int number, int64 fallback) {
   bool null = true;
@@ -40,15 +67,15 @@ Standing FindStanding() {
     return standing;
   }
   Oid types[] = {INT8OID, OIDOID, TEXTOID};
-  Datum values[] = {Int64GetDatum(static_cast<int64>(GetSystemIdentifier())), ObjectIdGetDatum(MyDatabaseId),
-                    CStringGetTextDatum(pg::settings.instance != nullptr ? pg::settings.instance : "")};
+  Datum values[3];
+  OwnIdentity(values);
   Select(
       "SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE system_identifier OPERATOR(pg_catalog.=) $1 "
       "AND database OPERATOR(pg_catalog.=) $2 AND instance OPERATOR(pg_catalog.=) $3) FROM outbox.identity",
       3, types, values);
   int64 all = SpiInt64(0, 1, 0);
   int64 ours = SpiInt64(0, 2, 0);
-  standing.presence = all > 0 && all == ours ? Presence::kHere : Presence::kForeign;
+  standing.presence = all == 0 ? Presence::kUnused : all == ours ? Presence::kHere : Presence::kForeign;
   return standing;
 }
 

@@ -7,6 +7,7 @@ namespace outbox::worker {
 
 enum class Presence : uint8 {
   kAbsent,        // no extension (or not yet, or no longer)
+  kUnused,        // no route was ever made and nothing emitted: nothing to keep, and perhaps a restore is under way
   kOtherVersion,  // the extension's version is not the library's
   kForeign,       // a copy: restored, cloned, or started under another outbox.instance; silent until outbox.adopt()
   kHere,
@@ -19,6 +20,10 @@ struct Standing {
 };
 
 Standing FindStanding();
+
+// The first create_route() or emit() makes the outbox belong to this server and database; afterwards, and in a copy, it
+// changes nothing. Connects to SPI by itself; the caller needs the right to insert into outbox.identity.
+void SettleIdentity();
 
 // For SPI results: column `number` of row 0 (or `row`); NULL comes back as the default.
 int64 SpiInt64(int row, int number, int64 fallback);

@@ -101,6 +101,7 @@ void Cycle(MemoryContext context) {
   keeper->presence = standing.presence;
   switch (standing.presence) {
     case Presence::kAbsent:
+    case Presence::kUnused:
     case Presence::kForeign:
       ConcludeProbe(keeper->database, requests, false);
       return;
@@ -190,7 +191,7 @@ void KeeperMain() {
       if (!StopRequested()) {
         Complain(error);
       }
-    } else if (keeper->presence == Presence::kAbsent || keeper->presence == Presence::kForeign) {
+    } else if (keeper->presence != Presence::kHere && keeper->presence != Presence::kOtherVersion) {
       LeaveFor(keeper->presence);
     }
     MemoryContextSwitchTo(context);
