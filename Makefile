@@ -51,8 +51,12 @@ SINK_HEADERS  = $(wildcard src/base/*.h src/sink/*.h src/sink/kafka/*.h src/sink
 outbox-sink-kafka: $(SINK_COMMON) $(wildcard src/sink/kafka/*.cpp) $(SINK_HEADERS)
 	$(CXX) $(SINK_CXXFLAGS) $$(pkg-config --cflags rdkafka) -o $@ $(filter %.cpp,$^) $$(pkg-config --libs rdkafka)
 
+# TLS for Redis where hiredis brings it (1.0 and later, as a library of its own).
+HIREDIS_TLS := $(shell pkg-config --exists hiredis_ssl openssl 2>/dev/null && echo -DOUTBOX_HAVE_HIREDIS_SSL)
+
 outbox-sink-redis: $(SINK_COMMON) $(wildcard src/sink/redis/*.cpp) $(SINK_HEADERS)
-	$(CXX) $(SINK_CXXFLAGS) $$(pkg-config --cflags hiredis) -o $@ $(filter %.cpp,$^) $$(pkg-config --libs hiredis)
+	$(CXX) $(SINK_CXXFLAGS) $(HIREDIS_TLS) $$(pkg-config --cflags hiredis) -o $@ $(filter %.cpp,$^) \
+	  $$(pkg-config --libs $(if $(HIREDIS_TLS),hiredis_ssl openssl) hiredis)
 
 all: wall outbox-sink-kafka outbox-sink-redis
 

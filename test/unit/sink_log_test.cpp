@@ -65,7 +65,7 @@ TEST(LogSink, ABatchThatLiesIsRefused) {
   ASSERT_TRUE(driver.UntilResolved(1));
   EXPECT_EQ(driver.outcome(0), Outcome::kDelivered);
   EXPECT_EQ(driver.error(1).code, "BAD_RECORD");
-  EXPECT_EQ(driver.outcome(2), Outcome::kFailed);
+  EXPECT_EQ(driver.outcome(2), Outcome::kAborted);
   EXPECT_EQ(Lines(), (std::vector<std::string>{"t payload=ab... (3 bytes)"}));
 }
 

@@ -90,6 +90,10 @@ LogSink::LogSink(const Options& options, WriteLine write_line)
     : body_limit_(static_cast<size_t>(IntegerOption(options, "body_limit", kBodyLimit))), write_line_(write_line) {}
 
 void LogSink::Submit(Batch batch) {
+  if (!gate_.Admits(batch.flow, batch.epoch)) {
+    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &results_);
+    return;
+  }
   RecordReader reader(batch.records);
   Record record;
   uint32_t done = 0;
@@ -103,7 +107,11 @@ void LogSink::Submit(Batch batch) {
   }
   if (done < batch.count) {
     Error error{ErrorClass::kInternal, "BAD_RECORD", "the batch holds fewer records than it says"};
-    results_.push_back({batch.flow, batch.first_seq + done, batch.count - done, Outcome::kFailed, std::move(error)});
+    results_.push_back({batch.flow, batch.first_seq + done, 1, Outcome::kFailed, std::move(error)});
+    gate_.Poison(batch.flow, batch.epoch);
+    if (done + 1 < batch.count) {
+      results_.push_back({batch.flow, batch.first_seq + done + 1, batch.count - done - 1, Outcome::kAborted, {}});
+    }
   }
 }
 

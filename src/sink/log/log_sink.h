@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sink/flow_gate.h"
 #include "sink/record.h"
 #include "sink/sink.h"
 
@@ -34,6 +35,7 @@ class LogSink : public Sink {
   const size_t body_limit_;
   const WriteLine write_line_;
   const Health health_;
+  FlowGate gate_;
   std::vector<Result> results_;
   std::string line_;
 };

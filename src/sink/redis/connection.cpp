@@ -148,6 +148,10 @@ Status Connection::Pump() {
     redisBufferRead(context_.get());
   }
   if (context_->err != 0) {
+    Error reason = tls_ == nullptr ? Error() : tls_->Explain();
+    if (!reason.ok()) {
+      return Status(std::move(reason));
+    }
     return Trouble(IoErrorCode(context_->err), "lost the connection to " + Place() + ": " + context_->errstr);
   }
   return {};

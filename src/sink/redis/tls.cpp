@@ -90,10 +90,23 @@ class OpenSsl : public TlsContext {
     }
     ERR_clear_error();
     if (redisInitiateSSL(context, ssl.get()) != REDIS_OK) {
+      Error reason = Explain();
+      if (!reason.ok()) {
+        return Status(std::move(reason));
+      }
       return Status(ErrorClass::kDestination, "TLS", std::string("TLS handshake failed: ") + context->errstr);
     }
     ssl.release();  // the context's now
     return {};
+  }
+  Error Explain() override {
+    unsigned long last = ERR_peek_last_error();
+    ERR_clear_error();
+    if (ERR_GET_LIB(last) != ERR_LIB_SSL || ERR_GET_REASON(last) != SSL_R_CERTIFICATE_VERIFY_FAILED) {
+      return {};
+    }
+    return {ErrorClass::kConfig, "TLS",
+            "the Redis server's certificate is not one to trust for \"" + name_ + "\" (see ca_pem, tls_server_name)"};
   }
 
  private:

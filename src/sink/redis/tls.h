@@ -18,6 +18,8 @@ class TlsContext {
   virtual ~TlsContext() = default;
   // Starts TLS on a connected context; the handshake goes on with the first reads and writes.
   virtual Status Attach(redisContext* context) = 0;
+  // After an I/O error of such a context: an error of class kConfig when it was about certificates, otherwise none.
+  virtual Error Explain() = 0;
 };
 
 // `*tls` stays empty when the options ask for none. Errors: class kConfig.
