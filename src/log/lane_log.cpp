@@ -143,6 +143,15 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
     }
   });
   if (status.ok() && changed) {
+    status = Try([&] {
+      pg::Guard([&] {
+        ereport(LOG, (errmsg("outbox: the log was rewritten while lane %d of route " INT64_FORMAT " read it", id_.lane,
+                             id_.route_id),
+                      errdetail("The rest of its window is read afresh.")));
+      });
+    });
+  }
+  if (status.ok() && changed) {
     status = Status(ErrorClass::kInternal, "LOG_CHANGED",
                     "rows of the log moved or went while their window was read; it is read afresh");
   }

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/snapshot.h"
+#include "base/sorted_spill.h"
 #include "log/leaf_list.h"
 #include "log/row.h"
-#include "log/spill.h"
 #include "log/xid_fate.h"
 
 namespace outbox::log {

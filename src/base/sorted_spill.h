@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace outbox::log {
+namespace outbox {
 
 // Where a row is: 16 bits leaf (index into a list that the owner keeps), 32 bits block, 16 bits offset.
 struct RowPlace {
@@ -71,4 +71,4 @@ class SortedSpill {
   size_t buffers_bytes_ = 0;
 };
 
-}  // namespace outbox::log
+}  // namespace outbox

@@ -1,4 +1,4 @@
-#include "log/spill.h"
+#include "base/sorted_spill.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace outbox::log {
+namespace outbox {
 
 namespace {
 
@@ -172,4 +172,4 @@ bool SortedSpill::Next(RowPlace* row) {
   return true;
 }
 
-}  // namespace outbox::log
+}  // namespace outbox

@@ -1,0 +1,130 @@
+# Day tables go when retention is over, every lane has finished with them and nobody can still write to them; not
+# before, and without anybody waiting for it. No relay worker runs here: lanes move by hand.
+use strict;
+use warnings;
+
+use Outbox::Test;
+use Test::More;
+
+my $node = new_node(conf => "outbox.workers = 0\noutbox.retention = '2d'\n");
+
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+sub there { return sql("SELECT to_regclass('outbox.$_[0]') IS NOT NULL") eq 't' }
+
+# The keeper looks after the day tables when the configuration is read again. The first round that is seen to end may
+# have begun earlier, the second cannot.
+sub upkeep
+{
+	foreach (1, 2)
+	{
+		my $before = sql('SELECT clock_timestamp() FROM pg_reload_conf()');
+		wait_for_value($node, "SELECT count(*) FROM pg_stat_activity
+			WHERE backend_type = 'outbox keeper' AND state = 'idle' AND state_change > '$before'", 1)
+		  or die 'the keeper does not come round';
+	}
+	return;
+}
+
+# Three events of January 2020, committed now; rows are put there before the table becomes one of the log's.
+sub old_day
+{
+	my ($name) = @_;
+	sql("CREATE TABLE outbox.$name (LIKE outbox.log);
+		CREATE INDEX ON outbox.$name (xid);
+		INSERT INTO outbox.$name (created_at, id, xid, aggregate_type, event_type)
+		  SELECT timestamptz '2020-01-01 12:00+00' + i * interval '1 s', gen_random_uuid(), pg_current_xact_id(), 't', 'old'
+		  FROM generate_series(1, 3) i;
+		ALTER TABLE outbox.log ATTACH PARTITION outbox.$name
+		  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
+	return;
+}
+my $finish = 'UPDATE outbox.lane SET window_from = pg_current_snapshot()';
+
+ok(wait_for_value($node, "SELECT count(*) >= 12 FROM pg_inherits WHERE inhparent::regclass::text ~ '^outbox'", 't'),
+	'the keeper makes day tables of all kinds ahead of time');
+
+sql("CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '1');
+	SELECT outbox.create_route('a', server => 'nowhere', lanes => 2), outbox.create_route('b', server => 'nowhere')");
+
+old_day('log_20200101');
+upkeep();
+ok(there('log_20200101'), 'kept while no lane has finished with it');
+sql("$finish WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'a')");
+upkeep();
+ok(there('log_20200101'), 'kept while the lane of another route has not');
+sql($finish);
+
+sql("BEGIN; LOCK TABLE outbox.log_20200101 IN ROW EXCLUSIVE MODE; PREPARE TRANSACTION 'writer'");
+upkeep();
+ok(there('log_20200101'), 'kept while a prepared transaction may have written to it');
+sql("COMMIT PREPARED 'writer'; BEGIN; SELECT count(*) FROM outbox.log; PREPARE TRANSACTION 'reader'");
+upkeep();
+ok(there('log_20200101'), 'kept while somebody reads the log');
+my ($status) = $node->psql('postgres', "SET statement_timeout = '5s'; SELECT outbox.emit('t', 1, 'new', '{}');
+	SELECT count(*) FROM outbox.log");
+is($status, 0, 'and neither emitting nor reading waits for the keeper');
+sql("COMMIT PREPARED 'reader'");
+upkeep();
+ok(!there('log_20200101'), 'dropped when all that is over');
+is(sql('SELECT count(*) FROM outbox.log'), 1, 'with its events, and no others');
+
+# A transaction that was prepared before the lanes finished, and commits into the old day afterwards.
+sql("CREATE TABLE outbox.log_20200101 (LIKE outbox.log);
+	CREATE INDEX ON outbox.log_20200101 (xid);
+	BEGIN;
+	INSERT INTO outbox.log_20200101 (created_at, id, xid, aggregate_type, event_type)
+	  VALUES ('2020-01-01 12:00+00', gen_random_uuid(), pg_current_xact_id(), 't', 'late');
+	PREPARE TRANSACTION 'late'");
+sql($finish);
+sql("COMMIT PREPARED 'late'; ALTER TABLE outbox.log ATTACH PARTITION outbox.log_20200101
+	FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
+upkeep();
+ok(there('log_20200101'), 'kept for an event that no lane has seen, though its transaction id is old');
+is(sql("SELECT string_agg(event_type, ',') FROM outbox.peek('b')"), 'late', 'which is what a lane reads next');
+sql($finish);
+upkeep();
+ok(!there('log_20200101'), 'dropped when they have');
+
+# Somebody's event trigger cannot refuse, somebody's view can; the next table is none the worse for it.
+sql("CREATE FUNCTION no_ddl() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'");
+old_day('log_20200101');
+sql("$finish; CREATE EVENT TRIGGER no_drop ON sql_drop EXECUTE FUNCTION no_ddl()");
+upkeep();
+ok(!there('log_20200101'), 'an event trigger does not keep it');
+sql('DROP EVENT TRIGGER no_drop');
+
+# Progress: the last position of a lane lives on in outbox.lane.
+sql("CREATE TABLE outbox.progress_20200101 (LIKE outbox.progress);
+	CREATE INDEX ON outbox.progress_20200101 (route_id, lane, at);
+	INSERT INTO outbox.progress_20200101 SELECT timestamptz '2020-01-01 12:00+00', route_id, lane, '5:5:', '7:7:', '2020-01-01 00:00+00'
+	  FROM outbox.lane WHERE route_id = 1 AND lane = 1;
+	INSERT INTO outbox.progress_20200101 SELECT timestamptz '2020-01-01 13:00+00', route_id, lane, '6:6:', '8:9:8', '2020-01-02 00:00+00'
+	  FROM outbox.lane WHERE route_id = 1 AND lane = 1;
+	ALTER TABLE outbox.progress ATTACH PARTITION outbox.progress_20200101
+	  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
+upkeep();
+ok(!there('progress_20200101'), 'an old day of progress is dropped');
+is(sql('SELECT window_from, window_to, done_to AT TIME ZONE \'UTC\' FROM outbox.lane WHERE route_id = 1 AND lane = 1'),
+	'6:6:|8:9:8|2020-01-02 00:00:00', 'and the newest position in it carried forward');
+
+# Ticks: needed until every lane is past them.
+sql("UPDATE outbox.lane SET window_to = NULL, done_to = NULL;
+	CREATE TABLE outbox.tick_20200101 (LIKE outbox.tick);
+	INSERT INTO outbox.tick_20200101 VALUES ('2020-01-01 12:00+00', '8:8:');
+	ALTER TABLE outbox.tick ATTACH PARTITION outbox.tick_20200101
+	  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
+upkeep();
+ok(there('tick_20200101'), 'an old day of ticks is kept for a lane that is behind them');
+sql($finish);
+upkeep();
+ok(!there('tick_20200101'), 'and dropped when no lane is');
+
+# Without routes retention alone decides.
+sql("SELECT outbox.drop_route('a'), outbox.drop_route('b')");
+old_day('log_20200101');
+upkeep();
+ok(!there('log_20200101'), 'without a route nobody is waited for');
+is(sql('SELECT count(*) FROM outbox.log'), 1, 'what is younger than outbox.retention stays');
+
+no_server_crashed($node);
+done_testing();
