@@ -55,7 +55,7 @@ COMMENT ON COLUMN outbox.route.event_types IS 'patterns, likewise';
 COMMENT ON COLUMN outbox.route.topic IS 'topic template: {aggregate_type}, {event_type}, modifiers :kebab and :lower';
 COMMENT ON COLUMN outbox.route.key IS 'key template';
 COMMENT ON COLUMN outbox.route.lanes IS 'number of lanes that keys are hashed over';
-COMMENT ON COLUMN outbox.route.options IS 'options of the destination kind, for Redis: mode (stream, list, publish), maxlen';
+COMMENT ON COLUMN outbox.route.options IS 'options of the destination kind, for Redis: mode (stream, list, publish)';
 COMMENT ON COLUMN outbox.route.start_snapshot IS 'where it started: an event that is visible here and created before start_time is none of this route''s';
 COMMENT ON COLUMN outbox.route.start_time IS 'infinity: it started at now; -infinity: at the earliest event';
 COMMENT ON COLUMN outbox.route.created_at IS 'when the route was made';

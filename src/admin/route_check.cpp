@@ -1,7 +1,6 @@
 #include "admin/route_check.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "admin/server.h"
 #include "format/template.h"
@@ -108,47 +107,25 @@ void CheckLanes(int64_t lanes) {
 }
 
 std::string CheckRouteOptions(format::DestinationKind kind, const std::vector<Row>& options) {
-  std::string result;
-  auto add = [&](const std::string& pair) { result += (result.empty() ? "" : ", ") + pair; };
-  std::string mode = "stream";
-  bool has_maxlen = false;
+  std::string mode;
   for (const Row& option : options) {
     const std::string& name = option[0].value();
     const std::string& type = option[1].value();
     const std::string value = option[2].value_or("");
-    if (kind != format::DestinationKind::kRedis || (name != "mode" && name != "maxlen")) {
+    if (kind != format::DestinationKind::kRedis || name != "mode") {
       Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "unknown route option \"" + name + "\"", "",
              kind == format::DestinationKind::kRedis
-                 ? "Routes to Redis take mode (stream, list, publish) and maxlen."
+                 ? "Routes to Redis take mode (stream, list, publish); the other options belong to the server."
                  : "Routes to " + std::string(kind == format::DestinationKind::kKafka ? "Kafka" : "the server log") +
                        " take no options; those of the destination belong to its server.");
     }
-    if (name == "mode") {
-      if (type != "string" || (value != "stream" && value != "list" && value != "publish")) {
-        Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid value for route option \"mode\": \"" + value + "\"", "",
-               "It is one of stream, list and publish.");
-      }
-      mode = value;
-      add("\"mode\": \"" + value + "\"");
-    } else {
-      int64_t length = 0;
-      auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), length);
-      bool number = (type == "number" || type == "string") && problem == std::errc() && *end == '\0' && !value.empty();
-      if (!number || length < 1) {
-        Refuse(
-            ERRCODE_INVALID_PARAMETER_VALUE, "invalid value for route option \"maxlen\": \"" + value + "\"",
-            "Redis would drop the oldest entries of a stream above that length, whether anybody has read them or not.",
-            "It is a whole number of entries, at least 1.");
-      }
-      has_maxlen = true;
-      add("\"maxlen\": " + std::to_string(length));
+    if (type != "string" || (value != "stream" && value != "list" && value != "publish")) {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid value for route option \"mode\": \"" + value + "\"", "",
+             "It is one of stream, list and publish.");
     }
+    mode = value;
   }
-  if (has_maxlen && mode != "stream") {
-    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "route option \"maxlen\" needs mode stream", "The mode is " + mode + ".",
-           "Lists and channels have no length limit of their own.");
-  }
-  return "{" + result + "}";
+  return mode.empty() ? "{}" : "{\"mode\": \"" + mode + "\"}";
 }
 
 }  // namespace outbox::admin
