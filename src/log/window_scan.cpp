@@ -206,6 +206,9 @@ bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leave
   MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox rows", ALLOCSET_DEFAULT_SIZES);
   XidFates fates;
   bool done = true;
+  // A slice inside one huge transaction begins by passing over its entries of before: growing slices keep that linear.
+  budget = Max(budget, state->looked / 4);
+  size_t left = budget;
   for (; done && state->leaf < leaves.leaves.size(); state->leaf++) {
     const LeafEntry& entry = leaves.leaves[state->leaf];
     if (entry.closed && entry.largest_xid < window.lowest()) {
@@ -216,7 +219,7 @@ bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leave
       continue;
     }
     if (RelationGetNumberOfBlocks(leaf.heap) > 0) {
-      done = LeafPass(window, after, leaf, &fates, scratch, visitor).Run(state, &budget);
+      done = LeafPass(window, after, leaf, &fates, scratch, visitor).Run(state, &left);
     }
     CloseLeaf(leaf);
     if (!done) {
@@ -226,6 +229,7 @@ bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leave
     state->inside = false;
     state->row = 0;
   }
+  state->looked += budget - left;
   state->commit_lsn = Max(state->commit_lsn, fates.commit_lsn());
   MemoryContextDelete(scratch);
   return done;
