@@ -144,7 +144,7 @@ void Relay::Reload() {
     return;
   }
   generation_ = 0;  // until it has been applied
-  RelayConfig config = LoadRelayConfig(owner_, &missing_);
+  RelayConfig config = LoadRelayConfig(owner_, &made_up_);
   ApplyDestinations(config);
   ApplyLanes(config);
   config_ = std::move(config);
@@ -152,18 +152,28 @@ void Relay::Reload() {
   next_balance_ = 0;
 }
 
+// Those that lanes of ours use have a sink here; a new one is made when its first lane comes.
 void Relay::ApplyDestinations(const RelayConfig& config) {
   int64_t deadline = clock_->NowMicros() + kReleaseWithin;
-  for (const auto& [id, destination] : config.destinations) {
-    auto known = config_.destinations.find(id);
-    bool has = engine_->HasDestination(id);
-    if (!has || known == config_.destinations.end() || !(known->second == destination)) {
-      engine_->SetDestination(id, MakeSink(destination, LimitsFromSettings()), deadline);
+  for (const auto& [id, known] : config_.destinations) {
+    if (!engine_->HasDestination(id)) {
+      continue;
+    }
+    auto destination = config.destinations.find(id);
+    if (destination == config.destinations.end()) {
+      engine_->RemoveDestination(id, deadline);
+    } else if (!(destination->second == known)) {
+      engine_->SetDestination(id, MakeSink(destination->second, LimitsFromSettings()), deadline);
     }
   }
-  for (const auto& [id, destination] : config_.destinations) {
-    if (!config.destinations.contains(id) && engine_->HasDestination(id)) {
-      engine_->RemoveDestination(id, deadline);
+}
+
+void Relay::DropUnusedDestinations() {
+  for (const auto& [id, known] : config_.destinations) {
+    bool used = std::any_of(lanes_.begin(), lanes_.end(),
+                            [id = id](const auto& lane) { return lane.second.destination == id; });
+    if (!used && engine_->HasDestination(id)) {
+      engine_->RemoveDestination(id, clock_->NowMicros());
     }
   }
 }
@@ -178,7 +188,7 @@ void Relay::ApplyLanes(const RelayConfig& config) {
       LetGo(id, &lane);
       continue;
     }
-    relay::DestinationId destination = config.destination_of.at(route->second.server);
+    relay::DestinationId destination = config.destination_of.at(id.route_id);
     if (destination != lane.destination || !SameReading(route->second, lane.route)) {
       LetGo(id, &lane);  // and claimed again, by us or by another
       continue;
@@ -257,11 +267,15 @@ bool Relay::Add(const log::LaneId& id) {
   if (route == config_.routes.end() || lanes_.contains(id)) {
     return false;
   }
-  relay::DestinationId destination = config_.destination_of.at(route->second.server);
+  relay::DestinationId destination = config_.destination_of.at(id.route_id);
   std::string problem;
   auto spec = MakeSpec(route->second, config_.destinations.at(destination).kind, id.lane, &problem);
   if (spec == nullptr) {
     return false;
+  }
+  if (!engine_->HasDestination(destination)) {
+    engine_->SetDestination(destination, MakeSink(config_.destinations.at(destination), LimitsFromSettings()),
+                            clock_->NowMicros());
   }
   auto reader = std::make_unique<log::PgLaneLog>(id, incarnation_, spec.get());
   HeldLane lane;
@@ -293,6 +307,9 @@ void Relay::TakeGone() {
     } else {
       given_back_.push_back(id);
     }
+  }
+  if (!gone_.empty()) {
+    DropUnusedDestinations();
   }
   bool any = !given_back_.empty();
   while (!given_back_.empty()) {

@@ -58,6 +58,7 @@ class Relay {
   void CheckStanding();
   void Reload();
   void ApplyDestinations(const RelayConfig& config);
+  void DropUnusedDestinations();
   void ApplyLanes(const RelayConfig& config);
   void Rebalance();
   int FairShare(int all);
@@ -77,9 +78,9 @@ class Relay {
   std::unique_ptr<relay::Engine> engine_;
 
   RelayConfig config_;
-  std::map<std::string, relay::DestinationId> missing_;
-  uint64_t generation_ = 0;  // of the configuration that is loaded; 0: none
-  uint32_t owner_ = 0;       // of the extension
+  std::map<std::string, relay::DestinationId> made_up_;  // see LoadRelayConfig
+  uint64_t generation_ = 0;                              // of the configuration that is loaded; 0: none
+  uint32_t owner_ = 0;                                   // of the extension
   bool stopping_ = false;
   bool uprooted_ = false;
   bool troubled_ = false;      // a lane reported an error: look whether the extension is still there

@@ -1,5 +1,6 @@
 #include "worker/relay_config.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace outbox::worker {
@@ -7,7 +8,7 @@ namespace outbox::worker {
 namespace {
 
 // Oids of foreign servers start at 16384.
-constexpr relay::DestinationId kFirstMissing = 1;
+constexpr relay::DestinationId kFirstMadeUp = 1;
 
 sink::RecordForm FormOf(const log::RouteConfig& route) {
   for (const auto& [name, value] : route.options) {
@@ -20,28 +21,35 @@ sink::RecordForm FormOf(const log::RouteConfig& route) {
   return sink::RecordForm::kStream;
 }
 
+relay::DestinationId MadeUpId(const std::string& server, std::map<std::string, relay::DestinationId>* made_up) {
+  auto next = static_cast<relay::DestinationId>(kFirstMadeUp + made_up->size());
+  return made_up->emplace(server, next).first->second;
+}
+
 }  // namespace
 
-RelayConfig LoadRelayConfig(uint32_t owner, std::map<std::string, relay::DestinationId>* missing) {
-  RelayConfig config;
+RelayConfig LoadRelayConfig(uint32_t owner, std::map<std::string, relay::DestinationId>* made_up) {
   std::vector<log::RouteConfig> routes;
   log::ListRoutes(&routes);
   std::vector<std::string> names;
-  for (log::RouteConfig& route : routes) {
-    if (config.destination_of.emplace(route.server, 0).second) {
+  for (const log::RouteConfig& route : routes) {
+    if (std::find(names.begin(), names.end(), route.server) == names.end()) {
       names.push_back(route.server);
     }
-    int64_t id = route.id;
-    config.routes.emplace(id, std::move(route));
   }
+  std::map<std::string, DestinationConfig> servers;
   for (DestinationConfig& destination : LoadDestinations(names, owner)) {
-    relay::DestinationId id = destination.oid;
-    if (id == 0) {
-      auto next = static_cast<relay::DestinationId>(kFirstMissing + missing->size());
-      id = missing->emplace(destination.name, next).first->second;
-    }
-    config.destination_of[destination.name] = id;
+    std::string name = destination.name;
+    servers.emplace(std::move(name), std::move(destination));
+  }
+  RelayConfig config;
+  for (log::RouteConfig& route : routes) {
+    DestinationConfig destination = servers.at(route.server);
+    relay::DestinationId id = destination.oid != 0 ? destination.oid : MadeUpId(route.server, made_up);
     config.destinations.emplace(id, std::move(destination));
+    config.destination_of.emplace(route.id, id);
+    int64_t route_id = route.id;
+    config.routes.emplace(route_id, std::move(route));
   }
   return config;
 }

@@ -16,13 +16,12 @@ namespace outbox::worker {
 struct RelayConfig {
   std::map<int64_t, log::RouteConfig> routes;
   std::map<relay::DestinationId, DestinationConfig> destinations;
-  std::map<std::string, relay::DestinationId> destination_of;  // server name -> id
+  std::map<int64_t, relay::DestinationId> destination_of;  // route -> its destination
 };
 
-// Throws pg::PgError. `owner`: the extension's, see LoadDestinations. Servers that do not exist get small made-up ids,
-// by name and stable
-// (`missing` remembers them): their lanes are shown as in trouble.
-RelayConfig LoadRelayConfig(uint32_t owner, std::map<std::string, relay::DestinationId>* missing);
+// Throws pg::PgError. `owner`: the extension's, see LoadDestinations. A destination's id is its server's oid; a server
+// that does not exist (its lanes are shown as in trouble) gets a small made-up number that `made_up` remembers.
+RelayConfig LoadRelayConfig(uint32_t owner, std::map<std::string, relay::DestinationId>* made_up);
 
 // The route as one of its lanes uses it; nullptr, and *problem filled, when somebody edited it by hand into nonsense.
 std::shared_ptr<const format::RouteSpec> MakeSpec(const log::RouteConfig& route, format::DestinationKind kind,
