@@ -3,24 +3,13 @@
 // The parent is never opened or locked: an emit does not wait for whoever works on it.
 #pragma once
 
+#include "log/columns.h"
 #include "pg/prelude.h"
 
 namespace outbox::emit {
 
-// Columns of outbox.log and of every day table, in order.
-enum LogColumn : int {
-  kCreatedAt,
-  kId,
-  kXid,
-  kAggregateType,
-  kAggregateId,
-  kEventType,
-  kPayload,
-  kContentType,
-  kHeaders,
-  kTopic,
-  kLogColumns
-};
+using log::LogColumn;
+using enum log::LogColumn;
 
 // Opens the day table with RowExclusiveLock; has it made if it is missing, and refuses one that an emit cannot fill
 // (55000: other columns, constraints, storage). Close it with table_close(relation, NoLock).

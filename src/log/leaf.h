@@ -1,24 +1,10 @@
 // One day table of the log, opened for reading [P]. Plain code.
 #pragma once
 
+#include "log/columns.h"
 #include "pg/prelude.h"
 
 namespace outbox::log {
-
-// Columns of outbox.log, in order. Emit and the reader both insist on exactly these.
-enum LogColumn {
-  kCreatedAt = 0,
-  kId,
-  kXid,
-  kAggregateType,
-  kAggregateId,
-  kEventType,
-  kPayload,
-  kContentType,
-  kHeaders,
-  kTopic,
-  kLogColumns
-};
 
 struct Leaf {
   Relation heap = nullptr;

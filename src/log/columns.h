@@ -1,0 +1,20 @@
+// The columns of outbox.log and of every day table [-]. Emit and the reader both insist on exactly these.
+#pragma once
+
+namespace outbox::log {
+
+enum LogColumn : int {
+  kCreatedAt,
+  kId,
+  kXid,
+  kAggregateType,
+  kAggregateId,
+  kEventType,
+  kPayload,
+  kContentType,
+  kHeaders,
+  kTopic,
+  kLogColumns
+};
+
+}  // namespace outbox::log
