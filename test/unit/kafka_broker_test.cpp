@@ -3,6 +3,7 @@
 // starts one and runs this. Without it every test is skipped.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -81,7 +82,7 @@ TEST_F(KafkaBrokerTest, ATopicsLimitRefusesOneRecordNotItsNeighbours) {
     record.body += std::string(300 - record.body.size(), ' ');
   }
   records[7777].body = "7777" + std::string(30000, ' ');
-  Resender one(driver_.get(), 1, records), two(driver_.get(), 2, Numbered(topic_, 20000, 1000, 50));
+  Resender one(driver_.get(), 1, records), two(driver_.get(), 2, Numbered(topic_, 20000, 1000, 50, "other-"));
   std::vector<Error> failed;
   const int64_t start = MonotonicMicros();
   SendAll({&one, &two}, &failed);
@@ -96,6 +97,36 @@ TEST_F(KafkaBrokerTest, ATopicsLimitRefusesOneRecordNotItsNeighbours) {
   EXPECT_LT(kafka().producers(), 10u);
 }
 
+// The idempotent producer alone reordered in 30 of 30 such rounds: cold partitions, five requests in flight, batches
+// and records refused among them.
+TEST_F(KafkaBrokerTest, RefusalsReorderNothing) {
+  size_t producers = 0;
+  for (int round = 0; round < 15; ++round) {
+    const std::string topic = topic_ + std::to_string(round);
+    Script("topic", "delete " + topic + " 2>/dev/null");
+    Topic("create " + topic + " 3 max.message.bytes=8000");
+    Open({{"batch.num.messages", "50"}});
+    std::vector<TestRecord> records = Numbered(topic, 0, 3000, 20);
+    for (int i = 0; i < 3000; ++i) {
+      records[static_cast<size_t>(i)].body += std::string(static_cast<size_t>(i % 7 == round % 7 ? 400 : 20), ' ');
+    }
+    for (int poison : {round * 3, 700 + round, 2000}) {
+      records[static_cast<size_t>(poison)].body += std::string(9000, ' ');
+    }
+    Resender one(driver_.get(), 1, records);
+    Resender two(driver_.get(), 2, Numbered(topic, 3000, 500, 20, "other-"));
+    std::vector<Error> failed;
+    SendAll({&one, &two}, &failed);
+    EXPECT_EQ(std::count_if(failed.begin(), failed.end(),
+                            [](const Error& error) { return error.error_class == ErrorClass::kMessage; }),
+              3);
+    ExpectOrdered(ReadAll(bootstrap_, topic, 3), 3497);
+    producers += kafka().producers();
+    Script("topic", "delete " + topic);
+  }
+  EXPECT_GT(producers, 15u * 3u);
+}
+
 TEST_F(KafkaBrokerTest, AKilledBrokerLosesNothing) {
   Topic("create " + topic_ + " 3");
   Open();
@@ -103,7 +134,7 @@ TEST_F(KafkaBrokerTest, AKilledBrokerLosesNothing) {
   sender.Send(500);
   ASSERT_TRUE(driver_->Until([&] { return driver_->resolved() > 100; }));
   Script("kill");
-  driver_->Submit(2, 1, Numbered(topic_, 30000, 100, 50));
+  driver_->Submit(2, 1, Numbered(topic_, 30000, 100, 50, "other-"));
   ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
   ASSERT_EQ(Script("restart"), 0);
   ASSERT_TRUE(driver_->UntilResolved(60));
@@ -192,6 +223,21 @@ TEST_F(KafkaBrokerTest, AddedPartitionsAreUsed) {
     }
   }
   EXPECT_EQ(used.size(), 6u);
+  EXPECT_EQ(kafka().producers(), 1u);
+}
+
+// Longer than topic.metadata.propagation.max.ms: a broker that is away says nothing about topics.
+TEST_F(KafkaBrokerTest, ABrokerThatIsAwayAtTheStartFailsNothing) {
+  Topic("create " + topic_ + " 2");
+  Script("stop");
+  Open({{"topic.metadata.propagation.max.ms", "1000"}});
+  driver_->Submit(1, 1, Numbered(topic_, 0, 1000, 10));
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }, 15));
+  driver_->Until([] { return false; }, 3);
+  EXPECT_EQ(driver_->resolved(), 0u);
+  ASSERT_EQ(Script("restart"), 0);
+  ASSERT_TRUE(driver_->UntilResolved(30));
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1000u);
   EXPECT_EQ(kafka().producers(), 1u);
 }
 

@@ -15,13 +15,25 @@
 namespace outbox::sink::kafka {
 
 // `count` records for `keys` keys; bodies are numbers, so that a reader can check their order.
-inline std::vector<TestRecord> Numbered(const std::string& topic, int from, int count, int keys) {
+inline std::vector<TestRecord> Numbered(const std::string& topic, int from, int count, int keys,
+                                        const std::string& prefix = "key-") {
   std::vector<TestRecord> records;
   for (int i = from; i < from + count; ++i) {
-    records.push_back({topic, "key-" + std::to_string(i % keys), std::to_string(i), RecordForm::kStream, {}});
+    records.push_back({topic, prefix + std::to_string(i % keys), std::to_string(i), RecordForm::kStream, {}});
   }
   return records;
 }
+// The numbers that are there, without those of warming up.
+inline std::set<int> Numbers(const std::vector<Stored>& stored) {
+  std::set<int> numbers;
+  for (const Stored& record : stored) {
+    if (std::stoi(*record.body) >= 0) {
+      numbers.insert(std::stoi(*record.body));
+    }
+  }
+  return numbers;
+}
+
 // Per key, first occurrences of the numbers rise, and no number below `count` is missing.
 inline void ExpectOrdered(const std::vector<Stored>& stored, int count) {
   std::map<std::string, int> last;

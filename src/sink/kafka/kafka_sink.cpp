@@ -203,6 +203,9 @@ void KafkaSink::FindStuck(int64_t now) {
   }
   const Topic* stuck = nullptr;
   for (const auto& [name, topic] : topics_) {
+    if (topic->state == TopicState::kAsking && now - topic->asked_at > kStuckMicros) {
+      stuck = topic.get();
+    }
     for (const Partition& partition : topic->partitions) {
       if (partition.inflight > 0 && now - partition.moved_at > kStuckMicros) {
         stuck = topic.get();
@@ -248,7 +251,8 @@ void KafkaSink::SetUp() {
 }
 
 void KafkaSink::SetDown(Error error, int64_t now) {
-  if (health_.up || health_.error.code != error.code || health_.error.message != error.message) {
+  // The library's texts vary from one attempt to the next; the first says what happened.
+  if (health_.up || health_.error.code != error.code || health_.error.error_class != error.error_class) {
     health_.up = false;
     health_.error = std::move(error);
     ++health_.changes;

@@ -84,13 +84,17 @@ Producer::~Producer() {
   if (handle_ == nullptr) {
     return;
   }
-  rd_kafka_queue_io_event_enable(queue_, -1, nullptr, 0);
+  Mute();
   rd_kafka_purge(handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
   for (const auto& link : links_) {
     rd_kafka_topic_destroy(link->handle);
   }
   rd_kafka_queue_destroy(queue_);
   rd_kafka_destroy_flags(handle_, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+}
+
+void Producer::Mute() {
+  rd_kafka_queue_io_event_enable(queue_, -1, nullptr, 0);
 }
 
 TopicLink* Producer::OpenTopic(const std::string& name, const Settings& settings, Topic* topic) {
@@ -122,6 +126,7 @@ void Producer::Probe(int timeout_ms) {
 
 void Retire(std::unique_ptr<Producer> producer, std::shared_ptr<void> baggage,
             std::shared_ptr<std::atomic<bool>> done) {
+  producer->Mute();
   retiring.fetch_add(1);
   SignalsBlocked blocked;
   std::thread([producer = std::move(producer), baggage = std::move(baggage), done = std::move(done)]() mutable {

@@ -7,6 +7,7 @@
 #include <librdkafka/rdkafka.h>
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -36,11 +37,9 @@ struct Opaque {
   uint32_t index = 0;  // 24 bits
   uint16_t hint = 0;
 
-  void* Pack() const {
-    return reinterpret_cast<void*>((uint64_t{slot} << 40) | (uint64_t{index} << 16) | uint64_t{hint});
-  }
+  void* Pack() const { return std::bit_cast<void*>((uint64_t{slot} << 40) | (uint64_t{index} << 16) | uint64_t{hint}); }
   static Opaque Unpack(const void* packed) {
-    const auto bits = reinterpret_cast<uint64_t>(packed);
+    const auto bits = std::bit_cast<uint64_t>(packed);
     return {static_cast<uint32_t>(bits >> 40), static_cast<uint32_t>(bits >> 16) & 0xffffff,
             static_cast<uint16_t>(bits)};
   }
@@ -63,6 +62,9 @@ class Producer {
   // The next event or nullptr; the caller destroys it.
   rd_kafka_event_t* NextEvent() { return rd_kafka_queue_poll(queue_, 0); }
 
+  // No more events are signalled: the eventfd may be closed after.
+  void Mute();
+
   // Owned by the producer. nullptr when the library refuses the name.
   TopicLink* OpenTopic(const std::string& name, const Settings& settings, Topic* topic);
 
@@ -77,7 +79,8 @@ class Producer {
   std::vector<std::unique_ptr<TopicLink>> links_;
 };
 
-// Destroys what is handed over (in that order) in a thread of its own. `done` becomes true after.
+// Mutes the producer, then destroys what is handed over (in that order) in a thread of its own. `done` becomes true
+// after.
 void Retire(std::unique_ptr<Producer> producer, std::shared_ptr<void> baggage, std::shared_ptr<std::atomic<bool>> done);
 
 // Waits until nothing handed to Retire is left; for tests, before the process ends. False after the timeout.

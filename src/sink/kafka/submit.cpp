@@ -40,7 +40,7 @@ void KafkaSink::Submit(Batch batch) {
   bool going = true;
   for (; going && index < hold.batch.count; ++index) {
     const Held held{slot, index, static_cast<uint32_t>(reader.at() - start)};
-    if (!reader.Next(&record_)) {
+    if (index >= kMaxBatchRecords || !reader.Next(&record_)) {
       FailFlow(held, {ErrorClass::kInternal, "MALFORMED", "the packed record cannot be read"});
       going = false;
       break;
@@ -201,6 +201,7 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, 
     ++topic->inflight;
     if (number < 0) {
       topic->state = TopicState::kAsking;
+      topic->asked_at = now_;
       return Sent::kYes;
     }
     Partition& partition = topic->partitions[static_cast<size_t>(number)];

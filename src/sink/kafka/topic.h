@@ -55,6 +55,7 @@ struct Topic {
   int32_t sticky = -1;    // partition for records without a key
   uint64_t sticky_batch = 0;
   int64_t counted_at = 0;  // when the number of partitions was last looked at
+  int64_t asked_at = 0;    // kAsking: since when
   bool failed = false;     // the last try to find it failed
 
   // After a batch was refused, at most `window` bytes are in flight per partition: one record at first, so that a
