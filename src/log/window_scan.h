@@ -43,7 +43,7 @@ struct ScanState {
   bool inside = false;  // the part was begun: go on after (xid, row)
   uint64_t xid = 0;
   uint64_t row = 0;         // block and offset; without an index: next block
-  uint64_t looked = 0;       // rows looked at so far
+  uint64_t looked = 0;      // rows looked at so far
   uint64_t commit_lsn = 0;  // of all rows looked at so far: XidFates::commit_lsn()
 };
 

@@ -1,0 +1,59 @@
+# Where synchronous_standby_names asks for a standby, nothing is published that a failover to it would un-happen, not even
+# what was committed without waiting for it. A worker that waits is still a good citizen.
+use strict;
+use warnings;
+
+use Outbox::Test;
+use Test::More;
+
+my $redis = Outbox::Redis->start;
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init(allows_streaming => 1);
+$node->append_conf('postgresql.conf', "log_min_messages = info\nmax_prepared_transactions = 10\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION outbox');
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+sub emit { return sql("SET synchronous_commit = $_[1]; SELECT outbox.emit('t', 1, '$_[0]', '{}')") }
+sub types { return join ',', @{ $redis->column('outbox.event.t', 'type') } }
+
+redis_route($node, $redis, 'r');
+emit('without standbys', 'on');
+ok(wait_idle($node), 'without the setting nobody is waited for');
+
+$node->append_conf('postgresql.conf', "synchronous_standby_names = 'standby'\n");
+$node->restart;
+# The checkpointer tells everybody before it first waits.
+wait_for_value($node, "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'checkpointer'", 'CheckpointerMain') or die;
+
+emit('local', 'local');
+emit('off', 'off');
+ok(wait_for_value($node, 'SELECT inflight FROM outbox.lag', 2), 'two events, committed without waiting, are read');
+is(types(), 'without standbys', 'and not published while the standby does not have them');
+{
+	local $ENV{PGOPTIONS} = '-c synchronous_commit=local';
+	sql('CREATE DATABASE other');
+	sql('DROP DATABASE other');
+}
+pass('other databases come and go meanwhile');
+is(types(), 'without standbys', 'still not published');
+
+$standby->start;
+ok(wait_idle($node), 'the standby comes, and the events go');
+is(types(), 'without standbys,local,off', 'in order');
+emit('on', 'on');
+ok(wait_idle($node), 'with the standby there all is as ever');
+
+$standby->stop;
+emit('alone', 'local');
+ok(wait_for_value($node, 'SELECT inflight FROM outbox.lag', 1), 'the standby goes: an event waits');
+$node->append_conf('postgresql.conf', "synchronous_standby_names = ''\n");
+$node->reload;
+ok(wait_idle($node), 'until nobody asks for the standby any more');
+is(types(), 'without standbys,local,off,on,alone', 'each event once');
+
+no_server_crashed($node);
+done_testing();
