@@ -71,6 +71,7 @@ struct SharedState {
   pid_t launcher_pid;
   int launcher_proc;           // -1: not running
   pg_atomic_uint32 launcher_pending;
+  bool probe_lost;             // a probe was asked for when all database slots were taken
   int max_databases;
   int max_workers;
   int max_lanes;

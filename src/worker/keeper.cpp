@@ -142,7 +142,7 @@ void Complain(const pg::PendingError& error) {
 // Waits until there is a reason for the next cycle. Commits wake the keeper at most once a cycle: while its pending
 // flag is set they pass it by.
 void Rest(uint32 wait_event) {
-  pgstat_report_activity(STATE_IDLE, nullptr);
+  pgstat_report_activity(STATE_IDLE, "idle");
   pg_atomic_write_u32(&MySlot()->pending, 1);
   TimestampTz start = GetCurrentTimestamp();
   bool quiet = true;

@@ -44,6 +44,7 @@ struct LauncherState {
   std::vector<Oid> known;  // databases that were looked at since the launcher started
   TimestampTz next_scan = 0;
   TimestampTz warned_no_room = 0;
+  TimestampTz warned_no_slot = 0;
   TimestampTz next_wake = 0;  // earliest start_after of this turn
 };
 LauncherState* state = nullptr;
@@ -95,15 +96,47 @@ void TakeOverWorkers() {
   LWLockRelease(Shared()->lock);
 }
 
+bool Probing() {
+  bool any = false;
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  for (int i = 0; i < Shared()->max_databases; i++) {
+    any = any || (Databases()[i].database != InvalidOid && Databases()[i].needs_probe);
+  }
+  LWLockRelease(Shared()->lock);
+  return any;
+}
+
+// Once a minute.
+bool MayWarn(TimestampTz* last) {
+  TimestampTz now = GetCurrentTimestamp();
+  if (*last != 0 && !TimestampDifferenceExceeds(*last, now, 60 * 1000)) {
+    return false;
+  }
+  *last = now;
+  return true;
+}
+
 // Databases that are new to this launcher are probed; what is gone or closed is forgotten.
 void ScanDatabases(MemoryContext context) {
   DatabaseList list = ReadDatabases(context);
+  bool full = false;
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  if (Shared()->probe_lost) {
+    state->known.clear();
+    Shared()->probe_lost = false;
+  }
+  LWLockRelease(Shared()->lock);
   for (int i = 0; i < list.eligible_count; i++) {
     bool known = Contains(state->known.data(), static_cast<int>(state->known.size()), list.eligible[i]);
-    if (!known) {
-      state->known.push_back(list.eligible[i]);
-      RequestProbe(list.eligible[i]);
+    if (known) {
+      continue;
     }
+    // Slots come free as probes find nothing; then the next scan goes on.
+    if (!MarkForProbe(list.eligible[i])) {
+      full = true;
+      break;
+    }
+    state->known.push_back(list.eligible[i]);
   }
   std::erase_if(state->known, [&](Oid oid) { return !Contains(list.eligible, list.eligible_count, oid); });
   for (int i = 0; i < Shared()->max_databases; i++) {
@@ -121,6 +154,12 @@ void ScanDatabases(MemoryContext context) {
     if (dropped && CountWorkers(database) == 0) {
       FreeDatabaseSlot(database, true);
     }
+  }
+  if (full && !Probing() && MayWarn(&state->warned_no_slot)) {
+    ereport(WARNING, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+                      errmsg("outbox cannot look after all databases of this server"),
+                      errdetail("All %d slots are taken by databases that use the extension.", Shared()->max_databases),
+                      errhint("Raise outbox.max_databases and restart the server.")));
   }
 }
 
@@ -228,8 +267,7 @@ void Start(Job* job, TimestampTz now) {
     return;
   }
   job->start_after = After(now, kNoRoomRetryMs);
-  if (state->warned_no_room == 0 || TimestampDifferenceExceeds(state->warned_no_room, now, 60 * 1000)) {
-    state->warned_no_room = now;
+  if (MayWarn(&state->warned_no_room)) {
     ereport(WARNING, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
                       errmsg("could not start a background worker of outbox for database %u", job->ticket.database),
                       errdetail("All slots for background workers are in use; events wait in the log meanwhile."),
@@ -262,13 +300,14 @@ void StartAndStop(TimestampTz now) {
 void Turn(MemoryContext context) {
   TimestampTz now = GetCurrentTimestamp();
   state->next_wake = After(now, kScanEveryMs);
+  LiftDeadBars();
+  DecideWanted();
+  Reap(now);  // frees slots of databases where a keeper found nothing
   if (pg_atomic_exchange_u32(&Shared()->launcher_pending, 0) != 0 || now >= state->next_scan) {
     ScanDatabases(context);
     state->next_scan = After(now, kScanEveryMs);
   }
-  LiftDeadBars();
   DecideWanted();
-  Reap(now);
   StartAndStop(now);
 }
 
@@ -293,6 +332,7 @@ void LauncherMain() {
   LWLockRelease(Shared()->lock);
   BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
   pgstat_report_appname(MyBgworkerEntry->bgw_type);
+  pgstat_report_activity(STATE_IDLE, "idle");
 
   state = new LauncherState;
   TakeOverWorkers();

@@ -31,6 +31,7 @@ const char* TypeName(pg::WorkerKind kind) {
 void InstallSignalHandlers() {
   pqsignal(SIGHUP, SignalHandlerForConfigReload);
   pqsignal(SIGTERM, HandleTerminate);
+  pqsignal(SIGINT, SIG_IGN);  // pg_cancel_backend(): there is no statement of anybody's to cancel
   BackgroundWorkerUnblockSignals();
 }
 
@@ -44,9 +45,7 @@ bool StopRequested() {
 }
 
 void ProcessInterruptsBetweenTurns() {
-  if (terminated) {
-    QueryCancelPending = false;
-  }
+  QueryCancelPending = false;  // from SIGTERM: there is nothing to cancel now
   CHECK_FOR_INTERRUPTS();
   if (ConfigReloadPending) {
     ConfigReloadPending = false;

@@ -200,10 +200,7 @@ void TerminateWorkers(Oid database) {
   LWLockRelease(Shared()->lock);
 }
 
-void RequestProbe(Oid database) {
-  if (Shared() == nullptr) {
-    return;
-  }
+bool MarkForProbe(Oid database) {
   // The launcher may free the slot between the two locks; then it is made again.
   bool done = false;
   for (int tries = 0; tries < 10 && !done; tries++) {
@@ -217,6 +214,18 @@ void RequestProbe(Oid database) {
       slot->probe_requests++;
       done = true;
     }
+    LWLockRelease(Shared()->lock);
+  }
+  return done;
+}
+
+void RequestProbe(Oid database) {
+  if (Shared() == nullptr) {
+    return;
+  }
+  if (!MarkForProbe(database)) {
+    LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+    Shared()->probe_lost = true;
     LWLockRelease(Shared()->lock);
   }
   pg::WakeLauncher();

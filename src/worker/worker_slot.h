@@ -43,8 +43,11 @@ void TerminateWorkers(Oid database);
 // How many relay workers of a database are running.
 int CountRunningRelays(Oid database);
 
-// Asks the launcher to find out whether the database has the extension.
+// Asks the launcher to find out whether the database has the extension. When all database slots are taken, it looks at
+// all databases again as soon as one is free.
 void RequestProbe(Oid database);
+// For the launcher itself: false when all database slots are taken.
+bool MarkForProbe(Oid database);
 // For the keeper: read before it looks whether the extension is there, given back with what it found.
 uint32 ProbeRequests(Oid database);
 void ConcludeProbe(Oid database, uint32 requests, bool active);
