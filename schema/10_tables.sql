@@ -40,6 +40,8 @@ CREATE TABLE outbox.route (
   topic           text        NOT NULL DEFAULT 'outbox.event.{aggregate_type}',
   key             text        NOT NULL DEFAULT '{aggregate_id}',
   lanes           integer     NOT NULL DEFAULT 1,
+  lanes_wanted    integer,
+  common_snapshot pg_snapshot,
   options         jsonb       NOT NULL DEFAULT '{}',
   start_snapshot  pg_snapshot NOT NULL,
   start_time      timestamptz NOT NULL,
@@ -55,6 +57,8 @@ COMMENT ON COLUMN outbox.route.event_types IS 'patterns, likewise';
 COMMENT ON COLUMN outbox.route.topic IS 'topic template: {aggregate_type}, {event_type}, modifiers :kebab and :lower';
 COMMENT ON COLUMN outbox.route.key IS 'key template';
 COMMENT ON COLUMN outbox.route.lanes IS 'number of lanes that keys are hashed over';
+COMMENT ON COLUMN outbox.route.lanes_wanted IS 'number of lanes it will have; NULL: it has them';
+COMMENT ON COLUMN outbox.route.common_snapshot IS 'where all its lanes come to rest before their number changes; NULL: they do not, or have to be given back first';
 COMMENT ON COLUMN outbox.route.options IS 'options of the destination kind, for Redis: mode (stream, list, publish)';
 COMMENT ON COLUMN outbox.route.start_snapshot IS 'where it started: an event that is visible here and created before start_time is none of this route''s';
 COMMENT ON COLUMN outbox.route.start_time IS 'infinity: it started at now; -infinity: at the earliest event';
@@ -64,6 +68,7 @@ COMMENT ON COLUMN outbox.route.created_by IS 'who made it';
 CREATE TABLE outbox.lane (
   route_id    bigint  NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,
   lane        integer NOT NULL,
+  since       timestamptz NOT NULL DEFAULT '-infinity',
   owner       bigint,
   claimed_at  timestamptz,
   window_from pg_snapshot NOT NULL,
@@ -74,6 +79,7 @@ CREATE TABLE outbox.lane (
 COMMENT ON TABLE outbox.lane IS 'ordered reading positions of routes, and which relay worker owns each; claimed with FOR UPDATE SKIP LOCKED';
 COMMENT ON COLUMN outbox.lane.route_id IS 'route';
 COMMENT ON COLUMN outbox.lane.lane IS 'number within the route, from 0';
+COMMENT ON COLUMN outbox.lane.since IS 'reading of the shared clock when the number of lanes last changed: older rows of outbox.progress are another lane''s';
 COMMENT ON COLUMN outbox.lane.owner IS 'incarnation of the owning relay worker (the bits of an unsigned number); an owner that is not alive owns nothing';
 COMMENT ON COLUMN outbox.lane.claimed_at IS 'when it was claimed';
 COMMENT ON COLUMN outbox.lane.window_from IS 'position where outbox.progress has no newer row: where the lane started, or what the keeper carried forward before it dropped a day of progress';
@@ -88,7 +94,7 @@ CREATE TABLE outbox.progress (
   window_to     pg_snapshot,
   done_to       timestamptz
 ) PARTITION BY RANGE (at);
-COMMENT ON TABLE outbox.progress IS 'insert-only history of how far each lane has come; the newest row of a lane counts';
+COMMENT ON TABLE outbox.progress IS 'insert-only history of how far each lane has come; the newest row since the lane was made counts';
 COMMENT ON COLUMN outbox.progress.at IS 'when it was written: a reading of the shared clock, unique';
 COMMENT ON COLUMN outbox.progress.route_id IS 'route';
 COMMENT ON COLUMN outbox.progress.lane IS 'lane';

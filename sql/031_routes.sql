@@ -25,7 +25,7 @@ SET timezone = 'UTC';
 SELECT outbox.create_route('regress since', 'regress_events', '{regress_since}', start => '2026-01-02 03:04:05.678901+00') > 0 AS made;
 SELECT * FROM pg_temp.routes();
 \x off
-SELECT r.name, l.lane, l.owner IS NULL AS unowned, l.window_from::text = '3:3:' AS from_the_beginning,
+SELECT r.name, l.lane, l.since = '-infinity' AS first, l.window_from::text = '3:3:' AS from_the_beginning,
        l.window_to IS NOT NULL AS half_way, l.done_to
 FROM outbox.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name LIKE 'regress%' ORDER BY 1, 2;
 
@@ -85,7 +85,17 @@ SELECT outbox.alter_route('regress orders', server => 'regress_events', topic =>
 SELECT outbox.alter_route('regress orders', server => 'regress_events', topic => 'orders', options => '{}');
 SELECT server, topic, options FROM pg_temp.routes() WHERE name = 'regress orders';
 SELECT outbox.alter_route('regress orders', lanes => 4);
+-- another number of lanes comes about after commit: one transaction, so that no worker is faster than the test
+BEGIN;
 SELECT outbox.alter_route('regress orders', lanes => 5);
+SELECT lanes, lanes_wanted, common_snapshot IS NULL AS nowhere_yet FROM outbox.route WHERE name = 'regress orders';
+SELECT outbox.alter_route('regress orders', lanes => 5);
+SELECT outbox.alter_route('regress orders', lanes => 3);
+SELECT outbox.alter_route('regress orders', topic => 'orders');
+SELECT lanes, lanes_wanted FROM outbox.route WHERE name = 'regress orders';
+SELECT outbox.alter_route('regress orders', lanes => 4);
+SELECT lanes, lanes_wanted FROM outbox.route WHERE name = 'regress orders';
+COMMIT;
 SELECT outbox.alter_route('regress orders', lanes => 0);
 SELECT outbox.alter_route('regress orders', aggregate_types => '{}');
 SELECT outbox.alter_route('regress orders', server => 'regress_nowhere');

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "admin/server.h"
+#include "log/position_sql.h"
 
 namespace outbox::admin {
 
@@ -23,8 +24,7 @@ SELECT r.id, r.name, r.server, array_to_string(r.aggregate_types, E'\x1f'), arra
             ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END
 FROM outbox.route r
 JOIN outbox.lane l ON l.route_id = r.id
-LEFT JOIN LATERAL (SELECT g.at, g.window_from, g.window_to, g.done_to FROM outbox.progress g
-                   WHERE g.route_id = l.route_id AND g.lane = l.lane ORDER BY g.at DESC LIMIT 1) p ON true
+LEFT JOIN LATERAL )" OUTBOX_NEWEST_PROGRESS R"( p ON true
 WHERE $1 IS NULL OR r.name = $1
 ORDER BY r.name, l.lane)";
 

@@ -117,6 +117,31 @@ std::string InsertRoute(const std::string& name, const Definition& route, const 
   return rows[0][0].value();
 }
 
+// The lanes are exchanged by the keeper, once all have come to one snapshot: see log/lane_change.h. A common snapshot
+// that there is serves any number; nobody needs one when the number is to stay as it is.
+void WantLanes(const std::string& route, const std::string& lanes, const Cell& now, const Cell& wanted) {
+  if (lanes == now) {
+    if (wanted) {
+      RunSql(Access::kWrite, "UPDATE outbox.route SET lanes_wanted = NULL, common_snapshot = NULL WHERE name = $1",
+             {route});
+    }
+    return;
+  }
+  if (lanes == wanted) {
+    return;
+  }
+  RunSql(Access::kWrite, "UPDATE outbox.route SET lanes_wanted = $2::integer WHERE name = $1", {route, lanes});
+  const char* name = route.c_str();
+  const char* from = now.value().c_str();
+  const char* to = lanes.c_str();
+  Guard([&] {
+    ereport(NOTICE, (errmsg("the number of lanes of route \"%s\" will go from %s to %s", name, from, to),
+                     errdetail("That happens after commit, as soon as relay workers have brought all its lanes to one "
+                               "common point."),
+                     errhint("outbox.route.lanes_wanted is NULL again when it has happened.")));
+  });
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_create_route) {
@@ -152,7 +177,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   RequireWritable("outbox.alter_route()");
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   std::vector<Row> rows = RunSql(Access::kWrite,
-                                 "SELECT server, topic, key, lanes, options "
+                                 "SELECT server, topic, key, lanes, options, lanes_wanted "
                                  "FROM outbox.route WHERE name = $1 FOR UPDATE",
                                  {name});
   if (rows.empty()) {
@@ -176,12 +201,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   if (!PG_ARGISNULL(6)) {
     int64 lanes = PG_GETARG_INT32(6);
     CheckLanes(lanes);
-    if (std::to_string(lanes) != old[3]) {
-      throw UserError{ERRCODE_FEATURE_NOT_SUPPORTED, "the number of lanes of a route cannot be changed yet",
-                      "Route \"" + name + "\" has " + old[3].value() + ".",
-                      "Drop the route and create it again with other lanes and a start a little in the past: some "
-                      "events are then sent twice."};
-    }
+    WantLanes(name, std::to_string(lanes), old[3], old[5]);
   }
   Cell given_options = TextArgument(fcinfo, 7);
   std::string options = Options(destination.kind, given_options ? given_options : old[4]);

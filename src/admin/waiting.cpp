@@ -4,6 +4,7 @@
 // that it could see after it saw the number is delivered or dead. The caller polls shared memory; its latch cannot be
 // set by workers, which do not know who waits.
 #include <algorithm>
+#include <optional>
 
 #include "admin/backlog.h"
 #include "admin/find_event.h"
@@ -51,9 +52,16 @@ uint64 AskForBarrier() {
   return barrier;
 }
 
-bool BarrierReached(const std::vector<LaneLook>& looks, int64 route_id, int lane, uint64 barrier) {
-  const LaneLook* look = FindLook(looks, route_id, lane);
-  return look != nullptr && look->owned && look->barrier >= barrier;
+struct LaneKey {
+  int64 route_id;
+  int lane;
+  std::optional<int64> owner;  // as the table has it; nothing: no matter
+};
+
+bool BarrierReached(const std::vector<LaneLook>& looks, const LaneKey& lane, uint64 barrier) {
+  const LaneLook* look = FindLook(looks, lane.route_id, lane.lane);
+  return look != nullptr && look->owned && look->barrier >= barrier &&
+         (!lane.owner || static_cast<int64>(look->owner) == *lane.owner);
 }
 
 void Sleep(int64 milliseconds) {
@@ -103,15 +111,20 @@ void Settle(Saved&& saved) {
   }
 }
 
-struct LaneKey {
-  int64 route_id;
-  int lane;
-};
-
 bool AllReached(const std::vector<LaneKey>& lanes, uint64 barrier) {
   std::vector<LaneLook> looks = lanes.empty() ? std::vector<LaneLook>() : LookAtLanes(MyDatabaseId);
   return std::all_of(lanes.begin(), lanes.end(),
-                     [&](const LaneKey& lane) { return BarrierReached(looks, lane.route_id, lane.lane, barrier); });
+                     [&](const LaneKey& lane) { return BarrierReached(looks, lane, barrier); });
+}
+
+// Reached by the lanes that there are, not only by those that there were a moment ago.
+template <typename LookAtTables>
+bool StillReached(const std::vector<LaneKey>& lanes, uint64 barrier, LookAtTables&& look_at_tables) {
+  if (!AllReached(lanes, barrier)) {
+    return false;
+  }
+  look_at_tables();
+  return AllReached(lanes, barrier);
 }
 
 FoundEvent EventToWaitFor(const outbox::Uuid& id) {
@@ -150,11 +163,11 @@ OUTBOX_FUNCTION(outbox_wait_for) {
     for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
       // A route that cannot work may well want the event: nobody can tell until it is mended.
       if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(event.xid, event.created_at)) {
-        waiting.push_back({lane.route_id, lane.lane});
+        waiting.push_back({lane.route_id, lane.lane, std::nullopt});
       }
     }
   };
-  bool reached = WaitUntil(timeout, look_at_tables, [&] { return AllReached(waiting, barrier); });
+  bool reached = WaitUntil(timeout, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables); });
   if (reached) {
     Settle([&] {
       look_at_tables();
@@ -171,11 +184,11 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   std::vector<LaneKey> waiting;
   auto look_at_tables = [&] {
     waiting.clear();
-    for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane FROM outbox.lane")) {
-      waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value())});
+    for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox.lane")) {
+      waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value()), std::stoll(row[2].value())});
     }
   };
-  bool reached = WaitUntil(timeout, look_at_tables, [&] { return AllReached(waiting, barrier); });
+  bool reached = WaitUntil(timeout, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables); });
   if (reached) {
     Settle([&] {
       for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {

@@ -3,6 +3,7 @@
 #include "log/day_tables.h"
 #include "log/lane_tables.h"
 #include "log/leaf.h"
+#include "log/position_sql.h"
 #include "log/statement.h"
 #include "log/window_scan.h"
 #include "log/xid_fate.h"
@@ -23,8 +24,7 @@ constexpr int64_t kDay = static_cast<int64_t>(SECS_PER_DAY) * USECS_PER_SEC;
 void ReadLaneBases(std::vector<Snapshot>* bases) {
   static Statement all = {
       "SELECT CASE WHEN p.at IS NULL THEN l.window_from ELSE p.window_from END FROM outbox.lane l LEFT JOIN LATERAL"
-      " (SELECT g.at, g.window_from FROM outbox.progress g WHERE g.route_id OPERATOR(pg_catalog.=) l.route_id"
-      " AND g.lane OPERATOR(pg_catalog.=) l.lane ORDER BY g.at DESC LIMIT 1) p ON true",
+      " " OUTBOX_NEWEST_PROGRESS " p ON true",
       0,
       {},
       nullptr};
@@ -139,11 +139,10 @@ DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros) {
 namespace {
 
 // Lanes whose newest progress row is not newer than $1, with that row.
-#define OUTBOX_LAST_PROGRESS                                                                          \
-  "outbox.lane l, LATERAL (SELECT g.at, g.window_from, g.window_to, g.done_to FROM outbox.progress g" \
-  " WHERE g.route_id OPERATOR(pg_catalog.=) l.route_id AND g.lane OPERATOR(pg_catalog.=) l.lane"      \
-  " ORDER BY g.at DESC LIMIT 1) p WHERE p.at OPERATOR(pg_catalog.<) $1"                               \
-  " AND (l.window_from::text, l.window_to::text, l.done_to) IS DISTINCT FROM"                         \
+#define OUTBOX_LAST_PROGRESS                                                  \
+  "outbox.lane l, LATERAL " OUTBOX_NEWEST_PROGRESS                            \
+  " p WHERE p.at OPERATOR(pg_catalog.<) $1"                                   \
+  " AND (l.window_from::text, l.window_to::text, l.done_to) IS DISTINCT FROM" \
   " (p.window_from::text, p.window_to::text, p.done_to)"
 
 void CarryPositions(int64_t before_micros) {

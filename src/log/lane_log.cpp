@@ -52,8 +52,9 @@ Status TryInTransaction(Work&& work) {
 
 }  // namespace
 
-PgLaneLog::PgLaneLog(LaneId id, uint64_t incarnation, const relay::EventFilter* filter)
+PgLaneLog::PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const relay::EventFilter* filter)
     : id_(id),
+      lanes_(lanes),
       incarnation_(incarnation),
       reader_(std::make_unique<LaneReader>(filter, static_cast<size_t>(pg::settings.sort_mem_kb) * 1024)),
       ticks_(std::make_unique<TickCursor>()) {}
@@ -62,20 +63,33 @@ PgLaneLog::~PgLaneLog() = default;
 
 Status PgLaneLog::LoadPosition(Position* position) {
   bool found = false;
-  Status status = TryInTransaction([&] { found = ReadPosition(id_, position); });
+  LaneStanding standing;
+  Status status = TryInTransaction([&] { found = ReadStanding(id_, &standing); });
   if (status.ok() && !found) {
     return Status(ErrorClass::kInternal, "NO_LANE", "the lane has gone: its route was dropped");
+  }
+  if (status.ok() && standing.lanes != lanes_) {
+    return Status(ErrorClass::kInternal, "CONFIG_CHANGED", "the route has another number of lanes by now");
+  }
+  if (status.ok()) {
+    *position = std::move(standing.position);
+    converging_ = standing.converging;
+    limit_ = std::move(standing.limit);
   }
   return status;
 }
 
 Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bool* opened) {
-  enum class End { kNone, kTarget, kTick, kNow, kAhead };
+  enum class End { kNone, kTarget, kTick, kLimit, kNow, kAhead };
   End end = End::kNone;
   Snapshot now;
   Snapshot tick;
   uint64_t lsn = 0;
   *opened = false;
+  held_ = converging_ && (!limit_ || (!position.target && position.base == *limit_));
+  if (held_) {
+    return Status();
+  }
   ticks_->Learn(reader_->memory_used(), reader_->large());
   Status status = TryInTransaction([&] {
     ReadActiveSnapshot(&now);
@@ -86,12 +100,19 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
     } else if (position.base.xmax > now.xmax) {
       end = End::kAhead;
       return;
-    } else if (finished == 0) {
+    } else if (finished == 0 && !limit_) {
       return;
     } else {
       end = finished > TickCursor::kNearNow && ticks_->Next(position.base, &tick) ? End::kTick : End::kNow;
+      // The lanes have to stand at the very same snapshot, also where two see the same.
+      if (limit_ && (end == End::kNow || !limit_->Covers(tick))) {
+        end = End::kLimit;
+      }
     }
-    const Snapshot& to = end == End::kTarget ? *position.target : end == End::kTick ? tick : now;
+    const Snapshot& to = end == End::kTarget  ? *position.target
+                         : end == End::kTick  ? tick
+                         : end == End::kLimit ? *limit_
+                                              : now;
     reader_->Open(position.base, to, position.done_to);
     reader_->Collect(kSlice);
     // A small window knows its commits, and nearly always that they are on disk: no flush of what others write.
@@ -111,7 +132,10 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
     return status;
   }
   window->from = position.base;
-  window->to = end == End::kTarget ? *position.target : end == End::kTick ? std::move(tick) : std::move(now);
+  window->to = end == End::kTarget  ? *position.target
+               : end == End::kTick  ? std::move(tick)
+               : end == End::kLimit ? *limit_
+                                    : std::move(now);
   window->durable_lsn = lsn;
   window->current = end == End::kNow;
   *opened = true;

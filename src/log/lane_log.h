@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "log/lanes.h"
 #include "relay/lane_log.h"
@@ -17,14 +18,17 @@ class TickCursor;
 
 class PgLaneLog final : public relay::LaneLog {
  public:
-  // `filter` must outlive this object. `incarnation`: the worker's, as outbox.lane.owner holds it.
-  PgLaneLog(LaneId id, uint64_t incarnation, const relay::EventFilter* filter);
+  // `filter` must outlive this object, and picks the lane's events out of those of `lanes` lanes. `incarnation`: the
+  // worker's, as outbox.lane.owner holds it.
+  PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const relay::EventFilter* filter);
   ~PgLaneLog() override;
   PgLaneLog(const PgLaneLog&) = delete;
   PgLaneLog& operator=(const PgLaneLog&) = delete;
 
+  // Fails with CONFIG_CHANGED when the route has another number of lanes by now: then the filter is not the lane's.
   Status LoadPosition(Position* position) override;
   Status OpenWindow(const Position& position, relay::Window* window, bool* opened) override;
+  bool held() const override { return held_; }
   // A row that has changed or gone between the first reading of a large window and its turn (day table dropped by
   // hand, rewritten by VACUUM FULL) is an error of class internal, code LOG_CHANGED; the next call reads the rest of
   // the window afresh, after the last event handed out.
@@ -38,7 +42,11 @@ class PgLaneLog final : public relay::LaneLog {
 
  private:
   LaneId id_;
+  int lanes_;
   uint64_t incarnation_;
+  bool converging_ = false;        // as of LoadPosition: a change of it is a new lane for the worker
+  std::optional<Snapshot> limit_;  // likewise
+  bool held_ = false;
   std::unique_ptr<LaneReader> reader_;
   std::unique_ptr<TickCursor> ticks_;
 };

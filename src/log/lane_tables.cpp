@@ -1,5 +1,6 @@
 #include "log/lane_tables.h"
 
+#include "log/position_sql.h"
 #include "log/statement.h"
 
 extern "C" {
@@ -85,29 +86,24 @@ void ReadSnapshotText(const char* text, Snapshot* snapshot) {
   }
 }
 
-bool ReadPosition(LaneId id, Position* position) {
-  static Statement progress = {
-      "SELECT window_from, window_to, done_to FROM outbox.progress"
-      " WHERE route_id OPERATOR(pg_catalog.=) $1 AND lane OPERATOR(pg_catalog.=) $2 ORDER BY at DESC LIMIT 1",
-      2,
-      {INT8OID, INT4OID},
-      nullptr};
-  static Statement lane = {
-      "SELECT window_from, window_to, done_to FROM outbox.lane"
-      " WHERE route_id OPERATOR(pg_catalog.=) $1 AND lane OPERATOR(pg_catalog.=) $2",
+bool ReadStanding(LaneId id, LaneStanding* standing) {
+  static Statement statement = {
+      "SELECT CASE WHEN p.at IS NULL THEN l.window_from ELSE p.window_from END,"
+      " CASE WHEN p.at IS NULL THEN l.window_to ELSE p.window_to END,"
+      " CASE WHEN p.at IS NULL THEN l.done_to ELSE p.done_to END,"
+      " r.lanes, r.lanes_wanted IS NOT NULL, r.common_snapshot"
+      " FROM outbox.lane l JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id"
+      " LEFT JOIN LATERAL " OUTBOX_NEWEST_PROGRESS
+      " p ON true WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2",
       2,
       {INT8OID, INT4OID},
       nullptr};
   Datum values[] = {Int64GetDatum(id.route_id), Int32GetDatum(id.lane)};
-  RunStatement(&lane, values);
+  RunStatement(&statement, values);
   if (SPI_processed == 0) {
     return false;
   }
-  SPITupleTable* lane_rows = SPI_tuptable;
-  RunStatement(&progress, values);
-  if (SPI_processed == 0) {
-    SPI_tuptable = lane_rows;
-  }
+  Position* position = &standing->position;
   ReadSnapshotText(ResultText(0, 0), &position->base);
   position->target.reset();
   const char* target = ResultText(0, 1);
@@ -117,6 +113,13 @@ bool ReadPosition(LaneId id, Position* position) {
   bool isnull = false;
   int64 done_to = DatumGetTimestampTz(ResultDatum(0, 2, &isnull));
   position->done_to = isnull || TIMESTAMP_IS_NOBEGIN(done_to) ? kBeforeAllTime : done_to + kPgEpochMicros;
+  standing->lanes = DatumGetInt32(ResultDatum(0, 3, &isnull));
+  standing->converging = DatumGetBool(ResultDatum(0, 4, &isnull));
+  standing->limit.reset();
+  const char* limit = ResultText(0, 5);
+  if (standing->converging && limit != nullptr) {
+    ReadSnapshotText(limit, &standing->limit.emplace());
+  }
   return true;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/position.h"
 #include "log/lanes.h"
@@ -11,8 +12,22 @@
 
 namespace outbox::log {
 
+// What a lane's rows say of its reading.
+struct LaneStanding {
+  Position position;
+  int lanes = 0;  // of its route
+  // The route's number of lanes is changing: the lane reads up to `limit` and no further; without a limit it reads
+  // nothing at all.
+  bool converging = false;
+  std::optional<Snapshot> limit;
+};
+
 // False when the lane has gone (its route was dropped).
-bool ReadPosition(LaneId id, Position* position);
+bool ReadStanding(LaneId id, LaneStanding* standing);
+
+// Incarnations of this database's relay workers that are alive, as int8[]. An owner that is not among them owns
+// nothing.
+Datum LiveIncarnations();
 
 // False when the lane is not the incarnation's. `at`: a reading of the shared clock; its day's table must exist.
 bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position& position);

@@ -1,5 +1,6 @@
 #include "log/lanes.h"
 
+#include "log/lane_tables.h"
 #include "log/statement.h"
 #include "pg/shared.h"
 #include "pg/transaction.h"
@@ -11,6 +12,11 @@ extern "C" {
 namespace outbox::log {
 
 namespace {
+
+// Lanes that wait for all of their route's to be given back: nobody claims them. See lane_change.h.
+#define OUTBOX_MAY_BE_CLAIMED                                                            \
+  " NOT EXISTS (SELECT FROM outbox.route r WHERE r.id OPERATOR(pg_catalog.=) f.route_id" \
+  " AND r.lanes_wanted IS NOT NULL AND r.common_snapshot IS NULL)"
 
 int64 ResultInt64(uint64 row, int column) {
   bool isnull = false;
@@ -64,9 +70,20 @@ void ReadRoute(uint64 row, RouteConfig* route) {
   for (int i = 0; i < count && i < value_count; i++) {
     route->options.emplace_back(names[i], values[i]);
   }
+  bool isnull = false;
+  route->converging = DatumGetBool(ResultDatum(row, 10, &isnull));
+  const char* common = ResultText(row, 11);
+  route->common_snapshot = common == nullptr ? "" : common;
 }
 
-// Incarnations of this database's relay workers that are alive, as int8[].
+void ReadLanes(std::vector<LaneId>* lanes) {
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    lanes->push_back({ResultInt64(row, 0), ResultInt32(row, 1)});
+  }
+}
+
+}  // namespace
+
 Datum LiveIncarnations() {
   pg::SharedState* shared = pg::Shared();
   int slots = shared == nullptr ? 0 : shared->max_workers;
@@ -86,20 +103,13 @@ Datum LiveIncarnations() {
   return PointerGetDatum(construct_array(live, count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 }
 
-void ReadLanes(std::vector<LaneId>* lanes) {
-  for (uint64 row = 0; row < SPI_processed; row++) {
-    lanes->push_back({ResultInt64(row, 0), ResultInt32(row, 1)});
-  }
-}
-
-}  // namespace
-
 void ListRoutes(std::vector<RouteConfig>* routes) {
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement all = {
         "SELECT id, name, server::text, aggregate_types, event_types, topic, key, lanes,"
         " ARRAY(SELECT o.key FROM pg_catalog.jsonb_each_text(options) o ORDER BY o.key),"
-        " ARRAY(SELECT coalesce(o.value, '') FROM pg_catalog.jsonb_each_text(options) o ORDER BY o.key)"
+        " ARRAY(SELECT coalesce(o.value, '') FROM pg_catalog.jsonb_each_text(options) o ORDER BY o.key),"
+        " lanes_wanted IS NOT NULL, common_snapshot"
         " FROM outbox.route ORDER BY id",
         0,
         {},
@@ -116,8 +126,8 @@ LaneCount CountLanes() {
   LaneCount lanes;
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement count = {
-        "SELECT count(*)::int, (count(*) FILTER (WHERE owner IS NULL OR owner OPERATOR(pg_catalog.<>) ALL ($1)))::int"
-        " FROM outbox.lane",
+        "SELECT count(*)::int, (count(*) FILTER (WHERE (f.owner IS NULL OR f.owner OPERATOR(pg_catalog.<>) ALL ($1))"
+        " AND" OUTBOX_MAY_BE_CLAIMED "))::int FROM outbox.lane f",
         1,
         {INT8ARRAYOID},
         nullptr};
@@ -136,7 +146,7 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
       static Statement claim = {
           "UPDATE outbox.lane AS l SET owner = $1, claimed_at = pg_catalog.clock_timestamp()"
           " FROM (SELECT f.route_id, f.lane FROM outbox.lane f"
-          " WHERE f.owner IS NULL OR f.owner OPERATOR(pg_catalog.<>) ALL ($2)"
+          " WHERE (f.owner IS NULL OR f.owner OPERATOR(pg_catalog.<>) ALL ($2)) AND" OUTBOX_MAY_BE_CLAIMED
           " ORDER BY f.lane, f.route_id LIMIT $3 FOR UPDATE SKIP LOCKED) free"
           " WHERE l.route_id OPERATOR(pg_catalog.=) free.route_id AND l.lane OPERATOR(pg_catalog.=) free.lane"
           " RETURNING l.route_id, l.lane",

@@ -26,13 +26,16 @@ struct RouteConfig {
   std::string key;    // template
   int lanes = 1;
   std::vector<std::pair<std::string, std::string>> options;
+  // The number of lanes is changing, and where the lanes are to meet; empty: not known yet. See lane_change.h.
+  bool converging = false;
+  std::string common_snapshot;
   bool operator==(const RouteConfig&) const = default;
 };
 
 // Appends all routes, by id.
 void ListRoutes(std::vector<RouteConfig>* routes);
 
-// Lanes in outbox.lane, and how many of them nobody alive owns. `live`: see ClaimLanes.
+// Lanes in outbox.lane, and how many of them nobody alive owns and somebody may claim. `live`: see ClaimLanes.
 struct LaneCount {
   int all = 0;
   int unowned = 0;

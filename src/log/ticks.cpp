@@ -5,6 +5,7 @@
 #include "emit/clock.h"
 #include "log/day_table_ddl.h"
 #include "log/lane_tables.h"
+#include "log/position_sql.h"
 #include "log/snapshots.h"
 #include "log/statement.h"
 #include "pg/shared.h"
@@ -39,8 +40,7 @@ TimestampTz TickTime(uint64 row) {
 uint64_t LowestLaneXmax() {
   static Statement lowest = {
       "SELECT pg_catalog.pg_snapshot_xmax(coalesce(p.window_from, l.window_from)) AS x FROM outbox.lane l LEFT JOIN"
-      " LATERAL (SELECT g.window_from FROM outbox.progress g WHERE g.route_id OPERATOR(pg_catalog.=) l.route_id"
-      " AND g.lane OPERATOR(pg_catalog.=) l.lane ORDER BY g.at DESC LIMIT 1) p ON true ORDER BY x LIMIT 1",
+      " LATERAL " OUTBOX_NEWEST_PROGRESS " p ON true ORDER BY x LIMIT 1",
       0,
       {},
       nullptr};

@@ -169,11 +169,14 @@ bool Lane::TryOpen(TurnContext* turn) {
   woken_ = false;
   next_poll_ = turn->now + turn->options->poll_micros;
   caught_up_ = !opened || window.current;
+  held_ = !opened && log_->held();
   if (caught_up_) {
     barrier_opened_ = turn->barrier;
   }
   if (!opened) {
-    pipeline_.AddBarrier(turn->barrier);
+    if (!held_) {
+      pipeline_.AddBarrier(turn->barrier);
+    }
     return false;
   }
   const uint64_t barrier = window.current ? turn->barrier : 0;
@@ -295,7 +298,7 @@ void Lane::Advance() {
 }
 
 int64_t Lane::SaveDue(const TurnContext& turn) const {
-  if (dirty_) {
+  if (dirty_ || (moved_ && held_)) {
     return last_save_ + turn.options->save_micros;
   }
   return moved_ ? last_save_ + turn.options->save_moved_micros : kNever;

@@ -127,6 +127,7 @@ class Lane {
   // Reading.
   bool woken_ = false;
   bool hungry_ = false;     // would read, but for the budget
+  bool held_ = false;       // the log lets it read no further
   bool caught_up_ = false;  // the newest window ended at the moment it was opened
   uint64_t barrier_opened_ = 0;
   int64_t next_poll_ = 0;

@@ -54,6 +54,10 @@ class LaneLog {
   // window is open for reading; opening ends the reading of the one before (whose events may still be in flight).
   virtual Status OpenWindow(const Position& position, Window* window, bool* opened) = 0;
 
+  // Why the last OpenWindow opened nothing: the lane may read no further for now, though more may have been committed.
+  // It does not pass a barrier, and its position is saved without delay. This ends when it is added anew.
+  virtual bool held() const { return false; }
+
   // Appends events of the open window to `chunk`, in created_at order, until about `max_bytes`. `*end`: the window is
   // read to its end (the chunk may hold its last events). Nothing appended and not the end: a large window is still
   // being sorted; that is done in slices of some 100 ms, so look after deliveries and call again without delay.

@@ -23,7 +23,9 @@ void StartLanesFromNow() {
   Execute("TRUNCATE outbox.progress, outbox.tick");
   Execute(
       "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = pg_catalog.pg_current_snapshot(), "
-      "window_to = NULL, done_to = NULL");
+      "window_to = NULL, done_to = NULL, since = '-infinity'");
+  // A change of the number of lanes that was under way begins anew.
+  Execute("UPDATE outbox.route SET common_snapshot = NULL WHERE common_snapshot IS NOT NULL");
 }
 
 Datum Column(HeapTuple row, TupleDesc columns, int number, bool* null) {

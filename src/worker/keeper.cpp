@@ -5,6 +5,7 @@
 #include "base/version.h"
 #include "emit/clock.h"
 #include "log/day_tables.h"
+#include "log/lane_change.h"
 #include "log/lanes.h"
 #include "log/ticks.h"
 #include "pg/entry.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr long kBusyMs = 1000;               // between two cycles while events come
 constexpr long kIdleMs = 5000;               // while none come
+constexpr long kChangingMs = 100;            // while a route's number of lanes changes
 constexpr int kUpkeepEveryMs = 30 * 1000;    // day tables
 constexpr int kComplainEveryMs = 60 * 1000;  // the same error
 
@@ -34,6 +36,7 @@ struct KeeperState {
   TimestampTz next_upkeep = 0;
   TimestampTz complained_at = 0;
   Presence presence = Presence::kAbsent;
+  bool lanes_changing = false;
 };
 KeeperState* keeper = nullptr;
 
@@ -67,6 +70,15 @@ void KeepCeiling(MemoryContext context) {
 void DecideDemand() {
   log::LaneCount lanes = log::CountLanes();
   SetRelayDemand(keeper->database, Min(lanes.all, pg::settings.workers));
+}
+
+void ChangeLanes() {
+  log::LaneChanges changes = log::AdvanceLaneChanges();
+  keeper->lanes_changing = changes.under_way > 0;
+  if (changes.changed) {
+    pg_atomic_fetch_add_u64(&keeper->slot->config_generation, 1);
+    pg::WakeWorkers(keeper->database, true);
+  }
 }
 
 void KeepDayTables() {
@@ -116,6 +128,7 @@ void Cycle(MemoryContext context) {
   pgstat_report_activity(STATE_RUNNING, "day tables");
   KeepDayTables();
   KeepCeiling(context);
+  ChangeLanes();
   DecideDemand();
   keeper->ticks.RecordTick(LogNow());
 }
@@ -146,12 +159,14 @@ void Rest(uint32 wait_event) {
   pg_atomic_write_u32(&MySlot()->pending, 1);
   TimestampTz start = GetCurrentTimestamp();
   bool quiet = true;
+  const long busy = keeper->lanes_changing ? kChangingMs : kBusyMs;
+  const long idle = keeper->lanes_changing ? kChangingMs : kIdleMs;
   while (!StopRequested()) {
     long passed = TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
-    if (passed >= kIdleMs || pg_atomic_read_u64(&keeper->slot->config_generation) != keeper->generation) {
+    if (passed >= idle || pg_atomic_read_u64(&keeper->slot->config_generation) != keeper->generation) {
       return;
     }
-    if (passed >= kBusyMs) {
+    if (passed >= busy) {
       if (quiet) {
         pg_atomic_write_u32(&MySlot()->pending, 0);
         quiet = false;
@@ -161,7 +176,7 @@ void Rest(uint32 wait_event) {
         return;
       }
     }
-    pg::WaitForLatch((passed < kBusyMs ? kBusyMs : kIdleMs) - passed, wait_event);
+    pg::WaitForLatch((passed < busy ? busy : idle) - passed, wait_event);
     bool reload = ConfigReloadPending;
     ProcessInterruptsBetweenTurns();
     if (reload) {

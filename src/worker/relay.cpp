@@ -189,7 +189,8 @@ void Relay::ApplyLanes(const RelayConfig& config) {
       continue;
     }
     relay::DestinationId destination = config.destination_of.at(id.route_id);
-    if (destination != lane.destination || !SameReading(route->second, lane.route)) {
+    bool given_back = route->second.converging && route->second.common_snapshot.empty();
+    if (destination != lane.destination || given_back || !SameReading(route->second, lane.route)) {
       LetGo(id, &lane);  // and claimed again, by us or by another
       continue;
     }
@@ -277,7 +278,7 @@ bool Relay::Add(const log::LaneId& id) {
     engine_->SetDestination(destination, MakeSink(config_.destinations.at(destination), LimitsFromSettings()),
                             clock_->NowMicros());
   }
-  auto reader = std::make_unique<log::PgLaneLog>(id, incarnation_, spec.get());
+  auto reader = std::make_unique<log::PgLaneLog>(id, route->second.lanes, incarnation_, spec.get());
   HeldLane lane;
   lane.route = route->second;
   lane.destination = destination;

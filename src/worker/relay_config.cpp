@@ -79,7 +79,7 @@ std::shared_ptr<const format::RouteSpec> MakeSpec(const log::RouteConfig& route,
 
 bool SameReading(const log::RouteConfig& one, const log::RouteConfig& other) {
   return one.aggregate_types == other.aggregate_types && one.event_types == other.event_types &&
-         one.lanes == other.lanes;
+         one.lanes == other.lanes && one.converging == other.converging && one.common_snapshot == other.common_snapshot;
 }
 
 }  // namespace outbox::worker

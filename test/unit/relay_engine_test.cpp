@@ -236,6 +236,33 @@ TEST_F(EngineTest, PositionsThatMoveWithoutEventsAreSavedRarely) {
   EXPECT_LE(server.saves.size(), 2u);
 }
 
+TEST_F(EngineTest, AHeldLaneComesToRestAtItsLimitSavesAtOnceAndPassesNoBarrier) {
+  server.EmitCommitted("k");
+  log->limit = server.Current();
+  const Snapshot limit = *log->limit;
+  server.EmitCommitted("k");
+  Turn(true, 1);
+  ASSERT_EQ(sink->pending.size(), 1u);
+  sink->Deliver();
+  RunUntil(clock.now + options.save_micros);
+  EXPECT_EQ(server.position, (Position{limit, std::nullopt, kBeforeAllTime}));
+  RunUntil(clock.now + 2 * options.save_moved_micros);
+  EXPECT_TRUE(sink->pending.empty());
+  EXPECT_EQ(server.position.base, limit);
+  EXPECT_EQ(Status().barrier_done, 0u);
+}
+
+TEST_F(EngineTest, AHeldLaneSavesItsLimitWithoutDelayEvenIfNothingWasForIt) {
+  Turn();
+  RunUntil(clock.now + 1'000'000);
+  const size_t saves = server.saves.size();
+  server.Abort(server.Begin());
+  log->limit = server.Current();
+  RunUntil(clock.now + options.poll_micros + options.save_micros);
+  EXPECT_EQ(server.saves.size(), saves + 1);
+  EXPECT_EQ(server.position.base, *log->limit);
+}
+
 // --- the budget --------------------------------------------------------------------------------------------------
 
 TEST_F(EngineTest, BudgetBoundsWhatIsReadAndIsNeverExceededForLong) {

@@ -147,8 +147,13 @@ class FakeLog : public LaneLog {
     if (Fails("OpenWindow")) {
       return Trouble();
     }
-    Snapshot to = server_->Current();
-    bool current = true;
+    held_ = limit && !position.target && position.base == *limit;
+    if (held_) {
+      *opened = false;
+      return Status();
+    }
+    Snapshot to = limit ? *limit : server_->Current();
+    bool current = !limit;
     int64_t done_to = kBeforeAllTime;
     if (position.target) {
       to = *position.target;
@@ -164,7 +169,7 @@ class FakeLog : public LaneLog {
       }
     }
     // Snapshots that differ in text may see the same: 10:20: and 10:21:20.
-    if (!position.target && position.base.Covers(to)) {
+    if (!position.target && !limit && position.base.Covers(to)) {
       *opened = false;
       return Status();
     }
@@ -186,6 +191,7 @@ class FakeLog : public LaneLog {
     *opened = true;
     return Status();
   }
+  bool held() const override { return held_; }
   Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) override {
     if (Fails("ReadChunk")) {
       return Trouble();
@@ -248,6 +254,7 @@ class FakeLog : public LaneLog {
   }
 
   bool slow_sort = false;
+  std::optional<Snapshot> limit;  // reads no further
 
  private:
   bool Fails(const char* function) {
@@ -259,6 +266,7 @@ class FakeLog : public LaneLog {
   }
   static Status Trouble() { return Status(ErrorClass::kInternal, "57014", "the log is in trouble"); }
 
+  bool held_ = false;
   Server* server_;
   std::shared_ptr<const format::RouteSpec> spec_;
   std::vector<const Row*> events_;
