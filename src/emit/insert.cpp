@@ -171,6 +171,7 @@ void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
 
 void InsertEvent(NewEvent* event) {
   CheckMayEmit();
+  // The xid comes before the reading: log/leaf_list counts on it to know when nobody can write into a past day.
   FullTransactionId xid = GetTopFullTransactionId();
   Stamp(event, TakeReadings(1));
   int32 day = log::DayOfMicros(event->created_at);

@@ -1,9 +1,9 @@
 #include "log/leaf_list.h"
 
 #include "log/leaf.h"
+#include "pg/shared.h"
 
 #include <algorithm>
-#include <ctime>
 #include <new>
 
 extern "C" {
@@ -14,8 +14,6 @@ extern "C" {
 namespace outbox::log {
 
 namespace {
-
-constexpr int64_t kOverMicros = INT64CONST(600) * USECS_PER_SEC;
 
 // Everything that outlives a call; leaked on purpose, so that no jump and no exit order can matter.
 struct State {
@@ -35,10 +33,9 @@ void OnRelcacheInvalidation(Datum, Oid relation) {
   }
 }
 
-int64_t MonotonicMicros() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<int64_t>(now.tv_sec) * USECS_PER_SEC + now.tv_nsec / 1000;
+// 0 without preload: then nobody promises order, and no leaf is ever closed.
+int64_t ClockReading() {
+  return pg::Shared() == nullptr ? 0 : static_cast<int64_t>(pg_atomic_read_u64(&pg::Shared()->clock));
 }
 
 }  // namespace
@@ -72,17 +69,19 @@ LeafList* CurrentLeafList() {
 }
 
 void CloseOldLeaves(LeafList* list) {
-  int32 today = DayOfMicros(GetCurrentTimestamp() + kPgEpochMicros);
+  int64_t reading = ClockReading();
+  pg_read_barrier();  // the next xid is read after the clock
   for (LeafEntry& entry : list->leaves) {
-    if (entry.closed || entry.day >= today) {  // kUnknownDay is never over
+    if (entry.closed || entry.day == kUnknownDay || reading < DayStartMicros(entry.day + 1)) {
       continue;
     }
-    int64_t now = MonotonicMicros();
-    if (entry.over_since == 0) {
-      entry.over_since = now;
+    if (entry.writers_below == 0) {
+      entry.writers_below = U64FromFullTransactionId(ReadNextFullTransactionId());
     }
+    TransactionId bound = static_cast<TransactionId>(entry.writers_below);
+    bool all_finished = TransactionIdFollowsOrEquals(GetActiveSnapshot()->xmin, bound);
     Leaf leaf;
-    if (now - entry.over_since < kOverMicros || !OpenLeaf(entry.oid, &leaf)) {
+    if (!all_finished || !OpenLeaf(entry.oid, &leaf)) {
       continue;
     }
     if (leaf.index != nullptr) {

@@ -14,7 +14,9 @@ struct LeafEntry {
   // Known once the day is over for good: the largest xid that its index holds. Windows above it skip the leaf.
   bool closed = false;
   uint64_t largest_xid = 0;
-  int64_t over_since = 0;  // monotonic microseconds: when this process first saw that the day was over; 0: not yet
+  // The next xid when this process first saw the shared clock past the day; 0: not yet. An emitter has its xid before
+  // it reads the clock, so whoever can still write into the leaf has a smaller one.
+  uint64_t writers_below = 0;
 };
 
 // An index into it fits the 16 bits of a RowPlace: a place is only good for the list it was made with.
@@ -28,9 +30,9 @@ struct LeafList {
 // invalidation that attaching sends comes before the lock. Plain except for the vector; under a guard.
 LeafList* CurrentLeafList();
 
-// Marks as closed what can be: days that have been over for so long that nobody can still be between reading the clock
-// and locking the table: ten minutes of this process' running, not of the wall clock (a machine may have been
-// suspended).
+// Marks as closed what can be: the shared clock is past the day, and every transaction that had an xid by then has
+// finished. No time-out: an emitter that is stopped for hours between reading the clock and its insert keeps its leaf
+// open. Needs an active snapshot.
 void CloseOldLeaves(LeafList* list);
 
 }  // namespace outbox::log
