@@ -42,6 +42,8 @@ my $finish = 'UPDATE outbox.lane SET window_from = pg_current_snapshot()';
 
 sql("CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '1');
 	SELECT outbox.create_route('a', server => 'nowhere', lanes => 2), outbox.create_route('b', server => 'nowhere')");
+ok(wait_for_value($node, "SELECT count(*) >= 12 FROM pg_inherits WHERE inhparent::regclass::text ~ '^outbox'", 't'),
+	'the keeper makes day tables of all kinds ahead of time');
 
 ok(wait_for_value($node, "SELECT count(*) >= 12 FROM pg_inherits WHERE inhparent::regclass::text ~ '^outbox'", 't'),
 	'the keeper makes day tables of all kinds ahead of time');
