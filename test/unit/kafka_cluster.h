@@ -42,9 +42,9 @@ inline std::vector<Stored> ReadAll(const std::string& bootstrap, const std::stri
         rd_kafka_destroy(client);
       }
     }
-    ~Reader() { Close(); }
   };
-  static Reader reader;
+  // Never closed at exit: librdkafka 2.0.2 can wait there for ever for a broker that was killed.
+  static Reader& reader = *new Reader;
   if (reader.bootstrap != bootstrap) {
     reader.Close();
     reader.bootstrap = bootstrap;
