@@ -64,6 +64,34 @@ ok(wait_idle($node), 'everything was delivered');
 Outbox::Ledger::check($node, 'Redis', $redis->column('changed', 'payload'));
 is($node->safe_psql('postgres', "SELECT count(*) FROM outbox.lag WHERE error_class IS NOT NULL"), '0', 'no lane is in trouble');
 
+# Parked events go with their keys: the hash is FNV-1a, folded, as format/route_spec.h promises.
+sub lane_of
+{
+	my ($bytes, $lanes) = @_;
+	my $hash = 2166136261;
+	$hash = (($hash ^ ord) * 16777619) & 0xffffffff foreach split //, $bytes;
+	return ($hash ^ ($hash >> 16)) % $lanes;
+}
+$node->safe_psql('postgres', "INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id,
+	event_type, topic, error_class, error_code, error_message)
+  SELECT r.id, 0, now(), gen_random_uuid(), 'order', CASE WHEN k > 3 THEN 'k' || k END, 'x', 'changed', 'message', 'X', 'x'
+  FROM outbox.route r, generate_series(1, 40) k");
+wanted(7);
+happened(7, 'seven lanes');
+my (%lanes, @wrong);
+foreach my $row (split /\n/, $node->safe_psql('postgres',
+	"SELECT lane, coalesce(aggregate_id, ''), replace(id::text, '-', '') FROM outbox.parked"))
+{
+	my ($lane, $key, $id) = split /\|/, $row;
+	$lanes{$lane} = 1;
+	push @wrong, $row if $lane != lane_of($key ne '' ? $key : pack('H*', $id), 7);
+}
+is(join(' ', @wrong), '', 'parked events belong to the lanes of their keys');
+cmp_ok(scalar keys %lanes, '>', 3, 'which are several');
+$node->safe_psql('postgres', 'DELETE FROM outbox.parked');
+wanted(3);
+happened(3, 'three again');
+
 # No worker, no change; a backlog of the old lanes is shared by the new ones.
 $node->append_conf('postgresql.conf', 'outbox.workers = 0');
 $node->reload;
