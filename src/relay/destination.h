@@ -2,7 +2,8 @@
 //
 // The budget counts events that were read and are not yet done. A lane may hold up to an equal share of it; the chunks
 // it reads are a quarter of that, so that reading, sending and acknowledging overlap. A lane that holds nothing may
-// always read once the destination holds nothing either: an event larger than the whole budget gets through, alone.
+// always read one chunk: an event larger than the whole budget gets through, and a lane in trouble that holds all of it
+// (its topic is missing, say) stops no other. All lanes together exceed the budget by their chunks at most.
 #pragma once
 
 #include <cstddef>
@@ -76,10 +77,7 @@ class Destination {
   }
   size_t chunk_bytes() const { return chunk_; }
   bool MayRead(size_t lane_bytes) const {
-    if (used_ == 0) {
-      return true;
-    }
-    return used_ + chunk_ <= max_ && (lane_bytes == 0 || lane_bytes + chunk_ <= share_);
+    return lane_bytes == 0 || (used_ + chunk_ <= max_ && lane_bytes + chunk_ <= share_);
   }
   void Charge(size_t bytes) { used_ += bytes; }
   void Refund(size_t bytes) { used_ -= bytes; }

@@ -332,6 +332,39 @@ TEST_F(EngineTest, LanesShareTheBudget) {
   EXPECT_LT(statuses[0].inflight_bytes + statuses[1].inflight_bytes, 500 * 1024);
 }
 
+TEST_F(EngineTest, ALaneInTroubleThatHoldsTheWholeBudgetStarvesNoOther) {
+  options.max_inflight = 400 * 1024;
+  options.chunk_bytes = 20 * 1024;
+  engine->SetOptions(options);
+  Server second_server{&clock};
+  ASSERT_TRUE(engine->AddLane({2, 0}, spec, std::make_unique<FakeLog>(&second_server, spec), kDestination));
+  for (int i = 0; i < 5'000; ++i) {
+    server.EmitCommitted("k", 300);
+  }
+  Turn();
+  engine->Lanes(&statuses);
+  EXPECT_GT(statuses[0].inflight_bytes, 300 * 1024);
+  const uint32_t troubled = sink->pending[0].flow;
+  sink->on_poll = [&] {
+    if (!sink->pending.empty() && sink->pending[0].flow == troubled) {
+      sink->Fail(0, ErrorClass::kTopic);
+    }
+  };
+  for (int i = 0; i < 2'000; ++i) {
+    second_server.EmitCommitted("k", 300);
+  }
+  for (int turn = 0; turn < 5'000 && broker.log.size() < 2'000; ++turn) {
+    clock.now += 1'000;
+    Turn(true);
+    while (!sink->pending.empty() && sink->pending[0].flow != troubled) {
+      sink->Deliver();
+    }
+  }
+  EXPECT_EQ(broker.log.size(), 2'000u);
+  engine->Lanes(&statuses);
+  EXPECT_LT(statuses[0].inflight_bytes + statuses[1].inflight_bytes, 550 * 1024);
+}
+
 // --- a destination in trouble ------------------------------------------------------------------------------------
 
 TEST_F(EngineTest, AbortedEventsAreSentAgainAtOnceInOrderUnderAHigherEpoch) {
