@@ -14,6 +14,9 @@ std::span<const OptionRule> KafkaOptionRules() {
   constexpr const char* kTestHook = "It is a test hook of the library.";
   constexpr const char* kBuffer = "outbox bounds what is in flight by bytes, with outbox.max_inflight.";
   constexpr const char* kProtocol = "Brokers older than 0.11 cannot take idempotent records.";
+  constexpr const char* kTicket =
+      "The library would run kinit in a shell with it. Keep the server's ticket fresh outside (k5start, or a client "
+      "keytab of the Kerberos library).";
   constexpr const char* kOrder = "The order of a key's events depends on it.";
   static constexpr OptionRule kRules[] = {
       // The owner of the server.
@@ -82,15 +85,12 @@ std::span<const OptionRule> KafkaOptionRules() {
       Typed(G::kSuperuser, V::kPath, "ssl.keystore.location", "reads a file of the server"),
       Text(G::kSuperuser, "ssl.ca.certificate.stores", "reads the system's certificate stores"),
       Typed(G::kSuperuser, V::kPath, "https.ca.location", "reads a file of the server"),
-      Typed(G::kSuperuser, V::kPath, "sasl.kerberos.keytab", "reads a file of the server"),
       Typed(G::kSuperuser, V::kPath, "sasl.oauthbearer.assertion.private.key.file", "reads a file of the server"),
       Typed(G::kSuperuser, V::kPath, "sasl.oauthbearer.assertion.file", "reads a file of the server"),
       Typed(G::kSuperuser, V::kPath, "sasl.oauthbearer.assertion.jwt.template.file", "reads a file of the server"),
       // Superusers: Kerberos, and tokens fetched from elsewhere.
       Text(G::kSuperuser, "sasl.kerberos.service.name", "uses the machine's Kerberos identity"),
       Text(G::kSuperuser, "sasl.kerberos.principal", "uses the machine's Kerberos identity"),
-      Integer(G::kSuperuser, "sasl.kerberos.min.time.before.relogin", 0, 86400000,
-              "uses the machine's Kerberos identity"),
       Enum(G::kSuperuser, "sasl.oauthbearer.method", "default|oidc", "reaches other hosts"),
       Enum(G::kSuperuser, "sasl.oauthbearer.grant.type",
            "client_credentials|urn:ietf:params:oauth:grant-type:jwt-bearer", "reaches other hosts"),
@@ -149,6 +149,8 @@ std::span<const OptionRule> KafkaOptionRules() {
       Fixed("allow.auto.create.topics", "The brokers decide whether topics are made at first use."),
       Fixed("log.connection.close", "The sink decides what is worth a line in the server log."),
       Fixed("topic.blacklist", "Routes decide which topics are written."),
+      Fixed("sasl.kerberos.keytab", kTicket),
+      Fixed("sasl.kerberos.min.time.before.relogin", kTicket),
       Fixed("topic.metadata.refresh.fast.cnt", "The library ignores it."),
       Fixed("topic.metadata.refresh.sparse", "Only metadata of topics in use is fetched."),
       Fixed("reconnect.backoff.jitter.ms", "The library ignores it."),

@@ -43,7 +43,7 @@ const char kNever[] =
     "test.mock.num.brokers throttle_cb ut_handle_ProduceResponse";
 const char kSuperuser[] =
     "debug enable.sasl.oauthbearer.unsecure.jwt enable.ssl.certificate.verification https.ca.location https.ca.pem "
-    "log_level receive.message.max.bytes sasl.kerberos.keytab sasl.kerberos.min.time.before.relogin "
+    "log_level receive.message.max.bytes "
     "sasl.kerberos.principal sasl.kerberos.service.name sasl.oauthbearer.assertion.algorithm "
     "sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds "
     "sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include "
@@ -76,7 +76,8 @@ const char kFixed[] =
     "log.connection.close max.in.flight max.in.flight.requests.per.connection message.copy.max.bytes "
     "message.send.max.retries message.timeout.ms produce.offset.report queue.buffering.backpressure.threshold "
     "queue.buffering.max.kbytes queue.buffering.max.messages queuing.strategy reconnect.backoff.jitter.ms "
-    "request.required.acks retries socket.blocking.max.ms topic.blacklist topic.metadata.refresh.fast.cnt "
+    "request.required.acks retries sasl.kerberos.keytab sasl.kerberos.min.time.before.relogin "
+    "socket.blocking.max.ms topic.blacklist topic.metadata.refresh.fast.cnt "
     "topic.metadata.refresh.sparse transaction.timeout.ms transactional.id";
 const char kConsumer[] =
     "auto.commit.enable auto.commit.interval.ms auto.offset.reset check.crcs consume.callback.max.messages "

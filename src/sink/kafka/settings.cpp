@@ -36,8 +36,9 @@ Status Choose(const std::string& name, Settings* settings) {
   return Status();
 }
 
-// Properties that only newer libraries know are left out where they are unknown; others must be taken.
-constexpr const char* kOptional[] = {"enable.metrics.push"};
+// Left out where the library does not know them, or was built without them; others must be taken.
+constexpr const char* kOptional[] = {"enable.metrics.push", "sasl.kerberos.kinit.cmd",
+                                     "sasl.kerberos.min.time.before.relogin"};
 
 }  // namespace
 
@@ -67,6 +68,10 @@ Status MakeSettings(const SinkConfig& config, Settings* settings) {
       {"log.queue", "true"},
       {"log.connection.close", "false"},
       {"enable.metrics.push", "false"},
+      // With GSSAPI (the library's default mechanism) it would run kinit in a shell. An empty command means the default
+      // one: so a command that does nothing, and no timer that would run even that.
+      {"sasl.kerberos.kinit.cmd", ":"},
+      {"sasl.kerberos.min.time.before.relogin", "0"},
   };
   settings->chosen.clear();
   for (const auto& [name, value] : config.options) {
@@ -94,8 +99,7 @@ Status Settings::MakeConf(rd_kafka_conf_t** conf) const {
     for (const auto& [name, value] : *options) {
       const rd_kafka_conf_res_t result = rd_kafka_conf_set(made, name.c_str(), value.c_str(), text, sizeof text);
       if (result == RD_KAFKA_CONF_OK ||
-          (result == RD_KAFKA_CONF_UNKNOWN &&
-           std::find(std::begin(kOptional), std::end(kOptional), name) != std::end(kOptional))) {
+          std::find(std::begin(kOptional), std::end(kOptional), name) != std::end(kOptional)) {
         continue;
       }
       rd_kafka_conf_destroy(made);
