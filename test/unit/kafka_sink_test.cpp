@@ -271,6 +271,58 @@ TEST_F(KafkaSinkTest, ABrokerThatIsAwayAbortsNothing) {
   EXPECT_EQ(kafka().producers(), 1u);
 }
 
+// One broker is slow and its partition counts as stuck: the library still has the record that is named, and reports it
+// later. That report must not be taken for another record's.
+TEST_F(KafkaSinkTest, AStuckRecordIsFailedOnlyWhenTheLibraryHasLetGo) {
+  MockCluster cluster(2);
+  cluster.CreateTopic("slow", 1);
+  cluster.CreateTopic("fine", 1);
+  rd_kafka_mock_partition_set_leader(cluster.get(), "slow", 0, 1);
+  rd_kafka_mock_partition_set_leader(cluster.get(), "fine", 0, 2);
+  SinkConfig config;
+  config.options["bootstrap.servers"] = cluster.bootstrap();
+  ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
+  driver_ = std::make_unique<Driver>(sink_.get());
+  kafka().set_stuck_micros(300'000);
+  Warm("slow", 1, 1);
+  Warm("fine", 2, 1);
+  rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 2500);
+  const uint64_t slow = driver_->Submit(1, 1, Numbered("slow", 0, 1, 1));
+  ASSERT_TRUE(driver_->Until([&] {
+    driver_->Submit(2, 1, Numbered("fine", 0, 1, 1));
+    return driver_->outcome(slow) != Outcome{} || rd_kafka_outq_len(kafka().handle()) > 20 ||
+           driver_->submitted() - driver_->resolved() > 20;
+  }));
+  const uint64_t next = driver_->Submit(3, 1, Numbered("slow", 1, 1, 1));  // held by the sink: the producer is ending
+  ASSERT_TRUE(driver_->UntilResolved(10));
+  EXPECT_EQ(driver_->outcome(slow), Outcome::kDelivered);
+  EXPECT_EQ(driver_->outcome(next), Outcome::kAborted);
+  rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 0);
+  sink_->Close();
+  sink_.reset();
+  EXPECT_TRUE(WaitForRetired(20000));
+  EXPECT_EQ(ReadAll(cluster.bootstrap(), "slow", 1).size(), 2u);
+}
+
+TEST_F(KafkaSinkTest, ATopicWhoseFirstRecordFindsNoLeaderIsInTrouble) {
+  cluster_.CreateTopic("led", 1);
+  cluster_.CreateTopic("leaderless", 1);
+  Open();
+  kafka().set_stuck_micros(300'000);
+  Warm("led", 1, 1);
+  rd_kafka_mock_partition_set_leader(cluster_.get(), "leaderless", 0, -1);
+  const uint64_t lost = driver_->Submit(2, 1, Numbered("leaderless", 0, 2, 1));
+  ASSERT_TRUE(driver_->Until([&] {
+    driver_->Submit(1, 1, Numbered("led", 0, 1, 1));
+    return driver_->outcome(lost) != Outcome{};
+  }));
+  EXPECT_EQ(driver_->outcome(lost), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(lost).code, "NO_PROGRESS");
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(lost + 1), Outcome::kAborted);
+  rd_kafka_mock_partition_set_leader(cluster_.get(), "leaderless", 0, 1);
+}
+
 TEST_F(KafkaSinkTest, RecordsWithoutAKeyAreSpread) {
   cluster_.CreateTopic("spread", 4);
   Open();
@@ -299,6 +351,25 @@ TEST_F(KafkaSinkTest, CloseForgetsWhatIsUnresolved) {
   std::vector<WaitSpec> waits;
   sink_->AppendWaits(&waits);
   EXPECT_TRUE(waits.empty());
+}
+
+// The library's default for GSSAPI is to run kinit in a shell.
+TEST(KafkaSink, KerberosRunsNoProgram) {
+  SinkConfig config;
+  config.options = {{"security.protocol", "sasl_plaintext"}, {"sasl.mechanism", "GSSAPI"}};
+  Settings settings;
+  ASSERT_TRUE(MakeSettings(config, &settings).ok());
+  rd_kafka_conf_t* conf = nullptr;
+  ASSERT_TRUE(settings.MakeConf(&conf).ok());
+  char value[256] = "";
+  size_t size = sizeof value;
+  if (rd_kafka_conf_get(conf, "sasl.kerberos.kinit.cmd", value, &size) == RD_KAFKA_CONF_OK) {
+    EXPECT_STREQ(value, ":");
+    size = sizeof value;
+    EXPECT_EQ(rd_kafka_conf_get(conf, "sasl.kerberos.min.time.before.relogin", value, &size), RD_KAFKA_CONF_OK);
+    EXPECT_STREQ(value, "0");
+  }
+  rd_kafka_conf_destroy(conf);
 }
 
 TEST(KafkaSink, ABadOptionIsConfiguration) {

@@ -19,7 +19,6 @@ constexpr int64_t kPurgeMicros = 1 * kSecond;    // and for the reports of what 
 constexpr int64_t kDestroyMicros = 2 * kSecond;  // and for the library to let go, before a new one starts
 constexpr int64_t kBackoffMicros = 100'000;
 constexpr int64_t kBackoffCapMicros = 10 * kSecond;
-constexpr int64_t kStuckMicros = 30 * kSecond;  // a partition that takes nothing while others do
 constexpr int64_t kProbeMicros = 1 * kSecond;
 
 }  // namespace
@@ -94,7 +93,9 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
   if (phase_ != Phase::kRunning) {
     earlier(phase_deadline_);
   } else {
-    earlier(probe_at_);
+    if (!probing_) {
+      earlier(probe_at_);
+    }
     if (full_) {
       earlier(now_ + 10'000);
     }
@@ -150,6 +151,7 @@ void KafkaSink::Advance(int64_t now) {
 void KafkaSink::RetireProducer(int64_t now) {
   // The library may still look at bytes of records that it gave no report for.
   auto bytes = std::make_shared<std::vector<std::string>>();
+  FailStuck(bytes.get());
   store_.AbortAll([&](Hold& hold) {
     gate_.Poison(hold.batch.flow, hold.batch.epoch);
     bytes->push_back(std::move(hold.batch.records));
@@ -198,16 +200,16 @@ void KafkaSink::StartProducer(int64_t now) {
 
 // A partition without a leader gives no report at all. While others deliver, that is the topic's trouble.
 void KafkaSink::FindStuck(int64_t now) {
-  if (in_library_ == 0 || !health_.up || now - delivered_at_ > kStuckMicros / 2) {
+  if (in_library_ == 0 || !health_.up || now - delivered_at_ > stuck_micros_ / 2) {
     return;
   }
   const Topic* stuck = nullptr;
   for (const auto& [name, topic] : topics_) {
-    if (topic->state == TopicState::kAsking && now - topic->asked_at > kStuckMicros) {
+    if (topic->state == TopicState::kAsking && now - topic->asked_at > stuck_micros_) {
       stuck = topic.get();
     }
     for (const Partition& partition : topic->partitions) {
-      if (partition.inflight > 0 && now - partition.moved_at > kStuckMicros) {
+      if (partition.inflight > 0 && now - partition.moved_at > stuck_micros_) {
         stuck = topic.get();
       }
     }
@@ -215,7 +217,8 @@ void KafkaSink::FindStuck(int64_t now) {
   if (stuck == nullptr) {
     return;
   }
-  // Its oldest open record is the one to name.
+  // Its oldest open record is the one to name, once the library has let go of it: until then the library reads its
+  // bytes, and may still report it.
   Held first{};
   uint64_t first_seq = 0;
   bool found = false;
@@ -234,11 +237,29 @@ void KafkaSink::FindStuck(int64_t now) {
     }
   });
   if (found) {
-    FailFlow(first,
-             {ErrorClass::kTopic, "NO_PROGRESS",
-              "a partition of topic \"" + stuck->name + "\" takes nothing while others do: it may have no leader"});
+    stuck_ = first;
+    stuck_seq_ = first_seq + first.index;
+    stuck_error_ = {
+        ErrorClass::kTopic, "NO_PROGRESS",
+        "a partition of topic \"" + stuck->name + "\" takes nothing while others do: it may have no leader"};
     EndProducer(now);
   }
+}
+
+// The record that FindStuck named, unless it has got its outcome after all.
+void KafkaSink::FailStuck(std::vector<std::string>* bytes) {
+  if (stuck_error_.ok()) {
+    return;
+  }
+  Hold& hold = store_.at(stuck_.slot);
+  if (hold.in_use && hold.batch.first_seq + stuck_.index == stuck_seq_ && stuck_.index < hold.batch.count &&
+      hold.state[stuck_.index] == RecordState::kOpen) {
+    FailFlow(stuck_, std::move(stuck_error_));
+    if (hold.open == 0) {
+      bytes->push_back(std::move(hold.batch.records));
+    }
+  }
+  stuck_error_ = {};
 }
 
 void KafkaSink::SetUp() {

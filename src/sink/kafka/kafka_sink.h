@@ -43,6 +43,8 @@ class KafkaSink : public Sink {
   // For tests: the library's handle (nullptr between two producers), and how many producers were made.
   rd_kafka_t* handle() const { return producer_ == nullptr ? nullptr : producer_->handle(); }
   uint64_t producers() const { return producers_; }
+  // For tests: how long a partition may take nothing while others do.
+  void set_stuck_micros(int64_t micros) { stuck_micros_ = micros; }
 
  private:
   enum class Phase : uint8_t {
@@ -98,6 +100,7 @@ class KafkaSink : public Sink {
   void RetireProducer(int64_t now);
   void StartProducer(int64_t now);
   void FindStuck(int64_t now);
+  void FailStuck(std::vector<std::string>* bytes);
 
   const Settings settings_;
   const int event_fd_;
@@ -128,6 +131,10 @@ class KafkaSink : public Sink {
   int64_t probe_at_ = -1;
   int64_t delivered_at_ = 0;
   int64_t stuck_check_at_ = 0;
+  int64_t stuck_micros_ = 30'000'000;
+  Held stuck_{};  // the record to fail when the producer has gone; with stuck_error_
+  uint64_t stuck_seq_ = 0;
+  Error stuck_error_;
   std::string last_trouble_;  // the newest connection error, for people
 };
 
