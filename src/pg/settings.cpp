@@ -28,10 +28,11 @@ void DefineSettings() {
   DefineCustomBoolVariable("outbox.enabled", "Lets the background workers publish events.",
                            "Off: events are still written and kept, and nothing is sent to any destination.",
                            &settings.enabled, true, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
-  DefineCustomStringVariable("outbox.instance", "Tells a file-level copy of a server apart from its original.",
-                             "Set it before the first start of a restored base backup or a disk snapshot; the copy then "
-                             "stays silent until outbox.adopt() is called.",
-                             &settings.instance, "", at_start, 0, nullptr, nullptr, nullptr);
+  DefineCustomStringVariable(
+      "outbox.instance", "Tells a file-level copy of a server apart from its original.",
+      "Set it before the first start of a restored base backup or a disk snapshot; the copy then "
+      "stays silent until outbox.adopt() is called.",
+      &settings.instance, "", at_start, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.workers", "Number of relay workers per database.", nullptr, &settings.workers, 2, 0,
                           32, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.retention", "How long published events stay available for replay.",
@@ -39,15 +40,15 @@ void DefineSettings() {
                           "finished with it.",
                           &settings.retention_minutes, 7 * 24 * 60, 0, INT_MAX / 60, PGC_SIGHUP, GUC_UNIT_MIN, nullptr,
                           nullptr, nullptr);
-  DefineCustomIntVariable("outbox.max_payload_size", "Largest payload that emit() accepts.",
-                          "Kafka brokers refuse records over 1 MB by default; the default here leaves 16 kB for key and "
-                          "headers.",
-                          &settings.max_payload_size, 1024 * 1024 - 16 * 1024, 1024, 256 * 1024 * 1024, PGC_SUSET,
-                          GUC_UNIT_BYTE, nullptr, nullptr, nullptr);
-  DefineCustomIntVariable("outbox.max_inflight",
-                          "Unacknowledged bytes that one relay worker keeps in flight to one destination.", nullptr,
-                          &settings.max_inflight_kb, 32 * 1024, 1024, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, nullptr,
-                          nullptr, nullptr);
+  DefineCustomIntVariable(
+      "outbox.max_payload_size", "Largest payload that emit() accepts.",
+      "Kafka brokers refuse records over 1 MB by default; the default here leaves 16 kB for key and "
+      "headers.",
+      &settings.max_payload_size, 1024 * 1024 - 16 * 1024, 1024, 256 * 1024 * 1024, PGC_SUSET, GUC_UNIT_BYTE, nullptr,
+      nullptr, nullptr);
+  DefineCustomIntVariable(
+      "outbox.max_inflight", "Unacknowledged bytes that one relay worker keeps in flight to one destination.", nullptr,
+      &settings.max_inflight_kb, 32 * 1024, 1024, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.sort_mem", "Memory for the window that a lane is reading.",
                           "A window that needs more is sorted on disk.", &settings.sort_mem_kb, 32 * 1024, 256,
                           1024 * 1024, PGC_SUSET, GUC_UNIT_KB | GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);

@@ -64,7 +64,9 @@ void StartupHook() {
 
 }  // namespace
 
-SharedState* Shared() { return shared; }
+SharedState* Shared() {
+  return shared;
+}
 
 DatabaseSlot* Databases() {
   return reinterpret_cast<DatabaseSlot*>(reinterpret_cast<char*>(shared) + MAXALIGN(sizeof(SharedState)));
@@ -147,8 +149,7 @@ void WakeWorkers(Oid database, bool force) {
   for (int i = 0; i < shared->workers_used; i++) {
     WorkerSlot* slot = &Workers()[i];
     if (slot->state == WorkerState::kRunning && slot->database == database) {
-      bool was_clear =
-          pg_atomic_read_u32(&slot->pending) == 0 && pg_atomic_exchange_u32(&slot->pending, 1) == 0;
+      bool was_clear = pg_atomic_read_u32(&slot->pending) == 0 && pg_atomic_exchange_u32(&slot->pending, 1) == 0;
       if (was_clear || force) {
         WakeProc(slot->proc_number);
       }
