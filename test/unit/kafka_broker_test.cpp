@@ -59,6 +59,11 @@ class KafkaBrokerTest : public testing::Test {
       if (!more) {
         return;
       }
+      if (paused_) {  // requests pile up on their way
+        driver_->Until([] { return false; }, 0.2);
+        Script("cont");
+        paused_ = false;
+      }
       ASSERT_TRUE(driver_->UntilResolved(seconds)) << driver_->submitted() - driver_->resolved() << " are open";
       for (Resender* sender : senders) {
         sender->Collect(failed);
@@ -69,6 +74,7 @@ class KafkaBrokerTest : public testing::Test {
   KafkaSink& kafka() { return static_cast<KafkaSink&>(*sink_); }
 
   std::string dir_, bootstrap_, topic_;
+  bool paused_ = false;
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<Driver> driver_;
 };
@@ -97,18 +103,19 @@ TEST_F(KafkaBrokerTest, ATopicsLimitRefusesOneRecordNotItsNeighbours) {
   EXPECT_LT(kafka().producers(), 10u);
 }
 
-// The idempotent producer alone reordered in 30 of 30 such rounds: cold partitions, five requests in flight, batches
-// and records refused among them.
+// Batches and single records refused, with cold partitions, a broker that answers late, and more requests under way.
 TEST_F(KafkaBrokerTest, RefusalsReorderNothing) {
   size_t producers = 0;
-  for (int round = 0; round < 15; ++round) {
+  for (int round = 0; round < 4; ++round) {
     const std::string topic = topic_ + std::to_string(round);
     Script("topic", "delete " + topic + " 2>/dev/null");
     Topic("create " + topic + " 3 max.message.bytes=8000");
-    Open({{"batch.num.messages", "50"}});
+    Open({{"batch.num.messages", "50"}, {"linger.ms", "5"}});
     std::vector<TestRecord> records = Numbered(topic, 0, 3000, 20);
+    // The first batches are too large for the topic, their successors are not: a broker that has no state of the
+    // producer yet would take those.
     for (int i = 0; i < 3000; ++i) {
-      records[static_cast<size_t>(i)].body += std::string(static_cast<size_t>(i % 7 == round % 7 ? 400 : 20), ' ');
+      records[static_cast<size_t>(i)].body += std::string(i < 150 ? 400 : 20, ' ');
     }
     for (int poison : {round * 3, 700 + round, 2000}) {
       records[static_cast<size_t>(poison)].body += std::string(9000, ' ');
@@ -116,6 +123,10 @@ TEST_F(KafkaBrokerTest, RefusalsReorderNothing) {
     Resender one(driver_.get(), 1, records);
     Resender two(driver_.get(), 2, Numbered(topic, 3000, 500, 20, "other-"));
     std::vector<Error> failed;
+    driver_->Submit(9, 1, {{topic, "first", "-1", RecordForm::kStream, {}}});  // one partition is warm, two are not
+    ASSERT_TRUE(driver_->UntilResolved());
+    Script("pause");
+    paused_ = true;
     SendAll({&one, &two}, &failed);
     EXPECT_EQ(std::count_if(failed.begin(), failed.end(),
                             [](const Error& error) { return error.error_class == ErrorClass::kMessage; }),
@@ -124,7 +135,7 @@ TEST_F(KafkaBrokerTest, RefusalsReorderNothing) {
     producers += kafka().producers();
     Script("topic", "delete " + topic);
   }
-  EXPECT_GT(producers, 15u * 3u);
+  EXPECT_GT(producers, 4u * 3u);
 }
 
 TEST_F(KafkaBrokerTest, AKilledBrokerLosesNothing) {
