@@ -18,14 +18,22 @@ void Execute(const char* statement) {
   }
 }
 
-// Positions, progress and ticks are snapshots of another cluster or database: all lanes start from now.
+// Positions, progress and ticks are snapshots of another cluster or database: all lanes start from now. This
+// transaction is in progress in that snapshot, whatever pg_current_snapshot() says (it never lists the asking
+// transaction): what it emits itself is still to be published.
 void StartLanesFromNow() {
   Execute("TRUNCATE outbox.progress, outbox.tick");
   Execute(
-      "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = pg_catalog.pg_current_snapshot(), "
-      "window_to = NULL, done_to = NULL, since = '-infinity'");
-  // A change of the number of lanes that was under way begins anew.
-  Execute("UPDATE outbox.route SET common_snapshot = NULL WHERE common_snapshot IS NOT NULL");
+      "WITH s AS MATERIALIZED (SELECT pg_catalog.pg_current_snapshot() AS now, pg_catalog.pg_current_xact_id() AS me), "
+      "start AS MATERIALIZED (SELECT pg_catalog.format('%s:%s:%s', pg_catalog.pg_snapshot_xmin(s.now), "
+      "pg_catalog.pg_snapshot_xmax(s.now), (SELECT pg_catalog.string_agg(u.x::text, ',' ORDER BY u.x) FROM "
+      "(SELECT pg_catalog.pg_snapshot_xip(s.now) AS x UNION SELECT s.me WHERE s.me < "
+      "pg_catalog.pg_snapshot_xmax(s.now)) "
+      "u))::pg_catalog.pg_snapshot AS now FROM s), "
+      "route AS (UPDATE outbox.route SET start_snapshot = start.now, start_time = 'infinity', common_snapshot = NULL "
+      "FROM start) "  // a change of the number of lanes that was under way begins anew
+      "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = start.now, window_to = NULL, "
+      "done_to = NULL, since = '-infinity' FROM start");
 }
 
 Datum Column(HeapTuple row, TupleDesc columns, int number, bool* null) {
@@ -65,7 +73,8 @@ int64 EmitForeignEvents() {
       "FROM outbox.foreign_event WHERE aggregate_type <> '' AND event_type <> '' AND "
       "(payload IS NOT NULL OR aggregate_id IS NOT NULL) ORDER BY created_at, received_at, id",
       0, nullptr);
-  Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, true);
+  // Not read-only: with a snapshot of its own, taken under the lock, so that it sees all that the DELETE below does.
+  Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, false);
   MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "outbox adopt", ALLOCSET_DEFAULT_SIZES);
   int64 count = 0;
   while (true) {
