@@ -192,7 +192,8 @@ void LaneReader::Confirm(const EventChunk& chunk) {
 void LaneReader::Undo(EventChunk* chunk, size_t before) {
   chunk->events.resize(before);
   run_used_ = 0;
-  if (changed_ || state_ == State::kCollecting) {
+  // The events of a small window have moved into the chunk that is taken back.
+  if (changed_ || state_ == State::kCollecting || state_ == State::kEvents) {
     Forget();
     state_ = State::kOpened;
   }

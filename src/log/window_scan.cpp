@@ -209,22 +209,20 @@ bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leave
   // A slice inside one huge transaction begins by passing over its entries of before: growing slices keep that linear.
   budget = Max(budget, state->looked / 4);
   size_t left = budget;
-  for (; done && state->leaf < leaves.leaves.size(); state->leaf++) {
+  while (state->leaf < leaves.leaves.size()) {
     const LeafEntry& entry = leaves.leaves[state->leaf];
-    if (entry.closed && entry.largest_xid < window.lowest()) {
-      continue;
-    }
     Leaf leaf;
-    if (!OpenLeaf(entry.oid, &leaf)) {
-      continue;
+    if (!(entry.closed && entry.largest_xid < window.lowest()) && OpenLeaf(entry.oid, &leaf)) {
+      if (RelationGetNumberOfBlocks(leaf.heap) > 0) {
+        done = LeafPass(window, after, leaf, &fates, scratch, visitor).Run(state, &left);
+      }
+      CloseLeaf(leaf);
     }
-    if (RelationGetNumberOfBlocks(leaf.heap) > 0) {
-      done = LeafPass(window, after, leaf, &fates, scratch, visitor).Run(state, &left);
-    }
-    CloseLeaf(leaf);
     if (!done) {
       break;
     }
+    // Also after a leaf that went between two slices: how far that one was read says nothing of the next.
+    state->leaf++;
     state->part = 0;
     state->inside = false;
     state->row = 0;
