@@ -55,8 +55,8 @@ void BeginTransaction() {
 void CommitTransaction() {
   SPI_finish();
   PopActiveSnapshot();
+  CommitTransactionCommand();                                 // still as that role: deferred triggers run now
   SetUserIdAndSecContext(connected_role, connected_context);  // an abort does this by itself
-  CommitTransactionCommand();
   pgstat_report_stat(false);
 }
 
