@@ -30,6 +30,9 @@ struct DropReport {
   int waiting = 0;  // expired, but not finished by all lanes, or locked by somebody; tried again next time
 };
 
+// One that cannot be dropped (a view of somebody's depends on it) is in no other's way: the first error is thrown when
+// all were tried.
+
 // Drops day tables of the log that ended more than `retention_micros` ago, in which every lane of every route has
 // finished everything and to which no unfinished transaction (open or prepared) can still write. Without any route
 // retention alone decides. Never waits for a lock: what is locked is left for the next time.

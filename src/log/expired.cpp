@@ -103,20 +103,29 @@ bool StillDayTable(DayTableKind kind, const DayTable& table) {
 }
 
 // Runs `drop` for every table of the kind that ended at or before `end`, each in a transaction of its own; true from it
-// means dropped. An error leaves the table for the next time, like a lock.
+// means dropped. An error leaves the table for the next time, like a lock, and is thrown when the others are done.
 template <typename Drop>
 DropReport DropEach(DayTableKind kind, int64_t end, Drop drop) {
   std::vector<DayTable> tables;
   MemoryContext context = CurrentMemoryContext;
   pg::InTransaction(context, [&] { ReadDayTables(kind, &tables); });
   DropReport report;
+  std::exception_ptr first;
   for (const DayTable& table : tables) {
     if (table.day == kUnknownDay || DayStartMicros(table.day) + kDay > end) {
       continue;
     }
     bool dropped = false;
-    pg::InTransaction(context, [&] { dropped = StillDayTable(kind, table) && drop(table); });
+    try {
+      pg::InTransaction(context, [&] { dropped = StillDayTable(kind, table) && drop(table); });
+    } catch (const pg::PgError&) {
+      first = first ? first : std::current_exception();
+      dropped = false;
+    }
     (dropped ? report.dropped : report.waiting)++;
+  }
+  if (first) {
+    std::rethrow_exception(first);
   }
   return report;
 }

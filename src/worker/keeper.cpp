@@ -1,6 +1,7 @@
 // The keeper [P]: one process per database that has the extension. It makes and drops day tables, keeps the stored
 // ceiling of the clock ahead, records ticks, and tells the launcher how many relay workers are of use. See README.md.
 #include <cinttypes>
+#include <exception>
 
 #include "base/version.h"
 #include "emit/clock.h"
@@ -88,10 +89,23 @@ void KeepDayTables() {
   }
   keeper->next_upkeep = TimestampTzPlusMilliseconds(now, kUpkeepEveryMs);
   int64 log_now = LogNow();
-  log::EnsureDaysAhead(log_now, pg::settings.days_ahead);
-  log::DropExpiredLogTables(log_now, static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC);
-  log::DropExpiredProgressTables(log_now);
-  log::DropExpiredTickTables(log_now);
+  int64 retention = static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
+  // What cannot be done is in the way of nothing else.
+  std::exception_ptr first;
+  auto attempt = [&first](auto&& step) {
+    try {
+      step();
+    } catch (const pg::PgError&) {
+      first = first ? first : std::current_exception();
+    }
+  };
+  attempt([&] { log::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
+  attempt([&] { log::DropExpiredLogTables(log_now, retention); });
+  attempt([&] { log::DropExpiredProgressTables(log_now); });
+  attempt([&] { log::DropExpiredTickTables(log_now); });
+  if (first) {
+    std::rethrow_exception(first);
+  }
 }
 
 // One round. Throws PgError.

@@ -94,6 +94,17 @@ sql("$finish; CREATE EVENT TRIGGER no_drop ON sql_drop EXECUTE FUNCTION no_ddl()
 upkeep();
 ok(!there('log_20200101'), 'an event trigger does not keep it');
 sql('DROP EVENT TRIGGER no_drop');
+old_day('log_20200101');
+sql("CREATE VIEW somebodys AS SELECT id FROM outbox.log_20200101;
+	CREATE TABLE outbox.log_20200103 (LIKE outbox.log);
+	CREATE INDEX ON outbox.log_20200103 (xid);
+	ALTER TABLE outbox.log ATTACH PARTITION outbox.log_20200103
+	  FOR VALUES FROM ('2020-01-03 00:00+00') TO ('2020-01-04 00:00+00');
+	$finish");
+upkeep();
+ok(there('log_20200101'), 'a view keeps the table it depends on');
+ok(!there('log_20200103'), 'and no other');
+sql('DROP VIEW somebodys');
 
 # Progress: the last position of a lane lives on in outbox.lane.
 sql("CREATE TABLE outbox.progress_20200101 (LIKE outbox.progress);
