@@ -6,6 +6,7 @@
 #include "pg/transaction.h"
 
 extern "C" {
+#include "mb/pg_wchar.h"
 #include "utils/array.h"
 }
 
@@ -48,10 +49,19 @@ int ResultTexts(uint64 row, int column, char*** texts) {
   return count;
 }
 
+// Events are UTF-8 once they are read, so what they are compared with and put into has to be, too.
+const char* Utf8(const char* text) {
+  bool same = GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII;
+  return same ? text : pg_server_to_any(text, static_cast<int>(strlen(text)), PG_UTF8);
+}
+
 void ReadStrings(uint64 row, int column, std::vector<std::string>* strings) {
   char** texts = nullptr;
   int count = ResultTexts(row, column, &texts);
-  strings->assign(texts, texts + count);
+  for (int i = 0; i < count; i++) {
+    const char* utf8 = Utf8(texts[i]);
+    strings->emplace_back(utf8);
+  }
 }
 
 void ReadRoute(uint64 row, RouteConfig* route) {
@@ -60,8 +70,8 @@ void ReadRoute(uint64 row, RouteConfig* route) {
   route->server = ResultText(row, 2);
   ReadStrings(row, 3, &route->aggregate_types);
   ReadStrings(row, 4, &route->event_types);
-  route->topic = ResultText(row, 5);
-  route->key = ResultText(row, 6);
+  route->topic = Utf8(ResultText(row, 5));
+  route->key = Utf8(ResultText(row, 6));
   route->lanes = ResultInt32(row, 7);
   char** names = nullptr;
   char** values = nullptr;
@@ -143,19 +153,36 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
   size_t before = claimed->size();
   try {
     pg::InTransaction(CurrentMemoryContext, [&] {
-      static Statement claim = {
-          "UPDATE outbox.lane AS l SET owner = $1, claimed_at = pg_catalog.clock_timestamp()"
-          " FROM (SELECT f.route_id, f.lane FROM outbox.lane f"
-          " WHERE (f.owner IS NULL OR f.owner OPERATOR(pg_catalog.<>) ALL ($2)) AND" OUTBOX_MAY_BE_CLAIMED
-          " ORDER BY f.lane, f.route_id LIMIT $3 FOR UPDATE SKIP LOCKED) free"
-          " WHERE l.route_id OPERATOR(pg_catalog.=) free.route_id AND l.lane OPERATOR(pg_catalog.=) free.lane"
-          " RETURNING l.route_id, l.lane",
-          3,
-          {INT8OID, INT8ARRAYOID, INT8OID},
+      static Statement lock = {
+          "SELECT f.route_id, f.lane FROM outbox.lane f"
+          " WHERE (f.owner IS NULL OR f.owner OPERATOR(pg_catalog.<>) ALL ($1)) AND" OUTBOX_MAY_BE_CLAIMED
+          " ORDER BY f.lane, f.route_id LIMIT $2 FOR UPDATE SKIP LOCKED",
+          2,
+          {INT8ARRAYOID, INT8OID},
           nullptr};
-      Datum values[] = {Int64GetDatum(static_cast<int64>(incarnation)), LiveIncarnations(), Int64GetDatum(limit)};
-      RunStatement(&claim, values);
+      static Statement claim = {
+          "UPDATE outbox.lane SET owner = $3, claimed_at = pg_catalog.clock_timestamp()"
+          " WHERE route_id OPERATOR(pg_catalog.=) $1 AND lane OPERATOR(pg_catalog.=) $2"
+          " AND (owner IS NULL OR owner OPERATOR(pg_catalog.<>) ALL ($4))",
+          4,
+          {INT8OID, INT4OID, INT8OID, INT8ARRAYOID},
+          nullptr};
+      Datum values[] = {LiveIncarnations(), Int64GetDatum(limit)};
+      RunStatement(&lock, values);
       ReadLanes(claimed);
+      // Looked up again now that the rows are locked: a worker that has come since may have claimed one just before.
+      Datum live = LiveIncarnations();
+      size_t kept = before;
+      for (size_t i = before; i < claimed->size(); i++) {
+        LaneId lane = (*claimed)[i];
+        Datum each[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane),
+                        Int64GetDatum(static_cast<int64>(incarnation)), live};
+        RunStatement(&claim, each);
+        if (SPI_processed == 1) {
+          (*claimed)[kept++] = lane;
+        }
+      }
+      claimed->resize(kept);
     });
   } catch (...) {
     claimed->resize(before);  // rolled back
