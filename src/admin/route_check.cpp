@@ -7,6 +7,10 @@
 #include "format/topic_name.h"
 #include "pg/guard.h"
 
+extern "C" {
+#include "mb/pg_wchar.h"
+}
+
 namespace outbox::admin {
 
 namespace {
@@ -19,7 +23,17 @@ constexpr size_t kMaxPatterns = 256;
   throw pg::UserError{sqlstate, std::move(message), std::move(detail), std::move(hint)};
 }
 
+// Workers compare and build names in UTF-8; they could not load the route otherwise.
+void CheckConvertible(const std::string& text) {
+  const char* bytes = text.data();
+  int size = static_cast<int>(text.size());
+  if (GetDatabaseEncoding() != PG_UTF8 && GetDatabaseEncoding() != PG_SQL_ASCII) {
+    pg::Guard([&] { (void)pg_server_to_any(bytes, size, PG_UTF8); });
+  }
+}
+
 void CheckTemplate(const char* what, const std::string& text, format::Use use, format::Template* parsed) {
+  CheckConvertible(text);
   format::TemplateError error;
   std::optional<format::Template> result = format::Template::Parse(text, use, &error);
   if (!result) {
@@ -61,6 +75,7 @@ std::vector<std::string> CheckPatterns(const char* argument, const std::vector<C
       Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds a pattern that is too long",
              "It has " + std::to_string(pattern->size()) + " bytes.", "A pattern has at most 255 bytes.");
     }
+    CheckConvertible(*pattern);
     if (std::find(result.begin(), result.end(), *pattern) == result.end()) {
       result.push_back(*pattern);
     }

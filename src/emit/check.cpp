@@ -4,9 +4,30 @@
 #include "format/topic_name.h"
 #include "pg/settings.h"
 
+extern "C" {
+#include "mb/pg_wchar.h"
+}
+
 namespace outbox::emit {
 
 namespace {
+
+// Everything is published in UTF-8. What has no place there (in an encoding such as WIN1252 a few bytes) is refused
+// now, while somebody is there to hear it: the reader could only stop at it.
+void CheckConvertible(const char* bytes, size_t size) {
+  if (GetDatabaseEncoding() != PG_UTF8 && GetDatabaseEncoding() != PG_SQL_ASCII) {
+    const char* converted = pg_server_to_any(bytes, static_cast<int>(size), PG_UTF8);
+    if (converted != bytes) {
+      pfree(const_cast<char*>(converted));
+    }
+  }
+}
+
+void CheckConvertible(const text* value) {
+  if (value != nullptr) {
+    CheckConvertible(Bytes(value), Size(value));
+  }
+}
 
 void CheckName(const text* value, const char* what, const char* argument, size_t max, const char* detail,
                const char* hint) {
@@ -134,12 +155,14 @@ bool CheckHeaders(Jsonb* headers) {
     if (token == WJB_KEY) {
       name = item;
       CheckHeaderName(&name);
+      CheckConvertible(name.val.string.val, name.val.string.len);
       bytes += name.val.string.len;
     } else if (token == WJB_VALUE) {
       if (item.type != jbvString) {
         RefuseHeaders(psprintf("The value at \"%s\" is %s.", pnstrdup(name.val.string.val, name.val.string.len),
                                JsonTypeName(&item)));
       }
+      CheckConvertible(item.val.string.val, item.val.string.len);
       bytes += item.val.string.len;
     }
   }
@@ -246,6 +269,9 @@ void CheckEvent(NewEvent* event) {
   CheckKey(event);
   CheckName(event->event_type, "event type", "aggregate_type, aggregate_id, event_type, payload", kMaxEventType,
             "Consumers tell events apart by their type.", "Pass what happened, such as 'order.created'.");
+  CheckConvertible(event->aggregate_type);
+  CheckConvertible(event->aggregate_id);
+  CheckConvertible(event->event_type);
   CheckPayload(event);
   CheckContentType(event->content_type);
   CheckTopic(event->topic);
