@@ -95,8 +95,8 @@ Oid DatabaseToBar(Node* statement) {
       break;
   }
   Oid database = name != nullptr ? get_database_oid(name, true) : InvalidOid;
-  if (database == InvalidOid || database == MyDatabaseId) {
-    return InvalidOid;
+  if (database == InvalidOid || (database == MyDatabaseId && !copies)) {
+    return InvalidOid;  // one's own can be copied, but neither dropped nor moved nor renamed
   }
   if ((copies || renames) && !MayCreateDatabases()) {
     return InvalidOid;

@@ -33,6 +33,12 @@ $node->safe_psql('twin', q(SELECT outbox.emit('order', 1, 'order.created', '{"n"
 is($node->safe_psql('twin', "SELECT outbox.wait_until_idle('30 s')"), 't', 'an adopted copy publishes');
 is($redis->xlen('events'), 101, 'what was emitted after it was adopted');
 
+# Of one's own database too: its workers make way.
+my ($copied, $out, $err) = $node->psql('postgres', 'CREATE DATABASE sibling TEMPLATE postgres');
+is($copied, 0, 'a session can copy the database it is connected to') or diag $err;
+ok(wait_for_value($node, "SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type LIKE 'outbox%' AND datname = 'postgres'", 't'),
+	'whose workers come back');
+
 # --- a restored dump ---
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
 $node->command_ok([ 'pg_dump', '-f', $dump, '-d', $node->connstr('postgres') ], 'the database is dumped');
