@@ -28,6 +28,7 @@ ROLLBACK;
 -- PUBLIC gets nothing; EXECUTE can be granted, and asks for USAGE on the server
 CREATE ROLE regress_outbox_router;
 SET ROLE regress_outbox_router;
+DROP SERVER "regress Renamed";
 SELECT outbox.create_route('regress three', server => 'regress Renamed');
 SELECT * FROM outbox.lag;
 RESET ROLE;

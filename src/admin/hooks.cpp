@@ -9,6 +9,8 @@
 
 extern "C" {
 #include "catalog/namespace.h"
+#include "catalog/pg_foreign_server.h"
+#include "foreign/foreign.h"
 #include "nodes/parsenodes.h"
 #include "nodes/value.h"
 #include "tcop/utility.h"
@@ -28,8 +30,20 @@ bool HasRoutes() {
   });
 }
 
+// Who may not drop the server is told so by the command itself, and nothing of routes.
+bool Owns(const char* server) {
+  return pg::Guard([server] {
+    Oid oid = get_foreign_server_oid(server, true);
+#if PG_VERSION_NUM >= 160000
+    return OidIsValid(oid) && object_ownercheck(ForeignServerRelationId, oid, GetUserId());
+#else
+    return OidIsValid(oid) && pg_foreign_server_ownercheck(oid, GetUserId());
+#endif
+  });
+}
+
 void RefuseDrop(const char* server) {
-  if (!HasRoutes()) {
+  if (!HasRoutes() || !Owns(server)) {
     return;
   }
   Cell names = RunSql(Access::kWrite,
