@@ -1,5 +1,6 @@
 # A million events, several sessions, random rollbacks and savepoints: nothing lost, added, repeated or reordered per key,
-# in Redis and in Kafka at the same time. OUTBOX_TEST_EVENTS sets another number.
+# in Redis and in Kafka at the same time. OUTBOX_TEST_EVENTS sets another number. (Without Apache Kafka: a tenth of it, as
+# librdkafka's mock cluster keeps everything in memory and loses what does not fit.)
 use strict;
 use warnings;
 
@@ -8,17 +9,17 @@ use Outbox::Test;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $events = $ENV{OUTBOX_TEST_EVENTS} // 1_000_000;
+my $events = $ENV{OUTBOX_TEST_EVENTS} // (Outbox::Kafka::available() ? 1_000_000 : 100_000);
 my $per_key = 15;
 my $per_transaction = $per_key * $Outbox::Ledger::KEYS_PER_TRANSACTION;
 
 my $node = new_node(conf => "fsync = off\nmax_wal_size = 4GB\n");
 my $redis = Outbox::Redis->start(conf => ['appendfsync everysec']);
-my $kafka = Outbox::Kafka::available() ? Outbox::Kafka->start : undef;
-$kafka->create_topic('million', 4) if $kafka;
+my $kafka = Outbox::Kafka->start_any;
+$kafka->create_topic('million', 4);
 Outbox::Ledger::install($node);
 redis_route($node, $redis, 'redis', topic => q('million'));
-kafka_route($node, $kafka, 'kafka', topic => q('million'), lanes => 2) if $kafka;
+kafka_route($node, $kafka, 'kafka', topic => q('million'), lanes => 2);
 
 my $start = time;
 my $load = Outbox::Ledger::start_load($node, transactions => $events / $per_transaction * 7 / 6 * 1.02, clients => 4,
@@ -31,11 +32,7 @@ ok(wait_idle($node, 200), 'everything was delivered');
 note(sprintf 'emitted in %.1f s, delivered %.1f s later', $emitted - $start, time - $emitted);
 
 Outbox::Ledger::check($node, 'Redis', $redis->column('million', 'payload'));
-SKIP:
-{
-	skip $ENV{OUTBOX_NO_KAFKA}, 3 unless $kafka;
-	Outbox::Ledger::check($node, 'Kafka', $kafka->payloads('million'));
-}
+Outbox::Ledger::check($node, 'Kafka', $kafka->payloads('million'));
 is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'nothing was parked');
 no_server_crashed($node);
 done_testing();

@@ -1,4 +1,5 @@
-# A private Apache Kafka node for TAP tests, read with kcat. Where there is none to be had, skip_without() skips.
+# A private Apache Kafka node for TAP tests, read with kcat. Where there is none to be had, start_any() gives librdkafka's
+# mock cluster instead, which is enough to look at records, and skip_without() skips.
 package Outbox::Kafka;
 
 use strict;
@@ -32,6 +33,37 @@ sub start
 	return $self;
 }
 
+# The real thing, or else the mock cluster: a process of its own on a real port. It cannot be killed and restarted.
+sub start_any
+{
+	my ($class, @properties) = @_;
+	return $class->start(@properties) if available();
+	my $self = bless { dir => File::Temp::tempdir('/tmp/outbox-kafka.XXXXXX'), mock => 1 }, $class;
+	push @all, $self;
+	system("\${CXX:-g++} -std=c++20 -O1 -o $self->{dir}/kafka_mock $ENV{OUTBOX_TOP}/test/brokers/kafka_mock.cpp -lrdkafka") == 0
+	  or die 'kafka_mock.cpp does not compile';
+	$self->{handle} = IPC::Run::start([ "$self->{dir}/kafka_mock", $self->{dir} ], '<', \undef, '>&', \my $output);
+	chomp($self->{bootstrap} = $self->wait_for_file('bootstrap', qr/:\d+$/m));
+	diag('no Apache Kafka here: against librdkafka\'s mock cluster');
+	return $self;
+}
+
+sub wait_for_file
+{
+	my ($self, $name, $pattern) = @_;
+	for (1 .. 200)
+	{
+		if (open my $file, '<', "$self->{dir}/$name")
+		{
+			local $/ = undef;
+			my $text = <$file> // '';
+			return $text if $text =~ $pattern;
+		}
+		select undef, undef, undef, 0.05;
+	}
+	die "the mock cluster never wrote $name";
+}
+
 sub run
 {
 	my ($self, @arguments) = @_;
@@ -50,6 +82,13 @@ sub cont { my ($self) = @_; $self->run('cont', $self->{dir}) }
 sub create_topic
 {
 	my ($self, $topic, $partitions, @properties) = @_;
+	if ($self->{mock})
+	{
+		open my $commands, '>', "$self->{dir}/commands" or die $!;
+		print $commands $topic, ' ', $partitions // 1, "\n";
+		close $commands;
+		return $self->wait_for_file('topics', qr/^\Q$topic\E$/m);
+	}
 	return $self->run('topic', $self->{dir}, 'create', $topic, $partitions // 1, @properties);
 }
 
@@ -93,7 +132,7 @@ END
 	my $status = $?;
 	foreach my $kafka (@all)
 	{
-		eval { $kafka->kill9 };
+		$kafka->{mock} ? eval { $kafka->{handle}->kill_kill } : eval { $kafka->kill9 };
 		system 'rm', '-rf', $kafka->{dir};
 	}
 	$? = $status;
