@@ -11,6 +11,7 @@ namespace outbox::worker {
 namespace {
 
 constexpr int kStopMs = 1800;  // what is in flight may come home; a fast shutdown has to end within 3 s
+constexpr int kLeaveMs = 500;  // and after that it leaves anyhow, also where every turn fails
 constexpr int kComplainEveryMs = 60 * 1000;
 constexpr long kShortestBackOffMs = 100;
 constexpr long kLongestBackOffMs = 5000;
@@ -57,15 +58,18 @@ void ReportActivity() {
   }
 }
 
-// Asked once for each reason: by the launcher, and with less time by SIGTERM.
-void StopIfAsked() {
+// Asked once for each reason: by the launcher, and with less time by SIGTERM. True when the time is over.
+bool StopIfAsked() {
   static bool asked = false;
   static bool terminated = false;
+  static TimestampTz leave_at = 0;
   if (StopRequested() && (!asked || (Terminated() && !terminated))) {
+    leave_at = asked ? leave_at : TimestampTzPlusMilliseconds(GetCurrentTimestamp(), kStopMs + kLeaveMs);
     asked = true;
     terminated = Terminated();
     relay->BeginStop(kStopMs);
   }
+  return asked && GetCurrentTimestamp() >= leave_at;
 }
 
 void ReleaseBoard(int code, Datum arg) {
@@ -100,11 +104,12 @@ void RelayMain() {
     if (reload) {
       relay->SettingsChanged();
     }
-    StopIfAsked();
+    bool overdue = StopIfAsked();
     long back_off = RunTurn();
-    if (relay->uprooted() || relay->stopped()) {
-      Leave();
+    if (relay->uprooted() || relay->stopped() || overdue) {
+      Leave();  // a claim that was not given back dies with this process
     }
+    back_off = Min(back_off, StopRequested() ? kShortestBackOffMs : back_off);
     MemoryContextSwitchTo(context);
     ReportActivity();
     pg::WaitForDescriptors(relay->descriptors().data(), static_cast<int>(relay->descriptors().size()),

@@ -65,5 +65,10 @@ $seconds = took(sub {
 		'an idle worker that is terminated is replaced');
 });
 cmp_ok($seconds, '<', 1, 'within a second');
+
+# Lanes cannot be given back: the worker leaves all the same.
+$node->safe_psql('postgres', 'ALTER TABLE outbox.lane RENAME TO lane_out_of_reach');
+$seconds = took(sub { $node->stop('fast') });
+cmp_ok($seconds, '<', 4, 'a fast stop with tables that a worker cannot use');
 no_server_crashed($node);
 done_testing();
