@@ -156,6 +156,8 @@ class Server {
         if (sink_ != nullptr || !DecodeConfigure(frame.body, &config)) {
           return false;
         }
+        // The worker's budget bounds first, and a topic in trouble may hold all of it: then others still get through.
+        held_limit_ = std::max<size_t>(held_limit_, 2 * config.max_inflight_bytes);
         Status status = program_.make(config, &sink_);
         if (!status.ok()) {
           sink_ = std::make_unique<FailedSink>(status.error());
@@ -249,7 +251,7 @@ class Server {
 
   const int fd_;
   const SinkProgram& program_;
-  const size_t held_limit_;
+  size_t held_limit_;
   std::unique_ptr<Sink> sink_;
   FrameReader reader_;
   FrameWriter writer_;

@@ -30,6 +30,7 @@ std::vector<DestinationConfig> LoadDestinations(const std::vector<std::string>& 
 struct SinkLimits {
   uint64_t max_message_bytes = 0;
   uint64_t max_inflight_bytes = 0;
+  bool operator==(const SinkLimits& other) const = default;
 };
 
 // A destination with a problem gives a sink that is down and says why.

@@ -110,6 +110,10 @@ Relay::~Relay() = default;
 
 void Relay::SettingsChanged() {
   engine_->SetOptions(OptionsFromSettings());
+  const SinkLimits limits = LimitsFromSettings();
+  if (limits.max_message_bytes > limits_.max_message_bytes || limits.max_inflight_bytes > limits_.max_inflight_bytes) {
+    generation_ = 0;  // sinks refuse what is above the limits they were made with: they are made anew
+  }
 }
 
 bool Relay::stopped() const {
@@ -155,6 +159,11 @@ void Relay::Reload() {
 // Those that lanes of ours use have a sink here; a new one is made when its first lane comes.
 void Relay::ApplyDestinations(const RelayConfig& config) {
   int64_t deadline = clock_->NowMicros() + kReleaseWithin;
+  SinkLimits limits = LimitsFromSettings();  // they only grow: larger events may be in the log still
+  limits.max_message_bytes = std::max(limits.max_message_bytes, limits_.max_message_bytes);
+  limits.max_inflight_bytes = std::max(limits.max_inflight_bytes, limits_.max_inflight_bytes);
+  const bool limits_changed = !(limits == limits_);
+  limits_ = limits;
   for (const auto& [id, known] : config_.destinations) {
     if (!engine_->HasDestination(id)) {
       continue;
@@ -162,8 +171,8 @@ void Relay::ApplyDestinations(const RelayConfig& config) {
     auto destination = config.destinations.find(id);
     if (destination == config.destinations.end()) {
       engine_->RemoveDestination(id, deadline);
-    } else if (!(destination->second == known)) {
-      engine_->SetDestination(id, MakeSink(destination->second, LimitsFromSettings()), deadline);
+    } else if (limits_changed || !(destination->second == known)) {
+      engine_->SetDestination(id, MakeSink(destination->second, limits_), deadline);
     }
   }
 }
@@ -275,8 +284,7 @@ bool Relay::Add(const log::LaneId& id) {
     return false;
   }
   if (!engine_->HasDestination(destination)) {
-    engine_->SetDestination(destination, MakeSink(config_.destinations.at(destination), LimitsFromSettings()),
-                            clock_->NowMicros());
+    engine_->SetDestination(destination, MakeSink(config_.destinations.at(destination), limits_), clock_->NowMicros());
   }
   auto reader = std::make_unique<log::PgLaneLog>(id, route->second.lanes, incarnation_, spec.get());
   HeldLane lane;

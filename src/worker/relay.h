@@ -78,6 +78,7 @@ class Relay {
   std::unique_ptr<relay::Engine> engine_;
 
   RelayConfig config_;
+  SinkLimits limits_;                                    // that the sinks were made with
   std::map<std::string, relay::DestinationId> made_up_;  // see LoadRelayConfig
   uint64_t generation_ = 0;                              // of the configuration that is loaded; 0: none
   uint32_t owner_ = 0;                                   // of the extension
