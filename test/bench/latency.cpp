@@ -6,8 +6,9 @@
 // With CONNINFO events are emitted, one per transaction, by four connections; without it a bare client (hiredis, or an
 // idempotent librdkafka producer with acks=all and linger.ms=0) sends the records itself. Emitters keep to a schedule,
 // so that a stall is not hidden. One consumer thread of this process (XREAD BLOCK, or a librdkafka consumer) stamps
-// arrivals: one clock for both ends. Times count from when the commit, or the call of the client, had returned (commit
-// is only known then; an event that is even faster counts as 0). Bare clients also report send to acknowledgement.
+// arrivals: one clock for both ends. Times count from when the commit had returned (it is only known then; an event
+// that is even faster counts as 0), and for bare clients from just before the call. Bare clients also report send to
+// acknowledgement.
 //
 // Prints one line: p50 and p99 in milliseconds.
 #include <hiredis/hiredis.h>
@@ -216,10 +217,10 @@ void SendToRedis(const char* port, const char* stream, long count, long rate, in
                        "XADD %s * id 01990000-0000-7000-8000-%012ld type measured aggregate_type latency created_at "
                        "%ld key %ld payload %b",
                        stream, i, i, i % 1000, payload.data(), payload.size());
+    sent[i] = Now();
     int done = 0;
     while (done == 0 && redisBufferWrite(redis, &done) == REDIS_OK) {
     }
-    sent[i] = Now();
   }
   read_until(Now() + 10'000'000'000, count);
   redisFree(redis);
@@ -237,12 +238,12 @@ void SendToKafka(const char* bootstrap, const char* topic, long count, long rate
   for (long i = 0; i < count; i++) {
     std::string payload = Payload(i), key = std::to_string(i % 1000), id = std::to_string(i);
     WaitUntil(start + i * 1'000'000'000 / rate);
+    sent[i] = Now();
     rd_kafka_producev(kafka, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_KEY(key.data(), key.size()),
                       RD_KAFKA_V_VALUE(payload.data(), payload.size()),
                       RD_KAFKA_V_HEADER("id", id.data(), ssize_t(id.size())), RD_KAFKA_V_HEADER("type", "measured", -1),
                       RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(reinterpret_cast<void*>(i)),
                       RD_KAFKA_V_END);
-    sent[i] = Now();
   }
   rd_kafka_flush(kafka, 10000);
   stop = true;
