@@ -67,6 +67,11 @@ extern "C" {
 #undef ngettext
 #undef dngettext
 
+// 19 gave signal handlers a second argument, and this name to what ignores a signal.
+#ifndef PG_SIG_IGN
+#define PG_SIG_IGN SIG_IGN
+#endif
+
 // Microseconds between the Unix epoch (1970) and Postgres' own (2000).
 inline constexpr int64 kPgEpochMicros =
     static_cast<int64>(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * SECS_PER_DAY * USECS_PER_SEC;

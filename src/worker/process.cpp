@@ -31,7 +31,7 @@ const char* TypeName(pg::WorkerKind kind) {
 void InstallSignalHandlers() {
   pqsignal(SIGHUP, SignalHandlerForConfigReload);
   pqsignal(SIGTERM, HandleTerminate);
-  pqsignal(SIGINT, SIG_IGN);  // pg_cancel_backend(): there is no statement of anybody's to cancel
+  pqsignal(SIGINT, PG_SIG_IGN);  // pg_cancel_backend(): there is no statement of anybody's to cancel
   BackgroundWorkerUnblockSignals();
 }
 
