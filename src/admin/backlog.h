@@ -17,9 +17,9 @@ struct Backlog {
 inline constexpr int64 kLagScanLimit = 300000;
 
 // For each of `lanes`, which are all lanes of one route: committed events that it wants and has not passed. One walk
-// along the xid index from where the last of them stands, by the rule of their windows, under the snapshot of the calling
-// statement. `limit`: events looked at; 0: no limit. `only`: nothing but what is visible there as well. Lanes without a
-// spec count none. Throws PgError.
+// along the xid index from where the last of them stands, by the rule of their windows, under the snapshot of the
+// calling statement. `limit`: events looked at; 0: no limit. `only`: nothing but what is visible there as well. Lanes
+// without a spec count none. Throws PgError.
 std::vector<Backlog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only = nullptr);
 
 }  // namespace outbox::admin

@@ -13,7 +13,9 @@
 
 namespace outbox {
 
-inline constexpr bool IsNull(std::string_view view) { return view.data() == nullptr; }
+inline constexpr bool IsNull(std::string_view view) {
+  return view.data() == nullptr;
+}
 
 // User headers, packed by the log reader: for each header u32 name length, name, u32 value length, value (host order).
 struct HeaderView {
@@ -42,8 +44,8 @@ struct HeaderView {
 };
 
 struct Event {
-  int64_t created_at = 0;           // Unix microseconds; strictly increasing over the server
-  uint64_t xid = 0;                 // top-level transaction id
+  int64_t created_at = 0;  // Unix microseconds; strictly increasing over the server
+  uint64_t xid = 0;        // top-level transaction id
   Uuid id{};
   std::string_view aggregate_type;  // never NULL
   std::string_view aggregate_id;    // NULL: no key, no order
@@ -51,12 +53,12 @@ struct Event {
   std::string_view payload;         // NULL: tombstone
   std::string_view content_type;    // NULL: JSON
   HeaderView headers;
-  std::string_view topic;           // NULL: the route's own template
+  std::string_view topic;  // NULL: the route's own template
 
   // What the event costs in memory and on the wire, about.
   size_t bytes() const {
-    return 96 + aggregate_type.size() + aggregate_id.size() + event_type.size() + payload.size() +
-           content_type.size() + headers.packed.size() + topic.size();
+    return 96 + aggregate_type.size() + aggregate_id.size() + event_type.size() + payload.size() + content_type.size() +
+           headers.packed.size() + topic.size();
   }
 };
 

@@ -14,8 +14,8 @@ namespace outbox {
 
 struct Snapshot {
   uint64_t xmin = 0;
-  uint64_t xmax = 0;           // first xid not yet assigned
-  std::vector<uint64_t> xip;   // in progress, sorted, each in [xmin, xmax)
+  uint64_t xmax = 0;          // first xid not yet assigned
+  std::vector<uint64_t> xip;  // in progress, sorted, each in [xmin, xmax)
 
   bool Visible(uint64_t xid) const;
   // True when everything visible in `other` is visible here.

@@ -22,7 +22,8 @@ inline constexpr int kUuidTextLength = 36;
 
 // `micros`: Unix microseconds, 0 <= micros < 2^48 * 1000. `random`: 62 random bits in the low end.
 Uuid MakeUuid7(int64_t micros, uint64_t random);
-// The clock reading inside an id made by MakeUuid7; nothing for an id that cannot have been (not version 7, rand_a > 999).
+// The clock reading inside an id made by MakeUuid7; nothing for an id that cannot have been (not version 7, rand_a >
+// 999).
 std::optional<int64_t> Uuid7Micros(const Uuid& id);
 // Writes 36 lower-case characters, no terminator.
 void FormatUuid(const Uuid& id, char* out);

@@ -6,18 +6,18 @@
 namespace outbox::pg {
 
 struct Settings {
-  bool enabled;            // outbox.enabled: may background workers publish at all
-  char* instance;          // outbox.instance: what tells a file-level copy of a server apart from its original
-  int workers;             // outbox.workers: relay workers per database
-  int retention_minutes;   // outbox.retention
-  int max_payload_size;    // outbox.max_payload_size, bytes
-  int max_inflight_kb;     // outbox.max_inflight: unacknowledged bytes per worker and destination
-  int sort_mem_kb;         // outbox.sort_mem: memory for one lane's window
-  int poll_interval_ms;    // outbox.poll_interval: what finds commits that could wake nobody (COMMIT PREPARED)
-  int days_ahead;          // outbox.days_ahead: day tables made in advance
-  char* traceparent;       // outbox.traceparent: trace context of what this session emits; empty: none
-  int max_databases;       // outbox.max_databases: slots in shared memory
-  int max_lanes;           // outbox.max_lanes: slots in shared memory, over all databases
+  bool enabled;           // outbox.enabled: may background workers publish at all
+  char* instance;         // outbox.instance: what tells a file-level copy of a server apart from its original
+  int workers;            // outbox.workers: relay workers per database
+  int retention_minutes;  // outbox.retention
+  int max_payload_size;   // outbox.max_payload_size, bytes
+  int max_inflight_kb;    // outbox.max_inflight: unacknowledged bytes per worker and destination
+  int sort_mem_kb;        // outbox.sort_mem: memory for one lane's window
+  int poll_interval_ms;   // outbox.poll_interval: what finds commits that could wake nobody (COMMIT PREPARED)
+  int days_ahead;         // outbox.days_ahead: day tables made in advance
+  char* traceparent;      // outbox.traceparent: trace context of what this session emits; empty: none
+  int max_databases;      // outbox.max_databases: slots in shared memory
+  int max_lanes;          // outbox.max_lanes: slots in shared memory, over all databases
 };
 
 extern Settings settings;

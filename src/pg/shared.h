@@ -16,16 +16,16 @@ namespace outbox::pg {
 
 // Per database that has the extension, or is being asked whether it has.
 struct DatabaseSlot {
-  Oid database;                       // InvalidOid: free slot
-  bool needs_probe;                   // the launcher should start a keeper to find out
-  uint32 probe_requests;              // +1 with each setting of needs_probe, so that none is lost to a probe under way
-  bool active;                        // the keeper saw the extension, adopted here: relay workers may run
-  int relay_demand;                   // how many relay workers the keeper wants (0: no routes, or a silent copy)
-  int barred_by;                      // pid of a backend that drops, moves or copies the database; 0: nobody
-  pg_atomic_uint64 clock_ceiling;     // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
-  pg_atomic_uint64 barrier;           // last barrier asked for (wait_for, wait_until_idle); see LaneSlot
-  pg_atomic_uint64 config_generation; // +1 at commit of any change of routes, servers or user mappings
-  pg_atomic_uint64 emitting_commits;  // commits that emitted, since server start
+  Oid database;                        // InvalidOid: free slot
+  bool needs_probe;                    // the launcher should start a keeper to find out
+  uint32 probe_requests;               // +1 with each setting of needs_probe, so that none is lost to a probe under way
+  bool active;                         // the keeper saw the extension, adopted here: relay workers may run
+  int relay_demand;                    // how many relay workers the keeper wants (0: no routes, or a silent copy)
+  int barred_by;                       // pid of a backend that drops, moves or copies the database; 0: nobody
+  pg_atomic_uint64 clock_ceiling;      // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
+  pg_atomic_uint64 barrier;            // last barrier asked for (wait_for, wait_until_idle); see LaneSlot
+  pg_atomic_uint64 config_generation;  // +1 at commit of any change of routes, servers or user mappings
+  pg_atomic_uint64 emitting_commits;   // commits that emitted, since server start
 };
 
 enum class WorkerKind : uint8 { kKeeper = 1, kRelay = 2 };
@@ -35,31 +35,31 @@ struct WorkerSlot {
   WorkerState state;
   WorkerKind kind;
   Oid database;
-  int ordinal;                 // of the relay workers of one database: 0, 1, ...
-  pid_t pid;                   // 0 until running
-  int proc_number;             // index into ProcGlobal->allProcs: where the latch is
-  uint64 incarnation;          // random, never 0; what outbox.lane.owner holds
-  TimestampTz since;           // when the slot was taken
-  pg_atomic_uint32 pending;    // set 0 -> 1 by a commit that emitted (then the latch is set), cleared before reading
-  pg_atomic_uint32 stop;       // the worker is asked to leave in good order
+  int ordinal;               // of the relay workers of one database: 0, 1, ...
+  pid_t pid;                 // 0 until running
+  int proc_number;           // index into ProcGlobal->allProcs: where the latch is
+  uint64 incarnation;        // random, never 0; what outbox.lane.owner holds
+  TimestampTz since;         // when the slot was taken
+  pg_atomic_uint32 pending;  // set 0 -> 1 by a commit that emitted (then the latch is set), cleared before reading
+  pg_atomic_uint32 stop;     // the worker is asked to leave in good order
 };
 
 // What one lane is doing: written by its owner a few times a second and at changes, read by views. Only for looking.
 struct LaneSlot {
-  Oid database;                // InvalidOid: free slot
+  Oid database;  // InvalidOid: free slot
   int64 route_id;
   int32 lane;
-  uint64 owner;                // incarnation; 0: nobody
-  char state[16];              // same words as the engine's enum, see src/relay/README.md
-  int64 delivered_to;          // created_at (Unix microseconds) of the last event acknowledged without a gap; 0: none yet
-  int64 delivered_count;       // since the owner took the lane
-  int64 parked_count;          // likewise
-  int64 inflight_count;        // read from the log and not yet acknowledged
+  uint64 owner;           // incarnation; 0: nobody
+  char state[16];         // same words as the engine's enum, see src/relay/README.md
+  int64 delivered_to;     // created_at (Unix microseconds) of the last event acknowledged without a gap; 0: none yet
+  int64 delivered_count;  // since the owner took the lane
+  int64 parked_count;     // likewise
+  int64 inflight_count;   // read from the log and not yet acknowledged
   int64 inflight_bytes;
-  TimestampTz next_try;        // while backing off; 0 otherwise
+  TimestampTz next_try;  // while backing off; 0 otherwise
   TimestampTz updated_at;
-  pg_atomic_uint64 barrier;    // all events committed before this barrier was asked for are delivered or dead
-  char error_class[16];        // empty: no trouble
+  pg_atomic_uint64 barrier;  // all events committed before this barrier was asked for are delivered or dead
+  char error_class[16];      // empty: no trouble
   char error_code[64];
   char error_message[256];
   TimestampTz error_since;
@@ -67,15 +67,15 @@ struct LaneSlot {
 
 struct SharedState {
   LWLock* lock;
-  pg_atomic_uint64 clock;      // last reading of the hybrid clock, Unix microseconds; 0: never read since start
+  pg_atomic_uint64 clock;  // last reading of the hybrid clock, Unix microseconds; 0: never read since start
   pid_t launcher_pid;
-  int launcher_proc;           // -1: not running
+  int launcher_proc;  // -1: not running
   pg_atomic_uint32 launcher_pending;
-  bool probe_lost;             // a probe was asked for when all database slots were taken
+  bool probe_lost;  // a probe was asked for when all database slots were taken
   int max_databases;
   int max_workers;
   int max_lanes;
-  int workers_used;            // worker slots at or above this index were never taken; only grows
+  int workers_used;  // worker slots at or above this index were never taken; only grows
   // followed by the three arrays
 };
 
