@@ -193,8 +193,8 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
     Settle([&] {
       for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
         for (const Backlog& backlog : CountBacklog(route, kSettleScanLimit, &asked)) {
-          if (backlog.pending > 0) {
-            return backlog.capped;  // too much goes on to look for what is ours: let it be
+          if (backlog.pending > 0 || backlog.capped) {
+            return false;
           }
         }
       }
