@@ -7,13 +7,9 @@
 #include <utility>
 #include <vector>
 
-namespace outbox::log {
+#include "base/lane_id.h"
 
-struct LaneId {
-  int64_t route_id = 0;
-  int32_t lane = 0;
-  auto operator<=>(const LaneId&) const = default;
-};
+namespace outbox::log {
 
 // One row of outbox.route.
 struct RouteConfig {

@@ -20,6 +20,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/lane_id.h"
 #include "base/status.h"
 #include "format/route_spec.h"
 #include "relay/clock.h"
@@ -32,12 +33,6 @@ inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 // The caller's number for a destination (the worker takes the foreign server's oid).
 using DestinationId = uint32_t;
-
-struct LaneId {
-  int64_t route_id = 0;
-  int32_t lane = 0;
-  bool operator==(const LaneId& other) const = default;
-};
 
 // Microseconds and bytes. May be changed between turns (a reload of settings).
 struct EngineOptions {

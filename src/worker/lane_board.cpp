@@ -30,7 +30,7 @@ void ClearLocked(LaneSlot* slot) {
 
 }  // namespace
 
-LaneSlot* TakeLaneSlot(Oid database, const relay::LaneId& lane, uint64 incarnation) {
+LaneSlot* TakeLaneSlot(Oid database, const LaneId& lane, uint64 incarnation) {
   LaneSlot* found = nullptr;
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   for (int i = 0; i < Shared()->max_lanes; i++) {

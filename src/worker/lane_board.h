@@ -9,7 +9,7 @@ namespace outbox::worker {
 
 // The lane's slot, now this incarnation's, with everything cleared; nullptr when all are taken (the lane works all the
 // same, but nobody can see it).
-pg::LaneSlot* TakeLaneSlot(Oid database, const relay::LaneId& lane, uint64 incarnation);
+pg::LaneSlot* TakeLaneSlot(Oid database, const LaneId& lane, uint64 incarnation);
 void WriteLaneSlot(pg::LaneSlot* slot, uint64 incarnation, const relay::LaneStatus& status);
 // Frees it, unless a new owner has it already.
 void FreeLaneSlot(pg::LaneSlot* slot, uint64 incarnation);

@@ -68,10 +68,6 @@ SinkLimits LimitsFromSettings() {
   return limits;
 }
 
-relay::LaneId EngineId(const log::LaneId& id) {
-  return {id.route_id, id.lane};
-}
-
 volatile bool servers_changed = true;
 
 #if PG_VERSION_NUM >= 190000
@@ -210,15 +206,15 @@ void Relay::ApplyLanes(const RelayConfig& config) {
         LetGo(id, &lane);
         continue;
       }
-      engine_->UpdateLane(EngineId(id), std::move(spec));
+      engine_->UpdateLane(id, std::move(spec));
       lane.route = route->second;
     }
   }
 }
 
-void Relay::LetGo(const log::LaneId& id, HeldLane* lane) {
+void Relay::LetGo(const LaneId& id, HeldLane* lane) {
   lane->leaving = true;
-  engine_->ReleaseLane(EngineId(id), clock_->NowMicros() + kReleaseWithin);
+  engine_->ReleaseLane(id, clock_->NowMicros() + kReleaseWithin);
 }
 
 // How many lanes this worker should hold. While a worker that died may be about to come back, its share is left.
@@ -262,9 +258,9 @@ void Relay::Rebalance() {
   if (count.unowned == 0 || held >= share) {
     return;
   }
-  std::vector<log::LaneId> claimed;
+  std::vector<LaneId> claimed;
   log::ClaimLanes(incarnation_, share - held, &claimed);
-  for (const log::LaneId& id : claimed) {
+  for (const LaneId& id : claimed) {
     if (!Add(id)) {
       given_back_.push_back(id);
     }
@@ -272,7 +268,7 @@ void Relay::Rebalance() {
 }
 
 // False when the lane cannot be worked on as it is.
-bool Relay::Add(const log::LaneId& id) {
+bool Relay::Add(const LaneId& id) {
   auto route = config_.routes.find(id.route_id);
   if (route == config_.routes.end() || lanes_.contains(id)) {
     return false;
@@ -291,10 +287,10 @@ bool Relay::Add(const log::LaneId& id) {
   lane.route = route->second;
   lane.destination = destination;
   lane.filter = spec;
-  if (!engine_->AddLane(EngineId(id), spec, std::move(reader), destination)) {
+  if (!engine_->AddLane(id, spec, std::move(reader), destination)) {
     return false;
   }
-  lane.slot = TakeLaneSlot(database_, EngineId(id), incarnation_);
+  lane.slot = TakeLaneSlot(database_, id, incarnation_);
   lanes_.emplace(id, std::move(lane));
   return true;
 }
@@ -303,7 +299,7 @@ bool Relay::Add(const log::LaneId& id) {
 void Relay::TakeGone() {
   engine_->TakeGone(&gone_);
   for (const relay::GoneLane& gone : gone_) {
-    log::LaneId id{gone.id.route_id, gone.id.lane};
+    LaneId id = gone.id;
     auto lane = lanes_.find(id);
     if (lane != lanes_.end()) {
       if (lane->second.slot != nullptr) {
@@ -322,7 +318,7 @@ void Relay::TakeGone() {
   }
   bool any = !given_back_.empty();
   while (!given_back_.empty()) {
-    log::LaneId id = given_back_.back();
+    LaneId id = given_back_.back();
     (void)log::ReleaseLane(id, incarnation_);
     given_back_.pop_back();
   }
@@ -335,7 +331,7 @@ void Relay::Publish() {
   int64_t now = clock_->NowMicros();
   engine_->Lanes(&statuses_);
   for (const relay::LaneStatus& status : statuses_) {
-    auto found = lanes_.find({status.id.route_id, status.id.lane});
+    auto found = lanes_.find(status.id);
     if (found == lanes_.end()) {
       continue;
     }
@@ -356,7 +352,7 @@ void Relay::Describe(const std::vector<relay::LaneStatus>& lanes) {
   const relay::LaneStatus* shown = nullptr;
   bool down = false;
   for (const relay::LaneStatus& status : lanes) {
-    auto held = lanes_.find({status.id.route_id, status.id.lane});
+    auto held = lanes_.find(status.id);
     if (held == lanes_.end()) {
       continue;
     }

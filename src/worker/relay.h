@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/lane_id.h"
 #include "pg/wait.h"
 #include "relay/engine.h"
 #include "worker/lane_board.h"
@@ -53,7 +54,7 @@ class Relay {
     int64_t written_at = 0;
     bool leaving = false;
   };
-  using LaneMap = std::map<log::LaneId, HeldLane>;
+  using LaneMap = std::map<LaneId, HeldLane>;
 
   void CheckStanding();
   void Reload();
@@ -62,8 +63,8 @@ class Relay {
   void ApplyLanes(const RelayConfig& config);
   void Rebalance();
   int FairShare(int all);
-  bool Add(const log::LaneId& id);
-  void LetGo(const log::LaneId& id, HeldLane* lane);
+  bool Add(const LaneId& id);
+  void LetGo(const LaneId& id, HeldLane* lane);
   void TakeGone();
   void Publish();
   void PlanWait(int64_t deadline);
@@ -89,7 +90,7 @@ class Relay {
   int64_t next_balance_ = 0;
   int64_t workers_since_ = 0;  // when their number last changed
   int workers_ = -1;
-  std::vector<log::LaneId> given_back_;  // left the engine in good order, not yet released in the table
+  std::vector<LaneId> given_back_;  // left the engine in good order, not yet released in the table
 
   std::vector<pg::WaitDescriptor> descriptors_;
   std::vector<sink::WaitSpec> waits_;

@@ -1,0 +1,15 @@
+// Which lane of which route: the same number in the table, in the engine and in shared memory.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace outbox {
+
+struct LaneId {
+  int64_t route_id = 0;
+  int32_t lane = 0;
+  auto operator<=>(const LaneId&) const = default;
+};
+
+}  // namespace outbox
