@@ -45,8 +45,13 @@ CREATE TABLE outbox.route (
   options         jsonb       NOT NULL DEFAULT '{}',
   start_snapshot  pg_snapshot NOT NULL,
   start_time      timestamptz NOT NULL,
+  on_failure      text        NOT NULL DEFAULT 'skip',
+  max_attempts    integer     NOT NULL DEFAULT 10,
+  backoff_base    interval    NOT NULL DEFAULT '1 second',
+  backoff_cap     interval    NOT NULL DEFAULT '10 minutes',
   created_at      timestamptz NOT NULL DEFAULT pg_catalog.now(),
-  created_by      name        NOT NULL DEFAULT CURRENT_USER
+  created_by      name        NOT NULL DEFAULT CURRENT_USER,
+  CONSTRAINT route_on_failure CHECK (on_failure IN ('skip', 'block'))
 );
 COMMENT ON TABLE outbox.route IS 'which events go to which destination, under which topic; change through create_route, alter_route, drop_route';
 COMMENT ON COLUMN outbox.route.id IS 'a route made later under the same name is a new one, with a new id';
@@ -62,6 +67,10 @@ COMMENT ON COLUMN outbox.route.common_snapshot IS 'where all its lanes come to r
 COMMENT ON COLUMN outbox.route.options IS 'options of the destination kind, for Redis: mode (stream, list, publish)';
 COMMENT ON COLUMN outbox.route.start_snapshot IS 'where it started: an event that is visible here and created before start_time is none of this route''s';
 COMMENT ON COLUMN outbox.route.start_time IS 'infinity: it started at now; -infinity: at the earliest event';
+COMMENT ON COLUMN outbox.route.on_failure IS 'skip: a dead letter lets its key go on; block: later events of the key wait behind it until somebody acts';
+COMMENT ON COLUMN outbox.route.max_attempts IS 'how often an event is tried that is refused, and not for good';
+COMMENT ON COLUMN outbox.route.backoff_base IS 'the first pause between two tries is random in 0 .. this, and doubles';
+COMMENT ON COLUMN outbox.route.backoff_cap IS 'longest pause between two tries';
 COMMENT ON COLUMN outbox.route.created_at IS 'when the route was made';
 COMMENT ON COLUMN outbox.route.created_by IS 'who made it';
 
@@ -92,12 +101,16 @@ CREATE TABLE outbox.progress (
   lane          integer     NOT NULL,
   window_from   pg_snapshot NOT NULL,
   window_to     pg_snapshot,
-  done_to       timestamptz
+  done_to       timestamptz,
+  side          integer     NOT NULL DEFAULT 0,
+  places        jsonb
 ) PARTITION BY RANGE (at);
 COMMENT ON TABLE outbox.progress IS 'insert-only history of how far each lane has come; the newest row since the lane was made counts';
 COMMENT ON COLUMN outbox.progress.at IS 'when it was written: a reading of the shared clock, unique';
 COMMENT ON COLUMN outbox.progress.route_id IS 'route';
 COMMENT ON COLUMN outbox.progress.lane IS 'lane';
+COMMENT ON COLUMN outbox.progress.side IS '0: of the lane itself; else of its side lane of that number';
+COMMENT ON COLUMN outbox.progress.places IS 'where the events went that were acknowledged since the row before: first and last offset or stream id, by "topic/partition" or stream';
 COMMENT ON COLUMN outbox.progress.window_from IS 'all events visible in this snapshot are done';
 COMMENT ON COLUMN outbox.progress.window_to IS 'end of the window that is under way; NULL: none';
 COMMENT ON COLUMN outbox.progress.done_to IS 'events of that window up to this created_at are done; NULL: none';
@@ -109,45 +122,6 @@ CREATE TABLE outbox.tick (
 COMMENT ON TABLE outbox.tick IS 'snapshots recorded while a lane lags, so that a backlog is read as many small windows';
 COMMENT ON COLUMN outbox.tick.at IS 'when: a reading of the shared clock';
 COMMENT ON COLUMN outbox.tick.snapshot IS 'the snapshot';
-
-CREATE TABLE outbox.parked (
-  route_id       bigint      NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,
-  lane           integer     NOT NULL,
-  created_at     timestamptz NOT NULL,
-  id             uuid        NOT NULL,
-  state          text        NOT NULL DEFAULT 'dead',
-  aggregate_type text        NOT NULL,
-  aggregate_id   text,
-  event_type     text        NOT NULL,
-  payload        bytea,
-  content_type   text,
-  headers        jsonb,
-  topic          text        NOT NULL,
-  error_class    text        NOT NULL,
-  error_code     text        NOT NULL,
-  error_message  text        NOT NULL,
-  attempts       integer     NOT NULL DEFAULT 1,
-  parked_at      timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-  PRIMARY KEY (route_id, created_at, id)
-);
-COMMENT ON TABLE outbox.parked IS 'events that a destination refused for good, with a full copy';
-COMMENT ON COLUMN outbox.parked.route_id IS 'route';
-COMMENT ON COLUMN outbox.parked.lane IS 'lane';
-COMMENT ON COLUMN outbox.parked.created_at IS 'of the event';
-COMMENT ON COLUMN outbox.parked.id IS 'event id';
-COMMENT ON COLUMN outbox.parked.state IS 'dead: it will not be tried again until somebody says so';
-COMMENT ON COLUMN outbox.parked.aggregate_type IS 'of the event';
-COMMENT ON COLUMN outbox.parked.aggregate_id IS 'of the event';
-COMMENT ON COLUMN outbox.parked.event_type IS 'of the event';
-COMMENT ON COLUMN outbox.parked.payload IS 'of the event';
-COMMENT ON COLUMN outbox.parked.content_type IS 'of the event';
-COMMENT ON COLUMN outbox.parked.headers IS 'of the event';
-COMMENT ON COLUMN outbox.parked.topic IS 'resolved topic that refused it';
-COMMENT ON COLUMN outbox.parked.error_class IS 'message, solo-retry, topic, ...';
-COMMENT ON COLUMN outbox.parked.error_code IS 'the destination''s own code';
-COMMENT ON COLUMN outbox.parked.error_message IS 'for people';
-COMMENT ON COLUMN outbox.parked.attempts IS 'how often it was sent';
-COMMENT ON COLUMN outbox.parked.parked_at IS 'when';
 
 CREATE TABLE outbox.foreign_event (
   received_at    timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
@@ -193,6 +167,5 @@ COMMENT ON SEQUENCE outbox.clock_ceiling IS 'register, not a sequence: Unix micr
 SELECT pg_catalog.pg_extension_config_dump('outbox.log', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.route', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.lane', '');
-SELECT pg_catalog.pg_extension_config_dump('outbox.parked', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.foreign_event', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.identity', '');

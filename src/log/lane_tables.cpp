@@ -154,17 +154,17 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position&
 
 bool AppendParked(LaneId id, uint64_t incarnation, const relay::RefusedEvent& refused) {
   static Statement append = {
-      "INSERT INTO outbox.parked AS p (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, "
+      "INSERT INTO outbox.parked AS p (route_id, lane, created_at, id, state, aggregate_type, aggregate_id, event_type, "
       "payload,"
       " content_type, headers, topic, error_class, error_code, error_message, attempts)"
-      " SELECT l.route_id, l.lane, $4, $5, $6, $7, $8, $9, $10, pg_catalog.jsonb_object($11, $12), $13, e[1], e[2], "
+      " SELECT l.route_id, l.lane, $4, $5, 'dead', $6, $7, $8, $9, $10, pg_catalog.jsonb_object($11, $12), $13, e[1], e[2], "
       "e[3],"
       " $15 FROM outbox.lane l, (SELECT $14) error(e)"
       " WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
       " AND l.owner OPERATOR(pg_catalog.=) $3"
-      " ON CONFLICT (route_id, created_at, id) DO UPDATE SET lane = excluded.lane, topic = excluded.topic,"
+      " ON CONFLICT (route_id, created_at, id, replay) DO UPDATE SET lane = excluded.lane, topic = excluded.topic,"
       " error_class = excluded.error_class, error_code = excluded.error_code, error_message = excluded.error_message,"
-      " attempts = excluded.attempts, parked_at = pg_catalog.clock_timestamp()",
+      " attempts = excluded.attempts, failed_at = pg_catalog.clock_timestamp()",
       15,
       {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTARRAYOID,
        TEXTARRAYOID, TEXTOID, TEXTARRAYOID, INT4OID},

@@ -1,0 +1,102 @@
+// What the engine needs to park events of one lane and to send them later [-]. Implemented by log/ over
+// outbox.parked, by fakes in unit tests. The states and who may do what: README.md here, "Parked events".
+//
+// Single-threaded. Every call is one short transaction; nothing is open when it returns. A failed Status means "nothing
+// happened, try again later". `*owner` is false when the lane is no longer this worker's: nothing was written, and the
+// engine must let the lane go at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/event.h"
+#include "base/status.h"
+
+namespace outbox::relay {
+
+enum class ParkedState : uint8_t {
+  kRetrying,   // tried (again) at `due`
+  kBlocked,    // behind an event of its key, or its key is paused
+  kScheduled,  // to be delivered at `due`
+  kDead,       // not tried again until somebody says so
+};
+
+// An event on its way into the table.
+struct Parking {
+  Event event;             // views into the engine's chunk; valid for the call
+  std::string_view topic;  // resolved; empty where it could not be
+  uint64_t order_key = 0;  // base/order_key.h; 0: no key
+  ParkedState state = ParkedState::kDead;
+  int64_t due = 0;      // Unix microseconds; kRetrying and kScheduled
+  int attempts = 0;     // how often it was refused
+  Error error;          // why; ok() for kBlocked and kScheduled
+  bool paused = false;  // kBlocked because its key is paused, not because of an event before it
+};
+
+// An event taken out to be sent.
+struct Claimed {
+  Event event;  // views into the chunk; topic: the event's own, replay header included in its headers
+  int64_t replay = 0;
+  uint64_t order_key = 0;
+  ParkedState state = ParkedState::kRetrying;  // or kScheduled
+  int attempts = 0;                            // how often it was refused
+};
+
+// Owns the bytes of its events.
+struct ClaimedChunk {
+  Arena arena;
+  std::vector<Claimed> events;
+};
+
+struct ClaimLimits {
+  int64_t now = 0;  // Unix microseconds: what is due
+  size_t max_events = 256;
+  size_t max_bytes = size_t{512} << 10;  // at least one event is taken
+  std::vector<std::string> without;      // topics that have left the lane: nothing of them
+};
+
+// What became of a claimed event.
+enum class ParkedOutcome : uint8_t {
+  kDelivered,
+  kRetry,     // charged: attempts, error, due; events of its key behind it wait
+  kDead,      // charged: a dead letter; under `skip` its key goes on
+  kGiveBack,  // nobody's fault: as it was, due at `due` (0: unchanged)
+};
+
+struct Settlement {
+  const Claimed* claimed = nullptr;
+  ParkedOutcome outcome = ParkedOutcome::kGiveBack;
+  int attempts = 0;
+  int64_t due = 0;  // Unix microseconds
+  Error error;
+  std::string_view topic;  // resolved
+  std::string place;       // kDelivered: partition and offset, or stream id; empty: unknown
+};
+
+class ParkedLog {
+ public:
+  virtual ~ParkedLog() = default;
+
+  // The order keys of this lane whose later events must be parked behind what is parked already: rows retrying or
+  // blocked, under `block` dead ones too. *next_due: when something falls due, Unix microseconds; INT64_MAX: nothing.
+  virtual Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) = 0;
+
+  // Idempotent per route, event and replay. An event to be blocked whose key nothing holds any more (somebody acted on
+  // it) becomes retrying, due at once, unless it is `paused`. *next_due as above.
+  virtual Status Park(std::span<const Parking> events, int64_t* next_due, bool* owner) = 0;
+
+  // Takes events that are due, at most one run per key, in the order they have to go (those of one key in created_at
+  // order), and marks them as being sent by this worker. What an earlier call took must have been settled.
+  virtual Status Claim(const ClaimLimits& limits, ClaimedChunk* chunk, int64_t* next_due, bool* owner) = 0;
+
+  // Applies the outcomes and lets go those that wait behind the ones that left. Appends the keys that nothing holds any
+  // more. All of the last claim at once, or part of it.
+  virtual Status Settle(std::span<const Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due,
+                        bool* owner) = 0;
+};
+
+}  // namespace outbox::relay

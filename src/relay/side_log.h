@@ -1,0 +1,49 @@
+// What the engine needs to let topics leave a lane and come back [-]: side lanes. Implemented by log/ over
+// outbox.side_lane, by fakes in unit tests. How it works: README.md here, "Side lanes".
+//
+// Single-threaded; calls, errors and `*owner` as in parked_log.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/position.h"
+#include "base/status.h"
+#include "relay/lane_log.h"
+#include "relay/parked_log.h"
+
+namespace outbox::relay {
+
+struct SideTopic {
+  std::string topic;  // resolved
+  Position start;     // events that it covers are not the side lane's
+  Error error;        // why it left; code PAUSED where somebody asked for it
+  int64_t since = 0;  // Unix microseconds
+};
+
+struct SideLane {
+  int32_t side = 0;  // from 1
+  std::vector<SideTopic> topics;
+};
+
+class SideLog {
+ public:
+  virtual ~SideLog() = default;
+
+  virtual Status LoadSides(std::vector<SideLane>* sides) = 0;
+
+  // Makes the side lane, or moves it back to `position` and gives it these topics; parks what could not be left to it.
+  virtual Status Fork(const SideLane& side, const Position& position, std::span<const Parking> parked,
+                      int64_t* next_due, bool* owner) = 0;
+
+  // The lane takes the side lane's topics again: both stand at `position`, which becomes the lane's progress.
+  virtual Status Rejoin(int32_t side, const Position& position, bool* owner) = 0;
+
+  // The log as a side lane reads it. `filter` outlives it.
+  virtual std::unique_ptr<LaneLog> OpenSide(int32_t side, const EventFilter* filter) = 0;
+};
+
+}  // namespace outbox::relay
