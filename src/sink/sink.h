@@ -50,7 +50,18 @@ struct Result {
 struct Health {
   bool up = true;        // false: the destination (or the sink process) cannot be used now
   Error error;           // why it is down; class kDestination or kConfig
-  uint64_t changes = 0;  // +1 whenever up or error changed
+  uint64_t changes = 0;  // +1 whenever another member changed
+  uint64_t deaths = 0;   // times the sink process ended unasked; 0 for sinks that have none
+  Error warning = {};    // usable, but a person should look ("LOST_WRITES"); stays until the sink is made anew
+};
+
+// Where delivered records of a flow are at the destination.
+struct Place {
+  uint32_t flow = 0;
+  std::string topic;       // topic, stream, list or channel
+  int32_t partition = -1;  // -1: the destination has none
+  std::string first;       // smallest and largest place there: decimal offset or stream id; "": it has none, or an
+  std::string last;        // acknowledgement came without one. Ordered by PlaceBefore() in places.h. Both ends count
 };
 
 struct WaitSpec {
@@ -71,6 +82,10 @@ class Sink {
   // What to wait for. More than one descriptor may be appended.
   virtual void AppendWaits(std::vector<WaitSpec>* waits) = 0;
   virtual const Health& health() const = 0;
+  // Appends the places of all records that Poll() has reported kDelivered since the last call: one for each flow, topic
+  // and partition. Records of other flows may lie between first and last. Nothing is appended for a sink without
+  // places.
+  virtual void TakePlaces(std::vector<Place>* places) { static_cast<void>(places); }
   // Drops everything unresolved and lets go of the destination at once. Nothing is reported afterwards.
   virtual void Close() = 0;
 };
