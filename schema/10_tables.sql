@@ -17,7 +17,8 @@ CREATE TABLE outbox.log (
   payload        bytea,
   content_type   text,
   headers        jsonb,
-  topic          text
+  topic          text,
+  deliver_at     timestamptz
 ) PARTITION BY RANGE (created_at);
 COMMENT ON TABLE outbox.log IS 'append-only log of events, one day table per UTC day; written by outbox.emit() only';
 COMMENT ON COLUMN outbox.log.created_at IS 'reading of the shared hybrid clock: strictly increasing over all sessions of the server';
@@ -30,6 +31,7 @@ COMMENT ON COLUMN outbox.log.payload IS 'exact bytes to publish (UTF-8 for JSON)
 COMMENT ON COLUMN outbox.log.content_type IS 'media type of the payload; NULL for JSON';
 COMMENT ON COLUMN outbox.log.headers IS 'flat object of strings; NULL for none';
 COMMENT ON COLUMN outbox.log.topic IS 'explicit topic; NULL for the route''s own template';
+COMMENT ON COLUMN outbox.log.deliver_at IS 'not to be delivered before this time; NULL: at once';
 
 CREATE TABLE outbox.route (
   id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -133,7 +135,8 @@ CREATE TABLE outbox.foreign_event (
   payload        bytea,
   content_type   text,
   headers        jsonb,
-  topic          text
+  topic          text,
+  deliver_at     timestamptz
 );
 COMMENT ON TABLE outbox.foreign_event IS 'rows that reached outbox.log by another way than emit() (restore, logical replication, hands): kept here, published by outbox.adopt() only';
 COMMENT ON COLUMN outbox.foreign_event.received_at IS 'when the row was diverted';
@@ -146,6 +149,7 @@ COMMENT ON COLUMN outbox.foreign_event.payload IS 'as it came';
 COMMENT ON COLUMN outbox.foreign_event.content_type IS 'as it came';
 COMMENT ON COLUMN outbox.foreign_event.headers IS 'as it came';
 COMMENT ON COLUMN outbox.foreign_event.topic IS 'as it came';
+COMMENT ON COLUMN outbox.foreign_event.deliver_at IS 'as it came';
 
 CREATE TABLE outbox.identity (
   system_identifier bigint      NOT NULL,

@@ -6,13 +6,14 @@
 
 CREATE FUNCTION outbox._own_events()
   RETURNS TABLE (id uuid, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb,
-                 topic text, created_at timestamptz, content_type text, payload_text text, payload_bytes bytea)
+                 topic text, created_at timestamptz, content_type text, payload_text text, payload_bytes bytea,
+                 deliver_at timestamptz)
   LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'outbox_own_events';
 COMMENT ON FUNCTION outbox._own_events() IS 'events of the current transaction, for the view outbox.event';
 
 CREATE VIEW outbox.event AS
   SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.headers, e.topic, e.created_at,
-         e.content_type, e.payload_text, e.payload_bytes
+         e.content_type, e.payload_text, e.payload_bytes, e.deliver_at
   FROM outbox._own_events() e;
 COMMENT ON VIEW outbox.event IS 'INSERT emits an event; shows the events of the current transaction only';
 COMMENT ON COLUMN outbox.event.id IS 'event id; the client''s own if given, else made';
@@ -26,6 +27,7 @@ COMMENT ON COLUMN outbox.event.created_at IS 'given by outbox; what a client sen
 COMMENT ON COLUMN outbox.event.content_type IS 'media type; NULL for JSON, text/plain for payload_text, application/octet-stream for payload_bytes';
 COMMENT ON COLUMN outbox.event.payload_text IS 'text payload; reads the body of text/*, *json and *xml';
 COMMENT ON COLUMN outbox.event.payload_bytes IS 'payload of bytes; reads the body of all other content types';
+COMMENT ON COLUMN outbox.event.deliver_at IS 'not to be delivered before this time; NULL: at once';
 
 CREATE FUNCTION outbox._event_insert() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_event_insert';

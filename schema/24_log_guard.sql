@@ -6,9 +6,9 @@ CREATE FUNCTION outbox._divert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $divert$
 BEGIN
   INSERT INTO outbox.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type,
-                                    headers, topic)
+                                    headers, topic, deliver_at)
   VALUES (NEW.created_at, NEW.id, NEW.aggregate_type, NEW.aggregate_id, NEW.event_type, NEW.payload, NEW.content_type,
-          NEW.headers, NEW.topic);
+          NEW.headers, NEW.topic, NEW.deliver_at);
   RETURN NULL;
 END
 $divert$;

@@ -15,7 +15,8 @@ CREATE FUNCTION outbox.peek(
   payload        bytea,
   content_type   text,
   headers        jsonb,
-  topic          text
+  topic          text,
+  deliver_at     timestamptz
 )
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_peek';
 REVOKE ALL ON FUNCTION outbox.peek(text, bigint) FROM PUBLIC;

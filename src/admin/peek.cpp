@@ -61,14 +61,18 @@ Cell Headers(const HeaderView& headers) {
   return json + "}";
 }
 
-Row EventRow(const LaneRecord& lane, const Event& event) {
+std::string Time(int64 unix_micros) {
   char time[128];
+  TimestampTz value = unix_micros - kPgEpochMicros;
+  pg::Guard([&] { JsonEncodeDateTime(&time[0], TimestampTzGetDatum(value), TIMESTAMPTZOID, nullptr); });
+  return time;
+}
+
+Row EventRow(const LaneRecord& lane, const Event& event) {
   char id[kUuidTextLength];
   FormatUuid(event.id, id);
-  TimestampTz created_at = event.created_at - kPgEpochMicros;
-  pg::Guard([&] { JsonEncodeDateTime(&time[0], TimestampTzGetDatum(created_at), TIMESTAMPTZOID, nullptr); });
   return {std::to_string(lane.lane),
-          Cell(time),
+          Time(event.created_at),
           Cell(std::string(id, kUuidTextLength)),
           Text(event.aggregate_type),
           Text(event.aggregate_id),
@@ -76,7 +80,8 @@ Row EventRow(const LaneRecord& lane, const Event& event) {
           IsNull(event.payload) ? Cell() : Cell(Hex(event.payload)),
           Text(event.content_type),
           Headers(event.headers),
-          Text(event.topic)};
+          Text(event.topic),
+          event.deliver_at == 0 ? Cell() : Cell(Time(event.deliver_at))};
 }
 
 // Up to `limit` events of the window (from, to]; returns how many.

@@ -54,6 +54,7 @@ struct Event {
   std::string_view content_type;    // NULL: JSON
   HeaderView headers;
   std::string_view topic;  // NULL: the route's own template
+  int64_t deliver_at = 0;  // Unix microseconds, not before this; 0 or past: at once
 
   // What the event costs in memory and on the wire, about.
   size_t bytes() const {

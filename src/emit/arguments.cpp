@@ -14,6 +14,13 @@ Jsonb* JsonbArgument(FunctionCallInfo fcinfo, int index) {
   return PG_ARGISNULL(index) ? nullptr : PG_GETARG_JSONB_P(index);
 }
 
+void TakeDeliverAt(FunctionCallInfo fcinfo, int index, NewEvent* event) {
+  if (!PG_ARGISNULL(index)) {
+    event->delayed = true;
+    event->deliver_at = PG_GETARG_TIMESTAMPTZ(index);
+  }
+}
+
 text* KeyArgument(FunctionCallInfo fcinfo, int index, KeyType type) {
   if (PG_ARGISNULL(index)) {
     return nullptr;

@@ -11,6 +11,8 @@ enum class KeyType { kText, kBigint, kUuid };
 // nullptr for an argument that is NULL.
 text* TextArgument(FunctionCallInfo fcinfo, int index);
 Jsonb* JsonbArgument(FunctionCallInfo fcinfo, int index);
+// The time of a delayed event, if there is one.
+void TakeDeliverAt(FunctionCallInfo fcinfo, int index, NewEvent* event);
 text* KeyArgument(FunctionCallInfo fcinfo, int index, KeyType type);
 
 // The bytes to publish. JSON and text go out in UTF-8 whatever the database's encoding.

@@ -190,6 +190,24 @@ void CheckPayload(const NewEvent* event) {
   }
 }
 
+void CheckDeliverAt(const NewEvent* event) {
+  if (!event->delayed) {
+    return;
+  }
+  const char* bad = nullptr;
+  if (TIMESTAMP_NOT_FINITE(event->deliver_at)) {
+    bad = "It is infinite.";
+  } else if (event->deliver_at > GetCurrentTimestamp() + kMaxDelay) {
+    bad = psprintf("It is %s, more than ten years ahead.", timestamptz_to_str(event->deliver_at));
+  }
+  if (bad != nullptr) {
+    ereport(ERROR,
+            (errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE), errmsg("deliver_at is out of range"), errdetail("%s", bad),
+             errhint("Pass the time when the event is due, such as now() + interval '1 hour'; NULL or a time "
+                     "in the past means at once.")));
+  }
+}
+
 // The first character of the text of a JSON string decides: after blanks, { or [.
 bool LooksLikeJson(const char* string, size_t size) {
   size_t i = 0;
@@ -275,6 +293,7 @@ void CheckEvent(NewEvent* event) {
   CheckPayload(event);
   CheckContentType(event->content_type);
   CheckTopic(event->topic);
+  CheckDeliverAt(event);
   if (event->headers != nullptr && !CheckHeaders(event->headers)) {
     event->headers = nullptr;
   }

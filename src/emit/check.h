@@ -13,6 +13,10 @@ inline constexpr size_t kMaxEventType = 255;
 inline constexpr size_t kMaxContentType = 255;
 inline constexpr size_t kMaxHeaders = 12 * 1024;  // names and values of all headers together
 
+// How far ahead deliver_at may be. Beyond it a unit was mistaken (milliseconds for seconds), and an event that nobody
+// will see arrive is better refused while somebody is there to hear it.
+inline constexpr int64 kMaxDelay = 10 * INT64CONST(366) * USECS_PER_DAY;  // ten years
+
 // Read-only transaction or standby (25006), parallel mode (25000).
 void CheckMayEmit();
 

@@ -37,9 +37,17 @@ struct ColumnRule {
 };
 
 constexpr ColumnRule kRules[kLogColumns] = {
-    {"created_at", TIMESTAMPTZOID}, {"id", UUIDOID},         {"xid", XID8OID},      {"aggregate_type", TEXTOID},
-    {"aggregate_id", TEXTOID},      {"event_type", TEXTOID}, {"payload", BYTEAOID}, {"content_type", TEXTOID},
-    {"headers", JSONBOID},          {"topic", TEXTOID},
+    {"created_at", TIMESTAMPTZOID},
+    {"id", UUIDOID},
+    {"xid", XID8OID},
+    {"aggregate_type", TEXTOID},
+    {"aggregate_id", TEXTOID},
+    {"event_type", TEXTOID},
+    {"payload", BYTEAOID},
+    {"content_type", TEXTOID},
+    {"headers", JSONBOID},
+    {"topic", TEXTOID},
+    {"deliver_at", TIMESTAMPTZOID},
 };
 
 [[noreturn]] void Refuse(Relation table, const char* detail) {

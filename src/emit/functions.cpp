@@ -59,6 +59,7 @@ Datum Emit(FunctionCallInfo fcinfo) {
   event.headers =
       body == Body::kJsonArg ? JsonArgToJsonb(TextArgument(fcinfo, headers)) : JsonbArgument(fcinfo, headers);
   event.topic = TextArgument(fcinfo, headers + 1);
+  TakeDeliverAt(fcinfo, headers + 2, &event);
   CheckEvent(&event);
   InsertEvent(&event);
   pg_uuid_t* id = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));

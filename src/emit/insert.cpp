@@ -34,6 +34,8 @@ HeapTuple FormLogRow(Relation day_table, const NewEvent* event, FullTransactionI
   SetColumn(values, nulls, kContentType, event->content_type);
   SetColumn(values, nulls, kHeaders, event->headers);
   SetColumn(values, nulls, kTopic, event->topic);
+  values[kDeliverAt] = TimestampTzGetDatum(event->deliver_at);
+  nulls[kDeliverAt] = !event->delayed;
   return heap_form_tuple(RelationGetDescr(day_table), values, nulls);
 }
 

@@ -36,7 +36,7 @@ void PushPlace(ErrorContextCallback* context, Place* place) {
   ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("events must be a JSON array of objects"),
                   errdetail("%s", detail),
                   errhint("Each object has the argument names of outbox.emit(): aggregate_type, aggregate_id, "
-                          "event_type, payload and, if wanted, headers and topic.")));
+                          "event_type, payload and, if wanted, headers, topic and deliver_at.")));
   pg_unreachable();
 }
 
@@ -69,6 +69,15 @@ text* TextOf(const JsonbValue* value, const char* name, bool number) {
   RefuseShape(psprintf("The value of \"%s\" is not a string.", name));
 }
 
+// As a literal of type timestamptz is read in this session; ISO 8601 with an offset means the same in all of them.
+void TakeTime(NewEvent* event, const text* value) {
+  event->delayed = value != nullptr;
+  if (event->delayed) {
+    event->deliver_at = DatumGetTimestampTz(DirectFunctionCall3(timestamptz_in, CStringGetDatum(text_to_cstring(value)),
+                                                                ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+  }
+}
+
 void TakeField(NewEvent* event, const JsonbValue* name, JsonbValue* value) {
   if (Is(name, "aggregate_type")) {
     event->aggregate_type = TextOf(value, "aggregate_type", false);
@@ -84,6 +93,8 @@ void TakeField(NewEvent* event, const JsonbValue* name, JsonbValue* value) {
     event->headers = JsonbValueToJsonb(value);
   } else if (Is(name, "topic")) {
     event->topic = TextOf(value, "topic", false);
+  } else if (Is(name, "deliver_at")) {
+    TakeTime(event, TextOf(value, "deliver_at", false));
   } else {
     RefuseShape(psprintf("There is no argument \"%s\".", pnstrdup(name->val.string.val, name->val.string.len)));
   }
@@ -223,7 +234,7 @@ void CheckCounts(int payloads, const Elements& other, const char* name) {
   }
 }
 
-// emit_many(aggregate_type, aggregate_ids, event_type, payloads, headers, topic): ids in order.
+// emit_many(aggregate_type, aggregate_ids, event_type, payloads, headers, topic, deliver_at): ids in order.
 Datum EmitArrays(FunctionCallInfo fcinfo) {
   text* aggregate_type = TextArgument(fcinfo, 0);
   Elements keys = ArrayArgument(fcinfo, 1, TEXTOID);
@@ -249,6 +260,7 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
     event->aggregate_type = aggregate_type;
     event->event_type = event_type;
     event->topic = topic;
+    TakeDeliverAt(fcinfo, 6, event);
     if (keys.count >= 0 && !keys.nulls[i]) {
       event->aggregate_id = DatumGetTextPP(keys.values[i]);
     }

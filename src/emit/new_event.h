@@ -20,6 +20,8 @@ struct NewEvent {
   text* topic;
   const pg_uuid_t* own_id;  // the client's own id; nullptr: make one
   bool tombstone;
+  bool delayed;
+  TimestampTz deliver_at;  // if delayed
   // Filled in by the insert:
   pg_uuid_t id;
   int64 created_at;  // Unix microseconds

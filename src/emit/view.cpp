@@ -31,6 +31,7 @@ enum ViewColumn : int {
   kViewContentType,
   kViewPayloadText,
   kViewPayloadBytes,
+  kViewDeliverAt,
   kViewColumns
 };
 
@@ -92,6 +93,10 @@ Datum ViewInsert(FunctionCallInfo fcinfo) {
   event.topic = TextColumn(values, nulls, kViewTopic);
   event.headers = nulls[kViewHeaders] ? nullptr : DatumGetJsonbP(values[kViewHeaders]);
   event.own_id = nulls[kViewId] ? nullptr : DatumGetUUIDP(values[kViewId]);
+  event.delayed = !nulls[kViewDeliverAt];
+  if (event.delayed) {
+    event.deliver_at = DatumGetTimestampTz(values[kViewDeliverAt]);
+  }
   TakeBodyColumn(&event, values, nulls);
   CheckEvent(&event);
   InsertEvent(&event);
@@ -163,6 +168,7 @@ void ShowRow(ReturnSetInfo* result, const Datum* row, const bool* row_nulls) {
       {kViewTopic, kTopic},
       {kViewCreatedAt, kCreatedAt},
       {kViewContentType, kContentType},
+      {kViewDeliverAt, kDeliverAt},
   };
   Datum values[kViewColumns];
   bool nulls[kViewColumns];

@@ -14,6 +14,7 @@ enum LogColumn : int {
   kContentType,
   kHeaders,
   kTopic,
+  kDeliverAt,
   kLogColumns
 };
 

@@ -11,8 +11,8 @@ namespace outbox::log {
 
 namespace {
 
-constexpr Oid kColumnTypes[kLogColumns] = {TIMESTAMPTZOID, UUIDOID,  XID8OID, TEXTOID,  TEXTOID,
-                                           TEXTOID,        BYTEAOID, TEXTOID, JSONBOID, TEXTOID};
+constexpr Oid kColumnTypes[kLogColumns] = {TIMESTAMPTZOID, UUIDOID, XID8OID,  TEXTOID, TEXTOID,       TEXTOID,
+                                           BYTEAOID,       TEXTOID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
 
 void CheckColumns(Relation heap) {
   TupleDesc columns = RelationGetDescr(heap);

@@ -98,6 +98,13 @@ HeaderView CopyHeaders(const char* stored, Arena* arena) {
   return headers;
 }
 
+// Saturates: the last times that timestamptz can say are beyond 64 bits of Unix microseconds.
+int64 DeliverAt(const char* stored) {
+  TimestampTz value = 0;
+  memcpy(&value, stored, sizeof(value));
+  return value > PG_INT64_MAX - kPgEpochMicros ? PG_INT64_MAX : value + kPgEpochMicros;
+}
+
 }  // namespace
 
 bool ViewRow(HeapTupleHeader tuple, RowView* row) {
@@ -112,7 +119,7 @@ bool ViewRow(HeapTupleHeader tuple, RowView* row) {
   row->id = data + kIdAt;
   memcpy(&row->xid, data + kXidAt, sizeof(row->xid));
   const char* at = data + kFirstVarlenaAt;
-  for (int i = kAggregateType; i < kLogColumns; i++) {
+  for (int i = kAggregateType; i <= kTopic; i++) {
     if (has_nulls && att_isnull(i, tuple->t_bits)) {
       row->value[i] = nullptr;
       continue;
@@ -124,6 +131,7 @@ bool ViewRow(HeapTupleHeader tuple, RowView* row) {
     row->value[i] = at;
     at += VARSIZE_ANY(at);
   }
+  row->deliver_at = has_nulls && att_isnull(kDeliverAt, tuple->t_bits) ? 0 : DeliverAt(data + DOUBLEALIGN(at - data));
   return true;
 }
 
@@ -145,13 +153,14 @@ void CopyRow(const RowView& row, Arena* arena, Event* event) {
   event->event_type = text(kEventType);
   event->content_type = text(kContentType);
   event->topic = text(kTopic);
+  event->deliver_at = row.deliver_at;
   event->payload = row.value[kPayload] == nullptr ? std::string_view() : arena->Copy(Bytes(row.value[kPayload]));
   event->headers = row.value[kHeaders] == nullptr ? HeaderView() : CopyHeaders(row.value[kHeaders], arena);
 }
 
 size_t RowBytes(const RowView& row) {
   size_t bytes = sizeof(Event);
-  for (int i = kAggregateType; i < kLogColumns; i++) {
+  for (int i = kAggregateType; i <= kTopic; i++) {
     if (row.value[i] != nullptr) {
       bytes += toast_raw_datum_size(PointerGetDatum(row.value[i]));
     }

@@ -12,8 +12,9 @@ struct RowView {
   int64 created_at;  // Unix microseconds
   uint64 xid;
   const char* id;                  // 16 bytes
-  const char* value[kLogColumns];  // varlena as stored (short, compressed, external, ...); nullptr: NULL. From
-                                   // kAggregateType on
+  int64 deliver_at;                // Unix microseconds; 0: at once
+  const char* value[kLogColumns];  // varlena as stored (short, compressed, external, ...); nullptr: NULL.
+                                   // kAggregateType to kTopic
 };
 
 // Plain; never raises. `size` is the tuple's length in the page; false when the tuple does not fit the columns.

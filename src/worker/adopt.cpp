@@ -61,6 +61,9 @@ void EmitRow(HeapTuple row, TupleDesc columns) {
   Datum headers = Column(row, columns, 7, &null);
   event.headers = null ? nullptr : DatumGetJsonbP(headers);
   event.topic = Detoasted<text>(row, columns, 8);
+  Datum deliver_at = Column(row, columns, 9, &null);
+  event.delayed = !null;
+  event.deliver_at = null ? 0 : DatumGetTimestampTz(deliver_at);
   emit::InsertEvent(&event);
 }
 
@@ -69,9 +72,10 @@ void EmitRow(HeapTuple row, TupleDesc columns) {
 int64 EmitForeignEvents() {
   Execute("LOCK TABLE outbox.foreign_event IN EXCLUSIVE MODE");
   SPIPlanPtr plan = SPI_prepare(
-      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic "
+      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at "
       "FROM outbox.foreign_event WHERE aggregate_type <> '' AND event_type <> '' AND "
-      "(payload IS NOT NULL OR aggregate_id IS NOT NULL) ORDER BY created_at, received_at, id",
+      "(payload IS NOT NULL OR aggregate_id IS NOT NULL) AND "
+      "(deliver_at IS NULL OR pg_catalog.isfinite(deliver_at)) ORDER BY created_at, received_at, id",
       0, nullptr);
   // Not read-only: with a snapshot of its own, taken under the lock, so that it sees all that the DELETE below does.
   Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, false);
@@ -95,7 +99,8 @@ int64 EmitForeignEvents() {
   SPI_cursor_close(portal);
   Execute(
       "DELETE FROM outbox.foreign_event WHERE aggregate_type <> '' AND event_type <> '' AND "
-      "(payload IS NOT NULL OR aggregate_id IS NOT NULL)");
+      "(payload IS NOT NULL OR aggregate_id IS NOT NULL) AND "
+      "(deliver_at IS NULL OR pg_catalog.isfinite(deliver_at))");
   return count;
 }
 
