@@ -11,6 +11,7 @@ my $node = new_node();
 $node->safe_psql('postgres', q{
 	SELECT outbox.emit('order', i, 'order.created', jsonb_build_object('i', i), '{"a": "b"}') FROM generate_series(1, 50) i;
 	SELECT outbox.emit_tombstone('order', 1, 'order.deleted');
+	SELECT outbox.emit('order', 1, 'order.reminder', '{}', deliver_at => '2030-01-01 00:00:00+00');
 	CREATE TABLE orders (id int PRIMARY KEY);
 	CREATE TRIGGER events AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('order', 'id');
 	CREATE VIEW mine AS SELECT * FROM outbox.event;
@@ -25,8 +26,8 @@ foreach my $format ('plain', 'custom')
 		? [ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $file, $database ]
 		: [ 'pg_restore', '--exit-on-error', '-j', 2, '-d', $database, $file ], "$format restore without an error");
 	is($node->safe_psql($database, 'SELECT count(*) FROM outbox.log'), '0', 'no event of the other database in the log');
-	is($node->safe_psql($database, q{SELECT count(*), count(payload), count(headers) FROM outbox.foreign_event}),
-		'51|50|50', 'all of them are kept');
+	is($node->safe_psql($database, q{SELECT count(*), count(payload), count(headers), min(deliver_at) = '2030-01-01 00:00:00+00', count(deliver_at) FROM outbox.foreign_event}),
+		'52|51|50|t|1', 'all of them are kept');
 	$node->safe_psql($database, 'INSERT INTO orders VALUES (1)');
 	is($node->safe_psql($database, 'SELECT event_type FROM outbox.log'), 'order.created', 'the trigger emits in the copy');
 }
