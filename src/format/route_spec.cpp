@@ -1,5 +1,7 @@
 #include "format/route_spec.h"
 
+#include <algorithm>
+
 namespace outbox::format {
 
 namespace {
@@ -44,6 +46,16 @@ std::shared_ptr<const RouteSpec> RouteSpec::Make(const RouteConfig& config, Temp
   spec->key_ = *std::move(key);
   spec->lanes_ = config.lanes < 1 ? 1 : config.lanes;
   spec->lane_ = config.lane;
+  spec->policy_ = config.policy;
+  spec->policy_.max_attempts = std::max(config.policy.max_attempts, 1);
+  spec->policy_.backoff_base = std::max<int64_t>(config.policy.backoff_base, 1);
+  spec->policy_.backoff_cap = std::max(config.policy.backoff_cap, spec->policy_.backoff_base);
+  spec->paused_ = config.paused;
+  spec->pause_reason_ = config.pause_reason;
+  spec->paused_topics_.insert(config.paused_topics.begin(), config.paused_topics.end());
+  for (const PausedKey& key : config.paused_keys) {
+    spec->paused_keys_.emplace(key.aggregate_type, key.aggregate_id);
+  }
   return spec;
 }
 
@@ -51,6 +63,10 @@ bool RouteSpec::Wants(std::string_view aggregate_type, std::string_view aggregat
                       const Uuid& id) const {
   return aggregate_types_.Matches(aggregate_type) && event_types_.Matches(event_type) &&
          LaneOf(aggregate_id, id, lanes_) == lane_;
+}
+
+bool RouteSpec::PausesKey(std::string_view aggregate_type, std::string_view aggregate_id) const {
+  return aggregate_id.data() != nullptr && paused_keys_.contains(PairLess::View(aggregate_type, aggregate_id));
 }
 
 }  // namespace outbox::format

@@ -5,9 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/uuid.h"
@@ -20,6 +23,24 @@ namespace outbox::format {
 
 enum class DestinationKind : uint8_t { kKafka, kRedis, kLog };
 
+enum class OnFailure : uint8_t {
+  kSkip,   // a dead letter lets its key go on
+  kBlock,  // later events of the key wait until somebody has acted on it
+};
+
+// What is done with an event that the destination refuses for its own sake. Microseconds.
+struct RetryPolicy {
+  OnFailure on_failure = OnFailure::kSkip;
+  int max_attempts = 10;
+  int64_t backoff_base = 1'000'000;  // full jitter, see base/backoff.h
+  int64_t backoff_cap = 600'000'000;
+};
+
+struct PausedKey {
+  std::string aggregate_type;
+  std::string aggregate_id;
+};
+
 // A route as it stands in the tables.
 struct RouteConfig {
   DestinationKind kind = DestinationKind::kLog;
@@ -30,6 +51,12 @@ struct RouteConfig {
   sink::RecordForm form = sink::RecordForm::kStream;  // Redis: mode of the route
   uint32_t lane = 0;                                  // < lanes
   uint32_t lanes = 1;                                 // >= 1
+  RetryPolicy policy;
+  // What people have stopped. `paused`: the route, or its destination.
+  bool paused = false;
+  std::string pause_reason;
+  std::vector<std::string> paused_topics;  // resolved
+  std::vector<PausedKey> paused_keys;
 };
 
 class RouteSpec final : public relay::EventFilter {
@@ -47,8 +74,25 @@ class RouteSpec final : public relay::EventFilter {
   const Template& key() const { return key_; }
   uint32_t lane() const { return lane_; }
   uint32_t lanes() const { return lanes_; }
+  const RetryPolicy& policy() const { return policy_; }
+  bool paused() const { return paused_; }
+  const std::string& pause_reason() const { return pause_reason_; }
+  bool PausesTopic(std::string_view topic) const { return paused_topics_.contains(topic); }
+  const std::set<std::string, std::less<>>& paused_topics() const { return paused_topics_; }
+  bool pauses_keys() const { return !paused_keys_.empty(); }
+  bool PausesKey(std::string_view aggregate_type, std::string_view aggregate_id) const;
 
  private:
+  // Looks pairs of strings up by pairs of views.
+  struct PairLess {
+    using is_transparent = void;
+    using View = std::pair<std::string_view, std::string_view>;
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return View(a.first, a.second) < View(b.first, b.second);
+    }
+  };
+
   RouteSpec() = default;
 
   DestinationKind kind_ = DestinationKind::kLog;
@@ -59,6 +103,11 @@ class RouteSpec final : public relay::EventFilter {
   Template key_;
   uint32_t lane_ = 0;
   uint32_t lanes_ = 1;
+  RetryPolicy policy_;
+  bool paused_ = false;
+  std::string pause_reason_;
+  std::set<std::string, std::less<>> paused_topics_;
+  std::set<std::pair<std::string, std::string>, PairLess> paused_keys_;
 };
 
 // The lane an event belongs to. Keys: FNV-1a (32 bits, offset basis 2166136261, prime 16777619; Fowler, Noll, Vo) over

@@ -198,7 +198,7 @@ Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
   });
 }
 
-Status PgLaneLog::SaveProgress(const Position& position, bool* owner) {
+Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::Place>, bool* owner) {
   *owner = true;
   bool missing = false;
   int64_t at = 0;

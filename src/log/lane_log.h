@@ -34,7 +34,7 @@ class PgLaneLog final : public relay::LaneLog {
   // the window afresh, after the last event handed out.
   Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) override;
   Status CheckDurable(uint64_t lsn, bool* durable) override;
-  Status SaveProgress(const Position& position, bool* owner) override;
+  Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) override;
   Status Park(const relay::RefusedEvent& refused, bool* owner) override;
 
   // Bytes held for the open window (its events, or the locations of a large one's), for the worker's account.

@@ -14,13 +14,14 @@
 #include <vector>
 
 #include "relay/clock.h"
+#include "relay/engine.h"
 #include "sink/sink.h"
 
 namespace outbox::relay {
 
 class Destination {
  public:
-  Destination(uint32_t id, std::unique_ptr<sink::Sink> sink) : id_(id), sink_(std::move(sink)) {}
+  Destination(uint32_t id, SinkFactory factory) : id_(id), factory_(std::move(factory)), sink_(factory_()) {}
   Destination(const Destination&) = delete;
   Destination& operator=(const Destination&) = delete;
 
@@ -53,8 +54,9 @@ class Destination {
   }
 
   // --- a new sink ---
-  void Replace(std::unique_ptr<sink::Sink> sink, int64_t drain_deadline) {
-    next_sink_ = std::move(sink);
+  void Replace(SinkFactory factory, int64_t drain_deadline) {
+    factory_ = std::move(factory);
+    next_sink_ = factory_();
     drain_deadline_ = drain_deadline;
   }
   bool replacing() const { return next_sink_ != nullptr; }
@@ -89,6 +91,7 @@ class Destination {
   static constexpr size_t kSmallestChunk = 16 * 1024;
 
   const uint32_t id_;
+  SinkFactory factory_;
   std::unique_ptr<sink::Sink> sink_;
   std::unique_ptr<sink::Sink> next_sink_;
   int64_t drain_deadline_ = 0;

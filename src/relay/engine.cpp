@@ -118,13 +118,13 @@ void Engine::SetOptions(const EngineOptions& options) {
   impl_->options = options;
 }
 
-void Engine::SetDestination(DestinationId id, std::unique_ptr<sink::Sink> sink, int64_t drain_deadline) {
+void Engine::SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline) {
   Destination* destination = impl_->Find(id);
   if (destination != nullptr) {
     destination->removing = false;
-    destination->Replace(std::move(sink), drain_deadline);
+    destination->Replace(std::move(factory), drain_deadline);
   } else {
-    impl_->destinations.emplace(id, std::make_unique<Destination>(id, std::move(sink)));
+    impl_->destinations.emplace(id, std::make_unique<Destination>(id, std::move(factory)));
   }
 }
 
@@ -146,14 +146,14 @@ const sink::Health* Engine::DestinationHealth(DestinationId id) const {
   return destination == nullptr ? nullptr : &destination->health();
 }
 
-bool Engine::AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
+bool Engine::AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec, LaneLogs logs,
                      DestinationId destination_id) {
   if (stopping_ || HasLane(id) || !HasDestination(destination_id)) {
     return false;
   }
   const uint32_t flow = impl_->next_flow++;
-  impl_->lanes.push_back(
-      std::make_unique<Lane>(id, flow, std::move(spec), std::move(log), impl_->Find(destination_id), impl_->options));
+  impl_->lanes.push_back(std::make_unique<Lane>(id, flow, std::move(spec), std::move(logs.log),
+                                                impl_->Find(destination_id), impl_->options));
   impl_->flows.emplace(flow, impl_->lanes.back().get());
   return true;
 }

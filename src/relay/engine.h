@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -25,6 +26,8 @@
 #include "format/route_spec.h"
 #include "relay/clock.h"
 #include "relay/lane_log.h"
+#include "relay/parked_log.h"
+#include "relay/side_log.h"
 #include "sink/sink.h"
 
 namespace outbox::relay {
@@ -50,6 +53,21 @@ struct EngineOptions {
 struct TurnInput {
   bool woken = false;    // something may have been committed since the last turn
   uint64_t barrier = 0;  // newest barrier asked for, read before the call
+  bool parked = false;   // somebody else may have changed parked events since the last turn
+};
+
+// Makes a sink for a destination, as it was configured when the factory was made. Never nullptr. It is called once for
+// the lanes, and again whenever parked events are to be sent and the sink for those is not there (it is closed when it
+// has had nothing to do for a while): a refusal among parked events, after which Kafka's producer is made anew, must
+// not disturb the lanes.
+using SinkFactory = std::function<std::unique_ptr<sink::Sink>()>;
+
+// What a lane reads and writes, made with the same spec as its filter. Freed when the lane leaves.
+struct LaneLogs {
+  std::unique_ptr<LaneLog> log = nullptr;
+  // nullptr: there is no parked table; a refused event is recorded by LaneLog::Park, and its key goes on.
+  std::unique_ptr<ParkedLog> parked = nullptr;
+  std::unique_ptr<SideLog> sides = nullptr;  // nullptr: topics in trouble back the lane off
 };
 
 // Why a lane left the engine.
@@ -72,11 +90,15 @@ struct LaneStatus {
   int64_t delivered_count = 0;   // since it was added
   int64_t parked_count = 0;      // since it was added
   int64_t inflight_count = 0;    // read and not resolved
+  int64_t held_keys = 0;         // keys whose later events wait behind parked ones
+  int64_t retrying_count = 0;    // parked events under way just now
   int64_t inflight_bytes = 0;    // memory they hold
   int64_t next_try_unix = 0;     // Unix microseconds; 0: not backing off
   int64_t error_since_unix = 0;  // Unix microseconds; 0: no trouble
   const Error* error = nullptr;  // newest trouble, of the log or the destination; nullptr: none. Until the next call.
-  uint64_t barrier_done = 0;     // all committed before this barrier was asked for is delivered or parked
+  // All committed before this barrier was asked for is delivered or parked. Parked is not idle: whoever waits for that
+  // looks into outbox.parked as well.
+  uint64_t barrier_done = 0;
 };
 
 class Engine {
@@ -92,19 +114,19 @@ class Engine {
   // A destination that the engine has already is replaced: no more is submitted to the old sink, what is in flight is
   // waited for until `drain_deadline` (at once if it is down), what is left then counts as aborted and is sent again to
   // the new one, in order.
-  void SetDestination(DestinationId id, std::unique_ptr<sink::Sink> sink, int64_t drain_deadline);
+  void SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline);
   // Releases its lanes (they come out of TakeGone), then closes the sink.
   void RemoveDestination(DestinationId id, int64_t deadline);
   bool HasDestination(DestinationId id) const;
   // nullptr when there is none. Until the next call.
   const sink::Health* DestinationHealth(DestinationId id) const;
 
-  // False when the engine has that lane already or the destination is missing (then nothing happened, and `log` is
-  // freed). The log must have been made with the same spec as its filter.
-  bool AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
+  // False when the engine has that lane already or the destination is missing (then nothing happened, and `logs` are
+  // freed).
+  bool AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec, LaneLogs logs,
                DestinationId destination);
-  // Events submitted from now on (also again) take the new topic and key template. What is read is the filter's affair:
-  // where patterns or lanes changed, release the lane and add it anew.
+  // Events submitted from now on (also again) take the new topic and key template, the new policy and pauses. What is
+  // read is the filter's affair: where patterns, lanes or on_failure changed, release the lane and add it anew.
   void UpdateLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec);
   // Stops reading and submitting, waits for what is in flight until `deadline`, saves progress, lets go.
   void ReleaseLane(const LaneId& id, int64_t deadline);

@@ -309,7 +309,7 @@ bool Lane::Save(TurnContext* turn) {
     return false;
   }
   bool owner = true;
-  if (LogFailed(LogCall::kSave, log_->SaveProgress(pipeline_.position(), &owner), *turn)) {
+  if (LogFailed(LogCall::kSave, log_->SaveProgress(pipeline_.position(), {}, &owner), *turn)) {
     return false;
   }
   if (!owner) {
@@ -341,7 +341,7 @@ bool Lane::StepReleasing(TurnContext* turn) {
   bool clean = pipeline_.outstanding() == 0 && !pipeline_.has_islands();
   if (moved_) {
     bool owner = true;
-    const bool failed = LogFailed(LogCall::kSave, log_->SaveProgress(pipeline_.position(), &owner), *turn);
+    const bool failed = LogFailed(LogCall::kSave, log_->SaveProgress(pipeline_.position(), {}, &owner), *turn);
     if (failed && !late) {
       return false;
     }

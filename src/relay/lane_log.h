@@ -7,11 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/event.h"
 #include "base/position.h"
 #include "base/status.h"
+#include "sink/sink.h"
 
 namespace outbox::relay {
 
@@ -68,8 +70,9 @@ class LaneLog {
   virtual Status CheckDurable(uint64_t lsn, bool* durable) = 0;
 
   // Appends to the lane's progress. `*owner` is false when the lane is no longer this worker's: nothing was written
-  // and the engine must let the lane go at once.
-  virtual Status SaveProgress(const Position& position, bool* owner) = 0;
+  // and the engine must let the lane go at once. `places`: where the events delivered since the last call are, one for
+  // each topic and partition (their flow means nothing); those of events behind a gap may be named again later.
+  virtual Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) = 0;
 
   // Records an event that the destination will never take. Idempotent per route and event. `*owner` as above.
   virtual Status Park(const RefusedEvent& refused, bool* owner) = 0;

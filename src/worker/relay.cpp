@@ -68,6 +68,10 @@ SinkLimits LimitsFromSettings() {
   return limits;
 }
 
+relay::SinkFactory Factory(const DestinationConfig& config, const SinkLimits& limits) {
+  return [config, limits] { return MakeSink(config, limits); };
+}
+
 volatile bool servers_changed = true;
 
 #if PG_VERSION_NUM >= 190000
@@ -168,7 +172,7 @@ void Relay::ApplyDestinations(const RelayConfig& config) {
     if (destination == config.destinations.end()) {
       engine_->RemoveDestination(id, deadline);
     } else if (limits_changed || !(destination->second == known)) {
-      engine_->SetDestination(id, MakeSink(destination->second, limits_), deadline);
+      engine_->SetDestination(id, Factory(destination->second, limits_), deadline);
     }
   }
 }
@@ -280,14 +284,14 @@ bool Relay::Add(const LaneId& id) {
     return false;
   }
   if (!engine_->HasDestination(destination)) {
-    engine_->SetDestination(destination, MakeSink(config_.destinations.at(destination), limits_), clock_->NowMicros());
+    engine_->SetDestination(destination, Factory(config_.destinations.at(destination), limits_), clock_->NowMicros());
   }
   auto reader = std::make_unique<log::PgLaneLog>(id, route->second.lanes, incarnation_, spec.get());
   HeldLane lane;
   lane.route = route->second;
   lane.destination = destination;
   lane.filter = spec;
-  if (!engine_->AddLane(id, spec, std::move(reader), destination)) {
+  if (!engine_->AddLane(id, spec, {.log = std::move(reader)}, destination)) {
     return false;
   }
   lane.slot = TakeLaneSlot(database_, id, incarnation_);

@@ -69,7 +69,7 @@ class BenchLog : public LaneLog {
     *durable = true;
     return Status();
   }
-  Status SaveProgress(const Position&, bool* owner) override {
+  Status SaveProgress(const Position&, std::span<const sink::Place>, bool* owner) override {
     *owner = true;
     return Status();
   }
@@ -136,8 +136,9 @@ void BenchEngine(uint32_t results_of) {
   Engine engine(&clock, options);
   auto made = std::make_unique<BenchSink>(results_of);
   BenchSink* sink = made.get();
-  engine.SetDestination(1, std::move(made), 0);
-  engine.AddLane({1, 0}, Spec(), std::make_unique<BenchLog>(), 1);
+  engine.SetDestination(
+      1, [&made] { return std::move(made); }, 0);
+  engine.AddLane({1, 0}, Spec(), {.log = std::make_unique<BenchLog>()}, 1);
   std::vector<LaneStatus> lanes;
   const double start = CpuSeconds();
   do {

@@ -79,7 +79,7 @@ TEST_F(EngineTest, ALaneIsReleasedAndTakenAgain) {
   server.EmitCommitted("k");
   Turn();
   engine->ReleaseLane(kLane, clock.now + 1'000'000);
-  EXPECT_FALSE(engine->AddLane(kLane, spec, std::make_unique<FakeLog>(&server, spec), kDestination));
+  EXPECT_FALSE(engine->AddLane(kLane, spec, {.log = std::make_unique<FakeLog>(&server, spec)}, kDestination));
   sink->DeliverAll();
   Turn();
   EXPECT_FALSE(engine->HasLane(kLane));
@@ -99,7 +99,7 @@ TEST_F(EngineTest, AReplacedDestinationDrainsAndRepeatsNothing) {
   Turn();
   auto made = std::make_unique<FakeSink>(&broker, &server);
   FakeSink* next = made.get();
-  engine->SetDestination(kDestination, std::move(made), clock.now + 1'000'000);
+  engine->SetDestination(kDestination, fakes::Factory(std::move(made)), clock.now + 1'000'000);
   server.EmitCommitted("k");
   Turn(true);
   EXPECT_EQ(sink->pending.size(), 3u);
@@ -118,7 +118,7 @@ TEST_F(EngineTest, AReplacedDestinationThatDoesNotAnswerIsGivenUpAndSentAgain) {
   const uint64_t seq = sink->highest_seq;
   auto made = std::make_unique<FakeSink>(&broker, &server);
   FakeSink* next = made.get();
-  engine->SetDestination(kDestination, std::move(made), clock.now + 1'000'000);
+  engine->SetDestination(kDestination, fakes::Factory(std::move(made)), clock.now + 1'000'000);
   EXPECT_EQ(Turn(), clock.now + 1'000'000);
   clock.now += 1'000'000;
   Turn();
@@ -138,7 +138,7 @@ TEST_F(EngineTest, AReplacedDestinationThatIsDownIsGivenUpAtOnce) {
   EXPECT_EQ(State(), "backing off");
   auto made = std::make_unique<FakeSink>(&broker, &server);
   FakeSink* next = made.get();
-  engine->SetDestination(kDestination, std::move(made), clock.now + 1'000'000);
+  engine->SetDestination(kDestination, fakes::Factory(std::move(made)), clock.now + 1'000'000);
   Turn();
   EXPECT_EQ(next->pending.size(), 1u);
 }

@@ -31,13 +31,13 @@ class EngineTest : public ::testing::Test {
     engine = std::make_unique<Engine>(&clock, options);
     auto made = std::make_unique<FakeSink>(&broker, &server);
     sink = made.get();
-    engine->SetDestination(kDestination, std::move(made), 0);
+    engine->SetDestination(kDestination, fakes::Factory(std::move(made)), 0);
     AddLane();
   }
   void AddLane() {
     auto made = std::make_unique<FakeLog>(&server, spec);
     log = made.get();
-    ASSERT_TRUE(engine->AddLane(kLane, spec, std::move(made), kDestination));
+    ASSERT_TRUE(engine->AddLane(kLane, spec, {.log = std::move(made)}, kDestination));
   }
   int64_t Turn(bool woken = false, uint64_t barrier = 0) { return engine->Turn({woken, barrier}); }
   LaneStatus Status() {

@@ -229,7 +229,7 @@ class FakeLog : public LaneLog {
     *durable = lsn <= server_->flushed;
     return Status();
   }
-  Status SaveProgress(const Position& position, bool* owner) override {
+  Status SaveProgress(const Position& position, std::span<const sink::Place>, bool* owner) override {
     if (Fails("SaveProgress")) {
       return Trouble();
     }
@@ -438,6 +438,12 @@ class FakeSink : public sink::Sink {
   sink::Health health_;
   std::vector<sink::Result> results_;
 };
+
+// Gives `sink` to the lanes, and what `retry` makes to parked events.
+inline SinkFactory Factory(std::unique_ptr<FakeSink> sink, std::function<std::unique_ptr<FakeSink>()> retry = nullptr) {
+  auto first = std::make_shared<std::unique_ptr<FakeSink>>(std::move(sink));
+  return [first, retry]() -> std::unique_ptr<sink::Sink> { return *first != nullptr ? std::move(*first) : retry(); };
+}
 
 inline std::shared_ptr<const format::RouteSpec> Spec(format::RouteConfig config = {}) {
   format::TemplateError error;

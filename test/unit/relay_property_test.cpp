@@ -88,13 +88,13 @@ class Case {
     engine_ = std::make_unique<Engine>(&clock_, options_);
     auto made = MakeSink();
     sink_ = made.get();
-    engine_->SetDestination(kDestination, std::move(made), 0);
+    engine_->SetDestination(kDestination, fakes::Factory(std::move(made)), 0);
     AddLane();
   }
   void AddLane() {
     auto log = std::make_unique<FakeLog>(&server_, spec_);
     log->slow_sort = OneIn(4);
-    engine_->AddLane(kLane, spec_, std::move(log), kDestination);
+    engine_->AddLane(kLane, spec_, {.log = std::move(log)}, kDestination);
     barrier_base_ = barrier_;
   }
   // What was under way may have been written, in order, up to somewhere.
@@ -191,7 +191,8 @@ class Case {
         auto made = MakeSink();
         FakeSink* next = made.get();
         const bool patient = OneIn(2);
-        engine_->SetDestination(kDestination, std::move(made), patient ? clock_.now + 1'000'000 : clock_.now);
+        engine_->SetDestination(kDestination, fakes::Factory(std::move(made)),
+                                patient ? clock_.now + 1'000'000 : clock_.now);
         if (patient) {
           sink_->DeliverAll();
         } else {
