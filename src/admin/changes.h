@@ -1,4 +1,4 @@
-// Telling the workers, at commit, that routes changed [P].
+// Telling the workers, at commit, that routes or parked events were changed [P].
 #pragma once
 
 namespace outbox::admin {
@@ -8,5 +8,8 @@ void RegisterChangeCallback();
 // This transaction changes routes: when it commits, the database's config_generation goes up and its workers wake.
 // Such a transaction cannot be prepared, because no callback of ours runs at COMMIT PREPARED. Plain; raises nothing.
 void NoteConfigChange();
+// Likewise for parked events that somebody changed by hand, and parked_generation. Goes up on abort as well: rows that
+// this transaction had locked are free again, and a lane may have passed them over meanwhile.
+void NoteParkedChange();
 
 }  // namespace outbox::admin

@@ -49,6 +49,7 @@ void StartupHook() {
       pg_atomic_init_u64(&slot->clock_ceiling, 0);
       pg_atomic_init_u64(&slot->barrier, 0);
       pg_atomic_init_u64(&slot->config_generation, 1);
+      pg_atomic_init_u64(&slot->parked_generation, 1);
       pg_atomic_init_u64(&slot->emitting_commits, 0);
     }
     for (int i = 0; i < shared->max_workers; i++) {

@@ -25,6 +25,7 @@ struct DatabaseSlot {
   pg_atomic_uint64 clock_ceiling;      // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
   pg_atomic_uint64 barrier;            // last barrier asked for (wait_for, wait_until_idle); see LaneSlot
   pg_atomic_uint64 config_generation;  // +1 at commit of any change of routes, servers or user mappings
+  pg_atomic_uint64 parked_generation;  // +1 at commit of whatever people did to parked events
   pg_atomic_uint64 emitting_commits;   // commits that emitted, since server start
 };
 
