@@ -94,6 +94,7 @@ CREATE TABLE outbox.side_lane (
   window_from pg_snapshot NOT NULL,
   window_to   pg_snapshot,
   done_to     timestamptz,
+  topic_template text NOT NULL,
   PRIMARY KEY (route_id, lane, side),
   FOREIGN KEY (route_id, lane) REFERENCES outbox.lane (route_id, lane) ON DELETE CASCADE ON UPDATE CASCADE,
   CONSTRAINT side_lane_number CHECK (side > 0)
@@ -106,6 +107,7 @@ COMMENT ON COLUMN outbox.side_lane.since IS 'reading of the shared clock at the 
 COMMENT ON COLUMN outbox.side_lane.window_from IS 'position where outbox.progress has no newer row';
 COMMENT ON COLUMN outbox.side_lane.window_to IS 'likewise';
 COMMENT ON COLUMN outbox.side_lane.done_to IS 'likewise';
+COMMENT ON COLUMN outbox.side_lane.topic_template IS 'the route''s when the first topic left: it decides which events are whose until all are back';
 
 CREATE TABLE outbox.side_topic (
   route_id      bigint  NOT NULL,

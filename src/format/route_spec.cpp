@@ -43,6 +43,7 @@ std::shared_ptr<const RouteSpec> RouteSpec::Make(const RouteConfig& config, Temp
   spec->aggregate_types_ = PatternList(config.aggregate_types);
   spec->event_types_ = PatternList(config.event_types);
   spec->topic_ = *std::move(topic);
+  spec->topic_text_ = config.topic;
   spec->key_ = *std::move(key);
   spec->lanes_ = config.lanes < 1 ? 1 : config.lanes;
   spec->lane_ = config.lane;
@@ -60,7 +61,7 @@ std::shared_ptr<const RouteSpec> RouteSpec::Make(const RouteConfig& config, Temp
 }
 
 bool RouteSpec::Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
-                      const Uuid& id) const {
+                      const Uuid& id, std::string_view) const {
   return aggregate_types_.Matches(aggregate_type) && event_types_.Matches(event_type) &&
          LaneOf(aggregate_id, id, lanes_) == lane_;
 }

@@ -66,11 +66,12 @@ class RouteSpec final : public relay::EventFilter {
   static std::shared_ptr<const RouteSpec> Make(const RouteConfig& config, TemplateError* error);
 
   bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
-             const Uuid& id) const override;
+             const Uuid& id, std::string_view topic = {}) const override;
 
   DestinationKind kind() const { return kind_; }
   sink::RecordForm form() const { return form_; }
   const Template& topic() const { return topic_; }
+  const std::string& topic_text() const { return topic_text_; }  // the template as it was written
   const Template& key() const { return key_; }
   uint32_t lane() const { return lane_; }
   uint32_t lanes() const { return lanes_; }
@@ -100,6 +101,7 @@ class RouteSpec final : public relay::EventFilter {
   PatternList aggregate_types_;
   PatternList event_types_;
   Template topic_;
+  std::string topic_text_;
   Template key_;
   uint32_t lane_ = 0;
   uint32_t lanes_ = 1;

@@ -138,7 +138,8 @@ bool ViewRow(HeapTupleHeader tuple, RowView* row) {
 bool RowWanted(const RowView& row, const relay::EventFilter* filter) {
   Uuid id;
   memcpy(id.data(), row.id, id.size());
-  return filter->Wants(Text(row.value[kAggregateType]), Text(row.value[kAggregateId]), Text(row.value[kEventType]), id);
+  return filter->Wants(Text(row.value[kAggregateType]), Text(row.value[kAggregateId]), Text(row.value[kEventType]), id,
+                       Text(row.value[kTopic]));
 }
 
 void CopyRow(const RowView& row, Arena* arena, Event* event) {

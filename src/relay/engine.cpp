@@ -245,4 +245,18 @@ void Engine::Lanes(std::vector<LaneStatus>* lanes) const {
   }
 }
 
+void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
+  destinations->clear();
+  for (const auto& [id, destination] : impl_->destinations) {
+    DestinationStatus status;
+    const sink::Health& health = destination->health();
+    status.id = id;
+    status.state = health.up ? "closed" : "open";
+    status.reason = health.up ? Error{} : health.error;
+    status.deaths = health.deaths;
+    status.warning = health.warning.ok() ? nullptr : &health.warning;
+    destinations->push_back(std::move(status));
+  }
+}
+
 }  // namespace outbox::relay

@@ -19,12 +19,14 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/lane_id.h"
 #include "base/status.h"
 #include "format/route_spec.h"
 #include "relay/clock.h"
+#include "relay/lane_filter.h"
 #include "relay/lane_log.h"
 #include "relay/parked_log.h"
 #include "relay/side_log.h"
@@ -62,8 +64,11 @@ struct TurnInput {
 // not disturb the lanes.
 using SinkFactory = std::function<std::unique_ptr<sink::Sink>()>;
 
-// What a lane reads and writes, made with the same spec as its filter. Freed when the lane leaves.
+// What a lane reads and writes. Freed when the lane leaves.
 struct LaneLogs {
+  // What `log` reads by, made with the lane's spec; the engine changes it when topics leave the lane and come back.
+  // nullptr: the log reads by the spec itself; then `sides` must be nullptr too.
+  std::shared_ptr<LaneFilter> filter = nullptr;
   std::unique_ptr<LaneLog> log = nullptr;
   // nullptr: there is no parked table; a refused event is recorded by LaneLog::Park, and its key goes on.
   std::unique_ptr<ParkedLog> parked = nullptr;
@@ -82,10 +87,12 @@ struct GoneLane {
   GoneReason reason = GoneReason::kReleased;
 };
 
-// What a lane is doing, for LaneSlot.
+// What a lane is doing, for LaneSlot. Side lanes have one too, as long as they are there.
 struct LaneStatus {
   LaneId id;
-  const char* state = "";        // word of LaneState, at most 15 characters
+  const std::string* topic = nullptr;  // of a side lane: the (first) topic it serves. Until the next call.
+  int32_t topics = 0;                  // how many topics have left the lane; of a side lane: how many it serves
+  const char* state = "";              // word of LaneState, at most 15 characters
   int64_t delivered_to = 0;      // created_at of the last event resolved without a gap; 0: none since it was added
   int64_t delivered_count = 0;   // since it was added
   int64_t parked_count = 0;      // since it was added
@@ -98,7 +105,20 @@ struct LaneStatus {
   const Error* error = nullptr;  // newest trouble, of the log or the destination; nullptr: none. Until the next call.
   // All committed before this barrier was asked for is delivered or parked. Parked is not idle: whoever waits for that
   // looks into outbox.parked as well.
-  uint64_t barrier_done = 0;
+  uint64_t barrier_done = 0;  // of a lane: its side lanes' too
+};
+
+// A destination's circuit breaker and sinks, for shared memory.
+struct DestinationStatus {
+  DestinationId id = 0;
+  const char* state = "";          // "closed" (all is well), "open" (nothing is sent), "half-open" (one small batch is)
+  Error reason;                    // why it is not closed; ok() when it is
+  int64_t since_unix = 0;          // Unix microseconds: in this state since
+  int64_t next_try_unix = 0;       // Unix microseconds; open only
+  uint64_t trips = 0;              // times it opened since the destination was set
+  uint64_t deaths = 0;             // times a sink process of it ended unasked
+  bool retry_sink = false;         // a second sink, for parked events and probes, is there
+  const Error* warning = nullptr;  // Health::warning of the lanes' sink; nullptr: none. Until the next call.
 };
 
 class Engine {
@@ -141,10 +161,13 @@ class Engine {
   int64_t Turn(const TurnInput& input);
   void AppendWaits(std::vector<sink::WaitSpec>* waits);
 
-  // Replaces *gone with the lanes that have left since the last call.
+  // Replaces *gone with the lanes that have left since the last call. Side lanes leave before their lane and are not
+  // named.
   void TakeGone(std::vector<GoneLane>* gone);
   // Replaces *lanes.
   void Lanes(std::vector<LaneStatus>* lanes) const;
+  // Replaces *destinations.
+  void Destinations(std::vector<DestinationStatus>* destinations) const;
 
  private:
   struct Impl;

@@ -21,9 +21,11 @@ namespace outbox::relay {
 class EventFilter {
  public:
   virtual ~EventFilter() = default;
-  // `aggregate_id` may be NULL (data() == nullptr); events without a key are spread over lanes by `id`.
+  // `aggregate_id` may be NULL (data() == nullptr); events without a key are spread over lanes by `id`. `topic` is the
+  // event's own, NULL where the route's template says it. The answer may change between two calls: the lane asks again
+  // what was read under an older one.
   virtual bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
-                     const Uuid& id) const = 0;
+                     const Uuid& id, std::string_view topic) const = 0;
 };
 
 struct Window {
@@ -59,6 +61,11 @@ class LaneLog {
   // Why the last OpenWindow opened nothing: the lane may read no further for now, though more may have been committed.
   // It does not pass a barrier, and its position is saved without delay. This ends when it is added anew.
   virtual bool held() const { return false; }
+
+  // No window ends beyond `limit` from now on: the last one ends exactly there (as with another limit of the log's own,
+  // the nearer one counts), it is not `current`, and from there on nothing is opened; held() stays false. nullptr: no
+  // limit. Of side lanes only, on their way back; `limit` covers what they have read. Copies it.
+  virtual void LimitTo(const Snapshot* limit) { static_cast<void>(limit); }
 
   // Appends events of the open window to `chunk`, in created_at order, until about `max_bytes`. `*end`: the window is
   // read to its end (the chunk may hold its last events). Nothing appended and not the end: a large window is still

@@ -26,6 +26,9 @@ struct SideTopic {
 
 struct SideLane {
   int32_t side = 0;  // from 1
+  // The route's topic template when the first topic left the lane: it decides which events are whose until all topics
+  // are back, also where the route has another one by now. The same for all side lanes of a lane.
+  std::string topic_template;
   std::vector<SideTopic> topics;
 };
 
@@ -35,14 +38,17 @@ class SideLog {
 
   virtual Status LoadSides(std::vector<SideLane>* sides) = 0;
 
-  // Makes the side lane, or moves it back to `position` and gives it these topics; parks what could not be left to it.
+  // Makes the side lane, or moves it to `position`; it serves these topics from now on and no others. A topic that
+  // another side lane served is taken from that one, which goes when it has none left. Parks what could not be left to
+  // it. Progress that side lanes of the same number saved before means nothing any more.
   virtual Status Fork(const SideLane& side, const Position& position, std::span<const Parking> parked,
                       int64_t* next_due, bool* owner) = 0;
 
   // The lane takes the side lane's topics again: both stand at `position`, which becomes the lane's progress.
   virtual Status Rejoin(int32_t side, const Position& position, bool* owner) = 0;
 
-  // The log as a side lane reads it. `filter` outlives it.
+  // The log as a side lane reads it: LoadPosition finds its position, SaveProgress saves it, under the lane's owner.
+  // `filter` outlives it.
   virtual std::unique_ptr<LaneLog> OpenSide(int32_t side, const EventFilter* filter) = 0;
 };
 

@@ -179,7 +179,7 @@ class FakeLog : public LaneLog {
       if (!position.base.Visible(row.xid) && to.Visible(row.xid) && server_->Committed(row.xid) &&
           row.created_at > done_to &&
           spec_->Wants(row.type, row.key.empty() ? std::string_view() : std::string_view(row.key), row.event_type,
-                       row.id)) {
+                       row.id, row.topic.empty() ? std::string_view() : std::string_view(row.topic))) {
         events_.push_back(&row);
       }
     }

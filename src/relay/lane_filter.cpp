@@ -1,0 +1,80 @@
+#include "relay/lane_filter.h"
+
+#include <utility>
+
+namespace outbox::relay {
+
+namespace {
+
+// A template that was checked when it was written; one that no longer parses (edited by hand) is taken as the spec's.
+format::Template ParseOr(const format::RouteSpec& spec, std::string_view text) {
+  const format::Use use =
+      spec.kind() == format::DestinationKind::kKafka ? format::Use::kTopicWithoutId : format::Use::kTopicWithId;
+  format::TemplateError error;
+  std::optional<format::Template> parsed = format::Template::Parse(text, use, &error);
+  return parsed ? *std::move(parsed) : spec.topic();
+}
+
+}  // namespace
+
+LaneFilter::LaneFilter(std::shared_ptr<const format::RouteSpec> spec)
+    : side_(false), spec_(std::move(spec)), template_text_(spec_->topic_text()), topic_of_(spec_->topic()) {}
+
+LaneFilter::LaneFilter(std::shared_ptr<const format::RouteSpec> spec, std::string_view topic_template)
+    : side_(true), spec_(std::move(spec)), template_text_(topic_template), topic_of_(ParseOr(*spec_, topic_template)) {}
+
+bool LaneFilter::Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
+                       const Uuid& id, std::string_view topic) const {
+  if (!spec_->Wants(aggregate_type, aggregate_id, event_type, id, topic)) {
+    return false;
+  }
+  if (topics_.empty()) {
+    return !side_;
+  }
+  return Has(topic_of_.Resolve(aggregate_type, aggregate_id, event_type, topic)) == side_;
+}
+
+bool LaneFilter::Takes(const Event& event) const {
+  if (topics_.empty()) {
+    return !side_;
+  }
+  const auto found = topics_.find(topic_of_.Resolve(event));
+  return side_ ? found != topics_.end() && !Covers(found->second, event) : found == topics_.end();
+}
+
+void LaneFilter::UseTemplate(std::string_view text) {
+  if (text != template_text_) {
+    template_text_ = text;
+    topic_of_ = TopicOf(ParseOr(*spec_, text));
+  }
+}
+
+void LaneFilter::Leave(const std::string& topic, std::string_view topic_template) {
+  if (topics_.empty()) {
+    UseTemplate(topic_template);
+  }
+  topics_.emplace(topic, Position{});
+  ++version_;
+}
+
+void LaneFilter::Return(const std::string& topic) {
+  topics_.erase(topic);
+  if (topics_.empty()) {
+    UseTemplate(spec_->topic_text());
+  }
+  ++version_;
+}
+
+void LaneFilter::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
+  spec_ = std::move(spec);
+  if (!side_ && topics_.empty()) {
+    UseTemplate(spec_->topic_text());
+  }
+}
+
+void LaneFilter::Take(const std::string& topic, const Position& start) {
+  topics_.insert_or_assign(topic, start);
+  ++version_;
+}
+
+}  // namespace outbox::relay

@@ -1,0 +1,69 @@
+// Which events a lane reads while topics have left it, and which a side lane reads [-]. README.md here, "Side lanes".
+//
+// The log asks Wants() before it copies an event; the lane asks Takes() once more for what was read under an older
+// version, or where a position decides. Single-threaded; whoever owns a log that reads by it keeps it alive.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/event.h"
+#include "base/position.h"
+#include "format/route_spec.h"
+#include "relay/lane_log.h"
+#include "relay/topic_of.h"
+
+namespace outbox::relay {
+
+// The event is done where a lane stands at `position`.
+inline bool Covers(const Position& position, const Event& event) {
+  return position.base.Visible(event.xid) ||
+         (position.target && event.created_at <= position.done_to && position.target->Visible(event.xid));
+}
+
+class LaneFilter final : public EventFilter {
+ public:
+  // A lane's: all topics, until some leave.
+  explicit LaneFilter(std::shared_ptr<const format::RouteSpec> spec);
+  // A side lane's: none, until topics are given to it. `topic_template`: see SideLane.
+  LaneFilter(std::shared_ptr<const format::RouteSpec> spec, std::string_view topic_template);
+
+  bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
+             const Uuid& id, std::string_view topic) const override;
+  // For an event that Wants() let through at some time.
+  bool Takes(const Event& event) const;
+  // +1 with every change of the answers.
+  uint64_t version() const { return version_; }
+
+  // The topic of an event as all lanes of a route see it while topics are away; valid until the next call of anything.
+  std::string_view Topic(const Event& event) const { return topic_of_.Resolve(event); }
+
+  // A lane's. With the first topic that leaves, `topic_template` decides whose an event is.
+  void Leave(const std::string& topic, std::string_view topic_template);
+  void Return(const std::string& topic);
+  // A lane's, when its route has changed: counts once no topic is away.
+  void SetSpec(std::shared_ptr<const format::RouteSpec> spec);
+  const std::string& topic_template() const { return template_text_; }
+
+  // A side lane's: events that `start` covers are not its own.
+  void Take(const std::string& topic, const Position& start);
+
+  bool Has(std::string_view topic) const { return topics_.find(topic) != topics_.end(); }
+  size_t topics() const { return topics_.size(); }
+
+ private:
+  void UseTemplate(std::string_view text);
+
+  const bool side_;
+  std::shared_ptr<const format::RouteSpec> spec_;
+  std::string template_text_;
+  mutable TopicOf topic_of_;
+  std::map<std::string, Position, std::less<>> topics_;  // away, or a side lane's own with their starts
+  uint64_t version_ = 1;
+};
+
+}  // namespace outbox::relay
