@@ -35,6 +35,8 @@ const char* IndexColumns(DayTableKind kind) {
       return "route_id, lane, at";
     case DayTableKind::kTick:
       return "at";
+    case DayTableKind::kOutcome:
+      return "id";
   }
   pg_unreachable();
 }
@@ -78,7 +80,10 @@ void RunDdl(DayTableKind kind, int32 day) {
   RunSubcommand(sql.data);
   resetStringInfo(&sql);
   appendStringInfo(&sql, "CREATE INDEX %s_%s ON %s.%s USING btree (%s)", name,
-                   kind == DayTableKind::kLog ? "xid" : "at", kSchema, name, IndexColumns(kind));
+                   kind == DayTableKind::kLog       ? "xid"
+                   : kind == DayTableKind::kOutcome ? "id"
+                                                    : "at",
+                   kSchema, name, IndexColumns(kind));
   RunSubcommand(sql.data);
   resetStringInfo(&sql);
   appendStringInfo(&sql, "COMMENT ON TABLE %s.%s IS 'day table of %s.%s: %s in UTC'", kSchema, name, kSchema, parent,
@@ -112,6 +117,8 @@ const char* DayTableParentName(DayTableKind kind) {
       return "progress";
     case DayTableKind::kTick:
       return "tick";
+    case DayTableKind::kOutcome:
+      return "outcome";
   }
   pg_unreachable();
 }

@@ -5,14 +5,14 @@
 
 namespace outbox::log {
 
-enum class DayTableKind : uint8 { kLog, kProgress, kTick };
+enum class DayTableKind : uint8 { kLog, kProgress, kTick, kOutcome };
 
 // The UTC day that a Unix time in microseconds falls into.
 int32 DayOfMicros(int64 unix_micros);
 // Unix microseconds of its first moment.
 int64 DayStartMicros(int32 day);
 
-// "log", "progress", "tick".
+// "log", "progress", "tick", "outcome".
 const char* DayTableParentName(DayTableKind kind);
 // "log_20261121"; `name` has room for NAMEDATALEN bytes.
 void DayTableName(DayTableKind kind, int32 day, char* name);

@@ -36,7 +36,7 @@ void ReadDayTables(DayTableKind kind, std::vector<DayTable>* tables) {
 int EnsureDaysAhead(int64_t now_micros, int days) {
   int made = 0;
   int32 today = DayOfMicros(now_micros);
-  for (DayTableKind kind : {DayTableKind::kLog, DayTableKind::kProgress, DayTableKind::kTick}) {
+  for (DayTableKind kind : {DayTableKind::kLog, DayTableKind::kProgress, DayTableKind::kTick, DayTableKind::kOutcome}) {
     for (int32 day = today; day <= today + days; day++) {
       pg::InTransaction(CurrentMemoryContext, [&] {
         if (OidIsValid(DayTableParent(kind)) && CreateDayTable(kind, day)) {
