@@ -8,6 +8,7 @@
 #   kafka.sh topic DIR alter NAME PARTITIONS [property=value ...]   grows it; the properties replace the topic's own
 #   kafka.sh topic DIR delete NAME
 #   kafka.sh topic DIR offsets NAME                one line per partition: partition, first and next offset
+#   kafka.sh topic DIR deny|allow NAME            nobody may write to it, and back; for a broker with an authorizer
 #   kafka.sh prepare                               fills the cache of jars and prints where it is
 #
 # Needs: a JRE 17, a C++ compiler and librdkafka, and once Maven with a repository it can reach (54 MB, kept in
@@ -201,7 +202,7 @@ case $command in
     launch || { tail -20 "$DIR/server.log" >&2; die "the broker did not come up again, see $DIR/server.log"; } ;;
   bootstrap) cat "$DIR/bootstrap" ;;
   topic)
-    [ $# -ge 2 ] || die "topic DIR create|alter|delete|offsets NAME ..." 2
+    [ $# -ge 2 ] || die "topic DIR create|alter|delete|offsets|deny|allow NAME ..." 2
     "$DIR/admin" "$(cat "$DIR/bootstrap")" "$@" ;;
   *) die "unknown command: $command" 2 ;;
 esac

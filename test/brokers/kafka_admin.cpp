@@ -5,6 +5,8 @@
 //   kafka_admin BOOTSTRAP alter NAME PARTITIONS [k=v...]   more partitions; the k=v replace the topic's own settings
 //   kafka_admin BOOTSTRAP delete NAME                      returns when the topic is gone from the metadata
 //   kafka_admin BOOTSTRAP offsets NAME                     one line per partition: partition, first, next offset
+//   kafka_admin BOOTSTRAP deny NAME                        nobody may write to the topic, everybody may read it
+//   kafka_admin BOOTSTRAP allow NAME                       takes that back
 #include <librdkafka/rdkafka.h>
 #include <unistd.h>
 
@@ -89,6 +91,20 @@ void Finish(rd_kafka_queue_t* queue, const char* what) {
       if (rd_kafka_ConfigResource_error(resources[i])) Die(what, rd_kafka_ConfigResource_error_string(resources[i]));
     }
   }
+  if (const auto* bound = rd_kafka_event_CreateAcls_result(event)) {
+    const rd_kafka_acl_result_t** results = rd_kafka_CreateAcls_result_acls(bound, &count);
+    for (size_t i = 0; i < count; ++i) {
+      if (const rd_kafka_error_t* error = rd_kafka_acl_result_error(results[i])) Die(what, rd_kafka_error_string(error));
+    }
+  }
+  if (const auto* unbound = rd_kafka_event_DeleteAcls_result(event)) {
+    const rd_kafka_DeleteAcls_result_response_t** results = rd_kafka_DeleteAcls_result_responses(unbound, &count);
+    for (size_t i = 0; i < count; ++i) {
+      if (const rd_kafka_error_t* error = rd_kafka_DeleteAcls_result_response_error(results[i])) {
+        Die(what, rd_kafka_error_string(error));
+      }
+    }
+  }
   rd_kafka_event_destroy(event);
 }
 
@@ -159,6 +175,32 @@ void Offsets(rd_kafka_t* client, const char* name) {
   }
 }
 
+// The broker must have been started with an authorizer that allows what no ACL is about. A resource with any ACL allows
+// only what its ACLs do, hence two of them.
+void Deny(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name) {
+  char text[512];
+  rd_kafka_AclBinding_t* acls[2] = {
+      rd_kafka_AclBinding_new(RD_KAFKA_RESOURCE_TOPIC, name, RD_KAFKA_RESOURCE_PATTERN_LITERAL, "User:*", "*",
+                              RD_KAFKA_ACL_OPERATION_ALL, RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, text, sizeof text),
+      rd_kafka_AclBinding_new(RD_KAFKA_RESOURCE_TOPIC, name, RD_KAFKA_RESOURCE_PATTERN_LITERAL, "User:*", "*",
+                              RD_KAFKA_ACL_OPERATION_WRITE, RD_KAFKA_ACL_PERMISSION_TYPE_DENY, text, sizeof text)};
+  if (acls[0] == nullptr || acls[1] == nullptr) Die(name, text);
+  rd_kafka_CreateAcls(client, acls, 2, nullptr, queue);
+  Finish(queue, name);
+  rd_kafka_AclBinding_destroy_array(acls, 2);
+}
+
+void Allow(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name) {
+  char text[512];
+  rd_kafka_AclBindingFilter_t* filter = rd_kafka_AclBindingFilter_new(
+      RD_KAFKA_RESOURCE_TOPIC, name, RD_KAFKA_RESOURCE_PATTERN_LITERAL, nullptr, nullptr, RD_KAFKA_ACL_OPERATION_ANY,
+      RD_KAFKA_ACL_PERMISSION_TYPE_ANY, text, sizeof text);
+  if (filter == nullptr) Die(name, text);
+  rd_kafka_DeleteAcls(client, &filter, 1, nullptr, queue);
+  Finish(queue, name);
+  rd_kafka_AclBinding_destroy(filter);
+}
+
 // A broker can answer before it takes topics: ready means that a topic could be made (nothing is, the call validates).
 int Ready(rd_kafka_t* client, rd_kafka_queue_t* queue) {
   char text[512];
@@ -177,7 +219,7 @@ int Ready(rd_kafka_t* client, rd_kafka_queue_t* queue) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) Die("usage", "BOOTSTRAP ready|create|alter|delete|offsets ...");
+  if (argc < 3) Die("usage", "BOOTSTRAP ready|create|alter|delete|offsets|deny|allow ...");
   const std::string command = argv[2];
   rd_kafka_t* client = Connect(argv[1]);
   rd_kafka_queue_t* queue = rd_kafka_queue_new(client);
@@ -191,6 +233,10 @@ int main(int argc, char** argv) {
     Delete(client, queue, argv[3]);
   } else if (command == "offsets" && argc == 4) {
     Offsets(client, argv[3]);
+  } else if (command == "deny" && argc == 4) {
+    Deny(client, queue, argv[3]);
+  } else if (command == "allow" && argc == 4) {
+    Allow(client, queue, argv[3]);
   } else {
     Die(argv[2], "unknown command or missing arguments");
   }

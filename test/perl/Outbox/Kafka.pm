@@ -92,6 +92,33 @@ sub create_topic
 	return $self->run('topic', $self->{dir}, 'create', $topic, $partitions // 1, @properties);
 }
 
+# Takes away everybody's right to write to a topic, and gives it back. For a node started with authorizer().
+sub authorizer
+{
+	return ('authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer',
+		'allow.everyone.if.no.acl.found=true');
+}
+sub deny_topic { my ($self, $topic) = @_; return $self->run('topic', $self->{dir}, 'deny', $topic) }
+sub allow_topic { my ($self, $topic) = @_; return $self->run('topic', $self->{dir}, 'allow', $topic) }
+
+sub delete_topic { my ($self, $topic) = @_; return $self->run('topic', $self->{dir}, 'delete', $topic) }
+
+# @properties replace the topic's own settings.
+sub alter_topic
+{
+	my ($self, $topic, @properties) = @_;
+	return $self->run('topic', $self->{dir}, 'alter', $topic, 0, @properties);
+}
+
+# How many records a topic has ever had, over all partitions.
+sub count
+{
+	my ($self, $topic) = @_;
+	my $count = 0;
+	$count += (split / /)[2] foreach split /\n/, $self->run('topic', $self->{dir}, 'offsets', $topic);
+	return $count;
+}
+
 sub kcat
 {
 	my ($self, $topic, @arguments) = @_;
