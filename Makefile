@@ -36,6 +36,16 @@ include $(PGXS)
 # PGXS compiles bitcode with clang and without PG_CXXFLAGS; -Wno-unknown-warning-option keeps g++-only flags harmless.
 COMPILE.cxx.bc += $(filter-out -fno-gnu-unique -MMD -MP,$(PG_CXXFLAGS)) -Wno-unknown-warning-option
 
+# A build with fault points (only scripts/test makes one) and one without share nothing that knows of them: whoever
+# includes the header is compiled anew when the kind of build changes.
+FAULT_STAMP = build/.fault-points-$(if $(OUTBOX_FAULT_POINTS),on,off)
+FAULT_SRCS := $(shell grep -l '^.include "base/fault_point.h"' $(PG_SRCS) $(PLAIN_SRCS) /dev/null)
+FAULT_FLAG  = $(if $(OUTBOX_FAULT_POINTS),-DOUTBOX_FAULT_POINTS)
+# Made here and not by a rule: PGXS declares everything .SECONDARY, so a file that is missing would not be made.
+$(shell [ -e $(FAULT_STAMP) ] || { mkdir -p build && rm -f build/.fault-points-* && touch $(FAULT_STAMP); })
+$(FAULT_SRCS:.cpp=.o): $(FAULT_STAMP)
+$(FAULT_SRCS:.cpp=.o): override CXXFLAGS += $(FAULT_FLAG)
+
 # Objects follow their headers: every compile writes a .d file beside the object.
 -include $(OBJS:.o=.d)
 
@@ -44,9 +54,11 @@ outbox--$(EXTVERSION).sql: $(SCHEMA_PARTS)
 	cat $^ > $@
 
 # --- sink executables: the only programs that link a broker library --------------------------------------------------
-SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g -pthread
+SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g -pthread $(FAULT_FLAG)
 SINK_COMMON   = $(wildcard src/base/*.cpp src/sink/*.cpp)
 SINK_HEADERS  = $(wildcard src/base/*.h src/sink/*.h src/sink/kafka/*.h src/sink/redis/*.h src/format/*.h)
+
+outbox-sink-kafka outbox-sink-redis: $(FAULT_STAMP)
 
 outbox-sink-kafka: $(SINK_COMMON) $(wildcard src/sink/kafka/*.cpp) $(SINK_HEADERS)
 	$(CXX) $(SINK_CXXFLAGS) $$(pkg-config --cflags rdkafka) -o $@ $(filter %.cpp,$^) $$(pkg-config --libs rdkafka)

@@ -26,15 +26,22 @@ exec_as_postgres() {
 }
 
 # Builds and installs into build/stage: nothing outside the checkout changes. Without LLVM bitcode, which doubles the
-# time and changes nothing that a private server shows; `make lint` compiles it.
+# time and changes nothing that a private server shows; `make lint` compiles it. `stage_install OUTBOX_FAULT_POINTS=1`
+# builds in the fault points (src/base/fault_point.h); without that a build that holds any is refused.
 stage_install() {
-  local log=$TOP/build/make.log
+  local log=$TOP/build/make.log file found
   mkdir -p "$TOP/build"
-  if ! make -j2 PG_CONFIG="$PG_CONFIG" with_llvm=no >"$log" 2>&1 ||
-     ! make install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$STAGE" >>"$log" 2>&1; then
+  if ! make -j2 PG_CONFIG="$PG_CONFIG" with_llvm=no "$@" >"$log" 2>&1 ||
+     ! make install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$STAGE" "$@" >>"$log" 2>&1; then
     grep -E 'error|Error|wall:' "$log" | head -20 >&2
     die "the build failed, see build/make.log"
   fi
+  for file in outbox.so outbox-sink-kafka outbox-sink-redis; do
+    grep -q OUTBOX_FAULT_DIR "$STAGE$("$PG_CONFIG" --pkglibdir)/$file" && found=1 || found=
+    [ "${1:-}" = OUTBOX_FAULT_POINTS=1 ] && [ -z "$found" ] && die "the test build of $file has no fault points"
+    [ "${1:-}" != OUTBOX_FAULT_POINTS=1 ] && [ -n "$found" ] && die "$file holds fault points, in a build without"
+  done
+  return 0
 }
 
 # Lines for postgresql.conf that make a server load the staged build (Debian's extension_destdir before 18).

@@ -1,5 +1,6 @@
 #include "emit/clock.h"
 
+#include "base/fault_point.h"
 #include "emit/commit.h"
 #include "pg/entry.h"
 #include "pg/shared.h"
@@ -20,7 +21,7 @@ int64 local_clock = 0;
 bool warned = false;
 
 int64 WallClock() {
-  return GetCurrentTimestamp() + kPgEpochMicros;
+  return GetCurrentTimestamp() + kPgEpochMicros + OUTBOX_FAULT_VALUE("clock.shift");
 }
 
 void WarnNotPreloaded() {
@@ -111,6 +112,7 @@ void AdvanceClockCeiling(int64 at_least) {
   int64 stored = StoredCeiling(sequence, &owner);
   if (stored < at_least) {
     stored = at_least + kCeilingAhead / 2;
+    OUTBOX_FAULT_POINT("ceiling.before");
     StoreCeiling(sequence, owner, stored);
   }
   pg_atomic_write_u64(KnownCeiling(), static_cast<uint64>(stored));

@@ -1,5 +1,7 @@
 #include "emit/commit.h"
 
+#include "base/fault_point.h"
+
 namespace outbox::emit {
 
 namespace {
@@ -15,6 +17,7 @@ void OnTransactionEnd(XactEvent event, void*) {
   switch (event) {
     case XACT_EVENT_COMMIT:
       if (emitted && my_slot != nullptr) {
+        OUTBOX_FAULT_POINT("emit.committed");
         pg_atomic_fetch_add_u64(&my_slot->emitting_commits, 1);
         pg::WakeWorkers(MyDatabaseId, false);
       }

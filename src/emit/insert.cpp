@@ -1,5 +1,6 @@
 #include "emit/insert.h"
 
+#include "base/fault_point.h"
 #include "emit/check.h"
 #include "emit/clock.h"
 #include "emit/commit.h"
@@ -176,6 +177,7 @@ void InsertEvent(NewEvent* event) {
   // The xid comes before the reading: log/leaf_list counts on it to know when nobody can write into a past day.
   FullTransactionId xid = GetTopFullTransactionId();
   Stamp(event, TakeReadings(1));
+  OUTBOX_FAULT_POINT("emit.reading");
   int32 day = log::DayOfMicros(event->created_at);
   Relation day_table = OpenDayTableForEmit(day);
 
@@ -183,6 +185,7 @@ void InsertEvent(NewEvent* event) {
   bool nulls[kLogColumns];
   HeapTuple row = FormLogRow(day_table, event, xid, values, nulls);
   heap_insert(day_table, row, GetCurrentCommandId(true), 0, nullptr);
+  OUTBOX_FAULT_POINT("emit.heap_only");
   Indexes indexes;
   OpenIndexes(day_table, &indexes);
   InsertIntoIndexes(day_table, &indexes, row, values, nulls);
@@ -191,6 +194,7 @@ void InsertEvent(NewEvent* event) {
   // The lock stays until the transaction ends.
   table_close(day_table, NoLock);
   NoteEmitted(day);
+  OUTBOX_FAULT_POINT("emit.inserted");
 }
 
 void InsertEvents(NewEvent* events, int count) {
@@ -200,6 +204,7 @@ void InsertEvents(NewEvent* events, int count) {
   }
   FullTransactionId xid = GetTopFullTransactionId();
   int64 reading = TakeReadings(count);
+  OUTBOX_FAULT_POINT("emit.many.reading");
   for (int i = 0; i < count; i++) {
     Stamp(&events[i], reading + i);
   }

@@ -1,5 +1,7 @@
 #include "log/day_table_ddl.h"
 
+#include "base/fault_point.h"
+
 extern "C" {
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
@@ -193,6 +195,7 @@ bool CreateDayTable(DayTableKind kind, int32 day) {
     PushActiveSnapshot(GetTransactionSnapshot());
   }
   RunDdl(kind, day);
+  OUTBOX_FAULT_POINT("daytable.uncommitted");
   if (pushed) {
     PopActiveSnapshot();
   }

@@ -1,5 +1,6 @@
 // Dropping day tables that have had their time [P]. Locks are taken by single conditional attempts, parent before leaf:
 // a queued AccessExclusiveLock on the parent would stop every session that reads through it.
+#include "base/fault_point.h"
 #include "log/day_tables.h"
 #include "log/lane_tables.h"
 #include "log/leaf.h"
@@ -137,10 +138,16 @@ DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros) {
   return DropEach(DayTableKind::kLog, now_micros - retention_micros, [&](const DayTable& table) {
     // First without a lock, so that a lane that lags costs nobody anything; then under it, because a transaction can
     // commit in between. An unfinished one, open or prepared, holds RowExclusiveLock on the leaf and wins.
-    if (outstanding.Find(table.oid) || !LockForDrop(DayTableKind::kLog, table.oid) || outstanding.Find(table.oid)) {
+    if (outstanding.Find(table.oid)) {
       return false;
     }
+    OUTBOX_FAULT_POINT("drop.checked");
+    if (!LockForDrop(DayTableKind::kLog, table.oid) || outstanding.Find(table.oid)) {
+      return false;
+    }
+    OUTBOX_FAULT_POINT("drop.locked");
     DropDayTable(DayTableKind::kLog, table.day);
+    OUTBOX_FAULT_POINT("drop.uncommitted");
     return true;
   });
 }
@@ -186,6 +193,7 @@ DropReport DropExpiredProgressTables(int64_t now_micros) {
     any = !tables.empty() && tables.front().day != kUnknownDay && DayStartMicros(tables.front().day) + kDay <= end;
     if (any) {
       CarryPositions(end);
+      OUTBOX_FAULT_POINT("carry.uncommitted");
     }
   });
   if (!any) {
@@ -196,6 +204,7 @@ DropReport DropExpiredProgressTables(int64_t now_micros) {
       return false;
     }
     DropDayTable(DayTableKind::kProgress, table.day);
+    OUTBOX_FAULT_POINT("drop.progress.uncommitted");
     return true;
   });
 }
@@ -225,6 +234,7 @@ DropReport DropExpiredTickTables(int64_t now_micros) {
       return false;
     }
     DropDayTable(DayTableKind::kTick, table.day);
+    OUTBOX_FAULT_POINT("drop.tick.uncommitted");
     return true;
   });
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "base/uuid.h"
 #include "emit/clock.h"
 #include "format/route_spec.h"
@@ -203,7 +204,10 @@ LaneChanges AdvanceLaneChanges() {
   for (int64_t route_id : routes) {
     bool changed = false;
     bool done = false;
-    pg::InTransaction(context, [&] { changed = Step(route_id, &done); });
+    pg::InTransaction(context, [&] {
+      changed = Step(route_id, &done);
+      OUTBOX_FAULT_POINT("lanes.uncommitted");
+    });
     changes.changed = changes.changed || changed;
     changes.under_way += done ? 0 : 1;
   }

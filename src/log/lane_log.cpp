@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "emit/clock.h"
 #include "log/day_table_ddl.h"
 #include "log/durable.h"
@@ -64,7 +65,10 @@ PgLaneLog::~PgLaneLog() = default;
 Status PgLaneLog::LoadPosition(Position* position) {
   bool found = false;
   LaneStanding standing;
-  Status status = TryInTransaction([&] { found = ReadStanding(id_, &standing); });
+  Status status = TryInTransaction([&] {
+    OUTBOX_FAULT_THROW("load.before");
+    found = ReadStanding(id_, &standing);
+  });
   if (status.ok() && !found) {
     return Status(ErrorClass::kInternal, "NO_LANE", "the lane has gone: its route was dropped");
   }
@@ -113,8 +117,10 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
                          : end == End::kTick  ? tick
                          : end == End::kLimit ? *limit_
                                               : now;
+    OUTBOX_FAULT_THROW("window.before");
     reader_->Open(position.base, to, position.done_to);
     reader_->Collect(kSlice);
+    OUTBOX_FAULT_THROW("window.collected");
     // A small window knows its commits, and nearly always that they are on disk: no flush of what others write.
     if (reader_->in_memory() && !StandbysAreAsked()) {
       lsn = std::min<uint64_t>(lsn, reader_->commit_lsn());
@@ -139,6 +145,7 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
   window->durable_lsn = lsn;
   window->current = end == End::kNow;
   *opened = true;
+  OUTBOX_FAULT_POINT("window.opened");
   return status;
 }
 
@@ -158,12 +165,14 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
   bool changed = false;
   bool fetched = false;
   Status status = TryInTransaction([&] {
+    OUTBOX_FAULT_THROW("chunk.before");
     if (!reader_->collected()) {
       reader_->Collect(kSlice);
     }
     if (reader_->collected()) {
       changed = !reader_->Fetch(max_bytes, chunk);
       fetched = !changed;
+      OUTBOX_FAULT_THROW("chunk.fetched");
     }
   });
   if (status.ok() && changed) {
@@ -192,6 +201,7 @@ Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
   *durable = false;
   MemoryContext saved = CurrentMemoryContext;
   return Try([&] {
+    OUTBOX_FAULT_THROW("durable.before");
     MemoryContextSwitchTo(ErrorContext());
     *durable = pg::Guard([&] { return MakeDurable(lsn); });
     MemoryContextSwitchTo(saved);
@@ -204,9 +214,11 @@ Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::P
   int64_t at = 0;
   auto append = [&] {
     at = emit::TakeReadings(1);
+    OUTBOX_FAULT_THROW("save.before");
     missing = !OidIsValid(FindDayTable(DayTableKind::kProgress, DayOfMicros(at)));
     if (!missing) {
       *owner = AppendProgress(id_, incarnation_, at, position);
+      OUTBOX_FAULT_THROW("save.uncommitted");
     }
   };
   Status status = TryInTransaction(append);
@@ -217,12 +229,19 @@ Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::P
       status = TryInTransaction(append);
     }
   }
+  OUTBOX_FAULT_POINT("save.after");
   return status;
 }
 
 Status PgLaneLog::Park(const relay::RefusedEvent& refused, bool* owner) {
   *owner = true;
-  return TryInTransaction([&] { *owner = AppendParked(id_, incarnation_, refused); });
+  Status status = TryInTransaction([&] {
+    OUTBOX_FAULT_THROW("park.before");
+    *owner = AppendParked(id_, incarnation_, refused);
+    OUTBOX_FAULT_THROW("park.uncommitted");
+  });
+  OUTBOX_FAULT_POINT("park.after");
+  return status;
 }
 
 size_t PgLaneLog::memory_used() const {

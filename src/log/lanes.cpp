@@ -1,5 +1,6 @@
 #include "log/lanes.h"
 
+#include "base/fault_point.h"
 #include "log/lane_tables.h"
 #include "log/statement.h"
 #include "pg/shared.h"
@@ -150,6 +151,7 @@ LaneCount CountLanes() {
 }
 
 void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
+  OUTBOX_FAULT_POINT("claim.before");
   size_t before = claimed->size();
   try {
     pg::InTransaction(CurrentMemoryContext, [&] {
@@ -170,6 +172,7 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
       Datum values[] = {LiveIncarnations(), Int64GetDatum(limit)};
       RunStatement(&lock, values);
       ReadLanes(claimed);
+      OUTBOX_FAULT_POINT("claim.locked");
       // Looked up again now that the rows are locked: a worker that has come since may have claimed one just before.
       Datum live = LiveIncarnations();
       size_t kept = before;
@@ -183,7 +186,9 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
         }
       }
       claimed->resize(kept);
+      OUTBOX_FAULT_POINT("claim.uncommitted");
     });
+    OUTBOX_FAULT_POINT("claim.after");
   } catch (...) {
     claimed->resize(before);  // rolled back
     throw;
@@ -191,6 +196,7 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
 }
 
 bool ReleaseLane(LaneId lane, uint64_t incarnation) {
+  OUTBOX_FAULT_POINT("release.before");
   bool released = false;
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement release = {

@@ -1,5 +1,6 @@
 #include "log/leaf_list.h"
 
+#include "base/fault_point.h"
 #include "log/leaf.h"
 #include "pg/shared.h"
 
@@ -76,6 +77,7 @@ void CloseOldLeaves(LeafList* list) {
       continue;
     }
     if (entry.writers_below == 0) {
+      OUTBOX_FAULT_POINT("leaf.day_over");
       entry.writers_below = U64FromFullTransactionId(ReadNextFullTransactionId());
     }
     TransactionId bound = static_cast<TransactionId>(entry.writers_below);
@@ -87,6 +89,7 @@ void CloseOldLeaves(LeafList* list) {
     if (leaf.index != nullptr) {
       uint64 largest = 0;
       LargestXid(leaf, &largest);  // stays 0 in an empty table
+      OUTBOX_FAULT_POINT("leaf.closing");
       entry.largest_xid = largest;
       entry.closed = true;
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "emit/clock.h"
 #include "log/day_table_ddl.h"
 #include "log/lane_tables.h"
@@ -70,6 +71,7 @@ bool TickRecorder::RecordTick(int64_t now_micros) {
                                nullptr};
     Datum values[] = {TimestampTzGetDatum(emit::TakeReadings(1) - kPgEpochMicros), SnapshotText(now)};
     RunStatement(&record, values);
+    OUTBOX_FAULT_POINT("tick.uncommitted");
     recorded = true;
   });
   previous_xmax_ = now.xmax;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fault_point.h"
+
 namespace outbox::relay {
 
 namespace {
@@ -274,7 +276,9 @@ bool Lane::Send(TurnContext* turn) {
   }
   if (count > 0) {
     record_bytes_ = records.size() / count;
+    OUTBOX_FAULT_POINT("submit.before");
     destination_->Submit(flow_, epoch_, count, std::move(records));
+    OUTBOX_FAULT_POINT("submit.after");
     worked = true;
   }
   return worked;

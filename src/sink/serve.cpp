@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "sink/monotonic.h"
 
 namespace outbox::sink {
@@ -173,7 +174,10 @@ class Server {
         }
         held_bytes_ += batch.records.size();
         held_records_ += batch.count;
+        OUTBOX_FAULT_POISON(batch.records);
+        OUTBOX_FAULT_POINT("sink.submit.before");
         sink_->Submit(std::move(batch));
+        OUTBOX_FAULT_POINT("sink.submit.after");
         return true;
       }
       case FrameType::kClose:
@@ -228,7 +232,9 @@ class Server {
     }
     delivered_.clear();
     results_.clear();
+    OUTBOX_FAULT_POINT("sink.results.before");
     writer_.Append(FrameType::kResults, EncodeResults(polled_));
+    OUTBOX_FAULT_POINT("sink.results.queued");
   }
 
   void SendHealth() {
@@ -300,6 +306,7 @@ int Serve(const SinkProgram& program, size_t held_limit) {
 #endif
   // A parent that died before this line closed the socket, which the loop notices.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  OUTBOX_FAULT_POINT("sink.start");
   if (fcntl(kSinkSocket, F_SETFD, FD_CLOEXEC) != 0) {
     fprintf(stderr, "this program is started by the outbox extension of PostgreSQL, not by hand\n");
     return kExitNonsense;

@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <exception>
 
+#include "base/fault_point.h"
 #include "base/version.h"
 #include "emit/clock.h"
 #include "log/day_tables.h"
@@ -42,7 +43,7 @@ struct KeeperState {
 KeeperState* keeper = nullptr;
 
 int64 NowUnixMicros() {
-  return GetCurrentTimestamp() + kPgEpochMicros;
+  return GetCurrentTimestamp() + kPgEpochMicros + OUTBOX_FAULT_VALUE("clock.shift");
 }
 
 // The clock may run ahead of the wall: day tables follow whichever is later.
@@ -139,6 +140,7 @@ void Cycle(MemoryContext context) {
       ConcludeProbe(keeper->database, requests, true);
       break;
   }
+  OUTBOX_FAULT_POINT("keeper.cycle");
   pgstat_report_activity(STATE_RUNNING, "day tables");
   KeepDayTables();
   KeepCeiling(context);
@@ -202,6 +204,7 @@ void Rest(uint32 wait_event) {
 
 void KeeperMain() {
   SlotTicket ticket = BecomeWorker();
+  OUTBOX_FAULT_POINT("keeper.start");
   keeper = new KeeperState;
   keeper->database = ticket.database;
   keeper->slot = pg::FindDatabaseSlot(ticket.database, true);

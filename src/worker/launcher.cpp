@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/fault_point.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/wait.h"
@@ -308,6 +309,7 @@ void Turn(MemoryContext context) {
     state->next_scan = After(now, kScanEveryMs);
   }
   DecideWanted();
+  OUTBOX_FAULT_POINT("launcher.turn");
   StartAndStop(now);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "log/lane_log.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
@@ -36,7 +37,7 @@ class SystemClock final : public relay::Clock {
     state_ = seed | 1;
   }
   int64_t NowMicros() override { return Read(CLOCK_MONOTONIC); }
-  int64_t WallMicros() override { return Read(CLOCK_REALTIME); }
+  int64_t WallMicros() override { return Read(CLOCK_REALTIME) + OUTBOX_FAULT_VALUE("clock.shift"); }
   uint64_t Random() override {  // xorshift64*; jitter only
     state_ ^= state_ >> 12;
     state_ ^= state_ << 25;

@@ -1,5 +1,6 @@
 // The relay worker's process [P]: its frames own nothing with a destructor, so that an interrupt may end it anywhere
 // between two turns. All C++ state hangs on one leaked pointer. README.md draws the states.
+#include "base/fault_point.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
@@ -85,6 +86,7 @@ void ReleaseBoard(int code, Datum arg) {
 
 void RelayMain() {
   SlotTicket ticket = BecomeWorker();
+  OUTBOX_FAULT_POINT("relay.start");
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(ticket.database, true);
   if (slot == nullptr) {
     ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/fault_point.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/kafka_sink.h"
 #include "sink/monotonic.h"
@@ -55,6 +56,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   if (message == nullptr) {
     return;
   }
+  OUTBOX_FAULT_POINT("sink.kafka.report");
   Topic* topic = static_cast<TopicLink*>(rd_kafka_topic_opaque(message->rkt))->topic;
   const bool asking = topic->state == TopicState::kAsking;
   if (asking && message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/fault_point.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/kafka_sink.h"
 #include "sink/monotonic.h"
@@ -191,6 +192,7 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, 
   }
   const int64_t timestamp = record.timestamp_ms > wall_ms_ + kAheadMs ? wall_ms_ : record.timestamp_ms;
   // The body is not copied: the batch keeps it until the report.
+  OUTBOX_FAULT_POINT("sink.kafka.produce");
   const rd_kafka_resp_err_t error = rd_kafka_producev(
       producer_->handle(), RD_KAFKA_V_RKT(topic->link->handle), RD_KAFKA_V_PARTITION(target), RD_KAFKA_V_MSGFLAGS(0),
       RD_KAFKA_V_KEY(record.key.data(), record.key.size()),

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fault_point.h"
 #include "sink/monotonic.h"
 #include "sink/redis/errors.h"
 #include "sink/redis/redis_sink.h"
@@ -101,6 +102,7 @@ void RedisSink::SendCall(std::unique_ptr<Call> call) {
   ++call->target->calls;
   ++calls_out_;
   bytes_out_ += call->bytes;
+  OUTBOX_FAULT_POINT("sink.redis.call");
   connection_.Send(Encode(*call));
   awaited_.push_back({Expected::kCall, std::move(call)});
 }
@@ -162,6 +164,7 @@ void RedisSink::Finish(Call* call) {
 }
 
 void RedisSink::HandleCall(std::unique_ptr<Call> call, const redisReply& reply) {
+  OUTBOX_FAULT_POINT("sink.redis.reply");
   Finish(call.get());
   if (call->kind == CallKind::kScript) {
     HandleScript(std::move(call), reply);
