@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "relay/breaker.h"
 #include "relay/clock.h"
 #include "relay/engine.h"
 #include "sink/sink.h"
@@ -21,13 +22,19 @@ namespace outbox::relay {
 
 class Destination {
  public:
-  Destination(uint32_t id, SinkFactory factory) : id_(id), factory_(std::move(factory)), sink_(factory_()) {}
+  Destination(uint32_t id, SinkFactory factory, const EngineOptions& options)
+      : id_(id),
+        factory_(std::move(factory)),
+        sink_(factory_()),
+        breaker_(options.backoff_base_micros, options.backoff_cap_micros) {}
   Destination(const Destination&) = delete;
   Destination& operator=(const Destination&) = delete;
 
   uint32_t id() const { return id_; }
   sink::Sink* sink() { return sink_.get(); }
   const sink::Health& health() const { return sink_->health(); }
+  Breaker& breaker() { return breaker_; }
+  const Breaker& breaker() const { return breaker_; }
 
   // --- sending ---
   // A new sink waits for the old one's records: nothing is submitted meanwhile.
@@ -95,6 +102,7 @@ class Destination {
   std::unique_ptr<sink::Sink> sink_;
   std::unique_ptr<sink::Sink> next_sink_;
   int64_t drain_deadline_ = 0;
+  Breaker breaker_;
   uint64_t next_seq_ = 1;  // goes on with a new sink: never reused
   bool was_up_ = true;
   uint64_t seen_changes_ = 0;

@@ -56,7 +56,15 @@ bool Engine::Impl::PollSinks() {
       }
     }
     worked |= !results.empty();
+    Breaker& breaker = destination->breaker();
+    const sink::Health& health = destination->health();
+    if (!health.up && breaker.closed()) {
+      breaker.Trip(0, health.error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
+      worked = true;
+    }
+    breaker.Tick(turn.now, turn.clock->WallMicros());
     if (destination->TakeRecovered()) {
+      breaker.OnUp(turn.clock->WallMicros());
       ForLanesOf(destination.get(), [](Lane* lane) { lane->OnDestinationUp(); });
       worked = true;
     }
@@ -73,6 +81,7 @@ void Engine::Impl::SwapSinks() {
     ForLanesOf(destination.get(), [&](Lane* lane) { outstanding += lane->outstanding(); });
     if (outstanding == 0 || !destination->health().up || turn.now >= destination->drain_deadline()) {
       destination->Swap();
+      destination->breaker().Reset(turn.now, turn.clock->WallMicros());
       ForLanesOf(destination.get(), [](Lane* lane) { lane->OnSinkReplaced(); });
     }
   }
@@ -91,6 +100,7 @@ void Engine::Impl::DropGone() {
                                              [](const auto& lane) { return lane->state() != LaneState::kGone; });
   for (auto it = leaving; it != lanes.end(); ++it) {
     flows.erase((*it)->flow());
+    (*it)->destination()->breaker().Forget((*it)->flow());
     gone.push_back({(*it)->id(), (*it)->gone_reason()});
   }
   lanes.erase(leaving, lanes.end());
@@ -124,7 +134,7 @@ void Engine::SetDestination(DestinationId id, SinkFactory factory, int64_t drain
     destination->removing = false;
     destination->Replace(std::move(factory), drain_deadline);
   } else {
-    impl_->destinations.emplace(id, std::make_unique<Destination>(id, std::move(factory)));
+    impl_->destinations.emplace(id, std::make_unique<Destination>(id, std::move(factory), impl_->options));
   }
 }
 
@@ -223,6 +233,9 @@ int64_t Engine::Turn(const TurnInput& input) {
     if (destination->replacing()) {
       next = std::min(next, destination->drain_deadline());
     }
+    if (destination->breaker().state() == Breaker::State::kOpen) {
+      next = std::min(next, destination->breaker().next_try());
+    }
   }
   return next;
 }
@@ -251,8 +264,14 @@ void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
     DestinationStatus status;
     const sink::Health& health = destination->health();
     status.id = id;
-    status.state = health.up ? "closed" : "open";
-    status.reason = health.up ? Error{} : health.error;
+    const Breaker& breaker = destination->breaker();
+    status.state = breaker.name();
+    status.reason = breaker.reason();
+    status.since_unix = breaker.since_unix();
+    status.trips = breaker.trips();
+    if (breaker.state() == Breaker::State::kOpen) {
+      status.next_try_unix = impl_->turn.clock->WallMicros() + (breaker.next_try() - impl_->turn.now);
+    }
     status.deaths = health.deaths;
     status.warning = health.warning.ok() ? nullptr : &health.warning;
     destinations->push_back(std::move(status));

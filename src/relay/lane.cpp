@@ -140,7 +140,7 @@ bool Lane::Read(TurnContext* turn) {
   if (!LogReady(*turn) || (!pipeline_.reading() && !WantsWindow(*turn))) {
     return false;
   }
-  if (!destination_->health().up && pipeline_.unresolved() > 0) {
+  if (!destination_->breaker().closed() && pipeline_.unresolved() > 0) {
     return false;  // one chunk is enough to find out whether it is up again
   }
   if (!destination_->MayRead(pipeline_.bytes())) {
@@ -234,7 +234,8 @@ uint32_t Lane::Format(const Run& run, int64_t wall, std::string* records, Error*
 }
 
 bool Lane::Send(TurnContext* turn) {
-  if (!destination_->accepting() || (!destination_->health().up && pipeline_.outstanding() > 0)) {
+  const uint32_t admitted = destination_->breaker().Admits();
+  if (!destination_->accepting() || admitted == 0) {
     return false;
   }
   bool worked = false;
@@ -242,7 +243,7 @@ bool Lane::Send(TurnContext* turn) {
   uint32_t count = 0;
   const uint64_t first_seq = destination_->next_seq();
   const int64_t wall = turn->clock->WallMicros();
-  const uint32_t room = pace_.Room(pipeline_.outstanding(), turn->now);
+  const uint32_t room = std::min(pace_.Room(pipeline_.outstanding(), turn->now), admitted);
   while (count < room && records.size() < destination_->chunk_bytes() && state_ != LaneState::kSolo) {
     Run run = pipeline_.NextRun(room - count);
     bool solo = false;
@@ -279,6 +280,7 @@ bool Lane::Send(TurnContext* turn) {
     OUTBOX_FAULT_POINT("submit.before");
     destination_->Submit(flow_, epoch_, count, std::move(records));
     OUTBOX_FAULT_POINT("submit.after");
+    destination_->breaker().OnSent(flow_);
     worked = true;
   }
   return worked;
@@ -297,6 +299,7 @@ void Lane::Advance() {
   const bool past_trouble = pipeline_.prefix() > trouble_at_ || pipeline_.empty();
   if (past_trouble && state_ != LaneState::kDraining) {
     backoff_.Reset();
+    aborts_ = 0;
     error_ = Error{};
   }
 }
@@ -402,11 +405,22 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->parked_count = parked_;
   status->inflight_count = static_cast<int64_t>(pipeline_.unresolved());
   status->inflight_bytes = static_cast<int64_t>(pipeline_.bytes());
-  const int64_t try_at = state_ == LaneState::kBackingOff ? next_try_ : log_try_;
+  const Breaker& breaker = destination_->breaker();
+  const bool stopped = state_ == LaneState::kRunning && !breaker.closed() && !breaker.probing(flow_) &&
+                       pipeline_.unresolved() > pipeline_.outstanding();
+  if (stopped) {
+    status->state = LaneStateName(LaneState::kBackingOff);
+  }
+  const int64_t try_at = state_ == LaneState::kBackingOff                      ? next_try_
+                         : stopped && breaker.state() == Breaker::State::kOpen ? breaker.next_try()
+                                                                               : log_try_;
   status->next_try_unix = try_at > turn.now ? turn.clock->WallMicros() + (try_at - turn.now) : 0;
   if (!log_error_.ok()) {
     status->error = &log_error_;
     status->error_since_unix = log_error_since_;
+  } else if (error_.ok() && stopped) {
+    status->error = &breaker.reason();
+    status->error_since_unix = breaker.since_unix();
   } else {
     status->error = error_.ok() ? nullptr : &error_;
     status->error_since_unix = error_.ok() ? 0 : error_since_;

@@ -103,6 +103,8 @@ class Lane {
 
   // Trouble.
   void Settle(const TurnContext& turn);
+  void SettleAborted(const TurnContext& turn);
+  void TripBreaker(const Error& error, const TurnContext& turn);
   void AfterParking(const TurnContext& turn);
   bool ParkOne(TurnContext* turn);
   void NoteError(const Error& error, const TurnContext& turn);
@@ -139,9 +141,10 @@ class Lane {
   int64_t log_error_since_ = 0;  // Unix microseconds
 
   // Sending and trouble.
-  Backoff backoff_;
+  Backoff backoff_;                // of trouble with a topic
   int64_t next_try_ = 0;           // kBackingOff
   uint64_t trouble_at_ = 0;        // the back-off starts over when the prefix passes this
+  int aborts_ = 0;                 // in a row without progress
   bool aborted_ = false;           // since the last Settle
   std::vector<Failure> failures_;  // since the last Settle
   std::deque<Failure> refused_;    // to be parked, ascending

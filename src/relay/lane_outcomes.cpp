@@ -6,6 +6,17 @@
 
 namespace outbox::relay {
 
+namespace {
+
+// The destination works: it has looked at the record, or at least at its topic.
+bool Answers(const sink::Result& result) {
+  return result.outcome == sink::Outcome::kFailed &&
+         (result.error.error_class == ErrorClass::kMessage || result.error.error_class == ErrorClass::kSolo ||
+          result.error.error_class == ErrorClass::kTopic);
+}
+
+}  // namespace
+
 void Lane::OnResult(const sink::Result& result, const TurnContext& turn) {
   const bool delivered = result.outcome == sink::Outcome::kDelivered;
   ranges_.clear();
@@ -14,6 +25,9 @@ void Lane::OnResult(const sink::Result& result, const TurnContext& turn) {
     return;
   }
   resolved_ = true;
+  if (delivered || Answers(result)) {
+    destination_->breaker().OnAnswer(flow_, turn.now, turn.clock->WallMicros());
+  }
   if (delivered) {
     delivered_ += resolved;
     pace_.OnDelivered(resolved);
@@ -55,6 +69,7 @@ void Lane::OnSinkReplaced() {
     }
   }
   backoff_.Reset();
+  aborts_ = 0;
   OnDestinationUp();
 }
 
@@ -72,8 +87,9 @@ void Lane::Settle(const TurnContext& turn) {
   pipeline_.Rewind();
   if (pipeline_.prefix() > trouble_at_) {
     backoff_.Reset();
+    aborts_ = 0;
   }
-  bool trouble = false;
+  const Error* trouble = nullptr;  // the destination's
   uint64_t lowest = UINT64_MAX;
   for (Failure& failure : failures_) {
     if (pipeline_.Find(failure.ordinal) == nullptr) {
@@ -85,25 +101,22 @@ void Lane::Settle(const TurnContext& turn) {
     } else if (error_class == ErrorClass::kSolo) {
       suspects_.insert(failure.ordinal);
     } else {
-      trouble = true;
       lowest = std::min(lowest, failure.ordinal);
+      if (error_class == ErrorClass::kTopic) {
+        delay_ = true;
+      } else {
+        trouble = &failure.error;
+      }
     }
   }
   std::sort(refused_.begin(), refused_.end(), [](const Failure& a, const Failure& b) { return a.ordinal < b.ordinal; });
-  if (trouble) {
+  if (lowest != UINT64_MAX) {
     trouble_at_ = lowest;
-    delay_ = true;
+  }
+  if (trouble != nullptr) {
+    TripBreaker(*trouble, turn);
   } else if (failures_.empty() && aborted_) {
-    // Without anybody's fault: again at once, unless that did not help the last time.
-    const bool up = destination_->health().up;
-    delay_ = !up || backoff_.attempts() > 0;
-    if (!up) {
-      NoteError(destination_->health().error, turn);
-    }
-    if (!delay_) {
-      backoff_.Next(turn.clock->Random());
-    }
-    trouble_at_ = pipeline_.prefix();
+    SettleAborted(turn);
   }
   failures_.clear();
   aborted_ = false;
@@ -112,6 +125,24 @@ void Lane::Settle(const TurnContext& turn) {
   } else {
     state_ = LaneState::kParking;
   }
+}
+
+// Without anybody's fault: again at once, unless that did not help the last time.
+void Lane::SettleAborted(const TurnContext& turn) {
+  const Breaker& breaker = destination_->breaker();
+  if (aborts_++ > 0 || breaker.probing(flow_)) {
+    const sink::Health& health = destination_->health();
+    TripBreaker(!health.up          ? health.error
+                : !breaker.closed() ? Error(breaker.reason())
+                                    : Error{ErrorClass::kDestination, "ABORTED", "records are aborted again and again"},
+                turn);
+  }
+  trouble_at_ = pipeline_.prefix();
+}
+
+void Lane::TripBreaker(const Error& error, const TurnContext& turn) {
+  NoteError(error, turn);
+  destination_->breaker().Trip(flow_, error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
 }
 
 bool Lane::ParkOne(TurnContext* turn) {

@@ -1,0 +1,204 @@
+// The circuit breaker of a destination: alone, and over the engine with several lanes.
+#include "relay/breaker.h"
+
+#include "relay_engine_fixture.h"
+
+namespace outbox::relay {
+namespace {
+
+const Error kDown{ErrorClass::kDestination, "DOWN", "the test says so"};
+
+// --- alone -------------------------------------------------------------------------------------------------------
+
+TEST(Breaker, OpensWaitsLetsOneSmallBatchThroughAndCloses) {
+  Breaker breaker(100, 1'000);
+  EXPECT_EQ(breaker.Admits(), UINT32_MAX);
+  breaker.Trip(3, kDown, 50, 7'000, 99);
+  EXPECT_STREQ(breaker.name(), "open");
+  EXPECT_EQ(breaker.reason().code, "DOWN");
+  EXPECT_EQ(breaker.since_unix(), 7'000);
+  EXPECT_EQ(breaker.trips(), 1u);
+  EXPECT_EQ(breaker.Admits(), 0u);
+  EXPECT_GT(breaker.next_try(), 50);
+  EXPECT_LE(breaker.next_try(), 150);
+  breaker.Tick(breaker.next_try() - 1, 8'000);
+  EXPECT_STREQ(breaker.name(), "open");
+  breaker.Tick(breaker.next_try(), 8'000);
+  EXPECT_STREQ(breaker.name(), "half-open");
+  EXPECT_EQ(breaker.since_unix(), 8'000);
+  EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
+  breaker.OnSent(4);
+  EXPECT_EQ(breaker.Admits(), 0u);
+  breaker.OnAnswer(3, 300, 9'000);  // of what was sent long ago
+  EXPECT_STREQ(breaker.name(), "half-open");
+  breaker.OnAnswer(4, 300, 9'000);
+  EXPECT_STREQ(breaker.name(), "closed");
+  EXPECT_TRUE(breaker.reason().ok());
+}
+
+TEST(Breaker, TroubleOfTheProbeOpensItForLonger) {
+  Breaker breaker(100, 100'000);
+  int64_t now = 0;
+  breaker.Trip(1, kDown, now, 0, UINT64_MAX);
+  int64_t longest = 0;
+  for (int i = 0; i < 12; ++i) {
+    longest = std::max(longest, breaker.next_try() - now);
+    now = breaker.next_try();
+    breaker.Tick(now, 0);
+    breaker.OnSent(2);
+    breaker.Trip(1, {ErrorClass::kDestination, "LATE", ""}, now, 0, 5);  // not the probe's
+    EXPECT_EQ(breaker.reason().code, "DOWN");
+    breaker.Trip(2, kDown, now, 0, UINT64_MAX - static_cast<uint64_t>(i));
+    EXPECT_STREQ(breaker.name(), "open");
+  }
+  EXPECT_GT(longest, 10'000);
+  EXPECT_EQ(breaker.trips(), 1u);  // it never closed in between
+}
+
+TEST(Breaker, FlappingDoesNotStartTheDelaysOver) {
+  Breaker breaker(1'000, 1'000'000);
+  int64_t now = 0;
+  int64_t longest = 0;
+  for (int i = 0; i < 30; ++i) {
+    breaker.Trip(1, kDown, now, 0, 0x9e3779b97f4a7c15 * static_cast<uint64_t>(i + 1));
+    longest = std::max(longest, breaker.next_try() - now);
+    now = breaker.next_try();
+    breaker.Tick(now, 0);
+    breaker.OnSent(1);
+    breaker.OnAnswer(1, now, 0);  // closed, and in trouble again a microsecond later
+    now += 1;
+  }
+  EXPECT_GT(longest, 100'000);
+  now += 10'000'000;
+  breaker.Trip(1, kDown, now, 0, UINT64_MAX);
+  EXPECT_LE(breaker.next_try() - now, 1'000);
+}
+
+TEST(Breaker, ALaneThatGoesTakesItsProbeWithIt) {
+  Breaker breaker(100, 1'000);
+  breaker.Trip(1, kDown, 0, 0, 1);
+  breaker.OnUp(5);
+  EXPECT_STREQ(breaker.name(), "half-open");
+  breaker.OnSent(1);
+  EXPECT_EQ(breaker.Admits(), 0u);
+  breaker.Forget(1);
+  EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
+}
+
+// --- over the engine ---------------------------------------------------------------------------------------------
+
+class BreakerTest : public EngineTest {
+ protected:
+  BreakerTest() {
+    EXPECT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
+  }
+  DestinationStatus Destination() {
+    engine->Destinations(&destinations);
+    return destinations.at(0);
+  }
+  void ToNextTry() {
+    const int64_t next_try = Destination().next_try_unix - FakeClock::kWallAtZero;
+    ASSERT_LE(Turn(), next_try);
+    clock.now = next_try;
+    Turn();
+  }
+  Server second{&clock};
+  std::vector<DestinationStatus> destinations;
+};
+
+TEST_F(BreakerTest, TroubleOfOneLaneStopsAllAndOneSmallBatchFindsOut) {
+  for (int i = 0; i < 100; ++i) {
+    server.EmitCommitted("k");
+    second.EmitCommitted("k");
+  }
+  Turn();
+  EXPECT_EQ(sink->pending.size(), 200u);
+  const uint32_t flow = sink->pending[0].flow;
+  sink->Fail(0, ErrorClass::kConfig, "SASL_AUTHENTICATION_FAILED");
+  Turn();
+  EXPECT_STREQ(Destination().state, "open");
+  EXPECT_EQ(Destination().reason.code, "SASL_AUTHENTICATION_FAILED");
+  EXPECT_GT(Destination().next_try_unix, clock.WallMicros());
+  EXPECT_EQ(Destination().trips, 1u);
+  // What the other lane has under way is still awaited.
+  EXPECT_EQ(sink->pending.size(), 100u);
+  EXPECT_NE(sink->pending[0].flow, flow);
+  sink->Abort(sink->pending[0].flow, 0);
+  const int submits = sink->submits;
+  for (int i = 0; i < 10; ++i) {
+    ToNextTry();
+    ASSERT_EQ(sink->submits, submits + i + 1);  // one of the two, one batch
+    ASSERT_LE(sink->pending.size(), 16u);
+    EXPECT_STREQ(Destination().state, "half-open");
+    sink->Fail(0, ErrorClass::kConfig, "SASL_AUTHENTICATION_FAILED");
+    Turn();
+    EXPECT_STREQ(Destination().state, "open");
+    for (int lane = 0; lane < 2; ++lane) {
+      Status();
+      EXPECT_STREQ(statuses[lane].state, "backing off");
+      ASSERT_NE(statuses[lane].error, nullptr);
+      EXPECT_EQ(statuses[lane].error->code, "SASL_AUTHENTICATION_FAILED");
+    }
+  }
+  EXPECT_EQ(Destination().trips, 1u);
+  ToNextTry();
+  sink->Deliver();
+  Turn();
+  EXPECT_STREQ(Destination().state, "closed");
+  EXPECT_TRUE(Destination().reason.ok());
+  sink->on_poll = [&] { sink->DeliverAll(); };
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(broker.log.size(), 200u);
+  EXPECT_TRUE(server.parked.empty());
+  EXPECT_TRUE(second.parked.empty());
+}
+
+TEST_F(BreakerTest, ADestinationThatGoesDownWithNothingUnderWayOpensItAndComingUpLetsTryAtOnce) {
+  Turn();
+  sink->SetUp(false);
+  Turn();
+  EXPECT_STREQ(Destination().state, "open");
+  EXPECT_EQ(Destination().reason.code, "DOWN");
+  server.EmitCommitted("k");
+  clock.now = 1;
+  sink->SetUp(true);
+  Turn(true);
+  EXPECT_EQ(sink->pending.size(), 1u);
+  sink->DeliverAll();
+  Turn();
+  EXPECT_STREQ(Destination().state, "closed");
+}
+
+TEST_F(BreakerTest, AnAnswerForTheEventsOrTheTopicsSakeClosesIt) {
+  for (ErrorClass error_class : {ErrorClass::kMessage, ErrorClass::kSolo, ErrorClass::kTopic}) {
+    server.EmitCommitted("k");
+    sink->SetUp(false);
+    Turn(true);
+    sink->SetUp(true);
+    Turn(true);
+    ASSERT_EQ(sink->pending.size(), 1u);
+    sink->Fail(0, error_class);
+    Turn();
+    EXPECT_STREQ(Destination().state, "closed") << static_cast<int>(error_class);
+    sink->on_poll = [&] { sink->DeliverAll(); };
+    RunUntil(clock.now + options.backoff_cap_micros);
+    sink->on_poll = nullptr;
+  }
+}
+
+TEST_F(BreakerTest, ANewSinkStartsClosed) {
+  server.EmitCommitted("k");
+  Turn();
+  sink->Fail(0, ErrorClass::kConfig);
+  Turn();
+  EXPECT_STREQ(Destination().state, "open");
+  auto made = std::make_unique<FakeSink>(&broker, &server);
+  sink = made.get();
+  engine->SetDestination(kDestination, fakes::Factory(std::move(made)), clock.now);
+  Turn();
+  EXPECT_STREQ(Destination().state, "closed");
+  EXPECT_EQ(sink->pending.size(), 1u);
+}
+
+}  // namespace
+}  // namespace outbox::relay
