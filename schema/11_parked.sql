@@ -31,16 +31,21 @@ CREATE TABLE outbox.parked (
   CONSTRAINT parked_state CHECK (state IN ('retrying', 'blocked', 'scheduled', 'dead')),
   CONSTRAINT parked_due CHECK ((due_at IS NOT NULL) = (state IN ('retrying', 'scheduled')))
 );
--- What is due, for the worker; keys, in order, for who waits behind whom; single events, for people.
-CREATE INDEX parked_due_idx ON outbox.parked (route_id, due_at, created_at) WHERE due_at IS NOT NULL;
-CREATE INDEX parked_key_idx ON outbox.parked (route_id, order_key, created_at) WHERE order_key IS NOT NULL;
+-- What is due, by who may send it; who waits behind whom, and which keys are held; dead letters; single events. A state is
+-- in the index of those who look for it only: a million blocked or dead rows are in nobody's way.
+CREATE INDEX parked_due_idx ON outbox.parked (route_id, lane, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NOT NULL;
+CREATE INDEX parked_shared_idx ON outbox.parked (route_id, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NULL;
+CREATE INDEX parked_key_idx ON outbox.parked (route_id, order_key, created_at) WHERE order_key IS NOT NULL AND state IN ('retrying', 'blocked');
+CREATE INDEX parked_dead_idx ON outbox.parked (route_id, order_key, created_at) WHERE state = 'dead';
 CREATE INDEX parked_id_idx ON outbox.parked (id);
 COMMENT ON TABLE outbox.parked IS 'events that a destination refused, that wait behind such a one, or that are not due yet; with a full copy';
-COMMENT ON INDEX outbox.parked_due_idx IS 'what is tried next';
+COMMENT ON INDEX outbox.parked_due_idx IS 'what is tried next: events with a key, by their lane''s owner';
+COMMENT ON INDEX outbox.parked_shared_idx IS 'what is tried next: events without a key, by any worker that owns a lane of the route';
 COMMENT ON INDEX outbox.parked_key_idx IS 'who waits behind whom';
+COMMENT ON INDEX outbox.parked_dead_idx IS 'dead letters, by key';
 COMMENT ON INDEX outbox.parked_id_idx IS 'for status(), retry(), skip()';
 COMMENT ON COLUMN outbox.parked.route_id IS 'route';
-COMMENT ON COLUMN outbox.parked.lane IS 'lane that owns it';
+COMMENT ON COLUMN outbox.parked.lane IS 'lane that owns it; of an event without a key: the lane that parked it or sent it last';
 COMMENT ON COLUMN outbox.parked.created_at IS 'of the event';
 COMMENT ON COLUMN outbox.parked.id IS 'event id';
 COMMENT ON COLUMN outbox.parked.replay IS '0: the event itself; else the number of the replay that brought it here';

@@ -42,6 +42,9 @@ DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros);
 // row is there into outbox.lane.
 DropReport DropExpiredProgressTables(int64_t now_micros);
 
+// Drops day tables of the outcomes of parked events, which are kept as long as the log's.
+DropReport DropExpiredOutcomeTables(int64_t now_micros, int64_t retention_micros);
+
 // Drops day tables of the ticks that ended before today and that no lane needs: every lane's base covers all of them.
 DropReport DropExpiredTickTables(int64_t now_micros);
 

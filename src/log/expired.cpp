@@ -209,6 +209,16 @@ DropReport DropExpiredProgressTables(int64_t now_micros) {
   });
 }
 
+DropReport DropExpiredOutcomeTables(int64_t now_micros, int64_t retention_micros) {
+  return DropEach(DayTableKind::kOutcome, now_micros - retention_micros, [&](const DayTable& table) {
+    if (!LockForDrop(DayTableKind::kOutcome, table.oid)) {
+      return false;
+    }
+    DropDayTable(DayTableKind::kOutcome, table.day);
+    return true;
+  });
+}
+
 DropReport DropExpiredTickTables(int64_t now_micros) {
   std::vector<Snapshot> bases;
   Snapshot last;

@@ -4,14 +4,15 @@
 
 #include "base/fault_point.h"
 #include "emit/clock.h"
+#include "log/attempt.h"
 #include "log/day_table_ddl.h"
 #include "log/durable.h"
 #include "log/lane_reader.h"
 #include "log/lane_tables.h"
+#include "log/parked_sql.h"
 #include "log/snapshots.h"
 #include "log/ticks.h"
 #include "pg/settings.h"
-#include "pg/transaction.h"
 
 namespace outbox::log {
 
@@ -19,37 +20,6 @@ namespace {
 
 // Rows looked at in one go: some 100 ms, after which the worker sees to its deliveries.
 constexpr size_t kSlice = 250'000;
-
-// Where errors of this module's transactions are kept until they have become a Status.
-MemoryContext ErrorContext() {
-  static MemoryContext context = nullptr;
-  if (context == nullptr) {
-    context = AllocSetContextCreate(TopMemoryContext, "outbox lane log", ALLOCSET_SMALL_SIZES);
-  }
-  return context;
-}
-
-// Runs `work`, turning every error into a Status; `context` is as before afterwards.
-template <typename Work>
-Status Try(Work&& work) {
-  MemoryContext saved = CurrentMemoryContext;
-  Status status;
-  try {
-    work();
-  } catch (const pg::PgError& error) {
-    status = Status(ErrorClass::kInternal, unpack_sql_state(error.sqlstate()), error.what());
-  } catch (const std::exception& error) {
-    status = Status(ErrorClass::kInternal, "LOG_READ", error.what());
-  }
-  MemoryContextSwitchTo(saved);
-  MemoryContextReset(ErrorContext());
-  return status;
-}
-
-template <typename Work>
-Status TryInTransaction(Work&& work) {
-  return Try([&] { pg::InTransaction(ErrorContext(), work); });
-}
 
 }  // namespace
 
@@ -235,9 +205,14 @@ Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::P
 
 Status PgLaneLog::Park(const relay::RefusedEvent& refused, bool* owner) {
   *owner = true;
+  relay::Parking parking;
+  parking.event = refused.event;
+  parking.topic = refused.topic;
+  parking.attempts = refused.attempts;
+  parking.error = refused.error;
   Status status = TryInTransaction([&] {
     OUTBOX_FAULT_THROW("park.before");
-    *owner = AppendParked(id_, incarnation_, refused);
+    *owner = InsertParked({id_, incarnation_}, {&parking, 1});
     OUTBOX_FAULT_THROW("park.uncommitted");
   });
   OUTBOX_FAULT_POINT("park.after");

@@ -1,5 +1,6 @@
 #include "log/lane_tables.h"
 
+#include "log/arguments.h"
 #include "log/position_sql.h"
 #include "log/statement.h"
 
@@ -10,57 +11,6 @@ extern "C" {
 }
 
 namespace outbox::log {
-
-namespace {
-
-Datum TextDatum(std::string_view text) {
-  return PointerGetDatum(cstring_to_text_with_len(text.data(), static_cast<int>(text.size())));
-}
-
-// What was UTF-8 behind the wall, in the database's encoding again.
-Datum ServerText(std::string_view text) {
-  if (GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII || text.empty()) {
-    return TextDatum(text);
-  }
-  char* converted = pg_any_to_server(text.data(), static_cast<int>(text.size()), PG_UTF8);
-  return converted == text.data() ? TextDatum(text) : CStringGetTextDatum(converted);
-}
-
-// Arguments of one statement.
-struct Arguments {
-  Datum values[Statement::kMaxArguments];
-  char nulls[Statement::kMaxArguments];
-  int count = 0;
-
-  void Add(Datum value) {
-    values[count] = value;
-    nulls[count++] = ' ';
-  }
-  void AddNull() {
-    values[count] = Datum(0);
-    nulls[count++] = 'n';
-  }
-  void AddText(std::string_view text) {
-    if (IsNull(text)) {
-      AddNull();
-    } else {
-      Add(ServerText(text));
-    }
-  }
-  void AddTime(int64 unix_micros) { Add(TimestampTzGetDatum(unix_micros - kPgEpochMicros)); }
-};
-
-Datum HeaderArray(const HeaderView& headers, bool names) {
-  int count = 0;
-  headers.ForEach([&](std::string_view, std::string_view) { count++; });
-  auto* elements = static_cast<Datum*>(palloc((count + 1) * sizeof(Datum)));
-  int at = 0;
-  headers.ForEach(
-      [&](std::string_view name, std::string_view value) { elements[at++] = ServerText(names ? name : value); });
-  return PointerGetDatum(construct_array(elements, count, TEXTOID, -1, false, TYPALIGN_INT));
-}
-
-}  // namespace
 
 Datum SnapshotText(const Snapshot& snapshot) {
   StringInfoData text;
@@ -148,58 +98,6 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position&
   } else {
     arguments.AddNull();
   }
-  RunStatement(&append, arguments.values, arguments.nulls);
-  return SPI_processed == 1;
-}
-
-bool AppendParked(LaneId id, uint64_t incarnation, const relay::RefusedEvent& refused) {
-  static Statement append = {
-      "INSERT INTO outbox.parked AS p (route_id, lane, created_at, id, state, aggregate_type, aggregate_id, event_type, "
-      "payload,"
-      " content_type, headers, topic, error_class, error_code, error_message, attempts)"
-      " SELECT l.route_id, l.lane, $4, $5, 'dead', $6, $7, $8, $9, $10, pg_catalog.jsonb_object($11, $12), $13, e[1], e[2], "
-      "e[3],"
-      " $15 FROM outbox.lane l, (SELECT $14) error(e)"
-      " WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
-      " AND l.owner OPERATOR(pg_catalog.=) $3"
-      " ON CONFLICT (route_id, created_at, id, replay) DO UPDATE SET lane = excluded.lane, topic = excluded.topic,"
-      " error_class = excluded.error_class, error_code = excluded.error_code, error_message = excluded.error_message,"
-      " attempts = excluded.attempts, failed_at = pg_catalog.clock_timestamp()",
-      15,
-      {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, UUIDOID, TEXTOID, TEXTOID, TEXTOID, BYTEAOID, TEXTOID, TEXTARRAYOID,
-       TEXTARRAYOID, TEXTOID, TEXTARRAYOID, INT4OID},
-      nullptr};
-  const Event& event = refused.event;
-  auto* uuid = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));
-  memcpy(uuid->data, event.id.data(), sizeof(uuid->data));
-  Datum error[] = {ServerText(ErrorClassName(refused.error.error_class)), ServerText(refused.error.code),
-                   ServerText(refused.error.message)};
-
-  Arguments arguments;
-  arguments.Add(Int64GetDatum(id.route_id));
-  arguments.Add(Int32GetDatum(id.lane));
-  arguments.Add(Int64GetDatum(static_cast<int64>(incarnation)));
-  arguments.AddTime(event.created_at);
-  arguments.Add(UUIDPGetDatum(uuid));
-  arguments.AddText(event.aggregate_type);
-  arguments.AddText(event.aggregate_id);
-  arguments.AddText(event.event_type);
-  if (IsNull(event.payload)) {
-    arguments.AddNull();
-  } else {
-    arguments.Add(TextDatum(event.payload));  // bytea is laid out like text
-  }
-  arguments.AddText(event.content_type);
-  if (IsNull(event.headers.packed)) {
-    arguments.AddNull();
-    arguments.AddNull();
-  } else {
-    arguments.Add(HeaderArray(event.headers, true));
-    arguments.Add(HeaderArray(event.headers, false));
-  }
-  arguments.Add(ServerText(refused.topic));
-  arguments.Add(PointerGetDatum(construct_array(error, 3, TEXTOID, -1, false, TYPALIGN_INT)));
-  arguments.Add(Int32GetDatum(refused.attempts));
   RunStatement(&append, arguments.values, arguments.nulls);
   return SPI_processed == 1;
 }

@@ -1,4 +1,4 @@
-// A lane's rows in outbox.progress, outbox.lane and outbox.parked [P]. For use under a guard, in a transaction with SPI
+// A lane's rows in outbox.progress and outbox.lane [P]. For use under a guard, in a transaction with SPI
 // connected.
 #pragma once
 
@@ -8,7 +8,6 @@
 #include "base/position.h"
 #include "log/lanes.h"
 #include "pg/prelude.h"
-#include "relay/lane_log.h"
 
 namespace outbox::log {
 
@@ -31,9 +30,6 @@ Datum LiveIncarnations();
 
 // False when the lane is not the incarnation's. `at`: a reading of the shared clock; its day's table must exist.
 bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position& position);
-
-// False likewise. Recording an event again replaces what is known of its refusal.
-bool AppendParked(LaneId id, uint64_t incarnation, const relay::RefusedEvent& refused);
 
 // pg_snapshot in text form and back, without an owner on the frame; text that is none is an error (XX001).
 Datum SnapshotText(const Snapshot& snapshot);

@@ -1,45 +1,122 @@
-// The one place that knows who waits behind whom in outbox.parked [P]: SQL, to be pasted into statements. Used by lanes
-// (settling what they sent) and by the functions of schema/36_parked.sql (people).
+// Statements over outbox.parked and outbox.outcome [P]. Plain code, for use under a guard, in a transaction with SPI
+// connected. Vectors that are filled belong to the caller; scratch vectors are passed in for that reason.
+//
+// A key is held by its waiting rows (state retrying or blocked), under the route's policy `block` by its dead ones too.
+// Invariants kept here, and by the functions for operators:
+//   - of a key only rows of a run at its head are `retrying`; who comes to the head (the row before it left) is made
+//     so by whoever removed that, in a statement that begins after the removal;
+//   - whoever puts a `blocked` row behind a head locks that head first (FOR SHARE), so that one of the two sees the
+//     other. A head that somebody else has locked is no certain thing: the key is looked at again later ("unsure").
+// Nothing here waits for a row lock of an operator's transaction, except where it removes what it has itself claimed.
 #pragma once
 
-// A row `h` that later events of its key wait for. `r` is its outbox.route.
-#define OUTBOX_HOLDS                                                                     \
-  "(h.state OPERATOR(pg_catalog.=) 'retrying' OR (h.state OPERATOR(pg_catalog.=) 'dead'" \
-  " AND r.on_failure OPERATOR(pg_catalog.=) 'block'))"
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
-// The key of row `w` is paused.
-#define OUTBOX_KEY_PAUSED                                                                 \
-  "EXISTS (SELECT FROM outbox.pause z WHERE z.route_id OPERATOR(pg_catalog.=) w.route_id" \
-  " AND z.aggregate_type OPERATOR(pg_catalog.=) w.aggregate_type"                         \
-  " AND z.aggregate_id OPERATOR(pg_catalog.=) w.aggregate_id)"
+#include "base/lane_id.h"
+#include "pg/prelude.h"
+#include "relay/parked_log.h"
 
-// How many events of one key go at once when what held them has left.
-#define OUTBOX_PROMOTED_AT_ONCE "256"
+namespace outbox::log {
 
-// Lets go those that wait behind rows that have left: of each key that nothing holds any more and nobody has paused,
-// the first blocked rows become retrying, due now, as if new. `keys` is an item of a FROM list, named k, with columns
-// (route_id, order_key): each key once.
-//
-// A person may take away what holds a key in the same moment in which the lane parks an event behind it; neither sees
-// the other's row. So a lane runs this for OUTBOX_BLOCKED_KEYS of its own whenever parked_generation has moved (and
-// when it is taken over), before it asks which keys are held: what a person does is committed by then, and the lane's
-// own parking too.
-#define OUTBOX_PROMOTE(keys)                                                                                          \
-  "UPDATE outbox.parked b SET state = 'retrying', due_at = pg_catalog.clock_timestamp(), attempts = 0, sender = NULL" \
-  " FROM " keys                                                                                                       \
-  " JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) k.route_id,"                                                   \
-  " LATERAL (SELECT w.created_at, w.id, w.replay FROM outbox.parked w"                                                \
-  "  WHERE w.route_id OPERATOR(pg_catalog.=) k.route_id AND w.order_key OPERATOR(pg_catalog.=) k.order_key"           \
-  "  AND w.state OPERATOR(pg_catalog.=) 'blocked' AND NOT " OUTBOX_KEY_PAUSED                                         \
-  "  ORDER BY w.created_at, w.replay LIMIT " OUTBOX_PROMOTED_AT_ONCE                                                  \
-  ") w"                                                                                                               \
-  " WHERE b.route_id OPERATOR(pg_catalog.=) k.route_id AND b.created_at OPERATOR(pg_catalog.=) w.created_at"          \
-  " AND b.id OPERATOR(pg_catalog.=) w.id AND b.replay OPERATOR(pg_catalog.=) w.replay"                                \
-  " AND NOT EXISTS (SELECT FROM outbox.parked h WHERE h.route_id OPERATOR(pg_catalog.=) k.route_id"                   \
-  "  AND h.order_key OPERATOR(pg_catalog.=) k.order_key AND " OUTBOX_HOLDS ")"
+// Which lane, for which worker.
+struct ParkedOwner {
+  LaneId lane;
+  uint64_t incarnation = 0;
+};
 
-// The keys of route $1 and lane $2 behind which something waits, for OUTBOX_PROMOTE.
-#define OUTBOX_BLOCKED_KEYS                                                                                  \
-  "(SELECT DISTINCT d.route_id, d.order_key FROM outbox.parked d WHERE d.route_id OPERATOR(pg_catalog.=) $1" \
-  " AND d.lane OPERATOR(pg_catalog.=) $2 AND d.state OPERATOR(pg_catalog.=) 'blocked'"                       \
-  " AND d.order_key IS NOT NULL) k"
+// False when the lane is not the incarnation's. *block: the route's policy.
+bool OwnsLane(const ParkedOwner& owner, bool* block);
+
+// --- parking ---
+// Inserts, in portions; false when the lane is not the incarnation's. An event that is there already stays as it is,
+// but for its error; one that was blocked takes the new state where it has been refused since.
+bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> events);
+
+// --- keys ---
+// Makes the first rows of those keys whose head is blocked, and by nobody, retrying and due at `now`.
+void PromoteHeads(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, int64_t now);
+// Appends those of `keys` that something holds (a head that is being retried; under `block` a dead row) which no other
+// transaction has locked; locks it.
+void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys,
+                 std::vector<uint64_t>* locked);
+// Appends those of `keys` that nothing holds.
+void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, std::vector<uint64_t>* free);
+// Appends the keys of the lane that are held, and to `headless` those whose head is blocked.
+void ReadHeld(const ParkedOwner& owner, bool block, std::vector<uint64_t>* held, std::vector<uint64_t>* headless);
+
+// When the next event falls due that this worker may send and nobody is sending; INT64_MAX: never.
+int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& without);
+
+// --- sending ---
+enum class DueVerdict : uint8_t {
+  kTake,
+  kBlock,  // something of its key has to go first, at a time not known: it becomes blocked
+  kLater,  // somebody else has its key under his hands: nothing is done with it now
+};
+
+// A row that is due, locked.
+struct DueRow {
+  int64_t created_at = 0;  // Unix microseconds
+  Uuid id{};
+  int64_t replay = 0;
+  uint64_t order_key = 0;
+  bool scheduled = false;
+  int64_t rank = 0;     // the order in which rows go: created_at, of a scheduled event the time it was due
+  bool paused = false;  // its key, by an operator
+  size_t bytes = 0;
+  DueVerdict verdict = DueVerdict::kTake;
+};
+
+// A waiting row of a key, from its head on.
+struct WaitingRow {
+  int64_t created_at = 0;
+  Uuid id{};
+  int64_t replay = 0;
+  bool blocked = false;
+};
+
+// What else is known of a key of which something is due.
+struct DueKey {
+  uint64_t order_key = 0;
+  int64_t from = INT64_MAX;  // its first and last row that is due and retrying; INT64_MIN: scheduled ones only
+  int64_t up_to = INT64_MIN;
+  bool paused = false;
+  bool dead = false;  // under `block`: a dead row holds it
+  size_t first = 0;   // its waiting rows up to there, in DueWork::waiting
+  size_t count = 0;
+};
+
+// Scratch of one claim.
+struct DueWork {
+  std::vector<DueRow> rows;
+  std::vector<DueKey> keys;
+  std::vector<WaitingRow> waiting;
+  std::vector<uint64_t> headless;  // keys whose head has to be promoted
+  std::vector<uint64_t> unsure;    // keys of rows that were made blocked
+  void Clear();
+};
+
+// Locks and appends what is due: with a key (of this lane), without one (of the route).
+void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DueWork* work);
+// Fills keys and waiting from the rows with a key.
+void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work);
+// Gives the rows with a key their verdicts. Pure.
+void JudgeDue(DueWork* work);
+// Leaves what is beyond the limits for later, and puts the rows into the order in which they go. Pure.
+void CutTaken(const relay::ClaimLimits& limits, DueWork* work);
+void BlockRows(const ParkedOwner& owner, const DueWork& work);
+
+// Marks the rows that are to be taken and appends their events, in their order. False when the lane is not ours.
+bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk* chunk);
+
+// What a worker of before left marked in this lane is nobody's.
+void ForgetSenders(const ParkedOwner& owner);
+
+// --- outcomes ---
+// All but what follows for the keys. `at`: a reading of the shared clock whose day's table must exist.
+void ApplyOutcomes(const ParkedOwner& owner, std::span<const relay::Settlement> outcomes, int64_t at);
+
+}  // namespace outbox::log

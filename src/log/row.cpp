@@ -29,15 +29,6 @@ std::string_view Bytes(const char* stored) {
   return {VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)};
 }
 
-// Text in UTF-8, as everything behind the wall has it.
-std::string_view Utf8(std::string_view text) {
-  if (GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII || text.empty()) {
-    return text;
-  }
-  const char* converted = pg_server_to_any(text.data(), static_cast<int>(text.size()), PG_UTF8);
-  return converted == text.data() ? text : std::string_view(converted);
-}
-
 std::string_view Text(const char* stored) {
   return stored == nullptr ? std::string_view() : Utf8(Bytes(stored));
 }
@@ -64,9 +55,19 @@ void Put(char** at, std::string_view bytes) {
   *at += sizeof(size) + size;
 }
 
+}  // namespace
+
+std::string_view Utf8(std::string_view text) {
+  if (GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII || text.empty()) {
+    return text;
+  }
+  const char* converted = pg_server_to_any(text.data(), static_cast<int>(text.size()), PG_UTF8);
+  return converted == text.data() ? text : std::string_view(converted);
+}
+
 // Two walks over the object: its size, then its bytes.
-HeaderView CopyHeaders(const char* stored, Arena* arena) {
-  Jsonb* object = DatumGetJsonbP(PointerGetDatum(stored));
+HeaderView CopyHeaders(Datum stored, Arena* arena) {
+  Jsonb* object = DatumGetJsonbP(stored);
   HeaderView headers;
   char* out = nullptr;
   char* at = nullptr;
@@ -104,8 +105,6 @@ int64 DeliverAt(const char* stored) {
   memcpy(&value, stored, sizeof(value));
   return value > PG_INT64_MAX - kPgEpochMicros ? PG_INT64_MAX : value + kPgEpochMicros;
 }
-
-}  // namespace
 
 bool ViewRow(HeapTupleHeader tuple, RowView* row) {
   if (HeapTupleHeaderGetNatts(tuple) != kLogColumns) {
@@ -156,7 +155,7 @@ void CopyRow(const RowView& row, Arena* arena, Event* event) {
   event->topic = text(kTopic);
   event->deliver_at = row.deliver_at;
   event->payload = row.value[kPayload] == nullptr ? std::string_view() : arena->Copy(Bytes(row.value[kPayload]));
-  event->headers = row.value[kHeaders] == nullptr ? HeaderView() : CopyHeaders(row.value[kHeaders], arena);
+  event->headers = row.value[kHeaders] == nullptr ? HeaderView() : CopyHeaders(PointerGetDatum(row.value[kHeaders]), arena);
 }
 
 size_t RowBytes(const RowView& row) {

@@ -8,7 +8,7 @@ namespace outbox::log {
 
 // A constant statement of ours; every name in it is schema-qualified. Made as a static object without a constructor.
 struct Statement {
-  static constexpr int kMaxArguments = 16;
+  static constexpr int kMaxArguments = 24;
   const char* sql;
   int arguments;
   Oid types[kMaxArguments];

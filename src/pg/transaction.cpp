@@ -33,6 +33,14 @@ void PinSessionSettings() {
     {"row_security", "off"},
     {"session_replication_role", "origin"},
     {"client_min_messages", "error"},
+    // Plans are kept for the life of the process, from when a table may be small to when it is large: every statement
+    // goes by index, along it, row by row.
+    {"enable_seqscan", "off"},
+    {"enable_bitmapscan", "off"},
+    {"enable_hashjoin", "off"},
+    {"enable_mergejoin", "off"},
+    {"max_parallel_workers_per_gather", "0"},
+    {"jit", "off"},
   };
   for (const auto& setting : pinned) {
     SetConfigOption(setting[0], setting[1], PGC_SUSET, PGC_S_OVERRIDE);

@@ -104,6 +104,7 @@ void KeepDayTables() {
   attempt([&] { log::DropExpiredLogTables(log_now, retention); });
   attempt([&] { log::DropExpiredProgressTables(log_now); });
   attempt([&] { log::DropExpiredTickTables(log_now); });
+  attempt([&] { log::DropExpiredOutcomeTables(log_now, retention); });
   if (first) {
     std::rethrow_exception(first);
   }

@@ -6,6 +6,7 @@
 
 #include "base/fault_point.h"
 #include "log/lane_log.h"
+#include "log/parked_log.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "worker/identity.h"
@@ -287,12 +288,14 @@ bool Relay::Add(const LaneId& id) {
   if (!engine_->HasDestination(destination)) {
     engine_->SetDestination(destination, Factory(config_.destinations.at(destination), limits_), clock_->NowMicros());
   }
-  auto reader = std::make_unique<log::PgLaneLog>(id, route->second.lanes, incarnation_, spec.get());
+  relay::LaneLogs logs;
+  logs.log = std::make_unique<log::PgLaneLog>(id, route->second.lanes, incarnation_, spec.get());
+  logs.parked = std::make_unique<log::PgParkedLog>(id, incarnation_);
   HeldLane lane;
   lane.route = route->second;
   lane.destination = destination;
   lane.filter = spec;
-  if (!engine_->AddLane(id, spec, {.log = std::move(reader)}, destination)) {
+  if (!engine_->AddLane(id, spec, std::move(logs), destination)) {
     return false;
   }
   lane.slot = TakeLaneSlot(database_, id, incarnation_);

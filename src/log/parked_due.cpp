@@ -1,0 +1,285 @@
+// What is due, and which of it may go [P].
+#include <algorithm>
+#include <tuple>
+
+#include "log/arguments.h"
+#include "log/lane_tables.h"
+#include "log/parked_rows.h"
+#include "log/parked_sql.h"
+
+namespace outbox::log {
+
+namespace {
+
+constexpr size_t kMostRows = 1024;
+constexpr int kWaitingRead = 300;  // of a key; a run is shorter
+constexpr size_t kRowBytes = 256;  // beside the payload
+
+auto Place(const auto& row) {
+  return std::tie(row.created_at, row.replay, row.id);
+}
+
+auto Order(const DueRow& row) {
+  return std::tie(row.rank, row.created_at, row.replay, row.id);
+}
+
+void ReadPlace(uint64 row, int column, auto* out) {
+  bool isnull = false;
+  out->created_at = DatumGetTimestampTz(ResultDatum(row, column, &isnull)) + kPgEpochMicros;
+  memcpy(out->id.data(), DatumGetUUIDP(ResultDatum(row, column + 1, &isnull))->data, out->id.size());
+  out->replay = DatumGetInt64(ResultDatum(row, column + 2, &isnull));
+}
+
+DueKey* KeyOf(uint64_t order_key, DueWork* work) {
+  auto found = std::lower_bound(work->keys.begin(), work->keys.end(), order_key,
+                                [](const DueKey& key, uint64_t value) { return key.order_key < value; });
+  return &*found;
+}
+
+// The places of the rows with a verdict, as three arrays.
+void AddPlaces(const DueWork& work, DueVerdict verdict, Arguments* arguments) {
+  size_t count = work.rows.size();
+  Column created_at(count);
+  Column id(count);
+  Column replay(count);
+  for (const DueRow& row : work.rows) {
+    if (row.verdict == verdict) {
+      created_at.Add(TimeDatum(row.created_at));
+      id.Add(UuidDatum(row.id));
+      replay.Add(Int64GetDatum(row.replay));
+    }
+  }
+  arguments->Add(created_at.Array(TIMESTAMPTZOID));
+  arguments->Add(id.Array(UUIDOID));
+  arguments->Add(replay.Array(INT8OID));
+}
+
+}  // namespace
+
+void DueWork::Clear() {
+  rows.clear();
+  keys.clear();
+  waiting.clear();
+  headless.clear();
+  unsure.clear();
+}
+
+void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DueWork* work) {
+#define OUTBOX_DUE_COLUMNS                                                                                     \
+  "SELECT p.created_at, p.id, p.replay, coalesce(p.order_key, 0), p.state OPERATOR(pg_catalog.=) 'scheduled'," \
+  " coalesce(pg_catalog.octet_length(p.payload), 0), p.due_at"
+  static Statement with_key = {
+      OUTBOX_DUE_COLUMNS ", " OUTBOX_KEY_PAUSED("p") " FROM outbox.parked p"
+      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.lane OPERATOR(pg_catalog.=) $2 AND p.order_key IS NOT NULL"
+      " AND p.due_at OPERATOR(pg_catalog.<=) $3 AND p.topic OPERATOR(pg_catalog.<>) ALL ($4)"
+      " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
+      5,
+      {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID},
+      nullptr};
+  static Statement without_key = {
+      OUTBOX_DUE_COLUMNS
+      ", false FROM outbox.parked p"
+      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key IS NULL"
+      " AND p.due_at OPERATOR(pg_catalog.<=) $3 AND p.topic OPERATOR(pg_catalog.<>) ALL ($4)"
+      " AND (p.sender IS NULL OR p.sender OPERATOR(pg_catalog.<>) ALL ($2))"
+      " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
+      5,
+      {INT8OID, INT8ARRAYOID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID},
+      nullptr};
+#undef OUTBOX_DUE_COLUMNS
+  Datum values[] = {Int64GetDatum(owner.lane.route_id), keyed ? Int32GetDatum(owner.lane.lane) : LiveIncarnations(),
+                    TimeDatum(limits.now), TopicArray(limits.without),
+                    Int64GetDatum(static_cast<int64>(std::min(limits.max_events, kMostRows)))};
+  RunStatement(keyed ? &with_key : &without_key, values);
+  work->rows.reserve(work->rows.size() + SPI_processed);
+  for (uint64 i = 0; i < SPI_processed; i++) {
+    DueRow& row = work->rows.emplace_back();
+    bool isnull = false;
+    ReadPlace(i, 0, &row);
+    row.order_key = static_cast<uint64_t>(DatumGetInt64(ResultDatum(i, 3, &isnull)));
+    row.scheduled = DatumGetBool(ResultDatum(i, 4, &isnull));
+    row.bytes = kRowBytes + static_cast<size_t>(DatumGetInt32(ResultDatum(i, 5, &isnull)));
+    int64_t due = DatumGetTimestampTz(ResultDatum(i, 6, &isnull)) + kPgEpochMicros;
+    row.rank = row.scheduled ? due : row.created_at;
+    row.paused = DatumGetBool(ResultDatum(i, 7, &isnull));
+  }
+}
+
+void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
+  static Statement waiting = {
+      "SELECT w.created_at, w.id, w.replay, w.state OPERATOR(pg_catalog.=) 'blocked', k.n FROM"
+      " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) WITH ORDINALITY k(key, up_to, n) CROSS JOIN LATERAL"
+      " (SELECT p.created_at, p.id, p.replay, p.state FROM outbox.parked p"
+      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key OPERATOR(pg_catalog.=) k.key"
+      " AND " OUTBOX_PARKED_WAITING("p")
+      " AND p.created_at OPERATOR(pg_catalog.<=) k.up_to ORDER BY p.created_at LIMIT $4) w"
+      " ORDER BY k.n, w.created_at",
+      4,
+      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, INT8OID},
+      nullptr};
+  static Statement dead = {
+      "SELECT k.n FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) WITH ORDINALITY k(key, before, n)"
+      " CROSS JOIN LATERAL (SELECT FROM outbox.parked d WHERE d.route_id OPERATOR(pg_catalog.=) $1"
+      " AND d.order_key OPERATOR(pg_catalog.=) k.key AND d.state OPERATOR(pg_catalog.=) 'dead'"
+      " AND d.created_at OPERATOR(pg_catalog.<) k.before LIMIT 1) d",
+      3,
+      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID},
+      nullptr};
+  for (const DueRow& row : work->rows) {
+    work->keys.push_back({row.order_key});
+  }
+  std::sort(work->keys.begin(), work->keys.end(),
+            [](const DueKey& a, const DueKey& b) { return a.order_key < b.order_key; });
+  work->keys.erase(std::unique(work->keys.begin(), work->keys.end(),
+                               [](const DueKey& a, const DueKey& b) { return a.order_key == b.order_key; }),
+                   work->keys.end());
+  if (work->keys.empty()) {
+    return;
+  }
+  for (const DueRow& row : work->rows) {
+    DueKey* key = KeyOf(row.order_key, work);
+    key->paused = key->paused || row.paused;
+    if (!row.scheduled) {
+      key->from = std::min(key->from, row.created_at);
+      key->up_to = std::max(key->up_to, row.created_at);
+    }
+  }
+  Column keys(work->keys.size());
+  Column from(work->keys.size());
+  Column up_to(work->keys.size());
+  for (const DueKey& key : work->keys) {
+    bool scheduled = key.up_to == INT64_MIN;  // whatever waits or is dead holds it
+    keys.Add(Int64GetDatum(static_cast<int64>(key.order_key)));
+    from.Add(scheduled ? TimestampTzGetDatum(DT_NOEND) : TimeDatum(key.from));
+    up_to.Add(scheduled ? TimestampTzGetDatum(DT_NOEND) : TimeDatum(key.up_to));
+  }
+  Datum key_array = keys.Array(INT8OID);
+  Datum values[] = {Int64GetDatum(owner.lane.route_id), key_array, up_to.Array(TIMESTAMPTZOID),
+                    Int64GetDatum(kWaitingRead)};
+  RunStatement(&waiting, values);
+  work->waiting.reserve(SPI_processed);
+  for (uint64 i = 0; i < SPI_processed; i++) {
+    bool isnull = false;
+    WaitingRow& row = work->waiting.emplace_back();
+    ReadPlace(i, 0, &row);
+    row.blocked = DatumGetBool(ResultDatum(i, 3, &isnull));
+    DueKey& key = work->keys[static_cast<size_t>(DatumGetInt64(ResultDatum(i, 4, &isnull)) - 1)];
+    key.first = key.count == 0 ? i : key.first;
+    key.count++;
+  }
+  if (block) {
+    Datum each[] = {values[0], key_array, from.Array(TIMESTAMPTZOID)};
+    RunStatement(&dead, each);
+    for (uint64 i = 0; i < SPI_processed; i++) {
+      bool isnull = false;
+      work->keys[static_cast<size_t>(DatumGetInt64(ResultDatum(i, 0, &isnull)) - 1)].dead = true;
+    }
+  }
+}
+
+void JudgeDue(DueWork* work) {
+  std::sort(work->rows.begin(), work->rows.end(), [](const DueRow& a, const DueRow& b) {
+    return a.order_key != b.order_key ? a.order_key < b.order_key : Place(a) < Place(b);
+  });
+  size_t next = 0;
+  for (const DueKey& key : work->keys) {
+    WaitingRow* waiting = work->waiting.data() + key.first;
+    std::sort(waiting, waiting + key.count,
+              [](const WaitingRow& a, const WaitingRow& b) { return Place(a) < Place(b); });
+    bool held = key.paused || key.dead;
+    bool blocking = false;
+    size_t at = 0;  // how many of the waiting rows go: all before that are due
+    for (; next < work->rows.size() && work->rows[next].order_key == key.order_key; next++) {
+      DueRow& row = work->rows[next];
+      if (held || (row.scheduled && key.count > 0)) {
+        row.verdict = DueVerdict::kBlock;
+      } else if (row.scheduled || (at < key.count && Place(waiting[at]) == Place(row))) {
+        at += row.scheduled ? 0 : 1;
+        row.verdict = DueVerdict::kTake;
+      } else if (at == key.count) {
+        row.verdict = DueVerdict::kLater;  // more of the key wait than were read
+      } else if (at == 0 && waiting[0].blocked) {
+        work->headless.push_back(key.order_key);
+        row.verdict = DueVerdict::kLater;
+      } else {
+        row.verdict = DueVerdict::kBlock;
+      }
+      blocking = blocking || row.verdict == DueVerdict::kBlock;
+    }
+    if (blocking) {
+      work->unsure.push_back(key.order_key);
+    }
+  }
+  work->headless.erase(std::unique(work->headless.begin(), work->headless.end()), work->headless.end());
+}
+
+void CutTaken(const relay::ClaimLimits& limits, DueWork* work) {
+  std::sort(work->rows.begin(), work->rows.end(), [](const DueRow& a, const DueRow& b) { return Order(a) < Order(b); });
+  size_t events = 0;
+  size_t bytes = 0;
+  for (DueRow& row : work->rows) {
+    if (row.verdict != DueVerdict::kTake) {
+      continue;
+    }
+    if (events > 0 && (events >= limits.max_events || bytes + row.bytes > limits.max_bytes)) {
+      row.verdict = DueVerdict::kLater;
+      bytes = limits.max_bytes;  // nothing smaller behind it overtakes
+      continue;
+    }
+    events++;
+    bytes += row.bytes;
+  }
+}
+
+void BlockRows(const ParkedOwner& owner, const DueWork& work) {
+  static Statement block = {
+      "UPDATE outbox.parked p SET state = 'blocked', due_at = NULL, sender = NULL FROM"
+      " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4)) k(created_at, id, replay)"
+      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.created_at OPERATOR(pg_catalog.=) k.created_at"
+      " AND p.id OPERATOR(pg_catalog.=) k.id AND p.replay OPERATOR(pg_catalog.=) k.replay",
+      4,
+      {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID},
+      nullptr};
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(owner.lane.route_id));
+  AddPlaces(work, DueVerdict::kBlock, &arguments);
+  RunStatement(&block, arguments.values);
+}
+
+bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk* chunk) {
+  static Statement take = {
+      "UPDATE outbox.parked p SET sender = $3, lane = CASE WHEN p.order_key IS NULL THEN $2 ELSE p.lane END"
+      " FROM outbox.lane l CROSS JOIN ROWS FROM (pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6))"
+      " WITH ORDINALITY k(created_at, id, replay, n) WHERE l.route_id OPERATOR(pg_catalog.=) $1"
+      " AND l.lane OPERATOR(pg_catalog.=) $2 AND l.owner OPERATOR(pg_catalog.=) $3"
+      " AND p.route_id OPERATOR(pg_catalog.=) $1 AND p.created_at OPERATOR(pg_catalog.=) k.created_at"
+      " AND p.id OPERATOR(pg_catalog.=) k.id AND p.replay OPERATOR(pg_catalog.=) k.replay"
+      " RETURNING k.n, " OUTBOX_CLAIMED_COLUMNS,
+      6,
+      {INT8OID, INT4OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID},
+      nullptr};
+  uint64 count = static_cast<uint64>(std::count_if(work.rows.begin(), work.rows.end(),
+                                                   [](const DueRow& row) { return row.verdict == DueVerdict::kTake; }));
+  if (count == 0) {
+    return true;
+  }
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(owner.lane.route_id));
+  arguments.Add(Int32GetDatum(owner.lane.lane));
+  arguments.Add(Int64GetDatum(static_cast<int64>(owner.incarnation)));
+  AddPlaces(work, DueVerdict::kTake, &arguments);
+  RunStatement(&take, arguments.values);
+  if (SPI_processed != count) {
+    return false;
+  }
+  size_t before = chunk->events.size();
+  chunk->events.resize(before + count);
+  for (uint64 row = 0; row < count; row++) {
+    bool isnull = false;
+    auto n = static_cast<size_t>(DatumGetInt64(ResultDatum(row, 0, &isnull)) - 1);
+    ReadClaimed(row, 1, &chunk->arena, &chunk->events[before + n]);
+  }
+  return true;
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,201 @@
+#include "log/parked_log.h"
+
+#include <algorithm>
+
+#include "emit/clock.h"
+#include "log/attempt.h"
+#include "log/day_table_ddl.h"
+#include "log/parked_sql.h"
+
+namespace outbox::log {
+
+namespace {
+
+constexpr int64_t kRecheckEvery = 500'000;
+constexpr int64_t kRecheckEach = 1'000;  // longer, the more there are
+
+int64_t NowUnix() {
+  return GetCurrentTimestamp() + kPgEpochMicros;
+}
+
+void SortUnique(std::vector<uint64_t>* keys) {
+  std::sort(keys->begin(), keys->end());
+  keys->erase(std::unique(keys->begin(), keys->end()), keys->end());
+}
+
+}  // namespace
+
+PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation)
+    : lane_(lane), incarnation_(incarnation), work_(std::make_unique<DueWork>()) {}
+
+PgParkedLog::~PgParkedLog() = default;
+
+Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
+  const ParkedOwner owner{lane_, incarnation_};
+  keys->clear();
+  keys_.clear();
+  bool ours = false;
+  Status status = TryInTransaction([&] {
+    bool block = false;
+    ours = OwnsLane(owner, &block);
+    if (ours) {
+      ForgetSenders(owner);
+      ReadHeld(owner, block, keys, &keys_);
+      // One that was kept back for nothing but a policy that has changed, or that a crash left behind.
+      PromoteHeads(owner, block, keys_, NowUnix());
+      *next_due = NextDue(owner, without_);
+    }
+  });
+  if (status.ok() && !ours) {
+    status = Status(ErrorClass::kInternal, "NOT_OWNER", "the lane is not this worker's any more");
+  }
+  if (status.ok()) {
+    SortUnique(keys);
+  }
+  return status;
+}
+
+Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_due, bool* owner) {
+  *owner = true;
+  keys_.clear();
+  locked_.clear();
+  for (const relay::Parking& parking : events) {
+    if (parking.state == relay::ParkedState::kBlocked && !parking.paused && parking.order_key != 0) {
+      keys_.push_back(parking.order_key);
+    }
+  }
+  SortUnique(&keys_);
+  const ParkedOwner me{lane_, incarnation_};
+  Status status = TryInTransaction([&] {
+    bool block = false;
+    *owner = OwnsLane(me, &block) && InsertParked(me, events);
+    if (*owner) {
+      PromoteHeads(me, block, keys_, NowUnix());
+      LockHolders(me, block, keys_, &locked_);
+      *next_due = NextDue(me, without_);
+    } else {
+      ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("the lane is not this worker's any more")));
+    }
+  });
+  if (!*owner) {
+    return Status();
+  }
+  if (status.ok()) {
+    SortUnique(&locked_);
+    std::set_difference(keys_.begin(), keys_.end(), locked_.begin(), locked_.end(), std::back_inserter(unsure_));
+    SortUnique(&unsure_);
+  }
+  return status;
+}
+
+// Heads that an operator had under his hands when something was put behind them: have they gone?
+void PgParkedLog::Recheck(bool block, int64_t now) {
+  const ParkedOwner me{lane_, incarnation_};
+  PromoteHeads(me, block, unsure_, now);
+  locked_.clear();
+  LockHolders(me, block, unsure_, &locked_);
+  FindFree(me, block, unsure_, &locked_);
+}
+
+Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk* chunk, int64_t* next_due,
+                          bool* owner) {
+  *owner = true;
+  const ParkedOwner me{lane_, incarnation_};
+  const size_t before = chunk->events.size();
+  const bool recheck = !unsure_.empty() && limits.now >= next_recheck_;
+  without_ = limits.without;
+  DueWork* work = work_.get();
+  work->Clear();
+  Status status = TryInTransaction([&] {
+    bool block = false;
+    *owner = OwnsLane(me, &block);
+    if (!*owner) {
+      return;
+    }
+    if (recheck) {
+      Recheck(block, limits.now);
+    }
+    ReadDue(me, limits, true, work);
+    ReadDueKeys(me, block, work);
+    JudgeDue(work);
+    ReadDue(me, limits, false, work);
+    CutTaken(limits, work);
+    if (!work->unsure.empty()) {
+      BlockRows(me, *work);
+    }
+    PromoteHeads(me, block, work->headless, limits.now);
+    *owner = TakeRows(me, *work, chunk);
+    if (*owner) {
+      *next_due = NextDue(me, limits.without);
+    }
+  });
+  if (!status.ok() || !*owner) {
+    chunk->events.resize(before);
+    return status;
+  }
+  if (recheck) {
+    next_recheck_ = limits.now + kRecheckEvery + static_cast<int64_t>(unsure_.size()) * kRecheckEach;
+    SortUnique(&locked_);
+    kept_.clear();
+    std::set_difference(unsure_.begin(), unsure_.end(), locked_.begin(), locked_.end(), std::back_inserter(kept_));
+    std::swap(unsure_, kept_);
+  }
+  unsure_.insert(unsure_.end(), work->unsure.begin(), work->unsure.end());
+  SortUnique(&unsure_);
+  if (chunk->events.size() == before && work->headless.empty()) {
+    // Whatever is due was not for us just now.
+    *next_due = std::max(*next_due, limits.now + kRecheckEvery);
+  }
+  if (!unsure_.empty()) {
+    *next_due = std::min(*next_due, std::max(next_recheck_, limits.now + 1));
+  }
+  return status;
+}
+
+Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due,
+                           bool* owner) {
+  *owner = true;
+  const ParkedOwner me{lane_, incarnation_};
+  const size_t before = freed->size();
+  bool missing = false;
+  int64_t at = 0;
+  auto settle = [&] {
+    bool block = false;
+    *owner = OwnsLane(me, &block);
+    if (!*owner) {
+      return;
+    }
+    at = emit::TakeReadings(1);
+    missing = !OidIsValid(FindDayTable(DayTableKind::kOutcome, DayOfMicros(at)));
+    if (missing) {
+      return;
+    }
+    ApplyOutcomes(me, outcomes, at);
+    keys_.clear();
+    for (const relay::Settlement& outcome : outcomes) {
+      bool left = outcome.outcome == relay::ParkedOutcome::kDelivered ||
+                  (outcome.outcome == relay::ParkedOutcome::kDead && !block);
+      if (left && outcome.claimed->order_key != 0) {
+        keys_.push_back(outcome.claimed->order_key);
+      }
+    }
+    SortUnique(&keys_);
+    PromoteHeads(me, block, keys_, NowUnix());
+    FindFree(me, block, keys_, freed);
+    *next_due = NextDue(me, without_);
+  };
+  Status status = TryInTransaction(settle);
+  if (status.ok() && missing) {
+    // The keeper has been away; made in a transaction of its own, so that nobody waits for it.
+    status = TryInTransaction([&] { CreateDayTable(DayTableKind::kOutcome, DayOfMicros(at)); });
+    if (status.ok()) {
+      status = TryInTransaction(settle);
+    }
+  }
+  if (!status.ok()) {
+    freed->resize(before);
+  }
+  return status;
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,46 @@
+// relay::ParkedLog over outbox.parked [P behind, no Postgres type in sight]: the parked events of one lane, for its
+// owner. For use in a relay worker only, like PgLaneLog. The rules of who may send what are in parked_sql.h; every
+// statement goes by index, however much is parked.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/lane_id.h"
+#include "relay/parked_log.h"
+
+namespace outbox::log {
+
+struct DueWork;
+
+class PgParkedLog final : public relay::ParkedLog {
+ public:
+  // `incarnation`: the worker's, as outbox.lane.owner holds it.
+  PgParkedLog(const LaneId& lane, uint64_t incarnation);
+  ~PgParkedLog() override;
+  PgParkedLog(const PgParkedLog&) = delete;
+  PgParkedLog& operator=(const PgParkedLog&) = delete;
+
+  Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) override;
+  Status Park(std::span<const relay::Parking> events, int64_t* next_due, bool* owner) override;
+  Status Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk* chunk, int64_t* next_due, bool* owner) override;
+  Status Settle(std::span<const relay::Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due,
+                bool* owner) override;
+
+ private:
+  void Recheck(bool block, int64_t now);
+
+  const LaneId lane_;
+  const uint64_t incarnation_;
+  std::vector<std::string> without_;  // of the last claim
+  std::vector<uint64_t> unsure_;      // keys that may have lost their head unnoticed, ascending
+  int64_t next_recheck_ = 0;          // Unix microseconds
+  std::vector<uint64_t> keys_;        // scratch, all of these
+  std::vector<uint64_t> locked_;
+  std::vector<uint64_t> kept_;
+  std::unique_ptr<DueWork> work_;
+};
+
+}  // namespace outbox::log

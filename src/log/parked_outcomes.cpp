@@ -1,0 +1,168 @@
+// What became of the events that a worker had taken [P].
+#include "log/arguments.h"
+#include "log/parked_rows.h"
+#include "log/parked_sql.h"
+
+namespace outbox::log {
+
+namespace {
+
+using relay::ParkedOutcome;
+using relay::Settlement;
+
+#define OUTBOX_SAME_PLACE                                                                      \
+  " p.route_id OPERATOR(pg_catalog.=) $1 AND p.created_at OPERATOR(pg_catalog.=) k.created_at" \
+  " AND p.id OPERATOR(pg_catalog.=) k.id AND p.replay OPERATOR(pg_catalog.=) k.replay"         \
+  " AND p.sender OPERATOR(pg_catalog.=) $2"
+
+// Route, sender, and the places of the outcomes for which `mine` is true; how many.
+template <typename Mine>
+int AddOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, Mine mine, Arguments* arguments) {
+  Column created_at(outcomes.size());
+  Column id(outcomes.size());
+  Column replay(outcomes.size());
+  for (const Settlement& outcome : outcomes) {
+    if (mine(outcome)) {
+      created_at.Add(TimeDatum(outcome.claimed->event.created_at));
+      id.Add(UuidDatum(outcome.claimed->event.id));
+      replay.Add(Int64GetDatum(outcome.claimed->replay));
+    }
+  }
+  arguments->Add(Int64GetDatum(owner.lane.route_id));
+  arguments->Add(Int64GetDatum(static_cast<int64>(owner.incarnation)));
+  arguments->Add(created_at.Array(TIMESTAMPTZOID));
+  arguments->Add(id.Array(UUIDOID));
+  arguments->Add(replay.Array(INT8OID));
+  return created_at.count;
+}
+
+void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcomes, int64_t at) {
+  static Statement deliver = {
+      "WITH gone AS (DELETE FROM outbox.parked p USING ROWS FROM (pg_catalog.unnest($3), pg_catalog.unnest($4),"
+      " pg_catalog.unnest($5), pg_catalog.unnest($6), pg_catalog.unnest($7)) k(created_at, id, replay, topic, place)"
+      " WHERE" OUTBOX_SAME_PLACE
+      " RETURNING p.created_at, p.id, p.replay, p.attempts, k.topic, k.place)"
+      " INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, place)"
+      " SELECT $8, $1, g.created_at, g.id, g.replay, 'delivered', g.attempts, g.topic, g.place FROM gone g",
+      8,
+      {INT8OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID},
+      nullptr};
+  auto mine = [](const Settlement& outcome) { return outcome.outcome == ParkedOutcome::kDelivered; };
+  Arguments arguments;
+  if (AddOutcomes(owner, outcomes, mine, &arguments) == 0) {
+    return;
+  }
+  Column topic(outcomes.size());
+  Column place(outcomes.size());
+  for (const Settlement& outcome : outcomes) {
+    if (mine(outcome)) {
+      topic.Add(ServerText(outcome.topic));
+      outcome.place.empty() ? place.AddNull() : place.Add(ForeignText(outcome.place));
+    }
+  }
+  arguments.Add(topic.Array(TEXTOID));
+  arguments.Add(place.Array(TEXTOID));
+  arguments.AddTime(at);
+  RunStatement(&deliver, arguments.values);
+}
+
+// Charged or given back: the row stays.
+void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
+  static Statement keep = {
+      "UPDATE outbox.parked p SET sender = NULL, state = coalesce(k.state, p.state),"
+      " due_at = CASE WHEN k.state OPERATOR(pg_catalog.=) 'dead' THEN NULL ELSE coalesce(k.due_at, p.due_at) END,"
+      " attempts = coalesce(k.attempts, p.attempts), topic = coalesce(nullif(k.topic, ''), p.topic),"
+      " error_class = coalesce(k.error_class, p.error_class),"
+      " error_code = CASE WHEN k.error_class IS NULL THEN p.error_code ELSE k.error_code END,"
+      " error_message = CASE WHEN k.error_class IS NULL THEN p.error_message ELSE k.error_message END,"
+      " failed_at = CASE WHEN k.error_class IS NULL THEN p.failed_at ELSE pg_catalog.clock_timestamp() END"
+      " FROM ROWS FROM (pg_catalog.unnest($3), pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),"
+      " pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9), pg_catalog.unnest($10),"
+      " pg_catalog.unnest($11), pg_catalog.unnest($12))"
+      " k(created_at, id, replay, state, due_at, attempts, topic, error_class, error_code, error_message)"
+      " WHERE" OUTBOX_SAME_PLACE,
+      12,
+      {INT8OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TIMESTAMPTZARRAYOID,
+       INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID},
+      nullptr};
+  auto mine = [](const Settlement& outcome) { return outcome.outcome != ParkedOutcome::kDelivered; };
+  Arguments arguments;
+  if (AddOutcomes(owner, outcomes, mine, &arguments) == 0) {
+    return;
+  }
+  size_t rows = outcomes.size();
+  Column state(rows), due(rows), attempts(rows), topic(rows), error_class(rows), error_code(rows), error_message(rows);
+  for (const Settlement& outcome : outcomes) {
+    if (!mine(outcome)) {
+      continue;
+    }
+    bool charged = outcome.outcome != ParkedOutcome::kGiveBack;
+    if (charged) {
+      state.Add(CStringGetTextDatum(outcome.outcome == ParkedOutcome::kDead ? "dead" : "retrying"));
+      attempts.Add(Int32GetDatum(outcome.attempts));
+    } else {
+      state.AddNull();
+      attempts.AddNull();
+    }
+    outcome.due == 0 ? due.AddNull() : due.Add(TimeDatum(outcome.due));
+    outcome.topic.empty() ? topic.AddNull() : topic.Add(ServerText(outcome.topic));
+    if (outcome.error.ok()) {
+      error_class.AddNull();
+      error_code.AddNull();
+      error_message.AddNull();
+    } else {
+      error_class.Add(CStringGetTextDatum(ErrorClassName(outcome.error.error_class)));
+      error_code.Add(ForeignText(outcome.error.code));
+      error_message.Add(ForeignText(outcome.error.message));
+    }
+  }
+  arguments.Add(state.Array(TEXTOID));
+  arguments.Add(due.Array(TIMESTAMPTZOID));
+  arguments.Add(attempts.Array(INT4OID));
+  arguments.Add(topic.Array(TEXTOID));
+  arguments.Add(error_class.Array(TEXTOID));
+  arguments.Add(error_code.Array(TEXTOID));
+  arguments.Add(error_message.Array(TEXTOID));
+  RunStatement(&keep, arguments.values);
+}
+
+// Rows of a run behind one that has to be tried again wait for it once more. (One that is missed here, because somebody
+// has it locked, is found when it is claimed.)
+void BlockFollowers(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
+  static Statement follow = {
+      "UPDATE outbox.parked t SET state = 'blocked', due_at = NULL FROM"
+      " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) k(key, created_at) CROSS JOIN LATERAL"
+      " (SELECT p.created_at, p.id, p.replay, p.state, p.sender FROM outbox.parked p"
+      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key OPERATOR(pg_catalog.=) k.key"
+      " AND " OUTBOX_PARKED_WAITING("p") " AND p.created_at OPERATOR(pg_catalog.>) k.created_at"
+      " ORDER BY p.created_at LIMIT 300 FOR UPDATE SKIP LOCKED) r"
+      " WHERE r.state OPERATOR(pg_catalog.=) 'retrying' AND r.sender IS NULL"
+      " AND t.route_id OPERATOR(pg_catalog.=) $1 AND t.created_at OPERATOR(pg_catalog.=) r.created_at"
+      " AND t.id OPERATOR(pg_catalog.=) r.id AND t.replay OPERATOR(pg_catalog.=) r.replay",
+      3,
+      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID},
+      nullptr};
+  Column key(outcomes.size());
+  Column created_at(outcomes.size());
+  for (const Settlement& outcome : outcomes) {
+    if (outcome.outcome == ParkedOutcome::kRetry && outcome.claimed->order_key != 0) {
+      key.Add(Int64GetDatum(static_cast<int64>(outcome.claimed->order_key)));
+      created_at.Add(TimeDatum(outcome.claimed->event.created_at));
+    }
+  }
+  if (key.count == 0) {
+    return;
+  }
+  Datum values[] = {Int64GetDatum(owner.lane.route_id), key.Array(INT8OID), created_at.Array(TIMESTAMPTZOID)};
+  RunStatement(&follow, values);
+}
+
+}  // namespace
+
+void ApplyOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, int64_t at) {
+  ApplyDelivered(owner, outcomes, at);
+  ApplyKept(owner, outcomes);
+  BlockFollowers(owner, outcomes);
+}
+
+}  // namespace outbox::log

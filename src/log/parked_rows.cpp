@@ -1,0 +1,91 @@
+#include "log/parked_rows.h"
+
+#include "log/arguments.h"
+#include "log/row.h"
+
+extern "C" {
+#include "utils/uuid.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+}
+
+namespace outbox::log {
+
+namespace {
+
+constexpr std::string_view kReplayHeader = "outbox-replay";
+
+void Append(std::string_view bytes, char** at) {
+  auto size = static_cast<uint32>(bytes.size());
+  memcpy(*at, &size, sizeof(size));
+  memcpy(*at + sizeof(size), bytes.data(), size);
+  *at += sizeof(size) + size;
+}
+
+HeaderView WithReplay(const HeaderView& headers, int64 replay, Arena* arena) {
+  bool there = false;
+  headers.ForEach([&](std::string_view name, std::string_view) { there = there || name == kReplayHeader; });
+  if (there) {
+    return headers;
+  }
+  char digits[32];
+  std::string_view number(digits, static_cast<size_t>(pg_snprintf(digits, sizeof(digits), INT64_FORMAT, replay)));
+  size_t size = headers.packed.size() + 2 * sizeof(uint32) + kReplayHeader.size() + number.size();
+  char* packed = arena->Allocate(size + 1);
+  char* at = packed;
+  if (!headers.packed.empty()) {
+    memcpy(at, headers.packed.data(), headers.packed.size());
+    at += headers.packed.size();
+  }
+  Append(kReplayHeader, &at);
+  Append(number, &at);
+  return HeaderView{{packed, size}};
+}
+
+std::string_view Text(uint64 row, int column, bool is_text, Arena* arena) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  if (isnull) {
+    return {};
+  }
+  auto* bytes = PG_DETOAST_DATUM_PACKED(value);
+  std::string_view view(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+  return arena->Copy(is_text ? Utf8(view) : view);
+}
+
+}  // namespace
+
+Datum TopicArray(const std::vector<std::string>& topics) {
+  Column column(topics.size());
+  for (const std::string& topic : topics) {
+    column.Add(ServerText(topic));
+  }
+  return column.Array(TEXTOID);
+}
+
+void ReadClaimed(uint64 row, int column, Arena* arena, relay::Claimed* claimed) {
+  bool isnull = false;
+  Event* event = &claimed->event;
+  event->created_at = DatumGetTimestampTz(ResultDatum(row, column, &isnull)) + kPgEpochMicros;
+  memcpy(event->id.data(), DatumGetUUIDP(ResultDatum(row, column + 1, &isnull))->data, event->id.size());
+  claimed->replay = DatumGetInt64(ResultDatum(row, column + 2, &isnull));
+  Datum key = ResultDatum(row, column + 3, &isnull);
+  claimed->order_key = isnull ? 0 : static_cast<uint64_t>(DatumGetInt64(key));
+  claimed->state = strcmp(ResultText(row, column + 4), "scheduled") == 0 ? relay::ParkedState::kScheduled
+                                                                         : relay::ParkedState::kRetrying;
+  claimed->attempts = DatumGetInt32(ResultDatum(row, column + 5, &isnull));
+  event->aggregate_type = Text(row, column + 6, true, arena);
+  event->aggregate_id = Text(row, column + 7, true, arena);
+  event->event_type = Text(row, column + 8, true, arena);
+  event->payload = Text(row, column + 9, false, arena);
+  event->content_type = Text(row, column + 10, true, arena);
+  Datum headers = ResultDatum(row, column + 11, &isnull);
+  event->headers = isnull ? HeaderView() : CopyHeaders(headers, arena);
+  event->topic = Text(row, column + 12, true, arena);
+  if (claimed->replay != 0) {
+    event->headers = WithReplay(event->headers, claimed->replay, arena);
+  }
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,218 @@
+#include "log/parked_sql.h"
+
+#include "log/arguments.h"
+#include "log/lane_tables.h"
+#include "log/parked_rows.h"
+
+namespace outbox::log {
+
+namespace {
+
+// A portion of a batch: arrays must stay far below the largest allocation.
+constexpr size_t kPortionRows = 512;
+constexpr size_t kPortionBytes = size_t{32} << 20;
+
+Datum Signed(uint64_t key) {
+  return Int64GetDatum(static_cast<int64>(key));
+}
+
+const char* StateName(relay::ParkedState state) {
+  switch (state) {
+    case relay::ParkedState::kRetrying:
+      return "retrying";
+    case relay::ParkedState::kBlocked:
+      return "blocked";
+    case relay::ParkedState::kScheduled:
+      return "scheduled";
+    case relay::ParkedState::kDead:
+      return "dead";
+  }
+  return "dead";
+}
+
+void AddOwner(const ParkedOwner& owner, Arguments* arguments) {
+  arguments->Add(Int64GetDatum(owner.lane.route_id));
+  arguments->Add(Int32GetDatum(owner.lane.lane));
+  arguments->Add(Int64GetDatum(static_cast<int64>(owner.incarnation)));
+}
+
+bool InsertPortion(const ParkedOwner& owner, std::span<const relay::Parking> events) {
+  static Statement insert = {
+      "INSERT INTO outbox.parked AS p (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type,"
+      " aggregate_id, event_type, payload, content_type, headers, own_topic, topic, attempts, error_class, error_code,"
+      " error_message, failed_at)"
+      " SELECT l.route_id, l.lane, e.created_at, e.id, e.state, e.order_key, e.due_at, e.aggregate_type, "
+      "e.aggregate_id,"
+      " e.event_type, e.payload, e.content_type, e.headers, e.own_topic, e.topic, e.attempts, e.error_class,"
+      " e.error_code, e.error_message, CASE WHEN e.error_class IS NULL THEN NULL ELSE pg_catalog.clock_timestamp() END"
+      " FROM outbox.lane l CROSS JOIN ROWS FROM (pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),"
+      " pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9), pg_catalog.unnest($10),"
+      " pg_catalog.unnest($11), pg_catalog.unnest($12), pg_catalog.unnest($13), pg_catalog.unnest($14),"
+      " pg_catalog.unnest($15), pg_catalog.unnest($16), pg_catalog.unnest($17), pg_catalog.unnest($18),"
+      " pg_catalog.unnest($19), pg_catalog.unnest($20))"
+      " AS e(created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type,"
+      " headers, own_topic, topic, attempts, error_class, error_code, error_message)"
+      " WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
+      " AND l.owner OPERATOR(pg_catalog.=) $3"
+      " ON CONFLICT (route_id, created_at, id, replay) DO UPDATE SET lane = excluded.lane,"
+      " state = CASE WHEN p.state OPERATOR(pg_catalog.=) 'blocked' AND excluded.error_class IS NOT NULL"
+      " THEN excluded.state ELSE p.state END,"
+      " due_at = CASE WHEN p.state OPERATOR(pg_catalog.=) 'blocked' AND excluded.error_class IS NOT NULL"
+      " THEN excluded.due_at ELSE p.due_at END,"
+      " topic = excluded.topic, order_key = excluded.order_key,"
+      " attempts = greatest(p.attempts, excluded.attempts),"
+      " error_class = coalesce(excluded.error_class, p.error_class),"
+      " error_code = CASE WHEN excluded.error_class IS NULL THEN p.error_code ELSE excluded.error_code END,"
+      " error_message = CASE WHEN excluded.error_class IS NULL THEN p.error_message ELSE excluded.error_message END,"
+      " failed_at = coalesce(excluded.failed_at, p.failed_at)",
+      20,
+      {INT8OID,      INT4OID,       INT8OID,      TIMESTAMPTZARRAYOID,
+       UUIDARRAYOID, TEXTARRAYOID,  INT8ARRAYOID, TIMESTAMPTZARRAYOID,
+       TEXTARRAYOID, TEXTARRAYOID,  TEXTARRAYOID, BYTEAARRAYOID,
+       TEXTARRAYOID, JSONBARRAYOID, TEXTARRAYOID, TEXTARRAYOID,
+       INT4ARRAYOID, TEXTARRAYOID,  TEXTARRAYOID, TEXTARRAYOID},
+      nullptr};
+  size_t rows = events.size();
+  Column created_at(rows), id(rows), state(rows), key(rows), due(rows), aggregate_type(rows), aggregate_id(rows);
+  Column event_type(rows), payload(rows), content_type(rows), headers(rows), own_topic(rows), topic(rows);
+  Column attempts(rows), error_class(rows), error_code(rows), error_message(rows);
+  for (const relay::Parking& parking : events) {
+    const Event& event = parking.event;
+    created_at.Add(TimeDatum(event.created_at));
+    id.Add(UuidDatum(event.id));
+    state.Add(CStringGetTextDatum(StateName(parking.state)));
+    parking.order_key == 0 ? key.AddNull() : key.Add(Signed(parking.order_key));
+    bool has_due = parking.state == relay::ParkedState::kRetrying || parking.state == relay::ParkedState::kScheduled;
+    has_due ? due.Add(TimeDatum(parking.due)) : due.AddNull();
+    aggregate_type.AddText(event.aggregate_type);
+    aggregate_id.AddText(event.aggregate_id);
+    event_type.AddText(event.event_type);
+    IsNull(event.payload) ? payload.AddNull() : payload.Add(TextDatum(event.payload));
+    content_type.AddText(event.content_type);
+    IsNull(event.headers.packed) ? headers.AddNull() : headers.Add(HeadersDatum(event.headers));
+    own_topic.AddText(event.topic);
+    topic.Add(ServerText(parking.topic));
+    attempts.Add(Int32GetDatum(parking.attempts));
+    if (parking.error.ok()) {
+      error_class.AddNull();
+      error_code.AddNull();
+      error_message.AddNull();
+    } else {
+      error_class.Add(CStringGetTextDatum(ErrorClassName(parking.error.error_class)));
+      error_code.Add(ForeignText(parking.error.code));
+      error_message.Add(ForeignText(parking.error.message));
+    }
+  }
+  Arguments arguments;
+  AddOwner(owner, &arguments);
+  arguments.Add(created_at.Array(TIMESTAMPTZOID));
+  arguments.Add(id.Array(UUIDOID));
+  arguments.Add(state.Array(TEXTOID));
+  arguments.Add(key.Array(INT8OID));
+  arguments.Add(due.Array(TIMESTAMPTZOID));
+  arguments.Add(aggregate_type.Array(TEXTOID));
+  arguments.Add(aggregate_id.Array(TEXTOID));
+  arguments.Add(event_type.Array(TEXTOID));
+  arguments.Add(payload.Array(BYTEAOID));
+  arguments.Add(content_type.Array(TEXTOID));
+  arguments.Add(headers.Array(JSONBOID));
+  arguments.Add(own_topic.Array(TEXTOID));
+  arguments.Add(topic.Array(TEXTOID));
+  arguments.Add(attempts.Array(INT4OID));
+  arguments.Add(error_class.Array(TEXTOID));
+  arguments.Add(error_code.Array(TEXTOID));
+  arguments.Add(error_message.Array(TEXTOID));
+  RunStatement(&insert, arguments.values, arguments.nulls);
+  return SPI_processed == rows;
+}
+
+}  // namespace
+
+bool OwnsLane(const ParkedOwner& owner, bool* block) {
+  static Statement look = {
+      "SELECT r.on_failure OPERATOR(pg_catalog.=) 'block' FROM outbox.lane l"
+      " JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id WHERE l.route_id OPERATOR(pg_catalog.=) $1"
+      " AND l.lane OPERATOR(pg_catalog.=) $2 AND l.owner OPERATOR(pg_catalog.=) $3",
+      3,
+      {INT8OID, INT4OID, INT8OID},
+      nullptr};
+  Arguments arguments;
+  AddOwner(owner, &arguments);
+  RunStatement(&look, arguments.values);
+  if (SPI_processed == 0) {
+    return false;
+  }
+  bool isnull = false;
+  *block = DatumGetBool(ResultDatum(0, 0, &isnull));
+  return true;
+}
+
+bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> events) {
+  size_t first = 0;
+  while (first < events.size()) {
+    size_t bytes = 0;
+    size_t last = first;
+    while (last < events.size() && last - first < kPortionRows && bytes < kPortionBytes) {
+      bytes += events[last++].event.bytes();
+    }
+    if (!InsertPortion(owner, events.subspan(first, last - first))) {
+      return false;
+    }
+    first = last;
+  }
+  return true;
+}
+
+int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& without) {
+  static Statement keyed = {
+      "SELECT due_at FROM outbox.parked WHERE route_id OPERATOR(pg_catalog.=) $1 AND lane OPERATOR(pg_catalog.=) $2"
+      " AND order_key IS NOT NULL AND due_at IS NOT NULL AND topic OPERATOR(pg_catalog.<>) ALL ($4)"
+      " AND sender IS DISTINCT FROM $3 ORDER BY due_at LIMIT 1",
+      4,
+      {INT8OID, INT4OID, INT8OID, TEXTARRAYOID},
+      nullptr};
+  static Statement shared = {
+      "SELECT due_at FROM outbox.parked WHERE route_id OPERATOR(pg_catalog.=) $1"
+      " AND order_key IS NULL AND due_at IS NOT NULL AND topic OPERATOR(pg_catalog.<>) ALL ($2)"
+      " AND (sender IS NULL OR sender OPERATOR(pg_catalog.<>) ALL ($3)) ORDER BY due_at LIMIT 1",
+      3,
+      {INT8OID, TEXTARRAYOID, INT8ARRAYOID},
+      nullptr};
+  int64_t next = INT64_MAX;
+  auto take = [&next] {
+    bool isnull = true;
+    if (SPI_processed > 0) {
+      next = Min(next, DatumGetTimestampTz(ResultDatum(0, 0, &isnull)) + kPgEpochMicros);
+    }
+  };
+  Datum topics = TopicArray(without);
+  Arguments arguments;
+  AddOwner(owner, &arguments);
+  arguments.Add(topics);
+  RunStatement(&keyed, arguments.values);
+  take();
+  Datum values[] = {Int64GetDatum(owner.lane.route_id), topics, LiveIncarnations()};
+  RunStatement(&shared, values);
+  take();
+  return next;
+}
+
+void ForgetSenders(const ParkedOwner& owner) {
+  static Statement keyed = {
+      "UPDATE outbox.parked SET sender = NULL WHERE route_id OPERATOR(pg_catalog.=) $1"
+      " AND lane OPERATOR(pg_catalog.=) $2 AND due_at IS NOT NULL AND order_key IS NOT NULL AND sender IS NOT NULL",
+      2,
+      {INT8OID, INT4OID},
+      nullptr};
+  static Statement shared = {
+      "UPDATE outbox.parked SET sender = NULL WHERE route_id OPERATOR(pg_catalog.=) $1"
+      " AND lane OPERATOR(pg_catalog.=) $2 AND due_at IS NOT NULL AND order_key IS NULL AND sender IS NOT NULL",
+      2,
+      {INT8OID, INT4OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(owner.lane.route_id), Int32GetDatum(owner.lane.lane)};
+  RunStatement(&keyed, values);
+  RunStatement(&shared, values);
+}
+
+}  // namespace outbox::log
