@@ -13,6 +13,8 @@ class Backoff {
 
   // The next delay, at least 1 microsecond. `random`: 64 random bits.
   int64_t Next(uint64_t random);
+  // The same without an object: the delay after the n-th failure, from 1.
+  static int64_t Delay(int64_t base, int64_t cap, int failures, uint64_t random);
   // After success.
   void Reset() { attempts_ = 0; }
   // Delays given since the last Reset.

@@ -16,6 +16,7 @@
 #include "relay/breaker.h"
 #include "relay/clock.h"
 #include "relay/engine.h"
+#include "relay/retry_sink.h"
 #include "sink/sink.h"
 
 namespace outbox::relay {
@@ -35,6 +36,8 @@ class Destination {
   const sink::Health& health() const { return sink_->health(); }
   Breaker& breaker() { return breaker_; }
   const Breaker& breaker() const { return breaker_; }
+  const SinkFactory& factory() const { return factory_; }
+  RetrySink& retry() { return retry_; }
 
   // --- sending ---
   // A new sink waits for the old one's records: nothing is submitted meanwhile.
@@ -64,6 +67,7 @@ class Destination {
   void Replace(SinkFactory factory, int64_t drain_deadline) {
     factory_ = std::move(factory);
     next_sink_ = factory_();
+    retry_.Retire(drain_deadline);
     drain_deadline_ = drain_deadline;
   }
   bool replacing() const { return next_sink_ != nullptr; }
@@ -92,7 +96,8 @@ class Destination {
   void Refund(size_t bytes) { used_ -= bytes; }
   size_t used() const { return used_; }
 
-  bool removing = false;  // its lanes are being released; closes when the last has gone
+  bool was_closed = true;  // the breaker, at the last look
+  bool removing = false;   // its lanes are being released; closes when the last has gone
 
  private:
   static constexpr size_t kSmallestChunk = 16 * 1024;
@@ -101,6 +106,7 @@ class Destination {
   SinkFactory factory_;
   std::unique_ptr<sink::Sink> sink_;
   std::unique_ptr<sink::Sink> next_sink_;
+  RetrySink retry_;
   int64_t drain_deadline_ = 0;
   Breaker breaker_;
   uint64_t next_seq_ = 1;  // goes on with a new sink: never reused

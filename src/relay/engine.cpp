@@ -16,8 +16,10 @@ struct Engine::Impl {
   std::map<DestinationId, std::unique_ptr<Destination>> destinations;
   std::vector<std::unique_ptr<Lane>> lanes;
   std::unordered_map<uint32_t, Lane*> flows;
+  std::map<uint32_t, ParkedQueue*> queues;  // by their first flow
   std::vector<GoneLane> gone;
   std::vector<sink::Result> results;
+  std::vector<sink::Place> places;
   uint32_t next_flow = 1;
   size_t first_lane = 0;  // goes round, so that no lane is always last at the budget
 
@@ -38,7 +40,31 @@ struct Engine::Impl {
     }
   }
 
+  // Of the flow that a queue of parked events submitted under; nullptr: it has gone.
+  ParkedQueue* QueueOf(uint32_t flow) const {
+    auto after = queues.upper_bound(flow);
+    if (after == queues.begin()) {
+      return nullptr;
+    }
+    --after;
+    return flow - after->first < ParkedQueue::kFlows ? after->second : nullptr;
+  }
+  template <typename Fn>
+  void ForQueuesOf(const Destination* destination, Fn&& fn) {
+    ForLanesOf(destination, [&](Lane* lane) {
+      if (lane->pump() != nullptr) {
+        fn(lane->pump());
+      }
+    });
+  }
+  uint64_t OutstandingParked(const Destination* destination) {
+    uint64_t outstanding = 0;
+    ForQueuesOf(destination, [&](ParkedQueue* queue) { outstanding += queue->outstanding(); });
+    return outstanding;
+  }
+
   bool PollSinks();
+  bool PollRetrySink(Destination* destination);
   void SwapSinks();
   void ShareBudgets();
   void DropGone();
@@ -63,6 +89,11 @@ bool Engine::Impl::PollSinks() {
       worked = true;
     }
     breaker.Tick(turn.now, turn.clock->WallMicros());
+    worked |= PollRetrySink(destination.get());
+    if (std::exchange(destination->was_closed, breaker.closed()) != breaker.closed() && breaker.closed()) {
+      ForQueuesOf(destination.get(), [](ParkedQueue* queue) { queue->OnDestinationUp(); });
+      worked = true;
+    }
     if (destination->TakeRecovered()) {
       breaker.OnUp(turn.clock->WallMicros());
       ForLanesOf(destination.get(), [](Lane* lane) { lane->OnDestinationUp(); });
@@ -72,8 +103,41 @@ bool Engine::Impl::PollSinks() {
   return worked;
 }
 
+bool Engine::Impl::PollRetrySink(Destination* destination) {
+  RetrySink& retry = destination->retry();
+  if (retry.sink() == nullptr) {
+    return false;
+  }
+  results.clear();
+  places.clear();
+  retry.sink()->Poll(&results);
+  retry.sink()->TakePlaces(&places);
+  for (const sink::Result& result : results) {
+    if (ParkedQueue* queue = QueueOf(result.flow)) {
+      queue->OnResult(result);
+    }
+  }
+  for (const sink::Place& place : places) {
+    if (ParkedQueue* queue = QueueOf(place.flow)) {
+      queue->OnPlace(place);
+    }
+  }
+  if (!results.empty()) {
+    retry.Heard(turn.now);
+  }
+  if (retry.TakeRecovered()) {
+    ForQueuesOf(destination, [](ParkedQueue* queue) { queue->OnDestinationUp(); });
+    return true;
+  }
+  return !results.empty();
+}
+
 void Engine::Impl::SwapSinks() {
   for (const auto& [id, destination] : destinations) {
+    if (destination->retry().Expired(OutstandingParked(destination.get()), turn.now)) {
+      destination->retry().Close();
+      ForQueuesOf(destination.get(), [](ParkedQueue* queue) { queue->OnSinkClosed(); });
+    }
     if (!destination->replacing()) {
       continue;
     }
@@ -101,6 +165,10 @@ void Engine::Impl::DropGone() {
   for (auto it = leaving; it != lanes.end(); ++it) {
     flows.erase((*it)->flow());
     (*it)->destination()->breaker().Forget((*it)->flow());
+    if ((*it)->pump() != nullptr) {
+      queues.erase((*it)->pump()->first_flow());
+      (*it)->destination()->breaker().Forget((*it)->pump()->first_flow());
+    }
     gone.push_back({(*it)->id(), (*it)->gone_reason()});
   }
   lanes.erase(leaving, lanes.end());
@@ -109,6 +177,7 @@ void Engine::Impl::DropGone() {
     ForLanesOf(it->second.get(), [&](Lane*) { ++left; });
     if (it->second->removing && left == 0) {
       it->second->sink()->Close();
+      it->second->retry().Close();
       it = destinations.erase(it);
     } else {
       ++it;
@@ -162,8 +231,15 @@ bool Engine::AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> 
     return false;
   }
   const uint32_t flow = impl_->next_flow++;
-  impl_->lanes.push_back(std::make_unique<Lane>(id, flow, std::move(spec), std::move(logs.log),
-                                                impl_->Find(destination_id), impl_->options));
+  Destination* destination = impl_->Find(destination_id);
+  std::shared_ptr<ParkedQueue> parked;
+  if (logs.parked != nullptr) {
+    parked = std::make_shared<ParkedQueue>(impl_->next_flow, std::move(logs.parked), destination, impl_->options);
+    impl_->queues.emplace(impl_->next_flow, parked.get());
+    impl_->next_flow += ParkedQueue::kFlows;
+  }
+  impl_->lanes.push_back(std::make_unique<Lane>(id, flow, std::move(spec), std::move(logs.log), std::move(parked),
+                                                destination, impl_->options));
   impl_->flows.emplace(flow, impl_->lanes.back().get());
   return true;
 }
@@ -205,6 +281,11 @@ int64_t Engine::Turn(const TurnInput& input) {
       lane->Wake();
     }
   }
+  if (input.parked) {
+    for (const auto& lane : impl_->lanes) {
+      lane->WakeParked();
+    }
+  }
   turn.now = turn.clock->NowMicros();
   const int64_t enough = turn.now + turn.options->turn_micros;
   for (;;) {
@@ -236,6 +317,7 @@ int64_t Engine::Turn(const TurnInput& input) {
     if (destination->breaker().state() == Breaker::State::kOpen) {
       next = std::min(next, destination->breaker().next_try());
     }
+    next = std::min(next, destination->retry().close_at(impl_->OutstandingParked(destination.get())));
   }
   return next;
 }
@@ -243,6 +325,9 @@ int64_t Engine::Turn(const TurnInput& input) {
 void Engine::AppendWaits(std::vector<sink::WaitSpec>* waits) {
   for (const auto& [id, destination] : impl_->destinations) {
     destination->sink()->AppendWaits(waits);
+    if (destination->retry().sink() != nullptr) {
+      destination->retry().sink()->AppendWaits(waits);
+    }
   }
 }
 

@@ -9,7 +9,8 @@ namespace outbox::relay {
 
 namespace {
 
-constexpr size_t kMaxWindows = 256;  // in flight at once: each holds two snapshots
+constexpr size_t kMaxWindows = 256;    // in flight at once: each holds two snapshots
+constexpr size_t kMaxDiverted = 1000;  // parked at once
 
 }  // namespace
 
@@ -38,10 +39,11 @@ const char* LaneStateName(LaneState state) {
 }
 
 Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
-           Destination* destination, const EngineOptions& options)
+           std::shared_ptr<ParkedQueue> parked, Destination* destination, const EngineOptions& options)
     : id_(id),
       flow_(flow),
       log_(std::move(log)),
+      parked_(std::move(parked)),
       destination_(destination),
       format_(std::make_unique<format::PlainFormat>(std::move(spec))),
       log_backoff_(options.backoff_base_micros, options.backoff_cap_micros),
@@ -76,7 +78,7 @@ bool Lane::Step(TurnContext* turn) {
     worked = true;
   }
   if (state_ == LaneState::kParking) {
-    worked |= ParkOne(turn);
+    worked |= ParkRefused(turn);
   }
   if (state_ == LaneState::kBackingOff && turn->now >= next_try_) {
     SetFlowing();
@@ -89,6 +91,12 @@ bool Lane::Step(TurnContext* turn) {
   }
   if (state_ != LaneState::kGone) {
     worked |= Save(turn);
+  }
+  if (state_ != LaneState::kGone && pump() != nullptr) {
+    worked |= parked_->Step(turn, format_.get(), MayClaim());
+    if (parked_->lost()) {
+      Leave(GoneReason::kLost);
+    }
   }
   return worked;
 }
@@ -121,7 +129,8 @@ bool Lane::Load(TurnContext* turn) {
     return false;
   }
   Position position;
-  if (LogFailed(LogCall::kLoad, log_->LoadPosition(&position), *turn)) {
+  if (LogFailed(LogCall::kLoad, log_->LoadPosition(&position), *turn) ||
+      (pump() != nullptr && LogFailed(LogCall::kHeld, parked_->Load(), *turn))) {
     return false;
   }
   pipeline_.Start(std::move(position));
@@ -221,13 +230,21 @@ uint32_t Lane::LimitToSuspects(const Run& run, bool* solo) const {
   return pipeline_.outstanding() == 0 ? 1 : 0;
 }
 
-// Packs events until one cannot be sent at all (then *bad says why) or the batch is large enough. Returns how many.
-uint32_t Lane::Format(const Run& run, int64_t wall, std::string* records, Error* bad) {
+// Packs events until one cannot be sent at all (then *bad says why), one is to be parked (then *diverted says how) or
+// the batch is large enough. Returns how many.
+uint32_t Lane::Format(const Run& run, int64_t wall, std::string* records, Error* bad, Diverted* diverted) {
   const size_t enough = destination_->chunk_bytes();
   records->reserve(std::min(records->size() + run.count * (record_bytes_ + record_bytes_ / 8), enough + enough / 4));
   uint32_t count = 0;
-  while (count < run.count && (count == 0 || records->size() < enough) &&
-         format_->Append(run.events[count], wall, records, bad)) {
+  while (count < run.count && (count == 0 || records->size() < enough)) {
+    const Event& event = run.events[count];
+    if (Diverts(event, wall, diverted)) {
+      diverted->ordinal = run.first + count;
+      break;
+    }
+    if (!format_->Append(event, wall, records, bad)) {
+      break;
+    }
     ++count;
   }
   return count;
@@ -238,13 +255,18 @@ bool Lane::Send(TurnContext* turn) {
   if (!destination_->accepting() || admitted == 0) {
     return false;
   }
+  if (!ParkDiverted(turn)) {
+    return false;
+  }
+  BeWatchful();
   bool worked = false;
   std::string records;
   uint32_t count = 0;
   const uint64_t first_seq = destination_->next_seq();
   const int64_t wall = turn->clock->WallMicros();
   const uint32_t room = std::min(pace_.Room(pipeline_.outstanding(), turn->now), admitted);
-  while (count < room && records.size() < destination_->chunk_bytes() && state_ != LaneState::kSolo) {
+  while (count < room && records.size() < destination_->chunk_bytes() && state_ != LaneState::kSolo &&
+         diverted_.size() < kMaxDiverted) {
     Run run = pipeline_.NextRun(room - count);
     bool solo = false;
     if (run.count == 0 || !Durable(run.durable_lsn, turn, &worked)) {
@@ -257,10 +279,16 @@ bool Lane::Send(TurnContext* turn) {
       }
     }
     Error bad;
-    const uint32_t packed = Format(run, wall, &records, &bad);
+    Diverted diverted{.ordinal = UINT64_MAX};
+    const uint32_t packed = Format(run, wall, &records, &bad, &diverted);
     if (packed > 0) {
       pipeline_.MarkSent(run, packed, first_seq + count);
       count += packed;
+    }
+    if (diverted.ordinal != UINT64_MAX) {
+      diverted_.push_back(diverted);
+      pipeline_.Skip(diverted.ordinal);
+      continue;
     }
     if (!bad.ok()) {
       const uint64_t ordinal = run.first + packed;
@@ -282,6 +310,9 @@ bool Lane::Send(TurnContext* turn) {
     OUTBOX_FAULT_POINT("submit.after");
     destination_->breaker().OnSent(flow_);
     worked = true;
+  }
+  if (!diverted_.empty()) {
+    worked |= ParkDiverted(turn);
   }
   return worked;
 }
@@ -342,10 +373,24 @@ void Lane::Release(int64_t deadline) {
 
 bool Lane::StepReleasing(TurnContext* turn) {
   const bool late = turn->now >= release_deadline_;
-  if (!late && (pipeline_.outstanding() > 0 || (moved_ && !LogReady(*turn)))) {
-    return false;
+  bool worked = false;
+  if (pump() != nullptr) {
+    parked_->Release();
+    worked = parked_->Step(turn, format_.get(), false);
+    if (parked_->lost()) {
+      Leave(GoneReason::kLost);
+      return true;
+    }
   }
-  bool clean = pipeline_.outstanding() == 0 && !pipeline_.has_islands();
+  const bool waits = pipeline_.outstanding() > 0 || (pump() != nullptr && !parked_->at_rest());
+  if (!late && (waits || (moved_ && !LogReady(*turn)))) {
+    return worked;
+  }
+  bool clean = !waits && !pipeline_.has_islands();
+  if (pump() != nullptr && !parked_->at_rest() && !parked_->GiveUp(turn) && parked_->lost()) {
+    Leave(GoneReason::kLost);
+    return true;
+  }
   if (moved_) {
     bool owner = true;
     const bool failed = LogFailed(LogCall::kSave, log_->SaveProgress(pipeline_.position(), {}, &owner), *turn);
@@ -382,6 +427,9 @@ int64_t Lane::NextTime(const TurnContext& turn) const {
     return kNever;
   }
   at(log_try_);
+  if (pump() != nullptr) {
+    at(parked_->NextTime(turn));
+  }
   if (state_ == LaneState::kReleasing) {
     at(release_deadline_);
     return next;
@@ -402,7 +450,7 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->state = LaneStateName(state_);
   status->delivered_to = pipeline_.done_to();
   status->delivered_count = delivered_;
-  status->parked_count = parked_;
+  status->parked_count = parked_count_;
   status->inflight_count = static_cast<int64_t>(pipeline_.unresolved());
   status->inflight_bytes = static_cast<int64_t>(pipeline_.bytes());
   const Breaker& breaker = destination_->breaker();
@@ -421,9 +469,16 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   } else if (error_.ok() && stopped) {
     status->error = &breaker.reason();
     status->error_since_unix = breaker.since_unix();
+  } else if (error_.ok() && pump() != nullptr && parked_->error() != nullptr) {
+    status->error = parked_->error();
+    status->error_since_unix = parked_->error_since();
   } else {
     status->error = error_.ok() ? nullptr : &error_;
     status->error_since_unix = error_.ok() ? 0 : error_since_;
+  }
+  if (pump() != nullptr) {
+    status->held_keys = static_cast<int64_t>(parked_->held_keys());
+    status->retrying_count = parked_->outstanding();
   }
   status->barrier_done = pipeline_.barrier_done();
 }

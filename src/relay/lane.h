@@ -1,7 +1,8 @@
 // One lane in the engine [-]: reads its log, sends in order, decides what a refusal means. The state machine is drawn
 // in README.md, with the names of LaneState.
 //
-// Single-threaded; called by the engine only. Owns its log and its pipeline; the destination is the engine's.
+// Single-threaded; called by the engine only. Owns its log and its pipeline; the destination is the engine's, the queue
+// of parked events is shared with its side lanes.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +19,14 @@
 #include "relay/engine.h"
 #include "relay/lane_log.h"
 #include "relay/pace.h"
+#include "relay/parked_queue.h"
 #include "relay/pipeline.h"
+#include "relay/turn.h"
 
 namespace outbox::relay {
 
 enum class LaneState : uint8_t {
-  kStarting,    // the position has not been loaded yet
+  kStarting,    // the position and the keys that wait have not been loaded yet
   kIdle,        // caught up, nothing in flight
   kRunning,     // reads and sends
   kDraining,    // something failed: sends nothing, waits until every record sent has its outcome
@@ -37,19 +40,11 @@ enum class LaneState : uint8_t {
 // At most 15 characters.
 const char* LaneStateName(LaneState state);
 
-// What all lanes share during a turn.
-struct TurnContext {
-  Clock* clock = nullptr;
-  const EngineOptions* options = nullptr;
-  int64_t now = 0;           // monotonic microseconds
-  uint64_t barrier = 0;      // newest seen before the turn
-  uint64_t durable_lsn = 0;  // everything up to here is durable; grows
-};
-
 class Lane {
  public:
+  // `parked` may be nullptr (see LaneLogs). The lane itself steps it; its side lanes only park there.
   Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
-       Destination* destination, const EngineOptions& options);
+       std::shared_ptr<ParkedQueue> parked, Destination* destination, const EngineOptions& options);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -62,9 +57,13 @@ class Lane {
   // It holds or wants events: it gets a share of the budget.
   bool active() const { return !pipeline_.empty() || hungry_; }
   uint32_t outstanding() const { return pipeline_.outstanding(); }
+  // nullptr where there is none, or it is another lane's to step.
+  ParkedQueue* pump() const { return id_.side == 0 ? parked_.get() : nullptr; }
+  const std::shared_ptr<ParkedQueue>& parked() const { return parked_; }
 
   // Events. None submits.
   void Wake() { woken_ = true; }
+  void WakeParked();
   void SetSpec(std::shared_ptr<const format::RouteSpec> spec);
   void OnResult(const sink::Result& result, const TurnContext& turn);
   void OnDestinationUp();
@@ -81,7 +80,15 @@ class Lane {
   struct Failure {
     uint64_t ordinal;
     Error error;
-    int attempts;
+    int attempts;  // charged to the event
+  };
+  // An event that is not sent but parked: not due yet, or its key waits.
+  struct Diverted {
+    uint64_t ordinal = 0;
+    ParkedState state = ParkedState::kBlocked;
+    uint64_t order_key = 0;
+    int64_t due = 0;
+    bool paused = false;
   };
 
   // Reading.
@@ -90,14 +97,14 @@ class Lane {
   bool WantsWindow(const TurnContext& turn) const;
   bool TryOpen(TurnContext* turn);
   bool LogReady(const TurnContext& turn) const { return turn.now >= log_try_; }
-  enum class LogCall : uint8_t { kLoad, kOpen, kRead, kDurable, kSave, kPark };
+  enum class LogCall : uint8_t { kLoad, kOpen, kRead, kDurable, kSave, kPark, kHeld };
   // Backs off; true when the call had failed. Only the call that failed ends the back-off by succeeding.
   bool LogFailed(LogCall call, const class Status& status, const TurnContext& turn);
 
   // Sending.
   bool Send(TurnContext* turn);
   bool Durable(uint64_t lsn, TurnContext* turn, bool* worked);
-  uint32_t Format(const Run& run, int64_t wall, std::string* records, Error* bad);
+  uint32_t Format(const Run& run, int64_t wall, std::string* records, Error* bad, Diverted* diverted);
   uint32_t LimitToSuspects(const Run& run, bool* solo) const;
   void SetFlowing();  // kRunning or kIdle
 
@@ -105,9 +112,22 @@ class Lane {
   void Settle(const TurnContext& turn);
   void SettleAborted(const TurnContext& turn);
   void TripBreaker(const Error& error, const TurnContext& turn);
-  void AfterParking(const TurnContext& turn);
-  bool ParkOne(TurnContext* turn);
   void NoteError(const Error& error, const TurnContext& turn);
+
+  // Parking (lane_parking.cpp).
+  bool Diverts(const Event& event, int64_t wall, Diverted* diverted) {
+    return (event.deliver_at != 0 || watchful_) && Divert(event, wall, diverted);
+  }
+  bool Divert(const Event& event, int64_t wall, Diverted* diverted);
+  void BeWatchful();
+  // Records them. False while the log is in trouble: nothing is sent before it is done. May let the lane go.
+  bool ParkDiverted(TurnContext* turn);
+  bool ParkRefused(TurnContext* turn);
+  bool ParkInLog(TurnContext* turn);
+  Parking MakeParking(const Failure& failure, const Event& event, int64_t wall, uint64_t random, Arena* arena);
+  void Parked(uint64_t ordinal);
+  void AfterParking(const TurnContext& turn);
+  bool MayClaim() const;
 
   // Acknowledging.
   void Advance();
@@ -120,6 +140,7 @@ class Lane {
   const uint32_t flow_;
   uint32_t epoch_ = 1;
   std::unique_ptr<LaneLog> log_;
+  const std::shared_ptr<ParkedQueue> parked_;
   Destination* const destination_;
   std::unique_ptr<format::PlainFormat> format_;
   Pipeline pipeline_;
@@ -141,16 +162,18 @@ class Lane {
   int64_t log_error_since_ = 0;  // Unix microseconds
 
   // Sending and trouble.
-  Backoff backoff_;                // of trouble with a topic
-  int64_t next_try_ = 0;           // kBackingOff
-  uint64_t trouble_at_ = 0;        // the back-off starts over when the prefix passes this
-  int aborts_ = 0;                 // in a row without progress
-  bool aborted_ = false;           // since the last Settle
-  std::vector<Failure> failures_;  // since the last Settle
-  std::deque<Failure> refused_;    // to be parked, ascending
-  std::set<uint64_t> suspects_;    // to be sent alone
-  uint64_t solo_ = 0;              // kSolo: the ordinal under way
-  bool delay_ = false;             // back off after parking
+  Backoff backoff_;                 // of trouble with a topic
+  int64_t next_try_ = 0;            // kBackingOff
+  uint64_t trouble_at_ = 0;         // the back-off starts over when the prefix passes this
+  int aborts_ = 0;                  // in a row without progress
+  bool aborted_ = false;            // since the last Settle
+  std::vector<Failure> failures_;   // since the last Settle
+  std::deque<Failure> refused_;     // to be parked, ascending
+  std::set<uint64_t> suspects_;     // to be sent alone
+  uint64_t solo_ = 0;               // kSolo: the ordinal under way
+  bool delay_ = false;              // back off after parking
+  bool watchful_ = false;           // keys wait or are paused: look at each event's
+  std::vector<Diverted> diverted_;  // passed over, to be parked before anything later is sent; ascending
   std::vector<Pipeline::Range> ranges_;
   Pace pace_;
   size_t record_bytes_ = 512;  // mean size of a packed record, of the last batch
@@ -164,7 +187,7 @@ class Lane {
   int64_t last_save_ = 0;
   int64_t release_deadline_ = 0;
   int64_t delivered_ = 0;
-  int64_t parked_ = 0;
+  int64_t parked_count_ = 0;
 };
 
 }  // namespace outbox::relay

@@ -1,4 +1,4 @@
-// What outcomes mean for a lane: draining, suspects, parking, back-off. The rest of Lane is in lane.cpp.
+// What outcomes mean for a lane: draining, suspects, back-off. Parking is in lane_parking.cpp.
 #include <algorithm>
 #include <utility>
 
@@ -46,7 +46,7 @@ void Lane::OnResult(const sink::Result& result, const TurnContext& turn) {
     for (const Pipeline::Range& range : ranges_) {
       for (uint64_t ordinal = range.first; ordinal <= range.last; ++ordinal) {
         const bool alone = state_ == LaneState::kSolo && ordinal == solo_;
-        failures_.push_back({ordinal, result.error, alone ? 2 : 1});
+        failures_.push_back({ordinal, result.error, alone ? 1 : 0});
       }
     }
     NoteError(result.error, turn);
@@ -57,6 +57,9 @@ void Lane::OnResult(const sink::Result& result, const TurnContext& turn) {
 void Lane::OnDestinationUp() {
   if (state_ == LaneState::kBackingOff) {
     next_try_ = 0;
+  }
+  if (pump() != nullptr) {
+    parked_->OnDestinationUp();
   }
 }
 
@@ -85,6 +88,7 @@ void Lane::Settle(const TurnContext& turn) {
   ++epoch_;
   Advance();
   pipeline_.Rewind();
+  diverted_.clear();  // met again
   if (pipeline_.prefix() > trouble_at_) {
     backoff_.Reset();
     aborts_ = 0;
@@ -96,7 +100,8 @@ void Lane::Settle(const TurnContext& turn) {
       continue;
     }
     const ErrorClass error_class = failure.error.error_class;
-    if (error_class == ErrorClass::kMessage || (error_class == ErrorClass::kSolo && failure.attempts > 1)) {
+    if (error_class == ErrorClass::kMessage || (error_class == ErrorClass::kSolo && failure.attempts > 0)) {
+      failure.attempts = 1;
       refused_.push_back(std::move(failure));
     } else if (error_class == ErrorClass::kSolo) {
       suspects_.insert(failure.ordinal);
@@ -143,47 +148,6 @@ void Lane::SettleAborted(const TurnContext& turn) {
 void Lane::TripBreaker(const Error& error, const TurnContext& turn) {
   NoteError(error, turn);
   destination_->breaker().Trip(flow_, error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
-}
-
-bool Lane::ParkOne(TurnContext* turn) {
-  if (!LogReady(*turn)) {
-    return false;
-  }
-  const Failure& failure = refused_.front();
-  const Event* event = pipeline_.Find(failure.ordinal);
-  if (event != nullptr) {
-    RefusedEvent refused;
-    refused.event = *event;
-    refused.topic = format_->Topic(*event);
-    refused.error = failure.error;
-    refused.attempts = failure.attempts;
-    bool owner = true;
-    if (LogFailed(LogCall::kPark, log_->Park(refused, &owner), *turn)) {
-      return false;
-    }
-    if (!owner) {
-      Leave(GoneReason::kLost);
-      return true;
-    }
-    pipeline_.MarkDone(failure.ordinal);
-    ++parked_;
-  }
-  suspects_.erase(failure.ordinal);
-  refused_.pop_front();
-  Advance();
-  if (refused_.empty()) {
-    AfterParking(*turn);
-  }
-  return true;
-}
-
-void Lane::AfterParking(const TurnContext& turn) {
-  if (!std::exchange(delay_, false)) {
-    SetFlowing();
-    return;
-  }
-  next_try_ = turn.now + backoff_.Next(turn.clock->Random());
-  state_ = LaneState::kBackingOff;
 }
 
 }  // namespace outbox::relay

@@ -131,8 +131,8 @@ TEST_F(EngineTest, AReplacedDestinationThatDoesNotAnswerIsGivenUpAndSentAgain) {
 
 TEST_F(EngineTest, AReplacedDestinationThatIsDownIsGivenUpAtOnce) {
   server.EmitCommitted("k");
-  sink->SetUp(false);
   Turn();
+  sink->SetUp(false);
   sink->Fail(0, ErrorClass::kConfig);
   Turn();
   EXPECT_EQ(State(), "backing off");

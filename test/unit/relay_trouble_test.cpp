@@ -233,7 +233,7 @@ TEST_F(EngineTest, ASuspectThatFailsAloneIsParked) {
   sink->Fail(0, ErrorClass::kSolo, "INVALID_RECORD");
   Turn();
   EXPECT_EQ(server.parked, (std::vector<int64_t>{server.rows[0].created_at}));
-  EXPECT_EQ(server.refusals[0].attempts, 2);
+  EXPECT_EQ(server.refusals[0].attempts, 1);
   EXPECT_EQ(PendingOrder(), (std::vector<int64_t>{server.rows[1].created_at, server.rows[2].created_at}));
 }
 

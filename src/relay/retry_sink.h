@@ -1,0 +1,104 @@
+// The sink that parked events of one destination go to [-]: a second one of the same configuration, so that a refusal
+// among them (after which Kafka's producer is made anew) never disturbs the lanes. Made when it is first wanted, closed
+// after a minute without use, or when what it was given has had no outcome for half a minute.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "relay/engine.h"
+#include "sink/sink.h"
+
+namespace outbox::relay {
+
+class RetrySink {
+ public:
+  // Null while there is none.
+  sink::Sink* sink() { return sink_.get(); }
+  // Nothing is submitted while an old sink waits for its last records.
+  bool accepting() const { return !retiring_; }
+  uint64_t next_seq() const { return next_seq_; }
+  uint64_t deaths() const { return sink_ == nullptr ? 0 : sink_->health().deaths; }
+  const sink::Health* health() const { return sink_ == nullptr ? nullptr : &sink_->health(); }
+
+  void Ensure(const SinkFactory& factory) {
+    if (sink_ == nullptr) {
+      sink_ = factory();
+      was_up_ = true;
+      seen_changes_ = sink_->health().changes;
+    }
+  }
+  // After Ensure. The records get seqs from next_seq() on; these are never reused, also by another sink.
+  void Submit(uint32_t flow, uint32_t epoch, uint32_t count, std::string records, int64_t now) {
+    sink::Batch batch;
+    batch.flow = flow;
+    batch.epoch = epoch;
+    batch.first_seq = next_seq_;
+    batch.count = count;
+    batch.records = std::move(records);
+    next_seq_ += count;
+    used_at_ = now;
+    sink_->Submit(std::move(batch));
+  }
+  // Outcomes came.
+  void Heard(int64_t now) { heard_at_ = now; }
+  // True once after its health went from down to up.
+  bool TakeRecovered() {
+    const sink::Health& now = sink_->health();
+    const bool recovered = now.up && (!was_up_ || now.changes >= seen_changes_ + 2);
+    was_up_ = now.up;
+    seen_changes_ = now.changes;
+    return recovered;
+  }
+
+  // The configuration has changed: the next sink is another one.
+  void Retire(int64_t deadline) {
+    retiring_ = sink_ != nullptr;
+    deadline_ = deadline;
+  }
+  // When it may want to be closed; kNever.
+  int64_t close_at(uint64_t outstanding) const {
+    if (sink_ == nullptr) {
+      return kNever;
+    }
+    return retiring_ ? deadline_ : outstanding > 0 ? SilentAt() : used_at_ + kIdleMicros;
+  }
+  // True when it must go now, with `outstanding` records under way.
+  bool Expired(uint64_t outstanding, int64_t now) const {
+    if (sink_ == nullptr) {
+      return false;
+    }
+    if (retiring_) {
+      return outstanding == 0 || !sink_->health().up || now >= deadline_;
+    }
+    return now >= close_at(outstanding);
+  }
+  // What is unresolved has no outcome.
+  void Close() {
+    if (sink_ != nullptr) {
+      sink_->Close();
+      sink_.reset();
+    }
+    retiring_ = false;
+  }
+
+ private:
+  static constexpr int64_t kIdleMicros = 60'000'000;
+  // A client library may keep records for as long as its broker is away. Parked events are not left with it: people
+  // want to act on them.
+  static constexpr int64_t kPatienceMicros = 30'000'000;
+  int64_t SilentAt() const { return (used_at_ > heard_at_ ? used_at_ : heard_at_) + kPatienceMicros; }
+
+  std::unique_ptr<sink::Sink> sink_;
+  uint64_t next_seq_ = 1;
+  int64_t used_at_ = 0;
+  int64_t heard_at_ = 0;
+  int64_t deadline_ = 0;
+  bool retiring_ = false;
+  bool was_up_ = true;
+  uint64_t seen_changes_ = 0;
+};
+
+}  // namespace outbox::relay
