@@ -114,8 +114,17 @@ bool DecodeSubmit(std::string_view bytes, Batch* batch) {
   return true;
 }
 
-std::string EncodeResults(const std::vector<Result>& results) {
+std::string EncodeResults(const std::vector<Place>& places, const std::vector<Result>& results) {
   std::string out;
+  Put(static_cast<uint32_t>(places.size()), &out);
+  for (const Place& place : places) {
+    Put(place.flow, &out);
+    Put(place.partition, &out);
+    PutText(place.topic, &out);
+    PutText(place.first, &out);
+    PutText(place.last, &out);
+  }
+  Put(static_cast<uint32_t>(results.size()), &out);
   for (const Result& result : results) {
     Put(result.flow, &out);
     Put(result.first_seq, &out);
@@ -126,9 +135,24 @@ std::string EncodeResults(const std::vector<Result>& results) {
   return out;
 }
 
-bool DecodeResults(std::string_view bytes, std::vector<Result>* results) {
+bool DecodeResults(std::string_view bytes, std::vector<Place>* places, std::vector<Result>* results) {
   Body body(bytes);
-  while (!body.empty()) {
+  uint32_t count = 0;
+  if (!body.Get(&count)) {
+    return false;
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    Place place;
+    if (!body.Get(&place.flow) || !body.Get(&place.partition) || !body.GetText(&place.topic) ||
+        !body.GetText(&place.first) || !body.GetText(&place.last)) {
+      return false;
+    }
+    places->push_back(std::move(place));
+  }
+  if (!body.Get(&count)) {
+    return false;
+  }
+  for (uint32_t i = 0; i < count; ++i) {
     Result result;
     uint8_t outcome = 0;
     if (!body.Get(&result.flow) || !body.Get(&result.first_seq) || !body.Get(&result.count) || !body.Get(&outcome) ||
@@ -139,13 +163,14 @@ bool DecodeResults(std::string_view bytes, std::vector<Result>* results) {
     result.outcome = static_cast<Outcome>(outcome);
     results->push_back(std::move(result));
   }
-  return true;
+  return body.empty();
 }
 
 std::string EncodeHealth(const Health& health) {
   std::string out;
   Put(static_cast<uint8_t>(health.up), &out);
   PutError(health.error, &out);
+  PutError(health.warning, &out);
   return out;
 }
 
@@ -153,11 +178,13 @@ bool DecodeHealth(std::string_view bytes, Health* health) {
   Body body(bytes);
   uint8_t up = 0;
   Error error;
-  if (!body.Get(&up) || up > 1 || !GetError(&body, &error) || !body.empty()) {
+  Error warning;
+  if (!body.Get(&up) || up > 1 || !GetError(&body, &error) || !GetError(&body, &warning) || !body.empty()) {
     return false;
   }
   health->up = up != 0;
   health->error = std::move(error);
+  health->warning = std::move(warning);
   return true;
 }
 

@@ -28,7 +28,28 @@ constexpr int64_t kCloseGrace = 100 * kMilli;  // the same at Close
 constexpr int64_t kCloseLimit = 190 * kMilli;  // Close never takes longer
 constexpr int kFillsPerPoll = 16;
 
-std::string ExitText(int status) {
+// Processes that were killed at Close and had not ended 190 ms later, with those of other sinks of this process. No
+// destructor: a worker that ends leaves them to init.
+constexpr size_t kMaxLeftovers = 64;
+pid_t leftovers[kMaxLeftovers];
+size_t leftover_count = 0;
+
+void ReapLeftovers() {
+  for (size_t i = 0; i < leftover_count;) {
+    int status = 0;
+    pid_t reaped = waitpid(leftovers[i], &status, WNOHANG);
+    if (reaped == leftovers[i] || (reaped < 0 && errno == ECHILD)) {
+      leftovers[i] = leftovers[--leftover_count];
+    } else {
+      ++i;
+    }
+  }
+}
+
+std::string ExitText(int status, bool killed) {
+  if (killed) {
+    return "the sink process closed its connection and did not end by itself";
+  }
   if (WIFSIGNALED(status)) {
     return "the sink process was ended by signal " + std::to_string(WTERMSIG(status)) + " (" +
            strsignal(WTERMSIG(status)) + ")";
@@ -36,14 +57,18 @@ std::string ExitText(int status) {
   return "the sink process ended with exit code " + std::to_string(WEXITSTATUS(status));
 }
 
-// No delay for the first death, then doubling, with full jitter above the first step.
-int64_t RestartDelay(int deaths) {
-  if (deaths <= 1) {
+// No delay for the first, then doubling, with full jitter above the first step.
+int64_t RestartDelay(int failures) {
+  if (failures <= 1) {
     return 0;
   }
-  int64_t ceiling = std::min(kLongestDelay, kFirstDelay << std::min(deaths - 2, 10));
+  int64_t ceiling = std::min(kLongestDelay, kFirstDelay << std::min(failures - 2, 10));
   std::random_device random;
   return kFirstDelay / 2 + static_cast<int64_t>(random() % static_cast<uint64_t>(ceiling));
+}
+
+bool Same(const Error& a, const Error& b) {
+  return a.error_class == b.error_class && a.code == b.code && a.message == b.message;
 }
 
 }  // namespace
@@ -57,13 +82,13 @@ ProcessSink::~ProcessSink() {
   Close();
 }
 
-void ProcessSink::SetHealth(bool up, Error error) {
-  if (up == health_.up && error.error_class == health_.error.error_class && error.code == health_.error.code &&
-      error.message == health_.error.message) {
+void ProcessSink::SetHealth(bool up, Error error, Error warning) {
+  if (up == health_.up && Same(error, health_.error) && Same(warning, health_.warning)) {
     return;
   }
   health_.up = up;
   health_.error = std::move(error);
+  health_.warning = std::move(warning);
   ++health_.changes;
 }
 
@@ -72,14 +97,16 @@ void ProcessSink::Start() {
   started_at_ = MonotonicMicros();
   ++starts_;
   library_.clear();
+  delivered_ = false;
+  killed_ = false;
   int error = SpawnSink(executable_, &pid_, &fd_);
   if (error != 0) {
     pid_ = -1;
     fd_ = -1;
-    ++deaths_;
+    ++failures_;
     Lost({ErrorClass::kDestination, "SINK_START",
           "could not start the sink process \"" + executable_ + "\": " + strerror(error)});
-    wake_at_ = started_at_ + std::max(kFirstDelay, RestartDelay(deaths_));
+    wake_at_ = started_at_ + std::max(kFirstDelay, RestartDelay(failures_));
     return;
   }
   reader_ = FrameReader();
@@ -110,6 +137,7 @@ void ProcessSink::Poll(std::vector<Result>* results) {
   if (closed_) {
     return;
   }
+  ReapLeftovers();
   if (fd_ < 0 && pid_ >= 0) {
     AwaitExit();
   }
@@ -149,10 +177,16 @@ void ProcessSink::Exchange(std::vector<Result>* results) {
     }
   }
   if (state == IoState::kBroken) {
-    Lost({ErrorClass::kInternal, "SINK_PROTOCOL", "the sink process sent something unexpected"});
+    Died({ErrorClass::kInternal, "SINK_PROTOCOL", "the sink process sent something unexpected"});
   } else if (state == IoState::kEnded || written != IoState::kOk) {
-    Lost({ErrorClass::kDestination, "SINK_EXITED", "the sink process ended"});
+    Died({ErrorClass::kDestination, "SINK_DIED", "the sink process ended"});
   }
+}
+
+void ProcessSink::Died(Error error) {
+  ++health_.deaths;
+  ++health_.changes;
+  Lost(std::move(error));
 }
 
 void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
@@ -166,18 +200,22 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
       Health health;
       good = DecodeHealth(frame.body, &health);
       if (good) {
-        SetHealth(health.up, std::move(health.error));
+        SetHealth(health.up, std::move(health.error), std::move(health.warning));
       }
       break;
     }
     case FrameType::kResults: {
       std::vector<Result> arrived;
-      good = DecodeResults(frame.body, &arrived);
+      std::vector<Place> places;
+      good = DecodeResults(frame.body, &places, &arrived);
       for (size_t i = 0; good && i < arrived.size(); ++i) {
         good = Resolve(arrived[i]);  // a record without an owner, or one resolved twice: stop trusting it
         if (good) {
           AppendResult(std::move(arrived[i]), results);
         }
+      }
+      for (size_t i = 0; good && i < places.size(); ++i) {
+        places_.Add(places[i]);
       }
       break;
     }
@@ -185,7 +223,7 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
       break;
   }
   if (!good) {
-    Lost({ErrorClass::kInternal, "SINK_PROTOCOL", "the sink process sent something unexpected"});
+    Died({ErrorClass::kInternal, "SINK_PROTOCOL", "the sink process sent something unexpected"});
   }
 }
 
@@ -197,6 +235,8 @@ bool ProcessSink::Resolve(const Result& result) {
   }
   if (result.outcome != Outcome::kDelivered) {
     gate_.Poison(result.flow, epoch);
+  } else {
+    delivered_ = true;
   }
   return true;
 }
@@ -212,7 +252,7 @@ void ProcessSink::Lost(Error error) {
     AppendResult({flow, first_seq, count, Outcome::kAborted, {}}, &refused_);
   });
   pending_.Clear();
-  SetHealth(false, std::move(error));
+  SetHealth(false, std::move(error), {});
   lost_at_ = MonotonicMicros();
 }
 
@@ -221,17 +261,18 @@ void ProcessSink::AwaitExit() {
   int64_t now = MonotonicMicros();
   int status = 0;
   if (!Reap(&status)) {
-    if (now - lost_at_ >= kExitGrace) {
+    if (now - lost_at_ >= kExitGrace && !killed_) {
+      killed_ = true;
       kill(pid_, SIGKILL);
     }
     wake_at_ = now + kReapEvery;
     return;
   }
-  deaths_ = now - started_at_ < kYoung ? deaths_ + 1 : 1;
-  if (health_.error.code == "SINK_EXITED") {
-    SetHealth(false, {ErrorClass::kDestination, "SINK_EXITED", ExitText(status)});
+  failures_ = !delivered_ && now - started_at_ < kYoung ? failures_ + 1 : 1;
+  if (health_.error.code == "SINK_DIED") {
+    SetHealth(false, {ErrorClass::kDestination, "SINK_DIED", ExitText(status, killed_)}, {});
   }
-  wake_at_ = now + RestartDelay(deaths_);
+  wake_at_ = now + RestartDelay(failures_);
 }
 
 // True when the process is gone and pid_ is -1. Never waits, and for no other child.
@@ -268,13 +309,19 @@ void ProcessSink::Close() {
   writer_.Clear();
   pending_.Clear();
   refused_.clear();
+  places_.Clear();
+  ReapLeftovers();
   int64_t begin = MonotonicMicros();
   int status = 0;
   bool killed = false;
   while (pid_ >= 0 && !Reap(&status)) {
     int64_t spent = MonotonicMicros() - begin;
     if (spent >= kCloseLimit) {
-      return;  // stuck in the kernel; SIGKILL is on its way, init will reap it
+      if (leftover_count < kMaxLeftovers) {
+        leftovers[leftover_count++] = pid_;  // stuck in the kernel; SIGKILL is on its way
+      }
+      pid_ = -1;
+      return;
     }
     if (!killed && spent >= kCloseGrace) {
       kill(pid_, SIGKILL);

@@ -21,7 +21,7 @@
 
 namespace outbox::sink {
 
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 inline constexpr size_t kFrameHeader = 8;
 inline constexpr size_t kMaxFrame = size_t{512} << 20;  // a larger one is a broken peer
 inline constexpr size_t kIoSize = size_t{256} << 10;
@@ -86,10 +86,11 @@ std::string EncodeConfigure(const SinkConfig& config);
 bool DecodeConfigure(std::string_view body, SinkConfig* config);  // also false when the version differs
 std::string EncodeSubmitHead(const Batch& batch);                 // the packed records follow it
 bool DecodeSubmit(std::string_view body, Batch* batch);
-std::string EncodeResults(const std::vector<Result>& results);
-bool DecodeResults(std::string_view body, std::vector<Result>* results);  // appends
+// Places travel with the outcomes they belong to: in front of them, in the same frame.
+std::string EncodeResults(const std::vector<Place>& places, const std::vector<Result>& results);
+bool DecodeResults(std::string_view body, std::vector<Place>* places, std::vector<Result>* results);  // appends
 std::string EncodeHealth(const Health& health);
-bool DecodeHealth(std::string_view body, Health* health);  // sets up and error, leaves changes alone
+bool DecodeHealth(std::string_view body, Health* health);  // sets up, error and warning, leaves the counters alone
 
 // Appends a result, or grows the last one when both say delivered (or both aborted) of neighbouring records.
 void AppendResult(Result result, std::vector<Result>* results);

@@ -232,8 +232,10 @@ class Server {
     }
     delivered_.clear();
     results_.clear();
+    places_.clear();
+    sink_->TakePlaces(&places_);
     OUTBOX_FAULT_POINT("sink.results.before");
-    writer_.Append(FrameType::kResults, EncodeResults(polled_));
+    writer_.Append(FrameType::kResults, EncodeResults(places_, polled_));
     OUTBOX_FAULT_POINT("sink.results.queued");
   }
 
@@ -268,6 +270,7 @@ class Server {
   std::vector<WaitSpec> waits_;
   std::vector<pollfd> polls_;
   std::vector<Result> polled_;
+  std::vector<Place> places_;
   std::vector<Range> delivered_;  // not told to the worker yet
   std::vector<Result> results_;   // the same, other outcomes
   int64_t results_since_ = 0;     // when the first of them came

@@ -72,11 +72,13 @@ class Driver {
     poll(polls.data(), polls.size(), static_cast<int>((wait + 999) / 1000));
     std::vector<Result> results;
     sink_->Poll(&results);
+    sink_->TakePlaces(&places_);
     for (const Result& result : results) {
       for (uint32_t i = 0; i < result.count; ++i) {
         auto [entry, fresh] = outcomes_.emplace(result.first_seq + i, result);
         EXPECT_TRUE(fresh) << "record " << result.first_seq + i << " has two outcomes";
         EXPECT_LT(result.first_seq + i, next_);
+        order_.push_back(result.first_seq + i);
       }
     }
   }
@@ -105,6 +107,9 @@ class Driver {
     return static_cast<size_t>(std::count_if(outcomes_.begin(), outcomes_.end(),
                                              [&](const auto& entry) { return entry.second.outcome == outcome; }));
   }
+  // All that the sink has told, turn by turn.
+  const std::vector<Place>& places() const { return places_; }
+  const std::vector<uint64_t>& order() const { return order_; }  // in which outcomes came
   size_t resolved() const { return outcomes_.size(); }
   uint64_t submitted() const { return next_; }
 
@@ -112,6 +117,8 @@ class Driver {
   Sink* sink_;
   uint64_t next_ = 0;
   std::map<uint64_t, Result> outcomes_;
+  std::vector<Place> places_;
+  std::vector<uint64_t> order_;
 };
 
 }  // namespace outbox::sink

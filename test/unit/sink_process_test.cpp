@@ -11,17 +11,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
+#include "sink/places.h"
 #include "sink/serve.h"
 #include "sink_driver.h"
 
 namespace outbox::sink {
 namespace {
 
-// mode: deliver, hold, die (at the first batch), report (delivers and says in health what it sees of its process).
+// mode: deliver, hold, die (at the first batch), report (delivers and says in health what it sees of its process),
+// poison (aborts on the payload "poison"), quit (exit code 3 at the first batch), linger (closes its socket, stays).
 class FakeSink : public Sink {
  public:
   explicit FakeSink(std::string mode) : mode_(std::move(mode)) {
@@ -32,6 +35,22 @@ class FakeSink : public Sink {
   void Submit(Batch batch) override {
     if (mode_ == "die") {
       kill(getpid(), SIGSEGV);
+    }
+    if (mode_ == "quit") {
+      _exit(3);
+    }
+    if (mode_ == "linger") {
+      close(kSinkSocket);
+      for (;;) {
+        pause();
+      }
+    }
+    if (mode_ == "poison" && batch.records.find("poison") != std::string::npos) {
+      abort();
+    }
+    if (mode_ == "deliver") {
+      places_.Add(batch.flow, "fake", 1, std::to_string(batch.first_seq),
+                  std::to_string(batch.first_seq + batch.count - 1));
     }
     if (mode_ == "garbage") {
       [[maybe_unused]] ssize_t sent = send(kSinkSocket, "garbage!garbage!", 16, 0);
@@ -48,6 +67,7 @@ class FakeSink : public Sink {
     results_.clear();
   }
   void AppendWaits(std::vector<WaitSpec>*) override {}
+  void TakePlaces(std::vector<Place>* places) override { places_.Take(places); }
   const Health& health() const override { return health_; }
   void Close() override {}
 
@@ -70,6 +90,7 @@ class FakeSink : public Sink {
   const std::string mode_;
   Health health_;
   std::vector<Result> results_;
+  Places places_;
 };
 
 Status MakeFake(const SinkConfig& config, std::unique_ptr<Sink>* sink) {
@@ -149,11 +170,12 @@ TEST_F(ProcessSinkTest, KilledInFlightAbortsEverythingAndStartsAgain) {
   ASSERT_TRUE(driver.UntilResolved());
   EXPECT_EQ(driver.Count(Outcome::kAborted), 15u);
   EXPECT_FALSE(sink.health().up);
-  EXPECT_EQ(sink.health().error.code, "SINK_EXITED");
+  EXPECT_EQ(sink.health().error.code, "SINK_DIED");
   EXPECT_EQ(sink.health().error.error_class, ErrorClass::kDestination);
   ASSERT_TRUE(driver.Until([&] { return sink.health().up; }));
   EXPECT_LT(MonotonicMicros() - killed_at, 1000000) << "the first restart waits for nothing";
   EXPECT_EQ(sink.starts(), 2u);
+  EXPECT_EQ(sink.health().deaths, 1u);
   EXPECT_NE(sink.pid(), first);
 
   // The old epoch of a flow that lost records is over, a flow that lost none goes on.
@@ -176,6 +198,82 @@ TEST_F(ProcessSinkTest, SaysHowItsProcessEnded) {
   })) << seen;
 }
 
+TEST_F(ProcessSinkTest, TellsAnExitCodeAndAProcessThatLingers) {
+  const std::pair<const char*, const char*> kCases[] = {{"quit", "exit code 3"}, {"linger", "did not end by itself"}};
+  for (const auto& [mode, text] : kCases) {
+    ProcessSink sink(executable_, Mode(mode));
+    Driver driver(&sink);
+    driver.Submit(1, 0, Some(3));
+    ASSERT_TRUE(driver.UntilResolved());
+    std::string seen;
+    ASSERT_TRUE(driver.Until([&] {
+      seen = sink.health().error.ok() ? seen : sink.health().error.message;
+      return seen.find(text) != std::string::npos;
+    })) << seen;
+    EXPECT_EQ(sink.health().deaths, 1u);
+  }
+}
+
+// What the search for an event that kills the sink relies on: everything unresolved comes back at once and in order,
+// deaths are counted, what is harmless is delivered, and deliveries between keep the restarts quick.
+TEST_F(ProcessSinkTest, AnEventThatKillsItIsFoundByHalving) {
+  ProcessSink sink(executable_, Mode("poison"));
+  Driver driver(&sink);
+  std::vector<TestRecord> records = Some(64);
+  records[41].body = "poison";
+  size_t begin = 0;
+  size_t end = records.size();
+  uint32_t epoch = 0;
+  const int64_t started = MonotonicMicros();
+  while (end - begin > 1) {
+    const size_t middle = begin + (end - begin) / 2;
+    const uint64_t deaths = sink.health().deaths;
+    const uint64_t first = driver.Submit(1, epoch++,
+                                         std::vector<TestRecord>(records.begin() + static_cast<ptrdiff_t>(begin),
+                                                                 records.begin() + static_cast<ptrdiff_t>(middle)));
+    const uint64_t behind = driver.Submit(2, epoch, Some(1));
+    ASSERT_TRUE(driver.UntilResolved());
+    if (sink.health().deaths == deaths) {
+      EXPECT_EQ(driver.outcome(first), Outcome::kDelivered);
+      begin = middle;
+    } else {
+      EXPECT_EQ(sink.health().deaths, deaths + 1);
+      EXPECT_EQ(driver.outcome(first), Outcome::kAborted);
+      EXPECT_EQ(driver.outcome(behind), Outcome::kAborted);
+      end = middle;
+    }
+  }
+  EXPECT_EQ(begin, 41u);
+  EXPECT_LT(MonotonicMicros() - started, 3000000);
+  EXPECT_TRUE(std::is_sorted(driver.order().begin(), driver.order().end()));
+}
+
+TEST_F(ProcessSinkTest, PlacesComeWithTheirOutcomes) {
+  ProcessSink sink(executable_, Mode("deliver"));
+  Driver driver(&sink);
+  uint64_t told_to = 0;
+  for (int i = 0; i < 50; ++i) {
+    driver.Submit(7, 0, Some(100));
+    driver.Turn(0);
+    const uint64_t delivered = driver.Count(Outcome::kDelivered);
+    told_to = driver.places().empty() ? 0 : std::stoull(driver.places().back().last) + 1;
+    ASSERT_EQ(told_to, delivered);
+  }
+  ASSERT_TRUE(driver.UntilResolved());
+  Places merged;
+  for (const Place& place : driver.places()) {
+    merged.Add(place);
+  }
+  std::vector<Place> places;
+  merged.Take(&places);
+  ASSERT_EQ(places.size(), 1u);
+  EXPECT_EQ(places[0].flow, 7u);
+  EXPECT_EQ(places[0].topic, "fake");
+  EXPECT_EQ(places[0].partition, 1);
+  EXPECT_EQ(places[0].first, "0");
+  EXPECT_EQ(places[0].last, "4999");
+}
+
 TEST_F(ProcessSinkTest, BacksOffWhileItKeepsDying) {
   ProcessSink sink(executable_, Mode("die"));
   Driver driver(&sink);
@@ -184,6 +282,7 @@ TEST_F(ProcessSinkTest, BacksOffWhileItKeepsDying) {
     driver.Submit(1, epoch, Some(1));
     ASSERT_TRUE(driver.UntilResolved());
     EXPECT_EQ(driver.outcome(epoch), Outcome::kAborted);
+    EXPECT_EQ(sink.health().deaths, epoch + 1);
   }
   EXPECT_GE(sink.starts(), 5u);
   EXPECT_GT(MonotonicMicros() - begin, 150000) << "deaths two to four wait at least 50 ms each";

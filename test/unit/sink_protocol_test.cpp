@@ -134,8 +134,10 @@ TEST(Messages, RoundTrips) {
 
   std::vector<Result> results{{1, 2, 3, Outcome::kDelivered, {}},
                               {1, 5, 1, Outcome::kFailed, {ErrorClass::kTopic, "WRONGTYPE", "no stream"}}};
+  std::vector<Place> places{{1, "topic", 3, "9", "10"}, {2, "stream", -1, "", ""}};
+  std::vector<Place> places_out;
   std::vector<Result> results_out;
-  ASSERT_TRUE(DecodeResults(EncodeResults(results), &results_out));
+  ASSERT_TRUE(DecodeResults(EncodeResults(places, results), &places_out, &results_out));
   ASSERT_EQ(results_out.size(), 2u);
   EXPECT_EQ(results_out[0].count, 3u);
   EXPECT_EQ(results_out[1].outcome, Outcome::kFailed);
@@ -143,34 +145,46 @@ TEST(Messages, RoundTrips) {
   EXPECT_EQ(results_out[1].error.code, "WRONGTYPE");
   EXPECT_EQ(results_out[1].error.message, "no stream");
 
-  Health health{false, {ErrorClass::kConfig, "NOAUTH", "who are you"}, 9};
+  ASSERT_EQ(places_out.size(), 2u);
+  EXPECT_EQ(places_out[0].flow, 1u);
+  EXPECT_EQ(places_out[0].topic, "topic");
+  EXPECT_EQ(places_out[0].partition, 3);
+  EXPECT_EQ(places_out[0].first, "9");
+  EXPECT_EQ(places_out[0].last, "10");
+  EXPECT_EQ(places_out[1].partition, -1);
+
+  Health health{false, {ErrorClass::kConfig, "NOAUTH", "who are you"}, 9, 4, {ErrorClass::kDestination, "W", "w"}};
   Health health_out;
   ASSERT_TRUE(DecodeHealth(EncodeHealth(health), &health_out));
   EXPECT_FALSE(health_out.up);
   EXPECT_EQ(health_out.error.code, "NOAUTH");
+  EXPECT_EQ(health_out.warning.code, "W");
   EXPECT_EQ(health_out.changes, 0u);
+  EXPECT_EQ(health_out.deaths, 0u);
 }
 
 TEST(Messages, TruncatedOrAlteredAreRefused) {
   std::string configure = EncodeConfigure({"events", {{"a", "b"}}, 1, 2});
-  std::string results = EncodeResults({{1, 2, 3, Outcome::kFailed, {ErrorClass::kTopic, "C", "m"}}});
+  std::string results =
+      EncodeResults({{7, "topic", 3, "10", "12"}}, {{1, 2, 3, Outcome::kFailed, {ErrorClass::kTopic, "C", "m"}}});
   std::string health = EncodeHealth({false, {ErrorClass::kConfig, "C", "m"}, 0});
   SinkConfig config;
+  std::vector<Place> places;
   std::vector<Result> out;
   Health health_out;
   for (size_t size = 0; size < configure.size(); ++size) {
     EXPECT_FALSE(DecodeConfigure(configure.substr(0, size), &config)) << size;
   }
-  for (size_t size = 1; size < results.size(); ++size) {
-    EXPECT_FALSE(DecodeResults(results.substr(0, size), &out)) << size;
+  for (size_t size = 0; size < results.size(); ++size) {
+    EXPECT_FALSE(DecodeResults(results.substr(0, size), &places, &out)) << size;
   }
   for (size_t size = 0; size < health.size(); ++size) {
     EXPECT_FALSE(DecodeHealth(health.substr(0, size), &health_out)) << size;
   }
   ++configure[0];  // another protocol version
   EXPECT_FALSE(DecodeConfigure(configure, &config));
-  results[16] = 9;  // an outcome that does not exist
-  EXPECT_FALSE(DecodeResults(results, &out));
+  results[4 + 29 + 4 + 16] = 9;  // an outcome that does not exist
+  EXPECT_FALSE(DecodeResults(results, &places, &out));
 }
 
 TEST(Results, NeighboursJoin) {
