@@ -108,6 +108,36 @@ TEST_F(KafkaBrokerTest, ATopicsLimitRefusesOneRecordNotItsNeighbours) {
   EXPECT_LT(kafka().producers(), 10u);
 }
 
+// What is learnt of a topic's limit is forgotten again when the limit is raised, and costs no event anything meanwhile.
+TEST_F(KafkaBrokerTest, ARaisedLimitIsUsedAgain) {
+  Topic("create " + topic_ + " 1 max.message.bytes=10000");
+  Open();
+  kafka().set_raise_micros(2'000'000);
+  std::vector<Error> failed;
+  Resender before(driver_.get(), 1, Numbered(topic_, 0, 5000, 50));
+  SendAll({&before}, &failed);
+  EXPECT_TRUE(failed.empty()) << failed[0].code;
+  const uint64_t learnt = kafka().producers();
+  EXPECT_GE(learnt, 2u);
+  EXPECT_LT(learnt, 10u);
+  const uint64_t limited = kafka().window(topic_);
+  EXPECT_GT(limited, 0u);
+  EXPECT_LT(limited, 200'000u);
+  Topic("alter " + topic_ + " 1 max.message.bytes=2000000");
+  int at = 5000;
+  ASSERT_TRUE(driver_->Until(
+      [&] {
+        Resender more(driver_.get(), static_cast<uint32_t>(at), Numbered(topic_, at, 2000, 50));
+        at += 2000;
+        SendAll({&more}, &failed);
+        return kafka().window(topic_) == 0 || kafka().window(topic_) > 2 * limited;
+      },
+      40));
+  EXPECT_TRUE(failed.empty()) << failed[0].code;
+  EXPECT_EQ(kafka().producers(), learnt);
+  ExpectOrdered(ReadAll(bootstrap_, topic_, 1), at);
+}
+
 // Batches and single records refused, with cold partitions, a broker that answers late, and more requests under way.
 TEST_F(KafkaBrokerTest, RefusalsReorderNothing) {
   size_t producers = 0;

@@ -11,6 +11,7 @@
 #include "kafka_records.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/kafka_sink.h"
+#include "sink/places.h"
 #include "sink_driver.h"
 
 namespace outbox::sink::kafka {
@@ -271,9 +272,9 @@ TEST_F(KafkaSinkTest, ABrokerThatIsAwayAbortsNothing) {
   EXPECT_EQ(kafka().producers(), 1u);
 }
 
-// One broker is slow and its partition counts as stuck: the library still has the record that is named, and reports it
+// One broker is slow and its topic counts as stalled: the library still has the record that is named, and reports it
 // later. That report must not be taken for another record's.
-TEST_F(KafkaSinkTest, AStuckRecordIsFailedOnlyWhenTheLibraryHasLetGo) {
+TEST_F(KafkaSinkTest, AStalledRecordIsFailedOnlyWhenTheLibraryHasLetGo) {
   MockCluster cluster(2);
   cluster.CreateTopic("slow", 1);
   cluster.CreateTopic("fine", 1);
@@ -283,7 +284,7 @@ TEST_F(KafkaSinkTest, AStuckRecordIsFailedOnlyWhenTheLibraryHasLetGo) {
   config.options["bootstrap.servers"] = cluster.bootstrap();
   ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
   driver_ = std::make_unique<Driver>(sink_.get());
-  kafka().set_stuck_micros(300'000);
+  kafka().set_stalled_micros(300'000);
   Warm("slow", 1, 1);
   Warm("fine", 2, 1);
   rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 2500);
@@ -304,11 +305,11 @@ TEST_F(KafkaSinkTest, AStuckRecordIsFailedOnlyWhenTheLibraryHasLetGo) {
   EXPECT_EQ(ReadAll(cluster.bootstrap(), "slow", 1).size(), 2u);
 }
 
-TEST_F(KafkaSinkTest, ATopicWhoseFirstRecordFindsNoLeaderIsInTrouble) {
+TEST_F(KafkaSinkTest, ATopicWithoutALeaderIsInTroubleWhileOthersFlow) {
   cluster_.CreateTopic("led", 1);
   cluster_.CreateTopic("leaderless", 1);
   Open();
-  kafka().set_stuck_micros(300'000);
+  kafka().set_stalled_micros(300'000);
   Warm("led", 1, 1);
   rd_kafka_mock_partition_set_leader(cluster_.get(), "leaderless", 0, -1);
   const uint64_t lost = driver_->Submit(2, 1, Numbered("leaderless", 0, 2, 1));
@@ -317,10 +318,151 @@ TEST_F(KafkaSinkTest, ATopicWhoseFirstRecordFindsNoLeaderIsInTrouble) {
     return driver_->outcome(lost) != Outcome{};
   }));
   EXPECT_EQ(driver_->outcome(lost), Outcome::kFailed);
-  EXPECT_EQ(driver_->error(lost).code, "NO_PROGRESS");
+  EXPECT_EQ(driver_->error(lost).code, "STALLED");
+  EXPECT_EQ(driver_->error(lost).error_class, ErrorClass::kTopic);
+  EXPECT_NE(driver_->error(lost).message.find("no leader"), std::string::npos) << driver_->error(lost).message;
   ASSERT_TRUE(driver_->UntilResolved());
   EXPECT_EQ(driver_->outcome(lost + 1), Outcome::kAborted);
+  ASSERT_TRUE(driver_->Until([&] { return kafka().producers() == 2; }));
+  // Tried again and again it costs nobody a producer, and fails at once.
+  uint32_t epoch = 2;
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t again = driver_->Submit(2, epoch++, Numbered("leaderless", 0, 1, 1));
+    const uint64_t other = driver_->Submit(1, 2, Numbered("led", 0, 1, 1));
+    ASSERT_TRUE(driver_->Until([&] { return driver_->outcome(again) != Outcome{}; }, 2));
+    EXPECT_EQ(driver_->error(again).code, "STALLED");
+    ASSERT_TRUE(driver_->UntilResolved());
+    EXPECT_EQ(driver_->outcome(other), Outcome::kDelivered);
+  }
+  EXPECT_EQ(kafka().producers(), 2u);
+  // It heals by itself.
   rd_kafka_mock_partition_set_leader(cluster_.get(), "leaderless", 0, 1);
+  uint64_t healed = 0;
+  ASSERT_TRUE(driver_->Until([&] {
+    healed = driver_->Submit(2, epoch++, Numbered("leaderless", 0, 1, 1));
+    EXPECT_TRUE(driver_->UntilResolved());
+    return driver_->outcome(healed) == Outcome::kDelivered;
+  }));
+  EXPECT_EQ(kafka().producers(), 2u);
+}
+
+// Nothing else is sent: that the cluster answers is proof enough.
+TEST_F(KafkaSinkTest, ATopicThatLosesItsLeaderIsInTroubleOnItsOwn) {
+  cluster_.CreateTopic("deposed", 1);
+  Open();
+  kafka().set_stalled_micros(300'000);
+  Warm("deposed", 1, 1);
+  rd_kafka_mock_partition_set_leader(cluster_.get(), "deposed", 0, -1);
+  const uint64_t one = driver_->Submit(1, 1, Numbered("deposed", 0, 2, 1));
+  const uint64_t two = driver_->Submit(2, 1, Numbered("deposed", 2, 2, 1));
+  ASSERT_TRUE(driver_->UntilResolved(30));
+  EXPECT_EQ(driver_->outcome(one), Outcome::kFailed);
+  EXPECT_EQ(driver_->outcome(one + 1), Outcome::kAborted);
+  EXPECT_EQ(driver_->outcome(two), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(two).code, "STALLED");
+  EXPECT_TRUE(sink_->health().up);
+  rd_kafka_mock_partition_set_leader(cluster_.get(), "deposed", 0, 1);
+}
+
+// A broker that is away or hangs is no topic's fault.
+TEST_F(KafkaSinkTest, NoTopicIsBlamedWhileNobodyAnswers) {
+  MockCluster cluster(1);
+  cluster.CreateTopic("hangs", 1);
+  SinkConfig config;
+  config.options["bootstrap.servers"] = cluster.bootstrap();
+  ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
+  driver_ = std::make_unique<Driver>(sink_.get());
+  kafka().set_stalled_micros(300'000);
+  Warm("hangs", 1, 1);
+  rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 4000);
+  driver_->Submit(1, 1, Numbered("hangs", 0, 10, 1));
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
+  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kDestination);
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 11u);
+  EXPECT_EQ(kafka().producers(), 1u);
+  rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 0);
+  sink_->Close();
+  sink_.reset();
+  EXPECT_TRUE(WaitForRetired(20000));
+}
+
+// The list of codes grows with every broker: destination trouble, and after a while the topic's, never the event's.
+TEST_F(KafkaSinkTest, ACodeNobodyKnowsIsTheTopicsAfterAWhile) {
+  cluster_.CreateTopic("puzzle", 1);
+  Open();
+  Warm("puzzle", 1, 1);
+  uint32_t epoch = 1;
+  std::vector<ErrorClass> classes;
+  for (int i = 0; i < 7; ++i) {
+    cluster_.FailProduce({static_cast<rd_kafka_resp_err_t>(4711)});
+    const uint64_t seq = driver_->Submit(2, epoch++, Numbered("puzzle", 0, 1, 1));
+    ASSERT_TRUE(driver_->UntilResolved(20));
+    ASSERT_EQ(driver_->outcome(seq), Outcome::kFailed);
+    EXPECT_EQ(driver_->error(seq).code, "KAFKA_4711");
+    classes.push_back(driver_->error(seq).error_class);
+  }
+  const ErrorClass D = ErrorClass::kDestination, T = ErrorClass::kTopic;
+  EXPECT_EQ(classes, (std::vector<ErrorClass>{D, D, D, D, D, T, T}));
+  const uint64_t seq = driver_->Submit(2, epoch++, Numbered("puzzle", 0, 1, 1));
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->outcome(seq), Outcome::kDelivered);
+  cluster_.FailProduce({static_cast<rd_kafka_resp_err_t>(4711)});
+  const uint64_t next = driver_->Submit(2, epoch++, Numbered("puzzle", 0, 1, 1));
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->error(next).error_class, D);
+}
+
+// What ends producer after producer though nobody is to blame is shown.
+TEST_F(KafkaSinkTest, ProducersThatEndInARowAreAWarning) {
+  cluster_.CreateTopic("fenced", 1);
+  Open();
+  Warm("fenced", 1, 1);
+  uint32_t epoch = 1;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(sink_->health().warning.ok());
+    cluster_.FailProduce({RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH});
+    const uint64_t seq = driver_->Submit(2, epoch++, Numbered("fenced", 0, 1, 1));
+    ASSERT_TRUE(driver_->UntilResolved(20));
+    EXPECT_EQ(driver_->outcome(seq), Outcome::kAborted);
+  }
+  EXPECT_EQ(sink_->health().warning.code, "INVALID_PRODUCER_EPOCH");
+  EXPECT_EQ(sink_->health().warning.error_class, ErrorClass::kFatalClient);
+  driver_->Submit(2, epoch++, Numbered("fenced", 0, 1, 1));
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_TRUE(sink_->health().warning.ok());
+}
+
+// Every record is within what was told of its flow and partition, and both ends are records of the flow.
+TEST_F(KafkaSinkTest, PlacesAreWhereTheRecordsAre) {
+  cluster_.CreateTopic("places", 3);
+  Open();
+  for (int i = 0; i < 6; ++i) {
+    const uint32_t flow = static_cast<uint32_t>(i % 2);
+    driver_->Submit(flow, 1, Numbered("places", i * 300, 300, 40, flow == 0 ? "a-" : "b-"));
+  }
+  ASSERT_TRUE(driver_->UntilResolved(30));
+  ASSERT_EQ(driver_->Count(Outcome::kDelivered), 1800u);
+  Places merged;
+  for (const Place& place : driver_->places()) {
+    EXPECT_EQ(place.topic, "places");
+    merged.Add(place);
+  }
+  std::map<std::pair<uint32_t, int32_t>, std::pair<int64_t, int64_t>> wanted;
+  for (const Stored& record : ReadAll(cluster_.bootstrap(), "places", 3)) {
+    const uint32_t flow = record.key->starts_with("a-") ? 0 : 1;
+    auto [found, fresh] = wanted.try_emplace({flow, record.partition}, record.offset, record.offset);
+    found->second.first = std::min(found->second.first, record.offset);
+    found->second.second = std::max(found->second.second, record.offset);
+  }
+  std::vector<Place> places;
+  merged.Take(&places);
+  EXPECT_EQ(places.size(), wanted.size());
+  for (const Place& place : places) {
+    const auto& range = wanted[{place.flow, place.partition}];
+    EXPECT_EQ(place.first, std::to_string(range.first)) << place.flow << "/" << place.partition;
+    EXPECT_EQ(place.last, std::to_string(range.second)) << place.flow << "/" << place.partition;
+  }
 }
 
 TEST_F(KafkaSinkTest, RecordsWithoutAKeyAreSpread) {

@@ -14,6 +14,9 @@ uint32_t BatchStore::Add(Batch batch) {
   free_.pop_back();
   Hold& hold = *holds_[slot];
   hold.state.assign(batch.count, RecordState::kOpen);
+  hold.offset.resize(batch.count);
+  hold.spot.resize(batch.count);
+  hold.spots.clear();
   hold.open = batch.count;
   hold.unreported = 0;
   hold.reported_to = 0;
@@ -44,6 +47,55 @@ void BatchStore::Resolve(uint32_t slot, uint32_t index, RecordState state) {
   Touch(slot, &hold);
 }
 
+uint32_t BatchStore::AddSpot(uint32_t slot, const std::string* topic, int32_t partition) {
+  std::vector<Spot>& spots = holds_[slot]->spots;
+  spots.push_back({topic, partition, -1, -1, false});
+  return static_cast<uint32_t>(spots.size() - 1);
+}
+
+void BatchStore::Deliver(uint32_t slot, uint32_t index, uint32_t spot, int64_t offset) {
+  Hold& hold = *holds_[slot];
+  hold.offset[index] = offset;
+  hold.spot[index] = spot;
+  Resolve(slot, index, RecordState::kDelivered);
+}
+
+// Records of a range that is being handed out as delivered.
+void BatchStore::NotePlaces(Hold* hold, uint32_t from, uint32_t to) {
+  listed_.clear();
+  for (uint32_t index = from; index < to; ++index) {
+    Spot& spot = hold->spots[hold->spot[index]];
+    const int64_t offset = hold->offset[index];
+    if (!spot.listed) {
+      spot.listed = true;
+      spot.first = spot.last = offset;
+      listed_.push_back(hold->spot[index]);
+    } else {
+      spot.first = std::min(spot.first, offset);
+      spot.last = std::max(spot.last, offset);
+    }
+  }
+  for (uint32_t number : listed_) {
+    Spot& spot = hold->spots[number];
+    spot.listed = false;
+    Range& range = places_[{hold->batch.flow, spot.topic, spot.partition}];
+    if (spot.first >= 0) {  // records of one spot have an offset all, or none has
+      range.first = range.first < 0 ? spot.first : std::min(range.first, spot.first);
+      range.last = std::max(range.last, spot.last);
+    }
+  }
+}
+
+void BatchStore::TakePlaces(std::vector<Place>* places) {
+  for (const auto& [key, range] : places_) {
+    const auto& [flow, topic, partition] = key;
+    const bool known = range.first >= 0;
+    places->push_back({flow, *topic, partition, known ? std::to_string(range.first) : std::string(),
+                       known ? std::to_string(range.last) : std::string()});
+  }
+  places_.clear();
+}
+
 void BatchStore::Fail(uint32_t slot, uint32_t index, Error error) {
   Hold& hold = *holds_[slot];
   if (hold.state[index] != RecordState::kOpen) {
@@ -66,6 +118,9 @@ void BatchStore::Report(Hold* hold, uint32_t from, uint32_t to, std::vector<Resu
     uint32_t end = index + 1;
     while (end < to && hold->state[end] == state) {
       ++end;
+    }
+    if (state == RecordState::kDelivered) {
+      NotePlaces(hold, index, end);
     }
     if (state == RecordState::kDelivered || state == RecordState::kAborted) {
       results->push_back({hold->batch.flow,

@@ -5,7 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "sink/sink.h"
@@ -14,13 +17,25 @@ namespace outbox::sink::kafka {
 
 enum class RecordState : uint8_t { kOpen = 0, kDelivered, kAborted, kReported };
 
+// Where records of a batch that were acknowledged together are; `first` and `last` of those being reported.
+struct Spot {
+  const std::string* topic = nullptr;
+  int32_t partition = -1;
+  int64_t first = -1;
+  int64_t last = -1;
+  bool listed = false;
+};
+
 struct Hold {
   Batch batch;                     // its bytes stay where they are until every record has an outcome
   std::vector<RecordState> state;  // one per record
-  uint32_t open = 0;               // records without an outcome
-  uint32_t unreported = 0;         // outcomes not handed out
-  uint32_t reported_to = 0;        // all before this one are handed out
-  int64_t waiting_since = 0;       // when an outcome behind a gap was first seen; 0: none
+  std::vector<int64_t> offset;     // of those delivered; -1: unknown
+  std::vector<uint32_t> spot;      // of those delivered: number in spots
+  std::vector<Spot> spots;
+  uint32_t open = 0;          // records without an outcome
+  uint32_t unreported = 0;    // outcomes not handed out
+  uint32_t reported_to = 0;   // all before this one are handed out
+  int64_t waiting_since = 0;  // when an outcome behind a gap was first seen; 0: none
   bool in_use = false;
   bool touched = false;
 };
@@ -32,9 +47,12 @@ class BatchStore {
   Hold& at(uint32_t slot) { return *holds_[slot]; }
 
   // Each does nothing when the record has an outcome already.
-  void Deliver(uint32_t slot, uint32_t index) { Resolve(slot, index, RecordState::kDelivered); }
+  // `spot` is from AddSpot of this slot. An offset of -1: acknowledged, but nobody said where it is.
+  void Deliver(uint32_t slot, uint32_t index, uint32_t spot, int64_t offset);
   void Abort(uint32_t slot, uint32_t index) { Resolve(slot, index, RecordState::kAborted); }
   void Fail(uint32_t slot, uint32_t index, Error error);
+  // `topic` outlives the store.
+  uint32_t AddSpot(uint32_t slot, const std::string* topic, int32_t partition);
   // A batch that is not taken at all.
   void Refuse(const Batch& batch);
   // Every open record of every batch; calls fn(hold) once for each batch that has one, before.
@@ -63,6 +81,8 @@ class BatchStore {
 
   // Appends what can be handed out now and frees batches that are done.
   void Flush(int64_t now, std::vector<Result>* results);
+  // The places of all records that Flush has handed out as delivered since the last call.
+  void TakePlaces(std::vector<Place>* places);
   // When Flush wants to be called again though nothing new came; -1: never.
   int64_t deadline() const;
 
@@ -74,11 +94,18 @@ class BatchStore {
   void Resolve(uint32_t slot, uint32_t index, RecordState state);
   void Touch(uint32_t slot, Hold* hold);
   void Report(Hold* hold, uint32_t from, uint32_t to, std::vector<Result>* results);
+  void NotePlaces(Hold* hold, uint32_t from, uint32_t to);
 
   std::vector<std::unique_ptr<Hold>> holds_;
   std::vector<uint32_t> free_;
   std::vector<uint32_t> touched_;  // slots with outcomes not handed out
   std::vector<Result> immediate_;  // failures and refused batches
+  struct Range {
+    int64_t first = -1;
+    int64_t last = -1;
+  };
+  std::map<std::tuple<uint32_t, const std::string*, int32_t>, Range> places_;  // by flow, topic, partition
+  std::vector<uint32_t> listed_;                                               // reused: spots of the range in hand
   size_t open_ = 0;
 };
 

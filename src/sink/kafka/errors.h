@@ -15,20 +15,28 @@ namespace outbox::sink::kafka {
 enum class Verdict : uint8_t {
   kRefused,  // the class below is charged
   kBatch,    // the batch was refused as a whole: alone in it, the class below; in company, send them again one by one
-  kRetry,    // nobody's fault, or our own purge: send again in order with a new producer
+  kRetry,    // nobody is charged: send again in order with a new producer. The class says what it was for people
 };
+
+enum class Note : uint8_t {
+  kNone,
+  kSize,    // the batch was larger than the topic takes: smaller ones from now on
+  kCapped,  // after kCappedTries in a row, with nothing delivered to the topic between, it is the topic's trouble
+};
+inline constexpr uint32_t kCappedTries = 5;
 
 struct ErrorRule {
   int code;
   const char* name;
   Verdict verdict;
-  ErrorClass error_class;  // kNone with kRetry
-  bool learn_size;         // the batch was larger than the topic takes: smaller ones from now on
+  ErrorClass error_class;  // kNone: nothing went wrong, it only has to be sent again
+  Note note;
 };
 
 std::span<const ErrorRule> ErrorRules();
 
-// Codes the table does not have are destination trouble: the list grows with every broker version.
+// Codes the table does not have are destination trouble with a cap: the list grows with every broker version. Never
+// the message's: a broker that knows something new must not turn events into dead letters.
 const ErrorRule& RuleFor(int code);
 
 // The error for a record. `detail` may be empty; then the code's own text is used.

@@ -20,6 +20,7 @@ constexpr int64_t kDestroyMicros = 2 * kSecond;  // and for the library to let g
 constexpr int64_t kBackoffMicros = 100'000;
 constexpr int64_t kBackoffCapMicros = 10 * kSecond;
 constexpr int64_t kProbeMicros = 1 * kSecond;
+constexpr int kWarnFailures = 3;  // producers in a row that ended without a delivery and without anybody to charge
 
 }  // namespace
 
@@ -100,7 +101,7 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
       earlier(now_ + 10'000);
     }
     if (in_library_ > 0) {
-      earlier(stuck_check_at_);
+      earlier(stalled_check_at_);
     }
   }
   waits->push_back({event_fd_, true, false, deadline});
@@ -142,16 +143,16 @@ void KafkaSink::Advance(int64_t now) {
     probe_at_ = -1;
     producer_->Probe(2000);
   }
-  if (now >= stuck_check_at_) {
-    stuck_check_at_ = now + kSecond;
-    FindStuck(now);
+  if (now >= stalled_check_at_) {
+    stalled_check_at_ = now + kSecond;
+    FindStalled(now);
   }
 }
 
 void KafkaSink::RetireProducer(int64_t now) {
   // The library may still look at bytes of records that it gave no report for.
   auto bytes = std::make_shared<std::vector<std::string>>();
-  FailStuck(bytes.get());
+  FailStalled(bytes.get());
   store_.AbortAll([&](Hold& hold) {
     gate_.Poison(hold.batch.flow, hold.batch.epoch);
     bytes->push_back(std::move(hold.batch.records));
@@ -173,6 +174,9 @@ void KafkaSink::RetireProducer(int64_t now) {
       failures_ == 0 ? 0 : std::min(kBackoffMicros << std::min(failures_ - 1, 10), kBackoffCapMicros);
   ++failures_;
   phase_deadline_ = now + backoff;
+  if (failures_ >= kWarnFailures && !ended_by_.ok()) {
+    SetWarning(ended_by_);
+  }
 }
 
 void KafkaSink::StartProducer(int64_t now) {
@@ -187,7 +191,7 @@ void KafkaSink::StartProducer(int64_t now) {
   }
   ++producers_;
   phase_ = Phase::kRunning;
-  stuck_check_at_ = now + kSecond;
+  stalled_check_at_ = now + kSecond;
   more_ = true;  // drain what came before the descriptor was armed
   if (down_by_fatal_) {
     down_by_fatal_ = false;
@@ -198,70 +202,6 @@ void KafkaSink::StartProducer(int64_t now) {
   ReleaseAll();
 }
 
-// A partition without a leader gives no report at all. While others deliver, that is the topic's trouble.
-void KafkaSink::FindStuck(int64_t now) {
-  if (in_library_ == 0 || !health_.up || now - delivered_at_ > stuck_micros_ / 2) {
-    return;
-  }
-  const Topic* stuck = nullptr;
-  for (const auto& [name, topic] : topics_) {
-    if (topic->state == TopicState::kAsking && now - topic->asked_at > stuck_micros_) {
-      stuck = topic.get();
-    }
-    for (const Partition& partition : topic->partitions) {
-      if (partition.inflight > 0 && now - partition.moved_at > stuck_micros_) {
-        stuck = topic.get();
-      }
-    }
-  }
-  if (stuck == nullptr) {
-    return;
-  }
-  // Its oldest open record is the one to name, once the library has let go of it: until then the library reads its
-  // bytes, and may still report it.
-  Held first{};
-  uint64_t first_seq = 0;
-  bool found = false;
-  store_.ForEachOpen([&](uint32_t slot, Hold& hold) {
-    if (found && hold.batch.first_seq > first_seq) {
-      return;
-    }
-    RecordReader reader(hold.batch.records);
-    for (uint32_t index = 0; reader.Next(&record_); ++index) {
-      if (record_.topic == stuck->name && hold.state[index] == RecordState::kOpen) {
-        first = {slot, index, 0};
-        first_seq = hold.batch.first_seq;
-        found = true;
-        break;
-      }
-    }
-  });
-  if (found) {
-    stuck_ = first;
-    stuck_seq_ = first_seq + first.index;
-    stuck_error_ = {
-        ErrorClass::kTopic, "NO_PROGRESS",
-        "a partition of topic \"" + stuck->name + "\" takes nothing while others do: it may have no leader"};
-    EndProducer(now);
-  }
-}
-
-// The record that FindStuck named, unless it has got its outcome after all.
-void KafkaSink::FailStuck(std::vector<std::string>* bytes) {
-  if (stuck_error_.ok()) {
-    return;
-  }
-  Hold& hold = store_.at(stuck_.slot);
-  if (hold.in_use && hold.batch.first_seq + stuck_.index == stuck_seq_ && stuck_.index < hold.batch.count &&
-      hold.state[stuck_.index] == RecordState::kOpen) {
-    FailFlow(stuck_, std::move(stuck_error_));
-    if (hold.open == 0) {
-      bytes->push_back(std::move(hold.batch.records));
-    }
-  }
-  stuck_error_ = {};
-}
-
 void KafkaSink::SetUp() {
   if (!health_.up) {
     health_.up = true;
@@ -269,6 +209,13 @@ void KafkaSink::SetUp() {
     ++health_.changes;
   }
   probe_at_ = -1;
+}
+
+void KafkaSink::SetWarning(Error warning) {
+  if (warning.code != health_.warning.code) {
+    health_.warning = std::move(warning);
+    ++health_.changes;
+  }
 }
 
 void KafkaSink::SetDown(Error error, int64_t now) {

@@ -18,6 +18,7 @@
 
 #include "sink/flow_gate.h"
 #include "sink/kafka/batch_store.h"
+#include "sink/kafka/errors.h"
 #include "sink/kafka/producer.h"
 #include "sink/kafka/settings.h"
 #include "sink/kafka/topic.h"
@@ -38,13 +39,17 @@ class KafkaSink : public Sink {
   void Poll(std::vector<Result>* results) override;
   void AppendWaits(std::vector<WaitSpec>* waits) override;
   const Health& health() const override { return health_; }
+  void TakePlaces(std::vector<Place>* places) override { store_.TakePlaces(places); }
   void Close() override;
 
   // For tests: the library's handle (nullptr between two producers), and how many producers were made.
   rd_kafka_t* handle() const { return producer_ == nullptr ? nullptr : producer_->handle(); }
   uint64_t producers() const { return producers_; }
-  // For tests: how long a partition may take nothing while others do.
-  void set_stuck_micros(int64_t micros) { stuck_micros_ = micros; }
+  // For tests: how long a topic may take nothing, and after what time larger batches are tried again.
+  void set_stalled_micros(int64_t micros) { stalled_micros_ = micros; }
+  void set_raise_micros(int64_t micros) { raise_micros_ = micros; }
+  // For tests: see Topic::window.
+  uint64_t window(std::string_view topic) { return FindTopic(topic)->window; }
 
  private:
   enum class Phase : uint8_t {
@@ -87,20 +92,26 @@ class KafkaSink : public Sink {
   // reports.cpp: events of the library.
   void ServeEvents(int64_t now);
   void Reports(rd_kafka_event_t* event, int64_t now);
-  void Failed(Topic* topic, bool asking, uint32_t count, uint64_t bytes, int64_t now);
+  ErrorClass Classify(Topic* topic, int32_t partition, const ErrorRule& rule);
+  void Failed(Topic* topic, bool asking, int32_t partition, uint32_t count, uint64_t bytes, int64_t now);
   void Learned(Topic* topic, int32_t at_least);
   void Trouble(rd_kafka_event_t* event, int64_t now);
   void Answered(rd_kafka_event_t* event, int64_t now);
   void SetUp();
   void SetDown(Error error, int64_t now);
+  void SetWarning(Error warning);
 
   // kafka_sink.cpp: the life of producers.
   void EndProducer(int64_t now);
   void Advance(int64_t now);
   void RetireProducer(int64_t now);
   void StartProducer(int64_t now);
-  void FindStuck(int64_t now);
-  void FailStuck(std::vector<std::string>* bytes);
+
+  // stalled.cpp: topics that take nothing.
+  void FindStalled(int64_t now);
+  void FailStalled(std::vector<std::string>* bytes);
+  bool StillStalled(Topic* topic);
+  bool LookForLeaders(Topic* topic, int timeout_ms);
 
   const Settings settings_;
   const int event_fd_;
@@ -130,11 +141,11 @@ class KafkaSink : public Sink {
   bool probing_ = false;
   int64_t probe_at_ = -1;
   int64_t delivered_at_ = 0;
-  int64_t stuck_check_at_ = 0;
-  int64_t stuck_micros_ = 30'000'000;
-  Held stuck_{};  // the record to fail when the producer has gone; with stuck_error_
-  uint64_t stuck_seq_ = 0;
-  Error stuck_error_;
+  int64_t stalled_check_at_ = 0;
+  int64_t stalled_micros_ = 10'000'000;
+  bool ending_stalled_ = false;  // the producer ends because of stalled topics
+  int64_t raise_micros_ = kRaiseMicros;
+  Error ended_by_;            // why the last producer ended, if nobody was charged; until the next delivery
   std::string last_trouble_;  // the newest connection error, for people
 };
 

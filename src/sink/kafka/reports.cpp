@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kServeMicros = 20'000;  // of one Poll
 constexpr int64_t kProbeAgainMicros = 1'000'000;
+constexpr int kInvalidDifferentRecord = -138;  // librdkafka 2.0 has no name for it
 
 }  // namespace
 
@@ -58,6 +59,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   }
   OUTBOX_FAULT_POINT("sink.kafka.report");
   Topic* topic = static_cast<TopicLink*>(rd_kafka_topic_opaque(message->rkt))->topic;
+  const int32_t number = message->partition;
   const bool asking = topic->state == TopicState::kAsking;
   if (asking && message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
     Learned(topic, message->partition + 1);
@@ -71,14 +73,22 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   refused_.clear();
   uint32_t count = 0;
   uint64_t bytes = 0;
+  // The library counts on from the first record's offset, also where the broker gave none (it had the batch already).
+  const bool offsets = message->offset >= 0;
   int64_t offset = -1;
+  uint32_t slot = kMaxSlots;
+  uint32_t spot = 0;
   for (; message != nullptr; message = rd_kafka_event_message_next(event)) {
     ++count;
     bytes += RecordBytes(message->key_len, message->len);
     const Opaque opaque = Opaque::Unpack(message->_private);
     if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-      store_.Deliver(opaque.slot, opaque.index);
-      offset = std::max(offset, message->offset);
+      if (opaque.slot != slot) {
+        slot = opaque.slot;
+        spot = store_.AddSpot(slot, &topic->name, message->partition);
+      }
+      offset = offsets ? std::max(offset, message->offset) : -1;
+      store_.Deliver(slot, opaque.index, spot, offsets ? message->offset : -1);
     } else {
       refused_.push_back({{opaque.slot, opaque.index, 0}, message->err});
     }
@@ -94,13 +104,15 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
     partition->warm = offset < 0 || offset >= partition->last_offset || partition->inflight == 0;
     partition->last_offset = offset;
     partition->moved_at = now;
-    topic->Acknowledged(count, bytes);
+    topic->Acknowledged(number, count, bytes, now);
     delivered_at_ = now;
     failures_ = 0;
     down_by_fatal_ = false;
+    ended_by_ = {};
+    SetWarning({});
     SetUp();
   } else {
-    Failed(topic, asking, count, bytes, now);
+    Failed(topic, asking, number, count, bytes, now);
   }
   if (phase_ != Phase::kRunning) {
     return;
@@ -128,22 +140,39 @@ void KafkaSink::Learned(Topic* topic, int32_t at_least) {
   topic->sticky = -1;
 }
 
-void KafkaSink::Failed(Topic* topic, bool asking, uint32_t count, uint64_t bytes, int64_t now) {
-  const bool mixed = std::any_of(refused_.begin(), refused_.end(),
-                                 [&](const RefusedRecord& record) { return record.code != refused_[0].code; });
+// What a refusal with this code says now: a class that nobody understands is the topic's after a while.
+ErrorClass KafkaSink::Classify(Topic* topic, int32_t partition, const ErrorRule& rule) {
+  if (rule.note == Note::kCapped && rule.error_class == ErrorClass::kDestination &&
+      topic->Puzzled(partition) > kCappedTries) {
+    return ErrorClass::kTopic;
+  }
+  return rule.error_class;
+}
+
+void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t count, uint64_t bytes, int64_t now) {
+  // From 2.4 on the library names the invalid records of a batch; their neighbours have a code of their own.
+  const bool named = std::any_of(refused_.begin(), refused_.end(),
+                                 [&](const RefusedRecord& record) { return record.code == kInvalidDifferentRecord; });
   bool charged = false;
   for (const RefusedRecord& record : refused_) {
     const ErrorRule& rule = RuleFor(record.code);
-    if (rule.verdict == Verdict::kRetry || (charged && !mixed)) {
+    if (rule.verdict == Verdict::kRetry) {
+      if (ended_by_.ok() && rule.error_class != ErrorClass::kNone) {
+        ended_by_ = MakeError(record.code, rule.error_class, {});
+      }
       continue;  // aborted when the producer has ended
     }
-    charged = true;
-    const ErrorClass error_class = rule.error_class;
-    if (rule.verdict == Verdict::kBatch && !mixed && count > 1) {
-      // The culprit is unknown. All are aborted; when they come again, this topic takes them one by one.
-      topic->Refused(count, bytes, rule.learn_size);
-      break;
+    const bool culprit = named && record.code == RD_KAFKA_RESP_ERR_INVALID_RECORD;
+    if (charged && !culprit) {
+      continue;
     }
+    charged = true;
+    if (rule.verdict == Verdict::kBatch && !culprit && count > 1) {
+      // The culprit is unknown. All are aborted; when they come again, this topic takes them one by one.
+      topic->Refused(count, bytes, rule.note == Note::kSize, now);
+      continue;
+    }
+    const ErrorClass error_class = Classify(topic, partition, rule);
     const Batch& batch = store_.at(record.held.slot).batch;
     if (error_class != ErrorClass::kMessage && !gate_.Admits(batch.flow, batch.epoch)) {
       continue;  // its flow has failed already
@@ -176,6 +205,8 @@ void KafkaSink::Trouble(rd_kafka_event_t* event, int64_t now) {
     if (RuleFor(real).error_class == ErrorClass::kConfig) {
       down_by_fatal_ = true;
       SetDown(MakeError(real, ErrorClass::kConfig, why), now);
+    } else {
+      ended_by_ = MakeError(real, ErrorClass::kFatalClient, why);
     }
     EndProducer(now);
   } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {

@@ -61,6 +61,7 @@ Topic* KafkaSink::FindTopic(std::string_view name) {
   if (found == topics_.end()) {
     found = topics_.emplace(std::string(name), std::make_unique<Topic>()).first;
     found->second->name = std::string(name);
+    found->second->raise_after = raise_micros_;
   }
   return last_topic_ = found->second.get();
 }
@@ -138,6 +139,10 @@ bool KafkaSink::Ask(Topic* topic) {
     const Held held = Next(topic, &topic->waiting);
     Record record;
     if (!Read(held, &record)) {
+      continue;
+    }
+    if (StillStalled(topic)) {
+      FailFlow(held, StalledError(*topic));
       continue;
     }
     if (topic->link == nullptr) {
@@ -243,7 +248,7 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, 
 // Refused before anything was sent: only this record's flow is concerned.
 void KafkaSink::Refused(Topic* topic, const Held& held, int code) {
   const ErrorRule& rule = RuleFor(code);
-  const ErrorClass error_class = rule.verdict == Verdict::kRetry ? ErrorClass::kDestination : rule.error_class;
+  const ErrorClass error_class = rule.verdict == Verdict::kRetry ? ErrorClass::kDestination : Classify(topic, -1, rule);
   std::string detail;
   if (error_class == ErrorClass::kTopic) {
     topic->failed = true;

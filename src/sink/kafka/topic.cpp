@@ -5,7 +5,10 @@
 namespace outbox::sink::kafka {
 namespace {
 
-constexpr uint64_t kNoCeiling = uint64_t{4} << 20;  // a window of this size limits nothing any more
+constexpr int64_t kRaiseStepMicros = 5'000'000;
+constexpr int64_t kLongestRaiseMicros = int64_t{3600} * 1'000'000;
+constexpr uint64_t kNoCeiling = uint64_t{4} << 20;   // above what any topic is limited to on purpose
+constexpr uint64_t kWholeBatch = uint64_t{1} << 20;  // a window that takes the library's largest batch needs no limit
 
 }  // namespace
 
@@ -20,13 +23,28 @@ void Topic::Reset() {
   failed = false;
 }
 
-void Topic::Refused(uint32_t count, uint64_t bytes, bool too_large) {
+void Topic::Refused(uint32_t count, uint64_t bytes, bool too_large, int64_t now) {
   window = 1;
   suspects = too_large ? 0 : count;  // a size is found by growing, and costs nobody else
-  ceiling = too_large ? std::max<uint64_t>(bytes / 2, 1) : kNoCeiling;
+  if (!too_large) {
+    ceiling = ceiling == 0 ? kNoCeiling : ceiling;
+    return;
+  }
+  ceiling = std::max<uint64_t>(bytes / 2, 1);
+  raise_after = raised ? std::min(2 * raise_after, kLongestRaiseMicros) : raise_after;
+  raised = false;
+  raise_at = now + raise_after;
 }
 
-void Topic::Acknowledged(uint32_t count, uint64_t bytes) {
+void Topic::Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int64_t now) {
+  stalls = 0;
+  leaderless = false;
+  if (static_cast<size_t>(partition + 1) < puzzles.size()) {
+    puzzles[static_cast<size_t>(partition + 1)] = 0;
+  }
+  if (!puzzles.empty()) {
+    puzzles[0] = 0;
+  }
   if (window == 0) {
     return;
   }
@@ -34,10 +52,22 @@ void Topic::Acknowledged(uint32_t count, uint64_t bytes) {
     suspects -= std::min<uint64_t>(suspects, count);
     return;
   }
-  window = std::min(std::max(window, 2 * bytes), ceiling);
-  if (window >= kNoCeiling) {
-    window = 0;
+  if (ceiling < kNoCeiling && now >= raise_at) {
+    ceiling *= 2;
+    raised = true;
+    raise_at = now + std::min(kRaiseStepMicros, raise_after);
   }
+  window = std::min(std::max(window, 2 * bytes), ceiling);
+  if (ceiling >= kNoCeiling && window >= kWholeBatch) {
+    window = 0;
+    ceiling = 0;
+  }
+}
+
+uint32_t Topic::Puzzled(int32_t partition) {
+  const auto at = static_cast<size_t>(partition + 1);
+  puzzles.resize(std::max(puzzles.size(), at + 1));
+  return ++puzzles[at];
 }
 
 bool Topic::Admits(const Partition& partition, uint64_t bytes) const {

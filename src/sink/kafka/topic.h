@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
+
 namespace outbox::sink::kafka {
 
 struct TopicLink;
@@ -27,6 +29,11 @@ struct Held {
 inline uint64_t RecordBytes(size_t key, size_t body) {
   return key + body + 128;
 }
+
+struct Topic;
+Error StalledError(const Topic& topic);
+
+inline constexpr int64_t kRaiseMicros = int64_t{60} * 1'000'000;  // until larger batches are tried the first time
 
 struct Partition {
   bool warm = false;            // a record was acknowledged here by this producer, not long ago
@@ -63,12 +70,28 @@ struct Topic {
   uint64_t window = 0;    // 0: no limit
   uint64_t ceiling = 0;   // what it grows to: below what was too large; kNoCeiling: then there is no limit any more
   uint64_t suspects = 0;  // it stays at one record until so many were acknowledged
+  // A topic's limit may be raised: from raise_at on the ceiling doubles every few seconds until something is refused
+  // again; then the next try waits twice as long.
+  int64_t raise_at = 0;
+  int64_t raise_after = kRaiseMicros;
+  bool raised = false;
+
+  // Refusals in a row with a code of note kCapped, by partition (the first: no partition). Survives the producer.
+  std::vector<uint32_t> puzzles;
+
+  // It took nothing for long while the cluster was up. Survives the producer; over with the next acknowledgement.
+  uint32_t stalls = 0;          // producers ended for it in a row; 0: not stalled
+  int64_t stalled_until = 0;    // no other producer is risked for it before
+  bool leaderless = false;      // a partition had no leader when last looked at
+  int64_t leaders_seen_at = 0;  // when that was
 
   // The producer is gone. Records still waiting have been aborted.
   void Reset();
   // A batch was refused, and any of its records may be why. `too_large`: rather its size than one of them.
-  void Refused(uint32_t count, uint64_t bytes, bool too_large);
-  void Acknowledged(uint32_t count, uint64_t bytes);
+  void Refused(uint32_t count, uint64_t bytes, bool too_large, int64_t now);
+  void Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int64_t now);
+  // Counts a refusal nobody understands; so many in a row there are now. `partition` -1: none.
+  uint32_t Puzzled(int32_t partition);
   // May a record of this size go into the library now?
   bool Admits(const Partition& partition, uint64_t bytes) const;
 };
