@@ -15,11 +15,15 @@ CREATE FUNCTION outbox.create_route(
   key             text    DEFAULT NULL,
   lanes           integer DEFAULT 1,
   start           text    DEFAULT 'now',
-  options         jsonb   DEFAULT '{}'
+  options         jsonb   DEFAULT '{}',
+  on_failure      text    DEFAULT 'skip',
+  max_attempts    integer DEFAULT 10,
+  backoff_base    interval DEFAULT '1 second',
+  backoff_cap     interval DEFAULT '10 minutes'
 ) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_create_route';
-REVOKE ALL ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb) FROM PUBLIC;
-COMMENT ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb) IS
+REVOKE ALL ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval) IS
   'sends matching events to a foreign server, starting at now, earliest or a timestamp; returns the id of the route';
 
 CREATE FUNCTION outbox.alter_route(
@@ -30,11 +34,15 @@ CREATE FUNCTION outbox.alter_route(
   topic           text    DEFAULT NULL,
   key             text    DEFAULT NULL,
   lanes           integer DEFAULT NULL,
-  options         jsonb   DEFAULT NULL
+  options         jsonb   DEFAULT NULL,
+  on_failure      text    DEFAULT NULL,
+  max_attempts    integer DEFAULT NULL,
+  backoff_base    interval DEFAULT NULL,
+  backoff_cap     interval DEFAULT NULL
 ) RETURNS void
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_alter_route';
-REVOKE ALL ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb) FROM PUBLIC;
-COMMENT ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb) IS
+REVOKE ALL ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval) IS
   'changes a route, for events not sent yet; what is NULL stays as it is';
 
 CREATE FUNCTION outbox.drop_route(name text) RETURNS bigint

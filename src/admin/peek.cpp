@@ -1,6 +1,5 @@
 // outbox.peek(): what a route would send next, read by the very code that the relay workers read with [P].
-#include <cstdio>
-
+#include "admin/json.h"
 #include "admin/lanes.h"
 #include "admin/query.h"
 #include "log/lane_reader.h"
@@ -31,20 +30,6 @@ std::string Hex(std::string_view bytes) {
 
 Cell Text(std::string_view text) {
   return IsNull(text) ? Cell() : Cell(std::string(text));
-}
-
-void AppendJson(std::string_view text, std::string* json) {
-  *json += '"';
-  for (char c : text) {
-    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ') {
-      char escaped[8];
-      std::snprintf(escaped, sizeof(escaped), "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-      *json += escaped;
-    } else {
-      *json += c;
-    }
-  }
-  *json += '"';
 }
 
 Cell Headers(const HeaderView& headers) {

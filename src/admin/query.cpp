@@ -146,17 +146,39 @@ std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int 
   return elements;
 }
 
+namespace {
+
+void AppendElement(const std::string& element, std::string* literal) {
+  *literal += '"';
+  for (char c : element) {
+    if (c == '"' || c == '\\') {
+      *literal += '\\';
+    }
+    *literal += c;
+  }
+  *literal += '"';
+}
+
+}  // namespace
+
 std::string TextArrayLiteral(const std::vector<std::string>& elements) {
   std::string literal = "{";
   for (const std::string& element : elements) {
-    literal += literal.size() == 1 ? "\"" : ",\"";
-    for (char c : element) {
-      if (c == '"' || c == '\\') {
-        literal += '\\';
-      }
-      literal += c;
+    literal += literal.size() == 1 ? "" : ",";
+    AppendElement(element, &literal);
+  }
+  return literal + "}";
+}
+
+std::string ArrayLiteral(const std::vector<Cell>& elements) {
+  std::string literal = "{";
+  for (const Cell& element : elements) {
+    literal += literal.size() == 1 ? "" : ",";
+    if (element) {
+      AppendElement(*element, &literal);
+    } else {
+      literal += "NULL";
     }
-    literal += '"';
   }
   return literal + "}";
 }

@@ -62,5 +62,7 @@ Cell TextArgument(FunctionCallInfo fcinfo, int number);
 std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int number);
 // In the form that a cast to text[] takes.
 std::string TextArrayLiteral(const std::vector<std::string>& elements);
+// Of any type's text forms, NULLs included.
+std::string ArrayLiteral(const std::vector<Cell>& elements);
 
 }  // namespace outbox::admin

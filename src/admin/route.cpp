@@ -1,9 +1,11 @@
 // create_route, alter_route, drop_route [P].
 #include <cstdlib>
 
+#include "admin/act.h"
 #include "admin/backlog.h"
 #include "admin/changes.h"
 #include "admin/lanes.h"
+#include "admin/parked_rows.h"
 #include "admin/query.h"
 #include "admin/route_check.h"
 #include "admin/server.h"
@@ -11,10 +13,6 @@
 #include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/shared.h"
-
-extern "C" {
-#include "tcop/utility.h"
-}
 
 namespace {
 
@@ -34,7 +32,13 @@ struct Definition {
   std::string topic;
   std::string key;
   std::string options;
+  PolicyArguments policy;
 };
+
+// As the columns of outbox.route have it.
+PolicyArguments DefaultPolicy() {
+  return {"skip", "10", "1 second", "10 minutes"};
+}
 
 std::vector<std::string> Patterns(const char* name, const std::optional<std::vector<Cell>>& argument) {
   if (!argument) {
@@ -72,15 +76,6 @@ void WarnWithoutWorkers() {
   }
 }
 
-void RequireWritable(const char* command) {
-  Guard([&] { PreventCommandIfReadOnly(command); });
-}
-
-UserError NoSuchRoute(const std::string& name) {
-  return UserError{ERRCODE_UNDEFINED_OBJECT, "route \"" + name + "\" does not exist", "",
-                   "SELECT name FROM outbox.route shows all routes."};
-}
-
 void InsertLanes(const std::string& route_id, const std::string& lanes, const RouteStart& start) {
   RunSql(Access::kWrite,
          "INSERT INTO outbox.lane (route_id, lane, window_from, window_to, done_to) "
@@ -101,15 +96,18 @@ void SettleIdentity() {
 
 std::string InsertRoute(const std::string& name, const Definition& route, const std::string& lanes,
                         const RouteStart& start) {
-  std::vector<Row> rows = RunSql(
-      Access::kWrite,
-      "INSERT INTO outbox.route (name, server, aggregate_types, event_types, topic, key, lanes, options, "
-      "start_snapshot, start_time, created_by) VALUES ($1, $2::name, $3::text[], $4::text[], $5, $6, $7::integer, "
-      "$8::jsonb, $9::pg_snapshot, CASE WHEN $10 LIKE '%infinity' THEN $10::timestamptz "
-      "ELSE timestamptz 'epoch' + $10::bigint * interval '1 microsecond' END, $11::name) "
-      "ON CONFLICT (name) DO NOTHING RETURNING id",
-      {name, route.server, TextArrayLiteral(route.aggregate_types), TextArrayLiteral(route.event_types), route.topic,
-       route.key, lanes, route.options, start.start_snapshot, start.start_time, CallerName()});
+  std::vector<Row> rows =
+      RunSql(Access::kWrite,
+             "INSERT INTO outbox.route (name, server, aggregate_types, event_types, topic, key, lanes, options, "
+             "start_snapshot, start_time, created_by, on_failure, max_attempts, backoff_base, backoff_cap) VALUES ($1, "
+             "$2::name, $3::text[], $4::text[], $5, $6, $7::integer, "
+             "$8::jsonb, $9::pg_snapshot, CASE WHEN $10 LIKE '%infinity' THEN $10::timestamptz "
+             "ELSE timestamptz 'epoch' + $10::bigint * interval '1 microsecond' END, $11::name, $12, $13::integer, "
+             "$14::interval, $15::interval) "
+             "ON CONFLICT (name) DO NOTHING RETURNING id",
+             {name, route.server, TextArrayLiteral(route.aggregate_types), TextArrayLiteral(route.event_types),
+              route.topic, route.key, lanes, route.options, start.start_snapshot, start.start_time, CallerName(),
+              route.policy.on_failure, route.policy.max_attempts, route.policy.backoff_base, route.policy.backoff_cap});
   if (rows.empty()) {
     throw UserError{ERRCODE_DUPLICATE_OBJECT, "route \"" + name + "\" already exists", "",
                     "alter_route() changes it; drop_route() ends it."};
@@ -142,6 +140,25 @@ void WantLanes(const std::string& route, const std::string& lanes, const Cell& n
   });
 }
 
+// Under `block` dead letters hold their keys, under `skip` they do not.
+void ChangeHolders(const std::string& route, const std::string& route_id, bool block) {
+  NoteParkedChange();
+  if (!block) {
+    PromoteRoute(route_id);
+    return;
+  }
+  std::string keys = RunSql(Access::kWrite,
+                            "SELECT count(DISTINCT order_key) FROM outbox.parked "
+                            "WHERE route_id = $1::bigint AND state = 'dead'",
+                            {Cell(route_id)})[0][0]
+                         .value();
+  if (keys != "0") {
+    Notice("dead letters of route \"" + route + "\" now hold " + keys + (keys == "1" ? " key" : " keys"),
+           "Later events of these keys wait until somebody has acted on the dead letters.",
+           "outbox.redrive() has them tried again, outbox.discard_dead_letters() gives them up.");
+  }
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_create_route) {
@@ -165,6 +182,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
   CheckLanes(lanes);
   RouteStart start = ParseStart(TextArgument(fcinfo, 7));
   route.options = Options(route.destination.kind, TextArgument(fcinfo, 8));
+  route.policy = CheckPolicy(fcinfo, 9, DefaultPolicy());
   SettleIdentity();
   std::string id = InsertRoute(name, route, std::to_string(lanes), start);
   InsertLanes(id, std::to_string(lanes), start);
@@ -177,8 +195,8 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   RequireWritable("outbox.alter_route()");
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   std::vector<Row> rows = RunSql(Access::kWrite,
-                                 "SELECT server, topic, key, lanes, options, lanes_wanted "
-                                 "FROM outbox.route WHERE name = $1 FOR UPDATE",
+                                 "SELECT server, topic, key, lanes, options, lanes_wanted, on_failure, max_attempts, "
+                                 "backoff_base, backoff_cap, id FROM outbox.route WHERE name = $1 FOR UPDATE",
                                  {name});
   if (rows.empty()) {
     throw NoSuchRoute(name);
@@ -205,10 +223,16 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   }
   Cell given_options = TextArgument(fcinfo, 7);
   std::string options = Options(destination.kind, given_options ? given_options : old[4]);
+  PolicyArguments policy = CheckPolicy(fcinfo, 8, {old[6], old[7], old[8], old[9]});
   RunSql(Access::kWrite,
          "UPDATE outbox.route SET server = $2::name, aggregate_types = coalesce($3::text[], aggregate_types), "
-         "event_types = coalesce($4::text[], event_types), topic = $5, key = $6, options = $7::jsonb WHERE name = $1",
-         {name, server, aggregate_types, event_types, topic, key, options});
+         "event_types = coalesce($4::text[], event_types), topic = $5, key = $6, options = $7::jsonb, on_failure = $8, "
+         "max_attempts = $9::integer, backoff_base = $10::interval, backoff_cap = $11::interval WHERE name = $1",
+         {name, server, aggregate_types, event_types, topic, key, options, policy.on_failure, policy.max_attempts,
+          policy.backoff_base, policy.backoff_cap});
+  if (policy.on_failure != old[6]) {
+    ChangeHolders(name, old[10].value(), policy.on_failure == "block");
+  }
   NoteConfigChange();
   PG_RETURN_VOID();
 }

@@ -1,6 +1,7 @@
 #include "admin/route_check.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "admin/server.h"
 #include "format/template.h"
@@ -9,6 +10,7 @@
 
 extern "C" {
 #include "mb/pg_wchar.h"
+#include "utils/timestamp.h"
 }
 
 namespace outbox::admin {
@@ -18,6 +20,9 @@ namespace {
 constexpr size_t kMaxRouteName = 63;
 constexpr size_t kMaxPattern = 255;
 constexpr size_t kMaxPatterns = 256;
+constexpr int kMaxAttempts = 1000;
+constexpr int64 kShortestBackoff = 1000;  // 1 ms
+constexpr int64 kLongestBackoff = 7 * USECS_PER_DAY;
 
 [[noreturn]] void Refuse(int sqlstate, std::string message, std::string detail, std::string hint) {
   throw pg::UserError{sqlstate, std::move(message), std::move(detail), std::move(hint)};
@@ -119,6 +124,52 @@ void CheckLanes(int64_t lanes) {
         "It is " + std::to_string(lanes) + ".",
         "A lane is an ordered reading position; more lanes than outbox.workers only help where a destination is slow.");
   }
+}
+
+namespace {
+
+int64 IntervalMicros(const std::string& text) {
+  const char* input = text.c_str();
+  return pg::Guard([&] {
+    Interval* interval = DatumGetIntervalP(
+        DirectFunctionCall3(interval_in, CStringGetDatum(input), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+    double days = static_cast<double>(interval->month) * DAYS_PER_MONTH + interval->day;
+    double micros = days * static_cast<double>(USECS_PER_DAY) + static_cast<double>(interval->time);
+    return static_cast<int64>(std::clamp(micros, -1e15, 1e15));
+  });
+}
+
+}  // namespace
+
+PolicyArguments CheckPolicy(FunctionCallInfo fcinfo, int first, const PolicyArguments& old) {
+  PolicyArguments policy;
+  policy.on_failure = PG_ARGISNULL(first) ? old.on_failure : TextArgument(fcinfo, first);
+  policy.max_attempts = PG_ARGISNULL(first + 1) ? old.max_attempts : TextArgument(fcinfo, first + 1);
+  policy.backoff_base = PG_ARGISNULL(first + 2) ? old.backoff_base : TextArgument(fcinfo, first + 2);
+  policy.backoff_cap = PG_ARGISNULL(first + 3) ? old.backoff_cap : TextArgument(fcinfo, first + 3);
+  if (policy.on_failure != "skip" && policy.on_failure != "block") {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid on_failure \"" + policy.on_failure.value() + "\"", "",
+           "It is 'skip', where a dead letter lets its key go on, or 'block', where later events of the key wait until "
+           "somebody has acted on it.");
+  }
+  long attempts = std::strtol(policy.max_attempts.value().c_str(), nullptr, 10);
+  if (attempts < 1 || attempts > kMaxAttempts) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "max_attempts must be between 1 and " + std::to_string(kMaxAttempts),
+           "It is " + std::to_string(attempts) + ".",
+           "It counts the first try; trouble of a topic or of the destination uses up none.");
+  }
+  int64 base = IntervalMicros(policy.backoff_base.value());
+  int64 cap = IntervalMicros(policy.backoff_cap.value());
+  if (base < kShortestBackoff || base > kLongestBackoff) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "backoff_base must be between 1 ms and 7 days",
+           "It is " + *policy.backoff_base + ".", "The first pause is random in 0 .. backoff_base, and doubles.");
+  }
+  if (cap < base || cap > kLongestBackoff) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "backoff_cap must be between backoff_base and 7 days",
+           "It is " + *policy.backoff_cap + ", and backoff_base is " + *policy.backoff_base + ".",
+           "It is the longest pause between two tries.");
+  }
+  return policy;
 }
 
 std::string CheckRouteOptions(format::DestinationKind kind, const std::vector<Row>& options) {

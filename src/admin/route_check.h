@@ -22,6 +22,16 @@ void CheckKeyTemplate(const std::string& text);
 inline constexpr int kMaxLanes = 64;
 void CheckLanes(int64_t lanes);
 
+// What is done with events that the destination refuses, in the form of the columns of outbox.route; nothing: stays.
+struct PolicyArguments {
+  Cell on_failure;
+  Cell max_attempts;
+  Cell backoff_base;
+  Cell backoff_cap;
+};
+// From argument number `first` on. NULL where `old` (the route as it is, or nothing) or a default takes its place.
+PolicyArguments CheckPolicy(FunctionCallInfo fcinfo, int first, const PolicyArguments& old);
+
 // `options`: pairs of jsonb_each, as name, jsonb type and text value. The result is a jsonb object in text form.
 std::string CheckRouteOptions(format::DestinationKind kind, const std::vector<Row>& options);
 

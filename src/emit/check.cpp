@@ -129,8 +129,8 @@ void CheckHeaderName(const JsonbValue* name) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                     errmsg("invalid header name \"%s\"", pnstrdup(name->val.string.val, name->val.string.len)),
                     errdetail("The header name %s.", bad),
-                    errhint("The names id, type, aggregate_type, content-type, content_type, created_at, key and "
-                            "payload are used on the wire; choose another one.")));
+                    errhint("The names id, type, aggregate_type, content-type, content_type, created_at, key, "
+                            "payload and outbox-replay are used on the wire; choose another one.")));
   }
 }
 

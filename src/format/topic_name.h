@@ -22,7 +22,7 @@ bool IsKafkaTopicCharacter(char c);
 const char* BadRedisTopic(std::string_view topic);
 
 // Names that the wire formats use themselves: id, type, aggregate_type, content-type, content_type, created_at, key,
-// payload; also an empty name and one longer than 32,767 bytes. ASCII case does not matter.
+// payload, outbox-replay; also an empty name and one longer than 32,767 bytes. ASCII case does not matter.
 const char* BadHeaderName(std::string_view name);
 
 }  // namespace outbox::format

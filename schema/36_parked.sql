@@ -1,0 +1,170 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Parked events and dead letters: looking at them, and acting on them. Every action leaves a row in outbox.audit.
+-- Nobody but the owner and operators sees payloads and headers.
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE VIEW outbox.dead_letter AS
+  SELECT r.name AS route, p.id, p.created_at, p.aggregate_type, p.aggregate_id, p.event_type, p.topic, p.attempts,
+         p.error_class, p.error_code, p.error_message, p.failed_at, p.parked_at, p.replay,
+         pg_catalog.octet_length(p.payload) AS payload_bytes
+  FROM outbox.parked p JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) p.route_id
+  WHERE p.state OPERATOR(pg_catalog.=) 'dead';
+GRANT SELECT ON outbox.dead_letter TO pg_monitor;
+COMMENT ON VIEW outbox.dead_letter IS 'events that a destination would not take and that are not tried again until somebody says so';
+COMMENT ON COLUMN outbox.dead_letter.route IS 'route';
+COMMENT ON COLUMN outbox.dead_letter.id IS 'event id; what retry(), skip(), discard() and status() take';
+COMMENT ON COLUMN outbox.dead_letter.created_at IS 'of the event';
+COMMENT ON COLUMN outbox.dead_letter.aggregate_type IS 'of the event';
+COMMENT ON COLUMN outbox.dead_letter.aggregate_id IS 'of the event';
+COMMENT ON COLUMN outbox.dead_letter.event_type IS 'of the event';
+COMMENT ON COLUMN outbox.dead_letter.topic IS 'where it was to go';
+COMMENT ON COLUMN outbox.dead_letter.attempts IS 'how often it was refused';
+COMMENT ON COLUMN outbox.dead_letter.error_class IS 'message: refused for good; solo-retry: refused alone, until the attempts were used up';
+COMMENT ON COLUMN outbox.dead_letter.error_code IS 'the destination''s own code';
+COMMENT ON COLUMN outbox.dead_letter.error_message IS 'for people';
+COMMENT ON COLUMN outbox.dead_letter.failed_at IS 'when it failed last';
+COMMENT ON COLUMN outbox.dead_letter.parked_at IS 'when it was first parked';
+COMMENT ON COLUMN outbox.dead_letter.replay IS '0: the event itself; else the number of the replay';
+COMMENT ON COLUMN outbox.dead_letter.payload_bytes IS 'size of its payload; NULL: a tombstone';
+
+CREATE VIEW outbox.dead_letter_summary AS
+  SELECT d.route, d.topic, d.error_class, d.error_code, pg_catalog.count(*) AS count,
+         pg_catalog.min(coalesce(d.failed_at, d.parked_at)) AS oldest, pg_catalog.max(coalesce(d.failed_at, d.parked_at)) AS newest,
+         (pg_catalog.array_agg(d.error_message ORDER BY d.created_at DESC))[1] AS sample_message,
+         (pg_catalog.array_agg(d.id ORDER BY d.created_at DESC))[1] AS sample_id
+  FROM outbox.dead_letter d
+  GROUP BY d.route, d.topic, d.error_class, d.error_code;
+GRANT SELECT ON outbox.dead_letter_summary TO pg_monitor;
+COMMENT ON VIEW outbox.dead_letter_summary IS 'dead letters by route, topic and reason';
+COMMENT ON COLUMN outbox.dead_letter_summary.route IS 'route';
+COMMENT ON COLUMN outbox.dead_letter_summary.topic IS 'where they were to go';
+COMMENT ON COLUMN outbox.dead_letter_summary.error_class IS 'message or solo-retry';
+COMMENT ON COLUMN outbox.dead_letter_summary.error_code IS 'the destination''s own code';
+COMMENT ON COLUMN outbox.dead_letter_summary.count IS 'how many';
+COMMENT ON COLUMN outbox.dead_letter_summary.oldest IS 'when the first of them failed';
+COMMENT ON COLUMN outbox.dead_letter_summary.newest IS 'when the last of them failed';
+COMMENT ON COLUMN outbox.dead_letter_summary.sample_message IS 'what the destination said of the newest event';
+COMMENT ON COLUMN outbox.dead_letter_summary.sample_id IS 'id of that event';
+
+CREATE VIEW outbox.blocked_key AS
+  SELECT r.name AS route, b.topic, b.aggregate_type, b.aggregate_id, b.waiting, b.oldest, h.id AS behind,
+         h.state AS behind_state, h.attempts, h.error_class, h.error_code, h.error_message, h.due_at AS next_try,
+         z.reason AS paused
+  FROM (SELECT p.route_id, p.order_key, p.topic, p.aggregate_type, p.aggregate_id, pg_catalog.count(*) AS waiting,
+               pg_catalog.min(p.created_at) AS oldest
+        FROM outbox.parked p WHERE p.state OPERATOR(pg_catalog.=) 'blocked'
+        GROUP BY p.route_id, p.order_key, p.topic, p.aggregate_type, p.aggregate_id) b
+  JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) b.route_id
+  LEFT JOIN LATERAL (SELECT q.* FROM outbox.parked q
+    WHERE q.route_id OPERATOR(pg_catalog.=) b.route_id AND q.order_key OPERATOR(pg_catalog.=) b.order_key
+      AND (q.state OPERATOR(pg_catalog.=) 'retrying'
+           OR q.state OPERATOR(pg_catalog.=) 'dead' AND r.on_failure OPERATOR(pg_catalog.=) 'block')
+    ORDER BY q.created_at, q.replay LIMIT 1) h ON true
+  LEFT JOIN outbox.pause z ON z.route_id OPERATOR(pg_catalog.=) b.route_id
+    AND z.aggregate_type OPERATOR(pg_catalog.=) b.aggregate_type AND z.aggregate_id OPERATOR(pg_catalog.=) b.aggregate_id;
+GRANT SELECT ON outbox.blocked_key TO pg_monitor;
+COMMENT ON VIEW outbox.blocked_key IS 'keys whose events wait, what they wait behind, and why';
+COMMENT ON COLUMN outbox.blocked_key.route IS 'route';
+COMMENT ON COLUMN outbox.blocked_key.topic IS 'resolved topic';
+COMMENT ON COLUMN outbox.blocked_key.aggregate_type IS 'of the key';
+COMMENT ON COLUMN outbox.blocked_key.aggregate_id IS 'of the key';
+COMMENT ON COLUMN outbox.blocked_key.waiting IS 'how many events wait';
+COMMENT ON COLUMN outbox.blocked_key.oldest IS 'created_at of the first of them';
+COMMENT ON COLUMN outbox.blocked_key.behind IS 'id of the event that they wait behind; retry() or skip() it';
+COMMENT ON COLUMN outbox.blocked_key.behind_state IS 'retrying, or dead on a route with on_failure => block';
+COMMENT ON COLUMN outbox.blocked_key.attempts IS 'how often that event was refused';
+COMMENT ON COLUMN outbox.blocked_key.error_class IS 'of its last failure';
+COMMENT ON COLUMN outbox.blocked_key.error_code IS 'the destination''s own code';
+COMMENT ON COLUMN outbox.blocked_key.error_message IS 'for people';
+COMMENT ON COLUMN outbox.blocked_key.next_try IS 'when it is tried again; NULL: when somebody says so';
+COMMENT ON COLUMN outbox.blocked_key.paused IS 'why the key is paused; NULL: it is not';
+
+-- Everything of a parked event but what only its reader should see.
+GRANT SELECT (route_id, lane, created_at, id, replay, state, order_key, due_at, sender, aggregate_type, aggregate_id,
+  event_type, content_type, own_topic, topic, attempts, error_class, error_code, error_message, failed_at, parked_at)
+  ON outbox.parked TO pg_monitor;
+GRANT SELECT ON outbox.audit TO pg_monitor;
+
+CREATE FUNCTION outbox.parked_content(
+  id    uuid,
+  route text DEFAULT NULL
+) RETURNS TABLE (route text, created_at timestamptz, replay bigint, state text, payload bytea, payload_text text, content_type text, headers jsonb)
+  LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_parked_content';
+REVOKE ALL ON FUNCTION outbox.parked_content(uuid, text) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.parked_content(uuid, text) IS
+  'payload and headers of a parked event, one row per route; payload_text where the payload is UTF-8';
+
+CREATE FUNCTION outbox.retry(
+  id            uuid,
+  route         text  DEFAULT NULL,
+  reason        text  DEFAULT NULL,
+  payload       jsonb DEFAULT NULL,
+  headers       jsonb DEFAULT NULL,
+  topic         text  DEFAULT NULL,
+  payload_bytes bytea DEFAULT NULL
+) RETURNS bigint
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_retry';
+REVOKE ALL ON FUNCTION outbox.retry(uuid, text, text, jsonb, jsonb, text, bytea) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.retry(uuid, text, text, jsonb, jsonb, text, bytea) IS
+  'has a parked event tried at once, on one route or on all where it is parked, with what is given here in place of its own; returns on how many';
+
+CREATE FUNCTION outbox.skip(
+  id     uuid,
+  reason text,
+  route  text DEFAULT NULL
+) RETURNS bigint
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_skip';
+REVOKE ALL ON FUNCTION outbox.skip(uuid, text, text) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.skip(uuid, text, text) IS
+  'gives a parked event up, whatever its state, and lets its key go on; returns on how many routes';
+
+CREATE FUNCTION outbox.discard(
+  id     uuid,
+  reason text,
+  route  text DEFAULT NULL
+) RETURNS bigint
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_discard';
+REVOKE ALL ON FUNCTION outbox.discard(uuid, text, text) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.discard(uuid, text, text) IS
+  'gives a dead letter up; returns on how many routes';
+
+-- Procedures: they commit after each batch. A filter that is NULL takes everything; aggregate_type, event_type, topic
+-- and error may hold * for any run of characters.
+CREATE PROCEDURE outbox.redrive(
+  route          text        DEFAULT NULL,
+  topic          text        DEFAULT NULL,
+  aggregate_type text        DEFAULT NULL,
+  aggregate_id   text        DEFAULT NULL,
+  event_type     text        DEFAULT NULL,
+  since          timestamptz DEFAULT NULL,
+  until          timestamptz DEFAULT NULL,
+  error          text        DEFAULT NULL,
+  dry_run        boolean     DEFAULT false,
+  batch          bigint      DEFAULT 1000,
+  per_second     numeric     DEFAULT NULL,
+  reason         text        DEFAULT NULL,
+  INOUT events   bigint      DEFAULT NULL
+)
+  LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_redrive';
+REVOKE ALL ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) FROM PUBLIC;
+COMMENT ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) IS
+  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message';
+
+CREATE PROCEDURE outbox.discard_dead_letters(
+  route          text        DEFAULT NULL,
+  topic          text        DEFAULT NULL,
+  aggregate_type text        DEFAULT NULL,
+  aggregate_id   text        DEFAULT NULL,
+  event_type     text        DEFAULT NULL,
+  since          timestamptz DEFAULT NULL,
+  until          timestamptz DEFAULT NULL,
+  error          text        DEFAULT NULL,
+  dry_run        boolean     DEFAULT true,
+  batch          bigint      DEFAULT 1000,
+  reason         text        DEFAULT NULL,
+  INOUT events   bigint      DEFAULT NULL
+)
+  LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_discard_dead_letters';
+REVOKE ALL ON PROCEDURE outbox.discard_dead_letters(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, text, bigint) FROM PUBLIC;
+COMMENT ON PROCEDURE outbox.discard_dead_letters(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, text, bigint) IS
+  'gives dead letters up, in batches that it commits; the filters of redrive(); a dry run unless told otherwise';

@@ -1,0 +1,31 @@
+// Procedures that commit as they go [P]: a batch, a commit, the next batch.
+//
+//   Batches batches(fcinfo, "outbox.redrive()");   // refuses inside a transaction block
+//   ... RunSql(Access::kWrite, ...) ...; batches.Commit(); ...
+//   return batches.Result({Cell("17")});
+//
+// After the first Commit() nothing that lived in the old transaction may be touched: read all arguments before. An
+// error ends the transaction, and with it what Begin() opened.
+#pragma once
+
+#include "admin/query.h"
+
+namespace outbox::admin {
+
+class Batches {
+ public:
+  // `may_commit` false: nothing will be committed (a dry run), and it may run anywhere.
+  Batches(FunctionCallInfo fcinfo, const char* procedure, bool may_commit);
+  void Commit();
+  // Waits so that no more than `done` events at `per_second` have passed since the start. Interruptible.
+  void Throttle(int64 done, double per_second);
+  TimestampTz started() const { return started_; }
+  // The INOUT arguments, in their types' input form. Call it last.
+  Datum Result(const Row& row);
+
+ private:
+  FunctionCallInfo fcinfo_;
+  TimestampTz started_;
+};
+
+}  // namespace outbox::admin

@@ -1,0 +1,251 @@
+#include "admin/parked_rows.h"
+
+#include <algorithm>
+
+#include "admin/act.h"
+#include "base/order_key.h"
+#include "emit/clock.h"
+#include "format/plain.h"
+#include "log/day_table_ddl.h"
+
+namespace outbox::admin {
+
+namespace {
+
+#define OUTBOX_ROW_COLUMNS                                                                                      \
+  "SELECT p.route_id, r.name, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay, p.state, "  \
+  "p.order_key, p.lane, p.aggregate_type, p.aggregate_id, p.event_type, p.own_topic, p.topic, p.content_type, " \
+  "p.payload IS NULL, p.attempts, coalesce(p.sender = ANY ($1::bigint[]), false) "                              \
+  "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+
+// Primary keys as four arrays, from $first on.
+#define OUTBOX_KEY_ARRAYS(a, b, c, d)                                                                            \
+  "(SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay " \
+  "FROM unnest(" a "::bigint[], " b "::bigint[], " c "::uuid[], " d "::bigint[]) AS u (route_id, micros, id, replay))"
+
+#define OUTBOX_SAME_ROW(x, y)                                                                                          \
+  x ".route_id = " y ".route_id AND " x ".created_at = " y ".created_at AND " x ".id = " y ".id AND " x ".replay = " y \
+    ".replay "
+
+std::vector<ParkedRow> RowsOf(const std::vector<Row>& found) {
+  std::vector<ParkedRow> rows;
+  rows.reserve(found.size());
+  for (const Row& row : found) {
+    ParkedRow parked;
+    parked.route_id = row[0].value();
+    parked.route = row[1].value();
+    parked.created_at = row[2].value();
+    parked.id = row[3].value();
+    parked.replay = row[4].value();
+    parked.state = row[5].value();
+    parked.order_key = row[6];
+    parked.lane = row[7].value();
+    parked.aggregate_type = row[8].value();
+    parked.aggregate_id = row[9];
+    parked.event_type = row[10].value();
+    parked.own_topic = row[11];
+    parked.topic = row[12].value();
+    parked.content_type = row[13];
+    parked.tombstone = row[14] == "t";
+    parked.attempts = row[15].value();
+    parked.sending = row[16] == "t";
+    rows.push_back(std::move(parked));
+  }
+  return rows;
+}
+
+// The four arrays of OUTBOX_KEY_ARRAYS.
+template <typename Keyed>
+std::vector<Cell> KeyArrays(const std::vector<Keyed>& rows) {
+  std::vector<Cell> columns[4];
+  for (const Keyed& row : rows) {
+    columns[0].push_back(row.route_id);
+    columns[1].push_back(row.created_at);
+    columns[2].push_back(row.id);
+    columns[3].push_back(row.replay);
+  }
+  return {ArrayLiteral(columns[0]), ArrayLiteral(columns[1]), ArrayLiteral(columns[2]), ArrayLiteral(columns[3])};
+}
+
+std::string NotParkedHint(const std::string& id) {
+  return "SELECT * FROM outbox.status('" + id + "') tells what became of it.";
+}
+
+// An event waits where something of its key has to go first: a row before it that is blocked, or not due yet, or dead
+// under `block` and not in this very run of rows ($1 to $4). A pause of its key holds it too.
+constexpr const char* kMakeDue =
+    "WITH t AS MATERIALIZED (SELECT k.*, n.topic, n.order_key, n.lane FROM "
+    " (SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay, u.n"
+    "  FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[]) WITH ORDINALITY AS u (route_id, micros, id, replay, n)) k"
+    " JOIN unnest($5::text[], $6::bigint[], $7::integer[]) WITH ORDINALITY AS n (topic, order_key, lane, n) USING (n)),"
+    "w AS (SELECT t.*, t.order_key IS NOT NULL AND ("
+    "  EXISTS (SELECT FROM outbox.parked p JOIN outbox.pause z ON z.route_id = p.route_id "
+    "   AND z.aggregate_type = p.aggregate_type AND z.aggregate_id = p.aggregate_id WHERE " OUTBOX_SAME_ROW("p", "t") ")"
+    "  OR EXISTS (SELECT FROM outbox.parked e WHERE e.route_id = t.route_id AND e.order_key = t.order_key "
+    "   AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id)"
+    "   AND (e.state = 'blocked' OR (e.state = 'retrying' AND e.due_at > clock_timestamp())"
+    "        OR (e.state = 'dead' AND r.on_failure = 'block'))"
+    "   AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") "))) AS waits"
+    " FROM t JOIN outbox.route r ON r.id = t.route_id),"
+    "done AS (UPDATE outbox.parked p SET topic = w.topic, order_key = w.order_key, lane = w.lane, sender = NULL,"
+    "  attempts = CASE p.state WHEN 'dead' THEN 0 ELSE p.attempts END,"
+    "  state = CASE WHEN p.state = 'scheduled' THEN p.state WHEN w.waits THEN 'blocked' ELSE 'retrying' END,"
+    "  due_at = CASE WHEN p.state <> 'scheduled' AND w.waits THEN NULL ELSE clock_timestamp() END"
+    " FROM w WHERE " OUTBOX_SAME_ROW("p", "w") " RETURNING p.state)"
+    "SELECT count(*) FILTER (WHERE state = 'blocked') FROM done";
+
+// The first blocked rows of a key that nothing holds any more, and that is not paused, go as if new.
+#define OUTBOX_PROMOTE(keys) \
+  "UPDATE outbox.parked b SET state = 'retrying', due_at = clock_timestamp(), attempts = 0, sender = NULL "           \
+  "FROM " keys                                                                                                        \
+  " AS k (route_id, order_key) JOIN outbox.route r ON r.id = k.route_id, "                                            \
+  "LATERAL (SELECT w.* FROM outbox.parked w WHERE w.route_id = k.route_id AND w.order_key = k.order_key "             \
+  " AND w.state = 'blocked' AND NOT EXISTS (SELECT FROM outbox.pause z WHERE z.route_id = w.route_id "                \
+  "  AND z.aggregate_type = w.aggregate_type AND z.aggregate_id = w.aggregate_id) "                                   \
+  " ORDER BY w.created_at, w.replay LIMIT 256) w "                                                                    \
+  "WHERE " OUTBOX_SAME_ROW("b", "w") " AND NOT EXISTS (SELECT FROM outbox.parked h "                                  \
+  " WHERE h.route_id = k.route_id AND h.order_key = k.order_key "                                                     \
+  " AND (h.state = 'retrying' OR (h.state = 'dead' AND r.on_failure = 'block')))"
+
+}  // namespace
+
+std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
+  if (!id) {
+    throw pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "id must not be null", "",
+                        "The views outbox.dead_letter and outbox.blocked_key show the ids of events."};
+  }
+  if (route) {
+    RouteId(*route);
+  }
+  std::vector<ParkedRow> rows =
+      RowsOf(RunSql(Access::kWrite,
+                    OUTBOX_ROW_COLUMNS "WHERE p.id = $2::uuid AND ($3 IS NULL OR r.name = $3) "
+                                       "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
+                    {LiveIncarnations(), id, route}));
+  if (rows.empty()) {
+    throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "event " + *id + " is not parked",
+                        route ? "It is not parked on route \"" + *route + "\"." : "It is not parked on any route.",
+                        NotParkedHint(*id)};
+  }
+  for (const ParkedRow& row : rows) {
+    if (row.sending) {
+      throw pg::UserError{ERRCODE_OBJECT_IN_USE, "event " + *id + " is being sent just now",
+                          "A relay worker has it in hand for route \"" + row.route + "\".",
+                          "Look at its status in a moment, and call again if it is still parked."};
+    }
+  }
+  return rows;
+}
+
+std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
+  std::vector<Cell> arrays = KeyArrays(keys);
+  return RowsOf(RunSql(Access::kWrite,
+                       OUTBOX_ROW_COLUMNS "JOIN " OUTBOX_KEY_ARRAYS("$2", "$3", "$4", "$5") " k ON " OUTBOX_SAME_ROW(
+                           "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
+                                     "FOR UPDATE OF p SKIP LOCKED",
+                       {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}));
+}
+
+const format::RouteSpec* Resolver::Spec(const std::string& route) {
+  auto known = specs_.find(route);
+  if (known == specs_.end()) {
+    std::vector<LaneRecord> lanes = LoadLanes(route, Access::kWrite);
+    known = specs_.emplace(route, lanes.empty() ? nullptr : lanes[0].spec).first;
+  }
+  return known->second.get();
+}
+
+void Resolver::Resolve(ParkedRow* row) {
+  const format::RouteSpec* spec = Spec(row->route);
+  if (spec == nullptr) {
+    return;
+  }
+  // As the lanes do it: in UTF-8.
+  std::string type = Utf8(row->aggregate_type);
+  std::string event_type = Utf8(row->event_type);
+  Cell key = row->aggregate_id ? Cell(Utf8(*row->aggregate_id)) : Cell();
+  Cell own = row->own_topic ? Cell(Utf8(*row->own_topic)) : Cell();
+  std::string_view aggregate_id = key ? std::string_view(*key) : std::string_view();
+  Event event;
+  event.id = ParseUuid(row->id).value();
+  event.aggregate_type = type;
+  event.aggregate_id = aggregate_id;
+  event.event_type = event_type;
+  event.topic = own ? std::string_view(*own) : std::string_view();
+  format::PlainFormat format(specs_.find(row->route)->second);
+  std::string topic(format.Topic(event));
+  uint64_t order_key = OrderKey(topic, type, aggregate_id);
+  row->topic = topic;
+  row->order_key = order_key == 0 ? Cell() : Cell(std::to_string(static_cast<int64>(order_key)));
+  row->lane = std::to_string(format::LaneOf(aggregate_id, event.id, spec->lanes()));
+}
+
+int64 MakeDue(const std::vector<ParkedRow>& rows) {
+  std::vector<Cell> params = KeyArrays(rows);
+  std::vector<Cell> topics, order_keys, lanes;
+  for (const ParkedRow& row : rows) {
+    topics.push_back(row.topic);
+    order_keys.push_back(row.order_key);
+    lanes.push_back(row.lane);
+  }
+  params.insert(params.end(), {ArrayLiteral(topics), ArrayLiteral(order_keys), ArrayLiteral(lanes)});
+  return std::strtoll(RunSql(Access::kWrite, kMakeDue, params)[0][0].value().c_str(), nullptr, 10);
+}
+
+void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
+  int64 count = static_cast<int64>(rows.size());
+  int64 at = 0;
+  pg::Guard([&] {
+    at = emit::TakeReadings(count);
+    // The keeper makes it ahead, where there is one.
+    for (int64 micros : {at, at + count - 1}) {
+      int32 day = log::DayOfMicros(micros);
+      if (!OidIsValid(log::FindDayTable(log::DayTableKind::kOutcome, day))) {
+        log::CreateDayTable(log::DayTableKind::kOutcome, day);
+        CommandCounterIncrement();
+      }
+    }
+  });
+  std::vector<Cell> params = KeyArrays(rows);
+  params.insert(params.end(), {Cell(outcome), Cell(std::to_string(at))});
+  RunSql(Access::kWrite,
+         "WITH gone AS (DELETE FROM outbox.parked p USING " OUTBOX_KEY_ARRAYS(
+             "$1", "$2", "$3", "$4") " k WHERE " OUTBOX_SAME_ROW("p", "k") "RETURNING p.*)"
+         "INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic) "
+         "SELECT timestamptz 'epoch' + ($6::bigint - 1 + row_number() OVER (ORDER BY g.created_at, g.route_id, g.replay)) "
+         "* interval '1 microsecond', g.route_id, g.created_at, g.id, g.replay, $5, g.attempts, g.topic FROM gone g",
+         params);
+}
+
+void Promote(const std::vector<std::pair<std::string, Cell>>& keys) {
+  std::vector<Cell> routes, order_keys;
+  for (const auto& [route, key] : keys) {
+    if (key) {
+      routes.push_back(route);
+      order_keys.push_back(key);
+    }
+  }
+  if (!routes.empty()) {
+    RunSql(Access::kWrite,
+           OUTBOX_PROMOTE("(SELECT DISTINCT u.route_id, u.order_key FROM "
+                          "unnest($1::bigint[], $2::bigint[]) AS u (route_id, order_key))"),
+           {ArrayLiteral(routes), ArrayLiteral(order_keys)});
+  }
+}
+
+void PromoteKeysOf(const std::vector<ParkedRow>& rows) {
+  std::vector<std::pair<std::string, Cell>> keys;
+  for (const ParkedRow& row : rows) {
+    keys.emplace_back(row.route_id, row.order_key);
+  }
+  Promote(keys);
+}
+
+void PromoteRoute(const std::string& route_id) {
+  RunSql(Access::kWrite,
+         OUTBOX_PROMOTE("(SELECT DISTINCT d.route_id, d.order_key FROM outbox.parked d "
+                        "WHERE d.route_id = $1::bigint AND d.state = 'blocked' AND d.order_key IS NOT NULL)"),
+         {Cell(route_id)});
+}
+
+}  // namespace outbox::admin

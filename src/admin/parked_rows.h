@@ -1,0 +1,75 @@
+// What people do to rows of outbox.parked [P]. Lanes do the like in log/parked_sql.h, and mend what a race between the
+// two leaves: whenever parked_generation has moved, a lane looks for keys whose head is blocked, and lets it go.
+//
+// Whoever calls a function that changes something also calls NoteParkedChange().
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "admin/lanes.h"
+#include "admin/query.h"
+
+namespace outbox::admin {
+
+struct ParkedRow {
+  std::string route_id;
+  std::string route;
+  std::string created_at;  // Unix microseconds
+  std::string id;
+  std::string replay;
+  std::string state;
+  Cell order_key;
+  std::string lane;
+  std::string aggregate_type;
+  Cell aggregate_id;
+  std::string event_type;
+  Cell own_topic;
+  std::string topic;
+  Cell content_type;
+  bool tombstone = false;
+  std::string attempts;
+  bool sending = false;  // a worker that runs is sending it just now
+};
+
+// Rows of that event, on one route or on all (nothing), locked. Throws UserError where there is none (42704), and where
+// one is being sent just now (55006).
+std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route);
+
+// A run of dead letters, in (created_at, route_id, id, replay) order.
+struct ParkedKey {
+  std::string route_id;
+  std::string created_at;
+  std::string id;
+  std::string replay;
+};
+// Those of them that are dead still and that nobody else has locked, locked.
+std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys);
+
+// Topic, order key and lane as the route would give them today: templates and lanes may have changed since.
+class Resolver {
+ public:
+  void Resolve(ParkedRow* row);
+  // nullptr: the route cannot work (its server is gone); rows keep what they have.
+  const format::RouteSpec* Spec(const std::string& route);
+
+ private:
+  std::map<std::string, std::shared_ptr<const format::RouteSpec>> specs_;
+};
+
+// The rows become due now (those of `scheduled` stay so), with fresh attempts where they were dead; one whose key is
+// paused, or has an earlier event that is not due, becomes blocked. Rows in created_at order. Returns how many wait.
+int64 MakeDue(const std::vector<ParkedRow>& rows);
+
+// Removes the rows and notes the outcome ('skipped' or 'discarded').
+void Remove(const std::vector<ParkedRow>& rows, const char* outcome);
+
+// Lets go those that wait behind rows that have left these keys (route id and order key, NULL for no key).
+void Promote(const std::vector<std::pair<std::string, Cell>>& keys);
+void PromoteKeysOf(const std::vector<ParkedRow>& rows);
+// Every key of a route, behind whom nothing waits any more since its policy changed.
+void PromoteRoute(const std::string& route_id);
+
+}  // namespace outbox::admin

@@ -1,0 +1,83 @@
+// outbox.skip(), outbox.discard() and outbox.parked_content() [P].
+#include "admin/act.h"
+#include "admin/changes.h"
+#include "admin/parked_rows.h"
+#include "admin/shared_look.h"
+#include "pg/entry.h"
+
+extern "C" {
+#include "mb/pg_wchar.h"
+}
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::UserError;
+
+int64 GiveUp(FunctionCallInfo fcinfo, const char* action, const char* outcome, bool only_dead) {
+  Cell id = TextArgument(fcinfo, 0);
+  Cell reason = CheckReason(TextArgument(fcinfo, 1), true);
+  std::vector<ParkedRow> rows = LockParked(id, TextArgument(fcinfo, 2));
+  for (const ParkedRow& row : rows) {
+    if (only_dead && row.state != "dead") {
+      throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "event " + *id + " is not a dead letter",
+                      "On route \"" + row.route + "\" it is " + row.state + ".",
+                      "outbox.skip() gives an event up whatever its state."};
+    }
+    JsonObject detail;
+    detail.Add("from", Cell(row.state)).Add("attempts", std::strtoll(row.attempts.c_str(), nullptr, 10));
+    if (row.replay != "0") {
+      detail.AddRaw("replay", row.replay);
+    }
+    WriteAudit(action, row.route, id, detail, reason);
+  }
+  NoteParkedChange();
+  Remove(rows, outcome);
+  PromoteKeysOf(rows);
+  return static_cast<int64>(rows.size());
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_skip) {
+  RequireWritable("outbox.skip()");
+  PG_RETURN_INT64(GiveUp(fcinfo, "skip", "skipped", false));
+}
+
+OUTBOX_FUNCTION(outbox_discard) {
+  RequireWritable("outbox.discard()");
+  PG_RETURN_INT64(GiveUp(fcinfo, "discard", "discarded", true));
+}
+
+OUTBOX_FUNCTION(outbox_parked_content) {
+  ResultSet result(fcinfo);
+  result.Begin();
+  // Valid UTF-8 is shown as text: what emit() and emit_text() made, and what else happens to be.
+  for (Row& row :
+       RunSql(Access::kRead,
+              "SELECT r.name, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.replay, p.state, p.payload, "
+              "NULL, p.content_type, p.headers, "
+              "encode(p.payload, 'hex') FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+              "WHERE p.id = $1::uuid AND ($2 IS NULL OR r.name = $2) ORDER BY r.name, p.created_at, p.replay",
+              {TextArgument(fcinfo, 0), TextArgument(fcinfo, 1)})) {
+    row[1] = UnixMicrosCell(std::strtoll(row[1].value().c_str(), nullptr, 10));
+    if (row[8]) {
+      std::string bytes;
+      for (size_t i = 0; i + 1 < row[8]->size(); i += 2) {
+        bytes += static_cast<char>(std::stoi(row[8]->substr(i, 2), nullptr, 16));
+      }
+      int size = static_cast<int>(bytes.size());
+      if (bytes.find('\0') == std::string::npos && pg_encoding_verifymbstr(PG_UTF8, bytes.data(), size) == size) {
+        const char* from = bytes.c_str();
+        try {
+          row[5] = Cell(outbox::pg::Guard([&]() -> const char* { return pg_any_to_server(from, size, PG_UTF8); }));
+        } catch (const outbox::pg::PgError&) {
+          row[5] = Cell();  // it has no form in the database's encoding
+        }
+      }
+    }
+    row.pop_back();
+    result.Add(row);
+  }
+  return static_cast<Datum>(0);
+}
