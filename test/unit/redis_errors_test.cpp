@@ -14,6 +14,7 @@ struct Known {
   ErrorClass error_class;
   const char* code;
   bool reconnect;
+  bool capped = false;
 };
 
 const Known kKnown[] = {
@@ -23,12 +24,26 @@ const Known kKnown[] = {
     {"READONLY You can't write against a read only replica.", ErrorClass::kDestination, "READONLY", true},
     {"MASTERDOWN Link with MASTER is down", ErrorClass::kDestination, "MASTERDOWN", true},
     {"LOADING Redis is loading the dataset in memory", ErrorClass::kDestination, "LOADING", true},
+    {"REDIRECT 127.0.0.1:6380", ErrorClass::kDestination, "REDIRECT", true},
     {"BUSY Redis is busy running a script.", ErrorClass::kDestination, "BUSY", false},
     {"TRYAGAIN Multiple keys request during rehashing of slot", ErrorClass::kDestination, "TRYAGAIN", false},
     {"CLUSTERDOWN Hash slot not served", ErrorClass::kDestination, "CLUSTERDOWN", false},
     {"NOAUTH Authentication required.", ErrorClass::kConfig, "NOAUTH", true},
     {"WRONGPASS invalid username-password pair or user is disabled.", ErrorClass::kConfig, "WRONGPASS", true},
     {"NOPERM this user has no permissions to run the 'xadd' command", ErrorClass::kConfig, "NOPERM", false},
+    {"NOPERM The user executing the script can't run this command or subcommand", ErrorClass::kConfig, "NOPERM", false},
+    {"NOPERM No permissions to access a key", ErrorClass::kTopic, "NOPERM", false},
+    {"NOPERM User keys has no permissions to access the 'orders' key", ErrorClass::kTopic, "NOPERM", false},
+    {"NOPERM User keys has no permissions to run the 'xadd' command", ErrorClass::kConfig, "NOPERM", false},
+    {"NOPERM This user has no permissions to access one of the keys used as arguments", ErrorClass::kTopic, "NOPERM",
+     false},
+    {"NOPERM No permissions to access a channel", ErrorClass::kTopic, "NOPERM", false},
+    {"NOPERM something new", ErrorClass::kConfig, "NOPERM", false},
+    {"ERR The user executing the script can't run this command or subcommand", ErrorClass::kConfig, "NOPERM", false},
+    {"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments",
+     ErrorClass::kTopic, "NOPERM", false},
+    {"ERR The user executing the script can't publish to the channel mentioned in the command", ErrorClass::kTopic,
+     "NOPERM", false},
     {"DENIED Redis is running in protected mode", ErrorClass::kConfig, "DENIED", true},
     {"MOVED 3999 127.0.0.1:6381", ErrorClass::kConfig, "MOVED", false},
     {"ASK 3999 127.0.0.1:6381", ErrorClass::kConfig, "ASK", false},
@@ -38,6 +53,7 @@ const Known kKnown[] = {
     {"EXECABORT Transaction discarded because of previous errors.", ErrorClass::kInternal, "EXECABORT", false},
     {"ERR Elements are too large to be stored", ErrorClass::kMessage, "TOO_LARGE", false},
     {"ERR Protocol error: invalid bulk length", ErrorClass::kMessage, "TOO_LARGE", false},
+    {"ERR Protocol error: invalid multibulk length", ErrorClass::kMessage, "TOO_LARGE", false},
     {"ERR string exceeds maximum allowed size (proto-max-bulk-len)", ErrorClass::kMessage, "TOO_LARGE", false},
     {"ERR The stream has exhausted the last possible ID, unable to add more items", ErrorClass::kTopic,
      "STREAM_EXHAUSTED", false},
@@ -51,10 +67,26 @@ const Known kKnown[] = {
      true},
     {"ERR Client sent AUTH, but no password is set", ErrorClass::kConfig, "AUTH", true},
     {"ERR wrong number of arguments for 'auth' command", ErrorClass::kConfig, "AUTH", true},
+    {"ERR Protocol error: unauthenticated bulk length", ErrorClass::kConfig, "AUTH", true},
     {"ERR max number of clients reached", ErrorClass::kDestination, "MAX_CLIENTS", true},
-    {"ERR something new", ErrorClass::kDestination, "ERR", false},
-    {"SOMETHINGNEW happened", ErrorClass::kDestination, "REPLY", false},
-    {"", ErrorClass::kDestination, "REPLY", false},
+    {"BUSYGROUP of a command that is not ours", ErrorClass::kDestination, "BUSYGROUP", false, true},
+    {"BUSYKEY of a command that is not ours", ErrorClass::kDestination, "BUSYKEY", false, true},
+    {"INPROG of a command that is not ours", ErrorClass::kDestination, "INPROG", false, true},
+    {"INVALIDOBJ of a command that is not ours", ErrorClass::kDestination, "INVALIDOBJ", false, true},
+    {"IOERR of a command that is not ours", ErrorClass::kDestination, "IOERR", false, true},
+    {"NOGOODSLAVE of a command that is not ours", ErrorClass::kDestination, "NOGOODSLAVE", false, true},
+    {"NOGROUP of a command that is not ours", ErrorClass::kDestination, "NOGROUP", false, true},
+    {"NOMASTERLINK of a command that is not ours", ErrorClass::kDestination, "NOMASTERLINK", false, true},
+    {"NOPROTO of a command that is not ours", ErrorClass::kDestination, "NOPROTO", false, true},
+    {"NOQUORUM of a command that is not ours", ErrorClass::kDestination, "NOQUORUM", false, true},
+    {"NOSUB of a command that is not ours", ErrorClass::kDestination, "NOSUB", false, true},
+    {"NOTBUSY of a command that is not ours", ErrorClass::kDestination, "NOTBUSY", false, true},
+    {"UNBLOCKED of a command that is not ours", ErrorClass::kDestination, "UNBLOCKED", false, true},
+    {"UNKILLABLE of a command that is not ours", ErrorClass::kDestination, "UNKILLABLE", false, true},
+    {"ERR something new", ErrorClass::kDestination, "ERR", false, true},
+    {"SOMETHINGNEW happened", ErrorClass::kDestination, "REPLY", false, true},
+    {"upstream failure", ErrorClass::kDestination, "REPLY", false, true},
+    {"", ErrorClass::kDestination, "REPLY", false, true},
 };
 
 TEST(ReplyRules, EveryKnownReplyHasItsClass) {
@@ -63,6 +95,7 @@ TEST(ReplyRules, EveryKnownReplyHasItsClass) {
     EXPECT_EQ(error.error_class, known.error_class) << known.reply;
     EXPECT_EQ(error.code, known.code) << known.reply;
     EXPECT_EQ(NeedsReconnect(error), known.reconnect) << known.reply;
+    EXPECT_EQ(IsCapped(error), known.capped) << known.reply;
     EXPECT_FALSE(error.ok());
   }
 }
@@ -77,13 +110,22 @@ TEST(ReplyRules, EveryRowIsReachedByAKnownReply) {
   }
 }
 
-TEST(ReplyRules, RowsOfOneCodeAgreeAboutReconnecting) {
+TEST(ReplyRules, RowsOfOneCodeAgree) {
   for (const ReplyRule& a : ReplyRules()) {
     for (const ReplyRule& b : ReplyRules()) {
       if (std::string(a.code) == b.code) {
         EXPECT_EQ(a.reconnect, b.reconnect) << a.code;
+        EXPECT_EQ(a.capped, b.capped) << a.code;
       }
     }
+  }
+}
+
+// Events become dead letters for these alone; whatever is new is never one of them.
+TEST(ReplyRules, FewRepliesAreTheMessages) {
+  for (const ReplyRule& rule : ReplyRules()) {
+    EXPECT_EQ(rule.error_class == ErrorClass::kMessage, std::string(rule.code) == "TOO_LARGE") << rule.code;
+    EXPECT_TRUE(!rule.capped || rule.error_class == ErrorClass::kDestination) << rule.code;
   }
 }
 

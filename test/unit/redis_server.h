@@ -53,6 +53,8 @@ class RedisServer {
     }
   }
   void Signal(int signal_number) { kill(pid_, signal_number); }
+  // What Command() says when it connects.
+  void set_password(const std::string& password) { password_ = password; }
   std::string socket() const { return directory_ + "/socket"; }
   const std::string& directory() const { return directory_; }
 
@@ -64,6 +66,9 @@ class RedisServer {
   Reply Command(const std::vector<std::string>& arguments) {
     if (client_ == nullptr) {
       client_.reset(redisConnectUnix(socket().c_str()));
+      if (!password_.empty()) {
+        freeReplyObject(redisCommand(client_.get(), "AUTH %s", password_.c_str()));
+      }
     }
     std::vector<const char*> values;
     std::vector<size_t> sizes;
@@ -135,6 +140,7 @@ class RedisServer {
   }
 
   std::string directory_;
+  std::string password_;
   pid_t pid_ = -1;
   std::unique_ptr<redisContext, FreeContext> client_;
 };

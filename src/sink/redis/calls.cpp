@@ -104,7 +104,7 @@ void RedisSink::SendCall(std::unique_ptr<Call> call) {
   bytes_out_ += call->bytes;
   OUTBOX_FAULT_POINT("sink.redis.call");
   connection_.Send(Encode(*call));
-  awaited_.push_back({Expected::kCall, std::move(call)});
+  awaited_.push_back({Expected::kCall, std::move(call), {}});
 }
 
 std::string RedisSink::Encode(const Call& call) const {
@@ -178,10 +178,8 @@ void RedisSink::HandleCall(std::unique_ptr<Call> call, const redisReply& reply) 
     Stopped(std::move(call), 0, std::move(error));
     return;
   }
-  attempts_ = 0;
-  for (const Entry& entry : call->entries) {
-    Delivered(entry);
-  }
+  const bool id = reply.type == REDIS_REPLY_STRING;  // of a stream entry
+  Delivered(*call, call->entries.size(), id ? Text(reply) : std::string_view(), id ? Text(reply) : std::string_view());
   targets_.Wake(call->target);
 }
 
@@ -197,41 +195,64 @@ void RedisSink::HandleScript(std::unique_ptr<Call> call, const redisReply& reply
       SendCall(std::move(call));
       return;
     }
-    if (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND") {
+    if (error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND")) {
       // Nothing ran either. Go on without scripts; what else is forbidden, the plain commands will tell.
       scripts_ = false;
       targets_.PutBack(call->target, std::move(call->entries));
       targets_.Wake(call->target);
       return;
     }
+    if (error.error_class == ErrorClass::kMessage && call->entries.size() > 1) {
+      error.error_class = ErrorClass::kSolo;  // nothing ran, and which record is why is unknown
+    }
     Stopped(std::move(call), 0, std::move(error));
     return;
   }
   size_t count = call->entries.size();
-  bool shaped = reply.type == REDIS_REPLY_ARRAY && reply.elements >= 1 && reply.elements <= 2 &&
+  const size_t told = call->target->form == RecordForm::kStream ? 3 : 1;  // without an error text
+  bool shaped = reply.type == REDIS_REPLY_ARRAY && (reply.elements == told || reply.elements == told + 1) &&
                 reply.element[0]->type == REDIS_REPLY_INTEGER && reply.element[0]->integer >= 0 &&
-                static_cast<uint64_t>(reply.element[0]->integer) <= count;
+                static_cast<uint64_t>(reply.element[0]->integer) <= count &&
+                std::all_of(reply.element + 1, reply.element + reply.elements,
+                            [](const redisReply* element) { return element->type == REDIS_REPLY_STRING; });
   size_t done = shaped ? static_cast<size_t>(reply.element[0]->integer) : 0;
-  bool stopped = shaped && reply.elements == 2 && reply.element[1]->type == REDIS_REPLY_STRING && done < count;
+  bool stopped = shaped && reply.elements == told + 1 && done < count;
   if (!shaped || (!stopped && done != count)) {
     Stopped(std::move(call), 0, {ErrorClass::kInternal, "SCRIPT", "the Redis server answered a script unexpectedly"});
     return;
   }
+  const bool ids = told == 3;
+  Delivered(*call, done, ids ? Text(*reply.element[1]) : std::string_view(),
+            ids ? Text(*reply.element[2]) : std::string_view());
   if (stopped) {
-    std::string_view text = Text(*reply.element[1]);
+    std::string_view text = Text(*reply.element[told]);
     text.remove_prefix(text.starts_with('-') ? 1 : 0);  // Redis 6
     Stopped(std::move(call), done, ReplyError(text));
     return;
   }
-  attempts_ = 0;
-  for (const Entry& entry : call->entries) {
-    Delivered(entry);
-  }
   targets_.Wake(call->target);
 }
 
-void RedisSink::Delivered(const Entry& entry) {
-  AppendResult({entry.flow, entry.seq, 1, Outcome::kDelivered, {}}, &results_);
+// The first `done` of the call, which are at `first` to `last`.
+void RedisSink::Delivered(const Call& call, size_t done, std::string_view first, std::string_view last) {
+  if (done == 0) {
+    return;
+  }
+  attempts_ = 0;
+  const Target& target = *call.target;
+  if (!puzzles_.empty()) {
+    puzzles_.erase({target.form, target.name});
+  }
+  if (!last.empty()) {
+    history_.Acknowledged(target.name, last);
+  }
+  for (size_t i = 0; i < done; ++i) {
+    const Entry& entry = call.entries[i];
+    AppendResult({entry.flow, entry.seq, 1, Outcome::kDelivered, {}}, &results_);
+    if (i == 0 || call.entries[i - 1].flow != entry.flow) {
+      places_.Add(entry.flow, target.name, -1, first, last);
+    }
+  }
 }
 
 void RedisSink::Aborted(const Entry& entry) {
@@ -241,8 +262,8 @@ void RedisSink::Aborted(const Entry& entry) {
 
 void RedisSink::Stopped(std::unique_ptr<Call> call, size_t done, Error error) {
   std::vector<Entry>& entries = call->entries;
-  for (size_t i = 0; i < done; ++i) {
-    Delivered(entries[i]);
+  if (IsCapped(error) && ++puzzles_[{call->target->form, call->target->name}] > kCappedReplies) {
+    error.error_class = ErrorClass::kTopic;
   }
   const Entry& failed = entries[done];
   uint32_t flow = failed.flow;

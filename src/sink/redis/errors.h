@@ -1,5 +1,5 @@
-// What a Redis error reply means [-]: one table, by the reply's first word. Source: Redis 7 and 8 (server.c, script.c,
-// acl.c, cluster.c, t_stream.c), Valkey 8; tried by hand on 7.0.
+// What a Redis error reply means [-]: one table, by the reply's first word. It has every word that Redis 8 and Valkey 8
+// have (server.c, script.c, acl.c, cluster.c, t_stream.c, sentinel.c); tried by hand on Redis 7.0.
 #pragma once
 
 #include <span>
@@ -15,7 +15,9 @@ struct ReplyRule {
   ErrorClass error_class;
   const char* code;  // what Error::code says
   bool reconnect;    // another server may answer the same name: connect again
+  bool capped;       // nobody understands it: after kCappedReplies in a row the target's trouble, not the server's
 };
+inline constexpr unsigned kCappedReplies = 5;
 
 // In order of precedence; the last row matches everything.
 std::span<const ReplyRule> ReplyRules();
@@ -25,5 +27,7 @@ const ReplyRule& FindReplyRule(std::string_view reply);
 Error ReplyError(std::string_view reply);
 // Whether the rule behind an error made by ReplyError() asks for a new connection.
 bool NeedsReconnect(const Error& error);
+// Whether it is one of those that nobody understands.
+bool IsCapped(const Error& error);
 
 }  // namespace outbox::sink

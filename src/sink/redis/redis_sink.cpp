@@ -120,7 +120,7 @@ void RedisSink::Expect(Expected what, std::string_view command) {
   if (awaited_.empty()) {
     quiet_since_ = MonotonicMicros();
   }
-  awaited_.push_back({what, nullptr});
+  awaited_.push_back({what, nullptr, {}});
   connection_.Send(command);
 }
 
@@ -136,6 +136,7 @@ void RedisSink::Greet() {
   }
   greeted_ = true;
   scripts_ = true;
+  Expect(Expected::kInfo, resp::Command({"INFO", "server"}));
   Expect(Expected::kStreamScript, resp::Command({"SCRIPT", "LOAD", kStreamScript}));
   Expect(Expected::kPublishScript, resp::Command({"SCRIPT", "LOAD", kPublishScript}));
   Expect(Expected::kHello, resp::Command({"PING"}));
@@ -182,11 +183,54 @@ void RedisSink::Handle(Awaited awaited, const redisReply& reply) {
     case Expected::kCall:
       HandleCall(std::move(awaited.call), reply);
       return;
+    case Expected::kInfo:
+      HandleInfo(reply);
+      return;
+    case Expected::kCheck:
+      HandleCheck(awaited.stream, reply);
+      return;
     case Expected::kReload:
     case Expected::kPing:
       return;  // a call that needs the script says what is wrong; an alive server is all that a ping asks for
     default:
       HandleGreeting(awaited.what, reply);
+  }
+}
+
+// Before anything is written on this connection: what another server than the last one knows of the streams.
+void RedisSink::HandleInfo(const redisReply& reply) {
+  constexpr std::string_view kRunId = "run_id:";
+  std::string_view text = reply.type == REDIS_REPLY_STRING ? Text(reply) : std::string_view();  // else it may not
+  const size_t at = text.find(kRunId);
+  text = at == std::string_view::npos ? std::string_view() : text.substr(at + kRunId.size());
+  for (const std::string& stream : history_.Connected(std::string(text.substr(0, text.find_first_of("\r\n"))))) {
+    Expect(Expected::kCheck, resp::Command({"XINFO", "STREAM", stream}));
+    awaited_.back().stream = stream;
+  }
+}
+
+void RedisSink::HandleCheck(const std::string& stream, const redisReply& reply) {
+  std::string_view last;
+  if (reply.type == REDIS_REPLY_ARRAY) {
+    for (size_t i = 0; i + 1 < reply.elements; i += 2) {
+      if (reply.element[i]->type == REDIS_REPLY_STRING && Text(*reply.element[i]) == "last-generated-id" &&
+          reply.element[i + 1]->type == REDIS_REPLY_STRING) {
+        last = Text(*reply.element[i + 1]);
+      }
+    }
+  }
+  const bool gone = reply.type == REDIS_REPLY_ERROR && Text(reply).starts_with("ERR no such key");
+  if (last.empty() && !gone) {
+    history_.Unknown();
+    return;
+  }
+  std::string acknowledged;
+  if (history_.Checked(stream, last, &acknowledged)) {
+    health_.warning = {ErrorClass::kDestination, "LOST_WRITES",
+                       "the Redis server was restarted or replaced and has lost what it had acknowledged: stream \"" +
+                           stream + "\" " + (gone ? "is gone" : "ends at " + std::string(last)) +
+                           ", acknowledged was " + acknowledged};
+    ++health_.changes;
   }
 }
 
@@ -293,6 +337,7 @@ void RedisSink::Close() {
   awaited_.clear();
   targets_.Clear();
   results_.clear();
+  places_.Clear();
 }
 
 }  // namespace outbox::sink

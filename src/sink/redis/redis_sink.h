@@ -7,19 +7,27 @@
 // A stream entry has the fields `key` and `payload` (each absent where the record has none), then the record's own. A
 // list or channel gets the payload alone; a tombstone is the empty string there.
 //
+// A server that comes back as another one (other run id) is asked where the streams end: where one ends before what was
+// acknowledged, Health::warning says LOST_WRITES, for the rest of the sink's life.
+//
 // Health goes down when the connection is lost or cannot be made, and up when the server has let us in. While it is
 // down records wait for the next attempt, and are aborted when that fails. Options: options_redis.cpp.
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sink/flow_gate.h"
+#include "sink/places.h"
 #include "sink/protocol.h"
 #include "sink/redis/connection.h"
+#include "sink/redis/history.h"
 #include "sink/redis/targets.h"
 #include "sink/sink.h"
 
@@ -35,6 +43,9 @@ class RedisSink : public Sink {
   void Poll(std::vector<Result>* results) override;
   void AppendWaits(std::vector<WaitSpec>* waits) override;
   const Health& health() const override { return health_; }
+  // A stream's range is that of the calls which carried the flow's records; where flows share a stream, an end may be
+  // another flow's. Lists and channels have no places, only names.
+  void TakePlaces(std::vector<Place>* places) override { places_.Take(places); }
   void Close() override;
 
  private:
@@ -52,10 +63,11 @@ class RedisSink : public Sink {
     size_t bytes = 0;
     int loads = 0;  // times the script had to be loaded again
   };
-  enum class Expected { kAuth, kSelect, kStreamScript, kPublishScript, kReload, kPing, kHello, kCall };
+  enum class Expected { kAuth, kSelect, kInfo, kStreamScript, kPublishScript, kReload, kPing, kHello, kCheck, kCall };
   struct Awaited {
     Expected what;
     std::unique_ptr<Call> call;
+    std::string stream;  // kCheck
   };
 
   RedisSink(const SinkConfig& config, std::shared_ptr<TlsContext> tls);
@@ -71,6 +83,8 @@ class RedisSink : public Sink {
   void CheckDeadlines();
   void Lost(Error error);
   void SetHealth(bool up, Error error);
+  void HandleInfo(const redisReply& reply);
+  void HandleCheck(const std::string& stream, const redisReply& reply);
 
   void Dispatch();
   void SendBatch(Target* target);
@@ -79,9 +93,9 @@ class RedisSink : public Sink {
   std::string Encode(const Call& call) const;
 
   void Finish(Call* call);  // it is answered
-  void Delivered(const Entry& entry);
+  void Delivered(const Call& call, size_t done, std::string_view first, std::string_view last);
   void Aborted(const Entry& entry);
-  // The first `done` are delivered, the next one failed with `error`; the rest is aborted or put back.
+  // The first `done` have been delivered, the next one failed with `error`; the rest is aborted or put back.
   void Stopped(std::unique_ptr<Call> call, size_t done, Error error);
 
   const std::string username_;
@@ -98,6 +112,9 @@ class RedisSink : public Sink {
   FlowGate gate_;
   std::deque<Awaited> awaited_;  // commands sent and not answered, in order
   std::vector<Result> results_;
+  Places places_;
+  std::map<std::pair<RecordForm, std::string>, unsigned> puzzles_;  // replies in a row that nobody understands
+  StreamHistory history_;
   bool scripts_ = true;  // false: the server refuses them
   std::string stream_sha_;
   std::string publish_sha_;

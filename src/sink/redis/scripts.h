@@ -1,8 +1,9 @@
 // The scripts that write a batch in order [-]. A plain pipeline goes on behind a refused command, so that later events
 // overtake the refused one; a script stops. One key per script, so that it runs on any node that holds the key.
 //
-// Both answer {records done, error text}: without an error text all were done. A refused command is caught (pcall):
-// what was done before it stays done and is counted.
+// Both answer {records done, error text}, the one for streams {records done, first id, last id, error text} ("" when
+// none was done): without an error text all were done. A refused command is caught (pcall): what was done before it
+// stays done and is counted.
 #pragma once
 
 namespace outbox::sink {
@@ -11,6 +12,7 @@ namespace outbox::sink {
 inline constexpr char kStreamScript[] = R"(
 local key, maxlen, last = KEYS[1], ARGV[1], #ARGV
 local at, done = 2, 0
+local first, final = '', ''
 while at <= last do
   local count = tonumber(ARGV[at])
   local reply
@@ -20,12 +22,16 @@ while at <= last do
     reply = redis.pcall('XADD', key, 'MAXLEN', '~', maxlen, '*', unpack(ARGV, at + 1, at + count))
   end
   if type(reply) == 'table' and reply.err then
-    return {done, reply.err}
+    return {done, first, final, reply.err}
   end
   done = done + 1
+  final = reply
+  if done == 1 then
+    first = reply
+  end
   at = at + count + 1
 end
-return {done}
+return {done, first, final}
 )";
 
 // ARGV: channel, then the messages. A channel is no key.
