@@ -2,10 +2,14 @@
 #include <cstring>
 #include <utility>
 
+#include "base/utf8.h"
 #include "sink/protocol.h"
 
 namespace outbox::sink {
 namespace {
+
+constexpr size_t kLongestCode = 63;
+constexpr size_t kLongestMessage = 2000;
 
 template <typename Number>
 void Put(Number number, std::string* out) {
@@ -45,12 +49,16 @@ class Body {
   std::string_view bytes_;
 };
 
+// The worker stores and shows these: a broker's words, or what is left of them in a process gone wrong, must not make
+// its own SQL fail.
 bool GetError(Body* body, Error* error) {
   uint8_t error_class = 0;
   if (!body->Get(&error_class) || error_class > static_cast<uint8_t>(ErrorClass::kInternal) ||
       !body->GetText(&error->code) || !body->GetText(&error->message)) {
     return false;
   }
+  error->code = PrintableUtf8(error->code, kLongestCode);
+  error->message = PrintableUtf8(error->message, kLongestMessage);
   error->error_class = static_cast<ErrorClass>(error_class);
   return true;
 }

@@ -46,10 +46,14 @@ bool CheckBool(std::string_view value, std::string* canonical) {
   return false;
 }
 
-bool CheckInteger(const OptionRule& rule, std::string_view value) {
+bool CheckInteger(const OptionRule& rule, std::string_view value, std::string* canonical) {
   int64_t number = 0;
   auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  return error == std::errc() && end == value.data() + value.size() && number >= rule.min && number <= rule.max;
+  if (error != std::errc() || end != value.data() + value.size() || number < rule.min || number > rule.max) {
+    return false;
+  }
+  *canonical = std::to_string(number);  // without leading zeros: librdkafka would read 0100 as octal
+  return true;
 }
 
 bool CheckNumber(const OptionRule& rule, std::string_view value) {
@@ -59,8 +63,9 @@ bool CheckNumber(const OptionRule& rule, std::string_view value) {
     return false;
   }
   double number = 0;
-  std::from_chars(value.data(), value.data() + value.size(), number);
-  return number >= static_cast<double>(rule.min) && number <= static_cast<double>(rule.max);
+  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  return error == std::errc() && end == value.data() + value.size() && number >= static_cast<double>(rule.min) &&
+         number <= static_cast<double>(rule.max);
 }
 
 bool CheckChoice(std::string_view choices, std::string_view value, std::string* canonical) {
@@ -87,7 +92,8 @@ bool IsIpv6(std::string_view host) {
          });
 }
 bool IsPort(std::string_view port) {
-  return CheckInteger({"", nullptr, OptionGroup::kOwner, ValueType::kInteger, 1, 65535, nullptr, ""}, port);
+  std::string canonical;
+  return CheckInteger({"", nullptr, OptionGroup::kOwner, ValueType::kInteger, 1, 65535, nullptr, ""}, port, &canonical);
 }
 
 // host, host:port, [v6] or [v6]:port
@@ -147,7 +153,7 @@ bool CheckTyped(const OptionRule& rule, std::string_view value, std::string* can
       return CheckBool(value, canonical);
     case ValueType::kInteger:
       *expected = "a whole number between " + std::to_string(rule.min) + " and " + std::to_string(rule.max);
-      return CheckInteger(rule, value);
+      return CheckInteger(rule, value, canonical);
     case ValueType::kNumber:
       *expected = "a number between " + std::to_string(rule.min) + " and " + std::to_string(rule.max);
       return CheckNumber(rule, value);

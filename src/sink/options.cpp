@@ -77,8 +77,13 @@ OptionProblem Unknown(SinkKind kind, OptionPlace place, std::string_view name) {
     if (group == OptionGroup::kNever || group == OptionGroup::kConsumer) {
       continue;
     }
-    size_t distance = Distance(folded, Folded(rule.name));
-    if (distance <= std::max<size_t>(2, folded.size() / 3)) {
+    const size_t farthest = std::max<size_t>(2, folded.size() / 3);
+    const std::string candidate = Folded(rule.name);
+    if (std::max(folded.size(), candidate.size()) - std::min(folded.size(), candidate.size()) > farthest) {
+      continue;  // the distance is at least that
+    }
+    size_t distance = Distance(folded, candidate);
+    if (distance <= farthest) {
       near.emplace_back(distance, rule.name);
     }
   }

@@ -1,10 +1,11 @@
-// base/: UUIDv7, back-off.
+// base/: UUIDv7, back-off, text that others sent.
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
 
 #include "base/backoff.h"
+#include "base/utf8.h"
 #include "base/uuid.h"
 
 namespace outbox {
@@ -68,6 +69,25 @@ TEST(UuidText, RefusesEverythingElse) {
                            "f47ac10b-58cc-4372-a5670-e02b2c3d479", "{47ac10b-58cc-4372-a567-0e02b2c3d47}"}) {
     EXPECT_FALSE(ParseUuid(text)) << text;
   }
+}
+
+TEST(PrintableUtf8, KeepsCharactersWhole) {
+  const std::string text = "z\xC3\xBC\xE2\x82\xAC\xF0\x9F\x98\x80.";  // 1, 2, 3 and 4 bytes
+  EXPECT_EQ(PrintableUtf8(text, 100), text);
+  for (size_t limit = 0; limit <= text.size(); ++limit) {
+    const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
+    EXPECT_EQ(PrintableUtf8(text, limit), text.substr(0, whole[limit])) << limit;
+  }
+}
+
+TEST(PrintableUtf8, ReplacesWhatNobodyCanStoreOrShow) {
+  EXPECT_EQ(PrintableUtf8(std::string("a\0b\nc\x7F", 6), 100), "a b c ");
+  EXPECT_EQ(PrintableUtf8("\x80\xC0\xAF\xFF", 100), "????");
+  EXPECT_EQ(PrintableUtf8("\xC3", 100), "?");
+  EXPECT_EQ(PrintableUtf8("\xE2\x82x", 100), "??x");
+  EXPECT_EQ(PrintableUtf8("\xED\xA0\x80", 100), "???");       // a surrogate
+  EXPECT_EQ(PrintableUtf8("\xF4\x90\x80\x80", 100), "????");  // above U+10FFFF
+  EXPECT_EQ(PrintableUtf8("\xE0\x9F\xBF", 100), "???");       // overlong
 }
 
 TEST(Backoff, GrowsToItsCapAndJittersOverTheWholeRange) {

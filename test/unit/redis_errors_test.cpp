@@ -141,5 +141,15 @@ TEST(ReplyRules, MessagesHideArgumentsAndStayOneLine) {
   EXPECT_LT(ReplyError("ERR " + std::string(10000, 'x')).message.size(), 400u);
 }
 
+TEST(ReplyRules, MessagesAreWellFormedWhateverTheServerSent) {
+  EXPECT_EQ(ReplyError("ERR \xFF\xC3").message, "the Redis server said: ERR ??");
+  std::string euros;
+  for (int i = 0; i < 200; ++i) {
+    euros += "\xE2\x82\xAC";
+  }
+  // Cut between characters: 300 bytes are "ERR " and 98 of them, and two bytes too few for another.
+  EXPECT_EQ(ReplyError("ERR " + euros).message, "the Redis server said: ERR " + euros.substr(0, 98 * 3));
+}
+
 }  // namespace
 }  // namespace outbox::sink

@@ -201,6 +201,7 @@ TEST(OptionValues, OutOfBoundsIsRefusedEverywhere) {
         bad.push_back(std::to_string(rule.max + 1));
         bad.push_back(std::to_string(rule.min - 1));
         bad.push_back("99999999999999999999999999");
+        bad.push_back(std::string(400, '9'));  // more than a double holds
       }
       if (rule.type == ValueType::kPath) {
         bad.insert(bad.end(), {"relative", "/etc/../secret"});
@@ -295,6 +296,16 @@ TEST(MergeOptions, GivesCanonicalNamesAndSpelling) {
   EXPECT_EQ(IntegerOption(merged, "batch.size", 7), 7);
   EXPECT_TRUE(BoolOption(merged, "socket.nagle.disable", false));
   EXPECT_EQ(TextOption(merged, "client.id", "outbox"), "outbox");
+}
+
+// librdkafka reads integers in C's way, where 010 is eight.
+TEST(MergeOptions, GivesIntegersWithoutLeadingZeros) {
+  Options merged;
+  ASSERT_TRUE(MergeOptions(kKafka, {{"bootstrap.servers", "a:1"}, {"batch.size", "0100"}, {"retry.backoff.ms", "08"}},
+                           {}, &merged)
+                  .ok());
+  EXPECT_EQ(merged.at("batch.size"), "100");
+  EXPECT_EQ(merged.at("retry.backoff.ms"), "8");
 }
 
 TEST(MergeOptions, RefusesWhatGotIntoTheCatalogSomehow) {

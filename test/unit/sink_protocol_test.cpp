@@ -163,6 +163,19 @@ TEST(Messages, RoundTrips) {
   EXPECT_EQ(health_out.deaths, 0u);
 }
 
+// The worker stores and shows them: SQL takes no malformed text and no zero bytes.
+TEST(Messages, WordsOfErrorsComeOutWellFormed) {
+  Error error{ErrorClass::kTopic, std::string("C\0", 2), "caf\xC3\xA9 \xC3\xFF" + std::string(9000, 'x')};
+  std::vector<Result> results;
+  ASSERT_TRUE(DecodeResults(EncodeResults({{1, 5, 1, Outcome::kFailed, error}}), &results));
+  EXPECT_EQ(results[0].error.code, "C ");
+  EXPECT_EQ(results[0].error.message.substr(0, 10), "caf\xC3\xA9 ??xx");
+  EXPECT_EQ(results[0].error.message.size(), 2000u);
+  Health health;
+  ASSERT_TRUE(DecodeHealth(EncodeHealth({false, error, 0}), &health));
+  EXPECT_EQ(health.error.message, results[0].error.message);
+}
+
 TEST(Messages, TruncatedOrAlteredAreRefused) {
   std::string configure = EncodeConfigure({"events", {{"a", "b"}}, 1, 2});
   std::string results =

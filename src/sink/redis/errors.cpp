@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace outbox::sink {
 namespace {
 
@@ -100,10 +102,7 @@ const ReplyRule& FindReplyRule(std::string_view reply) {
 Error ReplyError(std::string_view reply) {
   const ReplyRule& rule = FindReplyRule(reply);
   std::string_view quote = reply.substr(0, FindIgnoringCase(reply, ", with args beginning"));
-  std::string message = "the Redis server said: ";
-  for (char c : quote.substr(0, kLongestQuote)) {
-    message += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-  }
+  std::string message = "the Redis server said: " + PrintableUtf8(quote, kLongestQuote);
   if (rule.error_class == ErrorClass::kConfig &&
       (rule.code == std::string_view("MOVED") || rule.code == std::string_view("ASK"))) {
     message += " (the destination is a cluster; outbox speaks to single servers and to proxies)";

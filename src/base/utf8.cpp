@@ -1,0 +1,65 @@
+#include "base/utf8.h"
+
+#include <cstdint>
+
+namespace outbox {
+
+namespace {
+
+// How many bytes the character at the front has; 0: it is malformed.
+size_t CharacterLength(std::string_view text) {
+  auto byte = [&text](size_t at) { return at < text.size() ? static_cast<uint8_t>(text[at]) : uint8_t{0}; };
+  const uint8_t first = byte(0);
+  if (first < 0x80) {
+    return 1;
+  }
+  // The second byte's range excludes overlong forms, surrogates and what is above U+10FFFF.
+  uint8_t low = 0x80;
+  uint8_t high = 0xBF;
+  size_t length = 0;
+  if (first >= 0xC2 && first <= 0xDF) {
+    length = 2;
+  } else if (first >= 0xE0 && first <= 0xEF) {
+    length = 3;
+    low = first == 0xE0 ? 0xA0 : low;
+    high = first == 0xED ? 0x9F : high;
+  } else if (first >= 0xF0 && first <= 0xF4) {
+    length = 4;
+    low = first == 0xF0 ? 0x90 : low;
+    high = first == 0xF4 ? 0x8F : high;
+  }
+  if (length == 0 || byte(1) < low || byte(1) > high) {
+    return 0;
+  }
+  for (size_t i = 2; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) {
+      return 0;
+    }
+  }
+  return length;
+}
+
+}  // namespace
+
+std::string PrintableUtf8(std::string_view text, size_t limit) {
+  std::string clean;
+  while (!text.empty()) {
+    const size_t length = CharacterLength(text);
+    const size_t kept = length == 0 ? 1 : length;
+    if (clean.size() + kept > limit) {
+      break;
+    }
+    const auto first = static_cast<uint8_t>(text.front());
+    if (length == 0) {
+      clean += '?';
+    } else if (first < 0x20 || first == 0x7F) {
+      clean += ' ';
+    } else {
+      clean.append(text.substr(0, length));
+    }
+    text.remove_prefix(kept);
+  }
+  return clean;
+}
+
+}  // namespace outbox

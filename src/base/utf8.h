@@ -1,0 +1,14 @@
+// Text that others sent (error replies, messages of a sink process), made fit for tables, logs and terminals [-].
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace outbox {
+
+// At most `limit` bytes of `text`, cut between characters: a byte that is no part of a well-formed UTF-8 character
+// (Unicode 15, table 3-7) becomes "?", a control character (zero bytes and line ends among them) a space.
+std::string PrintableUtf8(std::string_view text, size_t limit);
+
+}  // namespace outbox
