@@ -1,4 +1,4 @@
-# PGXS is the one true build: `make && make install`. Everything else (quickstart, test, bench, lint) is in scripts/.
+# PGXS is the one true build: `make && make install`. Everything else (quickstart, test, bench, fuzz, lint) is in scripts/.
 # Another server version: make PG_CONFIG=/path/to/pg_config
 
 EXTENSION   = outbox
@@ -92,9 +92,11 @@ test:
 	@scripts/test
 bench:
 	@scripts/bench
+fuzz:
+	@scripts/fuzz $(SECONDS)
 lint:
 	@scripts/lint
 format:
 	@scripts/format
 
-.PHONY: wall quickstart test bench lint format install-sinks uninstall-sinks
+.PHONY: wall quickstart test bench fuzz lint format install-sinks uninstall-sinks

@@ -181,7 +181,8 @@ TEST_P(KafkaRefusalTest, NothingIsLost) {
   std::vector<Error> failed;
   cluster_.SetRoundTrip(5);
   cluster_.FailProduce({RD_KAFKA_RESP_ERR_NO_ERROR, code});
-  bool more = first.Send() | second.Send();
+  bool more = first.Send();
+  more = second.Send() || more;
   for (int round = 0; more && round < 20; ++round) {
     ASSERT_TRUE(driver_->UntilResolved(20));
     first.Collect(&failed);
