@@ -41,6 +41,14 @@ struct UserError {
   std::string hint;    // empty: none
 };
 
+// Frees what it holds. Whoever stops an exception and reports nothing may leave that to the memory context.
+void DropError(const PgError& error);
+
+// For Guard(), inside PG_CATCH: a copy of the current error in `context`, which becomes the current one; the error
+// state is cleared. Never raises: without memory for a copy it is a fixed "out of memory" (an ERROR here would jump
+// over Guard()'s callers and their destructors).
+ErrorData* TakeError(MemoryContext context);
+
 // Calls `body` so that a Postgres error becomes a PgError. Costs one sigsetjmp. A C++ exception thrown by the body
 // passes through (the exception stack of Postgres is put right first). The body may fill owners that were declared
 // outside of it.
@@ -68,11 +76,7 @@ auto Guard(Body&& body) -> decltype(body()) {
     }
   }
   PG_CATCH();
-  {
-    MemoryContextSwitchTo(context);
-    error = CopyErrorData();
-    FlushErrorState();
-  }
+  { error = TakeError(context); }
   PG_END_TRY();
   if (error != nullptr) {
     throw PgError(error);

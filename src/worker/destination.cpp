@@ -107,7 +107,7 @@ void WriteLogLine(std::string_view line) {
     const char* text = line.data();
     pg::Guard([size, text] { ereport(LOG, (errmsg_internal("outbox event: %.*s", size, text), errhidestmt(true))); });
   } catch (const pg::PgError& error) {
-    FreeErrorData(error.data());
+    pg::DropError(error);
   } catch (...) {
   }
 }
