@@ -16,6 +16,7 @@
 #include "relay/breaker.h"
 #include "relay/clock.h"
 #include "relay/engine.h"
+#include "relay/hunt.h"
 #include "relay/retry_sink.h"
 #include "sink/sink.h"
 
@@ -38,6 +39,8 @@ class Destination {
   const Breaker& breaker() const { return breaker_; }
   const SinkFactory& factory() const { return factory_; }
   RetrySink& retry() { return retry_; }
+  const RetrySink& retry() const { return retry_; }
+  TestTurns& turns() { return turns_; }
 
   // --- sending ---
   // A new sink waits for the old one's records: nothing is submitted meanwhile.
@@ -63,6 +66,14 @@ class Destination {
     return recovered;
   }
 
+  // True once after processes of the sink died.
+  bool TakeDied() {
+    const uint64_t before = std::exchange(seen_deaths_, health().deaths);
+    deaths_ += seen_deaths_ - before;
+    return seen_deaths_ != before;
+  }
+  uint64_t deaths() const { return deaths_; }
+
   // --- a new sink ---
   void Replace(SinkFactory factory, int64_t drain_deadline) {
     factory_ = std::move(factory);
@@ -77,9 +88,11 @@ class Destination {
     sink_ = std::move(next_sink_);
     was_up_ = true;
     seen_changes_ = health().changes;
+    seen_deaths_ = health().deaths;
   }
 
   // --- budget ---
+  static constexpr size_t kSmallestChunk = 16 * 1024;
   void SetBudget(size_t max, size_t largest_chunk, size_t active_lanes) {
     max_ = max;
     share_ = max / (active_lanes == 0 ? 1 : active_lanes);
@@ -100,8 +113,6 @@ class Destination {
   bool removing = false;   // its lanes are being released; closes when the last has gone
 
  private:
-  static constexpr size_t kSmallestChunk = 16 * 1024;
-
   const uint32_t id_;
   SinkFactory factory_;
   std::unique_ptr<sink::Sink> sink_;
@@ -109,9 +120,12 @@ class Destination {
   RetrySink retry_;
   int64_t drain_deadline_ = 0;
   Breaker breaker_;
+  TestTurns turns_;
   uint64_t next_seq_ = 1;  // goes on with a new sink: never reused
   bool was_up_ = true;
   uint64_t seen_changes_ = 0;
+  uint64_t seen_deaths_ = 0;
+  uint64_t deaths_ = 0;
   size_t max_ = 0;
   size_t share_ = 0;
   size_t chunk_ = kSmallestChunk;

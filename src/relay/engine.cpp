@@ -57,12 +57,16 @@ struct Engine::Impl {
       }
     });
   }
-  uint64_t OutstandingParked(const Destination* destination) {
+  uint64_t OutstandingAtRetry(const Destination* destination) {
     uint64_t outstanding = 0;
     ForQueuesOf(destination, [&](ParkedQueue* queue) { outstanding += queue->outstanding(); });
+    ForLanesOf(destination, [&](Lane* lane) { outstanding += lane->probes(); });
     return outstanding;
   }
 
+  Lane* MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log);
+  bool CheckHealth(Destination* destination);
+  void GiveTurns(Destination* destination);
   bool PollSinks();
   bool PollRetrySink(Destination* destination);
   void SwapSinks();
@@ -82,14 +86,9 @@ bool Engine::Impl::PollSinks() {
       }
     }
     worked |= !results.empty();
-    Breaker& breaker = destination->breaker();
-    const sink::Health& health = destination->health();
-    if (!health.up && breaker.closed()) {
-      breaker.Trip(0, health.error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
-      worked = true;
-    }
-    breaker.Tick(turn.now, turn.clock->WallMicros());
+    worked |= CheckHealth(destination.get());
     worked |= PollRetrySink(destination.get());
+    Breaker& breaker = destination->breaker();
     if (std::exchange(destination->was_closed, breaker.closed()) != breaker.closed() && breaker.closed()) {
       ForQueuesOf(destination.get(), [](ParkedQueue* queue) { queue->OnDestinationUp(); });
       worked = true;
@@ -99,8 +98,57 @@ bool Engine::Impl::PollSinks() {
       ForLanesOf(destination.get(), [](Lane* lane) { lane->OnDestinationUp(); });
       worked = true;
     }
+    GiveTurns(destination.get());
   }
   return worked;
+}
+
+// Of the lanes' sink: its deaths, and whether it can be used.
+bool Engine::Impl::CheckHealth(Destination* destination) {
+  const sink::Health& health = destination->health();
+  Breaker& breaker = destination->breaker();
+  bool worked = false;
+  const auto trip = [&](const Error& error) {
+    breaker.Trip(0, error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
+    worked = true;
+  };
+  if (destination->TakeDied()) {
+    bool under_way = false;
+    ForLanesOf(destination, [&](Lane* lane) { under_way |= lane->OnSinkDied(); });
+    if (!under_way) {  // then no event is to blame
+      trip({ErrorClass::kConfig, "SINK_DIED",
+            health.error.ok() ? "the sink process ended with nothing to do" : health.error.message});
+    }
+    worked = true;
+  }
+  if (!health.up && breaker.closed()) {
+    trip(health.error);
+  }
+  breaker.Tick(turn.now, turn.clock->WallMicros());
+  return worked;
+}
+
+// A lane that tests a suspected event does so when the others' events are no longer under way.
+void Engine::Impl::GiveTurns(Destination* destination) {
+  const uint32_t holder = destination->turns().holder();
+  if (holder != 0) {
+    uint64_t others = 0;
+    ForLanesOf(destination, [&](Lane* lane) { others += lane->flow() == holder ? 0 : lane->outstanding(); });
+    destination->turns().SetQuiet(others == 0);
+  }
+}
+
+Lane* Engine::Impl::MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter> filter,
+                             std::unique_ptr<LaneLog> log) {
+  const uint32_t flow = next_flow++;
+  LaneId id = lane->id();
+  id.side = side.side;
+  auto made =
+      std::make_unique<Lane>(id, flow, filter->spec(), std::move(log), lane->parked(), lane->destination(), options);
+  made->BecomeSide(lane, side, std::move(filter), turn.clock->WallMicros());
+  flows.emplace(flow, made.get());
+  lanes.push_back(std::move(made));
+  return lanes.back().get();
 }
 
 bool Engine::Impl::PollRetrySink(Destination* destination) {
@@ -115,6 +163,8 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   for (const sink::Result& result : results) {
     if (ParkedQueue* queue = QueueOf(result.flow)) {
       queue->OnResult(result);
+    } else if (auto found = flows.find(result.flow); found != flows.end()) {
+      found->second->OnResult(result, turn);  // a side lane finds out whether its topic works again
     }
   }
   for (const sink::Place& place : places) {
@@ -126,7 +176,7 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
     retry.Heard(turn.now);
   }
   if (retry.TakeRecovered()) {
-    ForQueuesOf(destination, [](ParkedQueue* queue) { queue->OnDestinationUp(); });
+    ForLanesOf(destination, [](Lane* lane) { lane->OnDestinationUp(); });
     return true;
   }
   return !results.empty();
@@ -134,8 +184,9 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
 
 void Engine::Impl::SwapSinks() {
   for (const auto& [id, destination] : destinations) {
-    if (destination->retry().Expired(OutstandingParked(destination.get()), turn.now)) {
+    if (destination->retry().Expired(OutstandingAtRetry(destination.get()), turn.now)) {
       destination->retry().Close();
+      ForLanesOf(destination.get(), [](Lane* lane) { lane->OnSinkReplaced(true); });
       ForQueuesOf(destination.get(), [](ParkedQueue* queue) { queue->OnSinkClosed(); });
     }
     if (!destination->replacing()) {
@@ -146,7 +197,7 @@ void Engine::Impl::SwapSinks() {
     if (outstanding == 0 || !destination->health().up || turn.now >= destination->drain_deadline()) {
       destination->Swap();
       destination->breaker().Reset(turn.now, turn.clock->WallMicros());
-      ForLanesOf(destination.get(), [](Lane* lane) { lane->OnSinkReplaced(); });
+      ForLanesOf(destination.get(), [](Lane* lane) { lane->OnSinkReplaced(false); });
     }
   }
 }
@@ -169,7 +220,11 @@ void Engine::Impl::DropGone() {
       queues.erase((*it)->pump()->first_flow());
       (*it)->destination()->breaker().Forget((*it)->pump()->first_flow());
     }
-    gone.push_back({(*it)->id(), (*it)->gone_reason()});
+    if ((*it)->parent() != nullptr) {
+      (*it)->parent()->sides()->OnGone(it->get());
+    } else {
+      gone.push_back({(*it)->id(), (*it)->gone_reason()});
+    }
   }
   lanes.erase(leaving, lanes.end());
   for (auto it = destinations.begin(); it != destinations.end();) {
@@ -240,7 +295,20 @@ bool Engine::AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> 
   }
   impl_->lanes.push_back(std::make_unique<Lane>(id, flow, std::move(spec), std::move(logs.log), std::move(parked),
                                                 destination, impl_->options));
-  impl_->flows.emplace(flow, impl_->lanes.back().get());
+  Lane* lane = impl_->lanes.back().get();
+  impl_->flows.emplace(flow, lane);
+  if (logs.filter != nullptr) {
+    std::unique_ptr<SideLanes> sides;
+    if (logs.sides != nullptr) {
+      Impl* impl = impl_.get();
+      sides = std::make_unique<SideLanes>(
+          lane, std::move(logs.sides),
+          [impl](Lane* of, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log) {
+            return impl->MakeSide(of, side, std::move(filter), std::move(log));
+          });
+    }
+    lane->UseSides(std::move(logs.filter), std::move(sides));
+  }
   return true;
 }
 
@@ -317,7 +385,7 @@ int64_t Engine::Turn(const TurnInput& input) {
     if (destination->breaker().state() == Breaker::State::kOpen) {
       next = std::min(next, destination->breaker().next_try());
     }
-    next = std::min(next, destination->retry().close_at(impl_->OutstandingParked(destination.get())));
+    next = std::min(next, destination->retry().close_at(impl_->OutstandingAtRetry(destination.get())));
   }
   return next;
 }
@@ -357,7 +425,8 @@ void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
     if (breaker.state() == Breaker::State::kOpen) {
       status.next_try_unix = impl_->turn.clock->WallMicros() + (breaker.next_try() - impl_->turn.now);
     }
-    status.deaths = health.deaths;
+    status.deaths = destination->deaths();
+    status.retry_sink = destination->retry().there();
     status.warning = health.warning.ok() ? nullptr : &health.warning;
     destinations->push_back(std::move(status));
   }

@@ -14,30 +14,6 @@ constexpr size_t kMaxDiverted = 1000;  // parked at once
 
 }  // namespace
 
-const char* LaneStateName(LaneState state) {
-  switch (state) {
-    case LaneState::kStarting:
-      return "starting";
-    case LaneState::kIdle:
-      return "idle";
-    case LaneState::kRunning:
-      return "running";
-    case LaneState::kDraining:
-      return "draining";
-    case LaneState::kParking:
-      return "parking";
-    case LaneState::kBackingOff:
-      return "backing off";
-    case LaneState::kSolo:
-      return "solo";
-    case LaneState::kReleasing:
-      return "releasing";
-    case LaneState::kGone:
-      return "gone";
-  }
-  return "gone";
-}
-
 Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
            std::shared_ptr<ParkedQueue> parked, Destination* destination, const EngineOptions& options)
     : id_(id),
@@ -52,12 +28,21 @@ Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteS
 Lane::~Lane() = default;
 
 void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
+  if (filter_ != nullptr) {
+    filter_->SetSpec(spec);
+    pipeline_.ForgetMarks();  // topics may have other names
+  }
+  if (sides_ != nullptr) {
+    sides_->SetSpec(spec);
+  }
   format_ = std::make_unique<format::PlainFormat>(std::move(spec));
+  ApplyPauses();
 }
 
 bool Lane::Step(TurnContext* turn) {
   if (resolved_) {
     Advance();
+    EndTest(*turn);
   }
   switch (state_) {
     case LaneState::kGone:
@@ -80,6 +65,9 @@ bool Lane::Step(TurnContext* turn) {
   if (state_ == LaneState::kParking) {
     worked |= ParkRefused(turn);
   }
+  if (state_ == LaneState::kForking) {
+    worked |= ForkOne(turn);
+  }
   if (state_ == LaneState::kBackingOff && turn->now >= next_try_) {
     SetFlowing();
     worked = true;
@@ -87,6 +75,8 @@ bool Lane::Step(TurnContext* turn) {
   if (state_ == LaneState::kRunning || state_ == LaneState::kIdle) {
     worked |= Read(turn);
     SetFlowing();
+  }
+  if (state_ == LaneState::kRunning || state_ == LaneState::kIdle) {
     worked |= Send(turn);
   }
   if (state_ != LaneState::kGone) {
@@ -98,11 +88,17 @@ bool Lane::Step(TurnContext* turn) {
       Leave(GoneReason::kLost);
     }
   }
+  if (state_ != LaneState::kGone && sides_ != nullptr) {
+    worked |= StepSides(turn);
+  }
   return worked;
 }
 
 void Lane::SetFlowing() {
-  state_ = pipeline_.empty() ? LaneState::kIdle : LaneState::kRunning;
+  state_ = !leaving_.empty()   ? LaneState::kDraining
+           : paused_           ? LaneState::kPaused
+           : pipeline_.empty() ? LaneState::kIdle
+                               : LaneState::kRunning;
 }
 
 // --- reading -----------------------------------------------------------------------------------------------------
@@ -130,17 +126,23 @@ bool Lane::Load(TurnContext* turn) {
   }
   Position position;
   if (LogFailed(LogCall::kLoad, log_->LoadPosition(&position), *turn) ||
-      (pump() != nullptr && LogFailed(LogCall::kHeld, parked_->Load(), *turn))) {
+      (pump() != nullptr && LogFailed(LogCall::kHeld, parked_->Load(), *turn)) ||
+      (sides_ != nullptr && LogFailed(LogCall::kFork, sides_->Load(), *turn))) {
     return false;
   }
   pipeline_.Start(std::move(position));
   last_save_ = turn->now - turn->options->save_micros;
-  state_ = LaneState::kIdle;
+  NotePauses();  // of topics that are away already
+  SetFlowing();
+  if (ramp_ != kNoRamp && !paused_) {
+    next_try_ = turn->now + backoff_.Next(turn->clock->Random());  // it was in trouble a moment ago
+    state_ = LaneState::kBackingOff;
+  }
   return true;
 }
 
 bool Lane::WantsWindow(const TurnContext& turn) const {
-  return pipeline_.windows() < kMaxWindows &&
+  return opens_ && pipeline_.windows() < kMaxWindows &&
          (!caught_up_ || woken_ || turn.barrier > barrier_opened_ || turn.now >= next_poll_);
 }
 
@@ -149,7 +151,7 @@ bool Lane::Read(TurnContext* turn) {
   if (!LogReady(*turn) || (!pipeline_.reading() && !WantsWindow(*turn))) {
     return false;
   }
-  if (!destination_->breaker().closed() && pipeline_.unresolved() > 0) {
+  if ((!destination_->breaker().closed() || ramp_ != kNoRamp) && pipeline_.unresolved() > 0) {
     return false;  // one chunk is enough to find out whether it is up again
   }
   if (!destination_->MayRead(pipeline_.bytes())) {
@@ -161,9 +163,11 @@ bool Lane::Read(TurnContext* turn) {
   }
   EventChunk chunk;
   bool end = false;
-  if (LogFailed(LogCall::kRead, log_->ReadChunk(destination_->chunk_bytes(), &chunk, &end), *turn)) {
+  const size_t bytes = ramp_ == kNoRamp ? destination_->chunk_bytes() : Destination::kSmallestChunk;
+  if (LogFailed(LogCall::kRead, log_->ReadChunk(bytes, &chunk, &end), *turn)) {
     return false;
   }
+  Sift(&chunk);
   destination_->Charge(pipeline_.AddChunk(std::move(chunk), end));
   if (end) {
     Advance();  // nothing of it may have been for this lane
@@ -174,6 +178,7 @@ bool Lane::Read(TurnContext* turn) {
 bool Lane::TryOpen(TurnContext* turn) {
   Window window;
   bool opened = false;
+  opened_version_ = filter_ == nullptr ? 0 : filter_->version();
   if (LogFailed(LogCall::kOpen, log_->OpenWindow(pipeline_.ReadPosition(), &window, &opened), *turn)) {
     return false;
   }
@@ -251,24 +256,27 @@ uint32_t Lane::Format(const Run& run, int64_t wall, std::string* records, Error*
 }
 
 bool Lane::Send(TurnContext* turn) {
-  const uint32_t admitted = destination_->breaker().Admits();
-  if (!destination_->accepting() || admitted == 0) {
-    return false;
-  }
-  if (!ParkDiverted(turn)) {
-    return false;
+  bool worked = false;
+  uint64_t stop = UINT64_MAX;
+  const uint32_t admitted = Admitted(turn, &stop, &worked);
+  if (admitted == 0 || !ParkDiverted(turn)) {
+    return worked;
   }
   BeWatchful();
-  bool worked = false;
   std::string records;
   uint32_t count = 0;
-  const uint64_t first_seq = destination_->next_seq();
+  probing_ = ramp_ != kNoRamp;
+  const uint64_t first_seq = probing_ ? destination_->retry().next_seq() : destination_->next_seq();
   const int64_t wall = turn->clock->WallMicros();
   const uint32_t room = std::min(pace_.Room(pipeline_.outstanding(), turn->now), admitted);
   while (count < room && records.size() < destination_->chunk_bytes() && state_ != LaneState::kSolo &&
          diverted_.size() < kMaxDiverted) {
     Run run = pipeline_.NextRun(room - count);
     bool solo = false;
+    if (run.first >= stop) {
+      break;
+    }
+    run.count = static_cast<uint32_t>(std::min<uint64_t>(run.count, stop - run.first));
     if (run.count == 0 || !Durable(run.durable_lsn, turn, &worked)) {
       break;
     }
@@ -306,9 +314,14 @@ bool Lane::Send(TurnContext* turn) {
   if (count > 0) {
     record_bytes_ = records.size() / count;
     OUTBOX_FAULT_POINT("submit.before");
-    destination_->Submit(flow_, epoch_, count, std::move(records));
+    if (probing_) {
+      destination_->retry().Ensure(destination_->factory());
+      destination_->retry().Submit(flow_, epoch_, count, std::move(records), turn->now);
+    } else {
+      destination_->Submit(flow_, epoch_, count, std::move(records));
+      destination_->breaker().OnSent(flow_);
+    }
     OUTBOX_FAULT_POINT("submit.after");
-    destination_->breaker().OnSent(flow_);
     worked = true;
   }
   if (!diverted_.empty()) {
@@ -328,7 +341,7 @@ void Lane::Advance() {
   }
   destination_->Refund(pipeline_.TakeFreed());
   const bool past_trouble = pipeline_.prefix() > trouble_at_ || pipeline_.empty();
-  if (past_trouble && state_ != LaneState::kDraining) {
+  if (past_trouble && state_ != LaneState::kDraining && ramp_ != 1) {
     backoff_.Reset();
     aborts_ = 0;
     error_ = Error{};
@@ -343,9 +356,10 @@ int64_t Lane::SaveDue(const TurnContext& turn) const {
 }
 
 bool Lane::Save(TurnContext* turn) {
-  if (turn->now < SaveDue(*turn) || !LogReady(*turn)) {
-    return false;
-  }
+  return turn->now >= SaveDue(*turn) && LogReady(*turn) && SaveNow(turn);
+}
+
+bool Lane::SaveNow(TurnContext* turn) {
   bool owner = true;
   if (LogFailed(LogCall::kSave, log_->SaveProgress(pipeline_.position(), {}, &owner), *turn)) {
     return false;
@@ -369,6 +383,9 @@ void Lane::Release(int64_t deadline) {
     release_deadline_ = deadline;
     state_ = LaneState::kReleasing;
   }
+  if (sides_ != nullptr) {
+    sides_->Release(deadline);
+  }
 }
 
 bool Lane::StepReleasing(TurnContext* turn) {
@@ -382,11 +399,14 @@ bool Lane::StepReleasing(TurnContext* turn) {
       return true;
     }
   }
+  if (sides_ != nullptr && !sides_->empty()) {
+    return worked;  // they go first; they have the same deadline
+  }
   const bool waits = pipeline_.outstanding() > 0 || (pump() != nullptr && !parked_->at_rest());
   if (!late && (waits || (moved_ && !LogReady(*turn)))) {
     return worked;
   }
-  bool clean = !waits && !pipeline_.has_islands();
+  bool clean = !waits && !pipeline_.has_islands() && (sides_ == nullptr || sides_->clean());
   if (pump() != nullptr && !parked_->at_rest() && !parked_->GiveUp(turn) && parked_->lost()) {
     Leave(GoneReason::kLost);
     return true;
@@ -409,78 +429,16 @@ bool Lane::StepReleasing(TurnContext* turn) {
 
 void Lane::Leave(GoneReason reason) {
   destination_->Refund(pipeline_.TakeFreed() + pipeline_.bytes());
+  destination_->breaker().Forget(flow_);
+  destination_->turns().End(flow_, false, 0);
   state_ = LaneState::kGone;
   gone_reason_ = reason;
-}
-
-// --- looking -----------------------------------------------------------------------------------------------------
-
-// Whatever was due by turn.now has just been tried; if it could not be done, an outcome or a wake has to come first.
-int64_t Lane::NextTime(const TurnContext& turn) const {
-  int64_t next = kNever;
-  const auto at = [&](int64_t time) {
-    if (time > turn.now) {
-      next = std::min(next, time);
-    }
-  };
-  if (state_ == LaneState::kGone) {
-    return kNever;
+  if (reason == GoneReason::kLost && parent_ != nullptr) {
+    parent_->Lose();  // they have one owner
   }
-  at(log_try_);
-  if (pump() != nullptr) {
-    at(parked_->NextTime(turn));
+  if (reason == GoneReason::kLost && sides_ != nullptr) {
+    sides_->Lose();
   }
-  if (state_ == LaneState::kReleasing) {
-    at(release_deadline_);
-    return next;
-  }
-  at(SaveDue(turn));
-  if (state_ == LaneState::kBackingOff) {
-    at(next_try_);
-  }
-  if (state_ == LaneState::kRunning || state_ == LaneState::kIdle) {
-    at(durable_try_);
-    at(next_poll_);
-  }
-  return next;
-}
-
-void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
-  status->id = id_;
-  status->state = LaneStateName(state_);
-  status->delivered_to = pipeline_.done_to();
-  status->delivered_count = delivered_;
-  status->parked_count = parked_count_;
-  status->inflight_count = static_cast<int64_t>(pipeline_.unresolved());
-  status->inflight_bytes = static_cast<int64_t>(pipeline_.bytes());
-  const Breaker& breaker = destination_->breaker();
-  const bool stopped = state_ == LaneState::kRunning && !breaker.closed() && !breaker.probing(flow_) &&
-                       pipeline_.unresolved() > pipeline_.outstanding();
-  if (stopped) {
-    status->state = LaneStateName(LaneState::kBackingOff);
-  }
-  const int64_t try_at = state_ == LaneState::kBackingOff                      ? next_try_
-                         : stopped && breaker.state() == Breaker::State::kOpen ? breaker.next_try()
-                                                                               : log_try_;
-  status->next_try_unix = try_at > turn.now ? turn.clock->WallMicros() + (try_at - turn.now) : 0;
-  if (!log_error_.ok()) {
-    status->error = &log_error_;
-    status->error_since_unix = log_error_since_;
-  } else if (error_.ok() && stopped) {
-    status->error = &breaker.reason();
-    status->error_since_unix = breaker.since_unix();
-  } else if (error_.ok() && pump() != nullptr && parked_->error() != nullptr) {
-    status->error = parked_->error();
-    status->error_since_unix = parked_->error_since();
-  } else {
-    status->error = error_.ok() ? nullptr : &error_;
-    status->error_since_unix = error_.ok() ? 0 : error_since_;
-  }
-  if (pump() != nullptr) {
-    status->held_keys = static_cast<int64_t>(parked_->held_keys());
-    status->retrying_count = parked_->outstanding();
-  }
-  status->barrier_done = pipeline_.barrier_done();
 }
 
 }  // namespace outbox::relay

@@ -8,19 +8,24 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/backoff.h"
 #include "format/plain.h"
 #include "relay/destination.h"
 #include "relay/engine.h"
+#include "relay/hunt.h"
+#include "relay/lane_filter.h"
 #include "relay/lane_log.h"
 #include "relay/pace.h"
 #include "relay/parked_queue.h"
 #include "relay/pipeline.h"
+#include "relay/side_lanes.h"
 #include "relay/turn.h"
 
 namespace outbox::relay {
@@ -32,6 +37,8 @@ enum class LaneState : uint8_t {
   kDraining,    // something failed: sends nothing, waits until every record sent has its outcome
   kParking,     // refused events are being recorded; nothing later goes before they are
   kBackingOff,  // waits for next_try, or for the destination to come up, then sends again in order
+  kForking,     // nothing is under way; a topic is given to a side lane
+  kPaused,      // somebody stopped it: reads and sends nothing
   kSolo,        // one suspected event is under way, alone
   kReleasing,   // sends nothing more, waits for what is in flight, saves progress
   kGone,        // has left; the engine drops it
@@ -55,8 +62,10 @@ class Lane {
   LaneState state() const { return state_; }
   GoneReason gone_reason() const { return gone_reason_; }
   // It holds or wants events: it gets a share of the budget.
-  bool active() const { return !pipeline_.empty() || hungry_; }
-  uint32_t outstanding() const { return pipeline_.outstanding(); }
+  bool active() const { return ramp_ == kNoRamp && !paused_ && (!pipeline_.empty() || hungry_); }
+  // Under way at the lanes' sink, and at the destination's second one.
+  uint32_t outstanding() const { return probing_ ? 0 : pipeline_.outstanding(); }
+  uint32_t probes() const { return probing_ ? pipeline_.outstanding() : 0; }
   // nullptr where there is none, or it is another lane's to step.
   ParkedQueue* pump() const { return id_.side == 0 ? parked_.get() : nullptr; }
   const std::shared_ptr<ParkedQueue>& parked() const { return parked_; }
@@ -67,7 +76,8 @@ class Lane {
   void SetSpec(std::shared_ptr<const format::RouteSpec> spec);
   void OnResult(const sink::Result& result, const TurnContext& turn);
   void OnDestinationUp();
-  void OnSinkReplaced();  // what was sent will have no outcome
+  void OnSinkReplaced(bool retry);  // the lanes', or the second one: what was sent there will have no outcome
+  bool OnSinkDied();                // of the lanes' sink; false: nothing of this lane was under way
   void Release(int64_t deadline);
 
   // Does what can be done now, one chunk at most each way. True when it did something.
@@ -76,7 +86,31 @@ class Lane {
   int64_t NextTime(const TurnContext& turn) const;
   void Fill(const TurnContext& turn, LaneStatus* status) const;
 
+  // --- topics that leave and come back (lane_sides.cpp) ---
+  // Call at most one, before the first Step.
+  void UseSides(std::shared_ptr<LaneFilter> filter, std::unique_ptr<SideLanes> sides);
+  void BecomeSide(Lane* parent, const SideLane& record, std::shared_ptr<LaneFilter> filter, int64_t wall);
+  // For SideLanes, of the lane and of side lanes alike.
+  Lane* parent() const { return parent_; }
+  SideLanes* sides() const { return sides_.get(); }
+  LaneFilter* filter() const { return filter_.get(); }
+  uint64_t barrier_done() const { return pipeline_.barrier_done(); }
+  bool caught_up() const { return caught_up_; }
+  bool Calm() const;                             // nothing is in trouble that would keep it from coming to rest
+  bool Flows() const;                            // it sends what it reads
+  const Snapshot* RestsAt() const;               // all it has read is done; nullptr: not so
+  bool HasRead(const Snapshot& snapshot) const;  // perhaps not sent
+  void SetOpens(bool opens);                     // windows
+  void LimitTo(const Snapshot* limit);           // see LaneLog
+  bool SaveAll(TurnContext* turn);               // false: in trouble, or the lane has gone
+  bool Drained(const TurnContext& turn);         // once it is, it sends nothing for a second
+  void PlanLeaving(const SideTopic& topic, const TurnContext& turn, ForkPlan* plan);
+  void Left(const ForkPlan& plan, int64_t next_due);
+  void Retire();
+  void Lose();
+
  private:
+  static constexpr uint32_t kNoRamp = UINT32_MAX;
   struct Failure {
     uint64_t ordinal;
     Error error;
@@ -97,7 +131,7 @@ class Lane {
   bool WantsWindow(const TurnContext& turn) const;
   bool TryOpen(TurnContext* turn);
   bool LogReady(const TurnContext& turn) const { return turn.now >= log_try_; }
-  enum class LogCall : uint8_t { kLoad, kOpen, kRead, kDurable, kSave, kPark, kHeld };
+  enum class LogCall : uint8_t { kLoad, kOpen, kRead, kDurable, kSave, kPark, kHeld, kFork };
   // Backs off; true when the call had failed. Only the call that failed ends the back-off by succeeding.
   bool LogFailed(LogCall call, const class Status& status, const TurnContext& turn);
 
@@ -106,7 +140,8 @@ class Lane {
   bool Durable(uint64_t lsn, TurnContext* turn, bool* worked);
   uint32_t Format(const Run& run, int64_t wall, std::string* records, Error* bad, Diverted* diverted);
   uint32_t LimitToSuspects(const Run& run, bool* solo) const;
-  void SetFlowing();  // kRunning or kIdle
+  uint32_t Admitted(TurnContext* turn, uint64_t* stop, bool* worked);
+  void SetFlowing();  // kRunning, kIdle or kPaused; kDraining where a topic is to leave
 
   // Trouble.
   void Settle(const TurnContext& turn);
@@ -129,16 +164,33 @@ class Lane {
   void AfterParking(const TurnContext& turn);
   bool MayClaim() const;
 
+  // Topics.
+  SideLanes* Sides() const;  // of the lane; nullptr: none
+  static uint64_t MarkOf(std::string_view topic);
+  void NotePauses();
+  void ApplyPauses();
+  bool WantsFork(uint64_t ordinal, const Error& error);
+  bool ForkOne(TurnContext* turn);
+  bool StepSides(TurnContext* turn);
+  void Sift(EventChunk* chunk) const;
+  void RampUp();
+
+  // The sink's deaths.
+  void SettleDeath(const TurnContext& turn);
+  void EndTest(const TurnContext& turn);
+
   // Acknowledging.
   void Advance();
   int64_t SaveDue(const TurnContext& turn) const;
   bool Save(TurnContext* turn);
+  bool SaveNow(TurnContext* turn);
   bool StepReleasing(TurnContext* turn);
   void Leave(GoneReason reason);
 
   const LaneId id_;
   const uint32_t flow_;
   uint32_t epoch_ = 1;
+  std::shared_ptr<LaneFilter> filter_;  // outlives the log
   std::unique_ptr<LaneLog> log_;
   const std::shared_ptr<ParkedQueue> parked_;
   Destination* const destination_;
@@ -179,6 +231,24 @@ class Lane {
   size_t record_bytes_ = 512;  // mean size of a packed record, of the last batch
   Error error_;
   int64_t error_since_ = 0;  // Unix microseconds
+
+  // Topics.
+  Lane* parent_ = nullptr;                // of a side lane
+  std::unique_ptr<SideLanes> sides_;      // of a lane
+  std::map<std::string, Error> leaving_;  // topics to fork once nothing is under way
+  std::string side_topic_;                // of a side lane: the first
+  uint64_t stuck_ = UINT64_MAX;           // what the parked queue was told of side lanes
+  uint64_t opened_version_ = 0;           // of the filter, when the newest window was opened
+  bool opens_ = true;
+  bool paused_ = false;
+  int64_t still_until_ = 0;
+  uint32_t ramp_ = kNoRamp;  // of a side lane whose topic was in trouble: how much it may send at once
+  bool probing_ = false;     // what is under way is at the destination's second sink
+
+  // The sink's deaths.
+  Hunt hunt_;
+  bool died_ = false;                       // since the last Settle
+  std::vector<Pipeline::Range> under_way_;  // aborted since the last Settle
 
   // Acknowledging.
   bool resolved_ = false;  // outcomes came since the last Advance

@@ -52,8 +52,11 @@ class LaneFilter final : public EventFilter {
   // A side lane's: events that `start` covers are not its own.
   void Take(const std::string& topic, const Position& start);
 
+  const std::shared_ptr<const format::RouteSpec>& spec() const { return spec_; }
+  // Away, or a side lane's own.
   bool Has(std::string_view topic) const { return topics_.find(topic) != topics_.end(); }
   size_t topics() const { return topics_.size(); }
+  const std::map<std::string, Position, std::less<>>& names() const { return topics_; }
 
  private:
   void UseTemplate(std::string_view text);

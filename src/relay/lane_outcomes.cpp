@@ -31,6 +31,10 @@ void Lane::OnResult(const sink::Result& result, const TurnContext& turn) {
   if (delivered) {
     delivered_ += resolved;
     pace_.OnDelivered(resolved);
+    RampUp();
+    if (!probing_) {
+      destination_->turns().OnDelivered(turn.now);
+    }
     if (state_ == LaneState::kSolo) {
       suspects_.erase(solo_);
       SetFlowing();
@@ -42,6 +46,7 @@ void Lane::OnResult(const sink::Result& result, const TurnContext& turn) {
   }
   if (result.outcome == sink::Outcome::kAborted) {
     aborted_ = true;
+    under_way_.insert(under_way_.end(), ranges_.begin(), ranges_.end());
   } else {
     for (const Pipeline::Range& range : ranges_) {
       for (uint64_t ordinal = range.first; ordinal <= range.last; ++ordinal) {
@@ -63,8 +68,8 @@ void Lane::OnDestinationUp() {
   }
 }
 
-void Lane::OnSinkReplaced() {
-  if (pipeline_.outstanding() > 0) {
+void Lane::OnSinkReplaced(bool retry) {
+  if (pipeline_.outstanding() > 0 && probing_ == retry) {
     pipeline_.ForgetSent();
     if (state_ != LaneState::kReleasing) {
       aborted_ = true;
@@ -108,7 +113,10 @@ void Lane::Settle(const TurnContext& turn) {
     } else {
       lowest = std::min(lowest, failure.ordinal);
       if (error_class == ErrorClass::kTopic) {
-        delay_ = true;
+        if (!WantsFork(failure.ordinal, failure.error)) {
+          delay_ = true;
+          ramp_ = parent_ != nullptr ? 1 : kNoRamp;
+        }
       } else {
         trouble = &failure.error;
       }
@@ -120,9 +128,10 @@ void Lane::Settle(const TurnContext& turn) {
   }
   if (trouble != nullptr) {
     TripBreaker(*trouble, turn);
-  } else if (failures_.empty() && aborted_) {
+  } else if (failures_.empty() && aborted_ && !died_) {
     SettleAborted(turn);
   }
+  SettleDeath(turn);
   failures_.clear();
   aborted_ = false;
   if (refused_.empty()) {
@@ -135,6 +144,7 @@ void Lane::Settle(const TurnContext& turn) {
 // Without anybody's fault: again at once, unless that did not help the last time.
 void Lane::SettleAborted(const TurnContext& turn) {
   const Breaker& breaker = destination_->breaker();
+  trouble_at_ = pipeline_.prefix();
   if (aborts_++ > 0 || breaker.probing(flow_)) {
     const sink::Health& health = destination_->health();
     TripBreaker(!health.up          ? health.error
@@ -142,12 +152,96 @@ void Lane::SettleAborted(const TurnContext& turn) {
                                     : Error{ErrorClass::kDestination, "ABORTED", "records are aborted again and again"},
                 turn);
   }
-  trouble_at_ = pipeline_.prefix();
 }
 
+// The second sink has connections of its own: its trouble is not the lanes'.
 void Lane::TripBreaker(const Error& error, const TurnContext& turn) {
   NoteError(error, turn);
+  if (probing_) {
+    delay_ = true;
+    return;
+  }
   destination_->breaker().Trip(flow_, error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
+}
+
+// --- the sink's deaths -------------------------------------------------------------------------------------------
+
+bool Lane::OnSinkDied() {
+  died_ = outstanding() > 0 || (aborted_ && !probing_);
+  return died_;
+}
+
+// `stop`: no event from here on. With a test due, what may be sent is the suspected group, while nobody else sends.
+uint32_t Lane::Admitted(TurnContext* turn, uint64_t* stop, bool* worked) {
+  const Breaker& breaker = destination_->breaker();
+  if (turn->now < still_until_ || (probing_ != (ramp_ != kNoRamp) && pipeline_.outstanding() > 0)) {
+    return 0;
+  }
+  if (ramp_ != kNoRamp) {
+    return breaker.closed() && destination_->retry().accepting() && pipeline_.outstanding() == 0 ? ramp_ : 0;
+  }
+  if (!destination_->accepting() || breaker.Admits() == 0) {
+    return 0;
+  }
+  TestTurns& turns = destination_->turns();
+  if (turns.holder() != flow_) {
+    if (turns.holder() != 0) {
+      return 0;
+    }
+    if (hunt_.empty()) {
+      return breaker.Admits();
+    }
+    const Run next = pipeline_.outstanding() == 0 ? pipeline_.NextRun(1) : Run{};
+    if (next.count == 0 || next.first < hunt_.first() || !turns.Take(flow_, turn->now)) {
+      *stop = hunt_.first();
+      return breaker.Admits();
+    }
+    *worked = true;
+  }
+  *stop = hunt_.empty() ? 0 : hunt_.last() + 1;
+  return turns.quiet() ? UINT32_MAX : 0;
+}
+
+void Lane::SettleDeath(const TurnContext& turn) {
+  TestTurns& turns = destination_->turns();
+  const bool tested = turns.holder() == flow_;
+  if (tested) {
+    turns.End(flow_, died_, turn.now);
+  }
+  std::vector<Pipeline::Range> under_way = std::exchange(under_way_, {});
+  if (!std::exchange(died_, false)) {
+    if (tested && !failures_.empty() && !hunt_.empty()) {
+      hunt_.Drop();  // it was refused: the sink has lived to say so
+    }
+    return;
+  }
+  if (!tested) {
+    std::sort(under_way.begin(), under_way.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    hunt_.OnDeath(under_way);
+    return;
+  }
+  if (hunt_.empty() || !hunt_.OnTestDeath()) {
+    return;
+  }
+  if (!turns.Blame()) {
+    TripBreaker({ErrorClass::kConfig, "SINK_DIED", "the sink's process dies whatever is sent"}, turn);
+    return;
+  }
+  refused_.push_back(
+      {hunt_.first(), {ErrorClass::kMessage, "SINK_DIED", "the sink's process died of this event three times"}, 1});
+  hunt_.Drop();
+}
+
+// What was tested is done.
+void Lane::EndTest(const TurnContext& turn) {
+  if (hunt_.empty()) {
+    return;
+  }
+  const uint64_t first = hunt_.first();
+  hunt_.Pass(pipeline_.prefix());
+  if (hunt_.empty() || hunt_.first() != first) {
+    destination_->turns().End(flow_, false, turn.now);
+  }
 }
 
 }  // namespace outbox::relay

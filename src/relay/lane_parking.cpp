@@ -193,6 +193,10 @@ bool Lane::ParkInLog(TurnContext* turn) {
 }
 
 void Lane::AfterParking(const TurnContext& turn) {
+  if (!leaving_.empty()) {
+    state_ = pipeline_.outstanding() > 0 ? LaneState::kDraining : LaneState::kForking;
+    return;
+  }
   if (!std::exchange(delay_, false)) {
     SetFlowing();
     return;

@@ -33,6 +33,7 @@ size_t Pipeline::AddChunk(EventChunk chunk, bool end) {
     added.states.assign(chunk.events.size(), kReady);
     next_ += chunk.events.size();
     added.data = std::move(chunk);
+    windows_.back().read_to = added.last_created_at;
     chunks_.push_back(std::move(added));
     bytes_ += bytes;
   }
@@ -139,6 +140,9 @@ void Pipeline::CountDone(Chunk* chunk, uint32_t count) {
   chunk->done += count;
   islands_ += count;
   if (chunk->done == chunk->states.size() && chunk->bytes > 0) {
+    if (marker_ != nullptr && chunk != &chunks_.front()) {
+      Mark(chunk);
+    }
     chunk->data = EventChunk{};
     bytes_ -= chunk->bytes;
     freed_ += chunk->bytes;

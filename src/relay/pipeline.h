@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "base/event.h"
@@ -38,6 +40,8 @@ class Pipeline {
 
   // --- reading ---
   void Start(Position position) { at_ = std::move(position); }
+  // Where the front window began, or was resumed; where the lane stands while none is open.
+  const Position& at() const { return at_; }
   // What to open the next window from.
   Position ReadPosition() const;
   void AddWindow(Window window, uint64_t barrier);
@@ -71,6 +75,22 @@ class Pipeline {
   // nullptr for an event that is done.
   const Event* Find(uint64_t ordinal) const;
 
+  // --- topics ---
+  // What a topic has among the events read, while nothing is under way.
+  struct Share {
+    Position start;                  // all its events up to here are done, or in `ordinals` before `leave`
+    std::vector<uint64_t> ordinals;  // its events that are not done, ascending
+    size_t leave = 0;                // so many of them are not after `start`: one behind them is done already
+  };
+  // `matches` says whether an event is the topic's; `mark` is the topic's mark.
+  Share ShareOf(const std::function<bool(const Event&)>& matches, uint64_t mark) const;
+  // Every position read up to; nothing of it is dropped by a later change of what is read.
+  Position ReadTo() const;
+  // The bytes of a chunk go when its events are done, also behind a gap; what topics they had is kept as marks. Without
+  // a marker, or after ForgetMarks(), such a chunk counts as one with events of every topic.
+  void SetMarker(std::function<uint64_t(const Event&)> marker) { marker_ = std::move(marker); }
+  void ForgetMarks();
+
   // --- acknowledging ---
   // Moves the prefix over what is done and closes finished windows. True when the saved position would change.
   bool Advance();
@@ -95,6 +115,7 @@ class Pipeline {
   struct OpenWindow {
     Window window;
     int64_t done_to = kBeforeAllTime;  // of the events read since it was opened
+    int64_t read_to = kBeforeAllTime;  // likewise
     uint64_t barrier = 0;
     bool read = false;
   };
@@ -106,6 +127,9 @@ class Pipeline {
     size_t bytes = 0;
     uint32_t done = 0;
     int64_t last_created_at = 0;
+    // Once the data is freed: topics, and the created_at of the last event of each.
+    std::vector<std::pair<uint64_t, int64_t>> marks;
+    bool marked = false;
   };
   struct Submission {
     uint64_t first_seq;
@@ -119,8 +143,12 @@ class Pipeline {
   // Sets the sent ones among the ordinals to `state`; returns how many.
   uint32_t SetSent(uint64_t first, uint32_t count, State state);
   void CountDone(Chunk* chunk, uint32_t count);
+  void Mark(Chunk* chunk) const;
+  // created_at of the last event of the topic in a chunk whose data is gone; kBeforeAllTime: none.
+  static int64_t LastMarked(const Chunk& chunk, uint64_t mark);
   void DropResolved();
 
+  std::function<uint64_t(const Event&)> marker_;
   Position at_;  // where the front window began, or was resumed; where the lane stands while none is open
   std::deque<OpenWindow> windows_;
   uint64_t front_window_ = 0;  // number of windows_.front()

@@ -17,6 +17,7 @@ class RetrySink {
  public:
   // Null while there is none.
   sink::Sink* sink() { return sink_.get(); }
+  bool there() const { return sink_ != nullptr; }
   // Nothing is submitted while an old sink waits for its last records.
   bool accepting() const { return !retiring_; }
   uint64_t next_seq() const { return next_seq_; }

@@ -115,6 +115,12 @@ class Server {
   std::vector<RefusedEvent> refusals;  // views are dead; error, attempts and created_at are good
   std::map<int64_t, uint64_t> parked_step;
   bool owned = true;
+  // Its side lanes.
+  struct SideState {
+    SideLane record;
+    Position position;
+  };
+  std::map<int32_t, SideState> sides;
 
   // Trouble: called with the name of each LaneLog function; true makes it fail.
   std::function<bool(const char*)> fails;
@@ -134,13 +140,15 @@ class Server {
 
 class FakeLog : public LaneLog {
  public:
-  FakeLog(Server* server, std::shared_ptr<const format::RouteSpec> spec) : server_(server), spec_(std::move(spec)) {}
+  // `side`: 0 for the lane's own.
+  FakeLog(Server* server, std::shared_ptr<const EventFilter> filter, int32_t side = 0)
+      : server_(server), filter_(std::move(filter)), side_(side) {}
 
   Status LoadPosition(Position* position) override {
     if (Fails("LoadPosition")) {
       return Trouble();
     }
-    *position = server_->position;
+    *position = Stored();
     return Status();
   }
   Status OpenWindow(const Position& position, Window* window, bool* opened) override {
@@ -148,12 +156,12 @@ class FakeLog : public LaneLog {
       return Trouble();
     }
     held_ = limit && !position.target && position.base == *limit;
-    if (held_) {
+    if (held_ || (ends_at_ && !position.target && position.base.Covers(*ends_at_))) {
       *opened = false;
       return Status();
     }
-    Snapshot to = limit ? *limit : server_->Current();
-    bool current = !limit;
+    Snapshot to = limit ? *limit : ends_at_ ? *ends_at_ : server_->Current();
+    bool current = !limit && !ends_at_;
     int64_t done_to = kBeforeAllTime;
     if (position.target) {
       to = *position.target;
@@ -169,7 +177,7 @@ class FakeLog : public LaneLog {
       }
     }
     // Snapshots that differ in text may see the same: 10:20: and 10:21:20.
-    if (!position.target && !limit && position.base.Covers(to)) {
+    if (!position.target && !limit && !ends_at_ && position.base.Covers(to)) {
       *opened = false;
       return Status();
     }
@@ -178,8 +186,8 @@ class FakeLog : public LaneLog {
     for (const Row& row : server_->rows) {
       if (!position.base.Visible(row.xid) && to.Visible(row.xid) && server_->Committed(row.xid) &&
           row.created_at > done_to &&
-          spec_->Wants(row.type, row.key.empty() ? std::string_view() : std::string_view(row.key), row.event_type,
-                       row.id, row.topic.empty() ? std::string_view() : std::string_view(row.topic))) {
+          filter_->Wants(row.type, row.key.empty() ? std::string_view() : std::string_view(row.key), row.event_type,
+                         row.id, row.topic.empty() ? std::string_view() : std::string_view(row.topic))) {
         events_.push_back(&row);
       }
     }
@@ -192,6 +200,12 @@ class FakeLog : public LaneLog {
     return Status();
   }
   bool held() const override { return held_; }
+  void LimitTo(const Snapshot* limit) override {
+    ends_at_.reset();
+    if (limit != nullptr) {
+      ends_at_ = *limit;
+    }
+  }
   Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) override {
     if (Fails("ReadChunk")) {
       return Trouble();
@@ -234,7 +248,9 @@ class FakeLog : public LaneLog {
       return Trouble();
     }
     *owner = server_->owned;
-    if (server_->owned) {
+    if (server_->owned && side_ != 0) {
+      Stored() = position;
+    } else if (server_->owned) {
       server_->position = position;
       server_->saves.push_back(position);
       server_->save_times.push_back(server_->clock()->now);
@@ -266,9 +282,13 @@ class FakeLog : public LaneLog {
   }
   static Status Trouble() { return Status(ErrorClass::kInternal, "57014", "the log is in trouble"); }
 
+  Position& Stored() { return side_ == 0 ? server_->position : server_->sides.at(side_).position; }
+
   bool held_ = false;
   Server* server_;
-  std::shared_ptr<const format::RouteSpec> spec_;
+  std::shared_ptr<const EventFilter> filter_;
+  const int32_t side_;
+  std::optional<Snapshot> ends_at_;
   std::vector<const Row*> events_;
   size_t next_ = 0;
   int sort_slices_ = 0;

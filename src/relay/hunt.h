@@ -1,0 +1,124 @@
+// The search for an event that kills the sink's process [-], for one lane. The destination gives turns: TestTurns.
+//
+// A death may have any reason: all that was under way is sent again. What was under way in two deaths in a row without
+// having been delivered in between is suspected: sent as a group, while nothing of another lane is under way. A group
+// that kills is halved; an event that kills alone three times is found. Between two tests the others have their turn.
+//
+// Single-threaded. Events are ordinals of the lane's pipeline.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "relay/pipeline.h"
+
+namespace outbox::relay {
+
+// Who may test, of the lanes of one destination. Owned by the destination. Monotonic microseconds.
+class TestTurns {
+ public:
+  // 0: nobody.
+  uint32_t holder() const { return holder_; }
+  int64_t next() const { return next_; }
+  bool Take(uint32_t flow, int64_t now) {
+    if (holder_ == 0 && now >= next_) {
+      holder_ = flow;
+      quiet_ = false;
+    }
+    return holder_ == flow;
+  }
+  // Nothing of the others is under way, looked at after the turn was taken.
+  bool quiet() const { return quiet_; }
+  void SetQuiet(bool quiet) { quiet_ = quiet; }
+  void End(uint32_t flow, bool died, int64_t now) {
+    if (holder_ == flow) {
+      holder_ = 0;
+      next_ = now + (died ? kAfterDeath : kBreath);
+    }
+  }
+  // Something was delivered: others have found the destination to work.
+  void OnDelivered(int64_t now) {
+    next_ = std::min(next_, now + kBreath);
+    may_blame_ = true;
+  }
+  // That nothing is delivered between two findings is no event's fault.
+  bool Blame() { return std::exchange(may_blame_, false); }
+
+ private:
+  static constexpr int64_t kBreath = 50'000;
+  static constexpr int64_t kAfterDeath = 300'000;
+
+  uint32_t holder_ = 0;
+  bool quiet_ = false;
+  int64_t next_ = 0;
+  bool may_blame_ = true;
+};
+
+class Hunt {
+ public:
+  static constexpr int kKills = 3;
+
+  bool empty() const { return groups_.empty(); }
+  uint64_t first() const { return groups_.front().first; }
+  uint64_t last() const { return groups_.front().last; }
+
+  // The process died with these under way (ascending, without those done since), and it was no test.
+  void OnDeath(const std::vector<Pipeline::Range>& under_way) {
+    std::vector<Pipeline::Range> again;
+    for (const Pipeline::Range& a : under_way) {
+      for (const Pipeline::Range& b : last_) {
+        const uint64_t first = std::max(a.first, b.first);
+        const uint64_t last = std::min(a.last, b.last);
+        if (first <= last) {
+          again.push_back({first, last});
+        }
+      }
+    }
+    last_ = under_way;
+    if (again.empty() || !groups_.empty()) {
+      return;
+    }
+    groups_.push_back({again.front().first, again.back().last, 0});
+  }
+
+  // The first group was tested and killed. True when it is one event that has killed often enough.
+  bool OnTestDeath() {
+    Group& group = groups_.front();
+    if (group.first == group.last) {
+      return ++group.kills >= kKills;
+    }
+    const uint64_t middle = group.first + (group.last - group.first) / 2;
+    const Group second{middle + 1, group.last, 0};
+    group.last = middle;
+    groups_.insert(groups_.begin() + 1, second);
+    return false;
+  }
+  // It was tested and did not kill, or was found.
+  void Drop() {
+    groups_.pop_front();
+    last_.clear();
+  }
+  // Everything before `prefix` is done.
+  void Pass(uint64_t prefix) {
+    while (!groups_.empty() && groups_.front().last < prefix) {
+      groups_.pop_front();
+    }
+    while (!last_.empty() && last_.front().last < prefix) {
+      last_.erase(last_.begin());
+    }
+  }
+
+ private:
+  struct Group {
+    uint64_t first;
+    uint64_t last;
+    int kills;
+  };
+  std::deque<Group> groups_;           // ascending; tested from the front
+  std::vector<Pipeline::Range> last_;  // under way when it died last
+};
+
+}  // namespace outbox::relay

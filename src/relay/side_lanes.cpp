@@ -1,0 +1,302 @@
+#include "relay/side_lanes.h"
+
+#include <algorithm>
+
+#include "relay/lane.h"
+
+namespace outbox::relay {
+
+namespace {
+
+constexpr int64_t kRejoinWithin = 5'000'000;
+constexpr int64_t kRejoinBase = 200'000;
+constexpr int64_t kRejoinCap = 10'000'000;
+
+// Where a side lane of several topics has to begin so that it meets all that their starts do not cover.
+Position Oldest(const std::vector<SideTopic>& topics) {
+  if (topics.size() == 1) {
+    return topics[0].start;
+  }
+  Position oldest{topics[0].start.base, std::nullopt, kBeforeAllTime};
+  for (const SideTopic& topic : topics) {
+    if (!topic.start.base.Covers(oldest.base)) {
+      oldest.base = topic.start.base;
+    }
+  }
+  return oldest;
+}
+
+}  // namespace
+
+SideLanes::SideLanes(Lane* lane, std::unique_ptr<SideLog> log, MakeLane make)
+    : lane_(lane), log_(std::move(log)), make_(std::move(make)), backoff_(kRejoinBase, kRejoinCap) {}
+
+SideLanes::~SideLanes() = default;
+
+Status SideLanes::Load() {
+  std::vector<SideLane> records;
+  Status status = log_->LoadSides(&records);
+  if (!status.ok()) {
+    return status;
+  }
+  for (SideLane& record : records) {
+    for (const SideTopic& topic : record.topics) {
+      lane_->filter()->Leave(topic.topic, record.topic_template);
+    }
+    Start(std::move(record));
+  }
+  return status;
+}
+
+void SideLanes::Start(SideLane record) {
+  Side side;
+  side.filter = std::make_shared<LaneFilter>(lane_->filter()->spec(), record.topic_template);
+  for (const SideTopic& topic : record.topics) {
+    side.filter->Take(topic.topic, topic.start);
+  }
+  side.lane = make_(lane_, record, side.filter, log_->OpenSide(record.side, side.filter.get()));
+  side.record = std::move(record);
+  const int32_t number = side.record.side;
+  sides_.insert_or_assign(number, std::move(side));
+}
+
+// --- leaving -----------------------------------------------------------------------------------------------------
+
+// The side lane that a topic of `from` would go to; 0: none.
+int32_t SideLanes::Number(const Lane* from) const {
+  for (int32_t number = 1; number < kQuarantine; ++number) {
+    if (!sides_.contains(number)) {
+      return from == lane_ || from->filter()->topics() > 1 ? number : 0;
+    }
+  }
+  return from == lane_ ? kQuarantine : 0;
+}
+
+SideLanes::Forked SideLanes::Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn,
+                                  Status* status) {
+  if (phase_ != Phase::kNone) {
+    Cancel(turn);
+  }
+  ForkPlan plan;
+  plan.side.side = Number(from);
+  plan.side.topic_template = lane_->filter()->topic_template();
+  from->PlanLeaving({topic, {}, error, turn.clock->WallMicros()}, turn, &plan);
+  const auto old = sides_.find(plan.side.side);
+  if (old != sides_.end()) {
+    if (!old->second.lane->Drained(turn)) {
+      return Forked::kNotYet;
+    }
+    std::vector<uint64_t> ordinals = std::move(plan.ordinals);
+    for (const SideTopic& served : old->second.record.topics) {
+      old->second.lane->PlanLeaving(served, turn, &plan);
+    }
+    plan.ordinals = std::move(ordinals);
+  }
+  plan.position = Oldest(plan.side.topics);
+  int64_t next_due = kNever;
+  bool owner = true;
+  *status = log_->Fork(plan.side, plan.position, plan.parked, &next_due, &owner);
+  if (!status->ok()) {
+    return Forked::kFailed;
+  }
+  if (!owner) {
+    return Forked::kLost;
+  }
+  if (old != sides_.end()) {
+    Lane* replaced = old->second.lane;
+    sides_.erase(old);
+    replaced->Retire();
+  }
+  from->Left(plan, next_due);
+  if (from == lane_) {
+    lane_->filter()->Leave(topic, plan.side.topic_template);
+  } else {
+    from->filter()->Return(topic);
+    for (auto& [number, side] : sides_) {
+      if (side.lane == from) {
+        std::erase_if(side.record.topics, [&](const SideTopic& served) { return served.topic == topic; });
+      }
+    }
+  }
+  Start(std::move(plan.side));
+  return Forked::kDone;
+}
+
+// --- coming back -------------------------------------------------------------------------------------------------
+
+// A side lane that has read to the end of the log, as the lane has.
+SideLanes::Side* SideLanes::Ready() {
+  for (auto& [number, side] : sides_) {
+    if (side.lane->Calm() && side.lane->caught_up() && (side.lane->Flows() || side.lane->RestsAt() != nullptr)) {
+      return &side;
+    }
+  }
+  return nullptr;
+}
+
+bool SideLanes::Step(TurnContext* turn, bool* lost) {
+  if (phase_ == Phase::kNone) {
+    if (sides_.empty() || turn->now < next_try_ || !lane_->Calm() || !lane_->caught_up()) {
+      return false;
+    }
+    const Side* side = Ready();
+    if (side == nullptr) {
+      return false;
+    }
+    returning_ = side->record.side;
+    deadline_ = turn->now + kRejoinWithin;
+    phase_ = Phase::kSideRests;
+    side->lane->SetOpens(false);
+    return true;
+  }
+  Lane* side = sides_.at(returning_).lane;
+  if (!side->Calm() || !lane_->Calm() || turn->now >= deadline_) {
+    Cancel(*turn);
+    return true;
+  }
+  switch (phase_) {
+    case Phase::kSideRests:
+      if (const Snapshot* b = side->RestsAt()) {
+        if (!lane_->HasRead(*b)) {
+          lane_->Wake();
+          return false;
+        }
+        lane_->SetOpens(false);
+        phase_ = Phase::kLaneRests;
+        return true;
+      }
+      return false;
+    case Phase::kLaneRests:
+      if (const Snapshot* m = lane_->RestsAt()) {
+        side->LimitTo(m);
+        side->SetOpens(true);
+        phase_ = Phase::kSideEnds;
+        return true;
+      }
+      return false;
+    case Phase::kSideEnds:
+      if (const Snapshot* end = side->RestsAt(); end != nullptr && end->Covers(*lane_->RestsAt())) {
+        return Rejoin(turn, lost);
+      }
+      return false;
+    case Phase::kNone:
+      break;
+  }
+  return false;
+}
+
+bool SideLanes::Rejoin(TurnContext* turn, bool* lost) {
+  Side& side = sides_.at(returning_);
+  const Snapshot* m = lane_->RestsAt();
+  bool owner = true;
+  // What each delivered until now is saved under its own windows.
+  if (!lane_->SaveAll(turn) || !side.lane->SaveAll(turn) ||
+      !log_->Rejoin(returning_, Position{*m, std::nullopt, kBeforeAllTime}, &owner).ok()) {
+    Cancel(*turn);
+    return true;
+  }
+  if (!owner) {
+    *lost = true;
+    return true;
+  }
+  for (const SideTopic& topic : side.record.topics) {
+    lane_->filter()->Return(topic.topic);
+  }
+  Lane* back = side.lane;
+  sides_.erase(returning_);
+  back->Retire();
+  LetGo();
+  backoff_.Reset();
+  next_try_ = 0;
+  return true;
+}
+
+// The lane goes on at once, and the side lane for itself.
+void SideLanes::Cancel(const TurnContext& turn) {
+  const auto found = sides_.find(returning_);
+  if (found != sides_.end()) {
+    found->second.lane->LimitTo(nullptr);
+    found->second.lane->SetOpens(true);
+  }
+  LetGo();
+  next_try_ = turn.now + backoff_.Next(turn.clock->Random());
+}
+
+void SideLanes::LetGo() {
+  lane_->SetOpens(true);
+  phase_ = Phase::kNone;
+  returning_ = 0;
+}
+
+int64_t SideLanes::NextTime(const TurnContext& turn) const {
+  if (sides_.empty()) {
+    return kNever;
+  }
+  const int64_t at = phase_ == Phase::kNone ? next_try_ : deadline_;
+  return at > turn.now ? at : kNever;
+}
+
+// --- with the lane -----------------------------------------------------------------------------------------------
+
+void SideLanes::SetSpec(const std::shared_ptr<const format::RouteSpec>& spec) {
+  for (auto& [number, side] : sides_) {
+    side.lane->SetSpec(spec);
+  }
+}
+
+void SideLanes::Release(int64_t deadline) {
+  for (auto& [number, side] : sides_) {
+    side.lane->Release(deadline);
+  }
+}
+
+void SideLanes::Lose() {
+  for (auto& [number, side] : sides_) {
+    side.lane->Lose();
+  }
+}
+
+void SideLanes::OnGone(const Lane* gone) {
+  for (auto it = sides_.begin(); it != sides_.end(); ++it) {
+    if (it->second.lane == gone) {
+      clean_ = clean_ && gone->gone_reason() == GoneReason::kReleased;
+      if (it->first == returning_) {
+        LetGo();
+      }
+      sides_.erase(it);
+      return;
+    }
+  }
+}
+
+uint64_t SideLanes::BarrierDone(uint64_t own) const {
+  uint64_t done = own;
+  for (const auto& [number, side] : sides_) {
+    done = std::min(done, side.lane->barrier_done());
+  }
+  return done;
+}
+
+uint64_t SideLanes::stuck() const {
+  uint64_t hash = sides_.size();
+  for (const auto& [number, side] : sides_) {
+    if (!side.lane->Flows()) {
+      hash = (hash + side.lane->flow()) * 0x9e3779b97f4a7c15 + side.record.topics.size();
+    }
+  }
+  return hash;
+}
+
+std::vector<std::string> SideLanes::Stuck() const {
+  std::vector<std::string> topics;
+  for (const auto& [number, side] : sides_) {
+    if (!side.lane->Flows()) {
+      for (const SideTopic& topic : side.record.topics) {
+        topics.push_back(topic.topic);
+      }
+    }
+  }
+  return topics;
+}
+
+}  // namespace outbox::relay

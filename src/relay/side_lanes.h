@@ -1,0 +1,121 @@
+// The topics that have left one lane, and the side lanes that serve them [-]: forking, and the way back. README.md
+// here, "Side lanes", draws it.
+//
+// A side lane is a Lane of the engine with a position of its own in the same log, that takes nothing but its topics. It
+// shares the lane's owner, its parked queue and its destination. Every step that matters after a crash is one
+// transaction of the SideLog; in between, two readers never differ about whose an event is.
+//
+// Single-threaded; owned by the lane. The side lanes themselves are the engine's, as all lanes are.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/backoff.h"
+#include "relay/lane_filter.h"
+#include "relay/side_log.h"
+#include "relay/turn.h"
+
+namespace outbox::relay {
+
+class Lane;
+
+// A fork before it is written.
+struct ForkPlan {
+  SideLane side;
+  Position position;
+  std::vector<Parking> parked;
+  Arena arena;                     // of what `parked` views, but for the events
+  std::vector<uint64_t> ordinals;  // of the lane that the topic leaves: no longer its own
+};
+
+class SideLanes {
+ public:
+  // Side lanes of one lane. The last is the quarantine lane: it serves all topics for which there is no other.
+  static constexpr int32_t kMaxSides = 16;
+  static constexpr int32_t kQuarantine = kMaxSides;
+
+  // Makes the side lane and gives it to the engine.
+  using MakeLane =
+      std::function<Lane*(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter>, std::unique_ptr<LaneLog>)>;
+
+  SideLanes(Lane* lane, std::unique_ptr<SideLog> log, MakeLane make);
+  ~SideLanes();
+  SideLanes(const SideLanes&) = delete;
+  SideLanes& operator=(const SideLanes&) = delete;
+
+  // Before the lane reads anything.
+  Status Load();
+
+  // --- leaving ---
+  // `from`, which is the lane or a side lane that serves several topics, may let one go to a side lane of its own.
+  bool MayFork(const Lane* from) const { return Number(from) != 0; }
+  enum class Forked : uint8_t {
+    kDone,
+    kNotYet,  // the quarantine lane has to drain first; call again
+    kFailed,  // *status says why; call again
+    kLost,
+  };
+  // Nothing of `from` is under way, and MayFork().
+  Forked Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn, Status* status);
+
+  // --- coming back ---
+  // Call in each step of the lane. True when it did something. `*lost`: the lane belongs to somebody else.
+  bool Step(TurnContext* turn, bool* lost);
+  int64_t NextTime(const TurnContext& turn) const;
+
+  // --- with the lane ---
+  void SetSpec(const std::shared_ptr<const format::RouteSpec>& spec);
+  void Release(int64_t deadline);
+  void Lose();                    // all of them leave at once
+  void OnGone(const Lane* side);  // the engine drops it
+  bool empty() const { return sides_.empty(); }
+  bool clean() const { return clean_; }  // none left anything unresolved or unsaved
+  uint64_t BarrierDone(uint64_t own) const;
+  // Topics whose parked events are not to be claimed: their side lanes do not flow.
+  std::vector<std::string> Stuck() const;
+  // Another number for every other answer of Stuck(), nearly surely.
+  uint64_t stuck() const;
+
+ private:
+  struct Side {
+    SideLane record;
+    std::shared_ptr<LaneFilter> filter;
+    Lane* lane = nullptr;
+  };
+  // What is awaited.
+  enum class Phase : uint8_t {
+    kNone,
+    kSideRests,  // the side lane opens no more windows: it comes to rest at B
+    kLaneRests,  // the lane has read up to B, opens no more windows and comes to rest at M
+    kSideEnds,   // the side lane reads up to M exactly
+  };
+
+  int32_t Number(const Lane* from) const;
+  void Start(SideLane record);
+  void Apply(Lane* from, const std::string& topic, ForkPlan* plan);
+  Side* Ready();
+  bool Rejoin(TurnContext* turn, bool* lost);
+  void Cancel(const TurnContext& turn);
+  void LetGo();
+
+  Lane* const lane_;
+  const std::unique_ptr<SideLog> log_;
+  const MakeLane make_;
+  std::map<int32_t, Side> sides_;
+  bool clean_ = true;
+
+  Phase phase_ = Phase::kNone;
+  int32_t returning_ = 0;  // side lane on its way back
+  int64_t deadline_ = 0;   // monotonic microseconds: then it is put off
+  int64_t next_try_ = 0;
+  Backoff backoff_;
+};
+
+}  // namespace outbox::relay

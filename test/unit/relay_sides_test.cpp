@@ -1,0 +1,327 @@
+// Side lanes: topics in trouble, or paused, leave their lane and come back.
+#include "relay_sides_fixture.h"
+
+namespace outbox::relay {
+namespace {
+
+// --- leaving -----------------------------------------------------------------------------------------------------
+
+TEST_F(SidesTest, ATopicInTroubleLeavesAndTheOthersFlow) {
+  AnswerByItself();
+  bad = {"b"};
+  for (int i = 0; i < 10; ++i) {
+    Emit("a");
+    Emit("b");
+    Emit("c");
+  }
+  RunUntil(1'000);
+  EXPECT_EQ(Written("a"), Rows("a"));
+  EXPECT_EQ(Written("c"), Rows("c"));
+  EXPECT_TRUE(Written("b").empty());
+  EXPECT_TRUE(forked.empty());  // the log keeps them
+  ASSERT_EQ(server.sides.size(), 1u);
+  EXPECT_EQ(server.sides.at(1).record.topics.at(0).topic, "b");
+  EXPECT_EQ(server.sides.at(1).record.topics.at(0).error.code, "UNKNOWN_TOPIC_OR_PART");
+  ASSERT_NE(Side(1), nullptr);
+  EXPECT_STREQ(Side(1)->state, "backing off");
+  EXPECT_EQ(*Side(1)->topic, "b");
+  EXPECT_EQ(Side(1)->error->code, "UNKNOWN_TOPIC_OR_PART");
+  EXPECT_EQ(Side(0)->topics, 1);
+  EXPECT_EQ(Side(0)->error, nullptr);
+  // The healthy ones go on without delay, and their progress is saved.
+  const int64_t later = Emit("a").created_at;
+  Turn(true);
+  EXPECT_EQ(Written("a").back(), later);
+  RunUntil(clock.now + options.save_micros);
+  EXPECT_EQ(server.position.base, server.Current());
+}
+
+TEST_F(SidesTest, ItHealsAndRejoinsByItselfInOrder) {
+  AnswerByItself();
+  bad = {"b"};
+  for (int i = 0; i < 100; ++i) {
+    Emit("a");
+    Emit("b");
+  }
+  RunUntil(60'000'000);
+  EXPECT_TRUE(Written("b").empty());
+  EXPECT_GT(refusals.size(), 3u);   // it was tried again
+  EXPECT_LT(refusals.size(), 60u);  // and not too often
+  bad.clear();
+  Emit("b");
+  RunUntil(clock.now + 2 * options.backoff_cap_micros);
+  EXPECT_EQ(Written("b"), Rows("b"));
+  EXPECT_EQ(Written("a"), Rows("a"));
+  EXPECT_TRUE(server.sides.empty());
+  EXPECT_EQ(Side(1), nullptr);
+  EXPECT_EQ(Side(0)->topics, 0);
+  EXPECT_TRUE(server.parked.empty());
+  // Everything is the lane's again.
+  const int64_t later = Emit("b").created_at;
+  Turn(true);
+  EXPECT_EQ(Written("b").back(), later);
+}
+
+TEST_F(SidesTest, ProbesAreOneEventThenASmallBatchThenAll) {
+  bad = {"b"};
+  for (int i = 0; i < 100; ++i) {
+    Emit("b");
+  }
+  Turn();
+  ASSERT_EQ(sink->pending.size(), 100u);
+  sink->Fail(0, ErrorClass::kTopic, "UNKNOWN_TOPIC_OR_PART");
+  Turn();
+  EXPECT_TRUE(sink->pending.empty());
+  EXPECT_EQ(probe, nullptr);
+  RunUntil(clock.now + options.backoff_base_micros);
+  ASSERT_NE(probe, nullptr);
+  EXPECT_EQ(probe->pending.size(), 1u);  // at the second sink, so that a refusal disturbs nobody
+  probe->Fail(0, ErrorClass::kTopic);
+  RunUntil(clock.now + 2 * options.backoff_base_micros);
+  ASSERT_EQ(probe->pending.size(), 1u);
+  EXPECT_EQ(probe->pending[0].record.created_at, server.rows[0].created_at);
+  probe->Deliver();
+  Turn();
+  EXPECT_EQ(probe->pending.size(), 16u);
+  probe->DeliverAll();
+  Turn();
+  EXPECT_TRUE(probe->pending.empty());
+  EXPECT_EQ(sink->pending.size(), 83u);
+  sink->DeliverAll();
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(broker.Order(), AllRows());
+  EXPECT_TRUE(server.sides.empty());
+}
+
+TEST_F(SidesTest, EventsBeforeADeliveredOneOfTheTopicAreParkedAndNoneIsRepeated) {
+  Emit("b", "x");  // 0: refused
+  Emit("b", "y");  // 1: delivered
+  Emit("b", "x");  // 2
+  Emit("b", "z");  // 3: delivered
+  Emit("b", "x");  // 4
+  Emit("b", "x");  // 5: the side lane's from here
+  Turn();
+  sink->Deliver(3);
+  sink->Deliver(1);
+  sink->Fail(0, ErrorClass::kTopic);
+  Turn();
+  ASSERT_EQ(server.sides.size(), 1u);
+  ASSERT_EQ(forked.size(), 2u);
+  EXPECT_EQ(forked[0].created_at, server.rows[0].created_at);
+  EXPECT_EQ(forked[0].state, ParkedState::kRetrying);
+  EXPECT_EQ(forked[1].created_at, server.rows[2].created_at);
+  EXPECT_EQ(forked[1].state, ParkedState::kBlocked);  // behind the first of its key
+  AnswerByItself();
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(broker.Order(), (std::vector<int64_t>{server.rows[3].created_at, server.rows[1].created_at,
+                                                  server.rows[4].created_at, server.rows[5].created_at}));
+  EXPECT_TRUE(server.sides.empty());
+}
+
+TEST_F(SidesTest, AChunkThatIsDoneIsRememberedByItsTopics) {
+  options.chunk_bytes = 16 * 1024;
+  engine->SetOptions(options);
+  Emit("b", "x");
+  for (int i = 0; i < 300; ++i) {
+    server.EmitCommitted("k" + std::to_string(i), 200, "a");  // chunks of its own
+  }
+  Emit("b", "x");
+  RunUntil(1'000);
+  ASSERT_GT(sink->pending.size(), 250u);
+  for (size_t i = sink->pending.size(); i > 0; --i) {
+    if (sink->pending[i - 1].record.topic == "a") {
+      sink->Deliver(i - 1);
+    }
+  }
+  Turn();
+  sink->Fail(0, ErrorClass::kTopic);
+  Turn();
+  EXPECT_EQ(server.sides.size(), 1u);
+  EXPECT_TRUE(forked.empty());  // nothing of b was in them
+  AnswerByItself();
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(Written("b"), Rows("b"));
+}
+
+TEST_F(SidesTest, AForkThatTheLogRefusesIsTriedAgainAndNothingGoesBefore) {
+  AnswerByItself();
+  bad = {"b"};
+  server.fails = [](const char* function) { return std::string(function) == "Fork"; };
+  Emit("b");
+  Emit("a");
+  RunUntil(60'000'000);
+  EXPECT_EQ(State(), "forking");
+  EXPECT_EQ(Status().error->code, "57014");
+  EXPECT_TRUE(broker.log.empty());
+  EXPECT_GT(server.calls["Fork"], 3);
+  EXPECT_LT(server.calls["Fork"], 60);
+  server.fails = nullptr;
+  RunUntil(clock.now + options.backoff_cap_micros);
+  EXPECT_EQ(Written("a"), Rows("a"));
+}
+
+TEST_F(SidesTest, ATopicsTroubleWithoutSideLanesBacksTheLaneOff) {
+  engine = std::make_unique<Engine>(&clock, options);
+  auto made = std::make_unique<FakeSink>(&broker, &server);
+  sink = made.get();
+  engine->SetDestination(kDestination, fakes::Factory(std::move(made)), 0);
+  auto filter = std::make_shared<LaneFilter>(spec);
+  LaneLogs logs{.filter = filter, .log = std::make_unique<FakeLog>(&server, filter)};
+  ASSERT_TRUE(engine->AddLane(kLane, spec, std::move(logs), kDestination));
+  Emit("b");
+  Turn();
+  sink->Fail(0, ErrorClass::kTopic);
+  Turn();
+  EXPECT_EQ(State(), "backing off");
+}
+
+// --- crashes and lost lanes --------------------------------------------------------------------------------------
+
+TEST_F(SidesTest, ACrashKeepsPositionsApartAndNothingIsLost) {
+  AnswerByItself();
+  bad = {"b"};
+  for (int i = 0; i < 20; ++i) {
+    Emit("a");
+    Emit("b");
+  }
+  RunUntil(10'000'000);
+  Restart();
+  AnswerByItself();
+  Emit("a");
+  Emit("b");
+  RunUntil(clock.now + 10'000'000);
+  EXPECT_EQ(Written("a"), Rows("a"));
+  EXPECT_TRUE(Written("b").empty());
+  ASSERT_NE(Side(1), nullptr);
+  EXPECT_EQ(Side(1)->error->code, "UNKNOWN_TOPIC_OR_PART");
+  bad.clear();
+  RunUntil(clock.now + 2 * options.backoff_cap_micros);
+  EXPECT_EQ(Written("b"), Rows("b"));
+  EXPECT_TRUE(server.sides.empty());
+  EXPECT_EQ(broker.log.size(), server.rows.size());
+}
+
+TEST_F(SidesTest, ALaneThatIsLostTakesItsSideLanesWithIt) {
+  AnswerByItself();
+  bad = {"b"};
+  Emit("b");
+  Emit("a");
+  RunUntil(10'000'000);
+  ASSERT_NE(Side(1), nullptr);
+  server.owned = false;
+  Emit("a");
+  RunUntil(clock.now + 10'000'000);
+  EXPECT_EQ(engine->lane_count(), 0u);
+  const auto gone = Gone();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0].id, kLane);
+  EXPECT_EQ(gone[0].reason, GoneReason::kLost);
+}
+
+TEST_F(SidesTest, ASideLaneThatFindsTheLaneLostTakesTheLaneWithIt) {
+  AnswerByItself();
+  bad = {"b"};
+  Emit("b");
+  Emit("a");
+  RunUntil(10'000'000);
+  server.owned = false;
+  bad.clear();
+  RunUntil(clock.now + 2 * options.backoff_cap_micros);
+  EXPECT_EQ(engine->lane_count(), 0u);
+  EXPECT_EQ(Gone().size(), 1u);
+}
+
+TEST_F(SidesTest, AReleaseWaitsForSideLanesAndIsInGoodOrder) {
+  AnswerByItself();
+  bad = {"b"};
+  Emit("b");
+  Emit("a");
+  RunUntil(10'000'000);
+  engine->ReleaseLane(kLane, clock.now + 5'000'000);
+  RunUntil(clock.now + 1);
+  EXPECT_EQ(engine->lane_count(), 0u);
+  const auto gone = Gone();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0].reason, GoneReason::kReleased);
+  AddLane();
+  bad.clear();
+  RunUntil(clock.now + 10'000'000);
+  EXPECT_TRUE(server.sides.empty());
+  EXPECT_EQ(broker.log.size(), 2u);
+}
+
+// --- coming back -------------------------------------------------------------------------------------------------
+
+TEST_F(SidesTest, ARejoinThatTheLogRefusesHoldsUpNobody) {
+  AnswerByItself();
+  bad = {"b"};
+  Emit("b");
+  RunUntil(1'000'000);
+  server.fails = [](const char* function) { return std::string(function) == "Rejoin"; };
+  bad.clear();
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_GT(server.calls["Rejoin"], 3);
+  EXPECT_LT(server.calls["Rejoin"], 100);
+  EXPECT_EQ(server.sides.size(), 1u);
+  Emit("a");
+  Emit("b");
+  RunUntil(clock.now + 2'000'000);
+  EXPECT_EQ(broker.Order(), AllRows());
+  server.fails = nullptr;
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_TRUE(server.sides.empty());
+}
+
+TEST_F(SidesTest, UnderLoadItRejoinsAndNothingIsRepeatedOrOutOfOrder) {
+  bad = {"b"};
+  // Each record is answered 5 ms later.
+  std::map<uint64_t, int64_t> sent;
+  const auto slowly = [&](FakeSink* of) {
+    for (size_t i = 0; i < of->pending.size();) {
+      const auto found = sent.try_emplace(of->pending[i].seq * 2 + (of == sink ? 0 : 1), clock.now).first;
+      if (clock.now - found->second < 5'000) {
+        ++i;
+      } else if (bad.count(of->pending[i].record.topic) != 0) {
+        of->Fail(i, ErrorClass::kTopic);
+        i = 0;
+      } else {
+        of->Deliver(i);
+      }
+    }
+  };
+  for (int ms = 0; ms < 8'000; ++ms) {
+    clock.now = int64_t{ms} * 1'000;
+    Emit(ms % 2 == 0 ? "a" : "b", "k" + std::to_string(ms % 7));
+    if (ms == 1'000) {
+      bad.clear();
+    }
+    slowly(sink);
+    if (probe != nullptr) {
+      slowly(probe);
+    }
+    Turn(true);
+  }
+  EXPECT_TRUE(server.sides.empty());  // while events come all the time
+  AnswerByItself();
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(broker.log.size(), server.rows.size());
+  EXPECT_EQ(Written("a"), Rows("a"));
+  EXPECT_EQ(Written("b"), Rows("b"));
+}
+
+TEST_F(SidesTest, ABarrierWaitsForSideLanes) {
+  AnswerByItself();
+  bad = {"b"};
+  Emit("a");
+  Emit("b");
+  RunUntil(1'000'000);
+  Turn(false, 7);
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_LT(Status().barrier_done, 7u);
+  bad.clear();
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(Status().barrier_done, 7u);
+}
+
+}  // namespace
+}  // namespace outbox::relay
