@@ -146,6 +146,9 @@ Status Connection::Pump() {
   if (poll(&ready, 1, 0) > 0) {
     progress_ = true;
     redisBufferRead(context_.get());
+    if (blocked_) {
+      Flush();
+    }
   }
   if (context_->err != 0) {
     Error reason = tls_ == nullptr ? Error() : tls_->Explain();
@@ -163,6 +166,7 @@ void Connection::Flush() {
     if (redisBufferWrite(context_.get(), &done) == REDIS_OK) {
       progress_ |= done != 0;
       unsent_ = done == 0;
+      blocked_ = unsent_ && tls_ != nullptr && tls_->WriteWaitsForRead();
     }
   }
 }
@@ -194,6 +198,7 @@ void Connection::Drop() {
     connecting_fd_ = -1;
   }
   unsent_ = false;
+  blocked_ = false;
   progress_ = false;
 }
 
@@ -208,7 +213,7 @@ void Connection::AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const {
   } else if (context_ != nullptr) {
     wait.fd = context_->fd;
     wait.read = true;
-    wait.write = unsent_;
+    wait.write = unsent_ && !blocked_;
   }
   waits->push_back(wait);
 }

@@ -68,6 +68,7 @@ class Connection {
   int connecting_fd_ = -1;
   std::unique_ptr<redisContext, FreeContext> context_;
   bool unsent_ = false;
+  bool blocked_ = false;  // unsent bytes wait for something to read, not for room in the socket
   bool progress_ = false;
 };
 

@@ -96,9 +96,10 @@ class OpenSsl : public TlsContext {
       }
       return Status(ErrorClass::kDestination, "TLS", std::string("TLS handshake failed: ") + context->errstr);
     }
-    ssl.release();  // the context's now
+    attached_ = ssl.release();  // the context's now
     return {};
   }
+  bool WriteWaitsForRead() override { return SSL_want(attached_) == SSL_READING; }
   Error Explain() override {
     unsigned long last = ERR_peek_last_error();
     ERR_clear_error();
@@ -112,6 +113,7 @@ class OpenSsl : public TlsContext {
  private:
   const ContextPtr context_;
   const std::string name_;
+  SSL* attached_ = nullptr;
 };
 
 }  // namespace

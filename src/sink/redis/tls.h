@@ -18,6 +18,9 @@ class TlsContext {
   virtual ~TlsContext() = default;
   // Starts TLS on a connected context; the handshake goes on with the first reads and writes.
   virtual Status Attach(redisContext* context) = 0;
+  // After a write to the context attached last that did not take all: it can go on only when something was read (the
+  // handshake). Then waiting until the socket takes bytes would be a busy loop.
+  virtual bool WriteWaitsForRead() = 0;
   // After an I/O error of such a context: an error of class kConfig when it was about certificates, otherwise none.
   virtual Error Explain() = 0;
 };
