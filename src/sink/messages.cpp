@@ -155,6 +155,10 @@ bool DecodeResults(std::string_view bytes, std::vector<Place>* places, std::vect
         !body.GetText(&place.first) || !body.GetText(&place.last)) {
       return false;
     }
+    // Stored too; a Redis makes up its ids itself.
+    place.topic = PrintableUtf8(place.topic, kLongestMessage);
+    place.first = PrintableUtf8(place.first, kLongestCode);
+    place.last = PrintableUtf8(place.last, kLongestCode);
     places->push_back(std::move(place));
   }
   if (!body.Get(&count)) {

@@ -62,13 +62,20 @@ void CheckBody(FrameType type, std::string_view body) {
       break;
     }
     case FrameType::kResults: {
+      std::vector<Place> places;
+      std::vector<Place> same_places;
       std::vector<Result> results;
       std::vector<Result> again;
-      if (DecodeResults(body, &results)) {
+      if (DecodeResults(body, &places, &results)) {
+        for (const Place& place : places) {
+          FUZZ_CHECK(fuzz::IsUtf8(place.topic) && fuzz::IsUtf8(place.first) && fuzz::IsUtf8(place.last));
+        }
         for (const Result& result : results) {
           CheckText(result.error);
         }
-        FUZZ_CHECK(DecodeResults(EncodeResults(results), &again) && SameResults(results, again));
+        const std::string bytes = EncodeResults(places, results);
+        FUZZ_CHECK(DecodeResults(bytes, &same_places, &again) && SameResults(results, again));
+        FUZZ_CHECK(EncodeResults(same_places, again) == bytes);
       }
       break;
     }
@@ -77,8 +84,10 @@ void CheckBody(FrameType type, std::string_view body) {
       Health copy;
       if (DecodeHealth(body, &health)) {
         CheckText(health.error);
+        CheckText(health.warning);
         FUZZ_CHECK(DecodeHealth(EncodeHealth(health), &copy));
-        FUZZ_CHECK(copy.up == health.up && SameError(copy.error, health.error));
+        FUZZ_CHECK(copy.up == health.up && SameError(copy.error, health.error) &&
+                   SameError(copy.warning, health.warning));
       }
       break;
     }

@@ -166,8 +166,14 @@ TEST(Messages, RoundTrips) {
 // The worker stores and shows them: SQL takes no malformed text and no zero bytes.
 TEST(Messages, WordsOfErrorsComeOutWellFormed) {
   Error error{ErrorClass::kTopic, std::string("C\0", 2), "caf\xC3\xA9 \xC3\xFF" + std::string(9000, 'x')};
+  std::vector<Place> places;
   std::vector<Result> results;
-  ASSERT_TRUE(DecodeResults(EncodeResults({{1, 5, 1, Outcome::kFailed, error}}), &results));
+  ASSERT_TRUE(DecodeResults(EncodeResults({{7, "t\xFF", 3, std::string("1\0", 2), std::string(100, '2')}},
+                                          {{1, 5, 1, Outcome::kFailed, error}}),
+                            &places, &results));
+  EXPECT_EQ(places[0].topic, "t?");
+  EXPECT_EQ(places[0].first, "1 ");
+  EXPECT_EQ(places[0].last, std::string(63, '2'));
   EXPECT_EQ(results[0].error.code, "C ");
   EXPECT_EQ(results[0].error.message.substr(0, 10), "caf\xC3\xA9 ??xx");
   EXPECT_EQ(results[0].error.message.size(), 2000u);
