@@ -425,6 +425,15 @@ class FakeSink : public sink::Sink {
     health_.error = up ? Error{} : Error{ErrorClass::kDestination, "DOWN", "the test says so"};
     ++health_.changes;
   }
+  // The sink's process dies: everything is aborted. It is back at once.
+  void Die() {
+    while (!pending.empty()) {
+      Abort(pending[0].flow, 0);
+    }
+    ++health_.deaths;
+    SetUp(false);
+    SetUp(true);
+  }
   void Write(const Pending& record) {
     broker_->log.push_back(record.record);
     broker_->log.back().step = server_->step();

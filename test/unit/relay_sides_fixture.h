@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "relay/side_lanes.h"
 #include "relay_engine_fixture.h"
 #include "relay_fake_sides.h"
 

@@ -1,0 +1,144 @@
+// Events that kill the sink's process: found, recorded as dead, and nobody else pays for long.
+#include "relay_engine_fixture.h"
+
+namespace outbox::relay {
+namespace {
+
+class HuntTest : public EngineTest {
+ protected:
+  void Destination(DestinationStatus* status) {
+    std::vector<DestinationStatus> destinations;
+    engine->Destinations(&destinations);
+    *status = destinations.at(0);
+  }
+  // The process dies when it meets one of these, before it has answered for anything that came with it.
+  void KillOn(std::set<int64_t> events) {
+    killers = std::move(events);
+    sink->on_poll = [this] {
+      for (const Pending& one : sink->pending) {
+        if (killers.count(one.record.created_at) != 0) {
+          ++deaths;
+          sink->Die();
+          return;
+        }
+      }
+      sink->DeliverAll();
+    };
+  }
+  std::set<int64_t> killers;
+  int deaths = 0;
+};
+
+TEST_F(HuntTest, OneDeathIsNobodysFault) {
+  for (int i = 0; i < 100; ++i) {
+    server.EmitCommitted("k");
+  }
+  Turn();
+  sink->Die();
+  sink->on_poll = [&] { sink->DeliverAll(); };
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(broker.Order(), AllRows());
+  EXPECT_TRUE(server.parked.empty());
+}
+
+TEST_F(HuntTest, TheEventThatKillsIsFoundByHalvingAndIsDead) {
+  for (int i = 0; i < 1'000; ++i) {
+    server.EmitCommitted("k" + std::to_string(i % 5));
+  }
+  KillOn({server.rows[700].created_at});
+  RunUntil(clock.now + 60'000'000);
+  ASSERT_EQ(server.parked, (std::vector<int64_t>{server.rows[700].created_at}));
+  EXPECT_EQ(server.refusals[0].error.error_class, ErrorClass::kMessage);
+  EXPECT_EQ(server.refusals[0].error.code, "SINK_DIED");
+  std::vector<int64_t> others = AllRows();
+  others.erase(others.begin() + 700);
+  EXPECT_EQ(broker.Order(), others);
+  EXPECT_LT(deaths, 20);  // log2(1000) halves, three alone, and two before anybody was suspected
+  EXPECT_EQ(State(), "idle");
+}
+
+TEST_F(HuntTest, SeveralAreFound) {
+  std::set<int64_t> events;
+  for (int i = 0; i < 200; ++i) {
+    const Row& row = server.EmitCommitted("k" + std::to_string(i % 5));
+    if (i % 50 == 20) {
+      events.insert(row.created_at);
+    }
+  }
+  KillOn(events);
+  RunUntil(clock.now + 300'000'000);
+  EXPECT_EQ(std::set<int64_t>(server.parked.begin(), server.parked.end()), events);
+  EXPECT_EQ(broker.log.size(), 196u);
+}
+
+TEST_F(HuntTest, OtherLanesGoOnMeanwhileAndAreNotBlamed) {
+  Server second{&clock};
+  ASSERT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
+  for (int i = 0; i < 500; ++i) {
+    server.EmitCommitted("k");
+  }
+  const std::set<int64_t> poison = {server.rows[100].created_at + 1'000'000'000};
+  server.rows[100].created_at += 1'000'000'000;  // both servers number their events alike
+  KillOn(poison);
+  int64_t longest = 0;
+  for (int ms = 0; ms < 30'000; ms += 10) {
+    clock.now = int64_t{ms} * 1'000;
+    second.EmitCommitted("k");
+    Turn(true);
+    engine->Lanes(&statuses);
+    for (const LaneStatus& status : statuses) {
+      if (status.id.route_id == 2 && status.delivered_to != 0) {
+        longest = std::max(longest, second.rows.back().created_at - status.delivered_to);
+      }
+    }
+  }
+  EXPECT_TRUE(second.parked.empty());
+  EXPECT_EQ(server.parked.size(), 1u);
+  EXPECT_LT(longest, 100);  // events of 10 ms each: never a second behind
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(second.position.base, second.Current());
+}
+
+TEST_F(HuntTest, AProcessThatDiesWithNothingToDoIsTroubleOfTheDestination) {
+  Turn();
+  sink->Die();
+  sink->SetUp(false);
+  Turn();
+  DestinationStatus status;
+  Destination(&status);
+  EXPECT_STREQ(status.state, "open");
+  EXPECT_EQ(status.reason.error_class, ErrorClass::kConfig);
+  EXPECT_EQ(status.reason.code, "SINK_DIED");
+  EXPECT_EQ(status.deaths, 1u);
+  sink->SetUp(true);
+  server.EmitCommitted("k");
+  sink->on_poll = [&] { sink->DeliverAll(); };
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(broker.log.size(), 1u);
+  Destination(&status);
+  EXPECT_STREQ(status.state, "closed");
+}
+
+TEST_F(HuntTest, ThatItDiesWhateverIsSentCostsOneEventAtMost) {
+  for (int i = 0; i < 20; ++i) {
+    server.EmitCommitted("k" + std::to_string(i));
+  }
+  sink->on_poll = [this] {
+    if (!sink->pending.empty()) {
+      ++deaths;
+      sink->Die();
+    }
+  };
+  RunUntil(clock.now + 600'000'000);
+  EXPECT_LE(server.parked.size(), 1u);
+  DestinationStatus status;
+  Destination(&status);
+  EXPECT_EQ(status.reason.code, "SINK_DIED");
+  EXPECT_LT(deaths, 300);  // and it backs off
+  sink->on_poll = [&] { sink->DeliverAll(); };
+  RunUntil(clock.now + 120'000'000);
+  EXPECT_EQ(broker.log.size() + server.parked.size(), 20u);
+}
+
+}  // namespace
+}  // namespace outbox::relay

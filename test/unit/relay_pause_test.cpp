@@ -1,0 +1,264 @@
+// Pauses of routes and topics, and the quarantine lane that serves what has no side lane of its own.
+#include "relay_sides_fixture.h"
+
+namespace outbox::relay {
+namespace {
+
+format::RouteConfig PausedRoute() {
+  format::RouteConfig config;
+  config.paused = true;
+  config.pause_reason = "maintenance";
+  return config;
+}
+
+format::RouteConfig PausedTopics(std::vector<std::string> topics) {
+  format::RouteConfig config;
+  config.paused_topics = std::move(topics);
+  return config;
+}
+
+// --- a route -----------------------------------------------------------------------------------------------------
+
+TEST_F(SidesTest, APausedRouteReadsAndSendsNothingButAwaitsWhatIsUnderWay) {
+  Emit("a");
+  Emit("a");
+  Turn();
+  SetSpec(PausedRoute());
+  Emit("a");
+  Turn(true, 1);
+  EXPECT_EQ(State(), "paused");
+  EXPECT_EQ(sink->pending.size(), 2u);
+  sink->DeliverAll();
+  const int reads = server.calls["OpenWindow"];
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(State(), "paused");
+  EXPECT_EQ(server.calls["OpenWindow"], reads);
+  EXPECT_EQ(broker.log.size(), 2u);
+  EXPECT_GT(server.saves.size(), 0u);  // what was delivered is saved
+  EXPECT_EQ(Status().barrier_done, 0u);
+  SetSpec({});
+  AnswerByItself();
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(broker.Order(), AllRows());
+  EXPECT_EQ(Status().barrier_done, 1u);
+}
+
+TEST_F(SidesTest, WhatFailsDuringAPauseIsSentAfterIt) {
+  Emit("a");
+  Turn();
+  SetSpec(PausedRoute());
+  sink->Abort(sink->pending[0].flow, 0);
+  RunUntil(clock.now + 10'000'000);
+  EXPECT_EQ(State(), "paused");
+  EXPECT_TRUE(sink->pending.empty());
+  SetSpec({});
+  AnswerByItself();
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(broker.Order(), AllRows());
+}
+
+TEST_F(SidesTest, ARouteIsPausedFromTheStartAndInTrouble) {
+  spec = fakes::Spec(PausedRoute());
+  Restart();
+  AnswerByItself();
+  Emit("a");
+  RunUntil(10'000'000);
+  EXPECT_EQ(State(), "paused");
+  EXPECT_TRUE(broker.log.empty());
+  SetSpec({});
+  sink->on_poll = nullptr;
+  RunUntil(clock.now + 10'000);
+  sink->Fail(0, ErrorClass::kDestination);
+  Turn();
+  EXPECT_EQ(State(), "backing off");
+  SetSpec(PausedRoute());
+  EXPECT_EQ(State(), "paused");
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_TRUE(sink->pending.empty());
+}
+
+TEST_F(SidesTest, SideLanesPauseWithTheRoute) {
+  AnswerByItself();
+  bad = {"b"};
+  Emit("b");
+  RunUntil(1'000'000);
+  SetSpec(PausedRoute());
+  Turn();
+  const size_t before = refusals.size();
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(refusals.size(), before);
+  EXPECT_STREQ(Side(1)->state, "paused");
+  bad.clear();
+  SetSpec({});
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(broker.Order(), AllRows());
+  EXPECT_TRUE(server.sides.empty());
+}
+
+// --- topics ------------------------------------------------------------------------------------------------------
+
+TEST_F(SidesTest, APausedTopicLeavesWhenWhatIsUnderWayIsDone) {
+  Emit("a");
+  Emit("b");
+  Turn();
+  SetSpec(PausedTopics({"b"}));
+  Emit("b");
+  Emit("a");
+  Turn(true);
+  EXPECT_EQ(State(), "draining");
+  EXPECT_TRUE(server.sides.empty());
+  AnswerByItself();
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(Written("a"), Rows("a"));
+  EXPECT_EQ(Written("b").size(), 1u);  // that was under way
+  ASSERT_EQ(server.sides.size(), 1u);
+  EXPECT_EQ(server.sides.at(1).record.topics.at(0).error.code, "PAUSED");
+  EXPECT_STREQ(Side(1)->state, "paused");
+  EXPECT_TRUE(forked.empty());
+  // It survives a restart, and is not tried.
+  Restart();
+  AnswerByItself();
+  Emit("b");
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_STREQ(Side(1)->state, "paused");
+  EXPECT_EQ(Written("b").size(), 1u);
+  SetSpec({});
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(Written("b"), Rows("b"));
+  EXPECT_TRUE(server.sides.empty());
+}
+
+TEST_F(SidesTest, TopicsPausedFromTheStartAreNeverSent) {
+  spec = fakes::Spec(PausedTopics({"b", "outbox.event.order"}));
+  Restart();
+  AnswerByItself();
+  Emit("b");
+  Emit("");  // the route's own template
+  Emit("a");
+  RunUntil(60'000'000);
+  EXPECT_EQ(broker.Order(), (std::vector<int64_t>{server.rows[2].created_at}));
+  EXPECT_EQ(server.sides.size(), 2u);
+  SetSpec(PausedTopics({"b"}));
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(broker.log.size(), 2u);
+  EXPECT_EQ(broker.log[1].topic, "outbox.event.order");
+  EXPECT_EQ(server.sides.size(), 1u);
+}
+
+TEST_F(SidesTest, APauseThatIsTakenBackBeforeItBeganForksNothing) {
+  Emit("b");
+  Turn();
+  SetSpec(PausedTopics({"b"}));
+  EXPECT_EQ(State(), "draining");
+  SetSpec({});
+  sink->DeliverAll();
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_TRUE(server.sides.empty());
+  EXPECT_EQ(State(), "idle");
+}
+
+TEST_F(SidesTest, ATopicInTroubleThatIsPausedIsNotTriedUntilItIsResumed) {
+  AnswerByItself();
+  bad = {"b"};
+  Emit("b");
+  RunUntil(10'000'000);
+  SetSpec(PausedTopics({"b"}));
+  EXPECT_STREQ(Side(1)->state, "paused");
+  const size_t before = refusals.size();
+  RunUntil(clock.now + 120'000'000);
+  EXPECT_EQ(refusals.size(), before);
+  SetSpec({});
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_GT(refusals.size(), before);
+}
+
+// --- a route that is changed -------------------------------------------------------------------------------------
+
+TEST_F(SidesTest, ANewTopicTemplateMovesNoEventFromOneReaderToAnother) {
+  AnswerByItself();
+  bad = {"outbox.event.order"};
+  Emit("", "x");
+  Emit("", "y");
+  Emit("a", "x");
+  RunUntil(10'000'000);
+  ASSERT_EQ(server.sides.size(), 1u);
+  EXPECT_EQ(server.sides.at(1).record.topic_template, "outbox.event.{aggregate_type}");
+  format::RouteConfig config;
+  config.topic = "new";
+  SetSpec(config);
+  Emit("", "x");
+  Restart();  // and the new one is all that the next worker knows
+  AnswerByItself();
+  Emit("", "y");
+  RunUntil(clock.now + 120'000'000);
+  EXPECT_EQ(Written("new").size(), 4u);
+  EXPECT_EQ(broker.log.size(), server.rows.size());
+  EXPECT_TRUE(server.sides.empty());
+  const std::vector<int64_t> order = Written("new");
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
+// --- more topics than side lanes ---------------------------------------------------------------------------------
+
+TEST_F(SidesTest, BeyondTheCapOneQuarantineLaneServesAll) {
+  AnswerByItself();
+  constexpr int kTopics = 25;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < kTopics; ++i) {
+      Emit("t" + std::to_string(i), "k" + std::to_string(i % 3));
+    }
+    Emit("good");
+  }
+  for (int i = 0; i < kTopics; ++i) {
+    bad.insert("t" + std::to_string(i));
+  }
+  RunUntil(60'000'000);
+  EXPECT_EQ(Written("good"), Rows("good"));
+  ASSERT_EQ(server.sides.size(), static_cast<size_t>(SideLanes::kMaxSides));
+  EXPECT_EQ(server.sides.at(SideLanes::kQuarantine).record.topics.size(), 25u - 15u);
+  ASSERT_NE(Side(SideLanes::kQuarantine), nullptr);
+  EXPECT_EQ(Side(SideLanes::kQuarantine)->topics, 10);
+  EXPECT_EQ(Side(0)->topics, kTopics);
+  EXPECT_EQ(engine->lane_count(), 17u);
+  EXPECT_TRUE(server.parked.empty());
+  // It, too, survives a restart.
+  Restart();
+  AnswerByItself();
+  for (int i = 0; i < kTopics; ++i) {
+    Emit("t" + std::to_string(i), "k" + std::to_string(i % 3));
+  }
+  RunUntil(clock.now + 30'000'000);
+  bad.clear();
+  RunUntil(clock.now + 300'000'000);
+  for (int i = 0; i < kTopics; ++i) {
+    const std::string topic = "t" + std::to_string(i);
+    EXPECT_EQ(Written(topic), Rows(topic));
+  }
+  EXPECT_TRUE(server.sides.empty());
+  EXPECT_EQ(broker.log.size(), server.rows.size());
+}
+
+TEST_F(SidesTest, ATopicLeavesTheQuarantineLaneWhenThereIsRoom) {
+  AnswerByItself();
+  for (int i = 0; i < 18; ++i) {
+    bad.insert("t" + std::to_string(i));
+    Emit("t" + std::to_string(i));
+  }
+  RunUntil(60'000'000);
+  EXPECT_EQ(server.sides.at(SideLanes::kQuarantine).record.topics.size(), 3u);
+  // All heal but one of those in quarantine: it must not hold up the other two for ever.
+  const std::string ill = server.sides.at(SideLanes::kQuarantine).record.topics[0].topic;
+  bad = {ill};
+  RunUntil(clock.now + 600'000'000);
+  EXPECT_EQ(broker.log.size(), 17u);
+  ASSERT_EQ(server.sides.size(), 1u);
+  EXPECT_EQ(server.sides.begin()->second.record.topics.size(), 1u);
+  EXPECT_EQ(server.sides.begin()->second.record.topics[0].topic, ill);
+  bad.clear();
+  RunUntil(clock.now + 120'000'000);
+  EXPECT_EQ(broker.log.size(), 18u);
+  EXPECT_TRUE(server.sides.empty());
+}
+
+}  // namespace
+}  // namespace outbox::relay
