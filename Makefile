@@ -42,7 +42,9 @@ FAULT_STAMP = build/.fault-points-$(if $(OUTBOX_FAULT_POINTS),on,off)
 FAULT_SRCS := $(shell grep -l '^.include "base/fault_point.h"' $(PG_SRCS) $(PLAIN_SRCS) /dev/null)
 FAULT_FLAG  = $(if $(OUTBOX_FAULT_POINTS),-DOUTBOX_FAULT_POINTS)
 # Made here and not by a rule: PGXS declares everything .SECONDARY, so a file that is missing would not be made.
+ifneq ($(filter-out wall quickstart test chaos bench fuzz lint format,$(or $(MAKECMDGOALS),all)),)
 $(shell [ -e $(FAULT_STAMP) ] || { mkdir -p build && rm -f build/.fault-points-* && touch $(FAULT_STAMP); })
+endif
 $(FAULT_SRCS:.cpp=.o): $(FAULT_STAMP)
 $(FAULT_SRCS:.cpp=.o): override CXXFLAGS += $(FAULT_FLAG)
 
@@ -90,6 +92,8 @@ quickstart:
 	@scripts/quickstart
 test:
 	@scripts/test
+chaos:
+	@MINUTES="$(MINUTES)" SEED="$(SEED)" ROUND="$(ROUND)" KIND="$(KIND)" scripts/chaos
 bench:
 	@scripts/bench
 fuzz:
@@ -99,4 +103,4 @@ lint:
 format:
 	@scripts/format
 
-.PHONY: wall quickstart test bench fuzz lint format install-sinks uninstall-sinks
+.PHONY: wall quickstart test chaos bench fuzz lint format install-sinks uninstall-sinks

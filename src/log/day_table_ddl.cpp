@@ -8,6 +8,7 @@ extern "C" {
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
+#include "commands/tablespace.h"
 #include "lib/stringinfo.h"
 #include "nodes/makefuncs.h"
 #include "parser/parser.h"
@@ -66,7 +67,8 @@ void RunSubcommand(const char* sql) {
   CommandCounterIncrement();
 }
 
-void RunDdl(DayTableKind kind, int32 day) {
+// `tablespace`: a clause, or empty.
+void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
   char name[NAMEDATALEN];
   char first[32];
   char last[32];
@@ -77,15 +79,16 @@ void RunDdl(DayTableKind kind, int32 day) {
 
   StringInfoData sql;
   initStringInfo(&sql);
-  appendStringInfo(&sql, "CREATE TABLE %s.%s (LIKE %s.%s INCLUDING STORAGE INCLUDING COMPRESSION) USING heap%s",
-                   kSchema, name, kSchema, parent, kind == DayTableKind::kLog ? kLogStorage : kPlainStorage);
+  appendStringInfo(&sql, "CREATE TABLE %s.%s (LIKE %s.%s INCLUDING STORAGE INCLUDING COMPRESSION) USING heap%s%s",
+                   kSchema, name, kSchema, parent, kind == DayTableKind::kLog ? kLogStorage : kPlainStorage,
+                   tablespace);
   RunSubcommand(sql.data);
   resetStringInfo(&sql);
-  appendStringInfo(&sql, "CREATE INDEX %s_%s ON %s.%s USING btree (%s)", name,
+  appendStringInfo(&sql, "CREATE INDEX %s_%s ON %s.%s USING btree (%s)%s", name,
                    kind == DayTableKind::kLog       ? "xid"
                    : kind == DayTableKind::kOutcome ? "id"
                                                     : "at",
-                   kSchema, name, IndexColumns(kind));
+                   kSchema, name, IndexColumns(kind), tablespace);
   RunSubcommand(sql.data);
   resetStringInfo(&sql);
   appendStringInfo(&sql, "COMMENT ON TABLE %s.%s IS 'day table of %s.%s: %s in UTC'", kSchema, name, kSchema, parent,
@@ -180,6 +183,10 @@ bool CreateDayTable(DayTableKind kind, int32 day) {
   }
   Relation relation = table_open(parent, NoLock);
   Oid owner = relation->rd_rel->relowner;
+  // ATTACH takes a table from where it is: the parent's tablespace has to be named.
+  char* space =
+      OidIsValid(relation->rd_rel->reltablespace) ? get_tablespace_name(relation->rd_rel->reltablespace) : nullptr;
+  const char* tablespace = space != nullptr ? psprintf(" TABLESPACE %s", quote_identifier(space)) : "";
   table_close(relation, NoLock);
 
   Oid saved_user = InvalidOid;
@@ -194,7 +201,7 @@ bool CreateDayTable(DayTableKind kind, int32 day) {
   if (pushed) {
     PushActiveSnapshot(GetTransactionSnapshot());
   }
-  RunDdl(kind, day);
+  RunDdl(kind, day, tablespace);
   OUTBOX_FAULT_POINT("daytable.uncommitted");
   if (pushed) {
     PopActiveSnapshot();

@@ -26,9 +26,16 @@ sub skip_without
 sub start
 {
 	my ($class, @properties) = @_;
+	return $class->start_at(0, @properties);
+}
+
+# The same on a port that was chosen before.
+sub start_at
+{
+	my ($class, $port, @properties) = @_;
 	my $self = bless { dir => File::Temp::tempdir('/tmp/outbox-kafka.XXXXXX') }, $class;
 	push @all, $self;
-	$self->run('start', $self->{dir}, 0, @properties);
+	$self->run('start', $self->{dir}, $port, @properties);
 	chomp($self->{bootstrap} = $self->run('bootstrap', $self->{dir}));
 	return $self;
 }

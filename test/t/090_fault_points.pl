@@ -1,0 +1,166 @@
+# Every fault point in the sources (src/base/fault_point.h) is crashed once, in the middle of a load, and afterwards
+# nothing is lost, nothing is made up and no key is out of order. Points are found by themselves: one that this test
+# cannot bring about fails it.
+#
+# SIGKILL in a process of the server makes the postmaster restart all sessions: that is PostgreSQL's, and stated here. A
+# sink process is none of the server's: at its points no session may notice anything.
+use strict;
+use warnings;
+
+use Outbox::Faults;
+use Outbox::Ledger;
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $points = Outbox::Faults::all_points();
+cmp_ok(scalar keys %$points, '>', 20, 'there are fault points');
+
+my $node = new_node(conf => "restart_after_crash = on\noutbox.sort_mem = '256kB'\noutbox.retention = '2d'\nautovacuum = off\n");
+my $redis = Outbox::Redis->start;
+my $kafka = Outbox::Kafka->start_any;
+$kafka->create_topic('ledger', 2);
+Outbox::Ledger::install($node);
+my $types = q('{order}');
+redis_route($node, $redis, 'redis', topic => q('ledger'), lanes => 2, aggregate_types => $types);
+kafka_route($node, $kafka, 'kafka', topic => q('ledger'), aggregate_types => $types);
+# Its events have no legal topic: they are parked.
+kafka_route($node, $kafka, 'strange', aggregate_types => q('{strange}'), topic => q('strange.{event_type}'));
+
+# Statements that may fail: whatever server process they ask is killed now and then (and then psql() dies).
+sub try_sql
+{
+	my ($sql) = @_;
+	my ($status, $out) = eval { $node->psql('postgres', $sql) };
+	return defined $status && $status == 0 ? $out : undef;
+}
+
+my $shift = 0;
+
+# A day table of long ago with a row that no route wants.
+sub old_table
+{
+	my ($kind, $columns, $row) = @_;
+	my $name = "${kind}_20200101";
+	return if (try_sql("SELECT to_regclass('outbox.$name') IS NOT NULL") // 't') eq 't';
+	try_sql("BEGIN; CREATE TABLE outbox.$name (LIKE outbox.$kind); CREATE INDEX ON outbox.$name ($columns);
+		INSERT INTO outbox.$name $row;
+		ALTER TABLE outbox.$kind ATTACH PARTITION outbox.$name
+		  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00'); COMMIT");
+	return;
+}
+
+# What makes rare points come about, by the beginning of their names. Whatever is not named needs no more than events.
+my %how = (
+	'park.' => \&refused,
+	'claim.' => \&terminate_relays,
+	'release.' => \&terminate_relays,
+	'load.' => \&terminate_relays,
+	'relay.' => \&terminate_relays,
+	'sink.start' => \&terminate_relays,
+	'keeper.start' => sub { terminate('outbox keeper') },
+	'lanes.' => sub
+	{
+		try_sql("SELECT outbox.alter_route('redis', lanes => 5 - lanes) FROM outbox.route WHERE name = 'redis' AND lanes_wanted IS NULL");
+	},
+	'daytable.' => sub
+	{
+		my $table = try_sql(q(SELECT format('DROP TABLE %s', max(inhrelid::regclass::text)) FROM pg_inherits
+			WHERE inhparent = 'outbox.tick'::regclass));
+		try_sql($table) if $table;
+	},
+	'drop.progress.' => \&old_progress,
+	'carry.' => \&old_progress,
+	'drop.tick.' => sub { old_table('tick', 'at', "VALUES ('2020-01-01 12:00+00', '8:8:')") },
+	'drop.' => \&old_log,
+	'leaf.' => \&old_log,
+	'chunk.' => sub { try_sql('SELECT business(100)') },
+	'durable.' => sub { try_sql("SET synchronous_commit = off; SELECT business(2)") },
+	'ceiling.' => sub { Outbox::Faults::shift_clock($shift += 20_000_000) },
+	'tick.' => sub
+	{
+		$redis->pause;
+		foreach (1 .. 8) { try_sql('SELECT business(1)'); sleep 0.3 }
+		$redis->cont;
+	},
+	'emit.many.' => sub { try_sql("SELECT outbox.emit_many('nobody', '{a,b}', 'x', '{1,2}')") },
+	'retry.' => \&refused,
+	'parked.' => \&refused,
+);
+
+sub old_log { return old_table('log', 'xid', "(created_at, id, xid, aggregate_type, event_type)
+	VALUES ('2020-01-01 12:00+00', gen_random_uuid(), pg_current_xact_id(), 't', 'old')") }
+sub old_progress { return old_table('progress', 'route_id, lane, at', "(at, route_id, lane, side, window_from)
+	SELECT '2020-01-01 12:00+00', route_id, lane, 0, '5:5:' FROM outbox.lane LIMIT 1") }
+sub terminate { return try_sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = '$_[0]'") }
+sub terminate_relays { return terminate('outbox relay') }
+sub refused { return try_sql("SELECT outbox.emit_text('strange', 1, 'no topic!', 'x')") }
+
+sub provoke
+{
+	my ($name) = @_;
+	try_sql('SELECT business(2)');
+	my ($start) = sort { length $b <=> length $a } grep { index($name, $_) == 0 } keys %how;
+	$how{$start}->() if defined $start;
+	try_sql('SELECT pg_reload_conf()') if $name =~ /^(?:daytable|drop|carry|leaf)\./;
+	return;
+}
+
+sub restarts { my $log = slurp_file($node->logfile); return scalar(() = $log =~ /terminating any other active server processes/g) }
+
+# One that stays connected; when it is gone, a session has noticed.
+my ($in, $out) = ('', '');
+my $session;
+sub open_session
+{
+	($in, $out) = ('', '');
+	$session = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ], '<', \$in, '>', \$out, '2>', \my $err);
+	return;
+}
+sub session_lives
+{
+	$out = '';
+	$in .= "SELECT 'alive';\n";
+	my $deadline = time + 10;
+	while (time < $deadline && $session->pumpable && $out !~ /alive/) { eval { $session->pump_nb; 1 } or last; sleep 0.01 }
+	return $out =~ /alive/;
+}
+
+sub check_redis { return Outbox::Ledger::check($node, "$_[0], Redis", $redis->column('ledger', 'payload'), duplicates => 1) }
+sub check_kafka { return Outbox::Ledger::check($node, "$_[0], Kafka", $kafka->payloads('ledger'), duplicates => 1) }
+
+open_session();
+my $only = $ENV{OUTBOX_POINTS} // '.'; # some of them, by hand
+my $tried = 0;
+foreach my $name (grep { /$only/ } sort keys %$points)
+{
+	my $in_sink = $points->{$name} =~ m{/sink/};
+	my $before = restarts();
+	open_session() if $in_sink && !session_lives();
+	Outbox::Faults::arm($name, 'kill');
+	my $deadline = time + 30;
+	while (time < $deadline && !Outbox::Faults::hits($name))
+	{
+		provoke($name);
+		for (1 .. 40) { last if Outbox::Faults::hits($name); sleep 0.02 }
+	}
+	my $hit = is(Outbox::Faults::hits($name), 1, "$name: crashed there");
+	Outbox::Faults::disarm($name);
+	for (1 .. 500) { last if $in_sink || restarts() > $before; sleep 0.02 }
+	$node->poll_query_until('postgres', 'SELECT true') or BAIL_OUT("$name: the server does not come back");
+	if ($in_sink)
+	{
+		is(restarts(), $before, "$name: the server went on");
+		ok(session_lives(), "$name: and no session noticed");
+	}
+	ok(wait_idle($node, 30), "$name: everything is delivered afterwards") or next;
+	check_redis($name);
+	check_kafka($name) if ++$tried % 10 == 0;
+}
+check_kafka('all');
+my @parked = split /\n/, $node->safe_psql('postgres',
+	"SELECT count(*) - count(DISTINCT (route_id, id)) FROM outbox.parked");
+is($parked[0], 0, 'no event was parked twice');
+$session->kill_kill;
+done_testing();
