@@ -5,6 +5,7 @@
 #include "admin/batches.h"
 #include "admin/changes.h"
 #include "admin/parked_rows.h"
+#include "admin/procedure_arguments.h"
 #include "admin/shared_look.h"
 #include "pg/entry.h"
 
@@ -66,24 +67,6 @@ int64 BatchArgument(FunctionCallInfo fcinfo, int number) {
                     "It is the number of events between two commits."};
   }
   return batch;
-}
-
-bool BooleanArgument(FunctionCallInfo fcinfo, int number, const char* name) {
-  if (PG_ARGISNULL(number)) {
-    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, std::string(name) + " must not be null", "", "Pass true or false."};
-  }
-  return PG_GETARG_BOOL(number);
-}
-
-// 0: no limit.
-double RateArgument(FunctionCallInfo fcinfo, int number) {
-  Cell rate = TextArgument(fcinfo, number);
-  double value = rate ? std::strtod(rate->c_str(), nullptr) : 0;
-  if (rate && !(value > 0 && value <= 1e9)) {
-    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "per_second must be greater than zero", "It is " + *rate + ".",
-                    "Leave it out for no limit."};
-  }
-  return value;
 }
 
 std::string Events(int64 count) {

@@ -1,0 +1,59 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Sending delivered events again, from the days that are still in the log.
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE TABLE outbox.replay (
+  number     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at         timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+  who        name        NOT NULL,
+  route      text        NOT NULL,
+  to_route   text        NOT NULL,
+  filter     jsonb       NOT NULL,
+  per_second numeric,
+  matched    bigint      NOT NULL,
+  copied     bigint      NOT NULL DEFAULT 0,
+  state      text        NOT NULL DEFAULT 'copying',
+  reason     text,
+  CONSTRAINT replay_state CHECK (state IN ('copying', 'scheduled', 'cancelled'))
+);
+COMMENT ON TABLE outbox.replay IS 'replays: delivered events that people have had sent again; what of a replay is still to be sent is in outbox.parked under its number';
+COMMENT ON SEQUENCE outbox.replay_number_seq IS 'numbers of replays';
+COMMENT ON COLUMN outbox.replay.number IS 'what cancel_replay() takes, what the header outbox-replay says, and outbox.parked.replay';
+COMMENT ON COLUMN outbox.replay.at IS 'when';
+COMMENT ON COLUMN outbox.replay.who IS 'role that called';
+COMMENT ON COLUMN outbox.replay.route IS 'route that had delivered the events';
+COMMENT ON COLUMN outbox.replay.to_route IS 'route that sends them again';
+COMMENT ON COLUMN outbox.replay.filter IS 'which of them, as given';
+COMMENT ON COLUMN outbox.replay.per_second IS 'how fast; NULL: as fast as it goes';
+COMMENT ON COLUMN outbox.replay.matched IS 'how many';
+COMMENT ON COLUMN outbox.replay.copied IS 'how many of them have been scheduled so far';
+COMMENT ON COLUMN outbox.replay.state IS 'copying: the call has not ended, or was interrupted; scheduled; cancelled';
+COMMENT ON COLUMN outbox.replay.reason IS 'why, as given';
+GRANT SELECT ON outbox.replay TO pg_monitor;
+SELECT pg_catalog.pg_extension_config_dump('outbox.replay', '');
+
+CREATE PROCEDURE outbox.replay(
+  since          timestamptz DEFAULT NULL,
+  until          timestamptz DEFAULT NULL,
+  aggregate_type text        DEFAULT NULL,
+  aggregate_id   text        DEFAULT NULL,
+  event_type     text        DEFAULT NULL,
+  ids            uuid[]      DEFAULT NULL,
+  route          text        DEFAULT NULL,
+  to_route       text        DEFAULT NULL,
+  dry_run        boolean     DEFAULT true,
+  per_second     numeric     DEFAULT 100,
+  reason         text        DEFAULT NULL,
+  INOUT number   bigint      DEFAULT NULL,
+  INOUT events   bigint      DEFAULT NULL
+)
+  LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_replay';
+REVOKE ALL ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint) FROM PUBLIC;
+COMMENT ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint) IS
+  'sends events that a route has delivered once more, to it or to another route, under their own ids and with the header outbox-replay; a dry run unless told otherwise';
+
+CREATE FUNCTION outbox.cancel_replay(number bigint, reason text DEFAULT NULL) RETURNS bigint
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_cancel_replay';
+REVOKE ALL ON FUNCTION outbox.cancel_replay(bigint, text) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.cancel_replay(bigint, text) IS
+  'ends a replay; what has not been sent yet will not be; returns how many events that are';

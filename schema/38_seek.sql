@@ -1,0 +1,16 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Moving a route.
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE PROCEDURE outbox.seek(
+  route             text,
+  at                timestamptz,
+  reason            text    DEFAULT NULL,
+  dry_run           boolean DEFAULT false,
+  INOUT again       bigint  DEFAULT NULL,
+  INOUT passed_over bigint  DEFAULT NULL
+)
+  LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_seek';
+REVOKE ALL ON PROCEDURE outbox.seek(text, timestamptz, text, boolean, bigint, bigint) FROM PUBLIC;
+COMMENT ON PROCEDURE outbox.seek(text, timestamptz, text, boolean, bigint, bigint) IS
+  'moves a route to a moment: it sends again what it has delivered since, and passes over what it has not delivered of before; returns how many of each';

@@ -1,0 +1,133 @@
+// outbox.seek(): all lanes of a route begin anew at a moment [P].
+//
+// As if each lane were half way through a window: everything visible now, done up to just before that moment (so does a
+// route that is created with a timestamp). The lanes lose their owners; whoever claims them begins there. Parked events
+// stay as they are.
+#include "admin/act.h"
+#include "admin/backlog.h"
+#include "admin/batches.h"
+#include "admin/changes.h"
+#include "admin/event_walk.h"
+#include "admin/procedure_arguments.h"
+#include "admin/shared_look.h"
+#include "admin/start.h"
+#include "emit/clock.h"
+#include "pg/entry.h"
+
+extern "C" {
+#include "catalog/namespace.h"
+#include "storage/lmgr.h"
+}
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::Guard;
+using outbox::pg::UserError;
+
+struct Counts {
+  int64 again = 0;
+  int64 passed_over = 0;
+};
+
+Counts CountEvents(const std::string& route, int64 at) {
+  RouteEvents events(route);
+  Counts counts;
+  WalkFilter filter;
+  filter.since = at;
+  filter.until = GetCurrentTimestamp() + kPgEpochMicros + USECS_PER_DAY;
+  if (filter.since < filter.until) {
+    WalkLog(filter,
+            [&](const WalkedEvent& event) { counts.again += events.FateOf(event) == RouteEvents::Fate::kDelivered; });
+  }
+  int64 oldest = 0;
+  for (const Backlog& backlog : CountBacklog(events.lanes(), 0)) {
+    oldest = backlog.oldest != 0 && (oldest == 0 || backlog.oldest < oldest) ? backlog.oldest : oldest;
+  }
+  if (oldest != 0 && oldest < at) {
+    filter.since = oldest;
+    filter.until = at;
+    WalkLog(filter, [&](const WalkedEvent& event) {
+      counts.passed_over += events.FateOf(event) == RouteEvents::Fate::kPending;
+    });
+  }
+  return counts;
+}
+
+void Move(const std::string& route, int64 at) {
+  std::vector<Row> rows =
+      RunSql(Access::kWrite, "SELECT id, lanes_wanted FROM outbox.route WHERE name = $1 FOR UPDATE", {Cell(route)});
+  if (rows.empty()) {
+    throw NoSuchRoute(route);
+  }
+  if (rows[0][1]) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "the number of lanes of route \"" + route + "\" is being changed",
+                    "Its lanes come to rest at a common point first.",
+                    "Wait until lanes_wanted is NULL in outbox.route, or take the change back with alter_route()."};
+  }
+  int64 clock = 0;
+  Guard([&] {
+    // A worker that is just writing how far it has come must have done so, and no other may until the lanes have lost
+    // their owners: what it wrote afterwards would count. Milliseconds: this transaction is about to commit.
+    LockRelationOid(get_relname_relid("progress", get_namespace_oid("outbox", false)), ShareLock);
+    clock = outbox::emit::TakeReadings(1);
+  });
+  RouteStart start = ParseStart(Cell(UnixMicrosText(at)));
+  RunSql(Access::kWrite,
+         "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, window_to = "
+         "$3::pg_snapshot, done_to = timestamptz 'epoch' + $4::bigint * interval '1 microsecond', "
+         "since = timestamptz 'epoch' + $5::bigint * interval '1 microsecond' WHERE route_id = $1::bigint",
+         {rows[0][0], start.window_from, start.window_to, start.done_to, Cell(std::to_string(clock))});
+  RunSql(Access::kWrite, "DELETE FROM outbox.side_lane WHERE route_id = $1::bigint", {rows[0][0]});
+  // A route takes events of before it was made only when it is moved there.
+  RunSql(Access::kWrite,
+         "UPDATE outbox.route SET start_time = least(start_time, timestamptz 'epoch' + $2::bigint * interval '1 "
+         "microsecond') WHERE id = $1::bigint",
+         {rows[0][0], Cell(std::to_string(at))});
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_seek) {
+  Cell route = TextArgument(fcinfo, 0);
+  std::optional<int64> at = TimeArgument(fcinfo, 1);
+  Cell reason = CheckReason(TextArgument(fcinfo, 2), false);
+  bool dry_run = BooleanArgument(fcinfo, 3, "dry_run");
+  if (!route || !at) {
+    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, route ? "at must not be null" : "route must not be null", "",
+                    "For example CALL outbox.seek('everything', '2026-01-31 12:00+00')."};
+  }
+  if (!dry_run) {
+    RequireWritable("outbox.seek()");
+  }
+  Batches batches(fcinfo, "outbox.seek()", !dry_run);
+  int64 now = GetCurrentTimestamp() + kPgEpochMicros;
+  if (*at > now) {
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "cannot move a route into the future",
+                    "It is " + UnixMicrosText(now) + " now.", "clock_timestamp() passes over all that waits."};
+  }
+  Counts counts = CountEvents(*route, *at);
+  std::optional<int64> oldest = OldestRetained();
+  if (!oldest || *at < *oldest) {
+    Notice(oldest ? "the log begins at " + UnixMicrosText(*oldest) : "the log is empty",
+           "Events of before are no longer kept.", "outbox.retention says how long days are kept.");
+  }
+  Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + *route + "\" " + (dry_run ? "would send " : "sends ") +
+         std::to_string(counts.again) + " delivered events again, and " + (dry_run ? "pass" : "passes") + " over " +
+         std::to_string(counts.passed_over) + " that it has not delivered");
+  if (!dry_run) {
+    batches.Commit();  // what was locked for counting
+    WriteAudit("seek", route, Cell(),
+               JsonObject()
+                   .Add("at", Cell(UnixMicrosText(*at)))
+                   .Add("again", counts.again)
+                   .Add("passed_over", counts.passed_over),
+               reason);
+    Move(*route, *at);
+    NoteConfigChange();
+    NoteParkedChange();
+    batches.Commit();
+  }
+  return batches.Result({Cell(std::to_string(counts.again)), Cell(std::to_string(counts.passed_over))});
+}
