@@ -29,9 +29,10 @@ class KeySet {
     }
   }
 
-  void Insert(uint64_t key) {
+  // False when it was there.
+  bool Insert(uint64_t key) {
     if (key == 0) {
-      return;
+      return false;
     }
     if ((size_ + 1) * 3 > slots_.size() * 2) {
       Grow();
@@ -39,12 +40,13 @@ class KeySet {
     size_t i = key & mask_;
     while (slots_[i] != 0) {
       if (slots_[i] == key) {
-        return;
+        return false;
       }
       i = (i + 1) & mask_;
     }
     slots_[i] = key;
     ++size_;
+    return true;
   }
 
   void Erase(uint64_t key) {

@@ -35,6 +35,7 @@ void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
   if (sides_ != nullptr) {
     sides_->SetSpec(spec);
   }
+  fence_ |= spec->pauses_keys();
   format_ = std::make_unique<format::PlainFormat>(std::move(spec));
   ApplyPauses();
 }
@@ -259,10 +260,9 @@ bool Lane::Send(TurnContext* turn) {
   bool worked = false;
   uint64_t stop = UINT64_MAX;
   const uint32_t admitted = Admitted(turn, &stop, &worked);
-  if (admitted == 0 || !ParkDiverted(turn)) {
+  if (admitted == 0 || !ParkDiverted(turn) || !BeWatchful()) {
     return worked;
   }
-  BeWatchful();
   std::string records;
   uint32_t count = 0;
   probing_ = ramp_ != kNoRamp;

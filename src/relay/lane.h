@@ -154,7 +154,8 @@ class Lane {
     return (event.deliver_at != 0 || watchful_) && Divert(event, wall, diverted);
   }
   bool Divert(const Event& event, int64_t wall, Diverted* diverted);
-  void BeWatchful();
+  // False while events that were sent before a key was held have to end first.
+  bool BeWatchful();
   // Records them. False while the log is in trouble: nothing is sent before it is done. May let the lane go.
   bool ParkDiverted(TurnContext* turn);
   bool ParkRefused(TurnContext* turn);
@@ -225,6 +226,8 @@ class Lane {
   uint64_t solo_ = 0;               // kSolo: the ordinal under way
   bool delay_ = false;              // back off after parking
   bool watchful_ = false;           // keys wait or are paused: look at each event's
+  bool fence_ = false;              // keys were paused or held for others' reasons: what is under way ends first
+  uint64_t surprises_ = 0;          // of the queue, seen
   std::vector<Diverted> diverted_;  // passed over, to be parked before anything later is sent; ascending
   std::vector<Pipeline::Range> ranges_;
   Pace pace_;

@@ -25,8 +25,16 @@ bool Lane::MayClaim() const {
   return !format_->spec().paused() && (breaker.closed() || probes || breaker.probing(parked_->first_flow()));
 }
 
-void Lane::BeWatchful() {
+bool Lane::BeWatchful() {
+  if (parked_ != nullptr) {
+    fence_ |= std::exchange(surprises_, parked_->surprises()) != parked_->surprises();
+  }
+  if (fence_ && pipeline_.outstanding() > 0) {
+    return false;
+  }
+  fence_ = false;
   watchful_ = parked_ != nullptr && (parked_->holding() || format_->spec().pauses_keys());
+  return true;
 }
 
 // What the lane must not send now. Called for every event while keys wait: one hash and one look-up.

@@ -29,7 +29,7 @@ Status ParkedQueue::Load() {
   Status status = log_->LoadHeld(&keys, &due);
   if (status.ok()) {
     for (uint64_t key : keys) {
-      held_.Insert(key);
+      surprises_ += held_.Insert(key) ? 1 : 0;
     }
     NoteDue(due);
   }
@@ -280,7 +280,7 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
   for (const Settlement& settled : outcomes) {
     const bool dead_holds = settled.outcome == ParkedOutcome::kDead && on_failure_ == format::OnFailure::kBlock;
     if (settled.outcome == ParkedOutcome::kRetry || dead_holds) {
-      held_.Insert(settled.claimed->order_key);
+      surprises_ += held_.Insert(settled.claimed->order_key) ? 1 : 0;
     }
   }
   for (uint64_t key : freed) {

@@ -55,8 +55,11 @@ class ParkedQueue {
   Status Load();
   bool holding() const { return !held_.empty(); }
   bool Holds(uint64_t order_key) const { return held_.Contains(order_key); }
-  // Of an event that somebody else has recorded as parked (a fork).
+  // Of an event that was recorded as parked otherwise (a fork), with nothing of its key under way.
   void Hold(uint64_t order_key) { held_.Insert(order_key); }
+  // Grows when keys are held that a lane may have events of under way: it lets these end before it parks anything behind
+  // them, or what it parks could be sent first.
+  uint64_t surprises() const { return surprises_; }
   size_t held_keys() const { return held_.size(); }
 
   // --- parking ---
@@ -137,6 +140,7 @@ class ParkedQueue {
   Destination* const destination_;
   format::OnFailure on_failure_ = format::OnFailure::kSkip;
   KeySet held_;
+  uint64_t surprises_ = 0;
   std::vector<std::string> without_;
 
   // When to claim.

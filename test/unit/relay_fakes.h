@@ -46,7 +46,8 @@ struct Row {
   std::string key;  // "": no key
   std::string event_type;
   std::string payload;
-  std::string topic;     // "": none
+  std::string topic;  // "": none
+  int64_t deliver_at = 0;
   uint64_t emitted = 0;  // step
 };
 
@@ -230,6 +231,7 @@ class FakeLog : public LaneLog {
       if (!row.topic.empty()) {
         event.topic = chunk->arena.Copy(row.topic);
       }
+      event.deliver_at = row.deliver_at;
       bytes += event.bytes();
       chunk->events.push_back(event);
     }
@@ -304,6 +306,7 @@ struct Written {
 // What reached the destination; outlives sinks.
 struct Broker {
   std::vector<Written> log;
+  std::function<void(const Written&)> on_write;  // before it is in the log
   std::vector<int64_t> Order() const {
     std::vector<int64_t> order;
     for (const Written& written : log) {
@@ -435,6 +438,9 @@ class FakeSink : public sink::Sink {
     SetUp(true);
   }
   void Write(const Pending& record) {
+    if (broker_->on_write) {
+      broker_->on_write(record.record);
+    }
     broker_->log.push_back(record.record);
     broker_->log.back().step = server_->step();
   }
