@@ -30,25 +30,22 @@ PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation)
 
 PgParkedLog::~PgParkedLog() = default;
 
-Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
-  const ParkedOwner owner{lane_, incarnation_};
+Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, bool* owner) {
+  const ParkedOwner me{lane_, incarnation_};
   keys->clear();
   keys_.clear();
-  bool ours = false;
+  *owner = true;
   Status status = TryInTransaction([&] {
     bool block = false;
-    ours = OwnsLane(owner, &block);
-    if (ours) {
-      ForgetSenders(owner);
-      ReadHeld(owner, block, keys, &keys_);
+    *owner = OwnsLane(me, &block);
+    if (*owner) {
+      ForgetSenders(me);
+      ReadHeld(me, block, keys, &keys_);
       // One that was kept back for nothing but a policy that has changed, or that a crash left behind.
-      PromoteHeads(owner, block, keys_, NowUnix());
-      *next_due = NextDue(owner, without_);
+      PromoteHeads(me, block, keys_, NowUnix());
+      *next_due = NextDue(me, without_);
     }
   });
-  if (status.ok() && !ours) {
-    status = Status(ErrorClass::kInternal, "NOT_OWNER", "the lane is not this worker's any more");
-  }
   if (status.ok()) {
     SortUnique(keys);
   }

@@ -131,6 +131,10 @@ bool Lane::Load(TurnContext* turn) {
       (sides_ != nullptr && LogFailed(LogCall::kFork, sides_->Load(), *turn))) {
     return false;
   }
+  if (pump() != nullptr && parked_->lost()) {
+    Leave(GoneReason::kLost);
+    return true;
+  }
   pipeline_.Start(std::move(position));
   last_save_ = turn->now - turn->options->save_micros;
   NotePauses();  // of topics that are away already

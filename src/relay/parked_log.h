@@ -82,8 +82,10 @@ class ParkedLog {
   virtual ~ParkedLog() = default;
 
   // The order keys of this lane whose later events must be parked behind what is parked already: rows retrying or
-  // blocked, under `block` dead ones too. *next_due: when something falls due, Unix microseconds; INT64_MAX: nothing.
-  virtual Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) = 0;
+  // blocked, under `block` dead ones too. Called when the lane begins, and later, with nothing claimed, when somebody
+  // may have changed parked events: whatever waits behind nothing by then begins to retry. *next_due: when something
+  // falls due, Unix microseconds; INT64_MAX: nothing.
+  virtual Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, bool* owner) = 0;
 
   // Idempotent per route, event and replay. An event to be blocked whose key nothing holds any more (somebody acted on
   // it) becomes retrying, due at once, unless it is `paused`. *next_due as above.

@@ -26,7 +26,9 @@ ParkedQueue::ParkedQueue(uint32_t first_flow, std::unique_ptr<ParkedLog> log, De
 Status ParkedQueue::Load() {
   std::vector<uint64_t> keys;
   int64_t due = kNever;
-  Status status = log_->LoadHeld(&keys, &due);
+  bool owner = true;
+  Status status = log_->LoadHeld(&keys, &due, &owner);
+  lost_ |= !owner;
   if (status.ok()) {
     for (uint64_t key : keys) {
       surprises_ += held_.Insert(key) ? 1 : 0;
@@ -157,10 +159,12 @@ bool ParkedQueue::Claim(TurnContext* turn, format::PlainFormat* format) {
   topic_try_ = topic_try;
   next_poll_ = turn->now + (holding() ? turn->options->poll_micros : kLookMicros);
   if (chunk_.events.empty()) {
-    not_before_ = turn->now + turn->options->poll_micros;  // what is due is somebody else's, or of a topic in trouble
+    if (due <= limits.now) {
+      not_before_ = turn->now + turn->options->poll_micros;  // somebody else's, or of a topic in trouble
+    }
     return false;
   }
-  Prepare(format);
+  Prepare(*turn, format);
   phase_ = Phase::kSending;
   idle_aborts_ = 0;
   mending_ = 0;
@@ -168,7 +172,7 @@ bool ParkedQueue::Claim(TurnContext* turn, format::PlainFormat* format) {
   return true;
 }
 
-void ParkedQueue::Prepare(format::PlainFormat* format) {
+void ParkedQueue::Prepare(const TurnContext& turn, format::PlainFormat* format) {
   const format::RouteSpec& spec = format->spec();
   items_ = std::vector<Item>(chunk_.events.size());
   std::unordered_map<uint64_t, uint32_t> first_of;
@@ -182,6 +186,7 @@ void ParkedQueue::Prepare(format::PlainFormat* format) {
     item.settlement.topic = item.topic;
     if (spec.PausesTopic(item.topic) || spec.PausesKey(claimed.event.aggregate_type, claimed.event.aggregate_id)) {
       End(&item, ParkedOutcome::kGiveBack);
+      not_before_ = turn.now + turn.options->poll_micros;  // the table will know of the pause by then
     }
   }
 }
@@ -262,10 +267,8 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
   }
   std::vector<Settlement> outcomes;
   outcomes.reserve(items_.size());
-  bool effect = false;
   for (const Item& item : items_) {
     outcomes.push_back(item.settlement);
-    effect |= item.settlement.outcome != ParkedOutcome::kGiveBack;
   }
   std::vector<uint64_t> freed;
   int64_t due = kNever;
@@ -287,9 +290,6 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
     held_.Erase(key);
   }
   next_due_ = due;
-  if (!effect) {
-    not_before_ = turn.now + turn.options->poll_micros;
-  }
   destination_->breaker().Forget(first_flow_);
   items_.clear();
   sent_.clear();

@@ -51,14 +51,14 @@ class ParkedQueue {
   uint32_t first_flow() const { return first_flow_; }
 
   // --- keys that wait ---
-  // The lane calls this before it sends anything.
+  // The lane calls this before it sends anything. See lost().
   Status Load();
   bool holding() const { return !held_.empty(); }
   bool Holds(uint64_t order_key) const { return held_.Contains(order_key); }
   // Of an event that was recorded as parked otherwise (a fork), with nothing of its key under way.
   void Hold(uint64_t order_key) { held_.Insert(order_key); }
-  // Grows when keys are held that a lane may have events of under way: it lets these end before it parks anything behind
-  // them, or what it parks could be sent first.
+  // Grows when keys are held that a lane may have events of under way: it lets these end before it parks anything
+  // behind them, or what it parks could be sent first.
   uint64_t surprises() const { return surprises_; }
   size_t held_keys() const { return held_.size(); }
 
@@ -115,7 +115,7 @@ class ParkedQueue {
   int64_t MayClaimAt() const;
   bool WantsClaim(const TurnContext& turn) const;
   bool Claim(TurnContext* turn, format::PlainFormat* format);
-  void Prepare(format::PlainFormat* format);
+  void Prepare(const TurnContext& turn, format::PlainFormat* format);
   bool Reload(const TurnContext& turn);
   bool LogFailed(const Status& status, const TurnContext& turn);
   bool LogReady(const TurnContext& turn) const { return turn.now >= log_try_; }

@@ -152,9 +152,13 @@ class FakeParkedLog : public ParkedLog {
  public:
   FakeParkedLog(ParkedTable* table, uint64_t incarnation) : table_(table), incarnation_(incarnation) {}
 
-  Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) override {
+  Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, bool* owner) override {
     if (Fails("LoadHeld")) {
       return Trouble();
+    }
+    *owner = table_->server()->owned;
+    if (!*owner) {
+      return Status();
     }
     for (auto& [created_at, row] : table_->rows) {
       if (claimed_.empty()) {

@@ -29,7 +29,12 @@ using namespace fakes;
 constexpr DestinationId kDestination = 1;
 constexpr LaneId kLane{1, 0};
 const bool kTrace = std::getenv("OUTBOX_TRACE") != nullptr;
-#define TRACE(...) do { if (kTrace) { std::printf(__VA_ARGS__); } } while (0)
+#define TRACE(...)              \
+  do {                          \
+    if (kTrace) {               \
+      std::printf(__VA_ARGS__); \
+    }                           \
+  } while (0)
 
 struct Totals {
   uint64_t cases = 0;
@@ -183,13 +188,19 @@ class Case {
   void Show() {
     if (!kTrace) return;
     std::printf("t=%lld emitted=%zu main:", (long long)clock_.now, server_.rows.size());
-    for (auto& p : sink_->pending) std::printf(" %lld", (long long)(p.record.created_at - server_.rows.front().created_at));
+    for (auto& p : sink_->pending)
+      std::printf(" %lld", (long long)(p.record.created_at - server_.rows.front().created_at));
     std::printf(" retry:");
-    if (retry_) for (auto& p : retry_->pending) std::printf(" %lld", (long long)(p.record.created_at - server_.rows.front().created_at));
+    if (retry_)
+      for (auto& p : retry_->pending)
+        std::printf(" %lld", (long long)(p.record.created_at - server_.rows.front().created_at));
     std::printf(" parked:");
-    for (auto& [c, r] : table_.rows) std::printf(" %lld(%s,%d,due%lld,s%d)", (long long)(c - server_.rows.front().created_at), r.key.c_str(), (int)r.state, (long long)(r.due ? r.due - FakeClock::kWallAtZero : 0), (int)r.sender);
+    for (auto& [c, r] : table_.rows)
+      std::printf(" %lld(%s,%d,due%lld,s%d)", (long long)(c - server_.rows.front().created_at), r.key.c_str(),
+                  (int)r.state, (long long)(r.due ? r.due - FakeClock::kWallAtZero : 0), (int)r.sender);
     engine_->Lanes(&statuses_);
-    for (auto& s : statuses_) std::printf(" [%s held %lld %s]", s.state, (long long)s.held_keys, s.error ? s.error->message.c_str() : "");
+    for (auto& s : statuses_)
+      std::printf(" [%s held %lld %s]", s.state, (long long)s.held_keys, s.error ? s.error->message.c_str() : "");
     std::printf("\n");
   }
   std::vector<LaneStatus> statuses_;

@@ -1,0 +1,550 @@
+// Parked events in the engine: what is parked how, who waits, when they are sent again, and to which sink.
+#include "base/order_key.h"
+#include "relay_engine_fixture.h"
+#include "relay_fake_parked.h"
+
+namespace outbox::relay {
+namespace {
+
+using fakes::FakeParkedLog;
+using fakes::ParkedRow;
+using fakes::ParkedTable;
+
+class ParkedTest : public ::testing::Test {
+ protected:
+  ParkedTest() {
+    config.policy.backoff_base = 1'000'000;
+    config.policy.backoff_cap = 8'000'000;
+    config.policy.max_attempts = 3;
+    Restart();
+  }
+
+  void Restart(format::OnFailure on_failure = format::OnFailure::kSkip) {
+    config.policy.on_failure = on_failure;
+    table.on_failure = on_failure;
+    engine = std::make_unique<Engine>(&clock, options);
+    retry = nullptr;
+    engine->SetDestination(kDestination, MakeFactory(), 0);
+    AddLane();
+  }
+  SinkFactory MakeFactory() {
+    auto made = std::make_unique<FakeSink>(&broker, &server);
+    sink = made.get();
+    return fakes::Factory(std::move(made), [this] {
+      ++retry_sinks;
+      auto next = std::make_unique<FakeSink>(&broker, &server);
+      retry = next.get();
+      next->on_close = [this] { retry = nullptr; };
+      return next;
+    });
+  }
+  void AddLane() {
+    auto spec = fakes::Spec(config);
+    ASSERT_TRUE(engine->AddLane(kLane, spec,
+                                {.log = std::make_unique<FakeLog>(&server, spec),
+                                 .parked = std::make_unique<FakeParkedLog>(&table, ++incarnation)},
+                                kDestination));
+  }
+  int64_t Turn(bool woken = true, bool parked = false) { return engine->Turn({woken, 0, parked}); }
+  void RunUntil(int64_t until) {
+    for (int64_t next = Turn(); next < until; next = Turn()) {
+      clock.now = std::max(clock.now, next);
+    }
+    clock.now = until;
+    Turn();
+  }
+  LaneStatus Status() {
+    engine->Lanes(&statuses);
+    return statuses.empty() ? LaneStatus{} : statuses[0];
+  }
+  GoneReason Gone() {
+    std::vector<GoneLane> gone;
+    engine->TakeGone(&gone);
+    return gone.size() == 1 ? gone[0].reason : GoneReason{};
+  }
+  int64_t Emit(const std::string& key, int64_t deliver_at = 0) {
+    server.EmitCommitted(key);
+    server.rows.back().deliver_at = deliver_at;
+    return server.rows.back().created_at;
+  }
+  static std::vector<int64_t> Order(const FakeSink* of) {
+    std::vector<int64_t> order;
+    for (const Pending& one : of->pending) {
+      order.push_back(one.record.created_at);
+    }
+    return order;
+  }
+  // An event that was parked before, and is due.
+  int64_t Park(const std::string& key, int attempts) {
+    ParkedRow row;
+    row.created_at = Emit(key);
+    row.type = "order";
+    row.key = key;
+    row.order_key = key.empty() ? 0 : OrderKey("outbox.event.order", "order", key);
+    row.state = ParkedState::kRetrying;
+    row.due = clock.WallMicros();
+    row.attempts = attempts;
+    table.rows[row.created_at] = row;
+    server.position.base = server.Current();
+    return row.created_at;
+  }
+  const ParkedRow& RowOf(int64_t created_at) { return table.rows.at(created_at); }
+  using Events = std::vector<int64_t>;
+
+  // An event of key "a" that failed alone, with two behind it and one of another key.
+  int64_t first = 0, second = 0, third = 0, other = 0;
+  void FailAlone() {
+    first = Emit("a");
+    other = Emit("b");
+    second = Emit("a");
+    Turn();
+    sink->Fail(0, ErrorClass::kSolo);
+    Turn();
+    ASSERT_EQ(Order(sink), (Events{first}));
+    sink->Fail(0, ErrorClass::kSolo, "INVALID_RECORD");
+    Turn();
+    third = Emit("a");
+    Turn();
+  }
+
+  FakeClock clock;
+  Server server{&clock};
+  Broker broker;
+  ParkedTable table{&server};
+  EngineOptions options;
+  format::RouteConfig config;
+  std::unique_ptr<Engine> engine;
+  FakeSink* sink = nullptr;
+  FakeSink* retry = nullptr;
+  int retry_sinks = 0;
+  uint64_t incarnation = 0;
+  std::vector<LaneStatus> statuses;
+};
+
+// --- what is parked, and who waits -------------------------------------------------------------------------------
+
+TEST_F(ParkedTest, AnEventThatFailsAloneIsRetriedAndItsKeyWaits) {
+  FailAlone();
+  EXPECT_EQ(Order(sink), (Events{other}));
+  EXPECT_EQ(RowOf(first).state, ParkedState::kRetrying);
+  EXPECT_EQ(RowOf(first).attempts, 1);
+  EXPECT_EQ(RowOf(first).error.code, "INVALID_RECORD");
+  EXPECT_EQ(RowOf(first).order_key, OrderKey("outbox.event.order", "order", "a"));
+  EXPECT_GT(RowOf(first).due, clock.WallMicros());
+  EXPECT_LE(RowOf(first).due, clock.WallMicros() + 1'000'001);
+  EXPECT_EQ(RowOf(second).state, ParkedState::kBlocked);
+  EXPECT_EQ(RowOf(third).state, ParkedState::kBlocked);
+  EXPECT_EQ(Status().held_keys, 1);
+  EXPECT_EQ(Status().parked_count, 3);
+  EXPECT_EQ(retry_sinks, 0);
+  // When it is due it goes to a sink of its own; its key follows when that is committed.
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(Order(retry), (Events{first}));
+  EXPECT_EQ(Order(sink), (Events{other}));
+  EXPECT_EQ(Status().retrying_count, 1);
+  bool settles = false;
+  server.fails = [&](const char* function) { return std::string(function) == "Settle" && !settles; };
+  retry->DeliverAll();
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_TRUE(retry->pending.empty());
+  EXPECT_EQ(Status().error->code, "57014");
+  settles = true;
+  RunUntil(clock.now + 60'000);
+  RunUntil(clock.now + 30'000'000);
+  EXPECT_EQ(Order(retry), (Events{second, third}));
+  // Nothing of the key waits any more: it goes with the lane again.
+  retry->DeliverAll();
+  Turn();
+  EXPECT_EQ(Status().held_keys, 0);
+  const int64_t fourth = Emit("a");
+  Turn();
+  EXPECT_EQ(Order(sink), (Events{other, fourth}));
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_EQ(table.wrong, "");
+}
+
+TEST_F(ParkedTest, APermanentRefusalIsADeadLetterAtOnceAndItsKeyGoesOn) {
+  const int64_t bad = Emit("a");
+  const int64_t good = Emit("a");
+  Turn();
+  sink->Fail(0, ErrorClass::kMessage);
+  Turn();
+  EXPECT_EQ(RowOf(bad).state, ParkedState::kDead);
+  EXPECT_EQ(RowOf(bad).attempts, 1);
+  EXPECT_EQ(Order(sink), (Events{good}));
+  EXPECT_EQ(Status().held_keys, 0);
+}
+
+TEST_F(ParkedTest, UnderBlockTheKeyWaitsForAPersonAndNoOtherKeyDoes) {
+  Restart(format::OnFailure::kBlock);
+  const int64_t bad = Emit("a");
+  const int64_t behind = Emit("a");
+  const int64_t free = Emit("b");
+  Turn();
+  sink->Fail(0, ErrorClass::kMessage);
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(RowOf(bad).state, ParkedState::kDead);
+  EXPECT_EQ(RowOf(behind).state, ParkedState::kBlocked);
+  EXPECT_EQ(Order(sink), (Events{free}));
+  sink->DeliverAll();
+  // Another worker takes over: it still waits.
+  Restart(format::OnFailure::kBlock);
+  const int64_t later = Emit("a");
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(RowOf(later).state, ParkedState::kBlocked);
+  EXPECT_EQ(retry, nullptr);
+  EXPECT_TRUE(table.Remove(bad));
+  Turn(true, true);
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(Order(retry), (Events{behind, later}));
+}
+
+TEST_F(ParkedTest, AStaleHoldHealsItself) {
+  FailAlone();
+  sink->DeliverAll();
+  table.Remove(first);
+  table.Remove(second);
+  table.Remove(third);  // and nobody told the lane
+  const int64_t next = Emit("a");
+  Turn();
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(Order(retry), (Events{next}));
+  retry->DeliverAll();
+  Turn();
+  EXPECT_EQ(Status().held_keys, 0);
+}
+
+TEST_F(ParkedTest, ManyBlockedEventsAreParkedInFewTransactions) {
+  FailAlone();
+  table.calls.clear();
+  for (int i = 0; i < 2500; ++i) {
+    Emit("a");
+  }
+  RunUntil(clock.now + 10'000);
+  EXPECT_EQ(table.rows.size(), 2503u);
+  EXPECT_EQ(table.largest_park, 1000u);
+}
+
+TEST_F(ParkedTest, NothingIsParkedBehindAPausedKeyBeforeWhatIsUnderWayHasItsOutcome) {
+  const int64_t under_way = Emit("a");
+  Turn();
+  config.paused_keys = {{"order", "a"}};
+  table.paused = {"a"};
+  engine->UpdateLane(kLane, fakes::Spec(config));
+  const int64_t later = Emit("a");
+  const int64_t free = Emit("b");
+  RunUntil(clock.now + 2'000'000);
+  EXPECT_EQ(Order(sink), (Events{under_way}));
+  EXPECT_TRUE(table.rows.empty());
+  sink->Abort(sink->pending[0].flow, 0);
+  RunUntil(clock.now + 2'000'000);
+  EXPECT_EQ(Order(sink), (Events{free}));
+  EXPECT_EQ(RowOf(under_way).state, ParkedState::kBlocked);
+  EXPECT_EQ(RowOf(later).state, ParkedState::kBlocked);
+  // Resumed: in order.
+  config.paused_keys.clear();
+  table.paused.clear();
+  table.PromoteAll();
+  engine->UpdateLane(kLane, fakes::Spec(config));
+  const int64_t last = Emit("a");
+  Turn(true, true);
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(Order(retry), (Events{under_way, later}));
+  EXPECT_EQ(RowOf(last).state, ParkedState::kBlocked);
+}
+
+// --- attempts ----------------------------------------------------------------------------------------------------
+
+TEST_F(ParkedTest, AttemptsAreCountedToDeathAndThenTheKeyGoesOn) {
+  FailAlone();
+  for (int attempt = 2; attempt <= 3; ++attempt) {
+    RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+    ASSERT_NE(retry, nullptr);
+    ASSERT_EQ(Order(retry), (Events{first}));
+    retry->Fail(0, ErrorClass::kSolo, "AGAIN");
+    Turn();
+    EXPECT_EQ(RowOf(first).attempts, attempt);
+  }
+  EXPECT_EQ(RowOf(first).state, ParkedState::kDead);
+  EXPECT_EQ(RowOf(first).error.code, "AGAIN");
+  EXPECT_EQ(Order(retry), (Events{second, third}));
+}
+
+TEST_F(ParkedTest, OneOfManyRetriesThatIsRefusedHurtsNoNeighbour) {
+  std::vector<int64_t> events;
+  for (int i = 0; i < 20; ++i) {
+    events.push_back(Park("k" + std::to_string(i), 1));
+  }
+  Restart();
+  Turn();
+  ASSERT_NE(retry, nullptr);
+  ASSERT_EQ(Order(retry), events);
+  // The whole batch is refused, as Kafka does it.
+  while (!retry->pending.empty()) {
+    retry->Fail(0, ErrorClass::kSolo, "INVALID_RECORD");
+  }
+  int alone = 0;
+  retry->on_poll = [&] {
+    EXPECT_LE(retry->pending.size(), 1u);
+    if (!retry->pending.empty()) {
+      ++alone;
+      retry->pending[0].record.created_at == events[7] ? retry->Fail(0, ErrorClass::kSolo) : retry->Deliver();
+    }
+  };
+  RunUntil(clock.now + 1000);
+  EXPECT_EQ(alone, 20);
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(RowOf(events[7]).attempts, 2);
+}
+
+TEST_F(ParkedTest, TroubleOfADestinationIsChargedToNobodyAndItsRecoveryEndsTheBackOff) {
+  FailAlone();
+  sink->DeliverAll();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  for (ErrorClass error_class : {ErrorClass::kDestination, ErrorClass::kConfig, ErrorClass::kFatalClient,
+                                 ErrorClass::kInternal, static_cast<ErrorClass>(99)}) {
+    ASSERT_EQ(Order(retry), (Events{first}));
+    retry->Fail(0, error_class, "TROUBLE");
+    Turn();
+    EXPECT_TRUE(retry->pending.empty());
+    EXPECT_EQ(RowOf(first).attempts, 1);
+    EXPECT_EQ(RowOf(first).sender, 0u);
+    EXPECT_EQ(Status().error->code, "TROUBLE");
+    // A person may act on it meanwhile. Up again: at once.
+    sink->SetUp(false);
+    Turn();
+    sink->SetUp(true);
+    Turn();
+  }
+  EXPECT_EQ(Order(retry), (Events{first}));
+  retry->DeliverAll();
+  Turn();
+  EXPECT_EQ(Status().error, nullptr);
+}
+
+TEST_F(ParkedTest, NothingIsClaimedWhileTheBreakerIsOpenAndAFewWhenItIsTried) {
+  for (int i = 0; i < 40; ++i) {
+    Park("", 1);
+  }
+  Restart();
+  sink->SetUp(false);
+  Turn();
+  EXPECT_EQ(retry, nullptr);
+  sink->SetUp(true);
+  Turn();
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(retry->pending.size(), 16u);  // the probe of an idle lane
+  retry->DeliverAll();
+  Turn();
+  EXPECT_EQ(retry->pending.size(), 24u);
+}
+
+TEST_F(ParkedTest, ATopicInTroubleStopsNoOtherTopicsRetries) {
+  FailAlone();
+  sink->DeliverAll();
+  server.EmitCommitted("c", 10, "missing");
+  const int64_t missing = server.rows.back().created_at;
+  Turn();
+  sink->Fail(0, ErrorClass::kSolo);
+  Turn();
+  sink->Fail(0, ErrorClass::kSolo);
+  Turn();
+  int tried = 0;
+  clock.now += 1'000'001;
+  Turn();
+  retry->on_poll = [&] {
+    while (!retry->pending.empty()) {
+      if (retry->pending[0].record.topic == "missing") {
+        ++tried;
+        retry->Fail(0, ErrorClass::kTopic);
+      } else {
+        retry->Deliver();
+      }
+    }
+  };
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(RowOf(missing).attempts, 1);
+  EXPECT_GT(tried, 3);
+  EXPECT_LT(tried, 60);
+}
+
+TEST_F(ParkedTest, AnEventThatKillsTheSinkThreeTimesAloneIsADeadLetter) {
+  FailAlone();
+  sink->DeliverAll();
+  const int64_t good = Park("b", 0);
+  Restart();
+  int deaths = 0;
+  clock.now += 1'000'001;
+  Turn();
+  ASSERT_EQ(Order(retry), (Events{first, good}));
+  retry->on_poll = [&] {
+    if (retry->pending.empty()) {
+      return;
+    }
+    if (retry->pending[0].record.created_at == first) {
+      ++deaths;
+      retry->Die();
+    } else {
+      retry->DeliverAll();
+    }
+  };
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(deaths, 4);
+  EXPECT_EQ(RowOf(first).state, ParkedState::kDead);
+  EXPECT_EQ(RowOf(first).error.code, "SINK_DIED");
+  EXPECT_EQ(table.rows.size(), 1u);
+}
+
+TEST_F(ParkedTest, ASinkThatDiesWhateverIsSentIsNoEventsFault) {
+  for (int i = 0; i < 5; ++i) {
+    Park("", 0);
+  }
+  Restart();
+  Turn();
+  retry->on_poll = [&] {
+    if (!retry->pending.empty()) {
+      retry->Die();
+    }
+  };
+  RunUntil(clock.now + 600'000'000);
+  EXPECT_LE(table.ever_dead.size(), 1u);
+}
+
+// --- scheduled ---------------------------------------------------------------------------------------------------
+
+TEST_F(ParkedTest, AScheduledEventIsHeldUntilItIsDueAndNobodyWaitsForIt) {
+  const int64_t due = clock.WallMicros() + 5'000'000;
+  const int64_t later = Emit("a", due);
+  const int64_t now = Emit("a");
+  const int64_t past = Emit("a", clock.WallMicros() - 1);
+  Turn();
+  EXPECT_EQ(Order(sink), (Events{now, past}));
+  EXPECT_EQ(RowOf(later).state, ParkedState::kScheduled);
+  EXPECT_EQ(RowOf(later).due, due);
+  EXPECT_EQ(Status().held_keys, 0);
+  RunUntil(due - FakeClock::kWallAtZero - 1);
+  EXPECT_EQ(retry, nullptr);
+  RunUntil(due - FakeClock::kWallAtZero);
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(Order(retry), (Events{later}));
+  // Refused, it is like any other: what comes now waits behind it.
+  retry->Fail(0, ErrorClass::kSolo);
+  sink->DeliverAll();
+  Turn();
+  const int64_t behind = Emit("a");
+  Turn();
+  EXPECT_EQ(RowOf(later).state, ParkedState::kRetrying);
+  EXPECT_EQ(RowOf(behind).state, ParkedState::kBlocked);
+}
+
+// --- the sink, and leaving ---------------------------------------------------------------------------------------
+
+TEST_F(ParkedTest, TheRetrySinkIsClosedWhenIdleAndMadeAnew) {
+  FailAlone();
+  sink->DeliverAll();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  retry->DeliverAll();
+  Turn();
+  retry->DeliverAll();
+  const int64_t used = clock.now;
+  RunUntil(used + 59'999'999);
+  EXPECT_NE(retry, nullptr);
+  RunUntil(used + 60'000'000);
+  EXPECT_EQ(retry, nullptr);
+  FailAlone();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  EXPECT_EQ(retry_sinks, 2);
+}
+
+TEST_F(ParkedTest, WhatTheRetrySinkKeepsToItselfIsTakenBack) {
+  FailAlone();
+  sink->DeliverAll();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  const int64_t sent = clock.now;
+  RunUntil(sent + 29'999'999);
+  EXPECT_NE(RowOf(first).sender, 0u);
+  clock.now = sent + 30'000'000;
+  Turn();
+  EXPECT_EQ(retry, nullptr);
+  EXPECT_EQ(RowOf(first).sender, 0u);
+  EXPECT_EQ(RowOf(first).attempts, 1);
+  RunUntil(clock.now + 100'000);
+  EXPECT_EQ(Order(retry), (Events{first}));
+}
+
+TEST_F(ParkedTest, AReplacedDestinationReplacesTheRetrySinkToo) {
+  FailAlone();
+  sink->DeliverAll();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  FakeSink* old = retry;
+  engine->SetDestination(kDestination, MakeFactory(), clock.now + 1'000'000);
+  Turn();
+  EXPECT_EQ(retry, old);
+  EXPECT_EQ(Order(retry), (Events{first}));
+  retry->DeliverAll();
+  Turn();
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(retry_sinks, 2);
+  EXPECT_EQ(Order(retry), (Events{second, third}));
+}
+
+TEST_F(ParkedTest, AReleasedLaneWaitsForItsClaimAndGivesTheRestBack) {
+  FailAlone();
+  sink->DeliverAll();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  engine->ReleaseLane(kLane, clock.now + 1'000'000);
+  Turn();
+  EXPECT_TRUE(engine->HasLane(kLane));
+  retry->DeliverAll();
+  Turn();
+  EXPECT_FALSE(engine->HasLane(kLane));
+  EXPECT_EQ(Gone(), GoneReason::kReleased);
+  EXPECT_EQ(table.delivered.size(), 1u);
+  EXPECT_EQ(RowOf(second).sender, 0u);
+  AddLane();
+  Turn();
+  EXPECT_EQ(Order(retry), (Events{second, third}));
+  // At the deadline what has no outcome is given back.
+  engine->ReleaseLane(kLane, clock.now + 1'000'000);
+  Turn();
+  retry->Deliver();
+  clock.now += 1'000'000;
+  Turn();
+  EXPECT_FALSE(engine->HasLane(kLane));
+  EXPECT_EQ(Gone(), GoneReason::kUnclean);
+  EXPECT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(RowOf(third).sender, 0u);
+}
+
+TEST_F(ParkedTest, OnALostLaneNothingIsSettled) {
+  FailAlone();
+  sink->DeliverAll();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  server.owned = false;
+  retry->DeliverAll();
+  Turn();
+  EXPECT_FALSE(engine->HasLane(kLane));
+  EXPECT_EQ(Gone(), GoneReason::kLost);
+  EXPECT_TRUE(table.delivered.empty());
+  AddLane();  // and a lane that is another's from the start
+  Turn();
+  EXPECT_EQ(Gone(), GoneReason::kLost);
+}
+
+TEST_F(ParkedTest, APausedRouteRetriesNothing) {
+  FailAlone();
+  sink->DeliverAll();
+  config.paused = true;
+  engine->UpdateLane(kLane, fakes::Spec(config));
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(retry, nullptr);
+  config.paused = false;
+  engine->UpdateLane(kLane, fakes::Spec(config));
+  Turn();
+  EXPECT_NE(retry, nullptr);
+}
+
+}  // namespace
+}  // namespace outbox::relay
