@@ -43,8 +43,8 @@ void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
 bool Lane::Step(TurnContext* turn) {
   if (resolved_) {
     Advance();
-    EndTest(*turn);
   }
+  EndTest(*turn);
   switch (state_) {
     case LaneState::kGone:
       return false;
@@ -323,8 +323,8 @@ bool Lane::Send(TurnContext* turn) {
       destination_->retry().Submit(flow_, epoch_, count, std::move(records), turn->now);
     } else {
       destination_->Submit(flow_, epoch_, count, std::move(records));
-      destination_->breaker().OnSent(flow_);
     }
+    destination_->breaker().OnSent(flow_);
     OUTBOX_FAULT_POINT("submit.after");
     worked = true;
   }

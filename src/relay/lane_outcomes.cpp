@@ -131,6 +131,9 @@ void Lane::Settle(const TurnContext& turn) {
   } else if (failures_.empty() && aborted_ && !died_) {
     SettleAborted(turn);
   }
+  if (destination_->breaker().probing(flow_)) {  // it has died of this, or the like
+    TripBreaker(Error(destination_->breaker().reason()), turn);
+  }
   SettleDeath(turn);
   failures_.clear();
   aborted_ = false;
@@ -157,7 +160,7 @@ void Lane::SettleAborted(const TurnContext& turn) {
 // The second sink has connections of its own: its trouble is not the lanes'.
 void Lane::TripBreaker(const Error& error, const TurnContext& turn) {
   NoteError(error, turn);
-  if (probing_) {
+  if (probing_ && !destination_->breaker().probing(flow_)) {
     delay_ = true;
     return;
   }
@@ -178,7 +181,8 @@ uint32_t Lane::Admitted(TurnContext* turn, uint64_t* stop, bool* worked) {
     return 0;
   }
   if (ramp_ != kNoRamp) {
-    return breaker.closed() && destination_->retry().accepting() && pipeline_.outstanding() == 0 ? ramp_ : 0;
+    const bool ready = destination_->retry().accepting() && pipeline_.outstanding() == 0;
+    return ready ? std::min(ramp_, breaker.Admits()) : 0;
   }
   if (!destination_->accepting() || breaker.Admits() == 0) {
     return 0;
@@ -232,15 +236,17 @@ void Lane::SettleDeath(const TurnContext& turn) {
   hunt_.Drop();
 }
 
-// What was tested is done.
+// What was tested is done, or the lane cannot go on with it now.
 void Lane::EndTest(const TurnContext& turn) {
-  if (hunt_.empty()) {
-    return;
+  TestTurns& turns = destination_->turns();
+  bool over = state_ != LaneState::kRunning && state_ != LaneState::kDraining && state_ != LaneState::kSolo;
+  if (!hunt_.empty()) {
+    const uint64_t first = hunt_.first();
+    hunt_.Pass(pipeline_.prefix());
+    over = over || hunt_.empty() || hunt_.first() != first;
   }
-  const uint64_t first = hunt_.first();
-  hunt_.Pass(pipeline_.prefix());
-  if (hunt_.empty() || hunt_.first() != first) {
-    destination_->turns().End(flow_, false, turn.now);
+  if ((over || hunt_.empty()) && turns.holder() == flow_) {
+    turns.End(flow_, false, turn.now);
   }
 }
 

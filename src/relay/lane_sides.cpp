@@ -83,6 +83,9 @@ void Lane::NotePauses() {
 
 void Lane::ApplyPauses() {
   NotePauses();
+  if (leaving_.empty() && log_failed_call_ == LogCall::kFork) {
+    LogFailed(LogCall::kFork, Status(), {});  // it is not called again
+  }
   switch (state_) {
     case LaneState::kBackingOff:
       if (!paused_ && leaving_.empty()) {
@@ -225,8 +228,8 @@ void Lane::RampUp() {
 }
 
 bool Lane::Calm() const {
-  return (state_ == LaneState::kIdle || state_ == LaneState::kRunning) && leaving_.empty() && log_error_.ok() &&
-         destination_->breaker().closed();
+  return (state_ == LaneState::kIdle || state_ == LaneState::kRunning) && leaving_.empty() &&
+         (destination_->breaker().closed() || pipeline_.empty());
 }
 
 bool Lane::Flows() const {
