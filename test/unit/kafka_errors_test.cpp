@@ -49,8 +49,8 @@ const Expected kExpected[] = {
      C::kDestination,
      Note::kNone,
      {-197, -195, -192, -185, -166, -163, -153, -137, 5, 6, 7, 13, 74, 75, 129}},
-    {Verdict::kRetry, C::kFatalClient, Note::kNone, {-150, -149, -148, -144, 45, 47, 48, 49, 52, 59, 90, 120}},
-    {Verdict::kRetry, C::kNone, Note::kNone, {-184, -152, -151, -138, 46}},
+    {Verdict::kRetry, C::kFatalClient, Note::kNone, {-150, -149, -148, -144, 45, 46, 47, 48, 49, 52, 59, 90, 120}},
+    {Verdict::kRetry, C::kNone, Note::kNone, {-184, -152, -151, -138}},
 };
 
 TEST(KafkaErrors, WholeTable) {

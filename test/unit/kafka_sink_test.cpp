@@ -198,19 +198,24 @@ TEST_P(KafkaRefusalTest, NothingIsLost) {
     charged += error.error_class == ErrorClass::kMessage;
   }
   EXPECT_LE(charged, RuleFor(code).error_class == ErrorClass::kMessage ? 1 : 0);
-  EXPECT_GE(kafka().producers(), 2u);
+  if (code != RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT && code != RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION &&
+      code != RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS) {
+    EXPECT_GE(kafka().producers(), 2u);
+  }
   EXPECT_EQ(static_cast<int>(Numbers(ReadAll(cluster_.bootstrap(), topic, 3)).size()), 800 - charged);
 }
 
-// No code that the library retries by itself: it takes a later success for an earlier one's, which a real broker's
-// sequence numbers make true and the mock, which accepts any, does not.
+// Also codes that the library retries by itself: it takes a later success for an earlier one's, which is not so where
+// the broker takes any sequence number, as the mock does (and a real one for a topic that was made anew).
 INSTANTIATE_TEST_SUITE_P(Codes, KafkaRefusalTest,
                          testing::Values(RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, RD_KAFKA_RESP_ERR_INVALID_RECORD,
                                          RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
                                          RD_KAFKA_RESP_ERR_POLICY_VIOLATION, RD_KAFKA_RESP_ERR_UNKNOWN,
                                          RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED,
                                          RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER,
-                                         RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH));
+                                         RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
+                                         RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+                                         RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS));
 
 TEST_F(KafkaSinkTest, ARecordRefusedAloneIsTheCulprit) {
   cluster_.CreateTopic("alone", 1);

@@ -126,7 +126,8 @@ constexpr ErrorRule kRules[] = {
     {43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", V::kRefused, C::kConfig, N::kNone},
     {44, "POLICY_VIOLATION", V::kBatch, C::kTopic, N::kNone},
     {45, "OUT_OF_ORDER_SEQUENCE_NUMBER", V::kRetry, C::kFatalClient, N::kNone},
-    {46, "DUPLICATE_SEQUENCE_NUMBER", V::kRetry, C::kNone, N::kNone},  // the library makes a success of it
+    // The library makes a success of it, without an offset; the sink doubts such ones under this code.
+    {46, "DUPLICATE_SEQUENCE_NUMBER", V::kRetry, C::kFatalClient, N::kNone},
     {47, "INVALID_PRODUCER_EPOCH", V::kRetry, C::kFatalClient, N::kNone},
     {48, "INVALID_TXN_STATE", V::kRetry, C::kFatalClient, N::kNone},
     {49, "INVALID_PRODUCER_ID_MAPPING", V::kRetry, C::kFatalClient, N::kNone},

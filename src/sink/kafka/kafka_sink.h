@@ -142,8 +142,8 @@ class KafkaSink : public Sink {
   int64_t probe_at_ = -1;
   int64_t delivered_at_ = 0;
   int64_t stalled_check_at_ = 0;
-  int64_t stalled_micros_ = 10'000'000;
-  bool ending_stalled_ = false;  // the producer ends because of stalled topics
+  int64_t stalled_micros_ = 15'000'000;  // a broker that dies has successors as leaders after 10 s or so
+  bool ending_stalled_ = false;          // the producer ends because of stalled topics
   int64_t raise_micros_ = kRaiseMicros;
   Error ended_by_;            // why the last producer ended, if nobody was charged; until the next delivery
   std::string last_trouble_;  // the newest connection error, for people

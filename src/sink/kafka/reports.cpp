@@ -15,6 +15,11 @@ constexpr int64_t kServeMicros = 20'000;  // of one Poll
 constexpr int64_t kProbeAgainMicros = 1'000'000;
 constexpr int kInvalidDifferentRecord = -138;  // librdkafka 2.0 has no name for it
 
+uint32_t InFlight(const Topic& topic, int32_t partition) {
+  const auto at = static_cast<size_t>(partition);
+  return at < topic.partitions.size() ? topic.partitions[at].inflight : 0;
+}
+
 }  // namespace
 
 void KafkaSink::ServeEvents(int64_t now) {
@@ -73,8 +78,12 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   refused_.clear();
   uint32_t count = 0;
   uint64_t bytes = 0;
-  // The library counts on from the first record's offset, also where the broker gave none (it had the batch already).
+  // The library counts on from the first record's offset, also where it has none.
   const bool offsets = message->offset >= 0;
+  // Then it is a success that the library has inferred, from a later batch's. Where the topic was made anew the broker
+  // takes a later batch without the earlier one, and the record is nowhere. Sent again it may be there twice.
+  const bool inferred =
+      !offsets && !asking && number >= 0 && InFlight(*topic, number) > rd_kafka_event_message_count(event);
   int64_t offset = -1;
   uint32_t slot = kMaxSlots;
   uint32_t spot = 0;
@@ -82,7 +91,9 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
     ++count;
     bytes += RecordBytes(message->key_len, message->len);
     const Opaque opaque = Opaque::Unpack(message->_private);
-    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR && inferred) {
+      refused_.push_back({{opaque.slot, opaque.index, 0}, RD_KAFKA_RESP_ERR_DUPLICATE_SEQUENCE_NUMBER});
+    } else if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
       if (opaque.slot != slot) {
         slot = opaque.slot;
         spot = store_.AddSpot(slot, &topic->name, message->partition);
