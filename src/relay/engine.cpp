@@ -78,11 +78,18 @@ bool Engine::Impl::PollSinks() {
   bool worked = false;
   for (const auto& [id, destination] : destinations) {
     results.clear();
+    places.clear();
     destination->sink()->Poll(&results);
+    destination->sink()->TakePlaces(&places);
     for (const sink::Result& result : results) {
       auto found = flows.find(result.flow);
       if (found != flows.end()) {
         found->second->OnResult(result, turn);
+      }
+    }
+    for (const sink::Place& place : places) {
+      if (auto found = flows.find(place.flow); found != flows.end()) {
+        found->second->OnPlace(place);
       }
     }
     worked |= !results.empty();
@@ -170,6 +177,8 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   for (const sink::Place& place : places) {
     if (ParkedQueue* queue = QueueOf(place.flow)) {
       queue->OnPlace(place);
+    } else if (auto found = flows.find(place.flow); found != flows.end()) {
+      found->second->OnPlace(place);
     }
   }
   if (!results.empty()) {

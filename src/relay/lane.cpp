@@ -262,6 +262,7 @@ uint32_t Lane::Format(const Run& run, int64_t wall, std::string* records, Error*
 
 bool Lane::Send(TurnContext* turn) {
   bool worked = false;
+  waits_for_parked_ = false;
   uint64_t stop = UINT64_MAX;
   const uint32_t admitted = Admitted(turn, &stop, &worked);
   if (admitted == 0 || !ParkDiverted(turn) || !BeWatchful()) {
@@ -296,6 +297,10 @@ bool Lane::Send(TurnContext* turn) {
     if (packed > 0) {
       pipeline_.MarkSent(run, packed, first_seq + count);
       count += packed;
+    }
+    if (probing_ && diverted.ordinal != UINT64_MAX && diverted.state == ParkedState::kBlocked && !diverted.paused) {
+      waits_for_parked_ = true;
+      break;
     }
     if (diverted.ordinal != UINT64_MAX) {
       diverted_.push_back(diverted);
@@ -363,9 +368,21 @@ bool Lane::Save(TurnContext* turn) {
   return turn->now >= SaveDue(*turn) && LogReady(*turn) && SaveNow(turn);
 }
 
+Status Lane::SaveWithPlaces(bool* owner) {
+  std::vector<sink::Place> places;
+  places_.Take(&places);
+  Status status = log_->SaveProgress(pipeline_.position(), places, owner);
+  if (!status.ok() || pipeline_.has_islands()) {
+    for (const sink::Place& place : places) {
+      places_.Add(place);
+    }
+  }
+  return status;
+}
+
 bool Lane::SaveNow(TurnContext* turn) {
   bool owner = true;
-  if (LogFailed(LogCall::kSave, log_->SaveProgress(pipeline_.position(), {}, &owner), *turn)) {
+  if (LogFailed(LogCall::kSave, SaveWithPlaces(&owner), *turn)) {
     return false;
   }
   if (!owner) {
@@ -417,7 +434,7 @@ bool Lane::StepReleasing(TurnContext* turn) {
   }
   if (moved_) {
     bool owner = true;
-    const bool failed = LogFailed(LogCall::kSave, log_->SaveProgress(pipeline_.position(), {}, &owner), *turn);
+    const bool failed = LogFailed(LogCall::kSave, SaveWithPlaces(&owner), *turn);
     if (failed && !late) {
       return false;
     }

@@ -27,6 +27,7 @@
 #include "relay/pipeline.h"
 #include "relay/side_lanes.h"
 #include "relay/turn.h"
+#include "sink/places.h"
 
 namespace outbox::relay {
 
@@ -75,6 +76,7 @@ class Lane {
   void WakeParked();
   void SetSpec(std::shared_ptr<const format::RouteSpec> spec);
   void OnResult(const sink::Result& result, const TurnContext& turn);
+  void OnPlace(const sink::Place& place) { places_.Add(0, place.topic, place.partition, place.first, place.last); }
   void OnDestinationUp();
   void OnSinkReplaced(bool retry);  // the lanes', or the second one: what was sent there will have no outcome
   bool OnSinkDied();                // of the lanes' sink; false: nothing of this lane was under way
@@ -98,6 +100,7 @@ class Lane {
   bool caught_up() const { return caught_up_; }
   bool Calm() const;                             // nothing is in trouble that would keep it from coming to rest
   bool Flows() const;                            // it sends what it reads
+  bool LetsClaim() const;                        // what is parked of its topics may be tried
   const Snapshot* RestsAt() const;               // all it has read is done; nullptr: not so
   bool HasRead(const Snapshot& snapshot) const;  // perhaps not sent
   void SetOpens(bool opens);                     // windows
@@ -185,6 +188,7 @@ class Lane {
   int64_t SaveDue(const TurnContext& turn) const;
   bool Save(TurnContext* turn);
   bool SaveNow(TurnContext* turn);
+  Status SaveWithPlaces(bool* owner);
   bool StepReleasing(TurnContext* turn);
   void Leave(GoneReason reason);
 
@@ -246,7 +250,9 @@ class Lane {
   bool paused_ = false;
   int64_t still_until_ = 0;
   uint32_t ramp_ = kNoRamp;  // of a side lane whose topic was in trouble: how much it may send at once
-  bool probing_ = false;     // what is under way is at the destination's second sink
+  // What it would try its topic with waits behind a parked event: that is tried, and nothing more is parked.
+  bool waits_for_parked_ = false;
+  bool probing_ = false;  // what is under way is at the destination's second sink
 
   // The sink's deaths.
   Hunt hunt_;
@@ -257,6 +263,7 @@ class Lane {
   bool resolved_ = false;  // outcomes came since the last Advance
   bool dirty_ = false;     // events were resolved since the last save
   bool moved_ = false;     // the position moved since the last save
+  sink::Places places_;    // of what was delivered since the last save, and of islands
   int64_t last_save_ = 0;
   int64_t release_deadline_ = 0;
   int64_t delivered_ = 0;

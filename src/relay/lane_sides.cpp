@@ -107,7 +107,7 @@ bool Lane::StepSides(TurnContext* turn) {
   if (parked_ != nullptr && sides_->stuck() != stuck_) {
     stuck_ = sides_->stuck();
     parked_->SetWithout(sides_->Stuck());
-    parked_->Wake();
+    parked_->Look();
   }
   bool lost = false;
   const bool worked = sides_->Step(turn, &lost);
@@ -234,6 +234,10 @@ bool Lane::Calm() const {
 
 bool Lane::Flows() const {
   return ramp_ == kNoRamp && !paused_ && state_ != LaneState::kBackingOff && state_ != LaneState::kStarting;
+}
+
+bool Lane::LetsClaim() const {
+  return Flows() || (waits_for_parked_ && !paused_);
 }
 
 const Snapshot* Lane::RestsAt() const {

@@ -56,8 +56,12 @@ Status ParkedQueue::Park(std::span<const Parking> events, format::OnFailure on_f
 }
 
 void ParkedQueue::Wake() {
-  woken_ = true;
   reload_ = true;
+  Look();
+}
+
+void ParkedQueue::Look() {
+  woken_ = true;
   not_before_ = 0;
 }
 

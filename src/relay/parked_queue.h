@@ -72,6 +72,7 @@ class ParkedQueue {
   // Topics that have left the lane and do not flow: nothing of them is claimed.
   void SetWithout(std::vector<std::string> topics) { without_ = std::move(topics); }
   void Wake();  // somebody else may have changed parked events
+  void Look();  // something may go that could not
   void OnDestinationUp();
   void OnResult(const sink::Result& result);
   void OnPlace(const sink::Place& place) { places_.push_back(place); }

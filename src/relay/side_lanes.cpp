@@ -280,7 +280,7 @@ uint64_t SideLanes::BarrierDone(uint64_t own) const {
 uint64_t SideLanes::stuck() const {
   uint64_t hash = sides_.size();
   for (const auto& [number, side] : sides_) {
-    if (!side.lane->Flows()) {
+    if (!side.lane->LetsClaim()) {
       hash = (hash + side.lane->flow()) * 0x9e3779b97f4a7c15 + side.record.topics.size();
     }
   }
@@ -290,7 +290,7 @@ uint64_t SideLanes::stuck() const {
 std::vector<std::string> SideLanes::Stuck() const {
   std::vector<std::string> topics;
   for (const auto& [number, side] : sides_) {
-    if (!side.lane->Flows()) {
+    if (!side.lane->LetsClaim()) {
       for (const SideTopic& topic : side.record.topics) {
         topics.push_back(topic.topic);
       }
