@@ -63,13 +63,15 @@ COMMENT ON COLUMN outbox.worker.wait_event IS 'as in pg_stat_activity';
 
 CREATE FUNCTION outbox.status(
   id uuid, OUT route text, OUT lane integer, OUT state text, OUT created_at timestamptz, OUT topic text,
-  OUT attempts integer, OUT error_class text, OUT error_code text, OUT error_message text, OUT error_since timestamptz
+  OUT attempts integer, OUT error_class text, OUT error_code text, OUT error_message text, OUT error_since timestamptz,
+  OUT next_try timestamptz, OUT delivered_at timestamptz, OUT place text, OUT places jsonb, OUT window_from pg_snapshot,
+  OUT window_to pg_snapshot, OUT replay bigint, OUT reason text
 ) RETURNS SETOF record
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_status';
 REVOKE ALL ON FUNCTION outbox.status(uuid) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox.status(uuid) TO pg_monitor;
 COMMENT ON FUNCTION outbox.status(uuid) IS
-  'one row per route that the event matches: pending, delivered, dead or uncommitted (by this transaction); not routed where none does; no row where there is no such event';
+  'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, dead, skipped or discarded; not routed where it matches none; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window';
 
 CREATE FUNCTION outbox.version() RETURNS text
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_version';

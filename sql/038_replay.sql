@@ -4,23 +4,22 @@ CREATE EXTENSION IF NOT EXISTS outbox;
 RESET client_min_messages;
 SET timezone = 'UTC';
 CREATE SERVER regress_replay FOREIGN DATA WRAPPER outbox_log;
-SELECT outbox.create_route('regress from', 'regress_replay', '{regress_replay}', event_types => '{*.made,*.paid}', lanes => 2) > 0 AS made;
+SELECT outbox.create_route('regress from', 'regress_replay', '{replay_regress}', event_types => '{*.made,*.paid}', lanes => 2) > 0 AS made;
 SELECT clock_timestamp() AS before_all \gset
-SELECT pg_sleep(0.01);
-SELECT outbox.emit('regress_replay', 'k1', 'a.made', '{"n": 1}', headers => '{"h": "v"}') AS e1 \gset
-SELECT outbox.emit('regress_replay', 'k2', 'a.made', '{"n": 2}', topic => 'own.topic') AS e2 \gset
-SELECT outbox.emit_bytes('regress_replay', NULL::text, 'a.paid', '\x00ff') AS e3 \gset
-SELECT pg_sleep(0.01);
-SELECT clock_timestamp() AS half_way \gset
-SELECT outbox.emit('regress_replay', 'k1', 'a.paid', '{"n": 4}') AS e4 \gset
-SELECT outbox.emit_tombstone('regress_replay', 'k1', 'a.paid') AS e5 \gset
-SELECT outbox.emit('regress_replay', 'k1', 'a.other', '{"n": 6}') AS e6 \gset
+SELECT outbox.emit('replay_regress', 'k1', 'a.made', '{"n": 1}', headers => '{"h": "v"}') AS e1 \gset
+SELECT outbox.emit('replay_regress', 'k2', 'a.made', '{"n": 2}', topic => 'own.topic') AS e2 \gset
+SELECT outbox.emit_bytes('replay_regress', NULL::text, 'a.paid', '\x00ff') AS e3 \gset
+SELECT outbox.emit('replay_regress', 'k1', 'a.paid', '{"n": 4}') AS e4 \gset
+-- the clock of events may be ahead of the server's
+SELECT created_at AS half_way FROM outbox.status(:'e4') \gset
+SELECT outbox.emit_tombstone('replay_regress', 'k1', 'a.paid') AS e5 \gset
+SELECT outbox.emit('replay_regress', 'k1', 'a.other', '{"n": 6}') AS e6 \gset
 INSERT INTO outbox.event (id, aggregate_type, aggregate_id, event_type, payload)
-VALUES ('11111111-2222-4333-8444-000000000007', 'regress_replay', 'k7', 'a.made', '{"n": 7}');
+VALUES ('11111111-2222-4333-8444-000000000007', 'replay_regress', 'k7', 'a.made', '{"n": 7}');
 SELECT outbox.wait_until_idle('30 s');
 -- to where the copies go: nothing is sent from there
 BEGIN;
-SELECT outbox.create_route('regress to', 'regress_replay', '{regress_nothing}', topic => 'again.{aggregate_type}', lanes => 3) > 0 AS made;
+SELECT outbox.create_route('regress to', 'regress_replay', '{nothing_regress}', topic => 'again.{aggregate_type}', lanes => 3) > 0 AS made;
 SELECT outbox.pause('regress to', reason => 'the test needs it still');
 COMMIT;
 CREATE VIEW pg_temp.copies AS
@@ -33,9 +32,9 @@ CREATE VIEW pg_temp.copies AS
 \set VERBOSITY terse
 CALL outbox.replay(since => :'before_all', route => 'regress from');
 CALL outbox.replay(:'before_all', :'half_way', route => 'regress from', to_route => 'regress to');
-CALL outbox.replay(since => :'before_all', aggregate_type => 'regress_*', aggregate_id => 'k1', route => 'regress from');
+CALL outbox.replay(since => :'before_all', aggregate_type => 'replay_*', aggregate_id => 'k1', route => 'regress from');
 CALL outbox.replay(since => :'before_all', event_type => '*.paid', route => 'regress from');
-CALL outbox.replay(since => :'before_all', aggregate_type => 'regress', route => 'regress from');
+CALL outbox.replay(since => :'before_all', aggregate_type => 'replay', route => 'regress from');
 CALL outbox.replay(ids => ARRAY[:'e1', :'e6']::uuid[], route => 'regress from');
 CALL outbox.replay(ids => ARRAY[:'e1', '11111111-2222-4333-8444-000000000007']::uuid[], route => 'regress from');
 CALL outbox.replay(ids => ARRAY['11111111-2222-4333-8444-000000000008']::uuid[], route => 'regress from');
@@ -49,7 +48,7 @@ SELECT count(*) FROM pg_temp.copies;
 
 -- for good: same ids, own topics kept, marked, due one after another
 CREATE TEMP TABLE began AS SELECT clock_timestamp() AS at;
-CALL outbox.replay(since => :'before_all', aggregate_type => 'regress_replay', route => 'regress from',
+CALL outbox.replay(since => :'before_all', aggregate_type => 'replay_regress', route => 'regress from',
   to_route => 'regress to', dry_run => false, per_second => 2, reason => 'new consumer') \gset
 SELECT :number > 0 AS number, :events AS events;
 SELECT * FROM pg_temp.copies;
@@ -69,7 +68,7 @@ SELECT action, route, detail - 'number' AS detail, reason FROM outbox.audit WHER
 -- what was refused, and then given up, was not delivered
 BEGIN;
 INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, topic)
-SELECT r.id, 0, s.created_at, :'e1', 'regress_replay', 'k1', 'a.made', s.topic FROM outbox.status(:'e1') s JOIN outbox.route r ON r.name = s.route;
+SELECT r.id, 0, s.created_at, :'e1', 'replay_regress', 'k1', 'a.made', s.topic FROM outbox.status(:'e1') s JOIN outbox.route r ON r.name = s.route;
 CALL outbox.replay(since => :'before_all', route => 'regress from');
 SELECT outbox.discard(:'e1', 'not wanted');
 CALL outbox.replay(since => :'before_all', route => 'regress from');
@@ -86,6 +85,7 @@ COMMIT;
 CALL outbox.seek('regress from', :'half_way', 'consumer lost data');
 SELECT l.lane, l.window_from, l.window_to IS NOT NULL AS half_way, l.done_to = :'half_way'::timestamptz - interval '1 microsecond' AS there
 FROM outbox.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name = 'regress from' ORDER BY 1;
+CALL outbox.seek('regress from', 'infinity', dry_run => true);
 SELECT action, route, detail - 'at' AS detail, detail ? 'at' AS at, reason FROM outbox.audit WHERE action = 'seek' ORDER BY audit.at;
 
 -- Each refusal.
@@ -126,7 +126,6 @@ CALL outbox.seek('regress nothing', now());
 \echo :SQLSTATE
 \set VERBOSITY terse
 CALL outbox.seek('regress from', now() + interval '1 day');
-CALL outbox.seek('regress from', 'infinity');
 \echo :SQLSTATE
 \set VERBOSITY default
 BEGIN;

@@ -37,11 +37,11 @@ SELECT status, detail FROM outbox.doctor() WHERE "check" = 'route' AND detail LI
 ROLLBACK;
 BEGIN;
 DELETE FROM outbox.parked;
-SELECT status, detail FROM outbox.doctor() WHERE "check" = 'parked';
+SELECT status, detail FROM outbox.doctor() WHERE "check" IN ('parked', 'dead letters');
 SELECT outbox.create_route('regress one', 'regress_events') AS route_id \gset
 INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, event_type, topic, error_class, error_code, error_message)
 VALUES (:route_id, 0, now(), '11111111-2222-4333-8444-555555555555', 'a', 'e', 't', 'message', 'CODE', 'refused');
-SELECT * FROM outbox.doctor() WHERE "check" = 'parked';
+SELECT * FROM outbox.doctor() WHERE "check" IN ('parked', 'dead letters');
 ROLLBACK;
 BEGIN;
 DELETE FROM outbox.foreign_event;

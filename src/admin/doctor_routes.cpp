@@ -78,13 +78,47 @@ void CheckLanes(Findings* findings) {
   }
 }
 
+namespace {
+
+std::string Are(const std::string& count, const char* what, const char* is, const char* are) {
+  return count + " " + what + (count == "1" ? "" : "s") + " " + (count == "1" ? is : are);
+}
+
+}  // namespace
+
 void CheckParked(Findings* findings) {
-  std::string count = RunSql(Access::kRead, "SELECT count(*) FROM outbox.parked")[0][0].value();
-  if (count == "0") {
-    findings->Ok("parked", "No event is parked.");
-  } else {
-    findings->Warn("parked", count + (count == "1" ? " event was" : " events were") + " refused by a destination.",
-                   "outbox.parked holds each with its error.");
+  Row count = RunSql(Access::kRead,
+                     "SELECT count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'retrying'), "
+                     "count(*) FILTER (WHERE state = 'blocked'), count(*) FILTER (WHERE state = 'scheduled') "
+                     "FROM outbox.parked")[0];
+  if (count[0] != "0") {
+    findings->Warn("dead letters", Are(*count[0], "event", "was", "were") + " refused and will not be tried again.",
+                   "outbox.dead_letter_summary says why; outbox.redrive(), retry() and discard() act on them.");
+  }
+  if (count[1] != "0" || count[2] != "0") {
+    findings->Warn("parked",
+                   Are(*count[1], "event", "is", "are") + " being retried, " + *count[2] + " " +
+                       (count[2] == "1" ? "waits" : "wait") + " behind another one or a pause.",
+                   "outbox.blocked_key shows who waits for whom; outbox.status(id) says when it is tried next.");
+  }
+  if (count[0] == "0" && count[1] == "0" && count[2] == "0") {
+    findings->Ok("parked", count[3] == "0" ? "No event is parked."
+                                           : Are(*count[3], "event", "is", "are") + " scheduled, no other is parked.");
+  }
+}
+
+void CheckPauses(Findings* findings) {
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT r.name, p.server, p.topic, p.aggregate_type, p.aggregate_id, p.reason, "
+                               "p.paused_by FROM outbox.pause p LEFT JOIN outbox.route r ON r.id = p.route_id "
+                               "ORDER BY p.id")) {
+    std::string of_route = row[0] ? "route \"" + *row[0] + "\"" : "";
+    std::string what = row[1]   ? "Destination \"" + *row[1] + "\""
+                       : row[2] ? "Topic \"" + *row[2] + "\" of " + of_route
+                       : row[3] ? "Key \"" + *row[3] + "\" \"" + row[4].value() + "\" of " + of_route
+                                : "R" + of_route.substr(1);
+    findings->Warn("pause", what + " was paused by " + row[6].value() + ": " + row[5].value(),
+                   "outbox.resume() with the same arguments lets it go.");
   }
 }
 

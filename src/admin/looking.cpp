@@ -4,6 +4,7 @@
 
 #include "admin/backlog.h"
 #include "admin/lanes.h"
+#include "admin/pauses.h"
 #include "admin/query.h"
 #include "admin/shared_look.h"
 #include "pg/entry.h"
@@ -28,8 +29,10 @@ ParkedCounts CountParked() {
 }
 
 // Where a lane's trouble is in the tables, no worker needs to have seen it.
-void AddTrouble(const LaneRecord& lane, const LaneLook* look, Row* row) {
-  if (!lane.trouble.empty()) {
+void AddTrouble(const LaneRecord& lane, const LaneLook* look, const Pause* pause, Row* row) {
+  if (pause != nullptr) {
+    row->insert(row->end(), {Cell("paused"), Cell("PAUSED"), Cell(pause->reason), pause->since});
+  } else if (!lane.trouble.empty()) {
     row->insert(row->end(), {Cell("config"), Cell("BAD_ROUTE"), Cell(lane.trouble), Cell()});
   } else if (look != nullptr) {
     row->insert(row->end(), {TextCell(look->error_class), TextCell(look->error_code), TextCell(look->error_message),
@@ -39,7 +42,8 @@ void AddTrouble(const LaneRecord& lane, const LaneLook* look, Row* row) {
   }
 }
 
-Row LagRow(const LaneRecord& lane, const Backlog& backlog, const LaneLook* look, const ParkedCounts& parked) {
+Row LagRow(const LaneRecord& lane, const Backlog& backlog, const LaneLook* look, const ParkedCounts& parked,
+           const Pause* pause) {
   bool owned = look != nullptr && look->owned;
   auto dead = parked.find({std::to_string(lane.route_id), std::to_string(lane.lane)});
   Cell delay;
@@ -50,7 +54,9 @@ Row LagRow(const LaneRecord& lane, const Backlog& backlog, const LaneLook* look,
   Row row = {lane.route,
              std::to_string(lane.lane),
              lane.server,
-             owned ? TextCell(look->state) : Cell("unowned"),
+             pause != nullptr ? Cell("paused")
+             : owned          ? TextCell(look->state)
+                              : Cell("unowned"),
              std::to_string(backlog.pending),
              backlog.capped ? "true" : "false",
              UnixMicrosCell(backlog.oldest),
@@ -59,7 +65,7 @@ Row LagRow(const LaneRecord& lane, const Backlog& backlog, const LaneLook* look,
              owned ? std::to_string(look->inflight_count) : "0",
              dead != parked.end() ? dead->second : "0",
              owned ? TimestampCell(look->next_try) : Cell()};
-  AddTrouble(lane, look, &row);
+  AddTrouble(lane, look, pause, &row);
   return row;
 }
 
@@ -79,11 +85,13 @@ OUTBOX_FUNCTION(outbox_lag) {
   result.Begin();
   std::vector<LaneLook> looks = LookAtLanes(MyDatabaseId);
   ParkedCounts parked = CountParked();
+  std::vector<Pause> pauses = LoadPauses();
   for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt))) {
     std::vector<Backlog> backlogs = CountBacklog(route, kLagScanLimit);
     for (size_t i = 0; i < route.size(); i++) {
       const LaneRecord& lane = route[i];
-      result.Add(LagRow(lane, backlogs[i], FindLook(looks, lane.route_id, lane.lane), parked));
+      result.Add(LagRow(lane, backlogs[i], FindLook(looks, lane.route_id, lane.lane), parked,
+                        FindRoutePause(pauses, lane.route_id, lane.server)));
     }
   }
   return static_cast<Datum>(0);

@@ -15,6 +15,7 @@
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
 #include "admin/shared_look.h"
+#include "admin/start.h"
 #include "pg/entry.h"
 
 namespace {
@@ -88,8 +89,7 @@ Request ReadRequest(FunctionCallInfo fcinfo) {
                     "It has to be known which days of the log to read.",
                     "since => '-infinity' takes everything that is still in the log."};
   }
-  int64 now = GetCurrentTimestamp() + kPgEpochMicros;
-  filter.until = until.value_or(now + USECS_PER_DAY);  // the clock of events may be ahead
+  filter.until = until.value_or(NewestTime() + kPgEpochMicros + 1);
   if (request.since && *request.since >= filter.until) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "since must be before until",
                     "It is " + UnixMicrosText(*request.since) + ", and until is " + UnixMicrosText(filter.until) + ".",

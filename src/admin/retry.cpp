@@ -158,6 +158,24 @@ void CheckMayGo(const ParkedRow& row) {
   }
 }
 
+// What waits on one route does not keep another one's from going; it is an error where nothing may go.
+void KeepThoseThatMayGo(std::vector<ParkedRow>* rows) {
+  std::vector<ParkedRow> going;
+  std::exception_ptr refusal;
+  for (const ParkedRow& row : *rows) {
+    try {
+      CheckMayGo(row);
+      going.push_back(row);
+    } catch (const UserError&) {
+      refusal = refusal ? refusal : std::current_exception();
+    }
+  }
+  if (going.empty()) {
+    std::rethrow_exception(refusal);
+  }
+  rows->swap(going);
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_retry) {
@@ -168,8 +186,8 @@ OUTBOX_FUNCTION(outbox_retry) {
   Edit edit = ReadEdit(fcinfo);
   std::vector<ParkedRow> rows = LockParked(id, route);
   Resolver resolver;
+  KeepThoseThatMayGo(&rows);
   for (ParkedRow& row : rows) {
-    CheckMayGo(row);
     JsonObject detail;
     detail.Add("from", Cell(row.state)).Add("attempts", std::strtoll(row.attempts.c_str(), nullptr, 10));
     if (row.replay != "0") {

@@ -260,7 +260,7 @@ OUTBOX_FUNCTION(outbox_drop_route) {
     Guard([&] {
       ereport(NOTICE, (errmsg_plural("route \"%s\" leaves %lld event unsent", "route \"%s\" leaves %lld events unsent",
                                      static_cast<unsigned long>(unsent), text, static_cast<long long>(unsent)),
-                       errdetail("%lld were waiting and %lld dead.", static_cast<long long>(pending),
+                       errdetail("%lld were waiting and %lld parked.", static_cast<long long>(pending),
                                  static_cast<long long>(dead_count)),
                        errhint("Waiting events stay in the log until their day is dropped; a new route with start => "
                                "'earliest' or a timestamp sends them.")));

@@ -35,7 +35,7 @@ Counts CountEvents(const std::string& route, int64 at) {
   Counts counts;
   WalkFilter filter;
   filter.since = at;
-  filter.until = GetCurrentTimestamp() + kPgEpochMicros + USECS_PER_DAY;
+  filter.until = NewestTime() + kPgEpochMicros + 1;
   if (filter.since < filter.until) {
     WalkLog(filter,
             [&](const WalkedEvent& event) { counts.again += events.FateOf(event) == RouteEvents::Fate::kDelivered; });
@@ -102,10 +102,13 @@ OUTBOX_FUNCTION(outbox_seek) {
     RequireWritable("outbox.seek()");
   }
   Batches batches(fcinfo, "outbox.seek()", !dry_run);
-  int64 now = GetCurrentTimestamp() + kPgEpochMicros;
-  if (*at > now) {
+  int64 newest = NewestTime() + kPgEpochMicros;
+  if (TIMESTAMP_IS_NOEND(PG_GETARG_TIMESTAMPTZ(1))) {
+    at = newest;
+  } else if (*at > newest) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "cannot move a route into the future",
-                    "It is " + UnixMicrosText(now) + " now.", "clock_timestamp() passes over all that waits."};
+                    "The newest event can be of " + UnixMicrosText(newest) + ".",
+                    "'infinity' passes over everything that waits."};
   }
   Counts counts = CountEvents(*route, *at);
   std::optional<int64> oldest = OldestRetained();

@@ -26,15 +26,6 @@ std::string CurrentSnapshotWithoutMe() {
   return snapshot.ToText();
 }
 
-// The clock of events can be ahead of the server's, and a route may well start at an event's own time.
-TimestampTz NewestTime() {
-  TimestampTz clock = 0;
-  if (pg::Shared() != nullptr) {
-    clock = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock)) - kPgEpochMicros;
-  }
-  return std::max(clock, GetCurrentTimestamp());
-}
-
 TimestampTz ParseTimestamp(const std::string& text) {
   const char* input = text.c_str();
   try {
@@ -50,6 +41,14 @@ TimestampTz ParseTimestamp(const std::string& text) {
 }
 
 }  // namespace
+
+TimestampTz NewestTime() {
+  TimestampTz clock = 0;
+  if (pg::Shared() != nullptr) {
+    clock = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock)) - kPgEpochMicros;
+  }
+  return std::max(clock, GetCurrentTimestamp());
+}
 
 RouteStart ParseStart(const Cell& start) {
   RouteStart result;
@@ -70,7 +69,7 @@ RouteStart ParseStart(const Cell& start) {
     return result;
   }
   TimestampTz time = ParseTimestamp(*start);
-  if (TIMESTAMP_NOT_FINITE(time) || time > NewestTime()) {
+  if (TIMESTAMP_NOT_FINITE(time) || time > NewestTime()) {  // it may well be an event's own time
     throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "start \"" + *start + "\" is not in the past", "",
                         "Use 'now' to begin with the next event, or 'earliest'."};
   }

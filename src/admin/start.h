@@ -20,4 +20,7 @@ struct RouteStart {
 // one transaction gets it on commit, like one created before.
 RouteStart ParseStart(const Cell& start);
 
+// The clock of events, which may be ahead of the server's.
+TimestampTz NewestTime();
+
 }  // namespace outbox::admin

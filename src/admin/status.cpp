@@ -1,7 +1,12 @@
 // outbox.status(id): what became of one event on each route [P].
+//
+// What is known of an event comes from four places: outbox.parked and outbox.outcome know events that were refused,
+// delayed or replayed; of all others the position of the lane tells whether they are delivered, and the row of
+// outbox.progress that first covers them tells between which offsets.
 #include <cstdlib>
 
 #include "admin/find_event.h"
+#include "admin/pauses.h"
 #include "admin/query.h"
 #include "admin/shared_look.h"
 #include "base/version.h"
@@ -11,43 +16,177 @@ namespace {
 
 using namespace outbox::admin;
 
-outbox::Uuid UuidArgument(FunctionCallInfo fcinfo, int number) {
-  outbox::Uuid id;
-  outbox::pg::Guard([&] { memcpy(id.data(), PG_GETARG_UUID_P(number)->data, id.size()); });
-  return id;
+// Columns of the result.
+enum Column : size_t {
+  kRoute,
+  kLane,
+  kState,
+  kCreatedAt,
+  kTopic,
+  kAttempts,
+  kErrorClass,
+  kErrorCode,
+  kErrorMessage,
+  kErrorSince,
+  kNextTry,
+  kDeliveredAt,
+  kPlace,
+  kPlaces,
+  kWindowFrom,
+  kWindowTo,
+  kReplay,
+  kReason,
+  kColumns
+};
+
+// A row of outbox.parked or outbox.outcome.
+struct Trace {
+  int64 route_id = 0;
+  int64 created_at = 0;
+  bool parked = false;
+  Row row = Row(kColumns);  // the part of the answer that it gives
+  std::string server;
+  std::string aggregate_type;
+  Cell aggregate_id;
+};
+
+int64 Number(const Cell& cell) {
+  return std::strtoll(cell.value_or("0").c_str(), nullptr, 10);
 }
 
-// attempts, error class, code, message, since; nothing: the event is not parked on that route.
-std::optional<Row> Parked(const LaneRecord& lane, const FoundEvent& event) {
-  std::string id(outbox::kUuidTextLength, '\0');
-  outbox::FormatUuid(event.id, id.data());
-  std::vector<Row> rows =
-      RunSql(Access::kRead,
-             "SELECT state, attempts, error_class, error_code, error_message, "
-             "(extract(epoch FROM parked_at) * 1000000)::bigint FROM outbox.parked "
-             "WHERE route_id = $1::bigint AND id = $2::uuid AND created_at = timestamptz 'epoch' + $3::bigint * "
-             "interval '1 microsecond'",
-             {Cell(std::to_string(lane.route_id)), Cell(id), Cell(std::to_string(event.created_at))});
-  return rows.empty() ? std::nullopt : std::optional<Row>(std::move(rows[0]));
+std::string TextOf(const outbox::Uuid& id) {
+  std::string text(outbox::kUuidTextLength, '\0');
+  outbox::FormatUuid(id, text.data());
+  return text;
 }
 
-Row StatusRow(const LaneRecord& lane, const FoundEvent& event, const LaneLook* look) {
-  Row row = {lane.route, std::to_string(lane.lane), Cell(), UnixMicrosCell(event.created_at), TopicOf(lane, event)};
-  if (std::optional<Row> parked = Parked(lane, event)) {
-    row[2] = parked->at(0);
-    row.insert(row.end(), parked->begin() + 1, parked->begin() + 5);
-    row.push_back(UnixMicrosCell(std::strtoll(parked->at(5).value().c_str(), nullptr, 10)));
-    return row;
+// The event itself before its replays; what is parked before what has left.
+std::vector<Trace> LoadTraces(const std::string& id) {
+  std::vector<Trace> traces;
+  for (const Row& found : RunSql(
+           Access::kRead,
+           "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, 't', r.name, p.lane, p.state, "
+           "p.topic, p.attempts, p.error_class, p.error_code, p.error_message, "
+           "(extract(epoch FROM coalesce(p.failed_at, p.parked_at)) * 1000000)::bigint, "
+           "(extract(epoch FROM p.due_at) * 1000000)::bigint, NULL, NULL, p.replay, r.server, p.aggregate_type, "
+           "p.aggregate_id FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.id = $1::uuid "
+           "UNION ALL "
+           "SELECT o.route_id, (extract(epoch FROM o.created_at) * 1000000)::bigint, 'f', r.name, NULL, o.outcome, "
+           "o.topic, o.attempts, NULL, NULL, NULL, NULL, NULL, (extract(epoch FROM o.at) * 1000000)::bigint, o.place, "
+           "o.replay, r.server, '', NULL FROM outbox.outcome o JOIN outbox.route r ON r.id = o.route_id "
+           "WHERE o.id = $1::uuid ORDER BY 16, 3 DESC, 14 DESC",
+           {Cell(id)})) {
+    Trace trace;
+    trace.route_id = Number(found[0]);
+    trace.created_at = Number(found[1]);
+    trace.parked = found[2] == "t";
+    trace.row[kRoute] = found[3];
+    trace.row[kLane] = found[4];
+    trace.row[kState] = found[5];
+    trace.row[kCreatedAt] = UnixMicrosCell(trace.created_at);
+    trace.row[kTopic] = found[6];
+    trace.row[kAttempts] = found[7];
+    trace.row[kErrorClass] = found[8];
+    trace.row[kErrorCode] = found[9];
+    trace.row[kErrorMessage] = found[10];
+    trace.row[kErrorSince] = found[8] ? UnixMicrosCell(Number(found[11])) : Cell();
+    trace.row[kNextTry] = UnixMicrosCell(Number(found[12]));
+    trace.row[kDeliveredAt] = found[5] == "delivered" ? UnixMicrosCell(Number(found[13])) : Cell();
+    trace.row[kPlace] = found[14];
+    trace.row[kReplay] = found[15];
+    trace.server = found[16].value();
+    trace.aggregate_type = found[17].value();
+    trace.aggregate_id = found[18];
+    traces.push_back(std::move(trace));
   }
-  row[2] = event.mine ? "uncommitted" : lane.Passed(event.xid, event.created_at) ? "delivered" : "pending";
-  row.push_back(Cell());
-  if (row[2] == "pending" && look != nullptr && look->owned) {
-    row.insert(row.end(), {TextCell(look->error_class), TextCell(look->error_code), TextCell(look->error_message),
-                           TimestampCell(look->error_since)});
-  } else {
-    row.insert(row.end(), 4, Cell());
+  return traces;
+}
+
+// Why it does not go: what people have said about it.
+void AddReason(const Trace& trace, const std::vector<Pause>& pauses, const std::string& id, Row* row) {
+  if (trace.parked) {
+    if (const Pause* pause = FindEventPause(pauses, trace.route_id, trace.server, row->at(kTopic).value_or(""),
+                                            trace.aggregate_type, trace.aggregate_id)) {
+      row->at(kReason) = pause->reason;
+    }
+  } else if (row->at(kState) != "delivered") {
+    std::vector<Row> rows = RunSql(Access::kRead,
+                                   "SELECT reason FROM outbox.audit WHERE event_id = $1::uuid AND route = $2 "
+                                   "AND action IN ('skip', 'discard') ORDER BY at DESC LIMIT 1",
+                                   {Cell(id), row->at(kRoute)});
+    if (!rows.empty()) {
+      row->at(kReason) = rows[0][0];
+    }
+  }
+}
+
+// The first row of the lane's progress that covers the event; of side lanes only one that knows its topic.
+void AddWindow(const LaneRecord& lane, const FoundEvent& event, Row* row) {
+  // Literals for the planner, which then opens the days since the event only; made of digits of ours.
+  std::string sql =
+      "SELECT (extract(epoch FROM g.at) * 1000000)::bigint, "
+      "(SELECT b.window_from FROM outbox.progress b WHERE b.route_id = g.route_id AND b.lane = g.lane "
+      " AND b.side = g.side AND b.at < g.at AND b.at > l.since ORDER BY b.at DESC LIMIT 1), "
+      "coalesce(g.window_to, g.window_from), "
+      "(SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each(g.places) e "
+      " WHERE e.key = $5 OR (left(e.key, length($5) + 1) = $5 || '/' "
+      "  AND substr(e.key, length($5) + 2) ~ '^[0-9]+$')) "
+      "FROM outbox.progress g JOIN outbox.lane l ON l.route_id = g.route_id AND l.lane = g.lane "
+      "WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND g.at > l.since AND g.at >= '" +
+      UnixMicrosText(event.created_at) +
+      "'::timestamptz AND (pg_visible_in_snapshot($3::xid8, g.window_from) OR (g.window_to IS NOT NULL "
+      " AND pg_visible_in_snapshot($3::xid8, g.window_to) AND g.done_to >= timestamptz 'epoch' + $4::bigint * interval "
+      "'1 microsecond')) AND (g.side = 0 OR EXISTS (SELECT FROM jsonb_object_keys(g.places) k "
+      " WHERE k = $5 OR left(k, length($5) + 1) = $5 || '/')) ORDER BY g.side > 0 DESC, g.at LIMIT 1";
+  std::vector<Row> rows =
+      RunSql(Access::kRead, sql.c_str(),
+             {Cell(std::to_string(lane.route_id)), Cell(std::to_string(lane.lane)), Cell(std::to_string(event.xid)),
+              Cell(std::to_string(event.created_at)), row->at(kTopic)});
+  if (!rows.empty()) {
+    row->at(kDeliveredAt) = UnixMicrosCell(Number(rows[0][0]));
+    row->at(kWindowFrom) = rows[0][1];
+    row->at(kWindowTo) = rows[0][2];
+    row->at(kPlaces) = rows[0][3];
+  }
+}
+
+// Of an event that was never parked on the route.
+Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const LaneLook* look, const std::vector<Pause>& pauses) {
+  Row row(kColumns);
+  row[kRoute] = lane.route;
+  row[kLane] = std::to_string(lane.lane);
+  row[kCreatedAt] = UnixMicrosCell(event.created_at);
+  row[kTopic] = TopicOf(lane, event);
+  row[kReplay] = "0";
+  row[kState] = event.mine ? "uncommitted" : lane.Passed(event.xid, event.created_at) ? "delivered" : "pending";
+  if (row[kState] == "delivered") {
+    AddWindow(lane, event, &row);
+  } else if (row[kState] == "pending") {
+    const Pause* pause = FindEventPause(pauses, lane.route_id, lane.server, row[kTopic].value(), event.aggregate_type,
+                                        event.aggregate_id);
+    if (pause != nullptr) {
+      row[kState] = "paused";
+      row[kReason] = pause->reason;
+    }
+    if (look != nullptr && look->owned) {
+      row[kErrorClass] = TextCell(look->error_class);
+      row[kErrorCode] = TextCell(look->error_code);
+      row[kErrorMessage] = TextCell(look->error_message);
+      row[kErrorSince] = TimestampCell(look->error_since);
+      row[kNextTry] = TimestampCell(look->next_try);
+    }
   }
   return row;
+}
+
+// What the tables know of the event itself on that route; nullptr: nothing.
+Trace* FindTrace(std::vector<Trace>* traces, int64 route_id, int64 created_at) {
+  for (Trace& trace : *traces) {
+    if (trace.route_id == route_id && trace.created_at == created_at && trace.row[kReplay] == "0") {
+      return &trace;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -58,24 +197,36 @@ OUTBOX_FUNCTION(outbox_status) {
   if (PG_ARGISNULL(0)) {
     return static_cast<Datum>(0);
   }
-  std::vector<FoundEvent> events = FindEvents(Access::kRead, UuidArgument(fcinfo, 0));
-  if (events.empty()) {
-    return static_cast<Datum>(0);
-  }
+  outbox::Uuid id;
+  outbox::pg::Guard([&] { memcpy(id.data(), PG_GETARG_UUID_P(0)->data, id.size()); });
+  std::string id_text = TextOf(id);
+  std::vector<Trace> traces = LoadTraces(id_text);
+  std::vector<Pause> pauses = LoadPauses();
   std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
   std::vector<LaneLook> looks = LookAtLanes(MyDatabaseId);
-  for (const FoundEvent& event : events) {
+  for (const FoundEvent& event : FindEvents(Access::kRead, id)) {
     bool routed = false;
     for (const LaneRecord& lane : lanes) {
-      if (Takes(lane, event)) {
+      if (FindTrace(&traces, lane.route_id, event.created_at) != nullptr) {
+        routed = true;  // below
+      } else if (Takes(lane, event)) {
         routed = true;
-        result.Add(StatusRow(lane, event, FindLook(looks, lane.route_id, lane.lane)));
+        result.Add(LaneRow(lane, event, FindLook(looks, lane.route_id, lane.lane), pauses));
       }
     }
     if (!routed) {
-      Row row = {Cell(), Cell(), Cell("not routed"), UnixMicrosCell(event.created_at)};
-      row.resize(10);
+      Row row(kColumns);
+      row[kState] = "not routed";
+      row[kCreatedAt] = UnixMicrosCell(event.created_at);
       result.Add(row);
+    }
+  }
+  // Also of events whose day has gone from the log, and on routes that would not take them by themselves.
+  for (Trace& trace : traces) {
+    Trace* first = trace.row[kReplay] == "0" ? FindTrace(&traces, trace.route_id, trace.created_at) : &trace;
+    if (first == &trace) {
+      AddReason(trace, pauses, id_text, &trace.row);
+      result.Add(trace.row);
     }
   }
   return static_cast<Datum>(0);

@@ -1,0 +1,60 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Who may act on parked events, pause, replay and move routes. One line instead of a page of grants. An operator also
+-- sees what pg_monitor sees here, and the content of parked events; the functions work with the owner's rights on the
+-- tables, and outbox.audit keeps who called.
+-- ---------------------------------------------------------------------------------------------------------------------
+CREATE FUNCTION outbox._operate_grants() RETURNS SETOF text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure) FROM pg_catalog.pg_proc p
+  WHERE p.pronamespace = 'outbox'::regnamespace
+    AND p.proname IN ('pause', 'resume', 'retry', 'skip', 'discard', 'redrive', 'discard_dead_letters', 'parked_content',
+                      'replay', 'cancel_replay', 'seek')
+  UNION ALL
+  SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)
+  FROM pg_catalog.pg_proc p, LATERAL aclexplode(p.proacl) x
+  WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
+  UNION ALL
+  SELECT format('SELECT ON %s', c.oid::regclass) FROM pg_catalog.pg_class c, LATERAL aclexplode(c.relacl) x
+  WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
+  UNION ALL
+  SELECT format('SELECT (%s) ON %s', string_agg(a.attname, ', ' ORDER BY a.attnum), a.attrelid::regclass)
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid, LATERAL aclexplode(a.attacl) x
+  WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
+  GROUP BY a.attrelid;
+END;
+COMMENT ON FUNCTION outbox._operate_grants() IS 'what grant_operate() grants';
+
+CREATE FUNCTION outbox.grant_operate(role regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
+DECLARE
+  what text;
+BEGIN
+  IF role IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
+      DETAIL = 'Without a role there is nobody to grant to.', HINT = 'Pass a role name, such as ''oncall''.';
+  END IF;
+  EXECUTE format('GRANT USAGE ON SCHEMA outbox TO %s', role);
+  FOR what IN SELECT * FROM outbox._operate_grants() LOOP
+    EXECUTE format('GRANT %s TO %s', what, role);
+  END LOOP;
+END
+$grant$;
+COMMENT ON FUNCTION outbox.grant_operate(regrole) IS 'lets a role look, read and act on parked events, pause and resume, replay and seek';
+
+CREATE FUNCTION outbox.revoke_operate(role regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
+DECLARE
+  what text;
+BEGIN
+  IF role IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
+      DETAIL = 'Without a role there is nobody to revoke from.', HINT = 'Pass a role name, such as ''oncall''.';
+  END IF;
+  FOR what IN SELECT * FROM outbox._operate_grants() LOOP
+    EXECUTE format('REVOKE %s FROM %s', what, role);
+  END LOOP;
+  -- Not USAGE on the schema: the role may have been given more than operating.
+END
+$revoke$;
+COMMENT ON FUNCTION outbox.revoke_operate(regrole) IS 'takes back what grant_operate() granted, except USAGE on the schema';
