@@ -268,7 +268,9 @@ void ProcessSink::AwaitExit() {
     wake_at_ = now + kReapEvery;
     return;
   }
-  failures_ = !delivered_ && now - started_at_ < kYoung ? failures_ + 1 : 1;
+  // Where it delivers and soon dies, the owner is looking for the event that kills it: quick, but no busy loop.
+  const bool young = now - started_at_ < kYoung;
+  failures_ = !young ? 1 : delivered_ ? std::min(failures_ + 1, 2) : failures_ + 1;
   if (health_.error.code == "SINK_DIED") {
     SetHealth(false, {ErrorClass::kDestination, "SINK_DIED", ExitText(status, killed_)}, {});
   }

@@ -7,7 +7,7 @@
 namespace outbox::sink {
 namespace {
 
-constexpr size_t kRemembered = 1000;
+constexpr size_t kRemembered = 100;  // each answer has two whole entries
 
 }  // namespace
 
