@@ -273,7 +273,8 @@ bool Lane::Send(TurnContext* turn) {
   probing_ = ramp_ != kNoRamp;
   const uint64_t first_seq = probing_ ? destination_->retry().next_seq() : destination_->next_seq();
   const int64_t wall = turn->clock->WallMicros();
-  const uint32_t room = std::min(pace_.Room(pipeline_.outstanding(), turn->now), admitted);
+  const uint32_t room =
+      std::min(pace_.Room(Pace::Load(pipeline_.outstanding(), pipeline_.outstanding_fresh()), turn->now), admitted);
   while (count < room && records.size() < destination_->chunk_bytes() && state_ != LaneState::kSolo &&
          diverted_.size() < kMaxDiverted) {
     Run run = pipeline_.NextRun(room - count);

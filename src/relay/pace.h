@@ -13,6 +13,13 @@ class Pace {
  public:
   void OnDelivered(uint32_t count) { delivered_ += count; }
 
+  // What counts of `outstanding` events: those of a topic that has stopped answering, while later ones of others are
+  // delivered, must not stop the others before it is known to be in trouble. To a degree: a stop has to wait for them.
+  static uint32_t Load(uint32_t outstanding, uint64_t fresh) {
+    const uint64_t load = fresh > outstanding / kSlow ? fresh : outstanding / kSlow;
+    return load < outstanding ? static_cast<uint32_t>(load) : outstanding;
+  }
+
   // How many more events may be sent. Call before each sending.
   uint32_t Room(uint32_t outstanding, int64_t now) {
     Measure(now);
@@ -47,6 +54,7 @@ class Pace {
   static constexpr double kInFlightMicros = 600'000;
   static constexpr int64_t kMeasureMicros = 50'000;
   static constexpr uint32_t kLeast = 4096;
+  static constexpr uint32_t kSlow = 8;
   static constexpr double kMost = 1 << 30;
 
   double rate_ = 0;  // events per microsecond

@@ -101,6 +101,9 @@ class Pipeline {
 
   uint64_t prefix() const { return prefix_; }
   uint32_t outstanding() const { return outstanding_; }  // sent, no outcome yet
+  // Of those, the ones after the newest delivered, at most: what the destination has not got round to yet. The others
+  // are slower than their like.
+  uint64_t outstanding_fresh() const { return cursor_ > newest_ ? cursor_ - newest_ : 0; }
   uint64_t unresolved() const { return next_ - prefix_ - islands_; }
   bool has_islands() const { return islands_ > 0; }  // done ones that no position can tell of
   size_t bytes() const { return bytes_; }
@@ -157,6 +160,7 @@ class Pipeline {
   uint64_t next_ = 0;                   // ordinal of the next event read
   uint64_t cursor_ = 0;                 // no ready event before it, but skipped ones
   uint64_t prefix_ = 0;                 // all before are done
+  uint64_t newest_ = 0;                 // the ordinal after the newest delivered
   uint64_t islands_ = 0;                // done ones at or after the prefix
   uint32_t outstanding_ = 0;
   size_t bytes_ = 0;
