@@ -56,21 +56,29 @@ outbox--$(EXTVERSION).sql: $(SCHEMA_PARTS)
 	cat $^ > $@
 
 # --- sink executables: the only programs that link a broker library --------------------------------------------------
-SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g -pthread $(FAULT_FLAG)
-SINK_COMMON   = $(wildcard src/base/*.cpp src/sink/*.cpp)
-SINK_HEADERS  = $(wildcard src/base/*.h src/sink/*.h src/sink/kafka/*.h src/sink/redis/*.h src/format/*.h)
-
-outbox-sink-kafka outbox-sink-redis: $(FAULT_STAMP)
-
-outbox-sink-kafka: $(SINK_COMMON) $(wildcard src/sink/kafka/*.cpp) $(SINK_HEADERS)
-	$(CXX) $(SINK_CXXFLAGS) $$(pkg-config --cflags rdkafka) -o $@ $(filter %.cpp,$^) $$(pkg-config --libs rdkafka)
-
+# Objects of their own (no Postgres flags), kept apart by the kind of build.
+SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g -pthread $(FAULT_FLAG) -MMD -MP
+SINK_OBJ_DIR  = build/sink$(if $(OUTBOX_FAULT_POINTS),-fault-points)
+sink_objs     = $(patsubst src/%.cpp,$(SINK_OBJ_DIR)/%.o,$(wildcard $(addsuffix /*.cpp,$(1))))
+SINK_COMMON   = $(call sink_objs,src/base src/sink)
+SINK_KAFKA    = $(call sink_objs,$(SINK_KAFKA_DIRS))
+SINK_REDIS    = $(call sink_objs,$(SINK_REDIS_DIRS))
 # TLS for Redis where hiredis brings it (1.0 and later, as a library of its own).
-HIREDIS_TLS := $(shell pkg-config --exists hiredis_ssl openssl 2>/dev/null && echo -DOUTBOX_HAVE_HIREDIS_SSL)
+HIREDIS_TLS  := $(shell pkg-config --exists hiredis_ssl openssl 2>/dev/null && echo -DOUTBOX_HAVE_HIREDIS_SSL)
+KAFKA_LIBS    = rdkafka
+REDIS_LIBS    = $(if $(HIREDIS_TLS),hiredis_ssl openssl) hiredis
 
-outbox-sink-redis: $(SINK_COMMON) $(wildcard src/sink/redis/*.cpp) $(SINK_HEADERS)
-	$(CXX) $(SINK_CXXFLAGS) $(HIREDIS_TLS) $$(pkg-config --cflags hiredis) -o $@ $(filter %.cpp,$^) \
-	  $$(pkg-config --libs $(if $(HIREDIS_TLS),hiredis_ssl openssl) hiredis)
+$(SINK_KAFKA): SINK_CXXFLAGS += $$(pkg-config --cflags $(KAFKA_LIBS))
+$(SINK_REDIS): SINK_CXXFLAGS += $(HIREDIS_TLS) $$(pkg-config --cflags $(REDIS_LIBS))
+$(SINK_COMMON) $(SINK_KAFKA) $(SINK_REDIS): $(SINK_OBJ_DIR)/%.o: src/%.cpp
+	@$(MKDIR_P) $(@D)
+	$(CXX) $(SINK_CXXFLAGS) -c -o $@ $<
+-include $(SINK_COMMON:.o=.d) $(SINK_KAFKA:.o=.d) $(SINK_REDIS:.o=.d)
+
+outbox-sink-kafka: $(SINK_COMMON) $(SINK_KAFKA) $(FAULT_STAMP)
+	$(CXX) -pthread -o $@ $(filter %.o,$^) $$(pkg-config --libs $(KAFKA_LIBS))
+outbox-sink-redis: $(SINK_COMMON) $(SINK_REDIS) $(FAULT_STAMP)
+	$(CXX) -pthread -o $@ $(filter %.o,$^) $$(pkg-config --libs $(REDIS_LIBS))
 
 all: wall outbox-sink-kafka outbox-sink-redis
 
