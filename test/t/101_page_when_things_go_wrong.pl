@@ -1,0 +1,65 @@
+# docs/when-things-go-wrong.md: every SQL block on the page runs as it stands, in the situation that it is written for.
+# No worker takes part (outbox.enabled = off), so that what is parked stays parked while the page is read.
+use strict;
+use warnings;
+
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $page = slurp_file("$ENV{OUTBOX_TOP}/docs/when-things-go-wrong.md");
+my @blocks = $page =~ /^```sql\n(.*?)^```/msg;
+cmp_ok(scalar(@blocks), '>=', 30, 'the page has its blocks');
+
+my $node = new_node(conf => "outbox.enabled = off\n");
+$node->safe_psql('postgres', q{
+	CREATE ROLE oncall;
+	CREATE SERVER events FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("bootstrap.servers" '127.0.0.1:1');
+	CREATE USER MAPPING FOR PUBLIC SERVER events OPTIONS ("sasl.username" 'u', "sasl.password" 'old');
+	SELECT outbox.create_route('everything', server => 'events', on_failure => 'block');
+	INSERT INTO outbox.event (id, aggregate_type, aggregate_id, event_type, payload)
+	VALUES ('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', 'order', '42', 'order.paid', '{"amount": "12,99"}')});
+
+# The event in trouble: a dead letter of the route, too large.
+my $park = q{
+	INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, attempts,
+		error_class, error_code, error_message, failed_at)
+	SELECT r.id, 0, l.created_at, l.id, l.aggregate_type, l.aggregate_id, l.event_type, l.payload, 'outbox.event.order', 1, 'message',
+		'MSG_SIZE_TOO_LARGE', 'the record is too large', clock_timestamp()
+	FROM outbox.route r, outbox.log l WHERE r.name = 'everything'
+	ON CONFLICT (route_id, created_at, id, replay) DO UPDATE SET state = 'dead', due_at = NULL, error_class = 'message',
+		error_code = 'MSG_SIZE_TOO_LARGE', failed_at = clock_timestamp()};
+
+my %says;
+foreach my $block (@blocks)
+{
+	my ($title) = $block =~ /^(.*)$/m;
+	$node->safe_psql('postgres', $park);
+	my ($status, $stdout, $stderr) = $node->psql('postgres', $block, on_error_stop => 1);
+	is($status, 0, $title) or diag("$block\n$stderr");
+	unlike($stderr, qr/WARNING|ERROR/, 'without complaint');
+	$says{$block} = [ $stdout, $stderr ];
+}
+
+# Not only without an error: what the page says has happened.
+my ($redrive) = grep { /MSG_SIZE_TOO_LARGE', reason => 'topic takes 4 MB now'/ } @blocks;
+is($says{$redrive}[0], "1\n1", 'one dead letter matched, and was retried');
+my ($edit) = grep { /amount had a comma/ } @blocks;
+is($says{$edit}[0], '1', 'the event was edited');
+my ($where) = grep { /FROM outbox.status/ && /places/ } @blocks;
+like($says{$where}[0], qr/everything\|dead\|/, 'status() shows it');
+is($node->safe_psql('postgres', q{SELECT string_agg(DISTINCT action, ' ' ORDER BY action) FROM outbox.audit}),
+	'cancel_replay discard pause redrive replay resume retry seek skip', 'each kind of action left its row');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.pause'), '0', 'what was paused was let go');
+
+# The page leaves out nothing that an operator may call.
+my $routines = $node->safe_psql('postgres', q{
+	SELECT DISTINCT p.proname FROM outbox._operate_grants() g JOIN pg_proc p ON g = format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)
+	WHERE p.proname NOT LIKE '\\_%' AND p.proname <> 'version'});
+like($page, qr/outbox\.$_\b/, "the page knows $_()") foreach split /\n/, $routines;
+my $views = $node->safe_psql('postgres', q{
+	SELECT c.relname FROM pg_class c, aclexplode(c.relacl) x WHERE c.relnamespace = 'outbox'::regnamespace
+	AND x.grantee = 'pg_monitor'::regrole AND c.relname <> 'worker'});
+like($page, qr/outbox\.$_\b/, "the page knows outbox.$_") foreach split /\n/, $views;
+no_server_crashed($node);
+done_testing();
