@@ -262,7 +262,6 @@ uint32_t Lane::Format(const Run& run, int64_t wall, std::string* records, Error*
 
 bool Lane::Send(TurnContext* turn) {
   bool worked = false;
-  waits_for_parked_ = false;
   uint64_t stop = UINT64_MAX;
   const uint32_t admitted = Admitted(turn, &stop, &worked);
   if (admitted == 0 || !ParkDiverted(turn) || !BeWatchful()) {
@@ -271,6 +270,8 @@ bool Lane::Send(TurnContext* turn) {
   std::string records;
   uint32_t count = 0;
   probing_ = ramp_ != kNoRamp;
+  const bool passes = BeginProbe(*turn);
+  bool passed = false;
   const uint64_t first_seq = probing_ ? destination_->retry().next_seq() : destination_->next_seq();
   const int64_t wall = turn->clock->WallMicros();
   const uint32_t room =
@@ -299,9 +300,10 @@ bool Lane::Send(TurnContext* turn) {
       pipeline_.MarkSent(run, packed, first_seq + count);
       count += packed;
     }
-    if (probing_ && diverted.ordinal != UINT64_MAX && diverted.state == ParkedState::kBlocked && !diverted.paused) {
-      waits_for_parked_ = true;
-      break;
+    if (passes && diverted.ordinal != UINT64_MAX && diverted.state == ParkedState::kBlocked && !diverted.paused) {
+      passed = true;
+      pipeline_.Skip(diverted.ordinal);
+      continue;
     }
     if (diverted.ordinal != UINT64_MAX) {
       diverted_.push_back(diverted);
@@ -321,6 +323,7 @@ bool Lane::Send(TurnContext* turn) {
       state_ = LaneState::kSolo;
     }
   }
+  WaitForParked(passed && count == 0 && refused_.empty(), *turn);
   if (count > 0) {
     record_bytes_ = records.size() / count;
     OUTBOX_FAULT_POINT("submit.before");

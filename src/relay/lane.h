@@ -178,6 +178,8 @@ class Lane {
   bool StepSides(TurnContext* turn);
   void Sift(EventChunk* chunk) const;
   void RampUp();
+  bool BeginProbe(const TurnContext& turn);
+  void WaitForParked(bool waits, const TurnContext& turn);
 
   // The sink's deaths.
   void SettleDeath(const TurnContext& turn);
@@ -250,8 +252,11 @@ class Lane {
   bool paused_ = false;
   int64_t still_until_ = 0;
   uint32_t ramp_ = kNoRamp;  // of a side lane whose topic was in trouble: how much it may send at once
-  // What it would try its topic with waits behind a parked event: that is tried, and nothing more is parked.
+  // All it could try its topic with waits behind parked events: these are tried, and nothing more is parked for a
+  // while.
   bool waits_for_parked_ = false;
+  int64_t park_at_ = 0;  // then it is parked all the same: what it waits for may be dead
+  int64_t park_wait_ = 0;
   bool probing_ = false;  // what is under way is at the destination's second sink
 
   // The sink's deaths.

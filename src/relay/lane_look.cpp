@@ -63,6 +63,9 @@ int64_t Lane::NextTime(const TurnContext& turn) const {
     at(durable_try_);
     at(next_poll_);
     at(still_until_);
+    if (waits_for_parked_) {
+      at(park_at_);
+    }
     if (!hunt_.empty()) {
       at(destination_->turns().next());
     }

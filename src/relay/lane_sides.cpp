@@ -12,6 +12,8 @@ namespace {
 
 constexpr const char* kPaused = "PAUSED";
 constexpr int64_t kStillMicros = 1'000'000;
+constexpr int64_t kLeastParkWait = 5'000'000;
+constexpr int64_t kMostParkWait = 60'000'000;
 
 // Of two positions that both say which events of a topic are done: the one that says more. They are comparable but for
 // windows of one start and different ends; then what the other says may be repeated.
@@ -224,7 +226,27 @@ void Lane::Sift(EventChunk* chunk) const {
 void Lane::RampUp() {
   if (ramp_ != kNoRamp && pipeline_.outstanding() == 0) {
     ramp_ = ramp_ < Breaker::kProbe ? Breaker::kProbe : kNoRamp;
+    park_wait_ = 0;
+    pipeline_.Rewind();  // to what was passed over
   }
+}
+
+// While it tries its topic it passes over events whose keys wait, so that nothing piles up among the parked. True when
+// it does.
+bool Lane::BeginProbe(const TurnContext& turn) {
+  if (!probing_) {
+    return false;
+  }
+  pipeline_.Rewind();
+  return !waits_for_parked_ || turn.now < park_at_;
+}
+
+void Lane::WaitForParked(bool waits, const TurnContext& turn) {
+  if (waits && !waits_for_parked_) {
+    park_wait_ = std::clamp(2 * park_wait_, kLeastParkWait, kMostParkWait);
+    park_at_ = turn.now + park_wait_;
+  }
+  waits_for_parked_ = waits;
 }
 
 bool Lane::Calm() const {
