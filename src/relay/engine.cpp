@@ -185,7 +185,7 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
     retry.Heard(turn.now);
   }
   if (retry.TakeRecovered()) {
-    ForLanesOf(destination, [](Lane* lane) { lane->OnDestinationUp(); });
+    ForLanesOf(destination, [](Lane* lane) { lane->OnSecondSinkUp(); });
     return true;
   }
   return !results.empty();

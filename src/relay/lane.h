@@ -78,6 +78,7 @@ class Lane {
   void OnResult(const sink::Result& result, const TurnContext& turn);
   void OnPlace(const sink::Place& place) { places_.Add(0, place.topic, place.partition, place.first, place.last); }
   void OnDestinationUp();
+  void OnSecondSinkUp();
   void OnSinkReplaced(bool retry);  // the lanes', or the second one: what was sent there will have no outcome
   bool OnSinkDied();                // of the lanes' sink; false: nothing of this lane was under way
   void Release(int64_t deadline);
@@ -257,7 +258,8 @@ class Lane {
   bool waits_for_parked_ = false;
   int64_t park_at_ = 0;  // then it is parked all the same: what it waits for may be dead
   int64_t park_wait_ = 0;
-  bool probing_ = false;  // what is under way is at the destination's second sink
+  bool second_down_ = false;  // it backs off from trouble of the second sink, not of its topic
+  bool probing_ = false;      // what is under way is at the destination's second sink
 
   // The sink's deaths.
   Hunt hunt_;

@@ -68,6 +68,16 @@ void Lane::OnDestinationUp() {
   }
 }
 
+// That sink may well go down and up with each refusal of the topic it is there to try.
+void Lane::OnSecondSinkUp() {
+  if (state_ == LaneState::kBackingOff && std::exchange(second_down_, false)) {
+    next_try_ = 0;
+  }
+  if (pump() != nullptr) {
+    parked_->OnDestinationUp();
+  }
+}
+
 void Lane::OnSinkReplaced(bool retry) {
   if (pipeline_.outstanding() > 0 && probing_ == retry) {
     pipeline_.ForgetSent();
@@ -99,6 +109,7 @@ void Lane::Settle(const TurnContext& turn) {
     aborts_ = 0;
   }
   const Error* trouble = nullptr;  // the destination's
+  second_down_ = false;
   uint64_t lowest = UINT64_MAX;
   for (Failure& failure : failures_) {
     if (pipeline_.Find(failure.ordinal) == nullptr) {
@@ -162,6 +173,7 @@ void Lane::TripBreaker(const Error& error, const TurnContext& turn) {
   NoteError(error, turn);
   if (probing_ && !destination_->breaker().probing(flow_)) {
     delay_ = true;
+    second_down_ = true;
     return;
   }
   destination_->breaker().Trip(flow_, error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
