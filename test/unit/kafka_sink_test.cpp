@@ -401,11 +401,11 @@ TEST_F(KafkaSinkTest, ACodeNobodyKnowsIsTheTopicsAfterAWhile) {
   uint32_t epoch = 1;
   std::vector<ErrorClass> classes;
   for (int i = 0; i < 7; ++i) {
-    cluster_.FailProduce({static_cast<rd_kafka_resp_err_t>(4711)});
+    cluster_.FailProduce({static_cast<rd_kafka_resp_err_t>(200)});
     const uint64_t seq = driver_->Submit(2, epoch++, Numbered("puzzle", 0, 1, 1));
     ASSERT_TRUE(driver_->UntilResolved(20));
     ASSERT_EQ(driver_->outcome(seq), Outcome::kFailed);
-    EXPECT_EQ(driver_->error(seq).code, "KAFKA_4711");
+    EXPECT_EQ(driver_->error(seq).code, "KAFKA_200");
     classes.push_back(driver_->error(seq).error_class);
   }
   const ErrorClass D = ErrorClass::kDestination, T = ErrorClass::kTopic;
@@ -413,7 +413,7 @@ TEST_F(KafkaSinkTest, ACodeNobodyKnowsIsTheTopicsAfterAWhile) {
   const uint64_t seq = driver_->Submit(2, epoch++, Numbered("puzzle", 0, 1, 1));
   ASSERT_TRUE(driver_->UntilResolved(20));
   EXPECT_EQ(driver_->outcome(seq), Outcome::kDelivered);
-  cluster_.FailProduce({static_cast<rd_kafka_resp_err_t>(4711)});
+  cluster_.FailProduce({static_cast<rd_kafka_resp_err_t>(200)});
   const uint64_t next = driver_->Submit(2, epoch++, Numbered("puzzle", 0, 1, 1));
   ASSERT_TRUE(driver_->UntilResolved(20));
   EXPECT_EQ(driver_->error(next).error_class, D);

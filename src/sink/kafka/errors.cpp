@@ -231,10 +231,17 @@ const ErrorRule& RuleFor(int code) {
   return found != std::end(kRules) && found->code == code ? *found : kOther;
 }
 
+std::string CodeText(int code) {
+  if (RuleFor(code).code != code) {
+    return "an error code that is not known here: " + std::to_string(code);  // nor may it become one of the library's
+  }
+  return rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code));
+}
+
 Error MakeError(int code, ErrorClass error_class, std::string detail) {
   const ErrorRule& rule = RuleFor(code);
   if (detail.empty()) {
-    detail = rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code));
+    detail = CodeText(code);
   }
   return {error_class, rule.code == code ? rule.name : "KAFKA_" + std::to_string(code), std::move(detail)};
 }

@@ -39,6 +39,9 @@ std::span<const ErrorRule> ErrorRules();
 // the message's: a broker that knows something new must not turn events into dead letters.
 const ErrorRule& RuleFor(int code);
 
+// What people may read about a code.
+std::string CodeText(int code);
+
 // The error for a record. `detail` may be empty; then the code's own text is used.
 Error MakeError(int code, ErrorClass error_class, std::string detail);
 

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +21,15 @@
 namespace outbox::sink::kafka {
 
 struct Topic;
+
+// Of a field that the library filled from what a broker sent: codes may be outside of the enumeration's range, where
+// reading them as its type is undefined.
+inline int CodeOf(const rd_kafka_resp_err_t& field) {
+  int code = 0;
+  static_assert(sizeof code == sizeof field);
+  std::memcpy(&code, &field, sizeof code);
+  return code;
+}
 
 // What the partitioner knows of a topic: it may run in a library thread, so it lives as long as the handle.
 struct TopicLink {

@@ -66,7 +66,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   Topic* topic = static_cast<TopicLink*>(rd_kafka_topic_opaque(message->rkt))->topic;
   const int32_t number = message->partition;
   const bool asking = topic->state == TopicState::kAsking;
-  if (asking && message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+  if (asking && CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR) {
     Learned(topic, message->partition + 1);
   }
   Partition none;
@@ -91,9 +91,9 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
     ++count;
     bytes += RecordBytes(message->key_len, message->len);
     const Opaque opaque = Opaque::Unpack(message->_private);
-    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR && inferred) {
+    if (CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR && inferred) {
       refused_.push_back({{opaque.slot, opaque.index, 0}, RD_KAFKA_RESP_ERR_DUPLICATE_SEQUENCE_NUMBER});
-    } else if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    } else if (CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR) {
       if (opaque.slot != slot) {
         slot = opaque.slot;
         spot = store_.AddSpot(slot, &topic->name, message->partition);
@@ -101,7 +101,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
       offset = offsets ? std::max(offset, message->offset) : -1;
       store_.Deliver(slot, opaque.index, spot, offsets ? message->offset : -1);
     } else {
-      refused_.push_back({{opaque.slot, opaque.index, 0}, message->err});
+      refused_.push_back({{opaque.slot, opaque.index, 0}, CodeOf(message->err)});
     }
   }
   in_library_ -= std::min(in_library_, count);

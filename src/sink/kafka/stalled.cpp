@@ -126,7 +126,7 @@ bool KafkaSink::LookForLeaders(Topic* topic, int timeout_ms) {
   if (metadata->topic_cnt == 1) {
     const rd_kafka_metadata_topic_t& seen = metadata->topics[0];
     topic->leaderless =
-        seen.err == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
+        CodeOf(seen.err) == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
         std::any_of(seen.partitions, seen.partitions + seen.partition_cnt,
                     [](const rd_kafka_metadata_partition_t& partition) { return partition.leader < 0; });
   }

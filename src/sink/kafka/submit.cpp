@@ -170,8 +170,7 @@ bool KafkaSink::Known(Topic* topic, int* code) {
   if (rd_kafka_metadata(producer_->handle(), 0, topic->link->handle, &metadata, 100) != RD_KAFKA_RESP_ERR_NO_ERROR) {
     return true;
   }
-  const rd_kafka_resp_err_t error =
-      metadata->topic_cnt == 1 ? metadata->topics[0].err : RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+  const int error = metadata->topic_cnt == 1 ? CodeOf(metadata->topics[0].err) : RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
   rd_kafka_metadata_destroy(metadata);
   *code = error;
   return error == RD_KAFKA_RESP_ERR_NO_ERROR || error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
@@ -252,7 +251,7 @@ void KafkaSink::Refused(Topic* topic, const Held& held, int code) {
   std::string detail;
   if (error_class == ErrorClass::kTopic) {
     topic->failed = true;
-    detail = "topic \"" + topic->name + "\": " + rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code));
+    detail = "topic \"" + topic->name + "\": " + CodeText(code);
   } else if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE) {
     detail = "the record, key and headers included, is larger than message.max.bytes";
   }
