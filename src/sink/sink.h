@@ -52,7 +52,7 @@ struct Health {
   Error error;           // why it is down; class kDestination or kConfig
   uint64_t changes = 0;  // +1 whenever another member changed
   uint64_t deaths = 0;   // times the sink process ended unasked; 0 for sinks that have none
-  Error warning = {};    // usable, but a person should look ("LOST_WRITES"); stays until the sink is made anew
+  Error warning = {};    // usable, but a person should look ("LOST_WRITES"); stays while it is so
 };
 
 // Where delivered records of a flow are at the destination.
