@@ -42,7 +42,7 @@ FAULT_STAMP = build/.fault-points-$(if $(OUTBOX_FAULT_POINTS),on,off)
 FAULT_SRCS := $(shell grep -l '^.include "base/fault_point.h"' $(PG_SRCS) $(PLAIN_SRCS) /dev/null)
 FAULT_FLAG  = $(if $(OUTBOX_FAULT_POINTS),-DOUTBOX_FAULT_POINTS)
 # Made here and not by a rule: PGXS declares everything .SECONDARY, so a file that is missing would not be made.
-ifneq ($(filter-out wall quickstart test chaos bench fuzz lint format,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out wall quickstart test chaos bench fuzz valgrind lint format,$(or $(MAKECMDGOALS),all)),)
 $(shell [ -e $(FAULT_STAMP) ] || { mkdir -p build && rm -f build/.fault-points-* && touch $(FAULT_STAMP); })
 endif
 $(FAULT_SRCS:.cpp=.o): $(FAULT_STAMP)
@@ -106,9 +106,11 @@ bench:
 	@scripts/bench
 fuzz:
 	@scripts/fuzz $(SECONDS)
+valgrind:
+	@scripts/test valgrind
 lint:
 	@scripts/lint
 format:
 	@scripts/format
 
-.PHONY: wall quickstart test chaos bench fuzz lint format install-sinks uninstall-sinks
+.PHONY: wall quickstart test chaos bench fuzz valgrind lint format install-sinks uninstall-sinks

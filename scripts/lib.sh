@@ -57,7 +57,10 @@ stage_conf() {
   printf "shared_preload_libraries = 'outbox'\n"
 }
 
-# start_server DIR PORT [extra conf line ...]: a fresh private cluster on a socket in DIR and 127.0.0.1:PORT.
+# start_server DIR PORT [extra conf line ...]: a fresh private cluster on a socket in DIR and 127.0.0.1:PORT. The array
+# SERVER_ENV holds variables for the server alone; SERVER_PROGRAM is run instead of the server's own.
+SERVER_ENV=()
+SERVER_PROGRAM=
 start_server() {
   local dir=$1 port=$2 line
   shift 2
@@ -71,7 +74,8 @@ start_server() {
     printf "max_prepared_transactions = 20\nlog_min_messages = info\n"
     for line in "$@"; do printf '%s\n' "$line"; done
   } >>"$dir/data/postgresql.conf"
-  as_postgres "$(pg_bin)/pg_ctl" -D "$dir/data" -l "$dir/server.log" -w start >/dev/null ||
+  as_postgres env "${SERVER_ENV[@]}" "$(pg_bin)/pg_ctl" -D "$dir/data" -l "$dir/server.log" -t 120 \
+    ${SERVER_PROGRAM:+-p "$SERVER_PROGRAM"} -w start >/dev/null ||
     { tail -20 "$dir/server.log" >&2; die "the server did not start"; }
 }
 

@@ -134,7 +134,7 @@ CALL outbox.seek('regress from', now());
 ROLLBACK;
 
 SET client_min_messages = warning;
-SELECT outbox.drop_route('regress from'), outbox.drop_route('regress to');
+SELECT outbox.drop_route('regress from') >= 0 AS source, outbox.drop_route('regress to') >= 0 AS target;
 DELETE FROM outbox.replay;
 DELETE FROM outbox.audit WHERE route LIKE 'regress%';
 DROP SERVER regress_replay;

@@ -128,16 +128,22 @@ class Owner {
   std::map<std::string, uint64_t> stopped_;  // by flow, epoch, target and key: the first not delivered
 };
 
+std::string Bulk(std::string_view text) {
+  return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
+}
+
 std::string Reply(fuzz::Input* in) {
-  switch (in->Take<uint8_t>() % 10) {
+  switch (in->Take<uint8_t>() % 12) {
     case 0:
       return std::string(in->Text());
-    case 1:
+    case 1:  // a script's: records done, ids of streams, why it stopped
       return "*1\r\n:" + std::to_string(in->Below(6)) + "\r\n";
-    case 2: {
-      std::string text(in->Text());
-      return "*2\r\n:" + std::to_string(in->Below(6)) + "\r\n$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-    }
+    case 2:
+      return "*2\r\n:" + std::to_string(in->Below(6)) + "\r\n" + Bulk(in->Text());
+    case 10:
+      return "*3\r\n:" + std::to_string(in->Below(6)) + "\r\n" + Bulk("1-1") + Bulk("1-4");
+    case 11:
+      return "*4\r\n:" + std::to_string(in->Below(6)) + "\r\n" + Bulk(in->Text()) + Bulk("1-4") + Bulk(in->Text());
     case 3:
       return "-" + std::string(in->Text()) + "\r\n";
     case 4:
@@ -184,7 +190,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (in.Flag()) {  // a polite greeting
     const std::string sha(40, 'a');
     std::string greeting = config.options.count("password") != 0 ? "+OK\r\n" : "";
-    greeting += "$40\r\n" + sha + "\r\n$40\r\n" + sha + "\r\n+PONG\r\n";
+    greeting += Bulk("# Server\r\nrun_id:" + sha + "\r\n") + Bulk(sha) + Bulk(sha) + "+PONG\r\n";
     FUZZ_CHECK(write(peer, greeting.data(), greeting.size()) == static_cast<ssize_t>(greeting.size()));
     owner.Poll();
     FUZZ_CHECK(owner.health().up);
