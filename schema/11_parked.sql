@@ -30,7 +30,7 @@ CREATE TABLE outbox.parked (
   PRIMARY KEY (route_id, created_at, id, replay),
   CONSTRAINT parked_state CHECK (state IN ('retrying', 'blocked', 'scheduled', 'dead')),
   CONSTRAINT parked_due CHECK ((due_at IS NOT NULL) = (state IN ('retrying', 'scheduled')))
-);
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 -- What is due, by who may send it; who waits behind whom, and which keys are held; dead letters; single events. A state is
 -- in the index of those who look for it only: a million blocked or dead rows are in nobody's way.
 CREATE INDEX parked_due_idx ON outbox.parked (route_id, lane, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NOT NULL;

@@ -103,19 +103,27 @@ void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>&
 }
 
 void ReadHeld(const ParkedOwner& owner, bool block, std::vector<uint64_t>* held, std::vector<uint64_t>* headless) {
+  // From key to key along the index, not from row to row: a key may have a million rows.
+#define OUTBOX_NEXT_KEY(columns, after, kind)                                                    \
+  "SELECT " columns " FROM outbox.parked p WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND " kind \
+  " AND p.order_key " after " ORDER BY p.order_key, p.created_at LIMIT 1"
+#define OUTBOX_EACH_KEY(columns, kind) \
+  "WITH RECURSIVE k AS ((" OUTBOX_NEXT_KEY(columns, "IS NOT NULL", kind) ") UNION ALL SELECT n.* FROM k"           \
+  " CROSS JOIN LATERAL (" OUTBOX_NEXT_KEY(columns, "OPERATOR(pg_catalog.>) k.order_key", kind) ") n)"              \
+  " SELECT k.order_key, k.blocked FROM k WHERE k.lane OPERATOR(pg_catalog.=) $2"
   static Statement waiting = {
-      "SELECT DISTINCT ON (p.order_key) p.order_key, p.state OPERATOR(pg_catalog.=) 'blocked' FROM outbox.parked p"
-      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.lane OPERATOR(pg_catalog.=) $2 AND p.order_key IS NOT NULL"
-      " AND " OUTBOX_PARKED_WAITING("p") " ORDER BY p.order_key, p.created_at",
+      OUTBOX_EACH_KEY("p.order_key, p.lane, p.state OPERATOR(pg_catalog.=) 'blocked' AS blocked",
+                      OUTBOX_PARKED_WAITING("p")),
       2,
       {INT8OID, INT4OID},
       nullptr};
   static Statement dead = {
-      "SELECT DISTINCT p.order_key FROM outbox.parked p WHERE p.route_id OPERATOR(pg_catalog.=) $1"
-      " AND p.lane OPERATOR(pg_catalog.=) $2 AND p.order_key IS NOT NULL AND p.state OPERATOR(pg_catalog.=) 'dead'",
+      OUTBOX_EACH_KEY("p.order_key, p.lane, false AS blocked", "p.state OPERATOR(pg_catalog.=) 'dead'"),
       2,
       {INT8OID, INT4OID},
       nullptr};
+#undef OUTBOX_EACH_KEY
+#undef OUTBOX_NEXT_KEY
   Datum values[] = {Int64GetDatum(owner.lane.route_id), Int32GetDatum(owner.lane.lane)};
   RunStatement(&waiting, values);
   AppendKeys(held);

@@ -39,14 +39,17 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, boo
     bool block = false;
     *owner = OwnsLane(me, &block);
     if (*owner) {
-      ForgetSenders(me);
+      if (!loaded_) {
+        ForgetSenders(me);
+      }
       ReadHeld(me, block, keys, &keys_);
       // One that was kept back for nothing but a policy that has changed, or that a crash left behind.
       PromoteHeads(me, block, keys_, NowUnix());
       *next_due = NextDue(me, without_);
     }
   });
-  if (status.ok()) {
+  if (status.ok() && *owner) {
+    loaded_ = true;
     SortUnique(keys);
   }
   return status;

@@ -34,6 +34,7 @@ class PgParkedLog final : public relay::ParkedLog {
 
   const LaneId lane_;
   const uint64_t incarnation_;
+  bool loaded_ = false;
   std::vector<std::string> without_;  // of the last claim
   std::vector<uint64_t> unsure_;      // keys that may have lost their head unnoticed, ascending
   int64_t next_recheck_ = 0;          // Unix microseconds
