@@ -4,6 +4,7 @@ extern "C" {
 #include "mb/pg_wchar.h"
 #include "utils/array.h"
 #include "utils/fmgrprotos.h"
+#include "utils/json.h"
 #include "utils/uuid.h"
 }
 
@@ -54,6 +55,29 @@ Datum ForeignText(std::string_view text) {
 
 Datum HeadersDatum(const HeaderView& headers) {
   return DirectFunctionCall2(jsonb_object_two_arg, HeaderArray(headers, true), HeaderArray(headers, false));
+}
+
+Datum PlacesDatum(std::span<const sink::Place> places) {
+  constexpr size_t kMost = 64;
+  StringInfoData json;
+  initStringInfo(&json);
+  auto quote = [&json](Datum value) { escape_json(&json, TextDatumGetCString(value)); };
+  for (size_t i = 0; i < places.size() && i < kMost; i++) {
+    const sink::Place& place = places[i];
+    char* topic = TextDatumGetCString(ForeignText(place.topic));
+    appendStringInfoChar(&json, i == 0 ? '{' : ',');
+    escape_json(&json, place.partition < 0 ? topic : psprintf("%s/%d", topic, place.partition));
+    appendStringInfoString(&json, ":[");
+    quote(ForeignText(place.first));
+    appendStringInfoChar(&json, ',');
+    quote(ForeignText(place.last));
+    appendStringInfoChar(&json, ']');
+  }
+  if (places.size() > kMost) {
+    appendStringInfo(&json, ",\"...\":%zu", places.size() - kMost);
+  }
+  appendStringInfoChar(&json, '}');
+  return DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
 }
 
 Datum UuidDatum(const Uuid& id) {

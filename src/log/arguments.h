@@ -2,12 +2,14 @@
 // guard in a transaction; what is allocated lives in the current memory context.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "base/event.h"
 #include "base/status.h"
 #include "log/statement.h"
 #include "pg/prelude.h"
+#include "sink/sink.h"
 
 namespace outbox::log {
 
@@ -20,6 +22,9 @@ Datum ServerText(std::string_view text);
 Datum ForeignText(std::string_view text);
 // jsonb; the headers are not NULL.
 Datum HeadersDatum(const HeaderView& headers);
+// jsonb: {"topic/partition": ["first", "last"]}; of a destination without partitions by topic. No more than the first
+// 64, then "...": how many others.
+Datum PlacesDatum(std::span<const sink::Place> places);
 Datum UuidDatum(const Uuid& id);
 inline Datum TimeDatum(int64 unix_micros) {
   return TimestampTzGetDatum(unix_micros - kPgEpochMicros);

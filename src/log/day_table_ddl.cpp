@@ -35,7 +35,7 @@ const char* IndexColumns(DayTableKind kind) {
     case DayTableKind::kLog:
       return "xid";
     case DayTableKind::kProgress:
-      return "route_id, lane, at";
+      return "route_id, lane, side, at";
     case DayTableKind::kTick:
       return "at";
     case DayTableKind::kOutcome:

@@ -21,14 +21,10 @@ namespace {
 
 constexpr int64_t kDay = static_cast<int64_t>(SECS_PER_DAY) * USECS_PER_SEC;
 
-// What every lane has finished with: the base of its position. Uncommitted routes do not count; what they miss expired.
+// What every lane and side lane has finished with: the base of its position. Uncommitted routes do not count; what they
+// miss expired.
 void ReadLaneBases(std::vector<Snapshot>* bases) {
-  static Statement all = {
-      "SELECT CASE WHEN p.at IS NULL THEN l.window_from ELSE p.window_from END FROM outbox.lane l LEFT JOIN LATERAL"
-      " " OUTBOX_NEWEST_PROGRESS " p ON true",
-      0,
-      {},
-      nullptr};
+  static Statement all = {"SELECT r.window_from FROM " OUTBOX_POSITIONS " r", 0, {}, nullptr};
   bases->clear();
   RunStatement(&all, nullptr);
   bases->reserve(SPI_processed);
@@ -154,32 +150,50 @@ DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros) {
 
 namespace {
 
-// Lanes whose newest progress row is not newer than $1, with that row.
-#define OUTBOX_LAST_PROGRESS                                                  \
-  "outbox.lane l, LATERAL " OUTBOX_NEWEST_PROGRESS                            \
-  " p WHERE p.at OPERATOR(pg_catalog.<) $1"                                   \
-  " AND (l.window_from::text, l.window_to::text, l.done_to) IS DISTINCT FROM" \
-  " (p.window_from::text, p.window_to::text, p.done_to)"
+// Lanes, and side lanes, whose newest progress row is not newer than $1, with that row.
+#define OUTBOX_LAST_PROGRESS(table, who, newest)                         \
+  table " " who ", LATERAL " newest                                      \
+        " p WHERE p.at OPERATOR(pg_catalog.<) $1"                        \
+        " AND (" who ".window_from::text, " who ".window_to::text, " who \
+        ".done_to) IS DISTINCT FROM"                                     \
+        " (p.window_from::text, p.window_to::text, p.done_to)"
+#define OUTBOX_LAST_LANE_PROGRESS OUTBOX_LAST_PROGRESS("outbox.lane", "l", OUTBOX_NEWEST_PROGRESS)
+#define OUTBOX_LAST_SIDE_PROGRESS OUTBOX_LAST_PROGRESS("outbox.side_lane", "s", OUTBOX_NEWEST_SIDE_PROGRESS)
 
 void CarryPositions(int64_t before_micros) {
   static Statement carry = {
       "UPDATE outbox.lane AS t SET window_from = c.window_from, window_to = c.window_to, done_to = c.done_to"
-      " FROM (SELECT l.route_id, l.lane, p.window_from, p.window_to, p.done_to FROM " OUTBOX_LAST_PROGRESS
+      " FROM (SELECT l.route_id, l.lane, p.window_from, p.window_to, p.done_to FROM " OUTBOX_LAST_LANE_PROGRESS
       ") c WHERE t.route_id OPERATOR(pg_catalog.=) c.route_id AND t.lane OPERATOR(pg_catalog.=) c.lane",
       1,
       {TIMESTAMPTZOID},
       nullptr};
   Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
   RunStatement(&carry, values);
+  static Statement carry_sides = {
+      "UPDATE outbox.side_lane AS t SET window_from = c.window_from, window_to = c.window_to, done_to = c.done_to"
+      " FROM (SELECT s.route_id, s.lane, s.side, p.window_from, p.window_to, p.done_to FROM " OUTBOX_LAST_SIDE_PROGRESS
+      ") c WHERE t.route_id OPERATOR(pg_catalog.=) c.route_id AND t.lane OPERATOR(pg_catalog.=) c.lane"
+      " AND t.side OPERATOR(pg_catalog.=) c.side",
+      1,
+      {TIMESTAMPTZOID},
+      nullptr};
+  RunStatement(&carry_sides, values);
 }
 
 bool AllCarried(int64_t before_micros) {
-  static Statement missing = {"SELECT 1 FROM " OUTBOX_LAST_PROGRESS " LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
+  static Statement missing = {"(SELECT 1 FROM " OUTBOX_LAST_LANE_PROGRESS
+                              " LIMIT 1) UNION ALL (SELECT 1 FROM " OUTBOX_LAST_SIDE_PROGRESS " LIMIT 1)",
+                              1,
+                              {TIMESTAMPTZOID},
+                              nullptr};
   Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
   RunStatement(&missing, values);
   return SPI_processed == 0;
 }
 
+#undef OUTBOX_LAST_SIDE_PROGRESS
+#undef OUTBOX_LAST_LANE_PROGRESS
 #undef OUTBOX_LAST_PROGRESS
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/uuid.h"
 #include "emit/clock.h"
 #include "format/route_spec.h"
+#include "log/arguments.h"
 #include "log/lane_tables.h"
 #include "log/position_sql.h"
 #include "log/statement.h"
@@ -92,15 +93,14 @@ void SetCommonSnapshot(const Change& change) {
   RunStatement(&set, values);
 }
 
-// Lanes whose saved position is not the common snapshot.
+// Lanes, and side lanes, whose saved position is not the common snapshot. A side lane that stands there has nothing
+// left: it goes with its lane, and if its topic is still in trouble, that leaves the new one.
 int LanesUnderWay(int64 route_id) {
   static Statement elsewhere = {
-      "SELECT count(*)::int FROM outbox.lane l JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id"
-      " LEFT JOIN LATERAL " OUTBOX_NEWEST_PROGRESS
-      " p ON true WHERE l.route_id OPERATOR(pg_catalog.=) $1"
-      " AND (r.common_snapshot IS NULL OR r.common_snapshot::text OPERATOR(pg_catalog.<>)"
-      " (CASE WHEN p.at IS NULL THEN l.window_from ELSE p.window_from END)::text"
-      " OR (CASE WHEN p.at IS NULL THEN l.window_to ELSE p.window_to END) IS NOT NULL)",
+      "SELECT count(*)::int FROM " OUTBOX_POSITIONS
+      " l JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id"
+      " WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND (r.common_snapshot IS NULL"
+      " OR r.common_snapshot::text OPERATOR(pg_catalog.<>) l.window_from::text OR l.window_to IS NOT NULL)",
       1,
       {INT8OID},
       nullptr};
@@ -109,43 +109,63 @@ int LanesUnderWay(int64 route_id) {
   return Count(0, 0);
 }
 
-// Parked events belong to the lane that their key belongs to.
+// Parked events belong to the lane that their key belongs to. In portions: there may be a million.
 void MoveParked(const Change& change) {
+  constexpr uint64 kPortion = 2000;
   static Statement parked = {
-      "SELECT created_at, id, pg_catalog.convert_to(aggregate_id, 'UTF8'), lane FROM outbox.parked"
-      " WHERE route_id OPERATOR(pg_catalog.=) $1",
-      1,
-      {INT8OID},
+      "SELECT created_at, id, replay, pg_catalog.convert_to(aggregate_id, 'UTF8'), lane FROM outbox.parked"
+      " WHERE route_id OPERATOR(pg_catalog.=) $1"
+      " AND ROW(created_at, id, replay) OPERATOR(pg_catalog.>) ROW($2, $3, $4)"
+      " ORDER BY created_at, id, replay LIMIT $5",
+      5,
+      {INT8OID, TIMESTAMPTZOID, UUIDOID, INT8OID, INT8OID},
       nullptr};
   static Statement move = {
-      "UPDATE outbox.parked SET lane = $4 WHERE route_id OPERATOR(pg_catalog.=) $1"
-      " AND created_at OPERATOR(pg_catalog.=) $2 AND id OPERATOR(pg_catalog.=) $3",
-      4,
-      {INT8OID, TIMESTAMPTZOID, UUIDOID, INT4OID},
+      "UPDATE outbox.parked p SET lane = k.lane FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3),"
+      " pg_catalog.unnest($4), pg_catalog.unnest($5)) k(created_at, id, replay, lane)"
+      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.created_at OPERATOR(pg_catalog.=) k.created_at"
+      " AND p.id OPERATOR(pg_catalog.=) k.id AND p.replay OPERATOR(pg_catalog.=) k.replay",
+      5,
+      {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, INT4ARRAYOID},
       nullptr};
-  Datum route[] = {Int64GetDatum(change.route_id)};
-  RunStatement(&parked, route);
-  SPITupleTable* rows = SPI_tuptable;
-  uint64 count = SPI_processed;
-  for (uint64 row = 0; row < count; row++) {
-    SPI_tuptable = rows;
-    bool isnull = false;
-    Datum created_at = ResultDatum(row, 0, &isnull);
-    Datum id = ResultDatum(row, 1, &isnull);
-    Uuid uuid;
-    memcpy(uuid.data(), DatumGetUUIDP(id)->data, uuid.size());
-    int32 old = Count(row, 3);
-    Datum key = ResultDatum(row, 2, &isnull);
-    std::string_view aggregate_id;
-    if (!isnull) {
-      bytea* bytes = DatumGetByteaPP(key);
-      aggregate_id = {VARDATA_ANY(bytes), static_cast<size_t>(VARSIZE_ANY_EXHDR(bytes))};
+  Datum after[] = {Int64GetDatum(change.route_id), TimestampTzGetDatum(DT_NOBEGIN), UuidDatum(Uuid{}),
+                   Int64GetDatum(PG_INT64_MIN), Int64GetDatum(kPortion)};
+  for (uint64 rows = kPortion; rows == kPortion;) {
+    CHECK_FOR_INTERRUPTS();
+    RunStatement(&parked, after);
+    SPITupleTable* read = SPI_tuptable;
+    rows = SPI_processed;
+    Column created_at(rows);
+    Column id(rows);
+    Column replay(rows);
+    Column lane(rows);
+    for (uint64 row = 0; row < rows; row++) {
+      bool isnull = false;
+      after[1] = ResultDatum(row, 0, &isnull);
+      Uuid uuid;
+      memcpy(uuid.data(), DatumGetUUIDP(ResultDatum(row, 1, &isnull))->data, uuid.size());
+      after[2] = UuidDatum(uuid);
+      after[3] = ResultDatum(row, 2, &isnull);
+      Datum key = ResultDatum(row, 3, &isnull);
+      std::string_view aggregate_id;
+      if (!isnull) {
+        bytea* bytes = DatumGetByteaPP(key);
+        aggregate_id = {VARDATA_ANY(bytes), static_cast<size_t>(VARSIZE_ANY_EXHDR(bytes))};
+      }
+      auto belongs = static_cast<int32>(format::LaneOf(aggregate_id, uuid, static_cast<uint32>(change.wanted)));
+      if (belongs != Count(row, 4)) {
+        created_at.Add(after[1]);
+        id.Add(after[2]);
+        replay.Add(after[3]);
+        lane.Add(Int32GetDatum(belongs));
+      }
     }
-    auto lane = static_cast<int32>(format::LaneOf(aggregate_id, uuid, static_cast<uint32>(change.wanted)));
-    if (lane != old) {
-      Datum values[] = {route[0], created_at, id, Int32GetDatum(lane)};
+    if (lane.count > 0) {
+      Datum values[] = {after[0], created_at.Array(TIMESTAMPTZOID), id.Array(UUIDOID), replay.Array(INT8OID),
+                        lane.Array(INT4OID)};
       RunStatement(&move, values);
     }
+    SPI_freetuptable(read);
   }
 }
 

@@ -60,6 +60,14 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
   Snapshot tick;
   uint64_t lsn = 0;
   *opened = false;
+  const Snapshot* limit = limit_ ? &*limit_ : nullptr;
+  held_ = false;
+  if (side_limit_) {
+    if (!position.target && position.base == *side_limit_) {
+      return Status();
+    }
+    limit = limit == nullptr || limit->Covers(*side_limit_) ? &*side_limit_ : limit;
+  }
   held_ = converging_ && (!limit_ || (!position.target && position.base == *limit_));
   if (held_) {
     return Status();
@@ -74,18 +82,18 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
     } else if (position.base.xmax > now.xmax) {
       end = End::kAhead;
       return;
-    } else if (finished == 0 && !limit_) {
+    } else if (finished == 0 && limit == nullptr) {
       return;
     } else {
       end = finished > TickCursor::kNearNow && ticks_->Next(position.base, &tick) ? End::kTick : End::kNow;
       // The lanes have to stand at the very same snapshot, also where two see the same.
-      if (limit_ && (end == End::kNow || !limit_->Covers(tick))) {
+      if (limit != nullptr && (end == End::kNow || !limit->Covers(tick))) {
         end = End::kLimit;
       }
     }
     const Snapshot& to = end == End::kTarget  ? *position.target
                          : end == End::kTick  ? tick
-                         : end == End::kLimit ? *limit_
+                         : end == End::kLimit ? *limit
                                               : now;
     OUTBOX_FAULT_THROW("window.before");
     reader_->Open(position.base, to, position.done_to);
@@ -110,13 +118,20 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
   window->from = position.base;
   window->to = end == End::kTarget  ? *position.target
                : end == End::kTick  ? std::move(tick)
-               : end == End::kLimit ? *limit_
+               : end == End::kLimit ? *limit
                                     : std::move(now);
   window->durable_lsn = lsn;
   window->current = end == End::kNow;
   *opened = true;
   OUTBOX_FAULT_POINT("window.opened");
   return status;
+}
+
+void PgLaneLog::LimitTo(const Snapshot* limit) {
+  side_limit_.reset();
+  if (limit != nullptr) {
+    side_limit_ = *limit;
+  }
 }
 
 Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
@@ -178,7 +193,7 @@ Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
   });
 }
 
-Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::Place>, bool* owner) {
+Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) {
   *owner = true;
   bool missing = false;
   int64_t at = 0;
@@ -187,7 +202,7 @@ Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::P
     OUTBOX_FAULT_THROW("save.before");
     missing = !OidIsValid(FindDayTable(DayTableKind::kProgress, DayOfMicros(at)));
     if (!missing) {
-      *owner = AppendProgress(id_, incarnation_, at, position);
+      *owner = AppendProgress(id_, incarnation_, at, position, places);
       OUTBOX_FAULT_THROW("save.uncommitted");
     }
   };

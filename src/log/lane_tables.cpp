@@ -4,12 +4,6 @@
 #include "log/position_sql.h"
 #include "log/statement.h"
 
-extern "C" {
-#include "mb/pg_wchar.h"
-#include "utils/array.h"
-#include "utils/pg_lsn.h"
-}
-
 namespace outbox::log {
 
 Datum SnapshotText(const Snapshot& snapshot) {
@@ -36,33 +30,49 @@ void ReadSnapshotText(const char* text, Snapshot* snapshot) {
   }
 }
 
+void AddPosition(const Position& position, Arguments* arguments) {
+  arguments->Add(SnapshotText(position.base));
+  position.target ? arguments->Add(SnapshotText(*position.target)) : arguments->AddNull();
+  position.done_to != kBeforeAllTime ? arguments->AddTime(position.done_to) : arguments->AddNull();
+}
+
+void ReadPosition(uint64 row, int column, Position* position) {
+  ReadSnapshotText(ResultText(row, column), &position->base);
+  position->target.reset();
+  const char* target = ResultText(row, column + 1);
+  if (target != nullptr) {
+    ReadSnapshotText(target, &position->target.emplace());
+  }
+  bool isnull = false;
+  int64 done_to = DatumGetTimestampTz(ResultDatum(row, column + 2, &isnull));
+  position->done_to = isnull || TIMESTAMP_IS_NOBEGIN(done_to) ? kBeforeAllTime : done_to + kPgEpochMicros;
+}
+
 bool ReadStanding(LaneId id, LaneStanding* standing) {
-  static Statement statement = {
-      "SELECT CASE WHEN p.at IS NULL THEN l.window_from ELSE p.window_from END,"
-      " CASE WHEN p.at IS NULL THEN l.window_to ELSE p.window_to END,"
-      " CASE WHEN p.at IS NULL THEN l.done_to ELSE p.done_to END,"
-      " r.lanes, r.lanes_wanted IS NOT NULL, r.common_snapshot"
+  static Statement of_lane = {
+      "SELECT " OUTBOX_POSITION_COLUMNS("l") ", r.lanes, r.lanes_wanted IS NOT NULL, r.common_snapshot"
       " FROM outbox.lane l JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id"
       " LEFT JOIN LATERAL " OUTBOX_NEWEST_PROGRESS
       " p ON true WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2",
       2,
       {INT8OID, INT4OID},
       nullptr};
-  Datum values[] = {Int64GetDatum(id.route_id), Int32GetDatum(id.lane)};
-  RunStatement(&statement, values);
+  static Statement of_side = {
+      "SELECT " OUTBOX_POSITION_COLUMNS("s") ", r.lanes, r.lanes_wanted IS NOT NULL, r.common_snapshot"
+      " FROM outbox.side_lane s JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) s.route_id"
+      " LEFT JOIN LATERAL " OUTBOX_NEWEST_SIDE_PROGRESS
+      " p ON true WHERE s.route_id OPERATOR(pg_catalog.=) $1 AND s.lane OPERATOR(pg_catalog.=) $2"
+      " AND s.side OPERATOR(pg_catalog.=) $3",
+      3,
+      {INT8OID, INT4OID, INT4OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(id.route_id), Int32GetDatum(id.lane), Int32GetDatum(id.side)};
+  RunStatement(id.side == 0 ? &of_lane : &of_side, values);
   if (SPI_processed == 0) {
     return false;
   }
-  Position* position = &standing->position;
-  ReadSnapshotText(ResultText(0, 0), &position->base);
-  position->target.reset();
-  const char* target = ResultText(0, 1);
-  if (target != nullptr) {
-    ReadSnapshotText(target, &position->target.emplace());
-  }
+  ReadPosition(0, 0, &standing->position);
   bool isnull = false;
-  int64 done_to = DatumGetTimestampTz(ResultDatum(0, 2, &isnull));
-  position->done_to = isnull || TIMESTAMP_IS_NOBEGIN(done_to) ? kBeforeAllTime : done_to + kPgEpochMicros;
   standing->lanes = DatumGetInt32(ResultDatum(0, 3, &isnull));
   standing->converging = DatumGetBool(ResultDatum(0, 4, &isnull));
   standing->limit.reset();
@@ -73,31 +83,24 @@ bool ReadStanding(LaneId id, LaneStanding* standing) {
   return true;
 }
 
-bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position& position) {
+bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position& position,
+                    std::span<const sink::Place> places) {
   static Statement append = {
-      "INSERT INTO outbox.progress (at, route_id, lane, window_from, window_to, done_to)"
-      " SELECT $4, l.route_id, l.lane, $5::pg_catalog.pg_snapshot, $6::pg_catalog.pg_snapshot, $7 FROM outbox.lane l"
-      " WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
+      "INSERT INTO outbox.progress (at, route_id, lane, side, window_from, window_to, done_to, places)"
+      " SELECT $4, l.route_id, l.lane, $5, $6::pg_catalog.pg_snapshot, $7::pg_catalog.pg_snapshot, $8, $9"
+      " FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
       " AND l.owner OPERATOR(pg_catalog.=) $3",
-      7,
-      {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TIMESTAMPTZOID},
+      9,
+      {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, JSONBOID},
       nullptr};
   Arguments arguments;
   arguments.Add(Int64GetDatum(id.route_id));
   arguments.Add(Int32GetDatum(id.lane));
   arguments.Add(Int64GetDatum(static_cast<int64>(incarnation)));
   arguments.AddTime(at);
-  arguments.Add(SnapshotText(position.base));
-  if (position.target) {
-    arguments.Add(SnapshotText(*position.target));
-  } else {
-    arguments.AddNull();
-  }
-  if (position.done_to != kBeforeAllTime) {
-    arguments.AddTime(position.done_to);
-  } else {
-    arguments.AddNull();
-  }
+  arguments.Add(Int32GetDatum(id.side));
+  AddPosition(position, &arguments);
+  places.empty() ? arguments.AddNull() : arguments.Add(PlacesDatum(places));
   RunStatement(&append, arguments.values, arguments.nulls);
   return SPI_processed == 1;
 }

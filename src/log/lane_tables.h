@@ -1,13 +1,15 @@
-// A lane's rows in outbox.progress and outbox.lane [P]. For use under a guard, in a transaction with SPI
-// connected.
+// A lane's and its side lanes' rows in outbox.progress, outbox.lane and outbox.side_lane [P]. For use under a guard, in
+// a transaction with SPI connected.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "base/position.h"
 #include "log/lanes.h"
 #include "pg/prelude.h"
+#include "sink/sink.h"
 
 namespace outbox::log {
 
@@ -21,7 +23,7 @@ struct LaneStanding {
   std::optional<Snapshot> limit;
 };
 
-// False when the lane has gone (its route was dropped).
+// Of a lane or a side lane. False when it has gone (its route was dropped, the topics are back).
 bool ReadStanding(LaneId id, LaneStanding* standing);
 
 // Incarnations of this database's relay workers that are alive, as int8[]. An owner that is not among them owns
@@ -29,7 +31,14 @@ bool ReadStanding(LaneId id, LaneStanding* standing);
 Datum LiveIncarnations();
 
 // False when the lane is not the incarnation's. `at`: a reading of the shared clock; its day's table must exist.
-bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position& position);
+// `places`: where the events went that were delivered since the row before; the first of them where there are many.
+bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position& position,
+                    std::span<const sink::Place> places = {});
+
+// As text, text and timestamptz.
+void AddPosition(const Position& position, struct Arguments* arguments);
+// window_from, window_to and done_to: three columns of the last result.
+void ReadPosition(uint64 row, int column, Position* position);
 
 // pg_snapshot in text form and back, without an owner on the frame; text that is none is an error (XX001).
 Datum SnapshotText(const Snapshot& snapshot);

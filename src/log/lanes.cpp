@@ -85,6 +85,23 @@ void ReadRoute(uint64 row, RouteConfig* route) {
   route->converging = DatumGetBool(ResultDatum(row, 10, &isnull));
   const char* common = ResultText(row, 11);
   route->common_snapshot = common == nullptr ? "" : common;
+  route->block = DatumGetBool(ResultDatum(row, 12, &isnull));
+  route->max_attempts = ResultInt32(row, 13);
+  route->backoff_base = ResultInt64(row, 14);
+  route->backoff_cap = ResultInt64(row, 15);
+  const char* reason = ResultText(row, 16);
+  route->paused = reason != nullptr;
+  route->pause_reason = reason == nullptr ? "" : Utf8(reason);
+  ReadStrings(row, 17, &route->paused_topics);
+  char** types = nullptr;
+  char** ids = nullptr;
+  int keys = ResultTexts(row, 18, &types);
+  keys = Min(keys, ResultTexts(row, 19, &ids));
+  for (int i = 0; i < keys; i++) {
+    const char* type = Utf8(types[i]);
+    const char* id = Utf8(ids[i]);
+    route->paused_keys.emplace_back(type, id);
+  }
 }
 
 void ReadLanes(std::vector<LaneId>* lanes) {
@@ -120,8 +137,18 @@ void ListRoutes(std::vector<RouteConfig>* routes) {
         "SELECT id, name, server::text, aggregate_types, event_types, topic, key, lanes,"
         " ARRAY(SELECT o.key FROM pg_catalog.jsonb_each_text(options) o ORDER BY o.key),"
         " ARRAY(SELECT coalesce(o.value, '') FROM pg_catalog.jsonb_each_text(options) o ORDER BY o.key),"
-        " lanes_wanted IS NOT NULL, common_snapshot"
-        " FROM outbox.route ORDER BY id",
+        " lanes_wanted IS NOT NULL, common_snapshot, on_failure OPERATOR(pg_catalog.=) 'block', max_attempts,"
+        " (EXTRACT(epoch FROM backoff_base) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,"
+        " (EXTRACT(epoch FROM backoff_cap) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,"
+        " (SELECT z.reason FROM outbox.pause z WHERE (z.route_id OPERATOR(pg_catalog.=) r.id AND z.topic IS NULL"
+        " AND z.aggregate_type IS NULL) OR z.server OPERATOR(pg_catalog.=) r.server ORDER BY z.paused_at LIMIT 1),"
+        " ARRAY(SELECT z.topic FROM outbox.pause z WHERE z.route_id OPERATOR(pg_catalog.=) r.id"
+        " AND z.topic IS NOT NULL ORDER BY z.topic),"
+        " ARRAY(SELECT z.aggregate_type FROM outbox.pause z WHERE z.route_id OPERATOR(pg_catalog.=) r.id"
+        " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
+        " ARRAY(SELECT z.aggregate_id FROM outbox.pause z WHERE z.route_id OPERATOR(pg_catalog.=) r.id"
+        " AND z.aggregate_type IS NOT NULL ORDER BY z.id)"
+        " FROM outbox.route r ORDER BY id",
         0,
         {},
         nullptr};

@@ -22,6 +22,15 @@ struct RouteConfig {
   std::string key;    // template
   int lanes = 1;
   std::vector<std::pair<std::string, std::string>> options;
+  bool block = false;  // on_failure
+  int max_attempts = 10;
+  int64_t backoff_base = 0;  // microseconds
+  int64_t backoff_cap = 0;
+  // What people have stopped: the route or its server, topics, keys (aggregate type and id).
+  bool paused = false;
+  std::string pause_reason;
+  std::vector<std::string> paused_topics;
+  std::vector<std::pair<std::string, std::string>> paused_keys;
   // The number of lanes is changing, and where the lanes are to meet; empty: not known yet. See lane_change.h.
   bool converging = false;
   std::string common_snapshot;

@@ -39,12 +39,11 @@ TimestampTz TickTime(uint64 row) {
 }
 
 uint64_t LowestLaneXmax() {
-  static Statement lowest = {
-      "SELECT pg_catalog.pg_snapshot_xmax(coalesce(p.window_from, l.window_from)) AS x FROM outbox.lane l LEFT JOIN"
-      " LATERAL " OUTBOX_NEWEST_PROGRESS " p ON true ORDER BY x LIMIT 1",
-      0,
-      {},
-      nullptr};
+  static Statement lowest = {"SELECT pg_catalog.pg_snapshot_xmax(r.window_from) AS x FROM " OUTBOX_POSITIONS
+                             " r ORDER BY x LIMIT 1",
+                             0,
+                             {},
+                             nullptr};
   RunStatement(&lowest, nullptr);
   bool isnull = false;
   return SPI_processed == 0 ? UINT64_MAX : DatumGetUInt64(ResultDatum(0, 0, &isnull));

@@ -66,6 +66,9 @@ void DefineSettings() {
                           nullptr, &settings.max_databases, 64, 1, 4096, at_start, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_lanes", "Number of lanes over all databases whose state can be shown.", nullptr,
                           &settings.max_lanes, 1024, 16, 65536, at_start, 0, nullptr, nullptr, nullptr);
+  DefineCustomIntVariable("outbox.max_destinations",
+                          "Number of destinations over all databases and relay workers whose state can be shown.",
+                          nullptr, &settings.max_destinations, 256, 16, 65536, at_start, 0, nullptr, nullptr, nullptr);
   MarkGUCPrefixReserved("outbox");
 }
 

@@ -18,6 +18,7 @@ struct Settings {
   char* traceparent;      // outbox.traceparent: trace context of what this session emits; empty: none
   int max_databases;      // outbox.max_databases: slots in shared memory
   int max_lanes;          // outbox.max_lanes: slots in shared memory, over all databases
+  int max_destinations;   // outbox.max_destinations: likewise, one for each relay worker and destination
 };
 
 extern Settings settings;

@@ -17,6 +17,7 @@ Size SharedSize() {
   size = add_size(size, MAXALIGN(mul_size(settings.max_databases, sizeof(DatabaseSlot))));
   size = add_size(size, MAXALIGN(mul_size(kMaxWorkerSlots, sizeof(WorkerSlot))));
   size = add_size(size, MAXALIGN(mul_size(settings.max_lanes, sizeof(LaneSlot))));
+  size = add_size(size, MAXALIGN(mul_size(settings.max_destinations, sizeof(DestinationSlot))));
   return size;
 }
 
@@ -42,6 +43,7 @@ void StartupHook() {
     shared->max_databases = settings.max_databases;
     shared->max_workers = kMaxWorkerSlots;
     shared->max_lanes = settings.max_lanes;
+    shared->max_destinations = settings.max_destinations;
     pg_atomic_init_u64(&shared->clock, 0);
     pg_atomic_init_u32(&shared->launcher_pending, 0);
     for (int i = 0; i < shared->max_databases; i++) {
@@ -81,6 +83,11 @@ WorkerSlot* Workers() {
 LaneSlot* Lanes() {
   return reinterpret_cast<LaneSlot*>(reinterpret_cast<char*>(Workers()) +
                                      MAXALIGN(shared->max_workers * sizeof(WorkerSlot)));
+}
+
+DestinationSlot* Destinations() {
+  return reinterpret_cast<DestinationSlot*>(reinterpret_cast<char*>(Lanes()) +
+                                            MAXALIGN(shared->max_lanes * sizeof(LaneSlot)));
 }
 
 void InstallSharedMemoryHooks() {

@@ -50,6 +50,7 @@ struct LaneSlot {
   Oid database;  // InvalidOid: free slot
   int64 route_id;
   int32 lane;
+  int32 side;             // 0: the lane itself; else its side lane of that number
   uint64 owner;           // incarnation; 0: nobody
   char state[16];         // same words as the engine's enum, see src/relay/README.md
   int64 delivered_to;     // created_at (Unix microseconds) of the last event acknowledged without a gap; 0: none yet
@@ -66,6 +67,24 @@ struct LaneSlot {
   TimestampTz error_since;
 };
 
+// What one relay worker knows of one destination: its circuit breaker and its sinks. Written like a LaneSlot.
+struct DestinationSlot {
+  Oid database;          // InvalidOid: free slot
+  Oid server;            // foreign server; a small number: there is none of that name
+  NameData name;         // of the server
+  uint64 owner;          // incarnation
+  char state[16];        // "closed", "open", "half-open"
+  TimestampTz since;     // in this state
+  TimestampTz next_try;  // while open; 0 otherwise
+  uint64 trips;          // how often it opened since the worker uses it
+  uint64 deaths;         // how often a sink process ended unasked
+  TimestampTz updated_at;
+  char error_class[16];  // why it is not closed, else the newest warning; empty: all is well
+  char error_code[64];
+  char error_message[256];
+  bool warning;  // the error is one: the destination is usable, but a person should look
+};
+
 struct SharedState {
   LWLock* lock;
   pg_atomic_uint64 clock;  // last reading of the hybrid clock, Unix microseconds; 0: never read since start
@@ -76,8 +95,9 @@ struct SharedState {
   int max_databases;
   int max_workers;
   int max_lanes;
+  int max_destinations;
   int workers_used;  // worker slots at or above this index were never taken; only grows
-  // followed by the three arrays
+  // followed by the four arrays
 };
 
 // nullptr when the module was not preloaded.
@@ -85,6 +105,7 @@ SharedState* Shared();
 DatabaseSlot* Databases();
 WorkerSlot* Workers();
 LaneSlot* Lanes();
+DestinationSlot* Destinations();
 
 // Called from _PG_init while shared_preload_libraries are loaded: installs the shared memory hooks.
 void InstallSharedMemoryHooks();

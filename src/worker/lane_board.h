@@ -1,5 +1,5 @@
-// What lanes are doing, written into shared memory for views and for functions that wait [P]. A lane has a slot while a
-// live worker owns it. Plain code that never raises; see pg/shared.h for the fields.
+// What lanes are doing and how destinations are, written into shared memory for views and for functions that wait [P].
+// A lane has a slot while a live worker owns it. Plain code that never raises; see pg/shared.h for the fields.
 #pragma once
 
 #include "pg/shared.h"
@@ -13,6 +13,13 @@ pg::LaneSlot* TakeLaneSlot(Oid database, const LaneId& lane, uint64 incarnation)
 void WriteLaneSlot(pg::LaneSlot* slot, uint64 incarnation, const relay::LaneStatus& status);
 // Frees it, unless a new owner has it already.
 void FreeLaneSlot(pg::LaneSlot* slot, uint64 incarnation);
+
+// Likewise what this worker knows of a destination.
+pg::DestinationSlot* TakeDestinationSlot(Oid database, Oid server, const char* name, uint64 incarnation);
+void WriteDestinationSlot(pg::DestinationSlot* slot, uint64 incarnation, const relay::DestinationStatus& status);
+void FreeDestinationSlot(pg::DestinationSlot* slot, uint64 incarnation);
+
+// All of both kinds.
 void FreeLaneSlots(uint64 incarnation);
 
 }  // namespace outbox::worker

@@ -7,6 +7,7 @@
 #include "base/fault_point.h"
 #include "log/lane_log.h"
 #include "log/parked_log.h"
+#include "log/side_log.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "worker/identity.h"
@@ -27,7 +28,6 @@ constexpr int64_t kStandingTroubled = kSecond / 4;
 constexpr int64_t kBalanceEvery = kSecond;
 constexpr int64_t kSettle = 3 * kSecond;         // a worker that died is given this long to come back
 constexpr int64_t kReleaseWithin = 5 * kSecond;  // for lanes and destinations in normal running
-constexpr int64_t kWriteEvery = kSecond / 4;     // shared memory, without a change of state
 constexpr long kLongestWaitMs = 1000;
 
 class SystemClock final : public relay::Clock {
@@ -289,12 +289,13 @@ bool Relay::Add(const LaneId& id) {
     engine_->SetDestination(destination, Factory(config_.destinations.at(destination), limits_), clock_->NowMicros());
   }
   relay::LaneLogs logs;
-  logs.log = std::make_unique<log::PgLaneLog>(id, route->second.lanes, incarnation_, spec.get());
+  logs.filter = std::make_shared<relay::LaneFilter>(spec);
+  logs.log = std::make_unique<log::PgLaneLog>(id, route->second.lanes, incarnation_, logs.filter.get());
   logs.parked = std::make_unique<log::PgParkedLog>(id, incarnation_);
+  logs.sides = std::make_unique<log::PgSideLog>(id, route->second.lanes, incarnation_);
   HeldLane lane;
   lane.route = route->second;
   lane.destination = destination;
-  lane.filter = spec;
   if (!engine_->AddLane(id, spec, std::move(logs), destination)) {
     return false;
   }
@@ -335,53 +336,6 @@ void Relay::TakeGone() {
   }
 }
 
-void Relay::Publish() {
-  int64_t now = clock_->NowMicros();
-  engine_->Lanes(&statuses_);
-  for (const relay::LaneStatus& status : statuses_) {
-    auto found = lanes_.find(status.id);
-    if (found == lanes_.end()) {
-      continue;
-    }
-    HeldLane& lane = found->second;
-    troubled_ = troubled_ || (status.error != nullptr && status.error->error_class == ErrorClass::kInternal);
-    bool changed = lane.state != status.state || lane.barrier != status.barrier_done;
-    if (lane.slot != nullptr && (changed || now - lane.written_at >= kWriteEvery)) {
-      WriteLaneSlot(lane.slot, incarnation_, status);
-      lane.state = status.state;
-      lane.barrier = status.barrier_done;
-      lane.written_at = now;
-    }
-  }
-  Describe(statuses_);
-}
-
-void Relay::Describe(const std::vector<relay::LaneStatus>& lanes) {
-  const relay::LaneStatus* shown = nullptr;
-  bool down = false;
-  for (const relay::LaneStatus& status : lanes) {
-    auto held = lanes_.find(status.id);
-    if (held == lanes_.end()) {
-      continue;
-    }
-    const sink::Health* health = engine_->DestinationHealth(held->second.destination);
-    bool lane_down = health != nullptr && !health->up;
-    if ((status.inflight_count > 0 || lane_down) && (shown == nullptr || (lane_down && !down))) {
-      shown = &status;
-      down = lane_down;
-    }
-  }
-  busy_ = shown != nullptr || stopping_;
-  if (stopping_) {
-    activity_ = "stopping";
-  } else if (shown != nullptr) {
-    const HeldLane& lane = lanes_.at({shown->id.route_id, shown->id.lane});
-    activity_ = (down ? "waiting for " : "publishing to ") + lane.route.server;
-  } else {
-    activity_ = "idle";
-  }
-}
-
 void Relay::PlanWait(int64_t deadline) {
   waits_.clear();
   engine_->AppendWaits(&waits_);
@@ -417,9 +371,12 @@ void Relay::Turn() {
   }
   relay::TurnInput input;
   input.barrier = pg_atomic_read_u64(&database_slot_->barrier);
+  const uint64_t parked = pg_atomic_read_u64(&database_slot_->parked_generation);
+  input.parked = parked != parked_generation_;
   // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it anew.
   input.woken = pg_atomic_exchange_u32(&worker_slot_->pending, 0) != 0;
   int64_t deadline = engine_->Turn(input);
+  parked_generation_ = parked;
   TakeGone();
   Publish();
   PlanWait(deadline);

@@ -47,12 +47,23 @@ class Relay {
   struct HeldLane {
     log::RouteConfig route;
     relay::DestinationId destination = 0;
-    std::shared_ptr<const format::RouteSpec> filter;  // what the lane's log reads by; outlives the lane in the engine
     pg::LaneSlot* slot = nullptr;
     std::string state;  // as last written to the slot
     uint64_t barrier = 0;
     int64_t written_at = 0;
     bool leaving = false;
+  };
+  // What is shown of a side lane; the engine makes and drops them by itself.
+  struct ShownSide {
+    pg::LaneSlot* slot = nullptr;
+    std::string state;
+    int64_t written_at = 0;
+    bool seen = false;
+  };
+  struct ShownDestination {
+    pg::DestinationSlot* slot = nullptr;
+    std::string state;
+    int64_t written_at = 0;
   };
   using LaneMap = std::map<LaneId, HeldLane>;
 
@@ -67,6 +78,8 @@ class Relay {
   void LetGo(const LaneId& id, HeldLane* lane);
   void TakeGone();
   void Publish();
+  void PublishSide(const relay::LaneStatus& status, int64_t now);
+  void PublishDestinations(int64_t now);
   void PlanWait(int64_t deadline);
   void Describe(const std::vector<relay::LaneStatus>& lanes);
 
@@ -75,13 +88,16 @@ class Relay {
   pg::WorkerSlot* const worker_slot_;
   const uint64_t incarnation_;
   std::unique_ptr<relay::Clock> clock_;
-  LaneMap lanes_;  // destroyed after the engine, whose logs point at the filters
+  LaneMap lanes_;
+  std::map<LaneId, ShownSide> sides_;
+  std::map<relay::DestinationId, ShownDestination> shown_;
   std::unique_ptr<relay::Engine> engine_;
 
   RelayConfig config_;
   SinkLimits limits_;                                    // that the sinks were made with
   std::map<std::string, relay::DestinationId> made_up_;  // see LoadRelayConfig
   uint64_t generation_ = 0;                              // of the configuration that is loaded; 0: none
+  uint64_t parked_generation_ = 0;                       // as of the last turn
   uint32_t owner_ = 0;                                   // of the extension
   bool stopping_ = false;
   bool uprooted_ = false;
@@ -95,6 +111,7 @@ class Relay {
   std::vector<pg::WaitDescriptor> descriptors_;
   std::vector<sink::WaitSpec> waits_;
   std::vector<relay::LaneStatus> statuses_;
+  std::vector<relay::DestinationStatus> destinations_;
   std::vector<relay::GoneLane> gone_;
   long timeout_ms_ = 0;
   std::string activity_;

@@ -65,6 +65,16 @@ std::shared_ptr<const format::RouteSpec> MakeSpec(const log::RouteConfig& route,
   config.form = FormOf(route);
   config.lanes = static_cast<uint32_t>(route.lanes > 0 ? route.lanes : 1);
   config.lane = static_cast<uint32_t>(lane);
+  config.policy.on_failure = route.block ? format::OnFailure::kBlock : format::OnFailure::kSkip;
+  config.policy.max_attempts = route.max_attempts;
+  config.policy.backoff_base = route.backoff_base;
+  config.policy.backoff_cap = route.backoff_cap;
+  config.paused = route.paused;
+  config.pause_reason = route.pause_reason;
+  config.paused_topics = route.paused_topics;
+  for (const auto& [aggregate_type, aggregate_id] : route.paused_keys) {
+    config.paused_keys.push_back({aggregate_type, aggregate_id});
+  }
   if (config.lane >= config.lanes) {
     *problem = "the lane is outside of the route's lanes";
     return nullptr;
@@ -79,7 +89,8 @@ std::shared_ptr<const format::RouteSpec> MakeSpec(const log::RouteConfig& route,
 
 bool SameReading(const log::RouteConfig& one, const log::RouteConfig& other) {
   return one.aggregate_types == other.aggregate_types && one.event_types == other.event_types &&
-         one.lanes == other.lanes && one.converging == other.converging && one.common_snapshot == other.common_snapshot;
+         one.lanes == other.lanes && one.block == other.block && one.converging == other.converging &&
+         one.common_snapshot == other.common_snapshot;
 }
 
 }  // namespace outbox::worker

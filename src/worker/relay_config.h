@@ -27,7 +27,8 @@ RelayConfig LoadRelayConfig(uint32_t owner, std::map<std::string, relay::Destina
 std::shared_ptr<const format::RouteSpec> MakeSpec(const log::RouteConfig& route, format::DestinationKind kind,
                                                   int32_t lane, std::string* problem);
 
-// True when the two read the same events, as far: otherwise a lane is released and added anew.
+// True when the two read the same events, as far, and the same keys are held: otherwise a lane is released and added
+// anew.
 bool SameReading(const log::RouteConfig& one, const log::RouteConfig& other);
 
 }  // namespace outbox::worker

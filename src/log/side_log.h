@@ -1,0 +1,33 @@
+// relay::SideLog over outbox.side_lane and outbox.side_topic [P behind, no Postgres type in sight]: topics that have
+// left one lane, for its owner. For use in a relay worker only, like PgLaneLog.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/lane_id.h"
+#include "relay/side_log.h"
+
+namespace outbox::log {
+
+class PgSideLog final : public relay::SideLog {
+ public:
+  // `lanes`: of the route, as for PgLaneLog.
+  PgSideLog(const LaneId& lane, int lanes, uint64_t incarnation)
+      : lane_(lane), lanes_(lanes), incarnation_(incarnation) {}
+
+  Status LoadSides(std::vector<relay::SideLane>* sides) override;
+  Status Fork(const relay::SideLane& side, const Position& position, std::span<const relay::Parking> parked,
+              int64_t* next_due, bool* owner) override;
+  Status Rejoin(int32_t side, const Position& position, bool* owner) override;
+  std::unique_ptr<relay::LaneLog> OpenSide(int32_t side, const relay::EventFilter* filter) override;
+
+ private:
+  const LaneId lane_;
+  const int lanes_;
+  const uint64_t incarnation_;
+  std::vector<uint64_t> keys_;  // scratch
+};
+
+}  // namespace outbox::log
