@@ -4,7 +4,8 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION outbox._lag(
-  OUT route text, OUT lane integer, OUT server text, OUT state text, OUT pending bigint, OUT pending_capped boolean,
+  OUT route text, OUT lane integer, OUT side integer, OUT topic text, OUT server text, OUT state text,
+  OUT pending bigint, OUT pending_capped boolean,
   OUT oldest_pending timestamptz, OUT delay interval, OUT delivered_to timestamptz, OUT inflight bigint,
   OUT parked bigint, OUT next_try timestamptz, OUT error_class text, OUT error_code text, OUT error_message text,
   OUT error_since timestamptz
@@ -15,16 +16,18 @@ GRANT EXECUTE ON FUNCTION outbox._lag() TO pg_monitor;
 COMMENT ON FUNCTION outbox._lag() IS 'behind the view outbox.lag';
 
 CREATE VIEW outbox.lag AS
-  SELECT l.route, l.lane, l.server, l.state, l.pending, l.pending_capped, l.oldest_pending, l.delay, l.delivered_to,
+  SELECT l.route, l.lane, l.side, l.topic, l.server, l.state, l.pending, l.pending_capped, l.oldest_pending, l.delay, l.delivered_to,
          l.inflight, l.parked, l.next_try, l.error_class, l.error_code, l.error_message, l.error_since
   FROM outbox._lag() l;
 GRANT SELECT ON outbox.lag TO pg_monitor;
-COMMENT ON VIEW outbox.lag IS 'every lane of every route: how much waits, since when, and what is in the way';
+COMMENT ON VIEW outbox.lag IS 'every lane of every route: how much waits, since when, and what is in the way; topics that have left their lane have rows of their own';
 COMMENT ON COLUMN outbox.lag.route IS 'route';
 COMMENT ON COLUMN outbox.lag.lane IS 'number within the route, from 0';
+COMMENT ON COLUMN outbox.lag.side IS 'number of a side lane, which serves topics that have left the lane; NULL: the lane itself';
+COMMENT ON COLUMN outbox.lag.topic IS 'the topics of a side lane';
 COMMENT ON COLUMN outbox.lag.server IS 'destination';
 COMMENT ON COLUMN outbox.lag.state IS 'what its relay worker is doing; unowned: no worker has it';
-COMMENT ON COLUMN outbox.lag.pending IS 'committed events that are neither delivered nor dead, counted in the log';
+COMMENT ON COLUMN outbox.lag.pending IS 'committed events that were not read yet or are under way, counted in the log; parked ones are not among them';
 COMMENT ON COLUMN outbox.lag.pending_capped IS 'counting stopped after 300,000 events of the route: there are at least as many as pending says';
 COMMENT ON COLUMN outbox.lag.oldest_pending IS 'created_at of the oldest of them';
 COMMENT ON COLUMN outbox.lag.delay IS 'age of the oldest of them; NULL: nothing waits';
@@ -36,6 +39,36 @@ COMMENT ON COLUMN outbox.lag.error_class IS 'what is in the way: topic, destinat
 COMMENT ON COLUMN outbox.lag.error_code IS 'the destination''s own code';
 COMMENT ON COLUMN outbox.lag.error_message IS 'for people';
 COMMENT ON COLUMN outbox.lag.error_since IS 'since when';
+
+CREATE FUNCTION outbox._destination(
+  OUT server text, OUT wrapper text, OUT state text, OUT since timestamptz, OUT next_try timestamptz, OUT workers bigint,
+  OUT trips bigint, OUT deaths bigint, OUT error_class text, OUT error_code text, OUT error_message text,
+  OUT paused_by text, OUT pause_reason text
+) RETURNS SETOF record
+  LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_destination';
+REVOKE ALL ON FUNCTION outbox._destination() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox._destination() TO pg_monitor;
+COMMENT ON FUNCTION outbox._destination() IS 'behind the view outbox.destination';
+
+CREATE VIEW outbox.destination AS
+  SELECT d.server, d.wrapper, d.state, d.since, d.next_try, d.workers, d.trips, d.deaths, d.error_class, d.error_code,
+         d.error_message, d.paused_by, d.pause_reason
+  FROM outbox._destination() d;
+GRANT SELECT ON outbox.destination TO pg_monitor;
+COMMENT ON VIEW outbox.destination IS 'every destination, and its circuit breaker; of several relay workers the one that is worst off';
+COMMENT ON COLUMN outbox.destination.server IS 'foreign server';
+COMMENT ON COLUMN outbox.destination.wrapper IS 'foreign-data wrapper: outbox_kafka, outbox_redis or outbox_log';
+COMMENT ON COLUMN outbox.destination.state IS 'closed: events go there; open: nothing is sent until next_try; half-open: a small batch is being tried; paused: by outbox.pause(); unused: no relay worker has events for it';
+COMMENT ON COLUMN outbox.destination.since IS 'in this state since';
+COMMENT ON COLUMN outbox.destination.next_try IS 'while open: when it is tried again; sooner where the destination comes back before';
+COMMENT ON COLUMN outbox.destination.workers IS 'relay workers that use it';
+COMMENT ON COLUMN outbox.destination.trips IS 'how often it opened since these workers use it';
+COMMENT ON COLUMN outbox.destination.deaths IS 'how often a sink process ended unasked since then';
+COMMENT ON COLUMN outbox.destination.error_class IS 'why it is not closed, or of a warning; NULL: all is well';
+COMMENT ON COLUMN outbox.destination.error_code IS 'the destination''s own code';
+COMMENT ON COLUMN outbox.destination.error_message IS 'for people';
+COMMENT ON COLUMN outbox.destination.paused_by IS 'role that paused it; NULL: nobody';
+COMMENT ON COLUMN outbox.destination.pause_reason IS 'as given';
 
 CREATE FUNCTION outbox._worker(
   OUT kind text, OUT pid integer, OUT database text, OUT ordinal integer, OUT since timestamptz, OUT lanes bigint,

@@ -15,7 +15,7 @@ namespace {
 constexpr int64 kFetch = 2000;
 
 constexpr const char* kColumns =
-    "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type FROM outbox.log ";
+    "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic FROM outbox.log ";
 
 std::string_view TextView(Datum value, bool null) {
   if (null) {
@@ -31,8 +31,8 @@ struct Counter {
   int64 limit;
   int64 seen;
   bool stopped;
-  std::vector<Backlog>* backlogs;  // by number
-  const Snapshot* only;            // nullptr: no matter
+  std::vector<LaneBacklog>* backlogs;  // by number
+  const Snapshot* only;                // nullptr: no matter
 
   // Plain. False: enough seen.
   bool Take(HeapTuple tuple, TupleDesc columns) {
@@ -55,14 +55,25 @@ struct Counter {
     std::string_view event_type = TextView(SPI_getbinval(tuple, columns, 6, &null), false);
     uint32 number = format::LaneOf(aggregate_id, id, static_cast<uint32>(lanes->size()));
     const LaneRecord* lane = (*lanes)[number];
-    if (lane != nullptr && !lane->Passed(xid, created_at) && lane->spec->Wants(type, aggregate_id, event_type, id)) {
-      Backlog& backlog = (*backlogs)[number];
-      backlog.pending++;
-      if (backlog.oldest == 0 || created_at < backlog.oldest) {
-        backlog.oldest = created_at;
-      }
+    if (lane == nullptr || !lane->spec->Wants(type, aggregate_id, event_type, id)) {
+      return true;
+    }
+    Datum own = SPI_getbinval(tuple, columns, 7, &null);
+    EventLook look{xid, created_at, type, aggregate_id, event_type, TextView(own, null)};
+    int side = lane->SideOf(look);
+    if (!lane->PassedBy(look, side)) {
+      LaneBacklog& backlog = (*backlogs)[number];
+      Count(created_at, &backlog);
+      Count(created_at, side < 0 ? &backlog.own : &backlog.sides[static_cast<size_t>(side)]);
     }
     return true;
+  }
+
+  static void Count(int64 created_at, Backlog* backlog) {
+    backlog->pending++;
+    if (backlog->oldest == 0 || created_at < backlog->oldest) {
+      backlog->oldest = created_at;
+    }
   }
 };
 
@@ -105,27 +116,45 @@ void ScanBoth(const uint64* in_progress, int count, uint64 next, Counter* counte
   BecomeCaller(caller);
 }
 
+std::vector<LaneBacklog> EmptyBacklogs(const std::vector<LaneRecord>& lanes) {
+  std::vector<LaneBacklog> backlogs(lanes.size());
+  for (size_t i = 0; i < lanes.size(); i++) {
+    backlogs[i].sides.resize(lanes[i].sides.size());
+  }
+  return backlogs;
+}
+
 }  // namespace
 
-std::vector<Backlog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only) {
+std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only) {
   if (lanes.empty() || lanes[0].spec == nullptr) {
-    return std::vector<Backlog>(lanes.size());
+    return EmptyBacklogs(lanes);
   }
   std::vector<const LaneRecord*> by_number(lanes[0].spec->lanes());
-  std::vector<Backlog> backlogs(by_number.size());
+  std::vector<LaneBacklog> backlogs(by_number.size());
   uint64 next = UINT64_MAX;
   for (const LaneRecord& lane : lanes) {
     if (static_cast<size_t>(lane.lane) < by_number.size()) {
       by_number[lane.lane] = &lane;
+      backlogs[lane.lane].sides.resize(lane.sides.size());
     }
     next = std::min(next, lane.position.base.xmax);
+    for (const SideRecord& side : lane.sides) {
+      next = std::min(next, side.position.base.xmax);
+    }
   }
   std::vector<uint64> late;  // below `next`: what is above is on the way anyhow
-  for (const LaneRecord& lane : lanes) {
-    for (uint64 xid : lane.position.base.xip) {
+  auto add_late = [&late, next](const Position& position) {
+    for (uint64 xid : position.base.xip) {
       if (xid < next) {
         late.push_back(xid);
       }
+    }
+  };
+  for (const LaneRecord& lane : lanes) {
+    add_late(lane.position);
+    for (const SideRecord& side : lane.sides) {
+      add_late(side.position);
     }
   }
   std::sort(late.begin(), late.end());
@@ -137,10 +166,14 @@ std::vector<Backlog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 li
     counter.me = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
     ScanBoth(in_progress, count, next, &counter);
   });
-  std::vector<Backlog> result;
+  std::vector<LaneBacklog> result;
   for (const LaneRecord& lane : lanes) {
-    result.push_back(static_cast<size_t>(lane.lane) < backlogs.size() ? backlogs[lane.lane] : Backlog());
-    result.back().capped = counter.stopped;
+    result.push_back(static_cast<size_t>(lane.lane) < backlogs.size() ? backlogs[lane.lane] : LaneBacklog());
+    result.back().capped = result.back().own.capped = counter.stopped;
+    result.back().sides.resize(lane.sides.size());
+    for (Backlog& side : result.back().sides) {
+      side.capped = counter.stopped;
+    }
   }
   return result;
 }

@@ -13,6 +13,12 @@ struct Backlog {
   bool capped = false;  // counting stopped: there are at least `pending`, and possibly an older one
 };
 
+// Of a lane, its side lanes counted in; what is its own; and what is each side lane's.
+struct LaneBacklog : Backlog {
+  Backlog own;
+  std::vector<Backlog> sides;
+};
+
 // Looks at no more than this many events of a route where a bound is wanted: a few tenths of a second.
 inline constexpr int64 kLagScanLimit = 300000;
 
@@ -20,6 +26,7 @@ inline constexpr int64 kLagScanLimit = 300000;
 // along the xid index from where the last of them stands, by the rule of their windows, under the snapshot of the
 // calling statement. `limit`: events looked at; 0: no limit. `only`: nothing but what is visible there as well. Lanes
 // without a spec count none. Throws PgError.
-std::vector<Backlog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only = nullptr);
+std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit,
+                                      const Snapshot* only = nullptr);
 
 }  // namespace outbox::admin

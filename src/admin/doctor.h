@@ -34,6 +34,7 @@ void CheckRoutes(Findings* findings);
 void CheckLanes(Findings* findings);
 void CheckParked(Findings* findings);
 void CheckPauses(Findings* findings);
+void CheckDestinations(Findings* findings);
 void CheckForeignRows(Findings* findings);
 
 }  // namespace outbox::admin

@@ -72,6 +72,22 @@ void CheckLanes(Findings* findings) {
     } else {
       good++;
     }
+    for (const SideRecord& side : lane.sides) {
+      std::string topics = side.topics.size() == 1 ? "topic \"" + side.topics[0].topic + "\" has"
+                                                   : std::to_string(side.topics.size()) + " topics have";
+      findings->Warn("topic", name + ": " + topics + " left it: " + side.error_code + ": " + side.error_message,
+                     "Other topics flow. Its events wait in the log and follow by themselves once it works again.");
+    }
+  }
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT r.name, r.lanes, r.lanes_wanted, (SELECT count(*) FROM outbox.side_topic t "
+                               "WHERE t.route_id = r.id) FROM outbox.route r WHERE r.lanes_wanted IS NOT NULL "
+                               "ORDER BY r.name")) {
+    findings->Warn("lanes",
+                   "Route \"" + row[0].value() + "\" goes from " + row[1].value() + " to " + row[2].value() +
+                       " lanes: all of them come to one position first.",
+                   row[3] == "0" ? "That takes as long as what was under way."
+                                 : "It waits for the topics that have left their lanes, too.");
   }
   if (good > 0) {
     findings->Ok("lane", std::to_string(good) + (good == 1 ? " lane works." : " lanes work."));
@@ -119,6 +135,24 @@ void CheckPauses(Findings* findings) {
                                 : "R" + of_route.substr(1);
     findings->Warn("pause", what + " was paused by " + row[6].value() + ": " + row[5].value(),
                    "outbox.resume() with the same arguments lets it go.");
+  }
+}
+
+void CheckDestinations(Findings* findings) {
+  for (const DestinationLook& look : LookAtDestinations(MyDatabaseId)) {
+    if (!look.alive || (strcmp(look.state, "closed") == 0 && !look.warning)) {
+      continue;
+    }
+    std::string detail = "Destination \"" + look.name + "\" ";
+    detail += look.warning ? "works, but " : std::string("gets nothing (") + look.state + "): ";
+    detail += std::string(look.error_code) + ": " + look.error_message;
+    if (strcmp(look.error_class, "config") == 0) {
+      findings->Problem("destination", detail, "Somebody has to change an option or a credential.");
+    } else {
+      findings->Warn("destination", detail,
+                     look.warning ? "Look at it; ALTER SERVER, or a restart of its workers, forgets the warning."
+                                  : "It is tried again by itself; outbox.destination says when.");
+    }
   }
 }
 

@@ -160,7 +160,8 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
   if (std::binary_search(given_up_.begin(), given_up_.end(), event.created_at)) {
     return Fate::kGivenUp;
   }
-  return lane.Passed(event.xid, event.created_at) ? Fate::kDelivered : Fate::kPending;
+  EventLook look{event.xid, event.created_at, event.aggregate_type, event.aggregate_id, event.event_type, event.topic};
+  return lane.Passed(look) ? Fate::kDelivered : Fate::kPending;
 }
 
 std::optional<int64> OldestRetained() {

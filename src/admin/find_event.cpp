@@ -81,6 +81,12 @@ std::vector<FoundEvent> FindEvents(Access access, const Uuid& id) {
   return Read(access, Plan::kUsual, id, "ORDER BY created_at");
 }
 
+EventLook LookOf(const FoundEvent& event) {
+  auto view = [](const Cell& cell) { return cell ? std::string_view(*cell) : std::string_view(); };
+  return {event.xid,        event.created_at, event.aggregate_type, view(event.aggregate_id),
+          event.event_type, view(event.topic)};
+}
+
 bool Takes(const LaneRecord& lane, const FoundEvent& event) {
   std::string_view aggregate_id = event.aggregate_id ? std::string_view(*event.aggregate_id) : std::string_view();
   return lane.spec != nullptr && !lane.BeforeStart(event.xid, event.created_at) &&

@@ -27,6 +27,9 @@ struct FoundEvent {
 // lane has noted. An id that a client gave is looked for everywhere, row by row. Throws PgError.
 std::vector<FoundEvent> FindEvents(Access access, const Uuid& id);
 
+// Views of the event's texts.
+EventLook LookOf(const FoundEvent& event);
+
 // The lane that takes the event of a route, or nothing.
 bool Takes(const LaneRecord& lane, const FoundEvent& event);
 

@@ -1,9 +1,11 @@
 #include "admin/lanes.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
 #include "admin/server.h"
+#include "admin/shared_look.h"
 #include "log/position_sql.h"
 
 namespace outbox::admin {
@@ -12,6 +14,19 @@ namespace {
 
 // Patterns cannot hold this character (CheckPatterns), so it separates them.
 constexpr char kSeparator = '\x1f';
+
+constexpr const char* kSelectSides = R"(
+SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic,
+       CASE WHEN p.at IS NULL THEN s.window_from ELSE p.window_from END,
+       CASE WHEN p.at IS NULL THEN s.window_to ELSE p.window_to END,
+       (extract(epoch FROM CASE WHEN p.at IS NULL THEN s.done_to ELSE p.done_to END) * 1000000)::bigint,
+       t.start_from, t.start_to, (extract(epoch FROM t.start_done_to) * 1000000)::bigint,
+       t.error_class, t.error_code, t.error_message, (extract(epoch FROM t.forked_at) * 1000000)::bigint
+FROM outbox.side_lane s JOIN outbox.route r ON r.id = s.route_id
+JOIN outbox.side_topic t ON t.route_id = s.route_id AND t.lane = s.lane AND t.side = s.side
+LEFT JOIN LATERAL )" OUTBOX_NEWEST_SIDE_PROGRESS R"( p ON true
+WHERE $1 IS NULL OR r.name = $1
+ORDER BY s.route_id, s.lane, s.side, t.topic)";
 
 constexpr const char* kSelectLanes = R"(
 SELECT r.id, r.name, r.server, array_to_string(r.aggregate_types, E'\x1f'), array_to_string(r.event_types, E'\x1f'),
@@ -43,6 +58,54 @@ std::vector<std::string> Split(const std::string& joined) {
 
 int64 Number(const Cell& cell) {
   return std::strtoll(cell.value().c_str(), nullptr, 10);
+}
+
+Position PositionOf(const Row& row, size_t column) {
+  Position position;
+  position.base = ParseSnapshot(row[column].value());
+  if (row[column + 1]) {
+    position.target = ParseSnapshot(*row[column + 1]);
+  }
+  if (row[column + 2]) {
+    position.done_to = Number(row[column + 2]);
+  }
+  return position;
+}
+
+// As the lanes see it: the template of the fork, else the spec's.
+std::shared_ptr<relay::TopicOf> MakeTopicOf(const LaneRecord& lane, const std::string& text) {
+  if (lane.spec == nullptr) {
+    return nullptr;
+  }
+  format::TemplateError error;
+  const format::Use use =
+      lane.spec->kind() == format::DestinationKind::kKafka ? format::Use::kTopicWithoutId : format::Use::kTopicWithId;
+  std::optional<format::Template> parsed = format::Template::Parse(text, use, &error);
+  return std::make_shared<relay::TopicOf>(parsed ? *std::move(parsed) : lane.spec->topic());
+}
+
+void AddSides(const Cell& route, Access access, std::vector<LaneRecord>* lanes) {
+  for (const Row& row : RunSql(access, kSelectSides, {route})) {
+    for (LaneRecord& lane : *lanes) {
+      if (lane.route_id != Number(row[0]) || lane.lane != Number(row[1])) {
+        continue;
+      }
+      if (lane.topic_of == nullptr) {
+        lane.topic_of = MakeTopicOf(lane, row[3].value());
+      }
+      int number = static_cast<int>(Number(row[2]));
+      if (lane.sides.empty() || lane.sides.back().side != number) {
+        SideRecord& side = lane.sides.emplace_back();
+        side.side = number;
+        side.position = PositionOf(row, 5);
+        side.error_class = row[11].value();
+        side.error_code = row[12].value();
+        side.error_message = row[13].value();
+        side.since = UnixMicrosCell(Number(row[14]));
+      }
+      lane.sides.back().topics.push_back({row[4].value(), PositionOf(row, 8)});
+    }
+  }
 }
 
 // Servers are looked up once, however many lanes use them.
@@ -79,9 +142,44 @@ void Compile(const Row& row, Destinations* destinations, LaneRecord* lane) {
 
 }  // namespace
 
-bool LaneRecord::Passed(uint64 xid, int64 created_at) const {
-  return position.base.Visible(xid) ||
-         (position.target && position.target->Visible(xid) && created_at <= position.done_to);
+namespace {
+
+bool Covers(const Position& position, const EventLook& event) {
+  return position.base.Visible(event.xid) ||
+         (position.target && position.target->Visible(event.xid) && event.created_at <= position.done_to);
+}
+
+}  // namespace
+
+int LaneRecord::SideOf(const EventLook& event) const {
+  if (topic_of == nullptr) {
+    return -1;
+  }
+  std::string_view topic = topic_of->Resolve(event.aggregate_type, event.aggregate_id, event.event_type, event.topic);
+  for (size_t i = 0; i < sides.size(); i++) {
+    for (const SideRecord::Topic& one : sides[i].topics) {
+      if (one.topic == topic) {
+        return static_cast<int>(i);
+      }
+    }
+  }
+  return -1;
+}
+
+bool LaneRecord::PassedBy(const EventLook& event, int side) const {
+  if (side < 0) {
+    return Covers(position, event);
+  }
+  const SideRecord& record = sides[static_cast<size_t>(side)];
+  if (Covers(record.position, event)) {
+    return true;
+  }
+  if (record.topics.size() == 1) {
+    return Covers(record.topics[0].start, event);
+  }
+  std::string_view topic = topic_of->Resolve(event.aggregate_type, event.aggregate_id, event.event_type, event.topic);
+  return std::any_of(record.topics.begin(), record.topics.end(),
+                     [&](const SideRecord::Topic& one) { return one.topic == topic && Covers(one.start, event); });
 }
 
 bool LaneRecord::BeforeStart(uint64 xid, int64 created_at) const {
@@ -105,18 +203,13 @@ std::vector<LaneRecord> LoadLanes(const Cell& route, Access access) {
     lane.route = row[1].value();
     lane.server = row[2].value();
     lane.lane = static_cast<int>(Number(row[9]));
-    lane.position.base = ParseSnapshot(row[10].value());
-    if (row[11]) {
-      lane.position.target = ParseSnapshot(*row[11]);
-    }
-    if (row[12]) {
-      lane.position.done_to = Number(row[12]);
-    }
+    lane.position = PositionOf(row, 10);
     lane.start_snapshot = ParseSnapshot(row[13].value());
     lane.start_time = Number(row[14]);
     Compile(row, &destinations, &lane);
     lanes.push_back(std::move(lane));
   }
+  AddSides(route, access, &lanes);
   return lanes;
 }
 

@@ -8,8 +8,34 @@
 #include "admin/query.h"
 #include "base/position.h"
 #include "format/route_spec.h"
+#include "relay/topic_of.h"
 
 namespace outbox::admin {
+
+// A side lane: topics that have left a lane.
+struct SideRecord {
+  int side = 0;
+  Position position;  // durable, like a lane's
+  struct Topic {
+    std::string topic;
+    Position start;  // events that it covers were none of the side lane's
+  };
+  std::vector<Topic> topics;  // at least one
+  std::string error_class;    // why the first of them left
+  std::string error_code;
+  std::string error_message;
+  Cell since;
+};
+
+// What decides whose an event is; the texts as the tables have them.
+struct EventLook {
+  uint64 xid = 0;
+  int64 created_at = 0;  // Unix microseconds
+  std::string_view aggregate_type;
+  std::string_view aggregate_id;  // may be NULL
+  std::string_view event_type;
+  std::string_view topic;  // the event's own; may be NULL
+};
 
 struct LaneRecord {
   int64 route_id = 0;
@@ -23,8 +49,14 @@ struct LaneRecord {
   std::shared_ptr<const format::RouteSpec> spec;
   std::string trouble;
 
-  // Delivered or dead: the lane has passed it.
-  bool Passed(uint64 xid, int64 created_at) const;
+  std::vector<SideRecord> sides;
+  std::shared_ptr<relay::TopicOf> topic_of;  // nullptr: no topic has left the lane
+
+  // Delivered or parked: who reads it has passed it.
+  bool Passed(const EventLook& event) const { return PassedBy(event, SideOf(event)); }
+  // Whose topic it is: index into sides; -1: the lane's own.
+  int SideOf(const EventLook& event) const;
+  bool PassedBy(const EventLook& event, int side) const;
   // The route began after it.
   bool BeforeStart(uint64 xid, int64 created_at) const;
 };

@@ -1,4 +1,4 @@
-// Behind the views outbox.lag and outbox.worker [P].
+// Behind the views outbox.lag, outbox.destination and outbox.worker [P].
 #include <algorithm>
 #include <map>
 
@@ -42,17 +42,50 @@ void AddTrouble(const LaneRecord& lane, const LaneLook* look, const Pause* pause
   }
 }
 
-Row LagRow(const LaneRecord& lane, const Backlog& backlog, const LaneLook* look, const ParkedCounts& parked,
+Cell DelayCell(const Backlog& backlog) {
+  if (backlog.oldest == 0) {
+    return Cell();
+  }
+  int64 now = GetCurrentTimestamp() + kPgEpochMicros;
+  return std::to_string(std::max<int64>(now - backlog.oldest, 0)) + " microseconds";
+}
+
+Row LagRow(const LaneRecord& lane, const Backlog& own, const LaneLook* look, const ParkedCounts& parked,
            const Pause* pause) {
   bool owned = look != nullptr && look->owned;
   auto dead = parked.find({std::to_string(lane.route_id), std::to_string(lane.lane)});
-  Cell delay;
-  if (backlog.oldest != 0) {
-    int64 now = GetCurrentTimestamp() + kPgEpochMicros;
-    delay = std::to_string(std::max<int64>(now - backlog.oldest, 0)) + " microseconds";
+  Row row = {lane.route,
+             std::to_string(lane.lane),
+             Cell(),
+             Cell(),
+             lane.server,
+             pause != nullptr ? Cell("paused")
+             : owned          ? TextCell(look->state)
+                              : Cell("unowned"),
+             std::to_string(own.pending),
+             own.capped ? "true" : "false",
+             UnixMicrosCell(own.oldest),
+             DelayCell(own),
+             look != nullptr ? UnixMicrosCell(look->delivered_to) : Cell(),
+             owned ? std::to_string(look->inflight_count) : "0",
+             dead != parked.end() ? dead->second : "0",
+             owned ? TimestampCell(look->next_try) : Cell()};
+  AddTrouble(lane, look, pause, &row);
+  return row;
+}
+
+// A side lane: the topics that it serves have left the lane.
+Row SideRow(const LaneRecord& lane, const SideRecord& side, const Backlog& backlog, const LaneLook* look,
+            const Pause* pause) {
+  const bool owned = look != nullptr && look->owned;
+  std::string topics;
+  for (const SideRecord::Topic& one : side.topics) {
+    topics += (topics.empty() ? "" : ", ") + one.topic;
   }
   Row row = {lane.route,
              std::to_string(lane.lane),
+             std::to_string(side.side),
+             topics,
              lane.server,
              pause != nullptr ? Cell("paused")
              : owned          ? TextCell(look->state)
@@ -60,13 +93,26 @@ Row LagRow(const LaneRecord& lane, const Backlog& backlog, const LaneLook* look,
              std::to_string(backlog.pending),
              backlog.capped ? "true" : "false",
              UnixMicrosCell(backlog.oldest),
-             delay,
+             DelayCell(backlog),
              look != nullptr ? UnixMicrosCell(look->delivered_to) : Cell(),
              owned ? std::to_string(look->inflight_count) : "0",
-             dead != parked.end() ? dead->second : "0",
+             "0",
              owned ? TimestampCell(look->next_try) : Cell()};
-  AddTrouble(lane, look, pause, &row);
+  if (owned && look->error_class[0] != '\0') {
+    AddTrouble(lane, look, pause, &row);
+  } else if (pause != nullptr) {
+    AddTrouble(lane, nullptr, pause, &row);
+  } else {
+    row.insert(row.end(), {side.error_class, side.error_code, side.error_message, side.since});
+  }
   return row;
+}
+
+int Badness(const DestinationLook& look) {
+  return strcmp(look.state, "open") == 0        ? 3
+         : strcmp(look.state, "half-open") == 0 ? 2
+         : look.error_class[0] != '\0'          ? 1
+                                                : 0;
 }
 
 const char* KindText(outbox::pg::WorkerKind kind) {
@@ -87,12 +133,59 @@ OUTBOX_FUNCTION(outbox_lag) {
   ParkedCounts parked = CountParked();
   std::vector<Pause> pauses = LoadPauses();
   for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt))) {
-    std::vector<Backlog> backlogs = CountBacklog(route, kLagScanLimit);
+    std::vector<LaneBacklog> backlogs = CountBacklog(route, kLagScanLimit);
     for (size_t i = 0; i < route.size(); i++) {
       const LaneRecord& lane = route[i];
-      result.Add(LagRow(lane, backlogs[i], FindLook(looks, lane.route_id, lane.lane), parked,
-                        FindRoutePause(pauses, lane.route_id, lane.server)));
+      const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
+      result.Add(LagRow(lane, backlogs[i].own, FindLook(looks, lane.route_id, lane.lane), parked, pause));
+      for (size_t s = 0; s < lane.sides.size(); s++) {
+        const SideRecord& side = lane.sides[s];
+        result.Add(
+            SideRow(lane, side, backlogs[i].sides[s], FindLook(looks, lane.route_id, lane.lane, side.side), pause));
+      }
     }
+  }
+  return static_cast<Datum>(0);
+}
+
+OUTBOX_FUNCTION(outbox_destination) {
+  ResultSet result(fcinfo);
+  result.Begin();
+  std::vector<DestinationLook> looks = LookAtDestinations(MyDatabaseId);
+  for (const Row& server : RunSql(Access::kRead,
+                                  "SELECT s.oid, s.srvname, w.fdwname, p.reason, p.paused_by, "
+                                  "(extract(epoch FROM p.paused_at) * 1000000)::bigint "
+                                  "FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw "
+                                  "LEFT JOIN outbox.pause p ON p.server = s.srvname "
+                                  "WHERE w.fdwname IN ('outbox_kafka', 'outbox_redis', 'outbox_log') ORDER BY 2")) {
+    const DestinationLook* worst = nullptr;
+    int64 workers = 0, trips = 0, deaths = 0;
+    for (const DestinationLook& look : looks) {
+      if (!look.alive || std::to_string(look.server) != *server[0]) {
+        continue;
+      }
+      workers++;
+      trips += static_cast<int64>(look.trips);
+      deaths += static_cast<int64>(look.deaths);
+      worst = worst == nullptr || Badness(look) > Badness(*worst) ? &look : worst;
+    }
+    Row row = {server[1], server[2]};
+    if (server[3]) {
+      row.insert(row.end(), {Cell("paused"), UnixMicrosCell(std::stoll(server[5].value())), Cell()});
+    } else if (worst != nullptr) {
+      row.insert(row.end(), {Cell(worst->state), TimestampCell(worst->since), TimestampCell(worst->next_try)});
+    } else {
+      row.insert(row.end(), {Cell("unused"), Cell(), Cell()});
+    }
+    row.insert(row.end(), {std::to_string(workers), std::to_string(trips), std::to_string(deaths)});
+    if (worst != nullptr) {
+      row.insert(row.end(),
+                 {TextCell(worst->error_class), TextCell(worst->error_code), TextCell(worst->error_message)});
+    } else {
+      row.insert(row.end(), 3, Cell());
+    }
+    row.insert(row.end(), {server[4], server[3]});
+    result.Add(row);
   }
   return static_cast<Datum>(0);
 }

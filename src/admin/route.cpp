@@ -242,7 +242,7 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   // Counted before the route is locked: its workers go on meanwhile.
   int64 pending = 0;
-  for (const Backlog& backlog : CountBacklog(LoadLanes(name), 0)) {
+  for (const LaneBacklog& backlog : CountBacklog(LoadLanes(name), 0)) {
     pending += backlog.pending;
   }
   std::vector<Row> dead = RunSql(Access::kWrite,

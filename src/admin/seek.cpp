@@ -41,7 +41,7 @@ Counts CountEvents(const std::string& route, int64 at) {
             [&](const WalkedEvent& event) { counts.again += events.FateOf(event) == RouteEvents::Fate::kDelivered; });
   }
   int64 oldest = 0;
-  for (const Backlog& backlog : CountBacklog(events.lanes(), 0)) {
+  for (const LaneBacklog& backlog : CountBacklog(events.lanes(), 0)) {
     oldest = backlog.oldest != 0 && (oldest == 0 || backlog.oldest < oldest) ? backlog.oldest : oldest;
   }
   if (oldest != 0 && oldest < at) {

@@ -26,6 +26,7 @@ void CopyText(char (&to)[N], const char (&from)[N]) {
 void Copy(pg::LaneSlot& slot, LaneLook* look) {
   look->route_id = slot.route_id;
   look->lane = slot.lane;
+  look->side = slot.side;
   look->owner = slot.owner;
   look->owned = IsAlive(slot.owner);
   look->delivered_to = slot.delivered_to;
@@ -81,11 +82,48 @@ std::vector<LaneLook> LookAtLanes(Oid database) {
   return looks;
 }
 
-const LaneLook* FindLook(const std::vector<LaneLook>& looks, int64 route_id, int lane) {
+std::vector<DestinationLook> LookAtDestinations(Oid database) {
+  std::vector<DestinationLook> looks;
+  if (pg::Shared() == nullptr) {
+    return looks;
+  }
+  looks.resize(static_cast<size_t>(pg::Shared()->max_destinations));
+  for (DestinationLook& look : looks) {
+    look.name.reserve(NAMEDATALEN);
+  }
+  size_t count = 0;
+  pg::Guard([&] {
+    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
+    for (int i = 0; i < pg::Shared()->max_destinations; i++) {
+      pg::DestinationSlot& slot = pg::Destinations()[i];
+      if (slot.database == database) {
+        DestinationLook& look = looks[count++];
+        look.server = slot.server;
+        look.name = NameStr(slot.name);
+        look.owner = slot.owner;
+        look.alive = IsAlive(slot.owner);
+        look.since = slot.since;
+        look.next_try = slot.next_try;
+        look.trips = slot.trips;
+        look.deaths = slot.deaths;
+        look.warning = slot.warning;
+        CopyText(look.state, slot.state);
+        CopyText(look.error_class, slot.error_class);
+        CopyText(look.error_code, slot.error_code);
+        CopyText(look.error_message, slot.error_message);
+      }
+    }
+    LWLockRelease(pg::Shared()->lock);
+  });
+  looks.resize(count);
+  return looks;
+}
+
+const LaneLook* FindLook(const std::vector<LaneLook>& looks, int64 route_id, int lane, int side) {
   const LaneLook* found = nullptr;
   for (const LaneLook& look : looks) {
     // A worker that died may have left its slot behind: the living owner's counts.
-    if (look.route_id == route_id && look.lane == lane && (found == nullptr || look.owned)) {
+    if (look.route_id == route_id && look.lane == lane && look.side == side && (found == nullptr || look.owned)) {
       found = &look;
     }
   }

@@ -23,6 +23,7 @@ struct WorkerLook {
 struct LaneLook {
   int64 route_id = 0;
   int lane = 0;
+  int side = 0;  // 0: the lane itself
   uint64 owner = 0;
   bool owned = false;  // the owner is alive
   char state[16] = {};
@@ -40,8 +41,26 @@ struct LaneLook {
 std::vector<WorkerLook> LookAtWorkers();  // of all databases
 std::vector<LaneLook> LookAtLanes(Oid database);
 
-// The lane's look, or nullptr.
-const LaneLook* FindLook(const std::vector<LaneLook>& looks, int64 route_id, int lane);
+// The look of a lane, or of its side lane of that number; nullptr: nobody works on it.
+const LaneLook* FindLook(const std::vector<LaneLook>& looks, int64 route_id, int lane, int side = 0);
+
+// What one relay worker knows of a destination.
+struct DestinationLook {
+  Oid server = InvalidOid;
+  std::string name;
+  uint64 owner = 0;
+  bool alive = false;
+  char state[16] = {};
+  TimestampTz since = 0;
+  TimestampTz next_try = 0;
+  uint64 trips = 0;
+  uint64 deaths = 0;
+  bool warning = false;
+  char error_class[16] = {};
+  char error_code[64] = {};
+  char error_message[256] = {};
+};
+std::vector<DestinationLook> LookAtDestinations(Oid database);
 
 // Input form of timestamptz, whatever the session's DateStyle; The cells are NULL for 0.
 std::string UnixMicrosText(int64 micros);

@@ -158,7 +158,7 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const LaneLook* loo
   row[kCreatedAt] = UnixMicrosCell(event.created_at);
   row[kTopic] = TopicOf(lane, event);
   row[kReplay] = "0";
-  row[kState] = event.mine ? "uncommitted" : lane.Passed(event.xid, event.created_at) ? "delivered" : "pending";
+  row[kState] = event.mine ? "uncommitted" : lane.Passed(LookOf(event)) ? "delivered" : "pending";
   if (row[kState] == "delivered") {
     AddWindow(lane, event, &row);
   } else if (row[kState] == "pending") {
@@ -211,7 +211,9 @@ OUTBOX_FUNCTION(outbox_status) {
         routed = true;  // below
       } else if (Takes(lane, event)) {
         routed = true;
-        result.Add(LaneRow(lane, event, FindLook(looks, lane.route_id, lane.lane), pauses));
+        int side = lane.SideOf(LookOf(event));
+        int number = side < 0 ? 0 : lane.sides[static_cast<size_t>(side)].side;
+        result.Add(LaneRow(lane, event, FindLook(looks, lane.route_id, lane.lane, number), pauses));
       }
     }
     if (!routed) {

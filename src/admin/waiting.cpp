@@ -1,7 +1,8 @@
 // wait_for and wait_until_idle [P].
 //
 // Both ask for a barrier: the database's counter goes up, workers wake, and each lane publishes the number once all
-// that it could see after it saw the number is delivered or dead. The caller polls shared memory; its latch cannot be
+// that it could see after it saw the number is delivered or parked; what is parked and not dead is looked up in the
+// table. The caller polls shared memory; its latch cannot be
 // set by workers, which do not know who waits.
 #include <algorithm>
 #include <optional>
@@ -147,6 +148,34 @@ FoundEvent EventToWaitFor(const outbox::Uuid& id) {
 
 }  // namespace
 
+namespace {
+
+// Parked and not dead: of that event, or of all that were emitted up to now.
+bool EventIsParked(const FoundEvent& event) {
+  std::string id(outbox::kUuidTextLength, '\0');
+  outbox::FormatUuid(event.id, id.data());
+  return RunSql(Access::kWrite,
+                "SELECT EXISTS (SELECT FROM outbox.parked WHERE id = $1::uuid AND created_at = $2::timestamptz "
+                "AND replay = 0 AND state <> 'dead')",
+                {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
+}
+
+// What is scheduled for later is no work yet. Three questions, each with an index of its own.
+bool AnyIsParked(int64 until) {
+  return RunSql(Access::kWrite,
+                "SELECT EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
+                "  WHERE p.order_key IS NOT NULL AND p.state IN ('retrying', 'blocked') AND p.created_at <= "
+                "$1::timestamptz)"
+                " OR EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
+                "  WHERE p.order_key IS NULL AND p.due_at IS NOT NULL AND p.state = 'retrying' "
+                "  AND p.created_at <= $1::timestamptz)"
+                " OR EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
+                "  WHERE p.due_at <= clock_timestamp() AND p.created_at <= $1::timestamptz)",
+                {UnixMicrosCell(until)}, outbox::admin::Plan::kIndexOrder)[0][0] == "t";
+}
+
+}  // namespace
+
 OUTBOX_FUNCTION(outbox_wait_for) {
   if (PG_ARGISNULL(0)) {
     throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "id must not be null", "", "emit() returns the id of its event."};
@@ -158,16 +187,19 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   FoundEvent event = EventToWaitFor(id);
   uint64 barrier = AskForBarrier();
   std::vector<LaneKey> waiting;
+  bool parked = false;
   auto look_at_tables = [&] {
+    parked = EventIsParked(event);
     waiting.clear();
     for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
       // A route that cannot work may well want the event: nobody can tell until it is mended.
-      if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(event.xid, event.created_at)) {
+      if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(LookOf(event))) {
         waiting.push_back({lane.route_id, lane.lane, std::nullopt});
       }
     }
   };
-  bool reached = WaitUntil(timeout, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables); });
+  bool reached =
+      WaitUntil(timeout, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables) && !parked; });
   if (reached) {
     Settle([&] {
       look_at_tables();
@@ -181,18 +213,23 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   int64 timeout = TimeoutMicros(fcinfo, 0);
   uint64 barrier = AskForBarrier();
   outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
+  int64 until = std::max<int64>(GetCurrentTimestamp() + kPgEpochMicros,
+                                static_cast<int64>(pg_atomic_read_u64(&outbox::pg::Shared()->clock)));
   std::vector<LaneKey> waiting;
+  bool parked = false;
   auto look_at_tables = [&] {
+    parked = AnyIsParked(until);
     waiting.clear();
     for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox.lane")) {
       waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value()), std::stoll(row[2].value())});
     }
   };
-  bool reached = WaitUntil(timeout, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables); });
+  bool reached =
+      WaitUntil(timeout, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables) && !parked; });
   if (reached) {
     Settle([&] {
       for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
-        for (const Backlog& backlog : CountBacklog(route, kSettleScanLimit, &asked)) {
+        for (const LaneBacklog& backlog : CountBacklog(route, kSettleScanLimit, &asked)) {
           if (backlog.pending > 0 || backlog.capped) {
             return false;
           }
