@@ -7,11 +7,23 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace outbox {
 
 // 0: no key (aggregate_id is NULL), no order.
 uint64_t OrderKey(std::string_view topic, std::string_view aggregate_type, std::string_view aggregate_id);
+
+// The same for many events: remembers what topic and type of the last one came to.
+class OrderKeyer {
+ public:
+  uint64_t operator()(std::string_view topic, std::string_view aggregate_type, std::string_view aggregate_id);
+
+ private:
+  std::string topic_;
+  std::string aggregate_type_;
+  uint64_t prefix_ = 0;  // 0: none yet
+};
 
 }  // namespace outbox

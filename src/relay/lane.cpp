@@ -36,6 +36,9 @@ void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
     sides_->SetSpec(spec);
   }
   fence_ |= spec->pauses_keys();
+  if (format_->spec().pauses_keys()) {
+    WakeParked();  // what was parked since somebody resumed its key, but under the old pause
+  }
   format_ = std::make_unique<format::PlainFormat>(std::move(spec));
   ApplyPauses();
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/backoff.h"
+#include "base/order_key.h"
 #include "format/plain.h"
 #include "relay/destination.h"
 #include "relay/engine.h"
@@ -222,17 +223,18 @@ class Lane {
   int64_t log_error_since_ = 0;  // Unix microseconds
 
   // Sending and trouble.
-  Backoff backoff_;                 // of trouble with a topic
-  int64_t next_try_ = 0;            // kBackingOff
-  uint64_t trouble_at_ = 0;         // the back-off starts over when the prefix passes this
-  int aborts_ = 0;                  // in a row without progress
-  bool aborted_ = false;            // since the last Settle
-  std::vector<Failure> failures_;   // since the last Settle
-  std::deque<Failure> refused_;     // to be parked, ascending
-  std::set<uint64_t> suspects_;     // to be sent alone
-  uint64_t solo_ = 0;               // kSolo: the ordinal under way
-  bool delay_ = false;              // back off after parking
-  bool watchful_ = false;           // keys wait or are paused: look at each event's
+  Backoff backoff_;                // of trouble with a topic
+  int64_t next_try_ = 0;           // kBackingOff
+  uint64_t trouble_at_ = 0;        // the back-off starts over when the prefix passes this
+  int aborts_ = 0;                 // in a row without progress
+  bool aborted_ = false;           // since the last Settle
+  std::vector<Failure> failures_;  // since the last Settle
+  std::deque<Failure> refused_;    // to be parked, ascending
+  std::set<uint64_t> suspects_;    // to be sent alone
+  uint64_t solo_ = 0;              // kSolo: the ordinal under way
+  bool delay_ = false;             // back off after parking
+  bool watchful_ = false;          // keys wait or are paused: look at each event's
+  OrderKeyer order_key_;
   bool fence_ = false;              // keys were paused or held for others' reasons: what is under way ends first
   uint64_t surprises_ = 0;          // of the queue, seen
   std::vector<Diverted> diverted_;  // passed over, to be parked before anything later is sent; ascending

@@ -46,7 +46,7 @@ bool Lane::Divert(const Event& event, int64_t wall, Diverted* diverted) {
   if (!early && (!watchful_ || IsNull(event.aggregate_id))) {
     return false;
   }
-  diverted->order_key = OrderKey(format_->Topic(event), event.aggregate_type, event.aggregate_id);
+  diverted->order_key = order_key_(format_->Topic(event), event.aggregate_type, event.aggregate_id);
   if (early) {
     diverted->state = ParkedState::kScheduled;
     diverted->due = event.deliver_at;
@@ -74,7 +74,8 @@ bool Lane::ParkDiverted(TurnContext* turn) {
     parking.order_key = diverted.order_key;
     parking.state = diverted.state;
     parking.due = diverted.due;
-    parking.paused = diverted.paused;
+    // Anew: it may have been resumed while the log was in trouble.
+    parking.paused = diverted.paused && format_->spec().PausesKey(event->aggregate_type, event->aggregate_id);
     parkings.push_back(std::move(parking));
   }
   bool owner = true;

@@ -116,6 +116,33 @@ class ParkedTable {
     return next;
   }
 
+  // False when it is there already.
+  bool Insert(const Parking& parking) {
+    ParkedRow row;
+    row.created_at = parking.event.created_at;
+    row.id = parking.event.id;
+    row.type = parking.event.aggregate_type;
+    row.key = IsNull(parking.event.aggregate_id) ? "" : parking.event.aggregate_id;
+    row.topic = IsNull(parking.event.topic) ? "" : parking.event.topic;
+    row.resolved = parking.topic;
+    row.payload = IsNull(parking.event.payload) ? "" : parking.event.payload;
+    row.order_key = parking.order_key;
+    row.state = parking.state;
+    row.due = parking.due;
+    row.attempts = parking.attempts;
+    row.error = parking.error;
+    delivered.erase(row.created_at);  // a lane that could not tell of it any more parks it anew
+    if (!rows.emplace(row.created_at, row).second) {
+      return false;
+    }
+    if (row.state == ParkedState::kDead) {
+      ever_dead.insert(row.created_at);
+    } else if (row.state == ParkedState::kBlocked && !parking.paused) {
+      Promote(row.order_key);
+    }
+    return true;
+  }
+
   // --- operators. False: it is being sent just now ---
   bool Remove(int64_t created_at) {
     auto found = rows.find(created_at);
@@ -185,32 +212,8 @@ class FakeParkedLog : public ParkedLog {
     }
     table_->largest_park = std::max(table_->largest_park, events.size());
     for (const Parking& parking : events) {
-      ParkedRow row;
-      row.created_at = parking.event.created_at;
-      row.id = parking.event.id;
-      row.type = parking.event.aggregate_type;
-      row.key = IsNull(parking.event.aggregate_id) ? "" : parking.event.aggregate_id;
-      row.topic = IsNull(parking.event.topic) ? "" : parking.event.topic;
-      row.resolved = parking.topic;
-      row.payload = IsNull(parking.event.payload) ? "" : parking.event.payload;
-      row.order_key = parking.order_key;
-      row.state = parking.state;
-      row.due = parking.due;
-      row.attempts = parking.attempts;
-      row.error = parking.error;
       CheckParking(parking);
-      if (table_->delivered.contains(row.created_at) || table_->removed.contains(row.created_at)) {
-        // Parked once more by a lane that could not tell of it any more: as in SQL it goes again.
-        table_->delivered.erase(row.created_at);
-      }
-      if (!table_->rows.emplace(row.created_at, row).second) {
-        continue;
-      }
-      if (row.state == ParkedState::kDead) {
-        table_->ever_dead.insert(row.created_at);
-      } else if (row.state == ParkedState::kBlocked && !parking.paused) {
-        table_->Promote(row.order_key);
-      }
+      table_->Insert(parking);
     }
     *next_due = table_->NextDue();
     return Status();

@@ -7,495 +7,26 @@
 // but an event's own fault. Checked at the end: nothing is lost, what can be delivered is, nothing waits behind
 // nothing, and there is no duplicate without a crash or an abort.
 //
-// A failure prints its seed; OUTBOX_SEED=n runs that case alone, OUTBOX_CASES=n that many.
+// A failure prints its seed; OUTBOX_SEED=n runs that case alone, OUTBOX_CASES=n that many,
+// OUTBOX_TRACE=1 shows each step.
+#include "relay_parked_case.h"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <random>
-#include <string>
+#include <functional>
 #include <thread>
-#include <unordered_map>
-
-#include "base/order_key.h"
-#include "relay_fake_parked.h"
-#include "relay_fakes.h"
 
 namespace outbox::relay {
 namespace {
 
-using namespace fakes;
-
-constexpr DestinationId kDestination = 1;
-constexpr LaneId kLane{1, 0};
-const bool kTrace = std::getenv("OUTBOX_TRACE") != nullptr;
-#define TRACE(...)              \
-  do {                          \
-    if (kTrace) {               \
-      std::printf(__VA_ARGS__); \
-    }                           \
-  } while (0)
-
-struct Totals {
-  uint64_t cases = 0;
-  uint64_t events = 0;
-  uint64_t repeats = 0;  // occasions for a duplicate
-  uint64_t refusals = 0;
-  uint64_t troubles = 0;
-  uint64_t deaths = 0;
-  uint64_t retried = 0;  // delivered from the parked table
-  uint64_t dead = 0;
-  uint64_t blocked = 0;
-  uint64_t scheduled = 0;
-  uint64_t people = 0;
-  uint64_t duplicates = 0;
-  void Add(const Totals& other) {
-    cases += other.cases;
-    events += other.events;
-    repeats += other.repeats;
-    refusals += other.refusals;
-    troubles += other.troubles;
-    deaths += other.deaths;
-    retried += other.retried;
-    dead += other.dead;
-    blocked += other.blocked;
-    scheduled += other.scheduled;
-    people += other.people;
-    duplicates += other.duplicates;
-  }
-};
-
-class Case {
- public:
-  Case(uint64_t seed, Totals* totals) : random_(seed), seed_(seed), totals_(totals) {
-    clock_.seed = seed;
-    keys_ = 1 + Below(3);
-    calm_ = OneIn(8);
-    config_.policy.on_failure = OneIn(2) ? format::OnFailure::kSkip : format::OnFailure::kBlock;
-    config_.policy.max_attempts = static_cast<int>(1 + Below(3));
-    config_.policy.backoff_base = 1000;
-    config_.policy.backoff_cap = 200'000;
-    options_.backoff_base_micros = 1000;
-    options_.backoff_cap_micros = 100'000;
-    table_.on_failure = config_.policy.on_failure;
-    server_.fails = [this](const char*) { return log_trouble_ > 0 && Below(100) < log_trouble_; };
-    broker_.on_write = [this](const Written& record) { CheckWrite(record); };
-    Start();
-  }
-
-  // "" or what went wrong.
-  std::string Run() {
-    for (uint64_t steps = 15 + Below(45); steps > 0 && wrong_.empty(); --steps) {
-      Act();
-      if (OneIn(2)) {
-        Turn();
-      }
-      Show();
-    }
-    Finish();
-    if (wrong_.empty()) {
-      CheckEnd();
-    }
-    if (wrong_.empty()) {
-      wrong_ = table_.wrong;
-    }
-    ++totals_->cases;
-    totals_->events += server_.rows.size();
-    totals_->repeats += repeats_;
-    totals_->retried += table_.delivered.size();
-    totals_->dead += table_.ever_dead.size();
-    totals_->duplicates += broker_.log.size() - written_.size();
-    return wrong_.empty() ? "" : "seed " + std::to_string(seed_) + ": " + wrong_;
-  }
-
- private:
-  uint64_t Below(uint64_t n) { return random_() % n; }
-  bool OneIn(uint64_t n) { return Below(n) == 0; }
-  void Wrong(const std::string& what) {
-    if (wrong_.empty()) {
-      wrong_ = what;
-    }
-  }
-
-  std::unique_ptr<FakeSink> MakeSink(FakeSink** place) {
-    auto made = std::make_unique<FakeSink>(&broker_, &server_);
-    made->merge_results = !OneIn(3);
-    made->on_submit = [this](const Pending& record) { CheckSubmit(record); };
-    made->on_close = [place, sink = made.get()] {
-      if (*place == sink) {
-        *place = nullptr;
-      }
-    };
-    *place = made.get();
-    return made;
-  }
-  SinkFactory MakeFactory() {
-    FakeSink* unused = nullptr;
-    auto lanes = MakeSink(&unused);
-    next_sink_ = lanes.get();
-    lanes->on_close = nullptr;
-    return Factory(std::move(lanes), [this] { return MakeSink(&retry_); });
-  }
-  void Start() {
-    engine_ = std::make_unique<Engine>(&clock_, options_);
-    engine_->SetDestination(kDestination, MakeFactory(), 0);
-    sink_ = next_sink_;
-    AddLane();
-  }
-  std::shared_ptr<const format::RouteSpec> MakeSpec() {
-    config_.paused_keys.clear();
-    for (const std::string& key : table_.paused) {
-      config_.paused_keys.push_back({"order", key});
-    }
-    return Spec(config_);
-  }
-  void AddLane() {
-    server_.owned = true;
-    std::shared_ptr<const format::RouteSpec> spec = MakeSpec();
-    auto log = std::make_unique<FakeLog>(&server_, spec);
-    engine_->AddLane(kLane, spec,
-                     {.log = std::move(log), .parked = std::make_unique<FakeParkedLog>(&table_, ++incarnation_)},
-                     kDestination);
-  }
-  // What was under way may have been written, in order, up to somewhere.
-  void LoseInFlight(FakeSink* sink) {
-    if (sink == nullptr) {
-      return;
-    }
-    for (uint64_t n = Below(sink->pending.size() + 1), i = 0; i < n; ++i) {
-      sink->Write(sink->pending[i]);
-    }
-    sink->pending.clear();
-  }
-  void LoseInFlight() {
-    ++repeats_;
-    LoseInFlight(sink_);
-    LoseInFlight(retry_);
-  }
-
-  void Turn() {
-    engine_->Turn({!OneIn(3), 0, std::exchange(parked_changed_, false)});
-    std::vector<GoneLane> gone;
-    engine_->TakeGone(&gone);
-    for (const GoneLane& lane : gone) {
-      if (lane.reason != GoneReason::kReleased) {
-        LoseInFlight();
-      }
-      AddLane();
-    }
-  }
-
-  void Show() {
-    if (!kTrace) return;
-    std::printf("t=%lld emitted=%zu main:", (long long)clock_.now, server_.rows.size());
-    for (auto& p : sink_->pending)
-      std::printf(" %lld", (long long)(p.record.created_at - server_.rows.front().created_at));
-    std::printf(" retry:");
-    if (retry_)
-      for (auto& p : retry_->pending)
-        std::printf(" %lld", (long long)(p.record.created_at - server_.rows.front().created_at));
-    std::printf(" parked:");
-    for (auto& [c, r] : table_.rows)
-      std::printf(" %lld(%s,%d,due%lld,s%d)", (long long)(c - server_.rows.front().created_at), r.key.c_str(),
-                  (int)r.state, (long long)(r.due ? r.due - FakeClock::kWallAtZero : 0), (int)r.sender);
-    engine_->Lanes(&statuses_);
-    for (auto& s : statuses_)
-      std::printf(" [%s held %lld %s]", s.state, (long long)s.held_keys, s.error ? s.error->message.c_str() : "");
-    std::printf("\n");
-  }
-  std::vector<LaneStatus> statuses_;
-  void Act() {
-    switch (Below(20)) {
-      case 0:
-      case 1:
-      case 2:
-        for (uint64_t n = 1 + Below(3); n > 0; --n) {
-          Emit();
-        }
-        break;
-      case 3:
-        clock_.now += static_cast<int64_t>(OneIn(3) ? Below(1'500'000) : Below(5000));
-        break;
-      case 4:
-        log_trouble_ = OneIn(3) ? Below(60) : 0;
-        break;
-      case 5:
-        calm_ || OneIn(3) ? void() : Disturb();
-        break;
-      case 6:
-        calm_&& OneIn(2) ? void() : Person();
-        break;
-      case 7:
-      case 8:
-      case 9:
-      case 10:
-        Outcome(sink_);
-        break;
-      case 11:
-      case 12:
-      case 13:
-        Outcome(retry_);
-        break;
-      default:
-        if (OneIn(4)) {  // trouble passes
-          log_trouble_ = 0;
-          for (FakeSink* sink : {sink_, retry_}) {
-            sink == nullptr || sink->health().up ? void() : sink->SetUp(true);
-          }
-        }
-        clock_.now += static_cast<int64_t>(OneIn(3) ? Below(50'000) : 1000);
-        Turn();
-    }
-  }
-
-  void Emit() {
-    const uint64_t key = Below(keys_ + 1);
-    server_.EmitCommitted(key == keys_ ? "" : "k" + std::to_string(key), 4,
-                          OneIn(60)  ? "not/legal"
-                          : OneIn(6) ? "other"
-                                     : "");
-    if (OneIn(6)) {
-      server_.rows.back().deliver_at = clock_.WallMicros() + static_cast<int64_t>(Below(2'000'000)) - 500'000;
-      ++totals_->scheduled;
-    }
-  }
-
-  void Disturb() {
-    const uint64_t what = Below(8);
-    TRACE("disturb %d\n", (int)what);
-    switch (what) {
-      case 0:  // crash
-        LoseInFlight();
-        engine_.reset();
-        retry_ = nullptr;
-        Start();
-        break;
-      case 1: {  // the destination's options changed
-        SinkFactory factory = MakeFactory();
-        const bool patient = OneIn(2);
-        engine_->SetDestination(kDestination, std::move(factory), patient ? clock_.now + 1'000'000 : clock_.now);
-        if (patient) {
-          sink_->DeliverAll();
-          if (retry_ != nullptr) {
-            retry_->DeliverAll();
-          }
-        } else {
-          LoseInFlight();
-        }
-        sink_ = next_sink_;  // the old one goes in this turn
-        Turn();
-        break;
-      }
-      case 2:  // orderly stop of the lane, perhaps too impatient
-        engine_->ReleaseLane(kLane, clock_.now + static_cast<int64_t>(Below(1500)));
-        break;
-      case 3:  // somebody else has it
-        server_.owned = false;
-        ++repeats_;
-        break;
-      case 4:
-        sink_->SetUp(!sink_->health().up);
-        break;
-      case 5:
-        if (retry_ != nullptr) {
-          retry_->SetUp(!retry_->health().up);
-        }
-        break;
-      case 6:
-        if (retry_ != nullptr) {
-          ++totals_->deaths;
-          retry_->Die();
-        }
-        break;
-      default:
-        clock_.now += 40'000'000;  // long silence
-        Turn();
-    }
-  }
-
-  void Person() {
-    ++totals_->people;
-    parked_changed_ = true;
-    if (OneIn(3)) {
-      const std::string key = "k" + std::to_string(Below(keys_));
-      if (table_.paused.erase(key) == 0) {
-        table_.paused.insert(key);
-      } else {
-        table_.PromoteAll();
-      }
-      engine_->UpdateLane(kLane, MakeSpec());
-      return;
-    }
-    if (table_.rows.empty()) {
-      return;
-    }
-    auto it = table_.rows.begin();
-    std::advance(it, static_cast<long>(Below(table_.rows.size())));
-    OneIn(2) ? table_.Remove(it->first) : table_.Retry(it->first);
-  }
-
-  void Outcome(FakeSink* sink) {
-    if (sink == nullptr || sink->pending.empty()) {
-      return;
-    }
-    if (!calm_ && OneIn(10)) {
-      const Pending victim = sink->pending[Below(sink->pending.size())];
-      const uint64_t written = OneIn(2) ? 0 : Below(sink->pending.size() + 1);
-      repeats_ += written > 0 ? 1 : 0;
-      sink->Abort(victim.flow, written);
-      return;
-    }
-    for (uint64_t n = 1 + Below(4); n > 0 && !sink->pending.empty(); --n) {
-      const size_t i = FirstOfItsKey(sink, Below(sink->pending.size()));
-      if (!calm_ && OneIn(3)) {
-        static constexpr ErrorClass kClasses[] = {
-            ErrorClass::kMessage,     ErrorClass::kSolo,        ErrorClass::kSolo,
-            ErrorClass::kSolo,        ErrorClass::kTopic,       ErrorClass::kConfig,
-            ErrorClass::kDestination, ErrorClass::kFatalClient, ErrorClass::kInternal};
-        const ErrorClass error_class = kClasses[Below(9)];
-        const bool refused = error_class == ErrorClass::kMessage || error_class == ErrorClass::kSolo;
-        if (refused) {
-          refused_.insert(sink->pending[i].record.created_at);
-        }
-        ++(refused ? totals_->refusals : totals_->troubles);
-        sink->Fail(i, error_class, "REFUSED", OneIn(2));
-        return;
-      }
-      sink->Deliver(i);
-    }
-  }
-  // The sink keeps order within flow, topic and key.
-  static size_t FirstOfItsKey(const FakeSink* sink, size_t i) {
-    for (size_t j = 0; j < i; ++j) {
-      const Pending& a = sink->pending[j];
-      const Pending& b = sink->pending[i];
-      if (a.flow == b.flow && a.record.key == b.record.key) {
-        return j;
-      }
-    }
-    return i;
-  }
-
-  // All is well from now on, and time goes by. Dead letters stay dead: nobody acts any more.
-  void Finish() {
-    log_trouble_ = 0;
-    calm_ = true;
-    table_.paused.clear();
-    table_.PromoteAll();
-    engine_->UpdateLane(kLane, MakeSpec());
-    parked_changed_ = true;
-    for (int i = 0; i < 150 && wrong_.empty(); ++i) {
-      for (FakeSink* sink : {sink_, retry_}) {
-        if (sink != nullptr) {
-          sink->health().up ? void() : sink->SetUp(true);
-          sink->DeliverAll();
-        }
-      }
-      clock_.now += i < 100 ? 100'000 : 40'000'000;
-      Turn();
-      if (i > 2 && AtRest()) {
-        return;
-      }
-    }
-    Wrong("it does not come to rest");
-  }
-  bool AtRest() const {
-    if (!sink_->pending.empty() || (retry_ != nullptr && !retry_->pending.empty()) || server_.position.target ||
-        !server_.position.base.Covers(server_.Current())) {
-      return false;
-    }
-    return std::all_of(table_.rows.begin(), table_.rows.end(), [&](const auto& entry) {
-      const ParkedRow& row = entry.second;
-      return row.sender == 0 &&
-             (row.state == ParkedState::kDead || (row.order_key != 0 && table_.blocks() && DeadBefore(row)));
-    });
-  }
-  bool DeadBefore(const ParkedRow& row) const {
-    return std::any_of(table_.rows.begin(), table_.rows.end(), [&](const auto& entry) {
-      return entry.second.order_key == row.order_key && entry.second.state == ParkedState::kDead &&
-             (entry.first < row.created_at || row.state == ParkedState::kScheduled);
-    });
-  }
-
-  const Row& RowOf(int64_t created_at) {
-    return server_.rows[static_cast<size_t>(created_at - server_.rows.front().created_at)];  // the clock ticks by one
-  }
-  void CheckSubmit(const Pending& record) {
-    const Row& row = RowOf(record.record.created_at);
-    if (row.deliver_at > clock_.WallMicros()) {
-      Wrong("sent before it was due");
-    }
-    if (table_.paused.contains(row.key) && !started_before_pause_) {
-      Wrong("sent although its key is paused");
-    }
-  }
-  void CheckWrite(const Written& record) {
-    const Row& row = RowOf(record.created_at);
-    TRACE("  write %lld %s\n", (long long)(record.created_at - server_.rows.front().created_at), row.key.c_str());
-    if (!written_.insert(record.created_at).second || row.key.empty() || row.deliver_at != 0) {
-      return;
-    }
-    for (const Row& before : server_.rows) {
-      if (before.created_at >= row.created_at) {
-        break;
-      }
-      if (before.key != row.key || before.topic != row.topic || before.deliver_at != 0 ||
-          written_.contains(before.created_at) || table_.removed.contains(before.created_at) ||
-          (!table_.blocks() && table_.ever_dead.contains(before.created_at))) {
-        continue;
-      }
-      Wrong("order of key " + row.key + " is broken: " + std::to_string(record.created_at) + " before " +
-            std::to_string(before.created_at));
-    }
-  }
-  void CheckEnd() {
-    for (const Row& row : server_.rows) {
-      const auto parked = table_.rows.find(row.created_at);
-      if (!written_.contains(row.created_at) && parked == table_.rows.end() &&
-          !table_.removed.contains(row.created_at)) {
-        Wrong("an event was lost");
-      }
-    }
-    for (const auto& [created_at, row] : table_.rows) {
-      totals_->blocked += row.state == ParkedState::kBlocked ? 1 : 0;
-      if (row.state == ParkedState::kDead && !refused_.contains(created_at) && row.topic != "not/legal" &&
-          row.error.code != "SINK_DIED") {
-        Wrong("dead, but never refused");
-      }
-    }
-    if (repeats_ == 0 && broker_.log.size() != written_.size()) {
-      Wrong("a duplicate without an abort or a crash");
-    }
-  }
-
-  std::mt19937_64 random_;
-  const uint64_t seed_;
-  Totals* const totals_;
-  FakeClock clock_;
-  Server server_{&clock_};
-  Broker broker_;
-  ParkedTable table_{&server_};
-  EngineOptions options_;
-  format::RouteConfig config_;
-  FakeSink* sink_ = nullptr;
-  FakeSink* next_sink_ = nullptr;
-  FakeSink* retry_ = nullptr;
-  std::unique_ptr<Engine> engine_;
-  uint64_t incarnation_ = 0;
-  uint64_t keys_ = 1;
-  bool calm_ = false;         // no trouble but late answers
-  uint64_t log_trouble_ = 0;  // percent
-  bool parked_changed_ = false;
-  bool started_before_pause_ = true;
-  std::set<int64_t> refused_;
-  std::set<int64_t> written_;
-  uint64_t repeats_ = 0;
-  std::string wrong_;
-};
+using fakes::Case;
+using fakes::Totals;
 
 TEST(RelayParkedProperty, AHundredThousandRandomCases) {
   if (const char* only = std::getenv("OUTBOX_SEED")) {
-    Totals totals;
+    Totals totals{};
     EXPECT_EQ(Case(std::strtoull(only, nullptr, 10), &totals).Run(), "");
     return;
   }
@@ -503,7 +34,7 @@ TEST(RelayParkedProperty, AHundredThousandRandomCases) {
   const uint64_t cases = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 100'000;
   const uint64_t workers = std::clamp<uint64_t>(std::thread::hardware_concurrency(), 1, 8);
   const auto start = std::chrono::steady_clock::now();
-  std::vector<Totals> totals(workers);
+  std::vector<Totals> totals(workers, Totals{});
   std::vector<std::string> wrong(workers);
   std::vector<std::thread> threads;
   for (uint64_t worker = 0; worker < workers; ++worker) {
@@ -513,32 +44,40 @@ TEST(RelayParkedProperty, AHundredThousandRandomCases) {
       }
     });
   }
-  Totals all;
+  Totals all{};
   for (uint64_t worker = 0; worker < workers; ++worker) {
     threads[worker].join();
     EXPECT_EQ(wrong[worker], "");
-    all.Add(totals[worker]);
+    std::transform(all.begin(), all.end(), totals[worker].begin(), all.begin(), std::plus<>());
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::printf(
-      "%.1f s on %llu threads: %llu cases, %llu events, %llu scheduled, %llu refused, %llu troubles, %llu sink deaths,"
-      " %llu delivered from parked, %llu dead, %llu blocked at the end, %llu acts of people, %llu duplicates\n",
-      seconds, static_cast<unsigned long long>(workers), static_cast<unsigned long long>(all.cases),
-      static_cast<unsigned long long>(all.events), static_cast<unsigned long long>(all.scheduled),
-      static_cast<unsigned long long>(all.refusals), static_cast<unsigned long long>(all.troubles),
-      static_cast<unsigned long long>(all.deaths), static_cast<unsigned long long>(all.retried),
-      static_cast<unsigned long long>(all.dead), static_cast<unsigned long long>(all.blocked),
-      static_cast<unsigned long long>(all.people), static_cast<unsigned long long>(all.duplicates));
+  std::printf("%.1f s on %llu threads\n", seconds, static_cast<unsigned long long>(workers));
+  static constexpr const char* kNames[] = {"cases",
+                                           "events",
+                                           "occasions for a duplicate",
+                                           "refusals",
+                                           "troubles",
+                                           "deaths of a sink process",
+                                           "delivered from parked",
+                                           "dead letters",
+                                           "blocked at the end",
+                                           "scheduled",
+                                           "acts of people",
+                                           "duplicates"};
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::printf("  %llu %s\n", static_cast<unsigned long long>(all[i]), kNames[i]);
+  }
   // The cases must have met what they are about.
-  EXPECT_GT(all.events, cases * 5);
-  EXPECT_GT(all.refusals, cases / 2);
-  EXPECT_GT(all.troubles, cases / 2);
-  EXPECT_GT(all.deaths, cases / 200);
-  EXPECT_GT(all.retried, cases);
-  EXPECT_GT(all.dead, cases / 5);
-  EXPECT_GT(all.blocked, cases / 20);
-  EXPECT_GT(all.scheduled, cases);
-  EXPECT_GT(all.duplicates, cases / 10);
+  EXPECT_GT(all[fakes::kEvents], cases * 5);
+  EXPECT_GT(all[fakes::kRefusals], cases / 2);
+  EXPECT_GT(all[fakes::kTroubles], cases / 2);
+  EXPECT_GT(all[fakes::kDeaths], cases / 200);
+  EXPECT_GT(all[fakes::kRetried], cases);
+  EXPECT_GT(all[fakes::kDead], cases / 5);
+  EXPECT_GT(all[fakes::kBlocked], cases / 20);
+  EXPECT_GT(all[fakes::kScheduled], cases);
+  EXPECT_GT(all[fakes::kPeople], cases / 2);
+  EXPECT_GT(all[fakes::kDuplicates], cases / 10);
 }
 
 }  // namespace
