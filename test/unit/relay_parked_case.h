@@ -67,9 +67,7 @@ class Case {
     Finish();
     if (wrong_.empty()) {
       CheckEnd();
-    }
-    if (wrong_.empty()) {
-      wrong_ = table_.wrong;
+      Wrong(table_.wrong);
     }
     ++(*totals_)[kCases];
     (*totals_)[kEvents] += server_.rows.size();
@@ -83,11 +81,7 @@ class Case {
  private:
   uint64_t Below(uint64_t n) { return random_() % n; }
   bool OneIn(uint64_t n) { return Below(n) == 0; }
-  void Wrong(const std::string& what) {
-    if (wrong_.empty()) {
-      wrong_ = what;
-    }
-  }
+  void Wrong(const std::string& what) { wrong_ = wrong_.empty() ? what : wrong_; }
 
   std::unique_ptr<FakeSink> MakeSink(FakeSink** place) {
     auto made = std::make_unique<FakeSink>(&broker_, &server_);
