@@ -84,6 +84,10 @@ SlotTicket BecomeWorker() {
   }
   BackgroundWorkerInitializeConnectionByOid(ticket.database, InvalidOid, 0);
   pg::PinSessionSettings();
+  // Nobody waits for us behind a lock that we wait for: DROP EXTENSION and the like would be called a deadlock after
+  // deadlock_timeout, and the session would lose. We give up before that, are told of a deadlock first, and try again.
+  SetConfigOption("lock_timeout", "500ms", PGC_SUSET, PGC_S_OVERRIDE);
+  SetConfigOption("deadlock_timeout", "50ms", PGC_SUSET, PGC_S_OVERRIDE);
   pgstat_report_appname(MyBgworkerEntry->bgw_type);
   if (StopRequested()) {
     proc_exit(0);

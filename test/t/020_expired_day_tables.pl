@@ -108,10 +108,10 @@ sql('DROP VIEW somebodys');
 
 # Progress: the last position of a lane lives on in outbox.lane.
 sql("CREATE TABLE outbox.progress_20200101 (LIKE outbox.progress);
-	CREATE INDEX ON outbox.progress_20200101 (route_id, lane, at);
-	INSERT INTO outbox.progress_20200101 SELECT timestamptz '2020-01-01 12:00+00', route_id, lane, '5:5:', '7:7:', '2020-01-01 00:00+00'
+	CREATE INDEX ON outbox.progress_20200101 (route_id, lane, side, at);
+	INSERT INTO outbox.progress_20200101 SELECT timestamptz '2020-01-01 12:00+00', route_id, lane, '5:5:', '7:7:', '2020-01-01 00:00+00', 0
 	  FROM outbox.lane WHERE route_id = 1 AND lane = 1;
-	INSERT INTO outbox.progress_20200101 SELECT timestamptz '2020-01-01 13:00+00', route_id, lane, '6:6:', '8:9:8', '2020-01-02 00:00+00'
+	INSERT INTO outbox.progress_20200101 SELECT timestamptz '2020-01-01 13:00+00', route_id, lane, '6:6:', '8:9:8', '2020-01-02 00:00+00', 0
 	  FROM outbox.lane WHERE route_id = 1 AND lane = 1;
 	ALTER TABLE outbox.progress ATTACH PARTITION outbox.progress_20200101
 	  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
