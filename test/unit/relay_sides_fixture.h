@@ -12,6 +12,7 @@ namespace outbox::relay {
 class SidesTest : public EngineTest {
  protected:
   SidesTest() { Restart(); }
+  ~SidesTest() override { engine.reset(); }  // before what its sinks call back to
 
   void Restart() {
     engine.reset();
