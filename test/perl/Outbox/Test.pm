@@ -16,7 +16,7 @@ use Outbox::Kafka;
 use Outbox::Redis;
 
 our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
-  rss_kb sql_literal no_server_crashed);
+  rss_kb sql_literal no_server_crashed emit_counted emit_huge by_key wait_until);
 
 # A started node with the extension in database postgres. %options: conf => extra lines, name => node name,
 # extension => 0 leaves the extension out.
@@ -81,6 +81,53 @@ sub wait_for_value
 	}
 	diag("waited for '$wanted', last saw '$value': $query");
 	return 0;
+}
+
+# Polls until the condition holds; returns whether it came to that.
+sub wait_until
+{
+	my ($condition, $timeout) = @_;
+	my $deadline = time + ($timeout // $PostgreSQL::Test::Utils::timeout_default);
+	while (time < $deadline)
+	{
+		return 1 if $condition->();
+		sleep 0.05;
+	}
+	return 0;
+}
+
+# Emits the texts 'KEY N' for N from..to, in turn under each key, in one transaction.
+sub emit_counted
+{
+	my ($node, $type, $keys, $from, $to) = @_;
+	my $array = join ',', map { sql_literal($_) } @$keys;
+	$node->safe_psql('postgres', "DO \$\$ DECLARE k text; BEGIN
+		FOR n IN $from .. $to LOOP FOREACH k IN ARRAY ARRAY[$array] LOOP
+			PERFORM outbox.emit_text('$type', k, 'counted', k || ' ' || n);
+		END LOOP; END LOOP; END \$\$");
+	return;
+}
+
+# Emits one event of so many bytes that do not compress, ' huge' at the end; returns its id.
+sub emit_huge
+{
+	my ($node, $type, $key, $bytes) = @_;
+	return $node->safe_psql('postgres', "SELECT outbox.emit_text('$type', '$key', 'huge',
+		(SELECT left(string_agg(translate(encode(sha512((random()::text || i)::bytea), 'base64'), E'\\n', ''), ''), $bytes - 5) || ' huge'
+		FROM generate_series(1, $bytes / 80 + 1) i))");
+}
+
+# Texts of emit_counted in the order of arrival, by key: { KEY => 'N N N' }; what else there is, under 'other'.
+sub by_key
+{
+	my ($payloads) = @_;
+	my %keys;
+	foreach my $payload (@$payloads)
+	{
+		if ($payload =~ /^(\S+) (\d+)$/) { push @{ $keys{$1} }, $2 }
+		else { push @{ $keys{other} }, $payload =~ / huge$/ ? 'huge' : $payload }
+	}
+	return { map { $_ => join ' ', @{ $keys{$_} } } keys %keys };
 }
 
 # True when everything committed before is delivered (or dead) everywhere.

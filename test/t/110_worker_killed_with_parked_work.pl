@@ -1,0 +1,75 @@
+# A relay worker killed with SIGKILL (the server goes through crash recovery) while it holds parked work of every kind:
+# scheduled events, a paused key, a topic on its own, dead letters that are being redriven. Nothing is lost, nothing is
+# stuck, first occurrences are in order.
+use strict;
+use warnings;
+
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time sleep);
+
+my $node = new_node(conf => "outbox.workers = 2\nrestart_after_crash = on\n");
+my $redis = Outbox::Redis->start;
+redis_route($node, $redis, 'redis', topic => q('{aggregate_type}'), lanes => 2);
+my @keys = map { "k$_" } 1 .. 10;
+
+sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
+sub numbers { my ($from, $to) = @_; return join ' ', $from .. $to }
+sub first_arrived
+{
+	my ($stream) = @_;
+	my %seen;
+	return by_key([ grep { !$seen{$_}++ } @{ $redis->column($stream, 'payload') } ]);
+}
+sub all { my ($to) = @_; return { map { $_ => numbers(1, $to) } @keys } }
+# Kills a relay worker and waits until the server is back and workers run.
+sub kill_worker
+{
+	my ($what) = @_;
+	my @relays = relay_pids($node);
+	kill KILL => $relays[ rand @relays ];
+	my %old = map { $_ => 1 } @relays;
+	return ok(wait_until(sub {
+		my ($status, $out) = $node->psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'outbox relay'");
+		my @now = split /\n/, $out // '';
+		return defined $status && $status == 0 && @now == 2 && !grep { $old{$_} } @now;
+	}, 60), $what);
+}
+
+# Work of every kind.
+$redis->command('SET', 'bad', 'not a stream');
+sql(q{SELECT outbox.pause(route => 'redis', aggregate_type => 'held', aggregate_id => 'k1', reason => 'test')});
+emit_counted($node, $_, \@keys, 1, 20) foreach qw(well bad held);
+my $due = int((time + 6) * 1000);
+sql("SELECT count(outbox.emit_text('late', CASE WHEN i % 2 = 0 THEN 'k' END, 'x', 'n' || i % 2 || ' ' || i, deliver_at => to_timestamp($due / 1000.0))) FROM generate_series(1, 400) i");
+ok(wait_for_value($node, q{SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'blocked' AND aggregate_type = 'held') FROM outbox.parked}, '400|20', 60),
+	'events are scheduled and blocked');
+ok(wait_for_value($node, q{SELECT count(DISTINCT topic) FROM outbox.side_topic}, '1', 60), 'and a topic is on its own');
+
+kill_worker('a worker is killed');
+ok(wait_until(sub { (first_arrived('held')->{k2} // '') eq numbers(1, 20) }, 60), 'other keys arrive');
+emit_counted($node, $_, \@keys, 21, 30) foreach qw(well bad held);
+ok(wait_until(sub { my $seen = first_arrived('well'); join('|', map { $seen->{$_} // '' } @keys) eq join '|', (numbers(1, 30)) x @keys }, 60), 'healthy topics flow');
+is(first_arrived('held')->{k1}, undef, 'the paused key stands still');
+is(sql(q{SELECT count(*) FROM outbox.parked WHERE state = 'scheduled'}), '400', 'nothing scheduled has been lost, or sent too soon') if time * 1000 < $due - 500;
+
+# While scheduled events are being sent, twice.
+foreach my $round (1 .. 2)
+{
+	ok(wait_until(sub { $redis->xlen('late') > 20 * $round }, 60), "scheduled events are on their way, round $round");
+	kill_worker("a worker is killed, round $round");
+}
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked WHERE aggregate_type = 'late'}, '0', 60), 'all that is due is sent');
+my $late = first_arrived('late');
+is($late->{n0}, join(' ', map { $_ * 2 } 1 .. 200), 'those of one key in order, none missing');
+is(join(' ', sort { $a <=> $b } split / /, $late->{n1}), join(' ', map { $_ * 2 - 1 } 1 .. 200), 'those without a key, none missing');
+
+# All is let go.
+$redis->command('DEL', 'bad');
+sql(q{SELECT outbox.resume(route => 'redis', aggregate_type => 'held', aggregate_id => 'k1', reason => 'done')});
+ok(wait_idle($node, 90), 'idle');
+is_deeply(first_arrived($_), all(30), "$_: complete and in order") foreach qw(well bad held);
+is(sql('SELECT (SELECT count(*) FROM outbox.parked)'), '0', 'nothing is left parked');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox.side_lane', '0', 60), 'no side lane is left');
+done_testing();
