@@ -23,6 +23,31 @@ bool Used() {
   return RunSql(Access::kRead, "SELECT FROM outbox.identity LIMIT 1").size() == 1;
 }
 
+// Processes that crash at every start, and are held back so that they do not restart all sessions over and over.
+void CheckHeld(Findings* findings) {
+  const pg::DatabaseSlot* slot = pg::Guard([] { return pg::FindDatabaseSlot(MyDatabaseId, false); });
+  TimestampTz held = slot == nullptr ? 0 : slot->held_until;
+  if (held <= GetCurrentTimestamp() && pg::Shared()->launcher_held_until == 0) {
+    return;
+  }
+  const char* hint =
+      "The server log says what they died of. SELECT pg_reload_conf() lets them try at once, outbox.enabled = off "
+      "keeps "
+      "relay workers from being started.";
+  if (pg::Shared()->launcher_held_until != 0) {
+    findings->Problem("crashes",
+                      "The launcher crashed the server at each of its last starts; it waits until " +
+                          UnixMicrosText(pg::Shared()->launcher_held_until + kPgEpochMicros) + ".",
+                      hint);
+  } else {
+    findings->Problem("crashes",
+                      "A background worker of this database crashed the server " + std::to_string(slot->crashes) +
+                          " times in a row just after its start; it is not started again before " +
+                          UnixMicrosText(held + kPgEpochMicros) + ".",
+                      hint);
+  }
+}
+
 void CheckRelays(int running, Findings* findings) {
   if (!pg::settings.enabled) {
     findings->Warn("workers", "outbox.enabled is off: events are kept and not published.",
@@ -90,6 +115,7 @@ void CheckProcesses(Findings* findings) {
   if (pg::Shared() == nullptr) {
     return;
   }
+  CheckHeld(findings);
   if (pg::Shared()->launcher_pid == 0) {
     findings->Problem("launcher", "The launcher does not run.",
                       "It is started again within seconds; see the server log.");

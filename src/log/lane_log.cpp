@@ -226,11 +226,8 @@ Status PgLaneLog::Park(const relay::RefusedEvent& refused, bool* owner) {
   parking.attempts = refused.attempts;
   parking.error = refused.error;
   Status status = TryInTransaction([&] {
-    OUTBOX_FAULT_THROW("park.before");
     *owner = InsertParked({id_, incarnation_}, {&parking, 1});
-    OUTBOX_FAULT_THROW("park.uncommitted");
   });
-  OUTBOX_FAULT_POINT("park.after");
   return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "emit/clock.h"
 #include "log/attempt.h"
 #include "log/day_table_ddl.h"
@@ -68,6 +69,7 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
   const ParkedOwner me{lane_, incarnation_};
   Status status = TryInTransaction([&] {
     bool block = false;
+    OUTBOX_FAULT_THROW("parked.park.before");
     *owner = OwnsLane(me, &block) && InsertParked(me, events);
     if (*owner) {
       PromoteHeads(me, block, keys_, NowUnix());
@@ -76,7 +78,9 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     } else {
       ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("the lane is not this worker's any more")));
     }
+    OUTBOX_FAULT_THROW("parked.park.uncommitted");
   });
+  OUTBOX_FAULT_POINT("parked.park.after");
   if (!*owner) {
     return Status();
   }
@@ -112,6 +116,7 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
     if (!*owner) {
       return;
     }
+    OUTBOX_FAULT_THROW("parked.claim.before");
     if (recheck) {
       Recheck(block, limits.now);
     }
@@ -128,7 +133,9 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
     if (*owner) {
       *next_due = NextDue(me, limits.without);
     }
+    OUTBOX_FAULT_THROW("parked.claim.uncommitted");
   });
+  OUTBOX_FAULT_POINT("parked.claim.after");
   if (!status.ok() || !*owner) {
     chunk->events.resize(before);
     return status;
@@ -170,6 +177,7 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
     if (missing) {
       return;
     }
+    OUTBOX_FAULT_THROW("parked.settle.before");
     ApplyOutcomes(me, outcomes, at);
     keys_.clear();
     for (const relay::Settlement& outcome : outcomes) {
@@ -183,6 +191,7 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
     PromoteHeads(me, block, keys_, NowUnix());
     FindFree(me, block, keys_, freed);
     *next_due = NextDue(me, without_);
+    OUTBOX_FAULT_THROW("parked.settle.uncommitted");
   };
   Status status = TryInTransaction(settle);
   if (status.ok() && missing) {
@@ -192,6 +201,7 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
       status = TryInTransaction(settle);
     }
   }
+  OUTBOX_FAULT_POINT("parked.settle.after");
   if (!status.ok()) {
     freed->resize(before);
   }

@@ -118,6 +118,8 @@ DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
     unused->active = false;
     unused->relay_demand = 0;
     unused->barred_by = 0;
+    unused->held_until = 0;
+    unused->crashes = 0;
     pg_atomic_write_u64(&unused->clock_ceiling, 0);
     pg_atomic_write_u64(&unused->barrier, 0);
     found = unused;

@@ -21,6 +21,8 @@ struct DatabaseSlot {
   uint32 probe_requests;               // +1 with each setting of needs_probe, so that none is lost to a probe under way
   bool active;                         // the keeper saw the extension, adopted here: relay workers may run
   int relay_demand;                    // how many relay workers the keeper wants (0: no routes, or a silent copy)
+  TimestampTz held_until;              // a process that crashes at every start is not started before; 0: none
+  int crashes;                         // how often that one crashed in a row
   int barred_by;                       // pid of a backend that drops, moves or copies the database; 0: nobody
   pg_atomic_uint64 clock_ceiling;      // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
   pg_atomic_uint64 barrier;            // last barrier asked for (wait_for, wait_until_idle); see LaneSlot
@@ -91,6 +93,7 @@ struct SharedState {
   pid_t launcher_pid;
   int launcher_proc;  // -1: not running
   pg_atomic_uint32 launcher_pending;
+  TimestampTz launcher_held_until;  // it crashed at each of its last starts and waits; 0: it does not
   bool probe_lost;  // a probe was asked for when all database slots were taken
   int max_databases;
   int max_workers;

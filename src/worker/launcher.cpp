@@ -8,6 +8,7 @@
 #include "pg/wait.h"
 #include "worker/databases.h"
 #include "worker/process.h"
+#include "worker/start_mark.h"
 
 namespace outbox::worker {
 
@@ -35,6 +36,8 @@ struct Job {
   TimestampTz started_at = 0;
   TimestampTz start_after = 0;
   int quick_deaths = 0;
+  int crashes = 0;      // in a row, each of them restarted the server's sessions: start_mark.h
+  bool marked = false;  // has a mark
   bool wanted = false;
   bool asked_to_stop = false;
 };
@@ -47,8 +50,13 @@ struct LauncherState {
   TimestampTz warned_no_room = 0;
   TimestampTz warned_no_slot = 0;
   TimestampTz next_wake = 0;  // earliest start_after of this turn
+  TimestampTz started_at = 0;
+  int own_crashes = 0;  // of the launcher itself, in a row
+  bool marked = true;
 };
 LauncherState* state = nullptr;
+
+constexpr MarkedProcess kLauncherMark = {InvalidOid, 0, 0};
 
 TimestampTz After(TimestampTz time, long ms) {
   return TimestampTzPlusMilliseconds(time, ms);
@@ -65,6 +73,18 @@ Job* FindJob(Oid database, WorkerKind kind, int ordinal) {
     }
   }
   return nullptr;
+}
+
+MarkedProcess Marked(const Job& job) {
+  return {job.ticket.database, static_cast<int>(job.ticket.kind), job.ticket.ordinal};
+}
+
+void Forget(Job* job) {
+  if (job->marked) {
+    ForgetStart(Marked(*job));
+    job->marked = false;
+  }
+  job->crashes = 0;
 }
 
 void Want(Oid database, WorkerKind kind, int ordinal) {
@@ -207,11 +227,68 @@ void DecideWanted() {
   }
 }
 
+// What is known of processes that crashed with an earlier launcher.
+void SeeMark(const MarkedProcess& process, int crashes, bool running, void*) {
+  if (process.kind == 0) {
+    state->own_crashes = crashes;
+    return;
+  }
+  auto kind = static_cast<WorkerKind>(process.kind);
+  if (process.kind != static_cast<int>(WorkerKind::kKeeper) && process.kind != static_cast<int>(WorkerKind::kRelay)) {
+    ForgetStart(process);
+    return;
+  }
+  Job* job = FindJob(process.database, kind, process.ordinal);
+  if (job != nullptr) {  // it lives: only the launcher was started anew
+    job->crashes = crashes - (running ? 1 : 0);
+  } else {
+    Job crashed;
+    crashed.ticket = SlotTicket{process.database, kind, process.ordinal, -1, 0};
+    crashed.crashes = crashes;
+    crashed.start_after = After(GetCurrentTimestamp(), CrashDelayMs(crashes));
+    state->jobs.push_back(crashed);
+    job = &state->jobs.back();
+    MarkStart(process, crashes);
+    MarkWaiting(process);
+  }
+  job->marked = true;
+}
+
+// Shown by outbox.doctor().
+void ShowHeld(const Job& job) {
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  for (int i = 0; i < Shared()->max_databases; i++) {
+    DatabaseSlot& slot = Databases()[i];
+    if (slot.database == job.ticket.database && slot.held_until < job.start_after) {
+      slot.held_until = job.start_after;
+      slot.crashes = job.crashes;
+    }
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+// Somebody has changed something: those that are held back get their try now.
+void TryHeldOnes() {
+  for (Job& job : state->jobs) {
+    if (job.crashes > kCrashesForgiven) {
+      job.start_after = Min(job.start_after, GetCurrentTimestamp());
+    }
+  }
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  for (int i = 0; i < Shared()->max_databases; i++) {
+    Databases()[i].held_until = 0;
+  }
+  LWLockRelease(Shared()->lock);
+}
+
 // The job's process has ended, or never came.
 void Ended(Job* job, TimestampTz now) {
   bool quick = !TimestampDifferenceExceeds(job->started_at, now, kQuickDeathMs);
   bool orderly = job->asked_to_stop || !job->wanted;
   job->quick_deaths = orderly ? 0 : quick ? job->quick_deaths + 1 : 1;
+  if (orderly || !quick) {
+    Forget(job);
+  }
   long delay = kFirstRestartMs;
   if (job->quick_deaths > 1) {
     int doublings = Min(job->quick_deaths - 2, 10);
@@ -254,6 +331,8 @@ void Start(Job* job, TimestampTz now) {
   TakeWorkerSlot(&job->ticket);
   bool started = job->ticket.slot >= 0;
   if (started) {
+    MarkStart(Marked(*job), job->crashes);
+    job->marked = true;
     MemoryContext previous = MemoryContextSwitchTo(TopMemoryContext);
     started = StartWorker(job->ticket, &job->handle);
     MemoryContextSwitchTo(previous);
@@ -287,6 +366,8 @@ void StartAndStop(TimestampTz now) {
     } else if (!running && job.wanted) {
       if (job.start_after <= now) {
         Start(&job, now);
+      } else if (job.crashes > kCrashesForgiven) {
+        ShowHeld(job);
       }
       if (job.ticket.slot < 0) {
         Earliest(job.start_after);
@@ -294,8 +375,28 @@ void StartAndStop(TimestampTz now) {
     }
   }
   // What is neither wanted nor running is forgotten, with its back-off once that has passed.
-  std::erase_if(state->jobs,
-                [now](const Job& job) { return !job.wanted && job.ticket.slot < 0 && job.start_after <= now; });
+  std::erase_if(state->jobs, [now](const Job& job) {
+    // One that crashed is remembered for a while: it may be wanted only when its keeper has looked.
+    TimestampTz until = job.crashes > 0 ? After(job.start_after, 2 * kQuickDeathMs) : job.start_after;
+    return !job.wanted && job.ticket.slot < 0 && until <= now;
+  });
+}
+
+// Whoever has lived for a while will not crash at its start.
+void ForgiveTheLiving(TimestampTz now) {
+  for (Job& job : state->jobs) {
+    if (job.ticket.slot >= 0 && job.marked) {
+      if (TimestampDifferenceExceeds(job.started_at, now, kQuickDeathMs)) {
+        Forget(&job);
+      } else {
+        Earliest(After(job.started_at, kQuickDeathMs + 100));
+      }
+    }
+  }
+  if (state->marked && TimestampDifferenceExceeds(state->started_at, now, kQuickDeathMs)) {
+    ForgetStart(kLauncherMark);
+    state->marked = false;
+  }
 }
 
 void Turn(MemoryContext context) {
@@ -311,6 +412,7 @@ void Turn(MemoryContext context) {
   DecideWanted();
   OUTBOX_FAULT_POINT("launcher.turn");
   StartAndStop(now);
+  ForgiveTheLiving(now);
 }
 
 void Leave(int code, Datum arg) {
@@ -320,6 +422,29 @@ void Leave(int code, Datum arg) {
     Shared()->launcher_proc = -1;
   }
   LWLockRelease(Shared()->lock);
+}
+
+// A launcher that crashes at every start: nothing is started, and so nothing crashes, for ever longer times. Ended by a
+// reload of the configuration.
+void HoldBack(uint32 wait_event) {
+  long delay = CrashDelayMs(state->own_crashes);
+  if (delay == 0) {
+    return;
+  }
+  TimestampTz until = After(state->started_at, delay);
+  ereport(LOG, (errmsg("outbox launcher waits for %ld s: it crashed the server %d times in a row", delay / 1000,
+                       state->own_crashes)));
+  MarkWaiting(kLauncherMark);
+  Shared()->launcher_held_until = until;
+  bool reload = false;
+  while (!Terminated() && !reload && GetCurrentTimestamp() < until) {
+    pg::WaitForLatch(Max(TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until), 1L), wait_event);
+    reload = ConfigReloadPending;
+    ProcessInterruptsBetweenTurns();
+  }
+  Shared()->launcher_held_until = 0;
+  state->started_at = GetCurrentTimestamp();
+  MarkStart(kLauncherMark, state->own_crashes);
 }
 
 void LauncherMain() {
@@ -338,8 +463,13 @@ void LauncherMain() {
 
   state = new LauncherState;
   TakeOverWorkers();
+  ReadStartMarks(SeeMark, nullptr);
+  state->started_at = GetCurrentTimestamp();
+  MarkStart(kLauncherMark, state->own_crashes);
+  WatchOwnStart(kLauncherMark);
   uint32 wait_event = pg::WaitEventFor("OutboxLauncherMain");
   MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox launcher turn", ALLOCSET_DEFAULT_SIZES);
+  HoldBack(wait_event);
   while (!Terminated()) {
     MemoryContextSwitchTo(context);
     MemoryContextReset(context);
@@ -347,8 +477,16 @@ void LauncherMain() {
     MemoryContextSwitchTo(context);
     long timeout = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), state->next_wake);
     pg::WaitForLatch(Max(timeout, 1L), wait_event);
+    if (ConfigReloadPending) {
+      TryHeldOnes();
+    }
     ProcessInterruptsBetweenTurns();
   }
+  // Somebody stops the server or this process in good order: what crashed before may be mended.
+  for (Job& job : state->jobs) {
+    Forget(&job);
+  }
+  ForgetStart(kLauncherMark);
   proc_exit(1);  // 0 would mean: never again until the server restarts
 }
 

@@ -2,6 +2,7 @@
 
 #include "pg/settings.h"
 #include "pg/transaction.h"
+#include "worker/start_mark.h"
 
 extern "C" {
 #include <signal.h>
@@ -82,6 +83,7 @@ SlotTicket BecomeWorker() {
   if (pg::Shared() == nullptr || MoveIntoSlot(ticket) == nullptr) {
     proc_exit(0);
   }
+  WatchOwnStart({ticket.database, static_cast<int>(ticket.kind), ticket.ordinal});
   BackgroundWorkerInitializeConnectionByOid(ticket.database, InvalidOid, 0);
   pg::PinSessionSettings();
   // Nobody waits for us behind a lock that we wait for: DROP EXTENSION and the like would be called a deadlock after

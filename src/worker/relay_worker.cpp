@@ -86,7 +86,9 @@ void ReleaseBoard(int code, Datum arg) {
 
 void RelayMain() {
   SlotTicket ticket = BecomeWorker();
-  OUTBOX_FAULT_POINT("relay.start");
+  if (OUTBOX_FAULT_FAILS("relay.start")) {
+    ereport(FATAL, (errmsg("injected at relay.start")));
+  }
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(ticket.database, true);
   if (slot == nullptr) {
     ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),

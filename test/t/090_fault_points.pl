@@ -53,7 +53,6 @@ sub old_table
 
 # What makes rare points come about, by the beginning of their names. Whatever is not named needs no more than events.
 my %how = (
-	'park.' => \&refused,
 	'claim.' => \&terminate_relays,
 	'release.' => \&terminate_relays,
 	'load.' => \&terminate_relays,
@@ -86,7 +85,8 @@ my %how = (
 	},
 	'emit.many.' => sub { try_sql("SELECT outbox.emit_many('nobody', '{a,b}', 'x', '{1,2}')") },
 	'retry.' => \&refused,
-	'parked.' => \&refused,
+	'parked.park.' => \&refused,
+	'parked.' => sub { refused(); try_sql("SELECT outbox.retry(id, 'strange', 'again') FROM outbox.dead_letter LIMIT 3") },
 );
 
 sub old_log { return old_table('log', 'xid', "(created_at, id, xid, aggregate_type, event_type)
@@ -149,6 +149,7 @@ foreach my $name (grep { /$only/ } sort keys %$points)
 	Outbox::Faults::disarm($name);
 	for (1 .. 500) { last if $in_sink || restarts() > $before; sleep 0.02 }
 	$node->poll_query_until('postgres', 'SELECT true') or BAIL_OUT("$name: the server does not come back");
+	try_sql('SELECT pg_reload_conf()'); # our processes that crashed again and again are not held back
 	if ($in_sink)
 	{
 		is(restarts(), $before, "$name: the server went on");

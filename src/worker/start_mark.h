@@ -1,0 +1,44 @@
+// What the launcher remembers of its processes over a crash of the server [P], so that a process that crashes at every
+// start does not restart all sessions over and over: shared memory and the launcher's own are gone by then.
+//
+// A file of pg_stat/ per process that was started less than kQuickDeathMs ago, or that has crashed: how many times in a
+// row, and whether it is running. The launcher makes it before it starts the process and removes it when the process
+// has lived long enough. Whoever ends in any other way than by a crash of its own (exit, or SIGQUIT because somebody
+// else crashed) says so in its file. So a file that says "running" and belongs to no process means: this one was it.
+//
+// Plain code. No file is synced: a crash of the machine is nobody's here.
+#pragma once
+
+#include "pg/prelude.h"
+#include "pg/shared.h"
+
+namespace outbox::worker {
+
+// Which process; kind 0 is the launcher.
+struct MarkedProcess {
+  Oid database;
+  int kind;
+  int ordinal;
+};
+
+constexpr int kCrashesForgiven = 2;  // in a row, before a process is held back
+
+// How long a process is held back after so many crashes in a row: 0, 0, 0, 2 s, 4 s ... 5 minutes.
+long CrashDelayMs(int crashes);
+
+// Before the process is started.
+void MarkStart(const MarkedProcess& process, int crashes);
+// It is held back, and not running.
+void MarkWaiting(const MarkedProcess& process);
+// It lived, was asked to stop, or is wanted no more.
+void ForgetStart(const MarkedProcess& process);
+
+// In the process itself, once: from here on exits and SIGQUIT are told apart from crashes.
+void WatchOwnStart(const MarkedProcess& process);
+
+// Calls `seen` for every file there is: crashes in a row with this one; whether the process was running. `context` is
+// passed through. Files that say nothing sensible are removed.
+using SeenMark = void (*)(const MarkedProcess& process, int crashes, bool running, void* context);
+void ReadStartMarks(SeenMark seen, void* context);
+
+}  // namespace outbox::worker

@@ -1,0 +1,85 @@
+# A process of the extension that crashes at every start does not restart the server's sessions over and over: it is held
+# back for longer and longer, which outlives the crashes, outbox.doctor() says so, and a reload tries at once. One that
+# merely fails at every start disturbs nobody. A crash of somebody else is not held against anybody.
+# matrix: A2 | a process of ours crashes or fails at every start | few restarts of the server, then it is held back, visibly; emit goes on | -
+use strict;
+use warnings;
+
+use Outbox::Faults;
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $node = new_node(conf => "restart_after_crash = on\nautovacuum = off\n");
+my $redis = Outbox::Redis->start;
+redis_route($node, $redis, 'redis', topic => q('loop'));
+
+sub restarts { my $log = slurp_file($node->logfile); return scalar(() = $log =~ /terminating any other active server processes/g) }
+sub try_sql { my ($sql) = @_; my ($status, $out) = eval { $node->psql('postgres', $sql) }; return defined $status && $status == 0 ? $out : undef }
+
+my $emitted = 0;
+sub emit { $emitted++ if defined try_sql(q(SELECT outbox.emit('order', 1, 'order.created', '{}'))); return }
+
+sub until_true
+{
+	my ($seconds, $what) = @_;
+	my $deadline = time + $seconds;
+	while (time < $deadline) { return 1 if $what->(); sleep 0.1 }
+	return 0;
+}
+
+emit();
+ok(wait_idle($node), 'events flow');
+
+foreach my $case ([ 'relay.start', 'relay worker' ], [ 'keeper.start', 'keeper' ], [ 'launcher.turn', 'launcher' ])
+{
+	my ($point, $what) = @$case;
+	my $before = restarts();
+	Outbox::Faults::arm($point, 'kill *');
+	try_sql(q(SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type ~ 'outbox (relay|keeper)'));
+	ok(until_true(20, sub { restarts() - $before >= 3 }), "$what: crashes the server at its first starts");
+	ok(until_true(10, sub { (try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes' AND status = 'problem')) // 0) > 0 }),
+		"$what: and is then held back, which doctor() tells") or diag(try_sql('SELECT * FROM outbox.doctor()'));
+	sleep 0.5;
+	my $held = restarts();
+	my $start = time;
+	my $good = 0;
+	while (time - $start < 12) { $good++ if defined try_sql('SELECT 1'); emit(); sleep 0.2 }
+	cmp_ok(restarts() - $held, '<=', 3, "$what: at most three more restarts of the server in 12 s: " . (restarts() - $held));
+	cmp_ok($good, '>', 20, "$what: sessions work meanwhile");
+	Outbox::Faults::disarm($point);
+	ok(until_true(10, sub { defined try_sql('SELECT pg_reload_conf()') }), "$what: reloads");
+	ok(until_true(15, sub { (try_sql(q(SELECT outbox.wait_until_idle('2 s'))) // '') eq 't' }), "$what: and everything is delivered");
+	is(try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes')), '0', "$what: doctor() is content");
+	$node->restart;
+}
+
+# Failing is not crashing.
+my $before = restarts();
+Outbox::Faults::arm('relay.start', 'fail *');
+$node->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'outbox relay'));
+sleep 6;
+cmp_ok(Outbox::Faults::hits('relay.start'), '<', 25, 'a relay worker that fails at every start is started less and less often');
+is(restarts(), $before, 'and no session notices');
+Outbox::Faults::disarm('relay.start');
+ok(until_true(40, sub { (try_sql(q(SELECT outbox.wait_until_idle('2 s'))) // '') eq 't' }), 'it comes back when it can');
+
+# Others crash: our processes are started at once, each time.
+foreach my $round (1 .. 4)
+{
+	$before = restarts();
+	my $pid = IPC::Run::start([ 'psql', '-XAtqc', 'SELECT pg_sleep(60)', $node->connstr('postgres') ], '<', \undef, '>&', \my $out);
+	my $backend;
+	until_true(10, sub { $backend = try_sql(q(SELECT pid FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)')) });
+	kill 'KILL', $backend;
+	until_true(10, sub { restarts() > $before });
+	$pid->finish;
+	ok(until_true(5, sub { (try_sql(q(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay')) // 0) > 0 }),
+		"somebody else crashed, round $round: the relay worker is back soon");
+}
+is(try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes')), '0', 'and nobody is held back');
+emit();
+ok(wait_idle($node), 'events flow');
+cmp_ok($redis->xlen('loop'), '>=', $emitted, 'all of them arrived');
+done_testing();
