@@ -1,3 +1,4 @@
+-- matrix: H2
 -- Every refusal of the emit functions, with its SQLSTATE, DETAIL and HINT.
 CREATE FUNCTION refused(sql text) RETURNS TABLE (code text, message text, detail text, hint text)
 LANGUAGE plpgsql AS $$

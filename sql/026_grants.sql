@@ -1,3 +1,4 @@
+-- matrix: G2
 -- grant_emit() and revoke_emit(): one line lets a role emit, and nothing else.
 CREATE ROLE regress_app;
 CREATE ROLE "regress odd ""name""";

@@ -1,3 +1,4 @@
+-- matrix: B1 B10
 -- Events live and die with what they were emitted in: transactions, savepoints, exception blocks, prepared transactions.
 CREATE FUNCTION committed(what text) RETURNS SETOF text LANGUAGE sql AS
   $$ SELECT l.event_type FROM outbox.log l WHERE l.aggregate_type = what ORDER BY l.created_at $$;

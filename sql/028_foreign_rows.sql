@@ -1,3 +1,4 @@
+-- matrix: C10
 -- Nobody but emit writes the log: other rows are kept in outbox.foreign_event, whatever way they come.
 \pset null '(null)'
 SELECT outbox.emit('foreign', 1, 'own', '{"a": 1}', '{"h": "x"}', 't') IS NOT NULL AS emitted;

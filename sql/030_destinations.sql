@@ -1,3 +1,4 @@
+-- matrix: G1 G4
 -- Foreign-data wrappers: options are checked when they are written, by lists of our own.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS outbox;

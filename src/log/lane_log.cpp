@@ -72,6 +72,7 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
   if (held_) {
     return Status();
   }
+  OUTBOX_FAULT_POINT("window.start");
   ticks_->Learn(reader_->memory_used(), reader_->large());
   Status status = TryInTransaction([&] {
     ReadActiveSnapshot(&now);

@@ -197,6 +197,7 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
           {INT8OID, INT4OID, INT8OID, INT8ARRAYOID},
           nullptr};
       Datum values[] = {LiveIncarnations(), Int64GetDatum(limit)};
+      OUTBOX_FAULT_POINT("claim.listed");
       RunStatement(&lock, values);
       ReadLanes(claimed);
       OUTBOX_FAULT_POINT("claim.locked");

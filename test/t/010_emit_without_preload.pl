@@ -1,5 +1,6 @@
 # A server that does not preload the module: events are still written, the user is told once per session what will not
 # happen, and CREATE EXTENSION tells how to preload.
+# matrix: C14
 use strict;
 use warnings;
 

@@ -1,5 +1,6 @@
 # A standby refuses to emit, with a SQLSTATE and a hint of its own; after promotion it emits, and its clock does not go
 # back behind what the old primary handed out.
+# matrix: C1
 use strict;
 use warnings;
 

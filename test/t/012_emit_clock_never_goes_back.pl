@@ -1,5 +1,6 @@
 # created_at is strictly increasing and unique over all sessions, an event emitted after another one's commit is later,
 # and a restart turns nothing back, even of a clock that was pushed days ahead (whose day table is made at first use).
+# matrix: B13
 use strict;
 use warnings;
 

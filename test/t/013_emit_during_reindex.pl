@@ -1,5 +1,6 @@
 # Sessions emit while the day tables' indexes are rebuilt again and again: every event can be found through the index
 # that is left in the end. (Written to only one of the two indexes that exist meanwhile, events would be lost to readers.)
+# matrix: C8
 use strict;
 use warnings;
 

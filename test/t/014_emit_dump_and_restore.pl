@@ -1,5 +1,6 @@
 # A dump of a database that uses the extension restores without an error, stopping at the first; its events do not get
 # into the new log (their transaction ids mean nothing there) but are kept in outbox.foreign_event; emitting goes on.
+# matrix: C5 C10
 use strict;
 use warnings;
 

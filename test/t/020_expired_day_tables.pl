@@ -1,5 +1,6 @@
 # Day tables go when retention is over, every lane has finished with them and nobody can still write to them; not
 # before, and without anybody waiting for it. No relay worker runs here: lanes move by hand.
+# matrix: B12
 use strict;
 use warnings;
 

@@ -1,5 +1,6 @@
 # Windows that do not fit in memory are sorted on disk and read piece by piece, while the log is rewritten under the
 # reader, while workers are stopped and started: every event arrives, once, in order.
+# matrix: B15 C8
 use strict;
 use warnings;
 

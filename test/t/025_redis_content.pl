@@ -1,5 +1,6 @@
 # What a consumer of Redis finds: every field of the wire table to the letter, streams, lists and channels, explicit
 # topics, tombstones, payloads of any bytes, events without a key, and a server that asks for user, password and database.
+# matrix: H1
 use strict;
 use warnings;
 

@@ -1,6 +1,7 @@
 # What a consumer of Kafka finds: key, value, headers and timestamp of every record to the letter, the partition that a
 # Java producer would choose, explicit topics and tombstones; and an event that the broker refuses for good is parked
 # with its error while its key goes on in order.
+# matrix: H1 H4 D5
 use strict;
 use warnings;
 

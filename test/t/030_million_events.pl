@@ -1,6 +1,7 @@
 # A million events, several sessions, random rollbacks and savepoints: nothing lost, added, repeated or reordered per key,
 # in Redis and in Kafka at the same time. OUTBOX_TEST_EVENTS sets another number. (Without Apache Kafka: a tenth of it, as
 # librdkafka's mock cluster keeps everything in memory and loses what does not fit.)
+# matrix: F1 B1
 use strict;
 use warnings;
 

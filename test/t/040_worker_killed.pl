@@ -1,5 +1,6 @@
 # Sink process killed, relay worker terminated, relay worker killed (the postmaster restarts everything): nothing is
 # lost, first occurrences are in order, and what arrives twice is the same byte for byte.
+# matrix: A1 A1s
 use strict;
 use warnings;
 

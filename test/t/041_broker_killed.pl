@@ -1,5 +1,6 @@
 # Brokers killed with SIGKILL in the middle of a load and started again on their data: nothing lost, first occurrences
 # in order, and while one is down the other goes on.
+# matrix: D2 D1
 use strict;
 use warnings;
 

@@ -1,5 +1,6 @@
 # A prepared transaction that emitted: nothing of it is published before it commits, it survives a restart, it delays
 # nobody, and nothing of a prepared transaction that is rolled back ever arrives.
+# matrix: B5
 use strict;
 use warnings;
 

@@ -1,5 +1,6 @@
 # Transactions that do not wait for their WAL, and a server that crashes right after their events were published: every
 # event that reached the broker is still in the log after recovery.
+# matrix: B3
 use strict;
 use warnings;
 

@@ -1,5 +1,6 @@
 # An idle transaction that holds a snapshot, and one that has emitted and not committed, delay nobody else's events; the
 # late one's events arrive when it commits.
+# matrix: B6 F6
 use strict;
 use warnings;
 

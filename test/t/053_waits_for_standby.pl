@@ -1,5 +1,6 @@
 # Where synchronous_standby_names asks for a standby, nothing is published that a failover to it would un-happen, not even
 # what was committed without waiting for it. A worker that waits is still a good citizen.
+# matrix: B4
 use strict;
 use warnings;
 

@@ -1,4 +1,5 @@
 # Orderly restarts, reloads, ALTER SERVER and a change of outbox.workers in the middle of a load repeat nothing.
+# matrix: A4 S1 S2
 use strict;
 use warnings;
 

@@ -1,5 +1,6 @@
 # With a broker that answers nothing at all: a fast stop takes less than three seconds, CREATE and DROP DATABASE wait for
 # nobody, and a worker that is terminated is back within a second. The same with a sink process that does not even read.
+# matrix: A7 A8 A12
 use strict;
 use warnings;
 

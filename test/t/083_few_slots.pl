@@ -1,5 +1,6 @@
 # More databases than outbox.max_databases, and no room in max_worker_processes: what can run runs, the server log says
 # what is missing, and room that comes free is used. The launcher comes back when it is terminated.
+# matrix: C15 A4
 use strict;
 use warnings;
 

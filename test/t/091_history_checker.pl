@@ -1,4 +1,5 @@
 # The judge of the chaos ring says yes to a good history and no to each doctored one, for the right reason.
+# matrix: T1
 use strict;
 use warnings;
 

@@ -1,7 +1,7 @@
 # A process of the extension that crashes at every start does not restart the server's sessions over and over: it is held
 # back for longer and longer, which outlives the crashes, outbox.doctor() says so, and a reload tries at once. One that
 # merely fails at every start disturbs nobody. A crash of somebody else is not held against anybody.
-# matrix: A2 | a process of ours crashes or fails at every start | few restarts of the server, then it is held back, visibly; emit goes on | -
+# matrix: A2 A5
 use strict;
 use warnings;
 

@@ -1,3 +1,4 @@
+// matrix: D2 D4 D5 D6 D9
 // The Kafka sink against a real broker: what a mock cannot prove (sequence numbers, topic limits, restarts).
 // Needs OUTBOX_KAFKA_DIR, the directory of a node that test/brokers/kafka.sh started; test/brokers/kafka-sink-check
 // starts one and runs this. Without it every test is skipped.

@@ -1,3 +1,4 @@
+// matrix: D8
 // The whole table of error codes: every row, against what the research found each code to mean, and the codes that a
 // newer broker may send.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// matrix: H4
 // Answers of Java's org.apache.kafka.common.utils.Utils.murmur2 (kafka-clients 4.1.0, JDK 17), and of
 // Utils.toPositive(hash) % partitions: a record goes where a Java producer would send it.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// matrix: D6 D10 D15
 // The Kafka sink against librdkafka's mock cluster: order, one record alone where a partition is cold, what is refused
 // and what happens to everything around it. The mock does not check sequence numbers (a real broker's tests do).
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// matrix: A11
 // pg/guard.h without a server: this file stands in for the few functions of Postgres that Guard() calls.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// matrix: E-3 E-6 E-7 E-8
 // The table of Redis replies, whole.
 #include "sink/redis/errors.h"
 

@@ -1,3 +1,4 @@
+// matrix: D9 D10 E-2 E-3 E-5 E-6 E-7 E-8
 // RedisSink against a real server: order, refusals half-way, a full server, lost connections, forbidden scripts.
 #include "sink/redis/redis_sink.h"
 

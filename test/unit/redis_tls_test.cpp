@@ -1,3 +1,4 @@
+// matrix: D8
 // TLS to Redis where this build has it (hiredis 1.0 with hiredis_ssl); a clear refusal where it has not.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// matrix: S3 D6
 // Side lanes under random trouble of topics, pauses, refusals, aborts, log errors, deaths of the sink, crashes, lost
 // and released lanes, with more topics than side lanes now and then. Checked at the end: nothing is lost, order per
 // topic and key holds for first occurrences, no duplicate without a crash or an abort that wrote, and when all has

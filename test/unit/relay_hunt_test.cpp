@@ -1,3 +1,4 @@
+// matrix: A2p
 // Events that kill the sink's process: found, recorded as dead, and nobody else pays for long.
 #include "relay_engine_fixture.h"
 

@@ -1,3 +1,4 @@
+// matrix: S3
 // Parked events under random trouble: refusals and outages of every class on the lanes' sink and on the retry sink,
 // sink processes that die, log errors, crashes, lost and released lanes, replaced sinks, scheduled events, paused keys,
 // people who retry and skip; under both policies, with and without a key.

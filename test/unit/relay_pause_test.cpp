@@ -1,3 +1,4 @@
+// matrix: S3
 // Pauses of routes and topics, and the quarantine lane that serves what has no side lane of its own.
 #include "relay_sides_fixture.h"
 

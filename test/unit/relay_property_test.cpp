@@ -1,3 +1,4 @@
+// matrix: A1s D3
 // The engine under random transactions, outcomes, aborts, outages, log errors, crashes, stops and replaced sinks, over
 // many keys. Checked all the time: nothing is published that is not committed and durable, nothing that a saved
 // position covers is sent again, a saved position covers only what was delivered or parked, a barrier is kept. Checked

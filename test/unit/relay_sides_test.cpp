@@ -1,3 +1,4 @@
+// matrix: D6
 // Side lanes: topics in trouble, or paused, leave their lane and come back.
 #include "relay_sides_fixture.h"
 

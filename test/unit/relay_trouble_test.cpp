@@ -1,3 +1,4 @@
+// matrix: D1 D5
 // The relay engine when a destination, an event or the log is in trouble.
 #include "relay_engine_fixture.h"
 

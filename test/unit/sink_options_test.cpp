@@ -1,3 +1,4 @@
+// matrix: G1
 // The allow-lists: every librdkafka property is classified, every row can be used, every refusal says what to do.
 #include "sink/options.h"
 

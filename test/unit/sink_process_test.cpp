@@ -1,3 +1,4 @@
+// matrix: A1s A2p A12 E-9
 // ProcessSink against a real process: this same program under the name "fake-sink", with a sink that does as its
 // options say. The process is killed, exits and talks nonsense; every record gets exactly one outcome all the same.
 #include "sink/process_sink.h"

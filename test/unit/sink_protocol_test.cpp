@@ -1,3 +1,4 @@
+// matrix: E-9
 // Frames and their bodies over a real socket pair; which records are pending.
 #include "sink/protocol.h"
 

@@ -1,3 +1,4 @@
+// matrix: H2
 // Topic and key templates, topic and header names.
 #include "format/template.h"
 
