@@ -120,6 +120,7 @@ is($node->safe_psql('postgres', q(SELECT pg_postmaster_start_time())), $session,
 Outbox::Faults::disarm('poison');
 $node->safe_psql('postgres', q(SELECT outbox.retry(id, route, 'harmless now') FROM outbox.dead_letter));
 ok(wait_idle($node, 60), 'sent again by hand, when it kills nobody any more');
-is((grep { $_ eq 'OUTBOX-POISON' } @{ $redis->column('poisoned', 'payload') }), 1, 'it arrives');
+is(scalar(grep { $_ eq 'OUTBOX-POISON' } @{ $redis->column('poisoned', 'payload') }), 1, 'it arrives')
+  or diag($node->safe_psql('postgres', 'SELECT * FROM outbox.parked; SELECT * FROM outbox.outcome; SELECT * FROM outbox.audit; SELECT * FROM outbox.dead_letter'));
 no_server_crashed($node, 'no process of the server crashed');
 done_testing();
