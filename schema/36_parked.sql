@@ -55,11 +55,15 @@ CREATE VIEW outbox.blocked_key AS
         FROM outbox.parked p WHERE p.state OPERATOR(pg_catalog.=) 'blocked'
         GROUP BY p.route_id, p.order_key, p.topic, p.aggregate_type, p.aggregate_id) b
   JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) b.route_id
-  LEFT JOIN LATERAL (SELECT q.* FROM outbox.parked q
+  LEFT JOIN LATERAL (
+    SELECT q.* FROM outbox.parked q
     WHERE q.route_id OPERATOR(pg_catalog.=) b.route_id AND q.order_key OPERATOR(pg_catalog.=) b.order_key
-      AND (q.state OPERATOR(pg_catalog.=) 'retrying'
-           OR q.state OPERATOR(pg_catalog.=) 'dead' AND r.on_failure OPERATOR(pg_catalog.=) 'block')
-    ORDER BY q.created_at, q.replay LIMIT 1) h ON true
+      AND q.state OPERATOR(pg_catalog.=) 'retrying'
+    UNION ALL
+    SELECT q.* FROM outbox.parked q
+    WHERE q.route_id OPERATOR(pg_catalog.=) b.route_id AND q.order_key OPERATOR(pg_catalog.=) b.order_key
+      AND q.state OPERATOR(pg_catalog.=) 'dead' AND r.on_failure OPERATOR(pg_catalog.=) 'block'
+    ORDER BY created_at, replay LIMIT 1) h ON true
   LEFT JOIN outbox.pause z ON z.route_id OPERATOR(pg_catalog.=) b.route_id
     AND z.aggregate_type OPERATOR(pg_catalog.=) b.aggregate_type AND z.aggregate_id OPERATOR(pg_catalog.=) b.aggregate_id;
 GRANT SELECT ON outbox.blocked_key TO pg_monitor;

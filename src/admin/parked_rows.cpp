@@ -73,19 +73,21 @@ std::string NotParkedHint(const std::string& id) {
 
 // An event waits where something of its key has to go first: a row before it that is blocked, or not due yet, or dead
 // under `block` and not in this very run of rows ($1 to $4). A pause of its key holds it too.
+#define OUTBOX_BEFORE                                                    \
+  " AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id)" \
+  " AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") ")"
 constexpr const char* kMakeDue =
-    "WITH t AS MATERIALIZED (SELECT k.*, n.topic, n.order_key, n.lane FROM "
-    " (SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay, u.n"
-    "  FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[]) WITH ORDINALITY AS u (route_id, micros, id, replay, n)) k"
-    " JOIN unnest($5::text[], $6::bigint[], $7::integer[]) WITH ORDINALITY AS n (topic, order_key, lane, n) USING (n)),"
+    "WITH t AS MATERIALIZED (SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at,"
+    " u.id, u.replay, u.topic, u.order_key, u.lane FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[],"
+    " $5::text[], $6::bigint[], $7::integer[]) AS u (route_id, micros, id, replay, topic, order_key, lane)),"
     "w AS (SELECT t.*, t.order_key IS NOT NULL AND ("
     "  EXISTS (SELECT FROM outbox.parked p JOIN outbox.pause z ON z.route_id = p.route_id "
     "   AND z.aggregate_type = p.aggregate_type AND z.aggregate_id = p.aggregate_id WHERE " OUTBOX_SAME_ROW("p", "t") ")"
+    // Each in the words of the index that it is to be found by.
     "  OR EXISTS (SELECT FROM outbox.parked e WHERE e.route_id = t.route_id AND e.order_key = t.order_key "
-    "   AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id)"
-    "   AND (e.state = 'blocked' OR (e.state = 'retrying' AND e.due_at > clock_timestamp())"
-    "        OR (e.state = 'dead' AND r.on_failure = 'block'))"
-    "   AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") "))) AS waits"
+    "   AND e.state IN ('retrying', 'blocked') AND (e.state = 'blocked' OR e.due_at > clock_timestamp())" OUTBOX_BEFORE ")"
+    "  OR (r.on_failure = 'block' AND EXISTS (SELECT FROM outbox.parked e WHERE e.route_id = t.route_id "
+    "   AND e.order_key = t.order_key AND e.state = 'dead'" OUTBOX_BEFORE "))) AS waits"
     " FROM t JOIN outbox.route r ON r.id = t.route_id),"
     "done AS (UPDATE outbox.parked p SET topic = w.topic, order_key = w.order_key, lane = w.lane, sender = NULL,"
     "  attempts = CASE p.state WHEN 'dead' THEN 0 ELSE p.attempts END,"
@@ -104,8 +106,9 @@ constexpr const char* kMakeDue =
   "  AND z.aggregate_type = w.aggregate_type AND z.aggregate_id = w.aggregate_id) "                                   \
   " ORDER BY w.created_at, w.replay LIMIT 256) w "                                                                    \
   "WHERE " OUTBOX_SAME_ROW("b", "w") " AND NOT EXISTS (SELECT FROM outbox.parked h "                                  \
-  " WHERE h.route_id = k.route_id AND h.order_key = k.order_key "                                                     \
-  " AND (h.state = 'retrying' OR (h.state = 'dead' AND r.on_failure = 'block')))"
+  " WHERE h.route_id = k.route_id AND h.order_key = k.order_key AND h.state = 'retrying') "                           \
+  "AND NOT (r.on_failure = 'block' AND EXISTS (SELECT FROM outbox.parked h "                                          \
+  " WHERE h.route_id = k.route_id AND h.order_key = k.order_key AND h.state = 'dead'))"
 
 }  // namespace
 
@@ -121,7 +124,7 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
       RowsOf(RunSql(Access::kWrite,
                     OUTBOX_ROW_COLUMNS "WHERE p.id = $2::uuid AND ($3 IS NULL OR r.name = $3) "
                                        "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
-                    {LiveIncarnations(), id, route}));
+                    {LiveIncarnations(), id, route}, Plan::kByKey));
   if (rows.empty()) {
     throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "event " + *id + " is not parked",
                         route ? "It is not parked on route \"" + *route + "\"." : "It is not parked on any route.",
@@ -143,7 +146,7 @@ std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
                        OUTBOX_ROW_COLUMNS "JOIN " OUTBOX_KEY_ARRAYS("$2", "$3", "$4", "$5") " k ON " OUTBOX_SAME_ROW(
                            "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
                                      "FOR UPDATE OF p SKIP LOCKED",
-                       {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}));
+                       {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
 }
 
 const format::RouteSpec* Resolver::Spec(const std::string& route) {
@@ -189,7 +192,7 @@ int64 MakeDue(const std::vector<ParkedRow>& rows) {
     lanes.push_back(row.lane);
   }
   params.insert(params.end(), {ArrayLiteral(topics), ArrayLiteral(order_keys), ArrayLiteral(lanes)});
-  return std::strtoll(RunSql(Access::kWrite, kMakeDue, params)[0][0].value().c_str(), nullptr, 10);
+  return std::strtoll(RunSql(Access::kWrite, kMakeDue, params, Plan::kByKey)[0][0].value().c_str(), nullptr, 10);
 }
 
 void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
@@ -214,7 +217,7 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
          "INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic) "
          "SELECT timestamptz 'epoch' + ($6::bigint - 1 + row_number() OVER (ORDER BY g.created_at, g.route_id, g.replay)) "
          "* interval '1 microsecond', g.route_id, g.created_at, g.id, g.replay, $5, g.attempts, g.topic FROM gone g",
-         params);
+         params, Plan::kByKey);
 }
 
 void Promote(const std::vector<std::pair<std::string, Cell>>& keys) {
@@ -229,7 +232,7 @@ void Promote(const std::vector<std::pair<std::string, Cell>>& keys) {
     RunSql(Access::kWrite,
            OUTBOX_PROMOTE("(SELECT DISTINCT u.route_id, u.order_key FROM "
                           "unnest($1::bigint[], $2::bigint[]) AS u (route_id, order_key))"),
-           {ArrayLiteral(routes), ArrayLiteral(order_keys)});
+           {ArrayLiteral(routes), ArrayLiteral(order_keys)}, Plan::kByKey);
   }
 }
 

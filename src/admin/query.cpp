@@ -36,6 +36,8 @@ void Execute(Access access, Plan plan, const char* sql, int count, const char* c
   CallerIdentity caller = BecomeOwner();
   if (plan == Plan::kIndexOrder) {
     PlanIndexOrder();
+  } else if (plan == Plan::kByKey) {
+    PlanByKey();
   }
   if (SPI_connect() != SPI_OK_CONNECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
@@ -73,10 +75,25 @@ CallerIdentity BecomeOwner() {
   return caller;
 }
 
+namespace {
+
+void TurnOff(const char* setting) {
+  (void)set_config_option(setting, "0", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+}  // namespace
+
 void PlanIndexOrder() {
-  static const char* const off[] = {"enable_seqscan", "enable_bitmapscan", "max_parallel_workers_per_gather"};
-  for (const char* setting : off) {
-    (void)set_config_option(setting, "0", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+  // What is turned off and yet used is given a cost at which the JIT compiler would start.
+  for (const char* setting : {"enable_seqscan", "enable_bitmapscan", "max_parallel_workers_per_gather", "jit"}) {
+    TurnOff(setting);
+  }
+}
+
+void PlanByKey() {
+  PlanIndexOrder();
+  for (const char* setting : {"enable_hashjoin", "enable_mergejoin"}) {
+    TurnOff(setting);
   }
 }
 

@@ -22,14 +22,18 @@ enum class Access : bool {
   kWrite,  // under a new snapshot, which sees what earlier statements of this function did
 };
 
-enum class Plan : bool {
+enum class Plan : unsigned char {
   kUsual,
   // For ranges of outbox.log by xid: the day tables are never analyzed, so the planner is told to walk the index. It
   // then reads no more than it is asked for, where a bitmap would first collect a whole backlog.
   kIndexOrder,
+  // For a few rows of outbox.parked by their keys: index by index, row by row. The table may have grown by a million
+  // since the planner heard of it last.
+  kByKey,
 };
 // Until the caller's identity is restored. Plain.
 void PlanIndexOrder();
+void PlanByKey();
 
 // Throws PgError. The columns come in their types' text form.
 std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params = {}, Plan plan = Plan::kUsual);

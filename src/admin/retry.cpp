@@ -140,10 +140,12 @@ void CheckMayGo(const ParkedRow& row) {
       RunSql(Access::kWrite,
              "SELECT z.reason, h.id, h.state FROM outbox.route r "
              "LEFT JOIN outbox.pause z ON z.route_id = r.id AND z.aggregate_type = $4 AND z.aggregate_id = $5 "
-             "LEFT JOIN LATERAL (SELECT e.id, e.state FROM outbox.parked e WHERE e.route_id = r.id "
-             " AND e.order_key = $2::bigint AND (e.state IN ('retrying', 'blocked') OR (e.state = 'dead' AND "
-             "r.on_failure = 'block'))"
-             " AND e.created_at < timestamptz 'epoch' + $3::bigint * interval '1 microsecond' "
+             "LEFT JOIN LATERAL (SELECT e.id, e.state FROM ("
+             " SELECT q.* FROM outbox.parked q WHERE q.route_id = r.id AND q.order_key = $2::bigint "
+             "  AND q.state IN ('retrying', 'blocked') UNION ALL "
+             " SELECT q.* FROM outbox.parked q WHERE q.route_id = r.id AND q.order_key = $2::bigint "
+             "  AND q.state = 'dead' AND r.on_failure = 'block') e "
+             " WHERE e.created_at < timestamptz 'epoch' + $3::bigint * interval '1 microsecond' "
              " ORDER BY e.created_at, e.replay LIMIT 1) h ON true WHERE r.id = $1::bigint",
              {Cell(row.route_id), row.order_key, Cell(row.created_at), Cell(row.aggregate_type), row.aggregate_id});
   if (rows.at(0)[0]) {
