@@ -1,0 +1,80 @@
+# Parked events without a key are claimed with SKIP LOCKED by whoever owns a lane of the route, so that workers share
+# them, each exactly once; those with a key belong to their lane's owner and go in order, whoever has them under his hands
+# meanwhile. Statements go by index, however much is parked.
+use strict;
+use warnings;
+
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $redis = Outbox::Redis->start;
+my $node = new_node(conf => "shared_preload_libraries = 'outbox,auto_explain'\nautovacuum = off\n"
+	  . "outbox.workers = 3\noutbox.enabled = off\nauto_explain.log_min_duration = -1\nauto_explain.log_nested_statements = on\n");
+
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+
+redis_route($node, $redis, 'r', lanes => 3, topic => "'s'");
+
+# 30,000 without a key; 2,000 keys with an event due and four behind it; 40,000 more behind one that is not due.
+my ($loose, $keys, $held) = (30_000, 2_000, 40_000);
+sql(qq{
+	INSERT INTO outbox.parked (route_id, lane, created_at, id, state, due_at, aggregate_type, event_type, payload, topic)
+	SELECT r.id, n % 3, now() - n * interval '1 us', gen_random_uuid(), CASE n % 2 WHEN 0 THEN 'retrying' ELSE 'scheduled' END,
+	  now() - interval '1 minute', 't', 'loose', 'x', 's' FROM outbox.route r, generate_series(1, $loose) n;
+	INSERT INTO outbox.parked (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, topic)
+	SELECT r.id, k % 3, now() + (5 * k + n) * interval '1 us', gen_random_uuid(), CASE n WHEN 0 THEN 'retrying' ELSE 'blocked' END,
+	  k, CASE n WHEN 0 THEN now() END, 't', 'k' || k, 'keyed', 'x', 's' FROM outbox.route r, generate_series(1, $keys) k, generate_series(0, 4) n;
+	INSERT INTO outbox.parked (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, topic)
+	SELECT r.id, 0, now() + n * interval '1 us', gen_random_uuid(), CASE n WHEN 1 THEN 'retrying' ELSE 'blocked' END,
+	  -1, CASE n WHEN 1 THEN now() + interval '1 day' END, 't', 'held', 'held', 'x', 's' FROM outbox.route r, generate_series(1, $held) n;
+});
+sql($_) for "ALTER SYSTEM SET auto_explain.log_min_duration = 0", "ALTER SYSTEM SET outbox.enabled = on", 'SELECT pg_reload_conf()';
+ok(wait_for_value($node, 'SELECT count(DISTINCT sender) > 1 FROM outbox.parked', 't'), 'more than one worker sends them');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', $held, 120), 'all that is due is delivered');
+sql($_) for "ALTER SYSTEM RESET auto_explain.log_min_duration", 'SELECT pg_reload_conf()';
+
+my (%times, %last, $overtaken);
+foreach my $entry (@{ $redis->entries('s') })
+{
+	$times{ $entry->{id} }++;
+	next if !defined $entry->{key};
+	$overtaken++ if ($last{ $entry->{key} } // 0) > $entry->{created_at};
+	$last{ $entry->{key} } = $entry->{created_at};
+}
+is(scalar(keys %times), $loose + 5 * $keys, 'each is there');
+is(scalar(grep { $_ > 1 } values %times), 0, 'and none twice');
+is($overtaken // 0, 0, 'the events of a key are in order');
+is(sql('SELECT count(*), count(DISTINCT id), count(place) FROM outbox.outcome'), join('|', ($loose + 5 * $keys) x 3), 'outcomes say so, and where');
+
+# Entries of the relay workers, each with the lines of its plan.
+my @plans = grep { /^\S+ \S+ \S+ \[\d+\] outbox relay LOG:  duration:/ } split /^(?=\d{4}-)/m, slurp_file($node->logfile);
+cmp_ok(scalar(@plans), '>', 100, 'plans of the relay workers were logged');
+is(scalar(grep { /Seq Scan on parked|Sort Key: [^\n]*due_at/ } @plans), 0, 'none reads the table, or sorts what is due');
+my ($longest) = sort { $b <=> $a } map { /duration: ([0-9.]+) ms  plan:\s+Query Text: SELECT p\.created_at/ } @plans;
+note("the longest look for what is due took $longest ms");
+
+# Somebody has the head of a key under his hands; what is behind it waits, and goes once he has removed it, though he
+# tells nobody.
+sql("DELETE FROM outbox.parked");
+my $person = $node->background_psql('postgres', on_error_stop => 1);
+sql(q{
+	INSERT INTO outbox.parked (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, topic)
+	SELECT r.id, 0, now() + n * interval '1 us', gen_random_uuid(), 'retrying', 77, now() + interval '1 s', 't', 'busy', 'busy', 'x', 's'
+	FROM outbox.route r, generate_series(1, 3) n
+});
+my $head = sql("SELECT id FROM outbox.parked ORDER BY created_at LIMIT 1");
+$person->query_safe('BEGIN');
+$person->query_safe("SELECT 1 FROM outbox.parked WHERE id = '$head' FOR UPDATE");
+sql('SELECT outbox.pause(route => $$r$$, topic => $$none$$, reason => $$wakes the lanes$$)');
+ok(wait_for_value($node, "SELECT count(*) FROM outbox.parked WHERE state = 'blocked'", '2', 60), 'who is behind a head that somebody has locked waits');
+$person->query_safe("DELETE FROM outbox.parked WHERE id = '$head'");
+$person->query_safe('COMMIT');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 60), 'and goes when that has removed it');
+$person->quit;
+my @busy = grep { ($_->{key} // '') eq 'busy' } @{ $redis->entries('s') };
+is(scalar(@busy), 2, 'both, and the removed one never');
+cmp_ok($busy[0]{created_at}, '<', $busy[1]{created_at}, 'in order');
+
+no_server_crashed($node);
+done_testing();
