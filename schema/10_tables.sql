@@ -170,6 +170,7 @@ COMMENT ON SEQUENCE outbox.clock_ceiling IS 'register, not a sequence: Unix micr
 
 SELECT pg_catalog.pg_extension_config_dump('outbox.log', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.route', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.route_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.lane', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.foreign_event', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.identity', '');

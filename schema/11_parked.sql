@@ -196,4 +196,5 @@ SELECT pg_catalog.pg_extension_config_dump('outbox.parked', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.side_lane', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.side_topic', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.pause', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.pause_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.audit', '');

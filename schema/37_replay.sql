@@ -31,6 +31,7 @@ COMMENT ON COLUMN outbox.replay.state IS 'copying: the call has not ended, or wa
 COMMENT ON COLUMN outbox.replay.reason IS 'why, as given';
 GRANT SELECT ON outbox.replay TO pg_monitor;
 SELECT pg_catalog.pg_extension_config_dump('outbox.replay', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.replay_number_seq', '');
 
 CREATE PROCEDURE outbox.replay(
   since          timestamptz DEFAULT NULL,

@@ -147,6 +147,19 @@ bool OwnsLane(const ParkedOwner& owner, bool* block) {
   return true;
 }
 
+bool LockLane(const ParkedOwner& owner) {
+  static Statement lock = {
+      "SELECT FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
+      " AND l.owner OPERATOR(pg_catalog.=) $3 FOR SHARE",
+      3,
+      {INT8OID, INT4OID, INT8OID},
+      nullptr};
+  Arguments arguments;
+  AddOwner(owner, &arguments);
+  RunStatement(&lock, arguments.values);
+  return SPI_processed == 1;
+}
+
 bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> events) {
   size_t first = 0;
   while (first < events.size()) {

@@ -29,6 +29,8 @@ struct ParkedOwner {
 
 // False when the lane is not the incarnation's. *block: the route's policy.
 bool OwnsLane(const ParkedOwner& owner, bool* block);
+// Likewise, and it stays so until the transaction ends: whoever moves the lane by hand waits, or is waited for.
+bool LockLane(const ParkedOwner& owner);
 
 // --- parking ---
 // Inserts, in portions; false when the lane is not the incarnation's. An event that is there already stays as it is,

@@ -162,7 +162,7 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
   const ParkedOwner me{lane_, incarnation_};
   return TryInTransaction([&] {
     bool block = false;
-    *owner = OwnsLane(me, &block);
+    *owner = LockLane(me) && OwnsLane(me, &block);
     if (!*owner) {
       return;
     }

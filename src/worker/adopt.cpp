@@ -18,11 +18,14 @@ void Execute(const char* statement) {
   }
 }
 
-// Positions, progress and ticks are snapshots of another cluster or database: all lanes start from now. This
+// Positions, progress and ticks are snapshots of another cluster or database: all lanes start from now, with all their
+// topics (one that is in trouble here leaves again), and nobody is sending what is parked. This
 // transaction is in progress in that snapshot, whatever pg_current_snapshot() says (it never lists the asking
 // transaction): what it emits itself is still to be published.
 void StartLanesFromNow() {
   Execute("TRUNCATE outbox.progress, outbox.tick");
+  Execute("DELETE FROM outbox.side_lane");
+  Execute("UPDATE outbox.parked SET sender = NULL WHERE sender IS NOT NULL");
   Execute(
       "WITH s AS MATERIALIZED (SELECT pg_catalog.pg_current_snapshot() AS now, pg_catalog.pg_current_xact_id() AS me), "
       "start AS MATERIALIZED (SELECT pg_catalog.format('%s:%s:%s', pg_catalog.pg_snapshot_xmin(s.now), "

@@ -66,7 +66,13 @@ ok(there('log_20200101'), 'kept while somebody reads the log');
 my ($status) = $node->psql('postgres', "SET statement_timeout = '5s'; SELECT outbox.emit('t', 1, 'new', '{}');
 	SELECT count(*) FROM outbox.log");
 is($status, 0, 'and neither emitting nor reading waits for the keeper');
+sql("INSERT INTO outbox.side_lane (route_id, lane, side, topic_template, since, window_from) VALUES (1, 1, 1, 't', '-infinity', '3:3:');
+	INSERT INTO outbox.side_topic (route_id, lane, topic, side, start_from, error_class, error_code, error_message)
+	  VALUES (1, 1, 'away', 1, '3:3:', 'topic', 'PAUSED', 'by hand')");
 sql("COMMIT PREPARED 'reader'");
+upkeep();
+ok(there('log_20200101'), 'kept while a side lane has not finished with it');
+sql('DELETE FROM outbox.side_lane');
 upkeep();
 ok(!there('log_20200101'), 'dropped when all that is over');
 is(sql('SELECT count(*) FROM outbox.log'), 1, 'with its events, and no others');
@@ -114,12 +120,16 @@ sql("CREATE TABLE outbox.progress_20200101 (LIKE outbox.progress);
 	  FROM outbox.lane WHERE route_id = 1 AND lane = 1;
 	INSERT INTO outbox.progress_20200101 SELECT timestamptz '2020-01-01 13:00+00', route_id, lane, '6:6:', '8:9:8', '2020-01-02 00:00+00', 0
 	  FROM outbox.lane WHERE route_id = 1 AND lane = 1;
+	INSERT INTO outbox.side_lane (route_id, lane, side, topic_template, since, window_from) VALUES (1, 1, 1, 't', '-infinity', '3:3:');
+	INSERT INTO outbox.progress_20200101 VALUES ('2020-01-01 14:00+00', 1, 1, '7:7:', NULL, NULL, 1);
 	ALTER TABLE outbox.progress ATTACH PARTITION outbox.progress_20200101
 	  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
 upkeep();
 ok(!there('progress_20200101'), 'an old day of progress is dropped');
 is(sql('SELECT window_from, window_to, done_to AT TIME ZONE \'UTC\' FROM outbox.lane WHERE route_id = 1 AND lane = 1'),
 	'6:6:|8:9:8|2020-01-02 00:00:00', 'and the newest position in it carried forward');
+is(sql('SELECT window_from, window_to FROM outbox.side_lane'), '7:7:|', 'also that of a side lane, which is another');
+sql('DELETE FROM outbox.side_lane');
 
 # Ticks: needed until every lane is past them.
 sql("UPDATE outbox.lane SET window_to = NULL, done_to = NULL;
