@@ -9,7 +9,6 @@
 #include "log/durable.h"
 #include "log/lane_reader.h"
 #include "log/lane_tables.h"
-#include "log/parked_sql.h"
 #include "log/snapshots.h"
 #include "log/ticks.h"
 #include "pg/settings.h"
@@ -216,19 +215,6 @@ Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::P
     }
   }
   OUTBOX_FAULT_POINT("save.after");
-  return status;
-}
-
-Status PgLaneLog::Park(const relay::RefusedEvent& refused, bool* owner) {
-  *owner = true;
-  relay::Parking parking;
-  parking.event = refused.event;
-  parking.topic = refused.topic;
-  parking.attempts = refused.attempts;
-  parking.error = refused.error;
-  Status status = TryInTransaction([&] {
-    *owner = InsertParked({id_, incarnation_}, {&parking, 1});
-  });
   return status;
 }
 

@@ -18,8 +18,8 @@ class TickCursor;
 
 class PgLaneLog final : public relay::LaneLog {
  public:
-  // Of a lane, or of one of its side lanes (id.side). `filter` must outlive this object, and picks the lane's events out
-  // of those of `lanes` lanes. `incarnation`: the worker's, as outbox.lane.owner holds it.
+  // Of a lane, or of one of its side lanes (id.side). `filter` must outlive this object, and picks the lane's events
+  // out of those of `lanes` lanes. `incarnation`: the worker's, as outbox.lane.owner holds it.
   PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const relay::EventFilter* filter);
   ~PgLaneLog() override;
   PgLaneLog(const PgLaneLog&) = delete;
@@ -36,7 +36,6 @@ class PgLaneLog final : public relay::LaneLog {
   Status CheckDurable(uint64_t lsn, bool* durable) override;
   void LimitTo(const Snapshot* limit) override;
   Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) override;
-  Status Park(const relay::RefusedEvent& refused, bool* owner) override;
 
   // Bytes held for the open window (its events, or the locations of a large one's), for the worker's account.
   size_t memory_used() const;
@@ -45,8 +44,8 @@ class PgLaneLog final : public relay::LaneLog {
   LaneId id_;
   int lanes_;
   uint64_t incarnation_;
-  bool converging_ = false;        // as of LoadPosition: a change of it is a new lane for the worker
-  std::optional<Snapshot> limit_;  // likewise
+  bool converging_ = false;             // as of LoadPosition: a change of it is a new lane for the worker
+  std::optional<Snapshot> limit_;       // likewise
   std::optional<Snapshot> side_limit_;  // of a side lane on its way back
   bool held_ = false;
   std::unique_ptr<LaneReader> reader_;

@@ -81,8 +81,11 @@ class LaneLog {
   // each topic and partition (their flow means nothing); those of events behind a gap may be named again later.
   virtual Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) = 0;
 
-  // Records an event that the destination will never take. Idempotent per route and event. `*owner` as above.
-  virtual Status Park(const RefusedEvent& refused, bool* owner) = 0;
+  // Only of lanes without a ParkedLog: records an event that the destination will never take. Idempotent per event.
+  // `*owner` as above.
+  virtual Status Park(const RefusedEvent&, bool*) {
+    return Status(ErrorClass::kInternal, "NOT_PARKED", "there is nowhere to park a refused event");
+  }
 };
 
 }  // namespace outbox::relay

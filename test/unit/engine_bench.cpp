@@ -73,7 +73,6 @@ class BenchLog : public LaneLog {
     *owner = true;
     return Status();
   }
-  Status Park(const RefusedEvent&, bool*) override { return Status(); }
 
  private:
   std::vector<EventChunk> chunks_;

@@ -53,7 +53,6 @@ class EndlessLog : public LaneLog {
     return Status();
   }
   Status SaveProgress(const Position&, std::span<const sink::Place>, bool*) override { return Status(); }
-  Status Park(const RefusedEvent&, bool*) override { return Status(); }
 
  private:
   using FakeClock = fakes::FakeClock;
