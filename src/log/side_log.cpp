@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "emit/clock.h"
 #include "log/arguments.h"
 #include "log/attempt.h"
@@ -160,7 +161,8 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
   std::sort(keys_.begin(), keys_.end());
   keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
   const ParkedOwner me{lane_, incarnation_};
-  return TryInTransaction([&] {
+  Status status = TryInTransaction([&] {
+    OUTBOX_FAULT_THROW("fork.before");
     bool block = false;
     *owner = LockLane(me) && OwnsLane(me, &block);
     if (!*owner) {
@@ -175,7 +177,10 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
       PromoteHeads(me, block, keys_, GetCurrentTimestamp() + kPgEpochMicros);
     }
     *next_due = NextDue(me, {});
+    OUTBOX_FAULT_THROW("fork.uncommitted");
   });
+  OUTBOX_FAULT_POINT("fork.after");
+  return status;
 }
 
 Status PgSideLog::Rejoin(int32_t side, const Position& position, bool* owner) {
@@ -190,8 +195,10 @@ Status PgSideLog::Rejoin(int32_t side, const Position& position, bool* owner) {
       if (*owner) {
         DropSideLane(lane_, side);
       }
+      OUTBOX_FAULT_THROW("rejoin.uncommitted");
     }
   };
+  OUTBOX_FAULT_POINT("rejoin.before");
   Status status = TryInTransaction(rejoin);
   if (status.ok() && missing) {
     status = TryInTransaction([&] { CreateDayTable(DayTableKind::kProgress, DayOfMicros(at)); });
@@ -199,6 +206,7 @@ Status PgSideLog::Rejoin(int32_t side, const Position& position, bool* owner) {
       status = TryInTransaction(rejoin);
     }
   }
+  OUTBOX_FAULT_POINT("rejoin.after");
   return status;
 }
 

@@ -2,7 +2,7 @@
 # environment says which: OUTBOX_CHAOS_SEED, OUTBOX_CHAOS_SECONDS, OUTBOX_CHAOS_PROFILE (quiet: no faults; gentle: orderly
 # things, after which nothing may arrive twice; wild), OUTBOX_CHAOS_ONLY (regex of fault names), OUTBOX_CHAOS_DISK (a small
 # file system of our own, to be filled). scripts/chaos runs it; seed and schedule are printed first and can be replayed.
-# matrix: A1 A1s A3 A4 A7 B1 B3 B5 B7 B13 B14 C8 D1 D2 D3 D9 E-1 F2 F5 S1 S2
+# matrix: A1 A1s A3 A4 A7 B1 B3 B5 B7 B13 B14 C8 D1 D2 D3 D9 E-1 F2 F5 S1 S2 S3 E-8
 use strict;
 use warnings;
 

@@ -26,6 +26,8 @@ Outbox::Ledger::install($node);
 my $types = q('{order}');
 redis_route($node, $redis, 'redis', topic => q('ledger'), lanes => 2, aggregate_types => $types);
 kafka_route($node, $kafka, 'kafka', topic => q('ledger'), aggregate_types => $types);
+# One whose stream is of another type now and then: it leaves the lane, and comes back.
+$node->safe_psql('postgres', q(SELECT outbox.create_route('side', server => 'redis', topic => 'side', aggregate_types => '{side}')));
 # Its events have no legal topic: they are parked.
 kafka_route($node, $kafka, 'strange', aggregate_types => q('{strange}'), topic => q('strange.{event_type}'));
 
@@ -87,6 +89,8 @@ my %how = (
 	'emit.many.' => sub { try_sql("SELECT outbox.emit_many('nobody', '{a,b}', 'x', '{1,2}')") },
 	'retry.' => \&refused,
 	'parked.park.' => \&refused,
+	'fork.' => \&side,
+	'rejoin.' => \&side,
 	'parked.' => sub { refused(); try_sql("SELECT outbox.retry(id, 'strange', 'again') FROM outbox.dead_letter LIMIT 3") },
 );
 
@@ -94,6 +98,15 @@ sub old_log { return old_table('log', 'xid', "(created_at, id, xid, aggregate_ty
 	VALUES ('2020-01-01 12:00+00', gen_random_uuid(), pg_current_xact_id(), 't', 'old')") }
 sub old_progress { return old_table('progress', 'route_id, lane, at', "(at, route_id, lane, side, window_from)
 	SELECT '2020-01-01 12:00+00', route_id, lane, 0, '5:5:' FROM outbox.lane LIMIT 1") }
+sub side
+{
+	$redis->forget->command('DEL', 'side');
+	$redis->command('SET', 'side', 'not a stream');
+	try_sql("SELECT count(outbox.emit_text('side', i % 3, 'x', 'x')) FROM generate_series(1, 20) i");
+	for (1 .. 30) { last if (try_sql('SELECT count(*) FROM outbox.side_lane') // 1) > 0; sleep 0.05 }
+	$redis->command('DEL', 'side');
+	return;
+}
 sub terminate { return try_sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = '$_[0]'") }
 sub terminate_relays { return terminate('outbox relay') }
 sub refused { return try_sql("SELECT outbox.emit_text('strange', 1, 'no topic!', 'x')") }

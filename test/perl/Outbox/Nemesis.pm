@@ -64,6 +64,18 @@ our %FAULTS = (
 	'clock back' => { profile => 'gentle', weight => 1, row => 'B13', inject => sub { Outbox::Faults::shift_clock(-3_600_000_000) } },
 	'clock ahead' => { profile => 'gentle', weight => 1, row => 'B13', arg => sub { pick($_[0], 5, 120, 3600, 90_000) },
 		inject => sub { Outbox::Faults::shift_clock($_[1] * 1_000_000) } },
+	'route paused' => { profile => 'gentle', weight => 1, row => 'S3', hold => [ 0.3, 3 ],
+		inject => sub { $_[0]->sql("SELECT outbox.pause(route => 'redis', reason => 'chaos')") },
+		heal => sub { $_[0]->sql("SELECT outbox.resume(route => 'redis')") } },
+	'topic paused' => { profile => 'gentle', weight => 2, row => 'S3', hold => [ 0.3, 4 ],
+		inject => sub { $_[0]->sql("SELECT outbox.pause(route => name, topic => 'chaos.b', reason => 'chaos') FROM outbox.route") },
+		heal => sub { $_[0]->sql("SELECT outbox.resume(route => name, topic => 'chaos.b') FROM outbox.route") } },
+	'key paused' => { profile => 'gentle', weight => 2, row => 'S3', hold => [ 0.3, 4 ], arg => sub { 'k' . int(random($_[0]) * 300) },
+		inject => sub { $_[0]->sql("SELECT outbox.pause(route => name, aggregate_type => 'chaos', aggregate_id => '$_[1]', reason => 'chaos') FROM outbox.route") },
+		heal => sub { $_[0]->sql("SELECT outbox.resume(route => name, aggregate_type => 'chaos', aggregate_id => '$_[1]') FROM outbox.route") } },
+	'redis stream of another type' => { weight => 3, row => 'E-8', hold => [ 0.3, 4 ],
+		inject => sub { $_[0]->redis_commands([ 'RENAMENX', 'chaos.b', 'chaos.away' ], [ 'SETNX', 'chaos.b', 'not a stream' ]) },
+		heal => \&stream_back },
 	'disk full' => { weight => 2, row => 'B14', needs => 'disk', hold => [ 0.5, 3 ], inject => \&fill_disk, heal => \&free_disk },
 	'fault point' => { weight => 8, row => 'A1', arg => \&pick_point, inject => sub { $_[0]->arm($_[1]) } },
 );
@@ -166,9 +178,12 @@ sub heal
 	$self->continue_all;
 	eval { $self->{redis}->cont };
 	eval { $self->{kafka}->cont } if $self->{kafka};
+	for (1 .. 50) { last if eval { $self->stream_back; 1 }; sleep 0.2 }
 	$self->free_disk if $self->{disk};
 	$_->kill_kill(grace => 5) foreach splice @{ $self->{beside} };
 	for (1 .. 600) { last if eval { $self->{node}->psql('postgres', 'SELECT 1') == 0 }; sleep 0.1 }
+	$self->sql(q(SELECT outbox.resume(r.name, p.server, p.topic, p.aggregate_type, p.aggregate_id)
+		FROM outbox.pause p LEFT JOIN outbox.route r ON r.id = p.route_id));
 	$self->set($_, undef) foreach qw(outbox.enabled outbox.workers outbox.sort_mem outbox.max_inflight);
 	return;
 }
@@ -309,6 +324,28 @@ sub fill_disk
 	my $block = "\0" x 65536;
 	while (defined syswrite $file, $block) { }
 	close $file;
+	return;
+}
+
+# In one transaction of Redis; gives up where it does not answer.
+sub redis_commands
+{
+	my ($self, @commands) = @_;
+	my $redis = $self->{redis}->connect_to;
+	local $SIG{ALRM} = sub { die "Redis does not answer\n" };
+	alarm 3;
+	my $result = eval { $redis->command('MULTI'); $redis->command(@$_) foreach @commands; $redis->command('EXEC') };
+	alarm 0;
+	die $@ if !$result;
+	return $result;
+}
+
+# The stream itself takes its name back from what stands in its place.
+sub stream_back
+{
+	my ($self) = @_;
+	$self->redis_commands([ 'EVAL', q(if redis.call('TYPE', KEYS[1]).ok == 'string' then redis.call('DEL', KEYS[1]) end
+		if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('RENAMENX', KEYS[2], KEYS[1]) end return 1), 2, 'chaos.b', 'chaos.away' ]);
 	return;
 }
 
