@@ -82,6 +82,7 @@ SELECT * FROM pg_temp.audit;
 SELECT o.outcome, count(*) FROM outbox.outcome o JOIN outbox.route r ON r.id = o.route_id WHERE r.name = 'regress a' GROUP BY 1;
 
 -- Each refusal.
+\set SHOW_CONTEXT never
 BEGIN;
 CALL outbox.redrive();
 \echo :SQLSTATE

@@ -85,7 +85,20 @@ COMMIT;
 CALL outbox.seek('regress from', :'half_way', 'consumer lost data');
 SELECT l.lane, l.window_from, l.window_to IS NOT NULL AS half_way, l.done_to = :'half_way'::timestamptz - interval '1 microsecond' AS there
 FROM outbox.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name = 'regress from' ORDER BY 1;
+-- while it is paused all of it waits
+SELECT sum(pending) FROM outbox.lag WHERE route = 'regress from';
 CALL outbox.seek('regress from', 'infinity', dry_run => true);
+-- a worker that has the lanes notices: it delivers again, and is done again
+SELECT outbox.resume('regress from');
+DO $$
+BEGIN
+  FOR i IN 1 .. 300 LOOP
+    EXIT WHEN 0 = (SELECT sum(pending) FROM outbox.lag WHERE route = 'regress from');
+    PERFORM pg_sleep(0.1);
+  END LOOP;
+END $$;
+SELECT sum(pending) FROM outbox.lag WHERE route = 'regress from';
+SELECT state, delivered_at > :'half_way' AS again FROM outbox.status(:'e4') WHERE route = 'regress from';
 SELECT action, route, detail - 'at' AS detail, detail ? 'at' AS at, reason FROM outbox.audit WHERE action = 'seek' ORDER BY audit.at;
 
 -- Each refusal.

@@ -102,6 +102,7 @@ void ReadRoute(uint64 row, RouteConfig* route) {
     const char* id = Utf8(ids[i]);
     route->paused_keys.emplace_back(type, id);
   }
+  route->moved_at = ResultInt64(row, 20);
 }
 
 void ReadLanes(std::vector<LaneId>* lanes) {
@@ -147,7 +148,10 @@ void ListRoutes(std::vector<RouteConfig>* routes) {
         " ARRAY(SELECT z.aggregate_type FROM outbox.pause z WHERE z.route_id OPERATOR(pg_catalog.=) r.id"
         " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
         " ARRAY(SELECT z.aggregate_id FROM outbox.pause z WHERE z.route_id OPERATOR(pg_catalog.=) r.id"
-        " AND z.aggregate_type IS NOT NULL ORDER BY z.id)"
+        " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
+        " coalesce((SELECT (EXTRACT(epoch FROM pg_catalog.max(l.since)) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
+        " FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) r.id"
+        " AND l.since OPERATOR(pg_catalog.>) '-infinity'), 0)"
         " FROM outbox.route r ORDER BY id",
         0,
         {},

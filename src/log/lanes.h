@@ -34,6 +34,8 @@ struct RouteConfig {
   // The number of lanes is changing, and where the lanes are to meet; empty: not known yet. See lane_change.h.
   bool converging = false;
   std::string common_snapshot;
+  // When its lanes were last put somewhere else (seek, another number of lanes), Unix microseconds; 0: never.
+  int64_t moved_at = 0;
   bool operator==(const RouteConfig&) const = default;
 };
 

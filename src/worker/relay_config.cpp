@@ -90,7 +90,7 @@ std::shared_ptr<const format::RouteSpec> MakeSpec(const log::RouteConfig& route,
 bool SameReading(const log::RouteConfig& one, const log::RouteConfig& other) {
   return one.aggregate_types == other.aggregate_types && one.event_types == other.event_types &&
          one.lanes == other.lanes && one.block == other.block && one.converging == other.converging &&
-         one.common_snapshot == other.common_snapshot;
+         one.common_snapshot == other.common_snapshot && one.moved_at == other.moved_at;
 }
 
 }  // namespace outbox::worker
