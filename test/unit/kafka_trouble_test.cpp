@@ -1,0 +1,284 @@
+// matrix: D6 D10 D15
+// KafkaSink when the cluster says no: refusals of every kind, topics missing or without a leader, brokers away.
+#include <gtest/gtest.h>
+
+#include "kafka_sink_fixture.h"
+
+namespace outbox::sink::kafka {
+namespace {
+
+class KafkaRefusalTest : public KafkaSinkTest, public testing::WithParamInterface<int> {};
+
+// Order is not asked here: the mock takes a successor of a refused batch that was sent already, a real broker's
+// sequence numbers do not let it in (kafka_broker_test).
+TEST_P(KafkaRefusalTest, NothingIsLost) {
+  const auto code = static_cast<rd_kafka_resp_err_t>(GetParam());
+  const std::string topic = "refused-" + std::to_string(GetParam());
+  cluster_.CreateTopic(topic, 3);
+  Open({{"retry.backoff.ms", "10"}});
+  Warm(topic, 1, 3);
+  Resender first(driver_.get(), 2, Numbered(topic, 0, 400, 7));
+  Resender second(driver_.get(), 3, Numbered(topic, 400, 400, 7));
+  std::vector<Error> failed;
+  cluster_.SetRoundTrip(5);
+  cluster_.FailProduce({RD_KAFKA_RESP_ERR_NO_ERROR, code});
+  bool more = first.Send();
+  more = second.Send() || more;
+  for (int round = 0; more && round < 20; ++round) {
+    ASSERT_TRUE(driver_->UntilResolved(20));
+    first.Collect(&failed);
+    second.Collect(&failed);
+    cluster_.SetRoundTrip(0);
+    const bool left = first.Send();
+    more = second.Send() || left;
+  }
+  EXPECT_FALSE(more);
+  // The request that was refused may have held one record; then that one is to blame.
+  int charged = 0;
+  for (const Error& error : failed) {
+    charged += error.error_class == ErrorClass::kMessage;
+  }
+  EXPECT_LE(charged, RuleFor(code).error_class == ErrorClass::kMessage ? 1 : 0);
+  if (code != RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT && code != RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION &&
+      code != RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS) {
+    EXPECT_GE(kafka().producers(), 2u);
+  }
+  EXPECT_EQ(static_cast<int>(Numbers(ReadAll(cluster_.bootstrap(), topic, 3)).size()), 800 - charged);
+}
+
+// Also codes that the library retries by itself: it takes a later success for an earlier one's, which is not so where
+// the broker takes any sequence number, as the mock does (and a real one for a topic that was made anew).
+INSTANTIATE_TEST_SUITE_P(Codes, KafkaRefusalTest,
+                         testing::Values(RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, RD_KAFKA_RESP_ERR_INVALID_RECORD,
+                                         RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
+                                         RD_KAFKA_RESP_ERR_POLICY_VIOLATION, RD_KAFKA_RESP_ERR_UNKNOWN,
+                                         RD_KAFKA_RESP_ERR_THROTTLING_QUOTA_EXCEEDED,
+                                         RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER,
+                                         RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT,
+                                         RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+                                         RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS));
+
+TEST_F(KafkaSinkTest, ARecordRefusedAloneIsTheCulprit) {
+  cluster_.CreateTopic("alone", 1);
+  Open();
+  Warm("alone", 1, 1);
+  cluster_.FailProduce({RD_KAFKA_RESP_ERR_INVALID_RECORD});
+  const uint64_t seq = driver_->Submit(2, 1, Numbered("alone", 0, 1, 1));
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(seq), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(seq).error_class, ErrorClass::kMessage);
+  EXPECT_EQ(driver_->error(seq).code, "INVALID_RECORD");
+  const uint64_t next = driver_->Submit(2, 2, Numbered("alone", 1, 1, 1));
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(next), Outcome::kDelivered);
+  EXPECT_EQ(kafka().producers(), 2u);
+}
+
+TEST_F(KafkaSinkTest, AMissingTopicStopsNoOther) {
+  cluster_.CreateTopic("here", 1);
+  rd_kafka_mock_topic_set_error(cluster_.get(), "gone", RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
+  Open({{"topic.metadata.propagation.max.ms", "300"}});
+  const uint64_t gone = driver_->Submit(1, 1, Numbered("gone", 0, 3, 1));
+  const uint64_t here = driver_->Submit(2, 1, Numbered("here", 0, 3, 1));
+  ASSERT_TRUE(driver_->Until([&] { return driver_->outcome(here + 2) == Outcome::kDelivered; }));
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(gone), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(gone).error_class, ErrorClass::kTopic);
+  EXPECT_NE(driver_->error(gone).message.find("gone"), std::string::npos);
+  EXPECT_EQ(driver_->outcome(gone + 1), Outcome::kAborted);
+  EXPECT_EQ(driver_->outcome(gone + 2), Outcome::kAborted);
+  EXPECT_EQ(kafka().producers(), 1u);
+  // It is made later.
+  rd_kafka_mock_topic_set_error(cluster_.get(), "gone", RD_KAFKA_RESP_ERR_NO_ERROR);
+  uint32_t epoch = 2;
+  uint64_t again = driver_->Submit(1, epoch, Numbered("gone", 0, 3, 1));
+  ASSERT_TRUE(driver_->UntilResolved());
+  while (driver_->outcome(again) != Outcome::kDelivered && epoch < 10) {
+    again = driver_->Submit(1, ++epoch, Numbered("gone", 0, 3, 1));
+    ASSERT_TRUE(driver_->UntilResolved());
+  }
+  EXPECT_LT(epoch, 5u);
+  EXPECT_EQ(driver_->outcome(again + 2), Outcome::kDelivered);
+  EXPECT_TRUE(sink_->health().up);
+}
+
+TEST_F(KafkaSinkTest, ABrokerThatIsAwayAbortsNothing) {
+  cluster_.CreateTopic("away", 2);
+  Open({{"reconnect.backoff.max.ms", "100"}});
+  Warm("away", 1, 2);
+  rd_kafka_mock_broker_set_down(cluster_.get(), 1);
+  driver_->Submit(1, 1, Numbered("away", 0, 200, 5));
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
+  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kDestination);
+  driver_->Until([] { return false; }, 0.5);
+  EXPECT_EQ(driver_->resolved(), 2u);
+  rd_kafka_mock_broker_set_up(cluster_.get(), 1);
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 202u);
+  EXPECT_TRUE(sink_->health().up);
+  EXPECT_EQ(kafka().producers(), 1u);
+}
+
+// One broker is slow and its topic counts as stalled: the library still has the record that is named, and reports it
+// later. That report must not be taken for another record's.
+TEST_F(KafkaSinkTest, AStalledRecordIsFailedOnlyWhenTheLibraryHasLetGo) {
+  MockCluster cluster(2);
+  cluster.CreateTopic("slow", 1);
+  cluster.CreateTopic("fine", 1);
+  rd_kafka_mock_partition_set_leader(cluster.get(), "slow", 0, 1);
+  rd_kafka_mock_partition_set_leader(cluster.get(), "fine", 0, 2);
+  SinkConfig config;
+  config.options["bootstrap.servers"] = cluster.bootstrap();
+  ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
+  driver_ = std::make_unique<Driver>(sink_.get());
+  kafka().set_stalled_micros(300'000);
+  Warm("slow", 1, 1);
+  Warm("fine", 2, 1);
+  rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 2500);
+  const uint64_t slow = driver_->Submit(1, 1, Numbered("slow", 0, 1, 1));
+  ASSERT_TRUE(driver_->Until([&] {
+    driver_->Submit(2, 1, Numbered("fine", 0, 1, 1));
+    return driver_->outcome(slow) != Outcome{} || rd_kafka_outq_len(kafka().handle()) > 20 ||
+           driver_->submitted() - driver_->resolved() > 20;
+  }));
+  const uint64_t next = driver_->Submit(3, 1, Numbered("slow", 1, 1, 1));  // held by the sink: the producer is ending
+  ASSERT_TRUE(driver_->UntilResolved(10));
+  EXPECT_EQ(driver_->outcome(slow), Outcome::kDelivered);
+  EXPECT_EQ(driver_->outcome(next), Outcome::kAborted);
+  rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 0);
+  sink_->Close();
+  sink_.reset();
+  EXPECT_TRUE(WaitForRetired(20000));
+  EXPECT_EQ(ReadAll(cluster.bootstrap(), "slow", 1).size(), 2u);
+}
+
+TEST_F(KafkaSinkTest, ATopicWithoutALeaderIsInTroubleWhileOthersFlow) {
+  cluster_.CreateTopic("led", 1);
+  cluster_.CreateTopic("leaderless", 1);
+  Open();
+  kafka().set_stalled_micros(300'000);
+  Warm("led", 1, 1);
+  rd_kafka_mock_partition_set_leader(cluster_.get(), "leaderless", 0, -1);
+  const uint64_t lost = driver_->Submit(2, 1, Numbered("leaderless", 0, 2, 1));
+  ASSERT_TRUE(driver_->Until([&] {
+    driver_->Submit(1, 1, Numbered("led", 0, 1, 1));
+    return driver_->outcome(lost) != Outcome{};
+  }));
+  EXPECT_EQ(driver_->outcome(lost), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(lost).code, "STALLED");
+  EXPECT_EQ(driver_->error(lost).error_class, ErrorClass::kTopic);
+  EXPECT_NE(driver_->error(lost).message.find("no leader"), std::string::npos) << driver_->error(lost).message;
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(lost + 1), Outcome::kAborted);
+  ASSERT_TRUE(driver_->Until([&] { return kafka().producers() == 2; }));
+  // Tried again and again it costs nobody a producer, and fails at once.
+  uint32_t epoch = 2;
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t again = driver_->Submit(2, epoch++, Numbered("leaderless", 0, 1, 1));
+    const uint64_t other = driver_->Submit(1, 2, Numbered("led", 0, 1, 1));
+    ASSERT_TRUE(driver_->Until([&] { return driver_->outcome(again) != Outcome{}; }, 2));
+    EXPECT_EQ(driver_->error(again).code, "STALLED");
+    ASSERT_TRUE(driver_->UntilResolved());
+    EXPECT_EQ(driver_->outcome(other), Outcome::kDelivered);
+  }
+  EXPECT_EQ(kafka().producers(), 2u);
+  // It heals by itself.
+  rd_kafka_mock_partition_set_leader(cluster_.get(), "leaderless", 0, 1);
+  uint64_t healed = 0;
+  ASSERT_TRUE(driver_->Until([&] {
+    healed = driver_->Submit(2, epoch++, Numbered("leaderless", 0, 1, 1));
+    EXPECT_TRUE(driver_->UntilResolved());
+    return driver_->outcome(healed) == Outcome::kDelivered;
+  }));
+  EXPECT_EQ(kafka().producers(), 2u);
+}
+
+// Nothing else is sent: that the cluster answers is proof enough.
+TEST_F(KafkaSinkTest, ATopicThatLosesItsLeaderIsInTroubleOnItsOwn) {
+  cluster_.CreateTopic("deposed", 1);
+  Open();
+  kafka().set_stalled_micros(300'000);
+  Warm("deposed", 1, 1);
+  rd_kafka_mock_partition_set_leader(cluster_.get(), "deposed", 0, -1);
+  const uint64_t one = driver_->Submit(1, 1, Numbered("deposed", 0, 2, 1));
+  const uint64_t two = driver_->Submit(2, 1, Numbered("deposed", 2, 2, 1));
+  ASSERT_TRUE(driver_->UntilResolved(30));
+  EXPECT_EQ(driver_->outcome(one), Outcome::kFailed);
+  EXPECT_EQ(driver_->outcome(one + 1), Outcome::kAborted);
+  EXPECT_EQ(driver_->outcome(two), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(two).code, "STALLED");
+  EXPECT_TRUE(sink_->health().up);
+  rd_kafka_mock_partition_set_leader(cluster_.get(), "deposed", 0, 1);
+}
+
+// A broker that is away or hangs is no topic's fault.
+TEST_F(KafkaSinkTest, NoTopicIsBlamedWhileNobodyAnswers) {
+  MockCluster cluster(1);
+  cluster.CreateTopic("hangs", 1);
+  SinkConfig config;
+  config.options["bootstrap.servers"] = cluster.bootstrap();
+  ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
+  driver_ = std::make_unique<Driver>(sink_.get());
+  kafka().set_stalled_micros(300'000);
+  Warm("hangs", 1, 1);
+  rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 4000);
+  driver_->Submit(1, 1, Numbered("hangs", 0, 10, 1));
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
+  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kDestination);
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 11u);
+  EXPECT_EQ(kafka().producers(), 1u);
+  rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 0);
+  sink_->Close();
+  sink_.reset();
+  EXPECT_TRUE(WaitForRetired(20000));
+}
+
+// The list of codes grows with every broker: destination trouble, and after a while the topic's, never the event's.
+TEST_F(KafkaSinkTest, ACodeNobodyKnowsIsTheTopicsAfterAWhile) {
+  cluster_.CreateTopic("puzzle", 1);
+  Open();
+  Warm("puzzle", 1, 1);
+  uint32_t epoch = 1;
+  std::vector<ErrorClass> classes;
+  for (int i = 0; i < 7; ++i) {
+    cluster_.FailProduce({static_cast<rd_kafka_resp_err_t>(200)});
+    const uint64_t seq = driver_->Submit(2, epoch++, Numbered("puzzle", 0, 1, 1));
+    ASSERT_TRUE(driver_->UntilResolved(20));
+    ASSERT_EQ(driver_->outcome(seq), Outcome::kFailed);
+    EXPECT_EQ(driver_->error(seq).code, "KAFKA_200");
+    classes.push_back(driver_->error(seq).error_class);
+  }
+  const ErrorClass D = ErrorClass::kDestination, T = ErrorClass::kTopic;
+  EXPECT_EQ(classes, (std::vector<ErrorClass>{D, D, D, D, D, T, T}));
+  const uint64_t seq = driver_->Submit(2, epoch++, Numbered("puzzle", 0, 1, 1));
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->outcome(seq), Outcome::kDelivered);
+  cluster_.FailProduce({static_cast<rd_kafka_resp_err_t>(200)});
+  const uint64_t next = driver_->Submit(2, epoch++, Numbered("puzzle", 0, 1, 1));
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->error(next).error_class, D);
+}
+
+// What ends producer after producer though nobody is to blame is shown.
+TEST_F(KafkaSinkTest, ProducersThatEndInARowAreAWarning) {
+  cluster_.CreateTopic("fenced", 1);
+  Open();
+  Warm("fenced", 1, 1);
+  uint32_t epoch = 1;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(sink_->health().warning.ok());
+    cluster_.FailProduce({RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH});
+    const uint64_t seq = driver_->Submit(2, epoch++, Numbered("fenced", 0, 1, 1));
+    ASSERT_TRUE(driver_->UntilResolved(20));
+    EXPECT_EQ(driver_->outcome(seq), Outcome::kAborted);
+  }
+  EXPECT_EQ(sink_->health().warning.code, "INVALID_PRODUCER_EPOCH");
+  EXPECT_EQ(sink_->health().warning.error_class, ErrorClass::kFatalClient);
+  driver_->Submit(2, epoch++, Numbered("fenced", 0, 1, 1));
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_TRUE(sink_->health().warning.ok());
+}
+
+}  // namespace
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,65 @@
+// A RedisSink on a real server of its own, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "redis_server.h"
+#include "sink/places.h"
+#include "sink/redis/redis_sink.h"
+#include "sink_driver.h"
+
+namespace outbox::sink {
+
+class RedisSinkTest : public ::testing::Test {
+ protected:
+  void SetUp() override { signal(SIGPIPE, SIG_IGN); }
+  // The server, a sink on it and a driver of it. Skips the test when there is no server to start.
+  bool Begin(const Options& options = {}, const std::vector<std::string>& server_options = {}) {
+    return server_.Start(server_options) && Connect(options);
+  }
+  bool Connect(Options options = {}) {
+    options.emplace("unix_socket", server_.socket());
+    SinkConfig config{"test", options, 0, 0};
+    EXPECT_TRUE(RedisSink::Make(config, &sink_).ok());
+    driver_ = std::make_unique<Driver>(sink_.get());
+    return true;
+  }
+  std::vector<std::string> Payloads(const std::string& stream) {
+    std::vector<std::string> payloads;
+    for (const auto& entry : server_.Stream(stream)) {
+      for (size_t i = 0; i + 1 < entry.size(); i += 2) {
+        if (entry[i] == "payload") {
+          payloads.push_back(entry[i + 1]);
+        }
+      }
+    }
+    return payloads;
+  }
+  // The id of the first entry that the command gives.
+  std::string Id(const std::vector<std::string>& command) {
+    RedisServer::Reply reply = server_.Command(command);
+    return reply->elements == 0 ? "" : reply->element[0]->element[0]->str;
+  }
+  int64_t Connections() {
+    const std::string info = server_.Command({"INFO", "stats"})->str;
+    return std::stoll(info.substr(info.find("total_connections_received:") + 27));
+  }
+  RedisServer server_;
+  std::unique_ptr<Sink> sink_;
+  std::unique_ptr<Driver> driver_;
+};
+
+#define BEGIN_OR_SKIP(...)                                    \
+  if (!Begin(__VA_ARGS__)) {                                  \
+    GTEST_SKIP() << "neither redis-server nor valkey-server"; \
+  }
+
+inline TestRecord To(std::string topic, std::string key, std::string body, RecordForm form = RecordForm::kStream) {
+  return {std::move(topic), std::move(key), std::move(body), form, {}};
+}
+
+}  // namespace outbox::sink

@@ -1,0 +1,191 @@
+// matrix: D9 D10 E-2 E-3 E-5 E-6 E-7 E-8
+// RedisSink when the server says no: dead, silent, scripts forbidden, no permission, a replica, a changed password.
+#include <gtest/gtest.h>
+
+#include "redis_sink_fixture.h"
+
+namespace outbox::sink {
+namespace {
+
+TEST_F(RedisSinkTest, ADeadServerIsDestinationTroubleUntilItIsBack) {
+  BEGIN_OR_SKIP();
+  driver_->Submit(1, 0, {To("s", "k", "0")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  server_.Stop();
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
+  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kDestination);
+  uint64_t lost = driver_->Submit(1, 1, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(lost), Outcome::kAborted);
+  ASSERT_TRUE(server_.Start());
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
+  uint64_t again = driver_->Submit(1, 2, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(again), Outcome::kDelivered);
+}
+
+TEST_F(RedisSinkTest, ASilentServerTimesOut) {
+  BEGIN_OR_SKIP({{"timeout", "300"}});
+  driver_->Submit(1, 0, {To("s", "k", "0")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  server_.Signal(SIGSTOP);
+  uint64_t asked = driver_->Submit(1, 0, {To("s", "k", "1")});
+  int64_t begin = MonotonicMicros();
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(asked), Outcome::kAborted);
+  EXPECT_GE(MonotonicMicros() - begin, 290000);
+  EXPECT_FALSE(sink_->health().up);
+  EXPECT_EQ(sink_->health().error.code, "TIMEOUT");
+  server_.Signal(SIGCONT);
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
+}
+
+TEST_F(RedisSinkTest, WithoutScriptsStillInOrderPerKey) {
+  BEGIN_OR_SKIP();
+  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all", "-@scripting"});
+  Connect({{"username", "writer"}, {"password", "pw"}});
+  std::vector<TestRecord> records;
+  for (int i = 0; i < 2000; ++i) {
+    records.push_back(To("s", "k" + std::to_string(i % 7), std::to_string(i)));
+  }
+  driver_->Submit(1, 0, records);
+  driver_->Submit(1, 0, {To("channel", "k", "x", RecordForm::kPublish), To("list", "k", "x", RecordForm::kList)});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 2002u);
+  std::map<int, int> last;
+  for (const std::string& body : Payloads("s")) {
+    int i = std::stoi(body);
+    EXPECT_TRUE(last.find(i % 7) == last.end() || last[i % 7] < i) << "key " << i % 7;
+    last[i % 7] = i;
+  }
+  EXPECT_EQ(server_.Integer({"XLEN", "s"}), 2000);
+}
+
+// EVALSHA is taken away while calls are on their way: the calls come back refused and go again as plain commands.
+TEST_F(RedisSinkTest, ScriptsForbiddenInTheMiddleLoseNoOrder) {
+  BEGIN_OR_SKIP();
+  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all"});
+  Connect({{"username", "writer"}, {"password", "pw"}});
+  std::vector<std::string> bodies;
+  for (int batch = 0; batch < 20; ++batch) {
+    std::vector<TestRecord> records;
+    for (int i = 0; i < 200; ++i) {
+      bodies.push_back(std::to_string(batch * 200 + i));
+      records.push_back(To("s", "k", bodies.back()));
+    }
+    driver_->Submit(1, 0, records);
+    driver_->Turn(0);
+    if (batch == 10) {
+      server_.Command({"ACL", "SETUSER", "writer", "-evalsha"});
+    }
+  }
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), bodies.size());
+  EXPECT_EQ(Payloads("s"), bodies);
+}
+
+TEST_F(RedisSinkTest, AServerThatForgotTheScriptsIsTaughtAgain) {
+  BEGIN_OR_SKIP();
+  std::vector<std::string> bodies;
+  for (int round = 0; round < 5; ++round) {
+    bodies.push_back(std::to_string(round));
+    driver_->Submit(1, 0, {To("s", "k", bodies.back()), To("c", "k", "x", RecordForm::kPublish)});
+    ASSERT_TRUE(driver_->UntilResolved());
+    server_.Command({"SCRIPT", "FLUSH"});
+  }
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 10u);
+  EXPECT_EQ(Payloads("s"), bodies);
+}
+
+TEST_F(RedisSinkTest, NoPermissionForAStreamIsThatStreamsTrouble) {
+  BEGIN_OR_SKIP();
+  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~mine*", "&*", "+@all"});
+  Connect({{"username", "writer"}, {"password", "pw"}});
+  uint64_t mine = driver_->Submit(1, 0, {To("mine", "k", "1")});
+  uint64_t theirs = driver_->Submit(2, 0, {To("theirs", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(mine), Outcome::kDelivered);
+  ASSERT_EQ(driver_->outcome(theirs), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(theirs).error_class, ErrorClass::kTopic);
+  EXPECT_EQ(driver_->error(theirs).code, "NOPERM");
+  EXPECT_TRUE(sink_->health().up);
+}
+
+TEST_F(RedisSinkTest, NoPermissionToWriteIsConfiguration) {
+  BEGIN_OR_SKIP();
+  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all", "-xadd"});
+  Connect({{"username", "writer"}, {"password", "pw"}});
+  uint64_t record = driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->error(record).error_class, ErrorClass::kConfig);
+  EXPECT_EQ(driver_->error(record).code, "NOPERM");
+}
+
+// After a failover that the old primary survived as a replica: no event is charged, and the name is looked up again.
+TEST_F(RedisSinkTest, AReplicaIsLeftForWhoeverAnswersNext) {
+  BEGIN_OR_SKIP();
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  server_.Command({"REPLICAOF", "127.0.0.1", "1"});
+  const int64_t connections = Connections();
+  uint64_t refused = driver_->Submit(1, 0, {To("s", "k", "2")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  ASSERT_EQ(driver_->outcome(refused), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(refused).code, "READONLY");
+  EXPECT_EQ(driver_->error(refused).error_class, ErrorClass::kDestination);
+  ASSERT_TRUE(driver_->Until([&] { return Connections() > connections; }));
+  server_.Command({"REPLICAOF", "NO", "ONE"});
+  uint32_t epoch = 1;
+  ASSERT_TRUE(driver_->Until([&] {
+    const uint64_t again = driver_->Submit(1, epoch++, {To("s", "k", "2")});
+    EXPECT_TRUE(driver_->UntilResolved());
+    return driver_->outcome(again) == Outcome::kDelivered;
+  }));
+  EXPECT_EQ(Payloads("s"), (std::vector<std::string>{"1", "2"}));
+  EXPECT_TRUE(sink_->health().warning.ok()) << sink_->health().warning.message;
+}
+
+TEST_F(RedisSinkTest, APasswordChangedUnderItIsConfigurationAndHeals) {
+  BEGIN_OR_SKIP({{"password", "one"}}, {"--requirepass", "one"});
+  server_.set_password("one");
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1u);
+  server_.Command({"CONFIG", "SET", "requirepass", "two"});
+  server_.Command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().error.code == "WRONGPASS"; }));
+  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kConfig);
+  uint64_t waits = driver_->Submit(1, 1, {To("s", "k", "2")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(waits), Outcome::kAborted) << "charged to nobody";
+  server_.Command({"CONFIG", "SET", "requirepass", "one"});
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
+  driver_->Submit(1, 2, {To("s", "k", "2")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(Payloads("s"), (std::vector<std::string>{"1", "2"}));
+}
+
+// A reply that nobody understands: the server's trouble, and after a while the stream's; never the event's.
+TEST_F(RedisSinkTest, AReplyNobodyKnowsIsTheStreamsAfterAWhile) {
+  BEGIN_OR_SKIP(
+      {{"maxlen", "not a number"}});  // "ERR value is not an integer": the option's own check lets no such pass
+  uint32_t epoch = 0;
+  std::vector<ErrorClass> classes;
+  const auto refused = [&](const char* stream) {
+    const uint64_t seq = driver_->Submit(1, epoch++, {To(stream, "k", "1")});
+    EXPECT_TRUE(driver_->UntilResolved());
+    EXPECT_EQ(driver_->error(seq).code, "ERR");
+    return driver_->error(seq).error_class;
+  };
+  for (int i = 0; i < 7; ++i) {
+    classes.push_back(refused("s"));
+  }
+  const ErrorClass D = ErrorClass::kDestination, T = ErrorClass::kTopic;
+  EXPECT_EQ(classes, (std::vector<ErrorClass>{D, D, D, D, D, T, T}));
+  EXPECT_EQ(refused("another"), D);
+}
+
+// Every entry is within what was told of its flow and stream.
+
+}  // namespace
+}  // namespace outbox::sink
