@@ -48,6 +48,7 @@ Status PgLaneLog::LoadPosition(Position* position) {
     *position = std::move(standing.position);
     converging_ = standing.converging;
     limit_ = std::move(standing.limit);
+    since_ = standing.since;
   }
   return status;
 }
@@ -202,7 +203,7 @@ Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::P
     OUTBOX_FAULT_THROW("save.before");
     missing = !OidIsValid(FindDayTable(DayTableKind::kProgress, DayOfMicros(at)));
     if (!missing) {
-      *owner = AppendProgress(id_, incarnation_, at, position, places);
+      *owner = AppendProgress(id_, incarnation_, since_, at, position, places);
       OUTBOX_FAULT_THROW("save.uncommitted");
     }
   };

@@ -46,6 +46,7 @@ class PgLaneLog final : public relay::LaneLog {
   uint64_t incarnation_;
   bool converging_ = false;             // as of LoadPosition: a change of it is a new lane for the worker
   std::optional<Snapshot> limit_;       // likewise
+  int64_t since_ = 0;                   // likewise
   std::optional<Snapshot> side_limit_;  // of a side lane on its way back
   bool held_ = false;
   std::unique_ptr<LaneReader> reader_;

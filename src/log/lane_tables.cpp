@@ -50,7 +50,7 @@ void ReadPosition(uint64 row, int column, Position* position) {
 
 bool ReadStanding(LaneId id, LaneStanding* standing) {
   static Statement of_lane = {
-      "SELECT " OUTBOX_POSITION_COLUMNS("l") ", r.lanes, r.lanes_wanted IS NOT NULL, r.common_snapshot"
+      "SELECT " OUTBOX_POSITION_COLUMNS("l") ", r.lanes, r.lanes_wanted IS NOT NULL, r.common_snapshot, l.since"
       " FROM outbox.lane l JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id"
       " LEFT JOIN LATERAL " OUTBOX_NEWEST_PROGRESS
       " p ON true WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2",
@@ -58,8 +58,9 @@ bool ReadStanding(LaneId id, LaneStanding* standing) {
       {INT8OID, INT4OID},
       nullptr};
   static Statement of_side = {
-      "SELECT " OUTBOX_POSITION_COLUMNS("s") ", r.lanes, r.lanes_wanted IS NOT NULL, r.common_snapshot"
+      "SELECT " OUTBOX_POSITION_COLUMNS("s") ", r.lanes, r.lanes_wanted IS NOT NULL, r.common_snapshot, l.since"
       " FROM outbox.side_lane s JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) s.route_id"
+      " JOIN outbox.lane l ON l.route_id OPERATOR(pg_catalog.=) s.route_id AND l.lane OPERATOR(pg_catalog.=) s.lane"
       " LEFT JOIN LATERAL " OUTBOX_NEWEST_SIDE_PROGRESS
       " p ON true WHERE s.route_id OPERATOR(pg_catalog.=) $1 AND s.lane OPERATOR(pg_catalog.=) $2"
       " AND s.side OPERATOR(pg_catalog.=) $3",
@@ -80,18 +81,31 @@ bool ReadStanding(LaneId id, LaneStanding* standing) {
   if (standing->converging && limit != nullptr) {
     ReadSnapshotText(limit, &standing->limit.emplace());
   }
+  standing->since = DatumGetTimestampTz(ResultDatum(0, 6, &isnull));
   return true;
 }
 
-bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position& position,
+int64_t ReadSince(LaneId lane) {
+  static Statement since = {
+      "SELECT since FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1 AND lane OPERATOR(pg_catalog.=) $2",
+      2,
+      {INT8OID, INT4OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
+  RunStatement(&since, values);
+  bool isnull = false;
+  return SPI_processed == 0 ? 0 : DatumGetTimestampTz(ResultDatum(0, 0, &isnull));
+}
+
+bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
                     std::span<const sink::Place> places) {
   static Statement append = {
       "INSERT INTO outbox.progress (at, route_id, lane, side, window_from, window_to, done_to, places)"
       " SELECT $4, l.route_id, l.lane, $5, $6::pg_catalog.pg_snapshot, $7::pg_catalog.pg_snapshot, $8, $9"
       " FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
-      " AND l.owner OPERATOR(pg_catalog.=) $3",
-      9,
-      {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, JSONBOID},
+      " AND l.owner OPERATOR(pg_catalog.=) $3 AND l.since OPERATOR(pg_catalog.=) $10",
+      10,
+      {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, JSONBOID, TIMESTAMPTZOID},
       nullptr};
   Arguments arguments;
   arguments.Add(Int64GetDatum(id.route_id));
@@ -101,6 +115,7 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position&
   arguments.Add(Int32GetDatum(id.side));
   AddPosition(position, &arguments);
   places.empty() ? arguments.AddNull() : arguments.Add(PlacesDatum(places));
+  arguments.Add(TimestampTzGetDatum(since));
   RunStatement(&append, arguments.values, arguments.nulls);
   return SPI_processed == 1;
 }

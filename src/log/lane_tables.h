@@ -21,6 +21,7 @@ struct LaneStanding {
   // nothing at all.
   bool converging = false;
   std::optional<Snapshot> limit;
+  int64_t since = 0;  // outbox.lane.since as it is: which reading of the route this is
 };
 
 // Of a lane or a side lane. False when it has gone (its route was dropped, the topics are back).
@@ -30,9 +31,13 @@ bool ReadStanding(LaneId id, LaneStanding* standing);
 // nothing.
 Datum LiveIncarnations();
 
-// False when the lane is not the incarnation's. `at`: a reading of the shared clock; its day's table must exist.
+// outbox.lane.since; 0 where the lane has gone.
+int64_t ReadSince(LaneId lane);
+
+// False when the lane is not the incarnation's, or was put somewhere else since `since` was read: what was done under
+// the old position says nothing about the new one. `at`: a reading of the shared clock; its day's table must exist.
 // `places`: where the events went that were delivered since the row before; the first of them where there are many.
-bool AppendProgress(LaneId id, uint64_t incarnation, int64_t at, const Position& position,
+bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
                     std::span<const sink::Place> places = {});
 
 // As text, text and timestamptz.

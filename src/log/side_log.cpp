@@ -146,7 +146,10 @@ void DropSideLane(const LaneId& lane, int32 side) {
 
 Status PgSideLog::LoadSides(std::vector<relay::SideLane>* sides) {
   sides->clear();
-  return TryInTransaction([&] { ReadSides(lane_, sides); });
+  return TryInTransaction([&] {
+    since_ = ReadSince(lane_);
+    ReadSides(lane_, sides);
+  });
 }
 
 Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, std::span<const relay::Parking> parked,
@@ -191,7 +194,7 @@ Status PgSideLog::Rejoin(int32_t side, const Position& position, bool* owner) {
     at = emit::TakeReadings(1);
     missing = !OidIsValid(FindDayTable(DayTableKind::kProgress, DayOfMicros(at)));
     if (!missing) {
-      *owner = AppendProgress(lane_, incarnation_, at, position);
+      *owner = AppendProgress(lane_, incarnation_, since_, at, position);
       if (*owner) {
         DropSideLane(lane_, side);
       }

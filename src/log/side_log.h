@@ -27,6 +27,7 @@ class PgSideLog final : public relay::SideLog {
   const LaneId lane_;
   const int lanes_;
   const uint64_t incarnation_;
+  int64_t since_ = 0;           // of the lane, as of LoadSides
   std::vector<uint64_t> keys_;  // scratch
 };
 
