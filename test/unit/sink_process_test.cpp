@@ -208,7 +208,7 @@ TEST_F(ProcessSinkTest, TellsAnExitCodeAndAProcessThatLingers) {
     driver.Submit(1, 0, Some(3));
     ASSERT_TRUE(driver.UntilResolved());
     std::string seen;
-    ASSERT_TRUE(driver.Until([&] {
+    ASSERT_TRUE(driver.Until([&, text = text] {  // clang 14 captures no binding by itself
       seen = sink.health().error.ok() ? seen : sink.health().error.message;
       return seen.find(text) != std::string::npos;
     })) << seen;
