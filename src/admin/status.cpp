@@ -120,24 +120,31 @@ void AddReason(const Trace& trace, const std::vector<Pause>& pauses, const std::
   }
 }
 
-// The first row of the lane's progress that covers the event; of side lanes only one that knows its topic.
+// The row of progress that speaks of the event's delivery: the first of the lane's own that covers it, unless that
+// names other topics only; then a side lane has delivered it.
 void AddWindow(const LaneRecord& lane, const FoundEvent& event, Row* row) {
   // Literals for the planner, which then opens the days since the event only; made of digits of ours.
-  std::string sql =
-      "SELECT (extract(epoch FROM g.at) * 1000000)::bigint, "
-      "(SELECT b.window_from FROM outbox.progress b WHERE b.route_id = g.route_id AND b.lane = g.lane "
-      " AND b.side = g.side AND b.at < g.at AND b.at > l.since ORDER BY b.at DESC LIMIT 1), "
-      "coalesce(g.window_to, g.window_from), "
-      "(SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each(g.places) e "
-      " WHERE e.key = $5 OR (left(e.key, length($5) + 1) = $5 || '/' "
-      "  AND substr(e.key, length($5) + 2) ~ '^[0-9]+$')) "
-      "FROM outbox.progress g JOIN outbox.lane l ON l.route_id = g.route_id AND l.lane = g.lane "
+  std::string covering =
+      "SELECT g.*, l.since FROM outbox.progress g JOIN outbox.lane l ON l.route_id = g.route_id AND l.lane = g.lane "
       "WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND g.at > l.since AND g.at >= '" +
       UnixMicrosText(event.created_at) +
       "'::timestamptz AND (pg_visible_in_snapshot($3::xid8, g.window_from) OR (g.window_to IS NOT NULL "
       " AND pg_visible_in_snapshot($3::xid8, g.window_to) AND g.done_to >= timestamptz 'epoch' + $4::bigint * interval "
-      "'1 microsecond')) AND (g.side = 0 OR EXISTS (SELECT FROM jsonb_object_keys(g.places) k "
-      " WHERE k = $5 OR left(k, length($5) + 1) = $5 || '/')) ORDER BY g.side > 0 DESC, g.at LIMIT 1";
+      "'1 microsecond')) ";
+  std::string known =
+      "EXISTS (SELECT FROM jsonb_object_keys(g.places) k WHERE k = $5 OR left(k, length($5) + 1) = $5 || '/')";
+  std::string sql = "WITH own AS (" + covering + "AND g.side = 0 ORDER BY g.at LIMIT 1), other AS (" + covering +
+                    "AND g.side > 0 AND " + known +
+                    " ORDER BY g.at LIMIT 1) "
+                    "SELECT (extract(epoch FROM g.at) * 1000000)::bigint, "
+                    "(SELECT b.window_from FROM outbox.progress b WHERE b.route_id = g.route_id AND b.lane = g.lane "
+                    " AND b.side = g.side AND b.at < g.at AND b.at > g.since ORDER BY b.at DESC LIMIT 1), "
+                    "coalesce(g.window_to, g.window_from), "
+                    "(SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each(g.places) e "
+                    " WHERE e.key = $5 OR (left(e.key, length($5) + 1) = $5 || '/' "
+                    "  AND substr(e.key, length($5) + 2) ~ '^[0-9]+$')) "
+                    "FROM (SELECT g.* FROM own g WHERE g.places IS NULL OR g.places ? '...' OR " +
+                    known + " UNION ALL SELECT * FROM other UNION ALL SELECT * FROM own LIMIT 1) g";
   std::vector<Row> rows =
       RunSql(Access::kRead, sql.c_str(),
              {Cell(std::to_string(lane.route_id)), Cell(std::to_string(lane.lane)), Cell(std::to_string(event.xid)),
