@@ -4,6 +4,8 @@
 SET client_min_messages = warning;
 CREATE SERVER late_nowhere FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '1');
 SELECT outbox.create_route('late', server => 'late_nowhere', aggregate_types => '{late}') > 0 AS made;
+-- its lane stays where it is, also where delayed events would leave the log before their time
+SELECT outbox.pause('late', reason => 'the test looks at what waits');
 CREATE VIEW due AS
   SELECT l.aggregate_id, l.event_type, l.topic, l.deliver_at AT TIME ZONE 'UTC' AS deliver_at
   FROM outbox.log l WHERE l.xid = pg_current_xact_id_if_assigned() ORDER BY l.created_at;
