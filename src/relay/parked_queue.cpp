@@ -11,6 +11,7 @@ namespace outbox::relay {
 namespace {
 
 constexpr int64_t kReloadMicros = 2'000'000;  // least time between two loads of the held keys after a wake
+constexpr int64_t kReloadShare = 20;          // a twentieth of the time at most goes into them
 constexpr int64_t kLookMicros = 30'000'000;   // a lane that holds nothing looks for what others left this often
 
 }  // namespace
@@ -115,11 +116,16 @@ bool ParkedQueue::LogFailed(const Status& status, const TurnContext& turn) {
 }
 
 bool ParkedQueue::Reload(const TurnContext& turn) {
-  if (turn.now < next_reload_ || !LogReady(turn) || LogFailed(Load(), turn)) {
+  if (turn.now < next_reload_ || !LogReady(turn)) {
+    return false;
+  }
+  const int64_t began = turn.clock->NowMicros();
+  if (LogFailed(Load(), turn)) {
     return false;
   }
   reload_ = false;
-  next_reload_ = turn.now + kReloadMicros;
+  // With a hundred thousand keys a load takes a good part of a second, in which the lanes stand still.
+  next_reload_ = turn.now + std::max(kReloadMicros, kReloadShare * (turn.clock->NowMicros() - began));
   return true;
 }
 

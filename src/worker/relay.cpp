@@ -106,7 +106,8 @@ Relay::Relay(Oid database, pg::DatabaseSlot* database_slot, pg::WorkerSlot* work
       worker_slot_(worker_slot),
       incarnation_(worker_slot->incarnation),
       clock_(std::make_unique<SystemClock>()),
-      engine_(std::make_unique<relay::Engine>(clock_.get(), OptionsFromSettings())) {}
+      engine_(std::make_unique<relay::Engine>(clock_.get(), OptionsFromSettings())),
+      parked_generation_(pg_atomic_read_u64(&database_slot->parked_generation)) {}
 
 Relay::~Relay() = default;
 
