@@ -190,6 +190,9 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
     }
     Error error = MakeError(record.code, error_class, {});
     error.message = "topic \"" + topic->name + "\": " + error.message;
+    if (error_class == ErrorClass::kMessage) {
+      failures_ = 0;  // it does not come again: many of them in a row are no reason to go slower and slower
+    }
     if (error_class == ErrorClass::kConfig) {
       down_by_fatal_ = true;
       SetDown(error, now);
