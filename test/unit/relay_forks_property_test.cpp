@@ -460,7 +460,7 @@ TEST(RelayForksProperty, TwentyThousandRandomCases) {
   EXPECT_GT(totals.forks, cases / 2);
   EXPECT_GT(totals.rejoins, cases / 2);
   EXPECT_GT(totals.parked, cases / 20);
-  EXPECT_GT(totals.retried, cases / 100);
+  EXPECT_GT(totals.retried, cases / 200);
   EXPECT_GT(totals.quarantines, cases / 1000);
   EXPECT_GT(totals.crashes, cases / 10);
   EXPECT_GT(totals.deaths, cases / 20);
