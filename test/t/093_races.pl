@@ -107,6 +107,8 @@ foreach my $round (1 .. 12)
 	# Too many for memory, so that the worker flushes up to where WAL ends and not only up to their commit.
 	sql("SET synchronous_commit = off; SELECT count(outbox.emit_text('t', i % 7, 'page', repeat('x', 500))) FROM generate_series(1, 1500) i");
 	Outbox::Faults::await_waiting('window.start', 20) or last;
+	# The other lane's worker delivers and saves: that is over when WAL grows no more.
+	for (my $last = ''; $last ne (my $now = sql('SELECT pg_current_wal_insert_lsn()')); $last = $now) { sleep 0.4 }
 	my $at = sql(q(DO $$
 		DECLARE room integer;
 		BEGIN
@@ -125,6 +127,6 @@ foreach my $round (1 .. 12)
 	wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL', 0);
 }
 cmp_ok($boundaries, '>', 2, "WAL ended on the end of a page $boundaries times");
-unlike(slurp_file($node->logfile), qr/xlog flush request .* is not satisfied/, 'and nobody asked for more than there is');
+unlike(slurp_file($node->logfile), qr/xlog flush request .* is not satisfied|past end of generated WAL/, 'and nobody asked for more than there is');
 no_server_crashed($node);
 done_testing();
