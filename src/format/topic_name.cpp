@@ -18,7 +18,7 @@ constexpr std::array<bool, 256> MakeKafkaCharacters() {
 constexpr std::array<bool, 256> kKafkaCharacters = MakeKafkaCharacters();
 
 constexpr std::string_view kReservedHeaders[] = {"id",         "type", "aggregate_type", "content-type", "content_type",
-                                                 "created_at", "key",  "payload", "outbox-replay"};
+                                                 "created_at", "key",  "payload",        "outbox-replay"};
 constexpr size_t kMaxHeaderName = 32767;
 
 bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {

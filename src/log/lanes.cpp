@@ -149,7 +149,8 @@ void ListRoutes(std::vector<RouteConfig>* routes) {
         " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
         " ARRAY(SELECT z.aggregate_id FROM outbox.pause z WHERE z.route_id OPERATOR(pg_catalog.=) r.id"
         " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
-        " coalesce((SELECT (EXTRACT(epoch FROM pg_catalog.max(l.since)) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8"
+        " coalesce((SELECT (EXTRACT(epoch FROM pg_catalog.max(l.since)) OPERATOR(pg_catalog.*) "
+        "1000000)::pg_catalog.int8"
         " FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) r.id"
         " AND l.since OPERATOR(pg_catalog.>) '-infinity'), 0)"
         " FROM outbox.route r ORDER BY id",

@@ -155,7 +155,8 @@ void CopyRow(const RowView& row, Arena* arena, Event* event) {
   event->topic = text(kTopic);
   event->deliver_at = row.deliver_at;
   event->payload = row.value[kPayload] == nullptr ? std::string_view() : arena->Copy(Bytes(row.value[kPayload]));
-  event->headers = row.value[kHeaders] == nullptr ? HeaderView() : CopyHeaders(PointerGetDatum(row.value[kHeaders]), arena);
+  event->headers =
+      row.value[kHeaders] == nullptr ? HeaderView() : CopyHeaders(PointerGetDatum(row.value[kHeaders]), arena);
 }
 
 size_t RowBytes(const RowView& row) {

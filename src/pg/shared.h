@@ -94,7 +94,7 @@ struct SharedState {
   int launcher_proc;  // -1: not running
   pg_atomic_uint32 launcher_pending;
   TimestampTz launcher_held_until;  // it crashed at each of its last starts and waits; 0: it does not
-  bool probe_lost;  // a probe was asked for when all database slots were taken
+  bool probe_lost;                  // a probe was asked for when all database slots were taken
   int max_databases;
   int max_workers;
   int max_lanes;

@@ -6,7 +6,8 @@
 namespace outbox::pg {
 
 // Settings that a worker inherits from database and role and must not: isolation, read only, deferrable,
-// synchronous_commit, every timeout, search_path, row_security; and what makes plans go by index. Once, after connecting. Plain.
+// synchronous_commit, every timeout, search_path, row_security; and what makes plans go by index. Once, after
+// connecting. Plain.
 void PinSessionSettings();
 
 // From now on transactions of this process run as this role and in a security-restricted operation, so that nothing a

@@ -1,7 +1,10 @@
 #include "worker/databases.h"
 
+#include "pg/shared.h"
+
 extern "C" {
 #include "catalog/pg_database.h"
+#include "storage/procarray.h"
 }
 
 namespace outbox::worker {
@@ -42,6 +45,19 @@ bool Contains(const Oid* oids, int count, Oid wanted) {
     }
   }
   return false;
+}
+
+void LiftDeadBars() {
+  for (int i = 0; i < pg::Shared()->max_databases; i++) {
+    int pid = pg::Databases()[i].barred_by;
+    if (pid != 0 && BackendPidGetProc(pid) == nullptr) {
+      LWLockAcquire(pg::Shared()->lock, LW_EXCLUSIVE);
+      if (pg::Databases()[i].barred_by == pid) {
+        pg::Databases()[i].barred_by = 0;
+      }
+      LWLockRelease(pg::Shared()->lock);
+    }
+  }
 }
 
 }  // namespace outbox::worker

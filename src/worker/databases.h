@@ -17,4 +17,7 @@ DatabaseList ReadDatabases(MemoryContext context);
 
 bool Contains(const Oid* oids, int count, Oid wanted);
 
+// A backend that barred a database and has gone without lifting the bar (it was killed) bars nothing. Takes the lock.
+void LiftDeadBars();
+
 }  // namespace outbox::worker

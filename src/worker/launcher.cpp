@@ -184,20 +184,6 @@ void ScanDatabases(MemoryContext context) {
   }
 }
 
-// A backend that barred a database and has gone without lifting the bar (it was killed) bars nothing.
-void LiftDeadBars() {
-  for (int i = 0; i < Shared()->max_databases; i++) {
-    int pid = Databases()[i].barred_by;
-    if (pid != 0 && BackendPidGetProc(pid) == nullptr) {
-      LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
-      if (Databases()[i].barred_by == pid) {
-        Databases()[i].barred_by = 0;
-      }
-      LWLockRelease(Shared()->lock);
-    }
-  }
-}
-
 // What should run now.
 void DecideWanted() {
   for (Job& job : state->jobs) {
@@ -424,8 +410,7 @@ void Leave(int code, Datum arg) {
   LWLockRelease(Shared()->lock);
 }
 
-// A launcher that crashes at every start: nothing is started, and so nothing crashes, for ever longer times. Ended by a
-// reload of the configuration.
+// A launcher that crashes at every start: nothing is started, so nothing crashes, for ever longer. A reload ends it.
 void HoldBack(uint32 wait_event) {
   long delay = CrashDelayMs(state->own_crashes);
   if (delay == 0) {

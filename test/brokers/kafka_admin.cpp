@@ -94,7 +94,8 @@ void Finish(rd_kafka_queue_t* queue, const char* what) {
   if (const auto* bound = rd_kafka_event_CreateAcls_result(event)) {
     const rd_kafka_acl_result_t** results = rd_kafka_CreateAcls_result_acls(bound, &count);
     for (size_t i = 0; i < count; ++i) {
-      if (const rd_kafka_error_t* error = rd_kafka_acl_result_error(results[i])) Die(what, rd_kafka_error_string(error));
+      if (const rd_kafka_error_t* error = rd_kafka_acl_result_error(results[i]))
+        Die(what, rd_kafka_error_string(error));
     }
   }
   if (const auto* unbound = rd_kafka_event_DeleteAcls_result(event)) {
@@ -192,9 +193,9 @@ void Deny(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name) {
 
 void Allow(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name) {
   char text[512];
-  rd_kafka_AclBindingFilter_t* filter = rd_kafka_AclBindingFilter_new(
-      RD_KAFKA_RESOURCE_TOPIC, name, RD_KAFKA_RESOURCE_PATTERN_LITERAL, nullptr, nullptr, RD_KAFKA_ACL_OPERATION_ANY,
-      RD_KAFKA_ACL_PERMISSION_TYPE_ANY, text, sizeof text);
+  rd_kafka_AclBindingFilter_t* filter =
+      rd_kafka_AclBindingFilter_new(RD_KAFKA_RESOURCE_TOPIC, name, RD_KAFKA_RESOURCE_PATTERN_LITERAL, nullptr, nullptr,
+                                    RD_KAFKA_ACL_OPERATION_ANY, RD_KAFKA_ACL_PERMISSION_TYPE_ANY, text, sizeof text);
   if (filter == nullptr) Die(name, text);
   rd_kafka_DeleteAcls(client, &filter, 1, nullptr, queue);
   Finish(queue, name);

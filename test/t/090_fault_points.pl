@@ -42,15 +42,20 @@ sub try_sql
 my $shift = 0;
 
 # A day table of long ago with a row that no route wants.
+# Another day each time: what a process has seen of one that is there already, it does not look at again.
+my $old_days = 0;
 sub old_table
 {
 	my ($kind, $columns, $row) = @_;
-	my $name = "${kind}_20200101";
-	return if (try_sql("SELECT to_regclass('outbox.$name') IS NOT NULL") // 't') eq 't';
+	my @days = map { my @date = gmtime(1_577_836_800 + 86_400 * $_); sprintf('%d-%02d-%02d', $date[5] + 1900, $date[4] + 1, $date[3]) }
+	  $old_days, $old_days + 1;
+	$old_days++;
+	my $name = $kind . '_' . $days[0] =~ s/-//gr;
+	$row =~ s/2020-01-01/$days[0]/;
 	try_sql("BEGIN; CREATE TABLE outbox.$name (LIKE outbox.$kind); CREATE INDEX ON outbox.$name ($columns);
 		INSERT INTO outbox.$name $row;
 		ALTER TABLE outbox.$kind ATTACH PARTITION outbox.$name
-		  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00'); COMMIT");
+		  FOR VALUES FROM ('$days[0] 00:00+00') TO ('$days[1] 00:00+00'); COMMIT");
 	return;
 }
 
