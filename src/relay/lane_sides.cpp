@@ -191,7 +191,7 @@ void Lane::PlanLeaving(const SideTopic& topic, const TurnContext& turn, ForkPlan
     plan->parked.push_back(std::move(parking));
   }
   SideTopic leaving = topic;
-  leaving.start = parent_ == nullptr ? std::move(share.start) : Further(filter_->names().at(name), share.start);
+  leaving.start = parent_ == nullptr ? share.start : Further(filter_->names().at(name), share.start);
   plan->side.topics.push_back(std::move(leaving));
   plan->ordinals = std::move(share.ordinals);
 }

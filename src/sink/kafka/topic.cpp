@@ -39,8 +39,8 @@ void Topic::Refused(uint32_t count, uint64_t bytes, bool too_large, int64_t now)
 void Topic::Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int64_t now) {
   stalls = 0;
   leaderless = false;
-  if (static_cast<size_t>(partition + 1) < puzzles.size()) {
-    puzzles[static_cast<size_t>(partition + 1)] = 0;
+  if (static_cast<size_t>(partition) + 1 < puzzles.size()) {
+    puzzles[static_cast<size_t>(partition) + 1] = 0;
   }
   if (!puzzles.empty()) {
     puzzles[0] = 0;
@@ -65,7 +65,7 @@ void Topic::Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int6
 }
 
 uint32_t Topic::Puzzled(int32_t partition) {
-  const auto at = static_cast<size_t>(partition + 1);
+  const auto at = static_cast<size_t>(partition) + 1;
   puzzles.resize(std::max(puzzles.size(), at + 1));
   return ++puzzles[at];
 }
