@@ -165,6 +165,21 @@ COMMENT ON COLUMN outbox.identity.adopted_at IS 'when';
 -- No row at first: the first create_route() or emit() here writes it. A restore runs neither, so that nothing is started
 -- between the moment when it creates the extension and the one when it brings the original's row.
 
+-- Not in a dump, other than identity: where its row is still beside the identity's, the files came with the copy (base
+-- backup, template, pg_upgrade), and with them the transaction ids that the positions of lanes are made of.
+CREATE TABLE outbox.origin (
+  system_identifier bigint NOT NULL,
+  database          oid    NOT NULL
+);
+COMMENT ON TABLE outbox.origin IS 'server and database whose transaction ids the log and the positions of lanes hold; a dump does not bring it, a copy of the files does';
+COMMENT ON COLUMN outbox.origin.system_identifier IS 'as in outbox.identity';
+COMMENT ON COLUMN outbox.origin.database IS 'as in outbox.identity';
+
+-- adopt() deletes from these, which a publication FOR ALL TABLES would refuse of a table without a key.
+ALTER TABLE outbox.foreign_event REPLICA IDENTITY FULL;
+ALTER TABLE outbox.identity REPLICA IDENTITY FULL;
+ALTER TABLE outbox.origin REPLICA IDENTITY FULL;
+
 CREATE SEQUENCE outbox.clock_ceiling AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE outbox.clock_ceiling IS 'register, not a sequence: Unix microseconds that the shared clock starts above after a restart; kept ahead of the clock by the keeper and, where that is late, by emitters';
 

@@ -107,7 +107,8 @@ void CheckIdentity(Findings* findings) {
     findings->Problem(
         "identity",
         "This outbox is a copy: outbox.identity names another server, database or instance. It stays silent.",
-        "A copy publishes nothing until it is adopted; the original goes on.");
+        "SELECT outbox.adopt() has it publish what comes from now on. After pg_upgrade, or where this server takes the "
+        "original's place: outbox.adopt(keep_positions => true).");
   }
 }
 

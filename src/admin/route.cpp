@@ -11,8 +11,8 @@
 #include "admin/server.h"
 #include "admin/start.h"
 #include "pg/entry.h"
-#include "pg/settings.h"
 #include "pg/shared.h"
+#include "worker/identity.h"
 
 namespace {
 
@@ -87,11 +87,11 @@ void InsertLanes(const std::string& route_id, const std::string& lanes, const Ro
 // The first route makes the outbox belong to this server and database (so does the first emit); in a copy it changes
 // nothing.
 void SettleIdentity() {
-  RunSql(Access::kWrite,
-         "INSERT INTO outbox.identity (system_identifier, database, instance) "
-         "SELECT s.system_identifier, d.oid, $1 FROM pg_control_system() s, pg_database d "
-         "WHERE d.datname = current_database() AND NOT EXISTS (SELECT FROM outbox.identity)",
-         {Cell(outbox::pg::settings.instance != nullptr ? outbox::pg::settings.instance : "")});
+  Guard([] {
+    CallerIdentity caller = BecomeOwner();
+    outbox::worker::SettleIdentity();
+    BecomeCaller(caller);
+  });
 }
 
 std::string InsertRoute(const std::string& name, const Definition& route, const std::string& lanes,

@@ -1,5 +1,6 @@
 // outbox.adopt() and outbox.look_again() [P].
 #include "admin/changes.h"
+#include "base/version.h"
 #include "emit/check.h"
 #include "emit/insert.h"
 #include "pg/entry.h"
@@ -18,14 +19,36 @@ void Execute(const char* statement) {
   }
 }
 
+// Whoever sent or read in the original does not here. What is parked may be sent by anybody, lanes are free.
+void ForgetOwners() {
+  Execute("UPDATE outbox.parked SET sender = NULL WHERE sender IS NOT NULL");
+  Execute("UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE owner IS NOT NULL");
+}
+
+// Transaction ids go on where they were in a copy of the files, which pg_upgrade makes too; only then are the positions
+// of lanes good for anything. A dump brings lanes and identity, and no row of outbox.origin.
+void CheckPositionsAreOfThisLog() {
+  if (SPI_execute("SELECT FROM outbox.origin o, outbox.identity i WHERE o.system_identifier = i.system_identifier "
+                  "AND o.database = i.database",
+                  false, 0) != SPI_OK_SELECT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
+  }
+  if (SPI_processed != 1) {
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("cannot keep the positions of lanes: they came by a dump"),
+             errdetail("They are made of transaction ids, which mean something in the original and nothing here."),
+             errhint("Call outbox.adopt() without keep_positions: lanes start from now, and the events that the "
+                     "dump brought are emitted anew.")));
+  }
+}
+
 // Positions, progress and ticks are snapshots of another cluster or database: all lanes start from now, with all their
-// topics (one that is in trouble here leaves again), and nobody is sending what is parked. This
-// transaction is in progress in that snapshot, whatever pg_current_snapshot() says (it never lists the asking
-// transaction): what it emits itself is still to be published.
+// topics (one that is in trouble here leaves again). This transaction is in progress in that snapshot, whatever
+// pg_current_snapshot() says (it never lists the asking transaction): what it emits itself is still to be published.
 void StartLanesFromNow() {
   Execute("TRUNCATE outbox.progress, outbox.tick");
   Execute("DELETE FROM outbox.side_lane");
-  Execute("UPDATE outbox.parked SET sender = NULL WHERE sender IS NOT NULL");
   Execute(
       "WITH s AS MATERIALIZED (SELECT pg_catalog.pg_current_snapshot() AS now, pg_catalog.pg_current_xact_id() AS me), "
       "start AS MATERIALIZED (SELECT pg_catalog.format('%s:%s:%s', pg_catalog.pg_snapshot_xmin(s.now), "
@@ -107,14 +130,29 @@ int64 EmitForeignEvents() {
   return count;
 }
 
-int64 Adopt() {
+int64 Adopt(bool keep_positions) {
   emit::CheckMayEmit();
   SPI_connect();
   Execute("LOCK TABLE outbox.identity IN EXCLUSIVE MODE");
-  if (FindStanding().presence != Presence::kHere) {
+  const Presence presence = FindStanding().presence;
+  if (presence == Presence::kOtherVersion) {  // whose tables this library does not know; it may not be a copy at all
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("cannot adopt an outbox of another version than the library's, \"%s\"", kVersion),
+                    errdetail("Workers wait until they are equal."),
+                    errhint("Run ALTER EXTENSION outbox UPDATE first, or restart the server if the library was "
+                            "installed anew.")));
+  }
+  if (presence != Presence::kHere) {
+    if (keep_positions && presence != Presence::kUnused) {
+      CheckPositionsAreOfThisLog();
+    }
     Execute("DELETE FROM outbox.identity");
+    Execute("DELETE FROM outbox.origin");
     SettleIdentity();
-    StartLanesFromNow();
+    ForgetOwners();
+    if (!keep_positions) {
+      StartLanesFromNow();
+    }
   }
   int64 emitted = EmitForeignEvents();
   SPI_finish();
@@ -127,9 +165,9 @@ int64 Adopt() {
 
 }  // namespace outbox::worker
 
-// outbox.adopt() RETURNS bigint: events emitted anew.
+// outbox.adopt(keep_positions boolean) RETURNS bigint: events emitted anew.
 OUTBOX_FUNCTION(outbox_adopt) {
-  PG_RETURN_INT64(outbox::worker::Adopt());
+  PG_RETURN_INT64(outbox::worker::Adopt(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0)));
 }
 
 // outbox.look_again(): the launcher looks at this database when the transaction commits.

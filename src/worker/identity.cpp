@@ -31,8 +31,11 @@ void SettleIdentity() {
   Oid types[] = {INT8OID, OIDOID, TEXTOID};
   Datum values[3];
   OwnIdentity(values);
-  if (SPI_execute_with_args("INSERT INTO outbox.identity (system_identifier, database, instance) "
-                            "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox.identity)",
+  if (SPI_execute_with_args("WITH settled AS (INSERT INTO outbox.identity (system_identifier, database, instance) "
+                            "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox.identity) "
+                            "RETURNING system_identifier, database) "
+                            "INSERT INTO outbox.origin (system_identifier, database) "
+                            "SELECT s.system_identifier, s.database FROM settled s",
                             3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox.identity")));
   }

@@ -161,10 +161,12 @@ void Complain(const pg::PendingError& error) {
 // Nothing to keep here: the launcher does not bring the keeper back until it is asked to look again.
 [[noreturn]] void LeaveFor(Presence presence) {
   if (presence == Presence::kForeign) {
-    ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                      errmsg("outbox publishes nothing from database %u: it is a copy", MyDatabaseId),
-                      errdetail("outbox.identity names another server, database or outbox.instance."),
-                      errhint("If events of this database are to be published from here, call outbox.adopt() in it.")));
+    ereport(WARNING,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("outbox publishes nothing from database %u: it is a copy", MyDatabaseId),
+             errdetail("outbox.identity names another server, database or outbox.instance."),
+             errhint("If events of this database are to be published from here, call outbox.adopt() in it; after "
+                     "pg_upgrade, or in the original's place, outbox.adopt(keep_positions => true).")));
   }
   proc_exit(0);
 }

@@ -1,6 +1,6 @@
 # DROP EXTENSION, DROP DATABASE, RENAME and use as a template while relay workers are busy: each goes through, nothing
 # is left behind, and who may not drop a database does not disturb it.
-# matrix: C8 C9
+# matrix: C8 C9 C11
 use strict;
 use warnings;
 

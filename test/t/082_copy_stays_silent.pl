@@ -1,6 +1,6 @@
 # A copy of a database, and a server under another outbox.instance, publish nothing until adopted; a restored dump keeps
 # its events apart until outbox.adopt() emits them anew, under their own ids.
-# matrix: C3 C5
+# matrix: C3 C5 C11
 use strict;
 use warnings;
 
