@@ -28,7 +28,7 @@ OUTBOX_FUNCTION(outbox_doctor) {
   result.Begin();
   Findings findings;
   for (auto check : {CheckPreload, CheckVersion, CheckIdentity, CheckProcesses, CheckClock, CheckDayTables, CheckRoutes,
-                     CheckLanes, CheckDestinations, CheckParked, CheckPauses, CheckForeignRows}) {
+                     CheckLanes, CheckDestinations, CheckParked, CheckPauses, CheckForeignRows, CheckPublications}) {
     check(&findings);
   }
   for (const Row& row : findings.rows()) {

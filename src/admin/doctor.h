@@ -36,5 +36,6 @@ void CheckParked(Findings* findings);
 void CheckPauses(Findings* findings);
 void CheckDestinations(Findings* findings);
 void CheckForeignRows(Findings* findings);
+void CheckPublications(Findings* findings);
 
 }  // namespace outbox::admin

@@ -167,4 +167,19 @@ void CheckForeignRows(Findings* findings) {
   }
 }
 
+void CheckPublications(Findings* findings) {
+  Row row = RunSql(Access::kRead,
+                   "SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname) FROM pg_publication p "
+                   "WHERE p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace n WHERE n.pnpubid = p.oid "
+                   "AND n.pnnspid = 'outbox'::regnamespace) OR EXISTS (SELECT FROM pg_publication_rel r, pg_class c "
+                   "WHERE r.prpubid = p.oid AND c.oid = r.prrelid AND c.relnamespace = 'outbox'::regnamespace)")[0];
+  if (row[0]) {
+    findings->Warn("publications", "The log is published to other servers, by " + *row[0] + ".",
+                   "Nothing is sent from there, but subscribers need the extension and its day tables, and keep every "
+                   "event in outbox.foreign_event. Better publish your schemas by name.");
+  } else {
+    findings->Ok("publications", "No publication carries the log.");
+  }
+}
+
 }  // namespace outbox::admin

@@ -1,0 +1,26 @@
+// What logical replication brings into the tables of outbox [P]: nothing. Positions, owners, routes and the identity of
+// another server would be taken for this one's; rows of the log are another matter (outbox._divert). Plain code.
+#include "pg/entry.h"
+
+extern "C" {
+#include "commands/trigger.h"
+#include "replication/logicalworker.h"
+}
+
+// outbox._ignore_replicated(): BEFORE ROW, ENABLE REPLICA. People who restore under session_replication_role = replica
+// are no subscription, and get their rows.
+OUTBOX_FUNCTION(outbox_ignore_replicated) {
+  if (!CALLED_AS_TRIGGER(fcinfo)) {
+    ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                    errmsg("outbox._ignore_replicated() can only be called as a trigger")));
+  }
+  TriggerData* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  if (!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) || !TRIGGER_FIRED_BEFORE(trigger->tg_event)) {
+    ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                    errmsg("outbox._ignore_replicated() must be fired BEFORE, FOR EACH ROW")));
+  }
+  if (IsLogicalWorker()) {
+    return PointerGetDatum(nullptr);  // not done, and no error
+  }
+  return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple);
+}
