@@ -2,6 +2,7 @@
 #include "admin/changes.h"
 #include "admin/hooks.h"
 #include "emit/commit.h"
+#include "emit/replica_role.h"
 #include "pg/settings.h"
 #include "pg/shared.h"
 #include "worker/launcher.h"
@@ -17,8 +18,9 @@ PG_MODULE_MAGIC;
 void _PG_init(void) {
   outbox::pg::DefineSettings();
   outbox::emit::RegisterTransactionCallbacks();
+  outbox::emit::InstallReplicaRoleHook();
   outbox::admin::RegisterChangeCallback();
-  outbox::admin::InstallServerHook();
+  outbox::admin::InstallCommandHook();
   if (process_shared_preload_libraries_in_progress) {
     outbox::pg::InstallSharedMemoryHooks();
     outbox::worker::RegisterLauncher();

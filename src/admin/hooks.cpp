@@ -5,6 +5,7 @@
 
 #include "admin/changes.h"
 #include "admin/query.h"
+#include "emit/replica_role.h"
 #include "pg/entry.h"
 
 extern "C" {
@@ -66,8 +67,48 @@ void Rename(const char* from, const char* to) {
   }
 }
 
+// A relation named in a command; nothing where there is none.
+Oid Find(const RangeVar* relation) {
+  return relation == nullptr ? InvalidOid : pg::Guard([relation] { return RangeVarGetRelid(relation, NoLock, true); });
+}
+
+// Whoever was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
+// their owner: in workers, in adopt(), in create_route().
+void CheckTrigger(const CreateTrigStmt* statement) {
+  Oid relation = Find(statement->relation);
+  bool refused = OidIsValid(relation) && pg::Guard([relation] {
+                   return !creating_extension && get_rel_namespace(relation) == get_namespace_oid("outbox", true) &&
+                          OidIsValid(get_extension_oid("outbox", true)) &&
+#if PG_VERSION_NUM >= 160000
+                          !object_ownercheck(RelationRelationId, relation, GetUserId());
+#else
+                          !pg_class_ownercheck(relation, GetUserId());
+#endif
+                 });
+  if (refused) {
+    throw pg::UserError{ERRCODE_INSUFFICIENT_PRIVILEGE,
+                        "must be owner of the tables of outbox to create a trigger on them",
+                        "It would be fired by background workers, with the rights of the owner.",
+                        "Have a consumer of the events do it, or a trigger on your own table."};
+  }
+}
+
+void CheckCopy(const CopyStmt* statement) {
+  Oid relation = statement->is_from ? Find(statement->relation) : InvalidOid;
+  if (OidIsValid(relation) && pg::Guard([relation] { return emit::InsertsWouldBeLost(relation); })) {
+    throw pg::UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                        "cannot copy into outbox.event while session_replication_role is replica",
+                        "COPY fires no trigger of a view then, and the events would be lost.",
+                        "Use INSERT or outbox.emit_many(), or set session_replication_role to origin."};
+  }
+}
+
 int BeforeCommand(Node* statement) {
-  if (IsA(statement, DropStmt)) {
+  if (IsA(statement, CreateTrigStmt)) {
+    CheckTrigger(reinterpret_cast<CreateTrigStmt*>(statement));
+  } else if (IsA(statement, CopyStmt)) {
+    CheckCopy(reinterpret_cast<CopyStmt*>(statement));
+  } else if (IsA(statement, DropStmt)) {
     DropStmt* drop = reinterpret_cast<DropStmt*>(statement);
     if (drop->removeType == OBJECT_FOREIGN_SERVER) {
       for (int i = 0; i < list_length(drop->objects); i++) {
@@ -103,7 +144,7 @@ void OnUtility(PlannedStmt* statement, const char* query, bool read_only_tree, P
 
 }  // namespace
 
-void InstallServerHook() {
+void InstallCommandHook() {
   previous_hook = ProcessUtility_hook;
   ProcessUtility_hook = OnUtility;
 }

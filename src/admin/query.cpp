@@ -70,8 +70,15 @@ CallerIdentity BecomeOwner() {
   GetUserIdAndSecContext(&caller.user, &caller.security_context);
   caller.guc_level = NewGUCNestLevel();
   SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE);
-  (void)set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
-                          false);
+  // What the text that goes in and out means, and the statements themselves, is not the session's to say.
+  static const char* const pinned[][2] = {{"search_path", "pg_catalog, pg_temp"},
+                                          {"datestyle", "ISO"},  // others write time zones that nobody can read back
+                                          {"array_nulls", "on"},
+                                          {"standard_conforming_strings", "on"},
+                                          {"transform_null_equals", "off"}};
+  for (const auto& setting : pinned) {
+    (void)set_config_option(setting[0], setting[1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+  }
   return caller;
 }
 

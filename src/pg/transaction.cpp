@@ -16,6 +16,7 @@ void SetTransactionRole(Oid role) {
 
 void PinSessionSettings() {
   static const char* const pinned[][2] = {
+    {"role", "none"},  // ALTER DATABASE ... SET role: its owner may
     {"search_path", "pg_catalog, pg_temp"},
     {"default_transaction_isolation", "read committed"},
     {"default_transaction_read_only", "off"},
@@ -33,6 +34,12 @@ void PinSessionSettings() {
     {"row_security", "off"},
     {"session_replication_role", "origin"},
     {"client_min_messages", "error"},
+    // What text means that goes in and out.
+    {"datestyle", "ISO"},
+    {"intervalstyle", "postgres"},
+    {"array_nulls", "on"},
+    {"standard_conforming_strings", "on"},
+    {"transform_null_equals", "off"},
     // Plans are kept for the life of the process, from when a table may be small to when it is large: every statement
     // goes by index, along it, row by row.
     {"enable_seqscan", "off"},
