@@ -75,6 +75,12 @@ class Breaker {
     next_try_ = now + last_delay_;
     Become(State::kOpen, wall);
   }
+  // What is in the way by now, while it stays in trouble.
+  void Explain(const Error& error) {
+    if (!closed() && error.code != reason_.code) {
+      reason_ = error;
+    }
+  }
   // The destination came up: tried at once.
   void OnUp(int64_t wall) {
     if (state_ == State::kOpen) {

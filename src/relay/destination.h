@@ -110,6 +110,7 @@ class Destination {
   size_t used() const { return used_; }
 
   bool was_closed = true;  // the breaker, at the last look
+  uint64_t explained = 0;  // changes of the sink's health that the breaker's reason knows of
   bool removing = false;   // its lanes are being released; closes when the last has gone
 
  private:

@@ -130,7 +130,10 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
   }
   if (!health.up && breaker.closed()) {
     trip(health.error);
+  } else if (!health.up && !worked && health.changes != destination->explained) {
+    breaker.Explain(health.error);
   }
+  destination->explained = health.changes;
   breaker.Tick(turn.now, turn.clock->WallMicros());
   return worked;
 }

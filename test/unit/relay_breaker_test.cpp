@@ -74,6 +74,21 @@ TEST(Breaker, FlappingDoesNotStartTheDelaysOver) {
   EXPECT_LE(breaker.next_try() - now, 1'000);
 }
 
+TEST(Breaker, SaysWhatIsInTheWayNow) {
+  Breaker breaker(100, 1'000);
+  breaker.Explain(kDown);
+  EXPECT_TRUE(breaker.reason().ok());  // closed
+  breaker.Trip(1, kDown, 0, 0, 1);
+  const int64_t next_try = breaker.next_try();
+  breaker.Explain({ErrorClass::kDestination, "NO_SOCKET", ""});
+  EXPECT_EQ(breaker.reason().code, "NO_SOCKET");
+  EXPECT_EQ(breaker.next_try(), next_try);
+  breaker.Tick(next_try, 0);
+  breaker.Explain(kDown);
+  EXPECT_EQ(breaker.reason().code, "DOWN");
+  EXPECT_STREQ(breaker.name(), "half-open");
+}
+
 TEST(Breaker, ALaneThatGoesTakesItsProbeWithIt) {
   Breaker breaker(100, 1'000);
   breaker.Trip(1, kDown, 0, 0, 1);
