@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/fault_point.h"
+#include "sink/flow_gate.h"
 #include "sink/monotonic.h"
 
 namespace outbox::sink {
@@ -27,35 +28,92 @@ constexpr size_t kFewRanges = 32;
 constexpr size_t kManyRanges = 4096;
 constexpr int64_t kJoinMicros = 20 * 1000;
 constexpr int64_t kFailedAbortMicros = 1000 * 1000;  // paces an owner that sends although we are down
+constexpr int64_t kMakeAgainMicros = 1000 * 1000;
 
-// Stands in for a sink that could not be made.
-class FailedSink : public Sink {
+// Stands in for a sink that could not be made, and tries to make it again: there was no thread or descriptor to be had,
+// a certificate was not readable.
+class LateSink : public Sink {
  public:
-  explicit FailedSink(Error error) : health_{false, std::move(error), 1} {}
+  LateSink(Error error, const SinkProgram& program, SinkConfig config)
+      : program_(program), config_(std::move(config)), make_at_(MonotonicMicros() + kMakeAgainMicros) {
+    health_ = {false, std::move(error), 1};
+  }
   void Submit(Batch batch) override {
+    if (sink_ != nullptr && gate_.Admits(batch.flow, batch.epoch)) {
+      sink_->Submit(std::move(batch));
+      return;
+    }
     if (held_.empty()) {
       abort_at_ = MonotonicMicros() + kFailedAbortMicros;
     }
+    gate_.Poison(batch.flow, batch.epoch);  // what comes behind it must not overtake it once the sink is made
     AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &held_);
   }
   void Poll(std::vector<Result>* results) override {
-    if (!held_.empty() && MonotonicMicros() >= abort_at_) {
+    const int64_t now = MonotonicMicros();
+    if (sink_ == nullptr && now >= make_at_) {
+      Make(now);
+    }
+    if (!held_.empty() && (sink_ != nullptr || now >= abort_at_)) {
       results->insert(results->end(), held_.begin(), held_.end());
       held_.clear();
     }
+    if (sink_ != nullptr) {
+      sink_->Poll(results);
+      Look();
+    }
   }
   void AppendWaits(std::vector<WaitSpec>* waits) override {
-    if (!held_.empty()) {
-      waits->push_back({-1, false, false, abort_at_});
+    if (sink_ != nullptr) {
+      sink_->AppendWaits(waits);
+    } else {
+      waits->push_back({-1, false, false, held_.empty() ? make_at_ : std::min(make_at_, abort_at_)});
+    }
+  }
+  void TakePlaces(std::vector<Place>* places) override {
+    if (sink_ != nullptr) {
+      sink_->TakePlaces(places);
     }
   }
   const Health& health() const override { return health_; }
-  void Close() override { held_.clear(); }
+  void Close() override {
+    held_.clear();
+    if (sink_ != nullptr) {
+      sink_->Close();
+    }
+  }
 
  private:
+  void Make(int64_t now) {
+    make_at_ = now + kMakeAgainMicros;
+    Status status = program_.make(config_, &sink_);
+    if (status.ok()) {
+      Show(sink_->health());
+    } else {
+      sink_ = nullptr;
+      Show({false, status.error()});
+    }
+  }
+  void Look() {
+    if (seen_ != sink_->health().changes) {
+      Show(sink_->health());
+    }
+  }
+  // The count of changes goes on from ours.
+  void Show(Health health) {
+    seen_ = std::exchange(health.changes, health_.changes + 1);
+    health_ = std::move(health);
+  }
+
+  const SinkProgram& program_;
+  const SinkConfig config_;
+  std::unique_ptr<Sink> sink_;
   Health health_;
+  uint64_t seen_ = 0;  // of the sink's changes
+  FlowGate gate_;
   std::vector<Result> held_;
   int64_t abort_at_ = 0;
+  int64_t make_at_;
 };
 
 class Server {
@@ -161,7 +219,7 @@ class Server {
         held_limit_ = std::max<size_t>(held_limit_, 2 * config.max_inflight_bytes);
         Status status = program_.make(config, &sink_);
         if (!status.ok()) {
-          sink_ = std::make_unique<FailedSink>(status.error());
+          sink_ = std::make_unique<LateSink>(status.error(), program_, std::move(config));
         }
         writer_.Append(FrameType::kReady, program_.library);
         SendHealth();
@@ -285,9 +343,10 @@ void WriteOomScore() {
 }
 
 // Only the socket tells a sink process to go. The postmaster signals a worker's whole process group and systemd the
-// whole service; at a stop the worker still waits for what is in flight.
+// whole service; at a stop the worker still waits for what is in flight. What means something to a server process
+// (SIGUSR1: a log is to be rotated) means nothing here.
 void IgnoreSignals() {
-  for (int signal_number : {SIGPIPE, SIGTERM, SIGINT, SIGHUP}) {
+  for (int signal_number : {SIGPIPE, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM}) {
     signal(signal_number, SIG_IGN);
   }
 }

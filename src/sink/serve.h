@@ -13,7 +13,8 @@ namespace outbox::sink {
 inline constexpr int kSinkSocket = 3;  // the descriptor a sink process finds its socket on
 
 // What an executable brings. `make` returns a sink or a reason (class kConfig: an option the library refuses); with a
-// reason the process stays, reports itself down with it and aborts what it is given, until it is closed.
+// reason the process stays, reports itself down with it, aborts what it is given and tries to make it again every few
+// seconds, until it is closed.
 struct SinkProgram {
   std::string library;  // "librdkafka 2.0.2": told to the worker in Ready
   Status (*make)(const SinkConfig& config, std::unique_ptr<Sink>* sink) = nullptr;

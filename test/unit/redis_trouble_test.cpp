@@ -1,11 +1,27 @@
-// matrix: D9 D10 E-2 E-3 E-5 E-6 E-7 E-8
+// matrix: D9 D10 E-2 E-3 E-5 E-6 E-7 E-8 E-10
 // RedisSink when the server says no: dead, silent, scripts forbidden, no permission, a replica, a changed password.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "redis_sink_fixture.h"
+#include "signal_storm.h"
 
 namespace outbox::sink {
 namespace {
+
+int FreePort() {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(listener);
+  return ntohs(address.sin_port);
+}
 
 TEST_F(RedisSinkTest, ADeadServerIsDestinationTroubleUntilItIsBack) {
   BEGIN_OR_SKIP();
@@ -22,6 +38,35 @@ TEST_F(RedisSinkTest, ADeadServerIsDestinationTroubleUntilItIsBack) {
   uint64_t again = driver_->Submit(1, 2, {To("s", "k", "1")});
   ASSERT_TRUE(driver_->UntilResolved());
   EXPECT_EQ(driver_->outcome(again), Outcome::kDelivered);
+}
+
+// While it connects, is refused, connects again, writes and reads: every call may be interrupted.
+TEST_F(RedisSinkTest, AStormOfSignalsIsNoTrouble) {
+  BEGIN_OR_SKIP();
+  // A connect over TCP goes on while it is interrupted; one to a socket file ends at once.
+  std::vector<std::string> over_tcp = {"--port", std::to_string(FreePort())};
+  server_.Stop();
+  ASSERT_TRUE(server_.Start(over_tcp));
+  ASSERT_TRUE(RedisSink::Make({"test", {{"host", "127.0.0.1"}, {"port", over_tcp[1]}}, 0, 0}, &sink_).ok());
+  driver_ = std::make_unique<Driver>(sink_.get());
+  size_t delivered = 0;
+  {
+    SignalStorm storm;
+    for (uint32_t epoch = 0; epoch < 6; ++epoch) {
+      std::vector<TestRecord> records;
+      for (int i = 0; i < 2000; ++i) {
+        records.push_back(To("s", "k", std::to_string(epoch * 2000 + i)));
+      }
+      driver_->Submit(1, epoch, records);
+      ASSERT_TRUE(driver_->UntilResolved(30));
+      EXPECT_EQ(driver_->Count(Outcome::kDelivered), delivered += 2000) << sink_->health().error.message;
+      server_.Stop();
+      ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
+      ASSERT_TRUE(server_.Start(over_tcp));
+      ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }, 30)) << sink_->health().error.message;
+    }
+    EXPECT_GT(storm.count(), 10);
+  }
 }
 
 TEST_F(RedisSinkTest, ASilentServerTimesOut) {

@@ -1,4 +1,4 @@
-// matrix: A1s A2p A12 E-9
+// matrix: A1s A2p A9 A12 E-9 F3
 // ProcessSink against a real process: this same program under the name "fake-sink", with a sink that does as its
 // options say. The process is killed, exits and talks nonsense; every record gets exactly one outcome all the same.
 #include "sink/process_sink.h"
@@ -17,6 +17,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "signal_storm.h"
 #include "sink/places.h"
 #include "sink/serve.h"
 #include "sink_driver.h"
@@ -99,6 +100,12 @@ Status MakeFake(const SinkConfig& config, std::unique_ptr<Sink>* sink) {
   std::string mode = config.options.at("mode");
   if (mode == "refuse") {
     return Status(ErrorClass::kConfig, "BAD_OPTION", "no such thing");
+  }
+  if (mode == "late") {
+    if (access(config.options.at("file").c_str(), F_OK) != 0) {
+      return Status(ErrorClass::kDestination, "NO_THREAD", "no thread is to be had");
+    }
+    mode = "deliver";
   }
   *sink = std::make_unique<FakeSink>(mode);
   return {};
@@ -316,6 +323,33 @@ TEST_F(ProcessSinkTest, AConfigurationErrorIsHealthAndNotACrash) {
   EXPECT_EQ(sink.starts(), 1u);
 }
 
+// No thread was to be had, a file was not there: the same process tries again. Nothing of an epoch that was aborted
+// passes then.
+TEST_F(ProcessSinkTest, ASinkThatCannotBeMadeIsMadeLater) {
+  const std::string file = directory_ + "/now";
+  ProcessSink sink(executable_, {"test", {{"mode", "late"}, {"file", file}}, 0, 0});
+  Driver driver(&sink);
+  ASSERT_TRUE(driver.Until([&] { return !sink.health().up; }));
+  EXPECT_EQ(sink.health().error.code, "NO_THREAD");
+  EXPECT_EQ(sink.health().error.error_class, ErrorClass::kDestination);
+  driver.Submit(1, 0, Some(3));
+  ASSERT_TRUE(driver.UntilResolved());
+  EXPECT_EQ(driver.Count(Outcome::kAborted), 3u);
+  close(open(file.c_str(), O_WRONLY | O_CREAT, 0600));
+  ASSERT_TRUE(driver.Until([&] { return sink.health().up; }));
+  const uint64_t stale = driver.Submit(1, 0, Some(1));
+  const uint64_t fresh = driver.Submit(1, 1, Some(1));
+  const uint64_t other = driver.Submit(2, 0, Some(1));
+  ASSERT_TRUE(driver.UntilResolved());
+  EXPECT_EQ(driver.outcome(stale), Outcome::kAborted);
+  EXPECT_EQ(driver.outcome(fresh), Outcome::kDelivered);
+  EXPECT_EQ(driver.outcome(other), Outcome::kDelivered);
+  EXPECT_EQ(sink.starts(), 1u);
+  ASSERT_FALSE(driver.places().empty());
+  EXPECT_EQ(driver.places().back().topic, "fake");
+  unlink(file.c_str());
+}
+
 TEST_F(ProcessSinkTest, AMissingExecutableIsReportedAndRetried) {
   ProcessSink sink("/nonexistent/outbox-sink", Mode("deliver"));
   Driver driver(&sink);
@@ -379,12 +413,44 @@ TEST_F(ProcessSinkTest, SignalsToTheGroupOfAWorkerDoNotReachIt) {
   ProcessSink sink(executable_, Mode("deliver"));
   Driver driver(&sink);
   ASSERT_TRUE(driver.Until([&] { return !sink.library().empty(); }));
-  kill(sink.pid(), SIGTERM);
-  kill(sink.pid(), SIGINT);
+  for (int signal_number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE}) {
+    kill(sink.pid(), signal_number);
+  }
   driver.Submit(1, 0, Some(3));
   ASSERT_TRUE(driver.UntilResolved());
   EXPECT_EQ(driver.Count(Outcome::kDelivered), 3u);
   EXPECT_EQ(sink.starts(), 1u);
+}
+
+// Both ends are interrupted wherever they wait, start processes and move bytes.
+TEST_F(ProcessSinkTest, DeliversThroughAStormOfSignals) {
+  ProcessSink sink(executable_, Mode("deliver"));
+  Driver driver(&sink);
+  const auto send = [&](int signal_number) {
+    if (sink.pid() > 0) {
+      kill(sink.pid(), signal_number);
+    }
+  };
+  {
+    SignalStorm storm;
+    uint32_t epoch = 0;
+    for (int round = 0; round < 20; ++round) {
+      driver.Submit(1, epoch, Some(50, 20000));
+      if (round % 5 == 4) {
+        send(SIGKILL);
+        ASSERT_TRUE(driver.UntilResolved());
+        ++epoch;
+      }
+      send(SIGSTOP);  // a process that goes on after a stop has its waits interrupted
+      send(SIGCONT);
+      driver.Turn(0);
+    }
+    ASSERT_TRUE(driver.UntilResolved(30));
+    EXPECT_GT(storm.count(), 10);
+  }
+  EXPECT_EQ(driver.resolved(), 1000u);
+  EXPECT_GT(driver.Count(Outcome::kDelivered), 0u);
+  EXPECT_NE(sink.health().error.code, "SINK_PROTOCOL");
 }
 
 // A sink that holds everything makes the server stop reading; what it resolves makes it read on.

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -42,6 +43,27 @@ int32_t Partition(const rd_kafka_topic_t*, const void* key, size_t key_size, int
   return ChoosePartition(*link, {static_cast<const char*>(key), key == nullptr ? 0 : key_size}, partitions);
 }
 
+// What is let go of by its destructor.
+struct Retired {
+  Retired(std::unique_ptr<Producer> a_producer, std::shared_ptr<void> a_baggage,
+          std::shared_ptr<std::atomic<bool>> a_done)
+      : producer(std::move(a_producer)), baggage(std::move(a_baggage)), done(std::move(a_done)) {}
+  ~Retired() {
+    producer.reset();
+    baggage.reset();
+    if (done != nullptr) {
+      done->store(true);
+    }
+    retiring.fetch_sub(1);
+  }
+  Retired(const Retired&) = delete;
+  Retired& operator=(const Retired&) = delete;
+
+  std::unique_ptr<Producer> producer;
+  std::shared_ptr<void> baggage;
+  std::shared_ptr<std::atomic<bool>> done;
+};
+
 }  // namespace
 
 int32_t ChoosePartition(const TopicLink& link, std::string_view key, int32_t partitions) {
@@ -69,7 +91,9 @@ Status Producer::Make(const Settings& settings, int event_fd, std::unique_ptr<Pr
   }
   if (made->handle_ == nullptr) {
     rd_kafka_conf_destroy(conf);
-    return Status(ErrorClass::kConfig, "CLIENT", text);
+    // No thread or descriptor to be had passes; anything else is in the options.
+    const bool passes = rd_kafka_last_error() == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE;
+    return Status(passes ? ErrorClass::kDestination : ErrorClass::kConfig, "CLIENT", text);
   }
   made->queue_ = rd_kafka_queue_get_main(made->handle_);
   rd_kafka_set_log_queue(made->handle_, made->queue_);
@@ -128,15 +152,13 @@ void Retire(std::unique_ptr<Producer> producer, std::shared_ptr<void> baggage,
             std::shared_ptr<std::atomic<bool>> done) {
   producer->Mute();
   retiring.fetch_add(1);
+  // Where there is no thread to be had it is destroyed here and now, however long that takes.
+  auto last = std::make_unique<Retired>(std::move(producer), std::move(baggage), std::move(done));
   SignalsBlocked blocked;
-  std::thread([producer = std::move(producer), baggage = std::move(baggage), done = std::move(done)]() mutable {
-    producer.reset();
-    baggage.reset();
-    if (done != nullptr) {
-      done->store(true);
-    }
-    retiring.fetch_sub(1);
-  }).detach();
+  try {
+    std::thread([last = std::move(last)]() mutable { last.reset(); }).detach();
+  } catch (const std::system_error&) {
+  }
 }
 
 bool WaitForRetired(int timeout_ms) {

@@ -231,6 +231,10 @@ void KafkaSink::Trouble(rd_kafka_event_t* event, int64_t now) {
     }
   } else if (EventClass(code) == ErrorClass::kConfig) {
     SetDown(MakeError(code, ErrorClass::kConfig, text), now);
+  } else if (code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE) {
+    // No thread for a broker: the library does not try again (it would know no broker at all), another handle does.
+    SetDown(MakeError(code, ErrorClass::kDestination, text), now);
+    EndProducer(now);
   } else if (!text.empty()) {
     last_trouble_ = std::move(text);
   }
