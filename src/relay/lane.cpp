@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxWindows = 256;    // in flight at once: each holds two snapshots
 constexpr size_t kMaxDiverted = 1000;  // parked at once
+constexpr int64_t kLongestSavePause = 5'000'000;
 
 }  // namespace
 
@@ -23,7 +24,8 @@ Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteS
       destination_(destination),
       format_(std::make_unique<format::PlainFormat>(std::move(spec))),
       log_backoff_(options.backoff_base_micros, options.backoff_cap_micros),
-      backoff_(options.backoff_base_micros, options.backoff_cap_micros) {}
+      backoff_(options.backoff_base_micros, options.backoff_cap_micros),
+      save_backoff_(options.backoff_base_micros, std::min(options.backoff_cap_micros, kLongestSavePause)) {}
 
 Lane::~Lane() = default;
 
@@ -366,13 +368,30 @@ void Lane::Advance() {
 
 int64_t Lane::SaveDue(const TurnContext& turn) const {
   if (dirty_ || (moved_ && held_)) {
-    return last_save_ + turn.options->save_micros;
+    return std::max(last_save_ + turn.options->save_micros, save_try_);
   }
-  return moved_ ? last_save_ + turn.options->save_moved_micros : kNever;
+  return moved_ ? std::max(last_save_ + turn.options->save_moved_micros, save_try_) : kNever;
 }
 
 bool Lane::Save(TurnContext* turn) {
-  return turn->now >= SaveDue(*turn) && LogReady(*turn) && SaveNow(turn);
+  return turn->now >= SaveDue(*turn) && SaveNow(turn);
+}
+
+// Its back-off is its own: what can be read is delivered also while its progress cannot be saved (a full disk), and
+// would be delivered again by a successor. True when it had failed.
+bool Lane::SaveFailed(const Status& status, const TurnContext& turn) {
+  if (status.ok()) {
+    save_backoff_.Reset();
+    save_try_ = 0;
+    save_error_ = Error{};
+    return false;
+  }
+  if (save_backoff_.attempts() == 0) {
+    save_error_since_ = turn.clock->WallMicros();
+  }
+  save_try_ = turn.now + save_backoff_.Next(turn.clock->Random());
+  save_error_ = status.error();
+  return true;
 }
 
 Status Lane::SaveWithPlaces(bool* owner) {
@@ -389,7 +408,7 @@ Status Lane::SaveWithPlaces(bool* owner) {
 
 bool Lane::SaveNow(TurnContext* turn) {
   bool owner = true;
-  if (LogFailed(LogCall::kSave, SaveWithPlaces(&owner), *turn)) {
+  if (SaveFailed(SaveWithPlaces(&owner), *turn)) {
     return false;
   }
   if (!owner) {
@@ -431,7 +450,7 @@ bool Lane::StepReleasing(TurnContext* turn) {
     return worked;  // they go first; they have the same deadline
   }
   const bool waits = pipeline_.outstanding() > 0 || (pump() != nullptr && !parked_->at_rest());
-  if (!late && (waits || (moved_ && !LogReady(*turn)))) {
+  if (!late && (waits || (moved_ && !SaveReady(*turn)))) {
     return worked;
   }
   bool clean = !waits && !pipeline_.has_islands() && (sides_ == nullptr || sides_->clean());
@@ -441,7 +460,7 @@ bool Lane::StepReleasing(TurnContext* turn) {
   }
   if (moved_) {
     bool owner = true;
-    const bool failed = LogFailed(LogCall::kSave, SaveWithPlaces(&owner), *turn);
+    const bool failed = SaveFailed(SaveWithPlaces(&owner), *turn);
     if (failed && !late) {
       return false;
     }

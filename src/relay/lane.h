@@ -136,7 +136,7 @@ class Lane {
   bool WantsWindow(const TurnContext& turn) const;
   bool TryOpen(TurnContext* turn);
   bool LogReady(const TurnContext& turn) const { return turn.now >= log_try_; }
-  enum class LogCall : uint8_t { kLoad, kOpen, kRead, kDurable, kSave, kPark, kHeld, kFork };
+  enum class LogCall : uint8_t { kLoad, kOpen, kRead, kDurable, kPark, kHeld, kFork };
   // Backs off; true when the call had failed. Only the call that failed ends the back-off by succeeding.
   bool LogFailed(LogCall call, const class Status& status, const TurnContext& turn);
 
@@ -192,6 +192,8 @@ class Lane {
   int64_t SaveDue(const TurnContext& turn) const;
   bool Save(TurnContext* turn);
   bool SaveNow(TurnContext* turn);
+  bool SaveReady(const TurnContext& turn) const { return turn.now >= save_try_; }
+  bool SaveFailed(const Status& status, const TurnContext& turn);
   Status SaveWithPlaces(bool* owner);
   bool StepReleasing(TurnContext* turn);
   void Leave(GoneReason reason);
@@ -272,7 +274,11 @@ class Lane {
   bool resolved_ = false;  // outcomes came since the last Advance
   bool dirty_ = false;     // events were resolved since the last save
   bool moved_ = false;     // the position moved since the last save
-  sink::Places places_;    // of what was delivered since the last save, and of islands
+  Backoff save_backoff_;
+  int64_t save_try_ = 0;
+  Error save_error_;
+  int64_t save_error_since_ = 0;  // Unix microseconds
+  sink::Places places_;           // of what was delivered since the last save, and of islands
   int64_t last_save_ = 0;
   int64_t release_deadline_ = 0;
   int64_t delivered_ = 0;

@@ -49,6 +49,7 @@ int64_t Lane::NextTime(const TurnContext& turn) const {
     at(parked_->NextTime(turn));
   }
   if (state_ == LaneState::kReleasing) {
+    at(save_try_);
     at(release_deadline_);
     return next;
   }
@@ -89,11 +90,15 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   }
   const int64_t try_at = state_ == LaneState::kBackingOff                      ? next_try_
                          : stopped && breaker.state() == Breaker::State::kOpen ? breaker.next_try()
+                         : log_error_.ok()                                     ? save_try_
                                                                                : log_try_;
   status->next_try_unix = try_at > turn.now ? turn.clock->WallMicros() + (try_at - turn.now) : 0;
   if (!log_error_.ok()) {
     status->error = &log_error_;
     status->error_since_unix = log_error_since_;
+  } else if (!save_error_.ok()) {
+    status->error = &save_error_;
+    status->error_since_unix = save_error_since_;
   } else if (error_.ok() && stopped) {
     status->error = &breaker.reason();
     status->error_since_unix = breaker.since_unix();

@@ -283,7 +283,7 @@ void Lane::LimitTo(const Snapshot* limit) {
 }
 
 bool Lane::SaveAll(TurnContext* turn) {
-  return (!dirty_ && !moved_) || (LogReady(*turn) && SaveNow(turn) && state_ != LaneState::kGone);
+  return (!dirty_ && !moved_) || (SaveReady(*turn) && SaveNow(turn) && state_ != LaneState::kGone);
 }
 
 // Sends nothing for a while, so that what it serves can be given to another.

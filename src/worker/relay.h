@@ -79,6 +79,7 @@ class Relay {
   void TakeGone();
   void Publish();
   void PublishSide(const relay::LaneStatus& status, int64_t now);
+  void ComplainOf(const HeldLane& lane, const relay::LaneStatus& status);
   void PublishDestinations(int64_t now);
   void PlanWait(int64_t deadline);
   void Describe(const std::vector<relay::LaneStatus>& lanes);
@@ -102,6 +103,8 @@ class Relay {
   bool stopping_ = false;
   bool uprooted_ = false;
   bool troubled_ = false;      // a lane reported an error: look whether the extension is still there
+  int64_t complained_at_ = 0;  // monotonic microseconds, in the server's log
+  std::string complained_code_;
   int64_t next_standing_ = 0;  // monotonic microseconds, all of these
   int64_t next_balance_ = 0;
   int64_t workers_since_ = 0;  // when their number last changed

@@ -1,12 +1,16 @@
 // What a relay worker shows of itself [P]: lanes, side lanes and destinations in shared memory, a phrase in
 // pg_stat_activity.
+#include "pg/guard.h"
 #include "worker/relay.h"
 
 namespace outbox::worker {
 
 namespace {
 
-constexpr int64_t kWriteEvery = 250'000;  // microseconds; shared memory, without a change of state
+// Microseconds.
+constexpr int64_t kWriteEvery = 250'000;  // shared memory, without a change of state
+constexpr int64_t kTroubleLasts = 1'000'000;
+constexpr int64_t kComplainEvery = 60'000'000;
 
 }  // namespace
 
@@ -23,7 +27,10 @@ void Relay::Publish() {
       continue;
     }
     HeldLane& lane = found->second;
-    troubled_ = troubled_ || (status.error != nullptr && status.error->error_class == ErrorClass::kInternal);
+    if (status.error != nullptr && status.error->error_class == ErrorClass::kInternal) {
+      troubled_ = true;
+      ComplainOf(lane, status);
+    }
     bool changed = lane.state != status.state || lane.barrier != status.barrier_done;
     if (lane.slot != nullptr && (changed || now - lane.written_at >= kWriteEvery)) {
       WriteLaneSlot(lane.slot, incarnation_, status);
@@ -45,6 +52,27 @@ void Relay::Publish() {
   }
   PublishDestinations(now);
   Describe(statuses_);
+}
+
+// Trouble with tables is the server's own: it is in its log too, once a minute.
+void Relay::ComplainOf(const HeldLane& lane, const relay::LaneStatus& status) {
+  const int64_t now = clock_->NowMicros();
+  const bool lasts = clock_->WallMicros() - status.error_since_unix >= kTroubleLasts;
+  const bool said = complained_code_ == status.error->code && now - complained_at_ < kComplainEvery;
+  if (!lasts || said) {
+    return;
+  }
+  complained_at_ = now;
+  complained_code_ = status.error->code;
+  const char* route = lane.route.name.c_str();
+  const char* code = complained_code_.c_str();
+  const char* message = status.error->message.c_str();
+  const int number = status.id.lane;
+  pg::Guard([=] {
+    ereport(LOG, (errmsg("outbox: lane %d of route \"%s\" has trouble with its tables: %s", number, route, message),
+                  errdetail("The error is %s. It is tried again by itself; nothing is lost meanwhile.", code),
+                  errhint("See outbox.lag.")));
+  });
 }
 
 void Relay::PublishSide(const relay::LaneStatus& status, int64_t now) {

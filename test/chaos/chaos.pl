@@ -1,11 +1,12 @@
 # One round of the chaos ring: writers, a nemesis with a schedule made from a seed, then peace, and the judge. The
 # environment says which: OUTBOX_CHAOS_SEED, OUTBOX_CHAOS_SECONDS, OUTBOX_CHAOS_PROFILE (quiet: no faults; gentle: orderly
-# things, after which nothing may arrive twice; wild), OUTBOX_CHAOS_ONLY (regex of fault names), OUTBOX_CHAOS_DISK (a small
-# file system of our own, to be filled). scripts/chaos runs it; seed and schedule are printed first and can be replayed.
+# things, after which nothing may arrive twice; wild), OUTBOX_CHAOS_ONLY (regex of fault names). scripts/chaos runs it; seed
+# and schedule are printed first and can be replayed.
 # matrix: A1 A1s A3 A4 A7 B1 B3 B5 B7 B13 B14 C8 D1 D2 D3 D9 E-1 F2 F5 S1 S2 S3 E-8
 use strict;
 use warnings;
 
+use Outbox::Disk;
 use Outbox::Faults;
 use Outbox::History;
 use Outbox::Nemesis;
@@ -17,7 +18,7 @@ use Time::HiRes qw(sleep time);
 my $seed = $ENV{OUTBOX_CHAOS_SEED} // 1;
 my $seconds = $ENV{OUTBOX_CHAOS_SECONDS} // 30;
 my $profile = $ENV{OUTBOX_CHAOS_PROFILE} // 'wild';
-my $disk = $ENV{OUTBOX_CHAOS_DISK};
+my $disk = Outbox::Disk::available();
 my $only = $ENV{OUTBOX_CHAOS_ONLY};
 my %have = (kafka => Outbox::Kafka::available(), disk => $disk);
 diag("no Kafka here: $ENV{OUTBOX_NO_KAFKA}") if !$have{kafka};
@@ -53,8 +54,7 @@ my $node = new_node(conf => "restart_after_crash = on\nfsync = off\nmax_connecti
 	  . "max_worker_processes = 20\noutbox.poll_interval = '500ms'\n");
 if ($disk)
 {
-	mkdir "$disk/$seed" or die "$disk/$seed: $!";
-	$node->safe_psql('postgres', "CREATE TABLESPACE small LOCATION '$disk/$seed'");
+	$node->safe_psql('postgres', "CREATE TABLESPACE small LOCATION '" . Outbox::Disk::directory("chaos-$seed") . "'");
 	$node->safe_psql('postgres', "ALTER TABLE outbox.$_ SET TABLESPACE small") foreach qw(log progress tick);
 }
 $node->safe_psql('postgres', slurp_file("$ENV{OUTBOX_TOP}/test/chaos/writers.sql"));
@@ -65,7 +65,7 @@ if ($kafka)
 	kafka_route($node, $kafka, 'kafka', lanes => 2);
 	push @destinations, 'kafka';
 }
-my $nemesis = Outbox::Nemesis->new(node => $node, redis => $redis, kafka => $kafka, proxies => \%proxies, disk => $disk && "$disk/$seed");
+my $nemesis = Outbox::Nemesis->new(node => $node, redis => $redis, kafka => $kafka, proxies => \%proxies, disk => $disk);
 
 # --- the run ----------------------------------------------------------------------------------------------------------
 local $ENV{PGHOST} = $node->host;
@@ -158,6 +158,8 @@ if ($disk)
 	is($node->safe_psql('postgres', q(SELECT count(*) > 0 FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace
 		WHERE c.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'outbox.log'::regclass) AND spcname = 'small')), 't',
 		'day tables were made on the small disk');
+	my $full = $nemesis->{full};
+	is($full->{missed}, 0, "wherever the disk was full emit() failed for it, $full->{struck} times");
 }
 
 # --- the server -------------------------------------------------------------------------------------------------------

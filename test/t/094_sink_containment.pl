@@ -36,6 +36,10 @@ foreach my $pid (sinks())
 {
 	chomp(my $score = slurp_file("/proc/$pid/oom_score_adj"));
 	is($score, 1000, 'a sink process is what the kernel kills first');
+	chomp(my $worst = slurp_file("/proc/$pid/oom_score"));
+	my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+	my @worse = grep { (slurp_file("/proc/$_/oom_score") =~ /(\d+)/)[0] >= $worst } $postmaster, relay_pids($node);
+	is("@worse", '', "in the kernel's own reckoning, too: $worst");
 }
 
 # How long until Redis gets events again. The first death after a while costs no back-off.

@@ -319,6 +319,32 @@ TEST_F(EngineTest, LogErrorsBackOffAndLoseNothing) {
   }
 }
 
+// A full disk under the progress table: what is committed is delivered all the same, and said to be so.
+TEST_F(EngineTest, WhatCannotBeSavedIsDeliveredAllTheSame) {
+  sink->on_poll = [&] { sink->DeliverAll(); };
+  server.fails = [](const char* function) { return std::string(function) == "SaveProgress"; };
+  const int64_t full_since = clock.now;
+  for (int i = 0; i < 60; ++i) {
+    const int64_t emitted = server.EmitCommitted("k").created_at;
+    Turn(true);
+    RunUntil(clock.now + 1'000'000);
+    ASSERT_EQ(broker.log.size(), static_cast<size_t>(i + 1)) << "one that came at second " << i << " waits";
+    EXPECT_EQ(broker.Order().back(), emitted);
+  }
+  EXPECT_EQ(broker.Order(), AllRows());
+  EXPECT_TRUE(server.saves.empty());
+  EXPECT_GT(server.calls["SaveProgress"], 10);
+  EXPECT_LT(server.calls["SaveProgress"], 60);  // tried again and again, but not with each event
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, "57014");
+  EXPECT_LE(Status().error_since_unix - FakeClock::kWallAtZero - full_since, 2'000'000);
+  server.fails = nullptr;
+  RunUntil(clock.now + 5'000'000);
+  EXPECT_EQ(Status().error, nullptr);
+  EXPECT_EQ(server.position.base, server.Current());
+  EXPECT_EQ(broker.log.size(), 60u);
+}
+
 TEST_F(EngineTest, ALaneThatBelongsToSomebodyElseIsLetGoAtOnce) {
   for (int i = 0; i < 3; ++i) {
     server.EmitCommitted("k");

@@ -5,6 +5,7 @@ package Outbox::Nemesis;
 use strict;
 use warnings;
 
+use Outbox::Disk;
 use Outbox::Faults;
 use Outbox::Test;
 use Test::More;
@@ -143,11 +144,11 @@ sub step_text { my ($step) = @_; return sprintf '%6.2f s  %-6s %s%s', $step->{at
 
 # --- carrying it out --------------------------------------------------------------------------------------------------
 
-# %what: node, redis, kafka (or undef), proxies => { redis => control file, kafka => ... }, disk => directory or undef.
+# %what: node, redis, kafka (or undef), proxies => { redis => control file, kafka => ... }, disk => there is one to fill.
 sub new
 {
 	my ($class, %what) = @_;
-	return bless { %what, stopped => [], beside => [], crashes => 0, redis_option => 'ADD', done => {}, log => [] }, $class;
+	return bless { %what, stopped => [], beside => [], crashes => 0, redis_option => 'ADD', done => {}, full => { struck => 0, missed => 0 }, log => [] }, $class;
 }
 
 sub run
@@ -317,13 +318,22 @@ sub arm
 	return;
 }
 
+# A transaction that does not fit, and rolls back in any case, tells whether it is really full: what another fault was
+# about to give back (REINDEX, VACUUM FULL) is taken too.
 sub fill_disk
 {
 	my ($self) = @_;
-	open my $file, '>', "$self->{disk}/filler" or die "filler: $!";
-	my $block = "\0" x 65536;
-	while (defined syswrite $file, $block) { }
-	close $file;
+	foreach my $try (1 .. 5)
+	{
+		Outbox::Disk::fill();
+		my $err = '';
+		my ($status) = eval { $self->{node}->psql('postgres', q(SET statement_timeout = '5s'; BEGIN; SELECT outbox.emit_bytes('chaos', 'k0', 'probe',
+			(SELECT string_agg(sha512(random()::text::bytea), '') FROM generate_series(1, 8000))); ROLLBACK),
+			stderr => \$err, extra_params => [ '--set=VERBOSITY=sqlstate' ]) };
+		if ($err =~ /53100/) { $self->{full}{struck}++; return }
+		return if !defined $status || $status != 0;    # it is being shot at, too
+	}
+	$self->{full}{missed}++;
 	return;
 }
 
@@ -349,6 +359,6 @@ sub stream_back
 	return;
 }
 
-sub free_disk { my ($self) = @_; unlink "$self->{disk}/filler"; return }
+sub free_disk { Outbox::Disk::free(); return }
 
 1;

@@ -19,12 +19,12 @@ our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay
   rss_kb sql_literal no_server_crashed emit_counted emit_huge by_key wait_until);
 
 # A started node with the extension in database postgres. %options: conf => extra lines, name => node name,
-# extension => 0 leaves the extension out.
+# extension => 0 leaves the extension out, init => more arguments for initdb.
 sub new_node
 {
 	my (%options) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($options{name} // 'main');
-	$node->init;
+	$node->init(extra => $options{init} // []);
 	$node->append_conf('postgresql.conf', "max_prepared_transactions = 10\nlog_min_messages = info\n"
 		  . "log_statement = none\nlog_line_prefix = '%m [%p] %b %q%a '\n" . ($options{conf} // ''));
 	$node->start;
