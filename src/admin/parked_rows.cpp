@@ -7,6 +7,7 @@
 #include "emit/clock.h"
 #include "format/plain.h"
 #include "log/day_table_ddl.h"
+#include "log/parked_sql.h"
 
 namespace outbox::admin {
 
@@ -96,19 +97,28 @@ constexpr const char* kMakeDue =
     " FROM w WHERE " OUTBOX_SAME_ROW("p", "w") " RETURNING p.state)"
     "SELECT count(*) FILTER (WHERE state = 'blocked') FROM done";
 
-// The first blocked rows of a key that nothing holds any more, and that is not paused, go as if new.
-#define OUTBOX_PROMOTE(keys) \
-  "UPDATE outbox.parked b SET state = 'retrying', due_at = clock_timestamp(), attempts = 0, sender = NULL "           \
-  "FROM " keys                                                                                                        \
-  " AS k (route_id, order_key) JOIN outbox.route r ON r.id = k.route_id, "                                            \
-  "LATERAL (SELECT w.* FROM outbox.parked w WHERE w.route_id = k.route_id AND w.order_key = k.order_key "             \
-  " AND w.state = 'blocked' AND NOT EXISTS (SELECT FROM outbox.pause z WHERE z.route_id = w.route_id "                \
-  "  AND z.aggregate_type = w.aggregate_type AND z.aggregate_id = w.aggregate_id) "                                   \
-  " ORDER BY w.created_at, w.replay LIMIT 256) w "                                                                    \
-  "WHERE " OUTBOX_SAME_ROW("b", "w") " AND NOT EXISTS (SELECT FROM outbox.parked h "                                  \
-  " WHERE h.route_id = k.route_id AND h.order_key = k.order_key AND h.state = 'retrying') "                           \
-  "AND NOT (r.on_failure = 'block' AND EXISTS (SELECT FROM outbox.parked h "                                          \
-  " WHERE h.route_id = k.route_id AND h.order_key = k.order_key AND h.state = 'dead'))"
+// Those of one route, each once.
+void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
+  std::vector<Row> route =
+      RunSql(Access::kWrite, "SELECT on_failure = 'block' FROM outbox.route WHERE id = $1::bigint", {Cell(route_id)});
+  if (route.empty()) {
+    return;
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  const bool block = route[0][0] == "t";
+  const int64 id = std::strtoll(route_id.c_str(), nullptr, 10);
+  pg::Guard([&] {
+    CallerIdentity caller = BecomeOwner();
+    PlanByKey();
+    if (SPI_connect() != SPI_OK_CONNECT) {
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
+    }
+    log::PromoteHeads(id, block, keys, GetCurrentTimestamp() + kPgEpochMicros);
+    SPI_finish();
+    BecomeCaller(caller);
+  });
+}
 
 }  // namespace
 
@@ -221,18 +231,14 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
 }
 
 void Promote(const std::vector<std::pair<std::string, Cell>>& keys) {
-  std::vector<Cell> routes, order_keys;
+  std::map<std::string, std::vector<uint64_t>> by_route;
   for (const auto& [route, key] : keys) {
     if (key) {
-      routes.push_back(route);
-      order_keys.push_back(key);
+      by_route[route].push_back(static_cast<uint64_t>(std::strtoll(key->c_str(), nullptr, 10)));
     }
   }
-  if (!routes.empty()) {
-    RunSql(Access::kWrite,
-           OUTBOX_PROMOTE("(SELECT DISTINCT u.route_id, u.order_key FROM "
-                          "unnest($1::bigint[], $2::bigint[]) AS u (route_id, order_key))"),
-           {ArrayLiteral(routes), ArrayLiteral(order_keys)}, Plan::kByKey);
+  for (auto& [route, of_route] : by_route) {
+    PromoteOf(route, std::move(of_route));
   }
 }
 
@@ -245,10 +251,14 @@ void PromoteKeysOf(const std::vector<ParkedRow>& rows) {
 }
 
 void PromoteRoute(const std::string& route_id) {
-  RunSql(Access::kWrite,
-         OUTBOX_PROMOTE("(SELECT DISTINCT d.route_id, d.order_key FROM outbox.parked d "
-                        "WHERE d.route_id = $1::bigint AND d.state = 'blocked' AND d.order_key IS NOT NULL)"),
-         {Cell(route_id)});
+  std::vector<std::pair<std::string, Cell>> keys;
+  for (Row& row : RunSql(Access::kWrite,
+                         "SELECT DISTINCT order_key FROM outbox.parked WHERE route_id = $1::bigint "
+                         "AND order_key IS NOT NULL AND state IN ('retrying', 'blocked') AND state = 'blocked'",
+                         {Cell(route_id)})) {
+    keys.emplace_back(route_id, std::move(row[0]));
+  }
+  Promote(keys);
 }
 
 }  // namespace outbox::admin

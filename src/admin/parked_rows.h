@@ -1,5 +1,6 @@
-// What people do to rows of outbox.parked [P]. Lanes do the like in log/parked_sql.h, and mend what a race between the
-// two leaves: whenever parked_generation has moved, a lane looks for keys whose head is blocked, and lets it go.
+// What people do to rows of outbox.parked [P]. Lanes do the like in log/parked_sql.h, which also lets go who waits, for
+// both; lanes mend what a race between the two leaves: whenever parked_generation has moved, a lane looks for keys
+// whose head is blocked, and lets it go.
 //
 // Whoever calls a function that changes something also calls NoteParkedChange().
 #pragma once
@@ -66,7 +67,8 @@ int64 MakeDue(const std::vector<ParkedRow>& rows);
 // Removes the rows and notes the outcome ('skipped' or 'discarded').
 void Remove(const std::vector<ParkedRow>& rows, const char* outcome);
 
-// Lets go those that wait behind rows that have left these keys (route id and order key, NULL for no key).
+// Lets go those that wait behind rows that have left these keys (route id and order key, NULL for no key). Waits for
+// nobody: what somebody else has locked is let go by its lane afterwards.
 void Promote(const std::vector<std::pair<std::string, Cell>>& keys);
 void PromoteKeysOf(const std::vector<ParkedRow>& rows);
 // Every key of a route, behind whom nothing waits any more since its policy changed.

@@ -64,32 +64,41 @@ void DueWork::Clear() {
   unsure.clear();
 }
 
-void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DueWork* work) {
+void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, const DueStretch& stretch,
+             DueWork* work) {
 #define OUTBOX_DUE_COLUMNS                                                                                     \
   "SELECT p.created_at, p.id, p.replay, coalesce(p.order_key, 0), p.state OPERATOR(pg_catalog.=) 'scheduled'," \
   " coalesce(pg_catalog.octet_length(p.payload), 0), p.due_at"
   static Statement with_key = {
       OUTBOX_DUE_COLUMNS ", " OUTBOX_KEY_PAUSED("p") " FROM outbox.parked p"
       " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.lane OPERATOR(pg_catalog.=) $2 AND p.order_key IS NOT NULL"
-      " AND p.due_at OPERATOR(pg_catalog.<=) $3 AND p.topic OPERATOR(pg_catalog.<>) ALL ($4)"
+      " AND p.due_at OPERATOR(pg_catalog.<=) $3 AND p.topic OPERATOR(pg_catalog.<>) ALL ($4)" OUTBOX_DUE_BETWEEN
       " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
-      5,
-      {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID},
+      9,
+      {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+       TIMESTAMPTZOID},
       nullptr};
   static Statement without_key = {
       OUTBOX_DUE_COLUMNS
       ", false FROM outbox.parked p"
       " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key IS NULL"
       " AND p.due_at OPERATOR(pg_catalog.<=) $3 AND p.topic OPERATOR(pg_catalog.<>) ALL ($4)"
-      " AND (p.sender IS NULL OR p.sender OPERATOR(pg_catalog.<>) ALL ($2))"
+      " AND (p.sender IS NULL OR p.sender OPERATOR(pg_catalog.<>) ALL ($2))" OUTBOX_DUE_BETWEEN
       " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
-      5,
-      {INT8OID, INT8ARRAYOID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID},
+      9,
+      {INT8OID, INT8ARRAYOID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+       TIMESTAMPTZOID},
       nullptr};
 #undef OUTBOX_DUE_COLUMNS
-  Datum values[] = {Int64GetDatum(owner.lane.route_id), keyed ? Int32GetDatum(owner.lane.lane) : LiveIncarnations(),
-                    TimeDatum(limits.now), TopicArray(limits.without),
-                    Int64GetDatum(static_cast<int64>(std::min(limits.max_events, kMostRows)))};
+  Datum values[] = {Int64GetDatum(owner.lane.route_id),
+                    keyed ? Int32GetDatum(owner.lane.lane) : LiveIncarnations(),
+                    TimeDatum(limits.now),
+                    TopicArray(limits.without),
+                    Int64GetDatum(static_cast<int64>(std::min(limits.max_events, kMostRows))),
+                    TimestampTzGetDatum(stretch.after.due_at),
+                    TimestampTzGetDatum(stretch.after.created_at),
+                    TimestampTzGetDatum(stretch.up_to.due_at),
+                    TimestampTzGetDatum(stretch.up_to.created_at)};
   RunStatement(keyed ? &with_key : &without_key, values);
   work->rows.reserve(work->rows.size() + SPI_processed);
   for (uint64 i = 0; i < SPI_processed; i++) {

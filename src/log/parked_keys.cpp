@@ -27,7 +27,7 @@ void AppendKeys(std::vector<uint64_t>* keys) {
 
 }  // namespace
 
-void PromoteHeads(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, int64_t now) {
+void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now) {
   static Statement promote = {
       "WITH head AS MATERIALIZED (SELECT k.key FROM pg_catalog.unnest($2) k(key) CROSS JOIN LATERAL"
       " (SELECT p.state, p.created_at, p.aggregate_type, p.aggregate_id FROM outbox.parked p"
@@ -53,8 +53,7 @@ void PromoteHeads(const ParkedOwner& owner, bool block, const std::vector<uint64
     return;
   }
   int64 run = Max(int64{1}, static_cast<int64>(kRun / keys.size()));
-  Datum values[] = {Int64GetDatum(owner.lane.route_id), KeyArray(keys), BoolGetDatum(block), TimeDatum(now),
-                    Int64GetDatum(run)};
+  Datum values[] = {Int64GetDatum(route_id), KeyArray(keys), BoolGetDatum(block), TimeDatum(now), Int64GetDatum(run)};
   RunStatement(&promote, values);
 }
 

@@ -14,6 +14,9 @@ namespace {
 
 constexpr int64_t kRecheckEvery = 500'000;
 constexpr int64_t kRecheckEach = 1'000;  // longer, the more there are
+constexpr int64_t kGoOnIn = 20'000;      // where one claim does not see to the end
+constexpr int64_t kPassEvery = 30'000'000;
+constexpr int64_t kPassShare = 20;  // a twentieth of the time at most goes into passes
 
 int64_t NowUnix() {
   return GetCurrentTimestamp() + kPgEpochMicros;
@@ -27,7 +30,10 @@ void SortUnique(std::vector<uint64_t>* keys) {
 }  // namespace
 
 PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation)
-    : lane_(lane), incarnation_(incarnation), work_(std::make_unique<DueWork>()) {}
+    : lane_(lane),
+      incarnation_(incarnation),
+      fronts_(std::make_unique<DueFronts>()),
+      work_(std::make_unique<DueWork>()) {}
 
 PgParkedLog::~PgParkedLog() = default;
 
@@ -45,12 +51,13 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, boo
       }
       ReadHeld(me, block, keys, &keys_);
       // One that was kept back for nothing but a policy that has changed, or that a crash left behind.
-      PromoteHeads(me, block, keys_, NowUnix());
-      *next_due = NextDue(me, without_);
+      PromoteHeads(lane_.route_id, block, keys_, NowUnix());
+      *next_due = NextDue(me, without_, *fronts_);
     }
   });
   if (status.ok() && *owner) {
     loaded_ = true;
+    pass_wanted_ = true;
     SortUnique(keys);
   }
   return status;
@@ -72,9 +79,9 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     OUTBOX_FAULT_THROW("parked.park.before");
     *owner = OwnsLane(me, &block) && InsertParked(me, events);
     if (*owner) {
-      PromoteHeads(me, block, keys_, NowUnix());
+      PromoteHeads(lane_.route_id, block, keys_, NowUnix());
       LockHolders(me, block, keys_, &locked_);
-      *next_due = NextDue(me, without_);
+      *next_due = NextDue(me, without_, *fronts_);
     } else {
       ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("the lane is not this worker's any more")));
     }
@@ -95,7 +102,7 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
 // Heads that an operator had under his hands when something was put behind them: have they gone?
 void PgParkedLog::Recheck(bool block, int64_t now) {
   const ParkedOwner me{lane_, incarnation_};
-  PromoteHeads(me, block, unsure_, now);
+  PromoteHeads(lane_.route_id, block, unsure_, now);
   locked_.clear();
   LockHolders(me, block, unsure_, &locked_);
   FindFree(me, block, unsure_, &locked_);
@@ -107,7 +114,9 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   const ParkedOwner me{lane_, incarnation_};
   const size_t before = chunk->events.size();
   const bool recheck = !unsure_.empty() && limits.now >= next_recheck_;
-  without_ = limits.without;
+  BeginPass(limits);
+  DueFronts fronts = *fronts_;
+  bool to_end = true;
   DueWork* work = work_.get();
   work->Clear();
   Status status = TryInTransaction([&] {
@@ -120,18 +129,27 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
     if (recheck) {
       Recheck(block, limits.now);
     }
-    ReadDue(me, limits, true, work);
+    // Rows without a key come after the others have been judged by theirs.
+    if (limits.without.empty()) {
+      ReadDue(me, limits, true, {}, work);
+    } else {
+      to_end = ReadDueBehind(me, limits, true, &fronts.keyed, work);
+    }
     ReadDueKeys(me, block, work);
     JudgeDue(work);
-    ReadDue(me, limits, false, work);
+    if (limits.without.empty()) {
+      ReadDue(me, limits, false, {}, work);
+    } else {
+      to_end = ReadDueBehind(me, limits, false, &fronts.shared, work) && to_end;
+    }
     CutTaken(limits, work);
     if (!work->unsure.empty()) {
       BlockRows(me, *work);
     }
-    PromoteHeads(me, block, work->headless, limits.now);
+    PromoteHeads(lane_.route_id, block, work->headless, limits.now);
     *owner = TakeRows(me, *work, chunk);
     if (*owner) {
-      *next_due = NextDue(me, limits.without);
+      *next_due = NextDue(me, limits.without, fronts);
     }
     OUTBOX_FAULT_THROW("parked.claim.uncommitted");
   });
@@ -156,7 +174,31 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   if (!unsure_.empty()) {
     *next_due = std::min(*next_due, std::max(next_recheck_, limits.now + 1));
   }
+  *fronts_ = fronts;
+  if (!to_end) {
+    *next_due = std::min(*next_due, limits.now + kGoOnIn);
+  } else if (in_pass_) {
+    in_pass_ = false;
+    soonest_pass_ = limits.now + kPassShare * (limits.now - pass_began_);
+    next_pass_ = std::max(soonest_pass_, limits.now + kPassEvery);
+  }
   return status;
+}
+
+// What lies before the fronts is passed over until it may be something else: a topic has come back, somebody has acted
+// on parked events (LoadHeld), or, for whatever else, now and then.
+void PgParkedLog::BeginPass(const relay::ClaimLimits& limits) {
+  std::vector<std::string> without = limits.without;
+  std::sort(without.begin(), without.end());
+  const bool still_away = std::includes(without.begin(), without.end(), without_.begin(), without_.end());
+  const bool again = limits.now >= next_pass_ || (pass_wanted_ && limits.now >= soonest_pass_);
+  if (without.empty() || !still_away || (again && !in_pass_)) {
+    *fronts_ = DueFronts();
+    in_pass_ = true;
+    pass_wanted_ = false;
+    pass_began_ = limits.now;
+  }
+  without_ = std::move(without);
 }
 
 Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due,
@@ -188,9 +230,9 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
       }
     }
     SortUnique(&keys_);
-    PromoteHeads(me, block, keys_, NowUnix());
+    PromoteHeads(lane_.route_id, block, keys_, NowUnix());
     FindFree(me, block, keys_, freed);
-    *next_due = NextDue(me, without_);
+    *next_due = NextDue(me, without_, *fronts_);
     OUTBOX_FAULT_THROW("parked.settle.uncommitted");
   };
   Status status = TryInTransaction(settle);

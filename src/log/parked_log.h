@@ -13,6 +13,7 @@
 
 namespace outbox::log {
 
+struct DueFronts;
 struct DueWork;
 
 class PgParkedLog final : public relay::ParkedLog {
@@ -31,14 +32,21 @@ class PgParkedLog final : public relay::ParkedLog {
 
  private:
   void Recheck(bool block, int64_t now);
+  void BeginPass(const relay::ClaimLimits& limits);
 
   const LaneId lane_;
   const uint64_t incarnation_;
   bool loaded_ = false;
-  std::vector<std::string> without_;  // of the last claim
-  std::vector<uint64_t> unsure_;      // keys that may have lost their head unnoticed, ascending
-  int64_t next_recheck_ = 0;          // Unix microseconds
-  std::vector<uint64_t> keys_;        // scratch, all of these
+  std::vector<std::string> without_;  // of the last claim, sorted
+  std::unique_ptr<DueFronts> fronts_;
+  bool in_pass_ = false;  // the fronts have begun anew and not come to the end
+  bool pass_wanted_ = false;
+  int64_t pass_began_ = 0;  // Unix microseconds, all of these
+  int64_t soonest_pass_ = 0;
+  int64_t next_pass_ = 0;
+  std::vector<uint64_t> unsure_;  // keys that may have lost their head unnoticed, ascending
+  int64_t next_recheck_ = 0;      // Unix microseconds
+  std::vector<uint64_t> keys_;    // scratch, all of these
   std::vector<uint64_t> locked_;
   std::vector<uint64_t> kept_;
   std::unique_ptr<DueWork> work_;

@@ -20,6 +20,11 @@
   ".aggregate_type AND coalesce(z.aggregate_id, '')"                                           \
   " OPERATOR(pg_catalog.=) " p ".aggregate_id)"
 
+// Rows that fall due behind the place ($6, $7) and up to ($8, $9).
+#define OUTBOX_DUE_BETWEEN                                              \
+  " AND ROW(p.due_at, p.created_at) OPERATOR(pg_catalog.>) ROW($6, $7)" \
+  " AND ROW(p.due_at, p.created_at) OPERATOR(pg_catalog.<=) ROW($8, $9)"
+
 namespace outbox::log {
 
 // text[]

@@ -147,15 +147,16 @@ bool OwnsLane(const ParkedOwner& owner, bool* block) {
   return true;
 }
 
-bool LockLane(const ParkedOwner& owner) {
+bool LockLane(const ParkedOwner& owner, int64_t since) {
   static Statement lock = {
       "SELECT FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
-      " AND l.owner OPERATOR(pg_catalog.=) $3 FOR SHARE",
-      3,
-      {INT8OID, INT4OID, INT8OID},
+      " AND l.owner OPERATOR(pg_catalog.=) $3 AND l.since OPERATOR(pg_catalog.=) $4 FOR SHARE",
+      4,
+      {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID},
       nullptr};
   Arguments arguments;
   AddOwner(owner, &arguments);
+  arguments.Add(TimestampTzGetDatum(since));
   RunStatement(&lock, arguments.values);
   return SPI_processed == 1;
 }
@@ -174,40 +175,6 @@ bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> even
     first = last;
   }
   return true;
-}
-
-int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& without) {
-  static Statement keyed = {
-      "SELECT due_at FROM outbox.parked WHERE route_id OPERATOR(pg_catalog.=) $1 AND lane OPERATOR(pg_catalog.=) $2"
-      " AND order_key IS NOT NULL AND due_at IS NOT NULL AND topic OPERATOR(pg_catalog.<>) ALL ($4)"
-      " AND sender IS DISTINCT FROM $3 ORDER BY due_at LIMIT 1",
-      4,
-      {INT8OID, INT4OID, INT8OID, TEXTARRAYOID},
-      nullptr};
-  static Statement shared = {
-      "SELECT due_at FROM outbox.parked WHERE route_id OPERATOR(pg_catalog.=) $1"
-      " AND order_key IS NULL AND due_at IS NOT NULL AND topic OPERATOR(pg_catalog.<>) ALL ($2)"
-      " AND (sender IS NULL OR sender OPERATOR(pg_catalog.<>) ALL ($3)) ORDER BY due_at LIMIT 1",
-      3,
-      {INT8OID, TEXTARRAYOID, INT8ARRAYOID},
-      nullptr};
-  int64_t next = INT64_MAX;
-  auto take = [&next] {
-    bool isnull = true;
-    if (SPI_processed > 0) {
-      next = Min(next, DatumGetTimestampTz(ResultDatum(0, 0, &isnull)) + kPgEpochMicros);
-    }
-  };
-  Datum topics = TopicArray(without);
-  Arguments arguments;
-  AddOwner(owner, &arguments);
-  arguments.Add(topics);
-  RunStatement(&keyed, arguments.values);
-  take();
-  Datum values[] = {Int64GetDatum(owner.lane.route_id), topics, LiveIncarnations()};
-  RunStatement(&shared, values);
-  take();
-  return next;
 }
 
 void ForgetSenders(const ParkedOwner& owner) {

@@ -29,8 +29,10 @@ struct ParkedOwner {
 
 // False when the lane is not the incarnation's. *block: the route's policy.
 bool OwnsLane(const ParkedOwner& owner, bool* block);
-// Likewise, and it stays so until the transaction ends: whoever moves the lane by hand waits, or is waited for.
-bool LockLane(const ParkedOwner& owner);
+// Likewise, and it stays so until the transaction ends: whoever moves the lane by hand waits, or is waited for. False,
+// too, when it was put somewhere else since `since` (outbox.lane.since) was read: it may be ours again, but what was
+// decided under the old position does not count.
+bool LockLane(const ParkedOwner& owner, int64_t since);
 
 // --- parking ---
 // Inserts, in portions; false when the lane is not the incarnation's. An event that is there already stays as it is,
@@ -38,8 +40,9 @@ bool LockLane(const ParkedOwner& owner);
 bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> events);
 
 // --- keys ---
-// Makes the first rows of those keys whose head is blocked, and by nobody, retrying and due at `now`.
-void PromoteHeads(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, int64_t now);
+// Makes the first rows of those keys whose head is blocked, and by nobody, retrying and due at `now`. The one place
+// where that is decided: lanes and the functions for operators both call it.
+void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now);
 // Appends those of `keys` that something holds (a head that is being retried; under `block` a dead row) which no other
 // transaction has locked; locks it.
 void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys,
@@ -49,8 +52,30 @@ void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>&
 // Appends the keys of the lane that are held, and to `headless` those whose head is blocked.
 void ReadHeld(const ParkedOwner& owner, bool block, std::vector<uint64_t>* held, std::vector<uint64_t>* headless);
 
-// When the next event falls due that this worker may send and nobody is sending; INT64_MAX: never.
-int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& without);
+// --- what is due ---
+// A place in the order in which rows fall due.
+struct DuePlace {
+  TimestampTz due_at = DT_NOBEGIN;
+  TimestampTz created_at = DT_NOBEGIN;
+  bool operator==(const DuePlace&) const = default;
+};
+
+// Behind `after`, up to and with `up_to`: everything.
+struct DueStretch {
+  DuePlace after;
+  DuePlace up_to = {DT_NOEND, DT_NOEND};
+};
+
+// How far those rows reach that are due and of topics that are away from the lane (paused, or in trouble), one kind of
+// row each. They stay due, so they lie in front of all others: whoever looks for what may go begins behind them.
+struct DueFronts {
+  DuePlace keyed;
+  DuePlace shared;
+};
+
+// When the next event falls due that this worker may send and nobody is sending, or at least may: where a thousand in a
+// row are of topics that are away, when the last of these does. INT64_MAX: never.
+int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& without, const DueFronts& fronts);
 
 // --- sending ---
 enum class DueVerdict : uint8_t {
@@ -102,7 +127,12 @@ struct DueWork {
 };
 
 // Locks and appends what is due: with a key (of this lane), without one (of the route).
-void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DueWork* work);
+void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, const DueStretch& stretch,
+             DueWork* work);
+// Likewise while topics are away, from `*front` on, which moves up to the first row that is none of theirs. Looks at so
+// many rows and no more, without locking any of theirs; false: there are more behind them.
+bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DuePlace* front,
+                   DueWork* work);
 // Fills keys and waiting from the rows with a key.
 void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work);
 // Gives the rows with a key their verdicts. Pure.

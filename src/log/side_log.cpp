@@ -167,7 +167,7 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
   Status status = TryInTransaction([&] {
     OUTBOX_FAULT_THROW("fork.before");
     bool block = false;
-    *owner = LockLane(me) && OwnsLane(me, &block);
+    *owner = LockLane(me, since_) && OwnsLane(me, &block);
     if (!*owner) {
       return;
     }
@@ -177,9 +177,9 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
       if (!InsertParked(me, parked)) {
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("the lane was taken away meanwhile")));
       }
-      PromoteHeads(me, block, keys_, GetCurrentTimestamp() + kPgEpochMicros);
+      PromoteHeads(lane_.route_id, block, keys_, GetCurrentTimestamp() + kPgEpochMicros);
     }
-    *next_due = NextDue(me, {});
+    *next_due = NextDue(me, {}, {});
     OUTBOX_FAULT_THROW("fork.uncommitted");
   });
   OUTBOX_FAULT_POINT("fork.after");

@@ -1,0 +1,147 @@
+// Due events of topics that are away [P]: finding one's way past them. They may be a hundred thousand, and are looked
+// at once and not at every claim.
+#include <algorithm>
+
+#include "log/arguments.h"
+#include "log/lane_tables.h"
+#include "log/parked_rows.h"
+#include "log/parked_sql.h"
+
+namespace outbox::log {
+
+namespace {
+
+constexpr uint64 kPage = 2000;
+constexpr int kPagesEach = 4;         // of a claim: some 10 ms
+constexpr int64 kNextDueRows = 1000;  // that are looked at for when to come again
+
+struct Page {
+  DuePlace last;     // of all its rows
+  DuePlace away_to;  // of the rows at its beginning whose topics are away
+  bool wanted = false;
+  bool full = false;
+};
+
+Page LookAtPage(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, const DuePlace& after) {
+  static Statement with_key = {
+      "SELECT p.due_at, p.created_at, p.topic OPERATOR(pg_catalog.=) ANY ($4) FROM outbox.parked p"
+      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.lane OPERATOR(pg_catalog.=) $2 AND p.order_key IS NOT NULL"
+      " AND p.due_at OPERATOR(pg_catalog.<=) $3 AND ROW(p.due_at, p.created_at) OPERATOR(pg_catalog.>) ROW($6, $7)"
+      " ORDER BY p.due_at, p.created_at LIMIT $5",
+      7,
+      {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+      nullptr};
+  static Statement without_key = {
+      "SELECT p.due_at, p.created_at, p.topic OPERATOR(pg_catalog.=) ANY ($3) FROM outbox.parked p"
+      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key IS NULL"
+      " AND p.due_at OPERATOR(pg_catalog.<=) $2 AND ROW(p.due_at, p.created_at) OPERATOR(pg_catalog.>) ROW($5, $6)"
+      " ORDER BY p.due_at, p.created_at LIMIT $4",
+      6,
+      {INT8OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+      nullptr};
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(owner.lane.route_id));
+  if (keyed) {
+    arguments.Add(Int32GetDatum(owner.lane.lane));
+  }
+  arguments.AddTime(limits.now);
+  arguments.Add(TopicArray(limits.without));
+  arguments.Add(Int64GetDatum(kPage));
+  arguments.Add(TimestampTzGetDatum(after.due_at));
+  arguments.Add(TimestampTzGetDatum(after.created_at));
+  RunStatement(keyed ? &with_key : &without_key, arguments.values);
+  Page page;
+  page.last = page.away_to = after;
+  page.full = SPI_processed == kPage;
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    bool isnull = false;
+    page.last.due_at = DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
+    page.last.created_at = DatumGetTimestampTz(ResultDatum(row, 1, &isnull));
+    // One that is being sent, or that somebody has locked, is in the way as well: it may come back as it was.
+    page.wanted = page.wanted || !DatumGetBool(ResultDatum(row, 2, &isnull));
+    page.away_to = page.wanted ? page.away_to : page.last;
+  }
+  SPI_freetuptable(SPI_tuptable);
+  return page;
+}
+
+}  // namespace
+
+bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DuePlace* front,
+                   DueWork* work) {
+  const size_t enough = work->rows.size() + limits.max_events;
+  DuePlace at = *front;
+  bool leading = true;
+  for (int i = 0; i < kPagesEach; i++) {
+    const Page page = LookAtPage(owner, limits, keyed, at);
+    if (page.wanted) {
+      ReadDue(owner, limits, keyed, {at, page.last}, work);
+    }
+    if (leading) {
+      *front = page.away_to;
+      leading = !page.wanted;
+    }
+    if (!page.full) {
+      return true;
+    }
+    if (work->rows.size() >= enough) {
+      return false;
+    }
+    at = page.last;
+  }
+  return false;
+}
+
+int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& without, const DueFronts& fronts) {
+#define OUTBOX_NEXT_DUE(limit, topics, after, which)                                                       \
+  "SELECT coalesce(pg_catalog.min(n.due_at) FILTER (WHERE NOT n.away),"                                    \
+  " CASE WHEN pg_catalog.count(*) OPERATOR(pg_catalog.=) " limit                                           \
+  " THEN pg_catalog.max(n.due_at) END) FROM (SELECT p.due_at, p.topic OPERATOR(pg_catalog.=) ANY (" topics \
+  ") AS away FROM outbox.parked p WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.due_at IS NOT NULL"     \
+  " AND ROW(p.due_at, p.created_at) OPERATOR(pg_catalog.>) " after " AND " which                           \
+  " ORDER BY p.due_at, p.created_at LIMIT " limit ") n"
+  static Statement keyed = {
+      OUTBOX_NEXT_DUE("$2", "$3", "ROW($4, $5)",
+                      "p.order_key IS NOT NULL AND p.lane OPERATOR(pg_catalog.=) $6 AND p.sender IS DISTINCT FROM $7"),
+      7,
+      {INT8OID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID, INT8OID},
+      nullptr};
+  static Statement shared = {
+      OUTBOX_NEXT_DUE("$2", "$3", "ROW($4, $5)",
+                      "p.order_key IS NULL AND (p.sender IS NULL OR p.sender OPERATOR(pg_catalog.<>) ALL ($6))"),
+      6,
+      {INT8OID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8ARRAYOID},
+      nullptr};
+#undef OUTBOX_NEXT_DUE
+  int64_t next = INT64_MAX;
+  auto take = [&next] {
+    bool isnull = true;
+    Datum due = ResultDatum(0, 0, &isnull);
+    if (!isnull) {
+      next = Min(next, DatumGetTimestampTz(due) + kPgEpochMicros);
+    }
+  };
+  Datum route = Int64GetDatum(owner.lane.route_id);
+  Datum rows = Int64GetDatum(without.empty() ? 1 : kNextDueRows);
+  Datum topics = TopicArray(without);
+  Datum of_lane[] = {route,
+                     rows,
+                     topics,
+                     TimestampTzGetDatum(fronts.keyed.due_at),
+                     TimestampTzGetDatum(fronts.keyed.created_at),
+                     Int32GetDatum(owner.lane.lane),
+                     Int64GetDatum(static_cast<int64>(owner.incarnation))};
+  RunStatement(&keyed, of_lane);
+  take();
+  Datum of_route[] = {route,
+                      rows,
+                      topics,
+                      TimestampTzGetDatum(fronts.shared.due_at),
+                      TimestampTzGetDatum(fronts.shared.created_at),
+                      LiveIncarnations()};
+  RunStatement(&shared, of_route);
+  take();
+  return next;
+}
+
+}  // namespace outbox::log
