@@ -38,12 +38,16 @@ CREATE INDEX parked_shared_idx ON outbox.parked (route_id, due_at, created_at) W
 CREATE INDEX parked_key_idx ON outbox.parked (route_id, order_key, created_at) WHERE order_key IS NOT NULL AND state IN ('retrying', 'blocked');
 CREATE INDEX parked_dead_idx ON outbox.parked (route_id, order_key, created_at) WHERE state = 'dead';
 CREATE INDEX parked_id_idx ON outbox.parked (id);
+CREATE INDEX parked_count_idx ON outbox.parked (route_id, lane, state);
+CREATE INDEX parked_replay_idx ON outbox.parked (replay) WHERE replay <> 0;
 COMMENT ON TABLE outbox.parked IS 'events that a destination refused, that wait behind such a one, or that are not due yet; with a full copy';
 COMMENT ON INDEX outbox.parked_due_idx IS 'what is tried next: events with a key, by their lane''s owner';
 COMMENT ON INDEX outbox.parked_shared_idx IS 'what is tried next: events without a key, by any worker that owns a lane of the route';
 COMMENT ON INDEX outbox.parked_key_idx IS 'who waits behind whom';
 COMMENT ON INDEX outbox.parked_dead_idx IS 'dead letters, by key';
 COMMENT ON INDEX outbox.parked_id_idx IS 'for status(), retry(), skip()';
+COMMENT ON INDEX outbox.parked_count_idx IS 'for counting: outbox.lag, doctor()';
+COMMENT ON INDEX outbox.parked_replay_idx IS 'what is left of a replay';
 COMMENT ON COLUMN outbox.parked.route_id IS 'route';
 COMMENT ON COLUMN outbox.parked.lane IS 'lane that owns it; of an event without a key: the lane that parked it or sent it last';
 COMMENT ON COLUMN outbox.parked.created_at IS 'of the event';

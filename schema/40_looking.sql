@@ -7,7 +7,7 @@ CREATE FUNCTION outbox._lag(
   OUT route text, OUT lane integer, OUT side integer, OUT topic text, OUT server text, OUT state text,
   OUT pending bigint, OUT pending_capped boolean,
   OUT oldest_pending timestamptz, OUT delay interval, OUT delivered_to timestamptz, OUT inflight bigint,
-  OUT parked bigint, OUT next_try timestamptz, OUT error_class text, OUT error_code text, OUT error_message text,
+  OUT parked bigint, OUT parked_capped boolean, OUT next_try timestamptz, OUT error_class text, OUT error_code text, OUT error_message text,
   OUT error_since timestamptz
 ) RETURNS SETOF record
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_lag';
@@ -17,7 +17,7 @@ COMMENT ON FUNCTION outbox._lag() IS 'behind the view outbox.lag';
 
 CREATE VIEW outbox.lag AS
   SELECT l.route, l.lane, l.side, l.topic, l.server, l.state, l.pending, l.pending_capped, l.oldest_pending, l.delay, l.delivered_to,
-         l.inflight, l.parked, l.next_try, l.error_class, l.error_code, l.error_message, l.error_since
+         l.inflight, l.parked, l.parked_capped, l.next_try, l.error_class, l.error_code, l.error_message, l.error_since
   FROM outbox._lag() l;
 GRANT SELECT ON outbox.lag TO pg_monitor;
 COMMENT ON VIEW outbox.lag IS 'every lane of every route: how much waits, since when, and what is in the way; topics that have left their lane have rows of their own';
@@ -34,6 +34,7 @@ COMMENT ON COLUMN outbox.lag.delay IS 'age of the oldest of them; NULL: nothing 
 COMMENT ON COLUMN outbox.lag.delivered_to IS 'created_at of the last event delivered without a gap, since the worker took the lane';
 COMMENT ON COLUMN outbox.lag.inflight IS 'read from the log and not yet acknowledged';
 COMMENT ON COLUMN outbox.lag.parked IS 'events of this lane in outbox.parked';
+COMMENT ON COLUMN outbox.lag.parked_capped IS 'counting stopped after 10,000 events of a lane and state: there are at least as many as parked says';
 COMMENT ON COLUMN outbox.lag.next_try IS 'while backing off: when it tries again';
 COMMENT ON COLUMN outbox.lag.error_class IS 'what is in the way: topic, destination, config, ...; NULL: nothing';
 COMMENT ON COLUMN outbox.lag.error_code IS 'the destination''s own code';

@@ -33,6 +33,7 @@ void CheckDayTables(Findings* findings);
 void CheckRoutes(Findings* findings);
 void CheckLanes(Findings* findings);
 void CheckParked(Findings* findings);
+void CheckReplays(Findings* findings);
 void CheckPauses(Findings* findings);
 void CheckDestinations(Findings* findings);
 void CheckForeignRows(Findings* findings);

@@ -3,6 +3,7 @@
 
 #include "admin/doctor.h"
 #include "admin/lanes.h"
+#include "admin/parked_counts.h"
 #include "admin/server.h"
 #include "admin/shared_look.h"
 
@@ -103,10 +104,22 @@ std::string Are(const std::string& count, const char* what, const char* is, cons
 }  // namespace
 
 void CheckParked(Findings* findings) {
-  Row count = RunSql(Access::kRead,
-                     "SELECT count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'retrying'), "
-                     "count(*) FILTER (WHERE state = 'blocked'), count(*) FILTER (WHERE state = 'scheduled') "
-                     "FROM outbox.parked")[0];
+  ParkedCount all;
+  for (const auto& [lane, parked] : CountParked()) {
+    all.dead += parked.dead;
+    all.retrying += parked.retrying;
+    all.blocked += parked.blocked;
+    all.scheduled += parked.scheduled;
+    all.capped = all.capped || parked.capped;
+  }
+  Row count = {std::to_string(all.dead), std::to_string(all.retrying), std::to_string(all.blocked),
+               std::to_string(all.scheduled)};
+  if (all.capped) {
+    findings->Warn(
+        "parked",
+        "More events are parked than are counted here: " + std::to_string(kParkedCountLimit) + " of a lane and state.",
+        "SELECT count(*) FROM outbox.parked counts all of them.");
+  }
   if (count[0] != "0") {
     findings->Warn("dead letters", Are(*count[0], "event", "was", "were") + " refused and will not be tried again.",
                    "outbox.dead_letter_summary says why; outbox.redrive(), retry() and discard() act on them.");
@@ -120,6 +133,18 @@ void CheckParked(Findings* findings) {
   if (count[0] == "0" && count[1] == "0" && count[2] == "0") {
     findings->Ok("parked", count[3] == "0" ? "No event is parked."
                                            : Are(*count[3], "event", "is", "are") + " scheduled, no other is parked.");
+  }
+}
+
+void CheckReplays(Findings* findings) {
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT number, copied, matched FROM outbox.replay WHERE state = 'interrupted' "
+                               "ORDER BY number")) {
+    findings->Warn("replay",
+                   "Replay " + row[0].value() + " was interrupted: " + row[1].value() + " of " + row[2].value() +
+                       " events are scheduled.",
+                   "CALL outbox.replay(number => " + row[0].value() +
+                       ", dry_run => false) goes on; SELECT outbox.cancel_replay(" + row[0].value() + ") ends it.");
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "admin/backlog.h"
 #include "admin/lanes.h"
+#include "admin/parked_counts.h"
 #include "admin/pauses.h"
 #include "admin/query.h"
 #include "admin/shared_look.h"
@@ -17,16 +18,6 @@ namespace {
 
 using namespace outbox::admin;
 using outbox::pg::Guard;
-
-using ParkedCounts = std::map<std::pair<std::string, std::string>, std::string>;
-
-ParkedCounts CountParked() {
-  ParkedCounts counts;
-  for (Row& row : RunSql(Access::kRead, "SELECT route_id, lane, count(*) FROM outbox.parked GROUP BY 1, 2")) {
-    counts[{row[0].value(), row[1].value()}] = row[2].value();
-  }
-  return counts;
-}
 
 // Where a lane's trouble is in the tables, no worker needs to have seen it.
 void AddTrouble(const LaneRecord& lane, const LaneLook* look, const Pause* pause, Row* row) {
@@ -50,10 +41,9 @@ Cell DelayCell(const Backlog& backlog) {
   return std::to_string(std::max<int64>(now - backlog.oldest, 0)) + " microseconds";
 }
 
-Row LagRow(const LaneRecord& lane, const Backlog& own, const LaneLook* look, const ParkedCounts& parked,
+Row LagRow(const LaneRecord& lane, const Backlog& own, const LaneLook* look, const ParkedCount& parked,
            const Pause* pause) {
   bool owned = look != nullptr && look->owned;
-  auto dead = parked.find({std::to_string(lane.route_id), std::to_string(lane.lane)});
   Row row = {lane.route,
              std::to_string(lane.lane),
              Cell(),
@@ -68,7 +58,8 @@ Row LagRow(const LaneRecord& lane, const Backlog& own, const LaneLook* look, con
              DelayCell(own),
              look != nullptr ? UnixMicrosCell(look->delivered_to) : Cell(),
              owned ? std::to_string(look->inflight_count) : "0",
-             dead != parked.end() ? dead->second : "0",
+             std::to_string(parked.all()),
+             parked.capped ? "true" : "false",
              owned ? TimestampCell(look->next_try) : Cell()};
   AddTrouble(lane, look, pause, &row);
   return row;
@@ -97,6 +88,7 @@ Row SideRow(const LaneRecord& lane, const SideRecord& side, const Backlog& backl
              look != nullptr ? UnixMicrosCell(look->delivered_to) : Cell(),
              owned ? std::to_string(look->inflight_count) : "0",
              "0",
+             "false",
              owned ? TimestampCell(look->next_try) : Cell()};
   if (owned && look->error_class[0] != '\0') {
     AddTrouble(lane, look, pause, &row);
@@ -130,14 +122,15 @@ OUTBOX_FUNCTION(outbox_lag) {
   ResultSet result(fcinfo);
   result.Begin();
   std::vector<LaneLook> looks = LookAtLanes(MyDatabaseId);
-  ParkedCounts parked = CountParked();
+  std::map<std::pair<int64, int>, ParkedCount> parked = CountParked();
   std::vector<Pause> pauses = LoadPauses();
   for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt))) {
     std::vector<LaneBacklog> backlogs = CountBacklog(route, kLagScanLimit);
     for (size_t i = 0; i < route.size(); i++) {
       const LaneRecord& lane = route[i];
       const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
-      result.Add(LagRow(lane, backlogs[i].own, FindLook(looks, lane.route_id, lane.lane), parked, pause));
+      result.Add(LagRow(lane, backlogs[i].own, FindLook(looks, lane.route_id, lane.lane),
+                        parked[{lane.route_id, lane.lane}], pause));
       for (size_t s = 0; s < lane.sides.size(); s++) {
         const SideRecord& side = lane.sides[s];
         result.Add(

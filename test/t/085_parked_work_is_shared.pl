@@ -54,6 +54,13 @@ is(scalar(grep { /Seq Scan on parked|Sort Key: [^\n]*due_at/ } @plans), 0, 'none
 my ($longest) = sort { $b <=> $a } map { /duration: ([0-9.]+) ms  plan:\s+Query Text: SELECT p\.created_at/ } @plans;
 note("the longest look for what is due took $longest ms");
 
+# outbox.lag counts what is parked in an index of its own, and not without end.
+my $lag = $node->safe_psql('postgres', q{SET auto_explain.log_min_duration = 0; SELECT sum(parked), bool_or(parked_capped) FROM outbox.lag});
+is($lag, '10000|t', 'outbox.lag says that there are at least ten thousand');
+ok(wait_until(sub { slurp_file($node->logfile) =~ /Index Only Scan using parked_count_idx on parked/ }, 10), 'by the index alone');
+@plans = grep { /client backend|\[unknown\]|psql/ && /duration:.*plan:/ } split /^(?=\d{4}-)/m, slurp_file($node->logfile);
+is(scalar(grep { /Seq Scan on parked/ } grep { /parked/ && /lag|LIMIT \$1/ } @plans), 0, 'and never by reading the table');
+
 # Somebody has the head of a key under his hands; what is behind it waits, and goes once he has removed it, though he
 # tells nobody.
 sql("DELETE FROM outbox.parked");
