@@ -1,69 +1,96 @@
 // outbox.replay() and outbox.cancel_replay() [P].
 //
-// A replay is a copy: what matches is looked up once, by one walk through the days in question, and then copied batch
-// by batch from the log into outbox.parked, in created_at order, as scheduled events that fall due one after another.
-// The workers deliver them like others that are due: events of one key in order, and later ones of the key from the log
-// do not wait for them.
+// A replay is a copy: what matches is looked up (replay_plan.h) and then copied batch by batch from the log into
+// outbox.parked, in created_at order, as scheduled events that fall due one after another. The workers deliver them
+// like others that are due: events of one key in order, and later ones of the key from the log do not wait for them.
+//
+// Its row in outbox.replay says how far it has come; while a session copies it holds the replay's lock (log/replays.h).
+// One that was interrupted goes on where it stopped when it is called with its number.
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "admin/act.h"
 #include "admin/batches.h"
 #include "admin/changes.h"
-#include "admin/event_walk.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
+#include "admin/replay_plan.h"
 #include "admin/shared_look.h"
 #include "admin/start.h"
+#include "log/replays.h"
 #include "pg/entry.h"
 
 namespace {
 
 using namespace outbox::admin;
+using outbox::pg::Guard;
 using outbox::pg::UserError;
 
-constexpr size_t kMostEvents = 2000000;  // 64 MB here
 constexpr size_t kBatch = 500;
 constexpr size_t kTopicsTold = 20;
 
-struct Found {
-  int64 created_at;
-  int64 order_key;  // 0: no key
-  uint32 block;
-  Oid table;
-  uint32 topic;  // into ReplayPlan::topics
-  uint16 offset;
-  uint16 lane;
-};
-
-struct ReplayPlan {
-  std::string from, to;
-  std::string filter;  // as given, JSON
-  std::vector<Found> events;
-  std::vector<std::string> topics;
-  std::map<std::string, uint32> topic_numbers;
-  int64 bytes = 0;
-  int64 pending = 0, parked = 0, given_up = 0;  // that match, and are left alone
+struct Replay {
+  Cell number;  // nothing: not begun
+  ReplayRequest request;
+  ReplayPlan plan;
   double per_second = 0;
-};
-
-struct Request {
-  WalkFilter filter;
-  std::optional<int64> since;
-  std::vector<outbox::Uuid> ids;
-  std::string given;
+  Cell rate;  // as given
+  int64 copied = 0;
 };
 
 std::string Count(int64 count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
-Request ReadRequest(FunctionCallInfo fcinfo) {
-  Request request;
-  request.since = TimeArgument(fcinfo, 0);
-  std::optional<int64> until = TimeArgument(fcinfo, 1);
-  WalkFilter& filter = request.filter;
+int64 Now() {
+  return GetCurrentTimestamp() + kPgEpochMicros;
+}
+
+UserError NoSuchReplay(const std::string& number) {
+  return UserError{ERRCODE_UNDEFINED_OBJECT, "replay " + number + " does not exist", "",
+                   "SELECT number, state FROM outbox.replay shows all replays."};
+}
+
+UserError IsBeingCopied(const std::string& number) {
+  return UserError{ERRCODE_OBJECT_IN_USE, "replay " + number + " is being copied by another session", "",
+                   "outbox.replay shows how far it is; outbox.cancel_replay(" + number + ") ends it."};
+}
+
+// Where it begins and ends. `until` is made definite, so that whoever goes on with it ends at the same event.
+void ReadTimes(ReplayRequest* request, std::optional<int64> since, std::optional<int64> until) {
+  WalkFilter& filter = request->filter;
+  if (filter.ids) {
+    for (const Row& row : RunSql(Access::kWrite, "SELECT DISTINCT unnest($1::uuid[])", {filter.ids})) {
+      if (row[0]) {
+        request->ids.push_back(outbox::ParseUuid(*row[0]).value());
+      }
+    }
+    if (request->ids.empty()) {
+      throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "ids is empty", "No event would match.",
+                      "Leave it out to take events by time."};
+    }
+  }
+  if (!since && !filter.ids) {
+    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "a replay needs since, or ids",
+                    "It has to be known which days of the log to read.",
+                    "since => '-infinity' takes everything that is still in the log."};
+  }
+  filter.until = std::min(until.value_or(INT64_MAX), NewestTime() + kPgEpochMicros + 1);
+  if (since && until && *since >= *until) {
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "since must be before until",
+                    "It is " + UnixMicrosText(*since) + ", and until is " + UnixMicrosText(*until) + ".", ""};
+  }
+  if (since && *since >= filter.until) {
+    throw UserError{
+        ERRCODE_INVALID_PARAMETER_VALUE, "since is in the future",
+        "It is " + UnixMicrosText(*since) + "; the newest event can be of " + UnixMicrosText(filter.until - 1) + ".",
+        "Pass a time in the past, such as since => now() - interval '1 hour'."};
+  }
+  filter.since = since.value_or(0);
+  request->only_ids = !since;
+}
+
+void ReadRequest(FunctionCallInfo fcinfo, ReplayRequest* request) {
+  WalkFilter& filter = request->filter;
   filter.aggregate_type = LikePattern(TextArgument(fcinfo, 2));
   filter.aggregate_id = TextArgument(fcinfo, 3);
   filter.event_type = LikePattern(TextArgument(fcinfo, 4));
@@ -72,165 +99,100 @@ Request ReadRequest(FunctionCallInfo fcinfo) {
   given.Add("since", TextArgument(fcinfo, 0)).Add("until", TextArgument(fcinfo, 1));
   given.Add("aggregate_type", TextArgument(fcinfo, 2)).Add("aggregate_id", filter.aggregate_id);
   given.Add("event_type", TextArgument(fcinfo, 4)).Add("ids", filter.ids);
-  request.given = given.Text();
-  if (filter.ids) {
-    for (const Row& row : RunSql(Access::kWrite, "SELECT DISTINCT unnest($1::uuid[])", {filter.ids})) {
-      if (row[0]) {
-        request.ids.push_back(outbox::ParseUuid(*row[0]).value());
-      }
+  request->given = given.Text();
+  ReadTimes(request, TimeArgument(fcinfo, 0), TimeArgument(fcinfo, 1));
+}
+
+uint64 LockNumber(const Replay& replay) {
+  return static_cast<uint64>(std::strtoll(replay.number->c_str(), nullptr, 10));
+}
+
+// One that was interrupted: what was asked for then, behind what has been copied. Unless it is a dry run, it is ours
+// from now on.
+void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
+  for (int argument = 0; argument <= 7; argument++) {
+    if (!PG_ARGISNULL(argument)) {
+      throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "number goes with no filter and no route",
+                      "A replay that goes on does so with what it was begun with.",
+                      "CALL outbox.replay(number => " + *replay->number + ", dry_run => false)."};
     }
-    if (request.ids.empty()) {
-      throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "ids is empty", "No event would match.",
-                      "Leave it out to take events by time."};
+  }
+  std::string sql =
+      "SELECT state, route, to_route, per_second, copied, filter::text, filter ->> 'aggregate_type', "
+      "filter ->> 'aggregate_id', filter ->> 'event_type', filter ->> 'ids', "
+      "(extract(epoch FROM coalesce(copied_to + interval '1 microsecond', from_time)) * 1000000)::bigint, "
+      "(extract(epoch FROM to_time) * 1000000)::bigint FROM outbox.replay WHERE number = $1::bigint";
+  std::vector<Row> rows = RunSql(Access::kWrite, (sql + (dry_run ? "" : " FOR UPDATE")).c_str(), {replay->number});
+  if (rows.empty()) {
+    throw NoSuchReplay(*replay->number);
+  }
+  const Row& row = rows[0];
+  if (row[0] == "scheduled" || row[0] == "cancelled") {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "replay " + *replay->number + (row[0] == "scheduled" ? " is complete" : " was cancelled"),
+                    row[0] == "scheduled" ? "All its events have been scheduled." : "", "Begin another one."};
+  }
+  if (!dry_run) {
+    const uint64 lock = LockNumber(*replay);
+    if (!Guard([lock] { return outbox::log::LockReplay(lock); })) {
+      throw IsBeingCopied(*replay->number);
     }
+    RunSql(Access::kWrite, "UPDATE outbox.replay SET state = 'copying' WHERE number = $1::bigint", {replay->number});
   }
-  if (!request.since && !filter.ids) {
-    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "a replay needs since, or ids",
-                    "It has to be known which days of the log to read.",
-                    "since => '-infinity' takes everything that is still in the log."};
-  }
-  filter.until = until.value_or(NewestTime() + kPgEpochMicros + 1);
-  if (request.since && *request.since >= filter.until) {
-    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "since must be before until",
-                    "It is " + UnixMicrosText(*request.since) + ", and until is " + UnixMicrosText(filter.until) + ".",
-                    ""};
-  }
-  filter.since = request.since.value_or(0);
-  return request;
+  replay->plan.from = row[1].value();
+  replay->plan.to = row[2].value();
+  replay->rate = row[3];
+  replay->per_second = replay->rate ? std::strtod(replay->rate->c_str(), nullptr) : 0;
+  replay->copied = std::strtoll(row[4].value().c_str(), nullptr, 10);
+  ReplayRequest& request = replay->request;
+  request.given = row[5].value();
+  request.filter.aggregate_type = LikePattern(row[6]);
+  request.filter.aggregate_id = row[7];
+  request.filter.event_type = LikePattern(row[8]);
+  request.filter.ids = row[9];
+  request.filter.since = std::strtoll(row[10].value().c_str(), nullptr, 10);
+  request.filter.until = std::strtoll(row[11].value().c_str(), nullptr, 10);
 }
 
 // What cannot be had any more.
-void TellRetained(const Request& request) {
+void TellRetained(const ReplayRequest& request) {
   std::optional<int64> oldest = OldestRetained();
-  if (request.since && (!oldest || *request.since < *oldest)) {
+  if (!request.only_ids && (!oldest || request.filter.since < *oldest)) {
     Notice(oldest ? "the log begins at " + UnixMicrosText(*oldest) : "the log is empty",
            "Events of before are no longer kept.", "outbox.retention says how long days are kept.");
   }
 }
 
-class Planner {
- public:
-  explicit Planner(ReplayPlan* plan) : plan_(plan), from_(plan->from) {}
-
-  void Walk(const WalkFilter& filter) {
-    WalkLog(filter, [this](const WalkedEvent& event) { Visit(event); });
-  }
-  size_t seen() const { return seen_.size(); }
-  void Forget() {
-    seen_.clear();
-    plan_->events.clear();
-    plan_->bytes = plan_->pending = plan_->parked = plan_->given_up = 0;
-  }
-
- private:
-  void Visit(const WalkedEvent& event) {
-    seen_.insert(event.id);
-    if (seen_.size() > kMostEvents) {
-      seen_.clear();  // only ids, which are few, are counted
-    }
-    switch (from_.FateOf(event)) {
-      case RouteEvents::Fate::kNotOurs:
-        return;
-      case RouteEvents::Fate::kPending:
-        plan_->pending++;
-        return;
-      case RouteEvents::Fate::kParked:
-        plan_->parked++;
-        return;
-      case RouteEvents::Fate::kGivenUp:
-        plan_->given_up++;
-        return;
-      case RouteEvents::Fate::kDelivered:
-        break;
-    }
-    if (plan_->events.size() >= kMostEvents) {
-      throw UserError{ERRCODE_PROGRAM_LIMIT_EXCEEDED, "too many events for one replay",
-                      "More than " + std::to_string(kMostEvents) + " match.",
-                      "Narrow it by time, or move the whole route with outbox.seek()."};
-    }
-    ParkedRow row;
-    row.route = plan_->to;
-    row.id.resize(outbox::kUuidTextLength);
-    outbox::FormatUuid(event.id, row.id.data());
-    row.aggregate_type = std::string(event.aggregate_type);
-    row.event_type = std::string(event.event_type);
-    if (!outbox::IsNull(event.aggregate_id)) {
-      row.aggregate_id = std::string(event.aggregate_id);
-    }
-    if (!outbox::IsNull(event.topic)) {
-      row.own_topic = std::string(event.topic);
-    }
-    resolver_.Resolve(&row);
-    auto [at, fresh] = plan_->topic_numbers.emplace(row.topic, static_cast<uint32>(plan_->topics.size()));
-    if (fresh) {
-      plan_->topics.push_back(row.topic);
-    }
-    int64 key = row.order_key ? std::strtoll(row.order_key->c_str(), nullptr, 10) : 0;
-    plan_->events.push_back({event.created_at, key, event.block, event.table, at->second, event.offset,
-                             static_cast<uint16>(std::strtol(row.lane.c_str(), nullptr, 10))});
-    plan_->bytes += event.payload_bytes;
-  }
-
-  ReplayPlan* plan_;
-  RouteEvents from_;
-  Resolver resolver_;
-  std::set<outbox::Uuid> seen_;
-};
-
-// Fills plan->events, in created_at order.
-void FindEvents(const Request& request, ReplayPlan* plan) {
-  Planner planner(plan);
-  WalkFilter filter = request.filter;
-  bool narrowed = false;
-  if (!request.since) {
-    // Ids of ours say when they were made; those of a client may lie.
-    int64 first = filter.until, last = 0;
-    narrowed = true;
-    for (const outbox::Uuid& id : request.ids) {
-      std::optional<int64_t> micros = outbox::Uuid7Micros(id);
-      narrowed = narrowed && micros.has_value();
-      first = std::min<int64>(first, micros.value_or(first));
-      last = std::max<int64>(last, micros.value_or(last));
-    }
-    if (narrowed) {
-      filter.since = first;
-      filter.until = std::min(filter.until, last + 1);
-    }
-  }
-  if (filter.since < filter.until) {
-    planner.Walk(filter);
-  }
-  if (narrowed && planner.seen() < request.ids.size()) {
-    planner.Forget();
-    planner.Walk(request.filter);
-  }
-  std::sort(plan->events.begin(), plan->events.end(),
-            [](const Found& a, const Found& b) { return a.created_at < b.created_at; });
-}
-
-void TellPlan(const ReplayPlan& plan, bool dry_run) {
-  int64 count = static_cast<int64>(plan.events.size());
+void TellPlan(const Replay& replay, bool dry_run) {
+  const ReplayPlan& plan = replay.plan;
   std::string detail;
-  if (count > 0) {
-    detail = "Created from " + UnixMicrosText(plan.events.front().created_at) + " to " +
-             UnixMicrosText(plan.events.back().created_at) + ", " + Count(plan.bytes, "byte") + " of payload.";
-    if (plan.per_second > 0) {
-      detail += " At " + Cell(std::to_string(static_cast<int64>(plan.per_second))).value() + " a second it takes " +
-                Count(static_cast<int64>(static_cast<double>(count) / plan.per_second), "second") + ".";
+  if (plan.matched > 0) {
+    detail = "Created from " + UnixMicrosText(plan.first) + " to " + UnixMicrosText(plan.last) + ", " +
+             Count(plan.bytes, "byte") + " of payload.";
+    if (replay.per_second > 0) {
+      detail += " At " + replay.rate.value() + " a second it takes " +
+                Count(static_cast<int64>(static_cast<double>(plan.matched) / replay.per_second), "second") + ".";
     }
   }
-  Notice((dry_run ? "dry run: would send " : "sending ") + Count(count, "event") + " of route \"" + plan.from +
+  Notice((dry_run ? "dry run: would send " : "sending ") + Count(plan.matched, "event") + " of route \"" + plan.from +
              "\" again" + (plan.to == plan.from ? "" : " to route \"" + plan.to + "\""),
-         detail);
+         detail,
+         plan.more
+             ? "They do not fit into maintenance_work_mem and are looked up in several passes. Where it is all of "
+               "a route, outbox.seek() needs no copies."
+             : "");
   std::map<std::string, int64> by_topic;
-  for (const Found& event : plan.events) {
-    by_topic[plan.topics[event.topic]]++;
+  for (size_t topic = 0; topic < plan.topics.size(); topic++) {
+    by_topic[plan.topics[topic]] = plan.of_topic[topic];
   }
   size_t told = 0;
   for (const auto& [topic, events] : by_topic) {
     if (dry_run && ++told <= kTopicsTold) {
       Notice("to topic \"" + topic + "\": " + Count(events, "event"));
     }
+  }
+  if (dry_run && told > kTopicsTold) {
+    Notice("and to " + Count(static_cast<int64>(told - kTopicsTold), "other topic"));
   }
   if (plan.pending + plan.parked + plan.given_up > 0) {
     Notice("left alone: " + Count(plan.pending + plan.parked + plan.given_up, "event") +
@@ -248,22 +210,25 @@ std::string TableName(Oid table) {
              {Cell(std::to_string(table))});
   if (rows.empty()) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "a day of the log went while it was copied",
-                    "Its retention was over.", "What was copied until then is sent; see outbox.replay."};
+                    "Its retention was over. What was copied until then is sent.",
+                    "CALL outbox.replay(number => its number in outbox.replay, dry_run => false) goes on with the days "
+                    "that are there."};
   }
   return rows[0][0].value();
 }
 
 // Events of one day table; their number.
-int64 CopyRun(const ReplayPlan& plan, size_t begin, size_t end, const std::string& number, int64 due_base) {
+int64 CopyRun(const Replay& replay, size_t begin, size_t end, int64 due_base) {
+  const ReplayPlan& plan = replay.plan;
   std::vector<Cell> places, times, lanes, keys, topics, dues;
   for (size_t i = begin; i < end; i++) {
-    const Found& event = plan.events[i];
+    const ReplayEvent& event = plan.events[i];
     places.push_back("(" + std::to_string(event.block) + "," + std::to_string(event.offset) + ")");
     times.push_back(std::to_string(event.created_at));
     lanes.push_back(std::to_string(event.lane));
     keys.push_back(event.order_key == 0 ? Cell() : Cell(std::to_string(event.order_key)));
     topics.push_back(plan.topics[event.topic]);
-    double wait = plan.per_second > 0 ? static_cast<double>(i) / plan.per_second : 0;
+    double wait = replay.per_second > 0 ? static_cast<double>(i) / replay.per_second : 0;
     dues.push_back(std::to_string(due_base + static_cast<int64>(wait * USECS_PER_SEC)));
   }
   std::string sql =
@@ -280,15 +245,16 @@ int64 CopyRun(const ReplayPlan& plan, size_t begin, size_t end, const std::strin
       "ON l.created_at = timestamptz 'epoch' + u.micros * interval '1 microsecond' "
       "JOIN outbox.route r ON r.name = $1 WHERE l.ctid = ANY ($3::tid[]) RETURNING 1";
   return static_cast<int64>(RunSql(Access::kWrite, sql.c_str(),
-                                   {Cell(plan.to), Cell(number), ArrayLiteral(places), ArrayLiteral(times),
+                                   {Cell(plan.to), replay.number, ArrayLiteral(places), ArrayLiteral(times),
                                     ArrayLiteral(lanes), ArrayLiteral(keys), ArrayLiteral(topics), ArrayLiteral(dues)})
                                 .size());
 }
 
 // False: somebody has cancelled it.
-bool CopyBatch(const ReplayPlan& plan, size_t begin, size_t end, const std::string& number, int64 due_base) {
+bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base) {
+  const ReplayPlan& plan = replay->plan;
   if (RunSql(Access::kWrite, "SELECT FROM outbox.replay WHERE number = $1::bigint AND state = 'copying' FOR UPDATE",
-             {Cell(number)})
+             {replay->number})
           .empty()) {
     return false;
   }
@@ -298,54 +264,105 @@ bool CopyBatch(const ReplayPlan& plan, size_t begin, size_t end, const std::stri
     while (run < end && plan.events[run].table == plan.events[at].table) {
       run++;
     }
-    copied += CopyRun(plan, at, run, number, due_base);
+    copied += CopyRun(*replay, at, run, due_base);
     at = run;
   }
   RunSql(Access::kWrite,
-         "UPDATE outbox.replay SET copied = copied + $2::bigint, state = CASE WHEN $3::boolean THEN 'scheduled' ELSE "
-         "state END WHERE number = $1::bigint",
-         {Cell(number), Cell(std::to_string(copied)), Cell(end == plan.events.size() ? "true" : "false")});
+         "UPDATE outbox.replay SET copied = copied + $2::bigint, "
+         "copied_to = timestamptz 'epoch' + $3::bigint * interval '1 microsecond' WHERE number = $1::bigint",
+         {replay->number, Cell(std::to_string(copied)), Cell(std::to_string(plan.events[end - 1].created_at))});
+  replay->copied += copied;
   NoteParkedChange();
   return true;
 }
 
-// Its number.
-std::string Copy(Batches* batches, const ReplayPlan& plan, const Cell& rate, const Cell& reason) {
-  std::string number =
-      RunSql(Access::kWrite,
-             "INSERT INTO outbox.replay (who, route, to_route, filter, per_second, matched, reason, state) "
-             "VALUES (session_user, $1, $2, $3::jsonb, $4::numeric, $5::bigint, $6, "
-             "CASE $5 WHEN '0' THEN 'scheduled' ELSE 'copying' END) RETURNING number",
-             {Cell(plan.from), Cell(plan.to), Cell(plan.filter), rate, Cell(std::to_string(plan.events.size())),
-              reason})[0][0]
-          .value();
-  WriteAudit("replay", plan.from, Cell(),
-             JsonObject()
-                 .AddRaw("number", number)
-                 .Add("to_route", Cell(plan.to))
-                 .AddRaw("filter", plan.filter)
-                 .Add("per_second", rate)
-                 .Add("events", static_cast<int64>(plan.events.size())),
-             reason);
-  batches->Commit();
-  int64 due_base = GetCurrentTimestamp() + kPgEpochMicros;
-  int64 told = due_base;
-  for (size_t at = 0; at < plan.events.size(); at += kBatch) {
-    size_t end = std::min(plan.events.size(), at + kBatch);
-    if (!CopyBatch(plan, at, end, number, due_base)) {
-      Notice("replay " + number + " was cancelled");
-      return number;
+// When the first event of this part falls due: behind those of the part before.
+int64 DueBase(const Replay& replay) {
+  std::vector<Row> rows = RunSql(Access::kWrite,
+                                 "SELECT (extract(epoch FROM max(due_at)) * 1000000)::bigint FROM outbox.parked "
+                                 "WHERE replay = $1::bigint",
+                                 {replay.number}, outbox::admin::Plan::kByKey);
+  int64 base = Now();
+  if (rows[0][0] && replay.per_second > 0) {
+    int64 gap = static_cast<int64>(USECS_PER_SEC / replay.per_second);
+    base = std::max<int64>(base, std::strtoll(rows[0][0]->c_str(), nullptr, 10) + gap);
+  }
+  return base;
+}
+
+// False: somebody has cancelled it.
+bool CopyPart(Batches* batches, Replay* replay, int64* told) {
+  const size_t all = replay->plan.events.size();
+  const int64 due_base = DueBase(*replay);
+  for (size_t at = 0; at < all; at += kBatch) {
+    size_t end = std::min(all, at + kBatch);
+    if (!CopyBatch(replay, at, end, due_base)) {
+      return false;
     }
     batches->Commit();
-    int64 now = GetCurrentTimestamp() + kPgEpochMicros;
-    if (end < plan.events.size() && now - told > 2 * USECS_PER_SEC) {
-      told = now;
-      Notice(std::to_string(end) + " of " + Count(static_cast<int64>(plan.events.size()), "event") + " scheduled");
+    if (int64 now = Now(); now - *told > 2 * USECS_PER_SEC) {
+      *told = now;
+      Notice(Count(replay->copied, "event") + " scheduled so far");
     }
   }
-  Notice("replay " + number + ": " + Count(static_cast<int64>(plan.events.size()), "event") + " scheduled", "",
-         "SELECT outbox.cancel_replay(" + number + ") ends it.");
-  return number;
+  return true;
+}
+
+void Begin(Replay* replay, const Cell& reason) {
+  const WalkFilter& filter = replay->request.filter;
+  const std::string matched = std::to_string(replay->plan.matched);
+  replay->number =
+      RunSql(
+          Access::kWrite,
+          "INSERT INTO outbox.replay (who, route, to_route, filter, from_time, to_time, per_second, matched, reason) "
+          "VALUES (session_user, $1, $2, $3::jsonb, timestamptz 'epoch' + $4::bigint * interval '1 microsecond', "
+          "timestamptz 'epoch' + $5::bigint * interval '1 microsecond', $6::numeric, $7::bigint, $8) "
+          "RETURNING number",
+          {Cell(replay->plan.from), Cell(replay->plan.to), Cell(replay->request.given),
+           Cell(std::to_string(filter.since)), Cell(std::to_string(filter.until)), replay->rate, Cell(matched),
+           reason})[0][0]
+          .value();
+  const uint64 lock = LockNumber(*replay);
+  if (!Guard([lock] { return outbox::log::LockReplay(lock); })) {
+    throw IsBeingCopied(*replay->number);
+  }
+}
+
+void Copy(Batches* batches, Replay* replay, const Cell& reason) {
+  if (!replay->number) {
+    Begin(replay, reason);
+  }
+  const std::string number = replay->number.value();
+  const uint64 lock = LockNumber(*replay);
+  WriteAudit("replay", replay->plan.from, Cell(),
+             JsonObject()
+                 .AddRaw("number", number)
+                 .Add("to_route", Cell(replay->plan.to))
+                 .AddRaw("filter", replay->request.given)
+                 .Add("per_second", replay->rate)
+                 .Add("events", replay->plan.matched),
+             reason);
+  batches->Commit();
+  int64 told = Now();
+  bool going = CopyPart(batches, replay, &told);
+  while (going && replay->plan.more) {
+    replay->request.filter.since = replay->plan.events.back().created_at + 1;
+    replay->request.only_ids = false;
+    PlanReplay(replay->request, &replay->plan);
+    going = CopyPart(batches, replay, &told);
+  }
+  going = going && !RunSql(Access::kWrite,
+                           "UPDATE outbox.replay SET state = 'scheduled', matched = copied WHERE number = $1::bigint "
+                           "AND state = 'copying' RETURNING 1",
+                           {replay->number})
+                        .empty();
+  Guard([lock] { outbox::log::UnlockReplay(lock); });
+  if (going) {
+    Notice("replay " + number + ": " + Count(replay->copied, "event") + " scheduled", "",
+           "SELECT outbox.cancel_replay(" + number + ") ends it.");
+  } else {
+    Notice("replay " + number + " was cancelled");
+  }
 }
 
 }  // namespace
@@ -355,10 +372,11 @@ OUTBOX_FUNCTION(outbox_replay) {
   Cell route = TextArgument(fcinfo, 6);
   Cell to_route = TextArgument(fcinfo, 7);
   Cell reason = CheckReason(TextArgument(fcinfo, 10), false);
-  Cell rate = TextArgument(fcinfo, 9);
-  ReplayPlan plan;
-  plan.per_second = RateArgument(fcinfo, 9);
-  if (!route) {
+  Replay replay;
+  replay.number = TextArgument(fcinfo, 11);
+  replay.rate = TextArgument(fcinfo, 9);
+  replay.per_second = RateArgument(fcinfo, 9);
+  if (!route && !replay.number) {
     throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "a replay needs a route",
                     "It sends again what one route has delivered.", "SELECT name FROM outbox.route shows all routes."};
   }
@@ -366,19 +384,29 @@ OUTBOX_FUNCTION(outbox_replay) {
     RequireWritable("outbox.replay()");
   }
   Batches batches(fcinfo, "outbox.replay()", !dry_run);
-  plan.from = *route;
-  plan.to = to_route.value_or(*route);
-  RouteEvents target(plan.to);  // it has to be there, and to work
-  Request request = ReadRequest(fcinfo);
-  plan.filter = request.given;
-  TellRetained(request);
-  FindEvents(request, &plan);
-  TellPlan(plan, dry_run);
-  Cell number;
-  if (!dry_run) {
-    number = Copy(&batches, plan, rate, reason);
+  if (replay.number) {
+    ReadInterrupted(fcinfo, dry_run, &replay);
+    if (!dry_run) {
+      batches.Commit();  // what follows takes its time
+    }
+  } else {
+    replay.plan.from = *route;
+    replay.plan.to = to_route.value_or(*route);
   }
-  return batches.Result({number, Cell(std::to_string(plan.events.size()))});
+  RouteEvents target(replay.plan.to);  // it has to be there, and to work
+  if (!replay.number) {
+    ReadRequest(fcinfo, &replay.request);
+  }
+  TellRetained(replay.request);
+  PlanReplay(replay.request, &replay.plan);
+  TellPlan(replay, dry_run);
+  int64 events = replay.plan.matched;
+  if (!dry_run) {
+    int64 before = replay.copied;
+    Copy(&batches, &replay, reason);
+    events = replay.copied - before;
+  }
+  return batches.Result({replay.number, Cell(std::to_string(events))});
 }
 
 OUTBOX_FUNCTION(outbox_cancel_replay) {
@@ -392,23 +420,27 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
   std::vector<Row> rows =
       RunSql(Access::kWrite, "SELECT state, route FROM outbox.replay WHERE number = $1::bigint FOR UPDATE", {number});
   if (rows.empty()) {
-    throw UserError{ERRCODE_UNDEFINED_OBJECT, "replay " + *number + " does not exist", "",
-                    "SELECT number, state FROM outbox.replay shows all replays."};
+    throw NoSuchReplay(*number);
   }
   if (rows[0][0] == "cancelled") {
     Notice("replay " + *number + " is cancelled already");
     PG_RETURN_INT64(0);
   }
   RunSql(Access::kWrite, "UPDATE outbox.replay SET state = 'cancelled' WHERE number = $1::bigint", {number});
-  int64 gone =
-      std::strtoll(RunSql(Access::kWrite,
-                          "WITH gone AS (DELETE FROM outbox.parked WHERE replay = $1::bigint AND state = 'scheduled' "
-                          "AND NOT coalesce(sender = ANY ($2::bigint[]), false) RETURNING 1) SELECT count(*) FROM gone",
-                          {number, LiveIncarnations()})[0][0]
-                       .value()
-                       .c_str(),
-                   nullptr, 10);
-  WriteAudit("cancel_replay", rows[0][1], Cell(), JsonObject().AddRaw("number", *number).Add("not_sent", gone), reason);
   NoteParkedChange();
+  // All that would be sent still: due, being retried, or waiting for another one. Dead letters stay.
+  int64 gone = 0;
+  std::vector<std::pair<std::string, Cell>> keys;
+  for (const Row& row :
+       RunSql(Access::kWrite,
+              "WITH gone AS (DELETE FROM outbox.parked WHERE replay = $1::bigint AND replay <> 0 AND state <> 'dead' "
+              "AND NOT coalesce(sender = ANY ($2::bigint[]), false) RETURNING route_id, order_key, state) "
+              "SELECT route_id, CASE WHEN state <> 'scheduled' THEN order_key END, count(*) FROM gone GROUP BY 1, 2",
+              {number, LiveIncarnations()}, outbox::admin::Plan::kByKey)) {
+    keys.emplace_back(row[0].value(), row[1]);
+    gone += std::strtoll(row[2].value().c_str(), nullptr, 10);
+  }
+  Promote(keys);
+  WriteAudit("cancel_replay", rows[0][1], Cell(), JsonObject().AddRaw("number", *number).Add("not_sent", gone), reason);
   PG_RETURN_INT64(gone);
 }

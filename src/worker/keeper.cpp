@@ -9,6 +9,7 @@
 #include "log/day_tables.h"
 #include "log/lane_change.h"
 #include "log/lanes.h"
+#include "log/replays.h"
 #include "log/ticks.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
@@ -105,6 +106,7 @@ void KeepDayTables() {
   attempt([&] { log::DropExpiredProgressTables(log_now); });
   attempt([&] { log::DropExpiredTickTables(log_now); });
   attempt([&] { log::DropExpiredOutcomeTables(log_now, retention); });
+  attempt([] { log::MarkInterruptedReplays(); });
   if (first) {
     std::rethrow_exception(first);
   }

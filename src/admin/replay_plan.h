@@ -1,0 +1,51 @@
+// Which events a replay sends again [P]: one walk through the days in question, as often as its memory asks for.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "admin/event_walk.h"
+#include "base/uuid.h"
+
+namespace outbox::admin {
+
+struct ReplayRequest {
+  WalkFilter filter;  // since: from where on, also of what is left of it
+  std::vector<Uuid> ids;
+  bool only_ids = false;  // nothing was said of time
+  std::string given;      // JSON
+};
+
+// One event, where it lies and where it goes: 32 bytes.
+struct ReplayEvent {
+  int64 created_at;
+  int64 order_key;  // 0: no key
+  uint32 block;
+  Oid table;
+  uint32 topic;  // into ReplayPlan::topics
+  uint16 offset;
+  uint16 lane;
+};
+
+struct ReplayPlan {
+  std::string from, to;
+  std::vector<ReplayEvent> events;  // in created_at order: the first of what matches
+  bool more = false;                // and there are others behind them
+  std::vector<std::string> topics;
+  std::vector<int64> of_topic;  // events, by number of the topic
+  // Of all that matches.
+  int64 matched = 0;
+  int64 first = 0;  // created_at, Unix microseconds
+  int64 last = 0;
+  int64 bytes = 0;
+  int64 pending = 0, parked = 0, given_up = 0;  // these are left alone
+  std::map<std::string, uint32> topic_numbers;
+};
+
+// Fills the plan for from and to; what it held of an earlier part goes. It takes as many events as fit into
+// maintenance_work_mem. Throws.
+void PlanReplay(const ReplayRequest& request, ReplayPlan* plan);
+
+}  // namespace outbox::admin
