@@ -105,12 +105,8 @@ std::string Are(const std::string& count, const char* what, const char* is, cons
 
 void CheckParked(Findings* findings) {
   ParkedCount all;
-  for (const auto& [lane, parked] : CountParked()) {
-    all.dead += parked.dead;
-    all.retrying += parked.retrying;
-    all.blocked += parked.blocked;
-    all.scheduled += parked.scheduled;
-    all.capped = all.capped || parked.capped;
+  for (const auto& [lane, parked] : CountParked(Access::kRead)) {
+    all.Add(parked);
   }
   Row count = {std::to_string(all.dead), std::to_string(all.retrying), std::to_string(all.blocked),
                std::to_string(all.scheduled)};

@@ -122,7 +122,7 @@ OUTBOX_FUNCTION(outbox_lag) {
   ResultSet result(fcinfo);
   result.Begin();
   std::vector<LaneLook> looks = LookAtLanes(MyDatabaseId);
-  std::map<std::pair<int64, int>, ParkedCount> parked = CountParked();
+  std::map<std::pair<int64, int>, ParkedCount> parked = CountParked(Access::kRead);
   std::vector<Pause> pauses = LoadPauses();
   for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt))) {
     std::vector<LaneBacklog> backlogs = CountBacklog(route, kLagScanLimit);

@@ -4,10 +4,10 @@
 
 namespace outbox::admin {
 
-std::map<std::pair<int64, int>, ParkedCount> CountParked() {
+std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access) {
   std::map<std::pair<int64, int>, ParkedCount> counts;
   for (const Row& row : RunSql(
-           Access::kRead,
+           access,
            "SELECT l.route_id, l.lane, s.state, c.n FROM outbox.lane l "
            "CROSS JOIN (VALUES ('retrying'), ('blocked'), ('scheduled'), ('dead')) s (state) "
            "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox.parked p WHERE p.route_id = l.route_id "

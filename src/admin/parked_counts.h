@@ -16,6 +16,13 @@ struct ParkedCount {
   bool capped = false;  // counting stopped: of some state there are at least as many
 
   int64 all() const { return retrying + blocked + scheduled + dead; }
+  void Add(const ParkedCount& other) {
+    retrying += other.retrying;
+    blocked += other.blocked;
+    scheduled += other.scheduled;
+    dead += other.dead;
+    capped = capped || other.capped;
+  }
 };
 
 // Of a lane and state no more than this many are counted: 1 ms where the pages are known to be all visible, where not
@@ -24,6 +31,6 @@ inline constexpr int64 kParkedCountLimit = 10000;
 
 // By route id and lane; of every lane. In parked_count_idx alone, which is a few bytes a row: the rows themselves, a
 // full copy of each event, are not read. Throws PgError.
-std::map<std::pair<int64, int>, ParkedCount> CountParked();
+std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access);
 
 }  // namespace outbox::admin

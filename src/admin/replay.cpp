@@ -107,6 +107,13 @@ uint64 LockNumber(const Replay& replay) {
   return static_cast<uint64>(std::strtoll(replay.number->c_str(), nullptr, 10));
 }
 
+void Lock(const Replay& replay) {
+  const uint64 lock = LockNumber(replay);
+  if (!Guard([lock] { return outbox::log::LockReplay(lock); })) {
+    throw IsBeingCopied(*replay.number);
+  }
+}
+
 // One that was interrupted: what was asked for then, behind what has been copied. Unless it is a dry run, it is ours
 // from now on.
 void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
@@ -116,6 +123,9 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
                       "A replay that goes on does so with what it was begun with.",
                       "CALL outbox.replay(number => " + *replay->number + ", dry_run => false)."};
     }
+  }
+  if (!dry_run) {
+    Lock(*replay);
   }
   std::string sql =
       "SELECT state, route, to_route, per_second, copied, filter::text, filter ->> 'aggregate_type', "
@@ -133,10 +143,6 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
                     row[0] == "scheduled" ? "All its events have been scheduled." : "", "Begin another one."};
   }
   if (!dry_run) {
-    const uint64 lock = LockNumber(*replay);
-    if (!Guard([lock] { return outbox::log::LockReplay(lock); })) {
-      throw IsBeingCopied(*replay->number);
-    }
     RunSql(Access::kWrite, "UPDATE outbox.replay SET state = 'copying' WHERE number = $1::bigint", {replay->number});
   }
   replay->plan.from = row[1].value();
@@ -322,10 +328,7 @@ void Begin(Replay* replay, const Cell& reason) {
            Cell(std::to_string(filter.since)), Cell(std::to_string(filter.until)), replay->rate, Cell(matched),
            reason})[0][0]
           .value();
-  const uint64 lock = LockNumber(*replay);
-  if (!Guard([lock] { return outbox::log::LockReplay(lock); })) {
-    throw IsBeingCopied(*replay->number);
-  }
+  Lock(*replay);
 }
 
 void Copy(Batches* batches, Replay* replay, const Cell& reason) {

@@ -8,6 +8,7 @@
 #include "admin/batches.h"
 #include "admin/changes.h"
 #include "admin/event_walk.h"
+#include "admin/parked_counts.h"
 #include "admin/procedure_arguments.h"
 #include "admin/shared_look.h"
 #include "admin/start.h"
@@ -52,6 +53,25 @@ Counts CountEvents(const std::string& route, int64 at) {
     });
   }
   return counts;
+}
+
+// What people expect who know consumer offsets: a dead-letter queue is not moved with them.
+void TellParked(const std::string& route) {
+  const std::string id = RouteId(route);
+  ParkedCount all;
+  for (const auto& [lane, parked] : CountParked(Access::kWrite)) {
+    if (std::to_string(lane.first) == id) {
+      all.Add(parked);
+    }
+  }
+  if (all.all() == 0) {
+    return;
+  }
+  Notice(std::string(all.capped ? "at least " : "") + std::to_string(all.all()) + " parked " +
+             (all.all() == 1 ? "event stays" : "events stay") + " as " + (all.all() == 1 ? "it is" : "they are"),
+         std::to_string(all.retrying) + " being retried, " + std::to_string(all.blocked) + " waiting behind another, " +
+             std::to_string(all.scheduled) + " scheduled, " + std::to_string(all.dead) + " dead.",
+         "They are not moved: outbox.skip(), outbox.discard_dead_letters() and outbox.cancel_replay() give them up.");
 }
 
 void Move(const std::string& route, int64 at) {
@@ -119,6 +139,7 @@ OUTBOX_FUNCTION(outbox_seek) {
   Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + *route + "\" " + (dry_run ? "would send " : "sends ") +
          std::to_string(counts.again) + " delivered events again, and " + (dry_run ? "pass" : "passes") + " over " +
          std::to_string(counts.passed_over) + " that it has not delivered");
+  TellParked(*route);
   if (!dry_run) {
     batches.Commit();  // what was locked for counting
     WriteAudit("seek", route, Cell(),

@@ -30,7 +30,15 @@ bool Lock(uint64 number, bool of_session) {
 }  // namespace
 
 bool LockReplay(uint64 number) {
-  return Lock(number, true);
+  // The keeper has it for a moment when it looks.
+  for (int tries = 0; tries < 10; tries++) {
+    if (Lock(number, true)) {
+      return true;
+    }
+    CHECK_FOR_INTERRUPTS();
+    pg_usleep(20000);
+  }
+  return false;
 }
 
 void UnlockReplay(uint64 number) {

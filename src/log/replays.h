@@ -8,7 +8,7 @@
 
 namespace outbox::log {
 
-// False: another session has it.
+// False: another session has it, and still after a moment.
 bool LockReplay(uint64 number);
 void UnlockReplay(uint64 number);
 
