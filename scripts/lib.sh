@@ -41,20 +41,33 @@ stage_install() {
     [ "${1:-}" = OUTBOX_FAULT_POINTS=1 ] && [ -z "$found" ] && die "the test build of $file has no fault points"
     [ "${1:-}" != OUTBOX_FAULT_POINTS=1 ] && [ -n "$found" ] && die "$file holds fault points, in a build without"
   done
-  return 0
+  [ -z "$(loads_by)" ] || return 0
+  [ -n "${OUTBOX_INSTALL:-}" ] ||
+    die "this server cannot load what is not installed into it: OUTBOX_INSTALL=1 does that, in a server made for it"
+  make install PG_CONFIG="$PG_CONFIG" with_llvm=no "$@" >>"$log" 2>&1 || die "could not install, see build/make.log"
 }
 
-# Lines for postgresql.conf that make a server load the staged build (Debian's extension_destdir before 18).
+# How the server can be made to load what is not installed into it: `path` from 18 on, `destdir` in Debian's packages
+# before, else not at all.
+loads_by() {
+  if [ "$("$PG_CONFIG" --version | grep -oE '[0-9]+' | head -1)" -ge 18 ]; then
+    echo path
+  elif "$(pg_bin)/postgres" --describe-config 2>/dev/null | grep -q '^extension_destdir'; then
+    echo destdir
+  fi
+}
+
+# Lines for postgresql.conf that make a server load the staged build.
 stage_conf() {
   local libdir
   libdir=$("$PG_CONFIG" --pkglibdir)
-  if [ "$("$PG_CONFIG" --version | grep -oE '[0-9]+' | head -1)" -ge 18 ]; then
-    printf "extension_control_path = '%s\$system'\n" "$STAGE$("$PG_CONFIG" --sharedir):"
-  else
-    printf "extension_destdir = '%s'\n" "$STAGE"
-  fi
-  printf "dynamic_library_path = '%s:%s'\n" "$STAGE$libdir" "$libdir"
   printf "shared_preload_libraries = 'outbox'\n"
+  case $(loads_by) in
+    path) printf "extension_control_path = '%s\$system'\n" "$STAGE$("$PG_CONFIG" --sharedir):" ;;
+    destdir) printf "extension_destdir = '%s'\n" "$STAGE" ;;
+    *) return ;; # installed: stage_install
+  esac
+  printf "dynamic_library_path = '%s:%s'\n" "$STAGE$libdir" "$libdir"
 }
 
 # start_server DIR PORT [extra conf line ...]: a fresh private cluster on a socket in DIR and 127.0.0.1:PORT. The array

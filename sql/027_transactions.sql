@@ -108,7 +108,7 @@ SELECT aggregate_id, event_type FROM outbox.event ORDER BY created_at;
 ROLLBACK;
 -- Never in a parallel worker.
 BEGIN;
-SET LOCAL force_parallel_mode = on;
+SELECT set_config(name, 'on', true) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query'); -- 15; 16
 SET LOCAL parallel_setup_cost = 0;
 SELECT outbox.emit('t10', 1, 'parallel', '1') IS NOT NULL AS emitted;
 CREATE FUNCTION lies_about_being_safe() RETURNS uuid LANGUAGE sql PARALLEL SAFE AS $$ SELECT outbox.emit('t10', 1, 'parallel', '1') $$;
