@@ -57,6 +57,14 @@ struct Engine::Impl {
       }
     });
   }
+  // Of what the flow has sent, parked or not.
+  uint64_t Outstanding(uint32_t flow) const {
+    if (const ParkedQueue* queue = QueueOf(flow)) {
+      return queue->outstanding();
+    }
+    auto found = flows.find(flow);
+    return found == flows.end() ? 0 : uint64_t{found->second->outstanding()} + found->second->probes();
+  }
   uint64_t OutstandingAtRetry(const Destination* destination) {
     uint64_t outstanding = 0;
     ForQueuesOf(destination, [&](ParkedQueue* queue) { outstanding += queue->outstanding(); });
@@ -101,7 +109,7 @@ bool Engine::Impl::PollSinks() {
       worked = true;
     }
     if (destination->TakeRecovered()) {
-      breaker.OnUp(turn.clock->WallMicros());
+      breaker.OnUp(turn.now, turn.clock->WallMicros());
       ForLanesOf(destination.get(), [](Lane* lane) { lane->OnDestinationUp(); });
       worked = true;
     }
@@ -134,6 +142,12 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
     breaker.Explain(health.error);
   }
   destination->explained = health.changes;
+  if (const uint32_t late = breaker.late(); late != 0 && !breaker.probing(late) && Outstanding(late) == 0) {
+    breaker.Forget(late);
+  }
+  if (!health.up) {
+    breaker.GiveUp(health.error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
+  }
   breaker.Tick(turn.now, turn.clock->WallMicros());
   return worked;
 }
@@ -394,8 +408,11 @@ int64_t Engine::Turn(const TurnInput& input) {
     if (destination->replacing()) {
       next = std::min(next, destination->drain_deadline());
     }
-    if (destination->breaker().state() == Breaker::State::kOpen) {
-      next = std::min(next, destination->breaker().next_try());
+    const Breaker& breaker = destination->breaker();
+    if (breaker.state() == Breaker::State::kOpen) {
+      next = std::min(next, breaker.next_try());
+    } else if (breaker.state() == Breaker::State::kHalfOpen && !destination->health().up) {
+      next = std::min(next, breaker.patience_ends());
     }
     next = std::min(next, destination->retry().close_at(impl_->OutstandingAtRetry(destination.get())));
   }

@@ -92,12 +92,65 @@ TEST(Breaker, SaysWhatIsInTheWayNow) {
 TEST(Breaker, ALaneThatGoesTakesItsProbeWithIt) {
   Breaker breaker(100, 1'000);
   breaker.Trip(1, kDown, 0, 0, 1);
-  breaker.OnUp(5);
+  breaker.OnUp(5, 5);
   EXPECT_STREQ(breaker.name(), "half-open");
   breaker.OnSent(1);
   EXPECT_EQ(breaker.Admits(), 0u);
   breaker.Forget(1);
   EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
+}
+
+TEST(Breaker, ADestinationThatIsDownAndSilentIsNotWaitedForHalfOpen) {
+  Breaker breaker(100, 1'000);
+  breaker.Trip(1, kDown, 0, 0, 1);
+  int64_t now = breaker.next_try();
+  breaker.Tick(now, 1);
+  breaker.OnSent(1);
+  const Error silent{ErrorClass::kDestination, "SILENT", ""};
+  for (int i = 0; i < 3; ++i) {
+    breaker.GiveUp(silent, now + Breaker::kPatience - 1, 2, 3);
+    ASSERT_STREQ(breaker.name(), "half-open");
+    now = breaker.patience_ends();
+    breaker.GiveUp(silent, now, 2, 3);
+    ASSERT_STREQ(breaker.name(), "open");
+    EXPECT_EQ(breaker.reason().code, "SILENT");
+    EXPECT_EQ(breaker.late(), 1u);
+    EXPECT_GT(breaker.next_try(), now);
+    now = breaker.next_try();
+    breaker.Tick(now, 1);
+    EXPECT_STREQ(breaker.name(), "half-open");
+    EXPECT_EQ(breaker.Admits(), 0u);  // what it sent first is still the one that is tried
+    EXPECT_TRUE(breaker.probing(1));
+  }
+  EXPECT_EQ(breaker.trips(), 1u);
+  breaker.Forget(1);  // it came back without an answer
+  EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
+  EXPECT_EQ(breaker.late(), 0u);
+}
+
+TEST(Breaker, ALateAnswerClosesIt) {
+  Breaker breaker(100, 1'000);
+  breaker.Trip(1, kDown, 0, 0, 1);
+  breaker.Tick(breaker.next_try(), 1);
+  breaker.OnSent(1);
+  breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);
+  breaker.OnAnswer(2, 9, 9);
+  EXPECT_STREQ(breaker.name(), "open");
+  breaker.OnAnswer(1, 9, 9);
+  EXPECT_STREQ(breaker.name(), "closed");
+  EXPECT_EQ(breaker.late(), 0u);
+}
+
+TEST(Breaker, ALateAnswerClosesItAlsoWhenItIsTriedAnew) {
+  Breaker breaker(100, 1'000);
+  breaker.Trip(1, kDown, 0, 0, 1);
+  breaker.Tick(breaker.next_try(), 1);
+  breaker.OnSent(1);
+  breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);
+  breaker.OnUp(9, 9);
+  EXPECT_EQ(breaker.Admits(), Breaker::kProbe);  // it is there again: nobody has to wait for the old batch
+  breaker.OnAnswer(1, 9, 9);
+  EXPECT_STREQ(breaker.name(), "closed");
 }
 
 // --- over the engine ---------------------------------------------------------------------------------------------
@@ -182,6 +235,78 @@ TEST_F(BreakerTest, ADestinationThatGoesDownWithNothingUnderWayOpensItAndComingU
   sink->DeliverAll();
   Turn();
   EXPECT_STREQ(Destination().state, "closed");
+}
+
+// As librdkafka does when its brokers are away: it keeps what it was given, and says nothing until they are back.
+TEST_F(BreakerTest, WhileASilentDestinationIsDownItIsOpenWithANextTryAndNothingPilesUp) {
+  Turn();
+  sink->SetUp(false);
+  for (int i = 0; i < 100; ++i) {
+    server.EmitCommitted("k");
+    second.EmitCommitted("k");
+  }
+  Turn(true);
+  EXPECT_STREQ(Destination().state, "open");
+  for (int i = 0; i < 20; ++i) {
+    ToNextTry();
+    EXPECT_STREQ(Destination().state, "half-open");
+    EXPECT_EQ(Destination().next_try_unix, 0);
+    EXPECT_EQ(sink->pending.size(), 16u);
+    ASSERT_LE(Turn(), clock.now + Breaker::kPatience);  // it asks to be called in time
+    clock.now += Breaker::kPatience;
+    Turn();
+    EXPECT_STREQ(Destination().state, "open");
+    EXPECT_EQ(Destination().reason.code, "DOWN");
+    EXPECT_GT(Destination().next_try_unix, clock.WallMicros());
+  }
+  EXPECT_EQ(sink->pending.size(), 16u);
+  EXPECT_EQ(Destination().trips, 1u);
+  // It comes back: what was kept arrives and closes it, at once.
+  sink->SetUp(true);
+  sink->DeliverAll();
+  Turn();
+  EXPECT_STREQ(Destination().state, "closed");
+  sink->on_poll = [&] { sink->DeliverAll(); };
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(broker.log.size(), 200u);
+  EXPECT_TRUE(server.parked.empty());
+}
+
+TEST_F(BreakerTest, WhatASilentDestinationGivesBackIsSentAgainAtTheNextTry) {
+  Turn();
+  sink->SetUp(false);
+  for (int i = 0; i < 100; ++i) {
+    server.EmitCommitted("k");
+  }
+  Turn(true);
+  ToNextTry();
+  ASSERT_EQ(sink->pending.size(), 16u);
+  clock.now += Breaker::kPatience;
+  Turn();
+  EXPECT_STREQ(Destination().state, "open");
+  sink->Abort(sink->pending[0].flow, 0);
+  Turn();
+  EXPECT_STREQ(Destination().state, "open");
+  ToNextTry();
+  EXPECT_STREQ(Destination().state, "half-open");
+  EXPECT_EQ(sink->pending.size(), 16u);
+  sink->SetUp(true);
+  sink->on_poll = [&] { sink->DeliverAll(); };
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(PendingOrder().size(), 0u);
+  EXPECT_EQ(broker.log.size(), 100u);
+}
+
+// A broker that comes back with another password: first it was away.
+TEST_F(BreakerTest, ThatAPersonMustActIsShownAsSoonAsItIsKnown) {
+  Turn();
+  sink->SetUp(false);
+  Turn();
+  EXPECT_EQ(Destination().reason.error_class, ErrorClass::kDestination);
+  sink->SetDown({ErrorClass::kConfig, "_AUTHENTICATION", "wrong password"});
+  Turn();
+  EXPECT_STREQ(Destination().state, "open");
+  EXPECT_EQ(Destination().reason.code, "_AUTHENTICATION");
 }
 
 TEST_F(BreakerTest, AnAnswerForTheEventsOrTheTopicsSakeClosesIt) {

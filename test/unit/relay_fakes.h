@@ -428,6 +428,11 @@ class FakeSink : public sink::Sink {
     health_.error = up ? Error{} : Error{ErrorClass::kDestination, "DOWN", "the test says so"};
     ++health_.changes;
   }
+  void SetDown(Error error) {
+    health_.up = false;
+    health_.error = std::move(error);
+    ++health_.changes;
+  }
   // The sink's process dies: everything is aborted. It is back at once.
   void Die() {
     while (!pending.empty()) {

@@ -29,6 +29,10 @@ Status KafkaSink::Make(const SinkConfig& config, std::unique_ptr<Sink>* sink) {
   if (Status status = MakeSettings(config, &settings); !status.ok()) {
     return status;
   }
+  return Make(std::move(settings), sink);
+}
+
+Status KafkaSink::Make(Settings settings, std::unique_ptr<Sink>* sink) {
   const int event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (event_fd < 0) {
     return Status(ErrorClass::kInternal, "EVENTFD", "could not make an eventfd");
@@ -208,6 +212,7 @@ void KafkaSink::SetUp() {
     health_.error = {};
     ++health_.changes;
   }
+  last_trouble_.clear();
   probe_at_ = -1;
 }
 

@@ -31,6 +31,7 @@ class KafkaSink : public Sink {
  public:
   // Fails (class kConfig) when the library refuses an option.
   static Status Make(const SinkConfig& config, std::unique_ptr<Sink>* sink);
+  static Status Make(Settings settings, std::unique_ptr<Sink>* sink);
   ~KafkaSink() override;
   KafkaSink(const KafkaSink&) = delete;
   KafkaSink& operator=(const KafkaSink&) = delete;
@@ -146,7 +147,7 @@ class KafkaSink : public Sink {
   bool ending_stalled_ = false;          // the producer ends because of stalled topics
   int64_t raise_micros_ = kRaiseMicros;
   Error ended_by_;            // why the last producer ended, if nobody was charged; until the next delivery
-  std::string last_trouble_;  // the newest connection error, for people
+  std::string last_trouble_;  // the newest connection error since all was well, for people
 };
 
 }  // namespace outbox::sink::kafka

@@ -190,8 +190,8 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
     }
     Error error = MakeError(record.code, error_class, {});
     error.message = "topic \"" + topic->name + "\": " + error.message;
-    if (error_class == ErrorClass::kMessage) {
-      failures_ = 0;  // it does not come again: many of them in a row are no reason to go slower and slower
+    if (error_class == ErrorClass::kMessage || error_class == ErrorClass::kSolo) {
+      failures_ = 0;  // it is parked: many of them in a row are no reason to go slower and slower
     }
     if (error_class == ErrorClass::kConfig) {
       down_by_fatal_ = true;
@@ -251,7 +251,11 @@ void KafkaSink::Answered(rd_kafka_event_t* event, int64_t now) {
     return;
   }
   if (health_.up) {
-    SetDown(MakeError(RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, ErrorClass::kDestination, last_trouble_), now);
+    // Without a word about connections they are open, and nobody answers on them.
+    SetDown(last_trouble_.empty()
+                ? MakeError(RD_KAFKA_RESP_ERR__TIMED_OUT, ErrorClass::kDestination, "no broker answers")
+                : MakeError(RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, ErrorClass::kDestination, last_trouble_),
+            now);
   }
   probe_at_ = now + kProbeAgainMicros;
 }
