@@ -67,7 +67,7 @@ TEST_F(KafkaSinkTest, ARecordRefusedAloneIsTheCulprit) {
   const uint64_t seq = driver_->Submit(2, 1, Numbered("alone", 0, 1, 1));
   ASSERT_TRUE(driver_->UntilResolved());
   EXPECT_EQ(driver_->outcome(seq), Outcome::kFailed);
-  EXPECT_EQ(driver_->error(seq).error_class, ErrorClass::kMessage);
+  EXPECT_EQ(driver_->error(seq).error_class, ErrorClass::kSolo);
   EXPECT_EQ(driver_->error(seq).code, "INVALID_RECORD");
   const uint64_t next = driver_->Submit(2, 2, Numbered("alone", 1, 1, 1));
   ASSERT_TRUE(driver_->UntilResolved());

@@ -168,7 +168,8 @@ constexpr ErrorRule kRules[] = {
     {84, "ELECTION_NOT_NEEDED", V::kRefused, C::kDestination, N::kCapped},
     {85, "NO_REASSIGNMENT_IN_PROGRESS", V::kRefused, C::kDestination, N::kCapped},
     {86, "GROUP_SUBSCRIBED_TO_TOPIC", V::kRefused, C::kDestination, N::kCapped},
-    {87, "INVALID_RECORD", V::kBatch, C::kMessage, N::kNone},
+    // What broker-side checks refuse: a schema that is not registered yet, a topic that wants keys just now.
+    {87, "INVALID_RECORD", V::kBatch, C::kSolo, N::kNone},
     {88, "UNSTABLE_OFFSET_COMMIT", V::kRefused, C::kDestination, N::kCapped},
     {89, "THROTTLING_QUOTA_EXCEEDED", V::kRefused, C::kDestination, N::kNone},
     {90, "PRODUCER_FENCED", V::kRetry, C::kFatalClient, N::kNone},
