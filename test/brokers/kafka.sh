@@ -9,11 +9,16 @@
 #   kafka.sh topic DIR delete NAME
 #   kafka.sh topic DIR offsets NAME                one line per partition: partition, first and next offset
 #   kafka.sh topic DIR deny|allow NAME            nobody may write to it, and back; for a broker with an authorizer
+#   kafka.sh topic DIR grant|revoke NAME USER     this user may use it, and no more; likewise
+#   kafka.sh topic DIR leaders NAME                one line per partition: partition, leader, replicas, replicas in sync
 #   kafka.sh prepare                               fills the cache of jars and prints where it is
 #
 # Needs: a JRE 17, a C++ compiler and librdkafka, and once Maven with a repository it can reach (54 MB, kept in
 # $OUTBOX_KAFKA_JARS, or /var/cache/outbox-kafka when root fetches them, which every user then reads, or
 # ~/.cache/outbox-kafka). Exit 77: there is no Kafka to be had here (the reason is on stderr).
+# Not Kafka's own among the properties: listener=NAME:PROTOCOL[:HOST] is one more listener on 127.0.0.1, known as HOST, with
+# its address in DIR/bootstrap.NAME; heap=SIZE makes a small JVM that starts fast. With node.id and controller.quorum.voters
+# the node is one of several; all but the last of them that are needed wait for each other, so start them side by side.
 # DIR is private to the node: server.properties, server.log, data/, pid. Topics are not created by producers unless
 # auto.create.topics.enable=true is given. Nothing is ever signalled that this script did not start in DIR.
 set -u
@@ -71,9 +76,28 @@ java_run() {
 }
 
 write_config() {
-  local port=$1 controller
+  local port=$1 controller property name protocol host extra id=1 listeners advertised map heap=
+  local -a properties=() voters=()
   shift
   controller=$(free_port)
+  listeners=PLAINTEXT://127.0.0.1:$port advertised=$listeners map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+  for property in "$@"; do
+    case $property in
+      listener=*)
+        IFS=: read -r name protocol host <<<"${property#*=}"
+        extra=$(free_port)
+        listeners+=,$name://127.0.0.1:$extra advertised+=,$name://${host:=127.0.0.1}:$extra map+=,$name:$protocol
+        printf '%s:%s\n' "$host" "$extra" >"$DIR/bootstrap.$name" ;;
+      heap=*) heap=${property#*=} ;;
+      node.id=*) id=${property#*=} ;;
+      controller.quorum.voters=*) IFS=, read -ra voters <<<"${property#*=}" ;;
+      *) properties+=("$property") ;;
+    esac
+  done
+  for property in ${voters[@]+"${voters[@]}"}; do
+    if [ "${property%@*}" = "$id" ]; then controller=${property##*:}; fi
+  done
+  printf '%s' "$heap" >"$DIR/heap"
   mkdir -p "$DIR/data"
   cat >"$DIR/log4j2.properties" <<CONF
 status = off
@@ -87,11 +111,12 @@ CONF
   {
     cat <<CONF
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:$controller
+node.id=$id
+controller.quorum.voters=$(IFS=,; echo "${voters[*]-1@127.0.0.1:$controller}")
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
-advertised.listeners=PLAINTEXT://127.0.0.1:$port
+listeners=$listeners,CONTROLLER://127.0.0.1:$controller
+advertised.listeners=$advertised
+listener.security.protocol.map=$map
 log.dirs=$DIR/data
 auto.create.topics.enable=false
 num.partitions=1
@@ -112,7 +137,7 @@ log.cleaner.dedupe.buffer.size=8388608
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=3000
 CONF
-    printf '%s\n' "$@"
+    printf '%s\n' ${properties[@]+"${properties[@]}"}
   } >"$DIR/server.properties"
   printf '127.0.0.1:%s\n' "$port" >"$DIR/bootstrap"
 }
@@ -133,7 +158,10 @@ running() {
 launch() {
   find_java
   fetch_jars
-  setsid "$JAVA" -Xms128m -Xmx384m -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -Djava.awt.headless=true \
+  local heap jvm=(-Xms128m -Xmx384m -XX:+UseG1GC -XX:MaxGCPauseMillis=20)
+  heap=$(cat "$DIR/heap" 2>/dev/null)
+  [ -z "$heap" ] || jvm=(-Xms64m "-Xmx$heap" -XX:+UseSerialGC -XX:TieredStopAtLevel=1)
+  setsid "$JAVA" "${jvm[@]}" -Djava.awt.headless=true \
     -Dlog4j2.configurationFile="$DIR/log4j2.properties" -Dkafka.logs.dir="$DIR" \
     -cp "$JARS/lib/*" kafka.Kafka "$DIR/server.properties" >>"$DIR/server.log" 2>&1 </dev/null 9>&- &
   PID=$!
@@ -202,7 +230,7 @@ case $command in
     launch || { tail -20 "$DIR/server.log" >&2; die "the broker did not come up again, see $DIR/server.log"; } ;;
   bootstrap) cat "$DIR/bootstrap" ;;
   topic)
-    [ $# -ge 2 ] || die "topic DIR create|alter|delete|offsets|deny|allow NAME ..." 2
+    [ $# -ge 2 ] || die "topic DIR create|alter|delete|offsets|leaders|deny|allow|grant|revoke NAME ..." 2
     "$DIR/admin" "$(cat "$DIR/bootstrap")" "$@" ;;
   *) die "unknown command: $command" 2 ;;
 esac

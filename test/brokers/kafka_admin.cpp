@@ -7,6 +7,11 @@
 //   kafka_admin BOOTSTRAP offsets NAME                     one line per partition: partition, first, next offset
 //   kafka_admin BOOTSTRAP deny NAME                        nobody may write to the topic, everybody may read it
 //   kafka_admin BOOTSTRAP allow NAME                       takes that back
+//   kafka_admin BOOTSTRAP grant NAME USER                  this user may do everything with the topic
+//   kafka_admin BOOTSTRAP revoke NAME USER                 takes that back
+//   kafka_admin BOOTSTRAP leaders NAME                     one line per partition: partition, leader (-1: none), number
+//   of
+//                                                          replicas, of replicas in sync
 #include <librdkafka/rdkafka.h>
 #include <unistd.h>
 
@@ -122,7 +127,8 @@ std::vector<std::pair<std::string, std::string>> Properties(int argc, char** arg
 void Create(rd_kafka_t* client, rd_kafka_queue_t* queue, int argc, char** argv) {
   char text[512];
   const int partitions = atoi(argv[4]);
-  rd_kafka_NewTopic_t* topic = rd_kafka_NewTopic_new(argv[3], partitions, 1, text, sizeof text);
+  constexpr int kBrokersDefault = -1;
+  rd_kafka_NewTopic_t* topic = rd_kafka_NewTopic_new(argv[3], partitions, kBrokersDefault, text, sizeof text);
   if (topic == nullptr) Die(argv[3], text);
   for (const auto& [name, value] : Properties(argc, argv, 5))
     rd_kafka_NewTopic_set_config(topic, name.c_str(), value.c_str());
@@ -191,15 +197,38 @@ void Deny(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name) {
   rd_kafka_AclBinding_destroy_array(acls, 2);
 }
 
-void Allow(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name) {
+// `user` nullptr: whoever the ACLs are about.
+void Allow(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name, const char* user = nullptr) {
   char text[512];
   rd_kafka_AclBindingFilter_t* filter =
-      rd_kafka_AclBindingFilter_new(RD_KAFKA_RESOURCE_TOPIC, name, RD_KAFKA_RESOURCE_PATTERN_LITERAL, nullptr, nullptr,
+      rd_kafka_AclBindingFilter_new(RD_KAFKA_RESOURCE_TOPIC, name, RD_KAFKA_RESOURCE_PATTERN_LITERAL, user, nullptr,
                                     RD_KAFKA_ACL_OPERATION_ANY, RD_KAFKA_ACL_PERMISSION_TYPE_ANY, text, sizeof text);
   if (filter == nullptr) Die(name, text);
   rd_kafka_DeleteAcls(client, &filter, 1, nullptr, queue);
   Finish(queue, name);
   rd_kafka_AclBinding_destroy(filter);
+}
+
+void Grant(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name, const std::string& user) {
+  char text[512];
+  rd_kafka_AclBinding_t* acl =
+      rd_kafka_AclBinding_new(RD_KAFKA_RESOURCE_TOPIC, name, RD_KAFKA_RESOURCE_PATTERN_LITERAL, user.c_str(), "*",
+                              RD_KAFKA_ACL_OPERATION_ALL, RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, text, sizeof text);
+  if (acl == nullptr) Die(name, text);
+  rd_kafka_CreateAcls(client, &acl, 1, nullptr, queue);
+  Finish(queue, name);
+  rd_kafka_AclBinding_destroy(acl);
+}
+
+void Leaders(rd_kafka_t* client, const char* name) {
+  const rd_kafka_metadata_t* metadata = nullptr;
+  rd_kafka_topic_t* topic = rd_kafka_topic_new(client, name, nullptr);
+  const rd_kafka_resp_err_t error = rd_kafka_metadata(client, 0, topic, &metadata, kTimeoutMs);
+  if (error) Die(name, rd_kafka_err2str(error));
+  for (int i = 0; metadata->topic_cnt == 1 && i < metadata->topics[0].partition_cnt; ++i) {
+    const rd_kafka_metadata_partition_t& partition = metadata->topics[0].partitions[i];
+    printf("%d %d %d %d\n", partition.id, partition.leader, partition.replica_cnt, partition.isr_cnt);
+  }
 }
 
 // A broker can answer before it takes topics: ready means that a topic could be made (nothing is, the call validates).
@@ -220,7 +249,7 @@ int Ready(rd_kafka_t* client, rd_kafka_queue_t* queue) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) Die("usage", "BOOTSTRAP ready|create|alter|delete|offsets|deny|allow ...");
+  if (argc < 3) Die("usage", "BOOTSTRAP ready|create|alter|delete|offsets|leaders|deny|allow|grant|revoke ...");
   const std::string command = argv[2];
   rd_kafka_t* client = Connect(argv[1]);
   rd_kafka_queue_t* queue = rd_kafka_queue_new(client);
@@ -238,6 +267,12 @@ int main(int argc, char** argv) {
     Deny(client, queue, argv[3]);
   } else if (command == "allow" && argc == 4) {
     Allow(client, queue, argv[3]);
+  } else if (command == "grant" && argc == 5) {
+    Grant(client, queue, argv[3], std::string("User:") + argv[4]);
+  } else if (command == "revoke" && argc == 5) {
+    Allow(client, queue, argv[3], (std::string("User:") + argv[4]).c_str());
+  } else if (command == "leaders" && argc == 4) {
+    Leaders(client, argv[3]);
   } else {
     Die(argv[2], "unknown command or missing arguments");
   }

@@ -6,6 +6,7 @@ use strict;
 use warnings;
 
 use File::Temp ();
+use IO::Socket::INET;
 use IPC::Run ();
 use JSON::PP ();
 use Test::More;
@@ -38,6 +39,94 @@ sub start_at
 	$self->run('start', $self->{dir}, $port, @properties);
 	chomp($self->{bootstrap} = $self->run('bootstrap', $self->{dir}));
 	return $self;
+}
+
+# A node that asks who is there: $self->{sasl} is the address of a listener for users (SASL_PLAINTEXT, mechanism PLAIN),
+# $self->{tls} that of one for users with TLS (SASL_SSL), at localhost and no other name. Users may do only what they are
+# granted. The tools here use the plain listener, whose users may do everything. %how: users => { NAME => PASSWORD },
+# certificate => a file with the node's key and certificate (PEM).
+sub start_secured
+{
+	my ($class, %how) = @_;
+	my $users = jaas($how{users});
+	my $self = $class->start('authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer', 'super.users=User:ANONYMOUS',
+		'listener=SASL:SASL_PLAINTEXT', 'listener=TLS:SASL_SSL:localhost',
+		(map { ("listener.name.$_.sasl.enabled.mechanisms=PLAIN", "listener.name.$_.plain.sasl.jaas.config=$users") } 'sasl', 'tls'),
+		'listener.name.tls.ssl.keystore.type=PEM', "listener.name.tls.ssl.keystore.location=$how{certificate}");
+	chomp($self->{lc $_} = slurp("$self->{dir}/bootstrap.$_")) foreach 'SASL', 'TLS';
+	return $self;
+}
+
+sub jaas
+{
+	my ($users) = @_;
+	return 'org.apache.kafka.common.security.plain.PlainLoginModule required'
+	  . join('', map { qq( user_$_="$users->{$_}") } sort keys %$users) . ';';
+}
+
+# Other passwords for the users of a node that start_secured made: it is restarted with them.
+sub set_users
+{
+	my ($self, $users) = @_;
+	my $properties = slurp("$self->{dir}/server.properties");
+	my $new = jaas($users);
+	$properties =~ s/^(listener\.name\.\w+\.plain\.sasl\.jaas\.config)=.*$/$1=$new/mg;
+	open my $file, '>', "$self->{dir}/server.properties" or die $!;
+	print $file $properties;
+	close $file;
+	return $self->restart;
+}
+
+sub slurp { my ($name) = @_; open my $file, '<', $name or die "$name: $!"; local $/ = undef; return <$file> }
+
+# So many nodes as one cluster: topics have a replica on each, and take a record when two have it. $self->{nodes} are the
+# nodes, numbered from 1 in Kafka; stop, kill9, restart, pause and cont are for them, everything else is for the cluster.
+sub start_cluster
+{
+	my ($class, $count) = @_;
+	my $root = File::Temp::tempdir('/tmp/outbox-kafka.XXXXXX');
+	my $self = bless { root => $root, dir => $root, nodes => [] }, $class;
+	push @all, $self;
+	system("\${CXX:-g++} -std=c++20 -O1 -o $root/admin $ENV{OUTBOX_TOP}/test/brokers/kafka_admin.cpp -lrdkafka") == 0
+	  or die 'kafka_admin.cpp does not compile';
+	my @taken = map { IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') // die $! } 1 .. 2 * $count;
+	my @ports = map { $_->sockport } @taken;
+	close $_ foreach @taken;
+	my $voters = join ',', map { "$_\@127.0.0.1:" . $ports[ $count + $_ - 1 ] } 1 .. $count;
+	my @starting;
+	foreach my $id (1 .. $count)
+	{
+		my $dir = "$root/$id";
+		mkdir $dir or die $!;
+		symlink "$root/admin", "$dir/admin" or die $!;
+		push @{ $self->{nodes} }, bless { dir => $dir, bootstrap => '127.0.0.1:' . $ports[ $id - 1 ] }, $class;
+		my $output = '';
+		push @starting, { output => \$output, handle => IPC::Run::start(
+			[ $script, 'start', $dir, $ports[ $id - 1 ], "node.id=$id", "controller.quorum.voters=$voters", 'heap=200m',
+				"default.replication.factor=$count", 'min.insync.replicas=2' ], '<', \undef, '>&', \$output) };
+	}
+	$_->{handle}->finish or die "kafka.sh: ${ $_->{output} }" foreach @starting;
+	$self->{bootstrap} = join ',', map { $_->{bootstrap} } @{ $self->{nodes} };
+	return $self;
+}
+
+# The node that leads a partition; undef: none does.
+sub leader
+{
+	my ($self, $topic, $partition) = @_;
+	foreach (split /\n/, $self->topic('leaders', $topic))
+	{
+		my ($number, $leader) = split / /;
+		return $leader > 0 ? $self->{nodes}[ $leader - 1 ] : undef if $number == $partition;
+	}
+	return undef;
+}
+
+# Every replica of the topic is in sync.
+sub in_sync
+{
+	my ($self, $topic) = @_;
+	return !grep { my (undef, undef, $replicas, $in_sync) = split / /; $in_sync < $replicas } split /\n/, $self->topic('leaders', $topic);
 }
 
 # The real thing, or else the mock cluster: a process of its own on a real port. It cannot be killed and restarted.
@@ -80,6 +169,16 @@ sub run
 	return $out;
 }
 
+# What kafka_admin.cpp does. Of a cluster any node that is up will do.
+sub topic
+{
+	my ($self, @arguments) = @_;
+	return $self->run('topic', $self->{dir}, @arguments) if !$self->{nodes};
+	my ($out, $err) = ('', '');
+	IPC::Run::run([ "$self->{root}/admin", $self->{bootstrap}, @arguments ], '<', \undef, '>', \$out, '2>', \$err) or die "kafka_admin @arguments: $err";
+	return $out;
+}
+
 sub stop { my ($self) = @_; $self->run('stop', $self->{dir}) }
 sub kill9 { my ($self) = @_; $self->run('kill', $self->{dir}) }
 sub restart { my ($self) = @_; $self->run('restart', $self->{dir}) }
@@ -96,7 +195,7 @@ sub create_topic
 		close $commands;
 		return $self->wait_for_file('topics', qr/^\Q$topic\E$/m);
 	}
-	return $self->run('topic', $self->{dir}, 'create', $topic, $partitions // 1, @properties);
+	return $self->topic('create', $topic, $partitions // 1, @properties);
 }
 
 # Takes away everybody's right to write to a topic, and gives it back. For a node started with authorizer().
@@ -105,16 +204,19 @@ sub authorizer
 	return ('authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer',
 		'allow.everyone.if.no.acl.found=true');
 }
-sub deny_topic { my ($self, $topic) = @_; return $self->run('topic', $self->{dir}, 'deny', $topic) }
-sub allow_topic { my ($self, $topic) = @_; return $self->run('topic', $self->{dir}, 'allow', $topic) }
+sub deny_topic { my ($self, $topic) = @_; return $self->topic('deny', $topic) }
+sub allow_topic { my ($self, $topic) = @_; return $self->topic('allow', $topic) }
+# Gives a user of a node that start_secured made the right to use a topic, and takes it away.
+sub grant { my ($self, $topic, $user) = @_; return $self->topic('grant', $topic, $user) }
+sub revoke { my ($self, $topic, $user) = @_; return $self->topic('revoke', $topic, $user) }
 
-sub delete_topic { my ($self, $topic) = @_; return $self->run('topic', $self->{dir}, 'delete', $topic) }
+sub delete_topic { my ($self, $topic) = @_; return $self->topic('delete', $topic) }
 
 # @properties replace the topic's own settings.
 sub alter_topic
 {
 	my ($self, $topic, @properties) = @_;
-	return $self->run('topic', $self->{dir}, 'alter', $topic, 0, @properties);
+	return $self->topic('alter', $topic, 0, @properties);
 }
 
 # How many records a topic has ever had, over all partitions.
@@ -122,7 +224,7 @@ sub count
 {
 	my ($self, $topic) = @_;
 	my $count = 0;
-	$count += (split / /)[2] foreach split /\n/, $self->run('topic', $self->{dir}, 'offsets', $topic);
+	$count += (split / /)[2] foreach split /\n/, $self->topic('offsets', $topic);
 	return $count;
 }
 
@@ -166,8 +268,9 @@ END
 	my $status = $?;
 	foreach my $kafka (@all)
 	{
-		$kafka->{mock} ? eval { $kafka->{handle}->kill_kill } : eval { $kafka->kill9 };
-		system 'rm', '-rf', $kafka->{dir};
+		if ($kafka->{mock}) { eval { $kafka->{handle}->kill_kill } }
+		else { eval { $_->kill9 } foreach @{ $kafka->{nodes} // [$kafka] } }
+		system 'rm', '-rf', $kafka->{root} // $kafka->{dir};
 	}
 	$? = $status;
 }

@@ -1,0 +1,90 @@
+// matrix: D11 D12 D17
+// What the library is really called with, whatever the options say, and what depends on it: its own deadline, its own
+// queue, telemetry.
+#include <gtest/gtest.h>
+
+#include "kafka_sink_fixture.h"
+
+namespace outbox::sink::kafka {
+namespace {
+
+class KafkaSettingsTest : public KafkaSinkTest {
+ protected:
+  // Of the producer that runs now; "(unknown)" where this version of the library has no such property.
+  std::string Effective(const std::string& name) {
+    char value[512];
+    size_t size = sizeof value;
+    return rd_kafka_conf_get(rd_kafka_conf(kafka().handle()), name.c_str(), value, &size) == RD_KAFKA_CONF_OK
+               ? value
+               : "(unknown)";
+  }
+};
+
+TEST_F(KafkaSettingsTest, WhatOrderAndDeliveryRestOnCannotBeChosen) {
+  // The validator refuses all of these; they could be in the catalog of a database that was not always ours.
+  Open({{"message.timeout.ms", "2000"},
+        {"delivery.timeout.ms", "2000"},
+        {"enable.idempotence", "false"},
+        {"enable.gapless.guarantee", "false"},
+        {"acks", "1"},
+        {"request.required.acks", "1"},
+        {"queue.buffering.max.messages", "10"},
+        {"enable.metrics.push", "true"},
+        {"log.connection.close", "true"}});
+  EXPECT_EQ(Effective("message.timeout.ms"), "0");  // never shorter than an outage
+  EXPECT_EQ(Effective("enable.idempotence"), "true");
+  EXPECT_EQ(Effective("enable.gapless.guarantee"), "true");
+  EXPECT_EQ(Effective("acks"), "-1");
+  EXPECT_EQ(Effective("queue.buffering.max.messages"), "10000000");
+  EXPECT_EQ(Effective("queue.buffering.max.kbytes"), "2097151");
+  EXPECT_EQ(Effective("log.connection.close"), "false");
+  // Telemetry came with 2.5, and once aborted the process.
+  EXPECT_EQ(Effective("enable.metrics.push"), rd_kafka_version() < 0x02050000 ? "(unknown)" : "false");
+}
+
+TEST_F(KafkaSettingsTest, AnOutageLongerThanAnyTimeoutThatWasAskedForFailsNothing) {
+  cluster_.CreateTopic("outage", 2);
+  Open({{"message.timeout.ms", "300"}, {"delivery.timeout.ms", "300"}, {"reconnect.backoff.max.ms", "100"}});
+  Warm("outage", 1, 2);
+  rd_kafka_mock_broker_set_down(cluster_.get(), 1);
+  driver_->Submit(1, 1, Numbered("outage", 0, 200, 5));
+  driver_->Until([] { return false; }, 1.5);
+  EXPECT_EQ(driver_->resolved(), 2u);
+  rd_kafka_mock_broker_set_up(cluster_.get(), 1);
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 202u);
+  ExpectOrdered(ReadAll(cluster_.bootstrap(), "outage", 2), 200);
+}
+
+// With a queue a thousandth of what a batch of the engine can hold: what does not fit waits in the sink, in order, and
+// nobody spins meanwhile.
+TEST_F(KafkaSettingsTest, AFullQueueOfTheLibraryHoldsBackAndDropsNothing) {
+  cluster_.CreateTopic("full", 3);
+  SinkConfig config;
+  config.options["bootstrap.servers"] = cluster_.bootstrap();
+  Settings settings;
+  ASSERT_TRUE(MakeSettings(config, &settings).ok());
+  settings.fixed["queue.buffering.max.messages"] = "10";
+  settings.fixed["batch.num.messages"] = "10";
+  ASSERT_TRUE(KafkaSink::Make(std::move(settings), &sink_).ok());
+  driver_ = std::make_unique<Driver>(sink_.get());
+  Warm("full", 1, 3);
+  cluster_.SetRoundTrip(20);
+  for (int i = 0; i < 10; ++i) {
+    driver_->Submit(1, 1, Numbered("full", i * 30, 30, 7));
+    EXPECT_LE(rd_kafka_outq_len(kafka().handle()), 10);
+  }
+  int turns = 0;
+  const auto resolved = [&] {
+    ++turns;
+    return driver_->resolved() == driver_->submitted();
+  };
+  ASSERT_TRUE(driver_->Until(resolved, 30));
+  EXPECT_LT(turns, 1000);  // 30 requests or more, of 20 ms
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 303u);
+  EXPECT_EQ(kafka().producers(), 1u);
+  ExpectOrdered(ReadAll(cluster_.bootstrap(), "full", 3), 300);
+}
+
+}  // namespace
+}  // namespace outbox::sink::kafka
