@@ -20,7 +20,7 @@ OUTBOX_FUNCTION(outbox_ignore_replicated) {
                     errmsg("outbox._ignore_replicated() must be fired BEFORE, FOR EACH ROW")));
   }
   if (IsLogicalWorker()) {
-    return PointerGetDatum(nullptr);  // not done, and no error
+    return static_cast<Datum>(0);  // not done, and no error
   }
   return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple);
 }
