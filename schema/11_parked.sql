@@ -81,7 +81,10 @@ CREATE TABLE outbox.outcome (
   outcome    text        NOT NULL,
   attempts   integer     NOT NULL,
   topic      text        NOT NULL,
-  place      text
+  place      text,
+  error_class   text,
+  error_code    text,
+  error_message text
 ) PARTITION BY RANGE (at);
 COMMENT ON TABLE outbox.outcome IS 'insert-only history of what became of parked events; one table a day, dropped with the log';
 COMMENT ON COLUMN outbox.outcome.at IS 'when: a reading of the shared clock';
@@ -92,6 +95,9 @@ COMMENT ON COLUMN outbox.outcome.replay IS 'as in outbox.parked';
 COMMENT ON COLUMN outbox.outcome.outcome IS 'delivered, skipped or discarded';
 COMMENT ON COLUMN outbox.outcome.attempts IS 'how often it was refused before';
 COMMENT ON COLUMN outbox.outcome.topic IS 'resolved topic';
+COMMENT ON COLUMN outbox.outcome.error_class IS 'of the last failure before that; NULL: none';
+COMMENT ON COLUMN outbox.outcome.error_code IS 'the destination''s own code';
+COMMENT ON COLUMN outbox.outcome.error_message IS 'for people';
 COMMENT ON COLUMN outbox.outcome.place IS 'partition and offset, or stream id; NULL: not delivered, or the destination did not say';
 
 -- A topic in trouble leaves its lane: a side lane with a position of its own reads it from the same log.

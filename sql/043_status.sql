@@ -79,6 +79,16 @@ CREATE FUNCTION pg_temp.park(id uuid, s text, replay bigint DEFAULT 0) RETURNS v
   FROM outbox.route r, (SELECT min(created_at) AS created_at FROM outbox.status($1)) e WHERE r.name = 'regress status' $$;
 SELECT pg_temp.park(:'e1', 'retrying');
 SELECT * FROM pg_temp.status(:'e1');
+-- behind that one, as they are of one key
+SELECT pg_temp.park(:'e2', 'blocked');
+UPDATE outbox.parked SET order_key = 7;
+SELECT state, next_try, replace(reason, :'e1', 'e1') AS reason FROM pg_temp.status(:'e2');
+UPDATE outbox.parked SET state = 'dead', due_at = NULL WHERE id = :'e1';
+SELECT state, reason FROM pg_temp.status(:'e2');
+UPDATE outbox.route SET on_failure = 'block' WHERE id = :route_id;
+SELECT state, replace(reason, :'e1', 'e1') AS reason FROM pg_temp.status(:'e2');
+UPDATE outbox.route SET on_failure = 'skip' WHERE id = :route_id;
+DELETE FROM outbox.parked WHERE id = :'e2';
 UPDATE outbox.parked SET state = 'blocked', due_at = NULL;
 SELECT state, next_try FROM pg_temp.status(:'e1');
 SELECT outbox.pause('regress status', aggregate_type => 'status_regress', aggregate_id => 'k', reason => 'the key');
@@ -90,7 +100,8 @@ SELECT state, replay, next_try, attempts FROM pg_temp.status(:'e1');
 SELECT outbox.discard(:'e1', 'it was a test');
 INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, place)
   SELECT clock_timestamp(), :route_id, created_at, :'e1', 12, 'delivered', 1, 'parked.topic', '3:4711' FROM outbox.status(:'e1') LIMIT 1;
-SELECT state, topic, attempts, delivered, place, replay, reason FROM pg_temp.status(:'e1');
+SELECT state, topic, attempts, error_class, error_code, error_message, delivered, place, replay, reason FROM pg_temp.status(:'e1');
+SELECT state, lane, replay FROM outbox.status(:'e1') WHERE route = 'regress status';
 SELECT pg_temp.park(:'e2', 'retrying');
 SELECT outbox.skip(:'e2', 'it was a test, too');
 SELECT state, topic, attempts, delivered, place, replay, reason FROM pg_temp.status(:'e2');

@@ -224,9 +224,11 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
   RunSql(Access::kWrite,
          "WITH gone AS (DELETE FROM outbox.parked p USING " OUTBOX_KEY_ARRAYS(
              "$1", "$2", "$3", "$4") " k WHERE " OUTBOX_SAME_ROW("p", "k") "RETURNING p.*)"
-         "INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic) "
+         "INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, error_class, "
+         "error_code, error_message) "
          "SELECT timestamptz 'epoch' + ($6::bigint - 1 + row_number() OVER (ORDER BY g.created_at, g.route_id, g.replay)) "
-         "* interval '1 microsecond', g.route_id, g.created_at, g.id, g.replay, $5, g.attempts, g.topic FROM gone g",
+         "* interval '1 microsecond', g.route_id, g.created_at, g.id, g.replay, $5, g.attempts, g.topic, "
+         "g.error_class, g.error_code, g.error_message FROM gone g",
          params, Plan::kByKey);
 }
 

@@ -63,19 +63,20 @@ std::string TextOf(const outbox::Uuid& id) {
 // The event itself before its replays; what is parked before what has left.
 std::vector<Trace> LoadTraces(const std::string& id) {
   std::vector<Trace> traces;
-  for (const Row& found : RunSql(
-           Access::kRead,
-           "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, 't', r.name, p.lane, p.state, "
-           "p.topic, p.attempts, p.error_class, p.error_code, p.error_message, "
-           "(extract(epoch FROM coalesce(p.failed_at, p.parked_at)) * 1000000)::bigint, "
-           "(extract(epoch FROM p.due_at) * 1000000)::bigint, NULL, NULL, p.replay, r.server, p.aggregate_type, "
-           "p.aggregate_id FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.id = $1::uuid "
-           "UNION ALL "
-           "SELECT o.route_id, (extract(epoch FROM o.created_at) * 1000000)::bigint, 'f', r.name, NULL, o.outcome, "
-           "o.topic, o.attempts, NULL, NULL, NULL, NULL, NULL, (extract(epoch FROM o.at) * 1000000)::bigint, o.place, "
-           "o.replay, r.server, '', NULL FROM outbox.outcome o JOIN outbox.route r ON r.id = o.route_id "
-           "WHERE o.id = $1::uuid ORDER BY 16, 3 DESC, 14 DESC",
-           {Cell(id)})) {
+  for (const Row& found :
+       RunSql(Access::kRead,
+              "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, 't', r.name, p.lane, p.state, "
+              "p.topic, p.attempts, p.error_class, p.error_code, p.error_message, "
+              "(extract(epoch FROM coalesce(p.failed_at, p.parked_at)) * 1000000)::bigint, "
+              "(extract(epoch FROM p.due_at) * 1000000)::bigint, NULL, NULL, p.replay, r.server, p.aggregate_type, "
+              "p.aggregate_id FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.id = $1::uuid "
+              "UNION ALL "
+              "SELECT o.route_id, (extract(epoch FROM o.created_at) * 1000000)::bigint, 'f', r.name, NULL, o.outcome, "
+              "o.topic, o.attempts, o.error_class, o.error_code, o.error_message, NULL, NULL, (extract(epoch FROM "
+              "o.at) * 1000000)::bigint, o.place, "
+              "o.replay, r.server, '', NULL FROM outbox.outcome o JOIN outbox.route r ON r.id = o.route_id "
+              "WHERE o.id = $1::uuid ORDER BY 16, 3 DESC, 14 DESC",
+              {Cell(id)})) {
     Trace trace;
     trace.route_id = Number(found[0]);
     trace.created_at = Number(found[1]);
@@ -89,7 +90,7 @@ std::vector<Trace> LoadTraces(const std::string& id) {
     trace.row[kErrorClass] = found[8];
     trace.row[kErrorCode] = found[9];
     trace.row[kErrorMessage] = found[10];
-    trace.row[kErrorSince] = found[8] ? UnixMicrosCell(Number(found[11])) : Cell();
+    trace.row[kErrorSince] = found[8] && found[11] ? UnixMicrosCell(Number(found[11])) : Cell();
     trace.row[kNextTry] = UnixMicrosCell(Number(found[12]));
     trace.row[kDeliveredAt] = found[5] == "delivered" ? UnixMicrosCell(Number(found[13])) : Cell();
     trace.row[kPlace] = found[14];
@@ -102,12 +103,32 @@ std::vector<Trace> LoadTraces(const std::string& id) {
   return traces;
 }
 
-// Why it does not go: what people have said about it.
+// The event of its key that goes first; nothing: none, and it will be let go.
+Cell BehindWhom(const Trace& trace, const std::string& id) {
+  std::vector<Row> rows = RunSql(
+      Access::kRead,
+      "SELECT h.id, h.state FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id CROSS JOIN LATERAL ("
+      " SELECT e.id, e.state FROM ("
+      "  SELECT q.* FROM outbox.parked q WHERE q.route_id = p.route_id AND q.order_key = p.order_key "
+      "   AND q.state IN ('retrying', 'blocked') UNION ALL "
+      "  SELECT q.* FROM outbox.parked q WHERE q.route_id = p.route_id AND q.order_key = p.order_key "
+      "   AND q.state = 'dead' AND r.on_failure = 'block') e "
+      " WHERE (e.created_at, e.replay) < (p.created_at, p.replay) ORDER BY e.created_at, e.replay LIMIT 1) h "
+      "WHERE p.route_id = $1::bigint AND p.id = $2::uuid AND p.replay = $3::bigint "
+      "AND p.created_at = timestamptz 'epoch' + $4::bigint * interval '1 microsecond'",
+      {Cell(std::to_string(trace.route_id)), Cell(id), trace.row[kReplay], Cell(std::to_string(trace.created_at))},
+      outbox::admin::Plan::kByKey);
+  return rows.empty() ? Cell() : "waits behind event " + rows[0][0].value() + ", which is " + rows[0][1].value();
+}
+
+// Why it does not go: what people have said about it, or what it waits for.
 void AddReason(const Trace& trace, const std::vector<Pause>& pauses, const std::string& id, Row* row) {
   if (trace.parked) {
     if (const Pause* pause = FindEventPause(pauses, trace.route_id, trace.server, row->at(kTopic).value_or(""),
                                             trace.aggregate_type, trace.aggregate_id)) {
       row->at(kReason) = pause->reason;
+    } else if (row->at(kState) == "blocked") {
+      row->at(kReason) = BehindWhom(trace, id);
     }
   } else if (row->at(kState) != "delivered") {
     std::vector<Row> rows = RunSql(Access::kRead,
@@ -165,6 +186,7 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const LaneLook* loo
   row[kCreatedAt] = UnixMicrosCell(event.created_at);
   row[kTopic] = TopicOf(lane, event);
   row[kReplay] = "0";
+  row[kAttempts] = "0";
   row[kState] = event.mine ? "uncommitted" : lane.Passed(LookOf(event)) ? "delivered" : "pending";
   if (row[kState] == "delivered") {
     AddWindow(lane, event, &row);
@@ -214,9 +236,15 @@ OUTBOX_FUNCTION(outbox_status) {
   for (const FoundEvent& event : FindEvents(Access::kRead, id)) {
     bool routed = false;
     for (const LaneRecord& lane : lanes) {
+      const bool takes = Takes(lane, event);
+      for (Trace& trace : traces) {
+        if (takes && trace.route_id == lane.route_id && trace.created_at == event.created_at && !trace.row[kLane]) {
+          trace.row[kLane] = std::to_string(lane.lane);
+        }
+      }
       if (FindTrace(&traces, lane.route_id, event.created_at) != nullptr) {
         routed = true;  // below
-      } else if (Takes(lane, event)) {
+      } else if (takes) {
         routed = true;
         int side = lane.SideOf(LookOf(event));
         int number = side < 0 ? 0 : lane.sides[static_cast<size_t>(side)].side;

@@ -41,9 +41,12 @@ void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcom
       "WITH gone AS (DELETE FROM outbox.parked p USING ROWS FROM (pg_catalog.unnest($3), pg_catalog.unnest($4),"
       " pg_catalog.unnest($5), pg_catalog.unnest($6), pg_catalog.unnest($7)) k(created_at, id, replay, topic, place)"
       " WHERE" OUTBOX_SAME_PLACE
-      " RETURNING p.created_at, p.id, p.replay, p.attempts, k.topic, k.place)"
-      " INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, place)"
-      " SELECT $8, $1, g.created_at, g.id, g.replay, 'delivered', g.attempts, g.topic, g.place FROM gone g",
+      " RETURNING p.created_at, p.id, p.replay, p.attempts, k.topic, k.place, p.error_class, p.error_code,"
+      " p.error_message)"
+      " INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, place, error_class,"
+      " error_code, error_message)"
+      " SELECT $8, $1, g.created_at, g.id, g.replay, 'delivered', g.attempts, g.topic, g.place, g.error_class,"
+      " g.error_code, g.error_message FROM gone g",
       8,
       {INT8OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID},
       nullptr};
