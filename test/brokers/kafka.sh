@@ -167,7 +167,7 @@ launch() {
   PID=$!
   echo "$PID" >"$DIR/pid"
   build_admin
-  local deadline=$((SECONDS + ${OUTBOX_KAFKA_START_TIMEOUT:-60}))
+  local deadline=$((SECONDS + ${OUTBOX_KAFKA_START_TIMEOUT:-120}))
   until "$DIR/admin" "$(cat "$DIR/bootstrap")" ready 2>/dev/null; do
     kill -0 "$PID" 2>/dev/null || return 1
     [ $SECONDS -lt $deadline ] || { kill -KILL "$PID"; return 1; }

@@ -49,7 +49,7 @@ sub start_secured
 {
 	my ($class, %how) = @_;
 	my $users = jaas($how{users});
-	my $self = $class->start('authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer', 'super.users=User:ANONYMOUS',
+	my $self = $class->start('heap=256m', 'authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer', 'super.users=User:ANONYMOUS',
 		'listener=SASL:SASL_PLAINTEXT', 'listener=TLS:SASL_SSL:localhost',
 		(map { ("listener.name.$_.sasl.enabled.mechanisms=PLAIN", "listener.name.$_.plain.sasl.jaas.config=$users") } 'sasl', 'tls'),
 		'listener.name.tls.ssl.keystore.type=PEM', "listener.name.tls.ssl.keystore.location=$how{certificate}");
