@@ -160,11 +160,15 @@ namespace {
 #define OUTBOX_LAST_LANE_PROGRESS OUTBOX_LAST_PROGRESS("outbox.lane", "l", OUTBOX_NEWEST_PROGRESS)
 #define OUTBOX_LAST_SIDE_PROGRESS OUTBOX_LAST_PROGRESS("outbox.side_lane", "s", OUTBOX_NEWEST_SIDE_PROGRESS)
 
+// `since`: a fork, a seek or a change of the lanes that commits while the statement waits for its row has given it
+// another position, of which the progress it was chosen for knows nothing.
 void CarryPositions(int64_t before_micros) {
   static Statement carry = {
       "UPDATE outbox.lane AS t SET window_from = c.window_from, window_to = c.window_to, done_to = c.done_to"
-      " FROM (SELECT l.route_id, l.lane, p.window_from, p.window_to, p.done_to FROM " OUTBOX_LAST_LANE_PROGRESS
-      ") c WHERE t.route_id OPERATOR(pg_catalog.=) c.route_id AND t.lane OPERATOR(pg_catalog.=) c.lane",
+      " FROM (SELECT l.route_id, l.lane, l.since, p.window_from, p.window_to, p.done_to"
+      " FROM " OUTBOX_LAST_LANE_PROGRESS
+      ") c WHERE t.route_id OPERATOR(pg_catalog.=) c.route_id AND t.lane OPERATOR(pg_catalog.=) c.lane"
+      " AND t.since OPERATOR(pg_catalog.=) c.since",
       1,
       {TIMESTAMPTZOID},
       nullptr};
@@ -172,9 +176,10 @@ void CarryPositions(int64_t before_micros) {
   RunStatement(&carry, values);
   static Statement carry_sides = {
       "UPDATE outbox.side_lane AS t SET window_from = c.window_from, window_to = c.window_to, done_to = c.done_to"
-      " FROM (SELECT s.route_id, s.lane, s.side, p.window_from, p.window_to, p.done_to FROM " OUTBOX_LAST_SIDE_PROGRESS
+      " FROM (SELECT s.route_id, s.lane, s.side, s.since, p.window_from, p.window_to, p.done_to"
+      " FROM " OUTBOX_LAST_SIDE_PROGRESS
       ") c WHERE t.route_id OPERATOR(pg_catalog.=) c.route_id AND t.lane OPERATOR(pg_catalog.=) c.lane"
-      " AND t.side OPERATOR(pg_catalog.=) c.side",
+      " AND t.side OPERATOR(pg_catalog.=) c.side AND t.since OPERATOR(pg_catalog.=) c.since",
       1,
       {TIMESTAMPTZOID},
       nullptr};

@@ -7,6 +7,9 @@ namespace outbox::log {
 
 namespace {
 
+// Everywhere here the order within a key is that of JudgeDue: created_at, then replay and id, for copies of one event
+// that several replays made. Were a tie decided by chance, the copy that is tried and the one that is let go could be two.
+
 // Rows promoted at once, over all keys of a call.
 constexpr int kRun = 256;
 
@@ -33,7 +36,7 @@ void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& key
       " (SELECT p.state, p.created_at, p.aggregate_type, p.aggregate_id FROM outbox.parked p"
       " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key OPERATOR(pg_catalog.=) k.key"
       " AND " OUTBOX_PARKED_WAITING("p")
-      " ORDER BY p.created_at LIMIT 1) w WHERE w.state OPERATOR(pg_catalog.=) 'blocked'"
+      " ORDER BY p.created_at, p.replay, p.id LIMIT 1) w WHERE w.state OPERATOR(pg_catalog.=) 'blocked'"
       " AND NOT " OUTBOX_KEY_PAUSED("w")
       " AND NOT ($3 AND EXISTS (SELECT FROM outbox.parked d WHERE d.route_id OPERATOR(pg_catalog.=) $1"
       " AND d.order_key OPERATOR(pg_catalog.=) k.key AND d.state OPERATOR(pg_catalog.=) 'dead'"
@@ -42,7 +45,7 @@ void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& key
       " (SELECT p.created_at, p.id, p.replay, p.state FROM outbox.parked p"
       " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key OPERATOR(pg_catalog.=) h.key"
       " AND " OUTBOX_PARKED_WAITING("p")
-      " ORDER BY p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED) r"
+      " ORDER BY p.created_at, p.replay, p.id LIMIT $5 FOR UPDATE SKIP LOCKED) r"
       " WHERE r.state OPERATOR(pg_catalog.=) 'blocked' AND t.route_id OPERATOR(pg_catalog.=) $1"
       " AND t.created_at OPERATOR(pg_catalog.=) r.created_at AND t.id OPERATOR(pg_catalog.=) r.id"
       " AND t.replay OPERATOR(pg_catalog.=) r.replay",
@@ -63,11 +66,11 @@ void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_
       "SELECT k.key FROM pg_catalog.unnest($2) k(key) CROSS JOIN LATERAL"
       " ((SELECT d.created_at, d.id, d.replay, 0 AS n FROM outbox.parked d"
       " WHERE $3 AND d.route_id OPERATOR(pg_catalog.=) $1 AND d.order_key OPERATOR(pg_catalog.=) k.key"
-      " AND d.state OPERATOR(pg_catalog.=) 'dead' ORDER BY d.created_at LIMIT 1)"
+      " AND d.state OPERATOR(pg_catalog.=) 'dead' ORDER BY d.created_at, d.replay, d.id LIMIT 1)"
       " UNION ALL (SELECT p.created_at, p.id, p.replay, CASE p.state WHEN 'retrying' THEN 1 ELSE 2 END AS n FROM outbox.parked p"
       " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key OPERATOR(pg_catalog.=) k.key"
       " AND " OUTBOX_PARKED_WAITING("p")
-      " ORDER BY p.created_at LIMIT 1) ORDER BY n LIMIT 1) h CROSS JOIN LATERAL"
+      " ORDER BY p.created_at, p.replay, p.id LIMIT 1) ORDER BY n LIMIT 1) h CROSS JOIN LATERAL"
       " (SELECT FROM outbox.parked x WHERE h.n OPERATOR(pg_catalog.<) 2 AND x.route_id OPERATOR(pg_catalog.=) $1"
       " AND x.created_at OPERATOR(pg_catalog.=) h.created_at AND x.id OPERATOR(pg_catalog.=) h.id"
       " AND x.replay OPERATOR(pg_catalog.=) h.replay FOR SHARE SKIP LOCKED) x",
@@ -105,7 +108,7 @@ void ReadHeld(const ParkedOwner& owner, bool block, std::vector<uint64_t>* held,
   // From key to key along the index, not from row to row: a key may have a million rows.
 #define OUTBOX_NEXT_KEY(columns, after, kind)                                                    \
   "SELECT " columns " FROM outbox.parked p WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND " kind \
-  " AND p.order_key " after " ORDER BY p.order_key, p.created_at LIMIT 1"
+  " AND p.order_key " after " ORDER BY p.order_key, p.created_at, p.replay, p.id LIMIT 1"
 #define OUTBOX_EACH_KEY(columns, kind) \
   "WITH RECURSIVE k AS ((" OUTBOX_NEXT_KEY(columns, "IS NOT NULL", kind) ") UNION ALL SELECT n.* FROM k"           \
   " CROSS JOIN LATERAL (" OUTBOX_NEXT_KEY(columns, "OPERATOR(pg_catalog.>) k.order_key", kind) ") n)"              \

@@ -69,11 +69,13 @@ void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcom
   RunStatement(&deliver, arguments.values);
 }
 
-// Charged or given back: the row stays.
+// Charged or given back: the row stays. The copy of a replay that was refused has no key from then on: live events do not
+// wait until it is delivered or given up, and under 'block' for ever.
 void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement keep = {
       "UPDATE outbox.parked p SET sender = NULL, state = coalesce(k.state, p.state),"
       " due_at = CASE WHEN k.state OPERATOR(pg_catalog.=) 'dead' THEN NULL ELSE coalesce(k.due_at, p.due_at) END,"
+      " order_key = CASE WHEN k.state IS NULL OR p.replay OPERATOR(pg_catalog.=) 0 THEN p.order_key END,"
       " attempts = coalesce(k.attempts, p.attempts), topic = coalesce(nullif(k.topic, ''), p.topic),"
       " error_class = coalesce(k.error_class, p.error_class),"
       " error_code = CASE WHEN k.error_class IS NULL THEN p.error_code ELSE k.error_code END,"
@@ -138,7 +140,7 @@ void BlockFollowers(const ParkedOwner& owner, std::span<const Settlement> outcom
       " (SELECT p.created_at, p.id, p.replay, p.state, p.sender FROM outbox.parked p"
       " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key OPERATOR(pg_catalog.=) k.key"
       " AND " OUTBOX_PARKED_WAITING("p") " AND p.created_at OPERATOR(pg_catalog.>) k.created_at"
-      " ORDER BY p.created_at LIMIT 300 FOR UPDATE SKIP LOCKED) r"
+      " ORDER BY p.created_at, p.replay, p.id LIMIT 300 FOR UPDATE SKIP LOCKED) r"
       " WHERE r.state OPERATOR(pg_catalog.=) 'retrying' AND r.sender IS NULL"
       " AND t.route_id OPERATOR(pg_catalog.=) $1 AND t.created_at OPERATOR(pg_catalog.=) r.created_at"
       " AND t.id OPERATOR(pg_catalog.=) r.id AND t.replay OPERATOR(pg_catalog.=) r.replay",
@@ -148,7 +150,7 @@ void BlockFollowers(const ParkedOwner& owner, std::span<const Settlement> outcom
   Column key(outcomes.size());
   Column created_at(outcomes.size());
   for (const Settlement& outcome : outcomes) {
-    if (outcome.outcome == ParkedOutcome::kRetry && outcome.claimed->order_key != 0) {
+    if (outcome.outcome == ParkedOutcome::kRetry && outcome.claimed->order_key != 0 && outcome.claimed->replay == 0) {
       key.Add(Int64GetDatum(static_cast<int64>(outcome.claimed->order_key)));
       created_at.Add(TimeDatum(outcome.claimed->event.created_at));
     }

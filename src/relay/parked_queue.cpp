@@ -291,6 +291,9 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
     return true;
   }
   for (const Settlement& settled : outcomes) {
+    if (settled.claimed->replay != 0) {
+      continue;  // a copy that was refused holds nobody up
+    }
     const bool dead_holds = settled.outcome == ParkedOutcome::kDead && on_failure_ == format::OnFailure::kBlock;
     if (settled.outcome == ParkedOutcome::kRetry || dead_holds) {
       surprises_ += held_.Insert(settled.claimed->order_key) ? 1 : 0;
