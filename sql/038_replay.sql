@@ -58,10 +58,14 @@ SELECT count(*) FILTER (WHERE p.id IN (:'e1', :'e2', :'e3', :'e4', :'e5', '11111
 SELECT bool_and(due_at >= lag_due) AS in_order FROM (SELECT due_at, lag(due_at) OVER (ORDER BY created_at) AS lag_due FROM outbox.parked) p;
 SELECT who = session_user AS me, route, to_route, filter - 'since' AS filter, per_second, matched, copied, state, reason FROM outbox.replay;
 SELECT action, route, (detail #- '{filter,since}') - 'number'::text AS detail, reason FROM outbox.audit WHERE action LIKE '%replay';
--- taken back
+-- taken back, also what waits or is being retried; a dead letter stays one
+UPDATE outbox.parked SET state = 'blocked', due_at = NULL WHERE id = :'e1';
+UPDATE outbox.parked SET state = 'retrying' WHERE id = :'e4';
+UPDATE outbox.parked SET state = 'dead', due_at = NULL WHERE id = :'e3';
 SELECT outbox.cancel_replay(:number, 'wrong topic');
 SELECT outbox.cancel_replay(:number);
-SELECT count(*) FROM pg_temp.copies;
+SELECT state, count(*) FROM pg_temp.copies GROUP BY 1;
+SELECT outbox.discard(:'e3', 'not wanted');
 SELECT state FROM outbox.replay;
 SELECT action, route, detail - 'number' AS detail, reason FROM outbox.audit WHERE action LIKE 'cancel%';
 
@@ -108,6 +112,14 @@ CALL outbox.replay();
 CALL outbox.replay(since => now());
 CALL outbox.replay(route => 'regress from');
 \echo :SQLSTATE
+CALL outbox.replay(number => 999999999);
+\echo :SQLSTATE
+SELECT max(number) AS cancelled FROM outbox.replay \gset
+\set VERBOSITY sqlstate
+CALL outbox.replay(number => :cancelled, dry_run => false);
+CALL outbox.replay(number => :cancelled, route => 'regress from');
+CALL outbox.replay(since => now() + interval '1 day', route => 'regress from');
+\set VERBOSITY default
 CALL outbox.replay(since => now(), route => 'regress nothing');
 \echo :SQLSTATE
 CALL outbox.replay(since => now(), route => 'regress from', to_route => 'regress nothing');

@@ -69,7 +69,7 @@ std::vector<Cell> KeyArrays(const std::vector<Keyed>& rows) {
 }
 
 std::string NotParkedHint(const std::string& id) {
-  return "SELECT * FROM outbox.status('" + id + "') tells what became of it.";
+  return "SELECT * FROM outbox.status('" + id + "') tells what became of it; no row: there is no such event.";
 }
 
 // An event waits where something of its key has to go first: a row before it that is blocked, or not due yet, or dead
@@ -137,7 +137,8 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
                     {LiveIncarnations(), id, route}, Plan::kByKey));
   if (rows.empty()) {
     throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "event " + *id + " is not parked",
-                        route ? "It is not parked on route \"" + *route + "\"." : "It is not parked on any route.",
+                        route ? "It is not parked on route \"" + *route + "\"."
+                              : "On no route is it retried, blocked, scheduled or dead.",
                         NotParkedHint(*id)};
   }
   for (const ParkedRow& row : rows) {

@@ -109,6 +109,7 @@ struct Work {
   const char* action;  // for the audit
   const char* would;   // "retry"
   const char* has;     // "will be tried again"
+  const char* does;    // "has them tried again"
   bool dry_run = false;
   int64 batch = 0;
   double per_second = 0;
@@ -166,14 +167,16 @@ Datum Run(FunctionCallInfo fcinfo, const char* procedure, Work work, Apply&& app
     work.batch = std::max<int64>(1, std::min(work.batch, static_cast<int64>(work.per_second)));
   }
   int64 events = work.dry_run ? Report(selection, work.would) : ForEachBatch(&batches, selection, work, apply);
-  Notice(work.dry_run ? "dry run: " + Events(events) + " match" : Events(events) + " " + work.has);
+  Notice(work.dry_run ? "dry run: " + Events(events) + (events == 1 ? " matches" : " match")
+                      : Events(events) + " " + work.has,
+         "", work.dry_run && events > 0 ? std::string("dry_run => false ") + work.does + "." : "");
   return batches.Result({Cell(std::to_string(events))});
 }
 
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_redrive) {
-  Work work{"redrive", "retry", "will be tried again"};
+  Work work{"redrive", "retry", "will be tried again", "has them tried again"};
   work.dry_run = BooleanArgument(fcinfo, 8, "dry_run");
   work.batch = BatchArgument(fcinfo, 9);
   work.per_second = RateArgument(fcinfo, 10);
@@ -190,7 +193,7 @@ OUTBOX_FUNCTION(outbox_redrive) {
 }
 
 OUTBOX_FUNCTION(outbox_discard_dead_letters) {
-  Work work{"discard", "discard", "discarded"};
+  Work work{"discard", "discard", "discarded", "gives them up"};
   work.dry_run = BooleanArgument(fcinfo, 8, "dry_run");
   work.batch = BatchArgument(fcinfo, 9);
   work.reason = CheckReason(TextArgument(fcinfo, 10), !work.dry_run);

@@ -82,7 +82,7 @@ void ReadTimes(ReplayRequest* request, std::optional<int64> since, std::optional
   if (since && *since >= filter.until) {
     throw UserError{
         ERRCODE_INVALID_PARAMETER_VALUE, "since is in the future",
-        "It is " + UnixMicrosText(*since) + "; the newest event can be of " + UnixMicrosText(filter.until - 1) + ".",
+        "It is " + UnixMicrosText(*since) + ", and no event is newer than " + UnixMicrosText(filter.until - 1) + ".",
         "Pass a time in the past, such as since => now() - interval '1 hour'."};
   }
   filter.since = since.value_or(0);
@@ -165,7 +165,7 @@ void TellRetained(const ReplayRequest& request) {
   std::optional<int64> oldest = OldestRetained();
   if (!request.only_ids && (!oldest || request.filter.since < *oldest)) {
     Notice(oldest ? "the log begins at " + UnixMicrosText(*oldest) : "the log is empty",
-           "Events of before are no longer kept.", "outbox.retention says how long days are kept.");
+           "Older events are no longer kept.", "outbox.retention says how long days are kept.");
   }
 }
 
@@ -180,13 +180,16 @@ void TellPlan(const Replay& replay, bool dry_run) {
                 Count(static_cast<int64>(static_cast<double>(plan.matched) / replay.per_second), "second") + ".";
     }
   }
+  std::string hint = dry_run && plan.matched > 0 ? "dry_run => false sends them." : "";
+  if (plan.more) {
+    hint +=
+        std::string(hint.empty() ? "" : " ") +
+        "They do not fit into maintenance_work_mem and are looked up in several passes. Where it is all of a route, "
+        "outbox.seek() needs no copies.";
+  }
   Notice((dry_run ? "dry run: would send " : "sending ") + Count(plan.matched, "event") + " of route \"" + plan.from +
              "\" again" + (plan.to == plan.from ? "" : " to route \"" + plan.to + "\""),
-         detail,
-         plan.more
-             ? "They do not fit into maintenance_work_mem and are looked up in several passes. Where it is all of "
-               "a route, outbox.seek() needs no copies."
-             : "");
+         detail, hint);
   std::map<std::string, int64> by_topic;
   for (size_t topic = 0; topic < plan.topics.size(); topic++) {
     by_topic[plan.topics[topic]] = plan.of_topic[topic];
@@ -362,7 +365,7 @@ void Copy(Batches* batches, Replay* replay, const Cell& reason) {
   Guard([lock] { outbox::log::UnlockReplay(lock); });
   if (going) {
     Notice("replay " + number + ": " + Count(replay->copied, "event") + " scheduled", "",
-           "SELECT outbox.cancel_replay(" + number + ") ends it.");
+           replay->copied > 0 ? "SELECT outbox.cancel_replay(" + number + ") ends it." : "");
   } else {
     Notice("replay " + number + " was cancelled");
   }

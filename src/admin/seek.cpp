@@ -127,14 +127,14 @@ OUTBOX_FUNCTION(outbox_seek) {
     at = newest;
   } else if (*at > newest) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "cannot move a route into the future",
-                    "The newest event can be of " + UnixMicrosText(newest) + ".",
-                    "'infinity' passes over everything that waits."};
+                    "No event is newer than " + UnixMicrosText(newest) + ".",
+                    "Pass 'infinity' to pass over everything that waits."};
   }
   Counts counts = CountEvents(*route, *at);
   std::optional<int64> oldest = OldestRetained();
   if (!oldest || *at < *oldest) {
     Notice(oldest ? "the log begins at " + UnixMicrosText(*oldest) : "the log is empty",
-           "Events of before are no longer kept.", "outbox.retention says how long days are kept.");
+           "Older events are no longer kept.", "outbox.retention says how long days are kept.");
   }
   Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + *route + "\" " + (dry_run ? "would send " : "sends ") +
          std::to_string(counts.again) + " delivered events again, and " + (dry_run ? "pass" : "passes") + " over " +
