@@ -5,10 +5,16 @@
 //   half-open  one lane sends one small batch. Any answer about a record closes the breaker; trouble opens it again,
 //              for longer
 //
-// A destination whose health goes from down to up is half-open at once. One whose health stays down may keep the small
-// batch and say nothing (librdkafka does, for as long as the brokers are away): after kPatience it is open again. That
-// batch stays the one that is tried, so that none are piled up, and its answer still closes the breaker. The delays
-// start over when it has stayed closed for twice the last one. Topic trouble is none of the breaker's business.
+// A destination whose health goes from down to up is half-open at once, and the delays start over: it says by itself
+// when it is there again, and paces itself (a sink process by its restarts, a sink by its reconnecting). One whose
+// health stays down may keep the small batch and say nothing (librdkafka does, for as long as the brokers are away):
+// after kPatience it is open again. That batch stays the one that is tried, so that none are piled up, and its answer
+// still closes the breaker. The delays start over, too, when it has stayed closed for twice the last one. Topic trouble
+// is none of the breaker's business.
+//
+// The destination's second sink has a probe of its own (`second`), beside that of the lanes: what it was given may go
+// unanswered for long (parked events, topics in trouble), and the lanes do not wait for that. Its answer closes the
+// breaker as well; its trouble opens it again only while no lane's probe is under way.
 //
 // Single-threaded. Times in monotonic microseconds, but for since_unix.
 #pragma once
@@ -39,32 +45,44 @@ class Breaker {
   int64_t since_unix() const { return since_unix_; }  // Unix microseconds; 0: closed from the start
   int64_t next_try() const { return next_try_; }      // open only
   uint64_t trips() const { return trips_; }           // times it went from closed to open
-  bool probing(uint32_t flow) const { return state_ == State::kHalfOpen && probe_ == flow; }
-  uint32_t late() const { return late_; }  // the flow that a batch given up waiting for belongs to; 0: none
+  bool probing(uint32_t flow) const {
+    return state_ == State::kHalfOpen && (probe_.flow == flow || second_.flow == flow);
+  }
+  // The flow that a batch given up waiting for belongs to; 0: none.
+  uint32_t late(bool second) const { return second ? second_.late : probe_.late; }
   // When GiveUp() is due if health is down; half-open only.
   int64_t patience_ends() const { return half_open_at_ + kPatience; }
 
-  // How many events this flow may have submitted now; UINT32_MAX: no bound.
-  uint32_t Admits() const {
-    return state_ == State::kClosed ? UINT32_MAX : state_ == State::kHalfOpen && probe_ == 0 ? kProbe : 0;
+  // How many events may be submitted now; UINT32_MAX: no bound.
+  uint32_t Admits(bool second = false) const {
+    if (state_ == State::kClosed) {
+      return UINT32_MAX;
+    }
+    return state_ == State::kHalfOpen && probe_.flow == 0 && (!second || second_.flow == 0) ? kProbe : 0;
   }
   // It submitted something. While half-open nobody else does then.
-  void OnSent(uint32_t flow) {
+  void OnSent(uint32_t flow, bool second = false) {
     if (state_ == State::kHalfOpen) {
-      probe_ = flow;
+      (second ? second_ : probe_).flow = flow;
     }
   }
   // The destination has answered for a record of this flow: delivered, or refused for the event's or the topic's sake.
   void OnAnswer(uint32_t flow, int64_t now, int64_t wall) {
-    if (probing(flow) || (!closed() && late_ == flow)) {
+    if (probing(flow) || (!closed() && (probe_.late == flow || second_.late == flow))) {
       Close(now, wall);
     }
   }
   // Trouble of the destination; `flow` 0: its health says so. Of trouble of what was sent before it opened only the
   // reason is kept.
   void Trip(uint32_t flow, const Error& error, int64_t now, int64_t wall, uint64_t random) {
-    if (state_ == State::kHalfOpen && probe_ != flow) {
-      return;
+    if (state_ == State::kHalfOpen && probe_.flow != flow) {
+      const bool second = flow != 0 && second_.flow == flow;
+      if (second) {
+        second_.flow = 0;
+      }
+      if (!second || probe_.flow != 0) {
+        return;
+      }
     }
     reason_ = error;
     if (state_ == State::kOpen) {
@@ -76,14 +94,16 @@ class Breaker {
         backoff_.Reset();
       }
     }
-    late_ = 0;
+    probe_.late = 0;
+    second_.late = 0;
     Open(now, wall, random);
   }
   // Half-open, and the destination's health is down with this error: after kPatience it is waited for no longer.
   void GiveUp(const Error& error, int64_t now, int64_t wall, uint64_t random) {
     if (state_ == State::kHalfOpen && now >= patience_ends()) {
       reason_ = error;
-      late_ = probe_ != 0 ? probe_ : late_;
+      probe_.GiveUp();
+      second_.GiveUp();
       Open(now, wall, random);
     }
   }
@@ -96,6 +116,7 @@ class Breaker {
   // The destination came up: tried at once.
   void OnUp(int64_t now, int64_t wall) {
     if (state_ == State::kOpen) {
+      backoff_.Reset();
       BecomeHalfOpen(now, wall);
     }
   }
@@ -103,13 +124,14 @@ class Breaker {
   void Tick(int64_t now, int64_t wall) {
     if (state_ == State::kOpen && now >= next_try_) {
       BecomeHalfOpen(now, wall);
-      probe_ = late_;
+      probe_.flow = probe_.late;
+      second_.flow = second_.late;
     }
   }
   // The flow has gone, or nothing that it sent is under way any more.
   void Forget(uint32_t flow) {
-    probe_ = probe_ == flow ? 0 : probe_;
-    late_ = late_ == flow ? 0 : late_;
+    probe_.Forget(flow);
+    second_.Forget(flow);
   }
   // Another sink, other options: nothing is known of it.
   void Reset(int64_t now, int64_t wall) {
@@ -121,12 +143,24 @@ class Breaker {
   }
 
  private:
+  struct Probe {
+    uint32_t flow = 0;  // half-open: whose batch is under way; 0: none
+    uint32_t late = 0;  // not closed: whose batch was given up waiting for; 0: none
+
+    void GiveUp() { late = flow != 0 ? flow : late; }
+    void Forget(uint32_t gone) {
+      flow = flow == gone ? 0 : flow;
+      late = late == gone ? 0 : late;
+    }
+  };
+
   void Become(State state, int64_t wall) {
     if (state != state_) {
       since_unix_ = wall;
     }
     state_ = state;
-    probe_ = 0;
+    probe_.flow = 0;
+    second_.flow = 0;
   }
   void BecomeHalfOpen(int64_t now, int64_t wall) {
     Become(State::kHalfOpen, wall);
@@ -140,7 +174,8 @@ class Breaker {
   void Close(int64_t now, int64_t wall) {
     Become(State::kClosed, wall);
     reason_ = Error{};
-    late_ = 0;
+    probe_.late = 0;
+    second_.late = 0;
     closed_at_ = now;
   }
 
@@ -153,8 +188,8 @@ class Breaker {
   int64_t half_open_at_ = 0;
   int64_t closed_at_ = 0;
   uint64_t trips_ = 0;
-  uint32_t probe_ = 0;  // half-open: the flow whose batch is under way; 0: none
-  uint32_t late_ = 0;   // not closed: the flow of a batch that was given up waiting for; 0: none
+  Probe probe_;
+  Probe second_;  // at the destination's second sink
 };
 
 }  // namespace outbox::relay

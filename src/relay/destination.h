@@ -66,11 +66,13 @@ class Destination {
     return recovered;
   }
 
-  // True once after processes of the sink died.
-  bool TakeDied() {
-    const uint64_t before = std::exchange(seen_deaths_, health().deaths);
-    deaths_ += seen_deaths_ - before;
-    return seen_deaths_ != before;
+  // True once after processes of the sink died. `*unready`: none of them had seen a record.
+  bool TakeDied(bool* unready) {
+    const sink::Health& now = health();
+    const uint64_t died = now.deaths - std::exchange(seen_deaths_, now.deaths);
+    *unready = now.unready_deaths - std::exchange(seen_unready_, now.unready_deaths) == died;
+    deaths_ += died;
+    return died != 0;
   }
   uint64_t deaths() const { return deaths_; }
 
@@ -89,6 +91,7 @@ class Destination {
     was_up_ = true;
     seen_changes_ = health().changes;
     seen_deaths_ = health().deaths;
+    seen_unready_ = health().unready_deaths;
   }
 
   // --- budget ---
@@ -126,6 +129,7 @@ class Destination {
   bool was_up_ = true;
   uint64_t seen_changes_ = 0;
   uint64_t seen_deaths_ = 0;
+  uint64_t seen_unready_ = 0;
   uint64_t deaths_ = 0;
   size_t max_ = 0;
   size_t share_ = 0;

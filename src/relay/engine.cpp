@@ -127,9 +127,10 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
     breaker.Trip(0, error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
     worked = true;
   };
-  if (destination->TakeDied()) {
+  bool unready = false;
+  if (destination->TakeDied(&unready)) {
     bool under_way = false;
-    ForLanesOf(destination, [&](Lane* lane) { under_way |= lane->OnSinkDied(); });
+    ForLanesOf(destination, [&](Lane* lane) { under_way |= lane->OnSinkDied(unready); });
     if (!under_way) {  // then no event is to blame
       trip({ErrorClass::kConfig, "SINK_DIED",
             health.error.ok() ? "the sink process ended with nothing to do" : health.error.message});
@@ -142,8 +143,11 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
     breaker.Explain(health.error);
   }
   destination->explained = health.changes;
-  if (const uint32_t late = breaker.late(); late != 0 && !breaker.probing(late) && Outstanding(late) == 0) {
-    breaker.Forget(late);
+  for (const bool second : {false, true}) {
+    const uint32_t late = breaker.late(second);
+    if (late != 0 && !breaker.probing(late) && Outstanding(late) == 0) {
+      breaker.Forget(late);
+    }
   }
   if (!health.up) {
     breaker.GiveUp(health.error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
@@ -152,13 +156,14 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
   return worked;
 }
 
-// A lane that tests a suspected event does so when the others' events are no longer under way.
+// A lane that tests a suspected event does so when the others' events are no longer under way, or have been for a while
+// without killing anybody.
 void Engine::Impl::GiveTurns(Destination* destination) {
   const uint32_t holder = destination->turns().holder();
   if (holder != 0) {
     uint64_t others = 0;
     ForLanesOf(destination, [&](Lane* lane) { others += lane->flow() == holder ? 0 : lane->outstanding(); });
-    destination->turns().SetQuiet(others == 0);
+    destination->turns().SetQuiet(others == 0, turn.now);
   }
 }
 

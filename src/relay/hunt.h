@@ -2,7 +2,8 @@
 //
 // A death may have any reason: all that was under way is sent again. What was under way in two deaths in a row without
 // having been delivered in between is suspected: sent as a group, while nothing of another lane is under way. A group
-// that kills is halved; an event that kills alone three times is found. Between two tests the others have their turn.
+// that kills is halved; an event that kills alone three times is found. Between two tests the others have their turn. A
+// process that hangs is killed by its owner: the same.
 //
 // Single-threaded. Events are ordinals of the lane's pipeline.
 #pragma once
@@ -27,12 +28,17 @@ class TestTurns {
     if (holder_ == 0 && now >= next_) {
       holder_ = flow;
       quiet_ = false;
+      taken_at_ = now;
     }
     return holder_ == flow;
   }
-  // Nothing of the others is under way, looked at after the turn was taken.
+  // Nothing of the others is under way, looked at after the turn was taken. What a topic in trouble keeps under way is
+  // not waited for: it has been there for a while and killed nobody.
   bool quiet() const { return quiet_; }
-  void SetQuiet(bool quiet) { quiet_ = quiet; }
+  void SetQuiet(bool quiet, int64_t now) { quiet_ = quiet || now - taken_at_ >= kPatience; }
+  int64_t quiet_by() const { return taken_at_ + kPatience; }
+  // The holder has sent nothing for so long: the others go on.
+  bool Overdue(int64_t now) const { return now - taken_at_ >= 2 * kPatience; }
   void End(uint32_t flow, bool died, int64_t now) {
     if (holder_ == flow) {
       holder_ = 0;
@@ -50,9 +56,11 @@ class TestTurns {
  private:
   static constexpr int64_t kBreath = 50'000;
   static constexpr int64_t kAfterDeath = 300'000;
+  static constexpr int64_t kPatience = 500'000;
 
   uint32_t holder_ = 0;
   bool quiet_ = false;
+  int64_t taken_at_ = 0;
   int64_t next_ = 0;
   bool may_blame_ = true;
 };

@@ -338,7 +338,7 @@ bool Lane::Send(TurnContext* turn) {
     } else {
       destination_->Submit(flow_, epoch_, count, std::move(records));
     }
-    destination_->breaker().OnSent(flow_);
+    destination_->breaker().OnSent(flow_, probing_);
     OUTBOX_FAULT_POINT("submit.after");
     worked = true;
   }

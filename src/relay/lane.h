@@ -81,7 +81,8 @@ class Lane {
   void OnDestinationUp();
   void OnSecondSinkUp();
   void OnSinkReplaced(bool retry);  // the lanes', or the second one: what was sent there will have no outcome
-  bool OnSinkDied();                // of the lanes' sink; false: nothing of this lane was under way
+  // Of the lanes' sink; false: nothing of this lane was under way. `unready`: the process had not seen any of it.
+  bool OnSinkDied(bool unready);
   void Release(int64_t deadline);
 
   // Does what can be done now, one chunk at most each way. True when it did something.

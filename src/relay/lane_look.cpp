@@ -69,6 +69,7 @@ int64_t Lane::NextTime(const TurnContext& turn) const {
     }
     if (!hunt_.empty()) {
       at(destination_->turns().next());
+      at(destination_->turns().quiet_by());
     }
   }
   return next;

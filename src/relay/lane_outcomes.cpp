@@ -181,9 +181,10 @@ void Lane::TripBreaker(const Error& error, const TurnContext& turn) {
 
 // --- the sink's deaths -------------------------------------------------------------------------------------------
 
-bool Lane::OnSinkDied() {
-  died_ = outstanding() > 0 || (aborted_ && !probing_);
-  return died_;
+bool Lane::OnSinkDied(bool unready) {
+  const bool under_way = outstanding() > 0 || (aborted_ && !probing_);
+  died_ = under_way && !unready;
+  return under_way;
 }
 
 // `stop`: no event from here on. With a test due, what may be sent is the suspected group, while nobody else sends.
@@ -194,7 +195,7 @@ uint32_t Lane::Admitted(TurnContext* turn, uint64_t* stop, bool* worked) {
   }
   if (ramp_ != kNoRamp) {
     const bool ready = destination_->retry().accepting() && pipeline_.outstanding() == 0;
-    return ready ? std::min(ramp_, breaker.Admits()) : 0;
+    return ready ? std::min(ramp_, breaker.Admits(true)) : 0;
   }
   if (!destination_->accepting() || breaker.Admits() == 0) {
     return 0;
@@ -252,6 +253,7 @@ void Lane::SettleDeath(const TurnContext& turn) {
 void Lane::EndTest(const TurnContext& turn) {
   TestTurns& turns = destination_->turns();
   bool over = state_ != LaneState::kRunning && state_ != LaneState::kDraining && state_ != LaneState::kSolo;
+  over = over || (state_ == LaneState::kRunning && pipeline_.outstanding() == 0 && turns.Overdue(turn.now));
   if (!hunt_.empty()) {
     const uint64_t first = hunt_.first();
     hunt_.Pass(pipeline_.prefix());

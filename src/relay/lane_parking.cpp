@@ -21,7 +21,7 @@ void Lane::WakeParked() {
 
 bool Lane::MayClaim() const {
   const Breaker& breaker = destination_->breaker();
-  const bool probes = pipeline_.unresolved() == 0 && breaker.Admits() > 0;  // else the lane's own events do
+  const bool probes = pipeline_.unresolved() == 0 && breaker.Admits(true) > 0;  // else the lane's own events do
   return !format_->spec().paused() && (breaker.closed() || probes || breaker.probing(parked_->first_flow()));
 }
 

@@ -144,7 +144,7 @@ bool ParkedQueue::WantsClaim(const TurnContext& turn) const {
 bool ParkedQueue::Claim(TurnContext* turn, format::PlainFormat* format) {
   ClaimLimits limits;
   limits.now = turn->clock->WallMicros();
-  limits.max_events = std::min(kMaxClaim, destination_->breaker().Admits());
+  limits.max_events = std::min(kMaxClaim, destination_->breaker().Admits(true));
   limits.max_bytes = turn->options->chunk_bytes;
   limits.without = without_;
   int64_t topic_try = kNever;
@@ -264,7 +264,7 @@ bool ParkedQueue::SubmitSome(TurnContext* turn, format::PlainFormat* format) {
   }
   outstanding_ = static_cast<uint32_t>(sent_.size());
   if (outstanding_ > 0) {
-    destination_->breaker().OnSent(first_flow_);
+    destination_->breaker().OnSent(first_flow_, true);
   }
   return true;
 }

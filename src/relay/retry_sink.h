@@ -21,7 +21,8 @@ class RetrySink {
   // Nothing is submitted while an old sink waits for its last records.
   bool accepting() const { return !retiring_; }
   uint64_t next_seq() const { return next_seq_; }
-  uint64_t deaths() const { return sink_ == nullptr ? 0 : sink_->health().deaths; }
+  // Of processes that may have seen what they were given.
+  uint64_t deaths() const { return sink_ == nullptr ? 0 : sink_->health().deaths - sink_->health().unready_deaths; }
   const sink::Health* health() const { return sink_ == nullptr ? nullptr : &sink_->health(); }
 
   void Ensure(const SinkFactory& factory) {

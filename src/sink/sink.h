@@ -48,11 +48,12 @@ struct Result {
 };
 
 struct Health {
-  bool up = true;        // false: the destination (or the sink process) cannot be used now
-  Error error;           // why it is down; class kDestination or kConfig
-  uint64_t changes = 0;  // +1 whenever another member changed
-  uint64_t deaths = 0;   // times the sink process ended unasked; 0 for sinks that have none
-  Error warning = {};    // usable, but a person should look ("LOST_WRITES"); stays while it is so
+  bool up = true;               // false: the destination (or the sink process) cannot be used now
+  Error error;                  // why it is down; class kDestination or kConfig
+  uint64_t changes = 0;         // +1 whenever another member changed
+  uint64_t deaths = 0;          // times the sink process ended unasked; 0 for sinks that have none
+  Error warning = {};           // usable, but a person should look ("LOST_WRITES"); stays while it is so
+  uint64_t unready_deaths = 0;  // of the deaths, those before the process had looked at any record
 };
 
 // Where delivered records of a flow are at the destination.

@@ -114,7 +114,7 @@ TEST(Breaker, ADestinationThatIsDownAndSilentIsNotWaitedForHalfOpen) {
     breaker.GiveUp(silent, now, 2, 3);
     ASSERT_STREQ(breaker.name(), "open");
     EXPECT_EQ(breaker.reason().code, "SILENT");
-    EXPECT_EQ(breaker.late(), 1u);
+    EXPECT_EQ(breaker.late(false), 1u);
     EXPECT_GT(breaker.next_try(), now);
     now = breaker.next_try();
     breaker.Tick(now, 1);
@@ -125,7 +125,7 @@ TEST(Breaker, ADestinationThatIsDownAndSilentIsNotWaitedForHalfOpen) {
   EXPECT_EQ(breaker.trips(), 1u);
   breaker.Forget(1);  // it came back without an answer
   EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
-  EXPECT_EQ(breaker.late(), 0u);
+  EXPECT_EQ(breaker.late(false), 0u);
 }
 
 TEST(Breaker, ALateAnswerClosesIt) {
@@ -138,7 +138,7 @@ TEST(Breaker, ALateAnswerClosesIt) {
   EXPECT_STREQ(breaker.name(), "open");
   breaker.OnAnswer(1, 9, 9);
   EXPECT_STREQ(breaker.name(), "closed");
-  EXPECT_EQ(breaker.late(), 0u);
+  EXPECT_EQ(breaker.late(false), 0u);
 }
 
 TEST(Breaker, ALateAnswerClosesItAlsoWhenItIsTriedAnew) {
@@ -150,6 +150,77 @@ TEST(Breaker, ALateAnswerClosesItAlsoWhenItIsTriedAnew) {
   breaker.OnUp(9, 9);
   EXPECT_EQ(breaker.Admits(), Breaker::kProbe);  // it is there again: nobody has to wait for the old batch
   breaker.OnAnswer(1, 9, 9);
+  EXPECT_STREQ(breaker.name(), "closed");
+}
+
+// Who says himself that he is back is not waited for longer and longer: a sink process that somebody kills again and
+// again, say.
+TEST(Breaker, ComingUpStartsTheDelaysOver) {
+  Breaker breaker(100'000, 30'000'000);
+  int64_t now = 0;
+  for (int i = 0; i < 20; ++i) {
+    breaker.Trip(0, kDown, now, 0, UINT64_MAX - 1);
+    now += 50'000;
+    breaker.OnUp(now, 0);
+    breaker.OnSent(1);
+    breaker.Trip(1, kDown, now, 0, UINT64_MAX - 1);  // killed with the probe under way
+    now += 50'000;
+    breaker.OnUp(now, 0);
+    breaker.OnSent(1);
+    breaker.OnAnswer(1, now, 0);
+    now += 200'000;
+  }
+  breaker.Trip(0, kDown, now, 0, UINT64_MAX - 1);
+  breaker.OnUp(now, 0);
+  breaker.OnSent(1);
+  breaker.Trip(1, {ErrorClass::kDestination, "ABORTED", ""}, now, 0, UINT64_MAX - 1);  // nothing comes up after this
+  EXPECT_LE(breaker.next_try() - now, 100'000);
+}
+
+TEST(Breaker, WhatTheSecondSinkTriesHoldsUpNoLane) {
+  Breaker breaker(100, 1'000);
+  breaker.Trip(0, kDown, 0, 0, 1);
+  breaker.OnUp(0, 0);
+  EXPECT_EQ(breaker.Admits(true), Breaker::kProbe);
+  breaker.OnSent(7, true);
+  EXPECT_EQ(breaker.Admits(true), 0u);
+  EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
+  EXPECT_TRUE(breaker.probing(7));
+  breaker.OnSent(1);
+  EXPECT_EQ(breaker.Admits(), 0u);
+  breaker.Trip(7, kDown, 10, 0, 1);  // the lane's own will tell
+  EXPECT_STREQ(breaker.name(), "half-open");
+  EXPECT_FALSE(breaker.probing(7));
+  EXPECT_EQ(breaker.Admits(true), 0u);
+  breaker.OnAnswer(1, 20, 0);
+  EXPECT_STREQ(breaker.name(), "closed");
+
+  for (const bool good : {true, false}) {  // alone it decides
+    breaker.Trip(0, kDown, 30, 0, 1);
+    breaker.OnUp(0, 0);
+    breaker.OnSent(7, true);
+    if (good) {
+      breaker.OnAnswer(7, 40, 0);
+    } else {
+      breaker.Trip(7, kDown, 40, 0, 1);
+    }
+    EXPECT_STREQ(breaker.name(), good ? "closed" : "open");
+  }
+}
+
+TEST(Breaker, ALateAnswerOfTheSecondSinkClosesItAndHoldsUpNoLane) {
+  Breaker breaker(100, 1'000);
+  breaker.Trip(0, kDown, 0, 0, 1);
+  breaker.Tick(breaker.next_try(), 0);
+  breaker.OnSent(7, true);
+  breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);
+  EXPECT_EQ(breaker.late(true), 7u);
+  EXPECT_EQ(breaker.late(false), 0u);
+  breaker.Tick(breaker.next_try(), 0);
+  EXPECT_TRUE(breaker.probing(7));
+  EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
+  breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);
+  breaker.OnAnswer(7, 9, 9);
   EXPECT_STREQ(breaker.name(), "closed");
 }
 

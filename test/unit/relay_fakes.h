@@ -433,14 +433,18 @@ class FakeSink : public sink::Sink {
     health_.error = std::move(error);
     ++health_.changes;
   }
-  // The sink's process dies: everything is aborted. It is back at once.
-  void Die() {
+  // The sink's process dies: everything is aborted. It is back at once. `unready`: it had not looked at anything.
+  void Die(bool back = true, bool unready = false) {
     while (!pending.empty()) {
       Abort(pending[0].flow, 0);
     }
     ++health_.deaths;
+    health_.unready_deaths += unready ? 1 : 0;
     SetUp(false);
-    SetUp(true);
+    health_.error.code = "SINK_DIED";
+    if (back) {
+      SetUp(true);
+    }
   }
   void Write(const Pending& record) {
     if (broker_->on_write) {

@@ -141,5 +141,106 @@ TEST_F(HuntTest, ThatItDiesWhateverIsSentCostsOneEventAtMost) {
   EXPECT_EQ(broker.log.size() + server.parked.size(), 20u);
 }
 
+// Somebody kills it again and again, with the probe under way too; it is back 50 ms later each time. In the end a
+// process that lives aborts the probe: no health comes up after that.
+TEST_F(HuntTest, KilledAgainAndAgainTheLaneIsBackAtOnce) {
+  const auto deliver_all = [this] { sink->DeliverAll(); };
+  const auto kill_and_start = [this] {
+    ASSERT_FALSE(sink->pending.empty());
+    sink->Die(false);
+    Turn();
+    clock.now += 50'000;
+    sink->SetUp(true);
+    Turn(true);
+    RunUntil(clock.now + 400'000);  // after a test that killed, the next has to wait
+  };
+  const auto until_delivered = [&] {
+    const int64_t start = clock.now;
+    sink->on_poll = deliver_all;
+    for (int64_t next = Turn(); broker.log.size() < server.rows.size() && next < start + 60'000'000; next = Turn()) {
+      clock.now = std::max(clock.now, next);
+    }
+    sink->on_poll = nullptr;
+    EXPECT_EQ(broker.log.size(), server.rows.size());
+    return clock.now - start;
+  };
+  for (int i = 0; i < 20; ++i) {
+    server.EmitCommitted("k" + std::to_string(i % 3));
+    Turn(true);
+    kill_and_start();
+    kill_and_start();
+    ASSERT_LT(until_delivered(), 1'000'000);
+    clock.now += 500'000;
+  }
+  server.EmitCommitted("k");
+  Turn(true);
+  kill_and_start();
+  ASSERT_EQ(sink->pending.size(), 1u);
+  sink->Abort(sink->pending[0].flow, 0);
+  EXPECT_LT(until_delivered(), 1'000'000);
+  EXPECT_TRUE(server.parked.empty());
+}
+
+// It dies as it starts, whatever is asked of it: what waited for it is not to blame.
+TEST_F(HuntTest, WhoDiesBeforeItIsReadyHasDiedOfNoEvent) {
+  for (int i = 0; i < 20; ++i) {
+    server.EmitCommitted("k" + std::to_string(i));
+  }
+  sink->on_poll = [this] {
+    if (!sink->pending.empty()) {
+      ++deaths;
+      sink->Die(true, true);
+    }
+  };
+  RunUntil(clock.now + 600'000'000);
+  EXPECT_GT(deaths, 10);
+  EXPECT_LT(deaths, 300);
+  EXPECT_TRUE(server.parked.empty());
+  DestinationStatus status;
+  Destination(&status);
+  EXPECT_EQ(status.deaths, static_cast<uint64_t>(deaths));
+  sink->on_poll = [this] { sink->DeliverAll(); };
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(broker.log.size(), 20u);
+}
+
+// What a topic in trouble keeps under way is no reason for everybody to wait.
+TEST_F(HuntTest, EventsThatAnotherLaneHasUnderWayForLongHoldUpNoTest) {
+  Server second{&clock};
+  Server third{&clock};
+  ASSERT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
+  ASSERT_TRUE(engine->AddLane({3, 0}, spec, {.log = std::make_unique<FakeLog>(&third, spec)}, kDestination));
+  for (int i = 0; i < 30; ++i) {
+    server.EmitCommitted("k");
+    second.EmitCommitted("stuck");
+  }
+  Turn();
+  for (int i = 0; i < 2; ++i) {
+    sink->Die();
+    Turn();
+    for (int ms = 0; ms < 300 && sink->pending.size() < 46; ms += 10) {
+      clock.now += 10'000;
+      Turn();
+    }
+  }
+  third.EmitCommitted("k");
+  const int64_t start = clock.now;
+  sink->on_poll = [this] {
+    for (size_t i = 0; i < sink->pending.size();) {
+      if (sink->pending[i].record.key == "stuck") {
+        ++i;
+      } else {
+        sink->Deliver(i);
+      }
+    }
+  };
+  while (broker.log.size() < 31 && clock.now < start + 20'000'000) {
+    clock.now += 10'000;
+    Turn(true);
+  }
+  EXPECT_EQ(broker.log.size(), 31u);
+  EXPECT_LT(clock.now - start, 3'000'000);
+}
+
 }  // namespace
 }  // namespace outbox::relay
