@@ -19,12 +19,6 @@ Status Trouble(const char* code, std::string message) {
   return Status(ErrorClass::kDestination, code, std::move(message));
 }
 
-void FreeAddresses(addrinfo* addresses) {
-  if (addresses != nullptr) {
-    freeaddrinfo(addresses);
-  }
-}
-
 const char* IoErrorCode(int error) {
   switch (error) {
     case REDIS_ERR_EOF:
@@ -41,7 +35,7 @@ const char* IoErrorCode(int error) {
 }  // namespace
 
 Connection::Connection(Address address, std::shared_ptr<TlsContext> tls)
-    : address_(std::move(address)), tls_(std::move(tls)), resolved_(nullptr, FreeAddresses) {}
+    : address_(std::move(address)), tls_(std::move(tls)) {}
 
 Connection::~Connection() {
   Drop();
@@ -66,16 +60,24 @@ Status Connection::Begin() {
     }
     return Finish();
   }
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  int error = getaddrinfo(address_.host.c_str(), address_.port.c_str(), &hints, &found);
+  resolving_ = resolver_.Begin(address_.host, address_.port);
+  if (!resolving_) {
+    return Trouble("RESOLVE", "could not resolve \"" + address_.host + "\": out of threads or descriptors");
+  }
+  return TryResolved();
+}
+
+// Waits on while there is no answer.
+Status Connection::TryResolved() {
+  int error = 0;
+  if (!resolver_.Take(&error, &resolved_)) {
+    return {};
+  }
+  resolving_ = false;
   if (error != 0) {
     return Trouble("RESOLVE", "could not resolve \"" + address_.host + "\": " + gai_strerror(error));
   }
-  resolved_.reset(found);
-  next_ = found;
+  next_ = resolved_.get();
   return TryNext();
 }
 
@@ -116,6 +118,12 @@ Status Connection::Finish() {
 }
 
 Status Connection::Pump() {
+  if (resolving_) {
+    Status status = TryResolved();
+    if (!status.ok()) {
+      return status;
+    }
+  }
   if (connecting_fd_ >= 0) {
     pollfd ready{connecting_fd_, POLLOUT, 0};
     if (poll(&ready, 1, 0) <= 0) {
@@ -191,6 +199,7 @@ Status Connection::NextReply(ReplyPtr* reply) {
 
 void Connection::Drop() {
   context_.reset();
+  resolving_ = false;
   resolved_.reset();
   next_ = nullptr;
   if (connecting_fd_ >= 0) {
@@ -207,7 +216,10 @@ bool Connection::TakeProgress() {
 }
 
 void Connection::AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const {
-  if (connecting_fd_ >= 0) {
+  if (resolving_) {
+    wait.fd = resolver_.fd();
+    wait.read = true;
+  } else if (connecting_fd_ >= 0) {
     wait.fd = connecting_fd_;
     wait.write = true;
   } else if (context_ != nullptr) {

@@ -1,10 +1,9 @@
 // One non-blocking connection to a Redis server [-]: bytes in, replies out. What is said is the sink's business.
 //
-// Only the resolver may block (getaddrinfo); that is one reason why this lives in a process of its own.
+// Nothing blocks: names are resolved in a thread (resolver.h).
 #pragma once
 
 #include <hiredis/hiredis.h>
-#include <netdb.h>
 
 #include <cstdint>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "sink/redis/resolver.h"
 #include "sink/redis/tls.h"
 #include "sink/sink.h"
 
@@ -36,7 +36,7 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Resolves the name and begins to connect. Errors: class kDestination.
+  // Begins to resolve the name and to connect. Errors: class kDestination.
   Status Begin();
   // Moves what can be moved, connecting first. After an error NextReply() may still have replies; then Drop().
   Status Pump();
@@ -49,6 +49,7 @@ class Connection {
   void Drop();
 
   bool connected() const { return context_ != nullptr; }
+  bool resolving() const { return resolving_; }
   // Bytes went in or out since the last call.
   bool TakeProgress();
   void AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const;
@@ -57,13 +58,16 @@ class Connection {
   struct FreeContext {
     void operator()(redisContext* context) const { redisFree(context); }
   };
+  Status TryResolved();
   Status TryNext();  // the next address of the list
   Status Finish();   // the socket is connected: hand it to hiredis
   std::string Place() const;
 
   const Address address_;
   const std::shared_ptr<TlsContext> tls_;
-  std::unique_ptr<addrinfo, void (*)(addrinfo*)> resolved_;
+  Resolver resolver_;
+  bool resolving_ = false;
+  Addresses resolved_;
   addrinfo* next_ = nullptr;
   int connecting_fd_ = -1;
   std::unique_ptr<redisContext, FreeContext> context_;

@@ -270,8 +270,10 @@ void RedisSink::HandleGreeting(Expected what, const redisReply& reply) {
 void RedisSink::CheckDeadlines() {
   int64_t now = MonotonicMicros();
   if (state_ == State::kConnecting && now >= connect_by_) {
-    Lost({ErrorClass::kDestination, "TIMEOUT",
-          "the Redis server did not answer within " + std::to_string(connect_timeout_ / kMilli) + " ms"});
+    const std::string within = " within " + std::to_string(connect_timeout_ / kMilli) + " ms";
+    Lost(connection_.resolving()
+             ? Error{ErrorClass::kDestination, "RESOLVE", "the Redis server's name could not be resolved" + within}
+             : Error{ErrorClass::kDestination, "TIMEOUT", "the Redis server did not answer" + within});
   } else if (state_ == State::kReady && !awaited_.empty() && now >= quiet_since_ + timeout_) {
     Lost({ErrorClass::kDestination, "TIMEOUT",
           "the Redis server was silent for " + std::to_string(timeout_ / kMilli) + " ms"});

@@ -1,0 +1,107 @@
+// matrix: D10 A1h
+// Names that resolve slowly, or never: the loop of the sink does not wait for them.
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <string_view>
+
+#include "redis_sink_fixture.h"
+
+namespace {
+std::atomic<int> lookups{0};
+std::atomic<int> delay_ms{0};
+}  // namespace
+
+// In place of the C library's: "slow.test" is this machine, after a while.
+extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** found) {
+  using Lookup = int(const char*, const char*, const addrinfo*, addrinfo**);
+  static auto* const real = reinterpret_cast<Lookup*>(dlsym(RTLD_NEXT, "getaddrinfo"));
+  if (node != nullptr && std::string_view(node) == "slow.test") {
+    ++lookups;
+    usleep(static_cast<useconds_t>(delay_ms) * 1000);
+    return real("127.0.0.1", service, hints, found);
+  }
+  return real(node, service, hints, found);
+}
+
+namespace outbox::sink {
+namespace {
+
+std::string FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  close(fd);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+class ResolverTest : public RedisSinkTest {
+ protected:
+  void Start(int delay, const std::string& connect_timeout) {
+    delay_ms = delay;
+    lookups = 0;
+    SinkConfig config{"test", {{"host", "slow.test"}, {"port", port_}, {"connect_timeout", connect_timeout}}, 0, 0};
+    ASSERT_TRUE(RedisSink::Make(config, &sink_).ok());
+    driver_ = std::make_unique<Driver>(sink_.get());
+  }
+  // The longest that one call of the sink took.
+  int64_t TurnUntil(const std::function<bool()>& done) {
+    int64_t longest = 0;
+    for (const int64_t end = MonotonicMicros() + 10'000'000; !done() && MonotonicMicros() < end; usleep(1000)) {
+      const int64_t begin = MonotonicMicros();
+      driver_->Turn(0);
+      longest = std::max(longest, MonotonicMicros() - begin);
+    }
+    EXPECT_TRUE(done());
+    return longest;
+  }
+  const std::string port_ = FreePort();
+};
+
+TEST_F(ResolverTest, ASlowResolverBlocksNobody) {
+  if (!server_.Start({"--port", port_, "--bind", "127.0.0.1"})) {
+    GTEST_SKIP() << "neither redis-server nor valkey-server";
+  }
+  Start(700, "5000");
+  driver_->Submit(1, 0, {To("s", "k", "0")});
+  EXPECT_LT(TurnUntil([&] { return driver_->Count(Outcome::kDelivered) == 1; }), 400'000);
+  EXPECT_EQ(lookups, 1);
+}
+
+TEST_F(ResolverTest, OneThatTakesLongerThanTheTimeoutIsAskedOnceAndItsAnswerIsUsed) {
+  if (!server_.Start({"--port", port_, "--bind", "127.0.0.1"})) {
+    GTEST_SKIP() << "neither redis-server nor valkey-server";
+  }
+  Start(900, "100");
+  const uint64_t first = driver_->Submit(1, 0, {To("s", "k", "0")});
+  TurnUntil([&] { return !sink_->health().up; });
+  EXPECT_EQ(sink_->health().error.code, "RESOLVE");
+  TurnUntil([&] { return driver_->resolved() == 1; });
+  EXPECT_EQ(driver_->outcome(first), Outcome::kAborted);
+  EXPECT_LT(TurnUntil([&] { return sink_->health().up; }), 400'000);
+  EXPECT_EQ(lookups, 1);
+  driver_->Submit(1, 1, {To("s", "k", "0")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1u);
+}
+
+TEST_F(ResolverTest, ASinkThatGoesLeavesItsLookupToItsEnd) {
+  Start(300, "5000");
+  driver_->Turn(0);
+  const int64_t begin = MonotonicMicros();
+  sink_.reset();
+  EXPECT_LT(MonotonicMicros() - begin, 200'000);
+  usleep(500'000);  // sanitizers look at what the thread does
+}
+
+}  // namespace
+}  // namespace outbox::sink
