@@ -75,6 +75,7 @@ std::string EncodeConfigure(const SinkConfig& config) {
   Put(kProtocolVersion, &out);
   Put(config.max_message_bytes, &out);
   Put(config.max_inflight_bytes, &out);
+  Put(config.alive_ms, &out);
   PutText(config.name, &out);
   Put(static_cast<uint32_t>(config.options.size()), &out);
   for (const auto& [name, value] : config.options) {
@@ -89,7 +90,8 @@ bool DecodeConfigure(std::string_view bytes, SinkConfig* config) {
   uint32_t version = 0;
   uint32_t count = 0;
   if (!body.Get(&version) || version != kProtocolVersion || !body.Get(&config->max_message_bytes) ||
-      !body.Get(&config->max_inflight_bytes) || !body.GetText(&config->name) || !body.Get(&count)) {
+      !body.Get(&config->max_inflight_bytes) || !body.Get(&config->alive_ms) || config->alive_ms == 0 ||
+      !body.GetText(&config->name) || !body.Get(&count)) {
     return false;
   }
   config->options.clear();

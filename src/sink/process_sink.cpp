@@ -22,6 +22,10 @@ constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kYoung = 5 * kSecond;  // a process that dies before this counts towards the back-off
 constexpr int64_t kFirstDelay = 100 * kMilli;
 constexpr int64_t kLongestDelay = 5 * kSecond;
+constexpr int64_t kForgiven = kSecond / 4;  // well for so long takes back one failure
+constexpr int kMostFailures = 8;            // with which the longest delay is reached
+constexpr int64_t kHungTimes = 5;           // of alive_ms
+constexpr int64_t kUnreadyTimes = 15;       // likewise, while it starts
 constexpr int64_t kReapEvery = 2 * kMilli;
 constexpr int64_t kExitGrace = 50 * kMilli;    // from a lost socket to SIGKILL
 constexpr int64_t kCloseGrace = 100 * kMilli;  // the same at Close
@@ -74,7 +78,7 @@ bool Same(const Error& a, const Error& b) {
 }  // namespace
 
 ProcessSink::ProcessSink(std::string executable, SinkConfig config)
-    : executable_(std::move(executable)), config_(std::move(config)) {
+    : executable_(std::move(executable)), config_(std::move(config)), polled_at_(MonotonicMicros()) {
   Start();
 }
 
@@ -95,6 +99,8 @@ void ProcessSink::SetHealth(bool up, Error error, Error warning) {
 void ProcessSink::Start() {
   wake_at_ = -1;
   started_at_ = MonotonicMicros();
+  ready_at_ = 0;
+  silent_ = 0;
   ++starts_;
   library_.clear();
   delivered_ = false;
@@ -138,6 +144,8 @@ void ProcessSink::Poll(std::vector<Result>* results) {
     return;
   }
   ReapLeftovers();
+  const int64_t now = MonotonicMicros();
+  silent_ += std::min(now - std::exchange(polled_at_, now), LongestStep());
   if (fd_ < 0 && pid_ >= 0) {
     AwaitExit();
   }
@@ -146,6 +154,9 @@ void ProcessSink::Poll(std::vector<Result>* results) {
   }
   if (fd_ >= 0) {
     Exchange(results);
+  }
+  if (fd_ >= 0) {
+    CheckHung();
   }
   if (fd_ < 0 && pid_ >= 0) {
     AwaitExit();
@@ -162,6 +173,7 @@ void ProcessSink::Exchange(std::vector<Result>* results) {
   for (int i = 0; i < kFillsPerPoll && state == IoState::kOk; ++i) {
     bool got = false;
     state = reader_.Fill(fd_, &got);
+    silent_ = got ? 0 : silent_;
     Frame frame;
     while (fd_ >= 0 && reader_.Next(&frame)) {
       Handle(frame, results);
@@ -183,8 +195,20 @@ void ProcessSink::Exchange(std::vector<Result>* results) {
   }
 }
 
+void ProcessSink::CheckHung() {
+  const int64_t alive = config_.alive_ms * kMilli;
+  if (silent_ < alive * (ready_at_ != 0 ? kHungTimes : kUnreadyTimes)) {
+    return;
+  }
+  killed_ = true;
+  kill(pid_, SIGKILL);
+  Died({ErrorClass::kDestination, "SINK_HUNG",
+        "the sink process said nothing for " + std::to_string(silent_ / kSecond) + " s and was killed"});
+}
+
 void ProcessSink::Died(Error error) {
   ++health_.deaths;
+  health_.unready_deaths += ready_at_ == 0 ? 1 : 0;
   ++health_.changes;
   Lost(std::move(error));
 }
@@ -194,7 +218,11 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
   switch (frame.type) {
     case FrameType::kReady:
       library_.assign(frame.body);
+      ready_at_ = MonotonicMicros();
       good = true;
+      break;
+    case FrameType::kAlive:
+      good = frame.body.empty();
       break;
     case FrameType::kHealth: {
       Health health;
@@ -268,13 +296,22 @@ void ProcessSink::AwaitExit() {
     wake_at_ = now + kReapEvery;
     return;
   }
-  // Where it delivers and soon dies, the owner is looking for the event that kills it: quick, but no busy loop.
-  const bool young = now - started_at_ < kYoung;
-  failures_ = !young ? 1 : delivered_ ? std::min(failures_ + 1, 2) : failures_ + 1;
+  CountFailure();
   if (health_.error.code == "SINK_DIED") {
     SetHealth(false, {ErrorClass::kDestination, "SINK_DIED", ExitText(status, killed_)}, {});
   }
   wake_at_ = now + RestartDelay(failures_);
+}
+
+void ProcessSink::CountFailure() {
+  if (lost_at_ - started_at_ >= kYoung) {
+    failures_ = 1;
+    return;
+  }
+  const int64_t well = ready_at_ == 0 ? 0 : lost_at_ - ready_at_;
+  failures_ = static_cast<int>(std::max<int64_t>(0, failures_ - well / kForgiven)) + 1;
+  // Where it delivers and soon dies, the owner is looking for the event that kills it: quick, but no busy loop.
+  failures_ = std::min(failures_, delivered_ ? 2 : kMostFailures);
 }
 
 // True when the process is gone and pid_ is -1. Never waits, and for no other child.
@@ -295,7 +332,7 @@ void ProcessSink::AppendWaits(std::vector<WaitSpec>* waits) {
   wait.fd = fd_;
   wait.read = fd_ >= 0;
   wait.write = fd_ >= 0 && !writer_.empty();
-  wait.deadline = !refused_.empty() ? MonotonicMicros() : wake_at_;
+  wait.deadline = !refused_.empty() ? MonotonicMicros() : fd_ >= 0 ? polled_at_ + LongestStep() : wake_at_;
   waits->push_back(wait);
 }
 

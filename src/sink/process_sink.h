@@ -3,7 +3,17 @@
 // Why: a client library that crashes, asserts, blocks or is OOM-killed must not take a server process with it. When
 // the process dies, all its unresolved records are reported kAborted, in order, with the next Poll(); health goes down
 // (SINK_DIED: which signal or exit code) and counts it; and it is started again: at once the first time, with back-off
-// up to 5 s when it keeps dying young without having delivered. Records submitted while none runs wait for the next.
+// up to 5 s when it keeps dying young without having delivered (each quarter of a second that it was well takes one
+// step off: somebody who kills it now and then does not make it come back later and later). Records submitted while
+// none runs wait for the next.
+//
+// A process that hangs (stopped for good, a deadlock, an endless loop) is killed and replaced: SINK_HUNG. It lets hear
+// of itself every SinkConfig::alive_ms (2 s); after five times that without a word it is given up, 10 s. Its loop is
+// never that long in one call: the Kafka library's calls do not block, but for questions about topics in trouble, of
+// which one turn waits for 1 s at most; hiredis' neither; names are resolved in a thread of their own. Until it is
+// ready it has 30 s: a program may come from a slow disk, or find out about certificates. Only time counts in which the
+// owner itself was running: one second at most from one Poll() to the next, so that a paused machine, a stopped worker
+// or one that waits for a lock kills nobody. A sink process held in a debugger for longer is killed.
 //
 // The owner is a Postgres background worker: nothing here blocks, touches signal handlers, or waits for any child but
 // its own. No secret is in arguments or environment: configuration goes over the socket.
@@ -48,6 +58,10 @@ class ProcessSink : public Sink {
   void Start();
   void Exchange(std::vector<Result>* results);
   void Died(Error error);  // counts it, then as Lost
+  void CheckHung();
+  // From one Poll() to the next, as far as silence goes.
+  int64_t LongestStep() const { return int64_t{config_.alive_ms} * 1000 / 2; }
+  void CountFailure();
   void Lost(Error error);  // the socket is of no use any more: aborts everything, then the process is reaped
   void AwaitExit();
   void Handle(const Frame& frame, std::vector<Result>* results);
@@ -69,6 +83,9 @@ class ProcessSink : public Sink {
   std::vector<Result> refused_;  // aborted at Submit; reported by the next Poll
   uint64_t starts_ = 0;
   int64_t started_at_ = 0;  // monotonic microseconds
+  int64_t ready_at_ = 0;    // 0: not yet
+  int64_t polled_at_ = 0;
+  int64_t silent_ = 0;      // microseconds of ours since it was heard
   int64_t lost_at_ = 0;     // when the socket was lost; fd_ is -1 and pid_ not: waiting for the process to end
   int64_t wake_at_ = -1;    // when to look at the dying process again, or to start; -1: neither
   int failures_ = 0;        // deaths in a row, each within a few seconds of its start and without a delivery

@@ -4,7 +4,10 @@
 // machine; Configure carries the protocol version, so that a half-done upgrade is noticed).
 //
 //   worker -> sink   Configure (first, once), Submit, Close
-//   sink -> worker   Ready (answers Configure), Results, Health
+//   sink -> worker   Ready (answers Configure), Results, Health, Alive (when nothing else was said for a while)
+//
+// Life is told unasked: a question would have to wait behind up to 64 MB of records, and a sink that holds too many
+// reads nothing at all.
 //
 // Nothing here blocks: reader and writer take a non-blocking socket and move 256 KB at a time.
 #pragma once
@@ -21,7 +24,7 @@
 
 namespace outbox::sink {
 
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 inline constexpr size_t kFrameHeader = 8;
 inline constexpr size_t kMaxFrame = size_t{512} << 20;  // a larger one is a broken peer
 inline constexpr size_t kIoSize = size_t{256} << 10;
@@ -33,9 +36,18 @@ struct SinkConfig {
   Options options;
   uint64_t max_message_bytes = 0;   // largest record the worker may send, key, body and fields together; 0: unknown
   uint64_t max_inflight_bytes = 0;  // the worker's budget for this destination; 0: unknown
+  uint32_t alive_ms = 2000;         // the process says something this often; see process_sink.h
 };
 
-enum class FrameType : uint8_t { kConfigure = 1, kSubmit = 2, kClose = 3, kReady = 4, kResults = 5, kHealth = 6 };
+enum class FrameType : uint8_t {
+  kConfigure = 1,
+  kSubmit = 2,
+  kClose = 3,
+  kReady = 4,
+  kResults = 5,
+  kHealth = 6,
+  kAlive = 7
+};
 
 struct Frame {
   FrameType type;

@@ -137,6 +137,7 @@ class Server {
       }
       if (sink_ != nullptr) {
         Turn();
+        ShowAlive();
       }
       IoState state = writer_.Flush(fd_);
       if (state != IoState::kOk) {
@@ -171,6 +172,9 @@ class Server {
     }
     if (!delivered_.empty() && (deadline < 0 || results_since_ + kJoinMicros < deadline)) {
       deadline = results_since_ + kJoinMicros;
+    }
+    if (sink_ != nullptr && (deadline < 0 || told_at_ + alive_micros_ < deadline)) {
+      deadline = told_at_ + alive_micros_;
     }
     int timeout = -1;
     if (deadline >= 0) {
@@ -217,12 +221,14 @@ class Server {
         }
         // The worker's budget bounds first, and a topic in trouble may hold all of it: then others still get through.
         held_limit_ = std::max<size_t>(held_limit_, 2 * config.max_inflight_bytes);
+        alive_micros_ = int64_t{config.alive_ms} * 1000;
         Status status = program_.make(config, &sink_);
         if (!status.ok()) {
           sink_ = std::make_unique<LateSink>(status.error(), program_, std::move(config));
         }
         writer_.Append(FrameType::kReady, program_.library);
         SendHealth();
+        writer_.Flush(fd_);  // before any record is looked at: who dies from here on may have died of one
         return true;
       }
       case FrameType::kSubmit: {
@@ -243,6 +249,17 @@ class Server {
         return false;
       default:
         return false;
+    }
+  }
+
+  // The worker takes silence for a hang. What is queued and does not go out says the same of the worker.
+  void ShowAlive() {
+    const int64_t now = MonotonicMicros();
+    if (writer_.empty() && now - told_at_ >= alive_micros_) {
+      writer_.Append(FrameType::kAlive, {});
+    }
+    if (!writer_.empty()) {
+      told_at_ = now;
     }
   }
 
@@ -319,6 +336,8 @@ class Server {
   const SinkProgram& program_;
   size_t held_limit_;
   std::unique_ptr<Sink> sink_;
+  int64_t alive_micros_ = 0;
+  int64_t told_at_ = 0;  // the worker was told anything
   FrameReader reader_;
   FrameWriter writer_;
   size_t held_bytes_ = 0;

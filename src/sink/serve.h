@@ -20,7 +20,8 @@ struct SinkProgram {
   Status (*make)(const SinkConfig& config, std::unique_ptr<Sink>* sink) = nullptr;
 };
 
-// Serves kSinkSocket until it closes. Returns the exit code; never waits for the destination (a Sink's Close() is
+// Serves kSinkSocket until it closes, and says something every SinkConfig::alive_ms: a call of the sink that takes much
+// longer looks like a hang to the worker. Returns the exit code; never waits for the destination (a Sink's Close() is
 // quick). Sets the process up first: dies with its parent, is the OOM killer's first choice, no core dump (it holds
 // secrets and payloads), SIGPIPE ignored. While the sink holds more than `held_limit` bytes of unresolved records the
 // socket is not read: the worker has the real budget, this is the backstop.

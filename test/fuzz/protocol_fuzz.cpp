@@ -50,7 +50,7 @@ void CheckBody(FrameType type, std::string_view body) {
         FUZZ_CHECK(DecodeConfigure(EncodeConfigure(config), &again));
         FUZZ_CHECK(config.name == again.name && config.options == again.options &&
                    config.max_message_bytes == again.max_message_bytes &&
-                   config.max_inflight_bytes == again.max_inflight_bytes);
+                   config.max_inflight_bytes == again.max_inflight_bytes && config.alive_ms == again.alive_ms);
       }
       break;
     }
@@ -93,6 +93,7 @@ void CheckBody(FrameType type, std::string_view body) {
     }
     case FrameType::kReady:
     case FrameType::kClose:
+    case FrameType::kAlive:
       break;
   }
 }

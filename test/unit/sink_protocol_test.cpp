@@ -116,13 +116,14 @@ TEST_F(Frames, NonsenseAndEnd) {
 }
 
 TEST(Messages, RoundTrips) {
-  SinkConfig config{"events", {{"bootstrap.servers", "a:1"}, {"sasl.password", std::string("x\0y", 3)}}, 1000, 2000};
+  SinkConfig config{"events", {{"bootstrap.servers", "a:1"}, {"sasl.password", std::string("x\0y", 3)}}, 1000, 2000, 300};
   SinkConfig config_out;
   ASSERT_TRUE(DecodeConfigure(EncodeConfigure(config), &config_out));
   EXPECT_EQ(config_out.name, config.name);
   EXPECT_EQ(config_out.options, config.options);
   EXPECT_EQ(config_out.max_message_bytes, 1000u);
   EXPECT_EQ(config_out.max_inflight_bytes, 2000u);
+  EXPECT_EQ(config_out.alive_ms, 300u);
 
   Batch batch{7, 3, uint64_t{1} << 40, 2, "packed"};
   Batch batch_out;

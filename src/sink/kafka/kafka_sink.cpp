@@ -75,6 +75,7 @@ void KafkaSink::Poll(std::vector<Result>* results) {
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = read(event_fd_, &count, sizeof count);
   now_ = MonotonicMicros();
+  waited_ = 0;
   if (producer_ != nullptr) {
     ServeEvents(now_);
   }

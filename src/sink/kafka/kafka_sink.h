@@ -113,6 +113,7 @@ class KafkaSink : public Sink {
   void FailStalled(std::vector<std::string>* bytes);
   bool StillStalled(Topic* topic);
   bool LookForLeaders(Topic* topic, int timeout_ms);
+  bool AskMetadata(Topic* topic, int timeout_ms, const rd_kafka_metadata_t** metadata);
 
   const Settings settings_;
   const int event_fd_;
@@ -142,6 +143,7 @@ class KafkaSink : public Sink {
   bool probing_ = false;
   int64_t probe_at_ = -1;
   int64_t delivered_at_ = 0;
+  int64_t waited_ = 0;  // microseconds in AskMetadata since the last Poll
   int64_t stalled_check_at_ = 0;
   int64_t stalled_micros_ = 15'000'000;  // a broker that dies has successors as leaders after 10 s or so
   bool ending_stalled_ = false;          // the producer ends because of stalled topics

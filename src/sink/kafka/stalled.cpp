@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sink/kafka/kafka_sink.h"
+#include "sink/monotonic.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -112,6 +113,17 @@ bool KafkaSink::StillStalled(Topic* topic) {
   return topic->leaderless || (!was_leaderless && now_ < topic->stalled_until);
 }
 
+// False: no answer in time. The only thing here that blocks, so all of one turn together for a second at most: a sink
+// process that lets hear nothing of itself for 10 s is taken for hung.
+bool KafkaSink::AskMetadata(Topic* topic, int timeout_ms, const rd_kafka_metadata_t** metadata) {
+  const int64_t begin = MonotonicMicros();
+  const int left_ms = static_cast<int>(std::max<int64_t>(1, (kSecond - waited_) / 1000));
+  const rd_kafka_resp_err_t error =
+      rd_kafka_metadata(producer_->handle(), 0, topic->link->handle, metadata, std::min(timeout_ms, left_ms));
+  waited_ += MonotonicMicros() - begin;
+  return error == RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
 // False: no broker answered in time. Only topics in trouble come here.
 bool KafkaSink::LookForLeaders(Topic* topic, int timeout_ms) {
   topic->leaders_seen_at = now_;
@@ -119,8 +131,7 @@ bool KafkaSink::LookForLeaders(Topic* topic, int timeout_ms) {
     topic->link = producer_->OpenTopic(topic->name, settings_, topic);
   }
   const rd_kafka_metadata_t* metadata = nullptr;
-  if (topic->link == nullptr || rd_kafka_metadata(producer_->handle(), 0, topic->link->handle, &metadata, timeout_ms) !=
-                                    RD_KAFKA_RESP_ERR_NO_ERROR) {
+  if (topic->link == nullptr || !AskMetadata(topic, timeout_ms, &metadata)) {
     return false;
   }
   if (metadata->topic_cnt == 1) {

@@ -167,7 +167,7 @@ bool KafkaSink::Known(Topic* topic, int* code) {
   }
   topic->failed = false;
   const rd_kafka_metadata_t* metadata = nullptr;
-  if (rd_kafka_metadata(producer_->handle(), 0, topic->link->handle, &metadata, 100) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+  if (!AskMetadata(topic, 100, &metadata)) {
     return true;
   }
   const int error = metadata->topic_cnt == 1 ? CodeOf(metadata->topics[0].err) : RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;

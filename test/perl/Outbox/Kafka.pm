@@ -263,11 +263,22 @@ sub payloads
 	return [ split /\n/, $self->kcat($topic, '-f', '%s\n') ];
 }
 
+# A consumer that reads what comes from now on. What is returned tells how many records it has seen.
+sub follow
+{
+	my ($self, $topic) = @_;
+	my $file = "$self->{dir}/follow.$topic";
+	push @{ $self->{followers} }, IPC::Run::start(
+		[ 'kcat', '-C', '-u', '-q', '-b', $self->{bootstrap}, '-t', $topic, '-o', 'end', '-f', '.' ], '<', \undef, '>', $file, '2>', '/dev/null');
+	return sub { return (-s $file) || 0 };
+}
+
 END
 {
 	my $status = $?;
 	foreach my $kafka (@all)
 	{
+		foreach my $follower (@{ $kafka->{followers} // [] }) { eval { $follower->kill_kill(grace => 1) } }
 		if ($kafka->{mock}) { eval { $kafka->{handle}->kill_kill } }
 		else { eval { $_->kill9 } foreach @{ $kafka->{nodes} // [$kafka] } }
 		system 'rm', '-rf', $kafka->{root} // $kafka->{dir};

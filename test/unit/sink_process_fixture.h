@@ -1,0 +1,160 @@
+// A ProcessSink with a real process: the test program itself under the name "fake-sink", with a sink that does as its
+// options say. Included by one file of a program: main() is here.
+#pragma once
+
+#include "sink/process_sink.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "signal_storm.h"
+#include "sink/places.h"
+#include "sink/serve.h"
+#include "sink_driver.h"
+
+namespace outbox::sink {
+namespace {
+
+// mode: deliver, hold, die (at the first batch), report (delivers and says in health what it sees of its process),
+// poison (aborts on the payload "poison"), quit (exit code 3 at the first batch), linger (closes its socket, stays), spin
+// (an endless loop at the first batch), crash (before it is ready), refuse, late (cannot be made before there is `file`).
+class FakeSink : public Sink {
+ public:
+  explicit FakeSink(std::string mode) : mode_(std::move(mode)) {
+    if (mode_ == "report") {
+      health_ = {false, {ErrorClass::kDestination, "REPORT", Report()}, 1};
+    }
+  }
+  void Submit(Batch batch) override {
+    if (mode_ == "die") {
+      signal(SIGSEGV, SIG_DFL);  // a sanitizer would take it for a find
+      kill(getpid(), SIGSEGV);
+    }
+    if (mode_ == "quit") {
+      _exit(3);
+    }
+    while (mode_ == "spin") {
+      getppid();
+    }
+    if (mode_ == "linger") {
+      close(kSinkSocket);
+      for (;;) {
+        pause();
+      }
+    }
+    if (mode_ == "poison" && batch.records.find("poison") != std::string::npos) {
+      abort();
+    }
+    if (mode_ == "deliver") {
+      places_.Add(batch.flow, "fake", 1, std::to_string(batch.first_seq),
+                  std::to_string(batch.first_seq + batch.count - 1));
+    }
+    if (mode_ == "garbage") {
+      [[maybe_unused]] ssize_t sent = send(kSinkSocket, "garbage!garbage!", 16, 0);
+    }
+    if (mode_ == "twice") {
+      results_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kDelivered, {}});
+    }
+    if (mode_ != "hold" && mode_ != "spin") {
+      results_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kDelivered, {}});
+    }
+  }
+  void Poll(std::vector<Result>* results) override {
+    results->insert(results->end(), results_.begin(), results_.end());
+    results_.clear();
+  }
+  void AppendWaits(std::vector<WaitSpec>*) override {}
+  void TakePlaces(std::vector<Place>* places) override { places_.Take(places); }
+  const Health& health() const override { return health_; }
+  void Close() override {}
+
+ private:
+  static std::string Report() {
+    std::string open;
+    for (int fd = 0; fd < 256; ++fd) {
+      if (fcntl(fd, F_GETFD) >= 0) {
+        open += std::to_string(fd) + " ";
+      }
+    }
+    sigset_t mask;
+    sigprocmask(SIG_BLOCK, nullptr, &mask);
+    std::string oom;
+    std::ifstream("/proc/self/oom_score_adj") >> oom;
+    return "fds " + open + "usr1-blocked " + std::to_string(sigismember(&mask, SIGUSR1)) + " own-group " +
+           std::to_string(getpgrp() == getpid()) + " oom " + oom + " secret " +
+           std::to_string(getenv("PGPASSWORD") != nullptr);
+  }
+  const std::string mode_;
+  Health health_;
+  std::vector<Result> results_;
+  Places places_;
+};
+
+Status MakeFake(const SinkConfig& config, std::unique_ptr<Sink>* sink) {
+  std::string mode = config.options.at("mode");
+  if (mode == "refuse") {
+    return Status(ErrorClass::kConfig, "BAD_OPTION", "no such thing");
+  }
+  if (mode == "crash") {
+    kill(getpid(), SIGKILL);
+  }
+  if (mode == "late") {
+    if (access(config.options.at("file").c_str(), F_OK) != 0) {
+      return Status(ErrorClass::kDestination, "NO_THREAD", "no thread is to be had");
+    }
+    mode = "deliver";
+  }
+  *sink = std::make_unique<FakeSink>(mode);
+  return {};
+}
+
+class ProcessSinkTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char directory[] = "/tmp/outbox-sink-test-XXXXXX";
+    ASSERT_NE(mkdtemp(directory), nullptr);
+    directory_ = directory;
+    executable_ = directory_ + "/fake-sink";
+    char self[4096] = {};
+    ASSERT_GT(readlink("/proc/self/exe", self, sizeof(self) - 1), 0);
+    ASSERT_EQ(symlink(self, executable_.c_str()), 0);
+  }
+  void TearDown() override {
+    unlink(executable_.c_str());
+    rmdir(directory_.c_str());
+    int status = 0;
+    EXPECT_EQ(waitpid(-1, &status, WNOHANG), -1) << "a child was left behind";
+  }
+  SinkConfig Mode(const char* mode) { return {"test", {{"mode", mode}}, 0, 0}; }
+
+  std::string directory_;
+  std::string executable_;
+};
+
+std::vector<TestRecord> Some(size_t count, size_t size = 10) {
+  return std::vector<TestRecord>(count, TestRecord{"topic", "key", std::string(size, 'x'), RecordForm::kStream, {}});
+}
+
+}  // namespace
+}  // namespace outbox::sink
+
+int main(int argc, char** argv) {
+  if (std::string_view(argv[0]).ends_with("/fake-sink")) {
+    outbox::sink::SinkProgram program{"fake 1.0", outbox::sink::MakeFake};
+    return outbox::sink::Serve(program);
+  }
+  signal(SIGPIPE, SIG_IGN);
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
