@@ -38,7 +38,8 @@ CREATE INDEX parked_shared_idx ON outbox.parked (route_id, due_at, created_at) W
 CREATE INDEX parked_key_idx ON outbox.parked (route_id, order_key, created_at) WHERE order_key IS NOT NULL AND state IN ('retrying', 'blocked');
 CREATE INDEX parked_dead_idx ON outbox.parked (route_id, order_key, created_at) WHERE state = 'dead';
 CREATE INDEX parked_id_idx ON outbox.parked (id);
-CREATE INDEX parked_count_idx ON outbox.parked (route_id, lane, state);
+-- State first: a claim, which asks by route and lane, must not take it for an index of what is due.
+CREATE INDEX parked_count_idx ON outbox.parked (state, route_id, lane);
 CREATE INDEX parked_replay_idx ON outbox.parked (replay) WHERE replay <> 0;
 COMMENT ON TABLE outbox.parked IS 'events that a destination refused, that wait behind such a one, or that are not due yet; with a full copy';
 COMMENT ON INDEX outbox.parked_due_idx IS 'what is tried next: events with a key, by their lane''s owner';
