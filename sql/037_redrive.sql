@@ -119,6 +119,11 @@ CALL outbox.redrive();
 CALL outbox.discard_dead_letters(dry_run => false, reason => 'x');
 CALL outbox.redrive('regress b', dry_run => true);
 RESET default_transaction_read_only;
+-- in a session whose transactions are serializable by default
+SET default_transaction_isolation = 'serializable';
+CALL outbox.redrive('regress b', error => 'nothing');
+SHOW transaction_isolation;
+RESET default_transaction_isolation;
 -- from a procedure that may commit it works
 CREATE PROCEDURE pg_temp.outer() LANGUAGE plpgsql AS $$
 DECLARE n bigint;

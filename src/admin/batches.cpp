@@ -35,6 +35,9 @@ Batches::Batches(FunctionCallInfo fcinfo, const char* procedure, bool may_commit
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
     }
   });
+  if (may_commit && XactIsoLevel != XACT_READ_COMMITTED) {
+    Commit();
+  }
 }
 
 void Batches::Commit() {

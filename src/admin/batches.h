@@ -4,8 +4,8 @@
 //   ... RunSql(Access::kWrite, ...) ...; batches.Commit(); ...
 //   return batches.Result({Cell("17")});
 //
-// After the first Commit() nothing that lived in the old transaction may be touched: read all arguments before. Every
-// batch but the first is READ COMMITTED. An error ends the transaction, and with it what Begin() opened.
+// After the first Commit() nothing that lived in the old transaction may be touched, but the arguments, which the CALL
+// keeps. Every batch is READ COMMITTED, whatever the session's default. An error ends the transaction.
 #pragma once
 
 #include "admin/query.h"
