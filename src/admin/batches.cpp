@@ -14,6 +14,7 @@ namespace outbox::admin {
 namespace {
 
 constexpr int64 kLongestNapMicros = 200 * 1000;
+constexpr int64 kGiveWayMicros = 250 * 1000;
 
 bool MayCommit(FunctionCallInfo fcinfo) {
   return fcinfo->context != nullptr && IsA(fcinfo->context, CallContext) &&
@@ -50,7 +51,14 @@ void Batches::Commit() {
 }
 
 void Batches::Throttle(int64 done, double per_second) {
-  TimestampTz until = started_ + static_cast<int64>(static_cast<double>(done) / per_second * USECS_PER_SEC);
+  WaitUntil(started_ + static_cast<int64>(static_cast<double>(done) / per_second * USECS_PER_SEC));
+}
+
+void Batches::GiveWay() {
+  WaitUntil(GetCurrentTimestamp() + kGiveWayMicros);
+}
+
+void Batches::WaitUntil(TimestampTz until) {
   pg::Guard([&] {
     uint32 wait_event = pg::WaitEventFor("OutboxThrottle");
     for (int64 left = until - GetCurrentTimestamp(); left > 0; left = until - GetCurrentTimestamp()) {

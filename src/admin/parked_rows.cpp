@@ -160,6 +160,19 @@ std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
                        {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
 }
 
+bool HoldRoutes(std::vector<std::string> route_ids) {
+  std::sort(route_ids.begin(), route_ids.end());
+  route_ids.erase(std::unique(route_ids.begin(), route_ids.end()), route_ids.end());
+  bool changing = false;
+  for (const Row& row : RunSql(Access::kWrite,
+                               "SELECT lanes_wanted IS NOT NULL FROM outbox.route WHERE id = ANY ($1::bigint[]) "
+                               "ORDER BY id FOR SHARE",
+                               {ArrayLiteral({route_ids.begin(), route_ids.end()})})) {
+    changing = changing || row[0] == "t";
+  }
+  return changing;
+}
+
 const format::RouteSpec* Resolver::Spec(const std::string& route) {
   auto known = specs_.find(route);
   if (known == specs_.end()) {

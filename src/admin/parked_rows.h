@@ -49,7 +49,14 @@ struct ParkedKey {
 // Those of them that are dead still and that nobody else has locked, locked.
 std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys);
 
-// Topic, order key and lane as the route would give them today: templates and lanes may have changed since.
+// Until the transaction ends these routes stay as they are, and so does the number of their lanes: whatever lane is
+// written meanwhile is one that there is. Before any row of theirs is locked, and for short transactions only: it keeps
+// alter_route() waiting, and the keeper from exchanging lanes. Returns whether one is to have another number of lanes;
+// then whoever works in batches makes a pause between two.
+bool HoldRoutes(std::vector<std::string> route_ids);
+
+// Topic, order key and lane as the route would give them today: templates and lanes may have changed since. It looks at
+// a route once, so it serves one transaction.
 class Resolver {
  public:
   void Resolve(ParkedRow* row);

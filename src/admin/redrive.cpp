@@ -113,8 +113,18 @@ struct Work {
   bool dry_run = false;
   int64 batch = 0;
   double per_second = 0;
+  bool resolves = false;  // writes lanes
   Cell reason = std::nullopt;
 };
+
+std::vector<std::string> RoutesOf(const std::vector<ParkedKey>& keys) {
+  std::vector<std::string> ids;
+  ids.reserve(keys.size());
+  for (const ParkedKey& key : keys) {
+    ids.push_back(key.route_id);
+  }
+  return ids;
+}
 
 // Calls `apply` with batches of locked dead letters, and commits each.
 template <typename Apply>
@@ -130,8 +140,9 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
   for (std::vector<ParkedKey> page = NextPage(selection, last); !page.empty(); page = NextPage(selection, last)) {
     for (size_t at = 0; at < page.size(); at += static_cast<size_t>(work.batch)) {
       size_t end = std::min(page.size(), at + static_cast<size_t>(work.batch));
-      std::vector<ParkedRow> rows =
-          LockDead({page.begin() + static_cast<long>(at), page.begin() + static_cast<long>(end)});
+      std::vector<ParkedKey> batch(page.begin() + static_cast<long>(at), page.begin() + static_cast<long>(end));
+      const bool changing = work.resolves && HoldRoutes(RoutesOf(batch));
+      std::vector<ParkedRow> rows = LockDead(batch);
       if (!rows.empty()) {
         NoteParkedChange();
         apply(&rows);
@@ -141,6 +152,9 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
       seen += static_cast<int64>(end - at);
       if (seen < matched) {
         Notice(std::to_string(done) + " of " + Events(matched) + " " + work.has);
+      }
+      if (changing) {
+        batches->GiveWay();
       }
       if (work.per_second > 0) {
         batches->Throttle(done, work.per_second);
@@ -181,9 +195,10 @@ OUTBOX_FUNCTION(outbox_redrive) {
   work.batch = BatchArgument(fcinfo, 9);
   work.per_second = RateArgument(fcinfo, 10);
   work.reason = CheckReason(TextArgument(fcinfo, 11), false);
-  Resolver resolver;
+  work.resolves = true;
   return Run(fcinfo, "outbox.redrive()", work, [&](std::vector<ParkedRow>* rows) {
     std::vector<ParkedRow> before = *rows;
+    Resolver resolver;  // another one for each batch: meanwhile the routes may have changed
     for (ParkedRow& row : *rows) {
       resolver.Resolve(&row);
     }

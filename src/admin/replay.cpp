@@ -35,7 +35,11 @@ struct Replay {
   double per_second = 0;
   Cell rate;  // as given
   int64 copied = 0;
+  std::string planned_for;  // version of the route that lanes and topics of the plan are of
 };
+
+// Of the route as it stands in the table: another one for each change.
+constexpr const char* kRouteVersion = "SELECT xmin, id FROM outbox.route WHERE name = $1";
 
 std::string Count(int64 count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -160,6 +164,12 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
   request.filter.until = std::strtoll(row[11].value().c_str(), nullptr, 10);
 }
 
+void MakePlan(Replay* replay) {
+  std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(replay->plan.to)});
+  replay->planned_for = route.empty() ? "" : route[0][0].value();
+  PlanReplay(replay->request, &replay->plan);
+}
+
 // What cannot be had any more.
 void TellRetained(const ReplayRequest& request) {
   std::optional<int64> oldest = OldestRetained();
@@ -232,7 +242,7 @@ int64 CopyRun(const Replay& replay, size_t begin, size_t end, int64 due_base) {
   std::vector<Cell> places, times, lanes, keys, topics, dues;
   for (size_t i = begin; i < end; i++) {
     const ReplayEvent& event = plan.events[i];
-    places.push_back("(" + std::to_string(event.block) + "," + std::to_string(event.offset) + ")");
+    places.push_back(PlaceOf(event));
     times.push_back(std::to_string(event.created_at));
     lanes.push_back(std::to_string(event.lane));
     keys.push_back(event.order_key == 0 ? Cell() : Cell(std::to_string(event.order_key)));
@@ -259,19 +269,27 @@ int64 CopyRun(const Replay& replay, size_t begin, size_t end, int64 due_base) {
                                 .size());
 }
 
-// False: somebody has cancelled it.
-bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base) {
-  const ReplayPlan& plan = replay->plan;
+// False: somebody has cancelled it. *changing: the route is to have another number of lanes.
+bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* changing) {
+  ReplayPlan& plan = replay->plan;
   if (RunSql(Access::kWrite, "SELECT FROM outbox.replay WHERE number = $1::bigint AND state = 'copying' FOR UPDATE",
              {replay->number})
           .empty()) {
     return false;
   }
+  std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(plan.to)});
+  *changing = !route.empty() && HoldRoutes({route[0][1].value()});
+  route = RunSql(Access::kWrite, kRouteVersion, {Cell(plan.to)});
+  const bool changed = !route.empty() && route[0][0] != replay->planned_for;
+  Resolver resolver;
   int64 copied = 0;
   for (size_t at = begin; at < end;) {
     size_t run = at;
     while (run < end && plan.events[run].table == plan.events[at].table) {
       run++;
+    }
+    if (changed) {
+      ResolveAgain(TableName(plan.events[at].table), at, run, &resolver, &plan);
     }
     copied += CopyRun(*replay, at, run, due_base);
     at = run;
@@ -305,10 +323,14 @@ bool CopyPart(Batches* batches, Replay* replay, int64* told) {
   const int64 due_base = DueBase(*replay);
   for (size_t at = 0; at < all; at += kBatch) {
     size_t end = std::min(all, at + kBatch);
-    if (!CopyBatch(replay, at, end, due_base)) {
+    bool changing = false;
+    if (!CopyBatch(replay, at, end, due_base, &changing)) {
       return false;
     }
     batches->Commit();
+    if (changing) {
+      batches->GiveWay();
+    }
     if (int64 now = Now(); now - *told > 2 * USECS_PER_SEC) {
       *told = now;
       Notice(Count(replay->copied, "event") + " scheduled so far");
@@ -354,7 +376,7 @@ void Copy(Batches* batches, Replay* replay, const Cell& reason) {
   while (going && replay->plan.more) {
     replay->request.filter.since = replay->plan.events.back().created_at + 1;
     replay->request.only_ids = false;
-    PlanReplay(replay->request, &replay->plan);
+    MakePlan(replay);
     going = CopyPart(batches, replay, &told);
   }
   going = going && !RunSql(Access::kWrite,
@@ -404,7 +426,7 @@ OUTBOX_FUNCTION(outbox_replay) {
     ReadRequest(fcinfo, &replay.request);
   }
   TellRetained(replay.request);
-  PlanReplay(replay.request, &replay.plan);
+  MakePlan(&replay);
   TellPlan(replay, dry_run);
   int64 events = replay.plan.matched;
   if (!dry_run) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "admin/parked_rows.h"
-
 extern "C" {
 #include "miscadmin.h"
 }
@@ -76,18 +74,14 @@ class Planner {
       row.own_topic = std::string(event.topic);
     }
     resolver_.Resolve(&row);
-    auto [at, fresh] = plan_->topic_numbers.emplace(row.topic, static_cast<uint32>(plan_->topics.size()));
-    if (fresh) {
-      plan_->topics.push_back(row.topic);
-      plan_->of_topic.push_back(0);
-    }
-    plan_->of_topic[at->second]++;
+    const uint32 topic = plan_->NumberOf(row.topic);
+    plan_->of_topic[topic]++;
     plan_->first = plan_->matched == 0 ? event.created_at : std::min(plan_->first, event.created_at);
     plan_->last = std::max(plan_->last, event.created_at);
     plan_->matched++;
     plan_->bytes += event.payload_bytes;
     int64 key = row.order_key ? std::strtoll(row.order_key->c_str(), nullptr, 10) : 0;
-    Take({event.created_at, key, event.block, event.table, at->second, event.offset,
+    Take({event.created_at, key, event.block, event.table, topic, event.offset,
           static_cast<uint16>(std::strtol(row.lane.c_str(), nullptr, 10))});
   }
 
@@ -118,6 +112,50 @@ class Planner {
 };
 
 }  // namespace
+
+uint32 ReplayPlan::NumberOf(const std::string& topic) {
+  auto [at, fresh] = topic_numbers.emplace(topic, static_cast<uint32>(topics.size()));
+  if (fresh) {
+    topics.push_back(topic);
+    of_topic.push_back(0);
+  }
+  return at->second;
+}
+
+std::string PlaceOf(const ReplayEvent& event) {
+  return "(" + std::to_string(event.block) + "," + std::to_string(event.offset) + ")";
+}
+
+void ResolveAgain(const std::string& table, size_t begin, size_t end, Resolver* resolver, ReplayPlan* plan) {
+  std::vector<Cell> places;
+  for (size_t i = begin; i < end; i++) {
+    places.push_back(PlaceOf(plan->events[i]));
+  }
+  std::string sql =
+      "SELECT (extract(epoch FROM l.created_at) * 1000000)::bigint, l.id, l.aggregate_type, l.aggregate_id, "
+      "l.event_type, l.topic FROM outbox." +
+      table + " l WHERE l.ctid = ANY ($1::tid[])";
+  for (const Row& found : RunSql(Access::kWrite, sql.c_str(), {ArrayLiteral(places)})) {
+    const int64 created_at = std::strtoll(found[0].value().c_str(), nullptr, 10);
+    auto first = plan->events.begin() + static_cast<long>(begin);
+    auto event = std::lower_bound(first, plan->events.begin() + static_cast<long>(end), created_at,
+                                  [](const ReplayEvent& one, int64 at) { return one.created_at < at; });
+    if (event == plan->events.begin() + static_cast<long>(end) || event->created_at != created_at) {
+      continue;  // it has moved: the copy leaves it out
+    }
+    ParkedRow row;
+    row.route = plan->to;
+    row.id = found[1].value();
+    row.aggregate_type = found[2].value();
+    row.aggregate_id = found[3];
+    row.event_type = found[4].value();
+    row.own_topic = found[5];
+    resolver->Resolve(&row);
+    event->topic = plan->NumberOf(row.topic);
+    event->order_key = row.order_key ? std::strtoll(row.order_key->c_str(), nullptr, 10) : 0;
+    event->lane = static_cast<uint16>(std::strtol(row.lane.c_str(), nullptr, 10));
+  }
+}
 
 void PlanReplay(const ReplayRequest& request, ReplayPlan* plan) {
   Planner planner(request, plan);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "admin/event_walk.h"
+#include "admin/parked_rows.h"
 #include "base/uuid.h"
 
 namespace outbox::admin {
@@ -42,10 +43,20 @@ struct ReplayPlan {
   int64 bytes = 0;
   int64 pending = 0, parked = 0, given_up = 0;  // these are left alone
   std::map<std::string, uint32> topic_numbers;
+
+  // A new one where it is not known yet.
+  uint32 NumberOf(const std::string& topic);
 };
 
 // Fills the plan for from and to; what it held of an earlier part goes. It takes as many events as fit into
 // maintenance_work_mem. Throws.
 void PlanReplay(const ReplayRequest& request, ReplayPlan* plan);
+
+// The route to has changed since the plan was made: topics, order keys and lanes, as they are now, of a run of events
+// of one day table, whose name is given. Throws.
+void ResolveAgain(const std::string& table, size_t begin, size_t end, Resolver* resolver, ReplayPlan* plan);
+
+// Its ctid.
+std::string PlaceOf(const ReplayEvent& event);
 
 }  // namespace outbox::admin
