@@ -109,6 +109,19 @@ int LanesUnderWay(int64 route_id) {
   return Count(0, 0);
 }
 
+// Somebody is sending parked events of the route. Lanes that rest at the common snapshot begin with no more of them.
+bool InHand(int64 route_id) {
+  static Statement sent = {
+      "SELECT FROM outbox.parked WHERE route_id OPERATOR(pg_catalog.=) $1 AND due_at IS NOT NULL"
+      " AND sender OPERATOR(pg_catalog.=) ANY ($2) LIMIT 1",
+      2,
+      {INT8OID, INT8ARRAYOID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(route_id), LiveIncarnations()};
+  RunStatement(&sent, values);
+  return SPI_processed > 0;
+}
+
 // Parked events belong to the lane that their key belongs to. In portions: there may be a million.
 void MoveParked(const Change& change) {
   constexpr uint64 kPortion = 2000;
@@ -207,7 +220,7 @@ bool Step(int64 route_id, bool* done) {
     SetCommonSnapshot(change);
   }
   // Where nothing has happened since, the lanes are there already and need no worker.
-  *done = LanesUnderWay(route_id) == 0;
+  *done = LanesUnderWay(route_id) == 0 && !InHand(route_id);
   if (*done) {
     ExchangeLanes(change);
   }

@@ -3,7 +3,7 @@
 //   alter_route:  lanes_wanted = n, no common snapshot. Workers give the route's lanes back; nobody claims them.
 //   keeper:       when no live worker owns one: common_snapshot = the current one, so not older than any lane's
 //   position. workers:      claim them again, read up to the common snapshot, and rest there. keeper:       when all
-//   positions are exactly there: the old lanes go and n new ones start from there.
+//   positions are exactly there, and no parked event is being sent: the old lanes go and n new ones start from there.
 //
 // Safe because nothing is in flight beyond the common snapshot when the lanes are exchanged, and a worker learns of the
 // limit, and of the number of lanes that its filter must be made for, from the tables after it has claimed the lane.

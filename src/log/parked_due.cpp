@@ -54,6 +54,20 @@ void AddPlaces(const DueWork& work, DueVerdict verdict, Arguments* arguments) {
   arguments->Add(replay.Array(INT8OID));
 }
 
+// Until the transaction ends nobody takes the lane away and gives its rows to another one: see lane_change.h.
+bool KeepLane(const ParkedOwner& owner) {
+  static Statement keep = {
+      "SELECT FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1 AND lane OPERATOR(pg_catalog.=) $2"
+      " AND owner OPERATOR(pg_catalog.=) $3 FOR KEY SHARE",
+      3,
+      {INT8OID, INT4OID, INT8OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(owner.lane.route_id), Int32GetDatum(owner.lane.lane),
+                    Int64GetDatum(static_cast<int64>(owner.incarnation))};
+  RunStatement(&keep, values);
+  return SPI_processed == 1;
+}
+
 }  // namespace
 
 void DueWork::Clear() {
@@ -271,6 +285,9 @@ bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk
                                                    [](const DueRow& row) { return row.verdict == DueVerdict::kTake; }));
   if (count == 0) {
     return true;
+  }
+  if (!KeepLane(owner)) {
+    return false;
   }
   Arguments arguments;
   arguments.Add(Int64GetDatum(owner.lane.route_id));

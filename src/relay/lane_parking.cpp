@@ -20,6 +20,9 @@ void Lane::WakeParked() {
 }
 
 bool Lane::MayClaim() const {
+  if (held_) {
+    return false;  // its successors will: until then nothing of the route may be in anybody's hands
+  }
   const Breaker& breaker = destination_->breaker();
   const bool probes = pipeline_.unresolved() == 0 && breaker.Admits(true) > 0;  // else the lane's own events do
   return !format_->spec().paused() && (breaker.closed() || probes || breaker.probing(parked_->first_flow()));

@@ -71,6 +71,13 @@ $session->quit;
 is(sql('SELECT copied FROM outbox.replay'), $events, 'it goes on to its end');
 is(sql('SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.lane >= r.lanes'), '0', 'no copy is in a lane that is gone');
 
+# --- and again and again, while the copies are sent ---
+foreach my $lanes (3, 2)
+{
+	cmp_ok(sql(q{SELECT count(*) FROM outbox.parked WHERE state = 'scheduled'}), '>', 0, 'copies are being sent') if $lanes == 3;
+	sql("SELECT outbox.alter_route('r', lanes => $lanes)");
+	lanes_become($lanes);
+}
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 60), 'all copies are sent');
 my (%times, %last, $overtaken);
 foreach my $entry (grep { $_->{aggregate_type} eq 'bulk' } @{ $redis->entries('t') })
