@@ -2,11 +2,13 @@
 CREATE SCHEMA outbox;
 CREATE FUNCTION outbox.planted() RETURNS int LANGUAGE sql AS 'SELECT 1';
 \set VERBOSITY default
+\set SHOW_CONTEXT never
 CREATE EXTENSION outbox;
 DROP FUNCTION outbox.planted();
 CREATE ROLE regress_other;
 ALTER SCHEMA outbox OWNER TO regress_other;
 CREATE EXTENSION outbox;
+\set SHOW_CONTEXT errors
 DROP SCHEMA outbox;
 DROP ROLE regress_other;
 CREATE SCHEMA elsewhere;

@@ -42,9 +42,11 @@ SELECT left(aggregate_id, 2) = '42' AS key_is_42, payload, headers, topic FROM s
 ROLLBACK;
 
 -- No function for keys that are none, and for bytes where JSON belongs.
+\set VERBOSITY terse
 SELECT outbox.emit('order', 1.5, 'order.created', '{}');
 SELECT outbox.emit('order', true, 'order.created', '{}');
 SELECT outbox.emit('order', 1, 'order.created', '\x00'::bytea);
+\set VERBOSITY default
 
 -- JSON null is a payload; headers that are JSON null or {} are none.
 BEGIN;

@@ -90,14 +90,13 @@ cmp_ok(read_since(), '<', 2 * $away, 'after the first look claims do not read th
 # tells nobody.
 sql("DELETE FROM outbox.parked");
 my $person = $node->background_psql('postgres', on_error_stop => 1);
+$person->query_safe('BEGIN');
 sql(q{
 	INSERT INTO outbox.parked (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, topic)
-	SELECT r.id, 0, now() + n * interval '1 us', gen_random_uuid(), 'retrying', 77, now() + interval '1 s', 't', 'busy', 'busy', 'x', 's'
+	SELECT r.id, 0, now() + n * interval '1 us', gen_random_uuid(), 'retrying', 77, now() + interval '3 s', 't', 'busy', 'busy', 'x', 's'
 	FROM outbox.route r, generate_series(1, 3) n
 });
-my $head = sql("SELECT id FROM outbox.parked ORDER BY created_at LIMIT 1");
-$person->query_safe('BEGIN');
-$person->query_safe("SELECT 1 FROM outbox.parked WHERE id = '$head' FOR UPDATE");
+my $head = $person->query_safe('SELECT id FROM outbox.parked ORDER BY created_at LIMIT 1 FOR UPDATE');
 sql('SELECT outbox.pause(route => $$r$$, topic => $$none$$, reason => $$wakes the lanes$$)');
 ok(wait_for_value($node, "SELECT count(*) FROM outbox.parked WHERE state = 'blocked'", '2', 60), 'who is behind a head that somebody has locked waits');
 $person->query_safe("DELETE FROM outbox.parked WHERE id = '$head'");

@@ -44,10 +44,10 @@ foreach my $case ([ 'relay.start', 'relay worker' ], [ 'keeper.start', 'keeper' 
 	sleep 0.5;
 	my $held = restarts();
 	my $start = time;
-	my $good = 0;
-	while (time - $start < 12) { $good++ if defined try_sql('SELECT 1'); emit(); sleep 0.2 }
+	my ($good, $tries) = (0, 0);
+	while (time - $start < 12) { $good++ if defined try_sql('SELECT 1'); $tries++; emit(); sleep 0.2 }
 	cmp_ok(restarts() - $held, '<=', 3, "$what: at most three more restarts of the server in 12 s: " . (restarts() - $held));
-	cmp_ok($good, '>', 20, "$what: sessions work meanwhile");
+	cmp_ok($good, '>', $tries / 2, "$what: sessions work meanwhile, $good of $tries");
 	Outbox::Faults::disarm($point);
 	ok(until_true(10, sub { defined try_sql('SELECT pg_reload_conf()') }), "$what: reloads");
 	ok(until_true(15, sub { (try_sql(q(SELECT outbox.wait_until_idle('2 s'))) // '') eq 't' }), "$what: and everything is delivered");
