@@ -121,6 +121,8 @@ bool SortedSpill::Refill(Run* run) {
       continue;
     }
     if (got <= 0) {
+      whole_ = false;
+      errno = got == 0 ? EIO : errno;  // it is shorter than what was written
       Fail("read");
     }
     data += got;

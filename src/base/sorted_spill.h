@@ -1,7 +1,8 @@
 // Sorts the places of a large window's rows by created_at, in bounded memory [-]: runs sorted in memory, written to an
 // unlinked temporary file, merged while read. No Postgres in it: a tuplesort's file would die with the transaction.
 //
-// Add() everything, Finish(), then Next() until false. Throws std::bad_alloc and SpillError. One use per object.
+// Add() everything, Finish(), then Next() until false. Throws std::bad_alloc and SpillError. One use per object, which
+// ends with an exception: the file could not be written or read, and rows may be missing.
 #pragma once
 
 #include <cstddef>
@@ -43,6 +44,8 @@ class SortedSpill {
   // The smallest row not yet handed out; false at the end.
   bool Next(RowPlace* row);
 
+  // False after an exception of Next().
+  bool whole() const { return whole_; }
   uint64_t count() const { return count_; }
   size_t runs() const { return runs_.size(); }
   size_t memory_used() const { return rows_.capacity() * sizeof(RowPlace) + buffers_bytes_; }
@@ -69,6 +72,7 @@ class SortedSpill {
   std::vector<Run> runs_;
   std::vector<uint32_t> heap_;  // runs by their first row, smallest on top
   size_t buffers_bytes_ = 0;
+  bool whole_ = true;
 };
 
 }  // namespace outbox

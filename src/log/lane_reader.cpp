@@ -192,8 +192,10 @@ void LaneReader::Confirm(const EventChunk& chunk) {
 void LaneReader::Undo(EventChunk* chunk, size_t before) {
   chunk->events.resize(before);
   run_used_ = 0;
-  // The events of a small window have moved into the chunk that is taken back.
-  if (changed_ || state_ == State::kCollecting || state_ == State::kEvents) {
+  // The events of a small window have moved into the chunk that is taken back. Of a file that could not be read a row
+  // may be missing.
+  const bool torn = sorted_ != nullptr && !sorted_->whole();
+  if (changed_ || torn || state_ == State::kCollecting || state_ == State::kEvents) {
     Forget();
     state_ = State::kOpened;
   }

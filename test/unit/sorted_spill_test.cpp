@@ -1,6 +1,9 @@
+// matrix: B14 B15
 // base/sorted_spill: order, nothing lost, bounded memory, nothing left behind.
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -132,6 +135,51 @@ TEST_F(SortedSpillTest, SaysWhyItCannotWrite) {
   } catch (const SpillError& error) {
     EXPECT_NE(std::string(error.what()).find("No such file or directory"), std::string::npos) << error.what();
   }
+}
+
+// A disk without room, an error of the disk: said, and the object knows that it is of no use any more.
+TEST_F(SortedSpillTest, AFileThatCannotBeWrittenOrReadIsAnError) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 100 * 1000;  // in the middle of the second run
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  {
+    SortedSpill spill(directory_, kMemory);
+    EXPECT_THROW(
+        {
+          for (int64_t i = 0; i < 100'000; ++i) {
+            spill.Add({i, 0});
+          }
+        },
+        SpillError);
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  SortedSpill spill(directory_, kMemory);
+  for (int64_t i = 0; i < 100'000; ++i) {
+    spill.Add({i % 1000, static_cast<uint64_t>(i)});
+  }
+  spill.Finish();
+  RowPlace row;
+  ASSERT_TRUE(spill.Next(&row));
+  EXPECT_TRUE(spill.whole());
+  int cut = 0;
+  for (int fd = 3; fd < 64; ++fd) {
+    char name[256] = {};
+    if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof(name) - 1) > 0 &&
+        std::string(name).starts_with(directory_)) {
+      cut += ftruncate(fd, 0) == 0;
+    }
+  }
+  ASSERT_EQ(cut, 1);
+  EXPECT_THROW(
+      {
+        while (spill.Next(&row)) {
+        }
+      },
+      SpillError);
+  EXPECT_FALSE(spill.whole());
 }
 
 }  // namespace
