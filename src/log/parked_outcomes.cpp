@@ -69,8 +69,8 @@ void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcom
   RunStatement(&deliver, arguments.values);
 }
 
-// Charged or given back: the row stays. The copy of a replay that was refused has no key from then on: live events do not
-// wait until it is delivered or given up, and under 'block' for ever.
+// Charged or given back: the row stays. The copy of a replay that was refused has no key from then on: live events do
+// not wait until it is delivered or given up, and under 'block' for ever.
 void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement keep = {
       "UPDATE outbox.parked p SET sender = NULL, state = coalesce(k.state, p.state),"

@@ -204,7 +204,11 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
     }
   }
   if (!results.empty()) {
-    retry.Heard(turn.now);
+    uint64_t count = 0;
+    for (const sink::Result& result : results) {
+      count += result.count;
+    }
+    retry.Heard(count, turn.now);
   }
   if (retry.TakeRecovered()) {
     ForLanesOf(destination, [](Lane* lane) { lane->OnSecondSinkUp(); });

@@ -194,7 +194,8 @@ uint32_t Lane::Admitted(TurnContext* turn, uint64_t* stop, bool* worked) {
     return 0;
   }
   if (ramp_ != kNoRamp) {
-    const bool ready = destination_->retry().accepting() && pipeline_.outstanding() == 0;
+    const RetrySink& retry = destination_->retry();
+    const bool ready = retry.accepting() && retry.Open(flow_, turn->now) && pipeline_.outstanding() == 0;
     return ready ? std::min(ramp_, breaker.Admits(true)) : 0;
   }
   if (!destination_->accepting() || breaker.Admits() == 0) {

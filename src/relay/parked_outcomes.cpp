@@ -88,7 +88,7 @@ void ParkedQueue::Decide(const TurnContext& turn, const format::RetryPolicy& pol
     for (uint32_t i : sent) {
       items_[i].suspect |= items_[i].state == ItemState::kReady;
     }
-    if (alone && items_[sent[0]].state == ItemState::kReady) {
+    if (tested_ && items_[sent[0]].state == ItemState::kReady) {
       DecideDeath(&items_[sent[0]], turn);
     }
     mending_ = turn.now + kMendingMicros;

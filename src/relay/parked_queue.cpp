@@ -220,9 +220,13 @@ bool ParkedQueue::Submit(TurnContext* turn, format::PlainFormat* format, bool ma
   return true;
 }
 
-// All that are ready but suspects and what is behind these; if there is nothing else, the first suspect alone.
+// All that are ready but suspects and what is behind these; if there is nothing else, the first suspect alone. False:
+// not now.
 bool ParkedQueue::SubmitSome(TurnContext* turn, format::PlainFormat* format) {
   RetrySink& retry = destination_->retry();
+  if (!retry.Open(first_flow_, turn->now)) {
+    return false;
+  }
   retry.Ensure(destination_->factory());
   deaths_ = retry.deaths();
   first_seq_ = retry.next_seq();
@@ -259,7 +263,11 @@ bool ParkedQueue::SubmitSome(TurnContext* turn, format::PlainFormat* format) {
     }
     send(i);
   }
-  if (sent_.empty() && suspect != UINT32_MAX) {
+  tested_ = sent_.empty() && suspect != UINT32_MAX;
+  if (tested_) {
+    if (!retry.BeginTest(first_flow_, turn->now)) {
+      return false;
+    }
     send(suspect);
   }
   outstanding_ = static_cast<uint32_t>(sent_.size());

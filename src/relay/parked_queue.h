@@ -167,6 +167,7 @@ class ParkedQueue {
   uint32_t outstanding_ = 0;
   uint64_t deaths_ = 0;    // of the sink, before this submission
   bool closed_ = false;    // the sink was closed under it
+  bool tested_ = false;    // a suspect, with nothing else under way
   int idle_aborts_ = 0;    // submissions in a row that brought nothing but aborts
   int64_t mending_ = 0;    // until then it waits for the sink's process to come back
   bool may_blame_ = true;  // something was delivered since an event was blamed for the death of the sink

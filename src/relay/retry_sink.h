@@ -41,11 +41,34 @@ class RetrySink {
     batch.count = count;
     batch.records = std::move(records);
     next_seq_ += count;
+    under_way_ += count;
     used_at_ = now;
+    wish_ = wish_ == flow ? 0 : wish_;
     sink_->Submit(std::move(batch));
   }
-  // Outcomes came.
-  void Heard(int64_t now) { heard_at_ = now; }
+  // Outcomes came, of so many records.
+  void Heard(uint64_t count, int64_t now) {
+    heard_at_ = now;
+    under_way_ -= count < under_way_ ? count : under_way_;
+    testing_ = testing_ && under_way_ > 0;
+  }
+
+  // --- who killed it ---
+  // Events of all lanes of the destination, and probes of side lanes, come here. One that is suspected of killing the
+  // sink's process is sent while nothing else is under way, or whoever was under way with it would be charged as well.
+  //
+  // Whether this flow may submit: nobody is being tested, and nobody else waits for a test.
+  bool Open(uint32_t flow, int64_t now) const {
+    return !testing_ && (wish_ == 0 || wish_ == flow || now >= wish_until_);
+  }
+  // True when nothing is under way: what is submitted now is being tested, until it has its outcome. Otherwise the
+  // others do not submit for a while; ask again.
+  bool BeginTest(uint32_t flow, int64_t now) {
+    testing_ = under_way_ == 0;
+    wish_ = testing_ ? 0 : flow;
+    wish_until_ = now + kWishMicros;
+    return testing_;
+  }
   // True once after its health went from down to up.
   bool TakeRecovered() {
     const sink::Health& now = sink_->health();
@@ -83,6 +106,8 @@ class RetrySink {
       sink_->Close();
       sink_.reset();
     }
+    under_way_ = 0;
+    testing_ = false;
     retiring_ = false;
   }
 
@@ -91,10 +116,15 @@ class RetrySink {
   // A client library may keep records for as long as its broker is away. Parked events are not left with it: people
   // want to act on them.
   static constexpr int64_t kPatienceMicros = 30'000'000;
+  static constexpr int64_t kWishMicros = 1'000'000;  // whoever is gone holds nobody up for longer
   int64_t SilentAt() const { return (used_at_ > heard_at_ ? used_at_ : heard_at_) + kPatienceMicros; }
 
   std::unique_ptr<sink::Sink> sink_;
   uint64_t next_seq_ = 1;
+  uint64_t under_way_ = 0;  // records without an outcome
+  bool testing_ = false;    // these are one suspect
+  uint32_t wish_ = 0;       // flow that waits for a test; 0: none
+  int64_t wish_until_ = 0;
   int64_t used_at_ = 0;
   int64_t heard_at_ = 0;
   int64_t deadline_ = 0;

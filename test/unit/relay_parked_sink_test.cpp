@@ -109,5 +109,40 @@ TEST_F(ParkedTest, APausedRouteRetriesNothing) {
   EXPECT_NE(retry, nullptr);
 }
 
+// Both are sent when the process is back, and both were alone of their lanes: only one of them is tested at a time.
+TEST_F(ParkedTest, AnEventOfAnotherLaneIsNotBlamedForADeath) {
+  const int64_t poison = Park("a", 0);
+  const int64_t good = Park("b", 0);
+  ParkedTable others{&server};
+  others.rows[good] = table.rows.extract(good).mapped();
+  Restart();
+  auto spec = fakes::Spec(config);
+  ASSERT_TRUE(engine->AddLane(LaneId{2, 0}, spec,
+                              {.log = std::make_unique<FakeLog>(&server, spec),
+                               .parked = std::make_unique<FakeParkedLog>(&others, ++incarnation)},
+                              kDestination));
+  int together = 0;
+  const auto poll = [&] {
+    const auto pending = Order(retry);
+    if (std::find(pending.begin(), pending.end(), poison) != pending.end()) {
+      together += pending.size() > 1 ? 1 : 0;
+      retry->Die();
+    } else if (!pending.empty()) {
+      retry->DeliverAll();
+    }
+  };
+  clock.now += 1'000'001;
+  Turn();
+  ASSERT_EQ(Order(retry).size(), 2u);
+  retry->on_poll = poll;
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(together, 1);
+  EXPECT_EQ(RowOf(poison).state, ParkedState::kDead);
+  EXPECT_EQ(RowOf(poison).error.code, "SINK_DIED");
+  EXPECT_TRUE(others.rows.empty());
+  EXPECT_EQ(others.ever_dead.size(), 0u);
+  EXPECT_EQ(others.delivered.count(good), 1u);
+}
+
 }  // namespace
 }  // namespace outbox::relay
