@@ -34,7 +34,8 @@ sub stop_claim
 	}
 	return ok(0, 'a claim is stopped');
 }
-sub all_now { return sql('SELECT count(outbox.retry(id)) FROM outbox.parked') }
+# What nobody has under his hands.
+sub all_now { return sql('SELECT count(outbox.retry(id)) FROM (SELECT id FROM outbox.parked WHERE sender IS NULL FOR UPDATE SKIP LOCKED) p') }
 sub came { my ($stream, $event) = @_; return scalar grep { $_->{id} eq $event } @{ $redis->entries($stream) } }
 sub arrives { my ($stream, $event, $what) = @_; return ok(wait_until(sub { came($stream, $event) }, 30), $what) }
 
@@ -100,6 +101,21 @@ comes('person', 3, 'what was not given up, and what was hurried, come after comm
 nothing_parked();
 is($redis->xlen('person'), 3, 'each once');
 is(came('person', $given_up), 0, 'and never what was given up');
+
+# Who gives the head of a key up does not wait for whoever has another event of that key under his hands, and that one is
+# not overtaken.
+my ($head, @followers) = split /\n/, sql(q{INSERT INTO outbox.parked (route_id, lane, created_at, id, state, due_at, order_key, aggregate_type, aggregate_id,
+	event_type, payload, topic)
+  SELECT r.id, 0, now() + n * interval '1 us', gen_random_uuid(), CASE n WHEN 1 THEN 'retrying' ELSE 'blocked' END,
+	CASE n WHEN 1 THEN now() + interval '1 day' END, 4711, 'key', 'k', 'x', n::text::bytea, 'key' FROM outbox.route r, generate_series(1, 3) n RETURNING id});
+$person->query_safe('BEGIN');
+$person->query_safe("SELECT 1 FROM outbox.parked WHERE id = '$followers[0]' FOR UPDATE");
+is(sql("SET lock_timeout = '20s'; SELECT outbox.skip('$head', 'not wanted')"), '1', 'skip() does not wait for who is behind');
+ok(wait_for_value($node, "SELECT state FROM outbox.parked WHERE id = '$followers[1]'", 'retrying', 20), 'the last one may go');
+$person->query_safe('ROLLBACK');
+comes('key', 2, 'both are delivered');
+is_deeply([ map { $_->{payload} } @{ $redis->entries('key') } ], [ 2, 3 ], 'in order');
+nothing_parked();
 
 # Dead letters that somebody has under his hands are left alone by redrive().
 sql(q{INSERT INTO outbox.parked (route_id, lane, created_at, id, state, aggregate_type, event_type, payload, topic, error_class, error_code, error_message)
