@@ -8,6 +8,7 @@ use warnings;
 use Test::More;
 
 my $disk = $ENV{OUTBOX_SMALL_DISK};
+my @made;
 
 sub available { return defined $disk }
 
@@ -18,11 +19,12 @@ sub skip_without
 	return;
 }
 
-# A new directory there.
+# A new directory there; it goes with the test. Use this module before Outbox::Test: servers have ended by then.
 sub directory
 {
 	my ($name) = @_;
 	mkdir "$disk/$name" or die "$disk/$name: $!";
+	push @made, "$disk/$name";
 	return "$disk/$name";
 }
 
@@ -41,6 +43,12 @@ sub fill
 # Gives it back.
 sub free { unlink "$disk/filler"; return }
 
-END { my $status = $?; free() if available(); $? = $status }
+END
+{
+	my $status = $?;
+	free() if available();
+	system 'rm', '-rf', @made if @made;
+	$? = $status;
+}
 
 1;
