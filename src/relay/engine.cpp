@@ -132,7 +132,7 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
     bool under_way = false;
     ForLanesOf(destination, [&](Lane* lane) { under_way |= lane->OnSinkDied(unready); });
     if (!under_way) {  // then no event is to blame
-      trip({ErrorClass::kConfig, "SINK_DIED",
+      trip({ErrorClass::kConfig, health.error.code == "SINK_HUNG" ? "SINK_HUNG" : "SINK_DIED",
             health.error.ok() ? "the sink process ended with nothing to do" : health.error.message});
     }
     worked = true;

@@ -67,6 +67,7 @@ TEST_F(ProcessSinkTest, WhoeverWasWellForAWhileComesBackQuickly) {
   ProcessSink sink(executable_, Mode("hold"));
   Driver driver(&sink);
   ASSERT_TRUE(driver.Until([&] { return !sink.library().empty(); }));
+  int64_t away = 0;
   for (int i = 0; i < 9; ++i) {
     const int64_t well_until = MonotonicMicros() + 350'000;
     driver.Until([&] { return MonotonicMicros() >= well_until; });
@@ -74,8 +75,9 @@ TEST_F(ProcessSinkTest, WhoeverWasWellForAWhileComesBackQuickly) {
     const int64_t killed_at = MonotonicMicros();
     kill(sink.pid(), SIGKILL);
     ASSERT_TRUE(driver.Until([&] { return sink.starts() > starts && !sink.library().empty(); }));
-    EXPECT_LT(MonotonicMicros() - killed_at, 700'000) << i;
+    away += MonotonicMicros() - killed_at;
   }
+  EXPECT_LT(away, 4'500'000);  // with delays that double it would be 8 s
 }
 
 TEST_F(ProcessSinkTest, ItTellsWhetherItDiedBeforeItCouldLookAtAnything) {
