@@ -43,6 +43,7 @@ CREATE TABLE outbox.route (
   key             text        NOT NULL DEFAULT '{aggregate_id}',
   lanes           integer     NOT NULL DEFAULT 1,
   lanes_wanted    integer,
+  lanes_begun     timestamptz,
   common_snapshot pg_snapshot,
   options         jsonb       NOT NULL DEFAULT '{}',
   start_snapshot  pg_snapshot NOT NULL,
@@ -65,6 +66,7 @@ COMMENT ON COLUMN outbox.route.topic IS 'topic template: {aggregate_type}, {even
 COMMENT ON COLUMN outbox.route.key IS 'key template';
 COMMENT ON COLUMN outbox.route.lanes IS 'number of lanes that keys are hashed over';
 COMMENT ON COLUMN outbox.route.lanes_wanted IS 'number of lanes it will have; NULL: it has them';
+COMMENT ON COLUMN outbox.route.lanes_begun IS 'since when its lanes come to rest for that; NULL: they work as ever';
 COMMENT ON COLUMN outbox.route.common_snapshot IS 'where all its lanes come to rest before their number changes; NULL: they do not, or have to be given back first';
 COMMENT ON COLUMN outbox.route.options IS 'options of the destination kind, for Redis: mode (stream, list, publish)';
 COMMENT ON COLUMN outbox.route.start_snapshot IS 'where it started: an event that is visible here and created before start_time is none of this route''s';

@@ -80,15 +80,19 @@ void CheckLanes(Findings* findings) {
                      "Other topics flow. Its events wait in the log and follow by themselves once it works again.");
     }
   }
-  for (const Row& row : RunSql(Access::kRead,
-                               "SELECT r.name, r.lanes, r.lanes_wanted, (SELECT count(*) FROM outbox.side_topic t "
-                               "WHERE t.route_id = r.id) FROM outbox.route r WHERE r.lanes_wanted IS NOT NULL "
-                               "ORDER BY r.name")) {
+  for (const Row& row : RunSql(
+           Access::kRead,
+           "SELECT r.name, r.lanes, r.lanes_wanted, (SELECT count(*) FROM outbox.side_topic t "
+           "WHERE t.route_id = r.id), r.lanes_begun IS NOT NULL FROM outbox.route r WHERE r.lanes_wanted IS NOT NULL "
+           "ORDER BY r.name")) {
     findings->Warn("lanes",
                    "Route \"" + row[0].value() + "\" goes from " + row[1].value() + " to " + row[2].value() +
                        " lanes: all of them come to one position first.",
-                   row[3] == "0" ? "That takes as long as what was under way."
-                                 : "It waits for the topics that have left their lanes, too.");
+                   row[3] != "0"   ? "It waits for the topics that have left their lanes; meanwhile all lanes work."
+                   : row[4] == "t" ? "That takes as long as what was under way."
+                                   : "It is tried again by itself, and all lanes work meanwhile. A lane was too far "
+                                     "behind the others, or a session had a parked event of the route in an open "
+                                     "transaction.");
   }
   if (good > 0) {
     findings->Ok("lane", std::to_string(good) + (good == 1 ? " lane works." : " lanes work."));

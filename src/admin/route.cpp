@@ -115,12 +115,14 @@ std::string InsertRoute(const std::string& name, const Definition& route, const 
   return rows[0][0].value();
 }
 
-// The lanes are exchanged by the keeper, once all have come to one snapshot: see log/lane_change.h. A common snapshot
-// that there is serves any number; nobody needs one when the number is to stay as it is.
+// The lanes are exchanged by the keeper, once all have come to one snapshot: see log/lane_change.h. What has begun
+// serves any number; nobody needs one when the number is to stay as it is.
 void WantLanes(const std::string& route, const std::string& lanes, const Cell& now, const Cell& wanted) {
   if (lanes == now) {
     if (wanted) {
-      RunSql(Access::kWrite, "UPDATE outbox.route SET lanes_wanted = NULL, common_snapshot = NULL WHERE name = $1",
+      RunSql(Access::kWrite,
+             "UPDATE outbox.route SET lanes_wanted = NULL, lanes_begun = NULL, common_snapshot = NULL "
+             "WHERE name = $1",
              {route});
     }
     return;

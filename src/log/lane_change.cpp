@@ -1,15 +1,14 @@
 #include "log/lane_change.h"
 
+#include <algorithm>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "base/fault_point.h"
-#include "base/uuid.h"
 #include "emit/clock.h"
-#include "format/route_spec.h"
 #include "log/arguments.h"
 #include "log/lane_tables.h"
+#include "log/parked_lanes.h"
 #include "log/position_sql.h"
 #include "log/statement.h"
 #include "pg/transaction.h"
@@ -34,28 +33,29 @@ void ReadChangingRoutes(std::vector<int64_t>* routes) {
   }
 }
 
+constexpr int64 kMostAllowed = 3600 * USECS_PER_SEC;
+constexpr int64 kPause = 2 * USECS_PER_SEC;  // after it was given up
+constexpr int64 kLongestPause = 60 * USECS_PER_SEC;
+
 struct Change {
   int64 route_id = 0;
   int32 wanted = 0;
-  bool common = false;  // there is a common snapshot
+  TimestampTz begun = 0;  // 0: it has not
+  bool common = false;    // there is a common snapshot
+  bool sides = false;     // topics have left their lanes
 };
 
-// The route, then its lanes, as drop_route takes them; false when somebody else has one of them.
+// False when somebody else has it.
 bool LockRoute(Change* change) {
   // A lock that lets events be parked meanwhile.
   static Statement route = {
-      "SELECT lanes_wanted, common_snapshot IS NOT NULL FROM outbox.route WHERE id OPERATOR(pg_catalog.=) $1"
-      " AND lanes_wanted IS NOT NULL FOR NO KEY UPDATE SKIP LOCKED",
+      "SELECT r.lanes_wanted, r.common_snapshot IS NOT NULL, r.lanes_begun,"
+      " EXISTS (SELECT FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) r.id)"
+      " FROM outbox.route r WHERE r.id OPERATOR(pg_catalog.=) $1 AND r.lanes_wanted IS NOT NULL"
+      " FOR NO KEY UPDATE OF r SKIP LOCKED",
       1,
       {INT8OID},
       nullptr};
-  static Statement lanes = {
-      "SELECT lane FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1 ORDER BY lane FOR UPDATE SKIP LOCKED",
-      1,
-      {INT8OID},
-      nullptr};
-  static Statement all = {
-      "SELECT count(*)::int FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1", 1, {INT8OID}, nullptr};
   Datum values[] = {Int64GetDatum(change->route_id)};
   RunStatement(&route, values);
   if (SPI_processed == 0) {
@@ -64,10 +64,48 @@ bool LockRoute(Change* change) {
   bool isnull = false;
   change->wanted = Count(0, 0);
   change->common = DatumGetBool(ResultDatum(0, 1, &isnull));
+  TimestampTz begun = DatumGetTimestampTz(ResultDatum(0, 2, &isnull));
+  change->begun = isnull ? 0 : begun;
+  change->sides = DatumGetBool(ResultDatum(0, 3, &isnull));
+  return true;
+}
+
+// All of them, in the order in which drop_route takes them; false when somebody else has one.
+bool LockLanes(const Change& change) {
+  static Statement lanes = {
+      "SELECT lane FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1 ORDER BY lane FOR UPDATE SKIP LOCKED",
+      1,
+      {INT8OID},
+      nullptr};
+  static Statement all = {
+      "SELECT count(*)::int FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1", 1, {INT8OID}, nullptr};
+  Datum values[] = {Int64GetDatum(change.route_id)};
   RunStatement(&lanes, values);
   uint64 locked = SPI_processed;
   RunStatement(&all, values);
   return static_cast<uint64>(Count(0, 0)) == locked;
+}
+
+void Begin(const Change& change) {
+  static Statement begin = {
+      "UPDATE outbox.route SET lanes_begun = pg_catalog.clock_timestamp(), common_snapshot = NULL"
+      " WHERE id OPERATOR(pg_catalog.=) $1",
+      1,
+      {INT8OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(change.route_id)};
+  RunStatement(&begin, values);
+}
+
+// The lanes go on, until it begins anew.
+void GiveUp(const Change& change) {
+  static Statement give_up = {
+      "UPDATE outbox.route SET lanes_begun = NULL, common_snapshot = NULL WHERE id OPERATOR(pg_catalog.=) $1",
+      1,
+      {INT8OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(change.route_id)};
+  RunStatement(&give_up, values);
 }
 
 // Lanes that a live worker owns: it may be reading on.
@@ -93,8 +131,7 @@ void SetCommonSnapshot(const Change& change) {
   RunStatement(&set, values);
 }
 
-// Lanes, and side lanes, whose saved position is not the common snapshot. A side lane that stands there has nothing
-// left: it goes with its lane, and if its topic is still in trouble, that leaves the new one.
+// Lanes, and side lanes that have come about this very moment, whose saved position is not the common snapshot.
 int LanesUnderWay(int64 route_id) {
   static Statement elsewhere = {
       "SELECT count(*)::int FROM " OUTBOX_POSITIONS
@@ -122,66 +159,6 @@ bool InHand(int64 route_id) {
   return SPI_processed > 0;
 }
 
-// Parked events belong to the lane that their key belongs to. In portions: there may be a million.
-void MoveParked(const Change& change) {
-  constexpr uint64 kPortion = 2000;
-  static Statement parked = {
-      "SELECT created_at, id, replay, pg_catalog.convert_to(aggregate_id, 'UTF8'), lane FROM outbox.parked"
-      " WHERE route_id OPERATOR(pg_catalog.=) $1"
-      " AND ROW(created_at, id, replay) OPERATOR(pg_catalog.>) ROW($2, $3, $4)"
-      " ORDER BY created_at, id, replay LIMIT $5",
-      5,
-      {INT8OID, TIMESTAMPTZOID, UUIDOID, INT8OID, INT8OID},
-      nullptr};
-  static Statement move = {
-      "UPDATE outbox.parked p SET lane = k.lane FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3),"
-      " pg_catalog.unnest($4), pg_catalog.unnest($5)) k(created_at, id, replay, lane)"
-      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.created_at OPERATOR(pg_catalog.=) k.created_at"
-      " AND p.id OPERATOR(pg_catalog.=) k.id AND p.replay OPERATOR(pg_catalog.=) k.replay",
-      5,
-      {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, INT4ARRAYOID},
-      nullptr};
-  Datum after[] = {Int64GetDatum(change.route_id), TimestampTzGetDatum(DT_NOBEGIN), UuidDatum(Uuid{}),
-                   Int64GetDatum(PG_INT64_MIN), Int64GetDatum(kPortion)};
-  for (uint64 rows = kPortion; rows == kPortion;) {
-    CHECK_FOR_INTERRUPTS();
-    RunStatement(&parked, after);
-    SPITupleTable* read = SPI_tuptable;
-    rows = SPI_processed;
-    Column created_at(rows);
-    Column id(rows);
-    Column replay(rows);
-    Column lane(rows);
-    for (uint64 row = 0; row < rows; row++) {
-      bool isnull = false;
-      after[1] = ResultDatum(row, 0, &isnull);
-      Uuid uuid;
-      memcpy(uuid.data(), DatumGetUUIDP(ResultDatum(row, 1, &isnull))->data, uuid.size());
-      after[2] = UuidDatum(uuid);
-      after[3] = ResultDatum(row, 2, &isnull);
-      Datum key = ResultDatum(row, 3, &isnull);
-      std::string_view aggregate_id;
-      if (!isnull) {
-        bytea* bytes = DatumGetByteaPP(key);
-        aggregate_id = {VARDATA_ANY(bytes), static_cast<size_t>(VARSIZE_ANY_EXHDR(bytes))};
-      }
-      auto belongs = static_cast<int32>(format::LaneOf(aggregate_id, uuid, static_cast<uint32>(change.wanted)));
-      if (belongs != Count(row, 4)) {
-        created_at.Add(after[1]);
-        id.Add(after[2]);
-        replay.Add(after[3]);
-        lane.Add(Int32GetDatum(belongs));
-      }
-    }
-    if (lane.count > 0) {
-      Datum values[] = {after[0], created_at.Array(TIMESTAMPTZOID), id.Array(UUIDOID), replay.Array(INT8OID),
-                        lane.Array(INT4OID)};
-      RunStatement(&move, values);
-    }
-    SPI_freetuptable(read);
-  }
-}
-
 void ExchangeLanes(const Change& change) {
   static Statement remove = {"DELETE FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1", 1, {INT8OID}, nullptr};
   static Statement add = {
@@ -193,7 +170,7 @@ void ExchangeLanes(const Change& change) {
       {INT8OID, TIMESTAMPTZOID},
       nullptr};
   static Statement finish = {
-      "UPDATE outbox.route SET lanes = lanes_wanted, lanes_wanted = NULL, common_snapshot = NULL"
+      "UPDATE outbox.route SET lanes = lanes_wanted, lanes_wanted = NULL, lanes_begun = NULL, common_snapshot = NULL"
       " WHERE id OPERATOR(pg_catalog.=) $1",
       1,
       {INT8OID},
@@ -202,47 +179,91 @@ void ExchangeLanes(const Change& change) {
   RunStatement(&remove, values);
   RunStatement(&add, values);
   RunStatement(&finish, values);
-  MoveParked(change);
+  MoveParked(change.route_id, change.wanted);
 }
 
-// One step of one route, if it can be taken; *done: it was the last.
-bool Step(int64 route_id, bool* done) {
-  *done = false;
-  Change change;
-  change.route_id = route_id;
-  if (!LockRoute(&change)) {
-    return false;
+enum class Step {
+  kNone,
+  kTaken,   // and what workers read of the route has changed
+  kNotNow,  // it has to be given up
+  kLast,    // they have been exchanged
+};
+
+// Of a change that has begun.
+Step Advance(const Change& change) {
+  if (change.sides) {
+    return Step::kNotNow;  // lanes that are there already would wait for a topic in trouble
+  }
+  if (!LockLanes(change)) {
+    return Step::kNone;
   }
   if (!change.common) {
     if (OwnedLanes(change) > 0) {
-      return false;
+      return Step::kNone;
     }
     SetCommonSnapshot(change);
   }
   // Where nothing has happened since, the lanes are there already and need no worker.
-  *done = LanesUnderWay(route_id) == 0 && !InHand(route_id);
-  if (*done) {
-    ExchangeLanes(change);
+  if (LanesUnderWay(change.route_id) > 0 || InHand(change.route_id)) {
+    return change.common ? Step::kNone : Step::kTaken;
   }
-  return *done || !change.common;
+  if (!LockParkedToMove(change.route_id, change.wanted)) {
+    return Step::kNotNow;
+  }
+  ExchangeLanes(change);
+  return Step::kLast;
+}
+
+// One step of one route, if it can be taken.
+Step Advance(int64 route_id, LanePace* pace) {
+  Change change;
+  change.route_id = route_id;
+  if (!LockRoute(&change)) {
+    return Step::kNone;
+  }
+  const TimestampTz now = GetCurrentTimestamp();
+  pace->begun = change.begun != 0;
+  if (change.begun == 0) {
+    if (now < pace->not_before || change.sides) {
+      return Step::kNone;
+    }
+    Begin(change);
+    pace->begun = true;
+    return Step::kTaken;
+  }
+  Step step = Advance(change);
+  if (step == Step::kNone && now - change.begun > pace->allowed) {
+    pace->allowed = Min(2 * pace->allowed, kMostAllowed);
+    step = Step::kNotNow;
+  }
+  if (step == Step::kNotNow) {
+    pace->begun = false;
+    pace->pause = Min(Max(2 * pace->pause, kPause), kLongestPause);
+    pace->not_before = now + pace->pause;
+    GiveUp(change);
+  }
+  return step;
 }
 
 }  // namespace
 
-LaneChanges AdvanceLaneChanges() {
+LaneChanges AdvanceLaneChanges(std::map<int64_t, LanePace>* paces) {
   LaneChanges changes;
   std::vector<int64_t> routes;
   MemoryContext context = CurrentMemoryContext;
   pg::InTransaction(context, [&] { ReadChangingRoutes(&routes); });
+  std::erase_if(*paces,
+                [&](const auto& pace) { return std::find(routes.begin(), routes.end(), pace.first) == routes.end(); });
   for (int64_t route_id : routes) {
-    bool changed = false;
-    bool done = false;
+    Step step = Step::kNone;
+    LanePace* pace = &(*paces)[route_id];
     pg::InTransaction(context, [&] {
-      changed = Step(route_id, &done);
+      step = Advance(route_id, pace);
       OUTBOX_FAULT_POINT("lanes.uncommitted");
     });
-    changes.changed = changes.changed || changed;
-    changes.under_way += done ? 0 : 1;
+    changes.changed = changes.changed || step != Step::kNone;
+    changes.under_way += step != Step::kLast && pace->begun ? 1 : 0;
+    changes.waiting += step != Step::kLast && !pace->begun ? 1 : 0;
   }
   return changes;
 }

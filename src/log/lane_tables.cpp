@@ -50,7 +50,7 @@ void ReadPosition(uint64 row, int column, Position* position) {
 
 bool ReadStanding(LaneId id, LaneStanding* standing) {
   static Statement of_lane = {
-      "SELECT " OUTBOX_POSITION_COLUMNS("l") ", r.lanes, r.lanes_wanted IS NOT NULL, r.common_snapshot, l.since"
+      "SELECT " OUTBOX_POSITION_COLUMNS("l") ", r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since"
       " FROM outbox.lane l JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id"
       " LEFT JOIN LATERAL " OUTBOX_NEWEST_PROGRESS
       " p ON true WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2",
@@ -58,7 +58,7 @@ bool ReadStanding(LaneId id, LaneStanding* standing) {
       {INT8OID, INT4OID},
       nullptr};
   static Statement of_side = {
-      "SELECT " OUTBOX_POSITION_COLUMNS("s") ", r.lanes, r.lanes_wanted IS NOT NULL, r.common_snapshot, l.since"
+      "SELECT " OUTBOX_POSITION_COLUMNS("s") ", r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since"
       " FROM outbox.side_lane s JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) s.route_id"
       " JOIN outbox.lane l ON l.route_id OPERATOR(pg_catalog.=) s.route_id AND l.lane OPERATOR(pg_catalog.=) s.lane"
       " LEFT JOIN LATERAL " OUTBOX_NEWEST_SIDE_PROGRESS

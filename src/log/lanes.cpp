@@ -18,7 +18,7 @@ namespace {
 // Lanes that wait for all of their route's to be given back: nobody claims them. See lane_change.h.
 #define OUTBOX_MAY_BE_CLAIMED                                                            \
   " NOT EXISTS (SELECT FROM outbox.route r WHERE r.id OPERATOR(pg_catalog.=) f.route_id" \
-  " AND r.lanes_wanted IS NOT NULL AND r.common_snapshot IS NULL)"
+  " AND r.lanes_begun IS NOT NULL AND r.common_snapshot IS NULL)"
 
 int64 ResultInt64(uint64 row, int column) {
   bool isnull = false;
@@ -138,7 +138,7 @@ void ListRoutes(std::vector<RouteConfig>* routes) {
         "SELECT id, name, server::text, aggregate_types, event_types, topic, key, lanes,"
         " ARRAY(SELECT o.key FROM pg_catalog.jsonb_each_text(options) o ORDER BY o.key),"
         " ARRAY(SELECT coalesce(o.value, '') FROM pg_catalog.jsonb_each_text(options) o ORDER BY o.key),"
-        " lanes_wanted IS NOT NULL, common_snapshot, on_failure OPERATOR(pg_catalog.=) 'block', max_attempts,"
+        " lanes_begun IS NOT NULL, common_snapshot, on_failure OPERATOR(pg_catalog.=) 'block', max_attempts,"
         " (EXTRACT(epoch FROM backoff_base) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,"
         " (EXTRACT(epoch FROM backoff_cap) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,"
         " (SELECT z.reason FROM outbox.pause z WHERE (z.route_id OPERATOR(pg_catalog.=) r.id AND z.topic IS NULL"

@@ -56,7 +56,8 @@ void StartLanesFromNow() {
       "(SELECT pg_catalog.pg_snapshot_xip(s.now) AS x UNION SELECT s.me WHERE s.me < "
       "pg_catalog.pg_snapshot_xmax(s.now)) "
       "u))::pg_catalog.pg_snapshot AS now FROM s), "
-      "route AS (UPDATE outbox.route SET start_snapshot = start.now, start_time = 'infinity', common_snapshot = NULL "
+      "route AS (UPDATE outbox.route SET start_snapshot = start.now, start_time = 'infinity', lanes_begun = NULL, "
+      "common_snapshot = NULL "
       "FROM start) "  // a change of the number of lanes that was under way begins anew
       "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = start.now, window_to = NULL, "
       "done_to = NULL, since = '-infinity' FROM start");

@@ -2,6 +2,7 @@
 // ceiling of the clock ahead, records ticks, and tells the launcher how many relay workers are of use. See README.md.
 #include <cinttypes>
 #include <exception>
+#include <map>
 
 #include "base/fault_point.h"
 #include "base/version.h"
@@ -39,7 +40,8 @@ struct KeeperState {
   TimestampTz next_upkeep = 0;
   TimestampTz complained_at = 0;
   Presence presence = Presence::kAbsent;
-  bool lanes_changing = false;
+  log::LaneChanges changes;
+  std::map<int64_t, log::LanePace> paces;
 };
 KeeperState* keeper = nullptr;
 
@@ -76,9 +78,8 @@ void DecideDemand() {
 }
 
 void ChangeLanes() {
-  log::LaneChanges changes = log::AdvanceLaneChanges();
-  keeper->lanes_changing = changes.under_way > 0;
-  if (changes.changed) {
+  keeper->changes = log::AdvanceLaneChanges(&keeper->paces);
+  if (keeper->changes.changed) {
     pg_atomic_fetch_add_u64(&keeper->slot->config_generation, 1);
     pg::WakeWorkers(keeper->database, true);
   }
@@ -180,8 +181,8 @@ void Rest(uint32 wait_event) {
   pg_atomic_write_u32(&MySlot()->pending, 1);
   TimestampTz start = GetCurrentTimestamp();
   bool quiet = true;
-  const long busy = keeper->lanes_changing ? kChangingMs : kBusyMs;
-  const long idle = keeper->lanes_changing ? kChangingMs : kIdleMs;
+  const long busy = keeper->changes.under_way > 0 ? kChangingMs : kBusyMs;
+  const long idle = keeper->changes.waiting > 0 ? busy : keeper->changes.under_way > 0 ? kChangingMs : kIdleMs;
   while (!StopRequested()) {
     long passed = TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
     if (passed >= idle || pg_atomic_read_u64(&keeper->slot->config_generation) != keeper->generation) {

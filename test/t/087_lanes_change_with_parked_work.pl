@@ -6,6 +6,7 @@ use warnings;
 
 use Outbox::Test;
 use Test::More;
+use Time::HiRes qw(sleep);
 
 my $node = new_node(conf => "outbox.workers = 2\n");
 my $redis = Outbox::Redis->start;
@@ -90,6 +91,28 @@ is(scalar(keys %times), 2 * $events, 'each event is there, and its copy');
 is(scalar(grep { $_ > 1 } values %times), 0, 'none twice');
 is($overtaken // 0, 0, 'in the order of their keys');
 is($redis->xlen('t'), 2 * $events + 40, 'and nothing else');
+
+# --- somebody has parked events in an open transaction ---
+sql(q{INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, error_class,
+	error_code, error_message)
+  SELECT r.id, 0, now() + k * interval '1 us', gen_random_uuid(), 'order', 'm' || k, 'x', 'held', 't', 'message', 'X', 'x'
+  FROM outbox.route r, generate_series(1, 12) k});
+$locker->query_safe('SET client_min_messages = warning; BEGIN; SELECT outbox.retry(id) FROM outbox.parked');
+sql(q{SELECT outbox.alter_route('r', lanes => 3)});
+my $arrived = $redis->xlen('t');
+my $late = 0;
+for (1 .. 12)
+{
+	sql(q{SELECT outbox.emit('order', 'k' || i, 'x', '{}') FROM generate_series(1, 4) i});
+	$arrived += 4;
+	$late++ unless wait_until(sub { $redis->xlen('t') == $arrived }, 5);
+	sleep 0.25;
+}
+is($late, 0, 'events flow meanwhile');
+is(sql('SELECT lanes, lanes_wanted FROM outbox.route'), '2|3', 'the lanes wait for it');
+$locker->query_safe('COMMIT');
+lanes_become(3);
+ok(wait_until(sub { $redis->xlen('t') == $arrived + 12 }, 30), 'what was held arrives');
 
 no_server_crashed($node);
 done_testing();
