@@ -8,7 +8,8 @@ namespace outbox::log {
 namespace {
 
 // Everywhere here the order within a key is that of JudgeDue: created_at, then replay and id, for copies of one event
-// that several replays made. Were a tie decided by chance, the copy that is tried and the one that is let go could be two.
+// that several replays made. Were a tie decided by chance, the copy that is tried and the one that is let go could be
+// two.
 
 // Rows promoted at once, over all keys of a call.
 constexpr int kRun = 256;
