@@ -178,18 +178,13 @@ bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> even
 }
 
 void ForgetSenders(const ParkedOwner& owner) {
-  static Statement keyed = {
-      "UPDATE outbox.parked SET sender = NULL WHERE route_id OPERATOR(pg_catalog.=) $1"
-      " AND lane OPERATOR(pg_catalog.=) $2 AND due_at IS NOT NULL AND order_key IS NOT NULL AND sender IS NOT NULL",
-      2,
-      {INT8OID, INT4OID},
-      nullptr};
-  static Statement shared = {
-      "UPDATE outbox.parked SET sender = NULL WHERE route_id OPERATOR(pg_catalog.=) $1"
-      " AND lane OPERATOR(pg_catalog.=) $2 AND due_at IS NOT NULL AND order_key IS NULL AND sender IS NOT NULL",
-      2,
-      {INT8OID, INT4OID},
-      nullptr};
+#define OUTBOX_FORGET(which)                                                                              \
+  "UPDATE outbox.parked SET sender = NULL WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT p.ctid"     \
+  " FROM outbox.parked p WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.lane OPERATOR(pg_catalog.=) $2" \
+  " AND p.due_at IS NOT NULL AND p.order_key IS " which " AND p.sender IS NOT NULL FOR UPDATE SKIP LOCKED))"
+  static Statement keyed = {OUTBOX_FORGET("NOT NULL"), 2, {INT8OID, INT4OID}, nullptr};
+  static Statement shared = {OUTBOX_FORGET("NULL"), 2, {INT8OID, INT4OID}, nullptr};
+#undef OUTBOX_FORGET
   Datum values[] = {Int64GetDatum(owner.lane.route_id), Int32GetDatum(owner.lane.lane)};
   RunStatement(&keyed, values);
   RunStatement(&shared, values);

@@ -72,4 +72,25 @@ ok(wait_idle($node, 90), 'idle');
 is_deeply(first_arrived($_), all(30), "$_: complete and in order") foreach qw(well bad held);
 is(sql('SELECT (SELECT count(*) FROM outbox.parked)'), '0', 'nothing is left parked');
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox.side_lane', '0', 60), 'no side lane is left');
+
+# What a dead worker had in hand is under somebody's hands when the next one takes over: other keys do not wait for him.
+sub workers
+{
+	my ($enabled, $count) = @_;
+	sql("ALTER SYSTEM SET outbox.enabled = $enabled");
+	sql('SELECT pg_reload_conf()');
+	return ok(wait_until(sub { my @pids = relay_pids($node); return @pids == $count }, 60), "$count workers");
+}
+workers('off', 0);
+sql(q{INSERT INTO outbox.parked (route_id, lane, created_at, id, state, due_at, sender, order_key, attempts, aggregate_type, aggregate_id,
+	event_type, payload, topic)
+  SELECT r.id, l.lane, now(), gen_random_uuid(), 'retrying', now(), 4711, 4711 + l.lane, 1, 'well', 'left ' || l.lane, 'x', 'left 1', 'well'
+  FROM outbox.route r JOIN outbox.lane l ON l.route_id = r.id});
+my $operator = $node->background_psql('postgres', on_error_stop => 1);
+$operator->query_safe('SET client_min_messages = warning; BEGIN; SELECT outbox.retry(id) FROM outbox.parked');
+emit_counted($node, 'well', \@keys, 31, 40);
+workers('on', 2);
+ok(wait_until(sub { my $seen = first_arrived('well'); join('|', map { $seen->{$_} // '' } @keys) eq join '|', (numbers(1, 40)) x @keys }, 20), 'other keys flow');
+$operator->query_safe('COMMIT');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 60), 'and then what he held');
 done_testing();
