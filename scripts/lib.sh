@@ -33,7 +33,7 @@ stage_install() {
   mkdir -p "$TOP/build"
   if ! make -j2 PG_CONFIG="$PG_CONFIG" with_llvm=no "$@" >"$log" 2>&1 ||
      ! make install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$STAGE" "$@" >>"$log" 2>&1; then
-    grep -E 'error|Error|wall:' "$log" | head -20 >&2
+    grep -E ' error:|Error [0-9]|wall:' "$log" | head -20 >&2
     die "the build failed, see build/make.log"
   fi
   for file in outbox.so outbox-sink-kafka outbox-sink-redis; do
