@@ -258,6 +258,56 @@ void Promote(const std::vector<std::pair<std::string, Cell>>& keys) {
   }
 }
 
+void Rename(const std::string& route_id) {
+  constexpr size_t kPage = 1000;
+  Resolver resolver;
+  ParkedRow last;
+  last.created_at = "-9223372036854775808";
+  last.id = "00000000-0000-0000-0000-000000000000";
+  last.replay = "0";
+  for (size_t read = kPage; read == kPage;) {
+    std::vector<ParkedRow> rows = RowsOf(
+        RunSql(Access::kWrite,
+               OUTBOX_ROW_COLUMNS
+               "WHERE p.route_id = $2::bigint AND p.own_topic IS NULL AND (p.created_at, p.id, p.replay) > "
+               "(CASE WHEN $3::bigint < 0 THEN '-infinity' ELSE timestamptz 'epoch' + $3::bigint * interval "
+               "'1 microsecond' END, $4::uuid, $5::bigint) ORDER BY p.created_at, p.id, p.replay LIMIT $6::bigint "
+               "FOR UPDATE OF p",
+               {LiveIncarnations(), Cell(route_id), Cell(last.created_at), Cell(last.id), Cell(last.replay),
+                Cell(std::to_string(kPage))},
+               Plan::kByKey));
+    read = rows.size();
+    if (rows.empty()) {
+      break;
+    }
+    last = rows.back();
+    std::vector<Cell> topics, order_keys;
+    std::vector<ParkedRow> renamed;
+    for (ParkedRow& row : rows) {
+      const std::string before = row.topic;
+      const bool keyed = row.order_key.has_value();
+      resolver.Resolve(&row);
+      if (row.topic != before) {
+        topics.push_back(row.topic);
+        order_keys.push_back(keyed ? row.order_key : Cell());
+        renamed.push_back(std::move(row));
+      }
+    }
+    if (renamed.empty()) {
+      continue;
+    }
+    std::vector<Cell> params = KeyArrays(renamed);
+    params.insert(params.end(), {ArrayLiteral(topics), ArrayLiteral(order_keys)});
+    RunSql(Access::kWrite,
+           "UPDATE outbox.parked p SET topic = k.topic, order_key = k.order_key FROM (SELECT u.route_id, timestamptz "
+           "'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay, u.topic, u.order_key "
+           "FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::bigint[]) "
+           "AS u (route_id, micros, id, replay, topic, order_key)) k WHERE " OUTBOX_SAME_ROW("p", "k"),
+           params, Plan::kByKey);
+    PromoteKeysOf(renamed);
+  }
+}
+
 void PromoteKeysOf(const std::vector<ParkedRow>& rows) {
   std::vector<std::pair<std::string, Cell>> keys;
   for (const ParkedRow& row : rows) {

@@ -232,6 +232,10 @@ OUTBOX_FUNCTION(outbox_alter_route) {
          "max_attempts = $9::integer, backoff_base = $10::interval, backoff_cap = $11::interval WHERE name = $1",
          {name, server, aggregate_types, event_types, topic, key, options, policy.on_failure, policy.max_attempts,
           policy.backoff_base, policy.backoff_cap});
+  if (topic != old[1]) {
+    Rename(old[10].value());
+    NoteParkedChange();
+  }
   if (policy.on_failure != old[6]) {
     ChangeHolders(name, old[10].value(), policy.on_failure == "block");
   }

@@ -37,6 +37,8 @@ class Template {
   // The template is exactly "{aggregate_id}".
   bool is_aggregate_id() const { return is_aggregate_id_; }
 
+  bool operator==(const Template&) const = default;
+
   // Appends the expansion. A NULL aggregate_id counts as empty here; callers look at uses_aggregate_id() first.
   void Expand(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
               std::string* out) const;
@@ -48,6 +50,7 @@ class Template {
     Name name = Name::kLiteral;
     Modifier modifier = Modifier::kNone;
     std::string literal;
+    bool operator==(const Part&) const = default;
   };
   std::vector<Part> parts_;
   bool uses_aggregate_id_ = false;

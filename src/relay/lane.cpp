@@ -41,6 +41,9 @@ void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
   if (format_->spec().pauses_keys()) {
     WakeParked();  // what was parked since somebody resumed its key, but under the old pause
   }
+  if (pump() != nullptr && !(format_->spec().topic() == spec->topic())) {
+    parked_->ForgetKeys();  // whoever changed the topics has given parked events their new keys
+  }
   format_ = std::make_unique<format::PlainFormat>(std::move(spec));
   ApplyPauses();
 }

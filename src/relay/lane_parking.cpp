@@ -32,6 +32,9 @@ bool Lane::BeWatchful() {
   if (parked_ != nullptr) {
     fence_ |= std::exchange(surprises_, parked_->surprises()) != parked_->surprises();
   }
+  if (parked_ != nullptr && !parked_->knows_keys()) {
+    return false;
+  }
   if (fence_ && pipeline_.outstanding() > 0) {
     return false;
   }
@@ -74,7 +77,8 @@ bool Lane::ParkDiverted(TurnContext* turn) {
     Parking parking;
     parking.event = *event;
     parking.topic = arena.Copy(format_->Topic(*event));
-    parking.order_key = diverted.order_key;
+    // Anew: topics may have other names since it was diverted.
+    parking.order_key = OrderKey(parking.topic, event->aggregate_type, event->aggregate_id);
     parking.state = diverted.state;
     parking.due = diverted.due;
     // Anew: it may have been resumed while the log was in trouble.

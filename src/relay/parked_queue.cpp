@@ -31,6 +31,10 @@ Status ParkedQueue::Load() {
   Status status = log_->LoadHeld(&keys, &due, &owner);
   lost_ |= !owner;
   if (status.ok()) {
+    if (std::exchange(forgot_, false)) {
+      held_ = KeySet();
+      ++surprises_;
+    }
     for (uint64_t key : keys) {
       surprises_ += held_.Insert(key) ? 1 : 0;
     }
@@ -59,6 +63,12 @@ Status ParkedQueue::Park(std::span<const Parking> events, format::OnFailure on_f
 void ParkedQueue::Wake() {
   reload_ = true;
   Look();
+}
+
+void ParkedQueue::ForgetKeys() {
+  forgot_ = true;
+  next_reload_ = 0;
+  Wake();
 }
 
 void ParkedQueue::Look() {

@@ -72,6 +72,10 @@ class ParkedQueue {
   // Topics that have left the lane and do not flow: nothing of them is claimed.
   void SetWithout(std::vector<std::string> topics) { without_ = std::move(topics); }
   void Wake();  // somebody else may have changed parked events
+  // The route's topics have other names from now on, and so have keys: which of them are held is not known until the
+  // table has been read.
+  void ForgetKeys();
+  bool knows_keys() const { return !forgot_; }
   void Look();  // something may go that could not
   void OnDestinationUp();
   void OnResult(const sink::Result& result);
@@ -148,6 +152,7 @@ class ParkedQueue {
   int64_t next_due_ = kNever;  // Unix microseconds
   bool woken_ = false;
   bool reload_ = false;
+  bool forgot_ = false;
   int64_t next_reload_ = 0;  // monotonic microseconds, all of these
   int64_t next_poll_ = 0;
   int64_t not_before_ = 0;
