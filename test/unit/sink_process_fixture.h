@@ -27,8 +27,9 @@ namespace outbox::sink {
 namespace {
 
 // mode: deliver, hold, die (at the first batch), report (delivers and says in health what it sees of its process),
-// poison (aborts on the payload "poison"), quit (exit code 3 at the first batch), linger (closes its socket, stays), spin
-// (an endless loop at the first batch), crash (before it is ready), refuse, late (cannot be made before there is `file`).
+// poison (aborts on the payload "poison"), quit (exit code 3 at the first batch), linger (closes its socket, stays),
+// spin (an endless loop at the first batch), crash (before it is ready), refuse, late (cannot be made before there is
+// `file`).
 class FakeSink : public Sink {
  public:
   explicit FakeSink(std::string mode) : mode_(std::move(mode)) {

@@ -116,7 +116,8 @@ TEST_F(Frames, NonsenseAndEnd) {
 }
 
 TEST(Messages, RoundTrips) {
-  SinkConfig config{"events", {{"bootstrap.servers", "a:1"}, {"sasl.password", std::string("x\0y", 3)}}, 1000, 2000, 300};
+  SinkConfig config{
+      "events", {{"bootstrap.servers", "a:1"}, {"sasl.password", std::string("x\0y", 3)}}, 1000, 2000, 300};
   SinkConfig config_out;
   ASSERT_TRUE(DecodeConfigure(EncodeConfigure(config), &config_out));
   EXPECT_EQ(config_out.name, config.name);
