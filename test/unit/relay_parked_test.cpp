@@ -47,6 +47,26 @@ TEST_F(ParkedTest, AnEventThatFailsAloneIsRetriedAndItsKeyWaits) {
   EXPECT_EQ(table.wrong, "");
 }
 
+// Its route is about to get another number of lanes: whoever has the event then sends it.
+TEST_F(ParkedTest, ALaneThatRestsAtACommonSnapshotClaimsNothing) {
+  const int64_t parked = Park("a", 1);
+  engine = std::make_unique<Engine>(&clock, options);
+  retry = nullptr;
+  engine->SetDestination(kDestination, MakeFactory(), 0);
+  auto spec = fakes::Spec(config);
+  auto log = std::make_unique<FakeLog>(&server, spec);
+  log->limit = server.Current();
+  ASSERT_TRUE(engine->AddLane(kLane, spec,
+                              {.log = std::move(log), .parked = std::make_unique<FakeParkedLog>(&table, ++incarnation)},
+                              kDestination));
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(retry_sinks, 0);
+  Restart();
+  RunUntil(clock.now + 60'000'000);
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(Order(retry), (Events{parked}));
+}
+
 TEST_F(ParkedTest, APermanentRefusalIsADeadLetterAtOnceAndItsKeyGoesOn) {
   const int64_t bad = Emit("a");
   const int64_t good = Emit("a");
