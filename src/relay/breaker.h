@@ -50,7 +50,9 @@ class Breaker {
   }
   // The flow that a batch given up waiting for belongs to; 0: none.
   uint32_t late(bool second) const { return second ? second_.late : probe_.late; }
-  // When GiveUp() is due if health is down; half-open only.
+  // Half-open, and a lane's batch is under way.
+  bool tried() const { return state_ == State::kHalfOpen && probe_.flow != 0; }
+  // When GiveUp() is due if health is down, or PassOn() if it is up and somebody tries; half-open only.
   int64_t patience_ends() const { return half_open_at_ + kPatience; }
 
   // How many events may be submitted now; UINT32_MAX: no bound.
@@ -105,6 +107,15 @@ class Breaker {
       probe_.GiveUp();
       second_.GiveUp();
       Open(now, wall, random);
+    }
+  }
+  // Half-open, health is up, and the small batch has no answer (it is of a topic in trouble, say): after kPatience
+  // somebody else may try, too. A late answer closes it as well.
+  void PassOn(int64_t now) {
+    if (tried() && now >= patience_ends()) {
+      probe_.GiveUp();
+      probe_.flow = 0;
+      half_open_at_ = now;
     }
   }
   // What is in the way by now, while it stays in trouble.

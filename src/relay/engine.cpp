@@ -151,6 +151,8 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
   }
   if (!health.up) {
     breaker.GiveUp(health.error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
+  } else {
+    breaker.PassOn(turn.now);
   }
   breaker.Tick(turn.now, turn.clock->WallMicros());
   return worked;
@@ -420,7 +422,7 @@ int64_t Engine::Turn(const TurnInput& input) {
     const Breaker& breaker = destination->breaker();
     if (breaker.state() == Breaker::State::kOpen) {
       next = std::min(next, breaker.next_try());
-    } else if (breaker.state() == Breaker::State::kHalfOpen && !destination->health().up) {
+    } else if (breaker.state() == Breaker::State::kHalfOpen && (!destination->health().up || breaker.tried())) {
       next = std::min(next, breaker.patience_ends());
     }
     next = std::min(next, destination->retry().close_at(impl_->OutstandingAtRetry(destination.get())));

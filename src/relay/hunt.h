@@ -37,8 +37,10 @@ class TestTurns {
   bool quiet() const { return quiet_; }
   void SetQuiet(bool quiet, int64_t now) { quiet_ = quiet || now - taken_at_ >= kPatience; }
   int64_t quiet_by() const { return taken_at_ + kPatience; }
-  // The holder has sent nothing for so long: the others go on.
-  bool Overdue(int64_t now) const { return now - taken_at_ >= 2 * kPatience; }
+  // The holder has sent nothing for so long, or there is no answer to what it sent, of a process that would be known to
+  // hang by now: the others go on.
+  bool Overdue(bool sent, int64_t now) const { return now - taken_at_ >= (sent ? kLongest : 2 * kPatience); }
+  int64_t longest() const { return taken_at_ + kLongest; }
   void End(uint32_t flow, bool died, int64_t now) {
     if (holder_ == flow) {
       holder_ = 0;
@@ -57,6 +59,7 @@ class TestTurns {
   static constexpr int64_t kBreath = 50'000;
   static constexpr int64_t kAfterDeath = 300'000;
   static constexpr int64_t kPatience = 500'000;
+  static constexpr int64_t kLongest = 12'000'000;  // sink/process_sink.h gives up a process that hangs after 10 s
 
   uint32_t holder_ = 0;
   bool quiet_ = false;

@@ -70,6 +70,7 @@ int64_t Lane::NextTime(const TurnContext& turn) const {
     if (!hunt_.empty()) {
       at(destination_->turns().next());
       at(destination_->turns().quiet_by());
+      at(destination_->turns().longest());
     }
   }
   return next;

@@ -254,7 +254,7 @@ void Lane::SettleDeath(const TurnContext& turn) {
 void Lane::EndTest(const TurnContext& turn) {
   TestTurns& turns = destination_->turns();
   bool over = state_ != LaneState::kRunning && state_ != LaneState::kDraining && state_ != LaneState::kSolo;
-  over = over || (state_ == LaneState::kRunning && pipeline_.outstanding() == 0 && turns.Overdue(turn.now));
+  over = over || (state_ == LaneState::kRunning && turns.Overdue(pipeline_.outstanding() > 0, turn.now));
   if (!hunt_.empty()) {
     const uint64_t first = hunt_.first();
     hunt_.Pass(pipeline_.prefix());

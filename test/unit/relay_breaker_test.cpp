@@ -208,6 +208,24 @@ TEST(Breaker, WhatTheSecondSinkTriesHoldsUpNoLane) {
   }
 }
 
+TEST(Breaker, ABatchWithoutAnAnswerIsPassedOnWhileTheDestinationIsUp) {
+  Breaker breaker(100, 1'000);
+  breaker.Trip(0, kDown, 0, 0, 1);
+  breaker.OnUp(10, 0);
+  EXPECT_FALSE(breaker.tried());
+  breaker.OnSent(1);
+  EXPECT_TRUE(breaker.tried());
+  breaker.PassOn(breaker.patience_ends() - 1);
+  EXPECT_EQ(breaker.Admits(), 0u);
+  breaker.PassOn(breaker.patience_ends());
+  EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
+  breaker.OnSent(2);
+  breaker.Trip(1, kDown, 20, 0, 1);  // not the one that is tried now
+  EXPECT_STREQ(breaker.name(), "half-open");
+  breaker.OnAnswer(1, 30, 0);
+  EXPECT_STREQ(breaker.name(), "closed");
+}
+
 TEST(Breaker, ALateAnswerOfTheSecondSinkClosesItAndHoldsUpNoLane) {
   Breaker breaker(100, 1'000);
   breaker.Trip(0, kDown, 0, 0, 1);
@@ -409,6 +427,28 @@ TEST_F(BreakerTest, ANewSinkStartsClosed) {
   Turn();
   EXPECT_STREQ(Destination().state, "closed");
   EXPECT_EQ(sink->pending.size(), 1u);
+}
+
+// A lane's events are of a topic that takes nothing, the other's are well.
+TEST_F(BreakerTest, ATopicThatTakesNothingHoldsUpNobodyHalfOpen) {
+  sink->SetUp(false);
+  Turn();
+  server.EmitCommitted("stuck");
+  sink->SetUp(true);
+  Turn(true);
+  ASSERT_EQ(sink->pending.size(), 1u);
+  EXPECT_STREQ(Destination().state, "half-open");
+  second.EmitCommitted("k");
+  const int64_t start = clock.now;
+  for (int64_t next = Turn(true); sink->pending.size() < 2 && next < start + 60'000'000; next = Turn()) {
+    ASSERT_GT(next, clock.now);
+    clock.now = next;
+  }
+  ASSERT_EQ(sink->pending.size(), 2u);
+  EXPECT_LE(clock.now - start, Breaker::kPatience);
+  sink->Deliver(1);
+  Turn();
+  EXPECT_STREQ(Destination().state, "closed");
 }
 
 }  // namespace

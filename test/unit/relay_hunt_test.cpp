@@ -245,5 +245,37 @@ TEST_F(HuntTest, EventsThatAnotherLaneHasUnderWayForLongHoldUpNoTest) {
   EXPECT_LT(clock.now - start, 3'000'000);
 }
 
+// What is tested may be of a topic in trouble itself.
+TEST_F(HuntTest, ATestWithoutAnAnswerHoldsUpTheOthersForAWhileOnly) {
+  Server second{&clock};
+  ASSERT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
+  server.EmitCommitted("stuck");
+  Turn();
+  for (int i = 0; i < 2; ++i) {
+    sink->Die();
+    Turn();
+  }
+  ASSERT_EQ(sink->pending.size(), 1u);
+  second.EmitCommitted("k");
+  sink->on_poll = [this] {
+    if (sink->pending.size() > 1) {
+      sink->Deliver(1);
+    }
+  };
+  const int64_t start = clock.now;
+  for (int64_t next = Turn(true); broker.log.empty() && next < start + 60'000'000; next = Turn()) {
+    clock.now = std::max(clock.now, next);
+  }
+  ASSERT_EQ(broker.log.size(), 1u);
+  EXPECT_LT(clock.now - start, 13'000'000);
+  // That the process dies later on says nothing of the others.
+  sink->on_poll = nullptr;
+  sink->Die();
+  sink->on_poll = [this] { sink->DeliverAll(); };
+  RunUntil(clock.now + 30'000'000);
+  EXPECT_EQ(broker.log.size(), 2u);
+  EXPECT_TRUE(server.parked.empty());
+}
+
 }  // namespace
 }  // namespace outbox::relay
