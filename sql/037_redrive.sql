@@ -110,6 +110,7 @@ CALL outbox.redrive(per_second => 0);
 \echo :SQLSTATE
 CALL outbox.redrive(per_second => -1);
 CALL outbox.redrive(per_second => 'NaN');
+CALL outbox.redrive(per_second => 1e-12);
 CALL outbox.discard_dead_letters(dry_run => false);
 \echo :SQLSTATE
 CALL outbox.discard_dead_letters(dry_run => false, reason => '  ');

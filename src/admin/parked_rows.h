@@ -74,8 +74,8 @@ int64 MakeDue(const std::vector<ParkedRow>& rows);
 // Removes the rows and notes the outcome ('skipped' or 'discarded').
 void Remove(const std::vector<ParkedRow>& rows, const char* outcome);
 
-// The route's topics have other names from now on: parked events that have no topic of their own get theirs, and the key
-// that goes with it, so that later events of the key go on waiting for them.
+// The route's topics have other names from now on: parked events that have no topic of their own get theirs, and the
+// key that goes with it, so that later events of the key go on waiting for them.
 void Rename(const std::string& route_id);
 
 // Lets go those that wait behind rows that have left these keys (route id and order key, NULL for no key). Waits for

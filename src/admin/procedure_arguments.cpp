@@ -21,9 +21,9 @@ bool BooleanArgument(FunctionCallInfo fcinfo, int number, const char* name) {
 double RateArgument(FunctionCallInfo fcinfo, int number) {
   Cell rate = TextArgument(fcinfo, number);
   double value = rate ? std::strtod(rate->c_str(), nullptr) : 0;
-  if (rate && !(value > 0 && value <= 1e9)) {
-    throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "per_second must be greater than zero", "It is " + *rate + ".",
-                        "Pass NULL for no limit."};
+  if (rate && !(value >= 0.001 && value <= 1e9)) {
+    throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "per_second must be between 0.001 and 1000000000",
+                        "It is " + *rate + ".", "Pass NULL for no limit."};
   }
   return value;
 }

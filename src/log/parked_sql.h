@@ -144,8 +144,8 @@ void BlockRows(const ParkedOwner& owner, const DueWork& work);
 // Marks the rows that are to be taken and appends their events, in their order. False when the lane is not ours.
 bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk* chunk);
 
-// What a worker of before left marked in this lane is nobody's. Waits for nobody: who has such a row locked unmarks it, or
-// leaves it to the next claim, which asks nobody.
+// What a worker of before left marked in this lane is nobody's. Waits for nobody: who has such a row locked unmarks it,
+// or leaves it to the next claim, which asks nobody.
 void ForgetSenders(const ParkedOwner& owner);
 
 // --- outcomes ---
