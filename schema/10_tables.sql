@@ -107,7 +107,9 @@ CREATE TABLE outbox.progress (
   window_to     pg_snapshot,
   done_to       timestamptz,
   side          integer     NOT NULL DEFAULT 0,
-  places        jsonb
+  places        jsonb,
+  run           text,
+  survived      text
 ) PARTITION BY RANGE (at);
 COMMENT ON TABLE outbox.progress IS 'insert-only history of how far each lane has come; the newest row since the lane was made counts';
 COMMENT ON COLUMN outbox.progress.at IS 'when it was written: a reading of the shared clock, unique';
@@ -115,6 +117,8 @@ COMMENT ON COLUMN outbox.progress.route_id IS 'route';
 COMMENT ON COLUMN outbox.progress.lane IS 'lane';
 COMMENT ON COLUMN outbox.progress.side IS '0: of the lane itself; else of its side lane of that number';
 COMMENT ON COLUMN outbox.progress.places IS 'where the events went that were acknowledged since the row before: first and last offset or stream id, by "topic/partition" or stream';
+COMMENT ON COLUMN outbox.progress.run IS 'which life of the Redis server acknowledged them, see outbox.server_run; NULL: the destination does not tell';
+COMMENT ON COLUMN outbox.progress.survived IS 'only where the lane was put back, because the server had lost what it had acknowledged: the last stream id that was still there';
 COMMENT ON COLUMN outbox.progress.window_from IS 'all events visible in this snapshot are done';
 COMMENT ON COLUMN outbox.progress.window_to IS 'end of the window that is under way; NULL: none';
 COMMENT ON COLUMN outbox.progress.done_to IS 'events of that window up to this created_at are done; NULL: none';
@@ -126,6 +130,21 @@ CREATE TABLE outbox.tick (
 COMMENT ON TABLE outbox.tick IS 'snapshots recorded while a lane lags, so that a backlog is read as many small windows';
 COMMENT ON COLUMN outbox.tick.at IS 'when: a reading of the shared clock';
 COMMENT ON COLUMN outbox.tick.snapshot IS 'the snapshot';
+
+CREATE TABLE outbox.server_run (
+  server   name        NOT NULL,
+  run      text        NOT NULL,
+  survived text        NOT NULL,
+  resend   boolean     NOT NULL,
+  met_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+  PRIMARY KEY (server, run)
+);
+COMMENT ON TABLE outbox.server_run IS 'lives of Redis servers, and what each still had when a worker first met it, before anything new was written';
+COMMENT ON COLUMN outbox.server_run.server IS 'destination';
+COMMENT ON COLUMN outbox.server_run.run IS 'hash of the configured address, run id and replication id of the server (the first 16 characters of each)';
+COMMENT ON COLUMN outbox.server_run.survived IS 'the last id of all streams asked about: what was acknowledged under a later one is lost';
+COMMENT ON COLUMN outbox.server_run.resend IS 'option on_lost_writes of the destination then: lanes that have lost something are put back';
+COMMENT ON COLUMN outbox.server_run.met_at IS 'when';
 
 CREATE TABLE outbox.foreign_event (
   received_at    timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),

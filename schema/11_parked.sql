@@ -193,12 +193,12 @@ CREATE TABLE outbox.audit (
 CREATE INDEX audit_at_idx ON outbox.audit (at);
 CREATE INDEX audit_event_idx ON outbox.audit (event_id) WHERE event_id IS NOT NULL;
 ALTER TABLE outbox.audit REPLICA IDENTITY FULL;  -- rows of it are deleted by people, see 10_tables.sql
-COMMENT ON TABLE outbox.audit IS 'what people did: one row per action, never changed';
+COMMENT ON TABLE outbox.audit IS 'what people did, and where a worker put a lane back: one row per action, never changed';
 COMMENT ON INDEX outbox.audit_at_idx IS 'by time';
 COMMENT ON INDEX outbox.audit_event_idx IS 'by event';
 COMMENT ON COLUMN outbox.audit.at IS 'when';
-COMMENT ON COLUMN outbox.audit.who IS 'role that called';
-COMMENT ON COLUMN outbox.audit.action IS 'retry, redrive, skip, discard, replay, seek, pause, resume';
+COMMENT ON COLUMN outbox.audit.who IS 'role that called; of a worker: the owner of the extension';
+COMMENT ON COLUMN outbox.audit.action IS 'retry, redrive, skip, discard, replay, seek, pause, resume; rewind and lost writes by a worker';
 COMMENT ON COLUMN outbox.audit.route IS 'name of the route then';
 COMMENT ON COLUMN outbox.audit.event_id IS 'event, where it was one';
 COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed';

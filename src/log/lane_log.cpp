@@ -9,6 +9,7 @@
 #include "log/durable.h"
 #include "log/lane_reader.h"
 #include "log/lane_tables.h"
+#include "log/rewind.h"
 #include "log/snapshots.h"
 #include "log/ticks.h"
 #include "pg/settings.h"
@@ -203,7 +204,7 @@ Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::P
     OUTBOX_FAULT_THROW("save.before");
     missing = !OidIsValid(FindDayTable(DayTableKind::kProgress, DayOfMicros(at)));
     if (!missing) {
-      *owner = AppendProgress(id_, incarnation_, since_, at, position, places);
+      *owner = AppendProgress(id_, incarnation_, since_, at, position, places, run_);
       OUTBOX_FAULT_THROW("save.uncommitted");
     }
   };
@@ -217,6 +218,10 @@ Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::P
   }
   OUTBOX_FAULT_POINT("save.after");
   return status;
+}
+
+Status PgLaneLog::Rewind(const std::string& run, relay::Loss* loss, bool* owner) {
+  return RewindLane(id_, incarnation_, run, loss, owner);
 }
 
 size_t PgLaneLog::memory_used() const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "log/lanes.h"
 #include "relay/lane_log.h"
@@ -36,6 +37,8 @@ class PgLaneLog final : public relay::LaneLog {
   Status CheckDurable(uint64_t lsn, bool* durable) override;
   void LimitTo(const Snapshot* limit) override;
   Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) override;
+  Status Rewind(const std::string& run, relay::Loss* loss, bool* owner) override;
+  void SetRun(const std::string& run) override { run_ = run; }
 
   // Bytes held for the open window (its events, or the locations of a large one's), for the worker's account.
   size_t memory_used() const;
@@ -49,6 +52,7 @@ class PgLaneLog final : public relay::LaneLog {
   int64_t since_ = 0;                   // likewise
   std::optional<Snapshot> side_limit_;  // of a side lane on its way back
   bool held_ = false;
+  std::string run_;  // of the destination's server; "": it does not tell
   std::unique_ptr<LaneReader> reader_;
   std::unique_ptr<TickCursor> ticks_;
 };

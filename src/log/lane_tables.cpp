@@ -98,14 +98,16 @@ int64_t ReadSince(LaneId lane) {
 }
 
 bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
-                    std::span<const sink::Place> places) {
+                    std::span<const sink::Place> places, std::string_view run, std::string_view survived) {
   static Statement append = {
-      "INSERT INTO outbox.progress (at, route_id, lane, side, window_from, window_to, done_to, places)"
-      " SELECT $4, l.route_id, l.lane, $5, $6::pg_catalog.pg_snapshot, $7::pg_catalog.pg_snapshot, $8, $9"
+      "INSERT INTO outbox.progress (at, route_id, lane, side, window_from, window_to, done_to, places, run,"
+      " survived) SELECT $4, l.route_id, l.lane, $5, $6::pg_catalog.pg_snapshot, $7::pg_catalog.pg_snapshot, $8, $9,"
+      " $11, $12"
       " FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
       " AND l.owner OPERATOR(pg_catalog.=) $3 AND l.since OPERATOR(pg_catalog.=) $10",
-      10,
-      {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, JSONBOID, TIMESTAMPTZOID},
+      12,
+      {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, JSONBOID, TIMESTAMPTZOID,
+       TEXTOID, TEXTOID},
       nullptr};
   Arguments arguments;
   arguments.Add(Int64GetDatum(id.route_id));
@@ -116,6 +118,8 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, 
   AddPosition(position, &arguments);
   places.empty() ? arguments.AddNull() : arguments.Add(PlacesDatum(places));
   arguments.Add(TimestampTzGetDatum(since));
+  run.empty() ? arguments.AddNull() : arguments.Add(ForeignText(run));
+  survived.empty() ? arguments.AddNull() : arguments.Add(ForeignText(survived));
   RunStatement(&append, arguments.values, arguments.nulls);
   return SPI_processed == 1;
 }

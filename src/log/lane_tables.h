@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "base/position.h"
 #include "log/lanes.h"
@@ -37,8 +38,10 @@ int64_t ReadSince(LaneId lane);
 // False when the lane is not the incarnation's, or was put somewhere else since `since` was read: what was done under
 // the old position says nothing about the new one. `at`: a reading of the shared clock; its day's table must exist.
 // `places`: where the events went that were delivered since the row before; the first of them where there are many.
+// `run` acknowledged them; `survived`: the row puts the lane back (rewind.h). "": none.
 bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
-                    std::span<const sink::Place> places = {});
+                    std::span<const sink::Place> places = {}, std::string_view run = {},
+                    std::string_view survived = {});
 
 // As text, text and timestamptz.
 void AddPosition(const Position& position, struct Arguments* arguments);

@@ -17,6 +17,7 @@
 #include "relay/clock.h"
 #include "relay/engine.h"
 #include "relay/hunt.h"
+#include "relay/meetings.h"
 #include "relay/retry_sink.h"
 #include "sink/sink.h"
 
@@ -24,10 +25,11 @@ namespace outbox::relay {
 
 class Destination {
  public:
-  Destination(uint32_t id, SinkFactory factory, const EngineOptions& options)
+  Destination(uint32_t id, SinkFactory factory, std::unique_ptr<ServerLog> servers, const EngineOptions& options)
       : id_(id),
         factory_(std::move(factory)),
         sink_(factory_()),
+        meetings_(std::move(servers)),
         breaker_(options.backoff_base_micros, options.backoff_cap_micros) {}
   Destination(const Destination&) = delete;
   Destination& operator=(const Destination&) = delete;
@@ -41,6 +43,16 @@ class Destination {
   RetrySink& retry() { return retry_; }
   const RetrySink& retry() const { return retry_; }
   TestTurns& turns() { return turns_; }
+  Meetings& meetings() { return meetings_; }
+  const Meetings& meetings() const { return meetings_; }
+  // A person should look, for an hour.
+  void Warn(Error warning, int64_t now) {
+    warning_ = std::move(warning);
+    warn_until_ = now + kWarnMicros;
+  }
+  const Error* warning(int64_t now) const {
+    return !health().warning.ok() ? &health().warning : !warning_.ok() && now < warn_until_ ? &warning_ : nullptr;
+  }
 
   // --- sending ---
   // A new sink waits for the old one's records: nothing is submitted meanwhile.
@@ -77,8 +89,10 @@ class Destination {
   uint64_t deaths() const { return deaths_; }
 
   // --- a new sink ---
-  void Replace(SinkFactory factory, int64_t drain_deadline) {
+  void Replace(SinkFactory factory, std::unique_ptr<ServerLog> servers, int64_t drain_deadline) {
     factory_ = std::move(factory);
+    meetings_.SetLog(std::move(servers));
+    warning_ = {};
     next_sink_ = factory_();
     retry_.Retire(drain_deadline);
     drain_deadline_ = drain_deadline;
@@ -88,6 +102,7 @@ class Destination {
   void Swap() {
     sink_->Close();
     sink_ = std::move(next_sink_);
+    meetings_.Reset();
     was_up_ = true;
     seen_changes_ = health().changes;
     seen_deaths_ = health().deaths;
@@ -117,11 +132,16 @@ class Destination {
   bool removing = false;   // its lanes are being released; closes when the last has gone
 
  private:
+  static constexpr int64_t kWarnMicros = int64_t{3600} * 1'000'000;
+
   const uint32_t id_;
   SinkFactory factory_;
   std::unique_ptr<sink::Sink> sink_;
   std::unique_ptr<sink::Sink> next_sink_;
   RetrySink retry_;
+  Meetings meetings_;
+  Error warning_;
+  int64_t warn_until_ = 0;
   int64_t drain_deadline_ = 0;
   Breaker breaker_;
   TestTurns turns_;

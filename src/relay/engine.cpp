@@ -73,6 +73,7 @@ struct Engine::Impl {
   }
 
   Lane* MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log);
+  bool Meet(Destination* destination);
   bool CheckHealth(Destination* destination);
   void GiveTurns(Destination* destination);
   bool PollSinks();
@@ -101,6 +102,7 @@ bool Engine::Impl::PollSinks() {
       }
     }
     worked |= !results.empty();
+    worked |= Meet(destination.get());
     worked |= CheckHealth(destination.get());
     worked |= PollRetrySink(destination.get());
     Breaker& breaker = destination->breaker();
@@ -116,6 +118,17 @@ bool Engine::Impl::PollSinks() {
     GiveTurns(destination.get());
   }
   return worked;
+}
+
+// Only when there is somebody to be met: this is called in every turn.
+bool Engine::Impl::Meet(Destination* destination) {
+  const sink::Meeting* meeting = destination->sink()->meeting();
+  if (meeting == nullptr || meeting->run.empty()) {
+    return false;
+  }
+  std::vector<Lane*> met;
+  ForLanesOf(destination, [&](Lane* lane) { met.push_back(lane); });
+  return destination->meetings().Step(destination->sink(), met, &turn);
 }
 
 // Of the lanes' sink: its deaths, and whether it can be used.
@@ -190,6 +203,11 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   results.clear();
   places.clear();
   retry.sink()->Poll(&results);
+  // It goes where the lanes are, and waits for them to have been there first.
+  if (const sink::Meeting* meeting = retry.sink()->meeting();
+      meeting != nullptr && !meeting->run.empty() && meeting->run == destination->meetings().run()) {
+    retry.sink()->Admit(destination->meetings().run(), false);
+  }
   retry.sink()->TakePlaces(&places);
   for (const sink::Result& result : results) {
     if (ParkedQueue* queue = QueueOf(result.flow)) {
@@ -289,13 +307,15 @@ void Engine::SetOptions(const EngineOptions& options) {
   impl_->options = options;
 }
 
-void Engine::SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline) {
+void Engine::SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline,
+                            std::unique_ptr<ServerLog> servers) {
   Destination* destination = impl_->Find(id);
   if (destination != nullptr) {
     destination->removing = false;
-    destination->Replace(std::move(factory), drain_deadline);
+    destination->Replace(std::move(factory), std::move(servers), drain_deadline);
   } else {
-    impl_->destinations.emplace(id, std::make_unique<Destination>(id, std::move(factory), impl_->options));
+    impl_->destinations.emplace(
+        id, std::make_unique<Destination>(id, std::move(factory), std::move(servers), impl_->options));
   }
 }
 
@@ -425,6 +445,7 @@ int64_t Engine::Turn(const TurnInput& input) {
     } else if (breaker.state() == Breaker::State::kHalfOpen && (!destination->health().up || breaker.tried())) {
       next = std::min(next, breaker.patience_ends());
     }
+    next = std::min(next, destination->meetings().next_try());
     next = std::min(next, destination->retry().close_at(impl_->OutstandingAtRetry(destination.get())));
   }
   return next;
@@ -455,7 +476,6 @@ void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
   destinations->clear();
   for (const auto& [id, destination] : impl_->destinations) {
     DestinationStatus status;
-    const sink::Health& health = destination->health();
     status.id = id;
     const Breaker& breaker = destination->breaker();
     status.state = breaker.name();
@@ -467,7 +487,7 @@ void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
     }
     status.deaths = destination->deaths();
     status.retry_sink = destination->retry().there();
-    status.warning = health.warning.ok() ? nullptr : &health.warning;
+    status.warning = destination->warning(impl_->turn.now);
     destinations->push_back(std::move(status));
   }
 }

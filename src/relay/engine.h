@@ -29,6 +29,7 @@
 #include "relay/lane_filter.h"
 #include "relay/lane_log.h"
 #include "relay/parked_log.h"
+#include "relay/server_log.h"
 #include "relay/side_log.h"
 #include "sink/sink.h"
 
@@ -118,7 +119,7 @@ struct DestinationStatus {
   uint64_t trips = 0;              // times it opened since the destination was set
   uint64_t deaths = 0;             // times a sink process of it ended unasked
   bool retry_sink = false;         // a second sink, for parked events and probes, is there
-  const Error* warning = nullptr;  // Health::warning of the lanes' sink; nullptr: none. Until the next call.
+  const Error* warning = nullptr;  // usable, but a person should look; nullptr: none. Until the next call.
 };
 
 class Engine {
@@ -133,8 +134,10 @@ class Engine {
 
   // A destination that the engine has already is replaced: no more is submitted to the old sink, what is in flight is
   // waited for until `drain_deadline` (at once if it is down), what is left then counts as aborted and is sent again to
-  // the new one, in order.
-  void SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline);
+  // the new one, in order. `servers`: of a destination that can lose what it has acknowledged; nullptr: whoever answers
+  // is taken for the same.
+  void SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline,
+                      std::unique_ptr<ServerLog> servers = nullptr);
   // Releases its lanes (they come out of TakeGone), then closes the sink.
   void RemoveDestination(DestinationId id, int64_t deadline);
   bool HasDestination(DestinationId id) const;

@@ -129,31 +129,6 @@ bool Lane::LogFailed(LogCall call, const Status& status, const TurnContext& turn
   return true;
 }
 
-bool Lane::Load(TurnContext* turn) {
-  if (!LogReady(*turn)) {
-    return false;
-  }
-  Position position;
-  if (LogFailed(LogCall::kLoad, log_->LoadPosition(&position), *turn) ||
-      (pump() != nullptr && LogFailed(LogCall::kHeld, parked_->Load(), *turn)) ||
-      (sides_ != nullptr && LogFailed(LogCall::kFork, sides_->Load(), *turn))) {
-    return false;
-  }
-  if (pump() != nullptr && parked_->lost()) {
-    Leave(GoneReason::kLost);
-    return true;
-  }
-  pipeline_.Start(std::move(position));
-  last_save_ = turn->now - turn->options->save_micros;
-  NotePauses();  // of topics that are away already
-  SetFlowing();
-  if (ramp_ != kNoRamp && !paused_) {
-    next_try_ = turn->now + backoff_.Next(turn->clock->Random());  // it was in trouble a moment ago
-    state_ = LaneState::kBackingOff;
-  }
-  return true;
-}
-
 bool Lane::WantsWindow(const TurnContext& turn) const {
   return opens_ && pipeline_.windows() < kMaxWindows &&
          (!caught_up_ || woken_ || turn.barrier > barrier_opened_ || turn.now >= next_poll_);

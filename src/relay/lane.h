@@ -85,6 +85,10 @@ class Lane {
   bool OnSinkDied(bool unready);
   void Release(int64_t deadline);
 
+  // Another run of the destination's server answers (Meetings). Both false: call again.
+  bool SaveAcknowledged(TurnContext* turn);
+  bool MeetRun(const std::string& run, bool* rewound, TurnContext* turn);
+
   // Does what can be done now, one chunk at most each way. True when it did something.
   bool Step(TurnContext* turn);
   // When Step has something to do even if nothing happens; kNever.
@@ -133,11 +137,12 @@ class Lane {
 
   // Reading.
   bool Load(TurnContext* turn);
+  bool LookForLoss(const std::string& run, Loss* loss, TurnContext* turn);
   bool Read(TurnContext* turn);
   bool WantsWindow(const TurnContext& turn) const;
   bool TryOpen(TurnContext* turn);
   bool LogReady(const TurnContext& turn) const { return turn.now >= log_try_; }
-  enum class LogCall : uint8_t { kLoad, kOpen, kRead, kDurable, kPark, kHeld, kFork };
+  enum class LogCall : uint8_t { kLoad, kOpen, kRead, kDurable, kPark, kHeld, kFork, kRewind };
   // Backs off; true when the call had failed. Only the call that failed ends the back-off by succeeding.
   bool LogFailed(LogCall call, const class Status& status, const TurnContext& turn);
 
@@ -280,6 +285,7 @@ class Lane {
   Error save_error_;
   int64_t save_error_since_ = 0;  // Unix microseconds
   sink::Places places_;           // of what was delivered since the last save, and of islands
+  std::string run_;               // of the server that they are at
   int64_t last_save_ = 0;
   int64_t release_deadline_ = 0;
   int64_t delivered_ = 0;

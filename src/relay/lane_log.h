@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/event.h"
@@ -46,6 +47,12 @@ struct RefusedEvent {
   int attempts = 1;
 };
 
+// What a lane has lost with the servers before.
+struct Loss {
+  Error error;           // ok(): nothing; LOST_WRITES
+  bool rewound = false;  // its position is where all is there still: load it anew
+};
+
 class LaneLog {
  public:
   virtual ~LaneLog() = default;
@@ -80,6 +87,15 @@ class LaneLog {
   // and the engine must let the lane go at once. `places`: where the events delivered since the last call are, one for
   // each topic and partition (their flow means nothing); those of events behind a gap may be named again later.
   virtual Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) = 0;
+
+  // Of lanes only, once their progress is saved: another run of the destination's server answers. Looks whether it has
+  // what the lane's newest progress says was acknowledged, by what ServerLog::Record was told. If not, the lane is put
+  // back, in one transaction, to the newest progress of which all is there; its side lanes are gone then.
+  virtual Status Rewind(const std::string& run, Loss* loss, bool* owner) {
+    return static_cast<void>(run), static_cast<void>(loss), *owner = true, Status();
+  }
+  // Who acknowledges what SaveProgress is told from now on.
+  virtual void SetRun(const std::string& run) { static_cast<void>(run); }
 
   // Only of lanes without a ParkedLog: records an event that the destination will never take. Idempotent per event.
   // `*owner` as above.

@@ -76,6 +76,7 @@ std::string EncodeConfigure(const SinkConfig& config) {
   Put(config.max_message_bytes, &out);
   Put(config.max_inflight_bytes, &out);
   Put(config.alive_ms, &out);
+  Put(static_cast<uint8_t>(config.meets), &out);
   PutText(config.name, &out);
   Put(static_cast<uint32_t>(config.options.size()), &out);
   for (const auto& [name, value] : config.options) {
@@ -89,11 +90,13 @@ bool DecodeConfigure(std::string_view bytes, SinkConfig* config) {
   Body body(bytes);
   uint32_t version = 0;
   uint32_t count = 0;
+  uint8_t meets = 0;
   if (!body.Get(&version) || version != kProtocolVersion || !body.Get(&config->max_message_bytes) ||
       !body.Get(&config->max_inflight_bytes) || !body.Get(&config->alive_ms) || config->alive_ms == 0 ||
-      !body.GetText(&config->name) || !body.Get(&count)) {
+      !body.Get(&meets) || meets > 1 || !body.GetText(&config->name) || !body.Get(&count)) {
     return false;
   }
+  config->meets = meets != 0;
   config->options.clear();
   for (uint32_t i = 0; i < count; ++i) {
     std::string name;
@@ -200,6 +203,90 @@ bool DecodeHealth(std::string_view bytes, Health* health) {
   health->error = std::move(error);
   health->warning = std::move(warning);
   return true;
+}
+
+std::string EncodeMet(const std::string& run) {
+  std::string out;
+  PutText(run, &out);
+  return out;
+}
+
+bool DecodeMet(std::string_view bytes, std::string* run) {
+  Body body(bytes);
+  if (!body.GetText(run) || !body.empty()) {
+    return false;
+  }
+  *run = PrintableUtf8(*run, kLongestCode);
+  return true;
+}
+
+std::string EncodeAsk(const std::vector<std::string>& streams) {
+  std::string out;
+  Put(static_cast<uint32_t>(streams.size()), &out);
+  for (const std::string& stream : streams) {
+    PutText(stream, &out);
+  }
+  return out;
+}
+
+bool DecodeAsk(std::string_view bytes, std::vector<std::string>* streams) {
+  Body body(bytes);
+  uint32_t count = 0;
+  if (!body.Get(&count)) {
+    return false;
+  }
+  streams->clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!body.GetText(&streams->emplace_back())) {
+      return false;
+    }
+  }
+  return body.empty();
+}
+
+std::string EncodeEnds(const std::vector<StreamEnd>& ends) {
+  std::string out;
+  Put(static_cast<uint32_t>(ends.size()), &out);
+  for (const StreamEnd& end : ends) {
+    PutText(end.stream, &out);
+    PutText(end.last, &out);
+  }
+  return out;
+}
+
+bool DecodeEnds(std::string_view bytes, std::vector<StreamEnd>* ends) {
+  Body body(bytes);
+  uint32_t count = 0;
+  if (!body.Get(&count)) {
+    return false;
+  }
+  ends->clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    StreamEnd& end = ends->emplace_back();
+    if (!body.GetText(&end.stream) || !body.GetText(&end.last)) {
+      return false;
+    }
+    end.stream = PrintableUtf8(end.stream, kLongestMessage);
+    end.last = PrintableUtf8(end.last, kLongestCode);
+  }
+  return body.empty();
+}
+
+std::string EncodeAdmit(const std::string& run, bool drop) {
+  std::string out;
+  PutText(run, &out);
+  Put(static_cast<uint8_t>(drop), &out);
+  return out;
+}
+
+bool DecodeAdmit(std::string_view bytes, std::string* run, bool* drop) {
+  Body body(bytes);
+  uint8_t flag = 0;
+  if (!body.GetText(run) || !body.Get(&flag) || flag > 1) {
+    return false;
+  }
+  *drop = flag != 0;
+  return body.empty();
 }
 
 void AppendResult(Result result, std::vector<Result>* results) {

@@ -17,6 +17,8 @@ std::span<const OptionRule> RedisOptionRules() {
       Integer(G::kOwner, "timeout", 100, 300000, "milliseconds that the server may stay silent (default 5000)"),
       Integer(G::kOwner, "maxlen", 1, 1000000000000,
               "trims streams to about this many entries, read or not (default: never)"),
+      Enum(G::kOwner, "on_lost_writes", "resend|warn",
+           "what to do when the server has lost what it had acknowledged (default resend)"),
       Bool(G::kOwner, "tls", "encrypts the connection (default false)"),
       Typed(G::kOwner, V::kHost, "tls_server_name", "name to expect in the server's certificate (default: host)"),
       Typed(G::kOwner, V::kPem, "ca_pem", "certificates of the authorities to trust (default: the system's)"),

@@ -247,12 +247,54 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
       }
       break;
     }
+    case FrameType::kMet: {
+      std::string run;
+      good = DecodeMet(frame.body, &run);
+      if (good) {
+        Meet(std::move(run));
+      }
+      break;
+    }
+    case FrameType::kEnds:
+      good = DecodeEnds(frame.body, &ends_);
+      answered_ = good;
+      break;
     default:
       break;
   }
   if (!good) {
     Died({ErrorClass::kInternal, "SINK_PROTOCOL", "the sink process sent something unexpected"});
   }
+}
+
+void ProcessSink::Tell(FrameType type, const std::string& body) {
+  if (fd_ >= 0) {
+    writer_.Append(type, body);
+    writer_.Flush(fd_);  // trouble shows again in Poll
+  }
+}
+
+void ProcessSink::Meet(std::string run) {
+  if (!run.empty() || !meeting_.run.empty()) {
+    meeting_.run = std::move(run);
+    ++meeting_.number;
+  }
+  ends_.clear();
+  answered_ = false;
+}
+
+bool ProcessSink::TakeEnds(std::vector<StreamEnd>* ends) {
+  if (!answered_) {
+    return false;
+  }
+  answered_ = false;
+  *ends = std::move(ends_);
+  return true;
+}
+
+void ProcessSink::Admit(const std::string& run, bool drop) {
+  Tell(FrameType::kAdmit, EncodeAdmit(run, drop));
+  Meet({});
 }
 
 // False: not all of its records were pending.
@@ -275,6 +317,7 @@ void ProcessSink::Lost(Error error) {
     fd_ = -1;
   }
   writer_.Clear();
+  Meet({});
   pending_.ForEach([this](uint32_t flow, uint32_t epoch, uint64_t first_seq, uint32_t count) {
     gate_.Poison(flow, epoch);
     AppendResult({flow, first_seq, count, Outcome::kAborted, {}}, &refused_);

@@ -46,6 +46,10 @@ class ProcessSink : public Sink {
   void AppendWaits(std::vector<WaitSpec>* waits) override;
   const Health& health() const override { return health_; }
   void TakePlaces(std::vector<Place>* places) override { places_.Take(places); }
+  const Meeting* meeting() const override { return &meeting_; }
+  void Ask(std::vector<std::string> streams) override { Tell(FrameType::kAsk, EncodeAsk(streams)); }
+  bool TakeEnds(std::vector<StreamEnd>* ends) override;
+  void Admit(const std::string& run, bool drop) override;
   // At most 200 ms: asks, gives it 100 ms to go, kills, reaps. One that is stuck in the kernel even then is reaped by a
   // later call of any ProcessSink of this process.
   void Close() override;
@@ -65,6 +69,8 @@ class ProcessSink : public Sink {
   void Lost(Error error);  // the socket is of no use any more: aborts everything, then the process is reaped
   void AwaitExit();
   void Handle(const Frame& frame, std::vector<Result>* results);
+  void Tell(FrameType type, const std::string& body);  // lost when no process runs: it meets the server again
+  void Meet(std::string run);
   bool Resolve(const Result& result);
   void SetHealth(bool up, Error error, Error warning);
   bool Reap(int* status);
@@ -80,6 +86,9 @@ class ProcessSink : public Sink {
   PendingRecords pending_;
   FlowGate gate_;
   Places places_;
+  Meeting meeting_;
+  std::vector<StreamEnd> ends_;
+  bool answered_ = false;        // ends_ are to be taken
   std::vector<Result> refused_;  // aborted at Submit; reported by the next Poll
   uint64_t starts_ = 0;
   int64_t started_at_ = 0;  // monotonic microseconds

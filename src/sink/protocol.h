@@ -3,8 +3,9 @@
 // Frames: u32 size of the body, u8 type, three zero bytes, body; host byte order (both ends come from one build on one
 // machine; Configure carries the protocol version, so that a half-done upgrade is noticed).
 //
-//   worker -> sink   Configure (first, once), Submit, Close
-//   sink -> worker   Ready (answers Configure), Results, Health, Alive (when nothing else was said for a while)
+//   worker -> sink   Configure (first, once), Submit, Ask, Admit, Close
+//   sink -> worker   Ready (answers Configure), Results, Health, Met, Ends (answers Ask), Alive (when nothing else was said
+//                    for a while)
 //
 // Life is told unasked: a question would have to wait behind up to 64 MB of records, and a sink that holds too many
 // reads nothing at all.
@@ -24,7 +25,7 @@
 
 namespace outbox::sink {
 
-inline constexpr uint32_t kProtocolVersion = 3;
+inline constexpr uint32_t kProtocolVersion = 4;
 inline constexpr size_t kFrameHeader = 8;
 inline constexpr size_t kMaxFrame = size_t{512} << 20;  // a larger one is a broken peer
 inline constexpr size_t kIoSize = size_t{256} << 10;
@@ -37,6 +38,7 @@ struct SinkConfig {
   uint64_t max_message_bytes = 0;   // largest record the worker may send, key, body and fields together; 0: unknown
   uint64_t max_inflight_bytes = 0;  // the worker's budget for this destination; 0: unknown
   uint32_t alive_ms = 2000;         // the process says something this often; see process_sink.h
+  bool meets = false;               // the worker is asked before anything is written to a server not met before
 };
 
 enum class FrameType : uint8_t {
@@ -46,7 +48,11 @@ enum class FrameType : uint8_t {
   kReady = 4,
   kResults = 5,
   kHealth = 6,
-  kAlive = 7
+  kAlive = 7,
+  kMet = 8,
+  kAsk = 9,
+  kEnds = 10,
+  kAdmit = 11,
 };
 
 struct Frame {
@@ -103,6 +109,14 @@ std::string EncodeResults(const std::vector<Place>& places, const std::vector<Re
 bool DecodeResults(std::string_view body, std::vector<Place>* places, std::vector<Result>* results);  // appends
 std::string EncodeHealth(const Health& health);
 bool DecodeHealth(std::string_view body, Health* health);  // sets up, error and warning, leaves the counters alone
+std::string EncodeMet(const std::string& run);
+bool DecodeMet(std::string_view body, std::string* run);
+std::string EncodeAsk(const std::vector<std::string>& streams);
+bool DecodeAsk(std::string_view body, std::vector<std::string>* streams);
+std::string EncodeEnds(const std::vector<StreamEnd>& ends);
+bool DecodeEnds(std::string_view body, std::vector<StreamEnd>* ends);
+std::string EncodeAdmit(const std::string& run, bool drop);
+bool DecodeAdmit(std::string_view body, std::string* run, bool* drop);
 
 // Appends a result, or grows the last one when both say delivered (or both aborted) of neighbouring records.
 void AppendResult(Result result, std::vector<Result>* results);

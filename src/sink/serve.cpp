@@ -76,6 +76,18 @@ class LateSink : public Sink {
     }
   }
   const Health& health() const override { return health_; }
+  const Meeting* meeting() const override { return sink_ == nullptr ? nullptr : sink_->meeting(); }
+  void Ask(std::vector<std::string> streams) override {
+    if (sink_ != nullptr) {
+      sink_->Ask(std::move(streams));
+    }
+  }
+  bool TakeEnds(std::vector<StreamEnd>* ends) override { return sink_ != nullptr && sink_->TakeEnds(ends); }
+  void Admit(const std::string& run, bool drop) override {
+    if (sink_ != nullptr) {
+      sink_->Admit(run, drop);
+    }
+  }
   void Close() override {
     held_.clear();
     if (sink_ != nullptr) {
@@ -152,13 +164,18 @@ class Server {
   }
 
  private:
+  // A sink that has met somebody writes nothing before it is told to: what it waits for is behind the records.
+  bool HoldsTooMuch() const {
+    const Meeting* meeting = sink_ == nullptr ? nullptr : sink_->meeting();
+    return held_bytes_ >= held_limit_ && (meeting == nullptr || meeting->run.empty());
+  }
   // False: the other end is gone.
   bool Wait(bool* readable) {
     waits_.clear();
     if (sink_ != nullptr) {
       sink_->AppendWaits(&waits_);
     }
-    bool full = held_bytes_ >= held_limit_ || writer_.pending() >= held_limit_;
+    bool full = HoldsTooMuch() || writer_.pending() >= held_limit_;
     polls_.clear();
     polls_.push_back({fd_, static_cast<short>((full ? 0 : POLLIN) | (writer_.empty() ? 0 : POLLOUT)), 0});
     int64_t deadline = -1;
@@ -188,7 +205,7 @@ class Server {
 
   // False: stop, exit_code_ says how.
   bool Read() {
-    for (int i = 0; i < kFillsPerTurn && held_bytes_ < held_limit_; ++i) {
+    for (int i = 0; i < kFillsPerTurn && !HoldsTooMuch(); ++i) {
       bool got = false;
       if (reader_.Fill(fd_, &got) != IoState::kOk) {
         exit_code_ = reader_.state() == IoState::kEnded ? kExitClosed : kExitNonsense;
@@ -244,6 +261,23 @@ class Server {
         OUTBOX_FAULT_POINT("sink.submit.after");
         return true;
       }
+      case FrameType::kAsk: {
+        std::vector<std::string> streams;
+        if (sink_ == nullptr || !DecodeAsk(frame.body, &streams)) {
+          return false;
+        }
+        sink_->Ask(std::move(streams));
+        return true;
+      }
+      case FrameType::kAdmit: {
+        std::string run;
+        bool drop = false;
+        if (sink_ == nullptr || !DecodeAdmit(frame.body, &run, &drop)) {
+          return false;
+        }
+        sink_->Admit(run, drop);
+        return true;
+      }
       case FrameType::kClose:
         exit_code_ = kExitClosed;
         return false;
@@ -280,7 +314,9 @@ class Server {
         delivered_.push_back({result.flow, result.count, result.first_seq});
       }
     }
-    bool urgent = !results_.empty() || sink_->health().changes != health_changes_;
+    const Meeting* meeting = sink_->meeting();
+    const bool met = meeting != nullptr && meeting->number != meeting_number_;
+    bool urgent = !results_.empty() || met || sink_->health().changes != health_changes_;
     bool wait = delivered_.size() > kFewRanges && delivered_.size() < kManyRanges &&
                 MonotonicMicros() - results_since_ < kJoinMicros;
     if (urgent || !wait) {
@@ -288,6 +324,13 @@ class Server {
     }
     if (sink_->health().changes != health_changes_) {
       SendHealth();
+    }
+    if (met) {  // behind all that the server before has acknowledged
+      meeting_number_ = meeting->number;
+      writer_.Append(FrameType::kMet, EncodeMet(meeting->run));
+    }
+    if (sink_->TakeEnds(&ends_)) {
+      writer_.Append(FrameType::kEnds, EncodeEnds(ends_));
     }
   }
 
@@ -348,6 +391,8 @@ class Server {
   std::vector<pollfd> polls_;
   std::vector<Result> polled_;
   std::vector<Place> places_;
+  std::vector<StreamEnd> ends_;
+  uint64_t meeting_number_ = 0;   // as told to the worker
   std::vector<Range> delivered_;  // not told to the worker yet
   std::vector<Result> results_;   // the same, other outcomes
   int64_t results_since_ = 0;     // when the first of them came

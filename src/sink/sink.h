@@ -65,6 +65,20 @@ struct Place {
   std::string last;        // acknowledgement came without one. Ordered by PlaceBefore() in places.h. Both ends count
 };
 
+// A server that the sink has come to and was not admitted to yet: another life of a Redis, or another Redis in its
+// place, which may have lost what the one before had acknowledged. Until Admit() nothing is written to it; what is
+// submitted waits.
+struct Meeting {
+  std::string run;      // one life of one server: "endpoint.run id.replication id", hashed or cut; "": none
+  uint64_t number = 0;  // +1 with each change of `run`, also to the same
+};
+
+// Where a stream ends at a server that was met: the last id it ever had. "": there is no such stream.
+struct StreamEnd {
+  std::string stream;
+  std::string last;
+};
+
 struct WaitSpec {
   int fd = -1;  // -1: none
   bool read = false;
@@ -87,6 +101,17 @@ class Sink {
   // and partition. Records of other flows may lie between first and last. Nothing is appended for a sink without
   // places.
   virtual void TakePlaces(std::vector<Place>* places) { static_cast<void>(places); }
+
+  // --- sinks that are made with SinkConfig::meets; others meet nobody ---
+  virtual const Meeting* meeting() const { return nullptr; }
+  // Of the server that was met; once a meeting.
+  virtual void Ask(std::vector<std::string> streams) { static_cast<void>(streams); }
+  // True once, when all that was asked about has been answered; what the server would not tell is left out.
+  virtual bool TakeEnds(std::vector<StreamEnd>* ends) { return static_cast<void>(ends), false; }
+  // Writes to that server from now on, if it is the one that was met, and from the same run without asking again.
+  // `drop`: what waits is aborted first.
+  virtual void Admit(const std::string& run, bool drop) { static_cast<void>(run), static_cast<void>(drop); }
+
   // Drops everything unresolved and lets go of the destination at once. Nothing is reported afterwards.
   virtual void Close() = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "log/server_log.h"
 #include "pg/transaction.h"
 #include "sink/log/log_sink.h"
 #include "sink/options.h"
@@ -161,6 +162,14 @@ std::vector<DestinationConfig> LoadDestinations(const std::vector<std::string>& 
   return configs;
 }
 
+std::unique_ptr<relay::ServerLog> MakeServerLog(const DestinationConfig& config) {
+  if (!config.problem.ok() || config.kind != format::DestinationKind::kRedis) {
+    return nullptr;
+  }
+  return std::make_unique<log::PgServerLog>(config.name,
+                                            sink::TextOption(config.options, "on_lost_writes", "resend") == "resend");
+}
+
 std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const SinkLimits& limits) {
   if (!config.problem.ok()) {
     return std::make_unique<UnusableSink>(config.problem);
@@ -174,6 +183,7 @@ std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const Sink
   sink_config.options = config.options;
   sink_config.max_message_bytes = limits.max_message_bytes;
   sink_config.max_inflight_bytes = limits.max_inflight_bytes;
+  sink_config.meets = config.kind == format::DestinationKind::kRedis;
   return std::make_unique<sink::ProcessSink>(LibraryDirectory() + "/" + program, std::move(sink_config));
 }
 

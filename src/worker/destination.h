@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "format/route_spec.h"
+#include "relay/server_log.h"
 #include "sink/sink.h"
 
 namespace outbox::worker {
@@ -35,5 +36,7 @@ struct SinkLimits {
 
 // A destination with a problem gives a sink that is down and says why.
 std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const SinkLimits& limits);
+// nullptr: of its kind none can be told from the one before.
+std::unique_ptr<relay::ServerLog> MakeServerLog(const DestinationConfig& config);
 
 }  // namespace outbox::worker

@@ -28,6 +28,7 @@ constexpr int64_t kStandingTroubled = kSecond / 4;
 constexpr int64_t kBalanceEvery = kSecond;
 constexpr int64_t kSettle = 3 * kSecond;         // a worker that died is given this long to come back
 constexpr int64_t kReleaseWithin = 5 * kSecond;  // for lanes and destinations in normal running
+constexpr int64_t kUnused = 2 * kSecond;         // a lane may be given back only to be claimed anew
 constexpr long kLongestWaitMs = 1000;
 
 class SystemClock final : public relay::Clock {
@@ -175,7 +176,7 @@ void Relay::ApplyDestinations(const RelayConfig& config) {
     if (destination == config.destinations.end()) {
       engine_->RemoveDestination(id, deadline);
     } else if (limits_changed || !(destination->second == known)) {
-      engine_->SetDestination(id, Factory(destination->second, limits_), deadline);
+      engine_->SetDestination(id, Factory(destination->second, limits_), deadline, MakeServerLog(destination->second));
     }
   }
 }
@@ -287,7 +288,8 @@ bool Relay::Add(const LaneId& id) {
     return false;
   }
   if (!engine_->HasDestination(destination)) {
-    engine_->SetDestination(destination, Factory(config_.destinations.at(destination), limits_), clock_->NowMicros());
+    const DestinationConfig& config = config_.destinations.at(destination);
+    engine_->SetDestination(destination, Factory(config, limits_), clock_->NowMicros(), MakeServerLog(config));
   }
   relay::LaneLogs logs;
   logs.filter = std::make_shared<relay::LaneFilter>(spec);
@@ -324,6 +326,10 @@ void Relay::TakeGone() {
     }
   }
   if (!gone_.empty()) {
+    drop_unused_at_ = clock_->NowMicros() + kUnused;
+  }
+  if (clock_->NowMicros() >= drop_unused_at_) {
+    drop_unused_at_ = relay::kNever;
     DropUnusedDestinations();
   }
   bool any = !given_back_.empty();

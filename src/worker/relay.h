@@ -107,6 +107,7 @@ class Relay {
   std::string complained_code_;
   int64_t next_standing_ = 0;  // monotonic microseconds, all of these
   int64_t next_balance_ = 0;
+  int64_t drop_unused_at_ = relay::kNever;
   int64_t workers_since_ = 0;  // when their number last changed
   int workers_ = -1;
   std::vector<LaneId> given_back_;  // left the engine in good order, not yet released in the table

@@ -79,6 +79,37 @@ void CheckBody(FrameType type, std::string_view body) {
       }
       break;
     }
+    case FrameType::kMet: {
+      std::string run;
+      if (DecodeMet(body, &run)) {
+        FUZZ_CHECK(fuzz::IsUtf8(run));
+      }
+      break;
+    }
+    case FrameType::kAsk: {
+      std::vector<std::string> streams;
+      if (DecodeAsk(body, &streams)) {
+        FUZZ_CHECK(EncodeAsk(streams) == body);
+      }
+      break;
+    }
+    case FrameType::kEnds: {
+      std::vector<StreamEnd> ends;
+      if (DecodeEnds(body, &ends)) {
+        for (const StreamEnd& end : ends) {
+          FUZZ_CHECK(fuzz::IsUtf8(end.stream) && fuzz::IsUtf8(end.last));
+        }
+      }
+      break;
+    }
+    case FrameType::kAdmit: {
+      std::string run;
+      bool drop = false;
+      if (DecodeAdmit(body, &run, &drop)) {
+        FUZZ_CHECK(EncodeAdmit(run, drop) == body);
+      }
+      break;
+    }
     case FrameType::kHealth: {
       Health health;
       Health copy;

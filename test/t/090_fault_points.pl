@@ -94,6 +94,8 @@ my %how = (
 	'emit.many.' => sub { try_sql("SELECT outbox.emit_many('nobody', '{a,b}', 'x', '{1,2}')") },
 	'retry.' => \&refused,
 	'parked.park.' => \&refused,
+	'meeting.' => \&redis_forgets,
+	'rewind.' => \&redis_forgets,
 	'fork.' => \&side,
 	'rejoin.' => \&side,
 	'parked.' => sub { refused(); try_sql("SELECT outbox.retry(id, 'strange', 'again') FROM outbox.dead_letter LIMIT 3") },
@@ -113,6 +115,12 @@ sub side
 	try_sql("SELECT count(outbox.emit_text('side', i % 3, 'x', 'x')) FROM generate_series(1, 20) i");
 	for (1 .. 30) { last if (try_sql('SELECT count(*) FROM outbox.side_lane') // 1) > 0; sleep 0.05 }
 	$redis->command('DEL', 'side');
+	return;
+}
+sub redis_forgets
+{
+	$redis->kill9;
+	$redis->run('start', $redis->{dir}, $redis->{port}); # which empties it
 	return;
 }
 sub terminate { return try_sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = '$_[0]'") }

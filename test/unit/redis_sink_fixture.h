@@ -24,6 +24,7 @@ class RedisSinkTest : public ::testing::Test {
   bool Connect(Options options = {}) {
     options.emplace("unix_socket", server_.socket());
     SinkConfig config{"test", options, 0, 0};
+    config.meets = meets_;
     EXPECT_TRUE(RedisSink::Make(config, &sink_).ok());
     driver_ = std::make_unique<Driver>(sink_.get());
     return true;
@@ -48,6 +49,18 @@ class RedisSinkTest : public ::testing::Test {
     const std::string info = server_.Command({"INFO", "stats"})->str;
     return std::stoll(info.substr(info.find("total_connections_received:") + 27));
   }
+  // Another life of the server is at the other end, and the sink waits.
+  bool UntilMet() {
+    return driver_->Until([this] { return !sink_->meeting()->run.empty(); });
+  }
+  // Where the streams end there.
+  std::vector<StreamEnd> Ends(std::vector<std::string> streams) {
+    std::vector<StreamEnd> ends;
+    sink_->Ask(std::move(streams));
+    EXPECT_TRUE(driver_->Until([&] { return sink_->TakeEnds(&ends); }));
+    return ends;
+  }
+  bool meets_ = false;  // what sinks are made with
   RedisServer server_;
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<Driver> driver_;

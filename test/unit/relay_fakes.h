@@ -128,6 +128,8 @@ class Server {
   // Called before each.
   std::function<void(const char*)> on_call;
   std::map<std::string, int> calls;
+  std::string saved_under;        // the run that acknowledged what was saved last
+  std::optional<Position> there;  // what another run of the server has; nothing: all
   uint64_t step() { return ++step_; }
   FakeClock* clock() { return clock_; }
 
@@ -254,6 +256,7 @@ class FakeLog : public LaneLog {
       Stored() = position;
     } else if (server_->owned) {
       server_->position = position;
+      server_->saved_under = run_;
       server_->saves.push_back(position);
       server_->save_times.push_back(server_->clock()->now);
     }
@@ -271,6 +274,21 @@ class FakeLog : public LaneLog {
     return Status();
   }
 
+  Status Rewind(const std::string& run, Loss* loss, bool* owner) override {
+    if (Fails("Rewind")) {
+      return Trouble();
+    }
+    *owner = server_->owned;
+    if (server_->owned && server_->saved_under != run && server_->there) {
+      server_->position = *server_->there;
+      server_->saved_under = run;
+      loss->error = {ErrorClass::kDestination, "LOST_WRITES", "the test says so"};
+      loss->rewound = true;
+    }
+    return Status();
+  }
+  void SetRun(const std::string& run) override { run_ = run; }
+
   bool slow_sort = false;
   std::optional<Snapshot> limit;  // reads no further
 
@@ -287,6 +305,7 @@ class FakeLog : public LaneLog {
   Position& Stored() { return side_ == 0 ? server_->position : server_->sides.at(side_).position; }
 
   bool held_ = false;
+  std::string run_;
   Server* server_;
   std::shared_ptr<const EventFilter> filter_;
   const int32_t side_;
@@ -376,6 +395,29 @@ class FakeSink : public sink::Sink {
     closed = true;
   }
 
+  const sink::Meeting* meeting() const override { return &meeting_; }
+  void Ask(std::vector<std::string> streams) override { asked = std::move(streams); }
+  bool TakeEnds(std::vector<sink::StreamEnd>* ends) override {
+    const bool answered = ends_.has_value();
+    *ends = std::move(ends_).value_or(std::vector<sink::StreamEnd>());
+    ends_.reset();
+    return answered;
+  }
+  void Admit(const std::string& run, bool drop) override {
+    admitted.push_back(run);
+    if (drop) {
+      while (!pending.empty()) {
+        Abort(pending[0].flow, 0);
+      }
+    }
+    Meet("");
+  }
+  void Meet(const std::string& run) {
+    meeting_.run = run;
+    ++meeting_.number;
+  }
+  void AnswerEnds(std::vector<sink::StreamEnd> ends) { ends_ = std::move(ends); }
+
   // The i-th pending record reaches the broker.
   void Deliver(size_t i = 0) {
     Write(pending[i]);
@@ -454,6 +496,8 @@ class FakeSink : public sink::Sink {
     broker_->log.back().step = server_->step();
   }
 
+  std::vector<std::string> asked;
+  std::vector<std::string> admitted;
   std::deque<Pending> pending;
   std::function<void(const Pending&)> on_submit;
   std::function<void()> on_poll;
@@ -480,6 +524,8 @@ class FakeSink : public sink::Sink {
   Server* server_;
   sink::FlowGate gate_;
   sink::Health health_;
+  sink::Meeting meeting_;
+  std::optional<std::vector<sink::StreamEnd>> ends_;
   std::vector<sink::Result> results_;
 };
 

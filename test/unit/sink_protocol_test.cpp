@@ -93,7 +93,7 @@ TEST_F(Frames, NonsenseAndEnd) {
   bool got = false;
   EXPECT_EQ(reader.Fill(pair_[1], &got), IoState::kOk);
   EXPECT_FALSE(got);
-  ASSERT_EQ(send(pair_[0], "\x01\0\0\0\x09\0\0\0x", 9, 0), 9);  // type 9 does not exist
+  ASSERT_EQ(send(pair_[0], "\x01\0\0\0\x0c\0\0\0x", 9, 0), 9);  // type 12 does not exist
   EXPECT_EQ(reader.Fill(pair_[1], &got), IoState::kOk);
   Frame frame;
   EXPECT_FALSE(reader.Next(&frame));
@@ -125,6 +125,30 @@ TEST(Messages, RoundTrips) {
   EXPECT_EQ(config_out.max_message_bytes, 1000u);
   EXPECT_EQ(config_out.max_inflight_bytes, 2000u);
   EXPECT_EQ(config_out.alive_ms, 300u);
+  EXPECT_FALSE(config_out.meets);
+  config.meets = true;
+  ASSERT_TRUE(DecodeConfigure(EncodeConfigure(config), &config_out));
+  EXPECT_TRUE(config_out.meets);
+
+  std::string run;
+  ASSERT_TRUE(DecodeMet(EncodeMet("a.b.c"), &run));
+  EXPECT_EQ(run, "a.b.c");
+  std::vector<std::string> streams{"left over"};
+  ASSERT_TRUE(DecodeAsk(EncodeAsk({"one", std::string("t\0o", 3)}), &streams));
+  EXPECT_EQ(streams, (std::vector<std::string>{"one", std::string("t\0o", 3)}));
+  std::vector<StreamEnd> ends;
+  ASSERT_TRUE(DecodeEnds(EncodeEnds({{"one", "1-2"}, {"gone", ""}}), &ends));
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends[0].stream + " " + ends[0].last, "one 1-2");
+  EXPECT_EQ(ends[1].stream + " " + ends[1].last, "gone ");
+  bool drop = false;
+  ASSERT_TRUE(DecodeAdmit(EncodeAdmit("a.b.c", true), &run, &drop));
+  EXPECT_TRUE(drop);
+  const auto cut = [](const std::string& body) { return body.substr(0, body.size() - 1); };
+  EXPECT_FALSE(DecodeMet(cut(EncodeMet("a")), &run));
+  EXPECT_FALSE(DecodeAsk(cut(EncodeAsk({"a"})), &streams));
+  EXPECT_FALSE(DecodeEnds(cut(EncodeEnds({{"a", "1-1"}})), &ends));
+  EXPECT_FALSE(DecodeAdmit(cut(EncodeAdmit("a", false)), &run, &drop));
 
   Batch batch{7, 3, uint64_t{1} << 40, 2, "packed"};
   Batch batch_out;

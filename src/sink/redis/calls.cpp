@@ -243,9 +243,6 @@ void RedisSink::Delivered(const Call& call, size_t done, std::string_view first,
   if (!puzzles_.empty()) {
     puzzles_.erase({target.form, target.name});
   }
-  if (!last.empty()) {
-    history_.Acknowledged(target.name, last);
-  }
   for (size_t i = 0; i < done; ++i) {
     const Entry& entry = call.entries[i];
     AppendResult({entry.flow, entry.seq, 1, Outcome::kDelivered, {}}, &results_);

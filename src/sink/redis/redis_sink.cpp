@@ -1,8 +1,10 @@
 #include "sink/redis/redis_sink.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
+#include "base/murmur2.h"
 #include "sink/monotonic.h"
 #include "sink/options.h"
 #include "sink/redis/errors.h"
@@ -20,6 +22,28 @@ constexpr int64_t kIdlePing = 10 * kSecond;
 
 std::string_view Text(const redisReply& reply) {
   return {reply.str, reply.str == nullptr ? 0 : reply.len};
+}
+
+// The value of a field of INFO; "": the server does not tell.
+std::string InfoField(const redisReply& reply, std::string_view name) {
+  const std::string_view text = reply.type == REDIS_REPLY_STRING ? Text(reply) : std::string_view();
+  const size_t at = text.find(name);
+  if (at == std::string_view::npos) {
+    return {};
+  }
+  const std::string_view value = text.substr(at + name.size());
+  return std::string(value.substr(0, value.find_first_of("\r\n")));
+}
+
+// What tells one Redis that was configured from another: a run of another one is no later life of this one.
+std::string HashOfEndpoint(const Options& options) {
+  std::string endpoint;
+  for (const char* name : {"host", "port", "db", "unix_socket"}) {
+    endpoint += TextOption(options, name, "") + "\n";
+  }
+  char hash[9];
+  snprintf(hash, sizeof(hash), "%08x", static_cast<unsigned>(Murmur2(endpoint)));
+  return hash;
 }
 
 }  // namespace
@@ -45,6 +69,8 @@ RedisSink::RedisSink(const SinkConfig& config, std::shared_ptr<TlsContext> tls)
       connect_timeout_(IntegerOption(config.options, "connect_timeout", 5000) * kMilli),
       timeout_(IntegerOption(config.options, "timeout", 5000) * kMilli),
       maxlen_(TextOption(config.options, "maxlen", "")),
+      meets_(config.meets),
+      endpoint_(HashOfEndpoint(config.options)),
       connection_({TextOption(config.options, "host", "localhost"), TextOption(config.options, "port", "6379"),
                    TextOption(config.options, "unix_socket", "")},
                   std::move(tls)),
@@ -136,7 +162,10 @@ void RedisSink::Greet() {
   }
   greeted_ = true;
   scripts_ = true;
-  Expect(Expected::kInfo, resp::Command({"INFO", "server"}));
+  if (meets_) {
+    Expect(Expected::kServer, resp::Command({"INFO", "server"}));
+    Expect(Expected::kReplication, resp::Command({"INFO", "replication"}));
+  }
   Expect(Expected::kStreamScript, resp::Command({"SCRIPT", "LOAD", kStreamScript}));
   Expect(Expected::kPublishScript, resp::Command({"SCRIPT", "LOAD", kPublishScript}));
   Expect(Expected::kHello, resp::Command({"PING"}));
@@ -183,11 +212,14 @@ void RedisSink::Handle(Awaited awaited, const redisReply& reply) {
     case Expected::kCall:
       HandleCall(std::move(awaited.call), reply);
       return;
-    case Expected::kInfo:
-      HandleInfo(reply);
+    case Expected::kServer:
+      run_id_ = InfoField(reply, "run_id:");
       return;
-    case Expected::kCheck:
-      HandleCheck(awaited.stream, reply);
+    case Expected::kReplication:
+      replication_id_ = InfoField(reply, "master_replid:");
+      return;
+    case Expected::kEnd:
+      HandleEnd(awaited.stream, reply);
       return;
     case Expected::kReload:
     case Expected::kPing:
@@ -197,19 +229,37 @@ void RedisSink::Handle(Awaited awaited, const redisReply& reply) {
   }
 }
 
-// Before anything is written on this connection: what another server than the last one knows of the streams.
-void RedisSink::HandleInfo(const redisReply& reply) {
-  constexpr std::string_view kRunId = "run_id:";
-  std::string_view text = reply.type == REDIS_REPLY_STRING ? Text(reply) : std::string_view();  // else it may not
-  const size_t at = text.find(kRunId);
-  text = at == std::string_view::npos ? std::string_view() : text.substr(at + kRunId.size());
-  for (const std::string& stream : history_.Connected(std::string(text.substr(0, text.find_first_of("\r\n"))))) {
-    Expect(Expected::kCheck, resp::Command({"XINFO", "STREAM", stream}));
-    awaited_.back().stream = stream;
+// The server has let us in. A process that was a replica meanwhile has the run id of before and another history, hence
+// the replication id. A server that tells neither is never met.
+void RedisSink::Meet() {
+  constexpr size_t kPart = 16;
+  std::string run = run_id_.empty()
+                        ? std::string()
+                        : endpoint_ + "." + run_id_.substr(0, kPart) + "." + replication_id_.substr(0, kPart);
+  if (run.empty() || run == admitted_) {
+    state_ = State::kReady;
+    SetHealth(true, {});
+    return;
+  }
+  state_ = State::kHeld;
+  meeting_.run = std::move(run);
+  ++meeting_.number;
+}
+
+void RedisSink::Ask(std::vector<std::string> streams) {
+  if (state_ != State::kHeld) {
+    return;
+  }
+  asked_ = streams.size();
+  answered_ = asked_ == 0;
+  ends_.clear();
+  for (std::string& stream : streams) {
+    Expect(Expected::kEnd, resp::Command({"XINFO", "STREAM", stream}));
+    awaited_.back().stream = std::move(stream);
   }
 }
 
-void RedisSink::HandleCheck(const std::string& stream, const redisReply& reply) {
+void RedisSink::HandleEnd(const std::string& stream, const redisReply& reply) {
   std::string_view last;
   if (reply.type == REDIS_REPLY_ARRAY) {
     for (size_t i = 0; i + 1 < reply.elements; i += 2) {
@@ -220,18 +270,44 @@ void RedisSink::HandleCheck(const std::string& stream, const redisReply& reply) 
     }
   }
   const bool gone = reply.type == REDIS_REPLY_ERROR && Text(reply).starts_with("ERR no such key");
-  if (last.empty() && !gone) {
-    history_.Unknown();
-    return;
+  if (!last.empty() || gone) {
+    ends_.push_back({stream, std::string(last)});
   }
-  std::string acknowledged;
-  if (history_.Checked(stream, last, &acknowledged)) {
-    health_.warning = {ErrorClass::kDestination, "LOST_WRITES",
-                       "the Redis server was restarted or replaced and has lost what it had acknowledged: stream \"" +
-                           stream + "\" " + (gone ? "is gone" : "ends at " + std::string(last)) +
-                           ", acknowledged was " + acknowledged};
-    ++health_.changes;
+  if (asked_ > 0 && --asked_ == 0) {
+    answered_ = true;
   }
+}
+
+bool RedisSink::TakeEnds(std::vector<StreamEnd>* ends) {
+  if (!answered_) {
+    return false;
+  }
+  answered_ = false;
+  *ends = std::exchange(ends_, {});
+  return true;
+}
+
+void RedisSink::Admit(const std::string& run, bool drop) {
+  if (state_ != State::kHeld || run != meeting_.run) {
+    return;  // it has gone meanwhile, and will be met again
+  }
+  if (drop) {
+    AbortWaiting();
+  }
+  admitted_ = run;
+  meeting_.run.clear();
+  ++meeting_.number;
+  state_ = State::kReady;
+  SetHealth(true, {});
+}
+
+void RedisSink::AbortWaiting() {
+  std::vector<Entry> waiting;
+  targets_.Remove([](const Entry&) { return true; }, &waiting);
+  for (const Entry& entry : waiting) {
+    Aborted(entry);
+  }
+  targets_.Clear();
 }
 
 void RedisSink::HandleGreeting(Expected what, const redisReply& reply) {
@@ -262,22 +338,22 @@ void RedisSink::HandleGreeting(Expected what, const redisReply& reply) {
         Lost(std::move(error));
         return;
       }
-      state_ = State::kReady;
-      SetHealth(true, {});
+      Meet();
   }
 }
 
 void RedisSink::CheckDeadlines() {
-  int64_t now = MonotonicMicros();
+  const int64_t now = MonotonicMicros();
+  const bool in = state_ == State::kReady || state_ == State::kHeld;
   if (state_ == State::kConnecting && now >= connect_by_) {
     const std::string within = " within " + std::to_string(connect_timeout_ / kMilli) + " ms";
     Lost(connection_.resolving()
              ? Error{ErrorClass::kDestination, "RESOLVE", "the Redis server's name could not be resolved" + within}
              : Error{ErrorClass::kDestination, "TIMEOUT", "the Redis server did not answer" + within});
-  } else if (state_ == State::kReady && !awaited_.empty() && now >= quiet_since_ + timeout_) {
+  } else if (in && !awaited_.empty() && now >= quiet_since_ + timeout_) {
     Lost({ErrorClass::kDestination, "TIMEOUT",
           "the Redis server was silent for " + std::to_string(timeout_ / kMilli) + " ms"});
-  } else if (state_ == State::kReady && awaited_.empty() && now >= quiet_since_ + kIdlePing) {
+  } else if (in && awaited_.empty() && now >= quiet_since_ + kIdlePing) {
     Expect(Expected::kPing, resp::Command({"PING"}));
   }
 }
@@ -294,14 +370,17 @@ void RedisSink::Lost(Error error) {
     }
   }
   awaited_.clear();
-  std::vector<Entry> waiting;
-  targets_.Remove([](const Entry&) { return true; }, &waiting);
-  for (const Entry& entry : waiting) {
-    Aborted(entry);
-  }
-  targets_.Clear();
+  AbortWaiting();
   bytes_out_ = 0;
   calls_out_ = 0;
+  run_id_.clear();
+  replication_id_.clear();
+  asked_ = 0;
+  answered_ = false;
+  if (!meeting_.run.empty()) {
+    meeting_.run.clear();
+    ++meeting_.number;
+  }
   // Capped exponential back-off with full jitter; where a person must act there is no hurry.
   int64_t ceiling = error.error_class == ErrorClass::kConfig
                         ? kLastRetry
@@ -323,6 +402,7 @@ void RedisSink::AppendWaits(std::vector<WaitSpec>* waits) {
     case State::kConnecting:
       wait.deadline = connect_by_;
       break;
+    case State::kHeld:
     case State::kReady:
       wait.deadline = quiet_since_ + (awaited_.empty() ? kIdlePing : timeout_);
       break;

@@ -7,8 +7,8 @@
 // A stream entry has the fields `key` and `payload` (each absent where the record has none), then the record's own. A
 // list or channel gets the payload alone; a tombstone is the empty string there.
 //
-// A server that comes back as another one (other run id) is asked where the streams end: where one ends before what was
-// acknowledged, Health::warning says LOST_WRITES, for the rest of the sink's life.
+// A server that is another one than the last (other run id or replication id) may have lost what was acknowledged. With
+// SinkConfig::meets nothing is written to it before the owner has asked where its streams end, and has admitted it.
 //
 // Health goes down when the connection is lost or cannot be made, and up when the server has let us in. While it is
 // down records wait for the next attempt, and are aborted when that fails. Options: options_redis.cpp.
@@ -27,7 +27,6 @@
 #include "sink/places.h"
 #include "sink/protocol.h"
 #include "sink/redis/connection.h"
-#include "sink/redis/history.h"
 #include "sink/redis/targets.h"
 #include "sink/sink.h"
 
@@ -46,12 +45,17 @@ class RedisSink : public Sink {
   // A stream's range is that of the calls which carried the flow's records; where flows share a stream, an end may be
   // another flow's. Lists and channels have no places, only names.
   void TakePlaces(std::vector<Place>* places) override { places_.Take(places); }
+  const Meeting* meeting() const override { return &meeting_; }
+  void Ask(std::vector<std::string> streams) override;
+  bool TakeEnds(std::vector<StreamEnd>* ends) override;
+  void Admit(const std::string& run, bool drop) override;
   void Close() override;
 
  private:
   enum class State {
     kWaiting,     // until retry_at_, then connects
     kConnecting,  // and greeting: AUTH, SELECT, SCRIPT LOAD, PING
+    kHeld,        // met; waits to be admitted
     kReady,
     kClosed,
   };
@@ -63,11 +67,23 @@ class RedisSink : public Sink {
     size_t bytes = 0;
     int loads = 0;  // times the script had to be loaded again
   };
-  enum class Expected { kAuth, kSelect, kInfo, kStreamScript, kPublishScript, kReload, kPing, kHello, kCheck, kCall };
+  enum class Expected {
+    kAuth,
+    kSelect,
+    kServer,
+    kReplication,
+    kStreamScript,
+    kPublishScript,
+    kReload,
+    kPing,
+    kHello,
+    kEnd,
+    kCall,
+  };
   struct Awaited {
     Expected what;
     std::unique_ptr<Call> call;
-    std::string stream;  // kCheck
+    std::string stream;  // kEnd
   };
 
   RedisSink(const SinkConfig& config, std::shared_ptr<TlsContext> tls);
@@ -83,8 +99,9 @@ class RedisSink : public Sink {
   void CheckDeadlines();
   void Lost(Error error);
   void SetHealth(bool up, Error error);
-  void HandleInfo(const redisReply& reply);
-  void HandleCheck(const std::string& stream, const redisReply& reply);
+  void Meet();
+  void HandleEnd(const std::string& stream, const redisReply& reply);
+  void AbortWaiting();
 
   void Dispatch();
   void SendBatch(Target* target);
@@ -104,6 +121,8 @@ class RedisSink : public Sink {
   const int64_t connect_timeout_;  // microseconds
   const int64_t timeout_;          // microseconds
   const std::string maxlen_;       // "": none
+  const bool meets_;
+  const std::string endpoint_;  // hashed
 
   Connection connection_;
   State state_ = State::kWaiting;
@@ -114,7 +133,13 @@ class RedisSink : public Sink {
   std::vector<Result> results_;
   Places places_;
   std::map<std::pair<RecordForm, std::string>, unsigned> puzzles_;  // replies in a row that nobody understands
-  StreamHistory history_;
+  std::string run_id_;          // of the server at the other end, while connecting; "": it does not tell
+  std::string replication_id_;  // likewise
+  std::string admitted_;        // run
+  Meeting meeting_;
+  size_t asked_ = 0;  // streams, not answered yet
+  bool answered_ = false;
+  std::vector<StreamEnd> ends_;
   bool scripts_ = true;  // false: the server refuses them
   std::string stream_sha_;
   std::string publish_sha_;

@@ -1,0 +1,321 @@
+#include "log/rewind.h"
+
+#include <vector>
+
+#include "base/fault_point.h"
+#include "emit/clock.h"
+#include "log/arguments.h"
+#include "log/attempt.h"
+#include "log/day_table_ddl.h"
+#include "log/lane_tables.h"
+#include "log/parked_sql.h"
+#include "log/row.h"
+
+namespace outbox::log {
+
+namespace {
+
+constexpr int kMostAnHour = 20;  // a server that dies again and again is not sent everything for ever
+
+// Text that sorts like the stream id.
+#define SORTED(id)                                                                        \
+  "(pg_catalog.lpad(pg_catalog.split_part(" id                                            \
+  ", '-', 1), 20, '0') OPERATOR(pg_catalog.||) pg_catalog.lpad(pg_catalog.split_part(" id \
+  ", '-', 2), 20, '0')"                                                                   \
+  " COLLATE pg_catalog.\"C\")"
+#define LATER(id, survived) SORTED(id) " OPERATOR(pg_catalog.>) " SORTED(survived)
+#define LAST "(e.value OPERATOR(pg_catalog.->>) 1)"
+// Rows of the lane $1, $2 since it was last put somewhere else.
+#define OF_LANE                                                                          \
+  "g.route_id OPERATOR(pg_catalog.=) $1 AND g.lane OPERATOR(pg_catalog.=) $2"            \
+  " AND g.at OPERATOR(pg_catalog.>) (SELECT l.since FROM outbox.lane l WHERE l.route_id" \
+  " OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2)"
+// Something of the row was acknowledged under an id later than $3. So was all since a row that put the lane back, if
+// less is there now than was then.
+#define BAD \
+  "(CASE WHEN g.survived IS NOT NULL THEN " LATER("g.survived", "$3") " ELSE EXISTS (SELECT FROM"                 \
+  " pg_catalog.jsonb_each(g.places) e WHERE pg_catalog.jsonb_typeof(e.value) OPERATOR(pg_catalog.=) 'array' AND " \
+  LATER(LAST, "$3") ") END)"
+#define TELLS "(g.places IS NOT NULL OR g.survived IS NOT NULL)"
+
+// Filled inside of the transaction, read after it.
+struct Finding {
+  std::string survived;
+  std::string route;
+  std::string server;
+  std::string stream;        // of what was acknowledged last, the first that is lost
+  std::string acknowledged;  // its id
+  std::string kept_at;       // when the position was saved that the lane goes to; "": there is none so old
+  std::string why_not;       // it is not put back
+  std::vector<Position> positions;
+};
+
+void Assign(uint64 row, int column, std::string* text) {
+  const char* value = ResultText(row, column);
+  text->assign(value == nullptr ? "" : value);
+}
+
+// False: that run told nothing, or the lane was looked at under it.
+bool FindRun(const LaneId& lane, std::string_view run, Finding* finding, bool* resend) {
+  static Statement find = {
+      "SELECT m.survived, m.resend, r.name, r.server FROM outbox.lane l"
+      " JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id"
+      " JOIN outbox.server_run m ON m.server OPERATOR(pg_catalog.=) r.server AND m.run OPERATOR(pg_catalog.=) $3"
+      " LEFT JOIN LATERAL (SELECT g.run FROM outbox.progress g WHERE g.route_id OPERATOR(pg_catalog.=) l.route_id"
+      " AND g.lane OPERATOR(pg_catalog.=) l.lane AND g.at OPERATOR(pg_catalog.>) l.since"
+      " ORDER BY g.at DESC LIMIT 1) n ON true"
+      " WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
+      " AND (n.run OPERATOR(pg_catalog.=) $3) IS NOT TRUE",
+      3,
+      {INT8OID, INT4OID, TEXTOID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), ForeignText(run)};
+  RunStatement(&find, values);
+  if (SPI_processed == 0) {
+    return false;
+  }
+  bool isnull = false;
+  Assign(0, 0, &finding->survived);
+  *resend = DatumGetBool(ResultDatum(0, 1, &isnull));
+  Assign(0, 2, &finding->route);
+  Assign(0, 3, &finding->server);
+  return true;
+}
+
+// Of the lane's newest rows: acknowledged and gone.
+bool FindLost(const LaneId& lane, std::string_view run, Finding* finding) {
+  static Statement find = {
+      "SELECT e.key, " LAST " FROM (SELECT g.at, g.places, g.run FROM outbox.progress g WHERE " OF_LANE
+      " AND g.places IS NOT NULL ORDER BY g.at DESC LIMIT 10) g CROSS JOIN LATERAL pg_catalog.jsonb_each(g.places) e"
+      " WHERE " OUTBOX_EARLIER_RUN("g", "$4") " AND pg_catalog.jsonb_typeof(e.value) OPERATOR(pg_catalog.=) 'array'"
+      " AND " LATER(LAST, "$3") " ORDER BY " SORTED(LAST) " DESC LIMIT 1",
+      4,
+      {INT8OID, INT4OID, TEXTOID, TEXTOID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), ForeignText(finding->survived),
+                    ForeignText(run)};
+  RunStatement(&find, values);
+  if (SPI_processed == 0) {
+    return false;
+  }
+  Assign(0, 0, &finding->stream);
+  Assign(0, 1, &finding->acknowledged);
+  return true;
+}
+
+int RewindsOfTheHour(const LaneId& lane) {
+  static Statement count = {
+      "SELECT pg_catalog.count(*)::int4 FROM outbox.progress g WHERE " OF_LANE
+      " AND g.at OPERATOR(pg_catalog.>) (pg_catalog.now() OPERATOR(pg_catalog.-) '1 hour'::pg_catalog.interval)"
+      " AND g.survived IS NOT NULL",
+      2,
+      {INT8OID, INT4OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
+  RunStatement(&count, values);
+  bool isnull = false;
+  return DatumGetInt32(ResultDatum(0, 0, &isnull));
+}
+
+// The newest position of the lane, or of its side lane, under which all that was acknowledged is there.
+bool FindKept(const LaneId& lane, int32 side, Finding* finding, bool say_when) {
+  static Statement find = {"SELECT g.window_from, g.window_to, g.done_to, g.at FROM outbox.progress g WHERE " OF_LANE
+                           " AND g.side OPERATOR(pg_catalog.=) $4 AND " TELLS " AND NOT " BAD
+                           " ORDER BY g.at DESC LIMIT 1",
+                           4,
+                           {INT8OID, INT4OID, TEXTOID, INT4OID},
+                           nullptr};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), ForeignText(finding->survived),
+                    Int32GetDatum(side)};
+  RunStatement(&find, values);
+  if (SPI_processed == 0) {
+    return false;
+  }
+  ReadPosition(0, 0, &finding->positions.emplace_back());
+  if (say_when) {
+    Assign(0, 3, &finding->kept_at);
+  }
+  return true;
+}
+
+void AddStart(const LaneId& lane, Finding* finding) {
+  static Statement start = {
+      "SELECT l.window_from, l.window_to, l.done_to FROM outbox.lane l"
+      " WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2",
+      2,
+      {INT8OID, INT4OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
+  RunStatement(&start, values);
+  if (SPI_processed > 0) {
+    ReadPosition(0, 0, &finding->positions.emplace_back());
+  }
+}
+
+// Side lanes have delivered under positions of their own, also those that are back: the lane, which reads for them from
+// now on, has to begin before all.
+void AddSides(const LaneId& lane, Finding* finding, std::vector<int32>* sides) {
+  static Statement numbers = {
+      "SELECT s.side FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) $1"
+      " AND s.lane OPERATOR(pg_catalog.=) $2 UNION SELECT g.side FROM outbox.progress g WHERE " OF_LANE
+      " AND g.at OPERATOR(pg_catalog.>) ($4::pg_catalog.timestamptz OPERATOR(pg_catalog.-)"
+      " '2 seconds'::pg_catalog.interval) AND g.side OPERATOR(pg_catalog.>) 0 AND " TELLS " AND " BAD,
+      4,
+      {INT8OID, INT4OID, TEXTOID, TEXTOID},
+      nullptr};
+  static Statement fork = {
+      "SELECT s.window_from, s.window_to, s.done_to FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) $1"
+      " AND s.lane OPERATOR(pg_catalog.=) $2 AND s.side OPERATOR(pg_catalog.=) $3",
+      3,
+      {INT8OID, INT4OID, INT4OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), ForeignText(finding->survived),
+                    TextDatum(finding->kept_at.empty() ? "-infinity" : std::string_view(finding->kept_at))};
+  RunStatement(&numbers, values);
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    bool isnull = false;
+    sides->push_back(DatumGetInt32(ResultDatum(row, 0, &isnull)));
+  }
+  for (const int32 side : *sides) {
+    if (FindKept(lane, side, finding, false)) {
+      continue;
+    }
+    Datum of[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), Int32GetDatum(side)};
+    RunStatement(&fork, of);
+    if (SPI_processed > 0) {
+      ReadPosition(0, 0, &finding->positions.emplace_back());
+    } else {
+      AddStart(lane, finding);
+    }
+  }
+}
+
+void DropSides(const LaneId& lane) {
+  static Statement drop = {
+      "DELETE FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) $1 AND s.lane OPERATOR(pg_catalog.=) $2",
+      2,
+      {INT8OID, INT4OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
+  RunStatement(&drop, values);
+}
+
+void WriteAudit(const LaneId& lane, std::string_view run, const Finding& finding, bool rewound) {
+  static Statement put = {
+      "INSERT INTO outbox.audit (who, action, route, detail, reason)"
+      " SELECT CURRENT_USER, $9, r.name, pg_catalog.jsonb_build_object('lane', $2, 'server', r.server, 'run', $3,"
+      " 'survived', $4, 'stream', $5, 'acknowledged', $6, 'delivered_after', $7), $8"
+      " FROM outbox.route r WHERE r.id OPERATOR(pg_catalog.=) $1",
+      9,
+      {INT8OID, INT4OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID},
+      nullptr};
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(lane.route_id));
+  arguments.Add(Int32GetDatum(lane.lane));
+  arguments.Add(ForeignText(run));
+  for (const std::string* text : {&finding.survived, &finding.stream, &finding.acknowledged}) {
+    arguments.Add(TextDatum(*text));
+  }
+  finding.kept_at.empty() ? arguments.AddNull() : arguments.Add(TextDatum(finding.kept_at));
+  arguments.Add(
+      TextDatum(rewound ? "the Redis server has lost what it had acknowledged" : std::string_view(finding.why_not)));
+  arguments.Add(TextDatum(rewound ? "rewind" : "lost writes"));
+  RunStatement(&put, arguments.values, arguments.nulls);
+}
+
+// One position before all of them.
+Position Oldest(const std::vector<Position>& positions) {
+  Position oldest = positions[0];
+  for (size_t i = 1; i < positions.size(); i++) {
+    oldest.target.reset();
+    oldest.done_to = kBeforeAllTime;
+    if (!positions[i].base.Covers(oldest.base)) {
+      oldest.base = positions[i].base;
+    }
+  }
+  return oldest;
+}
+
+std::string Describe(const LaneId& lane, const Finding& finding, bool rewound) {
+  std::string text = "the Redis server has lost what it had acknowledged: stream \"" + finding.stream + "\" had " +
+                     finding.acknowledged + ", the last id there is " + finding.survived + "; lane " +
+                     std::to_string(lane.lane) + " of route \"" + finding.route + "\" ";
+  if (!rewound) {
+    return text + "sends nothing again: " + finding.why_not;
+  }
+  return text + (finding.kept_at.empty() ? "sends again all that its kept progress tells of"
+                                         : "sends again what it delivered after " + finding.kept_at);
+}
+
+}  // namespace
+
+Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& run, relay::Loss* loss, bool* owner) {
+  *loss = {};
+  *owner = true;
+  Finding finding;
+  LaneStanding standing;
+  std::vector<int32> sides;
+  bool lost = false;
+  bool resend = false;
+  const ParkedOwner me{lane, incarnation};
+  Status status = TryInTransaction([&] {
+    *owner = ReadStanding(lane, &standing) && LockLane(me, standing.since);
+    if (!*owner || !FindRun(lane, run, &finding, &resend) || !FindLost(lane, run, &finding)) {
+      return;
+    }
+    lost = true;
+    if (!resend) {
+      finding.why_not = "option on_lost_writes of the destination is warn";
+    } else if (RewindsOfTheHour(lane) >= kMostAnHour) {
+      finding.why_not = "it has done so twenty times within an hour";
+    } else {
+      if (!FindKept(lane, 0, &finding, true)) {
+        AddStart(lane, &finding);
+      }
+      AddSides(lane, &finding, &sides);
+    }
+  });
+  if (!status.ok() || !lost) {
+    return status;
+  }
+  const bool rewound = finding.why_not.empty() && !finding.positions.empty();
+  const Position position = rewound ? Oldest(finding.positions) : standing.position;
+  bool missing = false;
+  int64_t at = 0;
+  auto put = [&] {
+    at = emit::TakeReadings(1);
+    missing = !OidIsValid(FindDayTable(DayTableKind::kProgress, DayOfMicros(at)));
+    if (missing) {
+      return;
+    }
+    OUTBOX_FAULT_THROW("rewind.before");
+    // Also where nothing is sent again: then it is not said again either.
+    *owner = AppendProgress(lane, incarnation, standing.since, at, position, {}, run,
+                            rewound ? std::string_view(finding.survived) : std::string_view());
+    if (*owner) {
+      if (rewound) {
+        DropSides(lane);
+      }
+      WriteAudit(lane, run, finding, rewound);
+    }
+    OUTBOX_FAULT_THROW("rewind.uncommitted");
+  };
+  status = TryInTransaction(put);
+  if (status.ok() && missing) {
+    status = TryInTransaction([&] { CreateDayTable(DayTableKind::kProgress, DayOfMicros(at)); });
+    if (status.ok()) {
+      status = TryInTransaction(put);
+    }
+  }
+  OUTBOX_FAULT_POINT("rewind.after");
+  if (!status.ok() || !*owner) {
+    return status;
+  }
+  loss->rewound = rewound;
+  loss->error = {ErrorClass::kDestination, "LOST_WRITES", Describe(lane, finding, rewound)};
+  const char* text = loss->error.message.c_str();
+  const char* server = finding.server.c_str();
+  return Try([&] { pg::Guard([&] { ereport(WARNING, (errmsg("outbox: destination \"%s\": %s", server, text))); }); });
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,29 @@
+// A lane whose destination has lost what it had acknowledged is put back [P behind, no Postgres type in sight].
+//
+// A Redis that comes back from its disk, or a replica in its place, is what the one before was at some moment:
+// snapshot, append-only file and replication all keep the order of the commands. The ids of stream entries are that
+// server's clock, so the last id of all streams (outbox.server_run.survived) tells the moment: what was acknowledged
+// under a later id is gone, and what was under an earlier one is there, unless somebody has deleted it: so a stream
+// that is missing beside younger ones that are not counts as deleted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/lane_id.h"
+#include "base/status.h"
+#include "relay/lane_log.h"
+
+// The row's places were acknowledged by another run of the same configured address.
+#define OUTBOX_EARLIER_RUN(row, run)                                            \
+  "(" row ".run OPERATOR(pg_catalog.<>) " run " AND pg_catalog.split_part(" row \
+  ".run, '.', 1)"                                                               \
+  " OPERATOR(pg_catalog.=) pg_catalog.split_part(" run ", '.', 1))"
+
+namespace outbox::log {
+
+// See LaneLog::Rewind. Progress since the lane was last put somewhere else counts, and what is kept of it: where
+// nothing that is kept is old enough, the lane goes to the oldest position kept.
+Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& run, relay::Loss* loss, bool* owner);
+
+}  // namespace outbox::log

@@ -1,0 +1,237 @@
+// matrix: E-5
+// A destination meets another run of its server: what was acknowledged is saved first, then it is asked what it has,
+// and lanes that have lost something are put back before anything is written.
+#include "relay/meetings.h"
+
+#include "relay_engine_fixture.h"
+
+namespace outbox::relay {
+namespace {
+
+class FakeServerLog : public ServerLog {
+ public:
+  Status Streams(const std::string& run, std::vector<std::string>* out) override {
+    calls.push_back("streams " + run);
+    *out = streams;
+    return Answer();
+  }
+  Status Record(const std::string& run, std::span<const sink::StreamEnd> ends) override {
+    calls.push_back("record " + run);
+    for (const sink::StreamEnd& end : ends) {
+      calls.back() += " " + end.stream + "=" + end.last;
+    }
+    return Answer();
+  }
+
+  std::vector<std::string> streams;
+  std::vector<std::string> calls;
+  int failures = 0;  // so many calls fail first
+
+ private:
+  Status Answer() { return failures-- > 0 ? Status(ErrorClass::kInternal, "57014", "in trouble") : Status(); }
+};
+
+class MeetingsTest : public EngineTest {
+ protected:
+  MeetingsTest() {
+    engine = std::make_unique<Engine>(&clock, options);
+    auto made = std::make_unique<FakeSink>(&broker, &server);
+    sink = made.get();
+    auto made_servers = std::make_unique<FakeServerLog>();
+    servers = made_servers.get();
+    engine->SetDestination(kDestination, fakes::Factory(std::move(made)), 0, std::move(made_servers));
+    AddLane();
+  }
+  // The first run is met and has nothing to say.
+  void Begin() {
+    sink->Meet("a");
+    RunUntil(clock.now + 10'000);
+    ASSERT_EQ(sink->admitted, std::vector<std::string>{"a"});
+    servers->calls.clear();
+  }
+  void Pass(int64_t micros) { RunUntil(clock.now + micros); }
+  std::vector<int64_t> Written() {
+    std::vector<int64_t> order;
+    for (const fakes::Written& written : broker.log) {
+      order.push_back(written.created_at);
+    }
+    return order;
+  }
+  FakeServerLog* servers = nullptr;
+};
+
+TEST_F(MeetingsTest, TheFirstIsAdmittedAndProgressSaysWho) {
+  Begin();
+  server.EmitCommitted("k");
+  Turn(true);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  EXPECT_EQ(server.saved_under, "a");
+  EXPECT_EQ(server.calls["Rewind"], 1) << "when it was met; the lane was loaded before";
+}
+
+TEST_F(MeetingsTest, TheSameRunOnAnotherConnectionIsNoNews) {
+  Begin();
+  sink->Meet("a");
+  Pass(10'000);
+  EXPECT_EQ(sink->admitted, (std::vector<std::string>{"a", "a"}));
+  EXPECT_TRUE(servers->calls.empty());
+  EXPECT_EQ(server.calls["Rewind"], 1);
+}
+
+TEST_F(MeetingsTest, WhatWasAcknowledgedIsSavedUnderTheRunBefore) {
+  Begin();
+  server.EmitCommitted("k");
+  Turn(true);
+  sink->DeliverAll();
+  Turn();
+  server.EmitCommitted("k");
+  Turn(true);
+  sink->DeliverAll();
+  Turn();  // acknowledged, and not saved: a row was written just now
+  const size_t saves = server.saves.size();
+  sink->Meet("b");
+  servers->streams = {"s"};
+  Turn();
+  EXPECT_GT(server.saves.size(), saves);
+  EXPECT_EQ(server.saved_under, "a");
+  EXPECT_EQ(sink->asked, std::vector<std::string>{"s"});
+  EXPECT_EQ(sink->admitted.size(), 1u) << "not before it has answered";
+  sink->AnswerEnds({{"s", "5-0"}});
+  Turn();
+  EXPECT_EQ(servers->calls, (std::vector<std::string>{"streams b", "record b s=5-0"}));
+  EXPECT_EQ(sink->admitted.back(), "b");
+  EXPECT_EQ(engine->lane_count(), 1u) << "nothing was lost";
+  server.EmitCommitted("k");
+  Turn(true);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  EXPECT_EQ(server.saved_under, "b");
+}
+
+TEST_F(MeetingsTest, ALaneThatHasLostSomethingLeavesAndBeginsWhereItWasPut) {
+  Begin();
+  server.there = server.position;
+  for (int i = 0; i < 10; ++i) {
+    server.EmitCommitted("k");
+  }
+  Turn(true);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  ASSERT_EQ(Written(), AllRows());
+  broker.log.clear();
+  server.EmitCommitted("k");
+  Turn(true);
+  ASSERT_EQ(sink->pending.size(), 1u);  // waits in the sink
+  sink->Meet("b");
+  Turn();
+  EXPECT_EQ(sink->admitted.back(), "b");
+  EXPECT_TRUE(sink->pending.empty()) << "what waited must not come before what is sent again";
+  std::vector<DestinationStatus> destinations;
+  engine->Destinations(&destinations);
+  ASSERT_NE(destinations[0].warning, nullptr);
+  EXPECT_EQ(destinations[0].warning->code, "LOST_WRITES");
+  for (int i = 0; i < 5 && engine->lane_count() > 0; ++i) {
+    Pass(10'000);
+  }
+  std::vector<GoneLane> gone = Gone();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_NE(gone[0].reason, GoneReason::kLost);
+  EXPECT_EQ(server.position, *server.there) << "on its way out it saved nothing over it";
+  AddLane();
+  Turn(true);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  EXPECT_EQ(Written(), AllRows()) << "all of them again, in order";
+  EXPECT_EQ(server.calls["Rewind"], 3) << "a, b, and once more when it was loaded under b";
+}
+
+// A lane that comes when the run is known looks before it reads.
+TEST_F(MeetingsTest, ALaneThatComesLaterLooksWhenItIsLoaded) {
+  Begin();
+  const Position start = server.position;
+  server.EmitCommitted("k");
+  Turn(true);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  engine->ReleaseLane(kLane, clock.now);
+  Pass(10'000);
+  ASSERT_EQ(engine->lane_count(), 0u);
+  (void)Gone();
+  sink->Meet("b");
+  Pass(10'000);
+  ASSERT_EQ(sink->admitted.back(), "b");
+  server.there = start;
+  broker.log.clear();
+  AddLane();
+  Turn(true);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  EXPECT_EQ(Written(), AllRows());
+  EXPECT_TRUE(Gone().empty());
+}
+
+TEST_F(MeetingsTest, WhileTheTablesAreInTroubleNothingIsWritten) {
+  Begin();
+  servers->streams = {"s"};
+  servers->failures = 1;
+  sink->Meet("b");
+  Turn();
+  EXPECT_TRUE(sink->asked.empty());
+  Pass(10'000'000);
+  EXPECT_EQ(sink->asked.size(), 1u);
+  servers->failures = 2;
+  sink->AnswerEnds({});
+  Turn();
+  EXPECT_EQ(sink->admitted.size(), 1u);
+  Pass(20'000'000);
+  ASSERT_EQ(sink->admitted.back(), "b");
+  EXPECT_EQ(servers->calls.back(), "record b");
+
+  bool bad = true;
+  server.fails = [&](const std::string& call) { return bad && call == "Rewind"; };
+  sink->Meet("c");
+  Turn();
+  sink->AnswerEnds({});
+  Pass(100'000);
+  EXPECT_EQ(sink->admitted.back(), "b");
+  bad = false;
+  Pass(60'000'000);
+  EXPECT_EQ(sink->admitted.back(), "c");
+}
+
+TEST_F(MeetingsTest, AServerThatGoesWhileItIsAskedIsAskedAnew) {
+  Begin();
+  servers->streams = {"s"};
+  sink->Meet("b");
+  Turn();
+  ASSERT_EQ(sink->asked.size(), 1u);
+  sink->Meet("");
+  Turn();
+  sink->asked.clear();
+  sink->Meet("b");
+  Turn();
+  EXPECT_EQ(sink->asked.size(), 1u);
+  sink->Meet("c");
+  sink->asked.clear();
+  Turn();
+  EXPECT_EQ(sink->asked.size(), 1u);
+  sink->AnswerEnds({{"s", "1-1"}});
+  Turn();
+  EXPECT_EQ(servers->calls.back(), "record c s=1-1");
+  EXPECT_EQ(sink->admitted.back(), "c");
+}
+
+TEST_F(MeetingsTest, ALaneTakenAwayMeanwhileIsLeft) {
+  Begin();
+  server.owned = false;
+  sink->Meet("b");
+  Pass(10'000);
+  EXPECT_EQ(sink->admitted.back(), "b");
+  std::vector<GoneLane> gone = Gone();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0].reason, GoneReason::kLost);
+}
+
+}  // namespace
+}  // namespace outbox::relay
