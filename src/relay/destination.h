@@ -51,7 +51,7 @@ class Destination {
     warn_until_ = now + kWarnMicros;
   }
   const Error* warning(int64_t now) const {
-    return !health().warning.ok() ? &health().warning : !warning_.ok() && now < warn_until_ ? &warning_ : nullptr;
+    return !warning_.ok() && now < warn_until_ ? &warning_ : !health().warning.ok() ? &health().warning : nullptr;
   }
 
   // --- sending ---

@@ -19,6 +19,7 @@ constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kFirstRetry = 100 * kMilli;
 constexpr int64_t kLastRetry = 5 * kSecond;
 constexpr int64_t kIdlePing = 10 * kSecond;
+constexpr int64_t kLookEvery = 30 * kSecond;  // at how the server's memory is set up
 
 std::string_view Text(const redisReply& reply) {
   return {reply.str, reply.str == nullptr ? 0 : reply.len};
@@ -168,6 +169,7 @@ void RedisSink::Greet() {
   }
   Expect(Expected::kStreamScript, resp::Command({"SCRIPT", "LOAD", kStreamScript}));
   Expect(Expected::kPublishScript, resp::Command({"SCRIPT", "LOAD", kPublishScript}));
+  LookAtMemory();
   Expect(Expected::kHello, resp::Command({"PING"}));
 }
 
@@ -221,11 +223,36 @@ void RedisSink::Handle(Awaited awaited, const redisReply& reply) {
     case Expected::kEnd:
       HandleEnd(awaited.stream, reply);
       return;
+    case Expected::kMemory:
+      HandleMemory(reply);
+      return;
     case Expected::kReload:
     case Expected::kPing:
       return;  // a call that needs the script says what is wrong; an alive server is all that a ping asks for
     default:
       HandleGreeting(awaited.what, reply);
+  }
+}
+
+void RedisSink::LookAtMemory() {
+  Expect(Expected::kMemory, resp::Command({"INFO", "memory"}));
+  look_at_ = MonotonicMicros() + kLookEvery;
+}
+
+// Streams have no expiry, unless somebody else gives them one: of the policies only allkeys-... throw them away.
+void RedisSink::HandleMemory(const redisReply& reply) {
+  const std::string limit = InfoField(reply, "\nmaxmemory:");
+  const std::string policy = InfoField(reply, "\nmaxmemory_policy:");
+  const bool may_evict = !limit.empty() && limit != "0" && policy.starts_with("allkeys-");
+  Error warning;
+  if (may_evict) {
+    warning = {ErrorClass::kDestination, "EVICTION",
+               "the Redis server throws whole streams away when its memory is full: maxmemory-policy is " + policy +
+                   "; noeviction makes events wait instead"};
+  }
+  if (warning.message != health_.warning.message) {
+    health_.warning = std::move(warning);
+    ++health_.changes;
   }
 }
 
@@ -355,6 +382,8 @@ void RedisSink::CheckDeadlines() {
           "the Redis server was silent for " + std::to_string(timeout_ / kMilli) + " ms"});
   } else if (in && awaited_.empty() && now >= quiet_since_ + kIdlePing) {
     Expect(Expected::kPing, resp::Command({"PING"}));
+  } else if (in && now >= look_at_) {
+    LookAtMemory();
   }
 }
 
@@ -404,7 +433,7 @@ void RedisSink::AppendWaits(std::vector<WaitSpec>* waits) {
       break;
     case State::kHeld:
     case State::kReady:
-      wait.deadline = quiet_since_ + (awaited_.empty() ? kIdlePing : timeout_);
+      wait.deadline = std::min(quiet_since_ + (awaited_.empty() ? kIdlePing : timeout_), look_at_);
       break;
   }
   if (!results_.empty()) {

@@ -10,6 +10,9 @@
 // A server that is another one than the last (other run id or replication id) may have lost what was acknowledged. With
 // SinkConfig::meets nothing is written to it before the owner has asked where its streams end, and has admitted it.
 //
+// A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
+// EVICTION.
+//
 // Health goes down when the connection is lost or cannot be made, and up when the server has let us in. While it is
 // down records wait for the next attempt, and are aborted when that fails. Options: options_redis.cpp.
 #pragma once
@@ -78,6 +81,7 @@ class RedisSink : public Sink {
     kPing,
     kHello,
     kEnd,
+    kMemory,
     kCall,
   };
   struct Awaited {
@@ -100,6 +104,8 @@ class RedisSink : public Sink {
   void Lost(Error error);
   void SetHealth(bool up, Error error);
   void Meet();
+  void LookAtMemory();
+  void HandleMemory(const redisReply& reply);
   void HandleEnd(const std::string& stream, const redisReply& reply);
   void AbortWaiting();
 
@@ -148,6 +154,7 @@ class RedisSink : public Sink {
   int64_t retry_at_ = 0;
   int64_t connect_by_ = 0;
   int64_t quiet_since_ = 0;  // last time bytes moved, or something was asked of an idle server
+  int64_t look_at_ = 0;      // next LookAtMemory()
   int attempts_ = 0;         // connections in a row that brought nothing
   bool reconnect_ = false;   // after this turn
   Error reconnect_why_;
