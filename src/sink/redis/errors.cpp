@@ -58,6 +58,9 @@ std::span<const ReplyRule> ReplyRules() {
       {"ERR", "executing the script can't run", C::kConfig, "NOPERM", false, false},
       {"ERR", "executing the script can't access", C::kTopic, "NOPERM", false, false},
       {"ERR", "executing the script can't publish", C::kTopic, "NOPERM", false, false},
+      // And by 7.2 and later.
+      {"ERR", "ACL failure in script: No permissions to access", C::kTopic, "NOPERM", false, false},
+      {"ERR", "ACL failure in script", C::kConfig, "NOPERM", false, false},
       {"ERR", "unknown command", C::kConfig, "UNKNOWN_COMMAND", false, false},
       {"ERR", "db index is out of range", C::kConfig, "DB_INDEX", true, false},
       {"ERR", "invalid db index", C::kConfig, "DB_INDEX", true, false},
