@@ -77,7 +77,7 @@ class KafkaSink : public Sink {
   // submit.cpp: from a batch into the library.
   Topic* FindTopic(std::string_view name);
   bool Dispatch(Topic* topic, const Held& held, const Record& record);  // false: the record's flow has failed
-  bool Ask(Topic* topic);
+  bool AskAbout(Topic* topic);
   bool Known(Topic* topic, int* code);
   int32_t Place(Topic* topic, const Held& held, const Record& record);
   Sent Send(Topic* topic, int32_t partition, const Held& held, const Record& record);

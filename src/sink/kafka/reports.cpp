@@ -136,7 +136,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   }
   if (!topic->waiting.empty()) {
     if (topic->state == TopicState::kUnknown) {
-      Ask(topic);
+      AskAbout(topic);
     }
     ReleaseTopic(topic);
   }

@@ -92,7 +92,7 @@ bool KafkaSink::Read(const Held& held, Record* record) {
 bool KafkaSink::Dispatch(Topic* topic, const Held& held, const Record& record) {
   if (topic->state != TopicState::kReady || phase_ != Phase::kRunning) {
     Wait(topic, &topic->waiting, held);
-    return topic->state != TopicState::kUnknown || phase_ != Phase::kRunning || Ask(topic);
+    return topic->state != TopicState::kUnknown || phase_ != Phase::kRunning || AskAbout(topic);
   }
   const int32_t number = Place(topic, held, record);
   Partition& partition = topic->partitions[static_cast<size_t>(number)];
@@ -132,7 +132,7 @@ int32_t KafkaSink::Place(Topic* topic, const Held& held, const Record& record) {
 
 // Sends the first record of a topic that this producer knows nothing of, alone. False: the flow of the record that was
 // put in line last may have failed (the caller's own, or another's: then the caller goes on).
-bool KafkaSink::Ask(Topic* topic) {
+bool KafkaSink::AskAbout(Topic* topic) {
   const uint32_t last_slot = topic->waiting.back().slot;
   const uint32_t last_index = topic->waiting.back().index;
   while (topic->state == TopicState::kUnknown && !topic->waiting.empty() && !full_) {
@@ -330,7 +330,7 @@ void KafkaSink::ReleaseAll() {
       Release(topic.get(), &partition);
     }
     if (topic->state == TopicState::kUnknown && !topic->waiting.empty()) {
-      Ask(topic.get());
+      AskAbout(topic.get());
     }
     ReleaseTopic(topic.get());
   }
