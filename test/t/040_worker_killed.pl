@@ -51,7 +51,7 @@ foreach my $round (1 .. 2)
 	ok(until_flowing(), "events flow before a relay worker is killed, round $round");
 	kill 'KILL', (relay_pids($node))[0];
 	Outbox::Ledger::finish($load, may_fail => 1);
-	ok($node->poll_query_until('postgres', 'SELECT true'), 'the server is up again');
+	ok(server_is_back($node), 'the server is up again');
 }
 $load = load(2);
 ok(Outbox::Ledger::finish($load), 'load after the crashes');

@@ -28,6 +28,9 @@ redis_route($node, $redis, 'redis', topic => q('ledger'), lanes => 2, aggregate_
 kafka_route($node, $kafka, 'kafka', topic => q('ledger'), aggregate_types => $types);
 # One whose stream is of another type now and then: it leaves the lane, and comes back.
 $node->safe_psql('postgres', q(SELECT outbox.create_route('side', server => 'redis', topic => 'side', aggregate_types => '{side}')));
+# Its Redis forgets everything now and then; what it had is sent again.
+my $forgetful = Outbox::Redis->start;
+redis_route($node, $forgetful, 'forgetful', topic => q('forgetful'), aggregate_types => q('{forgetful}'));
 # Its events have no legal topic: they are parked.
 kafka_route($node, $kafka, 'strange', aggregate_types => q('{strange}'), topic => q('strange.{event_type}'));
 
@@ -117,10 +120,14 @@ sub side
 	$redis->command('DEL', 'side');
 	return;
 }
+my $forgotten = 0; # events that it must have in the end
 sub redis_forgets
 {
-	$redis->kill9;
-	$redis->run('start', $redis->{dir}, $redis->{port}); # which empties it
+	my $some = try_sql("SELECT count(outbox.emit_text('forgetful', i, 'x', 'x')) FROM generate_series(1, 3) i");
+	$forgotten += $some // 0;
+	for (1 .. 100) { last if $forgetful->xlen('forgetful') >= $forgotten; sleep 0.02 }
+	$forgetful->kill9;
+	$forgetful->run('start', $forgetful->{dir}, $forgetful->{port}); # which empties it
 	return;
 }
 sub terminate { return try_sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = '$_[0]'") }
@@ -178,7 +185,7 @@ foreach my $name (grep { /$only/ } sort keys %$points)
 	my $hit = is(Outbox::Faults::hits($name), 1, "$name: crashed there");
 	Outbox::Faults::disarm($name);
 	for (1 .. 500) { last if $in_sink || restarts() > $before; sleep 0.02 }
-	$node->poll_query_until('postgres', 'SELECT true') or BAIL_OUT("$name: the server does not come back");
+	server_is_back($node) or BAIL_OUT("$name: the server does not come back");
 	try_sql('SELECT pg_reload_conf()'); # our processes that crashed again and again are not held back
 	if ($in_sink)
 	{
@@ -186,6 +193,8 @@ foreach my $name (grep { /$only/ } sort keys %$points)
 		ok(session_lives(), "$name: and no session noticed");
 	}
 	ok(wait_idle($node, 30), "$name: everything is delivered afterwards") or next;
+	ok(wait_until(sub { $forgetful->xlen('forgetful') >= $forgotten }, 30), "$name: and what Redis has forgotten is sent again")
+	  if $name =~ /^(?:meeting|rewind)\./;
 	check_redis($name);
 	check_kafka($name) if ++$tried % 10 == 0;
 }

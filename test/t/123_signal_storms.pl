@@ -37,20 +37,27 @@ my @kinds = sort keys %of;
 my (%sent, %pids);
 my $terms = 0;
 my $away = 0;
-foreach my $number (1 .. $signals)
+my $looked = 0;
+for (my $number = 0; $number < $signals;)
 {
-	if ($number % 100 == 1)
+	# Those that were ended are back in a moment, under other numbers.
+	if (time - $looked > 0.2)
 	{
 		$pids{$_} = [ $_ eq 'sink' ? $nemesis->sinks : $nemesis->pids($_) ] foreach @kinds;
+		$looked = time;
 	}
+	my $kind = Outbox::Nemesis::pick($random, @kinds);
+	my $pid = Outbox::Nemesis::pick($random, @{ $pids{$kind} });
+	my $signal = Outbox::Nemesis::pick($random, @{ $of{$kind} });
+	my $term = $kind ne 'sink' && $number % 400 == 0;
+	$signal = 'TERM' if $term;
+	usleep(200);
+	next if !defined $pid || !kill((split ' ', $signal)[0], $pid);
+	$sent{"$signal to $kind"}++;
+	$terms++ if $term;
+	$number++;
 	if ($number == int($signals * 0.3)) { $redis->kill9; $away = time }
 	if ($number == int($signals * 0.6)) { $redis->restart; $away = time - $away }
-	my $kind = Outbox::Nemesis::pick($random, @kinds);
-	my $pid = Outbox::Nemesis::pick($random, @{ $pids{$kind} }) // next;
-	my $signal = Outbox::Nemesis::pick($random, @{ $of{$kind} });
-	if ($kind ne 'sink' && $number % 500 < 4) { $signal = 'TERM'; $terms++ }
-	$sent{"$signal to $kind"}++ if kill((split ' ', $signal)[0], $pid);
-	usleep(200);
 	kill 'CONT', $pid if $signal =~ /CONT/;
 }
 $nemesis->continue_all;
