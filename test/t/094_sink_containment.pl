@@ -89,8 +89,9 @@ foreach my $how (sort keys %blows)
 foreach my $point (grep { /^sink\./ && !/kafka/ } sort keys %{ Outbox::Faults::all_points() })
 {
 	Outbox::Faults::arm($point, 'abort 3');
-	kill 'KILL', sinks() if $point eq 'sink.start';
-	for (1 .. 200) { kill 'KILL', sinks() if $point eq 'sink.start' && $_ % 20 == 0; last if Outbox::Faults::hits($point); sleep 0.05 }
+	# All that there are: after an abort there may be a second one for what is tried again.
+	kill 'KILL', sink_pids($node) if $point eq 'sink.start';
+	for (1 .. 200) { kill 'KILL', sink_pids($node) if $point eq 'sink.start' && $_ % 20 == 0; last if Outbox::Faults::hits($point); sleep 0.05 }
 	is(Outbox::Faults::hits($point), 1, "aborted at $point");
 }
 ok(Outbox::Ledger::end_load($load), 'no session noticed anything of all that');
