@@ -31,7 +31,7 @@ sub complete
 	my ($what) = @_;
 	ok(wait_until(sub { $redis->xlen('well') >= $done * @keys }, 60), "$what: everything arrives");
 	is_deeply(arrived('well'), { map { $_ => numbers(1, $done) } @keys }, "$what: in order, nothing twice");
-	is(sql('SELECT count(*) FROM outbox.parked'), '0', "$what: no event was charged");
+	ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 20), "$what: no event was charged");
 	return;
 }
 more('well', 50);

@@ -52,7 +52,7 @@ sub complete
 	ok(wait_until(sub { !grep { $kafka->count($_) < $done * @keys } @topics }, 40), "$what: everything arrives");
 	my $expected = { map { $_ => join ' ', 1 .. $done } @keys };
 	is_deeply(by_key($kafka->payloads($_)), $expected, "$what: $_ in order, nothing twice") foreach @topics;
-	is(sql('SELECT count(*) FROM outbox.parked'), '0', "$what: nothing is parked, no event was charged");
+	ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 20), "$what: nothing is parked, no event was charged");
 	return;
 }
 sub destination_is
@@ -92,7 +92,8 @@ more(30, @topics);
 ok(wait_until(sub { $kafka->count('well') == $done * @keys }, 40), 'the other flows on');
 is(sql(q{SELECT state FROM outbox.destination WHERE server = 'events'}), 'closed', 'it is no trouble of the destination');
 is(sql(q{SELECT coalesce(max(attempts), 0), count(*) FILTER (WHERE state = 'dead') FROM outbox.parked}), '0|0', 'no event is charged');
-is(sql(q{SELECT sum(pending) FROM outbox.lag}), 60 * @keys, 'outbox.lag counts what waits');
+# Progress is noted a moment after the events are there.
+ok(wait_for_value($node, 'SELECT sum(pending) FROM outbox.lag', 60 * @keys, 20), 'outbox.lag counts what waits');
 $kafka->grant('denied', 'outbox');
 complete('rights given back', @topics);
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox.side_lane', '0', 40), 'the topic has rejoined its lane');
