@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
-#include "emit/clock.h"
 #include "log/attempt.h"
-#include "log/day_table_ddl.h"
 #include "log/durable.h"
 #include "log/lane_reader.h"
 #include "log/lane_tables.h"
+#include "log/on_its_day.h"
 #include "log/rewind.h"
 #include "log/snapshots.h"
 #include "log/ticks.h"
@@ -197,25 +196,11 @@ Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
 
 Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) {
   *owner = true;
-  bool missing = false;
-  int64_t at = 0;
-  auto append = [&] {
-    at = emit::TakeReadings(1);
+  Status status = TryOnItsDay(DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("save.before");
-    missing = !OidIsValid(FindDayTable(DayTableKind::kProgress, DayOfMicros(at)));
-    if (!missing) {
-      *owner = AppendProgress(id_, incarnation_, since_, at, position, places, run_);
-      OUTBOX_FAULT_THROW("save.uncommitted");
-    }
-  };
-  Status status = TryInTransaction(append);
-  if (status.ok() && missing) {
-    // The keeper has been away; made in a transaction of its own, so that nobody waits for it.
-    status = TryInTransaction([&] { CreateDayTable(DayTableKind::kProgress, DayOfMicros(at)); });
-    if (status.ok()) {
-      status = TryInTransaction(append);
-    }
-  }
+    *owner = AppendProgress(id_, incarnation_, since_, at, position, places, run_);
+    OUTBOX_FAULT_THROW("save.uncommitted");
+  });
   OUTBOX_FAULT_POINT("save.after");
   return status;
 }

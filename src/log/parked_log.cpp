@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
-#include "emit/clock.h"
 #include "log/attempt.h"
-#include "log/day_table_ddl.h"
+#include "log/on_its_day.h"
 #include "log/parked_sql.h"
 
 namespace outbox::log {
@@ -206,17 +205,10 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
   *owner = true;
   const ParkedOwner me{lane_, incarnation_};
   const size_t before = freed->size();
-  bool missing = false;
-  int64_t at = 0;
-  auto settle = [&] {
+  Status status = TryOnItsDay(DayTableKind::kOutcome, [&](int64 at) {
     bool block = false;
     *owner = OwnsLane(me, &block);
     if (!*owner) {
-      return;
-    }
-    at = emit::TakeReadings(1);
-    missing = !OidIsValid(FindDayTable(DayTableKind::kOutcome, DayOfMicros(at)));
-    if (missing) {
       return;
     }
     OUTBOX_FAULT_THROW("parked.settle.before");
@@ -234,15 +226,7 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
     FindFree(me, block, keys_, freed);
     *next_due = NextDue(me, without_, *fronts_);
     OUTBOX_FAULT_THROW("parked.settle.uncommitted");
-  };
-  Status status = TryInTransaction(settle);
-  if (status.ok() && missing) {
-    // The keeper has been away; made in a transaction of its own, so that nobody waits for it.
-    status = TryInTransaction([&] { CreateDayTable(DayTableKind::kOutcome, DayOfMicros(at)); });
-    if (status.ok()) {
-      status = TryInTransaction(settle);
-    }
-  }
+  });
   OUTBOX_FAULT_POINT("parked.settle.after");
   if (!status.ok()) {
     freed->resize(before);

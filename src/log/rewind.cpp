@@ -3,11 +3,10 @@
 #include <vector>
 
 #include "base/fault_point.h"
-#include "emit/clock.h"
 #include "log/arguments.h"
 #include "log/attempt.h"
-#include "log/day_table_ddl.h"
 #include "log/lane_tables.h"
+#include "log/on_its_day.h"
 #include "log/parked_sql.h"
 #include "log/row.h"
 
@@ -280,14 +279,7 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& r
   }
   const bool rewound = finding.why_not.empty() && !finding.positions.empty();
   const Position position = rewound ? Oldest(finding.positions) : standing.position;
-  bool missing = false;
-  int64_t at = 0;
-  auto put = [&] {
-    at = emit::TakeReadings(1);
-    missing = !OidIsValid(FindDayTable(DayTableKind::kProgress, DayOfMicros(at)));
-    if (missing) {
-      return;
-    }
+  status = TryOnItsDay(DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("rewind.before");
     // Also where nothing is sent again: then it is not said again either.
     *owner = AppendProgress(lane, incarnation, standing.since, at, position, {}, run,
@@ -299,14 +291,7 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& r
       WriteAudit(lane, run, finding, rewound);
     }
     OUTBOX_FAULT_THROW("rewind.uncommitted");
-  };
-  status = TryInTransaction(put);
-  if (status.ok() && missing) {
-    status = TryInTransaction([&] { CreateDayTable(DayTableKind::kProgress, DayOfMicros(at)); });
-    if (status.ok()) {
-      status = TryInTransaction(put);
-    }
-  }
+  });
   OUTBOX_FAULT_POINT("rewind.after");
   if (!status.ok() || !*owner) {
     return status;

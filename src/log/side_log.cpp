@@ -6,9 +6,9 @@
 #include "emit/clock.h"
 #include "log/arguments.h"
 #include "log/attempt.h"
-#include "log/day_table_ddl.h"
 #include "log/lane_log.h"
 #include "log/lane_tables.h"
+#include "log/on_its_day.h"
 #include "log/parked_sql.h"
 #include "log/row.h"
 
@@ -188,27 +188,14 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
 
 Status PgSideLog::Rejoin(int32_t side, const Position& position, bool* owner) {
   *owner = true;
-  bool missing = false;
-  int64_t at = 0;
-  auto rejoin = [&] {
-    at = emit::TakeReadings(1);
-    missing = !OidIsValid(FindDayTable(DayTableKind::kProgress, DayOfMicros(at)));
-    if (!missing) {
-      *owner = AppendProgress(lane_, incarnation_, since_, at, position);
-      if (*owner) {
-        DropSideLane(lane_, side);
-      }
-      OUTBOX_FAULT_THROW("rejoin.uncommitted");
-    }
-  };
   OUTBOX_FAULT_POINT("rejoin.before");
-  Status status = TryInTransaction(rejoin);
-  if (status.ok() && missing) {
-    status = TryInTransaction([&] { CreateDayTable(DayTableKind::kProgress, DayOfMicros(at)); });
-    if (status.ok()) {
-      status = TryInTransaction(rejoin);
+  Status status = TryOnItsDay(DayTableKind::kProgress, [&](int64 at) {
+    *owner = AppendProgress(lane_, incarnation_, since_, at, position);
+    if (*owner) {
+      DropSideLane(lane_, side);
     }
-  }
+    OUTBOX_FAULT_THROW("rejoin.uncommitted");
+  });
   OUTBOX_FAULT_POINT("rejoin.after");
   return status;
 }

@@ -1,0 +1,34 @@
+// Writing into a day table from a relay worker [P]: the keeper makes them ahead, but it may have been away.
+#pragma once
+
+#include "emit/clock.h"
+#include "log/attempt.h"
+#include "log/day_table_ddl.h"
+
+namespace outbox::log {
+
+// Runs `work(at)` in a transaction of its own; `at` is a new reading of the shared clock, whose day has a table of that
+// kind. A missing one is made first, in another transaction, so that nobody waits for it. `work` is plain, as for
+// pg::InTransaction, and is not called in vain.
+template <typename Work>
+Status TryOnItsDay(DayTableKind kind, Work&& work) {
+  int64 at = 0;
+  bool missing = false;
+  auto attempt = [&] {
+    at = emit::TakeReadings(1);
+    missing = !OidIsValid(FindDayTable(kind, DayOfMicros(at)));
+    if (!missing) {
+      work(at);
+    }
+  };
+  Status status = TryInTransaction(attempt);
+  if (status.ok() && missing) {
+    status = TryInTransaction([&] { CreateDayTable(kind, DayOfMicros(at)); });
+    if (status.ok()) {
+      status = TryInTransaction(attempt);
+    }
+  }
+  return status;
+}
+
+}  // namespace outbox::log
