@@ -65,12 +65,6 @@ struct Engine::Impl {
     auto found = flows.find(flow);
     return found == flows.end() ? 0 : uint64_t{found->second->outstanding()} + found->second->probes();
   }
-  uint64_t OutstandingAtRetry(const Destination* destination) {
-    uint64_t outstanding = 0;
-    ForQueuesOf(destination, [&](ParkedQueue* queue) { outstanding += queue->outstanding(); });
-    ForLanesOf(destination, [&](Lane* lane) { outstanding += lane->probes(); });
-    return outstanding;
-  }
 
   Lane* MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log);
   bool Meet(Destination* destination);
@@ -239,7 +233,7 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
 
 void Engine::Impl::SwapSinks() {
   for (const auto& [id, destination] : destinations) {
-    if (destination->retry().Expired(OutstandingAtRetry(destination.get()), turn.now)) {
+    if (destination->retry().Expired(turn.now)) {
       destination->retry().Close();
       ForLanesOf(destination.get(), [](Lane* lane) { lane->OnSinkReplaced(true); });
       ForQueuesOf(destination.get(), [](ParkedQueue* queue) { queue->OnSinkClosed(); });
@@ -446,7 +440,7 @@ int64_t Engine::Turn(const TurnInput& input) {
       next = std::min(next, breaker.patience_ends());
     }
     next = std::min(next, destination->meetings().next_try());
-    next = std::min(next, destination->retry().close_at(impl_->OutstandingAtRetry(destination.get())));
+    next = std::min(next, destination->retry().close_at());
   }
   return next;
 }

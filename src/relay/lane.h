@@ -130,7 +130,6 @@ class Lane {
   struct Diverted {
     uint64_t ordinal = 0;
     ParkedState state = ParkedState::kBlocked;
-    uint64_t order_key = 0;
     int64_t due = 0;
     bool paused = false;
   };

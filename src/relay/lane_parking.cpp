@@ -48,18 +48,17 @@ bool Lane::Divert(const Event& event, int64_t wall, Diverted* diverted) {
   if (parked_ == nullptr) {
     return false;
   }
-  const bool early = event.deliver_at > wall;
-  if (!early && (!watchful_ || IsNull(event.aggregate_id))) {
-    return false;
-  }
-  diverted->order_key = order_key_(format_->Topic(event), event.aggregate_type, event.aggregate_id);
-  if (early) {
+  if (event.deliver_at > wall) {
     diverted->state = ParkedState::kScheduled;
     diverted->due = event.deliver_at;
     return true;
   }
+  if (!watchful_ || IsNull(event.aggregate_id)) {
+    return false;
+  }
   diverted->paused = format_->spec().PausesKey(event.aggregate_type, event.aggregate_id);
-  return diverted->paused || parked_->Holds(diverted->order_key);
+  return diverted->paused ||
+         parked_->Holds(order_key_(format_->Topic(event), event.aggregate_type, event.aggregate_id));
 }
 
 bool Lane::ParkDiverted(TurnContext* turn) {
@@ -77,7 +76,6 @@ bool Lane::ParkDiverted(TurnContext* turn) {
     Parking parking;
     parking.event = *event;
     parking.topic = arena.Copy(format_->Topic(*event));
-    // Anew: topics may have other names since it was diverted.
     parking.order_key = OrderKey(parking.topic, event->aggregate_type, event->aggregate_id);
     parking.state = diverted.state;
     parking.due = diverted.due;

@@ -84,21 +84,21 @@ class RetrySink {
     deadline_ = deadline;
   }
   // When it may want to be closed; kNever.
-  int64_t close_at(uint64_t outstanding) const {
+  int64_t close_at() const {
     if (sink_ == nullptr) {
       return kNever;
     }
-    return retiring_ ? deadline_ : outstanding > 0 ? SilentAt() : used_at_ + kIdleMicros;
+    return retiring_ ? deadline_ : under_way_ > 0 ? SilentAt() : used_at_ + kIdleMicros;
   }
-  // True when it must go now, with `outstanding` records under way.
-  bool Expired(uint64_t outstanding, int64_t now) const {
+  // True when it must go now.
+  bool Expired(int64_t now) const {
     if (sink_ == nullptr) {
       return false;
     }
     if (retiring_) {
-      return outstanding == 0 || !sink_->health().up || now >= deadline_;
+      return under_way_ == 0 || !sink_->health().up || now >= deadline_;
     }
-    return now >= close_at(outstanding);
+    return now >= close_at();
   }
   // What is unresolved has no outcome.
   void Close() {

@@ -4,9 +4,8 @@
 // machine; Configure carries the protocol version, so that a half-done upgrade is noticed).
 //
 //   worker -> sink   Configure (first, once), Submit, Ask, Admit, Close
-//   sink -> worker   Ready (answers Configure), Results, Health, Met, Ends (answers Ask), Alive (when nothing else was
-//   said
-//                    for a while)
+//   sink -> worker   Ready (answers Configure), Results, Health, Met, Ends (answers Ask),
+//                    Alive (when nothing else was said for a while)
 //
 // Life is told unasked: a question would have to wait behind up to 64 MB of records, and a sink that holds too many
 // reads nothing at all.
