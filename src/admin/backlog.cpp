@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "admin/cursor.h"
+
 extern "C" {
 #include "catalog/pg_type.h"
 #include "utils/array.h"
@@ -11,8 +13,6 @@ extern "C" {
 namespace outbox::admin {
 
 namespace {
-
-constexpr int64 kFetch = 2000;
 
 constexpr const char* kColumns =
     "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic FROM outbox.log ";
@@ -80,27 +80,12 @@ struct Counter {
 // Plain.
 void Scan(const char* condition, Oid type, Datum value, Counter* counter) {
   const char* sql = psprintf("%s%s", kColumns, condition);
-  Portal portal = SPI_cursor_open_with_args(nullptr, sql, 1, &type, &value, nullptr, true, CURSOR_OPT_NO_SCROLL);
-  bool more = true;
-  while (more) {
-    SPI_cursor_fetch(portal, true, kFetch);
-    more = SPI_processed > 0;
-    for (uint64 i = 0; more && i < SPI_processed; i++) {
-      more = counter->Take(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
-    }
-    SPI_freetuptable(SPI_tuptable);
-    CHECK_FOR_INTERRUPTS();
-  }
-  SPI_cursor_close(portal);
+  ForEachRow(Access::kRead, sql, 1, &type, &value, nullptr,
+             [counter](HeapTuple row, TupleDesc columns) { return counter->Take(row, columns); });
 }
 
 // Plain. In the order in which the lane reads: first what was in progress at its snapshot, then what is newer.
 void ScanBoth(const uint64* in_progress, int count, uint64 next, Counter* counter) {
-  CallerIdentity caller = BecomeOwner();
-  PlanIndexOrder();
-  if (SPI_connect() != SPI_OK_CONNECT) {
-    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
-  }
   if (count > 0) {
     Datum* late = static_cast<Datum*>(palloc(sizeof(Datum) * count));
     for (int i = 0; i < count; i++) {
@@ -112,8 +97,6 @@ void ScanBoth(const uint64* in_progress, int count, uint64 next, Counter* counte
   }
   Scan("WHERE xid OPERATOR(pg_catalog.>=) $1", XID8OID, FullTransactionIdGetDatum(FullTransactionIdFromU64(next)),
        counter);
-  SPI_finish();
-  BecomeCaller(caller);
 }
 
 std::vector<LaneBacklog> EmptyBacklogs(const std::vector<LaneRecord>& lanes) {
@@ -164,7 +147,7 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int6
   int count = static_cast<int>(late.size());
   pg::Guard([&] {
     counter.me = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
-    ScanBoth(in_progress, count, next, &counter);
+    WithSpiAsOwner(Plan::kIndexOrder, [&] { ScanBoth(in_progress, count, next, &counter); });
   });
   std::vector<LaneBacklog> result;
   for (const LaneRecord& lane : lanes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "admin/act.h"
+#include "admin/cursor.h"
 #include "admin/shared_look.h"
 
 extern "C" {
@@ -15,7 +16,6 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr int64 kFetch = 1000;
 constexpr int kFilters = 4;
 
 std::string_view TextAt(HeapTuple tuple, TupleDesc columns, int number) {
@@ -55,27 +55,16 @@ void Walk(const char* sql, const char* const* filters, const std::function<void(
     values[i] = filters[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(filters[i]);
   }
   uint64 me = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
-  CallerIdentity caller = BecomeOwner();
-  if (SPI_connect() != SPI_OK_CONNECT) {
-    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
-  }
-  Portal portal = SPI_cursor_open_with_args(nullptr, sql, kFilters, types, values, nulls, false, CURSOR_OPT_NO_SCROLL);
-  for (bool more = true; more;) {
-    SPI_cursor_fetch(portal, true, kFetch);
-    more = SPI_processed > 0;
-    for (uint64 i = 0; i < SPI_processed; i++) {
+  WithSpiAsOwner(Plan::kUsual, [&] {
+    ForEachRow(Access::kWrite, sql, kFilters, types, values, nulls, [&](HeapTuple row, TupleDesc columns) {
       WalkedEvent event;
-      Fill(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, &event);
+      Fill(row, columns, &event);
       if (event.xid != me) {
         (*visit)(event);
       }
-    }
-    SPI_freetuptable(SPI_tuptable);
-    CHECK_FOR_INTERRUPTS();
-  }
-  SPI_cursor_close(portal);
-  SPI_finish();
-  BecomeCaller(caller);
+      return true;
+    });
+  });
 }
 
 // created_at of each, sorted. There may be a million: from the primary key alone, and eight bytes each.
@@ -83,28 +72,15 @@ std::vector<int64> Times(const char* sql, const std::string& route_id) {
   std::vector<int64> times;
   const int64 route = std::strtoll(route_id.c_str(), nullptr, 10);
   pg::Guard([&] {
-    CallerIdentity caller = BecomeOwner();
-    PlanIndexOrder();
-    if (SPI_connect() != SPI_OK_CONNECT) {
-      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
-    }
-    Oid type = INT8OID;
-    Datum value = Int64GetDatum(route);
-    Portal portal = SPI_cursor_open_with_args(nullptr, sql, 1, &type, &value, nullptr, false, CURSOR_OPT_NO_SCROLL);
-    for (bool more = true; more;) {
-      SPI_cursor_fetch(portal, true, kFetch);
-      more = SPI_processed > 0;
-      for (uint64 i = 0; i < SPI_processed; i++) {
+    WithSpiAsOwner(Plan::kIndexOrder, [&] {
+      Oid type = INT8OID;
+      Datum value = Int64GetDatum(route);
+      ForEachRow(Access::kWrite, sql, 1, &type, &value, nullptr, [&](HeapTuple row, TupleDesc columns) {
         bool null = false;
-        Datum time = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &null);
-        times.push_back(DatumGetTimestampTz(time) + kPgEpochMicros);
-      }
-      SPI_freetuptable(SPI_tuptable);
-      CHECK_FOR_INTERRUPTS();
-    }
-    SPI_cursor_close(portal);
-    SPI_finish();
-    BecomeCaller(caller);
+        times.push_back(DatumGetTimestampTz(SPI_getbinval(row, columns, 1, &null)) + kPgEpochMicros);
+        return true;
+      });
+    });
   });
   std::sort(times.begin(), times.end());
   return times;

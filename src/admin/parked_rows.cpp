@@ -24,6 +24,12 @@ namespace {
   "(SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay " \
   "FROM unnest(" a "::bigint[], " b "::bigint[], " c "::uuid[], " d "::bigint[]) AS u (route_id, micros, id, replay))"
 
+// Primary keys with what a row is known by to its lane: topic, order key, lane; $1 to $7, see PlacedArrays().
+#define OUTBOX_PLACED_ROWS                                                                                        \
+  "(SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay, " \
+  "u.topic, u.order_key, u.lane FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], "   \
+  "$6::bigint[], $7::integer[]) AS u (route_id, micros, id, replay, topic, order_key, lane))"
+
 #define OUTBOX_SAME_ROW(x, y)                                                                                          \
   x ".route_id = " y ".route_id AND " x ".created_at = " y ".created_at AND " x ".id = " y ".id AND " x ".replay = " y \
     ".replay "
@@ -68,6 +74,19 @@ std::vector<Cell> KeyArrays(const std::vector<Keyed>& rows) {
   return {ArrayLiteral(columns[0]), ArrayLiteral(columns[1]), ArrayLiteral(columns[2]), ArrayLiteral(columns[3])};
 }
 
+// The seven arrays of OUTBOX_PLACED_ROWS.
+std::vector<Cell> PlacedArrays(const std::vector<ParkedRow>& rows) {
+  std::vector<Cell> arrays = KeyArrays(rows);
+  std::vector<Cell> topics, order_keys, lanes;
+  for (const ParkedRow& row : rows) {
+    topics.push_back(row.topic);
+    order_keys.push_back(row.order_key);
+    lanes.push_back(row.lane);
+  }
+  arrays.insert(arrays.end(), {ArrayLiteral(topics), ArrayLiteral(order_keys), ArrayLiteral(lanes)});
+  return arrays;
+}
+
 std::string NotParkedHint(const std::string& id) {
   return "SELECT * FROM outbox.status('" + id + "') tells what became of it; no row: there is no such event.";
 }
@@ -78,9 +97,7 @@ std::string NotParkedHint(const std::string& id) {
   " AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id)" \
   " AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") ")"
 constexpr const char* kMakeDue =
-    "WITH t AS MATERIALIZED (SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at,"
-    " u.id, u.replay, u.topic, u.order_key, u.lane FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[],"
-    " $5::text[], $6::bigint[], $7::integer[]) AS u (route_id, micros, id, replay, topic, order_key, lane)),"
+    "WITH t AS MATERIALIZED " OUTBOX_PLACED_ROWS ","
     "w AS (SELECT t.*, t.order_key IS NOT NULL AND ("
     "  EXISTS (SELECT FROM outbox.parked p JOIN outbox.pause z ON z.route_id = p.route_id "
     "   AND z.aggregate_type = p.aggregate_type AND z.aggregate_id = p.aggregate_id WHERE " OUTBOX_SAME_ROW("p", "t") ")"
@@ -109,14 +126,7 @@ void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
   const bool block = route[0][0] == "t";
   const int64 id = std::strtoll(route_id.c_str(), nullptr, 10);
   pg::Guard([&] {
-    CallerIdentity caller = BecomeOwner();
-    PlanByKey();
-    if (SPI_connect() != SPI_OK_CONNECT) {
-      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
-    }
-    log::PromoteHeads(id, block, keys, GetCurrentTimestamp() + kPgEpochMicros);
-    SPI_finish();
-    BecomeCaller(caller);
+    WithSpiAsOwner(Plan::kByKey, [&] { log::PromoteHeads(id, block, keys, GetCurrentTimestamp() + kPgEpochMicros); });
   });
 }
 
@@ -208,15 +218,8 @@ void Resolver::Resolve(ParkedRow* row) {
 }
 
 int64 MakeDue(const std::vector<ParkedRow>& rows) {
-  std::vector<Cell> params = KeyArrays(rows);
-  std::vector<Cell> topics, order_keys, lanes;
-  for (const ParkedRow& row : rows) {
-    topics.push_back(row.topic);
-    order_keys.push_back(row.order_key);
-    lanes.push_back(row.lane);
-  }
-  params.insert(params.end(), {ArrayLiteral(topics), ArrayLiteral(order_keys), ArrayLiteral(lanes)});
-  return std::strtoll(RunSql(Access::kWrite, kMakeDue, params, Plan::kByKey)[0][0].value().c_str(), nullptr, 10);
+  std::vector<Row> blocked = RunSql(Access::kWrite, kMakeDue, PlacedArrays(rows), Plan::kByKey);
+  return std::strtoll(blocked[0][0].value().c_str(), nullptr, 10);
 }
 
 void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
@@ -262,48 +265,45 @@ void Rename(const std::string& route_id) {
   constexpr size_t kPage = 1000;
   Resolver resolver;
   ParkedRow last;
-  last.created_at = "-9223372036854775808";
+  last.created_at = "0";
   last.id = "00000000-0000-0000-0000-000000000000";
   last.replay = "0";
   for (size_t read = kPage; read == kPage;) {
-    std::vector<ParkedRow> rows = RowsOf(
-        RunSql(Access::kWrite,
-               OUTBOX_ROW_COLUMNS
-               "WHERE p.route_id = $2::bigint AND p.own_topic IS NULL AND (p.created_at, p.id, p.replay) > "
-               "(CASE WHEN $3::bigint < 0 THEN '-infinity' ELSE timestamptz 'epoch' + $3::bigint * interval "
-               "'1 microsecond' END, $4::uuid, $5::bigint) ORDER BY p.created_at, p.id, p.replay LIMIT $6::bigint "
-               "FOR UPDATE OF p",
-               {LiveIncarnations(), Cell(route_id), Cell(last.created_at), Cell(last.id), Cell(last.replay),
-                Cell(std::to_string(kPage))},
-               Plan::kByKey));
+    std::vector<ParkedRow> rows =
+        RowsOf(RunSql(Access::kWrite,
+                      OUTBOX_ROW_COLUMNS
+                      "WHERE p.route_id = $2::bigint AND p.own_topic IS NULL AND (p.created_at, p.id, p.replay) > "
+                      "(timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $4::uuid, $5::bigint) ORDER BY "
+                      "p.created_at, p.id, p.replay LIMIT $6::bigint "
+                      "FOR UPDATE OF p",
+                      {LiveIncarnations(), Cell(route_id), Cell(last.created_at), Cell(last.id), Cell(last.replay),
+                       Cell(std::to_string(kPage))},
+                      Plan::kByKey));
     read = rows.size();
     if (rows.empty()) {
       break;
     }
     last = rows.back();
-    std::vector<Cell> topics, order_keys;
     std::vector<ParkedRow> renamed;
     for (ParkedRow& row : rows) {
       const std::string before = row.topic;
       const bool keyed = row.order_key.has_value();
       resolver.Resolve(&row);
-      if (row.topic != before) {
-        topics.push_back(row.topic);
-        order_keys.push_back(keyed ? row.order_key : Cell());
-        renamed.push_back(std::move(row));
+      if (row.topic == before) {
+        continue;
       }
+      if (!keyed) {
+        row.order_key.reset();  // a copy of a replay holds up nobody
+      }
+      renamed.push_back(std::move(row));
     }
     if (renamed.empty()) {
       continue;
     }
-    std::vector<Cell> params = KeyArrays(renamed);
-    params.insert(params.end(), {ArrayLiteral(topics), ArrayLiteral(order_keys)});
     RunSql(Access::kWrite,
-           "UPDATE outbox.parked p SET topic = k.topic, order_key = k.order_key FROM (SELECT u.route_id, timestamptz "
-           "'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay, u.topic, u.order_key "
-           "FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::bigint[]) "
-           "AS u (route_id, micros, id, replay, topic, order_key)) k WHERE " OUTBOX_SAME_ROW("p", "k"),
-           params, Plan::kByKey);
+           "UPDATE outbox.parked p SET topic = k.topic, order_key = k.order_key FROM " OUTBOX_PLACED_ROWS
+           " k WHERE " OUTBOX_SAME_ROW("p", "k"),
+           PlacedArrays(renamed), Plan::kByKey);
     PromoteKeysOf(renamed);
   }
 }

@@ -33,20 +33,14 @@ void Execute(Access access, Plan plan, const char* sql, int count, const char* c
     nulls[i] = params[i] == nullptr ? 'n' : ' ';
     values[i] = params[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(params[i]);
   }
-  CallerIdentity caller = BecomeOwner();
-  if (plan == Plan::kIndexOrder) {
-    PlanIndexOrder();
-  } else if (plan == Plan::kByKey) {
-    PlanByKey();
-  }
-  if (SPI_connect() != SPI_OK_CONNECT) {
-    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
-  }
-  int code = SPI_execute_with_args(sql, count, types, values, nulls, access == Access::kRead, 0);
-  if (code < 0) {
-    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
-  }
-  if (SPI_tuptable != nullptr) {
+  WithSpiAsOwner(plan, [&] {
+    int code = SPI_execute_with_args(sql, count, types, values, nulls, access == Access::kRead, 0);
+    if (code < 0) {
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
+    }
+    if (SPI_tuptable == nullptr) {
+      return;
+    }
     TupleDesc columns = SPI_tuptable->tupdesc;
     for (uint64 r = 0; r < SPI_tuptable->numvals; r++) {
       rows->emplace_back(columns->natts);
@@ -57,9 +51,7 @@ void Execute(Access access, Plan plan, const char* sql, int count, const char* c
         }
       }
     }
-  }
-  SPI_finish();
-  BecomeCaller(caller);
+  });
 }
 
 }  // namespace
@@ -82,25 +74,20 @@ CallerIdentity BecomeOwner() {
   return caller;
 }
 
-namespace {
-
-void TurnOff(const char* setting) {
-  (void)set_config_option(setting, "0", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-}
-
-}  // namespace
-
-void PlanIndexOrder() {
+void UsePlan(Plan plan) {
+  auto turn_off = [](const char* setting) {
+    (void)set_config_option(setting, "0", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+  };
+  if (plan == Plan::kUsual) {
+    return;
+  }
   // What is turned off and yet used is given a cost at which the JIT compiler would start.
   for (const char* setting : {"enable_seqscan", "enable_bitmapscan", "max_parallel_workers_per_gather", "jit"}) {
-    TurnOff(setting);
+    turn_off(setting);
   }
-}
-
-void PlanByKey() {
-  PlanIndexOrder();
-  for (const char* setting : {"enable_hashjoin", "enable_mergejoin"}) {
-    TurnOff(setting);
+  if (plan == Plan::kByKey) {
+    turn_off("enable_hashjoin");
+    turn_off("enable_mergejoin");
   }
 }
 

@@ -32,8 +32,7 @@ enum class Plan : unsigned char {
   kByKey,
 };
 // Until the caller's identity is restored. Plain.
-void PlanIndexOrder();
-void PlanByKey();
+void UsePlan(Plan plan);
 
 // Throws PgError. The columns come in their types' text form.
 std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params = {}, Plan plan = Plan::kUsual);
@@ -46,6 +45,19 @@ struct CallerIdentity {
 };
 CallerIdentity BecomeOwner();
 void BecomeCaller(const CallerIdentity& caller);
+
+// `work` with SPI connected, as the owner and with that plan. Plain, and so is `work`.
+template <typename Work>
+void WithSpiAsOwner(Plan plan, Work&& work) {
+  CallerIdentity caller = BecomeOwner();
+  UsePlan(plan);
+  if (SPI_connect() != SPI_OK_CONNECT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
+  }
+  work();
+  SPI_finish();
+  BecomeCaller(caller);
+}
 
 // A set-returning function's answer, row by row. Begin() first; both throw PgError.
 class ResultSet {

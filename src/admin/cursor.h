@@ -1,0 +1,28 @@
+// A long answer row by row [P], where RunSql() would hold it whole and as text.
+#pragma once
+
+#include "admin/query.h"
+
+namespace outbox::admin {
+
+// The rows of a query of ours with `count` parameters, `nulls` as for SPI. visit(row, columns) is plain; false ends it.
+// Plain; under WithSpiAsOwner().
+template <typename Visit>
+void ForEachRow(Access access, const char* sql, int count, Oid* types, Datum* values, const char* nulls,
+                Visit&& visit) {
+  constexpr int64 kFetch = 1000;
+  Portal portal = SPI_cursor_open_with_args(nullptr, sql, count, types, values, nulls, access == Access::kRead,
+                                            CURSOR_OPT_NO_SCROLL);
+  for (bool more = true; more;) {
+    SPI_cursor_fetch(portal, true, kFetch);
+    more = SPI_processed > 0;
+    for (uint64 i = 0; more && i < SPI_processed; i++) {
+      more = visit(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+    }
+    SPI_freetuptable(SPI_tuptable);
+    CHECK_FOR_INTERRUPTS();
+  }
+  SPI_cursor_close(portal);
+}
+
+}  // namespace outbox::admin
