@@ -66,7 +66,7 @@ foreach my $route (grep { $_ ne $witness } @routes)
 	cmp_ok($pause, '>', 7, sprintf('%s: no haste (%.1f s)', $route, $pause));
 	cmp_ok($pause, '<', 16, "$route: but not for ever");
 }
-cmp_ok($longest{$witness}, '<', 2, sprintf('the longest that the other one waited is %.2f s', $longest{$witness}));
+cmp_ok($longest{$witness}, '<', 5, sprintf('the longest that the other one waited is %.2f s', $longest{$witness}));
 my @now = sink_pids($node);
 is(scalar(grep { my $pid = $_; grep { $_ == $pid } @others } @now), scalar @others, 'its process was not replaced');
 ok(!(grep { my $pid = $_; grep { $_ == $pid } @stopped } @now), 'the others were');
