@@ -10,6 +10,7 @@ use Outbox::Disk;
 use Outbox::Faults;
 use Outbox::History;
 use Outbox::Nemesis;
+use Outbox::Proxy;
 use Outbox::Test;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -30,24 +31,13 @@ note($schedule);
 
 # --- brokers behind proxies, a server, routes -------------------------------------------------------------------------
 my $dir = PostgreSQL::Test::Utils::tempdir();
-sub free_port { return IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport }
-my (%proxies, @proxies);
-sub start_proxy
-{
-	my ($name, $port, $target) = @_;
-	$proxies{$name} = "$dir/$name.proxy";
-	push @proxies, IPC::Run::start([ "$ENV{OUTBOX_TOP}/test/chaos/proxy", $port, $target, $proxies{$name} ], '<', \undef, '>>', "$dir/$name.log", '2>&1');
-	return;
-}
+my $proxy = Outbox::Proxy->new;
 my $redis = Outbox::Redis->start;
-my $redis_port = free_port();
-start_proxy('redis', $redis_port, $redis->{port});
+my $redis_port = $proxy->redis($redis);
 my $kafka;
 if ($have{kafka})
 {
-	my ($port, $own) = (free_port(), free_port());
-	start_proxy('kafka', $port, $own);
-	$kafka = Outbox::Kafka->start_at($own, "advertised.listeners=PLAINTEXT://127.0.0.1:$port");
+	$kafka = $proxy->kafka;
 	$kafka->create_topic($_, 3) foreach qw(chaos.a chaos.b);
 }
 my $node = new_node(conf => "restart_after_crash = on\nfsync = off\nmax_connections = 40\ndeadlock_timeout = '100ms'\nwal_writer_delay = '2s'\n"
@@ -65,7 +55,7 @@ if ($kafka)
 	kafka_route($node, $kafka, 'kafka', lanes => 2);
 	push @destinations, 'kafka';
 }
-my $nemesis = Outbox::Nemesis->new(node => $node, redis => $redis, kafka => $kafka, proxies => \%proxies, disk => $disk);
+my $nemesis = Outbox::Nemesis->new(node => $node, redis => $redis, kafka => $kafka, proxies => $proxy->{files}, disk => $disk);
 
 # --- the run ----------------------------------------------------------------------------------------------------------
 local $ENV{PGHOST} = $node->host;
@@ -182,5 +172,5 @@ if (!$good || !Test::More->builder->is_passing)
 	diag(join "\n", @{ $nemesis->{log} });
 	system('cp', '-r', $dir, "$ENV{TESTDIR}/chaos") if $ENV{TESTDIR};
 }
-$_->kill_kill foreach @proxies;
+$proxy->stop;
 done_testing();

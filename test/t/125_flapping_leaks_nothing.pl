@@ -6,6 +6,7 @@ use warnings;
 
 use List::Util qw(max min sum);
 use Outbox::Nemesis;
+use Outbox::Proxy;
 use Outbox::Test;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -14,30 +15,19 @@ use Time::HiRes qw(sleep time);
 my $seconds = $ENV{OUTBOX_TEST_SOAK_SECONDS} // 20;
 my $warm = min(7, $seconds / 3);
 my $dir = PostgreSQL::Test::Utils::tempdir();
-sub free_port { return IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport }
-my (%proxies, @proxies);
-sub start_proxy
-{
-	my ($name, $port, $target) = @_;
-	$proxies{$name} = "$dir/$name.proxy";
-	push @proxies, IPC::Run::start([ "$ENV{OUTBOX_TOP}/test/chaos/proxy", $port, $target, $proxies{$name} ], '<', \undef, '>>', "$dir/$name.log", '2>&1');
-	return;
-}
+my $proxy = Outbox::Proxy->new;
 my $redis = Outbox::Redis->start(conf => [ 'appendonly no' ]);
-my $redis_port = free_port();
-start_proxy('redis', $redis_port, $redis->{port});
+my $redis_port = $proxy->redis($redis);
 my $kafka;
 if (Outbox::Kafka::available())
 {
-	my ($port, $own) = (free_port(), free_port());
-	start_proxy('kafka', $port, $own);
-	$kafka = Outbox::Kafka->start_at($own, "advertised.listeners=PLAINTEXT://127.0.0.1:$port");
+	$kafka = $proxy->kafka;
 	$kafka->create_topic('flapping', 2);
 }
 my $node = new_node(conf => "fsync = off\nrestart_after_crash = off\noutbox.workers = 1\noutbox.max_inflight = '4MB'\n");
 redis_route($node, { port => $redis_port }, 'redis', topic => q('flapping'));
 kafka_route($node, $kafka, 'kafka', topic => q('flapping')) if $kafka;
-my $nemesis = Outbox::Nemesis->new(node => $node, proxies => \%proxies);
+my $nemesis = Outbox::Nemesis->new(node => $node, proxies => $proxy->{files});
 
 # Events of a kilobyte, some 1500 a second.
 my $script = "$dir/load.pgbench";
@@ -78,14 +68,14 @@ my (%seen, $resets);
 my %before = delivered();
 my $start = time;
 # At first all that may be under way is: nothing gets through.
-$nemesis->proxy($_, 'refuse') foreach keys %proxies;
+$nemesis->proxy($_, 'refuse') foreach keys %{ $proxy->{files} };
 sleep 3;
 for (my $turn = 1; time - $start < $seconds; $turn++)
 {
 	# In turn: in the middle of a request, and for a while altogether.
-	foreach my $broker (keys %proxies) { $nemesis->proxy($broker, $turn % 2 ? 'cut ' . ($turn * 7919 % 50_000) : 'refuse') }
+	foreach my $broker (keys %{ $proxy->{files} }) { $nemesis->proxy($broker, $turn % 2 ? 'cut ' . ($turn * 7919 % 50_000) : 'refuse') }
 	sleep 0.1;
-	if ($turn % 2 == 0) { $nemesis->proxy($_, 'pass') foreach keys %proxies }
+	if ($turn % 2 == 0) { $nemesis->proxy($_, 'pass') foreach keys %{ $proxy->{files} } }
 	$resets++;
 	sleep 0.3;
 	foreach my $name (keys %processes) { push @{ $seen{$name} }, look($processes{$name}) if time - $start >= $warm }
@@ -95,7 +85,7 @@ for (my $turn = 1; time - $start < $seconds; $turn++)
 }
 my %after = delivered();
 cmp_ok($after{$_} - $before{$_}, '>', 50 * $seconds, "$_ took " . ($after{$_} - $before{$_}) . " events in $seconds s") foreach sort keys %after;
-$nemesis->proxy($_, 'pass') foreach keys %proxies;
+$nemesis->proxy($_, 'pass') foreach keys %{ $proxy->{files} };
 $load->signal('TERM');
 $load->finish;
 ok(wait_idle($node, 90), "everything is delivered after $resets resets");
@@ -133,5 +123,5 @@ foreach my $name (sort keys %processes)
 	}
 }
 no_server_crashed($node);
-$_->kill_kill foreach @proxies;
+$proxy->stop;
 done_testing();

@@ -1,9 +1,6 @@
 // matrix: D8
 // TLS to Redis where this build has it (hiredis 1.0 with hiredis_ssl); a clear refusal where it has not.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -18,18 +15,6 @@ namespace {
 
 #ifdef OUTBOX_HAVE_HIREDIS_SSL
 
-std::string FreePort() {
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  close(fd);
-  return std::to_string(ntohs(address.sin_port));
-}
-
 class RedisTlsTest : public ::testing::Test {
  protected:
   bool Begin() {
@@ -40,7 +25,7 @@ class RedisTlsTest : public ::testing::Test {
         "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=redis.test -addext "
         "subjectAltName=DNS:redis.test -keyout " +
         key + " -out " + certificate + " 2>/dev/null";
-    port_ = FreePort();
+    port_ = std::to_string(FreePort());
     if (system(make.c_str()) != 0 ||
         !server_.Start({"--tls-port", port_, "--tls-cert-file", certificate, "--tls-key-file", key,
                         "--tls-ca-cert-file", certificate, "--tls-auth-clients", "no"})) {

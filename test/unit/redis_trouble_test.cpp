@@ -1,8 +1,6 @@
 // matrix: D9 D10 E-2 E-3 E-5 E-6 E-7 E-8 E-10
 // RedisSink when the server says no: dead, silent, scripts forbidden, no permission, a replica, a changed password.
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "redis_sink_fixture.h"
@@ -10,18 +8,6 @@
 
 namespace outbox::sink {
 namespace {
-
-int FreePort() {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(listener);
-  return ntohs(address.sin_port);
-}
 
 TEST_F(RedisSinkTest, ADeadServerIsDestinationTroubleUntilItIsBack) {
   BEGIN_OR_SKIP();

@@ -1,4 +1,4 @@
-// A clock, and a server with a log, made of plain containers, for the engine's tests. The sink is in relay_fakes.h.
+// A server with a log, made of plain containers, for the engine's tests. The sink is in relay_fakes.h.
 #pragma once
 
 #include <algorithm>
@@ -14,27 +14,12 @@
 
 #include "base/uuid.h"
 #include "format/route_spec.h"
-#include "relay/clock.h"
 #include "relay/engine.h"
 #include "relay/lane_log.h"
+#include "relay_fake_clock.h"
 #include "sink/sink.h"
 
 namespace outbox::relay::fakes {
-
-class FakeClock : public Clock {
- public:
-  int64_t NowMicros() override { return now; }
-  int64_t WallMicros() override { return kWallAtZero + now; }
-  uint64_t Random() override {  // splitmix64
-    uint64_t z = (seed += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  static constexpr int64_t kWallAtZero = 1'700'000'000'000'000;
-  int64_t now = 0;
-  uint64_t seed = 1;
-};
 
 struct Row {
   int64_t created_at = 0;
@@ -126,6 +111,14 @@ class Server {
   // Called before each.
   std::function<void(const char*)> on_call;
   std::map<std::string, int> calls;
+  bool Fails(const char* function) {
+    ++calls[function];
+    if (on_call) {
+      on_call(function);
+    }
+    return fails && fails(function);
+  }
+  static Status Trouble() { return Status(ErrorClass::kInternal, "57014", "the log is in trouble"); }
   std::string saved_under;        // the run that acknowledged what was saved last
   std::optional<Position> there;  // what another run of the server has; nothing: all
   uint64_t step() { return ++step_; }
@@ -146,15 +139,15 @@ class FakeLog : public LaneLog {
       : server_(server), filter_(std::move(filter)), side_(side) {}
 
   Status LoadPosition(Position* position) override {
-    if (Fails("LoadPosition")) {
-      return Trouble();
+    if (server_->Fails("LoadPosition")) {
+      return server_->Trouble();
     }
     *position = Stored();
     return Status();
   }
   Status OpenWindow(const Position& position, Window* window, bool* opened) override {
-    if (Fails("OpenWindow")) {
-      return Trouble();
+    if (server_->Fails("OpenWindow")) {
+      return server_->Trouble();
     }
     held_ = limit && !position.target && position.base == *limit;
     if (held_ || (ends_at_ && !position.target && position.base.Covers(*ends_at_))) {
@@ -208,8 +201,8 @@ class FakeLog : public LaneLog {
     }
   }
   Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) override {
-    if (Fails("ReadChunk")) {
-      return Trouble();
+    if (server_->Fails("ReadChunk")) {
+      return server_->Trouble();
     }
     if (slow_sort && ++sort_slices_ % 3 != 0) {
       *end = false;
@@ -239,15 +232,15 @@ class FakeLog : public LaneLog {
     return Status();
   }
   Status CheckDurable(uint64_t lsn, bool* durable) override {
-    if (Fails("CheckDurable")) {
-      return Trouble();
+    if (server_->Fails("CheckDurable")) {
+      return server_->Trouble();
     }
     *durable = lsn <= server_->flushed;
     return Status();
   }
   Status SaveProgress(const Position& position, std::span<const sink::Place>, bool* owner) override {
-    if (Fails("SaveProgress")) {
-      return Trouble();
+    if (server_->Fails("SaveProgress")) {
+      return server_->Trouble();
     }
     *owner = server_->owned;
     if (server_->owned && side_ != 0) {
@@ -261,8 +254,8 @@ class FakeLog : public LaneLog {
     return Status();
   }
   Status Park(const RefusedEvent& refused, bool* owner) override {
-    if (Fails("Park")) {
-      return Trouble();
+    if (server_->Fails("Park")) {
+      return server_->Trouble();
     }
     *owner = server_->owned;
     if (server_->owned && server_->parked_step.emplace(refused.event.created_at, server_->step()).second) {
@@ -273,8 +266,8 @@ class FakeLog : public LaneLog {
   }
 
   Status Rewind(const std::string& run, Loss* loss, bool* owner) override {
-    if (Fails("Rewind")) {
-      return Trouble();
+    if (server_->Fails("Rewind")) {
+      return server_->Trouble();
     }
     *owner = server_->owned;
     if (server_->owned && server_->saved_under != run && server_->there) {
@@ -291,15 +284,6 @@ class FakeLog : public LaneLog {
   std::optional<Snapshot> limit;  // reads no further
 
  private:
-  bool Fails(const char* function) {
-    ++server_->calls[function];
-    if (server_->on_call) {
-      server_->on_call(function);
-    }
-    return server_->fails && server_->fails(function);
-  }
-  static Status Trouble() { return Status(ErrorClass::kInternal, "57014", "the log is in trouble"); }
-
   Position& Stored() { return side_ == 0 ? server_->position : server_->sides.at(side_).position; }
 
   bool held_ = false;

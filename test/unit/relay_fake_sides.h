@@ -11,8 +11,8 @@ class FakeSideLog : public SideLog {
   explicit FakeSideLog(Server* server) : server_(server) {}
 
   Status LoadSides(std::vector<SideLane>* sides) override {
-    if (Fails("LoadSides")) {
-      return Trouble();
+    if (server_->Fails("LoadSides")) {
+      return server_->Trouble();
     }
     for (const auto& [number, side] : server_->sides) {
       sides->push_back(side.record);
@@ -21,8 +21,8 @@ class FakeSideLog : public SideLog {
   }
   Status Fork(const SideLane& side, const Position& position, std::span<const Parking> parked, int64_t* next_due,
               bool* owner) override {
-    if (Fails("Fork")) {
-      return Trouble();
+    if (server_->Fails("Fork")) {
+      return server_->Trouble();
     }
     *owner = server_->owned;
     if (!*owner) {
@@ -43,8 +43,8 @@ class FakeSideLog : public SideLog {
     return Status();
   }
   Status Rejoin(int32_t side, const Position& position, bool* owner) override {
-    if (Fails("Rejoin")) {
-      return Trouble();
+    if (server_->Fails("Rejoin")) {
+      return server_->Trouble();
     }
     *owner = server_->owned;
     if (*owner) {
@@ -64,15 +64,6 @@ class FakeSideLog : public SideLog {
   std::function<void(std::span<const Parking>)> on_parked;
 
  private:
-  bool Fails(const char* function) {
-    ++server_->calls[function];
-    if (server_->on_call) {
-      server_->on_call(function);
-    }
-    return server_->fails && server_->fails(function);
-  }
-  static Status Trouble() { return Status(ErrorClass::kInternal, "57014", "the log is in trouble"); }
-
   Server* server_;
 };
 

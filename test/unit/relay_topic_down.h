@@ -14,13 +14,14 @@
 #include "base/uuid.h"
 #include "format/route_spec.h"
 #include "relay/engine.h"
+#include "relay_fake_clock.h"
 #include "sink/flow_gate.h"
 #include "sink/record.h"
 
 namespace outbox::relay::topic_down {
 
 constexpr int64_t kSecond = 1'000'000;
-constexpr int64_t kWallAtZero = 1'700'000'000'000'000;
+constexpr int64_t kWallAtZero = fakes::FakeClock::kWallAtZero;
 constexpr const char* kDown = "outbox.event.down";
 
 struct Config {
@@ -53,20 +54,6 @@ struct Report {
   bool rejoined = false;
 };
 
-class SimClock : public Clock {
- public:
-  int64_t NowMicros() override { return now; }
-  int64_t WallMicros() override { return kWallAtZero + now; }
-  uint64_t Random() override {  // splitmix64
-    uint64_t z = (seed += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  int64_t now = 0;
-  uint64_t seed = 7;
-};
-
 // The log: event n was committed by transaction kFirstXid + n at n / rate. Every so manieth is of the healthy topic.
 class World {
  public:
@@ -84,7 +71,7 @@ class World {
 
   const Config config;
   const uint64_t rate;
-  SimClock clock;
+  fakes::FakeClock clock;
   Report report;
   bool down = false;
   int64_t stopped_at = INT64_MAX;  // nothing is emitted later

@@ -1,0 +1,47 @@
+# Brokers behind test/chaos/proxy, which can refuse, cut and slow what passes; Outbox::Nemesis and tests tell it so.
+package Outbox::Proxy;
+
+use strict;
+use warnings;
+
+use IO::Socket::INET;
+use IPC::Run ();
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+
+# Nobody listens there just now.
+sub free_port { return IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport }
+
+# $proxies: the set, made by new(); {files} is name => control file, as Outbox::Nemesis takes it.
+sub new { my ($class) = @_; return bless { dir => PostgreSQL::Test::Utils::tempdir(), files => {}, runs => [] }, $class }
+
+sub start
+{
+	my ($self, $name, $port, $target) = @_;
+	my $file = $self->{files}{$name} = "$self->{dir}/$name.proxy";
+	push @{ $self->{runs} },
+	  IPC::Run::start([ "$ENV{OUTBOX_TOP}/test/chaos/proxy", $port, $target, $file ], '<', \undef, '>>', "$self->{dir}/$name.log", '2>&1');
+	return;
+}
+
+# The port at which the Redis is to be found.
+sub redis
+{
+	my ($self, $redis) = @_;
+	my $port = free_port();
+	$self->start('redis', $port, $redis->{port});
+	return $port;
+}
+
+# A Kafka that tells its clients the proxy's port.
+sub kafka
+{
+	my ($self) = @_;
+	my ($port, $own) = (free_port(), free_port());
+	$self->start('kafka', $port, $own);
+	return Outbox::Kafka->start_at($own, "advertised.listeners=PLAINTEXT://127.0.0.1:$port");
+}
+
+sub stop { my ($self) = @_; $_->kill_kill foreach splice @{ $self->{runs} }; return }
+
+1;
