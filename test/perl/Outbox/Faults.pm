@@ -12,7 +12,7 @@ my $dir;
 
 BEGIN
 {
-	$dir = File::Temp::tempdir('/tmp/outbox-faults.XXXXXX', CLEANUP => 1);
+	$dir = File::Temp::tempdir('outbox-faults.XXXXXX', TMPDIR => 1, CLEANUP => 1);
 	chmod 0777, $dir;
 	$ENV{OUTBOX_FAULT_DIR} = $dir;
 }

@@ -34,7 +34,7 @@ sub start
 sub start_at
 {
 	my ($class, $port, @properties) = @_;
-	my $self = bless { dir => File::Temp::tempdir('/tmp/outbox-kafka.XXXXXX') }, $class;
+	my $self = bless { dir => File::Temp::tempdir('outbox-kafka.XXXXXX', TMPDIR => 1) }, $class;
 	push @all, $self;
 	$self->run('start', $self->{dir}, $port, @properties);
 	chomp($self->{bootstrap} = $self->run('bootstrap', $self->{dir}));
@@ -84,7 +84,7 @@ sub slurp { my ($name) = @_; open my $file, '<', $name or die "$name: $!"; local
 sub start_cluster
 {
 	my ($class, $count) = @_;
-	my $root = File::Temp::tempdir('/tmp/outbox-kafka.XXXXXX');
+	my $root = File::Temp::tempdir('outbox-kafka.XXXXXX', TMPDIR => 1);
 	my $self = bless { root => $root, dir => $root, nodes => [] }, $class;
 	push @all, $self;
 	system("\${CXX:-g++} -std=c++20 -O1 -o $root/admin $ENV{OUTBOX_TOP}/test/brokers/kafka_admin.cpp -lrdkafka") == 0
@@ -134,7 +134,7 @@ sub start_any
 {
 	my ($class, @properties) = @_;
 	return $class->start(@properties) if available();
-	my $self = bless { dir => File::Temp::tempdir('/tmp/outbox-kafka.XXXXXX'), mock => 1 }, $class;
+	my $self = bless { dir => File::Temp::tempdir('outbox-kafka.XXXXXX', TMPDIR => 1), mock => 1 }, $class;
 	push @all, $self;
 	system("\${CXX:-g++} -std=c++20 -O1 -o $self->{dir}/kafka_mock $ENV{OUTBOX_TOP}/test/brokers/kafka_mock.cpp -lrdkafka") == 0
 	  or die 'kafka_mock.cpp does not compile';

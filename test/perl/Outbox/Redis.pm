@@ -15,7 +15,7 @@ my @all;
 sub start
 {
 	my ($class, %options) = @_;
-	my $self = bless { dir => File::Temp::tempdir('/tmp/outbox-redis.XXXXXX'), %options }, $class;
+	my $self = bless { dir => File::Temp::tempdir('outbox-redis.XXXXXX', TMPDIR => 1), %options }, $class;
 	push @all, $self;
 	$self->run('start', $self->{dir}, 0, @{ $options{conf} // [] });
 	open my $file, '<', "$self->{dir}/port" or die "no port file: $!";
@@ -101,12 +101,12 @@ sub entries
 	return \@entries;
 }
 
-# One field of all entries of a big stream, gathered on the server; values must hold no line break.
+# One field of all entries of a big stream, gathered on the server, $count entries at a time; values must hold no line break.
 sub column
 {
-	my ($self, $stream, $field) = @_;
+	my ($self, $stream, $field, $count) = @_;
 	my $lua = q{
-		local chunk = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', 20000)
+		local chunk = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[3])
 		local out = {}
 		for i, entry in ipairs(chunk) do
 			local fields = entry[2]
@@ -119,7 +119,7 @@ sub column
 	$from = '-';
 	while (1)
 	{
-		my ($last, $joined) = @{ $self->command('EVAL', $lua, 1, $stream, $from, $field) };
+		my ($last, $joined) = @{ $self->command('EVAL', $lua, 1, $stream, $from, $field, $count // 20000) };
 		last if $last eq '';
 		push @values, split /\n/, $joined;
 		$from = "($last";
