@@ -84,21 +84,6 @@ std::string LiveIncarnations() {
   return literal + "}";
 }
 
-std::string Utf8(const std::string& text) {
-  if (GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII) {
-    return text;
-  }
-  const char* bytes = text.data();
-  int size = static_cast<int>(text.size());
-  int length = 0;
-  const char* converted = pg::Guard([&]() -> const char* {
-    const char* result = pg_server_to_any(bytes, size, PG_UTF8);
-    length = result == bytes ? size : static_cast<int>(strlen(result));
-    return result;
-  });
-  return std::string(converted, static_cast<size_t>(length));
-}
-
 void Notice(const std::string& message, const std::string& detail, const std::string& hint) {
   const char* text = message.c_str();
   const char* more = detail.empty() ? nullptr : detail.c_str();

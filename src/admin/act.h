@@ -27,9 +27,6 @@ Cell LikePattern(const Cell& pattern);
 // counts only if it is one of them.
 std::string LiveIncarnations();
 
-// In the server's encoding -> UTF-8: what lanes and order keys are computed from.
-std::string Utf8(const std::string& text);
-
 void Notice(const std::string& message, const std::string& detail = "", const std::string& hint = "");
 
 }  // namespace outbox::admin

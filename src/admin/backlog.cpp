@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "admin/cursor.h"
+#include "log/row.h"
 
 extern "C" {
 #include "catalog/pg_type.h"
@@ -17,12 +18,13 @@ namespace {
 constexpr const char* kColumns =
     "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic FROM outbox.log ";
 
+// In UTF-8, as lanes compare it. Plain.
 std::string_view TextView(Datum value, bool null) {
   if (null) {
     return {};
   }
   text* packed = DatumGetTextPP(value);
-  return {VARDATA_ANY(packed), static_cast<size_t>(VARSIZE_ANY_EXHDR(packed))};
+  return log::Utf8({VARDATA_ANY(packed), static_cast<size_t>(VARSIZE_ANY_EXHDR(packed))});
 }
 
 struct Counter {

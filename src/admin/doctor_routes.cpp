@@ -2,6 +2,7 @@
 #include <set>
 
 #include "admin/doctor.h"
+#include "admin/encoding.h"
 #include "admin/lanes.h"
 #include "admin/parked_counts.h"
 #include "admin/server.h"
@@ -74,7 +75,7 @@ void CheckLanes(Findings* findings) {
       good++;
     }
     for (const SideRecord& side : lane.sides) {
-      std::string topics = side.topics.size() == 1 ? "topic \"" + side.topics[0].topic + "\" has"
+      std::string topics = side.topics.size() == 1 ? "topic \"" + FromUtf8(side.topics[0].topic) + "\" has"
                                                    : std::to_string(side.topics.size()) + " topics have";
       findings->Warn("topic", name + ": " + topics + " left it: " + side.error_code + ": " + side.error_message,
                      "Other topics flow. Its events wait in the log and follow by themselves once it works again.");

@@ -4,11 +4,11 @@
 
 #include "admin/act.h"
 #include "admin/cursor.h"
+#include "admin/encoding.h"
 #include "admin/shared_look.h"
 
 extern "C" {
 #include "catalog/pg_type.h"
-#include "mb/pg_wchar.h"
 #include "storage/itemptr.h"
 }
 
@@ -134,15 +134,15 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
   std::string_view aggregate_type = event.aggregate_type;
   std::string_view happened = event.event_type;
   std::string_view own_topic = event.topic;
-  if (GetDatabaseEncoding() != PG_UTF8) {
+  if (!SpeaksUtf8()) {
     // Lanes compare in UTF-8.
-    aggregate_type = type = Utf8(std::string(event.aggregate_type));
-    happened = event_type = Utf8(std::string(event.event_type));
+    aggregate_type = type = Utf8(event.aggregate_type);
+    happened = event_type = Utf8(event.event_type);
     if (!IsNull(event.aggregate_id)) {
-      aggregate_id = id = Utf8(std::string(event.aggregate_id));
+      aggregate_id = id = Utf8(event.aggregate_id);
     }
     if (!IsNull(event.topic)) {
-      own_topic = topic = Utf8(std::string(event.topic));
+      own_topic = topic = Utf8(event.topic);
     }
   }
   const LaneRecord& lane = lanes_[format::LaneOf(aggregate_id, event.id, static_cast<uint32>(lanes_.size()))];
@@ -156,7 +156,7 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
   if (std::binary_search(given_up_.begin(), given_up_.end(), event.created_at)) {
     return Fate::kGivenUp;
   }
-  EventLook look{event.xid, event.created_at, event.aggregate_type, event.aggregate_id, event.event_type, event.topic};
+  EventLook look{event.xid, event.created_at, aggregate_type, aggregate_id, happened, own_topic};
   return lane.Passed(look) ? Fate::kDelivered : Fate::kPending;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "admin/encoding.h"
 #include "admin/shared_look.h"
 #include "format/plain.h"
 
@@ -38,10 +39,10 @@ std::vector<FoundEvent> Read(Access access, Plan plan, const Uuid& id, const std
     event.id = id;
     event.created_at = std::strtoll(row[0].value().c_str(), nullptr, 10);
     event.xid = std::strtoull(row[1].value().c_str(), nullptr, 10);
-    event.aggregate_type = row[2].value();
-    event.aggregate_id = row[3];
-    event.event_type = row[4].value();
-    event.topic = row[5];
+    event.aggregate_type = Utf8(row[2].value());
+    event.aggregate_id = Utf8Cell(row[3]);
+    event.event_type = Utf8(row[4].value());
+    event.topic = Utf8Cell(row[5]);
     event.mine = row[6] == "t";
     events.push_back(std::move(event));
   }
@@ -102,7 +103,7 @@ std::string TopicOf(const LaneRecord& lane, const FoundEvent& found) {
   event.event_type = found.event_type;
   event.topic = found.topic ? std::string_view(*found.topic) : std::string_view();
   format::PlainFormat format(lane.spec);
-  return std::string(format.Topic(event));
+  return FromUtf8(format.Topic(event));
 }
 
 }  // namespace outbox::admin

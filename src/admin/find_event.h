@@ -16,6 +16,7 @@ struct FoundEvent {
   int64 created_at = 0;  // Unix microseconds
   uint64 xid = 0;
   bool mine = false;  // emitted by this very transaction, which has not committed
+  // In UTF-8, as lanes compare them.
   std::string aggregate_type;
   Cell aggregate_id;
   std::string event_type;
@@ -33,7 +34,7 @@ EventLook LookOf(const FoundEvent& event);
 // The lane that takes the event of a route, or nothing.
 bool Takes(const LaneRecord& lane, const FoundEvent& event);
 
-// The topic it goes to there.
+// The topic it goes to there, in the server's encoding.
 std::string TopicOf(const LaneRecord& lane, const FoundEvent& event);
 
 }  // namespace outbox::admin

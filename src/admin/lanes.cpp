@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "admin/encoding.h"
 #include "admin/server.h"
 #include "admin/shared_look.h"
 #include "log/position_sql.h"
@@ -91,7 +92,7 @@ void AddSides(const Cell& route, Access access, std::vector<LaneRecord>* lanes) 
         continue;
       }
       if (lane.topic_of == nullptr) {
-        lane.topic_of = MakeTopicOf(lane, row[3].value());
+        lane.topic_of = MakeTopicOf(lane, Utf8(row[3].value()));
       }
       int number = static_cast<int>(Number(row[2]));
       if (lane.sides.empty() || lane.sides.back().side != number) {
@@ -103,7 +104,7 @@ void AddSides(const Cell& route, Access access, std::vector<LaneRecord>* lanes) 
         side.error_message = row[13].value();
         side.since = UnixMicrosCell(Number(row[14]));
       }
-      lane.sides.back().topics.push_back({row[4].value(), PositionOf(row, 8)});
+      lane.sides.back().topics.push_back({Utf8(row[4].value()), PositionOf(row, 8)});
     }
   }
 }
@@ -123,10 +124,10 @@ void Compile(const Row& row, Destinations* destinations, LaneRecord* lane) {
   }
   format::RouteConfig config;
   config.kind = known->second->kind;
-  config.aggregate_types = Split(row[3].value());
-  config.event_types = Split(row[4].value());
-  config.topic = row[5].value();
-  config.key = row[6].value();
+  config.aggregate_types = Split(Utf8(row[3].value()));
+  config.event_types = Split(Utf8(row[4].value()));
+  config.topic = Utf8(row[5].value());
+  config.key = Utf8(row[6].value());
   config.lanes = static_cast<uint32_t>(Number(row[7]));
   config.lane = static_cast<uint32_t>(lane->lane);
   const std::string& mode = row[8].value();

@@ -17,8 +17,8 @@ struct SideRecord {
   int side = 0;
   Position position;  // durable, like a lane's
   struct Topic {
-    std::string topic;
-    Position start;  // events that it covers were none of the side lane's
+    std::string topic;  // in UTF-8
+    Position start;     // events that it covers were none of the side lane's
   };
   std::vector<Topic> topics;  // at least one
   std::string error_class;    // why the first of them left
@@ -27,7 +27,7 @@ struct SideRecord {
   Cell since;
 };
 
-// What decides whose an event is; the texts as the tables have them.
+// What decides whose an event is; the texts in UTF-8, as lanes compare them.
 struct EventLook {
   uint64 xid = 0;
   int64 created_at = 0;  // Unix microseconds
@@ -45,7 +45,7 @@ struct LaneRecord {
   Position position;        // durable: the newest row of outbox.progress, else the one in outbox.lane
   Snapshot start_snapshot;  // an event visible here and created before start_time is none of this route's
   int64 start_time = 0;     // Unix microseconds
-  // nullptr: the server is gone or the route was edited by hand; `trouble` says what.
+  // In UTF-8, like the lanes' own. nullptr: the server is gone or the route was edited by hand; `trouble` says what.
   std::shared_ptr<const format::RouteSpec> spec;
   std::string trouble;
 

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "admin/backlog.h"
+#include "admin/encoding.h"
 #include "admin/lanes.h"
 #include "admin/parked_counts.h"
 #include "admin/pauses.h"
@@ -71,7 +72,7 @@ Row SideRow(const LaneRecord& lane, const SideRecord& side, const Backlog& backl
   const bool owned = look != nullptr && look->owned;
   std::string topics;
   for (const SideRecord::Topic& one : side.topics) {
-    topics += (topics.empty() ? "" : ", ") + one.topic;
+    topics += (topics.empty() ? "" : ", ") + FromUtf8(one.topic);
   }
   Row row = {lane.route,
              std::to_string(lane.lane),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "admin/act.h"
+#include "admin/encoding.h"
 #include "base/order_key.h"
 #include "emit/clock.h"
 #include "format/plain.h"
@@ -200,8 +201,8 @@ void Resolver::Resolve(ParkedRow* row) {
   // As the lanes do it: in UTF-8.
   std::string type = Utf8(row->aggregate_type);
   std::string event_type = Utf8(row->event_type);
-  Cell key = row->aggregate_id ? Cell(Utf8(*row->aggregate_id)) : Cell();
-  Cell own = row->own_topic ? Cell(Utf8(*row->own_topic)) : Cell();
+  Cell key = Utf8Cell(row->aggregate_id);
+  Cell own = Utf8Cell(row->own_topic);
   std::string_view aggregate_id = key ? std::string_view(*key) : std::string_view();
   Event event;
   event.id = ParseUuid(row->id).value();
@@ -212,7 +213,7 @@ void Resolver::Resolve(ParkedRow* row) {
   format::PlainFormat format(specs_.find(row->route)->second);
   std::string topic(format.Topic(event));
   uint64_t order_key = OrderKey(topic, type, aggregate_id);
-  row->topic = topic;
+  row->topic = FromUtf8(topic);
   row->order_key = order_key == 0 ? Cell() : Cell(std::to_string(static_cast<int64>(order_key)));
   row->lane = std::to_string(format::LaneOf(aggregate_id, event.id, spec->lanes()));
 }

@@ -1,4 +1,5 @@
 // outbox.peek(): what a route would send next, read by the very code that the relay workers read with [P].
+#include "admin/encoding.h"
 #include "admin/json.h"
 #include "admin/lanes.h"
 #include "admin/query.h"
@@ -29,7 +30,7 @@ std::string Hex(std::string_view bytes) {
 }
 
 Cell Text(std::string_view text) {
-  return IsNull(text) ? Cell() : Cell(std::string(text));
+  return IsNull(text) ? Cell() : Cell(FromUtf8(text));
 }
 
 Cell Headers(const HeaderView& headers) {
@@ -43,7 +44,7 @@ Cell Headers(const HeaderView& headers) {
     json += ':';
     AppendJson(value, &json);
   });
-  return json + "}";
+  return FromUtf8(json + "}");
 }
 
 std::string Time(int64 unix_micros) {

@@ -5,6 +5,7 @@
 // outbox.progress that first covers them tells between which offsets.
 #include <cstdlib>
 
+#include "admin/encoding.h"
 #include "admin/find_event.h"
 #include "admin/pauses.h"
 #include "admin/query.h"
@@ -197,8 +198,9 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const LaneLook* loo
   if (row[kState] == "delivered") {
     AddWindow(lane, event, &row);
   } else if (row[kState] == "pending") {
-    const Pause* pause = FindEventPause(pauses, lane.route_id, lane.server, row[kTopic].value(), event.aggregate_type,
-                                        event.aggregate_id);
+    const Pause* pause =
+        FindEventPause(pauses, lane.route_id, lane.server, row[kTopic].value(), FromUtf8(event.aggregate_type),
+                       event.aggregate_id ? Cell(FromUtf8(*event.aggregate_id)) : Cell());
     if (pause != nullptr) {
       row[kState] = "paused";
       row[kReason] = pause->reason;
