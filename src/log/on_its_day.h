@@ -9,7 +9,7 @@ namespace outbox::log {
 
 // Runs `work(at)` in a transaction of its own; `at` is a new reading of the shared clock, whose day has a table of that
 // kind. A missing one is made first, in another transaction, so that nobody waits for it. `work` is plain, as for
-// pg::InTransaction, and is not called in vain.
+// pg::InTransaction. Success means that it was called and has committed.
 template <typename Work>
 Status TryOnItsDay(DayTableKind kind, Work&& work) {
   int64 at = 0;
@@ -21,14 +21,18 @@ Status TryOnItsDay(DayTableKind kind, Work&& work) {
       work(at);
     }
   };
-  Status status = TryInTransaction(attempt);
-  if (status.ok() && missing) {
+  // Midnight may pass between making the table and the next attempt, once.
+  for (int attempts = 0; attempts < 3; attempts++) {
+    Status status = TryInTransaction(attempt);
+    if (!status.ok() || !missing) {
+      return status;
+    }
     status = TryInTransaction([&] { CreateDayTable(kind, DayOfMicros(at)); });
-    if (status.ok()) {
-      status = TryInTransaction(attempt);
+    if (!status.ok()) {
+      return status;
     }
   }
-  return status;
+  return Status(ErrorClass::kInternal, "NO_DAY_TABLE", "the table of the day went as soon as it was made");
 }
 
 }  // namespace outbox::log
