@@ -5,7 +5,6 @@
 #include "admin/shared_look.h"
 
 extern "C" {
-#include "mb/pg_wchar.h"
 #include "tcop/utility.h"
 }
 

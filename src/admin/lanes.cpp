@@ -137,7 +137,7 @@ void Compile(const Row& row, Destinations* destinations, LaneRecord* lane) {
   format::TemplateError error;
   lane->spec = format::RouteSpec::Make(config, &error);
   if (lane->spec == nullptr) {
-    lane->trouble = error.message;
+    lane->trouble = FromUtf8(error.message);
   }
 }
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "admin/encoding.h"
 #include "admin/server.h"
 #include "format/template.h"
 #include "format/topic_name.h"
 #include "pg/guard.h"
 
 extern "C" {
-#include "mb/pg_wchar.h"
 #include "utils/timestamp.h"
 }
 
@@ -30,11 +30,7 @@ constexpr int64 kLongestBackoff = 7 * USECS_PER_DAY;
 
 // Workers compare and build names in UTF-8; they could not load the route otherwise.
 void CheckConvertible(const std::string& text) {
-  const char* bytes = text.data();
-  int size = static_cast<int>(text.size());
-  if (GetDatabaseEncoding() != PG_UTF8 && GetDatabaseEncoding() != PG_SQL_ASCII) {
-    pg::Guard([&] { (void)pg_server_to_any(bytes, size, PG_UTF8); });
-  }
+  (void)Utf8(text);
 }
 
 void CheckTemplate(const char* what, const std::string& text, format::Use use, format::Template* parsed) {
@@ -103,7 +99,7 @@ void CheckTopicTemplate(format::DestinationKind kind, const std::string& text) {
   // Names that every destination takes: what is wrong with the expansion is then the fault of the template's own text.
   std::string sample;
   parsed.Expand("a", "1", "b", &sample);
-  const char* bad = redis ? format::BadRedisTopic(sample) : format::BadKafkaTopic(sample);
+  const char* bad = redis ? format::BadRedisTopic(Utf8(sample)) : format::BadKafkaTopic(sample);
   if (bad != nullptr) {
     Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid topic template \"" + text + "\"",
            "The topic name " + std::string(bad) + ".",

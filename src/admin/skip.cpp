@@ -1,6 +1,7 @@
 // outbox.skip(), outbox.discard() and outbox.parked_content() [P].
 #include "admin/act.h"
 #include "admin/changes.h"
+#include "admin/encoding.h"
 #include "admin/parked_rows.h"
 #include "admin/shared_look.h"
 #include "pg/entry.h"
@@ -73,9 +74,8 @@ OUTBOX_FUNCTION(outbox_parked_content) {
       }
       int size = static_cast<int>(bytes.size());
       if (bytes.find('\0') == std::string::npos && pg_encoding_verifymbstr(PG_UTF8, bytes.data(), size) == size) {
-        const char* from = bytes.c_str();
         try {
-          row[5] = Cell(outbox::pg::Guard([&]() -> const char* { return pg_any_to_server(from, size, PG_UTF8); }));
+          row[5] = FromUtf8(bytes);
         } catch (const outbox::pg::PgError&) {
           row[5] = Cell();  // it has no form in the database's encoding
         }

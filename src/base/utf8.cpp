@@ -39,9 +39,9 @@ size_t CharacterLength(std::string_view text) {
   return length;
 }
 
-}  // namespace
-
-std::string PrintableUtf8(std::string_view text, size_t limit) {
+// `control`(byte): what becomes of a control character.
+template <typename Control>
+std::string Clean(std::string_view text, size_t limit, Control&& control) {
   std::string clean;
   while (!text.empty()) {
     const size_t length = CharacterLength(text);
@@ -53,13 +53,23 @@ std::string PrintableUtf8(std::string_view text, size_t limit) {
     if (length == 0) {
       clean += '?';
     } else if (first < 0x20 || first == 0x7F) {
-      clean += ' ';
+      clean += control(text.front());
     } else {
       clean.append(text.substr(0, length));
     }
     text.remove_prefix(kept);
   }
   return clean;
+}
+
+}  // namespace
+
+std::string PrintableUtf8(std::string_view text, size_t limit) {
+  return Clean(text, limit, [](char) { return ' '; });
+}
+
+std::string WellFormedUtf8(std::string_view text, size_t limit) {
+  return Clean(text, limit, [](char control) { return control == '\0' ? '?' : control; });
 }
 
 }  // namespace outbox

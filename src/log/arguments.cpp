@@ -53,6 +53,15 @@ Datum ForeignText(std::string_view text) {
   return datum;
 }
 
+namespace {
+
+// A name that was ours once, on its way back from a sink process.
+char* NameFromSink(std::string_view name) {
+  return TextDatumGetCString(GetDatabaseEncoding() == PG_UTF8 ? ForeignText(name) : ServerText(name));
+}
+
+}  // namespace
+
 Datum HeadersDatum(const HeaderView& headers) {
   return DirectFunctionCall2(jsonb_object_two_arg, HeaderArray(headers, true), HeaderArray(headers, false));
 }
@@ -64,7 +73,7 @@ Datum PlacesDatum(std::span<const sink::Place> places) {
   auto quote = [&json](Datum value) { escape_json(&json, TextDatumGetCString(value)); };
   for (size_t i = 0; i < places.size() && i < kMost; i++) {
     const sink::Place& place = places[i];
-    char* topic = TextDatumGetCString(ForeignText(place.topic));
+    char* topic = NameFromSink(place.topic);
     appendStringInfoChar(&json, i == 0 ? '{' : ',');
     escape_json(&json, place.partition < 0 ? topic : psprintf("%s/%d", topic, place.partition));
     appendStringInfoString(&json, ":[");

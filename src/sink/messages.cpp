@@ -161,7 +161,7 @@ bool DecodeResults(std::string_view bytes, std::vector<Place>* places, std::vect
       return false;
     }
     // Stored too; a Redis makes up its ids itself.
-    place.topic = PrintableUtf8(place.topic, kLongestMessage);
+    place.topic = WellFormedUtf8(place.topic, kLongestMessage);
     place.first = PrintableUtf8(place.first, kLongestCode);
     place.last = PrintableUtf8(place.last, kLongestCode);
     places->push_back(std::move(place));
@@ -266,7 +266,7 @@ bool DecodeEnds(std::string_view bytes, std::vector<StreamEnd>* ends) {
     if (!body.GetText(&end.stream) || !body.GetText(&end.last)) {
       return false;
     }
-    end.stream = PrintableUtf8(end.stream, kLongestMessage);
+    end.stream = WellFormedUtf8(end.stream, kLongestMessage);
     end.last = PrintableUtf8(end.last, kLongestCode);
   }
   return body.empty();

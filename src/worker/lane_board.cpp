@@ -18,10 +18,17 @@ TimestampTz FromUnix(int64 micros) {
   return micros == 0 ? 0 : micros - kPgEpochMicros;
 }
 
+// Clipped to `size`. What a sink process said is UTF-8, what Postgres said is not in every database; who reads it has
+// the database's encoding, and may not raise for it: elsewhere what is not ASCII becomes "?".
 void CopyText(char* to, size_t size, const char* from, size_t length) {
   size_t kept = pg_mbcliplen(from, static_cast<int>(length), static_cast<int>(size) - 1);
   memcpy(to, from, kept);
   to[kept] = '\0';
+  if (GetDatabaseEncoding() != PG_UTF8) {
+    for (size_t i = 0; i < kept; i++) {
+      to[i] = IS_HIGHBIT_SET(to[i]) ? '?' : to[i];
+    }
+  }
 }
 
 // nullptr: no trouble.

@@ -10,7 +10,7 @@ use Outbox::Test;
 use Test::More;
 
 my $node = new_node(init => [ '--encoding=LATIN1', '--locale=C' ], conf => "outbox.max_payload_size = '4MB'\n");
-my $redis = Outbox::Redis->start;
+my $redis = Outbox::Redis->start(conf => [ 'appendonly yes', 'appendfsync always' ]);
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 sub comes { my ($stream, $count, $what) = @_; return ok(wait_until(sub { $redis->xlen($stream) >= $count }, 30), $what) }
 sub orders { my ($stream) = @_; return by_key($redis->column($stream, 'payload')) }
@@ -26,12 +26,22 @@ is_deeply(orders("größe.$_"), { map { $_ => join ' ', 1 .. 10 } @keys }, "$_: 
 is(sql('SELECT count(DISTINCT lane) > 1 FROM outbox.log l, outbox.status(l.id)'), 't', 'over several lanes');
 is(sql('SELECT DISTINCT s.state, s.topic FROM outbox.log l, outbox.status(l.id) s ORDER BY 2'), "delivered|größe.straße\ndelivered|größe.weg",
 	'outbox.status knows, and the topics');
+is(sql('SELECT count(*) FROM outbox.log l, outbox.status(l.id) s WHERE s.places IS NULL OR NOT s.places ? s.topic'), '0', 'and the places');
 is(sql('SELECT sum(pending) FROM outbox.lag'), '0', 'outbox.lag, too');
+
+# The server is killed and has lost nothing: nothing is sent again.
+$redis->kill9;
+$redis->restart;
+emit_counted($node, 'weg', \@keys, 11, 11);
+ok(wait_idle($node), 'idle after a restart of Redis');
+is($redis->xlen('größe.straße'), 80, 'nothing is sent again');
+is(sql(q{SELECT count(*) FROM outbox.audit WHERE action = 'rewind'}), '0', 'for nothing was lost');
 
 # A topic on its own.
 sql(q{SELECT outbox.pause('r', topic => 'größe.straße', reason => 'Prüfung')});
 ok(wait_for_value($node, 'SELECT DISTINCT topic FROM outbox.side_topic', 'größe.straße'), 'a paused topic leaves its lanes');
-emit_counted($node, $_, \@keys, 11, 20) foreach @types;
+emit_counted($node, 'straße', \@keys, 11, 20);
+emit_counted($node, 'weg', \@keys, 12, 20);
 ok(wait_for_value($node, 'SELECT sum(pending) FILTER (WHERE topic IS NOT NULL), sum(pending) FILTER (WHERE topic IS NULL) FROM outbox.lag', '80|0', 30),
 	'outbox.lag counts what waits for it');
 is(sql('SELECT DISTINCT topic FROM outbox.lag WHERE side IS NOT NULL'), 'größe.straße', 'under its name');

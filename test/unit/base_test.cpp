@@ -80,6 +80,15 @@ TEST(PrintableUtf8, KeepsCharactersWhole) {
   }
 }
 
+TEST(WellFormedUtf8, KeepsNamesButWhatNobodyCanStore) {
+  EXPECT_EQ(WellFormedUtf8("a\tb\x7F gr\xC3\xB6\xC3\x9F"
+                           "e",
+                           100),
+            "a\tb\x7F gr\xC3\xB6\xC3\x9F"
+            "e");
+  EXPECT_EQ(WellFormedUtf8(std::string("a\0b\xC3", 4), 100), "a?b?");
+}
+
 TEST(PrintableUtf8, ReplacesWhatNobodyCanStoreOrShow) {
   EXPECT_EQ(PrintableUtf8(std::string("a\0b\nc\x7F", 6), 100), "a b c ");
   EXPECT_EQ(PrintableUtf8("\x80\xC0\xAF\xFF", 100), "????");
