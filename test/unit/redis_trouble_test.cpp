@@ -71,6 +71,24 @@ TEST_F(RedisSinkTest, ASilentServerTimesOut) {
   ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
 }
 
+TEST_F(RedisSinkTest, TimeInWhichWeStoodStillIsNoSilenceOfTheServer) {
+  BEGIN_OR_SKIP({{"timeout", "1000"}});
+  driver_->Submit(1, 0, {To("s", "k", "0")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  server_.Signal(SIGSTOP);
+  const uint64_t asked = driver_->Submit(1, 0, {To("s", "k", "1")});
+  for (int turn = 0; turn < 3; ++turn) {
+    driver_->Turn(0);  // it is on its way
+  }
+  usleep(1500000);
+  driver_->Turn(0);
+  EXPECT_TRUE(sink_->health().up);
+  server_.Signal(SIGCONT);
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(asked), Outcome::kDelivered);
+  EXPECT_EQ(Payloads("s"), (std::vector<std::string>{"0", "1"}));
+}
+
 TEST_F(RedisSinkTest, WithoutScriptsStillInOrderPerKey) {
   BEGIN_OR_SKIP();
   server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all", "-@scripting"});

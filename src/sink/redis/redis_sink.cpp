@@ -19,6 +19,7 @@ constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kFirstRetry = 100 * kMilli;
 constexpr int64_t kLastRetry = 5 * kSecond;
 constexpr int64_t kIdlePing = 10 * kSecond;
+constexpr int64_t kLongestStep = kSecond / 2;
 constexpr int64_t kLookEvery = 30 * kSecond;  // at how the server's memory is set up
 
 std::string_view Text(const redisReply& reply) {
@@ -116,6 +117,7 @@ void RedisSink::Poll(std::vector<Result>* results) {
   if (state_ == State::kClosed) {
     return;
   }
+  CountSilence();
   if (state_ == State::kWaiting && MonotonicMicros() >= retry_at_) {
     Connect();
   }
@@ -369,6 +371,16 @@ void RedisSink::HandleGreeting(Expected what, const redisReply& reply) {
   }
 }
 
+// A reply is waited for in steps. What a step lasts longer, this process or the whole machine stood still, and so it is
+// not the server that was silent: breaking off would send again what it has done meanwhile.
+void RedisSink::CountSilence() {
+  const int64_t now = MonotonicMicros();
+  const int64_t step = now - std::exchange(polled_at_, now);
+  if (!awaited_.empty() && step > kLongestStep) {
+    quiet_since_ += step - kLongestStep;
+  }
+}
+
 void RedisSink::CheckDeadlines() {
   const int64_t now = MonotonicMicros();
   const bool in = state_ == State::kReady || state_ == State::kHeld;
@@ -433,7 +445,9 @@ void RedisSink::AppendWaits(std::vector<WaitSpec>* waits) {
       break;
     case State::kHeld:
     case State::kReady:
-      wait.deadline = std::min(quiet_since_ + (awaited_.empty() ? kIdlePing : timeout_), look_at_);
+      wait.deadline =
+          awaited_.empty() ? quiet_since_ + kIdlePing : std::min(quiet_since_ + timeout_, polled_at_ + kLongestStep);
+      wait.deadline = std::min(wait.deadline, look_at_);
       break;
   }
   if (!results_.empty()) {

@@ -100,6 +100,7 @@ class RedisSink : public Sink {
   void HandleGreeting(Expected what, const redisReply& reply);
   void HandleCall(std::unique_ptr<Call> call, const redisReply& reply);
   void HandleScript(std::unique_ptr<Call> call, const redisReply& reply);
+  void CountSilence();
   void CheckDeadlines();
   void Lost(Error error);
   void SetHealth(bool up, Error error);
@@ -154,9 +155,10 @@ class RedisSink : public Sink {
   int64_t retry_at_ = 0;
   int64_t connect_by_ = 0;
   int64_t quiet_since_ = 0;  // last time bytes moved, or something was asked of an idle server
-  int64_t look_at_ = 0;      // next LookAtMemory()
-  int attempts_ = 0;         // connections in a row that brought nothing
-  bool reconnect_ = false;   // after this turn
+  int64_t polled_at_ = 0;
+  int64_t look_at_ = 0;     // next LookAtMemory()
+  int attempts_ = 0;        // connections in a row that brought nothing
+  bool reconnect_ = false;  // after this turn
   Error reconnect_why_;
   bool greeted_ = false;
   std::minstd_rand random_;
