@@ -78,8 +78,7 @@ void Sleep(int64 milliseconds) {
 
 // Calls `look_at_tables` at once and a few times a second, `done` far more often, until that is true.
 template <typename LookAtTables, typename Done>
-bool WaitUntil(int64 timeout_micros, LookAtTables&& look_at_tables, Done&& done) {
-  TimestampTz end = GetCurrentTimestamp() + timeout_micros;
+bool WaitUntil(TimestampTz end, LookAtTables&& look_at_tables, Done&& done) {
   TimestampTz next_look = 0;
   int64 slice = 2000;
   for (;;) {
@@ -100,13 +99,16 @@ bool WaitUntil(int64 timeout_micros, LookAtTables&& look_at_tables, Done&& done)
   }
 }
 
-constexpr int64 kSettleMicros = USECS_PER_SEC;
+constexpr int64 kShortestSettle = USECS_PER_SEC;
+constexpr int64 kLongestSettle = 10 * USECS_PER_SEC;
 constexpr int64 kSettleScanLimit = 10000;
 
-// Runs `saved` until it is true, for a second at most.
+// Runs `saved` until it is true, for what is left of the time until `end`, but a second at least and ten at most:
+// where progress cannot be noted the events have arrived all the same.
 template <typename Saved>
-void Settle(Saved&& saved) {
-  TimestampTz end = GetCurrentTimestamp() + kSettleMicros;
+void Settle(TimestampTz end, Saved&& saved) {
+  const TimestampTz now = GetCurrentTimestamp();
+  end = std::clamp<TimestampTz>(end, now + kShortestSettle, now + kLongestSettle);
   for (int64 slice_ms = 2; !saved() && GetCurrentTimestamp() < end; slice_ms = std::min<int64>(slice_ms * 2, 50)) {
     Sleep(slice_ms);
   }
@@ -180,7 +182,7 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   if (PG_ARGISNULL(0)) {
     throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "id must not be null", "", "emit() returns the id of its event."};
   }
-  int64 timeout = TimeoutMicros(fcinfo, 1);
+  const TimestampTz end = GetCurrentTimestamp() + TimeoutMicros(fcinfo, 1);
   outbox::Uuid id;
   Guard([&] { memcpy(id.data(), PG_GETARG_UUID_P(0)->data, id.size()); });
   RequirePreload();
@@ -199,9 +201,9 @@ OUTBOX_FUNCTION(outbox_wait_for) {
     }
   };
   bool reached =
-      WaitUntil(timeout, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables) && !parked; });
+      WaitUntil(end, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables) && !parked; });
   if (reached) {
-    Settle([&] {
+    Settle(end, [&] {
       look_at_tables();
       return waiting.empty();
     });
@@ -210,7 +212,7 @@ OUTBOX_FUNCTION(outbox_wait_for) {
 }
 
 OUTBOX_FUNCTION(outbox_wait_until_idle) {
-  int64 timeout = TimeoutMicros(fcinfo, 0);
+  const TimestampTz end = GetCurrentTimestamp() + TimeoutMicros(fcinfo, 0);
   uint64 barrier = AskForBarrier();
   outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
   int64 until = std::max<int64>(GetCurrentTimestamp() + kPgEpochMicros,
@@ -225,9 +227,9 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
     }
   };
   bool reached =
-      WaitUntil(timeout, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables) && !parked; });
+      WaitUntil(end, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables) && !parked; });
   if (reached) {
-    Settle([&] {
+    Settle(end, [&] {
       for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
         for (const LaneBacklog& backlog : CountBacklog(route, kSettleScanLimit, &asked)) {
           if (backlog.pending > 0 || backlog.capped) {
