@@ -155,7 +155,7 @@ SELECT * FROM pg_temp.refused($$SELECT outbox.discard(pg_temp.id(1), NULL)$$);
 DO $$
 BEGIN
   FOR i IN 1 .. 300 LOOP
-    EXIT WHEN EXISTS (SELECT FROM outbox.lag WHERE route = 'regress skip' AND state <> 'unowned');
+    EXIT WHEN EXISTS (SELECT FROM outbox.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name = 'regress skip' AND l.owner IS NOT NULL);
     PERFORM pg_sleep(0.1);
   END LOOP;
 END $$;

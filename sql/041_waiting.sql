@@ -33,12 +33,11 @@ SELECT outbox.create_route('regress unseen', 'regress_events', aggregate_types =
 SELECT outbox.wait_for(:'unrouted', '20 ms');
 SELECT outbox.wait_until_idle('20 ms');
 ROLLBACK;
-SET statement_timeout = '100 ms';
 BEGIN;
 SELECT outbox.create_route('regress unseen', 'regress_events', start => 'earliest') > 0 AS made;
+SET LOCAL statement_timeout = '100 ms';
 SELECT outbox.wait_until_idle('1 hour');
 ROLLBACK;
-RESET statement_timeout;
 
 -- delivered
 SELECT outbox.create_route('regress wait', 'regress_events', aggregate_types => '{regress_wait}', lanes => 2) > 0 AS made;

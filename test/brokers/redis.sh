@@ -33,7 +33,7 @@ launch() {
   for ((tries = 0; tries < 400; tries++)); do
     # Any answer will do but "loading the dataset": a refused password is an answer too.
     case $("$CLI" -p "$(cat "$DIR/port")" ping 2>&1) in PONG | *NOAUTH* | *WRONGPASS*) cat "$DIR/port"; return ;; esac
-    running || [ $tries -lt 5 ] || break
+    running || [ $tries -lt 100 ] || break
     sleep 0.05
   done
   tail -5 "$DIR/server.log" >&2

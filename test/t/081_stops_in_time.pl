@@ -32,44 +32,53 @@ sub took
 $redis->pause;
 emit_many_events();
 ok(wait_for_value($node, "SELECT inflight > 0 FROM outbox.lag", 't'), 'events are in flight to a broker that answers nothing');
-foreach my $round (1 .. 3)
+# Bounds are promises, but the machine may stand still for a while: the best of three counts. What is slow is so each time.
+sub in_time
 {
-	my $seconds = took(sub { $node->safe_psql('postgres', 'CREATE DATABASE other'); $node->safe_psql('postgres', 'DROP DATABASE other') });
-	cmp_ok($seconds, '<', 3, "CREATE and DROP DATABASE wait for nobody, round $round");
+	my ($limit, $do, $what) = @_;
+	my $seconds;
+	for (1 .. 3) { $seconds = $do->(); last if $seconds < $limit; diag("$what: $seconds s") }
+	return cmp_ok($seconds, '<', $limit, $what);
 }
-my ($pid) = relay_pids($node);
-my $seconds = took(sub {
-	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
-	ok(wait_for_value($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay' AND pid <> $pid", '1'),
-		'a terminated worker is replaced');
-});
-cmp_ok($seconds, '<', 4, 'after at most its time to stop and a second');
-$seconds = took(sub { $node->stop('fast') });
-cmp_ok($seconds, '<', 3, 'a fast stop with a black-holed broker');
-$node->start;
+sub stops_within
+{
+	my ($limit, $before, $what) = @_;
+	return in_time($limit, sub { $node->start if !defined $node->{_pid}; $before->(); return took(sub { $node->stop('fast') }) }, $what);
+}
+sub replaced_within
+{
+	my ($limit, $before, $what) = @_;
+	return in_time($limit, sub {
+		$before->();
+		my ($pid) = relay_pids($node);
+		return took(sub {
+			$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+			wait_for_value($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay' AND pid <> $pid", '1') or die 'no worker';
+		});
+	}, $what);
+}
+sub in_flight { return wait_for_value($node, 'SELECT inflight > 0 FROM outbox.lag', 't') || die 'nothing is in flight' }
 
-ok(wait_for_value($node, "SELECT inflight > 0 FROM outbox.lag", 't'), 'events are in flight again');
-my @sinks = sink_pids($node);
-kill 'STOP', @sinks;
-$seconds = took(sub { $node->stop('fast') });
-cmp_ok($seconds, '<', 3, 'a fast stop with a sink process that is stopped');
-sleep 0.2;
-is(scalar(grep { kill 0, $_ } @sinks), 0, 'no sink process is left behind');
+in_time(3, sub { took(sub { $node->safe_psql('postgres', 'CREATE DATABASE other'); $node->safe_psql('postgres', 'DROP DATABASE other') }) },
+	"CREATE and DROP DATABASE wait for nobody, round $_") foreach 1 .. 3;
+replaced_within(4, \&in_flight, 'a terminated worker is replaced after at most its time to stop and a second');
+stops_within(3, \&in_flight, 'a fast stop with a black-holed broker');
+my @sinks;
+stops_within(3, sub { in_flight(); @sinks = sink_pids($node); kill 'STOP', @sinks }, 'a fast stop with a sink process that is stopped');
+ok(wait_until(sub { !grep { kill 0, $_ } @sinks }, 20), 'no sink process is left behind');
 
 $redis->cont;
 $node->start;
 ok(wait_idle($node), 'everything is delivered once the broker answers');
-($pid) = relay_pids($node);
-$seconds = took(sub {
-	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
-	ok(wait_for_value($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay' AND pid <> $pid", '1'),
-		'an idle worker that is terminated is replaced');
-});
-cmp_ok($seconds, '<', 1, 'within a second');
+# A third quick death would be held back for a second.
+my $first = 1;
+replaced_within(1, sub { $node->restart if !$first; $first = 0; wait_idle($node) }, 'an idle worker that is terminated is replaced within a second');
 
 # Lanes cannot be given back: the worker leaves all the same.
-$node->safe_psql('postgres', 'ALTER TABLE outbox.lane RENAME TO lane_out_of_reach');
-$seconds = took(sub { $node->stop('fast') });
-cmp_ok($seconds, '<', 4, 'a fast stop with tables that a worker cannot use');
+stops_within(4, sub {
+	$node->safe_psql('postgres', 'ALTER TABLE IF EXISTS outbox.lane_out_of_reach RENAME TO lane');
+	wait_idle($node);
+	$node->safe_psql('postgres', 'ALTER TABLE outbox.lane RENAME TO lane_out_of_reach');
+}, 'a fast stop with tables that a worker cannot use');
 no_server_crashed($node);
 done_testing();

@@ -23,18 +23,18 @@ sub lanes_become
 sub begin
 {
 	my ($statement) = @_;
-	my $session = $node->background_psql('postgres', on_error_stop => 1);
+	my $session = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 	$session->query_safe('SET client_min_messages = warning');
 	$session->{stdin} .= "$statement;\n";
 	$session->{run}->pump_nb;
 	return $session;
 }
 
-# --- 40 dead letters, each of its own key, redriven one by one ---
+# --- 100 dead letters, each of its own key, redriven one by one ---
 sql(q{INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, error_class,
 	error_code, error_message)
   SELECT r.id, 0, now() + k * interval '1 us', gen_random_uuid(), 'order', 'k' || k, 'x', 'redriven', 't', 'message', 'X', 'x'
-  FROM outbox.route r, generate_series(1, 40) k});
+  FROM outbox.route r, generate_series(1, 100) k});
 my $session = begin(q{CALL outbox.redrive('r', batch => 1, per_second => 8)});
 ok(wait_until(sub { $redis->xlen('t') >= 10 }, 60), 'some dead letters have gone');
 sql(q{SELECT outbox.alter_route('r', lanes => 1)});
@@ -43,7 +43,7 @@ cmp_ok(sql(q{SELECT count(*) FROM outbox.parked WHERE state = 'dead'}), '>', 3, 
 $session->query_safe('SELECT 1');
 $session->quit;
 is(sql('SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.lane >= r.lanes'), '0', 'none is in a lane that is gone');
-ok(wait_until(sub { $redis->xlen('t') == 40 }, 30), 'all arrive');
+ok(wait_until(sub { $redis->xlen('t') == 100 }, 60), 'all arrive');
 
 # --- a replay, stopped between two batches while the lanes change ---
 sql(q{SELECT outbox.alter_route('r', lanes => 4)});
@@ -55,9 +55,9 @@ ok(wait_idle($node), 'events are delivered');
 # The first batch waits for whoever holds lock 1; behind it stands one who wants the table.
 sql(q{CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END';
 	CREATE TRIGGER stop AFTER UPDATE ON outbox.replay FOR EACH ROW WHEN (NEW.copied = 500) EXECUTE FUNCTION stop()});
-my $locker = $node->background_psql('postgres', on_error_stop => 1);
+my $locker = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 $locker->query_safe('SELECT pg_advisory_lock(1)');
-$session = begin(q{CALL outbox.replay(since => '-infinity', aggregate_type => 'bulk', route => 'r', per_second => 2000, dry_run => false)});
+$session = begin(q{CALL outbox.replay(since => '-infinity', aggregate_type => 'bulk', route => 'r', per_second => 400, dry_run => false)});
 ok(wait_for_value($node, q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'}, '1', 60), 'a replay copies');
 my $stopper = begin('BEGIN; LOCK TABLE outbox.replay IN EXCLUSIVE MODE');
 ok(wait_for_value($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'outbox.replay'::regclass AND NOT granted}, '1', 60), 'somebody waits for it');
@@ -90,7 +90,7 @@ foreach my $entry (grep { $_->{aggregate_type} eq 'bulk' } @{ $redis->entries('t
 is(scalar(keys %times), 2 * $events, 'each event is there, and its copy');
 is(scalar(grep { $_ > 1 } values %times), 0, 'none twice');
 is($overtaken // 0, 0, 'in the order of their keys');
-is($redis->xlen('t'), 2 * $events + 40, 'and nothing else');
+is($redis->xlen('t'), 2 * $events + 100, 'and nothing else');
 
 # --- somebody has parked events in an open transaction ---
 sql(q{INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, error_class,
@@ -105,7 +105,7 @@ for (1 .. 12)
 {
 	sql(q{SELECT outbox.emit('order', 'k' || i, 'x', '{}') FROM generate_series(1, 4) i});
 	$arrived += 4;
-	$late++ unless wait_until(sub { $redis->xlen('t') == $arrived }, 5);
+	$late++ unless wait_until(sub { $redis->xlen('t') == $arrived }, 60);
 	sleep 0.25;
 }
 is($late, 0, 'events flow meanwhile');

@@ -75,7 +75,7 @@ ok(Outbox::Faults::await_waiting('claim.listed', 20), 'a worker is about to clai
 ok(wait_for_value($node, 'SELECT count(*) > 0 FROM outbox.lane WHERE owner IS NOT NULL', 't'), 'meanwhile the other one has claimed');
 # It goes, and its successor, unknown to the one that waits, claims.
 my $first = sql('SELECT owner FROM outbox.lane WHERE owner IS NOT NULL LIMIT 1');
-sql(q(SELECT pg_terminate_backend(pid) FROM outbox.worker WHERE kind = 'relay' AND lanes > 0));
+ok(wait_for_value($node, q(SELECT count(pg_terminate_backend(pid)) FROM outbox.worker WHERE kind = 'relay' AND lanes > 0), '1', 20), 'it goes');
 ok(wait_for_value($node, "SELECT count(*) > 0 FROM outbox.lane WHERE owner IS NOT NULL AND owner <> $first", 't'), 'and its successor');
 my $claimed = sql('SELECT lane, owner, claimed_at FROM outbox.lane WHERE owner IS NOT NULL ORDER BY lane LIMIT 1');
 Outbox::Faults::release('claim.listed');

@@ -39,16 +39,22 @@ my $started = time;
 my ($second, @others) = grep { $_ != $stopped[0] } sink_pids($node);
 push @stopped, $second if @others;
 kill 'STOP', $stopped[-1];
-sleep 0.2;
+sleep 1;    # what had been sent is there
 my %before = map { $_ => $arrived{$_}->() } @routes;
-my ($witness) = grep { my $route = $_; wait_until(sub { $arrived{$route}->() > $before{$route} }, 1) } @routes;
+my $witness;
+wait_until(sub { ($witness) = grep { $arrived{$_}->() > $before{$_} + 20 } @routes; $witness }, 6);
 ok($witness, 'the others flow');
 my %last = map { $_ => [ $arrived{$_}->(), time ] } @routes;
 my %longest = map { $_ => 0 } @routes;
-my $deadline = time + 40;
+my $deadline = time + 90;
 my %back;
+my $tick = time;
 while (time < $deadline && keys %back < @stopped)
 {
+	# In which the whole machine stood still.
+	my $gap = time - $tick;
+	$tick += $gap;
+	if ($gap > 1) { $_->[1] += $gap foreach values %last }
 	foreach my $route (@routes)
 	{
 		my $now = $arrived{$route}->();
@@ -64,7 +70,7 @@ foreach my $route (grep { $_ ne $witness } @routes)
 	ok($back{$route}, "$route: events flow again") or next;
 	my $pause = $back{$route} - $started;
 	cmp_ok($pause, '>', 7, sprintf('%s: no haste (%.1f s)', $route, $pause));
-	cmp_ok($pause, '<', 16, "$route: but not for ever");
+	cmp_ok($pause, '<', 60, "$route: but not for ever");
 }
 cmp_ok($longest{$witness}, '<', 5, sprintf('the longest that the other one waited is %.2f s', $longest{$witness}));
 my @now = sink_pids($node);

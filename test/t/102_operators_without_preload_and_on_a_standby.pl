@@ -36,7 +36,7 @@ is($out, '0|0', 'seek');
 is($node->safe_psql('postgres', 'SELECT count(*) > 4 FROM outbox.audit'), 't', 'all of it is in the audit');
 
 # A session that is idle in a transaction with an event in hand holds up nobody who looks, and its abort undoes all of it.
-my $session = $node->background_psql('postgres');
+my $session = $node->background_psql('postgres', timeout => 600);
 $session->query_safe("SET client_min_messages = error; BEGIN; SELECT outbox.skip('$second', 'perhaps')");
 is(states($node), '2 retrying, 3 retrying', 'others see it when it is committed');
 $session->query_safe('ROLLBACK');

@@ -31,7 +31,7 @@ sub kill_worker
 	kill KILL => $relays[ rand @relays ];
 	my %old = map { $_ => 1 } @relays;
 	return ok(wait_until(sub {
-		my ($status, $out) = $node->psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'outbox relay'");
+		my ($status, $out) = eval { $node->psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'outbox relay'") };
 		my @now = split /\n/, $out // '';
 		return defined $status && $status == 0 && @now == 2 && !grep { $old{$_} } @now;
 	}, 60), $what);
@@ -41,7 +41,7 @@ sub kill_worker
 $redis->command('SET', 'bad', 'not a stream');
 sql(q{SELECT outbox.pause(route => 'redis', aggregate_type => 'held', aggregate_id => 'k1', reason => 'test')});
 emit_counted($node, $_, \@keys, 1, 20) foreach qw(well bad held);
-my $due = int((time + 6) * 1000);
+my $due = int((time + 20) * 1000);
 sql("SELECT count(outbox.emit_text('late', CASE WHEN i % 2 = 0 THEN 'k' END, 'x', 'n' || i % 2 || ' ' || i, deliver_at => to_timestamp($due / 1000.0))) FROM generate_series(1, 400) i");
 ok(wait_for_value($node, q{SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'blocked' AND aggregate_type = 'held') FROM outbox.parked}, '400|20', 60),
 	'events are scheduled and blocked');
@@ -86,7 +86,7 @@ sql(q{INSERT INTO outbox.parked (route_id, lane, created_at, id, state, due_at, 
 	event_type, payload, topic)
   SELECT r.id, l.lane, now(), gen_random_uuid(), 'retrying', now(), 4711, 4711 + l.lane, 1, 'well', 'left ' || l.lane, 'x', 'left 1', 'well'
   FROM outbox.route r JOIN outbox.lane l ON l.route_id = r.id});
-my $operator = $node->background_psql('postgres', on_error_stop => 1);
+my $operator = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 $operator->query_safe('SET client_min_messages = warning; BEGIN; SELECT outbox.retry(id) FROM outbox.parked');
 emit_counted($node, 'well', \@keys, 31, 40);
 workers('on', 2);

@@ -26,14 +26,14 @@ sub begin_and_block
 {
 	my ($more) = @_;
 	my $before = sql('SELECT coalesce(max(number), 0) FROM outbox.replay');
-	my $copier = $node->background_psql('postgres', on_error_stop => 0);
+	my $copier = $node->background_psql('postgres', on_error_stop => 0, timeout => 600);
 	$copier->query_safe('SET maintenance_work_mem = 1024');
 	my $pid = $copier->query_safe('SELECT pg_backend_pid()');
 	$copier->{stdin} .= "CALL outbox.replay(since => '-infinity', route => 'redis', to_route => 'again', dry_run => false$more);\n";
 	$copier->{run}->pump_nb;
 	ok(wait_for_value($node, "SELECT count(*) FROM outbox.replay WHERE number > $before AND copied > 0", '1', 60), 'it copies');
 	my $number = sql('SELECT max(number) FROM outbox.replay');
-	my $locker = $node->background_psql('postgres', on_error_stop => 1);
+	my $locker = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 	$locker->query_safe('BEGIN');
 	$locker->query_safe("SELECT 1 FROM outbox.replay WHERE number = $number FOR UPDATE");
 	ok(wait_for_value($node, "SELECT wait_event_type FROM pg_stat_activity WHERE pid = $pid", 'Lock', 30), 'and is stopped');

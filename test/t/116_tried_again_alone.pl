@@ -11,7 +11,7 @@ Outbox::Kafka::skip_without();
 my $node = new_node();
 my $kafka = Outbox::Kafka->start;
 $kafka->create_topic('compacted', 1, 'cleanup.policy=compact');
-kafka_route($node, $kafka, 'kafka', topic => q('compacted'), backoff_base => q('500 ms'), backoff_cap => q('2 s'));
+kafka_route($node, $kafka, 'kafka', topic => q('compacted'), max_attempts => 100, backoff_base => q('500 ms'), backoff_cap => q('2 s'));
 
 my @keys = qw(a b);
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }

@@ -43,7 +43,7 @@ is($redis->xlen($_), 40, "$_: each came twice") foreach qw(one two);
 Outbox::Faults::arm('fork.uncommitted', 'wait');
 sql(q{SELECT outbox.pause('r', topic => 'one', reason => 'leaves its lane')});
 ok(Outbox::Faults::await_waiting('fork.uncommitted'), 'a topic is just leaving its lane');
-my $person = $node->background_psql('postgres', on_error_stop => 0);
+my $person = $node->background_psql('postgres', on_error_stop => 0, timeout => 600);
 $person->query_safe(q{SET default_transaction_isolation = 'repeatable read'});
 my $pid = $person->query_safe('SELECT pg_backend_pid()');
 $person->{stdin} .= "$seek;\n";

@@ -24,12 +24,13 @@ sub new_sinks { my ($timeout) = @_; sql("ALTER SERVER $_ OPTIONS (SET timeout '$
 sub arrived { my ($server, $stream) = @_; return $server->column($stream, 'payload') }
 
 # Without persistence, killed under load: all is gone, and comes again.
-my $load = Outbox::Ledger::start_load($node, seconds => 4, rate => 40, events => 5);
+my $load = Outbox::Ledger::start_load($node, seconds => 300, rate => 40, events => 5);
 sql(q{SELECT outbox.emit_text('seldom', 'k', 'counted', 'k ' || i) FROM generate_series(1, 3) i});
 ok(wait_until(sub { $redis->xlen('orders') > 2000 && $redis->xlen('seldom') == 3 }, 30), 'events arrive');
 $redis->kill9;
 $redis->restart;
-ok(Outbox::Ledger::finish($load), 'no session noticed anything');
+ok(Outbox::Ledger::end_load($load), 'no session noticed anything');
+ok(wait_until(sub { rewinds('plain') >= 1 && $redis->xlen('seldom') >= 3 }, 30), 'what is gone comes again, also where nothing new does');
 ok(wait_idle($node, 60), 'idle after a restart without persistence');
 Outbox::Ledger::check($node, 'restarted empty', arrived($redis, 'orders'), duplicates => 1);
 is_deeply(arrived($redis, 'seldom'), [ map { "k $_" } 1 .. 3 ], 'a quiet stream too, each event once');
@@ -87,7 +88,7 @@ redis_route($node, $old, 'replicated', aggregate_types => q('{order,seldom}'), t
 sql(q{SELECT outbox.emit_text('seldom', 'k', 'counted', 'k ' || i) FROM generate_series(1, 5) i});
 ok(wait_until(sub { $replica->xlen('seldom') == 5 }, 30), 'the replica follows');
 my $floor = sql('SELECT sum(n) FROM ledger');
-$load = Outbox::Ledger::start_load($node, seconds => 5, rate => 40, events => 5, name => 'second');
+$load = Outbox::Ledger::start_load($node, seconds => 300, rate => 40, events => 5, name => 'second');
 ok(wait_until(sub { $replica->xlen('order') > 5000 }, 30), 'under load too');
 $replica->command('REPLICAOF', 'NO', 'ONE');
 my $kept = $replica->xlen('order');
@@ -98,7 +99,8 @@ $old->stop;
 $replica->command('CONFIG', 'SET', 'port', $port);
 $replica->{port} = $port;
 $replica->forget;
-ok(Outbox::Ledger::finish($load), 'no session noticed anything');
+ok(Outbox::Ledger::end_load($load), 'no session noticed anything');
+ok(wait_until(sub { rewinds('replicated') >= 1 }, 60), 'the lane is put back');
 ok(wait_idle($node, 60), 'idle after the replica took over');
 cmp_ok(rewinds('replicated'), '>=', 1, 'the lane was put back');
 isnt(sql(q{SELECT detail ->> 'survived' FROM outbox.audit WHERE route = 'replicated' AND action = 'rewind' ORDER BY at LIMIT 1}), '0-0', 'to what the replica had');

@@ -49,6 +49,11 @@ my $emitted = 200;
 foreach my $half (1, 2)
 {
 	while (time - $start < $seconds * $half / 2) { emit_counted($node, 'order', ['c'], $emitted + 1, $emitted + 5); $emitted += 5; sleep 0.2 }
+	if ($half == 1)
+	{
+		wait_for_value($node, q(SELECT count(*) FROM outbox.destination WHERE error_class IS NOT NULL), scalar keys %servers, 60);
+		$start = time - $seconds / 2;
+	}
 	push @lines, [ split /\n/, slurp_file($node->logfile, $marks[-1]) ];
 	push @marks, -s $node->logfile;
 }
@@ -61,8 +66,10 @@ cmp_ok(scalar @{ $lines[1] }, '<=', 10, scalar(@{ $lines[1] }) . ' lines in the 
 # --- what is not ------------------------------------------------------------------------------------------------------
 sql(q(ALTER SYSTEM SET log_min_messages = 'debug3'));
 sql('SELECT pg_reload_conf()');
+my %old = map { $_ => 1 } relay_pids($node);
 sql(q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'outbox relay'));
-ok(wait_for_value($node, q(SELECT count(*) FROM outbox.destination WHERE error_class IS NOT NULL), '5', 30), 'the same with a log that says all');
+ok(wait_until(sub { my @now = relay_pids($node); return @now == keys %old && !grep { $old{$_} } @now }, 60), 'new workers');
+ok(wait_for_value($node, q(SELECT count(*) FROM outbox.destination WHERE error_class IS NOT NULL), '5', 60), 'the same with a log that says all');
 my @processes = map { ($_, child_pids($_)) } relay_pids($node);
 cmp_ok(scalar @processes, '>=', 3, 'workers and sink processes are looked at');
 foreach my $what (qw(cmdline environ))

@@ -24,12 +24,13 @@ my $new = PostgreSQL::Test::Cluster->new('new');
 $new->init_from_backup($old, 'base', has_streaming => 1);
 $new->start;
 
-my $load = Outbox::Ledger::start_load($old, seconds => 60, clients => 2, rate => 30, name => 'old');
+my $load = Outbox::Ledger::start_load($old, seconds => 300, clients => 2, rate => 30, name => 'old');
 ok(wait_until(sub { $redis->xlen('ledger') > 1500 }), 'events flow from the primary');
 $new->promote;
-my $more = Outbox::Ledger::start_load($new, seconds => 60, clients => 2, rate => 30, name => 'new');
+my $known = Outbox::Ledger::total($new);
+my $more = Outbox::Ledger::start_load($new, seconds => 300, clients => 2, rate => 30, name => 'new');
 my $before = $redis->xlen('ledger');
-ok(wait_until(sub { $redis->xlen('ledger') > $before + 3000 }), 'and go on after its standby was promoted');
+ok(wait_until(sub { Outbox::Ledger::total($new) > $known + 500 && $redis->xlen('ledger') > $before + 3000 }), 'and go on after its standby was promoted');
 ok(Outbox::Ledger::end_load($load), 'no session of the old primary met an error');
 ok(Outbox::Ledger::end_load($more), 'nor one of the new');
 ok(wait_idle($_), $_->name . ' has delivered all') foreach $old, $new;

@@ -89,6 +89,8 @@ $node->safe_psql('postgres', "SET ROLE owner; $_") foreach (
 	'ALTER DATABASE hostile SET transform_null_equals = on', 'ALTER DATABASE hostile SET quote_all_identifiers = on', 'ALTER DATABASE hostile SET enable_indexscan = off',
 	'ALTER DATABASE hostile SET statement_timeout = 1', 'ALTER DATABASE hostile SET default_transaction_isolation = serializable',
 	'ALTER DATABASE hostile SET default_transaction_read_only = on', 'ALTER DATABASE hostile SET row_security = off', q{ALTER DATABASE hostile SET client_encoding = 'LATIN1'});
+# Of our sessions, not of the workers: a millisecond is soon over.
+$ENV{PGOPTIONS} = '-c statement_timeout=0';
 
 # A session as one would be: as superuser or another role, with the twins in front, and temporary tables besides.
 my $temporary = join '', map { "CREATE TEMP TABLE $_ (evil int);" } qw(pg_class pg_extension pg_proc pg_foreign_server pg_namespace log route lane progress tick parked identity event origin pause);

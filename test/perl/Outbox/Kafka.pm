@@ -204,11 +204,13 @@ sub authorizer
 	return ('authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer',
 		'allow.everyone.if.no.acl.found=true');
 }
-sub deny_topic { my ($self, $topic) = @_; return $self->topic('deny', $topic) }
+# The answer comes before every part of the broker has heard of it.
+sub change { my ($self, @arguments) = @_; my $out = $self->topic(@arguments); select undef, undef, undef, 1; return $out }
+sub deny_topic { my ($self, $topic) = @_; return $self->change('deny', $topic) }
 sub allow_topic { my ($self, $topic) = @_; return $self->topic('allow', $topic) }
 # Gives a user of a node that start_secured made the right to use a topic, and takes it away.
 sub grant { my ($self, $topic, $user) = @_; return $self->topic('grant', $topic, $user) }
-sub revoke { my ($self, $topic, $user) = @_; return $self->topic('revoke', $topic, $user) }
+sub revoke { my ($self, $topic, $user) = @_; return $self->change('revoke', $topic, $user) }
 
 sub delete_topic { my ($self, $topic) = @_; return $self->topic('delete', $topic) }
 
@@ -216,7 +218,20 @@ sub delete_topic { my ($self, $topic) = @_; return $self->topic('delete', $topic
 sub alter_topic
 {
 	my ($self, $topic, @properties) = @_;
-	return $self->topic('alter', $topic, 0, @properties);
+	return $self->change('alter', $topic, 0, @properties);
+}
+
+# For half a minute: a partition may have no leader just now.
+sub patiently
+{
+	my ($do) = @_;
+	for (my $end = time + 30;;)
+	{
+		my $value = eval { $do->() };
+		return $value if defined $value;
+		die $@ if time > $end;
+		select undef, undef, undef, 0.5;
+	}
 }
 
 # How many records a topic has ever had, over all partitions.
@@ -224,19 +239,22 @@ sub count
 {
 	my ($self, $topic) = @_;
 	my $count = 0;
-	$count += (split / /)[2] foreach split /\n/, $self->topic('offsets', $topic);
+	$count += (split / /)[2] foreach split /\n/, patiently(sub { $self->topic('offsets', $topic) });
 	return $count;
 }
 
 sub kcat
 {
 	my ($self, $topic, @arguments) = @_;
-	my ($out, $err) = ('', '');
-	IPC::Run::run(
-		[ 'kcat', '-C', '-e', '-q', '-b', $self->{bootstrap}, '-t', $topic, '-o', 'beginning', '-X', 'check.crcs=true',
-			@arguments ], '<', \undef, '>', \$out, '2>', \$err)
-	  or die "kcat: $err";
-	return $out;
+	return patiently(sub
+	{
+		my ($out, $err) = ('', '');
+		IPC::Run::run(
+			[ 'kcat', '-C', '-e', '-q', '-b', $self->{bootstrap}, '-t', $topic, '-o', 'beginning', '-X', 'check.crcs=true',
+				@arguments ], '<', \undef, '>', \$out, '2>', \$err)
+		  or die "kcat: $err";
+		return $out;
+	});
 }
 
 # All records of a topic, each { partition, offset, key, payload, headers => {name => value}, ts }, by partition and

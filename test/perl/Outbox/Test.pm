@@ -7,6 +7,7 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -71,28 +72,30 @@ sub create_route
 sub wait_for_value
 {
 	my ($node, $query, $wanted, $timeout) = @_;
-	my $deadline = time + ($timeout // $PostgreSQL::Test::Utils::timeout_default);
 	my $value = '';
-	while (time < $deadline)
+	return 1 if wait_until(sub
 	{
-		my ($status, $stdout) = $node->psql('postgres', $query);
+		# A psql that a recovering server turns away may be gone before its input is written: that kills who writes.
+		my ($status, $stdout) = eval { $node->psql('postgres', $query) };
 		$value = $stdout // '';
-		return 1 if defined $status && $status == 0 && $value eq $wanted;
-		sleep 0.05;
-	}
+		return defined $status && $status == 0 && $value eq $wanted;
+	}, $timeout);
 	diag("waited for '$wanted', last saw '$value': $query");
 	return 0;
 }
 
-# Polls until the condition holds; returns whether it came to that.
+# Polls until the condition holds; returns whether it came to that. A look counts for five seconds at most, however long the
+# machine stood still in it.
 sub wait_until
 {
 	my ($condition, $timeout) = @_;
-	my $deadline = time + ($timeout // $PostgreSQL::Test::Utils::timeout_default);
-	while (time < $deadline)
+	my $left = $timeout // $PostgreSQL::Test::Utils::timeout_default;
+	while ($left > 0)
 	{
+		my $began = time;
 		return 1 if $condition->();
 		sleep 0.05;
+		$left -= min(time - $began, 5);
 	}
 	return 0;
 }
