@@ -35,8 +35,8 @@ CREATE TABLE outbox.parked (
 -- in the index of those who look for it only: a million blocked or dead rows are in nobody's way.
 CREATE INDEX parked_due_idx ON outbox.parked (route_id, lane, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NOT NULL;
 CREATE INDEX parked_shared_idx ON outbox.parked (route_id, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NULL;
-CREATE INDEX parked_key_idx ON outbox.parked (route_id, order_key, created_at) WHERE order_key IS NOT NULL AND state IN ('retrying', 'blocked');
-CREATE INDEX parked_dead_idx ON outbox.parked (route_id, order_key, created_at) WHERE state = 'dead';
+CREATE INDEX parked_key_idx ON outbox.parked (route_id, order_key, created_at, replay, id) WHERE order_key IS NOT NULL AND state IN ('retrying', 'blocked');
+CREATE INDEX parked_dead_idx ON outbox.parked (route_id, order_key, created_at, replay, id) WHERE state = 'dead';
 CREATE INDEX parked_id_idx ON outbox.parked (id);
 -- State first: a claim, which asks by route and lane, must not take it for an index of what is due.
 CREATE INDEX parked_count_idx ON outbox.parked (state, route_id, lane);
