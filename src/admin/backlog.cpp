@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "admin/cursor.h"
-#include "log/row.h"
+#include "pg/encoding.h"
 
 extern "C" {
 #include "catalog/pg_type.h"
@@ -24,7 +24,7 @@ std::string_view TextView(Datum value, bool null) {
     return {};
   }
   text* packed = DatumGetTextPP(value);
-  return log::Utf8({VARDATA_ANY(packed), static_cast<size_t>(VARSIZE_ANY_EXHDR(packed))});
+  return pg::Utf8({VARDATA_ANY(packed), static_cast<size_t>(VARSIZE_ANY_EXHDR(packed))});
 }
 
 struct Counter {

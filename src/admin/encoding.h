@@ -1,6 +1,4 @@
-// Between the server's encoding, in which tables and people have their texts, and UTF-8, in which lanes compare, hash
-// and publish them [P]. Both throw PgError where a character has no counterpart; in a database in UTF-8 or SQL_ASCII
-// both change nothing.
+// pg/encoding.h for C++ code that owns things [P]. They throw PgError where a character has no counterpart.
 #pragma once
 
 #include <string>
@@ -9,8 +7,6 @@
 #include "admin/query.h"
 
 namespace outbox::admin {
-
-bool SpeaksUtf8();  // nothing has to be changed
 
 std::string Utf8(std::string_view text);
 std::string FromUtf8(std::string_view text);

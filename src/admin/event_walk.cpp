@@ -6,6 +6,7 @@
 #include "admin/cursor.h"
 #include "admin/encoding.h"
 #include "admin/shared_look.h"
+#include "pg/encoding.h"
 
 extern "C" {
 #include "catalog/pg_type.h"
@@ -134,7 +135,7 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
   std::string_view aggregate_type = event.aggregate_type;
   std::string_view happened = event.event_type;
   std::string_view own_topic = event.topic;
-  if (!SpeaksUtf8()) {
+  if (!pg::SpeaksUtf8()) {
     // Lanes compare in UTF-8.
     aggregate_type = type = Utf8(event.aggregate_type);
     happened = event_type = Utf8(event.event_type);

@@ -2,11 +2,8 @@
 
 #include "emit/trace.h"
 #include "format/topic_name.h"
+#include "pg/encoding.h"
 #include "pg/settings.h"
-
-extern "C" {
-#include "mb/pg_wchar.h"
-}
 
 namespace outbox::emit {
 
@@ -15,11 +12,9 @@ namespace {
 // Everything is published in UTF-8. What has no place there (in an encoding such as WIN1252 a few bytes) is refused
 // now, while somebody is there to hear it: the reader could only stop at it.
 void CheckConvertible(const char* bytes, size_t size) {
-  if (GetDatabaseEncoding() != PG_UTF8 && GetDatabaseEncoding() != PG_SQL_ASCII) {
-    const char* converted = pg_server_to_any(bytes, static_cast<int>(size), PG_UTF8);
-    if (converted != bytes) {
-      pfree(const_cast<char*>(converted));
-    }
+  const char* converted = pg::Utf8({bytes, size}).data();
+  if (converted != bytes) {
+    pfree(const_cast<char*>(converted));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "log/arguments.h"
 
+#include "pg/encoding.h"
+
 extern "C" {
 #include "mb/pg_wchar.h"
 #include "utils/array.h"
@@ -11,10 +13,6 @@ extern "C" {
 namespace outbox::log {
 
 namespace {
-
-bool SameEncoding() {
-  return GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII;
-}
 
 Datum HeaderArray(const HeaderView& headers, bool names) {
   int count = 0;
@@ -31,11 +29,7 @@ Datum TextDatum(std::string_view bytes) {
 }
 
 Datum ServerText(std::string_view text) {
-  if (SameEncoding() || text.empty()) {
-    return TextDatum(text);
-  }
-  char* converted = pg_any_to_server(text.data(), static_cast<int>(text.size()), PG_UTF8);
-  return converted == text.data() ? TextDatum(text) : CStringGetTextDatum(converted);
+  return TextDatum(pg::FromUtf8(text));
 }
 
 Datum ForeignText(std::string_view text) {
@@ -43,12 +37,7 @@ Datum ForeignText(std::string_view text) {
       GetDatabaseEncoding() == PG_UTF8 && pg_verify_mbstr(PG_UTF8, text.data(), static_cast<int>(text.size()), true);
   Datum datum = TextDatum(text);
   if (!utf8) {
-    char* bytes = VARDATA(DatumGetPointer(datum));
-    for (size_t i = 0; i < text.size(); i++) {
-      if (IS_HIGHBIT_SET(bytes[i]) || bytes[i] == '\0') {
-        bytes[i] = '?';
-      }
-    }
+    pg::KeepAscii(VARDATA(DatumGetPointer(datum)), text.size());
   }
   return datum;
 }

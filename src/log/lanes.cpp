@@ -3,11 +3,11 @@
 #include "base/fault_point.h"
 #include "log/lane_tables.h"
 #include "log/statement.h"
+#include "pg/encoding.h"
 #include "pg/shared.h"
 #include "pg/transaction.h"
 
 extern "C" {
-#include "mb/pg_wchar.h"
 #include "utils/array.h"
 }
 
@@ -51,17 +51,11 @@ int ResultTexts(uint64 row, int column, char*** texts) {
 }
 
 // Events are UTF-8 once they are read, so what they are compared with and put into has to be, too.
-const char* Utf8(const char* text) {
-  bool same = GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII;
-  return same ? text : pg_server_to_any(text, static_cast<int>(strlen(text)), PG_UTF8);
-}
-
 void ReadStrings(uint64 row, int column, std::vector<std::string>* strings) {
   char** texts = nullptr;
   int count = ResultTexts(row, column, &texts);
   for (int i = 0; i < count; i++) {
-    const char* utf8 = Utf8(texts[i]);
-    strings->emplace_back(utf8);
+    strings->emplace_back(pg::Utf8(texts[i]));
   }
 }
 
@@ -71,8 +65,8 @@ void ReadRoute(uint64 row, RouteConfig* route) {
   route->server = ResultText(row, 2);
   ReadStrings(row, 3, &route->aggregate_types);
   ReadStrings(row, 4, &route->event_types);
-  route->topic = Utf8(ResultText(row, 5));
-  route->key = Utf8(ResultText(row, 6));
+  route->topic = pg::Utf8(ResultText(row, 5));
+  route->key = pg::Utf8(ResultText(row, 6));
   route->lanes = ResultInt32(row, 7);
   char** names = nullptr;
   char** values = nullptr;
@@ -91,16 +85,14 @@ void ReadRoute(uint64 row, RouteConfig* route) {
   route->backoff_cap = ResultInt64(row, 15);
   const char* reason = ResultText(row, 16);
   route->paused = reason != nullptr;
-  route->pause_reason = reason == nullptr ? "" : Utf8(reason);
+  route->pause_reason = reason == nullptr ? std::string_view() : pg::Utf8(reason);
   ReadStrings(row, 17, &route->paused_topics);
   char** types = nullptr;
   char** ids = nullptr;
   int keys = ResultTexts(row, 18, &types);
   keys = Min(keys, ResultTexts(row, 19, &ids));
   for (int i = 0; i < keys; i++) {
-    const char* type = Utf8(types[i]);
-    const char* id = Utf8(ids[i]);
-    route->paused_keys.emplace_back(type, id);
+    route->paused_keys.emplace_back(pg::Utf8(types[i]), pg::Utf8(ids[i]));
   }
   route->moved_at = ResultInt64(row, 20);
 }

@@ -2,6 +2,7 @@
 
 #include "log/arguments.h"
 #include "log/row.h"
+#include "pg/encoding.h"
 
 extern "C" {
 #include "utils/uuid.h"
@@ -51,7 +52,7 @@ std::string_view Text(uint64 row, int column, bool is_text, Arena* arena) {
   }
   auto* bytes = PG_DETOAST_DATUM_PACKED(value);
   std::string_view view(VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
-  return arena->Copy(is_text ? Utf8(view) : view);
+  return arena->Copy(is_text ? pg::Utf8(view) : view);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 #include "log/row.h"
 
+#include "pg/encoding.h"
+
 extern "C" {
 #include "access/detoast.h"
 #include "access/tupmacs.h"
-#include "mb/pg_wchar.h"
 #include "utils/jsonb.h"
 #include "utils/numeric.h"
 #if PG_VERSION_NUM >= 160000
@@ -30,13 +31,13 @@ std::string_view Bytes(const char* stored) {
 }
 
 std::string_view Text(const char* stored) {
-  return stored == nullptr ? std::string_view() : Utf8(Bytes(stored));
+  return stored == nullptr ? std::string_view() : pg::Utf8(Bytes(stored));
 }
 
 std::string_view HeaderValue(const JsonbValue& value) {
   switch (value.type) {
     case jbvString:
-      return Utf8({value.val.string.val, static_cast<size_t>(value.val.string.len)});
+      return pg::Utf8({value.val.string.val, static_cast<size_t>(value.val.string.len)});
     case jbvNumeric:
       return DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)));
     case jbvBool:
@@ -57,14 +58,6 @@ void Put(char** at, std::string_view bytes) {
 
 }  // namespace
 
-std::string_view Utf8(std::string_view text) {
-  if (GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII || text.empty()) {
-    return text;
-  }
-  const char* converted = pg_server_to_any(text.data(), static_cast<int>(text.size()), PG_UTF8);
-  return converted == text.data() ? text : std::string_view(converted);
-}
-
 // Two walks over the object: its size, then its bytes.
 HeaderView CopyHeaders(Datum stored, Arena* arena) {
   Jsonb* object = DatumGetJsonbP(stored);
@@ -79,7 +72,7 @@ HeaderView CopyHeaders(Datum stored, Arena* arena) {
     JsonbIteratorToken kind;
     while ((kind = JsonbIteratorNext(&walker, &token, true)) != WJB_DONE) {
       if (kind == WJB_KEY) {
-        name = Utf8({token.val.string.val, static_cast<size_t>(token.val.string.len)});
+        name = pg::Utf8({token.val.string.val, static_cast<size_t>(token.val.string.len)});
       } else if (kind == WJB_VALUE) {
         std::string_view value = HeaderValue(token);
         if (walk == 0) {

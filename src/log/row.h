@@ -27,8 +27,6 @@ void CopyRow(const RowView& row, Arena* arena, Event* event);
 
 // Of a jsonb object of strings, as the column headers holds it.
 HeaderView CopyHeaders(Datum stored, Arena* arena);
-// Text in UTF-8, as everything behind the wall has it; the same bytes where they are that already.
-std::string_view Utf8(std::string_view text);
 
 // What CopyRow would take in memory, about.
 size_t RowBytes(const RowView& row);

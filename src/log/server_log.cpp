@@ -4,6 +4,7 @@
 #include "log/attempt.h"
 #include "log/rewind.h"
 #include "log/row.h"
+#include "pg/encoding.h"
 #include "sink/places.h"
 
 namespace outbox::log {
@@ -33,7 +34,7 @@ void ReadStreams(std::string_view server, std::string_view run, std::vector<std:
   Datum values[] = {ServerText(server), ForeignText(run)};
   RunStatement(&newest, values);
   for (uint64 row = 0; row < SPI_processed; row++) {
-    streams->emplace_back(Utf8(ResultText(row, 0)));
+    streams->emplace_back(pg::Utf8(ResultText(row, 0)));
   }
 }
 

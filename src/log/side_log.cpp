@@ -11,6 +11,7 @@
 #include "log/on_its_day.h"
 #include "log/parked_sql.h"
 #include "log/row.h"
+#include "pg/encoding.h"
 
 namespace outbox::log {
 
@@ -28,7 +29,7 @@ ErrorClass ClassOf(const char* name) {
 
 void ReadText(uint64 row, int column, std::string* text) {
   const char* value = ResultText(row, column);
-  text->assign(value == nullptr ? std::string_view() : Utf8(value));
+  text->assign(value == nullptr ? std::string_view() : pg::Utf8(value));
 }
 
 void ReadSides(const LaneId& lane, std::vector<relay::SideLane>* sides) {

@@ -1,5 +1,7 @@
 #include "worker/lane_board.h"
 
+#include "pg/encoding.h"
+
 extern "C" {
 #include "mb/pg_wchar.h"
 }
@@ -25,9 +27,7 @@ void CopyText(char* to, size_t size, const char* from, size_t length) {
   memcpy(to, from, kept);
   to[kept] = '\0';
   if (GetDatabaseEncoding() != PG_UTF8) {
-    for (size_t i = 0; i < kept; i++) {
-      to[i] = IS_HIGHBIT_SET(to[i]) ? '?' : to[i];
-    }
+    pg::KeepAscii(to, kept);
   }
 }
 

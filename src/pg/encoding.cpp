@@ -1,0 +1,43 @@
+#include "pg/encoding.h"
+
+extern "C" {
+#include "mb/pg_wchar.h"
+}
+
+namespace outbox::pg {
+
+namespace {
+
+std::string_view Answer(std::string_view text, const char* converted) {
+  return converted == text.data() ? text : std::string_view(converted);
+}
+
+}  // namespace
+
+bool SpeaksUtf8() {
+  return GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII;
+}
+
+std::string_view Utf8(std::string_view text) {
+  if (SpeaksUtf8() || text.empty()) {
+    return text;
+  }
+  return Answer(text, pg_server_to_any(text.data(), static_cast<int>(text.size()), PG_UTF8));
+}
+
+std::string_view FromUtf8(std::string_view text) {
+  if (SpeaksUtf8() || text.empty()) {
+    return text;
+  }
+  return Answer(text, pg_any_to_server(text.data(), static_cast<int>(text.size()), PG_UTF8));
+}
+
+void KeepAscii(char* bytes, size_t size) {
+  for (size_t i = 0; i < size; i++) {
+    if (IS_HIGHBIT_SET(bytes[i]) || bytes[i] == '\0') {
+      bytes[i] = '?';
+    }
+  }
+}
+
+}  // namespace outbox::pg
