@@ -21,12 +21,6 @@ sub try_sql { my ($sql) = @_; my ($status, $out) = eval { $node->psql('postgres'
 my $emitted = 0;
 sub emit { $emitted++ if defined try_sql(q(SELECT outbox.emit('order', 1, 'order.created', '{}'))); return }
 
-sub until_true
-{
-	my ($seconds, $what) = @_;
-	return wait_until($what, $seconds);
-}
-
 emit();
 ok(wait_idle($node), 'events flow');
 
@@ -36,8 +30,8 @@ foreach my $case ([ 'relay.start', 'relay worker' ], [ 'keeper.start', 'keeper' 
 	my $before = restarts();
 	Outbox::Faults::arm($point, 'kill *');
 	try_sql(q(SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type ~ 'outbox (relay|keeper)'));
-	ok(until_true(60, sub { restarts() - $before >= 3 }), "$what: crashes the server at its first starts");
-	ok(until_true(30, sub { (try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes' AND status = 'problem')) // 0) > 0 }),
+	ok(wait_until(sub { restarts() - $before >= 3 }, 60), "$what: crashes the server at its first starts");
+	ok(wait_until(sub { (try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes' AND status = 'problem')) // 0) > 0 }, 30),
 		"$what: and is then held back, which doctor() tells") or diag(try_sql('SELECT * FROM outbox.doctor()'));
 	sleep 0.5;
 	my $held = restarts();
@@ -48,7 +42,7 @@ foreach my $case ([ 'relay.start', 'relay worker' ], [ 'keeper.start', 'keeper' 
 	cmp_ok($good, '>', $tries / 2, "$what: sessions work meanwhile, $good of $tries");
 	Outbox::Faults::disarm($point);
 	# A reload just after a crash finds no launcher yet.
-	ok(until_true(60, sub { try_sql('SELECT pg_reload_conf()'); (try_sql(q(SELECT outbox.wait_until_idle('2 s'))) // '') eq 't' }), "$what: and everything is delivered");
+	ok(wait_until(sub { try_sql('SELECT pg_reload_conf()'); (try_sql(q(SELECT outbox.wait_until_idle('2 s'))) // '') eq 't' }, 60), "$what: and everything is delivered");
 	is(try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes')), '0', "$what: doctor() is content");
 	$node->restart;
 }
@@ -61,7 +55,7 @@ sleep 6;
 cmp_ok(Outbox::Faults::hits('relay.start'), '<', 25, 'a relay worker that fails at every start is started less and less often');
 is(restarts(), $before, 'and no session notices');
 Outbox::Faults::disarm('relay.start');
-ok(until_true(40, sub { (try_sql(q(SELECT outbox.wait_until_idle('2 s'))) // '') eq 't' }), 'it comes back when it can');
+ok(wait_until(sub { (try_sql(q(SELECT outbox.wait_until_idle('2 s'))) // '') eq 't' }, 40), 'it comes back when it can');
 
 # Others crash: our processes are started at once, each time.
 foreach my $round (1 .. 4)
@@ -69,15 +63,15 @@ foreach my $round (1 .. 4)
 	$before = restarts();
 	my $pid = IPC::Run::start([ 'psql', '-XAtqc', 'SELECT pg_sleep(60)', $node->connstr('postgres') ], '<', \undef, '>&', \my $out);
 	my $backend;
-	until_true(60, sub { $backend = try_sql(q(SELECT pid FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)')) });
+	wait_until(sub { $backend = try_sql(q(SELECT pid FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)')) }, 60);
 	kill 'KILL', $backend if $backend;
-	until_true(60, sub { restarts() > $before });
+	wait_until(sub { restarts() > $before }, 60);
 	$pid->finish;
 	my $held = 0;
-	ok(until_true(30, sub {
+	ok(wait_until(sub {
 		$held ||= (try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes')) // 0) > 0;
 		return (try_sql(q(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay')) // 0) > 0;
-	}) && !$held, "somebody else crashed, round $round: the relay worker is back and was not held back");
+	}, 30) && !$held, "somebody else crashed, round $round: the relay worker is back and was not held back");
 }
 is(try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes')), '0', 'and nobody is held back');
 emit();

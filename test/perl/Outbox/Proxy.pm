@@ -6,13 +6,13 @@ use warnings;
 
 use IO::Socket::INET;
 use IPC::Run ();
-use Outbox::Test;
+use Outbox::Kafka;
 use PostgreSQL::Test::Utils;
 
 # Nobody listens there just now.
 sub free_port { return IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport }
 
-# $proxies: the set, made by new(); {files} is name => control file, as Outbox::Nemesis takes it.
+# {files}: name => control file, as Outbox::Nemesis takes them.
 sub new { my ($class) = @_; return bless { dir => PostgreSQL::Test::Utils::tempdir(), files => {}, runs => [] }, $class }
 
 sub start

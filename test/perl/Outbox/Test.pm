@@ -17,8 +17,7 @@ use Outbox::Kafka;
 use Outbox::Redis;
 
 our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
-  rss_kb sql_literal no_server_crashed emit_counted emit_huge by_key wait_until
-  server_is_back);
+  rss_kb sql_literal no_server_crashed emit_counted emit_huge by_key wait_until server_is_back);
 
 # A started node with the extension in database postgres. %options: conf => extra lines, name => node name,
 # extension => 0 leaves the extension out, init => more arguments for initdb.
@@ -100,12 +99,8 @@ sub wait_until
 	return 0;
 }
 
-# After a crash. A psql that the server turns away may be gone before its input is written: that kills who writes.
-sub server_is_back
-{
-	my ($node) = @_;
-	return wait_until(sub { my ($status) = eval { $node->psql('postgres', 'SELECT true') }; return defined $status && $status == 0 });
-}
+# After a crash.
+sub server_is_back { my ($node) = @_; return wait_for_value($node, 'SELECT true', 't') }
 
 # Emits the texts 'KEY N' for N from..to, in turn under each key, in one transaction.
 sub emit_counted
