@@ -2,9 +2,10 @@
 # Another server version: make PG_CONFIG=/path/to/pg_config
 
 EXTENSION   = outbox
-EXTVERSION  = 0.1
+EXTVERSION  = 0.2
 MODULE_big  = outbox
-DATA_built  = outbox--$(EXTVERSION).sql
+UPGRADES    = $(sort $(notdir $(wildcard schema/upgrade/*)))
+DATA_built  = outbox--$(EXTVERSION).sql $(UPGRADES:%=outbox--%.sql)
 EXTRA_CLEAN = outbox-sink-kafka outbox-sink-redis build results output_iso $(OBJS:.o=.d)
 
 # Folders whose sources never see a Postgres header ([-]) and those that do ([P]): see CONTRIBUTING.md, "The wall".
@@ -54,6 +55,14 @@ $(FAULT_SRCS:.cpp=.o): override CXXFLAGS += $(FAULT_FLAG)
 # --- the install script: schema/ in order, one file ------------------------------------------------------------------
 outbox--$(EXTVERSION).sql: $(SCHEMA_PARTS)
 	cat $^ > $@
+
+# --- and one for each step from a version to the next: schema/upgrade/FROM--TO/ in order. Its file REPLACE names the parts of
+# schema/ that the step runs again, all of whose statements may be run again.
+define UPGRADE_RULE
+outbox--$(1).sql: $$(wildcard schema/upgrade/$(1)/*.sql) $$(addprefix schema/,$$(file <schema/upgrade/$(1)/REPLACE))
+	cat $$^ > $$@
+endef
+$(foreach step,$(UPGRADES),$(eval $(call UPGRADE_RULE,$(step))))
 
 # --- sink executables: the only programs that link a broker library --------------------------------------------------
 # Objects of their own (no Postgres flags), kept apart by the kind of build.

@@ -4,6 +4,6 @@
 
 namespace outbox {
 
-inline constexpr const char* kVersion = "0.1";
+inline constexpr const char* kVersion = "0.2";
 
 }  // namespace outbox

@@ -12,13 +12,13 @@ use Outbox::Test;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# The staged build once more (links), with update scripts to a version 0.2, which does not exist, and back.
+# The staged build once more (links), with update scripts to a version 0.3, which does not exist, and back.
 my $stage = PostgreSQL::Test::Utils::tempdir() . '/stage';
 system('cp', '-rs', $ENV{OUTBOX_STAGE}, $stage) == 0 or die 'cp';
 chomp(my $control = `find '$stage' -name outbox.control`);
 my $scripts = dirname($control);
-append_to_file("$scripts/outbox--0.1--0.2.sql", "CREATE FUNCTION outbox.of_0_2() RETURNS int LANGUAGE sql RETURN 2;\nALTER TABLE outbox.route ADD COLUMN of_0_2 int;\n");
-append_to_file("$scripts/outbox--0.2--0.1.sql", "DROP FUNCTION outbox.of_0_2();\nALTER TABLE outbox.route DROP COLUMN of_0_2;\n");
+append_to_file("$scripts/outbox--0.2--0.3.sql", "CREATE FUNCTION outbox.of_0_3() RETURNS int LANGUAGE sql RETURN 3;\nALTER TABLE outbox.route ADD COLUMN of_0_3 int;\n");
+append_to_file("$scripts/outbox--0.3--0.2.sql", "DROP FUNCTION outbox.of_0_3();\nALTER TABLE outbox.route DROP COLUMN of_0_3;\n");
 my $conf = slurp_file($ENV{TEMP_CONFIG});
 $conf =~ s/\Q$ENV{OUTBOX_STAGE}\E/$stage/g;
 
@@ -38,7 +38,7 @@ sub flows
 my $pids = join ' ', relay_pids($node);
 
 # --- DDL on the extension, in a transaction that stays open for a while and is rolled back ---
-foreach my $ddl ("ALTER EXTENSION outbox UPDATE TO '0.2'", 'ALTER EXTENSION outbox DROP FUNCTION outbox.doctor(); DROP FUNCTION outbox.doctor()')
+foreach my $ddl ("ALTER EXTENSION outbox UPDATE TO '0.3'", 'ALTER EXTENSION outbox DROP FUNCTION outbox.doctor(); DROP FUNCTION outbox.doctor()')
 {
 	my ($status, undef, $error) = $node->psql('postgres', "BEGIN; $ddl; SELECT pg_sleep(1); ROLLBACK", on_error_stop => 1);
 	is($status, 0, "rolled back: $ddl") or diag $error;
@@ -52,13 +52,13 @@ my $payloads = $redis->column('ledger', 'payload');
 is(scalar(@$payloads), scalar(keys %{ { map { $_ => 1 } @$payloads } }), 'nothing was sent twice');
 
 # --- another version, for good ---
-$node->safe_psql('postgres', "ALTER EXTENSION outbox UPDATE TO '0.2'");
-ok($node->wait_for_log(qr/outbox publishes nothing: the extension's version "0\.2" is not the library's, "0\.1"/), 'the server log says that nothing is published, and why');
+$node->safe_psql('postgres', "ALTER EXTENSION outbox UPDATE TO '0.3'");
+ok($node->wait_for_log(qr/outbox publishes nothing: the extension's version "0\.3" is not the library's, "0\.2"/), 'the server log says that nothing is published, and why');
 ok(wait_for_value($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay'", '0'), 'relay workers leave');
 is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox keeper'"), '1', 'the keeper waits');
 like($node->safe_psql('postgres', q{SELECT status || ': ' || detail FROM outbox.doctor() WHERE "check" = 'version'}),
-	qr/^problem: The library has version 0\.1, the extension 0\.2; workers wait/, 'doctor() says the same');
-is($node->safe_psql('postgres', 'SELECT * FROM outbox.version()') =~ /0\.1.*0\.2/s ? 1 : 0, 1, 'version() shows both');
+	qr/^problem: The library has version 0\.2, the extension 0\.3; workers wait/, 'doctor() says the same');
+is($node->safe_psql('postgres', 'SELECT * FROM outbox.version()') =~ /0\.2.*0\.3/s ? 1 : 0, 1, 'version() shows both');
 my $sqlstate;
 ($status, undef, $error) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT outbox.adopt()");
 like($error, qr/ERROR:  55000: cannot adopt an outbox of another version/, 'adopt() is refused: it would make an end of the positions');
@@ -68,12 +68,12 @@ ok(wait_until(sub { Outbox::Ledger::total($node) > $emitted + 500 }), 'events ar
 is($redis->xlen('ledger'), $waiting, 'and kept');
 $node->restart;    # ends the load, too
 Outbox::Ledger::finish($load, may_fail => 1);
-ok($node->wait_for_log(qr/version "0\.2".*version "0\.2"/s), 'after a restart it says so again');
+ok($node->wait_for_log(qr/version "0\.3".*version "0\.3"/s), 'after a restart it says so again');
 is(scalar(relay_pids($node)), 0, 'and waits');
 
 # --- and equal again ---
 $load = Outbox::Ledger::start_load($node, seconds => 120, clients => 1, rate => 20, name => 'again');
-$node->safe_psql('postgres', "ALTER EXTENSION outbox UPDATE TO '0.1'");
+$node->safe_psql('postgres', "ALTER EXTENSION outbox UPDATE TO '0.2'");
 ok(wait_until(sub { $redis->xlen('ledger') > $waiting }), 'with equal versions again they come back');
 flows('and go on');
 ok(Outbox::Ledger::end_load($load), 'no session met an error');

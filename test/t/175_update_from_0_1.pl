@@ -1,0 +1,79 @@
+# A database with version 0.1 of the extension, in use, under the new library: nothing is published before ALTER EXTENSION
+# ... UPDATE, everything after it, in order and once; and its catalogs are then those of a fresh install.
+# matrix: C7
+use strict;
+use warnings;
+
+use File::Basename qw(dirname);
+use Outbox::Catalog qw(catalog);
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# The staged build once more (links), with the install script of 0.1.
+my $stage = PostgreSQL::Test::Utils::tempdir() . '/stage';
+system('cp', '-rs', $ENV{OUTBOX_STAGE}, $stage) == 0 or die 'cp';
+chomp(my $control = `find '$stage' -name outbox.control`);
+system('cp', "$ENV{OUTBOX_TOP}/test/upgrade/outbox--0.1.sql", dirname($control)) == 0 or die 'cp';
+my $conf = slurp_file($ENV{TEMP_CONFIG});
+$conf =~ s/\Q$ENV{OUTBOX_STAGE}\E/$stage/g;
+
+my $redis = Outbox::Redis->start;
+my $node = new_node(conf => $conf);
+
+# --- nothing in it yet ---
+$node->safe_psql('postgres', 'CREATE DATABASE fresh');
+$node->safe_psql('postgres', 'CREATE DATABASE bare');
+$node->safe_psql('fresh', 'CREATE EXTENSION outbox');
+$node->safe_psql('bare', "CREATE EXTENSION outbox VERSION '0.1'");
+my $version = $node->safe_psql('fresh', "SELECT extversion FROM pg_extension WHERE extname = 'outbox'");
+isnt($version, '0.1', 'the version of today is another');
+my @fresh = catalog($node, 'fresh');
+cmp_ok(scalar(@fresh), '>', 500, 'a catalog is compared that is not empty');
+$node->safe_psql('bare', 'ALTER EXTENSION outbox UPDATE');
+
+sub same_as_fresh
+{
+	my ($database) = @_;
+	my %fresh = map { $_ => 1 } @fresh;
+	my %updated = map { $_ => 1 } catalog($node, $database);
+	my @missing = grep { !$updated{$_} } sort keys %fresh;
+	my @extra = grep { !$fresh{$_} } sort keys %updated;
+	is(scalar(@missing) + scalar(@extra), 0, "$database: updated is as fresh") or diag(map { "$_\n" } (map { "- $_" } @missing), (map { "+ $_" } @extra));
+	return;
+}
+same_as_fresh('bare');
+
+# --- in use ---
+$node->safe_psql('postgres', "DROP EXTENSION outbox; CREATE EXTENSION outbox VERSION '0.1'");
+redis_route($node, $redis, 'orders', topic => q('orders'), lanes => 2);
+redis_route($node, $redis, 'again', topic => q('again'));
+$node->safe_psql('postgres', q{SELECT outbox.pause(route => 'again', reason => 'waits for the update')});
+$node->safe_psql('postgres', q{SELECT outbox.emit('order', i % 5, 'created', jsonb_build_object('n', i)) FROM generate_series(1, 100) i});
+$node->safe_psql('postgres', q{SELECT outbox.emit('order', 7, 'late', '{"n": 101}', deliver_at => now() + interval '1 second')});
+is($redis->xlen('orders'), 0, 'nothing is published from tables of another version');
+$node->safe_psql('postgres', 'ALTER EXTENSION outbox UPDATE');
+same_as_fresh('postgres');
+ok(wait_until(sub { $redis->xlen('orders') == 101 }), 'what had been emitted before the update is published after it');
+is($redis->xlen('again'), 0, 'a pause stays one');
+$node->safe_psql('postgres', q{SELECT outbox.resume(route => 'again')});
+ok(wait_until(sub { $redis->xlen('again') == 101 }), 'until it is ended');
+$node->safe_psql('postgres', q{SELECT outbox.emit('order', 7, 'created', '{"n": 102}')});
+ok(wait_idle($node), 'and it goes on');
+foreach my $stream (qw(orders again))
+{
+	my %last;
+	my ($twice, $order) = (0, 0);
+	my %seen;
+	my @entries = map { /"n": (\d+)/ ? $1 : () } @{ $redis->column($stream, 'payload') };
+	foreach my $n (@entries)
+	{
+		$twice++ if $seen{$n}++;
+		$order++ if $n <= 100 && ($last{ $n % 5 } // 0) > $n;
+		$last{ $n % 5 } = $n if $n <= 100;
+	}
+	is("@{[scalar(keys %seen)]} $twice $order", '102 0 0', "$stream: everything, once, in order");
+}
+is($node->safe_psql('postgres', q{SELECT count(*) FROM outbox.doctor() WHERE "check" = 'version' AND status <> 'ok'}), '0', 'doctor() has nothing to say of versions');
+no_server_crashed($node);
+done_testing();
