@@ -28,9 +28,10 @@ void SortUnique(std::vector<uint64_t>* keys) {
 
 }  // namespace
 
-PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation)
+PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead)
     : lane_(lane),
       incarnation_(incarnation),
+      dead_(dead),
       fronts_(std::make_unique<DueFronts>()),
       work_(std::make_unique<DueWork>()) {}
 
@@ -91,6 +92,11 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     return Status();
   }
   if (status.ok()) {
+    for (const relay::Parking& parking : events) {
+      if (parking.state == relay::ParkedState::kDead) {
+        dead_->Add(lane_.route_id, parking.error);
+      }
+    }
     SortUnique(&locked_);
     std::set_difference(keys_.begin(), keys_.end(), locked_.begin(), locked_.end(), std::back_inserter(unsure_));
     SortUnique(&unsure_);
@@ -230,6 +236,12 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
   OUTBOX_FAULT_POINT("parked.settle.after");
   if (!status.ok()) {
     freed->resize(before);
+    return status;
+  }
+  for (const relay::Settlement& outcome : outcomes) {
+    if (*owner && outcome.outcome == relay::ParkedOutcome::kDead) {
+      dead_->Add(lane_.route_id, outcome.error);
+    }
   }
   return status;
 }

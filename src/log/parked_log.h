@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/lane_id.h"
+#include "log/dead_letters.h"
 #include "relay/parked_log.h"
 
 namespace outbox::log {
@@ -18,8 +19,8 @@ struct DueWork;
 
 class PgParkedLog final : public relay::ParkedLog {
  public:
-  // `incarnation`: the worker's, as outbox.lane.owner holds it.
-  PgParkedLog(const LaneId& lane, uint64_t incarnation);
+  // `incarnation`: the worker's, as outbox.lane.owner holds it. `dead` counts what becomes a dead letter here.
+  PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead);
   ~PgParkedLog() override;
   PgParkedLog(const PgParkedLog&) = delete;
   PgParkedLog& operator=(const PgParkedLog&) = delete;
@@ -36,6 +37,7 @@ class PgParkedLog final : public relay::ParkedLog {
 
   const LaneId lane_;
   const uint64_t incarnation_;
+  DeadLetters* const dead_;
   bool loaded_ = false;
   std::vector<std::string> without_;  // of the last claim, sorted
   std::unique_ptr<DueFronts> fronts_;

@@ -84,6 +84,7 @@ struct DestinationSlot {
   char error_class[16];  // why it is not closed, else the newest warning; empty: all is well
   char error_code[64];
   char error_message[256];
+  bool told;     // its trouble is in the server's log, by this worker
   bool warning;  // the error is one: the destination is usable, but a person should look
 };
 

@@ -294,7 +294,7 @@ bool Relay::Add(const LaneId& id) {
   relay::LaneLogs logs;
   logs.filter = std::make_shared<relay::LaneFilter>(spec);
   logs.log = std::make_unique<log::PgLaneLog>(id, route->second.lanes, incarnation_, logs.filter.get());
-  logs.parked = std::make_unique<log::PgParkedLog>(id, incarnation_);
+  logs.parked = std::make_unique<log::PgParkedLog>(id, incarnation_, &dead_letters_);
   logs.sides = std::make_unique<log::PgSideLog>(id, route->second.lanes, incarnation_);
   HeldLane lane;
   lane.route = route->second;

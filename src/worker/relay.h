@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "base/lane_id.h"
+#include "log/dead_letters.h"
 #include "pg/wait.h"
 #include "relay/engine.h"
+#include "worker/incidents.h"
 #include "worker/lane_board.h"
 #include "worker/relay_config.h"
 
@@ -81,6 +83,7 @@ class Relay {
   void PublishSide(const relay::LaneStatus& status, int64_t now);
   void ComplainOf(const HeldLane& lane, const relay::LaneStatus& status);
   void PublishDestinations(int64_t now);
+  void ReportDeadLetters(int64_t now);
   void PlanWait(int64_t deadline);
   void Describe(const std::vector<relay::LaneStatus>& lanes);
 
@@ -90,6 +93,8 @@ class Relay {
   const uint64_t incarnation_;
   std::unique_ptr<relay::Clock> clock_;
   LaneMap lanes_;
+  log::DeadLetters dead_letters_;
+  Incidents incidents_;
   std::map<LaneId, ShownSide> sides_;
   std::map<relay::DestinationId, ShownDestination> shown_;
   std::unique_ptr<relay::Engine> engine_;

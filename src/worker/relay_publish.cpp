@@ -18,11 +18,14 @@ void Relay::Publish() {
   int64_t now = clock_->NowMicros();
   engine_->Lanes(&statuses_);
   for (const relay::LaneStatus& status : statuses_) {
+    auto found = lanes_.find({status.id.route_id, status.id.lane});
+    if (found != lanes_.end()) {
+      incidents_.SeeLane(status, found->second.route.name, now);
+    }
     if (status.id.side != 0) {
       PublishSide(status, now);
       continue;
     }
-    auto found = lanes_.find(status.id);
     if (found == lanes_.end()) {
       continue;
     }
@@ -51,7 +54,18 @@ void Relay::Publish() {
     }
   }
   PublishDestinations(now);
+  incidents_.EndTurn(now);
+  ReportDeadLetters(now);
   Describe(statuses_);
+}
+
+void Relay::ReportDeadLetters(int64_t now) {
+  if (dead_letters_.of_route.empty()) {
+    return;
+  }
+  for (const auto& [id, route] : config_.routes) {
+    incidents_.SeeDeadLetters(&dead_letters_, id, route.name, now);
+  }
 }
 
 // Trouble with tables is the server's own: it is in its log too, once a minute.
@@ -112,6 +126,9 @@ void Relay::PublishDestinations(int64_t now) {
       WriteDestinationSlot(shown.slot, incarnation_, status);
       shown.state = status.state;
       shown.written_at = now;
+    }
+    if (known != config_.destinations.end()) {
+      incidents_.SeeDestination(status, known->second.name, shown.slot, now);
     }
   }
 }

@@ -60,6 +60,11 @@ foreach my $half (1, 2)
 is(sql(q(SELECT string_agg(server, ' ' ORDER BY server) FROM outbox.destination WHERE error_class IS NOT NULL)), join(' ', sort keys %servers),
 	'all destinations are in trouble') or diag(sql('SELECT server, state, error_class, error_code FROM outbox.destination'));
 is(sql(q(SELECT count(*) FROM outbox.parked)), '0', 'no event is charged');
+foreach my $name (sort keys %servers)
+{
+	my $n = grep { /WARNING:  outbox: destination "$name" is in trouble: / } map { @$_ } @lines;
+	ok($n >= 1 && $n <= 2, "$name: the log tells of it: $n");
+}
 cmp_ok(scalar @{ $lines[0] }, '<=', 40, scalar(@{ $lines[0] }) . ' lines in the first half') or diag(join "\n", @{ $lines[0] });
 cmp_ok(scalar @{ $lines[1] }, '<=', 10, scalar(@{ $lines[1] }) . ' lines in the second half, of ' . $seconds / 2 . ' s') or diag(join "\n", @{ $lines[1] });
 

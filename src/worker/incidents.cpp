@@ -1,0 +1,197 @@
+#include "worker/incidents.h"
+
+#include "pg/encoding.h"
+#include "pg/guard.h"
+
+namespace outbox::worker {
+
+namespace {
+
+// Microseconds.
+constexpr int64_t kSecond = 1'000'000;
+constexpr int64_t kLasts = 1 * kSecond;      // shorter trouble is none: a sink process is back in a tenth of that
+constexpr int64_t kSettles = 5 * kSecond;    // works for so long: it is over
+constexpr int64_t kSayAgain = 60 * kSecond;  // another error, more dead letters
+
+// A text of the worker's (UTF-8) for the log of a server of any encoding.
+std::string Loggable(const std::string& text) {
+  std::string loggable = text;
+  if (!pg::SpeaksUtf8()) {
+    pg::KeepAscii(loggable.data(), loggable.size());
+  }
+  return loggable;
+}
+
+const char* HintFor(ErrorClass error_class) {
+  switch (error_class) {
+    case ErrorClass::kConfig:
+      return "Correct an option of the server or of its user mapping, or the rights that it has there; see "
+             "outbox.doctor().";
+    case ErrorClass::kTopic:
+      return "Create the topic, or give its rights back, whichever the error asks for; its events then follow by "
+             "themselves. See outbox.lag.";
+    default:
+      return "It is tried again by itself; see outbox.destination and outbox.lag.";
+  }
+}
+
+// True when another worker of this database has told of the same destination; else this one has, from now on.
+bool ToldByAnother(pg::DestinationSlot* slot, bool telling) {
+  if (slot == nullptr) {
+    return false;
+  }
+  bool another = false;
+  LWLockAcquire(pg::Shared()->lock, LW_EXCLUSIVE);
+  for (int i = 0; telling && i < pg::Shared()->max_destinations; i++) {
+    const pg::DestinationSlot& other = pg::Destinations()[i];
+    another =
+        another || (&other != slot && other.database == slot->database && other.server == slot->server && other.told);
+  }
+  slot->told = telling && !another;
+  LWLockRelease(pg::Shared()->lock);
+  return another;
+}
+
+void SayTrouble(const std::string& what, const Error& error, const char* effect) {
+  const std::string subject = Loggable(what);
+  const std::string message = Loggable(error.message);
+  const std::string code = Loggable(error.code);
+  const char* error_class = ErrorClassName(error.error_class);
+  const char* hint = HintFor(error.error_class);
+  const char* s = subject.c_str();
+  const char* m = message.c_str();
+  const char* c = code.c_str();
+  pg::Guard([=] {
+    ereport(WARNING, (errmsg("outbox: %s is in trouble: %s", s, m),
+                      errdetail("The error is %s, of class \"%s\". %s", c, error_class, effect), errhint("%s", hint)));
+  });
+}
+
+void SayBack(const std::string& what, int64_t micros) {
+  const std::string subject = Loggable(what);
+  const char* s = subject.c_str();
+  const double seconds = static_cast<double>(micros) / kSecond;
+  pg::Guard([=] { ereport(LOG, (errmsg("outbox: %s works again after %.1f s", s, seconds))); });
+}
+
+}  // namespace
+
+Incidents::Line Incidents::See(Episode* episode, const Error* error, int64_t now) {
+  episode->seen = true;
+  if (error == nullptr) {
+    if (episode->good_since == 0) {
+      episode->good_since = now;
+    }
+    return episode->said_at != 0 && now - episode->good_since >= kSettles ? Line::kBack : Line::kNone;
+  }
+  episode->good_since = 0;
+  const bool another = episode->said_at != 0 && error->code != episode->code && now - episode->said_at >= kSayAgain;
+  if ((episode->said_at == 0 && now - episode->began >= kLasts) || another) {
+    episode->said_at = now;
+    episode->code = error->code;
+    return Line::kTrouble;
+  }
+  return Line::kNone;
+}
+
+// The episode of that name, begun now if there is trouble and was none; nullptr: all is well.
+Incidents::Episode* Incidents::Find(const Key& key, const std::string& what, const Error* error, int64_t now) {
+  auto found = episodes_.find(key);
+  if (found == episodes_.end() && error != nullptr) {
+    found = episodes_.emplace(key, Episode()).first;
+    found->second.what = what;
+    found->second.began = now;
+  }
+  return found == episodes_.end() ? nullptr : &found->second;
+}
+
+void Incidents::SeeDestination(const relay::DestinationStatus& status, const std::string& server,
+                               pg::DestinationSlot* slot, int64_t now) {
+  const Error* error = status.reason.ok() ? nullptr : &status.reason;
+  const Key key{0, server};
+  Episode* episode = Find(key, "destination \"" + server + "\"", error, now);
+  if (episode == nullptr) {
+    return;
+  }
+  switch (See(episode, error, now)) {
+    case Line::kTrouble:
+      episode->silent = ToldByAnother(slot, true);
+      if (!episode->silent) {
+        SayTrouble(episode->what, *error, "Its events stay in the log and are sent when it answers again.");
+      }
+      break;
+    case Line::kBack:
+      (void)ToldByAnother(slot, false);
+      if (!episode->silent) {
+        SayBack(episode->what, episode->good_since - episode->began);
+      }
+      episodes_.erase(key);
+      break;
+    case Line::kNone:
+      if (episode->said_at == 0 && error == nullptr) {
+        episodes_.erase(key);
+      }
+      break;
+  }
+}
+
+void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& route, int64_t now) {
+  const bool trouble = status.error != nullptr && status.error->error_class == ErrorClass::kTopic;
+  if (!trouble) {
+    return;  // the same topic may be in trouble in another lane: over when it is in none, see EndTurn()
+  }
+  const std::string topic = status.topic == nullptr ? std::string() : *status.topic;
+  const std::string of_route = "route \"" + route + "\"";
+  Episode* episode = Find({status.id.route_id, topic},
+                          topic.empty() ? of_route : "topic \"" + topic + "\" of " + of_route, status.error, now);
+  if (See(episode, status.error, now) == Line::kTrouble) {
+    SayTrouble(episode->what, *status.error, "Its events stay in the log; other topics flow.");
+  }
+}
+
+void Incidents::EndTurn(int64_t now) {
+  for (auto entry = episodes_.begin(); entry != episodes_.end();) {
+    Episode& episode = entry->second;
+    const bool seen = std::exchange(episode.seen, false);
+    if (entry->first.first == 0) {  // a destination: SeeDestination has told the end of it
+      entry = seen ? std::next(entry) : episodes_.erase(entry);
+      continue;
+    }
+    if (!seen && episode.good_since == 0) {
+      episode.good_since = now;
+    }
+    const bool over = episode.good_since != 0 && (episode.said_at == 0 || now - episode.good_since >= kSettles);
+    if (over && episode.said_at != 0) {
+      SayBack(episode.what, episode.good_since - episode.began);
+    }
+    entry = over ? episodes_.erase(entry) : std::next(entry);
+  }
+}
+
+void Incidents::SeeDeadLetters(log::DeadLetters* dead, int64_t route_id, const std::string& route, int64_t now) {
+  auto found = dead->of_route.find(route_id);
+  if (found == dead->of_route.end()) {
+    return;
+  }
+  int64_t& said_at = dead_said_at_[route_id];
+  if (said_at != 0 && now - said_at < kSayAgain) {
+    return;
+  }
+  said_at = now;
+  const std::string name = Loggable(route);
+  const std::string message = Loggable(found->second.last.message);
+  const std::string code = Loggable(found->second.last.code);
+  const long long events = found->second.events;
+  const char* n = name.c_str();
+  const char* m = message.c_str();
+  const char* c = code.c_str();
+  dead->of_route.erase(found);
+  pg::Guard([=] {
+    ereport(WARNING, (errmsg_plural("outbox: %lld event of route \"%s\" became a dead letter",
+                                    "outbox: %lld events of route \"%s\" became dead letters", events, events, n),
+                      errdetail("The last error is %s: %s", c, m),
+                      errhint("See outbox.dead_letter; outbox.retry() sends one again, outbox.redrive() many.")));
+  });
+}
+
+}  // namespace outbox::worker
