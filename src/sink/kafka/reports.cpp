@@ -160,6 +160,8 @@ ErrorClass KafkaSink::Classify(Topic* topic, int32_t partition, const ErrorRule&
   return rule.error_class;
 }
 
+// Every record of refused_ has its outcome after this, or when the producer has ended. What is the message's fault or
+// the topic's is said of each, whatever has become of its flow: many topics may be missing at one moment.
 void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t count, uint64_t bytes, int64_t now) {
   // From 2.4 on the library names the invalid records of a batch; their neighbours have a code of their own.
   const bool named = std::any_of(refused_.begin(), refused_.end(),
@@ -185,8 +187,9 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
     }
     const ErrorClass error_class = Classify(topic, partition, rule);
     const Batch& batch = store_.at(record.held.slot).batch;
-    if (error_class != ErrorClass::kMessage && !gate_.Admits(batch.flow, batch.epoch)) {
-      continue;  // its flow has failed already
+    if (error_class != ErrorClass::kMessage && error_class != ErrorClass::kTopic &&
+        !gate_.Admits(batch.flow, batch.epoch)) {
+      continue;  // its flow has failed already; aborted below
     }
     Error error = MakeError(record.code, error_class, {});
     error.message = "topic \"" + topic->name + "\": " + error.message;
@@ -200,7 +203,13 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
     FailFlow(record.held, std::move(error));
   }
   if (asking && charged && rd_kafka_fatal_error(producer_->handle(), nullptr, 0) == RD_KAFKA_RESP_ERR_NO_ERROR) {
-    // Nothing was sent: the topic is missing or forbidden. Other topics go on with this producer.
+    // Nothing was sent: the topic is missing or forbidden. Other topics go on with this producer, so nobody comes later
+    // to abort what was not charged.
+    for (const RefusedRecord& record : refused_) {
+      const Batch& batch = store_.at(record.held.slot).batch;
+      gate_.Poison(batch.flow, batch.epoch);
+      store_.Abort(record.held.slot, record.held.index);
+    }
     topic->state = TopicState::kUnknown;
     topic->failed = true;
     return;
