@@ -31,8 +31,14 @@ ISOLATION      = $(sort $(notdir $(basename $(wildcard test/specs/*.spec))))
 ISOLATION_OPTS = --inputdir=test
 
 PG_CONFIG ?= pg_config
-PGXS := $(shell $(PG_CONFIG) --pgxs)
+# What is a script installs what is missing itself, PostgreSQL too; all else needs it here and now.
+COMMANDS = quickstart test chaos bench fuzz valgrind lint format
+PGXS := $(wildcard $(shell command -v $(PG_CONFIG) >/dev/null && $(PG_CONFIG) --pgxs 2>/dev/null))
+ifneq ($(PGXS),)
 include $(PGXS)
+else ifneq ($(filter-out wall $(COMMANDS),$(or $(MAKECMDGOALS),all)),)
+$(error there is no PostgreSQL to build with ($(PG_CONFIG) --pgxs names none): scripts/install-deps build installs Debian's)
+endif
 
 # PGXS compiles bitcode with clang and without PG_CXXFLAGS; -Wno-unknown-warning-option keeps g++-only flags harmless.
 COMPILE.cxx.bc += $(filter-out -fno-gnu-unique -MMD -MP,$(PG_CXXFLAGS)) -Wno-unknown-warning-option
@@ -43,7 +49,7 @@ FAULT_STAMP = build/.fault-points-$(if $(OUTBOX_FAULT_POINTS),on,off)
 FAULT_SRCS := $(shell grep -l '^.include "base/fault_point.h"' $(PG_SRCS) $(PLAIN_SRCS) /dev/null)
 FAULT_FLAG  = $(if $(OUTBOX_FAULT_POINTS),-DOUTBOX_FAULT_POINTS)
 # Made here and not by a rule: PGXS declares everything .SECONDARY, so a file that is missing would not be made.
-ifneq ($(filter-out wall quickstart test chaos bench fuzz valgrind lint format,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out wall $(COMMANDS),$(or $(MAKECMDGOALS),all)),)
 $(shell [ -e $(FAULT_STAMP) ] || { mkdir -p build && rm -f build/.fault-points-* && touch $(FAULT_STAMP); })
 endif
 $(FAULT_SRCS:.cpp=.o): $(FAULT_STAMP)
@@ -108,7 +114,7 @@ wall:
 quickstart:
 	@scripts/quickstart
 test:
-	@scripts/test
+	@scripts/test $(TESTS)
 chaos:
 	@MINUTES="$(MINUTES)" SEED="$(SEED)" ROUND="$(ROUND)" KIND="$(KIND)" scripts/chaos
 bench:
@@ -122,4 +128,4 @@ lint:
 format:
 	@scripts/format
 
-.PHONY: wall quickstart test chaos bench fuzz valgrind lint format install-sinks uninstall-sinks
+.PHONY: wall $(COMMANDS) install-sinks uninstall-sinks

@@ -6,6 +6,9 @@ TOP=$PWD
 PG_CONFIG=${PG_CONFIG:-pg_config}
 STAGE=$TOP/build/stage
 
+# What root makes here the user postgres reads.
+umask 022
+
 say() { printf '%s\n' "$*" >&2; }
 die() { say "error: $*"; exit 1; }
 
@@ -30,6 +33,7 @@ exec_as_postgres() {
 # builds in the fault points (src/base/fault_point.h); without that a build that holds any is refused.
 stage_install() {
   local log=$TOP/build/make.log file found
+  command -v "$PG_CONFIG" >/dev/null || die "there is no $PG_CONFIG here"
   mkdir -p "$TOP/build"
   if ! make -j2 PG_CONFIG="$PG_CONFIG" with_llvm=no "$@" >"$log" 2>&1 ||
      ! make install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$STAGE" "$@" >>"$log" 2>&1; then
@@ -103,17 +107,48 @@ free_port() {
   perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1")->sockport, "\n"'
 }
 
-# What postgres cannot read it cannot test: a checkout below /root is copied to /tmp and the script runs there instead.
-ensure_readable() {
-  if [ "$(id -u)" != 0 ] || as_postgres test -r "$TOP/Makefile"; then return 0; fi
-  local copy
-  copy=/tmp/outbox-checkout-$(printf %s "$TOP" | cksum | cut -d' ' -f1)
-  say "user postgres cannot read $TOP; working on a copy in $copy"
-  rm -rf "$copy" && mkdir -p "$copy" || exit 1
-  if git -C "$TOP" rev-parse >/dev/null 2>&1; then
-    git -C "$TOP" ls-files -co --exclude-standard -z | tar -C "$TOP" --null --ignore-failed-read -T - -cf - 2>/dev/null
+# need GROUP ...: the packages of these groups (scripts/install-deps) are there when this returns, or the script ends. Before
+# ensure_readable: the user postgres comes with them.
+need() { "$TOP/scripts/install-deps" "$@" </dev/null || exit 1; }
+
+# What git knows here and what is new; without git, or where it does not trust the checkout, all but what was built.
+checkout_files() {
+  local file
+  if git ls-files >/dev/null 2>&1; then
+    git ls-files -co --exclude-standard | while read -r file; do [ ! -e "$file" ] || printf '%s\n' "$file"; done
   else
-    tar -C "$TOP" --exclude=./build -cf - .
-  fi | tar -C "$copy" -xf - || die "could not copy the checkout"
-  exec "$copy/scripts/$(basename "$0")" "$@"
+    find . -path ./.git -prune -o -path ./build -prune -o ! -name '*.[od]' ! -name '*.so' -type f -printf '%P\n'
+  fi | LC_ALL=C sort
+}
+
+# copy_checkout DIR: everybody may read it there. What differs gets the time of the copy, so that make sees it; what is
+# gone goes, what was built stays.
+copy_checkout() {
+  local to=$1 known=$1/build/checkout.files file
+  mkdir -p "$to/build" && checkout_files >"$known.new" || die "could not copy the checkout to $to"
+  while read -r file; do
+    cmp -s "$file" "$to/$file" || { mkdir -p "$(dirname "$to/$file")" && cp --preserve=mode "$file" "$to/$file"; } ||
+      die "could not copy the checkout to $to"
+  done <"$known.new"
+  [ ! -e "$known" ] || LC_ALL=C comm -23 "$known" "$known.new" | (cd "$to" && xargs -r -d '\n' rm -f)
+  mv "$known.new" "$known"
+  (cd "$to" && chmod a+rx . && xargs -r -d '\n' chmod a+rX) <"$known"
+}
+
+# What postgres cannot read it cannot test: a checkout below /root is copied to /tmp, and the script runs there instead.
+# Once: where the copy is no better there is something wrong that another copy does not mend.
+ensure_readable() {
+  [ "$(id -u)" = 0 ] || return 0
+  id postgres >/dev/null 2>&1 ||
+    die "there is no user postgres to run a server as: make one (useradd postgres), or do not run this as root"
+  ! as_postgres test -r "$TOP/Makefile" || return 0
+  [ -z "${OUTBOX_COPY_OF:-}" ] ||
+    die "user postgres cannot read $TOP, a copy of $OUTBOX_COPY_OF: move the checkout to where that user can read it"
+  local copy
+  copy=${OUTBOX_COPIES:-/tmp}/outbox-checkout-$(printf %s "$TOP" | cksum | cut -d' ' -f1)
+  { [ ! -e "$copy" ] && [ ! -L "$copy" ]; } || { [ ! -L "$copy" ] && [ -O "$copy" ]; } ||
+    die "user postgres cannot read $TOP, and $copy, where the copy should be, is somebody else's"
+  say "user postgres cannot read $TOP; working on a copy in $copy"
+  copy_checkout "$copy"
+  OUTBOX_COPY_OF=$TOP exec "$copy/scripts/$(basename "$0")" "$@"
 }
