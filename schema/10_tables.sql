@@ -33,6 +33,14 @@ COMMENT ON COLUMN outbox.log.headers IS 'flat object of strings; NULL for none';
 COMMENT ON COLUMN outbox.log.topic IS 'explicit topic; NULL for the route''s own template';
 COMMENT ON COLUMN outbox.log.deliver_at IS 'not to be delivered before this time; NULL: at once';
 
+-- Takes an event when the table of its day is not there and cannot be made at once. No partition: whoever attaches one
+-- holds a lock until his transaction ends, a default partition is locked by each that is attached, and any other bounds
+-- would be untrue.
+CREATE TABLE outbox.log_spare (LIKE outbox.log INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)
+  WITH (fillfactor = 100, autovacuum_enabled = false, toast.autovacuum_enabled = false);
+CREATE INDEX log_spare_xid ON outbox.log_spare USING btree (xid);
+COMMENT ON TABLE outbox.log_spare IS 'a part of the log beside its day tables: events whose day had no table, and no background worker was free to make it; read like the log, and emptied as a whole when all of it has expired';
+
 CREATE TABLE outbox.route (
   id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   name            text        NOT NULL UNIQUE,
@@ -205,6 +213,7 @@ CREATE SEQUENCE outbox.clock_ceiling AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE outbox.clock_ceiling IS 'register, not a sequence: Unix microseconds that the shared clock starts above after a restart; kept ahead of the clock by the keeper and, where that is late, by emitters';
 
 SELECT pg_catalog.pg_extension_config_dump('outbox.log', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox.log_spare', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.route', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.route_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.lane', '');

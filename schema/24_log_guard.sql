@@ -17,3 +17,7 @@ COMMENT ON FUNCTION outbox._divert() IS 'keeps rows that reach outbox.log by ano
 CREATE TRIGGER log_guard BEFORE INSERT ON outbox.log FOR EACH ROW EXECUTE FUNCTION outbox._divert();
 ALTER TABLE outbox.log ENABLE ALWAYS TRIGGER log_guard;
 COMMENT ON TRIGGER log_guard ON outbox.log IS 'diverts every insert but emit''s own into outbox.foreign_event';
+
+CREATE TRIGGER log_guard BEFORE INSERT ON outbox.log_spare FOR EACH ROW EXECUTE FUNCTION outbox._divert();
+ALTER TABLE outbox.log_spare ENABLE ALWAYS TRIGGER log_guard;
+COMMENT ON TRIGGER log_guard ON outbox.log_spare IS 'as on outbox.log';

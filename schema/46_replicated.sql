@@ -14,7 +14,7 @@ BEGIN
     SELECT c.relname FROM pg_catalog.pg_class c
     WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
       AND (c.relkind OPERATOR(pg_catalog.=) 'r' OR c.relkind OPERATOR(pg_catalog.=) 'p')
-      AND c.relname OPERATOR(pg_catalog.<>) 'log' AND c.relname OPERATOR(pg_catalog.<>) 'foreign_event'
+      AND c.relname OPERATOR(pg_catalog.<>) ALL (ARRAY['log', 'log_spare']::pg_catalog.name[]) AND c.relname OPERATOR(pg_catalog.<>) 'foreign_event'
   LOOP
     EXECUTE pg_catalog.format('CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox.%I '
       'FOR EACH ROW EXECUTE FUNCTION outbox._ignore_replicated()', name);

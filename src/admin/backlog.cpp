@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "admin/cursor.h"
+#include "log/whole_log_sql.h"
 #include "pg/encoding.h"
 
 extern "C" {
@@ -16,7 +17,7 @@ namespace outbox::admin {
 namespace {
 
 constexpr const char* kColumns =
-    "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic FROM outbox.log ";
+    "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic FROM " OUTBOX_WHOLE_LOG;
 
 // In UTF-8, as lanes compare it. Plain.
 std::string_view TextView(Datum value, bool null) {

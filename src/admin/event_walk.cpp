@@ -6,6 +6,7 @@
 #include "admin/cursor.h"
 #include "admin/encoding.h"
 #include "admin/shared_look.h"
+#include "log/whole_log_sql.h"
 #include "pg/encoding.h"
 
 extern "C" {
@@ -93,8 +94,7 @@ void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEven
   // Literals, not parameters: the planner then opens and locks the day tables of that time only. Digits of ours.
   std::string sql =
       "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, "
-      "coalesce(octet_length(payload), 0), tableoid, ctid FROM outbox.log "
-      "WHERE created_at >= '" +
+      "coalesce(octet_length(payload), 0), source, place FROM " OUTBOX_WHOLE_LOG "WHERE created_at >= '" +
       UnixMicrosText(filter.since) + "'::timestamptz AND created_at < '" + UnixMicrosText(filter.until) +
       "'::timestamptz AND ($1 IS NULL OR aggregate_type LIKE $1) AND ($2 IS NULL OR aggregate_id = $2) "
       "AND ($3 IS NULL OR event_type LIKE $3) AND ($4 IS NULL OR id = ANY ($4::uuid[]))";
@@ -164,9 +164,10 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
 std::optional<int64> OldestRetained() {
   std::vector<Row> rows =
       RunSql(Access::kWrite,
-             "SELECT (extract(epoch FROM min(to_date(right(c.relname, 8), 'YYYYMMDD')::timestamp)) * 1000000)::bigint "
+             "SELECT (extract(epoch FROM least((SELECT min(to_date(right(c.relname, 8), 'YYYYMMDD')::timestamp) "
              "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
-             "WHERE i.inhparent = 'outbox.log'::regclass AND c.relname ~ '^log_[0-9]{8}$'");
+             "WHERE i.inhparent = 'outbox.log'::regclass AND c.relname ~ '^log_[0-9]{8}$'), "
+             "(SELECT min(created_at) AT TIME ZONE 'UTC' FROM outbox.log_spare))) * 1000000)::bigint");
   return rows[0][0] ? std::optional<int64>(std::strtoll(rows[0][0]->c_str(), nullptr, 10)) : std::nullopt;
 }
 

@@ -36,7 +36,7 @@ std::string TableName(Oid table) {
   std::vector<Row> rows =
       RunSql(Access::kWrite,
              "SELECT relname FROM pg_class WHERE oid = $1::oid AND relnamespace = 'outbox'::regnamespace "
-             "AND relname ~ '^log_[0-9]{8}$'",
+             "AND relname ~ '^log_([0-9]{8}|spare)$'",
              {Cell(std::to_string(table))});
   if (rows.empty()) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "a day of the log went while it was copied",

@@ -8,6 +8,7 @@ namespace {
 
 pg::DatabaseSlot* my_slot = nullptr;
 bool emitted = false;
+bool emitted_to_spare = false;
 int32 first_day = 0;
 int32 last_day = 0;
 
@@ -29,6 +30,7 @@ void OnTransactionEnd(XactEvent event, void*) {
       return;
   }
   emitted = false;
+  emitted_to_spare = false;
 }
 
 }  // namespace
@@ -59,6 +61,14 @@ void NoteEmitted(int32 day) {
   }
   first_day = Min(first_day, day);
   last_day = Max(last_day, day);
+}
+
+void NoteEmittedToSpare() {
+  emitted_to_spare = true;
+}
+
+bool EmittedToSpare() {
+  return emitted_to_spare;
 }
 
 bool EmittedDays(int32* first, int32* last) {

@@ -14,6 +14,9 @@ pg::DatabaseSlot* MySlot();
 
 // The current transaction wrote an event to the day table of `day`: its commit wakes the workers.
 void NoteEmitted(int32 day);
+// It wrote one to the spare table, as well as noting the event's day.
+void NoteEmittedToSpare();
+bool EmittedToSpare();
 // Days that the current transaction wrote events to; false if it wrote none. Rolled back savepoints count too.
 bool EmittedDays(int32* first, int32* last);
 

@@ -1,5 +1,6 @@
 #include "emit/day_table.h"
 
+#include "emit/commit.h"
 #include "log/day_table_ddl.h"
 
 extern "C" {
@@ -59,7 +60,7 @@ constexpr ColumnRule kRules[kLogColumns] = {
 }
 
 // Emit writes rows by itself, without executor and constraint checks: it must know exactly what it writes to.
-void CheckDayTable(Relation table) {
+void CheckDayTable(Relation table, bool spare) {
   TupleDesc desc = RelationGetDescr(table);
   if (table->rd_rel->relkind != RELKIND_RELATION || table->rd_rel->relam != HEAP_TABLE_AM_OID) {
     Refuse(table, "It is not a heap table.");
@@ -87,8 +88,7 @@ void CheckDayTable(Relation table) {
   if (RelationGetFKeyList(table) != NIL) {
     Refuse(table, "It has an unexpected foreign key.");
   }
-  Oid parent = get_partition_parent(RelationGetRelid(table), true);
-  if (parent != log::DayTableParent(log::DayTableKind::kLog)) {
+  if (!spare && get_partition_parent(RelationGetRelid(table), true) != log::DayTableParent(log::DayTableKind::kLog)) {
     Refuse(table, "It is not a partition of outbox.log.");
   }
 }
@@ -99,6 +99,23 @@ void ClearCache() {
 
 bool CacheIsGood(int32 day) {
   return OidIsValid(cached.table) && cached.day == day && cached.changes == changes;
+}
+
+// Nobody waits for anybody here: there is nothing to make, and no other lock is taken than by any emit.
+Relation OpenSpareTableForEmit(int32 day) {
+  Oid spare = log::SpareTable();
+  Relation table = OidIsValid(spare) ? try_table_open(spare, RowExclusiveLock) : nullptr;
+  if (table == nullptr) {
+    char name[NAMEDATALEN];
+    log::DayTableName(log::DayTableKind::kLog, day, name);
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("there is no table for an event: neither \"%s\" nor \"log_spare\" is there", name),
+                    errhint("outbox.log_spare belongs to the extension. A keeper makes day tables where "
+                            "max_worker_processes has room for one.")));
+  }
+  CheckDayTable(table, true);
+  NoteEmittedToSpare();
+  return table;
 }
 
 }  // namespace
@@ -114,8 +131,10 @@ Relation OpenDayTableForEmit(int32 day) {
       ClearCache();
       Oid found = log::FindDayTable(log::DayTableKind::kLog, day);
       if (!OidIsValid(found)) {
-        EnsureDayTable(day);
-        continue;
+        if (HaveDayTableMade(day)) {
+          continue;
+        }
+        return OpenSpareTableForEmit(day);
       }
       cached.table = found;
       cached.day = day;
@@ -136,7 +155,7 @@ Relation OpenDayTableForEmit(int32 day) {
       continue;
     }
     uint64 before = changes;
-    CheckDayTable(table);
+    CheckDayTable(table, false);
     cached.changes = before;
     return table;
   }
@@ -145,6 +164,11 @@ Relation OpenDayTableForEmit(int32 day) {
 Relation OpenDayTableForReading(int32 day) {
   Oid found = log::FindDayTable(log::DayTableKind::kLog, day);
   return OidIsValid(found) ? try_table_open(found, AccessShareLock) : nullptr;
+}
+
+Relation OpenSpareTableForReading() {
+  Oid spare = log::SpareTable();
+  return OidIsValid(spare) ? try_table_open(spare, AccessShareLock) : nullptr;
 }
 
 }  // namespace outbox::emit

@@ -1,9 +1,11 @@
-// A missing day table is made by a background worker of its own [P]: see EnsureDayTable in day_table.h.
+// A missing day table is made by a background worker of its own [P]: see HaveDayTableMade in day_table.h.
+#include "emit/commit.h"
 #include "emit/day_table.h"
 #include "log/day_table_ddl.h"
 #include "pg/entry.h"
 #include "pg/transaction.h"
 #include "worker/identity.h"
+#include "worker/launcher.h"
 #include "worker/worker_slot.h"
 
 extern "C" {
@@ -23,8 +25,10 @@ struct Job {
 };
 static_assert(sizeof(Job) <= BGW_EXTRALEN);
 
-constexpr int kWorkerSlotWaitMs = 30 * 1000;
-constexpr const char* kLockTimeout = "60s";
+constexpr int kWaitMs = 1000;        // of an emitter, for a maker
+constexpr int kPauseMs = 10 * 1000;  // between two makers of a database, unless the first did its work
+constexpr int kTellEveryMs = 60 * 1000;
+constexpr const char* kLockTimeout = "5s";
 
 bool HoldsLock(Oid relation, LOCKMODE mode) {
   LOCKTAG tag;
@@ -58,8 +62,8 @@ bool DayTableExists(int32 day) {
   return OidIsValid(log::FindDayTable(log::DayTableKind::kLog, day));
 }
 
-// False when all of max_worker_processes are in use.
-bool RunMaker(int32 day) {
+// nullptr when all of max_worker_processes are in use.
+BackgroundWorkerHandle* StartMaker(int32 day) {
   BackgroundWorker worker;
   memset(&worker, 0, sizeof(worker));
   pg_snprintf(worker.bgw_name, BGW_MAXLEN, "outbox day table maker");
@@ -73,28 +77,84 @@ bool RunMaker(int32 day) {
   memcpy(worker.bgw_extra, &job, sizeof(job));
   worker.bgw_notify_pid = MyProcPid;
   BackgroundWorkerHandle* handle = nullptr;
-  if (!RegisterDynamicBackgroundWorker(&worker, &handle)) {
-    return false;
-  }
-  if (WaitForBackgroundWorkerShutdown(handle) == BGWH_POSTMASTER_DIED) {
-    ereport(FATAL, (errcode(ERRCODE_ADMIN_SHUTDOWN), errmsg("the server has gone away")));
-  }
-  pfree(handle);
-  return true;
+  return RegisterDynamicBackgroundWorker(&worker, &handle) ? handle : nullptr;
 }
 
-// Waits a moment for a worker process to come free.
+bool HasEnded(BackgroundWorkerHandle* handle) {
+  pid_t pid = 0;
+  return GetBackgroundWorkerPid(handle, &pid) == BGWH_STOPPED;
+}
+
 void Nap() {
-  int events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 100, PG_WAIT_EXTENSION);
+  int events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 10, PG_WAIT_EXTENSION);
   if ((events & WL_LATCH_SET) != 0) {
     ResetLatch(MyLatch);
   }
   CHECK_FOR_INTERRUPTS();
 }
 
+// What emitters of one database know of each other's makers; where they share no memory, each of himself only.
+struct MakerNotes {
+  pg_atomic_uint64* started_at;  // of the last one; 0: none, or it did its work
+  pg_atomic_uint64* told_at;     // when the server log was last told that events go to the spare table
+};
+
+MakerNotes Notes() {
+  static pg_atomic_uint64 own_started_at;
+  static pg_atomic_uint64 own_told_at;
+  pg::DatabaseSlot* slot = MySlot();
+  return slot != nullptr ? MakerNotes{&slot->maker_started_at, &slot->spare_told_at}
+                         : MakerNotes{&own_started_at, &own_told_at};
+}
+
+bool Within(uint64 since, TimestampTz now, int64 ms) {
+  auto time = static_cast<TimestampTz>(since);
+  return since != 0 && now >= time && now - time < ms * 1000;
+}
+
+// One maker at a time: emitters that come while it works wait for it, those that come after it failed do not.
+bool MadeByWorker(int32 day, const MakerNotes& notes) {
+  for (;;) {
+    TimestampTz now = GetCurrentTimestamp();
+    uint64 last = pg_atomic_read_u64(notes.started_at);
+    if (Within(last, now, kWaitMs)) {
+      Nap();
+      if (DayTableExists(day)) {
+        return true;
+      }
+    } else if (Within(last, now, kPauseMs)) {
+      return DayTableExists(day);
+    } else if (pg_atomic_compare_exchange_u64(notes.started_at, &last, static_cast<uint64>(now))) {
+      break;
+    }
+  }
+  TimestampTz began = GetCurrentTimestamp();
+  BackgroundWorkerHandle* handle = StartMaker(day);
+  while (handle != nullptr && !HasEnded(handle) && Within(began, GetCurrentTimestamp(), kWaitMs)) {
+    Nap();
+  }
+  bool made = DayTableExists(day);
+  // Nobody waits for one that has ended already, or never began.
+  pg_atomic_write_u64(notes.started_at, made ? 0 : static_cast<uint64>(began - kWaitMs * 1000));
+  return made;
+}
+
+void TellOfSpare(const char* name, const MakerNotes& notes) {
+  TimestampTz now = GetCurrentTimestamp();
+  uint64 last = pg_atomic_read_u64(notes.told_at);
+  if (Within(last, now, kTellEveryMs) ||
+      !pg_atomic_compare_exchange_u64(notes.told_at, &last, static_cast<uint64>(now))) {
+    return;
+  }
+  ereport(LOG, (errmsg("outbox: there is no day table \"%s\": events go to outbox.log_spare meanwhile", name),
+                errdetail("No background worker could make it within %d ms.", kWaitMs),
+                errhint("Nothing is lost or late by that. Where it lasts, raise max_worker_processes: "
+                        "outbox.doctor() says to what.")));
+}
+
 }  // namespace
 
-void EnsureDayTable(int32 day) {
+bool HaveDayTableMade(int32 day) {
   char name[NAMEDATALEN];
   log::DayTableName(log::DayTableKind::kLog, day, name);
   Oid schema = get_namespace_oid("outbox", true);
@@ -107,26 +167,18 @@ void EnsureDayTable(int32 day) {
   if (!IsUnderPostmaster || !OidIsValid(parent) || MustBeMadeHere(parent)) {
     log::CreateDayTable(log::DayTableKind::kLog, day);
     CommandCounterIncrement();
-    return;
+    return true;
   }
-  TimestampTz started = GetCurrentTimestamp();
-  bool ran = RunMaker(day);
-  while (!ran && !DayTableExists(day) &&
-         !TimestampDifferenceExceeds(started, GetCurrentTimestamp(), kWorkerSlotWaitMs)) {
-    Nap();
-    ran = RunMaker(day);
+  MakerNotes notes = Notes();
+  if (MadeByWorker(day, notes)) {
+    return true;
   }
-  if (DayTableExists(day)) {
-    return;
+  TellOfSpare(name, notes);
+  pg::DatabaseSlot* slot = MySlot();
+  if (slot == nullptr || !slot->active) {
+    worker::WakeLauncherAtCommit(true);  // a keeper settles whose outbox this is, and makes the tables
   }
-  if (!ran) {
-    ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("could not make day table \"%s\"", name),
-                    errdetail("All background worker processes were in use for %d seconds.", kWorkerSlotWaitMs / 1000),
-                    errhint("Raise max_worker_processes.")));
-  }
-  ereport(ERROR,
-          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("could not make day table \"%s\"", name),
-           errdetail("The background worker that should make it failed."), errhint("The server log has the reason.")));
+  return false;
 }
 
 namespace {

@@ -199,8 +199,8 @@ Oid XidIndex(Relation day_table) {
   return found;
 }
 
-void ShowDay(ReturnSetInfo* result, int32 day, FullTransactionId xid) {
-  Relation day_table = OpenDayTableForReading(day);
+// `day_table`: opened for reading, or nullptr; closed here.
+void ShowTable(ReturnSetInfo* result, Relation day_table, FullTransactionId xid) {
   if (day_table == nullptr) {
     return;
   }
@@ -235,7 +235,10 @@ Datum OwnEvents(FunctionCallInfo fcinfo) {
   FullTransactionId xid = GetTopFullTransactionIdIfAny();
   if (FullTransactionIdIsValid(xid) && EmittedDays(&first, &last)) {
     for (int32 day = first; day <= last; day++) {
-      ShowDay(result, day, xid);
+      ShowTable(result, OpenDayTableForReading(day), xid);
+    }
+    if (EmittedToSpare()) {
+      ShowTable(result, OpenSpareTableForReading(), xid);
     }
   }
   return 0;

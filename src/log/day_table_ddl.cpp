@@ -168,6 +168,11 @@ Oid FindDayTable(DayTableKind kind, int32 day) {
   return OidIsValid(table) && get_rel_relispartition(table) ? table : InvalidOid;
 }
 
+Oid SpareTable() {
+  Oid schema = get_namespace_oid(kSchema, true);
+  return OidIsValid(schema) ? get_relname_relid("log_spare", schema) : InvalidOid;
+}
+
 bool CreateDayTable(DayTableKind kind, int32 day) {
   Oid parent = DayTableParent(kind);
   if (!OidIsValid(parent)) {

@@ -29,6 +29,10 @@ void ReadDayTables(DayTableKind kind, std::vector<DayTable>* tables) {
     }
     tables->push_back(table);
   }
+  Oid spare = kind == DayTableKind::kLog ? SpareTable() : InvalidOid;
+  if (OidIsValid(spare)) {
+    tables->push_back({spare, kUnknownDay});
+  }
   std::sort(tables->begin(), tables->end(),
             [](const DayTable& a, const DayTable& b) { return a.day != b.day ? a.day < b.day : a.oid < b.oid; });
 }

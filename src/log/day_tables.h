@@ -11,13 +11,14 @@ namespace outbox::log {
 
 struct DayTable {
   Oid oid = InvalidOid;
-  // kUnknownDay: attached to the parent under a name that is not a day table's. It is read, and never dropped.
+  // kUnknownDay: the spare table, or attached to the parent under a name that is not a day table's. It is read, and
+  // never dropped.
   int32_t day = 0;
 };
 inline constexpr int32_t kUnknownDay = INT32_MAX;
 
-// Appends all tables of the kind to `tables` (which must be declared outside of the guard), by day. Takes no lock on
-// parent or leaf. Plain code for use inside a transaction.
+// Appends all tables of the kind (of the log: the spare one too) to `tables` (which must be declared outside of the
+// guard), by day. Takes no lock on parent or leaf. Plain code for use inside a transaction.
 void ReadDayTables(DayTableKind kind, std::vector<DayTable>* tables);
 
 // Makes the tables of all kinds from the day of `now_micros` (Unix) to `days` days after it: one transaction each.
@@ -37,6 +38,13 @@ struct DropReport {
 // finished everything and to which no unfinished transaction (open or prepared) can still write. Without any route
 // retention alone decides. Never waits for a lock: what is locked is left for the next time.
 DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros);
+
+// Empties the spare table when all that is in it ended more than a day and `retention_micros` ago, under the same
+// conditions. True when it did.
+bool EmptySpareTable(int64_t now_micros, int64_t retention_micros);
+
+// Whether anything was ever written to it since it was empty. Plain, inside a transaction.
+bool SpareTableIsUsed();
 
 // Drops day tables of the progress that ended more than a day ago, after carrying the position of lanes whose newest
 // row is there into outbox.lane.

@@ -11,6 +11,9 @@
 #include "pg/transaction.h"
 
 extern "C" {
+#include "catalog/index.h"
+#include "commands/tablecmds.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 }
@@ -146,6 +149,76 @@ DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros) {
     OUTBOX_FAULT_POINT("drop.uncommitted");
     return true;
   });
+}
+
+bool SpareTableIsUsed() {
+  Oid spare = SpareTable();
+  Relation table = OidIsValid(spare) ? try_table_open(spare, AccessShareLock) : nullptr;
+  if (table == nullptr) {
+    return false;
+  }
+  bool used = RelationGetNumberOfBlocks(table) > 0;
+  table_close(table, AccessShareLock);
+  return used;
+}
+
+namespace {
+
+// created_at of its newest transaction's events, Unix microseconds; 0: nothing is visible. Older transactions may have
+// written a little later.
+int64_t NewestInSpare() {
+  static Statement newest = {"SELECT created_at FROM outbox.log_spare ORDER BY xid DESC LIMIT 1", 0, {}, nullptr};
+  RunStatement(&newest, nullptr);
+  bool null = true;
+  Datum at = SPI_processed > 0 ? ResultDatum(0, 0, &null) : static_cast<Datum>(0);
+  return null ? 0 : DatumGetTimestampTz(at) + kPgEpochMicros;
+}
+
+// As TRUNCATE, which would fire triggers and travel through publications FOR ALL TABLES.
+void GiveNewStorage(Oid oid) {
+  Relation table = table_open(oid, NoLock);
+  CheckTableNotInUse(table, "TRUNCATE");
+  Oid toast = table->rd_rel->reltoastrelid;
+  Relation toast_table = OidIsValid(toast) ? table_open(toast, AccessExclusiveLock) : nullptr;
+  for (Relation relation : {table, toast_table}) {
+    if (relation != nullptr) {
+#if PG_VERSION_NUM >= 160000
+      RelationSetNewRelfilenumber(relation, relation->rd_rel->relpersistence);
+#else
+      RelationSetNewRelfilenode(relation, relation->rd_rel->relpersistence);
+#endif
+      table_close(relation, NoLock);
+    }
+  }
+  ReindexParams params = {};
+#if PG_VERSION_NUM >= 170000
+  reindex_relation(nullptr, oid, REINDEX_REL_PROCESS_TOAST, &params);
+#else
+  reindex_relation(oid, REINDEX_REL_PROCESS_TOAST, &params);
+#endif
+}
+
+}  // namespace
+
+bool EmptySpareTable(int64_t now_micros, int64_t retention_micros) {
+  Outstanding outstanding;
+  bool emptied = false;
+  pg::InTransaction(CurrentMemoryContext, [&] {
+    if (!SpareTableIsUsed() || NewestInSpare() + kDay > now_micros - retention_micros) {
+      return;
+    }
+    Oid spare = SpareTable();
+    // As for a day table.
+    if (outstanding.Find(spare)) {
+      return;
+    }
+    if (!ConditionalLockRelationOid(spare, AccessExclusiveLock) || outstanding.Find(spare)) {
+      return;
+    }
+    GiveNewStorage(spare);
+    emptied = true;
+  });
+  return emptied;
 }
 
 namespace {

@@ -53,6 +53,8 @@ void StartupHook() {
       pg_atomic_init_u64(&slot->config_generation, 1);
       pg_atomic_init_u64(&slot->parked_generation, 1);
       pg_atomic_init_u64(&slot->emitting_commits, 0);
+      pg_atomic_init_u64(&slot->maker_started_at, 0);
+      pg_atomic_init_u64(&slot->spare_told_at, 0);
     }
     for (int i = 0; i < shared->max_workers; i++) {
       pg_atomic_init_u32(&Workers()[i].pending, 0);
@@ -122,6 +124,8 @@ DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
     unused->crashes = 0;
     pg_atomic_write_u64(&unused->clock_ceiling, 0);
     pg_atomic_write_u64(&unused->barrier, 0);
+    pg_atomic_write_u64(&unused->maker_started_at, 0);
+    pg_atomic_write_u64(&unused->spare_told_at, 0);
     found = unused;
   }
   LWLockRelease(shared->lock);

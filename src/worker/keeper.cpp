@@ -57,7 +57,14 @@ int64 LogNow() {
 Standing Look(MemoryContext context) {
   Standing standing;
   pg::SetTransactionRole(InvalidOid);
-  pg::InTransaction(context, [&] { standing = FindStanding(); });
+  pg::InTransaction(context, [&] {
+    standing = FindStanding();
+    // The first emit of all, without a background worker to settle whose outbox this is.
+    if (standing.presence == Presence::kUnused && log::SpareTableIsUsed()) {
+      SettleIdentity();
+      standing = FindStanding();
+    }
+  });
   pg::SetTransactionRole(standing.owner);
   return standing;
 }
@@ -104,6 +111,7 @@ void KeepDayTables() {
   };
   attempt([&] { log::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
   attempt([&] { log::DropExpiredLogTables(log_now, retention); });
+  attempt([&] { log::EmptySpareTable(log_now, retention); });
   attempt([&] { log::DropExpiredProgressTables(log_now); });
   attempt([&] { log::DropExpiredTickTables(log_now); });
   attempt([&] { log::DropExpiredOutcomeTables(log_now, retention); });
