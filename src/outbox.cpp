@@ -1,6 +1,7 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
 #include "admin/changes.h"
 #include "admin/hooks.h"
+#include "admin/loss.h"
 #include "emit/commit.h"
 #include "emit/replica_role.h"
 #include "pg/settings.h"
@@ -21,6 +22,7 @@ void _PG_init(void) {
   outbox::emit::InstallReplicaRoleHook();
   outbox::admin::RegisterChangeCallback();
   outbox::admin::InstallCommandHook();
+  outbox::admin::InstallDropHook();
   if (process_shared_preload_libraries_in_progress) {
     outbox::pg::InstallSharedMemoryHooks();
     outbox::worker::RegisterLauncher();

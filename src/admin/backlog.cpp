@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "admin/cursor.h"
-#include "log/whole_log_sql.h"
 #include "pg/encoding.h"
 
 extern "C" {
@@ -16,8 +15,7 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr const char* kColumns =
-    "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic FROM " OUTBOX_WHOLE_LOG;
+constexpr const char* kColumns = "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic FROM ";
 
 // In UTF-8, as lanes compare it. Plain.
 std::string_view TextView(Datum value, bool null) {
@@ -81,14 +79,14 @@ struct Counter {
 };
 
 // Plain.
-void Scan(const char* condition, Oid type, Datum value, Counter* counter) {
-  const char* sql = psprintf("%s%s", kColumns, condition);
+void Scan(const char* table, const char* condition, Oid type, Datum value, Counter* counter) {
+  const char* sql = psprintf("%s%s %s", kColumns, table, condition);
   ForEachRow(Access::kRead, sql, 1, &type, &value, nullptr,
              [counter](HeapTuple row, TupleDesc columns) { return counter->Take(row, columns); });
 }
 
 // Plain. In the order in which the lane reads: first what was in progress at its snapshot, then what is newer.
-void ScanBoth(const uint64* in_progress, int count, uint64 next, Counter* counter) {
+void ScanBoth(const char* table, const uint64* in_progress, int count, uint64 next, Counter* counter) {
   if (count > 0) {
     Datum* late = static_cast<Datum*>(palloc(sizeof(Datum) * count));
     for (int i = 0; i < count; i++) {
@@ -96,10 +94,10 @@ void ScanBoth(const uint64* in_progress, int count, uint64 next, Counter* counte
     }
     ArrayType* array =
         construct_array(late, count, XID8OID, sizeof(FullTransactionId), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
-    Scan("WHERE xid OPERATOR(pg_catalog.=) ANY ($1)", XID8ARRAYOID, PointerGetDatum(array), counter);
+    Scan(table, "WHERE xid OPERATOR(pg_catalog.=) ANY ($1)", XID8ARRAYOID, PointerGetDatum(array), counter);
   }
-  Scan("WHERE xid OPERATOR(pg_catalog.>=) $1", XID8OID, FullTransactionIdGetDatum(FullTransactionIdFromU64(next)),
-       counter);
+  Scan(table, "WHERE xid OPERATOR(pg_catalog.>=) $1", XID8OID,
+       FullTransactionIdGetDatum(FullTransactionIdFromU64(next)), counter);
 }
 
 std::vector<LaneBacklog> EmptyBacklogs(const std::vector<LaneRecord>& lanes) {
@@ -112,7 +110,8 @@ std::vector<LaneBacklog> EmptyBacklogs(const std::vector<LaneRecord>& lanes) {
 
 }  // namespace
 
-std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only) {
+std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only,
+                                      const char* table) {
   if (lanes.empty() || lanes[0].spec == nullptr) {
     return EmptyBacklogs(lanes);
   }
@@ -150,7 +149,7 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int6
   int count = static_cast<int>(late.size());
   pg::Guard([&] {
     counter.me = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
-    WithSpiAsOwner(Plan::kIndexOrder, [&] { ScanBoth(in_progress, count, next, &counter); });
+    WithSpiAsOwner(Plan::kIndexOrder, [&] { ScanBoth(table, in_progress, count, next, &counter); });
   });
   std::vector<LaneBacklog> result;
   for (const LaneRecord& lane : lanes) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "admin/lanes.h"
+#include "log/whole_log_sql.h"
 
 namespace outbox::admin {
 
@@ -26,7 +27,8 @@ inline constexpr int64 kLagScanLimit = 300000;
 // along the xid index from where the last of them stands, by the rule of their windows, under the snapshot of the
 // calling statement. `limit`: events looked at; 0: no limit. `only`: nothing but what is visible there as well. Lanes
 // without a spec count none. Throws PgError.
-std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit,
-                                      const Snapshot* only = nullptr);
+// `table`: what is counted of it, the log or one of its day tables, as SQL has its name.
+std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only = nullptr,
+                                      const char* table = OUTBOX_WHOLE_LOG);
 
 }  // namespace outbox::admin

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "admin/changes.h"
+#include "admin/loss.h"
 #include "admin/query.h"
 #include "emit/replica_role.h"
 #include "pg/entry.h"
@@ -52,9 +53,11 @@ void RefuseDrop(const char* server) {
                       "WHERE server = $1::name",
                       {Cell(server)})[0][0];
   if (names) {
+    const std::string undelivered = UndeliveredTo(server);
     throw pg::UserError{ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
                         "cannot drop server " + std::string(server) + " because routes of outbox use it",
-                        "Routes: " + *names + ".", "Use outbox.drop_route() or alter_route(..., server => ...) first."};
+                        "Routes: " + *names + "." + (undelivered.empty() ? "" : " Undelivered: " + undelivered),
+                        "Use outbox.drop_route() or alter_route(..., server => ...) first."};
   }
 }
 
@@ -104,6 +107,7 @@ void CheckCopy(const CopyStmt* statement) {
 }
 
 int BeforeCommand(Node* statement) {
+  LookForLoss(statement);
   if (IsA(statement, CreateTrigStmt)) {
     CheckTrigger(reinterpret_cast<CreateTrigStmt*>(statement));
   } else if (IsA(statement, CopyStmt)) {

@@ -38,5 +38,7 @@ bool CreateDayTable(DayTableKind kind, int32 day);
 // Drops it in the current transaction; no event trigger fires. The caller holds AccessExclusiveLock on the parent, then
 // on the table, and creates nothing in the same transaction.
 void DropDayTable(DayTableKind kind, int32 day);
+// While it does: whoever guards the log against hands lets it through.
+bool DroppingDayTable();
 
 }  // namespace outbox::log

@@ -15,6 +15,7 @@ struct Settings {
   int sort_mem_kb;        // outbox.sort_mem: memory for one lane's window
   int poll_interval_ms;   // outbox.poll_interval: what finds commits that could wake nobody (COMMIT PREPARED)
   int days_ahead;         // outbox.days_ahead: day tables made in advance
+  bool allow_loss;        // outbox.allow_loss: undelivered events may be dropped, the log changed by hand
   char* traceparent;      // outbox.traceparent: trace context of what this session emits; empty: none
   int max_databases;      // outbox.max_databases: slots in shared memory
   int max_lanes;          // outbox.max_lanes: slots in shared memory, over all databases

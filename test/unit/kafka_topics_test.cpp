@@ -12,7 +12,9 @@ namespace {
 // Sends as a lane does: in order, again what was aborted, and each topic in trouble goes on alone, as a side lane.
 class Sender {
  public:
-  Sender(Driver* driver, uint32_t first_flow) : driver_(driver), next_flow_(first_flow) { flows_.emplace_back(Flow{next_flow_++, 1, {}, {}, {}}); }
+  Sender(Driver* driver, uint32_t first_flow) : driver_(driver), next_flow_(first_flow) {
+    flows_.emplace_back(Flow{next_flow_++, 1, {}, {}, {}});
+  }
 
   void Add(const TestRecord& record) {
     for (Flow& flow : flows_) {
@@ -171,7 +173,8 @@ TEST_F(KafkaTopicsTest, TwoLanesWithTheSameMissingTopics) {
   for (uint32_t flow = 1; flow <= 3; ++flow) {
     std::vector<TestRecord> records;
     for (int i = 0; i < 6; ++i) {
-      records.push_back({"same-" + std::to_string((i + static_cast<int>(flow)) % 3), "k", "v", RecordForm::kStream, {}});
+      records.push_back(
+          {"same-" + std::to_string((i + static_cast<int>(flow)) % 3), "k", "v", RecordForm::kStream, {}});
     }
     driver_->Submit(flow, 1, records);
   }
@@ -214,8 +217,11 @@ TEST_P(KafkaAnyTroubleTest, EachRecordHasOneOutcomeAndHealthyTopicsFlow) {
       for (int i = below(4); i > 0; --i) {
         const bool healthy = below(3) == 0;
         good_sent += healthy;
-        lane.Add({healthy ? good : prefix + std::to_string(below(topics)), "k" + std::to_string(below(5)),
-                  std::to_string(sent++), RecordForm::kStream, {}});
+        lane.Add({healthy ? good : prefix + std::to_string(below(topics)),
+                  "k" + std::to_string(below(5)),
+                  std::to_string(sent++),
+                  RecordForm::kStream,
+                  {}});
       }
       lane.Step();
     }

@@ -1,0 +1,28 @@
+// Undelivered events are not lost without a word [P].
+//
+// UPDATE and DELETE on the log and its day tables are refused; TRUNCATE, DROP and DETACH of what holds undelivered
+// events as well, and DROP of the extension, of its schema and of a destination, also as part of another command
+// (DROP OWNED BY, CASCADE). `SET outbox.allow_loss = on` lets all through, and then a WARNING says what was lost.
+// Undelivered: pending, or parked and not dead, on some route. Dead letters are told of.
+//
+// The triggers work everywhere. DROP and DETACH are seen where the library is loaded: in every session where it is
+// preloaded. The keeper's own drops have looked for themselves. DROP DATABASE is not looked at: the question cannot be
+// asked from another database.
+#pragma once
+
+#include <string>
+
+#include "pg/prelude.h"
+
+namespace outbox::admin {
+
+// Once per backend, from _PG_init.
+void InstallDropHook();
+
+// Before every utility command; throws.
+void LookForLoss(Node* statement);
+
+// What the routes to that server have not delivered, for people; empty: nothing. Throws.
+std::string UndeliveredTo(const char* server);
+
+}  // namespace outbox::admin
