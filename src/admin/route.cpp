@@ -198,7 +198,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   std::vector<Row> rows = RunSql(Access::kWrite,
                                  "SELECT server, topic, key, lanes, options, lanes_wanted, on_failure, max_attempts, "
-                                 "backoff_base, backoff_cap, id FROM outbox.route WHERE name = $1 FOR UPDATE",
+                                 "backoff_base, backoff_cap, id FROM outbox.route WHERE name = $1 FOR NO KEY UPDATE",
                                  {name});
   if (rows.empty()) {
     throw NoSuchRoute(name);

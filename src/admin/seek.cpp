@@ -13,12 +13,8 @@
 #include "admin/shared_look.h"
 #include "admin/start.h"
 #include "emit/clock.h"
+#include "log/lane_tables.h"
 #include "pg/entry.h"
-
-extern "C" {
-#include "catalog/namespace.h"
-#include "storage/lmgr.h"
-}
 
 namespace {
 
@@ -75,8 +71,8 @@ void TellParked(const std::string& route) {
 }
 
 void Move(const std::string& route, int64 at) {
-  std::vector<Row> rows =
-      RunSql(Access::kWrite, "SELECT id, lanes_wanted FROM outbox.route WHERE name = $1 FOR UPDATE", {Cell(route)});
+  std::vector<Row> rows = RunSql(
+      Access::kWrite, "SELECT id, lanes_wanted FROM outbox.route WHERE name = $1 FOR NO KEY UPDATE", {Cell(route)});
   if (rows.empty()) {
     throw NoSuchRoute(route);
   }
@@ -87,10 +83,11 @@ void Move(const std::string& route, int64 at) {
                     "Wait until lanes_wanted is NULL in outbox.route, or take the change back with alter_route()."};
   }
   int64 clock = 0;
+  const int64 route_id = std::stoll(rows[0][0].value());
   Guard([&] {
     // A worker that is just writing how far it has come must have done so, and no other may until the lanes have lost
-    // their owners: what it wrote afterwards would count. Milliseconds: this transaction is about to commit.
-    LockRelationOid(get_relname_relid("progress", get_namespace_oid("outbox", false)), ShareLock);
+    // their owners: what it wrote afterwards would count.
+    outbox::log::LockPositions(route_id, ShareLock, true);
     clock = outbox::emit::TakeReadings(1);
   });
   RouteStart start = ParseStart(Cell(UnixMicrosText(at)));

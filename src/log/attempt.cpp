@@ -1,5 +1,7 @@
 #include "log/attempt.h"
 
+#include "relay/lane_log.h"
+
 namespace outbox::log {
 
 MemoryContext ErrorContext() {
@@ -11,6 +13,10 @@ MemoryContext ErrorContext() {
 }
 
 Status StatusOf(const pg::PgError& error) {
+  if (error.sqlstate() == ERRCODE_LOCK_NOT_AVAILABLE) {
+    return Status(ErrorClass::kInternal, relay::kLocked,
+                  "somebody holds a lock that is needed for this (pg_locks shows who); it is tried again all the time");
+  }
   return Status(ErrorClass::kInternal, unpack_sql_state(error.sqlstate()), error.what());
 }
 

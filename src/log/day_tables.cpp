@@ -1,6 +1,7 @@
 #include "log/day_tables.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "pg/transaction.h"
 
@@ -39,15 +40,23 @@ void ReadDayTables(DayTableKind kind, std::vector<DayTable>* tables) {
 
 int EnsureDaysAhead(int64_t now_micros, int days) {
   int made = 0;
+  std::exception_ptr first;
   int32 today = DayOfMicros(now_micros);
   for (DayTableKind kind : {DayTableKind::kLog, DayTableKind::kProgress, DayTableKind::kTick, DayTableKind::kOutcome}) {
     for (int32 day = today; day <= today + days; day++) {
-      pg::InTransaction(CurrentMemoryContext, [&] {
-        if (OidIsValid(DayTableParent(kind)) && CreateDayTable(kind, day)) {
-          made++;
-        }
-      });
+      try {
+        pg::InTransaction(CurrentMemoryContext, [&] {
+          if (OidIsValid(DayTableParent(kind)) && CreateDayTable(kind, day)) {
+            made++;
+          }
+        });
+      } catch (const pg::PgError&) {
+        first = first ? first : std::current_exception();
+      }
     }
+  }
+  if (first) {
+    std::rethrow_exception(first);
   }
   return made;
 }

@@ -22,7 +22,8 @@ inline constexpr int32_t kUnknownDay = INT32_MAX;
 void ReadDayTables(DayTableKind kind, std::vector<DayTable>* tables);
 
 // Makes the tables of all kinds from the day of `now_micros` (Unix) to `days` days after it: one transaction each.
-// Returns how many were missing. The first error ends it, after the earlier ones are committed.
+// Returns how many were missing. One that cannot be made is in the way of no other: the first error is thrown at the
+// end.
 int EnsureDaysAhead(int64_t now_micros, int days);
 
 // What one call to a Drop function did.

@@ -74,6 +74,7 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
   }
   OUTBOX_FAULT_POINT("window.start");
   ticks_->Learn(reader_->memory_used(), reader_->large());
+  bool ticks_asked = false;
   Status status = TryInTransaction([&] {
     ReadActiveSnapshot(&now);
     lsn = DurableTarget();
@@ -86,7 +87,8 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
     } else if (finished == 0 && limit == nullptr) {
       return;
     } else {
-      end = finished > TickCursor::kNearNow && ticks_->Next(position.base, &tick) ? End::kTick : End::kNow;
+      ticks_asked = finished > TickCursor::kNearNow && !ticks_locked_;
+      end = ticks_asked && ticks_->Next(position.base, &tick) ? End::kTick : End::kNow;
       // The lanes have to stand at the very same snapshot, also where two see the same.
       if (limit != nullptr && (end == End::kNow || !limit->Covers(tick))) {
         end = End::kLimit;
@@ -105,6 +107,8 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
       lsn = std::min<uint64_t>(lsn, reader_->commit_lsn());
     }
   });
+  // Smaller windows are a comfort: while somebody has the ticks locked a backlog is read as one.
+  ticks_locked_ = ticks_asked && !status.ok() && status.error().code == relay::kLocked;
   if (!status.ok()) {
     reader_->Close();
     return status;

@@ -52,7 +52,8 @@ class PgLaneLog final : public relay::LaneLog {
   int64_t since_ = 0;                   // likewise
   std::optional<Snapshot> side_limit_;  // of a side lane on its way back
   bool held_ = false;
-  std::string run_;  // of the destination's server; "": it does not tell
+  bool ticks_locked_ = false;  // the last window could not be opened for that
+  std::string run_;            // of the destination's server; "": it does not tell
   std::unique_ptr<LaneReader> reader_;
   std::unique_ptr<TickCursor> ticks_;
 };

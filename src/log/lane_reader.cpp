@@ -96,7 +96,7 @@ void LaneReader::Forget() {
 void LaneReader::Collect(size_t budget) {
   if (state_ == State::kOpened) {
     LeafList* list = CurrentLeafList();
-    CloseOldLeaves(list);
+    JudgeLeaves(list);
     leaves_ = *list;
     state_ = State::kCollecting;
   }

@@ -4,6 +4,11 @@
 #include "log/position_sql.h"
 #include "log/statement.h"
 
+extern "C" {
+#include "catalog/namespace.h"
+#include "storage/lock.h"
+}
+
 namespace outbox::log {
 
 Datum SnapshotText(const Snapshot& snapshot) {
@@ -97,6 +102,17 @@ int64_t ReadSince(LaneId lane) {
   return SPI_processed == 0 ? 0 : DatumGetTimestampTz(ResultDatum(0, 0, &isnull));
 }
 
+void LockPositions(int64_t route_id, LOCKMODE mode, bool wait) {
+  LOCKTAG tag;
+  // An object of a class that is no catalog: nothing else has such a lock.
+  SET_LOCKTAG_OBJECT(tag, MyDatabaseId, get_relname_relid("progress", get_namespace_oid("outbox", false)),
+                     static_cast<uint32>(route_id), 0);
+  if (LockAcquire(&tag, mode, false, !wait) == LOCKACQUIRE_NOT_AVAIL) {
+    ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+                    errmsg("the positions of route " INT64_FORMAT " are being changed", static_cast<int64>(route_id))));
+  }
+}
+
 bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
                     std::span<const sink::Place> places, std::string_view run, std::string_view survived) {
   static Statement append = {
@@ -109,6 +125,7 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, 
       {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, JSONBOID, TIMESTAMPTZOID,
        TEXTOID, TEXTOID},
       nullptr};
+  LockPositions(id.route_id, RowExclusiveLock, false);
   Arguments arguments;
   arguments.Add(Int64GetDatum(id.route_id));
   arguments.Add(Int32GetDatum(id.lane));

@@ -35,6 +35,11 @@ Datum LiveIncarnations();
 // outbox.lane.since; 0 where the lane has gone.
 int64_t ReadSince(LaneId lane);
 
+// The positions of a route's lanes, as a lock of its own: whoever appends to their progress has it in RowExclusiveLock,
+// whoever puts them somewhere else in ShareLock. Each to the end of its transaction; other routes are not concerned.
+// Without `wait` ERRCODE_LOCK_NOT_AVAILABLE where it is not to be had just now.
+void LockPositions(int64_t route_id, LOCKMODE mode, bool wait);
+
 // False when the lane is not the incarnation's, or was put somewhere else since `since` was read: what was done under
 // the old position says nothing about the new one. `at`: a reading of the shared clock; its day's table must exist.
 // `places`: where the events went that were delivered since the row before; the first of them where there are many.

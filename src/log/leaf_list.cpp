@@ -39,6 +39,14 @@ int64_t ClockReading() {
   return pg::Shared() == nullptr ? 0 : static_cast<int64_t>(pg_atomic_read_u64(&pg::Shared()->clock));
 }
 
+// Nobody has been given a reading above this. After a start the clock itself may stand below readings of before, until
+// somebody has looked at the ceiling that was stored for this database.
+int64_t HighestReading(int64_t reading) {
+  pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
+  const uint64 ceiling = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->clock_ceiling);
+  return reading == 0 || ceiling == 0 ? INT64_MAX : std::max(reading, static_cast<int64_t>(ceiling));
+}
+
 }  // namespace
 
 LeafList* CurrentLeafList() {
@@ -69,11 +77,13 @@ LeafList* CurrentLeafList() {
   return &state->list;
 }
 
-void CloseOldLeaves(LeafList* list) {
+void JudgeLeaves(LeafList* list) {
   int64_t reading = ClockReading();
+  const int64_t highest = HighestReading(reading);
   pg_read_barrier();  // the next xid is read after the clock
   for (LeafEntry& entry : list->leaves) {
-    if (entry.closed || entry.day == kUnknownDay || reading < DayStartMicros(entry.day + 1)) {
+    entry.to_come = entry.day != kUnknownDay && DayStartMicros(entry.day) > highest;
+    if (entry.to_come || entry.closed || entry.day == kUnknownDay || reading < DayStartMicros(entry.day + 1)) {
       continue;
     }
     if (entry.writers_below == 0) {

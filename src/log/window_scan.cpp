@@ -212,7 +212,7 @@ bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leave
   while (state->leaf < leaves.leaves.size()) {
     const LeafEntry& entry = leaves.leaves[state->leaf];
     Leaf leaf;
-    if (!(entry.closed && entry.largest_xid < window.lowest()) && OpenLeaf(entry.oid, &leaf)) {
+    if (!entry.to_come && !(entry.closed && entry.largest_xid < window.lowest()) && OpenLeaf(entry.oid, &leaf)) {
       if (RelationGetNumberOfBlocks(leaf.heap) > 0) {
         done = LeafPass(window, after, leaf, &fates, scratch, visitor).Run(state, &left);
       }

@@ -1,5 +1,7 @@
 #include "pg/transaction.h"
 
+#include "base/monotonic.h"
+
 namespace outbox::pg {
 
 namespace {
@@ -8,7 +10,32 @@ Oid transaction_role = InvalidOid;
 Oid connected_role = InvalidOid;
 int connected_context = 0;
 
+// A worker does many things in turn, so what it waits for one lock all of them wait. A single wait is short, and where
+// one was in vain (somebody holds something: the next attempts may well meet the same) the others hardly wait at all.
+constexpr const char* kPatience = "20ms";
+constexpr const char* kLittlePatience = "1ms";
+constexpr int64_t kPatienceComesBack = 1'000'000;  // microseconds after the last wait in vain
+const char* patience = nullptr;                    // as set now; nullptr: no limit of ours
+int64_t refused_at = INT64_MIN / 2;
+
+void SetPatience(const char* wanted) {
+  if (patience != wanted) {
+    SetConfigOption("lock_timeout", wanted, PGC_SUSET, PGC_S_OVERRIDE);
+    patience = wanted;
+  }
+}
+
 }  // namespace
+
+void LimitLockWaits() {
+  SetPatience(kPatience);
+}
+
+void NoteFailure(int sqlstate) {
+  if (sqlstate == ERRCODE_LOCK_NOT_AVAILABLE) {
+    refused_at = MonotonicMicros();
+  }
+}
 
 void SetTransactionRole(Oid role) {
   transaction_role = role;
@@ -55,6 +82,9 @@ void PinSessionSettings() {
 }
 
 void BeginTransaction() {
+  if (patience != nullptr) {
+    SetPatience(MonotonicMicros() - refused_at < kPatienceComesBack ? kLittlePatience : kPatience);
+  }
   SetCurrentStatementStartTimestamp();
   StartTransactionCommand();
   GetUserIdAndSecContext(&connected_role, &connected_context);

@@ -14,6 +14,13 @@ void PinSessionSettings();
 // user can attach to the extension's tables runs with a worker's rights. InvalidOid: as the connected user. Plain.
 void SetTransactionRole(Oid role);
 
+// From now on no lock is waited for longer than 20 ms (PostgreSQL's lock_timeout, so the process needs a SIGINT handler
+// that knows of it: worker/process.cpp), and 1 ms after one was not had: then the transaction fails with
+// ERRCODE_LOCK_NOT_AVAILABLE, and whoever ran it tries again later. Plain.
+void LimitLockWaits();
+// Of every transaction that failed, for the above. Neither allocates nor raises.
+void NoteFailure(int sqlstate);
+
 void BeginTransaction();   // plain: starts a transaction, pushes a snapshot, connects SPI
 void CommitTransaction();  // plain
 void AbortTransaction();   // plain; safe in any state
@@ -30,6 +37,11 @@ void InTransaction(MemoryContext error_context, Body&& body) {
       body();
       CommitTransaction();
     });
+  } catch (const PgError& error) {
+    NoteFailure(error.sqlstate());
+    MemoryContextSwitchTo(error_context);
+    Guard([] { AbortTransaction(); });
+    throw;
   } catch (...) {
     MemoryContextSwitchTo(error_context);
     Guard([] { AbortTransaction(); });

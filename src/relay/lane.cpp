@@ -123,7 +123,7 @@ bool Lane::LogFailed(LogCall call, const Status& status, const TurnContext& turn
   if (log_backoff_.attempts() == 0) {
     log_error_since_ = turn.clock->WallMicros();
   }
-  log_try_ = turn.now + log_backoff_.Next(turn.clock->Random());
+  log_try_ = turn.now + PauseAfter(status.error(), &log_backoff_, turn.clock->Random());
   log_failed_call_ = call;
   log_error_ = status.error();
   return true;
@@ -367,7 +367,7 @@ bool Lane::SaveFailed(const Status& status, const TurnContext& turn) {
   if (save_backoff_.attempts() == 0) {
     save_error_since_ = turn.clock->WallMicros();
   }
-  save_try_ = turn.now + save_backoff_.Next(turn.clock->Random());
+  save_try_ = turn.now + PauseAfter(status.error(), &save_backoff_, turn.clock->Random());
   save_error_ = status.error();
   return true;
 }

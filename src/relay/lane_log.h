@@ -5,18 +5,31 @@
 // not return.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "base/backoff.h"
 #include "base/event.h"
 #include "base/position.h"
 #include "base/status.h"
 #include "sink/sink.h"
 
 namespace outbox::relay {
+
+// Code of a failed Status: somebody else has something locked. No call waits for that: it is tried again soon, however
+// often it has failed, because nobody tells when the lock has gone.
+inline constexpr const char* kLocked = "LOCKED";
+
+// Microseconds until a call that failed so is tried again: the next delay, of `backoff`.
+inline int64_t PauseAfter(const Error& error, Backoff* backoff, uint64_t random) {
+  constexpr int64_t kLongestLocked = 500'000;
+  const int64_t pause = backoff->Next(random);
+  return error.code != kLocked || pause < kLongestLocked ? pause : kLongestLocked / 2 + pause % (kLongestLocked / 2);
+}
 
 // Which events a lane wants. The log asks before it copies an event's bytes.
 class EventFilter {

@@ -21,7 +21,7 @@ bool Meetings::Failed(const Status& status, TurnContext* turn) {
     return false;
   }
   waiting_ = true;
-  next_try_ = turn->now + backoff_.Next(turn->clock->Random());
+  next_try_ = turn->now + PauseAfter(status.error(), &backoff_, turn->clock->Random());
   return true;
 }
 

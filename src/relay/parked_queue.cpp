@@ -120,7 +120,7 @@ bool ParkedQueue::LogFailed(const Status& status, const TurnContext& turn) {
   if (error() == nullptr) {
     error_since_ = turn.clock->WallMicros();
   }
-  log_try_ = turn.now + log_backoff_.Next(turn.clock->Random());
+  log_try_ = turn.now + PauseAfter(status.error(), &log_backoff_, turn.clock->Random());
   log_error_ = status.error();
   return true;
 }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "base/version.h"
 #include "emit/clock.h"
 #include "log/day_tables.h"
@@ -24,21 +25,27 @@ namespace outbox::worker {
 
 namespace {
 
-constexpr long kBusyMs = 1000;               // between two cycles while events come
-constexpr long kIdleMs = 5000;               // while none come
-constexpr long kChangingMs = 100;            // while a route's number of lanes changes
-constexpr int kUpkeepEveryMs = 30 * 1000;    // day tables
-constexpr int kComplainEveryMs = 60 * 1000;  // the same error
+constexpr long kBusyMs = 1000;     // between two cycles while events come
+constexpr long kIdleMs = 5000;     // while none come
+constexpr long kChangingMs = 100;  // while a route's number of lanes changes
 
-// The keeper's memory. Leaked on purpose: the process ends without destructors.
+// Microseconds.
+constexpr int64_t kUpkeepEvery = 30'000'000;    // day tables
+constexpr int64_t kUpkeepAgain = 5'000'000;     // where something of that could not be done
+constexpr int64_t kComplainEvery = 60'000'000;  // the same error
+
+// The keeper's memory. Leaked on purpose: the process ends without destructors. It waits by the monotonic clock: the
+// wall clock says which day it is, and may be set back by days.
 struct KeeperState {
   Oid database = InvalidOid;
+  Oid owner = InvalidOid;  // of the extension, when last seen
   pg::DatabaseSlot* slot = nullptr;
   log::TickRecorder ticks;
-  uint64 commits = 0;     // emitting_commits at the last cycle
-  uint64 generation = 0;  // config_generation at the last cycle
-  TimestampTz next_upkeep = 0;
-  TimestampTz complained_at = 0;
+  uint64 commits = 0;       // emitting_commits at the last cycle
+  uint64 generation = 0;    // config_generation at the last cycle
+  int64_t next_upkeep = 0;  // MonotonicMicros()
+  int64_t complained_at = INT64_MIN / 2;
+  bool troubled = false;  // something could not be done in the last cycle
   Presence presence = Presence::kAbsent;
   log::LaneChanges changes;
   std::map<int64_t, log::LanePace> paces;
@@ -57,14 +64,20 @@ int64 LogNow() {
 Standing Look(MemoryContext context) {
   Standing standing;
   pg::SetTransactionRole(InvalidOid);
-  pg::InTransaction(context, [&] {
-    standing = FindStanding();
-    // The first emit of all, without a background worker to settle whose outbox this is.
-    if (standing.presence == Presence::kUnused && log::SpareTableIsUsed()) {
-      SettleIdentity();
+  try {
+    pg::InTransaction(context, [&] {
       standing = FindStanding();
-    }
-  });
+      // The first emit of all, without a background worker to settle whose outbox this is.
+      if (standing.presence == Presence::kUnused && log::SpareTableIsUsed()) {
+        SettleIdentity();
+        standing = FindStanding();
+      }
+    });
+    keeper->owner = standing.owner;
+  } catch (...) {
+    pg::SetTransactionRole(keeper->owner);
+    throw;
+  }
   pg::SetTransactionRole(standing.owner);
   return standing;
 }
@@ -92,33 +105,46 @@ void ChangeLanes() {
   }
 }
 
-void KeepDayTables() {
-  TimestampTz now = GetCurrentTimestamp();
-  if (now < keeper->next_upkeep) {
-    return;
-  }
-  keeper->next_upkeep = TimestampTzPlusMilliseconds(now, kUpkeepEveryMs);
-  int64 log_now = LogNow();
-  int64 retention = static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
-  // What cannot be done is in the way of nothing else.
-  std::exception_ptr first;
-  auto attempt = [&first](auto&& step) {
+// Steps of which none is in the way of another: what cannot be done now (somebody has something locked) is done in a
+// later cycle.
+class Steps {
+ public:
+  template <typename Step>
+  void Do(Step&& step) {
     try {
       step();
     } catch (const pg::PgError&) {
-      first = first ? first : std::current_exception();
+      first_ = first_ ? first_ : std::current_exception();
     }
-  };
-  attempt([&] { log::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
-  attempt([&] { log::DropExpiredLogTables(log_now, retention); });
-  attempt([&] { log::EmptySpareTable(log_now, retention); });
-  attempt([&] { log::DropExpiredProgressTables(log_now); });
-  attempt([&] { log::DropExpiredTickTables(log_now); });
-  attempt([&] { log::DropExpiredOutcomeTables(log_now, retention); });
-  attempt([] { log::MarkInterruptedReplays(); });
-  if (first) {
-    std::rethrow_exception(first);
   }
+  bool failed() const { return static_cast<bool>(first_); }
+  void ThrowFirst() {
+    if (first_) {
+      std::rethrow_exception(first_);
+    }
+  }
+
+ private:
+  std::exception_ptr first_;
+};
+
+void KeepDayTables() {
+  const int64_t now = MonotonicMicros();
+  if (now < keeper->next_upkeep) {
+    return;
+  }
+  int64 log_now = LogNow();
+  int64 retention = static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
+  Steps steps;
+  steps.Do([&] { log::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
+  steps.Do([&] { log::DropExpiredLogTables(log_now, retention); });
+  steps.Do([&] { log::EmptySpareTable(log_now, retention); });
+  steps.Do([&] { log::DropExpiredProgressTables(log_now); });
+  steps.Do([&] { log::DropExpiredTickTables(log_now); });
+  steps.Do([&] { log::DropExpiredOutcomeTables(log_now, retention); });
+  steps.Do([] { log::MarkInterruptedReplays(); });
+  keeper->next_upkeep = now + (steps.failed() ? kUpkeepAgain : kUpkeepEvery);
+  steps.ThrowFirst();
 }
 
 // One round. Throws PgError.
@@ -126,7 +152,13 @@ void Cycle(MemoryContext context) {
   uint32 requests = ProbeRequests(keeper->database);
   keeper->commits = pg_atomic_read_u64(&keeper->slot->emitting_commits);
   keeper->generation = pg_atomic_read_u64(&keeper->slot->config_generation);
-  Standing standing = Look(context);
+  Steps steps;
+  Standing standing = {Presence::kHere, keeper->owner, ""};
+  // Where somebody has outbox.identity locked, it is what it was.
+  steps.Do([&] { standing = Look(context); });
+  if (steps.failed() && keeper->presence != Presence::kHere) {
+    steps.ThrowFirst();
+  }
   if (standing.presence == Presence::kOtherVersion && keeper->presence != standing.presence) {
     char* found = standing.version;
     pg::Guard([found] {
@@ -154,16 +186,17 @@ void Cycle(MemoryContext context) {
   }
   OUTBOX_FAULT_POINT("keeper.cycle");
   pgstat_report_activity(STATE_RUNNING, "day tables");
-  KeepDayTables();
-  KeepCeiling(context);
-  ChangeLanes();
-  DecideDemand();
-  keeper->ticks.RecordTick(LogNow());
+  steps.Do([] { KeepDayTables(); });
+  steps.Do([context] { KeepCeiling(context); });
+  steps.Do([] { ChangeLanes(); });
+  steps.Do([] { DecideDemand(); });
+  steps.Do([] { keeper->ticks.RecordTick(LogNow()); });
+  steps.ThrowFirst();
 }
 
 void Complain(const pg::PendingError& error) {
-  TimestampTz now = GetCurrentTimestamp();
-  if (keeper->complained_at == 0 || TimestampDifferenceExceeds(keeper->complained_at, now, kComplainEveryMs)) {
+  const int64_t now = MonotonicMicros();
+  if (now - keeper->complained_at >= kComplainEvery) {
     keeper->complained_at = now;
     pg::Report(LOG, "outbox keeper", error);
   }
@@ -187,12 +220,13 @@ void Complain(const pg::PendingError& error) {
 void Rest(uint32 wait_event) {
   pgstat_report_activity(STATE_IDLE, "idle");
   pg_atomic_write_u32(&MySlot()->pending, 1);
-  TimestampTz start = GetCurrentTimestamp();
+  const int64_t start = MonotonicMicros();
   bool quiet = true;
   const long busy = keeper->changes.under_way > 0 ? kChangingMs : kBusyMs;
-  const long idle = keeper->changes.waiting > 0 ? busy : keeper->changes.under_way > 0 ? kChangingMs : kIdleMs;
+  const bool soon = keeper->changes.waiting > 0 || keeper->changes.under_way > 0 || keeper->troubled;
+  const long idle = soon ? busy : kIdleMs;
   while (!StopRequested()) {
-    long passed = TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
+    const auto passed = static_cast<long>((MonotonicMicros() - start) / 1000);
     if (passed >= idle || pg_atomic_read_u64(&keeper->slot->config_generation) != keeper->generation) {
       return;
     }
@@ -233,7 +267,8 @@ void KeeperMain() {
     MemoryContextSwitchTo(context);
     MemoryContextReset(context);
     pg::PendingError error;
-    if (!pg::Attempt([context] { Cycle(context); }, &error)) {
+    keeper->troubled = !pg::Attempt([context] { Cycle(context); }, &error);
+    if (keeper->troubled) {
       if (!StopRequested()) {
         Complain(error);
       }

@@ -6,6 +6,7 @@
 
 extern "C" {
 #include <signal.h>
+#include "utils/timeout.h"
 }
 
 namespace outbox::worker {
@@ -23,6 +24,18 @@ void HandleTerminate(SIGNAL_ARGS) {
   errno = save_errno;
 }
 
+// PostgreSQL cancels a wait for a lock that has lasted for lock_timeout by sending the process a SIGINT. One that comes
+// for any other reason is somebody's pg_cancel_backend(): there is no statement of anybody's to cancel.
+void HandleInterrupt(SIGNAL_ARGS) {
+  int save_errno = errno;
+  if (get_timeout_indicator(LOCK_TIMEOUT, false)) {
+    InterruptPending = true;
+    QueryCancelPending = true;
+    SetLatch(MyLatch);
+  }
+  errno = save_errno;
+}
+
 const char* TypeName(pg::WorkerKind kind) {
   return kind == pg::WorkerKind::kKeeper ? "keeper" : "relay";
 }
@@ -32,7 +45,7 @@ const char* TypeName(pg::WorkerKind kind) {
 void InstallSignalHandlers() {
   pqsignal(SIGHUP, SignalHandlerForConfigReload);
   pqsignal(SIGTERM, HandleTerminate);
-  pqsignal(SIGINT, PG_SIG_IGN);  // pg_cancel_backend(): there is no statement of anybody's to cancel
+  pqsignal(SIGINT, HandleInterrupt);
   BackgroundWorkerUnblockSignals();
 }
 
@@ -46,7 +59,8 @@ bool StopRequested() {
 }
 
 void ProcessInterruptsBetweenTurns() {
-  QueryCancelPending = false;  // from SIGTERM: there is nothing to cancel now
+  QueryCancelPending = false;  // from SIGTERM, or a lock that came at the last moment: there is nothing to cancel now
+  (void)get_timeout_indicator(LOCK_TIMEOUT, true);
   CHECK_FOR_INTERRUPTS();
   if (ConfigReloadPending) {
     ConfigReloadPending = false;
@@ -86,10 +100,8 @@ SlotTicket BecomeWorker() {
   WatchOwnStart({ticket.database, static_cast<int>(ticket.kind), ticket.ordinal});
   BackgroundWorkerInitializeConnectionByOid(ticket.database, InvalidOid, 0);
   pg::PinSessionSettings();
-  // Nobody waits for us behind a lock that we wait for: DROP EXTENSION and the like would be called a deadlock after
-  // deadlock_timeout, and the session would lose. We give up before that, are told of a deadlock first, and try again.
-  SetConfigOption("lock_timeout", "500ms", PGC_SUSET, PGC_S_OVERRIDE);
-  SetConfigOption("deadlock_timeout", "50ms", PGC_SUSET, PGC_S_OVERRIDE);
+  // So nobody is ever called a party to a deadlock with us either: we have let go before anybody's deadlock_timeout.
+  pg::LimitLockWaits();
   pgstat_report_appname(MyBgworkerEntry->bgw_type);
   if (StopRequested()) {
     proc_exit(0);

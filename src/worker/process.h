@@ -7,7 +7,8 @@
 namespace outbox::worker {
 
 // SIGHUP reloads the configuration, SIGTERM asks to leave in good order: it sets a flag and the latch, and cancels the
-// transaction that is under way (a lock wait or a long read), nothing else. Unblocks signals.
+// transaction that is under way (a lock wait or a long read), nothing else. SIGINT ends a wait for a lock that has
+// lasted for lock_timeout, and nothing else. Unblocks signals.
 void InstallSignalHandlers();
 
 // SIGTERM came, or the slot was asked to stop, or the database is barred.

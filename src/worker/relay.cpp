@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "log/lane_log.h"
 #include "log/parked_log.h"
 #include "log/side_log.h"
@@ -38,8 +39,12 @@ class SystemClock final : public relay::Clock {
     (void)!pg_strong_random(&seed, sizeof(seed));
     state_ = seed | 1;
   }
-  int64_t NowMicros() override { return Read(CLOCK_MONOTONIC); }
-  int64_t WallMicros() override { return Read(CLOCK_REALTIME) + OUTBOX_FAULT_VALUE("clock.shift"); }
+  int64_t NowMicros() override { return MonotonicMicros(); }
+  int64_t WallMicros() override {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return int64_t{now.tv_sec} * kSecond + now.tv_nsec / 1000 + OUTBOX_FAULT_VALUE("clock.shift");
+  }
   uint64_t Random() override {  // xorshift64*; jitter only
     state_ ^= state_ >> 12;
     state_ ^= state_ << 25;
@@ -48,11 +53,6 @@ class SystemClock final : public relay::Clock {
   }
 
  private:
-  static int64_t Read(clockid_t id) {
-    timespec now{};
-    clock_gettime(id, &now);
-    return int64_t{now.tv_sec} * kSecond + now.tv_nsec / 1000;
-  }
   uint64_t state_;
 };
 
@@ -127,6 +127,29 @@ bool Relay::stopped() const {
 void Relay::BeginStop(int milliseconds) {
   stopping_ = true;
   engine_->Stop(clock_->NowMicros() + milliseconds * kMilli);
+}
+
+template <typename Work>
+bool Relay::Do(Chore* chore, Work&& work) {
+  if (clock_->NowMicros() < chore->next_try) {
+    return false;
+  }
+  try {
+    work();
+  } catch (const pg::PgError&) {
+    trouble_ = trouble_ ? trouble_ : std::current_exception();
+    chore->next_try = clock_->NowMicros() + chore->backoff.Next(clock_->Random());
+    return false;
+  }
+  chore->backoff.Reset();
+  chore->next_try = 0;
+  return true;
+}
+
+void Relay::ThrowTrouble() {
+  if (trouble_) {
+    std::rethrow_exception(trouble_);
+  }
 }
 
 // Is the extension here, and ours?
@@ -332,14 +355,26 @@ void Relay::TakeGone() {
     drop_unused_at_ = relay::kNever;
     DropUnusedDestinations();
   }
-  bool any = !given_back_.empty();
-  while (!given_back_.empty()) {
-    LaneId id = given_back_.back();
-    (void)log::ReleaseLane(id, incarnation_);
-    given_back_.pop_back();
-  }
-  if (any && !stopping_) {
+}
+
+// One whose row is locked keeps no other.
+void Relay::GiveBack() {
+  std::exception_ptr first;
+  const size_t before = given_back_.size();
+  std::erase_if(given_back_, [&](const LaneId& id) {
+    try {
+      (void)log::ReleaseLane(id, incarnation_);
+      return true;
+    } catch (const pg::PgError&) {
+      first = first ? first : std::current_exception();
+      return false;
+    }
+  });
+  if (given_back_.size() < before && !stopping_) {
     next_balance_ = std::min(next_balance_, clock_->NowMicros() + 100 * kMilli);
+  }
+  if (first) {
+    std::rethrow_exception(first);
   }
 }
 
@@ -356,6 +391,11 @@ void Relay::PlanWait(int64_t deadline) {
       deadline = std::min(deadline, wait.deadline);
     }
   }
+  for (const Chore* chore : {&standing_, &reload_, &balance_, &give_back_}) {
+    if (chore->next_try != 0) {
+      deadline = std::min(deadline, chore->next_try);
+    }
+  }
   int64_t now = clock_->NowMicros();
   int64_t longest = now + kLongestWaitMs * kMilli;
   deadline = std::clamp(deadline, now, longest);
@@ -365,16 +405,18 @@ void Relay::PlanWait(int64_t deadline) {
 void Relay::Turn() {
   timeout_ms_ = 0;
   descriptors_.clear();
+  trouble_ = nullptr;
   if (pg_atomic_read_u64(&database_slot_->config_generation) != generation_) {
     next_standing_ = 0;  // the extension itself may be going
   }
-  CheckStanding();
+  Do(&standing_, [&] { CheckStanding(); });
   if (uprooted_) {
     return;
   }
-  if (!stopping_) {
-    Reload();
-    Rebalance();
+  // Before it is known whose the extension is, nothing is done in his name.
+  if (!stopping_ && owner_ != 0) {
+    Do(&reload_, [&] { Reload(); });
+    Do(&balance_, [&] { Rebalance(); });
   }
   relay::TurnInput input;
   input.barrier = pg_atomic_read_u64(&database_slot_->barrier);
@@ -385,6 +427,9 @@ void Relay::Turn() {
   int64_t deadline = engine_->Turn(input);
   parked_generation_ = parked;
   TakeGone();
+  if (!given_back_.empty()) {
+    Do(&give_back_, [&] { GiveBack(); });
+  }
   Publish();
   PlanWait(deadline);
 }

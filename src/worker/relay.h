@@ -2,11 +2,13 @@
 // errors come out of it as pg::PgError. README.md beside draws its states.
 #pragma once
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/backoff.h"
 #include "base/lane_id.h"
 #include "log/dead_letters.h"
 #include "pg/wait.h"
@@ -24,8 +26,11 @@ class Relay {
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  // One round: configuration, lanes, engine, shared memory. Throws PgError; then call it again a little later.
+  // One round: configuration, lanes, engine, shared memory. Whatever part of it cannot be done for now (somebody has a
+  // table of ours locked) is left for later and is in the way of no other: only what is no Postgres error is thrown.
   void Turn();
+  // Throws the first error of the last turn, if there was one, for the server's log.
+  void ThrowTrouble();
 
   // Stops reading, waits for what is in flight for at most `milliseconds`, saves progress. Keep calling Turn(). May be
   // called again with less time.
@@ -67,8 +72,16 @@ class Relay {
     std::string state;
     int64_t written_at = 0;
   };
+  // A part of the turn that works on tables.
+  struct Chore {
+    Backoff backoff{100'000, 1'000'000};
+    int64_t next_try = 0;  // monotonic microseconds
+  };
   using LaneMap = std::map<LaneId, HeldLane>;
 
+  // False where `work` failed just now or, a moment ago, before.
+  template <typename Work>
+  bool Do(Chore* chore, Work&& work);
   void CheckStanding();
   void Reload();
   void ApplyDestinations(const RelayConfig& config);
@@ -79,6 +92,7 @@ class Relay {
   bool Add(const LaneId& id);
   void LetGo(const LaneId& id, HeldLane* lane);
   void TakeGone();
+  void GiveBack();
   void Publish();
   void PublishSide(const relay::LaneStatus& status, int64_t now);
   void ComplainOf(const HeldLane& lane, const relay::LaneStatus& status);
@@ -116,6 +130,11 @@ class Relay {
   int64_t workers_since_ = 0;  // when their number last changed
   int workers_ = -1;
   std::vector<LaneId> given_back_;  // left the engine in good order, not yet released in the table
+  Chore standing_;
+  Chore reload_;
+  Chore balance_;
+  Chore give_back_;
+  std::exception_ptr trouble_;  // of this turn
 
   std::vector<pg::WaitDescriptor> descriptors_;
   std::vector<sink::WaitSpec> waits_;

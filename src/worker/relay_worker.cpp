@@ -37,6 +37,9 @@ long RunTurn() {
   pg::PendingError error;
   if (pg::Attempt([] { relay->Turn(); }, &error)) {
     failures = 0;
+    if (!pg::Attempt([] { relay->ThrowTrouble(); }, &error) && !StopRequested()) {
+      Complain(error);
+    }
     return 0;
   }
   if (error.rethrow == nullptr) {
