@@ -30,6 +30,7 @@ void CheckClock(Findings* findings);
 
 // doctor_routes.cpp: what concerns the log, routes and lanes.
 void CheckDayTables(Findings* findings);
+void CheckIndexes(Findings* findings);
 void CheckRoutes(Findings* findings);
 void CheckLanes(Findings* findings);
 void CheckParked(Findings* findings);

@@ -7,6 +7,8 @@
 #include "admin/parked_counts.h"
 #include "admin/server.h"
 #include "admin/shared_look.h"
+#include "log/day_tables.h"
+#include "log/leaf.h"
 
 namespace outbox::admin {
 
@@ -20,6 +22,44 @@ void CheckDayTables(Findings* findings) {
   } else {
     findings->Warn("day tables", "There is no day table outbox.log_" + missing[0][0].value() + " yet.",
                    "The keeper makes them ahead of time; without it emit() has each made at first use.");
+  }
+}
+
+namespace {
+
+// Names of day tables of the log that have no index to read by. Plain; no lock stays.
+void FindUnindexed(std::vector<std::string>* names) {
+  std::vector<log::DayTable> tables;
+  log::ReadDayTables(log::DayTableKind::kLog, &tables);
+  for (const log::DayTable& table : tables) {
+    Relation relation = try_relation_open(table.oid, AccessShareLock);
+    if (relation == nullptr) {
+      continue;
+    }
+    Relation index = log::OpenXidIndex(relation);
+    if (index != nullptr) {
+      index_close(index, AccessShareLock);
+    } else {
+      names->emplace_back(RelationGetRelationName(relation));
+    }
+    relation_close(relation, AccessShareLock);
+  }
+}
+
+}  // namespace
+
+void CheckIndexes(Findings* findings) {
+  std::vector<std::string> names;
+  pg::Guard([&] { FindUnindexed(&names); });
+  for (const std::string& name : names) {
+    findings->Warn("index",
+                   "Day table outbox." + name +
+                       " has no valid index on (xid): relay workers read the whole table for each few events.",
+                   "CREATE INDEX CONCURRENTLY " + name + "_xid ON outbox." + name + " (xid); an index of that name " +
+                       "that is not valid has to be dropped before.");
+  }
+  if (names.empty()) {
+    findings->Ok("index", "Each day table of the log has its index.");
   }
 }
 

@@ -77,7 +77,10 @@ int64 PeekWindow(const LaneRecord& lane, const Snapshot& from, const Snapshot& t
   int64 count = 0;
   reader.Open(from, to, after);
   while (!reader.collected()) {
-    pg::Guard([&] { reader.Collect(kSlice); });
+    if (!pg::Guard([&] { return reader.Collect(kSlice); })) {
+      EventChunk none;
+      reader.Undo(&none, 0);
+    }
   }
   while (count < limit && !reader.at_end()) {
     EventChunk chunk;

@@ -81,7 +81,10 @@ struct Outstanding {
       window.xids = WindowXids(window.from, window.to);
       AnyRow row;
       ScanState state;
-      while (!row.found && !ScanWindow(window, kBeforeAllTime, list, 10'000, &state, &row)) {
+      Scanned scanned = Scanned::kMore;
+      while (!row.found && scanned != Scanned::kAll) {
+        state = scanned == Scanned::kRewritten ? ScanState() : state;
+        scanned = ScanWindow(window, kBeforeAllTime, list, 10'000, &state, &row);
       }
       if (row.found) {
         return true;

@@ -20,6 +20,11 @@ namespace {
 // Rows looked at in one go: some 100 ms, after which the worker sees to its deliveries.
 constexpr size_t kSlice = 250'000;
 
+size_t Slice() {
+  const int64_t smaller = OUTBOX_FAULT_VALUE("slice.rows");
+  return smaller > 0 ? static_cast<size_t>(smaller) : kSlice;
+}
+
 }  // namespace
 
 PgLaneLog::PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const relay::EventFilter* filter)
@@ -100,7 +105,7 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
                                               : now;
     OUTBOX_FAULT_THROW("window.before");
     reader_->Open(position.base, to, position.done_to);
-    reader_->Collect(kSlice);
+    reader_->Collect(Slice());
     OUTBOX_FAULT_THROW("window.collected");
     // A small window knows its commits, and nearly always that they are on disk: no flush of what others write.
     if (reader_->in_memory() && !StandbysAreAsked()) {
@@ -157,7 +162,7 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
   Status status = TryInTransaction([&] {
     OUTBOX_FAULT_THROW("chunk.before");
     if (!reader_->collected()) {
-      reader_->Collect(kSlice);
+      changed = !reader_->Collect(Slice());
     }
     if (reader_->collected()) {
       changed = !reader_->Fetch(max_bytes, chunk);

@@ -93,17 +93,23 @@ void LaneReader::Forget() {
   run_.clear();
 }
 
-void LaneReader::Collect(size_t budget) {
+bool LaneReader::Collect(size_t budget) {
   if (state_ == State::kOpened) {
     LeafList* list = CurrentLeafList();
     JudgeLeaves(list);
     leaves_ = *list;
     state_ = State::kCollecting;
   }
+  if (state_ != State::kCollecting) {
+    return true;
+  }
   Collector collector(this);
-  if (state_ == State::kCollecting && ScanWindow(window_, after_, leaves_, budget, &scan_, &collector)) {
+  Scanned scanned = ScanWindow(window_, after_, leaves_, budget, &scan_, &collector);
+  changed_ = scanned == Scanned::kRewritten;
+  if (scanned == Scanned::kAll) {
     FinishCollecting();
   }
+  return !changed_;
 }
 
 void LaneReader::FinishCollecting() {

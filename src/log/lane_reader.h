@@ -25,8 +25,9 @@ class LaneReader {
   void Close();
   bool open() const { return state_ != State::kClosed; }
 
-  // Looks at up to about `budget` rows more; afterwards collected() says whether that was all.
-  void Collect(size_t budget);
+  // Looks at up to about `budget` rows more; afterwards collected() says whether that was all. False: a day table was
+  // rewritten since the last call, and Undo() has the window collected anew.
+  bool Collect(size_t budget);
   bool collected() const { return state_ == State::kEvents || state_ == State::kPlaces; }
 
   // Appends what comes next until about `max_bytes`; only when collected(). Then, when the transaction has committed,
@@ -76,7 +77,7 @@ class LaneReader {
 
   size_t chunk_before_ = 0;  // of the Fetch under way: events in the chunk before it
   size_t run_used_ = 0;
-  bool changed_ = false;
+  bool changed_ = false;  // rows of the log are elsewhere by now
 };
 
 }  // namespace outbox::log

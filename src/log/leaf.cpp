@@ -1,10 +1,13 @@
 #include "log/leaf.h"
 
+#include <utility>
+
 extern "C" {
 #include "access/relscan.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_index.h"
 #include "storage/bufmgr.h"
+#include "utils/typcache.h"
 }
 
 namespace outbox::log {
@@ -32,9 +35,19 @@ void CheckColumns(Relation heap) {
 
 bool IsXidIndex(Relation index) {
   Form_pg_index form = index->rd_index;
-  return form->indisvalid && index->rd_rel->relam == BTREE_AM_OID && form->indkey.values[0] == kXid + 1 &&
+  return form->indisvalid && form->indisready && form->indislive && index->rd_rel->relam == BTREE_AM_OID &&
+         form->indnatts == 1 && form->indkey.values[0] == kXid + 1 &&
          heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr) &&
-         (index->rd_indoption[0] & INDOPTION_DESC) == 0;
+         (index->rd_indoption[0] & INDOPTION_DESC) == 0 &&
+         index->rd_opfamily[0] == lookup_type_cache(XID8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+}
+
+// As day_table_ddl names it.
+bool IsOurs(Relation day_table, Relation index) {
+  char* name = psprintf("%s_xid", RelationGetRelationName(day_table));
+  bool same = strcmp(RelationGetRelationName(index), name) == 0;
+  pfree(name);
+  return same;
 }
 
 }  // namespace
@@ -46,18 +59,25 @@ bool OpenLeaf(Oid oid, Leaf* leaf) {
     return false;
   }
   CheckColumns(leaf->heap);
-  List* indexes = RelationGetIndexList(leaf->heap);
+  leaf->index = OpenXidIndex(leaf->heap);
+  return true;
+}
+
+Relation OpenXidIndex(Relation day_table) {
+  Relation found = nullptr;
+  List* indexes = RelationGetIndexList(day_table);
   ListCell* cell = nullptr;
   foreach (cell, indexes) {
     Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-    if (leaf->index == nullptr && IsXidIndex(index)) {
-      leaf->index = index;
-    } else {
+    if (IsXidIndex(index) && (found == nullptr || IsOurs(day_table, index))) {
+      std::swap(found, index);
+    }
+    if (index != nullptr) {
       index_close(index, AccessShareLock);
     }
   }
   list_free(indexes);
-  return true;
+  return found;
 }
 
 void CloseLeaf(const Leaf& leaf) {

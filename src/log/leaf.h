@@ -8,7 +8,7 @@ namespace outbox::log {
 
 struct Leaf {
   Relation heap = nullptr;
-  Relation index = nullptr;  // a valid btree on (xid); nullptr when somebody dropped it: the whole table is read then
+  Relation index = nullptr;  // see OpenXidIndex; nullptr when somebody dropped it: the whole table is read then
 };
 
 // Opens and locks (AccessShareLock) for the rest of the transaction. False when the table is gone. An error when it is
@@ -16,6 +16,11 @@ struct Leaf {
 bool OpenLeaf(Oid oid, Leaf* leaf);
 // Keeps the locks.
 void CloseLeaf(const Leaf& leaf);
+
+// The index of a day table that reading by xid may rely on, opened with AccessShareLock; nullptr when there is none. It
+// is a complete btree on exactly (xid), ascending: only there are the entries of one xid in the order of their rows.
+// Ours is preferred to such an index of somebody else's.
+Relation OpenXidIndex(Relation day_table);
 
 // The scan calls whose arguments differ between versions.
 IndexScanDesc BeginXidScan(const Leaf& leaf, int keys);

@@ -201,11 +201,27 @@ uint64_t WindowBounds::lowest() const {
   return xids.late.empty() ? xids.begin : std::min(xids.begin, xids.late.front());
 }
 
-bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leaves, size_t budget, ScanState* state,
-                RowVisitor* visitor) {
+namespace {
+
+// False when the cursor was made in other files.
+bool SameFiles(const Leaf& leaf, ScanState* state) {
+  // Not the relations' own numbers: those stay when a table or an index is rewritten.
+  uint32_t heap_file = leaf.heap->rd_rel->relfilenode;
+  uint32_t index_file = leaf.index == nullptr ? 0 : leaf.index->rd_rel->relfilenode;
+  if (state->heap_file == 0) {
+    state->heap_file = heap_file;
+    state->index_file = index_file;
+  }
+  return state->heap_file == heap_file && state->index_file == index_file;
+}
+
+}  // namespace
+
+Scanned ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leaves, size_t budget, ScanState* state,
+                   RowVisitor* visitor) {
   MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox rows", ALLOCSET_DEFAULT_SIZES);
   XidFates fates;
-  bool done = true;
+  Scanned scanned = Scanned::kAll;
   // A slice inside one huge transaction begins by passing over its entries of before: growing slices keep that linear.
   budget = Max(budget, state->looked / 4);
   size_t left = budget;
@@ -213,16 +229,21 @@ bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leave
     const LeafEntry& entry = leaves.leaves[state->leaf];
     Leaf leaf;
     if (!entry.to_come && !(entry.closed && entry.largest_xid < window.lowest()) && OpenLeaf(entry.oid, &leaf)) {
-      if (RelationGetNumberOfBlocks(leaf.heap) > 0) {
-        done = LeafPass(window, after, leaf, &fates, scratch, visitor).Run(state, &left);
+      if (!SameFiles(leaf, state)) {
+        scanned = Scanned::kRewritten;
+      } else if (RelationGetNumberOfBlocks(leaf.heap) > 0 &&
+                 !LeafPass(window, after, leaf, &fates, scratch, visitor).Run(state, &left)) {
+        scanned = Scanned::kMore;
       }
       CloseLeaf(leaf);
     }
-    if (!done) {
+    if (scanned != Scanned::kAll) {
       break;
     }
     // Also after a leaf that went between two slices: how far that one was read says nothing of the next.
     state->leaf++;
+    state->heap_file = 0;
+    state->index_file = 0;
     state->part = 0;
     state->inside = false;
     state->row = 0;
@@ -230,7 +251,7 @@ bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leave
   state->looked += budget - left;
   state->commit_lsn = Max(state->commit_lsn, fates.commit_lsn());
   MemoryContextDelete(scratch);
-  return done;
+  return scanned;
 }
 
 void PlaceReader::Start() {

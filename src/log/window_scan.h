@@ -39,6 +39,10 @@ class RowVisitor {
 // transaction: a finished transaction's rows and their order in the index do not change.
 struct ScanState {
   size_t leaf = 0;
+  // What the leaf was read from so far: files of its table and of its index (0: it had none). A cursor into others'
+  // files means nothing.
+  uint32_t heap_file = 0;
+  uint32_t index_file = 0;
   size_t part = 0;      // 0: the range; n: the n-th late xid
   bool inside = false;  // the part was begun: go on after (xid, row)
   uint64_t xid = 0;
@@ -47,10 +51,17 @@ struct ScanState {
   uint64_t commit_lsn = 0;  // of all rows looked at so far: XidFates::commit_lsn()
 };
 
-// Hands rows of the window with created_at > `after` to the visitor until about `budget` rows were looked at; true when
-// all were. A leaf that has gone meanwhile was dropped with all lanes done, or by hand, and has nothing to give.
-bool ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leaves, size_t budget, ScanState* state,
-                RowVisitor* visitor);
+enum class Scanned {
+  kAll,
+  kMore,       // the budget is used up
+  kRewritten,  // since the last slice the leaf under way got another file (CLUSTER, VACUUM FULL, REINDEX, an index made
+               // or dropped), where the cursor points anywhere: the window has to be begun anew
+};
+
+// Hands rows of the window with created_at > `after` to the visitor until about `budget` rows were looked at. A leaf
+// that has gone meanwhile was dropped with all lanes done, or by hand, and has nothing to give.
+Scanned ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leaves, size_t budget, ScanState* state,
+                   RowVisitor* visitor);
 
 // Reads single rows again by their place, in created_at order, keeping a few pages pinned. Made outside of the guard;
 // Start() and Close() inside, in one transaction. After an abort, which releases pins by itself, Start() forgets them.

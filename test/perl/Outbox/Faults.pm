@@ -55,6 +55,9 @@ sub disarm { my ($name) = @_; unlink "$dir/$name"; return }
 # Lets a process that waits at the point go on.
 sub release { my ($name) = @_; disarm($name); unlink "$dir/$name.waiting"; return }
 
+# Likewise, as far as its next pass.
+sub let_pass { my ($name) = @_; arm($name, 'wait'); unlink "$dir/$name.waiting"; return }
+
 sub waiting { my ($name) = @_; return -e "$dir/$name.waiting" }
 sub armed { my ($name) = @_; return -e "$dir/$name" }
 sub reached { my ($name) = @_; return -e "$dir/$name.reached" }
