@@ -63,6 +63,7 @@ class Relay {
   struct ShownDestination {
     pg::DestinationSlot* slot = nullptr;
     std::string state;
+    uint64_t renewals = 0;
     int64_t written_at = 0;
   };
   using LaneMap = std::map<LaneId, HeldLane>;
