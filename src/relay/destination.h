@@ -78,15 +78,26 @@ class Destination {
     return recovered;
   }
 
-  // True once after processes of the sink died. `*unready`: none of them had seen a record.
-  bool TakeDied(bool* unready) {
+  // True once after processes of the sink died. `*unready`: none of them had seen a record. `*killed`: somebody killed
+  // those that had.
+  bool TakeDied(bool* unready, bool* killed) {
     const sink::Health& now = health();
     const uint64_t died = now.deaths - std::exchange(seen_deaths_, now.deaths);
-    *unready = now.unready_deaths - std::exchange(seen_unready_, now.unready_deaths) == died;
+    const uint64_t before = now.unready_deaths - std::exchange(seen_unready_, now.unready_deaths);
+    const uint64_t kills = now.kills - std::exchange(seen_kills_, now.kills);
+    *unready = before == died;
+    *killed = before + kills == died;
     deaths_ += died;
     return died != 0;
   }
   uint64_t deaths() const { return deaths_; }
+
+  // --- a sink that forgets records ---
+  uint64_t renewals() const { return renewals_; }
+  void CountRenewal(Error why, int64_t now) {
+    ++renewals_;
+    Warn(std::move(why), now);
+  }
 
   // --- a new sink ---
   void Replace(SinkFactory factory, std::unique_ptr<ServerLog> servers, int64_t drain_deadline) {
@@ -99,14 +110,16 @@ class Destination {
   }
   bool replacing() const { return next_sink_ != nullptr; }
   int64_t drain_deadline() const { return drain_deadline_; }
+  // To the new one, or to another of the same kind where none waits.
   void Swap() {
     sink_->Close();
-    sink_ = std::move(next_sink_);
+    sink_ = next_sink_ != nullptr ? std::move(next_sink_) : factory_();
     meetings_.Reset();
     was_up_ = true;
     seen_changes_ = health().changes;
     seen_deaths_ = health().deaths;
     seen_unready_ = health().unready_deaths;
+    seen_kills_ = health().kills;
   }
 
   // --- budget ---
@@ -150,7 +163,9 @@ class Destination {
   uint64_t seen_changes_ = 0;
   uint64_t seen_deaths_ = 0;
   uint64_t seen_unready_ = 0;
+  uint64_t seen_kills_ = 0;
   uint64_t deaths_ = 0;
+  uint64_t renewals_ = 0;
   size_t max_ = 0;
   size_t share_ = 0;
   size_t chunk_ = kSmallestChunk;

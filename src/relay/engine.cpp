@@ -72,6 +72,9 @@ struct Engine::Impl {
   void GiveTurns(Destination* destination);
   bool PollSinks();
   bool PollRetrySink(Destination* destination);
+  bool WatchSink(Destination* destination, bool retry);
+  void CloseRetrySink(Destination* destination);
+  void Swap(Destination* destination);
   void SwapSinks();
   void ShareBudgets();
   void DropGone();
@@ -110,6 +113,8 @@ bool Engine::Impl::PollSinks() {
       worked = true;
     }
     GiveTurns(destination.get());
+    worked |= WatchSink(destination.get(), false);
+    worked |= WatchSink(destination.get(), true);
   }
   return worked;
 }
@@ -135,9 +140,10 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
     worked = true;
   };
   bool unready = false;
-  if (destination->TakeDied(&unready)) {
+  bool killed = false;
+  if (destination->TakeDied(&unready, &killed)) {
     bool under_way = false;
-    ForLanesOf(destination, [&](Lane* lane) { under_way |= lane->OnSinkDied(unready); });
+    ForLanesOf(destination, [&](Lane* lane) { under_way |= lane->OnSinkDied(unready, killed); });
     if (!under_way) {  // then no event is to blame
       trip({ErrorClass::kConfig, health.error.code == "SINK_HUNG" ? "SINK_HUNG" : "SINK_DIED",
             health.error.ok() ? "the sink process ended with nothing to do" : health.error.message});
@@ -231,12 +237,62 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   return !results.empty();
 }
 
+// A sink that keeps an outcome to itself is made anew (its process is killed): what was under way counts as aborted,
+// and is sent again. Said in the lanes, and in the destination's warning.
+bool Engine::Impl::WatchSink(Destination* destination, bool retry) {
+  const sink::Sink* sink = retry ? destination->retry().sink() : destination->sink();
+  const sink::Meeting* meeting = sink == nullptr ? nullptr : sink->meeting();
+  const bool well = sink != nullptr && sink->health().up && (meeting == nullptr || meeting->run.empty());
+  std::vector<Lane*> lanes_overdue;
+  std::vector<ParkedQueue*> queues_overdue;
+  uint64_t count = 0;
+  ForLanesOf(destination, [&](Lane* lane) {
+    if (lane->Overdue(retry, well, turn.now)) {
+      lanes_overdue.push_back(lane);
+      count += retry ? lane->probes() : lane->outstanding();
+    }
+    if (retry && lane->pump() != nullptr && lane->pump()->Overdue(well, turn.now)) {
+      queues_overdue.push_back(lane->pump());
+      count += lane->pump()->outstanding();
+    }
+  });
+  if (count == 0) {
+    return false;
+  }
+  const Error error{ErrorClass::kDestination, "NO_OUTCOME",
+                    "the sink said nothing about " + std::to_string(count) +
+                        " events for a minute though it is up; it was started again"};
+  for (Lane* lane : lanes_overdue) {
+    lane->OnOverdue(error, turn);
+  }
+  for (ParkedQueue* queue : queues_overdue) {
+    queue->OnOverdue(error, turn);
+  }
+  destination->CountRenewal(error, turn.now);
+  if (retry) {
+    CloseRetrySink(destination);
+  } else {
+    Swap(destination);
+  }
+  return true;
+}
+
+void Engine::Impl::CloseRetrySink(Destination* destination) {
+  destination->retry().Close();
+  ForLanesOf(destination, [](Lane* lane) { lane->OnSinkReplaced(true); });
+  ForQueuesOf(destination, [](ParkedQueue* queue) { queue->OnSinkClosed(); });
+}
+
+void Engine::Impl::Swap(Destination* destination) {
+  destination->Swap();
+  destination->breaker().Reset(turn.now, turn.clock->WallMicros());
+  ForLanesOf(destination, [](Lane* lane) { lane->OnSinkReplaced(false); });
+}
+
 void Engine::Impl::SwapSinks() {
   for (const auto& [id, destination] : destinations) {
     if (destination->retry().Expired(turn.now)) {
-      destination->retry().Close();
-      ForLanesOf(destination.get(), [](Lane* lane) { lane->OnSinkReplaced(true); });
-      ForQueuesOf(destination.get(), [](ParkedQueue* queue) { queue->OnSinkClosed(); });
+      CloseRetrySink(destination.get());
     }
     if (!destination->replacing()) {
       continue;
@@ -244,9 +300,7 @@ void Engine::Impl::SwapSinks() {
     uint64_t outstanding = 0;
     ForLanesOf(destination.get(), [&](Lane* lane) { outstanding += lane->outstanding(); });
     if (outstanding == 0 || !destination->health().up || turn.now >= destination->drain_deadline()) {
-      destination->Swap();
-      destination->breaker().Reset(turn.now, turn.clock->WallMicros());
-      ForLanesOf(destination.get(), [](Lane* lane) { lane->OnSinkReplaced(false); });
+      Swap(destination.get());
     }
   }
 }
@@ -428,6 +482,12 @@ int64_t Engine::Turn(const TurnInput& input) {
   int64_t next = kNever;
   for (const auto& lane : impl_->lanes) {
     next = std::min(next, lane->NextTime(turn));
+    if (lane->watchdog().waits()) {
+      next = std::min(next, lane->watchdog().next_look());
+    }
+    if (lane->pump() != nullptr && lane->pump()->watchdog().waits()) {
+      next = std::min(next, lane->pump()->watchdog().next_look());
+    }
   }
   for (const auto& [id, destination] : impl_->destinations) {
     if (destination->replacing()) {
@@ -480,6 +540,7 @@ void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
       status.next_try_unix = impl_->turn.clock->WallMicros() + (breaker.next_try() - impl_->turn.now);
     }
     status.deaths = destination->deaths();
+    status.renewals = destination->renewals();
     status.retry_sink = destination->retry().there();
     status.warning = destination->warning(impl_->turn.now);
     destinations->push_back(std::move(status));

@@ -51,6 +51,7 @@ struct EngineOptions {
   int64_t save_moved_micros = 30'000'000;  // likewise, where the position moved and nothing was delivered
   int64_t backoff_base_micros = 100'000;   // capped exponential, full jitter
   int64_t backoff_cap_micros = 30'000'000;
+  size_t max_sides = 256;  // side lanes that a lane gives to topics in trouble; what is beyond them is parked
 };
 
 struct TurnInput {
@@ -118,6 +119,7 @@ struct DestinationStatus {
   int64_t next_try_unix = 0;       // Unix microseconds; open only
   uint64_t trips = 0;              // times it opened since the destination was set
   uint64_t deaths = 0;             // times a sink process of it ended unasked
+  uint64_t renewals = 0;           // times a sink of it was made anew because it gave no outcome; warning says more
   bool retry_sink = false;         // a second sink, for parked events and probes, is there
   const Error* warning = nullptr;  // usable, but a person should look; nullptr: none. Until the next call.
 };

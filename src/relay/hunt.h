@@ -3,7 +3,8 @@
 // A death may have any reason: all that was under way is sent again. What was under way in two deaths in a row without
 // having been delivered in between is suspected: sent as a group, while nothing of another lane is under way. A group
 // that kills is halved; an event that kills alone three times is found. Between two tests the others have their turn. A
-// process that hangs is killed by its owner: the same.
+// process that hangs is killed by its owner: the same. Where somebody else has killed it, one time of the three or
+// more, that is known of what is found.
 //
 // Single-threaded. Events are ordinals of the lane's pipeline.
 #pragma once
@@ -14,9 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "relay/pipeline.h"
 
 namespace outbox::relay {
+
+// Why an event waits that was found where somebody had killed the process.
+Error KilledError();
 
 // Who may test, of the lanes of one destination. Owned by the destination. Monotonic microseconds.
 class TestTurns {
@@ -92,21 +97,24 @@ class Hunt {
     if (again.empty() || !groups_.empty()) {
       return;
     }
-    groups_.push_back({again.front().first, again.back().last, 0});
+    groups_.push_back({again.front().first, again.back().last, 0, false});
   }
 
   // The first group was tested and killed. True when it is one event that has killed often enough.
-  bool OnTestDeath() {
+  bool OnTestDeath(bool killed) {
     Group& group = groups_.front();
     if (group.first == group.last) {
+      group.killed |= killed;
       return ++group.kills >= kKills;
     }
     const uint64_t middle = group.first + (group.last - group.first) / 2;
-    const Group second{middle + 1, group.last, 0};
+    const Group second{middle + 1, group.last, 0, false};
     group.last = middle;
     groups_.insert(groups_.begin() + 1, second);
     return false;
   }
+  // Of what was found: it may be nobody's fault.
+  bool killed() const { return groups_.front().killed; }
   // It was tested and did not kill, or was found.
   void Drop() {
     groups_.pop_front();
@@ -127,6 +135,7 @@ class Hunt {
     uint64_t first;
     uint64_t last;
     int kills;
+    bool killed;
   };
   std::deque<Group> groups_;           // ascending; tested from the front
   std::vector<Pipeline::Range> last_;  // under way when it died last

@@ -28,6 +28,7 @@
 #include "relay/pipeline.h"
 #include "relay/side_lanes.h"
 #include "relay/turn.h"
+#include "relay/watchdog.h"
 #include "sink/places.h"
 
 namespace outbox::relay {
@@ -81,8 +82,15 @@ class Lane {
   void OnDestinationUp();
   void OnSecondSinkUp();
   void OnSinkReplaced(bool retry);  // the lanes', or the second one: what was sent there will have no outcome
+  // What is under way at that sink, if anything, has had no outcome for too long. `well`: the sink is up.
+  bool Overdue(bool retry, bool well, int64_t now) {
+    return probing_ == retry && watchdog_.Look(pipeline_.oldest(), well, now);
+  }
+  void OnOverdue(const Error& error, const TurnContext& turn);
+  const Watchdog& watchdog() const { return watchdog_; }
   // Of the lanes' sink; false: nothing of this lane was under way. `unready`: the process had not seen any of it.
-  bool OnSinkDied(bool unready);
+  // `killed`: by somebody else.
+  bool OnSinkDied(bool unready, bool killed);
   void Release(int64_t deadline);
 
   // Another run of the destination's server answers (Meetings). Both false: call again.
@@ -113,7 +121,6 @@ class Lane {
   void SetOpens(bool opens);                     // windows
   void LimitTo(const Snapshot* limit);           // see LaneLog
   bool SaveAll(TurnContext* turn);               // false: in trouble, or the lane has gone
-  bool Drained(const TurnContext& turn);         // once it is, it sends nothing for a second
   void PlanLeaving(const SideTopic& topic, const TurnContext& turn, ForkPlan* plan);
   void Left(const ForkPlan& plan, int64_t next_due);
   void Retire();
@@ -180,7 +187,7 @@ class Lane {
   static uint64_t MarkOf(std::string_view topic);
   void NotePauses();
   void ApplyPauses();
-  bool WantsFork(uint64_t ordinal, const Error& error);
+  bool WantsFork(uint64_t ordinal, const Error& error, const EngineOptions& options);
   bool ForkOne(TurnContext* turn);
   bool StepSides(TurnContext* turn);
   void Sift(EventChunk* chunk) const;
@@ -260,7 +267,6 @@ class Lane {
   uint64_t opened_version_ = 0;           // of the filter, when the newest window was opened
   bool opens_ = true;
   bool paused_ = false;
-  int64_t still_until_ = 0;
   uint32_t ramp_ = kNoRamp;  // of a side lane whose topic was in trouble: how much it may send at once
   // All it could try its topic with waits behind parked events: these are tried, and nothing more is parked for a
   // while.
@@ -270,9 +276,11 @@ class Lane {
   bool second_down_ = false;  // it backs off from trouble of the second sink, not of its topic
   bool probing_ = false;      // what is under way is at the destination's second sink
 
-  // The sink's deaths.
+  // The sink's deaths and silences.
+  Watchdog watchdog_;
   Hunt hunt_;
   bool died_ = false;                       // since the last Settle
+  bool killed_ = false;                     // died_, and somebody killed it
   std::vector<Pipeline::Range> under_way_;  // aborted since the last Settle
 
   // Acknowledging.

@@ -63,7 +63,6 @@ int64_t Lane::NextTime(const TurnContext& turn) const {
   if (state_ == LaneState::kRunning || state_ == LaneState::kIdle) {
     at(durable_try_);
     at(next_poll_);
-    at(still_until_);
     if (waits_for_parked_) {
       at(park_at_);
     }

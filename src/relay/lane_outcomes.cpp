@@ -91,6 +91,12 @@ void Lane::OnSinkReplaced(bool retry) {
   OnDestinationUp();
 }
 
+// The sink is replaced for it.
+void Lane::OnOverdue(const Error& error, const TurnContext& turn) {
+  NoteError(error, turn);
+  watchdog_.Reset();
+}
+
 void Lane::NoteError(const Error& error, const TurnContext& turn) {
   if (error_.ok()) {
     error_since_ = turn.clock->WallMicros();
@@ -124,10 +130,17 @@ void Lane::Settle(const TurnContext& turn) {
     } else {
       lowest = std::min(lowest, failure.ordinal);
       if (error_class == ErrorClass::kTopic) {
-        if (!WantsFork(failure.ordinal, failure.error)) {
-          delay_ = true;
-          ramp_ = parent_ != nullptr ? 1 : kNoRamp;
+        if (WantsFork(failure.ordinal, failure.error, *turn.options)) {
+          continue;
         }
+        if (parent_ == nullptr && sides_ != nullptr && parked_ != nullptr) {
+          // No side lane is left for it: the other topics go on past it, event by event.
+          failure.attempts = 0;
+          refused_.push_back(std::move(failure));
+          continue;
+        }
+        delay_ = true;
+        ramp_ = parent_ != nullptr ? 1 : kNoRamp;
       } else {
         trouble = &failure.error;
       }
@@ -181,16 +194,17 @@ void Lane::TripBreaker(const Error& error, const TurnContext& turn) {
 
 // --- the sink's deaths -------------------------------------------------------------------------------------------
 
-bool Lane::OnSinkDied(bool unready) {
+bool Lane::OnSinkDied(bool unready, bool killed) {
   const bool under_way = outstanding() > 0 || (aborted_ && !probing_);
   died_ = under_way && !unready;
+  killed_ = died_ && killed;
   return under_way;
 }
 
 // `stop`: no event from here on. With a test due, what may be sent is the suspected group, while nobody else sends.
 uint32_t Lane::Admitted(TurnContext* turn, uint64_t* stop, bool* worked) {
   const Breaker& breaker = destination_->breaker();
-  if (turn->now < still_until_ || (probing_ != (ramp_ != kNoRamp) && pipeline_.outstanding() > 0)) {
+  if (probing_ != (ramp_ != kNoRamp) && pipeline_.outstanding() > 0) {
     return 0;
   }
   if (ramp_ != kNoRamp) {
@@ -220,6 +234,12 @@ uint32_t Lane::Admitted(TurnContext* turn, uint64_t* stop, bool* worked) {
   return turns.quiet() ? UINT32_MAX : 0;
 }
 
+Error KilledError() {
+  return {
+      ErrorClass::kSolo, "SINK_KILLED",
+      "somebody killed the sink's process three times while it had this event alone: perhaps the kernel, for memory"};
+}
+
 void Lane::SettleDeath(const TurnContext& turn) {
   TestTurns& turns = destination_->turns();
   const bool tested = turns.holder() == flow_;
@@ -238,7 +258,18 @@ void Lane::SettleDeath(const TurnContext& turn) {
     hunt_.OnDeath(under_way);
     return;
   }
-  if (hunt_.empty() || !hunt_.OnTestDeath()) {
+  if (hunt_.empty() || !hunt_.OnTestDeath(killed_)) {
+    return;
+  }
+  if (hunt_.killed()) {
+    // No event is charged with what others did. But where it is the OOM killer, and it comes for what this event takes,
+    // the others must get past it: it waits, and is tried at the second sink.
+    if (parked_ != nullptr) {
+      refused_.push_back({hunt_.first(), KilledError(), 0});
+    } else {
+      TripBreaker(KilledError(), turn);
+    }
+    hunt_.Drop();
     return;
   }
   if (!turns.Blame()) {

@@ -116,7 +116,9 @@ Parking Lane::MakeParking(const Failure& failure, const Event& event, int64_t wa
   parking.attempts = failure.attempts;
   parking.error = failure.error;
   parking.state = ParkedState::kDead;
-  if (failure.error.error_class == ErrorClass::kSolo && failure.attempts < policy.max_attempts) {
+  const ErrorClass error_class = failure.error.error_class;
+  if (error_class == ErrorClass::kTopic ||
+      (error_class == ErrorClass::kSolo && failure.attempts < policy.max_attempts)) {
     parking.state = ParkedState::kRetrying;
     parking.due = wall + Backoff::Delay(policy.backoff_base, policy.backoff_cap, failure.attempts, random);
   }

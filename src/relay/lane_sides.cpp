@@ -10,8 +10,6 @@ namespace outbox::relay {
 
 namespace {
 
-constexpr const char* kPaused = "PAUSED";
-constexpr int64_t kStillMicros = 1'000'000;
 constexpr int64_t kLeastParkWait = 5'000'000;
 constexpr int64_t kMostParkWait = 60'000'000;
 
@@ -49,7 +47,7 @@ void Lane::BecomeSide(Lane* parent, const SideLane& record, std::shared_ptr<Lane
   error_ = record.topics[0].error;
   error_since_ = record.topics[0].since != 0 ? record.topics[0].since : wall;
   ramp_ = std::all_of(record.topics.begin(), record.topics.end(),
-                      [](const SideTopic& topic) { return topic.error.code == kPaused; })
+                      [](const SideTopic& topic) { return topic.error.code == kPausedCode; })
               ? kNoRamp
               : 1;
   if (record.topics.size() > 1) {
@@ -67,17 +65,17 @@ uint64_t Lane::MarkOf(std::string_view topic) {
 void Lane::NotePauses() {
   const format::RouteSpec& spec = format_->spec();
   paused_ = spec.paused();
-  std::erase_if(leaving_, [](const auto& topic) { return topic.second.code == kPaused; });
+  std::erase_if(leaving_, [](const auto& topic) { return topic.second.code == kPausedCode; });
   SideLanes* sides = Sides();
   if (sides == nullptr) {
     return;
   }
   for (const std::string& topic : spec.paused_topics()) {
-    // Of a side lane that serves several, the paused ones leave it; while there is no room they pause all of it.
+    // Of a side lane that serves several, the paused ones leave it.
     const bool mine = (parent_ == nullptr) != filter_->Has(topic);
-    if (mine && sides->MayFork(this)) {
-      leaving_.try_emplace(topic, Error{ErrorClass::kTopic, kPaused, "the topic is paused"});
-    } else if (mine && parent_ != nullptr) {
+    if (mine && (parent_ == nullptr || filter_->topics() > 1)) {
+      leaving_.insert_or_assign(topic, Error{ErrorClass::kTopic, kPausedCode, "the topic is paused"});
+    } else if (mine) {
       paused_ = true;
     }
   }
@@ -122,9 +120,9 @@ bool Lane::StepSides(TurnContext* turn) {
 // --- leaving -----------------------------------------------------------------------------------------------------
 
 // True when the trouble of this event's topic is a side lane's from now on.
-bool Lane::WantsFork(uint64_t ordinal, const Error& error) {
+bool Lane::WantsFork(uint64_t ordinal, const Error& error, const EngineOptions& options) {
   SideLanes* sides = Sides();
-  if (sides == nullptr || !sides->MayFork(this)) {
+  if (sides == nullptr || !sides->MayFork(this, error, options)) {
     return false;
   }
   const std::string topic(filter_->Topic(*pipeline_.Find(ordinal)));
@@ -140,15 +138,13 @@ bool Lane::ForkOne(TurnContext* turn) {
   if (!LogReady(*turn)) {
     return false;
   }
-  while (!leaving_.empty() && !Sides()->MayFork(this)) {
-    leaving_.erase(leaving_.begin());  // it stays here and backs off
-    delay_ = true;
-  }
+  // Where there is no room for all that are in trouble at once: when they are met again, they are parked.
+  std::erase_if(leaving_, [&](const auto& topic) { return !Sides()->MayFork(this, topic.second, *turn->options); });
   if (!leaving_.empty()) {
     const auto [topic, error] = *leaving_.begin();
     Status status;
     const SideLanes::Forked forked = Sides()->Fork(this, topic, error, *turn, &status);
-    if (forked == SideLanes::Forked::kNotYet || LogFailed(LogCall::kFork, status, *turn)) {
+    if (LogFailed(LogCall::kFork, status, *turn)) {
       return false;
     }
     if (forked == SideLanes::Forked::kLost) {
@@ -284,20 +280,6 @@ void Lane::LimitTo(const Snapshot* limit) {
 
 bool Lane::SaveAll(TurnContext* turn) {
   return (!dirty_ && !moved_) || (SaveReady(*turn) && SaveNow(turn) && state_ != LaneState::kGone);
-}
-
-// Sends nothing for a while, so that what it serves can be given to another.
-bool Lane::Drained(const TurnContext& turn) {
-  still_until_ = turn.now + kStillMicros;
-  switch (state_) {
-    case LaneState::kIdle:
-    case LaneState::kRunning:
-    case LaneState::kPaused:
-    case LaneState::kBackingOff:
-      return pipeline_.outstanding() == 0;
-    default:
-      return false;
-  }
 }
 
 void Lane::Retire() {

@@ -10,6 +10,7 @@ namespace outbox::relay {
 namespace {
 
 constexpr size_t kMaxTopics = 1024;             // that are backing off: more are forgotten, and tried
+constexpr int kKilledSteps = 6;                 // nothing is counted, so that long at random: 32 s by default
 constexpr int kMostKills = 3;                   // processes that an event may take with it
 constexpr int64_t kMendingMicros = 10'000'000;  // a sink whose process died is given this long to come back
 
@@ -47,6 +48,15 @@ void ParkedQueue::OnSinkClosed() {
   outstanding_ = 0;
 }
 
+// The sink is replaced for it.
+void ParkedQueue::OnOverdue(const Error& error, const TurnContext& turn) {
+  if (this->error() == nullptr) {
+    error_since_ = turn.clock->WallMicros();
+  }
+  error_ = error;
+  watchdog_.Reset();
+}
+
 void ParkedQueue::End(Item* item, ParkedOutcome outcome) {
   item->state = ItemState::kDecided;
   item->settlement.outcome = outcome;
@@ -58,6 +68,7 @@ void ParkedQueue::Decide(const TurnContext& turn, const format::RetryPolicy& pol
   const std::vector<uint32_t> sent = std::exchange(sent_, {});
   const bool alone = sent.size() == 1;
   const bool died = !closed_ && destination_->retry().deaths() > deaths_;
+  const bool killed = died && destination_->retry().deaths() - deaths_ == destination_->retry().kills() - kills_;
   Breaker& breaker = destination_->breaker();
   bool delivered = false;
   bool failed = false;
@@ -89,7 +100,7 @@ void ParkedQueue::Decide(const TurnContext& turn, const format::RetryPolicy& pol
       items_[i].suspect |= items_[i].state == ItemState::kReady;
     }
     if (tested_ && items_[sent[0]].state == ItemState::kReady) {
-      DecideDeath(&items_[sent[0]], turn);
+      DecideDeath(&items_[sent[0]], killed, turn, policy);
     }
     mending_ = turn.now + kMendingMicros;
   } else if (closed_ || idle_aborts_ > 1 || (idle_aborts_ > 0 && down)) {
@@ -137,8 +148,16 @@ void ParkedQueue::DecideFailure(Item* item, bool alone, const TurnContext& turn,
 
 // The sink's process died of this event alone, as far as anybody can tell. That three die of one event and nothing is
 // delivered before three die of the next is no event's fault.
-void ParkedQueue::DecideDeath(Item* item, const TurnContext& turn) {
+void ParkedQueue::DecideDeath(Item* item, bool killed, const TurnContext& turn, const format::RetryPolicy& policy) {
+  item->killed |= killed;
   if (++item->kills < kMostKills) {
+    return;
+  }
+  if (item->killed) {
+    item->settlement.error = KilledError();
+    item->settlement.due = turn.clock->WallMicros() +
+                           Backoff::Delay(policy.backoff_base, policy.backoff_cap, kKilledSteps, turn.clock->Random());
+    End(item, ParkedOutcome::kRetry);
     return;
   }
   if (!may_blame_) {

@@ -239,6 +239,7 @@ bool ParkedQueue::SubmitSome(TurnContext* turn, format::PlainFormat* format) {
   }
   retry.Ensure(destination_->factory());
   deaths_ = retry.deaths();
+  kills_ = retry.kills();
   first_seq_ = retry.next_seq();
   closed_ = false;
   sent_.clear();

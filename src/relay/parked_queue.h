@@ -9,6 +9,7 @@
 //   `message`                                        a dead letter
 //   `solo`                                           sent alone; failing alone it is charged: retrying, or dead
 //   kills the sink's process                         sent alone; when it kills three alone: dead, class message
+//   the same, but somebody killed the process        sent alone; after three: tried again later, charged to nobody
 //   `topic`                                          given back; its topic is left alone until it has backed off
 //   anything else, or aborted again without progress  all is given back; the pump backs off
 //   behind one of its key that was not delivered     given back: the key's next event goes after a commit
@@ -33,6 +34,7 @@
 #include "relay/destination.h"
 #include "relay/parked_log.h"
 #include "relay/turn.h"
+#include "relay/watchdog.h"
 
 namespace outbox::relay {
 
@@ -81,6 +83,12 @@ class ParkedQueue {
   void OnResult(const sink::Result& result);
   void OnPlace(const sink::Place& place) { places_.push_back(place); }
   void OnSinkClosed();  // what is under way will have no outcome
+  // What is under way, if anything, has had no outcome for too long. `well`: the sink is up.
+  bool Overdue(bool well, int64_t now) {
+    return watchdog_.Look(outstanding_ == 0 ? OldestRecord{} : OldestRecord{first_seq_, outstanding_}, well, now);
+  }
+  void OnOverdue(const Error& error, const TurnContext& turn);
+  const Watchdog& watchdog() const { return watchdog_; }
   uint32_t outstanding() const { return outstanding_; }
   // True when it did something. `may_claim`: the lane lets parked events go.
   bool Step(TurnContext* turn, format::PlainFormat* format, bool may_claim);
@@ -107,6 +115,7 @@ class ParkedQueue {
     ItemState state = ItemState::kReady;
     bool suspect = false;  // goes alone
     uint8_t kills = 0;     // processes of the sink that died of it alone
+    bool killed = false;   // somebody killed one of those
     uint32_t flow = 0;     // number of the first item of its key
     Settlement settlement;
     std::string topic;  // resolved
@@ -130,7 +139,7 @@ class ParkedQueue {
   bool SubmitSome(TurnContext* turn, format::PlainFormat* format);
   void Decide(const TurnContext& turn, const format::RetryPolicy& policy);
   void DecideFailure(Item* item, bool alone, const TurnContext& turn, const format::RetryPolicy& policy);
-  void DecideDeath(Item* item, const TurnContext& turn);
+  void DecideDeath(Item* item, bool killed, const TurnContext& turn, const format::RetryPolicy& policy);
   void CloseKeys();
   void GiveBackReady(const std::string* topic);
   void End(Item* item, ParkedOutcome outcome);
@@ -170,7 +179,9 @@ class ParkedQueue {
   std::vector<uint32_t> sent_;  // items in submission order; the first has seq first_seq_; empty: nothing to decide
   uint64_t first_seq_ = 0;
   uint32_t outstanding_ = 0;
+  Watchdog watchdog_;
   uint64_t deaths_ = 0;    // of the sink, before this submission
+  uint64_t kills_ = 0;     // likewise
   bool closed_ = false;    // the sink was closed under it
   bool tested_ = false;    // a suspect, with nothing else under way
   int idle_aborts_ = 0;    // submissions in a row that brought nothing but aborts

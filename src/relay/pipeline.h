@@ -21,6 +21,7 @@
 #include "base/event.h"
 #include "base/position.h"
 #include "relay/lane_log.h"
+#include "relay/watchdog.h"
 
 namespace outbox::relay {
 
@@ -101,6 +102,10 @@ class Pipeline {
 
   uint64_t prefix() const { return prefix_; }
   uint32_t outstanding() const { return outstanding_; }  // sent, no outcome yet
+  OldestRecord oldest() const {
+    return submissions_.empty() ? OldestRecord{}
+                                : OldestRecord{submissions_.front().first_seq, submissions_.front().left};
+  }
   // Of those, the ones after the newest delivered, at most: what the destination has not got round to yet. The others
   // are slower than their like.
   uint64_t outstanding_fresh() const { return cursor_ > newest_ ? cursor_ - newest_ : 0; }

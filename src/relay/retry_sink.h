@@ -23,6 +23,7 @@ class RetrySink {
   uint64_t next_seq() const { return next_seq_; }
   // Of processes that may have seen what they were given.
   uint64_t deaths() const { return sink_ == nullptr ? 0 : sink_->health().deaths - sink_->health().unready_deaths; }
+  uint64_t kills() const { return sink_ == nullptr ? 0 : sink_->health().kills; }
   const sink::Health* health() const { return sink_ == nullptr ? nullptr : &sink_->health(); }
 
   void Ensure(const SinkFactory& factory) {

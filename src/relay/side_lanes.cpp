@@ -12,20 +12,6 @@ constexpr int64_t kRejoinWithin = 5'000'000;
 constexpr int64_t kRejoinBase = 200'000;
 constexpr int64_t kRejoinCap = 10'000'000;
 
-// Where a side lane of several topics has to begin so that it meets all that their starts do not cover.
-Position Oldest(const std::vector<SideTopic>& topics) {
-  if (topics.size() == 1) {
-    return topics[0].start;
-  }
-  Position oldest{topics[0].start.base, std::nullopt, kBeforeAllTime};
-  for (const SideTopic& topic : topics) {
-    if (!topic.start.base.Covers(oldest.base)) {
-      oldest.base = topic.start.base;
-    }
-  }
-  return oldest;
-}
-
 }  // namespace
 
 SideLanes::SideLanes(Lane* lane, std::unique_ptr<SideLog> log, MakeLane make)
@@ -62,14 +48,17 @@ void SideLanes::Start(SideLane record) {
 
 // --- leaving -----------------------------------------------------------------------------------------------------
 
-// The side lane that a topic of `from` would go to; 0: none.
-int32_t SideLanes::Number(const Lane* from) const {
-  for (int32_t number = 1; number < kQuarantine; ++number) {
-    if (!sides_.contains(number)) {
-      return from == lane_ || from->filter()->topics() > 1 ? number : 0;
-    }
+bool SideLanes::MayFork(const Lane* from, const Error& error, const EngineOptions& options) const {
+  const bool shared = from == lane_ || from->filter()->topics() > 1;
+  return shared && (error.code == kPausedCode || sides_.size() < options.max_sides);
+}
+
+int32_t SideLanes::FreeNumber() const {
+  int32_t number = 1;
+  while (sides_.contains(number)) {
+    ++number;
   }
-  return from == lane_ ? kQuarantine : 0;
+  return number;
 }
 
 SideLanes::Forked SideLanes::Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn,
@@ -78,34 +67,18 @@ SideLanes::Forked SideLanes::Fork(Lane* from, const std::string& topic, const Er
     Cancel(turn);
   }
   ForkPlan plan;
-  plan.side.side = Number(from);
+  plan.side.side = FreeNumber();
   plan.side.topic_template = lane_->filter()->topic_template();
   from->PlanLeaving({topic, {}, error, turn.clock->WallMicros()}, turn, &plan);
-  const auto old = sides_.find(plan.side.side);
-  if (old != sides_.end()) {
-    if (!old->second.lane->Drained(turn)) {
-      return Forked::kNotYet;
-    }
-    std::vector<uint64_t> ordinals = std::move(plan.ordinals);
-    for (const SideTopic& served : old->second.record.topics) {
-      old->second.lane->PlanLeaving(served, turn, &plan);
-    }
-    plan.ordinals = std::move(ordinals);
-  }
-  plan.position = Oldest(plan.side.topics);
+  const Position position = plan.side.topics[0].start;
   int64_t next_due = kNever;
   bool owner = true;
-  *status = log_->Fork(plan.side, plan.position, plan.parked, &next_due, &owner);
+  *status = log_->Fork(plan.side, position, plan.parked, &next_due, &owner);
   if (!status->ok()) {
     return Forked::kFailed;
   }
   if (!owner) {
     return Forked::kLost;
-  }
-  if (old != sides_.end()) {
-    Lane* replaced = old->second.lane;
-    sides_.erase(old);
-    replaced->Retire();
   }
   from->Left(plan, next_due);
   if (from == lane_) {

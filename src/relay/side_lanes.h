@@ -26,10 +26,12 @@ namespace outbox::relay {
 
 class Lane;
 
+// Code of the error with which a paused topic leaves its lane.
+inline constexpr const char* kPausedCode = "PAUSED";
+
 // A fork before it is written.
 struct ForkPlan {
   SideLane side;
-  Position position;
   std::vector<Parking> parked;
   Arena arena;                     // of what `parked` views, but for the events
   std::vector<uint64_t> ordinals;  // of the lane that the topic leaves: no longer its own
@@ -37,10 +39,6 @@ struct ForkPlan {
 
 class SideLanes {
  public:
-  // Side lanes of one lane. The last is the quarantine lane: it serves all topics for which there is no other.
-  static constexpr int32_t kMaxSides = 16;
-  static constexpr int32_t kQuarantine = kMaxSides;
-
   // Makes the side lane and gives it to the engine.
   using MakeLane =
       std::function<Lane*(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter>, std::unique_ptr<LaneLog>)>;
@@ -54,11 +52,11 @@ class SideLanes {
   Status Load();
 
   // --- leaving ---
-  // `from`, which is the lane or a side lane that serves several topics, may let one go to a side lane of its own.
-  bool MayFork(const Lane* from) const { return Number(from) != 0; }
+  // `from`, which is the lane or a side lane that serves several topics (0.1 made such ones), may let one go to a side
+  // lane of its own. There is room for paused ones always: a person has named each.
+  bool MayFork(const Lane* from, const Error& error, const EngineOptions& options) const;
   enum class Forked : uint8_t {
     kDone,
-    kNotYet,  // the quarantine lane has to drain first; call again
     kFailed,  // *status says why; call again
     kLost,
   };
@@ -97,7 +95,7 @@ class SideLanes {
     kSideEnds,   // the side lane reads up to M exactly
   };
 
-  int32_t Number(const Lane* from) const;
+  int32_t FreeNumber() const;
   void Start(SideLane record);
   void Apply(Lane* from, const std::string& topic, ForkPlan* plan);
   Side* Ready();

@@ -27,7 +27,8 @@ constexpr int kMostFailures = 8;            // with which the longest delay is r
 constexpr int64_t kHungTimes = 5;           // of alive_ms
 constexpr int64_t kUnreadyTimes = 15;       // likewise, while it starts
 constexpr int64_t kReapEvery = 2 * kMilli;
-constexpr int64_t kExitGrace = 50 * kMilli;    // from a lost socket to SIGKILL
+constexpr int64_t kExitGrace = 200 * kMilli;   // from a lost socket to SIGKILL
+constexpr int64_t kExitLimit = kSecond;        // one that has not ended by then is stuck in the kernel: nobody says how
 constexpr int64_t kCloseGrace = 100 * kMilli;  // the same at Close
 constexpr int64_t kCloseLimit = 190 * kMilli;  // Close never takes longer
 constexpr int kFillsPerPoll = 16;
@@ -161,6 +162,9 @@ void ProcessSink::Poll(std::vector<Result>* results) {
   if (fd_ < 0 && pid_ >= 0) {
     AwaitExit();
   }
+  if (died_) {
+    return;
+  }
   for (Result& result : refused_) {
     AppendResult(std::move(result), results);
   }
@@ -207,10 +211,22 @@ void ProcessSink::CheckHung() {
 }
 
 void ProcessSink::Died(Error error) {
-  ++health_.deaths;
-  health_.unready_deaths += ready_at_ == 0 ? 1 : 0;
-  ++health_.changes;
+  died_ = true;
   Lost(std::move(error));
+}
+
+// `status`: of waitpid; nullptr where it could not be had.
+void ProcessSink::CountDeath(const int* status) {
+  if (!std::exchange(died_, false)) {
+    return;
+  }
+  ++health_.deaths;
+  if (ready_at_ == 0) {
+    ++health_.unready_deaths;
+  } else if (status != nullptr && !killed_ && WIFSIGNALED(*status) && WTERMSIG(*status) == SIGKILL) {
+    ++health_.kills;
+  }
+  ++health_.changes;
 }
 
 void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
@@ -336,9 +352,13 @@ void ProcessSink::AwaitExit() {
       killed_ = true;
       kill(pid_, SIGKILL);
     }
+    if (now - lost_at_ >= kExitLimit) {
+      CountDeath(nullptr);
+    }
     wake_at_ = now + kReapEvery;
     return;
   }
+  CountDeath(&status);
   CountFailure();
   if (health_.error.code == "SINK_DIED") {
     SetHealth(false, {ErrorClass::kDestination, "SINK_DIED", ExitText(status, killed_)}, {});
@@ -361,6 +381,7 @@ void ProcessSink::CountFailure() {
 bool ProcessSink::Reap(int* status) {
   pid_t reaped = waitpid(pid_, status, WNOHANG);
   if (reaped == pid_ || (reaped < 0 && errno == ECHILD)) {
+    *status = reaped == pid_ ? *status : 0;
     pid_ = -1;
     return true;
   }
@@ -375,7 +396,7 @@ void ProcessSink::AppendWaits(std::vector<WaitSpec>* waits) {
   wait.fd = fd_;
   wait.read = fd_ >= 0;
   wait.write = fd_ >= 0 && !writer_.empty();
-  wait.deadline = !refused_.empty() ? MonotonicMicros() : fd_ >= 0 ? polled_at_ + LongestStep() : wake_at_;
+  wait.deadline = !refused_.empty() && !died_ ? MonotonicMicros() : fd_ >= 0 ? polled_at_ + LongestStep() : wake_at_;
   waits->push_back(wait);
 }
 

@@ -7,6 +7,10 @@
 // step off: somebody who kills it now and then does not make it come back later and later). Records submitted while
 // none runs wait for the next.
 //
+// What a death says about the records depends on how the process ended, so all this is told once that is known: a crash
+// (SIGSEGV, SIGABRT, SIGSYS where a sandbox forbids what it did) or an exit may be a record's doing; a SIGKILL that we
+// did not send says nothing, or that a record takes too much memory.
+//
 // A process that hangs (stopped for good, a deadlock, an endless loop) is killed and replaced: SINK_HUNG. It lets hear
 // of itself every SinkConfig::alive_ms (2 s); after five times that without a word it is given up, 10 s. Its loop is
 // never that long in one call: the Kafka library's calls do not block, but for questions about topics in trouble, of
@@ -61,7 +65,8 @@ class ProcessSink : public Sink {
  private:
   void Start();
   void Exchange(std::vector<Result>* results);
-  void Died(Error error);  // counts it, then as Lost
+  void Died(Error error);  // as Lost, and it is counted once it is known how
+  void CountDeath(const int* status);
   void CheckHung();
   // From one Poll() to the next, as far as silence goes.
   int64_t LongestStep() const { return int64_t{config_.alive_ms} * 1000 / 2; }
@@ -99,7 +104,8 @@ class ProcessSink : public Sink {
   int64_t wake_at_ = -1;    // when to look at the dying process again, or to start; -1: neither
   int failures_ = 0;        // deaths in a row, each within a few seconds of its start and without a delivery
   bool delivered_ = false;  // this process has
-  bool killed_ = false;     // by us, because it lingered after its socket was lost
+  bool killed_ = false;     // by us, because it hung, or lingered after its socket was lost
+  bool died_ = false;       // unasked, and has not been counted
   bool closed_ = false;
 };
 

@@ -54,6 +54,7 @@ struct Health {
   uint64_t deaths = 0;          // times the sink process ended unasked; 0 for sinks that have none
   Error warning = {};           // usable, but a person should look ("LOST_WRITES"); stays while it is so
   uint64_t unready_deaths = 0;  // of the deaths, those before the process had looked at any record
+  uint64_t kills = 0;           // of the others, those by a SIGKILL of somebody else's: an operator, the OOM killer
 };
 
 // Where delivered records of a flow are at the destination.

@@ -70,6 +70,7 @@ class Relay {
   struct ShownDestination {
     pg::DestinationSlot* slot = nullptr;
     std::string state;
+    uint64_t renewals = 0;
     int64_t written_at = 0;
   };
   // A part of the turn that works on tables.

@@ -1,5 +1,7 @@
 // What a relay worker shows of itself [P]: lanes, side lanes and destinations in shared memory, a phrase in
 // pg_stat_activity.
+#include <utility>
+
 #include "pg/guard.h"
 #include "worker/relay.h"
 
@@ -11,6 +13,16 @@ namespace {
 constexpr int64_t kWriteEvery = 250'000;  // shared memory, without a change of state
 constexpr int64_t kTroubleLasts = 1'000'000;
 constexpr int64_t kComplainEvery = 60'000'000;
+
+// One that should not happen, mended: somebody should hear of it.
+void WarnOfRenewal(const char* server, const char* message) {
+  pg::Guard([=] {
+    ereport(WARNING, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("outbox: a sink of server \"%s\" lost records", server),
+                      errdetail("In its own words: %s.", message),
+                      errhint("Nothing is lost: they are sent again, and some may arrive twice. This is a bug in the "
+                              "sink or its client library; please report it.")));
+  });
+}
 
 }  // namespace
 
@@ -121,6 +133,10 @@ void Relay::PublishDestinations(int64_t now) {
     ShownDestination& shown = place->second;
     if (made && known != config_.destinations.end()) {
       shown.slot = TakeDestinationSlot(database_, status.id, known->second.name.c_str(), incarnation_);
+    }
+    if (status.renewals != std::exchange(shown.renewals, status.renewals) && status.warning != nullptr &&
+        known != config_.destinations.end()) {
+      WarnOfRenewal(known->second.name.c_str(), status.warning->message.c_str());
     }
     if (shown.slot != nullptr && (made || shown.state != status.state || now - shown.written_at >= kWriteEvery)) {
       WriteDestinationSlot(shown.slot, incarnation_, status);

@@ -179,12 +179,14 @@ class FakeSink : public sink::Sink {
     ++health_.changes;
   }
   // The sink's process dies: everything is aborted. It is back at once. `unready`: it had not looked at anything.
-  void Die(bool back = true, bool unready = false) {
+  // `killed`: by somebody else.
+  void Die(bool back = true, bool unready = false, bool killed = false) {
     while (!pending.empty()) {
       Abort(pending[0].flow, 0);
     }
     ++health_.deaths;
     health_.unready_deaths += unready ? 1 : 0;
+    health_.kills += killed ? 1 : 0;
     SetUp(false);
     health_.error.code = "SINK_DIED";
     if (back) {

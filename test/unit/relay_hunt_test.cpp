@@ -1,6 +1,7 @@
-// matrix: A2p
+// matrix: A1k A2p
 // Events that kill the sink's process: found, recorded as dead, and nobody else pays for long.
 #include "relay_engine_fixture.h"
+#include "relay_parked_fixture.h"
 
 namespace outbox::relay {
 namespace {
@@ -275,6 +276,119 @@ TEST_F(HuntTest, ATestWithoutAnAnswerHoldsUpTheOthersForAWhileOnly) {
   RunUntil(clock.now + 30'000'000);
   EXPECT_EQ(broker.log.size(), 2u);
   EXPECT_TRUE(server.parked.empty());
+}
+
+// --- somebody else kills it ----------------------------------------------------------------------------------------
+
+class KilledTest : public ParkedTest {
+ protected:
+  // Somebody kills both sinks at each look, until there were so many deaths.
+  void KillUntil(int most) {
+    const auto look = [this, most](FakeSink* of) {
+      if (of->pending.empty()) {
+        return;
+      }
+      if (deaths < most) {
+        ++deaths;
+        of->Die(true, false, true);
+      } else {
+        of->DeliverAll();
+      }
+    };
+    sink->on_poll = [this, look] { look(sink); };
+    on_retry_poll = look;
+  }
+  std::unique_ptr<FakeSink> MakeRetrySink() override {
+    auto made = ParkedTest::MakeRetrySink();
+    FakeSink* raw = made.get();
+    raw->on_poll = [this, raw] {
+      if (on_retry_poll) {
+        on_retry_poll(raw);
+      }
+    };
+    return made;
+  }
+  std::function<void(FakeSink*)> on_retry_poll;
+  int deaths = 0;
+};
+
+TEST_F(KilledTest, NoInnocentEventIsDeadHoweverOften) {
+  for (int i = 0; i < 200; ++i) {
+    Emit("k" + std::to_string(i % 20));
+  }
+  KillUntil(95);
+  RunUntil(clock.now + 3'600'000'000);
+  EXPECT_EQ(deaths, 95);
+  EXPECT_TRUE(table.ever_dead.empty());
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_EQ(std::set<int64_t>([&] {
+              const auto order = broker.Order();
+              return std::set<int64_t>(order.begin(), order.end());
+            }())
+                .size(),
+            200u);
+}
+
+// The kernel comes for what one event takes, each time it is sent: the others get past it, it waits, is tried again at
+// a pace that hurts nobody, and is never dead.
+TEST_F(KilledTest, AnEventThatTakesTooMuchMemoryWaits) {
+  for (int i = 0; i < 50; ++i) {
+    Emit("k" + std::to_string(i % 20));
+  }
+  const int64_t large = server.rows[30].created_at;
+  const auto look = [&](FakeSink* of) {
+    const auto found = std::find_if(of->pending.begin(), of->pending.end(),
+                                    [&](const Pending& one) { return one.record.created_at == large; });
+    if (found != of->pending.end()) {
+      ++deaths;
+      of->Die(true, false, true);
+    } else {
+      of->DeliverAll();
+    }
+  };
+  sink->on_poll = [&] { look(sink); };
+  on_retry_poll = look;
+  RunUntil(clock.now + 60'000'000);
+  ASSERT_EQ(table.rows.count(large), 1u);
+  EXPECT_EQ(RowOf(large).attempts, 0);
+  EXPECT_EQ(RowOf(large).error.code, "SINK_KILLED");
+  EXPECT_GE(broker.log.size(), 47u);  // all but those of its key
+  const int before = deaths;
+  RunUntil(clock.now + 600'000'000);
+  EXPECT_GT(deaths, before);
+  EXPECT_LE(deaths - before, 800);  // about four in 4 s: the longest back-off is 8 s here
+  EXPECT_TRUE(table.ever_dead.empty());
+  for (int i = 0; i < 50; ++i) {
+    Emit("new" + std::to_string(i));
+  }
+  const size_t delivered = broker.log.size();
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(broker.log.size(), delivered + 50);
+  on_retry_poll = [](FakeSink* of) { of->DeliverAll(); };  // there is more memory
+  RunUntil(clock.now + 120'000'000);
+  EXPECT_TRUE(table.rows.empty());
+}
+
+// One that makes it crash is found all the same, with others killing it now and then.
+TEST_F(KilledTest, AnEventThatCrashesItIsDeadAmongKills) {
+  for (int i = 0; i < 50; ++i) {
+    Emit("k" + std::to_string(i % 20));
+  }
+  const int64_t bad = server.rows[30].created_at;
+  const auto look = [&](FakeSink* of) {
+    const auto found = std::find_if(of->pending.begin(), of->pending.end(),
+                                    [&](const Pending& one) { return one.record.created_at == bad; });
+    if (found != of->pending.end()) {
+      of->Die(true, false, ++deaths % 7 == 0);
+    } else {
+      of->DeliverAll();
+    }
+  };
+  sink->on_poll = [&] { look(sink); };
+  on_retry_poll = look;
+  RunUntil(clock.now + 600'000'000);
+  EXPECT_EQ(RowOf(bad).state, ParkedState::kDead);
+  EXPECT_EQ(broker.log.size(), 49u);
 }
 
 }  // namespace

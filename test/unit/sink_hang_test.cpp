@@ -95,6 +95,35 @@ TEST_F(ProcessSinkTest, ItTellsWhetherItDiedBeforeItCouldLookAtAnything) {
   EXPECT_EQ(dies.health().unready_deaths, 0u);
 }
 
+// Only a SIGKILL of somebody else's says nothing about the records; all of it is known when their outcomes come.
+TEST_F(ProcessSinkTest, ItTellsWhetherSomebodyKilledIt) {
+  for (const int signal_number : {SIGKILL, SIGSEGV, SIGABRT, SIGBUS, SIGSYS}) {
+    ProcessSink sink(executable_, Mode("hold"));
+    Driver driver(&sink);
+    driver.Submit(1, 0, Some(3));
+    ASSERT_TRUE(driver.Until([&] { return !sink.library().empty(); }));
+    kill(sink.pid(), signal_number);
+    ASSERT_TRUE(driver.Until([&] {
+      EXPECT_TRUE(driver.resolved() == 0 || sink.health().deaths == 1);
+      return driver.resolved() == 3;
+    }));
+    EXPECT_EQ(driver.Count(Outcome::kAborted), 3u);
+    EXPECT_EQ(sink.health().deaths, 1u);
+    EXPECT_EQ(sink.health().unready_deaths, 0u);
+    EXPECT_EQ(sink.health().kills, signal_number == SIGKILL ? 1u : 0u) << signal_number;
+  }
+  for (const char* mode : {"spin", "linger", "quit"}) {  // the first two are killed by its owner
+    SinkConfig config = Mode(mode);
+    config.alive_ms = 40;
+    ProcessSink sink(executable_, config);
+    Driver driver(&sink);
+    driver.Submit(1, 0, Some(3));
+    ASSERT_TRUE(driver.UntilResolved()) << mode;
+    EXPECT_EQ(sink.health().deaths, 1u);
+    EXPECT_EQ(sink.health().kills, 0u) << mode;
+  }
+}
+
 // A sink that holds everything makes the server stop reading; what it resolves makes it read on.
 TEST(Serve, StopsReadingWhenTheSinkHoldsTooMuch) {
   int pair[2];

@@ -105,6 +105,7 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
     if (full_) {
       earlier(now_ + 10'000);
     }
+    earlier(limits_at_);
     if (in_library_ > 0) {
       earlier(stalled_check_at_);
     }
@@ -147,6 +148,9 @@ void KafkaSink::Advance(int64_t now) {
     probing_ = true;
     probe_at_ = -1;
     producer_->Probe(2000);
+  }
+  if (limits_at_ >= 0 && now >= limits_at_) {
+    AskForLimits(now);
   }
   if (now >= stalled_check_at_) {
     stalled_check_at_ = now + kSecond;

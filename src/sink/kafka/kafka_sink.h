@@ -82,6 +82,7 @@ class KafkaSink : public Sink {
   int32_t Place(Topic* topic, const Held& held, const Record& record);
   Sent Send(Topic* topic, int32_t partition, const Held& held, const Record& record);
   void Refused(Topic* topic, const Held& held, int code);
+  int KnownToBeRefused(Topic* topic, const Record& record);  // the code; 0: not so
   void Wait(Topic* topic, std::deque<Held>* queue, const Held& held, bool front = false);
   Held Next(Topic* topic, std::deque<Held>* queue);
   bool Read(const Held& held, Record* record);
@@ -107,6 +108,11 @@ class KafkaSink : public Sink {
   void Advance(int64_t now);
   void RetireProducer(int64_t now);
   void StartProducer(int64_t now);
+
+  // limits.cpp: what topics are known to refuse.
+  void WantLimits(Topic* topic);
+  void AskForLimits(int64_t now);
+  void LimitsAnswered(Topic* topic, rd_kafka_event_t* event, int64_t now);
 
   // stalled.cpp: topics that take nothing.
   void FindStalled(int64_t now);
@@ -143,7 +149,8 @@ class KafkaSink : public Sink {
   bool probing_ = false;
   int64_t probe_at_ = -1;
   int64_t delivered_at_ = 0;
-  int64_t waited_ = 0;  // microseconds in AskMetadata since the last Poll
+  int64_t limits_at_ = -1;  // when limits are to be asked for; -1: nobody wants any
+  int64_t waited_ = 0;      // microseconds in AskMetadata since the last Poll
   int64_t stalled_check_at_ = 0;
   int64_t stalled_micros_ = 15'000'000;  // a broker that dies has successors as leaders after 10 s or so
   bool ending_stalled_ = false;          // the producer ends because of stalled topics

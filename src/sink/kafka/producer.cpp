@@ -139,10 +139,19 @@ TopicLink* Producer::OpenTopic(const std::string& name, const Settings& settings
 }
 
 void Producer::Probe(int timeout_ms) {
+  Describe("outbox-probe", nullptr, timeout_ms);
+}
+
+void Producer::DescribeTopic(const std::string& name, Topic* topic, int timeout_ms) {
+  Describe(name.c_str(), topic, timeout_ms);
+}
+
+void Producer::Describe(const char* topic, void* opaque, int timeout_ms) {
   char text[128];
   rd_kafka_AdminOptions_t* options = rd_kafka_AdminOptions_new(handle_, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
   rd_kafka_AdminOptions_set_request_timeout(options, timeout_ms, text, sizeof text);
-  rd_kafka_ConfigResource_t* resource = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, "outbox-probe");
+  rd_kafka_AdminOptions_set_opaque(options, opaque);
+  rd_kafka_ConfigResource_t* resource = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic);
   rd_kafka_DescribeConfigs(handle_, &resource, 1, options, queue_);
   rd_kafka_ConfigResource_destroy(resource);
   rd_kafka_AdminOptions_destroy(options);

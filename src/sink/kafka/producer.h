@@ -80,9 +80,12 @@ class Producer {
 
   // Asks the broker for something small; the answer comes as an event (DESCRIBECONFIGS_RESULT). Any answer will do.
   void Probe(int timeout_ms);
+  // The same for the settings of a topic; the event's opaque is `topic`.
+  void DescribeTopic(const std::string& name, Topic* topic, int timeout_ms);
 
  private:
   Producer() = default;
+  void Describe(const char* topic, void* opaque, int timeout_ms);
 
   rd_kafka_t* handle_ = nullptr;
   rd_kafka_queue_t* queue_ = nullptr;

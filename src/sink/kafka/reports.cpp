@@ -180,6 +180,9 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
       continue;
     }
     charged = true;
+    if (record.code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE || record.code == RD_KAFKA_RESP_ERR_INVALID_RECORD) {
+      WantLimits(topic);
+    }
     if (rule.verdict == Verdict::kBatch && !culprit && count > 1) {
       // The culprit is unknown. All are aborted; when they come again, this topic takes them one by one.
       topic->Refused(count, bytes, rule.note == Note::kSize, now);
@@ -251,6 +254,10 @@ void KafkaSink::Trouble(rd_kafka_event_t* event, int64_t now) {
 
 // The answer to a probe: any word from a broker will do.
 void KafkaSink::Answered(rd_kafka_event_t* event, int64_t now) {
+  if (void* topic = rd_kafka_event_opaque(event)) {
+    LimitsAnswered(static_cast<Topic*>(topic), event, now);
+    return;
+  }
   probing_ = false;
   const int code = rd_kafka_event_error(event);
   if (code >= 0 || code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE) {

@@ -1,6 +1,7 @@
 #include "sink/kafka/settings.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace outbox::sink::kafka {
 namespace {
@@ -8,9 +9,46 @@ namespace {
 // Records are limited by what the broker takes in one batch: 1,048,588 bytes by default, batch and record heads
 // included. A larger record is refused before it is sent, which costs nobody else anything.
 constexpr uint64_t kDefaultMaxRecord = 1048588 - 88;
+constexpr uint64_t kUsualRecord = uint64_t{2} << 20;
 
 // The library rejects client ids that fill its buffer in some versions.
 constexpr size_t kMaxClientId = 100;
+
+// How long a request may take before its connection is given up. The library's own 60 s are what the first event after
+// a quiet time has to wait for where somebody between here and the broker has forgotten the connection and says nothing
+// (a NAT, a load balancer: after 4 minutes, some). Less than the 15 s after which a topic counts as stalled
+// (stalled.cpp). Not less than this, because brokers may be slow and well:
+// - A broker waits for its replicas for request.timeout.ms at most; we give it 2 s less than we wait for its answer. A
+//   replica that has died may hold up an answer for 30 s (replica.lag.time.max.ms): the request is sent again then, as
+//   often as needed, and the broker knows by the sequence number that it has the batch.
+// - A broker that throttles answers up to 11 s late (11 quota windows of a second).
+// - The largest batch has to pass within it: 75 kB/s do for the usual megabyte, and for more there is more time.
+constexpr uint64_t kRequestMs = 14000;
+constexpr uint64_t kAnswerMs = 2000;  // of that, for the way there and back
+constexpr uint64_t kSlowBytesPerMs = 100;
+constexpr uint64_t kLongestRequestMs = 300000;  // the library's own limit
+// Below what is known to forget idle connections (240 s), above what costs anything.
+constexpr const char* kIdleMs = "180000";
+
+uint64_t Number(const Options& options, const char* name) {
+  const auto found = options.find(name);
+  return found == options.end() ? 0 : std::strtoull(found->second.c_str(), nullptr, 10);
+}
+
+// Each by the other, where only one was chosen.
+void SetTimeouts(uint64_t max_record, Settings* settings) {
+  uint64_t socket = Number(settings->chosen, "socket.timeout.ms");
+  const uint64_t request = Number(settings->chosen, "request.timeout.ms");
+  if (socket == 0) {
+    const uint64_t beyond = max_record > kUsualRecord ? (max_record - kUsualRecord) / kSlowBytesPerMs : 0;
+    socket = std::min(std::max(kRequestMs, request + kAnswerMs) + beyond, kLongestRequestMs);
+    settings->defaults["socket.timeout.ms"] = std::to_string(socket);
+  }
+  if (request == 0) {
+    const uint64_t most = socket > 2 * kAnswerMs ? socket - kAnswerMs : std::max<uint64_t>(socket / 2, 1);
+    settings->defaults["request.timeout.ms"] = std::to_string(std::min<uint64_t>(most, 30000));
+  }
+}
 
 std::string ClientId(const std::string& destination) {
   std::string id = "outbox";
@@ -52,6 +90,7 @@ Status MakeSettings(const SinkConfig& config, Settings* settings) {
       {"message.max.bytes", std::to_string(max_record)},
       {"socket.keepalive.enable", "true"},
       {"socket.nagle.disable", "true"},
+      {"connections.max.idle.ms", kIdleMs},
       {"topic.metadata.propagation.max.ms", "5000"},
       {"reconnect.backoff.ms", "50"},
       {"reconnect.backoff.max.ms", "2000"},
@@ -82,8 +121,10 @@ Status MakeSettings(const SinkConfig& config, Settings* settings) {
     } else if (settings->fixed.find(name) == settings->fixed.end()) {
       settings->chosen[name] = value;
       settings->log_to_stderr |= name == "debug";
+      settings->compresses |= (name == "compression.type" || name == "compression.codec") && value != "none";
     }
   }
+  SetTimeouts(max_record, settings);
   rd_kafka_conf_t* conf = nullptr;
   Status status = settings->MakeConf(&conf);
   if (status.ok()) {

@@ -22,6 +22,7 @@ struct Settings {
   PartitionerFunction partitioner = nullptr;
   bool hash_null_keys = false;  // partitioners without "_random" send every record without a key to one partition
   bool log_to_stderr = false;   // with `debug`
+  bool compresses = false;      // a record may take less in a batch than it has
 
   // What a librdkafka client is to be called with; the caller owns it until rd_kafka_new takes it.
   Status MakeConf(rd_kafka_conf_t** conf) const;

@@ -21,6 +21,7 @@ void Topic::Reset() {
   held = 0;
   sticky = -1;
   failed = false;
+  limits.asked = false;
 }
 
 void Topic::Refused(uint32_t count, uint64_t bytes, bool too_large, int64_t now) {

@@ -76,6 +76,18 @@ struct Topic {
   int64_t raise_after = kRaiseMicros;
   bool raised = false;
 
+  // What the topic's settings are known to refuse: asked of the broker once a record was refused alone, so that the
+  // next of its kind costs no producer. Only as fresh as the last answer; survives the producer.
+  struct Limits {
+    bool wanted = false;     // a record was refused for what they say
+    bool asked = false;      // the answer is on its way, to this producer
+    int64_t asked_at = 0;    // last
+    int64_t until = 0;       // the answer counts until then; 0: none
+    uint64_t max_bytes = 0;  // max.message.bytes
+    bool compacted = false;  // takes no record without a key
+    int64_t used_at = 0;     // something was refused by them
+  } limits;
+
   // Refusals in a row with a code of note kCapped, by partition (the first: no partition). Survives the producer.
   std::vector<uint32_t> puzzles;
 

@@ -1,0 +1,39 @@
+# A NAT or a load balancer that forgets a connection and says nothing: the first Kafka event after that arrives within
+# twenty seconds, once, and nobody is charged.
+# matrix: D9
+use strict;
+use warnings;
+
+use Outbox::Proxy;
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+Outbox::Kafka::skip_without();
+my $node = new_node();
+my $proxy = Outbox::Proxy->new;
+my $kafka = $proxy->kafka;
+my $own = $kafka->{bootstrap};
+$kafka->create_topic('quiet', 1);
+(my $port = $proxy->{files}{kafka}) =~ s/.*//;
+kafka_route($node, $kafka, 'quiet', topic => q('quiet'));
+sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
+sub say_to_proxy { my ($line) = @_; append_to_file("$proxy->{files}{kafka}.new", "$line\n"); rename "$proxy->{files}{kafka}.new", $proxy->{files}{kafka} or die $!; sleep 0.2; return }
+my $delivered = q{SELECT sum(delivered) FROM outbox.lag WHERE route = 'quiet'};
+
+sql(q{SELECT outbox.emit('order', 1, 'x', '{}')});
+ok(wait_idle($node, 60), 'an event is delivered');
+say_to_proxy('forget');
+my $start = time;
+sql(q{SELECT outbox.emit('order', 2, 'x', '{}')});
+ok(wait_idle($node, 60), 'the connection is forgotten: the next one too');
+my $took = time - $start;
+cmp_ok($took, '<', 20, sprintf 'after %.1f s', $took);
+sql(q{SELECT outbox.emit('order', 3, 'x', '{}')});
+ok(wait_idle($node, 20), 'and the next');
+is($kafka->count('quiet'), 3, 'each once');
+is(sql('SELECT count(*) FROM outbox.parked'), '0', 'nobody is charged');
+$proxy->stop;
+no_server_crashed($node);
+done_testing();
