@@ -21,6 +21,7 @@ void Topic::Reset() {
   held = 0;
   sticky = -1;
   failed = false;
+  limits.asked_at = limits.asked ? 0 : limits.asked_at;  // it will not be answered: ask the next producer at once
   limits.asked = false;
 }
 
