@@ -129,11 +129,12 @@ void CheckLanes(Findings* findings) {
     findings->Warn("lanes",
                    "Route \"" + row[0].value() + "\" goes from " + row[1].value() + " to " + row[2].value() +
                        " lanes: all of them come to one position first.",
-                   row[3] != "0"   ? "It waits for the topics that have left their lanes; meanwhile all lanes work."
-                   : row[4] == "t" ? "That takes as long as what was under way."
-                                   : "It is tried again by itself, and all lanes work meanwhile. A lane was too far "
-                                     "behind the others, or a session had a parked event of the route in an open "
-                                     "transaction.");
+                   row[3] != "0" ? "It waits for the topics that have left their lanes; meanwhile all lanes work."
+                   : row[4] == "t"
+                       ? "That takes as long as what was under way."
+                       : "It begins as soon as every lane is within seconds of the end of the log (delay in "
+                         "outbox.lag says how far each has to go) and no session has a parked event of the "
+                         "route in an open transaction; all lanes work meanwhile.");
   }
   if (good > 0) {
     findings->Ok("lane", std::to_string(good) + (good == 1 ? " lane works." : " lanes work."));

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <vector>
 
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "emit/clock.h"
 #include "log/arguments.h"
 #include "log/lane_tables.h"
 #include "log/parked_lanes.h"
 #include "log/position_sql.h"
 #include "log/statement.h"
+#include "pg/shared.h"
 #include "pg/transaction.h"
 
 namespace outbox::log {
@@ -33,9 +36,12 @@ void ReadChangingRoutes(std::vector<int64_t>* routes) {
   }
 }
 
-constexpr int64 kMostAllowed = 3600 * USECS_PER_SEC;
-constexpr int64 kPause = 2 * USECS_PER_SEC;  // after it was given up
+// The lanes that are there already stand still for the others: for seconds, and for less than they work.
+constexpr int64 kMostAllowed = 10 * USECS_PER_SEC;
+constexpr int64 kPause = 2 * USECS_PER_SEC;  // after it was given up, at least
 constexpr int64 kLongestPause = 60 * USECS_PER_SEC;
+constexpr int64 kNear = 3 * USECS_PER_SEC;  // what all lanes deliver within this is near the end of the log
+constexpr int64 kLookFast = 300 * USECS_PER_SEC / 1000;  // most lanes say so at once
 
 struct Change {
   int64 route_id = 0;
@@ -119,6 +125,45 @@ int OwnedLanes(const Change& change) {
   Datum values[] = {Int64GetDatum(change.route_id), LiveIncarnations()};
   RunStatement(&owned, values);
   return Count(0, 0);
+}
+
+// Whether every lane has delivered or parked all that was committed when the barrier was asked for. While no worker has
+// any, nothing flows that could be disturbed; one that found no place in shared memory cannot say, and is not waited
+// for here.
+bool AllNear(const Change& change, uint64 barrier) {
+  static Statement lanes = {
+      "SELECT lane, owner OPERATOR(pg_catalog.=) ANY ($2) FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1",
+      2,
+      {INT8OID, INT8ARRAYOID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(change.route_id), LiveIncarnations()};
+  RunStatement(&lanes, values);
+  uint64 owned = 0;
+  bool near = true;
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    bool isnull = false;
+    const int32 lane = Count(row, 0);
+    if (!DatumGetBool(ResultDatum(row, 1, &isnull)) || isnull) {
+      continue;
+    }
+    owned++;
+    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
+    for (int i = 0; i < pg::Shared()->max_lanes; i++) {
+      pg::LaneSlot& slot = pg::Lanes()[i];
+      if (slot.database == MyDatabaseId && slot.route_id == change.route_id && slot.lane == lane && slot.side == 0) {
+        near = near && pg_atomic_read_u64(&slot.barrier) >= barrier;
+      }
+    }
+    LWLockRelease(pg::Shared()->lock);
+  }
+  return owned == 0 || (near && owned == SPI_processed);
+}
+
+void AskForBarrier(LanePace* pace, int64_t now) {
+  pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
+  pace->barrier = slot == nullptr ? 0 : pg_atomic_add_fetch_u64(&slot->barrier, 1);
+  pace->asked_at = now;
+  pg::WakeWorkers(MyDatabaseId, true);
 }
 
 void SetCommonSnapshot(const Change& change) {
@@ -221,24 +266,33 @@ Step Advance(int64 route_id, LanePace* pace) {
   if (!LockRoute(&change)) {
     return Step::kNone;
   }
-  const TimestampTz now = GetCurrentTimestamp();
-  pace->begun = change.begun != 0;
+  const int64_t now = MonotonicMicros();
   if (change.begun == 0) {
+    pace->began = 0;
     if (now < pace->not_before || change.sides) {
       return Step::kNone;
     }
+    if (pace->barrier == 0 || now - pace->asked_at > kNear) {
+      AskForBarrier(pace, now);
+    }
+    if (!AllNear(change, pace->barrier)) {
+      return Step::kNone;
+    }
     Begin(change);
-    pace->begun = true;
+    pace->barrier = 0;
+    pace->began = now;
     return Step::kTaken;
   }
+  pace->began = pace->began == 0 ? now : pace->began;  // an earlier keeper began it
   Step step = Advance(change);
-  if (step == Step::kNone && now - change.begun > pace->allowed) {
-    pace->allowed = Min(2 * pace->allowed, kMostAllowed);
+  const int64_t stood = now - pace->began;
+  if (step == Step::kNone && stood > pace->allowed) {
+    pace->allowed = Min(pace->allowed * 3 / 2, kMostAllowed);
     step = Step::kNotNow;
   }
   if (step == Step::kNotNow) {
-    pace->begun = false;
-    pace->pause = Min(Max(2 * pace->pause, kPause), kLongestPause);
+    pace->began = 0;
+    pace->pause = Max(Min(Max(2 * pace->pause, kPause), kLongestPause), 2 * stood);
     pace->not_before = now + pace->pause;
     GiveUp(change);
   }
@@ -254,17 +308,25 @@ LaneChanges AdvanceLaneChanges(std::map<int64_t, LanePace>* paces) {
   pg::InTransaction(context, [&] { ReadChangingRoutes(&routes); });
   std::erase_if(*paces,
                 [&](const auto& pace) { return std::find(routes.begin(), routes.end(), pace.first) == routes.end(); });
+  std::exception_ptr first;
   for (int64_t route_id : routes) {
     Step step = Step::kNone;
     LanePace* pace = &(*paces)[route_id];
-    pg::InTransaction(context, [&] {
-      step = Advance(route_id, pace);
-      OUTBOX_FAULT_POINT("lanes.uncommitted");
-    });
+    try {
+      pg::InTransaction(context, [&] {
+        step = Advance(route_id, pace);
+        OUTBOX_FAULT_POINT("lanes.uncommitted");
+      });
+    } catch (const pg::PgError&) {
+      first = first ? first : std::current_exception();  // in the way of no other route
+      step = Step::kNone;
+    }
     changes.changed = changes.changed || step != Step::kNone;
-    changes.under_way += step != Step::kLast && pace->begun ? 1 : 0;
-    changes.waiting += step != Step::kLast && !pace->begun ? 1 : 0;
+    changes.under_way += step != Step::kLast && pace->began != 0 ? 1 : 0;
+    changes.waiting += step != Step::kLast && pace->began == 0 ? 1 : 0;
+    changes.asked = changes.asked || (pace->barrier != 0 && MonotonicMicros() - pace->asked_at < kLookFast);
   }
+  changes.error = first;
   return changes;
 }
 

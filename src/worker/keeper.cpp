@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <exception>
 #include <map>
+#include <utility>
 
 #include "base/fault_point.h"
 #include "base/monotonic.h"
@@ -102,6 +103,9 @@ void ChangeLanes() {
   if (keeper->changes.changed) {
     pg_atomic_fetch_add_u64(&keeper->slot->config_generation, 1);
     pg::WakeWorkers(keeper->database, true);
+  }
+  if (keeper->changes.error) {
+    std::rethrow_exception(std::exchange(keeper->changes.error, nullptr));
   }
 }
 
@@ -222,7 +226,7 @@ void Rest(uint32 wait_event) {
   pg_atomic_write_u32(&MySlot()->pending, 1);
   const int64_t start = MonotonicMicros();
   bool quiet = true;
-  const long busy = keeper->changes.under_way > 0 ? kChangingMs : kBusyMs;
+  const long busy = keeper->changes.under_way > 0 || keeper->changes.asked ? kChangingMs : kBusyMs;
   const bool soon = keeper->changes.waiting > 0 || keeper->changes.under_way > 0 || keeper->troubled;
   const long idle = soon ? busy : kIdleMs;
   while (!StopRequested()) {
