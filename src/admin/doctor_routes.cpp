@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "admin/doctor.h"
@@ -95,13 +97,36 @@ void CheckRoutes(Findings* findings) {
   }
 }
 
+namespace {
+
+bool IsLive(const std::vector<WorkerLook>& workers, uint64 incarnation) {
+  return incarnation != 0 && std::any_of(workers.begin(), workers.end(), [&](const WorkerLook& worker) {
+           return worker.running && worker.incarnation == incarnation;
+         });
+}
+
+}  // namespace
+
 void CheckLanes(Findings* findings) {
   std::vector<LaneLook> looks = LookAtLanes(MyDatabaseId);
+  const std::vector<WorkerLook> workers = LookAtWorkers();
+  const bool in_turn = pg::Shared() != nullptr && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
+  std::map<std::pair<int64, int>, uint64> owners;
+  for (const Row& row :
+       RunSql(Access::kRead, "SELECT route_id, lane, owner FROM outbox.lane WHERE owner IS NOT NULL")) {
+    owners[{std::stoll(row[0].value()), std::stoi(row[1].value())}] = static_cast<uint64>(std::stoll(row[2].value()));
+  }
   int64 good = 0;
+  int64 unseen = 0;
+  int64 waiting = 0;
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
     const LaneLook* look = FindLook(looks, lane.route_id, lane.lane);
     std::string name = "Lane " + std::to_string(lane.lane) + " of route \"" + lane.route + "\"";
-    if (look == nullptr || !look->owned) {
+    if (look == nullptr && IsLive(workers, owners[{lane.route_id, lane.lane}])) {
+      unseen++;
+    } else if ((look == nullptr || !look->owned) && in_turn) {
+      waiting++;
+    } else if (look == nullptr || !look->owned) {
       findings->Warn("lane", name + " has no relay worker.",
                      "A free lane is claimed within a second or two where a relay worker runs.");
     } else if (look->error_class[0] != '\0') {
@@ -135,6 +160,15 @@ void CheckLanes(Findings* findings) {
                        : "It begins as soon as every lane is within seconds of the end of the log (delay in "
                          "outbox.lag says how far each has to go) and no session has a parked event of the "
                          "route in an open transaction; all lanes work meanwhile.");
+  }
+  if (unseen > 0) {
+    findings->Ok("lane", std::to_string(unseen) + (unseen == 1 ? " lane has" : " lanes have") +
+                             " a relay worker and no place to show what it does: outbox.max_lanes is " +
+                             std::to_string(pg::Shared()->max_lanes) + ".");
+  }
+  if (waiting > 0) {
+    findings->Ok("lane", std::to_string(waiting) + (waiting == 1 ? " lane waits" : " lanes wait") +
+                             " for the turn of this database's relay worker.");
   }
   if (good > 0) {
     findings->Ok("lane", std::to_string(good) + (good == 1 ? " lane works." : " lanes work."));

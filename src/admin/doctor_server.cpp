@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "admin/doctor.h"
+#include "admin/processes.h"
 #include "admin/shared_look.h"
 #include "base/version.h"
 #include "pg/settings.h"
@@ -54,12 +55,18 @@ void CheckRelays(int running, Findings* findings) {
                    "ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf();");
   } else if (pg::settings.workers == 0) {
     findings->Warn("workers", "outbox.workers is 0: events are kept and not published.", "Raise outbox.workers.");
+  } else if (WantedRelays() > 0 && !CountProcesses().enough()) {
+    const Processes processes = CountProcesses();
+    findings->Warn("workers",
+                   "Keepers and relay workers run in turn, or fewer of them: " + FewPlacesText(processes) +
+                       " Events of this database may wait for seconds.",
+                   FewPlacesHint(processes) + " SELECT * FROM outbox.process shows who has a place.");
   } else if (running == 0 && WantedRelays() > 0) {
     findings->Problem("workers", "There are routes and no relay worker runs for this database.",
-                      "Look for messages of outbox in the server log; max_worker_processes may be too low.");
+                      "Look for messages of outbox in the server log, and into outbox.process.");
   } else if (running < WantedRelays()) {
     findings->Warn("workers", std::to_string(running) + " of " + std::to_string(WantedRelays()) + " relay workers run.",
-                   "If this lasts, raise max_worker_processes and restart the server.");
+                   "If this lasts, look into outbox.process.");
   } else {
     findings->Ok("workers", std::to_string(running) + " relay workers run for this database.");
   }
@@ -132,6 +139,10 @@ void CheckProcesses(Findings* findings) {
   }
   if (keepers == 0 && !Used()) {
     findings->Ok("keeper", "No keeper is needed before the first route or event.");
+  } else if (keepers == 0 && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0) {
+    const Processes processes = CountProcesses();
+    findings->Warn("keeper", "The keepers of all databases run in turn: " + FewPlacesText(processes),
+                   FewPlacesHint(processes));
   } else if (keepers == 0) {
     findings->Problem("keeper", "No keeper runs for this database.",
                       "Day tables are neither made ahead nor dropped. max_worker_processes may be too low, or "

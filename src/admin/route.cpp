@@ -6,11 +6,13 @@
 #include "admin/changes.h"
 #include "admin/lanes.h"
 #include "admin/parked_rows.h"
+#include "admin/processes.h"
 #include "admin/query.h"
 #include "admin/route_check.h"
 #include "admin/server.h"
 #include "admin/start.h"
 #include "pg/entry.h"
+#include "pg/settings.h"
 #include "pg/shared.h"
 #include "worker/identity.h"
 
@@ -74,6 +76,13 @@ void WarnWithoutWorkers() {
                         errhint("Add shared_preload_libraries = 'outbox' to postgresql.conf and restart the server.")));
     });
   }
+}
+
+// Processes that this database wants with the routes it has.
+int WantedHere() {
+  Row row = RunSql(Access::kWrite, "SELECT 1 + least(count(*), $1::bigint) FROM outbox.lane",
+                   {Cell(std::to_string(outbox::pg::settings.workers))})[0];
+  return std::atoi(row[0].value().c_str());
 }
 
 void InsertLanes(const std::string& route_id, const std::string& lanes, const RouteStart& start) {
@@ -190,6 +199,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
   InsertLanes(id, std::to_string(lanes), start);
   NoteConfigChange();
   WarnWithoutWorkers();
+  WarnOfFewPlaces(WantedHere());
   PG_RETURN_INT64(std::strtoll(id.c_str(), nullptr, 10));
 }
 

@@ -54,7 +54,8 @@ std::vector<WorkerLook> LookAtWorkers() {
       pg::WorkerSlot& slot = pg::Workers()[i];
       if (slot.state != pg::WorkerState::kFree) {
         looks.push_back({slot.kind, slot.state == pg::WorkerState::kRunning, pg_atomic_read_u32(&slot.stop) != 0,
-                         slot.database, slot.ordinal, slot.pid, slot.incarnation, slot.since});
+                         slot.database, slot.ordinal, slot.pid, slot.incarnation, slot.since,
+                         pg_atomic_read_u64(&slot.barrier_done)});
       }
     }
     LWLockRelease(pg::Shared()->lock);

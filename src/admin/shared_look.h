@@ -18,6 +18,7 @@ struct WorkerLook {
   int pid = 0;
   uint64 incarnation = 0;
   TimestampTz since = 0;
+  uint64 barrier = 0;  // that all its lanes have reached
 };
 
 struct LaneLook {

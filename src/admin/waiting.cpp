@@ -59,11 +59,34 @@ struct LaneKey {
   std::optional<int64> owner;  // as the table has it; nothing: no matter
 };
 
-bool BarrierReached(const std::vector<LaneLook>& looks, const LaneKey& lane, uint64 barrier) {
-  const LaneLook* look = FindLook(looks, lane.route_id, lane.lane);
-  return look != nullptr && look->owned && look->barrier >= barrier &&
-         (!lane.owner || static_cast<int64>(look->owner) == *lane.owner);
-}
+// What a barrier is looked up in: what lanes show, their workers, and the database.
+struct Reached {
+  std::vector<LaneLook> lanes;
+  std::vector<WorkerLook> workers;
+  uint64 everywhere;
+
+  Reached() : lanes(LookAtLanes(MyDatabaseId)), workers(LookAtWorkers()), everywhere(0) {
+    if (outbox::pg::DatabaseSlot* slot = outbox::pg::FindDatabaseSlot(MyDatabaseId, false)) {
+      everywhere = pg_atomic_read_u64(&slot->barrier_done);
+    }
+  }
+
+  bool By(const LaneKey& lane, uint64 barrier) const {
+    // One worker had all lanes, and left when it had nothing more to do.
+    if (everywhere >= barrier) {
+      return true;
+    }
+    const LaneLook* look = FindLook(lanes, lane.route_id, lane.lane);
+    if (look != nullptr) {
+      return look->owned && look->barrier >= barrier && (!lane.owner || static_cast<int64>(look->owner) == *lane.owner);
+    }
+    // Beyond outbox.max_lanes: then all that its worker has.
+    return lane.owner && std::any_of(workers.begin(), workers.end(), [&](const WorkerLook& worker) {
+             return worker.running && static_cast<int64>(worker.incarnation) == *lane.owner &&
+                    worker.barrier >= barrier;
+           });
+  }
+};
 
 void Sleep(int64 milliseconds) {
   Guard([&] {
@@ -115,9 +138,11 @@ void Settle(TimestampTz end, Saved&& saved) {
 }
 
 bool AllReached(const std::vector<LaneKey>& lanes, uint64 barrier) {
-  std::vector<LaneLook> looks = lanes.empty() ? std::vector<LaneLook>() : LookAtLanes(MyDatabaseId);
-  return std::all_of(lanes.begin(), lanes.end(),
-                     [&](const LaneKey& lane) { return BarrierReached(looks, lane, barrier); });
+  if (lanes.empty()) {
+    return true;
+  }
+  const Reached reached;
+  return std::all_of(lanes.begin(), lanes.end(), [&](const LaneKey& lane) { return reached.By(lane, barrier); });
 }
 
 // Reached by the lanes that there are, not only by those that there were a moment ago.

@@ -66,6 +66,11 @@ void DefineSettings() {
                              "W3C Trace Context, for example set with SET LOCAL by the application's tracing library; "
                              "empty for none.",
                              &settings.traceparent, "", PGC_USERSET, 0, CheckTraceparent, nullptr, nullptr);
+  DefineCustomIntVariable("outbox.reserved_processes",
+                          "Number of max_worker_processes that keepers and relay workers leave to others.",
+                          "PostgreSQL's own logical replication launcher takes one, parallel queries the others. Two "
+                          "processes run in any case; where there is no room for all, they run in turn.",
+                          &settings.reserved_processes, 3, 0, 262143, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_databases", "Number of databases of this server that can use the extension.",
                           nullptr, &settings.max_databases, 64, 1, 4096, at_start, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_lanes", "Number of lanes over all databases whose state can be shown.", nullptr,

@@ -6,8 +6,9 @@
 namespace outbox::pg {
 
 struct Settings {
-  bool enabled;           // outbox.enabled: may background workers publish at all
-  char* instance;         // outbox.instance: what tells a file-level copy of a server apart from its original
+  bool enabled;    // outbox.enabled: may background workers publish at all
+  char* instance;  // outbox.instance: what tells a file-level copy of a server apart from its original
+  int reserved_processes = 3;
   int workers;            // outbox.workers: relay workers per database
   int retention_minutes;  // outbox.retention
   int max_payload_size;   // outbox.max_payload_size, bytes

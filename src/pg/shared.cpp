@@ -6,8 +6,6 @@ namespace outbox::pg {
 
 namespace {
 
-constexpr int kMaxWorkerSlots = 256;
-
 SharedState* shared = nullptr;
 shmem_request_hook_type previous_request_hook = nullptr;
 shmem_startup_hook_type previous_startup_hook = nullptr;
@@ -15,7 +13,7 @@ shmem_startup_hook_type previous_startup_hook = nullptr;
 Size SharedSize() {
   Size size = MAXALIGN(sizeof(SharedState));
   size = add_size(size, MAXALIGN(mul_size(settings.max_databases, sizeof(DatabaseSlot))));
-  size = add_size(size, MAXALIGN(mul_size(kMaxWorkerSlots, sizeof(WorkerSlot))));
+  size = add_size(size, MAXALIGN(mul_size(max_worker_processes, sizeof(WorkerSlot))));
   size = add_size(size, MAXALIGN(mul_size(settings.max_lanes, sizeof(LaneSlot))));
   size = add_size(size, MAXALIGN(mul_size(settings.max_destinations, sizeof(DestinationSlot))));
   return size;
@@ -41,15 +39,18 @@ void StartupHook() {
     shared->lock = &GetNamedLWLockTranche("outbox")->lock;
     shared->launcher_proc = -1;
     shared->max_databases = settings.max_databases;
-    shared->max_workers = kMaxWorkerSlots;
+    shared->max_workers = max_worker_processes;
     shared->max_lanes = settings.max_lanes;
     shared->max_destinations = settings.max_destinations;
     pg_atomic_init_u64(&shared->clock, 0);
     pg_atomic_init_u32(&shared->launcher_pending, 0);
+    pg_atomic_init_u32(&shared->in_turn, 0);
+    pg_atomic_init_u32(&shared->turn_pending, 0);
     for (int i = 0; i < shared->max_databases; i++) {
       DatabaseSlot* slot = &Databases()[i];
       pg_atomic_init_u64(&slot->clock_ceiling, 0);
       pg_atomic_init_u64(&slot->barrier, 0);
+      pg_atomic_init_u64(&slot->barrier_done, 0);
       pg_atomic_init_u64(&slot->config_generation, 1);
       pg_atomic_init_u64(&slot->parked_generation, 1);
       pg_atomic_init_u64(&slot->emitting_commits, 0);
@@ -59,6 +60,8 @@ void StartupHook() {
     for (int i = 0; i < shared->max_workers; i++) {
       pg_atomic_init_u32(&Workers()[i].pending, 0);
       pg_atomic_init_u32(&Workers()[i].stop, 0);
+      pg_atomic_init_u32(&Workers()[i].quiet, 0);
+      pg_atomic_init_u64(&Workers()[i].barrier_done, 0);
     }
     for (int i = 0; i < shared->max_lanes; i++) {
       pg_atomic_init_u64(&Lanes()[i].barrier, 0);
@@ -119,11 +122,13 @@ DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
     unused->needs_probe = false;
     unused->active = false;
     unused->relay_demand = 0;
+    unused->relays_allowed = 0;
     unused->barred_by = 0;
     unused->held_until = 0;
     unused->crashes = 0;
     pg_atomic_write_u64(&unused->clock_ceiling, 0);
     pg_atomic_write_u64(&unused->barrier, 0);
+    pg_atomic_write_u64(&unused->barrier_done, 0);
     pg_atomic_write_u64(&unused->maker_started_at, 0);
     pg_atomic_write_u64(&unused->spare_told_at, 0);
     found = unused;
@@ -153,6 +158,13 @@ void WakeLauncher() {
   }
 }
 
+void WakeLauncherForTurn() {
+  if (shared != nullptr && pg_atomic_read_u32(&shared->in_turn) != 0 &&
+      pg_atomic_read_u32(&shared->turn_pending) == 0 && pg_atomic_exchange_u32(&shared->turn_pending, 1) == 0) {
+    WakeProc(shared->launcher_proc);
+  }
+}
+
 void WakeWorkers(Oid database, bool force) {
   if (shared == nullptr) {
     return;
@@ -160,14 +172,19 @@ void WakeWorkers(Oid database, bool force) {
   // No lock: a slot that changes hands meanwhile costs a needless wake-up, never a missed one, because a new worker
   // reads the log before it first waits. The barrier orders "my commit is visible" before "was the flag set?".
   pg_memory_barrier();
+  bool relayed = false;
   for (int i = 0; i < shared->workers_used; i++) {
     WorkerSlot* slot = &Workers()[i];
     if (slot->state == WorkerState::kRunning && slot->database == database) {
+      relayed = relayed || slot->kind == WorkerKind::kRelay;
       bool was_clear = pg_atomic_read_u32(&slot->pending) == 0 && pg_atomic_exchange_u32(&slot->pending, 1) == 0;
       if (was_clear || force) {
         WakeProc(slot->proc_number);
       }
     }
+  }
+  if (!relayed || force) {
+    WakeLauncherForTurn();
   }
 }
 

@@ -21,11 +21,13 @@ struct DatabaseSlot {
   uint32 probe_requests;               // +1 with each setting of needs_probe, so that none is lost to a probe under way
   bool active;                         // the keeper saw the extension, adopted here: relay workers may run
   int relay_demand;                    // how many relay workers the keeper wants (0: no routes, or a silent copy)
+  int relays_allowed;                  // how many of them the launcher lets run at once
   TimestampTz held_until;              // a process that crashes at every start is not started before; 0: none
   int crashes;                         // how often that one crashed in a row
   int barred_by;                       // pid of a backend that drops, moves or copies the database; 0: nobody
   pg_atomic_uint64 clock_ceiling;      // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
   pg_atomic_uint64 barrier;            // last barrier asked for (wait_for, wait_until_idle); see LaneSlot
+  pg_atomic_uint64 barrier_done;       // all lanes had reached it when one worker had all of them
   pg_atomic_uint64 config_generation;  // +1 at commit of any change of routes, servers or user mappings
   pg_atomic_uint64 parked_generation;  // +1 at commit of whatever people did to parked events
   pg_atomic_uint64 emitting_commits;   // commits that emitted, since server start
@@ -40,13 +42,15 @@ struct WorkerSlot {
   WorkerState state;
   WorkerKind kind;
   Oid database;
-  int ordinal;               // of the relay workers of one database: 0, 1, ...
-  pid_t pid;                 // 0 until running
-  int proc_number;           // index into ProcGlobal->allProcs: where the latch is
-  uint64 incarnation;        // random, never 0; what outbox.lane.owner holds
-  TimestampTz since;         // when the slot was taken
-  pg_atomic_uint32 pending;  // set 0 -> 1 by a commit that emitted (then the latch is set), cleared before reading
-  pg_atomic_uint32 stop;     // the worker is asked to leave in good order
+  int ordinal;                    // of the relay workers of one database: 0, 1, ...
+  pid_t pid;                      // 0 until running
+  int proc_number;                // index into ProcGlobal->allProcs: where the latch is
+  uint64 incarnation;             // random, never 0; what outbox.lane.owner holds
+  TimestampTz since;              // when the slot was taken
+  pg_atomic_uint32 pending;       // set 0 -> 1 by a commit that emitted (then the latch is set), cleared before reading
+  pg_atomic_uint32 stop;          // the worker is asked to leave in good order
+  pg_atomic_uint32 quiet;         // it has nothing to do, and may be asked to let somebody else run
+  pg_atomic_uint64 barrier_done;  // of a relay worker: all its lanes have reached it, also those without a LaneSlot
 };
 
 // What one lane is doing: written by its owner a few times a second and at changes, read by views. Only for looking.
@@ -94,10 +98,12 @@ struct SharedState {
   LWLock* lock;
   pg_atomic_uint64 clock;  // last reading of the hybrid clock, Unix microseconds; 0: never read since start
   pid_t launcher_pid;
-  int launcher_proc;  // -1: not running
-  pg_atomic_uint32 launcher_pending;
-  TimestampTz launcher_held_until;  // it crashed at each of its last starts and waits; 0: it does not
-  bool probe_lost;                  // a probe was asked for when all database slots were taken
+  int launcher_proc;                  // -1: not running
+  pg_atomic_uint32 launcher_pending;  // it should look at pg_database
+  pg_atomic_uint32 in_turn;           // there is not room for all: databases without a process are to wake the launcher
+  pg_atomic_uint32 turn_pending;      // one of them has, since the launcher last shared out the places
+  TimestampTz launcher_held_until;    // it crashed at each of its last starts and waits; 0: it does not
+  bool probe_lost;                    // a probe was asked for when all database slots were taken
   int max_databases;
   int max_workers;
   int max_lanes;
@@ -124,6 +130,9 @@ int MyProcIndex();
 // Sets the latch of a process. Harmless when the process has gone and the entry belongs to somebody else.
 void WakeProc(int proc_index);
 void WakeLauncher();
+// Where processes run in turn: something has changed that the launcher shares places out by. As cheap as a read where
+// they do not, or where somebody has said so already.
+void WakeLauncherForTurn();
 // Wakes the keeper and relay workers of a database; without `force` only those whose pending flag was clear.
 // Neither allocates nor raises: the commit callback calls it.
 void WakeWorkers(Oid database, bool force);

@@ -6,12 +6,15 @@ namespace outbox::pg {
 
 namespace {
 
-constexpr int kMaxDescriptors = 128;
+struct Known {
+  WaitDescriptor descriptor;
+  ino_t inode;
+};
 
 WaitEventSet* wait_set = nullptr;
-WaitDescriptor known[kMaxDescriptors];
-ino_t known_inode[kMaxDescriptors];
+Known* known = nullptr;
 int known_count = 0;
+int known_room = 0;
 
 // A closed descriptor drops out of an epoll set without a word, and its number comes again: the inode tells.
 ino_t InodeOf(pgsocket fd) {
@@ -24,7 +27,7 @@ bool SameDescriptors(const WaitDescriptor* descriptors, int count) {
     return false;
   }
   for (int i = 0; i < count; i++) {
-    if (descriptors[i].fd != known[i].fd || InodeOf(descriptors[i].fd) != known_inode[i]) {
+    if (descriptors[i].fd != known[i].descriptor.fd || InodeOf(descriptors[i].fd) != known[i].inode) {
       return false;
     }
   }
@@ -36,6 +39,15 @@ void Rebuild(const WaitDescriptor* descriptors, int count) {
     FreeWaitEventSet(wait_set);
     wait_set = nullptr;
   }
+  if (count > known_room) {
+    int room = Max(count, 2 * known_room);
+    Known* larger = static_cast<Known*>(MemoryContextAlloc(TopMemoryContext, room * sizeof(Known)));
+    if (known != nullptr) {
+      pfree(known);
+    }
+    known = larger;
+    known_room = room;
+  }
 #if PG_VERSION_NUM >= 170000
   WaitEventSet* fresh = CreateWaitEventSet(nullptr, count + 2);
 #else
@@ -45,8 +57,7 @@ void Rebuild(const WaitDescriptor* descriptors, int count) {
   AddWaitEventToSet(fresh, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, nullptr, nullptr);
   for (int i = 0; i < count; i++) {
     AddWaitEventToSet(fresh, descriptors[i].events, descriptors[i].fd, nullptr, nullptr);
-    known[i] = descriptors[i];
-    known_inode[i] = InodeOf(descriptors[i].fd);
+    known[i] = {descriptors[i], InodeOf(descriptors[i].fd)};
   }
   known_count = count;
   wait_set = fresh;
@@ -68,14 +79,13 @@ void WaitForLatch(long timeout_ms, uint32 wait_event) {
 }
 
 void WaitForDescriptors(const WaitDescriptor* descriptors, int count, long timeout_ms, uint32 wait_event) {
-  count = Min(count, kMaxDescriptors);
   if (!SameDescriptors(descriptors, count)) {
     Rebuild(descriptors, count);
   }
   for (int i = 0; i < count; i++) {
-    if (descriptors[i].events != known[i].events) {
+    if (descriptors[i].events != known[i].descriptor.events) {
       ModifyWaitEvent(wait_set, i + 2, descriptors[i].events, nullptr);
-      known[i].events = descriptors[i].events;
+      known[i].descriptor.events = descriptors[i].events;
     }
   }
   WaitEvent occurred;

@@ -24,7 +24,7 @@ struct WaitDescriptor {
   uint32 events;  // WL_SOCKET_READABLE | WL_SOCKET_WRITEABLE
 };
 
-// Waits for the latch and descriptors (at most 128), at most `timeout_ms`; resets the latch. The kernel object is kept
+// Waits for the latch and descriptors, at most `timeout_ms`; resets the latch. The kernel object is kept
 // from call to call and made anew only when the descriptors change; a new file under an old number is noticed.
 void WaitForDescriptors(const WaitDescriptor* descriptors, int count, long timeout_ms, uint32 wait_event);
 

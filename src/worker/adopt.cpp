@@ -1,5 +1,6 @@
 // outbox.adopt() and outbox.look_again() [P].
 #include "admin/changes.h"
+#include "admin/processes.h"
 #include "base/version.h"
 #include "emit/check.h"
 #include "emit/insert.h"
@@ -171,8 +172,13 @@ OUTBOX_FUNCTION(outbox_adopt) {
   PG_RETURN_INT64(outbox::worker::Adopt(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0)));
 }
 
+namespace {
+constexpr int kWithOneRoute = 2;  // a keeper and a relay worker: what CREATE EXTENSION will come to at least
+}
+
 // outbox.look_again(): the launcher looks at this database when the transaction commits.
 OUTBOX_FUNCTION(outbox_look_again) {
   outbox::worker::WakeLauncherAtCommit(true);
+  outbox::admin::WarnOfFewPlaces(kWithOneRoute);
   PG_RETURN_VOID();
 }

@@ -10,10 +10,11 @@ extern "C" {
 namespace outbox::worker {
 
 DatabaseList ReadDatabases(MemoryContext context) {
-  DatabaseList list = {0, nullptr, 0, nullptr};
+  DatabaseList list = {0, nullptr, 0, nullptr, nullptr};
   int room = 64;
   list.all = static_cast<Oid*>(MemoryContextAlloc(context, room * sizeof(Oid)));
   list.eligible = static_cast<Oid*>(MemoryContextAlloc(context, room * sizeof(Oid)));
+  list.eligible_names = static_cast<NameData*>(MemoryContextAlloc(context, room * sizeof(NameData)));
   StartTransactionCommand();
   (void)GetTransactionSnapshot();
   Relation relation = table_open(DatabaseRelationId, AccessShareLock);
@@ -25,10 +26,12 @@ DatabaseList ReadDatabases(MemoryContext context) {
       room *= 2;
       list.all = static_cast<Oid*>(repalloc(list.all, room * sizeof(Oid)));
       list.eligible = static_cast<Oid*>(repalloc(list.eligible, room * sizeof(Oid)));
+      list.eligible_names = static_cast<NameData*>(repalloc(list.eligible_names, room * sizeof(NameData)));
     }
     list.all[list.all_count++] = row->oid;
     // A connection limit of -2 marks a database whose DROP was interrupted.
     if (!row->datistemplate && row->datallowconn && row->datconnlimit != -2) {
+      list.eligible_names[list.eligible_count] = row->datname;
       list.eligible[list.eligible_count++] = row->oid;
     }
   }

@@ -10,6 +10,7 @@ struct DatabaseList {
   Oid* all;  // every database
   int eligible_count;
   Oid* eligible;  // not a template, allows connections, not half dropped
+  NameData* eligible_names;
 };
 
 // Runs its own transaction; the arrays are allocated in `context`.

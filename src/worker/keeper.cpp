@@ -22,6 +22,10 @@
 #include "worker/launcher.h"
 #include "worker/process.h"
 
+extern "C" {
+#include "commands/dbcommands.h"
+}
+
 namespace outbox::worker {
 
 namespace {
@@ -211,7 +215,7 @@ void Complain(const pg::PendingError& error) {
   if (presence == Presence::kForeign) {
     ereport(WARNING,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("outbox publishes nothing from database %u: it is a copy", MyDatabaseId),
+             errmsg("outbox publishes nothing from database \"%s\": it is a copy", get_database_name(MyDatabaseId)),
              errdetail("outbox.identity names another server, database or outbox.instance."),
              errhint("If events of this database are to be published from here, call outbox.adopt() in it; after "
                      "pg_upgrade, or in the original's place, outbox.adopt(keep_positions => true).")));
@@ -261,9 +265,10 @@ void KeeperMain() {
   keeper->database = ticket.database;
   keeper->slot = pg::FindDatabaseSlot(ticket.database, true);
   if (keeper->slot == nullptr) {
-    ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-                    errmsg("no room for database %u in the shared memory of outbox", ticket.database),
-                    errhint("Raise outbox.max_databases.")));
+    ereport(FATAL,
+            (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+             errmsg("no room for database \"%s\" in the shared memory of outbox", get_database_name(ticket.database)),
+             errhint("Raise outbox.max_databases.")));
   }
   uint32 wait_event = pg::WaitEventFor("OutboxKeeperMain");
   MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox keeper turn", ALLOCSET_DEFAULT_SIZES);
@@ -280,7 +285,9 @@ void KeeperMain() {
       LeaveFor(keeper->presence);
     }
     MemoryContextSwitchTo(context);
+    SetQuiet(keeper->changes.under_way == 0);
     Rest(wait_event);
+    SetQuiet(false);
   }
   proc_exit(0);
 }

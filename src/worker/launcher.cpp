@@ -9,6 +9,7 @@
 #include "worker/databases.h"
 #include "worker/process.h"
 #include "worker/start_mark.h"
+#include "worker/turns.h"
 
 namespace outbox::worker {
 
@@ -27,7 +28,6 @@ constexpr int kSecondRestartMs = 500;
 constexpr int kLongestRestartMs = 60 * 1000;
 constexpr int kNoRoomRetryMs = 5 * 1000;
 constexpr int kStartTimeoutMs = 60 * 1000;  // for slots taken by an earlier launcher, whose handles are lost
-constexpr int kProbesAtOnce = 2;
 
 // A process that is wanted, or was until just now.
 struct Job {
@@ -46,6 +46,7 @@ struct Job {
 struct LauncherState {
   std::vector<Job> jobs;
   std::vector<Oid> known;  // databases that were looked at since the launcher started
+  std::vector<std::pair<Oid, NameData>> names;
   TimestampTz next_scan = 0;
   TimestampTz warned_no_room = 0;
   TimestampTz warned_no_slot = 0;
@@ -64,6 +65,15 @@ TimestampTz After(TimestampTz time, long ms) {
 
 void Earliest(TimestampTz time) {
   state->next_wake = Min(state->next_wake, time);
+}
+
+const char* NameOf(Oid database) {
+  for (const auto& [oid, name] : state->names) {
+    if (oid == database) {
+      return NameStr(name);
+    }
+  }
+  return "?";
 }
 
 Job* FindJob(Oid database, WorkerKind kind, int ordinal) {
@@ -140,6 +150,10 @@ bool MayWarn(TimestampTz* last) {
 // Databases that are new to this launcher are probed; what is gone or closed is forgotten.
 void ScanDatabases(MemoryContext context) {
   DatabaseList list = ReadDatabases(context);
+  state->names.clear();
+  for (int i = 0; i < list.eligible_count; i++) {
+    state->names.emplace_back(list.eligible[i], list.eligible_names[i]);
+  }
   bool full = false;
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   if (Shared()->probe_lost) {
@@ -185,30 +199,17 @@ void ScanDatabases(MemoryContext context) {
 }
 
 // What should run now.
-void DecideWanted() {
+void DecideWanted(TimestampTz now) {
+  std::vector<TurnJob> turns;
+  turns.reserve(state->jobs.size() + 16);
   for (Job& job : state->jobs) {
     job.wanted = false;
+    turns.push_back({job.ticket, job.asked_to_stop, job.ticket.slot < 0 && job.start_after > now, false});
   }
-  int probing = 0;
-  for (int i = 0; i < Shared()->max_databases; i++) {
-    LWLockAcquire(Shared()->lock, LW_SHARED);
-    Oid database = Databases()[i].database;
-    bool barred = Databases()[i].barred_by != 0;
-    bool active = Databases()[i].active;
-    bool probe = Databases()[i].needs_probe;
-    int demand = Databases()[i].relay_demand;
-    LWLockRelease(Shared()->lock);
-    if (database == InvalidOid || barred) {
-      continue;
-    }
-    if (active || (probe && probing < kProbesAtOnce)) {
-      Want(database, WorkerKind::kKeeper, 0);
-      probing += active ? 0 : 1;
-    }
-    if (active && pg::settings.enabled) {
-      for (int ordinal = 0; ordinal < Min(demand, pg::settings.workers); ordinal++) {
-        Want(database, WorkerKind::kRelay, ordinal);
-      }
+  Earliest(After(now, DecideTurns(&turns)));
+  for (const TurnJob& job : turns) {
+    if (job.wanted) {
+      Want(job.ticket.database, job.ticket.kind, job.ticket.ordinal);
     }
   }
 }
@@ -320,7 +321,7 @@ void Start(Job* job, TimestampTz now) {
     MarkStart(Marked(*job), job->crashes);
     job->marked = true;
     MemoryContext previous = MemoryContextSwitchTo(TopMemoryContext);
-    started = StartWorker(job->ticket, &job->handle);
+    started = StartWorker(job->ticket, NameOf(job->ticket.database), &job->handle);
     MemoryContextSwitchTo(previous);
     if (!started) {
       FreeWorkerSlot(job->ticket, false);
@@ -333,13 +334,19 @@ void Start(Job* job, TimestampTz now) {
     return;
   }
   job->start_after = After(now, kNoRoomRetryMs);
+  int running = 0;
+  for (const Job& other : state->jobs) {
+    running += other.ticket.slot >= 0 ? 1 : 0;
+  }
+  NoteNoRoom(running);
   if (MayWarn(&state->warned_no_room)) {
-    ereport(WARNING, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-                      errmsg("could not start a background worker of outbox for database %u", job->ticket.database),
-                      errdetail("All slots for background workers are in use; events wait in the log meanwhile."),
-                      errhint("Raise max_worker_processes: outbox needs one for the server, and for each database with "
-                              "the extension one and outbox.workers (now %d).",
-                              pg::settings.workers)));
+    ereport(WARNING,
+            (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+             errmsg("could not start a background worker of outbox for database \"%s\"", NameOf(job->ticket.database)),
+             errdetail("All slots for background workers are in use, %d by outbox; databases are served in turn.",
+                       running + 1),
+             errhint("Set max_worker_processes = %d at least, and more where others use it too; see outbox.process.",
+                     MaxWorkerProcessesFor(WantedProcesses(InvalidOid)))));
   }
 }
 
@@ -388,14 +395,16 @@ void ForgiveTheLiving(TimestampTz now) {
 void Turn(MemoryContext context) {
   TimestampTz now = GetCurrentTimestamp();
   state->next_wake = After(now, kScanEveryMs);
+  pg_atomic_write_u32(&Shared()->turn_pending, 0);
+  pg_memory_barrier();
   LiftDeadBars();
-  DecideWanted();
+  DecideWanted(now);
   Reap(now);  // frees slots of databases where a keeper found nothing
   if (pg_atomic_exchange_u32(&Shared()->launcher_pending, 0) != 0 || now >= state->next_scan) {
     ScanDatabases(context);
     state->next_scan = After(now, kScanEveryMs);
   }
-  DecideWanted();
+  DecideWanted(now);
   OUTBOX_FAULT_POINT("launcher.turn");
   StartAndStop(now);
   ForgiveTheLiving(now);

@@ -68,7 +68,7 @@ void ProcessInterruptsBetweenTurns() {
   }
 }
 
-bool StartWorker(const SlotTicket& ticket, BackgroundWorkerHandle** handle) {
+bool StartWorker(const SlotTicket& ticket, const char* database, BackgroundWorkerHandle** handle) {
   BackgroundWorker worker;
   memset(&worker, 0, sizeof(worker));
   worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
@@ -78,10 +78,10 @@ bool StartWorker(const SlotTicket& ticket, BackgroundWorkerHandle** handle) {
   pg_snprintf(worker.bgw_function_name, sizeof(worker.bgw_function_name), "outbox_%s_main", TypeName(ticket.kind));
   pg_snprintf(worker.bgw_type, sizeof(worker.bgw_type), "outbox %s", TypeName(ticket.kind));
   if (ticket.kind == pg::WorkerKind::kKeeper) {
-    pg_snprintf(worker.bgw_name, sizeof(worker.bgw_name), "outbox keeper of database %u", ticket.database);
+    pg_snprintf(worker.bgw_name, sizeof(worker.bgw_name), "outbox keeper of database \"%s\"", database);
   } else {
-    pg_snprintf(worker.bgw_name, sizeof(worker.bgw_name), "outbox relay %d of database %u", ticket.ordinal,
-                ticket.database);
+    pg_snprintf(worker.bgw_name, sizeof(worker.bgw_name), "outbox relay %d of database \"%s\"", ticket.ordinal,
+                database);
   }
   worker.bgw_main_arg = Int32GetDatum(ticket.slot);
   static_assert(sizeof(SlotTicket) <= BGW_EXTRALEN);

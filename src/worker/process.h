@@ -21,7 +21,7 @@ bool Terminated();
 void ProcessInterruptsBetweenTurns();
 
 // Registers a dynamic background worker for the ticket; false when the server has no room.
-bool StartWorker(const SlotTicket& ticket, BackgroundWorkerHandle** handle);
+bool StartWorker(const SlotTicket& ticket, const char* database, BackgroundWorkerHandle** handle);
 
 // Reads the ticket that StartWorker passed, installs the handlers, moves into the slot and connects to the database.
 // Does not return when there is nothing to do.

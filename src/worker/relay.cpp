@@ -256,7 +256,7 @@ int Relay::FairShare(int all) {
     workers_ = running;
     workers_since_ = now;
   }
-  int expected = std::min(pg::settings.workers, all);
+  int expected = std::min({pg::settings.workers, database_slot_->relays_allowed, all});
   int sharers = now - workers_since_ < kSettle ? std::max(running, expected) : running;
   sharers = std::max(sharers, 1);
   return (all + sharers - 1) / sharers;
@@ -274,6 +274,7 @@ void Relay::Rebalance() {
     workers_ = CountRunningRelays(database_);
   }
   log::LaneCount count = log::CountLanes();
+  lanes_everywhere_ = count.all;
   int share = FairShare(count.all);
   int held = 0;
   for (const auto& [id, lane] : lanes_) {
@@ -290,6 +291,7 @@ void Relay::Rebalance() {
     return;
   }
   std::vector<LaneId> claimed;
+  pg_atomic_write_u64(&worker_slot_->barrier_done, 0);  // a lane that is claimed has reached nothing yet
   log::ClaimLanes(incarnation_, share - held, &claimed);
   for (const LaneId& id : claimed) {
     if (!Add(id)) {
@@ -431,6 +433,7 @@ void Relay::Turn() {
     Do(&give_back_, [&] { GiveBack(); });
   }
   Publish();
+  PublishBarrier();
   PlanWait(deadline);
 }
 

@@ -99,6 +99,7 @@ class Relay {
   void ComplainOf(const HeldLane& lane, const relay::LaneStatus& status);
   void PublishDestinations(int64_t now);
   void ReportDeadLetters(int64_t now);
+  void PublishBarrier();
   void PlanWait(int64_t deadline);
   void Describe(const std::vector<relay::LaneStatus>& lanes);
 
@@ -130,6 +131,7 @@ class Relay {
   int64_t drop_unused_at_ = relay::kNever;
   int64_t workers_since_ = 0;  // when their number last changed
   int workers_ = -1;
+  int lanes_everywhere_ = 0;        // of all routes, as of the last look at who has which
   std::vector<LaneId> given_back_;  // left the engine in good order, not yet released in the table
   Chore standing_;
   Chore reload_;

@@ -1,9 +1,11 @@
 // What a relay worker shows of itself [P]: lanes, side lanes and destinations in shared memory, a phrase in
 // pg_stat_activity.
+#include <cstring>
 #include <utility>
 
 #include "pg/guard.h"
 #include "worker/relay.h"
+#include "worker/worker_slot.h"
 
 namespace outbox::worker {
 
@@ -78,6 +80,43 @@ void Relay::ReportDeadLetters(int64_t now) {
   for (const auto& [id, route] : config_.routes) {
     incidents_.SeeDeadLetters(&dead_letters_, id, route.name, now);
   }
+}
+
+// Which barrier all lanes have reached, and whether this process could go without leaving anything undone. A lane that
+// waits for its destination or for a person is no reason to stay.
+void Relay::PublishBarrier() {
+  uint64_t done = UINT64_MAX;
+  size_t reached = 0;
+  bool quiet = !stopping_ && given_back_.empty();
+  for (const relay::LaneStatus& status : statuses_) {
+    if (status.id.side != 0) {
+      quiet = quiet && status.inflight_count == 0;
+      continue;
+    }
+    auto held = lanes_.find(status.id);
+    if (held == lanes_.end() || held->second.leaving) {
+      quiet = false;
+      continue;
+    }
+    reached++;
+    done = std::min(done, status.barrier_done);
+    const bool waits = strcmp(status.state, "idle") == 0 || strcmp(status.state, "paused") == 0 ||
+                       (status.error != nullptr && strcmp(status.state, "backing off") == 0);
+    quiet = quiet && waits && status.inflight_count == 0 && status.retrying_count == 0;
+  }
+  const uint64_t asked = pg_atomic_read_u64(&database_slot_->barrier);
+  const bool current = generation_ != 0 && generation_ == pg_atomic_read_u64(&database_slot_->config_generation);
+  const bool all = current && reached == lanes_.size() && static_cast<int>(reached) == lanes_everywhere_;
+  done = reached == 0 ? 0 : done;
+  pg_atomic_write_u64(&worker_slot_->barrier_done, reached == lanes_.size() ? done : 0);
+  if (all && done > pg_atomic_read_u64(&database_slot_->barrier_done)) {
+    pg_atomic_write_u64(&database_slot_->barrier_done, done);
+  }
+  bool caught_up = true;
+  for (const relay::LaneStatus& status : statuses_) {
+    caught_up = caught_up && (status.id.side != 0 || status.barrier_done >= asked || strcmp(status.state, "idle") != 0);
+  }
+  SetQuiet(quiet && current && caught_up && !statuses_.empty() && pg_atomic_read_u32(&worker_slot_->pending) == 0);
 }
 
 // Trouble with tables is the server's own: it is in its log too, once a minute.

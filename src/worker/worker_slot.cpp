@@ -85,6 +85,8 @@ void TakeWorkerSlot(SlotTicket* ticket) {
       slot->since = GetCurrentTimestamp();
       pg_atomic_write_u32(&slot->pending, 0);
       pg_atomic_write_u32(&slot->stop, 0);
+      pg_atomic_write_u32(&slot->quiet, 0);
+      pg_atomic_write_u64(&slot->barrier_done, 0);
       slot->state = WorkerState::kStarting;
       if (Shared()->workers_used <= i) {
         Shared()->workers_used = i + 1;
@@ -141,6 +143,15 @@ WorkerState SlotState(const SlotTicket& ticket) {
   }
   LWLockRelease(Shared()->lock);
   return state;
+}
+
+void SetQuiet(bool quiet) {
+  if (pg_atomic_read_u32(&my_slot->quiet) != (quiet ? 1u : 0u)) {
+    pg_atomic_write_u32(&my_slot->quiet, quiet ? 1 : 0);
+    if (quiet) {
+      pg::WakeLauncherForTurn();
+    }
+  }
 }
 
 void AskWorkerToStop(const SlotTicket& ticket) {
@@ -274,6 +285,7 @@ void FreeDatabaseSlot(Oid database, bool dropped) {
     slot->needs_probe = false;
     slot->active = false;
     slot->relay_demand = 0;
+    slot->relays_allowed = 0;
     slot->barred_by = 0;
   }
   LWLockRelease(Shared()->lock);

@@ -30,6 +30,9 @@ pg::WorkerSlot* MoveIntoSlot(const SlotTicket& ticket);
 // This process' slot; nullptr when it has none.
 pg::WorkerSlot* MySlot();
 
+// This process has nothing to do just now, or has again: where processes run in turn, another one may take its place.
+void SetQuiet(bool quiet);
+
 // kFree when the slot is no longer this incarnation's.
 pg::WorkerState SlotState(const SlotTicket& ticket);
 // Asks one worker to leave in good order; harmless when it has left.

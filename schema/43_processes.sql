@@ -1,0 +1,22 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Which background processes there should be, and why some do not run.
+-- ---------------------------------------------------------------------------------------------------------------------
+CREATE OR REPLACE FUNCTION outbox._process(
+  OUT database text, OUT process text, OUT wanted integer, OUT running integer, OUT state text, OUT detail text
+) RETURNS SETOF record
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_process';
+REVOKE ALL ON FUNCTION outbox._process() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox._process() TO pg_monitor;
+COMMENT ON FUNCTION outbox._process() IS 'behind the view outbox.process';
+
+CREATE OR REPLACE VIEW outbox.process AS
+  SELECT p.database, p.process, p.wanted, p.running, p.state, p.detail FROM outbox._process() p;
+REVOKE ALL ON outbox.process FROM PUBLIC;
+GRANT SELECT ON outbox.process TO pg_monitor;
+COMMENT ON VIEW outbox.process IS 'background processes of all databases that use outbox: how many should run, how many do, why not, and what max_worker_processes has to be';
+COMMENT ON COLUMN outbox.process.database IS 'NULL: of the whole server';
+COMMENT ON COLUMN outbox.process.process IS 'launcher, keeper, relay; all: keepers and relay workers of all databases together';
+COMMENT ON COLUMN outbox.process.wanted IS 'how many should run if there were room';
+COMMENT ON COLUMN outbox.process.running IS 'how many do';
+COMMENT ON COLUMN outbox.process.state IS 'running; in turn: there is not room for all, each database is served for a while; fewer: this database has fewer relay workers than it could use; starting; held back: it crashed at each of its last starts; barred: somebody drops or copies the database; off, not needed';
+COMMENT ON COLUMN outbox.process.detail IS 'why, and what max_worker_processes has to be for all to run at once';

@@ -1,0 +1,159 @@
+#include "admin/processes.h"
+
+#include <map>
+
+#include "admin/shared_look.h"
+#include "pg/entry.h"
+#include "pg/settings.h"
+#include "worker/turns.h"
+
+extern "C" {
+#include "commands/dbcommands.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+struct DatabaseLook {
+  Oid database;
+  bool active;
+  bool probed;
+  bool barred;
+  int relays;   // wanted
+  int allowed;  // of them
+  TimestampTz held_until;
+};
+
+std::vector<DatabaseLook> LookAtDatabases() {
+  std::vector<DatabaseLook> looks;
+  looks.reserve(static_cast<size_t>(pg::Shared()->max_databases));  // nothing is allocated under the lock
+  pg::Guard([&] {
+    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
+    for (int i = 0; i < pg::Shared()->max_databases; i++) {
+      const pg::DatabaseSlot& slot = pg::Databases()[i];
+      if (slot.database != InvalidOid && (slot.active || slot.needs_probe)) {
+        int relays = slot.active && pg::settings.enabled ? Min(slot.relay_demand, pg::settings.workers) : 0;
+        looks.push_back({slot.database, slot.active, slot.needs_probe, slot.barred_by != 0, relays, slot.relays_allowed,
+                         slot.held_until});
+      }
+    }
+    LWLockRelease(pg::Shared()->lock);
+  });
+  return looks;
+}
+
+Cell NameOf(Oid database) {
+  const char* name = pg::Guard([database] { return get_database_name(database); });
+  return name == nullptr ? Cell() : Cell(name);
+}
+
+// Why fewer run than should, and what to do about it.
+Row ProcessRow(const DatabaseLook& look, bool keeper, int wanted, int running, const Processes& all) {
+  const bool in_turn = pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
+  const char* state = "running";
+  Cell detail;
+  if (running < wanted) {
+    if (look.barred) {
+      state = "barred";
+      detail = "A session drops, moves or copies the database.";
+    } else if (look.held_until > GetCurrentTimestamp()) {
+      state = "held back";
+      detail =
+          "It crashed at each of its last starts; not before " + UnixMicrosText(look.held_until + kPgEpochMicros) + ".";
+    } else if (in_turn) {
+      state = "in turn";
+      detail = FewPlacesText(all) + " " + FewPlacesHint(all);
+    } else if (!keeper && look.allowed < wanted) {
+      state = "fewer";
+      detail = FewPlacesText(all) + " " + FewPlacesHint(all);
+    } else {
+      state = "starting";
+    }
+  } else if (wanted == 0) {
+    state = !pg::settings.enabled ? "off" : "not needed";
+    detail =
+        !pg::settings.enabled ? Cell("outbox.enabled is off.") : Cell("There is no route, or outbox.workers is 0.");
+  }
+  return {NameOf(look.database),
+          Cell(keeper ? "keeper" : "relay"),
+          std::to_string(wanted),
+          std::to_string(running),
+          Cell(state),
+          detail};
+}
+
+}  // namespace
+
+Processes CountProcesses(int mine) {
+  Processes processes;
+  processes.wanted = mine < 0 ? worker::WantedProcesses(InvalidOid) : worker::WantedProcesses(MyDatabaseId) + mine;
+  processes.places = worker::ProcessPlaces();
+  processes.needed = worker::MaxWorkerProcessesFor(processes.wanted);
+  return processes;
+}
+
+std::string FewPlacesText(const Processes& processes) {
+  return "max_worker_processes = " + std::to_string(max_worker_processes) + " leaves room for " +
+         std::to_string(processes.places) + " of " + std::to_string(processes.wanted) + " processes that are wanted.";
+}
+
+std::string FewPlacesHint(const Processes& processes) {
+  return "Set max_worker_processes = " + std::to_string(processes.needed) + " and restart the server.";
+}
+
+void WarnOfFewPlaces(int mine) {
+  if (pg::Shared() == nullptr) {
+    return;
+  }
+  const Processes processes = CountProcesses(mine);
+  if (processes.enough()) {
+    return;
+  }
+  const std::string detail = FewPlacesText(processes) + " They run in turn: events wait for seconds, none is lost.";
+  const std::string hint = FewPlacesHint(processes);
+  const char* detail_text = detail.c_str();
+  const char* hint_text = hint.c_str();
+  pg::Guard([&] {
+    ereport(WARNING, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+                      errmsg("there is not room for all background processes of outbox at once"),
+                      errdetail("%s", detail_text), errhint("%s", hint_text)));
+  });
+}
+
+}  // namespace outbox::admin
+
+namespace {
+using namespace outbox::admin;
+}
+
+// outbox._process(): behind the view outbox.process.
+OUTBOX_FUNCTION(outbox_process) {
+  ResultSet result(fcinfo);
+  result.Begin();
+  if (outbox::pg::Shared() == nullptr) {
+    return static_cast<Datum>(0);
+  }
+  const Processes all = CountProcesses();
+  std::map<std::pair<Oid, outbox::pg::WorkerKind>, int> running;
+  int total = 0;
+  for (const WorkerLook& worker : LookAtWorkers()) {
+    if (worker.running && !worker.stopping) {
+      running[{worker.database, worker.kind}]++;
+      total++;
+    }
+  }
+  const bool launched = outbox::pg::Shared()->launcher_pid != 0;
+  result.Add({Cell(), Cell("launcher"), Cell("1"), Cell(launched ? "1" : "0"), Cell(launched ? "running" : "starting"),
+              Cell()});
+  result.Add({Cell(), Cell("all"), std::to_string(all.wanted), std::to_string(total),
+              Cell(all.enough() ? "running" : "in turn"),
+              all.enough() ? Cell(FewPlacesText(all)) : Cell(FewPlacesText(all) + " " + FewPlacesHint(all))});
+  for (const DatabaseLook& look : LookAtDatabases()) {
+    if (look.active) {
+      result.Add(ProcessRow(look, true, 1, running[{look.database, outbox::pg::WorkerKind::kKeeper}], all));
+      result.Add(ProcessRow(look, false, look.relays, running[{look.database, outbox::pg::WorkerKind::kRelay}], all));
+    }
+  }
+  return static_cast<Datum>(0);
+}

@@ -1,0 +1,24 @@
+// How many background processes there should be, are, and may be [P].
+#pragma once
+
+#include "admin/query.h"
+
+namespace outbox::admin {
+
+struct Processes {
+  int wanted = 0;  // of all databases, the launcher not counted
+  int places = 0;  // that max_worker_processes and outbox.reserved_processes leave
+  int needed = 0;  // max_worker_processes for all of them at once
+  bool enough() const { return wanted <= places; }
+};
+
+// `mine`: that this database wants, or is about to; less than 0: as the launcher knows it. Needs the shared memory.
+Processes CountProcesses(int mine = -1);
+// "max_worker_processes = 8 leaves room for 4 of 100 processes."
+std::string FewPlacesText(const Processes& processes);
+std::string FewPlacesHint(const Processes& processes);
+
+// A warning with the number to set, where there is not room for all.
+void WarnOfFewPlaces(int mine);
+
+}  // namespace outbox::admin

@@ -1,0 +1,80 @@
+#include "base/turns.h"
+
+#include <algorithm>
+
+namespace outbox {
+
+namespace {
+
+struct Kind {
+  int takers = 0;   // all of them
+  int places = 0;   // they may have
+  int used = 0;     // they have, or are given now
+  int leaving = 0;  // of these: will be free without anybody else's leaving
+  int64_t busy_turn = 0;
+};
+
+bool LongerWaiting(const TurnTaker* a, const TurnTaker* b) {
+  return a->since < b->since;
+}
+
+}  // namespace
+
+void ShareOutPlaces(int places, int64_t now, std::vector<TurnTaker>* takers) {
+  places = std::max(places, 1);
+  Kind kinds[2];  // relay workers, keepers
+  std::vector<TurnTaker*> waiting;
+  std::vector<TurnTaker*> running;
+  for (TurnTaker& taker : *takers) {
+    taker.start = taker.stop = false;
+    Kind& kind = kinds[taker.keeper];
+    kind.takers++;
+    kind.used += taker.running;
+    kind.leaving += taker.running && taker.leaving;
+    if (!taker.running && taker.due) {
+      waiting.push_back(&taker);
+    } else if (taker.running && !taker.leaving) {
+      running.push_back(&taker);
+    }
+  }
+  kinds[0].places = places == 1 ? 1 : places - 1;
+  kinds[1].places = std::max(1, places - std::min(kinds[0].takers, kinds[0].places));
+  for (Kind& kind : kinds) {
+    kind.busy_turn = std::clamp(kRound * kind.places / std::max(kind.takers, 1), kShortestBusyTurn, kLongestBusyTurn);
+  }
+  std::stable_sort(waiting.begin(), waiting.end(), LongerWaiting);
+  std::stable_sort(running.begin(), running.end(), LongerWaiting);
+  for (TurnTaker* taker : waiting) {
+    Kind& kind = kinds[taker->keeper];
+    const bool kind_full = kind.used >= kind.places;
+    const bool all_full = kinds[0].used + kinds[1].used >= places;
+    if (!kind_full && !all_full) {
+      taker->start = true;
+      kind.used++;
+      continue;
+    }
+    // A place that somebody is about to leave will do.
+    Kind& other = kinds[!taker->keeper];
+    Kind* left = kind.leaving > 0 ? &kind : !kind_full && other.leaving > 0 ? &other : nullptr;
+    if (left != nullptr) {
+      left->leaving--;
+      continue;
+    }
+    auto may_go = [&](const TurnTaker* holder, bool quiet) {
+      const Kind& its = kinds[holder->keeper];
+      const bool of_use = holder->keeper == taker->keeper || !kind_full;
+      return of_use && !holder->stop && now - holder->since >= (quiet ? kShortestTurn : its.busy_turn) &&
+             (!quiet || holder->quiet);
+    };
+    for (bool quiet : {true, false}) {
+      auto holder = std::find_if(running.begin(), running.end(),
+                                 [&](const TurnTaker* candidate) { return may_go(candidate, quiet); });
+      if (holder != running.end()) {
+        (*holder)->stop = true;
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace outbox

@@ -1,0 +1,329 @@
+#include "worker/turns.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/turns.h"
+#include "pg/settings.h"
+
+namespace outbox::worker {
+
+namespace {
+
+using pg::Databases;
+using pg::DatabaseSlot;
+using pg::Shared;
+using pg::WorkerKind;
+using pg::WorkerState;
+
+constexpr int kProbesAtOnce = 2;
+constexpr int kFewestPlaces = 2;
+constexpr int64_t kSecond = 1'000'000;
+constexpr int64_t kNoRoomFor = 10 * kSecond;
+constexpr int64_t kSettled = 50'000;  // a commit that was counted has set the worker's flag by then
+constexpr long kWhileSomebodyWaitsMs = 100;
+constexpr long kInTurnMs = 1000;
+constexpr long kAllRunMs = 10'000;
+
+// What work a database has for a process: it has some more when this has changed.
+struct Work {
+  uint64_t config = 0;
+  uint64_t parked = 0;
+  uint64_t commits = 0;
+  uint64_t barrier = 0;
+  bool operator==(const Work&) const = default;
+};
+
+// One keeper, or the relay workers of one database. Monotonic microseconds.
+struct Taker {
+  bool running = false;
+  int64_t started_at = 0;
+  int64_t left_at = 0;      // 0: never ran
+  int64_t due_since = 0;    // 0: not
+  bool unfinished = false;  // it was not quiet when it was last seen
+  Work done;                // all up to here it has seen, or left unfinished
+  Work newest;
+  int64_t newest_at = 0;
+};
+
+struct DatabaseTurns {
+  Taker keeper;
+  Taker relay;
+  bool known = false;  // it has a slot
+};
+
+// Leaked on purpose: the process ends without destructors.
+struct State {
+  std::map<Oid, DatabaseTurns> databases;
+  int limit = 0;
+  int64_t limit_until = 0;
+};
+State* state = nullptr;
+
+int64_t Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * kSecond + now.tv_nsec / 1000;
+}
+
+// A copy of what is needed of a DatabaseSlot.
+struct Look {
+  Oid database;
+  bool active;
+  bool probe;
+  int relays;
+  int granted;  // of them, that may run at once
+  Work work;
+};
+
+int RelaysOf(const DatabaseSlot& slot) {
+  return slot.active && pg::settings.enabled ? Min(slot.relay_demand, pg::settings.workers) : 0;
+}
+
+std::vector<Look> LookAtDatabases() {
+  std::vector<Look> looks;
+  looks.reserve(static_cast<size_t>(Shared()->max_databases));  // nothing is allocated under the lock
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  for (int i = 0; i < Shared()->max_databases; i++) {
+    DatabaseSlot& slot = Databases()[i];
+    if (slot.database != InvalidOid && slot.barred_by == 0 && (slot.active || slot.needs_probe)) {
+      looks.push_back({slot.database,
+                       slot.active,
+                       slot.needs_probe,
+                       RelaysOf(slot),
+                       0,
+                       {pg_atomic_read_u64(&slot.config_generation), pg_atomic_read_u64(&slot.parked_generation),
+                        pg_atomic_read_u64(&slot.emitting_commits), pg_atomic_read_u64(&slot.barrier)}});
+    }
+  }
+  LWLockRelease(Shared()->lock);
+  return looks;
+}
+
+bool IsQuiet(const SlotTicket& ticket) {
+  pg::WorkerSlot* slot = &pg::Workers()[ticket.slot];
+  return slot->state == WorkerState::kRunning && pg_atomic_read_u32(&slot->quiet) != 0 &&
+         (ticket.kind == WorkerKind::kKeeper || pg_atomic_read_u32(&slot->pending) == 0);
+}
+
+// What shared memory and views are told of a decision.
+void Publish(bool in_turn, const std::vector<Look>& looks) {
+  pg_atomic_write_u32(&Shared()->in_turn, in_turn ? 1 : 0);
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  for (int i = 0; i < Shared()->max_databases; i++) {
+    DatabaseSlot& slot = Databases()[i];
+    for (const Look& look : looks) {
+      if (slot.database == look.database) {
+        slot.relays_allowed = look.granted;
+      }
+    }
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+TurnJob* Find(std::vector<TurnJob>* jobs, Oid database, WorkerKind kind) {
+  for (TurnJob& job : *jobs) {
+    if (job.ticket.database == database && job.ticket.kind == kind && job.ticket.ordinal == 0) {
+      return &job;
+    }
+  }
+  return nullptr;
+}
+
+void Want(std::vector<TurnJob>* jobs, Oid database, WorkerKind kind, int ordinal) {
+  for (TurnJob& job : *jobs) {
+    if (job.ticket.database == database && job.ticket.kind == kind && job.ticket.ordinal == ordinal) {
+      job.wanted = true;
+      return;
+    }
+  }
+  TurnJob job;
+  job.ticket = SlotTicket{database, kind, ordinal, -1, 0};
+  job.wanted = true;
+  jobs->push_back(job);
+}
+
+// Notes what has happened to it since the last time.
+void Follow(const TurnJob* job, const Work& work, int64_t now, Taker* taker) {
+  bool running = job != nullptr && job->ticket.slot >= 0;
+  if (running != taker->running) {
+    taker->running = running;
+    (running ? taker->started_at : taker->left_at) = now;
+    taker->due_since = 0;
+  }
+  if (running && !job->leaving) {
+    taker->unfinished = !IsQuiet(job->ticket);
+    // What is counted here may not have reached the worker's flag yet: it counts as seen a moment later.
+    if (now - taker->newest_at >= kSettled) {
+      taker->done = taker->newest;
+      taker->newest = work;
+      taker->newest_at = now;
+    }
+  }
+}
+
+// Since when it waits; 0: there is no need. `look_every`: what no counter tells is found by looking.
+int64_t DueSince(bool changed, int64_t look_every, int64_t now, Taker* taker) {
+  if (taker->left_at == 0 || changed || taker->unfinished) {
+    taker->due_since = taker->due_since != 0 ? taker->due_since : now;
+  } else if (now - taker->left_at >= look_every && taker->due_since == 0) {
+    taker->due_since = taker->left_at + look_every;
+  }
+  return taker->due_since;
+}
+
+TurnTaker Candidate(bool keeper, const TurnJob* job, const Taker& taker, int64_t due_since) {
+  TurnTaker candidate;
+  candidate.keeper = keeper;
+  candidate.running = taker.running;
+  candidate.leaving = job != nullptr && job->leaving;
+  candidate.quiet = taker.running && !taker.unfinished;
+  candidate.due = !taker.running && due_since != 0 && !(job != nullptr && job->held);
+  candidate.since = taker.running ? taker.started_at : due_since;
+  return candidate;
+}
+
+// All that there is room for, as long as every database gets its keeper and one relay worker. False: it does not.
+bool WantAll(int room, std::vector<Look>* looks, std::vector<TurnJob>* jobs) {
+  int probes = 0;
+  for (Look& look : *looks) {
+    look.granted = Min(look.relays, 1);
+    room -= look.active ? 1 + look.granted : 0;
+    probes += look.active ? 0 : 1;
+  }
+  probes = Min(probes, kProbesAtOnce);
+  room -= probes;
+  if (room < 0) {
+    return false;
+  }
+  for (bool given = true; given && room > 0;) {
+    given = false;
+    for (Look& look : *looks) {
+      if (look.granted < look.relays && room > 0) {
+        look.granted++;
+        room--;
+        given = true;
+      }
+    }
+  }
+  for (const Look& look : *looks) {
+    if (look.active || probes > 0) {
+      Want(jobs, look.database, WorkerKind::kKeeper, 0);
+      probes -= look.active ? 0 : 1;
+    }
+    for (int ordinal = 0; ordinal < look.granted; ordinal++) {
+      Want(jobs, look.database, WorkerKind::kRelay, ordinal);
+    }
+  }
+  return true;
+}
+
+// True when somebody waits.
+bool WantInTurn(const std::vector<Look>& looks, int room, int64_t now, std::vector<TurnJob>* jobs) {
+  const auto all = static_cast<int64_t>(looks.size());
+  const int64_t upkeep_every = std::clamp<int64_t>(all * kSecond / 2, 10 * kSecond, 60 * kSecond);
+  const int64_t look_every = std::clamp<int64_t>(all * kSecond * 2 / 5, 5 * kSecond, 30 * kSecond);
+  struct Place {
+    Oid database;
+    WorkerKind kind;
+  };
+  std::vector<TurnTaker> candidates;
+  std::vector<Place> places;
+  for (const Look& look : looks) {
+    DatabaseTurns& turns = state->databases[look.database];
+    const TurnJob* keeper = Find(jobs, look.database, WorkerKind::kKeeper);
+    int64_t due =
+        DueSince(look.probe || look.work.config != turns.keeper.done.config, upkeep_every, now, &turns.keeper);
+    candidates.push_back(Candidate(true, keeper, turns.keeper, due));
+    places.push_back({look.database, WorkerKind::kKeeper});
+    if (look.relays > 0) {
+      const TurnJob* relay = Find(jobs, look.database, WorkerKind::kRelay);
+      due = DueSince(!(look.work == turns.relay.done), look_every, now, &turns.relay);
+      candidates.push_back(Candidate(false, relay, turns.relay, due));
+      places.push_back({look.database, WorkerKind::kRelay});
+    }
+  }
+  const size_t takers = candidates.size();
+  // Others that still have a place: of when there was room, or of a database that is barred.
+  for (const TurnJob& job : *jobs) {
+    bool listed = std::any_of(places.begin(), places.end(), [&](const Place& place) {
+      return job.ticket.database == place.database && job.ticket.kind == place.kind && job.ticket.ordinal == 0;
+    });
+    if (job.ticket.slot >= 0 && !listed) {
+      TurnTaker leaving;
+      leaving.keeper = job.ticket.kind == WorkerKind::kKeeper;
+      leaving.running = leaving.leaving = true;
+      candidates.push_back(leaving);
+    }
+  }
+  ShareOutPlaces(room, now, &candidates);
+  bool waiting = false;
+  for (size_t i = 0; i < takers; i++) {
+    const TurnTaker& candidate = candidates[i];
+    waiting = waiting || candidate.due;
+    if (candidate.start || (candidate.running && !candidate.stop && !candidate.leaving)) {
+      Want(jobs, places[i].database, places[i].kind, 0);
+    }
+  }
+  return waiting;
+}
+
+}  // namespace
+
+int WantedProcesses(Oid except) {
+  int wanted = 0;
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  for (int i = 0; i < Shared()->max_databases; i++) {
+    const DatabaseSlot& slot = Databases()[i];
+    wanted += slot.database != InvalidOid && slot.database != except && slot.active ? 1 + RelaysOf(slot) : 0;
+  }
+  LWLockRelease(Shared()->lock);
+  return wanted;
+}
+
+int ProcessPlaces() {
+  return Max(kFewestPlaces, max_worker_processes - 1 - pg::settings.reserved_processes);
+}
+
+int MaxWorkerProcessesFor(int processes) {
+  return processes + 1 + pg::settings.reserved_processes;
+}
+
+void NoteNoRoom(int running) {
+  if (state != nullptr) {
+    state->limit = Max(running, 1);
+    state->limit_until = Now() + kNoRoomFor;
+  }
+}
+
+long DecideTurns(std::vector<TurnJob>* jobs) {
+  if (state == nullptr) {
+    state = new State;
+  }
+  const int64_t now = Now();
+  const int room = now < state->limit_until ? Min(state->limit, ProcessPlaces()) : ProcessPlaces();
+  std::vector<Look> looks = LookAtDatabases();
+  for (auto& [database, turns] : state->databases) {
+    turns.known = false;
+  }
+  for (const Look& look : looks) {
+    DatabaseTurns& turns = state->databases[look.database];
+    turns.known = true;
+    Follow(Find(jobs, look.database, WorkerKind::kKeeper), look.work, now, &turns.keeper);
+    Follow(Find(jobs, look.database, WorkerKind::kRelay), look.work, now, &turns.relay);
+  }
+  std::erase_if(state->databases, [](const auto& entry) { return !entry.second.known; });
+  for (TurnJob& job : *jobs) {
+    job.wanted = false;
+  }
+  const bool all = WantAll(room, &looks, jobs);
+  Publish(!all, looks);
+  if (all) {
+    return kAllRunMs;
+  }
+  return WantInTurn(looks, room, now, jobs) ? kWhileSomebodyWaitsMs : kInTurnMs;
+}
+
+}  // namespace outbox::worker

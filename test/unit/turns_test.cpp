@@ -1,0 +1,142 @@
+// Taking turns in too few places: nobody starves, nobody is disturbed for nothing.
+#include "base/turns.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+namespace outbox {
+namespace {
+
+constexpr int64_t kTick = 100'000;
+constexpr int64_t kSecond = 1'000'000;
+
+// A server: every database has a keeper and a relay worker; a process needs `leave` ticks to leave.
+struct Server {
+  struct Process {
+    TurnTaker taker;
+    int64_t leaves_at = 0;
+    int64_t worst = 0;  // longest time without a place while it was due
+    int64_t turns = 0;
+  };
+
+  Server(int databases, int places) : places(places) {
+    for (int i = 0; i < databases * 2; i++) {
+      Process process;
+      process.taker.keeper = i % 2 == 1;
+      process.taker.due = true;
+      all.push_back(process);
+    }
+  }
+
+  // `busy`: has this relay worker work at this time; keepers are quiet after their first half second.
+  void Run(int64_t until, int64_t leave, const std::function<bool(int database, int64_t now)>& busy) {
+    for (; now < until; now += kTick) {
+      std::vector<TurnTaker> takers;
+      for (size_t i = 0; i < all.size(); i++) {
+        TurnTaker& taker = all[i].taker;
+        if (taker.running && taker.leaving && now >= all[i].leaves_at) {
+          taker = TurnTaker{.keeper = taker.keeper, .due = true, .since = now};
+        }
+        taker.quiet =
+            taker.running && (taker.keeper ? now - taker.since > kSecond / 2 : !busy(static_cast<int>(i / 2), now));
+        takers.push_back(taker);
+      }
+      ShareOutPlaces(places, now, &takers);
+      int used = 0;
+      for (size_t i = 0; i < all.size(); i++) {
+        Process& process = all[i];
+        if (takers[i].start) {
+          process.worst = std::max(process.worst, now - process.taker.since);
+          process.turns++;
+          process.taker = TurnTaker{.keeper = process.taker.keeper, .running = true, .since = now};
+        } else if (takers[i].stop) {
+          ASSERT_TRUE(process.taker.running);
+          process.taker.leaving = true;
+          process.leaves_at = now + leave;
+        } else if (process.taker.due) {
+          process.worst = std::max(process.worst, now - process.taker.since);
+        }
+        used += process.taker.running;
+      }
+      ASSERT_LE(used, std::max(places, 1));
+    }
+  }
+
+  int64_t Worst() const {
+    return std::max_element(all.begin(), all.end(),
+                            [](const Process& a, const Process& b) { return a.worst < b.worst; })
+        ->worst;
+  }
+
+  int places;
+  int64_t now = 0;
+  std::vector<Process> all;
+};
+
+TEST(Turns, NobodyStarvesWhateverTheNumbers) {
+  for (int places : {1, 2, 3, 4, 8}) {
+    for (int databases : {1, 2, 4, 8, 50}) {
+      Server server(databases, places);
+      server.Run(300 * kSecond, 2 * kTick, [](int, int64_t) { return true; });
+      for (const Server::Process& process : server.all) {
+        EXPECT_GT(process.turns, 0) << places << " places, " << databases << " databases";
+      }
+    }
+  }
+}
+
+TEST(Turns, FiftyBusyDatabasesOnFourPlacesWaitLessThanAMinute) {
+  Server server(50, 4);
+  server.Run(300 * kSecond, 3 * kTick, [](int, int64_t) { return true; });
+  EXPECT_LT(server.Worst(), 60 * kSecond);
+}
+
+TEST(Turns, OneThatIsStuckAndSlowToLeaveDoesNotHoldTheRest) {
+  Server server(8, 4);
+  server.Run(200 * kSecond, 23 * kTick, [](int database, int64_t) { return database == 0; });
+  EXPECT_LT(server.Worst(), 30 * kSecond);
+}
+
+TEST(Turns, IdleOnesGiveTheirPlaceUpAtOnce) {
+  Server server(50, 4);
+  server.Run(100 * kSecond, kTick, [](int, int64_t) { return false; });
+  EXPECT_LT(server.Worst(), 50 * kSecond);  // the one place of fifty keepers
+  for (size_t i = 0; i < server.all.size(); i += 2) {
+    EXPECT_LT(server.all[i].worst, 12 * kSecond);  // three places of fifty relay workers
+  }
+}
+
+TEST(Turns, WhereNobodyWaitsNobodyLeaves) {
+  std::vector<TurnTaker> takers(4);
+  for (TurnTaker& taker : takers) {
+    taker.running = taker.quiet = true;
+  }
+  takers[3].running = false;
+  ShareOutPlaces(3, 1000 * kSecond, &takers);
+  for (const TurnTaker& taker : takers) {
+    EXPECT_FALSE(taker.start || taker.stop);
+  }
+}
+
+TEST(Turns, OneLeavesForEachThatWaits) {
+  std::vector<TurnTaker> takers(6);
+  for (int i = 0; i < 4; i++) {
+    takers[static_cast<size_t>(i)].running = true;
+    takers[static_cast<size_t>(i)].since = i * kSecond;
+  }
+  takers[1].quiet = true;
+  takers[4].due = takers[5].due = true;
+  takers[4].since = takers[5].since = 90 * kSecond;
+  ShareOutPlaces(5, 100 * kSecond, &takers);
+  EXPECT_TRUE(takers[1].stop) << "the quiet one first";
+  EXPECT_TRUE(takers[0].stop) << "then the one that has had its place longest";
+  EXPECT_FALSE(takers[2].stop || takers[3].stop);
+  takers[0].leaving = takers[1].leaving = true;
+  ShareOutPlaces(5, 100 * kSecond, &takers);
+  EXPECT_FALSE(takers[2].stop || takers[3].stop) << "two are about to leave";
+}
+
+}  // namespace
+}  // namespace outbox
