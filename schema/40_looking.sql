@@ -105,7 +105,7 @@ CREATE FUNCTION outbox.status(
 REVOKE ALL ON FUNCTION outbox.status(uuid) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox.status(uuid) TO pg_monitor;
 COMMENT ON FUNCTION outbox.status(uuid) IS
-  'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, dead, skipped or discarded; not routed where it matches none; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window (window_from, window_to). attempts counts refusals; error_* is the last of them, of an event that is pending what is in its lane''s way. reason: why it was paused, skipped or discarded, or whom it waits behind';
+  'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, dead, skipped, discarded or passed over (the route was moved behind it by seek()); not routed where it matches none, or is older than they; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window (window_from, window_to); NULL where that is not known exactly any more. attempts counts refusals; error_* is the last of them, of an event that is pending what is in its lane''s way. reason: why it was paused, skipped or discarded, or whom it waits behind';
 
 CREATE FUNCTION outbox.version() RETURNS text
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_version';

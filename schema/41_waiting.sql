@@ -6,10 +6,10 @@ CREATE FUNCTION outbox.wait_for(id uuid, timeout interval DEFAULT '10 s') RETURN
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_wait_for';
 REVOKE ALL ON FUNCTION outbox.wait_for(uuid, interval) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.wait_for(uuid, interval) IS
-  'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout';
+  'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout; NULL: no route will deliver it, because none takes it or one was moved behind it by seek()';
 
 CREATE FUNCTION outbox.wait_until_idle(timeout interval DEFAULT '30 s') RETURNS boolean
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_wait_until_idle';
 REVOKE ALL ON FUNCTION outbox.wait_until_idle(interval) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.wait_until_idle(interval) IS
-  'waits until every event committed before the call is delivered to each route, or dead; false: not within the timeout';
+  'waits until every event committed before the call is delivered to each route, passed over, dead, or scheduled for later (deliver_at, a replay); false: not within the timeout';

@@ -8,6 +8,49 @@ REVOKE ALL ON ALL ROUTINES IN SCHEMA outbox FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox.json_arg_in(cstring), outbox.json_arg_out(outbox.json_arg),
   outbox.json_arg_recv(internal), outbox.json_arg_send(outbox.json_arg) TO PUBLIC;
 
+-- Nor does anybody else whom default privileges of the installing role name: only its owner, and pg_monitor what the
+-- sections above gave it. (Day tables do the like when they are made.)
+DO $others$
+DECLARE
+  what text;
+BEGIN
+  FOR what IN
+    WITH monitor AS (
+      SELECT r.oid, EXISTS (
+        SELECT FROM pg_catalog.pg_default_acl d, LATERAL pg_catalog.aclexplode(d.defaclacl) x
+        WHERE x.grantee OPERATOR(pg_catalog.=) r.oid
+          AND d.defaclrole OPERATOR(pg_catalog.=) (SELECT u.oid FROM pg_catalog.pg_roles u WHERE u.rolname OPERATOR(pg_catalog.=) CURRENT_USER)) AS by_default
+      FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) 'pg_monitor'
+    ), rights AS (
+      SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::pg_catalog.regclass::text AS name, c.relowner AS owner,
+             x.grantee, x.privilege_type,
+             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND c.relname OPERATOR(pg_catalog.<>) ALL ('{log,parked,foreign_event}') AND c.relkind OPERATOR(pg_catalog.<>) 'S' AS monitors
+      FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
+      WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+      UNION ALL
+      SELECT 'ROUTINE', p.oid::pg_catalog.regprocedure::text, p.proowner, x.grantee, x.privilege_type,
+             p.proname OPERATOR(pg_catalog.~) '^(_lag|_destination|_worker|status|version|doctor)$'
+      FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
+      WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+      UNION ALL
+      SELECT 'TYPE', t.oid::pg_catalog.regtype::text, t.typowner, x.grantee, x.privilege_type, false
+      FROM pg_catalog.pg_type t, LATERAL pg_catalog.aclexplode(t.typacl) x
+      WHERE t.typnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND t.typrelid OPERATOR(pg_catalog.=) 0 AND t.typelem OPERATOR(pg_catalog.=) 0
+      UNION ALL
+      SELECT 'SCHEMA', 'outbox', n.nspowner, x.grantee, x.privilege_type, x.privilege_type OPERATOR(pg_catalog.=) 'USAGE'
+      FROM pg_catalog.pg_namespace n, LATERAL pg_catalog.aclexplode(n.nspacl) x
+      WHERE n.nspname OPERATOR(pg_catalog.=) 'outbox'
+    )
+    SELECT pg_catalog.format('REVOKE %s ON %s %s FROM %I CASCADE', r.privilege_type, r.kind, r.name, pg_catalog.pg_get_userbyid(r.grantee))
+    FROM rights r, monitor m
+    WHERE r.grantee OPERATOR(pg_catalog.<>) r.owner AND r.grantee OPERATOR(pg_catalog.<>) 0
+      AND (r.grantee OPERATOR(pg_catalog.<>) m.oid OR (m.by_default AND NOT r.monitors))
+  LOOP
+    EXECUTE what;
+  END LOOP;
+END
+$others$;
+
 DO $tell$
 BEGIN
   IF NOT outbox._preloaded() THEN

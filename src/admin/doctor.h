@@ -40,4 +40,7 @@ void CheckDestinations(Findings* findings);
 void CheckForeignRows(Findings* findings);
 void CheckPublications(Findings* findings);
 
+// doctor_rights.cpp
+void CheckRights(Findings* findings);
+
 }  // namespace outbox::admin

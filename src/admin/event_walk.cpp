@@ -158,7 +158,15 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
     return Fate::kGivenUp;
   }
   EventLook look{event.xid, event.created_at, aggregate_type, aggregate_id, happened, own_topic};
-  return lane.Passed(look) ? Fate::kDelivered : Fate::kPending;
+  switch (lane.PassageOf(look, event.id).kind) {
+    case Passage::Kind::kDelivered:
+      return Fate::kDelivered;
+    case Passage::Kind::kPassedOver:
+      return Fate::kPassedOver;
+    case Passage::Kind::kPending:
+      break;
+  }
+  return Fate::kPending;
 }
 
 std::optional<int64> OldestRetained() {

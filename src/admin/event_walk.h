@@ -45,7 +45,7 @@ class RouteEvents {
   // Throws where the route does not exist or cannot work.
   explicit RouteEvents(const std::string& route);
 
-  enum class Fate { kNotOurs, kPending, kParked, kGivenUp, kDelivered };
+  enum class Fate { kNotOurs, kPending, kParked, kGivenUp, kPassedOver, kDelivered };
   Fate FateOf(const WalkedEvent& event) const;
 
   const std::vector<LaneRecord>& lanes() const { return lanes_; }

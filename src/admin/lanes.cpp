@@ -37,12 +37,24 @@ SELECT r.id, r.name, r.server, array_to_string(r.aggregate_types, E'\x1f'), arra
        (extract(epoch FROM CASE WHEN p.at IS NULL THEN l.done_to ELSE p.done_to END) * 1000000)::bigint,
        r.start_snapshot,
        CASE r.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
-            ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END
+            ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END,
+       CASE WHEN isfinite(l.since) THEN (extract(epoch FROM l.since) * 1000000)::bigint END
 FROM outbox.route r
 JOIN outbox.lane l ON l.route_id = r.id
 LEFT JOIN LATERAL )" OUTBOX_NEWEST_PROGRESS R"( p ON true
 WHERE $1 IS NULL OR r.name = $1
 ORDER BY r.name, l.lane)";
+
+constexpr const char* kSelectStarts = R"(
+SELECT s.route_id, (extract(epoch FROM s.at) * 1000000)::bigint, s.lane, s.topic, s.reason, s.lanes,
+       CASE s.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
+            ELSE (extract(epoch FROM s.start_time) * 1000000)::bigint::text END,
+       s.start_from, s.start_to, (extract(epoch FROM s.start_done_to) * 1000000)::bigint,
+       s.stood_from, s.stood_to, (extract(epoch FROM s.stood_done_to) * 1000000)::bigint,
+       coalesce(s.fork_from, s.stood_from), s.fork_to, (extract(epoch FROM s.fork_done_to) * 1000000)::bigint
+FROM outbox.lane_start s JOIN outbox.route r ON r.id = s.route_id
+WHERE $1 IS NULL OR r.name = $1
+ORDER BY s.route_id, s.at, s.lane, s.topic)";
 
 std::vector<std::string> Split(const std::string& joined) {
   std::vector<std::string> parts;
@@ -109,6 +121,33 @@ void AddSides(const Cell& route, Access access, std::vector<LaneRecord>* lanes) 
   }
 }
 
+void AddStarts(const Cell& route, Access access, std::vector<LaneRecord>* lanes) {
+  std::map<int64, std::shared_ptr<std::vector<LaneStart>>> starts;
+  for (const Row& row : RunSql(access, kSelectStarts, {route})) {
+    std::shared_ptr<std::vector<LaneStart>>& of_route = starts[Number(row[0])];
+    if (of_route == nullptr) {
+      of_route = std::make_shared<std::vector<LaneStart>>();
+    }
+    if (of_route->empty() || of_route->back().at != Number(row[1])) {
+      LaneStart& start = of_route->emplace_back();
+      start.at = Number(row[1]);
+      start.reason = row[4].value();
+      start.lanes = static_cast<uint32>(Number(row[5]));
+      start.start_time = Number(row[6]);
+      start.start = PositionOf(row, 7);
+    }
+    of_route->back().stood.push_back(
+        {static_cast<int>(Number(row[2])), Utf8(row[3].value()), PositionOf(row, 10), PositionOf(row, 13)});
+  }
+  for (LaneRecord& lane : *lanes) {
+    auto found = starts.find(lane.route_id);
+    if (found != starts.end()) {
+      lane.starts = found->second;
+      lane.topic_then = lane.spec != nullptr ? std::make_shared<relay::TopicOf>(lane.spec->topic()) : nullptr;
+    }
+  }
+}
+
 // Servers are looked up once, however many lanes use them.
 using Destinations = std::map<std::string, std::optional<Destination>>;
 
@@ -150,7 +189,57 @@ bool Covers(const Position& position, const EventLook& event) {
          (position.target && position.target->Visible(event.xid) && event.created_at <= position.done_to);
 }
 
+// The lane that had the event before a start had passed it.
+bool Stood(const LaneStart& start, int lane, std::string_view topic, const EventLook& event) {
+  const LaneStart::Stood* own = nullptr;
+  for (const LaneStart::Stood& stood : start.stood) {
+    if (stood.lane != lane) {
+      continue;
+    }
+    if (stood.topic.empty()) {
+      own = &stood;
+    } else if (stood.topic == topic) {
+      return Covers(stood.position, event) || Covers(stood.fork, event);
+    }
+  }
+  return own != nullptr && Covers(own->position, event);
+}
+
 }  // namespace
+
+Passage LaneRecord::PassageOf(const EventLook& event, const Uuid& id) const {
+  Passage passage;
+  if (!Passed(event)) {
+    return passage;
+  }
+  const size_t count = starts != nullptr ? starts->size() : 0;
+  std::string_view topic;
+  if (count > 0 && topic_then != nullptr) {
+    topic = topic_then->Resolve(event.aggregate_type, event.aggregate_id, event.event_type, event.topic);
+  }
+  // From the last beginning of the lanes back to the first: in which of these times did a lane come by it?
+  for (size_t i = count + 1; i-- > 0;) {
+    const LaneStart* begin = i > 0 ? &(*starts)[i - 1] : nullptr;
+    const LaneStart* end = i < count ? &(*starts)[i] : nullptr;
+    if (begin != nullptr ? Covers(begin->start, event)
+                         : end != nullptr && event.created_at < end->start_time && start_snapshot.Visible(event.xid)) {
+      continue;
+    }
+    passage.lane = end == nullptr ? lane : static_cast<int>(format::LaneOf(event.aggregate_id, id, end->lanes));
+    if (end == nullptr || Stood(*end, passage.lane, topic, event)) {
+      passage.kind = Passage::Kind::kDelivered;
+      // A beginning that nobody wrote down (an older version did not) is one all the same.
+      passage.after = end == nullptr ? since : begin != nullptr ? begin->at : PG_INT64_MIN;
+      passage.until = end == nullptr ? PG_INT64_MAX : end->at;
+      return passage;
+    }
+  }
+  passage.kind = count > 0 ? Passage::Kind::kPassedOver : Passage::Kind::kDelivered;
+  for (size_t i = count; i-- > 0 && passage.by == nullptr;) {
+    passage.by = Covers((*starts)[i].start, event) ? &(*starts)[i] : nullptr;
+  }
+  return passage;
+}
 
 int LaneRecord::SideOf(const EventLook& event) const {
   if (topic_of == nullptr) {
@@ -207,10 +296,12 @@ std::vector<LaneRecord> LoadLanes(const Cell& route, Access access) {
     lane.position = PositionOf(row, 10);
     lane.start_snapshot = ParseSnapshot(row[13].value());
     lane.start_time = Number(row[14]);
+    lane.since = row[15] ? Number(row[15]) : PG_INT64_MIN;
     Compile(row, &destinations, &lane);
     lanes.push_back(std::move(lane));
   }
   AddSides(route, access, &lanes);
+  AddStarts(route, access, &lanes);
   return lanes;
 }
 

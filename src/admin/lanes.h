@@ -7,6 +7,7 @@
 
 #include "admin/query.h"
 #include "base/position.h"
+#include "base/uuid.h"
 #include "format/route_spec.h"
 #include "relay/topic_of.h"
 
@@ -37,6 +38,35 @@ struct EventLook {
   std::string_view topic;  // the event's own; may be NULL
 };
 
+// All lanes of a route began anew (outbox.lane_start): where, and where each stood before.
+struct LaneStart {
+  int64 at = 0;  // Unix microseconds
+  std::string reason;
+  uint32 lanes = 1;      // there were before
+  int64 start_time = 0;  // of the route before
+  Position start;
+  struct Stood {
+    int lane = 0;
+    std::string topic;  // in UTF-8; empty: the lane itself
+    Position position;
+    Position fork;  // of a topic: what it covers was the lane's
+  };
+  std::vector<Stood> stood;
+};
+
+// What has become of an event that a route takes, as far as its lanes tell. Parked events are another matter: to their
+// lane they are delivered.
+struct Passage {
+  enum class Kind : unsigned char { kPending, kDelivered, kPassedOver };
+  Kind kind = Kind::kPending;
+  // Delivered: rows of outbox.progress that may tell of it are of that lane, and of a time after `after` and no later
+  // than `until` (Unix microseconds).
+  int lane = 0;
+  int64 after = PG_INT64_MIN;
+  int64 until = PG_INT64_MAX;
+  const LaneStart* by = nullptr;  // passed over: what moved the lanes behind it
+};
+
 struct LaneRecord {
   int64 route_id = 0;
   std::string route;
@@ -51,12 +81,18 @@ struct LaneRecord {
 
   std::vector<SideRecord> sides;
   std::shared_ptr<relay::TopicOf> topic_of;  // nullptr: no topic has left the lane
+  // Of the route, in order of time, shared by its lanes; nullptr: its lanes are those that it was made with.
+  std::shared_ptr<const std::vector<LaneStart>> starts;
+  std::shared_ptr<relay::TopicOf> topic_then;  // for them
+  int64 since = PG_INT64_MIN;                  // when the lane began
 
   // Delivered or parked: who reads it has passed it.
   bool Passed(const EventLook& event) const { return PassedBy(event, SideOf(event)); }
   // Whose topic it is: index into sides; -1: the lane's own.
   int SideOf(const EventLook& event) const;
   bool PassedBy(const EventLook& event, int side) const;
+  // Of an event that is this lane's.
+  Passage PassageOf(const EventLook& event, const Uuid& id) const;
   // The route began after it.
   bool BeforeStart(uint64 xid, int64 created_at) const;
 };

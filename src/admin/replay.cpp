@@ -155,6 +155,10 @@ void TellPlan(const Replay& replay, bool dry_run) {
   Notice((dry_run ? "dry run: would send " : "sending ") + Count(plan.matched, "event") + " of route \"" + plan.from +
              "\" again" + (plan.to == plan.from ? "" : " to route \"" + plan.to + "\""),
          detail, hint);
+  if (plan.passed_over > 0) {
+    Notice("of these for the first time: " + Count(plan.passed_over, "event"),
+           "outbox.seek() had moved the route behind what it had not delivered.");
+  }
   std::map<std::string, int64> by_topic;
   for (size_t topic = 0; topic < plan.topics.size(); topic++) {
     by_topic[plan.topics[topic]] = plan.of_topic[topic];

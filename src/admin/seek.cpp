@@ -13,6 +13,7 @@
 #include "admin/shared_look.h"
 #include "admin/start.h"
 #include "emit/clock.h"
+#include "log/lane_start_sql.h"
 #include "log/lane_tables.h"
 #include "pg/entry.h"
 
@@ -24,6 +25,7 @@ using outbox::pg::UserError;
 
 struct Counts {
   int64 again = 0;
+  int64 first_time = 0;  // of what an earlier move had passed over
   int64 passed_over = 0;
 };
 
@@ -34,8 +36,11 @@ Counts CountEvents(const std::string& route, int64 at) {
   filter.since = at;
   filter.until = NewestTime() + kPgEpochMicros + 1;
   if (filter.since < filter.until) {
-    WalkLog(filter,
-            [&](const WalkedEvent& event) { counts.again += events.FateOf(event) == RouteEvents::Fate::kDelivered; });
+    WalkLog(filter, [&](const WalkedEvent& event) {
+      const RouteEvents::Fate fate = events.FateOf(event);
+      counts.again += fate == RouteEvents::Fate::kDelivered;
+      counts.first_time += fate == RouteEvents::Fate::kPassedOver;
+    });
   }
   int64 oldest = 0;
   for (const LaneBacklog& backlog : CountBacklog(events.lanes(), 0)) {
@@ -70,6 +75,10 @@ void TellParked(const std::string& route) {
          "They are not moved: outbox.skip(), outbox.discard_dead_letters() and outbox.cancel_replay() give them up.");
 }
 
+constexpr const char* kNoteStart = OUTBOX_NOTE_LANE_START(
+    "$1::bigint", "timestamptz 'epoch' + $2::bigint * interval '1 microsecond'", "'seek'",
+    "$3::pg_snapshot, $4::pg_snapshot, timestamptz 'epoch' + $5::bigint * interval '1 microsecond'");
+
 void Move(const std::string& route, int64 at) {
   std::vector<Row> rows = RunSql(
       Access::kWrite, "SELECT id, lanes_wanted FROM outbox.route WHERE name = $1 FOR NO KEY UPDATE", {Cell(route)});
@@ -91,6 +100,13 @@ void Move(const std::string& route, int64 at) {
     clock = outbox::emit::TakeReadings(1);
   });
   RouteStart start = ParseStart(Cell(UnixMicrosText(at)));
+  RunSql(Access::kWrite,
+         // What lanes did before the first event that is kept says nothing of any.
+         "DELETE FROM outbox.lane_start WHERE route_id = $1::bigint AND at < timestamptz 'epoch' + $2::bigint * "
+         "interval '1 microsecond'",
+         {rows[0][0], Cell(std::to_string(OldestRetained().value_or(clock)))});
+  RunSql(Access::kWrite, kNoteStart,
+         {rows[0][0], Cell(std::to_string(clock)), start.window_from, start.window_to, start.done_to});
   RunSql(Access::kWrite,
          "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, window_to = "
          "$3::pg_snapshot, done_to = timestamptz 'epoch' + $4::bigint * interval '1 microsecond', "
@@ -134,8 +150,10 @@ OUTBOX_FUNCTION(outbox_seek) {
            "Older events are no longer kept.", "outbox.retention says how long days are kept.");
   }
   Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + *route + "\" " + (dry_run ? "would send " : "sends ") +
-         std::to_string(counts.again) + " delivered events again, and " + (dry_run ? "pass" : "passes") + " over " +
-         std::to_string(counts.passed_over) + " that it has not delivered");
+         std::to_string(counts.again) + " delivered events again, " +
+         (counts.first_time > 0 ? std::to_string(counts.first_time) + " passed over before for the first time, " : "") +
+         "and " + (dry_run ? "pass" : "passes") + " over " + std::to_string(counts.passed_over) +
+         " that it has not delivered");
   TellParked(*route);
   if (!dry_run) {
     batches.Commit();  // what was locked for counting
@@ -143,6 +161,7 @@ OUTBOX_FUNCTION(outbox_seek) {
                JsonObject()
                    .Add("at", Cell(UnixMicrosText(*at)))
                    .Add("again", counts.again)
+                   .Add("first_time", counts.first_time)
                    .Add("passed_over", counts.passed_over),
                reason);
     Move(*route, *at);

@@ -3,6 +3,7 @@
 // What is known of an event comes from four places: outbox.parked and outbox.outcome know events that were refused,
 // delayed or replayed; of all others the position of the lane tells whether they are delivered, and the row of
 // outbox.progress that first covers them tells between which offsets.
+#include <algorithm>
 #include <cstdlib>
 
 #include "admin/encoding.h"
@@ -142,40 +143,57 @@ void AddReason(const Trace& trace, const std::vector<Pause>& pauses, const std::
   }
 }
 
-// The row of progress that speaks of the event's delivery: the first of the lane's own that covers it, unless that
-// names other topics only; then a side lane has delivered it. Rows before the lane was put back to where the event is
-// still to come mean nothing.
-void AddWindow(const LaneRecord& lane, const FoundEvent& event, Row* row) {
+// The row of progress that speaks of the event's delivery: of the lane that delivered it, in the time in which it did,
+// the first of its own that covers it, unless that names other topics only; then a side lane has delivered it. Rows
+// before the lane was put back to where the event is still to come mean nothing. Where the first rows since the event
+// was made are not kept any more, the first that is kept may be of another time: then nothing is said.
+void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& passage, Row* row) {
   auto covers = [](const std::string& g) {
     return "(pg_visible_in_snapshot($3::xid8, " + g + ".window_from) OR (" + g +
            ".window_to IS NOT NULL AND pg_visible_in_snapshot($3::xid8, " + g + ".window_to) AND " + g +
            ".done_to >= timestamptz 'epoch' + $4::bigint * interval '1 microsecond')) ";
   };
   // Literals for the planner, which then opens the days since the event only; made of digits of ours.
+  const int64 since = std::max(passage.after, event.created_at - 1);
+  auto within = [&](const std::string& g) {
+    return g + ".at > '" + UnixMicrosText(since) + "'::timestamptz" +
+           (passage.until == PG_INT64_MAX
+                ? ""
+                : " AND " + g + ".at <= '" + UnixMicrosText(passage.until) + "'::timestamptz") +
+           " ";
+  };
   std::string covering =
-      "SELECT g.*, l.since FROM outbox.progress g JOIN outbox.lane l ON l.route_id = g.route_id AND l.lane = g.lane "
-      "WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND g.at > l.since AND g.at >= '" +
-      UnixMicrosText(event.created_at) + "'::timestamptz AND " + covers("g") +
+      "SELECT g.* FROM outbox.progress g WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND " + within("g") +
+      "AND " + covers("g") +
       "AND NOT (EXISTS (SELECT FROM outbox.server_run) AND EXISTS (SELECT FROM outbox.progress m WHERE m.route_id = "
-      "g.route_id AND m.lane = g.lane AND m.survived IS NOT NULL AND m.at > g.at AND NOT " +
-      covers("m") + ")) ";
+      "g.route_id AND m.lane = g.lane AND m.survived IS NOT NULL AND m.at > g.at AND " +
+      within("m") + "AND NOT " + covers("m") + ")) ";
   std::string known =
       "EXISTS (SELECT FROM jsonb_object_keys(g.places) k WHERE k = $5 OR left(k, length($5) + 1) = $5 || '/')";
-  std::string sql = "WITH own AS (" + covering + "AND g.side = 0 ORDER BY g.at LIMIT 1), other AS (" + covering +
-                    "AND g.side > 0 AND " + known +
-                    " ORDER BY g.at LIMIT 1) "
-                    "SELECT (extract(epoch FROM g.at) * 1000000)::bigint, "
-                    "(SELECT b.window_from FROM outbox.progress b WHERE b.route_id = g.route_id AND b.lane = g.lane "
-                    " AND b.side = g.side AND b.at < g.at AND b.at > g.since ORDER BY b.at DESC LIMIT 1), "
-                    "coalesce(g.window_to, g.window_from), "
-                    "(SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each(g.places) e "
-                    " WHERE e.key = $5 OR (left(e.key, length($5) + 1) = $5 || '/' "
-                    "  AND substr(e.key, length($5) + 2) ~ '^[0-9]+$')) "
-                    "FROM (SELECT g.* FROM own g WHERE g.places IS NULL OR g.places ? '...' OR " +
-                    known + " UNION ALL SELECT * FROM other UNION ALL SELECT * FROM own LIMIT 1) g";
+  std::string before =
+      passage.after == PG_INT64_MIN ? "true" : "b.at > '" + UnixMicrosText(passage.after) + "'::timestamptz";
+  std::string sql =
+      "WITH own AS (" + covering + "AND g.side = 0 ORDER BY g.at LIMIT 1), other AS (" + covering +
+      "AND g.side > 0 AND " + known +
+      " ORDER BY g.at LIMIT 1) "
+      "SELECT (extract(epoch FROM g.at) * 1000000)::bigint, "
+      "(SELECT b.window_from FROM outbox.progress b WHERE b.route_id = g.route_id AND b.lane = g.lane "
+      " AND b.side = g.side AND b.at < g.at AND " +
+      before +
+      " ORDER BY b.at DESC LIMIT 1), "
+      "coalesce(g.window_to, g.window_from), "
+      "(SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each(g.places) e "
+      " WHERE e.key = $5 OR (left(e.key, length($5) + 1) = $5 || '/' "
+      "  AND substr(e.key, length($5) + 2) ~ '^[0-9]+$')) "
+      "FROM (SELECT g.* FROM own g WHERE g.places IS NULL OR g.places ? '...' OR " +
+      known +
+      " UNION ALL SELECT * FROM other UNION ALL SELECT * FROM own LIMIT 1) g "
+      "WHERE EXISTS (SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
+      " WHERE i.inhparent = 'outbox.progress'::regclass AND right(c.relname, 8) <= "
+      " to_char((timestamptz 'epoch' + $4::bigint * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYYMMDD'))";
   std::vector<Row> rows =
       RunSql(Access::kRead, sql.c_str(),
-             {Cell(std::to_string(lane.route_id)), Cell(std::to_string(lane.lane)), Cell(std::to_string(event.xid)),
+             {Cell(std::to_string(lane.route_id)), Cell(std::to_string(passage.lane)), Cell(std::to_string(event.xid)),
               Cell(std::to_string(event.created_at)), row->at(kTopic)});
   if (!rows.empty()) {
     row->at(kDeliveredAt) = UnixMicrosCell(Number(rows[0][0]));
@@ -194,9 +212,16 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const LaneLook* loo
   row[kTopic] = TopicOf(lane, event);
   row[kReplay] = "0";
   row[kAttempts] = "0";
-  row[kState] = event.mine ? "uncommitted" : lane.Passed(LookOf(event)) ? "delivered" : "pending";
+  const Passage passage = lane.PassageOf(LookOf(event), event.id);
+  row[kState] = event.mine                                   ? "uncommitted"
+                : passage.kind == Passage::Kind::kDelivered  ? "delivered"
+                : passage.kind == Passage::Kind::kPassedOver ? "passed over"
+                                                             : "pending";
   if (row[kState] == "delivered") {
-    AddWindow(lane, event, &row);
+    AddWindow(lane, event, passage, &row);
+  } else if (row[kState] == "passed over") {
+    row[kReason] = "the route was moved behind it by outbox.seek() at " + UnixMicrosText(passage.by->at) +
+                   "; outbox.replay() sends it";
   } else if (row[kState] == "pending") {
     const Pause* pause =
         FindEventPause(pauses, lane.route_id, lane.server, row[kTopic].value(), FromUtf8(event.aggregate_type),

@@ -187,6 +187,21 @@ bool EventIsParked(const FoundEvent& event) {
                 {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
 
+// Some route takes it, and none has passed it over.
+bool AnyDelivers(const FoundEvent& event) {
+  bool any = false;
+  for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
+    if (lane.spec == nullptr || !Takes(lane, event)) {
+      continue;
+    }
+    any = true;
+    if (lane.PassageOf(LookOf(event), event.id).kind == Passage::Kind::kPassedOver) {
+      return false;
+    }
+  }
+  return any;
+}
+
 // What is scheduled for later is no work yet. Three questions, each with an index of its own.
 bool AnyIsParked(int64 until) {
   return RunSql(Access::kWrite,
@@ -232,6 +247,9 @@ OUTBOX_FUNCTION(outbox_wait_for) {
       look_at_tables();
       return waiting.empty();
     });
+  }
+  if (reached && !AnyDelivers(event)) {
+    PG_RETURN_NULL();
   }
   PG_RETURN_BOOL(reached);
 }

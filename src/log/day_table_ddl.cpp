@@ -15,6 +15,7 @@ extern "C" {
 #include "parser/parser.h"
 #include "storage/lmgr.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/datetime.h"
 }
 
@@ -76,6 +77,34 @@ bool HasLossGuard() {
   return OidIsValid(LookupFuncName(path, 0, nullptr, true));
 }
 
+// Default privileges of the owner, if he has any, are not meant for the log.
+void RevokeDefaultPrivileges(const char* name) {
+  HeapTuple tuple =
+      SearchSysCache1(RELOID, ObjectIdGetDatum(get_relname_relid(name, get_namespace_oid(kSchema, false))));
+  if (!HeapTupleIsValid(tuple)) {
+    return;
+  }
+  bool null = true;
+  Datum rights = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relacl, &null);
+  Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+  List* grantees = NIL;
+  if (!null) {
+    Acl* acl = DatumGetAclP(rights);
+    for (int i = 0; i < ACL_NUM(acl); i++) {
+      if (ACL_DAT(acl)[i].ai_grantee != owner) {
+        grantees = list_append_unique_oid(grantees, ACL_DAT(acl)[i].ai_grantee);
+      }
+    }
+  }
+  ReleaseSysCache(tuple);
+  ListCell* cell;
+  foreach (cell, grantees) {
+    Oid grantee = lfirst_oid(cell);
+    const char* role = grantee == ACL_ID_PUBLIC ? "PUBLIC" : quote_identifier(GetUserNameFromId(grantee, false));
+    RunSubcommand(psprintf("REVOKE ALL ON TABLE %s.%s FROM %s CASCADE", kSchema, name, role));
+  }
+}
+
 // `tablespace`: a clause, or empty.
 void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
   char name[NAMEDATALEN];
@@ -92,6 +121,7 @@ void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
                    kSchema, name, kSchema, parent, kind == DayTableKind::kLog ? kLogStorage : kPlainStorage,
                    tablespace);
   RunSubcommand(sql.data);
+  RevokeDefaultPrivileges(name);
   resetStringInfo(&sql);
   appendStringInfo(&sql, "CREATE INDEX %s_%s ON %s.%s USING btree (%s)%s", name,
                    kind == DayTableKind::kLog       ? "xid"

@@ -9,6 +9,7 @@
 #include "base/monotonic.h"
 #include "emit/clock.h"
 #include "log/arguments.h"
+#include "log/lane_start_sql.h"
 #include "log/lane_tables.h"
 #include "log/parked_lanes.h"
 #include "log/position_sql.h"
@@ -220,7 +221,12 @@ void ExchangeLanes(const Change& change) {
       1,
       {INT8OID},
       nullptr};
+  static Statement note = {OUTBOX_NOTE_LANE_START("$1", "$2", "'lanes'", "r.common_snapshot, NULL, NULL"),
+                           2,
+                           {INT8OID, TIMESTAMPTZOID},
+                           nullptr};
   Datum values[] = {Int64GetDatum(change.route_id), TimestampTzGetDatum(emit::TakeReadings(1) - kPgEpochMicros)};
+  RunStatement(&note, values);
   RunStatement(&remove, values);
   RunStatement(&add, values);
   RunStatement(&finish, values);

@@ -220,13 +220,13 @@ void ParkedQueue::PauseTopic(const std::string& topic, const TurnContext& turn) 
   }
 }
 
-// "partition/offset" or a stream's id; a range where the claim held more of its key.
+// "partition/offset" or a stream's id; nothing where the claim held more of its key: the sink tells of them together.
 std::string ParkedQueue::PlaceOf(const Item& item) const {
   for (const sink::Place& place : places_) {
     if (place.flow == first_flow_ + item.flow % kFlows && place.topic == item.topic && !place.first.empty()) {
-      std::string text = place.partition < 0 ? "" : std::to_string(place.partition) + "/";
-      text += place.first;
-      return place.first == place.last ? text : text + "-" + place.last;
+      return place.first != place.last
+                 ? ""
+                 : (place.partition < 0 ? "" : std::to_string(place.partition) + "/") + place.first;
     }
   }
   return "";

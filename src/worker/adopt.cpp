@@ -50,6 +50,7 @@ void CheckPositionsAreOfThisLog() {
 void StartLanesFromNow() {
   Execute("TRUNCATE outbox.progress, outbox.tick");
   Execute("DELETE FROM outbox.side_lane");
+  Execute("DELETE FROM outbox.lane_start");
   Execute(
       "WITH s AS MATERIALIZED (SELECT pg_catalog.pg_current_snapshot() AS now, pg_catalog.pg_current_xact_id() AS me), "
       "start AS MATERIALIZED (SELECT pg_catalog.format('%s:%s:%s', pg_catalog.pg_snapshot_xmin(s.now), "

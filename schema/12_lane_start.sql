@@ -1,0 +1,39 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Where a route's lanes began anew, so that the words about older events are exact: what a seek passed over was never
+-- delivered, and what was delivered before is not where the lanes have been since.
+CREATE TABLE outbox.lane_start (
+  route_id      bigint      NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,
+  at            timestamptz NOT NULL,
+  lane          integer     NOT NULL,
+  topic         text        NOT NULL DEFAULT '',
+  reason        text        NOT NULL,
+  lanes         integer     NOT NULL,
+  start_time    timestamptz NOT NULL,
+  start_from    pg_snapshot NOT NULL,
+  start_to      pg_snapshot,
+  start_done_to timestamptz,
+  stood_from    pg_snapshot NOT NULL,
+  stood_to      pg_snapshot,
+  stood_done_to timestamptz,
+  fork_from     pg_snapshot,
+  fork_to       pg_snapshot,
+  fork_done_to  timestamptz,
+  PRIMARY KEY (route_id, at, lane, topic)
+);
+COMMENT ON TABLE outbox.lane_start IS 'where all lanes of a route began anew (a seek, another number of lanes), and where each stood before';
+COMMENT ON COLUMN outbox.lane_start.route_id IS 'route';
+COMMENT ON COLUMN outbox.lane_start.at IS 'when: a reading of the shared clock, outbox.lane.since of the lanes that began';
+COMMENT ON COLUMN outbox.lane_start.lane IS 'a lane that there was before';
+COMMENT ON COLUMN outbox.lane_start.topic IS 'empty: the lane itself; else a topic that had left it';
+COMMENT ON COLUMN outbox.lane_start.reason IS 'seek or lanes';
+COMMENT ON COLUMN outbox.lane_start.lanes IS 'number of lanes that keys were hashed over before';
+COMMENT ON COLUMN outbox.lane_start.start_time IS 'the route''s start_time before';
+COMMENT ON COLUMN outbox.lane_start.start_from IS 'position that all lanes began at';
+COMMENT ON COLUMN outbox.lane_start.start_to IS 'likewise';
+COMMENT ON COLUMN outbox.lane_start.start_done_to IS 'likewise';
+COMMENT ON COLUMN outbox.lane_start.stood_from IS 'position that the lane, or the topic''s side lane, had come to';
+COMMENT ON COLUMN outbox.lane_start.stood_to IS 'likewise';
+COMMENT ON COLUMN outbox.lane_start.stood_done_to IS 'likewise';
+COMMENT ON COLUMN outbox.lane_start.fork_from IS 'of a topic: where it had left the lane; events up to there were the lane''s';
+COMMENT ON COLUMN outbox.lane_start.fork_to IS 'likewise';
+COMMENT ON COLUMN outbox.lane_start.fork_done_to IS 'likewise';

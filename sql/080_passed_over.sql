@@ -1,0 +1,41 @@
+-- What a seek passed over has a state of its own, in every word about it; and what was delivered before keeps its own.
+-- matrix: S5
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS outbox;
+RESET client_min_messages;
+CREATE SERVER regress_over FOREIGN DATA WRAPPER outbox_log;
+SELECT outbox.emit('over', 1, 'older', '{}') AS older \gset
+BEGIN;
+SELECT outbox.create_route('over', 'regress_over', '{over}', topic => 'over.{event_type}', lanes => 3) > 0 AS made;
+SELECT outbox.pause('over', reason => 'test');
+COMMIT;
+-- Younger than the event: neither delivered nor to be delivered.
+SELECT route, state FROM outbox.status(:'older');
+SELECT outbox.wait_for(:'older', '0') IS NULL AS nobody_delivers;
+SELECT outbox.emit('over', n, 'first', '{}') IS NOT NULL AS emitted FROM generate_series(1, 2) n;
+SELECT id AS event FROM outbox.log WHERE aggregate_type = 'over' AND event_type = 'first' LIMIT 1 \gset
+SELECT state FROM outbox.status(:'event');
+-- Over it, and again from there.
+CALL outbox.seek('over', 'infinity');
+CALL outbox.seek('over', 'infinity');
+SELECT state, delivered_at, place, places, regexp_replace(reason, 'at .*;', 'at ...;') AS reason FROM outbox.status(:'event');
+SELECT outbox.wait_for(:'event', '0') IS NULL AS nobody_delivers;
+SET client_min_messages = warning;
+CALL outbox.replay(since => '-infinity', route => 'over');
+RESET client_min_messages;
+SELECT DISTINCT s.reason, s.lanes, s.lane, s.topic FROM outbox.lane_start s JOIN outbox.route r ON r.id = s.route_id WHERE r.name = 'over' ORDER BY lane;
+-- A route of another server, which takes it, has not passed it over: one is enough for NULL.
+SELECT outbox.create_route('other over', 'regress_over', '{over}', start => 'earliest') > 0 AS made;
+SELECT outbox.wait_for(:'event', '20 s') IS NULL AS nobody_delivers;
+SELECT route, state FROM outbox.status(:'event') ORDER BY route;
+-- Back again: to be delivered, and then it is.
+SELECT min(created_at) AS moment FROM outbox.log WHERE aggregate_type = 'over' AND event_type = 'first' \gset
+CALL outbox.seek('over', :'moment', dry_run => true);
+CALL outbox.seek('over', :'moment');
+SELECT state FROM outbox.status(:'event') WHERE route = 'over';
+SELECT outbox.resume('over');
+SELECT outbox.wait_for(:'event', '20 s');
+SELECT state, delivered_at IS NOT NULL AS told FROM outbox.status(:'event') WHERE route = 'over';
+SELECT outbox.drop_route('over'), outbox.drop_route('other over');
+SELECT count(*) FROM outbox.lane_start;
+DROP SERVER regress_over;
