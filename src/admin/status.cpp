@@ -144,21 +144,30 @@ void AddReason(const Trace& trace, const std::vector<Pause>& pauses, const std::
 
 // The row of progress that speaks of the event's delivery: the first of the lane's own that covers it, unless that
 // names other topics only; then a side lane has delivered it. Rows before the lane was put back to where the event is
-// still to come mean nothing.
+// still to come mean nothing. Of an event that was done with when the lane's progress begins (older than a seek, or
+// than a change of the number of lanes), or of a day whose progress is not kept, nothing is known: the first row that
+// covers it is somebody else's.
 void AddWindow(const LaneRecord& lane, const FoundEvent& event, Row* row) {
   auto covers = [](const std::string& g) {
     return "(pg_visible_in_snapshot($3::xid8, " + g + ".window_from) OR (" + g +
            ".window_to IS NOT NULL AND pg_visible_in_snapshot($3::xid8, " + g + ".window_to) AND " + g +
+           ".done_to IS NOT NULL AND " + g +
            ".done_to >= timestamptz 'epoch' + $4::bigint * interval '1 microsecond')) ";
   };
+  const std::string kept =
+      "to_regclass('outbox.progress_' || to_char((timestamptz 'epoch' + $4::bigint * interval '1 microsecond') AT "
+      "TIME ZONE 'UTC', 'YYYYMMDD')) IS NOT NULL";
   // Literals for the planner, which then opens the days since the event only; made of digits of ours.
   std::string covering =
       "SELECT g.*, l.since FROM outbox.progress g JOIN outbox.lane l ON l.route_id = g.route_id AND l.lane = g.lane "
+      "JOIN outbox.route r ON r.id = g.route_id "
       "WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND g.at > l.since AND g.at >= '" +
-      UnixMicrosText(event.created_at) + "'::timestamptz AND " + covers("g") +
-      "AND NOT (EXISTS (SELECT FROM outbox.server_run) AND EXISTS (SELECT FROM outbox.progress m WHERE m.route_id = "
-      "g.route_id AND m.lane = g.lane AND m.survived IS NOT NULL AND m.at > g.at AND NOT " +
-      covers("m") + ")) ";
+      UnixMicrosText(event.created_at) + "'::timestamptz AND " + covers("g") + "AND NOT " + covers("l") +
+      // a rewind follows the meeting; the clock of events may be a little ahead of the server's
+      "AND NOT (EXISTS (SELECT FROM outbox.server_run s WHERE s.server = r.server AND s.met_at > g.at - interval '1 "
+      "hour') AND EXISTS (SELECT FROM outbox.progress m WHERE m.route_id = g.route_id AND m.lane = g.lane AND m.side = "
+      "0 AND m.survived IS NOT NULL AND m.at > g.at AND NOT " +
+      covers("m") + ")) AND " + kept + " ";
   std::string known =
       "EXISTS (SELECT FROM jsonb_object_keys(g.places) k WHERE k = $5 OR left(k, length($5) + 1) = $5 || '/')";
   std::string sql = "WITH own AS (" + covering + "AND g.side = 0 ORDER BY g.at LIMIT 1), other AS (" + covering +
