@@ -117,16 +117,18 @@ CREATE TABLE outbox.progress (
   side          integer     NOT NULL DEFAULT 0,
   places        jsonb,
   run           text,
-  survived      text
+  survived      text,
+  acknowledged  bigint[]
 ) PARTITION BY RANGE (at);
 COMMENT ON TABLE outbox.progress IS 'insert-only history of how far each lane has come; the newest row since the lane was made counts';
 COMMENT ON COLUMN outbox.progress.at IS 'when it was written: a reading of the shared clock, unique';
 COMMENT ON COLUMN outbox.progress.route_id IS 'route';
 COMMENT ON COLUMN outbox.progress.lane IS 'lane';
 COMMENT ON COLUMN outbox.progress.side IS '0: of the lane itself; else of its side lane of that number';
-COMMENT ON COLUMN outbox.progress.places IS 'where the events went that were acknowledged since the row before: first and last offset or stream id, by "topic/partition" or stream';
+COMMENT ON COLUMN outbox.progress.places IS 'where the events went that were acknowledged since the row before: first and last offset or stream id, by "topic/partition" or stream; of 64 of them at most';
 COMMENT ON COLUMN outbox.progress.run IS 'which life of the Redis server acknowledged them, see outbox.server_run; NULL: the destination does not tell';
 COMMENT ON COLUMN outbox.progress.survived IS 'only where the lane was put back, because the server had lost what it had acknowledged: the last stream id that was still there';
+COMMENT ON COLUMN outbox.progress.acknowledged IS 'both numbers of the highest stream id that was acknowledged since the row before, over all streams, also those that places has no room for; NULL: run is, or nothing was';
 COMMENT ON COLUMN outbox.progress.window_from IS 'all events visible in this snapshot are done';
 COMMENT ON COLUMN outbox.progress.window_to IS 'end of the window that is under way; NULL: none';
 COMMENT ON COLUMN outbox.progress.done_to IS 'events of that window up to this created_at are done; NULL: none';

@@ -19,7 +19,8 @@ constexpr const char* kColumns =
 constexpr const char* kSnapshotBefore =
     "SELECT s.snapshot FROM ("
     " SELECT p.window_from AS snapshot FROM outbox.lane l, LATERAL (SELECT g.window_from FROM outbox.progress g"
-    "  WHERE g.route_id = l.route_id AND g.lane = l.lane AND g.at <= $1::timestamptz ORDER BY g.at DESC LIMIT 1) p"
+    "  WHERE g.route_id = l.route_id AND g.lane = l.lane AND g.side = 0 AND g.at <= $1::timestamptz"
+    "  ORDER BY g.at DESC LIMIT 1) p"
     " UNION ALL"
     " (SELECT t.snapshot FROM outbox.tick t WHERE t.at <= $1::timestamptz ORDER BY t.at DESC LIMIT 1)"
     ") s ORDER BY pg_snapshot_xmax(s.snapshot) DESC LIMIT 1";

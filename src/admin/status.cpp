@@ -151,6 +151,7 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
   auto covers = [](const std::string& g) {
     return "(pg_visible_in_snapshot($3::xid8, " + g + ".window_from) OR (" + g +
            ".window_to IS NOT NULL AND pg_visible_in_snapshot($3::xid8, " + g + ".window_to) AND " + g +
+           ".done_to IS NOT NULL AND " + g +
            ".done_to >= timestamptz 'epoch' + $4::bigint * interval '1 microsecond')) ";
   };
   // Literals for the planner, which then opens the days since the event only; made of digits of ours.
@@ -165,8 +166,10 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
   std::string covering =
       "SELECT g.* FROM outbox.progress g WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND " + within("g") +
       "AND " + covers("g") +
-      "AND NOT (EXISTS (SELECT FROM outbox.server_run) AND EXISTS (SELECT FROM outbox.progress m WHERE m.route_id = "
-      "g.route_id AND m.lane = g.lane AND m.survived IS NOT NULL AND m.at > g.at AND " +
+      // a rewind follows the meeting; the clock of events may be a little ahead of the server's
+      "AND NOT (EXISTS (SELECT FROM outbox.server_run s JOIN outbox.route r ON r.server = s.server "
+      "WHERE r.id = g.route_id AND s.met_at > g.at - interval '1 hour') AND EXISTS (SELECT FROM outbox.progress m "
+      "WHERE m.route_id = g.route_id AND m.lane = g.lane AND m.side = 0 AND m.survived IS NOT NULL AND m.at > g.at AND " +
       within("m") + "AND NOT " + covers("m") + ")) ";
   std::string known =
       "EXISTS (SELECT FROM jsonb_object_keys(g.places) k WHERE k = $5 OR left(k, length($5) + 1) = $5 || '/')";

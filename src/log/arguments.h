@@ -22,9 +22,14 @@ Datum ServerText(std::string_view text);
 Datum ForeignText(std::string_view text);
 // jsonb; the headers are not NULL.
 Datum HeadersDatum(const HeaderView& headers);
-// jsonb: {"topic/partition": ["first", "last"]}; of a destination without partitions by topic. No more than the first
-// 64, then "...": how many others.
+// jsonb: {"topic/partition": ["first", "last"]}; of a destination without partitions by topic. No more than 64, the
+// one with the highest stream id among them, and "...": how many others.
 Datum PlacesDatum(std::span<const sink::Place> places);
+// The highest stream id of all places, as StreamIdDatum; false: none has one.
+bool AcknowledgedDatum(std::span<const sink::Place> places, Datum* acknowledged);
+// int8[] of both numbers of a stream id, which sorts like it. What no clock has reached is held to what fits. False:
+// it is none.
+bool StreamIdDatum(std::string_view id, Datum* numbers);
 Datum UuidDatum(const Uuid& id);
 inline Datum TimeDatum(int64 unix_micros) {
   return TimestampTzGetDatum(unix_micros - kPgEpochMicros);

@@ -47,8 +47,8 @@ bool EmptySpareTable(int64_t now_micros, int64_t retention_micros);
 // Whether anything was ever written to it since it was empty. Plain, inside a transaction.
 bool SpareTableIsUsed();
 
-// Drops day tables of the progress that ended more than a day ago, after carrying the position of lanes whose newest
-// row is there into outbox.lane.
+// Drops day tables of the progress that ended more than a day ago and before the oldest day table of the log, after
+// carrying the position of lanes whose newest row is there into outbox.lane.
 DropReport DropExpiredProgressTables(int64_t now_micros);
 
 // Drops day tables of the outcomes of parked events, which are kept as long as the log's.

@@ -280,10 +280,16 @@ bool AllCarried(int64_t before_micros) {
 }  // namespace
 
 DropReport DropExpiredProgressTables(int64_t now_micros) {
+  // As long as the log: a destination that goes back by days is put back by it, and it tells where an event is.
   int64_t end = now_micros - kDay;
   bool any = false;
   std::vector<DayTable> tables;
+  std::vector<DayTable> days;
   pg::InTransaction(CurrentMemoryContext, [&] {
+    ReadDayTables(DayTableKind::kLog, &days);
+    if (!days.empty() && days.front().day != kUnknownDay) {
+      end = Min(end, DayStartMicros(days.front().day));
+    }
     ReadDayTables(DayTableKind::kProgress, &tables);
     any = !tables.empty() && tables.front().day != kUnknownDay && DayStartMicros(tables.front().day) + kDay <= end;
     if (any) {

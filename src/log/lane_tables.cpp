@@ -117,13 +117,13 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, 
                     std::span<const sink::Place> places, std::string_view run, std::string_view survived) {
   static Statement append = {
       "INSERT INTO outbox.progress (at, route_id, lane, side, window_from, window_to, done_to, places, run,"
-      " survived) SELECT $4, l.route_id, l.lane, $5, $6::pg_catalog.pg_snapshot, $7::pg_catalog.pg_snapshot, $8, $9,"
-      " $11, $12"
+      " survived, acknowledged) SELECT $4, l.route_id, l.lane, $5, $6::pg_catalog.pg_snapshot,"
+      " $7::pg_catalog.pg_snapshot, $8, $9, $11, $12, $13"
       " FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
       " AND l.owner OPERATOR(pg_catalog.=) $3 AND l.since OPERATOR(pg_catalog.=) $10",
-      12,
+      13,
       {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, JSONBOID, TIMESTAMPTZOID,
-       TEXTOID, TEXTOID},
+       TEXTOID, TEXTOID, INT8ARRAYOID},
       nullptr};
   LockPositions(id.route_id, RowExclusiveLock, false);
   Arguments arguments;
@@ -137,6 +137,8 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, 
   arguments.Add(TimestampTzGetDatum(since));
   run.empty() ? arguments.AddNull() : arguments.Add(ForeignText(run));
   survived.empty() ? arguments.AddNull() : arguments.Add(ForeignText(survived));
+  Datum acknowledged = 0;
+  !run.empty() && AcknowledgedDatum(places, &acknowledged) ? arguments.Add(acknowledged) : arguments.AddNull();
   RunStatement(&append, arguments.values, arguments.nulls);
   return SPI_processed == 1;
 }

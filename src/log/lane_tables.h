@@ -42,7 +42,8 @@ void LockPositions(int64_t route_id, LOCKMODE mode, bool wait);
 
 // False when the lane is not the incarnation's, or was put somewhere else since `since` was read: what was done under
 // the old position says nothing about the new one. `at`: a reading of the shared clock; its day's table must exist.
-// `places`: where the events went that were delivered since the row before; the first of them where there are many.
+// `places`: where the events went that were delivered since the row before. Where there are many the row keeps some of
+// them, and the highest stream id of all.
 // `run` acknowledged them; `survived`: the row puts the lane back (rewind.h). "": none.
 bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
                     std::span<const sink::Place> places = {}, std::string_view run = {},

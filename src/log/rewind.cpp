@@ -16,26 +16,24 @@ namespace {
 
 constexpr int kMostAnHour = 20;  // a server that dies again and again is not sent everything for ever
 
-// Text that sorts like the stream id.
-#define SORTED(id)                                                                        \
-  "(pg_catalog.lpad(pg_catalog.split_part(" id                                            \
-  ", '-', 1), 20, '0') OPERATOR(pg_catalog.||) pg_catalog.lpad(pg_catalog.split_part(" id \
-  ", '-', 2), 20, '0')"                                                                   \
-  " COLLATE pg_catalog.\"C\")"
-#define LATER(id, survived) SORTED(id) " OPERATOR(pg_catalog.>) " SORTED(survived)
-#define LAST "(e.value OPERATOR(pg_catalog.->>) 1)"
 // Rows of the lane $1, $2 since it was last put somewhere else.
 #define OF_LANE                                                                          \
   "g.route_id OPERATOR(pg_catalog.=) $1 AND g.lane OPERATOR(pg_catalog.=) $2"            \
   " AND g.at OPERATOR(pg_catalog.>) (SELECT l.since FROM outbox.lane l WHERE l.route_id" \
   " OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2)"
+// In front of a statement: the numbers under which the lane has progress, 0 for its own. From one to the next through
+// the index, however many rows there are: a week of a busy lane is millions.
+#define WITH_SIDES                                                                                      \
+  "WITH RECURSIVE sides(side) AS (SELECT 0 UNION ALL SELECT (SELECT g.side FROM outbox.progress g"      \
+  " WHERE g.route_id OPERATOR(pg_catalog.=) $1 AND g.lane OPERATOR(pg_catalog.=) $2"                    \
+  " AND g.side OPERATOR(pg_catalog.>) s.side ORDER BY g.side LIMIT 1) FROM sides s WHERE s.side IS NOT" \
+  " NULL) "
 // Something of the row was acknowledged under an id later than $3. So was all since a row that put the lane back, if
 // less is there now than was then.
-#define BAD \
-  "(CASE WHEN g.survived IS NOT NULL THEN " LATER("g.survived", "$3") " ELSE EXISTS (SELECT FROM"                 \
-  " pg_catalog.jsonb_each(g.places) e WHERE pg_catalog.jsonb_typeof(e.value) OPERATOR(pg_catalog.=) 'array' AND " \
-  LATER(LAST, "$3") ") END)"
-#define TELLS "(g.places IS NOT NULL OR g.survived IS NOT NULL)"
+#define BAD                                           \
+  "(CASE WHEN g.survived IS NULL THEN g.acknowledged" \
+  " ELSE pg_catalog.string_to_array(g.survived, '-')::pg_catalog.int8[] END OPERATOR(pg_catalog.>) $3)"
+#define TELLS "(g.acknowledged IS NOT NULL OR g.survived IS NOT NULL)"
 
 // Filled inside of the transaction, read after it.
 struct Finding {
@@ -81,18 +79,29 @@ bool FindRun(const LaneId& lane, std::string_view run, Finding* finding, bool* r
   return true;
 }
 
-// Of the lane's newest rows: acknowledged and gone.
+Datum SurvivedDatum(const Finding& finding) {
+  Datum numbers = 0;
+  if (!StreamIdDatum(finding.survived, &numbers)) {
+    StreamIdDatum("0-0", &numbers);
+  }
+  return numbers;
+}
+
+// Of the newest rows of the lane and its side lanes: acknowledged and gone.
 bool FindLost(const LaneId& lane, std::string_view run, Finding* finding) {
   static Statement find = {
-      "SELECT e.key, " LAST " FROM (SELECT g.at, g.places, g.run FROM outbox.progress g WHERE " OF_LANE
-      " AND g.places IS NOT NULL ORDER BY g.at DESC LIMIT 10) g CROSS JOIN LATERAL pg_catalog.jsonb_each(g.places) e"
-      " WHERE " OUTBOX_EARLIER_RUN("g", "$4") " AND pg_catalog.jsonb_typeof(e.value) OPERATOR(pg_catalog.=) 'array'"
-      " AND " LATER(LAST, "$3") " ORDER BY " SORTED(LAST) " DESC LIMIT 1",
+      WITH_SIDES
+      "SELECT (SELECT e.key FROM pg_catalog.jsonb_each(g.places) e WHERE"
+      " (e.value OPERATOR(pg_catalog.->>) 1) OPERATOR(pg_catalog.=) pg_catalog.array_to_string(g.acknowledged, '-')"
+      " LIMIT 1), pg_catalog.array_to_string(g.acknowledged, '-') FROM sides s CROSS JOIN LATERAL"
+      " (SELECT g.acknowledged, g.places, g.run FROM outbox.progress g WHERE " OF_LANE
+      " AND g.side OPERATOR(pg_catalog.=) s.side AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
+      " WHERE " OUTBOX_EARLIER_RUN("g", "$4") " AND g.acknowledged OPERATOR(pg_catalog.>) $3"
+      " ORDER BY g.acknowledged DESC LIMIT 1",
       4,
-      {INT8OID, INT4OID, TEXTOID, TEXTOID},
+      {INT8OID, INT4OID, INT8ARRAYOID, TEXTOID},
       nullptr};
-  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), ForeignText(finding->survived),
-                    ForeignText(run)};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), SurvivedDatum(*finding), ForeignText(run)};
   RunStatement(&find, values);
   if (SPI_processed == 0) {
     return false;
@@ -103,13 +112,13 @@ bool FindLost(const LaneId& lane, std::string_view run, Finding* finding) {
 }
 
 int RewindsOfTheHour(const LaneId& lane) {
-  static Statement count = {
-      "SELECT pg_catalog.count(*)::int4 FROM outbox.progress g WHERE " OF_LANE
-      " AND g.at OPERATOR(pg_catalog.>) (pg_catalog.now() OPERATOR(pg_catalog.-) '1 hour'::pg_catalog.interval)"
-      " AND g.survived IS NOT NULL",
-      2,
-      {INT8OID, INT4OID},
-      nullptr};
+  static Statement count = {"SELECT pg_catalog.count(*)::int4 FROM outbox.progress g WHERE " OF_LANE
+                            " AND g.side OPERATOR(pg_catalog.=) 0 AND g.at OPERATOR(pg_catalog.>) (pg_catalog.now() "
+                            "OPERATOR(pg_catalog.-) '1 hour'::pg_catalog.interval)"
+                            " AND g.survived IS NOT NULL",
+                            2,
+                            {INT8OID, INT4OID},
+                            nullptr};
   Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
   RunStatement(&count, values);
   bool isnull = false;
@@ -122,9 +131,9 @@ bool FindKept(const LaneId& lane, int32 side, Finding* finding, bool say_when) {
                            " AND g.side OPERATOR(pg_catalog.=) $4 AND " TELLS " AND NOT " BAD
                            " ORDER BY g.at DESC LIMIT 1",
                            4,
-                           {INT8OID, INT4OID, TEXTOID, INT4OID},
+                           {INT8OID, INT4OID, INT8ARRAYOID, INT4OID},
                            nullptr};
-  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), ForeignText(finding->survived),
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), SurvivedDatum(*finding),
                     Int32GetDatum(side)};
   RunStatement(&find, values);
   if (SPI_processed == 0) {
@@ -155,12 +164,14 @@ void AddStart(const LaneId& lane, Finding* finding) {
 // now on, has to begin before all.
 void AddSides(const LaneId& lane, Finding* finding, std::vector<int32>* sides) {
   static Statement numbers = {
+      WITH_SIDES
       "SELECT s.side FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) $1"
-      " AND s.lane OPERATOR(pg_catalog.=) $2 UNION SELECT g.side FROM outbox.progress g WHERE " OF_LANE
-      " AND g.at OPERATOR(pg_catalog.>) ($4::pg_catalog.timestamptz OPERATOR(pg_catalog.-)"
-      " '2 seconds'::pg_catalog.interval) AND g.side OPERATOR(pg_catalog.>) 0 AND " TELLS " AND " BAD,
+      " AND s.lane OPERATOR(pg_catalog.=) $2 UNION SELECT s.side FROM sides s WHERE s.side OPERATOR(pg_catalog.>) 0"
+      " AND EXISTS (SELECT FROM outbox.progress g WHERE " OF_LANE
+      " AND g.side OPERATOR(pg_catalog.=) s.side AND g.at OPERATOR(pg_catalog.>) ($4::pg_catalog.timestamptz"
+      " OPERATOR(pg_catalog.-) '2 seconds'::pg_catalog.interval) AND " TELLS " AND " BAD ")",
       4,
-      {INT8OID, INT4OID, TEXTOID, TEXTOID},
+      {INT8OID, INT4OID, INT8ARRAYOID, TEXTOID},
       nullptr};
   static Statement fork = {
       "SELECT s.window_from, s.window_to, s.done_to FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) $1"
@@ -168,7 +179,7 @@ void AddSides(const LaneId& lane, Finding* finding, std::vector<int32>* sides) {
       3,
       {INT8OID, INT4OID, INT4OID},
       nullptr};
-  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), ForeignText(finding->survived),
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), SurvivedDatum(*finding),
                     TextDatum(finding->kept_at.empty() ? "-infinity" : std::string_view(finding->kept_at))};
   RunStatement(&numbers, values);
   for (uint64 row = 0; row < SPI_processed; row++) {
@@ -242,7 +253,7 @@ std::string Describe(const LaneId& lane, const Finding& finding, bool rewound) {
   if (!rewound) {
     return text + "sends nothing again: " + finding.why_not;
   }
-  return text + (finding.kept_at.empty() ? "sends again all that its kept progress tells of"
+  return text + (finding.kept_at.empty() ? "sends again all that the log has"
                                          : "sends again what it delivered after " + finding.kept_at);
 }
 

@@ -22,8 +22,8 @@
 
 namespace outbox::log {
 
-// See LaneLog::Rewind. Progress since the lane was last put somewhere else counts, and what is kept of it: where
-// nothing that is kept is old enough, the lane goes to the oldest position kept.
+// See LaneLog::Rewind. Progress since the lane was last put somewhere else counts. It is kept as long as the log: where
+// none of it is old enough the lane goes to where it began, and sends all again that the log has since then.
 Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& run, relay::Loss* loss, bool* owner);
 
 }  // namespace outbox::log

@@ -1,5 +1,7 @@
 #include "log/server_log.h"
 
+#include <algorithm>
+
 #include "log/arguments.h"
 #include "log/attempt.h"
 #include "log/rewind.h"
@@ -11,23 +13,38 @@ namespace outbox::log {
 
 namespace {
 
-// Of each lane the newest rows: some minutes under load, days of a quiet one. Each answer has two whole entries of the
+// Of each lane the newest rows: a minute under load, days of a quiet one. Each answer has two whole entries of the
 // stream, hence no more of them than tell how far the server's memory goes.
-#define NEWEST_ROWS "1000"
+#define NEWEST_ROWS "200"
 #define MOST_STREAMS "100"
+constexpr int kPoints = 48;  // of one question between two moments
 
-void ReadStreams(std::string_view server, std::string_view run, std::vector<std::string>* streams) {
+// Rows of lanes of the server $1 that were acknowledged under another run than $2, unless that was recorded already.
+#define OF_SERVER "outbox.route r JOIN outbox.lane l ON l.route_id OPERATOR(pg_catalog.=) r.id"
+#define OF_LANE "g.route_id OPERATOR(pg_catalog.=) l.route_id AND g.lane OPERATOR(pg_catalog.=) l.lane"
+#define NOT_RECORDED                                                                               \
+  "NOT EXISTS (SELECT FROM outbox.server_run m WHERE m.server OPERATOR(pg_catalog.=) $1 AND m.run" \
+  " OPERATOR(pg_catalog.=) $2)"
+
+std::string_view Survived(std::span<const sink::StreamEnd> ends) {
+  std::string_view survived = "0-0";
+  for (const sink::StreamEnd& end : ends) {
+    survived = sink::PlaceBefore(survived, end.last) ? std::string_view(end.last) : survived;
+  }
+  return survived;
+}
+
+void ReadNewest(std::string_view server, std::string_view run, std::vector<std::string>* streams) {
   static Statement newest = {
-      "SELECT e.key FROM outbox.route r JOIN outbox.lane l ON l.route_id OPERATOR(pg_catalog.=) r.id"
-      " CROSS JOIN LATERAL (SELECT g.at, g.places, g.run FROM outbox.progress g"
-      " WHERE g.route_id OPERATOR(pg_catalog.=) l.route_id AND g.lane OPERATOR(pg_catalog.=) l.lane"
-      " AND g.at OPERATOR(pg_catalog.>) l.since ORDER BY g.at DESC LIMIT " NEWEST_ROWS ") g"
+      "SELECT e.key FROM " OF_SERVER
+      " CROSS JOIN LATERAL (SELECT g.at, g.places, g.run FROM outbox.progress g WHERE " OF_LANE
+      " AND g.at OPERATOR(pg_catalog.>) l.since ORDER BY g.at DESC LIMIT " NEWEST_ROWS
+      ") g"
       " CROSS JOIN LATERAL pg_catalog.jsonb_each(g.places) e"
-      " WHERE r.server OPERATOR(pg_catalog.=) $1 AND " OUTBOX_EARLIER_RUN("g", "$2")
-      " AND (e.value OPERATOR(pg_catalog.->>) 1) OPERATOR(pg_catalog.~) '^[0-9]+-[0-9]+$'"
-      " AND NOT EXISTS (SELECT FROM outbox.server_run m WHERE m.server OPERATOR(pg_catalog.=) $1"
-      " AND m.run OPERATOR(pg_catalog.=) $2)"
-      " GROUP BY e.key ORDER BY pg_catalog.max(g.at) DESC LIMIT " MOST_STREAMS,
+      " WHERE r.server OPERATOR(pg_catalog.=) $1 AND " OUTBOX_EARLIER_RUN(
+          "g",
+          "$2") " AND (e.value OPERATOR(pg_catalog.->>) 1) OPERATOR(pg_catalog.~) '^[0-9]+-[0-9]+$' AND " NOT_RECORDED
+                " GROUP BY e.key ORDER BY pg_catalog.max(g.at) DESC LIMIT " MOST_STREAMS,
       2,
       {TEXTOID, TEXTOID},
       nullptr};
@@ -38,21 +55,159 @@ void ReadStreams(std::string_view server, std::string_view run, std::vector<std:
   }
 }
 
+// The newest and the oldest moment at which a lane noted what was acknowledged; false: there is none, or it is
+// recorded.
+bool ReadBounds(std::string_view server, std::string_view run, int64* newest, int64* oldest) {
+#define MOMENT(order)                                                                            \
+  "(SELECT g.at FROM outbox.progress g WHERE " OF_LANE                                           \
+  " AND g.side OPERATOR(pg_catalog.=) 0 AND g.acknowledged IS NOT NULL AND " OUTBOX_EARLIER_RUN( \
+      "g", "$2") " ORDER BY g.at " order " LIMIT 1)"
+  static Statement bounds = {"SELECT pg_catalog.max(" MOMENT("DESC") "), pg_catalog.min(" MOMENT(
+                                 "ASC") ") FROM " OF_SERVER
+                                        " WHERE r.server OPERATOR(pg_catalog.=) $1 AND " NOT_RECORDED,
+                             2,
+                             {TEXTOID, TEXTOID},
+                             nullptr};
+#undef MOMENT
+  Datum values[] = {ServerText(server), ForeignText(run)};
+  RunStatement(&bounds, values);
+  bool none = SPI_processed == 0;
+  if (!none) {
+    *newest = DatumGetTimestampTz(ResultDatum(0, 0, &none));
+  }
+  if (!none) {
+    *oldest = DatumGetTimestampTz(ResultDatum(0, 1, &none));
+  }
+  return !none;
+}
+
+// What was acknowledged last before each of these moments, by whichever lane.
+void ReadProbes(std::string_view server, std::string_view run, std::span<const int64> points,
+                std::vector<PgServerLog::Probe>* probes) {
+  static Statement at_points = {
+      "SELECT DISTINCT n.at, pg_catalog.array_to_string(n.acknowledged, '-'), e.key"
+      " FROM pg_catalog.unnest($3::pg_catalog.timestamptz[]) p(point) CROSS JOIN LATERAL"
+      " (SELECT g.at, g.acknowledged, g.places FROM " OF_SERVER
+      " CROSS JOIN LATERAL (SELECT g.at, g.acknowledged, g.places FROM outbox.progress g WHERE " OF_LANE
+      " AND g.side OPERATOR(pg_catalog.=) 0 AND g.at OPERATOR(pg_catalog.<=) p.point AND g.acknowledged IS NOT NULL"
+      " AND " OUTBOX_EARLIER_RUN("g", "$2")
+      " ORDER BY g.at DESC LIMIT 1) g WHERE r.server OPERATOR(pg_catalog.=) $1 ORDER BY g.at DESC LIMIT 1) n"
+      " CROSS JOIN LATERAL pg_catalog.jsonb_each(n.places) e WHERE (e.value OPERATOR(pg_catalog.->>) 1)"
+      " OPERATOR(pg_catalog.=) pg_catalog.array_to_string(n.acknowledged, '-')",
+      3,
+      {TEXTOID, TEXTOID, TIMESTAMPTZARRAYOID},
+      nullptr};
+  Column moments(points.size());
+  for (int64 point : points) {
+    moments.Add(TimestampTzGetDatum(point));
+  }
+  Datum values[] = {ServerText(server), ForeignText(run), moments.Array(TIMESTAMPTZOID)};
+  RunStatement(&at_points, values);
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    bool isnull = false;
+    PgServerLog::Probe& probe = probes->emplace_back();
+    probe.at = DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
+    probe.acknowledged.assign(ResultText(row, 1));
+    probe.stream = pg::Utf8(ResultText(row, 2));
+  }
+}
+
+// Between which moments the server's memory ends, by what is known of the probes; false: it is known well enough, or
+// nothing is.
+bool FindGap(const std::vector<PgServerLog::Probe>& probes, std::string_view survived, int64* there, int64* gone) {
+  *there = PG_INT64_MIN;
+  *gone = PG_INT64_MAX;
+  for (const PgServerLog::Probe& probe : probes) {
+    if (!sink::PlaceBefore(survived, probe.acknowledged)) {
+      *there = std::max(*there, probe.at);
+    }
+  }
+  for (const PgServerLog::Probe& probe : probes) {
+    if (probe.at > *there) {
+      *gone = std::min(*gone, probe.at);
+    }
+  }
+  return *there != PG_INT64_MIN && *gone != PG_INT64_MAX && *gone - *there > USECS_PER_SEC;
+}
+
 }  // namespace
 
-Status PgServerLog::Streams(const std::string& run, std::vector<std::string>* streams) {
+Status PgServerLog::Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
+                            std::vector<std::string>* streams) {
   streams->clear();
-  return TryInTransaction([&] { ReadStreams(server_, run, streams); });
+  if (ends.empty()) {
+    probes_.clear();
+  }
+  int64 points[kPoints];
+  size_t count = 0;
+  std::vector<Probe> found;
+  int64 there = 0;
+  int64 gone = 0;
+  if (!ends.empty()) {
+    if (!FindGap(probes_, Survived(ends), &there, &gone)) {
+      return Status();
+    }
+    for (int i = 1; i < kPoints; i++) {
+      points[count++] = there + (gone - there) / kPoints * i;
+    }
+  }
+  Status status = TryInTransaction([&] {
+    if (ends.empty()) {
+      ReadNewest(server_, run, streams);
+      if (!ReadBounds(server_, run, &gone, &there)) {
+        return;
+      }
+      points[count++] = gone;
+      for (int64 back = USECS_PER_SEC; count < kPoints - 1 && gone - back > there; back *= 2) {
+        points[count++] = gone - back;
+      }
+      points[count++] = there;
+    }
+    ReadProbes(server_, run, {points, count}, &found);
+  });
+  if (!status.ok()) {
+    return status;
+  }
+  for (Probe& probe : found) {
+    const bool known =
+        std::any_of(ends.begin(), ends.end(), [&](const sink::StreamEnd& end) { return end.stream == probe.stream; }) ||
+        std::find(streams->begin(), streams->end(), probe.stream) != streams->end();
+    if (!known) {
+      streams->push_back(probe.stream);
+    }
+    probes_.push_back(std::move(probe));
+  }
+  return status;
+}
+
+Status PgServerLog::Lost(const std::string& run, std::span<const sink::StreamEnd> ends, bool* lost) {
+  *lost = false;
+  return TryInTransaction([&] {
+    static Statement any = {
+        "SELECT FROM " OF_SERVER
+        " CROSS JOIN LATERAL (SELECT 0 AS side UNION ALL SELECT s.side FROM outbox.side_lane s"
+        " WHERE s.route_id OPERATOR(pg_catalog.=) l.route_id AND s.lane OPERATOR(pg_catalog.=) l.lane) s"
+        " CROSS JOIN LATERAL (SELECT g.acknowledged, g.run FROM outbox.progress g WHERE " OF_LANE
+        " AND g.side OPERATOR(pg_catalog.=) s.side AND g.at OPERATOR(pg_catalog.>) l.since"
+        " AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
+        " WHERE r.server OPERATOR(pg_catalog.=) $1 AND " OUTBOX_EARLIER_RUN(
+            "g", "$2") " AND g.acknowledged OPERATOR(pg_catalog.>) $3 AND " NOT_RECORDED " LIMIT 1",
+        3,
+        {TEXTOID, TEXTOID, INT8ARRAYOID},
+        nullptr};
+    Datum survived = 0;
+    StreamIdDatum(Survived(ends), &survived);
+    Datum values[] = {ServerText(server_), ForeignText(run), survived};
+    RunStatement(&any, values);
+    *lost = SPI_processed > 0;
+  });
 }
 
 Status PgServerLog::Record(const std::string& run, std::span<const sink::StreamEnd> ends) {
-  std::string_view survived = "0-0";
-  for (const sink::StreamEnd& end : ends) {
-    survived = sink::PlaceBefore(survived, end.last) ? std::string_view(end.last) : survived;
-  }
   if (ends.empty()) {
     return Status();  // it would not tell
   }
+  const std::string_view survived = Survived(ends);
   return TryInTransaction([&] {
     static Statement sweep = {
         "DELETE FROM outbox.server_run m WHERE m.server OPERATOR(pg_catalog.=) $1 AND m.met_at OPERATOR(pg_catalog.<)"

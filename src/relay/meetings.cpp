@@ -10,6 +10,7 @@ namespace {
 constexpr int64_t kBackoffBase = 100'000;
 constexpr int64_t kBackoffCap = 5'000'000;
 constexpr int64_t kLookAgain = 20'000;
+constexpr int kMostQuestions = 8;  // to one server at one meeting
 
 }  // namespace
 
@@ -33,6 +34,7 @@ bool Meetings::NotYet(TurnContext* turn) {
 
 void Meetings::Admit(sink::Sink* sink, const std::string& run) {
   run_ = run;
+  doubted_.clear();
   sink->Admit(run_, std::exchange(rewound_, false));
 }
 
@@ -51,7 +53,8 @@ bool Meetings::Step(sink::Sink* sink, std::span<Lane* const> lanes, TurnContext*
   if (number_ != meeting->number) {
     number_ = meeting->number;
     phase_ = Phase::kSave;
-    answered_ = false;
+    ends_.clear();
+    questions_ = 0;
   }
   if (waiting_) {
     return false;
@@ -66,22 +69,40 @@ bool Meetings::Step(sink::Sink* sink, std::span<Lane* const> lanes, TurnContext*
     }
     phase_ = Phase::kAsk;
   }
-  if (phase_ == Phase::kAsk) {
+  while (phase_ == Phase::kAsk || phase_ == Phase::kAwait) {
+    if (phase_ == Phase::kAwait) {
+      std::vector<sink::StreamEnd> answers;
+      if (!sink->TakeEnds(&answers)) {
+        return false;
+      }
+      ends_.insert(ends_.end(), answers.begin(), answers.end());
+      phase_ = answers.empty() ? Phase::kRecord : Phase::kAsk;  // it would not tell
+      continue;
+    }
     std::vector<std::string> streams;
-    if (Failed(log_->Streams(run, &streams), turn)) {
+    if (questions_ < kMostQuestions && Failed(log_->Streams(run, ends_, &streams), turn)) {
       return false;
     }
-    phase_ = streams.empty() ? Phase::kRewind : Phase::kAwait;
+    questions_++;
+    phase_ = streams.empty() ? Phase::kRecord : Phase::kAwait;
     if (!streams.empty()) {
       sink->Ask(std::move(streams));
     }
   }
-  if (phase_ == Phase::kAwait) {
-    answered_ = answered_ || sink->TakeEnds(&ends_);
-    if (!answered_) {
+  if (phase_ == Phase::kRecord && ends_.empty()) {
+    phase_ = Phase::kRewind;
+  }
+  if (phase_ == Phase::kRecord) {
+    OUTBOX_FAULT_POINT("meeting.answered");
+    bool lost = false;
+    if (doubted_ != run && Failed(log_->Lost(run, ends_, &lost), turn)) {
       return false;
     }
-    OUTBOX_FAULT_POINT("meeting.answered");
+    if (lost) {
+      doubted_ = run;
+      sink->MeetAgain();
+      return true;
+    }
     if (Failed(log_->Record(run, ends_), turn)) {
       return false;
     }

@@ -1,6 +1,9 @@
 // One destination meets its servers [-]: before anything is written to a run that it does not know, what that run has
 // lost is found out, and the lanes that it concerns are rewound. README.md here, "A server that has lost something".
 //
+// A run that has lost something is met twice, on two connections some seconds apart, before that is believed: while a
+// name or an address moves from one server to another, an empty one may answer for a moment.
+//
 // Single-threaded; owned by the destination.
 #pragma once
 
@@ -41,7 +44,8 @@ class Meetings {
   enum class Phase : uint8_t {
     kSave,    // what was acknowledged until now, under the run before
     kAsk,     // which streams, and where they end
-    kAwait,   // the answers
+    kAwait,   // the answers, after which there may be more to ask
+    kRecord,  // what it has; a loss only at the second meeting
     kRewind,  // the lanes that have lost something
   };
   bool Failed(const Status& status, TurnContext* turn);
@@ -56,8 +60,9 @@ class Meetings {
   bool waiting_ = false;
   int64_t next_try_ = 0;
   Backoff backoff_;
-  bool answered_ = false;
-  std::vector<sink::StreamEnd> ends_;
+  std::vector<sink::StreamEnd> ends_;  // all answers of the meeting
+  int questions_ = 0;
+  std::string doubted_;  // a run that has lost something and is met once more before that is believed
 };
 
 }  // namespace outbox::relay

@@ -308,6 +308,11 @@ bool ProcessSink::TakeEnds(std::vector<StreamEnd>* ends) {
   return true;
 }
 
+void ProcessSink::MeetAgain() {
+  Tell(FrameType::kMeetAgain, {});
+  Meet({});
+}
+
 void ProcessSink::Admit(const std::string& run, bool drop) {
   Tell(FrameType::kAdmit, EncodeAdmit(run, drop));
   Meet({});

@@ -53,6 +53,7 @@ class ProcessSink : public Sink {
   const Meeting* meeting() const override { return &meeting_; }
   void Ask(std::vector<std::string> streams) override { Tell(FrameType::kAsk, EncodeAsk(streams)); }
   bool TakeEnds(std::vector<StreamEnd>* ends) override;
+  void MeetAgain() override;
   void Admit(const std::string& run, bool drop) override;
   // At most 200 ms: asks, gives it 100 ms to go, kills, reaps. One that is stuck in the kernel even then is reaped by a
   // later call of any ProcessSink of this process.

@@ -3,7 +3,7 @@
 // Frames: u32 size of the body, u8 type, three zero bytes, body; host byte order (both ends come from one build on one
 // machine; Configure carries the protocol version, so that a half-done upgrade is noticed).
 //
-//   worker -> sink   Configure (first, once), Submit, Ask, Admit, Close
+//   worker -> sink   Configure (first, once), Submit, Ask, Admit, MeetAgain, Close
 //   sink -> worker   Ready (answers Configure), Results, Health, Met, Ends (answers Ask),
 //                    Alive (when nothing else was said for a while)
 //
@@ -25,7 +25,7 @@
 
 namespace outbox::sink {
 
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 inline constexpr size_t kFrameHeader = 8;
 inline constexpr size_t kMaxFrame = size_t{512} << 20;  // a larger one is a broken peer
 inline constexpr size_t kIoSize = size_t{256} << 10;
@@ -53,6 +53,7 @@ enum class FrameType : uint8_t {
   kAsk = 9,
   kEnds = 10,
   kAdmit = 11,
+  kMeetAgain = 12,
 };
 
 struct Frame {

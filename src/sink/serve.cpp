@@ -83,6 +83,11 @@ class LateSink : public Sink {
     }
   }
   bool TakeEnds(std::vector<StreamEnd>* ends) override { return sink_ != nullptr && sink_->TakeEnds(ends); }
+  void MeetAgain() override {
+    if (sink_ != nullptr) {
+      sink_->MeetAgain();
+    }
+  }
   void Admit(const std::string& run, bool drop) override {
     if (sink_ != nullptr) {
       sink_->Admit(run, drop);
@@ -278,6 +283,12 @@ class Server {
         sink_->Admit(run, drop);
         return true;
       }
+      case FrameType::kMeetAgain:
+        if (sink_ == nullptr || !frame.body.empty()) {
+          return false;
+        }
+        sink_->MeetAgain();
+        return true;
       case FrameType::kClose:
         exit_code_ = kExitClosed;
         return false;

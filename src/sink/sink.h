@@ -105,12 +105,14 @@ class Sink {
 
   // --- sinks that are made with SinkConfig::meets; others meet nobody ---
   virtual const Meeting* meeting() const { return nullptr; }
-  // Of the server that was met; once a meeting.
+  // Of the server that was met; one question at a time.
   virtual void Ask(std::vector<std::string> streams) {  // NOLINT(performance-unnecessary-value-param): sinks keep it
     static_cast<void>(streams);
   }
   // True once, when all that was asked about has been answered; what the server would not tell is left out.
   virtual bool TakeEnds(std::vector<StreamEnd>* ends) { return static_cast<void>(ends), false; }
+  // Breaks off, and meets in some seconds whoever answers then.
+  virtual void MeetAgain() {}
   // Writes to that server from now on, if it is the one that was met, and from the same run without asking again.
   // `drop`: what waits is aborted first.
   virtual void Admit(const std::string& run, bool drop) { static_cast<void>(run), static_cast<void>(drop); }

@@ -112,8 +112,15 @@ upkeep();
 ok(there('log_20200101'), 'a view keeps the table it depends on');
 ok(!there('log_20200103'), 'and no other');
 sql('DROP VIEW somebodys');
+upkeep();
+ok(!there('log_20200101'), 'no longer than the view is there');
 
-# Progress: the last position of a lane lives on in outbox.lane.
+# Progress is kept as long as the log; the last position of a lane lives on in outbox.lane.
+sql("CREATE TABLE outbox.log_20200101 (LIKE outbox.log);
+	CREATE INDEX ON outbox.log_20200101 (xid);
+	ALTER TABLE outbox.log ATTACH PARTITION outbox.log_20200101
+	  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00');
+	CREATE VIEW somebodys AS SELECT id FROM outbox.log_20200101");
 sql("CREATE TABLE outbox.progress_20200101 (LIKE outbox.progress);
 	CREATE INDEX ON outbox.progress_20200101 (route_id, lane, side, at);
 	INSERT INTO outbox.progress_20200101 SELECT timestamptz '2020-01-01 12:00+00', route_id, lane, '5:5:', '7:7:', '2020-01-01 00:00+00', 0
@@ -125,7 +132,10 @@ sql("CREATE TABLE outbox.progress_20200101 (LIKE outbox.progress);
 	ALTER TABLE outbox.progress ATTACH PARTITION outbox.progress_20200101
 	  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
 upkeep();
-ok(!there('progress_20200101'), 'an old day of progress is dropped');
+ok(there('progress_20200101'), 'a day of progress is kept while the log has that day');
+sql('DROP VIEW somebodys; DROP TABLE outbox.log_20200101');
+upkeep();
+ok(!there('progress_20200101'), 'and dropped after it');
 is(sql('SELECT window_from, window_to, done_to AT TIME ZONE \'UTC\' FROM outbox.lane WHERE route_id = 1 AND lane = 1'),
 	'6:6:|8:9:8|2020-01-02 00:00:00', 'and the newest position in it carried forward');
 is(sql('SELECT window_from, window_to FROM outbox.side_lane'), '7:7:|', 'also that of a side lane, which is another');

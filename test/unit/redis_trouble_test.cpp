@@ -182,7 +182,9 @@ TEST_F(RedisSinkTest, AReplicaIsLeftForWhoeverAnswersNext) {
   ASSERT_EQ(driver_->outcome(refused), Outcome::kFailed);
   EXPECT_EQ(driver_->error(refused).code, "READONLY");
   EXPECT_EQ(driver_->error(refused).error_class, ErrorClass::kDestination);
-  ASSERT_TRUE(driver_->Until([&] { return Connections() > connections; }));
+  ASSERT_TRUE(driver_->Until([&] { return Connections() > connections + 1; }));
+  EXPECT_FALSE(sink_->health().up) << "it says itself what it is";
+  EXPECT_EQ(sink_->health().error.code, "READONLY");
   server_.Command({"REPLICAOF", "NO", "ONE"});
   uint32_t epoch = 1;
   ASSERT_TRUE(driver_->Until([&] {

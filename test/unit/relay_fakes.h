@@ -106,6 +106,10 @@ class FakeSink : public sink::Sink {
     ends_.reset();
     return answered;
   }
+  void MeetAgain() override {
+    ++met_again;
+    Meet("");
+  }
   void Admit(const std::string& run, bool drop) override {
     admitted.push_back(run);
     if (drop) {
@@ -202,6 +206,7 @@ class FakeSink : public sink::Sink {
   }
 
   std::vector<std::string> asked;
+  int met_again = 0;
   std::vector<std::string> admitted;
   std::deque<Pending> pending;
   std::function<void(const Pending&)> on_submit;

@@ -10,9 +10,15 @@ namespace {
 
 class FakeServerLog : public ServerLog {
  public:
-  Status Streams(const std::string& run, std::vector<std::string>* out) override {
+  Status Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
+                 std::vector<std::string>* out) override {
     calls.push_back("streams " + run);
-    *out = streams;
+    *out = ends.empty() ? streams : ends.size() < more ? std::vector<std::string>{std::to_string(ends.size())} : none;
+    return Answer();
+  }
+  Status Lost(const std::string& run, std::span<const sink::StreamEnd>, bool* out) override {
+    calls.push_back("lost " + run);
+    *out = lost;
     return Answer();
   }
   Status Record(const std::string& run, std::span<const sink::StreamEnd> ends) override {
@@ -24,6 +30,9 @@ class FakeServerLog : public ServerLog {
   }
 
   std::vector<std::string> streams;
+  const std::vector<std::string> none;
+  size_t more = 0;  // answers without which it asks on
+  bool lost = false;
   std::vector<std::string> calls;
   int failures = 0;  // so many calls fail first
 
@@ -99,7 +108,7 @@ TEST_F(MeetingsTest, WhatWasAcknowledgedIsSavedUnderTheRunBefore) {
   EXPECT_EQ(sink->admitted.size(), 1u) << "not before it has answered";
   sink->AnswerEnds({{"s", "5-0"}});
   Turn();
-  EXPECT_EQ(servers->calls, (std::vector<std::string>{"streams b", "record b s=5-0"}));
+  EXPECT_EQ(servers->calls, (std::vector<std::string>{"streams b", "streams b", "lost b", "record b s=5-0"}));
   EXPECT_EQ(sink->admitted.back(), "b");
   EXPECT_EQ(engine->lane_count(), 1u) << "nothing was lost";
   server.EmitCommitted("k");
@@ -180,13 +189,13 @@ TEST_F(MeetingsTest, WhileTheTablesAreInTroubleNothingIsWritten) {
   EXPECT_TRUE(sink->asked.empty());
   Pass(10'000'000);
   EXPECT_EQ(sink->asked.size(), 1u);
-  servers->failures = 2;
-  sink->AnswerEnds({});
+  servers->failures = 3;
+  sink->AnswerEnds({{"s", ""}});
   Turn();
   EXPECT_EQ(sink->admitted.size(), 1u);
   Pass(20'000'000);
   ASSERT_EQ(sink->admitted.back(), "b");
-  EXPECT_EQ(servers->calls.back(), "record b");
+  EXPECT_EQ(servers->calls.back(), "record b s=");
 
   bool bad = true;
   server.fails = [&](const std::string& call) { return bad && call == "Rewind"; };
@@ -198,6 +207,70 @@ TEST_F(MeetingsTest, WhileTheTablesAreInTroubleNothingIsWritten) {
   bad = false;
   Pass(60'000'000);
   EXPECT_EQ(sink->admitted.back(), "c");
+}
+
+TEST_F(MeetingsTest, ItIsAskedUntilEnoughIsKnownAndNotForEver) {
+  Begin();
+  servers->streams = {"s"};
+  servers->more = 3;
+  sink->Meet("b");
+  Turn();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(sink->asked.size(), 1u) << i;
+    sink->asked.clear();
+    sink->AnswerEnds({{"s" + std::to_string(i), "5-" + std::to_string(i)}});
+    Turn();
+  }
+  EXPECT_EQ(servers->calls.back(), "record b s0=5-0 s1=5-1 s2=5-2");
+  EXPECT_EQ(sink->admitted.back(), "b");
+  // Nor is one asked again that does not tell.
+  sink->Meet("c");
+  Turn();
+  ASSERT_EQ(sink->asked.size(), 1u);
+  sink->AnswerEnds({});
+  Turn();
+  EXPECT_EQ(servers->calls.back(), "streams c");
+  EXPECT_EQ(sink->admitted.back(), "c");
+  servers->more = 1000;
+  sink->Meet("d");
+  for (int i = 0; i < 20 && sink->admitted.back() != "d"; ++i) {
+    Turn();
+    sink->AnswerEnds({{"s", "5-0"}});
+  }
+  EXPECT_EQ(sink->admitted.back(), "d");
+}
+
+// While an address moves an empty server may answer for a moment: a loss is believed at the second look.
+TEST_F(MeetingsTest, WhoLacksSomethingIsMetTwice) {
+  Begin();
+  server.there = server.position;
+  server.EmitCommitted("k");
+  Turn(true);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  servers->streams = {"s"};
+  servers->lost = true;
+  sink->Meet("b");
+  Turn();
+  sink->AnswerEnds({{"s", ""}});
+  Turn();
+  EXPECT_EQ(sink->met_again, 1);
+  EXPECT_EQ(sink->admitted.size(), 1u);
+  EXPECT_EQ(server.calls["Rewind"], 1) << "the first run's";
+  sink->Meet("a");  // the one before is back
+  Turn();
+  EXPECT_EQ(sink->admitted.back(), "a");
+  EXPECT_EQ(server.calls["Rewind"], 1);
+  // Again, and another time empty, on another day: it is no surer than the first time.
+  for (const char* run : {"b", "b", "c", "c"}) {
+    sink->Meet(run);
+    Turn();
+    sink->AnswerEnds({{"s", ""}});
+    Turn();
+  }
+  EXPECT_EQ(sink->met_again, 3);
+  EXPECT_EQ(sink->admitted, (std::vector<std::string>{"a", "a", "b", "c"}));
+  EXPECT_GT(server.calls["Rewind"], 1);
 }
 
 TEST_F(MeetingsTest, AServerThatGoesWhileItIsAskedIsAskedAnew) {

@@ -20,6 +20,7 @@ constexpr int64_t kFirstRetry = 100 * kMilli;
 constexpr int64_t kLastRetry = 5 * kSecond;
 constexpr int64_t kIdlePing = 10 * kSecond;
 constexpr int64_t kLongestStep = kSecond / 2;
+constexpr int64_t kMeetAgain = 3 * kSecond;
 constexpr int64_t kLookEvery = 30 * kSecond;  // at how the server's memory is set up
 
 std::string_view Text(const redisReply& reply) {
@@ -165,10 +166,9 @@ void RedisSink::Greet() {
   }
   greeted_ = true;
   scripts_ = true;
-  if (meets_) {
-    Expect(Expected::kServer, resp::Command({"INFO", "server"}));
-    Expect(Expected::kReplication, resp::Command({"INFO", "replication"}));
-  }
+  Expect(Expected::kServer, resp::Command({"INFO", "server"}));
+  Expect(Expected::kReplication, resp::Command({"INFO", "replication"}));
+  Expect(Expected::kPersistence, resp::Command({"INFO", "persistence"}));
   Expect(Expected::kStreamScript, resp::Command({"SCRIPT", "LOAD", kStreamScript}));
   Expect(Expected::kPublishScript, resp::Command({"SCRIPT", "LOAD", kPublishScript}));
   LookAtMemory();
@@ -217,10 +217,9 @@ void RedisSink::Handle(Awaited awaited, const redisReply& reply) {
       HandleCall(std::move(awaited.call), reply);
       return;
     case Expected::kServer:
-      run_id_ = InfoField(reply, "run_id:");
-      return;
     case Expected::kReplication:
-      replication_id_ = InfoField(reply, "master_replid:");
+    case Expected::kPersistence:
+      HandleRole(awaited.what, reply);
       return;
     case Expected::kEnd:
       HandleEnd(awaited.stream, reply);
@@ -233,6 +232,31 @@ void RedisSink::Handle(Awaited awaited, const redisReply& reply) {
       return;  // a call that needs the script says what is wrong; an alive server is all that a ping asks for
     default:
       HandleGreeting(awaited.what, reply);
+  }
+}
+
+// Who answers there. Replicas take no writes and may be empty for a while, with all that a restart or a failover brings
+// along: they are told by what they say of themselves, before a refused write tells.
+void RedisSink::HandleRole(Expected what, const redisReply& reply) {
+  constexpr auto kDestination = ErrorClass::kDestination;
+  if (what == Expected::kServer) {
+    run_id_ = InfoField(reply, "\nrun_id:");
+    if (InfoField(reply, "\nredis_mode:") == "sentinel") {
+      Lost({ErrorClass::kConfig, "SENTINEL",
+            "this is a Redis Sentinel, not a Redis server: host and port have to name the primary itself"});
+    }
+  } else if (what == Expected::kPersistence) {
+    if (InfoField(reply, "\nloading:") == "1" || InfoField(reply, "\nasync_loading:") == "1") {
+      Lost({kDestination, "LOADING", "the Redis server is loading its data"});
+    }
+  } else {
+    replication_id_ = InfoField(reply, "\nmaster_replid:");
+    if (InfoField(reply, "\nrole:") == "slave") {
+      Lost({kDestination, "READONLY",
+            InfoField(reply, "\nmaster_link_status:") == "up"
+                ? "the Redis server is a replica"
+                : "the Redis server is a replica, and has no connection to its primary"});
+    }
   }
 }
 
@@ -262,7 +286,7 @@ void RedisSink::HandleMemory(const redisReply& reply) {
 // the replication id. A server that tells neither is never met.
 void RedisSink::Meet() {
   constexpr size_t kPart = 16;
-  std::string run = run_id_.empty()
+  std::string run = run_id_.empty() || !meets_
                         ? std::string()
                         : endpoint_ + "." + run_id_.substr(0, kPart) + "." + replication_id_.substr(0, kPart);
   if (run.empty() || run == admitted_) {
@@ -314,6 +338,15 @@ bool RedisSink::TakeEnds(std::vector<StreamEnd>* ends) {
   answered_ = false;
   *ends = std::exchange(ends_, {});
   return true;
+}
+
+void RedisSink::MeetAgain() {
+  if (state_ != State::kHeld) {
+    return;
+  }
+  Lost({ErrorClass::kDestination, "LOST_WRITES",
+        "a Redis server answers that lacks what was acknowledged; it is looked at once more before that is believed"});
+  retry_at_ = MonotonicMicros() + kMeetAgain;
 }
 
 void RedisSink::Admit(const std::string& run, bool drop) {

@@ -9,6 +9,8 @@
 //
 // A server that is another one than the last (other run id or replication id) may have lost what was acknowledged. With
 // SinkConfig::meets nothing is written to it before the owner has asked where its streams end, and has admitted it.
+// Nor is a server met that is not the one to ask: a replica, one that is loading its data, a Sentinel. What it lacks it
+// has not lost, and the next one to answer may be the right one.
 //
 // A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
 // EVICTION.
@@ -51,6 +53,7 @@ class RedisSink : public Sink {
   const Meeting* meeting() const override { return &meeting_; }
   void Ask(std::vector<std::string> streams) override;
   bool TakeEnds(std::vector<StreamEnd>* ends) override;
+  void MeetAgain() override;
   void Admit(const std::string& run, bool drop) override;
   void Close() override;
 
@@ -75,6 +78,7 @@ class RedisSink : public Sink {
     kSelect,
     kServer,
     kReplication,
+    kPersistence,
     kStreamScript,
     kPublishScript,
     kReload,
@@ -104,6 +108,7 @@ class RedisSink : public Sink {
   void CheckDeadlines();
   void Lost(Error error);
   void SetHealth(bool up, Error error);
+  void HandleRole(Expected what, const redisReply& reply);
   void Meet();
   void LookAtMemory();
   void HandleMemory(const redisReply& reply);

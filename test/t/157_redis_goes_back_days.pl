@@ -1,0 +1,69 @@
+# matrix: E-5 B12
+# Positions are kept as long as the log: a Redis that goes back by days is sent what those days had, and status() tells of
+# an event of any day where it went, or nothing.
+use strict;
+use warnings;
+
+use Outbox::Faults;
+use Outbox::Test;
+use Test::More;
+
+my $node = new_node(conf => "outbox.retention = '30d'\n");
+my $redis = Outbox::Redis->start(conf => [ 'appendonly no', 'save ""' ]);
+redis_route($node, $redis, 'r', topic => q('s'), server_options => q(, timeout '5000'));
+sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
+
+# The keeper looks after the day tables when the configuration is read again.
+sub upkeep
+{
+	foreach (1 .. 3)
+	{
+		my $before = sql('SELECT clock_timestamp() FROM pg_reload_conf()');
+		wait_for_value($node, "SELECT count(*) FROM pg_stat_activity
+			WHERE backend_type = 'outbox keeper' AND state = 'idle' AND state_change > '$before'", 1)
+		  or die 'the keeper does not come round';
+	}
+	return;
+}
+
+my @ids;
+foreach my $day (0 .. 4)
+{
+	Outbox::Faults::shift_clock($day * 86_400_000_000);
+	emit_counted($node, 's', ['k'], $day * 10 + 1, $day * 10 + 10);
+	ok(wait_idle($node), "day $day: idle");
+	push @ids, sql("SELECT id FROM outbox.log ORDER BY created_at DESC LIMIT 1");
+	$redis->command('SAVE') if $day == 1;
+	upkeep();
+}
+is(sql("SELECT count(DISTINCT created_at::date) FROM outbox.log"), 5, 'the log has all days');
+my %last;
+$last{ (split / /, $_->{payload})[1] } = $_->{_entry} foreach @{ $redis->entries('s') };
+foreach my $day (0 .. 4)
+{
+	is(sql("SELECT delivered_at < created_at + interval '1 h', places -> 's' ->> 1 FROM outbox.status('$ids[$day]')"),
+		't|' . $last{ $day * 10 + 10 }, "status() tells when and where the last event of day $day went");
+}
+
+$redis->kill9;
+$redis->restart;
+ok(wait_until(sub { sql(q{SELECT count(*) FROM outbox.audit WHERE action = 'rewind'}) == 1 }, 30), 'Redis is what it was on day 1');
+ok(wait_idle($node), 'idle');
+is(by_key($redis->column('s', 'payload'))->{k}, join(' ', 1 .. 50), 'what was delivered since comes again, each event once, and no other');
+
+# Older than what it was put to, or than its lanes: nothing is known of the place.
+sql(q{CALL outbox.seek('r', 'infinity', reason => 'a test')});
+emit_counted($node, 's', ['k'], 51, 51);
+ok(wait_idle($node), 'idle after seek()');
+is(sql("SELECT state, delivered_at IS NULL, places IS NULL FROM outbox.status('$ids[0]')"), 'delivered|t|t', 'nor does status() make one up');
+is(sql(q{SELECT state, delivered_at IS NULL, places IS NULL FROM outbox.status((SELECT id FROM outbox.log ORDER BY created_at DESC LIMIT 1))}),
+	'delivered|f|f', 'of what came later it knows');
+
+# The days of the log go, and with them those of its progress, and no others.
+$node->append_conf('postgresql.conf', "outbox.retention = '2d'");
+upkeep();
+is(sql(q{SELECT (SELECT min(right(relname, 8)) FROM pg_class WHERE relname ~ '^progress_\d{8}$')
+	= (SELECT min(right(relname, 8)) FROM pg_class WHERE relname ~ '^log_\d{8}$')}), 't', 'progress is kept as long as the log');
+is(sql(q{SELECT count(*) < 5 FROM (SELECT DISTINCT created_at::date FROM outbox.log) d}), 't', 'of which days have gone');
+no_server_crashed($node);
+done_testing();
