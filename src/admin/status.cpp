@@ -169,7 +169,8 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
       // a rewind follows the meeting; the clock of events may be a little ahead of the server's
       "AND NOT (EXISTS (SELECT FROM outbox.server_run s JOIN outbox.route r ON r.server = s.server "
       "WHERE r.id = g.route_id AND s.met_at > g.at - interval '1 hour') AND EXISTS (SELECT FROM outbox.progress m "
-      "WHERE m.route_id = g.route_id AND m.lane = g.lane AND m.side = 0 AND m.survived IS NOT NULL AND m.at > g.at AND " +
+      "WHERE m.route_id = g.route_id AND m.lane = g.lane AND m.side = 0 AND m.survived IS NOT NULL AND m.at > g.at "
+      "AND " +
       within("m") + "AND NOT " + covers("m") + ")) ";
   std::string known =
       "EXISTS (SELECT FROM jsonb_object_keys(g.places) k WHERE k = $5 OR left(k, length($5) + 1) = $5 || '/')";
