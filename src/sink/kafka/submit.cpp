@@ -49,8 +49,9 @@ void KafkaSink::Submit(Batch batch) {
     going = Dispatch(FindTopic(record_.topic), held, record_);
   }
   for (; !going && index < hold.batch.count; ++index) {
-    // What is said of one that would be refused anyhow spares its owner a round for each.
-    if (reader.Next(&record_)) {
+    // What is said of one that would be refused anyhow spares its owner a round for each. One with a key waits for
+    // those of its key that are aborted here.
+    if (reader.Next(&record_) && record_.key.data() == nullptr) {
       Topic* topic = FindTopic(record_.topic);
       if (const int code = KnownToBeRefused(topic, record_); code != 0) {
         Refused(topic, {slot, index, 0}, code);
@@ -97,8 +98,9 @@ bool KafkaSink::Read(const Held& held, Record* record) {
 }
 
 bool KafkaSink::Dispatch(Topic* topic, const Held& held, const Record& record) {
-  if (const int code = KnownToBeRefused(topic, record); code != 0) {
-    Refused(topic, held, code);
+  const int refusal = KnownToBeRefused(topic, record);
+  if (refusal != 0 && record.key.data() == nullptr) {
+    Refused(topic, held, refusal);
     return false;
   }
   if (topic->state != TopicState::kReady || phase_ != Phase::kRunning) {
@@ -110,7 +112,11 @@ bool KafkaSink::Dispatch(Topic* topic, const Held& held, const Record& record) {
   if (partition.inflight == 0 && partition.warm && now_ - partition.moved_at > kColdMicros) {
     partition.warm = false;
   }
-  if (full_ || !partition.waiting.empty() ||
+  if (refusal != 0 && partition.inflight == 0 && partition.waiting.empty()) {
+    Refused(topic, held, refusal);
+    return false;
+  }
+  if (refusal != 0 || full_ || !partition.waiting.empty() ||
       !topic->Admits(partition, RecordBytes(record.key.size(), record.body.size()))) {
     Wait(topic, &partition.waiting, held);
     return true;
@@ -310,8 +316,15 @@ void KafkaSink::Release(Topic* topic, Partition* partition) {
         !topic->Admits(*partition, RecordBytes(record.key.size(), record.body.size()))) {
       return;
     }
+    // In its turn: what comes before it in its partition has its outcome.
+    const int refusal = KnownToBeRefused(topic, record);
+    if (refusal != 0 && partition->inflight > 0) {
+      return;
+    }
     const Held held = Next(topic, &partition->waiting);
-    if (Send(topic, number, held, record) == Sent::kLater) {
+    if (refusal != 0) {
+      Refused(topic, held, refusal);
+    } else if (Send(topic, number, held, record) == Sent::kLater) {
       Wait(topic, &partition->waiting, held, /*front=*/true);
       return;
     }
