@@ -192,6 +192,10 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
   return status;
 }
 
+bool PgLaneLog::saw_rows() const {
+  return reader_->saw_rows();
+}
+
 Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
   *durable = false;
   MemoryContext saved = CurrentMemoryContext;

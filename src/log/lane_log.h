@@ -34,6 +34,7 @@ class PgLaneLog final : public relay::LaneLog {
   // hand, rewritten by VACUUM FULL) is an error of class internal, code LOG_CHANGED; the next call reads the rest of
   // the window afresh, after the last event handed out.
   Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) override;
+  bool saw_rows() const override;
   Status CheckDurable(uint64_t lsn, bool* durable) override;
   void LimitTo(const Snapshot* limit) override;
   Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) override;

@@ -33,6 +33,7 @@ class LaneReader::Collector final : public RowVisitor {
 
   void Row(const RowView& row, uint64_t place) override {
     LaneReader& to = *reader_;
+    to.saw_rows_ = true;
     if (!RowWanted(row, to.filter_)) {
       return;
     }
@@ -75,6 +76,7 @@ void LaneReader::Open(const Snapshot& from, const Snapshot& to, int64_t after) {
   Close();
   window_.Set(from, to);
   after_ = after;
+  saw_rows_ = false;
   state_ = State::kOpened;
 }
 

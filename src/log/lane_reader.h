@@ -46,6 +46,9 @@ class LaneReader {
   // Fetch needs no transaction: all events are in memory.
   bool in_memory() const { return state_ == State::kEvents; }
 
+  // A row was looked at since Open(), wanted or not.
+  bool saw_rows() const { return saw_rows_; }
+
   size_t memory_used() const;
 
  private:
@@ -65,6 +68,7 @@ class LaneReader {
   int64_t after_ = 0;  // everything up to here was handed out
   LeafList leaves_;    // what places refer to; a copy, because the process' list changes
   ScanState scan_;
+  bool saw_rows_ = false;
 
   EventChunk held_;               // while the window is small: unsorted, with ...
   std::vector<RowPlace> places_;  // ... where each was; after sorting, `place` is its index in held_

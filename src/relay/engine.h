@@ -48,7 +48,7 @@ struct EngineOptions {
   int64_t poll_micros = 1'000'000;         // an idle lane looks for a new window this often even without a wake
   int64_t durable_retry_micros = 5'000;    // between two CheckDurable of one lane
   int64_t save_micros = 250'000;           // least time between two SaveProgress of one lane
-  int64_t save_moved_micros = 30'000'000;  // likewise, where the position moved and nothing was delivered
+  int64_t save_moved_micros = 30'000'000;  // likewise, where it passed over events and nothing was delivered
   int64_t backoff_base_micros = 100'000;   // capped exponential, full jitter
   int64_t backoff_cap_micros = 30'000'000;
   size_t max_sides = 256;  // side lanes that a lane gives to topics in trouble; what is beyond them is parked

@@ -155,6 +155,7 @@ bool Lane::Read(TurnContext* turn) {
   if (LogFailed(LogCall::kRead, log_->ReadChunk(bytes, &chunk, &end), *turn)) {
     return false;
   }
+  passed_ |= log_->saw_rows();
   Sift(&chunk);
   destination_->Charge(pipeline_.AddChunk(std::move(chunk), end));
   if (end) {
@@ -348,7 +349,9 @@ int64_t Lane::SaveDue(const TurnContext& turn) const {
   if (dirty_ || (moved_ && held_)) {
     return std::max(last_save_ + turn.options->save_micros, save_try_);
   }
-  return moved_ ? std::max(last_save_ + turn.options->save_moved_micros, save_try_) : kNever;
+  // Transactions finish all the time that have emitted nothing, lanes' own among them: that alone is no reason to
+  // write.
+  return moved_ && passed_ ? std::max(last_save_ + turn.options->save_moved_micros, save_try_) : kNever;
 }
 
 bool Lane::Save(TurnContext* turn) {
@@ -395,6 +398,7 @@ bool Lane::SaveNow(TurnContext* turn) {
   }
   dirty_ = false;
   moved_ = false;
+  passed_ = pipeline_.reading();
   last_save_ = turn->now;
   return true;
 }

@@ -287,6 +287,7 @@ class Lane {
   bool resolved_ = false;  // outcomes came since the last Advance
   bool dirty_ = false;     // events were resolved since the last save
   bool moved_ = false;     // the position moved since the last save
+  bool passed_ = false;    // likewise, and rows of the log were read
   Backoff save_backoff_;
   int64_t save_try_ = 0;
   Error save_error_;

@@ -93,6 +93,10 @@ class LaneLog {
   // Memory is bounded by max_bytes plus one event plus a fixed buffer, however large the window.
   virtual Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) = 0;
 
+  // Rows of the log were looked at in the open window so far, whether this lane wants them or not. While there are
+  // none, where the lane has come to is not worth writing down.
+  virtual bool saw_rows() const { return true; }
+
   // Never blocks on the network: flushes WAL locally, then looks how far the standbys are.
   virtual Status CheckDurable(uint64_t lsn, bool* durable) = 0;
 

@@ -46,9 +46,10 @@ struct KeeperState {
   Oid owner = InvalidOid;  // of the extension, when last seen
   pg::DatabaseSlot* slot = nullptr;
   log::TickRecorder ticks;
-  uint64 commits = 0;       // emitting_commits at the last cycle
-  uint64 generation = 0;    // config_generation at the last cycle
-  int64_t next_upkeep = 0;  // MonotonicMicros()
+  uint64 commits = 0;          // emitting_commits at the last cycle
+  uint64 ceiling_commits = 0;  // when the ceiling was last moved
+  uint64 generation = 0;       // config_generation at the last cycle
+  int64_t next_upkeep = 0;     // MonotonicMicros()
   int64_t complained_at = INT64_MIN / 2;
   bool troubled = false;  // something could not be done in the last cycle
   Presence presence = Presence::kAbsent;
@@ -92,8 +93,11 @@ Standing Look(MemoryContext context) {
 void KeepCeiling(MemoryContext context) {
   int64 clock = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock));
   int64 ceiling = static_cast<int64>(pg_atomic_read_u64(&keeper->slot->clock_ceiling));
-  if (clock != 0 && ceiling - clock < emit::kCeilingAhead / 2) {
+  // The clock is the server's: where this database emits nothing it goes ahead all the same, and needs no ceiling here.
+  const bool used = keeper->commits != keeper->ceiling_commits || ceiling == 0;
+  if (clock != 0 && used && ceiling - clock < emit::kCeilingAhead / 2) {
     pg::InTransaction(context, [&] { emit::AdvanceClockCeiling(clock + emit::kCeilingAhead / 2); });
+    keeper->ceiling_commits = keeper->commits;
   }
 }
 
