@@ -22,10 +22,6 @@
 #include "worker/launcher.h"
 #include "worker/process.h"
 
-extern "C" {
-#include "commands/dbcommands.h"
-}
-
 namespace outbox::worker {
 
 namespace {
@@ -219,7 +215,7 @@ void Complain(const pg::PendingError& error) {
   if (presence == Presence::kForeign) {
     ereport(WARNING,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("outbox publishes nothing from database \"%s\": it is a copy", get_database_name(MyDatabaseId)),
+             errmsg("outbox publishes nothing from database \"%s\": it is a copy", DatabaseName()),
              errdetail("outbox.identity names another server, database or outbox.instance."),
              errhint("If events of this database are to be published from here, call outbox.adopt() in it; after "
                      "pg_upgrade, or in the original's place, outbox.adopt(keep_positions => true).")));
@@ -269,10 +265,9 @@ void KeeperMain() {
   keeper->database = ticket.database;
   keeper->slot = pg::FindDatabaseSlot(ticket.database, true);
   if (keeper->slot == nullptr) {
-    ereport(FATAL,
-            (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-             errmsg("no room for database \"%s\" in the shared memory of outbox", get_database_name(ticket.database)),
-             errhint("Raise outbox.max_databases.")));
+    ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+                    errmsg("no room for database \"%s\" in the shared memory of outbox", DatabaseName()),
+                    errhint("Raise outbox.max_databases.")));
   }
   uint32 wait_event = pg::WaitEventFor("OutboxKeeperMain");
   MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox keeper turn", ALLOCSET_DEFAULT_SIZES);

@@ -84,10 +84,15 @@ bool StartWorker(const SlotTicket& ticket, const char* database, BackgroundWorke
                 database);
   }
   worker.bgw_main_arg = Int32GetDatum(ticket.slot);
-  static_assert(sizeof(SlotTicket) <= BGW_EXTRALEN);
+  static_assert(sizeof(SlotTicket) + NAMEDATALEN <= BGW_EXTRALEN);
   memcpy(worker.bgw_extra, &ticket, sizeof(ticket));
+  strlcpy(worker.bgw_extra + sizeof(ticket), database, NAMEDATALEN);
   worker.bgw_notify_pid = MyProcPid;
   return RegisterDynamicBackgroundWorker(&worker, handle);
+}
+
+const char* DatabaseName() {
+  return MyBgworkerEntry->bgw_extra + sizeof(SlotTicket);
 }
 
 SlotTicket BecomeWorker() {

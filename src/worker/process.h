@@ -23,6 +23,9 @@ void ProcessInterruptsBetweenTurns();
 // Registers a dynamic background worker for the ticket; false when the server has no room.
 bool StartWorker(const SlotTicket& ticket, const char* database, BackgroundWorkerHandle** handle);
 
+// Of the database that this process was started for, as it was named then. Needs no transaction.
+const char* DatabaseName();
+
 // Reads the ticket that StartWorker passed, installs the handlers, moves into the slot and connects to the database.
 // Does not return when there is nothing to do.
 SlotTicket BecomeWorker();

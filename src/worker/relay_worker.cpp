@@ -7,10 +7,6 @@
 #include "worker/process.h"
 #include "worker/relay.h"
 
-extern "C" {
-#include "commands/dbcommands.h"
-}
-
 namespace outbox::worker {
 
 namespace {
@@ -98,10 +94,9 @@ void RelayMain() {
   }
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(ticket.database, true);
   if (slot == nullptr) {
-    ereport(FATAL,
-            (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-             errmsg("no room for database \"%s\" in the shared memory of outbox", get_database_name(ticket.database)),
-             errhint("Raise outbox.max_databases.")));
+    ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+                    errmsg("no room for database \"%s\" in the shared memory of outbox", DatabaseName()),
+                    errhint("Raise outbox.max_databases.")));
   }
   on_shmem_exit(ReleaseBoard, UInt64GetDatum(ticket.incarnation));
   relay = new Relay(ticket.database, slot, MySlot());

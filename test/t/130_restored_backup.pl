@@ -104,7 +104,7 @@ my $clone = PostgreSQL::Test::Cluster->new('clone');
 $clone->init_from_backup($primary, 'base');
 $clone->append_conf('postgresql.conf', "archive_mode = off\noutbox.instance = 'clone'\n");
 $clone->start;
-ok($clone->wait_for_log(qr/outbox publishes nothing from database \d+: it is a copy/), 'a clone with an outbox.instance of its own is silent');
+ok($clone->wait_for_log(qr/outbox publishes nothing from database "[^"]+": it is a copy/), 'a clone with an outbox.instance of its own is silent');
 like($clone->safe_psql('postgres', q{SELECT hint FROM outbox.doctor() WHERE "check" = 'identity' AND status = 'problem'}),
 	qr/outbox\.adopt\(keep_positions => true\)/, 'and doctor() says what can be done');
 emit($clone, 101, 110);

@@ -83,7 +83,7 @@ command_ok([ 'pg_upgrade', ($help =~ /--no-sync/ ? '--no-sync' : ()), '-d', $old
 	'-s', $new->host, '-p', $old->port, '-P', $new->port ], 'pg_upgrade goes through');
 is($redis->xlen('events'), 300, 'nothing was published meanwhile');
 $new->start;
-ok($new->wait_for_log(qr/outbox publishes nothing from database \d+: it is a copy/), 'the new server has another identity, and says that it is silent');
+ok($new->wait_for_log(qr/outbox publishes nothing from database "[^"]+": it is a copy/), 'the new server has another identity, and says that it is silent');
 my $found = state_of($new);
 ok($found eq $expected, 'every event, route, position, parked event, pause, option, trigger and the clock are as they were')
 	or do {
