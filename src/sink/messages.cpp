@@ -148,39 +148,88 @@ std::string EncodeResults(const std::vector<Place>& places, const std::vector<Re
   return out;
 }
 
-bool DecodeResults(std::string_view bytes, std::vector<Place>* places, std::vector<Result>* results) {
-  Body body(bytes);
-  uint32_t count = 0;
-  if (!body.Get(&count)) {
+void EncodeAnswers(const std::vector<Place>& places, const std::vector<Result>& results,
+                   const std::function<void(std::string)>& send) {
+  std::vector<Place> some_places;
+  std::vector<Result> some;
+  size_t bytes = 0;
+  auto flush = [&] {
+    send(EncodeResults(some_places, some));
+    some_places.clear();
+    some.clear();
+    bytes = 0;
+  };
+  for (const Place& place : places) {
+    some_places.push_back(place);
+    bytes += place.topic.size() + place.first.size() + place.last.size() + 20;
+    if (bytes >= kUsualAnswer) {
+      flush();
+    }
+  }
+  for (const Result& result : results) {
+    some.push_back(result);
+    bytes += result.error.code.size() + result.error.message.size() + 26;
+    if (bytes >= kUsualAnswer) {
+      flush();
+    }
+  }
+  if (!some_places.empty() || !some.empty()) {
+    flush();
+  }
+}
+
+bool ResultsReader::Take(int part) {
+  while (good_ && begun_ < part && left_ == 0) {
+    Body body(body_);
+    good_ = body.Get(&left_);
+    body_ = body.rest();
+    ++begun_;
+  }
+  if (!good_ || begun_ != part || left_ == 0) {
     return false;
   }
-  for (uint32_t i = 0; i < count; ++i) {
-    Place place;
-    if (!body.Get(&place.flow) || !body.Get(&place.partition) || !body.GetText(&place.topic) ||
-        !body.GetText(&place.first) || !body.GetText(&place.last)) {
-      return false;
-    }
-    // Stored too; a Redis makes up its ids itself.
-    place.topic = WellFormedUtf8(place.topic, kLongestMessage);
-    place.first = PrintableUtf8(place.first, kLongestCode);
-    place.last = PrintableUtf8(place.last, kLongestCode);
+  --left_;
+  return true;
+}
+
+bool ResultsReader::Next(Place* place) {
+  if (!Take(1)) {
+    return false;
+  }
+  Body body(body_);
+  good_ = body.Get(&place->flow) && body.Get(&place->partition) && body.GetText(&place->topic) &&
+          body.GetText(&place->first) && body.GetText(&place->last);
+  body_ = body.rest();
+  // Stored; a Redis makes up its ids itself.
+  place->topic = WellFormedUtf8(place->topic, kLongestMessage);
+  place->first = PrintableUtf8(place->first, kLongestCode);
+  place->last = PrintableUtf8(place->last, kLongestCode);
+  return good_;
+}
+
+bool ResultsReader::Next(Result* result) {
+  if (!Take(2)) {
+    return false;
+  }
+  Body body(body_);
+  uint8_t outcome = 0;
+  good_ = body.Get(&result->flow) && body.Get(&result->first_seq) && body.Get(&result->count) && body.Get(&outcome) &&
+          outcome >= static_cast<uint8_t>(Outcome::kDelivered) && outcome <= static_cast<uint8_t>(Outcome::kAborted) &&
+          GetError(&body, &result->error);
+  body_ = body.rest();
+  result->outcome = static_cast<Outcome>(outcome);
+  return good_;
+}
+
+bool DecodeResults(std::string_view bytes, std::vector<Place>* places, std::vector<Result>* results) {
+  ResultsReader reader(bytes);
+  for (Place place; reader.Next(&place);) {
     places->push_back(std::move(place));
   }
-  if (!body.Get(&count)) {
-    return false;
-  }
-  for (uint32_t i = 0; i < count; ++i) {
-    Result result;
-    uint8_t outcome = 0;
-    if (!body.Get(&result.flow) || !body.Get(&result.first_seq) || !body.Get(&result.count) || !body.Get(&outcome) ||
-        outcome < static_cast<uint8_t>(Outcome::kDelivered) || outcome > static_cast<uint8_t>(Outcome::kAborted) ||
-        !GetError(&body, &result.error)) {
-      return false;
-    }
-    result.outcome = static_cast<Outcome>(outcome);
+  for (Result result; reader.Next(&result);) {
     results->push_back(std::move(result));
   }
-  return body.empty();
+  return reader.whole();
 }
 
 std::string EncodeHealth(const Health& health) {
@@ -254,10 +303,10 @@ std::string EncodeEnds(const std::vector<StreamEnd>& ends) {
   return out;
 }
 
-bool DecodeEnds(std::string_view bytes, std::vector<StreamEnd>* ends) {
+bool DecodeEnds(std::string_view bytes, std::vector<StreamEnd>* ends, size_t most) {
   Body body(bytes);
   uint32_t count = 0;
-  if (!body.Get(&count)) {
+  if (!body.Get(&count) || count > most) {
     return false;
   }
   ends->clear();

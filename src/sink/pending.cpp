@@ -8,6 +8,7 @@ namespace outbox::sink {
 void PendingRecords::Add(uint32_t flow, uint32_t epoch, uint64_t first_seq, uint32_t count) {
   if (count != 0) {
     batches_[first_seq] = Batch{flow, epoch, count, 0, 0, {}};
+    records_ += count;
   }
 }
 
@@ -44,6 +45,7 @@ bool PendingRecords::Resolve(uint32_t flow, uint64_t first_seq, uint32_t count, 
     if (batch.done_to == batch.count) {
       batches_.erase(found);
     }
+    records_ -= end - begin;
     first_seq += end - begin;
     count -= end - begin;
   }

@@ -16,7 +16,11 @@ class PendingRecords {
   // is that of the last record.
   bool Resolve(uint32_t flow, uint64_t first_seq, uint32_t count, uint32_t* epoch);
   bool empty() const { return batches_.empty(); }
-  void Clear() { batches_.clear(); }
+  uint64_t records() const { return records_; }  // not resolved
+  void Clear() {
+    batches_.clear();
+    records_ = 0;
+  }
 
   // fn(flow, epoch, first_seq, count) for runs of pending records, ascending.
   template <typename Fn>
@@ -45,6 +49,7 @@ class PendingRecords {
     bool Done(uint32_t i) const { return i < done_to || (!later.empty() && later[i]); }
   };
   std::map<uint64_t, Batch> batches_;  // by first_seq
+  uint64_t records_ = 0;
 };
 
 }  // namespace outbox::sink

@@ -32,6 +32,11 @@ constexpr int64_t kExitLimit = kSecond;        // one that has not ended by then
 constexpr int64_t kCloseGrace = 100 * kMilli;  // the same at Close
 constexpr int64_t kCloseLimit = 190 * kMilli;  // Close never takes longer
 constexpr int kFillsPerPoll = 16;
+// Bytes of frames that resolve nothing: a process that goes on with them keeps its worker busy.
+constexpr int64_t kMostChatter = int64_t{8} << 20;
+constexpr int64_t kChatterASecond = int64_t{1} << 20;
+constexpr size_t kMostPlaceBytes = size_t{16} << 20;  // of one Poll() to the next; the owner takes them in between
+constexpr size_t kLongestLibrary = 200;
 
 // Processes that were killed at Close and had not ended 190 ms later, with those of other sinks of this process. No
 // destructor: a worker that ends leaves them to init.
@@ -116,7 +121,9 @@ void ProcessSink::Start() {
     wake_at_ = started_at_ + std::max(kFirstDelay, RestartDelay(failures_));
     return;
   }
-  reader_ = FrameReader();
+  reader_ = FrameReader(kMaxAnswer);
+  chatter_ = 0;
+  places_due_ = 0;
   // What was submitted while no process ran comes behind the configuration.
   FrameWriter waiting = std::move(writer_);
   writer_ = FrameWriter();
@@ -174,6 +181,8 @@ void ProcessSink::Poll(std::vector<Result>* results) {
 void ProcessSink::Exchange(std::vector<Result>* results) {
   IoState written = writer_.Flush(fd_);
   IoState state = IoState::kOk;
+  const int64_t now = MonotonicMicros();
+  chatter_ = std::max<int64_t>(0, chatter_ - (now - std::exchange(forgiven_at_, now)) * kChatterASecond / kSecond);
   for (int i = 0; i < kFillsPerPoll && state == IoState::kOk; ++i) {
     bool got = false;
     state = reader_.Fill(fd_, &got);
@@ -181,6 +190,9 @@ void ProcessSink::Exchange(std::vector<Result>* results) {
     Frame frame;
     while (fd_ >= 0 && reader_.Next(&frame)) {
       Handle(frame, results);
+      if (fd_ >= 0 && chatter_ > kMostChatter) {
+        Died({ErrorClass::kInternal, "SINK_PROTOCOL", "the sink process does not stop talking"});
+      }
     }
     if (fd_ < 0) {
       return;
@@ -231,11 +243,12 @@ void ProcessSink::CountDeath(const int* status) {
 
 void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
   bool good = false;
+  chatter_ += static_cast<int64_t>(kFrameHeader + frame.body.size());
   switch (frame.type) {
     case FrameType::kReady:
-      library_.assign(frame.body);
+      library_.assign(frame.body.substr(0, kLongestLibrary));
+      good = ready_at_ == 0;
       ready_at_ = MonotonicMicros();
-      good = true;
       break;
     case FrameType::kAlive:
       good = frame.body.empty();
@@ -248,21 +261,9 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
       }
       break;
     }
-    case FrameType::kResults: {
-      std::vector<Result> arrived;
-      std::vector<Place> places;
-      good = DecodeResults(frame.body, &places, &arrived);
-      for (size_t i = 0; good && i < arrived.size(); ++i) {
-        good = Resolve(arrived[i]);  // a record without an owner, or one resolved twice: stop trusting it
-        if (good) {
-          AppendResult(std::move(arrived[i]), results);
-        }
-      }
-      for (size_t i = 0; good && i < places.size(); ++i) {
-        places_.Add(places[i]);
-      }
+    case FrameType::kResults:
+      good = TakeResults(frame, results);
       break;
-    }
     case FrameType::kMet: {
       std::string run;
       good = DecodeMet(frame.body, &run);
@@ -272,7 +273,7 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
       break;
     }
     case FrameType::kEnds:
-      good = DecodeEnds(frame.body, &ends_);
+      good = DecodeEnds(frame.body, &ends_, std::exchange(asked_, 0));
       answered_ = good;
       break;
     default:
@@ -281,6 +282,29 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
   if (!good) {
     Died({ErrorClass::kInternal, "SINK_PROTOCOL", "the sink process sent something unexpected"});
   }
+}
+
+// A record without an owner, or one resolved twice: stop trusting it. Likewise where it names more places than there
+// were records: what it says costs us no more than what we have given it.
+bool ProcessSink::TakeResults(const Frame& frame, std::vector<Result>* results) {
+  ResultsReader reader(frame.body);
+  for (Place place; reader.Next(&place);) {
+    place_bytes_ += place.topic.size() + sizeof(Place);
+    if (++places_due_ > static_cast<int64_t>(pending_.records()) || place_bytes_ > kMostPlaceBytes) {
+      return false;
+    }
+    places_.Add(place);
+  }
+  for (Result result; reader.Next(&result);) {
+    if (result.count == 0 || !Resolve(result)) {
+      return false;
+    }
+    chatter_ = 0;
+    places_due_ -= result.count;  // theirs came before, or come never
+    AppendResult(std::move(result), results);
+  }
+  places_due_ = std::max<int64_t>(places_due_, 0);
+  return reader.whole();
 }
 
 void ProcessSink::Tell(FrameType type, const std::string& body) {

@@ -19,6 +19,10 @@
 // owner itself was running: one second at most from one Poll() to the next, so that a paused machine, a stopped worker
 // or one that waits for a lock kills nobody. A sink process held in a debugger for longer is killed.
 //
+// A process that was taken over by what it talks to gets nowhere from here: what it says is checked against what it was
+// given, costs no more than some 16 MB, and one that says too much is killed (SINK_PROTOCOL). What it can do by itself:
+// confine.h.
+//
 // The owner is a Postgres background worker: nothing here blocks, touches signal handlers, or waits for any child but
 // its own. No secret is in arguments or environment: configuration goes over the socket.
 #pragma once
@@ -49,9 +53,15 @@ class ProcessSink : public Sink {
   void Poll(std::vector<Result>* results) override;
   void AppendWaits(std::vector<WaitSpec>* waits) override;
   const Health& health() const override { return health_; }
-  void TakePlaces(std::vector<Place>* places) override { places_.Take(places); }
+  void TakePlaces(std::vector<Place>* places) override {
+    places_.Take(places);
+    place_bytes_ = 0;
+  }
   const Meeting* meeting() const override { return &meeting_; }
-  void Ask(std::vector<std::string> streams) override { Tell(FrameType::kAsk, EncodeAsk(streams)); }
+  void Ask(std::vector<std::string> streams) override {
+    asked_ = streams.size();
+    Tell(FrameType::kAsk, EncodeAsk(streams));
+  }
   bool TakeEnds(std::vector<StreamEnd>* ends) override;
   void MeetAgain() override;
   void Admit(const std::string& run, bool drop) override;
@@ -75,6 +85,7 @@ class ProcessSink : public Sink {
   void Lost(Error error);  // the socket is of no use any more: aborts everything, then the process is reaped
   void AwaitExit();
   void Handle(const Frame& frame, std::vector<Result>* results);
+  bool TakeResults(const Frame& frame, std::vector<Result>* results);
   void Tell(FrameType type, const std::string& body);  // lost when no process runs: it meets the server again
   void Meet(std::string run);
   bool Resolve(const Result& result);
@@ -93,7 +104,12 @@ class ProcessSink : public Sink {
   FlowGate gate_;
   Places places_;
   Meeting meeting_;
+  size_t place_bytes_ = 0;   // of places_, about
+  int64_t places_due_ = 0;   // places that came, less the records resolved since
+  int64_t chatter_ = 0;      // bytes that it said lately without resolving anything
+  int64_t forgiven_at_ = 0;  // when some of them were last taken off
   std::vector<StreamEnd> ends_;
+  size_t asked_ = 0;             // streams; no more answers than that
   bool answered_ = false;        // ends_ are to be taken
   std::vector<Result> refused_;  // aborted at Submit; reported by the next Poll
   uint64_t starts_ = 0;

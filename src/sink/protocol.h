@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,7 +28,10 @@ namespace outbox::sink {
 
 inline constexpr uint32_t kProtocolVersion = 5;
 inline constexpr size_t kFrameHeader = 8;
-inline constexpr size_t kMaxFrame = size_t{512} << 20;  // a larger one is a broken peer
+// A larger frame is a broken peer. The sink's are small: one that was taken over must not cost its worker much.
+inline constexpr size_t kMaxFrame = size_t{512} << 20;
+inline constexpr size_t kMaxAnswer = size_t{4} << 20;
+inline constexpr size_t kUsualAnswer = size_t{1} << 20;  // what a sink cuts its own to, but for one entry
 inline constexpr size_t kIoSize = size_t{256} << 10;
 
 // All that a sink needs to know about its destination. Options are canonical names, checked by options.h, secrets
@@ -66,6 +70,7 @@ enum class IoState { kOk, kEnded, kBroken };  // kEnded: the peer closed; kBroke
 // Collects frames from a socket. Does not own the descriptor.
 class FrameReader {
  public:
+  explicit FrameReader(size_t max_frame = kMaxFrame) : max_frame_(max_frame) {}
   // One read, of at most kIoSize or so. kOk also when it has nothing at the moment (`*got` false then).
   IoState Fill(int fd, bool* got);
   // The next whole frame. False: need more (state() == kOk) or nonsense (kBroken).
@@ -76,6 +81,7 @@ class FrameReader {
  private:
   void MakeRoom();
 
+  size_t max_frame_;
   std::unique_ptr<char[]> buffer_;
   size_t capacity_ = 0;
   size_t begin_ = 0;  // frames before this have been handed out
@@ -108,6 +114,27 @@ bool DecodeSubmit(std::string_view body, Batch* batch);
 // Places travel with the outcomes they belong to: in front of them, in the same frame.
 std::string EncodeResults(const std::vector<Place>& places, const std::vector<Result>& results);
 bool DecodeResults(std::string_view body, std::vector<Place>* places, std::vector<Result>* results);  // appends
+// The same as frames of a bounded size, for each piece `send`; places before the outcomes they belong to.
+void EncodeAnswers(const std::vector<Place>& places, const std::vector<Result>& results,
+                   const std::function<void(std::string)>& send);
+// The same one by one: what the peer counts is believed as it comes, and nothing is set aside for it.
+class ResultsReader {
+ public:
+  explicit ResultsReader(std::string_view body) : body_(body) {}
+  // All places, then all results. False: no more, or nonsense.
+  bool Next(Place* place);
+  bool Next(Result* result);
+  // After all of them: it was no nonsense.
+  bool whole() const { return good_ && begun_ == 2 && left_ == 0 && body_.empty(); }
+
+ private:
+  bool Take(int part);  // one more of places (1) or results (2)
+
+  std::string_view body_;
+  int begun_ = 0;
+  uint32_t left_ = 0;
+  bool good_ = true;
+};
 std::string EncodeHealth(const Health& health);
 bool DecodeHealth(std::string_view body, Health* health);  // sets up, error and warning, leaves the counters alone
 std::string EncodeMet(const std::string& run);
@@ -115,7 +142,7 @@ bool DecodeMet(std::string_view body, std::string* run);
 std::string EncodeAsk(const std::vector<std::string>& streams);
 bool DecodeAsk(std::string_view body, std::vector<std::string>* streams);
 std::string EncodeEnds(const std::vector<StreamEnd>& ends);
-bool DecodeEnds(std::string_view body, std::vector<StreamEnd>* ends);
+bool DecodeEnds(std::string_view body, std::vector<StreamEnd>* ends, size_t most = SIZE_MAX);  // false: more than that
 std::string EncodeAdmit(const std::string& run, bool drop);
 bool DecodeAdmit(std::string_view body, std::string* run, bool* drop);
 

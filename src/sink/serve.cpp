@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/fault_point.h"
+#include "sink/confine.h"
 #include "sink/flow_gate.h"
 #include "sink/monotonic.h"
 
@@ -141,7 +142,8 @@ class Server {
   };
 
  public:
-  Server(int fd, const SinkProgram& program, size_t held_limit) : fd_(fd), program_(program), held_limit_(held_limit) {}
+  Server(int fd, const SinkProgram& program, size_t held_limit, bool confined)
+      : fd_(fd), program_(program), held_limit_(held_limit), confined_(confined) {}
 
   int Run() {
     while (true) {
@@ -244,6 +246,9 @@ class Server {
         // The worker's budget bounds first, and a topic in trouble may hold all of it: then others still get through.
         held_limit_ = std::max<size_t>(held_limit_, 2 * config.max_inflight_bytes);
         alive_micros_ = int64_t{config.alive_ms} * 1000;
+        if (confined_) {
+          ConfineFiles(config.options);
+        }
         Status status = program_.make(config, &sink_);
         if (!status.ok()) {
           sink_ = std::make_unique<LateSink>(status.error(), program_, std::move(config));
@@ -364,7 +369,8 @@ class Server {
     places_.clear();
     sink_->TakePlaces(&places_);
     OUTBOX_FAULT_POINT("sink.results.before");
-    writer_.Append(FrameType::kResults, EncodeResults(places_, polled_));
+    EncodeAnswers(places_, polled_,
+                  [this](std::string body) { writer_.Append(FrameType::kResults, {}, std::move(body)); });
     OUTBOX_FAULT_POINT("sink.results.queued");
   }
 
@@ -389,6 +395,7 @@ class Server {
   const int fd_;
   const SinkProgram& program_;
   size_t held_limit_;
+  const bool confined_;  // the process is the sink's alone
   std::unique_ptr<Sink> sink_;
   int64_t alive_micros_ = 0;
   int64_t told_at_ = 0;  // the worker was told anything
@@ -429,7 +436,7 @@ void IgnoreSignals() {
 }  // namespace
 
 int ServeSocket(int fd, const SinkProgram& program, size_t held_limit) {
-  Server server(fd, program, held_limit);
+  Server server(fd, program, held_limit, false);
   int code = server.Run();
   server.Close();
   return code;
@@ -448,8 +455,9 @@ int Serve(const SinkProgram& program, size_t held_limit) {
     fprintf(stderr, "this program is started by the outbox extension of PostgreSQL, not by hand\n");
     return kExitNonsense;
   }
+  ConfineProcess();
   // Not destroyed: a client library may take seconds for that, and its threads may still run at exit.
-  auto* server = new Server(kSinkSocket, program, held_limit);
+  auto* server = new Server(kSinkSocket, program, held_limit, true);
   int code = server->Run();
   _exit(code);
 }

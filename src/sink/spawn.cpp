@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -74,11 +76,30 @@ int CloseTheRest(posix_spawn_file_actions_t* actions) {
 #endif
 }
 
-// Ours, without what libpq and the server put there (PGPASSWORD among it).
+// What a client library may need of ours: language and time zone, where libraries, certificates and tickets are,
+// proxies (OAuth), how the resolver and malloc behave. Nothing else: a server's environment may hold anybody's secrets.
+bool Passed(std::string_view entry) {
+  static constexpr std::string_view kNames[] = {
+      "LANG",        "LANGUAGE",      "TZ",           "TZDIR",        "PATH",        "HOME",       "LD_LIBRARY_PATH",
+      "LD_PRELOAD",  "SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "KRB5_CONFIG", "KRB5CCNAME", "http_proxy",
+      "https_proxy", "HTTPS_PROXY",   "all_proxy",    "ALL_PROXY",    "no_proxy",    "NO_PROXY",   "RES_OPTIONS",
+      "LOCALDOMAIN", "GLIBC_TUNABLES"};
+  static constexpr std::string_view kPrefixes[] = {"LC_", "MALLOC_"};
+  // Of test builds and their tools.
+  static constexpr std::string_view kTools[] = {"OUTBOX_FAULT_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS",
+                                                "LSAN_OPTIONS"};
+  const std::string_view name = entry.substr(0, entry.find('='));
+  auto is = [name](std::string_view other) { return name == other; };
+  return std::any_of(std::begin(kNames), std::end(kNames), is) ||
+         std::any_of(std::begin(kTools), std::end(kTools), is) ||
+         std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [name](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
 std::vector<char*> Environment() {
   std::vector<char*> kept;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    if (!std::string_view(*entry).starts_with("PG")) {
+    if (Passed(*entry)) {
       kept.push_back(*entry);
     }
   }

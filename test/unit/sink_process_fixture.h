@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -64,6 +65,9 @@ class FakeSink : public Sink {
     if (mode_ == "garbage") {
       [[maybe_unused]] ssize_t sent = send(kSinkSocket, "garbage!garbage!", 16, 0);
     }
+    if (mode_.starts_with("evil")) {
+      Attack(batch);
+    }
     if (mode_ == "twice") {
       results_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kDelivered, {}});
     }
@@ -81,6 +85,47 @@ class FakeSink : public Sink {
   void Close() override {}
 
  private:
+  // Somebody else's code in the process: writes frames of its own until the worker has had enough.
+  void Attack(const Batch& batch) {
+    FrameWriter writer;
+    std::string frame;
+    if (mode_ == "evil-empty") {  // a whole frame of nothing
+      frame = EncodeResults(std::vector<Place>((size_t{4} << 20) / 20 - 8), {});
+    } else if (mode_ == "evil-results") {
+      frame = EncodeResults({}, std::vector<Result>(100'000));
+    } else if (mode_ == "evil-ends") {
+      frame = EncodeEnds(std::vector<StreamEnd>(500'000));
+    }
+    for (uint64_t round = 0;; ++round) {
+      if (mode_ == "evil-size") {  // a header that claims half a gigabyte
+        const char header[kFrameHeader] = {0, 0, 0, 0x1f, static_cast<char>(FrameType::kResults), 0, 0, 0};
+        frame.assign(1 << 20, 'x');
+        [[maybe_unused]] ssize_t sent = send(kSinkSocket, header, sizeof(header), MSG_NOSIGNAL);
+      }
+      if (mode_ == "evil-places") {
+        std::vector<Place> places;
+        for (int i = 0; i < 1000; ++i) {
+          places.push_back({batch.flow, std::string(1900, 'x') + std::to_string(round * 1000 + i), -1, "1-1", "1-1"});
+        }
+        frame = EncodeResults(places, {});
+      }
+      if (mode_ == "evil-chatter") {
+        for (int i = 0; i < 10000; ++i) {
+          writer.Append(FrameType::kAlive, {});
+        }
+      } else if (mode_ == "evil-health") {
+        writer.Append(FrameType::kHealth, EncodeHealth({round % 2 == 0, {}}));
+      } else {
+        writer.Append(mode_ == "evil-ends" ? FrameType::kEnds : FrameType::kResults, {}, frame);
+      }
+      while (!writer.empty()) {
+        if (writer.Flush(kSinkSocket) != IoState::kOk) {
+          _exit(0);
+        }
+        poll(nullptr, 0, writer.empty() ? 0 : 1);
+      }
+    }
+  }
   static std::string Report() {
     std::string open;
     for (int fd = 0; fd < 256; ++fd) {

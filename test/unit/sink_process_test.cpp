@@ -3,6 +3,8 @@
 // all the same.
 #include "sink_process_fixture.h"
 
+#include <sys/resource.h>
+
 namespace outbox::sink {
 namespace {
 
@@ -20,6 +22,7 @@ TEST_F(ProcessSinkTest, DeliversAndNamesItsLibrary) {
 
 TEST_F(ProcessSinkTest, StartsACleanProcess) {
   setenv("PGPASSWORD", "secret", 1);
+  setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
   sigset_t usr1;
   sigemptyset(&usr1);
   sigaddset(&usr1, SIGUSR1);
@@ -32,6 +35,36 @@ TEST_F(ProcessSinkTest, StartsACleanProcess) {
   close(stray);
   sigprocmask(SIG_UNBLOCK, &usr1, nullptr);
   unsetenv("PGPASSWORD");
+}
+
+// Invariant 10: whatever a sink process says that somebody has taken over, it costs its worker little memory and time.
+TEST_F(ProcessSinkTest, OneThatWasTakenOverCostsLittle) {
+  for (const char* mode :
+       {"evil-size", "evil-empty", "evil-results", "evil-places", "evil-ends", "evil-chatter", "evil-health"}) {
+    rusage before{};
+    getrusage(RUSAGE_SELF, &before);
+    ProcessSink sink(executable_, Mode(mode));
+    Driver driver(&sink);
+    driver.Submit(1, 0, Some(20'000));
+    uint64_t deaths = 0;
+    EXPECT_TRUE(driver.Until(
+        [&] {
+          if (sink.health().error.code == "SINK_PROTOCOL") {
+            ++deaths;
+          }
+          return deaths > 0;
+        },
+        60))
+        << mode;
+    rusage after{};
+    getrusage(RUSAGE_SELF, &after);
+    if (getenv("OUTBOX_SANITIZED") == nullptr) {
+      EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 40 * 1024) << mode << ": kB";
+    }
+    std::vector<Place> places;
+    sink.TakePlaces(&places);
+    EXPECT_LE(places.size(), 20'000u) << mode;
+  }
 }
 
 TEST_F(ProcessSinkTest, KilledInFlightAbortsEverythingAndStartsAgain) {

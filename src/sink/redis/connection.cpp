@@ -10,7 +10,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "sink/monotonic.h"
 
 namespace outbox::sink {
 namespace {
@@ -45,8 +48,9 @@ std::string Connection::Place() const {
   return address_.unix_socket.empty() ? address_.host + ":" + address_.port : address_.unix_socket;
 }
 
-Status Connection::Begin() {
+Status Connection::Begin(int64_t by) {
   Drop();
+  by_ = by;
   if (!address_.unix_socket.empty()) {
     sockaddr_un path{};
     path.sun_family = AF_UNIX;
@@ -88,6 +92,13 @@ Status Connection::TryNext() {
     connecting_fd_ = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address->ai_protocol);
     if (connecting_fd_ >= 0 && (connect(connecting_fd_, address->ai_addr, address->ai_addrlen) == 0 ||
                                 errno == EINPROGRESS || errno == EINTR)) {
+      // One that does not answer leaves time for the others.
+      int64_t shares = 1;
+      for (const addrinfo* later = next_; later != nullptr; later = later->ai_next) {
+        ++shares;
+      }
+      const int64_t now = MonotonicMicros();
+      next_at_ = next_ == nullptr ? -1 : now + std::max<int64_t>(by_ - now, 0) / shares;
       return {};  // Pump() finds out
     }
     error = errno;
@@ -127,7 +138,12 @@ Status Connection::Pump() {
   if (connecting_fd_ >= 0) {
     pollfd ready{connecting_fd_, POLLOUT, 0};
     if (poll(&ready, 1, 0) <= 0) {
-      return {};
+      if (next_ == nullptr || MonotonicMicros() < next_at_) {
+        return {};
+      }
+      close(connecting_fd_);
+      connecting_fd_ = -1;
+      return TryNext();
     }
     int error = 0;
     socklen_t size = sizeof(error);
@@ -202,6 +218,7 @@ void Connection::Drop() {
   resolving_ = false;
   resolved_.reset();
   next_ = nullptr;
+  next_at_ = -1;
   if (connecting_fd_ >= 0) {
     close(connecting_fd_);
     connecting_fd_ = -1;
@@ -222,6 +239,9 @@ void Connection::AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const {
   } else if (connecting_fd_ >= 0) {
     wait.fd = connecting_fd_;
     wait.write = true;
+    if (next_at_ >= 0 && (wait.deadline < 0 || next_at_ < wait.deadline)) {
+      wait.deadline = next_at_;
+    }
   } else if (context_ != nullptr) {
     wait.fd = context_->fd;
     wait.read = true;

@@ -36,8 +36,9 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Begins to resolve the name and to connect. Errors: class kDestination.
-  Status Begin();
+  // Begins to resolve the name and to connect. Errors: class kDestination. The addresses of the name are tried in turn;
+  // each has its share of the time until `by` (monotonic microseconds).
+  Status Begin(int64_t by);
   // Moves what can be moved, connecting first. After an error NextReply() may still have replies; then Drop().
   Status Pump();
   // Writes only. An error shows in the next Pump().
@@ -69,6 +70,8 @@ class Connection {
   bool resolving_ = false;
   Addresses resolved_;
   addrinfo* next_ = nullptr;
+  int64_t by_ = 0;
+  int64_t next_at_ = -1;  // when the next address is tried though this one may still answer
   int connecting_fd_ = -1;
   std::unique_ptr<redisContext, FreeContext> context_;
   bool unsent_ = false;

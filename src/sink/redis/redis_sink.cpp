@@ -140,7 +140,7 @@ void RedisSink::Poll(std::vector<Result>* results) {
 void RedisSink::Connect() {
   state_ = State::kConnecting;
   connect_by_ = MonotonicMicros() + connect_timeout_;
-  Status status = connection_.Begin();
+  Status status = connection_.Begin(connect_by_);
   if (!status.ok()) {
     Lost(status.error());
   }

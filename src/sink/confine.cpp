@@ -1,0 +1,389 @@
+#include "sink/confine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/fault_point.h"
+
+namespace outbox::sink {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+#else
+constexpr bool kSanitized = false;
+#endif
+
+bool seccomp_on = false;
+bool landlock_on = false;
+
+// --- capabilities
+// -----------------------------------------------------------------------------------------------------
+
+void DropCapabilities() {
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  for (unsigned long capability = 0; capability < 64; ++capability) {
+    prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);  // without CAP_SETPCAP it is refused, and there is nothing to drop
+  }
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+  syscall(SYS_capset, &header, none);
+}
+
+// --- seccomp
+// ----------------------------------------------------------------------------------------------------------
+
+#if defined(__x86_64__)
+constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
+#elif defined(__aarch64__)
+constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
+#else
+constexpr uint32_t kArchitecture = 0;  // another: no filter
+#endif
+constexpr uint32_t kX32 = 0x40000000;
+
+// Numbers that this machine's headers do not have are given by hand: they are the same everywhere since 5.1.
+constexpr long kDenied[] = {
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_kcmp,
+    438 /* pidfd_getfd */,
+    424 /* pidfd_send_signal */,
+    SYS_mount,
+    SYS_umount2,
+    SYS_pivot_root,
+    SYS_chroot,
+    SYS_setns,
+    SYS_unshare,
+    428 /* open_tree */,
+    429 /* move_mount */,
+    430 /* fsopen */,
+    431 /* fsconfig */,
+    432 /* fsmount */,
+    433 /* fspick */,
+    442 /* mount_setattr */,
+    SYS_bpf,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    SYS_name_to_handle_at,
+    SYS_open_by_handle_at,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_delete_module,
+    SYS_kexec_load,
+    SYS_reboot,
+    SYS_swapon,
+    SYS_swapoff,
+    SYS_settimeofday,
+    SYS_clock_settime,
+    SYS_adjtimex,
+    SYS_acct,
+    SYS_quotactl,
+    SYS_personality,
+    SYS_shmget,
+    SYS_shmat,
+    SYS_shmctl,
+    425 /* io_uring_setup */,
+    426 /* io_uring_enter */,
+    427 /* io_uring_register */,
+#ifdef SYS_kexec_file_load
+    SYS_kexec_file_load,
+#endif
+#ifdef SYS_iopl
+    SYS_iopl,
+    SYS_ioperm,
+#endif
+};
+constexpr long kPrograms[] = {SYS_execve, SYS_execveat};
+// Their first argument is a process: none but this one.
+constexpr long kSignals[] = {SYS_kill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo};
+
+void FilterCalls() {
+  constexpr auto kNumber = static_cast<uint32_t>(offsetof(seccomp_data, nr));
+  constexpr auto kArch = static_cast<uint32_t>(offsetof(seccomp_data, arch));
+  constexpr auto kFirst =
+      static_cast<uint32_t>(offsetof(seccomp_data, args));  // low half: both machines are little-endian
+  const sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  const sock_filter refuse = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+  std::vector<sock_filter> filter;
+  filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kArch));
+  filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0));
+  filter.push_back(refuse);
+  filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber));
+#ifdef __x86_64__
+  filter.push_back(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kX32, 0, 1));
+  filter.push_back(refuse);
+#endif
+  auto deny = [&](long number) {
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1));
+    filter.push_back(refuse);
+  };
+  for (long number : kDenied) {
+    deny(number);
+  }
+  if (!kSanitized) {
+    for (long number : kPrograms) {
+      deny(number);
+    }
+  }
+  for (long number : kSignals) {
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 4));
+    filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFirst));
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(getpid()), 0, 1));
+    filter.push_back(allow);
+    filter.push_back(refuse);
+  }
+  filter.push_back(allow);
+  sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  constexpr unsigned long kSpecAllow = 1UL << 2;  // before 5.16 a filter slows all of the process down otherwise
+  seccomp_on = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kSpecAllow, &program) == 0 ||
+               syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+}
+
+// --- landlock
+// ---------------------------------------------------------------------------------------------------------
+
+// linux/landlock.h of a newer kernel than the oldest that we are built on.
+constexpr long kCreateRuleset = 444;
+constexpr long kAddRule = 445;
+constexpr long kRestrictSelf = 446;
+struct Ruleset {
+  uint64_t files = 0;
+  uint64_t net = 0;
+  uint64_t scoped = 0;
+};
+struct [[gnu::packed]] PathBeneath {
+  uint64_t allowed = 0;
+  int32_t parent = -1;
+};
+constexpr uint64_t kWriteFile = 1U << 1;
+constexpr uint64_t kReadFile = 1U << 2;
+constexpr uint64_t kReadDir = 1U << 3;
+constexpr uint64_t kOfFiles = kWriteFile | kReadFile | 1U /* execute */ | 1U << 14 /* truncate */;
+constexpr uint64_t kRead = kReadFile | kReadDir;
+
+uint64_t RightsOf(long version) {
+  const int bits = version >= 5 ? 16 : version >= 3 ? 15 : version == 2 ? 14 : 13;
+  return (uint64_t{1} << bits) - 1;
+}
+
+class FileRules {
+ public:
+  FileRules() {
+    const long version = syscall(kCreateRuleset, nullptr, size_t{0}, 1U);
+    if (version < 1) {
+      return;
+    }
+    all_ = RightsOf(version);
+    Ruleset ruleset;
+    ruleset.files = all_;
+    ruleset.scoped = version >= 6 ? 3 : 0;  // abstract sockets, signals
+    const size_t size = version >= 6 ? 24 : version >= 4 ? 16 : 8;
+    fd_ = static_cast<int>(syscall(kCreateRuleset, &ruleset, size, 0U));
+  }
+  ~FileRules() {
+    if (fd_ >= 0) {
+      close(fd_);
+    }
+  }
+  FileRules(const FileRules&) = delete;
+  FileRules& operator=(const FileRules&) = delete;
+
+  bool usable() const { return fd_ >= 0; }
+  uint64_t all() const { return all_; }
+  // What is not there is left out.
+  void Admit(const std::string& path, uint64_t rights) {
+    PathBeneath rule;
+    rule.parent = open(path.c_str(), O_PATH | O_CLOEXEC);
+    if (rule.parent < 0) {
+      return;
+    }
+    struct stat status {};
+    const bool directory = fstat(rule.parent, &status) == 0 && S_ISDIR(status.st_mode);
+    rule.allowed = rights & all_ & (directory ? ~uint64_t{0} : kOfFiles);
+    syscall(kAddRule, fd_, 1, &rule, 0U);
+    close(rule.parent);
+  }
+  bool Enforce() { return syscall(kRestrictSelf, fd_, 0U) == 0; }
+
+ private:
+  int fd_ = -1;
+  uint64_t all_ = 0;
+};
+
+// Where it really is.
+std::string Resolved(const std::string& path) {
+  char real[PATH_MAX];
+  return realpath(path.c_str(), real) == nullptr ? path : std::string(real);
+}
+
+std::string DirectoryOf(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
+}
+
+// A file that an option names. One that is renewed is another one under the same name, hence the directory, too.
+void AdmitNamed(const std::string& path, FileRules* rules) {
+  rules->Admit(path, kRead);
+  for (const std::string& name : {path, Resolved(path)}) {
+    const std::string directory = DirectoryOf(name);
+    const bool data = access((directory + "/PG_VERSION").c_str(), F_OK) == 0;
+    if (!directory.empty() && !data) {
+      rules->Admit(directory, kRead);
+    }
+  }
+}
+
+}  // namespace
+
+void ConfineProcess() {
+  DropCapabilities();
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (kArchitecture != 0) {
+    FilterCalls();
+  }
+}
+
+#ifdef OUTBOX_FAULT_POINTS
+namespace {
+
+// What somebody would try who has taken this process over. File "escape" names a file of the data directory.
+void TryToEscape() {
+  const char* faults = getenv("OUTBOX_FAULT_DIR");
+  if (faults == nullptr) {
+    return;
+  }
+  char target[PATH_MAX] = "";
+  const int fd = open((std::string(faults) + "/escape").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return;
+  }
+  const ssize_t got = read(fd, target, sizeof(target) - 1);
+  close(fd);
+  target[got > 0 ? strcspn(target, "\n") : 0] = '\0';
+  std::string text = DescribeConfinement() + ":";
+  auto tell = [&text](const char* what, bool done) {
+    const int why = errno;
+    text += std::string(" ") + what + " " + (done ? "done" : why == EPERM || why == EACCES ? "refused" : strerror(why));
+  };
+  const pid_t parent = getppid();
+  const std::string memory = "/proc/" + std::to_string(parent) + "/mem";
+  tell("read", open(target, O_RDONLY | O_CLOEXEC) >= 0);
+  tell("list", open(DirectoryOf(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) >= 0);
+  tell("write", open((std::string(target) + ".new").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0);
+  const std::string moved = std::string(target) + ".moved";
+  tell("move", rename(target, moved.c_str()) == 0 && rename(moved.c_str(), target) == 0);
+  tell("memory", open(memory.c_str(), O_RDWR | O_CLOEXEC) >= 0);
+  tell("trace", ptrace(PTRACE_SEIZE, parent, nullptr, nullptr) == 0);
+  tell("signal", kill(parent, 0) == 0);
+  char* const nothing[] = {nullptr};
+  tell("program", access("/bin/true", X_OK) == 0 && syscall(SYS_execve, "/bin/sh", nothing, nothing) == 0);
+  tell("self", kill(getpid(), 0) == 0);
+  text += "\n";
+  const int out =
+      open((std::string(faults) + "/escape.result").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  [[maybe_unused]] ssize_t written = write(out, text.data(), text.size());
+  close(out);
+}
+
+}  // namespace
+#endif
+
+void ConfineFiles(const Options& options) {
+  FileRules rules;
+  if (rules.usable() && !kSanitized) {
+    for (const char* path : {"/usr/lib",
+                             "/usr/lib32",
+                             "/usr/lib64",
+                             "/lib",
+                             "/lib64",
+                             "/usr/libexec",
+                             "/usr/share",
+                             "/usr/local/lib",
+                             "/usr/local/lib64",
+                             "/usr/local/share",
+                             "/usr/local/etc",
+                             "/usr/local/ssl",
+                             "/etc",
+                             "/nix/store",
+                             "/gnu/store",
+                             "/var/lib/ca-certificates",
+                             "/run/systemd/resolve",
+                             "/run/resolvconf",
+                             "/run/NetworkManager",
+                             "/run/nscd",
+                             "/var/lib/sss",
+                             "/proc",
+                             "/sys/devices/system",
+                             "/sys/fs/cgroup",
+                             "/dev/urandom",
+                             "/dev/random"}) {
+      rules.Admit(path, kRead);
+    }
+    rules.Admit(DirectoryOf(Resolved("/etc/resolv.conf")), kRead);
+    rules.Admit("/dev/null", kReadFile | kWriteFile);
+    bool kerberos = false;
+    for (const auto& [name, value] : options) {
+      kerberos = kerberos || value == "GSSAPI" || name.starts_with("sasl.kerberos.");
+      if (value.starts_with('/')) {
+        AdmitNamed(value, &rules);
+      }
+    }
+    for (const char* name : {"SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "KRB5_CONFIG", "TZDIR"}) {
+      const char* value = getenv(name);
+      if (value != nullptr && value[0] == '/') {
+        AdmitNamed(value, &rules);
+      }
+    }
+    if (kerberos) {
+      rules.Admit("/tmp", rules.all());
+      rules.Admit("/var/tmp", rules.all());
+    }
+#ifdef OUTBOX_FAULT_POINTS
+    if (const char* faults = getenv("OUTBOX_FAULT_DIR"); faults != nullptr) {
+      rules.Admit(faults, rules.all());
+    }
+#endif
+    landlock_on = rules.Enforce();
+  }
+#ifdef OUTBOX_FAULT_POINTS
+  TryToEscape();
+#endif
+}
+
+std::string DescribeConfinement() {
+  std::string text;
+  for (const auto& [on, name] : {std::pair(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1, "no_new_privs"),
+                                 std::pair(seccomp_on, "seccomp"), std::pair(landlock_on, "landlock")}) {
+    if (on) {
+      text += (text.empty() ? "" : " ") + std::string(name);
+    }
+  }
+  return text;
+}
+
+}  // namespace outbox::sink

@@ -1,0 +1,35 @@
+// Takes from a sink process what it has no use for [-]. The client libraries parse what comes from outside, and this
+// process runs as the server's user: whoever takes one over must not have the data directory with it.
+//
+// Each step is for the rest of the process's life and for what it starts. Where the kernel has no landlock
+// (before 5.13, or switched off) or no seccomp the step is left out: DescribeConfinement() says what there is. No
+// privileges are needed, also not in containers.
+//
+//   ConfineProcess   no new privileges, no capabilities; refused from then on (seccomp): starting programs, looking
+//   into
+//                    other processes and signalling them, mounts and namespaces, the kernel's loaders and clocks, SysV
+//                    shared memory, io_uring, open by handle
+//   ConfineFiles     no file can be opened (landlock) but to read: libraries, /etc, time zones, the system's
+//   certificates,
+//                    /proc and /sys, and what the destination's options name: a file, and for the sake of certificates
+//                    that are renewed its directory, unless that is a data directory of PostgreSQL. With GSSAPI also
+//                    /tmp, where tickets are kept. No signals and no abstract sockets beyond this process
+//
+// Not confined: the network (brokers are anywhere), what is open already (the socket, standard error), memory and CPU.
+// Sanitizer builds keep files and programs open: their runtimes write reports and start symbolizers.
+#pragma once
+
+#include <string>
+
+#include "sink/sink.h"
+
+namespace outbox::sink {
+
+// Before any thread is started. Can be called once.
+void ConfineProcess();
+// After ConfineProcess(), with the options the sink will be made of, before any thread is started.
+void ConfineFiles(const Options& options);
+// "no_new_privs seccomp landlock": what is in force in this process.
+std::string DescribeConfinement();
+
+}  // namespace outbox::sink

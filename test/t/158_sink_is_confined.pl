@@ -1,0 +1,52 @@
+# matrix: F2
+# A sink process that somebody has taken over does not have the data directory with it, nor the server's processes, nor a
+# program to start, nor the server's secrets in its environment. It works all the same: by name, by address, with files.
+use strict;
+use warnings;
+
+use Outbox::Faults;
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+$ENV{SOMEBODYS_SECRET} = 'secret';
+my $node = new_node();
+my $redis = Outbox::Redis->start;
+my $kafka = Outbox::Kafka::available() ? Outbox::Kafka->start : undef;
+$kafka->create_topic('confined', 1) if $kafka;
+Outbox::Faults::put('escape', $node->data_dir . '/PG_VERSION');
+
+# By a name, so that the resolver is needed, which reads files.
+$node->safe_psql('postgres', "CREATE SERVER redis FOREIGN DATA WRAPPER outbox_redis OPTIONS (host 'localhost', port '$redis->{port}');
+	SELECT outbox.create_route('redis', server => 'redis', topic => 'confined')");
+kafka_route($node, $kafka, 'kafka', topic => q('confined')) if $kafka;
+emit_counted($node, 's', ['k'], 1, 10);
+ok(wait_idle($node), 'events go out');
+is(by_key($redis->column('confined', 'payload'))->{k}, join(' ', 1 .. 10), 'and arrive');
+
+my %by_process;
+foreach my $pid (sink_pids($node))
+{
+	my $status = slurp_file("/proc/$pid/status");
+	like($status, qr/^NoNewPrivs:\s+1$/m, 'no new privileges');
+	like($status, qr/^Cap$_:\s+0+$/m, "no capabilities: $_") foreach qw(Eff Prm Inh Amb);
+	my $environment = eval { slurp_file("/proc/$pid/environ") };
+	unlike($environment, qr/SOMEBODYS_SECRET|PGDATA/, 'nothing of the server in the environment') if defined $environment;
+}
+my $result = slurp_file("$ENV{OUTBOX_FAULT_DIR}/escape.result");
+my @tries = split /\n/, $result;
+cmp_ok(scalar @tries, '>=', $kafka ? 2 : 1, 'each sink process tried to break out');
+SKIP:
+{
+	skip "this kernel has neither seccomp nor landlock for a sink process ($tries[0])", 1 unless grep { /seccomp|landlock/ } @tries;
+	foreach my $try (@tries)
+	{
+		my ($have, $did) = split /:/, $try;
+		diag("not confined in full on this kernel: $have") if $have ne 'no_new_privs seccomp landlock';
+		like($did, qr/trace refused signal refused program refused self done/, "processes and programs: $did") if $have =~ /seccomp/;
+		like($did, qr/read refused list refused write refused move refused memory refused/, "files: $did") if $have =~ /landlock/;
+	}
+}
+ok(!-e $node->data_dir . '/PG_VERSION.new', 'the data directory is as it was');
+no_server_crashed($node);
+done_testing();
