@@ -79,3 +79,18 @@ COMMENT ON FUNCTION outbox.wait_until_idle(interval) IS
 
 COMMENT ON FUNCTION outbox.status(uuid) IS
   'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, dead, skipped, discarded or passed over (the route was moved behind it by seek()); not routed where it matches none, or is older than they; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window (window_from, window_to); NULL where that is not known exactly any more. attempts counts refusals; error_* is the last of them, of an event that is pending what is in its lane''s way. reason: why it was paused, skipped or discarded, or whom it waits behind';
+
+CREATE PROCEDURE outbox.forget(
+  aggregate_type  text,
+  aggregate_id    text,
+  undelivered     boolean DEFAULT false,
+  reason          text    DEFAULT NULL,
+  dry_run         boolean DEFAULT true,
+  INOUT forgotten bigint  DEFAULT NULL,
+  INOUT kept      bigint  DEFAULT NULL
+)
+  LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_forget';
+REVOKE ALL ON PROCEDURE outbox.forget(text, text, boolean, text, boolean, bigint, bigint) FROM PUBLIC;
+COMMENT ON PROCEDURE outbox.forget(text, text, boolean, text, boolean, bigint, bigint) IS
+  'erases payload and headers of what the log keeps of one key; events that some route has not delivered yet, parked ones and rows of outbox.foreign_event are kept, or with undelivered => true given up: nobody sends them. A dry run unless told otherwise; it cannot be undone. Returns how many were erased and kept. The key itself stays in the log; outbox.audit keeps a hash of it';
+COMMENT ON COLUMN outbox.audit.action IS 'retry, redrive, skip, discard, replay, seek, pause, resume, forget; rewind and lost writes by a worker';
