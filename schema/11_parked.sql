@@ -198,7 +198,7 @@ COMMENT ON INDEX outbox.audit_at_idx IS 'by time';
 COMMENT ON INDEX outbox.audit_event_idx IS 'by event';
 COMMENT ON COLUMN outbox.audit.at IS 'when';
 COMMENT ON COLUMN outbox.audit.who IS 'role that called; of a worker: the owner of the extension';
-COMMENT ON COLUMN outbox.audit.action IS 'retry, redrive, skip, discard, replay, seek, pause, resume; rewind and lost writes by a worker';
+COMMENT ON COLUMN outbox.audit.action IS 'retry, redrive, skip, discard, replay, seek, pause, resume, forget; rewind and lost writes by a worker';
 COMMENT ON COLUMN outbox.audit.route IS 'name of the route then';
 COMMENT ON COLUMN outbox.audit.event_id IS 'event, where it was one';
 COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed';

@@ -22,5 +22,5 @@ SELECT event_type FROM outbox.log WHERE aggregate_type = 'foreign';
 SELECT aggregate_type, aggregate_id, event_type, convert_from(payload, 'UTF8') AS payload, content_type, headers, topic,
        created_at IS NOT NULL AS created_at, id IS NOT NULL AS id, received_at IS NOT NULL AS received_at
 FROM outbox.foreign_event ORDER BY received_at;
-SELECT t.tgname, t.tgenabled FROM pg_trigger t WHERE t.tgrelid IN ('outbox.log'::regclass, :'day'::regclass) ORDER BY t.tgrelid::regclass::text = 'outbox.log';
+SELECT t.tgname, t.tgenabled FROM pg_trigger t WHERE t.tgrelid IN ('outbox.log'::regclass, :'day'::regclass) ORDER BY t.tgrelid::regclass::text = 'outbox.log', t.tgname;
 DELETE FROM outbox.foreign_event;

@@ -85,8 +85,8 @@ DROP EXTENSION outbox CASCADE;
 ROLLBACK;
 RESET outbox.allow_loss;
 -- More routes than anybody reads.
-DO $$ BEGIN PERFORM outbox.create_route('many ' || lpad(n::text, 2, '0'), 'regress_loss', start => 'earliest') FROM generate_series(1, 65) n; END $$;
-DO $$ BEGIN PERFORM outbox.pause('many ' || lpad(n::text, 2, '0'), reason => 'test') FROM generate_series(1, 65) n; END $$;
+DO $$ BEGIN PERFORM outbox.create_route('many ' || lpad(n::text, 2, '0'), 'regress_loss', start => 'earliest') FROM generate_series(1, 65) n;
+  PERFORM outbox.pause('many ' || lpad(n::text, 2, '0'), reason => 'test') FROM generate_series(1, 65) n; END $$;
 SELECT message, detail FROM refused('DROP EXTENSION outbox CASCADE');
 SET client_min_messages = warning;
 DO $$ BEGIN PERFORM outbox.drop_route('many ' || lpad(n::text, 2, '0')) FROM generate_series(1, 65) n; END $$;

@@ -6,6 +6,7 @@
 #include "admin/cursor.h"
 #include "admin/encoding.h"
 #include "admin/shared_look.h"
+#include "log/blank.h"
 #include "log/whole_log_sql.h"
 #include "pg/encoding.h"
 
@@ -44,6 +45,8 @@ void Fill(HeapTuple tuple, TupleDesc columns, WalkedEvent* event) {
   auto place = reinterpret_cast<ItemPointer>(DatumGetPointer(SPI_getbinval(tuple, columns, 10, &null)));
   event->block = ItemPointerGetBlockNumber(place);
   event->offset = ItemPointerGetOffsetNumber(place);
+  event->forgotten = DatumGetBool(SPI_getbinval(tuple, columns, 11, &null));
+  event->erasable = DatumGetBool(SPI_getbinval(tuple, columns, 12, &null));
 }
 
 // Plain but for the visitor, which is declared outside of the guard.
@@ -94,7 +97,8 @@ void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEven
   // Literals, not parameters: the planner then opens and locks the day tables of that time only. Digits of ours.
   std::string sql =
       "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, "
-      "coalesce(octet_length(payload), 0), source, place FROM " OUTBOX_WHOLE_LOG "WHERE created_at >= '" +
+      "coalesce(octet_length(payload), 0), source, place, " OUTBOX_FORGOTTEN("l") ", payload IS NOT NULL OR headers IS NOT "
+      "NULL FROM " OUTBOX_WHOLE_LOG "WHERE created_at >= '" +
       UnixMicrosText(filter.since) + "'::timestamptz AND created_at < '" + UnixMicrosText(filter.until) +
       "'::timestamptz AND ($1 IS NULL OR aggregate_type LIKE $1) AND ($2 IS NULL OR aggregate_id = $2) "
       "AND ($3 IS NULL OR event_type LIKE $3) AND ($4 IS NULL OR id = ANY ($4::uuid[]))";
@@ -145,6 +149,9 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
     if (!IsNull(event.topic)) {
       own_topic = topic = Utf8(event.topic);
     }
+  }
+  if (event.forgotten) {
+    return Fate::kGivenUp;
   }
   const LaneRecord& lane = lanes_[format::LaneOf(aggregate_id, event.id, static_cast<uint32>(lanes_.size()))];
   if (lane.spec == nullptr || lane.BeforeStart(event.xid, event.created_at) ||

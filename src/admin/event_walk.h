@@ -24,6 +24,8 @@ struct WalkedEvent {
   Oid table = InvalidOid;
   uint32 block = 0;
   uint16 offset = 0;
+  bool erasable = false;   // it has a payload or headers
+  bool forgotten = false;  // erased: nobody sends it any more
 };
 
 struct WalkFilter {

@@ -1,5 +1,6 @@
 #include "emit/check.h"
 
+#include "emit/topic_rights.h"
 #include "emit/trace.h"
 #include "format/topic_name.h"
 #include "pg/encoding.h"
@@ -288,6 +289,7 @@ void CheckEvent(NewEvent* event) {
   CheckPayload(event);
   CheckContentType(event->content_type);
   CheckTopic(event->topic);
+  CheckTopicRight(event);
   CheckDeliverAt(event);
   if (event->headers != nullptr && !CheckHeaders(event->headers)) {
     event->headers = nullptr;

@@ -25,6 +25,7 @@ struct NewEvent {
   // Filled in by the insert:
   pg_uuid_t id;
   int64 created_at;  // Unix microseconds
+  Oid emitter;       // whose right to the topic counts; InvalidOid: the current role's
 };
 
 // The bytes of a detoasted varlena.

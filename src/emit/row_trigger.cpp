@@ -102,6 +102,7 @@ void EmitRow(const TriggerData* trigger, HeapTuple row, int key_column, const ch
   event.aggregate_id = KeyOf(trigger, row, key_column);
   event.event_type = cstring_to_text(psprintf("%s.%s", prefixed ? arguments[2] : arguments[0], what));
   event.payload = TextBytes(DatumGetTextPP(DirectFunctionCall1(row_to_json, RowDatum(trigger, row))));
+  event.emitter = trigger->tg_relation->rd_rel->relowner;  // who writes to the table chooses no topic
   CheckEvent(&event);
   InsertEvent(&event);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "log/blank.h"
+
 namespace outbox::log {
 
 namespace {
@@ -177,6 +179,9 @@ bool LaneReader::FetchPlaces(size_t max_bytes, EventChunk* chunk) {
     if (!found) {
       break;
     }
+    if (RowForgotten(row)) {
+      continue;  // since its place was noted
+    }
     MemoryContext saved = MemoryContextSwitchTo(scratch);
     chunk->events.emplace_back();
     CopyRow(row, &chunk->arena, &chunk->events.back());
@@ -190,7 +195,7 @@ bool LaneReader::FetchPlaces(size_t max_bytes, EventChunk* chunk) {
 }
 
 void LaneReader::Confirm(const EventChunk& chunk) {
-  next_ += chunk.events.size() - chunk_before_;
+  next_ += state_ == State::kPlaces ? run_used_ : chunk.events.size() - chunk_before_;
   run_.erase(run_.begin(), run_.begin() + static_cast<std::ptrdiff_t>(run_used_));
   if (chunk.events.size() > chunk_before_) {
     after_ = chunk.events.back().created_at;

@@ -1,5 +1,6 @@
 #include "log/row.h"
 
+#include "log/blank.h"
 #include "pg/encoding.h"
 
 extern "C" {
@@ -128,6 +129,9 @@ bool ViewRow(HeapTupleHeader tuple, RowView* row) {
 }
 
 bool RowWanted(const RowView& row, const relay::EventFilter* filter) {
+  if (RowForgotten(row)) {
+    return false;
+  }
   Uuid id;
   memcpy(id.data(), row.id, id.size());
   return filter->Wants(Text(row.value[kAggregateType]), Text(row.value[kAggregateId]), Text(row.value[kEventType]), id,

@@ -1,0 +1,310 @@
+// outbox.forget(): one person's data is erased, by key [P].
+//
+// Payload and headers of the key's events in the log are overwritten in their place (log/blank.h); the rows stay, and
+// with them their windows and positions. What is undelivered is kept, or, when asked for, given up first: then nobody
+// sends it, and it is noted as skipped. Day by day, each in a transaction of its own; what is erased stays erased.
+#include "admin/act.h"
+#include "admin/batches.h"
+#include "admin/changes.h"
+#include "admin/event_walk.h"
+#include "admin/parked_rows.h"
+#include "admin/procedure_arguments.h"
+#include "admin/shared_look.h"
+#include "admin/start.h"
+#include "emit/clock.h"
+#include "log/blank.h"
+#include "log/day_table_ddl.h"
+#include "pg/entry.h"
+
+extern "C" {
+#include "access/table.h"
+#include "access/xact.h"
+}
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::Guard;
+using outbox::pg::UserError;
+
+struct Key {
+  std::string type;
+  std::string id;
+};
+
+struct Counts {
+  int64 forgotten = 0;  // rows of the log
+  int64 kept = 0;       // undelivered, on some route
+  int64 given_up = 0;   // undelivered: events and routes, parked ones, rows of others
+};
+
+// A pattern of LIKE that is nothing but itself.
+std::string Exactly(const std::string& text) {
+  std::string like;
+  for (char c : text) {
+    if (c == '%' || c == '_' || c == '\\') {
+      like += '\\';
+    }
+    like += c;
+  }
+  return like;
+}
+
+struct Found {
+  int64 created_at;
+  outbox::Uuid id;
+  Oid table;
+  uint32 block;
+  uint16 offset;
+  bool undelivered;
+};
+
+// What a route has still to send.
+struct Owed {
+  std::string route_id;
+  int64 created_at;
+  std::string id;
+};
+
+class Forgetter {
+ public:
+  Forgetter(Key key, bool undelivered) : key_(std::move(key)), undelivered_(undelivered) {}
+
+  // Of the days of that time: what there is; with `owed`, what that takes from routes.
+  std::vector<Found> Look(int64 since, int64 until, std::vector<Owed>* owed) {
+    std::vector<std::pair<std::string, RouteEvents>> routes;
+    for (const Row& row : RunSql(Access::kWrite, "SELECT name, id FROM outbox.route ORDER BY name")) {
+      routes.emplace_back(row[1].value(), RouteEvents(row[0].value()));
+    }
+    WalkFilter filter;
+    filter.since = since;
+    filter.until = until;
+    filter.aggregate_type = Exactly(key_.type);
+    filter.aggregate_id = key_.id;
+    std::vector<Found> found;
+    WalkLog(filter, [&](const WalkedEvent& event) {
+      if (event.forgotten || !event.erasable) {
+        return;
+      }
+      bool waits = false;
+      for (const auto& [route_id, events] : routes) {
+        const RouteEvents::Fate fate = events.FateOf(event);
+        waits = waits || fate == RouteEvents::Fate::kPending || fate == RouteEvents::Fate::kParked;
+        if (owed != nullptr && fate == RouteEvents::Fate::kPending) {
+          std::string id(outbox::kUuidTextLength, '\0');
+          outbox::FormatUuid(event.id, id.data());
+          owed->push_back({route_id, event.created_at, std::move(id)});
+        }
+      }
+      found.push_back({event.created_at, event.id, event.table, event.block, event.offset, waits});
+    });
+    return found;
+  }
+
+  // Nobody sends these: status() says so, and replay() leaves them alone.
+  void GiveUp(const std::vector<Owed>& owed) {
+    if (owed.empty()) {
+      return;
+    }
+    const int64 count = static_cast<int64>(owed.size());
+    int64 at = 0;
+    Guard([&] {
+      at = outbox::emit::TakeReadings(count);
+      for (int64 micros : {at, at + count - 1}) {
+        int32 day = outbox::log::DayOfMicros(micros);
+        if (!OidIsValid(outbox::log::FindDayTable(outbox::log::DayTableKind::kOutcome, day))) {
+          outbox::log::CreateDayTable(outbox::log::DayTableKind::kOutcome, day);
+          CommandCounterIncrement();
+        }
+      }
+    });
+    std::vector<Cell> routes, times, ids;
+    for (const Owed& one : owed) {
+      routes.push_back(Cell(one.route_id));
+      times.push_back(Cell(std::to_string(one.created_at)));
+      ids.push_back(Cell(one.id));
+    }
+    RunSql(
+        Access::kWrite,
+        "INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, error_message) "
+        "SELECT timestamptz 'epoch' + ($4::bigint - 1 + row_number() OVER ()) * interval '1 microsecond', u.route_id, "
+        "timestamptz 'epoch' + u.micros * interval '1 microsecond', u.id, 0, 'skipped', 0, '', 'erased by "
+        "outbox.forget()' FROM unnest($1::bigint[], $2::bigint[], $3::uuid[]) AS u (route_id, micros, id)",
+        {ArrayLiteral(routes), ArrayLiteral(times), ArrayLiteral(ids), Cell(std::to_string(at))});
+  }
+
+  int64 CountParked() {
+    Row row = RunSql(Access::kWrite,
+                     "SELECT (SELECT count(*) FROM outbox.parked WHERE aggregate_type = $1 AND aggregate_id = $2), "
+                     "(SELECT count(*) FROM outbox.foreign_event WHERE aggregate_type = $1 AND aggregate_id = $2)",
+                     {Cell(key_.type), Cell(key_.id)})[0];
+    return std::strtoll(row[0].value().c_str(), nullptr, 10) + std::strtoll(row[1].value().c_str(), nullptr, 10);
+  }
+
+  // Whatever their state. Those that are being sent just now stay for another try; how many went.
+  int64 RemoveParked() {
+    int64 gone = 0;
+    for (const Row& row : RunSql(Access::kWrite,
+                                 "SELECT DISTINCT p.id, r.name FROM outbox.parked p JOIN outbox.route r ON r.id = "
+                                 "p.route_id WHERE p.aggregate_type = $1 AND p.aggregate_id = $2",
+                                 {Cell(key_.type), Cell(key_.id)})) {
+      try {
+        std::vector<ParkedRow> rows = LockParked(row[0], row[1]);
+        NoteParkedChange();
+        Remove(rows, "skipped");
+        PromoteKeysOf(rows);
+        gone += static_cast<int64>(rows.size());
+      } catch (const UserError& error) {
+        if (error.sqlstate != ERRCODE_OBJECT_IN_USE && error.sqlstate != ERRCODE_UNDEFINED_OBJECT) {
+          throw;
+        }
+      }
+    }
+    return gone;
+  }
+
+  int64 RemoveForeign() {
+    return static_cast<int64>(
+        RunSql(Access::kWrite,
+               "DELETE FROM outbox.foreign_event WHERE aggregate_type = $1 AND aggregate_id = $2 RETURNING 1",
+               {Cell(key_.type), Cell(key_.id)})
+            .size());
+  }
+
+  // The days of the log, as times.
+  static std::vector<std::pair<int64, int64>> Days() {
+    std::vector<std::pair<int64, int64>> days;
+    for (const Row& row :
+         RunSql(Access::kWrite,
+                "SELECT (extract(epoch FROM to_date(right(c.relname, 8), 'YYYYMMDD')::timestamp) * 1000000)::bigint "
+                "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'outbox.log'::regclass "
+                "AND c.relname ~ '^log_[0-9]{8}$' UNION SELECT (extract(epoch FROM date_trunc('day', s.created_at AT "
+                "TIME ZONE 'UTC')) * 1000000)::bigint FROM outbox.log_spare s ORDER BY 1")) {
+      const int64 start = std::strtoll(row[0].value().c_str(), nullptr, 10);
+      days.emplace_back(start, start + USECS_PER_DAY);
+    }
+    return days;
+  }
+
+  bool Erases(const Found& event) const { return undelivered_ || !event.undelivered; }
+
+ private:
+  Key key_;
+  bool undelivered_;
+};
+
+// Under a lock since before the rows were looked up: they are where they were.
+void Blank(const std::vector<Found>& rows, const Forgetter& forgetter, Counts* counts) {
+  for (const Found& row : rows) {
+    if (!forgetter.Erases(row)) {
+      counts->kept++;
+      continue;
+    }
+    const bool done = Guard([&row] {
+      Relation day = table_open(row.table, RowExclusiveLock);
+      bool blanked = outbox::log::BlankRow(day, row.block, row.offset, row.id);
+      table_close(day, NoLock);
+      CHECK_FOR_INTERRUPTS();
+      return blanked;
+    });
+    counts->forgotten += done;
+  }
+}
+
+std::string HashOfKey(const Key& key) {
+  return RunSql(Access::kWrite, "SELECT encode(sha256(convert_to($1, 'UTF8')), 'hex')", {Cell(key.id)})[0][0].value();
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_forget) {
+  Cell type = TextArgument(fcinfo, 0);
+  Cell id = TextArgument(fcinfo, 1);
+  const bool undelivered = BooleanArgument(fcinfo, 2, "undelivered");
+  Cell reason = CheckReason(TextArgument(fcinfo, 3), false);
+  const bool dry_run = BooleanArgument(fcinfo, 4, "dry_run");
+  if (!type || !id) {
+    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED,
+                    type ? "aggregate id must not be null" : "aggregate type must not be null",
+                    "What is kept of one key is erased; events without a key belong to nobody.",
+                    "For example CALL outbox.forget('customer', '42')."};
+  }
+  if (!dry_run) {
+    RequireWritable("outbox.forget()");
+  }
+  Batches batches(fcinfo, "outbox.forget()", !dry_run);
+  Forgetter forgetter({*type, *id}, undelivered);
+  Counts counts;
+  if (dry_run) {
+    for (const Found& row : forgetter.Look(OldestRetained().value_or(0), NewestTime() + kPgEpochMicros + 1, nullptr)) {
+      (forgetter.Erases(row) ? counts.forgotten : counts.kept)++;
+    }
+    (undelivered ? counts.given_up : counts.kept) += forgetter.CountParked();
+  } else {
+    // First: what is erased cannot be taken back, and is not to be without a row that says who did it. The key itself
+    // is personal data as often as not.
+    WriteAudit("forget", Cell(), Cell(),
+               JsonObject()
+                   .Add("aggregate_type", type)
+                   .Add("key_sha256", Cell(HashOfKey({*type, *id})))
+                   .Add("undelivered", Cell(undelivered ? "true" : "false")),
+               reason);
+    batches.Commit();
+    if (undelivered) {
+      for (int tries = 0; tries < 20; tries++) {
+        counts.given_up += forgetter.RemoveParked();
+        batches.Commit();
+        if (RunSql(Access::kWrite, "SELECT FROM outbox.parked WHERE aggregate_type = $1 AND aggregate_id = $2 LIMIT 1",
+                   {type, id})
+                .empty()) {
+          break;
+        }
+        batches.GiveWay();
+      }
+      counts.given_up += forgetter.RemoveForeign();
+      batches.Commit();
+    }
+    for (const auto& [since, until] : Forgetter::Days()) {
+      if (undelivered) {
+        std::vector<Owed> owed;
+        (void)forgetter.Look(since, until, &owed);
+        forgetter.GiveUp(owed);
+        counts.given_up += static_cast<int64>(owed.size());
+        batches.Commit();
+      }
+      const int32 day = outbox::log::DayOfMicros(since);
+      const bool there = Guard([day] {
+        Oid table = outbox::log::FindDayTable(outbox::log::DayTableKind::kLog, day);
+        Relation relation = OidIsValid(table) ? try_table_open(table, RowExclusiveLock) : nullptr;
+        if (relation == nullptr) {
+          return false;  // dropped in time
+        }
+        table_close(relation, NoLock);
+        ForceSyncCommit();
+        return true;
+      });
+      if (there) {
+        Blank(forgetter.Look(since, until, nullptr), forgetter, &counts);
+      }
+      batches.Commit();
+    }
+    counts.kept += forgetter.CountParked();
+    WriteAudit("forget", Cell(), Cell(),
+               JsonObject()
+                   .Add("aggregate_type", type)
+                   .Add("key_sha256", Cell(HashOfKey({*type, *id})))
+                   .Add("forgotten", counts.forgotten)
+                   .Add("given_up", counts.given_up)
+                   .Add("kept", counts.kept),
+               reason);
+    batches.Commit();
+  }
+  Notice((dry_run ? "dry run: would erase " : "erased ") + std::to_string(counts.forgotten) + " events of the log" +
+             (undelivered ? ", and " + std::string(dry_run ? "give" : "gave") + " up what was undelivered" : "") +
+             (counts.kept > 0 ? ", and " + std::string(dry_run ? "keep " : "kept ") + std::to_string(counts.kept) +
+                                    " that are undelivered"
+                              : ""),
+         "",
+         counts.kept > 0 && !undelivered ? "undelivered => true erases these as well: nobody sends them then." : "");
+  return batches.Result({Cell(std::to_string(counts.forgotten)), Cell(std::to_string(counts.kept))});
+}

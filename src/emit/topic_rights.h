@@ -1,0 +1,15 @@
+// Who may emit to which topics [P]: outbox.emit_right, see outbox.grant_emit(). Plain code.
+//
+// The current role's own row decides; without one, those of the roles it is a member of: free if there is none or one
+// of them has no limit, else what all of them allow together. Superusers and the extension's owner are free. An event
+// without a topic of its own counts as outbox.event.<aggregate type>, whatever the routes make of it.
+#pragma once
+
+#include "emit/check.h"
+
+namespace outbox::emit {
+
+// Raises 42501. A look-up in a small cache, which changes of rights and memberships clear.
+void CheckTopicRight(const NewEvent* event);
+
+}  // namespace outbox::emit
