@@ -19,6 +19,12 @@ void CheckDayTables(Findings* findings) {
                                     "SELECT to_char(d, 'YYYYMMDD') FROM generate_series(0, 1) n, "
                                     "LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date + n) t (d) "
                                     "WHERE to_regclass('outbox.log_' || to_char(d, 'YYYYMMDD')) IS NULL ORDER BY 1");
+  if (RunSql(Access::kRead, "SELECT pg_relation_size('outbox.log_spare') > 0")[0][0] == "t") {
+    findings->Ok(
+        "spare table",
+        "Events went to outbox.log_spare, because a day had no table and no background worker was free to make "
+        "it. They are published like all others, and the table is emptied when they have expired.");
+  }
   if (missing.empty()) {
     findings->Ok("day tables", "The day tables of today and tomorrow are there.");
   } else {

@@ -85,6 +85,8 @@ timed('a month later, the first event', sub { sql(q{SELECT outbox.emit('t', 'k',
 my $id = timed('and the second', sub { sql(q{SELECT outbox.emit('t', 'k', 'last', '6')}) });
 is(sql("SELECT count(*) FROM outbox.log_spare"), $visible + 3, 'are there, and the idle one');
 
+like(sql("SELECT string_agg(detail, ' ') FROM outbox.doctor()"), qr/Events went to outbox.log_spare/, 'doctor() tells of it');
+
 # A route reads from the first event on; there is nobody to send yet.
 sql("CREATE SERVER r FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '$redis->{port}');
 	SELECT outbox.create_route('r', server => 'r', start => 'earliest')");

@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 
+use IO::Socket::INET;
 use Outbox::Test;
 use Test::More;
 use Time::HiRes qw(time);
@@ -13,6 +14,10 @@ my $databases = $ENV{OUTBOX_TURNS_DATABASES} // 8;
 my $node = new_node(extension => 0, conf => "max_worker_processes = 8\n");
 my $redis = Outbox::Redis->start;
 my @names = map { "d$_" } 1 .. $databases;
+# As many as there are places for relay workers: nobody answers there, though connections are made; and one where nobody
+# listens.
+my $hole = IO::Socket::INET->new(Listen => 128, LocalAddr => '127.0.0.1', Proto => 'tcp') or die "listen: $!";
+my %dead = ((map { $_ => $hole->sockport } qw(d2 d3 d4)), d5 => 1);
 
 sub sql { my ($database, $query) = @_; return $node->safe_psql($database, $query) }
 
@@ -51,15 +56,14 @@ my %told;
 foreach my $name (@names)
 {
 	sql('postgres', "CREATE DATABASE $name");
-	# The last but one cannot be reached, and swallows what is sent to it: nothing listens there, or nobody answers.
-	my $port = $name eq $names[-2] ? 1 : $redis->{port};
+	my $port = $dead{$name} // $redis->{port};
 	my (undef, undef, $stderr) = $node->psql($name, "CREATE EXTENSION outbox;
 		CREATE SERVER redis FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '$port');
 		SELECT outbox.create_route('all', server => 'redis', topic => '$name')");
 	$told{$name} = $stderr;
 	emit($name, 1);
 }
-my @healthy = grep { $_ ne $names[-2] } @names;
+my @healthy = grep { !$dead{$_} } @names;
 unlike($told{d1}, qr/WARNING/, 'the first database is told nothing');
 my $last = $names[-1];
 like($told{$last}, qr/WARNING:  there is not room for all background processes of outbox at once/, 'the last one is warned');
@@ -69,12 +73,9 @@ my ($status, $stdout, $stderr) = $node->psql($last, "SELECT outbox.create_route(
 like($stderr, qr/leaves room for 4 of [0-9]+ processes that.*max_worker_processes = [0-9]+ /s, 'create_route tells the number to set');
 sql($last, "SELECT outbox.drop_route('more')");
 
-# In turn: everybody at once, again and again.
-foreach my $round (2 .. 4)
-{
-	emit($_, $round) foreach @names;
-	ok(delivered($round, \@healthy), "round $round: each database has its turn");
-}
+# Everybody at once.
+emit($_, 2) foreach @names;
+ok(delivered(2, \@healthy), 'each database has its turn again');
 is(sql($last, "SELECT outbox.wait_until_idle('60 s')"), 't', 'wait_until_idle() gets its turn, and knows when it is over');
 my $id = sql($names[0], "SELECT outbox.emit('order', 1, 'order.created', '{}')");
 is(sql($names[0], "SELECT outbox.wait_for('$id', '60 s')"), 't', 'so does wait_for()');
@@ -105,7 +106,7 @@ $node->restart;
 ok(wait_for_value($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('outbox keeper', 'outbox relay')",
 	$databases * 2, 60), 'with that number all run at once');
 is(sql($last, "SELECT string_agg(DISTINCT state, ' ') FROM outbox.process"), 'running', 'and are shown so');
-emit($_, 5) foreach @names;
-ok(delivered(5, \@healthy), 'and publish');
+emit($_, 3) foreach @names;
+ok(delivered(3, \@healthy), 'and publish');
 no_server_crashed($node);
 done_testing();
