@@ -51,6 +51,17 @@ class AnyRow final : public RowVisitor {
   bool found = false;
 };
 
+bool HasRow(const WindowBounds& window, const LeafList& leaves) {
+  AnyRow row;
+  ScanState state;
+  Scanned scanned = Scanned::kMore;
+  while (!row.found && scanned != Scanned::kAll) {
+    state = scanned == Scanned::kRewritten ? ScanState() : state;
+    scanned = ScanWindow(window, kBeforeAllTime, leaves, 10'000, &state, &row);
+  }
+  return row.found;
+}
+
 // Is there a committed row that a lane has not finished with? Each lane's question is a window: from its base to the
 // end of time; rows of unfinished transactions are another matter (they hold a lock).
 struct Outstanding {
@@ -79,14 +90,7 @@ struct Outstanding {
       window.to.xmin = window.to.xmax = UINT64_MAX;
       window.to.xip.clear();
       window.xids = WindowXids(window.from, window.to);
-      AnyRow row;
-      ScanState state;
-      Scanned scanned = Scanned::kMore;
-      while (!row.found && scanned != Scanned::kAll) {
-        state = scanned == Scanned::kRewritten ? ScanState() : state;
-        scanned = ScanWindow(window, kBeforeAllTime, list, 10'000, &state, &row);
-      }
-      if (row.found) {
+      if (HasRow(window, list)) {
         return true;
       }
     }
@@ -100,11 +104,7 @@ struct Between {
 
   bool Find(const Snapshot& base, const Snapshot& tick) {
     window.Set(base, tick);
-    AnyRow row;
-    ScanState state;
-    while (!row.found && !ScanWindow(window, kBeforeAllTime, *CurrentLeafList(), 10'000, &state, &row)) {
-    }
-    return row.found;
+    return HasRow(window, *CurrentLeafList());
   }
 };
 
