@@ -3,7 +3,7 @@
 //
 // Routes name their server, because an oid does not survive a dump. So:
 //   DROP SERVER of a server that routes use is refused (2BP01), also with CASCADE, which people write to get rid of the
-//   user mappings; dropping the wrapper or the extension with CASCADE is not.
+//   user mappings; dropping the wrapper or the extension with CASCADE is not, unless events are undelivered (loss.h).
 //   ALTER SERVER ... RENAME renames it in the routes as well.
 // Whatever gets past that shows as trouble of the lane: the route names a server that is not there.
 //

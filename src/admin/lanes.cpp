@@ -9,6 +9,10 @@
 #include "admin/shared_look.h"
 #include "log/position_sql.h"
 
+extern "C" {
+#include "catalog/namespace.h"
+}
+
 namespace outbox::admin {
 
 namespace {
@@ -122,6 +126,10 @@ void AddSides(const Cell& route, Access access, std::vector<LaneRecord>* lanes) 
 }
 
 void AddStarts(const Cell& route, Access access, std::vector<LaneRecord>* lanes) {
+  // An extension that is not updated yet has none.
+  if (!pg::Guard([] { return OidIsValid(get_relname_relid("lane_start", get_namespace_oid("outbox", true))); })) {
+    return;
+  }
   std::map<int64, std::shared_ptr<std::vector<LaneStart>>> starts;
   for (const Row& row : RunSql(access, kSelectStarts, {route})) {
     std::shared_ptr<std::vector<LaneStart>>& of_route = starts[Number(row[0])];
