@@ -27,9 +27,9 @@ OUTBOX_FUNCTION(outbox_doctor) {
   ResultSet result(fcinfo);
   result.Begin();
   Findings findings;
-  for (auto check :
-       {CheckPreload, CheckVersion, CheckIdentity, CheckProcesses, CheckClock, CheckDayTables, CheckRoutes, CheckLanes,
-        CheckDestinations, CheckParked, CheckReplays, CheckPauses, CheckForeignRows, CheckPublications}) {
+  for (auto check : {CheckPreload, CheckVersion, CheckIdentity, CheckProcesses, CheckClock, CheckDayTables, CheckRoutes,
+                     CheckLanes, CheckDestinations, CheckParked, CheckReplays, CheckPauses, CheckAdoption, CheckGuards,
+                     CheckForeignRows, CheckPublications, CheckSubscriptions}) {
     check(&findings);
   }
   for (const Row& row : findings.rows()) {

@@ -15,6 +15,7 @@ namespace {
 
 // Patterns cannot hold this character (CheckPatterns), so it separates them.
 constexpr char kSeparator = '\x1f';
+constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction id is 3
 
 constexpr const char* kSelectSides = R"(
 SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic,
@@ -37,7 +38,9 @@ SELECT r.id, r.name, r.server, array_to_string(r.aggregate_types, E'\x1f'), arra
        (extract(epoch FROM CASE WHEN p.at IS NULL THEN l.done_to ELSE p.done_to END) * 1000000)::bigint,
        r.start_snapshot,
        CASE r.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
-            ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END
+            ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END,
+       coalesce(l.home <> outbox._home() AND NOT EXISTS (SELECT FROM outbox.origin o
+         WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)
 FROM outbox.route r
 JOIN outbox.lane l ON l.route_id = r.id
 LEFT JOIN LATERAL )" OUTBOX_NEWEST_PROGRESS R"( p ON true
@@ -85,10 +88,11 @@ std::shared_ptr<relay::TopicOf> MakeTopicOf(const LaneRecord& lane, const std::s
   return std::make_shared<relay::TopicOf>(parsed ? *std::move(parsed) : lane.spec->topic());
 }
 
-void AddSides(const Cell& route, Access access, std::vector<LaneRecord>* lanes) {
+void AddSides(const Cell& route, Access access, Positions positions, std::vector<LaneRecord>* lanes) {
   for (const Row& row : RunSql(access, kSelectSides, {route})) {
     for (LaneRecord& lane : *lanes) {
-      if (lane.route_id != Number(row[0]) || lane.lane != Number(row[1])) {
+      if (lane.route_id != Number(row[0]) || lane.lane != Number(row[1]) ||
+          (lane.restored && positions == Positions::kOfThisLog)) {
         continue;
       }
       if (lane.topic_of == nullptr) {
@@ -195,7 +199,7 @@ Snapshot ParseSnapshot(const std::string& text) {
   return std::move(*snapshot);
 }
 
-std::vector<LaneRecord> LoadLanes(const Cell& route, Access access) {
+std::vector<LaneRecord> LoadLanes(const Cell& route, Access access, Positions positions) {
   std::vector<LaneRecord> lanes;
   Destinations destinations;
   for (const Row& row : RunSql(access, kSelectLanes, {route})) {
@@ -207,10 +211,15 @@ std::vector<LaneRecord> LoadLanes(const Cell& route, Access access) {
     lane.position = PositionOf(row, 10);
     lane.start_snapshot = ParseSnapshot(row[13].value());
     lane.start_time = Number(row[14]);
+    lane.restored = row[15] == "t";
+    if (lane.restored && positions == Positions::kOfThisLog) {
+      lane.position = {ParseSnapshot(kNothingVisible), std::nullopt, kBeforeAllTime};
+      lane.start_time = INT64_MIN;
+    }
     Compile(row, &destinations, &lane);
     lanes.push_back(std::move(lane));
   }
-  AddSides(route, access, &lanes);
+  AddSides(route, access, positions, &lanes);
   return lanes;
 }
 

@@ -4,6 +4,7 @@
 #include <exception>
 #include <map>
 
+#include "admin/adoption.h"
 #include "base/fault_point.h"
 #include "base/version.h"
 #include "emit/clock.h"
@@ -40,6 +41,8 @@ struct KeeperState {
   TimestampTz next_upkeep = 0;
   TimestampTz complained_at = 0;
   Presence presence = Presence::kAbsent;
+  bool subscribes = false;  // to somebody else's outbox, where nothing is published from here
+  bool adopting = false;    // events of a restored dump are under way
   log::LaneChanges changes;
   std::map<int64_t, log::LanePace> paces;
 };
@@ -57,7 +60,11 @@ int64 LogNow() {
 Standing Look(MemoryContext context) {
   Standing standing;
   pg::SetTransactionRole(InvalidOid);
-  pg::InTransaction(context, [&] { standing = FindStanding(); });
+  pg::InTransaction(context, [&] {
+    standing = FindStanding();
+    keeper->subscribes =
+        (standing.presence == Presence::kUnused || standing.presence == Presence::kForeign) && SubscribesToOutbox();
+  });
   pg::SetTransactionRole(standing.owner);
   return standing;
 }
@@ -85,7 +92,24 @@ void ChangeLanes() {
   }
 }
 
-void KeepDayTables() {
+// How many rows of foreign_event are looked at in one transaction, and how long in one cycle.
+constexpr int64 kAdoptRows = 20'000;
+constexpr int kAdoptMs = 1000;
+
+void ContinueAdoption(MemoryContext context) {
+  TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), kAdoptMs);
+  const int64 asked = OUTBOX_FAULT_VALUE("adopt.rows");
+  admin::AdoptionStep step;
+  do {
+    pg::InTransaction(context, [&] {
+      step = admin::Adopt(asked > 0 ? asked : kAdoptRows);
+      OUTBOX_FAULT_POINT("adopt.uncommitted");
+    });
+  } while (step.under_way && !StopRequested() && GetCurrentTimestamp() < until);
+  keeper->adopting = step.under_way;
+}
+
+void KeepDayTables(MemoryContext context) {
   TimestampTz now = GetCurrentTimestamp();
   if (now < keeper->next_upkeep) {
     return;
@@ -103,6 +127,13 @@ void KeepDayTables() {
     }
   };
   attempt([&] { log::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
+  if (keeper->presence != Presence::kHere) {  // of a copy nothing may go before it is adopted
+    if (first) {
+      std::rethrow_exception(first);
+    }
+    return;
+  }
+  attempt([&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(); }); });
   attempt([&] { log::DropExpiredLogTables(log_now, retention); });
   attempt([&] { log::DropExpiredProgressTables(log_now); });
   attempt([&] { log::DropExpiredTickTables(log_now); });
@@ -134,7 +165,12 @@ void Cycle(MemoryContext context) {
     case Presence::kAbsent:
     case Presence::kUnused:
     case Presence::kForeign:
-      ConcludeProbe(keeper->database, requests, false);
+      // A subscription stops at the first day of the publisher that has no table here, for all tables.
+      ConcludeProbe(keeper->database, requests, keeper->subscribes);
+      if (keeper->subscribes) {
+        SetRelayDemand(keeper->database, 0);
+        KeepDayTables(context);
+      }
       return;
     case Presence::kOtherVersion:
       ConcludeProbe(keeper->database, requests, true);
@@ -146,11 +182,13 @@ void Cycle(MemoryContext context) {
   }
   OUTBOX_FAULT_POINT("keeper.cycle");
   pgstat_report_activity(STATE_RUNNING, "day tables");
-  KeepDayTables();
+  KeepDayTables(context);
   KeepCeiling(context);
   ChangeLanes();
   DecideDemand();
   keeper->ticks.RecordTick(LogNow());
+  pgstat_report_activity(STATE_RUNNING, "adoption");
+  ContinueAdoption(context);
 }
 
 void Complain(const pg::PendingError& error) {
@@ -164,12 +202,10 @@ void Complain(const pg::PendingError& error) {
 // Nothing to keep here: the launcher does not bring the keeper back until it is asked to look again.
 [[noreturn]] void LeaveFor(Presence presence) {
   if (presence == Presence::kForeign) {
-    ereport(WARNING,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("outbox publishes nothing from database %u: it is a copy", MyDatabaseId),
-             errdetail("outbox.identity names another server, database or outbox.instance."),
-             errhint("If events of this database are to be published from here, call outbox.adopt() in it; after "
-                     "pg_upgrade, or in the original's place, outbox.adopt(keep_positions => true).")));
+    ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                      errmsg("outbox publishes nothing from database %u: it is a copy", MyDatabaseId),
+                      errdetail("outbox.identity names another server, database or outbox.instance."),
+                      errhint("If events of this database are to be published from here, call outbox.adopt() in it.")));
   }
   proc_exit(0);
 }
@@ -181,8 +217,9 @@ void Rest(uint32 wait_event) {
   pg_atomic_write_u32(&MySlot()->pending, 1);
   TimestampTz start = GetCurrentTimestamp();
   bool quiet = true;
-  const long busy = keeper->changes.under_way > 0 ? kChangingMs : kBusyMs;
-  const long idle = keeper->changes.waiting > 0 ? busy : keeper->changes.under_way > 0 ? kChangingMs : kIdleMs;
+  const bool changing = keeper->changes.under_way > 0 || keeper->adopting;
+  const long busy = changing ? kChangingMs : kBusyMs;
+  const long idle = keeper->changes.waiting > 0 ? busy : changing ? kChangingMs : kIdleMs;
   while (!StopRequested()) {
     long passed = TimestampDifferenceMilliseconds(start, GetCurrentTimestamp());
     if (passed >= idle || pg_atomic_read_u64(&keeper->slot->config_generation) != keeper->generation) {
@@ -229,7 +266,8 @@ void KeeperMain() {
       if (!StopRequested()) {
         Complain(error);
       }
-    } else if (keeper->presence != Presence::kHere && keeper->presence != Presence::kOtherVersion) {
+    } else if (keeper->presence != Presence::kHere && keeper->presence != Presence::kOtherVersion &&
+               !keeper->subscribes) {
       LeaveFor(keeper->presence);
     }
     MemoryContextSwitchTo(context);
