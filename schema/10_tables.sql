@@ -95,6 +95,7 @@ CREATE TABLE outbox.lane (
   window_from pg_snapshot NOT NULL,
   window_to   pg_snapshot,
   done_to     timestamptz,
+  home        text,
   PRIMARY KEY (route_id, lane)
 );
 COMMENT ON TABLE outbox.lane IS 'ordered reading positions of routes, and which relay worker owns each; claimed with FOR UPDATE SKIP LOCKED';
@@ -106,6 +107,7 @@ COMMENT ON COLUMN outbox.lane.claimed_at IS 'when it was claimed';
 COMMENT ON COLUMN outbox.lane.window_from IS 'position where outbox.progress has no newer row: where the lane started, or what the keeper carried forward before it dropped a day of progress';
 COMMENT ON COLUMN outbox.lane.window_to IS 'likewise';
 COMMENT ON COLUMN outbox.lane.done_to IS 'likewise';
+COMMENT ON COLUMN outbox.lane.home IS 'system identifier and oid of the database whose transaction ids the position is made of; another than this one, or NULL: a dump brought the lane, and nobody claims it before outbox.adopt()';
 
 CREATE TABLE outbox.progress (
   at            timestamptz NOT NULL,
@@ -167,8 +169,14 @@ CREATE TABLE outbox.foreign_event (
   content_type   text,
   headers        jsonb,
   topic          text,
-  deliver_at     timestamptz
+  deliver_at     timestamptz,
+  xid            xid8,
+  home           text,
+  subscribed     boolean
 );
+-- adopt() goes through them in this order, in batches.
+CREATE INDEX foreign_event_created_at_idx ON outbox.foreign_event (created_at);
+COMMENT ON INDEX outbox.foreign_event_created_at_idx IS 'the order in which outbox.adopt() goes through them';
 COMMENT ON TABLE outbox.foreign_event IS 'rows that reached outbox.log by another way than emit() (restore, logical replication, hands): kept here, published by outbox.adopt() only';
 COMMENT ON COLUMN outbox.foreign_event.received_at IS 'when the row was diverted';
 COMMENT ON COLUMN outbox.foreign_event.created_at IS 'as it came';
@@ -181,6 +189,9 @@ COMMENT ON COLUMN outbox.foreign_event.content_type IS 'as it came';
 COMMENT ON COLUMN outbox.foreign_event.headers IS 'as it came';
 COMMENT ON COLUMN outbox.foreign_event.topic IS 'as it came';
 COMMENT ON COLUMN outbox.foreign_event.deliver_at IS 'as it came';
+COMMENT ON COLUMN outbox.foreign_event.xid IS 'as it came: a transaction of the server that emitted it';
+COMMENT ON COLUMN outbox.foreign_event.home IS 'where the row was diverted, as in outbox.lane; another than this database: a dump brought it as it stands here';
+COMMENT ON COLUMN outbox.foreign_event.subscribed IS 'it came by logical replication';
 
 CREATE TABLE outbox.identity (
   system_identifier bigint      NOT NULL,
@@ -193,6 +204,9 @@ COMMENT ON COLUMN outbox.identity.system_identifier IS 'of the server, from pg_c
 COMMENT ON COLUMN outbox.identity.database IS 'oid of the database';
 COMMENT ON COLUMN outbox.identity.instance IS 'outbox.instance at that time';
 COMMENT ON COLUMN outbox.identity.adopted_at IS 'when';
+-- One row: what is restored over a database that is in use does not take it over.
+CREATE UNIQUE INDEX identity_one_idx ON outbox.identity ((true));
+COMMENT ON INDEX outbox.identity_one_idx IS 'there is one identity at most';
 -- No row at first: the first create_route() or emit() here writes it. A restore runs neither, so that nothing is started
 -- between the moment when it creates the extension and the one when it brings the original's row.
 
@@ -206,9 +220,49 @@ COMMENT ON TABLE outbox.origin IS 'server and database whose transaction ids the
 COMMENT ON COLUMN outbox.origin.system_identifier IS 'as in outbox.identity';
 COMMENT ON COLUMN outbox.origin.database IS 'as in outbox.identity';
 
+-- What adopt() is at; nothing in a dump. Positions that a dump brought are made of transaction ids of the original, and so
+-- are the rows' own: adopt() asks both which event which route has still to get, and gives all events that the same routes
+-- have to get one number below all transaction ids of this server. Lanes then start where the numbers that are not theirs
+-- are past, and everything that was ever emitted here is still to come: first what the dump brought, then what is new.
+CREATE TABLE outbox.adoption (
+  begun_at timestamptz NOT NULL,
+  home     text        NOT NULL,
+  phase    text        NOT NULL,
+  done_to  timestamptz NOT NULL DEFAULT '-infinity',
+  first    bigint      NOT NULL,
+  starts   jsonb       NOT NULL,
+  sent     bigint      NOT NULL DEFAULT 0,
+  kept     bigint      NOT NULL DEFAULT 0,
+  nothing  boolean     NOT NULL DEFAULT false,
+  CONSTRAINT adoption_phase CHECK (phase IN ('pending', 'history'))
+);
+CREATE UNIQUE INDEX adoption_one_idx ON outbox.adoption ((true));
+COMMENT ON TABLE outbox.adoption IS 'a restored dump whose events are being moved into the log: one row while that lasts, none else';
+COMMENT ON INDEX outbox.adoption_one_idx IS 'one at a time';
+COMMENT ON COLUMN outbox.adoption.begun_at IS 'rows of outbox.foreign_event that came later are not meant';
+COMMENT ON COLUMN outbox.adoption.home IS 'outbox.foreign_event.home of the rows that are meant';
+COMMENT ON COLUMN outbox.adoption.phase IS 'pending: what routes have still to get, before any of their lanes reads; history: what they have had, beside their work';
+COMMENT ON COLUMN outbox.adoption.done_to IS 'created_at up to which this phase has come';
+COMMENT ON COLUMN outbox.adoption.first IS 'outbox.adopted.xid from here on is of this dump';
+COMMENT ON COLUMN outbox.adoption.starts IS 'where its routes had started, as they came: by id, start_snapshot and start_time in Unix microseconds';
+COMMENT ON COLUMN outbox.adoption.sent IS 'events that some route has still to get';
+COMMENT ON COLUMN outbox.adoption.kept IS 'events that were moved for outbox.status() and outbox.replay() only';
+COMMENT ON COLUMN outbox.adoption.nothing IS 'keep_positions was false: no route gets anything of the dump';
+
+CREATE TABLE outbox.adopted (
+  xid    bigint   NOT NULL PRIMARY KEY,
+  wanted bigint[] NOT NULL,
+  before bigint[] NOT NULL
+);
+COMMENT ON TABLE outbox.adopted IS 'numbers below all transaction ids of a server that events of restored dumps have in outbox.log.xid';
+COMMENT ON COLUMN outbox.adopted.xid IS 'the number';
+COMMENT ON COLUMN outbox.adopted.wanted IS 'routes that had these events still to get, by id';
+COMMENT ON COLUMN outbox.adopted.before IS 'routes that began after these events, by id';
+
 -- adopt() deletes from these, which a publication FOR ALL TABLES would refuse of a table without a key.
 ALTER TABLE outbox.foreign_event REPLICA IDENTITY FULL;
 ALTER TABLE outbox.identity REPLICA IDENTITY FULL;
+ALTER TABLE outbox.adoption REPLICA IDENTITY FULL;
 ALTER TABLE outbox.origin REPLICA IDENTITY FULL;
 
 CREATE SEQUENCE outbox.clock_ceiling AS bigint MINVALUE 0 START 0;

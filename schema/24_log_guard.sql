@@ -2,13 +2,21 @@
 -- Nobody but emit writes the log: emit passes triggers by, everything else (a restore, logical replication, hands) ends
 -- up in outbox.foreign_event. Transaction ids of another cluster in the log would be published at the wrong time or never.
 -- ---------------------------------------------------------------------------------------------------------------------
+CREATE FUNCTION outbox._home() RETURNS text
+  LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'outbox_home';
+COMMENT ON FUNCTION outbox._home() IS 'system identifier and oid of this database, as in outbox.lane.home';
+
+CREATE FUNCTION outbox._in_subscription() RETURNS boolean
+  LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_in_subscription';
+COMMENT ON FUNCTION outbox._in_subscription() IS 'is this process one that applies what a subscription brings?';
+
 CREATE FUNCTION outbox._divert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $divert$
 BEGIN
   INSERT INTO outbox.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type,
-                                    headers, topic, deliver_at)
+                                    headers, topic, deliver_at, xid, home, subscribed)
   VALUES (NEW.created_at, NEW.id, NEW.aggregate_type, NEW.aggregate_id, NEW.event_type, NEW.payload, NEW.content_type,
-          NEW.headers, NEW.topic, NEW.deliver_at);
+          NEW.headers, NEW.topic, NEW.deliver_at, NEW.xid, outbox._home(), outbox._in_subscription());
   RETURN NULL;
 END
 $divert$;

@@ -29,7 +29,7 @@ OUTBOX_FUNCTION(outbox_doctor) {
   Findings findings;
   for (auto check : {CheckPreload, CheckVersion, CheckIdentity, CheckProcesses, CheckClock, CheckDayTables,
                      CheckIndexes, CheckRoutes, CheckLanes, CheckDestinations, CheckParked, CheckReplays, CheckPauses,
-                     CheckForeignRows, CheckPublications, CheckRights}) {
+                     CheckAdoption, CheckGuards, CheckForeignRows, CheckPublications, CheckSubscriptions, CheckRights}) {
     check(&findings);
   }
   for (const Row& row : findings.rows()) {

@@ -37,8 +37,11 @@ void CheckParked(Findings* findings);
 void CheckReplays(Findings* findings);
 void CheckPauses(Findings* findings);
 void CheckDestinations(Findings* findings);
+void CheckAdoption(Findings* findings);
+void CheckGuards(Findings* findings);
 void CheckForeignRows(Findings* findings);
 void CheckPublications(Findings* findings);
+void CheckSubscriptions(Findings* findings);
 
 // doctor_rights.cpp
 void CheckRights(Findings* findings);

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "admin/adoption.h"
 #include "admin/doctor.h"
 #include "admin/encoding.h"
 #include "admin/lanes.h"
@@ -13,6 +14,14 @@
 #include "log/leaf.h"
 
 namespace outbox::admin {
+
+namespace {
+
+std::string Are(const std::string& count, const char* what, const char* is, const char* are) {
+  return count + " " + what + (count == "1" ? "" : "s") + " " + (count == "1" ? is : are);
+}
+
+}  // namespace
 
 void CheckDayTables(Findings* findings) {
   std::vector<Row> missing = RunSql(Access::kRead,
@@ -181,14 +190,6 @@ void CheckLanes(Findings* findings) {
   }
 }
 
-namespace {
-
-std::string Are(const std::string& count, const char* what, const char* is, const char* are) {
-  return count + " " + what + (count == "1" ? "" : "s") + " " + (count == "1" ? is : are);
-}
-
-}  // namespace
-
 void CheckParked(Findings* findings) {
   ParkedCount all;
   for (const auto& [lane, parked] : CountParked(Access::kRead)) {
@@ -263,14 +264,66 @@ void CheckDestinations(Findings* findings) {
   }
 }
 
+// A restored dump on its way into the log.
+void CheckAdoption(Findings* findings) {
+  std::vector<Row> adoption =
+      RunSql(Access::kRead, "SELECT phase = 'pending', sent, kept, done_to, begun_at FROM outbox.adoption");
+  if (!adoption.empty()) {
+    const Row& row = adoption[0];
+    findings->Warn("adoption",
+                   std::string(row[0] == "t" ? "What the restored dump had not delivered is being moved into the log: "
+                                             : "What the restored dump had delivered is being moved into the log: ") +
+                       Are(row[0] == "t" ? row[1].value() : row[2].value(), "event", "is", "are") + " there" +
+                       (row[3] == "-infinity" ? "" : ", up to " + row[3].value()) + ".",
+                   row[0] == "t" ? "The keeper does it, in batches; then its routes begin. SELECT outbox.adopt() helps."
+                                 : "The keeper does it, in batches, beside the routes, which work. Until then "
+                                   "outbox.replay() and outbox.status() do not know all of it.");
+    return;
+  }
+  Cell routes =
+      RunSql(Access::kRead,
+             "SELECT string_agg(DISTINCT quote_literal(r.name), ', ') FROM outbox.route r JOIN outbox.lane l "
+             "ON l.route_id = r.id WHERE coalesce(l.home <> outbox._home() AND NOT EXISTS (SELECT FROM "
+             "outbox.origin o WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)")[0][0];
+  if (routes) {
+    findings->Problem("adoption",
+                      "A dump has brought lanes, whose positions mean nothing here: nobody reads for " + *routes + ".",
+                      "SELECT outbox.adopt() has them go on where they were.");
+  } else {
+    findings->Ok("adoption", "Nothing of a restored dump waits to be adopted.");
+  }
+}
+
+// The triggers that keep what is not ours out of the tables.
+void CheckGuards(Findings* findings) {
+  const int64 wrong = WrongGuards(Access::kRead);
+  if (wrong == 0) {
+    findings->Ok("guards", "The triggers that keep rows of other servers apart are on.");
+  } else {
+    findings->Problem("guards",
+                      std::to_string(wrong) + (wrong == 1 ? " trigger that keeps" : " triggers that keep") +
+                          " rows of other servers apart was switched off or changed, as pg_restore --disable-triggers "
+                          "does it.",
+                      "The keeper mends it within a minute, in a copy outbox.adopt() does; what came past them is "
+                      "moved to outbox.foreign_event.");
+  }
+}
+
 void CheckForeignRows(Findings* findings) {
-  std::string count = RunSql(Access::kRead, "SELECT count(*) FROM outbox.foreign_event")[0][0].value();
+  constexpr int64 kCounted = 100'000;
+  std::string count =
+      RunSql(Access::kRead, "SELECT count(*) FROM (SELECT FROM outbox.foreign_event LIMIT $1::bigint) f",
+             {Cell(std::to_string(kCounted))})[0][0]
+          .value();
+  if (count == std::to_string(kCounted)) {
+    count = "At least " + count;
+  }
   if (count == "0") {
     findings->Ok("foreign rows", "Nothing but emit() wrote to the log.");
   } else {
     findings->Warn("foreign rows",
                    count + (count == "1" ? " row" : " rows") + " came into the log another way than by emit().",
-                   "They wait in outbox.foreign_event and are not published.");
+                   "They wait in outbox.foreign_event and are not published before outbox.adopt().");
   }
 }
 
@@ -282,10 +335,40 @@ void CheckPublications(Findings* findings) {
                    "WHERE r.prpubid = p.oid AND c.oid = r.prrelid AND c.relnamespace = 'outbox'::regnamespace)")[0];
   if (row[0]) {
     findings->Warn("publications", "The log is published to other servers, by " + *row[0] + ".",
-                   "Nothing is sent from there, but subscribers need the extension and its day tables, and keep every "
-                   "event in outbox.foreign_event. Better publish your schemas by name.");
+                   "Subscribers need the extension, preloaded: their keepers make the day tables without which the "
+                   "subscription stops, for all tables. They keep the events in outbox.foreign_event and send nothing. "
+                   "Publish your schemas by name, without outbox, where nobody wants that.");
   } else {
     findings->Ok("publications", "No publication carries the log.");
+  }
+}
+
+// What a subscription brings needs tables of the publisher's names. It stops for all of them where one is missing.
+void CheckSubscriptions(Findings* findings) {
+  Row row = RunSql(Access::kRead,
+                   "SELECT string_agg(quote_ident(s.subname), ', ' ORDER BY s.subname) FROM pg_subscription s WHERE "
+                   "s.subenabled AND s.subdbid = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+                   "AND EXISTS (SELECT FROM pg_subscription_rel r, pg_class c WHERE r.srsubid = s.oid "
+                   "AND c.oid = r.srrelid AND c.relnamespace = 'outbox'::regnamespace)")[0];
+  if (!row[0]) {
+    findings->Ok("subscriptions", "No subscription brings the outbox of another server.");
+    return;
+  }
+  std::vector<Row> missing =
+      RunSql(Access::kRead,
+             "SELECT 'outbox.' || k.kind || to_char(d, '_YYYYMMDD') FROM generate_series(0, 1) n, "
+             "LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date + n) t (d), "
+             "unnest('{log,progress,tick,outcome}'::text[]) k (kind) "
+             "WHERE to_regclass('outbox.' || k.kind || to_char(d, '_YYYYMMDD')) IS NULL ORDER BY d, 1");
+  if (!missing.empty()) {
+    findings->Problem("subscriptions",
+                      "Subscription " + *row[0] + " brings the outbox of another server, and there is no table " +
+                          missing[0][0].value() + ": it stops, for all tables, when the publisher writes to its own.",
+                      "The keeper makes them ahead, where outbox is in shared_preload_libraries and "
+                      "max_worker_processes has room. Or publish your schemas by name, without outbox.");
+  } else {
+    findings->Ok("subscriptions", "Subscription " + *row[0] +
+                                      " brings the outbox of another server; the day tables that it needs are there.");
   }
 }
 

@@ -114,8 +114,9 @@ void CheckIdentity(Findings* findings) {
     findings->Problem(
         "identity",
         "This outbox is a copy: outbox.identity names another server, database or instance. It stays silent.",
-        "SELECT outbox.adopt() has it publish what comes from now on. After pg_upgrade, or where this server takes the "
-        "original's place: outbox.adopt(keep_positions => true).");
+        "SELECT outbox.adopt() has it go on where the original was when it was copied, with what was emitted here "
+        "behind "
+        "that. outbox.adopt(keep_positions => false) passes over what it brought.");
   }
 }
 

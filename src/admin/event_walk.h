@@ -45,7 +45,7 @@ void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEven
 class RouteEvents {
  public:
   // Throws where the route does not exist or cannot work.
-  explicit RouteEvents(const std::string& route);
+  explicit RouteEvents(const std::string& route, Positions positions = Positions::kOfThisLog);
 
   enum class Fate { kNotOurs, kPending, kParked, kGivenUp, kPassedOver, kDelivered };
   Fate FateOf(const WalkedEvent& event) const;

@@ -19,6 +19,7 @@ namespace {
 
 // Patterns cannot hold this character (CheckPatterns), so it separates them.
 constexpr char kSeparator = '\x1f';
+constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction id is 3
 
 constexpr const char* kSelectSides = R"(
 SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic,
@@ -42,7 +43,9 @@ SELECT r.id, r.name, r.server, array_to_string(r.aggregate_types, E'\x1f'), arra
        r.start_snapshot,
        CASE r.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
             ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END,
-       CASE WHEN isfinite(l.since) THEN (extract(epoch FROM l.since) * 1000000)::bigint END
+       CASE WHEN isfinite(l.since) THEN (extract(epoch FROM l.since) * 1000000)::bigint END,
+       coalesce(l.home <> outbox._home() AND NOT EXISTS (SELECT FROM outbox.origin o
+         WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)
 FROM outbox.route r
 JOIN outbox.lane l ON l.route_id = r.id
 LEFT JOIN LATERAL )" OUTBOX_NEWEST_PROGRESS R"( p ON true
@@ -101,10 +104,11 @@ std::shared_ptr<relay::TopicOf> MakeTopicOf(const LaneRecord& lane, const std::s
   return std::make_shared<relay::TopicOf>(parsed ? *std::move(parsed) : lane.spec->topic());
 }
 
-void AddSides(const Cell& route, Access access, std::vector<LaneRecord>* lanes) {
+void AddSides(const Cell& route, Access access, Positions positions, std::vector<LaneRecord>* lanes) {
   for (const Row& row : RunSql(access, kSelectSides, {route})) {
     for (LaneRecord& lane : *lanes) {
-      if (lane.route_id != Number(row[0]) || lane.lane != Number(row[1])) {
+      if (lane.route_id != Number(row[0]) || lane.lane != Number(row[1]) ||
+          (lane.restored && positions == Positions::kOfThisLog)) {
         continue;
       }
       if (lane.topic_of == nullptr) {
@@ -292,7 +296,7 @@ Snapshot ParseSnapshot(const std::string& text) {
   return std::move(*snapshot);
 }
 
-std::vector<LaneRecord> LoadLanes(const Cell& route, Access access) {
+std::vector<LaneRecord> LoadLanes(const Cell& route, Access access, Positions positions) {
   std::vector<LaneRecord> lanes;
   Destinations destinations;
   for (const Row& row : RunSql(access, kSelectLanes, {route})) {
@@ -305,10 +309,15 @@ std::vector<LaneRecord> LoadLanes(const Cell& route, Access access) {
     lane.start_snapshot = ParseSnapshot(row[13].value());
     lane.start_time = Number(row[14]);
     lane.since = row[15] ? Number(row[15]) : PG_INT64_MIN;
+    lane.restored = row[16] == "t";
+    if (lane.restored && positions == Positions::kOfThisLog) {
+      lane.position = {ParseSnapshot(kNothingVisible), std::nullopt, kBeforeAllTime};
+      lane.start_time = INT64_MIN;
+    }
     Compile(row, &destinations, &lane);
     lanes.push_back(std::move(lane));
   }
-  AddSides(route, access, &lanes);
+  AddSides(route, access, positions, &lanes);
   AddStarts(route, access, &lanes);
   return lanes;
 }

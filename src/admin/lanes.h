@@ -72,7 +72,10 @@ struct LaneRecord {
   std::string route;
   std::string server;
   int lane = 0;
-  Position position;        // durable: the newest row of outbox.progress, else the one in outbox.lane
+  Position position;  // durable: the newest row of outbox.progress, else the one in outbox.lane
+  // A dump brought it: its positions are made of another server's transaction ids, and nobody reads it before
+  // outbox.adopt(). Until then it has passed nothing of this log.
+  bool restored = false;
   Snapshot start_snapshot;  // an event visible here and created before start_time is none of this route's
   int64 start_time = 0;     // Unix microseconds
   // In UTF-8, like the lanes' own. nullptr: the server is gone or the route was edited by hand; `trouble` says what.
@@ -98,7 +101,11 @@ struct LaneRecord {
 };
 
 // Of one route, or of all (nothing), by route name and lane. Throws PgError.
-std::vector<LaneRecord> LoadLanes(const Cell& route, Access access = Access::kRead);
+// `positions`: of lanes that a dump brought, either as they mean something here (nothing is passed) or as they stand in
+// the tables, to be compared with the transaction ids that came with them.
+enum class Positions : bool { kOfThisLog, kAsStored };
+std::vector<LaneRecord> LoadLanes(const Cell& route, Access access = Access::kRead,
+                                  Positions positions = Positions::kOfThisLog);
 
 // One group for each route, in the order given (lanes of a route come together).
 std::vector<std::vector<LaneRecord>> ByRoute(std::vector<LaneRecord> lanes);

@@ -87,9 +87,10 @@ int WantedHere() {
 
 void InsertLanes(const std::string& route_id, const std::string& lanes, const RouteStart& start) {
   RunSql(Access::kWrite,
-         "INSERT INTO outbox.lane (route_id, lane, window_from, window_to, done_to) "
+         "INSERT INTO outbox.lane (route_id, lane, window_from, window_to, done_to, home) "
          "SELECT $1::bigint, n, $3::pg_snapshot, $4::pg_snapshot, "
-         "timestamptz 'epoch' + $5::bigint * interval '1 microsecond' FROM generate_series(0, $2::integer - 1) n",
+         "timestamptz 'epoch' + $5::bigint * interval '1 microsecond', outbox._home() FROM generate_series(0, "
+         "$2::integer - 1) n",
          {route_id, lanes, start.window_from, start.window_to, start.done_to});
 }
 

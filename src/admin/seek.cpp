@@ -31,6 +31,11 @@ struct Counts {
 
 Counts CountEvents(const std::string& route, int64 at) {
   RouteEvents events(route);
+  if (events.lanes()[0].restored) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "route \"" + route + "\" came by a dump, and is not adopted",
+                    "Its positions mean nothing here before.", "Call outbox.adopt() first."};
+  }
   Counts counts;
   WalkFilter filter;
   filter.since = at;

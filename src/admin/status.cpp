@@ -233,6 +233,8 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const LaneLook* loo
     if (pause != nullptr) {
       row[kState] = "paused";
       row[kReason] = pause->reason;
+    } else if (lane.restored) {
+      row[kReason] = "this outbox is a copy: nothing is published before outbox.adopt()";
     }
     if (look != nullptr && look->owned) {
       row[kErrorClass] = TextCell(look->error_class);

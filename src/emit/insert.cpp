@@ -4,6 +4,7 @@
 #include "emit/check.h"
 #include "emit/clock.h"
 #include "emit/commit.h"
+#include "emit/copy.h"
 #include "emit/day_table.h"
 #include "emit/event_id.h"
 #include "log/day_table_ddl.h"
@@ -170,10 +171,24 @@ void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
   NoteEmitted(day);
 }
 
+// In the order of their days.
+void InsertByDay(NewEvent* events, int count, FullTransactionId xid) {
+  for (int done = 0; done < count;) {
+    int32 day = log::DayOfMicros(events[done].created_at);
+    int rows = 1;
+    while (done + rows < count && log::DayOfMicros(events[done + rows].created_at) == day) {
+      rows++;
+    }
+    InsertRows(day, events + done, rows, xid);
+    done += rows;
+  }
+}
+
 }  // namespace
 
 void InsertEvent(NewEvent* event) {
   CheckMayEmit();
+  WarnInCopy();
   // The xid comes before the reading: log/leaf_list counts on it to know when nobody can write into a past day.
   FullTransactionId xid = GetTopFullTransactionId();
   Stamp(event, TakeReadings(1));
@@ -202,21 +217,23 @@ void InsertEvents(NewEvent* events, int count) {
   if (count == 0) {
     return;
   }
+  WarnInCopy();
   FullTransactionId xid = GetTopFullTransactionId();
   int64 reading = TakeReadings(count);
   OUTBOX_FAULT_POINT("emit.many.reading");
   for (int i = 0; i < count; i++) {
     Stamp(&events[i], reading + i);
   }
-  for (int done = 0; done < count;) {
-    int32 day = log::DayOfMicros(events[done].created_at);
-    int rows = 1;
-    while (done + rows < count && log::DayOfMicros(events[done + rows].created_at) == day) {
-      rows++;
-    }
-    InsertRows(day, events + done, rows, xid);
-    done += rows;
+  InsertByDay(events, count, xid);
+}
+
+void InsertAdopted(NewEvent* events, int count, uint64 xid) {
+  CheckMayEmit();
+  (void)GetTopFullTransactionId();
+  for (int i = 0; i < count; i++) {
+    events[i].id = *events[i].own_id;
   }
+  InsertByDay(events, count, FullTransactionIdFromU64(xid));
 }
 
 }  // namespace outbox::emit

@@ -208,8 +208,8 @@ bool InHand(int64 route_id) {
 void ExchangeLanes(const Change& change) {
   static Statement remove = {"DELETE FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1", 1, {INT8OID}, nullptr};
   static Statement add = {
-      "INSERT INTO outbox.lane (route_id, lane, since, window_from)"
-      " SELECT r.id, n, $2, r.common_snapshot FROM outbox.route r,"
+      "INSERT INTO outbox.lane (route_id, lane, since, window_from, home)"
+      " SELECT r.id, n, $2, r.common_snapshot, outbox._home() FROM outbox.route r,"
       " pg_catalog.generate_series(0, r.lanes_wanted OPERATOR(pg_catalog.-) 1) n"
       " WHERE r.id OPERATOR(pg_catalog.=) $1",
       2,

@@ -93,7 +93,8 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
       return;
     } else {
       ticks_asked = finished > TickCursor::kNearNow && !ticks_locked_;
-      end = ticks_asked && ticks_->Next(position.base, &tick) ? End::kTick : End::kNow;
+      // A tick that is no moment of this server's (a dump brought it) would be a window's end that nobody saw.
+      end = ticks_asked && ticks_->Next(position.base, &tick) && now.Covers(tick) ? End::kTick : End::kNow;
       // The lanes have to stand at the very same snapshot, also where two see the same.
       if (limit != nullptr && (end == End::kNow || !limit->Covers(tick))) {
         end = End::kLimit;

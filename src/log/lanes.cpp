@@ -15,10 +15,12 @@ namespace outbox::log {
 
 namespace {
 
-// Lanes that wait for all of their route's to be given back: nobody claims them. See lane_change.h.
+// Nobody claims lanes that wait for all of their route's to be given back (see lane_change.h), nor such as a dump has
+// brought, whose positions mean nothing here before outbox.adopt().
 #define OUTBOX_MAY_BE_CLAIMED                                                            \
   " NOT EXISTS (SELECT FROM outbox.route r WHERE r.id OPERATOR(pg_catalog.=) f.route_id" \
-  " AND r.lanes_begun IS NOT NULL AND r.common_snapshot IS NULL)"
+  " AND r.lanes_begun IS NOT NULL AND r.common_snapshot IS NULL)"                        \
+  " AND f.home OPERATOR(pg_catalog.=) outbox._home()"
 
 int64 ResultInt64(uint64 row, int column) {
   bool isnull = false;

@@ -1,6 +1,9 @@
 // outbox.adopt() and outbox.look_again() [P].
+#include "admin/act.h"
+#include "admin/adoption.h"
 #include "admin/changes.h"
 #include "admin/processes.h"
+#include "base/fault_point.h"
 #include "base/version.h"
 #include "emit/check.h"
 #include "emit/insert.h"
@@ -8,11 +11,20 @@
 #include "worker/identity.h"
 #include "worker/launcher.h"
 
+extern "C" {
+#include "replication/logicalworker.h"
+}
+
 namespace outbox::worker {
 
 namespace {
 
 constexpr long kFetch = 500;
+// Rows of a dump that the call itself moves; the keeper moves the rest.
+int64 RowsAtOnce() {
+  const int64 asked = OUTBOX_FAULT_VALUE("adopt.at_once");
+  return asked > 0 ? asked : 100'000;
+}
 
 void Execute(const char* statement) {
   if (SPI_execute(statement, false, 0) < 0) {
@@ -26,27 +38,28 @@ void ForgetOwners() {
   Execute("UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE owner IS NOT NULL");
 }
 
-// Transaction ids go on where they were in a copy of the files, which pg_upgrade makes too; only then are the positions
-// of lanes good for anything. A dump brings lanes and identity, and no row of outbox.origin.
-void CheckPositionsAreOfThisLog() {
+// Is this a copy of the files (a template, a base backup, pg_upgrade)? Transaction ids go on where they were in one, so
+// that positions are good. A dump brings identity and lanes, and no row of outbox.origin.
+bool IsCopyOfFiles() {
   if (SPI_execute("SELECT FROM outbox.origin o, outbox.identity i WHERE o.system_identifier = i.system_identifier "
                   "AND o.database = i.database",
                   false, 0) != SPI_OK_SELECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
   }
-  if (SPI_processed != 1) {
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("cannot keep the positions of lanes: they came by a dump"),
-             errdetail("They are made of transaction ids, which mean something in the original and nothing here."),
-             errhint("Call outbox.adopt() without keep_positions: lanes start from now, and the events that the "
-                     "dump brought are emitted anew.")));
-  }
+  return SPI_processed > 0;
 }
 
-// Positions, progress and ticks are snapshots of another cluster or database: all lanes start from now, with all their
-// topics (one that is in trouble here leaves again). This transaction is in progress in that snapshot, whatever
-// pg_current_snapshot() says (it never lists the asking transaction): what it emits itself is still to be published.
+// Was this ever an outbox of its own here?
+bool HasOrigin() {
+  if (SPI_execute("SELECT FROM outbox.origin", false, 0) != SPI_OK_SELECT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
+  }
+  return SPI_processed > 0;
+}
+
+// Of a copy of the files whose positions nobody wants: all lanes start from now, with all their topics (one that is in
+// trouble here leaves again). This transaction is in progress in that snapshot, whatever pg_current_snapshot() says (it
+// never lists the asking transaction): what it emits itself is still to be published.
 void StartLanesFromNow() {
   Execute("TRUNCATE outbox.progress, outbox.tick");
   Execute("DELETE FROM outbox.side_lane");
@@ -96,15 +109,20 @@ void EmitRow(HeapTuple row, TupleDesc columns) {
   emit::InsertEvent(&event);
 }
 
-// Events that came by a restore or by replication, under their own ids and in their own order. They were approved when
-// they were first emitted; rows that cannot have been are left where they are.
+// What adopt() emits anew: what came by logical replication, by hand, or in the foreign_event of a dump. Rows of a
+// restored dump that are being adopted are not of these (admin/adoption.h).
+#define OUTBOX_ANEW                                                                                                \
+  " FROM outbox.foreign_event f WHERE aggregate_type <> '' AND event_type <> '' AND "                              \
+  "(payload IS NOT NULL OR aggregate_id IS NOT NULL) AND (deliver_at IS NULL OR pg_catalog.isfinite(deliver_at)) " \
+  "AND NOT EXISTS (SELECT FROM outbox.adoption a WHERE a.home = f.home AND NOT f.subscribed "                      \
+  "AND f.received_at <= a.begun_at AND f.created_at IS NOT NULL AND f.id IS NOT NULL AND f.xid IS NOT NULL)"
+
+// Under their own ids and in their own order. They were approved when they were first emitted; rows that cannot have
+// been are left where they are.
 int64 EmitForeignEvents() {
-  Execute("LOCK TABLE outbox.foreign_event IN EXCLUSIVE MODE");
   SPIPlanPtr plan = SPI_prepare(
-      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at "
-      "FROM outbox.foreign_event WHERE aggregate_type <> '' AND event_type <> '' AND "
-      "(payload IS NOT NULL OR aggregate_id IS NOT NULL) AND "
-      "(deliver_at IS NULL OR pg_catalog.isfinite(deliver_at)) ORDER BY created_at, received_at, id",
+      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, "
+      "deliver_at" OUTBOX_ANEW " ORDER BY created_at, received_at, id",
       0, nullptr);
   // Not read-only: with a snapshot of its own, taken under the lock, so that it sees all that the DELETE below does.
   Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, false);
@@ -126,18 +144,13 @@ int64 EmitForeignEvents() {
     CHECK_FOR_INTERRUPTS();
   }
   SPI_cursor_close(portal);
-  Execute(
-      "DELETE FROM outbox.foreign_event WHERE aggregate_type <> '' AND event_type <> '' AND "
-      "(payload IS NOT NULL OR aggregate_id IS NOT NULL) AND "
-      "(deliver_at IS NULL OR pg_catalog.isfinite(deliver_at))");
+  if (count > 0) {
+    Execute("DELETE" OUTBOX_ANEW);
+  }
   return count;
 }
 
-int64 Adopt(bool keep_positions) {
-  emit::CheckMayEmit();
-  SPI_connect();
-  Execute("LOCK TABLE outbox.identity IN EXCLUSIVE MODE");
-  const Presence presence = FindStanding().presence;
+void RequireOwnVersion(Presence presence) {
   if (presence == Presence::kOtherVersion) {  // whose tables this library does not know; it may not be a copy at all
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("cannot adopt an outbox of another version than the library's, \"%s\"", kVersion),
@@ -145,32 +158,87 @@ int64 Adopt(bool keep_positions) {
                     errhint("Run ALTER EXTENSION outbox UPDATE first, or restart the server if the library was "
                             "installed anew.")));
   }
+}
+
+// Plain. True: a dump is to be adopted.
+bool TakeOver(bool keep_positions) {
+  SPI_connect();
+  const Presence presence = FindStanding().presence;
+  bool dump = false;
   if (presence != Presence::kHere) {
-    if (keep_positions && presence != Presence::kUnused) {
-      CheckPositionsAreOfThisLog();
-    }
+    const bool files = presence == Presence::kForeign && IsCopyOfFiles();
+    dump = presence == Presence::kForeign && !files && !HasOrigin();
     Execute("DELETE FROM outbox.identity");
     Execute("DELETE FROM outbox.origin");
     SettleIdentity();
     ForgetOwners();
-    if (!keep_positions) {
-      StartLanesFromNow();
+    if (files) {
+      Execute("UPDATE outbox.lane SET home = outbox._home()");
+      if (!keep_positions) {
+        StartLanesFromNow();
+      }
     }
   }
-  int64 emitted = EmitForeignEvents();
   SPI_finish();
-  admin::NoteConfigChange();
-  WakeLauncherAtCommit(true);
-  return emitted;
+  return dump;
+}
+
+// C++ code that owns things.
+int64 AdoptAll(bool keep_positions) {
+  pg::Guard([] {
+    emit::CheckMayEmit();
+    SPI_connect();
+    Execute("LOCK TABLE outbox.identity IN EXCLUSIVE MODE");
+    RequireOwnVersion(FindStanding().presence);
+    SPI_finish();
+  });
+  admin::RepairGuards();
+  // Whoever is just diverting rows has done so.
+  pg::Guard([] {
+    SPI_connect();
+    Execute("LOCK TABLE outbox.foreign_event IN EXCLUSIVE MODE");
+    SPI_finish();
+  });
+  const bool dump = pg::Guard([keep_positions] { return TakeOver(keep_positions); });
+  if (dump || admin::HasRestoredLanes()) {
+    admin::BeginAdoption(!keep_positions);
+  }
+  int64 sent = pg::Guard([] {
+    SPI_connect();
+    int64 emitted = EmitForeignEvents();
+    SPI_finish();
+    return emitted;
+  });
+  const admin::AdoptionStep step = admin::Adopt(RowsAtOnce());
+  if (step.under_way) {
+    admin::Notice("events of the restored dump are being moved into the log, " + std::to_string(step.looked) +
+                      " have been looked at so far",
+                  "The keeper goes on when this transaction has committed.", "outbox.doctor() says how far it is.");
+  }
+  pg::Guard([] {
+    admin::NoteConfigChange();
+    WakeLauncherAtCommit(true);
+  });
+  return sent + step.sent;
 }
 
 }  // namespace
 
 }  // namespace outbox::worker
 
-// outbox.adopt(keep_positions boolean) RETURNS bigint: events emitted anew.
+// outbox.adopt(keep_positions boolean) RETURNS bigint: events that are now to be sent.
 OUTBOX_FUNCTION(outbox_adopt) {
-  PG_RETURN_INT64(outbox::worker::Adopt(!PG_ARGISNULL(0) && PG_GETARG_BOOL(0)));
+  PG_RETURN_INT64(outbox::worker::AdoptAll(PG_ARGISNULL(0) || PG_GETARG_BOOL(0)));
+}
+
+// outbox._home()
+OUTBOX_FUNCTION(outbox_home) {
+  return outbox::pg::Guard([] { return CStringGetTextDatum(outbox::worker::HomeText()); });
+}
+
+// outbox._in_subscription()
+OUTBOX_FUNCTION(outbox_in_subscription) {
+  PG_RETURN_BOOL(IsLogicalWorker());
 }
 
 namespace {

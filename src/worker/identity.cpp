@@ -45,6 +45,20 @@ void SettleIdentity() {
   SPI_finish();
 }
 
+bool SubscribesToOutbox() {
+  Select(
+      "SELECT FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_subscription_rel r "
+      "ON r.srsubid OPERATOR(pg_catalog.=) s.oid JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) r.srrelid "
+      "JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace "
+      "WHERE s.subenabled AND n.nspname OPERATOR(pg_catalog.=) 'outbox' LIMIT 1",
+      0, nullptr, nullptr);
+  return SPI_processed > 0;
+}
+
+char* HomeText() {
+  return psprintf(INT64_FORMAT "/%u", static_cast<int64>(GetSystemIdentifier()), MyDatabaseId);
+}
+
 int64 SpiInt64(int row, int number, int64 fallback) {
   bool null = true;
   Datum value = SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, number, &null);

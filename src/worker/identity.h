@@ -25,6 +25,12 @@ Standing FindStanding();
 // changes nothing. Connects to SPI by itself; the caller needs the right to insert into outbox.identity.
 void SettleIdentity();
 
+// Whose transaction ids are these: system identifier and oid of this database, palloc'd; as in outbox.lane.home.
+char* HomeText();
+
+// Does an enabled subscription of this database bring tables of outbox? Inside a transaction with SPI connected. Plain.
+bool SubscribesToOutbox();
+
 // For SPI results: column `number` of row 0 (or `row`); NULL comes back as the default.
 int64 SpiInt64(int row, int number, int64 fallback);
 

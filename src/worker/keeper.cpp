@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "admin/adoption.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "base/version.h"
@@ -49,6 +50,8 @@ struct KeeperState {
   int64_t complained_at = INT64_MIN / 2;
   bool troubled = false;  // something could not be done in the last cycle
   Presence presence = Presence::kAbsent;
+  bool subscribes = false;  // to somebody else's outbox, where nothing is published from here
+  bool adopting = false;    // events of a restored dump are under way
   log::LaneChanges changes;
   std::map<int64_t, log::LanePace> paces;
 };
@@ -74,6 +77,8 @@ Standing Look(MemoryContext context) {
         SettleIdentity();
         standing = FindStanding();
       }
+      keeper->subscribes =
+          (standing.presence == Presence::kUnused || standing.presence == Presence::kForeign) && SubscribesToOutbox();
     });
     keeper->owner = standing.owner;
   } catch (...) {
@@ -113,6 +118,23 @@ void ChangeLanes() {
   }
 }
 
+// How many rows of foreign_event are looked at in one transaction, and how long in one cycle.
+constexpr int64 kAdoptRows = 20'000;
+constexpr int64_t kAdoptMicros = 1'000'000;
+
+void ContinueAdoption(MemoryContext context) {
+  const int64_t until = MonotonicMicros() + kAdoptMicros;
+  const int64 asked = OUTBOX_FAULT_VALUE("adopt.rows");
+  admin::AdoptionStep step;
+  do {
+    pg::InTransaction(context, [&] {
+      step = admin::Adopt(asked > 0 ? asked : kAdoptRows);
+      OUTBOX_FAULT_POINT("adopt.uncommitted");
+    });
+  } while (step.under_way && !StopRequested() && MonotonicMicros() < until);
+  keeper->adopting = step.under_way;
+}
+
 // Steps of which none is in the way of another: what cannot be done now (somebody has something locked) is done in a
 // later cycle.
 class Steps {
@@ -136,7 +158,7 @@ class Steps {
   std::exception_ptr first_;
 };
 
-void KeepDayTables() {
+void KeepDayTables(MemoryContext context) {
   const int64_t now = MonotonicMicros();
   if (now < keeper->next_upkeep) {
     return;
@@ -145,12 +167,15 @@ void KeepDayTables() {
   int64 retention = static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
   Steps steps;
   steps.Do([&] { log::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
-  steps.Do([&] { log::DropExpiredLogTables(log_now, retention); });
-  steps.Do([&] { log::EmptySpareTable(log_now, retention); });
-  steps.Do([&] { log::DropExpiredProgressTables(log_now); });
-  steps.Do([&] { log::DropExpiredTickTables(log_now); });
-  steps.Do([&] { log::DropExpiredOutcomeTables(log_now, retention); });
-  steps.Do([] { log::MarkInterruptedReplays(); });
+  if (keeper->presence == Presence::kHere) {  // of a copy nothing may go before it is adopted
+    steps.Do([&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(); }); });
+    steps.Do([&] { log::DropExpiredLogTables(log_now, retention); });
+    steps.Do([&] { log::EmptySpareTable(log_now, retention); });
+    steps.Do([&] { log::DropExpiredProgressTables(log_now); });
+    steps.Do([&] { log::DropExpiredTickTables(log_now); });
+    steps.Do([&] { log::DropExpiredOutcomeTables(log_now, retention); });
+    steps.Do([] { log::MarkInterruptedReplays(); });
+  }
   keeper->next_upkeep = now + (steps.failed() ? kUpkeepAgain : kUpkeepEvery);
   steps.ThrowFirst();
 }
@@ -182,7 +207,12 @@ void Cycle(MemoryContext context) {
     case Presence::kAbsent:
     case Presence::kUnused:
     case Presence::kForeign:
-      ConcludeProbe(keeper->database, requests, false);
+      // A subscription stops at the first day of the publisher that has no table here, for all tables.
+      ConcludeProbe(keeper->database, requests, keeper->subscribes);
+      if (keeper->subscribes) {
+        SetRelayDemand(keeper->database, 0);
+        KeepDayTables(context);
+      }
       return;
     case Presence::kOtherVersion:
       ConcludeProbe(keeper->database, requests, true);
@@ -194,11 +224,13 @@ void Cycle(MemoryContext context) {
   }
   OUTBOX_FAULT_POINT("keeper.cycle");
   pgstat_report_activity(STATE_RUNNING, "day tables");
-  steps.Do([] { KeepDayTables(); });
+  steps.Do([context] { KeepDayTables(context); });
   steps.Do([context] { KeepCeiling(context); });
   steps.Do([] { ChangeLanes(); });
   steps.Do([] { DecideDemand(); });
   steps.Do([] { keeper->ticks.RecordTick(LogNow()); });
+  pgstat_report_activity(STATE_RUNNING, "adoption");
+  steps.Do([context] { ContinueAdoption(context); });
   steps.ThrowFirst();
 }
 
@@ -213,12 +245,10 @@ void Complain(const pg::PendingError& error) {
 // Nothing to keep here: the launcher does not bring the keeper back until it is asked to look again.
 [[noreturn]] void LeaveFor(Presence presence) {
   if (presence == Presence::kForeign) {
-    ereport(WARNING,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("outbox publishes nothing from database \"%s\": it is a copy", DatabaseName()),
-             errdetail("outbox.identity names another server, database or outbox.instance."),
-             errhint("If events of this database are to be published from here, call outbox.adopt() in it; after "
-                     "pg_upgrade, or in the original's place, outbox.adopt(keep_positions => true).")));
+    ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                      errmsg("outbox publishes nothing from database \"%s\": it is a copy", DatabaseName()),
+                      errdetail("outbox.identity names another server, database or outbox.instance."),
+                      errhint("If events of this database are to be published from here, call outbox.adopt() in it.")));
   }
   proc_exit(0);
 }
@@ -230,8 +260,9 @@ void Rest(uint32 wait_event) {
   pg_atomic_write_u32(&MySlot()->pending, 1);
   const int64_t start = MonotonicMicros();
   bool quiet = true;
-  const long busy = keeper->changes.under_way > 0 || keeper->changes.asked ? kChangingMs : kBusyMs;
-  const bool soon = keeper->changes.waiting > 0 || keeper->changes.under_way > 0 || keeper->troubled;
+  const bool changing = keeper->changes.under_way > 0 || keeper->changes.asked || keeper->adopting;
+  const long busy = changing ? kChangingMs : kBusyMs;
+  const bool soon = keeper->changes.waiting > 0 || changing || keeper->troubled;
   const long idle = soon ? busy : kIdleMs;
   while (!StopRequested()) {
     const auto passed = static_cast<long>((MonotonicMicros() - start) / 1000);
@@ -280,11 +311,12 @@ void KeeperMain() {
       if (!StopRequested()) {
         Complain(error);
       }
-    } else if (keeper->presence != Presence::kHere && keeper->presence != Presence::kOtherVersion) {
+    } else if (keeper->presence != Presence::kHere && keeper->presence != Presence::kOtherVersion &&
+               !keeper->subscribes) {
       LeaveFor(keeper->presence);
     }
     MemoryContextSwitchTo(context);
-    SetQuiet(keeper->changes.under_way == 0);
+    SetQuiet(keeper->changes.under_way == 0 && !keeper->adopting);
     Rest(wait_event);
     SetQuiet(false);
   }

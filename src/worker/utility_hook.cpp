@@ -213,6 +213,9 @@ void UtilityHook(PlannedStmt* planned, const char* query, bool read_only_tree, P
       RegisterAtEnd();
       config_at_commit = true;
     }
+    if (tag == T_CreateSubscriptionStmt || tag == T_AlterSubscriptionStmt) {
+      WakeLauncherAtCommit(true);  // it may bring an outbox, whose days have to be made here
+    }
     return;
   }
   const bool barred = database != InvalidOid && SetBar(database);

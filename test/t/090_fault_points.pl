@@ -85,6 +85,13 @@ my %how = (
 	'drop.tick.' => sub { old_table('tick', 'at', "VALUES ('2020-01-01 12:00+00', '8:8:')") },
 	'drop.' => sub { old_log(); every_route() },
 	'leaf.' => sub { old_log(); every_route() },
+	'adopt.' => sub
+	{
+		try_sql(q(INSERT INTO outbox.log (created_at, id, xid, aggregate_type, aggregate_id, event_type, payload)
+			VALUES (now(), gen_random_uuid(), '3', 'nobody', 'k', 'x', '1')));
+		try_sql(q(INSERT INTO outbox.adoption (begun_at, home, phase, first, starts) VALUES (clock_timestamp(), outbox._home(), 'pending', 3, '{}')
+			ON CONFLICT DO NOTHING));
+	},
 	'chunk.' => sub { try_sql('SELECT business(100)') },
 	'durable.' => sub { try_sql("SET synchronous_commit = off; SELECT business(2)") },
 	'ceiling.' => sub { Outbox::Faults::shift_clock($shift += 20_000_000) },

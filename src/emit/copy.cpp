@@ -1,0 +1,57 @@
+#include "emit/copy.h"
+
+#include "pg/prelude.h"
+#include "pg/settings.h"
+
+extern "C" {
+#include "catalog/namespace.h"
+}
+
+namespace outbox::emit {
+
+namespace {
+
+bool IsOurs(HeapTuple row, TupleDesc columns) {
+  bool null = false;
+  const char* instance = pg::settings.instance != nullptr ? pg::settings.instance : "";
+  return DatumGetInt64(heap_getattr(row, 1, columns, &null)) == static_cast<int64>(GetSystemIdentifier()) &&
+         DatumGetObjectId(heap_getattr(row, 2, columns, &null)) == MyDatabaseId &&
+         strcmp(TextDatumGetCString(heap_getattr(row, 3, columns, &null)), instance) == 0;
+}
+
+// Without SPI and rights, for it is asked in every session; and what is read here is nobody's to conflict with.
+bool InCopy() {
+  Oid schema = get_namespace_oid("outbox", true);
+  Oid table = OidIsValid(schema) ? get_relname_relid("identity", schema) : InvalidOid;
+  Relation identity = OidIsValid(table) ? try_table_open(table, AccessShareLock) : nullptr;
+  if (identity == nullptr) {
+    return false;
+  }
+  bool copy = false;
+  TableScanDesc scan = table_beginscan(identity, SnapshotSelf, 0, nullptr);
+  for (HeapTuple row = heap_getnext(scan, ForwardScanDirection); row != nullptr;
+       row = heap_getnext(scan, ForwardScanDirection)) {
+    copy = copy || !IsOurs(row, RelationGetDescr(identity));
+  }
+  table_endscan(scan);
+  table_close(identity, AccessShareLock);
+  return copy;
+}
+
+}  // namespace
+
+void WarnInCopy() {
+  static bool looked = false;
+  if (looked) {
+    return;
+  }
+  looked = true;
+  if (InCopy()) {
+    ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                      errmsg("this database is a copy: events are kept, and none is published before outbox.adopt()"),
+                      errdetail("outbox.identity names another server, database or outbox.instance."),
+                      errhint("SELECT outbox.adopt() has it publish, what was emitted until then too.")));
+  }
+}
+
+}  // namespace outbox::emit
