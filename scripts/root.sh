@@ -1,0 +1,70 @@
+# Shared by scripts/test-on and scripts/test-fresh: other Debian releases, unpacked and entered. Source it after lib.sh.
+# Mounts and processes are in namespaces of their own: nothing of either is left, however a run ends.
+
+OWN_NAMESPACES=(unshare --mount --pid --fork --kill-child)
+
+# This machine's own.
+mirror() {
+  apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sed -n 's/^Debian //p' | head -1
+}
+
+# Why no release can be unpacked here; nothing where one can. Installs debootstrap.
+no_roots_because() {
+  if [ "$(id -u)" != 0 ]; then
+    echo "a release is unpacked and entered as root"
+  elif ! "${OWN_NAMESPACES[@]}" true 2>/dev/null; then
+    echo "this machine lets nobody mount anything, not even in a namespace of its own"
+  elif ! "$TOP/scripts/install-deps" fresh >&2 </dev/null; then
+    echo "debootstrap is not installed and cannot be"
+  elif [ -z "$(mirror)" ]; then
+    echo "apt names no Debian mirror here"
+  fi
+}
+
+# make_root SUITE DIR [PACKAGE ...]: the release's minimum and these, from this machine's mirror. What was done is in
+# DIR.log; false when that failed.
+make_root() {
+  local suite=$1 dir=$2 from
+  shift 2
+  from=$(mirror)
+  "${OWN_NAMESPACES[@]}" debootstrap --variant=minbase ${1:+--include="$(IFS=,; echo "$*")"} "$suite" "$dir" "$from" >"$dir.log" 2>&1 || return 1
+  # A mirror may be weeks behind. What is unpacked here need not survive a power failure.
+  printf '%s\n' 'Acquire::Check-Valid-Until "false";' "$(apt-config dump | grep -iE '^Acquire::.*Proxy')" >"$dir/etc/apt/apt.conf.d/outbox"
+  echo force-unsafe-io >"$dir/etc/dpkg/dpkg.cfg.d/outbox"
+  trust_as_here "$dir"
+  if [ -e ~/.m2/settings.xml ]; then mkdir -p "$dir/root/.m2" && cp ~/.m2/settings.xml "$dir/root/.m2/"; fi
+}
+
+# Whom this machine trusts besides Debian's list is trusted in DIR too, once that installs ca-certificates: behind a proxy
+# with a certificate of its own Maven finds nothing else.
+trust_as_here() {
+  mkdir -p "$1/usr/local/share/ca-certificates"
+  perl -0777 -e '
+    my ($to, @files) = @ARGV; my (%known, $n);
+    sub certificates { open my $file, "<", shift or return (); return <$file> =~ /(-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----)/gs }
+    sub plain { return $_[0] =~ s/\s//gr }
+    $known{ plain($_) } = 1 foreach map { certificates($_) } @files;
+    foreach (certificates("/etc/ssl/certs/ca-certificates.crt")) {
+      next if $known{ plain($_) }++;
+      open my $file, ">", sprintf("%s/here-%d.crt", $to, ++$n) or die; print $file "$_\n"; close $file or die;
+    }' "$1/usr/local/share/ca-certificates" $(find /usr/share/ca-certificates -name '*.crt' 2>/dev/null)
+  [ ! -x "$1/usr/sbin/update-ca-certificates" ] || "${OWN_NAMESPACES[@]}" chroot "$1" update-ca-certificates >>"$1.log" 2>&1
+}
+
+# exec_in_root DIR COMMAND ...: becomes the command, as root there, with an empty environment. Directories in ROOT_BINDS are
+# those of this machine.
+exec_in_root() {
+  local name proxies=()
+  for name in http_proxy https_proxy no_proxy; do [ -z "${!name:-}" ] || proxies+=("$name=${!name}"); done
+  cp /etc/resolv.conf "$1/etc/" 2>/dev/null || true
+  exec "${OWN_NAMESPACES[@]}" bash -c '
+    root=$1
+    shift
+    mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" || exit 1
+    mount -t sysfs sys "$root/sys" 2>/dev/null
+    for dir in $ROOT_BINDS; do mkdir -p "$root$dir" && mount --bind "$dir" "$root$dir" || exit 1; done
+    exec env -i TERM="${TERM:-dumb}" HOME=/root PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin "${@:2:$1}" chroot "$root" "${@:$1+2}"
+  ' root "$1" "${#proxies[@]}" "${proxies[@]}" "${@:2}"
+}
+ROOT_BINDS=
+export ROOT_BINDS
