@@ -60,7 +60,8 @@ exec_in_root() {
   exec "${OWN_NAMESPACES[@]}" bash -c '
     root=$1
     shift
-    mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" || exit 1
+    mount --bind "$root" "$root" || exit 1 # a mount of its own, as that of a machine: or nothing inside could mount
+    mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mount -t tmpfs shm "$root/dev/shm" || exit 1
     mount -t sysfs sys "$root/sys" 2>/dev/null
     for dir in $ROOT_BINDS; do mkdir -p "$root$dir" && mount --bind "$dir" "$root$dir" || exit 1; done
     exec env -i TERM="${TERM:-dumb}" HOME=/root PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin "${@:2:$1}" chroot "$root" "${@:$1+2}"
