@@ -111,6 +111,31 @@ bool FindLost(const LaneId& lane, std::string_view run, Finding* finding) {
   return true;
 }
 
+// The lane itself, or one that had its number, before it was put where it began: by seek(), or with another number of
+// lanes. What it delivered then is not sent again by going back to its beginning.
+bool FindLostBefore(const LaneId& lane, std::string_view run, Finding* finding) {
+  static Statement find = {
+      "SELECT (SELECT e.key FROM pg_catalog.jsonb_each(g.places) e WHERE"
+      " (e.value OPERATOR(pg_catalog.->>) 1) OPERATOR(pg_catalog.=) pg_catalog.array_to_string(g.acknowledged, '-')"
+      " LIMIT 1), pg_catalog.array_to_string(g.acknowledged, '-') FROM"
+      " (SELECT g.acknowledged, g.places, g.run FROM outbox.progress g WHERE g.route_id OPERATOR(pg_catalog.=) $1"
+      " AND g.lane OPERATOR(pg_catalog.=) $2 AND g.side OPERATOR(pg_catalog.=) 0 AND g.at OPERATOR(pg_catalog.<=)"
+      " (SELECT l.since FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane"
+      " OPERATOR(pg_catalog.=) $2) AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) g"
+      " WHERE " OUTBOX_EARLIER_RUN("g", "$4") " AND g.acknowledged OPERATOR(pg_catalog.>) $3",
+      4,
+      {INT8OID, INT4OID, INT8ARRAYOID, TEXTOID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane), SurvivedDatum(*finding), ForeignText(run)};
+  RunStatement(&find, values);
+  if (SPI_processed == 0) {
+    return false;
+  }
+  Assign(0, 0, &finding->stream);
+  Assign(0, 1, &finding->acknowledged);
+  return true;
+}
+
 int RewindsOfTheHour(const LaneId& lane) {
   static Statement count = {"SELECT pg_catalog.count(*)::int4 FROM outbox.progress g WHERE " OF_LANE
                             " AND g.side OPERATOR(pg_catalog.=) 0 AND g.at OPERATOR(pg_catalog.>) (pg_catalog.now() "
@@ -270,11 +295,17 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& r
   const ParkedOwner me{lane, incarnation};
   Status status = TryInTransaction([&] {
     *owner = ReadStanding(lane, &standing) && LockLane(me, standing.since);
-    if (!*owner || !FindRun(lane, run, &finding, &resend) || !FindLost(lane, run, &finding)) {
+    if (!*owner || !FindRun(lane, run, &finding, &resend)) {
       return;
     }
-    lost = true;
-    if (!resend) {
+    const bool since = FindLost(lane, run, &finding);
+    lost = since || FindLostBefore(lane, run, &finding);
+    if (!lost) {
+      return;
+    }
+    if (!since) {
+      finding.why_not = "it was delivered before seek(), or before the number of lanes changed; outbox.seek() sends it";
+    } else if (!resend) {
       finding.why_not = "option on_lost_writes of the destination is warn";
     } else if (RewindsOfTheHour(lane) >= kMostAnHour) {
       finding.why_not = "it has done so twenty times within an hour";

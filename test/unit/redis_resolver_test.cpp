@@ -26,6 +26,19 @@ extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo
     usleep(static_cast<useconds_t>(delay_ms) * 1000);
     return real("127.0.0.1", service, hints, found);
   }
+  if (node != nullptr && std::string_view(node) == "many.test") {
+    addrinfo** last = found;
+    for (const char* address : {"127.0.0.1", "127.0.0.3", "127.0.0.2"}) {
+      const int error = real(address, service, hints, last);
+      if (error != 0) {
+        return error;
+      }
+      while (*last != nullptr) {
+        last = &(*last)->ai_next;
+      }
+    }
+    return 0;
+  }
   return real(node, service, hints, found);
 }
 
@@ -92,6 +105,65 @@ TEST_F(ResolverTest, OneThatTakesLongerThanTheTimeoutIsAskedOnceAndItsAnswerIsUs
   driver_->Submit(1, 1, {To("s", "k", "0")});
   ASSERT_TRUE(driver_->UntilResolved());
   EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1u);
+}
+
+// Its queue is full, and so it drops who comes: what a dead address or broken IPv6 looks like.
+class SilentListener {
+ public:
+  SilentListener(const char* address, const std::string& port) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<uint16_t>(std::stoi(port)));
+    inet_pton(AF_INET, address, &at.sin_addr);
+    fds_.push_back(socket(AF_INET, SOCK_STREAM, 0));
+    EXPECT_EQ(bind(fds_[0], reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
+    EXPECT_EQ(listen(fds_[0], 0), 0);
+    for (int i = 0; i < 4; ++i) {
+      fds_.push_back(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+      connect(fds_.back(), reinterpret_cast<sockaddr*>(&at), sizeof(at));
+    }
+  }
+  ~SilentListener() {
+    for (int fd : fds_) {
+      close(fd);
+    }
+  }
+  SilentListener(const SilentListener&) = delete;
+  SilentListener& operator=(const SilentListener&) = delete;
+
+ private:
+  std::vector<int> fds_;
+};
+
+// Two that do not answer, and the third is the server: each address has its share of the time.
+TEST_F(ResolverTest, AnAddressThatDoesNotAnswerLeavesTimeForTheOthers) {
+  SilentListener first("127.0.0.1", port_);
+  SilentListener second("127.0.0.3", port_);
+  if (!server_.Start({"--port", port_, "--bind", "127.0.0.2"})) {
+    GTEST_SKIP() << "neither redis-server nor valkey-server";
+  }
+  SinkConfig config{"test", {{"host", "many.test"}, {"port", port_}, {"connect_timeout", "3000"}}, 0, 0};
+  ASSERT_TRUE(RedisSink::Make(config, &sink_).ok());
+  driver_ = std::make_unique<Driver>(sink_.get());
+  driver_->Submit(1, 0, {To("s", "k", "0")});
+  const int64_t begin = MonotonicMicros();
+  EXPECT_LT(TurnUntil([&] { return driver_->resolved() == 1; }), 400'000);
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1u) << sink_->health().error.message;
+  EXPECT_GT(MonotonicMicros() - begin, 1'900'000) << "they were silent";
+}
+
+// All of them are: an attempt ends when it has to.
+TEST_F(ResolverTest, WhereNoAddressAnswersTheTimeIsThat) {
+  SilentListener first("127.0.0.1", port_);
+  SilentListener second("127.0.0.3", port_);
+  SilentListener third("127.0.0.2", port_);
+  SinkConfig config{"test", {{"host", "many.test"}, {"port", port_}, {"connect_timeout", "900"}}, 0, 0};
+  ASSERT_TRUE(RedisSink::Make(config, &sink_).ok());
+  driver_ = std::make_unique<Driver>(sink_.get());
+  const int64_t begin = MonotonicMicros();
+  TurnUntil([&] { return !sink_->health().up; });
+  EXPECT_EQ(sink_->health().error.code, "TIMEOUT");
+  EXPECT_GE(MonotonicMicros() - begin, 890'000);
 }
 
 TEST_F(ResolverTest, ASinkThatGoesLeavesItsLookupToItsEnd) {

@@ -1,4 +1,4 @@
-// matrix: A1s A2p A9 A12 E-9 F3
+// matrix: A1s A2p A9 A12 E-9 F3 F8
 // ProcessSink against a real process that is killed, exits and talks nonsense: every record gets exactly one outcome
 // all the same.
 #include "sink_process_fixture.h"
