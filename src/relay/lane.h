@@ -163,6 +163,7 @@ class Lane {
   // Trouble.
   void Settle(const TurnContext& turn);
   void SettleAborted(const TurnContext& turn);
+  void ForgetOvertaken();
   void TripBreaker(const Error& error, const TurnContext& turn);
   void NoteError(const Error& error, const TurnContext& turn);
 

@@ -1,6 +1,9 @@
 // What outcomes mean for a lane: draining, suspects, back-off. Parking is in lane_parking.cpp.
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
+
+#include "base/order_key.h"
 
 #include "relay/lane.h"
 
@@ -147,6 +150,9 @@ void Lane::Settle(const TurnContext& turn) {
     }
   }
   std::sort(refused_.begin(), refused_.end(), [](const Failure& a, const Failure& b) { return a.ordinal < b.ordinal; });
+  if (format_->spec().policy().on_failure == format::OnFailure::kBlock) {
+    ForgetOvertaken();
+  }
   if (lowest != UINT64_MAX) {
     trouble_at_ = lowest;
   }
@@ -166,6 +172,27 @@ void Lane::Settle(const TurnContext& turn) {
   } else {
     state_ = LaneState::kParking;
   }
+}
+
+// Under `block` a dead letter holds its key, so it is parked only when all before it of its key are done. One that was
+// refused ahead of them is met again behind them.
+void Lane::ForgetOvertaken() {
+  std::unordered_set<uint64_t> undone;
+  uint64_t ordinal = pipeline_.prefix();
+  const auto key_of = [this](uint64_t at) {
+    const Event* event = pipeline_.Find(at);
+    return event == nullptr || IsNull(event->aggregate_id)
+               ? 0
+               : OrderKey(format_->Topic(*event), event->aggregate_type, event->aggregate_id);
+  };
+  std::erase_if(refused_, [&](const Failure& failure) {
+    for (; ordinal < failure.ordinal; ++ordinal) {
+      undone.insert(key_of(ordinal));
+    }
+    const uint64_t key = key_of(failure.ordinal);
+    ordinal = failure.ordinal + 1;
+    return key != 0 && undone.contains(key);
+  });
 }
 
 // Without anybody's fault: again at once, unless that did not help the last time.

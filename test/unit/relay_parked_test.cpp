@@ -86,7 +86,7 @@ TEST_F(ParkedTest, UnderBlockTheKeyWaitsForAPersonAndNoOtherKeyDoes) {
   const int64_t free = Emit("b");
   Turn();
   sink->Fail(0, ErrorClass::kMessage);
-  RunUntil(clock.now + 60'000'000);
+  RunUntil(clock.now + 50'000'000);  // after a minute without an outcome the sink would be made anew
   EXPECT_EQ(RowOf(bad).state, ParkedState::kDead);
   EXPECT_EQ(RowOf(behind).state, ParkedState::kBlocked);
   EXPECT_EQ(Order(sink), (Events{free}));
@@ -340,6 +340,26 @@ TEST_F(ParkedTest, AScheduledEventIsHeldUntilItIsDueAndNobodyWaitsForIt) {
   Turn();
   EXPECT_EQ(RowOf(later).state, ParkedState::kRetrying);
   EXPECT_EQ(RowOf(behind).state, ParkedState::kBlocked);
+}
+
+// A sink may refuse an event ahead of those of its key that it aborts (it has learnt what its topic refuses).
+TEST_F(ParkedTest, UnderBlockAnEventIsParkedOnlyWhenAllBeforeItOfItsKeyAreDone) {
+  Restart(format::OnFailure::kBlock);
+  first = Emit("a");
+  other = Emit("b");
+  second = Emit("a");
+  third = Emit("a");
+  Turn();
+  sink->Fail(2, ErrorClass::kMessage);
+  Turn();
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_EQ(Order(sink), (Events{first, other, second, third}));
+  sink->Deliver(0);
+  sink->Fail(1, ErrorClass::kMessage);
+  Turn();
+  EXPECT_EQ(RowOf(second).state, ParkedState::kDead);
+  EXPECT_EQ(Order(sink), (Events{other}));
+  EXPECT_EQ(RowOf(third).state, ParkedState::kBlocked);
 }
 
 }  // namespace

@@ -33,12 +33,12 @@ TEST_F(EngineTest, NothingIsSentAgainBeforeEverythingUnderWayHasItsOutcome) {
   sink->Fail(0, ErrorClass::kDestination);
   clock.now += 1;
   const int submits = sink->submits;
-  RunUntil(clock.now + 60'000'000);
+  RunUntil(clock.now + 25'000'000);
   EXPECT_EQ(sink->submits, submits);
   EXPECT_EQ(State(), "draining");
   sink->pending = held;
   sink->DeliverAll();
-  RunUntil(clock.now + 60'000'000);
+  RunUntil(clock.now + 25'000'000);
   EXPECT_EQ(PendingOrder(), (std::vector<int64_t>{server.rows[0].created_at, server.rows[1].created_at}));
 }
 

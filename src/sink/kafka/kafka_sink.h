@@ -82,6 +82,8 @@ class KafkaSink : public Sink {
   int32_t Place(Topic* topic, const Held& held, const Record& record);
   Sent Send(Topic* topic, int32_t partition, const Held& held, const Record& record);
   void Refused(Topic* topic, const Held& held, int code);
+  Error RefusalOf(Topic* topic, int code);
+  void FailKnown(Topic* topic, const Held& held, const Record& record);
   int KnownToBeRefused(Topic* topic, const Record& record);  // the code; 0: not so
   void Wait(Topic* topic, std::deque<Held>* queue, const Held& held, bool front = false);
   Held Next(Topic* topic, std::deque<Held>* queue);

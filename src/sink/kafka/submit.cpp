@@ -49,13 +49,9 @@ void KafkaSink::Submit(Batch batch) {
     going = Dispatch(FindTopic(record_.topic), held, record_);
   }
   for (; !going && index < hold.batch.count; ++index) {
-    // What is said of one that would be refused anyhow spares its owner a round for each. One with a key waits for
-    // those of its key that are aborted here.
-    if (reader.Next(&record_) && record_.key.data() == nullptr) {
-      Topic* topic = FindTopic(record_.topic);
-      if (const int code = KnownToBeRefused(topic, record_); code != 0) {
-        Refused(topic, {slot, index, 0}, code);
-      }
+    // What is said of one that would be refused anyhow spares its owner a round for each.
+    if (reader.Next(&record_)) {
+      FailKnown(FindTopic(record_.topic), {slot, index, 0}, record_);
     }
     store_.Abort(slot, index);
   }
@@ -263,6 +259,10 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, 
 
 // Refused before anything was sent: only this record's flow is concerned.
 void KafkaSink::Refused(Topic* topic, const Held& held, int code) {
+  FailFlow(held, RefusalOf(topic, code));
+}
+
+Error KafkaSink::RefusalOf(Topic* topic, int code) {
   const ErrorRule& rule = RuleFor(code);
   const ErrorClass error_class = rule.verdict == Verdict::kRetry ? ErrorClass::kDestination : Classify(topic, -1, rule);
   std::string detail;
@@ -272,7 +272,15 @@ void KafkaSink::Refused(Topic* topic, const Held& held, int code) {
   } else if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE) {
     detail = "the record, key and headers included, is larger than message.max.bytes";
   }
-  FailFlow(held, MakeError(code, error_class, std::move(detail)));
+  return MakeError(code, error_class, std::move(detail));
+}
+
+// One of a flow that has failed. Those of its key that are aborted come before it all the same: the engine does not
+// park it before they are done (Lane::ForgetOvertaken).
+void KafkaSink::FailKnown(Topic* topic, const Held& held, const Record& record) {
+  if (const int code = KnownToBeRefused(topic, record); code != 0) {
+    store_.Fail(held.slot, held.index, RefusalOf(topic, code));
+  }
 }
 
 // The record fails; nothing of its flow that waits may pass it any more.
@@ -294,6 +302,10 @@ void KafkaSink::FailFlow(const Held& held, Error error) {
         const Batch& batch = store_.at(waiting.slot).batch;
         if (batch.flow != flow || batch.epoch > epoch) {
           return false;
+        }
+        Record record;
+        if (topic->limits.until != 0 && Read(waiting, &record)) {
+          FailKnown(topic, waiting, record);
         }
         store_.Abort(waiting.slot, waiting.index);
         return true;
