@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/wait.h"
@@ -29,12 +30,15 @@ constexpr int kLongestRestartMs = 60 * 1000;
 constexpr int kNoRoomRetryMs = 5 * 1000;
 constexpr int kStartTimeoutMs = 60 * 1000;  // for slots taken by an earlier launcher, whose handles are lost
 
+// By MonotonicMicros(), all of the launcher's: the wall clock may be set back by days.
+using Moment = int64_t;
+
 // A process that is wanted, or was until just now.
 struct Job {
   SlotTicket ticket;                         // slot -1: not running
   BackgroundWorkerHandle* handle = nullptr;  // nullptr: taken over from an earlier launcher
-  TimestampTz started_at = 0;
-  TimestampTz start_after = 0;
+  Moment started_at = 0;
+  Moment start_after = 0;
   int quick_deaths = 0;
   int crashes = 0;      // in a row, each of them restarted the server's sessions: start_mark.h
   bool marked = false;  // has a mark
@@ -47,11 +51,11 @@ struct LauncherState {
   std::vector<Job> jobs;
   std::vector<Oid> known;  // databases that were looked at since the launcher started
   std::vector<std::pair<Oid, NameData>> names;
-  TimestampTz next_scan = 0;
-  TimestampTz warned_no_room = 0;
-  TimestampTz warned_no_slot = 0;
-  TimestampTz next_wake = 0;  // earliest start_after of this turn
-  TimestampTz started_at = 0;
+  Moment next_scan = 0;
+  Moment warned_no_room = 0;
+  Moment warned_no_slot = 0;
+  Moment next_wake = 0;  // earliest start_after of this turn
+  Moment started_at = 0;
   int own_crashes = 0;  // of the launcher itself, in a row
   bool marked = true;
 };
@@ -59,11 +63,24 @@ LauncherState* state = nullptr;
 
 constexpr MarkedProcess kLauncherMark = {InvalidOid, 0, 0};
 
-TimestampTz After(TimestampTz time, long ms) {
-  return TimestampTzPlusMilliseconds(time, ms);
+Moment After(Moment time, long ms) {
+  return time + ms * 1000;
 }
 
-void Earliest(TimestampTz time) {
+bool HavePassed(Moment from, Moment to, long ms) {
+  return to >= After(from, ms);
+}
+
+long MillisecondsTo(Moment now, Moment then) {
+  return then <= now ? 0 : static_cast<long>((then - now + 999) / 1000);
+}
+
+// For people.
+TimestampTz WallClockAt(Moment moment) {
+  return GetCurrentTimestamp() + (moment - MonotonicMicros());
+}
+
+void Earliest(Moment time) {
   state->next_wake = Min(state->next_wake, time);
 }
 
@@ -120,7 +137,7 @@ void TakeOverWorkers() {
     if (slot.state != WorkerState::kFree) {
       Job job;
       job.ticket = SlotTicket{slot.database, slot.kind, slot.ordinal, i, slot.incarnation};
-      job.started_at = slot.since;
+      job.started_at = MonotonicMicros() - Max(GetCurrentTimestamp() - slot.since, 0);
       state->jobs.push_back(job);
     }
   }
@@ -138,9 +155,9 @@ bool Probing() {
 }
 
 // Once a minute.
-bool MayWarn(TimestampTz* last) {
-  TimestampTz now = GetCurrentTimestamp();
-  if (*last != 0 && !TimestampDifferenceExceeds(*last, now, 60 * 1000)) {
+bool MayWarn(Moment* last) {
+  Moment now = MonotonicMicros();
+  if (*last != 0 && !HavePassed(*last, now, 60 * 1000)) {
     return false;
   }
   *last = now;
@@ -199,7 +216,7 @@ void ScanDatabases(MemoryContext context) {
 }
 
 // What should run now.
-void DecideWanted(TimestampTz now) {
+void DecideWanted(Moment now) {
   std::vector<TurnJob> turns;
   turns.reserve(state->jobs.size() + 16);
   for (Job& job : state->jobs) {
@@ -232,7 +249,7 @@ void SeeMark(const MarkedProcess& process, int crashes, bool running, void*) {
     Job crashed;
     crashed.ticket = SlotTicket{process.database, kind, process.ordinal, -1, 0};
     crashed.crashes = crashes;
-    crashed.start_after = After(GetCurrentTimestamp(), CrashDelayMs(crashes));
+    crashed.start_after = After(MonotonicMicros(), CrashDelayMs(crashes));
     state->jobs.push_back(crashed);
     job = &state->jobs.back();
     MarkStart(process, crashes);
@@ -243,11 +260,12 @@ void SeeMark(const MarkedProcess& process, int crashes, bool running, void*) {
 
 // Shown by outbox.doctor().
 void ShowHeld(const Job& job) {
+  const TimestampTz until = WallClockAt(job.start_after);
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   for (int i = 0; i < Shared()->max_databases; i++) {
     DatabaseSlot& slot = Databases()[i];
-    if (slot.database == job.ticket.database && slot.held_until < job.start_after) {
-      slot.held_until = job.start_after;
+    if (slot.database == job.ticket.database && slot.held_until < until) {
+      slot.held_until = until;
       slot.crashes = job.crashes;
     }
   }
@@ -258,7 +276,7 @@ void ShowHeld(const Job& job) {
 void TryHeldOnes() {
   for (Job& job : state->jobs) {
     if (job.crashes > kCrashesForgiven) {
-      job.start_after = Min(job.start_after, GetCurrentTimestamp());
+      job.start_after = Min(job.start_after, MonotonicMicros());
     }
   }
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
@@ -269,8 +287,8 @@ void TryHeldOnes() {
 }
 
 // The job's process has ended, or never came.
-void Ended(Job* job, TimestampTz now) {
-  bool quick = !TimestampDifferenceExceeds(job->started_at, now, kQuickDeathMs);
+void Ended(Job* job, Moment now) {
+  bool quick = !HavePassed(job->started_at, now, kQuickDeathMs);
   bool orderly = job->asked_to_stop || !job->wanted;
   job->quick_deaths = orderly ? 0 : quick ? job->quick_deaths + 1 : 1;
   if (orderly || !quick) {
@@ -293,7 +311,7 @@ void Ended(Job* job, TimestampTz now) {
   }
 }
 
-void Reap(TimestampTz now) {
+void Reap(Moment now) {
   for (Job& job : state->jobs) {
     if (job.ticket.slot < 0) {
       continue;
@@ -302,7 +320,7 @@ void Reap(TimestampTz now) {
     if (slot == WorkerState::kStarting) {
       pid_t pid = 0;
       bool lost = job.handle != nullptr ? GetBackgroundWorkerPid(job.handle, &pid) == BGWH_STOPPED
-                                        : TimestampDifferenceExceeds(job.started_at, now, kStartTimeoutMs);
+                                        : HavePassed(job.started_at, now, kStartTimeoutMs);
       if (lost) {
         FreeWorkerSlot(job.ticket, true);
         slot = SlotState(job.ticket);
@@ -314,7 +332,7 @@ void Reap(TimestampTz now) {
   }
 }
 
-void Start(Job* job, TimestampTz now) {
+void Start(Job* job, Moment now) {
   TakeWorkerSlot(&job->ticket);
   bool started = job->ticket.slot >= 0;
   if (started) {
@@ -350,7 +368,7 @@ void Start(Job* job, TimestampTz now) {
   }
 }
 
-void StartAndStop(TimestampTz now) {
+void StartAndStop(Moment now) {
   for (Job& job : state->jobs) {
     bool running = job.ticket.slot >= 0;
     if (running && !job.wanted && !job.asked_to_stop) {
@@ -370,30 +388,30 @@ void StartAndStop(TimestampTz now) {
   // What is neither wanted nor running is forgotten, with its back-off once that has passed.
   std::erase_if(state->jobs, [now](const Job& job) {
     // One that crashed is remembered for a while: it may be wanted only when its keeper has looked.
-    TimestampTz until = job.crashes > 0 ? After(job.start_after, 2 * kQuickDeathMs) : job.start_after;
+    Moment until = job.crashes > 0 ? After(job.start_after, 2 * kQuickDeathMs) : job.start_after;
     return !job.wanted && job.ticket.slot < 0 && until <= now;
   });
 }
 
 // Whoever has lived for a while will not crash at its start.
-void ForgiveTheLiving(TimestampTz now) {
+void ForgiveTheLiving(Moment now) {
   for (Job& job : state->jobs) {
     if (job.ticket.slot >= 0 && job.marked) {
-      if (TimestampDifferenceExceeds(job.started_at, now, kQuickDeathMs)) {
+      if (HavePassed(job.started_at, now, kQuickDeathMs)) {
         Forget(&job);
       } else {
         Earliest(After(job.started_at, kQuickDeathMs + 100));
       }
     }
   }
-  if (state->marked && TimestampDifferenceExceeds(state->started_at, now, kQuickDeathMs)) {
+  if (state->marked && HavePassed(state->started_at, now, kQuickDeathMs)) {
     ForgetStart(kLauncherMark);
     state->marked = false;
   }
 }
 
 void Turn(MemoryContext context) {
-  TimestampTz now = GetCurrentTimestamp();
+  Moment now = MonotonicMicros();
   state->next_wake = After(now, kScanEveryMs);
   pg_atomic_write_u32(&Shared()->turn_pending, 0);
   pg_memory_barrier();
@@ -425,19 +443,19 @@ void HoldBack(uint32 wait_event) {
   if (delay == 0) {
     return;
   }
-  TimestampTz until = After(state->started_at, delay);
+  Moment until = After(state->started_at, delay);
   ereport(LOG, (errmsg("outbox launcher waits for %ld s: it crashed the server %d times in a row", delay / 1000,
                        state->own_crashes)));
   MarkWaiting(kLauncherMark);
-  Shared()->launcher_held_until = until;
+  Shared()->launcher_held_until = WallClockAt(until);
   bool reload = false;
-  while (!Terminated() && !reload && GetCurrentTimestamp() < until) {
-    pg::WaitForLatch(Max(TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until), 1L), wait_event);
+  while (!Terminated() && !reload && MonotonicMicros() < until) {
+    pg::WaitForLatch(Max(MillisecondsTo(MonotonicMicros(), until), 1L), wait_event);
     reload = ConfigReloadPending;
     ProcessInterruptsBetweenTurns();
   }
   Shared()->launcher_held_until = 0;
-  state->started_at = GetCurrentTimestamp();
+  state->started_at = MonotonicMicros();
   MarkStart(kLauncherMark, state->own_crashes);
 }
 
@@ -458,7 +476,7 @@ void LauncherMain() {
   state = new LauncherState;
   TakeOverWorkers();
   ReadStartMarks(SeeMark, nullptr);
-  state->started_at = GetCurrentTimestamp();
+  state->started_at = MonotonicMicros();
   MarkStart(kLauncherMark, state->own_crashes);
   WatchOwnStart(kLauncherMark);
   uint32 wait_event = pg::WaitEventFor("OutboxLauncherMain");
@@ -469,7 +487,7 @@ void LauncherMain() {
     MemoryContextReset(context);
     Turn(context);
     MemoryContextSwitchTo(context);
-    long timeout = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), state->next_wake);
+    long timeout = MillisecondsTo(MonotonicMicros(), state->next_wake);
     pg::WaitForLatch(Max(timeout, 1L), wait_event);
     if (ConfigReloadPending) {
       TryHeldOnes();

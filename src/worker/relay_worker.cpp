@@ -1,6 +1,7 @@
 // The relay worker's process [P]: its frames own nothing with a destructor, so that an interrupt may end it anywhere
 // between two turns. All C++ state hangs on one leaked pointer. README.md draws the states.
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
@@ -18,14 +19,14 @@ constexpr long kShortestBackOffMs = 100;
 constexpr long kLongestBackOffMs = 5000;
 
 Relay* relay = nullptr;
-TimestampTz complained_at = 0;
+int64_t complained_at = 0;  // MonotonicMicros()
 int complained_code = 0;
 int failures = 0;
 
 void Complain(const pg::PendingError& error) {
   int code = error.rethrow != nullptr ? error.rethrow->sqlerrcode : error.sqlstate;
-  TimestampTz now = GetCurrentTimestamp();
-  if (code != complained_code || TimestampDifferenceExceeds(complained_at, now, kComplainEveryMs)) {
+  const int64_t now = MonotonicMicros();
+  if (code != complained_code || now - complained_at >= int64_t{kComplainEveryMs} * 1000) {
     complained_at = now;
     complained_code = code;
     pg::Report(LOG, "outbox relay", error);
@@ -66,14 +67,14 @@ void ReportActivity() {
 bool StopIfAsked() {
   static bool asked = false;
   static bool terminated = false;
-  static TimestampTz leave_at = 0;
+  static int64_t leave_at = 0;
   if (StopRequested() && (!asked || (Terminated() && !terminated))) {
-    leave_at = asked ? leave_at : TimestampTzPlusMilliseconds(GetCurrentTimestamp(), kStopMs + kLeaveMs);
+    leave_at = asked ? leave_at : MonotonicMicros() + int64_t{kStopMs + kLeaveMs} * 1000;
     asked = true;
     terminated = Terminated();
     relay->BeginStop(kStopMs);
   }
-  return asked && GetCurrentTimestamp() >= leave_at;
+  return asked && MonotonicMicros() >= leave_at;
 }
 
 void ReleaseBoard(int code, Datum arg) {
