@@ -1,6 +1,7 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
 #include "admin/changes.h"
 #include "admin/hooks.h"
+#include "emit/clock.h"
 #include "emit/commit.h"
 #include "emit/replica_role.h"
 #include "pg/settings.h"
@@ -18,6 +19,7 @@ PG_MODULE_MAGIC;
 void _PG_init(void) {
   outbox::pg::DefineSettings();
   outbox::emit::RegisterTransactionCallbacks();
+  outbox::emit::RegisterClockCallback();
   outbox::emit::InstallReplicaRoleHook();
   outbox::admin::RegisterChangeCallback();
   outbox::admin::InstallCommandHook();

@@ -7,6 +7,7 @@
 #include "admin/parked_counts.h"
 #include "admin/server.h"
 #include "admin/shared_look.h"
+#include "emit/clock.h"
 #include "log/day_tables.h"
 #include "log/leaf.h"
 
@@ -15,8 +16,9 @@ namespace outbox::admin {
 void CheckDayTables(Findings* findings) {
   std::vector<Row> missing = RunSql(Access::kRead,
                                     "SELECT to_char(d, 'YYYYMMDD') FROM generate_series(0, 1) n, "
-                                    "LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date + n) t (d) "
-                                    "WHERE to_regclass('outbox.log_' || to_char(d, 'YYYYMMDD')) IS NULL ORDER BY 1");
+                                    "LATERAL (SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date + n) t (d) "
+                                    "WHERE to_regclass('outbox.log_' || to_char(d, 'YYYYMMDD')) IS NULL ORDER BY 1",
+                                    {UnixMicrosCell(pg::Guard([] { return emit::ClockNow(); }))});
   if (missing.empty()) {
     findings->Ok("day tables", "The day tables of today and tomorrow are there.");
   } else {

@@ -1,8 +1,8 @@
 #include "log/leaf_list.h"
 
 #include "base/fault_point.h"
+#include "emit/clock.h"
 #include "log/leaf.h"
-#include "pg/shared.h"
 
 #include <algorithm>
 #include <new>
@@ -21,6 +21,7 @@ struct State {
   Oid parent = InvalidOid;
   uint64_t changes = 1;       // counted by the callback
   uint64_t changes_read = 0;  // when the list was last read
+  uint64_t resets_seen = 0;   // of the clock
   LeafList list;
   std::vector<DayTable> tables;
   std::vector<LeafEntry> before;
@@ -34,11 +35,6 @@ void OnRelcacheInvalidation(Datum, Oid relation) {
   }
 }
 
-// 0 without preload: then nobody promises order, and no leaf is ever closed.
-int64_t ClockReading() {
-  return pg::Shared() == nullptr ? 0 : static_cast<int64_t>(pg_atomic_read_u64(&pg::Shared()->clock));
-}
-
 }  // namespace
 
 LeafList* CurrentLeafList() {
@@ -47,6 +43,16 @@ LeafList* CurrentLeafList() {
     CacheRegisterRelcacheCallback(OnRelcacheInvalidation, Datum(0));
   }
   AcceptInvalidationMessages();
+  // A clock that was put back goes into days that were over. Whoever did so committed after that was counted, and
+  // before the snapshot that ends this window if it shows his row.
+  uint64_t resets = emit::ClockResets();
+  if (resets != state->resets_seen) {
+    state->resets_seen = resets;
+    for (LeafEntry& leaf : state->list.leaves) {
+      leaf.closed = false;
+      leaf.writers_below = 0;
+    }
+  }
   if (state->changes_read == state->changes) {
     return &state->list;
   }
@@ -70,7 +76,8 @@ LeafList* CurrentLeafList() {
 }
 
 void CloseOldLeaves(LeafList* list) {
-  int64_t reading = ClockReading();
+  // 0 without preload: then nobody promises order, and no leaf is ever closed.
+  int64_t reading = emit::LastReading();
   pg_read_barrier();  // the next xid is read after the clock
   for (LeafEntry& entry : list->leaves) {
     if (entry.closed || entry.day == kUnknownDay || reading < DayStartMicros(entry.day + 1)) {

@@ -16,6 +16,7 @@
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "pg/wait.h"
+#include "pg/wall.h"
 #include "worker/identity.h"
 #include "worker/launcher.h"
 #include "worker/process.h"
@@ -40,19 +41,11 @@ struct KeeperState {
   TimestampTz next_upkeep = 0;
   TimestampTz complained_at = 0;
   Presence presence = Presence::kAbsent;
+  bool jump_told = false;
   log::LaneChanges changes;
   std::map<int64_t, log::LanePace> paces;
 };
 KeeperState* keeper = nullptr;
-
-int64 NowUnixMicros() {
-  return GetCurrentTimestamp() + kPgEpochMicros + OUTBOX_FAULT_VALUE("clock.shift");
-}
-
-// The clock may run ahead of the wall: day tables follow whichever is later.
-int64 LogNow() {
-  return Max(NowUnixMicros(), static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock)));
-}
 
 Standing Look(MemoryContext context) {
   Standing standing;
@@ -65,11 +58,27 @@ Standing Look(MemoryContext context) {
 // Keeps outbox.clock_ceiling above every reading that can be handed out before the next cycle, so that emitters need
 // not do it themselves.
 void KeepCeiling(MemoryContext context) {
-  int64 clock = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock));
-  int64 ceiling = static_cast<int64>(pg_atomic_read_u64(&keeper->slot->clock_ceiling));
-  if (clock != 0 && ceiling - clock < emit::kCeilingAhead / 2) {
-    pg::InTransaction(context, [&] { emit::AdvanceClockCeiling(clock + emit::kCeilingAhead / 2); });
+  if (emit::CeilingIsLow()) {
+    pg::InTransaction(context, [] { emit::KeepCeiling(); });
   }
+}
+
+// One line when the wall clock jumps, one when that is over.
+void TellOfJump() {
+  int64 jump = pg::HeldJump();
+  if ((jump != 0) == keeper->jump_told) {
+    return;
+  }
+  keeper->jump_told = jump != 0;
+  pg::Guard([jump] {
+    if (jump != 0) {
+      ereport(WARNING, (errmsg("outbox: the server's clock has jumped by " INT64_FORMAT " s", jump / USECS_PER_SEC),
+                        errdetail("Events are dated as if it had not until it has kept to that for %d s.",
+                                  static_cast<int>(pg::kBelieveAfterMicros / USECS_PER_SEC))));
+    } else {
+      ereport(LOG, (errmsg("outbox: events are dated by the server's clock again")));
+    }
+  });
 }
 
 void DecideDemand() {
@@ -91,7 +100,8 @@ void KeepDayTables() {
     return;
   }
   keeper->next_upkeep = TimestampTzPlusMilliseconds(now, kUpkeepEveryMs);
-  int64 log_now = LogNow();
+  int64 log_now = emit::ClockNow();
+  int64 expiry = emit::ExpiryNow();
   int64 retention = static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
   // What cannot be done is in the way of nothing else.
   std::exception_ptr first;
@@ -103,10 +113,10 @@ void KeepDayTables() {
     }
   };
   attempt([&] { log::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
-  attempt([&] { log::DropExpiredLogTables(log_now, retention); });
-  attempt([&] { log::DropExpiredProgressTables(log_now); });
-  attempt([&] { log::DropExpiredTickTables(log_now); });
-  attempt([&] { log::DropExpiredOutcomeTables(log_now, retention); });
+  attempt([&] { log::DropExpiredLogTables(expiry, retention); });
+  attempt([&] { log::DropExpiredProgressTables(expiry); });
+  attempt([&] { log::DropExpiredTickTables(expiry); });
+  attempt([&] { log::DropExpiredOutcomeTables(expiry, retention); });
   attempt([] { log::MarkInterruptedReplays(); });
   if (first) {
     std::rethrow_exception(first);
@@ -145,12 +155,14 @@ void Cycle(MemoryContext context) {
       break;
   }
   OUTBOX_FAULT_POINT("keeper.cycle");
+  TellOfJump();
+  // First: what has expired is told by what the clock had come to.
+  KeepCeiling(context);
   pgstat_report_activity(STATE_RUNNING, "day tables");
   KeepDayTables();
-  KeepCeiling(context);
   ChangeLanes();
   DecideDemand();
-  keeper->ticks.RecordTick(LogNow());
+  keeper->ticks.RecordTick(emit::ClockNow());
 }
 
 void Complain(const pg::PendingError& error) {
@@ -235,6 +247,7 @@ void KeeperMain() {
     MemoryContextSwitchTo(context);
     Rest(wait_event);
   }
+  LeaveClock(context);
   proc_exit(0);
 }
 

@@ -1,5 +1,7 @@
 #include "worker/process.h"
 
+#include "emit/clock.h"
+#include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "worker/start_mark.h"
@@ -45,6 +47,12 @@ bool StopRequested() {
   return terminated || (slot != nullptr && pg_atomic_read_u32(&slot->stop) != 0);
 }
 
+void LeaveClock(MemoryContext context) {
+  QueryCancelPending = false;  // as below
+  pg::PendingError error;
+  (void)pg::Attempt([context] { pg::InTransaction(context, [] { emit::SettleCeiling(); }); }, &error);
+}
+
 void ProcessInterruptsBetweenTurns() {
   QueryCancelPending = false;  // from SIGTERM: there is nothing to cancel now
   CHECK_FOR_INTERRUPTS();
@@ -86,6 +94,7 @@ SlotTicket BecomeWorker() {
   WatchOwnStart({ticket.database, static_cast<int>(ticket.kind), ticket.ordinal});
   BackgroundWorkerInitializeConnectionByOid(ticket.database, InvalidOid, 0);
   pg::PinSessionSettings();
+  emit::ReadThroughHold();
   // Nobody waits for us behind a lock that we wait for: DROP EXTENSION and the like would be called a deadlock after
   // deadlock_timeout, and the session would lose. We give up before that, are told of a deadlock first, and try again.
   SetConfigOption("lock_timeout", "500ms", PGC_SUSET, PGC_S_OVERRIDE);

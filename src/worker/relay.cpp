@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "base/fault_point.h"
 #include "log/lane_log.h"
 #include "log/parked_log.h"
 #include "log/side_log.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
+#include "pg/wall.h"
 #include "worker/identity.h"
 #include "worker/process.h"
 
@@ -39,7 +39,7 @@ class SystemClock final : public relay::Clock {
     state_ = seed | 1;
   }
   int64_t NowMicros() override { return Read(CLOCK_MONOTONIC); }
-  int64_t WallMicros() override { return Read(CLOCK_REALTIME) + OUTBOX_FAULT_VALUE("clock.shift"); }
+  int64_t WallMicros() override { return pg::BelievedWall(); }
   uint64_t Random() override {  // xorshift64*; jitter only
     state_ ^= state_ >> 12;
     state_ ^= state_ << 25;
