@@ -21,7 +21,7 @@ CREATE TABLE outbox.log (
   deliver_at     timestamptz
 ) PARTITION BY RANGE (created_at);
 COMMENT ON TABLE outbox.log IS 'append-only log of events, one day table per UTC day; written by outbox.emit() only';
-COMMENT ON COLUMN outbox.log.created_at IS 'reading of the shared hybrid clock: strictly increasing over all sessions of the server';
+COMMENT ON COLUMN outbox.log.created_at IS 'reading of the hybrid clock: strictly increasing over all sessions of the database';
 COMMENT ON COLUMN outbox.log.id IS 'event id on the wire: UUIDv7 made from created_at, or the id that the client gave';
 COMMENT ON COLUMN outbox.log.xid IS 'top-level transaction id of the emitting transaction';
 COMMENT ON COLUMN outbox.log.aggregate_type IS 'kind of thing the event is about';
@@ -266,7 +266,7 @@ ALTER TABLE outbox.adoption REPLICA IDENTITY FULL;
 ALTER TABLE outbox.origin REPLICA IDENTITY FULL;
 
 CREATE SEQUENCE outbox.clock_ceiling AS bigint MINVALUE 0 START 0;
-COMMENT ON SEQUENCE outbox.clock_ceiling IS 'register, not a sequence: Unix microseconds that the shared clock starts above after a restart; kept ahead of the clock by the keeper and, where that is late, by emitters';
+COMMENT ON SEQUENCE outbox.clock_ceiling IS 'register, not a sequence: Unix microseconds that this database''s clock of events starts above after a restart; kept ahead of the clock by the keeper and, where that is late, by emitters, and put where the clock is by a stop in good order';
 
 SELECT pg_catalog.pg_extension_config_dump('outbox.log', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.log_spare', '');

@@ -2,6 +2,7 @@
 #include "admin/changes.h"
 #include "admin/hooks.h"
 #include "admin/loss.h"
+#include "emit/clock.h"
 #include "emit/commit.h"
 #include "emit/replica_role.h"
 #include "pg/settings.h"
@@ -19,6 +20,7 @@ PG_MODULE_MAGIC;
 void _PG_init(void) {
   outbox::pg::DefineSettings();
   outbox::emit::RegisterTransactionCallbacks();
+  outbox::emit::RegisterClockCallback();
   outbox::emit::InstallReplicaRoleHook();
   outbox::admin::RegisterChangeCallback();
   outbox::admin::InstallCommandHook();

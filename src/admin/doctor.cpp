@@ -27,9 +27,10 @@ OUTBOX_FUNCTION(outbox_doctor) {
   ResultSet result(fcinfo);
   result.Begin();
   Findings findings;
-  for (auto check : {CheckPreload, CheckVersion, CheckIdentity, CheckProcesses, CheckClock, CheckDayTables,
-                     CheckIndexes, CheckRoutes, CheckLanes, CheckDestinations, CheckParked, CheckReplays, CheckPauses,
-                     CheckAdoption, CheckGuards, CheckForeignRows, CheckPublications, CheckSubscriptions, CheckRights}) {
+  for (auto check :
+       {CheckPreload, CheckVersion, CheckIdentity, CheckProcesses, CheckClock, CheckDayTables, CheckIndexes,
+        CheckRoutes, CheckLanes, CheckDestinations, CheckParked, CheckReplays, CheckPauses, CheckAdoption, CheckGuards,
+        CheckForeignRows, CheckPublications, CheckSubscriptions, CheckRights}) {
     check(&findings);
   }
   for (const Row& row : findings.rows()) {

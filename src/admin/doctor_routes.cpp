@@ -10,6 +10,7 @@
 #include "admin/parked_counts.h"
 #include "admin/server.h"
 #include "admin/shared_look.h"
+#include "emit/clock.h"
 #include "log/day_tables.h"
 #include "log/leaf.h"
 
@@ -26,8 +27,9 @@ std::string Are(const std::string& count, const char* what, const char* is, cons
 void CheckDayTables(Findings* findings) {
   std::vector<Row> missing = RunSql(Access::kRead,
                                     "SELECT to_char(d, 'YYYYMMDD') FROM generate_series(0, 1) n, "
-                                    "LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date + n) t (d) "
-                                    "WHERE to_regclass('outbox.log_' || to_char(d, 'YYYYMMDD')) IS NULL ORDER BY 1");
+                                    "LATERAL (SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date + n) t (d) "
+                                    "WHERE to_regclass('outbox.log_' || to_char(d, 'YYYYMMDD')) IS NULL ORDER BY 1",
+                                    {UnixMicrosCell(pg::Guard([] { return emit::ClockNow(); }))});
   if (RunSql(Access::kRead, "SELECT pg_relation_size('outbox.log_spare') > 0")[0][0] == "t") {
     findings->Ok(
         "spare table",

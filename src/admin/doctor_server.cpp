@@ -5,13 +5,16 @@
 #include "admin/processes.h"
 #include "admin/shared_look.h"
 #include "base/version.h"
+#include "emit/clock.h"
 #include "pg/settings.h"
+#include "pg/wall.h"
 
 namespace outbox::admin {
 
 namespace {
 
 constexpr int64 kFarAheadMicros = 60 * USECS_PER_SEC;
+constexpr int64 kTooFarAheadMicros = 600 * USECS_PER_SEC;
 
 // As many relay workers as are of use.
 int WantedRelays() {
@@ -158,12 +161,20 @@ void CheckClock(Findings* findings) {
   if (pg::Shared() == nullptr) {
     return;
   }
-  int64 clock = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock));
-  int64 ahead = clock - (GetCurrentTimestamp() + kPgEpochMicros);
-  if (ahead > kFarAheadMicros) {
+  int64 jump = pg::HeldJump();
+  int64 ahead = pg::Guard([] { return emit::LastReading(); }) - pg::RawWall();
+  const std::string text = "The clock of events is " + std::to_string(ahead / USECS_PER_SEC) + " seconds ahead of the ";
+  if (jump != 0) {
     findings->Warn("clock",
-                   "The clock of events is " + std::to_string(ahead / USECS_PER_SEC) +
-                       " seconds ahead of the server's: it was pushed there once, and never goes back.",
+                   "The server's clock has jumped by " + std::to_string(jump / USECS_PER_SEC) +
+                       " seconds; events are dated as if it had not until it has kept to that for five minutes.",
+                   "If the server's clock is wrong, set it right; if it is right, there is nothing to do.");
+  } else if (ahead > kTooFarAheadMicros) {
+    findings->Problem("clock", text + "server's: that was wrong once. Order is kept, dates and ids are wrong.",
+                      "When all is delivered, outbox.reset_clock() puts it back; else it ticks by a microsecond for "
+                      "each event until the server's clock has caught up.");
+  } else if (ahead > kFarAheadMicros) {
+    findings->Warn("clock", text + "server's, which was set back or wrong once.",
                    "Order is kept. It ticks by a microsecond for each event until the server's clock has caught up.");
   } else {
     findings->Ok("clock", "The clock of events follows the server's.");

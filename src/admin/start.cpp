@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "admin/lanes.h"
-#include "pg/shared.h"
+#include "emit/clock.h"
 
 extern "C" {
 #include "utils/timestamp.h"
@@ -43,11 +43,7 @@ TimestampTz ParseTimestamp(const std::string& text) {
 }  // namespace
 
 TimestampTz NewestTime() {
-  TimestampTz clock = 0;
-  if (pg::Shared() != nullptr) {
-    clock = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock)) - kPgEpochMicros;
-  }
-  return std::max(clock, GetCurrentTimestamp());
+  return pg::Guard([] { return std::max<TimestampTz>(emit::ClockNow() - kPgEpochMicros, GetCurrentTimestamp()); });
 }
 
 RouteStart ParseStart(const Cell& start) {

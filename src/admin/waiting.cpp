@@ -11,8 +11,10 @@
 #include "admin/find_event.h"
 #include "admin/query.h"
 #include "admin/shared_look.h"
+#include "emit/clock.h"
 #include "pg/entry.h"
 #include "pg/wait.h"
+#include "pg/wall.h"
 
 namespace {
 
@@ -212,8 +214,9 @@ bool AnyIsParked(int64 until) {
                 "  WHERE p.order_key IS NULL AND p.due_at IS NOT NULL AND p.state = 'retrying' "
                 "  AND p.created_at <= $1::timestamptz)"
                 " OR EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
-                "  WHERE p.due_at <= clock_timestamp() AND p.created_at <= $1::timestamptz)",
-                {UnixMicrosCell(until)}, outbox::admin::Plan::kIndexOrder)[0][0] == "t";
+                "  WHERE p.due_at <= $2::timestamptz AND p.created_at <= $1::timestamptz)",
+                {UnixMicrosCell(until), UnixMicrosCell(outbox::pg::BelievedWall())},
+                outbox::admin::Plan::kIndexOrder)[0][0] == "t";
 }
 
 }  // namespace
@@ -258,8 +261,7 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   const TimestampTz end = GetCurrentTimestamp() + TimeoutMicros(fcinfo, 0);
   uint64 barrier = AskForBarrier();
   outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
-  int64 until = std::max<int64>(GetCurrentTimestamp() + kPgEpochMicros,
-                                static_cast<int64>(pg_atomic_read_u64(&outbox::pg::Shared()->clock)));
+  int64 until = Guard([] { return outbox::emit::ClockNow(); });
   std::vector<LaneKey> waiting;
   bool parked = false;
   auto look_at_tables = [&] {

@@ -4,8 +4,10 @@
 #include "emit/commit.h"
 #include "pg/entry.h"
 #include "pg/shared.h"
+#include "pg/wall.h"
 
 extern "C" {
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "commands/sequence.h"
@@ -20,9 +22,12 @@ namespace {
 int64 local_clock = 0;
 bool warned = false;
 
-int64 WallClock() {
-  return GetCurrentTimestamp() + kPgEpochMicros + OUTBOX_FAULT_VALUE("clock.shift");
-}
+constexpr int64 kCeilingAhead = 10 * USECS_PER_SEC;  // of the wall clock, at most
+constexpr int64 kLeastAhead = USECS_PER_SEC / 10;    // of the clock, which then ticks by microseconds
+
+// What is known of the ceiling in shared memory, besides the ceiling itself.
+constexpr uint64 kNeverRead = 0;
+constexpr uint64 kLookAgain = 1;
 
 void WarnNotPreloaded() {
   if (warned) {
@@ -38,7 +43,7 @@ void WarnNotPreloaded() {
 }
 
 int64 TakeLocal(int64 count) {
-  int64 first = Max(WallClock(), local_clock + 1);
+  int64 first = Max(pg::RawWall(), local_clock + 1);
   local_clock = first + count - 1;
   return first;
 }
@@ -84,14 +89,7 @@ void StoreCeiling(Oid sequence, Oid owner, int64 ceiling) {
   SetUserIdAndSecContext(saved_user, saved_context);
 }
 
-void RaiseSharedClock(uint64 micros) {
-  pg_atomic_uint64* clock = &pg::Shared()->clock;
-  uint64 last = pg_atomic_read_u64(clock);
-  while (last < micros && !pg_atomic_compare_exchange_u64(clock, &last, micros)) {
-  }
-}
-
-// Of this process, where the database has no slot in shared memory.
+// Of this process, where the database has no slot in shared memory. No worker serves it then.
 pg_atomic_uint64 own_ceiling;
 
 pg_atomic_uint64* KnownCeiling() {
@@ -99,9 +97,30 @@ pg_atomic_uint64* KnownCeiling() {
   return slot != nullptr ? &slot->clock_ceiling : &own_ceiling;
 }
 
-}  // namespace
+pg_atomic_uint64* Clock() {
+  pg::DatabaseSlot* slot = MySlot();
+  return slot != nullptr ? &slot->clock : &pg::Shared()->clock;
+}
 
-void AdvanceClockCeiling(int64 at_least) {
+void RaiseClock(int64 micros) {
+  pg_atomic_uint64* clock = Clock();
+  uint64 last = pg_atomic_read_u64(clock);
+  while (last < static_cast<uint64>(micros) &&
+         !pg_atomic_compare_exchange_u64(clock, &last, static_cast<uint64>(micros))) {
+  }
+}
+
+// How far above a reading the ceiling belongs.
+int64 Room(int64 reading) {
+  int64 room = pg::BelievedWall() + kCeilingAhead - reading;
+  return Min(Max(room, kLeastAhead), kCeilingAhead);
+}
+
+// Stores a ceiling of this database that leaves room above `at_least`, unless there is one that is not below that. The
+// first time since the server started the clock is raised to what is stored, before anybody is told of a ceiling: what
+// lies below may have been handed out. Needs a transaction that may write; what it stores stays when that rolls back.
+// May be called by several at once.
+void AdvanceCeiling(int64 at_least) {
   Oid sequence = CeilingSequence();
   if (!OidIsValid(sequence)) {
     return;
@@ -110,48 +129,225 @@ void AdvanceClockCeiling(int64 at_least) {
   LockCeiling(sequence, &tag);
   Oid owner = InvalidOid;
   int64 stored = StoredCeiling(sequence, &owner);
-  if (stored < at_least) {
-    stored = at_least + kCeilingAhead / 2;
+  pg_atomic_uint64* known = KnownCeiling();
+  pg::DatabaseSlot* slot = MySlot();
+  if (pg_atomic_read_u64(known) == kNeverRead) {
+    RaiseClock(stored);
+    if (slot != nullptr) {
+      pg_atomic_write_u64(&slot->clock_at_start, static_cast<uint64>(stored));
+    }
+  }
+  bool lower = slot != nullptr && pg_atomic_read_u32(&slot->ceiling_falls) != 0;
+  if (at_least > 0 && (stored < at_least || lower)) {
+    stored = at_least + Room(at_least);
     OUTBOX_FAULT_POINT("ceiling.before");
     StoreCeiling(sequence, owner, stored);
+    if (lower) {
+      pg_atomic_write_u32(&slot->ceiling_falls, 0);
+    }
   }
-  pg_atomic_write_u64(KnownCeiling(), static_cast<uint64>(stored));
+  pg_atomic_write_u64(known, lower && at_least <= 0 ? kLookAgain : static_cast<uint64>(stored));
   LockRelease(&tag, ExclusiveLock, false);
+}
+
+// This process holds the clock.
+bool holds = false;
+bool reads_through = false;
+
+bool MayPassHold(uint64 reading) {
+  pg::DatabaseSlot* slot = MySlot();
+  int32 first = 0;
+  int32 last = 0;
+  return slot != nullptr && reading <= pg_atomic_read_u64(&slot->held_ceiling) &&
+         (reads_through || EmittedDays(&first, &last));
+}
+
+void LetGo() {
+  pg::DatabaseSlot* slot = MySlot();
+  if (holds && slot != nullptr) {
+    pg_atomic_write_u64(&slot->held_ceiling, 0);
+  }
+  holds = false;
+}
+
+// Of the transaction under way.
+bool reset_at_commit = false;
+int64 reset_to = 0;
+
+// The transaction has become visible and still has its locks: whoever waits in HoldClock()'s goes on below. Neither
+// raises nor allocates.
+void OnTransactionEnd(XactEvent event, void*) {
+  if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT) {
+    LetGo();
+  }
+  if (!reset_at_commit) {
+    return;
+  }
+  pg::DatabaseSlot* slot = MySlot();
+  switch (event) {
+    case XACT_EVENT_PRE_COMMIT:
+    case XACT_EVENT_PRE_PREPARE: {
+      int32 first = 0;
+      int32 last = 0;
+      if (event == XACT_EVENT_PRE_PREPARE || EmittedDays(&first, &last)) {
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("cannot emit, or prepare, in a transaction that puts the clock back")));
+      }
+      return;
+    }
+    case XACT_EVENT_COMMIT:
+      if (slot != nullptr) {
+        pg_atomic_fetch_add_u64(&slot->clock_resets, 1);  // a full barrier: known before any lower reading
+        pg_atomic_write_u32(&slot->ceiling_falls, 1);
+        pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
+        pg_memory_barrier();
+        pg_atomic_write_u64(&slot->clock, static_cast<uint64>(reset_to));
+      }
+      break;
+    case XACT_EVENT_ABORT:
+      break;
+    default:
+      return;
+  }
+  reset_at_commit = false;
+}
+
+}  // namespace
+
+void RegisterClockCallback() {
+  RegisterXactCallback(OnTransactionEnd, nullptr);
 }
 
 void ForgetClockCeiling() {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
-  // Not 0: the clock itself needs no raising again, it does not go back while the server runs.
-  if (slot != nullptr && pg_atomic_read_u64(&slot->clock_ceiling) != 0) {
-    pg_atomic_write_u64(&slot->clock_ceiling, 1);
+  // Not "never read": the clock itself needs no raising again, it does not go back while the server runs.
+  if (slot != nullptr && pg_atomic_read_u64(&slot->clock_ceiling) != kNeverRead) {
+    pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
   }
 }
 
 int64 TakeReadings(int64 count) {
-  pg::SharedState* shared = pg::Shared();
-  if (shared == nullptr) {
+  if (pg::Shared() == nullptr) {
     WarnNotPreloaded();
     return TakeLocal(count);
   }
   pg_atomic_uint64* ceiling = KnownCeiling();
-  if (pg_atomic_read_u64(ceiling) == 0) {
-    // The first reading of this database since the server started. Whoever else comes here meanwhile does the same.
-    Oid owner = InvalidOid;
-    Oid sequence = CeilingSequence();
-    if (OidIsValid(sequence)) {
-      RaiseSharedClock(static_cast<uint64>(StoredCeiling(sequence, &owner)));
+  if (pg_atomic_read_u64(ceiling) == kNeverRead) {
+    AdvanceCeiling(0);
+  }
+  for (;;) {
+    uint64 resets = ClockResets();
+    pg_atomic_uint64* clock = Clock();
+    int64 now = pg::BelievedWall();
+    uint64 last = pg_atomic_read_u64(clock);
+    int64 first = 0;
+    do {
+      first = Max(now, static_cast<int64>(last) + 1);
+    } while (!pg_atomic_compare_exchange_u64(clock, &last, static_cast<uint64>(first + count - 1)));
+    uint64 newest = static_cast<uint64>(first + count - 1);
+    if (newest <= pg_atomic_read_u64(ceiling) || MayPassHold(newest)) {
+      return first;
+    }
+    AdvanceCeiling(first + count - 1);
+    if (ClockResets() == resets) {
+      return first;
+    }
+    // The clock was put back while this waited for it.
+  }
+}
+
+int64 LastReading() {
+  return pg::Shared() == nullptr ? 0 : static_cast<int64>(pg_atomic_read_u64(Clock()));
+}
+
+int64 ClockNow() {
+  return Max(pg::BelievedWall(), LastReading());
+}
+
+int64 ExpiryNow() {
+  int64 now = Min(pg::RawWall(), pg::BelievedWall());
+  pg::DatabaseSlot* slot = pg::Shared() == nullptr ? nullptr : MySlot();
+  if (slot != nullptr && !pg::WallIsSettled()) {
+    int64 before = static_cast<int64>(pg_atomic_read_u64(&slot->clock_at_start));
+    if (before != 0) {  // else nothing was ever emitted before
+      now = Min(now, before + pg::MicrosSinceStart());
     }
   }
-  int64 now = WallClock();
-  uint64 last = pg_atomic_read_u64(&shared->clock);
-  int64 first = 0;
-  do {
-    first = Max(now, static_cast<int64>(last) + 1);
-  } while (!pg_atomic_compare_exchange_u64(&shared->clock, &last, static_cast<uint64>(first + count - 1)));
-  if (static_cast<uint64>(first + count - 1) > pg_atomic_read_u64(ceiling)) {
-    AdvanceClockCeiling(first + count - 1);
+  return now;
+}
+
+bool CeilingIsLow() {
+  uint64 known = pg_atomic_read_u64(KnownCeiling());
+  int64 clock = LastReading();
+  return known == kNeverRead || (clock != 0 && static_cast<int64>(known) - clock < Room(clock) / 2);
+}
+
+void KeepCeiling() {
+  int64 clock = LastReading();
+  bool first = pg_atomic_read_u64(KnownCeiling()) == kNeverRead;
+  AdvanceCeiling(first ? 0 : clock + Room(clock) / 2);
+}
+
+void SettleCeiling() {
+  pg::DatabaseSlot* slot = MySlot();
+  Oid sequence = CeilingSequence();
+  if (slot == nullptr || !OidIsValid(sequence)) {
+    return;
   }
-  return first;
+  LOCKTAG tag;
+  LockCeiling(sequence, &tag);
+  Oid owner = InvalidOid;
+  uint64 known = pg_atomic_read_u64(&slot->clock_ceiling);
+  // What was put there by hand, or by a restore, stays.
+  if (known > kLookAgain && known == static_cast<uint64>(StoredCeiling(sequence, &owner))) {
+    // Whoever takes a reading that is not seen here finds that he has to move the ceiling, and waits for the lock.
+    pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
+    pg_memory_barrier();
+    int64 clock = LastReading();
+    if (clock != 0 && known > static_cast<uint64>(clock)) {
+      StoreCeiling(sequence, owner, clock);
+      known = static_cast<uint64>(clock);
+    }
+    pg_atomic_write_u64(&slot->clock_ceiling, known);
+  }
+  LockRelease(&tag, ExclusiveLock, false);
+}
+
+void HoldClock() {
+  KeepCeiling();
+  LOCKTAG tag;
+  Oid sequence = CeilingSequence();
+  LockCeiling(sequence, &tag);
+  pg::DatabaseSlot* slot = MySlot();
+  if (slot == nullptr) {
+    return;
+  }
+  Oid owner = InvalidOid;
+  holds = true;
+  pg_atomic_write_u64(&slot->held_ceiling, static_cast<uint64>(StoredCeiling(sequence, &owner)));
+  pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
+  pg_memory_barrier();
+}
+
+void ReleaseClock() {
+  LetGo();
+  LOCKTAG tag;
+  SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, CeilingSequence(), 1);
+  LockRelease(&tag, ExclusiveLock, false);
+}
+
+void ResetClockAtCommit(int64 to) {
+  reset_at_commit = true;
+  reset_to = to;
+}
+
+void ReadThroughHold() {
+  reads_through = true;
+}
+
+uint64 ClockResets() {
+  pg::DatabaseSlot* slot = pg::Shared() == nullptr ? nullptr : MySlot();
+  return slot == nullptr ? 0 : pg_atomic_read_u64(&slot->clock_resets);
 }
 
 }  // namespace outbox::emit

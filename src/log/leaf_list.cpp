@@ -1,6 +1,7 @@
 #include "log/leaf_list.h"
 
 #include "base/fault_point.h"
+#include "emit/clock.h"
 #include "log/leaf.h"
 #include "pg/shared.h"
 
@@ -21,6 +22,7 @@ struct State {
   Oid parent = InvalidOid;
   uint64_t changes = 1;       // counted by the callback
   uint64_t changes_read = 0;  // when the list was last read
+  uint64_t resets_seen = 0;   // of the clock
   LeafList list;
   std::vector<DayTable> tables;
   std::vector<LeafEntry> before;
@@ -34,17 +36,12 @@ void OnRelcacheInvalidation(Datum, Oid relation) {
   }
 }
 
-// 0 without preload: then nobody promises order, and no leaf is ever closed.
-int64_t ClockReading() {
-  return pg::Shared() == nullptr ? 0 : static_cast<int64_t>(pg_atomic_read_u64(&pg::Shared()->clock));
-}
-
 // Nobody has been given a reading above this. After a start the clock itself may stand below readings of before, until
 // somebody has looked at the ceiling that was stored for this database.
 int64_t HighestReading(int64_t reading) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
   const uint64 ceiling = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->clock_ceiling);
-  return reading == 0 || ceiling == 0 ? INT64_MAX : std::max(reading, static_cast<int64_t>(ceiling));
+  return reading == 0 || ceiling <= 1 ? INT64_MAX : std::max(reading, static_cast<int64_t>(ceiling));
 }
 
 }  // namespace
@@ -55,6 +52,16 @@ LeafList* CurrentLeafList() {
     CacheRegisterRelcacheCallback(OnRelcacheInvalidation, Datum(0));
   }
   AcceptInvalidationMessages();
+  // A clock that was put back goes into days that were over. Whoever did so committed after that was counted, and
+  // before the snapshot that ends this window if it shows his row.
+  uint64_t resets = emit::ClockResets();
+  if (resets != state->resets_seen) {
+    state->resets_seen = resets;
+    for (LeafEntry& leaf : state->list.leaves) {
+      leaf.closed = false;
+      leaf.writers_below = 0;
+    }
+  }
   if (state->changes_read == state->changes) {
     return &state->list;
   }
@@ -78,7 +85,8 @@ LeafList* CurrentLeafList() {
 }
 
 void JudgeLeaves(LeafList* list) {
-  int64_t reading = ClockReading();
+  // 0 without preload: then nobody promises order, and no leaf is ever closed.
+  int64_t reading = emit::LastReading();
   const int64_t highest = HighestReading(reading);
   pg_read_barrier();  // the next xid is read after the clock
   for (LeafEntry& entry : list->leaves) {

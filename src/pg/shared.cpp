@@ -1,6 +1,7 @@
 #include "pg/shared.h"
 
 #include "pg/settings.h"
+#include "pg/wall.h"
 
 namespace outbox::pg {
 
@@ -43,12 +44,18 @@ void StartupHook() {
     shared->max_lanes = settings.max_lanes;
     shared->max_destinations = settings.max_destinations;
     pg_atomic_init_u64(&shared->clock, 0);
+    StartWall();
     pg_atomic_init_u32(&shared->launcher_pending, 0);
     pg_atomic_init_u32(&shared->in_turn, 0);
     pg_atomic_init_u32(&shared->turn_pending, 0);
     for (int i = 0; i < shared->max_databases; i++) {
       DatabaseSlot* slot = &Databases()[i];
+      pg_atomic_init_u64(&slot->clock, 0);
       pg_atomic_init_u64(&slot->clock_ceiling, 0);
+      pg_atomic_init_u64(&slot->clock_at_start, 0);
+      pg_atomic_init_u64(&slot->held_ceiling, 0);
+      pg_atomic_init_u64(&slot->clock_resets, 0);
+      pg_atomic_init_u32(&slot->ceiling_falls, 0);
       pg_atomic_init_u64(&slot->barrier, 0);
       pg_atomic_init_u64(&slot->barrier_done, 0);
       pg_atomic_init_u64(&slot->config_generation, 1);
@@ -126,7 +133,11 @@ DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
     unused->barred_by = 0;
     unused->held_until = 0;
     unused->crashes = 0;
+    pg_atomic_write_u64(&unused->clock, 0);
     pg_atomic_write_u64(&unused->clock_ceiling, 0);
+    pg_atomic_write_u64(&unused->clock_at_start, 0);
+    pg_atomic_write_u64(&unused->held_ceiling, 0);
+    pg_atomic_write_u32(&unused->ceiling_falls, 0);
     pg_atomic_write_u64(&unused->barrier, 0);
     pg_atomic_write_u64(&unused->barrier_done, 0);
     pg_atomic_write_u64(&unused->maker_started_at, 0);

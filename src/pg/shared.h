@@ -16,18 +16,23 @@ namespace outbox::pg {
 
 // Per database that has the extension, or is being asked whether it has.
 struct DatabaseSlot {
-  Oid database;                        // InvalidOid: free slot
-  bool needs_probe;                    // the launcher should start a keeper to find out
-  uint32 probe_requests;               // +1 with each setting of needs_probe, so that none is lost to a probe under way
-  bool active;                         // the keeper saw the extension, adopted here: relay workers may run
-  int relay_demand;                    // how many relay workers the keeper wants (0: no routes, or a silent copy)
-  int relays_allowed;                  // how many of them the launcher lets run at once
-  TimestampTz held_until;              // a process that crashes at every start is not started before; 0: none
-  int crashes;                         // how often that one crashed in a row
-  int barred_by;                       // pid of a backend that drops, moves or copies the database; 0: nobody
-  pg_atomic_uint64 clock_ceiling;      // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
-  pg_atomic_uint64 barrier;            // last barrier asked for (wait_for, wait_until_idle); see LaneSlot
-  pg_atomic_uint64 barrier_done;       // all lanes had reached it when one worker had all of them
+  Oid database;                     // InvalidOid: free slot
+  bool needs_probe;                 // the launcher should start a keeper to find out
+  uint32 probe_requests;            // +1 with each setting of needs_probe, so that none is lost to a probe under way
+  bool active;                      // the keeper saw the extension, adopted here: relay workers may run
+  int relay_demand;                 // how many relay workers the keeper wants (0: no routes, or a silent copy)
+  int relays_allowed;               // how many of them the launcher lets run at once
+  TimestampTz held_until;           // a process that crashes at every start is not started before; 0: none
+  int crashes;                      // how often that one crashed in a row
+  int barred_by;                    // pid of a backend that drops, moves or copies the database; 0: nobody
+  pg_atomic_uint64 clock;           // last reading of the hybrid clock, Unix microseconds; 0: none since server start
+  pg_atomic_uint64 clock_ceiling;   // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
+  pg_atomic_uint64 clock_at_start;  // what it held when it was read first; 0: nothing, or not read yet
+  pg_atomic_uint64 held_ceiling;    // somebody holds the clock: up to here those may read that it does not stop; 0: no
+  pg_atomic_uint64 clock_resets;    // +1 each time that the clock was put back
+  pg_atomic_uint32 ceiling_falls;   // it was: the next ceiling is stored whatever is there
+  pg_atomic_uint64 barrier;         // last barrier asked for (wait_for, wait_until_idle); see LaneSlot
+  pg_atomic_uint64 barrier_done;    // all lanes had reached it when one worker had all of them
   pg_atomic_uint64 config_generation;  // +1 at commit of any change of routes, servers or user mappings
   pg_atomic_uint64 parked_generation;  // +1 at commit of whatever people did to parked events
   pg_atomic_uint64 emitting_commits;   // commits that emitted, since server start
@@ -94,9 +99,19 @@ struct DestinationSlot {
   bool warning;  // the error is one: the destination is usable, but a person should look
 };
 
+// See pg/wall.h. Offsets are wall clock minus boot clock, times those of the boot clock, all in microseconds.
+struct WallState {
+  int64 started_at;                // when the server started
+  pg_atomic_uint64 offset;         // believed
+  pg_atomic_uint64 settled_from;   // since when it has been so
+  pg_atomic_uint64 jumped_offset;  // where the wall clock is instead
+  pg_atomic_uint64 jumped_at;      // since when; 0: it is not
+};
+
 struct SharedState {
   LWLock* lock;
-  pg_atomic_uint64 clock;  // last reading of the hybrid clock, Unix microseconds; 0: never read since start
+  pg_atomic_uint64 clock;  // likewise the one of databases without a slot
+  WallState wall;
   pid_t launcher_pid;
   int launcher_proc;                  // -1: not running
   pg_atomic_uint32 launcher_pending;  // it should look at pg_database

@@ -19,6 +19,7 @@
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "pg/wait.h"
+#include "pg/wall.h"
 #include "worker/identity.h"
 #include "worker/launcher.h"
 #include "worker/process.h"
@@ -43,28 +44,19 @@ struct KeeperState {
   Oid owner = InvalidOid;  // of the extension, when last seen
   pg::DatabaseSlot* slot = nullptr;
   log::TickRecorder ticks;
-  uint64 commits = 0;          // emitting_commits at the last cycle
-  uint64 ceiling_commits = 0;  // when the ceiling was last moved
-  uint64 generation = 0;       // config_generation at the last cycle
-  int64_t next_upkeep = 0;     // MonotonicMicros()
+  uint64 commits = 0;       // emitting_commits at the last cycle
+  uint64 generation = 0;    // config_generation at the last cycle
+  int64_t next_upkeep = 0;  // MonotonicMicros()
   int64_t complained_at = INT64_MIN / 2;
   bool troubled = false;  // something could not be done in the last cycle
   Presence presence = Presence::kAbsent;
   bool subscribes = false;  // to somebody else's outbox, where nothing is published from here
   bool adopting = false;    // events of a restored dump are under way
+  bool jump_told = false;
   log::LaneChanges changes;
   std::map<int64_t, log::LanePace> paces;
 };
 KeeperState* keeper = nullptr;
-
-int64 NowUnixMicros() {
-  return GetCurrentTimestamp() + kPgEpochMicros + OUTBOX_FAULT_VALUE("clock.shift");
-}
-
-// The clock may run ahead of the wall: day tables follow whichever is later.
-int64 LogNow() {
-  return Max(NowUnixMicros(), static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock)));
-}
 
 Standing Look(MemoryContext context) {
   Standing standing;
@@ -92,14 +84,27 @@ Standing Look(MemoryContext context) {
 // Keeps outbox.clock_ceiling above every reading that can be handed out before the next cycle, so that emitters need
 // not do it themselves.
 void KeepCeiling(MemoryContext context) {
-  int64 clock = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->clock));
-  int64 ceiling = static_cast<int64>(pg_atomic_read_u64(&keeper->slot->clock_ceiling));
-  // The clock is the server's: where this database emits nothing it goes ahead all the same, and needs no ceiling here.
-  const bool used = keeper->commits != keeper->ceiling_commits || ceiling == 0;
-  if (clock != 0 && used && ceiling - clock < emit::kCeilingAhead / 2) {
-    pg::InTransaction(context, [&] { emit::AdvanceClockCeiling(clock + emit::kCeilingAhead / 2); });
-    keeper->ceiling_commits = keeper->commits;
+  if (emit::CeilingIsLow()) {
+    pg::InTransaction(context, [] { emit::KeepCeiling(); });
   }
+}
+
+// One line when the wall clock jumps, one when that is over.
+void TellOfJump() {
+  int64 jump = pg::HeldJump();
+  if ((jump != 0) == keeper->jump_told) {
+    return;
+  }
+  keeper->jump_told = jump != 0;
+  pg::Guard([jump] {
+    if (jump != 0) {
+      ereport(WARNING, (errmsg("outbox: the server's clock has jumped by " INT64_FORMAT " s", jump / USECS_PER_SEC),
+                        errdetail("Events are dated as if it had not until it has kept to that for %d s.",
+                                  static_cast<int>(pg::kBelieveAfterMicros / USECS_PER_SEC))));
+    } else {
+      ereport(LOG, (errmsg("outbox: events are dated by the server's clock again")));
+    }
+  });
 }
 
 void DecideDemand() {
@@ -163,17 +168,18 @@ void KeepDayTables(MemoryContext context) {
   if (now < keeper->next_upkeep) {
     return;
   }
-  int64 log_now = LogNow();
+  const int64 log_now = emit::ClockNow();
+  const int64 expiry = emit::ExpiryNow();
   int64 retention = static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
   Steps steps;
   steps.Do([&] { log::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
   if (keeper->presence == Presence::kHere) {  // of a copy nothing may go before it is adopted
     steps.Do([&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(); }); });
-    steps.Do([&] { log::DropExpiredLogTables(log_now, retention); });
-    steps.Do([&] { log::EmptySpareTable(log_now, retention); });
-    steps.Do([&] { log::DropExpiredProgressTables(log_now); });
-    steps.Do([&] { log::DropExpiredTickTables(log_now); });
-    steps.Do([&] { log::DropExpiredOutcomeTables(log_now, retention); });
+    steps.Do([&] { log::DropExpiredLogTables(expiry, retention); });
+    steps.Do([&] { log::EmptySpareTable(expiry, retention); });
+    steps.Do([&] { log::DropExpiredProgressTables(expiry); });
+    steps.Do([&] { log::DropExpiredTickTables(expiry); });
+    steps.Do([&] { log::DropExpiredOutcomeTables(expiry, retention); });
     steps.Do([] { log::MarkInterruptedReplays(); });
   }
   keeper->next_upkeep = now + (steps.failed() ? kUpkeepAgain : kUpkeepEvery);
@@ -223,12 +229,14 @@ void Cycle(MemoryContext context) {
       break;
   }
   OUTBOX_FAULT_POINT("keeper.cycle");
+  TellOfJump();
+  // First: what has expired is told by what the clock had come to.
+  steps.Do([context] { KeepCeiling(context); });
   pgstat_report_activity(STATE_RUNNING, "day tables");
   steps.Do([context] { KeepDayTables(context); });
-  steps.Do([context] { KeepCeiling(context); });
   steps.Do([] { ChangeLanes(); });
   steps.Do([] { DecideDemand(); });
-  steps.Do([] { keeper->ticks.RecordTick(LogNow()); });
+  steps.Do([] { keeper->ticks.RecordTick(emit::ClockNow()); });
   pgstat_report_activity(STATE_RUNNING, "adoption");
   steps.Do([context] { ContinueAdoption(context); });
   steps.ThrowFirst();
@@ -320,6 +328,7 @@ void KeeperMain() {
     Rest(wait_event);
     SetQuiet(false);
   }
+  LeaveClock(context);
   proc_exit(0);
 }
 

@@ -1,5 +1,7 @@
 #include "worker/process.h"
 
+#include "emit/clock.h"
+#include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "worker/start_mark.h"
@@ -58,6 +60,12 @@ bool StopRequested() {
   return terminated || (slot != nullptr && pg_atomic_read_u32(&slot->stop) != 0);
 }
 
+void LeaveClock(MemoryContext context) {
+  QueryCancelPending = false;  // as below
+  pg::PendingError error;
+  (void)pg::Attempt([context] { pg::InTransaction(context, [] { emit::SettleCeiling(); }); }, &error);
+}
+
 void ProcessInterruptsBetweenTurns() {
   QueryCancelPending = false;  // from SIGTERM, or a lock that came at the last moment: there is nothing to cancel now
   (void)get_timeout_indicator(LOCK_TIMEOUT, true);
@@ -105,6 +113,7 @@ SlotTicket BecomeWorker() {
   WatchOwnStart({ticket.database, static_cast<int>(ticket.kind), ticket.ordinal});
   BackgroundWorkerInitializeConnectionByOid(ticket.database, InvalidOid, 0);
   pg::PinSessionSettings();
+  emit::ReadThroughHold();
   // So nobody is ever called a party to a deadlock with us either: we have let go before anybody's deadlock_timeout.
   pg::LimitLockWaits();
   pgstat_report_appname(MyBgworkerEntry->bgw_type);

@@ -13,6 +13,8 @@ void InstallSignalHandlers();
 
 // SIGTERM came, or the slot was asked to stop, or the database is barred.
 bool StopRequested();
+// On leaving in good order: what the clock had ahead is given back (emit/clock.h). Errors are left alone.
+void LeaveClock(MemoryContext context);
 // SIGTERM came: the whole server may be waiting for us.
 bool Terminated();
 

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-#include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "log/lane_log.h"
 #include "log/parked_log.h"
 #include "log/side_log.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
+#include "pg/wall.h"
 #include "worker/identity.h"
 #include "worker/process.h"
 
@@ -40,11 +40,7 @@ class SystemClock final : public relay::Clock {
     state_ = seed | 1;
   }
   int64_t NowMicros() override { return MonotonicMicros(); }
-  int64_t WallMicros() override {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return int64_t{now.tv_sec} * kSecond + now.tv_nsec / 1000 + OUTBOX_FAULT_VALUE("clock.shift");
-  }
+  int64_t WallMicros() override { return pg::BelievedWall(); }
   uint64_t Random() override {  // xorshift64*; jitter only
     state_ ^= state_ >> 12;
     state_ ^= state_ << 25;

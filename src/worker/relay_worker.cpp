@@ -85,6 +85,7 @@ void ReleaseBoard(int code, Datum arg) {
   pg::PendingError error;
   // Closes the sinks; at most 200 ms for each.
   (void)pg::Attempt([] { delete relay; }, &error);
+  LeaveClock(CurrentMemoryContext);
   proc_exit(0);
 }
 

@@ -46,7 +46,7 @@ sub state_of
 		'SELECT system_identifier, database, instance FROM outbox.identity',
 		'SELECT srvname, srvoptions FROM pg_foreign_server ORDER BY 1',
 		"SELECT tgrelid::regclass, tgname, tgenabled FROM pg_trigger WHERE NOT tgisinternal ORDER BY tgrelid::regclass::text, tgname",
-		'SELECT last_value FROM outbox.clock_ceiling');
+		'SELECT last_value >= (SELECT extract(epoch FROM max(created_at)) * 1000000 FROM outbox.log) FROM outbox.clock_ceiling');
 }
 
 emit($old, 1, 300);

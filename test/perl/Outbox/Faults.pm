@@ -83,8 +83,16 @@ sub await_waiting
 	return 0;
 }
 
-# Microseconds by which every clock reading of the test build is off.
-sub shift_clock { my ($micros) = @_; put('clock.shift', $micros); return }
+# Microseconds by which every reading of the wall clock is off in the test build, and believed at once; with held => 1 as
+# in real life (src/pg/wall.h), with held => SECONDS after so long.
+sub shift_clock
+{
+	my ($micros, %options) = @_;
+	my $held = $options{held} // 0;
+	put('clock.believe_sooner', (300 - ($held == 1 ? 300 : $held)) * 1_000_000);
+	put('clock.shift', $micros);
+	return;
+}
 
 sub poison { my ($text, $action) = @_; put('poison', ($action // 'kill') . " $text"); return }
 
