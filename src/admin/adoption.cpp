@@ -9,6 +9,7 @@
 #include "admin/act.h"
 #include "admin/changes.h"
 #include "admin/event_walk.h"
+#include "admin/loss.h"
 #include "base/fault_point.h"
 #include "emit/insert.h"
 
@@ -423,9 +424,10 @@ AdoptionStep Adopt(int64 rows) {
 
 namespace {
 
-#define OUTBOX_WRONG_GUARDS                                                                               \
-  "FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = 'outbox'::regnamespace " \
-  "AND ((t.tgname = 'log_guard' AND t.tgenabled <> 'A') OR (t.tgname = 'ignore_replicated' AND t.tgenabled <> 'R'))"
+#define OUTBOX_WRONG_GUARDS                                                                                     \
+  "FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = 'outbox'::regnamespace "       \
+  "AND ((t.tgname IN ('log_guard', 'log_loss') AND t.tgenabled <> 'A') OR (t.tgname = 'ignore_replicated' AND " \
+  "t.tgenabled <> 'R'))"
 
 // As ALTER TABLE ... ENABLE ALWAYS (or REPLICA) TRIGGER does it, under a lock that no emitter waits for. Plain.
 void SetFiring(Oid relation, Oid trigger, char firing) {
@@ -464,6 +466,7 @@ int64 MoveLoadedRows(const std::string& table) {
       "content_type, headers, topic, deliver_at, xid, home, subscribed) SELECT g.created_at, g.id, g.aggregate_type, "
       "g.aggregate_id, g.event_type, g.payload, g.content_type, g.headers, g.topic, g.deliver_at, g.xid, "
       "outbox._home(), false FROM gone g RETURNING 1) SELECT count(*) FROM moved";
+  MovingRows moving;
   return Number(RunSql(Access::kWrite, sql.c_str())[0][0]);
 }
 
@@ -475,17 +478,18 @@ int64 WrongGuards(Access access) {
 
 int64 RepairGuards() {
   int64 moved = 0;
-  for (const Row& row : RunSql(Access::kWrite,
-                               "SELECT c.oid, t.oid, c.relname, t.tgname = 'log_guard', "
-                               "c.relispartition AND c.relname ~ '^log_[0-9]{8}$' " OUTBOX_WRONG_GUARDS
-                               " ORDER BY c.relname, t.tgname")) {
+  for (const Row& row :
+       RunSql(Access::kWrite,
+              "SELECT c.oid, t.oid, c.relname, t.tgname <> 'ignore_replicated', t.tgname = 'log_guard' AND "
+              "(c.relname = 'log_spare' OR (c.relispartition AND c.relname ~ '^log_[0-9]{8}$')) " OUTBOX_WRONG_GUARDS
+              " ORDER BY c.relname, t.tgname")) {
     const Oid relation = static_cast<Oid>(Number(row[0]));
     const Oid trigger = static_cast<Oid>(Number(row[1]));
     const bool guard = row[3] == "t";
     if (!pg::Guard([relation] { return ConditionalLockRelationOid(relation, ShareUpdateExclusiveLock); })) {
       continue;
     }
-    int64 rows = guard && row[4] == "t" ? MoveLoadedRows(row[2].value()) : 0;
+    int64 rows = row[4] == "t" ? MoveLoadedRows(row[2].value()) : 0;
     const char* name = row[2]->c_str();
     pg::Guard([&] {
       SetFiring(relation, trigger, guard ? TRIGGER_FIRES_ALWAYS : TRIGGER_FIRES_ON_REPLICA);

@@ -41,6 +41,8 @@ object_access_hook_type previous_hook = nullptr;
 bool drops_tables = false;   // DROP TABLE: each day table answers for itself
 bool whole_checked = false;  // what everything holds has been looked at
 
+bool moving_rows = false;
+
 struct Loss {
   bool any = false;
   int64 dead = 0;
@@ -57,7 +59,7 @@ bool AnyAfter(const std::vector<LaneRecord>& lanes, const char* table) {
   for (const LaneRecord& lane : lanes) {
     next = Min(next, lane.position.base.xmin);
   }
-  const std::string sql = std::string("SELECT FROM ") + table + " WHERE xid >= $1::xid8 LIMIT 1";
+  const std::string sql = std::string("SELECT FROM ") + table + " AS l WHERE xid >= $1::xid8 LIMIT 1";
   return !RunSql(Access::kRead, sql.c_str(), {Cell(std::to_string(next))}, Plan::kIndexOrder).empty();
 }
 
@@ -313,6 +315,14 @@ void LookAtDetach(const AlterTableStmt* statement) {
 
 }  // namespace
 
+MovingRows::MovingRows() {
+  moving_rows = true;
+}
+
+MovingRows::~MovingRows() {
+  moving_rows = false;
+}
+
 void LookForLoss(Node* statement) {
   switch (nodeTag(statement)) {
     case T_DropStmt:
@@ -354,7 +364,8 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   const std::string name = NameOf(table);
   const bool truncate = TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event);
   // A day table that was detached is somebody's own.
-  if (!Installed() || (table != outbox::log::DayTableParent(outbox::log::DayTableKind::kLog) && !IsDayTable(table))) {
+  if (moving_rows || !Installed() ||
+      (table != outbox::log::DayTableParent(outbox::log::DayTableKind::kLog) && !IsDayTable(table))) {
     return PointerGetDatum(nullptr);
   }
   if (truncate) {

@@ -19,6 +19,15 @@ namespace outbox::admin {
 // Once per backend, from _PG_init.
 void InstallDropHook();
 
+// While one is there, the log's rows may be moved elsewhere: what adopt() does with rows that came past its guard.
+class MovingRows {
+ public:
+  MovingRows();
+  ~MovingRows();
+  MovingRows(const MovingRows&) = delete;
+  MovingRows& operator=(const MovingRows&) = delete;
+};
+
 // Before every utility command; throws.
 void LookForLoss(Node* statement);
 
