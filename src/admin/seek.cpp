@@ -142,7 +142,7 @@ OUTBOX_FUNCTION(outbox_seek) {
   Batches batches(fcinfo, "outbox.seek()", !dry_run);
   int64 newest = NewestTime() + kPgEpochMicros;
   if (TIMESTAMP_IS_NOEND(PG_GETARG_TIMESTAMPTZ(1))) {
-    at = newest;
+    at = newest + 1;  // the newest event, too
   } else if (*at > newest) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "cannot move a route into the future",
                     "No event is newer than " + UnixMicrosText(newest) + ".",

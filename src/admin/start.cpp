@@ -65,7 +65,8 @@ RouteStart ParseStart(const Cell& start) {
     return result;
   }
   TimestampTz time = ParseTimestamp(*start);
-  if (TIMESTAMP_NOT_FINITE(time) || time > NewestTime()) {  // it may well be an event's own time
+  if (TIMESTAMP_NOT_FINITE(time) ||
+      time > NewestTime() + 1) {  // it may well be an event's own time, or all events are passed over
     throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "start \"" + *start + "\" is not in the past", "",
                         "Use 'now' to begin with the next event, or 'earliest'."};
   }
