@@ -1,5 +1,5 @@
 -- Undelivered events are not lost without a word: what is refused, with which numbers, what is let through.
--- matrix: C17
+-- matrix: C19 R17
 \set db :DBNAME
 CREATE DATABASE regress_loss;
 \c regress_loss

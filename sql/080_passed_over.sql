@@ -1,5 +1,5 @@
 -- What a seek passed over has a state of its own, in every word about it; and what was delivered before keeps its own.
--- matrix: S5
+-- matrix: S5 R18
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS outbox;
 RESET client_min_messages;

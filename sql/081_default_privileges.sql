@@ -1,6 +1,6 @@
 -- Default privileges of the role that installs the extension reach nobody, on no object and no later day table; and
 -- doctor() tells of rights that nobody should have.
--- matrix: G8
+-- matrix: G8 R20
 \set db :DBNAME
 CREATE DATABASE regress_rights;
 \c regress_rights

@@ -1,5 +1,5 @@
 -- grant_emit(topics => ...): to which topics a role may emit, through every door, and that a change counts at once.
--- matrix: G10
+-- matrix: G10 R21
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS outbox;
 RESET client_min_messages;

@@ -1,7 +1,7 @@
 # Destinations that are down, that answer nothing and that refuse the password: the server's log says so in a few lines and
 # does not go on saying it, whatever the log level no secret is in it, nor in a view, a command line, an environment or
 # Redis's own log. OUTBOX_TEST_DOWN_SECONDS sets how long they are down.
-# matrix: A14 G4
+# matrix: A14 G4 R25
 use strict;
 use warnings;
 

@@ -1,7 +1,7 @@
 # Whatever a session has locked, and for however long: tables of the extension in every mode, rows, or what an operator's
 # function has done in a transaction that is still open. Events of other routes are not late, no worker is ever seen
 # waiting for a lock for long, and what needed the lock is done when it has gone. One worker does all.
-# matrix: S4
+# matrix: S4 R5
 use strict;
 use warnings;
 

@@ -1,6 +1,6 @@
 # Another number of lanes while one of them does not come forward: the change waits, and the others work as ever; it happens
 # when the last is near. It says so meanwhile. And with many lanes: all of them stand still for seconds at most.
-# matrix: S2
+# matrix: S2 R6
 use strict;
 use warnings;
 

@@ -1,7 +1,7 @@
 # Idle lanes, sixty-four of them and two routes, and the keeper beside them write nothing at all: neither to the log that
 # they read nor to WAL. Nor where transactions finish that emit nothing. What needs their positions does not wait for them:
 # day tables are dropped, the number of lanes changes, a restart repeats nothing.
-# matrix: B12
+# matrix: B12 R7
 use strict;
 use warnings;
 

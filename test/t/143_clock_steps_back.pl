@@ -1,6 +1,6 @@
 # The wall clock is set back by five days while all works: keeper and launcher wait by another clock. Day tables are made, a
 # database that is new is found, a worker that was ended comes back, events flow; when the clock is right again, too.
-# matrix: B13
+# matrix: B13 R4
 use strict;
 use warnings;
 

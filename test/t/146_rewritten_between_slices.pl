@@ -1,7 +1,7 @@
 # A day table is rewritten, or its index comes or goes, while a lane is between two slices of a window, before it has
 # found a row that it wants: every event is delivered all the same. Also twice in one window, also in the middle of
 # handing a window out, also with several day tables.
-# matrix: C8
+# matrix: C8 R3
 use strict;
 use warnings;
 

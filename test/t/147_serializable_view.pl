@@ -1,6 +1,6 @@
 # Eight serializable clients with keys of their own that insert into outbox.event and look at what they have inserted,
 # as ORMs do: none fails on another one's account.
-# matrix: B9
+# matrix: B9 R24
 use strict;
 use warnings;
 

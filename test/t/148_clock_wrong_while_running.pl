@@ -2,7 +2,7 @@
 # their dates, nothing that was delivered is dropped, nothing scheduled goes early. One that stays where it went is
 # followed. outbox.reset_clock() undoes what was followed in error: nothing is lost, repeated or out of order, also
 # after restarts.
-# matrix: B13
+# matrix: B13 R4
 use strict;
 use warnings;
 

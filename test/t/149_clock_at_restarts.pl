@@ -1,7 +1,7 @@
 # The clock of events over restarts: a ceiling ahead of the wall clock holds for each of five databases, whoever reads
 # first; stops in good order push it nowhere, crashes not far; a wall clock that is wrong when the server starts drops
 # nothing, and what it did to the clock is undone.
-# matrix: B13
+# matrix: B13 R4
 use strict;
 use warnings;
 

@@ -1,6 +1,6 @@
 # Two Kafka topics missing at the same moment, one missing and one forbidden, eighteen that never come: the others of the
 # route flow, each in trouble has left its lane and says why, and each heals by itself, whatever the others do.
-# matrix: D6 D19
+# matrix: D6 D19 R1
 use strict;
 use warnings;
 

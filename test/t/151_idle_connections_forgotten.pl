@@ -1,6 +1,6 @@
 # A NAT or a load balancer that forgets a connection and says nothing: the first Kafka event after that arrives within
 # twenty seconds, once, and nobody is charged.
-# matrix: D9
+# matrix: D9 R10
 use strict;
 use warnings;
 

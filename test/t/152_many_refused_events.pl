@@ -1,6 +1,6 @@
 # One event in ten is refused, for the same setting of its topic (too large for it; without a key into a compacted one):
 # the others flow, in order, at a rate that is printed, and each refused one is parked for what it is.
-# matrix: D5 D20
+# matrix: D5 D20 R11
 use strict;
 use warnings;
 

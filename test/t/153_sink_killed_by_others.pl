@@ -1,6 +1,6 @@
 # Somebody kills the sink process again and again while its broker holds everything: no event is charged with it, none is
 # dead, all arrive.
-# matrix: A1k
+# matrix: A1k R12
 use strict;
 use warnings;
 

@@ -1,4 +1,4 @@
-# matrix: E-5
+# matrix: E-5 R8
 # What a Redis with a stream for each aggregate has lost is noticed as well: with one stream more than a row of progress
 # names, with a thousand, with six thousand, also where those that the row names are all there. What is sent again is
 # what was lost, and little else, also where it is all of the newest streams.

@@ -1,4 +1,4 @@
-# matrix: E-5 E-6
+# matrix: E-5 E-6 R9
 # While an address moves, for a moment another Redis may answer there: a replica that has nothing yet, a Sentinel, an empty
 # primary. None of them has lost anything, and nothing is sent twice. One that stays has.
 use strict;

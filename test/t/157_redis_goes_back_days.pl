@@ -1,4 +1,4 @@
-# matrix: E-5 B12
+# matrix: E-5 B12 R8
 # Positions are kept as long as the log: a Redis that goes back by days is sent what those days had, and status() tells of
 # an event of any day where it went, or nothing.
 use strict;

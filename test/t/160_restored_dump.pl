@@ -1,7 +1,7 @@
 # A dump, restored and adopted: what the original had delivered is not sent again, what it had not goes to those routes
 # that lack it, byte for byte, and what was emitted in the copy before adopt() comes behind it. Whatever way it was
 # dumped and restored; twice; beside the original, and in a cluster of its own.
-# matrix: C5 C11 C16
+# matrix: C5 C11 C16 R14
 use strict;
 use warnings;
 

@@ -1,7 +1,7 @@
 # A large dump is adopted in batches: the call does some, the keeper the rest, through crashes of both and of the server.
 # Meanwhile the copy's own events wait for what came before them, and routes that were made in it work. Nothing is lost,
 # nothing is sent twice, nothing overtakes.
-# matrix: C5 C17
+# matrix: C5 C17 R14
 use strict;
 use warnings;
 

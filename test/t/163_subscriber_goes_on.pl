@@ -1,7 +1,7 @@
 # A subscriber to FOR ALL TABLES whose own outbox was never used goes on at the publisher's next midnights: its keeper makes
 # the day tables, although nothing is published from there. What came is kept apart; after an upgrade by logical
 # replication adopt() sends it.
-# matrix: C12
+# matrix: C12 R16
 use strict;
 use warnings;
 

@@ -1,6 +1,6 @@
 # Undelivered events are not dropped unasked: at the moment of an emit, behind a backlog that nobody wants to count, by
 # DROP OWNED, before and after delivery; and upkeep is not hindered. The messages are in sql/079_loss.sql.
-# matrix: C17 B12
+# matrix: C19 B12 R17
 use strict;
 use warnings;
 

@@ -1,6 +1,6 @@
 # What status(), wait_for() and replay() say of an event is compared with where it really is, for every event: after a
 # seek forward and back, a change of the number of lanes and back, a topic in a side lane, and parked events of one key.
-# matrix: S5
+# matrix: S5 R18
 use strict;
 use warnings;
 

@@ -1,7 +1,7 @@
 # outbox.forget() erases what is kept of a key and of no other: delivered, undelivered, parked, dead, delayed, toasted; in
 # the middle of a window, while others emit; every other event is delivered exactly once. Not by somebody without the right,
 # not by a rollback undone, and after a crash still so.
-# matrix: G9
+# matrix: G9 R19
 use strict;
 use warnings;
 

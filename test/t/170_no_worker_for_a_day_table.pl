@@ -1,7 +1,7 @@
 # emit() depends on no free worker slot: the table of the day is missing, no background worker can ever be started, and
 # everybody emits all the same, beside a prepared transaction and an idle one; nobody waits for anybody, all of it is
 # seen, and delivered in order once there are workers.
-# matrix: C15 B12
+# matrix: C15 B12 R22
 use strict;
 use warnings;
 

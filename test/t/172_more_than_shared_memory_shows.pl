@@ -1,5 +1,6 @@
 # More lanes than outbox.max_lanes has places to show: they work, waiting for them is exact, and doctor() does not take
 # them for lost. A worker with more destinations than it once could wait for hears from all of them at once.
+# matrix: R23
 use strict;
 use warnings;
 

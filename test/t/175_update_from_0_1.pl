@@ -1,6 +1,6 @@
 # A database with version 0.1 of the extension, in use, under the new library: nothing is published before ALTER EXTENSION
 # ... UPDATE, everything after it, in order and once; and its catalogs are then those of a fresh install.
-# matrix: C7
+# matrix: C7 R26
 use strict;
 use warnings;
 

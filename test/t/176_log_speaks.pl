@@ -2,7 +2,7 @@
 # over, for a destination that is down and one that refuses the password, for two streams at once that take nothing, and of
 # dead letters one line a minute and route with their number; with two workers, and while all else flows. What lasts
 # no second is not worth a line.
-# matrix: A14
+# matrix: A14 R25
 use strict;
 use warnings;
 

@@ -1,4 +1,4 @@
-// matrix: D19
+// matrix: D19 R1
 // KafkaSink with several topics in trouble at one moment: every record gets its outcome, healthy topics flow.
 #include <gtest/gtest.h>
 

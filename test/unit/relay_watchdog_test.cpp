@@ -1,4 +1,4 @@
-// matrix: D18
+// matrix: D18 R1
 // A sink that forgets the outcome of a record: found after a minute, said, and made anew.
 #include "relay/watchdog.h"
 
