@@ -5,6 +5,7 @@
 
 extern "C" {
 #include "catalog/namespace.h"
+#include "storage/lmgr.h"
 }
 
 namespace outbox::emit {
@@ -19,13 +20,19 @@ bool IsOurs(HeapTuple row, TupleDesc columns) {
          strcmp(TextDatumGetCString(heap_getattr(row, 3, columns, &null)), instance) == 0;
 }
 
-// Without SPI and rights, for it is asked in every session; and what is read here is nobody's to conflict with.
-bool InCopy() {
+enum class Answer { kOwn, kCopy, kNotNow };
+
+// Without SPI and rights, for it is asked in every session; what is read here is nobody's to conflict with; and nobody
+// waits for it: whoever has the table locked delays the warning and not the emit.
+Answer InCopy() {
   Oid schema = get_namespace_oid("outbox", true);
   Oid table = OidIsValid(schema) ? get_relname_relid("identity", schema) : InvalidOid;
-  Relation identity = OidIsValid(table) ? try_table_open(table, AccessShareLock) : nullptr;
+  if (OidIsValid(table) && !ConditionalLockRelationOid(table, AccessShareLock)) {
+    return Answer::kNotNow;
+  }
+  Relation identity = OidIsValid(table) ? try_table_open(table, NoLock) : nullptr;
   if (identity == nullptr) {
-    return false;
+    return Answer::kOwn;
   }
   bool copy = false;
   TableScanDesc scan = table_beginscan(identity, SnapshotSelf, 0, nullptr);
@@ -35,7 +42,7 @@ bool InCopy() {
   }
   table_endscan(scan);
   table_close(identity, AccessShareLock);
-  return copy;
+  return copy ? Answer::kCopy : Answer::kOwn;
 }
 
 }  // namespace
@@ -45,8 +52,9 @@ void WarnInCopy() {
   if (looked) {
     return;
   }
-  looked = true;
-  if (InCopy()) {
+  const Answer answer = InCopy();
+  looked = answer != Answer::kNotNow;
+  if (answer == Answer::kCopy) {
     ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                       errmsg("this database is a copy: events are kept, and none is published before outbox.adopt()"),
                       errdetail("outbox.identity names another server, database or outbox.instance."),
