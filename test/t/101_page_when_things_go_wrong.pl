@@ -8,6 +8,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $page = slurp_file("$ENV{OUTBOX_TOP}/docs/when-things-go-wrong.md");
+# (What drops the outbox is a ```postgresql block, and run by 165.)
 my @blocks = $page =~ /^```sql\n(.*?)^```/msg;
 cmp_ok(scalar(@blocks), '>=', 30, 'the page has its blocks');
 

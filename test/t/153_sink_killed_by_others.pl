@@ -19,7 +19,7 @@ $redis->pause;
 sql(q{SELECT count(outbox.emit('order', i % 20, 'x', '{}')) FROM generate_series(1, 200) i});
 my $kills = 0;
 my $until = time + 18;
-while (time < $until)
+while (time < $until || ($kills < 20 && time < $until + 60))
 {
 	$kills += kill 'KILL', sink_pids($node);
 	sleep 0.2;
