@@ -125,6 +125,7 @@ void CheckBody(FrameType type, std::string_view body) {
     case FrameType::kReady:
     case FrameType::kClose:
     case FrameType::kAlive:
+    case FrameType::kMeetAgain:
       break;
   }
 }

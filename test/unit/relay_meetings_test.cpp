@@ -30,7 +30,7 @@ class FakeServerLog : public ServerLog {
   }
 
   std::vector<std::string> streams;
-  const std::vector<std::string> none;
+  const std::vector<std::string> none = {};
   size_t more = 0;  // answers without which it asks on
   bool lost = false;
   std::vector<std::string> calls;
