@@ -373,7 +373,8 @@ int64_t ParkedQueue::NextTime(const TurnContext& turn) const {
     at(earliest);
   }
   if (next_due_ != kNever) {
-    const int64_t in = std::max<int64_t>(next_due_ - turn.clock->WallMicros(), 0);
+    const int64_t wall = turn.clock->WallMicros();
+    const int64_t in = next_due_ > wall ? next_due_ - wall : 0;  // it may have been due since before all time
     at(std::max(earliest, turn.now + in));
   }
   if (topic_try_ != kNever) {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fault_point.h"  // and so a build of its own, see the Makefile
 #include "sink/serve.h"
 
 #ifdef __GLIBC_PREREQ
@@ -86,8 +87,11 @@ bool Passed(std::string_view entry) {
       "LOCALDOMAIN", "GLIBC_TUNABLES"};
   static constexpr std::string_view kPrefixes[] = {"LC_", "MALLOC_"};
   // Of test builds and their tools.
-  static constexpr std::string_view kTools[] = {"OUTBOX_FAULT_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS",
-                                                "LSAN_OPTIONS"};
+  static constexpr std::string_view kTools[] = {
+#ifdef OUTBOX_FAULT_POINTS
+      "OUTBOX_FAULT_DIR",
+#endif
+      "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS"};
   const std::string_view name = entry.substr(0, entry.find('='));
   auto is = [name](std::string_view other) { return name == other; };
   return std::any_of(std::begin(kNames), std::end(kNames), is) ||
