@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/monotonic.h"
 #include "base/turns.h"
 #include "pg/settings.h"
 
@@ -61,12 +62,6 @@ struct State {
   int64_t limit_until = 0;
 };
 State* state = nullptr;
-
-int64_t Now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * kSecond + now.tv_nsec / 1000;
-}
 
 // A copy of what is needed of a DatabaseSlot.
 struct Look {
@@ -294,7 +289,7 @@ int MaxWorkerProcessesFor(int processes) {
 void NoteNoRoom(int running) {
   if (state != nullptr) {
     state->limit = Max(running, 1);
-    state->limit_until = Now() + kNoRoomFor;
+    state->limit_until = MonotonicMicros() + kNoRoomFor;
   }
 }
 
@@ -302,7 +297,7 @@ long DecideTurns(std::vector<TurnJob>* jobs) {
   if (state == nullptr) {
     state = new State;
   }
-  const int64_t now = Now();
+  const int64_t now = MonotonicMicros();
   const int room = now < state->limit_until ? Min(state->limit, ProcessPlaces()) : ProcessPlaces();
   std::vector<Look> looks = LookAtDatabases();
   for (auto& [database, turns] : state->databases) {
