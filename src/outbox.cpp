@@ -1,12 +1,10 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
-#include "admin/changes.h"
 #include "admin/hooks.h"
 #include "admin/loss.h"
-#include "emit/clock.h"
-#include "emit/commit.h"
 #include "emit/replica_role.h"
 #include "pg/settings.h"
 #include "pg/shared.h"
+#include "pg/transaction_end.h"
 #include "worker/launcher.h"
 
 extern "C" {
@@ -19,10 +17,8 @@ PG_MODULE_MAGIC;
 
 void _PG_init(void) {
   outbox::pg::DefineSettings();
-  outbox::emit::RegisterTransactionCallbacks();
-  outbox::emit::RegisterClockCallback();
+  outbox::pg::RegisterTransactionEnd();
   outbox::emit::InstallReplicaRoleHook();
-  outbox::admin::RegisterChangeCallback();
   outbox::admin::InstallCommandHook();
   outbox::admin::InstallDropHook();
   if (process_shared_preload_libraries_in_progress) {

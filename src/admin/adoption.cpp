@@ -7,11 +7,11 @@
 #include <memory>
 
 #include "admin/act.h"
-#include "admin/changes.h"
 #include "admin/event_walk.h"
 #include "admin/loss.h"
 #include "base/fault_point.h"
 #include "emit/insert.h"
+#include "pg/transaction_end.h"
 
 extern "C" {
 #include "catalog/indexing.h"
@@ -331,7 +331,7 @@ void LetLanesGo(const Adoption& adoption) {
            {route[0], Cell(SnapshotWithout(unread)), unread.empty() ? Cell() : Cell(SnapshotWithout({}))});
   }
   RunSql(Access::kWrite, "UPDATE outbox.adoption SET phase = 'history', done_to = '-infinity'");
-  NoteConfigChange();
+  pg::NoteConfigChange();
 }
 
 std::optional<Adoption> TakeAdoption() {

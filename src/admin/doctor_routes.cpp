@@ -10,9 +10,9 @@
 #include "admin/parked_counts.h"
 #include "admin/server.h"
 #include "admin/shared_look.h"
-#include "emit/clock.h"
-#include "log/day_tables.h"
-#include "log/leaf.h"
+#include "days/day_tables.h"
+#include "days/leaf.h"
+#include "pg/clock.h"
 
 namespace outbox::admin {
 
@@ -29,7 +29,7 @@ void CheckDayTables(Findings* findings) {
                                     "SELECT to_char(d, 'YYYYMMDD') FROM generate_series(0, 1) n, "
                                     "LATERAL (SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date + n) t (d) "
                                     "WHERE to_regclass('outbox.log_' || to_char(d, 'YYYYMMDD')) IS NULL ORDER BY 1",
-                                    {UnixMicrosCell(pg::Guard([] { return emit::ClockNow(); }))});
+                                    {UnixMicrosCell(pg::Guard([] { return pg::ClockNow(); }))});
   if (RunSql(Access::kRead, "SELECT pg_relation_size('outbox.log_spare') > 0")[0][0] == "t") {
     findings->Ok(
         "spare table",
@@ -48,14 +48,14 @@ namespace {
 
 // Names of day tables of the log that have no index to read by. Plain; no lock stays.
 void FindUnindexed(std::vector<std::string>* names) {
-  std::vector<log::DayTable> tables;
-  log::ReadDayTables(log::DayTableKind::kLog, &tables);
-  for (const log::DayTable& table : tables) {
+  std::vector<days::DayTable> tables;
+  days::ReadDayTables(days::DayTableKind::kLog, &tables);
+  for (const days::DayTable& table : tables) {
     Relation relation = try_relation_open(table.oid, AccessShareLock);
     if (relation == nullptr) {
       continue;
     }
-    Relation index = log::OpenXidIndex(relation);
+    Relation index = days::OpenXidIndex(relation);
     if (index != nullptr) {
       index_close(index, AccessShareLock);
     } else {

@@ -5,7 +5,7 @@
 #include "admin/processes.h"
 #include "admin/shared_look.h"
 #include "base/version.h"
-#include "emit/clock.h"
+#include "pg/clock.h"
 #include "pg/settings.h"
 #include "pg/wall.h"
 
@@ -162,7 +162,7 @@ void CheckClock(Findings* findings) {
     return;
   }
   int64 jump = pg::HeldJump();
-  int64 ahead = pg::Guard([] { return emit::LastReading(); }) - pg::RawWall();
+  int64 ahead = pg::Guard([] { return pg::LastReading(); }) - pg::RawWall();
   const std::string text = "The clock of events is " + std::to_string(ahead / USECS_PER_SEC) + " seconds ahead of the ";
   if (jump != 0) {
     findings->Warn("clock",

@@ -5,16 +5,16 @@
 // sends it, and it is noted as skipped. Day by day, each in a transaction of its own; what is erased stays erased.
 #include "admin/act.h"
 #include "admin/batches.h"
-#include "admin/changes.h"
 #include "admin/event_walk.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
 #include "admin/shared_look.h"
 #include "admin/start.h"
-#include "emit/clock.h"
+#include "days/day_table_ddl.h"
 #include "log/blank.h"
-#include "log/day_table_ddl.h"
+#include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/transaction_end.h"
 
 extern "C" {
 #include "access/table.h"
@@ -109,11 +109,11 @@ class Forgetter {
     const int64 count = static_cast<int64>(owed.size());
     int64 at = 0;
     Guard([&] {
-      at = outbox::emit::TakeReadings(count);
+      at = outbox::pg::TakeReadings(count);
       for (int64 micros : {at, at + count - 1}) {
-        int32 day = outbox::log::DayOfMicros(micros);
-        if (!OidIsValid(outbox::log::FindDayTable(outbox::log::DayTableKind::kOutcome, day))) {
-          outbox::log::CreateDayTable(outbox::log::DayTableKind::kOutcome, day);
+        int32 day = outbox::days::DayOfMicros(micros);
+        if (!OidIsValid(outbox::days::FindDayTable(outbox::days::DayTableKind::kOutcome, day))) {
+          outbox::days::CreateDayTable(outbox::days::DayTableKind::kOutcome, day);
           CommandCounterIncrement();
         }
       }
@@ -150,7 +150,7 @@ class Forgetter {
                                  {Cell(key_.type), Cell(key_.id)})) {
       try {
         std::vector<ParkedRow> rows = LockParked(row[0], row[1]);
-        NoteParkedChange();
+        outbox::pg::NoteParkedChange();
         Remove(rows, "skipped");
         PromoteKeysOf(rows);
         gone += static_cast<int64>(rows.size());
@@ -272,9 +272,9 @@ OUTBOX_FUNCTION(outbox_forget) {
         counts.given_up += static_cast<int64>(owed.size());
         batches.Commit();
       }
-      const int32 day = outbox::log::DayOfMicros(since);
+      const int32 day = outbox::days::DayOfMicros(since);
       const bool there = Guard([day] {
-        Oid table = outbox::log::FindDayTable(outbox::log::DayTableKind::kLog, day);
+        Oid table = outbox::days::FindDayTable(outbox::days::DayTableKind::kLog, day);
         Relation relation = OidIsValid(table) ? try_table_open(table, RowExclusiveLock) : nullptr;
         if (relation == nullptr) {
           return false;  // dropped in time

@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "admin/changes.h"
 #include "admin/loss.h"
 #include "admin/query.h"
 #include "emit/replica_role.h"
 #include "pg/entry.h"
+#include "pg/transaction_end.h"
 
 extern "C" {
 #include "catalog/namespace.h"
@@ -66,7 +66,7 @@ void Rename(const char* from, const char* to) {
       !RunSql(Access::kWrite, "UPDATE outbox.route SET server = $2::name WHERE server = $1::name RETURNING id",
               {Cell(from), Cell(to)})
            .empty()) {
-    NoteConfigChange();
+    pg::NoteConfigChange();
   }
 }
 

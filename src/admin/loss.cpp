@@ -7,7 +7,7 @@
 #include "admin/lanes.h"
 #include "admin/parked_counts.h"
 #include "admin/query.h"
-#include "log/day_table_ddl.h"
+#include "days/day_table_ddl.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
 
@@ -200,9 +200,9 @@ bool Installed() {
 // A part of the log: a day table, or the spare one.
 bool IsDayTable(Oid relation) {
   return Guard([relation] {
-    return relation == log::SpareTable() ||
+    return relation == days::SpareTable() ||
            (get_rel_relispartition(relation) &&
-            get_partition_parent(relation, true) == log::DayTableParent(log::DayTableKind::kLog));
+            get_partition_parent(relation, true) == days::DayTableParent(days::DayTableKind::kLog));
   });
 }
 
@@ -274,7 +274,7 @@ void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void
   if (previous_hook != nullptr) {
     previous_hook(access, catalog, object, column, argument);
   }
-  if (access != OAT_DROP || log::DroppingDayTable() || !IsUnderPostmaster ||
+  if (access != OAT_DROP || days::DroppingDayTable() || !IsUnderPostmaster ||
       (static_cast<ObjectAccessDrop*>(argument)->dropflags & PERFORM_DELETION_INTERNAL) != 0 ||
       !Concerns(catalog, object, column)) {
     return;
@@ -292,7 +292,7 @@ void LookAtDetach(const AlterTableStmt* statement) {
     auto* partition = reinterpret_cast<PartitionCmd*>(command->def);
     const Oid table = Guard([&] {
       Oid parent = RangeVarGetRelid(statement->relation, NoLock, true);
-      if (!OidIsValid(parent) || parent != log::DayTableParent(log::DayTableKind::kLog) ||
+      if (!OidIsValid(parent) || parent != days::DayTableParent(days::DayTableKind::kLog) ||
 #if PG_VERSION_NUM >= 160000
           !object_ownercheck(RelationRelationId, parent, GetUserId())) {
 #else
@@ -365,7 +365,7 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   const bool truncate = TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event);
   // A day table that was detached is somebody's own.
   if (moving_rows || !Installed() ||
-      (table != outbox::log::DayTableParent(outbox::log::DayTableKind::kLog) && !IsDayTable(table))) {
+      (table != outbox::days::DayTableParent(outbox::days::DayTableKind::kLog) && !IsDayTable(table))) {
     return PointerGetDatum(nullptr);
   }
   if (truncate) {

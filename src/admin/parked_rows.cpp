@@ -5,10 +5,10 @@
 #include "admin/act.h"
 #include "admin/encoding.h"
 #include "base/order_key.h"
-#include "emit/clock.h"
+#include "days/day_table_ddl.h"
 #include "format/plain.h"
-#include "log/day_table_ddl.h"
 #include "log/parked_sql.h"
+#include "pg/clock.h"
 
 namespace outbox::admin {
 
@@ -227,12 +227,12 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
   int64 count = static_cast<int64>(rows.size());
   int64 at = 0;
   pg::Guard([&] {
-    at = emit::TakeReadings(count);
+    at = pg::TakeReadings(count);
     // The keeper makes it ahead, where there is one.
     for (int64 micros : {at, at + count - 1}) {
-      int32 day = log::DayOfMicros(micros);
-      if (!OidIsValid(log::FindDayTable(log::DayTableKind::kOutcome, day))) {
-        log::CreateDayTable(log::DayTableKind::kOutcome, day);
+      int32 day = days::DayOfMicros(micros);
+      if (!OidIsValid(days::FindDayTable(days::DayTableKind::kOutcome, day))) {
+        days::CreateDayTable(days::DayTableKind::kOutcome, day);
         CommandCounterIncrement();
       }
     }

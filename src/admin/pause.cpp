@@ -1,9 +1,9 @@
 // outbox.pause() and outbox.resume() [P].
 #include "admin/act.h"
-#include "admin/changes.h"
 #include "admin/parked_rows.h"
 #include "admin/server.h"
 #include "pg/entry.h"
+#include "pg/transaction_end.h"
 
 namespace {
 
@@ -102,9 +102,9 @@ OUTBOX_FUNCTION(outbox_pause) {
     PG_RETURN_BOOL(false);
   }
   WriteAudit("pause", target.route, Cell(), target.Detail(), reason);
-  NoteConfigChange();
+  outbox::pg::NoteConfigChange();
   if (target.aggregate_type) {
-    NoteParkedChange();
+    outbox::pg::NoteParkedChange();
     RunSql(Access::kWrite,
            "UPDATE outbox.parked SET state = 'blocked', due_at = NULL, sender = NULL WHERE " OUTBOX_OF_KEY
            " AND state = 'retrying' AND NOT coalesce(sender = ANY ($4::bigint[]), false)",
@@ -126,9 +126,9 @@ OUTBOX_FUNCTION(outbox_resume) {
   }
   WriteAudit("resume", target.route, Cell(),
              target.Detail().Add("paused_at", rows[0][0]).Add("paused_because", rows[0][1]), reason);
-  NoteConfigChange();
+  outbox::pg::NoteConfigChange();
   if (target.aggregate_type) {
-    NoteParkedChange();
+    outbox::pg::NoteParkedChange();
     std::vector<std::pair<std::string, Cell>> keys;
     for (const Row& row :
          RunSql(Access::kWrite,

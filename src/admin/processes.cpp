@@ -4,8 +4,8 @@
 
 #include "admin/shared_look.h"
 #include "pg/entry.h"
+#include "pg/process_places.h"
 #include "pg/settings.h"
-#include "worker/turns.h"
 
 extern "C" {
 #include "commands/dbcommands.h"
@@ -33,9 +33,8 @@ std::vector<DatabaseLook> LookAtDatabases() {
     for (int i = 0; i < pg::Shared()->max_databases; i++) {
       const pg::DatabaseSlot& slot = pg::Databases()[i];
       if (slot.database != InvalidOid && (slot.active || slot.needs_probe)) {
-        int relays = slot.active && pg::settings.enabled ? Min(slot.relay_demand, pg::settings.workers) : 0;
-        looks.push_back({slot.database, slot.active, slot.needs_probe, slot.barred_by != 0, relays, slot.relays_allowed,
-                         slot.held_until});
+        looks.push_back({slot.database, slot.active, slot.needs_probe, slot.barred_by != 0, pg::RelaysWanted(slot),
+                         slot.relays_allowed, slot.held_until});
       }
     }
     LWLockRelease(pg::Shared()->lock);
@@ -87,9 +86,9 @@ Row ProcessRow(const DatabaseLook& look, bool keeper, int wanted, int running, c
 
 Processes CountProcesses(int mine) {
   Processes processes;
-  processes.wanted = mine < 0 ? worker::WantedProcesses(InvalidOid) : worker::WantedProcesses(MyDatabaseId) + mine;
-  processes.places = worker::ProcessPlaces();
-  processes.needed = worker::MaxWorkerProcessesFor(processes.wanted);
+  processes.wanted = mine < 0 ? pg::WantedProcesses(InvalidOid) : pg::WantedProcesses(MyDatabaseId) + mine;
+  processes.places = pg::ProcessPlaces();
+  processes.needed = pg::MaxWorkerProcessesFor(processes.wanted);
   return processes;
 }
 

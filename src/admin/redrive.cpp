@@ -3,11 +3,11 @@
 
 #include "admin/act.h"
 #include "admin/batches.h"
-#include "admin/changes.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
 #include "admin/shared_look.h"
 #include "pg/entry.h"
+#include "pg/transaction_end.h"
 
 namespace {
 
@@ -144,7 +144,7 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
       const bool changing = work.resolves && HoldRoutes(RoutesOf(batch));
       std::vector<ParkedRow> rows = LockDead(batch);
       if (!rows.empty()) {
-        NoteParkedChange();
+        outbox::pg::NoteParkedChange();
         apply(&rows);
       }
       batches->Commit();

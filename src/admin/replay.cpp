@@ -10,13 +10,13 @@
 
 #include "admin/act.h"
 #include "admin/batches.h"
-#include "admin/changes.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
 #include "admin/replay_copy.h"
 #include "admin/shared_look.h"
 #include "admin/start.h"
 #include "pg/entry.h"
+#include "pg/transaction_end.h"
 
 namespace {
 
@@ -242,7 +242,7 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
     PG_RETURN_INT64(0);
   }
   RunSql(Access::kWrite, "UPDATE outbox.replay SET state = 'cancelled' WHERE number = $1::bigint", {number});
-  NoteParkedChange();
+  outbox::pg::NoteParkedChange();
   // All that would be sent still: due, being retried, or waiting for another one. Dead letters stay.
   int64 gone = 0;
   std::vector<std::pair<std::string, Cell>> keys;

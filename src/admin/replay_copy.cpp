@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "admin/act.h"
-#include "admin/changes.h"
 #include "admin/parked_rows.h"
 #include "log/blank.h"
 #include "log/replays.h"
+#include "pg/transaction_end.h"
 
 namespace outbox::admin {
 
@@ -111,7 +111,7 @@ bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* c
          "copied_to = timestamptz 'epoch' + $3::bigint * interval '1 microsecond' WHERE number = $1::bigint",
          {replay->number, Cell(std::to_string(copied)), Cell(std::to_string(plan.events[end - 1].created_at))});
   replay->copied += copied;
-  NoteParkedChange();
+  pg::NoteParkedChange();
   return true;
 }
 

@@ -3,15 +3,15 @@
 // Whatever is ordered or found by that clock must not notice. Events: those of before have to be delivered, because a
 // window sorts by the clock, and no transaction may straddle the moment. Positions: the newest row of outbox.progress
 // is the one with the latest time, so they are put into the lanes' own rows, as seek() does, and what is dated after
-// the new time goes. Day tables that were over and are not any more: emit/clock.h, ClockResets().
+// the new time goes. Day tables that were over and are not any more: pg/clock.h, ClockResets().
 #include "admin/act.h"
 #include "admin/backlog.h"
-#include "admin/changes.h"
 #include "admin/shared_look.h"
 #include "base/fault_point.h"
-#include "emit/clock.h"
 #include "log/position_sql.h"
+#include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/transaction_end.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
 
@@ -101,7 +101,7 @@ void Nap() {
 void HoldWhenQuiet(int64 now, bool force) {
   const TimestampTz end = GetCurrentTimestamp() + kWaitMicros - OUTBOX_FAULT_VALUE("reset.sooner");
   for (;;) {
-    Guard([] { outbox::emit::HoldClock(); });
+    Guard([] { outbox::pg::HoldClock(); });
     const TimestampTz release_at = GetCurrentTimestamp() + kHoldMicros;
     Obstacle obstacle = Look(now, force);
     while (!obstacle.text.empty() && GetCurrentTimestamp() < release_at) {
@@ -111,7 +111,7 @@ void HoldWhenQuiet(int64 now, bool force) {
     if (obstacle.text.empty()) {
       return;
     }
-    Guard([] { outbox::emit::ReleaseClock(); });
+    Guard([] { outbox::pg::ReleaseClock(); });
     if (GetCurrentTimestamp() >= end) {
       throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot put the clock of events back now",
                       obstacle.text,
@@ -157,16 +157,16 @@ OUTBOX_FUNCTION(outbox_reset_clock) {
   }
   outbox::pg::BelieveWall();
   const int64 now = outbox::pg::RawWall();
-  int64 ahead = Guard([] { return outbox::emit::LastReading(); }) - now;
+  int64 ahead = Guard([] { return outbox::pg::LastReading(); }) - now;
   if (ahead > 0) {
     HoldWhenQuiet(now, force);
-    ahead = std::max<int64>(Guard([] { return outbox::emit::LastReading(); }) - now, 0);
+    ahead = std::max<int64>(Guard([] { return outbox::pg::LastReading(); }) - now, 0);
     CarryPositions(now);
     WriteAudit("reset_clock", Cell(), Cell(),
                JsonObject().Add("ahead_seconds", ahead / USECS_PER_SEC).Add("force", force ? "true" : "false"), Cell());
-    Guard([&] { outbox::emit::ResetClockAtCommit(now); });
-    NoteConfigChange();
-    NoteParkedChange();
+    Guard([&] { outbox::pg::ResetClockAtCommit(now); });
+    outbox::pg::NoteConfigChange();
+    outbox::pg::NoteParkedChange();
   }
   Interval* back = Guard([] { return static_cast<Interval*>(palloc0(sizeof(Interval))); });
   back->time = std::max<int64>(ahead, 0);

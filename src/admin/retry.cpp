@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "admin/act.h"
-#include "admin/changes.h"
 #include "admin/parked_rows.h"
 #include "emit/arguments.h"
 #include "emit/check.h"
 #include "pg/entry.h"
+#include "pg/transaction_end.h"
 
 extern "C" {
 #include "utils/fmgrprotos.h"
@@ -202,7 +202,7 @@ OUTBOX_FUNCTION(outbox_retry) {
     }
     WriteAudit("retry", row.route, id, detail, reason);
   }
-  NoteParkedChange();
+  outbox::pg::NoteParkedChange();
   std::vector<ParkedRow> before = rows;
   for (ParkedRow& row : rows) {
     resolver.Resolve(&row);

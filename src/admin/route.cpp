@@ -3,7 +3,6 @@
 
 #include "admin/act.h"
 #include "admin/backlog.h"
-#include "admin/changes.h"
 #include "admin/lanes.h"
 #include "admin/parked_rows.h"
 #include "admin/processes.h"
@@ -12,9 +11,10 @@
 #include "admin/server.h"
 #include "admin/start.h"
 #include "pg/entry.h"
+#include "pg/identity.h"
 #include "pg/settings.h"
 #include "pg/shared.h"
-#include "worker/identity.h"
+#include "pg/transaction_end.h"
 
 namespace {
 
@@ -99,7 +99,7 @@ void InsertLanes(const std::string& route_id, const std::string& lanes, const Ro
 void SettleIdentity() {
   Guard([] {
     CallerIdentity caller = BecomeOwner();
-    outbox::worker::SettleIdentity();
+    outbox::pg::SettleIdentity();
     BecomeCaller(caller);
   });
 }
@@ -154,7 +154,7 @@ void WantLanes(const std::string& route, const std::string& lanes, const Cell& n
 
 // Under `block` dead letters hold their keys, under `skip` they do not.
 void ChangeHolders(const std::string& route, const std::string& route_id, bool block) {
-  NoteParkedChange();
+  outbox::pg::NoteParkedChange();
   if (!block) {
     PromoteRoute(route_id);
     return;
@@ -198,7 +198,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
   SettleIdentity();
   std::string id = InsertRoute(name, route, std::to_string(lanes), start);
   InsertLanes(id, std::to_string(lanes), start);
-  NoteConfigChange();
+  outbox::pg::NoteConfigChange();
   WarnWithoutWorkers();
   WarnOfFewPlaces(WantedHere());
   PG_RETURN_INT64(std::strtoll(id.c_str(), nullptr, 10));
@@ -245,12 +245,12 @@ OUTBOX_FUNCTION(outbox_alter_route) {
           policy.backoff_base, policy.backoff_cap});
   if (topic != old[1]) {
     Rename(old[10].value());
-    NoteParkedChange();
+    outbox::pg::NoteParkedChange();
   }
   if (policy.on_failure != old[6]) {
     ChangeHolders(name, old[10].value(), policy.on_failure == "block");
   }
-  NoteConfigChange();
+  outbox::pg::NoteConfigChange();
   PG_RETURN_VOID();
 }
 
@@ -269,7 +269,7 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   if (RunSql(Access::kWrite, "DELETE FROM outbox.route WHERE name = $1 RETURNING id", {name}).empty()) {
     throw NoSuchRoute(name);
   }
-  NoteConfigChange();
+  outbox::pg::NoteConfigChange();
   int64 dead_count = std::strtoll(dead[0][0].value().c_str(), nullptr, 10);
   int64 unsent = pending + dead_count;
   if (unsent > 0) {

@@ -6,16 +6,16 @@
 #include "admin/act.h"
 #include "admin/backlog.h"
 #include "admin/batches.h"
-#include "admin/changes.h"
 #include "admin/event_walk.h"
 #include "admin/parked_counts.h"
 #include "admin/procedure_arguments.h"
 #include "admin/shared_look.h"
 #include "admin/start.h"
-#include "emit/clock.h"
 #include "log/lane_start_sql.h"
 #include "log/lane_tables.h"
+#include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/transaction_end.h"
 
 namespace {
 
@@ -102,7 +102,7 @@ void Move(const std::string& route, int64 at) {
     // A worker that is just writing how far it has come must have done so, and no other may until the lanes have lost
     // their owners: what it wrote afterwards would count.
     outbox::log::LockPositions(route_id, ShareLock, true);
-    clock = outbox::emit::TakeReadings(1);
+    clock = outbox::pg::TakeReadings(1);
   });
   RouteStart start = ParseStart(Cell(UnixMicrosText(at)));
   RunSql(Access::kWrite,
@@ -170,8 +170,8 @@ OUTBOX_FUNCTION(outbox_seek) {
                    .Add("passed_over", counts.passed_over),
                reason);
     Move(*route, *at);
-    NoteConfigChange();
-    NoteParkedChange();
+    outbox::pg::NoteConfigChange();
+    outbox::pg::NoteParkedChange();
     batches.Commit();
   }
   return batches.Result({Cell(std::to_string(counts.again)), Cell(std::to_string(counts.passed_over))});

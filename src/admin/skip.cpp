@@ -1,10 +1,10 @@
 // outbox.skip(), outbox.discard() and outbox.parked_content() [P].
 #include "admin/act.h"
-#include "admin/changes.h"
 #include "admin/encoding.h"
 #include "admin/parked_rows.h"
 #include "admin/shared_look.h"
 #include "pg/entry.h"
+#include "pg/transaction_end.h"
 
 extern "C" {
 #include "mb/pg_wchar.h"
@@ -37,7 +37,7 @@ int64 GiveUp(FunctionCallInfo fcinfo, const char* action, const char* outcome, b
     }
     WriteAudit(action, row.route, id, detail, reason);
   }
-  NoteParkedChange();
+  outbox::pg::NoteParkedChange();
   Remove(rows, outcome);
   PromoteKeysOf(rows);
   return static_cast<int64>(rows.size());

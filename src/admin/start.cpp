@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "admin/lanes.h"
-#include "emit/clock.h"
+#include "pg/clock.h"
 
 extern "C" {
 #include "utils/timestamp.h"
@@ -43,7 +43,7 @@ TimestampTz ParseTimestamp(const std::string& text) {
 }  // namespace
 
 TimestampTz NewestTime() {
-  return pg::Guard([] { return std::max<TimestampTz>(emit::ClockNow() - kPgEpochMicros, GetCurrentTimestamp()); });
+  return pg::Guard([] { return std::max<TimestampTz>(pg::ClockNow() - kPgEpochMicros, GetCurrentTimestamp()); });
 }
 
 RouteStart ParseStart(const Cell& start) {

@@ -11,7 +11,7 @@
 #include "admin/find_event.h"
 #include "admin/query.h"
 #include "admin/shared_look.h"
-#include "emit/clock.h"
+#include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
@@ -261,7 +261,7 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   const TimestampTz end = GetCurrentTimestamp() + TimeoutMicros(fcinfo, 0);
   uint64 barrier = AskForBarrier();
   outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
-  int64 until = Guard([] { return outbox::emit::ClockNow(); });
+  int64 until = Guard([] { return outbox::pg::ClockNow(); });
   std::vector<LaneKey> waiting;
   bool parked = false;
   auto look_at_tables = [&] {

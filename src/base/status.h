@@ -29,6 +29,10 @@ struct Error {
   bool ok() const { return error_class == ErrorClass::kNone; }
 };
 
+// Code of a failed Status: somebody else has something locked. No call waits for that: it is tried again soon, however
+// often it has failed, because nobody tells when the lock has gone.
+inline constexpr const char* kLocked = "LOCKED";
+
 // The result of an operation that can fail.
 class [[nodiscard]] Status {
  public:

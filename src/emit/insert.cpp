@@ -1,13 +1,13 @@
 #include "emit/insert.h"
 
 #include "base/fault_point.h"
+#include "days/day_table.h"
+#include "days/day_table_ddl.h"
 #include "emit/check.h"
-#include "emit/clock.h"
-#include "emit/commit.h"
 #include "emit/copy.h"
-#include "emit/day_table.h"
 #include "emit/event_id.h"
-#include "log/day_table_ddl.h"
+#include "pg/clock.h"
+#include "pg/transaction_end.h"
 
 extern "C" {
 #include "catalog/index.h"
@@ -16,6 +16,8 @@ extern "C" {
 }
 
 namespace outbox::emit {
+
+using enum days::LogColumn;
 
 namespace {
 
@@ -146,7 +148,7 @@ void CloseIndexes(const Indexes* indexes) {
 
 // Rows of one day.
 void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
-  Relation day_table = OpenDayTableForEmit(day);
+  Relation day_table = days::OpenDayTableForEmit(day);
   TupleDesc desc = RelationGetDescr(day_table);
   TupleTableSlot** slots = static_cast<TupleTableSlot**>(palloc(count * sizeof(TupleTableSlot*)));
   HeapTuple* rows = static_cast<HeapTuple*>(palloc(count * sizeof(HeapTuple)));
@@ -168,15 +170,15 @@ void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
   }
   CloseIndexes(&indexes);
   table_close(day_table, NoLock);
-  NoteEmitted(day);
+  pg::NoteEmitted(day);
 }
 
 // In the order of their days.
 void InsertByDay(NewEvent* events, int count, FullTransactionId xid) {
   for (int done = 0; done < count;) {
-    int32 day = log::DayOfMicros(events[done].created_at);
+    int32 day = days::DayOfMicros(events[done].created_at);
     int rows = 1;
-    while (done + rows < count && log::DayOfMicros(events[done + rows].created_at) == day) {
+    while (done + rows < count && days::DayOfMicros(events[done + rows].created_at) == day) {
       rows++;
     }
     InsertRows(day, events + done, rows, xid);
@@ -191,10 +193,10 @@ void InsertEvent(NewEvent* event) {
   WarnInCopy();
   // The xid comes before the reading: log/leaf_list counts on it to know when nobody can write into a past day.
   FullTransactionId xid = GetTopFullTransactionId();
-  Stamp(event, TakeReadings(1));
+  Stamp(event, pg::TakeReadings(1));
   OUTBOX_FAULT_POINT("emit.reading");
-  int32 day = log::DayOfMicros(event->created_at);
-  Relation day_table = OpenDayTableForEmit(day);
+  int32 day = days::DayOfMicros(event->created_at);
+  Relation day_table = days::OpenDayTableForEmit(day);
 
   Datum values[kLogColumns];
   bool nulls[kLogColumns];
@@ -208,7 +210,7 @@ void InsertEvent(NewEvent* event) {
   heap_freetuple(row);
   // The lock stays until the transaction ends.
   table_close(day_table, NoLock);
-  NoteEmitted(day);
+  pg::NoteEmitted(day);
   OUTBOX_FAULT_POINT("emit.inserted");
 }
 
@@ -219,7 +221,7 @@ void InsertEvents(NewEvent* events, int count) {
   }
   WarnInCopy();
   FullTransactionId xid = GetTopFullTransactionId();
-  int64 reading = TakeReadings(count);
+  int64 reading = pg::TakeReadings(count);
   OUTBOX_FAULT_POINT("emit.many.reading");
   for (int i = 0; i < count; i++) {
     Stamp(&events[i], reading + i);

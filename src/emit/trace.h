@@ -6,10 +6,6 @@
 
 namespace outbox::emit {
 
-// A traceparent of W3C Trace Context, level 1: 00-<32 hex>-<16 hex>-<2 hex>, ids not all zero, lower case. Later
-// versions may have more at the end.
-bool IsTraceparent(const char* text);
-
 // Adds the header, unless the setting is empty or the event has one already.
 void AddTraceContext(NewEvent* event);
 

@@ -1,12 +1,12 @@
 // The view outbox.event [P]: INSERT emits, SELECT shows what this transaction emitted, nothing else is allowed.
 // Plain code.
+#include "days/day_table.h"
+#include "days/leaf.h"
 #include "emit/arguments.h"
 #include "emit/check.h"
-#include "emit/commit.h"
-#include "emit/day_table.h"
 #include "emit/insert.h"
-#include "log/leaf.h"
 #include "pg/entry.h"
+#include "pg/transaction_end.h"
 
 extern "C" {
 #include "commands/trigger.h"
@@ -15,6 +15,8 @@ extern "C" {
 }
 
 namespace outbox::emit {
+
+using enum days::LogColumn;
 
 namespace {
 
@@ -158,7 +160,7 @@ void ShowBody(const Datum* row, const bool* row_nulls, Datum* values, bool* null
 void ShowRow(ReturnSetInfo* result, const Datum* row, const bool* row_nulls) {
   static constexpr struct {
     ViewColumn view;
-    LogColumn log;
+    days::LogColumn log;
   } kSame[] = {
       {kViewId, kId},
       {kViewAggregateType, kAggregateType},
@@ -190,7 +192,7 @@ void ShowTable(ReturnSetInfo* result, Relation day_table, FullTransactionId xid)
   // Rows of this very transaction are there or taken back, whatever the isolation level: no snapshot decides that, and
   // none is asked. A snapshot of a serializable transaction would leave predicate locks on pages that all write to.
   // What the statement under way has emitted is left out by hand.
-  Relation index = log::OpenXidIndex(day_table);
+  Relation index = days::OpenXidIndex(day_table);
   bool by_index = index != nullptr;
   SysScanDesc scan =
       systable_beginscan(day_table, by_index ? RelationGetRelid(index) : InvalidOid, by_index, SnapshotSelf, 1, &key);
@@ -225,12 +227,12 @@ Datum OwnEvents(FunctionCallInfo fcinfo) {
   int32 first = 0;
   int32 last = 0;
   FullTransactionId xid = GetTopFullTransactionIdIfAny();
-  if (FullTransactionIdIsValid(xid) && EmittedDays(&first, &last)) {
+  if (FullTransactionIdIsValid(xid) && pg::EmittedDays(&first, &last)) {
     for (int32 day = first; day <= last; day++) {
-      ShowTable(result, OpenDayTableForReading(day), xid);
+      ShowTable(result, days::OpenDayTableForReading(day), xid);
     }
-    if (EmittedToSpare()) {
-      ShowTable(result, OpenSpareTableForReading(), xid);
+    if (pg::EmittedToSpare()) {
+      ShowTable(result, days::OpenSpareTableForReading(), xid);
     }
   }
   return 0;

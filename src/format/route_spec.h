@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/event_filter.h"
 #include "base/uuid.h"
 #include "format/pattern.h"
 #include "format/template.h"
-#include "relay/lane_log.h"
 #include "sink/record.h"
 
 namespace outbox::format {
@@ -59,7 +59,7 @@ struct RouteConfig {
   std::vector<PausedKey> paused_keys;
 };
 
-class RouteSpec final : public relay::EventFilter {
+class RouteSpec final : public EventFilter {
  public:
   // nullptr, and *error filled, when a template is wrong (a route in the tables was checked when it was written, so
   // this means that somebody edited it by hand).

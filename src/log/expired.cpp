@@ -1,18 +1,16 @@
-// Dropping day tables that have had their time [P]. Locks are taken by single conditional attempts, parent before leaf:
-// a queued AccessExclusiveLock on the parent would stop every session that reads through it.
+#include "log/expired.h"
+
 #include "base/fault_point.h"
-#include "log/day_tables.h"
+#include "days/day_tables.h"
+#include "days/leaf.h"
 #include "log/lane_tables.h"
-#include "log/leaf.h"
 #include "log/position_sql.h"
-#include "log/statement.h"
+#include "log/sql.h"
 #include "log/window_scan.h"
 #include "log/xid_fate.h"
 #include "pg/transaction.h"
 
 extern "C" {
-#include "catalog/index.h"
-#include "commands/tablecmds.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
@@ -22,7 +20,7 @@ namespace outbox::log {
 
 namespace {
 
-constexpr int64_t kDay = static_cast<int64_t>(SECS_PER_DAY) * USECS_PER_SEC;
+using days::kDayMicros;
 
 // What every lane and side lane has finished with: the base of its position. Uncommitted routes do not count; what they
 // miss expired.
@@ -51,7 +49,7 @@ class AnyRow final : public RowVisitor {
   bool found = false;
 };
 
-bool HasRow(const WindowBounds& window, const LeafList& leaves) {
+bool HasRow(const WindowBounds& window, const days::LeafList& leaves) {
   AnyRow row;
   ScanState state;
   Scanned scanned = Scanned::kMore;
@@ -67,22 +65,22 @@ bool HasRow(const WindowBounds& window, const LeafList& leaves) {
 struct Outstanding {
   std::vector<Snapshot> bases;
   WindowBounds window;
-  LeafList list;
+  days::LeafList list;
 
   bool Find(Oid table) {
     ReadLaneBases(&bases);
-    Leaf leaf;
-    if (bases.empty() || !OpenLeaf(table, &leaf)) {
+    days::Leaf leaf;
+    if (bases.empty() || !days::OpenLeaf(table, &leaf)) {
       return false;
     }
     uint64 largest = 0;
     bool known = leaf.index != nullptr;
-    bool any = known && LargestXid(leaf, &largest);
-    CloseLeaf(leaf);
+    bool any = known && days::LargestXid(leaf, &largest);
+    days::CloseLeaf(leaf);
     if (known && (!any || largest < LowestXmin(bases))) {
       return false;
     }
-    list.leaves.assign(1, LeafEntry());
+    list.leaves.assign(1, days::LeafEntry());
     list.leaves[0].oid = table;
     for (const Snapshot& base : bases) {
       window.from = base;
@@ -104,79 +102,29 @@ struct Between {
 
   bool Find(const Snapshot& base, const Snapshot& tick) {
     window.Set(base, tick);
-    return HasRow(window, *CurrentLeafList());
+    return HasRow(window, *days::CurrentLeafList());
   }
 };
 
-// Both locks or none of use: what was got goes with the transaction.
-bool LockForDrop(DayTableKind kind, Oid table) {
-  Oid parent = DayTableParent(kind);
-  return ConditionalLockRelationOid(parent, AccessExclusiveLock) &&
-         ConditionalLockRelationOid(table, AccessExclusiveLock);
-}
-
-bool StillDayTable(DayTableKind kind, const DayTable& table) {
-  return FindDayTable(kind, table.day) == table.oid;
-}
-
-// Runs `drop` for every table of the kind that ended at or before `end`, each in a transaction of its own; true from it
-// means dropped. An error leaves the table for the next time, like a lock, and is thrown when the others are done.
-template <typename Drop>
-DropReport DropEach(DayTableKind kind, int64_t end, Drop drop) {
-  std::vector<DayTable> tables;
-  MemoryContext context = CurrentMemoryContext;
-  pg::InTransaction(context, [&] { ReadDayTables(kind, &tables); });
-  DropReport report;
-  std::exception_ptr first;
-  for (const DayTable& table : tables) {
-    if (table.day == kUnknownDay || DayStartMicros(table.day) + kDay > end) {
-      continue;
-    }
-    bool dropped = false;
-    try {
-      pg::InTransaction(context, [&] { dropped = StillDayTable(kind, table) && drop(table); });
-    } catch (const pg::PgError&) {
-      first = first ? first : std::current_exception();
-      dropped = false;
-    }
-    (dropped ? report.dropped : report.waiting)++;
-  }
-  if (first) {
-    std::rethrow_exception(first);
-  }
-  return report;
-}
-
 }  // namespace
 
-DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros) {
+days::DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros) {
   Outstanding outstanding;
-  return DropEach(DayTableKind::kLog, now_micros - retention_micros, [&](const DayTable& table) {
+  return days::DropEach(days::DayTableKind::kLog, now_micros - retention_micros, [&](const days::DayTable& table) {
     // First without a lock, so that a lane that lags costs nobody anything; then under it, because a transaction can
     // commit in between. An unfinished one, open or prepared, holds RowExclusiveLock on the leaf and wins.
     if (outstanding.Find(table.oid)) {
       return false;
     }
     OUTBOX_FAULT_POINT("drop.checked");
-    if (!LockForDrop(DayTableKind::kLog, table.oid) || outstanding.Find(table.oid)) {
+    if (!days::LockForDrop(days::DayTableKind::kLog, table.oid) || outstanding.Find(table.oid)) {
       return false;
     }
     OUTBOX_FAULT_POINT("drop.locked");
-    DropDayTable(DayTableKind::kLog, table.day);
+    days::DropDayTable(days::DayTableKind::kLog, table.day);
     OUTBOX_FAULT_POINT("drop.uncommitted");
     return true;
   });
-}
-
-bool SpareTableIsUsed() {
-  Oid spare = SpareTable();
-  Relation table = OidIsValid(spare) ? try_table_open(spare, AccessShareLock) : nullptr;
-  if (table == nullptr) {
-    return false;
-  }
-  bool used = RelationGetNumberOfBlocks(table) > 0;
-  table_close(table, AccessShareLock);
-  return used;
 }
 
 namespace {
@@ -191,40 +139,16 @@ int64_t NewestInSpare() {
   return null ? 0 : DatumGetTimestampTz(at) + kPgEpochMicros;
 }
 
-// As TRUNCATE, which would fire triggers and travel through publications FOR ALL TABLES.
-void GiveNewStorage(Oid oid) {
-  Relation table = table_open(oid, NoLock);
-  CheckTableNotInUse(table, "TRUNCATE");
-  Oid toast = table->rd_rel->reltoastrelid;
-  Relation toast_table = OidIsValid(toast) ? table_open(toast, AccessExclusiveLock) : nullptr;
-  for (Relation relation : {table, toast_table}) {
-    if (relation != nullptr) {
-#if PG_VERSION_NUM >= 160000
-      RelationSetNewRelfilenumber(relation, relation->rd_rel->relpersistence);
-#else
-      RelationSetNewRelfilenode(relation, relation->rd_rel->relpersistence);
-#endif
-      table_close(relation, NoLock);
-    }
-  }
-  ReindexParams params = {};
-#if PG_VERSION_NUM >= 170000
-  reindex_relation(nullptr, oid, REINDEX_REL_PROCESS_TOAST, &params);
-#else
-  reindex_relation(oid, REINDEX_REL_PROCESS_TOAST, &params);
-#endif
-}
-
 }  // namespace
 
 bool EmptySpareTable(int64_t now_micros, int64_t retention_micros) {
   Outstanding outstanding;
   bool emptied = false;
   pg::InTransaction(CurrentMemoryContext, [&] {
-    if (!SpareTableIsUsed() || NewestInSpare() + kDay > now_micros - retention_micros) {
+    if (!days::SpareTableIsUsed() || NewestInSpare() + kDayMicros > now_micros - retention_micros) {
       return;
     }
-    Oid spare = SpareTable();
+    Oid spare = days::SpareTable();
     // As for a day table.
     if (outstanding.Find(spare)) {
       return;
@@ -232,7 +156,7 @@ bool EmptySpareTable(int64_t now_micros, int64_t retention_micros) {
     if (!ConditionalLockRelationOid(spare, AccessExclusiveLock) || outstanding.Find(spare)) {
       return;
     }
-    GiveNewStorage(spare);
+    days::GiveNewStorage(spare);
     emptied = true;
   });
   return emptied;
@@ -293,19 +217,20 @@ bool AllCarried(int64_t before_micros) {
 
 }  // namespace
 
-DropReport DropExpiredProgressTables(int64_t now_micros) {
+days::DropReport DropExpiredProgressTables(int64_t now_micros) {
   // As long as the log: a destination that goes back by days is put back by it, and it tells where an event is.
-  int64_t end = now_micros - kDay;
+  int64_t end = now_micros - kDayMicros;
   bool any = false;
-  std::vector<DayTable> tables;
-  std::vector<DayTable> days;
+  std::vector<days::DayTable> tables;
+  std::vector<days::DayTable> days;
   pg::InTransaction(CurrentMemoryContext, [&] {
-    ReadDayTables(DayTableKind::kLog, &days);
-    if (!days.empty() && days.front().day != kUnknownDay) {
-      end = Min(end, DayStartMicros(days.front().day));
+    days::ReadDayTables(days::DayTableKind::kLog, &days);
+    if (!days.empty() && days.front().day != days::kUnknownDay) {
+      end = Min(end, days::DayStartMicros(days.front().day));
     }
-    ReadDayTables(DayTableKind::kProgress, &tables);
-    any = !tables.empty() && tables.front().day != kUnknownDay && DayStartMicros(tables.front().day) + kDay <= end;
+    days::ReadDayTables(days::DayTableKind::kProgress, &tables);
+    any = !tables.empty() && tables.front().day != days::kUnknownDay &&
+          days::DayStartMicros(tables.front().day) + kDayMicros <= end;
     if (any) {
       CarryPositions(end);
       OUTBOX_FAULT_POINT("carry.uncommitted");
@@ -314,38 +239,39 @@ DropReport DropExpiredProgressTables(int64_t now_micros) {
   if (!any) {
     return {};
   }
-  return DropEach(DayTableKind::kProgress, end, [&](const DayTable& table) {
-    if (!LockForDrop(DayTableKind::kProgress, table.oid) || !AllCarried(DayStartMicros(table.day) + kDay)) {
+  return days::DropEach(days::DayTableKind::kProgress, end, [&](const days::DayTable& table) {
+    if (!days::LockForDrop(days::DayTableKind::kProgress, table.oid) ||
+        !AllCarried(days::DayStartMicros(table.day) + kDayMicros)) {
       return false;
     }
-    DropDayTable(DayTableKind::kProgress, table.day);
+    days::DropDayTable(days::DayTableKind::kProgress, table.day);
     OUTBOX_FAULT_POINT("drop.progress.uncommitted");
     return true;
   });
 }
 
-DropReport DropExpiredOutcomeTables(int64_t now_micros, int64_t retention_micros) {
-  return DropEach(DayTableKind::kOutcome, now_micros - retention_micros, [&](const DayTable& table) {
-    if (!LockForDrop(DayTableKind::kOutcome, table.oid)) {
+days::DropReport DropExpiredOutcomeTables(int64_t now_micros, int64_t retention_micros) {
+  return days::DropEach(days::DayTableKind::kOutcome, now_micros - retention_micros, [&](const days::DayTable& table) {
+    if (!days::LockForDrop(days::DayTableKind::kOutcome, table.oid)) {
       return false;
     }
-    DropDayTable(DayTableKind::kOutcome, table.day);
+    days::DropDayTable(days::DayTableKind::kOutcome, table.day);
     return true;
   });
 }
 
-DropReport DropExpiredTickTables(int64_t now_micros) {
+days::DropReport DropExpiredTickTables(int64_t now_micros) {
   std::vector<Snapshot> bases;
   Snapshot last;
   Between between;
-  int64_t today = DayStartMicros(DayOfMicros(now_micros));
-  return DropEach(DayTableKind::kTick, today, [&](const DayTable& table) {
+  int64_t today = days::DayStartMicros(days::DayOfMicros(now_micros));
+  return days::DropEach(days::DayTableKind::kTick, today, [&](const days::DayTable& table) {
     static Statement newest = {
         "SELECT snapshot FROM outbox.tick WHERE at OPERATOR(pg_catalog.<) $1 ORDER BY at DESC LIMIT 1",
         1,
         {TIMESTAMPTZOID},
         nullptr};
-    Datum values[] = {TimestampTzGetDatum(DayStartMicros(table.day) + kDay - kPgEpochMicros)};
+    Datum values[] = {TimestampTzGetDatum(days::DayStartMicros(table.day) + kDayMicros - kPgEpochMicros)};
     RunStatement(&newest, values);
     if (SPI_processed > 0) {
       ReadSnapshotText(ResultText(0, 0), &last);
@@ -357,10 +283,10 @@ DropReport DropExpiredTickTables(int64_t now_micros) {
         }
       }
     }
-    if (!LockForDrop(DayTableKind::kTick, table.oid)) {
+    if (!days::LockForDrop(days::DayTableKind::kTick, table.oid)) {
       return false;
     }
-    DropDayTable(DayTableKind::kTick, table.day);
+    days::DropDayTable(days::DayTableKind::kTick, table.day);
     OUTBOX_FAULT_POINT("drop.tick.uncommitted");
     return true;
   });

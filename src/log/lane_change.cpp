@@ -7,13 +7,12 @@
 
 #include "base/fault_point.h"
 #include "base/monotonic.h"
-#include "emit/clock.h"
-#include "log/arguments.h"
 #include "log/lane_start_sql.h"
 #include "log/lane_tables.h"
 #include "log/parked_lanes.h"
 #include "log/position_sql.h"
-#include "log/statement.h"
+#include "log/sql.h"
+#include "pg/clock.h"
 #include "pg/shared.h"
 #include "pg/transaction.h"
 
@@ -225,7 +224,7 @@ void ExchangeLanes(const Change& change) {
                            2,
                            {INT8OID, TIMESTAMPTZOID},
                            nullptr};
-  Datum values[] = {Int64GetDatum(change.route_id), TimestampTzGetDatum(emit::TakeReadings(1) - kPgEpochMicros)};
+  Datum values[] = {Int64GetDatum(change.route_id), TimestampTzGetDatum(pg::TakeReadings(1) - kPgEpochMicros)};
   RunStatement(&note, values);
   RunStatement(&remove, values);
   RunStatement(&add, values);

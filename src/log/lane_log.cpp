@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
-#include "log/attempt.h"
+#include "days/on_its_day.h"
 #include "log/durable.h"
 #include "log/lane_reader.h"
 #include "log/lane_tables.h"
-#include "log/on_its_day.h"
 #include "log/rewind.h"
 #include "log/snapshots.h"
+#include "log/sql.h"
 #include "log/ticks.h"
 #include "pg/settings.h"
 
@@ -27,7 +27,7 @@ size_t Slice() {
 
 }  // namespace
 
-PgLaneLog::PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const relay::EventFilter* filter)
+PgLaneLog::PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter)
     : id_(id),
       lanes_(lanes),
       incarnation_(incarnation),
@@ -114,7 +114,7 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
     }
   });
   // Smaller windows are a comfort: while somebody has the ticks locked a backlog is read as one.
-  ticks_locked_ = ticks_asked && !status.ok() && status.error().code == relay::kLocked;
+  ticks_locked_ = ticks_asked && !status.ok() && status.error().code == kLocked;
   if (!status.ok()) {
     reader_->Close();
     return status;
@@ -210,7 +210,7 @@ Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
 
 Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) {
   *owner = true;
-  Status status = TryOnItsDay(DayTableKind::kProgress, [&](int64 at) {
+  Status status = days::TryOnItsDay(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("save.before");
     *owner = AppendProgress(id_, incarnation_, since_, at, position, places, run_);
     OUTBOX_FAULT_THROW("save.uncommitted");

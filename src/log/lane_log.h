@@ -21,7 +21,7 @@ class PgLaneLog final : public relay::LaneLog {
  public:
   // Of a lane, or of one of its side lanes (id.side). `filter` must outlive this object, and picks the lane's events
   // out of those of `lanes` lanes. `incarnation`: the worker's, as outbox.lane.owner holds it.
-  PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const relay::EventFilter* filter);
+  PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter);
   ~PgLaneLog() override;
   PgLaneLog(const PgLaneLog&) = delete;
   PgLaneLog& operator=(const PgLaneLog&) = delete;

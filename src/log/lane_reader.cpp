@@ -71,7 +71,7 @@ class LaneReader::Collector final : public RowVisitor {
   LaneReader* reader_;
 };
 
-LaneReader::LaneReader(const relay::EventFilter* filter, size_t memory) : filter_(filter), memory_(memory) {}
+LaneReader::LaneReader(const EventFilter* filter, size_t memory) : filter_(filter), memory_(memory) {}
 LaneReader::~LaneReader() = default;
 
 void LaneReader::Open(const Snapshot& from, const Snapshot& to, int64_t after) {
@@ -99,8 +99,8 @@ void LaneReader::Forget() {
 
 bool LaneReader::Collect(size_t budget) {
   if (state_ == State::kOpened) {
-    LeafList* list = CurrentLeafList();
-    JudgeLeaves(list);
+    days::LeafList* list = days::CurrentLeafList();
+    days::JudgeLeaves(list);
     leaves_ = *list;
     state_ = State::kCollecting;
   }

@@ -17,7 +17,7 @@ namespace outbox::log {
 class LaneReader {
  public:
   // `memory`: bytes; a quarter of it for events held, half for sorting places.
-  LaneReader(const relay::EventFilter* filter, size_t memory);
+  LaneReader(const EventFilter* filter, size_t memory);
   ~LaneReader();
 
   // Starts over with the window (from, to], events above `after` only.
@@ -61,12 +61,12 @@ class LaneReader {
   bool FetchPlaces(size_t max_bytes, EventChunk* chunk);
   void Forget();
 
-  const relay::EventFilter* filter_;
+  const EventFilter* filter_;
   size_t memory_;
   State state_ = State::kClosed;
   WindowBounds window_;
-  int64_t after_ = 0;  // everything up to here was handed out
-  LeafList leaves_;    // what places refer to; a copy, because the process' list changes
+  int64_t after_ = 0;      // everything up to here was handed out
+  days::LeafList leaves_;  // what places refer to; a copy, because the process' list changes
   ScanState scan_;
   bool saw_rows_ = false;
 

@@ -1,8 +1,8 @@
 #include "log/lane_tables.h"
 
-#include "log/arguments.h"
+#include "log/place_arguments.h"
 #include "log/position_sql.h"
-#include "log/statement.h"
+#include "log/sql.h"
 
 extern "C" {
 #include "catalog/namespace.h"

@@ -9,6 +9,7 @@
 
 #include "base/position.h"
 #include "log/lanes.h"
+#include "pg/arguments.h"
 #include "pg/prelude.h"
 #include "sink/sink.h"
 
@@ -50,7 +51,7 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, 
                     std::string_view survived = {});
 
 // As text, text and timestamptz.
-void AddPosition(const Position& position, struct Arguments* arguments);
+void AddPosition(const Position& position, pg::Arguments* arguments);
 // window_from, window_to and done_to: three columns of the last result.
 void ReadPosition(uint64 row, int column, Position* position);
 

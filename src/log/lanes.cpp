@@ -2,7 +2,7 @@
 
 #include "base/fault_point.h"
 #include "log/lane_tables.h"
-#include "log/statement.h"
+#include "log/sql.h"
 #include "pg/encoding.h"
 #include "pg/shared.h"
 #include "pg/transaction.h"

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <tuple>
 
-#include "log/arguments.h"
 #include "log/lane_tables.h"
 #include "log/parked_rows.h"
 #include "log/parked_sql.h"
+#include "log/sql.h"
 
 namespace outbox::log {
 

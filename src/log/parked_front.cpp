@@ -2,10 +2,10 @@
 // at once and not at every claim.
 #include <algorithm>
 
-#include "log/arguments.h"
 #include "log/lane_tables.h"
 #include "log/parked_rows.h"
 #include "log/parked_sql.h"
+#include "log/sql.h"
 
 namespace outbox::log {
 

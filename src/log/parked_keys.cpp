@@ -1,7 +1,7 @@
 // Which keys are held, and who comes next [P].
-#include "log/arguments.h"
 #include "log/parked_rows.h"
 #include "log/parked_sql.h"
+#include "log/sql.h"
 
 namespace outbox::log {
 

@@ -4,8 +4,7 @@
 
 #include "base/uuid.h"
 #include "format/route_spec.h"
-#include "log/arguments.h"
-#include "log/statement.h"
+#include "log/sql.h"
 
 namespace outbox::log {
 

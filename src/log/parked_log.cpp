@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
-#include "log/attempt.h"
-#include "log/on_its_day.h"
+#include "days/on_its_day.h"
 #include "log/parked_sql.h"
+#include "log/sql.h"
 
 namespace outbox::log {
 
@@ -211,7 +211,7 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
   *owner = true;
   const ParkedOwner me{lane_, incarnation_};
   const size_t before = freed->size();
-  Status status = TryOnItsDay(DayTableKind::kOutcome, [&](int64 at) {
+  Status status = days::TryOnItsDay(days::DayTableKind::kOutcome, [&](int64 at) {
     bool block = false;
     *owner = OwnsLane(me, &block);
     if (!*owner) {

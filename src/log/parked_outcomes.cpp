@@ -1,7 +1,7 @@
 // What became of the events that a worker had taken [P].
-#include "log/arguments.h"
 #include "log/parked_rows.h"
 #include "log/parked_sql.h"
+#include "log/sql.h"
 
 namespace outbox::log {
 

@@ -1,7 +1,7 @@
 #include "log/parked_rows.h"
 
-#include "log/arguments.h"
 #include "log/row.h"
+#include "log/sql.h"
 #include "pg/encoding.h"
 
 extern "C" {

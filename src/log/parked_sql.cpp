@@ -1,8 +1,8 @@
 #include "log/parked_sql.h"
 
-#include "log/arguments.h"
 #include "log/lane_tables.h"
 #include "log/parked_rows.h"
+#include "log/sql.h"
 
 namespace outbox::log {
 

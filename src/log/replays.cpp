@@ -1,8 +1,6 @@
 #include "log/replays.h"
 
-#include "log/arguments.h"
-#include "log/attempt.h"
-#include "log/statement.h"
+#include "log/sql.h"
 #include "pg/transaction.h"
 
 extern "C" {

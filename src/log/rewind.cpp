@@ -3,12 +3,12 @@
 #include <vector>
 
 #include "base/fault_point.h"
-#include "log/arguments.h"
-#include "log/attempt.h"
+#include "days/on_its_day.h"
 #include "log/lane_tables.h"
-#include "log/on_its_day.h"
 #include "log/parked_sql.h"
+#include "log/place_arguments.h"
 #include "log/row.h"
+#include "log/sql.h"
 
 namespace outbox::log {
 
@@ -321,7 +321,7 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& r
   }
   const bool rewound = finding.why_not.empty() && !finding.positions.empty();
   const Position position = rewound ? Oldest(finding.positions) : standing.position;
-  status = TryOnItsDay(DayTableKind::kProgress, [&](int64 at) {
+  status = days::TryOnItsDay(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("rewind.before");
     // Also where nothing is sent again: then it is not said again either.
     *owner = AppendProgress(lane, incarnation, standing.since, at, position, {}, run,

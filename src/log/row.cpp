@@ -128,7 +128,7 @@ bool ViewRow(HeapTupleHeader tuple, RowView* row) {
   return true;
 }
 
-bool RowWanted(const RowView& row, const relay::EventFilter* filter) {
+bool RowWanted(const RowView& row, const EventFilter* filter) {
   if (RowForgotten(row)) {
     return false;
   }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "base/event.h"
-#include "log/leaf.h"
+#include "days/leaf.h"
 #include "relay/lane_log.h"
 
 namespace outbox::log {
+
+using enum days::LogColumn;
 
 // Points into a pinned page; valid while the pin is held.
 struct RowView {
@@ -22,7 +24,7 @@ bool ViewRow(HeapTupleHeader tuple, RowView* row);
 
 // The rest may raise (detoasting) and throw bad_alloc; call under a guard, with a transaction, an active snapshot and a
 // short-lived memory context. What they allocate by palloc is left to that context.
-bool RowWanted(const RowView& row, const relay::EventFilter* filter);
+bool RowWanted(const RowView& row, const EventFilter* filter);
 void CopyRow(const RowView& row, Arena* arena, Event* event);
 
 // Of a jsonb object of strings, as the column headers holds it.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "log/arguments.h"
-#include "log/attempt.h"
+#include "log/place_arguments.h"
 #include "log/rewind.h"
 #include "log/row.h"
+#include "log/sql.h"
 #include "pg/encoding.h"
 #include "sink/places.h"
 

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
-#include "emit/clock.h"
-#include "log/arguments.h"
-#include "log/attempt.h"
+#include "days/on_its_day.h"
 #include "log/lane_log.h"
 #include "log/lane_tables.h"
-#include "log/on_its_day.h"
 #include "log/parked_sql.h"
 #include "log/row.h"
+#include "log/sql.h"
+#include "pg/clock.h"
 #include "pg/encoding.h"
 
 namespace outbox::log {
@@ -81,7 +80,7 @@ void PutSideLane(const LaneId& lane, const relay::SideLane& side, const Position
   AddLane(lane, &arguments);
   arguments.Add(Int32GetDatum(side.side));
   arguments.Add(ServerText(side.topic_template));
-  arguments.AddTime(emit::TakeReadings(1));
+  arguments.AddTime(pg::TakeReadings(1));
   AddPosition(position, &arguments);
   RunStatement(&put, arguments.values, arguments.nulls);
 }
@@ -190,7 +189,7 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
 Status PgSideLog::Rejoin(int32_t side, const Position& position, bool* owner) {
   *owner = true;
   OUTBOX_FAULT_POINT("rejoin.before");
-  Status status = TryOnItsDay(DayTableKind::kProgress, [&](int64 at) {
+  Status status = days::TryOnItsDay(days::DayTableKind::kProgress, [&](int64 at) {
     *owner = AppendProgress(lane_, incarnation_, since_, at, position);
     if (*owner) {
       DropSideLane(lane_, side);
@@ -201,7 +200,7 @@ Status PgSideLog::Rejoin(int32_t side, const Position& position, bool* owner) {
   return status;
 }
 
-std::unique_ptr<relay::LaneLog> PgSideLog::OpenSide(int32_t side, const relay::EventFilter* filter) {
+std::unique_ptr<relay::LaneLog> PgSideLog::OpenSide(int32_t side, const EventFilter* filter) {
   LaneId id = lane_;
   id.side = side;
   return std::make_unique<PgLaneLog>(id, lanes_, incarnation_, filter);

@@ -21,7 +21,7 @@ class PgSideLog final : public relay::SideLog {
   Status Fork(const relay::SideLane& side, const Position& position, std::span<const relay::Parking> parked,
               int64_t* next_due, bool* owner) override;
   Status Rejoin(int32_t side, const Position& position, bool* owner) override;
-  std::unique_ptr<relay::LaneLog> OpenSide(int32_t side, const relay::EventFilter* filter) override;
+  std::unique_ptr<relay::LaneLog> OpenSide(int32_t side, const EventFilter* filter) override;
 
  private:
   const LaneId lane_;

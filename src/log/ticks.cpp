@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
-#include "emit/clock.h"
-#include "log/day_table_ddl.h"
+#include "days/day_table_ddl.h"
 #include "log/lane_tables.h"
 #include "log/position_sql.h"
 #include "log/snapshots.h"
-#include "log/statement.h"
+#include "log/sql.h"
+#include "pg/clock.h"
 #include "pg/shared.h"
 #include "pg/transaction.h"
 
@@ -61,14 +61,15 @@ bool TickRecorder::RecordTick(int64_t now_micros) {
   Snapshot now;
   pg::InTransaction(CurrentMemoryContext, [&] {
     ReadActiveSnapshot(&now);
-    if (LowestLaneXmax() >= previous_xmax_ || !OidIsValid(FindDayTable(DayTableKind::kTick, DayOfMicros(now_micros)))) {
+    if (LowestLaneXmax() >= previous_xmax_ ||
+        !OidIsValid(days::FindDayTable(days::DayTableKind::kTick, days::DayOfMicros(now_micros)))) {
       return;
     }
     static Statement record = {"INSERT INTO outbox.tick (at, snapshot) VALUES ($1, $2::pg_catalog.pg_snapshot)",
                                2,
                                {TIMESTAMPTZOID, TEXTOID},
                                nullptr};
-    Datum values[] = {TimestampTzGetDatum(emit::TakeReadings(1) - kPgEpochMicros), SnapshotText(now)};
+    Datum values[] = {TimestampTzGetDatum(pg::TakeReadings(1) - kPgEpochMicros), SnapshotText(now)};
     RunStatement(&record, values);
     OUTBOX_FAULT_POINT("tick.uncommitted");
     recorded = true;

@@ -29,7 +29,7 @@ OffsetNumber OffsetOf(uint64 place) {
 // One slice of the pass over one leaf. Owns nothing: everything in it is Postgres memory.
 class LeafPass {
  public:
-  LeafPass(const WindowBounds& window, int64_t after, const Leaf& leaf, XidFates* fates, MemoryContext scratch,
+  LeafPass(const WindowBounds& window, int64_t after, const days::Leaf& leaf, XidFates* fates, MemoryContext scratch,
            RowVisitor* visitor)
       : window_(window), after_(after), leaf_(leaf), fates_(fates), scratch_(scratch), visitor_(visitor) {}
 
@@ -48,7 +48,7 @@ class LeafPass {
 
  private:
   bool ByIndex() {
-    IndexScanDesc scan = BeginXidScan(leaf_, 2);
+    IndexScanDesc scan = days::BeginXidScan(leaf_, 2);
     bool done = true;
     for (; done && state_->part <= window_.xids.late.size(); state_->part++) {
       uint64 begin = window_.xids.begin;
@@ -176,7 +176,7 @@ class LeafPass {
 
   const WindowBounds& window_;
   int64_t after_;
-  const Leaf& leaf_;
+  const days::Leaf& leaf_;
   XidFates* fates_;
   MemoryContext scratch_;
   RowVisitor* visitor_;
@@ -204,7 +204,7 @@ uint64_t WindowBounds::lowest() const {
 namespace {
 
 // False when the cursor was made in other files.
-bool SameFiles(const Leaf& leaf, ScanState* state) {
+bool SameFiles(const days::Leaf& leaf, ScanState* state) {
   // Not the relations' own numbers: those stay when a table or an index is rewritten.
   uint32_t heap_file = leaf.heap->rd_rel->relfilenode;
   uint32_t index_file = leaf.index == nullptr ? 0 : leaf.index->rd_rel->relfilenode;
@@ -217,8 +217,8 @@ bool SameFiles(const Leaf& leaf, ScanState* state) {
 
 }  // namespace
 
-Scanned ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leaves, size_t budget, ScanState* state,
-                   RowVisitor* visitor) {
+Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LeafList& leaves, size_t budget,
+                   ScanState* state, RowVisitor* visitor) {
   MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox rows", ALLOCSET_DEFAULT_SIZES);
   XidFates fates;
   Scanned scanned = Scanned::kAll;
@@ -226,16 +226,16 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const LeafList& le
   budget = Max(budget, state->looked / 4);
   size_t left = budget;
   while (state->leaf < leaves.leaves.size()) {
-    const LeafEntry& entry = leaves.leaves[state->leaf];
-    Leaf leaf;
-    if (!entry.to_come && !(entry.closed && entry.largest_xid < window.lowest()) && OpenLeaf(entry.oid, &leaf)) {
+    const days::LeafEntry& entry = leaves.leaves[state->leaf];
+    days::Leaf leaf;
+    if (!entry.to_come && !(entry.closed && entry.largest_xid < window.lowest()) && days::OpenLeaf(entry.oid, &leaf)) {
       if (!SameFiles(leaf, state)) {
         scanned = Scanned::kRewritten;
       } else if (RelationGetNumberOfBlocks(leaf.heap) > 0 &&
                  !LeafPass(window, after, leaf, &fates, scratch, visitor).Run(state, &left)) {
         scanned = Scanned::kMore;
       }
-      CloseLeaf(leaf);
+      days::CloseLeaf(leaf);
     }
     if (scanned != Scanned::kAll) {
       break;
@@ -267,7 +267,7 @@ bool PlaceReader::Read(const RowPlace& place, RowView* row) {
   }
   OpenedLeaf& opened = opened_[number];
   if (!opened.open) {
-    if (opened.gone || !OpenLeaf(leaves_.leaves[number].oid, &opened.leaf)) {
+    if (opened.gone || !days::OpenLeaf(leaves_.leaves[number].oid, &opened.leaf)) {
       opened.gone = true;
       return false;
     }
@@ -310,7 +310,7 @@ void PlaceReader::Close() {
   }
   for (OpenedLeaf& opened : opened_) {
     if (opened.open) {
-      CloseLeaf(opened.leaf);
+      days::CloseLeaf(opened.leaf);
       opened.open = false;
     }
   }

@@ -7,7 +7,7 @@
 
 #include "base/snapshot.h"
 #include "base/sorted_spill.h"
-#include "log/leaf_list.h"
+#include "days/leaf_list.h"
 #include "log/row.h"
 #include "log/xid_fate.h"
 
@@ -60,14 +60,14 @@ enum class Scanned {
 
 // Hands rows of the window with created_at > `after` to the visitor until about `budget` rows were looked at. A leaf
 // that has gone meanwhile was dropped with all lanes done, or by hand, and has nothing to give.
-Scanned ScanWindow(const WindowBounds& window, int64_t after, const LeafList& leaves, size_t budget, ScanState* state,
-                   RowVisitor* visitor);
+Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LeafList& leaves, size_t budget,
+                   ScanState* state, RowVisitor* visitor);
 
 // Reads single rows again by their place, in created_at order, keeping a few pages pinned. Made outside of the guard;
 // Start() and Close() inside, in one transaction. After an abort, which releases pins by itself, Start() forgets them.
 class PlaceReader {
  public:
-  PlaceReader(const WindowBounds& window, const LeafList& leaves) : window_(window), leaves_(leaves) {}
+  PlaceReader(const WindowBounds& window, const days::LeafList& leaves) : window_(window), leaves_(leaves) {}
   void Start();
   // False when the row is not there any more, or is another one.
   bool Read(const RowPlace& place, RowView* row);
@@ -80,13 +80,13 @@ class PlaceReader {
   };
   static constexpr int kPins = 32;
   struct OpenedLeaf {
-    Leaf leaf;
+    days::Leaf leaf;
     BlockNumber blocks = 0;
     bool open = false;
     bool gone = false;
   };
   const WindowBounds& window_;
-  const LeafList& leaves_;
+  const days::LeafList& leaves_;
   XidFates fates_;
   Pinned pins_[kPins];
   std::vector<OpenedLeaf> opened_;

@@ -2,7 +2,7 @@
 
 #include <climits>
 
-#include "emit/trace.h"
+#include "base/traceparent.h"
 
 namespace outbox::pg {
 
@@ -12,7 +12,7 @@ namespace {
 
 bool CheckTraceparent(char** value, void**, GucSource) {
   const char* text = *value;
-  if (text == nullptr || text[0] == '\0' || emit::IsTraceparent(text)) {
+  if (text == nullptr || text[0] == '\0' || IsTraceparent(text)) {
     return true;
   }
   GUC_check_errdetail("A traceparent looks like \"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\".");

@@ -14,15 +14,12 @@
 
 #include "base/backoff.h"
 #include "base/event.h"
+#include "base/event_filter.h"
 #include "base/position.h"
 #include "base/status.h"
 #include "sink/sink.h"
 
 namespace outbox::relay {
-
-// Code of a failed Status: somebody else has something locked. No call waits for that: it is tried again soon, however
-// often it has failed, because nobody tells when the lock has gone.
-inline constexpr const char* kLocked = "LOCKED";
 
 // Microseconds until a call that failed so is tried again: the next delay, of `backoff`.
 inline int64_t PauseAfter(const Error& error, Backoff* backoff, uint64_t random) {
@@ -30,17 +27,6 @@ inline int64_t PauseAfter(const Error& error, Backoff* backoff, uint64_t random)
   const int64_t pause = backoff->Next(random);
   return error.code != kLocked || pause < kLongestLocked ? pause : kLongestLocked / 2 + pause % (kLongestLocked / 2);
 }
-
-// Which events a lane wants. The log asks before it copies an event's bytes.
-class EventFilter {
- public:
-  virtual ~EventFilter() = default;
-  // `aggregate_id` may be NULL (data() == nullptr); events without a key are spread over lanes by `id`. `topic` is the
-  // event's own, NULL where the route's template says it. The answer may change between two calls: the lane asks again
-  // what was read under an older one.
-  virtual bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
-                     const Uuid& id, std::string_view topic) const = 0;
-};
 
 struct Window {
   Snapshot from;

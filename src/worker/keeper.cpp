@@ -9,18 +9,19 @@
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "base/version.h"
-#include "emit/clock.h"
-#include "log/day_tables.h"
+#include "days/day_tables.h"
+#include "log/expired.h"
 #include "log/lane_change.h"
 #include "log/lanes.h"
 #include "log/replays.h"
 #include "log/ticks.h"
+#include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/identity.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
-#include "worker/identity.h"
 #include "worker/launcher.h"
 #include "worker/process.h"
 
@@ -49,7 +50,7 @@ struct KeeperState {
   int64_t next_upkeep = 0;  // MonotonicMicros()
   int64_t complained_at = INT64_MIN / 2;
   bool troubled = false;  // something could not be done in the last cycle
-  Presence presence = Presence::kAbsent;
+  pg::Presence presence = pg::Presence::kAbsent;
   bool subscribes = false;  // to somebody else's outbox, where nothing is published from here
   bool adopting = false;    // events of a restored dump are under way
   bool jump_told = false;
@@ -58,19 +59,20 @@ struct KeeperState {
 };
 KeeperState* keeper = nullptr;
 
-Standing Look(MemoryContext context) {
-  Standing standing;
+pg::Standing Look(MemoryContext context) {
+  pg::Standing standing;
   pg::SetTransactionRole(InvalidOid);
   try {
     pg::InTransaction(context, [&] {
-      standing = FindStanding();
+      standing = pg::FindStanding();
       // The first emit of all, without a background worker to settle whose outbox this is.
-      if (standing.presence == Presence::kUnused && log::SpareTableIsUsed()) {
-        SettleIdentity();
-        standing = FindStanding();
+      if (standing.presence == pg::Presence::kUnused && days::SpareTableIsUsed()) {
+        pg::SettleIdentity();
+        standing = pg::FindStanding();
       }
       keeper->subscribes =
-          (standing.presence == Presence::kUnused || standing.presence == Presence::kForeign) && SubscribesToOutbox();
+          (standing.presence == pg::Presence::kUnused || standing.presence == pg::Presence::kForeign) &&
+          pg::SubscribesToOutbox();
     });
     keeper->owner = standing.owner;
   } catch (...) {
@@ -84,8 +86,8 @@ Standing Look(MemoryContext context) {
 // Keeps outbox.clock_ceiling above every reading that can be handed out before the next cycle, so that emitters need
 // not do it themselves.
 void KeepCeiling(MemoryContext context) {
-  if (emit::CeilingIsLow()) {
-    pg::InTransaction(context, [] { emit::KeepCeiling(); });
+  if (pg::CeilingIsLow()) {
+    pg::InTransaction(context, [] { pg::KeepCeiling(); });
   }
 }
 
@@ -109,7 +111,7 @@ void TellOfJump() {
 
 void DecideDemand() {
   log::LaneCount lanes = log::CountLanes();
-  SetRelayDemand(keeper->database, Min(lanes.all, pg::settings.workers));
+  pg::SetRelayDemand(keeper->database, Min(lanes.all, pg::settings.workers));
 }
 
 void ChangeLanes() {
@@ -168,12 +170,12 @@ void KeepDayTables(MemoryContext context) {
   if (now < keeper->next_upkeep) {
     return;
   }
-  const int64 log_now = emit::ClockNow();
-  const int64 expiry = emit::ExpiryNow();
+  const int64 log_now = pg::ClockNow();
+  const int64 expiry = pg::ExpiryNow();
   int64 retention = static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
   Steps steps;
-  steps.Do([&] { log::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
-  if (keeper->presence == Presence::kHere) {  // of a copy nothing may go before it is adopted
+  steps.Do([&] { days::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
+  if (keeper->presence == pg::Presence::kHere) {  // of a copy nothing may go before it is adopted
     steps.Do([&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(); }); });
     steps.Do([&] { log::DropExpiredLogTables(expiry, retention); });
     steps.Do([&] { log::EmptySpareTable(expiry, retention); });
@@ -188,17 +190,17 @@ void KeepDayTables(MemoryContext context) {
 
 // One round. Throws PgError.
 void Cycle(MemoryContext context) {
-  uint32 requests = ProbeRequests(keeper->database);
+  uint32 requests = pg::ProbeRequests(keeper->database);
   keeper->commits = pg_atomic_read_u64(&keeper->slot->emitting_commits);
   keeper->generation = pg_atomic_read_u64(&keeper->slot->config_generation);
   Steps steps;
-  Standing standing = {Presence::kHere, keeper->owner, ""};
+  pg::Standing standing = {pg::Presence::kHere, keeper->owner, ""};
   // Where somebody has outbox.identity locked, it is what it was.
   steps.Do([&] { standing = Look(context); });
-  if (steps.failed() && keeper->presence != Presence::kHere) {
+  if (steps.failed() && keeper->presence != pg::Presence::kHere) {
     steps.ThrowFirst();
   }
-  if (standing.presence == Presence::kOtherVersion && keeper->presence != standing.presence) {
+  if (standing.presence == pg::Presence::kOtherVersion && keeper->presence != standing.presence) {
     char* found = standing.version;
     pg::Guard([found] {
       ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -210,22 +212,22 @@ void Cycle(MemoryContext context) {
   }
   keeper->presence = standing.presence;
   switch (standing.presence) {
-    case Presence::kAbsent:
-    case Presence::kUnused:
-    case Presence::kForeign:
+    case pg::Presence::kAbsent:
+    case pg::Presence::kUnused:
+    case pg::Presence::kForeign:
       // A subscription stops at the first day of the publisher that has no table here, for all tables.
-      ConcludeProbe(keeper->database, requests, keeper->subscribes);
+      pg::ConcludeProbe(keeper->database, requests, keeper->subscribes);
       if (keeper->subscribes) {
-        SetRelayDemand(keeper->database, 0);
+        pg::SetRelayDemand(keeper->database, 0);
         KeepDayTables(context);
       }
       return;
-    case Presence::kOtherVersion:
-      ConcludeProbe(keeper->database, requests, true);
-      SetRelayDemand(keeper->database, 0);
+    case pg::Presence::kOtherVersion:
+      pg::ConcludeProbe(keeper->database, requests, true);
+      pg::SetRelayDemand(keeper->database, 0);
       return;
-    case Presence::kHere:
-      ConcludeProbe(keeper->database, requests, true);
+    case pg::Presence::kHere:
+      pg::ConcludeProbe(keeper->database, requests, true);
       break;
   }
   OUTBOX_FAULT_POINT("keeper.cycle");
@@ -236,7 +238,7 @@ void Cycle(MemoryContext context) {
   steps.Do([context] { KeepDayTables(context); });
   steps.Do([] { ChangeLanes(); });
   steps.Do([] { DecideDemand(); });
-  steps.Do([] { keeper->ticks.RecordTick(emit::ClockNow()); });
+  steps.Do([] { keeper->ticks.RecordTick(pg::ClockNow()); });
   pgstat_report_activity(STATE_RUNNING, "adoption");
   steps.Do([context] { ContinueAdoption(context); });
   steps.ThrowFirst();
@@ -251,8 +253,8 @@ void Complain(const pg::PendingError& error) {
 }
 
 // Nothing to keep here: the launcher does not bring the keeper back until it is asked to look again.
-[[noreturn]] void LeaveFor(Presence presence) {
-  if (presence == Presence::kForeign) {
+[[noreturn]] void LeaveFor(pg::Presence presence) {
+  if (presence == pg::Presence::kForeign) {
     ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                       errmsg("outbox publishes nothing from database \"%s\": it is a copy", DatabaseName()),
                       errdetail("outbox.identity names another server, database or outbox.instance."),
@@ -265,7 +267,7 @@ void Complain(const pg::PendingError& error) {
 // flag is set they pass it by.
 void Rest(uint32 wait_event) {
   pgstat_report_activity(STATE_IDLE, "idle");
-  pg_atomic_write_u32(&MySlot()->pending, 1);
+  pg_atomic_write_u32(&pg::MyWorkerSlot()->pending, 1);
   const int64_t start = MonotonicMicros();
   bool quiet = true;
   const bool changing = keeper->changes.under_way > 0 || keeper->changes.asked || keeper->adopting;
@@ -279,7 +281,7 @@ void Rest(uint32 wait_event) {
     }
     if (passed >= busy) {
       if (quiet) {
-        pg_atomic_write_u32(&MySlot()->pending, 0);
+        pg_atomic_write_u32(&pg::MyWorkerSlot()->pending, 0);
         quiet = false;
         pg_memory_barrier();
       }
@@ -298,7 +300,7 @@ void Rest(uint32 wait_event) {
 }
 
 void KeeperMain() {
-  SlotTicket ticket = BecomeWorker();
+  pg::SlotTicket ticket = BecomeWorker();
   OUTBOX_FAULT_POINT("keeper.start");
   keeper = new KeeperState;
   keeper->database = ticket.database;
@@ -319,14 +321,14 @@ void KeeperMain() {
       if (!StopRequested()) {
         Complain(error);
       }
-    } else if (keeper->presence != Presence::kHere && keeper->presence != Presence::kOtherVersion &&
+    } else if (keeper->presence != pg::Presence::kHere && keeper->presence != pg::Presence::kOtherVersion &&
                !keeper->subscribes) {
       LeaveFor(keeper->presence);
     }
     MemoryContextSwitchTo(context);
-    SetQuiet(keeper->changes.under_way == 0 && !keeper->adopting);
+    pg::SetQuiet(keeper->changes.under_way == 0 && !keeper->adopting);
     Rest(wait_event);
-    SetQuiet(false);
+    pg::SetQuiet(false);
   }
   LeaveClock(context);
   proc_exit(0);

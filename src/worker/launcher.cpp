@@ -5,6 +5,7 @@
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "pg/entry.h"
+#include "pg/process_places.h"
 #include "pg/settings.h"
 #include "pg/wait.h"
 #include "worker/databases.h"
@@ -35,7 +36,7 @@ using Moment = int64_t;
 
 // A process that is wanted, or was until just now.
 struct Job {
-  SlotTicket ticket;                         // slot -1: not running
+  pg::SlotTicket ticket;                     // slot -1: not running
   BackgroundWorkerHandle* handle = nullptr;  // nullptr: taken over from an earlier launcher
   Moment started_at = 0;
   Moment start_after = 0;
@@ -118,7 +119,7 @@ void Want(Oid database, WorkerKind kind, int ordinal) {
   Job* job = FindJob(database, kind, ordinal);
   if (job == nullptr) {
     Job fresh;
-    fresh.ticket = SlotTicket{database, kind, ordinal, -1, 0};
+    fresh.ticket = pg::SlotTicket{database, kind, ordinal, -1, 0};
     state->jobs.push_back(fresh);
     job = &state->jobs.back();
   }
@@ -136,7 +137,7 @@ void TakeOverWorkers() {
     const pg::WorkerSlot& slot = pg::Workers()[i];
     if (slot.state != WorkerState::kFree) {
       Job job;
-      job.ticket = SlotTicket{slot.database, slot.kind, slot.ordinal, i, slot.incarnation};
+      job.ticket = pg::SlotTicket{slot.database, slot.kind, slot.ordinal, i, slot.incarnation};
       job.started_at = MonotonicMicros() - Max(GetCurrentTimestamp() - slot.since, 0);
       state->jobs.push_back(job);
     }
@@ -184,7 +185,7 @@ void ScanDatabases(MemoryContext context) {
       continue;
     }
     // Slots come free as probes find nothing; then the next scan goes on.
-    if (!MarkForProbe(list.eligible[i])) {
+    if (!pg::MarkForProbe(list.eligible[i])) {
       full = true;
       break;
     }
@@ -203,8 +204,8 @@ void ScanDatabases(MemoryContext context) {
       Databases()[i].active = false;
     }
     LWLockRelease(Shared()->lock);
-    if (dropped && CountWorkers(database) == 0) {
-      FreeDatabaseSlot(database, true);
+    if (dropped && pg::CountWorkers(database) == 0) {
+      pg::FreeDatabaseSlot(database, true);
     }
   }
   if (full && !Probing() && MayWarn(&state->warned_no_slot)) {
@@ -247,7 +248,7 @@ void SeeMark(const MarkedProcess& process, int crashes, bool running, void*) {
     job->crashes = crashes - (running ? 1 : 0);
   } else {
     Job crashed;
-    crashed.ticket = SlotTicket{process.database, kind, process.ordinal, -1, 0};
+    crashed.ticket = pg::SlotTicket{process.database, kind, process.ordinal, -1, 0};
     crashed.crashes = crashes;
     crashed.start_after = After(MonotonicMicros(), CrashDelayMs(crashes));
     state->jobs.push_back(crashed);
@@ -307,7 +308,7 @@ void Ended(Job* job, Moment now) {
     job->handle = nullptr;
   }
   if (job->ticket.kind == WorkerKind::kKeeper) {
-    FreeDatabaseSlot(job->ticket.database, false);  // if the keeper found nothing there
+    pg::FreeDatabaseSlot(job->ticket.database, false);  // if the keeper found nothing there
   }
 }
 
@@ -316,14 +317,14 @@ void Reap(Moment now) {
     if (job.ticket.slot < 0) {
       continue;
     }
-    WorkerState slot = SlotState(job.ticket);
+    WorkerState slot = pg::SlotState(job.ticket);
     if (slot == WorkerState::kStarting) {
       pid_t pid = 0;
       bool lost = job.handle != nullptr ? GetBackgroundWorkerPid(job.handle, &pid) == BGWH_STOPPED
                                         : HavePassed(job.started_at, now, kStartTimeoutMs);
       if (lost) {
-        FreeWorkerSlot(job.ticket, true);
-        slot = SlotState(job.ticket);
+        pg::FreeWorkerSlot(job.ticket, true);
+        slot = pg::SlotState(job.ticket);
       }
     }
     if (slot == WorkerState::kFree) {
@@ -333,7 +334,7 @@ void Reap(Moment now) {
 }
 
 void Start(Job* job, Moment now) {
-  TakeWorkerSlot(&job->ticket);
+  pg::TakeWorkerSlot(&job->ticket);
   bool started = job->ticket.slot >= 0;
   if (started) {
     MarkStart(Marked(*job), job->crashes);
@@ -342,7 +343,7 @@ void Start(Job* job, Moment now) {
     started = StartWorker(job->ticket, NameOf(job->ticket.database), &job->handle);
     MemoryContextSwitchTo(previous);
     if (!started) {
-      FreeWorkerSlot(job->ticket, false);
+      pg::FreeWorkerSlot(job->ticket, false);
       job->ticket.slot = -1;
       job->handle = nullptr;
     }
@@ -364,7 +365,7 @@ void Start(Job* job, Moment now) {
              errdetail("All slots for background workers are in use, %d by outbox; databases are served in turn.",
                        running + 1),
              errhint("Set max_worker_processes = %d at least, and more where others use it too; see outbox.process.",
-                     MaxWorkerProcessesFor(WantedProcesses(InvalidOid)))));
+                     pg::MaxWorkerProcessesFor(pg::WantedProcesses(InvalidOid)))));
   }
 }
 
@@ -373,7 +374,7 @@ void StartAndStop(Moment now) {
     bool running = job.ticket.slot >= 0;
     if (running && !job.wanted && !job.asked_to_stop) {
       job.asked_to_stop = true;
-      AskWorkerToStop(job.ticket);
+      pg::AskWorkerToStop(job.ticket);
     } else if (!running && job.wanted) {
       if (job.start_after <= now) {
         Start(&job, now);

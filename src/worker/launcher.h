@@ -10,7 +10,4 @@ void RegisterLauncher();
 // DROP, ALTER and copying of a database first stop that database's workers.
 void InstallUtilityHook();
 
-// Wakes the launcher when the current transaction commits; with `probe`, it then looks at this database.
-void WakeLauncherAtCommit(bool probe);
-
 }  // namespace outbox::worker

@@ -1,6 +1,6 @@
 #include "worker/process.h"
 
-#include "emit/clock.h"
+#include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
@@ -56,14 +56,14 @@ bool Terminated() {
 }
 
 bool StopRequested() {
-  pg::WorkerSlot* slot = MySlot();
+  pg::WorkerSlot* slot = pg::MyWorkerSlot();
   return terminated || (slot != nullptr && pg_atomic_read_u32(&slot->stop) != 0);
 }
 
 void LeaveClock(MemoryContext context) {
   QueryCancelPending = false;  // as below
   pg::PendingError error;
-  (void)pg::Attempt([context] { pg::InTransaction(context, [] { emit::SettleCeiling(); }); }, &error);
+  (void)pg::Attempt([context] { pg::InTransaction(context, [] { pg::SettleCeiling(); }); }, &error);
 }
 
 void ProcessInterruptsBetweenTurns() {
@@ -76,7 +76,7 @@ void ProcessInterruptsBetweenTurns() {
   }
 }
 
-bool StartWorker(const SlotTicket& ticket, const char* database, BackgroundWorkerHandle** handle) {
+bool StartWorker(const pg::SlotTicket& ticket, const char* database, BackgroundWorkerHandle** handle) {
   BackgroundWorker worker;
   memset(&worker, 0, sizeof(worker));
   worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
@@ -92,7 +92,7 @@ bool StartWorker(const SlotTicket& ticket, const char* database, BackgroundWorke
                 database);
   }
   worker.bgw_main_arg = Int32GetDatum(ticket.slot);
-  static_assert(sizeof(SlotTicket) + NAMEDATALEN <= BGW_EXTRALEN);
+  static_assert(sizeof(pg::SlotTicket) + NAMEDATALEN <= BGW_EXTRALEN);
   memcpy(worker.bgw_extra, &ticket, sizeof(ticket));
   strlcpy(worker.bgw_extra + sizeof(ticket), database, NAMEDATALEN);
   worker.bgw_notify_pid = MyProcPid;
@@ -100,20 +100,20 @@ bool StartWorker(const SlotTicket& ticket, const char* database, BackgroundWorke
 }
 
 const char* DatabaseName() {
-  return MyBgworkerEntry->bgw_extra + sizeof(SlotTicket);
+  return MyBgworkerEntry->bgw_extra + sizeof(pg::SlotTicket);
 }
 
-SlotTicket BecomeWorker() {
-  SlotTicket ticket;
+pg::SlotTicket BecomeWorker() {
+  pg::SlotTicket ticket;
   memcpy(&ticket, MyBgworkerEntry->bgw_extra, sizeof(ticket));
   InstallSignalHandlers();
-  if (pg::Shared() == nullptr || MoveIntoSlot(ticket) == nullptr) {
+  if (pg::Shared() == nullptr || pg::MoveIntoSlot(ticket) == nullptr) {
     proc_exit(0);
   }
   WatchOwnStart({ticket.database, static_cast<int>(ticket.kind), ticket.ordinal});
   BackgroundWorkerInitializeConnectionByOid(ticket.database, InvalidOid, 0);
   pg::PinSessionSettings();
-  emit::ReadThroughHold();
+  pg::ReadThroughHold();
   // So nobody is ever called a party to a deadlock with us either: we have let go before anybody's deadlock_timeout.
   pg::LimitLockWaits();
   pgstat_report_appname(MyBgworkerEntry->bgw_type);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "pg/prelude.h"
-#include "worker/worker_slot.h"
+#include "pg/worker_slot.h"
 
 namespace outbox::worker {
 
@@ -13,7 +13,7 @@ void InstallSignalHandlers();
 
 // SIGTERM came, or the slot was asked to stop, or the database is barred.
 bool StopRequested();
-// On leaving in good order: what the clock had ahead is given back (emit/clock.h). Errors are left alone.
+// On leaving in good order: what the clock had ahead is given back (pg/clock.h). Errors are left alone.
 void LeaveClock(MemoryContext context);
 // SIGTERM came: the whole server may be waiting for us.
 bool Terminated();
@@ -23,13 +23,13 @@ bool Terminated();
 void ProcessInterruptsBetweenTurns();
 
 // Registers a dynamic background worker for the ticket; false when the server has no room.
-bool StartWorker(const SlotTicket& ticket, const char* database, BackgroundWorkerHandle** handle);
+bool StartWorker(const pg::SlotTicket& ticket, const char* database, BackgroundWorkerHandle** handle);
 
 // Of the database that this process was started for, as it was named then. Needs no transaction.
 const char* DatabaseName();
 
 // Reads the ticket that StartWorker passed, installs the handlers, moves into the slot and connects to the database.
 // Does not return when there is nothing to do.
-SlotTicket BecomeWorker();
+pg::SlotTicket BecomeWorker();
 
 }  // namespace outbox::worker

@@ -8,10 +8,10 @@
 #include "log/lane_log.h"
 #include "log/parked_log.h"
 #include "log/side_log.h"
+#include "pg/identity.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "pg/wall.h"
-#include "worker/identity.h"
 #include "worker/process.h"
 
 extern "C" {
@@ -155,10 +155,10 @@ void Relay::CheckStanding() {
     return;
   }
   troubled_ = false;
-  Standing standing;
-  pg::InTransaction(CurrentMemoryContext, [&] { standing = FindStanding(); });
+  pg::Standing standing;
+  pg::InTransaction(CurrentMemoryContext, [&] { standing = pg::FindStanding(); });
   next_standing_ = now + kStandingEvery;
-  uprooted_ = standing.presence != Presence::kHere;
+  uprooted_ = standing.presence != pg::Presence::kHere;
   owner_ = standing.owner;
   pg::SetTransactionRole(standing.owner);
 }
@@ -247,7 +247,7 @@ void Relay::LetGo(const LaneId& id, HeldLane* lane) {
 // How many lanes this worker should hold. While a worker that died may be about to come back, its share is left.
 int Relay::FairShare(int all) {
   int64_t now = clock_->NowMicros();
-  int running = CountRunningRelays(database_);
+  int running = pg::CountRunningRelays(database_);
   if (running != workers_) {
     workers_ = running;
     workers_since_ = now;
@@ -260,14 +260,14 @@ int Relay::FairShare(int all) {
 
 void Relay::Rebalance() {
   int64_t now = clock_->NowMicros();
-  bool workers_changed = CountRunningRelays(database_) != workers_;
+  bool workers_changed = pg::CountRunningRelays(database_) != workers_;
   if (stopping_ || (now < next_balance_ && !workers_changed)) {
     return;
   }
   next_balance_ = now + kBalanceEvery;
   if (workers_changed) {
     workers_since_ = now;
-    workers_ = CountRunningRelays(database_);
+    workers_ = pg::CountRunningRelays(database_);
   }
   log::LaneCount count = log::CountLanes();
   lanes_everywhere_ = count.all;

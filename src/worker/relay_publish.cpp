@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "pg/guard.h"
+#include "pg/worker_slot.h"
 #include "worker/relay.h"
-#include "worker/worker_slot.h"
 
 namespace outbox::worker {
 
@@ -116,7 +116,7 @@ void Relay::PublishBarrier() {
   for (const relay::LaneStatus& status : statuses_) {
     caught_up = caught_up && (status.id.side != 0 || status.barrier_done >= asked || strcmp(status.state, "idle") != 0);
   }
-  SetQuiet(quiet && current && caught_up && !statuses_.empty() && pg_atomic_read_u32(&worker_slot_->pending) == 0);
+  pg::SetQuiet(quiet && current && caught_up && !statuses_.empty() && pg_atomic_read_u32(&worker_slot_->pending) == 0);
 }
 
 // Trouble with tables is the server's own: it is in its log too, once a minute.

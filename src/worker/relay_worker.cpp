@@ -90,7 +90,7 @@ void ReleaseBoard(int code, Datum arg) {
 }
 
 void RelayMain() {
-  SlotTicket ticket = BecomeWorker();
+  pg::SlotTicket ticket = BecomeWorker();
   if (OUTBOX_FAULT_FAILS("relay.start")) {
     ereport(FATAL, (errmsg("injected at relay.start")));
   }
@@ -101,7 +101,7 @@ void RelayMain() {
                     errhint("Raise outbox.max_databases.")));
   }
   on_shmem_exit(ReleaseBoard, UInt64GetDatum(ticket.incarnation));
-  relay = new Relay(ticket.database, slot, MySlot());
+  relay = new Relay(ticket.database, slot, pg::MyWorkerSlot());
   (void)ServersMayHaveChanged();  // registers; the first turn loads everything anyhow
   uint32 wait_event = pg::WaitEventFor("OutboxRelayMain");
   MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox relay turn", ALLOCSET_DEFAULT_SIZES);

@@ -7,7 +7,7 @@
 
 #include "base/monotonic.h"
 #include "base/turns.h"
-#include "pg/settings.h"
+#include "pg/process_places.h"
 
 namespace outbox::worker {
 
@@ -20,7 +20,6 @@ using pg::WorkerKind;
 using pg::WorkerState;
 
 constexpr int kProbesAtOnce = 2;
-constexpr int kFewestPlaces = 2;
 constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kNoRoomFor = 10 * kSecond;
 constexpr int64_t kSettled = 50'000;  // a commit that was counted has set the worker's flag by then
@@ -73,10 +72,6 @@ struct Look {
   Work work;
 };
 
-int RelaysOf(const DatabaseSlot& slot) {
-  return slot.active && pg::settings.enabled ? Min(slot.relay_demand, pg::settings.workers) : 0;
-}
-
 std::vector<Look> LookAtDatabases() {
   std::vector<Look> looks;
   looks.reserve(static_cast<size_t>(Shared()->max_databases));  // nothing is allocated under the lock
@@ -87,7 +82,7 @@ std::vector<Look> LookAtDatabases() {
       looks.push_back({slot.database,
                        slot.active,
                        slot.needs_probe,
-                       RelaysOf(slot),
+                       pg::RelaysWanted(slot),
                        0,
                        {pg_atomic_read_u64(&slot.config_generation), pg_atomic_read_u64(&slot.parked_generation),
                         pg_atomic_read_u64(&slot.emitting_commits), pg_atomic_read_u64(&slot.barrier)}});
@@ -97,7 +92,7 @@ std::vector<Look> LookAtDatabases() {
   return looks;
 }
 
-bool IsQuiet(const SlotTicket& ticket) {
+bool IsQuiet(const pg::SlotTicket& ticket) {
   pg::WorkerSlot* slot = &pg::Workers()[ticket.slot];
   return slot->state == WorkerState::kRunning && pg_atomic_read_u32(&slot->quiet) != 0 &&
          (ticket.kind == WorkerKind::kKeeper || pg_atomic_read_u32(&slot->pending) == 0);
@@ -135,7 +130,7 @@ void Want(std::vector<TurnJob>* jobs, Oid database, WorkerKind kind, int ordinal
     }
   }
   TurnJob job;
-  job.ticket = SlotTicket{database, kind, ordinal, -1, 0};
+  job.ticket = pg::SlotTicket{database, kind, ordinal, -1, 0};
   job.wanted = true;
   jobs->push_back(job);
 }
@@ -267,25 +262,6 @@ bool WantInTurn(const std::vector<Look>& looks, int room, int64_t now, std::vect
 
 }  // namespace
 
-int WantedProcesses(Oid except) {
-  int wanted = 0;
-  LWLockAcquire(Shared()->lock, LW_SHARED);
-  for (int i = 0; i < Shared()->max_databases; i++) {
-    const DatabaseSlot& slot = Databases()[i];
-    wanted += slot.database != InvalidOid && slot.database != except && slot.active ? 1 + RelaysOf(slot) : 0;
-  }
-  LWLockRelease(Shared()->lock);
-  return wanted;
-}
-
-int ProcessPlaces() {
-  return Max(kFewestPlaces, max_worker_processes - 1 - pg::settings.reserved_processes);
-}
-
-int MaxWorkerProcessesFor(int processes) {
-  return processes + 1 + pg::settings.reserved_processes;
-}
-
 void NoteNoRoom(int running) {
   if (state != nullptr) {
     state->limit = Max(running, 1);
@@ -298,7 +274,7 @@ long DecideTurns(std::vector<TurnJob>* jobs) {
     state = new State;
   }
   const int64_t now = MonotonicMicros();
-  const int room = now < state->limit_until ? Min(state->limit, ProcessPlaces()) : ProcessPlaces();
+  const int room = now < state->limit_until ? Min(state->limit, pg::ProcessPlaces()) : pg::ProcessPlaces();
   std::vector<Look> looks = LookAtDatabases();
   for (auto& [database, turns] : state->databases) {
     turns.known = false;

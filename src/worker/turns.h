@@ -4,24 +4,16 @@
 
 #include <vector>
 
-#include "worker/worker_slot.h"
+#include "pg/worker_slot.h"
 
 namespace outbox::worker {
 
 struct TurnJob {
-  SlotTicket ticket;     // slot -1: it does not run
-  bool leaving = false;  // it runs, and was asked to stop
-  bool held = false;     // it does not run, and is not to be started yet
-  bool wanted = false;   // the answer
+  pg::SlotTicket ticket;  // slot -1: it does not run
+  bool leaving = false;   // it runs, and was asked to stop
+  bool held = false;      // it does not run, and is not to be started yet
+  bool wanted = false;    // the answer
 };
-
-// Processes of all databases that would run at once if there were room, as shared memory knows them. `except`: without
-// that database's.
-int WantedProcesses(Oid except);
-// How many outbox.reserved_processes leaves of max_worker_processes, the launcher not counted.
-int ProcessPlaces();
-// What max_worker_processes has to be for so many.
-int MaxWorkerProcessesFor(int processes);
 
 // Sets `wanted` of the jobs that there are and appends those that should be started. Returns in how many milliseconds
 // to ask again at the latest.

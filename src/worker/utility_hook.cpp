@@ -4,9 +4,9 @@
 // where the database still is. Plain code.
 #include "worker/launcher.h"
 
-#include "emit/clock.h"
+#include "pg/transaction_end.h"
 #include "pg/wait.h"
-#include "worker/worker_slot.h"
+#include "pg/worker_slot.h"
 
 extern "C" {
 #include "catalog/pg_authid.h"
@@ -25,11 +25,6 @@ constexpr int kAskMs = 3000;        // leaving in good order
 constexpr int kTerminateMs = 2000;  // the command itself waits five seconds more
 
 ProcessUtility_hook_type previous_hook = nullptr;
-
-// What the current transaction asked for, see WakeLauncherAtCommit.
-bool wake_at_commit = false;
-bool probe_at_commit = false;
-bool config_at_commit = false;
 
 bool OwnsDatabase(Oid database) {
 #if PG_VERSION_NUM >= 160000
@@ -127,15 +122,6 @@ bool ChangesConfiguration(Node* statement) {
   }
 }
 
-// After commit: nothing may raise.
-void TellWorkers() {
-  pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
-  if (slot != nullptr) {
-    pg_atomic_fetch_add_u64(&slot->config_generation, 1);
-    pg::WakeWorkers(MyDatabaseId, true);
-  }
-}
-
 // True when the bar is ours now.
 bool SetBar(Oid database) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(database, false);
@@ -163,8 +149,6 @@ void LiftBar(Oid database) {
   pg::WakeLauncher();
 }
 
-void RegisterAtEnd();
-
 // May raise (the user cancels).
 void WaitUntilWorkersAreGone(Oid database) {
   static uint32 wait_event = 0;
@@ -173,11 +157,11 @@ void WaitUntilWorkersAreGone(Oid database) {
   }
   TimestampTz start = GetCurrentTimestamp();
   bool terminated = false;
-  AskWorkersToStop(database);
-  while (CountWorkers(database) > 0) {
+  pg::AskWorkersToStop(database);
+  while (pg::CountWorkers(database) > 0) {
     TimestampTz now = GetCurrentTimestamp();
     if (!terminated && TimestampDifferenceExceeds(start, now, kAskMs)) {
-      TerminateWorkers(database);
+      pg::TerminateWorkers(database);
       terminated = true;
     }
     if (TimestampDifferenceExceeds(start, now, kAskMs + kTerminateMs)) {
@@ -210,11 +194,10 @@ void UtilityHook(PlannedStmt* planned, const char* query, bool read_only_tree, P
     bool changes = pg::Shared() != nullptr && ChangesConfiguration(planned->utilityStmt);
     CallNext(planned, query, read_only_tree, context, params, environment, destination, done);
     if (changes) {
-      RegisterAtEnd();
-      config_at_commit = true;
+      pg::NoteDestinationChange();
     }
     if (tag == T_CreateSubscriptionStmt || tag == T_AlterSubscriptionStmt) {
-      WakeLauncherAtCommit(true);  // it may bring an outbox, whose days have to be made here
+      pg::WakeLauncherAtCommit(true);  // it may bring an outbox, whose days have to be made here
     }
     return;
   }
@@ -226,11 +209,11 @@ void UtilityHook(PlannedStmt* planned, const char* query, bool read_only_tree, P
     }
     CallNext(planned, query, read_only_tree, context, params, environment, destination, done);
     if (tag == T_DropdbStmt && database != InvalidOid) {
-      FreeDatabaseSlot(database, true);
+      pg::FreeDatabaseSlot(database, true);
     }
     // A copy of a database with the extension is to be looked at (it stays silent, and says so).
     if (comes_or_goes) {
-      WakeLauncherAtCommit(false);
+      pg::WakeLauncherAtCommit(false);
     }
   }
   PG_FINALLY();
@@ -242,48 +225,7 @@ void UtilityHook(PlannedStmt* planned, const char* query, bool read_only_tree, P
   PG_END_TRY();
 }
 
-void AtTransactionEnd(XactEvent event, void* arg) {
-  switch (event) {
-    case XACT_EVENT_COMMIT:
-      if (probe_at_commit) {
-        emit::ForgetClockCeiling();  // of an extension that may have been dropped and made anew
-        RequestProbe(MyDatabaseId);
-      } else if (wake_at_commit) {
-        pg::WakeLauncher();
-      }
-      if (config_at_commit) {
-        TellWorkers();
-      }
-      wake_at_commit = probe_at_commit = config_at_commit = false;
-      break;
-    case XACT_EVENT_ABORT:
-    case XACT_EVENT_PREPARE:  // COMMIT PREPARED runs no callback; the workers' slow looks find what has changed
-      wake_at_commit = probe_at_commit = config_at_commit = false;
-      break;
-    default:
-      break;
-  }
-}
-
-// Once per backend: the list of callbacks is never de-duplicated.
-void RegisterAtEnd() {
-  static bool registered = false;
-  if (!registered) {
-    RegisterXactCallback(AtTransactionEnd, nullptr);
-    registered = true;
-  }
-}
-
 }  // namespace
-
-void WakeLauncherAtCommit(bool probe) {
-  if (pg::Shared() == nullptr) {
-    return;
-  }
-  RegisterAtEnd();
-  wake_at_commit = true;
-  probe_at_commit = probe_at_commit || probe;
-}
 
 void InstallUtilityHook() {
   previous_hook = ProcessUtility_hook;

@@ -1,0 +1,174 @@
+#include "days/day_table.h"
+
+#include "days/day_table_ddl.h"
+#include "pg/transaction_end.h"
+
+extern "C" {
+#include "catalog/namespace.h"
+#include "catalog/partition.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "utils/inval.h"
+#include "utils/rel.h"
+}
+
+namespace outbox::days {
+
+namespace {
+
+// The day table of the last emit. Cleared whenever anything about it changes in the catalogs.
+struct {
+  int32 day;
+  Oid table;  // InvalidOid: nothing cached
+  uint64 changes;
+} cached;
+
+// Counts relevant invalidations, so that one that arrives while a table is being checked is not lost.
+uint64 changes = 0;
+
+void OnRelcacheInvalidation(Datum, Oid relation) {
+  if (relation == InvalidOid || relation == cached.table) {
+    changes++;
+  }
+}
+
+struct ColumnRule {
+  const char* name;
+  Oid type;
+};
+
+constexpr ColumnRule kRules[kLogColumns] = {
+    {"created_at", TIMESTAMPTZOID},
+    {"id", UUIDOID},
+    {"xid", XID8OID},
+    {"aggregate_type", TEXTOID},
+    {"aggregate_id", TEXTOID},
+    {"event_type", TEXTOID},
+    {"payload", BYTEAOID},
+    {"content_type", TEXTOID},
+    {"headers", JSONBOID},
+    {"topic", TEXTOID},
+    {"deliver_at", TIMESTAMPTZOID},
+};
+
+[[noreturn]] void Refuse(Relation table, const char* detail) {
+  ereport(ERROR,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("day table \"%s\" cannot take events", RelationGetRelationName(table)), errdetail("%s", detail),
+           errhint("Day tables belong to the extension: undo what was changed on this one.")));
+  pg_unreachable();
+}
+
+// Emit writes rows by itself, without executor and constraint checks: it must know exactly what it writes to.
+void CheckDayTable(Relation table, bool spare) {
+  TupleDesc desc = RelationGetDescr(table);
+  if (table->rd_rel->relkind != RELKIND_RELATION || table->rd_rel->relam != HEAP_TABLE_AM_OID) {
+    Refuse(table, "It is not a heap table.");
+  }
+  if (table->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT) {
+    Refuse(table, "It is not a permanent table, so its events would not survive a crash.");
+  }
+  for (int i = 0; i < kLogColumns; i++) {
+    if (i >= desc->natts) {
+      Refuse(table, psprintf("Column \"%s\" is missing.", kRules[i].name));
+    }
+    Form_pg_attribute column = TupleDescAttr(desc, i);
+    if (column->attisdropped || column->atttypid != kRules[i].type || column->attgenerated != '\0' ||
+        strcmp(NameStr(column->attname), kRules[i].name) != 0) {
+      Refuse(table,
+             psprintf("Column %d is not \"%s\" of type %s.", i + 1, kRules[i].name, format_type_be(kRules[i].type)));
+    }
+  }
+  if (desc->natts > kLogColumns) {
+    Refuse(table, psprintf("It has an unexpected column \"%s\".", NameStr(TupleDescAttr(desc, kLogColumns)->attname)));
+  }
+  if (desc->constr != nullptr && desc->constr->num_check > 0) {
+    Refuse(table, psprintf("It has an unexpected check constraint \"%s\".", desc->constr->check[0].ccname));
+  }
+  if (RelationGetFKeyList(table) != NIL) {
+    Refuse(table, "It has an unexpected foreign key.");
+  }
+  if (!spare && get_partition_parent(RelationGetRelid(table), true) != DayTableParent(DayTableKind::kLog)) {
+    Refuse(table, "It is not a partition of outbox.log.");
+  }
+}
+
+void ClearCache() {
+  cached.table = InvalidOid;
+}
+
+bool CacheIsGood(int32 day) {
+  return OidIsValid(cached.table) && cached.day == day && cached.changes == changes;
+}
+
+// Nobody waits for anybody here: there is nothing to make, and no other lock is taken than by any emit.
+Relation OpenSpareTableForEmit(int32 day) {
+  Oid spare = SpareTable();
+  Relation table = OidIsValid(spare) ? try_table_open(spare, RowExclusiveLock) : nullptr;
+  if (table == nullptr) {
+    char name[NAMEDATALEN];
+    DayTableName(DayTableKind::kLog, day, name);
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("there is no table for an event: neither \"%s\" nor \"log_spare\" is there", name),
+                    errhint("outbox.log_spare belongs to the extension. A keeper makes day tables where "
+                            "max_worker_processes has room for one.")));
+  }
+  CheckDayTable(table, true);
+  pg::NoteEmittedToSpare();
+  return table;
+}
+
+}  // namespace
+
+Relation OpenDayTableForEmit(int32 day) {
+  static bool registered = false;
+  if (!registered) {
+    CacheRegisterRelcacheCallback(OnRelcacheInvalidation, static_cast<Datum>(0));
+    registered = true;
+  }
+  for (;;) {
+    if (!CacheIsGood(day)) {
+      ClearCache();
+      Oid found = FindDayTable(DayTableKind::kLog, day);
+      if (!OidIsValid(found)) {
+        if (HaveDayTableMade(day)) {
+          continue;
+        }
+        return OpenSpareTableForEmit(day);
+      }
+      cached.table = found;
+      cached.day = day;
+      cached.changes = changes - 1;  // to be checked once it is open
+    }
+    // Opening takes the lock and then reads what invalidations there are.
+    Relation table = try_table_open(cached.table, RowExclusiveLock);
+    if (table == nullptr) {  // dropped between looking and locking
+      ClearCache();
+      continue;
+    }
+    if (CacheIsGood(day)) {
+      return table;
+    }
+    if (FindDayTable(DayTableKind::kLog, day) != RelationGetRelid(table)) {  // renamed or detached meanwhile
+      table_close(table, RowExclusiveLock);
+      ClearCache();
+      continue;
+    }
+    uint64 before = changes;
+    CheckDayTable(table, false);
+    cached.changes = before;
+    return table;
+  }
+}
+
+Relation OpenDayTableForReading(int32 day) {
+  Oid found = FindDayTable(DayTableKind::kLog, day);
+  return OidIsValid(found) ? try_table_open(found, AccessShareLock) : nullptr;
+}
+
+Relation OpenSpareTableForReading() {
+  Oid spare = SpareTable();
+  return OidIsValid(spare) ? try_table_open(spare, AccessShareLock) : nullptr;
+}
+
+}  // namespace outbox::days

@@ -1,0 +1,285 @@
+#include "days/day_table_ddl.h"
+
+#include "base/fault_point.h"
+
+extern "C" {
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "commands/tablespace.h"
+#include "lib/stringinfo.h"
+#include "nodes/makefuncs.h"
+#include "parser/parser.h"
+#include "storage/lmgr.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/datetime.h"
+}
+
+namespace outbox::days {
+
+namespace {
+
+constexpr int64 kDayMicros = static_cast<int64>(SECS_PER_DAY) * USECS_PER_SEC;
+constexpr const char* kSchema = "outbox";
+
+bool dropping_day_table = false;
+
+// Storage of a day table. Rows are inserted, read and dropped as a whole day: no room for updates, and autovacuum would
+// only write hint bits and freeze what is gone in a week. (Against wraparound it runs all the same.)
+constexpr const char* kLogStorage =
+    " WITH (fillfactor = 100, autovacuum_enabled = false, toast.autovacuum_enabled = false)";
+constexpr const char* kPlainStorage = " WITH (fillfactor = 100, autovacuum_enabled = false)";
+
+const char* IndexColumns(DayTableKind kind) {
+  switch (kind) {
+    case DayTableKind::kLog:
+      return "xid";
+    case DayTableKind::kProgress:
+      return "route_id, lane, side, at";
+    case DayTableKind::kTick:
+      return "at";
+    case DayTableKind::kOutcome:
+      return "id";
+  }
+  pg_unreachable();
+}
+
+void DayText(int32 day, char separator, char* text, size_t size) {
+  int year = 0;
+  int month = 0;
+  int mday = 0;
+  j2date(day + UNIX_EPOCH_JDATE, &year, &month, &mday);
+  if (separator == '\0') {
+    pg_snprintf(text, size, "%04d%02d%02d", year, month, mday);
+  } else {
+    pg_snprintf(text, size, "%04d%c%02d%c%02d", year, separator, month, separator, mday);
+  }
+}
+
+// Runs one utility command as a part of a larger one: as such it fires no event trigger (ProcessUtilitySlow asks
+// isCompleteQuery), on any version and whatever the trigger's firing mode.
+void RunSubcommand(const char* sql) {
+  List* parsed = raw_parser(sql, RAW_PARSE_DEFAULT);
+  PlannedStmt* statement = makeNode(PlannedStmt);
+  statement->commandType = CMD_UTILITY;
+  statement->utilityStmt = linitial_node(RawStmt, parsed)->stmt;
+  ProcessUtility(statement, sql, false, PROCESS_UTILITY_SUBCOMMAND, nullptr, nullptr, None_Receiver, nullptr);
+  CommandCounterIncrement();
+}
+
+// Default privileges of the owner, if he has any, are not meant for the log.
+void RevokeDefaultPrivileges(const char* name) {
+  HeapTuple tuple =
+      SearchSysCache1(RELOID, ObjectIdGetDatum(get_relname_relid(name, get_namespace_oid(kSchema, false))));
+  if (!HeapTupleIsValid(tuple)) {
+    return;
+  }
+  bool null = true;
+  Datum rights = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relacl, &null);
+  Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+  List* grantees = NIL;
+  if (!null) {
+    Acl* acl = DatumGetAclP(rights);
+    for (int i = 0; i < ACL_NUM(acl); i++) {
+      if (ACL_DAT(acl)[i].ai_grantee != owner) {
+        grantees = list_append_unique_oid(grantees, ACL_DAT(acl)[i].ai_grantee);
+      }
+    }
+  }
+  ReleaseSysCache(tuple);
+  ListCell* cell;
+  foreach (cell, grantees) {
+    Oid grantee = lfirst_oid(cell);
+    const char* role = grantee == ACL_ID_PUBLIC ? "PUBLIC" : quote_identifier(GetUserNameFromId(grantee, false));
+    RunSubcommand(psprintf("REVOKE ALL ON TABLE %s.%s FROM %s CASCADE", kSchema, name, role));
+  }
+}
+
+// `tablespace`: a clause, or empty.
+void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
+  char name[NAMEDATALEN];
+  char first[32];
+  char last[32];
+  const char* parent = DayTableParentName(kind);
+  DayTableName(kind, day, name);
+  DayText(day, '-', first, sizeof(first));
+  DayText(day + 1, '-', last, sizeof(last));
+
+  StringInfoData sql;
+  initStringInfo(&sql);
+  appendStringInfo(&sql, "CREATE TABLE %s.%s (LIKE %s.%s INCLUDING STORAGE INCLUDING COMPRESSION) USING heap%s%s",
+                   kSchema, name, kSchema, parent, kind == DayTableKind::kLog ? kLogStorage : kPlainStorage,
+                   tablespace);
+  RunSubcommand(sql.data);
+  RevokeDefaultPrivileges(name);
+  resetStringInfo(&sql);
+  appendStringInfo(&sql, "CREATE INDEX %s_%s ON %s.%s USING btree (%s)%s", name,
+                   kind == DayTableKind::kLog       ? "xid"
+                   : kind == DayTableKind::kOutcome ? "id"
+                                                    : "at",
+                   kSchema, name, IndexColumns(kind), tablespace);
+  RunSubcommand(sql.data);
+  resetStringInfo(&sql);
+  appendStringInfo(&sql, "COMMENT ON TABLE %s.%s IS 'day table of %s.%s: %s in UTC'", kSchema, name, kSchema, parent,
+                   first);
+  RunSubcommand(sql.data);
+  resetStringInfo(&sql);
+  // An offset in the text makes the bounds independent of the session's time zone.
+  appendStringInfo(&sql,
+                   "ALTER TABLE %s.%s ATTACH PARTITION %s.%s FOR VALUES FROM ('%s 00:00:00+00') TO ('%s 00:00:00+00')",
+                   kSchema, parent, kSchema, name, first, last);
+  RunSubcommand(sql.data);
+  // (An extension that is not updated yet has no such function, and its emitters need their day all the same.)
+  oidvector* no_arguments = buildoidvector(nullptr, 0);
+  if (kind == DayTableKind::kLog &&
+      SearchSysCacheExists3(PROCNAMEARGSNSP, CStringGetDatum("_refuse_loss"), PointerGetDatum(no_arguments),
+                            ObjectIdGetDatum(get_namespace_oid(kSchema, false)))) {
+    // What the parent has for each statement does not come with ATTACH: see schema/27_loss.sql.
+    resetStringInfo(&sql);
+    appendStringInfo(&sql,
+                     "CREATE TRIGGER log_loss BEFORE UPDATE OR DELETE OR TRUNCATE ON %s.%s"
+                     " FOR EACH STATEMENT EXECUTE FUNCTION %s._refuse_loss()",
+                     kSchema, name, kSchema);
+    RunSubcommand(sql.data);
+    resetStringInfo(&sql);
+    appendStringInfo(&sql, "ALTER TABLE %s.%s ENABLE ALWAYS TRIGGER log_loss", kSchema, name);
+    RunSubcommand(sql.data);
+  }
+  pfree(sql.data);
+}
+
+}  // namespace
+
+int32 DayOfMicros(int64 unix_micros) {
+  int64 day = unix_micros / kDayMicros;
+  return static_cast<int32>(unix_micros < 0 && unix_micros % kDayMicros != 0 ? day - 1 : day);
+}
+
+int64 DayStartMicros(int32 day) {
+  return day * kDayMicros;
+}
+
+const char* DayTableParentName(DayTableKind kind) {
+  switch (kind) {
+    case DayTableKind::kLog:
+      return "log";
+    case DayTableKind::kProgress:
+      return "progress";
+    case DayTableKind::kTick:
+      return "tick";
+    case DayTableKind::kOutcome:
+      return "outcome";
+  }
+  pg_unreachable();
+}
+
+void DayTableName(DayTableKind kind, int32 day, char* name) {
+  char digits[32];
+  DayText(day, '\0', digits, sizeof(digits));
+  pg_snprintf(name, NAMEDATALEN, "%s_%s", DayTableParentName(kind), digits);
+}
+
+bool DayOfTableName(DayTableKind kind, const char* name, int32* day) {
+  const char* parent = DayTableParentName(kind);
+  size_t size = strlen(parent);
+  if (strncmp(name, parent, size) != 0 || name[size] != '_' || strlen(name + size + 1) != 8 ||
+      strspn(name + size + 1, "0123456789") != 8) {
+    return false;
+  }
+  int digits = atoi(name + size + 1);
+  int32 candidate = date2j(digits / 10000, digits / 100 % 100, digits % 100) - UNIX_EPOCH_JDATE;
+  char back[NAMEDATALEN];
+  DayTableName(kind, candidate, back);  // refuses 20261399
+  if (strcmp(name, back) != 0) {
+    return false;
+  }
+  *day = candidate;
+  return true;
+}
+
+Oid DayTableParent(DayTableKind kind) {
+  Oid schema = get_namespace_oid(kSchema, true);
+  return OidIsValid(schema) ? get_relname_relid(DayTableParentName(kind), schema) : InvalidOid;
+}
+
+Oid FindDayTable(DayTableKind kind, int32 day) {
+  Oid schema = get_namespace_oid(kSchema, true);
+  if (!OidIsValid(schema)) {
+    return InvalidOid;
+  }
+  char name[NAMEDATALEN];
+  DayTableName(kind, day, name);
+  Oid table = get_relname_relid(name, schema);
+  return OidIsValid(table) && get_rel_relispartition(table) ? table : InvalidOid;
+}
+
+Oid SpareTable() {
+  Oid schema = get_namespace_oid(kSchema, true);
+  return OidIsValid(schema) ? get_relname_relid("log_spare", schema) : InvalidOid;
+}
+
+bool CreateDayTable(DayTableKind kind, int32 day) {
+  Oid parent = DayTableParent(kind);
+  if (!OidIsValid(parent)) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_SCHEMA_NAME), errmsg("extension \"outbox\" is not installed here"),
+                    errhint("Run CREATE EXTENSION outbox in this database.")));
+  }
+  if (OidIsValid(FindDayTable(kind, day))) {
+    return false;
+  }
+  LockRelationOid(parent, ShareUpdateExclusiveLock);
+  if (OidIsValid(FindDayTable(kind, day))) {
+    return false;  // somebody else was faster
+  }
+  Relation relation = table_open(parent, NoLock);
+  Oid owner = relation->rd_rel->relowner;
+  // ATTACH takes a table from where it is: the parent's tablespace has to be named.
+  char* space =
+      OidIsValid(relation->rd_rel->reltablespace) ? get_tablespace_name(relation->rd_rel->reltablespace) : nullptr;
+  const char* tablespace = space != nullptr ? psprintf(" TABLESPACE %s", quote_identifier(space)) : "";
+  table_close(relation, NoLock);
+
+  Oid saved_user = InvalidOid;
+  int saved_context = 0;
+  GetUserIdAndSecContext(&saved_user, &saved_context);
+  SetUserIdAndSecContext(owner, saved_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+  int nest_level = NewGUCNestLevel();
+  SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION);
+  // Where the day tables go is the parent's affair, not the session's.
+  SetConfigOption("default_tablespace", "", PGC_USERSET, PGC_S_SESSION);
+  bool pushed = !ActiveSnapshotSet();
+  if (pushed) {
+    PushActiveSnapshot(GetTransactionSnapshot());
+  }
+  RunDdl(kind, day, tablespace);
+  OUTBOX_FAULT_POINT("daytable.uncommitted");
+  if (pushed) {
+    PopActiveSnapshot();
+  }
+  AtEOXact_GUC(false, nest_level);
+  SetUserIdAndSecContext(saved_user, saved_context);
+  return true;
+}
+
+// No TRUNCATE before it: since 14 a dropped file gives its space back at commit even where another session has it open,
+// and a TRUNCATE would fire triggers and travel through publications FOR ALL TABLES.
+void DropDayTable(DayTableKind kind, int32 day) {
+  char name[NAMEDATALEN];
+  DayTableName(kind, day, name);
+  dropping_day_table = true;
+  PG_TRY();
+  { RunSubcommand(psprintf("DROP TABLE %s.%s RESTRICT", kSchema, name)); }
+  PG_FINALLY();
+  { dropping_day_table = false; }
+  PG_END_TRY();
+}
+
+bool DroppingDayTable() {
+  return dropping_day_table;
+}
+
+}  // namespace outbox::days

@@ -1,0 +1,44 @@
+// How a day table is made [P]. Plain code: raises Postgres errors, owns nothing. Days are counted from 1970-01-01 UTC.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::days {
+
+enum class DayTableKind : uint8 { kLog, kProgress, kTick, kOutcome };
+
+// The UTC day that a Unix time in microseconds falls into.
+int32 DayOfMicros(int64 unix_micros);
+// Unix microseconds of its first moment.
+int64 DayStartMicros(int32 day);
+
+// "log", "progress", "tick", "outcome".
+const char* DayTableParentName(DayTableKind kind);
+// "log_20261121"; `name` has room for NAMEDATALEN bytes.
+void DayTableName(DayTableKind kind, int32 day, char* name);
+// The reverse; false for any other name.
+bool DayOfTableName(DayTableKind kind, const char* name, int32* day);
+
+// InvalidOid when the extension is not there.
+Oid DayTableParent(DayTableKind kind);
+// InvalidOid when the day has no table. Takes no lock.
+Oid FindDayTable(DayTableKind kind, int32 day);
+
+// outbox.log_spare, which takes the events of a day that has no table; InvalidOid when the extension is not there. It
+// is a part of the log that is no partition of it, so it is always there to be written to, without any DDL.
+Oid SpareTable();
+
+// Makes the day table in the current transaction, owned by the parent's owner, unless it is there; true when it was
+// made. Takes ShareUpdateExclusiveLock on the parent first (creators queue there; emitters and readers are not held
+// up) and keeps it until the transaction ends, so use a short transaction of its own that drops nothing. No event
+// trigger fires, so none can refuse. Works without SPI and without an active snapshot.
+// SQLSTATE 42P07 when another relation has the name; 3F000 when the extension is not there.
+bool CreateDayTable(DayTableKind kind, int32 day);
+
+// Drops it in the current transaction; no event trigger fires. The caller holds AccessExclusiveLock on the parent, then
+// on the table, and creates nothing in the same transaction.
+void DropDayTable(DayTableKind kind, int32 day);
+// While it does: whoever guards the log against hands lets it through.
+bool DroppingDayTable();
+
+}  // namespace outbox::days

@@ -1,0 +1,118 @@
+#include "days/leaf.h"
+
+#include <utility>
+
+extern "C" {
+#include "access/relscan.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_index.h"
+#include "storage/bufmgr.h"
+#include "utils/typcache.h"
+}
+
+namespace outbox::days {
+
+namespace {
+
+constexpr Oid kColumnTypes[kLogColumns] = {TIMESTAMPTZOID, UUIDOID, XID8OID,  TEXTOID, TEXTOID,       TEXTOID,
+                                           BYTEAOID,       TEXTOID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
+
+void CheckColumns(Relation heap) {
+  TupleDesc columns = RelationGetDescr(heap);
+  bool good = columns->natts == kLogColumns && heap->rd_rel->relkind == RELKIND_RELATION &&
+              heap->rd_tableam == GetHeapamTableAmRoutine();
+  for (int i = 0; good && i < kLogColumns; i++) {
+    Form_pg_attribute column = TupleDescAttr(columns, i);
+    good = !column->attisdropped && column->atttypid == kColumnTypes[i];
+  }
+  if (!good) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("table \"%s\" is not a day table of outbox.log", RelationGetRelationName(heap)),
+                    errdetail("Its columns, or the way it is stored, are not those of the log."),
+                    errhint("Detach it from outbox.log, or undo what was altered.")));
+  }
+}
+
+bool IsXidIndex(Relation index) {
+  Form_pg_index form = index->rd_index;
+  return form->indisvalid && form->indisready && form->indislive && index->rd_rel->relam == BTREE_AM_OID &&
+         form->indnatts == 1 && form->indkey.values[0] == kXid + 1 &&
+         heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr) &&
+         (index->rd_indoption[0] & INDOPTION_DESC) == 0 &&
+         index->rd_opfamily[0] == lookup_type_cache(XID8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+}
+
+// As day_table_ddl names it.
+bool IsOurs(Relation day_table, Relation index) {
+  char* name = psprintf("%s_xid", RelationGetRelationName(day_table));
+  bool same = strcmp(RelationGetRelationName(index), name) == 0;
+  pfree(name);
+  return same;
+}
+
+}  // namespace
+
+bool OpenLeaf(Oid oid, Leaf* leaf) {
+  leaf->heap = try_relation_open(oid, AccessShareLock);
+  leaf->index = nullptr;
+  if (leaf->heap == nullptr) {
+    return false;
+  }
+  CheckColumns(leaf->heap);
+  leaf->index = OpenXidIndex(leaf->heap);
+  return true;
+}
+
+Relation OpenXidIndex(Relation day_table) {
+  Relation found = nullptr;
+  List* indexes = RelationGetIndexList(day_table);
+  ListCell* cell = nullptr;
+  foreach (cell, indexes) {
+    Relation index = index_open(lfirst_oid(cell), AccessShareLock);
+    if (IsXidIndex(index) && (found == nullptr || IsOurs(day_table, index))) {
+      std::swap(found, index);
+    }
+    if (index != nullptr) {
+      index_close(index, AccessShareLock);
+    }
+  }
+  list_free(indexes);
+  return found;
+}
+
+void CloseLeaf(const Leaf& leaf) {
+  if (leaf.index != nullptr) {
+    index_close(leaf.index, NoLock);
+  }
+  table_close(leaf.heap, NoLock);
+}
+
+IndexScanDesc BeginXidScan(const Leaf& leaf, int keys) {
+  // SnapshotAny: the scan hands out every entry, and takes no predicate lock; the window decides what counts.
+#if PG_VERSION_NUM >= 190000
+  IndexScanDesc scan = index_beginscan(leaf.heap, leaf.index, SnapshotAny, nullptr, keys, 0, SO_NONE);
+#elif PG_VERSION_NUM >= 180000
+  IndexScanDesc scan = index_beginscan(leaf.heap, leaf.index, SnapshotAny, nullptr, keys, 0);
+#else
+  IndexScanDesc scan = index_beginscan(leaf.heap, leaf.index, SnapshotAny, keys, 0);
+#endif
+  scan->xs_want_itup = true;
+  return scan;
+}
+
+bool LargestXid(const Leaf& leaf, uint64* xid) {
+  if (leaf.index == nullptr) {
+    return false;
+  }
+  IndexScanDesc scan = BeginXidScan(leaf, 0);
+  index_rescan(scan, nullptr, 0, nullptr, 0);
+  bool found = index_getnext_tid(scan, BackwardScanDirection) != nullptr;
+  if (found) {
+    bool isnull = false;
+    *xid = DatumGetUInt64(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &isnull));
+  }
+  index_endscan(scan);
+  return found;
+}
+
+}  // namespace outbox::days

@@ -1,0 +1,32 @@
+// One day table of the log, opened for reading [P]. Plain code.
+#pragma once
+
+#include "days/columns.h"
+#include "pg/prelude.h"
+
+namespace outbox::days {
+
+struct Leaf {
+  Relation heap = nullptr;
+  Relation index = nullptr;  // see OpenXidIndex; nullptr when somebody dropped it: the whole table is read then
+};
+
+// Opens and locks (AccessShareLock) for the rest of the transaction. False when the table is gone. An error when it is
+// not a plain heap with the columns of the log.
+bool OpenLeaf(Oid oid, Leaf* leaf);
+// Keeps the locks.
+void CloseLeaf(const Leaf& leaf);
+
+// The index of a day table that reading by xid may rely on, opened with AccessShareLock; nullptr when there is none. It
+// is a complete btree on exactly (xid), ascending: only there are the entries of one xid in the order of their rows.
+// Ours is preferred to such an index of somebody else's.
+Relation OpenXidIndex(Relation day_table);
+
+// The scan calls whose arguments differ between versions.
+IndexScanDesc BeginXidScan(const Leaf& leaf, int keys);
+
+// The largest xid in the leaf's index; false when it is empty or there is no index. A row of an aborted transaction
+// may count.
+bool LargestXid(const Leaf& leaf, uint64* xid);
+
+}  // namespace outbox::days

@@ -1,0 +1,118 @@
+#include "days/leaf_list.h"
+
+#include "base/fault_point.h"
+#include "days/leaf.h"
+#include "pg/clock.h"
+#include "pg/shared.h"
+
+#include <algorithm>
+#include <new>
+
+extern "C" {
+#include "storage/sinval.h"
+#include "utils/inval.h"
+}
+
+namespace outbox::days {
+
+namespace {
+
+// Everything that outlives a call; leaked on purpose, so that no jump and no exit order can matter.
+struct State {
+  Oid parent = InvalidOid;
+  uint64_t changes = 1;       // counted by the callback
+  uint64_t changes_read = 0;  // when the list was last read
+  uint64_t resets_seen = 0;   // of the clock
+  LeafList list;
+  std::vector<DayTable> tables;
+  std::vector<LeafEntry> before;
+};
+
+State* state = nullptr;
+
+void OnRelcacheInvalidation(Datum, Oid relation) {
+  if (relation == InvalidOid || relation == state->parent) {
+    state->changes++;
+  }
+}
+
+// Nobody has been given a reading above this. After a start the clock itself may stand below readings of before, until
+// somebody has looked at the ceiling that was stored for this database.
+int64_t HighestReading(int64_t reading) {
+  pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
+  const uint64 ceiling = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->clock_ceiling);
+  return reading == 0 || ceiling <= 1 ? INT64_MAX : std::max(reading, static_cast<int64_t>(ceiling));
+}
+
+}  // namespace
+
+LeafList* CurrentLeafList() {
+  if (state == nullptr) {
+    state = new State;
+    CacheRegisterRelcacheCallback(OnRelcacheInvalidation, Datum(0));
+  }
+  AcceptInvalidationMessages();
+  // A clock that was put back goes into days that were over. Whoever did so committed after that was counted, and
+  // before the snapshot that ends this window if it shows his row.
+  uint64_t resets = pg::ClockResets();
+  if (resets != state->resets_seen) {
+    state->resets_seen = resets;
+    for (LeafEntry& leaf : state->list.leaves) {
+      leaf.closed = false;
+      leaf.writers_below = 0;
+    }
+  }
+  if (state->changes_read == state->changes) {
+    return &state->list;
+  }
+  uint64_t changes = state->changes;  // what changes while we read counts for the next time
+  state->parent = DayTableParent(DayTableKind::kLog);
+  state->tables.clear();
+  ReadDayTables(DayTableKind::kLog, &state->tables);
+  state->before.swap(state->list.leaves);
+  state->list.leaves.clear();
+  for (const DayTable& table : state->tables) {
+    LeafEntry entry;
+    entry.oid = table.oid;
+    entry.day = table.day;
+    auto known = std::find_if(state->before.begin(), state->before.end(),
+                              [&](const LeafEntry& leaf) { return leaf.oid == table.oid && leaf.day == table.day; });
+    state->list.leaves.push_back(known != state->before.end() ? *known : entry);
+  }
+  state->list.version++;
+  state->changes_read = changes;
+  return &state->list;
+}
+
+void JudgeLeaves(LeafList* list) {
+  // 0 without preload: then nobody promises order, and no leaf is ever closed.
+  int64_t reading = pg::LastReading();
+  const int64_t highest = HighestReading(reading);
+  pg_read_barrier();  // the next xid is read after the clock
+  for (LeafEntry& entry : list->leaves) {
+    entry.to_come = entry.day != kUnknownDay && DayStartMicros(entry.day) > highest;
+    if (entry.to_come || entry.closed || entry.day == kUnknownDay || reading < DayStartMicros(entry.day + 1)) {
+      continue;
+    }
+    if (entry.writers_below == 0) {
+      OUTBOX_FAULT_POINT("leaf.day_over");
+      entry.writers_below = U64FromFullTransactionId(ReadNextFullTransactionId());
+    }
+    TransactionId bound = static_cast<TransactionId>(entry.writers_below);
+    bool all_finished = TransactionIdFollowsOrEquals(GetActiveSnapshot()->xmin, bound);
+    Leaf leaf;
+    if (!all_finished || !OpenLeaf(entry.oid, &leaf)) {
+      continue;
+    }
+    if (leaf.index != nullptr) {
+      uint64 largest = 0;
+      LargestXid(leaf, &largest);  // stays 0 in an empty table
+      OUTBOX_FAULT_POINT("leaf.closing");
+      entry.largest_xid = largest;
+      entry.closed = true;
+    }
+    CloseLeaf(leaf);
+  }
+}
+
+}  // namespace outbox::days

@@ -1,0 +1,41 @@
+// Which day tables of the log a window has to look into [P]. One list per process; kept between windows.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "days/day_tables.h"
+
+namespace outbox::days {
+
+struct LeafEntry {
+  Oid oid = InvalidOid;
+  int32_t day = 0;
+  // Known once the day is over for good: the largest xid that its index holds. Windows above it skip the leaf.
+  bool closed = false;
+  // The clock had not come to it when the list was handed out: no row that can be seen is in it, and it is not opened
+  // (somebody may have it locked).
+  bool to_come = false;
+  uint64_t largest_xid = 0;
+  // The next xid when this process first saw the shared clock past the day; 0: not yet. An emitter has its xid before
+  // it reads the clock, so whoever can still write into the leaf has a smaller one.
+  uint64_t writers_below = 0;
+};
+
+// An index into it fits the 16 bits of a RowPlace: a place is only good for the list it was made with.
+struct LeafList {
+  std::vector<LeafEntry> leaves;
+  uint64_t version = 0;  // changes whenever a table came or went
+};
+
+// This process' list, read afresh if the set of day tables may have changed. Call after the snapshot that ends the
+// window was taken: whoever committed into a table before that snapshot, locked it after it was attached, and the
+// invalidation that attaching sends comes before the lock. Plain except for the vector; under a guard.
+LeafList* CurrentLeafList();
+
+// Marks what is to come, and as closed what can be: the shared clock is past the day, and every transaction that had an
+// xid by then has finished. No time-out: an emitter that is stopped for hours between reading the clock and its insert
+// keeps its leaf open. Needs an active snapshot.
+void JudgeLeaves(LeafList* list);
+
+}  // namespace outbox::days

@@ -1,0 +1,38 @@
+// Writing into a day table from a relay worker [P]: the keeper makes them ahead, but it may have been away.
+#pragma once
+
+#include "days/day_table_ddl.h"
+#include "pg/attempt.h"
+#include "pg/clock.h"
+
+namespace outbox::days {
+
+// Runs `work(at)` in a transaction of its own; `at` is a new reading of the shared clock, whose day has a table of that
+// kind. A missing one is made first, in another transaction, so that nobody waits for it. `work` is plain, as for
+// pg::InTransaction. Success means that it was called and has committed.
+template <typename Work>
+Status TryOnItsDay(DayTableKind kind, Work&& work) {
+  int64 at = 0;
+  bool missing = false;
+  auto attempt = [&] {
+    at = pg::TakeReadings(1);
+    missing = !OidIsValid(FindDayTable(kind, DayOfMicros(at)));
+    if (!missing) {
+      work(at);
+    }
+  };
+  // Midnight may pass between making the table and the next attempt, once.
+  for (int attempts = 0; attempts < 3; attempts++) {
+    Status status = pg::TryInTransaction(attempt);
+    if (!status.ok() || !missing) {
+      return status;
+    }
+    status = pg::TryInTransaction([&] { CreateDayTable(kind, DayOfMicros(at)); });
+    if (!status.ok()) {
+      return status;
+    }
+  }
+  return Status(ErrorClass::kInternal, "NO_DAY_TABLE", "the table of the day went as soon as it was made");
+}
+
+}  // namespace outbox::days

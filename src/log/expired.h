@@ -1,0 +1,31 @@
+// Dropping day tables that have had their time [P]: which of them no lane needs any more. How: days/drop.h. C++ code
+// that owns things; each call runs its own short transactions and throws pg::PgError.
+#pragma once
+
+#include "days/drop.h"
+
+namespace outbox::log {
+
+// One that cannot be dropped (a view of somebody's depends on it) is in no other's way: the first error is thrown when
+// all were tried.
+
+// Drops day tables of the log that ended more than `retention_micros` ago, in which every lane of every route has
+// finished everything and to which no unfinished transaction (open or prepared) can still write. Without any route
+// retention alone decides. Never waits for a lock: what is locked is left for the next time.
+days::DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros);
+
+// Empties the spare table when all that is in it ended more than a day and `retention_micros` ago, under the same
+// conditions. True when it did.
+bool EmptySpareTable(int64_t now_micros, int64_t retention_micros);
+
+// Drops day tables of the progress that ended more than a day ago and before the oldest day table of the log, after
+// carrying the position of lanes whose newest row is there into outbox.lane.
+days::DropReport DropExpiredProgressTables(int64_t now_micros);
+
+// Drops day tables of the outcomes of parked events, which are kept as long as the log's.
+days::DropReport DropExpiredOutcomeTables(int64_t now_micros, int64_t retention_micros);
+
+// Drops day tables of the ticks that ended before today and that no lane needs: every lane's base covers all of them.
+days::DropReport DropExpiredTickTables(int64_t now_micros);
+
+}  // namespace outbox::log

@@ -1,0 +1,106 @@
+#include "log/place_arguments.h"
+
+#include <charconv>
+#include <compare>
+
+#include "log/sql.h"
+
+extern "C" {
+#include "mb/pg_wchar.h"
+#include "utils/array.h"
+#include "utils/fmgrprotos.h"
+#include "utils/json.h"
+}
+
+namespace outbox::log {
+
+namespace {
+
+// A name that was ours once, on its way back from a sink process.
+char* NameFromSink(std::string_view name) {
+  return TextDatumGetCString(GetDatabaseEncoding() == PG_UTF8 ? ForeignText(name) : ServerText(name));
+}
+
+struct StreamId {
+  uint64 time = 0;
+  uint64 number = 0;
+  auto operator<=>(const StreamId&) const = default;
+};
+
+// "1795311015862-0".
+bool ParseStreamId(std::string_view text, StreamId* id) {
+  const char* end = text.data() + text.size();
+  auto time = std::from_chars(text.data(), end, id->time);
+  if (time.ec != std::errc() || time.ptr == end || *time.ptr != '-') {
+    return false;
+  }
+  auto number = std::from_chars(time.ptr + 1, end, id->number);
+  return number.ec == std::errc() && number.ptr == end;
+}
+
+// Which of them was acknowledged under the highest stream id; their number: none has one.
+size_t Highest(std::span<const sink::Place> places, StreamId* highest) {
+  size_t found = places.size();
+  for (size_t i = 0; i < places.size(); i++) {
+    StreamId id;
+    if (places[i].partition < 0 && ParseStreamId(places[i].last, &id) && (found == places.size() || *highest < id)) {
+      *highest = id;
+      found = i;
+    }
+  }
+  return found;
+}
+
+Datum NumbersDatum(const StreamId& id) {
+  Datum numbers[] = {Int64GetDatum(static_cast<int64>(Min(id.time, static_cast<uint64>(PG_INT64_MAX)))),
+                     Int64GetDatum(static_cast<int64>(Min(id.number, static_cast<uint64>(PG_INT64_MAX))))};
+  return PointerGetDatum(construct_array(numbers, 2, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+}  // namespace
+
+bool StreamIdDatum(std::string_view id, Datum* numbers) {
+  StreamId parsed;
+  if (!ParseStreamId(id, &parsed)) {
+    return false;
+  }
+  *numbers = NumbersDatum(parsed);
+  return true;
+}
+
+bool AcknowledgedDatum(std::span<const sink::Place> places, Datum* acknowledged) {
+  StreamId highest;
+  if (Highest(places, &highest) == places.size()) {
+    return false;
+  }
+  *acknowledged = NumbersDatum(highest);
+  return true;
+}
+
+Datum PlacesDatum(std::span<const sink::Place> places) {
+  constexpr size_t kMost = 64;
+  StreamId id;
+  const size_t highest = Highest(places, &id);
+  StringInfoData json;
+  initStringInfo(&json);
+  auto quote = [&json](Datum value) { escape_json(&json, TextDatumGetCString(value)); };
+  for (size_t i = 0; i < places.size() && i < kMost; i++) {
+    const bool last = i + 1 == kMost && highest < places.size() && highest > i;
+    const sink::Place& place = places[last ? highest : i];
+    char* topic = NameFromSink(place.topic);
+    appendStringInfoChar(&json, i == 0 ? '{' : ',');
+    escape_json(&json, place.partition < 0 ? topic : psprintf("%s/%d", topic, place.partition));
+    appendStringInfoString(&json, ":[");
+    quote(ForeignText(place.first));
+    appendStringInfoChar(&json, ',');
+    quote(ForeignText(place.last));
+    appendStringInfoChar(&json, ']');
+  }
+  if (places.size() > kMost) {
+    appendStringInfo(&json, ",\"...\":%zu", places.size() - kMost);
+  }
+  appendStringInfoChar(&json, '}');
+  return DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,21 @@
+#include "pg/attempt.h"
+
+namespace outbox::pg {
+
+MemoryContext ErrorContext() {
+  static MemoryContext context = nullptr;
+  if (context == nullptr) {
+    context = AllocSetContextCreate(TopMemoryContext, "outbox lane log", ALLOCSET_SMALL_SIZES);
+  }
+  return context;
+}
+
+Status StatusOf(const PgError& error) {
+  if (error.sqlstate() == ERRCODE_LOCK_NOT_AVAILABLE) {
+    return Status(ErrorClass::kInternal, kLocked,
+                  "somebody holds a lock that is needed for this (pg_locks shows who); it is tried again all the time");
+  }
+  return Status(ErrorClass::kInternal, unpack_sql_state(error.sqlstate()), error.what());
+}
+
+}  // namespace outbox::pg

@@ -1,0 +1,353 @@
+#include "pg/clock.h"
+
+#include "base/fault_point.h"
+#include "pg/entry.h"
+#include "pg/shared.h"
+#include "pg/transaction_end.h"
+#include "pg/wall.h"
+
+extern "C" {
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "commands/sequence.h"
+#include "storage/lock.h"
+#include "utils/fmgrprotos.h"
+}
+
+namespace outbox::pg {
+
+namespace {
+
+int64 local_clock = 0;
+bool warned = false;
+
+constexpr int64 kCeilingAhead = 10 * USECS_PER_SEC;  // of the wall clock, at most
+constexpr int64 kLeastAhead = USECS_PER_SEC / 10;    // of the clock, which then ticks by microseconds
+
+// What is known of the ceiling in shared memory, besides the ceiling itself.
+constexpr uint64 kNeverRead = 0;
+constexpr uint64 kLookAgain = 1;
+
+void WarnNotPreloaded() {
+  if (warned) {
+    return;
+  }
+  warned = true;
+  ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("outbox is not preloaded: events are stored, but nothing publishes them"),
+                    errdetail("No background worker of outbox runs in this server, and the order of events between "
+                              "sessions is not kept."),
+                    errhint("Add outbox to shared_preload_libraries in postgresql.conf and restart: "
+                            "shared_preload_libraries = 'outbox'")));
+}
+
+int64 TakeLocal(int64 count) {
+  int64 first = Max(RawWall(), local_clock + 1);
+  local_clock = first + count - 1;
+  return first;
+}
+
+Oid CeilingSequence() {
+  Oid schema = get_namespace_oid("outbox", true);
+  return OidIsValid(schema) ? get_relname_relid("clock_ceiling", schema) : InvalidOid;
+}
+
+// A sequence is a table of one row. Read as such it needs no privilege of the caller, no SPI and no snapshot.
+int64 StoredCeiling(Oid sequence, Oid* owner) {
+  Relation relation = relation_open(sequence, AccessShareLock);
+  *owner = relation->rd_rel->relowner;
+#if PG_VERSION_NUM >= 190000
+  TableScanDesc scan = table_beginscan(relation, SnapshotAny, 0, nullptr, SO_NONE);
+#else
+  TableScanDesc scan = table_beginscan(relation, SnapshotAny, 0, nullptr);
+#endif
+  HeapTuple tuple = heap_getnext(scan, ForwardScanDirection);
+  int64 ceiling = 0;
+  if (HeapTupleIsValid(tuple)) {
+    Form_pg_sequence_data data = reinterpret_cast<Form_pg_sequence_data>(GETSTRUCT(tuple));
+    ceiling = data->is_called ? data->last_value : 0;
+  }
+  table_endscan(scan);
+  relation_close(relation, AccessShareLock);
+  return ceiling;
+}
+
+// setval() does not care for what is stored: two that move the ceiling at once must take turns, or it could be moved
+// back. Not the sequence's own lock, which a prepared transaction may hold for days.
+void LockCeiling(Oid sequence, LOCKTAG* tag) {
+  SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, RelationRelationId, sequence, 1);
+  LockAcquire(tag, ExclusiveLock, false, false);
+}
+
+void StoreCeiling(Oid sequence, Oid owner, int64 ceiling) {
+  Oid saved_user = InvalidOid;
+  int saved_context = 0;
+  GetUserIdAndSecContext(&saved_user, &saved_context);
+  SetUserIdAndSecContext(owner, saved_context | SECURITY_LOCAL_USERID_CHANGE);
+  DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence), Int64GetDatum(ceiling));
+  SetUserIdAndSecContext(saved_user, saved_context);
+}
+
+// Of this process, where the database has no slot in shared memory. No worker serves it then.
+pg_atomic_uint64 own_ceiling;
+
+pg_atomic_uint64* KnownCeiling() {
+  DatabaseSlot* slot = MyDatabaseSlot();
+  return slot != nullptr ? &slot->clock_ceiling : &own_ceiling;
+}
+
+pg_atomic_uint64* Clock() {
+  DatabaseSlot* slot = MyDatabaseSlot();
+  return slot != nullptr ? &slot->clock : &Shared()->clock;
+}
+
+void RaiseClock(int64 micros) {
+  pg_atomic_uint64* clock = Clock();
+  uint64 last = pg_atomic_read_u64(clock);
+  while (last < static_cast<uint64>(micros) &&
+         !pg_atomic_compare_exchange_u64(clock, &last, static_cast<uint64>(micros))) {
+  }
+}
+
+// How far above a reading the ceiling belongs.
+int64 Room(int64 reading) {
+  int64 room = BelievedWall() + kCeilingAhead - reading;
+  return Min(Max(room, kLeastAhead), kCeilingAhead);
+}
+
+// Stores a ceiling of this database that leaves room above `at_least`, unless there is one that is not below that. The
+// first time since the server started the clock is raised to what is stored, before anybody is told of a ceiling: what
+// lies below may have been handed out. Needs a transaction that may write; what it stores stays when that rolls back.
+// May be called by several at once.
+void AdvanceCeiling(int64 at_least) {
+  Oid sequence = CeilingSequence();
+  if (!OidIsValid(sequence)) {
+    return;
+  }
+  LOCKTAG tag;
+  LockCeiling(sequence, &tag);
+  Oid owner = InvalidOid;
+  int64 stored = StoredCeiling(sequence, &owner);
+  pg_atomic_uint64* known = KnownCeiling();
+  DatabaseSlot* slot = MyDatabaseSlot();
+  if (pg_atomic_read_u64(known) == kNeverRead) {
+    RaiseClock(stored);
+    if (slot != nullptr) {
+      pg_atomic_write_u64(&slot->clock_at_start, static_cast<uint64>(stored));
+    }
+  }
+  bool lower = slot != nullptr && pg_atomic_read_u32(&slot->ceiling_falls) != 0;
+  if (at_least > 0 && (stored < at_least || lower)) {
+    stored = at_least + Room(at_least);
+    OUTBOX_FAULT_POINT("ceiling.before");
+    StoreCeiling(sequence, owner, stored);
+    if (lower) {
+      pg_atomic_write_u32(&slot->ceiling_falls, 0);
+    }
+  }
+  pg_atomic_write_u64(known, lower && at_least <= 0 ? kLookAgain : static_cast<uint64>(stored));
+  LockRelease(&tag, ExclusiveLock, false);
+}
+
+// This process holds the clock.
+bool holds = false;
+bool reads_through = false;
+
+bool MayPassHold(uint64 reading) {
+  DatabaseSlot* slot = MyDatabaseSlot();
+  int32 first = 0;
+  int32 last = 0;
+  return slot != nullptr && reading <= pg_atomic_read_u64(&slot->held_ceiling) &&
+         (reads_through || EmittedDays(&first, &last));
+}
+
+void LetGo() {
+  DatabaseSlot* slot = MyDatabaseSlot();
+  if (holds && slot != nullptr) {
+    pg_atomic_write_u64(&slot->held_ceiling, 0);
+  }
+  holds = false;
+}
+
+// Of the transaction under way.
+bool reset_at_commit = false;
+int64 reset_to = 0;
+
+}  // namespace
+
+// The transaction has become visible and still has its locks: whoever waits in HoldClock()'s goes on below. Neither
+// raises nor allocates.
+void ClockAtTransactionEnd(XactEvent event) {
+  if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT) {
+    LetGo();
+  }
+  if (!reset_at_commit) {
+    return;
+  }
+  DatabaseSlot* slot = MyDatabaseSlot();
+  switch (event) {
+    case XACT_EVENT_PRE_COMMIT:
+    case XACT_EVENT_PRE_PREPARE: {
+      int32 first = 0;
+      int32 last = 0;
+      if (event == XACT_EVENT_PRE_PREPARE || EmittedDays(&first, &last)) {
+        ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                        errmsg("cannot emit, or prepare, in a transaction that puts the clock back")));
+      }
+      return;
+    }
+    case XACT_EVENT_COMMIT:
+      if (slot != nullptr) {
+        pg_atomic_fetch_add_u64(&slot->clock_resets, 1);  // a full barrier: known before any lower reading
+        pg_atomic_write_u32(&slot->ceiling_falls, 1);
+        pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
+        pg_memory_barrier();
+        pg_atomic_write_u64(&slot->clock, static_cast<uint64>(reset_to));
+      }
+      break;
+    case XACT_EVENT_ABORT:
+      break;
+    default:
+      return;
+  }
+  reset_at_commit = false;
+}
+
+void ForgetClockCeiling() {
+  DatabaseSlot* slot = FindDatabaseSlot(MyDatabaseId, false);
+  // Not "never read": the clock itself needs no raising again, it does not go back while the server runs.
+  if (slot != nullptr && pg_atomic_read_u64(&slot->clock_ceiling) != kNeverRead) {
+    pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
+  }
+}
+
+int64 TakeReadings(int64 count) {
+  if (Shared() == nullptr) {
+    WarnNotPreloaded();
+    return TakeLocal(count);
+  }
+  pg_atomic_uint64* ceiling = KnownCeiling();
+  if (pg_atomic_read_u64(ceiling) == kNeverRead) {
+    AdvanceCeiling(0);
+  }
+  for (;;) {
+    uint64 resets = ClockResets();
+    pg_atomic_uint64* clock = Clock();
+    int64 now = BelievedWall();
+    uint64 last = pg_atomic_read_u64(clock);
+    int64 first = 0;
+    do {
+      first = Max(now, static_cast<int64>(last) + 1);
+    } while (!pg_atomic_compare_exchange_u64(clock, &last, static_cast<uint64>(first + count - 1)));
+    uint64 newest = static_cast<uint64>(first + count - 1);
+    if (newest <= pg_atomic_read_u64(ceiling) || MayPassHold(newest)) {
+      return first;
+    }
+    AdvanceCeiling(first + count - 1);
+    if (ClockResets() == resets) {
+      return first;
+    }
+    // The clock was put back while this waited for it.
+  }
+}
+
+int64 LastReading() {
+  return Shared() == nullptr ? 0 : static_cast<int64>(pg_atomic_read_u64(Clock()));
+}
+
+int64 ClockNow() {
+  return Max(BelievedWall(), LastReading());
+}
+
+int64 ExpiryNow() {
+  int64 now = Min(RawWall(), BelievedWall());
+  DatabaseSlot* slot = Shared() == nullptr ? nullptr : MyDatabaseSlot();
+  if (slot != nullptr && !WallIsSettled()) {
+    int64 before = static_cast<int64>(pg_atomic_read_u64(&slot->clock_at_start));
+    if (before != 0) {  // else nothing was ever emitted before
+      now = Min(now, before + MicrosSinceStart());
+    }
+  }
+  return now;
+}
+
+bool CeilingIsLow() {
+  uint64 known = pg_atomic_read_u64(KnownCeiling());
+  int64 clock = LastReading();
+  return known == kNeverRead || (clock != 0 && static_cast<int64>(known) - clock < Room(clock) / 2);
+}
+
+void KeepCeiling() {
+  int64 clock = LastReading();
+  bool first = pg_atomic_read_u64(KnownCeiling()) == kNeverRead;
+  AdvanceCeiling(first ? 0 : clock + Room(clock) / 2);
+}
+
+void SettleCeiling() {
+  DatabaseSlot* slot = MyDatabaseSlot();
+  Oid sequence = CeilingSequence();
+  if (slot == nullptr || !OidIsValid(sequence)) {
+    return;
+  }
+  LOCKTAG tag;
+  LockCeiling(sequence, &tag);
+  Oid owner = InvalidOid;
+  uint64 known = pg_atomic_read_u64(&slot->clock_ceiling);
+  // What was put there by hand, or by a restore, stays.
+  if (known > kLookAgain && known == static_cast<uint64>(StoredCeiling(sequence, &owner))) {
+    // Whoever takes a reading that is not seen here finds that he has to move the ceiling, and waits for the lock.
+    pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
+    pg_memory_barrier();
+    int64 clock = LastReading();
+    if (clock != 0 && known > static_cast<uint64>(clock)) {
+      StoreCeiling(sequence, owner, clock);
+      known = static_cast<uint64>(clock);
+    }
+    pg_atomic_write_u64(&slot->clock_ceiling, known);
+  }
+  LockRelease(&tag, ExclusiveLock, false);
+}
+
+void HoldClock() {
+  KeepCeiling();
+  LOCKTAG tag;
+  Oid sequence = CeilingSequence();
+  LockCeiling(sequence, &tag);
+  DatabaseSlot* slot = MyDatabaseSlot();
+  if (slot == nullptr) {
+    return;
+  }
+  Oid owner = InvalidOid;
+  holds = true;
+  pg_atomic_write_u64(&slot->held_ceiling, static_cast<uint64>(StoredCeiling(sequence, &owner)));
+  pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
+  pg_memory_barrier();
+}
+
+void ReleaseClock() {
+  LetGo();
+  LOCKTAG tag;
+  SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, CeilingSequence(), 1);
+  LockRelease(&tag, ExclusiveLock, false);
+}
+
+void ResetClockAtCommit(int64 to) {
+  reset_at_commit = true;
+  reset_to = to;
+}
+
+void ReadThroughHold() {
+  reads_through = true;
+}
+
+uint64 ClockResets() {
+  DatabaseSlot* slot = Shared() == nullptr ? nullptr : MyDatabaseSlot();
+  return slot == nullptr ? 0 : pg_atomic_read_u64(&slot->clock_resets);
+}
+
+}  // namespace outbox::pg
+
+OUTBOX_FUNCTION(outbox_preloaded) {
+  PG_RETURN_BOOL(outbox::pg::Shared() != nullptr);
+}

@@ -1,0 +1,99 @@
+#include "pg/identity.h"
+
+#include "base/version.h"
+#include "pg/settings.h"
+
+namespace outbox::pg {
+
+namespace {
+
+void Select(const char* query, int count, Oid* types, Datum* values) {
+  if (SPI_execute_with_args(query, count, types, values, nullptr, true, 0) != SPI_OK_SELECT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
+  }
+}
+
+// As the columns of outbox.identity.
+void OwnIdentity(Datum* values) {
+  values[0] = Int64GetDatum(static_cast<int64>(GetSystemIdentifier()));
+  values[1] = ObjectIdGetDatum(MyDatabaseId);
+  values[2] = CStringGetTextDatum(settings.instance != nullptr ? settings.instance : "");
+}
+
+}  // namespace
+
+void SettleIdentity() {
+  SPI_connect();
+  bool pushed = !ActiveSnapshotSet();
+  if (pushed) {
+    PushActiveSnapshot(GetTransactionSnapshot());
+  }
+  Oid types[] = {INT8OID, OIDOID, TEXTOID};
+  Datum values[3];
+  OwnIdentity(values);
+  if (SPI_execute_with_args("WITH settled AS (INSERT INTO outbox.identity (system_identifier, database, instance) "
+                            "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox.identity) "
+                            "RETURNING system_identifier, database) "
+                            "INSERT INTO outbox.origin (system_identifier, database) "
+                            "SELECT s.system_identifier, s.database FROM settled s",
+                            3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox.identity")));
+  }
+  if (pushed) {
+    PopActiveSnapshot();
+  }
+  SPI_finish();
+}
+
+bool SubscribesToOutbox() {
+  Select(
+      "SELECT FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_subscription_rel r "
+      "ON r.srsubid OPERATOR(pg_catalog.=) s.oid JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) r.srrelid "
+      "JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace "
+      "WHERE s.subenabled AND n.nspname OPERATOR(pg_catalog.=) 'outbox' LIMIT 1",
+      0, nullptr, nullptr);
+  return SPI_processed > 0;
+}
+
+char* HomeText() {
+  return psprintf(INT64_FORMAT "/%u", static_cast<int64>(GetSystemIdentifier()), MyDatabaseId);
+}
+
+int64 SpiInt64(int row, int number, int64 fallback) {
+  bool null = true;
+  Datum value = SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, number, &null);
+  return null ? fallback : DatumGetInt64(value);
+}
+
+Standing FindStanding() {
+  Standing standing = {Presence::kAbsent, InvalidOid, ""};
+  Select(
+      "SELECT e.extversion, c.relowner::pg_catalog.int8 "
+      "FROM pg_catalog.pg_extension e, pg_catalog.pg_class c, pg_catalog.pg_namespace n "
+      "WHERE e.extname OPERATOR(pg_catalog.=) 'outbox' AND n.oid OPERATOR(pg_catalog.=) e.extnamespace "
+      "AND c.relnamespace OPERATOR(pg_catalog.=) n.oid AND c.relname OPERATOR(pg_catalog.=) 'log'",
+      0, nullptr, nullptr);
+  if (SPI_processed == 0) {
+    return standing;
+  }
+  char* version = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+  strlcpy(standing.version, version != nullptr ? version : "", sizeof(standing.version));
+  standing.owner = static_cast<Oid>(SpiInt64(0, 2, InvalidOid));
+  if (strcmp(standing.version, kVersion) != 0) {
+    standing.presence = Presence::kOtherVersion;
+    return standing;
+  }
+  Oid types[] = {INT8OID, OIDOID, TEXTOID};
+  Datum values[3];
+  OwnIdentity(values);
+  Select(
+      "SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE system_identifier OPERATOR(pg_catalog.=) $1 "
+      "AND database OPERATOR(pg_catalog.=) $2 AND instance OPERATOR(pg_catalog.=) $3) FROM outbox.identity",
+      3, types, values);
+  int64 all = SpiInt64(0, 1, 0);
+  int64 ours = SpiInt64(0, 2, 0);
+  standing.presence = all == 0 ? Presence::kUnused : all == ours ? Presence::kHere : Presence::kForeign;
+  return standing;
+}
+
+}  // namespace outbox::pg

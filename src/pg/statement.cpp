@@ -1,0 +1,29 @@
+#include "pg/statement.h"
+
+namespace outbox::pg {
+
+void RunStatement(Statement* statement, Datum* values, const char* nulls, long limit) {
+  if (statement->plan == nullptr) {
+    SPIPlanPtr plan = SPI_prepare(statement->sql, statement->arguments, statement->types);
+    if (plan == nullptr || SPI_keepplan(plan) != 0) {
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                      errmsg("could not prepare a statement of outbox: %s", SPI_result_code_string(SPI_result))));
+    }
+    statement->plan = plan;
+  }
+  int result = SPI_execute_plan(statement->plan, values, nulls, false, limit);
+  if (result < 0) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                    errmsg("could not run a statement of outbox: %s", SPI_result_code_string(result))));
+  }
+}
+
+Datum ResultDatum(uint64 row, int column, bool* isnull) {
+  return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column + 1, isnull);
+}
+
+const char* ResultText(uint64 row, int column) {
+  return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column + 1);
+}
+
+}  // namespace outbox::pg

@@ -1,0 +1,27 @@
+// SQL statements of workers [P]: prepared once per process, run by SPI. Plain code, for use inside a transaction with
+// SPI connected.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::pg {
+
+// A constant statement of ours; every name in it is schema-qualified. Made as a static object without a constructor.
+struct Statement {
+  static constexpr int kMaxArguments = 24;
+  const char* sql;
+  int arguments;
+  Oid types[kMaxArguments];
+  SPIPlanPtr plan;
+};
+
+// Raises anything but the expected result. Rows are in SPI_tuptable, their number in SPI_processed. `nulls`: nullptr or
+// one character per argument, 'n' for NULL.
+void RunStatement(Statement* statement, Datum* values, const char* nulls = nullptr, long limit = 0);
+
+// A column of a row of the last result (columns from 0).
+Datum ResultDatum(uint64 row, int column, bool* isnull);
+// In its type's text form; nullptr: NULL.
+const char* ResultText(uint64 row, int column);
+
+}  // namespace outbox::pg

@@ -1,0 +1,160 @@
+#include "pg/transaction_end.h"
+
+#include "base/fault_point.h"
+#include "pg/clock.h"
+#include "pg/worker_slot.h"
+
+namespace outbox::pg {
+
+namespace {
+
+DatabaseSlot* my_slot = nullptr;
+bool emitted = false;
+bool emitted_to_spare = false;
+int32 first_day = 0;
+int32 last_day = 0;
+
+// What else the workers and the launcher are told when the transaction commits.
+struct {
+  bool config;
+  bool parked;
+  bool destinations;
+  bool wake;
+  bool probe;
+} notes;
+
+void RefusePrepare() {
+  if (notes.config || notes.parked) {
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("cannot prepare a transaction that changed routes or parked events of outbox"),
+                    errdetail("The workers are told of the change when the transaction commits."),
+                    errhint("Use COMMIT instead of PREPARE TRANSACTION.")));
+  }
+}
+
+// FindDatabaseSlot takes a light-weight lock, which does not raise. A change of routes makes a slot where there is none
+// (the first route of a database); a destination without routes is nobody's business yet.
+void TellWorkers(bool config, bool parked) {
+  DatabaseSlot* slot = FindDatabaseSlot(MyDatabaseId, notes.config && config);
+  if (slot == nullptr) {
+    return;
+  }
+  if (config) {
+    pg_atomic_fetch_add_u64(&slot->config_generation, 1);
+  }
+  if (parked) {
+    pg_atomic_fetch_add_u64(&slot->parked_generation, 1);
+  }
+  WakeWorkers(MyDatabaseId, true);
+  if (config && notes.config && !slot->active) {
+    RequestProbe(MyDatabaseId);
+  }
+}
+
+void OnCommit() {
+  if (notes.probe) {
+    ForgetClockCeiling();  // of an extension that may have been dropped and made anew
+    RequestProbe(MyDatabaseId);
+  } else if (notes.wake) {
+    WakeLauncher();
+  }
+  if (notes.config || notes.parked || notes.destinations) {
+    TellWorkers(notes.config || notes.destinations, notes.parked);
+  }
+}
+
+// COMMIT and ABORT run after the transaction has become visible, with interrupts held. Nothing may raise or allocate
+// then: an error takes the whole server down (the transaction can no longer be aborted).
+void OnTransactionEnd(XactEvent event, void*) {
+  if (event == XACT_EVENT_PRE_PREPARE) {
+    RefusePrepare();
+  } else if (event == XACT_EVENT_COMMIT) {
+    OnCommit();
+  } else if (event == XACT_EVENT_ABORT && notes.parked) {
+    TellWorkers(false, true);
+  }
+  ClockAtTransactionEnd(event);  // asks for what was emitted
+  switch (event) {
+    case XACT_EVENT_COMMIT:
+      if (emitted && my_slot != nullptr) {
+        OUTBOX_FAULT_POINT("emit.committed");
+        pg_atomic_fetch_add_u64(&my_slot->emitting_commits, 1);
+        WakeWorkers(MyDatabaseId, false);
+      }
+      break;
+    case XACT_EVENT_PREPARE:  // COMMIT PREPARED runs no callback: the workers' poll finds those events
+    case XACT_EVENT_ABORT:
+      break;
+    default:
+      return;
+  }
+  emitted = false;
+  emitted_to_spare = false;
+  notes = {};
+}
+
+}  // namespace
+
+void RegisterTransactionEnd() {
+  RegisterXactCallback(OnTransactionEnd, nullptr);
+}
+
+DatabaseSlot* MyDatabaseSlot() {
+  // The launcher may have freed the slot of a database that had no extension when it looked.
+  if (my_slot != nullptr && my_slot->database == MyDatabaseId) {
+    return my_slot;
+  }
+  // When all slots are taken, asking costs an exclusive lock each time and is of little use.
+  static uint32 misses = 0;
+  if (misses % 1024 == 0) {
+    my_slot = FindDatabaseSlot(MyDatabaseId, true);
+  }
+  misses = my_slot != nullptr && my_slot->database == MyDatabaseId ? 0 : misses + 1;
+  return misses == 0 ? my_slot : nullptr;
+}
+
+void NoteEmitted(int32 day) {
+  if (!emitted) {
+    emitted = true;
+    first_day = day;
+    last_day = day;
+  }
+  first_day = Min(first_day, day);
+  last_day = Max(last_day, day);
+}
+
+void NoteEmittedToSpare() {
+  emitted_to_spare = true;
+}
+
+bool EmittedToSpare() {
+  return emitted_to_spare;
+}
+
+bool EmittedDays(int32* first, int32* last) {
+  *first = first_day;
+  *last = last_day;
+  return emitted;
+}
+
+void NoteConfigChange() {
+  notes.config = true;
+}
+
+void NoteParkedChange() {
+  notes.parked = true;
+}
+
+void NoteDestinationChange() {
+  notes.destinations = true;
+}
+
+void WakeLauncherAtCommit(bool probe) {
+  if (Shared() == nullptr) {
+    return;
+  }
+  notes.wake = true;
+  notes.probe = notes.probe || probe;
+}
+
+}  // namespace outbox::pg

@@ -1,0 +1,34 @@
+// What the current transaction leaves to be done when it ends [P]: one notepad, one callback. Plain code.
+#pragma once
+
+#include "pg/shared.h"
+
+namespace outbox::pg {
+
+// Once per process, from _PG_init: the list of transaction callbacks is never de-duplicated.
+void RegisterTransactionEnd();
+
+// Slot of this database in shared memory, found once and kept: the commit callback may neither search nor raise.
+// nullptr without preload, and when all slots are taken.
+DatabaseSlot* MyDatabaseSlot();
+
+// The current transaction wrote an event to the day table of `day`: its commit wakes the workers.
+void NoteEmitted(int32 day);
+// It wrote one to the spare table, as well as noting the event's day.
+void NoteEmittedToSpare();
+bool EmittedToSpare();
+// Days that the current transaction wrote events to; false if it wrote none. Rolled back savepoints count too.
+bool EmittedDays(int32* first, int32* last);
+
+// It changes routes: when it commits, the database's config_generation goes up and its workers wake. Such a transaction
+// cannot be prepared, because no callback of ours runs at COMMIT PREPARED. Raises nothing.
+void NoteConfigChange();
+// It changes parked events by hand: the same for parked_generation, which goes up on abort as well: rows that this
+// transaction had locked are free again, and a lane may have passed them over meanwhile. Raises nothing.
+void NoteParkedChange();
+// It changes destinations: config_generation goes up. It may be prepared; the workers' slow looks find the change then.
+void NoteDestinationChange();
+// Wakes the launcher when it commits; with `probe`, that then looks at this database. Without preload: nothing.
+void WakeLauncherAtCommit(bool probe);
+
+}  // namespace outbox::pg

@@ -1,0 +1,286 @@
+#include "pg/worker_slot.h"
+
+extern "C" {
+#include <signal.h>
+}
+
+namespace outbox::pg {
+
+namespace {
+
+WorkerSlot* my_slot = nullptr;
+SlotTicket my_ticket;
+
+uint64 RandomIncarnation() {
+  uint64 value = 0;
+  while (value == 0) {
+    if (!pg_strong_random(&value, sizeof(value))) {
+      value = (static_cast<uint64>(GetCurrentTimestamp()) << 20) ^ static_cast<uint64>(MyProcPid);
+    }
+  }
+  return value;
+}
+
+DatabaseSlot* FindDatabaseLocked(Oid database) {
+  for (int i = 0; i < Shared()->max_databases; i++) {
+    if (Databases()[i].database == database) {
+      return &Databases()[i];
+    }
+  }
+  return nullptr;
+}
+
+bool BarredLocked(Oid database) {
+  DatabaseSlot* slot = FindDatabaseLocked(database);
+  return slot != nullptr && slot->barred_by != 0;
+}
+
+bool OwnsLocked(const SlotTicket& ticket) {
+  return ticket.slot >= 0 && Workers()[ticket.slot].state != WorkerState::kFree &&
+         Workers()[ticket.slot].incarnation == ticket.incarnation;
+}
+
+void ClearLocked(WorkerSlot* slot) {
+  slot->state = WorkerState::kFree;
+  slot->database = InvalidOid;
+  slot->pid = 0;
+  slot->proc_number = -1;
+  slot->incarnation = 0;
+}
+
+void ReleaseAtExit(int code, Datum arg) {
+  if (my_slot != nullptr) {
+    my_slot = nullptr;
+    FreeWorkerSlot(my_ticket, false);
+    WakeLauncher();
+  }
+}
+
+}  // namespace
+
+void TakeWorkerSlot(SlotTicket* ticket) {
+  ticket->slot = -1;
+  ticket->incarnation = RandomIncarnation();
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  if (!BarredLocked(ticket->database)) {
+    for (int i = 0; i < Shared()->max_workers; i++) {
+      WorkerSlot* slot = &Workers()[i];
+      if (slot->state != WorkerState::kFree) {
+        continue;
+      }
+      slot->kind = ticket->kind;
+      slot->database = ticket->database;
+      slot->ordinal = ticket->ordinal;
+      slot->pid = 0;
+      slot->proc_number = -1;
+      slot->incarnation = ticket->incarnation;
+      slot->since = GetCurrentTimestamp();
+      pg_atomic_write_u32(&slot->pending, 0);
+      pg_atomic_write_u32(&slot->stop, 0);
+      pg_atomic_write_u32(&slot->quiet, 0);
+      pg_atomic_write_u64(&slot->barrier_done, 0);
+      slot->state = WorkerState::kStarting;
+      if (Shared()->workers_used <= i) {
+        Shared()->workers_used = i + 1;
+      }
+      ticket->slot = i;
+      break;
+    }
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+void FreeWorkerSlot(const SlotTicket& ticket, bool starting_only) {
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  if (OwnsLocked(ticket) && !(starting_only && Workers()[ticket.slot].state != WorkerState::kStarting)) {
+    ClearLocked(&Workers()[ticket.slot]);
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+WorkerSlot* MoveIntoSlot(const SlotTicket& ticket) {
+  WorkerSlot* found = nullptr;
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  if (OwnsLocked(ticket) && Workers()[ticket.slot].state == WorkerState::kStarting) {
+    WorkerSlot* slot = &Workers()[ticket.slot];
+    if (BarredLocked(ticket.database)) {
+      ClearLocked(slot);
+    } else {
+      slot->pid = MyProcPid;
+      slot->proc_number = MyProcIndex();
+      // From here on commits wake us. We read the log before we first wait, so none is missed.
+      pg_write_barrier();
+      slot->state = WorkerState::kRunning;
+      found = slot;
+    }
+  }
+  LWLockRelease(Shared()->lock);
+  if (found != nullptr) {
+    my_slot = found;
+    my_ticket = ticket;
+    on_shmem_exit(ReleaseAtExit, static_cast<Datum>(0));
+  }
+  return found;
+}
+
+WorkerSlot* MyWorkerSlot() {
+  return my_slot;
+}
+
+WorkerState SlotState(const SlotTicket& ticket) {
+  WorkerState state = WorkerState::kFree;
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  if (OwnsLocked(ticket)) {
+    state = Workers()[ticket.slot].state;
+  }
+  LWLockRelease(Shared()->lock);
+  return state;
+}
+
+void SetQuiet(bool quiet) {
+  if (pg_atomic_read_u32(&my_slot->quiet) != (quiet ? 1u : 0u)) {
+    pg_atomic_write_u32(&my_slot->quiet, quiet ? 1 : 0);
+    if (quiet) {
+      WakeLauncherForTurn();
+    }
+  }
+}
+
+void AskWorkerToStop(const SlotTicket& ticket) {
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  if (OwnsLocked(ticket)) {
+    pg_atomic_write_u32(&Workers()[ticket.slot].stop, 1);
+    WakeProc(Workers()[ticket.slot].proc_number);
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+int CountWorkers(Oid database) {
+  int count = 0;
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  for (int i = 0; i < Shared()->workers_used; i++) {
+    count += Workers()[i].state != WorkerState::kFree && Workers()[i].database == database ? 1 : 0;
+  }
+  LWLockRelease(Shared()->lock);
+  return count;
+}
+
+int CountRunningRelays(Oid database) {
+  int count = 0;
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  for (int i = 0; i < Shared()->workers_used; i++) {
+    const WorkerSlot& slot = Workers()[i];
+    count += slot.state == WorkerState::kRunning && slot.kind == WorkerKind::kRelay && slot.database == database &&
+                     pg_atomic_read_u32(const_cast<pg_atomic_uint32*>(&slot.stop)) == 0
+                 ? 1
+                 : 0;
+  }
+  LWLockRelease(Shared()->lock);
+  return count;
+}
+
+void AskWorkersToStop(Oid database) {
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  for (int i = 0; i < Shared()->workers_used; i++) {
+    WorkerSlot* slot = &Workers()[i];
+    if (slot->state != WorkerState::kFree && slot->database == database) {
+      pg_atomic_write_u32(&slot->stop, 1);
+      WakeProc(slot->proc_number);
+    }
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+void TerminateWorkers(Oid database) {
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  for (int i = 0; i < Shared()->workers_used; i++) {
+    WorkerSlot* slot = &Workers()[i];
+    // The slot is freed by its process under the lock that we hold, so the pid is still that process.
+    if (slot->state == WorkerState::kRunning && slot->database == database && slot->pid > 0) {
+      kill(slot->pid, SIGTERM);
+    }
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+bool MarkForProbe(Oid database) {
+  // The launcher may free the slot between the two locks; then it is made again.
+  bool done = false;
+  for (int tries = 0; tries < 10 && !done; tries++) {
+    DatabaseSlot* slot = FindDatabaseSlot(database, true);
+    if (slot == nullptr) {
+      break;
+    }
+    LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+    if (slot->database == database) {
+      slot->needs_probe = true;
+      slot->probe_requests++;
+      done = true;
+    }
+    LWLockRelease(Shared()->lock);
+  }
+  return done;
+}
+
+void RequestProbe(Oid database) {
+  if (Shared() == nullptr) {
+    return;
+  }
+  if (!MarkForProbe(database)) {
+    LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+    Shared()->probe_lost = true;
+    LWLockRelease(Shared()->lock);
+  }
+  WakeLauncher();
+}
+
+uint32 ProbeRequests(Oid database) {
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  DatabaseSlot* slot = FindDatabaseLocked(database);
+  uint32 requests = slot != nullptr ? slot->probe_requests : 0;
+  LWLockRelease(Shared()->lock);
+  return requests;
+}
+
+void ConcludeProbe(Oid database, uint32 requests, bool active) {
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  DatabaseSlot* slot = FindDatabaseLocked(database);
+  if (slot != nullptr) {
+    slot->active = active;
+    slot->relay_demand = active ? slot->relay_demand : 0;
+    if (slot->probe_requests == requests) {
+      slot->needs_probe = false;
+    }
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+void SetRelayDemand(Oid database, int demand) {
+  bool changed = false;
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  DatabaseSlot* slot = FindDatabaseLocked(database);
+  if (slot != nullptr && slot->relay_demand != demand) {
+    slot->relay_demand = demand;
+    changed = true;
+  }
+  LWLockRelease(Shared()->lock);
+  if (changed) {
+    WakeLauncher();
+  }
+}
+
+void FreeDatabaseSlot(Oid database, bool dropped) {
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  DatabaseSlot* slot = FindDatabaseLocked(database);
+  if (slot != nullptr && (dropped || (!slot->needs_probe && !slot->active && slot->barred_by == 0))) {
+    slot->database = InvalidOid;
+    slot->needs_probe = false;
+    slot->active = false;
+    slot->relay_demand = 0;
+    slot->relays_allowed = 0;
+    slot->barred_by = 0;
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+}  // namespace outbox::pg

@@ -1,0 +1,62 @@
+// Who is a live worker of this server [P]: slots in shared memory that the launcher takes, a worker moves into, and
+// the worker's exit frees. Plain code; every function takes the lock for a moment and none raises.
+//
+// A slot belongs to one incarnation, a random number. It is what outbox.lane.owner holds: a lane whose owner is not a
+// live incarnation is free, with no lease and no clock.
+#pragma once
+
+#include "pg/shared.h"
+
+namespace outbox::pg {
+
+// What the launcher hands to a worker through bgw_extra.
+struct SlotTicket {
+  Oid database;
+  WorkerKind kind;
+  int ordinal;
+  int slot;  // -1: none
+  uint64 incarnation;
+};
+
+// A free slot, now kStarting; ticket.slot stays -1 when there is none or the database is barred.
+void TakeWorkerSlot(SlotTicket* ticket);
+// Frees the slot if it still is this incarnation's. `starting_only`: and its worker never came.
+void FreeWorkerSlot(const SlotTicket& ticket, bool starting_only);
+
+// In the worker, once, first thing: moves in, and frees the slot when the process ends, however it ends short of a
+// crash (which makes all shared memory anew). nullptr when the ticket is no longer good or the database is barred:
+// leave at once.
+WorkerSlot* MoveIntoSlot(const SlotTicket& ticket);
+// This process' slot; nullptr when it has none.
+WorkerSlot* MyWorkerSlot();
+
+// This process has nothing to do just now, or has again: where processes run in turn, another one may take its place.
+void SetQuiet(bool quiet);
+
+// kFree when the slot is no longer this incarnation's.
+WorkerState SlotState(const SlotTicket& ticket);
+// Asks one worker to leave in good order; harmless when it has left.
+void AskWorkerToStop(const SlotTicket& ticket);
+
+// Of one database: slots that are not free, asking all to leave in good order, and sending them SIGTERM.
+int CountWorkers(Oid database);
+void AskWorkersToStop(Oid database);
+void TerminateWorkers(Oid database);
+
+// How many relay workers of a database are running.
+int CountRunningRelays(Oid database);
+
+// Asks the launcher to find out whether the database has the extension. When all database slots are taken, it looks at
+// all databases again as soon as one is free.
+void RequestProbe(Oid database);
+// For the launcher itself: false when all database slots are taken.
+bool MarkForProbe(Oid database);
+// For the keeper: read before it looks whether the extension is there, given back with what it found.
+uint32 ProbeRequests(Oid database);
+void ConcludeProbe(Oid database, uint32 requests, bool active);
+// How many relay workers the launcher is to keep running for an active database.
+void SetRelayDemand(Oid database, int demand);
+// Frees the database's slot, unless it is wanted again meanwhile or has workers. `dropped`: the database is no more.
+void FreeDatabaseSlot(Oid database, bool dropped);
+
+}  // namespace outbox::pg
