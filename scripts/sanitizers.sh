@@ -8,6 +8,13 @@ use_clang() {
   export CXX="$clang"
 }
 
+# The server module and the sinks under AddressSanitizer, in the build directory of the unit tests.
+build_server_module() (
+  dir=build/unit-address-undefined
+  use_clang && mkdir -p $dir && cmake -S . -B $dir -DSANITIZE=address,undefined &&
+    cmake --build $dir -j 2 --target outbox_module -- --no-print-directory
+)
+
 # fresh_reports DIR: every report of a process started from here on goes into a file there. Sanitizers write their own
 # files, so a report is seen whoever's child the process was and whatever was made of its exit.
 fresh_reports() {

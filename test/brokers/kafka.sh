@@ -15,7 +15,8 @@
 #
 # Needs: a JRE 17, a C++ compiler and librdkafka, and once Maven with a repository it can reach (54 MB, kept in
 # $OUTBOX_KAFKA_JARS, or /var/cache/outbox-kafka when root fetches them, which every user then reads, or
-# ~/.cache/outbox-kafka). Exit 77: there is no Kafka to be had here (the reason is on stderr).
+# ~/.cache/outbox-kafka). Exit 77: there is no Kafka to be had here (the reason is on stderr). Beside the jars, 50 MB that
+# spare every start two thirds of its time: the JVM's archive of their loaded classes, made by a first node.
 # Not Kafka's own among the properties: listener=NAME:PROTOCOL[:HOST] is one more listener on 127.0.0.1, known as HOST, with
 # its address in DIR/bootstrap.NAME; heap=SIZE makes a small JVM that starts fast. With node.id and controller.quorum.voters
 # the node is one of several; all but the last of them that are needed wait for each other, so start them side by side.
@@ -35,6 +36,8 @@ fi
 
 say() { printf 'kafka.sh: %s\n' "$*" >&2; }
 die() { say "$1"; exit "${2:-1}"; }
+
+CLUSTER=b3V0Ym94LXRlc3Qta2Fma2
 
 find_java() {
   JAVA=${JAVA_HOME:+$JAVA_HOME/bin/java}
@@ -62,6 +65,44 @@ fetch_jars() {
     mv "$fresh/lib" "$JARS/lib" && touch "$mark"
     chmod -R a+rX "$JARS"
     rm -rf "$fresh"
+  fi
+  exec 9>&-
+}
+
+# What a start takes from the cache: an archive of Kafka's classes as this JVM loads them, and what a formatted directory
+# holds. $QUICK is the place of both, of this JVM and these jars; empty where the JVM does not say what it is.
+find_quick() {
+  local release
+  release=$(dirname "$(dirname "$(readlink -f "$JAVA")")")/release
+  QUICK=
+  [ ! -r "$release" ] || QUICK=$JARS/quick-$({ cat "$release" "$HERE/kafka.sh" && echo "$MARK"; } | cksum | cut -d' ' -f1)
+}
+
+# Makes both, once: a node is started, asked for a topic, and writes the archive when it ends. Where that fails, or the cache
+# is somebody else's, every start takes its time as it would without.
+make_quick() {
+  local node
+  find_quick
+  [ -n "$QUICK" ] && [ -w "$JARS" ] && [ ! -e "$QUICK" ] || return 0
+  exec 9>"$JARS/.lock"
+  flock 9
+  if [ ! -e "$QUICK" ]; then
+    say "making starts quick, once"
+    node=$(mktemp -d "$JARS/.quick.XXXXXX")
+    (
+      DIR=$node/node QUICK=
+      mkdir -p "$DIR" && write_config "$(free_port)" heap=256m && format && launch "-XX:ArchiveClassesAtExit=$node/classes.jsa" &&
+        "$DIR/admin" "$(cat "$DIR/bootstrap")" create first 1 && stop_node TERM &&
+        cp "$DIR/formatted.checkpoint" "$node/bootstrap.checkpoint"
+    ) >"$JARS/quick.log" 2>&1
+    rm -rf "$node/node"
+    if [ -s "$node/classes.jsa" ] && [ -s "$node/bootstrap.checkpoint" ]; then
+      find "$JARS" -maxdepth 1 -name 'quick-*' -mtime +7 -exec rm -rf {} +
+      chmod -R a+rX "$node" && mv "$node" "$QUICK"
+    else
+      rm -rf "$node"
+      say "starts stay slow, see $JARS/quick.log"
+    fi
   fi
   exec 9>&-
 }
@@ -142,9 +183,23 @@ CONF
   printf '127.0.0.1:%s\n' "$port" >"$DIR/bootstrap"
 }
 
-# Compiled while the broker starts: answers in milliseconds where Kafka's own tools need a JVM each time.
+# The node's data directory as Kafka's own tool would leave it, which takes longer than all the rest of a quick start.
+format() {
+  if [ -s "${QUICK:+$QUICK/bootstrap.checkpoint}" ]; then
+    mkdir -p "$DIR/data" && cp "$QUICK/bootstrap.checkpoint" "$DIR/data/" &&
+      printf '%s\n' version=1 "cluster.id=$CLUSTER" "$(grep '^node.id=' "$DIR/server.properties")" \
+        "directory.id=$(head -c 16 /dev/urandom | base64 | tr -d = | tr '+/' 'AB')" >"$DIR/data/meta.properties"
+    return
+  fi
+  java_run kafka.tools.StorageTool format -t "$CLUSTER" -c "$DIR/server.properties" >"$DIR/format.log" 2>&1 &&
+    cp "$DIR/data/bootstrap.checkpoint" "$DIR/formatted.checkpoint" || { tail -5 "$DIR/format.log" >&2; return 1; }
+}
+
+# Compiled while the broker starts: answers in milliseconds where Kafka's own tools need a JVM each time. OUTBOX_KAFKA_ADMIN
+# names one that is compiled already.
 build_admin() {
   [ "$DIR/admin" -nt "$HERE/kafka_admin.cpp" ] && return
+  if [ -x "${OUTBOX_KAFKA_ADMIN:-}" ]; then ln -sf "$OUTBOX_KAFKA_ADMIN" "$DIR/admin"; return; fi
   ${CXX:-g++} -std=c++20 -O1 -o "$DIR/admin.$$" "$HERE/kafka_admin.cpp" -lrdkafka >"$DIR/admin.log" 2>&1 &&
     mv "$DIR/admin.$$" "$DIR/admin" || { stop_node KILL; cat "$DIR/admin.log" >&2; die "kafka_admin.cpp does not compile"; }
 }
@@ -155,13 +210,13 @@ running() {
     tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "kafka.Kafka $DIR/server.properties" && PID=$pid
 }
 
+# launch [JVM OPTION ...]
 launch() {
-  find_java
-  fetch_jars
   local heap jvm=(-Xms128m -Xmx384m -XX:+UseG1GC -XX:MaxGCPauseMillis=20)
   heap=$(cat "$DIR/heap" 2>/dev/null)
   [ -z "$heap" ] || jvm=(-Xms64m "-Xmx$heap" -XX:+UseSerialGC -XX:TieredStopAtLevel=1)
-  setsid "$JAVA" "${jvm[@]}" -Djava.awt.headless=true \
+  if [ -s "${QUICK:+$QUICK/classes.jsa}" ]; then jvm+=("-XX:SharedArchiveFile=$QUICK/classes.jsa"); fi
+  setsid "$JAVA" "${jvm[@]}" "$@" -Djava.awt.headless=true \
     -Dlog4j2.configurationFile="$DIR/log4j2.properties" -Dkafka.logs.dir="$DIR" \
     -cp "$JARS/lib/*" kafka.Kafka "$DIR/server.properties" >>"$DIR/server.log" 2>&1 </dev/null 9>&- &
   PID=$!
@@ -193,6 +248,7 @@ command=$1
 if [ "$command" = prepare ]; then
   find_java
   fetch_jars
+  make_quick
   echo "$JARS"
   exit 0
 fi
@@ -208,13 +264,13 @@ case $command in
     running && die "already running in $DIR (pid $PID)"
     find_java
     fetch_jars
+    find_quick
     mkdir -p "$DIR" || exit 1
     for attempt in 1 2 3; do
       [ "$port" != 0 ] && chosen=$port || chosen=$(free_port)
       rm -rf "$DIR/data"
       write_config "$chosen" "$@"
-      java_run kafka.tools.StorageTool format -t "b3V0Ym94LXRlc3Qta2Fma2" -c "$DIR/server.properties" \
-        >"$DIR/format.log" 2>&1 || { tail -5 "$DIR/format.log" >&2; die "formatting the storage failed"; }
+      format || die "formatting the storage failed"
       launch && exit 0
       grep -q 'Address already in use' "$DIR/server.log" || break  # somebody took the port between choice and bind
     done
@@ -227,6 +283,8 @@ case $command in
   restart)
     [ -f "$DIR/server.properties" ] || die "nothing was ever started in $DIR"
     stop_node TERM
+    find_java
+    find_quick
     launch || { tail -20 "$DIR/server.log" >&2; die "the broker did not come up again, see $DIR/server.log"; } ;;
   bootstrap) cat "$DIR/bootstrap" ;;
   topic)

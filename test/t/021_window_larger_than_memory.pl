@@ -1,6 +1,7 @@
 # Windows that do not fit in memory are sorted on disk and read piece by piece, while the log is rewritten under the
 # reader, while workers are stopped and started: every event arrives, once, in order.
 # matrix: B15 C8
+# ring: long
 use strict;
 use warnings;
 

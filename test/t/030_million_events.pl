@@ -2,6 +2,7 @@
 # in Redis and in Kafka at the same time. OUTBOX_TEST_EVENTS sets another number. (Without Apache Kafka: a tenth of it, as
 # librdkafka's mock cluster keeps everything in memory and loses what does not fit.)
 # matrix: F1 B1
+# ring: long
 use strict;
 use warnings;
 

@@ -34,7 +34,6 @@ if ($kafka)
 $redis->kill9;
 ok(wait_for_value($node, "SELECT count(*) > 0 FROM outbox.lag WHERE error_class = 'destination'", 't', 20),
 	'outbox.lag shows destinations in trouble');
-sleep 0.5;
 $redis->restart;
 ok(grows(), 'Redis is back and gets events');
 $kafka->restart if $kafka;

@@ -1,6 +1,7 @@
 # One transaction with a million events (OUTBOX_TEST_EVENTS sets another number) while no worker runs, then workers: all
 # arrives in emit order and neither the worker nor its sink process grows beyond 256 MB.
 # matrix: F1 B15
+# ring: long
 use strict;
 use warnings;
 

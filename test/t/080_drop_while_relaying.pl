@@ -72,7 +72,7 @@ ok($node->safe_psql('renewed', qq(CREATE EXTENSION outbox;
 ok(wait_for_value($node, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'renewed' AND backend_type = 'outbox keeper'", '1', 10),
 	'and is found');
 
-# Rolled back: everybody waits, nobody leaves for good.
+# Rolled back, after two seconds in which they wait for its locks: nobody leaves for good.
 $node->safe_psql('renewed', 'BEGIN; DROP EXTENSION outbox CASCADE; SELECT pg_sleep(2); ROLLBACK');
 $node->safe_psql('renewed', q(SELECT outbox.emit('order', 1, 'order.created', '{}')));
 is($node->safe_psql('renewed', "SELECT outbox.wait_until_idle('30 s')"), 't', 'a DROP EXTENSION that is rolled back changes nothing');

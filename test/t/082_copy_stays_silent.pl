@@ -26,7 +26,7 @@ sub workers
 $node->safe_psql('template1', 'CREATE DATABASE twin TEMPLATE postgres');
 ok($node->wait_for_log(qr/outbox publishes nothing from database "[^"]+": it is a copy/), 'the server log says that a copy is silent');
 $node->safe_psql('twin', q(SELECT outbox.emit('order', 1, 'order.created', '{"n": 2}')));
-sleep 2;
+sleep 2; # in which a worker would have come and begun to send
 is(workers('twin'), '0', 'no worker runs in a copy');
 is($redis->xlen('events'), 100, 'nothing comes from it');
 is($node->safe_psql('twin', 'SELECT outbox.adopt()'), '0', 'adopt() finds no event of a dump in it');
@@ -47,7 +47,7 @@ $node->safe_psql('template1', 'CREATE DATABASE restored');
 $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d', $node->connstr('restored') ], 'and restored');
 is($node->safe_psql('restored', 'SELECT count(*) FROM outbox.log'), '0', 'no event of the original is in the log of the restored one');
 is($node->safe_psql('restored', 'SELECT count(*) FROM outbox.foreign_event'), '100', 'they are kept apart');
-sleep 2;
+sleep 2; # in which a worker would have come and begun to send
 is(workers('restored'), '0', 'it is silent');
 $node->safe_psql('restored', q(SELECT outbox.emit('order', 1, 'order.created', '{"n": 3.5}')));
 is($node->safe_psql('restored', 'SELECT outbox.adopt()'), '0', 'adopt() finds nothing that the original had not delivered');
@@ -67,7 +67,7 @@ is(scalar(grep { $seen{$_} == 2 } keys %seen), 101, 'under the ids that they had
 $node->append_conf('postgresql.conf', "outbox.instance = 'staging'\n");
 $node->restart;
 $node->safe_psql('postgres', q(SELECT outbox.emit('order', 1, 'order.created', '{"n": 4}')));
-sleep 2;
+sleep 2; # in which a worker would have come and begun to send
 is(workers('postgres'), '0', 'under another outbox.instance nothing runs');
 is($redis->xlen('events'), 204, 'and nothing is published');
 $node->safe_psql('postgres', 'SELECT outbox.adopt()');

@@ -79,7 +79,7 @@ $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-
 my ($a, $b) = ($redis->xlen('t.a'), $redis->xlen('t.b'));
 is($node->safe_psql('restored', 'SELECT (SELECT count(*) FROM outbox.parked), (SELECT count(*) FROM outbox.pause), count(*) > 0 FROM outbox.audit'),
 	'3|2|t', 'with what is parked, paused, and done by people');
-sleep 2;
+sleep 2; # in which a worker would have come and begun to send
 is($redis->xlen('t.a') + $redis->xlen('t.b'), $a + $b, 'it is silent');
 is($node->safe_psql('restored', q(SELECT outbox.pause('r', topic => 'another', reason => 'any'), outbox.resume('r', topic => 'another'))),
 	't|t', 'and takes new pauses beside the old ones');

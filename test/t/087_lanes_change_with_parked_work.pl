@@ -1,6 +1,7 @@
 # The number of a route's lanes changes while dead letters are redriven and events are replayed: whatever is parked belongs
 # to a lane that there is, everything arrives, and nothing that was in somebody's hands is sent twice.
 # matrix: S2
+# ring: long
 use strict;
 use warnings;
 

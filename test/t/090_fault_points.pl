@@ -5,6 +5,7 @@
 # SIGKILL in a process of the server makes the postmaster restart all sessions: that is PostgreSQL's, and stated here. A
 # sink process is none of the server's: at its points no session may notice anything.
 # matrix: A1 A1s A3 T2
+# ring: long
 use strict;
 use warnings;
 

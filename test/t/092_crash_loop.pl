@@ -2,6 +2,7 @@
 # back for longer and longer, which outlives the crashes, outbox.doctor() says so, and a reload tries at once. One that
 # merely fails at every start disturbs nobody. A crash of somebody else is not held against anybody.
 # matrix: A2 A5
+# ring: long
 use strict;
 use warnings;
 
@@ -33,7 +34,7 @@ foreach my $case ([ 'relay.start', 'relay worker' ], [ 'keeper.start', 'keeper' 
 	ok(wait_until(sub { restarts() - $before >= 3 }, 60), "$what: crashes the server at its first starts");
 	ok(wait_until(sub { (try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes' AND status = 'problem')) // 0) > 0 }, 30),
 		"$what: and is then held back, which doctor() tells") or diag(try_sql('SELECT * FROM outbox.doctor()'));
-	sleep 0.5;
+	sleep 0.5; # a crash that was under way when it was held back is counted
 	my $held = restarts();
 	my $start = time;
 	my ($good, $tries) = (0, 0);
@@ -51,7 +52,7 @@ foreach my $case ([ 'relay.start', 'relay worker' ], [ 'keeper.start', 'keeper' 
 my $before = restarts();
 Outbox::Faults::arm('relay.start', 'fail *');
 $node->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'outbox relay'));
-sleep 6;
+sleep 6; # in which a worker that is started at once each time would be so some sixty times
 cmp_ok(Outbox::Faults::hits('relay.start'), '<', 25, 'a relay worker that fails at every start is started less and less often');
 is(restarts(), $before, 'and no session notices');
 Outbox::Faults::disarm('relay.start');

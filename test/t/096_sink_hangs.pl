@@ -39,7 +39,7 @@ my $started = time;
 my ($second, @others) = grep { $_ != $stopped[0] } sink_pids($node);
 push @stopped, $second if @others;
 kill 'STOP', $stopped[-1];
-sleep 1;    # what had been sent is there
+sleep 1; # in which what was under way arrives; what comes after it is new
 my %before = map { $_ => $arrived{$_}->() } @routes;
 my $witness;
 wait_until(sub { ($witness) = grep { $arrived{$_}->() > $before{$_} + 20 } @routes; $witness }, 6);

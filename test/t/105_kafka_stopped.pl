@@ -2,6 +2,7 @@
 # says why and until when, no event is charged, another destination flows, and recovery closes it at once. Nothing lost,
 # first occurrences in order.
 # matrix: D1 D9
+# ring: long
 use strict;
 use warnings;
 

@@ -2,6 +2,7 @@
 # from, charged to no event, and over when the user mapping or the server is altered. Rights on one topic taken away and
 # given back: that topic waits, the others flow, and it comes back by itself. Passwords are told to nobody.
 # matrix: D7 D8 G4
+# ring: long
 use strict;
 use warnings;
 

@@ -1,5 +1,6 @@
 # Claims of parked events by workers, stopped in the middle: another worker takes what is left and does not wait; people's
 # retry, skip, discard and redrive wait, are refused or pass by, and no event is delivered twice or after it was given up.
+# ring: long
 use strict;
 use warnings;
 

@@ -2,6 +2,7 @@
 # back on its data, then a rolling restart. Nothing lost, first occurrences in order per key, nothing parked, and no
 # trouble left at the end.
 # matrix: D2
+# ring: long
 use strict;
 use warnings;
 

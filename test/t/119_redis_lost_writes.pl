@@ -2,6 +2,7 @@
 # A Redis that comes back without what it had acknowledged (no persistence, a replica promoted without the tail, with a
 # worker killed at the same time) is noticed, said, and sent it again, in order. Trimming and deleting while it runs is
 # its owner's business; so is the loss where the destination says warn.
+# ring: long
 use strict;
 use warnings;
 

@@ -99,7 +99,7 @@ my $before = $redis->xlen('full');
 sql("SELECT pg_terminate_backend($pid)");
 ok(wait_until(sub { $redis->xlen('full') >= $before + 500 }, 30), 'a successor sends again what could not be noted');
 ok(trouble_is('53100'), 'and has the same trouble');
-sleep 3;
+sleep 3; # in which a log would be flooded
 my $lines = () = slurp_file($node->logfile, $mark) =~ /(has trouble with its tables|outbox (?:relay|keeper): )/g;
 cmp_ok($lines, '<=', 6, "the log is not flooded: $lines lines");
 

@@ -79,7 +79,7 @@ my $mark = -s $node->logfile;
 $node->safe_psql('postgres', 'ALTER SYSTEM SET outbox.enabled = off');
 $node->safe_psql('postgres', 'SELECT pg_reload_conf()');
 my $stop = IPC::Run::start([ 'pg_ctl', '-D', $node->data_dir, '-m', 'fast', '-w', 'stop' ], '<', \undef, '>&', \my $said);
-sleep 4;
+sleep 4; # in which somebody who does not want to wait would have killed them
 is(scalar(grep { kill 0, $_ } @relays), scalar @relays, 'workers that are asked to stop, and do not, are waited for');
 kill 'CONT', @relays;
 ok($stop->finish, 'a fast stop ends when they do');

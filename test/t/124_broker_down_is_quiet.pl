@@ -2,6 +2,7 @@
 # does not go on saying it, whatever the log level no secret is in it, nor in a view, a command line, an environment or
 # Redis's own log. OUTBOX_TEST_DOWN_SECONDS sets how long they are down.
 # matrix: A14 G4 R25
+# ring: long
 use strict;
 use warnings;
 

@@ -1,6 +1,7 @@
 # Destinations whose connections are reset twice a second, under load: once warm, neither the relay worker nor a sink process
 # grows, in memory, descriptors or threads; and nothing is lost. OUTBOX_TEST_SOAK_SECONDS=86400 makes a day of it.
 # matrix: F7
+# ring: long
 use strict;
 use warnings;
 
@@ -69,7 +70,7 @@ my %before = delivered();
 my $start = time;
 # At first all that may be under way is: nothing gets through.
 $nemesis->proxy($_, 'refuse') foreach keys %{ $proxy->{files} };
-sleep 3;
+sleep 3; # in which everything that comes fails, too
 for (my $turn = 1; time - $start < $seconds; $turn++)
 {
 	# In turn: in the middle of a request, and for a while altogether.

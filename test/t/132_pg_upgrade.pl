@@ -69,6 +69,7 @@ $old->stop;
 my $bindir = $old->config_data('--bindir');
 my @mode = ('pg_ctl', '-w', '-D', $old->data_dir, '-l', $old->logfile);
 command_ok([ @mode, '-o', "-b -p " . $old->port, 'start' ], 'the server starts in binary upgrade mode');
+# A second and a half is long enough for a launcher to come.
 my $seen = $old->safe_psql('postgres', q{SELECT pg_sleep(1.5); SELECT string_agg(backend_type, ' ') FROM pg_stat_activity WHERE backend_type LIKE 'outbox%'});
 $seen =~ s/\s//g;
 is($seen, '', 'and nothing of ours runs in it');

@@ -66,7 +66,7 @@ sub held
 	scheduled() unless $name =~ /log_/;
 	# Workers and the keeper look at routes, lanes and the extension.
 	sql('SELECT pg_reload_conf()') if $seconds > 1;
-	sleep($seconds);
+	sleep($seconds); # as long as it is held
 	push @phases, { name => $name, began => $began, ended => time };
 	$session->query_safe('ROLLBACK');
 	$session->quit;

@@ -63,7 +63,7 @@ Outbox::Faults::arm('window.opened', 'wait');
 ok(Outbox::Faults::await_waiting('window.opened', 20), 'one worker is stopped');
 Outbox::Faults::disarm('window.opened');
 my $began = time;
-sleep 3;
+sleep 3; # in which the other lane gets ahead of it
 my $asked = time;
 sql(q{SELECT outbox.alter_route('r', lanes => 3)});
 my $begun = 0;
@@ -93,7 +93,7 @@ foreach my $lanes (64, 2, 64)
 # While nobody delivers, nobody stands still: the change begins when the destination is back.
 $redis->pause;
 sql(q{SELECT outbox.alter_route('r', lanes => 4)});
-sleep 4;
+sleep 4; # in which it would begin
 is(sql('SELECT count(lanes_begun) FROM outbox.route'), '0', 'not begun while the destination is down');
 $redis->cont;
 happened(4, 'but afterwards');

@@ -2,6 +2,7 @@
 # first; stops in good order push it nowhere, crashes not far; a wall clock that is wrong when the server starts drops
 # nothing, and what it did to the clock is undone.
 # matrix: B13 R4
+# ring: long
 use strict;
 use warnings;
 

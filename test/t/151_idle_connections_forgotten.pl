@@ -8,7 +8,7 @@ use Outbox::Proxy;
 use Outbox::Test;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(time);
 
 Outbox::Kafka::skip_without();
 my $node = new_node();
@@ -16,15 +16,13 @@ my $proxy = Outbox::Proxy->new;
 my $kafka = $proxy->kafka;
 my $own = $kafka->{bootstrap};
 $kafka->create_topic('quiet', 1);
-(my $port = $proxy->{files}{kafka}) =~ s/.*//;
 kafka_route($node, $kafka, 'quiet', topic => q('quiet'));
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
-sub say_to_proxy { my ($line) = @_; append_to_file("$proxy->{files}{kafka}.new", "$line\n"); rename "$proxy->{files}{kafka}.new", $proxy->{files}{kafka} or die $!; sleep 0.2; return }
 my $delivered = q{SELECT sum(delivered) FROM outbox.lag WHERE route = 'quiet'};
 
 sql(q{SELECT outbox.emit('order', 1, 'x', '{}')});
 ok(wait_idle($node, 60), 'an event is delivered');
-say_to_proxy('forget');
+$proxy->tell('kafka', 'forget');
 my $start = time;
 sql(q{SELECT outbox.emit('order', 2, 'x', '{}')});
 ok(wait_idle($node, 60), 'the connection is forgotten: the next one too');

@@ -58,10 +58,12 @@ is(sql(q{SELECT count(*), min(error_code), max(error_code) FROM outbox.dead_lett
 cmp_ok(sql(q{SELECT count(*) FROM outbox.parked WHERE topic = 'compacted' AND error_code = 'INVALID_RECORD'}), '>=', $count / 10, 'the others are tried again');
 # What is learnt is forgotten when it is no longer so: the limit is raised, and they are sent again.
 $kafka->topic('alter', 'limited', 4, 'max.message.bytes=1000000');
-sleep 3;
 my $before = $kafka->count('limited');
-sql(q{CALL outbox.redrive(route => 'refused', topic => 'limited', dry_run => false)});
-ok(arrives('limited', $before + $count / 10, 60), 'the limit is raised: what was dead is delivered when somebody says so');
+ok(wait_until(sub
+{
+	sql(q{CALL outbox.redrive(route => 'refused', topic => 'limited', dry_run => false)});
+	return $kafka->count('limited') >= $before + $count / 10;
+}, 60), 'the limit is raised: what was dead is delivered when somebody says so');
 sql(q{SELECT outbox.emit('other', 1, 'x', '{}')});
 ok(arrives('other', 1, 20), 'another topic flows');
 no_server_crashed($node);

@@ -42,6 +42,23 @@ sub kafka
 	return Outbox::Kafka->start_at($own, "advertised.listeners=PLAINTEXT://127.0.0.1:$port");
 }
 
+# Tells one of them what to do, and returns when it does it.
+sub tell
+{
+	my ($self, $name, $line) = @_;
+	my $file = $self->{files}{$name};
+	open my $new, '>', "$file.new" or die "$file: $!";
+	print $new "$line\n";
+	close $new;
+	rename "$file.new", $file or die "$file: $!";
+	for (1 .. 1000)
+	{
+		return if -e "$file.heard" && PostgreSQL::Test::Utils::slurp_file("$file.heard") eq "$line\n";
+		select undef, undef, undef, 0.01;
+	}
+	die "the proxy of $name never heard '$line'";
+}
+
 sub stop { my ($self) = @_; $_->kill_kill foreach splice @{ $self->{runs} }; return }
 
 1;

@@ -19,6 +19,9 @@ use Outbox::Redis;
 our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
   rss_kb sql_literal no_server_crashed emit_counted emit_huge by_key wait_until server_is_back);
 
+# A run that is interrupted ends what it has started: see the END blocks.
+foreach my $signal (qw(TERM INT HUP)) { $SIG{$signal} = sub { exit 130 } }
+
 # A started node with the extension in database postgres. %options: conf => extra lines, name => node name,
 # extension => 0 leaves the extension out, init => more arguments for initdb.
 sub new_node
