@@ -10,6 +10,7 @@
 #include "admin/event_walk.h"
 #include "admin/loss.h"
 #include "base/fault_point.h"
+#include "days/leaf_list.h"
 #include "emit/insert.h"
 #include "pg/transaction_end.h"
 
@@ -29,7 +30,7 @@ namespace outbox::admin {
 namespace {
 
 // Numbers for groups of events. Every cluster has handed out more transaction ids than this before it is first started.
-constexpr uint64 kEnd = 503;
+constexpr uint64 kEnd = days::kAdoptedEnd;
 constexpr uint64 kEverybody = kEnd - 1;  // when they are used up: what some route lacks goes to all of the dump's,
 constexpr uint64 kNobody = kEnd - 2;     // and all the rest is one group
 constexpr const char* kBeginOfNumbers = "3";

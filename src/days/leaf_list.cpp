@@ -9,6 +9,7 @@
 #include <new>
 
 extern "C" {
+#include "storage/bufmgr.h"
 #include "storage/sinval.h"
 #include "utils/inval.h"
 }
@@ -44,6 +45,17 @@ int64_t HighestReading(int64_t reading) {
   return reading == 0 || ceiling <= 1 ? INT64_MAX : std::max(reading, static_cast<int64_t>(ceiling));
 }
 
+// No row has ever been written into it, or it has been emptied as a whole.
+bool IsEmpty(Oid oid) {
+  Leaf leaf;
+  if (!OpenLeaf(oid, &leaf)) {
+    return true;
+  }
+  const bool empty = RelationGetNumberOfBlocks(leaf.heap) == 0;
+  CloseLeaf(leaf);
+  return empty;
+}
+
 }  // namespace
 
 LeafList* CurrentLeafList() {
@@ -59,6 +71,7 @@ LeafList* CurrentLeafList() {
     state->resets_seen = resets;
     for (LeafEntry& leaf : state->list.leaves) {
       leaf.closed = false;
+      leaf.empty = false;
       leaf.writers_below = 0;
     }
   }
@@ -90,8 +103,10 @@ void JudgeLeaves(LeafList* list) {
   const int64_t highest = HighestReading(reading);
   pg_read_barrier();  // the next xid is read after the clock
   for (LeafEntry& entry : list->leaves) {
-    entry.to_come = entry.day != kUnknownDay && DayStartMicros(entry.day) > highest;
-    if (entry.to_come || entry.closed || entry.day == kUnknownDay || reading < DayStartMicros(entry.day + 1)) {
+    const bool ahead = entry.day != kUnknownDay && DayStartMicros(entry.day) > highest;
+    entry.empty = ahead && (entry.empty || IsEmpty(entry.oid));
+    entry.to_come = ahead && entry.empty;
+    if (ahead || entry.closed || entry.day == kUnknownDay || reading < DayStartMicros(entry.day + 1)) {
       continue;
     }
     if (entry.writers_below == 0) {

@@ -8,14 +8,21 @@
 
 namespace outbox::days {
 
+// Rows that adopt() has moved out of a dump have numbers below all transaction ids. Their days are the dump's: adopt()
+// writes into days that are over here, and into days to come.
+constexpr uint64_t kAdoptedEnd = 503;
+
 struct LeafEntry {
   Oid oid = InvalidOid;
   int32_t day = 0;
   // Known once the day is over for good: the largest xid that its index holds. Windows above it skip the leaf.
   bool closed = false;
-  // The clock had not come to it when the list was handed out: no row that can be seen is in it, and it is not opened
-  // (somebody may have it locked).
+  // The clock had not come to it when the list was handed out, nor ever before: no row with a transaction id that can
+  // be seen is in it, and it is not opened (somebody may have it locked).
   bool to_come = false;
+  // It was opened before its day, once, and held nothing: after reset_clock() a day to come can hold rows of when it
+  // had come.
+  bool empty = false;
   uint64_t largest_xid = 0;
   // The next xid when this process first saw the shared clock past the day; 0: not yet. An emitter has its xid before
   // it reads the clock, so whoever can still write into the leaf has a smaller one.
@@ -32,6 +39,11 @@ struct LeafList {
 // window was taken: whoever committed into a table before that snapshot, locked it after it was attached, and the
 // invalidation that attaching sends comes before the lock. Plain except for the vector; under a guard.
 LeafList* CurrentLeafList();
+
+// False where a window whose lowest xid is this finds nothing.
+inline bool CanHold(const LeafEntry& leaf, uint64_t lowest) {
+  return lowest < kAdoptedEnd || !(leaf.to_come || (leaf.closed && leaf.largest_xid < lowest));
+}
 
 // Marks what is to come, and as closed what can be: the shared clock is past the day, and every transaction that had an
 // xid by then has finished. No time-out: an emitter that is stopped for hours between reading the clock and its insert

@@ -22,10 +22,17 @@ namespace {
 
 using days::kDayMicros;
 
-// What every lane and side lane has finished with: the base of its position. Uncommitted routes do not count; what they
-// miss expired.
+// What every lane and side lane has finished with: the base of its position. One that came by a dump and is not adopted
+// yet has finished with nothing of this log: its position is made of another server's numbers. Uncommitted routes do
+// not count; what they miss expired.
 void ReadLaneBases(std::vector<Snapshot>* bases) {
-  static Statement all = {"SELECT r.window_from FROM " OUTBOX_POSITIONS " r", 0, {}, nullptr};
+  static Statement all = {
+      "SELECT CASE WHEN h.home OPERATOR(pg_catalog.=) outbox._home() THEN r.window_from::text ELSE '3:3:' END"
+      " FROM " OUTBOX_POSITIONS
+      " r JOIN outbox.lane h ON h.route_id OPERATOR(pg_catalog.=) r.route_id AND h.lane OPERATOR(pg_catalog.=) r.lane",
+      0,
+      {},
+      nullptr};
   bases->clear();
   RunStatement(&all, nullptr);
   bases->reserve(SPI_processed);

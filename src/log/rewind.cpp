@@ -43,6 +43,7 @@ struct Finding {
   std::string stream;        // of what was acknowledged last, the first that is lost
   std::string acknowledged;  // its id
   std::string kept_at;       // when the position was saved that the lane goes to; "": there is none so old
+  std::string began_at;      // the lane was put where it goes to, and something of before is lost as well
   std::string why_not;       // it is not put back
   std::vector<Position> positions;
 };
@@ -112,17 +113,25 @@ bool FindLost(const LaneId& lane, std::string_view run, Finding* finding) {
 }
 
 // The lane itself, or one that had its number, before it was put where it began: by seek(), or with another number of
-// lanes. What it delivered then is not sent again by going back to its beginning.
+// lanes. What it delivered then is not sent again by going back to its beginning. Of lanes that are no more the first
+// one tells.
 bool FindLostBefore(const LaneId& lane, std::string_view run, Finding* finding) {
   static Statement find = {
-      "SELECT (SELECT e.key FROM pg_catalog.jsonb_each(g.places) e WHERE"
+      "WITH RECURSIVE former(lane) AS (SELECT $2 UNION ALL SELECT (SELECT g.lane FROM outbox.progress g"
+      " WHERE g.route_id OPERATOR(pg_catalog.=) $1 AND g.lane OPERATOR(pg_catalog.>=) r.lanes"
+      " AND g.lane OPERATOR(pg_catalog.>) f.lane ORDER BY g.lane LIMIT 1) FROM former f JOIN outbox.route r"
+      " ON r.id OPERATOR(pg_catalog.=) $1 WHERE f.lane IS NOT NULL AND $2 OPERATOR(pg_catalog.=) 0)"
+      " SELECT (SELECT e.key FROM pg_catalog.jsonb_each(g.places) e WHERE"
       " (e.value OPERATOR(pg_catalog.->>) 1) OPERATOR(pg_catalog.=) pg_catalog.array_to_string(g.acknowledged, '-')"
-      " LIMIT 1), pg_catalog.array_to_string(g.acknowledged, '-') FROM"
-      " (SELECT g.acknowledged, g.places, g.run FROM outbox.progress g WHERE g.route_id OPERATOR(pg_catalog.=) $1"
-      " AND g.lane OPERATOR(pg_catalog.=) $2 AND g.side OPERATOR(pg_catalog.=) 0 AND g.at OPERATOR(pg_catalog.<=)"
-      " (SELECT l.since FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane"
-      " OPERATOR(pg_catalog.=) $2) AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) g"
-      " WHERE " OUTBOX_EARLIER_RUN("g", "$4") " AND g.acknowledged OPERATOR(pg_catalog.>) $3",
+      " LIMIT 1), pg_catalog.array_to_string(g.acknowledged, '-'), l.since FROM outbox.lane l CROSS JOIN former f"
+      " CROSS JOIN LATERAL (SELECT g.acknowledged, g.places, g.run FROM outbox.progress g"
+      " WHERE g.route_id OPERATOR(pg_catalog.=) $1 AND g.lane OPERATOR(pg_catalog.=) f.lane"
+      " AND g.side OPERATOR(pg_catalog.=) 0 AND g.at OPERATOR(pg_catalog.<=) l.since AND g.acknowledged IS NOT NULL"
+      " ORDER BY g.at DESC LIMIT 1) g WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
+      " AND NOT (pg_catalog.pg_snapshot_xmax(l.window_from) OPERATOR(pg_catalog.<) '503'::pg_catalog.xid8"
+      " AND NOT EXISTS (SELECT FROM outbox.log e WHERE e.created_at OPERATOR(pg_catalog.<=) l.done_to))"
+      " AND " OUTBOX_EARLIER_RUN("g", "$4") " AND g.acknowledged OPERATOR(pg_catalog.>) $3"
+      " ORDER BY g.acknowledged DESC LIMIT 1",
       4,
       {INT8OID, INT4OID, INT8ARRAYOID, TEXTOID},
       nullptr};
@@ -131,8 +140,11 @@ bool FindLostBefore(const LaneId& lane, std::string_view run, Finding* finding) 
   if (SPI_processed == 0) {
     return false;
   }
-  Assign(0, 0, &finding->stream);
-  Assign(0, 1, &finding->acknowledged);
+  if (finding->acknowledged.empty()) {
+    Assign(0, 0, &finding->stream);
+    Assign(0, 1, &finding->acknowledged);
+  }
+  Assign(0, 2, &finding->began_at);
   return true;
 }
 
@@ -235,6 +247,18 @@ void DropSides(const LaneId& lane) {
   RunStatement(&drop, values);
 }
 
+#define OUTBOX_BEFORE \
+  "what was delivered before, with another number of lanes or before seek(), is not sent: outbox.seek() sends it"
+
+// The lane goes to where it began, and something of before is lost as well.
+bool NotAll(const Finding& finding) {
+  return finding.kept_at.empty() && !finding.began_at.empty();
+}
+
+const std::string& DeliveredAfter(const Finding& finding) {
+  return finding.kept_at.empty() ? finding.began_at : finding.kept_at;
+}
+
 void WriteAudit(const LaneId& lane, std::string_view run, const Finding& finding, bool rewound) {
   static Statement put = {
       "INSERT INTO outbox.audit (who, action, route, detail, reason)"
@@ -251,9 +275,14 @@ void WriteAudit(const LaneId& lane, std::string_view run, const Finding& finding
   for (const std::string* text : {&finding.survived, &finding.stream, &finding.acknowledged}) {
     arguments.Add(TextDatum(*text));
   }
-  finding.kept_at.empty() ? arguments.AddNull() : arguments.Add(TextDatum(finding.kept_at));
-  arguments.Add(
-      TextDatum(rewound ? "the Redis server has lost what it had acknowledged" : std::string_view(finding.why_not)));
+  const std::string& after = rewound ? DeliveredAfter(finding) : finding.kept_at;
+  after.empty() ? arguments.AddNull() : arguments.Add(TextDatum(after));
+  const char* reason = finding.why_not.c_str();
+  if (rewound) {
+    reason = NotAll(finding) ? "the Redis server has lost what it had acknowledged; " OUTBOX_BEFORE
+                             : "the Redis server has lost what it had acknowledged";
+  }
+  arguments.Add(TextDatum(reason));
   arguments.Add(TextDatum(rewound ? "rewind" : "lost writes"));
   RunStatement(&put, arguments.values, arguments.nulls);
 }
@@ -278,8 +307,9 @@ std::string Describe(const LaneId& lane, const Finding& finding, bool rewound) {
   if (!rewound) {
     return text + "sends nothing again: " + finding.why_not;
   }
-  return text + (finding.kept_at.empty() ? "sends again all that the log has"
-                                         : "sends again what it delivered after " + finding.kept_at);
+  const std::string& after = DeliveredAfter(finding);
+  text += after.empty() ? "sends again all that the log has" : "sends again what it delivered after " + after;
+  return NotAll(finding) ? text + "; " OUTBOX_BEFORE : text;
 }
 
 }  // namespace
@@ -299,7 +329,8 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& r
       return;
     }
     const bool since = FindLost(lane, run, &finding);
-    lost = since || FindLostBefore(lane, run, &finding);
+    const bool before = FindLostBefore(lane, run, &finding);
+    lost = since || before;
     if (!lost) {
       return;
     }

@@ -228,7 +228,7 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LeafLi
   while (state->leaf < leaves.leaves.size()) {
     const days::LeafEntry& entry = leaves.leaves[state->leaf];
     days::Leaf leaf;
-    if (!entry.to_come && !(entry.closed && entry.largest_xid < window.lowest()) && days::OpenLeaf(entry.oid, &leaf)) {
+    if (CanHold(entry, window.lowest()) && days::OpenLeaf(entry.oid, &leaf)) {
       if (!SameFiles(leaf, state)) {
         scanned = Scanned::kRewritten;
       } else if (RelationGetNumberOfBlocks(leaf.heap) > 0 &&

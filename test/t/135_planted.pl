@@ -3,7 +3,7 @@
 # not CREATE EXTENSION, emit() or any other function, not a worker. Roles with the rights that a deployment gives, its
 # database's owner, and one that was granted ALL on the tables can plant nothing that would run with other rights, and
 # cannot point the server at an address of their own.
-# matrix: G2 G3 G5
+# matrix: B9 G2 G3 G5
 use strict;
 use warnings;
 
