@@ -1,6 +1,7 @@
 #include "emit/commit.h"
 
 #include "base/fault_point.h"
+#include "emit/own_events.h"
 
 namespace outbox::emit {
 
@@ -31,6 +32,7 @@ void OnTransactionEnd(XactEvent event, void*) {
   }
   emitted = false;
   emitted_to_spare = false;
+  ForgetOwnEvents();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "emit/copy.h"
 #include "emit/day_table.h"
 #include "emit/event_id.h"
+#include "emit/own_events.h"
 #include "log/day_table_ddl.h"
 
 extern "C" {
@@ -164,6 +165,7 @@ void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
     heap_deform_tuple(rows[i], desc, values, nulls);
     rows[i]->t_self = slots[i]->tts_tid;
     InsertIntoIndexes(day_table, &indexes, rows[i], values, nulls);
+    NoteOwnEvent(day_table, &events[i].id, &rows[i]->t_self);
     ExecDropSingleTupleTableSlot(slots[i]);
   }
   CloseIndexes(&indexes);
@@ -205,6 +207,7 @@ void InsertEvent(NewEvent* event) {
   OpenIndexes(day_table, &indexes);
   InsertIntoIndexes(day_table, &indexes, row, values, nulls);
   CloseIndexes(&indexes);
+  NoteOwnEvent(day_table, &event->id, &row->t_self);
   heap_freetuple(row);
   // The lock stays until the transaction ends.
   table_close(day_table, NoLock);
