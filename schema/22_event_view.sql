@@ -1,20 +1,27 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- The view outbox.event, for ORMs: INSERT emits. It shows what the current transaction emitted and nothing else, so that
 -- RETURNING, refresh and merge work and granting SELECT leaks nothing. No column defaults: they would run with the
--- caller's rights. The functions need no SECURITY DEFINER: they are C and reach the log by themselves.
+-- caller's rights. The functions need no SECURITY DEFINER: they are C and reach the log by themselves. It stands over a
+-- foreign table, which the planner tells what is asked for: an event by its id is looked up, whatever else was emitted.
 -- ---------------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION outbox._own_events()
-  RETURNS TABLE (id uuid, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb,
-                 topic text, created_at timestamptz, content_type text, payload_text text, payload_bytes bytea,
-                 deliver_at timestamptz)
-  LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'outbox_own_events';
-COMMENT ON FUNCTION outbox._own_events() IS 'events of the current transaction, for the view outbox.event';
+CREATE FUNCTION outbox._own_event_scan() RETURNS fdw_handler
+  LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'outbox_own_event_scan';
+COMMENT ON FUNCTION outbox._own_event_scan() IS 'reads the events of the current transaction';
+CREATE FOREIGN DATA WRAPPER outbox_own_event HANDLER outbox._own_event_scan NO VALIDATOR;
+COMMENT ON FOREIGN DATA WRAPPER outbox_own_event IS 'no destination: for outbox._own_event';
+CREATE SERVER outbox_own_event FOREIGN DATA WRAPPER outbox_own_event;
+COMMENT ON SERVER outbox_own_event IS 'no destination: for outbox._own_event';
+CREATE FOREIGN TABLE outbox._own_event (
+  id uuid, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb, topic text,
+  created_at timestamptz, content_type text, payload_text text, payload_bytes bytea, deliver_at timestamptz
+) SERVER outbox_own_event;
+COMMENT ON FOREIGN TABLE outbox._own_event IS 'events of the current transaction, for the view outbox.event';
 
 CREATE VIEW outbox.event AS
   SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.headers, e.topic, e.created_at,
          e.content_type, e.payload_text, e.payload_bytes, e.deliver_at
-  FROM outbox._own_events() e;
+  FROM outbox._own_event e;
 COMMENT ON VIEW outbox.event IS 'INSERT emits an event; shows the events of the current transaction only';
 COMMENT ON COLUMN outbox.event.id IS 'event id; the client''s own if given, else made';
 COMMENT ON COLUMN outbox.event.aggregate_type IS 'kind of thing the event is about';

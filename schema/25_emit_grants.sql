@@ -6,7 +6,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p
   WHERE p.pronamespace = 'outbox'::regnamespace
-    AND p.proname IN ('emit', 'emit_text', 'emit_bytes', 'emit_tombstone', 'emit_many', 'emit_row', '_own_events');
+    AND p.proname IN ('emit', 'emit_text', 'emit_bytes', 'emit_tombstone', 'emit_many', 'emit_row');
 END;
 COMMENT ON FUNCTION outbox._emit_routines() IS 'what grant_emit() grants EXECUTE on';
 

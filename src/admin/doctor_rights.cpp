@@ -22,7 +22,7 @@ WITH rights AS (
   UNION ALL
   SELECT 'ROUTINE', p.oid::regprocedure::text, x.grantee, x.privilege_type,
          CASE WHEN x.grantee = 0 THEN p.proname NOT LIKE 'json\_arg\_%'
-              WHEN p.proname LIKE '\_%' THEN p.proname <> '_own_events' AND NOT EXISTS (
+              WHEN p.proname LIKE '\_%' THEN NOT EXISTS (
                 SELECT FROM aclexplode(p.proacl) m WHERE m.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = 'pg_monitor'))
               ELSE p.proname IN ('adopt', 'forget', 'grant_emit', 'revoke_emit', 'grant_operate', 'revoke_operate') END
   FROM pg_proc p, aclexplode(p.proacl) x

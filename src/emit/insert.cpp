@@ -6,6 +6,7 @@
 #include "emit/check.h"
 #include "emit/copy.h"
 #include "emit/event_id.h"
+#include "emit/own_events.h"
 #include "pg/clock.h"
 #include "pg/transaction_end.h"
 
@@ -166,6 +167,7 @@ void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
     heap_deform_tuple(rows[i], desc, values, nulls);
     rows[i]->t_self = slots[i]->tts_tid;
     InsertIntoIndexes(day_table, &indexes, rows[i], values, nulls);
+    NoteOwnEvent(day_table, &events[i].id, &rows[i]->t_self);
     ExecDropSingleTupleTableSlot(slots[i]);
   }
   CloseIndexes(&indexes);
@@ -191,7 +193,7 @@ void InsertByDay(NewEvent* events, int count, FullTransactionId xid) {
 void InsertEvent(NewEvent* event) {
   CheckMayEmit();
   WarnInCopy();
-  // The xid comes before the reading: log/leaf_list counts on it to know when nobody can write into a past day.
+  // The xid comes before the reading: days/leaf_list counts on it to know when nobody can write into a past day.
   FullTransactionId xid = GetTopFullTransactionId();
   Stamp(event, pg::TakeReadings(1));
   OUTBOX_FAULT_POINT("emit.reading");
@@ -207,6 +209,7 @@ void InsertEvent(NewEvent* event) {
   OpenIndexes(day_table, &indexes);
   InsertIntoIndexes(day_table, &indexes, row, values, nulls);
   CloseIndexes(&indexes);
+  NoteOwnEvent(day_table, &event->id, &row->t_self);
   heap_freetuple(row);
   // The lock stays until the transaction ends.
   table_close(day_table, NoLock);

@@ -1,41 +1,17 @@
-// The view outbox.event [P]: INSERT emits, SELECT shows what this transaction emitted, nothing else is allowed.
-// Plain code.
-#include "days/day_table.h"
-#include "days/leaf.h"
+// The triggers of the view outbox.event [P]: INSERT emits, UPDATE and DELETE are refused. Plain code.
 #include "emit/arguments.h"
 #include "emit/check.h"
 #include "emit/insert.h"
+#include "emit/view_columns.h"
 #include "pg/entry.h"
-#include "pg/transaction_end.h"
 
 extern "C" {
 #include "commands/trigger.h"
-#include "mb/pg_wchar.h"
-#include "utils/fmgroids.h"
 }
 
 namespace outbox::emit {
 
-using enum days::LogColumn;
-
 namespace {
-
-// Columns of the view, in order.
-enum ViewColumn : int {
-  kViewId,
-  kViewAggregateType,
-  kViewAggregateId,
-  kViewEventType,
-  kViewPayload,
-  kViewHeaders,
-  kViewTopic,
-  kViewCreatedAt,
-  kViewContentType,
-  kViewPayloadText,
-  kViewPayloadBytes,
-  kViewDeliverAt,
-  kViewColumns
-};
 
 text* TextColumn(const Datum* values, const bool* nulls, int column) {
   return nulls[column] ? nullptr : DatumGetTextPP(values[column]);
@@ -125,119 +101,6 @@ Datum ViewRefuse(FunctionCallInfo fcinfo) {
   return 0;
 }
 
-bool EndsWith(const text* value, const char* end) {
-  size_t size = strlen(end);
-  return Size(value) >= size && memcmp(Bytes(value) + Size(value) - size, end, size) == 0;
-}
-
-bool IsTextual(const text* content_type, const bytea* payload) {
-  bool textual = (Size(content_type) >= 5 && memcmp(Bytes(content_type), "text/", 5) == 0) ||
-                 EndsWith(content_type, "json") || EndsWith(content_type, "xml");
-  return textual && GetDatabaseEncoding() == PG_UTF8 &&
-         pg_verify_mbstr(PG_UTF8, Bytes(payload), static_cast<int>(Size(payload)), true);
-}
-
-// The body in that one of the three columns that fits it; none for a tombstone.
-void ShowBody(const Datum* row, const bool* row_nulls, Datum* values, bool* nulls) {
-  nulls[kViewPayload] = nulls[kViewPayloadText] = nulls[kViewPayloadBytes] = true;
-  if (row_nulls[kPayload]) {
-    return;
-  }
-  bytea* payload = DatumGetByteaPP(row[kPayload]);
-  if (row_nulls[kContentType]) {
-    char* json = pg_any_to_server(pnstrdup(Bytes(payload), Size(payload)), Size(payload), PG_UTF8);
-    values[kViewPayload] = DirectFunctionCall1(jsonb_in, CStringGetDatum(json));
-    nulls[kViewPayload] = false;
-  } else if (IsTextual(DatumGetTextPP(row[kContentType]), payload)) {
-    values[kViewPayloadText] = PointerGetDatum(payload);
-    nulls[kViewPayloadText] = false;
-  } else {
-    values[kViewPayloadBytes] = PointerGetDatum(payload);
-    nulls[kViewPayloadBytes] = false;
-  }
-}
-
-void ShowRow(ReturnSetInfo* result, const Datum* row, const bool* row_nulls) {
-  static constexpr struct {
-    ViewColumn view;
-    days::LogColumn log;
-  } kSame[] = {
-      {kViewId, kId},
-      {kViewAggregateType, kAggregateType},
-      {kViewAggregateId, kAggregateId},
-      {kViewEventType, kEventType},
-      {kViewHeaders, kHeaders},
-      {kViewTopic, kTopic},
-      {kViewCreatedAt, kCreatedAt},
-      {kViewContentType, kContentType},
-      {kViewDeliverAt, kDeliverAt},
-  };
-  Datum values[kViewColumns];
-  bool nulls[kViewColumns];
-  for (const auto& column : kSame) {
-    values[column.view] = row[column.log];
-    nulls[column.view] = row_nulls[column.log];
-  }
-  ShowBody(row, row_nulls, values, nulls);
-  tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-}
-
-// `day_table`: opened for reading, or nullptr; closed here.
-void ShowTable(ReturnSetInfo* result, Relation day_table, FullTransactionId xid) {
-  if (day_table == nullptr) {
-    return;
-  }
-  ScanKeyData key;
-  ScanKeyInit(&key, kXid + 1, BTEqualStrategyNumber, F_XID8EQ, FullTransactionIdGetDatum(xid));
-  // Rows of this very transaction are there or taken back, whatever the isolation level: no snapshot decides that, and
-  // none is asked. A snapshot of a serializable transaction would leave predicate locks on pages that all write to.
-  // What the statement under way has emitted is left out by hand.
-  Relation index = days::OpenXidIndex(day_table);
-  bool by_index = index != nullptr;
-  SysScanDesc scan =
-      systable_beginscan(day_table, by_index ? RelationGetRelid(index) : InvalidOid, by_index, SnapshotSelf, 1, &key);
-  MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox event row", ALLOCSET_DEFAULT_SIZES);
-  HeapTuple tuple;
-  while (HeapTupleIsValid(tuple = systable_getnext(scan))) {
-    if (HeapTupleHeaderGetCmin(tuple->t_data) >= GetActiveSnapshot()->curcid) {
-      continue;
-    }
-    Datum row[kLogColumns];
-    bool nulls[kLogColumns];
-    MemoryContext caller = MemoryContextSwitchTo(scratch);
-    heap_deform_tuple(tuple, RelationGetDescr(day_table), row, nulls);
-    ShowRow(result, row, nulls);
-    MemoryContextSwitchTo(caller);
-    MemoryContextReset(scratch);
-    CHECK_FOR_INTERRUPTS();
-  }
-  MemoryContextDelete(scratch);
-  systable_endscan(scan);
-  if (by_index) {
-    index_close(index, AccessShareLock);
-  }
-  table_close(day_table, NoLock);
-}
-
-// The events of the current transaction. Reads the day tables it wrote to, through the index on xid; a plain view over
-// outbox.log would lock every day table and starve the keeper's drops.
-Datum OwnEvents(FunctionCallInfo fcinfo) {
-  InitMaterializedSRF(fcinfo, 0);
-  ReturnSetInfo* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
-  int32 first = 0;
-  int32 last = 0;
-  FullTransactionId xid = GetTopFullTransactionIdIfAny();
-  if (FullTransactionIdIsValid(xid) && pg::EmittedDays(&first, &last)) {
-    for (int32 day = first; day <= last; day++) {
-      ShowTable(result, days::OpenDayTableForReading(day), xid);
-    }
-    if (pg::EmittedToSpare()) {
-      ShowTable(result, days::OpenSpareTableForReading(), xid);
-    }
-  }
-  return 0;
-}
-
 }  // namespace
 
 }  // namespace outbox::emit
@@ -247,7 +110,4 @@ OUTBOX_FUNCTION(outbox_event_insert) {
 }
 OUTBOX_FUNCTION(outbox_event_refuse) {
   return outbox::emit::ViewRefuse(fcinfo);
-}
-OUTBOX_FUNCTION(outbox_own_events) {
-  return outbox::emit::OwnEvents(fcinfo);
 }

@@ -1,0 +1,377 @@
+// What the view outbox.event shows [P]: the events of the current transaction, through the foreign table
+// outbox._own_event. A foreign table and not a function, because the planner tells it what is asked for: `id = ...`,
+// `id IN (...)` and `id = ANY (...)` are looked up, and only the columns that are wanted are made. A plain view over
+// outbox.log would lock every day table and starve the keeper's drops. Plain code.
+#include "days/columns.h"
+#include "emit/arguments.h"
+#include "emit/own_events.h"
+#include "emit/view_columns.h"
+#include "pg/entry.h"
+
+extern "C" {
+#include "commands/explain.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#endif
+#include "executor/executor.h"
+#include "foreign/fdwapi.h"
+#include "mb/pg_wchar.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/planmain.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/array.h"
+#include "utils/typcache.h"
+}
+
+namespace outbox::emit {
+
+using enum days::LogColumn;
+
+namespace {
+
+// --- one row ---
+
+bool EndsWith(const text* value, const char* end) {
+  size_t size = strlen(end);
+  return Size(value) >= size && memcmp(Bytes(value) + Size(value) - size, end, size) == 0;
+}
+
+bool IsTextual(const text* content_type, const bytea* payload) {
+  bool textual = (Size(content_type) >= 5 && memcmp(Bytes(content_type), "text/", 5) == 0) ||
+                 EndsWith(content_type, "json") || EndsWith(content_type, "xml");
+  return textual && GetDatabaseEncoding() == PG_UTF8 &&
+         pg_verify_mbstr(PG_UTF8, Bytes(payload), static_cast<int>(Size(payload)), true);
+}
+
+// The body in that one of the three columns that fits it; none for a tombstone.
+void ShowBody(const Datum* row, const bool* row_nulls, Datum* values, bool* nulls) {
+  if (row_nulls[kPayload]) {
+    return;
+  }
+  bytea* payload = DatumGetByteaPP(row[kPayload]);
+  if (row_nulls[kContentType]) {
+    char* json = pg_any_to_server(pnstrdup(Bytes(payload), Size(payload)), Size(payload), PG_UTF8);
+    values[kViewPayload] = DirectFunctionCall1(jsonb_in, CStringGetDatum(json));
+    nulls[kViewPayload] = false;
+  } else if (IsTextual(DatumGetTextPP(row[kContentType]), payload)) {
+    values[kViewPayloadText] = PointerGetDatum(payload);
+    nulls[kViewPayloadText] = false;
+  } else {
+    values[kViewPayloadBytes] = PointerGetDatum(payload);
+    nulls[kViewPayloadBytes] = false;
+  }
+}
+
+// Points into `row`, or allocates in the current memory context.
+void ShowRow(HeapTuple row, TupleDesc desc, bool body, Datum* values, bool* nulls) {
+  static constexpr struct {
+    ViewColumn view;
+    days::LogColumn log;
+  } kSame[] = {
+      {kViewId, kId},
+      {kViewAggregateType, kAggregateType},
+      {kViewAggregateId, kAggregateId},
+      {kViewEventType, kEventType},
+      {kViewHeaders, kHeaders},
+      {kViewTopic, kTopic},
+      {kViewCreatedAt, kCreatedAt},
+      {kViewContentType, kContentType},
+      {kViewDeliverAt, kDeliverAt},
+  };
+  Datum log_values[kLogColumns];
+  bool log_nulls[kLogColumns];
+  heap_deform_tuple(row, desc, log_values, log_nulls);
+  for (const auto& column : kSame) {
+    values[column.view] = log_values[column.log];
+    nulls[column.view] = log_nulls[column.log];
+  }
+  for (ViewColumn column : {kViewPayload, kViewPayloadText, kViewPayloadBytes}) {
+    values[column] = static_cast<Datum>(0);
+    nulls[column] = true;
+  }
+  if (body) {
+    ShowBody(log_values, log_nulls, values, nulls);
+  }
+}
+
+// --- planning ---
+
+bool IsUuidEquality(Oid op) {
+  return op == lookup_type_cache(UUIDOID, TYPECACHE_EQ_OPR)->eq_opr;
+}
+
+bool IsId(Node* node, Index relation) {
+  return IsA(node, Var) && castNode(Var, node)->varno == static_cast<int>(relation) &&
+         castNode(Var, node)->varattno == kViewId + 1 && castNode(Var, node)->varlevelsup == 0;
+}
+
+// Can be computed once, before the first row.
+bool IsKnown(Node* node) {
+  return !contain_var_clause(node) && !contain_volatile_functions(node) && !contain_subplans(node);
+}
+
+// Adds what `id` must be one of to `ids`, expressions of type uuid and uuid[]; false if the clause says nothing of
+// that. NOLINTNEXTLINE(misc-no-recursion): as deep as what somebody wrote, and the planner has been through it
+bool TakeIds(Node* clause, Index relation, List** ids) {
+  if (is_orclause(clause)) {
+    ListCell* cell = nullptr;
+    foreach (cell, castNode(BoolExpr, clause)->args) {
+      if (!TakeIds(static_cast<Node*>(lfirst(cell)), relation, ids)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  if (IsA(clause, OpExpr) && IsUuidEquality(castNode(OpExpr, clause)->opno)) {
+    Node* left = static_cast<Node*>(linitial(castNode(OpExpr, clause)->args));
+    Node* right = static_cast<Node*>(lsecond(castNode(OpExpr, clause)->args));
+    Node* other = IsId(left, relation) ? right : left;
+    if ((IsId(left, relation) || IsId(right, relation)) && IsKnown(other)) {
+      *ids = lappend(*ids, other);
+      return true;
+    }
+  }
+  if (IsA(clause, ScalarArrayOpExpr)) {
+    ScalarArrayOpExpr* any = castNode(ScalarArrayOpExpr, clause);
+    Node* array = static_cast<Node*>(lsecond(any->args));
+    if (any->useOr && IsUuidEquality(any->opno) && IsId(static_cast<Node*>(linitial(any->args)), relation) &&
+        IsKnown(array)) {
+      *ids = lappend(*ids, array);
+      return true;
+    }
+  }
+  return false;
+}
+
+// NIL: no clause says which ids.
+List* WantedIds(const RelOptInfo* rel) {
+  ListCell* cell = nullptr;
+  foreach (cell, rel->baserestrictinfo) {
+    List* ids = NIL;
+    if (TakeIds(reinterpret_cast<Node*>(lfirst_node(RestrictInfo, cell)->clause), rel->relid, &ids)) {
+      return ids;
+    }
+  }
+  return NIL;
+}
+
+bool WantsBody(const RelOptInfo* rel) {
+  Bitmapset* used = nullptr;
+  pull_varattnos(reinterpret_cast<Node*>(rel->reltarget->exprs), rel->relid, &used);
+  ListCell* cell = nullptr;
+  foreach (cell, rel->baserestrictinfo) {
+    pull_varattnos(reinterpret_cast<Node*>(lfirst_node(RestrictInfo, cell)->clause), rel->relid, &used);
+  }
+  for (int column : {0, kViewPayload + 1, kViewPayloadText + 1, kViewPayloadBytes + 1}) {  // 0: the whole row
+    if (bms_is_member(column - FirstLowInvalidHeapAttributeNumber, used)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Nobody knows when a statement is planned how much its transaction will have emitted.
+constexpr double kGuessedEvents = 10;
+
+void GetRelSize(PlannerInfo* root, RelOptInfo* rel, Oid) {
+  rel->fdw_private = WantedIds(rel);
+  rel->tuples = kGuessedEvents;
+  rel->rows =
+      clamp_row_est(kGuessedEvents * clauselist_selectivity(root, rel->baserestrictinfo, 0, JOIN_INNER, nullptr));
+}
+
+void GetPaths(PlannerInfo* root, RelOptInfo* rel, Oid) {
+  double looked_at = rel->fdw_private == nullptr ? kGuessedEvents : 1;
+  Cost cost = looked_at * (cpu_tuple_cost + cpu_index_tuple_cost + rel->baserestrictcost.per_tuple);
+  add_path(rel, reinterpret_cast<Path*>(create_foreignscan_path(root, rel, nullptr, rel->rows,
+#if PG_VERSION_NUM >= 180000
+                                                                0,
+#endif
+                                                                0, cost, NIL, nullptr, nullptr,
+#if PG_VERSION_NUM >= 170000
+                                                                NIL,
+#endif
+                                                                NIL)));
+}
+
+// All clauses are checked again on what is found: of few rows, and it keeps rechecks of locked rows simple.
+ForeignScan* GetPlan(PlannerInfo*, RelOptInfo* rel, Oid, ForeignPath*, List* targets, List* clauses, Plan* outer) {
+  List* ids = static_cast<List*>(rel->fdw_private);
+  return make_foreignscan(targets, extract_actual_clauses(clauses, false), rel->relid, ids,
+                          list_make1_int(WantsBody(rel) ? 1 : 0), NIL, NIL, outer);
+}
+
+// --- running ---
+
+struct Running {
+  List* ids;  // states of expressions
+  bool body;
+  MemoryContext context;  // of one pass
+  OwnScan* scan;
+};
+
+void Begin(ForeignScanState* node, int flags) {
+  if ((flags & EXEC_FLAG_EXPLAIN_ONLY) != 0) {
+    return;
+  }
+  ForeignScan* plan = castNode(ForeignScan, node->ss.ps.plan);
+  Running* running = static_cast<Running*>(palloc0(sizeof(Running)));
+  running->ids = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
+  running->body = linitial_int(plan->fdw_private) != 0;
+  running->context = AllocSetContextCreate(CurrentMemoryContext, "outbox own events", ALLOCSET_SMALL_SIZES);
+  node->fdw_state = running;
+}
+
+struct Ids {
+  pg_uuid_t* ids;
+  int count;
+  int room;
+};
+
+void AddId(Ids* to, Datum id) {
+  if (to->count == to->room) {
+    to->room = Max(4, 2 * to->room);
+    size_t size = to->room * sizeof(pg_uuid_t);
+    to->ids = static_cast<pg_uuid_t*>(to->ids == nullptr ? palloc(size) : repalloc(to->ids, size));
+  }
+  to->ids[to->count++] = *DatumGetUUIDP(id);
+}
+
+// NULL is no id.
+Ids EvaluateIds(const Running* running, ExprContext* econtext) {
+  Ids wanted = {};
+  ListCell* cell = nullptr;
+  foreach (cell, running->ids) {
+    ExprState* state = static_cast<ExprState*>(lfirst(cell));
+    bool isnull = false;
+    Datum value = ExecEvalExpr(state, econtext, &isnull);
+    if (isnull) {
+      continue;
+    }
+    if (exprType(reinterpret_cast<Node*>(state->expr)) == UUIDOID) {
+      AddId(&wanted, value);
+      continue;
+    }
+    Datum* elements = nullptr;
+    bool* nulls = nullptr;
+    int count = 0;
+    deconstruct_array(DatumGetArrayTypeP(value), UUIDOID, UUID_LEN, false, TYPALIGN_CHAR, &elements, &nulls, &count);
+    for (int i = 0; i < count; i++) {
+      if (!nulls[i]) {
+        AddId(&wanted, elements[i]);
+      }
+    }
+  }
+  if (wanted.count > 1) {
+    qsort(wanted.ids, wanted.count, sizeof(pg_uuid_t), CompareIds);
+    int kept = 1;
+    for (int i = 1; i < wanted.count; i++) {
+      if (CompareIds(&wanted.ids[kept - 1], &wanted.ids[i]) != 0) {
+        wanted.ids[kept++] = wanted.ids[i];
+      }
+    }
+    wanted.count = kept;
+  }
+  return wanted;
+}
+
+void BeginPass(const ForeignScanState* node, Running* running) {
+  CommandId before = node->ss.ps.state->es_snapshot->curcid;
+  MemoryContext caller = MemoryContextSwitchTo(running->context);
+  if (running->ids == NIL) {
+    running->scan = BeginOwnScan(before);
+  } else {
+    Ids wanted = EvaluateIds(running, node->ss.ps.ps_ExprContext);
+    running->scan = BeginOwnScan(before, wanted.ids, wanted.count);
+  }
+  MemoryContextSwitchTo(caller);
+}
+
+// In memory that is reset before the next row.
+TupleTableSlot* Iterate(ForeignScanState* node) {
+  Running* running = static_cast<Running*>(node->fdw_state);
+  TupleTableSlot* slot = node->ss.ss_ScanTupleSlot;
+  ExecClearTuple(slot);
+  if (running->scan == nullptr) {
+    BeginPass(node, running);
+  }
+  TupleDesc desc = nullptr;
+  HeapTuple row = NextOwn(running->scan, &desc);
+  if (row != nullptr) {
+    ShowRow(row, desc, running->body, slot->tts_values, slot->tts_isnull);
+    ExecStoreVirtualTuple(slot);
+  }
+  return slot;
+}
+
+void EndPass(Running* running) {
+  if (running->scan != nullptr) {
+    EndOwnScan(running->scan);
+    running->scan = nullptr;
+    MemoryContextReset(running->context);
+  }
+}
+
+void ReScan(ForeignScanState* node) {
+  EndPass(static_cast<Running*>(node->fdw_state));
+}
+
+void End(ForeignScanState* node) {
+  if (node->fdw_state != nullptr) {
+    EndPass(static_cast<Running*>(node->fdw_state));
+  }
+}
+
+void Explain(ForeignScanState* node, ExplainState* explain) {
+  ForeignScan* plan = castNode(ForeignScan, node->ss.ps.plan);
+  ExplainPropertyText("Own Events", plan->fdw_exprs == NIL ? "all" : "by id", explain);
+}
+
+Datum ScanRoutines() {
+  FdwRoutine* routines = makeNode(FdwRoutine);
+  routines->GetForeignRelSize = GetRelSize;
+  routines->GetForeignPaths = GetPaths;
+  routines->GetForeignPlan = GetPlan;
+  routines->BeginForeignScan = Begin;
+  routines->IterateForeignScan = Iterate;
+  routines->ReScanForeignScan = ReScan;
+  routines->EndForeignScan = End;
+  routines->ExplainForeignScan = Explain;
+  return PointerGetDatum(routines);
+}
+
+// What 0.1's view reads: a database that has not been updated has it.
+Datum OwnEvents(FunctionCallInfo fcinfo) {
+  InitMaterializedSRF(fcinfo, 0);
+  ReturnSetInfo* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
+  MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox event row", ALLOCSET_DEFAULT_SIZES);
+  OwnScan* scan = BeginOwnScan(GetActiveSnapshot()->curcid);
+  TupleDesc desc = nullptr;
+  for (HeapTuple row = nullptr; (row = NextOwn(scan, &desc)) != nullptr;) {
+    Datum values[kViewColumns];
+    bool nulls[kViewColumns];
+    MemoryContext caller = MemoryContextSwitchTo(scratch);
+    ShowRow(row, desc, true, values, nulls);
+    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+    MemoryContextSwitchTo(caller);
+    MemoryContextReset(scratch);
+  }
+  EndOwnScan(scan);
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace outbox::emit
+
+OUTBOX_FUNCTION(outbox_own_events) {
+  return outbox::emit::OwnEvents(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_own_event_scan) {
+  return outbox::emit::ScanRoutines();
+}
