@@ -16,8 +16,8 @@
 #include "relay/breaker.h"
 #include "relay/clock.h"
 #include "relay/engine.h"
-#include "relay/hunt.h"
 #include "relay/meetings.h"
+#include "relay/poison_search.h"
 #include "relay/retry_sink.h"
 #include "sink/sink.h"
 
@@ -42,7 +42,7 @@ class Destination {
   const SinkFactory& factory() const { return factory_; }
   RetrySink& retry() { return retry_; }
   const RetrySink& retry() const { return retry_; }
-  TestTurns& turns() { return turns_; }
+  PoisonTurns& turns() { return turns_; }
   Meetings& meetings() { return meetings_; }
   const Meetings& meetings() const { return meetings_; }
   // A person should look, for an hour.
@@ -157,7 +157,7 @@ class Destination {
   int64_t warn_until_ = 0;
   int64_t drain_deadline_ = 0;
   Breaker breaker_;
-  TestTurns turns_;
+  PoisonTurns turns_;
   uint64_t next_seq_ = 1;  // goes on with a new sink: never reused
   bool was_up_ = true;
   uint64_t seen_changes_ = 0;

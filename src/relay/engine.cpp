@@ -63,7 +63,9 @@ struct Engine::Impl {
       return queue->outstanding();
     }
     auto found = flows.find(flow);
-    return found == flows.end() ? 0 : uint64_t{found->second->outstanding()} + found->second->probes();
+    return found == flows.end()
+               ? 0
+               : uint64_t{found->second->outstanding(SinkUse::kMain)} + found->second->outstanding(SinkUse::kSecond);
   }
 
   Lane* MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log);
@@ -72,7 +74,7 @@ struct Engine::Impl {
   void GiveTurns(Destination* destination);
   bool PollSinks();
   bool PollRetrySink(Destination* destination);
-  bool WatchSink(Destination* destination, bool retry);
+  bool WatchSink(Destination* destination, SinkUse use);
   void CloseRetrySink(Destination* destination);
   void Swap(Destination* destination);
   void SwapSinks();
@@ -109,12 +111,12 @@ bool Engine::Impl::PollSinks() {
     }
     if (destination->TakeRecovered()) {
       breaker.OnUp(turn.now, turn.clock->WallMicros());
-      ForLanesOf(destination.get(), [](Lane* lane) { lane->OnDestinationUp(); });
+      ForLanesOf(destination.get(), [](Lane* lane) { lane->OnUp(SinkUse::kMain); });
       worked = true;
     }
     GiveTurns(destination.get());
-    worked |= WatchSink(destination.get(), false);
-    worked |= WatchSink(destination.get(), true);
+    worked |= WatchSink(destination.get(), SinkUse::kMain);
+    worked |= WatchSink(destination.get(), SinkUse::kSecond);
   }
   return worked;
 }
@@ -177,7 +179,8 @@ void Engine::Impl::GiveTurns(Destination* destination) {
   const uint32_t holder = destination->turns().holder();
   if (holder != 0) {
     uint64_t others = 0;
-    ForLanesOf(destination, [&](Lane* lane) { others += lane->flow() == holder ? 0 : lane->outstanding(); });
+    ForLanesOf(destination,
+               [&](Lane* lane) { others += lane->flow() == holder ? 0 : lane->outstanding(SinkUse::kMain); });
     destination->turns().SetQuiet(others == 0, turn.now);
   }
 }
@@ -231,7 +234,7 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
     retry.Heard(count, turn.now);
   }
   if (retry.TakeRecovered()) {
-    ForLanesOf(destination, [](Lane* lane) { lane->OnSecondSinkUp(); });
+    ForLanesOf(destination, [](Lane* lane) { lane->OnUp(SinkUse::kSecond); });
     return true;
   }
   return !results.empty();
@@ -239,7 +242,8 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
 
 // A sink that keeps an outcome to itself is made anew (its process is killed): what was under way counts as aborted,
 // and is sent again. Said in the lanes, and in the destination's warning.
-bool Engine::Impl::WatchSink(Destination* destination, bool retry) {
+bool Engine::Impl::WatchSink(Destination* destination, SinkUse use) {
+  const bool retry = use == SinkUse::kSecond;
   const sink::Sink* sink = retry ? destination->retry().sink() : destination->sink();
   const sink::Meeting* meeting = sink == nullptr ? nullptr : sink->meeting();
   const bool well = sink != nullptr && sink->health().up && (meeting == nullptr || meeting->run.empty());
@@ -247,9 +251,9 @@ bool Engine::Impl::WatchSink(Destination* destination, bool retry) {
   std::vector<ParkedQueue*> queues_overdue;
   uint64_t count = 0;
   ForLanesOf(destination, [&](Lane* lane) {
-    if (lane->Overdue(retry, well, turn.now)) {
+    if (lane->Overdue(use, well, turn.now)) {
       lanes_overdue.push_back(lane);
-      count += retry ? lane->probes() : lane->outstanding();
+      count += lane->outstanding(use);
     }
     if (retry && lane->pump() != nullptr && lane->pump()->Overdue(well, turn.now)) {
       queues_overdue.push_back(lane->pump());
@@ -279,14 +283,14 @@ bool Engine::Impl::WatchSink(Destination* destination, bool retry) {
 
 void Engine::Impl::CloseRetrySink(Destination* destination) {
   destination->retry().Close();
-  ForLanesOf(destination, [](Lane* lane) { lane->OnSinkReplaced(true); });
+  ForLanesOf(destination, [](Lane* lane) { lane->OnSinkReplaced(SinkUse::kSecond); });
   ForQueuesOf(destination, [](ParkedQueue* queue) { queue->OnSinkClosed(); });
 }
 
 void Engine::Impl::Swap(Destination* destination) {
   destination->Swap();
   destination->breaker().Reset(turn.now, turn.clock->WallMicros());
-  ForLanesOf(destination, [](Lane* lane) { lane->OnSinkReplaced(false); });
+  ForLanesOf(destination, [](Lane* lane) { lane->OnSinkReplaced(SinkUse::kMain); });
 }
 
 void Engine::Impl::SwapSinks() {
@@ -298,7 +302,7 @@ void Engine::Impl::SwapSinks() {
       continue;
     }
     uint64_t outstanding = 0;
-    ForLanesOf(destination.get(), [&](Lane* lane) { outstanding += lane->outstanding(); });
+    ForLanesOf(destination.get(), [&](Lane* lane) { outstanding += lane->outstanding(SinkUse::kMain); });
     if (outstanding == 0 || !destination->health().up || turn.now >= destination->drain_deadline()) {
       Swap(destination.get());
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "relay/parked_queue.h"
+#include "relay/sender.h"
 
 namespace outbox::relay {
 
@@ -50,10 +51,7 @@ void ParkedQueue::OnSinkClosed() {
 
 // The sink is replaced for it.
 void ParkedQueue::OnOverdue(const Error& error, const TurnContext& turn) {
-  if (this->error() == nullptr) {
-    error_since_ = turn.clock->WallMicros();
-  }
-  error_ = error;
+  trouble_.Note(error, turn.clock->WallMicros());
   watchdog_.Reset();
 }
 
@@ -83,7 +81,7 @@ void ParkedQueue::Decide(const TurnContext& turn, const format::RetryPolicy& pol
   if (delivered) {
     may_blame_ = true;
     backoff_.Reset();
-    error_ = Error{};
+    trouble_.Clear();
     breaker.OnAnswer(first_flow_, turn.now, turn.clock->WallMicros());
   }
   for (uint32_t i : sent) {
@@ -201,10 +199,7 @@ void ParkedQueue::BackOff(const Error& error, const TurnContext& turn) {
     next_try_ = turn.now + backoff_.Next(turn.clock->Random());
   }
   if (!error.ok()) {
-    if (this->error() == nullptr) {
-      error_since_ = turn.clock->WallMicros();
-    }
-    error_ = error;
+    trouble_.Note(error, turn.clock->WallMicros());
   }
 }
 

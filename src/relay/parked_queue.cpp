@@ -22,7 +22,7 @@ ParkedQueue::ParkedQueue(uint32_t first_flow, std::unique_ptr<ParkedLog> log, De
       log_(std::move(log)),
       destination_(destination),
       backoff_(options.backoff_base_micros, options.backoff_cap_micros),
-      log_backoff_(options.backoff_base_micros, options.backoff_cap_micros) {}
+      log_retry_(options.backoff_base_micros, options.backoff_cap_micros) {}
 
 Status ParkedQueue::Load() {
   std::vector<uint64_t> keys;
@@ -99,7 +99,7 @@ bool ParkedQueue::Step(TurnContext* turn, format::PlainFormat* format, bool may_
     }
     worked |= Submit(turn, format, may_claim);
   }
-  if (phase_ == Phase::kSettling) {
+  if (phase_ == Phase::kSettling && LogReady(*turn)) {
     worked |= Settle(*turn);
   }
   if (phase_ == Phase::kIdle && !releasing_ && !lost_) {
@@ -111,26 +111,12 @@ bool ParkedQueue::Step(TurnContext* turn, format::PlainFormat* format, bool may_
 
 // --- claiming ----------------------------------------------------------------------------------------------------
 
-bool ParkedQueue::LogFailed(const Status& status, const TurnContext& turn) {
-  if (status.ok()) {
-    log_backoff_.Reset();
-    log_error_ = Error{};
-    return false;
-  }
-  if (error() == nullptr) {
-    error_since_ = turn.clock->WallMicros();
-  }
-  log_try_ = turn.now + PauseAfter(status.error(), &log_backoff_, turn.clock->Random());
-  log_error_ = status.error();
-  return true;
-}
-
 bool ParkedQueue::Reload(const TurnContext& turn) {
   if (turn.now < next_reload_ || !LogReady(turn)) {
     return false;
   }
   const int64_t began = turn.clock->NowMicros();
-  if (LogFailed(Load(), turn)) {
+  if (log_retry_.Failed(Load(), turn)) {
     return false;
   }
   reload_ = false;
@@ -140,7 +126,7 @@ bool ParkedQueue::Reload(const TurnContext& turn) {
 }
 
 int64_t ParkedQueue::MayClaimAt() const {
-  return std::max({log_try_, not_before_, next_try_});
+  return std::max({log_retry_.next_try(), not_before_, next_try_});
 }
 
 bool ParkedQueue::WantsClaim(const TurnContext& turn) const {
@@ -167,7 +153,7 @@ bool ParkedQueue::Claim(TurnContext* turn, format::PlainFormat* format) {
   chunk_ = ClaimedChunk{};
   int64_t due = kNever;
   bool owner = true;
-  if (LogFailed(log_->Claim(limits, &chunk_, &due, &owner), *turn)) {
+  if (log_retry_.Failed(log_->Claim(limits, &chunk_, &due, &owner), *turn)) {
     return false;
   }
   if (!owner) {
@@ -291,9 +277,6 @@ bool ParkedQueue::SubmitSome(TurnContext* turn, format::PlainFormat* format) {
 // --- settling ----------------------------------------------------------------------------------------------------
 
 bool ParkedQueue::Settle(const TurnContext& turn) {
-  if (!LogReady(turn)) {
-    return false;
-  }
   std::vector<Settlement> outcomes;
   outcomes.reserve(items_.size());
   for (const Item& item : items_) {
@@ -302,7 +285,7 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
   std::vector<uint64_t> freed;
   int64_t due = kNever;
   bool owner = true;
-  if (LogFailed(log_->Settle(outcomes, &freed, &due, &owner), turn)) {
+  if (log_retry_.Failed(log_->Settle(outcomes, &freed, &due, &owner), turn)) {
     return false;
   }
   if (!owner) {
@@ -338,7 +321,6 @@ bool ParkedQueue::GiveUp(TurnContext* turn) {
     phase_ = Phase::kSettling;
   }
   if (phase_ == Phase::kSettling && !lost_) {
-    log_try_ = 0;
     Settle(*turn);
   }
   return phase_ == Phase::kIdle;
@@ -357,7 +339,7 @@ int64_t ParkedQueue::NextTime(const TurnContext& turn) const {
     return kNever;
   }
   if (phase_ != Phase::kIdle) {
-    at(log_try_);
+    at(log_retry_.next_try());
     at(mending_);
     return next;
   }
@@ -365,7 +347,7 @@ int64_t ParkedQueue::NextTime(const TurnContext& turn) const {
     return kNever;
   }
   if (reload_) {
-    at(std::max(next_reload_, log_try_));
+    at(std::max(next_reload_, log_retry_.next_try()));
   }
   const int64_t earliest = MayClaimAt();
   at(std::max(earliest, next_poll_));

@@ -31,6 +31,7 @@
 #include "base/backoff.h"
 #include "base/key_set.h"
 #include "format/plain.h"
+#include "relay/call_retry.h"
 #include "relay/destination.h"
 #include "relay/parked_log.h"
 #include "relay/turn.h"
@@ -105,8 +106,9 @@ class ParkedQueue {
   bool GiveUp(TurnContext* turn);
 
   // Newest trouble of the parked table, then of the destination; nullptr: none.
-  const Error* error() const { return !log_error_.ok() ? &log_error_ : !error_.ok() ? &error_ : nullptr; }
-  int64_t error_since() const { return error_since_; }  // Unix microseconds
+  const Trouble* trouble() const {
+    return !log_retry_.trouble().ok() ? &log_retry_.trouble() : !trouble_.ok() ? &trouble_ : nullptr;
+  }
 
  private:
   enum class Phase : uint8_t { kIdle, kSending, kSettling };
@@ -131,8 +133,7 @@ class ParkedQueue {
   bool Claim(TurnContext* turn, format::PlainFormat* format);
   void Prepare(const TurnContext& turn, format::PlainFormat* format);
   bool Reload(const TurnContext& turn);
-  bool LogFailed(const Status& status, const TurnContext& turn);
-  bool LogReady(const TurnContext& turn) const { return turn.now >= log_try_; }
+  bool LogReady(const TurnContext& turn) const { return log_retry_.Ready(turn.now); }
 
   // Sending.
   bool Submit(TurnContext* turn, format::PlainFormat* format, bool may_send);
@@ -189,12 +190,8 @@ class ParkedQueue {
   bool may_blame_ = true;  // something was delivered since an event was blamed for the death of the sink
   std::vector<sink::Place> places_;
 
-  // The log in trouble, and the destination.
-  Backoff log_backoff_;
-  int64_t log_try_ = 0;
-  Error log_error_;
-  Error error_;
-  int64_t error_since_ = 0;
+  CallRetry log_retry_;
+  Trouble trouble_;  // of the destination
 };
 
 }  // namespace outbox::relay

@@ -61,8 +61,8 @@ int32_t SideLanes::FreeNumber() const {
   return number;
 }
 
-SideLanes::Forked SideLanes::Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn,
-                                  Status* status) {
+CallResult SideLanes::Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn,
+                           Status* status) {
   if (phase_ != Phase::kNone) {
     Cancel(turn);
   }
@@ -75,10 +75,10 @@ SideLanes::Forked SideLanes::Fork(Lane* from, const std::string& topic, const Er
   bool owner = true;
   *status = log_->Fork(plan.side, position, plan.parked, &next_due, &owner);
   if (!status->ok()) {
-    return Forked::kFailed;
+    return CallResult::kFailed;
   }
   if (!owner) {
-    return Forked::kLost;
+    return CallResult::kLost;
   }
   from->Left(plan, next_due);
   if (from == lane_) {
@@ -92,7 +92,7 @@ SideLanes::Forked SideLanes::Fork(Lane* from, const std::string& topic, const Er
     }
   }
   Start(std::move(plan.side));
-  return Forked::kDone;
+  return CallResult::kDone;
 }
 
 // --- coming back -------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/backoff.h"
+#include "relay/call_retry.h"
 #include "relay/lane_filter.h"
 #include "relay/side_log.h"
 #include "relay/turn.h"
@@ -55,13 +56,8 @@ class SideLanes {
   // `from`, which is the lane or a side lane that serves several topics (0.1 made such ones), may let one go to a side
   // lane of its own. There is room for paused ones always: a person has named each.
   bool MayFork(const Lane* from, const Error& error, const EngineOptions& options) const;
-  enum class Forked : uint8_t {
-    kDone,
-    kFailed,  // *status says why; call again
-    kLost,
-  };
-  // Nothing of `from` is under way, and MayFork().
-  Forked Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn, Status* status);
+  // Nothing of `from` is under way, and MayFork(). kFailed: *status says why.
+  CallResult Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn, Status* status);
 
   // --- coming back ---
   // Call in each step of the lane. True when it did something. `*lost`: the lane belongs to somebody else.

@@ -1,4 +1,4 @@
-// How much a lane may have on its way at once [-]: about what its destination acknowledges in 0.6 s.
+// How much a lane may have in flight at once [-]: about what its destination acknowledges in 0.6 s.
 //
 // Why: a worker that is asked to stop waits for what is in flight, for less than two seconds; a fixed number of bytes
 // takes a fast destination 50 ms and a slow one a minute. By Little's law (in flight = rate x latency) this bound
@@ -9,7 +9,7 @@
 
 namespace outbox::relay {
 
-class Pace {
+class InFlightLimit {
  public:
   void OnDelivered(uint32_t count) { delivered_ += count; }
 

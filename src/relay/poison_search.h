@@ -1,12 +1,15 @@
-// The search for an event that kills the sink's process [-], for one lane. The destination gives turns: TestTurns.
+// The search for an event that kills the sink's process [-], among what one sender sends. The sink gives turns for its
+// tests: PoisonTurns.
 //
-// A death may have any reason: all that was under way is sent again. What was under way in two deaths in a row without
-// having been delivered in between is suspected: sent as a group, while nothing of another lane is under way. A group
-// that kills is halved; an event that kills alone three times is found. Between two tests the others have their turn. A
-// process that hangs is killed by its owner: the same. Where somebody else has killed it, one time of the three or
-// more, that is known of what is found.
+// A death may have any reason: all that was under way is sent again. What is suspected is sent while nothing of another
+// sender is under way. An event that kills alone three times is found. Where the process was killed from outside, one
+// time of the three or more, that is known of what is found. A process that hangs is killed by its owner: the same.
 //
-// Single-threaded. Events are ordinals of the lane's pipeline.
+// Two ways to suspect. Of a lane, whose events go in order, it is what was under way in two deaths in a row without
+// having been delivered in between; it is tested as a group, and halved. Of parked events, which need not wait for each
+// other, each that was under way in a death is tested by itself, when all others have gone.
+//
+// Single-threaded. Events are ordinals of the sender's source.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +23,10 @@
 
 namespace outbox::relay {
 
-// Why an event waits that was found where somebody had killed the process.
-Error KilledError();
-
-// Who may test, of the lanes of one destination. Owned by the destination. Monotonic microseconds.
-class TestTurns {
+// Which sender may test, of those that share one sink. Monotonic microseconds.
+class PoisonTurns {
  public:
-  // 0: nobody.
+  // Its flow; 0: none.
   uint32_t holder() const { return holder_; }
   int64_t next() const { return next_; }
   bool Take(uint32_t flow, int64_t now) {
@@ -38,7 +38,7 @@ class TestTurns {
     return holder_ == flow;
   }
   // Nothing of the others is under way, looked at after the turn was taken. What a topic in trouble keeps under way is
-  // not waited for: it has been there for a while and killed nobody.
+  // not waited for: it has been there for a while and killed nothing.
   bool quiet() const { return quiet_; }
   void SetQuiet(bool quiet, int64_t now) { quiet_ = quiet || now - taken_at_ >= kPatience; }
   int64_t quiet_by() const { return taken_at_ + kPatience; }
@@ -73,16 +73,36 @@ class TestTurns {
   bool may_blame_ = true;
 };
 
-class Hunt {
+class PoisonSearch {
  public:
   static constexpr int kKills = 3;
 
+  enum class Way : uint8_t {
+    kHalving,  // groups, from the second death on
+    kEachAlone,
+  };
+
+  explicit PoisonSearch(Way way) : way_(way) {}
+
+  // Suspects are tested from the first on.
   bool empty() const { return groups_.empty(); }
   uint64_t first() const { return groups_.front().first; }
   uint64_t last() const { return groups_.front().last; }
+  bool Suspects(uint64_t ordinal) const {
+    return std::any_of(groups_.begin(), groups_.end(),
+                       [&](const Group& group) { return group.first <= ordinal && ordinal <= group.last; });
+  }
 
   // The process died with these under way (ascending, without those done since), and it was no test.
   void OnDeath(const std::vector<Pipeline::Range>& under_way) {
+    if (way_ == Way::kEachAlone) {
+      for (const Pipeline::Range& range : under_way) {
+        for (uint64_t ordinal = range.first; ordinal <= range.last; ++ordinal) {
+          SuspectAlone(ordinal);
+        }
+      }
+      return;
+    }
     std::vector<Pipeline::Range> again;
     for (const Pipeline::Range& a : under_way) {
       for (const Pipeline::Range& b : last_) {
@@ -100,7 +120,8 @@ class Hunt {
     groups_.push_back({again.front().first, again.back().last, 0, false});
   }
 
-  // The first group was tested and killed. True when it is one event that has killed often enough.
+  // The first group was tested and the process died. True when it is one event that has killed often enough.
+  // `killed`: from outside.
   bool OnTestDeath(bool killed) {
     Group& group = groups_.front();
     if (group.first == group.last) {
@@ -113,7 +134,7 @@ class Hunt {
     groups_.insert(groups_.begin() + 1, second);
     return false;
   }
-  // Of what was found: it may be nobody's fault.
+  // What was found may be innocent.
   bool killed() const { return groups_.front().killed; }
   // It was tested and did not kill, or was found.
   void Drop() {
@@ -129,6 +150,10 @@ class Hunt {
       last_.erase(last_.begin());
     }
   }
+  void Clear() {
+    groups_.clear();
+    last_.clear();
+  }
 
  private:
   struct Group {
@@ -137,6 +162,15 @@ class Hunt {
     int kills;
     bool killed;
   };
+  void SuspectAlone(uint64_t ordinal) {
+    const auto after =
+        std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) { return group.first >= ordinal; });
+    if (after == groups_.end() || after->first != ordinal) {
+      groups_.insert(after, {ordinal, ordinal, 0, false});
+    }
+  }
+
+  const Way way_;
   std::deque<Group> groups_;           // ascending; tested from the front
   std::vector<Pipeline::Range> last_;  // under way when it died last
 };

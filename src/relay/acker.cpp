@@ -1,0 +1,62 @@
+#include "relay/acker.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace outbox::relay {
+
+namespace {
+
+constexpr int64_t kLongestPause = 5'000'000;
+
+}  // namespace
+
+Acker::Acker(Pipeline* pipeline, LaneLog* log, Destination* destination, const EngineOptions& options)
+    : pipeline_(pipeline),
+      log_(log),
+      destination_(destination),
+      retry_(options.backoff_base_micros, std::min(options.backoff_cap_micros, kLongestPause)) {}
+
+void Acker::Advance() {
+  resolved_ = false;
+  const uint64_t before = pipeline_->prefix();
+  if (pipeline_->Advance()) {
+    unsaved_ = std::max(unsaved_, pipeline_->prefix() != before ? Unsaved::kEvents : Unsaved::kPosition);
+  }
+  destination_->Refund(pipeline_->TakeFreed());
+}
+
+void Acker::SetRun(const std::string& run) {
+  run_ = run;
+  log_->SetRun(run);
+}
+
+int64_t Acker::SaveDue(const TurnContext& turn, bool held) const {
+  if (unsaved_ == Unsaved::kEvents || (unsaved_ == Unsaved::kPosition && held)) {
+    return std::max(last_save_ + turn.options->save_micros, retry_.next_try());
+  }
+  return unsaved_ == Unsaved::kPosition && saw_rows_
+             ? std::max(last_save_ + turn.options->save_moved_micros, retry_.next_try())
+             : kNever;
+}
+
+CallResult Acker::Save(const TurnContext& turn) {
+  std::vector<sink::Place> places;
+  places_.Take(&places);
+  bool owner = true;
+  const Status status = log_->SaveProgress(pipeline_->position(), places, &owner);
+  if (!status.ok() || pipeline_->has_islands()) {
+    for (const sink::Place& place : places) {
+      places_.Add(place);
+    }
+  }
+  const CallResult result = retry_.Result(status, owner, turn);
+  if (result == CallResult::kDone) {
+    unsaved_ = Unsaved::kNothing;
+    saw_rows_ = pipeline_->reading();
+    last_save_ = turn.now;
+  }
+  return result;
+}
+
+}  // namespace outbox::relay

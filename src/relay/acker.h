@@ -1,0 +1,81 @@
+// The acknowledging part of one lane [-]: moves the delivered prefix, and saves it as the lane's progress.
+//
+// Progress is saved at most every EngineOptions::save_micros while events are delivered, every save_moved_micros where
+// the position moved past rows of the log that were not this lane's, and not at all where it moved past nothing:
+// transactions that emit nothing, the lanes' own among them, finish all the time. A save that fails has a back-off of
+// its own and holds up nothing: what is committed is delivered also while its progress cannot be noted (a full disk),
+// and a successor repeats it.
+//
+// Single-threaded. Owned by the lane, as are the pipeline and the log, which outlive it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "relay/call_retry.h"
+#include "relay/destination.h"
+#include "relay/pipeline.h"
+#include "relay/turn.h"
+#include "sink/places.h"
+
+namespace outbox::relay {
+
+class Acker {
+ public:
+  Acker(Pipeline* pipeline, LaneLog* log, Destination* destination, const EngineOptions& options);
+  Acker(const Acker&) = delete;
+  Acker& operator=(const Acker&) = delete;
+
+  // The position was loaded: the first save is due at once.
+  void Start(const TurnContext& turn) { last_save_ = turn.now - turn.options->save_micros; }
+
+  // --- the prefix ---
+  // Events were delivered, refused or parked.
+  void OnResolved() { resolved_ = true; }
+  // True when some were since the last Advance().
+  bool behind() const { return resolved_; }
+  // Moves the prefix over what is done, and gives the bytes of that back to the destination's budget.
+  void Advance();
+
+  // --- delivered positions ---
+  void OnDelivered(uint32_t count) { delivered_ += count; }
+  int64_t delivered() const { return delivered_; }
+  // Where delivered events are at the destination; saved with the progress.
+  void AddPlace(const sink::Place& place) { places_.Add(0, place.topic, place.partition, place.first, place.last); }
+  // The incarnation of the destination's server that they are at; "": unknown.
+  const std::string& run() const { return run_; }
+  void SetRun(const std::string& run);
+
+  // --- saving ---
+  // Rows of the log were read, whether this lane wants them or not.
+  void NoteRows(bool any) { saw_rows_ |= any; }
+  // Anything to save that a destination has acknowledged.
+  bool AllSaved() const { return unsaved_ == Unsaved::kNothing; }
+  bool Acknowledged() const { return !AllSaved() || !places_.empty(); }
+  // Monotonic microseconds; kNever. `held`: the log lets the lane read no further, so its position is awaited.
+  int64_t SaveDue(const TurnContext& turn, bool held) const;
+  bool Ready(const TurnContext& turn) const { return retry_.Ready(turn.now); }
+  CallResult Save(const TurnContext& turn);
+  const CallRetry& retry() const { return retry_; }
+
+ private:
+  enum class Unsaved : uint8_t {
+    kNothing,
+    kPosition,  // the position moved, past no event of this lane
+    kEvents,    // events were delivered or parked
+  };
+
+  Pipeline* const pipeline_;
+  LaneLog* const log_;
+  Destination* const destination_;
+  bool resolved_ = false;
+  Unsaved unsaved_ = Unsaved::kNothing;
+  bool saw_rows_ = false;  // since the last save
+  CallRetry retry_;
+  int64_t last_save_ = 0;
+  sink::Places places_;  // of what was delivered since the last save, and of islands
+  std::string run_;
+  int64_t delivered_ = 0;
+};
+
+}  // namespace outbox::relay

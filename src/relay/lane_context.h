@@ -1,0 +1,36 @@
+// What the parts of one lane have in common [-]. Owned by the lane, and outlives its parts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/lane_id.h"
+#include "format/plain.h"
+#include "relay/call_retry.h"
+#include "relay/destination.h"
+#include "relay/lane_filter.h"
+#include "relay/lane_log.h"
+#include "relay/parked_queue.h"
+#include "relay/pipeline.h"
+
+namespace outbox::relay {
+
+struct LaneContext {
+  const LaneId id;
+  const uint32_t flow;
+  std::shared_ptr<LaneFilter> filter;  // outlives the log; nullptr: all topics are the lane's
+  const std::unique_ptr<LaneLog> log;
+  const std::shared_ptr<ParkedQueue> parked;  // nullptr: there is no parked table
+  Destination* const destination;
+  std::unique_ptr<format::PlainFormat> format;  // of the newest spec
+  Pipeline pipeline;
+  CallRetry log_retry;  // of all calls of the log and of the parked table, but saving
+
+  bool LogReady(const TurnContext& turn) const { return log_retry.Ready(turn.now); }
+  const format::RouteSpec& spec() const { return format->spec(); }
+  bool is_side() const { return id.side != 0; }
+  // nullptr where there is none, or it is another lane's to step.
+  ParkedQueue* pump() const { return is_side() ? nullptr : parked.get(); }
+};
+
+}  // namespace outbox::relay

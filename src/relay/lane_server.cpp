@@ -1,0 +1,85 @@
+// How a lane begins, and what it does when another incarnation of its destination's server answers: has that what the
+// lane acknowledged?
+#include "relay/lane.h"
+
+namespace outbox::relay {
+
+namespace {
+
+constexpr int64_t kRewindWithin = 5'000'000;
+
+}  // namespace
+
+bool Lane::Load(TurnContext* turn) {
+  if (!lane_.LogReady(*turn)) {
+    return false;
+  }
+  // Under that run nothing of this lane was acknowledged yet, perhaps.
+  const std::string& run = lane_.destination->meetings().run();
+  Loss loss;
+  if (!lane_.is_side() && !run.empty() && acker_.run() != run && !LookForLoss(run, &loss, turn)) {
+    return phase_ == Phase::kGone;
+  }
+  acker_.SetRun(run);
+  Position position;
+  if (lane_.log_retry.Failed(lane_.log->LoadPosition(&position), *turn, LogCall::kLoad) ||
+      (pump() != nullptr && lane_.log_retry.Failed(pump()->Load(), *turn, LogCall::kHeld)) ||
+      (sides() != nullptr && lane_.log_retry.Failed(sides()->Load(), *turn, LogCall::kFork))) {
+    return false;
+  }
+  if (pump() != nullptr && pump()->lost()) {
+    Leave(GoneReason::kLost);
+    return true;
+  }
+  lane_.pipeline.Start(std::move(position));
+  acker_.Start(*turn);
+  topics_.NotePauses();  // of topics that are away already
+  phase_ = Phase::kActive;
+  Flow();
+  if (topics_.trial().on() && !topics_.paused()) {
+    sender_.BackOff(*turn);  // it was in trouble a moment ago
+  }
+  return true;
+}
+
+// False: the log is in trouble, or the lane has another owner by now.
+bool Lane::LookForLoss(const std::string& run, Loss* loss, TurnContext* turn) {
+  bool owner = true;
+  if (!lane_.LogReady(*turn) || lane_.log_retry.Failed(lane_.log->Rewind(run, loss, &owner), *turn, LogCall::kRewind)) {
+    return false;
+  }
+  if (!owner) {
+    Leave(GoneReason::kLost);
+    return false;
+  }
+  if (!loss->error.ok()) {
+    lane_.destination->Warn(loss->error, turn->now);
+  }
+  return true;
+}
+
+bool Lane::SaveAcknowledged(TurnContext* turn) {
+  if (phase_ != Phase::kActive || !acker_.Acknowledged()) {
+    return true;  // the lane's next owner looks for himself
+  }
+  return acker_.Ready(*turn) && Save(turn);
+}
+
+bool Lane::MeetRun(const std::string& run, bool* rewound, TurnContext* turn) {
+  if (phase_ != Phase::kActive || acker_.run() == run) {
+    return true;
+  }
+  Loss loss;
+  if (!lane_.is_side() && !LookForLoss(run, &loss, turn)) {
+    return phase_ == Phase::kGone;
+  }
+  if (loss.rewound) {
+    *rewound = true;
+    Release(turn->now + kRewindWithin);  // and claimed again, to begin where it was put
+    return true;
+  }
+  acker_.SetRun(run);
+  return true;
+}
+
+}  // namespace outbox::relay

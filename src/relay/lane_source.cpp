@@ -1,0 +1,175 @@
+#include "relay/lane_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fault_point.h"
+
+namespace outbox::relay {
+
+namespace {
+
+constexpr uint64_t kNowhere = UINT64_MAX;
+
+}  // namespace
+
+bool LaneSource::Send(Sender* sender, TurnContext* turn, bool* lost) {
+  TopicTrial& trial = topics_->trial();
+  bool worked = false;
+  uint64_t stop = kNowhere;
+  const SinkUse sink = trial.on() ? SinkUse::kSecond : SinkUse::kMain;
+  const uint32_t admitted = std::min(sender->Admits(sink, *turn, &stop, &worked), trial.limit());
+  if (admitted == 0) {
+    return worked;
+  }
+  if (!ParkDiverted(turn, lost) || !parker_->LookAtKeys()) {
+    return worked;
+  }
+  Pipeline& pipeline = lane_->pipeline;
+  if (trial.on()) {
+    pipeline.Rewind();
+  }
+  const uint32_t load = InFlightLimit::Load(pipeline.outstanding(), pipeline.outstanding_fresh());
+  Packed packed;
+  Pack(sender, stop, std::min(limit_.Room(load, turn->now), admitted), turn, &worked, &packed);
+  trial.SetWaits(packed.passed_over && packed.count == 0 && !parker_->refusing(), turn->now);
+  if (packed.count > 0) {
+    record_bytes_ = packed.records.size() / packed.count;
+    OUTBOX_FAULT_POINT("submit.before");
+    sender->Submit(0, packed.count, std::move(packed.records), *turn);
+    OUTBOX_FAULT_POINT("submit.after");
+    worked = true;
+  }
+  if (parker_->diverting()) {
+    worked |= ParkDiverted(turn, lost);
+  }
+  return worked;
+}
+
+bool LaneSource::ParkDiverted(TurnContext* turn, bool* lost) {
+  if (!parker_->diverting()) {
+    return true;
+  }
+  const CallResult result = parker_->ParkDiverted(turn);
+  *lost |= result == CallResult::kLost;
+  if (result == CallResult::kDone) {
+    acker_->OnResolved();
+  }
+  return result == CallResult::kDone;
+}
+
+// Packs at most `room` events, up to `stop`.
+void LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext* turn, bool* worked, Packed* packed) {
+  Pipeline& pipeline = lane_->pipeline;
+  const bool passes_over = topics_->trial().PassesOver(turn->now);
+  const uint64_t first_seq = sender->next_seq();
+  const int64_t wall = turn->clock->WallMicros();
+  const size_t enough = lane_->destination->chunk_bytes();
+  while (packed->count < room && packed->records.size() < enough && sender->flowing() && !parker_->full()) {
+    Run run = pipeline.NextRun(room - packed->count);
+    if (run.first >= stop) {
+      break;
+    }
+    run.count = static_cast<uint32_t>(std::min<uint64_t>(run.count, stop - run.first));
+    if (run.count == 0 || !reader_->Durable(run.durable_lsn, turn, worked)) {
+      break;
+    }
+    bool solo = false;
+    if (sender->has_suspects()) {
+      run.count = sender->LimitToSuspects(run.first, run.count, &solo);
+      if (run.count == 0) {
+        break;
+      }
+    }
+    Error bad;
+    Diversion diversion{.ordinal = kNowhere};
+    const uint32_t count = Format(run, wall, &packed->records, &bad, &diversion);
+    if (count > 0) {
+      pipeline.MarkSent(run, count, first_seq + packed->count);
+      packed->count += count;
+    }
+    if (diversion.ordinal != kNowhere) {
+      pipeline.Skip(diversion.ordinal);
+      if (passes_over && diversion.state == ParkedState::kBlocked && !diversion.paused) {
+        packed->passed_over = true;
+      } else {
+        parker_->Divert(diversion);
+      }
+    } else if (!bad.ok()) {
+      const uint64_t ordinal = run.first + count;
+      parker_->Refuse(ordinal, std::move(bad), Verdict::kDead);
+      pipeline.Skip(ordinal);
+      sender->Halt();
+      *worked = true;
+    } else if (solo) {
+      sender->BeginSolo(run.first);
+    }
+  }
+}
+
+// Packs events until one cannot be sent at all (then *bad says why), one is to be parked (then *diversion says how) or
+// the batch is large enough. Returns how many.
+uint32_t LaneSource::Format(const Run& run, int64_t wall, std::string* records, Error* bad, Diversion* diversion) {
+  const size_t enough = lane_->destination->chunk_bytes();
+  records->reserve(std::min(records->size() + run.count * (record_bytes_ + record_bytes_ / 8), enough + enough / 4));
+  format::PlainFormat* format = lane_->format.get();
+  uint32_t count = 0;
+  while (count < run.count && (count == 0 || records->size() < enough)) {
+    const Event& event = run.events[count];
+    if (parker_->Diverts(event, wall, diversion)) {
+      diversion->ordinal = run.first + count;
+      break;
+    }
+    if (!format->Append(event, wall, records, bad)) {
+      break;
+    }
+    ++count;
+  }
+  return count;
+}
+
+// --- outcomes ----------------------------------------------------------------------------------------------------
+
+uint32_t LaneSource::Resolve(uint64_t first_seq, uint32_t count, bool delivered, std::vector<Pipeline::Range>* undone) {
+  const uint32_t resolved = lane_->pipeline.Resolve(first_seq, count, delivered, undone);
+  if (resolved == 0) {
+    return 0;
+  }
+  acker_->OnResolved();
+  if (delivered) {
+    acker_->OnDelivered(resolved);
+    limit_.OnDelivered(resolved);
+    if (topics_->trial().on() && outstanding() == 0) {
+      topics_->trial().OnDelivered();
+      lane_->pipeline.Rewind();  // to what was passed over
+    }
+  }
+  return resolved;
+}
+
+uint64_t LaneSource::next() {
+  const Run run = lane_->pipeline.NextRun(1);
+  return run.count == 0 ? UINT64_MAX : run.first;
+}
+
+bool LaneSource::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext&) {
+  if (verdict == Verdict::kLater && lane_->parked == nullptr) {
+    return false;
+  }
+  parker_->Refuse(ordinal, error, verdict);
+  return true;
+}
+
+bool LaneSource::OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) {
+  switch (topics_->OnTrouble(ordinal, error, *turn.options)) {
+    case Topics::Answer::kLeaves:
+      return true;
+    case Topics::Answer::kNoRoom:  // the other topics go on past it, event by event
+      return Refuse(ordinal, error, Verdict::kLater, turn);
+    case Topics::Answer::kStays:
+      break;
+  }
+  return false;
+}
+
+}  // namespace outbox::relay

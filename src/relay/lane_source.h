@@ -1,0 +1,62 @@
+// What of a lane goes next [-]: packs its events in order, passes over those that are parked instead, and tells the
+// lane's parts what became of them.
+//
+// Single-threaded. Owned by the lane, as are the parts it is made with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "relay/acker.h"
+#include "relay/in_flight_limit.h"
+#include "relay/lane_context.h"
+#include "relay/parker.h"
+#include "relay/reader.h"
+#include "relay/send_source.h"
+#include "relay/sender.h"
+#include "relay/topics.h"
+
+namespace outbox::relay {
+
+class LaneSource final : public SendSource {
+ public:
+  LaneSource(LaneContext* lane, Acker* acker, Reader* reader, Parker* parker, Topics* topics)
+      : lane_(lane), acker_(acker), reader_(reader), parker_(parker), topics_(topics) {}
+
+  // Submits what may go now, one batch at most. The sender is flowing. True when it did something. *lost: the lane has
+  // another owner.
+  bool Send(Sender* sender, TurnContext* turn, bool* lost);
+
+  uint32_t outstanding() const override { return lane_->pipeline.outstanding(); }
+  OldestRecord oldest() const override { return lane_->pipeline.oldest(); }
+  uint32_t Resolve(uint64_t first_seq, uint32_t count, bool delivered, std::vector<Pipeline::Range>* undone) override;
+  void ForgetSent() override { lane_->pipeline.ForgetSent(); }
+  uint64_t next() override;
+  uint64_t prefix() const override { return lane_->pipeline.prefix(); }
+  bool Waits(uint64_t ordinal) const override { return lane_->pipeline.Find(ordinal) != nullptr; }
+  bool Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) override;
+  bool OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) override;
+
+ private:
+  // What one call of Send has packed.
+  struct Packed {
+    std::string records;
+    uint32_t count = 0;
+    bool passed_over = false;  // an event whose key waits, of a topic that is tried
+  };
+  bool ParkDiverted(TurnContext* turn, bool* lost);
+  void Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext* turn, bool* worked, Packed* packed);
+  uint32_t Format(const Run& run, int64_t wall, std::string* records, Error* bad, Diversion* diversion);
+
+  LaneContext* const lane_;
+  Acker* const acker_;
+  Reader* const reader_;
+  Parker* const parker_;
+  Topics* const topics_;
+  InFlightLimit limit_;
+  size_t record_bytes_ = 512;  // mean size of a packed record, of the last batch
+};
+
+}  // namespace outbox::relay

@@ -1,0 +1,147 @@
+// When a lane wants its next step, and what it looks like from outside: to the engine, to SideLanes, in views.
+#include <algorithm>
+
+#include "relay/lane.h"
+
+namespace outbox::relay {
+
+const char* LaneStateName(LaneState state) {
+  switch (state) {
+    case LaneState::kStarting:
+      return "starting";
+    case LaneState::kIdle:
+      return "idle";
+    case LaneState::kRunning:
+      return "running";
+    case LaneState::kDraining:
+      return "draining";
+    case LaneState::kParking:
+      return "parking";
+    case LaneState::kBackingOff:
+      return "backing off";
+    case LaneState::kForking:
+      return "forking";
+    case LaneState::kPaused:
+      return "paused";
+    case LaneState::kSolo:
+      return "solo";
+    case LaneState::kReleasing:
+      return "releasing";
+    case LaneState::kGone:
+      return "gone";
+  }
+  return "gone";
+}
+
+bool Lane::MayClaim() const {
+  if (reader_.held()) {
+    return false;  // its successors will: until then nothing of the route may be claimed
+  }
+  const Breaker& breaker = lane_.destination->breaker();
+  const bool probes = lane_.pipeline.unresolved() == 0 && breaker.Admits(true) > 0;  // else the lane's own events do
+  return !lane_.spec().paused() && (breaker.closed() || probes || breaker.probing(pump()->first_flow()));
+}
+
+bool Lane::Calm() const {
+  return flows() && !topics_.leaving() && (lane_.destination->breaker().closed() || lane_.pipeline.empty());
+}
+
+bool Lane::Flows() const {
+  return !topics_.trial().on() && !topics_.paused() && state() != LaneState::kBackingOff && phase_ != Phase::kStarting;
+}
+
+bool Lane::LetsClaim() const {
+  return Flows() || (topics_.trial().waits_for_parked() && !topics_.paused());
+}
+
+const Snapshot* Lane::RestsAt() const {
+  const bool rests =
+      lane_.pipeline.empty() && !lane_.pipeline.at().target && phase_ != Phase::kStarting && !parker_.refusing();
+  return rests ? &lane_.pipeline.at().base : nullptr;
+}
+
+// Whatever was due by turn.now has just been tried; if it could not be done, an outcome or a wake has to come first.
+int64_t Lane::NextTime(const TurnContext& turn) const {
+  int64_t next = kNever;
+  const auto at = [&](int64_t time) {
+    if (time > turn.now) {
+      next = std::min(next, time);
+    }
+  };
+  if (phase_ == Phase::kGone) {
+    return kNever;
+  }
+  at(lane_.log_retry.next_try());
+  if (pump() != nullptr) {
+    at(pump()->NextTime(turn));
+  }
+  if (phase_ == Phase::kReleasing) {
+    at(acker_.retry().next_try());
+    at(release_deadline_);
+    return next;
+  }
+  at(acker_.SaveDue(turn, reader_.held()));
+  if (sides() != nullptr) {
+    at(sides()->NextTime(turn));
+  }
+  if (state() == LaneState::kBackingOff) {
+    at(sender_.next_try());
+  }
+  if (flows()) {
+    at(reader_.next_durable());
+    at(reader_.next_poll());
+    if (topics_.trial().waits_for_parked()) {
+      at(topics_.trial().park_at());
+    }
+    sender_.TestTimes(at);
+  }
+  return next;
+}
+
+void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
+  const Pipeline& pipeline = lane_.pipeline;
+  status->id = id();
+  status->delivered_to = pipeline.done_to();
+  status->delivered_count = acker_.delivered();
+  status->parked_count = parker_.parked_count();
+  status->inflight_count = static_cast<int64_t>(pipeline.unresolved());
+  status->inflight_bytes = static_cast<int64_t>(pipeline.bytes());
+  const Breaker& breaker = lane_.destination->breaker();
+  const LaneState now = state();
+  const bool stopped = now == LaneState::kRunning && !breaker.closed() && !breaker.probing(flow()) &&
+                       pipeline.unresolved() > pipeline.outstanding();
+  status->state = LaneStateName(stopped ? LaneState::kBackingOff : now);
+  const Trouble& log_trouble = lane_.log_retry.trouble();
+  const int64_t try_at = now == LaneState::kBackingOff                         ? sender_.next_try()
+                         : stopped && breaker.state() == Breaker::State::kOpen ? breaker.next_try()
+                         : log_trouble.ok()                                    ? acker_.retry().next_try()
+                                                                               : lane_.log_retry.next_try();
+  status->next_try_unix = try_at > turn.now ? turn.clock->WallMicros() + (try_at - turn.now) : 0;
+  status->error = nullptr;
+  status->error_since_unix = 0;
+  const auto show = [status](const Trouble& trouble) {
+    status->error = &trouble.error();
+    status->error_since_unix = trouble.since_unix();
+  };
+  if (!log_trouble.ok()) {
+    show(log_trouble);
+  } else if (!acker_.retry().trouble().ok()) {
+    show(acker_.retry().trouble());
+  } else if (!sender_.trouble().ok()) {
+    show(sender_.trouble());
+  } else if (stopped) {
+    status->error = &breaker.reason();
+    status->error_since_unix = breaker.since_unix();
+  } else if (pump() != nullptr && pump()->trouble() != nullptr) {
+    show(*pump()->trouble());
+  }
+  if (pump() != nullptr) {
+    status->held_keys = static_cast<int64_t>(pump()->held_keys());
+    status->retrying_count = pump()->outstanding();
+  }
+  status->barrier_done = sides() == nullptr ? barrier_done() : sides()->BarrierDone(barrier_done());
+  status->topic = parent() == nullptr ? nullptr : &topics_.side_topic();
+  status->topics = lane_.filter == nullptr ? 0 : static_cast<int32_t>(lane_.filter->topics());
+}
+
+}  // namespace outbox::relay

@@ -1,0 +1,80 @@
+// The reading part of one lane [-]: opens windows of its log and reads them chunk by chunk into the pipeline, within
+// the destination's byte budget.
+//
+// A window is opened when the last one is read and there may be more: the newest was not the current snapshot, a commit
+// woke the lane, a barrier was asked for, or nothing has been looked at for EngineOptions::poll_micros.
+//
+// Single-threaded. Owned by the lane.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "relay/acker.h"
+#include "relay/lane_context.h"
+#include "relay/turn.h"
+
+namespace outbox::relay {
+
+class Reader {
+ public:
+  // How far the lane has read.
+  enum class Horizon : uint8_t {
+    kBehind,    // there may be more
+    kCaughtUp,  // to the end of the log, when that was last looked at
+    kHeld,      // the log lets it read no further (LaneLog::held)
+  };
+
+  Reader(LaneContext* lane, Acker* acker) : lane_(lane), acker_(acker) {}
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  // Reads one chunk. True when it did; then, if the pipeline reads no more, what was read may be done at once.
+  // `careful`: the destination or a topic is in trouble. Then one small chunk is enough to find out whether it is over.
+  bool Read(TurnContext* turn, bool careful, size_t chunk_bytes);
+  // Whether what was committed up to `lsn` is durable, and may be sent. False: not yet, or the log is in trouble.
+  // Sets *worked when this was found out.
+  bool Durable(uint64_t lsn, TurnContext* turn, bool* worked);
+
+  void Wake() { woken_ = true; }
+  bool caught_up() const { return horizon_ != Horizon::kBehind; }
+  bool held() const { return horizon_ == Horizon::kHeld; }
+  bool hungry() const { return hungry_; }  // would read, but for the budget
+
+  // When it wants to be called again, monotonic microseconds; may be past.
+  int64_t next_poll() const { return next_poll_; }
+  int64_t next_durable() const { return durable_try_; }
+
+  // --- on the way back of a side lane ---
+  // Whether it opens windows.
+  void SetOpens(bool opens) {
+    opens_ = opens;
+    woken_ = woken_ || opens;
+  }
+  // See LaneLog.
+  void LimitTo(const Snapshot* limit) {
+    lane_->log->LimitTo(limit);
+    horizon_ = Horizon::kBehind;
+  }
+  // It has read all that `snapshot` sees, which need not have been sent.
+  bool HasRead(const Snapshot& snapshot) const;
+
+ private:
+  bool WantsWindow(const TurnContext& turn) const;
+  bool OpenWindow(TurnContext* turn);
+  // Drops events that are no longer this lane's, of a chunk that the log read by an older version of the filter.
+  void Sift(EventChunk* chunk) const;
+
+  LaneContext* const lane_;
+  Acker* const acker_;
+  Horizon horizon_ = Horizon::kBehind;
+  bool woken_ = false;
+  bool hungry_ = false;
+  bool opens_ = true;
+  uint64_t barrier_opened_ = 0;  // newest barrier when it caught up
+  uint64_t opened_version_ = 0;  // of the filter, when the newest window was opened
+  int64_t next_poll_ = 0;
+  int64_t durable_try_ = 0;
+};
+
+}  // namespace outbox::relay

@@ -1,0 +1,43 @@
+// What a Sender sends from [-]: the events of a lane in order (lane_source.h), or a claim of parked events (claim.h).
+// The source knows its events and what becomes of them, the sender what an outcome means. Events are ordinals.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "relay/outcomes.h"
+#include "relay/pipeline.h"
+#include "relay/turn.h"
+#include "relay/watchdog.h"
+
+namespace outbox::relay {
+
+class SendSource {
+ public:
+  virtual ~SendSource() = default;
+
+  // --- under way ---
+  virtual uint32_t outstanding() const = 0;
+  virtual OldestRecord oldest() const = 0;
+  // The outcome of the events that were sent under these numbers, as far as they are still under way. Those that were
+  // not delivered are to be sent again, and are appended to *undone. Returns how many were meant.
+  virtual uint32_t Resolve(uint64_t first_seq, uint32_t count, bool delivered,
+                           std::vector<Pipeline::Range>* undone) = 0;
+  // What is under way will have no outcome: it is to be sent again.
+  virtual void ForgetSent() = 0;
+  // The first that is to be sent; UINT64_MAX: none.
+  virtual uint64_t next() = 0;
+
+  // --- settling: nothing is under way ---
+  // All events before this are done; 0 where the source has no order.
+  virtual uint64_t prefix() const = 0;
+  // Neither delivered, nor parked, nor given up.
+  virtual bool Waits(uint64_t ordinal) const = 0;
+  // kDead and kCharge are charged to the event, kLater is not. It is not sent again before that is recorded. False: it
+  // cannot be recorded.
+  virtual bool Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) = 0;
+  // The topic of the event is in trouble. False: nothing can be done about it but to back off.
+  virtual bool OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) = 0;
+};
+
+}  // namespace outbox::relay

@@ -1,0 +1,166 @@
+// Sends the events of one source to one destination [-]: numbers and epochs, what outcomes mean, suspects, the search
+// for an event that kills the sink's process, back-off. README.md here draws the states.
+//
+// The owner packs what is next of its source and submits it while the sender is flowing. An outcome but "delivered"
+// makes the sender drain: nothing is sent until all that was sent has its outcome. Then Settle() decides (outcomes.h),
+// and the sender is halted: the owner records what was refused, and calls Resume().
+//
+// Trouble of the destination opens its breaker. The second sink has connections of its own: its trouble is not the
+// lanes', and the sender backs off by itself, unless what it sent was the breaker's probe.
+//
+// Single-threaded. Source and destination outlive it. Times in monotonic microseconds.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/backoff.h"
+#include "relay/call_retry.h"
+#include "relay/destination.h"
+#include "relay/poison_search.h"
+#include "relay/send_source.h"
+#include "relay/turn.h"
+#include "relay/watchdog.h"
+
+namespace outbox::relay {
+
+enum class SendState : uint8_t {
+  kFlowing,     // sends
+  kSolo,        // one event is under way, alone
+  kDraining,    // sends nothing, waits until all that was sent has its outcome
+  kHalted,      // the owner records what was refused, or which topics leave
+  kBackingOff,  // waits for next_try, or for the sink to come up
+  kStopped,     // sends nothing more; outcomes decide nothing
+};
+
+// The destination's sinks.
+enum class SinkUse : uint8_t {
+  kMain,    // the lanes'
+  kSecond,  // of parked events, and of side lanes that try their topic
+};
+
+class Sender {
+ public:
+  // `flow`: its own at the sinks; it may use `flow` + n as well, where the source says so.
+  Sender(uint32_t flow, SendSource* source, Destination* destination, PoisonSearch::Way way,
+         const EngineOptions& options);
+  Sender(const Sender&) = delete;
+  Sender& operator=(const Sender&) = delete;
+
+  SendState state() const { return state_; }
+  bool flowing() const { return state_ == SendState::kFlowing; }
+  // Where what is under way is.
+  SinkUse at() const { return at_; }
+  uint32_t outstanding(SinkUse sink) const { return at_ == sink ? source_->outstanding() : 0; }
+  const Trouble& trouble() const { return trouble_; }
+  void NoteTrouble(const Error& error, int64_t wall) { trouble_.Note(error, wall); }
+  int64_t next_try() const { return next_try_; }  // kBackingOff
+
+  // --- sending ---
+  // How many events may be submitted at the sink now, of those before *stop; 0: none. Sets *worked when it
+  // has taken the turn to test a suspected event.
+  uint32_t Admits(SinkUse sink, const TurnContext& turn, uint64_t* stop, bool* worked);
+  // How many of `count` events from `first` on may go together; 0: the first is a suspect and others are under way.
+  // *solo: it goes alone.
+  uint32_t LimitToSuspects(uint64_t first, uint32_t count, bool* solo) const;
+  bool has_suspects() const { return !suspects_.empty(); }
+  // The events get the sink's numbers from next_seq() on.
+  uint64_t next_seq() const;
+  void Submit(uint32_t more_flow, uint32_t count, std::string records, const TurnContext& turn);
+  // What is submitted now is this event alone.
+  void BeginSolo(uint64_t ordinal);
+  void Drain() { state_ = SendState::kDraining; }
+  void Halt() { state_ = SendState::kHalted; }
+  void Stop() { state_ = SendState::kStopped; }
+
+  // --- outcomes ---
+  // Returns how many events were meant.
+  uint32_t OnResult(const sink::Result& result, const TurnContext& turn);
+  // The prefix has moved, or everything is done.
+  void OnProgress(bool all_done);
+  // The sink is up (again).
+  void OnUp(SinkUse sink);
+  // What is under way at that sink, if anything, will have no outcome.
+  void OnSinkReplaced(SinkUse sink);
+  // Its process died; false: nothing of this sender was under way there. `unready`: the process had not seen any of it.
+  // `killed`: from outside.
+  bool OnSinkDied(SinkUse sink, bool unready, bool killed);
+  // What is under way at that sink, if anything, has had no outcome for too long. `well`: the sink is up.
+  bool Overdue(SinkUse sink, bool well, int64_t now) {
+    return at_ == sink && watchdog_.Look(source_->oldest(), well, now);
+  }
+  // The sink is replaced for it.
+  void OnOverdue(const Error& error, const TurnContext& turn);
+  const Watchdog& watchdog() const { return watchdog_; }
+
+  // --- settling ---
+  bool drained() const { return state_ == SendState::kDraining && source_->outstanding() == 0; }
+  // Decides what each outcome means, and begins a new epoch. drained() before, halted after.
+  void Settle(const TurnContext& turn);
+  // Goes on, or backs off where there was trouble.
+  void Resume(const TurnContext& turn);
+  // Goes on, whatever there was.
+  void Flow();
+  // Backs off from trouble of its topic.
+  void BackOff(const TurnContext& turn);
+  // Ends the test of a suspect when it is over, or cannot go on now.
+  void EndTest(bool goes_on, const TurnContext& turn);
+  // When Admits() has to be asked again for the sake of a test.
+  template <typename At>
+  void TestTimes(At&& at) const {
+    if (!search_.empty()) {
+      at(destination_->turns().next());
+      at(destination_->turns().quiet_by());
+      at(destination_->turns().longest());
+    }
+  }
+
+ private:
+  struct Failure {
+    uint64_t ordinal;
+    Error error;
+    bool alone;
+  };
+  // What has cut off what was under way since the last Settle(); the worst.
+  enum class Cut : uint8_t {
+    kNothing,
+    kAborted,
+    kDied,    // the sink's process did
+    kKilled,  // likewise, from outside
+  };
+  // Why it backs off, or will after the owner's Resume().
+  enum class Pause : uint8_t { kNone, kTopic, kSecondSink };
+
+  uint32_t AdmitsSecond(const TurnContext& turn) const;
+  void SettleAborted(const TurnContext& turn);
+  void SettleDeath(bool failed, const TurnContext& turn);
+  void Trip(const Error& error, const TurnContext& turn);
+
+  const uint32_t flow_;
+  SendSource* const source_;
+  Destination* const destination_;
+  uint32_t epoch_ = 1;
+  SendState state_ = SendState::kFlowing;
+  SinkUse at_ = SinkUse::kMain;
+  Cut cut_ = Cut::kNothing;
+  std::vector<Failure> failures_;           // since the last Settle
+  std::vector<Pipeline::Range> under_way_;  // aborted since the last Settle
+  std::vector<Pipeline::Range> ranges_;     // scratch
+  std::set<uint64_t> suspects_;             // to be sent alone
+  uint64_t solo_ = 0;                       // kSolo: the ordinal under way
+  PoisonSearch search_;
+  Backoff backoff_;
+  Pause pause_ = Pause::kNone;
+  int64_t next_try_ = 0;
+  uint64_t trouble_at_ = 0;  // the back-off starts over when the prefix passes this
+  int aborts_ = 0;           // in a row without progress
+  Trouble trouble_;
+  Watchdog watchdog_;
+};
+
+// Why an event waits that was found where the sink's process had been killed from outside.
+Error KilledError();
+
+}  // namespace outbox::relay

@@ -1,0 +1,83 @@
+// The topics of one lane [-]: which of them are about to leave it, being a side lane itself, and pauses. What has left
+// is in side_lanes.h; README.md here, "Side lanes".
+//
+// Single-threaded. Owned by the lane.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "relay/call_retry.h"
+#include "relay/lane_context.h"
+#include "relay/parker.h"
+#include "relay/side_lanes.h"
+#include "relay/topic_trial.h"
+#include "relay/turn.h"
+
+namespace outbox::relay {
+
+class Lane;
+
+class Topics {
+ public:
+  // `self`: the lane.
+  Topics(Lane* self, LaneContext* lane, Parker* parker) : self_(self), lane_(lane), parker_(parker) {}
+  Topics(const Topics&) = delete;
+  Topics& operator=(const Topics&) = delete;
+
+  // Call at most one, before the first step.
+  void UseSides(std::unique_ptr<SideLanes> sides);
+  void BecomeSide(Lane* parent, const SideLane& record);
+
+  Lane* parent() const { return parent_; }                       // of a side lane
+  SideLanes* sides() const { return sides_.get(); }              // of a lane; nullptr: its topics stay with it
+  const std::string& side_topic() const { return side_topic_; }  // of a side lane: the first
+  TopicTrial& trial() { return trial_; }
+  const TopicTrial& trial() const { return trial_; }
+
+  // --- pauses ---
+  // Reads the newest spec.
+  void NotePauses();
+  // The lane, all of it.
+  bool paused() const { return paused_; }
+
+  // --- leaving ---
+  enum class Answer : uint8_t {
+    kLeaves,  // it is a side lane's from now on
+    kNoRoom,  // there is no side lane left for it
+    kStays,   // the lane backs off
+  };
+  Answer OnTrouble(uint64_t ordinal, const Error& error, const EngineOptions& options);
+  // Some are to leave as soon as nothing is under way.
+  bool leaving() const { return !leaving_.empty(); }
+  // Lets one go. Nothing is under way.
+  CallResult LeaveOne(const TurnContext& turn);
+  void Plan(const SideTopic& topic, const TurnContext& turn, ForkPlan* plan);
+  // The plan is written: its events are no longer this lane's.
+  void Left(const ForkPlan& plan, int64_t next_due);
+
+  // Of a lane with side lanes: call in each step. True when it did something.
+  bool Step(TurnContext* turn, bool* lost);
+
+ private:
+  SideLanes* Sides() const;  // of the lane, also where this is a side lane; nullptr: none
+  void MarkTopics();
+  static uint64_t MarkOf(std::string_view topic);
+  Parking PlanParking(const Event& event, const SideTopic& topic, int64_t wall, Arena* arena);
+
+  Lane* const self_;
+  LaneContext* const lane_;
+  Parker* const parker_;
+  Lane* parent_ = nullptr;
+  std::unique_ptr<SideLanes> sides_;
+  std::string side_topic_;
+  std::map<std::string, Error> leaving_;
+  TopicTrial trial_;
+  bool paused_ = false;
+  uint64_t stuck_ = UINT64_MAX;  // what the parked queue was told of side lanes
+};
+
+}  // namespace outbox::relay
