@@ -311,6 +311,7 @@ void Rename(const std::string& route_id) {
 
 void PromoteKeysOf(const std::vector<ParkedRow>& rows) {
   std::vector<std::pair<std::string, Cell>> keys;
+  keys.reserve(rows.size());
   for (const ParkedRow& row : rows) {
     keys.emplace_back(row.route_id, row.order_key);
   }

@@ -12,7 +12,6 @@
 namespace {
 
 using namespace outbox::admin;
-using outbox::pg::Guard;
 using outbox::pg::UserError;
 
 constexpr size_t kFilters = 8;

@@ -21,7 +21,6 @@
 namespace {
 
 using namespace outbox::admin;
-using outbox::pg::Guard;
 using outbox::pg::UserError;
 
 constexpr size_t kTopicsTold = 20;

@@ -127,10 +127,7 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
     return status;
   }
   window->from = position.base;
-  window->to = end == End::kTarget  ? *position.target
-               : end == End::kTick  ? std::move(tick)
-               : end == End::kLimit ? *limit
-                                    : std::move(now);
+  window->to = end == End::kTarget ? *position.target : end == End::kTick ? tick : end == End::kLimit ? *limit : now;
   window->durable_lsn = lsn;
   window->current = end == End::kNow;
   *opened = true;

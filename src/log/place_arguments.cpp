@@ -24,7 +24,7 @@ char* NameFromSink(std::string_view name) {
 struct StreamId {
   uint64 time = 0;
   uint64 number = 0;
-  auto operator<=>(const StreamId&) const = default;
+  auto operator<=>(const StreamId&) const = default;  // NOLINT(modernize-use-nullptr): so says clang-tidy 14 of any <=>
 };
 
 // "1795311015862-0".

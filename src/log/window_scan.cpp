@@ -103,8 +103,8 @@ class LeafPass {
       if (*budget_ == 0) {
         return false;
       }
-      for (OffsetNumber offset = 1; offset <= MaxHeapTuplesPerPage; offset++) {
-        Add(MakePlace(0, static_cast<BlockNumber>(state_->row), offset));
+      for (int offset = 1; offset <= MaxHeapTuplesPerPage; offset++) {
+        Add(MakePlace(0, static_cast<BlockNumber>(state_->row), static_cast<OffsetNumber>(offset)));
       }
       *budget_ -= Min(*budget_, MaxHeapTuplesPerPage);
     }
