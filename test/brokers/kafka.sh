@@ -9,6 +9,7 @@
 #   kafka.sh topic DIR delete NAME
 #   kafka.sh topic DIR offsets NAME                one line per partition: partition, first and next offset
 #   kafka.sh topic DIR deny|allow NAME            nobody may write to it, and back; for a broker with an authorizer
+#   kafka.sh topic DIR hide NAME                  nobody may ask for its settings; likewise
 #   kafka.sh topic DIR grant|revoke NAME USER     this user may use it, and no more; likewise
 #   kafka.sh topic DIR leaders NAME                one line per partition: partition, leader, replicas, replicas in sync
 #   kafka.sh prepare                               fills the cache of jars and prints where it is

@@ -6,7 +6,8 @@
 //   kafka_admin BOOTSTRAP delete NAME                      returns when the topic is gone from the metadata
 //   kafka_admin BOOTSTRAP offsets NAME                     one line per partition: partition, first, next offset
 //   kafka_admin BOOTSTRAP deny NAME                        nobody may write to the topic, everybody may read it
-//   kafka_admin BOOTSTRAP allow NAME                       takes that back
+//   kafka_admin BOOTSTRAP hide NAME                        nobody may ask for the topic's settings, all else is allowed
+//   kafka_admin BOOTSTRAP allow NAME                       takes either back
 //   kafka_admin BOOTSTRAP grant NAME USER                  this user may do everything with the topic
 //   kafka_admin BOOTSTRAP revoke NAME USER                 takes that back
 //   kafka_admin BOOTSTRAP leaders NAME                     one line per partition: partition, leader (-1: none), number
@@ -184,13 +185,13 @@ void Offsets(rd_kafka_t* client, const char* name) {
 
 // The broker must have been started with an authorizer that allows what no ACL is about. A resource with any ACL allows
 // only what its ACLs do, hence two of them.
-void Deny(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name) {
+void Deny(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name, rd_kafka_AclOperation_t operation) {
   char text[512];
   rd_kafka_AclBinding_t* acls[2] = {
       rd_kafka_AclBinding_new(RD_KAFKA_RESOURCE_TOPIC, name, RD_KAFKA_RESOURCE_PATTERN_LITERAL, "User:*", "*",
                               RD_KAFKA_ACL_OPERATION_ALL, RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, text, sizeof text),
       rd_kafka_AclBinding_new(RD_KAFKA_RESOURCE_TOPIC, name, RD_KAFKA_RESOURCE_PATTERN_LITERAL, "User:*", "*",
-                              RD_KAFKA_ACL_OPERATION_WRITE, RD_KAFKA_ACL_PERMISSION_TYPE_DENY, text, sizeof text)};
+                              operation, RD_KAFKA_ACL_PERMISSION_TYPE_DENY, text, sizeof text)};
   if (acls[0] == nullptr || acls[1] == nullptr) Die(name, text);
   rd_kafka_CreateAcls(client, acls, 2, nullptr, queue);
   Finish(queue, name);
@@ -249,7 +250,7 @@ int Ready(rd_kafka_t* client, rd_kafka_queue_t* queue) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) Die("usage", "BOOTSTRAP ready|create|alter|delete|offsets|leaders|deny|allow|grant|revoke ...");
+  if (argc < 3) Die("usage", "BOOTSTRAP ready|create|alter|delete|offsets|leaders|deny|hide|allow|grant|revoke ...");
   const std::string command = argv[2];
   rd_kafka_t* client = Connect(argv[1]);
   rd_kafka_queue_t* queue = rd_kafka_queue_new(client);
@@ -264,7 +265,9 @@ int main(int argc, char** argv) {
   } else if (command == "offsets" && argc == 4) {
     Offsets(client, argv[3]);
   } else if (command == "deny" && argc == 4) {
-    Deny(client, queue, argv[3]);
+    Deny(client, queue, argv[3], RD_KAFKA_ACL_OPERATION_WRITE);
+  } else if (command == "hide" && argc == 4) {
+    Deny(client, queue, argv[3], RD_KAFKA_ACL_OPERATION_DESCRIBE_CONFIGS);
   } else if (command == "allow" && argc == 4) {
     Allow(client, queue, argv[3]);
   } else if (command == "grant" && argc == 5) {

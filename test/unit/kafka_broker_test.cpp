@@ -171,7 +171,9 @@ TEST_F(KafkaBrokerTest, RefusalsReorderNothing) {
     producers += kafka().producers();
     Script("topic", "delete " + topic);
   }
-  EXPECT_GT(producers, 4u * 3u);
+  // The first refusal of a round ends one, the others cost none.
+  EXPECT_GE(producers, 4u * 2u);
+  EXPECT_LE(producers, 4u * 4u);
 }
 
 TEST_F(KafkaBrokerTest, AKilledBrokerLosesNothing) {

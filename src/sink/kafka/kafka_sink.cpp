@@ -39,7 +39,7 @@ Status KafkaSink::Make(Settings settings, std::unique_ptr<Sink>* sink) {
   }
   std::unique_ptr<KafkaSink> made(new KafkaSink(std::move(settings), event_fd));
   made->now_ = MonotonicMicros();
-  if (Status status = Producer::Make(made->settings_, event_fd, &made->producer_); !status.ok()) {
+  if (Status status = Producer::Make(made->settings_, event_fd, /*gapless=*/true, &made->producer_); !status.ok()) {
     return status;
   }
   made->producers_ = 1;
@@ -61,8 +61,10 @@ void KafkaSink::Close() {
   store_ = BatchStore();
   topics_.clear();
   last_topic_ = nullptr;
-  if (producer_ != nullptr) {
-    Retire(std::move(producer_), std::move(bytes), nullptr);
+  for (std::unique_ptr<Producer>* each : {&producer_, &careful_}) {
+    if (*each != nullptr) {
+      Retire(std::move(*each), bytes, nullptr);
+    }
   }
   phase_ = Phase::kClosed;
   close(event_fd_);
@@ -76,8 +78,11 @@ void KafkaSink::Poll(std::vector<Result>* results) {
   [[maybe_unused]] const ssize_t got = read(event_fd_, &count, sizeof count);
   now_ = MonotonicMicros();
   waited_ = 0;
-  if (producer_ != nullptr) {
-    ServeEvents(now_);
+  more_ = false;
+  for (Producer* each : {producer_.get(), careful_.get()}) {
+    if (each != nullptr) {
+      ServeEvents(each, now_);
+    }
   }
   Advance(now_);
   store_.Flush(now_, results);
@@ -118,16 +123,45 @@ void KafkaSink::EndProducer(int64_t now) {
   if (phase_ != Phase::kRunning) {
     return;
   }
-  rd_kafka_purge(producer_->handle(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
+  Purge(RD_KAFKA_PURGE_F_QUEUE);
   phase_ = Phase::kEnding;
   phase_deadline_ = now + kEndMicros;
+}
+
+void KafkaSink::Purge(int what) {
+  for (Producer* each : {producer_.get(), careful_.get()}) {
+    if (each != nullptr) {
+      rd_kafka_purge(each->handle(), what | RD_KAFKA_PURGE_F_NON_BLOCKING);
+    }
+  }
+}
+
+// By which the topic's records go. There is a second one only while a topic needs it.
+Producer* KafkaSink::ProducerOf(Topic* topic) {
+  if (topic->careful && careful_ == nullptr) {
+    topic->careful = topic->to_be_careful = Producer::Make(settings_, event_fd_, /*gapless=*/false, &careful_).ok();
+    more_ = true;  // drain what came before the descriptor was armed
+  }
+  return topic->careful ? careful_.get() : producer_.get();
+}
+
+void KafkaSink::EndCareful() {
+  if (careful_ == nullptr) {
+    return;
+  }
+  bool needed = false;
+  for (auto& [name, topic] : topics_) {
+    needed |= topic->careful && !(topic->held == 0 && EndCare(topic.get()));
+  }
+  if (!needed) {
+    Retire(std::move(careful_), nullptr, nullptr);
+  }
 }
 
 void KafkaSink::Advance(int64_t now) {
   if (phase_ == Phase::kEnding && in_library_ > 0 && now >= phase_deadline_) {
     // Without this some reports never come.
-    rd_kafka_purge(producer_->handle(),
-                   RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
+    Purge(RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
     phase_ = Phase::kPurging;
     phase_deadline_ = now + kPurgeMicros;
   }
@@ -155,6 +189,7 @@ void KafkaSink::Advance(int64_t now) {
   if (now >= stalled_check_at_) {
     stalled_check_at_ = now + kSecond;
     FindStalled(now);
+    EndCareful();
   }
 }
 
@@ -175,9 +210,14 @@ void KafkaSink::RetireProducer(int64_t now) {
   more_ = false;
   probing_ = false;
   probe_at_ = -1;
-  retired_ = std::make_shared<std::atomic<bool>>(false);
+  retired_.clear();
   retired_by_ = now + kDestroyMicros;
-  Retire(std::move(producer_), std::move(bytes), retired_);
+  for (std::unique_ptr<Producer>* each : {&producer_, &careful_}) {
+    if (*each != nullptr) {
+      retired_.push_back(std::make_shared<std::atomic<bool>>(false));
+      Retire(std::move(*each), bytes, retired_.back());
+    }
+  }
   phase_ = Phase::kStopped;
   const int64_t backoff =
       failures_ == 0 ? 0 : std::min(kBackoffMicros << std::min(failures_ - 1, 10), kBackoffCapMicros);
@@ -189,11 +229,12 @@ void KafkaSink::RetireProducer(int64_t now) {
 }
 
 void KafkaSink::StartProducer(int64_t now) {
-  if (retired_ != nullptr && !retired_->load() && now < retired_by_) {
+  if (now < retired_by_ &&
+      !std::all_of(retired_.begin(), retired_.end(), [](const auto& done) { return done->load(); })) {
     phase_deadline_ = now + 2'000;  // what the old one has on its connections goes before the new one's
     return;
   }
-  if (Status status = Producer::Make(settings_, event_fd_, &producer_); !status.ok()) {
+  if (Status status = Producer::Make(settings_, event_fd_, /*gapless=*/true, &producer_); !status.ok()) {
     SetDown(status.error(), now);
     phase_deadline_ = now + kBackoffCapMicros;
     return;

@@ -3,7 +3,8 @@
 // - A delivery report is the only proof of delivery.
 // - A record that the library or a missing topic refuses before anything is sent fails its own flow only.
 // - A record that a broker refuses ends the producer: purge what is queued, wait for what is in flight, destroy, make a
-//   new one. The culprit is reported kFailed with its class, all other open records of every flow kAborted.
+//   new one. The culprit is reported kFailed with its class, all other open records of every flow kAborted. Its topic
+//   goes by a second producer for a while, one record at a time in each partition, which a refusal does not end.
 // - While brokers are merely away, records stay in the library (it resends them in order, without duplicates) and
 //   health() says down.
 #pragma once
@@ -77,6 +78,7 @@ class KafkaSink : public Sink {
   // submit.cpp: from a batch into the library.
   Topic* FindTopic(std::string_view name);
   bool Dispatch(Topic* topic, const Held& held, const Record& record);  // false: the record's flow has failed
+  bool EndCare(Topic* topic);
   bool AskAbout(Topic* topic);
   bool Known(Topic* topic, int* code);
   int32_t Place(Topic* topic, const Held& held, const Record& record);
@@ -94,12 +96,13 @@ class KafkaSink : public Sink {
   void FailFlow(const Held& held, Error error);
 
   // reports.cpp: events of the library.
-  void ServeEvents(int64_t now);
+  void ServeEvents(Producer* producer, int64_t now);
   void Reports(rd_kafka_event_t* event, int64_t now);
   ErrorClass Classify(Topic* topic, int32_t partition, const ErrorRule& rule);
   void Failed(Topic* topic, bool asking, int32_t partition, uint32_t count, uint64_t bytes, int64_t now);
   void Learned(Topic* topic, int32_t at_least);
-  void Trouble(rd_kafka_event_t* event, int64_t now);
+  bool RefusedAlone(Topic* topic, bool asking, int32_t partition, uint32_t count, int64_t now);
+  void Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now);
   void Answered(rd_kafka_event_t* event, int64_t now);
   void SetUp();
   void SetDown(Error error, int64_t now);
@@ -107,14 +110,19 @@ class KafkaSink : public Sink {
 
   // kafka_sink.cpp: the life of producers.
   void EndProducer(int64_t now);
+  void Purge(int what);
+  Producer* ProducerOf(Topic* topic);
+  void EndCareful();
   void Advance(int64_t now);
   void RetireProducer(int64_t now);
   void StartProducer(int64_t now);
 
   // limits.cpp: what topics are known to refuse.
-  void WantLimits(Topic* topic);
+  void WantLimits(Topic* topic, int code);
+  void EndHold(Topic* topic);
   void AskForLimits(int64_t now);
   void LimitsAnswered(Topic* topic, rd_kafka_event_t* event, int64_t now);
+  static void ReadLimits(Topic::Limits* into, rd_kafka_event_t* event, int64_t now);
 
   // stalled.cpp: topics that take nothing.
   void FindStalled(int64_t now);
@@ -126,12 +134,13 @@ class KafkaSink : public Sink {
   const Settings settings_;
   const int event_fd_;
   std::unique_ptr<Producer> producer_;
+  std::unique_ptr<Producer> careful_;  // of topics that are careful; ends with the other, or with the last of them
   uint64_t producers_ = 0;
   Phase phase_ = Phase::kStopped;
-  int64_t phase_deadline_ = 0;                  // kEnding, kPurging: when to go on regardless; kStopped: when to start
-  std::shared_ptr<std::atomic<bool>> retired_;  // the last producer is destroyed
-  int64_t retired_by_ = 0;                      // or is not waited for any longer
-  int failures_ = 0;                            // producers ended in a row without a delivery
+  int64_t phase_deadline_ = 0;  // kEnding, kPurging: when to go on regardless; kStopped: when to start
+  std::vector<std::shared_ptr<std::atomic<bool>>> retired_;  // true: this producer, of the last ones, is destroyed
+  int64_t retired_by_ = 0;                                   // or is not waited for any longer
+  int failures_ = 0;                                         // producers ended in a row without a delivery
 
   BatchStore store_;
   FlowGate gate_;

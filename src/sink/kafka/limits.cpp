@@ -1,7 +1,7 @@
 // What topics are known to refuse. A record that a broker refuses costs a producer, and with it a moment of every topic
 // and lane; where one in ten is refused for the same setting of its topic, that is nearly all the time. So the setting
 // is asked for after the first, and the next are refused here: max.message.bytes, and cleanup.policy (a compacted topic
-// takes no record without a key). Without the right to ask (DescribeConfigs) it stays as slow as it is without this.
+// takes no record without a key). Without the right to ask (DescribeConfigs) the topic is careful (topic.h).
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
@@ -16,6 +16,7 @@ constexpr int64_t kFreshMicros = 2 * kSecond;    // somebody may raise a limit a
 constexpr int64_t kAgainMicros = kSecond;        // asked again so often while something is refused by the answer
 constexpr int64_t kUsedMicros = 60 * kSecond;    // and for so long after
 constexpr int64_t kInVainMicros = 60 * kSecond;  // without the right to ask, or an answer
+constexpr int64_t kHoldMicros = kSecond / 2;     // records wait so long for the answer: each may cost a producer
 constexpr int kAskMs = 5000;
 
 // What no batch with this record can be smaller than.
@@ -43,11 +44,32 @@ int KafkaSink::KnownToBeRefused(Topic* topic, const Record& record) {
   return too_large ? RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE : RD_KAFKA_RESP_ERR_INVALID_RECORD;
 }
 
-// A record was refused for what may be the topic's settings.
-void KafkaSink::WantLimits(Topic* topic) {
-  topic->limits.wanted = true;
-  topic->limits.used_at = now_;
-  limits_at_ = limits_at_ < 0 ? now_ : limits_at_;
+// A record was refused for what may be the topic's settings. Until they are known the topic's others wait, unless it is
+// known already that nobody says.
+void KafkaSink::WantLimits(Topic* topic, int code) {
+  if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE && settings_.compresses) {
+    return;
+  }
+  Topic::Limits& limits = topic->limits;
+  limits.wanted = true;
+  limits.used_at = now_;
+  if (now_ >= limits.until && (limits.until != 0 || limits.asked_at == 0)) {
+    limits.hold_until = now_ + kHoldMicros;
+    limits_at_ = now_;
+  } else if (limits_at_ < 0) {
+    limits_at_ = now_;
+  }
+}
+
+// What waited for the answer, or for as long as it is worth.
+void KafkaSink::EndHold(Topic* topic) {
+  topic->limits.hold_until = 0;
+  if (phase_ == Phase::kRunning && !topic->waiting.empty()) {
+    if (topic->state == TopicState::kUnknown) {
+      AskAbout(topic);
+    }
+    ReleaseTopic(topic);
+  }
 }
 
 void KafkaSink::AskForLimits(int64_t now) {
@@ -60,13 +82,19 @@ void KafkaSink::AskForLimits(int64_t now) {
     if (!limits.wanted) {
       continue;
     }
-    if (!limits.asked &&
-        now - limits.asked_at >= (limits.until == 0 && limits.asked_at != 0 ? kInVainMicros : kAgainMicros)) {
+    const int64_t pause = limits.hold_until != 0                      ? 0
+                          : limits.until == 0 && limits.asked_at != 0 ? kInVainMicros
+                                                                      : kAgainMicros;
+    if (!limits.asked && now - limits.asked_at >= pause) {
       limits.asked = true;
       limits.asked_at = now;
       producer_->DescribeTopic(name, topic.get(), kAskMs);
     }
-    limits_at_ = now + kAgainMicros;
+    if (limits.hold_until != 0 && now >= limits.hold_until) {
+      EndHold(topic.get());
+    }
+    const int64_t next = limits.hold_until != 0 ? limits.hold_until : now + kAgainMicros;
+    limits_at_ = limits_at_ < 0 ? next : std::min(limits_at_, next);
   }
 }
 
@@ -74,6 +102,18 @@ void KafkaSink::LimitsAnswered(Topic* topic, rd_kafka_event_t* event, int64_t no
   Topic::Limits& limits = topic->limits;
   limits.asked = false;
   limits.until = 0;
+  ReadLimits(&limits, event, now);
+  if (limits.until != 0 && topic->careful && topic->state == TopicState::kUnknown && topic->inflight == 0) {
+    topic->EndCare();  // it can be known before
+  }
+  if (limits.until != 0 && limits.max_bytes != 0 && !settings_.compresses) {
+    topic->LimitBatches(limits.max_bytes);
+  }
+  EndHold(topic);
+}
+
+void KafkaSink::ReadLimits(Topic::Limits* into, rd_kafka_event_t* event, int64_t now) {
+  Topic::Limits& limits = *into;
   const rd_kafka_DescribeConfigs_result_t* result = rd_kafka_event_DescribeConfigs_result(event);
   size_t count = 0;
   const rd_kafka_ConfigResource_t** resources =

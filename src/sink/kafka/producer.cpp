@@ -78,13 +78,16 @@ int32_t ChoosePartition(const TopicLink& link, std::string_view key, int32_t par
                           nullptr);
 }
 
-Status Producer::Make(const Settings& settings, int event_fd, std::unique_ptr<Producer>* producer) {
+Status Producer::Make(const Settings& settings, int event_fd, bool gapless, std::unique_ptr<Producer>* producer) {
   rd_kafka_conf_t* conf = nullptr;
   if (Status status = settings.MakeConf(&conf); !status.ok()) {
     return status;
   }
   std::unique_ptr<Producer> made(new Producer);
   char text[512];
+  if (!gapless) {
+    rd_kafka_conf_set(conf, "enable.gapless.guarantee", "false", text, sizeof text);
+  }
   {
     SignalsBlocked blocked;
     made->handle_ = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);

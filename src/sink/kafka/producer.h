@@ -63,7 +63,8 @@ int32_t ChoosePartition(const TopicLink& link, std::string_view key, int32_t par
 class Producer {
  public:
   // Starts the library. `event_fd` is an eventfd that is written when events come; the caller's, and outlives this.
-  static Status Make(const Settings& settings, int event_fd, std::unique_ptr<Producer>* producer);
+  // `gapless`: a refused batch ends it; otherwise it goes on with the next.
+  static Status Make(const Settings& settings, int event_fd, bool gapless, std::unique_ptr<Producer>* producer);
   ~Producer();  // may block: see Retire
   Producer(const Producer&) = delete;
   Producer& operator=(const Producer&) = delete;

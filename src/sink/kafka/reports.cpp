@@ -22,15 +22,14 @@ uint32_t InFlight(const Topic& topic, int32_t partition) {
 
 }  // namespace
 
-void KafkaSink::ServeEvents(int64_t now) {
-  more_ = false;
-  while (rd_kafka_event_t* event = producer_->NextEvent()) {
+void KafkaSink::ServeEvents(Producer* producer, int64_t now) {
+  while (rd_kafka_event_t* event = producer->NextEvent()) {
     switch (rd_kafka_event_type(event)) {
       case RD_KAFKA_EVENT_DR:
         Reports(event, now);
         break;
       case RD_KAFKA_EVENT_ERROR:
-        Trouble(event, now);
+        Trouble(producer, event, now);
         break;
       case RD_KAFKA_EVENT_DESCRIBECONFIGS_RESULT:
         Answered(event, now);
@@ -132,7 +131,9 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
     Release(topic, partition);
   }
   if (topic->state == TopicState::kDraining && topic->inflight == 0 && topic->held == topic->waiting.size()) {
-    Learned(topic, 1);
+    if (!EndCare(topic)) {
+      Learned(topic, 1);
+    }
   }
   if (!topic->waiting.empty()) {
     if (topic->state == TopicState::kUnknown) {
@@ -160,9 +161,35 @@ ErrorClass KafkaSink::Classify(Topic* topic, int32_t partition, const ErrorRule&
   return rule.error_class;
 }
 
+// Of a careful topic, one record alone: it has its outcome, and nobody else has to do with it.
+bool KafkaSink::RefusedAlone(Topic* topic, bool asking, int32_t partition, uint32_t count, int64_t now) {
+  if (!topic->careful || count != 1 || partition < 0) {
+    return false;
+  }
+  const RefusedRecord& record = refused_.front();
+  const ErrorRule& rule = RuleFor(record.code);
+  if (rule.verdict != Verdict::kBatch ||
+      (rule.error_class != ErrorClass::kMessage && rule.error_class != ErrorClass::kSolo)) {
+    return false;
+  }
+  topic->BeCareful(now);
+  WantLimits(topic, record.code);
+  Error error = MakeError(record.code, rule.error_class, {});
+  error.message = "topic \"" + topic->name + "\": " + error.message;
+  failures_ = 0;
+  FailFlow(record.held, std::move(error));
+  if (asking) {
+    Learned(topic, partition + 1);
+  }
+  return true;
+}
+
 // Every record of refused_ has its outcome after this, or when the producer has ended. What is the message's fault or
 // the topic's is said of each, whatever has become of its flow: many topics may be missing at one moment.
 void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t count, uint64_t bytes, int64_t now) {
+  if (RefusedAlone(topic, asking, partition, count, now)) {
+    return;
+  }
   // From 2.4 on the library names the invalid records of a batch; their neighbours have a code of their own.
   const bool named = std::any_of(refused_.begin(), refused_.end(),
                                  [&](const RefusedRecord& record) { return record.code == kInvalidDifferentRecord; });
@@ -181,7 +208,10 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
     }
     charged = true;
     if (record.code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE || record.code == RD_KAFKA_RESP_ERR_INVALID_RECORD) {
-      WantLimits(topic);
+      WantLimits(topic, record.code);
+    }
+    if (rule.verdict == Verdict::kBatch) {
+      topic->BeCareful(now);
     }
     if (rule.verdict == Verdict::kBatch && !culprit && count > 1) {
       // The culprit is unknown. All are aborted; when they come again, this topic takes them one by one.
@@ -205,7 +235,8 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
     }
     FailFlow(record.held, std::move(error));
   }
-  if (asking && charged && rd_kafka_fatal_error(producer_->handle(), nullptr, 0) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+  if (asking && charged &&
+      rd_kafka_fatal_error(ProducerOf(topic)->handle(), nullptr, 0) == RD_KAFKA_RESP_ERR_NO_ERROR) {
     // Nothing was sent: the topic is missing or forbidden. Other topics go on with this producer, so nobody comes later
     // to abort what was not charged.
     for (const RefusedRecord& record : refused_) {
@@ -221,13 +252,13 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
 }
 
 // An error that is not about records. What happens to them is told by their reports alone.
-void KafkaSink::Trouble(rd_kafka_event_t* event, int64_t now) {
+void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now) {
   const int code = rd_kafka_event_error(event);
   const char* said = rd_kafka_event_error_string(event);
   std::string text = said == nullptr ? "" : said;
   if (code == RD_KAFKA_RESP_ERR__FATAL) {
     char why[512] = "";
-    const int real = rd_kafka_fatal_error(producer_->handle(), why, sizeof why);
+    const int real = rd_kafka_fatal_error(producer->handle(), why, sizeof why);
     if (RuleFor(real).error_class == ErrorClass::kConfig) {
       down_by_fatal_ = true;
       SetDown(MakeError(real, ErrorClass::kConfig, why), now);

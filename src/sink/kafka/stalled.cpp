@@ -119,7 +119,7 @@ bool KafkaSink::AskMetadata(Topic* topic, int timeout_ms, const rd_kafka_metadat
   const int64_t begin = MonotonicMicros();
   const int left_ms = static_cast<int>(std::max<int64_t>(1, (kSecond - waited_) / 1000));
   const rd_kafka_resp_err_t error =
-      rd_kafka_metadata(producer_->handle(), 0, topic->link->handle, metadata, std::min(timeout_ms, left_ms));
+      rd_kafka_metadata(ProducerOf(topic)->handle(), 0, topic->link->handle, metadata, std::min(timeout_ms, left_ms));
   waited_ += MonotonicMicros() - begin;
   return error == RD_KAFKA_RESP_ERR_NO_ERROR;
 }
@@ -128,7 +128,7 @@ bool KafkaSink::AskMetadata(Topic* topic, int timeout_ms, const rd_kafka_metadat
 bool KafkaSink::LookForLeaders(Topic* topic, int timeout_ms) {
   topic->leaders_seen_at = now_;
   if (topic->link == nullptr) {
-    topic->link = producer_->OpenTopic(topic->name, settings_, topic);
+    topic->link = ProducerOf(topic)->OpenTopic(topic->name, settings_, topic);
   }
   const rd_kafka_metadata_t* metadata = nullptr;
   if (topic->link == nullptr || !AskMetadata(topic, timeout_ms, &metadata)) {

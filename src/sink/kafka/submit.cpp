@@ -46,7 +46,12 @@ void KafkaSink::Submit(Batch batch) {
       going = false;
       break;
     }
-    going = Dispatch(FindTopic(record_.topic), held, record_);
+    Topic* topic = FindTopic(record_.topic);
+    if (topic->careful && topic->state == TopicState::kReady && now_ >= topic->careful_until) {
+      topic->state = TopicState::kDraining;
+      EndCare(topic);
+    }
+    going = Dispatch(topic, held, record_);
   }
   for (; !going && index < hold.batch.count; ++index) {
     // What is said of one that would be refused anyhow spares its owner a round for each.
@@ -68,6 +73,15 @@ Topic* KafkaSink::FindTopic(std::string_view name) {
     found->second->raise_after = raise_micros_;
   }
   return last_topic_ = found->second.get();
+}
+
+// Once nothing of it is in the library or in line for a partition it goes by the other producer again.
+bool KafkaSink::EndCare(Topic* topic) {
+  if (!topic->careful || now_ < topic->careful_until || topic->inflight > 0 || topic->held > topic->waiting.size()) {
+    return false;
+  }
+  topic->EndCare();
+  return true;
 }
 
 void KafkaSink::Wait(Topic* topic, std::deque<Held>* queue, const Held& held, bool front) {
@@ -148,10 +162,15 @@ int32_t KafkaSink::Place(Topic* topic, const Held& held, const Record& record) {
 bool KafkaSink::AskAbout(Topic* topic) {
   const uint32_t last_slot = topic->waiting.back().slot;
   const uint32_t last_index = topic->waiting.back().index;
-  while (topic->state == TopicState::kUnknown && !topic->waiting.empty() && !full_) {
+  while (topic->state == TopicState::kUnknown && !topic->waiting.empty() && !full_ &&
+         now_ >= topic->limits.hold_until) {
     const Held held = Next(topic, &topic->waiting);
     Record record;
     if (!Read(held, &record)) {
+      continue;
+    }
+    if (const int refusal = KnownToBeRefused(topic, record); refusal != 0) {
+      Refused(topic, held, refusal);  // nothing of the topic comes before it
       continue;
     }
     if (StillStalled(topic)) {
@@ -159,7 +178,7 @@ bool KafkaSink::AskAbout(Topic* topic) {
       continue;
     }
     if (topic->link == nullptr) {
-      topic->link = producer_->OpenTopic(topic->name, settings_, topic);
+      topic->link = ProducerOf(topic)->OpenTopic(topic->name, settings_, topic);
     }
     int code = RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION;
     if (topic->link == nullptr || !Known(topic, &code)) {
@@ -211,8 +230,8 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, 
   // The body is not copied: the batch keeps it until the report.
   OUTBOX_FAULT_POINT("sink.kafka.produce");
   const rd_kafka_resp_err_t error = rd_kafka_producev(
-      producer_->handle(), RD_KAFKA_V_RKT(topic->link->handle), RD_KAFKA_V_PARTITION(target), RD_KAFKA_V_MSGFLAGS(0),
-      RD_KAFKA_V_KEY(record.key.data(), record.key.size()),
+      ProducerOf(topic)->handle(), RD_KAFKA_V_RKT(topic->link->handle), RD_KAFKA_V_PARTITION(target),
+      RD_KAFKA_V_MSGFLAGS(0), RD_KAFKA_V_KEY(record.key.data(), record.key.size()),
       RD_KAFKA_V_VALUE(const_cast<char*>(record.body.data()), record.body.size()), RD_KAFKA_V_TIMESTAMP(timestamp),
       RD_KAFKA_V_OPAQUE(opaque.Pack()), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
@@ -269,6 +288,10 @@ Error KafkaSink::RefusalOf(Topic* topic, int code) {
   if (error_class == ErrorClass::kTopic) {
     topic->failed = true;
     detail = "topic \"" + topic->name + "\": " + CodeText(code);
+  } else if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE && now_ < topic->limits.until) {
+    detail = "topic \"" + topic->name + "\": the record is larger than the topic's max.message.bytes";
+  } else if (code == RD_KAFKA_RESP_ERR_INVALID_RECORD) {
+    detail = "topic \"" + topic->name + "\": a compacted topic takes no record without a key";
   } else if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE) {
     detail = "the record, key and headers included, is larger than message.max.bytes";
   }

@@ -5,6 +5,9 @@
 namespace outbox::sink::kafka {
 namespace {
 
+constexpr int64_t kShortestCare = 500'000;
+constexpr int64_t kLongestCare = 8'000'000;
+constexpr int64_t kCarelessMicros = 60'000'000;  // after so long without a refusal it is as if there had been none
 constexpr int64_t kRaiseStepMicros = 5'000'000;
 constexpr int64_t kLongestRaiseMicros = int64_t{3600} * 1'000'000;
 constexpr uint64_t kNoCeiling = uint64_t{4} << 20;   // above what any topic is limited to on purpose
@@ -21,8 +24,26 @@ void Topic::Reset() {
   held = 0;
   sticky = -1;
   failed = false;
+  careful = to_be_careful;
   limits.asked_at = limits.asked ? 0 : limits.asked_at;  // it will not be answered: ask the next producer at once
   limits.asked = false;
+}
+
+void Topic::BeCareful(int64_t now) {
+  if (!to_be_careful) {
+    careful_for = careful_until != 0 && now - careful_until < kCarelessMicros ? std::min(4 * careful_for, kLongestCare)
+                                                                              : kShortestCare;
+  }
+  to_be_careful = true;
+  careful_until = now + careful_for;
+}
+
+void Topic::EndCare() {
+  careful = to_be_careful = false;
+  state = TopicState::kUnknown;
+  link = nullptr;
+  partitions.clear();
+  sticky = -1;
 }
 
 void Topic::Refused(uint32_t count, uint64_t bytes, bool too_large, int64_t now) {
@@ -36,6 +57,16 @@ void Topic::Refused(uint32_t count, uint64_t bytes, bool too_large, int64_t now)
   raise_after = raised ? std::min(2 * raise_after, kLongestRaiseMicros) : raise_after;
   raised = false;
   raise_at = now + raise_after;
+}
+
+// With some room: RecordBytes leaves out what headers take. Only ever less: a refused batch knows better, and more is
+// tried in time.
+void Topic::LimitBatches(uint64_t most) {
+  const uint64_t allowed = std::max<uint64_t>(most - most / 4, 1);
+  if (allowed < kWholeBatch && (ceiling == 0 || allowed < ceiling)) {
+    ceiling = allowed;
+    window = window == 0 ? allowed : std::min(window, allowed);
+  }
 }
 
 void Topic::Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int64_t now) {
@@ -76,7 +107,7 @@ bool Topic::Admits(const Partition& partition, uint64_t bytes) const {
   if (partition.inflight == 0) {
     return true;
   }
-  return partition.warm && (window == 0 || partition.inflight_bytes + bytes <= window);
+  return !careful && partition.warm && (window == 0 || partition.inflight_bytes + bytes <= window);
 }
 
 }  // namespace outbox::sink::kafka

@@ -81,12 +81,20 @@ struct Topic {
   struct Limits {
     bool wanted = false;     // a record was refused for what they say
     bool asked = false;      // the answer is on its way, to this producer
+    int64_t hold_until = 0;  // an answer is about to come that the topic's records wait for; 0: they do not
     int64_t asked_at = 0;    // last
     int64_t until = 0;       // the answer counts until then; 0: none
     uint64_t max_bytes = 0;  // max.message.bytes
     bool compacted = false;  // takes no record without a key
     int64_t used_at = 0;     // something was refused by them
   } limits;
+
+  // It refuses records for what nobody could know before: for a while they go by a producer that a refusal does not
+  // end, one at a time in each partition. Survives the producer.
+  bool careful = false;
+  bool to_be_careful = false;  // with the next producer: this one has ended
+  int64_t careful_until = 0;   // each refusal prolongs it by careful_for
+  int64_t careful_for = 0;     // longer each time that it soon becomes so again
 
   // Refusals in a row with a code of note kCapped, by partition (the first: no partition). Survives the producer.
   std::vector<uint32_t> puzzles;
@@ -99,8 +107,13 @@ struct Topic {
 
   // The producer is gone. Records still waiting have been aborted.
   void Reset();
+  void BeCareful(int64_t now);
+  // Nothing of it is in the library.
+  void EndCare();
   // A batch was refused, and any of its records may be why. `too_large`: rather its size than one of them.
   void Refused(uint32_t count, uint64_t bytes, bool too_large, int64_t now);
+  // Its settings allow no batch larger than this.
+  void LimitBatches(uint64_t most);
   void Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int64_t now);
   // Counts a refusal nobody understands; so many in a row there are now. `partition` -1: none.
   uint32_t Puzzled(int32_t partition);
