@@ -19,6 +19,7 @@
 #include "relay/meetings.h"
 #include "relay/poison_search.h"
 #include "relay/retry_sink.h"
+#include "relay/sink_watch.h"
 #include "sink/sink.h"
 
 namespace outbox::relay {
@@ -69,24 +70,10 @@ class Destination {
     next_seq_ += count;
     sink_->Submit(std::move(batch));
   }
-  // True once after the sink's health went from down to up (or down and up between two looks).
-  bool TakeRecovered() {
-    const sink::Health& now = health();
-    const bool recovered = now.up && (!was_up_ || now.changes >= seen_changes_ + 2);
-    was_up_ = now.up;
-    seen_changes_ = now.changes;
-    return recovered;
-  }
-
-  // True once after processes of the sink died. `*unready`: none of them had seen a record. `*killed`: somebody killed
-  // those that had.
+  // See SinkWatch.
+  bool TakeRecovered() { return watch_.TakeRecovered(health()); }
   bool TakeDied(bool* unready, bool* killed) {
-    const sink::Health& now = health();
-    const uint64_t died = now.deaths - std::exchange(seen_deaths_, now.deaths);
-    const uint64_t before = now.unready_deaths - std::exchange(seen_unready_, now.unready_deaths);
-    const uint64_t kills = now.kills - std::exchange(seen_kills_, now.kills);
-    *unready = before == died;
-    *killed = before + kills == died;
+    const uint64_t died = watch_.TakeDied(health(), unready, killed);
     deaths_ += died;
     return died != 0;
   }
@@ -115,11 +102,7 @@ class Destination {
     sink_->Close();
     sink_ = next_sink_ != nullptr ? std::move(next_sink_) : factory_();
     meetings_.Reset();
-    was_up_ = true;
-    seen_changes_ = health().changes;
-    seen_deaths_ = health().deaths;
-    seen_unready_ = health().unready_deaths;
-    seen_kills_ = health().kills;
+    watch_.Begin(health());
   }
 
   // --- budget ---
@@ -159,11 +142,7 @@ class Destination {
   Breaker breaker_;
   PoisonTurns turns_;
   uint64_t next_seq_ = 1;  // goes on with a new sink: never reused
-  bool was_up_ = true;
-  uint64_t seen_changes_ = 0;
-  uint64_t seen_deaths_ = 0;
-  uint64_t seen_unready_ = 0;
-  uint64_t seen_kills_ = 0;
+  SinkWatch watch_;
   uint64_t deaths_ = 0;
   uint64_t renewals_ = 0;
   size_t max_ = 0;

@@ -173,15 +173,18 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
   return worked;
 }
 
-// A lane that tests a suspected event does so when the others' events are no longer under way, or have been for a while
-// without killing anybody.
+// A suspected event is tested when the others' events are no longer under way at that sink, or have been for a while
+// without killing its process.
 void Engine::Impl::GiveTurns(Destination* destination) {
-  const uint32_t holder = destination->turns().holder();
-  if (holder != 0) {
+  if (const uint32_t holder = destination->turns().holder(); holder != 0) {
     uint64_t others = 0;
     ForLanesOf(destination,
                [&](Lane* lane) { others += lane->flow() == holder ? 0 : lane->outstanding(SinkUse::kMain); });
     destination->turns().SetQuiet(others == 0, turn.now);
+  }
+  if (const uint32_t holder = destination->retry().turns().holder(); holder != 0) {
+    const uint64_t others = destination->retry().under_way() - Outstanding(holder);
+    destination->retry().turns().SetQuiet(others == 0, turn.now);
   }
 }
 
@@ -214,7 +217,7 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   retry.sink()->TakePlaces(&places);
   for (const sink::Result& result : results) {
     if (ParkedQueue* queue = QueueOf(result.flow)) {
-      queue->OnResult(result);
+      queue->OnResult(result, turn);
     } else if (auto found = flows.find(result.flow); found != flows.end()) {
       found->second->OnResult(result, turn);  // a side lane finds out whether its topic works again
     }
@@ -233,11 +236,17 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
     }
     retry.Heard(count, turn.now);
   }
+  bool unready = false;
+  bool killed = false;
+  const bool died = retry.TakeDied(&unready, &killed);
+  if (died) {
+    ForQueuesOf(destination, [&](ParkedQueue* queue) { queue->OnSinkDied(unready, killed); });
+  }
   if (retry.TakeRecovered()) {
     ForLanesOf(destination, [](Lane* lane) { lane->OnUp(SinkUse::kSecond); });
     return true;
   }
-  return !results.empty();
+  return died || !results.empty();
 }
 
 // A sink that keeps an outcome to itself is made anew (its process is killed): what was under way counts as aborted,
@@ -326,6 +335,7 @@ void Engine::Impl::DropGone() {
     if ((*it)->pump() != nullptr) {
       queues.erase((*it)->pump()->first_flow());
       (*it)->destination()->breaker().Forget((*it)->pump()->first_flow());
+      (*it)->destination()->retry().turns().End((*it)->pump()->first_flow(), false, turn.now);
     }
     if ((*it)->parent() != nullptr) {
       (*it)->parent()->sides()->OnGone(it->get());

@@ -21,7 +21,7 @@ Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteS
       parker_(&lane_),
       topics_(this, &lane_, &parker_),
       source_(&lane_, &acker_, &reader_, &parker_, &topics_),
-      sender_(flow, &source_, destination, PoisonSearch::Way::kHalving, options) {}
+      sender_(flow, &source_, destination, SinkUse::kMain, PoisonSearch::Way::kHalving, options) {}
 
 Lane::~Lane() = default;
 

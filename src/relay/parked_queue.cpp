@@ -1,18 +1,13 @@
-// Holding keys, parking, claiming and settling. What outcomes mean is in parked_outcomes.cpp.
 #include "relay/parked_queue.h"
 
 #include <algorithm>
-#include <bitset>
-#include <unordered_map>
-#include <utility>
 
 namespace outbox::relay {
 
 namespace {
 
-constexpr int64_t kReloadMicros = 2'000'000;  // least time between two loads of the held keys after a wake
-constexpr int64_t kReloadShare = 20;          // a twentieth of the time at most goes into them
-constexpr int64_t kLookMicros = 30'000'000;   // a lane that holds nothing looks for what others left this often
+constexpr int64_t kLookMicros = 30'000'000;     // a lane that holds nothing looks for what others left this often
+constexpr int64_t kMendingMicros = 10'000'000;  // a sink whose process died is given this long to come back
 
 }  // namespace
 
@@ -21,26 +16,37 @@ ParkedQueue::ParkedQueue(uint32_t first_flow, std::unique_ptr<ParkedLog> log, De
     : first_flow_(first_flow),
       log_(std::move(log)),
       destination_(destination),
-      backoff_(options.backoff_base_micros, options.backoff_cap_micros),
-      log_retry_(options.backoff_base_micros, options.backoff_cap_micros) {}
+      log_retry_(options.backoff_base_micros, options.backoff_cap_micros),
+      claim_(first_flow, &topics_),
+      sender_(first_flow, &claim_, destination, SinkUse::kSecond, PoisonSearch::Way::kEachAlone, options) {}
+
+// --- keys that wait ----------------------------------------------------------------------------------------------
 
 Status ParkedQueue::Load() {
   std::vector<uint64_t> keys;
   int64_t due = kNever;
   bool owner = true;
   Status status = log_->LoadHeld(&keys, &due, &owner);
-  lost_ |= !owner;
+  if (!owner) {
+    standing_ = Standing::kLost;
+  }
   if (status.ok()) {
-    if (std::exchange(forgot_, false)) {
-      held_ = KeySet();
-      ++surprises_;
-    }
-    for (uint64_t key : keys) {
-      surprises_ += held_.Insert(key) ? 1 : 0;
-    }
+    keys_.OnLoaded(keys);
     NoteDue(due);
   }
   return status;
+}
+
+bool ParkedQueue::Reload(const TurnContext& turn) {
+  if (turn.now < keys_.next_load() || !LogReady(turn)) {
+    return false;
+  }
+  const int64_t began = turn.clock->NowMicros();
+  if (log_retry_.Failed(Load(), turn)) {
+    return false;
+  }
+  keys_.OnReloaded(turn.now, turn.clock->NowMicros() - began);
+  return true;
 }
 
 Status ParkedQueue::Park(std::span<const Parking> events, format::OnFailure on_failure, bool* owner) {
@@ -54,21 +60,22 @@ Status ParkedQueue::Park(std::span<const Parking> events, format::OnFailure on_f
     const bool passes = event.state == ParkedState::kScheduled ||
                         (event.state == ParkedState::kDead && on_failure == format::OnFailure::kSkip);
     if (!passes) {
-      held_.Insert(event.order_key);
+      keys_.Hold(event.order_key);
     }
   }
   return status;
 }
 
+// --- what happens ------------------------------------------------------------------------------------------------
+
 void ParkedQueue::Wake() {
-  reload_ = true;
+  keys_.Wake();
   Look();
 }
 
 void ParkedQueue::ForgetKeys() {
-  forgot_ = true;
-  next_reload_ = 0;
-  Wake();
+  keys_.Forget();
+  Look();
 }
 
 void ParkedQueue::Look() {
@@ -77,56 +84,44 @@ void ParkedQueue::Look() {
 }
 
 void ParkedQueue::OnDestinationUp() {
-  woken_ = true;
-  not_before_ = 0;
-  next_try_ = 0;
-  for (auto& [name, topic] : topics_) {
-    topic.until = 0;
-  }
+  Look();
+  sender_.OnUp(SinkUse::kMain);
+  topics_.EndAll();
+}
+
+void ParkedQueue::OnResult(const sink::Result& result, const TurnContext& turn) {
+  const bool answer = result.outcome == sink::Outcome::kDelivered ||
+                      (result.outcome == sink::Outcome::kFailed && MeaningOf(result.error.error_class).answers);
+  answered_ |= sender_.OnResult(result, turn) > 0 && answer;
 }
 
 bool ParkedQueue::Step(TurnContext* turn, format::PlainFormat* format, bool may_claim) {
-  if (lost_) {
+  if (lost()) {
     return false;
   }
-  const format::RetryPolicy& policy = format->spec().policy();
-  on_failure_ = policy.on_failure;
+  on_failure_ = format->spec().policy().on_failure;
+  claim_.SetPolicy(format->spec().policy());
+  sender_.EndTest(phase_ == Phase::kSending, *turn);
   bool worked = false;
-  if (phase_ == Phase::kSending && outstanding_ == 0) {
-    if (!sent_.empty()) {
-      Decide(*turn, policy);
-      worked = true;
-    }
+  if (phase_ == Phase::kSending && claim_.outstanding() == 0) {
+    worked |= Decide(*turn);
     worked |= Submit(turn, format, may_claim);
   }
   if (phase_ == Phase::kSettling && LogReady(*turn)) {
     worked |= Settle(*turn);
   }
-  if (phase_ == Phase::kIdle && !releasing_ && !lost_) {
-    worked |= reload_ && Reload(*turn);
-    worked |= may_claim && WantsClaim(*turn) && Claim(turn, format);
+  if (phase_ == Phase::kIdle && standing_ == Standing::kOwned) {
+    worked |= keys_.wants_load() && Reload(*turn);
+    worked |= !lost() && may_claim && WantsClaim(*turn) && ClaimSome(turn, format);
   }
   return worked;
 }
 
 // --- claiming ----------------------------------------------------------------------------------------------------
 
-bool ParkedQueue::Reload(const TurnContext& turn) {
-  if (turn.now < next_reload_ || !LogReady(turn)) {
-    return false;
-  }
-  const int64_t began = turn.clock->NowMicros();
-  if (log_retry_.Failed(Load(), turn)) {
-    return false;
-  }
-  reload_ = false;
-  // With a hundred thousand keys a load takes a good part of a second, in which the lanes stand still.
-  next_reload_ = turn.now + std::max(kReloadMicros, kReloadShare * (turn.clock->NowMicros() - began));
-  return true;
-}
-
 int64_t ParkedQueue::MayClaimAt() const {
-  return std::max({log_retry_.next_try(), not_before_, next_try_});
+  const int64_t backs_off = sender_.state() == SendState::kBackingOff ? sender_.next_try() : 0;
+  return std::max({log_retry_.next_try(), not_before_, backs_off});
 }
 
 bool ParkedQueue::WantsClaim(const TurnContext& turn) const {
@@ -137,159 +132,98 @@ bool ParkedQueue::WantsClaim(const TurnContext& turn) const {
          (next_due_ != kNever && turn.clock->WallMicros() >= next_due_);
 }
 
-bool ParkedQueue::Claim(TurnContext* turn, format::PlainFormat* format) {
+bool ParkedQueue::ClaimSome(TurnContext* turn, format::PlainFormat* format) {
   ClaimLimits limits;
   limits.now = turn->clock->WallMicros();
-  limits.max_events = std::min(kMaxClaim, destination_->breaker().Admits(true));
+  limits.max_events = std::min(Claim::kMaxEvents, destination_->breaker().Admits(true));
   limits.max_bytes = turn->options->chunk_bytes;
   limits.without = without_;
-  int64_t topic_try = kNever;
-  for (const auto& [name, topic] : topics_) {
-    if (turn->now < topic.until) {
-      limits.without.push_back(name);
-      topic_try = std::min(topic_try, topic.until);
-    }
-  }
-  chunk_ = ClaimedChunk{};
+  const int64_t topic_try = topics_.Append(turn->now, &limits.without);
+  ClaimedChunk chunk;
   int64_t due = kNever;
   bool owner = true;
-  if (log_retry_.Failed(log_->Claim(limits, &chunk_, &due, &owner), *turn)) {
+  const Status status = log_->Claim(limits, &chunk, &due, &owner);
+  const CallResult result = log_retry_.Result(status, owner, *turn);
+  if (result == CallResult::kFailed) {
     return false;
   }
-  if (!owner) {
-    lost_ = true;
+  if (result == CallResult::kLost) {
+    standing_ = Standing::kLost;
     return true;
   }
   woken_ = false;
   next_due_ = due;
   topic_try_ = topic_try;
   next_poll_ = turn->now + (holding() ? turn->options->poll_micros : kLookMicros);
-  if (chunk_.events.empty()) {
+  if (chunk.events.empty()) {
     if (due <= limits.now) {
-      not_before_ = turn->now + turn->options->poll_micros;  // somebody else's, or of a topic in trouble
+      not_before_ = turn->now + turn->options->poll_micros;  // another worker's, or of a topic in trouble
     }
     return false;
   }
-  Prepare(*turn, format);
+  if (claim_.Begin(std::move(chunk), format)) {
+    not_before_ = turn->now + turn->options->poll_micros;  // the table will know of the pause by then
+  }
+  sender_.Forget();
+  sender_.Flow();
   phase_ = Phase::kSending;
-  idle_aborts_ = 0;
   mending_ = 0;
   Submit(turn, format, true);
   return true;
 }
 
-void ParkedQueue::Prepare(const TurnContext& turn, format::PlainFormat* format) {
-  const format::RouteSpec& spec = format->spec();
-  items_ = std::vector<Item>(chunk_.events.size());
-  std::unordered_map<uint64_t, uint32_t> first_of;
-  for (uint32_t i = 0; i < items_.size(); ++i) {
-    const Claimed& claimed = chunk_.events[i];
-    Item& item = items_[i];
-    item.flow = claimed.order_key == 0 ? i : first_of.emplace(claimed.order_key, i).first->second;
-    item.topic = format->Topic(claimed.event);
-    item.settlement.claimed = &claimed;
-    item.settlement.attempts = claimed.attempts;
-    item.settlement.topic = item.topic;
-    if (spec.PausesTopic(item.topic) || spec.PausesKey(claimed.event.aggregate_type, claimed.event.aggregate_id)) {
-      End(&item, ParkedOutcome::kGiveBack);
-      not_before_ = turn.now + turn.options->poll_micros;  // the table will know of the pause by then
-    }
-  }
-}
-
 // --- sending -----------------------------------------------------------------------------------------------------
 
-// What the claim still has to send, or on to settling.
-bool ParkedQueue::Submit(TurnContext* turn, format::PlainFormat* format, bool may_send) {
-  if (!may_send || releasing_) {
-    GiveBackReady(nullptr);
-  } else if (turn->now < mending_ && destination_->retry().health() != nullptr && !destination_->retry().health()->up) {
+// All that was sent has its outcome. What is ready after this goes again.
+bool ParkedQueue::Decide(const TurnContext& turn) {
+  claim_.EndSubmission();
+  if (std::exchange(answered_, false)) {
+    sender_.Recover();  // whatever was an event's or a topic's own is told with the event
+  }
+  if (!sender_.drained()) {
     return false;
   }
-  CloseKeys();
-  const bool any =
-      std::any_of(items_.begin(), items_.end(), [](const Item& item) { return item.state == ItemState::kReady; });
-  if (any) {
-    return destination_->retry().accepting() && SubmitSome(turn, format);
+  if (sender_.died()) {
+    mending_ = turn.now + kMendingMicros;
   }
-  phase_ = Phase::kSettling;
+  sender_.Settle(turn);
+  claim_.GiveBackTopics(turn.now);
+  sender_.Resume(turn);
+  if (!sender_.flowing() || destination_->breaker().state() == Breaker::State::kOpen) {
+    claim_.GiveBackAll();
+  }
   return true;
 }
 
-// All that are ready but suspects and what is behind these; if there is nothing else, the first suspect alone. False:
-// not now.
-bool ParkedQueue::SubmitSome(TurnContext* turn, format::PlainFormat* format) {
-  RetrySink& retry = destination_->retry();
-  if (!retry.Open(first_flow_, turn->now)) {
+// What the claim still has to send, or on to settling.
+bool ParkedQueue::Submit(TurnContext* turn, format::PlainFormat* format, bool may_send) {
+  if (!may_send || standing_ != Standing::kOwned) {
+    claim_.GiveBackAll();
+  } else if (turn->now < mending_ && destination_->retry().health() != nullptr && !destination_->retry().health()->up) {
     return false;
   }
-  retry.Ensure(destination_->factory());
-  deaths_ = retry.deaths();
-  kills_ = retry.kills();
-  first_seq_ = retry.next_seq();
-  closed_ = false;
-  sent_.clear();
-  places_.clear();
-  std::bitset<kMaxClaim> stopped;
-  uint32_t suspect = UINT32_MAX;
-  std::string records;
-  const auto send = [&](uint32_t i) {
-    Item& item = items_[i];
-    records.clear();
-    Error bad;
-    if (!format->Append(chunk_.events[i].event, turn->clock->WallMicros(), &records, &bad)) {
-      item.settlement.error = std::move(bad);
-      ++item.settlement.attempts;
-      End(&item, ParkedOutcome::kDead);
-      stopped.set(item.flow % kFlows);
-      return;
-    }
-    item.state = ItemState::kSent;
-    sent_.push_back(i);
-    retry.Submit(first_flow_ + item.flow % kFlows, epoch_, 1, std::move(records), turn->now);
-  };
-  for (uint32_t i = 0; i < items_.size(); ++i) {
-    const Item& item = items_[i];
-    if (item.state != ItemState::kReady || stopped.test(item.flow % kFlows)) {
-      continue;
-    }
-    if (item.suspect) {
-      suspect = std::min(suspect, i);
-      stopped.set(item.flow % kFlows);
-      continue;
-    }
-    send(i);
+  claim_.GiveBackFollowers();
+  if (claim_.any_ready()) {
+    return claim_.Send(&sender_, format, turn);
   }
-  tested_ = sent_.empty() && suspect != UINT32_MAX;
-  if (tested_) {
-    if (!retry.BeginTest(first_flow_, turn->now)) {
-      return false;
-    }
-    send(suspect);
-  }
-  outstanding_ = static_cast<uint32_t>(sent_.size());
-  if (outstanding_ > 0) {
-    destination_->breaker().OnSent(first_flow_, true);
-  }
+  phase_ = Phase::kSettling;
   return true;
 }
 
 // --- settling ----------------------------------------------------------------------------------------------------
 
 bool ParkedQueue::Settle(const TurnContext& turn) {
-  std::vector<Settlement> outcomes;
-  outcomes.reserve(items_.size());
-  for (const Item& item : items_) {
-    outcomes.push_back(item.settlement);
-  }
+  const std::vector<Settlement> outcomes = claim_.Outcomes();
   std::vector<uint64_t> freed;
   int64_t due = kNever;
   bool owner = true;
-  if (log_retry_.Failed(log_->Settle(outcomes, &freed, &due, &owner), turn)) {
+  const Status status = log_->Settle(outcomes, &freed, &due, &owner);
+  const CallResult result = log_retry_.Result(status, owner, turn);
+  if (result == CallResult::kFailed) {
     return false;
   }
-  if (!owner) {
-    lost_ = true;
+  if (result == CallResult::kLost) {
+    standing_ = Standing::kLost;
     return true;
   }
   for (const Settlement& settled : outcomes) {
@@ -298,29 +232,27 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
     }
     const bool dead_holds = settled.outcome == ParkedOutcome::kDead && on_failure_ == format::OnFailure::kBlock;
     if (settled.outcome == ParkedOutcome::kRetry || dead_holds) {
-      surprises_ += held_.Insert(settled.claimed->order_key) ? 1 : 0;
+      keys_.HoldLate(settled.claimed->order_key);
     }
   }
-  for (uint64_t key : freed) {
-    held_.Erase(key);
+  for (const uint64_t key : freed) {
+    keys_.Free(key);
   }
   next_due_ = due;
   destination_->breaker().Forget(first_flow_);
-  items_.clear();
-  sent_.clear();
-  chunk_ = ClaimedChunk{};
+  claim_.End();
   phase_ = Phase::kIdle;
   return true;
 }
 
 bool ParkedQueue::GiveUp(TurnContext* turn) {
   if (phase_ == Phase::kSending) {
-    OnSinkClosed();
-    sent_.clear();
-    GiveBackReady(nullptr);
+    claim_.ForgetSent();
+    claim_.EndSubmission();
+    claim_.GiveBackAll();
     phase_ = Phase::kSettling;
   }
-  if (phase_ == Phase::kSettling && !lost_) {
+  if (phase_ == Phase::kSettling && !lost()) {
     Settle(*turn);
   }
   return phase_ == Phase::kIdle;
@@ -335,19 +267,20 @@ int64_t ParkedQueue::NextTime(const TurnContext& turn) const {
       next = time;
     }
   };
-  if (lost_) {
+  if (lost()) {
     return kNever;
   }
   if (phase_ != Phase::kIdle) {
     at(log_retry_.next_try());
     at(mending_);
+    sender_.TestTimes(at);
     return next;
   }
-  if (releasing_) {
+  if (standing_ == Standing::kReleasing) {
     return kNever;
   }
-  if (reload_) {
-    at(std::max(next_reload_, log_retry_.next_try()));
+  if (keys_.wants_load()) {
+    at(std::max(keys_.next_load(), log_retry_.next_try()));
   }
   const int64_t earliest = MayClaimAt();
   at(std::max(earliest, next_poll_));

@@ -150,6 +150,11 @@ class PoisonSearch {
       last_.erase(last_.begin());
     }
   }
+  // Single suspects for which `waits` says no are none any more.
+  template <typename Fn>
+  void Keep(Fn&& waits) {
+    std::erase_if(groups_, [&](const Group& group) { return group.first == group.last && !waits(group.first); });
+  }
   void Clear() {
     groups_.clear();
     last_.clear();

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "relay/engine.h"
+#include "relay/poison_search.h"
+#include "relay/sink_watch.h"
 #include "sink/sink.h"
 
 namespace outbox::relay {
@@ -21,16 +23,13 @@ class RetrySink {
   // Nothing is submitted while an old sink waits for its last records.
   bool accepting() const { return !retiring_; }
   uint64_t next_seq() const { return next_seq_; }
-  // Of processes that may have seen what they were given.
-  uint64_t deaths() const { return sink_ == nullptr ? 0 : sink_->health().deaths - sink_->health().unready_deaths; }
-  uint64_t kills() const { return sink_ == nullptr ? 0 : sink_->health().kills; }
+  uint64_t under_way() const { return under_way_; }  // records without an outcome
   const sink::Health* health() const { return sink_ == nullptr ? nullptr : &sink_->health(); }
 
   void Ensure(const SinkFactory& factory) {
     if (sink_ == nullptr) {
       sink_ = factory();
-      was_up_ = true;
-      seen_changes_ = sink_->health().changes;
+      watch_.Begin(sink_->health());
     }
   }
   // After Ensure. The records get seqs from next_seq() on; these are never reused, also by another sink.
@@ -44,40 +43,20 @@ class RetrySink {
     next_seq_ += count;
     under_way_ += count;
     used_at_ = now;
-    wish_ = wish_ == flow ? 0 : wish_;
     sink_->Submit(std::move(batch));
   }
   // Outcomes came, of so many records.
   void Heard(uint64_t count, int64_t now) {
     heard_at_ = now;
     under_way_ -= count < under_way_ ? count : under_way_;
-    testing_ = testing_ && under_way_ > 0;
   }
 
-  // --- who killed it ---
-  // Events of all lanes of the destination, and probes of side lanes, come here. One that is suspected of killing the
-  // sink's process is sent while nothing else is under way, or whoever was under way with it would be charged as well.
-  //
-  // Whether this flow may submit: nobody is being tested, and nobody else waits for a test.
-  bool Open(uint32_t flow, int64_t now) const {
-    return !testing_ && (wish_ == 0 || wish_ == flow || now >= wish_until_);
-  }
-  // True when nothing is under way: what is submitted now is being tested, until it has its outcome. Otherwise the
-  // others do not submit for a while; ask again.
-  bool BeginTest(uint32_t flow, int64_t now) {
-    testing_ = under_way_ == 0;
-    wish_ = testing_ ? 0 : flow;
-    wish_until_ = now + kWishMicros;
-    return testing_;
-  }
-  // True once after its health went from down to up.
-  bool TakeRecovered() {
-    const sink::Health& now = sink_->health();
-    const bool recovered = now.up && (!was_up_ || now.changes >= seen_changes_ + 2);
-    was_up_ = now.up;
-    seen_changes_ = now.changes;
-    return recovered;
-  }
+  // While there is one; see SinkWatch.
+  bool TakeRecovered() { return watch_.TakeRecovered(sink_->health()); }
+  bool TakeDied(bool* unready, bool* killed) { return watch_.TakeDied(sink_->health(), unready, killed) != 0; }
+  // Of what goes here: parked events of all lanes of the destination, and probes of side lanes.
+  PoisonTurns& turns() { return turns_; }
+  const PoisonTurns& turns() const { return turns_; }
 
   // The configuration has changed: the next sink is another one.
   void Retire(int64_t deadline) {
@@ -108,7 +87,7 @@ class RetrySink {
       sink_.reset();
     }
     under_way_ = 0;
-    testing_ = false;
+    turns_.End(turns_.holder(), false, used_at_);
     retiring_ = false;
   }
 
@@ -117,21 +96,17 @@ class RetrySink {
   // A client library may keep records for as long as its broker is away. Parked events are not left with it: people
   // want to act on them.
   static constexpr int64_t kPatienceMicros = 30'000'000;
-  static constexpr int64_t kWishMicros = 1'000'000;  // whoever is gone holds nobody up for longer
   int64_t SilentAt() const { return (used_at_ > heard_at_ ? used_at_ : heard_at_) + kPatienceMicros; }
 
   std::unique_ptr<sink::Sink> sink_;
   uint64_t next_seq_ = 1;
   uint64_t under_way_ = 0;  // records without an outcome
-  bool testing_ = false;    // these are one suspect
-  uint32_t wish_ = 0;       // flow that waits for a test; 0: none
-  int64_t wish_until_ = 0;
+  PoisonTurns turns_;
   int64_t used_at_ = 0;
   int64_t heard_at_ = 0;
   int64_t deadline_ = 0;
   bool retiring_ = false;
-  bool was_up_ = true;
-  uint64_t seen_changes_ = 0;
+  SinkWatch watch_;
 };
 
 }  // namespace outbox::relay

@@ -11,11 +11,12 @@ Error KilledError() {
       "somebody killed the sink's process three times while it had this event alone: perhaps the kernel, for memory"};
 }
 
-Sender::Sender(uint32_t flow, SendSource* source, Destination* destination, PoisonSearch::Way way,
+Sender::Sender(uint32_t flow, SendSource* source, Destination* destination, SinkUse at, PoisonSearch::Way way,
                const EngineOptions& options)
     : flow_(flow),
       source_(source),
       destination_(destination),
+      at_(at),
       search_(way),
       backoff_(options.backoff_base_micros, options.backoff_cap_micros) {}
 
@@ -26,11 +27,14 @@ uint32_t Sender::Admits(SinkUse sink, const TurnContext& turn, uint64_t* stop, b
   if (sink != at_ && source_->outstanding() > 0) {
     return 0;
   }
-  at_ = sink;
-  if (sink == SinkUse::kSecond) {
-    return AdmitsSecond(turn);
+  if (sink != at_) {
+    Turns().End(flow_, false, turn.now);
+    at_ = sink;
   }
   const Breaker& breaker = destination_->breaker();
+  if (sink == SinkUse::kSecond) {
+    return OpensSecond() && source_->outstanding() == 0 ? breaker.Admits(true) : 0;
+  }
   if (!destination_->accepting() || breaker.Admits() == 0) {
     return 0;
   }
@@ -53,10 +57,21 @@ uint32_t Sender::Admits(SinkUse sink, const TurnContext& turn, uint64_t* stop, b
   return turns.quiet() ? UINT32_MAX : 0;
 }
 
-uint32_t Sender::AdmitsSecond(const TurnContext& turn) const {
+bool Sender::OpensSecond() const {
   const RetrySink& retry = destination_->retry();
-  const bool ready = retry.accepting() && retry.Open(flow_, turn.now) && source_->outstanding() == 0;
-  return ready ? destination_->breaker().Admits(true) : 0;
+  return retry.accepting() && (retry.turns().holder() == 0 || retry.turns().holder() == flow_);
+}
+
+bool Sender::MayTest(uint64_t ordinal, const TurnContext& turn, bool* worked) {
+  search_.Keep([this](uint64_t suspect) { return source_->Waits(suspect); });
+  if (search_.empty() || search_.first() != ordinal) {
+    return false;
+  }
+  PoisonTurns& turns = Turns();
+  if (turns.holder() == 0 && turns.Take(flow_, turn.now)) {
+    *worked = true;
+  }
+  return turns.holder() == flow_ && turns.quiet();
 }
 
 uint32_t Sender::LimitToSuspects(uint64_t first, uint32_t count, bool* solo) const {
@@ -104,11 +119,13 @@ uint32_t Sender::OnResult(const sink::Result& result, const TurnContext& turn) {
     destination_->breaker().OnAnswer(flow_, turn.now, turn.clock->WallMicros());
   }
   if (delivered) {
-    if (at_ == SinkUse::kMain) {
-      destination_->turns().OnDelivered(turn.now);
-    }
+    Turns().OnDelivered(turn.now);
     if (state_ == SendState::kSolo) {
       suspects_.erase(solo_);
+      if (!search_.empty() && search_.first() == solo_ && search_.last() == solo_) {
+        search_.Drop();
+        Turns().End(flow_, false, turn.now);
+      }
       Flow();
     }
     return resolved;
@@ -134,10 +151,14 @@ uint32_t Sender::OnResult(const sink::Result& result, const TurnContext& turn) {
 void Sender::OnProgress(bool all_done) {
   suspects_.erase(suspects_.begin(), suspects_.lower_bound(source_->prefix()));
   if ((source_->prefix() > trouble_at_ || all_done) && state_ != SendState::kDraining) {
-    backoff_.Reset();
-    aborts_ = 0;
-    trouble_.Clear();
+    Recover();
   }
+}
+
+void Sender::Recover() {
+  backoff_.Reset();
+  aborts_ = 0;
+  trouble_.Clear();
 }
 
 // The second sink may well go down and up with each refusal of the topic that a side lane tries there: that ends only
@@ -159,6 +180,14 @@ void Sender::OnSinkReplaced(SinkUse sink) {
   backoff_.Reset();
   aborts_ = 0;
   OnUp(SinkUse::kMain);
+}
+
+void Sender::OnSinkClosed() {
+  if (source_->outstanding() > 0) {
+    source_->ForgetSent();
+    cut_ = std::max(cut_, Cut::kClosed);
+    state_ = SendState::kDraining;
+  }
 }
 
 bool Sender::OnSinkDied(SinkUse sink, bool unready, bool killed) {
@@ -218,7 +247,7 @@ void Sender::Settle(const TurnContext& turn) {
   }
   if (trouble != nullptr) {
     Trip(*trouble, turn);
-  } else if (failures.empty() && cut_ == Cut::kAborted) {
+  } else if (cut_ == Cut::kClosed || (failures.empty() && cut_ == Cut::kAborted)) {
     SettleAborted(turn);
   }
   if (at_ == SinkUse::kMain && destination_->breaker().probing(flow_)) {  // it has died of this, or the like
@@ -228,13 +257,14 @@ void Sender::Settle(const TurnContext& turn) {
   cut_ = Cut::kNothing;
 }
 
-// Without any event's fault: again at once, unless that did not help the last time.
+// Without any event's fault: again at once, unless that did not help the last time, or cannot help.
 void Sender::SettleAborted(const TurnContext& turn) {
   const Breaker& breaker = destination_->breaker();
+  const sink::Health* health = at_ == SinkUse::kMain ? &destination_->health() : destination_->retry().health();
+  const bool down = health != nullptr && !health->up;
   trouble_at_ = source_->prefix();
-  if (aborts_++ > 0 || breaker.probing(flow_)) {
-    const sink::Health& health = destination_->health();
-    Trip(!health.up          ? health.error
+  if (aborts_++ > 0 || cut_ == Cut::kClosed || breaker.probing(flow_) || (down && at_ == SinkUse::kSecond)) {
+    Trip(down                ? health->error
          : !breaker.closed() ? Error(breaker.reason())
                              : Error{ErrorClass::kDestination, "ABORTED", "records are aborted again and again"},
          turn);
@@ -270,18 +300,24 @@ void Sender::BackOff(const TurnContext& turn) {
   Resume(turn);
 }
 
+void Sender::Forget() {
+  suspects_.clear();
+  search_.Clear();
+  failures_.clear();
+  under_way_.clear();
+}
+
 // --- the sink's deaths -------------------------------------------------------------------------------------------
 
 // `failed`: something was refused, so the sink has lived to say so.
 void Sender::SettleDeath(bool failed, const TurnContext& turn) {
-  PoisonTurns& turns = destination_->turns();
-  const bool died = cut_ >= Cut::kDied;
+  PoisonTurns& turns = Turns();
   const bool tested = turns.holder() == flow_;
   if (tested) {
-    turns.End(flow_, died, turn.now);
+    turns.End(flow_, died(), turn.now);
   }
   std::vector<Pipeline::Range> under_way = std::exchange(under_way_, {});
-  if (!died) {
+  if (!died()) {
     if (tested && failed && !search_.empty()) {
       search_.Drop();
     }
@@ -315,9 +351,9 @@ void Sender::SettleDeath(bool failed, const TurnContext& turn) {
 }
 
 void Sender::EndTest(bool goes_on, const TurnContext& turn) {
-  PoisonTurns& turns = destination_->turns();
+  PoisonTurns& turns = Turns();
   bool over = !goes_on;
-  over = over || (flowing() && turns.Overdue(source_->outstanding() > 0, turn.now));
+  over = over || (state_ != SendState::kDraining && turns.Overdue(source_->outstanding() > 0, turn.now));
   if (!search_.empty()) {
     const uint64_t first = search_.first();
     search_.Pass(source_->prefix());

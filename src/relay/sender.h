@@ -44,7 +44,7 @@ enum class SinkUse : uint8_t {
 class Sender {
  public:
   // `flow`: its own at the sinks; it may use `flow` + n as well, where the source says so.
-  Sender(uint32_t flow, SendSource* source, Destination* destination, PoisonSearch::Way way,
+  Sender(uint32_t flow, SendSource* source, Destination* destination, SinkUse at, PoisonSearch::Way way,
          const EngineOptions& options);
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
@@ -62,10 +62,17 @@ class Sender {
   // How many events may be submitted at the sink now, of those before *stop; 0: none. Sets *worked when it
   // has taken the turn to test a suspected event.
   uint32_t Admits(SinkUse sink, const TurnContext& turn, uint64_t* stop, bool* worked);
+  // Whether the second sink takes anything of this sender now.
+  bool OpensSecond() const;
   // How many of `count` events from `first` on may go together; 0: the first is a suspect and others are under way.
   // *solo: it goes alone.
   uint32_t LimitToSuspects(uint64_t first, uint32_t count, bool* solo) const;
   bool has_suspects() const { return !suspects_.empty(); }
+  // Of a source without order: whether the event goes alone, and is suspected of killing the sink's process.
+  bool Suspects(uint64_t ordinal) const { return suspects_.contains(ordinal) || search_.Suspects(ordinal); }
+  bool SuspectsOfKilling(uint64_t ordinal) const { return search_.Suspects(ordinal); }
+  // Whether that event may be sent now, to find out. Sets *worked as Admits() does.
+  bool MayTest(uint64_t ordinal, const TurnContext& turn, bool* worked);
   // The events get the sink's numbers from next_seq() on.
   uint64_t next_seq() const;
   void Submit(uint32_t more_flow, uint32_t count, std::string records, const TurnContext& turn);
@@ -80,10 +87,14 @@ class Sender {
   uint32_t OnResult(const sink::Result& result, const TurnContext& turn);
   // The prefix has moved, or everything is done.
   void OnProgress(bool all_done);
+  // There is progress: the next back-off starts over.
+  void Recover();
   // The sink is up (again).
   void OnUp(SinkUse sink);
   // What is under way at that sink, if anything, will have no outcome.
   void OnSinkReplaced(SinkUse sink);
+  // Likewise, and it is not sent again before a back-off.
+  void OnSinkClosed();
   // Its process died; false: nothing of this sender was under way there. `unready`: the process had not seen any of it.
   // `killed`: from outside.
   bool OnSinkDied(SinkUse sink, bool unready, bool killed);
@@ -105,15 +116,20 @@ class Sender {
   void Flow();
   // Backs off from trouble of its topic.
   void BackOff(const TurnContext& turn);
+  // The process of the sink has died since the last Settle().
+  bool died() const { return cut_ >= Cut::kDied; }
+  // The source has other events now, with other ordinals.
+  void Forget();
   // Ends the test of a suspect when it is over, or cannot go on now.
   void EndTest(bool goes_on, const TurnContext& turn);
   // When Admits() has to be asked again for the sake of a test.
   template <typename At>
   void TestTimes(At&& at) const {
     if (!search_.empty()) {
-      at(destination_->turns().next());
-      at(destination_->turns().quiet_by());
-      at(destination_->turns().longest());
+      const PoisonTurns& turns = at_ == SinkUse::kMain ? destination_->turns() : destination_->retry().turns();
+      at(turns.next());
+      at(turns.quiet_by());
+      at(turns.longest());
     }
   }
 
@@ -127,13 +143,14 @@ class Sender {
   enum class Cut : uint8_t {
     kNothing,
     kAborted,
+    kClosed,  // the sink was closed, and what was under way is not sent again at once
     kDied,    // the sink's process did
     kKilled,  // likewise, from outside
   };
   // Why it backs off, or will after the owner's Resume().
   enum class Pause : uint8_t { kNone, kTopic, kSecondSink };
 
-  uint32_t AdmitsSecond(const TurnContext& turn) const;
+  PoisonTurns& Turns() { return at_ == SinkUse::kMain ? destination_->turns() : destination_->retry().turns(); }
   void SettleAborted(const TurnContext& turn);
   void SettleDeath(bool failed, const TurnContext& turn);
   void Trip(const Error& error, const TurnContext& turn);
@@ -143,7 +160,7 @@ class Sender {
   Destination* const destination_;
   uint32_t epoch_ = 1;
   SendState state_ = SendState::kFlowing;
-  SinkUse at_ = SinkUse::kMain;
+  SinkUse at_;
   Cut cut_ = Cut::kNothing;
   std::vector<Failure> failures_;           // since the last Settle
   std::vector<Pipeline::Range> under_way_;  // aborted since the last Settle

@@ -144,5 +144,37 @@ TEST_F(ParkedTest, AnEventOfAnotherLaneIsNotBlamedForADeath) {
   EXPECT_EQ(others.delivered.count(good), 1u);
 }
 
+// Of parked events as of a lane's own: it is a person's to mend, and of all lanes together one event at most is blamed.
+TEST_F(ParkedTest, ASinkThatDiesWhateverIsSentIsToldAlikeAndBlamesOneEventOfAllLanes) {
+  ParkedTable others{&server};
+  for (int i = 0; i < 5; ++i) {
+    const int64_t mine = Park("", 0);
+    const int64_t theirs = Park("", 0);
+    others.rows[theirs] = table.rows.extract(theirs).mapped();
+    ASSERT_NE(mine, theirs);
+  }
+  Restart();
+  auto spec = fakes::Spec(config);
+  ASSERT_TRUE(engine->AddLane(LaneId{2, 0}, spec,
+                              {.log = std::make_unique<FakeLog>(&server, spec),
+                               .parked = std::make_unique<FakeParkedLog>(&others, ++incarnation)},
+                              kDestination));
+  clock.now += 1'000'001;
+  Turn();
+  retry->on_poll = [&] {
+    if (!retry->pending.empty()) {
+      retry->Die();
+    }
+  };
+  RunUntil(clock.now + 600'000'000);
+  EXPECT_LE(table.ever_dead.size() + others.ever_dead.size(), 1u);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, "SINK_DIED");
+  EXPECT_EQ(Status().error->error_class, ErrorClass::kConfig);
+  retry->on_poll = [&] { retry->DeliverAll(); };
+  RunUntil(clock.now + 120'000'000);
+  EXPECT_EQ(table.delivered.size() + others.delivered.size() + table.ever_dead.size() + others.ever_dead.size(), 10u);
+}
+
 }  // namespace
 }  // namespace outbox::relay

@@ -1,0 +1,90 @@
+// The parked events that a lane has claimed, as a source of its sender [-]: at most one submission is under way. What
+// is ready goes at once, but suspects, and what is behind one of its key; when nothing else is left, the first suspect
+// goes alone.
+//
+// A key's events go under a flow of their own, so that one that is refused aborts no other, and its place is known. An
+// event behind one of its key that was not delivered is given back: what became of that one is committed first.
+//
+// Single-threaded; owned by a ParkedQueue. An event's ordinal is its place in the claim.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "format/plain.h"
+#include "relay/parked_log.h"
+#include "relay/send_source.h"
+#include "relay/sender.h"
+#include "relay/topic_backoffs.h"
+#include "relay/turn.h"
+
+namespace outbox::relay {
+
+class Claim final : public SendSource {
+ public:
+  static constexpr uint32_t kMaxEvents = 256;
+
+  // Submits under the flows from `first_flow` on, kMaxEvents of them.
+  Claim(uint32_t first_flow, TopicBackoffs* topics) : first_flow_(first_flow), topics_(topics) {}
+
+  // Takes the events. True when some are paused, and given back at once.
+  bool Begin(ClaimedChunk chunk, format::PlainFormat* format);
+  bool any_ready() const;
+  // Submits what may go now; nothing is under way. True when it did something.
+  bool Send(Sender* sender, format::PlainFormat* format, TurnContext* turn);
+  // All that was sent has its outcome: notes where what was delivered is.
+  void EndSubmission();
+  // Events behind one of their key that was not delivered.
+  void GiveBackFollowers();
+  // Events of topics that back off.
+  void GiveBackTopics(int64_t now);
+  void GiveBackAll();
+  // What became of each; views of it are valid until End().
+  std::vector<Settlement> Outcomes() const;
+  void End();
+  // How often an event is tried, and when.
+  void SetPolicy(const format::RetryPolicy& policy) { policy_ = policy; }
+
+  uint32_t outstanding() const override { return outstanding_; }
+  OldestRecord oldest() const override {
+    return outstanding_ == 0 ? OldestRecord{} : OldestRecord{first_seq_, outstanding_};
+  }
+  uint32_t Resolve(uint64_t first_seq, uint32_t count, bool delivered, std::vector<Pipeline::Range>* undone) override;
+  void ForgetSent() override;
+  uint64_t next() override { return UINT64_MAX; }
+  uint64_t prefix() const override { return 0; }
+  bool Waits(uint64_t ordinal) const override {
+    return ordinal < items_.size() && items_[ordinal].state != ItemState::kDecided;
+  }
+  bool Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) override;
+  bool OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) override;
+
+  // Of the events that went under `flow`.
+  void AddPlace(const sink::Place& place) { places_.push_back(place); }
+
+ private:
+  enum class ItemState : uint8_t { kReady, kSent, kDecided };
+  struct Item {
+    ItemState state = ItemState::kReady;
+    uint32_t flow = 0;  // number of the first item of its key
+    Settlement settlement;
+    std::string topic;  // resolved
+  };
+
+  void SendOne(uint32_t i, Sender* sender, format::PlainFormat* format, TurnContext* turn);
+  std::string PlaceOf(const Item& item) const;
+  static void Decide(Item* item, ParkedOutcome outcome);
+
+  const uint32_t first_flow_;
+  TopicBackoffs* const topics_;
+  format::RetryPolicy policy_;
+  ClaimedChunk chunk_;
+  std::vector<Item> items_;
+  std::vector<uint32_t> sent_;  // items in submission order; the first has seq first_seq_
+  uint64_t first_seq_ = 0;
+  uint32_t outstanding_ = 0;
+  std::vector<sink::Place> places_;
+};
+
+}  // namespace outbox::relay

@@ -1,0 +1,68 @@
+// The keys of one lane whose later events wait behind a parked one [-]: a copy of what the parked table says, kept up
+// to date by what this worker does and read again when others may have changed it.
+//
+// Single-threaded; owned by the lane's ParkedQueue.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/key_set.h"
+
+namespace outbox::relay {
+
+class HeldKeys {
+ public:
+  bool any() const { return !held_.empty(); }
+  size_t size() const { return held_.size(); }
+  bool Holds(uint64_t key) const { return held_.Contains(key); }
+  // With nothing of the key under way.
+  void Hold(uint64_t key) { held_.Insert(key); }
+  // With events of the key perhaps under way: a surprise.
+  void HoldLate(uint64_t key) { surprises_ += held_.Insert(key) ? 1 : 0; }
+  void Free(uint64_t key) { held_.Erase(key); }
+  // Grows when keys are held that a lane may have events of under way: it lets these end before it parks anything
+  // behind them, or what it parks could be sent first.
+  uint64_t surprises() const { return surprises_; }
+
+  // --- reading them again ---
+  // Others may have changed parked events.
+  void Wake() { copy_ = std::max(copy_, Copy::kOld); }
+  // The keys themselves are others from now on: which of them are held is not known until they have been read.
+  void Forget() {
+    copy_ = Copy::kWrong;
+    next_load_ = 0;
+  }
+  bool known() const { return copy_ != Copy::kWrong; }
+  bool wants_load() const { return copy_ != Copy::kCurrent; }
+  int64_t next_load() const { return next_load_; }  // monotonic microseconds
+  void OnLoaded(std::span<const uint64_t> keys) {
+    if (copy_ == Copy::kWrong) {
+      held_ = KeySet();
+      ++surprises_;
+      copy_ = Copy::kOld;
+    }
+    for (const uint64_t key : keys) {
+      HoldLate(key);
+    }
+  }
+  // It took so long; with a hundred thousand keys a good part of a second, in which the lanes stand still.
+  void OnReloaded(int64_t now, int64_t took) {
+    copy_ = Copy::kCurrent;
+    next_load_ = now + std::max(kLeastPause, kShare * took);
+  }
+
+ private:
+  enum class Copy : uint8_t { kCurrent, kOld, kWrong };
+  static constexpr int64_t kLeastPause = 2'000'000;  // between two loads
+  static constexpr int64_t kShare = 20;              // a twentieth of the time at most goes into them
+
+  KeySet held_;
+  Copy copy_ = Copy::kCurrent;
+  uint64_t surprises_ = 0;
+  int64_t next_load_ = 0;
+};
+
+}  // namespace outbox::relay

@@ -1,0 +1,47 @@
+// What has become of a sink since the last look at its health [-].
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "sink/sink.h"
+
+namespace outbox::relay {
+
+class SinkWatch {
+ public:
+  // Another sink.
+  void Begin(const sink::Health& now) {
+    was_up_ = true;
+    changes_ = now.changes;
+    deaths_ = now.deaths;
+    unready_ = now.unready_deaths;
+    kills_ = now.kills;
+  }
+  // True once after it went from down to up (or down and up between two looks).
+  bool TakeRecovered(const sink::Health& now) {
+    const bool recovered = now.up && (!was_up_ || now.changes >= changes_ + 2);
+    was_up_ = now.up;
+    changes_ = now.changes;
+    return recovered;
+  }
+  // How many of its processes died. *unready: none of them had seen a record. *killed: those that had were killed from
+  // outside.
+  uint64_t TakeDied(const sink::Health& now, bool* unready, bool* killed) {
+    const uint64_t died = now.deaths - std::exchange(deaths_, now.deaths);
+    const uint64_t before = now.unready_deaths - std::exchange(unready_, now.unready_deaths);
+    const uint64_t kills = now.kills - std::exchange(kills_, now.kills);
+    *unready = before == died;
+    *killed = before + kills == died;
+    return died;
+  }
+
+ private:
+  bool was_up_ = true;
+  uint64_t changes_ = 0;
+  uint64_t deaths_ = 0;
+  uint64_t unready_ = 0;
+  uint64_t kills_ = 0;
+};
+
+}  // namespace outbox::relay
