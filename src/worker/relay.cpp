@@ -156,9 +156,19 @@ void Relay::CheckStanding() {
   }
   troubled_ = false;
   Standing standing;
-  pg::InTransaction(CurrentMemoryContext, [&] { standing = FindStanding(); });
+  // Not as the owner known so far: he may own nothing any more, or be no more.
+  pg::SetTransactionRole(InvalidOid);
+  try {
+    pg::InTransaction(CurrentMemoryContext, [&] { standing = FindStanding(); });
+  } catch (...) {
+    pg::SetTransactionRole(owner_);
+    throw;
+  }
   next_standing_ = now + kStandingEvery;
   uprooted_ = standing.presence != Presence::kHere;
+  if (owner_ != standing.owner) {
+    generation_ = 0;  // whose user mappings count is another question now
+  }
   owner_ = standing.owner;
   pg::SetTransactionRole(standing.owner);
 }
