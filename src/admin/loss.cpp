@@ -313,6 +313,32 @@ void LookAtDetach(const AlterTableStmt* statement) {
   }
 }
 
+// By hand, to spare WAL: a crash would leave nothing in it.
+void LookAtUnlogged(const AlterTableStmt* statement) {
+  bool unlogged = false;
+  for (int i = 0; i < list_length(statement->cmds); i++) {
+    unlogged = unlogged || static_cast<AlterTableCmd*>(list_nth(statement->cmds, i))->subtype == AT_SetUnLogged;
+  }
+  if (!unlogged) {
+    return;
+  }
+  const Oid table = Guard([&] {
+    Oid found = RangeVarGetRelid(statement->relation, NoLock, true);
+    return OidIsValid(found) && get_rel_namespace(found) == get_namespace_oid("outbox", true) ? found : InvalidOid;
+  });
+  if (!OidIsValid(table) || !Installed()) {
+    return;
+  }
+  const std::string name = NameOf(table);
+  if (pg::settings.allow_loss) {
+    Warn("a crash will leave nothing in " + name, "It is not written to WAL any more.");
+    return;
+  }
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot make " + name + " unlogged",
+                  "A crash would leave nothing in it, and a standby has nothing of it.",
+                  "Leave it as it is. To lose what it holds at the next crash: SET outbox.allow_loss = on."};
+}
+
 }  // namespace
 
 MovingRows::MovingRows() {
@@ -334,6 +360,7 @@ void LookForLoss(Node* statement) {
       whole_checked = false;
       break;
     case T_AlterTableStmt:
+      LookAtUnlogged(reinterpret_cast<AlterTableStmt*>(statement));
       LookAtDetach(reinterpret_cast<AlterTableStmt*>(statement));
       break;
     default:

@@ -2,6 +2,7 @@
 
 #include "pg/encoding.h"
 #include "pg/guard.h"
+#include "relay/side_lanes.h"
 
 namespace outbox::worker {
 
@@ -136,7 +137,9 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
 }
 
 void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& route, int64_t now) {
-  const bool trouble = status.error != nullptr && status.error->error_class == ErrorClass::kTopic;
+  // A topic that somebody has paused is none.
+  const bool trouble = status.error != nullptr && status.error->error_class == ErrorClass::kTopic &&
+                       status.error->code != relay::kPausedCode;
   if (!trouble) {
     return;  // the same topic may be in trouble in another lane: over when it is in none, see EndTurn()
   }

@@ -156,9 +156,19 @@ void Relay::CheckStanding() {
   }
   troubled_ = false;
   pg::Standing standing;
-  pg::InTransaction(CurrentMemoryContext, [&] { standing = pg::FindStanding(); });
+  // Not as the owner known so far: he may own nothing any more, or be no more.
+  pg::SetTransactionRole(InvalidOid);
+  try {
+    pg::InTransaction(CurrentMemoryContext, [&] { standing = pg::FindStanding(); });
+  } catch (...) {
+    pg::SetTransactionRole(owner_);
+    throw;
+  }
   next_standing_ = now + kStandingEvery;
   uprooted_ = standing.presence != pg::Presence::kHere;
+  if (owner_ != standing.owner) {
+    generation_ = 0;  // whose user mappings count is another question now
+  }
   owner_ = standing.owner;
   pg::SetTransactionRole(standing.owner);
 }

@@ -62,5 +62,6 @@ foreach my $case (@cases)
 	ok(wait_for_value($node, 'SELECT count(*) FROM outbox.side_lane', '0', 60), "$name: no side lane is left");
 }
 is(sql(q{SELECT count(*) FILTER (WHERE action = 'pause'), count(*) FILTER (WHERE action = 'resume') FROM outbox.audit}), '4|4', 'outbox.audit has each of them');
+unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/outbox: (?:topic|route) .* is in trouble/, 'what somebody has asked for is no trouble');
 no_server_crashed($node);
 done_testing();

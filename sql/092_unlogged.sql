@@ -1,0 +1,30 @@
+-- No table of the extension is made unlogged by hand: a crash would leave nothing in it.
+-- matrix: C19
+CREATE TABLE own (LIKE outbox.parked);
+ALTER TABLE own SET UNLOGGED;
+\set SHOW_CONTEXT never
+DO $$
+DECLARE
+  t regclass;
+  seen bigint := 0;
+BEGIN
+  PERFORM outbox.emit_text('t', 'k', 'x', 'makes the day table');
+  -- Foreign keys or not, day tables, parked events, positions: all that is a table.
+  FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND relkind = 'r' LOOP
+    BEGIN
+      EXECUTE format('ALTER TABLE %s SET UNLOGGED', t);
+      RAISE EXCEPTION '% has become unlogged', t;
+    EXCEPTION WHEN object_not_in_prerequisite_state THEN
+      seen := seen + 1;
+    END;
+  END LOOP;
+  RAISE NOTICE 'each was refused: %', seen > 15;
+END $$;
+ALTER TABLE outbox.parked SET UNLOGGED;
+BEGIN;
+SET LOCAL outbox.allow_loss = on;
+ALTER TABLE outbox.parked ALTER COLUMN topic SET STATISTICS 10, SET UNLOGGED;
+SELECT relpersistence FROM pg_class WHERE oid = 'outbox.parked'::regclass;
+ROLLBACK;
+SELECT DISTINCT relpersistence FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND relkind = 'r';
+DROP TABLE own;
