@@ -1,5 +1,6 @@
 #include "emit/day_table.h"
 
+#include "base/fault_point.h"
 #include "emit/commit.h"
 #include "log/day_table_ddl.h"
 
@@ -115,6 +116,7 @@ Relation OpenSpareTableForEmit(int32 day) {
   }
   CheckDayTable(table, true);
   NoteEmittedToSpare();
+  OUTBOX_FAULT_POINT("spare.opened");
   return table;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/fault_point.h"
 #include "emit/clock.h"
+#include "log/day_table_ddl.h"
 #include "log/leaf.h"
 #include "pg/shared.h"
 
@@ -9,6 +10,7 @@
 #include <new>
 
 extern "C" {
+#include "storage/bufmgr.h"
 #include "storage/sinval.h"
 #include "utils/inval.h"
 }
@@ -26,6 +28,8 @@ struct State {
   LeafList list;
   std::vector<DayTable> tables;
   std::vector<LeafEntry> before;
+  Oid spare = InvalidOid;     // had no page when it was last looked at,
+  uint64_t spare_writes = 0;  // which was after so many writes
 };
 
 State* state = nullptr;
@@ -42,6 +46,34 @@ int64_t HighestReading(int64_t reading) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
   const uint64 ceiling = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->clock_ceiling);
   return reading == 0 || ceiling <= 1 ? INT64_MAX : std::max(reading, static_cast<int64_t>(ceiling));
+}
+
+// Who writes into it counts that after the row is in it, and before he commits. So what the snapshot of before this
+// call can see has been counted; and as nothing was in the table after `spare_writes` had been read, whatever came into
+// it later is counted above that. A prepared transaction's rows have been there since before the server started.
+bool SpareIsEmpty(Oid spare) {
+  if (pg::Shared() == nullptr) {
+    return false;
+  }
+  pg_memory_barrier();  // the snapshot was before
+  const uint64 writes = pg_atomic_read_u64(&pg::Shared()->spare_writes);
+  if (state->spare == spare && state->spare_writes == writes) {
+    return true;
+  }
+  state->spare = InvalidOid;
+  pg_memory_barrier();  // the table is looked at afterwards
+  Relation table = try_table_open(spare, AccessShareLock);
+  if (table == nullptr) {
+    return false;
+  }
+  const bool empty = RelationGetNumberOfBlocks(table) == 0;
+  OUTBOX_FAULT_POINT("spare.looked");
+  if (empty) {
+    state->spare = spare;
+    state->spare_writes = writes;
+  }
+  table_close(table, NoLock);
+  return empty;
 }
 
 }  // namespace
@@ -88,10 +120,12 @@ void JudgeLeaves(LeafList* list) {
   // 0 without preload: then nobody promises order, and no leaf is ever closed.
   int64_t reading = emit::LastReading();
   const int64_t highest = HighestReading(reading);
+  const Oid spare = SpareTable();
   pg_read_barrier();  // the next xid is read after the clock
   for (LeafEntry& entry : list->leaves) {
-    entry.to_come = entry.day != kUnknownDay && DayStartMicros(entry.day) > highest;
-    if (entry.to_come || entry.closed || entry.day == kUnknownDay || reading < DayStartMicros(entry.day + 1)) {
+    entry.empty =
+        entry.oid == spare ? SpareIsEmpty(spare) : entry.day != kUnknownDay && DayStartMicros(entry.day) > highest;
+    if (entry.empty || entry.closed || entry.day == kUnknownDay || reading < DayStartMicros(entry.day + 1)) {
       continue;
     }
     if (entry.writers_below == 0) {

@@ -13,9 +13,9 @@ struct LeafEntry {
   int32_t day = 0;
   // Known once the day is over for good: the largest xid that its index holds. Windows above it skip the leaf.
   bool closed = false;
-  // The clock had not come to it when the list was handed out: no row that can be seen is in it, and it is not opened
-  // (somebody may have it locked).
-  bool to_come = false;
+  // No row that the snapshot of now can see is in it, and it is not opened (somebody may have it locked): the clock had
+  // not come to it when the list was judged, or it is the spare table and nobody has written into that.
+  bool empty = false;
   uint64_t largest_xid = 0;
   // The next xid when this process first saw the shared clock past the day; 0: not yet. An emitter has its xid before
   // it reads the clock, so whoever can still write into the leaf has a smaller one.
@@ -33,9 +33,9 @@ struct LeafList {
 // invalidation that attaching sends comes before the lock. Plain except for the vector; under a guard.
 LeafList* CurrentLeafList();
 
-// Marks what is to come, and as closed what can be: the shared clock is past the day, and every transaction that had an
-// xid by then has finished. No time-out: an emitter that is stopped for hours between reading the clock and its insert
-// keeps its leaf open. Needs an active snapshot.
+// Marks what is empty for whoever goes by a snapshot of before this call, and as closed what can be: the shared clock
+// is past the day, and every transaction that had an xid by then has finished. No time-out: an emitter that is stopped
+// for hours between reading the clock and its insert keeps its leaf open. Needs an active snapshot.
 void JudgeLeaves(LeafList* list);
 
 }  // namespace outbox::log

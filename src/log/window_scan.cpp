@@ -228,7 +228,7 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const LeafList& le
   while (state->leaf < leaves.leaves.size()) {
     const LeafEntry& entry = leaves.leaves[state->leaf];
     Leaf leaf;
-    if (!entry.to_come && !(entry.closed && entry.largest_xid < window.lowest()) && OpenLeaf(entry.oid, &leaf)) {
+    if (!entry.empty && !(entry.closed && entry.largest_xid < window.lowest()) && OpenLeaf(entry.oid, &leaf)) {
       if (!SameFiles(leaf, state)) {
         scanned = Scanned::kRewritten;
       } else if (RelationGetNumberOfBlocks(leaf.heap) > 0 &&
