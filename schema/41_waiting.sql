@@ -8,8 +8,8 @@ REVOKE ALL ON FUNCTION outbox.wait_for(uuid, interval) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.wait_for(uuid, interval) IS
   'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout; NULL: no route will deliver it, because none takes it or one was moved behind it by seek()';
 
-CREATE FUNCTION outbox.wait_until_idle(timeout interval DEFAULT '30 s') RETURNS boolean
+CREATE FUNCTION outbox.wait_until_idle(timeout interval DEFAULT '30 s', include_delayed boolean DEFAULT false) RETURNS boolean
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_wait_until_idle';
-REVOKE ALL ON FUNCTION outbox.wait_until_idle(interval) FROM PUBLIC;
-COMMENT ON FUNCTION outbox.wait_until_idle(interval) IS
-  'waits until every event committed before the call is delivered to each route, passed over, dead, or scheduled for later (deliver_at, a replay); false: not within the timeout';
+REVOKE ALL ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.wait_until_idle(interval, boolean) IS
+  'waits until every event committed before the call is delivered to each route, passed over, dead, or scheduled for later (deliver_at, a replay), with include_delayed until those are delivered or dead as well; false: not within the timeout';

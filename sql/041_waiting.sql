@@ -15,6 +15,7 @@ SELECT outbox.wait_for(:'unrouted', NULL);
 SELECT outbox.wait_for(:'unrouted', '-1 s');
 SELECT outbox.wait_until_idle(NULL);
 SELECT outbox.wait_until_idle('-1 day');
+SELECT outbox.wait_until_idle(include_delayed => NULL);
 SELECT outbox.wait_for('00000000-0000-4000-8000-000000000000');
 
 -- an event of one's own transaction, also from a savepoint

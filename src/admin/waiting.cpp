@@ -204,8 +204,8 @@ bool AnyDelivers(const FoundEvent& event) {
   return any;
 }
 
-// What is scheduled for later is no work yet. Three questions, each with an index of its own.
-bool AnyIsParked(int64 until) {
+// What is scheduled for later is no work yet, unless that is asked for. Three questions, each with an index of its own.
+bool AnyIsParked(int64 until, bool scheduled) {
   return RunSql(Access::kWrite,
                 "SELECT EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
                 "  WHERE p.order_key IS NOT NULL AND p.state IN ('retrying', 'blocked') AND p.created_at <= "
@@ -215,7 +215,7 @@ bool AnyIsParked(int64 until) {
                 "  AND p.created_at <= $1::timestamptz)"
                 " OR EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
                 "  WHERE p.due_at <= $2::timestamptz AND p.created_at <= $1::timestamptz)",
-                {UnixMicrosCell(until), UnixMicrosCell(outbox::pg::BelievedWall())},
+                {UnixMicrosCell(until), scheduled ? Cell("infinity") : UnixMicrosCell(outbox::pg::BelievedWall())},
                 outbox::admin::Plan::kIndexOrder)[0][0] == "t";
 }
 
@@ -259,13 +259,21 @@ OUTBOX_FUNCTION(outbox_wait_for) {
 
 OUTBOX_FUNCTION(outbox_wait_until_idle) {
   const TimestampTz end = GetCurrentTimestamp() + TimeoutMicros(fcinfo, 0);
+  bool delayed = false;
+  if (PG_NARGS() > 1) {  // 0.1 has no such argument
+    if (PG_ARGISNULL(1)) {
+      throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "include_delayed must not be null", "",
+                      "Pass true to wait for what is scheduled for later, too."};
+    }
+    delayed = PG_GETARG_BOOL(1);
+  }
   uint64 barrier = AskForBarrier();
   outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
   int64 until = Guard([] { return outbox::pg::ClockNow(); });
   std::vector<LaneKey> waiting;
   bool parked = false;
   auto look_at_tables = [&] {
-    parked = AnyIsParked(until);
+    parked = AnyIsParked(until, delayed);
     waiting.clear();
     for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox.lane")) {
       waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value()), std::stoll(row[2].value())});

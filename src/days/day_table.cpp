@@ -1,5 +1,6 @@
 #include "days/day_table.h"
 
+#include "base/fault_point.h"
 #include "days/day_table_ddl.h"
 #include "pg/transaction_end.h"
 
@@ -115,6 +116,7 @@ Relation OpenSpareTableForEmit(int32 day) {
   }
   CheckDayTable(table, true);
   pg::NoteEmittedToSpare();
+  OUTBOX_FAULT_POINT("spare.opened");
   return table;
 }
 

@@ -1,6 +1,7 @@
 #include "days/leaf_list.h"
 
 #include "base/fault_point.h"
+#include "days/day_table_ddl.h"
 #include "days/leaf.h"
 #include "pg/clock.h"
 #include "pg/shared.h"
@@ -27,6 +28,8 @@ struct State {
   LeafList list;
   std::vector<DayTable> tables;
   std::vector<LeafEntry> before;
+  Oid spare = InvalidOid;     // had no page when it was last looked at,
+  uint64_t spare_writes = 0;  // which was after so many writes
 };
 
 State* state = nullptr;
@@ -53,6 +56,34 @@ bool IsEmpty(Oid oid) {
   }
   const bool empty = RelationGetNumberOfBlocks(leaf.heap) == 0;
   CloseLeaf(leaf);
+  return empty;
+}
+
+// Who writes into it counts that after the row is in it, and before he commits. So what the snapshot of before this
+// call can see has been counted; and as nothing was in the table after `spare_writes` had been read, whatever came into
+// it later is counted above that. A prepared transaction's rows have been there since before the server started.
+bool SpareIsEmpty(Oid spare) {
+  if (pg::Shared() == nullptr) {
+    return false;
+  }
+  pg_memory_barrier();  // the snapshot was before
+  const uint64 writes = pg_atomic_read_u64(&pg::Shared()->spare_writes);
+  if (state->spare == spare && state->spare_writes == writes) {
+    return true;
+  }
+  state->spare = InvalidOid;
+  pg_memory_barrier();  // the table is looked at afterwards
+  Relation table = try_table_open(spare, AccessShareLock);
+  if (table == nullptr) {
+    return false;
+  }
+  const bool empty = RelationGetNumberOfBlocks(table) == 0;
+  OUTBOX_FAULT_POINT("spare.looked");
+  if (empty) {
+    state->spare = spare;
+    state->spare_writes = writes;
+  }
+  table_close(table, NoLock);
   return empty;
 }
 
@@ -101,8 +132,10 @@ void JudgeLeaves(LeafList* list) {
   // 0 without preload: then nobody promises order, and no leaf is ever closed.
   int64_t reading = pg::LastReading();
   const int64_t highest = HighestReading(reading);
+  const Oid spare = SpareTable();
   pg_read_barrier();  // the next xid is read after the clock
   for (LeafEntry& entry : list->leaves) {
+    entry.unused = entry.oid == spare && SpareIsEmpty(spare);
     const bool ahead = entry.day != kUnknownDay && DayStartMicros(entry.day) > highest;
     entry.empty = ahead && (entry.empty || IsEmpty(entry.oid));
     entry.to_come = ahead && entry.empty;

@@ -18,11 +18,13 @@ struct LeafEntry {
   // Known once the day is over for good: the largest xid that its index holds. Windows above it skip the leaf.
   bool closed = false;
   // The clock had not come to it when the list was handed out, nor ever before: no row with a transaction id that can
-  // be seen is in it, and it is not opened (somebody may have it locked).
+  // be seen is in it.
   bool to_come = false;
   // It was opened before its day, once, and held nothing: after reset_clock() a day to come can hold rows of when it
   // had come.
   bool empty = false;
+  // The spare table, and nobody has written into it.
+  bool unused = false;
   uint64_t largest_xid = 0;
   // The next xid when this process first saw the shared clock past the day; 0: not yet. An emitter has its xid before
   // it reads the clock, so whoever can still write into the leaf has a smaller one.
@@ -40,14 +42,14 @@ struct LeafList {
 // invalidation that attaching sends comes before the lock. Plain except for the vector; under a guard.
 LeafList* CurrentLeafList();
 
-// False where a window whose lowest xid is this finds nothing.
+// False where a window whose lowest xid is this finds nothing: the leaf is not opened (somebody may have it locked).
 inline bool CanHold(const LeafEntry& leaf, uint64_t lowest) {
-  return lowest < kAdoptedEnd || !(leaf.to_come || (leaf.closed && leaf.largest_xid < lowest));
+  return !leaf.unused && (lowest < kAdoptedEnd || !(leaf.to_come || (leaf.closed && leaf.largest_xid < lowest)));
 }
 
-// Marks what is to come, and as closed what can be: the shared clock is past the day, and every transaction that had an
-// xid by then has finished. No time-out: an emitter that is stopped for hours between reading the clock and its insert
-// keeps its leaf open. Needs an active snapshot.
+// Marks what is unused or to come for whoever goes by a snapshot of before this call, and as closed what can be: the
+// shared clock is past the day, and every transaction that had an xid by then has finished. No time-out: an emitter
+// that is stopped for hours between reading the clock and its insert keeps its leaf open. Needs an active snapshot.
 void JudgeLeaves(LeafList* list);
 
 }  // namespace outbox::days

@@ -44,6 +44,7 @@ void StartupHook() {
     shared->max_lanes = settings.max_lanes;
     shared->max_destinations = settings.max_destinations;
     pg_atomic_init_u64(&shared->clock, 0);
+    pg_atomic_init_u64(&shared->spare_writes, 0);
     StartWall();
     pg_atomic_init_u32(&shared->launcher_pending, 0);
     pg_atomic_init_u32(&shared->in_turn, 0);

@@ -111,6 +111,9 @@ struct WallState {
 struct SharedState {
   LWLock* lock;
   pg_atomic_uint64 clock;  // likewise the one of databases without a slot
+  // +1 after each write into a spare table, of any database, before its transaction can commit. Of the server and not
+  // of a database's slot, which may be another one's by the time that somebody compares.
+  pg_atomic_uint64 spare_writes;
   WallState wall;
   pid_t launcher_pid;
   int launcher_proc;                  // -1: not running

@@ -121,6 +121,10 @@ void NoteEmitted(int32 day) {
   }
   first_day = Min(first_day, day);
   last_day = Max(last_day, day);
+  // The row is in the table by now and cannot have been committed: days/leaf_list counts on both.
+  if (emitted_to_spare && Shared() != nullptr) {
+    pg_atomic_fetch_add_u64(&Shared()->spare_writes, 1);
+  }
 }
 
 void NoteEmittedToSpare() {

@@ -12,9 +12,10 @@ void RegisterTransactionEnd();
 // nullptr without preload, and when all slots are taken.
 DatabaseSlot* MyDatabaseSlot();
 
-// The current transaction wrote an event to the day table of `day`: its commit wakes the workers.
+// The current transaction has written an event to the table of `day`, or to the spare table: its commit wakes the
+// workers.
 void NoteEmitted(int32 day);
-// It wrote one to the spare table, as well as noting the event's day.
+// From now on it writes to the spare table, too.
 void NoteEmittedToSpare();
 bool EmittedToSpare();
 // Days that the current transaction wrote events to; false if it wrote none. Rolled back savepoints count too.

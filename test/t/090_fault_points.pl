@@ -86,6 +86,7 @@ my %how = (
 	'drop.tick.' => sub { old_table('tick', 'at', "VALUES ('2020-01-01 12:00+00', '8:8:')") },
 	'drop.' => sub { old_log(); every_route() },
 	'leaf.' => sub { old_log(); every_route() },
+	'spare.' => \&spare,
 	'adopt.' => sub
 	{
 		try_sql(q(INSERT INTO outbox.log (created_at, id, xid, aggregate_type, aggregate_id, event_type, payload)
@@ -119,6 +120,15 @@ sub old_progress { return old_table('progress', 'route_id, lane, at', "(at, rout
 # A table is dropped when the saved position of every lane is behind it, and a lane that delivers nothing saves its own twice
 # a minute only.
 sub every_route { refused(); return try_sql("SELECT count(outbox.emit_text('side', i, 'x', 'x')) FROM generate_series(1, 3) i") }
+# The table of the day has another name for a moment: what is emitted goes to the spare table.
+sub spare
+{
+	my $today = try_sql(q(SELECT 'log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'))) // return;
+	try_sql("ALTER TABLE outbox.$today RENAME TO away");
+	try_sql(q(SELECT outbox.emit('nobody', 'k', 'x', '1')));
+	for (1 .. 500) { last if defined try_sql("ALTER TABLE IF EXISTS outbox.away RENAME TO $today"); sleep 0.02 }
+	return;
+}
 sub side
 {
 	$redis->forget->command('DEL', 'side');

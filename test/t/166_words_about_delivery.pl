@@ -106,6 +106,8 @@ sql(q{SELECT outbox.resume('redis', topic => 'two')});
 sql(q{SELECT outbox.emit('one', 1, 'parked', '{}', deliver_at => now() + interval '2 s') FROM generate_series(1, 3)});
 my $parked = sql(q{SELECT id FROM outbox.log WHERE event_type = 'parked' LIMIT 1});
 is(sql(q{SELECT outbox.wait_until_idle('10 s')}), 't', 'what is scheduled is no work: idle');
+is(sql(q{SELECT outbox.wait_until_idle('0', include_delayed => true)}), 'f', 'unless that is asked for');
+is(sql(q{SELECT outbox.wait_until_idle('20 s', include_delayed => true); SELECT count(*) FROM outbox.parked}), "t\n0", 'which waits for it');
 is(sql("SELECT outbox.wait_for('$parked', '20 s')"), 't', 'wait_for() waits for it');
 ok(wait_until(sub { state_of('parked') eq 'delivered' }, 20), 'delivered');
 is(sql(q{SELECT count(*) FROM outbox.outcome WHERE place !~ '^[0-9]+-[0-9]+$'}), '0', 'no place is a range');

@@ -59,7 +59,16 @@ $node->safe_psql('postgres', q{SELECT outbox.pause(route => 'again', reason => '
 $node->safe_psql('postgres', q{SELECT outbox.emit('order', i % 5, 'created', jsonb_build_object('n', i)) FROM generate_series(1, 100) i});
 $node->safe_psql('postgres', q{SELECT outbox.emit('order', 7, 'late', '{"n": 101}', deliver_at => now() + interval '1 second')});
 is($redis->xlen('orders'), 0, 'nothing is published from tables of another version');
+$node->safe_psql('postgres', q{CREATE ROLE app; SELECT outbox.grant_emit('app'); GRANT EXECUTE ON FUNCTION outbox.wait_until_idle(interval) TO app});
+my $as_app = q{SET ROLE app; BEGIN; INSERT INTO outbox.event (id, aggregate_type, event_type, payload) VALUES ('11111111-2222-3333-4444-555555555555', 'o', 'e', '7');
+	SELECT payload FROM outbox.event WHERE id = '11111111-2222-3333-4444-555555555555'; ROLLBACK};
+is($node->safe_psql('postgres', $as_app), '7', 'the view of own events works before the update');
 $node->safe_psql('postgres', 'ALTER EXTENSION outbox UPDATE');
+is($node->safe_psql('postgres', $as_app), '7', 'and after it');
+is($node->safe_psql('postgres', q{SET ROLE app; SELECT outbox.wait_until_idle('0', include_delayed => true)}), 'f', 'who might wait may wait, here for a route that is paused');
+is($node->safe_psql('postgres', 'SELECT role, topics IS NULL FROM outbox.emit_right'), 'app|t', 'who might emit may emit to every topic');
+$node->safe_psql('postgres', q{SELECT outbox.revoke_emit('app'); REVOKE ALL ON SCHEMA outbox FROM app;
+	REVOKE EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM app; DROP ROLE app});
 same_as_fresh('postgres');
 ok(wait_until(sub { $redis->xlen('orders') == 101 }), 'what had been emitted before the update is published after it');
 is($redis->xlen('again'), 0, 'a pause stays one');

@@ -79,9 +79,6 @@ COMMENT ON TRIGGER ignore_replicated ON outbox.lane_start IS 'drops what a subsc
 COMMENT ON FUNCTION outbox.wait_for(uuid, interval) IS
   'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout; NULL: no route will deliver it, because none takes it or one was moved behind it by seek()';
 
-COMMENT ON FUNCTION outbox.wait_until_idle(interval) IS
-  'waits until every event committed before the call is delivered to each route, passed over, dead, or scheduled for later (deliver_at, a replay); false: not within the timeout';
-
 COMMENT ON FUNCTION outbox.status(uuid) IS
   'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, dead, skipped, discarded or passed over (the route was moved behind it by seek()); not routed where it matches none, or is older than they; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window (window_from, window_to); NULL where that is not known exactly any more. attempts counts refusals; error_* is the last of them, of an event that is pending what is in its lane''s way. reason: why it was paused, skipped or discarded, or whom it waits behind';
 
