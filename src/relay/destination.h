@@ -16,9 +16,9 @@
 #include "relay/breaker.h"
 #include "relay/clock.h"
 #include "relay/engine.h"
-#include "relay/meetings.h"
 #include "relay/poison_search.h"
 #include "relay/retry_sink.h"
+#include "relay/server_check.h"
 #include "relay/sink_watch.h"
 #include "sink/sink.h"
 
@@ -30,7 +30,7 @@ class Destination {
       : id_(id),
         factory_(std::move(factory)),
         sink_(factory_()),
-        meetings_(std::move(servers)),
+        server_check_(std::move(servers)),
         breaker_(options.backoff_base_micros, options.backoff_cap_micros) {}
   Destination(const Destination&) = delete;
   Destination& operator=(const Destination&) = delete;
@@ -44,8 +44,8 @@ class Destination {
   RetrySink& retry() { return retry_; }
   const RetrySink& retry() const { return retry_; }
   PoisonTurns& turns() { return turns_; }
-  Meetings& meetings() { return meetings_; }
-  const Meetings& meetings() const { return meetings_; }
+  ServerCheck& server_check() { return server_check_; }
+  const ServerCheck& server_check() const { return server_check_; }
   // A person should look, for an hour.
   void Warn(Error warning, int64_t now) {
     warning_ = std::move(warning);
@@ -89,7 +89,7 @@ class Destination {
   // --- a new sink ---
   void Replace(SinkFactory factory, std::unique_ptr<ServerLog> servers, int64_t drain_deadline) {
     factory_ = std::move(factory);
-    meetings_.SetLog(std::move(servers));
+    server_check_.SetLog(std::move(servers));
     warning_ = {};
     next_sink_ = factory_();
     retry_.Retire(drain_deadline);
@@ -101,7 +101,7 @@ class Destination {
   void Swap() {
     sink_->Close();
     sink_ = next_sink_ != nullptr ? std::move(next_sink_) : factory_();
-    meetings_.Reset();
+    server_check_.Reset();
     watch_.Begin(health());
   }
 
@@ -135,7 +135,7 @@ class Destination {
   std::unique_ptr<sink::Sink> sink_;
   std::unique_ptr<sink::Sink> next_sink_;
   RetrySink retry_;
-  Meetings meetings_;
+  ServerCheck server_check_;
   Error warning_;
   int64_t warn_until_ = 0;
   int64_t drain_deadline_ = 0;

@@ -69,7 +69,7 @@ struct Engine::Impl {
   }
 
   Lane* MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log);
-  bool Meet(Destination* destination);
+  bool CheckServer(Destination* destination);
   bool CheckHealth(Destination* destination);
   void GiveTurns(Destination* destination);
   bool PollSinks();
@@ -101,7 +101,7 @@ bool Engine::Impl::PollSinks() {
       }
     }
     worked |= !results.empty();
-    worked |= Meet(destination.get());
+    worked |= CheckServer(destination.get());
     worked |= CheckHealth(destination.get());
     worked |= PollRetrySink(destination.get());
     Breaker& breaker = destination->breaker();
@@ -122,14 +122,14 @@ bool Engine::Impl::PollSinks() {
 }
 
 // Only when there is somebody to be met: this is called in every turn.
-bool Engine::Impl::Meet(Destination* destination) {
+bool Engine::Impl::CheckServer(Destination* destination) {
   const sink::Meeting* meeting = destination->sink()->meeting();
   if (meeting == nullptr || meeting->run.empty()) {
     return false;
   }
   std::vector<Lane*> met;
   ForLanesOf(destination, [&](Lane* lane) { met.push_back(lane); });
-  return destination->meetings().Step(destination->sink(), met, &turn);
+  return destination->server_check().Step(destination->sink(), met, &turn);
 }
 
 // Of the lanes' sink: its deaths, and whether it can be used.
@@ -211,8 +211,8 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   retry.sink()->Poll(&results);
   // It goes where the lanes are, and waits for them to have been there first.
   if (const sink::Meeting* meeting = retry.sink()->meeting();
-      meeting != nullptr && !meeting->run.empty() && meeting->run == destination->meetings().run()) {
-    retry.sink()->Admit(destination->meetings().run(), false);
+      meeting != nullptr && !meeting->run.empty() && meeting->run == destination->server_check().run()) {
+    retry.sink()->Admit(destination->server_check().run(), false);
   }
   retry.sink()->TakePlaces(&places);
   for (const sink::Result& result : results) {
@@ -513,7 +513,7 @@ int64_t Engine::Turn(const TurnInput& input) {
     } else if (breaker.state() == Breaker::State::kHalfOpen && (!destination->health().up || breaker.tried())) {
       next = std::min(next, breaker.patience_ends());
     }
-    next = std::min(next, destination->meetings().next_try());
+    next = std::min(next, destination->server_check().next_try());
     next = std::min(next, destination->retry().close_at());
   }
   return next;

@@ -87,7 +87,7 @@ class Lane {
 
   // Another incarnation of the destination's server answers (lane_server.cpp). Both false: call again.
   bool SaveAcknowledged(TurnContext* turn);
-  bool MeetRun(const std::string& run, bool* rewound, TurnContext* turn);
+  bool AcceptServer(const std::string& run, bool* rewound, TurnContext* turn);
 
   // Does what can be done now, one chunk at most each way. True when it did something.
   bool Step(TurnContext* turn);

@@ -15,7 +15,7 @@ bool Lane::Load(TurnContext* turn) {
     return false;
   }
   // Under that run nothing of this lane was acknowledged yet, perhaps.
-  const std::string& run = lane_.destination->meetings().run();
+  const std::string& run = lane_.destination->server_check().run();
   Loss loss;
   if (!lane_.is_side() && !run.empty() && acker_.run() != run && !LookForLoss(run, &loss, turn)) {
     return phase_ == Phase::kGone;
@@ -65,7 +65,7 @@ bool Lane::SaveAcknowledged(TurnContext* turn) {
   return acker_.Ready(*turn) && Save(turn);
 }
 
-bool Lane::MeetRun(const std::string& run, bool* rewound, TurnContext* turn) {
+bool Lane::AcceptServer(const std::string& run, bool* rewound, TurnContext* turn) {
   if (phase_ != Phase::kActive || acker_.run() == run) {
     return true;
   }

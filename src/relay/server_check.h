@@ -1,5 +1,6 @@
-// One destination meets its servers [-]: before anything is written to a run that it does not know, what that run has
-// lost is found out, and the lanes that it concerns are rewound. README.md here, "A server that has lost something".
+// Server identity check of one destination [-]: before anything is written to an incarnation of its server (a run) that
+// is not known, what that run has lost is found out, and the lanes that it concerns are rewound. README.md here, "A
+// server that has lost something".
 //
 // A run that has lost something is met twice, on two connections some seconds apart, before that is believed: while a
 // name or an address moves from one server to another, an empty one may answer for a moment.
@@ -14,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/backoff.h"
+#include "relay/call_retry.h"
 #include "relay/engine.h"
 #include "relay/server_log.h"
 #include "relay/turn.h"
@@ -24,10 +25,10 @@ namespace outbox::relay {
 
 class Lane;
 
-class Meetings {
+class ServerCheck {
  public:
-  // `log` may be nullptr: then whoever comes is admitted.
-  explicit Meetings(std::unique_ptr<ServerLog> log);
+  // `log` may be nullptr: then every run is admitted.
+  explicit ServerCheck(std::unique_ptr<ServerLog> log);
 
   // The run that was admitted last; "": none was.
   const std::string& run() const { return run_; }
@@ -35,7 +36,7 @@ class Meetings {
   // it did something.
   bool Step(sink::Sink* sink, std::span<Lane* const> lanes, TurnContext* turn);
   // When Step wants to be called again; kNever.
-  int64_t next_try() const { return waiting_ ? next_try_ : kNever; }
+  int64_t next_try() const { return next_try_; }
   // Another sink, or other settings.
   void SetLog(std::unique_ptr<ServerLog> log) { log_ = std::move(log); }
   void Reset() { number_ = 0; }
@@ -48,8 +49,21 @@ class Meetings {
     kRecord,  // what it has; a loss only at the second meeting
     kRewind,  // the lanes that have lost something
   };
-  bool Failed(const Status& status, TurnContext* turn);
-  bool NotYet(TurnContext* turn);
+  enum class Next : uint8_t {
+    kPhase,  // the phase has changed: its step is next
+    kWait,
+    kDone,  // with this meeting
+  };
+  Next StepPhase(sink::Sink* sink, const std::string& run, std::span<Lane* const> lanes, TurnContext* turn);
+  Next Save(std::span<Lane* const> lanes, TurnContext* turn);
+  Next Ask(sink::Sink* sink, const std::string& run, const TurnContext& turn);
+  Next Await(sink::Sink* sink);
+  Next Record(sink::Sink* sink, const std::string& run, const TurnContext& turn);
+  Next Rewind(sink::Sink* sink, const std::string& run, std::span<Lane* const> lanes, TurnContext* turn);
+
+  bool Failed(const Status& status, const TurnContext& turn);
+  Next LookAgain(const TurnContext& turn);
+  Next GoTo(Phase phase);
   void Admit(sink::Sink* sink, const std::string& run);
 
   std::unique_ptr<ServerLog> log_;
@@ -57,9 +71,8 @@ class Meetings {
   Phase phase_ = Phase::kSave;
   uint64_t number_ = 0;   // of the meeting that phase_ is about
   bool rewound_ = false;  // a lane was, since the last Admit
-  bool waiting_ = false;
-  int64_t next_try_ = 0;
-  Backoff backoff_;
+  int64_t next_try_ = kNever;
+  CallRetry retry_;
   std::vector<sink::StreamEnd> ends_;  // all answers of the meeting
   int questions_ = 0;
   std::string doubted_;  // a run that has lost something and is met once more before that is believed

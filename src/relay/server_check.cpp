@@ -1,0 +1,147 @@
+#include "relay/server_check.h"
+
+#include "base/fault_point.h"
+#include "relay/lane.h"
+
+namespace outbox::relay {
+
+namespace {
+
+constexpr int64_t kBackoffBase = 100'000;
+constexpr int64_t kBackoffCap = 5'000'000;
+constexpr int64_t kLookAgain = 20'000;
+constexpr int kMostQuestions = 8;  // to one server at one meeting
+
+}  // namespace
+
+ServerCheck::ServerCheck(std::unique_ptr<ServerLog> log) : log_(std::move(log)), retry_(kBackoffBase, kBackoffCap) {}
+
+bool ServerCheck::Failed(const Status& status, const TurnContext& turn) {
+  const bool failed = retry_.Failed(status, turn);
+  next_try_ = failed ? retry_.next_try() : next_try_;
+  return failed;
+}
+
+ServerCheck::Next ServerCheck::LookAgain(const TurnContext& turn) {
+  next_try_ = turn.now + kLookAgain;
+  return Next::kWait;
+}
+
+ServerCheck::Next ServerCheck::GoTo(Phase phase) {
+  phase_ = phase;
+  return Next::kPhase;
+}
+
+void ServerCheck::Admit(sink::Sink* sink, const std::string& run) {
+  run_ = run;
+  doubted_.clear();
+  sink->Admit(run_, std::exchange(rewound_, false));
+}
+
+bool ServerCheck::Step(sink::Sink* sink, std::span<Lane* const> lanes, TurnContext* turn) {
+  const sink::Meeting* meeting = sink->meeting();
+  if (meeting == nullptr || meeting->run.empty()) {
+    next_try_ = kNever;
+    return false;
+  }
+  const std::string run = meeting->run;
+  if (log_ == nullptr || run == run_) {
+    Admit(sink, run);
+    return true;
+  }
+  if (number_ != meeting->number) {
+    number_ = meeting->number;
+    phase_ = Phase::kSave;
+    ends_.clear();
+    questions_ = 0;
+  }
+  if (next_try_ != kNever && turn->now < next_try_) {
+    return false;
+  }
+  next_try_ = kNever;
+  Next next = Next::kPhase;
+  while (next == Next::kPhase) {
+    next = StepPhase(sink, run, lanes, turn);
+  }
+  return next == Next::kDone;
+}
+
+ServerCheck::Next ServerCheck::StepPhase(sink::Sink* sink, const std::string& run, std::span<Lane* const> lanes,
+                                         TurnContext* turn) {
+  switch (phase_) {
+    case Phase::kSave:
+      return Save(lanes, turn);
+    case Phase::kAsk:
+      return Ask(sink, run, *turn);
+    case Phase::kAwait:
+      return Await(sink);
+    case Phase::kRecord:
+      return Record(sink, run, *turn);
+    case Phase::kRewind:
+      break;
+  }
+  return Rewind(sink, run, lanes, turn);
+}
+
+ServerCheck::Next ServerCheck::Save(std::span<Lane* const> lanes, TurnContext* turn) {
+  bool saved = true;
+  for (Lane* lane : lanes) {
+    saved &= lane->SaveAcknowledged(turn);
+  }
+  return saved ? GoTo(Phase::kAsk) : LookAgain(*turn);
+}
+
+ServerCheck::Next ServerCheck::Ask(sink::Sink* sink, const std::string& run, const TurnContext& turn) {
+  std::vector<std::string> streams;
+  if (questions_ < kMostQuestions && Failed(log_->Streams(run, ends_, &streams), turn)) {
+    return Next::kWait;
+  }
+  ++questions_;
+  if (streams.empty()) {
+    return GoTo(Phase::kRecord);
+  }
+  sink->Ask(std::move(streams));
+  return GoTo(Phase::kAwait);
+}
+
+ServerCheck::Next ServerCheck::Await(sink::Sink* sink) {
+  std::vector<sink::StreamEnd> answers;
+  if (!sink->TakeEnds(&answers)) {
+    return Next::kWait;
+  }
+  ends_.insert(ends_.end(), answers.begin(), answers.end());
+  return GoTo(answers.empty() ? Phase::kRecord : Phase::kAsk);  // empty: it would not tell
+}
+
+ServerCheck::Next ServerCheck::Record(sink::Sink* sink, const std::string& run, const TurnContext& turn) {
+  if (ends_.empty()) {
+    return GoTo(Phase::kRewind);
+  }
+  OUTBOX_FAULT_POINT("meeting.answered");
+  bool lost = false;
+  if (doubted_ != run && Failed(log_->Lost(run, ends_, &lost), turn)) {
+    return Next::kWait;
+  }
+  if (lost) {
+    doubted_ = run;
+    sink->MeetAgain();
+    return Next::kDone;
+  }
+  return Failed(log_->Record(run, ends_), turn) ? Next::kWait : GoTo(Phase::kRewind);
+}
+
+ServerCheck::Next ServerCheck::Rewind(sink::Sink* sink, const std::string& run, std::span<Lane* const> lanes,
+                                      TurnContext* turn) {
+  bool all = true;
+  for (Lane* lane : lanes) {
+    all &= lane->AcceptServer(run, &rewound_, turn);
+  }
+  if (!all) {
+    return LookAgain(*turn);
+  }
+  OUTBOX_FAULT_POINT("meeting.admit");
+  Admit(sink, run);
+  return Next::kDone;
+}
+
+}  // namespace outbox::relay
