@@ -10,7 +10,7 @@ EXTRA_CLEAN = outbox-sink-kafka outbox-sink-redis build results output_iso $(OBJ
 
 # Folders whose sources never see a Postgres header ([-]) and those that do ([P]): see CONTRIBUTING.md, "The wall".
 PLAIN_DIRS = src/base src/format src/relay src/sink src/sink/log
-PG_DIRS    = src src/pg src/days src/emit src/log src/worker src/admin
+PG_DIRS    = src src/pg src/days src/emit src/parked src/log src/worker src/admin
 SINK_KAFKA_DIRS = src/sink/kafka
 SINK_REDIS_DIRS = src/sink/redis
 

@@ -46,43 +46,6 @@ COMMENT ON COLUMN outbox.dead_letter_summary.newest IS 'when the last of them fa
 COMMENT ON COLUMN outbox.dead_letter_summary.sample_message IS 'what the destination said of the newest event';
 COMMENT ON COLUMN outbox.dead_letter_summary.sample_id IS 'id of that event';
 
-CREATE VIEW outbox.blocked_key AS
-  SELECT r.name AS route, b.topic, b.aggregate_type, b.aggregate_id, b.waiting, b.oldest, h.id AS behind,
-         h.state AS behind_state, h.attempts, h.error_class, h.error_code, h.error_message, h.due_at AS next_try,
-         z.reason AS paused
-  FROM (SELECT p.route_id, p.order_key, p.topic, p.aggregate_type, p.aggregate_id, pg_catalog.count(*) AS waiting,
-               pg_catalog.min(p.created_at) AS oldest
-        FROM outbox.parked p WHERE p.state OPERATOR(pg_catalog.=) 'blocked'
-        GROUP BY p.route_id, p.order_key, p.topic, p.aggregate_type, p.aggregate_id) b
-  JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) b.route_id
-  LEFT JOIN LATERAL (
-    SELECT q.* FROM outbox.parked q
-    WHERE q.route_id OPERATOR(pg_catalog.=) b.route_id AND q.order_key OPERATOR(pg_catalog.=) b.order_key
-      AND q.state OPERATOR(pg_catalog.=) 'retrying'
-    UNION ALL
-    SELECT q.* FROM outbox.parked q
-    WHERE q.route_id OPERATOR(pg_catalog.=) b.route_id AND q.order_key OPERATOR(pg_catalog.=) b.order_key
-      AND q.state OPERATOR(pg_catalog.=) 'dead' AND r.on_failure OPERATOR(pg_catalog.=) 'block'
-    ORDER BY created_at, replay LIMIT 1) h ON true
-  LEFT JOIN outbox.pause z ON z.route_id OPERATOR(pg_catalog.=) b.route_id
-    AND z.aggregate_type OPERATOR(pg_catalog.=) b.aggregate_type AND z.aggregate_id OPERATOR(pg_catalog.=) b.aggregate_id;
-GRANT SELECT ON outbox.blocked_key TO pg_monitor;
-COMMENT ON VIEW outbox.blocked_key IS 'keys whose events wait, what they wait behind, and why';
-COMMENT ON COLUMN outbox.blocked_key.route IS 'route';
-COMMENT ON COLUMN outbox.blocked_key.topic IS 'resolved topic';
-COMMENT ON COLUMN outbox.blocked_key.aggregate_type IS 'of the key';
-COMMENT ON COLUMN outbox.blocked_key.aggregate_id IS 'of the key';
-COMMENT ON COLUMN outbox.blocked_key.waiting IS 'how many events wait';
-COMMENT ON COLUMN outbox.blocked_key.oldest IS 'created_at of the first of them';
-COMMENT ON COLUMN outbox.blocked_key.behind IS 'id of the event that they wait behind; retry() or skip() it';
-COMMENT ON COLUMN outbox.blocked_key.behind_state IS 'retrying, or dead on a route with on_failure => block';
-COMMENT ON COLUMN outbox.blocked_key.attempts IS 'how often that event was refused';
-COMMENT ON COLUMN outbox.blocked_key.error_class IS 'of its last failure';
-COMMENT ON COLUMN outbox.blocked_key.error_code IS 'the destination''s own code';
-COMMENT ON COLUMN outbox.blocked_key.error_message IS 'for people';
-COMMENT ON COLUMN outbox.blocked_key.next_try IS 'when it is tried again; NULL: when somebody says so';
-COMMENT ON COLUMN outbox.blocked_key.paused IS 'why the key is paused; NULL: it is not';
-
 -- Everything of a parked event but what only its reader should see.
 GRANT SELECT (route_id, lane, created_at, id, replay, state, order_key, due_at, sender, aggregate_type, aggregate_id,
   event_type, content_type, own_topic, topic, attempts, error_class, error_code, error_message, failed_at, parked_at)

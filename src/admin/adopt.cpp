@@ -110,10 +110,10 @@ void EmitRow(HeapTuple row, TupleDesc columns) {
 
 // What adopt() emits anew: what came by logical replication, by hand, or in the foreign_event of a dump. Rows of a
 // restored dump that are being adopted are not of these (admin/adoption.h).
-#define OUTBOX_ANEW                                                                                                \
-  " FROM outbox.foreign_event f WHERE aggregate_type <> '' AND event_type <> '' AND "                              \
-  "(payload IS NOT NULL OR aggregate_id IS NOT NULL) AND (deliver_at IS NULL OR pg_catalog.isfinite(deliver_at)) " \
-  "AND NOT EXISTS (SELECT FROM outbox.adoption a WHERE a.home = f.home AND NOT f.subscribed "                      \
+#define OUTBOX_ANEW                                                                                     \
+  " FROM outbox.foreign_event f WHERE aggregate_type <> '' AND event_type <> '' AND "                   \
+  "(payload IS NOT NULL OR aggregate_id IS NOT NULL) AND (deliver_at IS NULL OR isfinite(deliver_at)) " \
+  "AND NOT EXISTS (SELECT FROM outbox.adoption a WHERE a.home = f.home AND NOT f.subscribed "           \
   "AND f.received_at <= a.begun_at AND f.created_at IS NOT NULL AND f.id IS NOT NULL AND f.xid IS NOT NULL)"
 
 // Under their own ids and in their own order. They were approved when they were first emitted; rows that cannot have

@@ -95,10 +95,9 @@ void ScanBoth(const char* table, const uint64* in_progress, int count, uint64 ne
     }
     ArrayType* array =
         construct_array(late, count, XID8OID, sizeof(FullTransactionId), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
-    Scan(table, "WHERE xid OPERATOR(pg_catalog.=) ANY ($1)", XID8ARRAYOID, PointerGetDatum(array), counter);
+    Scan(table, "WHERE xid = ANY ($1)", XID8ARRAYOID, PointerGetDatum(array), counter);
   }
-  Scan(table, "WHERE xid OPERATOR(pg_catalog.>=) $1", XID8OID,
-       FullTransactionIdGetDatum(FullTransactionIdFromU64(next)), counter);
+  Scan(table, "WHERE xid >= $1", XID8OID, FullTransactionIdGetDatum(FullTransactionIdFromU64(next)), counter);
 }
 
 std::vector<LaneBacklog> EmptyBacklogs(const std::vector<LaneRecord>& lanes) {

@@ -7,7 +7,7 @@
 #include "base/order_key.h"
 #include "days/day_table_ddl.h"
 #include "format/plain.h"
-#include "log/parked_sql.h"
+#include "parked/statements.h"
 #include "pg/clock.h"
 
 namespace outbox::admin {
@@ -100,11 +100,10 @@ std::string NotParkedHint(const std::string& id) {
 constexpr const char* kMakeDue =
     "WITH t AS MATERIALIZED " OUTBOX_PLACED_ROWS ","
     "w AS (SELECT t.*, t.order_key IS NOT NULL AND ("
-    "  EXISTS (SELECT FROM outbox.parked p JOIN outbox.pause z ON z.route_id = p.route_id "
-    "   AND z.aggregate_type = p.aggregate_type AND z.aggregate_id = p.aggregate_id WHERE " OUTBOX_SAME_ROW("p", "t") ")"
-    // Each in the words of the index that it is to be found by.
-    "  OR EXISTS (SELECT FROM outbox.parked e WHERE e.route_id = t.route_id AND e.order_key = t.order_key "
-    "   AND e.state IN ('retrying', 'blocked') AND (e.state = 'blocked' OR e.due_at > clock_timestamp())" OUTBOX_BEFORE ")"
+    "  EXISTS (SELECT FROM outbox.parked p CROSS JOIN LATERAL outbox._key_pause(p.route_id, p.aggregate_type, "
+    "   p.aggregate_id) WHERE " OUTBOX_SAME_ROW("p", "t") ")"
+    "  OR EXISTS (SELECT FROM outbox._waiting e WHERE e.route_id = t.route_id AND e.order_key = t.order_key "
+    "   AND (e.state = 'blocked' OR e.due_at > clock_timestamp())" OUTBOX_BEFORE ")"
     "  OR (r.on_failure = 'block' AND EXISTS (SELECT FROM outbox.parked e WHERE e.route_id = t.route_id "
     "   AND e.order_key = t.order_key AND e.state = 'dead'" OUTBOX_BEFORE "))) AS waits"
     " FROM t JOIN outbox.route r ON r.id = t.route_id),"
@@ -127,7 +126,8 @@ void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
   const bool block = route[0][0] == "t";
   const int64 id = std::strtoll(route_id.c_str(), nullptr, 10);
   pg::Guard([&] {
-    WithSpiAsOwner(Plan::kByKey, [&] { log::PromoteHeads(id, block, keys, GetCurrentTimestamp() + kPgEpochMicros); });
+    WithSpiAsOwner(Plan::kByKey,
+                   [&] { parked::PromoteHeads(id, block, keys, GetCurrentTimestamp() + kPgEpochMicros); });
   });
 }
 
@@ -320,10 +320,10 @@ void PromoteKeysOf(const std::vector<ParkedRow>& rows) {
 
 void PromoteRoute(const std::string& route_id) {
   std::vector<std::pair<std::string, Cell>> keys;
-  for (Row& row : RunSql(Access::kWrite,
-                         "SELECT DISTINCT order_key FROM outbox.parked WHERE route_id = $1::bigint "
-                         "AND order_key IS NOT NULL AND state IN ('retrying', 'blocked') AND state = 'blocked'",
-                         {Cell(route_id)})) {
+  for (Row& row :
+       RunSql(Access::kWrite,
+              "SELECT DISTINCT order_key FROM outbox._waiting WHERE route_id = $1::bigint AND state = 'blocked'",
+              {Cell(route_id)})) {
     keys.emplace_back(route_id, std::move(row[0]));
   }
   Promote(keys);

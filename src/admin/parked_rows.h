@@ -1,5 +1,5 @@
-// What people do to rows of outbox.parked [P]. Lanes do the like in log/parked_sql.h, which also lets go who waits, for
-// both; lanes mend what a race between the two leaves: whenever parked_generation has moved, a lane looks for keys
+// What people do to rows of outbox.parked [P]. Lanes do the like in parked/statements.h, which also lets go who waits,
+// for both; lanes mend what a race between the two leaves: whenever parked_generation has moved, a lane looks for keys
 // whose head is blocked, and lets it go.
 //
 // Whoever calls a function that changes something also calls NoteParkedChange().

@@ -1,5 +1,7 @@
 #include "admin/query.h"
 
+#include "pg/transaction.h"
+
 extern "C" {
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -63,7 +65,7 @@ CallerIdentity BecomeOwner() {
   caller.guc_level = NewGUCNestLevel();
   SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE);
   // What the text that goes in and out means, and the statements themselves, is not the session's to say.
-  static const char* const pinned[][2] = {{"search_path", "pg_catalog, pg_temp"},
+  static const char* const pinned[][2] = {{"search_path", pg::kSearchPath},
                                           {"datestyle", "ISO"},  // others write time zones that nobody can read back
                                           {"array_nulls", "on"},
                                           {"standard_conforming_strings", "on"},

@@ -131,23 +131,22 @@ std::string ApplyEdit(const ParkedRow& row, const Edit& edit) {
       .value();
 }
 
-// A blocked event goes when what it waits behind has gone: the first one of a key may be let go, the others not.
+// A blocked event goes when what it waits behind has gone: the first one of a key may be let go, the others not. A copy
+// that a replay made of an event is let go with the event itself.
 void CheckMayGo(const ParkedRow& row) {
   if (row.state != "blocked") {
     return;
   }
-  std::vector<Row> rows =
-      RunSql(Access::kWrite,
-             "SELECT z.reason, h.id, h.state FROM outbox.route r "
-             "LEFT JOIN outbox.pause z ON z.route_id = r.id AND z.aggregate_type = $4 AND z.aggregate_id = $5 "
-             "LEFT JOIN LATERAL (SELECT e.id, e.state FROM ("
-             " SELECT q.* FROM outbox.parked q WHERE q.route_id = r.id AND q.order_key = $2::bigint "
-             "  AND q.state IN ('retrying', 'blocked') UNION ALL "
-             " SELECT q.* FROM outbox.parked q WHERE q.route_id = r.id AND q.order_key = $2::bigint "
-             "  AND q.state = 'dead' AND r.on_failure = 'block') e "
-             " WHERE e.created_at < timestamptz 'epoch' + $3::bigint * interval '1 microsecond' "
-             " ORDER BY e.created_at, e.replay LIMIT 1) h ON true WHERE r.id = $1::bigint",
-             {Cell(row.route_id), row.order_key, Cell(row.created_at), Cell(row.aggregate_type), row.aggregate_id});
+  std::vector<Row> rows = RunSql(
+      Access::kWrite,
+      "SELECT z.reason, h.id, h.state FROM outbox.route r "
+      "LEFT JOIN LATERAL outbox._key_pause(r.id, $4, $5) z ON true "
+      "LEFT JOIN LATERAL outbox._key_head(r.id, $2::bigint, r.on_failure = 'block', "
+      " timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $6::bigint, $7::uuid) h ON h.id <> $7::uuid "
+      "WHERE r.id = $1::bigint",
+      {Cell(row.route_id), row.order_key, Cell(row.created_at), Cell(row.aggregate_type), row.aggregate_id,
+       Cell(row.replay), Cell(row.id)},
+      outbox::admin::Plan::kByKey);
   if (rows.at(0)[0]) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "the key of event " + row.id + " is paused",
                     "The reason given is: " + *rows[0][0], "outbox.resume() lets the key go."};

@@ -109,13 +109,8 @@ std::vector<Trace> LoadTraces(const std::string& id) {
 Cell BehindWhom(const Trace& trace, const std::string& id) {
   std::vector<Row> rows = RunSql(
       Access::kRead,
-      "SELECT h.id, h.state FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id CROSS JOIN LATERAL ("
-      " SELECT e.id, e.state FROM ("
-      "  SELECT q.* FROM outbox.parked q WHERE q.route_id = p.route_id AND q.order_key = p.order_key "
-      "   AND q.state IN ('retrying', 'blocked') UNION ALL "
-      "  SELECT q.* FROM outbox.parked q WHERE q.route_id = p.route_id AND q.order_key = p.order_key "
-      "   AND q.state = 'dead' AND r.on_failure = 'block') e "
-      " WHERE (e.created_at, e.replay) < (p.created_at, p.replay) ORDER BY e.created_at, e.replay LIMIT 1) h "
+      "SELECT h.id, h.state FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id CROSS JOIN LATERAL "
+      "outbox._key_head(p.route_id, p.order_key, r.on_failure = 'block', p.created_at, p.replay, p.id) h "
       "WHERE p.route_id = $1::bigint AND p.id = $2::uuid AND p.replay = $3::bigint "
       "AND p.created_at = timestamptz 'epoch' + $4::bigint * interval '1 microsecond'",
       {Cell(std::to_string(trace.route_id)), Cell(id), trace.row[kReplay], Cell(std::to_string(trace.created_at))},

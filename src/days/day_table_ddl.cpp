@@ -1,6 +1,7 @@
 #include "days/day_table_ddl.h"
 
 #include "base/fault_point.h"
+#include "pg/transaction.h"
 
 extern "C" {
 #include "catalog/indexing.h"
@@ -248,7 +249,7 @@ bool CreateDayTable(DayTableKind kind, int32 day) {
   GetUserIdAndSecContext(&saved_user, &saved_context);
   SetUserIdAndSecContext(owner, saved_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
   int nest_level = NewGUCNestLevel();
-  SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION);
+  SetConfigOption("search_path", pg::kSearchPath, PGC_USERSET, PGC_S_SESSION);
   // Where the day tables go is the parent's affair, not the session's.
   SetConfigOption("default_tablespace", "", PGC_USERSET, PGC_S_SESSION);
   bool pushed = !ActiveSnapshotSet();

@@ -15,10 +15,9 @@ namespace outbox::log {
 // has a byte at least, with one that is not empty.
 bool RowForgotten(const RowView& row);
 // The same of columns, for SQL.
-#define OUTBOX_FORGOTTEN(who)                                                                \
-  "(CASE WHEN " who ".payload IS NULL THEN " who ".headers IS NOT NULL AND " who             \
-  ".headers OPERATOR(pg_catalog.=) '{}'::pg_catalog.jsonb ELSE pg_catalog.octet_length(" who \
-  ".payload) OPERATOR(pg_catalog.=) 0 AND coalesce(" who ".content_type, '') OPERATOR(pg_catalog.=) '' END)"
+#define OUTBOX_FORGOTTEN(who)                                                    \
+  "(CASE WHEN " who ".payload IS NULL THEN " who ".headers IS NOT NULL AND " who \
+  ".headers = '{}'::jsonb ELSE octet_length(" who ".payload) = 0 AND coalesce(" who ".content_type, '') = '' END)"
 
 // False: there is no such row at that place any more. The caller holds RowExclusiveLock on the day table since before
 // he learnt the place. Plain. SQLSTATE 55P03 where somebody keeps the page for half a minute.

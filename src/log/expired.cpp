@@ -174,7 +174,7 @@ namespace {
 // Lanes, and side lanes, whose newest progress row is not newer than $1, with that row.
 #define OUTBOX_LAST_PROGRESS(table, who, newest)                         \
   table " " who ", LATERAL " newest                                      \
-        " p WHERE p.at OPERATOR(pg_catalog.<) $1"                        \
+        " p WHERE p.at < $1"                                             \
         " AND (" who ".window_from::text, " who ".window_to::text, " who \
         ".done_to) IS DISTINCT FROM"                                     \
         " (p.window_from::text, p.window_to::text, p.done_to)"
@@ -188,8 +188,8 @@ void CarryPositions(int64_t before_micros) {
       "UPDATE outbox.lane AS t SET window_from = c.window_from, window_to = c.window_to, done_to = c.done_to"
       " FROM (SELECT l.route_id, l.lane, l.since, p.window_from, p.window_to, p.done_to"
       " FROM " OUTBOX_LAST_LANE_PROGRESS
-      ") c WHERE t.route_id OPERATOR(pg_catalog.=) c.route_id AND t.lane OPERATOR(pg_catalog.=) c.lane"
-      " AND t.since OPERATOR(pg_catalog.=) c.since",
+      ") c WHERE t.route_id = c.route_id AND t.lane = c.lane"
+      " AND t.since = c.since",
       1,
       {TIMESTAMPTZOID},
       nullptr};
@@ -199,8 +199,8 @@ void CarryPositions(int64_t before_micros) {
       "UPDATE outbox.side_lane AS t SET window_from = c.window_from, window_to = c.window_to, done_to = c.done_to"
       " FROM (SELECT s.route_id, s.lane, s.side, s.since, p.window_from, p.window_to, p.done_to"
       " FROM " OUTBOX_LAST_SIDE_PROGRESS
-      ") c WHERE t.route_id OPERATOR(pg_catalog.=) c.route_id AND t.lane OPERATOR(pg_catalog.=) c.lane"
-      " AND t.side OPERATOR(pg_catalog.=) c.side AND t.since OPERATOR(pg_catalog.=) c.since",
+      ") c WHERE t.route_id = c.route_id AND t.lane = c.lane"
+      " AND t.side = c.side AND t.since = c.since",
       1,
       {TIMESTAMPTZOID},
       nullptr};
@@ -274,10 +274,7 @@ days::DropReport DropExpiredTickTables(int64_t now_micros) {
   int64_t today = days::DayStartMicros(days::DayOfMicros(now_micros));
   return days::DropEach(days::DayTableKind::kTick, today, [&](const days::DayTable& table) {
     static Statement newest = {
-        "SELECT snapshot FROM outbox.tick WHERE at OPERATOR(pg_catalog.<) $1 ORDER BY at DESC LIMIT 1",
-        1,
-        {TIMESTAMPTZOID},
-        nullptr};
+        "SELECT snapshot FROM outbox.tick WHERE at < $1 ORDER BY at DESC LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
     Datum values[] = {TimestampTzGetDatum(days::DayStartMicros(table.day) + kDayMicros - kPgEpochMicros)};
     RunStatement(&newest, values);
     if (SPI_processed > 0) {

@@ -9,12 +9,13 @@
 #include "base/monotonic.h"
 #include "log/lane_start_sql.h"
 #include "log/lane_tables.h"
-#include "log/parked_lanes.h"
 #include "log/position_sql.h"
 #include "log/sql.h"
+#include "parked/lanes.h"
 #include "pg/clock.h"
 #include "pg/shared.h"
 #include "pg/transaction.h"
+#include "pg/worker_slot.h"
 
 namespace outbox::log {
 
@@ -56,8 +57,8 @@ bool LockRoute(Change* change) {
   // A lock that lets events be parked meanwhile.
   static Statement route = {
       "SELECT r.lanes_wanted, r.common_snapshot IS NOT NULL, r.lanes_begun,"
-      " EXISTS (SELECT FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) r.id)"
-      " FROM outbox.route r WHERE r.id OPERATOR(pg_catalog.=) $1 AND r.lanes_wanted IS NOT NULL"
+      " EXISTS (SELECT FROM outbox.side_lane s WHERE s.route_id = r.id)"
+      " FROM outbox.route r WHERE r.id = $1 AND r.lanes_wanted IS NOT NULL"
       " FOR NO KEY UPDATE OF r SKIP LOCKED",
       1,
       {INT8OID},
@@ -79,12 +80,8 @@ bool LockRoute(Change* change) {
 // All of them, in the order in which drop_route takes them; false when somebody else has one.
 bool LockLanes(const Change& change) {
   static Statement lanes = {
-      "SELECT lane FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1 ORDER BY lane FOR UPDATE SKIP LOCKED",
-      1,
-      {INT8OID},
-      nullptr};
-  static Statement all = {
-      "SELECT count(*)::int FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1", 1, {INT8OID}, nullptr};
+      "SELECT lane FROM outbox.lane WHERE route_id = $1 ORDER BY lane FOR UPDATE SKIP LOCKED", 1, {INT8OID}, nullptr};
+  static Statement all = {"SELECT count(*)::int FROM outbox.lane WHERE route_id = $1", 1, {INT8OID}, nullptr};
   Datum values[] = {Int64GetDatum(change.route_id)};
   RunStatement(&lanes, values);
   uint64 locked = SPI_processed;
@@ -94,8 +91,8 @@ bool LockLanes(const Change& change) {
 
 void Begin(const Change& change) {
   static Statement begin = {
-      "UPDATE outbox.route SET lanes_begun = pg_catalog.clock_timestamp(), common_snapshot = NULL"
-      " WHERE id OPERATOR(pg_catalog.=) $1",
+      "UPDATE outbox.route SET lanes_begun = clock_timestamp(), common_snapshot = NULL"
+      " WHERE id = $1",
       1,
       {INT8OID},
       nullptr};
@@ -106,10 +103,7 @@ void Begin(const Change& change) {
 // The lanes go on, until it begins anew.
 void GiveUp(const Change& change) {
   static Statement give_up = {
-      "UPDATE outbox.route SET lanes_begun = NULL, common_snapshot = NULL WHERE id OPERATOR(pg_catalog.=) $1",
-      1,
-      {INT8OID},
-      nullptr};
+      "UPDATE outbox.route SET lanes_begun = NULL, common_snapshot = NULL WHERE id = $1", 1, {INT8OID}, nullptr};
   Datum values[] = {Int64GetDatum(change.route_id)};
   RunStatement(&give_up, values);
 }
@@ -117,12 +111,12 @@ void GiveUp(const Change& change) {
 // Lanes that a live worker owns: it may be reading on.
 int OwnedLanes(const Change& change) {
   static Statement owned = {
-      "SELECT count(*)::int FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1"
-      " AND owner OPERATOR(pg_catalog.=) ANY ($2)",
+      "SELECT count(*)::int FROM outbox.lane WHERE route_id = $1"
+      " AND owner = ANY ($2)",
       2,
       {INT8OID, INT8ARRAYOID},
       nullptr};
-  Datum values[] = {Int64GetDatum(change.route_id), LiveIncarnations()};
+  Datum values[] = {Int64GetDatum(change.route_id), pg::LiveIncarnations()};
   RunStatement(&owned, values);
   return Count(0, 0);
 }
@@ -132,11 +126,8 @@ int OwnedLanes(const Change& change) {
 // for here.
 bool AllNear(const Change& change, uint64 barrier) {
   static Statement lanes = {
-      "SELECT lane, owner OPERATOR(pg_catalog.=) ANY ($2) FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1",
-      2,
-      {INT8OID, INT8ARRAYOID},
-      nullptr};
-  Datum values[] = {Int64GetDatum(change.route_id), LiveIncarnations()};
+      "SELECT lane, owner = ANY ($2) FROM outbox.lane WHERE route_id = $1", 2, {INT8OID, INT8ARRAYOID}, nullptr};
+  Datum values[] = {Int64GetDatum(change.route_id), pg::LiveIncarnations()};
   RunStatement(&lanes, values);
   uint64 owned = 0;
   bool near = true;
@@ -167,25 +158,23 @@ void AskForBarrier(LanePace* pace, int64_t now) {
 }
 
 void SetCommonSnapshot(const Change& change) {
-  static Statement set = {
-      "UPDATE outbox.route SET common_snapshot = pg_catalog.pg_current_snapshot() WHERE id OPERATOR(pg_catalog.=) $1",
-      1,
-      {INT8OID},
-      nullptr};
+  static Statement set = {"UPDATE outbox.route SET common_snapshot = pg_catalog.pg_current_snapshot() WHERE id = $1",
+                          1,
+                          {INT8OID},
+                          nullptr};
   Datum values[] = {Int64GetDatum(change.route_id)};
   RunStatement(&set, values);
 }
 
 // Lanes, and side lanes that have come about this very moment, whose saved position is not the common snapshot.
 int LanesUnderWay(int64 route_id) {
-  static Statement elsewhere = {
-      "SELECT count(*)::int FROM " OUTBOX_POSITIONS
-      " l JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id"
-      " WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND (r.common_snapshot IS NULL"
-      " OR r.common_snapshot::text OPERATOR(pg_catalog.<>) l.window_from::text OR l.window_to IS NOT NULL)",
-      1,
-      {INT8OID},
-      nullptr};
+  static Statement elsewhere = {"SELECT count(*)::int FROM " OUTBOX_POSITIONS
+                                " l JOIN outbox.route r ON r.id = l.route_id"
+                                " WHERE l.route_id = $1 AND (r.common_snapshot IS NULL"
+                                " OR r.common_snapshot::text <> l.window_from::text OR l.window_to IS NOT NULL)",
+                                1,
+                                {INT8OID},
+                                nullptr};
   Datum values[] = {Int64GetDatum(route_id)};
   RunStatement(&elsewhere, values);
   return Count(0, 0);
@@ -194,29 +183,29 @@ int LanesUnderWay(int64 route_id) {
 // Somebody is sending parked events of the route. Lanes that rest at the common snapshot begin with no more of them.
 bool InHand(int64 route_id) {
   static Statement sent = {
-      "SELECT FROM outbox.parked WHERE route_id OPERATOR(pg_catalog.=) $1 AND due_at IS NOT NULL"
-      " AND sender OPERATOR(pg_catalog.=) ANY ($2) LIMIT 1",
+      "SELECT FROM outbox.parked WHERE route_id = $1 AND due_at IS NOT NULL"
+      " AND sender = ANY ($2) LIMIT 1",
       2,
       {INT8OID, INT8ARRAYOID},
       nullptr};
-  Datum values[] = {Int64GetDatum(route_id), LiveIncarnations()};
+  Datum values[] = {Int64GetDatum(route_id), pg::LiveIncarnations()};
   RunStatement(&sent, values);
   return SPI_processed > 0;
 }
 
 void ExchangeLanes(const Change& change) {
-  static Statement remove = {"DELETE FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1", 1, {INT8OID}, nullptr};
+  static Statement remove = {"DELETE FROM outbox.lane WHERE route_id = $1", 1, {INT8OID}, nullptr};
   static Statement add = {
       "INSERT INTO outbox.lane (route_id, lane, since, window_from, home)"
       " SELECT r.id, n, $2, r.common_snapshot, outbox._home() FROM outbox.route r,"
-      " pg_catalog.generate_series(0, r.lanes_wanted OPERATOR(pg_catalog.-) 1) n"
-      " WHERE r.id OPERATOR(pg_catalog.=) $1",
+      " generate_series(0, r.lanes_wanted - 1) n"
+      " WHERE r.id = $1",
       2,
       {INT8OID, TIMESTAMPTZOID},
       nullptr};
   static Statement finish = {
       "UPDATE outbox.route SET lanes = lanes_wanted, lanes_wanted = NULL, lanes_begun = NULL, common_snapshot = NULL"
-      " WHERE id OPERATOR(pg_catalog.=) $1",
+      " WHERE id = $1",
       1,
       {INT8OID},
       nullptr};
@@ -229,7 +218,7 @@ void ExchangeLanes(const Change& change) {
   RunStatement(&remove, values);
   RunStatement(&add, values);
   RunStatement(&finish, values);
-  MoveParked(change.route_id, change.wanted);
+  parked::MoveParked(change.route_id, change.wanted);
 }
 
 enum class Step {
@@ -257,7 +246,7 @@ Step Advance(const Change& change) {
   if (LanesUnderWay(change.route_id) > 0 || InHand(change.route_id)) {
     return change.common ? Step::kNone : Step::kTaken;
   }
-  if (!LockParkedToMove(change.route_id, change.wanted)) {
+  if (!parked::LockParkedToMove(change.route_id, change.wanted)) {
     return Step::kNotNow;
   }
   ExchangeLanes(change);

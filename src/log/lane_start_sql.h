@@ -12,7 +12,7 @@
   " SELECT r.id, " at ", p.lane, coalesce(t.topic, ''), " reason ", r.lanes, r.start_time, " start             \
   ", p.window_from, p.window_to, p.done_to, t.start_from, t.start_to, t.start_done_to FROM outbox.route r"     \
   " JOIN " OUTBOX_POSITIONS                                                                                    \
-  " p ON p.route_id OPERATOR(pg_catalog.=) r.id"                                                               \
-  " LEFT JOIN outbox.side_topic t ON t.route_id OPERATOR(pg_catalog.=) p.route_id"                             \
-  " AND t.lane OPERATOR(pg_catalog.=) p.lane AND t.side OPERATOR(pg_catalog.=) p.side"                         \
-  " WHERE r.id OPERATOR(pg_catalog.=) " id
+  " p ON p.route_id = r.id"                                                                                    \
+  " LEFT JOIN outbox.side_topic t ON t.route_id = p.route_id"                                                  \
+  " AND t.lane = p.lane AND t.side = p.side"                                                                   \
+  " WHERE r.id = " id

@@ -56,19 +56,19 @@ void ReadPosition(uint64 row, int column, Position* position) {
 bool ReadStanding(LaneId id, LaneStanding* standing) {
   static Statement of_lane = {
       "SELECT " OUTBOX_POSITION_COLUMNS("l") ", r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since"
-      " FROM outbox.lane l JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id"
+      " FROM outbox.lane l JOIN outbox.route r ON r.id = l.route_id"
       " LEFT JOIN LATERAL " OUTBOX_NEWEST_PROGRESS
-      " p ON true WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2",
+      " p ON true WHERE l.route_id = $1 AND l.lane = $2",
       2,
       {INT8OID, INT4OID},
       nullptr};
   static Statement of_side = {
       "SELECT " OUTBOX_POSITION_COLUMNS("s") ", r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since"
-      " FROM outbox.side_lane s JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) s.route_id"
-      " JOIN outbox.lane l ON l.route_id OPERATOR(pg_catalog.=) s.route_id AND l.lane OPERATOR(pg_catalog.=) s.lane"
+      " FROM outbox.side_lane s JOIN outbox.route r ON r.id = s.route_id"
+      " JOIN outbox.lane l ON l.route_id = s.route_id AND l.lane = s.lane"
       " LEFT JOIN LATERAL " OUTBOX_NEWEST_SIDE_PROGRESS
-      " p ON true WHERE s.route_id OPERATOR(pg_catalog.=) $1 AND s.lane OPERATOR(pg_catalog.=) $2"
-      " AND s.side OPERATOR(pg_catalog.=) $3",
+      " p ON true WHERE s.route_id = $1 AND s.lane = $2"
+      " AND s.side = $3",
       3,
       {INT8OID, INT4OID, INT4OID},
       nullptr};
@@ -92,10 +92,7 @@ bool ReadStanding(LaneId id, LaneStanding* standing) {
 
 int64_t ReadSince(LaneId lane) {
   static Statement since = {
-      "SELECT since FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1 AND lane OPERATOR(pg_catalog.=) $2",
-      2,
-      {INT8OID, INT4OID},
-      nullptr};
+      "SELECT since FROM outbox.lane WHERE route_id = $1 AND lane = $2", 2, {INT8OID, INT4OID}, nullptr};
   Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
   RunStatement(&since, values);
   bool isnull = false;
@@ -117,10 +114,10 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, 
                     std::span<const sink::Place> places, std::string_view run, std::string_view survived) {
   static Statement append = {
       "INSERT INTO outbox.progress (at, route_id, lane, side, window_from, window_to, done_to, places, run,"
-      " survived, acknowledged) SELECT $4, l.route_id, l.lane, $5, $6::pg_catalog.pg_snapshot,"
-      " $7::pg_catalog.pg_snapshot, $8, $9, $11, $12, $13"
-      " FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
-      " AND l.owner OPERATOR(pg_catalog.=) $3 AND l.since OPERATOR(pg_catalog.=) $10",
+      " survived, acknowledged) SELECT $4, l.route_id, l.lane, $5, $6::pg_snapshot,"
+      " $7::pg_snapshot, $8, $9, $11, $12, $13"
+      " FROM outbox.lane l WHERE l.route_id = $1 AND l.lane = $2"
+      " AND l.owner = $3 AND l.since = $10",
       13,
       {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, JSONBOID, TIMESTAMPTZOID,
        TEXTOID, TEXTOID, INT8ARRAYOID},

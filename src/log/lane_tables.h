@@ -29,10 +29,6 @@ struct LaneStanding {
 // Of a lane or a side lane. False when it has gone (its route was dropped, the topics are back).
 bool ReadStanding(LaneId id, LaneStanding* standing);
 
-// Incarnations of this database's relay workers that are alive, as int8[]. An owner that is not among them owns
-// nothing.
-Datum LiveIncarnations();
-
 // outbox.lane.since; 0 where the lane has gone.
 int64_t ReadSince(LaneId lane);
 

@@ -6,6 +6,7 @@
 #include "pg/encoding.h"
 #include "pg/shared.h"
 #include "pg/transaction.h"
+#include "pg/worker_slot.h"
 
 extern "C" {
 #include "utils/array.h"
@@ -17,10 +18,10 @@ namespace {
 
 // Nobody claims lanes that wait for all of their route's to be given back (see lane_change.h), nor such as a dump has
 // brought, whose positions mean nothing here before outbox.adopt().
-#define OUTBOX_MAY_BE_CLAIMED                                                            \
-  " NOT EXISTS (SELECT FROM outbox.route r WHERE r.id OPERATOR(pg_catalog.=) f.route_id" \
-  " AND r.lanes_begun IS NOT NULL AND r.common_snapshot IS NULL)"                        \
-  " AND f.home OPERATOR(pg_catalog.=) outbox._home()"
+#define OUTBOX_MAY_BE_CLAIMED                                       \
+  " NOT EXISTS (SELECT FROM outbox.route r WHERE r.id = f.route_id" \
+  " AND r.lanes_begun IS NOT NULL AND r.common_snapshot IS NULL)"   \
+  " AND f.home = outbox._home()"
 
 int64 ResultInt64(uint64 row, int column) {
   bool isnull = false;
@@ -107,46 +108,27 @@ void ReadLanes(std::vector<LaneId>* lanes) {
 
 }  // namespace
 
-Datum LiveIncarnations() {
-  pg::SharedState* shared = pg::Shared();
-  int slots = shared == nullptr ? 0 : shared->max_workers;
-  auto* live = static_cast<Datum*>(palloc((slots + 1) * sizeof(Datum)));
-  int count = 0;
-  if (shared != nullptr) {
-    LWLockAcquire(shared->lock, LW_SHARED);
-    for (int i = 0; i < shared->workers_used; i++) {
-      const pg::WorkerSlot& slot = pg::Workers()[i];
-      if (slot.state != pg::WorkerState::kFree && slot.kind == pg::WorkerKind::kRelay &&
-          slot.database == MyDatabaseId && slot.incarnation != 0) {
-        live[count++] = Int64GetDatum(static_cast<int64>(slot.incarnation));
-      }
-    }
-    LWLockRelease(shared->lock);
-  }
-  return PointerGetDatum(construct_array(live, count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-}
-
 void ListRoutes(std::vector<RouteConfig>* routes) {
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement all = {
         "SELECT id, name, server::text, aggregate_types, event_types, topic, key, lanes,"
-        " ARRAY(SELECT o.key FROM pg_catalog.jsonb_each_text(options) o ORDER BY o.key),"
-        " ARRAY(SELECT coalesce(o.value, '') FROM pg_catalog.jsonb_each_text(options) o ORDER BY o.key),"
-        " lanes_begun IS NOT NULL, common_snapshot, on_failure OPERATOR(pg_catalog.=) 'block', max_attempts,"
-        " (EXTRACT(epoch FROM backoff_base) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,"
-        " (EXTRACT(epoch FROM backoff_cap) OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8,"
-        " (SELECT z.reason FROM outbox.pause z WHERE (z.route_id OPERATOR(pg_catalog.=) r.id AND z.topic IS NULL"
-        " AND z.aggregate_type IS NULL) OR z.server OPERATOR(pg_catalog.=) r.server ORDER BY z.paused_at LIMIT 1),"
-        " ARRAY(SELECT z.topic FROM outbox.pause z WHERE z.route_id OPERATOR(pg_catalog.=) r.id"
+        " ARRAY(SELECT o.key FROM jsonb_each_text(options) o ORDER BY o.key),"
+        " ARRAY(SELECT coalesce(o.value, '') FROM jsonb_each_text(options) o ORDER BY o.key),"
+        " lanes_begun IS NOT NULL, common_snapshot, on_failure = 'block', max_attempts,"
+        " (EXTRACT(epoch FROM backoff_base) * 1000000)::int8,"
+        " (EXTRACT(epoch FROM backoff_cap) * 1000000)::int8,"
+        " (SELECT z.reason FROM outbox.pause z WHERE (z.route_id = r.id AND z.topic IS NULL"
+        " AND z.aggregate_type IS NULL) OR z.server = r.server ORDER BY z.paused_at LIMIT 1),"
+        " ARRAY(SELECT z.topic FROM outbox.pause z WHERE z.route_id = r.id"
         " AND z.topic IS NOT NULL ORDER BY z.topic),"
-        " ARRAY(SELECT z.aggregate_type FROM outbox.pause z WHERE z.route_id OPERATOR(pg_catalog.=) r.id"
+        " ARRAY(SELECT z.aggregate_type FROM outbox.pause z WHERE z.route_id = r.id"
         " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
-        " ARRAY(SELECT z.aggregate_id FROM outbox.pause z WHERE z.route_id OPERATOR(pg_catalog.=) r.id"
+        " ARRAY(SELECT z.aggregate_id FROM outbox.pause z WHERE z.route_id = r.id"
         " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
-        " coalesce((SELECT (EXTRACT(epoch FROM pg_catalog.max(l.since)) OPERATOR(pg_catalog.*) "
-        "1000000)::pg_catalog.int8"
-        " FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) r.id"
-        " AND l.since OPERATOR(pg_catalog.>) '-infinity'), 0)"
+        " coalesce((SELECT (EXTRACT(epoch FROM max(l.since)) * "
+        "1000000)::int8"
+        " FROM outbox.lane l WHERE l.route_id = r.id"
+        " AND l.since > '-infinity'), 0)"
         " FROM outbox.route r ORDER BY id",
         0,
         {},
@@ -163,12 +145,12 @@ LaneCount CountLanes() {
   LaneCount lanes;
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement count = {
-        "SELECT count(*)::int, (count(*) FILTER (WHERE (f.owner IS NULL OR f.owner OPERATOR(pg_catalog.<>) ALL ($1))"
+        "SELECT count(*)::int, (count(*) FILTER (WHERE (f.owner IS NULL OR f.owner <> ALL ($1))"
         " AND" OUTBOX_MAY_BE_CLAIMED "))::int FROM outbox.lane f",
         1,
         {INT8ARRAYOID},
         nullptr};
-    Datum values[] = {LiveIncarnations()};
+    Datum values[] = {pg::LiveIncarnations()};
     RunStatement(&count, values);
     lanes.all = ResultInt32(0, 0);
     lanes.unowned = ResultInt32(0, 1);
@@ -183,25 +165,25 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
     pg::InTransaction(CurrentMemoryContext, [&] {
       static Statement lock = {
           "SELECT f.route_id, f.lane FROM outbox.lane f"
-          " WHERE (f.owner IS NULL OR f.owner OPERATOR(pg_catalog.<>) ALL ($1)) AND" OUTBOX_MAY_BE_CLAIMED
+          " WHERE (f.owner IS NULL OR f.owner <> ALL ($1)) AND" OUTBOX_MAY_BE_CLAIMED
           " ORDER BY f.lane, f.route_id LIMIT $2 FOR UPDATE SKIP LOCKED",
           2,
           {INT8ARRAYOID, INT8OID},
           nullptr};
       static Statement claim = {
-          "UPDATE outbox.lane SET owner = $3, claimed_at = pg_catalog.clock_timestamp()"
-          " WHERE route_id OPERATOR(pg_catalog.=) $1 AND lane OPERATOR(pg_catalog.=) $2"
-          " AND (owner IS NULL OR owner OPERATOR(pg_catalog.<>) ALL ($4))",
+          "UPDATE outbox.lane SET owner = $3, claimed_at = clock_timestamp()"
+          " WHERE route_id = $1 AND lane = $2"
+          " AND (owner IS NULL OR owner <> ALL ($4))",
           4,
           {INT8OID, INT4OID, INT8OID, INT8ARRAYOID},
           nullptr};
-      Datum values[] = {LiveIncarnations(), Int64GetDatum(limit)};
+      Datum values[] = {pg::LiveIncarnations(), Int64GetDatum(limit)};
       OUTBOX_FAULT_POINT("claim.listed");
       RunStatement(&lock, values);
       ReadLanes(claimed);
       OUTBOX_FAULT_POINT("claim.locked");
       // Looked up again now that the rows are locked: a worker that has come since may have claimed one just before.
-      Datum live = LiveIncarnations();
+      Datum live = pg::LiveIncarnations();
       size_t kept = before;
       for (size_t i = before; i < claimed->size(); i++) {
         LaneId lane = (*claimed)[i];
@@ -227,8 +209,8 @@ bool ReleaseLane(LaneId lane, uint64_t incarnation) {
   bool released = false;
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement release = {
-        "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE route_id OPERATOR(pg_catalog.=) $1"
-        " AND lane OPERATOR(pg_catalog.=) $2 AND owner OPERATOR(pg_catalog.=) $3",
+        "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE route_id = $1"
+        " AND lane = $2 AND owner = $3",
         3,
         {INT8OID, INT4OID, INT8OID},
         nullptr};
@@ -244,10 +226,7 @@ int ReleaseLanes(uint64_t incarnation) {
   int released = 0;
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement release = {
-        "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE owner OPERATOR(pg_catalog.=) $1",
-        1,
-        {INT8OID},
-        nullptr};
+        "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE owner = $1", 1, {INT8OID}, nullptr};
     Datum values[] = {Int64GetDatum(static_cast<int64>(incarnation))};
     RunStatement(&release, values);
     released = static_cast<int>(SPI_processed);
@@ -258,10 +237,7 @@ int ReleaseLanes(uint64_t incarnation) {
 void ListOwnedLanes(uint64_t incarnation, std::vector<LaneId>* owned) {
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement list = {
-        "SELECT route_id, lane FROM outbox.lane WHERE owner OPERATOR(pg_catalog.=) $1 ORDER BY route_id, lane",
-        1,
-        {INT8OID},
-        nullptr};
+        "SELECT route_id, lane FROM outbox.lane WHERE owner = $1 ORDER BY route_id, lane", 1, {INT8OID}, nullptr};
     Datum values[] = {Int64GetDatum(static_cast<int64>(incarnation))};
     RunStatement(&list, values);
     ReadLanes(owned);

@@ -2,12 +2,11 @@
 // into statements.
 #pragma once
 
-#define OUTBOX_NEWEST_PROGRESS_OF(who, side)                                                         \
-  "(SELECT g.at, g.window_from, g.window_to, g.done_to FROM outbox.progress g"                       \
-  " WHERE g.route_id OPERATOR(pg_catalog.=) " who ".route_id AND g.lane OPERATOR(pg_catalog.=) " who \
-  ".lane"                                                                                            \
-  " AND g.side OPERATOR(pg_catalog.=) " side " AND g.at OPERATOR(pg_catalog.>) " who                 \
-  ".since ORDER BY g.at DESC LIMIT 1)"
+#define OUTBOX_NEWEST_PROGRESS_OF(who, side)                                   \
+  "(SELECT g.at, g.window_from, g.window_to, g.done_to FROM outbox.progress g" \
+  " WHERE g.route_id = " who ".route_id AND g.lane = " who                     \
+  ".lane"                                                                      \
+  " AND g.side = " side " AND g.at > " who ".since ORDER BY g.at DESC LIMIT 1)"
 
 // For `LEFT JOIN LATERAL (...) p ON true` beside `outbox.lane l`: the newest row of the lane's progress, or none; then
 // the position is in the lane's own row. Rows that are not newer than l.since were written by a lane that had the

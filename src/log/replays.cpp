@@ -46,15 +46,9 @@ void UnlockReplay(uint64 number) {
 
 void MarkInterruptedReplays() {
   static Statement copying = {
-      "SELECT number FROM outbox.replay WHERE state OPERATOR(pg_catalog.=) 'copying' FOR UPDATE SKIP LOCKED",
-      0,
-      {},
-      nullptr};
+      "SELECT number FROM outbox.replay WHERE state = 'copying' FOR UPDATE SKIP LOCKED", 0, {}, nullptr};
   static Statement mark = {
-      "UPDATE outbox.replay SET state = 'interrupted' WHERE number OPERATOR(pg_catalog.=) ANY ($1)",
-      1,
-      {INT8ARRAYOID},
-      nullptr};
+      "UPDATE outbox.replay SET state = 'interrupted' WHERE number = ANY ($1)", 1, {INT8ARRAYOID}, nullptr};
   pg::InTransaction(ErrorContext(), [&] {
     RunStatement(&copying, nullptr);
     Column numbers(SPI_processed);

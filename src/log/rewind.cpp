@@ -5,10 +5,10 @@
 #include "base/fault_point.h"
 #include "days/on_its_day.h"
 #include "log/lane_tables.h"
-#include "log/parked_sql.h"
 #include "log/place_arguments.h"
 #include "log/row.h"
 #include "log/sql.h"
+#include "parked/statements.h"
 
 namespace outbox::log {
 
@@ -17,22 +17,22 @@ namespace {
 constexpr int kMostAnHour = 20;  // a server that dies again and again is not sent everything for ever
 
 // Rows of the lane $1, $2 since it was last put somewhere else.
-#define OF_LANE                                                                          \
-  "g.route_id OPERATOR(pg_catalog.=) $1 AND g.lane OPERATOR(pg_catalog.=) $2"            \
-  " AND g.at OPERATOR(pg_catalog.>) (SELECT l.since FROM outbox.lane l WHERE l.route_id" \
-  " OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2)"
+#define OF_LANE                                                     \
+  "g.route_id = $1 AND g.lane = $2"                                 \
+  " AND g.at > (SELECT l.since FROM outbox.lane l WHERE l.route_id" \
+  " = $1 AND l.lane = $2)"
 // In front of a statement: the numbers under which the lane has progress, 0 for its own. From one to the next through
 // the index, however many rows there are: a week of a busy lane is millions.
-#define WITH_SIDES                                                                                      \
-  "WITH RECURSIVE sides(side) AS (SELECT 0 UNION ALL SELECT (SELECT g.side FROM outbox.progress g"      \
-  " WHERE g.route_id OPERATOR(pg_catalog.=) $1 AND g.lane OPERATOR(pg_catalog.=) $2"                    \
-  " AND g.side OPERATOR(pg_catalog.>) s.side ORDER BY g.side LIMIT 1) FROM sides s WHERE s.side IS NOT" \
+#define WITH_SIDES                                                                                 \
+  "WITH RECURSIVE sides(side) AS (SELECT 0 UNION ALL SELECT (SELECT g.side FROM outbox.progress g" \
+  " WHERE g.route_id = $1 AND g.lane = $2"                                                         \
+  " AND g.side > s.side ORDER BY g.side LIMIT 1) FROM sides s WHERE s.side IS NOT"                 \
   " NULL) "
 // Something of the row was acknowledged under an id later than $3. So was all since a row that put the lane back, if
 // less is there now than was then.
 #define BAD                                           \
   "(CASE WHEN g.survived IS NULL THEN g.acknowledged" \
-  " ELSE pg_catalog.string_to_array(g.survived, '-')::pg_catalog.int8[] END OPERATOR(pg_catalog.>) $3)"
+  " ELSE string_to_array(g.survived, '-')::int8[] END > $3)"
 #define TELLS "(g.acknowledged IS NOT NULL OR g.survived IS NOT NULL)"
 
 // Filled inside of the transaction, read after it.
@@ -57,13 +57,13 @@ void Assign(uint64 row, int column, std::string* text) {
 bool FindRun(const LaneId& lane, std::string_view run, Finding* finding, bool* resend) {
   static Statement find = {
       "SELECT m.survived, m.resend, r.name, r.server FROM outbox.lane l"
-      " JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id"
-      " JOIN outbox.server_run m ON m.server OPERATOR(pg_catalog.=) r.server AND m.run OPERATOR(pg_catalog.=) $3"
-      " LEFT JOIN LATERAL (SELECT g.run FROM outbox.progress g WHERE g.route_id OPERATOR(pg_catalog.=) l.route_id"
-      " AND g.lane OPERATOR(pg_catalog.=) l.lane AND g.at OPERATOR(pg_catalog.>) l.since"
+      " JOIN outbox.route r ON r.id = l.route_id"
+      " JOIN outbox.server_run m ON m.server = r.server AND m.run = $3"
+      " LEFT JOIN LATERAL (SELECT g.run FROM outbox.progress g WHERE g.route_id = l.route_id"
+      " AND g.lane = l.lane AND g.at > l.since"
       " ORDER BY g.at DESC LIMIT 1) n ON true"
-      " WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
-      " AND (n.run OPERATOR(pg_catalog.=) $3) IS NOT TRUE",
+      " WHERE l.route_id = $1 AND l.lane = $2"
+      " AND (n.run = $3) IS NOT TRUE",
       3,
       {INT8OID, INT4OID, TEXTOID},
       nullptr};
@@ -92,12 +92,12 @@ Datum SurvivedDatum(const Finding& finding) {
 bool FindLost(const LaneId& lane, std::string_view run, Finding* finding) {
   static Statement find = {
       WITH_SIDES
-      "SELECT (SELECT e.key FROM pg_catalog.jsonb_each(g.places) e WHERE"
-      " (e.value OPERATOR(pg_catalog.->>) 1) OPERATOR(pg_catalog.=) pg_catalog.array_to_string(g.acknowledged, '-')"
-      " LIMIT 1), pg_catalog.array_to_string(g.acknowledged, '-') FROM sides s CROSS JOIN LATERAL"
+      "SELECT (SELECT e.key FROM jsonb_each(g.places) e WHERE"
+      " (e.value ->> 1) = array_to_string(g.acknowledged, '-')"
+      " LIMIT 1), array_to_string(g.acknowledged, '-') FROM sides s CROSS JOIN LATERAL"
       " (SELECT g.acknowledged, g.places, g.run FROM outbox.progress g WHERE " OF_LANE
-      " AND g.side OPERATOR(pg_catalog.=) s.side AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
-      " WHERE " OUTBOX_EARLIER_RUN("g", "$4") " AND g.acknowledged OPERATOR(pg_catalog.>) $3"
+      " AND g.side = s.side AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
+      " WHERE " OUTBOX_EARLIER_RUN("g", "$4") " AND g.acknowledged > $3"
       " ORDER BY g.acknowledged DESC LIMIT 1",
       4,
       {INT8OID, INT4OID, INT8ARRAYOID, TEXTOID},
@@ -118,19 +118,19 @@ bool FindLost(const LaneId& lane, std::string_view run, Finding* finding) {
 bool FindLostBefore(const LaneId& lane, std::string_view run, Finding* finding) {
   static Statement find = {
       "WITH RECURSIVE former(lane) AS (SELECT $2 UNION ALL SELECT (SELECT g.lane FROM outbox.progress g"
-      " WHERE g.route_id OPERATOR(pg_catalog.=) $1 AND g.lane OPERATOR(pg_catalog.>=) r.lanes"
-      " AND g.lane OPERATOR(pg_catalog.>) f.lane ORDER BY g.lane LIMIT 1) FROM former f JOIN outbox.route r"
-      " ON r.id OPERATOR(pg_catalog.=) $1 WHERE f.lane IS NOT NULL AND $2 OPERATOR(pg_catalog.=) 0)"
-      " SELECT (SELECT e.key FROM pg_catalog.jsonb_each(g.places) e WHERE"
-      " (e.value OPERATOR(pg_catalog.->>) 1) OPERATOR(pg_catalog.=) pg_catalog.array_to_string(g.acknowledged, '-')"
-      " LIMIT 1), pg_catalog.array_to_string(g.acknowledged, '-'), l.since FROM outbox.lane l CROSS JOIN former f"
+      " WHERE g.route_id = $1 AND g.lane >= r.lanes"
+      " AND g.lane > f.lane ORDER BY g.lane LIMIT 1) FROM former f JOIN outbox.route r"
+      " ON r.id = $1 WHERE f.lane IS NOT NULL AND $2 = 0)"
+      " SELECT (SELECT e.key FROM jsonb_each(g.places) e WHERE"
+      " (e.value ->> 1) = array_to_string(g.acknowledged, '-')"
+      " LIMIT 1), array_to_string(g.acknowledged, '-'), l.since FROM outbox.lane l CROSS JOIN former f"
       " CROSS JOIN LATERAL (SELECT g.acknowledged, g.places, g.run FROM outbox.progress g"
-      " WHERE g.route_id OPERATOR(pg_catalog.=) $1 AND g.lane OPERATOR(pg_catalog.=) f.lane"
-      " AND g.side OPERATOR(pg_catalog.=) 0 AND g.at OPERATOR(pg_catalog.<=) l.since AND g.acknowledged IS NOT NULL"
-      " ORDER BY g.at DESC LIMIT 1) g WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
-      " AND NOT (pg_catalog.pg_snapshot_xmax(l.window_from) OPERATOR(pg_catalog.<) '503'::pg_catalog.xid8"
-      " AND NOT EXISTS (SELECT FROM outbox.log e WHERE e.created_at OPERATOR(pg_catalog.<=) l.done_to))"
-      " AND " OUTBOX_EARLIER_RUN("g", "$4") " AND g.acknowledged OPERATOR(pg_catalog.>) $3"
+      " WHERE g.route_id = $1 AND g.lane = f.lane"
+      " AND g.side = 0 AND g.at <= l.since AND g.acknowledged IS NOT NULL"
+      " ORDER BY g.at DESC LIMIT 1) g WHERE l.route_id = $1 AND l.lane = $2"
+      " AND NOT (pg_snapshot_xmax(l.window_from) < '503'::xid8"
+      " AND NOT EXISTS (SELECT FROM outbox.log e WHERE e.created_at <= l.done_to))"
+      " AND " OUTBOX_EARLIER_RUN("g", "$4") " AND g.acknowledged > $3"
       " ORDER BY g.acknowledged DESC LIMIT 1",
       4,
       {INT8OID, INT4OID, INT8ARRAYOID, TEXTOID},
@@ -149,9 +149,9 @@ bool FindLostBefore(const LaneId& lane, std::string_view run, Finding* finding) 
 }
 
 int RewindsOfTheHour(const LaneId& lane) {
-  static Statement count = {"SELECT pg_catalog.count(*)::int4 FROM outbox.progress g WHERE " OF_LANE
-                            " AND g.side OPERATOR(pg_catalog.=) 0 AND g.at OPERATOR(pg_catalog.>) (pg_catalog.now() "
-                            "OPERATOR(pg_catalog.-) '1 hour'::pg_catalog.interval)"
+  static Statement count = {"SELECT count(*)::int4 FROM outbox.progress g WHERE " OF_LANE
+                            " AND g.side = 0 AND g.at > (now() "
+                            "- '1 hour'::interval)"
                             " AND g.survived IS NOT NULL",
                             2,
                             {INT8OID, INT4OID},
@@ -165,8 +165,7 @@ int RewindsOfTheHour(const LaneId& lane) {
 // The newest position of the lane, or of its side lane, under which all that was acknowledged is there.
 bool FindKept(const LaneId& lane, int32 side, Finding* finding, bool say_when) {
   static Statement find = {"SELECT g.window_from, g.window_to, g.done_to, g.at FROM outbox.progress g WHERE " OF_LANE
-                           " AND g.side OPERATOR(pg_catalog.=) $4 AND " TELLS " AND NOT " BAD
-                           " ORDER BY g.at DESC LIMIT 1",
+                           " AND g.side = $4 AND " TELLS " AND NOT " BAD " ORDER BY g.at DESC LIMIT 1",
                            4,
                            {INT8OID, INT4OID, INT8ARRAYOID, INT4OID},
                            nullptr};
@@ -186,7 +185,7 @@ bool FindKept(const LaneId& lane, int32 side, Finding* finding, bool say_when) {
 void AddStart(const LaneId& lane, Finding* finding) {
   static Statement start = {
       "SELECT l.window_from, l.window_to, l.done_to FROM outbox.lane l"
-      " WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2",
+      " WHERE l.route_id = $1 AND l.lane = $2",
       2,
       {INT8OID, INT4OID},
       nullptr};
@@ -200,19 +199,18 @@ void AddStart(const LaneId& lane, Finding* finding) {
 // Side lanes have delivered under positions of their own, also those that are back: the lane, which reads for them from
 // now on, has to begin before all.
 void AddSides(const LaneId& lane, Finding* finding, std::vector<int32>* sides) {
-  static Statement numbers = {
-      WITH_SIDES
-      "SELECT s.side FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) $1"
-      " AND s.lane OPERATOR(pg_catalog.=) $2 UNION SELECT s.side FROM sides s WHERE s.side OPERATOR(pg_catalog.>) 0"
-      " AND EXISTS (SELECT FROM outbox.progress g WHERE " OF_LANE
-      " AND g.side OPERATOR(pg_catalog.=) s.side AND g.at OPERATOR(pg_catalog.>) ($4::pg_catalog.timestamptz"
-      " OPERATOR(pg_catalog.-) '2 seconds'::pg_catalog.interval) AND " TELLS " AND " BAD ")",
-      4,
-      {INT8OID, INT4OID, INT8ARRAYOID, TEXTOID},
-      nullptr};
+  static Statement numbers = {WITH_SIDES
+                              "SELECT s.side FROM outbox.side_lane s WHERE s.route_id = $1"
+                              " AND s.lane = $2 UNION SELECT s.side FROM sides s WHERE s.side > 0"
+                              " AND EXISTS (SELECT FROM outbox.progress g WHERE " OF_LANE
+                              " AND g.side = s.side AND g.at > ($4::timestamptz"
+                              " - '2 seconds'::interval) AND " TELLS " AND " BAD ")",
+                              4,
+                              {INT8OID, INT4OID, INT8ARRAYOID, TEXTOID},
+                              nullptr};
   static Statement fork = {
-      "SELECT s.window_from, s.window_to, s.done_to FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) $1"
-      " AND s.lane OPERATOR(pg_catalog.=) $2 AND s.side OPERATOR(pg_catalog.=) $3",
+      "SELECT s.window_from, s.window_to, s.done_to FROM outbox.side_lane s WHERE s.route_id = $1"
+      " AND s.lane = $2 AND s.side = $3",
       3,
       {INT8OID, INT4OID, INT4OID},
       nullptr};
@@ -239,10 +237,7 @@ void AddSides(const LaneId& lane, Finding* finding, std::vector<int32>* sides) {
 
 void DropSides(const LaneId& lane) {
   static Statement drop = {
-      "DELETE FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) $1 AND s.lane OPERATOR(pg_catalog.=) $2",
-      2,
-      {INT8OID, INT4OID},
-      nullptr};
+      "DELETE FROM outbox.side_lane s WHERE s.route_id = $1 AND s.lane = $2", 2, {INT8OID, INT4OID}, nullptr};
   Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
   RunStatement(&drop, values);
 }
@@ -262,9 +257,9 @@ const std::string& DeliveredAfter(const Finding& finding) {
 void WriteAudit(const LaneId& lane, std::string_view run, const Finding& finding, bool rewound) {
   static Statement put = {
       "INSERT INTO outbox.audit (who, action, route, detail, reason)"
-      " SELECT CURRENT_USER, $9, r.name, pg_catalog.jsonb_build_object('lane', $2, 'server', r.server, 'run', $3,"
+      " SELECT CURRENT_USER, $9, r.name, jsonb_build_object('lane', $2, 'server', r.server, 'run', $3,"
       " 'survived', $4, 'stream', $5, 'acknowledged', $6, 'delivered_after', $7), $8"
-      " FROM outbox.route r WHERE r.id OPERATOR(pg_catalog.=) $1",
+      " FROM outbox.route r WHERE r.id = $1",
       9,
       {INT8OID, INT4OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TEXTOID},
       nullptr};
@@ -322,9 +317,9 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& r
   std::vector<int32> sides;
   bool lost = false;
   bool resend = false;
-  const ParkedOwner me{lane, incarnation};
+  const parked::ParkedOwner me{lane, incarnation};
   Status status = TryInTransaction([&] {
-    *owner = ReadStanding(lane, &standing) && LockLane(me, standing.since);
+    *owner = ReadStanding(lane, &standing) && parked::LockLane(me, standing.since);
     if (!*owner || !FindRun(lane, run, &finding, &resend)) {
       return;
     }

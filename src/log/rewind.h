@@ -15,10 +15,10 @@
 #include "relay/lane_log.h"
 
 // The row's places were acknowledged by another run of the same configured address.
-#define OUTBOX_EARLIER_RUN(row, run)                                            \
-  "(" row ".run OPERATOR(pg_catalog.<>) " run " AND pg_catalog.split_part(" row \
-  ".run, '.', 1)"                                                               \
-  " OPERATOR(pg_catalog.=) pg_catalog.split_part(" run ", '.', 1))"
+#define OUTBOX_EARLIER_RUN(row, run)            \
+  "(" row ".run <> " run " AND split_part(" row \
+  ".run, '.', 1)"                               \
+  " = split_part(" run ", '.', 1))"
 
 namespace outbox::log {
 

@@ -2,12 +2,11 @@
 
 #include "log/blank.h"
 #include "pg/encoding.h"
+#include "pg/headers.h"
 
 extern "C" {
 #include "access/detoast.h"
 #include "access/tupmacs.h"
-#include "utils/jsonb.h"
-#include "utils/numeric.h"
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif
@@ -35,63 +34,7 @@ std::string_view Text(const char* stored) {
   return stored == nullptr ? std::string_view() : pg::Utf8(Bytes(stored));
 }
 
-std::string_view HeaderValue(const JsonbValue& value) {
-  switch (value.type) {
-    case jbvString:
-      return pg::Utf8({value.val.string.val, static_cast<size_t>(value.val.string.len)});
-    case jbvNumeric:
-      return DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric)));
-    case jbvBool:
-      return value.val.boolean ? "true" : "false";
-    default:
-      return {};  // null; emit lets nothing but strings in
-  }
-}
-
-void Put(char** at, std::string_view bytes) {
-  auto size = static_cast<uint32>(bytes.size());
-  memcpy(*at, &size, sizeof(size));
-  if (size > 0) {
-    memcpy(*at + sizeof(size), bytes.data(), size);
-  }
-  *at += sizeof(size) + size;
-}
-
 }  // namespace
-
-// Two walks over the object: its size, then its bytes.
-HeaderView CopyHeaders(Datum stored, Arena* arena) {
-  Jsonb* object = DatumGetJsonbP(stored);
-  HeaderView headers;
-  char* out = nullptr;
-  char* at = nullptr;
-  for (int walk = 0; walk < 2; walk++) {
-    size_t size = 0;
-    std::string_view name;
-    JsonbValue token;
-    JsonbIterator* walker = JsonbIteratorInit(&object->root);
-    JsonbIteratorToken kind;
-    while ((kind = JsonbIteratorNext(&walker, &token, true)) != WJB_DONE) {
-      if (kind == WJB_KEY) {
-        name = pg::Utf8({token.val.string.val, static_cast<size_t>(token.val.string.len)});
-      } else if (kind == WJB_VALUE) {
-        std::string_view value = HeaderValue(token);
-        if (walk == 0) {
-          size += 2 * sizeof(uint32) + name.size() + value.size();
-        } else {
-          Put(&at, name);
-          Put(&at, value);
-        }
-      }
-    }
-    if (walk == 0) {
-      out = arena->Allocate(size + 1);
-      at = out;
-      headers.packed = {out, size};
-    }
-  }
-  return headers;
-}
 
 // Saturates: the last times that timestamptz can say are beyond 64 bits of Unix microseconds.
 int64 DeliverAt(const char* stored) {
@@ -153,7 +96,7 @@ void CopyRow(const RowView& row, Arena* arena, Event* event) {
   event->deliver_at = row.deliver_at;
   event->payload = row.value[kPayload] == nullptr ? std::string_view() : arena->Copy(Bytes(row.value[kPayload]));
   event->headers =
-      row.value[kHeaders] == nullptr ? HeaderView() : CopyHeaders(PointerGetDatum(row.value[kHeaders]), arena);
+      row.value[kHeaders] == nullptr ? HeaderView() : pg::CopyHeaders(PointerGetDatum(row.value[kHeaders]), arena);
 }
 
 size_t RowBytes(const RowView& row) {

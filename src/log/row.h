@@ -27,9 +27,6 @@ bool ViewRow(HeapTupleHeader tuple, RowView* row);
 bool RowWanted(const RowView& row, const EventFilter* filter);
 void CopyRow(const RowView& row, Arena* arena, Event* event);
 
-// Of a jsonb object of strings, as the column headers holds it.
-HeaderView CopyHeaders(Datum stored, Arena* arena);
-
 // What CopyRow would take in memory, about.
 size_t RowBytes(const RowView& row);
 

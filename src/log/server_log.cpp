@@ -20,11 +20,11 @@ namespace {
 constexpr int kPoints = 48;  // of one question between two moments
 
 // Rows of lanes of the server $1 that were acknowledged under another run than $2, unless that was recorded already.
-#define OF_SERVER "outbox.route r JOIN outbox.lane l ON l.route_id OPERATOR(pg_catalog.=) r.id"
-#define OF_LANE "g.route_id OPERATOR(pg_catalog.=) l.route_id AND g.lane OPERATOR(pg_catalog.=) l.lane"
-#define NOT_RECORDED                                                                               \
-  "NOT EXISTS (SELECT FROM outbox.server_run m WHERE m.server OPERATOR(pg_catalog.=) $1 AND m.run" \
-  " OPERATOR(pg_catalog.=) $2)"
+#define OF_SERVER "outbox.route r JOIN outbox.lane l ON l.route_id = r.id"
+#define OF_LANE "g.route_id = l.route_id AND g.lane = l.lane"
+#define NOT_RECORDED                                                          \
+  "NOT EXISTS (SELECT FROM outbox.server_run m WHERE m.server = $1 AND m.run" \
+  " = $2)"
 
 std::string_view Survived(std::span<const sink::StreamEnd> ends) {
   std::string_view survived = "0-0";
@@ -35,19 +35,17 @@ std::string_view Survived(std::span<const sink::StreamEnd> ends) {
 }
 
 void ReadNewest(std::string_view server, std::string_view run, std::vector<std::string>* streams) {
-  static Statement newest = {
-      "SELECT e.key FROM " OF_SERVER
-      " CROSS JOIN LATERAL (SELECT g.at, g.places, g.run FROM outbox.progress g WHERE " OF_LANE
-      " AND g.at OPERATOR(pg_catalog.>) l.since ORDER BY g.at DESC LIMIT " NEWEST_ROWS
-      ") g"
-      " CROSS JOIN LATERAL pg_catalog.jsonb_each(g.places) e"
-      " WHERE r.server OPERATOR(pg_catalog.=) $1 AND " OUTBOX_EARLIER_RUN(
-          "g",
-          "$2") " AND (e.value OPERATOR(pg_catalog.->>) 1) OPERATOR(pg_catalog.~) '^[0-9]+-[0-9]+$' AND " NOT_RECORDED
-                " GROUP BY e.key ORDER BY pg_catalog.max(g.at) DESC LIMIT " MOST_STREAMS,
-      2,
-      {TEXTOID, TEXTOID},
-      nullptr};
+  static Statement newest = {"SELECT e.key FROM " OF_SERVER
+                             " CROSS JOIN LATERAL (SELECT g.at, g.places, g.run FROM outbox.progress g WHERE " OF_LANE
+                             " AND g.at > l.since ORDER BY g.at DESC LIMIT " NEWEST_ROWS
+                             ") g"
+                             " CROSS JOIN LATERAL jsonb_each(g.places) e"
+                             " WHERE r.server = $1 AND " OUTBOX_EARLIER_RUN(
+                                 "g", "$2") " AND (e.value ->> 1) ~ '^[0-9]+-[0-9]+$' AND " NOT_RECORDED
+                                            " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
+                             2,
+                             {TEXTOID, TEXTOID},
+                             nullptr};
   Datum values[] = {ServerText(server), ForeignText(run)};
   RunStatement(&newest, values);
   for (uint64 row = 0; row < SPI_processed; row++) {
@@ -58,16 +56,15 @@ void ReadNewest(std::string_view server, std::string_view run, std::vector<std::
 // The newest and the oldest moment at which a lane noted what was acknowledged; false: there is none, or it is
 // recorded.
 bool ReadBounds(std::string_view server, std::string_view run, int64* newest, int64* oldest) {
-#define MOMENT(order)                                                                            \
-  "(SELECT g.at FROM outbox.progress g WHERE " OF_LANE                                           \
-  " AND g.side OPERATOR(pg_catalog.=) 0 AND g.acknowledged IS NOT NULL AND " OUTBOX_EARLIER_RUN( \
-      "g", "$2") " ORDER BY g.at " order " LIMIT 1)"
-  static Statement bounds = {"SELECT pg_catalog.max(" MOMENT("DESC") "), pg_catalog.min(" MOMENT(
-                                 "ASC") ") FROM " OF_SERVER
-                                        " WHERE r.server OPERATOR(pg_catalog.=) $1 AND " NOT_RECORDED,
-                             2,
-                             {TEXTOID, TEXTOID},
-                             nullptr};
+#define MOMENT(order)                                                                                         \
+  "(SELECT g.at FROM outbox.progress g WHERE " OF_LANE                                                        \
+  " AND g.side = 0 AND g.acknowledged IS NOT NULL AND " OUTBOX_EARLIER_RUN("g", "$2") " ORDER BY g.at " order \
+                                                                                      " LIMIT 1)"
+  static Statement bounds = {
+      "SELECT max(" MOMENT("DESC") "), min(" MOMENT("ASC") ") FROM " OF_SERVER " WHERE r.server = $1 AND " NOT_RECORDED,
+      2,
+      {TEXTOID, TEXTOID},
+      nullptr};
 #undef MOMENT
   Datum values[] = {ServerText(server), ForeignText(run)};
   RunStatement(&bounds, values);
@@ -85,15 +82,15 @@ bool ReadBounds(std::string_view server, std::string_view run, int64* newest, in
 void ReadProbes(std::string_view server, std::string_view run, std::span<const int64> points,
                 std::vector<PgServerLog::Probe>* probes) {
   static Statement at_points = {
-      "SELECT DISTINCT n.at, pg_catalog.array_to_string(n.acknowledged, '-'), e.key"
-      " FROM pg_catalog.unnest($3::pg_catalog.timestamptz[]) p(point) CROSS JOIN LATERAL"
+      "SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), e.key"
+      " FROM unnest($3::timestamptz[]) p(point) CROSS JOIN LATERAL"
       " (SELECT g.at, g.acknowledged, g.places FROM " OF_SERVER
       " CROSS JOIN LATERAL (SELECT g.at, g.acknowledged, g.places FROM outbox.progress g WHERE " OF_LANE
-      " AND g.side OPERATOR(pg_catalog.=) 0 AND g.at OPERATOR(pg_catalog.<=) p.point AND g.acknowledged IS NOT NULL"
+      " AND g.side = 0 AND g.at <= p.point AND g.acknowledged IS NOT NULL"
       " AND " OUTBOX_EARLIER_RUN("g", "$2")
-      " ORDER BY g.at DESC LIMIT 1) g WHERE r.server OPERATOR(pg_catalog.=) $1 ORDER BY g.at DESC LIMIT 1) n"
-      " CROSS JOIN LATERAL pg_catalog.jsonb_each(n.places) e WHERE (e.value OPERATOR(pg_catalog.->>) 1)"
-      " OPERATOR(pg_catalog.=) pg_catalog.array_to_string(n.acknowledged, '-')",
+      " ORDER BY g.at DESC LIMIT 1) g WHERE r.server = $1 ORDER BY g.at DESC LIMIT 1) n"
+      " CROSS JOIN LATERAL jsonb_each(n.places) e WHERE (e.value ->> 1)"
+      " = array_to_string(n.acknowledged, '-')",
       3,
       {TEXTOID, TEXTOID, TIMESTAMPTZARRAYOID},
       nullptr};
@@ -183,18 +180,17 @@ Status PgServerLog::Streams(const std::string& run, std::span<const sink::Stream
 Status PgServerLog::Lost(const std::string& run, std::span<const sink::StreamEnd> ends, bool* lost) {
   *lost = false;
   return TryInTransaction([&] {
-    static Statement any = {
-        "SELECT FROM " OF_SERVER
-        " CROSS JOIN LATERAL (SELECT 0 AS side UNION ALL SELECT s.side FROM outbox.side_lane s"
-        " WHERE s.route_id OPERATOR(pg_catalog.=) l.route_id AND s.lane OPERATOR(pg_catalog.=) l.lane) s"
-        " CROSS JOIN LATERAL (SELECT g.acknowledged, g.run FROM outbox.progress g WHERE " OF_LANE
-        " AND g.side OPERATOR(pg_catalog.=) s.side AND g.at OPERATOR(pg_catalog.>) l.since"
-        " AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
-        " WHERE r.server OPERATOR(pg_catalog.=) $1 AND " OUTBOX_EARLIER_RUN(
-            "g", "$2") " AND g.acknowledged OPERATOR(pg_catalog.>) $3 AND " NOT_RECORDED " LIMIT 1",
-        3,
-        {TEXTOID, TEXTOID, INT8ARRAYOID},
-        nullptr};
+    static Statement any = {"SELECT FROM " OF_SERVER
+                            " CROSS JOIN LATERAL (SELECT 0 AS side UNION ALL SELECT s.side FROM outbox.side_lane s"
+                            " WHERE s.route_id = l.route_id AND s.lane = l.lane) s"
+                            " CROSS JOIN LATERAL (SELECT g.acknowledged, g.run FROM outbox.progress g WHERE " OF_LANE
+                            " AND g.side = s.side AND g.at > l.since"
+                            " AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
+                            " WHERE r.server = $1 AND " OUTBOX_EARLIER_RUN(
+                                "g", "$2") " AND g.acknowledged > $3 AND " NOT_RECORDED " LIMIT 1",
+                            3,
+                            {TEXTOID, TEXTOID, INT8ARRAYOID},
+                            nullptr};
     Datum survived = 0;
     StreamIdDatum(Survived(ends), &survived);
     Datum values[] = {ServerText(server_), ForeignText(run), survived};
@@ -210,8 +206,8 @@ Status PgServerLog::Record(const std::string& run, std::span<const sink::StreamE
   const std::string_view survived = Survived(ends);
   return TryInTransaction([&] {
     static Statement sweep = {
-        "DELETE FROM outbox.server_run m WHERE m.server OPERATOR(pg_catalog.=) $1 AND m.met_at OPERATOR(pg_catalog.<)"
-        " (pg_catalog.now() OPERATOR(pg_catalog.-) '90 days'::pg_catalog.interval)",
+        "DELETE FROM outbox.server_run m WHERE m.server = $1 AND m.met_at <"
+        " (now() - '90 days'::interval)",
         1,
         {TEXTOID},
         nullptr};

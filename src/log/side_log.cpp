@@ -6,9 +6,9 @@
 #include "days/on_its_day.h"
 #include "log/lane_log.h"
 #include "log/lane_tables.h"
-#include "log/parked_sql.h"
 #include "log/row.h"
 #include "log/sql.h"
+#include "parked/statements.h"
 #include "pg/clock.h"
 #include "pg/encoding.h"
 
@@ -35,9 +35,9 @@ void ReadSides(const LaneId& lane, std::vector<relay::SideLane>* sides) {
   static Statement all = {
       "SELECT s.side, s.topic_template, t.topic, t.start_from, t.start_to, t.start_done_to, t.error_class,"
       " t.error_code, t.error_message, t.forked_at FROM outbox.side_lane s JOIN outbox.side_topic t"
-      " ON t.route_id OPERATOR(pg_catalog.=) s.route_id AND t.lane OPERATOR(pg_catalog.=) s.lane"
-      " AND t.side OPERATOR(pg_catalog.=) s.side WHERE s.route_id OPERATOR(pg_catalog.=) $1"
-      " AND s.lane OPERATOR(pg_catalog.=) $2 ORDER BY s.side, t.topic",
+      " ON t.route_id = s.route_id AND t.lane = s.lane"
+      " AND t.side = s.side WHERE s.route_id = $1"
+      " AND s.lane = $2 ORDER BY s.side, t.topic",
       2,
       {INT8OID, INT4OID},
       nullptr};
@@ -69,7 +69,7 @@ void AddLane(const LaneId& lane, Arguments* arguments) {
 void PutSideLane(const LaneId& lane, const relay::SideLane& side, const Position& position) {
   static Statement put = {
       "INSERT INTO outbox.side_lane AS s (route_id, lane, side, topic_template, since, window_from, window_to, done_to)"
-      " VALUES ($1, $2, $3, $4, $5, $6::pg_catalog.pg_snapshot, $7::pg_catalog.pg_snapshot, $8)"
+      " VALUES ($1, $2, $3, $4, $5, $6::pg_snapshot, $7::pg_snapshot, $8)"
       " ON CONFLICT (route_id, lane, side) DO UPDATE SET topic_template = excluded.topic_template,"
       " since = excluded.since, window_from = excluded.window_from, window_to = excluded.window_to,"
       " done_to = excluded.done_to",
@@ -88,22 +88,22 @@ void PutSideLane(const LaneId& lane, const relay::SideLane& side, const Position
 // The side lane's topics are these: another's are taken from it, and those that it had beside them are gone.
 void PutTopics(const LaneId& lane, const relay::SideLane& side) {
   static Statement clear = {
-      "DELETE FROM outbox.side_topic t WHERE t.route_id OPERATOR(pg_catalog.=) $1 AND t.lane OPERATOR(pg_catalog.=) $2"
-      " AND (t.side OPERATOR(pg_catalog.=) $3 OR t.topic OPERATOR(pg_catalog.=) ANY ($4))",
+      "DELETE FROM outbox.side_topic t WHERE t.route_id = $1 AND t.lane = $2"
+      " AND (t.side = $3 OR t.topic = ANY ($4))",
       4,
       {INT8OID, INT4OID, INT4OID, TEXTARRAYOID},
       nullptr};
   static Statement put = {
       "INSERT INTO outbox.side_topic (route_id, lane, side, topic, start_from, start_to, start_done_to, error_class,"
       " error_code, error_message, forked_at)"
-      " VALUES ($1, $2, $3, $4, $5::pg_catalog.pg_snapshot, $6::pg_catalog.pg_snapshot, $7, $8, $9, $10, $11)",
+      " VALUES ($1, $2, $3, $4, $5::pg_snapshot, $6::pg_snapshot, $7, $8, $9, $10, $11)",
       11,
       {INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID},
       nullptr};
   static Statement sweep = {
-      "DELETE FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) $1 AND s.lane OPERATOR(pg_catalog.=) $2"
-      " AND NOT EXISTS (SELECT FROM outbox.side_topic t WHERE t.route_id OPERATOR(pg_catalog.=) s.route_id"
-      " AND t.lane OPERATOR(pg_catalog.=) s.lane AND t.side OPERATOR(pg_catalog.=) s.side)",
+      "DELETE FROM outbox.side_lane s WHERE s.route_id = $1 AND s.lane = $2"
+      " AND NOT EXISTS (SELECT FROM outbox.side_topic t WHERE t.route_id = s.route_id"
+      " AND t.lane = s.lane AND t.side = s.side)",
       2,
       {INT8OID, INT4OID},
       nullptr};
@@ -133,8 +133,8 @@ void PutTopics(const LaneId& lane, const relay::SideLane& side) {
 
 void DropSideLane(const LaneId& lane, int32 side) {
   static Statement drop = {
-      "DELETE FROM outbox.side_lane s WHERE s.route_id OPERATOR(pg_catalog.=) $1 AND s.lane OPERATOR(pg_catalog.=) $2"
-      " AND s.side OPERATOR(pg_catalog.=) $3",
+      "DELETE FROM outbox.side_lane s WHERE s.route_id = $1 AND s.lane = $2"
+      " AND s.side = $3",
       3,
       {INT8OID, INT4OID, INT4OID},
       nullptr};
@@ -163,21 +163,21 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
   }
   std::sort(keys_.begin(), keys_.end());
   keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
-  const ParkedOwner me{lane_, incarnation_};
+  const parked::ParkedOwner me{lane_, incarnation_};
   Status status = TryInTransaction([&] {
     OUTBOX_FAULT_THROW("fork.before");
     bool block = false;
-    *owner = LockLane(me, since_) && OwnsLane(me, &block);
+    *owner = parked::LockLane(me, since_) && parked::OwnsLane(me, &block);
     if (!*owner) {
       return;
     }
     PutSideLane(lane_, side, position);
     PutTopics(lane_, side);
     if (!parked.empty()) {
-      if (!InsertParked(me, parked)) {
+      if (!parked::InsertParked(me, parked)) {
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("the lane was taken away meanwhile")));
       }
-      PromoteHeads(lane_.route_id, block, keys_, GetCurrentTimestamp() + kPgEpochMicros);
+      parked::PromoteHeads(lane_.route_id, block, keys_, GetCurrentTimestamp() + kPgEpochMicros);
     }
     *next_due = NextDue(me, {}, {});
     OUTBOX_FAULT_THROW("fork.uncommitted");

@@ -1,27 +1,10 @@
-// How this folder runs SQL [P]: what src/pg has for all, by its short names.
+// How this folder runs SQL [P]: what src/pg has for it, by its short names.
 #pragma once
 
-#include "pg/arguments.h"
-#include "pg/attempt.h"
-#include "pg/statement.h"
+#include "pg/sql.h"
 
 namespace outbox::log {
 
-using pg::Arguments;
-using pg::Column;
-using pg::ErrorContext;
-using pg::ForeignText;
-using pg::HeadersDatum;
-using pg::ResultDatum;
-using pg::ResultText;
-using pg::RunStatement;
-using pg::ServerText;
-using pg::Statement;
-using pg::StatusOf;
-using pg::TextDatum;
-using pg::TimeDatum;
-using pg::Try;
-using pg::TryInTransaction;
-using pg::UuidDatum;
+using namespace pg::sql;
 
 }  // namespace outbox::log

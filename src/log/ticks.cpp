@@ -24,10 +24,7 @@ constexpr uint64_t kMostXids = 1'000'000;
 // Ticks after a time, in order; their number.
 uint64 ReadTicks(TimestampTz after, long limit) {
   static Statement next = {
-      "SELECT at, snapshot FROM outbox.tick WHERE at OPERATOR(pg_catalog.>) $1 ORDER BY at LIMIT $2",
-      2,
-      {TIMESTAMPTZOID, INT8OID},
-      nullptr};
+      "SELECT at, snapshot FROM outbox.tick WHERE at > $1 ORDER BY at LIMIT $2", 2, {TIMESTAMPTZOID, INT8OID}, nullptr};
   Datum values[] = {TimestampTzGetDatum(after), Int64GetDatum(limit)};
   RunStatement(&next, values);
   return SPI_processed;
@@ -39,11 +36,8 @@ TimestampTz TickTime(uint64 row) {
 }
 
 uint64_t LowestLaneXmax() {
-  static Statement lowest = {"SELECT pg_catalog.pg_snapshot_xmax(r.window_from) AS x FROM " OUTBOX_POSITIONS
-                             " r ORDER BY x LIMIT 1",
-                             0,
-                             {},
-                             nullptr};
+  static Statement lowest = {
+      "SELECT pg_snapshot_xmax(r.window_from) AS x FROM " OUTBOX_POSITIONS " r ORDER BY x LIMIT 1", 0, {}, nullptr};
   RunStatement(&lowest, nullptr);
   bool isnull = false;
   return SPI_processed == 0 ? UINT64_MAX : DatumGetUInt64(ResultDatum(0, 0, &isnull));
@@ -65,10 +59,8 @@ bool TickRecorder::RecordTick(int64_t now_micros) {
         !OidIsValid(days::FindDayTable(days::DayTableKind::kTick, days::DayOfMicros(now_micros)))) {
       return;
     }
-    static Statement record = {"INSERT INTO outbox.tick (at, snapshot) VALUES ($1, $2::pg_catalog.pg_snapshot)",
-                               2,
-                               {TIMESTAMPTZOID, TEXTOID},
-                               nullptr};
+    static Statement record = {
+        "INSERT INTO outbox.tick (at, snapshot) VALUES ($1, $2::pg_snapshot)", 2, {TIMESTAMPTZOID, TEXTOID}, nullptr};
     Datum values[] = {TimestampTzGetDatum(pg::TakeReadings(1) - kPgEpochMicros), SnapshotText(now)};
     RunStatement(&record, values);
     OUTBOX_FAULT_POINT("tick.uncommitted");

@@ -2,12 +2,14 @@
 
 #include "base/version.h"
 #include "pg/settings.h"
+#include "pg/transaction.h"
 
 namespace outbox::pg {
 
 namespace {
 
 void Select(const char* query, int count, Oid* types, Datum* values) {
+  RequirePinnedSearchPath();
   if (SPI_execute_with_args(query, count, types, values, nullptr, true, 0) != SPI_OK_SELECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
   }
@@ -48,9 +50,9 @@ void SettleIdentity() {
 bool SubscribesToOutbox() {
   Select(
       "SELECT FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_subscription_rel r "
-      "ON r.srsubid OPERATOR(pg_catalog.=) s.oid JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) r.srrelid "
-      "JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace "
-      "WHERE s.subenabled AND n.nspname OPERATOR(pg_catalog.=) 'outbox' LIMIT 1",
+      "ON r.srsubid = s.oid JOIN pg_catalog.pg_class c ON c.oid = r.srrelid "
+      "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+      "WHERE s.subenabled AND n.nspname = 'outbox' LIMIT 1",
       0, nullptr, nullptr);
   return SPI_processed > 0;
 }
@@ -68,10 +70,10 @@ int64 SpiInt64(int row, int number, int64 fallback) {
 Standing FindStanding() {
   Standing standing = {Presence::kAbsent, InvalidOid, ""};
   Select(
-      "SELECT e.extversion, c.relowner::pg_catalog.int8 "
+      "SELECT e.extversion, c.relowner::int8 "
       "FROM pg_catalog.pg_extension e, pg_catalog.pg_class c, pg_catalog.pg_namespace n "
-      "WHERE e.extname OPERATOR(pg_catalog.=) 'outbox' AND n.oid OPERATOR(pg_catalog.=) e.extnamespace "
-      "AND c.relnamespace OPERATOR(pg_catalog.=) n.oid AND c.relname OPERATOR(pg_catalog.=) 'log'",
+      "WHERE e.extname = 'outbox' AND n.oid = e.extnamespace "
+      "AND c.relnamespace = n.oid AND c.relname = 'log'",
       0, nullptr, nullptr);
   if (SPI_processed == 0) {
     return standing;
@@ -87,8 +89,8 @@ Standing FindStanding() {
   Datum values[3];
   OwnIdentity(values);
   Select(
-      "SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE system_identifier OPERATOR(pg_catalog.=) $1 "
-      "AND database OPERATOR(pg_catalog.=) $2 AND instance OPERATOR(pg_catalog.=) $3) FROM outbox.identity",
+      "SELECT count(*), count(*) FILTER (WHERE system_identifier = $1 "
+      "AND database = $2 AND instance = $3) FROM outbox.identity",
       3, types, values);
   int64 all = SpiInt64(0, 1, 0);
   int64 ours = SpiInt64(0, 2, 0);

@@ -1,8 +1,11 @@
 #include "pg/statement.h"
 
+#include "pg/transaction.h"
+
 namespace outbox::pg {
 
 void RunStatement(Statement* statement, Datum* values, const char* nulls, long limit) {
+  RequirePinnedSearchPath();
   if (statement->plan == nullptr) {
     SPIPlanPtr plan = SPI_prepare(statement->sql, statement->arguments, statement->types);
     if (plan == nullptr || SPI_keepplan(plan) != 0) {

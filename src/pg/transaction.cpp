@@ -2,6 +2,10 @@
 
 #include "base/monotonic.h"
 
+extern "C" {
+#include "catalog/namespace.h"
+}
+
 namespace outbox::pg {
 
 namespace {
@@ -44,7 +48,7 @@ void SetTransactionRole(Oid role) {
 void PinSessionSettings() {
   static const char* const pinned[][2] = {
     {"role", "none"},  // ALTER DATABASE ... SET role: its owner may
-    {"search_path", "pg_catalog, pg_temp"},
+    {"search_path", kSearchPath},
     {"default_transaction_isolation", "read committed"},
     {"default_transaction_read_only", "off"},
     {"default_transaction_deferrable", "off"},
@@ -78,6 +82,13 @@ void PinSessionSettings() {
   };
   for (const auto& setting : pinned) {
     SetConfigOption(setting[0], setting[1], PGC_SUSET, PGC_S_OVERRIDE);
+  }
+}
+
+void RequirePinnedSearchPath() {
+  if (strcmp(namespace_search_path, kSearchPath) != 0) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("a statement of outbox needs a pinned search_path"),
+                    errdetail("It is \"%s\".", namespace_search_path)));
   }
 }
 

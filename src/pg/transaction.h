@@ -10,6 +10,12 @@ namespace outbox::pg {
 // connecting. Plain.
 void PinSessionSettings();
 
+// Where our statements find what they name without a schema: operators, built-in functions and types.
+inline constexpr const char* kSearchPath = "pg_catalog, pg_temp";
+// Raises where search_path is another one: a statement of ours would take the session's operators for its own. Before
+// every statement that is not qualified through and through. Plain.
+void RequirePinnedSearchPath();
+
 // From now on transactions of this process run as this role and in a security-restricted operation, so that nothing a
 // user can attach to the extension's tables runs with a worker's rights. InvalidOid: as the connected user. Plain.
 void SetTransactionRole(Oid role);

@@ -2,6 +2,7 @@
 
 extern "C" {
 #include <signal.h>
+#include "utils/array.h"
 }
 
 namespace outbox::pg {
@@ -201,6 +202,25 @@ void TerminateWorkers(Oid database) {
     }
   }
   LWLockRelease(Shared()->lock);
+}
+
+Datum LiveIncarnations() {
+  SharedState* shared = Shared();
+  int slots = shared == nullptr ? 0 : shared->max_workers;
+  auto* live = static_cast<Datum*>(palloc((slots + 1) * sizeof(Datum)));
+  int count = 0;
+  if (shared != nullptr) {
+    LWLockAcquire(shared->lock, LW_SHARED);
+    for (int i = 0; i < shared->workers_used; i++) {
+      const WorkerSlot& slot = Workers()[i];
+      if (slot.state != WorkerState::kFree && slot.kind == WorkerKind::kRelay && slot.database == MyDatabaseId &&
+          slot.incarnation != 0) {
+        live[count++] = Int64GetDatum(static_cast<int64>(slot.incarnation));
+      }
+    }
+    LWLockRelease(shared->lock);
+  }
+  return PointerGetDatum(construct_array(live, count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 }
 
 bool MarkForProbe(Oid database) {

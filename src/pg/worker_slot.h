@@ -46,6 +46,10 @@ void TerminateWorkers(Oid database);
 // How many relay workers of a database are running.
 int CountRunningRelays(Oid database);
 
+// Incarnations of this database's relay workers that are alive, as int8[]. An owner that is not among them owns
+// nothing.
+Datum LiveIncarnations();
+
 // Asks the launcher to find out whether the database has the extension. When all database slots are taken, it looks at
 // all databases again as soon as one is free.
 void RequestProbe(Oid database);

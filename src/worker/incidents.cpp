@@ -171,7 +171,7 @@ void Incidents::EndTurn(int64_t now) {
   }
 }
 
-void Incidents::SeeDeadLetters(log::DeadLetters* dead, int64_t route_id, const std::string& route, int64_t now) {
+void Incidents::SeeDeadLetters(parked::DeadLetters* dead, int64_t route_id, const std::string& route, int64_t now) {
   auto found = dead->of_route.find(route_id);
   if (found == dead->of_route.end()) {
     return;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "log/dead_letters.h"
+#include "parked/dead_letters.h"
 #include "pg/shared.h"
 #include "relay/engine.h"
 
@@ -28,7 +28,7 @@ class Incidents {
   void EndTurn(int64_t now);
 
   // `route`: its name now.
-  void SeeDeadLetters(log::DeadLetters* dead, int64_t route_id, const std::string& route, int64_t now);
+  void SeeDeadLetters(parked::DeadLetters* dead, int64_t route_id, const std::string& route, int64_t now);
 
  private:
   struct Episode {

@@ -6,8 +6,8 @@
 
 #include "base/monotonic.h"
 #include "log/lane_log.h"
-#include "log/parked_log.h"
 #include "log/side_log.h"
+#include "parked/parked_log.h"
 #include "pg/identity.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
@@ -325,7 +325,7 @@ bool Relay::Add(const LaneId& id) {
   relay::LaneLogs logs;
   logs.filter = std::make_shared<relay::LaneFilter>(spec);
   logs.log = std::make_unique<log::PgLaneLog>(id, route->second.lanes, incarnation_, logs.filter.get());
-  logs.parked = std::make_unique<log::PgParkedLog>(id, incarnation_, &dead_letters_);
+  logs.parked = std::make_unique<parked::PgParkedLog>(id, incarnation_, &dead_letters_);
   logs.sides = std::make_unique<log::PgSideLog>(id, route->second.lanes, incarnation_);
   HeldLane lane;
   lane.route = route->second;

@@ -10,7 +10,7 @@
 
 #include "base/backoff.h"
 #include "base/lane_id.h"
-#include "log/dead_letters.h"
+#include "parked/dead_letters.h"
 #include "pg/wait.h"
 #include "relay/engine.h"
 #include "worker/incidents.h"
@@ -109,7 +109,7 @@ class Relay {
   const uint64_t incarnation_;
   std::unique_ptr<relay::Clock> clock_;
   LaneMap lanes_;
-  log::DeadLetters dead_letters_;
+  parked::DeadLetters dead_letters_;
   Incidents incidents_;
   std::map<LaneId, ShownSide> sides_;
   std::map<relay::DestinationId, ShownDestination> shown_;

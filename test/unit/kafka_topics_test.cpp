@@ -122,8 +122,9 @@ class Sender {
 
 class KafkaTopicsTest : public KafkaSinkTest {
  protected:
-  // librdkafka 2.8 crashes where a topic's error comes with its partitions, of which it knows none. Only its mock cluster
-  // sends such an answer, for every error but this one; a broker sends no partitions of a topic that it refuses.
+  // librdkafka 2.8 crashes where a topic's error comes with its partitions, of which it knows none. Only its mock
+  // cluster sends such an answer, for every error but this one; a broker sends no partitions of a topic that it
+  // refuses.
   static constexpr bool AnswerCrashes(int version) { return version >= 0x02080000 && version < 0x02090000; }
   void SetError(const std::string& topic, rd_kafka_resp_err_t error) {
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR && AnswerCrashes(rd_kafka_version())) {

@@ -1,19 +1,18 @@
 // What became of the events that a worker had taken [P].
-#include "log/parked_rows.h"
-#include "log/parked_sql.h"
-#include "log/sql.h"
+#include "parked/sql.h"
+#include "parked/statements.h"
 
-namespace outbox::log {
+namespace outbox::parked {
 
 namespace {
 
 using relay::ParkedOutcome;
 using relay::Settlement;
 
-#define OUTBOX_SAME_PLACE                                                                      \
-  " p.route_id OPERATOR(pg_catalog.=) $1 AND p.created_at OPERATOR(pg_catalog.=) k.created_at" \
-  " AND p.id OPERATOR(pg_catalog.=) k.id AND p.replay OPERATOR(pg_catalog.=) k.replay"         \
-  " AND p.sender OPERATOR(pg_catalog.=) $2"
+#define OUTBOX_SAME_PLACE                            \
+  " p.route_id = $1 AND p.created_at = k.created_at" \
+  " AND p.id = k.id AND p.replay = k.replay"         \
+  " AND p.sender = $2"
 
 // Route, sender, and the places of the outcomes for which `mine` is true; how many.
 template <typename Mine>
@@ -38,8 +37,8 @@ int AddOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, 
 
 void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcomes, int64_t at) {
   static Statement deliver = {
-      "WITH gone AS (DELETE FROM outbox.parked p USING ROWS FROM (pg_catalog.unnest($3), pg_catalog.unnest($4),"
-      " pg_catalog.unnest($5), pg_catalog.unnest($6), pg_catalog.unnest($7)) k(created_at, id, replay, topic, place)"
+      "WITH gone AS (DELETE FROM outbox.parked p USING ROWS FROM (unnest($3), unnest($4),"
+      " unnest($5), unnest($6), unnest($7)) k(created_at, id, replay, topic, place)"
       " WHERE" OUTBOX_SAME_PLACE
       " RETURNING p.created_at, p.id, p.replay, p.attempts, k.topic, k.place, p.error_class, p.error_code,"
       " p.error_message)"
@@ -74,16 +73,16 @@ void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcom
 void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement keep = {
       "UPDATE outbox.parked p SET sender = NULL, state = coalesce(k.state, p.state),"
-      " due_at = CASE WHEN k.state OPERATOR(pg_catalog.=) 'dead' THEN NULL ELSE coalesce(k.due_at, p.due_at) END,"
-      " order_key = CASE WHEN k.state IS NULL OR p.replay OPERATOR(pg_catalog.=) 0 THEN p.order_key END,"
+      " due_at = CASE WHEN k.state = 'dead' THEN NULL ELSE coalesce(k.due_at, p.due_at) END,"
+      " order_key = CASE WHEN k.state IS NULL OR p.replay = 0 THEN p.order_key END,"
       " attempts = coalesce(k.attempts, p.attempts), topic = coalesce(nullif(k.topic, ''), p.topic),"
       " error_class = coalesce(k.error_class, p.error_class),"
       " error_code = CASE WHEN k.error_class IS NULL THEN p.error_code ELSE k.error_code END,"
       " error_message = CASE WHEN k.error_class IS NULL THEN p.error_message ELSE k.error_message END,"
-      " failed_at = CASE WHEN k.error_class IS NULL THEN p.failed_at ELSE pg_catalog.clock_timestamp() END"
-      " FROM ROWS FROM (pg_catalog.unnest($3), pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),"
-      " pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9), pg_catalog.unnest($10),"
-      " pg_catalog.unnest($11), pg_catalog.unnest($12))"
+      " failed_at = CASE WHEN k.error_class IS NULL THEN p.failed_at ELSE clock_timestamp() END"
+      " FROM ROWS FROM (unnest($3), unnest($4), unnest($5), unnest($6),"
+      " unnest($7), unnest($8), unnest($9), unnest($10),"
+      " unnest($11), unnest($12))"
       " k(created_at, id, replay, state, due_at, attempts, topic, error_class, error_code, error_message)"
       " WHERE" OUTBOX_SAME_PLACE,
       12,
@@ -135,30 +134,33 @@ void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
 // has it locked, is found when it is claimed.)
 void BlockFollowers(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement follow = {
+      // which says itself what waits, like PromoteHeads
       "UPDATE outbox.parked t SET state = 'blocked', due_at = NULL FROM"
-      " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) k(key, created_at) CROSS JOIN LATERAL"
-      " (SELECT p.created_at, p.id, p.replay, p.state, p.sender FROM outbox.parked p"
-      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key OPERATOR(pg_catalog.=) k.key"
-      " AND " OUTBOX_PARKED_WAITING("p") " AND p.created_at OPERATOR(pg_catalog.>) k.created_at"
+      " ROWS FROM (unnest($2), unnest($3), unnest($4)) k(key, created_at, id) CROSS JOIN LATERAL"
+      " (SELECT p.created_at, p.id, p.replay, p.state, p.sender FROM outbox.parked p WHERE p.route_id = $1"
+      " AND p.order_key = k.key AND p.state IN ('retrying', 'blocked')"
+      " AND ROW(p.created_at, p.replay, p.id) > ROW(k.created_at, 0::int8, k.id)"
       " ORDER BY p.created_at, p.replay, p.id LIMIT 300 FOR UPDATE SKIP LOCKED) r"
-      " WHERE r.state OPERATOR(pg_catalog.=) 'retrying' AND r.sender IS NULL"
-      " AND t.route_id OPERATOR(pg_catalog.=) $1 AND t.created_at OPERATOR(pg_catalog.=) r.created_at"
-      " AND t.id OPERATOR(pg_catalog.=) r.id AND t.replay OPERATOR(pg_catalog.=) r.replay",
-      3,
-      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID},
+      " WHERE r.state = 'retrying' AND r.sender IS NULL AND t.route_id = $1 AND t.created_at = r.created_at"
+      " AND t.id = r.id AND t.replay = r.replay",
+      4,
+      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, UUIDARRAYOID},
       nullptr};
   Column key(outcomes.size());
   Column created_at(outcomes.size());
+  Column id(outcomes.size());
   for (const Settlement& outcome : outcomes) {
     if (outcome.outcome == ParkedOutcome::kRetry && outcome.claimed->order_key != 0 && outcome.claimed->replay == 0) {
       key.Add(Int64GetDatum(static_cast<int64>(outcome.claimed->order_key)));
       created_at.Add(TimeDatum(outcome.claimed->event.created_at));
+      id.Add(UuidDatum(outcome.claimed->event.id));
     }
   }
   if (key.count == 0) {
     return;
   }
-  Datum values[] = {Int64GetDatum(owner.lane.route_id), key.Array(INT8OID), created_at.Array(TIMESTAMPTZOID)};
+  Datum values[] = {Int64GetDatum(owner.lane.route_id), key.Array(INT8OID), created_at.Array(TIMESTAMPTZOID),
+                    id.Array(UUIDOID)};
   RunStatement(&follow, values);
 }
 
@@ -170,4 +172,4 @@ void ApplyOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcome
   BlockFollowers(owner, outcomes);
 }
 
-}  // namespace outbox::log
+}  // namespace outbox::parked

@@ -2,12 +2,12 @@
 // at once and not at every claim.
 #include <algorithm>
 
-#include "log/lane_tables.h"
-#include "log/parked_rows.h"
-#include "log/parked_sql.h"
-#include "log/sql.h"
+#include "parked/rows.h"
+#include "parked/sql.h"
+#include "parked/statements.h"
+#include "pg/worker_slot.h"
 
-namespace outbox::log {
+namespace outbox::parked {
 
 namespace {
 
@@ -24,17 +24,17 @@ struct Page {
 
 Page LookAtPage(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, const DuePlace& after) {
   static Statement with_key = {
-      "SELECT p.due_at, p.created_at, p.topic OPERATOR(pg_catalog.=) ANY ($4) FROM outbox.parked p"
-      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.lane OPERATOR(pg_catalog.=) $2 AND p.order_key IS NOT NULL"
-      " AND p.due_at OPERATOR(pg_catalog.<=) $3 AND ROW(p.due_at, p.created_at) OPERATOR(pg_catalog.>) ROW($6, $7)"
+      "SELECT p.due_at, p.created_at, p.topic = ANY ($4) FROM outbox.parked p"
+      " WHERE p.route_id = $1 AND p.lane = $2 AND p.order_key IS NOT NULL"
+      " AND p.due_at <= $3 AND ROW(p.due_at, p.created_at) > ROW($6, $7)"
       " ORDER BY p.due_at, p.created_at LIMIT $5",
       7,
       {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID},
       nullptr};
   static Statement without_key = {
-      "SELECT p.due_at, p.created_at, p.topic OPERATOR(pg_catalog.=) ANY ($3) FROM outbox.parked p"
-      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key IS NULL"
-      " AND p.due_at OPERATOR(pg_catalog.<=) $2 AND ROW(p.due_at, p.created_at) OPERATOR(pg_catalog.>) ROW($5, $6)"
+      "SELECT p.due_at, p.created_at, p.topic = ANY ($3) FROM outbox.parked p"
+      " WHERE p.route_id = $1 AND p.order_key IS NULL"
+      " AND p.due_at <= $2 AND ROW(p.due_at, p.created_at) > ROW($5, $6)"
       " ORDER BY p.due_at, p.created_at LIMIT $4",
       6,
       {INT8OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID},
@@ -93,22 +93,18 @@ bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, b
 }
 
 int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& without, const DueFronts& fronts) {
-#define OUTBOX_NEXT_DUE(limit, topics, after, which)                                                       \
-  "SELECT coalesce(pg_catalog.min(n.due_at) FILTER (WHERE NOT n.away),"                                    \
-  " CASE WHEN pg_catalog.count(*) OPERATOR(pg_catalog.=) " limit                                           \
-  " THEN pg_catalog.max(n.due_at) END) FROM (SELECT p.due_at, p.topic OPERATOR(pg_catalog.=) ANY (" topics \
-  ") AS away FROM outbox.parked p WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.due_at IS NOT NULL"     \
-  " AND ROW(p.due_at, p.created_at) OPERATOR(pg_catalog.>) " after " AND " which                           \
-  " ORDER BY p.due_at, p.created_at LIMIT " limit ") n"
-  static Statement keyed = {
-      OUTBOX_NEXT_DUE("$2", "$3", "ROW($4, $5)",
-                      "p.order_key IS NOT NULL AND p.lane OPERATOR(pg_catalog.=) $6 AND p.sender IS DISTINCT FROM $7"),
-      7,
-      {INT8OID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID, INT8OID},
-      nullptr};
+#define OUTBOX_NEXT_DUE(limit, topics, after, which)                                                      \
+  "SELECT coalesce(min(n.due_at) FILTER (WHERE NOT n.away),"                                              \
+  " CASE WHEN count(*) = " limit " THEN max(n.due_at) END) FROM (SELECT p.due_at, p.topic = ANY (" topics \
+  ") AS away FROM outbox.parked p WHERE p.route_id = $1 AND p.due_at IS NOT NULL"                         \
+  " AND ROW(p.due_at, p.created_at) > " after " AND " which " ORDER BY p.due_at, p.created_at LIMIT " limit ") n"
+  static Statement keyed = {OUTBOX_NEXT_DUE("$2", "$3", "ROW($4, $5)",
+                                            "p.order_key IS NOT NULL AND p.lane = $6 AND p.sender IS DISTINCT FROM $7"),
+                            7,
+                            {INT8OID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID, INT8OID},
+                            nullptr};
   static Statement shared = {
-      OUTBOX_NEXT_DUE("$2", "$3", "ROW($4, $5)",
-                      "p.order_key IS NULL AND (p.sender IS NULL OR p.sender OPERATOR(pg_catalog.<>) ALL ($6))"),
+      OUTBOX_NEXT_DUE("$2", "$3", "ROW($4, $5)", "p.order_key IS NULL AND (p.sender IS NULL OR p.sender <> ALL ($6))"),
       6,
       {INT8OID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8ARRAYOID},
       nullptr};
@@ -138,10 +134,10 @@ int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& withou
                       topics,
                       TimestampTzGetDatum(fronts.shared.due_at),
                       TimestampTzGetDatum(fronts.shared.created_at),
-                      LiveIncarnations()};
+                      pg::LiveIncarnations()};
   RunStatement(&shared, of_route);
   take();
   return next;
 }
 
-}  // namespace outbox::log
+}  // namespace outbox::parked

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <tuple>
 
-#include "log/lane_tables.h"
-#include "log/parked_rows.h"
-#include "log/parked_sql.h"
-#include "log/sql.h"
+#include "parked/rows.h"
+#include "parked/sql.h"
+#include "parked/statements.h"
+#include "pg/worker_slot.h"
 
-namespace outbox::log {
+namespace outbox::parked {
 
 namespace {
 
@@ -57,8 +57,8 @@ void AddPlaces(const DueWork& work, DueVerdict verdict, Arguments* arguments) {
 // Until the transaction ends nobody takes the lane away and gives its rows to another one: see lane_change.h.
 bool KeepLane(const ParkedOwner& owner) {
   static Statement keep = {
-      "SELECT FROM outbox.lane WHERE route_id OPERATOR(pg_catalog.=) $1 AND lane OPERATOR(pg_catalog.=) $2"
-      " AND owner OPERATOR(pg_catalog.=) $3 FOR KEY SHARE",
+      "SELECT FROM outbox.lane WHERE route_id = $1 AND lane = $2"
+      " AND owner = $3 FOR KEY SHARE",
       3,
       {INT8OID, INT4OID, INT8OID},
       nullptr};
@@ -80,32 +80,32 @@ void DueWork::Clear() {
 
 void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, const DueStretch& stretch,
              DueWork* work) {
-#define OUTBOX_DUE_COLUMNS                                                                                     \
-  "SELECT p.created_at, p.id, p.replay, coalesce(p.order_key, 0), p.state OPERATOR(pg_catalog.=) 'scheduled'," \
-  " coalesce(pg_catalog.octet_length(p.payload), 0), p.due_at"
+#define OUTBOX_DUE_COLUMNS                                                                \
+  "SELECT p.created_at, p.id, p.replay, coalesce(p.order_key, 0), p.state = 'scheduled'," \
+  " coalesce(octet_length(p.payload), 0), p.due_at"
   static Statement with_key = {
-      OUTBOX_DUE_COLUMNS ", " OUTBOX_KEY_PAUSED("p") " FROM outbox.parked p"
-      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.lane OPERATOR(pg_catalog.=) $2 AND p.order_key IS NOT NULL"
-      " AND p.due_at OPERATOR(pg_catalog.<=) $3 AND p.topic OPERATOR(pg_catalog.<>) ALL ($4)" OUTBOX_DUE_BETWEEN
+      OUTBOX_DUE_COLUMNS
+      ", EXISTS (SELECT FROM outbox._key_pause($1, p.aggregate_type, p.aggregate_id)) FROM outbox.parked p"
+      " WHERE p.route_id = $1 AND p.lane = $2 AND p.order_key IS NOT NULL"
+      " AND p.due_at <= $3 AND p.topic <> ALL ($4)" OUTBOX_DUE_BETWEEN
       " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
       9,
       {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
        TIMESTAMPTZOID},
       nullptr};
-  static Statement without_key = {
-      OUTBOX_DUE_COLUMNS
-      ", false FROM outbox.parked p"
-      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key IS NULL"
-      " AND p.due_at OPERATOR(pg_catalog.<=) $3 AND p.topic OPERATOR(pg_catalog.<>) ALL ($4)"
-      " AND (p.sender IS NULL OR p.sender OPERATOR(pg_catalog.<>) ALL ($2))" OUTBOX_DUE_BETWEEN
-      " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
-      9,
-      {INT8OID, INT8ARRAYOID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-       TIMESTAMPTZOID},
-      nullptr};
+  static Statement without_key = {OUTBOX_DUE_COLUMNS
+                                  ", false FROM outbox.parked p"
+                                  " WHERE p.route_id = $1 AND p.order_key IS NULL"
+                                  " AND p.due_at <= $3 AND p.topic <> ALL ($4)"
+                                  " AND (p.sender IS NULL OR p.sender <> ALL ($2))" OUTBOX_DUE_BETWEEN
+                                  " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
+                                  9,
+                                  {INT8OID, INT8ARRAYOID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID,
+                                   TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+                                  nullptr};
 #undef OUTBOX_DUE_COLUMNS
   Datum values[] = {Int64GetDatum(owner.lane.route_id),
-                    keyed ? Int32GetDatum(owner.lane.lane) : LiveIncarnations(),
+                    keyed ? Int32GetDatum(owner.lane.lane) : pg::LiveIncarnations(),
                     TimeDatum(limits.now),
                     TopicArray(limits.without),
                     Int64GetDatum(static_cast<int64>(std::min(limits.max_events, kMostRows))),
@@ -130,26 +130,23 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
 
 void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
   static Statement waiting = {
-      "SELECT w.created_at, w.id, w.replay, w.state OPERATOR(pg_catalog.=) 'blocked', k.n FROM"
-      " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) WITH ORDINALITY k(key, up_to, n) CROSS JOIN LATERAL"
-      " (SELECT p.created_at, p.id, p.replay, p.state FROM outbox.parked p"
-      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.order_key OPERATOR(pg_catalog.=) k.key"
-      " AND " OUTBOX_PARKED_WAITING("p")
-      " AND p.created_at OPERATOR(pg_catalog.<=) k.up_to ORDER BY p.created_at LIMIT $4) w"
+      "SELECT w.created_at, w.id, w.replay, w.state = 'blocked', k.n FROM"
+      " ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY k(key, up_to, n) CROSS JOIN LATERAL"
+      " (SELECT w.created_at, w.id, w.replay, w.state FROM outbox._waiting w WHERE w.route_id = $1 AND w.order_key = "
+      "k.key"
+      " AND w.created_at <= k.up_to ORDER BY w.created_at, w.replay, w.id LIMIT $4) w"
       " ORDER BY k.n, w.created_at",
       4,
       {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, INT8OID},
       nullptr};
   static Statement dead = {
-      "SELECT k.n FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) WITH ORDINALITY k(key, before, n)"
-      " CROSS JOIN LATERAL (SELECT FROM outbox.parked d WHERE d.route_id OPERATOR(pg_catalog.=) $1"
-      " AND d.order_key OPERATOR(pg_catalog.=) k.key AND d.state OPERATOR(pg_catalog.=) 'dead'"
-      " AND d.created_at OPERATOR(pg_catalog.<) k.before LIMIT 1) d",
+      "SELECT d.created_at, d.id, d.replay, k.n FROM unnest($2) WITH ORDINALITY k(key, n)"
+      " CROSS JOIN LATERAL outbox._key_dead($1, k.key, $3) d",
       3,
-      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID},
+      {INT8OID, INT8ARRAYOID, BOOLOID},
       nullptr};
   for (const DueRow& row : work->rows) {
-    work->keys.push_back({row.order_key});
+    work->keys.emplace_back().order_key = row.order_key;
   }
   std::sort(work->keys.begin(), work->keys.end(),
             [](const DueKey& a, const DueKey& b) { return a.order_key < b.order_key; });
@@ -163,17 +160,14 @@ void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
     DueKey* key = KeyOf(row.order_key, work);
     key->paused = key->paused || row.paused;
     if (!row.scheduled) {
-      key->from = std::min(key->from, row.created_at);
       key->up_to = std::max(key->up_to, row.created_at);
     }
   }
   Column keys(work->keys.size());
-  Column from(work->keys.size());
   Column up_to(work->keys.size());
   for (const DueKey& key : work->keys) {
-    bool scheduled = key.up_to == INT64_MIN;  // whatever waits or is dead holds it
+    bool scheduled = key.up_to == INT64_MIN;  // whatever waits holds it
     keys.Add(Int64GetDatum(static_cast<int64>(key.order_key)));
-    from.Add(scheduled ? TimestampTzGetDatum(DT_NOEND) : TimeDatum(key.from));
     up_to.Add(scheduled ? TimestampTzGetDatum(DT_NOEND) : TimeDatum(key.up_to));
   }
   Datum key_array = keys.Array(INT8OID);
@@ -191,11 +185,13 @@ void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
     key.count++;
   }
   if (block) {
-    Datum each[] = {values[0], key_array, from.Array(TIMESTAMPTZOID)};
+    Datum each[] = {values[0], key_array, BoolGetDatum(block)};
     RunStatement(&dead, each);
     for (uint64 i = 0; i < SPI_processed; i++) {
       bool isnull = false;
-      work->keys[static_cast<size_t>(DatumGetInt64(ResultDatum(i, 0, &isnull)) - 1)].dead = true;
+      DueKey& key = work->keys[static_cast<size_t>(DatumGetInt64(ResultDatum(i, 3, &isnull)) - 1)];
+      key.dead = true;
+      ReadPlace(i, 0, &key.first_dead);
     }
   }
 }
@@ -209,12 +205,12 @@ void JudgeDue(DueWork* work) {
     WaitingRow* waiting = work->waiting.data() + key.first;
     std::sort(waiting, waiting + key.count,
               [](const WaitingRow& a, const WaitingRow& b) { return Place(a) < Place(b); });
-    bool held = key.paused || key.dead;
     bool blocking = false;
     size_t at = 0;  // how many of the waiting rows go: all before that are due
     for (; next < work->rows.size() && work->rows[next].order_key == key.order_key; next++) {
       DueRow& row = work->rows[next];
-      if (held || (row.scheduled && key.count > 0)) {
+      const bool behind_dead = key.dead && (row.scheduled || Place(key.first_dead) < Place(row));
+      if (key.paused || behind_dead || (row.scheduled && key.count > 0)) {
         row.verdict = DueVerdict::kBlock;
       } else if (row.scheduled || (at < key.count && Place(waiting[at]) == Place(row))) {
         at += row.scheduled ? 0 : 1;
@@ -257,9 +253,9 @@ void CutTaken(const relay::ClaimLimits& limits, DueWork* work) {
 void BlockRows(const ParkedOwner& owner, const DueWork& work) {
   static Statement block = {
       "UPDATE outbox.parked p SET state = 'blocked', due_at = NULL, sender = NULL FROM"
-      " ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4)) k(created_at, id, replay)"
-      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.created_at OPERATOR(pg_catalog.=) k.created_at"
-      " AND p.id OPERATOR(pg_catalog.=) k.id AND p.replay OPERATOR(pg_catalog.=) k.replay",
+      " ROWS FROM (unnest($2), unnest($3), unnest($4)) k(created_at, id, replay)"
+      " WHERE p.route_id = $1 AND p.created_at = k.created_at"
+      " AND p.id = k.id AND p.replay = k.replay",
       4,
       {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID},
       nullptr};
@@ -272,11 +268,11 @@ void BlockRows(const ParkedOwner& owner, const DueWork& work) {
 bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk* chunk) {
   static Statement take = {
       "UPDATE outbox.parked p SET sender = $3, lane = CASE WHEN p.order_key IS NULL THEN $2 ELSE p.lane END"
-      " FROM outbox.lane l CROSS JOIN ROWS FROM (pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6))"
-      " WITH ORDINALITY k(created_at, id, replay, n) WHERE l.route_id OPERATOR(pg_catalog.=) $1"
-      " AND l.lane OPERATOR(pg_catalog.=) $2 AND l.owner OPERATOR(pg_catalog.=) $3"
-      " AND p.route_id OPERATOR(pg_catalog.=) $1 AND p.created_at OPERATOR(pg_catalog.=) k.created_at"
-      " AND p.id OPERATOR(pg_catalog.=) k.id AND p.replay OPERATOR(pg_catalog.=) k.replay"
+      " FROM outbox.lane l CROSS JOIN ROWS FROM (unnest($4), unnest($5), unnest($6))"
+      " WITH ORDINALITY k(created_at, id, replay, n) WHERE l.route_id = $1"
+      " AND l.lane = $2 AND l.owner = $3"
+      " AND p.route_id = $1 AND p.created_at = k.created_at"
+      " AND p.id = k.id AND p.replay = k.replay"
       " RETURNING k.n, " OUTBOX_CLAIMED_COLUMNS,
       6,
       {INT8OID, INT4OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID},
@@ -308,4 +304,4 @@ bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk
   return true;
 }
 
-}  // namespace outbox::log
+}  // namespace outbox::parked

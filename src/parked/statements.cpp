@@ -1,10 +1,10 @@
-#include "log/parked_sql.h"
+#include "parked/statements.h"
 
-#include "log/lane_tables.h"
-#include "log/parked_rows.h"
-#include "log/sql.h"
+#include "parked/rows.h"
+#include "parked/sql.h"
+#include "pg/worker_slot.h"
 
-namespace outbox::log {
+namespace outbox::parked {
 
 namespace {
 
@@ -44,20 +44,20 @@ bool InsertPortion(const ParkedOwner& owner, std::span<const relay::Parking> eve
       " SELECT l.route_id, l.lane, e.created_at, e.id, e.state, e.order_key, e.due_at, e.aggregate_type, "
       "e.aggregate_id,"
       " e.event_type, e.payload, e.content_type, e.headers, e.own_topic, e.topic, e.attempts, e.error_class,"
-      " e.error_code, e.error_message, CASE WHEN e.error_class IS NULL THEN NULL ELSE pg_catalog.clock_timestamp() END"
-      " FROM outbox.lane l CROSS JOIN ROWS FROM (pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),"
-      " pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9), pg_catalog.unnest($10),"
-      " pg_catalog.unnest($11), pg_catalog.unnest($12), pg_catalog.unnest($13), pg_catalog.unnest($14),"
-      " pg_catalog.unnest($15), pg_catalog.unnest($16), pg_catalog.unnest($17), pg_catalog.unnest($18),"
-      " pg_catalog.unnest($19), pg_catalog.unnest($20))"
+      " e.error_code, e.error_message, CASE WHEN e.error_class IS NULL THEN NULL ELSE clock_timestamp() END"
+      " FROM outbox.lane l CROSS JOIN ROWS FROM (unnest($4), unnest($5), unnest($6),"
+      " unnest($7), unnest($8), unnest($9), unnest($10),"
+      " unnest($11), unnest($12), unnest($13), unnest($14),"
+      " unnest($15), unnest($16), unnest($17), unnest($18),"
+      " unnest($19), unnest($20))"
       " AS e(created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type,"
       " headers, own_topic, topic, attempts, error_class, error_code, error_message)"
-      " WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
-      " AND l.owner OPERATOR(pg_catalog.=) $3"
+      " WHERE l.route_id = $1 AND l.lane = $2"
+      " AND l.owner = $3"
       " ON CONFLICT (route_id, created_at, id, replay) DO UPDATE SET lane = excluded.lane,"
-      " state = CASE WHEN p.state OPERATOR(pg_catalog.=) 'blocked' AND excluded.error_class IS NOT NULL"
+      " state = CASE WHEN p.state = 'blocked' AND excluded.error_class IS NOT NULL"
       " THEN excluded.state ELSE p.state END,"
-      " due_at = CASE WHEN p.state OPERATOR(pg_catalog.=) 'blocked' AND excluded.error_class IS NOT NULL"
+      " due_at = CASE WHEN p.state = 'blocked' AND excluded.error_class IS NOT NULL"
       " THEN excluded.due_at ELSE p.due_at END,"
       " topic = excluded.topic, order_key = excluded.order_key,"
       " attempts = greatest(p.attempts, excluded.attempts),"
@@ -130,9 +130,9 @@ bool InsertPortion(const ParkedOwner& owner, std::span<const relay::Parking> eve
 
 bool OwnsLane(const ParkedOwner& owner, bool* block) {
   static Statement look = {
-      "SELECT r.on_failure OPERATOR(pg_catalog.=) 'block' FROM outbox.lane l"
-      " JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) l.route_id WHERE l.route_id OPERATOR(pg_catalog.=) $1"
-      " AND l.lane OPERATOR(pg_catalog.=) $2 AND l.owner OPERATOR(pg_catalog.=) $3",
+      "SELECT r.on_failure = 'block' FROM outbox.lane l"
+      " JOIN outbox.route r ON r.id = l.route_id WHERE l.route_id = $1"
+      " AND l.lane = $2 AND l.owner = $3",
       3,
       {INT8OID, INT4OID, INT8OID},
       nullptr};
@@ -149,8 +149,8 @@ bool OwnsLane(const ParkedOwner& owner, bool* block) {
 
 bool LockLane(const ParkedOwner& owner, int64_t since) {
   static Statement lock = {
-      "SELECT FROM outbox.lane l WHERE l.route_id OPERATOR(pg_catalog.=) $1 AND l.lane OPERATOR(pg_catalog.=) $2"
-      " AND l.owner OPERATOR(pg_catalog.=) $3 AND l.since OPERATOR(pg_catalog.=) $4 FOR SHARE",
+      "SELECT FROM outbox.lane l WHERE l.route_id = $1 AND l.lane = $2"
+      " AND l.owner = $3 AND l.since = $4 FOR SHARE",
       4,
       {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID},
       nullptr};
@@ -178,9 +178,9 @@ bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> even
 }
 
 void ForgetSenders(const ParkedOwner& owner) {
-#define OUTBOX_FORGET(which)                                                                              \
-  "UPDATE outbox.parked SET sender = NULL WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT p.ctid"     \
-  " FROM outbox.parked p WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.lane OPERATOR(pg_catalog.=) $2" \
+#define OUTBOX_FORGET(which)                                                     \
+  "UPDATE outbox.parked SET sender = NULL WHERE ctid = ANY (ARRAY(SELECT p.ctid" \
+  " FROM outbox.parked p WHERE p.route_id = $1 AND p.lane = $2"                  \
   " AND p.due_at IS NOT NULL AND p.order_key IS " which " AND p.sender IS NOT NULL FOR UPDATE SKIP LOCKED))"
   static Statement keyed = {OUTBOX_FORGET("NOT NULL"), 2, {INT8OID, INT4OID}, nullptr};
   static Statement shared = {OUTBOX_FORGET("NULL"), 2, {INT8OID, INT4OID}, nullptr};
@@ -190,4 +190,4 @@ void ForgetSenders(const ParkedOwner& owner) {
   RunStatement(&shared, values);
 }
 
-}  // namespace outbox::log
+}  // namespace outbox::parked

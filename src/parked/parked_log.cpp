@@ -1,13 +1,13 @@
-#include "log/parked_log.h"
+#include "parked/parked_log.h"
 
 #include <algorithm>
 
 #include "base/fault_point.h"
 #include "days/on_its_day.h"
-#include "log/parked_sql.h"
-#include "log/sql.h"
+#include "parked/sql.h"
+#include "parked/statements.h"
 
-namespace outbox::log {
+namespace outbox::parked {
 
 namespace {
 
@@ -246,4 +246,4 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
   return status;
 }
 
-}  // namespace outbox::log
+}  // namespace outbox::parked

@@ -3,7 +3,7 @@
 
 #include "pg/prelude.h"
 
-namespace outbox::log {
+namespace outbox::parked {
 
 // Locks those rows of the route that belong to another lane when there are `lanes`, without waiting for anybody. False
 // when somebody has one of them locked. Plain, in portions: there may be a million.
@@ -12,4 +12,4 @@ bool LockParkedToMove(int64 route_id, int32 lanes);
 // Gives them to their lanes. Nobody else may add any meanwhile.
 void MoveParked(int64 route_id, int32 lanes);
 
-}  // namespace outbox::log
+}  // namespace outbox::parked

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-namespace outbox::log {
+namespace outbox::parked {
 
 struct DeadLetters {
   struct Count {
@@ -24,4 +24,4 @@ struct DeadLetters {
   }
 };
 
-}  // namespace outbox::log
+}  // namespace outbox::parked

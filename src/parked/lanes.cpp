@@ -1,12 +1,12 @@
-#include "log/parked_lanes.h"
+#include "parked/lanes.h"
 
 #include <string_view>
 
 #include "base/uuid.h"
 #include "format/route_spec.h"
-#include "log/sql.h"
+#include "parked/sql.h"
 
-namespace outbox::log {
+namespace outbox::parked {
 
 namespace {
 
@@ -20,10 +20,10 @@ struct Moving {
 
 bool Lock(int64 route_id, Moving* moving) {
   static Statement lock = {
-      "SELECT FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4))"
-      " k(created_at, id, replay) JOIN outbox.parked p ON p.route_id OPERATOR(pg_catalog.=) $1"
-      " AND p.created_at OPERATOR(pg_catalog.=) k.created_at AND p.id OPERATOR(pg_catalog.=) k.id"
-      " AND p.replay OPERATOR(pg_catalog.=) k.replay FOR NO KEY UPDATE OF p SKIP LOCKED",
+      "SELECT FROM ROWS FROM (unnest($2), unnest($3), unnest($4))"
+      " k(created_at, id, replay) JOIN outbox.parked p ON p.route_id = $1"
+      " AND p.created_at = k.created_at AND p.id = k.id"
+      " AND p.replay = k.replay FOR NO KEY UPDATE OF p SKIP LOCKED",
       4,
       {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID},
       nullptr};
@@ -35,10 +35,10 @@ bool Lock(int64 route_id, Moving* moving) {
 
 bool Move(int64 route_id, Moving* moving) {
   static Statement move = {
-      "UPDATE outbox.parked p SET lane = k.lane FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3),"
-      " pg_catalog.unnest($4), pg_catalog.unnest($5)) k(created_at, id, replay, lane)"
-      " WHERE p.route_id OPERATOR(pg_catalog.=) $1 AND p.created_at OPERATOR(pg_catalog.=) k.created_at"
-      " AND p.id OPERATOR(pg_catalog.=) k.id AND p.replay OPERATOR(pg_catalog.=) k.replay",
+      "UPDATE outbox.parked p SET lane = k.lane FROM ROWS FROM (unnest($2), unnest($3),"
+      " unnest($4), unnest($5)) k(created_at, id, replay, lane)"
+      " WHERE p.route_id = $1 AND p.created_at = k.created_at"
+      " AND p.id = k.id AND p.replay = k.replay",
       5,
       {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, INT4ARRAYOID},
       nullptr};
@@ -51,9 +51,9 @@ bool Move(int64 route_id, Moving* moving) {
 // Ends when `handle` says no.
 bool ForEachPortion(int64 route_id, int32 lanes, bool (*handle)(int64, Moving*)) {
   static Statement parked = {
-      "SELECT created_at, id, replay, pg_catalog.convert_to(aggregate_id, 'UTF8'), lane FROM outbox.parked"
-      " WHERE route_id OPERATOR(pg_catalog.=) $1"
-      " AND ROW(created_at, id, replay) OPERATOR(pg_catalog.>) ROW($2, $3, $4)"
+      "SELECT created_at, id, replay, convert_to(aggregate_id, 'UTF8'), lane FROM outbox.parked"
+      " WHERE route_id = $1"
+      " AND ROW(created_at, id, replay) > ROW($2, $3, $4)"
       " ORDER BY created_at, id, replay LIMIT $5",
       5,
       {INT8OID, TIMESTAMPTZOID, UUIDOID, INT8OID, INT8OID},
@@ -106,4 +106,4 @@ void MoveParked(int64 route_id, int32 lanes) {
   ForEachPortion(route_id, lanes, Move);
 }
 
-}  // namespace outbox::log
+}  // namespace outbox::parked

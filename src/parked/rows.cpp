@@ -1,8 +1,8 @@
-#include "log/parked_rows.h"
+#include "parked/rows.h"
 
-#include "log/row.h"
-#include "log/sql.h"
+#include "parked/sql.h"
 #include "pg/encoding.h"
+#include "pg/headers.h"
 
 extern "C" {
 #include "utils/uuid.h"
@@ -11,7 +11,7 @@ extern "C" {
 #endif
 }
 
-namespace outbox::log {
+namespace outbox::parked {
 
 namespace {
 
@@ -82,11 +82,11 @@ void ReadClaimed(uint64 row, int column, Arena* arena, relay::Claimed* claimed) 
   event->payload = Text(row, column + 9, false, arena);
   event->content_type = Text(row, column + 10, true, arena);
   Datum headers = ResultDatum(row, column + 11, &isnull);
-  event->headers = isnull ? HeaderView() : CopyHeaders(headers, arena);
+  event->headers = isnull ? HeaderView() : pg::CopyHeaders(headers, arena);
   event->topic = Text(row, column + 12, true, arena);
   if (claimed->replay != 0) {
     event->headers = WithReplay(event->headers, claimed->replay, arena);
   }
 }
 
-}  // namespace outbox::log
+}  // namespace outbox::parked

@@ -1,7 +1,7 @@
 // Statements over outbox.parked and outbox.outcome [P]. Plain code, for use under a guard, in a transaction with SPI
 // connected. Vectors that are filled belong to the caller; scratch vectors are passed in for that reason.
 //
-// A key is held by its waiting rows (state retrying or blocked), under the route's policy `block` by its dead ones too.
+// What holds a key, and in which order it goes, is said in schema/44_keys.sql.
 // Invariants kept here, and by the functions for operators:
 //   - of a key only rows of a run at its head are `retrying`; who comes to the head (the row before it left) is made
 //     so by whoever removed that, in a statement that begins after the removal;
@@ -19,7 +19,7 @@
 #include "pg/prelude.h"
 #include "relay/parked_log.h"
 
-namespace outbox::log {
+namespace outbox::parked {
 
 // Which lane, for which worker.
 struct ParkedOwner {
@@ -108,11 +108,11 @@ struct WaitingRow {
 // What else is known of a key of which something is due.
 struct DueKey {
   uint64_t order_key = 0;
-  int64_t from = INT64_MAX;  // its first and last row that is due and retrying; INT64_MIN: scheduled ones only
-  int64_t up_to = INT64_MIN;
+  int64_t up_to = INT64_MIN;  // its last row that is due and retrying; INT64_MIN: scheduled ones only
   bool paused = false;
-  bool dead = false;  // under `block`: a dead row holds it
-  size_t first = 0;   // its waiting rows up to there, in DueWork::waiting
+  bool dead = false;  // a dead row holds what is behind it
+  WaitingRow first_dead;
+  size_t first = 0;  // its waiting rows up to there, in DueWork::waiting
   size_t count = 0;
 };
 
@@ -152,4 +152,4 @@ void ForgetSenders(const ParkedOwner& owner);
 // All but what follows for the keys. `at`: a reading of the shared clock whose day's table must exist.
 void ApplyOutcomes(const ParkedOwner& owner, std::span<const relay::Settlement> outcomes, int64_t at);
 
-}  // namespace outbox::log
+}  // namespace outbox::parked

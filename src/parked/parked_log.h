@@ -1,5 +1,5 @@
 // relay::ParkedLog over outbox.parked [P behind, no Postgres type in sight]: the parked events of one lane, for its
-// owner. For use in a relay worker only, like PgLaneLog. The rules of who may send what are in parked_sql.h; every
+// owner. For use in a relay worker only, like PgLaneLog. The rules of who may send what are in statements.h; every
 // statement goes by index, however much is parked.
 #pragma once
 
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/lane_id.h"
-#include "log/dead_letters.h"
+#include "parked/dead_letters.h"
 #include "relay/parked_log.h"
 
-namespace outbox::log {
+namespace outbox::parked {
 
 struct DueFronts;
 struct DueWork;
@@ -54,4 +54,4 @@ class PgParkedLog final : public relay::ParkedLog {
   std::unique_ptr<DueWork> work_;
 };
 
-}  // namespace outbox::log
+}  // namespace outbox::parked

@@ -1,0 +1,30 @@
+// Rows of outbox.parked on their way out, and SQL that several statements over it share [P].
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/event.h"
+#include "pg/prelude.h"
+#include "relay/parked_log.h"
+
+// Rows that fall due behind the place ($6, $7) and up to ($8, $9).
+#define OUTBOX_DUE_BETWEEN                         \
+  " AND ROW(p.due_at, p.created_at) > ROW($6, $7)" \
+  " AND ROW(p.due_at, p.created_at) <= ROW($8, $9)"
+
+namespace outbox::parked {
+
+// text[]
+Datum TopicArray(const std::vector<std::string>& topics);
+
+// The columns that ReadClaimed expects, of a row of outbox.parked under the alias p.
+#define OUTBOX_CLAIMED_COLUMNS                                                                                      \
+  "p.created_at, p.id, p.replay, p.order_key, p.state, p.attempts, p.aggregate_type, p.aggregate_id, p.event_type," \
+  " p.payload, p.content_type, p.headers, p.own_topic"
+
+// From a row of the last result, the columns beginning at `column`. Bytes go into the arena. A replay carries the
+// header outbox-replay with its number.
+void ReadClaimed(uint64 row, int column, Arena* arena, relay::Claimed* claimed);
+
+}  // namespace outbox::parked

@@ -1,0 +1,12 @@
+// An event's headers: from the column to the engine [P]. (The way back is HeadersDatum in arguments.h.)
+#pragma once
+
+#include "base/event.h"
+#include "pg/prelude.h"
+
+namespace outbox::pg {
+
+// Of a jsonb object of strings, as the column headers holds it. May raise, and throw bad_alloc: call it under a guard.
+HeaderView CopyHeaders(Datum stored, Arena* arena);
+
+}  // namespace outbox::pg

@@ -1,0 +1,27 @@
+// All that it takes to run SQL [P], and its short names for folders that do little else: `using namespace pg::sql`.
+#pragma once
+
+#include "pg/arguments.h"
+#include "pg/attempt.h"
+#include "pg/statement.h"
+
+namespace outbox::pg::sql {
+
+using pg::Arguments;
+using pg::Column;
+using pg::ErrorContext;
+using pg::ForeignText;
+using pg::HeadersDatum;
+using pg::ResultDatum;
+using pg::ResultText;
+using pg::RunStatement;
+using pg::ServerText;
+using pg::Statement;
+using pg::StatusOf;
+using pg::TextDatum;
+using pg::TimeDatum;
+using pg::Try;
+using pg::TryInTransaction;
+using pg::UuidDatum;
+
+}  // namespace outbox::pg::sql
