@@ -27,9 +27,9 @@ using days::kDayMicros;
 // not count; what they miss expired.
 void ReadLaneBases(std::vector<Snapshot>* bases) {
   static Statement all = {
-      "SELECT CASE WHEN h.home OPERATOR(pg_catalog.=) outbox._home() THEN r.window_from::text ELSE '3:3:' END"
+      "SELECT CASE WHEN h.home = outbox._home() THEN r.window_from::text ELSE '3:3:' END"
       " FROM " OUTBOX_POSITIONS
-      " r JOIN outbox.lane h ON h.route_id OPERATOR(pg_catalog.=) r.route_id AND h.lane OPERATOR(pg_catalog.=) r.lane",
+      " r JOIN outbox.lane h ON h.route_id = r.route_id AND h.lane = r.lane",
       0,
       {},
       nullptr};
