@@ -5,7 +5,8 @@
 #define OUTBOX_SINK_KINDS(KIND) \
   KIND(kafka)                   \
   KIND(redis)                   \
-  KIND(log)
+  KIND(log)                     \
+  /* the last */
 
 namespace outbox::sink {
 

@@ -194,6 +194,15 @@ TEST(OptionTables, EveryRowObeysItsGroup) {
   }
 }
 
+// They are more than fit a short hint, and no other kind's sentence stands for them.
+TEST(OptionNames, AnUnknownOneOfRedisIsToldThoseOfRedis) {
+  const OptionProblem problem = CheckOption(kRedis, kServer, "zzzzzzzzzzzzzzzz", "a", true);
+  EXPECT_STREQ(problem.sqlstate, "HV00D");
+  EXPECT_NE(problem.hint.find("on_lost_writes"), std::string::npos) << problem.hint;
+  EXPECT_EQ(problem.hint.find("librdkafka"), std::string::npos) << problem.hint;
+  EXPECT_NE(CheckOption(kKafka, kServer, "zzzzzzzzzzzzzzzz", "a", true).hint.find("librdkafka"), std::string::npos);
+}
+
 TEST(OptionValues, OutOfBoundsIsRefusedEverywhere) {
   for (const SinkKind* each : Kinds()) {
     const SinkKind& kind = *each;
