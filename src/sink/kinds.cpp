@@ -6,6 +6,7 @@
   KIND(kafka)                   \
   KIND(redis)                   \
   KIND(log)                     \
+  KIND(null)                    \
   /* the last */
 
 namespace outbox::sink {
