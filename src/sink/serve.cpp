@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "sink/confine.h"
 #include "sink/flow_gate.h"
-#include "sink/monotonic.h"
 
 namespace outbox::sink {
 namespace {
