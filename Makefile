@@ -6,15 +6,19 @@ EXTVERSION  = 0.2
 MODULE_big  = outbox
 UPGRADES    = $(sort $(notdir $(wildcard schema/upgrade/*)))
 DATA_built  = outbox--$(EXTVERSION).sql $(UPGRADES:%=outbox--%.sql)
-EXTRA_CLEAN = outbox-sink-kafka outbox-sink-redis build results output_iso $(OBJS:.o=.d)
+EXTRA_CLEAN = $(SINK_PROGRAMS) build results output_iso $(OBJS:.o=.d)
 
 # Folders whose sources never see a Postgres header ([-]) and those that do ([P]): see CONTRIBUTING.md, "The wall".
-PLAIN_DIRS = src/base src/format src/relay src/sink src/sink/log
+PLAIN_DIRS = src/base src/format src/relay src/sink $(SINKS_INSIDE)
 PG_DIRS    = src src/pg src/days src/emit src/parked src/log src/worker src/admin
-SINK_KAFKA_DIRS = src/sink/kafka
-SINK_REDIS_DIRS = src/sink/redis
 
-PLAIN_SRCS = $(sort $(wildcard $(addsuffix /*.cpp,$(PLAIN_DIRS))))
+# One folder of src/sink per kind of destination (src/sink/README.md). What has a main.cpp is a program of its own, apart
+# from what it tells the rest of outbox of itself; the others live inside of outbox.so.
+SINKS        = $(patsubst src/sink/%/main.cpp,%,$(sort $(wildcard src/sink/*/main.cpp)))
+SINKS_INSIDE = $(filter-out $(SINKS:%=src/sink/%),$(patsubst %/kind.cpp,%,$(sort $(wildcard src/sink/*/kind.cpp))))
+KIND_SRCS    = $(sort $(wildcard $(foreach sink,$(SINKS),src/sink/$(sink)/kind.cpp src/sink/$(sink)/options.cpp)))
+
+PLAIN_SRCS = $(sort $(wildcard $(addsuffix /*.cpp,$(PLAIN_DIRS))) $(KIND_SRCS))
 PG_SRCS    = $(sort $(wildcard $(addsuffix /*.cpp,$(PG_DIRS))))
 OBJS       = $(PG_SRCS:.cpp=.o) $(PLAIN_SRCS:.cpp=.o)
 
@@ -63,48 +67,54 @@ outbox--$(EXTVERSION).sql: $(SCHEMA_PARTS)
 	cat $^ > $@
 
 # --- and one for each step from a version to the next: schema/upgrade/FROM--TO/ in order. Its file REPLACE names the parts of
-# schema/ that the step runs again, all of whose statements may be run again.
+# schema/ that the step runs again, all of whose statements may be run again; 30_sink_*.sql: every kind of destination, also
+# one that is new.
+replaced = $(foreach part,$(file <schema/upgrade/$(1)/REPLACE),$(or $(sort $(wildcard schema/$(part))),schema/$(part)))
 define UPGRADE_RULE
-outbox--$(1).sql: $$(wildcard schema/upgrade/$(1)/*.sql) $$(addprefix schema/,$$(file <schema/upgrade/$(1)/REPLACE))
+outbox--$(1).sql: $$(wildcard schema/upgrade/$(1)/*.sql) $$(call replaced,$(1))
 	cat $$^ > $$@
 endef
 $(foreach step,$(UPGRADES),$(eval $(call UPGRADE_RULE,$(step))))
 
 # --- sink executables: the only programs that link a broker library --------------------------------------------------
-# What they share with the library is compiled once; the rest without Postgres flags, kept apart by the kind of build.
+# What they share with the library is compiled once; the rest without Postgres flags, kept apart by the kind of build. A
+# sink's file `needs` says what it is built with.
+SINK_PROGRAMS = $(SINKS:%=outbox-sink-%)
 SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g -pthread $(FAULT_FLAG) -MMD -MP
 SINK_OBJ_DIR  = build/sink$(if $(OUTBOX_FAULT_POINTS),-fault-points)
-sink_objs     = $(patsubst src/%.cpp,$(SINK_OBJ_DIR)/%.o,$(wildcard $(addsuffix /*.cpp,$(1))))
-SINK_COMMON   = $(patsubst %.cpp,%.o,$(sort $(wildcard src/base/*.cpp src/sink/*.cpp)))
-SINK_KAFKA    = $(call sink_objs,$(SINK_KAFKA_DIRS))
-SINK_REDIS    = $(call sink_objs,$(SINK_REDIS_DIRS))
-# TLS for Redis where hiredis brings it (1.0 and later, as a library of its own).
-HIREDIS_TLS  := $(shell pkg-config --exists hiredis_ssl openssl 2>/dev/null && echo -DOUTBOX_HAVE_HIREDIS_SSL)
-KAFKA_LIBS    = rdkafka
-REDIS_LIBS    = $(if $(HIREDIS_TLS),hiredis_ssl openssl) hiredis
+sink_objs     = $(patsubst src/%.cpp,$(SINK_OBJ_DIR)/%.o,$(wildcard $(1)))
+SINK_COMMON   = $(patsubst %.cpp,%.o,$(sort $(wildcard src/base/*.cpp src/sink/*.cpp $(SINKS_INSIDE:%=%/*.cpp)) $(KIND_SRCS)))
+# $(call sink_needs,sink,word): what follows that word in the file. An optional line: a macro, and packages that it stands for.
+sink_needs    = $(shell sed -n 's/^$(2) //p' src/sink/$(1)/needs 2>/dev/null)
+sink_optional = $(if $(1),$(if $(shell pkg-config --exists $(wordlist 2,9,$(1)) 2>/dev/null && echo yes),$(1)))
 
-$(SINK_KAFKA): SINK_CXXFLAGS += $$(pkg-config --cflags $(KAFKA_LIBS))
-$(SINK_REDIS): SINK_CXXFLAGS += $(HIREDIS_TLS) $$(pkg-config --cflags $(REDIS_LIBS))
-$(SINK_KAFKA) $(SINK_REDIS): $(SINK_OBJ_DIR)/%.o: src/%.cpp
+define SINK_RULES
+SINK_$(1)_OBJS     := $$(filter-out $$(call sink_objs,$$(KIND_SRCS)),$$(call sink_objs,src/sink/$(1)/*.cpp))
+SINK_$(1)_OPTIONAL := $$(call sink_optional,$$(call sink_needs,$(1),optional))
+SINK_$(1)_PACKAGES := $$(wordlist 2,9,$$(SINK_$(1)_OPTIONAL)) $$(call sink_needs,$(1),pkg-config)
+SINK_OBJS += $$(SINK_$(1)_OBJS)
+$$(SINK_$(1)_OBJS): SINK_CXXFLAGS += $$(addprefix -D,$$(firstword $$(SINK_$(1)_OPTIONAL))) \
+  $$(if $$(strip $$(SINK_$(1)_PACKAGES)),$$$$(pkg-config --cflags $$(SINK_$(1)_PACKAGES)))
+outbox-sink-$(1): $$(SINK_COMMON) $$(SINK_$(1)_OBJS) $$(FAULT_STAMP)
+	$$(CXX) -pthread -o $$@ $$(filter %.o,$$^) $$(if $$(strip $$(SINK_$(1)_PACKAGES)),$$$$(pkg-config --libs $$(SINK_$(1)_PACKAGES)))
+endef
+$(foreach sink,$(SINKS),$(eval $(call SINK_RULES,$(sink))))
+
+$(SINK_OBJS): $(SINK_OBJ_DIR)/%.o: src/%.cpp
 	@$(MKDIR_P) $(@D)
 	$(CXX) $(SINK_CXXFLAGS) -c -o $@ $<
--include $(SINK_KAFKA:.o=.d) $(SINK_REDIS:.o=.d)
+-include $(SINK_OBJS:.o=.d)
 
-outbox-sink-kafka: $(SINK_COMMON) $(SINK_KAFKA) $(FAULT_STAMP)
-	$(CXX) -pthread -o $@ $(filter %.o,$^) $$(pkg-config --libs $(KAFKA_LIBS))
-outbox-sink-redis: $(SINK_COMMON) $(SINK_REDIS) $(FAULT_STAMP)
-	$(CXX) -pthread -o $@ $(filter %.o,$^) $$(pkg-config --libs $(REDIS_LIBS))
-
-all: wall outbox-sink-kafka outbox-sink-redis
+all: wall $(SINK_PROGRAMS)
 
 install: install-sinks
-install-sinks: outbox-sink-kafka outbox-sink-redis
+install-sinks: $(SINK_PROGRAMS)
 	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
-	$(INSTALL_PROGRAM) outbox-sink-kafka outbox-sink-redis '$(DESTDIR)$(pkglibdir)/'
+	$(INSTALL_PROGRAM) $(SINK_PROGRAMS) '$(DESTDIR)$(pkglibdir)/'
 
 uninstall: uninstall-sinks
 uninstall-sinks:
-	rm -f '$(DESTDIR)$(pkglibdir)/outbox-sink-kafka' '$(DESTDIR)$(pkglibdir)/outbox-sink-redis'
+	rm -f $(SINK_PROGRAMS:%='$(DESTDIR)$(pkglibdir)/%')
 
 # --- the wall: no Postgres header behind it, no file with both kinds -------------------------------------------------
 wall:

@@ -67,7 +67,7 @@ CREATE TABLE outbox.route (
 COMMENT ON TABLE outbox.route IS 'which events go to which destination, under which topic; change through create_route, alter_route, drop_route';
 COMMENT ON COLUMN outbox.route.id IS 'a route made later under the same name is a new one, with a new id';
 COMMENT ON COLUMN outbox.route.name IS 'name for people';
-COMMENT ON COLUMN outbox.route.server IS 'foreign server of a wrapper outbox_kafka, outbox_redis or outbox_log';
+COMMENT ON COLUMN outbox.route.server IS 'foreign server of one of the wrappers of outbox: outbox_kafka, for example';
 COMMENT ON COLUMN outbox.route.aggregate_types IS 'patterns with * for any run of characters; an event matches if one of them does';
 COMMENT ON COLUMN outbox.route.event_types IS 'patterns, likewise';
 COMMENT ON COLUMN outbox.route.topic IS 'topic template: {aggregate_type}, {event_type}, modifiers :kebab and :lower';

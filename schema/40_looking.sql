@@ -58,7 +58,7 @@ CREATE VIEW outbox.destination AS
 GRANT SELECT ON outbox.destination TO pg_monitor;
 COMMENT ON VIEW outbox.destination IS 'every destination, and its circuit breaker; of several relay workers the one that is worst off';
 COMMENT ON COLUMN outbox.destination.server IS 'foreign server';
-COMMENT ON COLUMN outbox.destination.wrapper IS 'foreign-data wrapper: outbox_kafka, outbox_redis or outbox_log';
+COMMENT ON COLUMN outbox.destination.wrapper IS 'foreign-data wrapper of the server, which tells the kind of destination: outbox_kafka, for example';
 COMMENT ON COLUMN outbox.destination.state IS 'closed: events go there; open: nothing is sent until next_try; half-open: a small batch is being tried, for seconds at most while the destination is down; paused: by outbox.pause(); unused: no relay worker has events for it';
 COMMENT ON COLUMN outbox.destination.since IS 'in this state since';
 COMMENT ON COLUMN outbox.destination.next_try IS 'while open: when it is tried again; sooner where the destination comes back before';

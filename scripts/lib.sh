@@ -28,6 +28,9 @@ exec_as_postgres() {
   exec "$@"
 }
 
+# One for each folder of src/sink that has a main.cpp.
+sink_programs() { printf '%s\n' src/sink/*/main.cpp | sed 's,src/sink/\(.*\)/main.cpp,outbox-sink-\1,'; }
+
 # Builds and installs into build/stage: nothing outside the checkout changes. Without LLVM bitcode, which doubles the
 # time and changes nothing that a private server shows; `make lint` compiles it. `stage_install OUTBOX_FAULT_POINTS=1`
 # builds in the fault points (src/base/fault_point.h); without that a build that holds any is refused.
@@ -40,7 +43,7 @@ stage_install() {
     grep -E ' error:|Error [0-9]|wall:' "$log" | head -20 >&2
     die "the build failed, see build/make.log"
   fi
-  for file in outbox.so outbox-sink-kafka outbox-sink-redis; do
+  for file in outbox.so $(sink_programs); do
     grep -q OUTBOX_FAULT_DIR "$STAGE$("$PG_CONFIG" --pkglibdir)/$file" && found=1 || found=
     [ "${1:-}" = OUTBOX_FAULT_POINTS=1 ] && [ -z "$found" ] && die "the test build of $file has no fault points"
     [ "${1:-}" != OUTBOX_FAULT_POINTS=1 ] && [ -n "$found" ] && die "$file holds fault points, in a build without"

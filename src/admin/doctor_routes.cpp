@@ -89,18 +89,19 @@ void CheckRoutes(Findings* findings) {
     if (!seen.insert(lane.route).second) {
       continue;
     }
-    std::string missing;
+    const sink::RequiredOption* missing = nullptr;
     if (lane.spec != nullptr) {
       std::string wrapper;
       std::optional<Destination> destination = FindDestination(lane.server, &wrapper);
-      missing = destination ? MissingOption(*destination) : "";
+      missing = destination ? MissingOption(*destination) : nullptr;
     }
     if (lane.spec == nullptr) {
       findings->Problem("route", "Route \"" + lane.route + "\": " + lane.trouble + ".",
                         "Use alter_route(..., server => ...), or make the server again.");
-    } else if (!missing.empty()) {
+    } else if (missing != nullptr) {
       findings->Problem(
-          "route", "Route \"" + lane.route + "\": server \"" + lane.server + "\" has no option \"" + missing + "\".",
+          "route",
+          "Route \"" + lane.route + "\": server \"" + lane.server + "\" has no option \"" + missing->name + "\".",
           "ALTER SERVER ... OPTIONS (ADD ...).");
     } else {
       good++;

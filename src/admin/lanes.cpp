@@ -36,7 +36,7 @@ ORDER BY s.route_id, s.lane, s.side, t.topic)";
 
 constexpr const char* kSelectLanes = R"(
 SELECT r.id, r.name, r.server, array_to_string(r.aggregate_types, E'\x1f'), array_to_string(r.event_types, E'\x1f'),
-       r.topic, r.key, r.lanes, coalesce(r.options ->> 'mode', 'stream'), l.lane,
+       r.topic, r.key, r.lanes, l.lane,
        CASE WHEN p.at IS NULL THEN l.window_from ELSE p.window_from END,
        CASE WHEN p.at IS NULL THEN l.window_to ELSE p.window_to END,
        (extract(epoch FROM CASE WHEN p.at IS NULL THEN l.done_to ELSE p.done_to END) * 1000000)::bigint,
@@ -97,11 +97,7 @@ std::shared_ptr<relay::TopicOf> MakeTopicOf(const LaneRecord& lane, const std::s
   if (lane.spec == nullptr) {
     return nullptr;
   }
-  format::TemplateError error;
-  const format::Use use =
-      lane.spec->kind() == format::DestinationKind::kKafka ? format::Use::kTopicWithoutId : format::Use::kTopicWithId;
-  std::optional<format::Template> parsed = format::Template::Parse(text, use, &error);
-  return std::make_shared<relay::TopicOf>(parsed ? *std::move(parsed) : lane.spec->topic());
+  return std::make_shared<relay::TopicOf>(lane.spec->FormerTopic(text));
 }
 
 void AddSides(const Cell& route, Access access, Positions positions, std::vector<LaneRecord>* lanes) {
@@ -181,10 +177,6 @@ void Compile(const Row& row, Destinations* destinations, LaneRecord* lane) {
   config.key = Utf8(row[6].value());
   config.lanes = static_cast<uint32_t>(Number(row[7]));
   config.lane = static_cast<uint32_t>(lane->lane);
-  const std::string& mode = row[8].value();
-  config.form = mode == "list"      ? sink::RecordForm::kList
-                : mode == "publish" ? sink::RecordForm::kPublish
-                                    : sink::RecordForm::kStream;
   format::TemplateError error;
   lane->spec = format::RouteSpec::Make(config, &error);
   if (lane->spec == nullptr) {
@@ -304,12 +296,12 @@ std::vector<LaneRecord> LoadLanes(const Cell& route, Access access, Positions po
     lane.route_id = Number(row[0]);
     lane.route = row[1].value();
     lane.server = row[2].value();
-    lane.lane = static_cast<int>(Number(row[9]));
-    lane.position = PositionOf(row, 10);
-    lane.start_snapshot = ParseSnapshot(row[13].value());
-    lane.start_time = Number(row[14]);
-    lane.since = row[15] ? Number(row[15]) : PG_INT64_MIN;
-    lane.restored = row[16] == "t";
+    lane.lane = static_cast<int>(Number(row[8]));
+    lane.position = PositionOf(row, 9);
+    lane.start_snapshot = ParseSnapshot(row[12].value());
+    lane.start_time = Number(row[13]);
+    lane.since = row[14] ? Number(row[14]) : PG_INT64_MIN;
+    lane.restored = row[15] == "t";
     if (lane.restored && positions == Positions::kOfThisLog) {
       lane.position = {ParseSnapshot(kNothingVisible), std::nullopt, kBeforeAllTime};
       lane.start_time = INT64_MIN;

@@ -10,6 +10,7 @@
 #include "admin/query.h"
 #include "admin/shared_look.h"
 #include "pg/entry.h"
+#include "sink/kind.h"
 
 extern "C" {
 #include "commands/dbcommands.h"
@@ -117,6 +118,15 @@ Cell DatabaseName(Oid database) {
   return name != nullptr ? Cell(name) : Cell();
 }
 
+// All of ours, in the form that a cast to name[] takes.
+Cell Wrappers() {
+  std::vector<std::string> names;
+  for (const outbox::sink::SinkKind* kind : outbox::sink::Kinds()) {
+    names.emplace_back(kind->wrapper);
+  }
+  return TextArrayLiteral(names);
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_lag) {
@@ -151,7 +161,8 @@ OUTBOX_FUNCTION(outbox_destination) {
                                   "(extract(epoch FROM p.paused_at) * 1000000)::bigint "
                                   "FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw "
                                   "LEFT JOIN outbox.pause p ON p.server = s.srvname "
-                                  "WHERE w.fdwname IN ('outbox_kafka', 'outbox_redis', 'outbox_log') ORDER BY 2")) {
+                                  "WHERE w.fdwname = ANY ($1::name[]) ORDER BY 2",
+                                  {Wrappers()})) {
     const DestinationLook* worst = nullptr;
     int64 workers = 0, trips = 0, deaths = 0;
     for (const DestinationLook& look : looks) {

@@ -50,7 +50,7 @@ std::vector<std::string> Patterns(const char* name, const std::optional<std::vec
   return CheckPatterns(name, *argument);
 }
 
-std::string Options(outbox::format::DestinationKind kind, const Cell& options) {
+std::string Options(const outbox::sink::SinkKind& kind, const Cell& options) {
   if (!options) {
     return "{}";
   }
@@ -187,13 +187,13 @@ OUTBOX_FUNCTION(outbox_create_route) {
   route.aggregate_types = Patterns("aggregate_types", TextArrayArgument(fcinfo, 2));
   route.event_types = Patterns("event_types", TextArrayArgument(fcinfo, 3));
   route.topic = TextArgument(fcinfo, 4).value_or(kDefaultTopic);
-  CheckTopicTemplate(route.destination.kind, route.topic);
+  CheckTopicTemplate(*route.destination.kind, route.topic);
   route.key = TextArgument(fcinfo, 5).value_or(kDefaultKey);
   CheckKeyTemplate(route.key);
   int64 lanes = PG_ARGISNULL(6) ? 1 : PG_GETARG_INT32(6);
   CheckLanes(lanes);
   RouteStart start = ParseStart(TextArgument(fcinfo, 7));
-  route.options = Options(route.destination.kind, TextArgument(fcinfo, 8));
+  route.options = Options(*route.destination.kind, TextArgument(fcinfo, 8));
   route.policy = CheckPolicy(fcinfo, 9, DefaultPolicy());
   SettleIdentity();
   std::string id = InsertRoute(name, route, std::to_string(lanes), start);
@@ -226,7 +226,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   }
   // What is kept is checked again: it may not suit the destination that the route gets now.
   std::string topic = TextArgument(fcinfo, 4).value_or(old[1].value());
-  CheckTopicTemplate(destination.kind, topic);
+  CheckTopicTemplate(*destination.kind, topic);
   std::string key = TextArgument(fcinfo, 5).value_or(old[2].value());
   CheckKeyTemplate(key);
   if (!PG_ARGISNULL(6)) {
@@ -235,7 +235,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
     WantLanes(name, std::to_string(lanes), old[3], old[5]);
   }
   Cell given_options = TextArgument(fcinfo, 7);
-  std::string options = Options(destination.kind, given_options ? given_options : old[4]);
+  std::string options = Options(*destination.kind, given_options ? given_options : old[4]);
   PolicyArguments policy = CheckPolicy(fcinfo, 8, {old[6], old[7], old[8], old[9]});
   RunSql(Access::kWrite,
          "UPDATE outbox.route SET server = $2::name, aggregate_types = coalesce($3::text[], aggregate_types), "

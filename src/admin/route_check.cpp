@@ -6,7 +6,6 @@
 #include "admin/encoding.h"
 #include "admin/server.h"
 #include "format/template.h"
-#include "format/topic_name.h"
 #include "pg/guard.h"
 
 extern "C" {
@@ -33,17 +32,11 @@ void CheckConvertible(const std::string& text) {
   (void)Utf8(text);
 }
 
-void CheckTemplate(const char* what, const std::string& text, format::Use use, format::Template* parsed) {
-  CheckConvertible(text);
-  format::TemplateError error;
-  std::optional<format::Template> result = format::Template::Parse(text, use, &error);
-  if (!result) {
-    Refuse(
-        ERRCODE_INVALID_PARAMETER_VALUE, "invalid " + std::string(what) + " template: " + error.message,
-        "The template is \"" + text + "\", the trouble starts at character " + std::to_string(error.position + 1) + ".",
-        error.hint);
-  }
-  *parsed = std::move(*result);
+[[noreturn]] void RefuseTemplate(const char* what, const std::string& text, const format::TemplateError& error) {
+  Refuse(
+      ERRCODE_INVALID_PARAMETER_VALUE, "invalid " + std::string(what) + " template: " + error.message,
+      "The template is \"" + text + "\", the trouble starts at character " + std::to_string(error.position + 1) + ".",
+      error.hint);
 }
 
 }  // namespace
@@ -92,25 +85,30 @@ std::vector<std::string> CheckPatterns(const char* argument, const std::vector<C
   return result;
 }
 
-void CheckTopicTemplate(format::DestinationKind kind, const std::string& text) {
-  bool redis = kind == format::DestinationKind::kRedis;
-  format::Template parsed;
-  CheckTemplate("topic", text, redis ? format::Use::kTopicWithId : format::Use::kTopicWithoutId, &parsed);
+void CheckTopicTemplate(const sink::SinkKind& kind, const std::string& text) {
+  CheckConvertible(text);
+  const sink::TopicTemplateRules& rules = *kind.topic_template;
+  format::TemplateError error;
+  std::optional<format::Template> parsed = format::Template::ParseTopic(text, rules, &error);
+  if (!parsed) {
+    RefuseTemplate("topic", text, error);
+  }
   // Names that every destination takes: what is wrong with the expansion is then the fault of the template's own text.
   std::string sample;
-  parsed.Expand("a", "1", "b", &sample);
-  const char* bad = redis ? format::BadRedisTopic(Utf8(sample)) : format::BadKafkaTopic(sample);
+  parsed->Expand("a", "1", "b", &sample);
+  const char* bad = rules.bad_name(Utf8(sample));
   if (bad != nullptr) {
     Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid topic template \"" + text + "\"",
-           "The topic name " + std::string(bad) + ".",
-           redis ? "A name has 1 to 512 bytes, without NUL and line breaks."
-                 : "Kafka topics have 1 to 249 of the characters A-Z, a-z, 0-9, dot, underscore and hyphen.");
+           "The topic name " + std::string(bad) + ".", rules.names);
   }
 }
 
 void CheckKeyTemplate(const std::string& text) {
-  format::Template parsed;
-  CheckTemplate("key", text, format::Use::kKey, &parsed);
+  CheckConvertible(text);
+  format::TemplateError error;
+  if (!format::Template::ParseKey(text, &error)) {
+    RefuseTemplate("key", text, error);
+  }
 }
 
 void CheckLanes(int64_t lanes) {
@@ -168,26 +166,53 @@ PolicyArguments CheckPolicy(FunctionCallInfo fcinfo, int first, const PolicyArgu
   return policy;
 }
 
-std::string CheckRouteOptions(format::DestinationKind kind, const std::vector<Row>& options) {
-  std::string mode;
+namespace {
+
+std::vector<std::string> Choices(const sink::RouteOption& option) {
+  std::vector<std::string> choices(1);
+  for (const char* c = option.choices; *c != '\0'; c++) {
+    if (*c == '|') {
+      choices.emplace_back();
+    } else {
+      choices.back() += *c;
+    }
+  }
+  return choices;
+}
+
+std::string ChoicesText(const std::vector<std::string>& choices) {
+  std::string text;
+  for (size_t i = 0; i < choices.size(); i++) {
+    text += (i == 0 ? "" : i + 1 == choices.size() ? " and " : ", ") + choices[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string CheckRouteOptions(const sink::SinkKind& kind, const std::vector<Row>& options) {
+  std::string result;
   for (const Row& option : options) {
     const std::string& name = option[0].value();
     const std::string& type = option[1].value();
     const std::string value = option[2].value_or("");
-    if (kind != format::DestinationKind::kRedis || name != "mode") {
+    const auto known = std::find_if(kind.route_options.begin(), kind.route_options.end(),
+                                    [&](const sink::RouteOption& one) { return name == one.name; });
+    if (known == kind.route_options.end()) {
       Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "unknown route option \"" + name + "\"", "",
-             kind == format::DestinationKind::kRedis
-                 ? "Routes to Redis take mode (stream, list, publish); the other options belong to the server."
-                 : "Routes to " + std::string(kind == format::DestinationKind::kKafka ? "Kafka" : "the server log") +
+             kind.route_options_hint != nullptr
+                 ? kind.route_options_hint
+                 : "Routes to " + std::string(kind.title) +
                        " take no options; those of the destination belong to its server.");
     }
-    if (type != "string" || (value != "stream" && value != "list" && value != "publish")) {
-      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid value for route option \"mode\": \"" + value + "\"", "",
-             "It is one of stream, list and publish.");
+    const std::vector<std::string> choices = Choices(*known);
+    if (type != "string" || std::find(choices.begin(), choices.end(), value) == choices.end()) {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid value for route option \"" + name + "\": \"" + value + "\"", "",
+             "It is one of " + ChoicesText(choices) + ".");
     }
-    mode = value;
+    result += (result.empty() ? "\"" : ", \"") + name + "\": \"" + value + "\"";
   }
-  return mode.empty() ? "{}" : "{\"mode\": \"" + mode + "\"}";
+  return "{" + result + "}";
 }
 
 }  // namespace outbox::admin

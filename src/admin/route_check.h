@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "admin/query.h"
-#include "format/route_spec.h"
+#include "sink/kind.h"
 
 namespace outbox::admin {
 
@@ -16,7 +16,7 @@ std::string CheckRouteName(const Cell& name);
 // `argument` is the name of the argument, for the message. Doubles are dropped.
 std::vector<std::string> CheckPatterns(const char* argument, const std::vector<Cell>& patterns);
 
-void CheckTopicTemplate(format::DestinationKind kind, const std::string& text);
+void CheckTopicTemplate(const sink::SinkKind& kind, const std::string& text);
 void CheckKeyTemplate(const std::string& text);
 
 inline constexpr int kMaxLanes = 64;
@@ -33,6 +33,6 @@ struct PolicyArguments {
 PolicyArguments CheckPolicy(FunctionCallInfo fcinfo, int first, const PolicyArguments& old);
 
 // `options`: pairs of jsonb_each, as name, jsonb type and text value. The result is a jsonb object in text form.
-std::string CheckRouteOptions(format::DestinationKind kind, const std::vector<Row>& options);
+std::string CheckRouteOptions(const sink::SinkKind& kind, const std::vector<Row>& options);
 
 }  // namespace outbox::admin

@@ -38,9 +38,9 @@ bool MayUse(Oid server) {
 #endif
 }
 
-bool HasOption(const Destination& destination, sink::SinkKind kind, const char* canonical) {
+bool HasOption(const Destination& destination, std::string_view canonical) {
   for (const auto& [name, value] : destination.options) {
-    if (sink::CanonicalOption(kind, name) == canonical && !value.empty()) {
+    if (sink::CanonicalOption(*destination.kind, name) == canonical && !value.empty()) {
       return true;
     }
   }
@@ -57,13 +57,8 @@ std::optional<Destination> FindDestination(const std::string& name, std::string*
     return std::nullopt;
   }
   *wrapper = destination.wrapper;
-  if (destination.wrapper == "outbox_kafka") {
-    destination.kind = format::DestinationKind::kKafka;
-  } else if (destination.wrapper == "outbox_redis") {
-    destination.kind = format::DestinationKind::kRedis;
-  } else if (destination.wrapper == "outbox_log") {
-    destination.kind = format::DestinationKind::kLog;
-  } else {
+  destination.kind = sink::FindKind(destination.wrapper);
+  if (destination.kind == nullptr) {
     return std::nullopt;
   }
   return destination;
@@ -73,33 +68,30 @@ Destination UsableDestination(const std::string& name) {
   std::string wrapper;
   std::optional<Destination> found = FindDestination(name, &wrapper);
   if (!found && wrapper.empty()) {
-    throw pg::UserError{
-        ERRCODE_UNDEFINED_OBJECT, "server \"" + name + "\" does not exist", "",
-        "Make it with CREATE SERVER ... FOREIGN DATA WRAPPER outbox_kafka, outbox_redis or outbox_log."};
+    throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "server \"" + name + "\" does not exist", "",
+                        "Make it with CREATE SERVER ... FOREIGN DATA WRAPPER " + sink::WrapperNames() + "."};
   }
   if (!found) {
     throw pg::UserError{ERRCODE_WRONG_OBJECT_TYPE, "server \"" + name + "\" is not a destination of outbox",
                         "It belongs to foreign-data wrapper " + wrapper + ".",
-                        "Use a server of outbox_kafka, outbox_redis or outbox_log."};
+                        "Use a server of " + sink::WrapperNames() + "."};
   }
   Oid oid = found->oid;
   if (!pg::Guard([&] { return MayUse(oid); })) {
     throw pg::UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "permission denied for foreign server " + name, "",
                         "Its owner can GRANT USAGE ON FOREIGN SERVER to you."};
   }
-  if (!MissingOption(*found).empty()) {
-    throw pg::UserError{ERRCODE_FDW_OPTION_NAME_NOT_FOUND,
-                        "server \"" + name + "\" has no option \"bootstrap.servers\"",
-                        "A Kafka destination is found through at least one host:port.",
-                        "ALTER SERVER ... OPTIONS (ADD \"bootstrap.servers\" 'host:9092')."};
+  if (const sink::RequiredOption* missing = MissingOption(*found); missing != nullptr) {
+    const std::string option = "\"" + std::string(missing->name) + "\"";
+    throw pg::UserError{ERRCODE_FDW_OPTION_NAME_NOT_FOUND, "server \"" + name + "\" has no option " + option,
+                        missing->why, "ALTER SERVER ... OPTIONS (ADD " + option + " '" + missing->example + "')."};
   }
   return *found;
 }
 
-std::string MissingOption(const Destination& destination) {
-  bool missing = destination.kind == format::DestinationKind::kKafka &&
-                 !HasOption(destination, sink::SinkKind::kKafka, "bootstrap.servers");
-  return missing ? "bootstrap.servers" : "";
+const sink::RequiredOption* MissingOption(const Destination& destination) {
+  const sink::RequiredOption& required = destination.kind->required;
+  return required.name != nullptr && !HasOption(destination, required.name) ? &required : nullptr;
 }
 
 }  // namespace outbox::admin

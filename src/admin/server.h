@@ -4,15 +4,14 @@
 #include <optional>
 #include <string>
 
-#include "format/route_spec.h"
-#include "sink/options.h"
+#include "sink/kind.h"
 
 namespace outbox::admin {
 
 struct Destination {
   unsigned int oid = 0;
   std::string wrapper;
-  format::DestinationKind kind = format::DestinationKind::kLog;
+  const sink::SinkKind* kind = nullptr;
   sink::OptionList options;  // of the server, as written
 };
 
@@ -23,7 +22,7 @@ std::optional<Destination> FindDestination(const std::string& name, std::string*
 // wrapper (42809), the caller lacks USAGE (42501), an option that it cannot do without is not there (HV00J).
 Destination UsableDestination(const std::string& name);
 
-// The option without which that destination cannot be found; empty: it is there.
-std::string MissingOption(const Destination& destination);
+// The option without which that destination cannot be found; nullptr: it is there.
+const sink::RequiredOption* MissingOption(const Destination& destination);
 
 }  // namespace outbox::admin

@@ -2,10 +2,11 @@
 // any client library could see them. Nothing here knows whether it is CREATE or ALTER, nor an option's old value, so
 // what must be there at all (bootstrap.servers) is checked where a server is first used.
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pg/entry.h"
-#include "sink/options.h"
+#include "sink/kind.h"
 
 extern "C" {
 #include "access/reloptions.h"
@@ -13,12 +14,15 @@ extern "C" {
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
+#include "utils/lsyscache.h"
 }
 
 namespace {
 
 using outbox::pg::Guard;
 using outbox::pg::UserError;
+
+constexpr std::string_view kSuffix = "_validator";
 
 outbox::sink::OptionList ReadOptions(Datum array) {
   outbox::sink::OptionList options;
@@ -33,17 +37,33 @@ outbox::sink::OptionList ReadOptions(Datum array) {
   return options;
 }
 
-Datum Validate(outbox::sink::SinkKind kind, const char* wrapper, FunctionCallInfo fcinfo) {
+// outbox.<kind>_validator is the validator of wrapper outbox_<kind>: nothing else tells a validator whose options it is
+// given, and the wrapper itself may not be there yet.
+const outbox::sink::SinkKind& KindOf(Oid function) {
+  std::string name = Guard([&] { return get_func_name(function); });
+  std::string_view stem = name;
+  stem.remove_suffix(stem.ends_with(kSuffix) ? kSuffix.size() : 0);
+  const outbox::sink::SinkKind* kind = outbox::sink::FindKind("outbox_" + std::string(stem));
+  if (kind == nullptr) {
+    throw UserError{ERRCODE_FDW_ERROR, "function \"" + name + "\" is the validator of no destination of outbox", "",
+                    "The extension's own are called outbox.<kind>_validator: " + outbox::sink::WrapperNames() + "."};
+  }
+  return *kind;
+}
+
+Datum Validate(FunctionCallInfo fcinfo) {
   outbox::sink::OptionList options = ReadOptions(PG_GETARG_DATUM(0));
   Oid catalog = PG_GETARG_OID(1);
   if (options.empty()) {
     PG_RETURN_VOID();
   }
+  const outbox::sink::SinkKind& kind = KindOf(fcinfo->flinfo->fn_oid);
   if (catalog != ForeignServerRelationId && catalog != UserMappingRelationId) {
+    const std::string wrapper = kind.wrapper;
     bool table = catalog != ForeignDataWrapperRelationId;
     throw UserError{ERRCODE_FDW_INVALID_OPTION_NAME,
-                    table ? "foreign tables of " + std::string(wrapper) + " take no options"
-                          : "foreign-data wrapper " + std::string(wrapper) + " takes no options",
+                    table ? "foreign tables of " + wrapper + " take no options"
+                          : "foreign-data wrapper " + wrapper + " takes no options",
                     "",
                     "Set options on a server (CREATE SERVER) or, secrets, on a user mapping (CREATE USER MAPPING)."};
   }
@@ -60,12 +80,17 @@ Datum Validate(outbox::sink::SinkKind kind, const char* wrapper, FunctionCallInf
 
 }  // namespace
 
+OUTBOX_FUNCTION(outbox_validator) {
+  return Validate(fcinfo);
+}
+
+// As 0.1 called it, which a database does until ALTER EXTENSION ... UPDATE. No kind joins these.
 OUTBOX_FUNCTION(outbox_kafka_validator) {
-  return Validate(outbox::sink::SinkKind::kKafka, "outbox_kafka", fcinfo);
+  return Validate(fcinfo);
 }
 OUTBOX_FUNCTION(outbox_redis_validator) {
-  return Validate(outbox::sink::SinkKind::kRedis, "outbox_redis", fcinfo);
+  return Validate(fcinfo);
 }
 OUTBOX_FUNCTION(outbox_log_validator) {
-  return Validate(outbox::sink::SinkKind::kLog, "outbox_log", fcinfo);
+  return Validate(fcinfo);
 }

@@ -1,8 +1,9 @@
 #include "emit/check.h"
 
+#include "base/topic_name.h"
 #include "emit/topic_rights.h"
 #include "emit/trace.h"
-#include "format/topic_name.h"
+#include "format/header_name.h"
 #include "pg/encoding.h"
 #include "pg/settings.h"
 
@@ -88,7 +89,7 @@ void CheckTopic(const text* topic) {
   if (topic == nullptr) {
     return;
   }
-  const char* bad = format::BadKafkaTopic({Bytes(topic), Size(topic)});
+  const char* bad = BadPortableTopic({Bytes(topic), Size(topic)});
   if (bad != nullptr) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid topic name"),
                     errdetail("The topic name %s.", bad),

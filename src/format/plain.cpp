@@ -2,22 +2,15 @@
 
 #include <charconv>
 
-#include "format/topic_name.h"
-
 namespace outbox::format {
 
 namespace {
 
 constexpr size_t kMaxCachedTopics = 4096;  // event types made of free text must not eat the memory
-constexpr std::string_view kHeaderPrefix = "h:";
 
 }  // namespace
 
 PlainFormat::PlainFormat(std::shared_ptr<const RouteSpec> spec) : spec_(std::move(spec)) {}
-
-const char* PlainFormat::BadTopic(std::string_view topic) const {
-  return spec_->kind() == DestinationKind::kKafka ? BadKafkaTopic(topic) : BadRedisTopic(topic);
-}
 
 const PlainFormat::Topics& PlainFormat::CachedTopic(const Event& event) {
   if (last_ != nullptr && last_event_type_ == event.event_type && last_type_ == event.aggregate_type) {
@@ -33,7 +26,7 @@ const PlainFormat::Topics& PlainFormat::CachedTopic(const Event& event) {
     }
     found = topics_.emplace(lookup_, Topics{}).first;
     spec_->topic().Expand(event.aggregate_type, {}, event.event_type, &found->second.text);
-    found->second.bad = BadTopic(found->second.text);
+    found->second.bad = spec_->kind().bad_topic(found->second.text);
   }
   last_ = &found->second;
   last_type_.assign(event.aggregate_type);
@@ -43,13 +36,13 @@ const PlainFormat::Topics& PlainFormat::CachedTopic(const Event& event) {
 
 std::string_view PlainFormat::Resolve(const Event& event, const char** bad) {
   if (!IsNull(event.topic)) {
-    *bad = BadTopic(event.topic);
+    *bad = spec_->kind().bad_topic(event.topic);
     return event.topic;
   }
   if (spec_->topic().uses_aggregate_id()) {
     topic_scratch_.clear();
     spec_->topic().Expand(event.aggregate_type, event.aggregate_id, event.event_type, &topic_scratch_);
-    *bad = BadTopic(topic_scratch_);
+    *bad = spec_->kind().bad_topic(topic_scratch_);
     return topic_scratch_;
   }
   const Topics& cached = CachedTopic(event);
@@ -77,15 +70,18 @@ void PlainFormat::AddUserHeaders(const Event& event) {
     return;
   }
   std::vector<sink::Field>& fields = record_.fields;
-  if (spec_->kind() != DestinationKind::kRedis) {
+  const std::string_view prefix = spec_->kind().header_prefix;
+  if (prefix.empty()) {
     event.headers.ForEach([&](std::string_view name, std::string_view value) { fields.push_back({name, value}); });
     return;
   }
+  // Views of the names are taken, so they must not move. Each header has 8 bytes of lengths there, and its name.
+  const size_t packed = event.headers.packed.size();
   names_.clear();
-  names_.reserve(event.headers.packed.size());  // each header has 8 bytes of lengths there, more than a prefix takes
+  names_.reserve(packed + packed / 8 * prefix.size());
   event.headers.ForEach([&](std::string_view name, std::string_view value) {
     const size_t start = names_.size();
-    names_.append(kHeaderPrefix).append(name);
+    names_.append(prefix).append(name);
     fields.push_back({std::string_view(names_).substr(start), value});
   });
 }
@@ -114,7 +110,7 @@ bool PlainFormat::Append(const Event& event, int64_t wall_micros, std::string* o
   fields.push_back({"type", event.event_type});
   fields.push_back({"aggregate_type", event.aggregate_type});
   if (!IsNull(event.content_type)) {
-    fields.push_back({spec_->kind() == DestinationKind::kRedis ? "content_type" : "content-type", event.content_type});
+    fields.push_back({spec_->kind().content_type_name, event.content_type});
   }
   fields.push_back({"created_at", {created_at, static_cast<size_t>(created_at_end - created_at)}});
   AddUserHeaders(event);

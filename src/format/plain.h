@@ -1,9 +1,10 @@
 // The plain format [-]: event -> packed record, to the letter of the table "On the wire" in the README. A promise to
 // consumers: names, order and bytes never change.
 //
-//   Kafka headers:  id, type, aggregate_type, [content-type], created_at, then the user's headers
-//   Redis fields:   id, type, aggregate_type, [content_type], created_at, then h:<name>   (key and payload: the sink)
-//   log sink:       as Kafka
+//   fields:  id, type, aggregate_type, [content-type], created_at, then the user's headers
+//
+// What the content type's field is called and what stands before a user's header differs by kind (SinkKind). Key and
+// payload are the sink's.
 //
 // One object per lane: it holds the spec, scratch memory and the cache of expanded topics. Not shared between threads.
 // Apart from the first event of a (aggregate type, event type) pair, formatting allocates nothing but what `out` grows.
@@ -47,7 +48,6 @@ class PlainFormat {
     const char* bad = nullptr;
   };
   const Topics& CachedTopic(const Event& event);
-  const char* BadTopic(std::string_view topic) const;
   std::string_view Resolve(const Event& event, const char** bad);
   std::string_view Key(const Event& event);
   void AddUserHeaders(const Event& event);
@@ -60,7 +60,7 @@ class PlainFormat {
   std::string lookup_;
   std::string topic_scratch_;
   std::string key_scratch_;
-  std::string names_;  // "h:<name>" of the current event's headers
+  std::string names_;  // of the current event's headers, with the prefix of its kind
   sink::Record record_;
 };
 

@@ -28,12 +28,11 @@ uint32_t LaneOf(std::string_view aggregate_id, const Uuid& id, uint32_t lanes) {
 }
 
 std::shared_ptr<const RouteSpec> RouteSpec::Make(const RouteConfig& config, TemplateError* error) {
-  const Use use = config.kind == DestinationKind::kKafka ? Use::kTopicWithoutId : Use::kTopicWithId;
-  std::optional<Template> topic = Template::Parse(config.topic, use, error);
+  std::optional<Template> topic = Template::ParseTopic(config.topic, *config.kind->topic_template, error);
   if (!topic) {
     return nullptr;
   }
-  std::optional<Template> key = Template::Parse(config.key, Use::kKey, error);
+  std::optional<Template> key = Template::ParseKey(config.key, error);
   if (!key) {
     return nullptr;
   }
@@ -58,6 +57,12 @@ std::shared_ptr<const RouteSpec> RouteSpec::Make(const RouteConfig& config, Temp
     spec->paused_keys_.emplace(key.aggregate_type, key.aggregate_id);
   }
   return spec;
+}
+
+Template RouteSpec::FormerTopic(std::string_view text) const {
+  TemplateError error;
+  std::optional<Template> parsed = Template::ParseTopic(text, *kind_->topic_template, &error);
+  return parsed ? *std::move(parsed) : topic_;
 }
 
 bool RouteSpec::Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,

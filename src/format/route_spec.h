@@ -17,11 +17,10 @@
 #include "base/uuid.h"
 #include "format/pattern.h"
 #include "format/template.h"
+#include "sink/kind.h"
 #include "sink/record.h"
 
 namespace outbox::format {
-
-enum class DestinationKind : uint8_t { kKafka, kRedis, kLog };
 
 enum class OnFailure : uint8_t {
   kSkip,   // a dead letter lets its key go on
@@ -43,12 +42,12 @@ struct PausedKey {
 
 // A route as it stands in the tables.
 struct RouteConfig {
-  DestinationKind kind = DestinationKind::kLog;
+  const sink::SinkKind* kind = &sink::kUnknownKind;
   std::vector<std::string> aggregate_types = {"*"};
   std::vector<std::string> event_types = {"*"};
   std::string topic = "outbox.event.{aggregate_type}";
   std::string key = "{aggregate_id}";
-  sink::RecordForm form = sink::RecordForm::kStream;  // Redis: mode of the route
+  sink::RecordForm form = sink::RecordForm::kStream;  // SinkKind::form
   uint32_t lane = 0;                                  // < lanes
   uint32_t lanes = 1;                                 // >= 1
   RetryPolicy policy;
@@ -68,11 +67,14 @@ class RouteSpec final : public EventFilter {
   bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
              const Uuid& id, std::string_view topic = {}) const override;
 
-  DestinationKind kind() const { return kind_; }
+  const sink::SinkKind& kind() const { return *kind_; }
   sink::RecordForm form() const { return form_; }
   const Template& topic() const { return topic_; }
   const std::string& topic_text() const { return topic_text_; }  // the template as it was written
   const Template& key() const { return key_; }
+  // A topic template that this route had before. It was checked when it was written; one that no longer parses (edited
+  // by hand) is taken as topic().
+  Template FormerTopic(std::string_view text) const;
   uint32_t lane() const { return lane_; }
   uint32_t lanes() const { return lanes_; }
   const RetryPolicy& policy() const { return policy_; }
@@ -96,7 +98,7 @@ class RouteSpec final : public EventFilter {
 
   RouteSpec() = default;
 
-  DestinationKind kind_ = DestinationKind::kLog;
+  const sink::SinkKind* kind_ = nullptr;
   sink::RecordForm form_ = sink::RecordForm::kStream;
   PatternList aggregate_types_;
   PatternList event_types_;

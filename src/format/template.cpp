@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "format/topic_name.h"
-
 namespace outbox::format {
 
 namespace {
@@ -35,23 +33,23 @@ std::string Quoted(std::string_view text) {
   return "\"" + std::string(text) + "\"";
 }
 
-bool GoodLiteral(char c, Use use) {
-  switch (use) {
-    case Use::kTopicWithoutId:
-      return IsKafkaTopicCharacter(c);
-    case Use::kTopicWithId:
-      return c != '\0' && c != '\r' && c != '\n';
-    case Use::kKey:
-      return true;
-  }
-  return false;
-}
-
 constexpr char kBraceHint[] = "A name stands between \"{\" and \"}\"; write \"{{\" or \"}}\" for a literal brace.";
 
 }  // namespace
 
-std::optional<Template> Template::Parse(std::string_view text, Use use, TemplateError* error) {
+std::optional<Template> Template::ParseTopic(std::string_view text, const sink::TopicTemplateRules& rules,
+                                             TemplateError* error) {
+  return Parse(text, &rules, error);
+}
+
+std::optional<Template> Template::ParseKey(std::string_view text, TemplateError* error) {
+  return Parse(text, nullptr, error);
+}
+
+// `rules`: nullptr for a key, which takes everything.
+std::optional<Template> Template::Parse(std::string_view text, const sink::TopicTemplateRules* rules,
+                                        TemplateError* error) {
+  const bool takes_id = rules == nullptr || rules->aggregate_id;
   Template parsed;
   std::string literal;
   const auto finish_literal = [&] {
@@ -60,10 +58,10 @@ std::optional<Template> Template::Parse(std::string_view text, Use use, Template
       literal.clear();
     }
   };
-  const char* names = use == Use::kTopicWithoutId
-                          ? "Names are {aggregate_type} and {event_type}, with :kebab or :lower if wanted."
-                          : "Names are {aggregate_type}, {aggregate_id} and {event_type}, with :kebab or :lower if "
-                            "wanted.";
+  const char* names = takes_id
+                          ? "Names are {aggregate_type}, {aggregate_id} and {event_type}, with :kebab or :lower if "
+                            "wanted."
+                          : "Names are {aggregate_type} and {event_type}, with :kebab or :lower if wanted.";
   if (text.empty()) {
     return Refuse(0, "template is empty", names, error);
   }
@@ -74,11 +72,8 @@ std::optional<Template> Template::Parse(std::string_view text, Use use, Template
       if (c == '}' && !doubled) {
         return Refuse(at, "template has a \"}\" without a \"{\"", kBraceHint, error);
       }
-      if (!GoodLiteral(c, use)) {
-        return Refuse(at, "template has a character that is not allowed in a topic name",
-                      use == Use::kTopicWithoutId ? "Kafka allows letters, digits, \".\", \"_\" and \"-\"."
-                                                  : "Zero bytes and line ends are not allowed.",
-                      error);
+      if (rules != nullptr && !rules->literal(c)) {
+        return Refuse(at, "template has a character that is not allowed in a topic name", rules->literals, error);
       }
       literal += c;
       at += (c == '{' || c == '}') ? 2 : 1;
@@ -97,9 +92,8 @@ std::optional<Template> Template::Parse(std::string_view text, Use use, Template
     } else if (name == "event_type") {
       part.name = Name::kEventType;
     } else if (name == "aggregate_id") {
-      if (use == Use::kTopicWithoutId) {
-        return Refuse(at, "{aggregate_id} is not allowed in a Kafka topic template",
-                      "A topic per aggregate overloads the cluster. The key template is the place for it.", error);
+      if (!takes_id) {
+        return Refuse(at, rules->no_aggregate_id, rules->no_aggregate_id_hint, error);
       }
       part.name = Name::kAggregateId;
     } else {

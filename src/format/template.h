@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sink/kind.h"
+
 namespace outbox::format {
 
 // Lower-case primary message and a sentence as hint, ready for ereport.
@@ -21,16 +23,13 @@ struct TemplateError {
   std::string hint;
 };
 
-enum class Use : uint8_t {
-  kTopicWithoutId,  // {aggregate_id} is refused: a Kafka topic per aggregate is no plan
-  kTopicWithId,     // Redis
-  kKey,             // {aggregate_id} is welcome
-};
-
 class Template {
  public:
-  // Nothing, and *error filled, when `text` is no template for that use.
-  static std::optional<Template> Parse(std::string_view text, Use use, TemplateError* error);
+  // Nothing, and *error filled, when `text` is no template of that use. Topics: as the kind of destination takes them
+  // (SinkKind::topic_template).
+  static std::optional<Template> ParseTopic(std::string_view text, const sink::TopicTemplateRules& rules,
+                                            TemplateError* error);
+  static std::optional<Template> ParseKey(std::string_view text, TemplateError* error);
 
   // The expansion depends on the aggregate id (so it cannot be cached by type, and is NULL where the id is).
   bool uses_aggregate_id() const { return uses_aggregate_id_; }
@@ -44,6 +43,9 @@ class Template {
               std::string* out) const;
 
  private:
+  static std::optional<Template> Parse(std::string_view text, const sink::TopicTemplateRules* rules,
+                                       TemplateError* error);
+
   enum class Name : uint8_t { kLiteral, kAggregateType, kAggregateId, kEventType };
   enum class Modifier : uint8_t { kNone, kLower, kKebab };
   struct Part {

@@ -4,24 +4,14 @@
 
 namespace outbox::relay {
 
-namespace {
-
-// A template that was checked when it was written; one that no longer parses (edited by hand) is taken as the spec's.
-format::Template ParseOr(const format::RouteSpec& spec, std::string_view text) {
-  const format::Use use =
-      spec.kind() == format::DestinationKind::kKafka ? format::Use::kTopicWithoutId : format::Use::kTopicWithId;
-  format::TemplateError error;
-  std::optional<format::Template> parsed = format::Template::Parse(text, use, &error);
-  return parsed ? *std::move(parsed) : spec.topic();
-}
-
-}  // namespace
-
 LaneFilter::LaneFilter(std::shared_ptr<const format::RouteSpec> spec)
     : side_(false), spec_(std::move(spec)), template_text_(spec_->topic_text()), topic_of_(spec_->topic()) {}
 
 LaneFilter::LaneFilter(std::shared_ptr<const format::RouteSpec> spec, std::string_view topic_template)
-    : side_(true), spec_(std::move(spec)), template_text_(topic_template), topic_of_(ParseOr(*spec_, topic_template)) {}
+    : side_(true),
+      spec_(std::move(spec)),
+      template_text_(topic_template),
+      topic_of_(spec_->FormerTopic(topic_template)) {}
 
 bool LaneFilter::Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
                        const Uuid& id, std::string_view topic) const {
@@ -45,7 +35,7 @@ bool LaneFilter::Takes(const Event& event) const {
 void LaneFilter::UseTemplate(std::string_view text) {
   if (text != template_text_) {
     template_text_ = text;
-    topic_of_ = TopicOf(ParseOr(*spec_, text));
+    topic_of_ = TopicOf(spec_->FormerTopic(text));
   }
 }
 

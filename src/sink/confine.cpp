@@ -313,7 +313,7 @@ void TryToEscape() {
 }  // namespace
 #endif
 
-void ConfineFiles(const Options& options) {
+void ConfineFiles(const Options& options, bool temporary) {
   FileRules rules;
   if (rules.usable() && !kSanitized) {
     for (const char* path : {"/usr/lib",
@@ -346,9 +346,7 @@ void ConfineFiles(const Options& options) {
     }
     rules.Admit(DirectoryOf(Resolved("/etc/resolv.conf")), kRead);
     rules.Admit("/dev/null", kReadFile | kWriteFile);
-    bool kerberos = false;
-    for (const auto& [name, value] : options) {
-      kerberos = kerberos || value == "GSSAPI" || name.starts_with("sasl.kerberos.");
+    for (const auto& [_, value] : options) {
       if (value.starts_with('/')) {
         AdmitNamed(value, &rules);
       }
@@ -359,7 +357,7 @@ void ConfineFiles(const Options& options) {
         AdmitNamed(value, &rules);
       }
     }
-    if (kerberos) {
+    if (temporary) {
       rules.Admit("/tmp", rules.all());
       rules.Admit("/var/tmp", rules.all());
     }

@@ -12,8 +12,8 @@
 //   ConfineFiles     no file can be opened (landlock) but to read: libraries, /etc, time zones, the system's
 //   certificates,
 //                    /proc and /sys, and what the destination's options name: a file, and for the sake of certificates
-//                    that are renewed its directory, unless that is a data directory of PostgreSQL. With GSSAPI also
-//                    /tmp, where tickets are kept. No signals and no abstract sockets beyond this process
+//                    that are renewed its directory, unless that is a data directory of PostgreSQL. Where the sink
+//                    says so also /tmp. No signals and no abstract sockets beyond this process
 //
 // Not confined: the network (brokers are anywhere), what is open already (the socket, standard error), memory and CPU.
 // Sanitizer builds keep files and programs open: their runtimes write reports and start symbolizers.
@@ -28,7 +28,8 @@ namespace outbox::sink {
 // Before any thread is started. Can be called once.
 void ConfineProcess();
 // After ConfineProcess(), with the options the sink will be made of, before any thread is started.
-void ConfineFiles(const Options& options);
+// `temporary`: the sink needs /tmp and /var/tmp.
+void ConfineFiles(const Options& options, bool temporary);
 // "no_new_privs seccomp landlock": what is in force in this process.
 std::string DescribeConfinement();
 

@@ -1,15 +1,16 @@
-// How the tables of option rules are written [-]. For options.cpp and options_<kind>.cpp only.
+// How a kind writes the table of its option rules, and its checks [-]. For options.cpp here and in the folders of
+// kinds.
 #pragma once
-
-#include <span>
 
 #include "sink/options.h"
 
 namespace outbox::sink {
 
-std::span<const OptionRule> KafkaOptionRules();
-std::span<const OptionRule> RedisOptionRules();
-std::span<const OptionRule> LogOptionRules();
+inline constexpr const char* kInvalidValue = "22023";
+
+inline bool HasOption(const Options& options, const char* name) {
+  return options.count(name) != 0;
+}
 
 namespace rules {
 
@@ -27,6 +28,17 @@ constexpr OptionRule Integer(OptionGroup group, const char* name, int64_t min, i
 }
 constexpr OptionRule Enum(OptionGroup group, const char* name, const char* choices, const char* help) {
   return {name, nullptr, group, ValueType::kEnum, 0, 0, choices, help};
+}
+// The same, `values` (separated by |) for superusers only. `why` is a whole sentence: it becomes the DETAIL.
+constexpr OptionRule Reserved(OptionRule rule, const char* values, const char* why) {
+  rule.reserved = values;
+  rule.why_reserved = why;
+  return rule;
+}
+// The same, with what everybody else may do instead, a whole sentence: it becomes the HINT.
+constexpr OptionRule Instead(const char* instead, OptionRule rule) {
+  rule.instead = instead;
+  return rule;
 }
 constexpr OptionRule Alias(const char* name, const char* canonical) {
   return {name, canonical, OptionGroup::kOwner, ValueType::kText, 0, 0, nullptr, ""};

@@ -169,6 +169,11 @@ bool CheckTyped(const OptionRule& rule, std::string_view value, std::string* can
     case ValueType::kPath:
       *expected = "an absolute file name";
       return value.front() == '/' && value.find("/../") == std::string_view::npos;
+    case ValueType::kWord:
+      *expected = "made of letters, digits and . _ / @ - only";
+      return std::all_of(value.begin(), value.end(), [](char c) {
+        return Letter(c) || Digit(c) || c == '.' || c == '_' || c == '/' || c == '@' || c == '-';
+      });
   }
   return false;
 }
@@ -192,13 +197,6 @@ bool CheckValue(const OptionRule& rule, std::string_view value, std::string* can
       *expected = "free of control characters and line breaks";
       return false;
     }
-  }
-  // librdkafka pastes these into a shell command, even where that command cannot be chosen.
-  if (std::string_view(rule.name).starts_with("sasl.kerberos.") && !std::all_of(value.begin(), value.end(), [](char c) {
-        return Letter(c) || Digit(c) || c == '.' || c == '_' || c == '/' || c == '@' || c == '-';
-      })) {
-    *expected = "made of letters, digits and . _ / @ - only";
-    return false;
   }
   return CheckTyped(rule, value, canonical, expected);
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "sink/kind.h"
 #include "sink/option_rules.h"
 #include "sink/option_value.h"
 
@@ -13,21 +14,10 @@ namespace {
 
 constexpr const char* kInvalidName = "HV00D";
 constexpr const char* kForbidden = "42501";
-constexpr const char* kInvalidValue = "22023";
 constexpr const char* kDuplicate = "42710";
 constexpr size_t kNearMatches = 3;
+constexpr size_t kListedNames = 12;
 
-const char* WrapperName(SinkKind kind) {
-  switch (kind) {
-    case SinkKind::kKafka:
-      return "outbox_kafka";
-    case SinkKind::kRedis:
-      return "outbox_redis";
-    case SinkKind::kLog:
-      return "outbox_log";
-  }
-  return "outbox";
-}
 const char* PlaceName(OptionPlace place) {
   return place == OptionPlace::kServer ? "server" : "user mapping";
 }
@@ -60,7 +50,7 @@ std::string Folded(std::string_view name) {
   return folded;
 }
 
-const OptionRule& Resolve(SinkKind kind, const OptionRule& rule) {
+const OptionRule& Resolve(const SinkKind& kind, const OptionRule& rule) {
   return rule.canonical == nullptr ? rule : *FindOption(kind, rule.canonical);
 }
 
@@ -69,7 +59,7 @@ bool Offered(OptionPlace place, OptionGroup group) {
                                         : group == OptionGroup::kOwner || group == OptionGroup::kSuperuser;
 }
 
-OptionProblem Unknown(SinkKind kind, OptionPlace place, std::string_view name) {
+OptionProblem Unknown(const SinkKind& kind, OptionPlace place, std::string_view name) {
   std::string folded = Folded(name);
   std::vector<std::pair<size_t, const char*>> near;
   for (const OptionRule& rule : OptionRules(kind)) {
@@ -89,7 +79,7 @@ OptionProblem Unknown(SinkKind kind, OptionPlace place, std::string_view name) {
   }
   std::sort(near.begin(), near.end());
   near.resize(std::min(near.size(), kNearMatches));
-  OptionProblem problem{kInvalidName, "unknown option " + Quoted(name) + " for " + WrapperName(kind), "", ""};
+  OptionProblem problem{kInvalidName, "unknown option " + Quoted(name) + " for " + kind.wrapper, "", ""};
   if (!near.empty()) {
     problem.hint = "Did you mean ";
     for (size_t i = 0; i < near.size(); ++i) {
@@ -105,38 +95,20 @@ OptionProblem Unknown(SinkKind kind, OptionPlace place, std::string_view name) {
     }
   }
   if (names.empty()) {
-    problem.detail = std::string("A ") + PlaceName(place) + " of " + WrapperName(kind) + " takes no options.";
-  } else if (names.size() <= 12) {
+    problem.detail = std::string("A ") + PlaceName(place) + " of " + kind.wrapper + " takes no options.";
+  } else if (kind.options_hint == nullptr || names.size() <= kListedNames) {
     problem.hint = std::string("Options of a ") + PlaceName(place) + " are: ";
     for (size_t i = 0; i < names.size(); ++i) {
       problem.hint += (i == 0 ? "" : ", ") + names[i];
     }
     problem.hint += ".";
   } else {
-    problem.hint = "Options are the producer properties of librdkafka, under their own names.";
+    problem.hint = kind.options_hint;
   }
   return problem;
 }
 
-std::string InsteadOf(std::string_view name) {
-  constexpr std::pair<const char*, const char*> kInstead[] = {
-      {"ssl.ca.location", "Option \"ssl.ca.pem\" carries the certificates themselves."},
-      {"ssl.certificate.location",
-       "Option \"ssl.certificate.pem\" of the user mapping carries the certificate itself."},
-      {"ssl.key.location", "Option \"ssl.key.pem\" of the user mapping carries the key itself."},
-      {"ca_file", "Option \"ca_pem\" carries the certificates themselves."},
-      {"certificate_file", "Option \"certificate_pem\" of the user mapping carries the certificate itself."},
-      {"key_file", "Option \"key_pem\" of the user mapping carries the key itself."},
-  };
-  for (const auto& [file, instead] : kInstead) {
-    if (name == file) {
-      return instead;
-    }
-  }
-  return "";
-}
-
-OptionProblem Misplaced(SinkKind kind, OptionPlace place, std::string_view name, const OptionRule& rule) {
+OptionProblem Misplaced(const SinkKind& kind, OptionPlace place, std::string_view name, const OptionRule& rule) {
   std::string quoted = Quoted(name);
   switch (rule.group) {
     case OptionGroup::kFixed:
@@ -155,23 +127,31 @@ OptionProblem Misplaced(SinkKind kind, OptionPlace place, std::string_view name,
     default:
       if (place == OptionPlace::kMapping) {
         return {kInvalidName, "option " + quoted + " cannot be set in a user mapping",
-                std::string("A user mapping of ") + WrapperName(kind) + " holds secrets only.",
+                std::string("A user mapping of ") + kind.wrapper + " holds secrets only.",
                 "Set it on the server, with ALTER SERVER."};
       }
       return {};
   }
 }
 
-// What only a superuser may choose among an owner's values.
-bool NeedsSuperuser(const OptionRule& rule, std::string_view canonical_value) {
-  std::string_view name = rule.name;
-  return rule.group == OptionGroup::kSuperuser ||
-         (name == "security.protocol" && canonical_value == "sasl_plaintext") ||
-         (name == "sasl.mechanism" && (canonical_value == "GSSAPI" || canonical_value == "OAUTHBEARER"));
+bool IsAmong(std::string_view value, std::string_view choices) {
+  while (!choices.empty()) {
+    const std::string_view choice = choices.substr(0, choices.find('|'));
+    if (choice == value) {
+      return true;
+    }
+    choices.remove_prefix(std::min(choices.size(), choice.size() + 1));
+  }
+  return false;
 }
 
-OptionProblem Check(SinkKind kind, OptionPlace place, std::string_view name, std::string_view value, bool is_superuser,
-                    std::string* canonical_name, std::string* canonical_value) {
+// What only a superuser may choose among an owner's values.
+bool NeedsSuperuser(const OptionRule& rule, std::string_view canonical_value) {
+  return rule.group == OptionGroup::kSuperuser || (rule.reserved != nullptr && IsAmong(canonical_value, rule.reserved));
+}
+
+OptionProblem Check(const SinkKind& kind, OptionPlace place, std::string_view name, std::string_view value,
+                    bool is_superuser, std::string* canonical_name, std::string* canonical_value) {
   const OptionRule* found = FindOption(kind, name);
   if (found == nullptr) {
     return Unknown(kind, place, name);
@@ -187,12 +167,10 @@ OptionProblem Check(SinkKind kind, OptionPlace place, std::string_view name, std
   if (!is_superuser && NeedsSuperuser(rule, good ? std::string_view(*canonical_value) : value)) {
     if (rule.group == OptionGroup::kSuperuser) {
       return {kForbidden, "only a superuser may set option " + Quoted(name),
-              "The option " + std::string(rule.help) + ".", InsteadOf(rule.name)};
+              "The option " + std::string(rule.help) + ".", rule.instead == nullptr ? "" : rule.instead};
     }
     return {kForbidden, "only a superuser may set option " + Quoted(name) + " to " + Quoted(*canonical_value),
-            *canonical_value == "sasl_plaintext" ? "It sends the password without encryption."
-                                                 : "It uses an identity of the machine or reaches other hosts.",
-            ""};
+            rule.why_reserved, ""};
   }
   if (!good) {
     OptionProblem bad{kInvalidValue, "invalid value for option " + Quoted(name), "The value must be " + expected + ".",
@@ -207,53 +185,17 @@ OptionProblem Check(SinkKind kind, OptionPlace place, std::string_view name, std
   return {};
 }
 
-bool Has(const Options& options, const char* name) {
-  return options.count(name) != 0;
-}
-
-// What options say about each other within one list.
-OptionProblem CheckTogether(SinkKind kind, const Options& options) {
-  if (kind == SinkKind::kRedis) {
-    if (Has(options, "unix_socket") && (Has(options, "host") || Has(options, "port"))) {
-      return {kInvalidValue, "option \"unix_socket\" cannot be combined with \"host\" or \"port\"", "", ""};
-    }
-    for (const char* name : {"tls_server_name", "tls_verify", "ca_pem", "ca_file", "certificate_file", "key_file"}) {
-      if (Has(options, name) && !BoolOption(options, "tls", false)) {
-        return {kInvalidValue, "option " + Quoted(name) + " needs TLS", "", "Add the option tls 'true'."};
-      }
-    }
-  }
-  return {};
-}
-
 // What a server's and a mapping's options say about each other.
-OptionProblem CheckMerged(SinkKind kind, const Options& options) {
-  if (kind == SinkKind::kKafka) {
-    if (!Has(options, "bootstrap.servers") && !Has(options, "test.mock.num.brokers")) {
-      return {kInvalidValue, "option \"bootstrap.servers\" is missing", "",
-              "Use ALTER SERVER ... OPTIONS (ADD \"bootstrap.servers\" 'host:9092')."};
-    }
-    std::string protocol = TextOption(options, "security.protocol", "plaintext");
-    if (Has(options, "sasl.password") && !protocol.starts_with("sasl_")) {
-      return {kInvalidValue, "option \"sasl.password\" has no effect with security.protocol " + Quoted(protocol),
-              "The brokers would be used without authentication.", "Set security.protocol to sasl_ssl."};
-    }
+OptionProblem CheckMerged(const SinkKind& kind, const Options& options) {
+  const RequiredOption& required = kind.required;
+  if (required.name != nullptr && !HasOption(options, required.name)) {
+    return {kInvalidValue, "option " + Quoted(required.name) + " is missing", "",
+            "Use ALTER SERVER ... OPTIONS (ADD " + Quoted(required.name) + " '" + required.example + "')."};
   }
-  if (kind == SinkKind::kRedis) {
-    if (Has(options, "username") && !Has(options, "password")) {
-      return {kInvalidValue, "option \"username\" needs \"password\"", "", ""};
-    }
-    if (Has(options, "certificate_pem") != Has(options, "key_pem")) {
-      return {kInvalidValue, "options \"certificate_pem\" and \"key_pem\" belong together", "", ""};
-    }
-    if (Has(options, "certificate_pem") && !BoolOption(options, "tls", false)) {
-      return {kInvalidValue, "option \"certificate_pem\" needs TLS", "", "Add the option tls 'true' to the server."};
-    }
-  }
-  return {};
+  return kind.check_merged == nullptr ? OptionProblem{} : kind.check_merged(options);
 }
 
-OptionProblem CheckList(SinkKind kind, OptionPlace place, const OptionList& list, bool is_superuser,
+OptionProblem CheckList(const SinkKind& kind, OptionPlace place, const OptionList& list, bool is_superuser,
                         Options* canonical) {
   std::map<std::string, std::string> spelled;  // canonical name -> as written
   for (const auto& [name, value] : list) {
@@ -270,24 +212,16 @@ OptionProblem CheckList(SinkKind kind, OptionPlace place, const OptionList& list
     }
     (*canonical)[canonical_name] = canonical_value;
   }
-  return CheckTogether(kind, *canonical);
+  return kind.check_together == nullptr ? OptionProblem{} : kind.check_together(*canonical);
 }
 
 }  // namespace
 
-std::span<const OptionRule> OptionRules(SinkKind kind) {
-  switch (kind) {
-    case SinkKind::kKafka:
-      return KafkaOptionRules();
-    case SinkKind::kRedis:
-      return RedisOptionRules();
-    case SinkKind::kLog:
-      return LogOptionRules();
-  }
-  return {};
+std::span<const OptionRule> OptionRules(const SinkKind& kind) {
+  return kind.options();
 }
 
-const OptionRule* FindOption(SinkKind kind, std::string_view name) {
+const OptionRule* FindOption(const SinkKind& kind, std::string_view name) {
   for (const OptionRule& rule : OptionRules(kind)) {
     if (name == rule.name) {
       return &rule;
@@ -296,24 +230,24 @@ const OptionRule* FindOption(SinkKind kind, std::string_view name) {
   return nullptr;
 }
 
-std::string CanonicalOption(SinkKind kind, std::string_view name) {
+std::string CanonicalOption(const SinkKind& kind, std::string_view name) {
   const OptionRule* rule = FindOption(kind, name);
   return std::string(rule == nullptr || rule->canonical == nullptr ? name : rule->canonical);
 }
 
-OptionProblem CheckOption(SinkKind kind, OptionPlace place, std::string_view name, std::string_view value,
+OptionProblem CheckOption(const SinkKind& kind, OptionPlace place, std::string_view name, std::string_view value,
                           bool is_superuser) {
   std::string canonical_name;
   std::string canonical_value;
   return Check(kind, place, name, value, is_superuser, &canonical_name, &canonical_value);
 }
 
-OptionProblem CheckOptions(SinkKind kind, OptionPlace place, const OptionList& options, bool is_superuser) {
+OptionProblem CheckOptions(const SinkKind& kind, OptionPlace place, const OptionList& options, bool is_superuser) {
   Options canonical;
   return CheckList(kind, place, options, is_superuser, &canonical);
 }
 
-OptionProblem MergeOptions(SinkKind kind, const OptionList& server, const OptionList& mapping, Options* merged) {
+OptionProblem MergeOptions(const SinkKind& kind, const OptionList& server, const OptionList& mapping, Options* merged) {
   Options result;
   Options secrets;
   OptionProblem problem = CheckList(kind, OptionPlace::kServer, server, true, &result);

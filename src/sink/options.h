@@ -1,6 +1,6 @@
 // Which options a destination takes [-]: our own allow-lists, asked before any client library sees a name or value.
 // Some librdkafka properties load code, run a shell or read files; new library versions add more. So unknown names are
-// refused, and the lists are ours: options_kafka.cpp, options_redis.cpp, options_log.cpp.
+// refused, and the lists are ours: options.cpp (or kind.cpp) in the folder of each kind.
 //
 // Used twice: by the validators of CREATE/ALTER SERVER and USER MAPPING, and by MergeOptions right before Configure.
 #pragma once
@@ -16,7 +16,8 @@
 
 namespace outbox::sink {
 
-enum class SinkKind : uint8_t { kKafka, kRedis, kLog };
+struct SinkKind;  // kind.h
+
 enum class OptionPlace : uint8_t { kServer, kMapping };
 
 enum class OptionGroup : uint8_t {
@@ -38,6 +39,7 @@ enum class ValueType : uint8_t {
   kHosts,    // host[:port], comma-separated
   kHost,     // one host name or address, no port
   kPath,     // an absolute file name
+  kWord,     // letters, digits and . _ / @ -
 };
 
 // One row of an allow-list.
@@ -50,6 +52,10 @@ struct OptionRule {
   int64_t max;
   const char* choices;  // kEnum only
   const char* help;     // a phrase, no full stop
+  // See Reserved() and Instead() in option_rules.h.
+  const char* reserved = nullptr;
+  const char* why_reserved = nullptr;
+  const char* instead = nullptr;
 };
 
 // Why an option is refused, ready for ereport: message in lower case, detail and hint whole sentences or empty.
@@ -63,23 +69,23 @@ struct OptionProblem {
 
 using OptionList = std::vector<std::pair<std::string, std::string>>;
 
-std::span<const OptionRule> OptionRules(SinkKind kind);
+std::span<const OptionRule> OptionRules(const SinkKind& kind);
 // Case-sensitive, as the libraries are. nullptr: unknown.
-const OptionRule* FindOption(SinkKind kind, std::string_view name);
-std::string CanonicalOption(SinkKind kind, std::string_view name);  // the name itself when unknown
+const OptionRule* FindOption(const SinkKind& kind, std::string_view name);
+std::string CanonicalOption(const SinkKind& kind, std::string_view name);  // the name itself when unknown
 
 // One option. SQLSTATEs: HV00D unknown or not allowed here, 42501 superuser only, 22023 bad value.
 // Never repeats the value of a secret.
-OptionProblem CheckOption(SinkKind kind, OptionPlace place, std::string_view name, std::string_view value,
+OptionProblem CheckOption(const SinkKind& kind, OptionPlace place, std::string_view name, std::string_view value,
                           bool is_superuser);
 // All options of one server or mapping: each for itself, then the same option given twice through an alias (42710),
 // then what options say about each other (22023).
-OptionProblem CheckOptions(SinkKind kind, OptionPlace place, const OptionList& options, bool is_superuser);
+OptionProblem CheckOptions(const SinkKind& kind, OptionPlace place, const OptionList& options, bool is_superuser);
 
 // What a sink is configured with: both lists under canonical names and in canonical spelling (booleans are true or
 // false), a mapping's over a server's. Checks everything again, as a superuser would be checked: who may write an
 // option was decided when it was written. On a problem `merged` is unchanged.
-OptionProblem MergeOptions(SinkKind kind, const OptionList& server, const OptionList& mapping, Options* merged);
+OptionProblem MergeOptions(const SinkKind& kind, const OptionList& server, const OptionList& mapping, Options* merged);
 
 // Helpers for sinks reading merged options; the values have been checked.
 std::string TextOption(const Options& options, const std::string& name, std::string_view fallback);

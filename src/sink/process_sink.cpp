@@ -11,7 +11,7 @@
 #include <random>
 #include <utility>
 
-#include "sink/monotonic.h"
+#include "base/monotonic.h"
 #include "sink/spawn.h"
 
 namespace outbox::sink {

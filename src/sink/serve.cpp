@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "sink/confine.h"
 #include "sink/flow_gate.h"
-#include "sink/monotonic.h"
 
 namespace outbox::sink {
 namespace {
@@ -247,7 +247,7 @@ class Server {
         held_limit_ = std::max<size_t>(held_limit_, 2 * config.max_inflight_bytes);
         alive_micros_ = int64_t{config.alive_ms} * 1000;
         if (confined_) {
-          ConfineFiles(config.options);
+          ConfineFiles(config.options, program_.temporary_files != nullptr && program_.temporary_files(config.options));
         }
         Status status = program_.make(config, &sink_);
         if (!status.ok()) {

@@ -1,4 +1,4 @@
-// The main loop of a sink executable [-]: the far end of ProcessSink. kafka/main.cpp and redis/main.cpp call it.
+// The main loop of a sink executable [-]: the far end of ProcessSink. the main.cpp of a kind calls it.
 #pragma once
 
 #include <memory>
@@ -18,6 +18,8 @@ inline constexpr int kSinkSocket = 3;  // the descriptor a sink process finds it
 struct SinkProgram {
   std::string library;  // "librdkafka 2.0.2": told to the worker in Ready
   Status (*make)(const SinkConfig& config, std::unique_ptr<Sink>* sink) = nullptr;
+  // With these options it needs /tmp (see confine.h). nullptr: never.
+  bool (*temporary_files)(const Options& options) = nullptr;
 };
 
 // Serves kSinkSocket until it closes, and says something every SinkConfig::alive_ms: a call of the sink that takes much

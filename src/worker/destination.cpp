@@ -4,7 +4,6 @@
 
 #include "log/server_log.h"
 #include "pg/transaction.h"
-#include "sink/log/log_sink.h"
 #include "sink/options.h"
 #include "sink/process_sink.h"
 
@@ -68,22 +67,17 @@ DestinationConfig Check(const std::string& name, const RawServer& raw) {
   DestinationConfig config;
   config.oid = raw.oid;
   config.name = name;
-  sink::SinkKind kind = sink::SinkKind::kLog;
   if (raw.oid == InvalidOid) {
     config.problem = {ErrorClass::kConfig, "NO_SERVER", "foreign server \"" + name + "\" does not exist"};
     return config;
   }
-  if (raw.wrapper == "outbox_kafka") {
-    config.kind = format::DestinationKind::kKafka;
-    kind = sink::SinkKind::kKafka;
-  } else if (raw.wrapper == "outbox_redis") {
-    config.kind = format::DestinationKind::kRedis;
-    kind = sink::SinkKind::kRedis;
-  } else if (raw.wrapper != "outbox_log") {
+  const sink::SinkKind* kind = sink::FindKind(raw.wrapper);
+  if (kind == nullptr) {
     config.problem = {ErrorClass::kConfig, "NOT_OURS", "server \"" + name + "\" belongs to wrapper " + raw.wrapper};
     return config;
   }
-  sink::OptionProblem problem = sink::MergeOptions(kind, raw.server, raw.mapping, &config.options);
+  config.kind = kind;
+  sink::OptionProblem problem = sink::MergeOptions(*kind, raw.server, raw.mapping, &config.options);
   if (!problem.ok()) {
     config.problem = {ErrorClass::kConfig, "BAD_OPTION", problem.message};
   }
@@ -101,7 +95,7 @@ std::string LibraryDirectory() {
   return slash == std::string::npos ? std::string(pkglib_path) : path.substr(0, slash);
 }
 
-// What LogSink writes lines with: it must not throw.
+// What a sink inside the worker writes lines with: it must not throw.
 void WriteLogLine(std::string_view line) {
   try {
     int size = static_cast<int>(line.size());
@@ -163,28 +157,26 @@ std::vector<DestinationConfig> LoadDestinations(const std::vector<std::string>& 
 }
 
 std::unique_ptr<relay::ServerLog> MakeServerLog(const DestinationConfig& config) {
-  if (!config.problem.ok() || config.kind != format::DestinationKind::kRedis) {
+  if (!config.problem.ok() || config.kind->resends_lost == nullptr) {
     return nullptr;
   }
-  return std::make_unique<log::PgServerLog>(config.name,
-                                            sink::TextOption(config.options, "on_lost_writes", "resend") == "resend");
+  return std::make_unique<log::PgServerLog>(config.name, config.kind->resends_lost(config.options));
 }
 
 std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const SinkLimits& limits) {
   if (!config.problem.ok()) {
     return std::make_unique<UnusableSink>(config.problem);
   }
-  if (config.kind == format::DestinationKind::kLog) {
-    return std::make_unique<sink::LogSink>(config.options, &WriteLogLine);
+  if (config.kind->make != nullptr) {
+    return config.kind->make(config.options, &WriteLogLine);
   }
-  const char* program = config.kind == format::DestinationKind::kKafka ? "outbox-sink-kafka" : "outbox-sink-redis";
   sink::SinkConfig sink_config;
   sink_config.name = config.name;
   sink_config.options = config.options;
   sink_config.max_message_bytes = limits.max_message_bytes;
   sink_config.max_inflight_bytes = limits.max_inflight_bytes;
-  sink_config.meets = config.kind == format::DestinationKind::kRedis;
-  return std::make_unique<sink::ProcessSink>(LibraryDirectory() + "/" + program, std::move(sink_config));
+  sink_config.meets = config.kind->resends_lost != nullptr;
+  return std::make_unique<sink::ProcessSink>(LibraryDirectory() + "/" + config.kind->program, std::move(sink_config));
 }
 
 }  // namespace outbox::worker

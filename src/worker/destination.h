@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "format/route_spec.h"
 #include "relay/server_log.h"
+#include "sink/kind.h"
 #include "sink/sink.h"
 
 namespace outbox::worker {
@@ -17,7 +17,7 @@ namespace outbox::worker {
 struct DestinationConfig {
   uint32_t oid = 0;  // of the foreign server; 0: there is none of that name
   std::string name;
-  format::DestinationKind kind = format::DestinationKind::kLog;
+  const sink::SinkKind* kind = &sink::kUnknownKind;
   sink::Options options;  // merged, canonical, secrets included: never log them
   Error problem;          // why it cannot be used as it is
   bool operator==(const DestinationConfig& other) const;
@@ -36,7 +36,7 @@ struct SinkLimits {
 
 // A destination with a problem gives a sink that is down and says why.
 std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const SinkLimits& limits);
-// nullptr: of its kind none can be told from the one before.
+// nullptr: of its kind no run of a server can be told from the one before (SinkKind::resends_lost).
 std::unique_ptr<relay::ServerLog> MakeServerLog(const DestinationConfig& config);
 
 }  // namespace outbox::worker

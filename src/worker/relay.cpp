@@ -238,7 +238,7 @@ void Relay::ApplyLanes(const RelayConfig& config) {
     }
     if (!(route->second == lane.route)) {
       std::string problem;
-      auto spec = MakeSpec(route->second, config.destinations.at(destination).kind, id.lane, &problem);
+      auto spec = MakeSpec(route->second, *config.destinations.at(destination).kind, id.lane, &problem);
       if (spec == nullptr) {
         LetGo(id, &lane);
         continue;
@@ -314,7 +314,7 @@ bool Relay::Add(const LaneId& id) {
   }
   relay::DestinationId destination = config_.destination_of.at(id.route_id);
   std::string problem;
-  auto spec = MakeSpec(route->second, config_.destinations.at(destination).kind, id.lane, &problem);
+  auto spec = MakeSpec(route->second, *config_.destinations.at(destination).kind, id.lane, &problem);
   if (spec == nullptr) {
     return false;
   }

@@ -10,17 +10,6 @@ namespace {
 // Oids of foreign servers start at 16384.
 constexpr relay::DestinationId kFirstMadeUp = 1;
 
-sink::RecordForm FormOf(const log::RouteConfig& route) {
-  for (const auto& [name, value] : route.options) {
-    if (name == "mode") {
-      return value == "list"      ? sink::RecordForm::kList
-             : value == "publish" ? sink::RecordForm::kPublish
-                                  : sink::RecordForm::kStream;
-    }
-  }
-  return sink::RecordForm::kStream;
-}
-
 relay::DestinationId MadeUpId(const std::string& server, std::map<std::string, relay::DestinationId>* made_up) {
   auto next = static_cast<relay::DestinationId>(kFirstMadeUp + made_up->size());
   return made_up->emplace(server, next).first->second;
@@ -54,15 +43,17 @@ RelayConfig LoadRelayConfig(uint32_t owner, std::map<std::string, relay::Destina
   return config;
 }
 
-std::shared_ptr<const format::RouteSpec> MakeSpec(const log::RouteConfig& route, format::DestinationKind kind,
+std::shared_ptr<const format::RouteSpec> MakeSpec(const log::RouteConfig& route, const sink::SinkKind& kind,
                                                   int32_t lane, std::string* problem) {
   format::RouteConfig config;
-  config.kind = kind;
+  config.kind = &kind;
   config.aggregate_types = route.aggregate_types;
   config.event_types = route.event_types;
   config.topic = route.topic;
   config.key = route.key;
-  config.form = FormOf(route);
+  if (kind.form != nullptr) {
+    config.form = kind.form(route.options);
+  }
   config.lanes = static_cast<uint32_t>(route.lanes > 0 ? route.lanes : 1);
   config.lane = static_cast<uint32_t>(lane);
   config.policy.on_failure = route.block ? format::OnFailure::kBlock : format::OnFailure::kSkip;

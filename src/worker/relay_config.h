@@ -24,7 +24,7 @@ struct RelayConfig {
 RelayConfig LoadRelayConfig(uint32_t owner, std::map<std::string, relay::DestinationId>* made_up);
 
 // The route as one of its lanes uses it; nullptr, and *problem filled, when somebody edited it by hand into nonsense.
-std::shared_ptr<const format::RouteSpec> MakeSpec(const log::RouteConfig& route, format::DestinationKind kind,
+std::shared_ptr<const format::RouteSpec> MakeSpec(const log::RouteConfig& route, const sink::SinkKind& kind,
                                                   int32_t lane, std::string* problem);
 
 // True when the two read the same events, as far, and the same keys are held: otherwise a lane is released and added

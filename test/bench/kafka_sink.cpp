@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "base/monotonic.h"
 #include "sink/kafka/kafka_sink.h"
-#include "sink/monotonic.h"
 #include "sink/process_sink.h"
 #include "sink/record.h"
 
@@ -79,7 +79,7 @@ class Driver {
         bad += result.count;
         if (bad < 5) fprintf(stderr, "%s: %s\n", result.error.code.c_str(), result.error.message.c_str());
       } else if (sent_at != nullptr) {
-        const int64_t now = MonotonicMicros();
+        const int64_t now = outbox::MonotonicMicros();
         for (uint64_t seq = result.first_seq; seq < result.first_seq + result.count; ++seq) {
           if (seq < sent_at->size()) waits.push_back(now - (*sent_at)[seq]);
         }
@@ -97,7 +97,7 @@ class Driver {
         fds.push_back({wait.fd, static_cast<short>((wait.read ? POLLIN : 0) | (wait.write ? POLLOUT : 0)), 0});
       }
     }
-    const int64_t left = std::max<int64_t>(0, deadline - MonotonicMicros());
+    const int64_t left = std::max<int64_t>(0, deadline - outbox::MonotonicMicros());
     const timespec timeout{left / 1000000, left % 1000000 * 1000};
     ppoll(fds.data(), fds.size(), &timeout, nullptr);
   }
@@ -162,27 +162,27 @@ int main(int argc, char** argv) {
   };
   submit(100);
   while (driver.resolved < seq) {
-    driver.Wait(MonotonicMicros() + 100000);
+    driver.Wait(outbox::MonotonicMicros() + 100000);
     driver.Poll();
   }
   if (arguments.rate > 0) {
     std::vector<int64_t> sent_at(seq, 0);
     driver.sent_at = &sent_at;
     const int64_t gap = 1000000 / static_cast<int64_t>(arguments.rate);
-    int64_t next = MonotonicMicros();
+    int64_t next = outbox::MonotonicMicros();
     const int64_t end = next + static_cast<int64_t>(arguments.seconds * 1e6);
     while (next < end) {
-      sent_at.push_back(MonotonicMicros());
+      sent_at.push_back(outbox::MonotonicMicros());
       submit(1);
       next += gap;
       driver.Poll();
-      while (MonotonicMicros() < next) {
+      while (outbox::MonotonicMicros() < next) {
         driver.Wait(next);
         driver.Poll();
       }
     }
     while (driver.resolved < seq) {
-      driver.Wait(MonotonicMicros() + 100000);
+      driver.Wait(outbox::MonotonicMicros() + 100000);
       driver.Poll();
     }
     std::sort(driver.waits.begin(), driver.waits.end());
@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
       }
     }
     const double cpu = CpuSeconds();
-    const int64_t start = MonotonicMicros();
+    const int64_t start = outbox::MonotonicMicros();
     driver.ranges = 0;
     while (driver.resolved < start_seq + arguments.count) {
       while (seq < start_seq + arguments.count && seq - driver.resolved < kInflight) {
@@ -218,10 +218,10 @@ int main(int argc, char** argv) {
         }
         driver.Poll();
       }
-      driver.Wait(MonotonicMicros() + 100000);
+      driver.Wait(outbox::MonotonicMicros() + 100000);
       driver.Poll();
     }
-    const double seconds = static_cast<double>(MonotonicMicros() - start) / 1e6;
+    const double seconds = static_cast<double>(outbox::MonotonicMicros() - start) / 1e6;
     const double count = static_cast<double>(arguments.count);
     printf("records=%llu failed=%llu seconds=%.3f rate=%.0f cpu_per_million=%.3f ranges=%llu\n",
            static_cast<unsigned long long>(arguments.count), static_cast<unsigned long long>(driver.bad), seconds,

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "fuzz.h"
-#include "sink/options.h"
+#include "sink/kind.h"
 
 using namespace outbox;
 using namespace outbox::sink;
@@ -30,7 +30,7 @@ void CheckProblem(const OptionProblem& problem, const OptionList& options, const
   FUZZ_CHECK(!utf8 || (fuzz::IsUtf8(problem.message) && fuzz::IsUtf8(problem.detail) && fuzz::IsUtf8(problem.hint)));
 }
 
-const OptionRule& RuleOf(SinkKind kind, std::string_view name) {
+const OptionRule& RuleOf(const SinkKind& kind, std::string_view name) {
   const OptionRule* rule = FindOption(kind, name);
   FUZZ_CHECK(rule != nullptr && rule->canonical == nullptr);
   return *rule;
@@ -73,13 +73,16 @@ void CheckMergedValue(const OptionRule& rule, const std::string& value) {
     case ValueType::kPath:
       FUZZ_CHECK(value.front() == '/');
       break;
+    case ValueType::kWord:
+      FUZZ_CHECK(value.find_first_of(" \"'`$;|&<>()\\!*?#") == std::string::npos);
+      break;
     case ValueType::kText:
     case ValueType::kPem:
       break;
   }
 }
 
-void CheckOne(SinkKind kind, const std::string& name, const std::string& value) {
+void CheckOne(const SinkKind& kind, const std::string& name, const std::string& value) {
   const OptionRule* rule = FindOption(kind, name);
   for (OptionPlace place : {OptionPlace::kServer, OptionPlace::kMapping}) {
     const OptionProblem owner = CheckOption(kind, place, name, value, false);
@@ -106,7 +109,7 @@ void CheckOne(SinkKind kind, const std::string& name, const std::string& value) 
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Input in(data, size);
-  const auto kind = static_cast<SinkKind>(in.Take<uint8_t>() % 3);
+  const SinkKind& kind = *Kinds()[in.Take<uint8_t>() % Kinds().size()];
   OptionList server;
   OptionList mapping;
   bool seen_unknown = false;

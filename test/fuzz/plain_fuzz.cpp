@@ -2,7 +2,6 @@
 #include <list>
 
 #include "format/plain.h"
-#include "format/topic_name.h"
 #include "fuzz.h"
 
 using namespace outbox;
@@ -45,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Input in(data, size);
   Texts texts;
   RouteConfig config;
-  config.kind = static_cast<DestinationKind>(in.Below(3));
+  config.kind = sink::Kinds()[in.Below(sink::Kinds().size())];
   config.form = static_cast<sink::RecordForm>(in.Below(3));
   if (in.Flag()) {
     config.topic = in.Text();
@@ -59,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   PlainFormat format(spec);
-  const bool redis = config.kind == DestinationKind::kRedis;
+  const bool redis = config.kind == sink::FindKind("outbox_redis");
 
   for (uint64_t i = 1 + in.Below(3); i > 0; --i) {
     Event event;
@@ -87,8 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!format.Append(event, wall, &out, &error)) {
       FUZZ_CHECK(out == "before" && error.error_class == ErrorClass::kMessage);
       FUZZ_CHECK(!error.code.empty() && fuzz::IsUtf8(error.message));
-      FUZZ_CHECK(error.code != "INVALID_TOPIC" ||
-                 (config.kind == DestinationKind::kKafka ? BadKafkaTopic(topic) : BadRedisTopic(topic)) != nullptr);
+      FUZZ_CHECK(error.code != "INVALID_TOPIC" || config.kind->bad_topic(topic) != nullptr);
       continue;
     }
     FUZZ_CHECK(out.starts_with("before"));
@@ -100,7 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
     FUZZ_CHECK(record.topic == topic && record.form == config.form);
     FUZZ_CHECK(IsNull(event.topic) || topic == event.topic);
-    FUZZ_CHECK((config.kind == DestinationKind::kKafka ? BadKafkaTopic(topic) : BadRedisTopic(topic)) == nullptr);
+    FUZZ_CHECK(config.kind->bad_topic(topic) == nullptr);
     FUZZ_CHECK(Same(record.body, event.payload));
     if (config.key == "{aggregate_id}") {
       FUZZ_CHECK(Same(record.key, event.aggregate_id));

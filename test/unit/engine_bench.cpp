@@ -107,7 +107,7 @@ class BenchSink : public sink::Sink {
 
 std::shared_ptr<const format::RouteSpec> Spec() {
   format::RouteConfig config;
-  config.kind = format::DestinationKind::kKafka;
+  config.kind = sink::FindKind("outbox_kafka");
   format::TemplateError error;
   return format::RouteSpec::Make(config, &error);
 }

@@ -73,7 +73,7 @@ std::string Show(PlainFormat* format, const Event& event, int64_t wall = kCreate
 
 TEST(PlainFormat, KafkaRecord) {
   RouteConfig config;
-  config.kind = DestinationKind::kKafka;
+  config.kind = sink::FindKind("outbox_kafka");
   PlainFormat format(Route(config));
   const Full full;
   EXPECT_EQ(
@@ -85,7 +85,7 @@ TEST(PlainFormat, KafkaRecord) {
 
 TEST(PlainFormat, RedisRecord) {
   RouteConfig config;
-  config.kind = DestinationKind::kRedis;
+  config.kind = sink::FindKind("outbox_redis");
   config.form = sink::RecordForm::kList;
   config.topic = "{aggregate_type:kebab}:{aggregate_id}";
   PlainFormat format(Route(config));
@@ -105,7 +105,7 @@ TEST(PlainFormat, RedisRecord) {
 
 TEST(PlainFormat, NullsStayNullAndEmptyStaysEmpty) {
   RouteConfig config;
-  config.kind = DestinationKind::kKafka;
+  config.kind = sink::FindKind("outbox_kafka");
   PlainFormat format(Route(config));
   Full full;
   full.event.content_type = {};
@@ -140,7 +140,7 @@ TEST(PlainFormat, KeyTemplates) {
 
 TEST(PlainFormat, ExplicitTopicWinsAndIllegalOnesAreTheEventsFault) {
   RouteConfig config;
-  config.kind = DestinationKind::kKafka;
+  config.kind = sink::FindKind("outbox_kafka");
   config.topic = "events.{event_type}";
   PlainFormat format(Route(config));
   Full full;
@@ -152,14 +152,14 @@ TEST(PlainFormat, ExplicitTopicWinsAndIllegalOnesAreTheEventsFault) {
   EXPECT_EQ(Show(&format, full.event).substr(0, 5), "mine|");
   full.event.topic = "a b";
   EXPECT_EQ(Show(&format, full.event), "INVALID_TOPIC");
-  config.kind = DestinationKind::kRedis;
+  config.kind = sink::FindKind("outbox_redis");
   PlainFormat redis(Route(config));
   EXPECT_EQ(Show(&redis, full.event).substr(0, 4), "a b|");
 }
 
 TEST(PlainFormat, CachedTopicsAreNeverMixedUp) {
   RouteConfig config;
-  config.kind = DestinationKind::kRedis;
+  config.kind = sink::FindKind("outbox_redis");
   config.topic = "{aggregate_type:lower}.{event_type}";
   PlainFormat format(Route(config));
   Event event;
@@ -203,7 +203,7 @@ TEST(PlainFormat, RecordTimeIsNowForEventsFromFarAhead) {
 
 TEST(PlainFormat, SameEventSameBytes) {
   RouteConfig config;
-  config.kind = DestinationKind::kKafka;
+  config.kind = sink::FindKind("outbox_kafka");
   const Full full;
   PlainFormat one(Route(config));
   PlainFormat other(Route(config));
@@ -273,11 +273,11 @@ TEST(LaneOf, EveryEventHasExactlyOneLaneAndKeysAreSpread) {
 TEST(RouteSpec, RefusesBadTemplates) {
   TemplateError error;
   RouteConfig config;
-  config.kind = DestinationKind::kKafka;
+  config.kind = sink::FindKind("outbox_kafka");
   config.topic = "{aggregate_id}";
   EXPECT_EQ(RouteSpec::Make(config, &error), nullptr);
   EXPECT_FALSE(error.message.empty());
-  config.kind = DestinationKind::kRedis;
+  config.kind = sink::FindKind("outbox_redis");
   EXPECT_NE(RouteSpec::Make(config, &error), nullptr);
   config.key = "{nothing}";
   EXPECT_EQ(RouteSpec::Make(config, &error), nullptr);

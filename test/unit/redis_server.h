@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "sink/monotonic.h"
+#include "base/monotonic.h"
 
 namespace outbox::sink {
 

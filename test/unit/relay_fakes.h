@@ -247,7 +247,7 @@ inline SinkFactory Factory(std::unique_ptr<FakeSink> sink, std::function<std::un
 
 inline std::shared_ptr<const format::RouteSpec> Spec(format::RouteConfig config = {}) {
   format::TemplateError error;
-  config.kind = format::DestinationKind::kKafka;
+  config.kind = sink::FindKind("outbox_kafka");
   return format::RouteSpec::Make(config, &error);
 }
 

@@ -308,7 +308,7 @@ class Simulation {
  public:
   explicit Simulation(const Config& config) : world_(config), engine_(&world_.clock, EngineOptions{}) {
     format::RouteConfig route;
-    route.kind = format::DestinationKind::kKafka;
+    route.kind = sink::FindKind("outbox_kafka");
     format::TemplateError error;
     const auto spec = format::RouteSpec::Make(route, &error);
     engine_.SetDestination(

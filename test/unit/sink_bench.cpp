@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "sink/monotonic.h"
+#include "base/monotonic.h"
 #include "sink/process_sink.h"
 #include "sink/record.h"
 
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   uint64_t submitted = 0;
   uint64_t resolved = 0;
   uint64_t ranges = 0;
-  int64_t begin = MonotonicMicros();
+  int64_t begin = outbox::MonotonicMicros();
   while (resolved < records) {
     while (submitted < records && (submitted - resolved) * (bytes + 200) < budget) {
       Batch batch{1, 0, submitted, kBatch, {}};
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
     }
     ranges += results.size();
   }
-  double seconds = static_cast<double>(MonotonicMicros() - begin) / 1e6;
+  double seconds = static_cast<double>(outbox::MonotonicMicros() - begin) / 1e6;
   double millions = static_cast<double>(records) / 1e6;
   double own = CpuSeconds(RUSAGE_SELF) / millions;
   std::string library = sink.library();

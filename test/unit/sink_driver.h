@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "sink/monotonic.h"
+#include "base/monotonic.h"
 #include "sink/record.h"
 #include "sink/sink.h"
 

@@ -8,11 +8,14 @@
 #include <sstream>
 #include <string>
 
+#include "sink/kind.h"
+
 namespace outbox::sink {
 namespace {
 
-constexpr SinkKind kKafka = SinkKind::kKafka;
-constexpr SinkKind kRedis = SinkKind::kRedis;
+const SinkKind& kKafka = *FindKind("outbox_kafka");
+const SinkKind& kRedis = *FindKind("outbox_redis");
+const SinkKind& kLog = *FindKind("outbox_log");
 constexpr OptionPlace kServer = OptionPlace::kServer;
 constexpr OptionPlace kMapping = OptionPlace::kMapping;
 const char kPem[] = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
@@ -26,7 +29,7 @@ std::vector<std::string> Words(const char* text) {
   return words;
 }
 
-OptionGroup Group(SinkKind kind, const std::string& name) {
+OptionGroup Group(const SinkKind& kind, const std::string& name) {
   const OptionRule* rule = FindOption(kind, CanonicalOption(kind, name));
   EXPECT_NE(rule, nullptr) << name;
   return rule == nullptr ? OptionGroup::kNever : rule->group;
@@ -107,7 +110,8 @@ TEST(KafkaOptions, EveryPropertyOfTheLibraryIsClassified) {
 }
 
 TEST(OptionTables, AreWellFormed) {
-  for (SinkKind kind : {kKafka, kRedis, SinkKind::kLog}) {
+  for (const SinkKind* each : Kinds()) {
+    const SinkKind& kind = *each;
     std::set<std::string> names;
     for (const OptionRule& rule : OptionRules(kind)) {
       EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
@@ -145,6 +149,8 @@ std::string GoodValue(const OptionRule& rule) {
       return "a.example:9092,[::1]:9093,10.0.0.1";
     case ValueType::kHost:
       return "redis.example";
+    case ValueType::kWord:
+      return "outbox/host@EXAMPLE.COM";
     case ValueType::kPath:
       return "/etc/ssl/ca.pem";
   }
@@ -152,7 +158,8 @@ std::string GoodValue(const OptionRule& rule) {
 }
 
 TEST(OptionTables, EveryRowObeysItsGroup) {
-  for (SinkKind kind : {kKafka, kRedis, SinkKind::kLog}) {
+  for (const SinkKind* each : Kinds()) {
+    const SinkKind& kind = *each;
     for (const OptionRule& rule : OptionRules(kind)) {
       if (rule.canonical != nullptr) {
         continue;
@@ -187,14 +194,26 @@ TEST(OptionTables, EveryRowObeysItsGroup) {
   }
 }
 
+// They are more than fit a short hint, and no other kind's sentence stands for them.
+TEST(OptionNames, AnUnknownOneOfRedisIsToldThoseOfRedis) {
+  const OptionProblem problem = CheckOption(kRedis, kServer, "zzzzzzzzzzzzzzzz", "a", true);
+  EXPECT_STREQ(problem.sqlstate, "HV00D");
+  EXPECT_NE(problem.hint.find("on_lost_writes"), std::string::npos) << problem.hint;
+  EXPECT_EQ(problem.hint.find("librdkafka"), std::string::npos) << problem.hint;
+  EXPECT_NE(CheckOption(kKafka, kServer, "zzzzzzzzzzzzzzzz", "a", true).hint.find("librdkafka"), std::string::npos);
+}
+
 TEST(OptionValues, OutOfBoundsIsRefusedEverywhere) {
-  for (SinkKind kind : {kKafka, kRedis, SinkKind::kLog}) {
+  for (const SinkKind* each : Kinds()) {
+    const SinkKind& kind = *each;
     for (const OptionRule& rule : OptionRules(kind)) {
       if (rule.canonical != nullptr || (rule.group != OptionGroup::kOwner && rule.group != OptionGroup::kSuperuser)) {
         continue;
       }
       std::vector<std::string> bad = {"", std::string("a\0b", 3), "a\nb", "a\tb", "\x7f", std::string(300000, 'x')};
-      if (rule.type != ValueType::kText && rule.type != ValueType::kPath) {
+      if (rule.type == ValueType::kWord) {
+        bad.insert(bad.end(), {"hello world", "=", "a;b", "$(a)", "'a'"});
+      } else if (rule.type != ValueType::kText && rule.type != ValueType::kPath) {
         bad.insert(bad.end(), {"hello world", "-", "=", "a;b"});
       }
       if (rule.type == ValueType::kInteger || rule.type == ValueType::kNumber) {
@@ -256,8 +275,8 @@ TEST(UnknownOptions, ListNearMatches) {
   EXPECT_TRUE(CheckOption(kKafka, kServer, "Linger.MS", "1", true).hint.find("\"linger.ms\"") != std::string::npos);
   EXPECT_EQ(CheckOption(kRedis, kServer, "hots", "a", true).hint.substr(0, 19), "Did you mean \"host\"");
   EXPECT_EQ(CheckOption(kRedis, kServer, "zzzzzzzzzz", "a", true).hint.find("Did you mean"), std::string::npos);
-  EXPECT_NE(CheckOption(SinkKind::kLog, kServer, "zzzzzzzzzz", "a", true).hint.find("body_limit"), std::string::npos);
-  EXPECT_EQ(CheckOption(SinkKind::kLog, kMapping, "zzzzzzzzzz", "a", true).detail,
+  EXPECT_NE(CheckOption(kLog, kServer, "zzzzzzzzzz", "a", true).hint.find("body_limit"), std::string::npos);
+  EXPECT_EQ(CheckOption(kLog, kMapping, "zzzzzzzzzz", "a", true).detail,
             "A user mapping of outbox_log takes no options.");
   // What is never allowed is never suggested.
   EXPECT_EQ(CheckOption(kKafka, kServer, "plugin.library.path", "a", true).hint.find("plugin"), std::string::npos);

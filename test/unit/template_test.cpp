@@ -4,14 +4,25 @@
 
 #include <gtest/gtest.h>
 
-#include "format/topic_name.h"
+#include "base/topic_name.h"
+#include "format/header_name.h"
+#include "sink/kind.h"
 
 namespace outbox::format {
 namespace {
 
-std::string Expand(std::string_view text, Use use = Use::kTopicWithId) {
+using Rules = sink::TopicTemplateRules;
+const Rules* const kKey = nullptr;
+const Rules* const kKafka = sink::FindKind("outbox_kafka")->topic_template;
+const Rules* const kRedis = sink::FindKind("outbox_redis")->topic_template;
+
+std::optional<Template> Parse(std::string_view text, const Rules* rules, TemplateError* error) {
+  return rules == nullptr ? Template::ParseKey(text, error) : Template::ParseTopic(text, *rules, error);
+}
+
+std::string Expand(std::string_view text, const Rules* rules = kRedis) {
   TemplateError error;
-  const auto parsed = Template::Parse(text, use, &error);
+  const auto parsed = Parse(text, rules, &error);
   if (!parsed) {
     return "error: " + error.message;
   }
@@ -38,26 +49,26 @@ TEST(Template, ExpandsNamesAndModifiers) {
 TEST(Template, SaysWhereAndWhatIsWrong) {
   const struct {
     const char* text;
-    Use use;
+    const Rules* use;
     size_t position;
     const char* message;
   } cases[] = {
-      {"", Use::kKey, 0, "template is empty"},
-      {"a{aggregate_type", Use::kKey, 1, "template has a \"{\" that is not closed"},
-      {"ab}c", Use::kKey, 2, "template has a \"}\" without a \"{\""},
-      {"x.{aggregate}", Use::kKey, 3, "unknown name \"aggregate\" in template"},
-      {"{}", Use::kKey, 1, "unknown name \"\" in template"},
-      {"{event_type:upper}", Use::kKey, 12, "unknown modifier \"upper\" in template"},
-      {"{event_type:lower:kebab}", Use::kKey, 12, "unknown modifier \"lower:kebab\" in template"},
-      {"{event_type:}", Use::kKey, 12, "unknown modifier \"\" in template"},
-      {"t.{aggregate_id}", Use::kTopicWithoutId, 2, "{aggregate_id} is not allowed in a Kafka topic template"},
-      {"my/{event_type}", Use::kTopicWithoutId, 2, "template has a character that is not allowed in a topic name"},
-      {"a{{b", Use::kTopicWithoutId, 1, "template has a character that is not allowed in a topic name"},
-      {"a\nb", Use::kTopicWithId, 1, "template has a character that is not allowed in a topic name"},
+      {"", kKey, 0, "template is empty"},
+      {"a{aggregate_type", kKey, 1, "template has a \"{\" that is not closed"},
+      {"ab}c", kKey, 2, "template has a \"}\" without a \"{\""},
+      {"x.{aggregate}", kKey, 3, "unknown name \"aggregate\" in template"},
+      {"{}", kKey, 1, "unknown name \"\" in template"},
+      {"{event_type:upper}", kKey, 12, "unknown modifier \"upper\" in template"},
+      {"{event_type:lower:kebab}", kKey, 12, "unknown modifier \"lower:kebab\" in template"},
+      {"{event_type:}", kKey, 12, "unknown modifier \"\" in template"},
+      {"t.{aggregate_id}", kKafka, 2, "{aggregate_id} is not allowed in a Kafka topic template"},
+      {"my/{event_type}", kKafka, 2, "template has a character that is not allowed in a topic name"},
+      {"a{{b", kKafka, 1, "template has a character that is not allowed in a topic name"},
+      {"a\nb", kRedis, 1, "template has a character that is not allowed in a topic name"},
   };
   for (const auto& c : cases) {
     TemplateError error;
-    EXPECT_FALSE(Template::Parse(c.text, c.use, &error)) << c.text;
+    EXPECT_FALSE(Parse(c.text, c.use, &error)) << c.text;
     EXPECT_EQ(error.message, c.message) << c.text;
     EXPECT_EQ(error.position, c.position) << c.text;
     EXPECT_FALSE(error.hint.empty()) << c.text;
@@ -67,11 +78,11 @@ TEST(Template, SaysWhereAndWhatIsWrong) {
 
 TEST(Template, KnowsWhetherItNeedsTheId) {
   TemplateError error;
-  EXPECT_TRUE(Template::Parse("{aggregate_id}", Use::kKey, &error)->is_aggregate_id());
-  EXPECT_FALSE(Template::Parse("{aggregate_id:lower}", Use::kKey, &error)->is_aggregate_id());
-  EXPECT_TRUE(Template::Parse("{aggregate_id:lower}", Use::kKey, &error)->uses_aggregate_id());
-  EXPECT_TRUE(Template::Parse("x{aggregate_id}", Use::kKey, &error)->uses_aggregate_id());
-  EXPECT_FALSE(Template::Parse("{event_type}", Use::kKey, &error)->uses_aggregate_id());
+  EXPECT_TRUE(Parse("{aggregate_id}", kKey, &error)->is_aggregate_id());
+  EXPECT_FALSE(Parse("{aggregate_id:lower}", kKey, &error)->is_aggregate_id());
+  EXPECT_TRUE(Parse("{aggregate_id:lower}", kKey, &error)->uses_aggregate_id());
+  EXPECT_TRUE(Parse("x{aggregate_id}", kKey, &error)->uses_aggregate_id());
+  EXPECT_FALSE(Parse("{event_type}", kKey, &error)->uses_aggregate_id());
 }
 
 TEST(Kebab, SplitsWords) {
@@ -92,21 +103,21 @@ TEST(Kebab, SplitsWords) {
 }
 
 TEST(TopicName, KafkaRule) {
-  EXPECT_EQ(BadKafkaTopic("outbox.event.Order_line-1"), nullptr);
-  EXPECT_EQ(BadKafkaTopic(std::string(249, 'a')), nullptr);
+  EXPECT_EQ(BadPortableTopic("outbox.event.Order_line-1"), nullptr);
+  EXPECT_EQ(BadPortableTopic(std::string(249, 'a')), nullptr);
   for (const std::string& bad :
        {std::string(), std::string("."), std::string(".."), std::string(250, 'a'), std::string("a b"),
         std::string("a/b"), std::string("größe"), std::string("a\0b", 3)}) {
-    EXPECT_NE(BadKafkaTopic(bad), nullptr) << bad;
+    EXPECT_NE(BadPortableTopic(bad), nullptr) << bad;
   }
 }
 
 TEST(TopicName, RedisRule) {
-  EXPECT_EQ(BadRedisTopic("orders:{42} ü"), nullptr);
-  EXPECT_EQ(BadRedisTopic(std::string(512, 'a')), nullptr);
+  EXPECT_EQ(BadFreeTopic("orders:{42} ü"), nullptr);
+  EXPECT_EQ(BadFreeTopic(std::string(512, 'a')), nullptr);
   for (const std::string& bad :
        {std::string(), std::string(513, 'a'), std::string("a\nb"), std::string("a\rb"), std::string("a\0b", 3)}) {
-    EXPECT_NE(BadRedisTopic(bad), nullptr) << bad;
+    EXPECT_NE(BadFreeTopic(bad), nullptr) << bad;
   }
 }
 

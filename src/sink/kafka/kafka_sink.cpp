@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/monotonic.h"
 #include "sink/kafka/errors.h"
-#include "sink/monotonic.h"
 
 namespace outbox::sink::kafka {
 namespace {

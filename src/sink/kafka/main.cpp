@@ -3,14 +3,27 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "sink/kafka/kafka_sink.h"
 #include "sink/serve.h"
 
+namespace {
+
+// Kerberos keeps tickets there.
+bool TemporaryFiles(const outbox::sink::Options& options) {
+  return std::any_of(options.begin(), options.end(), [](const auto& option) {
+    return option.second == "GSSAPI" || option.first.starts_with("sasl.kerberos.");
+  });
+}
+
+}  // namespace
+
 int main() {
   const outbox::sink::SinkProgram program{.library = std::string("librdkafka ") + rd_kafka_version_str(),
-                                          .make = outbox::sink::kafka::KafkaSink::Make};
+                                          .make = outbox::sink::kafka::KafkaSink::Make,
+                                          .temporary_files = TemporaryFiles};
   // Not exit(): threads of the library may still be letting go, and destructors of statics would run under them.
   _exit(outbox::sink::Serve(program));
 }

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/kafka_sink.h"
-#include "sink/monotonic.h"
 
 namespace outbox::sink::kafka {
 namespace {

@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "base/monotonic.h"
 #include "sink/kafka/kafka_sink.h"
-#include "sink/monotonic.h"
 
 namespace outbox::sink::kafka {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "sink/monotonic.h"
+#include "base/monotonic.h"
 #include "sink/options.h"
 #include "sink/protocol.h"
 

@@ -12,13 +12,11 @@
 #include <vector>
 
 #include "sink/flow_gate.h"
+#include "sink/kind.h"
 #include "sink/record.h"
 #include "sink/sink.h"
 
 namespace outbox::sink {
-
-// Takes one line without its end. Must not throw.
-using WriteLine = void (*)(std::string_view line);
 
 class LogSink : public Sink {
  public:

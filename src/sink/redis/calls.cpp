@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/fault_point.h"
-#include "sink/monotonic.h"
+#include "base/monotonic.h"
 #include "sink/redis/errors.h"
 #include "sink/redis/redis_sink.h"
 #include "sink/redis/resp.h"

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sink/monotonic.h"
+#include "base/monotonic.h"
 
 namespace outbox::sink {
 namespace {

@@ -3,6 +3,7 @@
 #include "sink/serve.h"
 
 int main() {
-  outbox::sink::SinkProgram program{outbox::sink::RedisSink::Library(), outbox::sink::RedisSink::Make};
+  outbox::sink::SinkProgram program{.library = outbox::sink::RedisSink::Library(),
+                                    .make = outbox::sink::RedisSink::Make};
   return outbox::sink::Serve(program);
 }

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/monotonic.h"
 #include "base/murmur2.h"
-#include "sink/monotonic.h"
 #include "sink/options.h"
 #include "sink/redis/errors.h"
 #include "sink/redis/resp.h"

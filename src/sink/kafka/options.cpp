@@ -1,9 +1,11 @@
 // Options of outbox_kafka: librdkafka's property names, every one of 2.15 classified (a test walks the list).
+#include "sink/kafka/options.h"
+
 #include "sink/option_rules.h"
 
-namespace outbox::sink {
+namespace outbox::sink::kafka {
 
-std::span<const OptionRule> KafkaOptionRules() {
+std::span<const OptionRule> OptionRules() {
   using G = OptionGroup;
   using V = ValueType;
   using namespace rules;  // the tables' own words
@@ -24,8 +26,12 @@ std::span<const OptionRule> KafkaOptionRules() {
       Alias("metadata.broker.list", "bootstrap.servers"),
       Text(G::kOwner, "client.id", "name in the broker's logs and quotas (default outbox)"),
       Text(G::kOwner, "client.rack", "rack of this machine"),
-      Enum(G::kOwner, "security.protocol", "plaintext|ssl|sasl_plaintext|sasl_ssl", "encryption and authentication"),
-      Enum(G::kOwner, "sasl.mechanism", "PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|GSSAPI|OAUTHBEARER", "how to authenticate"),
+      Reserved(Enum(G::kOwner, "security.protocol", "plaintext|ssl|sasl_plaintext|sasl_ssl",
+                    "encryption and authentication"),
+               "sasl_plaintext", "It sends the password without encryption."),
+      Reserved(Enum(G::kOwner, "sasl.mechanism", "PLAIN|SCRAM-SHA-256|SCRAM-SHA-512|GSSAPI|OAUTHBEARER",
+                    "how to authenticate"),
+               "GSSAPI|OAUTHBEARER", "It uses an identity of the machine or reaches other hosts."),
       Alias("sasl.mechanisms", "sasl.mechanism"),
       Typed(G::kOwner, V::kPem, "ssl.ca.pem", "certificates of the authorities to trust"),
       Enum(G::kOwner, "compression.type", "none|gzip|snappy|lz4|zstd", "compression of batches"),
@@ -78,19 +84,23 @@ std::span<const OptionRule> KafkaOptionRules() {
       Text(G::kSecret, "sasl.oauthbearer.assertion.private.key.passphrase", "its passphrase"),
 
       // Superusers: server files.
-      Typed(G::kSuperuser, V::kPath, "ssl.ca.location", "reads a file of the server"),
+      Instead("Option \"ssl.ca.pem\" carries the certificates themselves.",
+              Typed(G::kSuperuser, V::kPath, "ssl.ca.location", "reads a file of the server")),
       Typed(G::kSuperuser, V::kPath, "ssl.crl.location", "reads a file of the server"),
-      Typed(G::kSuperuser, V::kPath, "ssl.certificate.location", "reads a file of the server"),
-      Typed(G::kSuperuser, V::kPath, "ssl.key.location", "reads a file of the server"),
+      Instead("Option \"ssl.certificate.pem\" of the user mapping carries the certificate itself.",
+              Typed(G::kSuperuser, V::kPath, "ssl.certificate.location", "reads a file of the server")),
+      Instead("Option \"ssl.key.pem\" of the user mapping carries the key itself.",
+              Typed(G::kSuperuser, V::kPath, "ssl.key.location", "reads a file of the server")),
       Typed(G::kSuperuser, V::kPath, "ssl.keystore.location", "reads a file of the server"),
       Text(G::kSuperuser, "ssl.ca.certificate.stores", "reads the system's certificate stores"),
       Typed(G::kSuperuser, V::kPath, "https.ca.location", "reads a file of the server"),
       Typed(G::kSuperuser, V::kPath, "sasl.oauthbearer.assertion.private.key.file", "reads a file of the server"),
       Typed(G::kSuperuser, V::kPath, "sasl.oauthbearer.assertion.file", "reads a file of the server"),
       Typed(G::kSuperuser, V::kPath, "sasl.oauthbearer.assertion.jwt.template.file", "reads a file of the server"),
-      // Superusers: Kerberos, and tokens fetched from elsewhere.
-      Text(G::kSuperuser, "sasl.kerberos.service.name", "uses the machine's Kerberos identity"),
-      Text(G::kSuperuser, "sasl.kerberos.principal", "uses the machine's Kerberos identity"),
+      // Superusers: Kerberos (the library pastes these into a shell command, even where that command cannot be chosen),
+      // and tokens fetched from elsewhere.
+      Typed(G::kSuperuser, V::kWord, "sasl.kerberos.service.name", "uses the machine's Kerberos identity"),
+      Typed(G::kSuperuser, V::kWord, "sasl.kerberos.principal", "uses the machine's Kerberos identity"),
       Enum(G::kSuperuser, "sasl.oauthbearer.method", "default|oidc", "reaches other hosts"),
       Enum(G::kSuperuser, "sasl.oauthbearer.grant.type",
            "client_credentials|urn:ietf:params:oauth:grant-type:jwt-bearer", "reaches other hosts"),
@@ -181,11 +191,7 @@ std::span<const OptionRule> KafkaOptionRules() {
       Never("offset.store.path", kFiles),
       Never("offset.store.method", kFiles),
       Never("offset.store.sync.interval.ms", kFiles),
-#ifdef OUTBOX_TEST_MOCK
-      Integer(G::kSuperuser, "test.mock.num.brokers", 0, 10000, "replaces the brokers by a cluster inside the library"),
-#else
       Never("test.mock.num.brokers", kTestHook),
-#endif
       Never("test.mock.broker.rtt", kTestHook),
       Never("ut_handle_ProduceResponse", kTestHook),
       Never("background_event_cb", kCallback),
@@ -248,4 +254,4 @@ std::span<const OptionRule> KafkaOptionRules() {
   return kRules;
 }
 
-}  // namespace outbox::sink
+}  // namespace outbox::sink::kafka

@@ -1,9 +1,11 @@
 // Options of outbox_redis. All are ours: hiredis has no properties.
+#include "sink/redis/options.h"
+
 #include "sink/option_rules.h"
 
-namespace outbox::sink {
+namespace outbox::sink::redis {
 
-std::span<const OptionRule> RedisOptionRules() {
+std::span<const OptionRule> OptionRules() {
   using G = OptionGroup;
   using V = ValueType;
   using namespace rules;  // the tables' own words
@@ -29,11 +31,14 @@ std::span<const OptionRule> RedisOptionRules() {
       Typed(G::kSecret, V::kPem, "key_pem", "private key of certificate_pem"),
       Bool(G::kSuperuser, "tls_verify", "false accepts any certificate, which lets others listen in"),
       Typed(G::kSuperuser, V::kPath, "unix_socket", "file name of the server's socket, instead of host and port"),
-      Typed(G::kSuperuser, V::kPath, "ca_file", "file with the authorities to trust"),
-      Typed(G::kSuperuser, V::kPath, "certificate_file", "file with the certificate to present"),
-      Typed(G::kSuperuser, V::kPath, "key_file", "file with the private key"),
+      Instead("Option \"ca_pem\" carries the certificates themselves.",
+              Typed(G::kSuperuser, V::kPath, "ca_file", "file with the authorities to trust")),
+      Instead("Option \"certificate_pem\" of the user mapping carries the certificate itself.",
+              Typed(G::kSuperuser, V::kPath, "certificate_file", "file with the certificate to present")),
+      Instead("Option \"key_pem\" of the user mapping carries the key itself.",
+              Typed(G::kSuperuser, V::kPath, "key_file", "file with the private key")),
   };
   return kRules;
 }
 
-}  // namespace outbox::sink
+}  // namespace outbox::sink::redis

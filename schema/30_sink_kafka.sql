@@ -1,0 +1,25 @@
+
+-- ---------------------------------------------------------------------------------------------------------------------
+-- The foreign-data wrapper outbox_kafka: a destination is a server of it. No handler: there is nothing to query. USAGE is not
+-- granted to anybody: the owner of a server decides where events go. All of this may be run again, as an update does.
+-- ---------------------------------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION outbox.kafka_validator(options text[], catalog oid) RETURNS void
+  LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'outbox_validator';
+REVOKE ALL ON FUNCTION outbox.kafka_validator(text[], oid) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.kafka_validator(text[], oid) IS 'checks the options of servers and user mappings of outbox_kafka';
+
+DO $wrapper$
+BEGIN
+  -- One of that name that is not the extension's is in the way, and CREATE says so.
+  IF NOT EXISTS (
+    SELECT FROM pg_catalog.pg_foreign_data_wrapper w
+    JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_foreign_data_wrapper'::pg_catalog.regclass AND d.objid = w.oid
+    JOIN pg_catalog.pg_extension e ON d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND d.refobjid = e.oid
+    WHERE w.fdwname = 'outbox_kafka' AND d.deptype = 'e' AND e.extname = 'outbox')
+  THEN
+    CREATE FOREIGN DATA WRAPPER outbox_kafka NO HANDLER VALIDATOR outbox.kafka_validator;
+  END IF;
+END
+$wrapper$;
+COMMENT ON FOREIGN DATA WRAPPER outbox_kafka IS 'Apache Kafka as a destination of outbox; server options are those of librdkafka, secrets go into a user mapping';

@@ -1,0 +1,8 @@
+// outbox-sink-null: where events go that nobody wants. Started by relay workers.
+#include "sink/null/null_sink.h"
+#include "sink/serve.h"
+
+int main() {
+  outbox::sink::SinkProgram program{.library = "", .make = outbox::sink::NullSink::Make};
+  return outbox::sink::Serve(program);
+}

@@ -1,0 +1,39 @@
+// A sink that throws every record away and calls it delivered [-]: what outbox does without a broker, for benchmarks.
+// The records make the whole way, through the socket into a process of their own, and are counted as delivered; nothing
+// looks at them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "sink/protocol.h"
+#include "sink/sink.h"
+
+namespace outbox::sink {
+
+class NullSink : public Sink {
+ public:
+  static Status Make(const SinkConfig& config, std::unique_ptr<Sink>* sink);
+  // `options`: latency, milliseconds from Submit() to the outcome.
+  explicit NullSink(const Options& options);
+
+  void Submit(Batch batch) override;
+  void Poll(std::vector<Result>* results) override;
+  void AppendWaits(std::vector<WaitSpec>* waits) override;
+  const Health& health() const override { return health_; }
+  void Close() override { waiting_.clear(); }
+
+ private:
+  struct Waiting {
+    int64_t due;  // monotonic microseconds; never before that of the one in front of it
+    Result result;
+  };
+  const int64_t latency_;  // microseconds
+  const Health health_;
+  std::deque<Waiting> waiting_;
+};
+
+}  // namespace outbox::sink

@@ -1,0 +1,71 @@
+// Redis (or Valkey) as a destination: see sink/kind.h.
+#include "sink/kind.h"
+
+#include "base/topic_name.h"
+#include "sink/option_rules.h"
+#include "sink/redis/options.h"
+
+namespace outbox::sink::redis {
+
+namespace {
+
+constexpr RouteOption kRouteOptions[] = {{"mode", "stream|list|publish"}};
+
+RecordForm Form(const OptionList& route_options) {
+  for (const auto& [name, value] : route_options) {
+    if (name == "mode") {
+      return value == "list" ? RecordForm::kList : value == "publish" ? RecordForm::kPublish : RecordForm::kStream;
+    }
+  }
+  return RecordForm::kStream;
+}
+
+OptionProblem CheckTogether(const Options& options) {
+  if (HasOption(options, "unix_socket") && (HasOption(options, "host") || HasOption(options, "port"))) {
+    return {kInvalidValue, "option \"unix_socket\" cannot be combined with \"host\" or \"port\"", "", ""};
+  }
+  for (const char* name : {"tls_server_name", "tls_verify", "ca_pem", "ca_file", "certificate_file", "key_file"}) {
+    if (HasOption(options, name) && !BoolOption(options, "tls", false)) {
+      return {kInvalidValue, "option \"" + std::string(name) + "\" needs TLS", "", "Add the option tls 'true'."};
+    }
+  }
+  return {};
+}
+
+OptionProblem CheckMerged(const Options& options) {
+  if (HasOption(options, "username") && !HasOption(options, "password")) {
+    return {kInvalidValue, "option \"username\" needs \"password\"", "", ""};
+  }
+  if (HasOption(options, "certificate_pem") != HasOption(options, "key_pem")) {
+    return {kInvalidValue, "options \"certificate_pem\" and \"key_pem\" belong together", "", ""};
+  }
+  if (HasOption(options, "certificate_pem") && !BoolOption(options, "tls", false)) {
+    return {kInvalidValue, "option \"certificate_pem\" needs TLS", "", "Add the option tls 'true' to the server."};
+  }
+  return {};
+}
+
+bool ResendsLost(const Options& options) {
+  return TextOption(options, "on_lost_writes", "resend") == "resend";
+}
+
+}  // namespace
+
+extern const SinkKind kKind;
+constinit const SinkKind kKind = {
+    .wrapper = "outbox_redis",
+    .title = "Redis",
+    .program = "outbox-sink-redis",
+    .options = OptionRules,
+    .check_together = CheckTogether,
+    .check_merged = CheckMerged,
+    .route_options = kRouteOptions,
+    .route_options_hint = "Routes to Redis take mode (stream, list, publish); the other options belong to the server.",
+    .form = Form,
+    .bad_topic = BadFreeTopic,
+    .content_type_name = "content_type",  // fields of a stream entry: hyphens and colons are ours
+    .header_prefix = "h:",
+    .resends_lost = ResendsLost,
+};
+
+}  // namespace outbox::sink::redis
