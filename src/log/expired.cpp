@@ -28,8 +28,7 @@ using days::kDayMicros;
 void ReadLaneBases(std::vector<Snapshot>* bases) {
   static Statement all = {
       "SELECT CASE WHEN h.home = outbox._home() THEN r.window_from::text ELSE '3:3:' END"
-      " FROM " OUTBOX_POSITIONS
-      " r JOIN outbox.lane h ON h.route_id = r.route_id AND h.lane = r.lane",
+      " FROM " OUTBOX_POSITIONS " r JOIN outbox.lane h ON h.route_id = r.route_id AND h.lane = r.lane",
       0,
       {},
       nullptr};
