@@ -6,7 +6,7 @@
 
 #include "admin/encoding.h"
 #include "admin/server.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "log/position_sql.h"
 
 extern "C" {
