@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 
 extern "C" {
 #include "tcop/utility.h"
@@ -74,7 +74,7 @@ Cell LikePattern(const Cell& pattern) {
 
 std::string LiveIncarnations() {
   std::string literal = "{";
-  for (const WorkerLook& worker : LookAtWorkers()) {
+  for (const WorkerView& worker : ReadWorkerViews()) {
     if (worker.running && worker.incarnation != 0) {
       literal += literal.size() > 1 ? "," : "";
       literal += std::to_string(static_cast<int64>(worker.incarnation));

@@ -9,7 +9,7 @@
 #include "admin/lanes.h"
 #include "admin/parked_counts.h"
 #include "admin/server.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "days/day_tables.h"
 #include "days/leaf.h"
 #include "pg/clock.h"
@@ -117,8 +117,8 @@ void CheckRoutes(Findings* findings) {
 
 namespace {
 
-bool IsLive(const std::vector<WorkerLook>& workers, uint64 incarnation) {
-  return incarnation != 0 && std::any_of(workers.begin(), workers.end(), [&](const WorkerLook& worker) {
+bool IsLive(const std::vector<WorkerView>& workers, uint64 incarnation) {
+  return incarnation != 0 && std::any_of(workers.begin(), workers.end(), [&](const WorkerView& worker) {
            return worker.running && worker.incarnation == incarnation;
          });
 }
@@ -126,8 +126,8 @@ bool IsLive(const std::vector<WorkerLook>& workers, uint64 incarnation) {
 }  // namespace
 
 void CheckLanes(Findings* findings) {
-  std::vector<LaneLook> looks = LookAtLanes(MyDatabaseId);
-  const std::vector<WorkerLook> workers = LookAtWorkers();
+  std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  const std::vector<WorkerView> workers = ReadWorkerViews();
   const bool in_turn = pg::Shared() != nullptr && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
   std::map<std::pair<int64, int>, uint64> owners;
   for (const Row& row :
@@ -138,19 +138,19 @@ void CheckLanes(Findings* findings) {
   int64 unseen = 0;
   int64 waiting = 0;
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
-    const LaneLook* look = FindLook(looks, lane.route_id, lane.lane);
+    const OwnedLaneView* view = FindLaneView(views, lane.route_id, lane.lane);
     std::string name = "Lane " + std::to_string(lane.lane) + " of route \"" + lane.route + "\"";
-    if (look == nullptr && IsLive(workers, owners[{lane.route_id, lane.lane}])) {
+    if (view == nullptr && IsLive(workers, owners[{lane.route_id, lane.lane}])) {
       unseen++;
-    } else if ((look == nullptr || !look->owned) && in_turn) {
+    } else if ((view == nullptr || !view->owned) && in_turn) {
       waiting++;
-    } else if (look == nullptr || !look->owned) {
+    } else if (view == nullptr || !view->owned) {
       findings->Warn("lane", name + " has no relay worker.",
                      "A free lane is claimed within a second or two where a relay worker runs.");
-    } else if (look->error_class[0] != '\0') {
-      bool person = std::strcmp(look->error_class, "config") == 0;
+    } else if (!view->trouble.empty()) {
+      bool person = std::strcmp(view->trouble.error_class, "config") == 0;
       std::string detail =
-          name + ": " + look->error_class + " trouble, " + look->error_code + ": " + look->error_message;
+          name + ": " + view->trouble.error_class + " trouble, " + view->trouble.code + ": " + view->trouble.message;
       std::string hint = person ? "Somebody has to change an option or a credential."
                                 : "It is tried again by itself; outbox.lag says when.";
       person ? findings->Problem("lane", detail, hint) : findings->Warn("lane", detail, hint);
@@ -250,19 +250,19 @@ void CheckPauses(Findings* findings) {
 }
 
 void CheckDestinations(Findings* findings) {
-  for (const DestinationLook& look : LookAtDestinations(MyDatabaseId)) {
-    if (!look.alive || (strcmp(look.state, "closed") == 0 && !look.warning)) {
+  for (const OwnedDestinationView& view : ReadDestinationViews(MyDatabaseId)) {
+    if (!view.owned || (strcmp(view.state, "closed") == 0 && !view.only_warning)) {
       continue;
     }
-    std::string detail = "Destination \"" + look.name + "\" ";
-    detail += look.warning ? "works, but " : std::string("gets nothing (") + look.state + "): ";
-    detail += std::string(look.error_code) + ": " + look.error_message;
-    if (strcmp(look.error_class, "config") == 0) {
+    std::string detail = std::string("Destination \"") + NameStr(view.name) + "\" ";
+    detail += view.only_warning ? "works, but " : std::string("gets nothing (") + view.state + "): ";
+    detail += std::string(view.trouble.code) + ": " + view.trouble.message;
+    if (strcmp(view.trouble.error_class, "config") == 0) {
       findings->Problem("destination", detail, "Somebody has to change an option or a credential.");
     } else {
       findings->Warn("destination", detail,
-                     look.warning ? "Look at it; ALTER SERVER, or a restart of its workers, forgets the warning."
-                                  : "It is tried again by itself; outbox.destination says when.");
+                     view.only_warning ? "Look at it; ALTER SERVER, or a restart of its workers, forgets the warning."
+                                       : "It is tried again by itself; outbox.destination says when.");
     }
   }
 }

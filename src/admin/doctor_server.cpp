@@ -3,7 +3,7 @@
 
 #include "admin/doctor.h"
 #include "admin/processes.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "base/version.h"
 #include "pg/clock.h"
 #include "pg/settings.h"
@@ -136,7 +136,7 @@ void CheckProcesses(Findings* findings) {
   }
   int keepers = 0;
   int relays = 0;
-  for (const WorkerLook& worker : LookAtWorkers()) {
+  for (const WorkerView& worker : ReadWorkerViews()) {
     bool here = worker.database == MyDatabaseId && worker.running;
     keepers += here && worker.kind == pg::WorkerKind::kKeeper;
     relays += here && worker.kind == pg::WorkerKind::kRelay;

@@ -5,7 +5,7 @@
 #include "admin/act.h"
 #include "admin/cursor.h"
 #include "admin/encoding.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "log/blank.h"
 #include "log/whole_log_sql.h"
 #include "pg/encoding.h"

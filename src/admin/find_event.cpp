@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "admin/encoding.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "format/plain.h"
 #include "log/whole_log_sql.h"
 

@@ -8,7 +8,7 @@
 #include "admin/event_walk.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "admin/start.h"
 #include "days/day_table_ddl.h"
 #include "log/blank.h"

@@ -6,8 +6,9 @@
 
 #include "admin/encoding.h"
 #include "admin/server.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "log/position_sql.h"
+#include "log/routes.h"
 
 extern "C" {
 #include "catalog/namespace.h"
@@ -17,8 +18,6 @@ namespace outbox::admin {
 
 namespace {
 
-// Patterns cannot hold this character (CheckPatterns), so it separates them.
-constexpr char kSeparator = '\x1f';
 constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction id is 3
 
 constexpr const char* kSelectSides = R"(
@@ -35,8 +34,7 @@ WHERE $1 IS NULL OR r.name = $1
 ORDER BY s.route_id, s.lane, s.side, t.topic)";
 
 constexpr const char* kSelectLanes = R"(
-SELECT r.id, r.name, r.server, array_to_string(r.aggregate_types, E'\x1f'), array_to_string(r.event_types, E'\x1f'),
-       r.topic, r.key, r.lanes, l.lane,
+SELECT r.id, r.name, r.server, l.lane,
        CASE WHEN p.at IS NULL THEN l.window_from ELSE p.window_from END,
        CASE WHEN p.at IS NULL THEN l.window_to ELSE p.window_to END,
        (extract(epoch FROM CASE WHEN p.at IS NULL THEN l.done_to ELSE p.done_to END) * 1000000)::bigint,
@@ -62,19 +60,6 @@ SELECT s.route_id, (extract(epoch FROM s.at) * 1000000)::bigint, s.lane, s.topic
 FROM outbox.lane_start s JOIN outbox.route r ON r.id = s.route_id
 WHERE $1 IS NULL OR r.name = $1
 ORDER BY s.route_id, s.at, s.lane, s.topic)";
-
-std::vector<std::string> Split(const std::string& joined) {
-  std::vector<std::string> parts;
-  size_t begin = 0;
-  for (;;) {
-    size_t end = joined.find(kSeparator, begin);
-    parts.push_back(joined.substr(begin, end - begin));
-    if (end == std::string::npos) {
-      return parts;
-    }
-    begin = end + 1;
-  }
-}
 
 int64 Number(const Cell& cell) {
   return std::strtoll(cell.value().c_str(), nullptr, 10);
@@ -156,10 +141,23 @@ void AddStarts(const Cell& route, Access access, std::vector<LaneRecord>* lanes)
   }
 }
 
+std::vector<log::Route> LoadRoutes(Access access) {
+  std::vector<log::Route> routes;
+  pg::Guard([&] {
+    WithSpiAsOwner(Plan::kUsual, [&] {
+      if (SPI_execute(log::kSelectRoutes, access == Access::kRead, 0) != SPI_OK_SELECT) {
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read outbox.route")));
+      }
+      log::ReadRoutes(&routes);
+    });
+  });
+  return routes;
+}
+
 // Servers are looked up once, however many lanes use them.
 using Destinations = std::map<std::string, std::optional<Destination>>;
 
-void Compile(const Row& row, Destinations* destinations, LaneRecord* lane) {
+void Compile(const log::Route& route, Destinations* destinations, LaneRecord* lane) {
   std::string wrapper;
   auto known = destinations->find(lane->server);
   if (known == destinations->end()) {
@@ -169,28 +167,15 @@ void Compile(const Row& row, Destinations* destinations, LaneRecord* lane) {
     lane->trouble = "there is no server \"" + lane->server + "\" of a foreign-data wrapper of outbox";
     return;
   }
-  format::RouteConfig config;
-  config.kind = known->second->kind;
-  config.aggregate_types = Split(Utf8(row[3].value()));
-  config.event_types = Split(Utf8(row[4].value()));
-  config.topic = Utf8(row[5].value());
-  config.key = Utf8(row[6].value());
-  config.lanes = static_cast<uint32_t>(Number(row[7]));
-  config.lane = static_cast<uint32_t>(lane->lane);
-  format::TemplateError error;
-  lane->spec = format::RouteSpec::Make(config, &error);
+  std::string problem;
+  lane->spec = log::CompileRoute(route, *known->second->kind, lane->lane, &problem);
   if (lane->spec == nullptr) {
-    lane->trouble = FromUtf8(error.message);
+    lane->trouble = FromUtf8(problem);
   }
 }
 
-}  // namespace
-
-namespace {
-
 bool Covers(const Position& position, const EventLook& event) {
-  return position.base.Visible(event.xid) ||
-         (position.target && position.target->Visible(event.xid) && event.created_at <= position.done_to);
+  return position.Covers(event.xid, event.created_at);
 }
 
 // The lane that had the event before a start had passed it.
@@ -291,22 +276,31 @@ Snapshot ParseSnapshot(const std::string& text) {
 std::vector<LaneRecord> LoadLanes(const Cell& route, Access access, Positions positions) {
   std::vector<LaneRecord> lanes;
   Destinations destinations;
+  std::map<int64, log::Route> routes;
+  for (log::Route& one : LoadRoutes(access)) {
+    const int64 id = one.id;
+    routes.emplace(id, std::move(one));
+  }
   for (const Row& row : RunSql(access, kSelectLanes, {route})) {
+    auto of_route = routes.find(Number(row[0]));
+    if (of_route == routes.end()) {
+      continue;  // made since
+    }
     LaneRecord lane;
-    lane.route_id = Number(row[0]);
+    lane.route_id = of_route->first;
     lane.route = row[1].value();
     lane.server = row[2].value();
-    lane.lane = static_cast<int>(Number(row[8]));
-    lane.position = PositionOf(row, 9);
-    lane.start_snapshot = ParseSnapshot(row[12].value());
-    lane.start_time = Number(row[13]);
-    lane.since = row[14] ? Number(row[14]) : PG_INT64_MIN;
-    lane.restored = row[15] == "t";
+    lane.lane = static_cast<int>(Number(row[3]));
+    lane.position = PositionOf(row, 4);
+    lane.start_snapshot = ParseSnapshot(row[7].value());
+    lane.start_time = Number(row[8]);
+    lane.since = row[9] ? Number(row[9]) : PG_INT64_MIN;
+    lane.restored = row[10] == "t";
     if (lane.restored && positions == Positions::kOfThisLog) {
       lane.position = {ParseSnapshot(kNothingVisible), std::nullopt, kBeforeAllTime};
       lane.start_time = INT64_MIN;
     }
-    Compile(row, &destinations, &lane);
+    Compile(of_route->second, &destinations, &lane);
     lanes.push_back(std::move(lane));
   }
   AddSides(route, access, positions, &lanes);

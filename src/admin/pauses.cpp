@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 
 namespace outbox::admin {
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "pg/entry.h"
 #include "pg/process_places.h"
 #include "pg/settings.h"
@@ -15,7 +15,7 @@ namespace outbox::admin {
 
 namespace {
 
-struct DatabaseLook {
+struct DatabaseView {
   Oid database;
   bool active;
   bool probed;
@@ -25,21 +25,21 @@ struct DatabaseLook {
   TimestampTz held_until;
 };
 
-std::vector<DatabaseLook> LookAtDatabases() {
-  std::vector<DatabaseLook> looks;
-  looks.reserve(static_cast<size_t>(pg::Shared()->max_databases));  // nothing is allocated under the lock
+std::vector<DatabaseView> ReadDatabaseViews() {
+  std::vector<DatabaseView> views;
+  views.reserve(static_cast<size_t>(pg::Shared()->max_databases));  // nothing is allocated under the lock
   pg::Guard([&] {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
     for (int i = 0; i < pg::Shared()->max_databases; i++) {
       const pg::DatabaseSlot& slot = pg::Databases()[i];
       if (slot.database != InvalidOid && (slot.active || slot.needs_probe)) {
-        looks.push_back({slot.database, slot.active, slot.needs_probe, slot.barred_by != 0, pg::RelaysWanted(slot),
+        views.push_back({slot.database, slot.active, slot.needs_probe, slot.barred_by != 0, pg::RelaysWanted(slot),
                          slot.relays_allowed, slot.held_until});
       }
     }
     LWLockRelease(pg::Shared()->lock);
   });
-  return looks;
+  return views;
 }
 
 Cell NameOf(Oid database) {
@@ -48,22 +48,22 @@ Cell NameOf(Oid database) {
 }
 
 // Why fewer run than should, and what to do about it.
-Row ProcessRow(const DatabaseLook& look, bool keeper, int wanted, int running, const Processes& all) {
+Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, int running, const Processes& all) {
   const bool in_turn = pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
   const char* state = "running";
   Cell detail;
   if (running < wanted) {
-    if (look.barred) {
+    if (view.barred) {
       state = "barred";
       detail = "A session drops, moves or copies the database.";
-    } else if (look.held_until > GetCurrentTimestamp()) {
+    } else if (view.held_until > GetCurrentTimestamp()) {
       state = "held back";
       detail =
-          "It crashed at each of its last starts; not before " + UnixMicrosText(look.held_until + kPgEpochMicros) + ".";
+          "It crashed at each of its last starts; not before " + UnixMicrosText(view.held_until + kPgEpochMicros) + ".";
     } else if (in_turn) {
       state = "in turn";
       detail = FewPlacesText(all) + " " + FewPlacesHint(all);
-    } else if (!keeper && look.allowed < wanted) {
+    } else if (!keeper && view.allowed < wanted) {
       state = "fewer";
       detail = FewPlacesText(all) + " " + FewPlacesHint(all);
     } else {
@@ -74,7 +74,7 @@ Row ProcessRow(const DatabaseLook& look, bool keeper, int wanted, int running, c
     detail =
         !pg::settings.enabled ? Cell("outbox.enabled is off.") : Cell("There is no route, or outbox.workers is 0.");
   }
-  return {NameOf(look.database),
+  return {NameOf(view.database),
           Cell(keeper ? "keeper" : "relay"),
           std::to_string(wanted),
           std::to_string(running),
@@ -136,7 +136,7 @@ OUTBOX_FUNCTION(outbox_process) {
   const Processes all = CountProcesses();
   std::map<std::pair<Oid, outbox::pg::WorkerKind>, int> running;
   int total = 0;
-  for (const WorkerLook& worker : LookAtWorkers()) {
+  for (const WorkerView& worker : ReadWorkerViews()) {
     if (worker.running && !worker.stopping) {
       running[{worker.database, worker.kind}]++;
       total++;
@@ -148,10 +148,10 @@ OUTBOX_FUNCTION(outbox_process) {
   result.Add({Cell(), Cell("all"), std::to_string(all.wanted), std::to_string(total),
               Cell(all.enough() ? "running" : "in turn"),
               all.enough() ? Cell(FewPlacesText(all)) : Cell(FewPlacesText(all) + " " + FewPlacesHint(all))});
-  for (const DatabaseLook& look : LookAtDatabases()) {
-    if (look.active) {
-      result.Add(ProcessRow(look, true, 1, running[{look.database, outbox::pg::WorkerKind::kKeeper}], all));
-      result.Add(ProcessRow(look, false, look.relays, running[{look.database, outbox::pg::WorkerKind::kRelay}], all));
+  for (const DatabaseView& view : ReadDatabaseViews()) {
+    if (view.active) {
+      result.Add(ProcessRow(view, true, 1, running[{view.database, outbox::pg::WorkerKind::kKeeper}], all));
+      result.Add(ProcessRow(view, false, view.relays, running[{view.database, outbox::pg::WorkerKind::kRelay}], all));
     }
   }
   return static_cast<Datum>(0);

@@ -6,7 +6,7 @@
 // the new time goes. Day tables that were over and are not any more: pg/clock.h, ClockResets().
 #include "admin/act.h"
 #include "admin/backlog.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "base/fault_point.h"
 #include "log/position_sql.h"
 #include "pg/clock.h"

@@ -9,7 +9,7 @@
 #include "admin/event_walk.h"
 #include "admin/parked_counts.h"
 #include "admin/procedure_arguments.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "admin/start.h"
 #include "log/lane_start_sql.h"
 #include "log/lane_tables.h"

@@ -10,7 +10,7 @@
 #include "admin/find_event.h"
 #include "admin/pauses.h"
 #include "admin/query.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "base/version.h"
 #include "pg/entry.h"
 
@@ -203,7 +203,8 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
 }
 
 // Of an event that was never parked on the route.
-Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const LaneLook* look, const std::vector<Pause>& pauses) {
+Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const OwnedLaneView* view,
+            const std::vector<Pause>& pauses) {
   Row row(kColumns);
   row[kRoute] = lane.route;
   row[kLane] = std::to_string(lane.lane);
@@ -231,12 +232,12 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const LaneLook* loo
     } else if (lane.restored) {
       row[kReason] = "this outbox is a copy: nothing is published before outbox.adopt()";
     }
-    if (look != nullptr && look->owned) {
-      row[kErrorClass] = TextCell(look->error_class);
-      row[kErrorCode] = TextCell(look->error_code);
-      row[kErrorMessage] = TextCell(look->error_message);
-      row[kErrorSince] = TimestampCell(look->error_since);
-      row[kNextTry] = TimestampCell(look->next_try);
+    if (view != nullptr && view->owned) {
+      row[kErrorClass] = TextCell(view->trouble.error_class);
+      row[kErrorCode] = TextCell(view->trouble.code);
+      row[kErrorMessage] = TextCell(view->trouble.message);
+      row[kErrorSince] = UnixMicrosCell(view->error_since_unix);
+      row[kNextTry] = UnixMicrosCell(view->next_try_unix);
     }
   }
   return row;
@@ -266,7 +267,7 @@ OUTBOX_FUNCTION(outbox_status) {
   std::vector<Trace> traces = LoadTraces(id_text);
   std::vector<Pause> pauses = LoadPauses();
   std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
-  std::vector<LaneLook> looks = LookAtLanes(MyDatabaseId);
+  std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   for (const FoundEvent& event : FindEvents(Access::kRead, id)) {
     bool routed = false;
     for (const LaneRecord& lane : lanes) {
@@ -282,7 +283,7 @@ OUTBOX_FUNCTION(outbox_status) {
         routed = true;
         int side = lane.SideOf(LookOf(event));
         int number = side < 0 ? 0 : lane.sides[static_cast<size_t>(side)].side;
-        result.Add(LaneRow(lane, event, FindLook(looks, lane.route_id, lane.lane, number), pauses));
+        result.Add(LaneRow(lane, event, FindLaneView(views, lane.route_id, lane.lane, number), pauses));
       }
     }
     if (!routed) {

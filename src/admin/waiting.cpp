@@ -10,7 +10,7 @@
 #include "admin/backlog.h"
 #include "admin/find_event.h"
 #include "admin/query.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/wait.h"
@@ -63,11 +63,11 @@ struct LaneKey {
 
 // What a barrier is looked up in: what lanes show, their workers, and the database.
 struct Reached {
-  std::vector<LaneLook> lanes;
-  std::vector<WorkerLook> workers;
+  std::vector<OwnedLaneView> lanes;
+  std::vector<WorkerView> workers;
   uint64 everywhere;
 
-  Reached() : lanes(LookAtLanes(MyDatabaseId)), workers(LookAtWorkers()), everywhere(0) {
+  Reached() : lanes(ReadLaneViews(MyDatabaseId)), workers(ReadWorkerViews()), everywhere(0) {
     if (outbox::pg::DatabaseSlot* slot = outbox::pg::FindDatabaseSlot(MyDatabaseId, false)) {
       everywhere = pg_atomic_read_u64(&slot->barrier_done);
     }
@@ -78,12 +78,12 @@ struct Reached {
     if (everywhere >= barrier) {
       return true;
     }
-    const LaneLook* look = FindLook(lanes, lane.route_id, lane.lane);
-    if (look != nullptr) {
-      return look->owned && look->barrier >= barrier && (!lane.owner || static_cast<int64>(look->owner) == *lane.owner);
+    const OwnedLaneView* view = FindLaneView(lanes, lane.route_id, lane.lane);
+    if (view != nullptr) {
+      return view->owned && view->barrier >= barrier && (!lane.owner || static_cast<int64>(view->owner) == *lane.owner);
     }
     // Beyond outbox.max_lanes: then all that its worker has.
-    return lane.owner && std::any_of(workers.begin(), workers.end(), [&](const WorkerLook& worker) {
+    return lane.owner && std::any_of(workers.begin(), workers.end(), [&](const WorkerView& worker) {
              return worker.running && static_cast<int64>(worker.incarnation) == *lane.owner &&
                     worker.barrier >= barrier;
            });

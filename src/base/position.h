@@ -17,6 +17,11 @@ struct Position {
   Snapshot base;
   std::optional<Snapshot> target;
   int64_t done_to = kBeforeAllTime;  // Unix microseconds
+
+  // An event of that transaction and created_at is done where a lane stands here.
+  bool Covers(uint64_t xid, int64_t created_at) const {
+    return base.Visible(xid) || (target && created_at <= done_to && target->Visible(xid));
+  }
   bool operator==(const Position& other) const = default;
 };
 

@@ -33,11 +33,13 @@ struct RetryPolicy {
   int max_attempts = 10;
   int64_t backoff_base = 1'000'000;  // full jitter, see base/backoff.h
   int64_t backoff_cap = 600'000'000;
+  bool operator==(const RetryPolicy&) const = default;
 };
 
 struct PausedKey {
   std::string aggregate_type;
   std::string aggregate_id;
+  bool operator==(const PausedKey&) const = default;
 };
 
 // A route as it stands in the tables.
@@ -56,6 +58,7 @@ struct RouteConfig {
   std::string pause_reason;
   std::vector<std::string> paused_topics;  // resolved
   std::vector<PausedKey> paused_keys;
+  bool operator==(const RouteConfig&) const = default;
 };
 
 class RouteSpec final : public EventFilter {

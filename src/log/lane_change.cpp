@@ -141,7 +141,7 @@ bool AllNear(const Change& change, uint64 barrier) {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
     for (int i = 0; i < pg::Shared()->max_lanes; i++) {
       pg::LaneSlot& slot = pg::Lanes()[i];
-      if (slot.database == MyDatabaseId && slot.route_id == change.route_id && slot.lane == lane && slot.side == 0) {
+      if (slot.database == MyDatabaseId && slot.view.id == LaneId{change.route_id, lane}) {
         near = near && pg_atomic_read_u64(&slot.barrier) >= barrier;
       }
     }

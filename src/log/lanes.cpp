@@ -3,7 +3,6 @@
 #include "base/fault_point.h"
 #include "log/lane_tables.h"
 #include "log/sql.h"
-#include "pg/encoding.h"
 #include "pg/shared.h"
 #include "pg/transaction.h"
 #include "pg/worker_slot.h"
@@ -35,71 +34,6 @@ int32 ResultInt32(uint64 row, int column) {
   return isnull ? 0 : DatumGetInt32(value);
 }
 
-// Elements of a text[] of the result; no NULLs are expected. Plain: the caller fills its owners from the pointers.
-int ResultTexts(uint64 row, int column, char*** texts) {
-  bool isnull = false;
-  Datum value = ResultDatum(row, column, &isnull);
-  if (isnull) {
-    return 0;
-  }
-  Datum* elements = nullptr;
-  bool* nulls = nullptr;
-  int count = 0;
-  deconstruct_array(DatumGetArrayTypeP(value), TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
-  *texts = static_cast<char**>(palloc((count + 1) * sizeof(char*)));
-  for (int i = 0; i < count; i++) {
-    (*texts)[i] = nulls[i] ? pstrdup("") : TextDatumGetCString(elements[i]);
-  }
-  return count;
-}
-
-// Events are UTF-8 once they are read, so what they are compared with and put into has to be, too.
-void ReadStrings(uint64 row, int column, std::vector<std::string>* strings) {
-  char** texts = nullptr;
-  int count = ResultTexts(row, column, &texts);
-  for (int i = 0; i < count; i++) {
-    strings->emplace_back(pg::Utf8(texts[i]));
-  }
-}
-
-void ReadRoute(uint64 row, RouteConfig* route) {
-  route->id = ResultInt64(row, 0);
-  route->name = ResultText(row, 1);
-  route->server = ResultText(row, 2);
-  ReadStrings(row, 3, &route->aggregate_types);
-  ReadStrings(row, 4, &route->event_types);
-  route->topic = pg::Utf8(ResultText(row, 5));
-  route->key = pg::Utf8(ResultText(row, 6));
-  route->lanes = ResultInt32(row, 7);
-  char** names = nullptr;
-  char** values = nullptr;
-  int count = ResultTexts(row, 8, &names);
-  int value_count = ResultTexts(row, 9, &values);
-  for (int i = 0; i < count && i < value_count; i++) {
-    route->options.emplace_back(names[i], values[i]);
-  }
-  bool isnull = false;
-  route->converging = DatumGetBool(ResultDatum(row, 10, &isnull));
-  const char* common = ResultText(row, 11);
-  route->common_snapshot = common == nullptr ? "" : common;
-  route->block = DatumGetBool(ResultDatum(row, 12, &isnull));
-  route->max_attempts = ResultInt32(row, 13);
-  route->backoff_base = ResultInt64(row, 14);
-  route->backoff_cap = ResultInt64(row, 15);
-  const char* reason = ResultText(row, 16);
-  route->paused = reason != nullptr;
-  route->pause_reason = reason == nullptr ? std::string_view() : pg::Utf8(reason);
-  ReadStrings(row, 17, &route->paused_topics);
-  char** types = nullptr;
-  char** ids = nullptr;
-  int keys = ResultTexts(row, 18, &types);
-  keys = Min(keys, ResultTexts(row, 19, &ids));
-  for (int i = 0; i < keys; i++) {
-    route->paused_keys.emplace_back(pg::Utf8(types[i]), pg::Utf8(ids[i]));
-  }
-  route->moved_at = ResultInt64(row, 20);
-}
-
 void ReadLanes(std::vector<LaneId>* lanes) {
   for (uint64 row = 0; row < SPI_processed; row++) {
     lanes->push_back({ResultInt64(row, 0), ResultInt32(row, 1)});
@@ -107,39 +41,6 @@ void ReadLanes(std::vector<LaneId>* lanes) {
 }
 
 }  // namespace
-
-void ListRoutes(std::vector<RouteConfig>* routes) {
-  pg::InTransaction(CurrentMemoryContext, [&] {
-    static Statement all = {
-        "SELECT id, name, server::text, aggregate_types, event_types, topic, key, lanes,"
-        " ARRAY(SELECT o.key FROM jsonb_each_text(options) o ORDER BY o.key),"
-        " ARRAY(SELECT coalesce(o.value, '') FROM jsonb_each_text(options) o ORDER BY o.key),"
-        " lanes_begun IS NOT NULL, common_snapshot, on_failure = 'block', max_attempts,"
-        " (EXTRACT(epoch FROM backoff_base) * 1000000)::int8,"
-        " (EXTRACT(epoch FROM backoff_cap) * 1000000)::int8,"
-        " (SELECT z.reason FROM outbox.pause z WHERE (z.route_id = r.id AND z.topic IS NULL"
-        " AND z.aggregate_type IS NULL) OR z.server = r.server ORDER BY z.paused_at LIMIT 1),"
-        " ARRAY(SELECT z.topic FROM outbox.pause z WHERE z.route_id = r.id"
-        " AND z.topic IS NOT NULL ORDER BY z.topic),"
-        " ARRAY(SELECT z.aggregate_type FROM outbox.pause z WHERE z.route_id = r.id"
-        " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
-        " ARRAY(SELECT z.aggregate_id FROM outbox.pause z WHERE z.route_id = r.id"
-        " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
-        " coalesce((SELECT (EXTRACT(epoch FROM max(l.since)) * "
-        "1000000)::int8"
-        " FROM outbox.lane l WHERE l.route_id = r.id"
-        " AND l.since > '-infinity'), 0)"
-        " FROM outbox.route r ORDER BY id",
-        0,
-        {},
-        nullptr};
-    RunStatement(&all, nullptr);
-    routes->reserve(routes->size() + SPI_processed);
-    for (uint64 row = 0; row < SPI_processed; row++) {
-      ReadRoute(row, &routes->emplace_back());
-    }
-  });
-}
 
 LaneCount CountLanes() {
   LaneCount lanes;

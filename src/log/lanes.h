@@ -1,46 +1,13 @@
-// Routes and the claiming of lanes [P behind, no Postgres type in sight]. Each call runs its own short transaction
+// The claiming of lanes [P behind, no Postgres type in sight]. Each call runs its own short transaction
 // and throws pg::PgError.
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "base/lane_id.h"
 
 namespace outbox::log {
-
-// One row of outbox.route.
-struct RouteConfig {
-  int64_t id = 0;
-  std::string name;
-  std::string server;
-  std::vector<std::string> aggregate_types;  // patterns with *
-  std::vector<std::string> event_types;
-  std::string topic;  // template
-  std::string key;    // template
-  int lanes = 1;
-  std::vector<std::pair<std::string, std::string>> options;
-  bool block = false;  // on_failure
-  int max_attempts = 10;
-  int64_t backoff_base = 0;  // microseconds
-  int64_t backoff_cap = 0;
-  // What people have stopped: the route or its server, topics, keys (aggregate type and id).
-  bool paused = false;
-  std::string pause_reason;
-  std::vector<std::string> paused_topics;
-  std::vector<std::pair<std::string, std::string>> paused_keys;
-  // The number of lanes is changing, and where the lanes are to meet; empty: not known yet. See lane_change.h.
-  bool converging = false;
-  std::string common_snapshot;
-  // When its lanes were last put somewhere else (seek, another number of lanes), Unix microseconds; 0: never.
-  int64_t moved_at = 0;
-  bool operator==(const RouteConfig&) const = default;
-};
-
-// Appends all routes, by id.
-void ListRoutes(std::vector<RouteConfig>* routes);
 
 // Lanes in outbox.lane, and how many of them nobody alive owns and somebody may claim. `live`: see ClaimLanes.
 struct LaneCount {

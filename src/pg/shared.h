@@ -6,6 +6,8 @@
 // read and written without it: those are all that the commit callback of an emitting backend touches.
 #pragma once
 
+#include "base/destination_view.h"
+#include "base/lane_view.h"
 #include "pg/prelude.h"
 
 extern "C" {
@@ -60,43 +62,20 @@ struct WorkerSlot {
 
 // What one lane is doing: written by its owner a few times a second and at changes, read by views. Only for looking.
 struct LaneSlot {
-  Oid database;  // InvalidOid: free slot
-  int64 route_id;
-  int32 lane;
-  int32 side;             // 0: the lane itself; else its side lane of that number
-  uint64 owner;           // incarnation; 0: nobody
-  char state[16];         // same words as the engine's enum, see src/relay/README.md
-  int64 delivered_to;     // created_at (Unix microseconds) of the last event acknowledged without a gap; 0: none yet
-  int64 delivered_count;  // since the owner took the lane
-  int64 parked_count;     // likewise
-  int64 inflight_count;   // read from the log and not yet acknowledged
-  int64 inflight_bytes;
-  TimestampTz next_try;  // while backing off; 0 otherwise
-  TimestampTz updated_at;
+  Oid database;              // InvalidOid: free slot
+  uint64 owner;              // incarnation; 0: nobody
   pg_atomic_uint64 barrier;  // all events committed before this barrier was asked for are delivered or dead
-  char error_class[16];      // empty: no trouble
-  char error_code[64];
-  char error_message[256];
-  TimestampTz error_since;
+  LaneView view;
 };
 
-// What one relay worker knows of one destination: its circuit breaker and its sinks. Written like a LaneSlot.
+// Likewise one destination.
 struct DestinationSlot {
-  Oid database;          // InvalidOid: free slot
-  Oid server;            // foreign server; a small number: there is none of that name
-  NameData name;         // of the server
-  uint64 owner;          // incarnation
-  char state[16];        // "closed", "open", "half-open"
-  TimestampTz since;     // in this state
-  TimestampTz next_try;  // while open; 0 otherwise
-  uint64 trips;          // how often it opened since the worker uses it
-  uint64 deaths;         // how often a sink process ended unasked
-  TimestampTz updated_at;
-  char error_class[16];  // why it is not closed, else the newest warning; empty: all is well
-  char error_code[64];
-  char error_message[256];
-  bool told;     // its trouble is in the server's log, by this worker
-  bool warning;  // the error is one: the destination is usable, but a person should look
+  Oid database;   // InvalidOid: free slot
+  Oid server;     // foreign server; a small number: there is none of that name
+  NameData name;  // of the server
+  uint64 owner;   // incarnation
+  bool told;      // its trouble is in the server's log, by this worker
+  DestinationView view;
 };
 
 // See pg/wall.h. Offsets are wall clock minus boot clock, times those of the boot clock, all in microseconds.

@@ -38,8 +38,6 @@ class Acker {
   void Advance();
 
   // --- delivered positions ---
-  void OnDelivered(uint32_t count) { delivered_ += count; }
-  int64_t delivered() const { return delivered_; }
   // Where delivered events are at the destination; saved with the progress.
   void AddPlace(const sink::Place& place) { places_.Add(0, place.topic, place.partition, place.first, place.last); }
   // The incarnation of the destination's server that they are at; "": unknown.
@@ -75,7 +73,6 @@ class Acker {
   int64_t last_save_ = 0;
   sink::Places places_;  // of what was delivered since the last save, and of islands
   std::string run_;
-  int64_t delivered_ = 0;
 };
 
 }  // namespace outbox::relay

@@ -546,18 +546,26 @@ void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
     DestinationStatus status;
     status.id = id;
     const Breaker& breaker = destination->breaker();
-    status.state = breaker.name();
+    SetText(status.state, breaker.name());
     status.reason = breaker.reason();
     status.since_unix = breaker.since_unix();
-    status.trips = breaker.trips();
+    status.trips = static_cast<int64_t>(breaker.trips());
     if (breaker.state() == Breaker::State::kOpen) {
       status.next_try_unix = impl_->turn.clock->WallMicros() + (breaker.next_try() - impl_->turn.now);
     }
-    status.deaths = destination->deaths();
+    status.deaths = static_cast<int64_t>(destination->deaths());
     status.renewals = destination->renewals();
-    status.retry_sink = destination->retry().there();
     status.warning = destination->warning(impl_->turn.now);
+    status.only_warning = status.reason.ok() && status.warning != nullptr;
+    status.trouble.Set(status.reason.ok() ? status.warning : &status.reason);
     destinations->push_back(std::move(status));
+  }
+}
+
+void Engine::Internals(std::vector<LaneInternals>* lanes) const {
+  lanes->clear();
+  for (const auto& lane : impl_->lanes) {
+    lanes->push_back(lane->Internals());
   }
 }
 

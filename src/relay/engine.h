@@ -22,7 +22,9 @@
 #include <string>
 #include <vector>
 
+#include "base/destination_view.h"
 #include "base/lane_id.h"
+#include "base/lane_view.h"
 #include "base/status.h"
 #include "format/route_spec.h"
 #include "relay/clock.h"
@@ -89,39 +91,30 @@ struct GoneLane {
   GoneReason reason = GoneReason::kReleased;
 };
 
-// What a lane is doing, for LaneSlot. Side lanes have one too, as long as they are there.
-struct LaneStatus {
-  LaneId id;
-  const std::string* topic = nullptr;  // of a side lane: the (first) topic it serves. Until the next call.
+// A lane, or a side lane as long as it is there. The view is what everybody may see; the rest is the worker's. Pointers
+// are good until the next call.
+struct LaneStatus : LaneView {
+  const std::string* topic = nullptr;  // of a side lane: the (first) topic it serves
   int32_t topics = 0;                  // how many topics have left the lane; of a side lane: how many it serves
-  const char* state = "";              // word of LaneState, at most 15 characters
-  int64_t delivered_to = 0;      // created_at of the last event resolved without a gap; 0: none since it was added
-  int64_t delivered_count = 0;   // since it was added
-  int64_t parked_count = 0;      // since it was added
-  int64_t inflight_count = 0;    // read and not resolved
-  int64_t held_keys = 0;         // keys whose later events wait behind parked ones
-  int64_t retrying_count = 0;    // parked events under way just now
-  int64_t inflight_bytes = 0;    // memory they hold
-  int64_t next_try_unix = 0;     // Unix microseconds; 0: not backing off
-  int64_t error_since_unix = 0;  // Unix microseconds; 0: no trouble
-  const Error* error = nullptr;  // newest trouble, of the log or the destination; nullptr: none. Until the next call.
+  int64_t retrying_count = 0;          // parked events under way just now
+  const Error* error = nullptr;        // what `trouble` is the text of; nullptr: none
   // All committed before this barrier was asked for is delivered or parked. Parked is not idle: whoever waits for that
   // looks into outbox.parked as well.
   uint64_t barrier_done = 0;  // of a lane: its side lanes' too
 };
 
-// A destination's circuit breaker and sinks, for shared memory.
-struct DestinationStatus {
+// Likewise.
+struct DestinationStatus : DestinationView {
   DestinationId id = 0;
-  const char* state = "";          // "closed" (all is well), "open" (nothing is sent), "half-open" (one small batch is)
   Error reason;                    // why it is not closed; ok() when it is
-  int64_t since_unix = 0;          // Unix microseconds: in this state since
-  int64_t next_try_unix = 0;       // Unix microseconds; open only
-  uint64_t trips = 0;              // times it opened since the destination was set
-  uint64_t deaths = 0;             // times a sink process of it ended unasked
+  const Error* warning = nullptr;  // usable, but a person should look; nullptr: none
   uint64_t renewals = 0;           // times a sink of it was made anew because it gave no outcome; warning says more
-  bool retry_sink = false;         // a second sink, for parked events and probes, is there
-  const Error* warning = nullptr;  // usable, but a person should look; nullptr: none. Until the next call.
+};
+
+// What tests look at besides.
+struct LaneInternals {
+  size_t inflight_bytes = 0;  // memory of the events in flight
+  size_t held_keys = 0;       // keys whose later events wait behind parked ones
 };
 
 class Engine {
@@ -173,6 +166,8 @@ class Engine {
   void Lanes(std::vector<LaneStatus>* lanes) const;
   // Replaces *destinations.
   void Destinations(std::vector<DestinationStatus>* destinations) const;
+  // For tests: replaces *lanes, in the order of Lanes().
+  void Internals(std::vector<LaneInternals>* lanes) const;
 
  private:
   struct Impl;

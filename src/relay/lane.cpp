@@ -19,7 +19,7 @@ Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteS
       acker_(&lane_.pipeline, lane_.log.get(), destination, options),
       reader_(&lane_, &acker_),
       parker_(&lane_),
-      topics_(this, &lane_, &parker_),
+      topics_(this, &lane_),
       source_(&lane_, &acker_, &reader_, &parker_, &topics_),
       sender_(flow, &source_, destination, SinkUse::kMain, PoisonSearch::Way::kHalving, options) {}
 

@@ -94,6 +94,7 @@ class Lane {
   // When Step has something to do even if nothing happens; kNever.
   int64_t NextTime(const TurnContext& turn) const;
   void Fill(const TurnContext& turn, LaneStatus* status) const;
+  LaneInternals Internals() const;
 
   // --- topics that leave and come back ---
   // Call at most one, before the first Step.

@@ -29,7 +29,7 @@ bool LaneFilter::Takes(const Event& event) const {
     return !side_;
   }
   const auto found = topics_.find(topic_of_.Resolve(event));
-  return side_ ? found != topics_.end() && !Covers(found->second, event) : found == topics_.end();
+  return side_ ? found != topics_.end() && !found->second.Covers(event.xid, event.created_at) : found == topics_.end();
 }
 
 void LaneFilter::UseTemplate(std::string_view text) {

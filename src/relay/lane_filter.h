@@ -19,12 +19,6 @@
 
 namespace outbox::relay {
 
-// The event is done where a lane stands at `position`.
-inline bool Covers(const Position& position, const Event& event) {
-  return position.base.Visible(event.xid) ||
-         (position.target && event.created_at <= position.done_to && position.target->Visible(event.xid));
-}
-
 class LaneFilter final : public EventFilter {
  public:
   // A lane's: all topics, until some leave.

@@ -137,7 +137,6 @@ uint32_t LaneSource::Resolve(uint64_t first_seq, uint32_t count, bool delivered,
   }
   acker_->OnResolved();
   if (delivered) {
-    acker_->OnDelivered(resolved);
     limit_.OnDelivered(resolved);
     if (topics_->trial().on() && outstanding() == 0) {
       topics_->trial().OnDelivered();

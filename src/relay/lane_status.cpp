@@ -102,15 +102,12 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   const Pipeline& pipeline = lane_.pipeline;
   status->id = id();
   status->delivered_to = pipeline.done_to();
-  status->delivered_count = acker_.delivered();
-  status->parked_count = parker_.parked_count();
   status->inflight_count = static_cast<int64_t>(pipeline.unresolved());
-  status->inflight_bytes = static_cast<int64_t>(pipeline.bytes());
   const Breaker& breaker = lane_.destination->breaker();
   const LaneState now = state();
   const bool stopped = now == LaneState::kRunning && !breaker.closed() && !breaker.probing(flow()) &&
                        pipeline.unresolved() > pipeline.outstanding();
-  status->state = LaneStateName(stopped ? LaneState::kBackingOff : now);
+  SetText(status->state, LaneStateName(stopped ? LaneState::kBackingOff : now));
   const Trouble& log_trouble = lane_.log_retry.trouble();
   const int64_t try_at = now == LaneState::kBackingOff                         ? sender_.next_try()
                          : stopped && breaker.state() == Breaker::State::kOpen ? breaker.next_try()
@@ -135,13 +132,15 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   } else if (pump() != nullptr && pump()->trouble() != nullptr) {
     show(*pump()->trouble());
   }
-  if (pump() != nullptr) {
-    status->held_keys = static_cast<int64_t>(pump()->held_keys());
-    status->retrying_count = pump()->outstanding();
-  }
+  status->trouble.Set(status->error);
+  status->retrying_count = pump() != nullptr ? pump()->outstanding() : 0;
   status->barrier_done = sides() == nullptr ? barrier_done() : sides()->BarrierDone(barrier_done());
   status->topic = parent() == nullptr ? nullptr : &topics_.side_topic();
   status->topics = lane_.filter == nullptr ? 0 : static_cast<int32_t>(lane_.filter->topics());
+}
+
+LaneInternals Lane::Internals() const {
+  return {lane_.pipeline.bytes(), pump() != nullptr ? pump()->held_keys() : 0};
 }
 
 }  // namespace outbox::relay

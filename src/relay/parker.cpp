@@ -69,16 +69,11 @@ CallResult Parker::ParkDiverted(TurnContext* turn) {
   const CallResult result = lane_->log_retry.Result(status, owner, *turn, LogCall::kPark);
   if (result == CallResult::kDone) {
     for (const Diversion& diversion : diverted_) {
-      Parked(diversion.ordinal);
+      lane_->pipeline.MarkDone(diversion.ordinal);
     }
     diverted_.clear();
   }
   return result;
-}
-
-void Parker::Parked(uint64_t ordinal) {
-  parked_count_ += lane_->pipeline.Find(ordinal) != nullptr ? 1 : 0;
-  lane_->pipeline.MarkDone(ordinal);
 }
 
 // --- refused -----------------------------------------------------------------------------------------------------
@@ -170,7 +165,7 @@ CallResult Parker::ParkRefused(TurnContext* turn) {
     }
   }
   for (size_t i = 0; i < count; ++i) {
-    Parked(refused_[i].ordinal);
+    lane_->pipeline.MarkDone(refused_[i].ordinal);
   }
   refused_.erase(refused_.begin(), refused_.begin() + static_cast<std::ptrdiff_t>(count));
   return CallResult::kDone;
@@ -196,7 +191,7 @@ CallResult Parker::ParkInLog(TurnContext* turn) {
       return result;
     }
   }
-  Parked(refusal.ordinal);
+  lane_->pipeline.MarkDone(refusal.ordinal);
   refused_.pop_front();
   return CallResult::kDone;
 }

@@ -58,10 +58,6 @@ class Parker {
   // As many as go in one transaction. kFailed, too, while something that is under way has to end first.
   CallResult ParkRefused(TurnContext* turn);
 
-  // Events that were parked otherwise, by a fork.
-  void CountParked(size_t count) { parked_count_ += static_cast<int64_t>(count); }
-  int64_t parked_count() const { return parked_count_; }
-
  private:
   static constexpr size_t kMaxDiverted = 1000;  // in one transaction
   static constexpr size_t kMaxRefused = 256;    // likewise
@@ -83,7 +79,6 @@ class Parker {
   Parking MakeParking(const Refusal& refusal, const Event& event, const TurnContext& turn, Arena* arena);
   CallResult ParkInLog(TurnContext* turn);
   void ForgetOvertaken();
-  void Parked(uint64_t ordinal);
 
   LaneContext* const lane_;
   Keys keys_ = Keys::kFree;
@@ -91,7 +86,6 @@ class Parker {
   OrderKeyer order_key_;
   std::vector<Diversion> diverted_;  // passed over; ascending
   std::deque<Refusal> refused_;      // ascending once arranged
-  int64_t parked_count_ = 0;
 };
 
 }  // namespace outbox::relay

@@ -185,7 +185,6 @@ void Topics::Left(const ForkPlan& plan, int64_t next_due) {
   for (const uint64_t ordinal : plan.ordinals) {
     lane_->pipeline.MarkDone(ordinal);
   }
-  parker_->CountParked(plan.parked.size());
 }
 
 }  // namespace outbox::relay

@@ -12,7 +12,6 @@
 
 #include "relay/call_retry.h"
 #include "relay/lane_context.h"
-#include "relay/parker.h"
 #include "relay/side_lanes.h"
 #include "relay/topic_trial.h"
 #include "relay/turn.h"
@@ -24,7 +23,7 @@ class Lane;
 class Topics {
  public:
   // `self`: the lane.
-  Topics(Lane* self, LaneContext* lane, Parker* parker) : self_(self), lane_(lane), parker_(parker) {}
+  Topics(Lane* self, LaneContext* lane) : self_(self), lane_(lane) {}
   Topics(const Topics&) = delete;
   Topics& operator=(const Topics&) = delete;
 
@@ -70,7 +69,6 @@ class Topics {
 
   Lane* const self_;
   LaneContext* const lane_;
-  Parker* const parker_;
   Lane* parent_ = nullptr;
   std::unique_ptr<SideLanes> sides_;
   std::string side_topic_;

@@ -3,20 +3,19 @@
 #pragma once
 
 #include "pg/shared.h"
-#include "relay/engine.h"
 
 namespace outbox::worker {
 
 // The lane's slot, now this incarnation's, with everything cleared; nullptr when all are taken (the lane works all the
 // same, but nobody can see it).
 pg::LaneSlot* TakeLaneSlot(Oid database, const LaneId& lane, uint64 incarnation);
-void WriteLaneSlot(pg::LaneSlot* slot, uint64 incarnation, const relay::LaneStatus& status);
+void WriteLaneSlot(pg::LaneSlot* slot, uint64 incarnation, const LaneView& view, uint64 barrier);
 // Frees it, unless a new owner has it already.
 void FreeLaneSlot(pg::LaneSlot* slot, uint64 incarnation);
 
 // Likewise what this worker knows of a destination.
 pg::DestinationSlot* TakeDestinationSlot(Oid database, Oid server, const char* name, uint64 incarnation);
-void WriteDestinationSlot(pg::DestinationSlot* slot, uint64 incarnation, const relay::DestinationStatus& status);
+void WriteDestinationSlot(pg::DestinationSlot* slot, uint64 incarnation, const DestinationView& view);
 void FreeDestinationSlot(pg::DestinationSlot* slot, uint64 incarnation);
 
 // All of both kinds.

@@ -238,7 +238,7 @@ void Relay::ApplyLanes(const RelayConfig& config) {
     }
     if (!(route->second == lane.route)) {
       std::string problem;
-      auto spec = MakeSpec(route->second, *config.destinations.at(destination).kind, id.lane, &problem);
+      auto spec = log::CompileRoute(route->second, *config.destinations.at(destination).kind, id.lane, &problem);
       if (spec == nullptr) {
         LetGo(id, &lane);
         continue;
@@ -314,7 +314,7 @@ bool Relay::Add(const LaneId& id) {
   }
   relay::DestinationId destination = config_.destination_of.at(id.route_id);
   std::string problem;
-  auto spec = MakeSpec(route->second, *config_.destinations.at(destination).kind, id.lane, &problem);
+  auto spec = log::CompileRoute(route->second, *config_.destinations.at(destination).kind, id.lane, &problem);
   if (spec == nullptr) {
     return false;
   }
@@ -324,9 +324,10 @@ bool Relay::Add(const LaneId& id) {
   }
   relay::LaneLogs logs;
   logs.filter = std::make_shared<relay::LaneFilter>(spec);
-  logs.log = std::make_unique<log::PgLaneLog>(id, route->second.lanes, incarnation_, logs.filter.get());
+  logs.log = std::make_unique<log::PgLaneLog>(id, static_cast<int>(route->second.config.lanes), incarnation_,
+                                              logs.filter.get());
   logs.parked = std::make_unique<parked::PgParkedLog>(id, incarnation_, &dead_letters_);
-  logs.sides = std::make_unique<log::PgSideLog>(id, route->second.lanes, incarnation_);
+  logs.sides = std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), incarnation_);
   HeldLane lane;
   lane.route = route->second;
   lane.destination = destination;

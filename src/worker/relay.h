@@ -52,7 +52,7 @@ class Relay {
 
  private:
   struct HeldLane {
-    log::RouteConfig route;
+    log::Route route;
     relay::DestinationId destination = 0;
     pg::LaneSlot* slot = nullptr;
     std::string state;  // as last written to the slot

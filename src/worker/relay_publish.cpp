@@ -50,7 +50,7 @@ void Relay::Publish() {
     }
     bool changed = lane.state != status.state || lane.barrier != status.barrier_done;
     if (lane.slot != nullptr && (changed || now - lane.written_at >= kWriteEvery)) {
-      WriteLaneSlot(lane.slot, incarnation_, status);
+      WriteLaneSlot(lane.slot, incarnation_, status, status.barrier_done);
       lane.state = status.state;
       lane.barrier = status.barrier_done;
       lane.written_at = now;
@@ -148,7 +148,7 @@ void Relay::PublishSide(const relay::LaneStatus& status, int64_t now) {
   }
   side.seen = true;
   if (side.slot != nullptr && (made || side.state != status.state || now - side.written_at >= kWriteEvery)) {
-    WriteLaneSlot(side.slot, incarnation_, status);
+    WriteLaneSlot(side.slot, incarnation_, status, status.barrier_done);
     side.state = status.state;
     side.written_at = now;
   }

@@ -44,6 +44,10 @@ class EngineTest : public ::testing::Test {
     engine->Lanes(&statuses);
     return statuses.empty() ? LaneStatus{} : statuses[0];
   }
+  LaneInternals Internals() {
+    engine->Internals(&internals);
+    return internals.empty() ? LaneInternals{} : internals[0];
+  }
   std::string State() { return Status().state; }
   std::vector<GoneLane> Gone() {
     std::vector<GoneLane> gone;
@@ -82,6 +86,7 @@ class EngineTest : public ::testing::Test {
   FakeSink* sink = nullptr;
   FakeLog* log = nullptr;
   std::vector<LaneStatus> statuses;
+  std::vector<LaneInternals> internals;
 };
 
 }  // namespace outbox::relay

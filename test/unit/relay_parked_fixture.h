@@ -59,6 +59,10 @@ class ParkedTest : public ::testing::Test {
     engine->Lanes(&statuses);
     return statuses.empty() ? LaneStatus{} : statuses[0];
   }
+  LaneInternals Internals() {
+    engine->Internals(&internals);
+    return internals.empty() ? LaneInternals{} : internals[0];
+  }
   GoneReason Gone() {
     std::vector<GoneLane> gone;
     engine->TakeGone(&gone);
@@ -121,6 +125,7 @@ class ParkedTest : public ::testing::Test {
   int retry_sinks = 0;
   uint64_t incarnation = 0;
   std::vector<LaneStatus> statuses;
+  std::vector<LaneInternals> internals;
 };
 
 }  // namespace outbox::relay

@@ -361,10 +361,10 @@ class Simulation {
         next_wake_ = world_.clock.now + world_.config.wake_every;
       }
       int64_t next = engine_.Turn({.woken = woken});
-      engine_.Lanes(&lanes_);
+      engine_.Internals(&lanes_);
       size_t bytes = 0;
-      for (const LaneStatus& lane : lanes_) {
-        bytes += static_cast<size_t>(lane.inflight_bytes);
+      for (const LaneInternals& lane : lanes_) {
+        bytes += lane.inflight_bytes;
       }
       world_.report.peak_engine_bytes = std::max(world_.report.peak_engine_bytes, bytes);
       waits_.clear();
@@ -384,7 +384,7 @@ class Simulation {
   uint64_t next_down_ = 0;
   int64_t busy_until_ = 0;
   int64_t next_wake_ = 0;
-  std::vector<LaneStatus> lanes_;
+  std::vector<LaneInternals> lanes_;
   std::vector<sink::WaitSpec> waits_;
   Engine engine_;
 };

@@ -141,7 +141,7 @@ TEST_F(EngineTest, ADestinationThatIsDownIsNotReadFor) {
   sink->SetUp(false);
   RunUntil(clock.now + 10'000'000);
   EXPECT_GT(sink->pending.size(), 0u);  // one chunk, to find out
-  EXPECT_LT(Status().inflight_bytes, 40 * 1024);
+  EXPECT_LT(Internals().inflight_bytes, 40u * 1024);
   const int reads = server.calls["ReadChunk"];
   RunUntil(clock.now + 10'000'000);
   EXPECT_EQ(server.calls["ReadChunk"], reads);
@@ -195,8 +195,8 @@ TEST_F(EngineTest, ARefusedEventIsParkedBeforeItsSuccessorsAreSent) {
   sink->DeliverAll();
   RunUntil(clock.now + 1'000'000);
   EXPECT_EQ(server.position.base, server.Current());
-  EXPECT_EQ(Status().parked_count, 1);
-  EXPECT_EQ(Status().delivered_count, 3);
+  EXPECT_EQ(server.parked.size(), 1u);
+  EXPECT_EQ(broker.log.size(), 3u);
 }
 
 TEST_F(EngineTest, ASuspectIsSentAloneAndDeliveredIfItWasInnocent) {

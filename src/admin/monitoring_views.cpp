@@ -8,7 +8,7 @@
 #include "admin/parked_counts.h"
 #include "admin/pauses.h"
 #include "admin/query.h"
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 #include "pg/entry.h"
 #include "sink/kind.h"
 
@@ -22,14 +22,14 @@ using namespace outbox::admin;
 using outbox::pg::Guard;
 
 // Where a lane's trouble is in the tables, no worker needs to have seen it.
-void AddTrouble(const LaneRecord& lane, const LaneLook* look, const Pause* pause, Row* row) {
+void AddTrouble(const LaneRecord& lane, const OwnedLaneView* view, const Pause* pause, Row* row) {
   if (pause != nullptr) {
     row->insert(row->end(), {Cell("paused"), Cell("PAUSED"), Cell(pause->reason), pause->since});
   } else if (!lane.trouble.empty()) {
     row->insert(row->end(), {Cell("config"), Cell("BAD_ROUTE"), Cell(lane.trouble), Cell()});
-  } else if (look != nullptr) {
-    row->insert(row->end(), {TextCell(look->error_class), TextCell(look->error_code), TextCell(look->error_message),
-                             TimestampCell(look->error_since)});
+  } else if (view != nullptr) {
+    row->insert(row->end(), {TextCell(view->trouble.error_class), TextCell(view->trouble.code),
+                             TextCell(view->trouble.message), UnixMicrosCell(view->error_since_unix)});
   } else {
     row->insert(row->end(), 4, Cell());
   }
@@ -43,70 +43,45 @@ Cell DelayCell(const Backlog& backlog) {
   return std::to_string(std::max<int64>(now - backlog.oldest, 0)) + " microseconds";
 }
 
-Row LagRow(const LaneRecord& lane, const Backlog& own, const LaneLook* look, const ParkedCount& parked,
-           const Pause* pause) {
-  bool owned = look != nullptr && look->owned;
-  Row row = {lane.route,
-             std::to_string(lane.lane),
-             Cell(),
-             Cell(),
-             lane.server,
-             pause != nullptr ? Cell("paused")
-             : owned          ? TextCell(look->state)
-                              : Cell("unowned"),
-             std::to_string(own.pending),
-             own.capped ? "true" : "false",
-             UnixMicrosCell(own.oldest),
-             DelayCell(own),
-             look != nullptr ? UnixMicrosCell(look->delivered_to) : Cell(),
-             owned ? std::to_string(look->inflight_count) : "0",
-             std::to_string(parked.all()),
-             parked.capped ? "true" : "false",
-             owned ? TimestampCell(look->next_try) : Cell()};
-  AddTrouble(lane, look, pause, &row);
-  return row;
-}
-
-// A side lane: the topics that it serves have left the lane.
-Row SideRow(const LaneRecord& lane, const SideRecord& side, const Backlog& backlog, const LaneLook* look,
-            const Pause* pause) {
-  const bool owned = look != nullptr && look->owned;
+std::string TopicsOf(const SideRecord& side) {
   std::string topics;
   for (const SideRecord::Topic& one : side.topics) {
     topics += (topics.empty() ? "" : ", ") + FromUtf8(one.topic);
   }
+  return topics;
+}
+
+// Of the lane itself (`side` is nullptr), or of a side lane: the topics that it serves have left the lane.
+Row LagRow(const LaneRecord& lane, const SideRecord* side, const Backlog& backlog, const OwnedLaneView* view,
+           const ParkedCount& parked, const Pause* pause) {
+  const bool owned = view != nullptr && view->owned;
   Row row = {lane.route,
              std::to_string(lane.lane),
-             std::to_string(side.side),
-             topics,
+             side != nullptr ? Cell(std::to_string(side->side)) : Cell(),
+             side != nullptr ? Cell(TopicsOf(*side)) : Cell(),
              lane.server,
              pause != nullptr ? Cell("paused")
-             : owned          ? TextCell(look->state)
+             : owned          ? TextCell(view->state)
                               : Cell("unowned"),
              std::to_string(backlog.pending),
              backlog.capped ? "true" : "false",
              UnixMicrosCell(backlog.oldest),
              DelayCell(backlog),
-             look != nullptr ? UnixMicrosCell(look->delivered_to) : Cell(),
-             owned ? std::to_string(look->inflight_count) : "0",
-             "0",
-             "false",
-             owned ? TimestampCell(look->next_try) : Cell()};
-  if (owned && look->error_class[0] != '\0') {
-    AddTrouble(lane, look, pause, &row);
-  } else if (pause != nullptr) {
-    AddTrouble(lane, nullptr, pause, &row);
+             view != nullptr ? UnixMicrosCell(view->delivered_to) : Cell(),
+             owned ? std::to_string(view->inflight_count) : "0",
+             std::to_string(parked.all()),
+             parked.capped ? "true" : "false",
+             owned ? UnixMicrosCell(view->next_try_unix) : Cell()};
+  if (side == nullptr || pause != nullptr || (owned && !view->trouble.empty())) {
+    AddTrouble(lane, view, pause, &row);
   } else {
-    row.insert(row.end(), {side.error_class, side.error_code, side.error_message, side.since});
+    row.insert(row.end(), {side->error_class, side->error_code, side->error_message, side->since});
   }
   return row;
 }
 
-int Badness(const DestinationLook& look) {
-  return strcmp(look.state, "open") == 0        ? 3
-         : strcmp(look.state, "half-open") == 0 ? 2
-         : look.error_class[0] != '\0'          ? 1
-                                                : 0;
+int Badness(const OwnedDestinationView& view) {
+  return strcmp(view.state, "open") == 0 ? 3 : strcmp(view.state, "half-open") == 0 ? 2 : !view.trouble.empty() ? 1 : 0;
 }
 
 const char* KindText(outbox::pg::WorkerKind kind) {
@@ -132,7 +107,7 @@ Cell Wrappers() {
 OUTBOX_FUNCTION(outbox_lag) {
   ResultSet result(fcinfo);
   result.Begin();
-  std::vector<LaneLook> looks = LookAtLanes(MyDatabaseId);
+  std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   std::map<std::pair<int64, int>, ParkedCount> parked = CountParked(Access::kRead);
   std::vector<Pause> pauses = LoadPauses();
   for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt))) {
@@ -140,12 +115,12 @@ OUTBOX_FUNCTION(outbox_lag) {
     for (size_t i = 0; i < route.size(); i++) {
       const LaneRecord& lane = route[i];
       const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
-      result.Add(LagRow(lane, backlogs[i].own, FindLook(looks, lane.route_id, lane.lane),
+      result.Add(LagRow(lane, nullptr, backlogs[i].own, FindLaneView(views, lane.route_id, lane.lane),
                         parked[{lane.route_id, lane.lane}], pause));
       for (size_t s = 0; s < lane.sides.size(); s++) {
         const SideRecord& side = lane.sides[s];
-        result.Add(
-            SideRow(lane, side, backlogs[i].sides[s], FindLook(looks, lane.route_id, lane.lane, side.side), pause));
+        result.Add(LagRow(lane, &side, backlogs[i].sides[s], FindLaneView(views, lane.route_id, lane.lane, side.side),
+                          {}, pause));
       }
     }
   }
@@ -155,7 +130,7 @@ OUTBOX_FUNCTION(outbox_lag) {
 OUTBOX_FUNCTION(outbox_destination) {
   ResultSet result(fcinfo);
   result.Begin();
-  std::vector<DestinationLook> looks = LookAtDestinations(MyDatabaseId);
+  std::vector<OwnedDestinationView> views = ReadDestinationViews(MyDatabaseId);
   for (const Row& server : RunSql(Access::kRead,
                                   "SELECT s.oid, s.srvname, w.fdwname, p.reason, p.paused_by, "
                                   "(extract(epoch FROM p.paused_at) * 1000000)::bigint "
@@ -163,29 +138,30 @@ OUTBOX_FUNCTION(outbox_destination) {
                                   "LEFT JOIN outbox.pause p ON p.server = s.srvname "
                                   "WHERE w.fdwname = ANY ($1::name[]) ORDER BY 2",
                                   {Wrappers()})) {
-    const DestinationLook* worst = nullptr;
+    const OwnedDestinationView* worst = nullptr;
     int64 workers = 0, trips = 0, deaths = 0;
-    for (const DestinationLook& look : looks) {
-      if (!look.alive || std::to_string(look.server) != *server[0]) {
+    for (const OwnedDestinationView& view : views) {
+      if (!view.owned || std::to_string(view.server) != *server[0]) {
         continue;
       }
       workers++;
-      trips += static_cast<int64>(look.trips);
-      deaths += static_cast<int64>(look.deaths);
-      worst = worst == nullptr || Badness(look) > Badness(*worst) ? &look : worst;
+      trips += view.trips;
+      deaths += view.deaths;
+      worst = worst == nullptr || Badness(view) > Badness(*worst) ? &view : worst;
     }
     Row row = {server[1], server[2]};
     if (server[3]) {
       row.insert(row.end(), {Cell("paused"), UnixMicrosCell(std::stoll(server[5].value())), Cell()});
     } else if (worst != nullptr) {
-      row.insert(row.end(), {Cell(worst->state), TimestampCell(worst->since), TimestampCell(worst->next_try)});
+      row.insert(row.end(),
+                 {Cell(worst->state), UnixMicrosCell(worst->since_unix), UnixMicrosCell(worst->next_try_unix)});
     } else {
       row.insert(row.end(), {Cell("unused"), Cell(), Cell()});
     }
     row.insert(row.end(), {std::to_string(workers), std::to_string(trips), std::to_string(deaths)});
     if (worst != nullptr) {
-      row.insert(row.end(),
-                 {TextCell(worst->error_class), TextCell(worst->error_code), TextCell(worst->error_message)});
+      row.insert(row.end(), {TextCell(worst->trouble.error_class), TextCell(worst->trouble.code),
+                             TextCell(worst->trouble.message)});
     } else {
       row.insert(row.end(), 3, Cell());
     }
@@ -205,14 +181,14 @@ OUTBOX_FUNCTION(outbox_worker) {
     result.Add({Cell("launcher"), std::to_string(outbox::pg::Shared()->launcher_pid), Cell(), Cell(), Cell(), Cell(),
                 Cell("running")});
   }
-  std::map<Oid, std::vector<LaneLook>> lanes;
-  for (const WorkerLook& worker : LookAtWorkers()) {
+  std::map<Oid, std::vector<OwnedLaneView>> lanes;
+  for (const WorkerView& worker : ReadWorkerViews()) {
     bool relay = worker.kind == outbox::pg::WorkerKind::kRelay;
     if (relay && lanes.find(worker.database) == lanes.end()) {
-      lanes[worker.database] = LookAtLanes(worker.database);
+      lanes[worker.database] = ReadLaneViews(worker.database);
     }
     int64 owned = 0;
-    for (const LaneLook& lane : relay ? lanes[worker.database] : std::vector<LaneLook>()) {
+    for (const OwnedLaneView& lane : relay ? lanes[worker.database] : std::vector<OwnedLaneView>()) {
       owned += lane.owned && lane.owner == worker.incarnation;
     }
     result.Add({KindText(worker.kind), worker.pid != 0 ? Cell(std::to_string(worker.pid)) : Cell(),

@@ -1,4 +1,4 @@
-#include "admin/shared_look.h"
+#include "admin/shared_views.h"
 
 #include <cstdio>
 #include <ctime>
@@ -17,115 +17,73 @@ bool IsAlive(uint64 incarnation) {
   return false;
 }
 
-template <size_t N>
-void CopyText(char (&to)[N], const char (&from)[N]) {
-  memcpy(to, from, N);
-  to[N - 1] = '\0';
-}
-
-void Copy(pg::LaneSlot& slot, LaneLook* look) {
-  look->route_id = slot.route_id;
-  look->lane = slot.lane;
-  look->side = slot.side;
-  look->owner = slot.owner;
-  look->owned = IsAlive(slot.owner);
-  look->delivered_to = slot.delivered_to;
-  look->inflight_count = slot.inflight_count;
-  look->next_try = slot.next_try;
-  look->barrier = pg_atomic_read_u64(&slot.barrier);
-  look->error_since = slot.error_since;
-  CopyText(look->state, slot.state);
-  CopyText(look->error_class, slot.error_class);
-  CopyText(look->error_code, slot.error_code);
-  CopyText(look->error_message, slot.error_message);
-}
-
 }  // namespace
 
-std::vector<WorkerLook> LookAtWorkers() {
-  std::vector<WorkerLook> looks;
+std::vector<WorkerView> ReadWorkerViews() {
+  std::vector<WorkerView> views;
   if (pg::Shared() == nullptr) {
-    return looks;
+    return views;
   }
-  looks.reserve(pg::Shared()->max_workers);  // nothing is allocated under the lock
+  views.reserve(pg::Shared()->max_workers);  // nothing is allocated under the lock
   pg::Guard([&] {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
     for (int i = 0; i < pg::Shared()->workers_used; i++) {
       pg::WorkerSlot& slot = pg::Workers()[i];
       if (slot.state != pg::WorkerState::kFree) {
-        looks.push_back({slot.kind, slot.state == pg::WorkerState::kRunning, pg_atomic_read_u32(&slot.stop) != 0,
+        views.push_back({slot.kind, slot.state == pg::WorkerState::kRunning, pg_atomic_read_u32(&slot.stop) != 0,
                          slot.database, slot.ordinal, slot.pid, slot.incarnation, slot.since,
                          pg_atomic_read_u64(&slot.barrier_done)});
       }
     }
     LWLockRelease(pg::Shared()->lock);
   });
-  return looks;
+  return views;
 }
 
-std::vector<LaneLook> LookAtLanes(Oid database) {
-  std::vector<LaneLook> looks;
+std::vector<OwnedLaneView> ReadLaneViews(Oid database) {
+  std::vector<OwnedLaneView> views;
   if (pg::Shared() == nullptr) {
-    return looks;
+    return views;
   }
-  looks.reserve(pg::Shared()->max_lanes);
+  views.reserve(pg::Shared()->max_lanes);
   pg::Guard([&] {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
     for (int i = 0; i < pg::Shared()->max_lanes; i++) {
       pg::LaneSlot& slot = pg::Lanes()[i];
       if (slot.database == database) {
-        looks.emplace_back();
-        Copy(slot, &looks.back());
+        views.push_back({slot.view, slot.owner, IsAlive(slot.owner), pg_atomic_read_u64(&slot.barrier)});
       }
     }
     LWLockRelease(pg::Shared()->lock);
   });
-  return looks;
+  return views;
 }
 
-std::vector<DestinationLook> LookAtDestinations(Oid database) {
-  std::vector<DestinationLook> looks;
+std::vector<OwnedDestinationView> ReadDestinationViews(Oid database) {
+  std::vector<OwnedDestinationView> views;
   if (pg::Shared() == nullptr) {
-    return looks;
+    return views;
   }
-  looks.resize(static_cast<size_t>(pg::Shared()->max_destinations));
-  for (DestinationLook& look : looks) {
-    look.name.reserve(NAMEDATALEN);
-  }
-  size_t count = 0;
+  views.reserve(pg::Shared()->max_destinations);
   pg::Guard([&] {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
     for (int i = 0; i < pg::Shared()->max_destinations; i++) {
-      pg::DestinationSlot& slot = pg::Destinations()[i];
+      const pg::DestinationSlot& slot = pg::Destinations()[i];
       if (slot.database == database) {
-        DestinationLook& look = looks[count++];
-        look.server = slot.server;
-        look.name = NameStr(slot.name);
-        look.owner = slot.owner;
-        look.alive = IsAlive(slot.owner);
-        look.since = slot.since;
-        look.next_try = slot.next_try;
-        look.trips = slot.trips;
-        look.deaths = slot.deaths;
-        look.warning = slot.warning;
-        CopyText(look.state, slot.state);
-        CopyText(look.error_class, slot.error_class);
-        CopyText(look.error_code, slot.error_code);
-        CopyText(look.error_message, slot.error_message);
+        views.push_back({slot.view, slot.server, slot.name, IsAlive(slot.owner)});
       }
     }
     LWLockRelease(pg::Shared()->lock);
   });
-  looks.resize(count);
-  return looks;
+  return views;
 }
 
-const LaneLook* FindLook(const std::vector<LaneLook>& looks, int64 route_id, int lane, int side) {
-  const LaneLook* found = nullptr;
-  for (const LaneLook& look : looks) {
+const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side) {
+  const OwnedLaneView* found = nullptr;
+  for (const OwnedLaneView& view : views) {
     // A worker that died may have left its slot behind: the living owner's counts.
-    if (look.route_id == route_id && look.lane == lane && look.side == side && (found == nullptr || look.owned)) {
-      found = &look;
+    if (view.id == LaneId{route_id, lane, side} && (found == nullptr || view.owned)) {
+      found = &view;
     }
   }
   return found;

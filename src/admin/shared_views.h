@@ -1,0 +1,56 @@
+// Copies of shared memory, for views and for functions that wait [P]. Everything is empty where the module is not
+// preloaded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "admin/query.h"
+#include "pg/shared.h"
+
+namespace outbox::admin {
+
+struct WorkerView {
+  pg::WorkerKind kind = pg::WorkerKind::kRelay;
+  bool running = false;
+  bool stopping = false;
+  Oid database = InvalidOid;
+  int ordinal = 0;
+  int pid = 0;
+  uint64 incarnation = 0;
+  TimestampTz since = 0;
+  uint64 barrier = 0;  // that all its lanes have reached
+};
+
+struct OwnedLaneView : LaneView {
+  uint64 owner = 0;
+  bool owned = false;  // the owner is alive
+  uint64 barrier = 0;
+};
+
+// What one relay worker knows of a destination.
+struct OwnedDestinationView : DestinationView {
+  Oid server = InvalidOid;
+  NameData name = {};
+  bool owned = false;
+};
+
+// Throw PgError or bad_alloc, with no lock held.
+std::vector<WorkerView> ReadWorkerViews();  // of all databases
+std::vector<OwnedLaneView> ReadLaneViews(Oid database);
+std::vector<OwnedDestinationView> ReadDestinationViews(Oid database);
+
+// That of a lane, or of its side lane of that number; nullptr: nobody works on it.
+const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side = 0);
+
+// Input form of timestamptz, whatever the session's DateStyle; The cells are NULL for 0.
+std::string UnixMicrosText(int64 micros);
+Cell UnixMicrosCell(int64 micros);
+Cell TimestampCell(TimestampTz at);
+// NULL for an empty text.
+Cell TextCell(const char* text);
+
+// 55000 with the configuration line, where the module is not preloaded.
+void RequirePreload();
+
+}  // namespace outbox::admin

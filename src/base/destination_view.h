@@ -1,0 +1,24 @@
+// What one relay worker knows of one destination: its circuit breaker and its sinks [-]. The engine fills it, shared
+// memory holds it, outbox.destination shows it; copied whole, like a LaneView.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "base/error_text.h"
+
+namespace outbox {
+
+// Times are Unix microseconds; 0: none.
+struct DestinationView {
+  char state[16] = {};        // "closed" (all is well), "open" (nothing is sent), "half-open" (one small batch is)
+  bool only_warning = false;  // the trouble is one: the destination is usable, but a person should look
+  int64_t since_unix = 0;     // in this state
+  int64_t next_try_unix = 0;  // while open
+  int64_t trips = 0;          // how often it opened since the worker uses it
+  int64_t deaths = 0;         // how often a sink process of it ended unasked
+  ErrorText trouble;          // why it is not closed, else the newest warning
+};
+static_assert(std::is_trivially_copyable_v<DestinationView>);
+
+}  // namespace outbox

@@ -1,0 +1,41 @@
+// An error's text where nothing may be allocated: in shared memory [-]. Of a fixed size and trivially copyable.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace outbox {
+
+// As much of `from` as there is room for, cut between characters of UTF-8, and a zero byte.
+template <size_t N>
+void SetText(char (&to)[N], std::string_view from) {
+  size_t kept = std::min(from.size(), N - 1);
+  while (kept > 0 && kept < from.size() && (static_cast<unsigned char>(from[kept]) & 0xC0) == 0x80) {
+    --kept;
+  }
+  std::memcpy(to, from.data(), kept);
+  to[kept] = '\0';
+}
+
+struct ErrorText {
+  char error_class[16] = {};  // empty: no error
+  char code[64] = {};
+  char message[256] = {};
+
+  bool empty() const { return error_class[0] == '\0'; }
+  // nullptr: no error.
+  void Set(const Error* error) {
+    error_class[0] = code[0] = message[0] = '\0';
+    if (error != nullptr) {
+      SetText(error_class, ErrorClassName(error->error_class));
+      SetText(code, error->code);
+      SetText(message, error->message);
+    }
+  }
+};
+
+}  // namespace outbox

@@ -1,0 +1,167 @@
+#include "log/routes.h"
+
+#include "log/sql.h"
+#include "pg/encoding.h"
+#include "pg/transaction.h"
+
+extern "C" {
+#include "utils/array.h"
+}
+
+namespace outbox::log {
+
+namespace {
+
+int64 ResultInt64(uint64 row, int column) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  return isnull ? 0 : DatumGetInt64(value);
+}
+
+int32 ResultInt32(uint64 row, int column) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  return isnull ? 0 : DatumGetInt32(value);
+}
+
+bool ResultBool(uint64 row, int column) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  return !isnull && DatumGetBool(value);
+}
+
+// Elements of a text[] of the result; no NULLs are expected. Plain: the caller fills its owners from the pointers.
+int ResultTexts(uint64 row, int column, char*** texts) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  if (isnull) {
+    return 0;
+  }
+  Datum* elements = nullptr;
+  bool* nulls = nullptr;
+  int count = 0;
+  deconstruct_array(DatumGetArrayTypeP(value), TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &count);
+  *texts = static_cast<char**>(palloc((count + 1) * sizeof(char*)));
+  for (int i = 0; i < count; i++) {
+    (*texts)[i] = nulls[i] ? pstrdup("") : TextDatumGetCString(elements[i]);
+  }
+  return count;
+}
+
+// Events are UTF-8 once they are read, so what they are compared with and put into has to be, too.
+void ReadStrings(uint64 row, int column, std::vector<std::string>* strings) {
+  char** texts = nullptr;
+  int count = ResultTexts(row, column, &texts);
+  for (int i = 0; i < count; i++) {
+    strings->emplace_back(pg::Utf8(texts[i]));
+  }
+}
+
+void ReadConfig(uint64 row, format::RouteConfig* config) {
+  config->aggregate_types.clear();
+  config->event_types.clear();
+  ReadStrings(row, 3, &config->aggregate_types);
+  ReadStrings(row, 4, &config->event_types);
+  config->topic = pg::Utf8(ResultText(row, 5));
+  config->key = pg::Utf8(ResultText(row, 6));
+  config->lanes = static_cast<uint32_t>(Max(ResultInt32(row, 7), 1));
+  config->policy.on_failure = ResultBool(row, 11) ? format::OnFailure::kBlock : format::OnFailure::kSkip;
+  config->policy.max_attempts = ResultInt32(row, 12);
+  config->policy.backoff_base = ResultInt64(row, 13);
+  config->policy.backoff_cap = ResultInt64(row, 14);
+  const char* reason = ResultText(row, 15);
+  config->paused = reason != nullptr;
+  config->pause_reason = reason == nullptr ? std::string_view() : pg::Utf8(reason);
+  ReadStrings(row, 16, &config->paused_topics);
+  char** types = nullptr;
+  char** ids = nullptr;
+  int keys = ResultTexts(row, 17, &types);
+  keys = Min(keys, ResultTexts(row, 18, &ids));
+  for (int i = 0; i < keys; i++) {
+    std::string_view type = pg::Utf8(types[i]);
+    std::string_view id = pg::Utf8(ids[i]);
+    config->paused_keys.push_back({std::string(type), std::string(id)});
+  }
+}
+
+void ReadOptions(uint64 row, sink::OptionList* options) {
+  char** names = nullptr;
+  char** values = nullptr;
+  int count = ResultTexts(row, 8, &names);
+  count = Min(count, ResultTexts(row, 20, &values));
+  for (int i = 0; i < count; i++) {
+    options->emplace_back(names[i], values[i]);
+  }
+}
+
+void ReadRoute(uint64 row, Route* route) {
+  route->id = ResultInt64(row, 0);
+  route->name = ResultText(row, 1);
+  route->server = ResultText(row, 2);
+  ReadConfig(row, &route->config);
+  ReadOptions(row, &route->options);
+  route->converging = ResultBool(row, 9);
+  const char* common = ResultText(row, 10);
+  route->common_snapshot = common == nullptr ? "" : common;
+  route->moved_at = ResultInt64(row, 19);
+}
+
+}  // namespace
+
+const char* const kSelectRoutes =
+    "SELECT id, name, server::text, aggregate_types, event_types, topic, key, lanes,"
+    " ARRAY(SELECT o.key FROM jsonb_each_text(options) o ORDER BY o.key),"
+    " lanes_begun IS NOT NULL, common_snapshot, on_failure = 'block', max_attempts,"
+    " (EXTRACT(epoch FROM backoff_base) * 1000000)::int8,"
+    " (EXTRACT(epoch FROM backoff_cap) * 1000000)::int8,"
+    " (SELECT z.reason FROM outbox.pause z WHERE (z.route_id = r.id AND z.topic IS NULL"
+    " AND z.aggregate_type IS NULL) OR z.server = r.server ORDER BY z.paused_at LIMIT 1),"
+    " ARRAY(SELECT z.topic FROM outbox.pause z WHERE z.route_id = r.id"
+    " AND z.topic IS NOT NULL ORDER BY z.topic),"
+    " ARRAY(SELECT z.aggregate_type FROM outbox.pause z WHERE z.route_id = r.id"
+    " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
+    " ARRAY(SELECT z.aggregate_id FROM outbox.pause z WHERE z.route_id = r.id"
+    " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
+    " coalesce((SELECT (EXTRACT(epoch FROM max(l.since)) * "
+    "1000000)::int8"
+    " FROM outbox.lane l WHERE l.route_id = r.id"
+    " AND l.since > '-infinity'), 0),"
+    " ARRAY(SELECT coalesce(o.value, '') FROM jsonb_each_text(options) o ORDER BY o.key)"
+    " FROM outbox.route r ORDER BY id";
+
+void ReadRoutes(std::vector<Route>* routes) {
+  routes->reserve(routes->size() + SPI_processed);
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    ReadRoute(row, &routes->emplace_back());
+  }
+}
+
+void ListRoutes(std::vector<Route>* routes) {
+  pg::InTransaction(CurrentMemoryContext, [&] {
+    static Statement all = {kSelectRoutes, 0, {}, nullptr};
+    RunStatement(&all, nullptr);
+    ReadRoutes(routes);
+  });
+}
+
+std::shared_ptr<const format::RouteSpec> CompileRoute(const Route& route, const sink::SinkKind& kind, int32_t lane,
+                                                      std::string* problem) {
+  format::RouteConfig config = route.config;
+  config.kind = &kind;
+  if (kind.form != nullptr) {
+    config.form = kind.form(route.options);
+  }
+  config.lane = static_cast<uint32_t>(lane);
+  if (config.lane >= config.lanes) {
+    *problem = "the lane is outside of the route's lanes";
+    return nullptr;
+  }
+  format::TemplateError error;
+  auto spec = format::RouteSpec::Make(config, &error);
+  if (spec == nullptr) {
+    *problem = error.message;
+  }
+  return spec;
+}
+
+}  // namespace outbox::log
