@@ -220,8 +220,4 @@ Status PgLaneLog::Rewind(const std::string& run, relay::Loss* loss, bool* owner)
   return RewindLane(id_, incarnation_, run, loss, owner);
 }
 
-size_t PgLaneLog::memory_used() const {
-  return reader_->memory_used();
-}
-
 }  // namespace outbox::log

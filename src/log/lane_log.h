@@ -41,9 +41,6 @@ class PgLaneLog final : public relay::LaneLog {
   Status Rewind(const std::string& run, relay::Loss* loss, bool* owner) override;
   void SetRun(const std::string& run) override { run_ = run; }
 
-  // Bytes held for the open window (its events, or the locations of a large one's), for the worker's account.
-  size_t memory_used() const;
-
  private:
   LaneId id_;
   int lanes_;

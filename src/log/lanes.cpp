@@ -123,26 +123,4 @@ bool ReleaseLane(LaneId lane, uint64_t incarnation) {
   return released;
 }
 
-int ReleaseLanes(uint64_t incarnation) {
-  int released = 0;
-  pg::InTransaction(CurrentMemoryContext, [&] {
-    static Statement release = {
-        "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE owner = $1", 1, {INT8OID}, nullptr};
-    Datum values[] = {Int64GetDatum(static_cast<int64>(incarnation))};
-    RunStatement(&release, values);
-    released = static_cast<int>(SPI_processed);
-  });
-  return released;
-}
-
-void ListOwnedLanes(uint64_t incarnation, std::vector<LaneId>* owned) {
-  pg::InTransaction(CurrentMemoryContext, [&] {
-    static Statement list = {
-        "SELECT route_id, lane FROM outbox.lane WHERE owner = $1 ORDER BY route_id, lane", 1, {INT8OID}, nullptr};
-    Datum values[] = {Int64GetDatum(static_cast<int64>(incarnation))};
-    RunStatement(&list, values);
-    ReadLanes(owned);
-  });
-}
-
 }  // namespace outbox::log

@@ -23,10 +23,5 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed);
 
 // Gives the lane up if it is this incarnation's. False when it was not (then somebody else may have it).
 bool ReleaseLane(LaneId lane, uint64_t incarnation);
-// All lanes of this incarnation. Returns how many.
-int ReleaseLanes(uint64_t incarnation);
-
-// Lanes that the table says are this incarnation's: a lane can be taken away by hand or with its route. Appends.
-void ListOwnedLanes(uint64_t incarnation, std::vector<LaneId>* owned);
 
 }  // namespace outbox::log

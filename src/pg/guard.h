@@ -1,4 +1,4 @@
-// Between Postgres errors and C++ exceptions [P]. Read research notes on longjmp before changing anything here.
+// Between Postgres errors and C++ exceptions [P].
 //
 // Postgres raises by longjmp, which skips C++ destructors; a C++ exception that leaves our code ends every session of
 // the server. So there are two kinds of code in the [P] folders, and each function is one of them:
