@@ -15,6 +15,7 @@ CREATE OR REPLACE VIEW outbox._waiting AS
          p.attempts, p.error_class, p.error_code, p.error_message
   FROM outbox.parked p
   WHERE p.order_key IS NOT NULL AND p.state IN ('retrying', 'blocked');
+REVOKE ALL ON outbox._waiting FROM PUBLIC;
 GRANT SELECT ON outbox._waiting TO pg_monitor;
 COMMENT ON VIEW outbox._waiting IS 'parked events that wait for their turn in their key; see outbox._key_head()';
 COMMENT ON COLUMN outbox._waiting.route_id IS 'route';

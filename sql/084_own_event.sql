@@ -126,6 +126,12 @@ SELECT put(12);
 EXECUTE one(id(12));
 SELECT count(*) FROM outbox.event;
 ROLLBACK;
+-- What is asked of it may lean on another table.
+BEGIN;
+SELECT count(put(n)) FROM generate_series(1, 2) n;
+SELECT t.x, count(*), min(s.y), max(s.y) FROM (VALUES ('a'), ('b')) t (x)
+  LEFT JOIN LATERAL (SELECT e.id, coalesce(t.x, '') || e.event_type AS y FROM outbox.event e) s ON true GROUP BY 1 ORDER BY 1;
+ROLLBACK;
 -- Only through the view, and only who may emit.
 SET client_min_messages = warning;
 DROP ROLE IF EXISTS regress_own, regress_none;

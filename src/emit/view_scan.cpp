@@ -192,7 +192,7 @@ void GetPaths(PlannerInfo* root, RelOptInfo* rel, Oid) {
 #if PG_VERSION_NUM >= 180000
                                                                 0,
 #endif
-                                                                0, cost, NIL, nullptr, nullptr,
+                                                                0, cost, NIL, rel->lateral_relids, nullptr,
 #if PG_VERSION_NUM >= 170000
                                                                 NIL,
 #endif

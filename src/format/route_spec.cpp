@@ -61,7 +61,7 @@ std::shared_ptr<const RouteSpec> RouteSpec::Make(const RouteConfig& config, Temp
 
 Template RouteSpec::FormerTopic(std::string_view text) const {
   TemplateError error;
-  std::optional<Template> parsed = Template::ParseTopic(text, *kind_->topic_template, &error);
+  std::optional<Template> parsed = Template::ParseTopic(text, sink::kFreeTopicTemplate, &error);
   return parsed ? *std::move(parsed) : topic_;
 }
 

@@ -75,8 +75,8 @@ class RouteSpec final : public EventFilter {
   const Template& topic() const { return topic_; }
   const std::string& topic_text() const { return topic_text_; }  // the template as it was written
   const Template& key() const { return key_; }
-  // A topic template that this route had before. It was checked when it was written; one that no longer parses (edited
-  // by hand) is taken as topic().
+  // A topic template that this route had before. It was checked when it was written, perhaps by the rules of another
+  // kind of destination; one that no longer parses by any (edited by hand) is taken as topic().
   Template FormerTopic(std::string_view text) const;
   uint32_t lane() const { return lane_; }
   uint32_t lanes() const { return lanes_; }

@@ -8,6 +8,7 @@
 #include "log/place_arguments.h"
 #include "log/row.h"
 #include "log/sql.h"
+#include "log/whole_log_sql.h"
 #include "parked/statements.h"
 
 namespace outbox::log {
@@ -112,10 +113,38 @@ bool FindLost(const LaneId& lane, std::string_view run, Finding* finding) {
   return true;
 }
 
+// adopt() put the lane before all that this log has: nothing of before is its own. Looks into the log only then: who
+// does locks every day table.
+bool BeganBeforeTheLog(const LaneId& lane) {
+  static Statement start = {
+      "SELECT l.done_to FROM outbox.lane l WHERE l.route_id = $1 AND l.lane = $2"
+      " AND pg_snapshot_xmax(l.window_from) < '503'::xid8",
+      2,
+      {INT8OID, INT4OID},
+      nullptr};
+  Datum of_lane[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
+  RunStatement(&start, of_lane);
+  if (SPI_processed == 0) {
+    return false;
+  }
+  bool isnull = false;
+  Datum done_to[] = {ResultDatum(0, 0, &isnull)};
+  if (isnull) {
+    return true;
+  }
+  static Statement earlier = {
+      "SELECT FROM " OUTBOX_WHOLE_LOG " e WHERE e.created_at <= $1 LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
+  RunStatement(&earlier, done_to);
+  return SPI_processed == 0;
+}
+
 // The lane itself, or one that had its number, before it was put where it began: by seek(), or with another number of
 // lanes. What it delivered then is not sent again by going back to its beginning. Of lanes that are no more the first
 // one tells.
 bool FindLostBefore(const LaneId& lane, std::string_view run, Finding* finding) {
+  if (BeganBeforeTheLog(lane)) {
+    return false;
+  }
   static Statement find = {
       "WITH RECURSIVE former(lane) AS (SELECT $2 UNION ALL SELECT (SELECT g.lane FROM outbox.progress g"
       " WHERE g.route_id = $1 AND g.lane >= r.lanes"
@@ -128,8 +157,6 @@ bool FindLostBefore(const LaneId& lane, std::string_view run, Finding* finding) 
       " WHERE g.route_id = $1 AND g.lane = f.lane"
       " AND g.side = 0 AND g.at <= l.since AND g.acknowledged IS NOT NULL"
       " ORDER BY g.at DESC LIMIT 1) g WHERE l.route_id = $1 AND l.lane = $2"
-      " AND NOT (pg_snapshot_xmax(l.window_from) < '503'::xid8"
-      " AND NOT EXISTS (SELECT FROM outbox.log e WHERE e.created_at <= l.done_to))"
       " AND " OUTBOX_EARLIER_RUN("g", "$4") " AND g.acknowledged > $3"
       " ORDER BY g.acknowledged DESC LIMIT 1",
       4,

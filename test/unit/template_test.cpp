@@ -6,6 +6,7 @@
 
 #include "base/topic_name.h"
 #include "format/header_name.h"
+#include "format/route_spec.h"
 #include "sink/kind.h"
 
 namespace outbox::format {
@@ -100,6 +101,20 @@ TEST(Kebab, SplitsWords) {
   EXPECT_EQ(Kebab("__order__"), "order");
   EXPECT_EQ(Kebab("Order.Created"), "order.created");
   EXPECT_EQ(Kebab("Größe"), "größe");
+}
+
+// What a lane left to a side lane under one kind of destination is still found under another.
+TEST(RouteSpec, AFormerTopicMayBeOfAnotherKind) {
+  RouteConfig config;
+  config.kind = sink::FindKind("outbox_kafka");
+  config.topic = "orders.{aggregate_type}";
+  TemplateError error;
+  const auto spec = RouteSpec::Make(config, &error);
+  ASSERT_NE(spec, nullptr);
+  const Template former = spec->FormerTopic("orders:{aggregate_type}:{aggregate_id}");
+  std::string topic;
+  former.Expand("order", "7", "paid", &topic);
+  EXPECT_EQ(topic, "orders:order:7");
 }
 
 TEST(TopicName, KafkaRule) {

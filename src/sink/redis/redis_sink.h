@@ -16,7 +16,7 @@
 // EVICTION.
 //
 // Health goes down when the connection is lost or cannot be made, and up when the server has let us in. While it is
-// down records wait for the next attempt, and are aborted when that fails. Options: options_redis.cpp.
+// down records wait for the next attempt, and are aborted when that fails. Options: options.cpp.
 #pragma once
 
 #include <deque>
