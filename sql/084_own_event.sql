@@ -152,7 +152,9 @@ ROLLBACK TO a;
 CREATE FOREIGN TABLE pg_temp.mine (id uuid) SERVER outbox_own_event;
 ROLLBACK TO a;
 SET LOCAL ROLE regress_none;
+\set VERBOSITY sqlstate
 EXECUTE one(id(1));
+\set VERBOSITY default
 ROLLBACK;
 INSERT INTO outbox._own_event (id) VALUES (id(1));
 SELECT outbox.revoke_emit('regress_own');
