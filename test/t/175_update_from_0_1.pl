@@ -67,6 +67,11 @@ $node->safe_psql('postgres', 'ALTER EXTENSION outbox UPDATE');
 is($node->safe_psql('postgres', $as_app), '7', 'and after it');
 is($node->safe_psql('postgres', q{SET ROLE app; SELECT outbox.wait_until_idle('0', include_delayed => true)}), 'f', 'who might wait may wait, here for a route that is paused');
 is($node->safe_psql('postgres', 'SELECT role, topics IS NULL FROM outbox.emit_right'), 'app|t', 'who might emit may emit to every topic');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_init_privs i, aclexplode(i.initprivs) x WHERE x.grantee = 'app'::regrole}), '0',
+	'what was granted is not called part of the extension');
+my ($dump) = run_command([ 'pg_dump', '--schema-only', '-d', $node->connstr('postgres') ]);
+like($dump, qr/^GRANT ALL ON FUNCTION outbox\.$_\b.* TO app;$/m, "so a dump has it: $_") foreach qw(emit emit_tombstone wait_until_idle);
+like($dump, qr/^GRANT SELECT,INSERT ON TABLE outbox\.event TO app;$/m, 'so a dump has it: the view');
 $node->safe_psql('postgres', q{SELECT outbox.revoke_emit('app'); REVOKE ALL ON SCHEMA outbox FROM app;
 	REVOKE EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM app; DROP ROLE app});
 same_as_fresh('postgres');
