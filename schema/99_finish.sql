@@ -24,7 +24,8 @@ BEGIN
     ), rights AS (
       SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::pg_catalog.regclass::text AS name, c.relowner AS owner,
              x.grantee, x.privilege_type,
-             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND (c.relkind OPERATOR(pg_catalog.=) 'v' OR c.relname OPERATOR(pg_catalog.~) '^(pause|audit|replay)$') AS monitors
+             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND (c.relname OPERATOR(pg_catalog.~) '^(pause|audit|replay|_waiting)$'
+               OR (c.relkind OPERATOR(pg_catalog.=) 'v' AND c.relname OPERATOR(pg_catalog.!~) '^_')) AS monitors
       FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
       WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
       UNION ALL

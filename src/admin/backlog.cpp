@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "admin/cursor.h"
-#include "log/blank.h"
 #include "pg/encoding.h"
 
 extern "C" {
@@ -81,7 +80,8 @@ struct Counter {
 
 // Plain.
 void Scan(const char* table, const char* condition, Oid type, Datum value, Counter* counter) {
-  const char* sql = psprintf("%s%s AS l %s AND NOT " OUTBOX_FORGOTTEN("l"), kColumns, table, condition);
+  const char* sql = psprintf("%s%s AS l %s AND NOT outbox._forgotten(l.payload, l.headers, l.content_type)", kColumns,
+                             table, condition);
   ForEachRow(Access::kRead, sql, 1, &type, &value, nullptr,
              [counter](HeapTuple row, TupleDesc columns) { return counter->Take(row, columns); });
 }

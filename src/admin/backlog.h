@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "admin/lanes.h"
-#include "log/whole_log_sql.h"
 
 namespace outbox::admin {
 
@@ -20,6 +19,8 @@ struct LaneBacklog : Backlog {
   std::vector<Backlog> sides;
 };
 
+inline constexpr const char* kWholeLog = "outbox._whole_log";
+
 // Looks at no more than this many events of a route where a bound is wanted: a few tenths of a second.
 inline constexpr int64 kLagScanLimit = 300000;
 
@@ -29,6 +30,6 @@ inline constexpr int64 kLagScanLimit = 300000;
 // without a spec count none. Throws PgError.
 // `table`: what is counted of it, the log or one of its day tables, as SQL has its name.
 std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only = nullptr,
-                                      const char* table = OUTBOX_WHOLE_LOG);
+                                      const char* table = kWholeLog);
 
 }  // namespace outbox::admin

@@ -16,6 +16,7 @@ WITH rights AS (
          CASE WHEN c.relkind = 'S' THEN true
               WHEN c.relkind = 'v' THEN x.privilege_type <> 'SELECT' AND NOT (c.relname = 'event' AND x.privilege_type = 'INSERT')
               ELSE x.privilege_type <> 'SELECT' OR c.relname ~ '^(log|log_[0-9]{8}|parked|foreign_event)$' END
+         OR (c.relkind = 'v' AND c.relname ~ '^_' AND c.relname <> '_waiting')
          OR x.grantee = 0 AS odd
   FROM pg_class c, aclexplode(c.relacl) x
   WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee <> c.relowner

@@ -6,8 +6,6 @@
 #include "admin/cursor.h"
 #include "admin/encoding.h"
 #include "admin/shared_views.h"
-#include "log/blank.h"
-#include "log/whole_log_sql.h"
 #include "pg/encoding.h"
 
 extern "C" {
@@ -97,8 +95,8 @@ void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEven
   // Literals, not parameters: the planner then opens and locks the day tables of that time only. Digits of ours.
   std::string sql =
       "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, "
-      "coalesce(octet_length(payload), 0), source, place, " OUTBOX_FORGOTTEN("l") ", payload IS NOT NULL OR headers IS NOT "
-      "NULL FROM " OUTBOX_WHOLE_LOG " AS l WHERE created_at >= '" +
+      "coalesce(octet_length(payload), 0), source, place, outbox._forgotten(payload, headers, content_type), "
+      "payload IS NOT NULL OR headers IS NOT NULL FROM outbox._whole_log WHERE created_at >= '" +
       UnixMicrosText(filter.since) + "'::timestamptz AND created_at < '" + UnixMicrosText(filter.until) +
       "'::timestamptz AND ($1 IS NULL OR aggregate_type LIKE $1) AND ($2 IS NULL OR aggregate_id = $2) "
       "AND ($3 IS NULL OR event_type LIKE $3) AND ($4 IS NULL OR id = ANY ($4::uuid[]))";

@@ -5,7 +5,6 @@
 #include "admin/encoding.h"
 #include "admin/shared_views.h"
 #include "format/plain.h"
-#include "log/whole_log_sql.h"
 
 namespace outbox::admin {
 
@@ -13,7 +12,7 @@ namespace {
 
 constexpr const char* kColumns =
     "SELECT (extract(epoch FROM created_at) * 1000000)::bigint, xid, aggregate_type, aggregate_id, event_type, topic, "
-    "coalesce(xid = pg_current_xact_id_if_assigned(), false) FROM " OUTBOX_WHOLE_LOG " AS l WHERE id = $1::uuid ";
+    "coalesce(xid = pg_current_xact_id_if_assigned(), false) FROM outbox._whole_log WHERE id = $1::uuid ";
 
 // The newest snapshot that was taken before that moment, of those that lanes and the keeper wrote down.
 constexpr const char* kSnapshotBefore =

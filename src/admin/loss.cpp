@@ -19,6 +19,7 @@ extern "C" {
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_proc.h"
 #include "commands/trigger.h"
 #include "foreign/foreign.h"
 #include "storage/lmgr.h"
@@ -136,7 +137,7 @@ Loss Look(const char* server, const char* table) {
         of_route.Add(found->second);
       }
     }
-    AddRoute(lanes, table != nullptr ? table : OUTBOX_WHOLE_LOG, of_route, &loss, &told);
+    AddRoute(lanes, table != nullptr ? table : kWholeLog, of_route, &loss, &told);
   }
   if (told > kRoutesTold) {
     loss.text += "; and " + std::to_string(told - kRoutesTold) + " more routes";
@@ -239,6 +240,9 @@ int BeforeDrop(Oid catalog, Oid object) {
     JudgeWhole("drop extension outbox");
     return 0;
   }
+  if (catalog != RelationRelationId) {
+    return 0;
+  }
   if (IsDayTable(object)) {
     JudgeDayTable(object, "drop table");
     return 0;
@@ -258,15 +262,19 @@ bool Concerns(Oid catalog, Oid object, int column) {
   if (catalog == ExtensionRelationId) {
     return object == get_extension_oid("outbox", true);
   }
-  if (catalog != RelationRelationId || column != 0) {
-    return false;
+  // Views and functions are asked for the answer as well, and what was made last is dropped first.
+  Oid schema = InvalidOid;
+  if (catalog == RelationRelationId && column == 0) {
+    schema = get_rel_namespace(object);
+  } else if (catalog == ProcedureRelationId) {
+    schema = get_func_namespace(object);
   }
-  Oid schema = get_rel_namespace(object);
   if (!OidIsValid(schema) || schema != get_namespace_oid("outbox", true)) {
     return false;
   }
-  char kind = get_rel_relkind(object);
-  return kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE;
+  char kind = catalog == RelationRelationId ? get_rel_relkind(object) : '\0';
+  return kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE ||
+         getExtensionOfObject(catalog, object) == get_extension_oid("outbox", true);
 }
 
 // Plain: the next hook may raise.
@@ -350,15 +358,10 @@ MovingRows::~MovingRows() {
 }
 
 void LookForLoss(Node* statement) {
+  drops_tables =
+      nodeTag(statement) == T_DropStmt && reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TABLE;
+  whole_checked = false;
   switch (nodeTag(statement)) {
-    case T_DropStmt:
-      drops_tables = reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TABLE;
-      whole_checked = false;
-      break;
-    case T_DropOwnedStmt:
-      drops_tables = false;
-      whole_checked = false;
-      break;
     case T_AlterTableStmt:
       LookAtUnlogged(reinterpret_cast<AlterTableStmt*>(statement));
       LookAtDetach(reinterpret_cast<AlterTableStmt*>(statement));

@@ -4,7 +4,6 @@
 
 #include "admin/act.h"
 #include "admin/parked_rows.h"
-#include "log/blank.h"
 #include "log/replays.h"
 #include "pg/transaction_end.h"
 
@@ -74,7 +73,8 @@ int64 CopyRun(const Replay& replay, size_t begin, size_t end, int64 due_base) {
       " l JOIN unnest($4::bigint[], $5::integer[], $6::bigint[], $7::text[], $8::bigint[]) "
       "AS u (micros, lane, order_key, topic, due) "
       "ON l.created_at = timestamptz 'epoch' + u.micros * interval '1 microsecond' "
-      "JOIN outbox.route r ON r.name = $1 WHERE l.ctid = ANY ($3::tid[]) AND NOT " OUTBOX_FORGOTTEN("l") " RETURNING 1";
+      "JOIN outbox.route r ON r.name = $1 WHERE l.ctid = ANY ($3::tid[]) "
+      "AND NOT outbox._forgotten(l.payload, l.headers, l.content_type) RETURNING 1";
   return static_cast<int64>(RunSql(Access::kWrite, sql.c_str(),
                                    {Cell(plan.to), replay.number, ArrayLiteral(places), ArrayLiteral(times),
                                     ArrayLiteral(lanes), ArrayLiteral(keys), ArrayLiteral(topics), ArrayLiteral(dues)})

@@ -8,7 +8,6 @@
 #include "admin/backlog.h"
 #include "admin/shared_views.h"
 #include "base/fault_point.h"
-#include "log/position_sql.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
@@ -131,13 +130,13 @@ void CarryPositions(int64 now) {
   const std::vector<Cell> at = {UnixMicrosCell(now)};
   RunSql(Access::kWrite,
          "UPDATE outbox.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
-         "since = $1::timestamptz FROM " OUTBOX_POSITIONS
-         " p WHERE p.route_id = t.route_id AND p.lane = t.lane AND p.side = t.side",
+         "since = $1::timestamptz FROM outbox._side_lane_position p "
+         "WHERE p.route_id = t.route_id AND p.lane = t.lane AND p.side = t.side",
          at);
   RunSql(Access::kWrite,
          "UPDATE outbox.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
-         "since = $1::timestamptz, owner = NULL, claimed_at = NULL FROM " OUTBOX_POSITIONS
-         " p WHERE p.route_id = t.route_id AND p.lane = t.lane AND p.side = 0",
+         "since = $1::timestamptz, owner = NULL, claimed_at = NULL FROM outbox._lane_position p "
+         "WHERE p.route_id = t.route_id AND p.lane = t.lane",
          at);
   RunSql(Access::kWrite, "DELETE FROM outbox.progress WHERE at >= $1::timestamptz", at);
   RunSql(Access::kWrite, "DELETE FROM outbox.tick WHERE at >= $1::timestamptz", at);

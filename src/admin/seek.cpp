@@ -11,7 +11,6 @@
 #include "admin/procedure_arguments.h"
 #include "admin/shared_views.h"
 #include "admin/start.h"
-#include "log/lane_start_sql.h"
 #include "log/lane_tables.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
@@ -80,9 +79,9 @@ void TellParked(const std::string& route) {
          "They are not moved: outbox.skip(), outbox.discard_dead_letters() and outbox.cancel_replay() give them up.");
 }
 
-constexpr const char* kNoteStart = OUTBOX_NOTE_LANE_START(
-    "$1::bigint", "timestamptz 'epoch' + $2::bigint * interval '1 microsecond'", "'seek'",
-    "$3::pg_snapshot, $4::pg_snapshot, timestamptz 'epoch' + $5::bigint * interval '1 microsecond'");
+constexpr const char* kNoteStart =
+    "SELECT outbox._note_lane_start($1::bigint, timestamptz 'epoch' + $2::bigint * interval '1 microsecond', 'seek', "
+    "$3::pg_snapshot, $4::pg_snapshot, timestamptz 'epoch' + $5::bigint * interval '1 microsecond')";
 
 void Move(const std::string& route, int64 at) {
   std::vector<Row> rows = RunSql(

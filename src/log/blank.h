@@ -12,12 +12,8 @@
 namespace outbox::log {
 
 // Erased: nobody sends it any more. No event that emit() takes looks like that: without a content type it is JSON and
-// has a byte at least, with one that is not empty.
+// has a byte at least, with one that is not empty. In SQL: outbox._forgotten().
 bool RowForgotten(const RowView& row);
-// The same of columns, for SQL.
-#define OUTBOX_FORGOTTEN(who)                                                    \
-  "(CASE WHEN " who ".payload IS NULL THEN " who ".headers IS NOT NULL AND " who \
-  ".headers = '{}'::jsonb ELSE octet_length(" who ".payload) = 0 AND coalesce(" who ".content_type, '') = '' END)"
 
 // False: there is no such row at that place any more. The caller holds RowExclusiveLock on the day table since before
 // he learnt the place. Plain. SQLSTATE 55P03 where somebody keeps the page for half a minute.

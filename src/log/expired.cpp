@@ -4,7 +4,6 @@
 #include "days/day_tables.h"
 #include "days/leaf.h"
 #include "log/lane_tables.h"
-#include "log/position_sql.h"
 #include "log/sql.h"
 #include "log/window_scan.h"
 #include "log/xid_fate.h"
@@ -27,8 +26,7 @@ using days::kDayMicros;
 // not count; what they miss expired.
 void ReadLaneBases(std::vector<Snapshot>* bases) {
   static Statement all = {
-      "SELECT CASE WHEN h.home = outbox._home() THEN r.window_from::text ELSE '3:3:' END"
-      " FROM " OUTBOX_POSITIONS " r JOIN outbox.lane h ON h.route_id = r.route_id AND h.lane = r.lane",
+      "SELECT CASE WHEN p.home = outbox._home() THEN p.window_from::text ELSE '3:3:' END FROM outbox._position p",
       0,
       {},
       nullptr};
@@ -170,36 +168,27 @@ bool EmptySpareTable(int64_t now_micros, int64_t retention_micros) {
 
 namespace {
 
-// Lanes, and side lanes, whose newest progress row is not newer than $1, with that row.
-#define OUTBOX_LAST_PROGRESS(table, who, newest)                         \
-  table " " who ", LATERAL " newest                                      \
-        " p WHERE p.at < $1"                                             \
-        " AND (" who ".window_from::text, " who ".window_to::text, " who \
-        ".done_to) IS DISTINCT FROM"                                     \
-        " (p.window_from::text, p.window_to::text, p.done_to)"
-#define OUTBOX_LAST_LANE_PROGRESS OUTBOX_LAST_PROGRESS("outbox.lane", "l", OUTBOX_NEWEST_PROGRESS)
-#define OUTBOX_LAST_SIDE_PROGRESS OUTBOX_LAST_PROGRESS("outbox.side_lane", "s", OUTBOX_NEWEST_SIDE_PROGRESS)
-
-// `since`: a fork, a seek or a change of the lanes that commits while the statement waits for its row has given it
-// another position, of which the progress it was chosen for knows nothing.
+// Lanes, and side lanes, whose newest progress row is older than $1. `since`: a fork, a seek or a change of the lanes
+// that commits while the statement waits for its row has given it another position, of which the progress it was chosen
+// for knows nothing.
 void CarryPositions(int64_t before_micros) {
   static Statement carry = {
-      "UPDATE outbox.lane AS t SET window_from = c.window_from, window_to = c.window_to, done_to = c.done_to"
-      " FROM (SELECT l.route_id, l.lane, l.since, p.window_from, p.window_to, p.done_to"
-      " FROM " OUTBOX_LAST_LANE_PROGRESS
-      ") c WHERE t.route_id = c.route_id AND t.lane = c.lane"
-      " AND t.since = c.since",
+      "UPDATE outbox.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
+      " FROM outbox._lane_position p WHERE p.saved_at < $1"
+      " AND t.route_id = p.route_id AND t.lane = p.lane AND t.since = p.since"
+      " AND (t.window_from::text, t.window_to::text, t.done_to) IS DISTINCT FROM"
+      " (p.window_from::text, p.window_to::text, p.done_to)",
       1,
       {TIMESTAMPTZOID},
       nullptr};
   Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
   RunStatement(&carry, values);
   static Statement carry_sides = {
-      "UPDATE outbox.side_lane AS t SET window_from = c.window_from, window_to = c.window_to, done_to = c.done_to"
-      " FROM (SELECT s.route_id, s.lane, s.side, s.since, p.window_from, p.window_to, p.done_to"
-      " FROM " OUTBOX_LAST_SIDE_PROGRESS
-      ") c WHERE t.route_id = c.route_id AND t.lane = c.lane"
-      " AND t.side = c.side AND t.since = c.since",
+      "UPDATE outbox.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
+      " FROM outbox._side_lane_position p WHERE p.saved_at < $1"
+      " AND t.route_id = p.route_id AND t.lane = p.lane AND t.side = p.side AND t.since = p.since"
+      " AND (t.window_from::text, t.window_to::text, t.done_to) IS DISTINCT FROM"
+      " (p.window_from::text, p.window_to::text, p.done_to)",
       1,
       {TIMESTAMPTZOID},
       nullptr};
@@ -207,19 +196,21 @@ void CarryPositions(int64_t before_micros) {
 }
 
 bool AllCarried(int64_t before_micros) {
-  static Statement missing = {"(SELECT 1 FROM " OUTBOX_LAST_LANE_PROGRESS
-                              " LIMIT 1) UNION ALL (SELECT 1 FROM " OUTBOX_LAST_SIDE_PROGRESS " LIMIT 1)",
-                              1,
-                              {TIMESTAMPTZOID},
-                              nullptr};
+  static Statement missing = {
+      "(SELECT 1 FROM outbox._lane_position p JOIN outbox.lane t ON t.route_id = p.route_id AND t.lane = p.lane"
+      " WHERE p.saved_at < $1 AND (t.window_from::text, t.window_to::text, t.done_to) IS DISTINCT FROM"
+      " (p.window_from::text, p.window_to::text, p.done_to) LIMIT 1)"
+      " UNION ALL (SELECT 1 FROM outbox._side_lane_position p JOIN outbox.side_lane t ON t.route_id = p.route_id"
+      " AND t.lane = p.lane AND t.side = p.side"
+      " WHERE p.saved_at < $1 AND (t.window_from::text, t.window_to::text, t.done_to) IS DISTINCT FROM"
+      " (p.window_from::text, p.window_to::text, p.done_to) LIMIT 1)",
+      1,
+      {TIMESTAMPTZOID},
+      nullptr};
   Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
   RunStatement(&missing, values);
   return SPI_processed == 0;
 }
-
-#undef OUTBOX_LAST_SIDE_PROGRESS
-#undef OUTBOX_LAST_LANE_PROGRESS
-#undef OUTBOX_LAST_PROGRESS
 
 }  // namespace
 

@@ -7,9 +7,7 @@
 
 #include "base/fault_point.h"
 #include "base/monotonic.h"
-#include "log/lane_start_sql.h"
 #include "log/lane_tables.h"
-#include "log/position_sql.h"
 #include "log/sql.h"
 #include "parked/lanes.h"
 #include "pg/clock.h"
@@ -168,13 +166,14 @@ void SetCommonSnapshot(const Change& change) {
 
 // Lanes, and side lanes that have come about this very moment, whose saved position is not the common snapshot.
 int LanesUnderWay(int64 route_id) {
-  static Statement elsewhere = {"SELECT count(*)::int FROM " OUTBOX_POSITIONS
-                                " l JOIN outbox.route r ON r.id = l.route_id"
-                                " WHERE l.route_id = $1 AND (r.common_snapshot IS NULL"
-                                " OR r.common_snapshot::text <> l.window_from::text OR l.window_to IS NOT NULL)",
-                                1,
-                                {INT8OID},
-                                nullptr};
+  static Statement elsewhere = {
+      "SELECT count(*)::int FROM outbox._position l"
+      " JOIN outbox.route r ON r.id = l.route_id"
+      " WHERE l.route_id = $1 AND (r.common_snapshot IS NULL"
+      " OR r.common_snapshot::text <> l.window_from::text OR l.window_to IS NOT NULL)",
+      1,
+      {INT8OID},
+      nullptr};
   Datum values[] = {Int64GetDatum(route_id)};
   RunStatement(&elsewhere, values);
   return Count(0, 0);
@@ -209,10 +208,11 @@ void ExchangeLanes(const Change& change) {
       1,
       {INT8OID},
       nullptr};
-  static Statement note = {OUTBOX_NOTE_LANE_START("$1", "$2", "'lanes'", "r.common_snapshot, NULL, NULL"),
-                           2,
-                           {INT8OID, TIMESTAMPTZOID},
-                           nullptr};
+  static Statement note = {
+      "SELECT outbox._note_lane_start(r.id, $2, 'lanes', r.common_snapshot) FROM outbox.route r WHERE r.id = $1",
+      2,
+      {INT8OID, TIMESTAMPTZOID},
+      nullptr};
   Datum values[] = {Int64GetDatum(change.route_id), TimestampTzGetDatum(pg::TakeReadings(1) - kPgEpochMicros)};
   RunStatement(&note, values);
   RunStatement(&remove, values);

@@ -1,7 +1,6 @@
 #include "log/lane_tables.h"
 
 #include "log/place_arguments.h"
-#include "log/position_sql.h"
 #include "log/sql.h"
 
 extern "C" {
@@ -55,20 +54,17 @@ void ReadPosition(uint64 row, int column, Position* position) {
 
 bool ReadStanding(LaneId id, LaneStanding* standing) {
   static Statement of_lane = {
-      "SELECT " OUTBOX_POSITION_COLUMNS("l") ", r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since"
-      " FROM outbox.lane l JOIN outbox.route r ON r.id = l.route_id"
-      " LEFT JOIN LATERAL " OUTBOX_NEWEST_PROGRESS
-      " p ON true WHERE l.route_id = $1 AND l.lane = $2",
+      "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, p.since"
+      " FROM outbox._lane_position p JOIN outbox.route r ON r.id = p.route_id"
+      " WHERE p.route_id = $1 AND p.lane = $2",
       2,
       {INT8OID, INT4OID},
       nullptr};
   static Statement of_side = {
-      "SELECT " OUTBOX_POSITION_COLUMNS("s") ", r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since"
-      " FROM outbox.side_lane s JOIN outbox.route r ON r.id = s.route_id"
-      " JOIN outbox.lane l ON l.route_id = s.route_id AND l.lane = s.lane"
-      " LEFT JOIN LATERAL " OUTBOX_NEWEST_SIDE_PROGRESS
-      " p ON true WHERE s.route_id = $1 AND s.lane = $2"
-      " AND s.side = $3",
+      "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since"
+      " FROM outbox._side_lane_position p JOIN outbox.route r ON r.id = p.route_id"
+      " JOIN outbox.lane l ON l.route_id = p.route_id AND l.lane = p.lane"
+      " WHERE p.route_id = $1 AND p.lane = $2 AND p.side = $3",
       3,
       {INT8OID, INT4OID, INT4OID},
       nullptr};

@@ -8,7 +8,6 @@
 #include "log/place_arguments.h"
 #include "log/row.h"
 #include "log/sql.h"
-#include "log/whole_log_sql.h"
 #include "parked/statements.h"
 
 namespace outbox::log {
@@ -133,7 +132,7 @@ bool BeganBeforeTheLog(const LaneId& lane) {
     return true;
   }
   static Statement earlier = {
-      "SELECT FROM " OUTBOX_WHOLE_LOG " e WHERE e.created_at <= $1 LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
+      "SELECT FROM outbox._whole_log e WHERE e.created_at <= $1 LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
   RunStatement(&earlier, done_to);
   return SPI_processed == 0;
 }

@@ -5,7 +5,6 @@
 #include "base/fault_point.h"
 #include "days/day_table_ddl.h"
 #include "log/lane_tables.h"
-#include "log/position_sql.h"
 #include "log/snapshots.h"
 #include "log/sql.h"
 #include "pg/clock.h"
@@ -37,7 +36,7 @@ TimestampTz TickTime(uint64 row) {
 
 uint64_t LowestLaneXmax() {
   static Statement lowest = {
-      "SELECT pg_snapshot_xmax(r.window_from) AS x FROM " OUTBOX_POSITIONS " r ORDER BY x LIMIT 1", 0, {}, nullptr};
+      "SELECT pg_snapshot_xmax(p.window_from) AS x FROM outbox._position p ORDER BY x LIMIT 1", 0, {}, nullptr};
   RunStatement(&lowest, nullptr);
   bool isnull = false;
   return SPI_processed == 0 ? UINT64_MAX : DatumGetUInt64(ResultDatum(0, 0, &isnull));

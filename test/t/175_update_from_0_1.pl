@@ -44,6 +44,18 @@ sub same_as_fresh
 }
 same_as_fresh('bare');
 
+# What the update makes is dropped before what has been there: the question what is lost comes first all the same.
+$node->safe_psql('bare', q{CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_log; SELECT outbox.create_route('r', 'nowhere');
+	SELECT outbox.pause('r', reason => 'waits')});
+$node->safe_psql('bare', q{SELECT outbox.emit('order', 1, 'created', '{}')});
+my ($code, $out, $err) = $node->psql('bare', 'DROP EXTENSION outbox CASCADE');
+like($err, qr/cannot drop extension outbox because it holds undelivered events/, 'an updated extension with undelivered events is not dropped');
+unlike($err, qr/does not exist/, 'and the question has what it needs');
+($code, $out, $err) = $node->psql('bare', 'CREATE FUNCTION outbox.mine() RETURNS int LANGUAGE sql RETURN 1; DROP FUNCTION outbox.mine()');
+is($code, 0, 'what is not its own goes without being asked') or diag($err);
+($code, $out, $err) = $node->psql('bare', 'SET outbox.allow_loss = on; DROP EXTENSION outbox CASCADE');
+is($code, 0, 'unless it may be lost') or diag($err);
+
 # --- in use ---
 $node->safe_psql('postgres', "DROP EXTENSION outbox; CREATE EXTENSION outbox VERSION '0.1'");
 # As the library of 0.1 made routes; the one of today works on tables of its own version.
