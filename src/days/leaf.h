@@ -11,8 +11,8 @@ struct Leaf {
   Relation index = nullptr;  // see OpenXidIndex; nullptr when somebody dropped it: the whole table is read then
 };
 
-// Opens and locks (AccessShareLock) for the rest of the transaction. False when the table is gone. An error when it is
-// not a plain heap with the columns of the log.
+// Opens and locks (AccessShareLock) for the rest of the transaction. Returns false if the table is gone. An error when
+// it is not a plain heap with the columns of the log.
 bool OpenLeaf(Oid oid, Leaf* leaf);
 // Keeps the locks.
 void CloseLeaf(const Leaf& leaf);

@@ -15,7 +15,7 @@ namespace outbox::log {
 days::DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros);
 
 // Empties the spare table when all that is in it ended more than a day and `retention_micros` ago, under the same
-// conditions. True when it did.
+// conditions. Returns true if it did.
 bool EmptySpareTable(int64_t now_micros, int64_t retention_micros);
 
 // Drops day tables of the progress that ended more than a day ago and before the oldest day table of the log, after

@@ -52,7 +52,7 @@ struct Change {
   bool sides = false;     // topics have left their lanes
 };
 
-// False when somebody else has it.
+// Returns false if somebody else has it.
 bool LockRoute(Change* change) {
   // A lock that lets events be parked meanwhile.
   static Statement route = {
@@ -100,7 +100,7 @@ void Begin(const Change& change) {
   RunStatement(&begin, values);
 }
 
-// The lanes go on, until it begins anew.
+// The lanes go on, until it begins again.
 void GiveUp(const Change& change) {
   static Statement give_up = {
       "UPDATE outbox.route SET lanes_begun = NULL, common_snapshot = NULL WHERE id = $1", 1, {INT8OID}, nullptr};

@@ -10,7 +10,7 @@
 //    move, the keeper exchanges the lanes: n new ones start from there.
 //
 // When a topic leaves its lane in between, a session holds such an event, or it takes seconds, the keeper takes 2 and 3
-// back: the lanes go on as they are, and it begins anew after at least twice the time that they stood still.
+// back: the lanes go on as they are, and it begins again after at least twice the time that they stood still.
 //
 // Safe because nothing is in flight beyond the common snapshot when the lanes are exchanged, and a worker learns of the
 // limit, and of the number of lanes that its filter must be made for, from the tables after it has claimed the lane.

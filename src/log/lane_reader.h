@@ -26,14 +26,14 @@ class LaneReader {
   bool open() const { return state_ != State::kClosed; }
 
   // Looks at up to about `budget` rows more; afterwards collected() says whether that was all. False: a day table was
-  // rewritten since the last call, and Undo() has the window collected anew.
+  // rewritten since the last call, and Undo() has the window collected again.
   bool Collect(size_t budget);
   bool collected() const { return state_ == State::kEvents || state_ == State::kPlaces; }
 
   // Appends what comes next until about `max_bytes`; only when collected(). Then, when the transaction has committed,
   // Confirm(); when it has not, Undo() cuts the chunk back to `before` events and the next Fetch repeats it. False: a
   // row of a large window is no longer where it was (see PgLaneLog::ReadChunk); Undo() then has the window collected
-  // anew, as it has after a Collect() that failed.
+  // again, as it has after a Collect() that failed.
   bool Fetch(size_t max_bytes, EventChunk* chunk);
   void Confirm(const EventChunk& chunk);
   void Undo(EventChunk* chunk, size_t before);

@@ -1,4 +1,4 @@
-// All lanes of a route begin anew [P]: SQL that writes down where each stood, to be pasted before what moves them.
+// All lanes of a route begin again [P]: SQL that writes down where each stood, to be pasted before what moves them.
 // Whoever moves them holds the lanes, so that none writes progress in between.
 #pragma once
 

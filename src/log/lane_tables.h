@@ -26,7 +26,7 @@ struct LaneStanding {
   int64_t since = 0;  // outbox.lane.since as it is: which reading of the route this is
 };
 
-// Of a lane or a side lane. False when it has gone (its route was dropped, the topics are back).
+// Of a lane or a side lane. Returns false if it has gone (its route was dropped, the topics are back).
 bool ReadStanding(LaneId id, LaneStanding* standing);
 
 // outbox.lane.since; 0 where the lane has gone.
@@ -37,11 +37,11 @@ int64_t ReadSince(LaneId lane);
 // Without `wait` ERRCODE_LOCK_NOT_AVAILABLE where it is not to be had just now.
 void LockPositions(int64_t route_id, LOCKMODE mode, bool wait);
 
-// False when the lane is not the incarnation's, or was put somewhere else since `since` was read: what was done under
-// the old position says nothing about the new one. `at`: a reading of the shared clock; its day's table must exist.
-// `places`: where the events went that were delivered since the row before. Where there are many the row keeps some of
-// them, and the highest stream id of all.
-// `run` acknowledged them; `survived`: the row puts the lane back (rewind.h). "": none.
+// Returns false if the lane is not the incarnation's, or was put somewhere else since `since` was read: what was done
+// under the old position says nothing about the new one. `at`: a reading of the shared clock; its day's table must
+// exist. `places`: where the events went that were delivered since the row before. Where there are many the row keeps
+// some of them, and the highest stream id of all. `run` acknowledged them; `survived`: the row puts the lane back
+// (rewind.h). "": none.
 bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
                     std::span<const sink::Place> places = {}, std::string_view run = {},
                     std::string_view survived = {});

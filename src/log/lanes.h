@@ -21,7 +21,7 @@ LaneCount CountLanes();
 // waited for. The claim is committed when this returns; appends what was claimed, lowest lanes first.
 void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed);
 
-// Gives the lane up if it is this incarnation's. False when it was not (then somebody else may have it).
+// Gives the lane up if it is this incarnation's. Returns false if it was not (then somebody else may have it).
 bool ReleaseLane(LaneId lane, uint64_t incarnation);
 
 }  // namespace outbox::log

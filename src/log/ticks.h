@@ -10,7 +10,7 @@ namespace outbox::log {
 
 // For the keeper, about once a second: records the current snapshot in outbox.tick when events were committed since
 // the last one and a lane has not got as far as the log was at the call before. Runs its own transaction, throws
-// pg::PgError. True when a tick was recorded.
+// pg::PgError. Returns true if a tick was recorded.
 class TickRecorder {
  public:
   bool RecordTick(int64_t now_micros);

@@ -33,7 +33,7 @@ class LeafPass {
            RowVisitor* visitor)
       : window_(window), after_(after), leaf_(leaf), fates_(fates), scratch_(scratch), visitor_(visitor) {}
 
-  // True when the leaf is done; takes what it looked at off *budget.
+  // Returns true if the leaf is done; takes what it looked at off *budget.
   bool Run(ScanState* state, size_t* budget) {
     state_ = state;
     budget_ = budget;
@@ -203,7 +203,7 @@ uint64_t WindowBounds::lowest() const {
 
 namespace {
 
-// False when the cursor was made in other files.
+// Returns false if the cursor was made in other files.
 bool SameFiles(const days::Leaf& leaf, ScanState* state) {
   // Not the relations' own numbers: those stay when a table or an index is rewritten.
   uint32_t heap_file = leaf.heap->rd_rel->relfilenode;

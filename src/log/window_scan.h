@@ -35,7 +35,7 @@ class RowVisitor {
   ~RowVisitor() = default;  // never owned through this
 };
 
-// How far a scan has come. Made anew for each window; a scan may stop between two slices and go on in a later
+// How far a scan has come. Recreated for each window; a scan may stop between two slices and go on in a later
 // transaction: a finished transaction's rows and their order in the index do not change.
 struct ScanState {
   size_t leaf = 0;
@@ -55,7 +55,7 @@ enum class Scanned {
   kAll,
   kMore,       // the budget is used up
   kRewritten,  // since the last slice the leaf under way got another file (CLUSTER, VACUUM FULL, REINDEX, an index made
-               // or dropped), where the cursor points anywhere: the window has to be begun anew
+               // or dropped), where the cursor points anywhere: the window has to be restarted
 };
 
 // Hands rows of the window with created_at > `after` to the visitor until about `budget` rows were looked at. A leaf
@@ -69,7 +69,7 @@ class PlaceReader {
  public:
   PlaceReader(const WindowBounds& window, const days::LeafList& leaves) : window_(window), leaves_(leaves) {}
   void Start();
-  // False when the row is not there any more, or is another one.
+  // Returns false if the row is not there any more, or is another one.
   bool Read(const RowPlace& place, RowView* row);
   void Close();
 

@@ -41,7 +41,7 @@ class PgParkedLog final : public relay::ParkedLog {
   bool loaded_ = false;
   std::vector<std::string> without_;  // of the last claim, sorted
   std::unique_ptr<DueFronts> fronts_;
-  bool in_pass_ = false;  // the fronts have begun anew and not come to the end
+  bool in_pass_ = false;  // the fronts have restarted and not come to the end
   bool pass_wanted_ = false;
   int64_t pass_began_ = 0;  // Unix microseconds, all of these
   int64_t soonest_pass_ = 0;

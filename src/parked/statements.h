@@ -27,7 +27,7 @@ struct ParkedOwner {
   uint64_t incarnation = 0;
 };
 
-// False when the lane is not the incarnation's. *block: the route's policy.
+// Returns false if the lane is not the incarnation's. *block: the route's policy.
 bool OwnsLane(const ParkedOwner& owner, bool* block);
 // Likewise, and it stays so until the transaction ends: whoever moves the lane by hand waits, or is waited for. False,
 // too, when it was put somewhere else since `since` (outbox.lane.since) was read: it may be ours again, but what was
@@ -141,7 +141,7 @@ void JudgeDue(DueWork* work);
 void CutTaken(const relay::ClaimLimits& limits, DueWork* work);
 void BlockRows(const ParkedOwner& owner, const DueWork& work);
 
-// Marks the rows that are to be taken and appends their events, in their order. False when the lane is not ours.
+// Marks the rows that are to be taken and appends their events, in their order. Returns false if the lane is not ours.
 bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk* chunk);
 
 // What a worker of before left marked in this lane is nobody's. Waits for nobody: who has such a row locked unmarks it,
