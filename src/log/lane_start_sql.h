@@ -1,5 +1,5 @@
 // All lanes of a route begin again [P]: SQL that writes down where each stood, to be pasted before what moves them.
-// Whoever moves them holds the lanes, so that none writes progress in between.
+// The statement that moves them locks the lanes, so that none writes progress in between.
 #pragma once
 
 #include "log/position_sql.h"

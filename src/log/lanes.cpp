@@ -15,8 +15,8 @@ namespace outbox::log {
 
 namespace {
 
-// Nobody claims lanes that wait for all of their route's to be given back (see lane_change.h), nor such as a dump has
-// brought, whose positions mean nothing here before outbox.adopt().
+// Not claimed: lanes of a route that waits for all of its lanes to be given back (see lane_change.h), and lanes that
+// came with a dump, whose positions mean nothing here before outbox.adopt().
 #define OUTBOX_MAY_BE_CLAIMED                                       \
   " NOT EXISTS (SELECT FROM outbox.route r WHERE r.id = f.route_id" \
   " AND r.lanes_begun IS NOT NULL AND r.common_snapshot IS NULL)"   \
@@ -83,7 +83,7 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
       RunStatement(&lock, values);
       ReadLanes(claimed);
       OUTBOX_FAULT_POINT("claim.locked");
-      // Looked up again now that the rows are locked: a worker that has come since may have claimed one just before.
+      // Looked up again now that the rows are locked: a worker that started since may have claimed one just before.
       Datum live = pg::LiveIncarnations();
       size_t kept = before;
       for (size_t i = before; i < claimed->size(); i++) {

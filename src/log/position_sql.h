@@ -12,7 +12,7 @@
 // the position is in the lane's own row. Rows that are not newer than l.since were written by a lane that had the
 // number before the route's number of lanes changed.
 #define OUTBOX_NEWEST_PROGRESS OUTBOX_NEWEST_PROGRESS_OF("l", "0")
-// Likewise beside `outbox.side_lane s`: since the fork.
+// The same beside `outbox.side_lane s`: the newest row since the fork.
 #define OUTBOX_NEWEST_SIDE_PROGRESS OUTBOX_NEWEST_PROGRESS_OF("s", "s.side")
 
 #define OUTBOX_POSITION_COLUMNS(who)                    \
@@ -22,7 +22,7 @@
   ".window_to ELSE p.window_to END AS window_to,"       \
   " CASE WHEN p.at IS NULL THEN " who ".done_to ELSE p.done_to END AS done_to"
 
-// An item of a FROM list: where everybody stands who reads the log, lanes and side lanes: route_id, lane, side,
+// An item of a FROM list: the positions of all readers of the log, lanes and side lanes: route_id, lane, side,
 // window_from, window_to, done_to.
 #define OUTBOX_POSITIONS                                                   \
   "(SELECT l.route_id, l.lane, 0 AS side, " OUTBOX_POSITION_COLUMNS(       \

@@ -13,7 +13,7 @@
 
 namespace outbox::log {
 
-// A window with its xids worked out once.
+// The bounds of a window, with its xids worked out once.
 struct WindowBounds {
   Snapshot from;
   Snapshot to;
@@ -39,12 +39,12 @@ class RowVisitor {
 // transaction: a finished transaction's rows and their order in the index do not change.
 struct ScanState {
   size_t leaf = 0;
-  // What the leaf was read from so far: files of its table and of its index (0: it had none). A cursor into others'
-  // files means nothing.
+  // What the leaf was read from so far: files of its table and of its index (0: it had none). A cursor into other files
+  // means nothing.
   uint32_t heap_file = 0;
   uint32_t index_file = 0;
   size_t part = 0;      // 0: the range; n: the n-th late xid
-  bool inside = false;  // the part was begun: go on after (xid, row)
+  bool inside = false;  // the part was begun: resume after (xid, row)
   uint64_t xid = 0;
   uint64_t row = 0;         // block and offset; without an index: next block
   uint64_t looked = 0;      // rows looked at so far
@@ -58,13 +58,14 @@ enum class Scanned {
                // or dropped), where the cursor points anywhere: the window has to be restarted
 };
 
-// Hands rows of the window with created_at > `after` to the visitor until about `budget` rows were looked at. A leaf
-// that has gone meanwhile was dropped with all lanes done, or by hand, and has nothing to give.
+// Hands rows of the window with created_at > `after` to the visitor until about `budget` rows were looked at. A table
+// that is gone was dropped when all lanes were done with it, or by hand, and counts as empty.
 Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LeafList& leaves, size_t budget,
                    ScanState* state, RowVisitor* visitor);
 
-// Reads single rows again by their place, in created_at order, keeping a few pages pinned. Made outside of the guard;
-// Start() and Close() inside, in one transaction. After an abort, which releases pins by itself, Start() forgets them.
+// Reads single rows again by their location, in created_at order, keeping a few pages pinned. Made outside of the
+// guard; Start() and Close() inside, in one transaction. After an abort, which releases pins by itself, Start() forgets
+// them.
 class PlaceReader {
  public:
   PlaceReader(const WindowBounds& window, const days::LeafList& leaves) : window_(window), leaves_(leaves) {}
@@ -76,7 +77,7 @@ class PlaceReader {
  private:
   struct Pinned {
     Buffer buffer = InvalidBuffer;
-    uint64_t page = 0;  // place without the offset
+    uint64_t page = 0;  // location without the offset
   };
   static constexpr int kPins = 32;
   struct OpenedLeaf {
