@@ -72,7 +72,7 @@ void StartLanesFromNow() {
       "u))::pg_catalog.pg_snapshot AS now FROM s), "
       "route AS (UPDATE outbox.route SET start_snapshot = start.now, start_time = 'infinity', lanes_begun = NULL, "
       "common_snapshot = NULL "
-      "FROM start) "  // a change of the number of lanes that was under way begins anew
+      "FROM start) "  // a change of the number of lanes that was under way begins again
       "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = start.now, window_to = NULL, "
       "done_to = NULL, since = '-infinity' FROM start");
 }
@@ -108,7 +108,7 @@ void EmitRow(HeapTuple row, TupleDesc columns) {
   emit::InsertEvent(&event);
 }
 
-// What adopt() emits anew: what came by logical replication, by hand, or in the foreign_event of a dump. Rows of a
+// What adopt() emits again: what came by logical replication, by hand, or in the foreign_event of a dump. Rows of a
 // restored dump that are being adopted are not of these (admin/adoption.h).
 #define OUTBOX_ANEW                                                                                     \
   " FROM outbox.foreign_event f WHERE aggregate_type <> '' AND event_type <> '' AND "                   \

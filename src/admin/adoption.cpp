@@ -317,7 +317,7 @@ void LetLanesGo(const Adoption& adoption) {
     if (!all) {
       RunSql(Access::kWrite, "DELETE FROM outbox.progress WHERE route_id = $1::bigint", {route[0]});
     }
-    // A topic that is in trouble here leaves again, another number of lanes begins anew.
+    // A topic that is in trouble here leaves again, another number of lanes begins again.
     RunSql(Access::kWrite, "DELETE FROM outbox.side_lane WHERE route_id = $1::bigint", {route[0]});
     RunSql(Access::kWrite,
            "UPDATE outbox.route SET start_snapshot = $2::pg_snapshot, start_time = CASE WHEN start_time = '-infinity' "

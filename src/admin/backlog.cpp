@@ -128,7 +128,7 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int6
       next = std::min(next, side.position.base.xmax);
     }
   }
-  std::vector<uint64> late;  // below `next`: what is above is on the way anyhow
+  std::vector<uint64> late;  // below `next`: what is above is on the way in any case
   auto add_late = [&late, next](const Position& position) {
     for (uint64 xid : position.base.xip) {
       if (xid < next) {

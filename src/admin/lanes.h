@@ -38,7 +38,7 @@ struct EventLook {
   std::string_view topic;  // the event's own; may be NULL
 };
 
-// All lanes of a route began anew (outbox.lane_start): where, and where each stood before.
+// All lanes of a route began again (outbox.lane_start): where, and where each stood before.
 struct LaneStart {
   int64 at = 0;  // Unix microseconds
   std::string reason;

@@ -1,4 +1,4 @@
-// outbox.seek(): all lanes of a route begin anew at a moment [P].
+// outbox.seek(): all lanes of a route begin again at a moment [P].
 //
 // As if each lane were half way through a window: everything visible now, done up to just before that moment (so does a
 // route that is created with a timestamp). The lanes lose their owners; whoever claims them begins there. Parked events

@@ -47,7 +47,7 @@ struct Action {
   bool Is(const char* name) const { return strcmp(word, name) == 0; }
 };
 
-// True when it is this pass's turn. The lock makes passes of several processes count one after another.
+// Returns true if it is this pass's turn. The lock makes passes of several processes count one after another.
 bool Take(const char* name, Action* action) {
   const Path path(name, "");
   int fd = open(path.text, O_RDWR | O_CLOEXEC);

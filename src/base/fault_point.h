@@ -6,7 +6,7 @@
 //   OUTBOX_FAULT_THROW("save.reading");                      or to throw, where that becomes a Status
 //   now += OUTBOX_FAULT_VALUE("clock.shift");                 a number that tests set; 0 without
 //
-// In .cpp files only: the Makefile compiles those that include this header anew. Names are file names: lower case,
+// In .cpp files only: the Makefile recompiles those that include this header. Names are file names: lower case,
 // dots, underscores. Every name in src/ is crashed by test/t/090_fault_points.pl, which finds them by itself: where it
 // cannot reach a new one, teach it how.
 //

@@ -30,7 +30,7 @@ class KeySet {
     }
   }
 
-  // False when it was there.
+  // Returns false if it was there.
   bool Insert(uint64_t key) {
     if (key == 0) {
       return false;

@@ -131,7 +131,7 @@ void CheckHeaderName(const JsonbValue* name) {
   }
 }
 
-// True if there is at least one header.
+// Returns true if there is at least one header.
 bool CheckHeaders(Jsonb* headers) {
   if (JB_ROOT_IS_SCALAR(headers)) {
     JsonbValue scalar;

@@ -21,9 +21,9 @@ namespace {
 
 using days::kDayMicros;
 
-// What every lane and side lane has finished with: the base of its position. One that came by a dump and is not adopted
-// yet has finished with nothing of this log: its position is made of another server's numbers. Uncommitted routes do
-// not count; what they miss expired.
+// What every lane and side lane has finished with: the base of its position. A lane that came with a dump and is not
+// adopted yet has finished with nothing of this log: its position is made of another server's numbers. Uncommitted
+// routes do not count: what expires before they commit is not theirs.
 void ReadLaneBases(std::vector<Snapshot>* bases) {
   static Statement all = {
       "SELECT CASE WHEN p.home = outbox._home() THEN p.window_from::text ELSE '3:3:' END FROM outbox._position p",
@@ -46,7 +46,7 @@ uint64_t LowestXmin(const std::vector<Snapshot>& bases) {
   return lowest;
 }
 
-// A visitor that only wants to know whether there is a row at all.
+// A visitor that only finds out whether there is any row.
 class AnyRow final : public RowVisitor {
  public:
   void Row(const RowView&, uint64_t) override { found = true; }
@@ -115,7 +115,7 @@ struct Between {
 days::DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros) {
   Outstanding outstanding;
   return days::DropEach(days::DayTableKind::kLog, now_micros - retention_micros, [&](const days::DayTable& table) {
-    // First without a lock, so that a lane that lags costs nobody anything; then under it, because a transaction can
+    // First without the lock, so that a lane that lags disturbs no session; then under it, because a transaction can
     // commit in between. An unfinished one, open or prepared, holds RowExclusiveLock on the leaf and wins.
     if (outstanding.Find(table.oid)) {
       return false;
@@ -168,9 +168,9 @@ bool EmptySpareTable(int64_t now_micros, int64_t retention_micros) {
 
 namespace {
 
-// Lanes, and side lanes, whose newest progress row is older than $1. `since`: a fork, a seek or a change of the lanes
-// that commits while the statement waits for its row has given it another position, of which the progress it was chosen
-// for knows nothing.
+// Lanes, and side lanes, whose newest progress row is older than $1. `since` is compared because a fork, a seek or a
+// change of the lanes may commit while the statement waits for the row: the progress that was chosen belongs to the old
+// position then.
 void CarryPositions(int64_t before_micros) {
   static Statement carry = {
       "UPDATE outbox.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
@@ -215,7 +215,8 @@ bool AllCarried(int64_t before_micros) {
 }  // namespace
 
 days::DropReport DropExpiredProgressTables(int64_t now_micros) {
-  // As long as the log: a destination that goes back by days is put back by it, and it tells where an event is.
+  // Progress is kept as long as the log: it is needed to rewind after a destination went back by days, and it tells
+  // where an event is.
   int64_t end = now_micros - kDayMicros;
   bool any = false;
   std::vector<days::DayTable> tables;
@@ -271,7 +272,7 @@ days::DropReport DropExpiredTickTables(int64_t now_micros) {
       ReadSnapshotText(ResultText(0, 0), &last);
       ReadLaneBases(&bases);
       for (const Snapshot& base : bases) {
-        // An idle lane's position is not written down while nothing comes.
+        // The position of an idle lane is not saved while no event comes.
         if (!base.Covers(last) && between.Find(base, last)) {
           return false;
         }

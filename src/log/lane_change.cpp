@@ -35,9 +35,9 @@ void ReadChangingRoutes(std::vector<int64_t>* routes) {
   }
 }
 
-// The lanes that are there already stand still for the others: for seconds, and for less than they work.
+// The lanes that have arrived wait for the others: for seconds, and for less time than they work.
 constexpr int64 kMostAllowed = 10 * USECS_PER_SEC;
-constexpr int64 kPause = 2 * USECS_PER_SEC;  // after it was given up, at least
+constexpr int64 kPause = 2 * USECS_PER_SEC;  // at least, after a change was given up
 constexpr int64 kLongestPause = 60 * USECS_PER_SEC;
 constexpr int64 kNear = 3 * USECS_PER_SEC;  // what all lanes deliver within this is near the end of the log
 constexpr int64 kLookFast = 300 * USECS_PER_SEC / 1000;  // most lanes say so at once
@@ -50,7 +50,7 @@ struct Change {
   bool sides = false;     // topics have left their lanes
 };
 
-// False when somebody else has it.
+// Returns false if another transaction has it locked.
 bool LockRoute(Change* change) {
   // A lock that lets events be parked meanwhile.
   static Statement route = {
@@ -75,7 +75,7 @@ bool LockRoute(Change* change) {
   return true;
 }
 
-// All of them, in the order in which drop_route takes them; false when somebody else has one.
+// Locks all lanes, in the order in which drop_route does; returns false if another transaction has one locked.
 bool LockLanes(const Change& change) {
   static Statement lanes = {
       "SELECT lane FROM outbox.lane WHERE route_id = $1 ORDER BY lane FOR UPDATE SKIP LOCKED", 1, {INT8OID}, nullptr};
@@ -98,7 +98,7 @@ void Begin(const Change& change) {
   RunStatement(&begin, values);
 }
 
-// The lanes go on, until it begins anew.
+// Gives the change up: the lanes go on, until it begins again.
 void GiveUp(const Change& change) {
   static Statement give_up = {
       "UPDATE outbox.route SET lanes_begun = NULL, common_snapshot = NULL WHERE id = $1", 1, {INT8OID}, nullptr};
@@ -106,7 +106,7 @@ void GiveUp(const Change& change) {
   RunStatement(&give_up, values);
 }
 
-// Lanes that a live worker owns: it may be reading on.
+// How many lanes a live worker owns: it may still be reading.
 int OwnedLanes(const Change& change) {
   static Statement owned = {
       "SELECT count(*)::int FROM outbox.lane WHERE route_id = $1"
@@ -120,8 +120,8 @@ int OwnedLanes(const Change& change) {
 }
 
 // Whether every lane has delivered or parked all that was committed when the barrier was asked for. While no worker has
-// any, nothing flows that could be disturbed; one that found no place in shared memory cannot say, and is not waited
-// for here.
+// any, nothing flows that could be disturbed; a worker without a slot for the lane in shared memory cannot report, and
+// is not waited for here.
 bool AllNear(const Change& change, uint64 barrier) {
   static Statement lanes = {
       "SELECT lane, owner = ANY ($2) FROM outbox.lane WHERE route_id = $1", 2, {INT8OID, INT8ARRAYOID}, nullptr};
@@ -164,7 +164,7 @@ void SetCommonSnapshot(const Change& change) {
   RunStatement(&set, values);
 }
 
-// Lanes, and side lanes that have come about this very moment, whose saved position is not the common snapshot.
+// How many lanes (and side lanes that were made just now) have a saved position other than the common snapshot.
 int LanesUnderWay(int64 route_id) {
   static Statement elsewhere = {
       "SELECT count(*)::int FROM outbox._position l"
@@ -179,7 +179,8 @@ int LanesUnderWay(int64 route_id) {
   return Count(0, 0);
 }
 
-// Somebody is sending parked events of the route. Lanes that rest at the common snapshot begin with no more of them.
+// Whether a worker is sending parked events of the route. Lanes that stand at the common snapshot claim no more of
+// them.
 bool InHand(int64 route_id) {
   static Statement sent = {
       "SELECT FROM outbox.parked WHERE route_id = $1 AND due_at IS NOT NULL"
@@ -223,12 +224,12 @@ void ExchangeLanes(const Change& change) {
 
 enum class Step {
   kNone,
-  kTaken,   // and what workers read of the route has changed
-  kNotNow,  // it has to be given up
-  kLast,    // they have been exchanged
+  kTaken,   // a step was taken, and what workers read of the route has changed
+  kNotNow,  // the change has to be given up
+  kLast,    // the lanes have been exchanged
 };
 
-// Of a change that has begun.
+// One step of a change that has begun.
 Step Advance(const Change& change) {
   if (change.sides) {
     return Step::kNotNow;  // lanes that are there already would wait for a topic in trouble
@@ -242,7 +243,7 @@ Step Advance(const Change& change) {
     }
     SetCommonSnapshot(change);
   }
-  // Where nothing has happened since, the lanes are there already and need no worker.
+  // If nothing was emitted since, the lanes stand there already and need no worker.
   if (LanesUnderWay(change.route_id) > 0 || InHand(change.route_id)) {
     return change.common ? Step::kNone : Step::kTaken;
   }
@@ -312,7 +313,7 @@ LaneChanges AdvanceLaneChanges(std::map<int64_t, LanePace>* paces) {
         OUTBOX_FAULT_POINT("lanes.uncommitted");
       });
     } catch (const pg::PgError&) {
-      first = first ? first : std::current_exception();  // in the way of no other route
+      first = first ? first : std::current_exception();  // the other routes still get their turn
       step = Step::kNone;
     }
     changes.changed = changes.changed || step != Step::kNone;

@@ -93,9 +93,9 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
       return;
     } else {
       ticks_asked = finished > TickCursor::kNearNow && !ticks_locked_;
-      // A tick that is no moment of this server's (a dump brought it) would be a window's end that nobody saw.
+      // A tick that was not taken on this server (it came with a dump) is no snapshot that a window may end at.
       end = ticks_asked && ticks_->Next(position.base, &tick) && now.Covers(tick) ? End::kTick : End::kNow;
-      // The lanes have to stand at the very same snapshot, also where two see the same.
+      // The lanes have to stand at the identical snapshot, even where two snapshots see the same.
       if (limit != nullptr && (end == End::kNow || !limit->Covers(tick))) {
         end = End::kLimit;
       }
@@ -108,12 +108,13 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
     reader_->Open(position.base, to, position.done_to);
     reader_->Collect(Slice());
     OUTBOX_FAULT_THROW("window.collected");
-    // A small window knows its commits, and nearly always that they are on disk: no flush of what others write.
+    // A small window knows the WAL positions of its commits, which are nearly always on disk: then other sessions' WAL
+    // need not be flushed.
     if (reader_->in_memory() && !StandbysAreAsked()) {
       lsn = std::min<uint64_t>(lsn, reader_->commit_lsn());
     }
   });
-  // Smaller windows are a comfort: while somebody has the ticks locked a backlog is read as one.
+  // Smaller windows are only an optimization: while the ticks are locked, a backlog is read as one window.
   ticks_locked_ = ticks_asked && !status.ok() && status.error().code == kLocked;
   if (!status.ok()) {
     reader_->Close();

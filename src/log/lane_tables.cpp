@@ -97,7 +97,7 @@ int64_t ReadSince(LaneId lane) {
 
 void LockPositions(int64_t route_id, LOCKMODE mode, bool wait) {
   LOCKTAG tag;
-  // An object of a class that is no catalog: nothing else has such a lock.
+  // An object of a class that is no catalog: nothing else takes such a lock.
   SET_LOCKTAG_OBJECT(tag, MyDatabaseId, get_relname_relid("progress", get_namespace_oid("outbox", false)),
                      static_cast<uint32>(route_id), 0);
   if (LockAcquire(&tag, mode, false, !wait) == LOCKACQUIRE_NOT_AVAIL) {

@@ -75,7 +75,7 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
       RunStatement(&lock, values);
       ReadLanes(claimed);
       OUTBOX_FAULT_POINT("claim.locked");
-      // Looked up again now that the rows are locked: a worker that has come since may have claimed one just before.
+      // Looked up again now that the rows are locked: a worker that started since may have claimed one just before.
       Datum live = pg::LiveIncarnations();
       size_t kept = before;
       for (size_t i = before; i < claimed->size(); i++) {

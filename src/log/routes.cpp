@@ -48,7 +48,7 @@ int ResultTexts(uint64 row, int column, char*** texts) {
   return count;
 }
 
-// Events are UTF-8 once they are read, so what they are compared with and put into has to be, too.
+// Events are UTF-8 once they are read, so patterns and templates have to be, too.
 void ReadStrings(uint64 row, int column, std::vector<std::string>* strings) {
   char** texts = nullptr;
   int count = ResultTexts(row, column, &texts);

@@ -85,7 +85,8 @@ void PutSideLane(const LaneId& lane, const relay::SideLane& side, const Position
   RunStatement(&put, arguments.values, arguments.nulls);
 }
 
-// The side lane's topics are these: another's are taken from it, and those that it had beside them are gone.
+// Makes these the side lane's topics: takes them from another side lane that had them, and removes the others that it
+// had.
 void PutTopics(const LaneId& lane, const relay::SideLane& side) {
   static Statement clear = {
       "DELETE FROM outbox.side_topic t WHERE t.route_id = $1 AND t.lane = $2"

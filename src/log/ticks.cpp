@@ -20,7 +20,7 @@ constexpr size_t kSmallWindow = size_t{1} << 20;
 constexpr uint64_t kLeastXids = 250;
 constexpr uint64_t kMostXids = 1'000'000;
 
-// Ticks after a time, in order; their number.
+// Selects ticks after a time, in order; returns how many.
 uint64 ReadTicks(TimestampTz after, long limit) {
   static Statement next = {
       "SELECT at, snapshot FROM outbox.tick WHERE at > $1 ORDER BY at LIMIT $2", 2, {TIMESTAMPTZOID, INT8OID}, nullptr};

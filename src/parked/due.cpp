@@ -1,4 +1,4 @@
-// What is due, and which of it may go [P].
+// Which parked events are due, and which of them may be sent [P].
 #include <algorithm>
 #include <tuple>
 
@@ -54,7 +54,7 @@ void AddPlaces(const DueWork& work, DueVerdict verdict, Arguments* arguments) {
   arguments->Add(replay.Array(INT8OID));
 }
 
-// Until the transaction ends nobody takes the lane away and gives its rows to another one: see lane_change.h.
+// Until the transaction ends no other one can take the lane away and give its rows to another lane: see lane_change.h.
 bool KeepLane(const ParkedOwner& owner) {
   static Statement keep = {
       "SELECT FROM outbox.lane WHERE route_id = $1 AND lane = $2"
@@ -166,7 +166,7 @@ void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
   Column keys(work->keys.size());
   Column up_to(work->keys.size());
   for (const DueKey& key : work->keys) {
-    bool scheduled = key.up_to == INT64_MIN;  // whatever waits holds it
+    bool scheduled = key.up_to == INT64_MIN;  // any waiting row holds it
     keys.Add(Int64GetDatum(static_cast<int64>(key.order_key)));
     up_to.Add(scheduled ? TimestampTzGetDatum(DT_NOEND) : TimeDatum(key.up_to));
   }
@@ -242,7 +242,7 @@ void CutTaken(const relay::ClaimLimits& limits, DueWork* work) {
     }
     if (events > 0 && (events >= limits.max_events || bytes + row.bytes > limits.max_bytes)) {
       row.verdict = DueVerdict::kLater;
-      bytes = limits.max_bytes;  // nothing smaller behind it overtakes
+      bytes = limits.max_bytes;  // no smaller one behind it may overtake
       continue;
     }
     events++;

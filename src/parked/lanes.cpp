@@ -48,7 +48,7 @@ bool Move(int64 route_id, Moving* moving) {
   return true;
 }
 
-// Ends when `handle` says no.
+// Ends when `handle` returns false.
 bool ForEachPortion(int64 route_id, int32 lanes, bool (*handle)(int64, Moving*)) {
   static Statement parked = {
       "SELECT created_at, id, replay, convert_to(aggregate_id, 'UTF8'), lane FROM outbox.parked"

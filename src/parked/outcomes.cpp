@@ -1,4 +1,4 @@
-// What became of the events that a worker had taken [P].
+// Recording what became of the events that a worker had claimed [P].
 #include "parked/sql.h"
 #include "parked/statements.h"
 
@@ -14,7 +14,7 @@ using relay::Settlement;
   " AND p.id = k.id AND p.replay = k.replay"         \
   " AND p.sender = $2"
 
-// Route, sender, and the places of the outcomes for which `mine` is true; how many.
+// Adds route, sender, and the order positions of the outcomes for which `mine` is true; returns how many.
 template <typename Mine>
 int AddOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, Mine mine, Arguments* arguments) {
   Column created_at(outcomes.size());
@@ -68,8 +68,8 @@ void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcom
   RunStatement(&deliver, arguments.values);
 }
 
-// Charged or given back: the row stays. The copy of a replay that was refused has no key from then on: live events do
-// not wait until it is delivered or given up, and under 'block' for ever.
+// Charged or given back: the row stays. A refused copy of a replay has no key from then on: else live events would wait
+// until it is delivered or given up, and under 'block' for ever.
 void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement keep = {
       "UPDATE outbox.parked p SET sender = NULL, state = coalesce(k.state, p.state),"
@@ -130,11 +130,11 @@ void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   RunStatement(&keep, arguments.values);
 }
 
-// Rows of a run behind one that has to be tried again wait for it once more. (One that is missed here, because somebody
-// has it locked, is found when it is claimed.)
+// Rows of a run behind one that has to be tried again wait for it once more. (A row that is missed here, because it is
+// locked, is found when it is claimed.)
 void BlockFollowers(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement follow = {
-      // which says itself what waits, like PromoteHeads
+      // spells out what waits, like PromoteHeads
       "UPDATE outbox.parked t SET state = 'blocked', due_at = NULL FROM"
       " ROWS FROM (unnest($2), unnest($3), unnest($4)) k(key, created_at, id) CROSS JOIN LATERAL"
       " (SELECT p.created_at, p.id, p.replay, p.state, p.sender FROM outbox.parked p WHERE p.route_id = $1"

@@ -12,8 +12,8 @@ namespace outbox::parked {
 namespace {
 
 constexpr int64_t kRecheckEvery = 500'000;
-constexpr int64_t kRecheckEach = 1'000;  // longer, the more there are
-constexpr int64_t kGoOnIn = 20'000;      // where one claim does not see to the end
+constexpr int64_t kRecheckEach = 1'000;  // added for each key
+constexpr int64_t kGoOnIn = 20'000;      // if one claim did not reach the end
 constexpr int64_t kPassEvery = 30'000'000;
 constexpr int64_t kPassShare = 20;  // a twentieth of the time at most goes into passes
 
@@ -50,7 +50,7 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, boo
         ForgetSenders(me);
       }
       ReadHeld(me, block, keys, &keys_);
-      // One that was kept back for nothing but a policy that has changed, or that a crash left behind.
+      // For keys that were kept back only because of a policy that has changed, or that a crash left behind.
       PromoteHeads(lane_.route_id, block, keys_, NowUnix());
       *next_due = NextDue(me, without_, *fronts_);
     }
@@ -104,7 +104,7 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
   return status;
 }
 
-// Heads that an operator had under his hands when something was put behind them: have they gone?
+// Rechecks heads that an operator had locked when something was put behind them: they may be gone.
 void PgParkedLog::Recheck(bool block, int64_t now) {
   const ParkedOwner me{lane_, incarnation_};
   PromoteHeads(lane_.route_id, block, unsure_, now);
@@ -173,7 +173,7 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   unsure_.insert(unsure_.end(), work->unsure.begin(), work->unsure.end());
   SortUnique(&unsure_);
   if (chunk->events.size() == before && work->headless.empty()) {
-    // Whatever is due was not for us just now.
+    // What is due could not be claimed by this lane just now.
     *next_due = std::max(*next_due, limits.now + kRecheckEvery);
   }
   if (!unsure_.empty()) {
@@ -190,8 +190,8 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   return status;
 }
 
-// What lies before the fronts is passed over until it may be something else: a topic has come back, somebody has acted
-// on parked events (LoadHeld), or, for whatever else, now and then.
+// Rows before the fronts are passed over until they may have changed: a topic has come back, an operator has acted on
+// parked events (LoadHeld), or, for any other reason, now and then.
 void PgParkedLog::BeginPass(const relay::ClaimLimits& limits) {
   std::vector<std::string> without = limits.without;
   std::sort(without.begin(), without.end());

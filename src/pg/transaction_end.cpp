@@ -53,7 +53,7 @@ void TellWorkers(bool config, bool parked) {
 
 void OnCommit() {
   if (notes.probe) {
-    ForgetClockCeiling();  // of an extension that may have been dropped and made anew
+    ForgetClockCeiling();  // of an extension that may have been dropped and recreated
     RequestProbe(MyDatabaseId);
   } else if (notes.wake) {
     WakeLauncher();

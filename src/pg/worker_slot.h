@@ -24,7 +24,7 @@ void TakeWorkerSlot(SlotTicket* ticket);
 void FreeWorkerSlot(const SlotTicket& ticket, bool starting_only);
 
 // In the worker, once, first thing: moves in, and frees the slot when the process ends, however it ends short of a
-// crash (which makes all shared memory anew). nullptr when the ticket is no longer good or the database is barred:
+// crash (which recreates all shared memory). nullptr when the ticket is no longer good or the database is barred:
 // leave at once.
 WorkerSlot* MoveIntoSlot(const SlotTicket& ticket);
 // This process' slot; nullptr when it has none.

@@ -1,4 +1,4 @@
-// When a lane wants its next step, and what it looks like from outside: to the engine, to SideLanes, in views.
+// When a lane wants its next step, and its status for the engine, for SideLanes and for views.
 #include <algorithm>
 
 #include "relay/lane.h"
@@ -60,7 +60,7 @@ const Snapshot* Lane::RestsAt() const {
   return rests ? &lane_.pipeline.at().base : nullptr;
 }
 
-// Whatever was due by turn.now has just been tried; if it could not be done, an outcome or a wake has to come first.
+// All that was due by turn.now has just been tried; what could not be done waits for an outcome or a wake.
 int64_t Lane::NextTime(const TurnContext& turn) const {
   int64_t next = kNever;
   const auto at = [&](int64_t time) {

@@ -257,7 +257,7 @@ void Sender::Settle(const TurnContext& turn) {
   cut_ = Cut::kNothing;
 }
 
-// Without any event's fault: again at once, unless that did not help the last time, or cannot help.
+// No event is at fault: sends again at once, unless that did not help the last time, or cannot help.
 void Sender::SettleAborted(const TurnContext& turn) {
   const Breaker& breaker = destination_->breaker();
   const sink::Health* health = at_ == SinkUse::kMain ? &destination_->health() : destination_->retry().health();

@@ -1,4 +1,4 @@
-// The topics whose parked events are left alone for a while [-], because a try has found them in trouble.
+// The topics whose parked events are left alone for a while [-], because an attempt has found them in trouble.
 //
 // Single-threaded; owned by a ParkedQueue. Monotonic microseconds.
 #pragma once

@@ -406,7 +406,7 @@ void ProcessSink::CountFailure() {
   failures_ = std::min(failures_, delivered_ ? 2 : kMostFailures);
 }
 
-// True when the process is gone and pid_ is -1. Never waits, and for no other child.
+// Returns true if the process is gone and pid_ is -1. Never waits, and for no other child.
 bool ProcessSink::Reap(int* status) {
   pid_t reaped = waitpid(pid_, status, WNOHANG);
   if (reaped == pid_ || (reaped < 0 && errno == ECHILD)) {

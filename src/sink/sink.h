@@ -7,7 +7,7 @@
 // the same key are delivered in submission order. When a record of a flow fails, the sink lets nothing of that flow
 // pass that would have to come after it: it reports every unresolved record of the flow, and every record of that
 // (flow, epoch) submitted later, as kDelivered or kAborted, and takes new ones only under a higher epoch. It may abort
-// other flows as well (Kafka does: the producer is made anew); then it says so the same way, record by record.
+// other flows as well (Kafka does: the producer is recreated); then it says so the same way, record by record.
 // The owner waits until all outstanding records of a flow are resolved, raises the epoch, and submits the aborted ones
 // again, in order. Every record submitted gets exactly one outcome, unless Close() comes first.
 #pragma once
@@ -84,7 +84,7 @@ struct WaitSpec {
   int fd = -1;  // -1: none
   bool read = false;
   bool write = false;
-  int64_t deadline = -1;  // monotonic microseconds at which Poll() wants to be called anyhow; -1: none
+  int64_t deadline = -1;  // monotonic microseconds at which Poll() wants to be called in any case; -1: none
 };
 
 class Sink {

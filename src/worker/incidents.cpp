@@ -36,7 +36,7 @@ const char* HintFor(ErrorClass error_class) {
   }
 }
 
-// True when another worker of this database has told of the same destination; else this one has, from now on.
+// Returns true if another worker of this database has told of the same destination; else this one has, from now on.
 bool ToldByAnother(pg::DestinationSlot* slot, bool telling) {
   if (slot == nullptr) {
     return false;

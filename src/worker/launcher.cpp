@@ -244,7 +244,7 @@ void SeeMark(const MarkedProcess& process, int crashes, bool running, void*) {
     return;
   }
   Job* job = FindJob(process.database, kind, process.ordinal);
-  if (job != nullptr) {  // it lives: only the launcher was started anew
+  if (job != nullptr) {  // it lives: only the launcher was restarted
     job->crashes = crashes - (running ? 1 : 0);
   } else {
     Job crashed;

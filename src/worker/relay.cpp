@@ -29,7 +29,7 @@ constexpr int64_t kStandingTroubled = kSecond / 4;
 constexpr int64_t kBalanceEvery = kSecond;
 constexpr int64_t kSettle = 3 * kSecond;         // a worker that died is given this long to come back
 constexpr int64_t kReleaseWithin = 5 * kSecond;  // for lanes and destinations in normal running
-constexpr int64_t kUnused = 2 * kSecond;         // a lane may be given back only to be claimed anew
+constexpr int64_t kUnused = 2 * kSecond;         // a lane may be given back only to be claimed again
 constexpr long kLongestWaitMs = 1000;
 
 class SystemClock final : public relay::Clock {
@@ -112,7 +112,7 @@ void Relay::SettingsChanged() {
   engine_->SetOptions(OptionsFromSettings());
   const SinkLimits limits = LimitsFromSettings();
   if (limits.max_message_bytes > limits_.max_message_bytes || limits.max_inflight_bytes > limits_.max_inflight_bytes) {
-    generation_ = 0;  // sinks refuse what is above the limits they were made with: they are made anew
+    generation_ = 0;  // sinks refuse what is above the limits they were made with: they are recreated
   }
 }
 
@@ -306,7 +306,7 @@ void Relay::Rebalance() {
   }
 }
 
-// False when the lane cannot be worked on as it is.
+// Returns false if the lane cannot be worked on as it is.
 bool Relay::Add(const LaneId& id) {
   auto route = config_.routes.find(id.route_id);
   if (route == config_.routes.end() || lanes_.contains(id)) {
@@ -431,7 +431,7 @@ void Relay::Turn() {
   input.barrier = pg_atomic_read_u64(&database_slot_->barrier);
   const uint64_t parked = pg_atomic_read_u64(&database_slot_->parked_generation);
   input.parked = parked != parked_generation_;
-  // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it anew.
+  // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it again.
   input.woken = pg_atomic_exchange_u32(&worker_slot_->pending, 0) != 0;
   int64_t deadline = engine_->Turn(input);
   parked_generation_ = parked;

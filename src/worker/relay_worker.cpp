@@ -13,7 +13,7 @@ namespace outbox::worker {
 namespace {
 
 constexpr int kStopMs = 1800;  // what is in flight may come home; a fast shutdown has to end within 3 s
-constexpr int kLeaveMs = 500;  // and after that it leaves anyhow, also where every turn fails
+constexpr int kLeaveMs = 500;  // and after that it leaves in any case, also where every turn fails
 constexpr int kComplainEveryMs = 60 * 1000;
 constexpr long kShortestBackOffMs = 100;
 constexpr long kLongestBackOffMs = 5000;
@@ -63,7 +63,7 @@ void ReportActivity() {
   }
 }
 
-// Asked once for each reason: by the launcher, and with less time by SIGTERM. True when the time is over.
+// Asked once for each reason: by the launcher, and with less time by SIGTERM. Returns true if the time is over.
 bool StopIfAsked() {
   static bool asked = false;
   static bool terminated = false;
@@ -102,7 +102,7 @@ void RelayMain() {
   }
   on_shmem_exit(ReleaseBoard, UInt64GetDatum(ticket.incarnation));
   relay = new Relay(ticket.database, slot, pg::MyWorkerSlot());
-  (void)ServersMayHaveChanged();  // registers; the first turn loads everything anyhow
+  (void)ServersMayHaveChanged();  // registers; the first turn loads everything in any case
   uint32 wait_event = pg::WaitEventFor("OutboxRelayMain");
   MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox relay turn", ALLOCSET_DEFAULT_SIZES);
   while (true) {

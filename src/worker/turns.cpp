@@ -210,7 +210,7 @@ bool WantAll(int room, std::vector<Look>* looks, std::vector<TurnJob>* jobs) {
   return true;
 }
 
-// True when somebody waits.
+// Returns true if somebody waits.
 bool WantInTurn(const std::vector<Look>& looks, int room, int64_t now, std::vector<TurnJob>* jobs) {
   const auto all = static_cast<int64_t>(looks.size());
   const int64_t upkeep_every = std::clamp<int64_t>(all * kSecond / 2, 10 * kSecond, 60 * kSecond);

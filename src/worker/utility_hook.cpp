@@ -122,7 +122,7 @@ bool ChangesConfiguration(Node* statement) {
   }
 }
 
-// True when the bar is ours now.
+// Returns true if the bar is ours now.
 bool SetBar(Oid database) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(database, false);
   bool set = false;

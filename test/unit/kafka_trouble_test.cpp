@@ -48,7 +48,7 @@ TEST_P(KafkaRefusalTest, NothingIsLost) {
 }
 
 // Also codes that the library retries by itself: it takes a later success for an earlier one's, which is not so where
-// the broker takes any sequence number, as the mock does (and a real one for a topic that was made anew).
+// the broker takes any sequence number, as the mock does (and a real one for a topic that was recreated).
 INSTANTIATE_TEST_SUITE_P(Codes, KafkaRefusalTest,
                          testing::Values(RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, RD_KAFKA_RESP_ERR_INVALID_RECORD,
                                          RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,

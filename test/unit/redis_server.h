@@ -48,7 +48,7 @@ class RedisServer {
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
 
-  // False when no server is installed. `extra`: more command line ("--maxmemory", "3mb").
+  // Returns false if no server is installed. `extra`: more command line ("--maxmemory", "3mb").
   bool Start(std::vector<std::string> extra = {}) {
     for (const char* program : {"/usr/bin/redis-server", "/usr/bin/valkey-server", "/usr/local/bin/redis-server"}) {
       if (access(program, X_OK) == 0) {

@@ -163,7 +163,7 @@ TEST(Breaker, ComingUpStartsTheDelaysOver) {
     now += 50'000;
     breaker.OnUp(now, 0);
     breaker.OnSent(1);
-    breaker.Trip(1, kDown, now, 0, UINT64_MAX - 1);  // killed with the probe under way
+    breaker.Trip(1, kDown, now, 0, UINT64_MAX - 1);  // killed with the probe in flight
     now += 50'000;
     breaker.OnUp(now, 0);
     breaker.OnSent(1);
@@ -277,7 +277,7 @@ TEST_F(BreakerTest, TroubleOfOneLaneStopsAllAndOneSmallBatchFindsOut) {
   EXPECT_EQ(Destination().reason.code, "SASL_AUTHENTICATION_FAILED");
   EXPECT_GT(Destination().next_try_unix, clock.WallMicros());
   EXPECT_EQ(Destination().trips, 1u);
-  // What the other lane has under way is still awaited.
+  // What the other lane has in flight is still awaited.
   EXPECT_EQ(sink->pending.size(), 100u);
   EXPECT_NE(sink->pending[0].flow, flow);
   sink->Abort(sink->pending[0].flow, 0);

@@ -116,7 +116,7 @@ class ParkedTable {
     return next;
   }
 
-  // False when it is there already.
+  // Returns false if it is there already.
   bool Insert(const Parking& parking) {
     ParkedRow row;
     row.created_at = parking.event.created_at;
@@ -131,7 +131,7 @@ class ParkedTable {
     row.due = parking.due;
     row.attempts = parking.attempts;
     row.error = parking.error;
-    delivered.erase(row.created_at);  // a lane that could not tell of it any more parks it anew
+    delivered.erase(row.created_at);  // a lane that could not tell of it any more parks it again
     if (!rows.emplace(row.created_at, row).second) {
       return false;
     }

@@ -142,7 +142,7 @@ TEST_F(HuntTest, ThatItDiesWhateverIsSentCostsOneEventAtMost) {
   EXPECT_EQ(broker.log.size() + server.parked.size(), 20u);
 }
 
-// Somebody kills it again and again, with the probe under way too; it is back 50 ms later each time. In the end a
+// Somebody kills it again and again, with the probe in flight too; it is back 50 ms later each time. In the end a
 // process that lives aborts the probe: no health comes up after that.
 TEST_F(HuntTest, KilledAgainAndAgainTheLaneIsBackAtOnce) {
   const auto deliver_all = [this] { sink->DeliverAll(); };
@@ -206,7 +206,7 @@ TEST_F(HuntTest, WhoDiesBeforeItIsReadyHasDiedOfNoEvent) {
   EXPECT_EQ(broker.log.size(), 20u);
 }
 
-// What a topic in trouble keeps under way is no reason for everybody to wait.
+// What a topic in trouble keeps in flight is no reason for everybody to wait.
 TEST_F(HuntTest, EventsThatAnotherLaneHasUnderWayForLongHoldUpNoTest) {
   Server second{&clock};
   Server third{&clock};

@@ -135,7 +135,7 @@ class Case {
     }
     engine_->AddLane(kLane, spec, std::move(logs), kDestination);
   }
-  // What was under way may have been written, in order, up to somewhere.
+  // What was in flight may have been written, in order, up to somewhere.
   void LoseInFlight(FakeSink* sink) {
     if (sink == nullptr) {
       return;

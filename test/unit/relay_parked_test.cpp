@@ -86,7 +86,7 @@ TEST_F(ParkedTest, UnderBlockTheKeyWaitsForAPersonAndNoOtherKeyDoes) {
   const int64_t free = Emit("b");
   Turn();
   sink->Fail(0, ErrorClass::kMessage);
-  RunUntil(clock.now + 50'000'000);  // after a minute without an outcome the sink would be made anew
+  RunUntil(clock.now + 50'000'000);  // after a minute without an outcome the sink would be recreated
   EXPECT_EQ(RowOf(bad).state, ParkedState::kDead);
   EXPECT_EQ(RowOf(behind).state, ParkedState::kBlocked);
   EXPECT_EQ(Order(sink), (Events{free}));

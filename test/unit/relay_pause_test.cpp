@@ -111,7 +111,7 @@ TEST_F(SidesTest, APausedTopicLeavesWhenWhatIsUnderWayIsDone) {
   AnswerByItself();
   RunUntil(clock.now + 60'000'000);
   EXPECT_EQ(Written("a"), Rows("a"));
-  EXPECT_EQ(Written("b").size(), 1u);  // that was under way
+  EXPECT_EQ(Written("b").size(), 1u);  // that was in flight
   ASSERT_EQ(server.sides.size(), 1u);
   EXPECT_EQ(server.sides.at(1).record.topics.at(0).error.code, "PAUSED");
   EXPECT_STREQ(Side(1)->state, "paused");

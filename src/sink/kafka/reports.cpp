@@ -79,7 +79,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   uint64_t bytes = 0;
   // The library counts on from the first record's offset, also where it has none.
   const bool offsets = message->offset >= 0;
-  // Then it is a success that the library has inferred, from a later batch's. Where the topic was made anew the broker
+  // Then it is a success that the library has inferred, from a later batch's. Where the topic was recreated the broker
   // takes a later batch without the earlier one, and the record is nowhere. Sent again it may be there twice.
   const bool inferred =
       !offsets && !asking && number >= 0 && InFlight(*topic, number) > rd_kafka_event_message_count(event);
@@ -110,7 +110,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
     partition->inflight_bytes -= std::min(partition->inflight_bytes, bytes);
   }
   if (refused_.empty()) {
-    // Offsets that go back: the topic was made anew, and its broker does not know this producer yet.
+    // Offsets that go back: the topic was recreated, and its broker does not know this producer yet.
     partition->warm = offset < 0 || offset >= partition->last_offset || partition->inflight == 0;
     partition->last_offset = offset;
     partition->moved_at = now;
@@ -143,7 +143,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   }
 }
 
-// The number of partitions is known, or known anew with nothing in flight.
+// The number of partitions is known, or known again with nothing in flight.
 void KafkaSink::Learned(Topic* topic, int32_t at_least) {
   const int32_t count = topic->link->partitions.load(std::memory_order_relaxed);
   topic->partitions.resize(static_cast<size_t>(std::max(count, at_least)));

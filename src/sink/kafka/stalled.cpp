@@ -13,7 +13,7 @@ constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kLongestMicros = 300 * kSecond;  // between two producers ended for one topic
 constexpr int64_t kLookMicros = kSecond / 5;       // look for leaders at most this often
 constexpr int kLookMs = 100;                       // and wait so long for a broker
-constexpr int kProofMs = 500;                      // the same where nothing is delivered anyhow
+constexpr int kProofMs = 500;                      // the same where nothing is delivered in any case
 constexpr int kProbeMs = 2000;
 
 bool Waits(const Topic& topic, int64_t since) {

@@ -54,7 +54,7 @@ void KafkaSink::Submit(Batch batch) {
     going = Dispatch(topic, held, record_);
   }
   for (; !going && index < hold.batch.count; ++index) {
-    // What is said of one that would be refused anyhow spares its owner a round for each.
+    // What is said of one that would be refused in any case spares its owner a round for each.
     if (reader.Next(&record_)) {
       FailKnown(FindTopic(record_.topic), {slot, index, 0}, record_);
     }
@@ -264,7 +264,7 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, 
       EndProducer(now_);
       return Sent::kLater;
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-      if (number >= 0) {  // the topic was made anew with fewer partitions
+      if (number >= 0) {  // the topic was recreated with fewer partitions
         EndProducer(now_);
         return Sent::kLater;
       }

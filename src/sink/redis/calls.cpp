@@ -268,7 +268,7 @@ void RedisSink::Stopped(std::unique_ptr<Call> call, size_t done, Error error) {
     reconnect_ = true;
     reconnect_why_ = error;
   }
-  // A record whose flow was stopped elsewhere meanwhile is not asked about: it goes again anyhow.
+  // A record whose flow was stopped elsewhere meanwhile is not asked about: it goes again in any case.
   if (gate_.Admits(flow, failed.epoch)) {
     results_.push_back({flow, failed.seq, 1, Outcome::kFailed, std::move(error)});
     gate_.Poison(flow, failed.epoch);

@@ -24,11 +24,11 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  // Always of the same name: what is under way serves as well. False: no thread, or no descriptor.
+  // Always of the same name: what is in flight serves as well. False: no thread, or no descriptor.
   bool Begin(const std::string& host, const std::string& port);
   // True once, when the answer is there: 0 and addresses, or an error of getaddrinfo.
   bool Take(int* error, Addresses* found);
-  // Readable when it is; -1: nothing is under way.
+  // Readable when it is; -1: nothing is in flight.
   int fd() const;
 
  private:
