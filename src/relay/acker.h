@@ -47,9 +47,10 @@ class Acker {
   // --- saving ---
   // Rows of the log were read, whether this lane wants them or not.
   void NoteRows(bool any) { saw_rows_ |= any; }
-  // Whether all that the destination has acknowledged is saved.
+  // Whether everything this lane has moved past is saved.
   bool AllSaved() const { return unsaved_ == Unsaved::kNothing; }
-  bool Acknowledged() const { return !AllSaved() || !places_.empty(); }
+  // Anything to save that a destination has acknowledged.
+  bool Acknowledged() const { return unsaved_ == Unsaved::kEvents || !places_.empty(); }
   // Monotonic microseconds; kNever. `held`: the log lets the lane read no further, so its position is awaited.
   int64_t SaveDue(const TurnContext& turn, bool held) const;
   bool Ready(const TurnContext& turn) const { return retry_.Ready(turn.now); }
