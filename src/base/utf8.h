@@ -1,4 +1,4 @@
-// Text that others sent (error replies, messages of a sink process), made fit for tables, logs and terminals [-].
+// Makes text from outside (error replies, messages of a sink process) fit for tables, logs and terminals [-].
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
 // The server's wall clock, as far as it is believed [P]. Plain; neither allocates nor raises.
 //
-// A wall clock can be wrong for a while: somebody sets it, an NTP server lies, a virtual machine comes up with another
-// one's time. What is dated, counted or dropped by it cannot be taken back. So it is compared with the boot clock
-// (CLOCK_BOOTTIME where there is one: it runs on while the machine sleeps, and nobody sets it). As long as the two go
-// together the wall clock is believed. When it has jumped by more than a minute, in either direction, time goes on as
-// the boot clock tells it until the wall clock has stood by its word for five minutes: a step that is taken back by
+// A wall clock can be wrong for a while: an operator sets it, an NTP server lies, a virtual machine comes up with
+// another one's time. What is dated, counted or dropped by it cannot be taken back. So it is compared with the boot
+// clock (CLOCK_BOOTTIME where there is one: it runs on while the machine sleeps, and cannot be set). As long as the two
+// go together the wall clock is believed. When it has jumped by more than a minute, in either direction, time goes on
+// as the boot clock tells it until the wall clock has stood by its word for five minutes: a step that is taken back by
 // then has never been.
 #pragma once
 
@@ -25,7 +25,7 @@ int64 HeldJump();
 void BelieveWall();
 // The wall clock has run evenly for so long, since the server started or since it jumped, that it would be believed.
 bool WallIsSettled();
-// Of the boot clock: microseconds since the server started.
+// Microseconds since the server started, by the boot clock.
 int64 MicrosSinceStart();
 
 // Once, when shared memory is made.

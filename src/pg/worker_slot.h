@@ -1,7 +1,7 @@
 // Who is a live worker of this server [P]: slots in shared memory that the launcher takes, a worker moves into, and
 // the worker's exit frees. Plain code; every function takes the lock for a moment and none raises.
 //
-// A slot belongs to one incarnation, a random number. It is what outbox.lane.owner holds: a lane whose owner is not a
+// A slot belongs to one incarnation, a random number. outbox.lane.owner has that number: a lane whose owner is not a
 // live incarnation is free, with no lease and no clock.
 #pragma once
 
@@ -38,7 +38,7 @@ WorkerState SlotState(const SlotTicket& ticket);
 // Asks one worker to leave in good order; harmless when it has left.
 void AskWorkerToStop(const SlotTicket& ticket);
 
-// Of one database: slots that are not free, asking all to leave in good order, and sending them SIGTERM.
+// For the workers of one database: counts slots that are not free, asks all to leave in good order, sends them SIGTERM.
 int CountWorkers(Oid database);
 void AskWorkersToStop(Oid database);
 void TerminateWorkers(Oid database);

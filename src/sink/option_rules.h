@@ -1,5 +1,4 @@
-// How a kind writes the table of its option rules, and its checks [-]. For options.cpp here and in the folders of
-// kinds.
+// Helpers for a kind's table of option rules, and its checks [-]. For options.cpp here and in the folders of kinds.
 #pragma once
 
 #include "sink/options.h"
@@ -35,7 +34,7 @@ constexpr OptionRule Reserved(OptionRule rule, const char* values, const char* w
   rule.why_reserved = why;
   return rule;
 }
-// The same, with what everybody else may do instead, a whole sentence: it becomes the HINT.
+// The same, with what other users can do instead, a whole sentence: it becomes the HINT.
 constexpr OptionRule Instead(const char* instead, OptionRule rule) {
   rule.instead = instead;
   return rule;

@@ -117,7 +117,7 @@ class LateSink : public Sink {
       Show(sink_->health());
     }
   }
-  // The count of changes goes on from ours.
+  // The count of changes continues from this sink's own.
   void Show(Health health) {
     seen_ = std::exchange(health.changes, health_.changes + 1);
     health_ = std::move(health);
