@@ -65,8 +65,8 @@ my $as_app = q{SET ROLE app; BEGIN; INSERT INTO outbox.event (id, aggregate_type
 is($node->safe_psql('postgres', $as_app), '7', 'the view of own events works before the update');
 $node->safe_psql('postgres', 'ALTER EXTENSION outbox UPDATE');
 is($node->safe_psql('postgres', $as_app), '7', 'and after it');
-is($node->safe_psql('postgres', q{SET ROLE app; SELECT outbox.wait_until_idle('0', include_delayed => true)}), 'f', 'who might wait may wait, here for a route that is paused');
-is($node->safe_psql('postgres', 'SELECT role, topics IS NULL FROM outbox.emit_right'), 'app|t', 'who might emit may emit to every topic');
+is($node->safe_psql('postgres', q{SET ROLE app; SELECT outbox.wait_until_idle('0', include_delayed => true)}), 'f', 'roles that might wait may wait, here for a route that is paused');
+is($node->safe_psql('postgres', 'SELECT role, topics IS NULL FROM outbox.emit_right'), 'app|t', 'roles that might emit may emit to every topic');
 $node->safe_psql('postgres', q{SELECT outbox.revoke_emit('app'); REVOKE ALL ON SCHEMA outbox FROM app;
 	REVOKE EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM app; DROP ROLE app});
 same_as_fresh('postgres');
