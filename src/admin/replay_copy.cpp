@@ -129,7 +129,7 @@ int64 DueBase(const Replay& replay) {
   return base;
 }
 
-// False: somebody has cancelled it.
+// Returns false if the replay was cancelled.
 bool CopyPart(Batches* batches, Replay* replay, int64* told) {
   const size_t all = replay->plan.events.size();
   const int64 due_base = DueBase(*replay);

@@ -69,7 +69,7 @@ std::span<const ReplyRule> ReplyRules() {
       {"ERR", "wrong number of arguments for 'auth'", C::kConfig, "AUTH", true, false},
       {"ERR", "unauthenticated", C::kConfig, "AUTH", true, false},
       {"ERR", "max number of clients", C::kDestination, "MAX_CLIENTS", true, false},
-      // Answers to commands that are not ours, from here on.
+      // From here on: answers to commands that the sink does not send.
       {"BUSYGROUP", nullptr, C::kDestination, "BUSYGROUP", false, true},
       {"BUSYKEY", nullptr, C::kDestination, "BUSYKEY", false, true},
       {"INPROG", nullptr, C::kDestination, "INPROG", false, true},
