@@ -78,7 +78,7 @@ Cell TextArgument(FunctionCallInfo fcinfo, int number);
 std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int number);
 // The elements in the form that a cast to text[] takes.
 std::string TextArrayLiteral(const std::vector<std::string>& elements);
-// The same for any type's text forms, NULLs included.
+// As TextArrayLiteral, for any type's text forms, NULLs included.
 std::string ArrayLiteral(const std::vector<Cell>& elements);
 
 }  // namespace outbox::admin

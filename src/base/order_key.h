@@ -15,7 +15,7 @@ namespace outbox {
 // 0: no key (aggregate_id is NULL), no order.
 uint64_t OrderKey(std::string_view topic, std::string_view aggregate_type, std::string_view aggregate_id);
 
-// The same for many events: remembers what topic and type of the last one came to.
+// OrderKey() for many events: remembers the hash of the last event's topic and type.
 class OrderKeyer {
  public:
   uint64_t operator()(std::string_view topic, std::string_view aggregate_type, std::string_view aggregate_id);

@@ -14,7 +14,7 @@ namespace outbox::log {
 // Whether the row was erased: it is not sent any more. No event that emit() accepts looks like this: without a content
 // type the payload is JSON and has at least one byte, and a content type is never empty.
 bool RowForgotten(const RowView& row);
-// The same test on columns, for SQL.
+// RowForgotten() on columns, for SQL.
 #define OUTBOX_FORGOTTEN(who)                                                    \
   "(CASE WHEN " who ".payload IS NULL THEN " who ".headers IS NOT NULL AND " who \
   ".headers = '{}'::jsonb ELSE octet_length(" who ".payload) = 0 AND coalesce(" who ".content_type, '') = '' END)"

@@ -12,7 +12,7 @@
 // the position is in the lane's own row. Rows that are not newer than l.since were written by a lane that had the
 // number before the route's number of lanes changed.
 #define OUTBOX_NEWEST_PROGRESS OUTBOX_NEWEST_PROGRESS_OF("l", "0")
-// The same beside `outbox.side_lane s`: the newest row since the fork.
+// As OUTBOX_NEWEST_PROGRESS, beside `outbox.side_lane s`: the newest row since the fork.
 #define OUTBOX_NEWEST_SIDE_PROGRESS OUTBOX_NEWEST_PROGRESS_OF("s", "s.side")
 
 #define OUTBOX_POSITION_COLUMNS(who)                    \

@@ -115,10 +115,10 @@ bool DecodeSubmit(std::string_view body, Batch* batch);
 // Places travel with the outcomes they belong to: in front of them, in the same frame.
 std::string EncodeResults(const std::vector<Place>& places, const std::vector<Result>& results);
 bool DecodeResults(std::string_view body, std::vector<Place>* places, std::vector<Result>* results);  // appends
-// The same as frames of a bounded size, for each piece `send`; places before the outcomes they belong to.
+// EncodeResults as frames of a bounded size, each passed to `send`; places before the outcomes they belong to.
 void EncodeAnswers(const std::vector<Place>& places, const std::vector<Result>& results,
                    const std::function<void(std::string)>& send);
-// The same one by one: what the peer counts is believed as it comes, and nothing is set aside for it.
+// DecodeResults one by one: no memory is reserved for the counts that the peer claims.
 class ResultsReader {
  public:
   explicit ResultsReader(std::string_view body) : body_(body) {}

@@ -38,7 +38,7 @@ enum class Outcome : uint8_t {
   kAborted = 3,  // not this record's fault; possibly written (a duplicate may follow), submit again in order
 };
 
-// The same outcome for `count` records in a row.
+// One outcome for `count` records in a row.
 struct Result {
   uint32_t flow = 0;
   uint64_t first_seq = 0;

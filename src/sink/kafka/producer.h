@@ -81,7 +81,7 @@ class Producer {
 
   // Asks the broker for something small; the answer comes as an event (DESCRIBECONFIGS_RESULT). Any answer will do.
   void Probe(int timeout_ms);
-  // The same for the settings of a topic; the event's opaque is `topic`.
+  // Asks the broker for the settings of a topic; the event's opaque is `topic`.
   void DescribeTopic(const std::string& name, Topic* topic, int timeout_ms);
 
  private:
