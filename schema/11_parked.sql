@@ -31,8 +31,8 @@ CREATE TABLE outbox.parked (
   CONSTRAINT parked_state CHECK (state IN ('retrying', 'blocked', 'scheduled', 'dead')),
   CONSTRAINT parked_due CHECK ((due_at IS NOT NULL) = (state IN ('retrying', 'scheduled')))
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
--- What is due, by who may send it; who waits behind whom, and which keys are held; dead letters; single events. A state is
--- in the index of those who look for it only: a million blocked or dead rows are in nobody's way.
+-- What is due, by the workers that may send it; what waits behind what, and which keys are held; dead letters; single
+-- events. A state is only in the index that is searched for it: a million blocked or dead rows slow nothing.
 CREATE INDEX parked_due_idx ON outbox.parked (route_id, lane, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NOT NULL;
 CREATE INDEX parked_shared_idx ON outbox.parked (route_id, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NULL;
 CREATE INDEX parked_key_idx ON outbox.parked (route_id, order_key, created_at, replay, id) WHERE order_key IS NOT NULL AND state IN ('retrying', 'blocked');

@@ -1,5 +1,5 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- Who may emit. One line instead of a page of grants.
+-- The right to emit. One line instead of a page of grants.
 -- ---------------------------------------------------------------------------------------------------------------------
 CREATE FUNCTION outbox._emit_routines() RETURNS SETOF regprocedure
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

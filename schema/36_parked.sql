@@ -1,6 +1,6 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Parked events and dead letters: looking at them, and acting on them. Every action leaves a row in outbox.audit.
--- Nobody but the owner and operators sees payloads and headers.
+-- Only the owner and operators see payloads and headers.
 -- ---------------------------------------------------------------------------------------------------------------------
 
 CREATE VIEW outbox.dead_letter AS

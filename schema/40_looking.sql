@@ -1,6 +1,6 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- Looking: what waits, who works, what became of one event. pg_monitor may look; nothing here shows a payload.
--- Functions whose names begin with _ are for the views.
+-- Monitoring: what waits, which workers run, what became of one event. pg_monitor may look; nothing here shows a
+-- payload. Functions whose names begin with _ are for the views.
 -- ---------------------------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION outbox._lag(

@@ -1,5 +1,5 @@
--- Default privileges of the role that installs the extension reach nobody, on no object and no later day table; and
--- doctor() tells of rights that nobody should have.
+-- Default privileges of the role that installs the extension take no effect, on no object and no later day table; and
+-- doctor() tells of rights that should not be there.
 -- matrix: G8 R20
 \set db :DBNAME
 CREATE DATABASE regress_rights;

@@ -1,4 +1,4 @@
--- Whoever may call the emit functions without a word of grant_emit() may emit to every topic: doctor() says so. It is what is
+-- A role that may call the emit functions without a row of grant_emit() may emit to every topic: doctor() says so. It is what is
 -- left of a limit when a dump is restored where one of the roles is missing, and with it the data of outbox.emit_right.
 SET client_min_messages = warning;
 DROP ROLE IF EXISTS regress_said, regress_not_said;

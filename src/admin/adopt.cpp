@@ -31,14 +31,14 @@ void Execute(const char* statement) {
   }
 }
 
-// Whoever sent or read in the original does not here. What is parked may be sent by anybody, lanes are free.
+// The workers of the original server do not run here: no parked event is being sent, and all lanes are free.
 void ForgetOwners() {
   Execute("UPDATE outbox.parked SET sender = NULL WHERE sender IS NOT NULL");
   Execute("UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE owner IS NOT NULL");
 }
 
-// Is this a copy of the files (a template, a base backup, pg_upgrade)? Transaction ids go on where they were in one, so
-// that positions are good. A dump brings identity and lanes, and no row of outbox.origin.
+// Whether this is a copy of the files (a template, a base backup, pg_upgrade). In such a copy transaction ids go on
+// where they were, so positions stay valid. A dump brings identity and lanes, but no row of outbox.origin.
 bool IsCopyOfFiles() {
   if (SPI_execute("SELECT FROM outbox.origin o, outbox.identity i WHERE o.system_identifier = i.system_identifier "
                   "AND o.database = i.database",
@@ -48,7 +48,7 @@ bool IsCopyOfFiles() {
   return SPI_processed > 0;
 }
 
-// Was this ever an outbox of its own here?
+// Whether this outbox was ever in use on this server.
 bool HasOrigin() {
   if (SPI_execute("SELECT FROM outbox.origin", false, 0) != SPI_OK_SELECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
@@ -56,9 +56,9 @@ bool HasOrigin() {
   return SPI_processed > 0;
 }
 
-// Of a copy of the files whose positions nobody wants: all lanes start from now, with all their topics (one that is in
-// trouble here leaves again). This transaction is in progress in that snapshot, whatever pg_current_snapshot() says (it
-// never lists the asking transaction): what it emits itself is still to be published.
+// For a copy of the files whose positions are not to be kept: all lanes start from now, with all their topics (one that
+// is in trouble here leaves again). This transaction is in progress in that snapshot, whatever pg_current_snapshot()
+// says (it never lists the asking transaction): what it emits itself is still to be published.
 void StartLanesFromNow() {
   Execute("TRUNCATE outbox.progress, outbox.tick");
   Execute("DELETE FROM outbox.side_lane");
@@ -108,8 +108,8 @@ void EmitRow(HeapTuple row, TupleDesc columns) {
   emit::InsertEvent(&event);
 }
 
-// What adopt() emits again: what came by logical replication, by hand, or in the foreign_event of a dump. Rows of a
-// restored dump that are being adopted are not of these (admin/adoption.h).
+// What adopt() emits as new events: rows that came by logical replication, by hand, or in the foreign_event of a dump.
+// Rows of a restored dump that are being adopted are not among these (admin/adoption.h).
 #define OUTBOX_ANEW                                                                                     \
   " FROM outbox.foreign_event f WHERE aggregate_type <> '' AND event_type <> '' AND "                   \
   "(payload IS NOT NULL OR aggregate_id IS NOT NULL) AND (deliver_at IS NULL OR isfinite(deliver_at)) " \
@@ -150,8 +150,7 @@ int64 EmitForeignEvents() {
 }
 
 void RequireOwnVersion(pg::Presence presence) {
-  if (presence ==
-      pg::Presence::kOtherVersion) {  // whose tables this library does not know; it may not be a copy at all
+  if (presence == pg::Presence::kOtherVersion) {  // this library does not know its tables; it may not be a copy at all
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("cannot adopt an outbox of another version than the library's, \"%s\"", kVersion),
                     errdetail("Workers wait until they are equal."),
@@ -160,7 +159,7 @@ void RequireOwnVersion(pg::Presence presence) {
   }
 }
 
-// Plain. True: a dump is to be adopted.
+// Returns true if a dump is to be adopted. Plain.
 bool TakeOver(bool keep_positions) {
   SPI_connect();
   const pg::Presence presence = pg::FindStanding().presence;
@@ -193,7 +192,7 @@ int64 AdoptAll(bool keep_positions) {
     SPI_finish();
   });
   RepairGuards();
-  // Whoever is just diverting rows has done so.
+  // Waits for transactions that are diverting rows.
   pg::Guard([] {
     SPI_connect();
     Execute("LOCK TABLE outbox.foreign_event IN EXCLUSIVE MODE");
@@ -242,10 +241,10 @@ OUTBOX_FUNCTION(outbox_in_subscription) {
 }
 
 namespace {
-constexpr int kWithOneRoute = 2;  // a keeper and a relay worker: what CREATE EXTENSION will come to at least
+constexpr int kWithOneRoute = 2;  // a keeper and a relay worker: what an installation needs at least
 }
 
-// outbox.look_again(): the launcher looks at this database when the transaction commits.
+// outbox.look_again(): the launcher checks this database when the transaction commits.
 OUTBOX_FUNCTION(outbox_look_again) {
   outbox::pg::WakeLauncherAtCommit(true);
   outbox::admin::WarnOfFewPlaces(kWithOneRoute);

@@ -31,7 +31,7 @@ namespace {
 
 // Numbers for groups of events. Every cluster has handed out more transaction ids than this before it is first started.
 constexpr uint64 kEnd = days::kAdoptedEnd;
-constexpr uint64 kEverybody = kEnd - 1;  // when they are used up: what some route lacks goes to all of the dump's,
+constexpr uint64 kEverybody = kEnd - 1;  // when they are used up: what some route lacks goes to all the dump's routes,
 constexpr uint64 kNobody = kEnd - 2;     // and all the rest is one group
 constexpr const char* kBeginOfNumbers = "3";
 
@@ -74,7 +74,7 @@ std::vector<Row> RestoredRoutes() {
                 "WHERE l.route_id = r.id AND l.home IS DISTINCT FROM outbox._home()) ORDER BY r.id");
 }
 
-// What is to become of an event: the number for it, made where it is the first of its kind.
+// Decides what becomes of an event: its group's number, made if it is the first of its group.
 class Judge {
  public:
   explicit Judge(const Adoption& adoption) {
@@ -96,7 +96,7 @@ class Judge {
     }
   }
 
-  // *wanted: some route has it still to get.
+  // *wanted: some route still has to get it.
   uint64 NumberFor(const WalkedEvent& event, bool* wanted) {
     RouteIds lack, before;
     for (size_t i = 0; i < routes_.size(); i++) {
@@ -202,7 +202,7 @@ size_t BytesOf(const emit::NewEvent& event) {
   return event.payload == nullptr ? 0 : emit::Size(event.payload);
 }
 
-// Rows of one number, as they come: few at once, for they may be large. `scratch` is emptied.
+// Inserts rows of one number, in the order given; few at once, for they may be large. `scratch` is emptied.
 void InsertNumbered(SPITupleTable* rows, const uint64* numbers, uint64 count, MemoryContext scratch) {
   MemoryContext before = MemoryContextSwitchTo(scratch);
   emit::NewEvent events[kRun];
@@ -224,13 +224,14 @@ void InsertNumbered(SPITupleTable* rows, const uint64* numbers, uint64 count, Me
   MemoryContextSwitchTo(before);
 }
 
-// Plain but for the visitor, which is declared outside of the guard: the number for an event, or 0, which leaves it.
+// The visitor returns the number for an event, or 0 to leave it. Plain, except for the visitor, which is declared
+// outside of the guard.
 void MoveBatch(const char* home, int64 begun_at, const char* done_to,
                const std::function<uint64(const WalkedEvent&)>* judge, BatchResult* result) {
   WithSpiAsOwner(Plan::kIndexOrder, [&] {
     Oid types[] = {TEXTOID, TEXTOID, INT8OID};
     Datum values[] = {CStringGetTextDatum(done_to), CStringGetTextDatum(home), Int64GetDatum(begun_at)};
-    // What cannot have been emitted stays where it is.
+    // Rows that cannot have been emitted stay where they are.
     if (SPI_execute_with_args(
             "SELECT ctid, xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, payload, content_type, "
             "headers, deliver_at FROM outbox.foreign_event WHERE created_at > $1::timestamptz AND home = $2 "
@@ -291,7 +292,8 @@ std::string SnapshotWithout(const std::vector<uint64>& unseen) {
 
 void LetLanesGo(const Adoption& adoption) {
   const std::vector<Row> routes = RestoredRoutes();
-  // Progress and ticks of the original mean nothing here. They may be many: nobody else's, they go at once.
+  // Progress and ticks of the original mean nothing here. There may be many; if no others exist, the tables are emptied
+  // as a whole.
   const bool all = RunSql(Access::kWrite, "SELECT FROM outbox.lane WHERE home = outbox._home() LIMIT 1").empty();
   if (all) {
     RunSql(Access::kWrite, "TRUNCATE outbox.progress, outbox.tick");
@@ -323,7 +325,7 @@ void LetLanesGo(const Adoption& adoption) {
            "UPDATE outbox.route SET start_snapshot = $2::pg_snapshot, start_time = CASE WHEN start_time = '-infinity' "
            "THEN start_time ELSE 'infinity' END, lanes_begun = NULL, common_snapshot = NULL WHERE id = $1::bigint",
            {route[0], Cell(SnapshotWithout(begun))});
-    // As if each lane were at the beginning of a window: so that whatever was emitted here comes behind it, whatever
+    // As if each lane were at the beginning of a window, so that all that was emitted here comes behind it, whatever
     // the clock said then.
     RunSql(Access::kWrite,
            "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, "
@@ -355,7 +357,7 @@ bool HasRestoredLanes() {
 
 bool BeginAdoption(bool nothing) {
   for (const Row& route : RestoredRoutes()) {
-    RouteEvents events(route[1].value(), Positions::kAsStored);  // raises where a route cannot work
+    RouteEvents events(route[1].value(), Positions::kAsStored);  // raises if the route cannot work
   }
   return !RunSql(Access::kWrite,
                  "INSERT INTO outbox.adoption (begun_at, home, phase, nothing, first, starts) "
@@ -450,8 +452,8 @@ void SetFiring(Oid relation, Oid trigger, char firing) {
 }
 
 // A row of emit() has the transaction id that it says, or was written by a subtransaction of it, whose own is higher;
-// and one transaction id never wrote rows that say several. What a COPY brought says whatever its rows said elsewhere.
-// In doubt a row is taken for emit()'s.
+// and one transaction id never wrote rows that say several. Rows that came by COPY keep the transaction ids of their
+// origin. In doubt a row is taken for emit()'s.
 int64 MoveLoadedRows(const std::string& table) {
   std::string sql =
       "WITH now AS MATERIALIZED (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric AS next), "

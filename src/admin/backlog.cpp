@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kColumns = "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic FROM ";
 
-// In UTF-8, as lanes compare it. Plain.
+// The text in UTF-8, as lanes compare it. Plain.
 std::string_view TextView(Datum value, bool null) {
   if (null) {
     return {};
@@ -33,9 +33,9 @@ struct Counter {
   int64 seen;
   bool stopped;
   std::vector<LaneBacklog>* backlogs;  // by number
-  const Snapshot* only;                // nullptr: no matter
+  const Snapshot* only;                // nullptr: all
 
-  // Plain. False: enough seen.
+  // Returns false if enough was seen. Plain.
   bool Take(HeapTuple tuple, TupleDesc columns) {
     if (limit > 0 && seen >= limit) {
       stopped = true;
@@ -86,7 +86,7 @@ void Scan(const char* table, const char* condition, Oid type, Datum value, Count
              [counter](HeapTuple row, TupleDesc columns) { return counter->Take(row, columns); });
 }
 
-// Plain. In the order in which the lane reads: first what was in progress at its snapshot, then what is newer.
+// Scans in the order in which the lane reads: first what was in progress at its snapshot, then what is newer. Plain.
 void ScanBoth(const char* table, const uint64* in_progress, int count, uint64 next, Counter* counter) {
   if (count > 0) {
     Datum* late = static_cast<Datum*>(palloc(sizeof(Datum) * count));
@@ -128,7 +128,7 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int6
       next = std::min(next, side.position.base.xmax);
     }
   }
-  std::vector<uint64> late;  // below `next`: what is above is on the way in any case
+  std::vector<uint64> late;  // below `next`: the range above is scanned in any case
   auto add_late = [&late, next](const Position& position) {
     for (uint64 xid : position.base.xip) {
       if (xid < next) {

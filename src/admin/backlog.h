@@ -13,7 +13,7 @@ struct Backlog {
   bool capped = false;  // counting stopped: there are at least `pending`, and possibly an older one
 };
 
-// Of a lane, its side lanes counted in; what is its own; and what is each side lane's.
+// The backlog of a lane including its side lanes, its own part, and the part of each side lane.
 struct LaneBacklog : Backlog {
   Backlog own;
   std::vector<Backlog> sides;
@@ -21,14 +21,14 @@ struct LaneBacklog : Backlog {
 
 inline constexpr const char* kWholeLog = "outbox._whole_log";
 
-// Looks at no more than this many events of a route where a bound is wanted: a few tenths of a second.
+// The limit on events read per route where one is wanted: a few tenths of a second.
 inline constexpr int64 kLagScanLimit = 300000;
 
-// For each of `lanes`, which are all lanes of one route: committed events that it wants and has not passed. One walk
-// along the xid index from where the last of them stands, by the rule of their windows, under the snapshot of the
-// calling statement. `limit`: events looked at; 0: no limit. `only`: nothing but what is visible there as well. Lanes
-// without a spec count none. Throws PgError.
-// `table`: what is counted of it, the log or one of its day tables, as SQL has its name.
+// Counts, for each of `lanes`, which are all lanes of one route, the committed events that it wants and has not passed.
+// This is one walk along the xid index from the position furthest back, by the rule of the lanes' windows, under the
+// snapshot of the calling statement. `limit`: events read at most; 0: no limit. `only`: counts only what is visible in
+// that snapshot, too. Lanes without a spec count none. Throws PgError. `table`: what is counted of it, the log or one
+// of its day tables, as SQL has its name.
 std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only = nullptr,
                                       const char* table = kWholeLog);
 

@@ -1,4 +1,4 @@
-// outbox.doctor(): who has rights on the objects of the extension that nobody should have [P].
+// outbox.doctor(): roles with rights on the extension's objects that they should not have [P].
 #include "admin/doctor.h"
 
 namespace outbox::admin {
@@ -7,8 +7,8 @@ namespace {
 
 constexpr size_t kTold = 20;
 
-// What grant_emit(), grant_operate() and the install script give is fine, and so is EXECUTE on what people may be
-// given. Everything else comes from default privileges of whoever made the object, or by hand.
+// What grant_emit(), grant_operate() and the install script give is fine, and so is EXECUTE on functions that may be
+// granted. All other rights come from default privileges of the object's owner, or were granted by hand.
 constexpr const char* kOdd = R"(
 WITH rights AS (
   SELECT CASE WHEN c.relkind = 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name, x.grantee,
@@ -37,7 +37,7 @@ SELECT kind, name, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_use
        string_agg(privilege, ', ' ORDER BY privilege), bool_and(privilege = 'SELECT' AND grantee <> 0)
 FROM rights WHERE odd GROUP BY kind, name, grantee ORDER BY 5, 3, 1, 2)";
 
-// Who may emit, and of whom grant_emit() has not said to which topics.
+// Roles that may emit without a row of grant_emit() that says to which topics.
 constexpr const char* kUnsaid = R"(
 SELECT DISTINCT quote_ident(r.rolname), quote_literal(r.rolname)
 FROM pg_proc p, aclexplode(p.proacl) x JOIN pg_roles r ON r.oid = x.grantee

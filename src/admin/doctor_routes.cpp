@@ -267,7 +267,7 @@ void CheckDestinations(Findings* findings) {
   }
 }
 
-// A restored dump on its way into the log.
+// Checks a restored dump that is being adopted.
 void CheckAdoption(Findings* findings) {
   std::vector<Row> adoption =
       RunSql(Access::kRead, "SELECT phase = 'pending', sent, kept, done_to, begun_at FROM outbox.adoption");
@@ -297,7 +297,7 @@ void CheckAdoption(Findings* findings) {
   }
 }
 
-// The triggers that keep what is not ours out of the tables.
+// Checks the triggers that keep foreign rows out of the tables.
 void CheckGuards(Findings* findings) {
   const int64 wrong = WrongGuards(Access::kRead);
   if (wrong == 0) {
@@ -346,7 +346,7 @@ void CheckPublications(Findings* findings) {
   }
 }
 
-// What a subscription brings needs tables of the publisher's names. It stops for all of them where one is missing.
+// A subscription needs tables with the publisher's names, and stops for all of them if one is missing.
 void CheckSubscriptions(Findings* findings) {
   Row row = RunSql(Access::kRead,
                    "SELECT string_agg(quote_ident(s.subname), ', ' ORDER BY s.subname) FROM pg_subscription s WHERE "

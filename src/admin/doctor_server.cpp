@@ -16,7 +16,7 @@ namespace {
 constexpr int64 kFarAheadMicros = 60 * USECS_PER_SEC;
 constexpr int64 kTooFarAheadMicros = 600 * USECS_PER_SEC;
 
-// As many relay workers as are of use.
+// How many relay workers can be used.
 int WantedRelays() {
   Row row = RunSql(Access::kRead, "SELECT least(count(*), $1::bigint) FROM outbox.lane",
                    {Cell(std::to_string(pg::settings.workers))})[0];

@@ -51,7 +51,7 @@ std::vector<FoundEvent> Read(Access access, Plan plan, const Uuid& id, const std
 }
 
 std::vector<FoundEvent> FindByTime(Access access, const Uuid& id, int64 micros) {
-  // A literal, not a parameter: the planner then opens and locks one day table only. It is made of digits of ours.
+  // A literal, not a parameter: the planner then opens and locks one day table only. Its digits are made here.
   std::string time = UnixMicrosText(micros);
   std::string at = "AND created_at = '" + time + "'::timestamptz ";
   std::vector<Row> rows = RunSql(access, kSnapshotBefore, {Cell(time)});

@@ -1,8 +1,8 @@
 // outbox.forget(): one person's data is erased, by key [P].
 //
 // Payload and headers of the key's events in the log are overwritten in their place (log/blank.h); the rows stay, and
-// with them their windows and positions. What is undelivered is kept, or, when asked for, given up first: then nobody
-// sends it, and it is noted as skipped. Day by day, each in a transaction of its own; what is erased stays erased.
+// with them their windows and positions. What is undelivered is kept, or, on request, given up first: then it is never
+// sent, and is noted as skipped. Works day by day, each in a transaction of its own; what is erased stays erased.
 #include "admin/act.h"
 #include "admin/batches.h"
 #include "admin/event_walk.h"
@@ -35,10 +35,10 @@ struct Key {
 struct Counts {
   int64 forgotten = 0;  // rows of the log
   int64 kept = 0;       // undelivered, on some route
-  int64 given_up = 0;   // undelivered: events and routes, parked ones, rows of others
+  int64 given_up = 0;   // undelivered: per event and route; parked events; rows of foreign_event
 };
 
-// A pattern of LIKE that is nothing but itself.
+// A LIKE pattern that matches exactly this text.
 std::string Exactly(const std::string& text) {
   std::string like;
   for (char c : text) {
@@ -70,7 +70,7 @@ class Forgetter {
  public:
   Forgetter(Key key, bool undelivered) : key_(std::move(key)), undelivered_(undelivered) {}
 
-  // Of the days of that time: what there is; with `owed`, what that takes from routes.
+  // The key's rows in the days of that time; with `owed`, also which routes still have to send them.
   std::vector<Found> Look(int64 since, int64 until, std::vector<Owed>* owed) {
     std::vector<std::pair<std::string, RouteEvents>> routes;
     for (const Row& row : RunSql(Access::kWrite, "SELECT name, id FROM outbox.route ORDER BY name")) {
@@ -101,7 +101,7 @@ class Forgetter {
     return found;
   }
 
-  // Nobody sends these: status() says so, and replay() leaves them alone.
+  // These are never sent: status() says so, and replay() leaves them alone.
   void GiveUp(const std::vector<Owed>& owed) {
     if (owed.empty()) {
       return;
@@ -141,7 +141,8 @@ class Forgetter {
     return std::strtoll(row[0].value().c_str(), nullptr, 10) + std::strtoll(row[1].value().c_str(), nullptr, 10);
   }
 
-  // Whatever their state. Those that are being sent just now stay for another try; how many went.
+  // Removes the key's parked events in any state, except those being sent just now, which stay for another try; returns
+  // how many.
   int64 RemoveParked() {
     int64 gone = 0;
     for (const Row& row : RunSql(Access::kWrite,
@@ -171,7 +172,7 @@ class Forgetter {
             .size());
   }
 
-  // The days of the log, as times.
+  // The days of the log, as time ranges.
   static std::vector<std::pair<int64, int64>> Days() {
     std::vector<std::pair<int64, int64>> days;
     for (const Row& row :
@@ -193,7 +194,7 @@ class Forgetter {
   bool undelivered_;
 };
 
-// Under a lock since before the rows were looked up: they are where they were.
+// The lock was taken before the rows were looked up, so they are where they were.
 void Blank(const std::vector<Found>& rows, const Forgetter& forgetter, Counts* counts) {
   for (const Found& row : rows) {
     if (!forgetter.Erases(row)) {
@@ -241,8 +242,8 @@ OUTBOX_FUNCTION(outbox_forget) {
     }
     (undelivered ? counts.given_up : counts.kept) += forgetter.CountParked();
   } else {
-    // First: what is erased cannot be taken back, and is not to be without a row that says who did it. The key itself
-    // is personal data as often as not.
+    // Written first: erasing cannot be undone, and must not happen without a row that names its author. The key itself
+    // is left out: it is often personal data.
     WriteAudit("forget", Cell(), Cell(),
                JsonObject()
                    .Add("aggregate_type", type)

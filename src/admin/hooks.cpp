@@ -32,7 +32,7 @@ bool HasRoutes() {
   });
 }
 
-// Who may not drop the server is told so by the command itself, and nothing of routes.
+// A role that may not drop the server gets the command's own error, which says nothing about routes.
 bool Owns(const char* server) {
   return pg::Guard([server] {
     Oid oid = get_foreign_server_oid(server, true);
@@ -70,13 +70,13 @@ void Rename(const char* from, const char* to) {
   }
 }
 
-// A relation named in a command; nothing where there is none.
+// The oid of a relation named in a command; InvalidOid if there is none.
 Oid Find(const RangeVar* relation) {
   return relation == nullptr ? InvalidOid : pg::Guard([relation] { return RangeVarGetRelid(relation, NoLock, true); });
 }
 
-// Whoever was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
-// their owner: in workers, in adopt(), in create_route().
+// A role that was granted ALL on the tables of outbox has TRIGGER, too, and what such a trigger calls would run as the
+// tables' owner: in workers, in adopt(), in create_route().
 void CheckTrigger(const CreateTrigStmt* statement) {
   Oid relation = Find(statement->relation);
   bool refused = OidIsValid(relation) && pg::Guard([relation] {
@@ -96,7 +96,7 @@ void CheckTrigger(const CreateTrigStmt* statement) {
   }
 }
 
-// Of the tables of an outbox, what a dump may bring into one that is in use: events, which are kept apart.
+// Whether a dump may bring rows into this table of an outbox that is in use: events only, which are kept apart.
 bool MayComeInto(const char* name) {
   return strcmp(name, "log") == 0 || strncmp(name, "log_", 4) == 0 || strcmp(name, "foreign_event") == 0 ||
          strcmp(name, "event") == 0 || strcmp(name, "audit") == 0;
@@ -131,7 +131,7 @@ void CheckCopy(const CopyStmt* statement) {
 }
 
 // pg_restore -j copies the tables of an extension in any order, the largest first, whatever foreign keys say: a dump
-// holds every row that they ask for, but parked events came before their routes. So a COPY into tables of ours asks
+// holds every row that they ask for, but parked events came before their routes. So a COPY into tables of outbox checks
 // no foreign key; log_guard fires all the same. Plain.
 bool IsRestored(Node* statement) {
   if (!IsA(statement, CopyStmt)) {

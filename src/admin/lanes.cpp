@@ -171,7 +171,7 @@ bool Covers(const Position& position, const EventLook& event) {
   return position.Covers(event.xid, event.created_at);
 }
 
-// The lane that had the event before a start had passed it.
+// Whether the lane that had the event before a start had passed it.
 bool Stood(const LaneStart& start, int lane, std::string_view topic, const EventLook& event) {
   const LaneStart::Stood* own = nullptr;
   for (const LaneStart::Stood& stood : start.stood) {
@@ -199,7 +199,7 @@ Passage LaneRecord::PassageOf(const EventLook& event, const Uuid& id) const {
   if (count > 0 && topic_then != nullptr) {
     topic = topic_then->Resolve(event.aggregate_type, event.aggregate_id, event.event_type, event.topic);
   }
-  // From the last beginning of the lanes back to the first: in which of these times did a lane come by it?
+  // From the last beginning of the lanes back to the first: finds the one in which a lane passed the event.
   for (size_t i = count + 1; i-- > 0;) {
     const LaneStart* begin = i > 0 ? &(*starts)[i - 1] : nullptr;
     const LaneStart* end = i < count ? &(*starts)[i] : nullptr;
@@ -210,7 +210,7 @@ Passage LaneRecord::PassageOf(const EventLook& event, const Uuid& id) const {
     passage.lane = end == nullptr ? lane : static_cast<int>(format::LaneOf(event.aggregate_id, id, end->lanes));
     if (end == nullptr || Stood(*end, passage.lane, topic, event)) {
       passage.kind = Passage::Kind::kDelivered;
-      // A beginning that nobody wrote down (an older version did not) is one all the same.
+      // A beginning without a row (an older version wrote none) counts all the same.
       passage.after = end == nullptr ? since : begin != nullptr ? begin->at : PG_INT64_MIN;
       passage.until = end == nullptr ? PG_INT64_MAX : end->at;
       return passage;

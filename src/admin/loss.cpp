@@ -32,15 +32,16 @@ namespace {
 using pg::Guard;
 using pg::UserError;
 
-// Events looked at for each route: a few milliseconds, and where none of these are its own a few tenths of a second.
+// How many events are read for each route: a few milliseconds; if none of these is the route's, up to kLagScanLimit, a
+// few tenths of a second.
 constexpr int64 kFirstLook = 10000;
 constexpr size_t kRoutesTold = 10;
 
 object_access_hook_type previous_hook = nullptr;
 
-// Of the DROP command that is under way in this session.
+// State of the DROP command that this session is running.
 bool drops_tables = false;   // DROP TABLE: each day table answers for itself
-bool whole_checked = false;  // what everything holds has been looked at
+bool whole_checked = false;  // the whole log has been checked
 
 bool moving_rows = false;
 
@@ -54,7 +55,7 @@ std::string Counted(int64 count, bool capped, const char* what) {
   return (capped ? "at least " : "") + std::to_string(count) + " " + what;
 }
 
-// A route that cannot work wants nobody knows what: all that is behind its lanes.
+// What a route wants that cannot work is unknown: all that is behind its lanes counts.
 bool AnyAfter(const std::vector<LaneRecord>& lanes, const char* table) {
   uint64 next = UINT64_MAX;
   for (const LaneRecord& lane : lanes) {
@@ -116,8 +117,8 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const char* table, const Par
 }
 
 // `server`: of routes to it; nullptr: of all. `table`: nullptr: of the whole log and of what is parked; else of that
-// day table alone (what is parked has a copy of its own). Under a new snapshot: whoever asks holds the locks by now
-// after which nothing is added.
+// day table alone (what is parked has a copy of its own). Under a new snapshot: the caller holds the locks that keep
+// more from being added.
 Loss Look(const char* server, const char* table) {
   Guard([] { PushActiveSnapshot(GetLatestSnapshot()); });
   Loss loss;
@@ -182,7 +183,7 @@ std::string NameOf(Oid relation) {
   return name;
 }
 
-// The extension is there with all that an answer is made of.
+// Whether the extension is there with all objects that the check needs.
 bool Installed() {
   return Guard([] {
     Oid schema = get_namespace_oid("outbox", true);
@@ -198,7 +199,7 @@ bool Installed() {
   });
 }
 
-// A part of the log: a day table, or the spare one.
+// Whether the relation is a part of the log: a day table, or the spare one.
 bool IsDayTable(Oid relation) {
   return Guard([relation] {
     return relation == days::SpareTable() ||
@@ -219,7 +220,7 @@ void JudgeWhole(const std::string& command) {
   }
 }
 
-// Before the first object goes that the answer is made of; all that goes with it is locked by now.
+// Called before the first object goes that the check needs; all that goes with it is locked by now.
 int BeforeDrop(Oid catalog, Oid object) {
   if (!Installed()) {
     return 0;
@@ -254,7 +255,7 @@ int BeforeDrop(Oid catalog, Oid object) {
   return 0;
 }
 
-// Plain. Most objects are none of ours, and that is found out in one look-up.
+// Plain. Most objects do not belong to outbox, which one look-up finds out.
 bool Concerns(Oid catalog, Oid object, int column) {
   if (catalog == ForeignServerRelationId) {
     return true;
@@ -290,7 +291,7 @@ void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void
   pg::Entry(&BeforeDrop, catalog, object);
 }
 
-// The locks that the command takes, and in its order, before the question: then nobody adds to the answer.
+// Takes the locks that the command takes, in the same order, before the check: then no event is added after it.
 void LookAtDetach(const AlterTableStmt* statement) {
   for (int i = 0; i < list_length(statement->cmds); i++) {
     auto* command = static_cast<AlterTableCmd*>(list_nth(statement->cmds, i));
@@ -321,7 +322,7 @@ void LookAtDetach(const AlterTableStmt* statement) {
   }
 }
 
-// By hand, to spare WAL: a crash would leave nothing in it.
+// ALTER TABLE ... SET UNLOGGED, by hand, to spare WAL: a crash would empty the table.
 void LookAtUnlogged(const AlterTableStmt* statement) {
   bool unlogged = false;
   for (int i = 0; i < list_length(statement->cmds); i++) {
@@ -393,7 +394,7 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   const Oid table = RelationGetRelid(trigger->tg_relation);
   const std::string name = NameOf(table);
   const bool truncate = TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event);
-  // A day table that was detached is somebody's own.
+  // A day table that was detached is the user's own.
   if (moving_rows || !Installed() ||
       (table != outbox::days::DayTableParent(outbox::days::DayTableKind::kLog) && !IsDayTable(table))) {
     return PointerGetDatum(nullptr);

@@ -21,7 +21,7 @@ namespace {
 using namespace outbox::admin;
 using outbox::pg::Guard;
 
-// Where a lane's trouble is in the tables, no worker needs to have seen it.
+// Some faults (missing server, bad template) are visible in the catalogs even if no worker has reported them.
 void AddTrouble(const LaneRecord& lane, const OwnedLaneView* view, const Pause* pause, Row* row) {
   if (pause != nullptr) {
     row->insert(row->end(), {Cell("paused"), Cell("PAUSED"), Cell(pause->reason), pause->since});
@@ -51,7 +51,7 @@ std::string TopicsOf(const SideRecord& side) {
   return topics;
 }
 
-// Of the lane itself (`side` is nullptr), or of a side lane: the topics that it serves have left the lane.
+// The row of the lane itself (`side` is nullptr), or of a side lane: the topics that it serves have left the lane.
 Row LagRow(const LaneRecord& lane, const SideRecord* side, const Backlog& backlog, const OwnedLaneView* view,
            const ParkedCount& parked, const Pause* pause) {
   const bool owned = view != nullptr && view->owned;
@@ -93,7 +93,7 @@ Cell DatabaseName(Oid database) {
   return name != nullptr ? Cell(name) : Cell();
 }
 
-// All of ours, in the form that a cast to name[] takes.
+// All wrappers of outbox, in the form that a cast to name[] takes.
 Cell Wrappers() {
   std::vector<std::string> names;
   for (const outbox::sink::SinkKind* kind : outbox::sink::Kinds()) {

@@ -25,12 +25,12 @@ struct ParkedCount {
   }
 };
 
-// Of a lane and state no more than this many are counted: 1 ms where the pages are known to be all visible, where not
-// some 10 ms.
+// No more than this many of a lane and state are counted: that takes 1 ms if the pages are known to be all visible,
+// else some 10 ms.
 inline constexpr int64 kParkedCountLimit = 10000;
 
-// By route id and lane; of every lane. In parked_count_idx alone, which is a few bytes a row: the rows themselves, a
-// full copy of each event, are not read. Throws PgError.
+// Counts for every lane, by route id and lane. Reads only parked_count_idx, which has a few bytes a row, not the rows,
+// each of which is a full copy of an event. Throws PgError.
 std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access);
 
 }  // namespace outbox::admin

@@ -25,7 +25,7 @@ namespace {
   "(SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay " \
   "FROM unnest(" a "::bigint[], " b "::bigint[], " c "::uuid[], " d "::bigint[]) AS u (route_id, micros, id, replay))"
 
-// Primary keys with what a row is known by to its lane: topic, order key, lane; $1 to $7, see PlacedArrays().
+// Primary keys with what identifies a row to its lane: topic, order key, lane; $1 to $7, see PlacedArrays().
 #define OUTBOX_PLACED_ROWS                                                                                        \
   "(SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay, " \
   "u.topic, u.order_key, u.lane FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], "   \
@@ -114,7 +114,7 @@ constexpr const char* kMakeDue =
     " FROM w WHERE " OUTBOX_SAME_ROW("p", "w") " RETURNING p.state)"
     "SELECT count(*) FILTER (WHERE state = 'blocked') FROM done";
 
-// Those of one route, each once.
+// Promotes keys of one route, each once.
 void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
   std::vector<Row> route =
       RunSql(Access::kWrite, "SELECT on_failure = 'block' FROM outbox.route WHERE id = $1::bigint", {Cell(route_id)});
@@ -198,7 +198,7 @@ void Resolver::Resolve(ParkedRow* row) {
   if (spec == nullptr) {
     return;
   }
-  // As the lanes do it: in UTF-8.
+  // In UTF-8, as the lanes compute it.
   std::string type = Utf8(row->aggregate_type);
   std::string event_type = Utf8(row->event_type);
   Cell key = Utf8Cell(row->aggregate_id);
@@ -228,7 +228,7 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
   int64 at = 0;
   pg::Guard([&] {
     at = pg::TakeReadings(count);
-    // The keeper makes it ahead, where there is one.
+    // The keeper, if there is one, makes it ahead of time.
     for (int64 micros : {at, at + count - 1}) {
       int32 day = days::DayOfMicros(micros);
       if (!OidIsValid(days::FindDayTable(days::DayTableKind::kOutcome, day))) {
@@ -294,7 +294,7 @@ void Rename(const std::string& route_id) {
         continue;
       }
       if (!keyed) {
-        row.order_key.reset();  // a copy of a replay holds up nobody
+        row.order_key.reset();  // a copy of a replay holds nothing up
       }
       renamed.push_back(std::move(row));
     }

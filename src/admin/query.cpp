@@ -25,7 +25,7 @@ Oid OwnerOfTables() {
   return owner;
 }
 
-// Plain but for the rows it fills, which are declared outside of the guard.
+// Plain, except for the rows it fills, which are declared outside of the guard.
 void Execute(Access access, Plan plan, const char* sql, int count, const char* const* params, std::vector<Row>* rows) {
   Oid types[kMaxParams];
   Datum values[kMaxParams];
@@ -64,9 +64,9 @@ CallerIdentity BecomeOwner() {
   GetUserIdAndSecContext(&caller.user, &caller.security_context);
   caller.guc_level = NewGUCNestLevel();
   SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE);
-  // What the text that goes in and out means, and the statements themselves, is not the session's to say.
+  // The session's settings must not change what the statements and the text that goes in and out mean.
   static const char* const pinned[][2] = {{"search_path", pg::kSearchPath},
-                                          {"datestyle", "ISO"},  // others write time zones that nobody can read back
+                                          {"datestyle", "ISO"},  // others write time zones that cannot be read back
                                           {"array_nulls", "on"},
                                           {"standard_conforming_strings", "on"},
                                           {"transform_null_equals", "off"}};
@@ -83,7 +83,7 @@ void UsePlan(Plan plan) {
   if (plan == Plan::kUsual) {
     return;
   }
-  // What is turned off and yet used is given a cost at which the JIT compiler would start.
+  // A plan node that is turned off and used all the same has a cost at which the JIT compiler would start.
   for (const char* setting : {"enable_seqscan", "enable_bitmapscan", "max_parallel_workers_per_gather", "jit"}) {
     turn_off(setting);
   }

@@ -20,7 +20,7 @@ constexpr int64 kPage = 20000;
 constexpr const char* kFilterNames[kFilters] = {"route",      "topic", "aggregate_type", "aggregate_id",
                                                 "event_type", "since", "until",          "error"};
 
-// $1 to $8: the filters; $9: what fails again from now on is left alone.
+// $1 to $8: the filters; $9: the start, since what fails again after it is left alone.
 #define OUTBOX_DEAD                                                                               \
   "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.state = 'dead' "         \
   "AND ($1 IS NULL OR r.name = $1) AND ($2 IS NULL OR p.topic LIKE $2) "                          \

@@ -125,8 +125,8 @@ std::string InsertRoute(const std::string& name, const Definition& route, const 
   return rows[0][0].value();
 }
 
-// The lanes are exchanged by the keeper, once all have come to one snapshot: see log/lane_change.h. What has begun
-// serves any number; nobody needs one when the number is to stay as it is.
+// The lanes are exchanged by the keeper, once all have come to one snapshot: see log/lane_change.h. A change that has
+// begun serves any number; none is needed if the number is to stay as it is.
 void WantLanes(const std::string& route, const std::string& lanes, const Cell& now, const Cell& wanted) {
   if (lanes == now) {
     if (wanted) {
@@ -224,7 +224,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   if (auto patterns = TextArrayArgument(fcinfo, 3)) {
     event_types = TextArrayLiteral(CheckPatterns("event_types", *patterns));
   }
-  // What is kept is checked again: it may not suit the destination that the route gets now.
+  // Options that are kept are checked again: they may not suit the route's new destination.
   std::string topic = TextArgument(fcinfo, 4).value_or(old[1].value());
   CheckTopicTemplate(*destination.kind, topic);
   std::string key = TextArgument(fcinfo, 5).value_or(old[2].value());

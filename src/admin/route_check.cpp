@@ -93,7 +93,8 @@ void CheckTopicTemplate(const sink::SinkKind& kind, const std::string& text) {
   if (!parsed) {
     RefuseTemplate("topic", text, error);
   }
-  // Names that every destination takes: what is wrong with the expansion is then the fault of the template's own text.
+  // Sample names that every destination accepts: an error in the expansion is then the fault of the template's own
+  // text.
   std::string sample;
   parsed->Expand("a", "1", "b", &sample);
   const char* bad = rules.bad_name(Utf8(sample));

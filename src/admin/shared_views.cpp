@@ -81,7 +81,7 @@ std::vector<OwnedDestinationView> ReadDestinationViews(Oid database) {
 const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side) {
   const OwnedLaneView* found = nullptr;
   for (const OwnedLaneView& view : views) {
-    // A worker that died may have left its slot behind: the living owner's counts.
+    // A worker that died may have left its slot behind: the live owner's counts.
     if (view.id == LaneId{route_id, lane, side} && (found == nullptr || view.owned)) {
       found = &view;
     }

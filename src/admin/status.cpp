@@ -149,7 +149,7 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
            ".done_to IS NOT NULL AND " + g +
            ".done_to >= timestamptz 'epoch' + $4::bigint * interval '1 microsecond')) ";
   };
-  // Literals for the planner, which then opens the days since the event only; made of digits of ours.
+  // Literals for the planner, which then opens only the days since the event; their digits are made here.
   const int64 since = std::max(passage.after, event.created_at - 1);
   auto within = [&](const std::string& g) {
     return g + ".at > '" + UnixMicrosText(since) + "'::timestamptz" +
@@ -161,7 +161,7 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
   std::string covering =
       "SELECT g.* FROM outbox.progress g WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND " + within("g") +
       "AND " + covers("g") +
-      // a rewind follows the meeting; the clock of events may be a little ahead of the server's
+      // a rewind follows the record of the run; the clock of events may be a little ahead of the server's
       "AND NOT (EXISTS (SELECT FROM outbox.server_run s JOIN outbox.route r ON r.server = s.server "
       "WHERE r.id = g.route_id AND s.met_at > g.at - interval '1 hour') AND EXISTS (SELECT FROM outbox.progress m "
       "WHERE m.route_id = g.route_id AND m.lane = g.lane AND m.side = 0 AND m.survived IS NOT NULL AND m.at > g.at "
@@ -202,7 +202,7 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
   }
 }
 
-// Of an event that was never parked on the route.
+// The row for an event that was never parked on the route.
 Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const OwnedLaneView* view,
             const std::vector<Pause>& pauses) {
   Row row(kColumns);
@@ -243,7 +243,7 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const OwnedLaneView
   return row;
 }
 
-// What the tables know of the event itself on that route; nullptr: nothing.
+// What the tables have about the event itself (not a replay) on that route; nullptr: nothing.
 Trace* FindTrace(std::vector<Trace>* traces, int64 route_id, int64 created_at) {
   for (Trace& trace : *traces) {
     if (trace.route_id == route_id && trace.created_at == created_at && trace.row[kReplay] == "0") {
@@ -293,7 +293,7 @@ OUTBOX_FUNCTION(outbox_status) {
       result.Add(row);
     }
   }
-  // Also of events whose day has gone from the log, and on routes that would not take them by themselves.
+  // Includes events whose day has gone from the log, and routes that would not take them by themselves.
   for (Trace& trace : traces) {
     Trace* first = trace.row[kReplay] == "0" ? FindTrace(&traces, trace.route_id, trace.created_at) : &trace;
     if (first == &trace) {

@@ -2,8 +2,7 @@
 //
 // Both ask for a barrier: the database's counter goes up, workers wake, and each lane publishes the number once all
 // that it could see after it saw the number is delivered or parked; what is parked and not dead is looked up in the
-// table. The caller polls shared memory; its latch cannot be
-// set by workers, which do not know who waits.
+// table. The caller polls shared memory; workers cannot set its latch, since they do not know which backends wait.
 #include <algorithm>
 #include <optional>
 
@@ -58,7 +57,7 @@ uint64 AskForBarrier() {
 struct LaneKey {
   int64 route_id;
   int lane;
-  std::optional<int64> owner;  // as the table has it; nothing: no matter
+  std::optional<int64> owner;  // as in the table; nullopt: any
 };
 
 // What a barrier is looked up in: what lanes show, their workers, and the database.
@@ -82,7 +81,7 @@ struct Reached {
     if (view != nullptr) {
       return view->owned && view->barrier >= barrier && (!lane.owner || static_cast<int64>(view->owner) == *lane.owner);
     }
-    // Beyond outbox.max_lanes: then all that its worker has.
+    // A lane beyond outbox.max_lanes is not shown: then the barrier of its worker counts.
     return lane.owner && std::any_of(workers.begin(), workers.end(), [&](const WorkerView& worker) {
              return worker.running && static_cast<int64>(worker.incarnation) == *lane.owner &&
                     worker.barrier >= barrier;
@@ -128,8 +127,8 @@ constexpr int64 kShortestSettle = USECS_PER_SEC;
 constexpr int64 kLongestSettle = 10 * USECS_PER_SEC;
 constexpr int64 kSettleScanLimit = 10000;
 
-// Runs `saved` until it is true, for what is left of the time until `end`, but a second at least and ten at most:
-// where progress cannot be noted the events have arrived all the same.
+// Calls `saved` until it returns true, for the rest of the time until `end`, but at least one second and at most ten:
+// even where progress cannot be saved the events have arrived.
 template <typename Saved>
 void Settle(TimestampTz end, Saved&& saved) {
   const TimestampTz now = GetCurrentTimestamp();
@@ -147,7 +146,7 @@ bool AllReached(const std::vector<LaneKey>& lanes, uint64 barrier) {
   return std::all_of(lanes.begin(), lanes.end(), [&](const LaneKey& lane) { return reached.By(lane, barrier); });
 }
 
-// Reached by the lanes that there are, not only by those that there were a moment ago.
+// Whether all present lanes have reached the barrier, not only those that existed a moment ago.
 template <typename LookAtTables>
 bool StillReached(const std::vector<LaneKey>& lanes, uint64 barrier, LookAtTables&& look_at_tables) {
   if (!AllReached(lanes, barrier)) {
@@ -179,7 +178,7 @@ FoundEvent EventToWaitFor(const outbox::Uuid& id) {
 
 namespace {
 
-// Parked and not dead: of that event, or of all that were emitted up to now.
+// Whether the event is parked and not dead.
 bool EventIsParked(const FoundEvent& event) {
   std::string id(outbox::kUuidTextLength, '\0');
   outbox::FormatUuid(event.id, id.data());
@@ -189,7 +188,7 @@ bool EventIsParked(const FoundEvent& event) {
                 {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
 
-// Some route takes it, and none has passed it over.
+// Whether some route takes the event, and none has passed it over.
 bool AnyDelivers(const FoundEvent& event) {
   bool any = false;
   for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
@@ -204,7 +203,8 @@ bool AnyDelivers(const FoundEvent& event) {
   return any;
 }
 
-// What is scheduled for later is no work yet, unless that is asked for. Three questions, each with an index of its own.
+// Whether parked events wait; those scheduled for later count only if `scheduled`. Three queries, each with an index of
+// its own.
 bool AnyIsParked(int64 until, bool scheduled) {
   return RunSql(Access::kWrite,
                 "SELECT EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
@@ -237,7 +237,7 @@ OUTBOX_FUNCTION(outbox_wait_for) {
     parked = EventIsParked(event);
     waiting.clear();
     for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
-      // A route that cannot work may well want the event: nobody can tell until it is mended.
+      // A route that cannot work may want the event: that is unknown until the route is repaired.
       if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(LookOf(event))) {
         waiting.push_back({lane.route_id, lane.lane, std::nullopt});
       }

@@ -82,7 +82,7 @@ void Record(const char* name, const Action& action) {
   }
 }
 
-// Where the parent has gone (the postmaster, or a sink's worker) nobody will come to release us.
+// If the parent has gone (the postmaster, or a sink's worker) no test will release this process.
 void Wait(const char* name) {
   const Path path(name, ".waiting");
   const pid_t parent = getppid();

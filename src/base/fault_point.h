@@ -31,7 +31,8 @@
 
 namespace outbox {
 
-// True: the caller is asked to fail. *reached is the place's own memory. Neither throws nor allocates; any thread.
+// Returns true if the caller is asked to fail. *reached is the fault point's own memory. Neither throws nor allocates;
+// any thread.
 bool PassFaultPoint(const char* name, bool* reached) noexcept;
 // The number in file NAME, 0 when there is none.
 int64_t FaultValue(const char* name) noexcept;

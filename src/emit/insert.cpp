@@ -58,7 +58,7 @@ void PutIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple
                index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
 }
 
-// Expressions and predicates need an executor; only an index that somebody else made has any.
+// Expressions and predicates need an executor; only indexes made by users have any.
 void ExecuteIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple row) {
   Datum values[INDEX_MAX_KEYS];
   bool nulls[INDEX_MAX_KEYS];
@@ -105,8 +105,8 @@ struct Indexes {
   pg_unreachable();
 }
 
-// Every index that is ready, not only ours: during REINDEX CONCURRENTLY there are two for a while, and a row that is
-// missing in one of them is lost to the reader.
+// Opens every index that is ready, not only the extension's: during REINDEX CONCURRENTLY there are two for a while, and
+// a row that is missing in one of them is lost to the reader.
 void OpenIndexes(Relation day_table, Indexes* indexes) {
   indexes->count = 0;
   List* list = RelationGetIndexList(day_table);
@@ -147,7 +147,7 @@ void CloseIndexes(const Indexes* indexes) {
   }
 }
 
-// Rows of one day.
+// Inserts rows of one day.
 void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
   Relation day_table = days::OpenDayTableForEmit(day);
   TupleDesc desc = RelationGetDescr(day_table);
@@ -175,7 +175,7 @@ void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
   pg::NoteEmitted(day);
 }
 
-// In the order of their days.
+// Inserts rows day by day.
 void InsertByDay(NewEvent* events, int count, FullTransactionId xid) {
   for (int done = 0; done < count;) {
     int32 day = days::DayOfMicros(events[done].created_at);
@@ -193,7 +193,8 @@ void InsertByDay(NewEvent* events, int count, FullTransactionId xid) {
 void InsertEvent(NewEvent* event) {
   CheckMayEmit();
   WarnInCopy();
-  // The xid comes before the reading: days/leaf_list counts on it to know when nobody can write into a past day.
+  // The xid comes before the reading: days/leaf_list relies on it to know when no transaction can write into a past
+  // day.
   FullTransactionId xid = GetTopFullTransactionId();
   Stamp(event, pg::TakeReadings(1));
   OUTBOX_FAULT_POINT("emit.reading");

@@ -1,4 +1,4 @@
-// Who may emit to which topics [P]: outbox.emit_right, see outbox.grant_emit(). Plain code.
+// Which roles may emit to which topics [P]: outbox.emit_right, see outbox.grant_emit(). Plain code.
 //
 // The current role's own row decides; without one, those of the roles it is a member of: free if there is none or one
 // of them has no limit, else what all of them allow together. Superusers and the extension's owner are free. An event

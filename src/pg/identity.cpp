@@ -85,7 +85,8 @@ Standing FindStanding() {
     standing.presence = Presence::kOtherVersion;
     return standing;
   }
-  // What the owner has made of the table runs with no other rights than his. (An abort takes them back, too.)
+  // Code that the owner has attached to the table runs with the owner's rights only. (An abort restores the caller's,
+  // too.)
   Oid caller = InvalidOid;
   int context = 0;
   GetUserIdAndSecContext(&caller, &context);

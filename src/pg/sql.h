@@ -1,4 +1,4 @@
-// All that it takes to run SQL [P], and its short names for folders that do little else: `using namespace pg::sql`.
+// All that is needed to run SQL [P], with short names for folders that do little else: `using namespace pg::sql`.
 #pragma once
 
 #include "pg/arguments.h"

@@ -20,7 +20,7 @@ class HeldKeys {
   bool Holds(uint64_t key) const { return held_.Contains(key); }
   // Call with no event of the key in flight.
   void Hold(uint64_t key) { held_.Insert(key); }
-  // The same while events of the key may be in flight; counted in surprises().
+  // As Hold(), but events of the key may be in flight; counted in surprises().
   void HoldLate(uint64_t key) { surprises_ += held_.Insert(key) ? 1 : 0; }
   void Free(uint64_t key) { held_.Erase(key); }
   // Grows when a key becomes held while the lane may have events of it in flight. The lane lets these end before it

@@ -165,7 +165,7 @@ void WaitUntilWorkersAreGone(Oid database) {
       terminated = true;
     }
     if (TimestampDifferenceExceeds(start, now, kAskMs + kTerminateMs)) {
-      return;  // the command fails by itself and says who is still connected
+      return;  // the command fails by itself and lists the sessions still connected
     }
     pg::WaitForLatch(10, wait_event);
     CHECK_FOR_INTERRUPTS();
@@ -185,7 +185,7 @@ void UtilityHook(PlannedStmt* planned, const char* query, bool read_only_tree, P
                  ParamListInfo params, QueryEnvironment* environment, DestReceiver* destination,
                  QueryCompletion* done) {
   NodeTag tag = nodeTag(planned->utilityStmt);
-  // In a transaction block these commands fail by themselves, all but the renaming; then nobody is to be disturbed.
+  // In a transaction block these commands fail by themselves, except for renaming; then no worker is to be disturbed.
   bool alone = context == PROCESS_UTILITY_TOPLEVEL && !IsTransactionBlock();
   bool relevant = pg::Shared() != nullptr && (alone || tag == T_RenameStmt);
   const Oid database = relevant ? DatabaseToBar(planned->utilityStmt) : InvalidOid;

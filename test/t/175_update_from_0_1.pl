@@ -77,8 +77,8 @@ my $as_app = q{SET ROLE app; BEGIN; INSERT INTO outbox.event (id, aggregate_type
 is($node->safe_psql('postgres', $as_app), '7', 'the view of own events works before the update');
 $node->safe_psql('postgres', 'ALTER EXTENSION outbox UPDATE');
 is($node->safe_psql('postgres', $as_app), '7', 'and after it');
-is($node->safe_psql('postgres', q{SET ROLE app; SELECT outbox.wait_until_idle('0', include_delayed => true)}), 'f', 'who might wait may wait, here for a route that is paused');
-is($node->safe_psql('postgres', 'SELECT role, topics IS NULL FROM outbox.emit_right'), 'app|t', 'who might emit may emit to every topic');
+is($node->safe_psql('postgres', q{SET ROLE app; SELECT outbox.wait_until_idle('0', include_delayed => true)}), 'f', 'roles that might wait may wait, here for a route that is paused');
+is($node->safe_psql('postgres', 'SELECT role, topics IS NULL FROM outbox.emit_right'), 'app|t', 'roles that might emit may emit to every topic');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_init_privs i, aclexplode(i.initprivs) x WHERE x.grantee = 'app'::regrole}), '0',
 	'what was granted is not called part of the extension');
 my ($dump) = run_command([ 'pg_dump', '--schema-only', '-d', $node->connstr('postgres') ]);

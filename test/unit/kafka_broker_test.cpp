@@ -50,7 +50,7 @@ class KafkaBrokerTest : public testing::Test {
     ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
     driver_ = std::make_unique<Driver>(sink_.get());
   }
-  // Sends until everything is delivered or refused for good; errors of the latter are in `failed`. After the first
+  // Sends until everything is delivered or refused with a final error; these errors are in `failed`. After the first
   // rounds it takes its time, as the engine's back-off does: a topic recreated is refused at once until metadata has
   // caught up.
   void SendAll(std::vector<Resender*> senders, std::vector<Error>* failed, double seconds = 60) {

@@ -22,7 +22,7 @@
 
 namespace outbox::sink {
 
-// Nobody listens there just now; 0 where even that fails.
+// A port that no process listens on now; 0 if none can be found.
 inline int FreePort() {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

@@ -148,13 +148,13 @@ TEST(Breaker, ALateAnswerClosesItAlsoWhenItIsTriedAnew) {
   breaker.OnSent(1);
   breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);
   breaker.OnUp(9, 9);
-  EXPECT_EQ(breaker.Admits(), Breaker::kProbe);  // it is there again: nobody has to wait for the old batch
+  EXPECT_EQ(breaker.Admits(), Breaker::kProbe);  // it is there again: no lane has to wait for the old batch
   breaker.OnAnswer(1, 9, 9);
   EXPECT_STREQ(breaker.name(), "closed");
 }
 
-// Who says himself that he is back is not waited for longer and longer: a sink process that somebody kills again and
-// again, say.
+// A sink that reports by itself that it is back is not waited for longer and longer: a sink process that is killed
+// again and again, say.
 TEST(Breaker, ComingUpStartsTheDelaysOver) {
   Breaker breaker(100'000, 30'000'000);
   int64_t now = 0;

@@ -362,7 +362,7 @@ class FakeParkedLog : public ParkedLog {
   static bool Chargeable(const Error& error) {
     return error.error_class == ErrorClass::kMessage || error.error_class == ErrorClass::kSolo;
   }
-  // It waits for what is not its fault: its topic, beyond the cap of side lanes, or somebody who kills the sink.
+  // It waits for what is not its fault: its topic, beyond the cap of side lanes, or a sink that is killed from outside.
   static bool WaitsUncharged(const Parking& parking) {
     return parking.state == ParkedState::kRetrying && parking.attempts == 0 &&
            (parking.error.error_class == ErrorClass::kTopic || parking.error.code == "SINK_KILLED");

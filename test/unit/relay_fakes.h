@@ -183,7 +183,7 @@ class FakeSink : public sink::Sink {
     ++health_.changes;
   }
   // The sink's process dies: everything is aborted. It is back at once. `unready`: it had not looked at anything.
-  // `killed`: by somebody else.
+  // `killed`: from outside.
   void Die(bool back = true, bool unready = false, bool killed = false) {
     while (!pending.empty()) {
       Abort(pending[0].flow, 0);

@@ -47,7 +47,7 @@ TEST_F(ParkedTest, AnEventThatFailsAloneIsRetriedAndItsKeyWaits) {
   EXPECT_EQ(table.wrong, "");
 }
 
-// Its route is about to get another number of lanes: whoever has the event then sends it.
+// Its route is about to get another number of lanes: the lane that has the event then sends it.
 TEST_F(ParkedTest, ALaneThatRestsAtACommonSnapshotClaimsNothing) {
   const int64_t parked = Park("a", 1);
   engine = std::make_unique<Engine>(&clock, options);
@@ -108,7 +108,7 @@ TEST_F(ParkedTest, AStaleHoldHealsItself) {
   sink->DeliverAll();
   table.Remove(first);
   table.Remove(second);
-  table.Remove(third);  // and nobody told the lane
+  table.Remove(third);  // and the lane was not told
   const int64_t next = Emit("a");
   Turn();
   ASSERT_NE(retry, nullptr);

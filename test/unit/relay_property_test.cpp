@@ -276,7 +276,7 @@ class Case {
         return;
       }
     }
-    Wrong("it does not come to rest");
+    Wrong("it does not become idle");
   }
 
   bool Covered(const Position& position, const Row& row) const {

@@ -96,7 +96,7 @@ TEST_F(WatchdogTest, WhileOthersAreDeliveredAllTheTime) {
   EXPECT_TRUE(server.position.base.Covers(server.Current()));
 }
 
-// A destination that is slow, away, or a worker that was stopped are nobody's bug.
+// A destination that is slow or away, or a worker that was stopped, is not taken for a forgotten record.
 TEST_F(WatchdogTest, NotWhileAnythingIsHeard) {
   for (int i = 0; i < 100; ++i) {
     server.EmitCommitted(std::to_string(i));

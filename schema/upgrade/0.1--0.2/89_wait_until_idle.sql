@@ -1,5 +1,5 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- wait_until_idle() can wait for delayed events. Whoever was given the old one has the new one.
+-- wait_until_idle() can wait for delayed events. Roles that were granted the old one get the new one.
 -- ---------------------------------------------------------------------------------------------------------------------
 CREATE FUNCTION outbox.wait_until_idle(timeout interval DEFAULT '30 s', include_delayed boolean DEFAULT false) RETURNS boolean
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_wait_until_idle';

@@ -30,7 +30,7 @@ constinit const SinkKind kKind = {
     .make = Make,
     .options = OptionRules,
     .topic_template = &kPortableTopicTemplate,  // a route that was tried with the log goes to Kafka as it is
-    .bad_topic = BadFreeTopic,                  // it can write any name: none makes a dead letter
+    .bad_topic = BadFreeTopic,                  // it can write any name: no name makes a dead letter
 };
 
 }  // namespace outbox::sink::log
