@@ -26,7 +26,9 @@ CREATE OR REPLACE VIEW outbox._lane_position AS
          CASE WHEN p.at IS NULL THEN l.window_from ELSE p.window_from END AS window_from,
          CASE WHEN p.at IS NULL THEN l.window_to ELSE p.window_to END AS window_to,
          CASE WHEN p.at IS NULL THEN l.done_to ELSE p.done_to END AS done_to,
-         l.home
+         l.home,
+         p.at IS NULL OR NOT (l.window_from::text, l.window_to::text, l.done_to)
+           IS DISTINCT FROM (p.window_from::text, p.window_to::text, p.done_to) AS carried
   FROM outbox.lane l
   LEFT JOIN LATERAL outbox._newest_progress(l.route_id, l.lane, 0, l.since) p ON true;
 REVOKE ALL ON outbox._lane_position FROM PUBLIC;
@@ -39,13 +41,16 @@ COMMENT ON COLUMN outbox._lane_position.window_from IS 'all events visible in th
 COMMENT ON COLUMN outbox._lane_position.window_to IS 'end of the window that is under way; NULL: none';
 COMMENT ON COLUMN outbox._lane_position.done_to IS 'events of that window up to this created_at are done; NULL: none';
 COMMENT ON COLUMN outbox._lane_position.home IS 'as in outbox.lane';
+COMMENT ON COLUMN outbox._lane_position.carried IS 'outbox.lane has the same: outbox.progress is not needed for it';
 
 CREATE OR REPLACE VIEW outbox._side_lane_position AS
   SELECT s.route_id, s.lane, s.side, s.since, p.at AS saved_at,
          CASE WHEN p.at IS NULL THEN s.window_from ELSE p.window_from END AS window_from,
          CASE WHEN p.at IS NULL THEN s.window_to ELSE p.window_to END AS window_to,
          CASE WHEN p.at IS NULL THEN s.done_to ELSE p.done_to END AS done_to,
-         s.topic_template
+         s.topic_template,
+         p.at IS NULL OR NOT (s.window_from::text, s.window_to::text, s.done_to)
+           IS DISTINCT FROM (p.window_from::text, p.window_to::text, p.done_to) AS carried
   FROM outbox.side_lane s
   LEFT JOIN LATERAL outbox._newest_progress(s.route_id, s.lane, s.side, s.since) p ON true;
 REVOKE ALL ON outbox._side_lane_position FROM PUBLIC;
@@ -59,14 +64,14 @@ COMMENT ON COLUMN outbox._side_lane_position.window_from IS 'all events visible 
 COMMENT ON COLUMN outbox._side_lane_position.window_to IS 'end of the window that is under way; NULL: none';
 COMMENT ON COLUMN outbox._side_lane_position.done_to IS 'events of that window up to this created_at are done; NULL: none';
 COMMENT ON COLUMN outbox._side_lane_position.topic_template IS 'as in outbox.side_lane';
+COMMENT ON COLUMN outbox._side_lane_position.carried IS 'outbox.side_lane has the same: outbox.progress is not needed for it';
 
 CREATE OR REPLACE VIEW outbox._position AS
-  SELECT l.route_id, l.lane, 0 AS side, l.window_from, l.window_to, l.done_to, l.home
+  SELECT l.route_id, l.lane, 0 AS side, l.window_from, l.window_to, l.done_to
   FROM outbox._lane_position l
   UNION ALL
-  SELECT s.route_id, s.lane, s.side, s.window_from, s.window_to, s.done_to, l.home
-  FROM outbox._side_lane_position s
-  JOIN outbox.lane l ON l.route_id OPERATOR(pg_catalog.=) s.route_id AND l.lane OPERATOR(pg_catalog.=) s.lane;
+  SELECT s.route_id, s.lane, s.side, s.window_from, s.window_to, s.done_to
+  FROM outbox._side_lane_position s;
 REVOKE ALL ON outbox._position FROM PUBLIC;
 COMMENT ON VIEW outbox._position IS 'how far all lanes and side lanes have come';
 COMMENT ON COLUMN outbox._position.route_id IS 'route';
@@ -75,7 +80,6 @@ COMMENT ON COLUMN outbox._position.side IS '0: the lane itself; else its side la
 COMMENT ON COLUMN outbox._position.window_from IS 'all events visible in this snapshot are done';
 COMMENT ON COLUMN outbox._position.window_to IS 'end of the window that is under way; NULL: none';
 COMMENT ON COLUMN outbox._position.done_to IS 'events of that window up to this created_at are done; NULL: none';
-COMMENT ON COLUMN outbox._position.home IS 'as in outbox.lane: the server whose transaction ids the position is made of';
 
 -- Lanes that may have an owner. Not while all lanes of a route are given back for another number of them
 -- (src/log/lane_change.h); and not what a dump brought, whose positions mean nothing here before outbox.adopt().

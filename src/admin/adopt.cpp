@@ -108,20 +108,12 @@ void EmitRow(HeapTuple row, TupleDesc columns) {
   emit::InsertEvent(&event);
 }
 
-// What adopt() emits as new events: rows that came by logical replication, by hand, or in the foreign_event of a dump.
-// Rows of a restored dump that are being adopted are not among these (admin/adoption.h).
-#define OUTBOX_ANEW                                                                                     \
-  " FROM outbox.foreign_event f WHERE aggregate_type <> '' AND event_type <> '' AND "                   \
-  "(payload IS NOT NULL OR aggregate_id IS NOT NULL) AND (deliver_at IS NULL OR isfinite(deliver_at)) " \
-  "AND NOT EXISTS (SELECT FROM outbox.adoption a WHERE a.home = f.home AND NOT f.subscribed "           \
-  "AND f.received_at <= a.begun_at AND f.created_at IS NOT NULL AND f.id IS NOT NULL AND f.xid IS NOT NULL)"
-
 // Under their own ids and in their own order. They were approved when they were first emitted; rows that cannot have
 // been are left where they are.
 int64 EmitForeignEvents() {
   SPIPlanPtr plan = SPI_prepare(
-      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, "
-      "deliver_at" OUTBOX_ANEW " ORDER BY created_at, received_at, id",
+      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at "
+      "FROM outbox._emitted_again ORDER BY created_at, received_at, id",
       0, nullptr);
   // Not read-only: with a snapshot of its own, taken under the lock, so that it sees all that the DELETE below does.
   Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, false);
@@ -144,7 +136,7 @@ int64 EmitForeignEvents() {
   }
   SPI_cursor_close(portal);
   if (count > 0) {
-    Execute("DELETE" OUTBOX_ANEW);
+    Execute("DELETE FROM outbox._emitted_again");
   }
   return count;
 }

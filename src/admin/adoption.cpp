@@ -427,11 +427,6 @@ AdoptionStep Adopt(int64 rows) {
 
 namespace {
 
-#define OUTBOX_WRONG_GUARDS                                                                                     \
-  "FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = 'outbox'::regnamespace "       \
-  "AND ((t.tgname IN ('log_guard', 'log_loss') AND t.tgenabled <> 'A') OR (t.tgname = 'ignore_replicated' AND " \
-  "t.tgenabled <> 'R'))"
-
 // As ALTER TABLE ... ENABLE ALWAYS (or REPLICA) TRIGGER does it, under a lock that no emitter waits for. Plain.
 void SetFiring(Oid relation, Oid trigger, char firing) {
   Relation triggers = table_open(TriggerRelationId, RowExclusiveLock);
@@ -476,16 +471,16 @@ int64 MoveLoadedRows(const std::string& table) {
 }  // namespace
 
 int64 WrongGuards(Access access) {
-  return Number(RunSql(access, "SELECT count(*) " OUTBOX_WRONG_GUARDS)[0][0]);
+  return Number(RunSql(access, "SELECT count(*) FROM outbox._wrong_guard")[0][0]);
 }
 
 int64 RepairGuards() {
   int64 moved = 0;
-  for (const Row& row :
-       RunSql(Access::kWrite,
-              "SELECT c.oid, t.oid, c.relname, t.tgname <> 'ignore_replicated', t.tgname = 'log_guard' AND "
-              "(c.relname = 'log_spare' OR (c.relispartition AND c.relname ~ '^log_[0-9]{8}$')) " OUTBOX_WRONG_GUARDS
-              " ORDER BY c.relname, t.tgname")) {
+  for (const Row& row : RunSql(
+           Access::kWrite,
+           "SELECT relation, trigger, relation_name, trigger_name <> 'ignore_replicated', trigger_name = 'log_guard' "
+           "AND (relation_name = 'log_spare' OR (is_partition AND relation_name ~ '^log_[0-9]{8}$')) "
+           "FROM outbox._wrong_guard ORDER BY relation_name, trigger_name")) {
     const Oid relation = static_cast<Oid>(Number(row[0]));
     const Oid trigger = static_cast<Oid>(Number(row[1]));
     const bool guard = row[3] == "t";

@@ -359,8 +359,7 @@ MovingRows::~MovingRows() {
 }
 
 void LookForLoss(Node* statement) {
-  drops_tables =
-      nodeTag(statement) == T_DropStmt && reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TABLE;
+  drops_tables = nodeTag(statement) == T_DropStmt && reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TABLE;
   whole_checked = false;
   switch (nodeTag(statement)) {
     case T_AlterTableStmt:

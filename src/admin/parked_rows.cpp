@@ -20,17 +20,6 @@ namespace {
   "p.payload IS NULL, p.attempts, coalesce(p.sender = ANY ($1::bigint[]), false) "                              \
   "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
 
-// Primary keys as four arrays, from $first on.
-#define OUTBOX_KEY_ARRAYS(a, b, c, d)                                                                            \
-  "(SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay " \
-  "FROM unnest(" a "::bigint[], " b "::bigint[], " c "::uuid[], " d "::bigint[]) AS u (route_id, micros, id, replay))"
-
-// Primary keys with what identifies a row to its lane: topic, order key, lane; $1 to $7, see PlacedArrays().
-#define OUTBOX_PLACED_ROWS                                                                                        \
-  "(SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay, " \
-  "u.topic, u.order_key, u.lane FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], "   \
-  "$6::bigint[], $7::integer[]) AS u (route_id, micros, id, replay, topic, order_key, lane))"
-
 #define OUTBOX_SAME_ROW(x, y)                                                                                          \
   x ".route_id = " y ".route_id AND " x ".created_at = " y ".created_at AND " x ".id = " y ".id AND " x ".replay = " y \
     ".replay "
@@ -62,7 +51,7 @@ std::vector<ParkedRow> RowsOf(const std::vector<Row>& found) {
   return rows;
 }
 
-// The four arrays of OUTBOX_KEY_ARRAYS.
+// The four arrays of outbox._parked_keys().
 template <typename Keyed>
 std::vector<Cell> KeyArrays(const std::vector<Keyed>& rows) {
   std::vector<Cell> columns[4];
@@ -75,7 +64,7 @@ std::vector<Cell> KeyArrays(const std::vector<Keyed>& rows) {
   return {ArrayLiteral(columns[0]), ArrayLiteral(columns[1]), ArrayLiteral(columns[2]), ArrayLiteral(columns[3])};
 }
 
-// The seven arrays of OUTBOX_PLACED_ROWS.
+// The seven arrays of outbox._placed_rows().
 std::vector<Cell> PlacedArrays(const std::vector<ParkedRow>& rows) {
   std::vector<Cell> arrays = KeyArrays(rows);
   std::vector<Cell> topics, order_keys, lanes;
@@ -98,7 +87,8 @@ std::string NotParkedHint(const std::string& id) {
   " AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id)" \
   " AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") ")"
 constexpr const char* kMakeDue =
-    "WITH t AS MATERIALIZED " OUTBOX_PLACED_ROWS ","
+    "WITH t AS MATERIALIZED (SELECT * FROM outbox._placed_rows($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], "
+    "$5::text[], $6::bigint[], $7::integer[])),"
     "w AS (SELECT t.*, t.order_key IS NOT NULL AND ("
     "  EXISTS (SELECT FROM outbox.parked p CROSS JOIN LATERAL outbox._key_pause(p.route_id, p.aggregate_type, "
     "   p.aggregate_id) WHERE " OUTBOX_SAME_ROW("p", "t") ")"
@@ -164,11 +154,13 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
 
 std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
   std::vector<Cell> arrays = KeyArrays(keys);
-  return RowsOf(RunSql(Access::kWrite,
-                       OUTBOX_ROW_COLUMNS "JOIN " OUTBOX_KEY_ARRAYS("$2", "$3", "$4", "$5") " k ON " OUTBOX_SAME_ROW(
-                           "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
-                                     "FOR UPDATE OF p SKIP LOCKED",
-                       {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
+  return RowsOf(
+      RunSql(Access::kWrite,
+             OUTBOX_ROW_COLUMNS
+             "JOIN outbox._parked_keys($2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[]) k ON " OUTBOX_SAME_ROW(
+                 "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
+                           "FOR UPDATE OF p SKIP LOCKED",
+             {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
 }
 
 bool HoldRoutes(std::vector<std::string> route_ids) {
@@ -240,8 +232,9 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
   std::vector<Cell> params = KeyArrays(rows);
   params.insert(params.end(), {Cell(outcome), Cell(std::to_string(at))});
   RunSql(Access::kWrite,
-         "WITH gone AS (DELETE FROM outbox.parked p USING " OUTBOX_KEY_ARRAYS(
-             "$1", "$2", "$3", "$4") " k WHERE " OUTBOX_SAME_ROW("p", "k") "RETURNING p.*)"
+         "WITH gone AS (DELETE FROM outbox.parked p "
+         "USING outbox._parked_keys($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[]) k "
+         "WHERE " OUTBOX_SAME_ROW("p", "k") "RETURNING p.*)"
          "INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, error_class, "
          "error_code, error_message) "
          "SELECT timestamptz 'epoch' + ($6::bigint - 1 + row_number() OVER (ORDER BY g.created_at, g.route_id, g.replay)) "
@@ -302,8 +295,9 @@ void Rename(const std::string& route_id) {
       continue;
     }
     RunSql(Access::kWrite,
-           "UPDATE outbox.parked p SET topic = k.topic, order_key = k.order_key FROM " OUTBOX_PLACED_ROWS
-           " k WHERE " OUTBOX_SAME_ROW("p", "k"),
+           "UPDATE outbox.parked p SET topic = k.topic, order_key = k.order_key FROM outbox._placed_rows($1::bigint[], "
+           "$2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::bigint[], $7::integer[]) k WHERE " OUTBOX_SAME_ROW(
+               "p", "k"),
            PlacedArrays(renamed), Plan::kByKey);
     PromoteKeysOf(renamed);
   }

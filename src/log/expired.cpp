@@ -26,7 +26,8 @@ using days::kDayMicros;
 // routes do not count: what expires before they commit is not theirs.
 void ReadLaneBases(std::vector<Snapshot>* bases) {
   static Statement all = {
-      "SELECT CASE WHEN p.home = outbox._home() THEN p.window_from::text ELSE '3:3:' END FROM outbox._position p",
+      "SELECT CASE WHEN l.home = outbox._home() THEN p.window_from::text ELSE '3:3:' END"
+      " FROM outbox._position p JOIN outbox.lane l ON l.route_id = p.route_id AND l.lane = p.lane",
       0,
       {},
       nullptr};
@@ -174,10 +175,8 @@ namespace {
 void CarryPositions(int64_t before_micros) {
   static Statement carry = {
       "UPDATE outbox.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
-      " FROM outbox._lane_position p WHERE p.saved_at < $1"
-      " AND t.route_id = p.route_id AND t.lane = p.lane AND t.since = p.since"
-      " AND (t.window_from::text, t.window_to::text, t.done_to) IS DISTINCT FROM"
-      " (p.window_from::text, p.window_to::text, p.done_to)",
+      " FROM outbox._lane_position p WHERE p.saved_at < $1 AND NOT p.carried"
+      " AND t.route_id = p.route_id AND t.lane = p.lane AND t.since = p.since",
       1,
       {TIMESTAMPTZOID},
       nullptr};
@@ -185,10 +184,8 @@ void CarryPositions(int64_t before_micros) {
   RunStatement(&carry, values);
   static Statement carry_sides = {
       "UPDATE outbox.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
-      " FROM outbox._side_lane_position p WHERE p.saved_at < $1"
-      " AND t.route_id = p.route_id AND t.lane = p.lane AND t.side = p.side AND t.since = p.since"
-      " AND (t.window_from::text, t.window_to::text, t.done_to) IS DISTINCT FROM"
-      " (p.window_from::text, p.window_to::text, p.done_to)",
+      " FROM outbox._side_lane_position p WHERE p.saved_at < $1 AND NOT p.carried"
+      " AND t.route_id = p.route_id AND t.lane = p.lane AND t.side = p.side AND t.since = p.since",
       1,
       {TIMESTAMPTZOID},
       nullptr};
@@ -197,13 +194,8 @@ void CarryPositions(int64_t before_micros) {
 
 bool AllCarried(int64_t before_micros) {
   static Statement missing = {
-      "(SELECT 1 FROM outbox._lane_position p JOIN outbox.lane t ON t.route_id = p.route_id AND t.lane = p.lane"
-      " WHERE p.saved_at < $1 AND (t.window_from::text, t.window_to::text, t.done_to) IS DISTINCT FROM"
-      " (p.window_from::text, p.window_to::text, p.done_to) LIMIT 1)"
-      " UNION ALL (SELECT 1 FROM outbox._side_lane_position p JOIN outbox.side_lane t ON t.route_id = p.route_id"
-      " AND t.lane = p.lane AND t.side = p.side"
-      " WHERE p.saved_at < $1 AND (t.window_from::text, t.window_to::text, t.done_to) IS DISTINCT FROM"
-      " (p.window_from::text, p.window_to::text, p.done_to) LIMIT 1)",
+      "(SELECT 1 FROM outbox._lane_position WHERE saved_at < $1 AND NOT carried LIMIT 1)"
+      " UNION ALL (SELECT 1 FROM outbox._side_lane_position WHERE saved_at < $1 AND NOT carried LIMIT 1)",
       1,
       {TIMESTAMPTZOID},
       nullptr};
