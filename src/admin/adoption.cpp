@@ -450,16 +450,17 @@ void SetFiring(Oid relation, Oid trigger, char firing) {
 // and one transaction id never wrote rows that say several. Rows that came by COPY keep the transaction ids of their
 // origin. In doubt a row is taken for emit()'s.
 int64 MoveLoadedRows(const std::string& table) {
+  const std::string own = "xid >= '" + std::to_string(kEnd) + "'";
   std::string sql =
       "WITH now AS MATERIALIZED (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric AS next), "
       "loaded AS MATERIALIZED (SELECT r.xmin::text::bigint AS x FROM outbox." +
-      table +
-      " r, now WHERE r.xid >= '503' GROUP BY 1, now.next HAVING count(DISTINCT r.xid) > 1 "
+      table + " r, now WHERE r." + own +
+      " GROUP BY 1, now.next HAVING count(DISTINCT r.xid) > 1 "
       "OR max(r.xid::text::numeric) > now.next - mod(mod(now.next, 4294967296) - r.xmin::text::bigint + 4294967296, "
       "4294967296)), "
       "gone AS (DELETE FROM outbox." +
-      table +
-      " d USING loaded l WHERE d.xmin::text::bigint = l.x AND d.xid >= '503' RETURNING d.*), "
+      table + " d USING loaded l WHERE d.xmin::text::bigint = l.x AND d." + own +
+      " RETURNING d.*), "
       "moved AS (INSERT INTO outbox.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, payload, "
       "content_type, headers, topic, deliver_at, xid, home, subscribed) SELECT g.created_at, g.id, g.aggregate_type, "
       "g.aggregate_id, g.event_type, g.payload, g.content_type, g.headers, g.topic, g.deliver_at, g.xid, "

@@ -48,21 +48,21 @@ int64_t HighestReading(int64_t reading) {
   return reading == 0 || ceiling <= 1 ? INT64_MAX : std::max(reading, static_cast<int64_t>(ceiling));
 }
 
-// Whether no row has ever been written into it since it was last emptied as a whole.
-bool IsEmpty(Oid oid) {
-  Leaf leaf;
-  if (!OpenLeaf(oid, &leaf)) {
-    return true;
+// Whether a row has ever been written into the table since it was last emptied as a whole.
+bool WasWritten(Oid oid) {
+  Relation table = try_table_open(oid, AccessShareLock);
+  if (table == nullptr) {
+    return false;
   }
-  const bool empty = RelationGetNumberOfBlocks(leaf.heap) == 0;
-  CloseLeaf(leaf);
-  return empty;
+  const bool written = RelationGetNumberOfBlocks(table) > 0;
+  table_close(table, NoLock);
+  return written;
 }
 
 // A writer increments the count after its row is in the table, and before it commits. So what a snapshot taken before
 // this call can see has been counted; and as nothing was in the table after `spare_writes` had been read, what came
 // into it later is counted above that. A prepared transaction's rows have been there since before the server started.
-bool SpareIsEmpty(Oid spare) {
+bool SpareIsUnused(Oid spare) {
   if (pg::Shared() == nullptr) {
     return false;
   }
@@ -73,17 +73,12 @@ bool SpareIsEmpty(Oid spare) {
   }
   state->spare = InvalidOid;
   pg_memory_barrier();  // the table is looked at afterwards
-  Relation table = try_table_open(spare, AccessShareLock);
-  if (table == nullptr) {
-    return false;
-  }
-  const bool empty = RelationGetNumberOfBlocks(table) == 0;
+  const bool empty = !WasWritten(spare);
   OUTBOX_FAULT_POINT("spare.looked");
   if (empty) {
     state->spare = spare;
     state->spare_writes = writes;
   }
-  table_close(table, NoLock);
   return empty;
 }
 
@@ -135,9 +130,9 @@ void JudgeLeaves(LeafList* list) {
   const Oid spare = SpareTable();
   pg_read_barrier();  // the next xid is read after the clock
   for (LeafEntry& entry : list->leaves) {
-    entry.unused = entry.oid == spare && SpareIsEmpty(spare);
+    entry.unused = entry.oid == spare && SpareIsUnused(spare);
     const bool ahead = entry.day != kUnknownDay && DayStartMicros(entry.day) > highest;
-    entry.empty = ahead && (entry.empty || IsEmpty(entry.oid));
+    entry.empty = ahead && (entry.empty || !WasWritten(entry.oid));
     entry.to_come = ahead && entry.empty;
     if (ahead || entry.closed || entry.day == kUnknownDay || reading < DayStartMicros(entry.day + 1)) {
       continue;

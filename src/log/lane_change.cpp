@@ -19,19 +19,13 @@ namespace outbox::log {
 
 namespace {
 
-int32 Count(uint64 row, int column) {
-  bool isnull = false;
-  return DatumGetInt32(ResultDatum(row, column, &isnull));
-}
-
 void ReadChangingRoutes(std::vector<int64_t>* routes) {
   static Statement changing = {
       "SELECT id FROM outbox.route WHERE lanes_wanted IS NOT NULL ORDER BY id", 0, {}, nullptr};
   RunStatement(&changing, nullptr);
   routes->reserve(SPI_processed);
   for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    routes->push_back(DatumGetInt64(ResultDatum(row, 0, &isnull)));
+    routes->push_back(ResultInt64(row, 0));
   }
 }
 
@@ -66,12 +60,10 @@ bool LockRoute(Change* change) {
   if (SPI_processed == 0) {
     return false;
   }
-  bool isnull = false;
-  change->wanted = Count(0, 0);
-  change->common = DatumGetBool(ResultDatum(0, 1, &isnull));
-  TimestampTz begun = DatumGetTimestampTz(ResultDatum(0, 2, &isnull));
-  change->begun = isnull ? 0 : begun;
-  change->sides = DatumGetBool(ResultDatum(0, 3, &isnull));
+  change->wanted = ResultInt32(0, 0);
+  change->common = ResultBool(0, 1);
+  change->begun = ResultTime(0, 2);
+  change->sides = ResultBool(0, 3);
   return true;
 }
 
@@ -84,7 +76,7 @@ bool LockLanes(const Change& change) {
   RunStatement(&lanes, values);
   uint64 locked = SPI_processed;
   RunStatement(&all, values);
-  return static_cast<uint64>(Count(0, 0)) == locked;
+  return static_cast<uint64>(ResultInt32(0, 0)) == locked;
 }
 
 void Begin(const Change& change) {
@@ -116,7 +108,7 @@ int OwnedLanes(const Change& change) {
       nullptr};
   Datum values[] = {Int64GetDatum(change.route_id), pg::LiveIncarnations()};
   RunStatement(&owned, values);
-  return Count(0, 0);
+  return ResultInt32(0, 0);
 }
 
 // Whether every lane has delivered or parked all that was committed when the barrier was asked for. While no worker has
@@ -130,9 +122,8 @@ bool AllNear(const Change& change, uint64 barrier) {
   uint64 owned = 0;
   bool near = true;
   for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    const int32 lane = Count(row, 0);
-    if (!DatumGetBool(ResultDatum(row, 1, &isnull)) || isnull) {
+    const int32 lane = ResultInt32(row, 0);
+    if (!ResultBool(row, 1)) {
       continue;
     }
     owned++;
@@ -176,7 +167,7 @@ int LanesUnderWay(int64 route_id) {
       nullptr};
   Datum values[] = {Int64GetDatum(route_id)};
   RunStatement(&elsewhere, values);
-  return Count(0, 0);
+  return ResultInt32(0, 0);
 }
 
 // Whether a worker is sending parked events of the route. Lanes that stand at the common snapshot claim no more of

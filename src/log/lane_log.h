@@ -42,6 +42,10 @@ class PgLaneLog final : public relay::LaneLog {
   void SetRun(const std::string& run) override { run_ = run; }
 
  private:
+  struct WindowEnd;
+  bool MayOpen(const Position& position, const Snapshot** limit);
+  void ChooseEnd(const Position& position, const Snapshot* limit, WindowEnd* end);
+
   LaneId id_;
   int lanes_;
   uint64_t incarnation_;

@@ -74,15 +74,14 @@ bool ReadStanding(LaneId id, LaneStanding* standing) {
     return false;
   }
   ReadPosition(0, 0, &standing->position);
-  bool isnull = false;
-  standing->lanes = DatumGetInt32(ResultDatum(0, 3, &isnull));
-  standing->converging = DatumGetBool(ResultDatum(0, 4, &isnull));
+  standing->lanes = ResultInt32(0, 3);
+  standing->converging = ResultBool(0, 4);
   standing->limit.reset();
   const char* limit = ResultText(0, 5);
   if (standing->converging && limit != nullptr) {
     ReadSnapshotText(limit, &standing->limit.emplace());
   }
-  standing->since = DatumGetTimestampTz(ResultDatum(0, 6, &isnull));
+  standing->since = ResultTime(0, 6);
   return true;
 }
 
@@ -91,8 +90,7 @@ int64_t ReadSince(LaneId lane) {
       "SELECT since FROM outbox.lane WHERE route_id = $1 AND lane = $2", 2, {INT8OID, INT4OID}, nullptr};
   Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
   RunStatement(&since, values);
-  bool isnull = false;
-  return SPI_processed == 0 ? 0 : DatumGetTimestampTz(ResultDatum(0, 0, &isnull));
+  return SPI_processed == 0 ? 0 : ResultTime(0, 0);
 }
 
 void LockPositions(int64_t route_id, LOCKMODE mode, bool wait) {

@@ -15,18 +15,6 @@ namespace outbox::log {
 
 namespace {
 
-int64 ResultInt64(uint64 row, int column) {
-  bool isnull = false;
-  Datum value = ResultDatum(row, column, &isnull);
-  return isnull ? 0 : DatumGetInt64(value);
-}
-
-int32 ResultInt32(uint64 row, int column) {
-  bool isnull = false;
-  Datum value = ResultDatum(row, column, &isnull);
-  return isnull ? 0 : DatumGetInt32(value);
-}
-
 void ReadLanes(std::vector<LaneId>* lanes) {
   for (uint64 row = 0; row < SPI_processed; row++) {
     lanes->push_back({ResultInt64(row, 0), ResultInt32(row, 1)});

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/fault_point.h"
+#include "days/leaf_list.h"
 #include "days/on_its_day.h"
 #include "log/lane_tables.h"
 #include "log/place_arguments.h"
@@ -117,11 +118,12 @@ bool FindLost(const LaneId& lane, std::string_view run, Finding* finding) {
 bool BeganBeforeTheLog(const LaneId& lane) {
   static Statement start = {
       "SELECT l.done_to FROM outbox.lane l WHERE l.route_id = $1 AND l.lane = $2"
-      " AND pg_snapshot_xmax(l.window_from) < '503'::xid8",
-      2,
-      {INT8OID, INT4OID},
+      " AND pg_snapshot_xmax(l.window_from) < $3",
+      3,
+      {INT8OID, INT4OID, XID8OID},
       nullptr};
-  Datum of_lane[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
+  Datum of_lane[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane),
+                     FullTransactionIdGetDatum(FullTransactionIdFromU64(days::kAdoptedEnd))};
   RunStatement(&start, of_lane);
   if (SPI_processed == 0) {
     return false;

@@ -12,24 +12,6 @@ namespace outbox::log {
 
 namespace {
 
-int64 ResultInt64(uint64 row, int column) {
-  bool isnull = false;
-  Datum value = ResultDatum(row, column, &isnull);
-  return isnull ? 0 : DatumGetInt64(value);
-}
-
-int32 ResultInt32(uint64 row, int column) {
-  bool isnull = false;
-  Datum value = ResultDatum(row, column, &isnull);
-  return isnull ? 0 : DatumGetInt32(value);
-}
-
-bool ResultBool(uint64 row, int column) {
-  bool isnull = false;
-  Datum value = ResultDatum(row, column, &isnull);
-  return !isnull && DatumGetBool(value);
-}
-
 // Elements of a text[] of the result; no NULLs are expected. Plain: the caller fills its owners from the pointers.
 int ResultTexts(uint64 row, int column, char*** texts) {
   bool isnull = false;

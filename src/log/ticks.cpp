@@ -30,8 +30,7 @@ uint64 ReadTicks(TimestampTz after, long limit) {
 }
 
 TimestampTz TickTime(uint64 row) {
-  bool isnull = false;
-  return DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
+  return ResultTime(row, 0);
 }
 
 uint64_t LowestLaneXmax() {

@@ -54,11 +54,10 @@ Page LookAtPage(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool
   page.last = page.away_to = after;
   page.full = SPI_processed == kPage;
   for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    page.last.due_at = DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
-    page.last.created_at = DatumGetTimestampTz(ResultDatum(row, 1, &isnull));
+    page.last.due_at = ResultTime(row, 0);
+    page.last.created_at = ResultTime(row, 1);
     // A row that is being sent, or is locked, stops the front as well: it may come back as it was.
-    page.wanted = page.wanted || !DatumGetBool(ResultDatum(row, 2, &isnull));
+    page.wanted = page.wanted || !ResultBool(row, 2);
     page.away_to = page.wanted ? page.away_to : page.last;
   }
   SPI_freetuptable(SPI_tuptable);

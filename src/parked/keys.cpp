@@ -21,8 +21,7 @@ Datum KeyArray(const std::vector<uint64_t>& keys) {
 
 void AppendKeys(std::vector<uint64_t>* keys) {
   for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    keys->push_back(static_cast<uint64_t>(DatumGetInt64(ResultDatum(row, 0, &isnull))));
+    keys->push_back(static_cast<uint64_t>(ResultInt64(row, 0)));
   }
 }
 
@@ -113,9 +112,8 @@ void ReadHeld(const ParkedOwner& owner, bool block, std::vector<uint64_t>* held,
   RunStatement(&waiting, values);
   AppendKeys(held);
   for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    if (DatumGetBool(ResultDatum(row, 1, &isnull))) {
-      headless->push_back(static_cast<uint64_t>(DatumGetInt64(ResultDatum(row, 0, &isnull))));
+    if (ResultBool(row, 1)) {
+      headless->push_back(static_cast<uint64_t>(ResultInt64(row, 0)));
     }
   }
   if (block) {

@@ -80,7 +80,7 @@ bool ForEachPortion(int64 route_id, int32 lanes, bool (*handle)(int64, Moving*))
         aggregate_id = {VARDATA_ANY(bytes), static_cast<size_t>(VARSIZE_ANY_EXHDR(bytes))};
       }
       auto belongs = static_cast<int32>(format::LaneOf(aggregate_id, uuid, static_cast<uint32>(lanes)));
-      if (belongs != DatumGetInt32(ResultDatum(row, 4, &isnull))) {
+      if (belongs != ResultInt32(row, 4)) {
         moving.created_at.Add(after[1]);
         moving.id.Add(after[2]);
         moving.replay.Add(after[3]);

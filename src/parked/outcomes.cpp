@@ -1,4 +1,5 @@
 // Recording what became of the events that a worker had claimed [P].
+#include "parked/rows.h"
 #include "parked/sql.h"
 #include "parked/statements.h"
 
@@ -95,7 +96,8 @@ void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
     return;
   }
   size_t rows = outcomes.size();
-  Column state(rows), due(rows), attempts(rows), topic(rows), error_class(rows), error_code(rows), error_message(rows);
+  Column state(rows), due(rows), attempts(rows), topic(rows);
+  ErrorColumns error(rows);
   for (const Settlement& outcome : outcomes) {
     if (!mine(outcome)) {
       continue;
@@ -110,23 +112,13 @@ void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
     }
     outcome.due == 0 ? due.AddNull() : due.Add(TimeDatum(outcome.due));
     outcome.topic.empty() ? topic.AddNull() : topic.Add(ServerText(outcome.topic));
-    if (outcome.error.ok()) {
-      error_class.AddNull();
-      error_code.AddNull();
-      error_message.AddNull();
-    } else {
-      error_class.Add(CStringGetTextDatum(ErrorClassName(outcome.error.error_class)));
-      error_code.Add(ForeignText(outcome.error.code));
-      error_message.Add(ForeignText(outcome.error.message));
-    }
+    error.Add(outcome.error);
   }
   arguments.Add(state.Array(TEXTOID));
   arguments.Add(due.Array(TIMESTAMPTZOID));
   arguments.Add(attempts.Array(INT4OID));
   arguments.Add(topic.Array(TEXTOID));
-  arguments.Add(error_class.Array(TEXTOID));
-  arguments.Add(error_code.Array(TEXTOID));
-  arguments.Add(error_message.Array(TEXTOID));
+  error.AddTo(&arguments);
   RunStatement(&keep, arguments.values);
 }
 

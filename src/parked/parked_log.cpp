@@ -113,6 +113,38 @@ void PgParkedLog::Recheck(bool block, int64_t now) {
   FindFree(me, block, unsure_, &locked_);
 }
 
+// Reads and judges what is due; false: there is more behind where it came to. Plain.
+bool PgParkedLog::ReadWork(const relay::ClaimLimits& limits, bool block, DueFronts* fronts) {
+  const ParkedOwner me{lane_, incarnation_};
+  DueWork* work = work_.get();
+  const bool all = limits.without.empty();
+  bool to_end = true;
+  if (all) {
+    ReadDue(me, limits, true, {}, work);
+  } else {
+    to_end = ReadDueBehind(me, limits, true, &fronts->keyed, work);
+  }
+  // Rows without a key come after the others have been judged by theirs.
+  ReadDueKeys(me, block, work);
+  JudgeDue(work);
+  if (all) {
+    ReadDue(me, limits, false, {}, work);
+  } else {
+    to_end = ReadDueBehind(me, limits, false, &fronts->shared, work) && to_end;
+  }
+  CutTaken(limits, work);
+  return to_end;
+}
+
+// After a recheck: those that are still locked stay.
+void PgParkedLog::KeepLocked(int64_t now) {
+  next_recheck_ = now + kRecheckEvery + static_cast<int64_t>(unsure_.size()) * kRecheckEach;
+  SortUnique(&locked_);
+  kept_.clear();
+  std::set_difference(unsure_.begin(), unsure_.end(), locked_.begin(), locked_.end(), std::back_inserter(kept_));
+  std::swap(unsure_, kept_);
+}
+
 Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk* chunk, int64_t* next_due,
                           bool* owner) {
   *owner = true;
@@ -134,20 +166,7 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
     if (recheck) {
       Recheck(block, limits.now);
     }
-    // Rows without a key come after the others have been judged by theirs.
-    if (limits.without.empty()) {
-      ReadDue(me, limits, true, {}, work);
-    } else {
-      to_end = ReadDueBehind(me, limits, true, &fronts.keyed, work);
-    }
-    ReadDueKeys(me, block, work);
-    JudgeDue(work);
-    if (limits.without.empty()) {
-      ReadDue(me, limits, false, {}, work);
-    } else {
-      to_end = ReadDueBehind(me, limits, false, &fronts.shared, work) && to_end;
-    }
-    CutTaken(limits, work);
+    to_end = ReadWork(limits, block, &fronts);
     if (!work->unsure.empty()) {
       BlockRows(me, *work);
     }
@@ -164,11 +183,7 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
     return status;
   }
   if (recheck) {
-    next_recheck_ = limits.now + kRecheckEvery + static_cast<int64_t>(unsure_.size()) * kRecheckEach;
-    SortUnique(&locked_);
-    kept_.clear();
-    std::set_difference(unsure_.begin(), unsure_.end(), locked_.begin(), locked_.end(), std::back_inserter(kept_));
-    std::swap(unsure_, kept_);
+    KeepLocked(limits.now);
   }
   unsure_.insert(unsure_.end(), work->unsure.begin(), work->unsure.end());
   SortUnique(&unsure_);
@@ -182,12 +197,18 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   *fronts_ = fronts;
   if (!to_end) {
     *next_due = std::min(*next_due, limits.now + kGoOnIn);
-  } else if (in_pass_) {
-    in_pass_ = false;
-    soonest_pass_ = limits.now + kPassShare * (limits.now - pass_began_);
-    next_pass_ = std::max(soonest_pass_, limits.now + kPassEvery);
+  } else {
+    EndPass(limits.now);
   }
   return status;
+}
+
+void PgParkedLog::EndPass(int64_t now) {
+  if (in_pass_) {
+    in_pass_ = false;
+    soonest_pass_ = now + kPassShare * (now - pass_began_);
+    next_pass_ = std::max(soonest_pass_, now + kPassEvery);
+  }
 }
 
 // Rows before the fronts are passed over until they may have changed: a topic has come back, an operator has acted on

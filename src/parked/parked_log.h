@@ -34,6 +34,9 @@ class PgParkedLog final : public relay::ParkedLog {
  private:
   void Recheck(bool block, int64_t now);
   void BeginPass(const relay::ClaimLimits& limits);
+  void EndPass(int64_t now);
+  bool ReadWork(const relay::ClaimLimits& limits, bool block, DueFronts* fronts);
+  void KeepLocked(int64_t now);
 
   const LaneId lane_;
   const uint64_t incarnation_;

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "base/event.h"
+#include "base/status.h"
+#include "pg/arguments.h"
 #include "pg/prelude.h"
 #include "relay/parked_log.h"
 
@@ -14,6 +16,17 @@
   " AND ROW(p.due_at, p.created_at) <= ROW($8, $9)"
 
 namespace outbox::parked {
+
+// error_class, error_code and error_message of rows, as arrays; NULL where there is no error.
+class ErrorColumns {
+ public:
+  explicit ErrorColumns(size_t rows) : class_(rows), code_(rows), message_(rows) {}
+  void Add(const Error& error);
+  void AddTo(pg::Arguments* arguments);
+
+ private:
+  pg::Column class_, code_, message_;
+};
 
 // text[]
 Datum TopicArray(const std::vector<std::string>& topics);

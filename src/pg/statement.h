@@ -22,6 +22,11 @@ void RunStatement(Statement* statement, Datum* values, const char* nulls = nullp
 
 // A column of a row of the last result (columns from 0).
 Datum ResultDatum(uint64 row, int column, bool* isnull);
+// NULL is 0, or false.
+int64 ResultInt64(uint64 row, int column);
+int32 ResultInt32(uint64 row, int column);
+bool ResultBool(uint64 row, int column);
+TimestampTz ResultTime(uint64 row, int column);
 // In its type's text form; nullptr: NULL.
 const char* ResultText(uint64 row, int column);
 
