@@ -147,7 +147,7 @@ void RequireOwnVersion(pg::Presence presence) {
                     errmsg("cannot adopt an outbox of another version than the library's, \"%s\"", kVersion),
                     errdetail("Workers wait until they are equal."),
                     errhint("Run ALTER EXTENSION outbox UPDATE first, or restart the server if the library was "
-                            "installed anew.")));
+                            "reinstalled.")));
   }
 }
 

@@ -52,7 +52,7 @@ void CheckRights(Findings* findings) {
   for (size_t i = 0; i < odd.size() && i < kTold; i++) {
     const Row& row = odd[i];
     const std::string detail = row[2].value() + " has " + row[3].value() + " on " + row[1].value() +
-                               ", which nobody needs who emits, looks or operates.";
+                               ", which is not needed to emit, look or operate.";
     const std::string hint =
         "REVOKE " + row[3].value() + " ON " + row[0].value() + " " + row[1].value() + " FROM " + row[2].value() + ";";
     if (row[4] == "t") {

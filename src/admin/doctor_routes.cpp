@@ -151,7 +151,7 @@ void CheckLanes(Findings* findings) {
       bool person = std::strcmp(view->trouble.error_class, "config") == 0;
       std::string detail =
           name + ": " + view->trouble.error_class + " trouble, " + view->trouble.code + ": " + view->trouble.message;
-      std::string hint = person ? "Somebody has to change an option or a credential."
+      std::string hint = person ? "An option or a credential has to be changed."
                                 : "It is tried again by itself; outbox.lag says when.";
       person ? findings->Problem("lane", detail, hint) : findings->Warn("lane", detail, hint);
     } else {
@@ -258,7 +258,7 @@ void CheckDestinations(Findings* findings) {
     detail += view.only_warning ? "works, but " : std::string("gets nothing (") + view.state + "): ";
     detail += std::string(view.trouble.code) + ": " + view.trouble.message;
     if (strcmp(view.trouble.error_class, "config") == 0) {
-      findings->Problem("destination", detail, "Somebody has to change an option or a credential.");
+      findings->Problem("destination", detail, "An option or a credential has to be changed.");
     } else {
       findings->Warn("destination", detail,
                      view.only_warning ? "Look at it; ALTER SERVER, or a restart of its workers, forgets the warning."
@@ -289,9 +289,9 @@ void CheckAdoption(Findings* findings) {
              "ON l.route_id = r.id WHERE coalesce(l.home <> outbox._home() AND NOT EXISTS (SELECT FROM "
              "outbox.origin o WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)")[0][0];
   if (routes) {
-    findings->Problem("adoption",
-                      "A dump has brought lanes, whose positions mean nothing here: nobody reads for " + *routes + ".",
-                      "SELECT outbox.adopt() has them go on where they were.");
+    findings->Problem(
+        "adoption", "A dump has brought lanes, whose positions mean nothing here: no worker reads for " + *routes + ".",
+        "SELECT outbox.adopt() has them go on where they were.");
   } else {
     findings->Ok("adoption", "Nothing of a restored dump waits to be adopted.");
   }
@@ -340,7 +340,7 @@ void CheckPublications(Findings* findings) {
     findings->Warn("publications", "The log is published to other servers, by " + *row[0] + ".",
                    "Subscribers need the extension, preloaded: their keepers make the day tables without which the "
                    "subscription stops, for all tables. They keep the events in outbox.foreign_event and send nothing. "
-                   "Publish your schemas by name, without outbox, where nobody wants that.");
+                   "Publish your schemas by name, without outbox, if you do not want that.");
   } else {
     findings->Ok("publications", "No publication carries the log.");
   }

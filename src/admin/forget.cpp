@@ -306,6 +306,6 @@ OUTBOX_FUNCTION(outbox_forget) {
                                     " that are undelivered"
                               : ""),
          "",
-         counts.kept > 0 && !undelivered ? "undelivered => true erases these as well: nobody sends them then." : "");
+         counts.kept > 0 && !undelivered ? "undelivered => true erases these as well: they are never sent then." : "");
   return batches.Result({Cell(std::to_string(counts.forgotten)), Cell(std::to_string(counts.kept))});
 }

@@ -157,7 +157,7 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
   WriteAudit(work.action, selection.route, Cell(),
              JsonObject().AddRaw("filter", selection.text).Add("done", done).Add("step", Cell("end")), work.reason);
   if (seen > done) {
-    Notice(Events(seen - done) + " had changed or were in somebody else's hands, and stay as they are");
+    Notice(Events(seen - done) + " had changed or were locked by another session, and stay as they are");
   }
   return done;
 }

@@ -166,7 +166,7 @@ void ChangeHolders(const std::string& route, const std::string& route_id, bool b
                          .value();
   if (keys != "0") {
     Notice("dead letters of route \"" + route + "\" now hold " + keys + (keys == "1" ? " key" : " keys"),
-           "Later events of these keys wait until somebody has acted on the dead letters.",
+           "Later events of these keys wait until an operator has acted on the dead letters.",
            "outbox.redrive() has them tried again, outbox.discard_dead_letters() gives them up.");
   }
 }

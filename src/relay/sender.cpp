@@ -6,9 +6,9 @@
 namespace outbox::relay {
 
 Error KilledError() {
-  return {
-      ErrorClass::kSolo, "SINK_KILLED",
-      "somebody killed the sink's process three times while it had this event alone: perhaps the kernel, for memory"};
+  return {ErrorClass::kSolo, "SINK_KILLED",
+          "the sink's process was killed from outside three times while it had this event alone: perhaps by the "
+          "kernel, for memory"};
 }
 
 Sender::Sender(uint32_t flow, SendSource* source, Destination* destination, SinkUse at, PoisonSearch::Way way,

@@ -207,7 +207,7 @@ void Cycle(MemoryContext context) {
                         errmsg("outbox publishes nothing: the extension's version \"%s\" is not the library's, \"%s\"",
                                found, kVersion),
                         errhint("Run ALTER EXTENSION outbox UPDATE in this database, or restart the server if the "
-                                "library was installed anew.")));
+                                "library was reinstalled.")));
     });
   }
   keeper->presence = standing.presence;
