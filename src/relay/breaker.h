@@ -9,8 +9,9 @@
 // when it is there again, and paces itself (a sink process by its restarts, a sink by its reconnecting). One whose
 // health stays down may keep the small batch and say nothing (librdkafka does, for as long as the brokers are away):
 // after kPatience it is open again. That batch stays the one that is tried, so that none are piled up, and its answer
-// still closes the breaker. The delays start over, too, when it has stayed closed for twice the last one. Topic trouble
-// is none of the breaker's business.
+// still closes the breaker. One whose health is up, and for which there is nothing to send for kPatience, is closed:
+// it has said that it is there, and no record would ask it. The delays start over, too, when it has stayed closed for
+// twice the last one. Topic trouble is none of the breaker's business.
 //
 // The destination's second sink has a probe of its own (`second`), beside that of the lanes: what it was given may go
 // unanswered for long (parked events, topics in trouble), and the lanes do not wait for that. Its answer closes the
@@ -50,6 +51,12 @@ class Breaker {
   }
   // The flow of a batch that is no longer waited for; 0: none.
   uint32_t late(bool second) const { return second ? second_.late : probe_.late; }
+  // Half-open, health is up, and there is nothing to send: after kPatience it is closed.
+  void Rest(int64_t now, int64_t wall) {
+    if (state_ == State::kHalfOpen && probe_.flow == 0 && second_.flow == 0 && now >= patience_ends()) {
+      Close(now, wall);
+    }
+  }
   // Half-open, and a lane's batch is in flight.
   bool tried() const { return state_ == State::kHalfOpen && probe_.flow != 0; }
   // When GiveUp() is due if health is down, or PassOn() if it is up and a lane tries; half-open only.

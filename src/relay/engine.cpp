@@ -71,6 +71,7 @@ struct Engine::Impl {
   Lane* MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log);
   bool CheckServer(Destination* destination);
   bool CheckHealth(Destination* destination);
+  bool HasNothingToSend(const Destination* destination);
   void GiveTurns(Destination* destination);
   bool PollSinks();
   bool PollRetrySink(Destination* destination);
@@ -168,9 +169,23 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
     breaker.GiveUp(health.error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
   } else {
     breaker.PassOn(turn.now);
+    const sink::Meeting* meeting = destination->sink()->meeting();
+    if (breaker.state() == Breaker::State::kHalfOpen && (meeting == nullptr || meeting->run.empty()) &&
+        HasNothingToSend(destination)) {
+      breaker.Rest(turn.now, turn.clock->WallMicros());
+    }
   }
   breaker.Tick(turn.now, turn.clock->WallMicros());
   return worked;
+}
+
+// Neither a lane nor a queue of parked events has anything that could go.
+bool Engine::Impl::HasNothingToSend(const Destination* destination) {
+  bool nothing = true;
+  ForLanesOf(destination, [&](Lane* lane) {
+    nothing &= !lane->active() && (lane->pump() == nullptr || !lane->pump()->waits(turn.clock->WallMicros()));
+  });
+  return nothing;
 }
 
 // A suspected event is tested when the others' events are no longer in flight at that sink, or have been for a while
@@ -510,7 +525,7 @@ int64_t Engine::Turn(const TurnInput& input) {
     const Breaker& breaker = destination->breaker();
     if (breaker.state() == Breaker::State::kOpen) {
       next = std::min(next, breaker.next_try());
-    } else if (breaker.state() == Breaker::State::kHalfOpen && (!destination->health().up || breaker.tried())) {
+    } else if (breaker.state() == Breaker::State::kHalfOpen && breaker.patience_ends() > turn.now) {
       next = std::min(next, breaker.patience_ends());
     }
     next = std::min(next, destination->server_check().next_try());

@@ -64,7 +64,7 @@ enum class ParkedOutcome : uint8_t {
   kDelivered,
   kRetry,     // charged: attempts, error, due; events of its key behind it wait
   kDead,      // charged: a dead letter; under `skip` its key goes on
-  kGiveBack,  // not charged: as it was, due at `due` (0: unchanged)
+  kGiveBack,  // not charged: as it was, due at `due` (0: unchanged); an error is noted
 };
 
 struct Settlement {

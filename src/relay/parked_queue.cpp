@@ -260,6 +260,18 @@ bool ParkedQueue::GiveUp(TurnContext* turn) {
 
 // --- looking -----------------------------------------------------------------------------------------------------
 
+const Trouble* ParkedQueue::trouble(int64_t now, int64_t* next_try) const {
+  if (!log_retry_.trouble().ok()) {
+    *next_try = log_retry_.next_try();
+    return &log_retry_.trouble();
+  }
+  if (!sender_.trouble().ok()) {
+    *next_try = sender_.next_try();
+    return &sender_.trouble();
+  }
+  return topics_.Worst(now, next_try);
+}
+
 int64_t ParkedQueue::NextTime(const TurnContext& turn) const {
   int64_t next = kNever;
   const auto at = [&](int64_t time) {

@@ -93,10 +93,11 @@ class ParkedQueue {
   // The deadline has passed: what has no outcome is given back. Returns false if that, too, failed.
   bool GiveUp(TurnContext* turn);
 
-  // Newest trouble of the parked table, then of the destination; nullptr: none.
-  const Trouble* trouble() const {
-    return !log_retry_.trouble().ok() ? &log_retry_.trouble() : !sender_.trouble().ok() ? &sender_.trouble() : nullptr;
-  }
+  // Newest trouble of the parked table, then of the destination, then of a topic; nullptr: none. *next_try: when it is
+  // tried again, monotonic; may be past.
+  const Trouble* trouble(int64_t now, int64_t* next_try) const;
+  // Something is due that could go and does not, or is under way. `wall`: Unix microseconds.
+  bool waits(int64_t wall) const { return phase_ != Phase::kIdle || next_due_ <= wall; }
 
  private:
   enum class Phase : uint8_t { kIdle, kSending, kSettling };

@@ -415,6 +415,34 @@ TEST_F(BreakerTest, AnAnswerForTheEventsOrTheTopicsSakeClosesIt) {
   }
 }
 
+// It went and came back while nobody had anything to send: no record will ask it, and people look at its state.
+TEST_F(BreakerTest, ADestinationThatIsBackIsClosedWithoutTraffic) {
+  Turn();
+  for (int i = 0; i < 2; ++i) {
+    sink->SetUp(false);
+    Turn();
+    RunUntil(clock.now + 20'000'000);
+    EXPECT_STRNE(Destination().state, "closed");
+    sink->SetUp(true);
+    const int64_t next = Turn();
+    EXPECT_STREQ(Destination().state, "half-open");
+    ASSERT_LE(next, clock.now + Breaker::kPatience);
+    RunUntil(clock.now + Breaker::kPatience);
+    EXPECT_STREQ(Destination().state, "closed");
+    EXPECT_TRUE(Destination().trouble.empty());
+  }
+  // It refuses the next event all the same: then it is in trouble again.
+  server.EmitCommitted("k");
+  Turn(true);
+  ASSERT_EQ(sink->pending.size(), 1u);
+  sink->Fail(0, ErrorClass::kDestination, "READONLY");
+  Turn();
+  EXPECT_STREQ(Destination().state, "open");
+  // Who has something to send finds out with a small batch, however long that takes.
+  RunUntil(Destination().next_try_unix - FakeClock::kWallAtZero + 3 * Breaker::kPatience);
+  EXPECT_STREQ(Destination().state, "half-open");
+}
+
 TEST_F(BreakerTest, ANewSinkStartsClosed) {
   server.EmitCommitted("k");
   Turn();

@@ -312,6 +312,7 @@ class FakeParkedLog : public ParkedLog {
           break;
         case ParkedOutcome::kGiveBack:
           row.due = outcome.due != 0 ? outcome.due : row.due;
+          row.error = outcome.error.ok() ? row.error : outcome.error;
       }
     }
     for (uint64_t key : touched) {
