@@ -49,6 +49,8 @@ BEGIN
   EXECUTE format('GRANT INSERT, SELECT ON outbox.event TO %s', role);
   INSERT INTO outbox.emit_right AS e (role, topics) VALUES (grant_emit.role, grant_emit.topics)
   ON CONFLICT ON CONSTRAINT emit_right_pkey DO UPDATE SET topics = excluded.topics;
+  INSERT INTO outbox.audit (who, action, detail)
+  VALUES (session_user, 'grant_emit', jsonb_strip_nulls(jsonb_build_object('to', grant_emit.role, 'topics', grant_emit.topics)));
 END
 $grant$;
 COMMENT ON FUNCTION outbox.grant_emit(regrole, text[]) IS 'lets a role emit: the emit functions, the trigger function emit_row, and the view outbox.event; with topics (patterns) to these only: the topic given, or outbox.event.<aggregate type> where none is. The last call counts';
@@ -67,6 +69,7 @@ BEGIN
   END LOOP;
   EXECUTE format('REVOKE INSERT, SELECT ON outbox.event FROM %s', role);
   DELETE FROM outbox.emit_right e WHERE e.role = revoke_emit.role;
+  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_emit', jsonb_build_object('from', revoke_emit.role));
   -- Not USAGE on the schema: the role may have been given more than emitting.
 END
 $revoke$;

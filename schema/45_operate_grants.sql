@@ -38,6 +38,7 @@ BEGIN
   FOR what IN SELECT * FROM outbox._operate_grants() LOOP
     EXECUTE format('GRANT %s TO %s', what, role);
   END LOOP;
+  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'grant_operate', jsonb_build_object('to', grant_operate.role));
 END
 $grant$;
 COMMENT ON FUNCTION outbox.grant_operate(regrole) IS 'lets a role look, read and act on parked events, pause and resume, replay and seek';
@@ -54,6 +55,7 @@ BEGIN
   FOR what IN SELECT * FROM outbox._operate_grants() LOOP
     EXECUTE format('REVOKE %s FROM %s', what, role);
   END LOOP;
+  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_operate', jsonb_build_object('from', revoke_operate.role));
   -- Not USAGE on the schema: the role may have been given more than operating.
 END
 $revoke$;

@@ -40,7 +40,7 @@ CREATE VIEW pg_temp.parked AS
     p.topic, p.replay FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name LIKE 'regress%' ORDER BY 1, 2, p.replay;
 CREATE VIEW pg_temp.audit AS
   SELECT who = session_user AS me, action, route, right(event_id::text, 3) AS n, detail, reason FROM outbox.audit
-  WHERE route LIKE 'regress%' AND action NOT IN ('pause', 'resume') ORDER BY at;
+  WHERE route LIKE 'regress%' AND action NOT IN ('pause', 'resume', 'create_route', 'alter_route', 'drop_route') ORDER BY at;
 CREATE VIEW pg_temp.outcome AS
   SELECT r.name AS route, right(o.id::text, 3) AS n, o.created_at, o.outcome, o.attempts, o.topic, o.place, o.replay
   FROM outbox.outcome o JOIN outbox.route r ON r.id = o.route_id WHERE r.name LIKE 'regress%' ORDER BY o.at;

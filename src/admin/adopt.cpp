@@ -190,6 +190,10 @@ int64 AdoptAll(bool keep_positions) {
     Execute("LOCK TABLE outbox.foreign_event IN EXCLUSIVE MODE");
     SPI_finish();
   });
+  // Whose it was, where that is another's.
+  const Cell origin = RunSql(Access::kWrite,
+                             "SELECT (SELECT i.system_identifier || '/' || i.database FROM outbox.identity i WHERE "
+                             "i.system_identifier || '/' || i.database <> outbox._home() LIMIT 1)")[0][0];
   const bool dump = pg::Guard([keep_positions] { return TakeOver(keep_positions); });
   if (dump || HasRestoredLanes()) {
     BeginAdoption(!keep_positions);
@@ -206,6 +210,13 @@ int64 AdoptAll(bool keep_positions) {
                " have been looked at so far",
            "The keeper goes on when this transaction has committed.", "outbox.doctor() says how far it is.");
   }
+  WriteAudit("adopt", Cell(), Cell(),
+             JsonObject()
+                 .Add("from", origin)
+                 .Add("keep_positions", keep_positions ? "true" : "false")
+                 .Add("sent", sent + step.sent)
+                 .AddRaw("under_way", step.under_way ? "true" : "false"),
+             Cell());
   pg::Guard([] {
     pg::NoteConfigChange();
     pg::WakeLauncherAtCommit(true);

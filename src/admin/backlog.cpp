@@ -15,7 +15,8 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr const char* kColumns = "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic FROM ";
+constexpr const char* kColumns = "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, ";
+constexpr int kParkedColumn = 8;
 
 // The text in UTF-8, as lanes compare it. Plain.
 std::string_view TextView(Datum value, bool null) {
@@ -26,6 +27,20 @@ std::string_view TextView(Datum value, bool null) {
   return pg::Utf8({VARDATA_ANY(packed), static_cast<size_t>(VARSIZE_ANY_EXHDR(packed))});
 }
 
+// Whether the route has parked the event: a look into the primary key for each, where it has parked any.
+const char* ParkedExpression(int64 route_id, bool counted) {
+  return counted ? "false"
+                 : psprintf("(SELECT true FROM outbox.parked p WHERE p.route_id = " INT64_FORMAT
+                            " AND p.created_at = l.created_at AND p.id = l.id AND p.replay = 0)",
+                            route_id);
+}
+
+bool HasParked(int64 route_id) {
+  return !RunSql(Access::kRead, "SELECT FROM outbox.parked WHERE route_id = $1::bigint LIMIT 1",
+                 {Cell(std::to_string(route_id))}, Plan::kByKey)
+              .empty();
+}
+
 struct Counter {
   const std::vector<const LaneRecord*>* lanes;  // by number; nullptr: none
   uint64 me;                                    // events of this transaction are not committed
@@ -34,6 +49,7 @@ struct Counter {
   bool stopped;
   std::vector<LaneBacklog>* backlogs;  // by number
   const Snapshot* only;                // nullptr: all
+  const char* parked;                  // SQL, of row l
 
   // Returns false if enough was seen. Plain.
   bool Take(HeapTuple tuple, TupleDesc columns) {
@@ -45,7 +61,8 @@ struct Counter {
     bool null = false;
     uint64 xid = U64FromFullTransactionId(DatumGetFullTransactionId(SPI_getbinval(tuple, columns, 1, &null)));
     int64 created_at = DatumGetTimestampTz(SPI_getbinval(tuple, columns, 2, &null)) + kPgEpochMicros;
-    if (xid == me || (only != nullptr && !only->Visible(xid))) {
+    const bool parked_too = DatumGetBool(SPI_getbinval(tuple, columns, kParkedColumn, &null)) && !null;
+    if (xid == me || parked_too || (only != nullptr && !only->Visible(xid))) {
       return true;
     }
     Uuid id;
@@ -80,8 +97,8 @@ struct Counter {
 
 // Plain.
 void Scan(const char* table, const char* condition, Oid type, Datum value, Counter* counter) {
-  const char* sql = psprintf("%s%s AS l %s AND NOT outbox._forgotten(l.payload, l.headers, l.content_type)", kColumns,
-                             table, condition);
+  const char* sql = psprintf("%s%s FROM %s AS l %s AND NOT outbox._forgotten(l.payload, l.headers, l.content_type)",
+                             kColumns, counter->parked, table, condition);
   ForEachRow(Access::kRead, sql, 1, &type, &value, nullptr,
              [counter](HeapTuple row, TupleDesc columns) { return counter->Take(row, columns); });
 }
@@ -110,8 +127,7 @@ std::vector<LaneBacklog> EmptyBacklogs(const std::vector<LaneRecord>& lanes) {
 
 }  // namespace
 
-std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only,
-                                      const char* table) {
+std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, const BacklogQuery& query) {
   if (lanes.empty() || lanes[0].spec == nullptr) {
     return EmptyBacklogs(lanes);
   }
@@ -144,12 +160,15 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int6
   }
   std::sort(late.begin(), late.end());
   late.erase(std::unique(late.begin(), late.end()), late.end());
-  Counter counter{&by_number, 0, limit, 0, false, &backlogs, only};
+  Counter counter{&by_number, 0, query.limit, 0, false, &backlogs, query.only, nullptr};
+  const int64 route_id = lanes[0].route_id;
+  const bool parked = query.parked || !HasParked(route_id);
   const uint64* in_progress = late.data();
   int count = static_cast<int>(late.size());
   pg::Guard([&] {
     counter.me = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
-    WithSpiAsOwner(Plan::kIndexOrder, [&] { ScanBoth(table, in_progress, count, next, &counter); });
+    counter.parked = ParkedExpression(route_id, parked);
+    WithSpiAsOwner(Plan::kIndexOrder, [&] { ScanBoth(query.table, in_progress, count, next, &counter); });
   });
   std::vector<LaneBacklog> result;
   for (const LaneRecord& lane : lanes) {

@@ -13,6 +13,7 @@
 #include "days/day_tables.h"
 #include "days/leaf.h"
 #include "pg/clock.h"
+#include "pg/wall.h"
 
 namespace outbox::admin {
 
@@ -123,6 +124,25 @@ bool IsLive(const std::vector<WorkerView>& workers, uint64 incarnation) {
          });
 }
 
+// Routes that are on their way to another number of lanes.
+void CheckLaneChanges(Findings* findings) {
+  for (const Row& row : RunSql(
+           Access::kRead,
+           "SELECT r.name, r.lanes, r.lanes_wanted, (SELECT count(*) FROM outbox.side_topic t "
+           "WHERE t.route_id = r.id), r.lanes_begun IS NOT NULL FROM outbox.route r WHERE r.lanes_wanted IS NOT NULL "
+           "ORDER BY r.name")) {
+    findings->Warn("lanes",
+                   "Route \"" + row[0].value() + "\" goes from " + row[1].value() + " to " + row[2].value() +
+                       " lanes: all of them come to one position first.",
+                   row[3] != "0" ? "It waits for the topics that have left their lanes; meanwhile all lanes work."
+                   : row[4] == "t"
+                       ? "That takes as long as what was under way."
+                       : "It begins as soon as every lane is within seconds of the end of the log (delay in "
+                         "outbox.lag says how far each has to go) and no session has a parked event of the "
+                         "route in an open transaction; all lanes work meanwhile.");
+  }
+}
+
 }  // namespace
 
 void CheckLanes(Findings* findings) {
@@ -160,25 +180,13 @@ void CheckLanes(Findings* findings) {
     for (const SideRecord& side : lane.sides) {
       std::string topics = side.topics.size() == 1 ? "topic \"" + FromUtf8(side.topics[0].topic) + "\" has"
                                                    : std::to_string(side.topics.size()) + " topics have";
-      findings->Warn("topic", name + ": " + topics + " left it: " + side.error_code + ": " + side.error_message,
-                     "Other topics flow. Its events wait in the log and follow by themselves once it works again.");
+      findings->Warn(
+          "topic", name + ": " + topics + " left it: " + side.error_code + ": " + side.error_message,
+          "Other topics flow; its events wait in the log. Create it, give its rights back, or move away what stands in "
+          "its place, whichever the error asks for: they follow by themselves.");
     }
   }
-  for (const Row& row : RunSql(
-           Access::kRead,
-           "SELECT r.name, r.lanes, r.lanes_wanted, (SELECT count(*) FROM outbox.side_topic t "
-           "WHERE t.route_id = r.id), r.lanes_begun IS NOT NULL FROM outbox.route r WHERE r.lanes_wanted IS NOT NULL "
-           "ORDER BY r.name")) {
-    findings->Warn("lanes",
-                   "Route \"" + row[0].value() + "\" goes from " + row[1].value() + " to " + row[2].value() +
-                       " lanes: all of them come to one position first.",
-                   row[3] != "0" ? "It waits for the topics that have left their lanes; meanwhile all lanes work."
-                   : row[4] == "t"
-                       ? "That takes as long as what was under way."
-                       : "It begins as soon as every lane is within seconds of the end of the log (delay in "
-                         "outbox.lag says how far each has to go) and no session has a parked event of the "
-                         "route in an open transaction; all lanes work meanwhile.");
-  }
+  CheckLaneChanges(findings);
   if (unseen > 0) {
     findings->Ok("lane", std::to_string(unseen) + (unseen == 1 ? " lane has" : " lanes have") +
                              " a relay worker and no place to show what it does: outbox.max_lanes is " +
@@ -193,7 +201,61 @@ void CheckLanes(Findings* findings) {
   }
 }
 
+namespace {
+
+// Parked events that are due and have not gone, by route and topic. True when there are any.
+bool CheckOverdue(Findings* findings) {
+  const std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
+  const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  struct Wait {
+    Overdue all;
+    std::string why;
+  };
+  std::map<std::pair<std::string, std::string>, Wait> waits;  // by route and topic
+  for (const Overdue& one : LoadOverdue(Access::kRead)) {
+    const auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LaneRecord& record) {
+      return record.route_id == one.route_id && record.lane == one.lane;
+    });
+    if (lane == lanes.end()) {
+      continue;
+    }
+    Wait& wait = waits[{lane->route, one.topic}];
+    wait.all.since = wait.all.count == 0 ? one.since : std::min(wait.all.since, one.since);
+    wait.all.count += one.count;
+    wait.all.capped = wait.all.capped || one.capped;
+    const int side = lane->SideOfTopic(one.topic);
+    const OwnedLaneView* view = FindLaneView(views, lane->route_id, lane->lane);
+    if (side >= 0) {
+      const SideRecord& left = lane->sides[static_cast<size_t>(side)];
+      wait.why = left.error_code + ": " + left.error_message;
+    } else if (one.error_code) {
+      wait.why = *one.error_code + ": " + one.error_message.value_or("");
+    } else if (view != nullptr && view->owned && !view->trouble.empty() && wait.why.empty()) {
+      wait.why = std::string(view->trouble.code) + ": " + view->trouble.message;
+    }
+  }
+  bool any = false;
+  const int64 until = pg::BelievedWall() - kOverdueGrace;
+  for (const auto& [name, wait] : waits) {
+    if (wait.all.since > until) {
+      continue;
+    }
+    any = true;
+    findings->Warn("overdue",
+                   std::string(wait.all.capped ? "At least " : "") +
+                       Are(std::to_string(wait.all.count), "parked event", "is", "are") + " due, since " +
+                       UnixMicrosText(wait.all.since) + ", and not delivered: topic \"" + name.second +
+                       "\" of route \"" + name.first + "\"" + (wait.why.empty() ? "." : ": " + wait.why),
+                   "They follow by themselves once topic and destination take events, and nobody pauses them; "
+                   "outbox.lag shows what is in the way.");
+  }
+  return any;
+}
+
+}  // namespace
+
 void CheckParked(Findings* findings) {
+  const bool overdue = CheckOverdue(findings);
   ParkedCount all;
   for (const auto& [lane, parked] : CountParked(Access::kRead)) {
     all.Add(parked);
@@ -216,7 +278,7 @@ void CheckParked(Findings* findings) {
                        (count[2] == "1" ? "waits" : "wait") + " behind another one or a pause.",
                    "outbox.blocked_key shows who waits for whom; outbox.status(id) says when it is tried next.");
   }
-  if (count[0] == "0" && count[1] == "0" && count[2] == "0") {
+  if (count[0] == "0" && count[1] == "0" && count[2] == "0" && !overdue) {
     findings->Ok("parked", count[3] == "0" ? "No event is parked."
                                            : Are(*count[3], "event", "is", "are") + " scheduled, no other is parked.");
   }

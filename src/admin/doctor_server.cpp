@@ -71,7 +71,8 @@ void CheckRelays(int running, Findings* findings) {
     findings->Warn("workers", std::to_string(running) + " of " + std::to_string(WantedRelays()) + " relay workers run.",
                    "If this lasts, look into outbox.process.");
   } else {
-    findings->Ok("workers", std::to_string(running) + " relay workers run for this database.");
+    findings->Ok("workers", std::to_string(running) + (running == 1 ? " relay worker runs" : " relay workers run") +
+                                " for this database.");
   }
 }
 

@@ -5,7 +5,6 @@
 #include "admin/act.h"
 #include "admin/cursor.h"
 #include "admin/encoding.h"
-#include "admin/shared_views.h"
 #include "pg/encoding.h"
 
 extern "C" {

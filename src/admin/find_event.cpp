@@ -3,7 +3,6 @@
 #include <cstdlib>
 
 #include "admin/encoding.h"
-#include "admin/shared_views.h"
 #include "format/plain.h"
 
 namespace outbox::admin {

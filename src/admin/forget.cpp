@@ -8,7 +8,6 @@
 #include "admin/event_walk.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
-#include "admin/shared_views.h"
 #include "admin/start.h"
 #include "days/day_table_ddl.h"
 #include "log/blank.h"
@@ -216,6 +215,97 @@ std::string HashOfKey(const Key& key) {
   return RunSql(Access::kWrite, "SELECT encode(sha256(convert_to($1, 'UTF8')), 'hex')", {Cell(key.id)})[0][0].value();
 }
 
+// The key itself is left out: it is often personal data.
+JsonObject AuditedKey(const Key& key) {
+  return JsonObject().Add("aggregate_type", Cell(key.type)).Add("key_sha256", Cell(HashOfKey(key)));
+}
+
+void LookOnly(Forgetter* forgetter, bool undelivered, Counts* counts) {
+  for (const Found& row : forgetter->Look(OldestRetained().value_or(0), NewestTime() + kPgEpochMicros + 1, nullptr)) {
+    (forgetter->Erases(row) ? counts->forgotten : counts->kept)++;
+  }
+  (undelivered ? counts->given_up : counts->kept) += forgetter->CountParked();
+}
+
+// What waits beside the log. Lanes may park more of the key meanwhile.
+void GiveUpBesideLog(const Key& key, Forgetter* forgetter, Batches* batches, Counts* counts) {
+  constexpr int kTries = 20;
+  for (int tries = 0; tries < kTries; tries++) {
+    counts->given_up += forgetter->RemoveParked();
+    batches->Commit();
+    if (RunSql(Access::kWrite, "SELECT FROM outbox.parked WHERE aggregate_type = $1 AND aggregate_id = $2 LIMIT 1",
+               {Cell(key.type), Cell(key.id)})
+            .empty()) {
+      break;
+    }
+    batches->GiveWay();
+  }
+  counts->given_up += forgetter->RemoveForeign();
+  batches->Commit();
+}
+
+// Locks the day's table until the transaction ends. False: it was dropped in time.
+bool LockDay(int32 day) {
+  return Guard([day] {
+    Oid table = outbox::days::FindDayTable(outbox::days::DayTableKind::kLog, day);
+    Relation relation = OidIsValid(table) ? try_table_open(table, RowExclusiveLock) : nullptr;
+    if (relation == nullptr) {
+      return false;
+    }
+    table_close(relation, NoLock);
+    ForceSyncCommit();
+    return true;
+  });
+}
+
+void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, Batches* batches, Counts* counts) {
+  if (undelivered) {
+    std::vector<Owed> owed;
+    (void)forgetter->Look(since, until, &owed);
+    forgetter->GiveUp(owed);
+    counts->given_up += static_cast<int64>(owed.size());
+    batches->Commit();
+  }
+  if (LockDay(outbox::days::DayOfMicros(since))) {
+    Blank(forgetter->Look(since, until, nullptr), *forgetter, counts);
+  }
+  batches->Commit();
+}
+
+void Erase(const Key& key, bool undelivered, const Cell& reason, Forgetter* forgetter, Batches* batches,
+           Counts* counts) {
+  // Written first: erasing cannot be undone, and must not happen without a row that names its author.
+  WriteAudit("forget", Cell(), Cell(), AuditedKey(key).Add("undelivered", Cell(undelivered ? "true" : "false")),
+             reason);
+  batches->Commit();
+  if (undelivered) {
+    GiveUpBesideLog(key, forgetter, batches, counts);
+  }
+  for (const auto& [since, until] : Forgetter::Days()) {
+    EraseDay(since, until, undelivered, forgetter, batches, counts);
+  }
+  counts->kept += forgetter->CountParked();
+  WriteAudit(
+      "forget", Cell(), Cell(),
+      AuditedKey(key).Add("forgotten", counts->forgotten).Add("given_up", counts->given_up).Add("kept", counts->kept),
+      reason);
+  batches->Commit();
+}
+
+void Tell(const Counts& counts, bool undelivered, bool dry_run) {
+  std::string text = (dry_run ? "dry run: would erase " : "erased ") + std::to_string(counts.forgotten) +
+                     (counts.forgotten == 1 ? " event of the log" : " events of the log");
+  if (undelivered) {
+    text += std::string(", and ") + (dry_run ? "give" : "gave") + " up what was undelivered";
+  }
+  if (counts.kept > 0) {
+    text += std::string(", and ") + (dry_run ? "keep " : "kept ") + std::to_string(counts.kept) +
+            (counts.kept == 1 ? " that is undelivered" : " that are undelivered");
+  }
+  Notice(text, "",
+         counts.kept > 0 && !undelivered ? "undelivered => true erases these as well: they are never sent then." : "");
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_forget) {
@@ -233,79 +323,15 @@ OUTBOX_FUNCTION(outbox_forget) {
   if (!dry_run) {
     RequireWritable("outbox.forget()");
   }
+  const Key key{*type, *id};
   Batches batches(fcinfo, "outbox.forget()", !dry_run);
-  Forgetter forgetter({*type, *id}, undelivered);
+  Forgetter forgetter(key, undelivered);
   Counts counts;
   if (dry_run) {
-    for (const Found& row : forgetter.Look(OldestRetained().value_or(0), NewestTime() + kPgEpochMicros + 1, nullptr)) {
-      (forgetter.Erases(row) ? counts.forgotten : counts.kept)++;
-    }
-    (undelivered ? counts.given_up : counts.kept) += forgetter.CountParked();
+    LookOnly(&forgetter, undelivered, &counts);
   } else {
-    // Written first: erasing cannot be undone, and must not happen without a row that names its author. The key itself
-    // is left out: it is often personal data.
-    WriteAudit("forget", Cell(), Cell(),
-               JsonObject()
-                   .Add("aggregate_type", type)
-                   .Add("key_sha256", Cell(HashOfKey({*type, *id})))
-                   .Add("undelivered", Cell(undelivered ? "true" : "false")),
-               reason);
-    batches.Commit();
-    if (undelivered) {
-      for (int tries = 0; tries < 20; tries++) {
-        counts.given_up += forgetter.RemoveParked();
-        batches.Commit();
-        if (RunSql(Access::kWrite, "SELECT FROM outbox.parked WHERE aggregate_type = $1 AND aggregate_id = $2 LIMIT 1",
-                   {type, id})
-                .empty()) {
-          break;
-        }
-        batches.GiveWay();
-      }
-      counts.given_up += forgetter.RemoveForeign();
-      batches.Commit();
-    }
-    for (const auto& [since, until] : Forgetter::Days()) {
-      if (undelivered) {
-        std::vector<Owed> owed;
-        (void)forgetter.Look(since, until, &owed);
-        forgetter.GiveUp(owed);
-        counts.given_up += static_cast<int64>(owed.size());
-        batches.Commit();
-      }
-      const int32 day = outbox::days::DayOfMicros(since);
-      const bool there = Guard([day] {
-        Oid table = outbox::days::FindDayTable(outbox::days::DayTableKind::kLog, day);
-        Relation relation = OidIsValid(table) ? try_table_open(table, RowExclusiveLock) : nullptr;
-        if (relation == nullptr) {
-          return false;  // dropped in time
-        }
-        table_close(relation, NoLock);
-        ForceSyncCommit();
-        return true;
-      });
-      if (there) {
-        Blank(forgetter.Look(since, until, nullptr), forgetter, &counts);
-      }
-      batches.Commit();
-    }
-    counts.kept += forgetter.CountParked();
-    WriteAudit("forget", Cell(), Cell(),
-               JsonObject()
-                   .Add("aggregate_type", type)
-                   .Add("key_sha256", Cell(HashOfKey({*type, *id})))
-                   .Add("forgotten", counts.forgotten)
-                   .Add("given_up", counts.given_up)
-                   .Add("kept", counts.kept),
-               reason);
-    batches.Commit();
+    Erase(key, undelivered, reason, &forgetter, &batches, &counts);
   }
-  Notice((dry_run ? "dry run: would erase " : "erased ") + std::to_string(counts.forgotten) + " events of the log" +
-             (undelivered ? ", and " + std::string(dry_run ? "give" : "gave") + " up what was undelivered" : "") +
-             (counts.kept > 0 ? ", and " + std::string(dry_run ? "keep " : "kept ") + std::to_string(counts.kept) +
-                                    " that are undelivered"
-                              : ""),
-         "",
-         counts.kept > 0 && !undelivered ? "undelivered => true erases these as well: they are never sent then." : "");
+  Tell(counts, undelivered, dry_run);
   return batches.Result({Cell(std::to_string(counts.forgotten)), Cell(std::to_string(counts.kept))});
 }

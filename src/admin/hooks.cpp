@@ -5,6 +5,7 @@
 
 #include "admin/loss.h"
 #include "admin/query.h"
+#include "admin/route_audit.h"
 #include "emit/replica_role.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
@@ -184,6 +185,7 @@ void OnUtility(PlannedStmt* statement, const char* query, bool read_only_tree, P
                QueryCompletion* completion) {
   pg::Entry(&BeforeCommand, statement->utilityStmt);
   bool renames = RenamesServer(statement->utilityStmt);
+  const char* server_before = pg::Entry(&BeforeServerChange, statement->utilityStmt);
   int guc_level = 0;
   if (IsRestored(statement->utilityStmt)) {
     guc_level = NewGUCNestLevel();
@@ -197,6 +199,9 @@ void OnUtility(PlannedStmt* statement, const char* query, bool read_only_tree, P
   }
   if (renames) {
     pg::Entry(&AfterRename, statement->utilityStmt);
+  }
+  if (server_before != nullptr) {
+    pg::Entry(&AuditServerChange, statement->utilityStmt, server_before);
   }
 }
 

@@ -6,7 +6,6 @@
 
 #include "admin/encoding.h"
 #include "admin/server.h"
-#include "admin/shared_views.h"
 #include "log/routes.h"
 
 extern "C" {
@@ -231,6 +230,17 @@ int LaneRecord::SideOf(const EventLook& event) const {
   for (size_t i = 0; i < sides.size(); i++) {
     for (const SideRecord::Topic& one : sides[i].topics) {
       if (one.topic == topic) {
+        return static_cast<int>(i);
+      }
+    }
+  }
+  return -1;
+}
+
+int LaneRecord::SideOfTopic(const std::string& topic) const {
+  for (size_t i = 0; i < sides.size(); i++) {
+    for (const SideRecord::Topic& one : sides[i].topics) {
+      if (FromUtf8(one.topic) == topic) {
         return static_cast<int>(i);
       }
     }

@@ -94,6 +94,8 @@ struct LaneRecord {
   bool Passed(const EventLook& event) const { return PassedBy(event, SideOf(event)); }
   // The reader of its topic: an index into sides; -1: the lane itself.
   int SideOf(const EventLook& event) const;
+  // By the name of the topic, in the database's encoding.
+  int SideOfTopic(const std::string& topic) const;
   bool PassedBy(const EventLook& event, int side) const;
   // What became of an event that is this lane's.
   Passage PassageOf(const EventLook& event, const Uuid& id) const;

@@ -55,6 +55,10 @@ std::string Counted(int64 count, bool capped, const char* what) {
   return (capped ? "at least " : "") + std::to_string(count) + " " + what;
 }
 
+const char* DeadLetters(int64 count) {
+  return count == 1 ? "dead letter" : "dead letters";
+}
+
 // What a route wants that cannot work is unknown: all that is behind its lanes counts.
 bool AnyAfter(const std::vector<LaneRecord>& lanes, const char* table) {
   uint64 next = UINT64_MAX;
@@ -78,7 +82,7 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const char* table, const Par
     bool capped = false;
     for (int64 limit : {kFirstLook, kLagScanLimit}) {
       pending = 0;
-      for (const LaneBacklog& backlog : CountBacklog(lanes, limit, nullptr, table)) {
+      for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit, .table = table})) {
         pending += backlog.pending;
         capped = backlog.capped;
       }
@@ -104,7 +108,7 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const char* table, const Par
   }
   loss->any = true;
   if (parked.dead > 0) {
-    parts.push_back(Counted(parked.dead, parked.dead >= kParkedCountLimit, "dead letters"));
+    parts.push_back(Counted(parked.dead, parked.dead >= kParkedCountLimit, DeadLetters(parked.dead)));
   }
   if (++*told > kRoutesTold) {
     return;
@@ -141,7 +145,8 @@ Loss Look(const char* server, const char* table) {
     AddRoute(lanes, table != nullptr ? table : kWholeLog, of_route, &loss, &told);
   }
   if (told > kRoutesTold) {
-    loss.text += "; and " + std::to_string(told - kRoutesTold) + " more routes";
+    loss.text +=
+        "; and " + std::to_string(told - kRoutesTold) + (told - kRoutesTold == 1 ? " more route" : " more routes");
   }
   loss.text += loss.text.empty() ? "" : ".";
   Guard([] { PopActiveSnapshot(); });
@@ -158,16 +163,28 @@ void Warn(const std::string& message, const std::string& detail) {
   Guard([&] { ereport(WARNING, (errmsg("%s", text), errdetail("%s", more))); });
 }
 
+// Who let what go, kept where that is not what goes.
+void NoteLoss(const std::string& command, const std::string& what) {
+  WriteAudit("allow_loss", Cell(), Cell(),
+             JsonObject().Add("command", Cell(command)).Add("lost", what.empty() ? Cell() : Cell(what)), Cell());
+}
+
 // `command`: "drop extension outbox".
-void Judge(const Loss& loss, const std::string& command, const char* because = "it holds undelivered events") {
+// `keeps_audit`: outbox.audit does not go with it.
+void Judge(const Loss& loss, const std::string& command, bool keeps_audit = true,
+           const char* because = "it holds undelivered events") {
   if (!loss.any) {
     if (loss.dead > 0) {
-      Notice(std::to_string(loss.dead) + " dead letters go with it");
+      Notice(std::to_string(loss.dead) + " " + DeadLetters(loss.dead) + (loss.dead == 1 ? " goes" : " go") +
+             " with it");
     }
     return;
   }
   if (pg::settings.allow_loss) {
     Warn("undelivered events are lost", loss.text);
+    if (keeps_audit) {
+      NoteLoss(command, loss.text);
+    }
     return;
   }
   throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " because " + because, loss.text,
@@ -215,7 +232,7 @@ void JudgeDayTable(Oid relation, const char* command) {
 
 void JudgeWhole(const std::string& command) {
   if (!whole_checked) {
-    Judge(Look(nullptr, nullptr), command);
+    Judge(Look(nullptr, nullptr), command, drops_tables);
     whole_checked = true;
   }
 }
@@ -233,7 +250,7 @@ int BeforeDrop(Oid catalog, Oid object) {
       return ours ? found->servername : nullptr;
     });
     if (server != nullptr && !whole_checked) {
-      Judge(Look(server, nullptr), std::string("drop server ") + server, "routes to it have undelivered events");
+      Judge(Look(server, nullptr), std::string("drop server ") + server, true, "routes to it have undelivered events");
     }
     return 0;
   }
@@ -341,6 +358,7 @@ void LookAtUnlogged(const AlterTableStmt* statement) {
   const std::string name = NameOf(table);
   if (pg::settings.allow_loss) {
     Warn("a crash will leave nothing in " + name, "It is not written to WAL any more.");
+    NoteLoss("alter table " + name + " set unlogged", "");
     return;
   }
   throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot make " + name + " unlogged",
@@ -410,6 +428,7 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
                     "erases what is kept of one key. To do it all the same: SET outbox.allow_loss = on."};
   } else {
     const Loss loss = Look(nullptr, name.c_str());
+    NoteLoss((TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "delete from " : "update ") + name, loss.text);
     if (loss.any) {
       Warn("the log is changed by hand while it holds undelivered events", loss.text);
     }

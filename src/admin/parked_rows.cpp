@@ -81,6 +81,22 @@ std::string NotParkedHint(const std::string& id) {
   return "SELECT * FROM outbox.status('" + id + "') tells what became of it; no row: there is no such event.";
 }
 
+// One that waits in the log is its lane's: what its key is paused for is parked when its turn comes.
+void RefuseInLog(const std::string& id, const Cell& route) {
+  std::vector<Row> rows =
+      RunSql(Access::kWrite,
+             "SELECT s.route, s.state FROM outbox.status($1::uuid) s "
+             "WHERE s.state IN ('pending', 'paused') AND ($2 IS NULL OR s.route = $2) ORDER BY 1 LIMIT 1",
+             {Cell(id), route});
+  if (!rows.empty()) {
+    throw pg::UserError{
+        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "event " + id + " is not parked",
+        "On route \"" + rows[0][0].value() + "\" it is " + rows[0][1].value() + ": it waits in the log.",
+        "It goes by itself. To give it up, pause its key with outbox.pause(); when outbox.status() says that it "
+        "is blocked, outbox.skip() takes it."};
+  }
+}
+
 // An event waits where something of its key has to go first: a row before it that is blocked, or not due yet, or dead
 // under `block` and not in this very run of rows ($1 to $4). A pause of its key holds it too.
 #define OUTBOX_BEFORE                                                    \
@@ -137,6 +153,7 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
                                        "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
                     {LiveIncarnations(), id, route}, Plan::kByKey));
   if (rows.empty()) {
+    RefuseInLog(*id, route);
     throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "event " + *id + " is not parked",
                         route ? "It is not parked on route \"" + *route + "\"."
                               : "On no route is it retried, blocked, scheduled or dead.",

@@ -1,5 +1,8 @@
 #include "admin/query.h"
 
+#include <cstdio>
+#include <ctime>
+
 #include "pg/transaction.h"
 
 extern "C" {
@@ -65,11 +68,10 @@ CallerIdentity BecomeOwner() {
   caller.guc_level = NewGUCNestLevel();
   SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE);
   // The session's settings must not change what the statements and the text that goes in and out mean.
-  static const char* const pinned[][2] = {{"search_path", pg::kSearchPath},
-                                          {"datestyle", "ISO"},  // others write time zones that cannot be read back
-                                          {"array_nulls", "on"},
-                                          {"standard_conforming_strings", "on"},
-                                          {"transform_null_equals", "off"}};
+  static const char* const pinned[][2] = {
+      {"search_path", pg::kSearchPath},      {"datestyle", "ISO"},  // others write time zones that cannot be read back
+      {"intervalstyle", "postgres"},         {"array_nulls", "on"},
+      {"standard_conforming_strings", "on"}, {"transform_null_equals", "off"}};
   for (const auto& setting : pinned) {
     (void)set_config_option(setting[0], setting[1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
   }
@@ -123,6 +125,33 @@ void ResultSet::Add(const Row& row) {
   }
   char** values = texts.data();
   pg::Guard([&] { tuplestore_puttuple(result_->setResult, BuildTupleFromCStrings(input_, values)); });
+}
+
+std::string UnixMicrosText(int64 micros) {
+  int64 fraction = micros % USECS_PER_SEC;
+  time_t seconds = static_cast<time_t>(micros / USECS_PER_SEC);
+  if (fraction < 0) {
+    fraction += USECS_PER_SEC;
+    seconds--;
+  }
+  struct tm utc = {};
+  gmtime_r(&seconds, &utc);
+  char text[64];
+  std::snprintf(text, sizeof(text), "%04d-%02d-%02d %02d:%02d:%02d.%06d+00", utc.tm_year + 1900, utc.tm_mon + 1,
+                utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, static_cast<int>(fraction));
+  return text;
+}
+
+Cell UnixMicrosCell(int64 micros) {
+  return micros == 0 ? Cell() : UnixMicrosText(micros);
+}
+
+Cell TimestampCell(TimestampTz at) {
+  return at == 0 ? Cell() : UnixMicrosCell(at + kPgEpochMicros);
+}
+
+Cell TextCell(const char* text) {
+  return text[0] == '\0' ? Cell() : Cell(text);
 }
 
 Cell TextArgument(FunctionCallInfo fcinfo, int number) {

@@ -72,6 +72,13 @@ class ResultSet {
   AttInMetadata* input_ = nullptr;
 };
 
+// Cells of values. Input form of timestamptz, whatever the session's DateStyle; the cells are NULL for 0.
+std::string UnixMicrosText(int64 micros);
+Cell UnixMicrosCell(int64 micros);
+Cell TimestampCell(TimestampTz at);
+// NULL for an empty text.
+Cell TextCell(const char* text);
+
 // An argument in text form; nothing: NULL. `type` is the argument's declared type.
 Cell TextArgument(FunctionCallInfo fcinfo, int number);
 // The elements of an argument of type text[]; nothing: NULL.

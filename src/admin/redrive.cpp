@@ -5,7 +5,6 @@
 #include "admin/batches.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
-#include "admin/shared_views.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
 

@@ -13,7 +13,6 @@
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
 #include "admin/replay_copy.h"
-#include "admin/shared_views.h"
 #include "admin/start.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"

@@ -74,15 +74,18 @@ Obstacle Look(int64 now, bool force) {
     if (route[0].spec == nullptr) {
       return {"Route \"" + route[0].route + "\" cannot work: " + route[0].trouble + "."};
     }
-    for (const LaneBacklog& backlog : CountBacklog(route, kScanLimit)) {
+    for (const LaneBacklog& backlog : CountBacklog(route, {.limit = kScanLimit, .parked = true})) {
       if (backlog.pending > 0 || backlog.capped) {
         return {"Route \"" + route[0].route + "\" has " + std::to_string(backlog.pending) +
-                (backlog.capped ? " or more" : "") + " undelivered events."};
+                (backlog.capped ? " or more" : "") +
+                (backlog.pending == 1 && !backlog.capped ? " undelivered event." : " undelivered events.")};
       }
     }
   }
   std::string holding = RunSql(Access::kWrite, kHolding, {UnixMicrosCell(now)})[0][0].value_or("0");
-  return holding == "0" ? Obstacle() : Obstacle{holding + " parked events hold their keys."};
+  return holding == "0" ? Obstacle()
+                        : Obstacle{holding + (holding == "1" ? " parked event holds its key."
+                                                             : " parked events hold their keys.")};
 }
 
 void Nap() {

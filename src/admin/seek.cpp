@@ -9,7 +9,6 @@
 #include "admin/event_walk.h"
 #include "admin/parked_counts.h"
 #include "admin/procedure_arguments.h"
-#include "admin/shared_views.h"
 #include "admin/start.h"
 #include "log/lane_tables.h"
 #include "pg/clock.h"
@@ -47,7 +46,7 @@ Counts CountEvents(const std::string& route, int64 at) {
     });
   }
   int64 oldest = 0;
-  for (const LaneBacklog& backlog : CountBacklog(events.lanes(), 0)) {
+  for (const LaneBacklog& backlog : CountBacklog(events.lanes(), {.parked = true})) {
     oldest = backlog.oldest != 0 && (oldest == 0 || backlog.oldest < oldest) ? backlog.oldest : oldest;
   }
   if (oldest != 0 && oldest < at) {
@@ -154,7 +153,7 @@ OUTBOX_FUNCTION(outbox_seek) {
            "Older events are no longer kept.", "outbox.retention says how long days are kept.");
   }
   Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + *route + "\" " + (dry_run ? "would send " : "sends ") +
-         std::to_string(counts.again) + " delivered events again, " +
+         std::to_string(counts.again) + (counts.again == 1 ? " delivered event again, " : " delivered events again, ") +
          (counts.first_time > 0 ? std::to_string(counts.first_time) + " passed over before for the first time, " : "") +
          "and " + (dry_run ? "pass" : "passes") + " over " + std::to_string(counts.passed_over) +
          " that it has not delivered");

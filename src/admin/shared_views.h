@@ -43,13 +43,6 @@ std::vector<OwnedDestinationView> ReadDestinationViews(Oid database);
 // Status of a lane, or of its side lane with that number, as last published; nullptr if no worker owns it.
 const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side = 0);
 
-// Input form of timestamptz, whatever the session's DateStyle; The cells are NULL for 0.
-std::string UnixMicrosText(int64 micros);
-Cell UnixMicrosCell(int64 micros);
-Cell TimestampCell(TimestampTz at);
-// NULL for an empty text.
-Cell TextCell(const char* text);
-
 // Raises 55000 with the configuration line if the module is not preloaded.
 void RequirePreload();
 

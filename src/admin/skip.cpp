@@ -2,7 +2,6 @@
 #include "admin/act.h"
 #include "admin/encoding.h"
 #include "admin/parked_rows.h"
-#include "admin/shared_views.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
 

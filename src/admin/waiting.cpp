@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "admin/act.h"
 #include "admin/backlog.h"
 #include "admin/find_event.h"
+#include "admin/parked_counts.h"
 #include "admin/query.h"
 #include "admin/shared_views.h"
 #include "pg/clock.h"
@@ -219,6 +221,80 @@ bool AnyIsParked(int64 until, bool scheduled) {
                 outbox::admin::Plan::kIndexOrder)[0][0] == "t";
 }
 
+// --- what was waited for, when the time is over ---
+
+std::string Events(int64 count, const char* what) {
+  return std::to_string(count) + (count == 1 ? " event " : " events ") + what;
+}
+
+// Lanes that have not reached the barrier: how many, and the first with what is in its way.
+std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
+  const Reached reached;
+  int64 behind = 0;
+  std::string first;
+  for (const LaneKey& lane : lanes) {
+    if (reached.By(lane, barrier) || ++behind > 1) {
+      continue;
+    }
+    std::vector<Row> route = RunSql(Access::kWrite, "SELECT name FROM outbox.route WHERE id = $1::bigint",
+                                    {Cell(std::to_string(lane.route_id))});
+    const OwnedLaneView* view = FindLaneView(reached.lanes, lane.route_id, lane.lane);
+    first =
+        "lane " + std::to_string(lane.lane) + " of route \"" + (route.empty() ? "?" : route[0][0].value()) + "\"" +
+        (view == nullptr || !view->owned ? ", which no relay worker has"
+         : view->trouble.empty()         ? ", which is " + std::string(view->state)
+                                 : ": " + std::string(view->trouble.code) + ": " + std::string(view->trouble.message));
+  }
+  return behind == 0   ? ""
+         : behind == 1 ? "For " + first + "."
+                       : "For " + std::to_string(behind) + " lanes, such as " + first + ".";
+}
+
+std::string ParkedLeft(bool scheduled) {
+  ParkedCount all;
+  for (const auto& [lane, parked] : CountParked(Access::kWrite)) {
+    all.Add(parked);
+  }
+  int64 overdue = 0;
+  for (const Overdue& one : LoadOverdue(Access::kWrite)) {
+    overdue += one.count;
+  }
+  std::string text;
+  for (const auto& [count, what] : {std::pair<int64, const char*>{all.retrying, "retrying"},
+                                    {all.blocked, "blocked behind another of the key or by a pause"},
+                                    {scheduled ? all.scheduled : 0, "scheduled"},
+                                    {overdue, "due and not gone"}}) {
+    if (count > 0) {
+      text += (text.empty() ? "Parked: " : ", ") + Events(count, what);
+    }
+  }
+  return text.empty() ? "" : text + ".";
+}
+
+void TellLeft(const std::vector<LaneKey>& lanes, uint64 barrier, bool scheduled) {
+  const std::string behind = LanesBehind(lanes, barrier);
+  const std::string parked = ParkedLeft(scheduled);
+  const std::string left = behind + (behind.empty() || parked.empty() ? "" : " ") + parked;
+  Notice("the outbox is not idle within the timeout", left,
+         "outbox.lag and outbox.blocked_key show what is in the way.");
+}
+
+void TellLeft(const outbox::Uuid& id) {
+  std::string text(outbox::kUuidTextLength, '\0');
+  outbox::FormatUuid(id, text.data());
+  std::string left;
+  for (const Row& row : RunSql(
+           Access::kWrite,
+           "SELECT s.route, s.state, s.error_code, s.error_message FROM outbox.status($1::uuid) s WHERE s.state NOT IN "
+           "('delivered', 'dead', 'skipped', 'discarded', 'passed over', 'not routed') AND s.replay = 0 ORDER BY 1",
+           {Cell(text)})) {
+    left += (left.empty() ? "" : " ") + std::string("On route \"") + row[0].value_or("?") + "\" it is " +
+            row[1].value_or("?") + (row[2] ? ": " + *row[2] + ": " + row[3].value_or("") : "") + ".";
+  }
+  Notice("event " + text + " is not delivered within the timeout", left,
+         "outbox.status(id) says what becomes of it, outbox.lag what is in the way.");
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_wait_for) {
@@ -254,6 +330,9 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   if (reached && !AnyDelivers(event)) {
     PG_RETURN_NULL();
   }
+  if (!reached) {
+    TellLeft(id);
+  }
   PG_RETURN_BOOL(reached);
 }
 
@@ -284,7 +363,8 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   if (reached) {
     Settle(end, [&] {
       for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
-        for (const LaneBacklog& backlog : CountBacklog(route, kSettleScanLimit, &asked)) {
+        for (const LaneBacklog& backlog :
+             CountBacklog(route, {.limit = kSettleScanLimit, .only = &asked, .parked = true})) {
           if (backlog.pending > 0 || backlog.capped) {
             return false;
           }
@@ -292,6 +372,9 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
       }
       return true;
     });
+  }
+  if (!reached) {
+    TellLeft(waiting, barrier, delayed);
   }
   PG_RETURN_BOOL(reached);
 }

@@ -41,8 +41,9 @@ TriggerData* CheckUse(FunctionCallInfo fcinfo) {
   }
   if (trigger->tg_trigger->tgnargs < 2) {
     RefuseUse(ERRCODE_INVALID_PARAMETER_VALUE,
-              psprintf("Trigger \"%s\" has %d arguments; the aggregate type and the key column are needed.",
-                       trigger->tg_trigger->tgname, trigger->tg_trigger->tgnargs));
+              psprintf("Trigger \"%s\" has %d %s; the aggregate type and the key column are needed.",
+                       trigger->tg_trigger->tgname, trigger->tg_trigger->tgnargs,
+                       trigger->tg_trigger->tgnargs == 1 ? "argument" : "arguments"));
   }
   return trigger;
 }

@@ -29,8 +29,9 @@ const char* HintFor(ErrorClass error_class) {
       return "Correct an option of the server or of its user mapping, or the rights that it has there; see "
              "outbox.doctor().";
     case ErrorClass::kTopic:
-      return "Create the topic, or give its rights back, whichever the error asks for; its events then follow by "
-             "themselves. See outbox.lag.";
+      return "Create the topic, give its rights back, or move away what stands in its place (a Redis key of another "
+             "type), "
+             "whichever the error asks for; its events then follow by themselves. See outbox.lag.";
     default:
       return "It is tried again by itself; see outbox.destination and outbox.lag.";
   }

@@ -1,3 +1,6 @@
+-- What outbox.lag was made of.
+DROP FUNCTION outbox._lag();
+
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Last: PUBLIC gets nothing, whatever the sections above made. The input and output of json_arg stay open, because casts
 -- run them with the caller's rights; they do nothing but check JSON.
