@@ -120,7 +120,8 @@ CREATE TABLE outbox.progress (
   places        jsonb,
   run           text,
   survived      text,
-  acknowledged  bigint[]
+  acknowledged  bigint[],
+  run_after     timestamptz
 ) PARTITION BY RANGE (at);
 COMMENT ON TABLE outbox.progress IS 'insert-only history of how far each lane has come; the newest row since the lane was made counts';
 COMMENT ON COLUMN outbox.progress.at IS 'when it was written: a reading of the shared clock, unique';
@@ -131,6 +132,7 @@ COMMENT ON COLUMN outbox.progress.places IS 'where the events went that were ack
 COMMENT ON COLUMN outbox.progress.run IS 'which life of the Redis server acknowledged them, see outbox.server_run; NULL: the destination does not tell';
 COMMENT ON COLUMN outbox.progress.survived IS 'only where the lane was put back, because the server had lost what it had acknowledged: the last stream id that was still there';
 COMMENT ON COLUMN outbox.progress.acknowledged IS 'both numbers of the highest stream id that was acknowledged since the row before, over all streams, also those that places has no room for; NULL: run is, or nothing was';
+COMMENT ON COLUMN outbox.progress.run_after IS 'the newest row of this lane (or side lane) before, under another run; NULL: there is none';
 COMMENT ON COLUMN outbox.progress.window_from IS 'all events visible in this snapshot are done';
 COMMENT ON COLUMN outbox.progress.window_to IS 'end of the window that is under way; NULL: none';
 COMMENT ON COLUMN outbox.progress.done_to IS 'events of that window up to this created_at are done; NULL: none';
@@ -145,18 +147,17 @@ COMMENT ON COLUMN outbox.tick.snapshot IS 'the snapshot';
 
 CREATE TABLE outbox.server_run (
   server   name        NOT NULL,
-  run      text        NOT NULL,
-  survived text        NOT NULL,
-  resend   boolean     NOT NULL,
+  run      text        NOT NULL PRIMARY KEY,
+  survived text,
   met_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-  PRIMARY KEY (server, run)
+  number   bigint      NOT NULL
 );
-COMMENT ON TABLE outbox.server_run IS 'lives of Redis servers, and what each still had when a worker first met it, before anything new was written';
-COMMENT ON COLUMN outbox.server_run.server IS 'destination';
+COMMENT ON TABLE outbox.server_run IS 'lives of Redis servers, and what each still had when a worker met it, before anything new was written';
+COMMENT ON COLUMN outbox.server_run.server IS 'destination that met it first; another with the same address is not asked again';
 COMMENT ON COLUMN outbox.server_run.run IS 'hash of the configured address, run id and replication id of the server (the first 16 characters of each)';
-COMMENT ON COLUMN outbox.server_run.survived IS 'the last id of all streams asked about: what was acknowledged under a later one is lost';
-COMMENT ON COLUMN outbox.server_run.resend IS 'option on_lost_writes of the destination then: lanes that have lost something are put back';
+COMMENT ON COLUMN outbox.server_run.survived IS 'the last id of all streams asked about: what other runs at that address had acknowledged before, under a later one, is lost; NULL: there was nothing to ask, or it would not tell';
 COMMENT ON COLUMN outbox.server_run.met_at IS 'when';
+COMMENT ON COLUMN outbox.server_run.number IS 'order of the meetings; a run that is met again after another one at its address comes last';
 
 CREATE TABLE outbox.foreign_event (
   received_at    timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),

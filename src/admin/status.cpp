@@ -165,8 +165,8 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
       "SELECT g.* FROM outbox.progress g WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND " + within("g") +
       "AND " + covers("g") +
       // a rewind follows the record of the run; the clock of events may be a little ahead of the server's
-      "AND NOT (EXISTS (SELECT FROM outbox.server_run s JOIN outbox.route r ON r.server = s.server "
-      "WHERE r.id = g.route_id AND s.met_at > g.at - interval '1 hour') AND EXISTS (SELECT FROM outbox.progress m "
+      "AND NOT (EXISTS (SELECT FROM outbox.server_run s WHERE s.met_at > g.at - interval '1 hour') AND EXISTS (SELECT "
+      "FROM outbox.progress m "
       "WHERE m.route_id = g.route_id AND m.lane = g.lane AND m.side = 0 AND m.survived IS NOT NULL AND m.at > g.at "
       "AND " +
       within("m") + "AND NOT " + covers("m") + ")) ";

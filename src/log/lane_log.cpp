@@ -227,15 +227,16 @@ Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::P
   *owner = true;
   Status status = days::TryOnItsDay(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("save.before");
-    *owner = AppendProgress(id_, incarnation_, since_, at, position, places, run_);
+    *owner = AppendProgress(id_, incarnation_, since_, at, position, places, run_, &period_);
     OUTBOX_FAULT_THROW("save.uncommitted");
   });
   OUTBOX_FAULT_POINT("save.after");
   return status;
 }
 
-Status PgLaneLog::Rewind(const std::string& run, relay::Loss* loss, bool* owner) {
-  return RewindLane(id_, incarnation_, run, loss, owner);
+Status PgLaneLog::Rewind(const std::string& run, bool resend, relay::Loss* loss, bool* owner) {
+  period_.known = false;  // it may append to the lane's progress
+  return RewindLane(id_, incarnation_, run, resend, loss, owner);
 }
 
 }  // namespace outbox::log

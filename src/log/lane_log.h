@@ -10,6 +10,7 @@
 #include <string>
 
 #include "log/lanes.h"
+#include "log/run_period.h"
 #include "relay/lane_log.h"
 
 namespace outbox::log {
@@ -38,7 +39,7 @@ class PgLaneLog final : public relay::LaneLog {
   Status CheckDurable(uint64_t lsn, bool* durable) override;
   void LimitTo(const Snapshot* limit) override;
   Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) override;
-  Status Rewind(const std::string& run, relay::Loss* loss, bool* owner) override;
+  Status Rewind(const std::string& run, bool resend, relay::Loss* loss, bool* owner) override;
   void SetRun(const std::string& run) override { run_ = run; }
 
  private:
@@ -56,6 +57,7 @@ class PgLaneLog final : public relay::LaneLog {
   bool held_ = false;
   bool ticks_locked_ = false;  // the last window could not be opened because of that
   std::string run_;            // of the destination's server; "": it does not tell
+  RunPeriod period_;
   std::unique_ptr<LaneReader> reader_;
   std::unique_ptr<TickCursor> ticks_;
 };

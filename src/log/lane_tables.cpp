@@ -104,19 +104,51 @@ void LockPositions(int64_t route_id, LOCKMODE mode, bool wait) {
   }
 }
 
+namespace {
+
+// outbox.progress.run_after of the row that is written next. A row of another run than the newest begins a period; so
+// does one of none (at a destination that does not tell, or before a server is met).
+int64_t RunAfter(LaneId id, std::string_view run) {
+  static Statement newest = {
+      "SELECT CASE WHEN g.run IS NOT DISTINCT FROM $4 THEN g.run_after ELSE g.at END"
+      " FROM outbox.progress g WHERE g.route_id = $1 AND g.lane = $2 AND g.side = $3 ORDER BY g.at DESC LIMIT 1",
+      4,
+      {INT8OID, INT4OID, INT4OID, TEXTOID},
+      nullptr};
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(id.route_id));
+  arguments.Add(Int32GetDatum(id.lane));
+  arguments.Add(Int32GetDatum(id.side));
+  run.empty() ? arguments.AddNull() : arguments.Add(ForeignText(run));
+  RunStatement(&newest, arguments.values, arguments.nulls);
+  bool none = true;
+  Datum after = SPI_processed > 0 ? ResultDatum(0, 0, &none) : Datum(0);
+  return none ? DT_NOBEGIN : DatumGetTimestampTz(after);
+}
+
+}  // namespace
+
 bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
-                    std::span<const sink::Place> places, std::string_view run, std::string_view survived) {
+                    std::span<const sink::Place> places, std::string_view run, RunPeriod* period,
+                    std::string_view survived) {
   static Statement append = {
       "INSERT INTO outbox.progress (at, route_id, lane, side, window_from, window_to, done_to, places, run,"
-      " survived, acknowledged) SELECT $4, l.route_id, l.lane, $5, $6::pg_snapshot,"
-      " $7::pg_snapshot, $8, $9, $11, $12, $13"
+      " survived, acknowledged, run_after) SELECT $4, l.route_id, l.lane, $5, $6::pg_snapshot,"
+      " $7::pg_snapshot, $8, $9, $11, $12, $13, $14"
       " FROM outbox.lane l WHERE l.route_id = $1 AND l.lane = $2"
       " AND l.owner = $3 AND l.since = $10",
-      13,
+      14,
       {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, JSONBOID, TIMESTAMPTZOID,
-       TEXTOID, TEXTOID, INT8ARRAYOID},
+       TEXTOID, TEXTOID, INT8ARRAYOID, TIMESTAMPTZOID},
       nullptr};
   LockPositions(id.route_id, RowExclusiveLock, false);
+  const bool known = period != nullptr && period->known && period->run == run;
+  const int64_t after = known ? period->after : RunAfter(id, run);
+  if (period != nullptr && !known) {
+    period->run.assign(run);
+    period->after = after;
+    period->known = true;
+  }
   Arguments arguments;
   arguments.Add(Int64GetDatum(id.route_id));
   arguments.Add(Int32GetDatum(id.lane));
@@ -130,6 +162,7 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, 
   survived.empty() ? arguments.AddNull() : arguments.Add(ForeignText(survived));
   Datum acknowledged = 0;
   !run.empty() && AcknowledgedDatum(places, &acknowledged) ? arguments.Add(acknowledged) : arguments.AddNull();
+  TIMESTAMP_IS_NOBEGIN(after) ? arguments.AddNull() : arguments.Add(TimestampTzGetDatum(after));
   RunStatement(&append, arguments.values, arguments.nulls);
   return SPI_processed == 1;
 }

@@ -9,6 +9,7 @@
 
 #include "base/position.h"
 #include "log/lanes.h"
+#include "log/run_period.h"
 #include "pg/arguments.h"
 #include "pg/prelude.h"
 #include "sink/sink.h"
@@ -42,9 +43,10 @@ void LockPositions(int64_t route_id, LOCKMODE mode, bool wait);
 // under the old position says nothing about the new one. `at`: a reading of the shared clock; its day's table must
 // exist. `places`: where the events are that were delivered since the previous row. If there are many, the row keeps
 // some of them, and the highest stream id of all. `run` acknowledged them; `survived`: the row puts the lane back
-// (rewind.h). "": none.
+// (rewind.h). "": none. `period`: kept between calls by a caller that appends many rows, so that the previous row need
+// not be read each time; may be nullptr.
 bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
-                    std::span<const sink::Place> places = {}, std::string_view run = {},
+                    std::span<const sink::Place> places = {}, std::string_view run = {}, RunPeriod* period = nullptr,
                     std::string_view survived = {});
 
 // As text, text and timestamptz.

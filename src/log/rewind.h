@@ -14,16 +14,14 @@
 #include "base/status.h"
 #include "relay/lane_log.h"
 
-// The row's places were acknowledged by another run of the same configured address.
-#define OUTBOX_EARLIER_RUN(row, run)            \
-  "(" row ".run <> " run " AND split_part(" row \
-  ".run, '.', 1)"                               \
-  " = split_part(" run ", '.', 1))"
-
 namespace outbox::log {
 
-// See LaneLog::Rewind. Only progress since the lane was last put somewhere else counts. It is kept as long as the log:
-// if none of it is old enough, the lane goes back to where it began, and sends again all that the log has since then.
-Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& run, relay::Loss* loss, bool* owner);
+// See LaneLog::Rewind. What counts is what this server has acknowledged at this address, to the lane since seek() put
+// it somewhere else, and to lanes that the route had before their number changed since then. Progress is kept as long
+// as the log: where none of it is old enough the lane goes to where they began, and sends all again that the log has
+// since then. A loss of what is older is said. What other destinations had since the first of what is lost comes here
+// as well.
+Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& run, bool resend, relay::Loss* loss,
+                  bool* owner);
 
 }  // namespace outbox::log

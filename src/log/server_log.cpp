@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "log/place_arguments.h"
-#include "log/rewind.h"
 #include "log/row.h"
+#include "log/run_periods_sql.h"
 #include "log/sql.h"
 #include "pg/encoding.h"
 #include "sink/places.h"
@@ -13,18 +13,28 @@ namespace outbox::log {
 
 namespace {
 
-// The newest rows of each lane: a minute under load, days for a quiet one. Each answer carries two whole entries of the
-// stream, so no more are asked for than needed to find how far the server's memory goes.
+// Of each lane the newest rows under each run: a minute under load, days of a quiet one. Each answer has two whole
+// entries of the stream, hence no more of them than tell how far the server's memory goes.
 #define NEWEST_ROWS "200"
 #define MOST_STREAMS "100"
-constexpr int kPoints = 48;  // asked about at once between two moments
+#define MOST_PERIODS "64"    // about one moment; others of it tell the same
+constexpr int kPoints = 48;  // of one question between two moments
 
-// Rows of lanes of the server $1 that were acknowledged under another run than $2, unless that was recorded already.
-#define OF_SERVER "outbox.route r JOIN outbox.lane l ON l.route_id = r.id"
-#define OF_LANE "g.route_id = l.route_id AND g.lane = l.lane"
-#define NOT_RECORDED                                                          \
-  "NOT EXISTS (SELECT FROM outbox.server_run m WHERE m.server = $1 AND m.run" \
-  " = $2)"
+// In front of a statement: the periods in which other runs than $1 at its address acknowledged what any lane has
+// written down, also one that writes elsewhere by now, or is no more. From one lane to the next through the index,
+// however many rows there are.
+#define HERE \
+  "WITH RECURSIVE who AS ((SELECT g.route_id, g.lane, g.side FROM outbox.progress g"                                  \
+  " ORDER BY g.route_id, g.lane, g.side LIMIT 1) UNION ALL SELECT n.* FROM who w CROSS JOIN LATERAL"                  \
+  " (SELECT g.route_id, g.lane, g.side FROM outbox.progress g WHERE (g.route_id, g.lane, g.side)"                     \
+  " > (w.route_id, w.lane, w.side) ORDER BY g.route_id, g.lane, g.side LIMIT 1) n), " OUTBOX_PERIODS(                 \
+      "who", "'-infinity'", "'infinity'") ", here AS (SELECT p.route_id, p.lane, p.side, p.run,"                      \
+  " coalesce(p.run_after, '-infinity') AS after, p.at AS upto FROM period p WHERE p.run <> $1 AND " OUTBOX_ENDPOINT(  \
+      "p.run") " = " OUTBOX_ENDPOINT("$1") ") "
+// The run $1 is the one that was met last at its address.
+#define RECORDED                                                                                           \
+  "coalesce((SELECT m.run FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT("m.run") " = " OUTBOX_ENDPOINT( \
+      "$1") " ORDER BY m.number DESC LIMIT 1) = $1, false)"
 
 std::string_view Survived(std::span<const sink::StreamEnd> ends) {
   std::string_view survived = "0-0";
@@ -34,39 +44,40 @@ std::string_view Survived(std::span<const sink::StreamEnd> ends) {
   return survived;
 }
 
-void ReadNewest(std::string_view server, std::string_view run, std::vector<std::string>* streams) {
-  static Statement newest = {"SELECT e.key FROM " OF_SERVER
-                             " CROSS JOIN LATERAL (SELECT g.at, g.places, g.run FROM outbox.progress g WHERE " OF_LANE
-                             " AND g.at > l.since ORDER BY g.at DESC LIMIT " NEWEST_ROWS
-                             ") g"
-                             " CROSS JOIN LATERAL jsonb_each(g.places) e"
-                             " WHERE r.server = $1 AND " OUTBOX_EARLIER_RUN(
-                                 "g", "$2") " AND (e.value ->> 1) ~ '^[0-9]+-[0-9]+$' AND " NOT_RECORDED
-                                            " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
-                             2,
-                             {TEXTOID, TEXTOID},
+bool IsRecorded(std::string_view run) {
+  static Statement look = {"SELECT " RECORDED, 1, {TEXTOID}, nullptr};
+  Datum values[] = {ForeignText(run)};
+  RunStatement(&look, values);
+  bool isnull = false;
+  return DatumGetBool(ResultDatum(0, 0, &isnull));
+}
+
+void ReadNewest(std::string_view run, std::vector<std::string>* streams) {
+  static Statement newest = {HERE
+                             "SELECT e.key FROM here h CROSS JOIN LATERAL (SELECT g.at, g.places FROM outbox.progress g"
+                             " WHERE " OUTBOX_OF_PERIOD " ORDER BY g.at DESC LIMIT " NEWEST_ROWS
+                             ") g CROSS JOIN LATERAL jsonb_each(g.places) e"
+                             " WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
+                             " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
+                             1,
+                             {TEXTOID},
                              nullptr};
-  Datum values[] = {ServerText(server), ForeignText(run)};
+  Datum values[] = {ForeignText(run)};
   RunStatement(&newest, values);
   for (uint64 row = 0; row < SPI_processed; row++) {
     streams->emplace_back(pg::Utf8(ResultText(row, 0)));
   }
 }
 
-// The newest and the oldest moment at which a lane saved what was acknowledged; returns false if there is none, or the
-// run is recorded already.
-bool ReadBounds(std::string_view server, std::string_view run, int64* newest, int64* oldest) {
-#define MOMENT(order)                                                                                         \
-  "(SELECT g.at FROM outbox.progress g WHERE " OF_LANE                                                        \
-  " AND g.side = 0 AND g.acknowledged IS NOT NULL AND " OUTBOX_EARLIER_RUN("g", "$2") " ORDER BY g.at " order \
-                                                                                      " LIMIT 1)"
+// The newest and the oldest moment at which a lane noted what was acknowledged; false: there is none.
+bool ReadBounds(std::string_view run, int64* newest, int64* oldest) {
+#define MOMENT(order)                                                                                                  \
+  "(SELECT g.at FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD " AND g.acknowledged IS NOT NULL ORDER BY g.at " order \
+  " LIMIT 1)"
   static Statement bounds = {
-      "SELECT max(" MOMENT("DESC") "), min(" MOMENT("ASC") ") FROM " OF_SERVER " WHERE r.server = $1 AND " NOT_RECORDED,
-      2,
-      {TEXTOID, TEXTOID},
-      nullptr};
+      HERE "SELECT max(" MOMENT("DESC") "), min(" MOMENT("ASC") ") FROM here h", 1, {TEXTOID}, nullptr};
 #undef MOMENT
-  Datum values[] = {ServerText(server), ForeignText(run)};
+  Datum values[] = {ForeignText(run)};
   RunStatement(&bounds, values);
   bool none = SPI_processed == 0;
   if (!none) {
@@ -78,27 +89,27 @@ bool ReadBounds(std::string_view server, std::string_view run, int64* newest, in
   return !none;
 }
 
-// What was acknowledged last before each of these moments, to any lane.
-void ReadProbes(std::string_view server, std::string_view run, std::span<const int64> points,
-                std::vector<PgServerLog::Probe>* probes) {
+// What was acknowledged last before each of these moments, by whichever lane.
+void ReadProbes(std::string_view run, std::span<const int64> points, std::vector<PgServerLog::Probe>* probes) {
   static Statement at_points = {
+      HERE
       "SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), e.key"
-      " FROM unnest($3::timestamptz[]) p(point) CROSS JOIN LATERAL"
-      " (SELECT g.at, g.acknowledged, g.places FROM " OF_SERVER
-      " CROSS JOIN LATERAL (SELECT g.at, g.acknowledged, g.places FROM outbox.progress g WHERE " OF_LANE
-      " AND g.side = 0 AND g.at <= p.point AND g.acknowledged IS NOT NULL"
-      " AND " OUTBOX_EARLIER_RUN("g", "$2")
-      " ORDER BY g.at DESC LIMIT 1) g WHERE r.server = $1 ORDER BY g.at DESC LIMIT 1) n"
+      " FROM unnest($2::timestamptz[]) p(point) CROSS JOIN LATERAL"
+      " (SELECT g.at, g.acknowledged, g.places FROM (SELECT * FROM here h WHERE h.after < p.point"
+      " ORDER BY least(h.upto, p.point) DESC LIMIT " MOST_PERIODS
+      ") h CROSS JOIN LATERAL (SELECT g.at, g.acknowledged, g.places FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD
+      " AND g.at <= p.point AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) g"
+      " ORDER BY g.at DESC LIMIT 1) n"
       " CROSS JOIN LATERAL jsonb_each(n.places) e WHERE (e.value ->> 1)"
       " = array_to_string(n.acknowledged, '-')",
-      3,
-      {TEXTOID, TEXTOID, TIMESTAMPTZARRAYOID},
+      2,
+      {TEXTOID, TIMESTAMPTZARRAYOID},
       nullptr};
   Column moments(points.size());
   for (int64 point : points) {
     moments.Add(TimestampTzGetDatum(point));
   }
-  Datum values[] = {ServerText(server), ForeignText(run), moments.Array(TIMESTAMPTZOID)};
+  Datum values[] = {ForeignText(run), moments.Array(TIMESTAMPTZOID)};
   RunStatement(&at_points, values);
   for (uint64 row = 0; row < SPI_processed; row++) {
     bool isnull = false;
@@ -150,8 +161,11 @@ Status PgServerLog::Streams(const std::string& run, std::span<const sink::Stream
   }
   Status status = TryInTransaction([&] {
     if (ends.empty()) {
-      ReadNewest(server_, run, streams);
-      if (!ReadBounds(server_, run, &gone, &there)) {
+      if (IsRecorded(run)) {
+        return;
+      }
+      ReadNewest(run, streams);
+      if (!ReadBounds(run, &gone, &there)) {
         return;
       }
       points[count++] = gone;
@@ -160,7 +174,7 @@ Status PgServerLog::Streams(const std::string& run, std::span<const sink::Stream
       }
       points[count++] = there;
     }
-    ReadProbes(server_, run, {points, count}, &found);
+    ReadProbes(run, {points, count}, &found);
   });
   if (!status.ok()) {
     return status;
@@ -177,49 +191,50 @@ Status PgServerLog::Streams(const std::string& run, std::span<const sink::Stream
   return status;
 }
 
+// What an earlier meeting has shown to be lost is no news.
 Status PgServerLog::Lost(const std::string& run, std::span<const sink::StreamEnd> ends, bool* lost) {
   *lost = false;
   return TryInTransaction([&] {
-    static Statement any = {"SELECT FROM " OF_SERVER
-                            " CROSS JOIN LATERAL (SELECT 0 AS side UNION ALL SELECT s.side FROM outbox.side_lane s"
-                            " WHERE s.route_id = l.route_id AND s.lane = l.lane) s"
-                            " CROSS JOIN LATERAL (SELECT g.acknowledged, g.run FROM outbox.progress g WHERE " OF_LANE
-                            " AND g.side = s.side AND g.at > l.since"
-                            " AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
-                            " WHERE r.server = $1 AND " OUTBOX_EARLIER_RUN(
-                                "g", "$2") " AND g.acknowledged > $3 AND " NOT_RECORDED " LIMIT 1",
-                            3,
-                            {TEXTOID, TEXTOID, INT8ARRAYOID},
-                            nullptr};
+    static Statement any = {
+        HERE
+        "SELECT FROM here h CROSS JOIN LATERAL (SELECT g.acknowledged FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD
+        " AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
+        " WHERE g.acknowledged > $2 AND NOT " RECORDED
+        " AND NOT EXISTS (SELECT FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT("m.run") " = " OUTBOX_ENDPOINT(
+            "$1") " AND m.number > coalesce((SELECT k.number FROM outbox.server_run k WHERE k.run = h.run), 0)"
+                  " AND string_to_array(m.survived, '-')::int8[] < g.acknowledged) LIMIT 1",
+        2,
+        {TEXTOID, INT8ARRAYOID},
+        nullptr};
     Datum survived = 0;
     StreamIdDatum(Survived(ends), &survived);
-    Datum values[] = {ServerText(server_), ForeignText(run), survived};
+    Datum values[] = {ForeignText(run), survived};
     RunStatement(&any, values);
     *lost = SPI_processed > 0;
   });
 }
 
 Status PgServerLog::Record(const std::string& run, std::span<const sink::StreamEnd> ends) {
-  if (ends.empty()) {
-    return Status();  // the server did not tell
-  }
-  const std::string_view survived = Survived(ends);
   return TryInTransaction([&] {
     static Statement sweep = {
-        "DELETE FROM outbox.server_run m WHERE m.server = $1 AND m.met_at <"
-        " (now() - '90 days'::interval)",
-        1,
-        {TEXTOID},
-        nullptr};
+        "DELETE FROM outbox.server_run m WHERE m.met_at < (now() - '90 days'::interval)", 0, {}, nullptr};
+    // Another worker's row of just now has the same number, so it stays; one of before another run was met is renewed.
     static Statement put = {
-        "INSERT INTO outbox.server_run (server, run, survived, resend) VALUES ($1, $2, $3, $4)"
-        " ON CONFLICT (server, run) DO NOTHING",
-        4,
-        {TEXTOID, TEXTOID, TEXTOID, BOOLOID},
+        "INSERT INTO outbox.server_run AS k (server, run, survived, number)"
+        " SELECT $1, $2, array_to_string($3, '-'), 1 + coalesce(max(m.number), 0) FROM outbox.server_run m"
+        " ON CONFLICT (run) DO UPDATE SET server = excluded.server, survived = excluded.survived,"
+        " number = excluded.number, met_at = excluded.met_at WHERE k.number < (SELECT max(m.number)"
+        " FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT("m.run") " = " OUTBOX_ENDPOINT("$2") ")",
+        3,
+        {TEXTOID, TEXTOID, INT8ARRAYOID},
         nullptr};
-    Datum values[] = {ServerText(server_), ForeignText(run), ForeignText(survived), BoolGetDatum(resend_)};
-    RunStatement(&sweep, values);
-    RunStatement(&put, values);
+    Arguments arguments;
+    arguments.Add(ServerText(server_));
+    arguments.Add(ForeignText(run));
+    Datum survived = 0;
+    !ends.empty() && StreamIdDatum(Survived(ends), &survived) ? arguments.Add(survived) : arguments.AddNull();
+    RunStatement(&sweep, nullptr);
+    RunStatement(&put, arguments.values, arguments.nulls);
   });
 }
 

@@ -21,6 +21,7 @@ class PgServerLog final : public relay::ServerLog {
   // `resend`: lanes that have lost something are put back; else there is only a warning.
   PgServerLog(std::string server, bool resend) : server_(std::move(server)), resend_(resend) {}
 
+  bool resend() const override { return resend_; }
   Status Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
                  std::vector<std::string>* streams) override;
   Status Lost(const std::string& run, std::span<const sink::StreamEnd> ends, bool* lost) override;

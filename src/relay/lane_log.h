@@ -92,11 +92,11 @@ class LaneLog {
   virtual Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) = 0;
 
   // Called when another run of the destination's server answers; only for lanes (not side lanes), once their progress
-  // is saved. Finds out, from what ServerLog::Record stored, whether that run has what the lane's newest progress says
-  // was acknowledged. If not, the lane is put back, in one transaction, to the newest progress of which nothing is
-  // missing; its side lanes are gone then.
-  virtual Status Rewind(const std::string& run, Loss* loss, bool* owner) {
-    return static_cast<void>(run), static_cast<void>(loss), *owner = true, Status();
+  // is saved. Finds out, from what ServerLog::Record stored, whether that run has what other runs at its address have
+  // acknowledged. If not, and if `resend` is set, the lane is put back, in one transaction, to the newest progress of
+  // which nothing is missing; its side lanes are gone then. Without `resend` there is only a warning.
+  virtual Status Rewind(const std::string& run, bool resend, Loss* loss, bool* owner) {
+    return static_cast<void>(run), static_cast<void>(resend), static_cast<void>(loss), *owner = true, Status();
   }
   // The server run that is recorded with subsequent SaveProgress calls.
   virtual void SetRun(const std::string& run) { static_cast<void>(run); }

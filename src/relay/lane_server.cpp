@@ -45,7 +45,9 @@ bool Lane::Load(TurnContext* turn) {
 // False: the log is in trouble, or the lane has another owner by now.
 bool Lane::LookForLoss(const std::string& run, Loss* loss, TurnContext* turn) {
   bool owner = true;
-  if (!lane_.LogReady(*turn) || lane_.log_retry.Failed(lane_.log->Rewind(run, loss, &owner), *turn, LogCall::kRewind)) {
+  const bool resend = lane_.destination->server_check().resend();
+  if (!lane_.LogReady(*turn) ||
+      lane_.log_retry.Failed(lane_.log->Rewind(run, resend, loss, &owner), *turn, LogCall::kRewind)) {
     return false;
   }
   if (!owner) {

@@ -31,8 +31,10 @@ class ServerCheck {
 
   // The run that was admitted last; "": none was.
   const std::string& run() const { return run_; }
-  // What the sink waits for, as far as it can be done now. `lanes`: all of the destination, side lanes too. Returns
-  // true if it did something.
+  // Lanes that have lost something are put back.
+  bool resend() const { return log_ == nullptr || log_->resend(); }
+  // What the sink waits for, as far as it can be done now. `lanes`: all of the destination, side lanes too. True when
+  // it did something.
   bool Step(sink::Sink* sink, std::span<Lane* const> lanes, TurnContext* turn);
   // When Step wants to be called again; kNever.
   int64_t next_try() const { return next_try_; }

@@ -64,7 +64,7 @@ is(sql(q{SELECT state, delivered_at IS NULL, places IS NULL FROM outbox.status((
 sql(q{CALL outbox.seek('r', 'infinity', reason => 'a test')});
 $redis->kill9;
 $redis->restart;
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.audit WHERE action = 'lost writes' AND reason LIKE '%before seek()%'}, 1, 30),
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox.audit WHERE action = 'lost writes' AND reason LIKE '%when its lanes began anew%'}, 1, 30),
 	'a loss of what is older than a seek is said');
 is(sql(q{SELECT count(*) FROM outbox.audit WHERE action = 'rewind'}), 1, 'and nothing put back');
 

@@ -265,7 +265,7 @@ class FakeLog : public LaneLog {
     return Status();
   }
 
-  Status Rewind(const std::string& run, Loss* loss, bool* owner) override {
+  Status Rewind(const std::string& run, bool, Loss* loss, bool* owner) override {
     if (server_->Fails("Rewind")) {
       return server_->Trouble();
     }

@@ -10,6 +10,7 @@ namespace {
 
 class FakeServerLog : public ServerLog {
  public:
+  bool resend() const override { return true; }
   Status Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
                  std::vector<std::string>* out) override {
     calls.push_back("streams " + run);
@@ -254,7 +255,7 @@ TEST_F(MeetingsTest, ItIsAskedUntilEnoughIsKnownAndNotForEver) {
   ASSERT_EQ(sink->asked.size(), 1u);
   sink->AnswerEnds({});
   Turn();
-  EXPECT_EQ(servers->calls.back(), "streams c");
+  EXPECT_EQ(servers->calls.back(), "record c") << "it was met, and would not tell";
   EXPECT_EQ(sink->admitted.back(), "c");
   servers->more = 1000;
   sink->Meet("d");

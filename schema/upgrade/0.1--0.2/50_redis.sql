@@ -9,3 +9,33 @@ UPDATE outbox.progress g SET acknowledged = (
     WHERE pg_catalog.jsonb_typeof(e.value) OPERATOR(pg_catalog.=) 'array'
       AND (e.value OPERATOR(pg_catalog.->>) 1) OPERATOR(pg_catalog.~) '^[0-9]{1,18}-[0-9]{1,18}$')
   WHERE g.run IS NOT NULL AND g.places IS NOT NULL;
+
+-- Where a run's rows begin: the runs that a lane has had are found from one to the one before.
+ALTER TABLE outbox.progress ADD COLUMN run_after timestamptz;
+COMMENT ON COLUMN outbox.progress.run_after IS 'the newest row of this lane (or side lane) before, under another run; NULL: there is none';
+UPDATE outbox.progress g SET run_after = p.run_after
+  FROM (SELECT at, route_id, lane, side,
+          pg_catalog.max(CASE WHEN run IS DISTINCT FROM before THEN before_at END) OVER (PARTITION BY route_id, lane, side ORDER BY at) AS run_after
+        FROM (SELECT at, route_id, lane, side, run,
+                pg_catalog.lag(run) OVER w AS before, pg_catalog.lag(at) OVER w AS before_at
+              FROM outbox.progress WINDOW w AS (PARTITION BY route_id, lane, side ORDER BY at)) r) p
+  WHERE p.run_after IS NOT NULL AND g.at OPERATOR(pg_catalog.=) p.at AND g.route_id OPERATOR(pg_catalog.=) p.route_id
+    AND g.lane OPERATOR(pg_catalog.=) p.lane AND g.side OPERATOR(pg_catalog.=) p.side;
+
+-- What a run still had is its own, whichever destination met it; and the order of the meetings tells which of them concern
+-- what a run before has acknowledged.
+DELETE FROM outbox.server_run m USING outbox.server_run e
+  WHERE e.run OPERATOR(pg_catalog.=) m.run
+    AND (e.met_at OPERATOR(pg_catalog.<) m.met_at
+         OR (e.met_at OPERATOR(pg_catalog.=) m.met_at AND e.server OPERATOR(pg_catalog.<) m.server));
+ALTER TABLE outbox.server_run DROP CONSTRAINT server_run_pkey, DROP COLUMN resend, ALTER COLUMN survived DROP NOT NULL,
+  ADD COLUMN number bigint;
+ALTER TABLE outbox.server_run ADD PRIMARY KEY (run);
+UPDATE outbox.server_run m SET number = n.number
+  FROM (SELECT run, pg_catalog.row_number() OVER (ORDER BY met_at) AS number FROM outbox.server_run) n
+  WHERE n.run OPERATOR(pg_catalog.=) m.run;
+ALTER TABLE outbox.server_run ALTER COLUMN number SET NOT NULL;
+COMMENT ON TABLE outbox.server_run IS 'lives of Redis servers, and what each still had when a worker met it, before anything new was written';
+COMMENT ON COLUMN outbox.server_run.server IS 'destination that met it first; another with the same address is not asked again';
+COMMENT ON COLUMN outbox.server_run.survived IS 'the last id of all streams asked about: what other runs at that address had acknowledged before, under a later one, is lost; NULL: there was nothing to ask, or it would not tell';
+COMMENT ON COLUMN outbox.server_run.number IS 'order of the meetings; a run that is met again after another one at its address comes last';

@@ -1,0 +1,16 @@
+// Since when the rows that a (side) lane writes down are of one run of its server [P behind, no Postgres type in
+// sight].
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace outbox::log {
+
+struct RunPeriod {
+  bool known = false;
+  std::string run;
+  int64_t after = 0;  // outbox.progress.run_after as it is
+};
+
+}  // namespace outbox::log
