@@ -9,7 +9,9 @@
 #include "log/routes.h"
 
 extern "C" {
+#include "access/xact.h"
 #include "catalog/namespace.h"
+#include "utils/snapmgr.h"
 }
 
 namespace outbox::admin {
@@ -186,6 +188,42 @@ bool Stood(const LaneStart& start, int lane, std::string_view topic, const Event
   return own != nullptr && Covers(own->position, event);
 }
 
+std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
+  constexpr Access access = Access::kRead;
+  std::vector<LaneRecord> lanes;
+  Destinations destinations;
+  std::map<int64, log::Route> routes;
+  for (log::Route& one : LoadRoutes(access)) {
+    const int64 id = one.id;
+    routes.emplace(id, std::move(one));
+  }
+  for (const Row& row : RunSql(access, kSelectLanes, {route})) {
+    auto of_route = routes.find(Number(row[0]));
+    if (of_route == routes.end()) {
+      continue;  // made since
+    }
+    LaneRecord lane;
+    lane.route_id = of_route->first;
+    lane.route = row[1].value();
+    lane.server = row[2].value();
+    lane.lane = static_cast<int>(Number(row[3]));
+    lane.position = PositionOf(row, 4);
+    lane.start_snapshot = ParseSnapshot(row[7].value());
+    lane.start_time = Number(row[8]);
+    lane.since = row[9] ? Number(row[9]) : PG_INT64_MIN;
+    lane.restored = row[10] == "t";
+    if (lane.restored && positions == Positions::kOfThisLog) {
+      lane.position = {ParseSnapshot(kNothingVisible), std::nullopt, kBeforeAllTime};
+      lane.start_time = INT64_MIN;
+    }
+    Compile(of_route->second, &destinations, &lane);
+    lanes.push_back(std::move(lane));
+  }
+  AddSides(route, access, positions, &lanes);
+  AddStarts(route, access, &lanes);
+  return lanes;
+}
+
 }  // namespace
 
 Passage LaneRecord::PassageOf(const EventLook& event, const Uuid& id) const {
@@ -277,37 +315,18 @@ Snapshot ParseSnapshot(const std::string& text) {
 }
 
 std::vector<LaneRecord> LoadLanes(const Cell& route, Access access, Positions positions) {
-  std::vector<LaneRecord> lanes;
-  Destinations destinations;
-  std::map<int64, log::Route> routes;
-  for (log::Route& one : LoadRoutes(access)) {
-    const int64 id = one.id;
-    routes.emplace(id, std::move(one));
+  // Routes, lanes and where they began, as they stood at one moment: each statement that may write takes a snapshot of
+  // its own, and between two of them the lanes of a route may have been exchanged.
+  if (access == Access::kWrite) {
+    pg::Guard([] {
+      CommandCounterIncrement();
+      PushActiveSnapshot(GetTransactionSnapshot());
+    });
   }
-  for (const Row& row : RunSql(access, kSelectLanes, {route})) {
-    auto of_route = routes.find(Number(row[0]));
-    if (of_route == routes.end()) {
-      continue;  // made since
-    }
-    LaneRecord lane;
-    lane.route_id = of_route->first;
-    lane.route = row[1].value();
-    lane.server = row[2].value();
-    lane.lane = static_cast<int>(Number(row[3]));
-    lane.position = PositionOf(row, 4);
-    lane.start_snapshot = ParseSnapshot(row[7].value());
-    lane.start_time = Number(row[8]);
-    lane.since = row[9] ? Number(row[9]) : PG_INT64_MIN;
-    lane.restored = row[10] == "t";
-    if (lane.restored && positions == Positions::kOfThisLog) {
-      lane.position = {ParseSnapshot(kNothingVisible), std::nullopt, kBeforeAllTime};
-      lane.start_time = INT64_MIN;
-    }
-    Compile(of_route->second, &destinations, &lane);
-    lanes.push_back(std::move(lane));
+  std::vector<LaneRecord> lanes = ReadLanes(route, positions);
+  if (access == Access::kWrite) {
+    pg::Guard([] { PopActiveSnapshot(); });
   }
-  AddSides(route, access, positions, &lanes);
-  AddStarts(route, access, &lanes);
   return lanes;
 }
 

@@ -2,16 +2,27 @@
 
 #include <dlfcn.h>
 
+#include <initializer_list>
+#include <utility>
+
 #include "log/server_log.h"
 #include "pg/transaction.h"
 #include "sink/options.h"
 #include "sink/process_sink.h"
 
 extern "C" {
+#include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/reloptions.h"
+#include "access/table.h"
+#include "catalog/pg_foreign_data_wrapper.h"
+#include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
-#include "foreign/foreign.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
 }
 
 namespace outbox::worker {
@@ -35,32 +46,82 @@ void AppendOptions(List* options, sink::OptionList* out) {
   }
 }
 
+// One row of a catalog by its index. Not through the caches: workers are told of a change when it is committed, a
+// moment before the messages go out that empty caches, and what is read then counts until the next change.
+class Lookup {
+ public:
+  Lookup(Oid catalog, Oid index, std::initializer_list<std::pair<AttrNumber, Datum>> keys, RegProcedure equal)
+      : relation_(table_open(catalog, AccessShareLock)), snapshot_(RegisterSnapshot(GetLatestSnapshot())) {
+    ScanKeyData scan_keys[2];
+    int count = 0;
+    for (const auto& [column, value] : keys) {
+      ScanKeyInit(&scan_keys[count++], column, BTEqualStrategyNumber, equal, value);
+    }
+    scan_ = systable_beginscan(relation_, index, true, snapshot_, count, scan_keys);
+    tuple_ = systable_getnext(scan_);
+  }
+  bool found() const { return HeapTupleIsValid(tuple_); }
+  template <typename Form>
+  Form row() const {
+    return reinterpret_cast<Form>(GETSTRUCT(tuple_));
+  }
+  void Options(int column, sink::OptionList* out) const {
+    bool null = true;
+    Datum options = heap_getattr(tuple_, column, RelationGetDescr(relation_), &null);
+    if (!null) {
+      AppendOptions(untransformRelOptions(options), out);
+    }
+  }
+  // No destructor: an error jumps over this, and its transaction closes all.
+  void Close() {
+    systable_endscan(scan_);
+    UnregisterSnapshot(snapshot_);
+    table_close(relation_, AccessShareLock);
+  }
+
+ private:
+  Relation relation_;
+  Snapshot snapshot_;
+  SysScanDesc scan_;
+  HeapTuple tuple_;
+};
+
 bool ReadMapping(Oid user, Oid server, sink::OptionList* out) {
-  HeapTuple tuple = SearchSysCache2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(user), ObjectIdGetDatum(server));
-  if (!HeapTupleIsValid(tuple)) {
-    return false;
+  Lookup mapping(UserMappingRelationId, UserMappingUserServerIndexId,
+                 {{Anum_pg_user_mapping_umuser, ObjectIdGetDatum(user)},
+                  {Anum_pg_user_mapping_umserver, ObjectIdGetDatum(server)}},
+                 F_OIDEQ);
+  const bool found = mapping.found();
+  if (found) {
+    mapping.Options(Anum_pg_user_mapping_umoptions, out);
   }
-  bool null = true;
-  Datum options = SysCacheGetAttr(USERMAPPINGUSERSERVER, tuple, Anum_pg_user_mapping_umoptions, &null);
-  if (!null) {
-    AppendOptions(untransformRelOptions(options), out);
-  }
-  ReleaseSysCache(tuple);
-  return true;
+  mapping.Close();
+  return found;
 }
 
 void ReadServer(const char* name, Oid extension_owner, RawServer* raw) {
-  ForeignServer* server = GetForeignServerByName(name, true);
-  if (server == nullptr) {
+  NameData padded;
+  namestrcpy(&padded, name);
+  Lookup server(ForeignServerRelationId, ForeignServerNameIndexId,
+                {{Anum_pg_foreign_server_srvname, NameGetDatum(&padded)}}, F_NAMEEQ);
+  if (!server.found()) {
+    server.Close();
     return;
   }
-  raw->oid = server->serverid;
-  raw->wrapper = GetForeignDataWrapper(server->fdwid)->fdwname;
-  AppendOptions(server->options, &raw->server);
+  const auto* row = server.row<Form_pg_foreign_server>();
+  const Oid owner = row->srvowner;
+  raw->oid = row->oid;
+  Lookup wrapper(ForeignDataWrapperRelationId, ForeignDataWrapperOidIndexId,
+                 {{Anum_pg_foreign_data_wrapper_oid, ObjectIdGetDatum(row->srvfdw)}}, F_OIDEQ);
+  if (wrapper.found()) {
+    raw->wrapper.assign(NameStr(wrapper.row<Form_pg_foreign_data_wrapper>()->fdwname));
+  }
+  wrapper.Close();
+  server.Options(Anum_pg_foreign_server_srvoptions, &raw->server);
+  server.Close();
   // The server's owner first: another role's secrets are not for brokers that the owner picks.
-  (void)(ReadMapping(server->owner, server->serverid, &raw->mapping) ||
-         ReadMapping(extension_owner, server->serverid, &raw->mapping) ||
-         ReadMapping(InvalidOid, server->serverid, &raw->mapping));
+  (void)(ReadMapping(owner, raw->oid, &raw->mapping) || ReadMapping(extension_owner, raw->oid, &raw->mapping) ||
+         ReadMapping(InvalidOid, raw->oid, &raw->mapping));
 }
 
 DestinationConfig Check(const std::string& name, const RawServer& raw) {

@@ -236,15 +236,17 @@ void Relay::ApplyLanes(const RelayConfig& config) {
       LetGo(id, &lane);  // and claimed again, by this worker or another
       continue;
     }
-    if (!(route->second == lane.route)) {
+    const sink::SinkKind* kind = config.destinations.at(destination).kind;
+    if (!(route->second == lane.route) || kind != lane.kind) {
       std::string problem;
-      auto spec = log::CompileRoute(route->second, *config.destinations.at(destination).kind, id.lane, &problem);
+      auto spec = log::CompileRoute(route->second, *kind, id.lane, &problem);
       if (spec == nullptr) {
         LetGo(id, &lane);
         continue;
       }
       engine_->UpdateLane(id, std::move(spec));
       lane.route = route->second;
+      lane.kind = kind;
     }
   }
 }
@@ -314,7 +316,8 @@ bool Relay::Add(const LaneId& id) {
   }
   relay::DestinationId destination = config_.destination_of.at(id.route_id);
   std::string problem;
-  auto spec = log::CompileRoute(route->second, *config_.destinations.at(destination).kind, id.lane, &problem);
+  const sink::SinkKind* kind = config_.destinations.at(destination).kind;
+  auto spec = log::CompileRoute(route->second, *kind, id.lane, &problem);
   if (spec == nullptr) {
     return false;
   }
@@ -331,6 +334,7 @@ bool Relay::Add(const LaneId& id) {
   HeldLane lane;
   lane.route = route->second;
   lane.destination = destination;
+  lane.kind = kind;
   if (!engine_->AddLane(id, spec, std::move(logs), destination)) {
     return false;
   }

@@ -54,6 +54,7 @@ class Relay {
   struct HeldLane {
     log::Route route;
     relay::DestinationId destination = 0;
+    const sink::SinkKind* kind = nullptr;  // of the destination, as the route was compiled for it
     pg::LaneSlot* slot = nullptr;
     std::string state;  // as last written to the slot
     uint64_t barrier = 0;

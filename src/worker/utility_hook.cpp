@@ -113,8 +113,10 @@ bool ChangesConfiguration(Node* statement) {
       ObjectType type = reinterpret_cast<DropStmt*>(statement)->removeType;
       return type == OBJECT_EXTENSION || type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW;
     }
-    case T_RenameStmt:
-      return reinterpret_cast<RenameStmt*>(statement)->renameType == OBJECT_FOREIGN_SERVER;
+    case T_RenameStmt: {
+      ObjectType type = reinterpret_cast<RenameStmt*>(statement)->renameType;
+      return type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW;
+    }
     case T_AlterOwnerStmt:
       return reinterpret_cast<AlterOwnerStmt*>(statement)->objectType == OBJECT_FOREIGN_SERVER;
     default:
