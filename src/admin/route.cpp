@@ -17,6 +17,12 @@
 #include "pg/shared.h"
 #include "pg/transaction_end.h"
 
+extern "C" {
+#include "access/xact.h"
+#include "nodes/value.h"
+#include "utils/memutils.h"
+}
+
 namespace {
 
 using namespace outbox::admin;
@@ -140,6 +146,39 @@ std::string InsertRoute(const std::string& name, const Definition& route, const 
   return rows[0][0].value();
 }
 
+// Names of routes that this transaction has dropped, while it lasts.
+List* dropped_routes = NIL;
+uint64 dropped_in = 0;
+
+void NoteDropped(const char* name) {
+  Guard([name] {
+    const uint64 here = U64FromFullTransactionId(GetTopFullTransactionId());
+    if (dropped_in != here) {
+      dropped_routes = NIL;  // its memory went with its transaction
+      dropped_in = here;
+    }
+    MemoryContext before = MemoryContextSwitchTo(TopTransactionContext);
+    dropped_routes = lappend(dropped_routes, makeString(pstrdup(name)));
+    MemoryContextSwitchTo(before);
+  });
+}
+
+// The workers hear of both at commit: until then they go on with the route that was dropped.
+void WarnOfBoth(const char* name) {
+  Guard([name] {
+    if (dropped_in != U64FromFullTransactionId(GetTopFullTransactionId()) ||
+        !list_member(dropped_routes, makeString(pstrdup(name)))) {
+      return;
+    }
+    ereport(
+        WARNING,
+        (errmsg("route \"%s\" was dropped in this transaction: some events may be sent by both routes", name),
+         errdetail("Until it commits the workers go on with the route that was dropped, and the new one has started "
+                   "already: what others commit in between is for both."),
+         errhint("alter_route() changes a route and repeats nothing; else commit at once.")));
+  });
+}
+
 // The lanes are exchanged by the keeper, once all have come to one snapshot: see log/lane_change.h. A change that has
 // begun serves any number; none is needed if the number is to stay as it is.
 void WantLanes(const std::string& route, const std::string& lanes, const Cell& now, const Cell& wanted) {
@@ -215,6 +254,9 @@ OUTBOX_FUNCTION(outbox_create_route) {
   InsertLanes(id, std::to_string(lanes), start);
   AuditCreatedRoute(name, TextArgument(fcinfo, 7).value_or("now"));
   outbox::pg::NoteConfigChange();
+  if (start.start_time == "infinity") {
+    WarnOfBoth(name.c_str());
+  }
   WarnWithoutWorkers();
   WarnOfFewPlaces(WantedHere());
   PG_RETURN_INT64(std::strtoll(id.c_str(), nullptr, 10));
@@ -289,6 +331,7 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   if (RunSql(Access::kWrite, "DELETE FROM outbox.route WHERE name = $1 RETURNING id", {name}).empty()) {
     throw NoSuchRoute(name);
   }
+  NoteDropped(name.c_str());
   outbox::pg::NoteConfigChange();
   const int64 parked = std::strtoll(counted[0][0].value().c_str(), nullptr, 10);
   AuditDroppedRoute(name, before, pending, parked);
