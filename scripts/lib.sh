@@ -40,7 +40,7 @@ stage_install() {
   command -v "$PG_CONFIG" >/dev/null || die "there is no $PG_CONFIG here"
   mkdir -p "$TOP/build"
   touch "$began"
-  if ! make -j2 PG_CONFIG="$PG_CONFIG" with_llvm=no "$@" >"$log" 2>&1 ||
+  if ! make -j"$(nproc)" PG_CONFIG="$PG_CONFIG" with_llvm=no DEBUG_INFO=-g1 "$@" >"$log" 2>&1 ||
      ! make install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$STAGE" "$@" >>"$log" 2>&1; then
     grep -E ' error:|Error [0-9]|wall:' "$log" | head -20 >&2
     die "the build failed, see build/make.log"
