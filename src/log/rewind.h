@@ -2,9 +2,9 @@
 //
 // A Redis that comes back from its disk, or a replica in its place, is what the earlier server was at some moment:
 // snapshot, append-only file and replication all keep the order of the commands. The ids of stream entries are that
-// server's clock, so the last id of all streams (outbox.server_run.survived) tells the moment: what was acknowledged
-// under a later id is gone, and what was under an earlier one is there, unless it was deleted: so a stream that is
-// missing while younger ones exist counts as deleted.
+// server's clock, so the last id of all streams before it came back (outbox.server_run.survived) tells the moment: what
+// was acknowledged under a later id is gone, and what was under an earlier one is there, unless it was deleted: so a
+// stream that is missing while younger ones exist counts as deleted.
 #pragma once
 
 #include <cstdint>

@@ -36,12 +36,20 @@ constexpr int kPoints = 48;  // of one question between two moments
   "coalesce((SELECT m.run FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT("m.run") " = " OUTBOX_ENDPOINT( \
       "$1") " ORDER BY m.number DESC LIMIT 1) = $1, false)"
 
+// The last id that the server has kept. What is lacking there and younger than all that is certainly kept is lost, with
+// all that is younger still; then what others have written since does not count. What is lacking beside something
+// younger was deleted.
 std::string_view Survived(std::span<const sink::StreamEnd> ends) {
-  std::string_view survived = "0-0";
+  std::string_view kept = "0-0";
+  std::string_view last = "0-0";
   for (const sink::StreamEnd& end : ends) {
-    survived = sink::PlaceBefore(survived, end.last) ? std::string_view(end.last) : survived;
+    kept = sink::PlaceBefore(kept, end.kept) ? std::string_view(end.kept) : kept;
+    last = sink::PlaceBefore(last, end.last) ? std::string_view(end.last) : last;
   }
-  return survived;
+  const bool lost = std::any_of(ends.begin(), ends.end(), [kept](const sink::StreamEnd& end) {
+    return end.lacking && sink::PlaceBefore(kept, end.acknowledged);
+  });
+  return lost ? kept : last;
 }
 
 bool IsRecorded(std::string_view run) {
@@ -52,9 +60,11 @@ bool IsRecorded(std::string_view run) {
   return DatumGetBool(ResultDatum(0, 0, &isnull));
 }
 
-void ReadNewest(std::string_view run, std::vector<std::string>* streams) {
+// Each with the id of what was acknowledged there last.
+void ReadNewest(std::string_view run, std::vector<sink::AskedStream>* streams) {
   static Statement newest = {HERE
-                             "SELECT e.key FROM here h CROSS JOIN LATERAL (SELECT g.at, g.places FROM outbox.progress g"
+                             "SELECT e.key, (array_agg(e.value ->> 1 ORDER BY g.at DESC))[1]"
+                             " FROM here h CROSS JOIN LATERAL (SELECT g.at, g.places FROM outbox.progress g"
                              " WHERE " OUTBOX_OF_PERIOD " ORDER BY g.at DESC LIMIT " NEWEST_ROWS
                              ") g CROSS JOIN LATERAL jsonb_each(g.places) e"
                              " WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
@@ -65,7 +75,7 @@ void ReadNewest(std::string_view run, std::vector<std::string>* streams) {
   Datum values[] = {ForeignText(run)};
   RunStatement(&newest, values);
   for (uint64 row = 0; row < SPI_processed; row++) {
-    streams->emplace_back(pg::Utf8(ResultText(row, 0)));
+    streams->push_back({std::string(pg::Utf8(ResultText(row, 0))), ResultText(row, 1)});
   }
 }
 
@@ -141,7 +151,7 @@ bool FindGap(const std::vector<PgServerLog::Probe>& probes, std::string_view sur
 }  // namespace
 
 Status PgServerLog::Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
-                            std::vector<std::string>* streams) {
+                            std::vector<sink::AskedStream>* streams) {
   streams->clear();
   if (ends.empty()) {
     probes_.clear();
@@ -182,9 +192,10 @@ Status PgServerLog::Streams(const std::string& run, std::span<const sink::Stream
   for (Probe& probe : found) {
     const bool known =
         std::any_of(ends.begin(), ends.end(), [&](const sink::StreamEnd& end) { return end.stream == probe.stream; }) ||
-        std::find(streams->begin(), streams->end(), probe.stream) != streams->end();
+        std::any_of(streams->begin(), streams->end(),
+                    [&](const sink::AskedStream& asked) { return asked.stream == probe.stream; });
     if (!known) {
-      streams->push_back(probe.stream);
+      streams->push_back({probe.stream, probe.acknowledged});
     }
     probes_.push_back(std::move(probe));
   }

@@ -1,6 +1,9 @@
 // relay::ServerLog over outbox.server_run [P behind, no Postgres type in sight]: what each run of one destination's
 // server still had when it was first seen. For use in a relay worker only, like PgLaneLog.
 //
+// What is lost is what a run lacks that is younger than all it has kept (Survived()). Of a stream that others write to,
+// the end alone tells nothing of that.
+//
 // The end of a run's memory is found by bisection. The first question is about the streams that were written to last,
 // and one from each second, two seconds, four seconds ... back to the oldest progress that is kept: with a topic per
 // aggregate the newest streams may all be gone, and the older ones tell how far back the loss goes. The next questions
@@ -23,7 +26,7 @@ class PgServerLog final : public relay::ServerLog {
 
   bool resend() const override { return resend_; }
   Status Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
-                 std::vector<std::string>* streams) override;
+                 std::vector<sink::AskedStream>* streams) override;
   Status Lost(const std::string& run, std::span<const sink::StreamEnd> ends, bool* lost) override;
   Status Record(const std::string& run, std::span<const sink::StreamEnd> ends) override;
 

@@ -92,7 +92,7 @@ ServerCheck::Next ServerCheck::Save(std::span<Lane* const> lanes, TurnContext* t
 }
 
 ServerCheck::Next ServerCheck::Ask(sink::Sink* sink, const std::string& run, const TurnContext& turn) {
-  std::vector<std::string> streams;
+  std::vector<sink::AskedStream> streams;
   if (questions_ < kMostQuestions && Failed(log_->Streams(run, ends_, &streams), turn)) {
     return Next::kWait;
   }

@@ -24,7 +24,7 @@ class ServerLog {
   // same server, wherever they write to now. `ends`: all that this run has answered so far, nothing at first. No streams:
   // that is enough, or there is nothing to ask, or another worker has done so.
   virtual Status Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
-                         std::vector<std::string>* streams) = 0;
+                         std::vector<sink::AskedStream>* streams) = 0;
 
   // Whether a run whose streams end there has lost anything that an earlier run had acknowledged.
   virtual Status Lost(const std::string& run, std::span<const sink::StreamEnd> ends, bool* lost) = 0;

@@ -268,16 +268,17 @@ bool DecodeMet(std::string_view bytes, std::string* run) {
   return true;
 }
 
-std::string EncodeAsk(const std::vector<std::string>& streams) {
+std::string EncodeAsk(const std::vector<AskedStream>& streams) {
   std::string out;
   Put(static_cast<uint32_t>(streams.size()), &out);
-  for (const std::string& stream : streams) {
-    PutText(stream, &out);
+  for (const AskedStream& asked : streams) {
+    PutText(asked.stream, &out);
+    PutText(asked.acknowledged, &out);
   }
   return out;
 }
 
-bool DecodeAsk(std::string_view bytes, std::vector<std::string>* streams) {
+bool DecodeAsk(std::string_view bytes, std::vector<AskedStream>* streams) {
   Body body(bytes);
   uint32_t count = 0;
   if (!body.Get(&count)) {
@@ -285,7 +286,8 @@ bool DecodeAsk(std::string_view bytes, std::vector<std::string>* streams) {
   }
   streams->clear();
   for (uint32_t i = 0; i < count; ++i) {
-    if (!body.GetText(&streams->emplace_back())) {
+    AskedStream& asked = streams->emplace_back();
+    if (!body.GetText(&asked.stream) || !body.GetText(&asked.acknowledged)) {
       return false;
     }
   }
@@ -297,7 +299,10 @@ std::string EncodeEnds(const std::vector<StreamEnd>& ends) {
   Put(static_cast<uint32_t>(ends.size()), &out);
   for (const StreamEnd& end : ends) {
     PutText(end.stream, &out);
+    PutText(end.acknowledged, &out);
     PutText(end.last, &out);
+    PutText(end.kept, &out);
+    Put(static_cast<uint8_t>(end.lacking), &out);
   }
   return out;
 }
@@ -311,11 +316,16 @@ bool DecodeEnds(std::string_view bytes, std::vector<StreamEnd>* ends, size_t mos
   ends->clear();
   for (uint32_t i = 0; i < count; ++i) {
     StreamEnd& end = ends->emplace_back();
-    if (!body.GetText(&end.stream) || !body.GetText(&end.last)) {
+    uint8_t lacking = 0;
+    if (!body.GetText(&end.stream) || !body.GetText(&end.acknowledged) || !body.GetText(&end.last) ||
+        !body.GetText(&end.kept) || !body.Get(&lacking) || lacking > 1) {
       return false;
     }
     end.stream = WellFormedUtf8(end.stream, kLongestMessage);
+    end.acknowledged = PrintableUtf8(end.acknowledged, kLongestCode);
     end.last = PrintableUtf8(end.last, kLongestCode);
+    end.kept = PrintableUtf8(end.kept, kLongestCode);
+    end.lacking = lacking != 0;
   }
   return body.empty();
 }

@@ -59,7 +59,7 @@ class ProcessSink : public Sink {
     place_bytes_ = 0;
   }
   const Meeting* meeting() const override { return &meeting_; }
-  void Ask(std::vector<std::string> streams) override {
+  void Ask(std::vector<AskedStream> streams) override {
     asked_ = streams.size();
     Tell(FrameType::kAsk, EncodeAsk(streams));
   }

@@ -140,8 +140,8 @@ std::string EncodeHealth(const Health& health);
 bool DecodeHealth(std::string_view body, Health* health);  // sets up, error and warning, leaves the counters alone
 std::string EncodeMet(const std::string& run);
 bool DecodeMet(std::string_view body, std::string* run);
-std::string EncodeAsk(const std::vector<std::string>& streams);
-bool DecodeAsk(std::string_view body, std::vector<std::string>* streams);
+std::string EncodeAsk(const std::vector<AskedStream>& streams);
+bool DecodeAsk(std::string_view body, std::vector<AskedStream>* streams);
 std::string EncodeEnds(const std::vector<StreamEnd>& ends);
 bool DecodeEnds(std::string_view body, std::vector<StreamEnd>* ends, size_t most = SIZE_MAX);  // false: more than that
 std::string EncodeAdmit(const std::string& run, bool drop);

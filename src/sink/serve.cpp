@@ -78,7 +78,7 @@ class LateSink : public Sink {
   }
   const Health& health() const override { return health_; }
   const Meeting* meeting() const override { return sink_ == nullptr ? nullptr : sink_->meeting(); }
-  void Ask(std::vector<std::string> streams) override {
+  void Ask(std::vector<AskedStream> streams) override {
     if (sink_ != nullptr) {
       sink_->Ask(std::move(streams));
     }
@@ -273,7 +273,7 @@ class Server {
         return true;
       }
       case FrameType::kAsk: {
-        std::vector<std::string> streams;
+        std::vector<AskedStream> streams;
         if (sink_ == nullptr || !DecodeAsk(frame.body, &streams)) {
           return false;
         }

@@ -74,10 +74,20 @@ struct Meeting {
   uint64_t number = 0;  // +1 with each change of `run`, also to the same
 };
 
-// Where a stream ends at that server: the last id it ever had. "": there is no such stream.
+// A question to that server, about an entry that was acknowledged in a stream.
+struct AskedStream {
+  std::string stream;
+  std::string acknowledged;  // its id
+};
+
+// The answer. Others may write to the stream, too, also since the server came back without what it had: so its end
+// alone does not tell that an entry before it is there.
 struct StreamEnd {
   std::string stream;
-  std::string last;
+  std::string acknowledged;  // as asked
+  std::string last;          // the last id it ever had; "": there is no such stream
+  std::string kept;          // the newest id there that was certainly written before the server came back; "": none
+  bool lacking = false;      // the entry is not there, and it is not known that somebody has trimmed or deleted it
 };
 
 struct WaitSpec {
@@ -105,8 +115,8 @@ class Sink {
 
   // --- sinks that are made with SinkConfig::meets ---
   virtual const Meeting* meeting() const { return nullptr; }
-  // Asks the server that waits to be admitted where these streams end; one question at a time.
-  virtual void Ask(std::vector<std::string> streams) {  // NOLINT(performance-unnecessary-value-param): sinks keep it
+  // Asks the server that waits to be admitted about entries in streams; one question at a time.
+  virtual void Ask(std::vector<AskedStream> streams) {  // NOLINT(performance-unnecessary-value-param): sinks keep it
     static_cast<void>(streams);
   }
   // Returns true once, when all that was asked about has been answered; what the server did not tell is left out.

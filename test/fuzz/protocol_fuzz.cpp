@@ -87,7 +87,7 @@ void CheckBody(FrameType type, std::string_view body) {
       break;
     }
     case FrameType::kAsk: {
-      std::vector<std::string> streams;
+      std::vector<AskedStream> streams;
       if (DecodeAsk(body, &streams)) {
         FUZZ_CHECK(EncodeAsk(streams) == body);
       }

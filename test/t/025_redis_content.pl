@@ -1,6 +1,6 @@
 # What a consumer of Redis finds: every field of the wire table to the letter, streams, lists and channels, explicit
 # topics, tombstones, payloads of any bytes, events without a key, and a server that asks for user, password and database.
-# matrix: H1
+# matrix: H1 H3
 use strict;
 use warnings;
 
@@ -104,6 +104,14 @@ ok(wait_idle($node), 'delivered once the password is right');
 is(scalar(grep { $_->{type} eq 'order.late' } @{ $locked->entries('all') }),
 	$node->safe_psql('postgres', q{SELECT count(*) FROM outbox.log WHERE event_type = 'order.late'}), 'all of them, none twice');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'and nothing was parked');
+# The same id from the application, again and again, under several keys and in one batch: each is an event.
+$node->safe_psql('postgres', q{INSERT INTO outbox.event (id, aggregate_type, aggregate_id, event_type, payload)
+	SELECT '11111111-2222-4333-8444-0123456789ab', 'same', 'k' || i % 3, 'same', to_jsonb(i) FROM generate_series(1, 60) i});
+ok(wait_idle($node), 'sixty events of one id');
+my @same = grep { $_->{type} eq 'same' } @{ $locked->entries('all') };
+is(join(' ', map { $_->{payload} } @same), join(' ', 1 .. 60), 'arrive all, in their order');
+is(scalar(grep { $_->{id} ne '11111111-2222-4333-8444-0123456789ab' } @same), 0, 'under that id');
+is($node->safe_psql('postgres', q{SELECT state, count(*) FROM outbox.status('11111111-2222-4333-8444-0123456789ab') GROUP BY 1}), 'delivered|60', 'status() knows each');
 # More than one look at the log takes in: waiting and looking agree also behind a large window.
 $node->safe_psql('postgres', q{SELECT count(outbox.emit('many', i % 100, 'e', to_jsonb(i))) FROM generate_series(1, 40000) i});
 ok(wait_idle($node), 'forty thousand more are delivered');

@@ -1,7 +1,7 @@
 # What a consumer of Kafka finds: key, value, headers and timestamp of every record to the letter, the partition that a
 # Java producer would choose, explicit topics and tombstones; and an event that the broker refuses for good is parked
 # with its error while its key goes on in order.
-# matrix: H1 H4 D5
+# matrix: H1 H2 H4 D5
 use strict;
 use warnings;
 
@@ -92,5 +92,15 @@ ok(wait_idle($node, 120), 'and arrives when the topic is there');
 is_deeply([ map { $_->{payload} } @{ $kafka->records('later') } ], ['patience'], 'once');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '1', 'nothing else was parked');
 }
+
+# Names that the template makes of what was emitted, and that Kafka does not take: those events are dead letters, all of
+# them, and whoever comes between them is not held up.
+$kafka->create_topic('neighbour', 1);
+$node->safe_psql('postgres', q{SELECT outbox.create_route('odd', server => 'kafka', aggregate_types => '{odd name,odd/slash,..,neighbour}', topic => '{aggregate_type}')});
+$node->safe_psql('postgres', q{SELECT outbox.emit_text(t, 'k', 'x', 'k ' || i) FROM generate_series(1, 20) i, unnest('{odd name,neighbour,odd/slash,..}'::text[]) t});
+ok(wait_idle($node), 'idle behind illegal topics');
+is(by_key([ map { $_->{payload} } @{ $kafka->records('neighbour') } ])->{k}, join(' ', 1 .. 20), 'a legal one between them gets its events, in order, once');
+is($node->safe_psql('postgres', q{SELECT aggregate_type, state, error_class, error_code, count(*) FROM outbox.parked WHERE aggregate_type ~ 'odd|^\.' GROUP BY 1, 2, 3, 4 ORDER BY aggregate_type COLLATE "C"}),
+	join("\n", map { "$_|dead|message|INVALID_TOPIC|20" } '..', 'odd name', 'odd/slash'), 'each of the others is a dead letter');
 no_server_crashed($node);
 done_testing();

@@ -1,7 +1,7 @@
 # Destinations that are down, that answer nothing and that refuse the password: the server's log says so in a few lines and
 # does not go on saying it, whatever the log level no secret is in it, nor in a view, a command line, an environment or
 # Redis's own log. OUTBOX_TEST_DOWN_SECONDS sets how long they are down.
-# matrix: A14 G4 R25
+# matrix: A14 G4 R25 D21
 # ring: long
 use strict;
 use warnings;
@@ -101,5 +101,15 @@ is(() = $said =~ /\Q$secret\E/g, 0, "Redis's log neither");
 # --- one is mended ----------------------------------------------------------------------------------------------------
 sql(q(ALTER USER MAPPING FOR CURRENT_USER SERVER redis_wrong OPTIONS (SET password 'another')));
 ok(wait_until(sub { ($redis->xlen('outbox.event.order') // 0) >= $emitted }, 30), 'with the right password all is delivered');
+
+# --- one is away and comes back on a quiet day ------------------------------------------------------------------------
+my $mine = q(SELECT state, error_class IS NULL FROM outbox.destination WHERE server = 'redis_wrong');
+ok(wait_for_value($node, $mine, 'closed|t', 30), 'all is well');
+$redis->command('CONFIG', 'REWRITE'); # the password
+$redis->kill9;
+ok(wait_for_value($node, $mine, 'open|f', 30), 'the destination is away, and nobody emits');
+$redis->restart;
+ok(wait_for_value($node, $mine, 'closed|t', 30), 'it is back, and nobody emits: it is said to be well');
+is(sql(q(SELECT count(*) FROM outbox.doctor() WHERE status <> 'ok' AND detail LIKE '%"redis_wrong"%')), '0', 'doctor() has nothing to say of it');
 no_server_crashed($node);
 done_testing();

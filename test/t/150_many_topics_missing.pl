@@ -1,6 +1,6 @@
 # Two Kafka topics missing at the same moment, one missing and one forbidden, eighteen that never come: the others of the
 # route flow, each in trouble has left its lane and says why, and each heals by itself, whatever the others do.
-# matrix: D6 D19 R1
+# matrix: D6 D7 D19 R1
 use strict;
 use warnings;
 
@@ -51,6 +51,17 @@ my $made = time;
 ok(holds(1, 60, 'good'), sprintf 'made again, it gets its event after %.1f s', time - $made);
 emit_each('good', @never);
 ok(holds(2, 30, 'good'), 'and goes on, with eighteen away');
+
+# --- rights taken away from several at one moment, and given back ---------------------------------------------------------
+my @denied = qw(order customer invoice);
+my %had = map { $_ => $kafka->count($_) } @denied, 'good';
+$kafka->topic('deny', $_) foreach @denied;
+foreach my $n (1 .. 20) { sql('BEGIN; ' . join('', map { "SELECT outbox.emit_text('$_', 'k$_', 'counted', 'k$_ $n');" } @denied, 'good') . 'COMMIT') }
+ok(wait_until(sub { $kafka->count('good') == $had{good} + 20 }, 30), 'three topics are forbidden at one moment: another one flows');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox.side_topic WHERE error_code = 'TOPIC_AUTHORIZATION_FAILED'}, '3', 40), 'each of the three has left its lane');
+$kafka->allow_topic($_) foreach @denied;
+ok(wait_until(sub { !grep { $kafka->count($_) < $had{$_} + 20 } @denied }, 60), 'allowed again, all of it arrives');
+is(by_key($kafka->payloads($_))->{"k$_"}, join(' ', 1 .. 20), "$_: in order, once") foreach @denied;
 is(sql(q{SELECT count(*) FROM outbox.parked WHERE topic !~ '^never'}), '0', 'nothing of a healthy topic is parked');
 is(sql(q{SELECT count(*) FROM outbox.dead_letter}), '0', 'and nothing is dead');
 no_server_crashed($node);

@@ -54,7 +54,7 @@ class RedisSinkTest : public ::testing::Test {
     return driver_->Until([this] { return !sink_->meeting()->run.empty(); });
   }
   // Where the streams end there.
-  std::vector<StreamEnd> Ends(std::vector<std::string> streams) {
+  std::vector<StreamEnd> Ends(std::vector<AskedStream> streams) {
     std::vector<StreamEnd> ends;
     sink_->Ask(std::move(streams));
     EXPECT_TRUE(driver_->Until([&] { return sink_->TakeEnds(&ends); }));

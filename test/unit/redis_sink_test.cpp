@@ -1,7 +1,8 @@
-// matrix: D9 D10 E-2 E-3 E-5 E-6 E-7 E-8
+// matrix: D9 D10 E-2 E-3 E-5 E-6 E-7 E-8 E-11
 // RedisSink against a real server: order, refusals half-way, a full server, lost connections, forbidden scripts.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "redis_sink_fixture.h"
@@ -225,7 +226,7 @@ TEST_F(RedisSinkTest, AnotherLifeOfTheServerIsMetFirst) {
   EXPECT_NE(sink_->meeting()->run, first);
   EXPECT_EQ(sink_->meeting()->run.substr(0, 9), first.substr(0, 9)) << "the same address";
   server_.Command({"SET", "string", "x"});
-  const std::vector<StreamEnd> ends = Ends({"s", "none", "string", "trimmed"});
+  const std::vector<StreamEnd> ends = Ends({{"s", last}, {"none", "1-1"}, {"string", "1-1"}, {"trimmed", "9-9"}});
   ASSERT_EQ(ends.size(), 3u) << "what it does not tell is left out";
   EXPECT_EQ(ends[0].stream + " " + ends[0].last, "s " + last);
   EXPECT_EQ(ends[1].stream + " " + ends[1].last, "none ");
@@ -249,7 +250,7 @@ TEST_F(RedisSinkTest, AnotherLifeOfTheServerIsMetFirst) {
     ASSERT_TRUE(server_.Start({"--appendonly", "yes", "--appendfsync", "always"}));
     ASSERT_TRUE(UntilMet());
     if (asked) {
-      sink_->Ask({"s"});
+      sink_->Ask({{"s", "1-1"}});
     }
     server_.Stop();
     ASSERT_TRUE(driver_->Until([&] { return sink_->meeting()->run.empty(); }));
@@ -257,10 +258,68 @@ TEST_F(RedisSinkTest, AnotherLifeOfTheServerIsMetFirst) {
     EXPECT_FALSE(sink_->TakeEnds(&none));
     ASSERT_TRUE(server_.Start({"--appendonly", "yes", "--appendfsync", "always"}));
     ASSERT_TRUE(UntilMet());
-    EXPECT_EQ(Ends({"s"}).size(), 1u);
+    EXPECT_EQ(Ends({{"s", "1-1"}}).size(), 1u);
     sink_->Admit(sink_->meeting()->run, false);
     ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
   }
+}
+
+// What is there of an entry that was acknowledged, when others have written to its stream since.
+TEST_F(RedisSinkTest, ItIsToldWhetherAnEntryIsThereThoughTheStreamGoesOn) {
+  meets_ = true;
+  BEGIN_OR_SKIP();
+  ASSERT_TRUE(UntilMet());
+  const std::string now =
+      std::to_string(std::stoll(server_.Command({"TIME"})->element[0]->str) * 1000);  // in this second the server began
+  const auto add = [&](const char* stream, const char* id) { server_.Command({"XADD", stream, id, "f", "v"}); };
+  for (const char* stream : {"there", "older", "trimmed", "deleted", "emptied"}) {
+    add(stream, "1-0");
+    add(stream, "2-0");
+  }
+  add("remade", "3-0");  // by the process before, without what was there
+  add("lost", "1-0");
+  server_.Command({"XTRIM", "trimmed", "MAXLEN", "0"});
+  server_.Command({"XDEL", "deleted", "2-0"});
+  server_.Command({"XDEL", "emptied", "1-0"});
+  server_.Command({"XDEL", "emptied", "2-0"});
+  for (const char* stream : {"there", "trimmed", "deleted", "emptied", "remade", "lost", "new"}) {
+    server_.Command({"XADD", stream, "*", "f", "v"});
+  }
+  struct Case {
+    const char* stream;
+    const char* kept;
+    bool lacking;
+  };
+  const Case cases[] = {{"there", "2-0", false},   {"older", "2-0", false}, {"trimmed", "", false},
+                        {"deleted", "1-0", false}, {"emptied", "", false},  {"remade", "3-0", false},
+                        {"lost", "1-0", true},     {"new", "", true},       {"none", "", true}};
+  std::vector<AskedStream> asked;
+  for (const Case& one : cases) {
+    asked.push_back({one.stream, "2-0"});
+  }
+  std::vector<StreamEnd> ends = Ends(asked);
+  ASSERT_EQ(ends.size(), std::size(cases));
+  for (const Case& one : cases) {
+    const auto end = std::find_if(ends.begin(), ends.end(), [&](const StreamEnd& e) { return e.stream == one.stream; });
+    ASSERT_NE(end, ends.end()) << one.stream;
+    EXPECT_EQ(end->acknowledged, "2-0");
+    EXPECT_EQ(end->kept, one.kept) << one.stream;
+    EXPECT_EQ(end->lacking, one.lacking) << one.stream;
+  }
+
+  // A process that is older than the entry, a replica that took over: what is there is there, and so is all before.
+  const std::string late = std::to_string(std::stoll(now) + 3'600'000) + "-0";
+  const std::string later = std::to_string(std::stoll(now) + 3'600'001) + "-0";
+  add("over", late.c_str());
+  add("over", later.c_str());
+  add("short", "1-0");
+  add("short", later.c_str());
+  ends = Ends({{"over", late}, {"short", late}});
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends[0].kept, later);
+  EXPECT_FALSE(ends[0].lacking);
+  EXPECT_EQ(ends[1].kept, "1-0");
+  EXPECT_TRUE(ends[1].lacking);
 }
 
 // A server that does not tell who it is is taken for the same.

@@ -1,7 +1,12 @@
-// matrix: D9 D10 E-2 E-3 E-5 E-6 E-7 E-8 E-10
+// matrix: D9 D10 E-2 E-3 E-5 E-6 E-7 E-8 E-9 E-10
 // RedisSink when the server says no: dead, silent, scripts forbidden, no permission, a replica, a changed password.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include <cstring>
+#include <thread>
 
 #include "redis_sink_fixture.h"
 #include "signal_storm.h"
@@ -236,7 +241,48 @@ TEST_F(RedisSinkTest, AReplyNobodyKnowsIsTheStreamsAfterAWhile) {
   EXPECT_EQ(refused("another"), D);
 }
 
-// Every entry is within what was told of its flow and stream.
+// Whoever answers there must not be able to fill the machine: one reply without an end, and one of very many parts.
+TEST_F(RedisSinkTest, AnAnswerWithoutAnEndIsBrokenOff) {
+  for (const char* head : {"$2000000000\r\n", "*1000000\r\n", "+"}) {
+    server_.Stop();
+    unlink(server_.socket().c_str());
+    sockaddr_un path{};
+    path.sun_family = AF_UNIX;
+    ASSERT_LT(server_.socket().size(), sizeof(path.sun_path));
+    memcpy(path.sun_path, server_.socket().data(), server_.socket().size());
+    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&path), sizeof(path)), 0);
+    ASSERT_EQ(listen(listener, 1), 0);
+    size_t sent = 0;
+    std::thread hostile([&] {
+      const int peer = accept(listener, nullptr, nullptr);
+      const std::string more = head[0] == '*' ? ":1\r\n:1\r\n:1\r\n:1\r\n" : "xxxxxxxxxxxxxxxx";
+      std::string bytes = head;
+      while (sent < (size_t{64} << 20)) {
+        const ssize_t wrote = send(peer, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (wrote <= 0) {
+          break;
+        }
+        sent += static_cast<size_t>(wrote);
+        bytes.clear();
+        while (bytes.size() < 65536) {
+          bytes += more;
+        }
+      }
+      close(peer);
+    });
+    Connect({{"connect_timeout", "60000"}});
+    const bool down = driver_->Until([&] { return sink_->health().error.code == "PROTOCOL"; }, 30);
+    EXPECT_TRUE(down) << head << sink_->health().error.message;
+    EXPECT_NE(sink_->health().error.message.find("more than 1 MB at once"), std::string::npos)
+        << sink_->health().error.message;
+    sink_->Close();
+    hostile.join();
+    close(listener);
+    EXPECT_LT(sent, size_t{4} << 20) << head;
+    unlink(server_.socket().c_str());
+  }
+}
 
 }  // namespace
 }  // namespace outbox::sink

@@ -1,3 +1,4 @@
+// matrix: D21
 // The circuit breaker of a destination: alone, and over the engine with several lanes.
 #include "relay/breaker.h"
 

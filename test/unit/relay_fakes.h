@@ -99,7 +99,11 @@ class FakeSink : public sink::Sink {
   }
 
   const sink::Meeting* meeting() const override { return &meeting_; }
-  void Ask(std::vector<std::string> streams) override { asked = std::move(streams); }
+  void Ask(std::vector<sink::AskedStream> streams) override {
+    for (const sink::AskedStream& one : streams) {
+      asked.push_back(one.stream);
+    }
+  }
   bool TakeEnds(std::vector<sink::StreamEnd>* ends) override {
     const bool answered = ends_.has_value();
     *ends = std::move(ends_).value_or(std::vector<sink::StreamEnd>());
@@ -123,7 +127,13 @@ class FakeSink : public sink::Sink {
     meeting_.run = run;
     ++meeting_.number;
   }
-  void AnswerEnds(std::vector<sink::StreamEnd> ends) { ends_ = std::move(ends); }
+  // Streams with their last ids.
+  void AnswerEnds(const std::vector<std::pair<std::string, std::string>>& ends) {
+    ends_.emplace();
+    for (const auto& [stream, last] : ends) {
+      ends_->push_back({stream, last, last, last, false});
+    }
+  }
 
   // The i-th pending record reaches the broker.
   void Deliver(size_t i = 0) {

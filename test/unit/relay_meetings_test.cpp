@@ -12,9 +12,14 @@ class FakeServerLog : public ServerLog {
  public:
   bool resend() const override { return true; }
   Status Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
-                 std::vector<std::string>* out) override {
+                 std::vector<sink::AskedStream>* out) override {
     calls.push_back("streams " + run);
-    *out = ends.empty() ? streams : ends.size() < more ? std::vector<std::string>{std::to_string(ends.size())} : none;
+    out->clear();
+    for (const std::string& stream : ends.empty()         ? streams
+                                     : ends.size() < more ? std::vector<std::string>{std::to_string(ends.size())}
+                                                          : none) {
+      out->push_back({stream, "1-1"});
+    }
     return Answer();
   }
   Status Lost(const std::string& run, std::span<const sink::StreamEnd>, bool* out) override {

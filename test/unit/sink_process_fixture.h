@@ -94,7 +94,7 @@ class FakeSink : public Sink {
     } else if (mode_ == "evil-results") {
       frame = EncodeResults({}, std::vector<Result>(100'000));
     } else if (mode_ == "evil-ends") {
-      frame = EncodeEnds(std::vector<StreamEnd>(500'000));
+      frame = EncodeEnds(std::vector<StreamEnd>(240'000));
     }
     for (uint64_t round = 0;; ++round) {
       if (mode_ == "evil-size") {  // a header that claims half a gigabyte

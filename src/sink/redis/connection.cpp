@@ -169,7 +169,9 @@ Status Connection::Pump() {
   pollfd ready{context_->fd, POLLIN, 0};
   if (poll(&ready, 1, 0) > 0) {
     progress_ = true;
+    const size_t before = context_->reader->len;
     redisBufferRead(context_.get());
+    unparsed_ += context_->reader->len - before;
     if (blocked_) {
       Flush();
     }
@@ -200,7 +202,7 @@ void Connection::Send(std::string_view command) {
   unsent_ = true;
 }
 
-Status Connection::NextReply(ReplyPtr* reply) {
+Status Connection::NextReply(ReplyPtr* reply, size_t longest) {
   reply->reset();
   if (context_ == nullptr) {
     return {};
@@ -210,6 +212,11 @@ Status Connection::NextReply(ReplyPtr* reply) {
     return Trouble("PROTOCOL", Place() + " answers something that is not Redis: " + context_->errstr);
   }
   reply->reset(static_cast<redisReply*>(parsed));
+  if (parsed != nullptr) {
+    unparsed_ = context_->reader->len - context_->reader->pos;
+  } else if (unparsed_ > longest) {
+    return Trouble("PROTOCOL", Place() + " answers with more than " + std::to_string(longest >> 20) + " MB at once");
+  }
   return {};
 }
 
@@ -226,6 +233,7 @@ void Connection::Drop() {
   unsent_ = false;
   blocked_ = false;
   progress_ = false;
+  unparsed_ = 0;
 }
 
 bool Connection::TakeProgress() {

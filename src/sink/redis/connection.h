@@ -45,8 +45,9 @@ class Connection {
   void Flush();
   // Queues a command in Redis' own format.
   void Send(std::string_view command);
-  // The next whole reply; empty when none has come. Returns an error if the server sends something that is not Redis.
-  Status NextReply(ReplyPtr* reply);
+  // The next whole reply; empty when none has come. Returns an error if the server sends something that is not Redis, or
+  // more than `longest` bytes.
+  Status NextReply(ReplyPtr* reply, size_t longest);
   void Drop();
 
   bool connected() const { return context_ != nullptr; }
@@ -77,6 +78,7 @@ class Connection {
   bool unsent_ = false;
   bool blocked_ = false;  // unsent bytes wait for something to read, not for room in the socket
   bool progress_ = false;
+  size_t unparsed_ = 0;  // bytes read since the last whole reply
 };
 
 }  // namespace outbox::sink

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "base/monotonic.h"
@@ -21,7 +22,9 @@ constexpr int64_t kLastRetry = 5 * kSecond;
 constexpr int64_t kIdlePing = 10 * kSecond;
 constexpr int64_t kLongestStep = kSecond / 2;
 constexpr int64_t kMeetAgain = 3 * kSecond;
-constexpr int64_t kLookEvery = 30 * kSecond;  // at how the server's memory is set up
+constexpr size_t kLongestReply = size_t{1} << 20;
+constexpr size_t kLongestEntries = size_t{256} << 20;  // of what is in a stream, by whomever
+constexpr int64_t kLookEvery = 30 * kSecond;           // at how the server's memory is set up
 
 std::string_view Text(const redisReply& reply) {
   return {reply.str, reply.str == nullptr ? 0 : reply.len};
@@ -36,6 +39,14 @@ std::string InfoField(const redisReply& reply, std::string_view name) {
   }
   const std::string_view value = text.substr(at + name.size());
   return std::string(value.substr(0, value.find_first_of("\r\n")));
+}
+
+// Of what XREVRANGE answers; "": it has none.
+std::string FirstId(const redisReply& reply) {
+  const bool has = reply.type == REDIS_REPLY_ARRAY && reply.elements > 0 &&
+                   reply.element[0]->type == REDIS_REPLY_ARRAY && reply.element[0]->elements > 0 &&
+                   reply.element[0]->element[0]->type == REDIS_REPLY_STRING;
+  return has ? std::string(Text(*reply.element[0]->element[0])) : std::string();
 }
 
 // Distinguishes the configured Redis from others: a run of another one is not a later run of this one.
@@ -186,7 +197,8 @@ void RedisSink::Pump() {
   }
   while (state_ != State::kWaiting) {
     ReplyPtr reply;
-    Status parsed = connection_.NextReply(&reply);
+    const bool entries = !awaited_.empty() && awaited_.front().question != nullptr;
+    Status parsed = connection_.NextReply(&reply, entries ? kLongestEntries : kLongestReply);
     if (!parsed.ok()) {
       Lost(parsed.error());
       return;
@@ -222,7 +234,13 @@ void RedisSink::Handle(Awaited awaited, const redisReply& reply) {
       HandleRole(awaited.what, reply);
       return;
     case Expected::kEnd:
-      HandleEnd(awaited.stream, reply);
+      HandleEnd(std::move(awaited.question), reply);
+      return;
+    case Expected::kUpTo:
+      HandleUpTo(std::move(awaited.question), reply);
+      return;
+    case Expected::kBefore:
+      HandleBefore(std::move(awaited.question), reply);
       return;
     case Expected::kMemory:
       HandleMemory(reply);
@@ -241,6 +259,8 @@ void RedisSink::HandleRole(Expected what, const redisReply& reply) {
   constexpr auto kDestination = ErrorClass::kDestination;
   if (what == Expected::kServer) {
     run_id_ = InfoField(reply, "\nrun_id:");
+    const int64_t now = atoll(InfoField(reply, "\nserver_time_usec:").c_str());
+    began_ = now == 0 ? 0 : (now / kSecond - atoll(InfoField(reply, "\nuptime_in_seconds:").c_str())) * kMilli;
     if (InfoField(reply, "\nredis_mode:") == "sentinel") {
       Lost({ErrorClass::kConfig, "SENTINEL",
             "this is a Redis Sentinel, not a Redis server: host and port have to name the primary itself"});
@@ -299,32 +319,103 @@ void RedisSink::Meet() {
   ++meeting_.number;
 }
 
-void RedisSink::Ask(std::vector<std::string> streams) {
+void RedisSink::Ask(std::vector<AskedStream> streams) {
   if (state_ != State::kHeld) {
     return;
   }
   asked_ = streams.size();
   answered_ = asked_ == 0;
   ends_.clear();
-  for (std::string& stream : streams) {
-    Expect(Expected::kEnd, resp::Command({"XINFO", "STREAM", stream}));
-    awaited_.back().stream = std::move(stream);
+  for (AskedStream& asked : streams) {
+    auto question = std::make_unique<Question>();
+    question->end.stream = std::move(asked.stream);
+    question->end.acknowledged = std::move(asked.acknowledged);
+    const std::string command = resp::Command({"XINFO", "STREAM", question->end.stream});
+    ExpectAnswer(Expected::kEnd, std::move(question), command);
   }
 }
 
-void RedisSink::HandleEnd(const std::string& stream, const redisReply& reply) {
-  std::string_view last;
+void RedisSink::ExpectAnswer(Expected what, std::unique_ptr<Question> question, std::string_view command) {
+  Expect(what, command);
+  awaited_.back().question = std::move(question);
+}
+
+// Where nobody else writes the end of the stream tells all. Where it is younger than what was asked about, somebody has
+// written since: it is asked whether that entry is there, and what is from before the server's process began.
+void RedisSink::HandleEnd(std::unique_ptr<Question> question, const redisReply& reply) {
+  StreamEnd& end = question->end;
+  int64_t length = -1;
+  int64_t added = -1;
   if (reply.type == REDIS_REPLY_ARRAY) {
     for (size_t i = 0; i + 1 < reply.elements; i += 2) {
-      if (reply.element[i]->type == REDIS_REPLY_STRING && Text(*reply.element[i]) == "last-generated-id" &&
-          reply.element[i + 1]->type == REDIS_REPLY_STRING) {
-        last = Text(*reply.element[i + 1]);
+      const std::string_view name =
+          reply.element[i]->type == REDIS_REPLY_STRING ? Text(*reply.element[i]) : std::string_view();
+      const redisReply& value = *reply.element[i + 1];
+      if (name == "last-generated-id" && value.type == REDIS_REPLY_STRING) {
+        end.last = Text(value);
+      } else if (name == "max-deleted-entry-id" && value.type == REDIS_REPLY_STRING) {
+        question->deleted = Text(value);  // Redis 7
+      } else if (name == "length" && value.type == REDIS_REPLY_INTEGER) {
+        length = value.integer;
+      } else if (name == "entries-added" && value.type == REDIS_REPLY_INTEGER) {
+        added = value.integer;
       }
     }
   }
+  question->removed = added != length;
+  if (PlaceBefore(end.acknowledged, end.last)) {
+    const std::string command = resp::Command({"XREVRANGE", end.stream, end.acknowledged, "-", "COUNT", "1"});
+    ExpectAnswer(Expected::kUpTo, std::move(question), command);
+    return;
+  }
+  end.kept = end.last;
+  end.lacking = end.last != end.acknowledged;
   const bool gone = reply.type == REDIS_REPLY_ERROR && Text(reply).starts_with("ERR no such key");
-  if (!last.empty() || gone) {
-    ends_.push_back({stream, std::string(last)});
+  if (end.last.empty() && !gone) {
+    question.reset();  // it would not tell
+  }
+  AnswerEnd(question.get());
+}
+
+void RedisSink::HandleUpTo(std::unique_ptr<Question> question, const redisReply& reply) {
+  StreamEnd& end = question->end;
+  question->up_to = FirstId(reply);
+  const int64_t asked = atoll(end.acknowledged.c_str());
+  if (reply.type == REDIS_REPLY_ERROR || began_ == 0 || asked >= began_) {
+    // A replica in its master's place, say: its process is older than what was acknowledged.
+    end.lacking = reply.type != REDIS_REPLY_ERROR && Lacks(*question);
+    end.kept = end.lacking ? question->up_to : end.last;
+    AnswerEnd(question.get());
+  } else if (atoll(end.last.c_str()) < began_) {
+    end.kept = end.last;  // the entry was there: what is younger is
+    AnswerEnd(question.get());
+  } else {
+    const std::string command = resp::Command({"XREVRANGE", end.stream, std::to_string(began_ - 1), "-", "COUNT", "1"});
+    ExpectAnswer(Expected::kBefore, std::move(question), command);
+  }
+}
+
+void RedisSink::HandleBefore(std::unique_ptr<Question> question, const redisReply& reply) {
+  StreamEnd& end = question->end;
+  const std::string before = FirstId(reply);
+  end.kept = PlaceBefore(before, question->up_to) ? question->up_to : before;
+  end.lacking = reply.type != REDIS_REPLY_ERROR && PlaceBefore(end.kept, end.acknowledged) && Lacks(*question);
+  AnswerEnd(question.get());
+}
+
+// Whether an entry is lost, for all that the stream tells, or may have been trimmed or deleted by somebody. Trimming
+// takes the oldest first.
+bool RedisSink::Lacks(const Question& question) {
+  const bool trimmed = question.up_to.empty() && question.removed;
+  const bool deleted =
+      question.deleted.empty() ? question.up_to.empty() : !PlaceBefore(question.deleted, question.end.acknowledged);
+  return question.up_to != question.end.acknowledged && !trimmed && !deleted;
+}
+
+// nullptr: it would not tell.
+void RedisSink::AnswerEnd(Question* question) {
+  if (question != nullptr) {
+    ends_.push_back(std::move(question->end));
   }
   if (asked_ > 0 && --asked_ == 0) {
     answered_ = true;
@@ -449,6 +540,7 @@ void RedisSink::Lost(Error error) {
   calls_out_ = 0;
   run_id_.clear();
   replication_id_.clear();
+  began_ = 0;
   asked_ = 0;
   answered_ = false;
   if (!meeting_.run.empty()) {

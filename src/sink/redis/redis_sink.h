@@ -51,7 +51,7 @@ class RedisSink : public Sink {
   // another flow's. Lists and channels have no places, only names.
   void TakePlaces(std::vector<Place>* places) override { places_.Take(places); }
   const Meeting* meeting() const override { return &meeting_; }
-  void Ask(std::vector<std::string> streams) override;
+  void Ask(std::vector<AskedStream> streams) override;
   bool TakeEnds(std::vector<StreamEnd>* ends) override;
   void MeetAgain() override;
   void Admit(const std::string& run, bool drop) override;
@@ -84,14 +84,23 @@ class RedisSink : public Sink {
     kReload,
     kPing,
     kHello,
-    kEnd,
+    kEnd,     // XINFO STREAM
+    kUpTo,    // XREVRANGE: the newest entry up to the one that was asked about
+    kBefore,  // XREVRANGE: the newest one from before the server's process began
     kMemory,
     kCall,
+  };
+  // About one stream: up to three commands, one after the other.
+  struct Question {
+    StreamEnd end;
+    std::string deleted;   // the last id that was ever deleted there; "": it does not tell
+    bool removed = false;  // entries were, at whichever end
+    std::string up_to;     // kUpTo's answer
   };
   struct Awaited {
     Expected what;
     std::unique_ptr<Call> call;
-    std::string stream;  // kEnd
+    std::unique_ptr<Question> question = {};  // kEnd, kUpTo, kBefore
   };
 
   RedisSink(const SinkConfig& config, std::shared_ptr<TlsContext> tls);
@@ -112,7 +121,12 @@ class RedisSink : public Sink {
   void Meet();
   void LookAtMemory();
   void HandleMemory(const redisReply& reply);
-  void HandleEnd(const std::string& stream, const redisReply& reply);
+  void HandleEnd(std::unique_ptr<Question> question, const redisReply& reply);
+  void HandleUpTo(std::unique_ptr<Question> question, const redisReply& reply);
+  void HandleBefore(std::unique_ptr<Question> question, const redisReply& reply);
+  void ExpectAnswer(Expected what, std::unique_ptr<Question> question, std::string_view command);
+  static bool Lacks(const Question& question);
+  void AnswerEnd(Question* question);
   void AbortWaiting();
 
   void Dispatch();
@@ -147,6 +161,7 @@ class RedisSink : public Sink {
   std::map<std::pair<RecordForm, std::string>, unsigned> puzzles_;  // unknown replies in a row
   std::string run_id_;          // of the server at the other end, while connecting; "": it does not tell
   std::string replication_id_;  // of the same server
+  int64_t began_ = 0;           // when its process did, to the second, in milliseconds of its clock; 0: it does not tell
   std::string admitted_;        // the run that the sink was admitted to
   Meeting meeting_;
   size_t asked_ = 0;  // streams, not answered yet
