@@ -61,7 +61,7 @@ bool Installed() {
   return pg::Guard([] {
     Oid schema = get_namespace_oid("outbox", true);
     return !creating_extension && OidIsValid(schema) && OidIsValid(get_relname_relid("audit", schema)) &&
-           OidIsValid(get_extension_oid("outbox", true));
+           OidIsValid(get_relname_relid("route", schema)) && OidIsValid(get_extension_oid("outbox", true));
   });
 }
 
