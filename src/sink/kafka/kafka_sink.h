@@ -80,7 +80,7 @@ class KafkaSink : public Sink {
   bool Dispatch(Topic* topic, const Held& held, const Record& record);  // false: the record's flow has failed
   bool EndCare(Topic* topic);
   bool AskAbout(Topic* topic);
-  bool Known(Topic* topic, int* code);
+  bool OpenTopic(Topic* topic);  // false: the library refuses its name
   int32_t Place(Topic* topic, const Held& held, const Record& record);
   Sent Send(Topic* topic, int32_t partition, const Held& held, const Record& record);
   void Refused(Topic* topic, const Held& held, int code);
@@ -103,7 +103,7 @@ class KafkaSink : public Sink {
   void Learned(Topic* topic, int32_t at_least);
   bool RefusedAlone(Topic* topic, bool asking, int32_t partition, uint32_t count, int64_t now);
   void Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now);
-  void Answered(rd_kafka_event_t* event, int64_t now);
+  void Probed(bool answered, int64_t now);
   void SetUp();
   void SetDown(Error error, int64_t now);
   void SetWarning(Error warning);
@@ -127,9 +127,9 @@ class KafkaSink : public Sink {
   // stalled.cpp: topics that take nothing.
   void FindStalled(int64_t now);
   void FailStalled(std::vector<std::string>* bytes);
-  bool StillStalled(Topic* topic);
-  bool LookForLeaders(Topic* topic, int timeout_ms);
-  bool AskMetadata(Topic* topic, int timeout_ms, const rd_kafka_metadata_t** metadata);
+  bool StillStalled(const Topic& topic) const;
+  bool Look(Topic* topic);
+  void Looked(const TopicAnswer& answer);
 
   const Settings settings_;
   const int event_fd_;
@@ -146,12 +146,14 @@ class KafkaSink : public Sink {
   FlowGate gate_;
   std::unordered_map<std::string, std::unique_ptr<Topic>, Hash, std::equal_to<>> topics_;
   Topic* last_topic_ = nullptr;
+  uint64_t next_seq_ = 0;  // after the last record submitted
   uint32_t in_library_ = 0;
   uint32_t held_ = 0;
   bool full_ = false;                   // the library's queue is: wait for reports
   bool more_ = false;                   // events were left for the next Poll
   Record record_;                       // reused
   std::vector<RefusedRecord> refused_;  // reused: records of the event in hand
+  std::vector<TopicAnswer> answers_;    // reused
   int64_t now_ = 0;                     // monotonic microseconds, as of the last Submit or Poll
   int64_t wall_ms_ = 0;
 
@@ -159,11 +161,11 @@ class KafkaSink : public Sink {
   bool down_by_fatal_ = false;  // nothing but a new producer can show that it is over
   bool probing_ = false;
   int64_t probe_at_ = -1;
-  int64_t delivered_at_ = 0;
-  int64_t limits_at_ = -1;  // when limits are to be asked for; -1: none are wanted
-  int64_t waited_ = 0;      // microseconds in AskMetadata since the last Poll
+  int64_t answered_at_ = 0;  // the last acknowledgement, or answer to a question
+  int64_t limits_at_ = -1;   // when limits are to be asked for; -1: nobody wants any
   int64_t stalled_check_at_ = 0;
   int64_t stalled_micros_ = 15'000'000;  // a broker that dies has successors as leaders after 10 s or so
+  int64_t finding_since_ = 0;            // since when the cluster is asked about topics that may be; 0: it is not
   bool ending_stalled_ = false;          // the producer ends because of stalled topics
   int64_t raise_micros_ = kRaiseMicros;
   Error ended_by_;            // why the last producer ended, if no event was charged; until the next delivery

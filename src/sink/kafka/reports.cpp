@@ -32,7 +32,7 @@ void KafkaSink::ServeEvents(Producer* producer, int64_t now) {
         Trouble(producer, event, now);
         break;
       case RD_KAFKA_EVENT_DESCRIBECONFIGS_RESULT:
-        Answered(event, now);
+        LimitsAnswered(static_cast<Topic*>(rd_kafka_event_opaque(event)), event, now);
         break;
       case RD_KAFKA_EVENT_LOG:
         if (settings_.log_to_stderr) {
@@ -115,7 +115,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
     partition->last_offset = offset;
     partition->moved_at = now;
     topic->Acknowledged(number, count, bytes, now);
-    delivered_at_ = now;
+    answered_at_ = now;
     failures_ = 0;
     down_by_fatal_ = false;
     ended_by_ = {};
@@ -247,7 +247,7 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
       store_.Abort(record.held.slot, record.held.index);
     }
     topic->state = TopicState::kUnknown;
-    topic->failed = true;
+    topic->Fail();
     return;
   }
   EndProducer(now);
@@ -285,15 +285,10 @@ void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now
   }
 }
 
-// The answer to a probe: any answer from a broker will do.
-void KafkaSink::Answered(rd_kafka_event_t* event, int64_t now) {
-  if (void* topic = rd_kafka_event_opaque(event)) {
-    LimitsAnswered(static_cast<Topic*>(topic), event, now);
-    return;
-  }
+// Any word from a broker will do.
+void KafkaSink::Probed(bool answered, int64_t now) {
   probing_ = false;
-  const int code = rd_kafka_event_error(event);
-  if (code >= 0 || code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE) {
+  if (answered) {
     if (!down_by_fatal_) {
       SetUp();
     }

@@ -1,6 +1,7 @@
 // From a batch into the library: which partition a record goes to, which records wait, what is refused at once.
 #include <sys/time.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/fault_point.h"
@@ -33,6 +34,7 @@ void KafkaSink::Submit(Batch batch) {
   }
   now_ = MonotonicMicros();
   wall_ms_ = WallMs();
+  next_seq_ = std::max(next_seq_, batch.first_seq + batch.count);
   const uint32_t slot = store_.Add(std::move(batch));
   Hold& hold = store_.at(slot);
   const char* start = hold.batch.records.data();
@@ -173,16 +175,18 @@ bool KafkaSink::AskAbout(Topic* topic) {
       Refused(topic, held, refusal);  // nothing of the topic comes before it
       continue;
     }
-    if (StillStalled(topic)) {
+    // The library itself would go on saying what it knows until its next refresh.
+    const Batch& batch = store_.at(held.slot).batch;
+    if (topic->InTrouble() && batch.first_seq + held.index >= topic->look.before && Look(topic)) {
+      Wait(topic, &topic->waiting, held, /*front=*/true);
+      break;
+    }
+    if (!OpenTopic(topic)) {
+      Refused(topic, held, RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION);
+    } else if (topic->failed) {
+      Refused(topic, held, topic->look.code);
+    } else if (StillStalled(*topic)) {
       FailFlow(held, StalledError(*topic));
-      continue;
-    }
-    if (topic->link == nullptr) {
-      topic->link = ProducerOf(topic)->OpenTopic(topic->name, settings_, topic);
-    }
-    int code = RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION;
-    if (topic->link == nullptr || !Known(topic, &code)) {
-      Refused(topic, held, code);
     } else if (Send(topic, -1, held, record) == Sent::kLater) {
       Wait(topic, &topic->waiting, held, /*front=*/true);
       break;
@@ -191,21 +195,11 @@ bool KafkaSink::AskAbout(Topic* topic) {
   return store_.at(last_slot).state[last_index] == RecordState::kOpen;
 }
 
-// Called after a topic was not found: returns whether it is known now; if not, `code` says why. The library itself
-// would report it as missing until its next refresh. Waits for the broker a little; called only for topics in trouble.
-bool KafkaSink::Known(Topic* topic, int* code) {
-  if (!topic->failed) {
-    return true;
+bool KafkaSink::OpenTopic(Topic* topic) {
+  if (topic->link == nullptr) {
+    topic->link = ProducerOf(topic)->OpenTopic(topic->name, settings_, topic);
   }
-  topic->failed = false;
-  const rd_kafka_metadata_t* metadata = nullptr;
-  if (!AskMetadata(topic, 100, &metadata)) {
-    return true;
-  }
-  const int error = metadata->topic_cnt == 1 ? CodeOf(metadata->topics[0].err) : RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
-  rd_kafka_metadata_destroy(metadata);
-  *code = error;
-  return error == RD_KAFKA_RESP_ERR_NO_ERROR || error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
+  return topic->link != nullptr;
 }
 
 // `partition` -1: let the library find it.
@@ -286,7 +280,7 @@ Error KafkaSink::RefusalOf(Topic* topic, int code) {
   const ErrorClass error_class = rule.verdict == Verdict::kRetry ? ErrorClass::kDestination : Classify(topic, -1, rule);
   std::string detail;
   if (error_class == ErrorClass::kTopic) {
-    topic->failed = true;
+    topic->Fail();
     detail = "topic \"" + topic->name + "\": " + CodeText(code);
   } else if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE && now_ < topic->limits.until) {
     detail = "topic \"" + topic->name + "\": the record is larger than the topic's max.message.bytes";
