@@ -1,4 +1,4 @@
-// Asks the cluster about topics in trouble, and whether anybody is there [-].
+// Asks the cluster about topics in trouble, and whether any broker is there [-].
 //
 // The library's only call for that waits for the answer: a round trip, or for as long as a broker that hangs takes. So
 // a thread makes it, one question after the other, and nothing else of the sink waits. All calls come from the sink's
@@ -34,7 +34,7 @@ class Looker {
 
   // Each question has one answer. The link outlives this.
   void Ask(TopicLink* link) { Ask({link, link->handle, kAskMs}); }
-  // Is anybody there? `link` may be nullptr; it spares a question about all topics that the library knows of.
+  // Is any broker there? `link` may be nullptr; it spares a question about all topics that the library knows of.
   void Probe(const TopicLink* link) { Ask({nullptr, link == nullptr ? nullptr : link->handle, kProbeMs}); }
   // Appends the answers that have come.
   void Take(std::vector<TopicAnswer>* answers);

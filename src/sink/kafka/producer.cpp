@@ -13,7 +13,7 @@ namespace {
 
 std::atomic<int> retiring{0};
 
-// Called by the library when it places a record, with the topic's current number of partitions.
+// Called by the library when it chooses a record's partition, with the topic's current number of partitions.
 int32_t Partition(const rd_kafka_topic_t*, const void* key, size_t key_size, int32_t partitions, void* topic_opaque,
                   void* message_opaque) {
   auto* link = static_cast<TopicLink*>(topic_opaque);

@@ -21,7 +21,7 @@
 
 namespace outbox::sink::kafka {
 
-// Of a field that the library filled from what a broker sent: codes may be outside of the enumeration's range, where
+// Reads a field that the library filled from what a broker sent: codes may be outside of the enumeration's range, where
 // reading them as its type is undefined.
 inline int CodeOf(const rd_kafka_resp_err_t& field) {
   int code = 0;
@@ -30,8 +30,8 @@ inline int CodeOf(const rd_kafka_resp_err_t& field) {
   return code;
 }
 
-// What a record carries through the library: where its batch is kept, its number there, and the partition that the
-// partitioner is to take (plus one; 0: by key).
+// What a record carries through the library: its batch's slot, its index there, and the partition that the partitioner
+// is to choose (plus one; 0: by key).
 struct Opaque {
   uint32_t slot = 0;   // 24 bits
   uint32_t index = 0;  // 24 bits
@@ -72,7 +72,7 @@ class Producer {
   // For questions about topics of this producer; never nullptr.
   Looker* looker() const { return looker_.get(); }
 
-  // Asks whether anybody is there; the answer comes by the looker.
+  // Asks whether any broker is there; the answer comes by the looker.
   void Probe() { looker_->Probe(links_.empty() ? nullptr : links_.front().get()); }
   // Asks for the settings of a topic; the answer comes as an event (DESCRIBECONFIGS_RESULT) whose opaque is `topic`.
   void DescribeTopic(const std::string& name, Topic* topic, int timeout_ms);

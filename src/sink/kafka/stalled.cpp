@@ -106,13 +106,13 @@ void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
   }
 }
 
-// For a topic that stalled a producer: may another be risked? Not while a partition has no leader, and where all have
-// one, not before its time.
+// Whether a topic that stalled a producer still may not be tried: it may not while a partition has no leader, nor, if
+// all have one, before its delay has passed.
 bool KafkaSink::StillStalled(const Topic& topic) const {
   return topic.stalls > 0 && (topic.leaderless || now_ < topic.stalled_until);
 }
 
-// Asks the cluster about a topic; Looked() goes on with the answer. False: the library refuses the topic's name.
+// Asks the cluster about a topic; Looked() goes on with the answer. Returns false if the library refuses its name.
 bool KafkaSink::Look(Topic* topic) {
   if (!OpenTopic(topic)) {
     return false;

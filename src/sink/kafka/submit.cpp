@@ -7,6 +7,7 @@
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "sink/kafka/errors.h"
+#include "sink/kafka/headers.h"
 #include "sink/kafka/kafka_sink.h"
 
 namespace outbox::sink::kafka {
@@ -175,7 +176,7 @@ bool KafkaSink::AskAbout(Topic* topic) {
       Refused(topic, held, refusal);  // nothing of the topic comes before it
       continue;
     }
-    // The library itself would go on saying what it knows until its next refresh.
+    // The cluster is asked: the library itself would report what it knows until its next refresh.
     const Batch& batch = store_.at(held.slot).batch;
     if (topic->InTrouble() && batch.first_seq + held.index >= topic->look.before && Look(topic)) {
       Wait(topic, &topic->waiting, held, /*front=*/true);
@@ -202,7 +203,7 @@ bool KafkaSink::OpenTopic(Topic* topic) {
   return topic->link != nullptr;
 }
 
-// `partition` -1: let the library find it.
+// `number` -1: let the library find it.
 KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, const Record& record) {
   Opaque opaque{held.slot, held.index, 0};
   int32_t target = number;
@@ -212,59 +213,53 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, 
     opaque.hint = static_cast<uint16_t>(number + 1);
     target = RD_KAFKA_PARTITION_UA;
   }
-  rd_kafka_headers_t* headers = nullptr;
-  if (!record.fields.empty()) {
-    headers = rd_kafka_headers_new(record.fields.size());
-    for (const Field& field : record.fields) {
-      rd_kafka_header_add(headers, field.name.data(), static_cast<ssize_t>(field.name.size()), field.value.data(),
-                          static_cast<ssize_t>(field.value.size()));
-    }
+  if (const rd_kafka_resp_err_t error = Produce(topic, target, opaque, record); error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return NotTaken(topic, number, held, error);
   }
+  ++in_library_;
+  ++topic->inflight;
+  if (number < 0) {
+    topic->state = TopicState::kAsking;
+    topic->asked_at = now_;
+    return Sent::kYes;
+  }
+  Partition& partition = topic->partitions[static_cast<size_t>(number)];
+  if (partition.inflight++ == 0) {
+    partition.moved_at = now_;
+  }
+  partition.inflight_bytes += RecordBytes(record.key.size(), record.body.size());
+  if (target != number &&
+      topic->link->partitions.load(std::memory_order_relaxed) != static_cast<int32_t>(topic->partitions.size())) {
+    topic->state = TopicState::kDraining;
+  }
+  return Sent::kYes;
+}
+
+// The body is not copied: the batch keeps it until the report.
+rd_kafka_resp_err_t KafkaSink::Produce(Topic* topic, int32_t partition, const Opaque& opaque, const Record& record) {
+  rd_kafka_headers_t* headers = MakeHeaders(record);
   const int64_t timestamp = record.timestamp_ms > wall_ms_ + kAheadMs ? wall_ms_ : record.timestamp_ms;
-  // The body is not copied: the batch keeps it until the report.
   OUTBOX_FAULT_POINT("sink.kafka.produce");
   const rd_kafka_resp_err_t error = rd_kafka_producev(
-      ProducerOf(topic)->handle(), RD_KAFKA_V_RKT(topic->link->handle), RD_KAFKA_V_PARTITION(target),
+      ProducerOf(topic)->handle(), RD_KAFKA_V_RKT(topic->link->handle), RD_KAFKA_V_PARTITION(partition),
       RD_KAFKA_V_MSGFLAGS(0), RD_KAFKA_V_KEY(record.key.data(), record.key.size()),
       RD_KAFKA_V_VALUE(const_cast<char*>(record.body.data()), record.body.size()), RD_KAFKA_V_TIMESTAMP(timestamp),
       RD_KAFKA_V_OPAQUE(opaque.Pack()), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
-  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
-    ++in_library_;
-    ++topic->inflight;
-    if (number < 0) {
-      topic->state = TopicState::kAsking;
-      topic->asked_at = now_;
-      return Sent::kYes;
-    }
-    Partition& partition = topic->partitions[static_cast<size_t>(number)];
-    if (partition.inflight++ == 0) {
-      partition.moved_at = now_;
-    }
-    partition.inflight_bytes += RecordBytes(record.key.size(), record.body.size());
-    if (target != number &&
-        topic->link->partitions.load(std::memory_order_relaxed) != static_cast<int32_t>(topic->partitions.size())) {
-      topic->state = TopicState::kDraining;
-    }
-    return Sent::kYes;
-  }
-  if (headers != nullptr) {
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR && headers != nullptr) {
     rd_kafka_headers_destroy(headers);
   }
-  switch (error) {
-    case RD_KAFKA_RESP_ERR__QUEUE_FULL:
-      full_ = true;
-      return Sent::kLater;
-    case RD_KAFKA_RESP_ERR__FATAL:
-      EndProducer(now_);
-      return Sent::kLater;
-    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-      if (number >= 0) {  // the topic was recreated with fewer partitions
-        EndProducer(now_);
-        return Sent::kLater;
-      }
-      break;
-    default:
-      break;
+  return error;
+}
+
+KafkaSink::Sent KafkaSink::NotTaken(Topic* topic, int32_t number, const Held& held, rd_kafka_resp_err_t error) {
+  if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
+    full_ = true;
+    return Sent::kLater;
+  }
+  // Of a known partition: the topic was recreated with fewer.
+  if (error == RD_KAFKA_RESP_ERR__FATAL || (error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && number >= 0)) {
+    EndProducer(now_);
+    return Sent::kLater;
   }
   Refused(topic, held, error);
   return Sent::kFailed;
