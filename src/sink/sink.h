@@ -27,7 +27,7 @@ using Options = std::map<std::string, std::string>;
 struct Batch {
   uint32_t flow = 0;
   uint32_t epoch = 0;
-  uint64_t first_seq = 0;  // records are numbered first_seq, first_seq + 1, ...; per sink, never reused
+  uint64_t first_seq = 0;  // records are numbered first_seq, first_seq + 1, ...; per sink, rising, never reused
   uint32_t count = 0;
   std::string records;  // packed, see record.h
 };

@@ -77,13 +77,17 @@ void KafkaSink::Poll(std::vector<Result>* results) {
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = read(event_fd_, &count, sizeof count);
   now_ = MonotonicMicros();
-  waited_ = 0;
   more_ = false;
   for (Producer* each : {producer_.get(), careful_.get()}) {
     if (each != nullptr) {
       ServeEvents(each, now_);
+      each->looker()->Take(&answers_);
     }
   }
+  for (const TopicAnswer& answer : answers_) {
+    Looked(answer);
+  }
+  answers_.clear();
   Advance(now_);
   store_.Flush(now_, results);
 }
@@ -182,7 +186,7 @@ void KafkaSink::Advance(int64_t now) {
   if (probe_at_ >= 0 && now >= probe_at_ && !probing_) {
     probing_ = true;
     probe_at_ = -1;
-    producer_->Probe(2000);
+    producer_->Probe();
   }
   if (limits_at_ >= 0 && now >= limits_at_) {
     AskForLimits(now);
@@ -211,6 +215,7 @@ void KafkaSink::RetireProducer(int64_t now) {
   more_ = false;
   probing_ = false;
   probe_at_ = -1;
+  finding_since_ = 0;
   retired_.clear();
   retired_by_ = now + kDestroyMicros;
   for (std::unique_ptr<Producer>* each : {&producer_, &careful_}) {

@@ -68,6 +68,16 @@ class KafkaSink : public Sink {
     Held held;
     int code;
   };
+  // The records of one event have one topic and partition and came back together: a batch that was acknowledged or
+  // refused, or what a purge brought back.
+  struct Report {
+    Topic* topic = nullptr;
+    int32_t partition = -1;
+    bool asking = false;  // it is the one that was to find out about the topic
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+    int64_t offset = -1;  // the largest; -1: none
+  };
   struct Hash {
     using is_transparent = void;
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
@@ -80,9 +90,11 @@ class KafkaSink : public Sink {
   bool Dispatch(Topic* topic, const Held& held, const Record& record);  // false: the record's flow has failed
   bool EndCare(Topic* topic);
   bool AskAbout(Topic* topic);
-  bool Known(Topic* topic, int* code);
+  bool OpenTopic(Topic* topic);  // false: the library refuses its name
   int32_t Place(Topic* topic, const Held& held, const Record& record);
-  Sent Send(Topic* topic, int32_t partition, const Held& held, const Record& record);
+  Sent Send(Topic* topic, int32_t number, const Held& held, const Record& record);
+  rd_kafka_resp_err_t Produce(Topic* topic, int32_t partition, const Opaque& opaque, const Record& record);
+  Sent NotTaken(Topic* topic, int32_t number, const Held& held, rd_kafka_resp_err_t error);
   void Refused(Topic* topic, const Held& held, int code);
   Error RefusalOf(Topic* topic, int code);
   void FailKnown(Topic* topic, const Held& held, const Record& record);
@@ -99,11 +111,15 @@ class KafkaSink : public Sink {
   void ServeEvents(Producer* producer, int64_t now);
   void Reports(rd_kafka_event_t* event, int64_t now);
   ErrorClass Classify(Topic* topic, int32_t partition, const ErrorRule& rule);
-  void Failed(Topic* topic, bool asking, int32_t partition, uint32_t count, uint64_t bytes, int64_t now);
+  void ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* message, Report* report);
+  void Acknowledged(const Report& report, Partition* partition, int64_t now);
+  void ReleaseNext(Topic* topic, Partition* partition);
+  void Failed(const Report& report, int64_t now);
+  void Charge(const Report& report, const RefusedRecord& record, bool culprit, int64_t now);
   void Learned(Topic* topic, int32_t at_least);
-  bool RefusedAlone(Topic* topic, bool asking, int32_t partition, uint32_t count, int64_t now);
+  bool RefusedAlone(const Report& report, int64_t now);
   void Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now);
-  void Answered(rd_kafka_event_t* event, int64_t now);
+  void Probed(bool answered, int64_t now);
   void SetUp();
   void SetDown(Error error, int64_t now);
   void SetWarning(Error warning);
@@ -127,9 +143,9 @@ class KafkaSink : public Sink {
   // stalled.cpp: topics that take nothing.
   void FindStalled(int64_t now);
   void FailStalled(std::vector<std::string>* bytes);
-  bool StillStalled(Topic* topic);
-  bool LookForLeaders(Topic* topic, int timeout_ms);
-  bool AskMetadata(Topic* topic, int timeout_ms, const rd_kafka_metadata_t** metadata);
+  bool StillStalled(const Topic& topic) const;
+  bool Look(Topic* topic);
+  void Looked(const TopicAnswer& answer);
 
   const Settings settings_;
   const int event_fd_;
@@ -146,12 +162,14 @@ class KafkaSink : public Sink {
   FlowGate gate_;
   std::unordered_map<std::string, std::unique_ptr<Topic>, Hash, std::equal_to<>> topics_;
   Topic* last_topic_ = nullptr;
+  uint64_t next_seq_ = 0;  // after the last record submitted
   uint32_t in_library_ = 0;
   uint32_t held_ = 0;
   bool full_ = false;                   // the library's queue is: wait for reports
   bool more_ = false;                   // events were left for the next Poll
   Record record_;                       // reused
   std::vector<RefusedRecord> refused_;  // reused: records of the event in hand
+  std::vector<TopicAnswer> answers_;    // reused
   int64_t now_ = 0;                     // monotonic microseconds, as of the last Submit or Poll
   int64_t wall_ms_ = 0;
 
@@ -159,11 +177,11 @@ class KafkaSink : public Sink {
   bool down_by_fatal_ = false;  // nothing but a new producer can show that it is over
   bool probing_ = false;
   int64_t probe_at_ = -1;
-  int64_t delivered_at_ = 0;
-  int64_t limits_at_ = -1;  // when limits are to be asked for; -1: none are wanted
-  int64_t waited_ = 0;      // microseconds in AskMetadata since the last Poll
+  int64_t answered_at_ = 0;  // the last acknowledgement, or answer to a question
+  int64_t limits_at_ = -1;   // when limits are to be asked for; -1: none are wanted
   int64_t stalled_check_at_ = 0;
   int64_t stalled_micros_ = 15'000'000;  // a broker that dies has successors as leaders after 10 s or so
+  int64_t finding_since_ = 0;            // since when the cluster is asked about topics that may be; 0: it is not
   bool ending_stalled_ = false;          // the producer ends because of stalled topics
   int64_t raise_micros_ = kRaiseMicros;
   Error ended_by_;            // why the last producer ended, if no event was charged; until the next delivery

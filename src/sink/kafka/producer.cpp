@@ -1,35 +1,17 @@
 #include "sink/kafka/producer.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <chrono>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/murmur2.h"
+#include "sink/kafka/signals_blocked.h"
 
 namespace outbox::sink::kafka {
 namespace {
 
 std::atomic<int> retiring{0};
-
-// Threads started meanwhile have every signal blocked: handlers are this process's main thread's business.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 // Called by the library when it chooses a record's partition, with the topic's current number of partitions.
 int32_t Partition(const rd_kafka_topic_t*, const void* key, size_t key_size, int32_t partitions, void* topic_opaque,
@@ -103,6 +85,7 @@ Status Producer::Make(const Settings& settings, int event_fd, bool gapless, std:
   // Written only when the queue goes from empty to not empty: enable, drain, then wait.
   const uint64_t one = 1;
   rd_kafka_queue_io_event_enable(made->queue_, event_fd, &one, sizeof one);
+  made->looker_ = std::make_unique<Looker>(made->handle_, event_fd);
   *producer = std::move(made);
   return Status();
 }
@@ -112,6 +95,7 @@ Producer::~Producer() {
     return;
   }
   Mute();
+  looker_.reset();
   rd_kafka_purge(handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
   for (const auto& link : links_) {
     rd_kafka_topic_destroy(link->handle);
@@ -122,6 +106,7 @@ Producer::~Producer() {
 
 void Producer::Mute() {
   rd_kafka_queue_io_event_enable(queue_, -1, nullptr, 0);
+  looker_->Mute();
 }
 
 TopicLink* Producer::OpenTopic(const std::string& name, const Settings& settings, Topic* topic) {
@@ -141,20 +126,12 @@ TopicLink* Producer::OpenTopic(const std::string& name, const Settings& settings
   return links_.back().get();
 }
 
-void Producer::Probe(int timeout_ms) {
-  Describe("outbox-probe", nullptr, timeout_ms);
-}
-
 void Producer::DescribeTopic(const std::string& name, Topic* topic, int timeout_ms) {
-  Describe(name.c_str(), topic, timeout_ms);
-}
-
-void Producer::Describe(const char* topic, void* opaque, int timeout_ms) {
   char text[128];
   rd_kafka_AdminOptions_t* options = rd_kafka_AdminOptions_new(handle_, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
   rd_kafka_AdminOptions_set_request_timeout(options, timeout_ms, text, sizeof text);
-  rd_kafka_AdminOptions_set_opaque(options, opaque);
-  rd_kafka_ConfigResource_t* resource = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic);
+  rd_kafka_AdminOptions_set_opaque(options, topic);
+  rd_kafka_ConfigResource_t* resource = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, name.c_str());
   rd_kafka_DescribeConfigs(handle_, &resource, 1, options, queue_);
   rd_kafka_ConfigResource_destroy(resource);
   rd_kafka_AdminOptions_destroy(options);

@@ -16,11 +16,10 @@
 #include <vector>
 
 #include "base/status.h"
+#include "sink/kafka/looker.h"
 #include "sink/kafka/settings.h"
 
 namespace outbox::sink::kafka {
-
-struct Topic;
 
 // Reads a field that the library filled from what a broker sent: codes may be outside of the enumeration's range, where
 // reading them as its type is undefined.
@@ -30,15 +29,6 @@ inline int CodeOf(const rd_kafka_resp_err_t& field) {
   std::memcpy(&code, &field, sizeof code);
   return code;
 }
-
-// What the partitioner knows of a topic: it may run in a library thread, so it lives as long as the handle.
-struct TopicLink {
-  Topic* topic = nullptr;  // for reports, on the sink's thread
-  rd_kafka_topic_t* handle = nullptr;
-  PartitionerFunction partitioner = nullptr;
-  bool hash_null_keys = false;
-  std::atomic<int32_t> partitions{0};  // as of the last record that the library was asked to place; 0: unknown
-};
 
 // What a record carries through the library: its batch's slot, its index there, and the partition that the partitioner
 // is to choose (plus one; 0: by key).
@@ -79,18 +69,21 @@ class Producer {
   // Owned by the producer. nullptr when the library refuses the name.
   TopicLink* OpenTopic(const std::string& name, const Settings& settings, Topic* topic);
 
-  // Asks the broker for something small; the answer comes as an event (DESCRIBECONFIGS_RESULT). Any answer will do.
-  void Probe(int timeout_ms);
-  // Asks the broker for the settings of a topic; the event's opaque is `topic`.
+  // For questions about topics of this producer; never nullptr.
+  Looker* looker() const { return looker_.get(); }
+
+  // Asks whether any broker is there; the answer comes by the looker.
+  void Probe() { looker_->Probe(links_.empty() ? nullptr : links_.front().get()); }
+  // Asks for the settings of a topic; the answer comes as an event (DESCRIBECONFIGS_RESULT) whose opaque is `topic`.
   void DescribeTopic(const std::string& name, Topic* topic, int timeout_ms);
 
  private:
   Producer() = default;
-  void Describe(const char* topic, void* opaque, int timeout_ms);
 
   rd_kafka_t* handle_ = nullptr;
   rd_kafka_queue_t* queue_ = nullptr;
   std::vector<std::unique_ptr<TopicLink>> links_;
+  std::unique_ptr<Looker> looker_;
 };
 
 // Mutes the producer, then destroys what is handed over (in that order) in a thread of its own. `done` becomes true

@@ -32,7 +32,7 @@ void KafkaSink::ServeEvents(Producer* producer, int64_t now) {
         Trouble(producer, event, now);
         break;
       case RD_KAFKA_EVENT_DESCRIBECONFIGS_RESULT:
-        Answered(event, now);
+        LimitsAnswered(static_cast<Topic*>(rd_kafka_event_opaque(event)), event, now);
         break;
       case RD_KAFKA_EVENT_LOG:
         if (settings_.log_to_stderr) {
@@ -54,86 +54,94 @@ void KafkaSink::ServeEvents(Producer* producer, int64_t now) {
   }
 }
 
-// The records of one event have one topic and partition and came back together: a batch that was acknowledged or
-// refused, or what a purge brought back.
 void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
-  const rd_kafka_message_t* message = rd_kafka_event_message_next(event);
-  if (message == nullptr) {
+  const rd_kafka_message_t* first = rd_kafka_event_message_next(event);
+  if (first == nullptr) {
     return;
   }
   OUTBOX_FAULT_POINT("sink.kafka.report");
-  Topic* topic = static_cast<TopicLink*>(rd_kafka_topic_opaque(message->rkt))->topic;
-  const int32_t number = message->partition;
-  const bool asking = topic->state == TopicState::kAsking;
-  if (asking && CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR) {
-    Learned(topic, message->partition + 1);
+  Report report;
+  report.topic = static_cast<TopicLink*>(rd_kafka_topic_opaque(first->rkt))->topic;
+  report.partition = first->partition;
+  report.asking = report.topic->state == TopicState::kAsking;
+  if (report.asking && CodeOf(first->err) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    Learned(report.topic, report.partition + 1);
   }
+  ReadReport(event, first, &report);
+  Topic* topic = report.topic;
   Partition none;
   Partition* partition = &none;
-  if (!topic->partitions.empty() && message->partition >= 0 &&
-      static_cast<size_t>(message->partition) < topic->partitions.size()) {
-    partition = &topic->partitions[static_cast<size_t>(message->partition)];
+  if (report.partition >= 0 && static_cast<size_t>(report.partition) < topic->partitions.size()) {
+    partition = &topic->partitions[static_cast<size_t>(report.partition)];
   }
+  in_library_ -= std::min(in_library_, report.count);
+  topic->inflight -= std::min(topic->inflight, report.count);
+  if (!report.asking) {
+    partition->inflight -= std::min(partition->inflight, report.count);
+    partition->inflight_bytes -= std::min(partition->inflight_bytes, report.bytes);
+  }
+  if (refused_.empty()) {
+    Acknowledged(report, partition, now);
+  } else {
+    Failed(report, now);
+  }
+  if (phase_ == Phase::kRunning) {
+    ReleaseNext(topic, partition);
+  }
+}
+
+// Outcomes of what was acknowledged; the others go to refused_.
+void KafkaSink::ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* message, Report* report) {
   refused_.clear();
-  uint32_t count = 0;
-  uint64_t bytes = 0;
   // The library counts on from the first record's offset, also where it has none.
   const bool offsets = message->offset >= 0;
   // If so, the library has inferred the success from a later batch's. If the topic was recreated, the broker takes a
   // later batch without the earlier one, and the record is nowhere. Sent again, it may be there twice.
-  const bool inferred =
-      !offsets && !asking && number >= 0 && InFlight(*topic, number) > rd_kafka_event_message_count(event);
-  int64_t offset = -1;
+  const bool inferred = !offsets && !report->asking && report->partition >= 0 &&
+                        InFlight(*report->topic, report->partition) > rd_kafka_event_message_count(event);
   uint32_t slot = kMaxSlots;
   uint32_t spot = 0;
   for (; message != nullptr; message = rd_kafka_event_message_next(event)) {
-    ++count;
-    bytes += RecordBytes(message->key_len, message->len);
+    ++report->count;
+    report->bytes += RecordBytes(message->key_len, message->len);
     const Opaque opaque = Opaque::Unpack(message->_private);
     if (CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR && inferred) {
       refused_.push_back({{opaque.slot, opaque.index, 0}, RD_KAFKA_RESP_ERR_DUPLICATE_SEQUENCE_NUMBER});
     } else if (CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR) {
       if (opaque.slot != slot) {
         slot = opaque.slot;
-        spot = store_.AddSpot(slot, &topic->name, message->partition);
+        spot = store_.AddSpot(slot, &report->topic->name, message->partition);
       }
-      offset = offsets ? std::max(offset, message->offset) : -1;
+      report->offset = offsets ? std::max(report->offset, message->offset) : -1;
       store_.Deliver(slot, opaque.index, spot, offsets ? message->offset : -1);
     } else {
       refused_.push_back({{opaque.slot, opaque.index, 0}, CodeOf(message->err)});
     }
   }
-  in_library_ -= std::min(in_library_, count);
-  topic->inflight -= std::min(topic->inflight, count);
-  if (!asking) {
-    partition->inflight -= std::min(partition->inflight, count);
-    partition->inflight_bytes -= std::min(partition->inflight_bytes, bytes);
-  }
-  if (refused_.empty()) {
-    // Offsets that go back: the topic was recreated, and its broker does not know this producer yet.
-    partition->warm = offset < 0 || offset >= partition->last_offset || partition->inflight == 0;
-    partition->last_offset = offset;
-    partition->moved_at = now;
-    topic->Acknowledged(number, count, bytes, now);
-    delivered_at_ = now;
-    failures_ = 0;
-    down_by_fatal_ = false;
-    ended_by_ = {};
-    SetWarning({});
-    SetUp();
-  } else {
-    Failed(topic, asking, number, count, bytes, now);
-  }
-  if (phase_ != Phase::kRunning) {
-    return;
-  }
+}
+
+void KafkaSink::Acknowledged(const Report& report, Partition* partition, int64_t now) {
+  // Offsets that go back: the topic was recreated, and its broker does not know this producer yet.
+  partition->warm = report.offset < 0 || report.offset >= partition->last_offset || partition->inflight == 0;
+  partition->last_offset = report.offset;
+  partition->moved_at = now;
+  report.topic->Acknowledged(report.partition, report.count, report.bytes, now);
+  answered_at_ = now;
+  failures_ = 0;
+  down_by_fatal_ = false;
+  ended_by_ = {};
+  SetWarning({});
+  SetUp();
+}
+
+// After a report: what waited for it is sent, first the records of its partition.
+void KafkaSink::ReleaseNext(Topic* topic, Partition* partition) {
   if (!partition->waiting.empty()) {
     Release(topic, partition);
   }
-  if (topic->state == TopicState::kDraining && topic->inflight == 0 && topic->held == topic->waiting.size()) {
-    if (!EndCare(topic)) {
-      Learned(topic, 1);
-    }
+  if (topic->state == TopicState::kDraining && topic->inflight == 0 && topic->held == topic->waiting.size() &&
+      !EndCare(topic)) {
+    Learned(topic, 1);
   }
   if (!topic->waiting.empty()) {
     if (topic->state == TopicState::kUnknown) {
@@ -163,8 +171,9 @@ ErrorClass KafkaSink::Classify(Topic* topic, int32_t partition, const ErrorRule&
 }
 
 // Handles the refusal of a single record of a careful topic: it has its outcome, and no other record is concerned.
-bool KafkaSink::RefusedAlone(Topic* topic, bool asking, int32_t partition, uint32_t count, int64_t now) {
-  if (!topic->careful || count != 1 || partition < 0) {
+bool KafkaSink::RefusedAlone(const Report& report, int64_t now) {
+  Topic* topic = report.topic;
+  if (!topic->careful || report.count != 1 || report.partition < 0) {
     return false;
   }
   const RefusedRecord& record = refused_.front();
@@ -179,17 +188,15 @@ bool KafkaSink::RefusedAlone(Topic* topic, bool asking, int32_t partition, uint3
   error.message = "topic \"" + topic->name + "\": " + error.message;
   failures_ = 0;
   FailFlow(record.held, std::move(error));
-  if (asking) {
-    Learned(topic, partition + 1);
+  if (report.asking) {
+    Learned(topic, report.partition + 1);
   }
   return true;
 }
 
-// Every record of refused_ has its outcome after this, or when the producer has ended. Errors that are the message's or
-// the topic's fault are reported for each record, even if its flow has failed already: many topics may be missing at
-// one moment.
-void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t count, uint64_t bytes, int64_t now) {
-  if (RefusedAlone(topic, asking, partition, count, now)) {
+// Every record of refused_ has its outcome after this, or when the producer has ended.
+void KafkaSink::Failed(const Report& report, int64_t now) {
+  if (RefusedAlone(report, now)) {
     return;
   }
   // From 2.4 on the library names the invalid records of a batch; the others get a code of their own.
@@ -205,40 +212,13 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
       continue;  // aborted when the producer has ended
     }
     const bool culprit = named && record.code == RD_KAFKA_RESP_ERR_INVALID_RECORD;
-    if (charged && !culprit) {
-      continue;
+    if (!charged || culprit) {
+      Charge(report, record, culprit, now);
+      charged = true;
     }
-    charged = true;
-    if (record.code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE || record.code == RD_KAFKA_RESP_ERR_INVALID_RECORD) {
-      WantLimits(topic, record.code);
-    }
-    if (rule.verdict == Verdict::kBatch) {
-      topic->BeCareful(now);
-    }
-    if (rule.verdict == Verdict::kBatch && !culprit && count > 1) {
-      // The culprit is unknown. All are aborted; when they come again, this topic takes them one by one.
-      topic->Refused(count, bytes, rule.note == Note::kSize, now);
-      continue;
-    }
-    const ErrorClass error_class = Classify(topic, partition, rule);
-    const Batch& batch = store_.at(record.held.slot).batch;
-    if (error_class != ErrorClass::kMessage && error_class != ErrorClass::kTopic &&
-        !gate_.Admits(batch.flow, batch.epoch)) {
-      continue;  // its flow has failed already; aborted below
-    }
-    Error error = MakeError(record.code, error_class, {});
-    error.message = "topic \"" + topic->name + "\": " + error.message;
-    if (error_class == ErrorClass::kMessage || error_class == ErrorClass::kSolo) {
-      failures_ = 0;  // the event is parked: many of them in a row are no reason to slow down
-    }
-    if (error_class == ErrorClass::kConfig) {
-      down_by_fatal_ = true;
-      SetDown(error, now);
-    }
-    FailFlow(record.held, std::move(error));
   }
-  if (asking && charged &&
-      rd_kafka_fatal_error(ProducerOf(topic)->handle(), nullptr, 0) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+  if (report.asking && charged &&
+      rd_kafka_fatal_error(ProducerOf(report.topic)->handle(), nullptr, 0) == RD_KAFKA_RESP_ERR_NO_ERROR) {
     // Nothing was sent: the topic is missing or forbidden. Other topics go on with this producer, so nothing later
     // aborts what was not charged.
     for (const RefusedRecord& record : refused_) {
@@ -246,11 +226,46 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
       gate_.Poison(batch.flow, batch.epoch);
       store_.Abort(record.held.slot, record.held.index);
     }
-    topic->state = TopicState::kUnknown;
-    topic->failed = true;
+    report.topic->state = TopicState::kUnknown;
+    report.topic->Fail();
     return;
   }
   EndProducer(now);
+}
+
+// A record was refused, or the batch that it was in; `culprit`: for its sake. Errors that are the message's or the
+// topic's fault are reported for each record, even if its flow has failed already: many topics may be missing at one
+// moment.
+void KafkaSink::Charge(const Report& report, const RefusedRecord& record, bool culprit, int64_t now) {
+  Topic* topic = report.topic;
+  const ErrorRule& rule = RuleFor(record.code);
+  if (record.code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE || record.code == RD_KAFKA_RESP_ERR_INVALID_RECORD) {
+    WantLimits(topic, record.code);
+  }
+  if (rule.verdict == Verdict::kBatch) {
+    topic->BeCareful(now);
+  }
+  if (rule.verdict == Verdict::kBatch && !culprit && report.count > 1) {
+    // The culprit is unknown. All are aborted; when they come again, this topic takes them one by one.
+    topic->Refused(report.count, report.bytes, rule.note == Note::kSize, now);
+    return;
+  }
+  const ErrorClass error_class = Classify(topic, report.partition, rule);
+  const Batch& batch = store_.at(record.held.slot).batch;
+  if (error_class != ErrorClass::kMessage && error_class != ErrorClass::kTopic &&
+      !gate_.Admits(batch.flow, batch.epoch)) {
+    return;  // its flow has failed already; aborted with the producer
+  }
+  Error error = MakeError(record.code, error_class, {});
+  error.message = "topic \"" + topic->name + "\": " + error.message;
+  if (error_class == ErrorClass::kMessage || error_class == ErrorClass::kSolo) {
+    failures_ = 0;  // the event is parked: many of them in a row are no reason to slow down
+  }
+  if (error_class == ErrorClass::kConfig) {
+    down_by_fatal_ = true;
+    SetDown(error, now);
+  }
+  FailFlow(record.held, std::move(error));
 }
 
 // An error that is not about records. What happens to them is told by their reports alone.
@@ -286,14 +301,9 @@ void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now
 }
 
 // The answer to a probe: any answer from a broker will do.
-void KafkaSink::Answered(rd_kafka_event_t* event, int64_t now) {
-  if (void* topic = rd_kafka_event_opaque(event)) {
-    LimitsAnswered(static_cast<Topic*>(topic), event, now);
-    return;
-  }
+void KafkaSink::Probed(bool answered, int64_t now) {
   probing_ = false;
-  const int code = rd_kafka_event_error(event);
-  if (code >= 0 || code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE) {
+  if (answered) {
     if (!down_by_fatal_) {
       SetUp();
     }

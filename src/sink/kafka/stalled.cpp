@@ -3,7 +3,6 @@
 #include <map>
 #include <utility>
 
-#include "base/monotonic.h"
 #include "sink/kafka/kafka_sink.h"
 
 namespace outbox::sink::kafka {
@@ -11,10 +10,6 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kLongestMicros = 300 * kSecond;  // between two producers ended for one topic
-constexpr int64_t kLookMicros = kSecond / 5;       // look for leaders at most this often
-constexpr int kLookMs = 100;                       // and wait so long for a broker
-constexpr int kProofMs = 500;                      // the same while nothing is delivered
-constexpr int kProbeMs = 2000;
 
 bool Waits(const Topic& topic, int64_t since) {
   return (topic.state == TopicState::kAsking && topic.asked_at < since) ||
@@ -36,27 +31,37 @@ Error StalledError(const Topic& topic) {
 // just now.
 void KafkaSink::FindStalled(int64_t now) {
   if (in_library_ == 0 || !health_.up) {
+    finding_since_ = 0;
     return;
   }
-  const auto waits = [&](const auto& entry) { return Waits(*entry.second, now - stalled_micros_); };
-  const auto first = std::find_if(topics_.begin(), topics_.end(), waits);
-  if (first == topics_.end()) {
+  std::vector<Topic*> waits;
+  for (auto& [name, topic] : topics_) {
+    if (Waits(*topic, now - stalled_micros_)) {
+      waits.push_back(topic.get());
+    }
+  }
+  if (waits.empty() || finding_since_ == 0) {
+    finding_since_ = waits.empty() ? 0 : now;
+    for (Topic* topic : waits) {
+      Look(topic);
+    }
+    return;  // the answers bring us back
+  }
+  if (std::any_of(waits.begin(), waits.end(), [](const Topic* topic) { return topic->look.asked; })) {
     return;
   }
-  if (now - delivered_at_ > stalled_micros_ / 2 && !LookForLeaders(first->second.get(), kProofMs)) {
+  if (answered_at_ < finding_since_ && now - answered_at_ > stalled_micros_ / 2) {
     if (!probing_) {  // the destination's trouble, if this is not answered either
       probing_ = true;
       probe_at_ = -1;
-      producer_->Probe(kProbeMs);
+      producer_->Probe();
     }
     return;
   }
-  for (auto& [name, topic] : topics_) {
-    if (Waits(*topic, now - stalled_micros_)) {
-      LookForLeaders(topic.get(), kLookMs);
-      topic->stalled_until = now + std::min(stalled_micros_ << std::min(topic->stalls, 10u), kLongestMicros);
-      ++topic->stalls;
-    }
+  finding_since_ = 0;
+  for (Topic* topic : waits) {
+    topic->stalled_until = now + std::min(stalled_micros_ << std::min(topic->stalls, 10u), kLongestMicros);
+    ++topic->stalls;
   }
   ending_stalled_ = true;
   EndProducer(now);
@@ -103,47 +108,40 @@ void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
 
 // Whether a topic that stalled a producer still may not be tried: it may not while a partition has no leader, nor, if
 // all have one, before its delay has passed.
-bool KafkaSink::StillStalled(Topic* topic) {
-  if (topic->stalls == 0) {
-    return false;
-  }
-  const bool was_leaderless = topic->leaderless;
-  if (now_ - topic->leaders_seen_at >= kLookMicros) {
-    LookForLeaders(topic, kLookMs);
-  }
-  return topic->leaderless || (!was_leaderless && now_ < topic->stalled_until);
+bool KafkaSink::StillStalled(const Topic& topic) const {
+  return topic.stalls > 0 && (topic.leaderless || now_ < topic.stalled_until);
 }
 
-// Returns false if there is no answer in time. The only call here that blocks, so all those of one turn together last a
-// second at most: a sink process that is silent for 10 s is taken for hung.
-bool KafkaSink::AskMetadata(Topic* topic, int timeout_ms, const rd_kafka_metadata_t** metadata) {
-  const int64_t begin = MonotonicMicros();
-  const int left_ms = static_cast<int>(std::max<int64_t>(1, (kSecond - waited_) / 1000));
-  const rd_kafka_resp_err_t error =
-      rd_kafka_metadata(ProducerOf(topic)->handle(), 0, topic->link->handle, metadata, std::min(timeout_ms, left_ms));
-  waited_ += MonotonicMicros() - begin;
-  return error == RD_KAFKA_RESP_ERR_NO_ERROR;
-}
-
-// Returns false if no broker answered in time. Called only for topics in trouble.
-bool KafkaSink::LookForLeaders(Topic* topic, int timeout_ms) {
-  topic->leaders_seen_at = now_;
-  if (topic->link == nullptr) {
-    topic->link = ProducerOf(topic)->OpenTopic(topic->name, settings_, topic);
-  }
-  const rd_kafka_metadata_t* metadata = nullptr;
-  if (topic->link == nullptr || !AskMetadata(topic, timeout_ms, &metadata)) {
+// Asks the cluster about a topic; Looked() goes on with the answer. Returns false if the library refuses its name.
+bool KafkaSink::Look(Topic* topic) {
+  if (!OpenTopic(topic)) {
     return false;
   }
-  if (metadata->topic_cnt == 1) {
-    const rd_kafka_metadata_topic_t& seen = metadata->topics[0];
-    topic->leaderless =
-        CodeOf(seen.err) == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
-        std::any_of(seen.partitions, seen.partitions + seen.partition_cnt,
-                    [](const rd_kafka_metadata_partition_t& partition) { return partition.leader < 0; });
+  if (!topic->look.asked) {
+    topic->look.asked = true;
+    topic->look.asked_before = next_seq_;
+    ProducerOf(topic)->looker()->Ask(topic->link);
   }
-  rd_kafka_metadata_destroy(metadata);
   return true;
+}
+
+void KafkaSink::Looked(const TopicAnswer& answer) {
+  answered_at_ = answer.answered ? now_ : answered_at_;
+  if (finding_since_ != 0) {
+    stalled_check_at_ = now_;
+  }
+  if (answer.link == nullptr) {
+    Probed(answer.answered, now_);
+    return;
+  }
+  Topic* topic = answer.link->topic;
+  if (answer.link != topic->link || !topic->look.asked) {
+    return;  // of a producer, or a care, that has ended
+  }
+  topic->Looked(answer, now_);
+  if (phase_ == Phase::kRunning && topic->state == TopicState::kUnknown && !topic->waiting.empty()) {
+    AskAbout(topic);
+  }
 }
 
 }  // namespace outbox::sink::kafka

@@ -1,11 +1,13 @@
 // From a batch into the library: which partition a record goes to, which records wait, what is refused at once.
 #include <sys/time.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "sink/kafka/errors.h"
+#include "sink/kafka/headers.h"
 #include "sink/kafka/kafka_sink.h"
 
 namespace outbox::sink::kafka {
@@ -33,6 +35,7 @@ void KafkaSink::Submit(Batch batch) {
   }
   now_ = MonotonicMicros();
   wall_ms_ = WallMs();
+  next_seq_ = std::max(next_seq_, batch.first_seq + batch.count);
   const uint32_t slot = store_.Add(std::move(batch));
   Hold& hold = store_.at(slot);
   const char* start = hold.batch.records.data();
@@ -173,16 +176,18 @@ bool KafkaSink::AskAbout(Topic* topic) {
       Refused(topic, held, refusal);  // nothing of the topic comes before it
       continue;
     }
-    if (StillStalled(topic)) {
+    // The cluster is asked: the library itself would report what it knows until its next refresh.
+    const Batch& batch = store_.at(held.slot).batch;
+    if (topic->InTrouble() && batch.first_seq + held.index >= topic->look.before && Look(topic)) {
+      Wait(topic, &topic->waiting, held, /*front=*/true);
+      break;
+    }
+    if (!OpenTopic(topic)) {
+      Refused(topic, held, RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION);
+    } else if (topic->failed) {
+      Refused(topic, held, topic->look.code);
+    } else if (StillStalled(*topic)) {
       FailFlow(held, StalledError(*topic));
-      continue;
-    }
-    if (topic->link == nullptr) {
-      topic->link = ProducerOf(topic)->OpenTopic(topic->name, settings_, topic);
-    }
-    int code = RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION;
-    if (topic->link == nullptr || !Known(topic, &code)) {
-      Refused(topic, held, code);
     } else if (Send(topic, -1, held, record) == Sent::kLater) {
       Wait(topic, &topic->waiting, held, /*front=*/true);
       break;
@@ -191,24 +196,14 @@ bool KafkaSink::AskAbout(Topic* topic) {
   return store_.at(last_slot).state[last_index] == RecordState::kOpen;
 }
 
-// Called after a topic was not found: returns whether it is known now; if not, `code` says why. The library itself
-// would report it as missing until its next refresh. Waits for the broker a little; called only for topics in trouble.
-bool KafkaSink::Known(Topic* topic, int* code) {
-  if (!topic->failed) {
-    return true;
+bool KafkaSink::OpenTopic(Topic* topic) {
+  if (topic->link == nullptr) {
+    topic->link = ProducerOf(topic)->OpenTopic(topic->name, settings_, topic);
   }
-  topic->failed = false;
-  const rd_kafka_metadata_t* metadata = nullptr;
-  if (!AskMetadata(topic, 100, &metadata)) {
-    return true;
-  }
-  const int error = metadata->topic_cnt == 1 ? CodeOf(metadata->topics[0].err) : RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
-  rd_kafka_metadata_destroy(metadata);
-  *code = error;
-  return error == RD_KAFKA_RESP_ERR_NO_ERROR || error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
+  return topic->link != nullptr;
 }
 
-// `partition` -1: let the library find it.
+// `number` -1: let the library find it.
 KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, const Record& record) {
   Opaque opaque{held.slot, held.index, 0};
   int32_t target = number;
@@ -218,59 +213,53 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, 
     opaque.hint = static_cast<uint16_t>(number + 1);
     target = RD_KAFKA_PARTITION_UA;
   }
-  rd_kafka_headers_t* headers = nullptr;
-  if (!record.fields.empty()) {
-    headers = rd_kafka_headers_new(record.fields.size());
-    for (const Field& field : record.fields) {
-      rd_kafka_header_add(headers, field.name.data(), static_cast<ssize_t>(field.name.size()), field.value.data(),
-                          static_cast<ssize_t>(field.value.size()));
-    }
+  if (const rd_kafka_resp_err_t error = Produce(topic, target, opaque, record); error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return NotTaken(topic, number, held, error);
   }
+  ++in_library_;
+  ++topic->inflight;
+  if (number < 0) {
+    topic->state = TopicState::kAsking;
+    topic->asked_at = now_;
+    return Sent::kYes;
+  }
+  Partition& partition = topic->partitions[static_cast<size_t>(number)];
+  if (partition.inflight++ == 0) {
+    partition.moved_at = now_;
+  }
+  partition.inflight_bytes += RecordBytes(record.key.size(), record.body.size());
+  if (target != number &&
+      topic->link->partitions.load(std::memory_order_relaxed) != static_cast<int32_t>(topic->partitions.size())) {
+    topic->state = TopicState::kDraining;
+  }
+  return Sent::kYes;
+}
+
+// The body is not copied: the batch keeps it until the report.
+rd_kafka_resp_err_t KafkaSink::Produce(Topic* topic, int32_t partition, const Opaque& opaque, const Record& record) {
+  rd_kafka_headers_t* headers = MakeHeaders(record);
   const int64_t timestamp = record.timestamp_ms > wall_ms_ + kAheadMs ? wall_ms_ : record.timestamp_ms;
-  // The body is not copied: the batch keeps it until the report.
   OUTBOX_FAULT_POINT("sink.kafka.produce");
   const rd_kafka_resp_err_t error = rd_kafka_producev(
-      ProducerOf(topic)->handle(), RD_KAFKA_V_RKT(topic->link->handle), RD_KAFKA_V_PARTITION(target),
+      ProducerOf(topic)->handle(), RD_KAFKA_V_RKT(topic->link->handle), RD_KAFKA_V_PARTITION(partition),
       RD_KAFKA_V_MSGFLAGS(0), RD_KAFKA_V_KEY(record.key.data(), record.key.size()),
       RD_KAFKA_V_VALUE(const_cast<char*>(record.body.data()), record.body.size()), RD_KAFKA_V_TIMESTAMP(timestamp),
       RD_KAFKA_V_OPAQUE(opaque.Pack()), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
-  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
-    ++in_library_;
-    ++topic->inflight;
-    if (number < 0) {
-      topic->state = TopicState::kAsking;
-      topic->asked_at = now_;
-      return Sent::kYes;
-    }
-    Partition& partition = topic->partitions[static_cast<size_t>(number)];
-    if (partition.inflight++ == 0) {
-      partition.moved_at = now_;
-    }
-    partition.inflight_bytes += RecordBytes(record.key.size(), record.body.size());
-    if (target != number &&
-        topic->link->partitions.load(std::memory_order_relaxed) != static_cast<int32_t>(topic->partitions.size())) {
-      topic->state = TopicState::kDraining;
-    }
-    return Sent::kYes;
-  }
-  if (headers != nullptr) {
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR && headers != nullptr) {
     rd_kafka_headers_destroy(headers);
   }
-  switch (error) {
-    case RD_KAFKA_RESP_ERR__QUEUE_FULL:
-      full_ = true;
-      return Sent::kLater;
-    case RD_KAFKA_RESP_ERR__FATAL:
-      EndProducer(now_);
-      return Sent::kLater;
-    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-      if (number >= 0) {  // the topic was recreated with fewer partitions
-        EndProducer(now_);
-        return Sent::kLater;
-      }
-      break;
-    default:
-      break;
+  return error;
+}
+
+KafkaSink::Sent KafkaSink::NotTaken(Topic* topic, int32_t number, const Held& held, rd_kafka_resp_err_t error) {
+  if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
+    full_ = true;
+    return Sent::kLater;
+  }
+  // Of a known partition: the topic was recreated with fewer.
+  if (error == RD_KAFKA_RESP_ERR__FATAL || (error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && number >= 0)) {
+    EndProducer(now_);
+    return Sent::kLater;
   }
   Refused(topic, held, error);
   return Sent::kFailed;
@@ -286,7 +275,7 @@ Error KafkaSink::RefusalOf(Topic* topic, int code) {
   const ErrorClass error_class = rule.verdict == Verdict::kRetry ? ErrorClass::kDestination : Classify(topic, -1, rule);
   std::string detail;
   if (error_class == ErrorClass::kTopic) {
-    topic->failed = true;
+    topic->Fail();
     detail = "topic \"" + topic->name + "\": " + CodeText(code);
   } else if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE && now_ < topic->limits.until) {
     detail = "topic \"" + topic->name + "\": the record is larger than the topic's max.message.bytes";

@@ -1,6 +1,10 @@
 #include "sink/kafka/topic.h"
 
+#include <librdkafka/rdkafka.h>
+
 #include <algorithm>
+
+#include "sink/kafka/looker.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -15,6 +19,23 @@ constexpr uint64_t kWholeBatch = uint64_t{1} << 20;  // a window that takes the 
 
 }  // namespace
 
+void Topic::Fail() {
+  if (!failed) {
+    failed = true;
+    look.before = 0;
+  }
+}
+
+void Topic::Looked(const TopicAnswer& answer, int64_t now) {
+  look = {false, 0, look.asked_before, answer.code};
+  failed = answer.answered && answer.code != RD_KAFKA_RESP_ERR_NO_ERROR &&
+           answer.code != RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
+  if (answer.answered && leaderless && !answer.leaderless) {
+    stalled_until = now;  // it has leaders again: another producer may be risked
+  }
+  leaderless = answer.answered ? answer.leaderless : leaderless;
+}
+
 void Topic::Reset() {
   state = TopicState::kUnknown;
   link = nullptr;
@@ -24,6 +45,7 @@ void Topic::Reset() {
   held = 0;
   sticky = -1;
   failed = false;
+  look = Look{};
   careful = to_be_careful;
   limits.asked_at = limits.asked ? 0 : limits.asked_at;  // it will not be answered: ask the next producer at once
   limits.asked = false;
@@ -42,6 +64,7 @@ void Topic::EndCare() {
   careful = to_be_careful = false;
   state = TopicState::kUnknown;
   link = nullptr;
+  look = Look{};
   partitions.clear();
   sticky = -1;
 }
@@ -70,6 +93,7 @@ void Topic::LimitBatches(uint64_t most) {
 }
 
 void Topic::Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int64_t now) {
+  failed = false;
   stalls = 0;
   leaderless = false;
   if (static_cast<size_t>(partition) + 1 < puzzles.size()) {

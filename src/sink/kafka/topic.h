@@ -16,6 +16,7 @@
 
 namespace outbox::sink::kafka {
 
+struct TopicAnswer;
 struct TopicLink;
 
 // A record that waits in the sink: its batch's slot, its number there, where its bytes start.
@@ -63,7 +64,19 @@ struct Topic {
   uint64_t sticky_batch = 0;
   int64_t counted_at = 0;  // when the number of partitions was last looked at
   int64_t asked_at = 0;    // kAsking: since when
-  bool failed = false;     // the last try to find it failed
+
+  // The cluster says that it is missing or forbidden: the last try to find it failed, or the answer to a question said
+  // so.
+  bool failed = false;
+
+  // In trouble (failed, or stalled) the cluster is asked before another record is risked; its records wait for the
+  // answer.
+  struct Look {
+    bool asked = false;         // the answer is on its way, by this producer
+    uint64_t asked_before = 0;  // records with lower numbers came before the question
+    uint64_t before = 0;        // the same of the last answer
+    int code = 0;               // what that said of the topic
+  } look;
 
   // After a batch was refused, at most `window` bytes are in flight per partition: one record at first, so that a
   // refused record is alone in its batch and the verdict is its own. Survives the producer.
@@ -100,11 +113,15 @@ struct Topic {
   std::vector<uint32_t> puzzles;
 
   // It took nothing for long while the cluster was up. Survives the producer; over with the next acknowledgement.
-  uint32_t stalls = 0;          // producers ended for it in a row; 0: not stalled
-  int64_t stalled_until = 0;    // no other producer is risked for it before
-  bool leaderless = false;      // a partition had no leader when last looked at
-  int64_t leaders_seen_at = 0;  // when that was
+  uint32_t stalls = 0;        // producers ended for it in a row; 0: not stalled
+  int64_t stalled_until = 0;  // no other producer is risked for it before
+  bool leaderless = false;    // a partition had no leader when last looked at
 
+  bool InTrouble() const { return failed || stalls > 0; }
+  // A try to find it has failed; the last answer, if it was a better one, is out of date.
+  void Fail();
+  // The answer to a question about it.
+  void Looked(const TopicAnswer& answer, int64_t now);
   // The producer is gone. Records still waiting have been aborted.
   void Reset();
   void BeCareful(int64_t now);

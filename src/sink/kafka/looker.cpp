@@ -1,0 +1,100 @@
+#include "sink/kafka/looker.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "sink/kafka/producer.h"
+#include "sink/kafka/signals_blocked.h"
+
+namespace outbox::sink::kafka {
+Looker::~Looker() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void Looker::Ask(const Question& question) {
+  if (!thread_.joinable()) {
+    const SignalsBlocked blocked;
+    try {
+      thread_ = std::thread([this] { Run(); });
+    } catch (const std::system_error&) {
+      // No thread to be had: it is as if no broker answered.
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) {
+    answers_.push_back({question.link});
+    static_cast<void>(eventfd_write(event_fd_, 1));
+    return;
+  }
+  asked_.push_back(question);
+  wake_.notify_one();
+}
+
+void Looker::Take(std::vector<TopicAnswer>* answers) {
+  const std::lock_guard lock(mutex_);
+  answers->insert(answers->end(), answers_.begin(), answers_.end());
+  answers_.clear();
+}
+
+void Looker::Mute() {
+  const std::lock_guard lock(mutex_);
+  event_fd_ = -1;
+}
+
+void Looker::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return ending_ || !asked_.empty(); });
+    if (ending_) {
+      return;
+    }
+    const Question question = asked_.front();
+    asked_.pop_front();
+    lock.unlock();
+    const TopicAnswer answer = Look(question);
+    lock.lock();
+    answers_.push_back(answer);
+    if (!answer.answered) {  // nor would the others be, one timeout after the other
+      std::erase_if(asked_, [this](const Question& other) {
+        if (other.link != nullptr) {
+          answers_.push_back({other.link});
+        }
+        return other.link != nullptr;
+      });
+    }
+    if (event_fd_ >= 0) {
+      static_cast<void>(eventfd_write(event_fd_, 1));
+    }
+  }
+}
+
+TopicAnswer Looker::Look(const Question& question) const {
+  TopicAnswer answer{question.link};
+  const rd_kafka_metadata_t* metadata = nullptr;
+  if (rd_kafka_metadata(handle_, 0, question.topic, &metadata, question.timeout_ms) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return answer;
+  }
+  answer.answered = true;
+  answer.code = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+  if (metadata->topic_cnt == 1) {
+    const rd_kafka_metadata_topic_t& topic = metadata->topics[0];
+    answer.code = CodeOf(topic.err);
+    answer.leaderless =
+        answer.code == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
+        std::any_of(topic.partitions, topic.partitions + topic.partition_cnt,
+                    [](const rd_kafka_metadata_partition_t& partition) { return partition.leader < 0; });
+  }
+  rd_kafka_metadata_destroy(metadata);
+  return answer;
+}
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,69 @@
+// Asks the cluster about topics in trouble, and whether any broker is there [-].
+//
+// The library's only call for that waits for the answer: a round trip, or for as long as a broker that hangs takes. So
+// a thread makes it, one question after the other, and nothing else of the sink waits. All calls come from the sink's
+// thread; the destructor may block (see Retire in producer.h).
+#pragma once
+
+#include <librdkafka/rdkafka.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "sink/kafka/topic_link.h"
+
+namespace outbox::sink::kafka {
+
+struct TopicAnswer {
+  TopicLink* link = nullptr;  // nullptr: of a probe
+  bool answered = false;      // false: by no broker, in time
+  int code = 0;               // what is wrong with the topic
+  bool leaderless = false;    // a partition, or all of the topic, has no leader
+};
+
+class Looker {
+ public:
+  // `event_fd` is an eventfd that is written when an answer has come.
+  Looker(rd_kafka_t* handle, int event_fd) : handle_(handle), event_fd_(event_fd) {}
+  ~Looker();  // waits for the question that is under way
+  Looker(const Looker&) = delete;
+  Looker& operator=(const Looker&) = delete;
+
+  // Each question has one answer. The link outlives this.
+  void Ask(TopicLink* link) { Ask({link, link->handle, kAskMs}); }
+  // Is any broker there? `link` may be nullptr; it spares a question about all topics that the library knows of.
+  void Probe(const TopicLink* link) { Ask({nullptr, link == nullptr ? nullptr : link->handle, kProbeMs}); }
+  // Appends the answers that have come.
+  void Take(std::vector<TopicAnswer>* answers);
+  // The eventfd may be closed after.
+  void Mute();
+
+ private:
+  // How long an answer may take. A producer that ends waits for it.
+  static constexpr int kAskMs = 500;
+  static constexpr int kProbeMs = 2000;  // may have to connect first
+
+  struct Question {
+    TopicLink* link;
+    rd_kafka_topic_t* topic;
+    int timeout_ms;
+  };
+
+  void Ask(const Question& question);
+  void Run();
+  TopicAnswer Look(const Question& question) const;
+
+  rd_kafka_t* const handle_;
+  std::mutex mutex_;  // of all below but the thread
+  std::condition_variable wake_;
+  int event_fd_;
+  std::deque<Question> asked_;
+  std::vector<TopicAnswer> answers_;
+  bool ending_ = false;
+  std::thread thread_;  // from the first question on
+};
+
+}  // namespace outbox::sink::kafka
