@@ -123,8 +123,8 @@ TEST_F(MeetingsTest, WhatWasAcknowledgedIsSavedUnderTheRunBefore) {
   EXPECT_EQ(server.saved_under, "b");
 }
 
-// A position that moved past nothing of the lane is nothing that the server could lack. A worker that starts while the disk
-// is full has one nearly always: transactions that emit nothing finish all the time.
+// A position that moved past nothing of the lane is nothing that the server could lack. A worker that starts while the
+// disk is full has one nearly always: transactions that emit nothing finish all the time.
 TEST_F(MeetingsTest, WhatWasNotAcknowledgedNeedNotBeSavedFirst) {
   server.fails = [](const std::string& call) { return call == "SaveProgress"; };
   server.Commit(server.Begin());
