@@ -45,8 +45,8 @@ class Connection {
   void Flush();
   // Queues a command in Redis' own format.
   void Send(std::string_view command);
-  // The next whole reply; empty when none has come. Returns an error if the server sends something that is not Redis, or
-  // more than `longest` bytes.
+  // The next whole reply; empty when none has come. Returns an error if the server sends something that is not Redis,
+  // or more than `longest` bytes.
   Status NextReply(ReplyPtr* reply, size_t longest);
   void Drop();
 

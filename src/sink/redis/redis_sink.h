@@ -161,8 +161,8 @@ class RedisSink : public Sink {
   std::map<std::pair<RecordForm, std::string>, unsigned> puzzles_;  // unknown replies in a row
   std::string run_id_;          // of the server at the other end, while connecting; "": it does not tell
   std::string replication_id_;  // of the same server
-  int64_t began_ = 0;           // when its process did, to the second, in milliseconds of its clock; 0: it does not tell
-  std::string admitted_;        // the run that the sink was admitted to
+  int64_t began_ = 0;     // when its process did, to the second, in milliseconds of its clock; 0: it does not tell
+  std::string admitted_;  // the run that the sink was admitted to
   Meeting meeting_;
   size_t asked_ = 0;  // streams, not answered yet
   bool answered_ = false;
