@@ -425,9 +425,10 @@ AdoptionStep Adopt(int64 rows) {
 
 namespace {
 
-#define OUTBOX_WRONG_GUARDS                                                                                     \
-  "FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = 'outbox'::regnamespace "       \
-  "AND ((t.tgname IN ('log_guard', 'log_loss') AND t.tgenabled <> 'A') OR (t.tgname = 'ignore_replicated' AND " \
+#define OUTBOX_WRONG_GUARDS                                                                                            \
+  "FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = 'outbox'::regnamespace "              \
+  "AND ((t.tgname IN ('log_guard', 'log_loss', 'no_loss', 'no_loss_truncate') AND t.tgenabled <> 'A') OR (t.tgname = " \
+  "'ignore_replicated' AND "                                                                                           \
   "t.tgenabled <> 'R'))"
 
 // As ALTER TABLE ... ENABLE ALWAYS (or REPLICA) TRIGGER does it, under a lock that no emitter waits for. Plain.
@@ -467,7 +468,6 @@ int64 MoveLoadedRows(const std::string& table) {
       "content_type, headers, topic, deliver_at, xid, home, subscribed) SELECT g.created_at, g.id, g.aggregate_type, "
       "g.aggregate_id, g.event_type, g.payload, g.content_type, g.headers, g.topic, g.deliver_at, g.xid, "
       "outbox._home(), false FROM gone g RETURNING 1) SELECT count(*) FROM moved";
-  MovingRows moving;
   return Number(RunSql(Access::kWrite, sql.c_str())[0][0]);
 }
 

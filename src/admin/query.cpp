@@ -63,7 +63,7 @@ CallerIdentity BecomeOwner() {
   Oid owner = OwnerOfTables();
   GetUserIdAndSecContext(&caller.user, &caller.security_context);
   caller.guc_level = NewGUCNestLevel();
-  SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE);
+  SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
   // What the text that goes in and out means, and the statements themselves, is not the session's to say.
   static const char* const pinned[][2] = {{"search_path", pg::kSearchPath},
                                           {"datestyle", "ISO"},  // others write time zones that nobody can read back

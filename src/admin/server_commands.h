@@ -1,19 +1,20 @@
-// What other commands mean for the outbox [P], in sessions that have the module loaded (all of them, where it is
-// preloaded).
-//
-// Routes name their server, because an oid does not survive a dump. So:
+// DROP SERVER and ALTER SERVER ... RENAME [P]. Routes name their server, because an oid does not survive a dump. So:
 //   DROP SERVER of a server that routes use is refused (2BP01), also with CASCADE, which people write to get rid of the
 //   user mappings; dropping the wrapper or the extension with CASCADE is not, unless events are undelivered (loss.h).
 //   ALTER SERVER ... RENAME renames it in the routes as well.
 // Whatever gets past that shows as trouble of the lane: the route names a server that is not there.
-//
-// CREATE TRIGGER on a table of outbox is its owner's, whatever was granted. COPY into outbox.event is refused where it
-// would lose the events (emit/replica_role.h).
 #pragma once
+
+#include "pg/prelude.h"
 
 namespace outbox::admin {
 
-// Once per backend, from _PG_init.
-void InstallCommandHook();
+// Plain.
+bool DropsServer(Node* statement);
+bool RenamesServer(Node* statement);
+
+// Throw.
+void CheckDropServer(Node* statement);
+void RenameServerInRoutes(Node* statement);
 
 }  // namespace outbox::admin
