@@ -35,6 +35,14 @@ struct ParkedRow {
   bool sending = false;  // a worker that runs is sending it just now
 };
 
+// Operators who act at once lock in one order, so that none of them comes to a deadlock: routes by id, then lanes, then
+// parked rows by (created_at, route_id, id, replay). Who locks a parked row and may wait for another has its route
+// locked before, be it so lightly that only drop_route() waits for it: that deletes rows in whatever order it finds
+// them.
+
+// These routes stay until the transaction ends. Before any row of theirs is locked.
+void KeepRoutes(std::vector<std::string> route_ids);
+
 // Rows of that event, on one route or on all (nothing), locked. Throws UserError where there is none (42704), and where
 // one is being sent just now (55006).
 std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route);
