@@ -22,7 +22,7 @@ struct Standing {
 Standing FindStanding();
 
 // The first create_route() or emit() makes the outbox belong to this server and database; afterwards, and in a copy, it
-// changes nothing. Connects to SPI by itself; the caller needs the right to insert into outbox.identity.
+// changes nothing. Connects to SPI by itself, and writes with the rights of the table's owner, whoever calls.
 void SettleIdentity();
 
 // Whose transaction ids are these: system identifier and oid of this database, palloc'd; as in outbox.lane.home.
