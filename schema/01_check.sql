@@ -1,6 +1,6 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Before anything is made: the server's version, and a schema that is ours alone. (If schema outbox exists already,
--- CREATE EXTENSION takes it as it is, whoever owns it and whatever is in it.)
+-- CREATE EXTENSION takes it as it is, whatever its owner and contents.)
 -- ---------------------------------------------------------------------------------------------------------------------
 DO $check$
 DECLARE

@@ -33,9 +33,9 @@ COMMENT ON COLUMN outbox.log.headers IS 'flat object of strings; NULL for none';
 COMMENT ON COLUMN outbox.log.topic IS 'explicit topic; NULL for the route''s own template';
 COMMENT ON COLUMN outbox.log.deliver_at IS 'not to be delivered before this time; NULL: at once';
 
--- Takes an event when the table of its day is not there and cannot be made at once. No partition: whoever attaches one
--- holds a lock until his transaction ends, a default partition is locked by each that is attached, and any other bounds
--- would be untrue.
+-- Takes an event when the table of its day is not there and cannot be made at once. No partition: a session that
+-- attaches one holds a lock until his transaction ends, a default partition is locked by each that is attached, and any
+-- other bounds would be untrue.
 CREATE TABLE outbox.log_spare (LIKE outbox.log INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)
   WITH (fillfactor = 100, autovacuum_enabled = false, toast.autovacuum_enabled = false);
 CREATE INDEX log_spare_xid ON outbox.log_spare USING btree (xid);

@@ -31,8 +31,8 @@ CREATE TABLE outbox.parked (
   CONSTRAINT parked_state CHECK (state IN ('retrying', 'blocked', 'scheduled', 'dead')),
   CONSTRAINT parked_due CHECK ((due_at IS NOT NULL) = (state IN ('retrying', 'scheduled')))
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
--- What is due, by who may send it; who waits behind whom, and which keys are held; dead letters; single events. A state is
--- in the index of those who look for it only: a million blocked or dead rows are in nobody's way.
+-- What is due, by the workers that may send it; what waits behind what, and which keys are held; dead letters; single
+-- events. A state is only in the index that is searched for it: a million blocked or dead rows slow nothing.
 CREATE INDEX parked_due_idx ON outbox.parked (route_id, lane, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NOT NULL;
 CREATE INDEX parked_shared_idx ON outbox.parked (route_id, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NULL;
 CREATE INDEX parked_key_idx ON outbox.parked (route_id, order_key, created_at, replay, id) WHERE order_key IS NOT NULL AND state IN ('retrying', 'blocked');
@@ -198,10 +198,10 @@ COMMENT ON INDEX outbox.audit_at_idx IS 'by time';
 COMMENT ON INDEX outbox.audit_event_idx IS 'by event';
 COMMENT ON COLUMN outbox.audit.at IS 'when';
 COMMENT ON COLUMN outbox.audit.who IS 'role that called; of a worker: the owner of the extension';
-COMMENT ON COLUMN outbox.audit.action IS 'retry, redrive, skip, discard, replay, seek, pause, resume, forget; rewind and lost writes by a worker';
+COMMENT ON COLUMN outbox.audit.action IS 'create_route, alter_route, drop_route; alter server, create, alter or drop user mapping, of a server that a route uses; retry, redrive, skip, discard, replay, cancel_replay, seek, pause, resume, forget; adopt, reset_clock, allow_loss (something was let go, or changed by hand); grant_emit, revoke_emit, grant_operate, revoke_operate; rewind and lost writes by a worker';
 COMMENT ON COLUMN outbox.audit.route IS 'name of the route then';
 COMMENT ON COLUMN outbox.audit.event_id IS 'event, where it was one';
-COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed';
+COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed from what to what, what was left unsent; never a secret';
 COMMENT ON COLUMN outbox.audit.reason IS 'why, as given';
 
 SELECT pg_catalog.pg_extension_config_dump('outbox.parked', '');

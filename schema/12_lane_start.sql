@@ -1,6 +1,6 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- Where a route's lanes began anew, so that the words about older events are exact: what a seek passed over was never
--- delivered, and what was delivered before is not where the lanes have been since.
+-- Where a route's lanes started from another position, so that status() is exact about older events: what a seek passed
+-- over was never delivered, and what was delivered before is not where the lanes have been since.
 CREATE TABLE outbox.lane_start (
   route_id      bigint      NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,
   at            timestamptz NOT NULL,

@@ -1,6 +1,7 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- Nobody but emit writes the log: emit passes triggers by, everything else (a restore, logical replication, hands) ends
--- up in outbox.foreign_event. Transaction ids of another cluster in the log would be published at the wrong time or never.
+-- Only emit writes the log: emit bypasses triggers, everything else (a restore, logical replication, manual INSERTs)
+-- ends up in outbox.foreign_event. Transaction ids of another cluster in the log would be published at the wrong time
+-- or never.
 -- ---------------------------------------------------------------------------------------------------------------------
 CREATE FUNCTION outbox._home() RETURNS text
   LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'outbox_home';

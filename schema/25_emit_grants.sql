@@ -1,5 +1,5 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- Who may emit. One line instead of a page of grants.
+-- The right to emit. One line instead of a page of grants.
 -- ---------------------------------------------------------------------------------------------------------------------
 CREATE FUNCTION outbox._emit_routines() RETURNS SETOF regprocedure
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -66,6 +66,8 @@ BEGIN
   PERFORM outbox._follow_role_names();
   DELETE FROM outbox.emit_right e WHERE e.role_id = grant_emit.role::oid OR e.role = pg_get_userbyid(grant_emit.role::oid);
   INSERT INTO outbox.emit_right (role, topics) VALUES (pg_get_userbyid(grant_emit.role::oid), grant_emit.topics);
+  INSERT INTO outbox.audit (who, action, detail)
+  VALUES (session_user, 'grant_emit', jsonb_strip_nulls(jsonb_build_object('to', grant_emit.role, 'topics', grant_emit.topics)));
 END
 $grant$;
 COMMENT ON FUNCTION outbox.grant_emit(regrole, text[]) IS 'lets a role emit: the emit functions, the trigger function emit_row, and the view outbox.event; with topics (patterns) to these only: the topic given, or outbox.event.<aggregate type> where none is. The last call counts';

@@ -1,6 +1,6 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Parked events and dead letters: looking at them, and acting on them. Every action leaves a row in outbox.audit.
--- Nobody but the owner and operators sees payloads and headers.
+-- Only the owner and operators see payloads and headers.
 -- ---------------------------------------------------------------------------------------------------------------------
 
 CREATE VIEW outbox.dead_letter AS
@@ -83,7 +83,7 @@ CREATE FUNCTION outbox.skip(
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_skip';
 REVOKE ALL ON FUNCTION outbox.skip(uuid, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.skip(uuid, text, text) IS
-  'gives a parked event up, whatever its state, and lets its key go on; returns on how many routes';
+  'gives a parked event up, whatever its state, and lets its key go on; returns on how many routes. One that waits in the log is not parked: pause its key first, and skip it when status() says blocked';
 
 CREATE FUNCTION outbox.discard(
   id     uuid,

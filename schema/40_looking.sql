@@ -1,45 +1,7 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- Looking: what waits, who works, what became of one event. pg_monitor may look; nothing here shows a payload.
--- Functions whose names begin with _ are for the views.
+-- Monitoring: what waits, which workers run, what became of one event. pg_monitor may look; nothing here shows a
+-- payload. Functions whose names begin with _ are for the views. outbox.lag: 47_waiting.sql.
 -- ---------------------------------------------------------------------------------------------------------------------
-
-CREATE FUNCTION outbox._lag(
-  OUT route text, OUT lane integer, OUT side integer, OUT topic text, OUT server text, OUT state text,
-  OUT pending bigint, OUT pending_capped boolean,
-  OUT oldest_pending timestamptz, OUT delay interval, OUT delivered_to timestamptz, OUT inflight bigint,
-  OUT parked bigint, OUT parked_capped boolean, OUT next_try timestamptz, OUT error_class text, OUT error_code text, OUT error_message text,
-  OUT error_since timestamptz
-) RETURNS SETOF record
-  LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_lag';
-REVOKE ALL ON FUNCTION outbox._lag() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox._lag() TO pg_monitor;
-COMMENT ON FUNCTION outbox._lag() IS 'behind the view outbox.lag';
-
-CREATE VIEW outbox.lag AS
-  SELECT l.route, l.lane, l.side, l.topic, l.server, l.state, l.pending, l.pending_capped, l.oldest_pending, l.delay, l.delivered_to,
-         l.inflight, l.parked, l.parked_capped, l.next_try, l.error_class, l.error_code, l.error_message, l.error_since
-  FROM outbox._lag() l;
-GRANT SELECT ON outbox.lag TO pg_monitor;
-COMMENT ON VIEW outbox.lag IS 'every lane of every route: how much waits, since when, and what is in the way; topics that have left their lane have rows of their own';
-COMMENT ON COLUMN outbox.lag.route IS 'route';
-COMMENT ON COLUMN outbox.lag.lane IS 'number within the route, from 0';
-COMMENT ON COLUMN outbox.lag.side IS 'number of a side lane, which serves topics that have left the lane; NULL: the lane itself';
-COMMENT ON COLUMN outbox.lag.topic IS 'the topics of a side lane';
-COMMENT ON COLUMN outbox.lag.server IS 'destination';
-COMMENT ON COLUMN outbox.lag.state IS 'what its relay worker is doing; unowned: no worker has it';
-COMMENT ON COLUMN outbox.lag.pending IS 'committed events that were not read yet or are under way, counted in the log; parked ones are not among them';
-COMMENT ON COLUMN outbox.lag.pending_capped IS 'counting stopped after 300,000 events of the route: there are at least as many as pending says';
-COMMENT ON COLUMN outbox.lag.oldest_pending IS 'created_at of the oldest of them';
-COMMENT ON COLUMN outbox.lag.delay IS 'age of the oldest of them; NULL: nothing waits';
-COMMENT ON COLUMN outbox.lag.delivered_to IS 'created_at of the last event delivered without a gap, since the worker took the lane';
-COMMENT ON COLUMN outbox.lag.inflight IS 'read from the log and not yet acknowledged';
-COMMENT ON COLUMN outbox.lag.parked IS 'events of this lane in outbox.parked';
-COMMENT ON COLUMN outbox.lag.parked_capped IS 'counting stopped after 10,000 events of a lane and state: there are at least as many as parked says';
-COMMENT ON COLUMN outbox.lag.next_try IS 'while backing off: when it tries again';
-COMMENT ON COLUMN outbox.lag.error_class IS 'what is in the way: topic, destination, config, ...; NULL: nothing';
-COMMENT ON COLUMN outbox.lag.error_code IS 'the destination''s own code';
-COMMENT ON COLUMN outbox.lag.error_message IS 'for people';
-COMMENT ON COLUMN outbox.lag.error_since IS 'since when';
 
 CREATE FUNCTION outbox._destination(
   OUT server text, OUT wrapper text, OUT state text, OUT since timestamptz, OUT next_try timestamptz, OUT workers bigint,
@@ -59,7 +21,7 @@ GRANT SELECT ON outbox.destination TO pg_monitor;
 COMMENT ON VIEW outbox.destination IS 'every destination, and its circuit breaker; of several relay workers the one that is worst off';
 COMMENT ON COLUMN outbox.destination.server IS 'foreign server';
 COMMENT ON COLUMN outbox.destination.wrapper IS 'foreign-data wrapper of the server, which tells the kind of destination: outbox_kafka, for example';
-COMMENT ON COLUMN outbox.destination.state IS 'closed: events go there; open: nothing is sent until next_try; half-open: a small batch is being tried, for seconds at most while the destination is down; paused: by outbox.pause(); unused: no relay worker has events for it';
+COMMENT ON COLUMN outbox.destination.state IS 'closed: events go there; open: nothing is sent until next_try; half-open: a small batch is being tried, for seconds at most while the destination is down, or when nobody has anything to send; paused: by outbox.pause(); unused: no relay worker has events for it';
 COMMENT ON COLUMN outbox.destination.since IS 'in this state since';
 COMMENT ON COLUMN outbox.destination.next_try IS 'while open: when it is tried again; sooner where the destination comes back before';
 COMMENT ON COLUMN outbox.destination.workers IS 'relay workers that use it';
@@ -105,7 +67,7 @@ CREATE FUNCTION outbox.status(
 REVOKE ALL ON FUNCTION outbox.status(uuid) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox.status(uuid) TO pg_monitor;
 COMMENT ON FUNCTION outbox.status(uuid) IS
-  'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, dead, skipped, discarded or passed over (the route was moved behind it by seek()); not routed where it matches none, or is older than they; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window (window_from, window_to); NULL where that is not known exactly any more. attempts counts refusals; error_* is the last of them, of an event that is pending what is in its lane''s way. reason: why it was paused, skipped or discarded, or whom it waits behind';
+  'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, due (its deliver_at has come: it goes next, or waits for what error_* and reason say), dead, skipped, discarded or passed over (the route was moved behind it by seek()); not routed where it matches none, or is older than they; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window (window_from, window_to); NULL where that is not known exactly any more. attempts counts refusals; error_* is the last of them, of an event that is pending or due what is in its way. reason: why it was paused, skipped or discarded, or what it waits for';
 
 CREATE FUNCTION outbox.version() RETURNS text
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_version';

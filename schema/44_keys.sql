@@ -121,8 +121,8 @@ COMMENT ON COLUMN outbox.blocked_key.error_message IS 'for people';
 COMMENT ON COLUMN outbox.blocked_key.next_try IS 'when it is tried again; NULL: when somebody says so';
 COMMENT ON COLUMN outbox.blocked_key.paused IS 'why the key is paused; NULL: it is not';
 
--- Who may read the view may call what it asks: functions in a view are called with the rights of the reader. (After an
--- update these are the roles of grant_operate() and whoever else was granted the view.)
+-- Roles that may read the view may call the functions it uses: functions in a view are called with the rights of the
+-- reader. (After an update these are the roles of grant_operate() and all others that were granted the view.)
 DO $readers$
 DECLARE
   reader text;

@@ -1,7 +1,7 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- Who may act on parked events, pause, replay and move routes. One line instead of a page of grants. An operator also
--- sees what pg_monitor sees here, and the content of parked events; the functions work with the owner's rights on the
--- tables, and outbox.audit keeps who called.
+-- The right to act on parked events, pause, replay and move routes. One line instead of a page of grants. An operator
+-- also sees what pg_monitor sees here, and the content of parked events; the functions work with the owner's rights on
+-- the tables, and outbox.audit has the role that called.
 -- ---------------------------------------------------------------------------------------------------------------------
 CREATE FUNCTION outbox._operate_grants() RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -38,6 +38,7 @@ BEGIN
   FOR what IN SELECT * FROM outbox._operate_grants() LOOP
     EXECUTE format('GRANT %s TO %s', what, role);
   END LOOP;
+  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'grant_operate', jsonb_build_object('to', grant_operate.role));
 END
 $grant$;
 COMMENT ON FUNCTION outbox.grant_operate(regrole) IS 'lets a role look, read and act on parked events, pause and resume, replay and seek';

@@ -1,5 +1,5 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- A subscription to somebody else's outbox (FOR ALL TABLES takes it along): his routes, positions, parked events and
+-- A subscription to another server's outbox (FOR ALL TABLES includes it): its routes, positions, parked events and
 -- identity are not ours, and rows of ours are not his to change. Only the log's rows are kept, see 24_log_guard.sql.
 -- ---------------------------------------------------------------------------------------------------------------------
 CREATE FUNCTION outbox._ignore_replicated() RETURNS trigger

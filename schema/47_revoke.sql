@@ -56,6 +56,7 @@ BEGIN
   IF NOT outbox._needs_schema(role::oid) THEN
     EXECUTE format('REVOKE USAGE ON SCHEMA outbox FROM %s', role);
   END IF;
+  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_emit', jsonb_build_object('from', revoke_emit.role));
 END
 $revoke$;
 COMMENT ON FUNCTION outbox.revoke_emit(regrole) IS 'takes back what grant_emit() granted; USAGE on the schema unless the role has another right there';
@@ -75,6 +76,7 @@ BEGIN
   IF NOT outbox._needs_schema(role::oid) THEN
     EXECUTE format('REVOKE USAGE ON SCHEMA outbox FROM %s', role);
   END IF;
+  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_operate', jsonb_build_object('from', revoke_operate.role));
 END
 $revoke$;
 COMMENT ON FUNCTION outbox.revoke_operate(regrole) IS 'takes back what grant_operate() granted; USAGE on the schema unless the role has another right there';

@@ -35,12 +35,13 @@ BEGIN
       SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::pg_catalog.regclass::text AS name, c.relowner AS owner,
              'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid AS class, c.oid AS object,
              x.grantee, x.privilege_type,
-             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND ((c.relkind OPERATOR(pg_catalog.=) 'v' AND c.relname OPERATOR(pg_catalog.<>) 'event') OR c.relname OPERATOR(pg_catalog.~) '^(pause|audit|replay)$') AS monitors
+             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND (c.relname OPERATOR(pg_catalog.~) '^(pause|audit|replay|_waiting)$'
+               OR (c.relkind OPERATOR(pg_catalog.=) 'v' AND c.relname OPERATOR(pg_catalog.!~) '^(_|event$)')) AS monitors
       FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
       WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
       UNION ALL
       SELECT 'ROUTINE', p.oid::pg_catalog.regprocedure::text, p.proowner, 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, x.grantee, x.privilege_type,
-             p.proname OPERATOR(pg_catalog.~) '^(_lag|_destination|_worker|_process|_key_dead|_key_head|_key_pause|status|version|doctor)$'
+             p.proname OPERATOR(pg_catalog.~) '^(_lanes|_destination|_worker|_process|_key_dead|_key_head|_key_pause|status|version|doctor)$'
       FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
       WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
       UNION ALL

@@ -33,16 +33,19 @@ sink_programs() { printf '%s\n' src/sink/*/main.cpp | sed 's,src/sink/\(.*\)/mai
 
 # Builds and installs into build/stage: nothing outside the checkout changes. Without LLVM bitcode, which doubles the
 # time and changes nothing that a private server shows; `make lint` compiles it. `stage_install OUTBOX_FAULT_POINTS=1`
-# builds in the fault points (src/base/fault_point.h); without that a build that holds any is refused.
+# builds in the fault points (src/base/fault_point.h); without that a build that holds any is refused. What only an older
+# checkout installed goes: a server would find the script of a version that is no more.
 stage_install() {
-  local log=$TOP/build/make.log file found
+  local log=$TOP/build/make.log began=$TOP/build/make.began file found
   command -v "$PG_CONFIG" >/dev/null || die "there is no $PG_CONFIG here"
   mkdir -p "$TOP/build"
+  touch "$began"
   if ! make -j2 PG_CONFIG="$PG_CONFIG" with_llvm=no "$@" >"$log" 2>&1 ||
      ! make install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$STAGE" "$@" >>"$log" 2>&1; then
     grep -E ' error:|Error [0-9]|wall:' "$log" | head -20 >&2
     die "the build failed, see build/make.log"
   fi
+  find "$STAGE" -type f ! -newer "$began" -delete
   for file in outbox.so $(sink_programs); do
     grep -q OUTBOX_FAULT_DIR "$STAGE$("$PG_CONFIG" --pkglibdir)/$file" && found=1 || found=
     [ "${1:-}" = OUTBOX_FAULT_POINTS=1 ] && [ -z "$found" ] && die "the test build of $file has no fault points"

@@ -1,4 +1,4 @@
--- What CREATE EXTENSION refuses, makes, and leaves to nobody.
+-- What CREATE EXTENSION refuses, makes, and grants to no role.
 CREATE SCHEMA outbox;
 CREATE FUNCTION outbox.planted() RETURNS int LANGUAGE sql AS 'SELECT 1';
 \set VERBOSITY default

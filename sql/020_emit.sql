@@ -38,7 +38,7 @@ SELECT outbox.emit('order', 42, 'order.created', row_to_json(r)) IS NOT NULL AS 
 SELECT outbox.emit('order'::varchar, 42::bigint, 'order.created'::varchar, '{"total": 5}'::varchar, NULL::varchar) IS NOT NULL AS typed_null_headers;
 SELECT outbox.emit('order'::varchar, gen_random_uuid(), 'order.created'::varchar, '{"total": 6}'::varchar) IS NOT NULL AS uuid_key;
 SELECT outbox.emit('order', '42', 'order.created', to_jsonb(r)) IS NOT NULL AS jsonb_row FROM (SELECT 7 AS total) r;
-SELECT left(aggregate_id, 2) = '42' AS key_is_42, payload, headers, topic FROM stored;
+SELECT left(aggregate_id, 2) = '42' AND length(aggregate_id) < 36 AS key_is_42, payload, headers, topic FROM stored;
 ROLLBACK;
 
 -- No function for keys that are none, and for bytes where JSON belongs.

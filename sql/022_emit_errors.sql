@@ -78,7 +78,7 @@ COMMIT;
 -- Nothing that was refused left anything behind.
 SELECT count(*) FROM outbox.log WHERE aggregate_type = 'o' AND event_type = 'e' AND length(payload) <> 1024 AND topic IS NULL;
 
--- A day table that somebody changed is refused, and taken again once it is as it was.
+-- A day table that was changed by hand is refused, and taken again once it is as it was.
 DO $$ BEGIN PERFORM outbox.emit('o', 1, 'e', '{}'); END $$;
 SELECT 'outbox.log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD') AS day \gset
 CREATE FUNCTION refused_masked(sql text) RETURNS TABLE (code text, message text, detail text, hint text)

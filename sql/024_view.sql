@@ -30,7 +30,7 @@ ROLLBACK TO s;
 SELECT count(*) FROM outbox.event WHERE event_type = 'gone';
 SELECT count(*) FROM outbox.event;
 COMMIT;
--- What is committed is nobody's to see here.
+-- What is committed is not shown here.
 SELECT count(*) FROM outbox.event;
 BEGIN;
 SELECT count(*) FROM outbox.event;

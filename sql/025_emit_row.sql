@@ -45,7 +45,7 @@ UPDATE parts SET region = 'south' WHERE id = 1;
 SELECT aggregate_id, event_type, payload FROM stored;
 ROLLBACK;
 DROP TABLE parts;
--- Who may write to the table needs no grant to emit.
+-- A role that may write to the table needs no grant to emit.
 CREATE TRIGGER events AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('order', 'id');
 CREATE ROLE regress_writer;
 GRANT INSERT ON orders TO regress_writer;
@@ -60,7 +60,7 @@ INSERT INTO orders (id) VALUES (1);
 RESET ROLE;
 SELECT aggregate_id, event_type FROM stored;
 ROLLBACK;
--- Without EXECUTE nobody attaches it.
+-- Without EXECUTE it cannot be attached.
 CREATE SCHEMA regress_writer AUTHORIZATION regress_writer;
 SET ROLE regress_writer;
 CREATE TABLE regress_writer.mine (id int);

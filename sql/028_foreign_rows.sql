@@ -1,5 +1,5 @@
 -- matrix: C10
--- Nobody but emit writes the log: other rows are kept in outbox.foreign_event, whatever way they come.
+-- Only emit writes the log: other rows are kept in outbox.foreign_event, whatever way they come.
 \pset null '(null)'
 SELECT outbox.emit('foreign', 1, 'own', '{"a": 1}', '{"h": "x"}', 't') IS NOT NULL AS emitted;
 SELECT 'outbox.log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD') AS day \gset

@@ -50,7 +50,7 @@ ALTER USER MAPPING FOR PUBLIC SERVER regress_k OPTIONS (ADD "bootstrap.servers" 
 ALTER USER MAPPING FOR PUBLIC SERVER regress_r OPTIONS (ADD host 'c');
 \set VERBOSITY default
 
--- nobody may use the wrappers unasked; reading files of the server is for superusers
+-- no role may use the wrappers without a grant; reading files of the server is for superusers
 CREATE ROLE regress_outbox_owner;
 SET ROLE regress_outbox_owner;
 CREATE SERVER regress_mine FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("bootstrap.servers" 'a:9092');

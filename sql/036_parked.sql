@@ -41,12 +41,12 @@ CREATE VIEW pg_temp.parked AS
     p.topic, p.replay FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name LIKE 'regress%' ORDER BY 1, 2, p.replay;
 CREATE VIEW pg_temp.audit AS
   SELECT who = session_user AS me, action, route, right(event_id::text, 3) AS n, detail, reason FROM outbox.audit
-  WHERE route LIKE 'regress%' AND action NOT IN ('pause', 'resume') ORDER BY at;
+  WHERE route LIKE 'regress%' AND action NOT IN ('pause', 'resume', 'create_route', 'alter_route', 'drop_route') ORDER BY at;
 CREATE VIEW pg_temp.outcome AS
   SELECT r.name AS route, right(o.id::text, 3) AS n, o.created_at, o.outcome, o.attempts, o.topic, o.place, o.replay
   FROM outbox.outcome o JOIN outbox.route r ON r.id = o.route_id WHERE r.name LIKE 'regress%' ORDER BY o.at;
 
--- dead, retrying and scheduled ones become due; only a dead one begins anew
+-- dead, retrying and scheduled ones become due; only a dead one starts over
 SELECT pg_temp.park(1, 'dead', 'a'), pg_temp.park(2, 'retrying', 'b'), pg_temp.park(3, 'scheduled', 'c'), pg_temp.park(4, 'dead', NULL);
 SELECT outbox.retry(pg_temp.id(1));
 SELECT outbox.retry(pg_temp.id(2), 'regress skip', 'it is mended');
@@ -76,7 +76,7 @@ SELECT pg_temp.park(1, 'retrying', 'a');
 SELECT count(pg_temp.park(n, 'blocked', 'a')::text) FROM generate_series(100, 399) n;
 SELECT outbox.skip(pg_temp.id(1), 'see how many go');
 SELECT state, count(*), min(n), max(n) FROM pg_temp.parked GROUP BY 1 ORDER BY 1;
--- not again while the first ones are under way
+-- not again while the first ones are waiting
 SELECT outbox.skip(pg_temp.id(100), 'and one of those');
 SELECT state, count(*) FROM pg_temp.parked GROUP BY 1 ORDER BY 1;
 DELETE FROM outbox.parked;

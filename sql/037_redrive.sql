@@ -61,7 +61,7 @@ CALL outbox.redrive(topic => 'nothing');
 CALL outbox.redrive(error => 'message', per_second => 1000);
 SELECT * FROM pg_temp.parked;
 
--- what somebody else has in hand stays as it is, and what fails while it runs is not tried over and over
+-- what another session has locked stays as it is, and what fails while it runs is not tried over and over
 SELECT pg_temp.fill();
 UPDATE outbox.parked SET failed_at = now() + interval '1 hour' WHERE right(id::text, 2) > '05';
 CALL outbox.redrive();

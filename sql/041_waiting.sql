@@ -31,7 +31,9 @@ ROLLBACK;
 -- a route that only this transaction can see is not served: the timeout ends the waiting
 BEGIN;
 SELECT outbox.create_route('regress unseen', 'regress_events', aggregate_types => '{regress_wait}', start => 'earliest') > 0 AS made;
+SET client_min_messages = warning;  -- the NOTICE has the id
 SELECT outbox.wait_for(:'unrouted', '20 ms');
+RESET client_min_messages;
 SELECT outbox.wait_until_idle('20 ms');
 ROLLBACK;
 BEGIN;

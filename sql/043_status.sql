@@ -6,7 +6,7 @@ CREATE EXTENSION IF NOT EXISTS outbox;
 RESET client_min_messages;
 SET timezone = 'UTC';
 CREATE SERVER regress_status FOREIGN DATA WRAPPER outbox_log;
--- a route that takes nothing: with it comes the keeper, who makes the day tables
+-- a route that takes nothing: with it comes the keeper, which makes the day tables
 SELECT outbox.create_route('regress keeper', 'regress_status', '{regress_nothing}') > 0 AS made;
 SELECT clock_timestamp() AS before_all \gset
 SELECT outbox.emit('status_regress', 'k', 'e.happened', '{}') AS e1 \gset

@@ -1,4 +1,4 @@
--- Who may do what: grant_operate() in one line, pg_monitor looks, nobody else anything.
+-- Rights: grant_operate() in one line, pg_monitor looks, other roles nothing.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS outbox;
 RESET client_min_messages;

@@ -28,7 +28,7 @@ ROLLBACK TO s;
 \set VERBOSITY default
 COPY outbox.event (aggregate_type, event_type, payload) FROM '/dev/null';
 ROLLBACK TO s;
--- a view of somebody else's is his own business
+-- a user's own view is left alone
 CREATE VIEW regress_role_view AS SELECT id FROM regress_role;
 CREATE FUNCTION regress_role_refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''fired''; END';
 CREATE TRIGGER refuse INSTEAD OF INSERT ON regress_role_view FOR EACH ROW EXECUTE FUNCTION regress_role_refuse();
@@ -52,6 +52,6 @@ SELECT count(*) AS of_the_trigger FROM outbox.event;
 SELECT outbox.emit('regress_role', 3, 'emit', '{}') IS NOT NULL AS emit;
 SELECT count(*) AS all FROM outbox.event;
 ROLLBACK;
--- nobody can switch off the view's
+-- the view's cannot be switched off
 ALTER TABLE outbox.event DISABLE TRIGGER ALL;
 DROP TABLE regress_role;

@@ -59,7 +59,7 @@ SELECT (pg_temp.refused($$SELECT outbox.emit('a', 1, 'e', '{}', topic => 'x')$$)
 RESET ROLE;
 ALTER FUNCTION regress_definer() OWNER TO regress_shop;
 SELECT (pg_temp.refused('SELECT regress_definer()')).*;
--- a row trigger: its table's owner counts, not who writes
+-- a row trigger: its table's owner counts, not the writer
 CREATE TABLE regress_orders (id int);
 CREATE TRIGGER t AFTER INSERT ON regress_orders FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('payment', 'id');
 GRANT INSERT ON regress_orders TO regress_shop;

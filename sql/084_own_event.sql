@@ -57,7 +57,7 @@ SELECT put(7, 'fourth');
 FETCH ALL early;
 DECLARE all_of_them NO SCROLL CURSOR FOR SELECT event_type FROM outbox.event WHERE aggregate_id = '7';
 FETCH all_of_them;
--- Savepoints: what is rolled back is gone, whoever has looked before, in between or not at all.
+-- Savepoints: what is rolled back is gone, whether it was looked for before, in between or not at all.
 SAVEPOINT a;
 SELECT put(500);
 EXECUTE one(id(500));
@@ -91,7 +91,7 @@ BEGIN
   END LOOP;
   RAISE NOTICE '% wrong answers, % events', wrong, (SELECT count(*) FROM outbox.event WHERE aggregate_id::int BETWEEN 1000 AND 2999);
 END $$;
--- An error while places are being looked for is somebody else's business afterwards.
+-- An error while rows are being looked for does no harm afterwards.
 ROLLBACK;
 EXECUTE one(id(7));
 BEGIN;
@@ -106,7 +106,7 @@ EXECUTE one(id(11));
 PREPARE TRANSACTION 'own';
 ROLLBACK PREPARED 'own';
 EXECUTE one(id(7));
--- Where the rows have been moved, by somebody who may.
+-- Where the rows have been moved, by a role that may.
 CREATE FUNCTION today(command text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN EXECUTE format(command, to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')); END $$;
 BEGIN;
@@ -132,7 +132,7 @@ SELECT count(put(n)) FROM generate_series(1, 2) n;
 SELECT t.x, count(*), min(s.y), max(s.y) FROM (VALUES ('a'), ('b')) t (x)
   LEFT JOIN LATERAL (SELECT e.id, coalesce(t.x, '') || e.event_type AS y FROM outbox.event e) s ON true GROUP BY 1 ORDER BY 1;
 ROLLBACK;
--- Only through the view, and only who may emit.
+-- Only through the view, and only for roles that may emit.
 SET client_min_messages = warning;
 DROP ROLE IF EXISTS regress_own, regress_none;
 CREATE ROLE regress_own;

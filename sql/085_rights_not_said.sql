@@ -1,4 +1,4 @@
--- Whoever may call the emit functions without a word of grant_emit() may emit to every topic: doctor() says so.
+-- A role that may call the emit functions without a row of grant_emit() may emit to every topic: doctor() says so.
 SET client_min_messages = warning;
 DROP ROLE IF EXISTS regress_said, regress_not_said;
 CREATE ROLE regress_said;

@@ -1,4 +1,4 @@
--- Who of a key goes first is one rule (outbox._key_head): what status() says, what retry() lets go, what lanes and skip() make
+-- Which row of a key goes first is one rule (outbox._key_head): what status() says, what retry() lets go, what lanes and skip() make
 -- due, and what blocked_key shows are one answer. The routes are paused in the transaction that makes them, so that no
 -- worker touches what is put here by hand.
 SET outbox.allow_loss = on;  -- parked events are deleted by hand below, to begin again
@@ -43,7 +43,7 @@ CREATE VIEW pg_temp.blocked AS
   SELECT aggregate_id AS key, waiting, pg_temp.short(behind::text) AS behind, behind_state, paused FROM outbox.blocked_key
   WHERE route = 'regress keys' ORDER BY 1;
 
--- two events of one moment (a database that was restored beside another one): the id decides, for all who ask
+-- two events of one moment (a database that was restored beside another one): the id decides, for all callers
 SELECT pg_temp.park(11, 'retrying', 1), pg_temp.park(12, 'blocked', 1, 11), pg_temp.park(13, 'blocked', 1);
 SELECT pg_temp.why(12);
 SELECT pg_temp.retry(12);
@@ -72,7 +72,7 @@ SELECT outbox.skip(pg_temp.id(34), 'nor this');
 SELECT * FROM pg_temp.parked;
 DELETE FROM outbox.parked;
 
--- the copy that a replay made of a dead letter waits behind it, and goes with it; under skip nobody waits for what is dead
+-- the copy that a replay made of a dead letter waits behind it, and goes with it; under skip nothing waits for what is dead
 SELECT pg_temp.park(41, 'retrying', 4), pg_temp.park(42, 'dead', 4), pg_temp.park(42, 'blocked', 4, replay => 1);
 SELECT outbox.skip(pg_temp.id(41), 'not wanted');
 SELECT * FROM pg_temp.parked;
@@ -119,7 +119,7 @@ SELECT * FROM pg_temp.plan($$SELECT h.id FROM outbox.route r, LATERAL outbox._ke
   WHERE r.name = 'regress keys'$$);
 RESET enable_seqscan;
 
--- Who may read the view may; nobody else may ask.
+-- Roles that may read the view may ask; others may not.
 CREATE ROLE regress_keys_reader;
 GRANT USAGE ON SCHEMA outbox TO regress_keys_reader;
 SET ROLE regress_keys_reader;

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
-#include "admin/shared_views.h"
+#include "pg/worker_slot.h"
 
 extern "C" {
 #include "tcop/utility.h"
+#include "utils/fmgroids.h"
 }
 
 namespace outbox::admin {
@@ -73,14 +74,7 @@ Cell LikePattern(const Cell& pattern) {
 }
 
 std::string LiveIncarnations() {
-  std::string literal = "{";
-  for (const WorkerView& worker : ReadWorkerViews()) {
-    if (worker.running && worker.incarnation != 0) {
-      literal += literal.size() > 1 ? "," : "";
-      literal += std::to_string(static_cast<int64>(worker.incarnation));
-    }
-  }
-  return literal + "}";
+  return pg::Guard([]() -> const char* { return OidOutputFunctionCall(F_ARRAY_OUT, pg::LiveIncarnations()); });
 }
 
 void Notice(const std::string& message, const std::string& detail, const std::string& hint) {

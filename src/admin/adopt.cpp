@@ -34,14 +34,14 @@ void Execute(const char* statement) {
   BecomeCaller(caller);
 }
 
-// Whoever sent or read in the original does not here. What is parked may be sent by anybody, lanes are free.
+// The workers of the original server do not run here: no parked event is being sent, and all lanes are free.
 void ForgetOwners() {
   Execute("UPDATE outbox.parked SET sender = NULL WHERE sender IS NOT NULL");
   Execute("UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE owner IS NOT NULL");
 }
 
-// Is this a copy of the files (a template, a base backup, pg_upgrade)? Transaction ids go on where they were in one, so
-// that positions are good. A dump brings identity and lanes, and no row of outbox.origin.
+// Whether this is a copy of the files (a template, a base backup, pg_upgrade). In such a copy transaction ids go on
+// where they were, so positions stay valid. A dump brings identity and lanes, but no row of outbox.origin.
 bool IsCopyOfFiles() {
   if (SPI_execute("SELECT FROM outbox.origin o, outbox.identity i WHERE o.system_identifier = i.system_identifier "
                   "AND o.database = i.database",
@@ -51,7 +51,7 @@ bool IsCopyOfFiles() {
   return SPI_processed > 0;
 }
 
-// Was this ever an outbox of its own here?
+// Whether this outbox was ever in use on this server.
 bool HasOrigin() {
   if (SPI_execute("SELECT FROM outbox.origin", false, 0) != SPI_OK_SELECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
@@ -59,9 +59,9 @@ bool HasOrigin() {
   return SPI_processed > 0;
 }
 
-// Of a copy of the files whose positions nobody wants: all lanes start from now, with all their topics (one that is in
-// trouble here leaves again). This transaction is in progress in that snapshot, whatever pg_current_snapshot() says (it
-// never lists the asking transaction): what it emits itself is still to be published.
+// For a copy of the files whose positions are not to be kept: all lanes start from now, with all their topics (one that
+// is in trouble here leaves again). This transaction is in progress in that snapshot, whatever pg_current_snapshot()
+// says (it never lists the asking transaction): what it emits itself is still to be published.
 void StartLanesFromNow() {
   Execute("TRUNCATE outbox.progress, outbox.tick");
   Execute("DELETE FROM outbox.side_lane");
@@ -75,7 +75,7 @@ void StartLanesFromNow() {
       "u))::pg_catalog.pg_snapshot AS now FROM s), "
       "route AS (UPDATE outbox.route SET start_snapshot = start.now, start_time = 'infinity', lanes_begun = NULL, "
       "common_snapshot = NULL "
-      "FROM start) "  // a change of the number of lanes that was under way begins anew
+      "FROM start) "  // a change of the number of lanes that was under way begins again
       "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = start.now, window_to = NULL, "
       "done_to = NULL, since = '-infinity' FROM start");
 }
@@ -111,20 +111,12 @@ void EmitRow(HeapTuple row, TupleDesc columns) {
   emit::InsertEvent(&event);
 }
 
-// What adopt() emits anew: what came by logical replication, by hand, or in the foreign_event of a dump. Rows of a
-// restored dump that are being adopted are not of these (admin/adoption.h).
-#define OUTBOX_ANEW                                                                                     \
-  " FROM outbox.foreign_event f WHERE aggregate_type <> '' AND event_type <> '' AND "                   \
-  "(payload IS NOT NULL OR aggregate_id IS NOT NULL) AND (deliver_at IS NULL OR isfinite(deliver_at)) " \
-  "AND NOT EXISTS (SELECT FROM outbox.adoption a WHERE a.home = f.home AND NOT f.subscribed "           \
-  "AND f.received_at <= a.begun_at AND f.created_at IS NOT NULL AND f.id IS NOT NULL AND f.xid IS NOT NULL)"
-
 // Under their own ids and in their own order. They were approved when they were first emitted; rows that cannot have
 // been are left where they are.
 int64 EmitForeignEvents() {
   SPIPlanPtr plan = SPI_prepare(
-      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, "
-      "deliver_at" OUTBOX_ANEW " ORDER BY created_at, received_at, id",
+      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at "
+      "FROM outbox._emitted_again ORDER BY created_at, received_at, id",
       0, nullptr);
   // Not read-only: with a snapshot of its own, taken under the lock, so that it sees all that the DELETE below does.
   Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, false);
@@ -147,23 +139,22 @@ int64 EmitForeignEvents() {
   }
   SPI_cursor_close(portal);
   if (count > 0) {
-    Execute("DELETE" OUTBOX_ANEW);
+    Execute("DELETE FROM outbox._emitted_again");
   }
   return count;
 }
 
 void RequireOwnVersion(pg::Presence presence) {
-  if (presence ==
-      pg::Presence::kOtherVersion) {  // whose tables this library does not know; it may not be a copy at all
+  if (presence == pg::Presence::kOtherVersion) {  // this library does not know its tables; it may not be a copy at all
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("cannot adopt an outbox of another version than the library's, \"%s\"", kVersion),
                     errdetail("Workers wait until they are equal."),
                     errhint("Run ALTER EXTENSION outbox UPDATE first, or restart the server if the library was "
-                            "installed anew.")));
+                            "reinstalled.")));
   }
 }
 
-// Plain. True: a dump is to be adopted.
+// Returns true if a dump is to be adopted. Plain.
 bool TakeOver(bool keep_positions) {
   SPI_connect();
   const pg::Presence presence = pg::FindStanding().presence;
@@ -196,12 +187,16 @@ int64 AdoptAll(bool keep_positions) {
     SPI_finish();
   });
   RepairGuards();
-  // Whoever is just diverting rows has done so.
+  // Waits for transactions that are diverting rows.
   pg::Guard([] {
     SPI_connect();
     Execute("LOCK TABLE outbox.foreign_event IN EXCLUSIVE MODE");
     SPI_finish();
   });
+  // Whose it was, where that is another's.
+  const Cell origin = RunSql(Access::kWrite,
+                             "SELECT (SELECT i.system_identifier || '/' || i.database FROM outbox.identity i WHERE "
+                             "i.system_identifier || '/' || i.database <> outbox._home() LIMIT 1)")[0][0];
   const bool dump = pg::Guard([keep_positions] { return TakeOver(keep_positions); });
   if (dump || HasRestoredLanes()) {
     BeginAdoption(!keep_positions);
@@ -218,6 +213,13 @@ int64 AdoptAll(bool keep_positions) {
                " have been looked at so far",
            "The keeper goes on when this transaction has committed.", "outbox.doctor() says how far it is.");
   }
+  WriteAudit("adopt", Cell(), Cell(),
+             JsonObject()
+                 .Add("from", origin)
+                 .Add("keep_positions", keep_positions ? "true" : "false")
+                 .Add("sent", sent + step.sent)
+                 .AddRaw("under_way", step.under_way ? "true" : "false"),
+             Cell());
   pg::Guard([] {
     pg::NoteConfigChange();
     pg::WakeLauncherAtCommit(true);
@@ -245,10 +247,10 @@ OUTBOX_FUNCTION(outbox_in_subscription) {
 }
 
 namespace {
-constexpr int kWithOneRoute = 2;  // a keeper and a relay worker: what CREATE EXTENSION will come to at least
+constexpr int kWithOneRoute = 2;  // a keeper and a relay worker: what an installation needs at least
 }
 
-// outbox.look_again(): the launcher looks at this database when the transaction commits.
+// outbox.look_again(): the launcher checks this database when the transaction commits.
 OUTBOX_FUNCTION(outbox_look_again) {
   outbox::pg::WakeLauncherAtCommit(true);
   outbox::admin::WarnOfFewPlaces(kWithOneRoute);

@@ -31,7 +31,7 @@ namespace {
 
 // Numbers for groups of events. Every cluster has handed out more transaction ids than this before it is first started.
 constexpr uint64 kEnd = days::kAdoptedEnd;
-constexpr uint64 kEverybody = kEnd - 1;  // when they are used up: what some route lacks goes to all of the dump's,
+constexpr uint64 kEverybody = kEnd - 1;  // when they are used up: what some route lacks goes to all the dump's routes,
 constexpr uint64 kNobody = kEnd - 2;     // and all the rest is one group
 constexpr const char* kBeginOfNumbers = "3";
 
@@ -74,7 +74,7 @@ std::vector<Row> RestoredRoutes() {
                 "WHERE l.route_id = r.id AND l.home IS DISTINCT FROM outbox._home()) ORDER BY r.id");
 }
 
-// What is to become of an event: the number for it, made where it is the first of its kind.
+// Decides what becomes of an event: its group's number, made if it is the first of its group.
 class Judge {
  public:
   explicit Judge(const Adoption& adoption) {
@@ -96,7 +96,7 @@ class Judge {
     }
   }
 
-  // *wanted: some route has it still to get.
+  // *wanted: some route still has to get it.
   uint64 NumberFor(const WalkedEvent& event, bool* wanted) {
     RouteIds lack, before;
     for (size_t i = 0; i < routes_.size(); i++) {
@@ -202,7 +202,7 @@ size_t BytesOf(const emit::NewEvent& event) {
   return event.payload == nullptr ? 0 : emit::Size(event.payload);
 }
 
-// Rows of one number, as they come: few at once, for they may be large. `scratch` is emptied.
+// Inserts rows of one number, in the order given; few at once, for they may be large. `scratch` is emptied.
 void InsertNumbered(SPITupleTable* rows, const uint64* numbers, uint64 count, MemoryContext scratch) {
   MemoryContext before = MemoryContextSwitchTo(scratch);
   emit::NewEvent events[kRun];
@@ -224,13 +224,14 @@ void InsertNumbered(SPITupleTable* rows, const uint64* numbers, uint64 count, Me
   MemoryContextSwitchTo(before);
 }
 
-// Plain but for the visitor, which is declared outside of the guard: the number for an event, or 0, which leaves it.
+// The visitor returns the number for an event, or 0 to leave it. Plain, except for the visitor, which is declared
+// outside of the guard.
 void MoveBatch(const char* home, int64 begun_at, const char* done_to,
                const std::function<uint64(const WalkedEvent&)>* judge, BatchResult* result) {
   WithSpiAsOwner(Plan::kIndexOrder, [&] {
     Oid types[] = {TEXTOID, TEXTOID, INT8OID};
     Datum values[] = {CStringGetTextDatum(done_to), CStringGetTextDatum(home), Int64GetDatum(begun_at)};
-    // What cannot have been emitted stays where it is.
+    // Rows that cannot have been emitted stay where they are.
     if (SPI_execute_with_args(
             "SELECT ctid, xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, payload, content_type, "
             "headers, deliver_at FROM outbox.foreign_event WHERE created_at > $1::timestamptz AND home = $2 "
@@ -291,7 +292,8 @@ std::string SnapshotWithout(const std::vector<uint64>& unseen) {
 
 void LetLanesGo(const Adoption& adoption) {
   const std::vector<Row> routes = RestoredRoutes();
-  // Progress and ticks of the original mean nothing here. They may be many: nobody else's, they go at once.
+  // Progress and ticks of the original mean nothing here. There may be many; if no others exist, the tables are emptied
+  // as a whole.
   const bool all = RunSql(Access::kWrite, "SELECT FROM outbox.lane WHERE home = outbox._home() LIMIT 1").empty();
   if (all) {
     RunSql(Access::kWrite, "TRUNCATE outbox.progress, outbox.tick");
@@ -317,13 +319,13 @@ void LetLanesGo(const Adoption& adoption) {
     if (!all) {
       RunSql(Access::kWrite, "DELETE FROM outbox.progress WHERE route_id = $1::bigint", {route[0]});
     }
-    // A topic that is in trouble here leaves again, another number of lanes begins anew.
+    // A topic that is in trouble here leaves again, another number of lanes begins again.
     RunSql(Access::kWrite, "DELETE FROM outbox.side_lane WHERE route_id = $1::bigint", {route[0]});
     RunSql(Access::kWrite,
            "UPDATE outbox.route SET start_snapshot = $2::pg_snapshot, start_time = CASE WHEN start_time = '-infinity' "
            "THEN start_time ELSE 'infinity' END, lanes_begun = NULL, common_snapshot = NULL WHERE id = $1::bigint",
            {route[0], Cell(SnapshotWithout(begun))});
-    // As if each lane were at the beginning of a window: so that whatever was emitted here comes behind it, whatever
+    // As if each lane were at the beginning of a window, so that all that was emitted here comes behind it, whatever
     // the clock said then.
     RunSql(Access::kWrite,
            "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, "
@@ -355,7 +357,7 @@ bool HasRestoredLanes() {
 
 bool BeginAdoption(bool nothing) {
   for (const Row& route : RestoredRoutes()) {
-    RouteEvents events(route[1].value(), Positions::kAsStored);  // raises where a route cannot work
+    RouteEvents events(route[1].value(), Positions::kAsStored);  // raises if the route cannot work
   }
   return !RunSql(Access::kWrite,
                  "INSERT INTO outbox.adoption (begun_at, home, phase, nothing, first, starts) "
@@ -425,12 +427,6 @@ AdoptionStep Adopt(int64 rows) {
 
 namespace {
 
-#define OUTBOX_WRONG_GUARDS                                                                                            \
-  "FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = 'outbox'::regnamespace "              \
-  "AND ((t.tgname IN ('log_guard', 'log_loss', 'no_loss', 'no_loss_truncate') AND t.tgenabled <> 'A') OR (t.tgname = " \
-  "'ignore_replicated' AND "                                                                                           \
-  "t.tgenabled <> 'R'))"
-
 // As ALTER TABLE ... ENABLE ALWAYS (or REPLICA) TRIGGER does it, under a lock that no emitter waits for. Plain.
 void SetFiring(Oid relation, Oid trigger, char firing) {
   Relation triggers = table_open(TriggerRelationId, RowExclusiveLock);
@@ -451,19 +447,20 @@ void SetFiring(Oid relation, Oid trigger, char firing) {
 }
 
 // A row of emit() has the transaction id that it says, or was written by a subtransaction of it, whose own is higher;
-// and one transaction id never wrote rows that say several. What a COPY brought says whatever its rows said elsewhere.
-// In doubt a row is taken for emit()'s.
+// and one transaction id never wrote rows that say several. Rows that came by COPY keep the transaction ids of their
+// origin. In doubt a row is taken for emit()'s.
 int64 MoveLoadedRows(const std::string& table) {
+  const std::string own = "xid >= '" + std::to_string(kEnd) + "'";
   std::string sql =
       "WITH now AS MATERIALIZED (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric AS next), "
       "loaded AS MATERIALIZED (SELECT r.xmin::text::bigint AS x FROM outbox." +
-      table +
-      " r, now WHERE r.xid >= '503' GROUP BY 1, now.next HAVING count(DISTINCT r.xid) > 1 "
+      table + " r, now WHERE r." + own +
+      " GROUP BY 1, now.next HAVING count(DISTINCT r.xid) > 1 "
       "OR max(r.xid::text::numeric) > now.next - mod(mod(now.next, 4294967296) - r.xmin::text::bigint + 4294967296, "
       "4294967296)), "
       "gone AS (DELETE FROM outbox." +
-      table +
-      " d USING loaded l WHERE d.xmin::text::bigint = l.x AND d.xid >= '503' RETURNING d.*), "
+      table + " d USING loaded l WHERE d.xmin::text::bigint = l.x AND d." + own +
+      " RETURNING d.*), "
       "moved AS (INSERT INTO outbox.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, payload, "
       "content_type, headers, topic, deliver_at, xid, home, subscribed) SELECT g.created_at, g.id, g.aggregate_type, "
       "g.aggregate_id, g.event_type, g.payload, g.content_type, g.headers, g.topic, g.deliver_at, g.xid, "
@@ -474,16 +471,16 @@ int64 MoveLoadedRows(const std::string& table) {
 }  // namespace
 
 int64 WrongGuards(Access access) {
-  return Number(RunSql(access, "SELECT count(*) " OUTBOX_WRONG_GUARDS)[0][0]);
+  return Number(RunSql(access, "SELECT count(*) FROM outbox._wrong_guard")[0][0]);
 }
 
 int64 RepairGuards() {
   int64 moved = 0;
-  for (const Row& row :
-       RunSql(Access::kWrite,
-              "SELECT c.oid, t.oid, c.relname, t.tgname <> 'ignore_replicated', t.tgname = 'log_guard' AND "
-              "(c.relname = 'log_spare' OR (c.relispartition AND c.relname ~ '^log_[0-9]{8}$')) " OUTBOX_WRONG_GUARDS
-              " ORDER BY c.relname, t.tgname")) {
+  for (const Row& row : RunSql(
+           Access::kWrite,
+           "SELECT relation, trigger, relation_name, trigger_name <> 'ignore_replicated', trigger_name = 'log_guard' "
+           "AND (relation_name = 'log_spare' OR (is_partition AND relation_name ~ '^log_[0-9]{8}$')) "
+           "FROM outbox._wrong_guard ORDER BY relation_name, trigger_name")) {
     const Oid relation = static_cast<Oid>(Number(row[0]));
     const Oid trigger = static_cast<Oid>(Number(row[1]));
     const bool guard = row[3] == "t";

@@ -5,36 +5,38 @@
 // place of its transaction id gets a number that no transaction of this server ever had: one for all events that the
 // same routes have still to get (outbox.adopted). A lane then starts with a window of the numbers that are its own, as
 // if it had been half way; and all that was ever emitted here is still to come, behind them. So what the original had
-// delivered is not sent again, what it had not goes to those that lack it, byte for byte, and order per key holds.
+// delivered is not sent again, what it had not is sent, byte for byte, to the routes that lack it, and order per key
+// holds.
 //
-// It goes in batches, in any session or in the keeper, and goes on after whatever interrupts it: first what is pending,
-// then its lanes are let go, then what the original had delivered, for outbox.status() and outbox.replay().
+// Adoption runs in batches, in any session or in the keeper, and resumes after an interruption: first what is pending,
+// then its lanes are freed, then what the original had delivered, for outbox.status() and outbox.replay().
 #pragma once
 
 #include "admin/query.h"
 
 namespace outbox::admin {
 
-// Lanes that a dump has brought, and that nobody may claim.
+// Whether there are lanes that came with a dump and must not be claimed yet.
 bool HasRestoredLanes();
 
-// Begins. With `nothing`, no route gets anything of the dump. False: one is under way already. Throws.
+// Begins an adoption. With `nothing`, no route gets anything of the dump. Returns false if one has begun already.
+// Throws.
 bool BeginAdoption(bool nothing);
 
 struct AdoptionStep {
-  bool under_way = false;  // there is more to do, and nobody else is just doing it
+  bool under_way = false;  // there is more to do, and no other session is doing it
   int64 looked = 0;        // rows of outbox.foreign_event
-  int64 sent = 0;          // of which this many are to be sent to somebody
+  int64 sent = 0;          // of which this many are to be sent on some route
 };
 
-// Goes on, with some `rows` rows or a little more, in the caller's transaction. Throws.
+// Continues with about `rows` rows, in the caller's transaction. Throws.
 AdoptionStep Adopt(int64 rows);
 
 // Rows of the log that did not come by emit(), because the guard was switched off when they came (pg_restore
 // --disable-triggers): moves them where the guard would have put them, and has the guard on again. Returns how many.
-// Takes no lock that an emitter waits for; a day that somebody else is changing is left for the next time. Throws.
+// Takes no lock that an emitter waits for; a day that another session is changing is left for the next time. Throws.
 int64 RepairGuards();
-// Triggers of outbox that do not fire as they must.
+// How many triggers of outbox do not fire as they must.
 int64 WrongGuards(Access access);
 
 }  // namespace outbox::admin

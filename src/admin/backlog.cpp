@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "admin/cursor.h"
-#include "log/blank.h"
 #include "pg/encoding.h"
 
 extern "C" {
@@ -16,15 +15,30 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr const char* kColumns = "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic FROM ";
+constexpr const char* kColumns = "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, ";
+constexpr int kParkedColumn = 8;
 
-// In UTF-8, as lanes compare it. Plain.
+// The text in UTF-8, as lanes compare it. Plain.
 std::string_view TextView(Datum value, bool null) {
   if (null) {
     return {};
   }
   text* packed = DatumGetTextPP(value);
   return pg::Utf8({VARDATA_ANY(packed), static_cast<size_t>(VARSIZE_ANY_EXHDR(packed))});
+}
+
+// Whether the route has parked the event: a look into the primary key for each, where it has parked any.
+const char* ParkedExpression(int64 route_id, bool counted) {
+  return counted ? "false"
+                 : psprintf("(SELECT true FROM outbox.parked p WHERE p.route_id = " INT64_FORMAT
+                            " AND p.created_at = l.created_at AND p.id = l.id AND p.replay = 0)",
+                            route_id);
+}
+
+bool HasParked(int64 route_id) {
+  return !RunSql(Access::kRead, "SELECT FROM outbox.parked WHERE route_id = $1::bigint LIMIT 1",
+                 {Cell(std::to_string(route_id))}, Plan::kByKey)
+              .empty();
 }
 
 struct Counter {
@@ -34,9 +48,10 @@ struct Counter {
   int64 seen;
   bool stopped;
   std::vector<LaneBacklog>* backlogs;  // by number
-  const Snapshot* only;                // nullptr: no matter
+  const Snapshot* only;                // nullptr: all
+  const char* parked;                  // SQL, of row l
 
-  // Plain. False: enough seen.
+  // Returns false if enough was seen. Plain.
   bool Take(HeapTuple tuple, TupleDesc columns) {
     if (limit > 0 && seen >= limit) {
       stopped = true;
@@ -46,7 +61,8 @@ struct Counter {
     bool null = false;
     uint64 xid = U64FromFullTransactionId(DatumGetFullTransactionId(SPI_getbinval(tuple, columns, 1, &null)));
     int64 created_at = DatumGetTimestampTz(SPI_getbinval(tuple, columns, 2, &null)) + kPgEpochMicros;
-    if (xid == me || (only != nullptr && !only->Visible(xid))) {
+    const bool parked_too = DatumGetBool(SPI_getbinval(tuple, columns, kParkedColumn, &null)) && !null;
+    if (xid == me || parked_too || (only != nullptr && !only->Visible(xid))) {
       return true;
     }
     Uuid id;
@@ -81,12 +97,13 @@ struct Counter {
 
 // Plain.
 void Scan(const char* table, const char* condition, Oid type, Datum value, Counter* counter) {
-  const char* sql = psprintf("%s%s AS l %s AND NOT " OUTBOX_FORGOTTEN("l"), kColumns, table, condition);
+  const char* sql = psprintf("%s%s FROM %s AS l %s AND NOT outbox._forgotten(l.payload, l.headers, l.content_type)",
+                             kColumns, counter->parked, table, condition);
   ForEachRow(Access::kRead, sql, 1, &type, &value, nullptr,
              [counter](HeapTuple row, TupleDesc columns) { return counter->Take(row, columns); });
 }
 
-// Plain. In the order in which the lane reads: first what was in progress at its snapshot, then what is newer.
+// Scans in the order in which the lane reads: first what was in progress at its snapshot, then what is newer. Plain.
 void ScanBoth(const char* table, const uint64* in_progress, int count, uint64 next, Counter* counter) {
   if (count > 0) {
     Datum* late = static_cast<Datum*>(palloc(sizeof(Datum) * count));
@@ -110,8 +127,7 @@ std::vector<LaneBacklog> EmptyBacklogs(const std::vector<LaneRecord>& lanes) {
 
 }  // namespace
 
-std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only,
-                                      const char* table) {
+std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, const BacklogQuery& query) {
   if (lanes.empty() || lanes[0].spec == nullptr) {
     return EmptyBacklogs(lanes);
   }
@@ -128,7 +144,7 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int6
       next = std::min(next, side.position.base.xmax);
     }
   }
-  std::vector<uint64> late;  // below `next`: what is above is on the way anyhow
+  std::vector<uint64> late;  // below `next`: the range above is scanned in any case
   auto add_late = [&late, next](const Position& position) {
     for (uint64 xid : position.base.xip) {
       if (xid < next) {
@@ -144,12 +160,15 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int6
   }
   std::sort(late.begin(), late.end());
   late.erase(std::unique(late.begin(), late.end()), late.end());
-  Counter counter{&by_number, 0, limit, 0, false, &backlogs, only};
+  Counter counter{&by_number, 0, query.limit, 0, false, &backlogs, query.only, nullptr};
+  const int64 route_id = lanes[0].route_id;
+  const bool parked = query.parked || !HasParked(route_id);
   const uint64* in_progress = late.data();
   int count = static_cast<int>(late.size());
   pg::Guard([&] {
     counter.me = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
-    WithSpiAsOwner(Plan::kIndexOrder, [&] { ScanBoth(table, in_progress, count, next, &counter); });
+    counter.parked = ParkedExpression(route_id, parked);
+    WithSpiAsOwner(Plan::kIndexOrder, [&] { ScanBoth(query.table, in_progress, count, next, &counter); });
   });
   std::vector<LaneBacklog> result;
   for (const LaneRecord& lane : lanes) {

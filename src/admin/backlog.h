@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "admin/lanes.h"
-#include "log/whole_log_sql.h"
 
 namespace outbox::admin {
 
@@ -14,21 +13,29 @@ struct Backlog {
   bool capped = false;  // counting stopped: there are at least `pending`, and possibly an older one
 };
 
-// Of a lane, its side lanes counted in; what is its own; and what is each side lane's.
+// The backlog of a lane including its side lanes, its own part, and the part of each side lane.
 struct LaneBacklog : Backlog {
   Backlog own;
   std::vector<Backlog> sides;
 };
 
-// Looks at no more than this many events of a route where a bound is wanted: a few tenths of a second.
+inline constexpr const char* kWholeLog = "outbox._whole_log";
+
+// The limit on events read per route where one is wanted: a few tenths of a second.
 inline constexpr int64 kLagScanLimit = 300000;
 
-// For each of `lanes`, which are all lanes of one route: committed events that it wants and has not passed. One walk
-// along the xid index from where the last of them stands, by the rule of their windows, under the snapshot of the
-// calling statement. `limit`: events looked at; 0: no limit. `only`: nothing but what is visible there as well. Lanes
-// without a spec count none. Throws PgError.
-// `table`: what is counted of it, the log or one of its day tables, as SQL has its name.
-std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, int64 limit, const Snapshot* only = nullptr,
-                                      const char* table = OUTBOX_WHOLE_LOG);
+struct BacklogQuery {
+  int64 limit = 0;                 // events read at most; 0: no limit
+  const Snapshot* only = nullptr;  // counts only what is visible in that snapshot, too
+  const char* table = kWholeLog;   // what is counted of it: the log or one of its day tables, as SQL has its name
+  // Counts events that the route has parked, too, while its lane is not past them: a lane parks what is behind an event
+  // in flight. Left out where outbox.parked is counted as well.
+  bool parked = false;
+};
+
+// Counts, for each of `lanes`, which are all lanes of one route, the committed events that it wants and has not passed.
+// This is one walk along the xid index from the position furthest back, by the rule of the lanes' windows, under the
+// snapshot of the calling statement. Lanes without a spec count none. Throws PgError.
+std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, const BacklogQuery& query);
 
 }  // namespace outbox::admin

@@ -44,7 +44,8 @@ Batches::Batches(FunctionCallInfo fcinfo, const char* procedure, bool may_commit
 void Batches::Commit() {
   pg::Guard([] {
     SPI_commit();
-    // Whatever the session's default: each batch sees what workers and other operators have done before it.
+    // READ COMMITTED whatever the session's default is: each batch sees what workers and other operators have done
+    // before it.
     XactIsoLevel = XACT_READ_COMMITTED;
     CHECK_FOR_INTERRUPTS();
   });

@@ -19,7 +19,8 @@ class Batches {
   void Commit();
   // Waits so that no more than `done` events at `per_second` have passed since the start. Interruptible.
   void Throttle(int64 done, double per_second);
-  // After Commit(): lets the keeper, who looks ten times a second, have what a batch holds. Interruptible.
+  // Call after Commit(): gives the keeper, which tries ten times a second, a chance at what a batch locks.
+  // Interruptible.
   void GiveWay();
   TimestampTz started() const { return started_; }
   // The INOUT arguments, in their types' input form. Call it last.

@@ -1,12 +1,12 @@
-// A long answer row by row [P], where RunSql() would hold it whole and as text.
+// Reads a long result row by row [P], where RunSql() would hold all of it, as text.
 #pragma once
 
 #include "admin/query.h"
 
 namespace outbox::admin {
 
-// The rows of a query of ours with `count` parameters, `nulls` as for SPI. visit(row, columns) is plain; false ends it.
-// What it allocates lives until the next rows are fetched. Plain; under WithSpiAsOwner().
+// Visits the rows of a constant query with `count` parameters, `nulls` as for SPI. visit(row, columns) is plain and
+// returns false to end. What it allocates lives until the next rows are fetched. Plain; call under WithSpiAsOwner().
 template <typename Visit>
 void ForEachRow(Access access, const char* sql, int count, Oid* types, Datum* values, const char* nulls,
                 Visit&& visit) {

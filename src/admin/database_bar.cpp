@@ -135,7 +135,7 @@ void WaitUntilWorkersAreGone(Oid database) {
       terminated = true;
     }
     if (TimestampDifferenceExceeds(start, now, kAskMs + kTerminateMs)) {
-      return;  // the command fails by itself and says who is still connected
+      return;  // the command fails by itself and lists the sessions still connected
     }
     pg::WaitForLatch(10, wait_event);
     CHECK_FOR_INTERRUPTS();
@@ -162,17 +162,17 @@ int64 Enter(Node* statement, bool alone) {
   return database | kBarIsOurs;
 }
 
-void Leave(int64 held, bool) {
+void Leave(Node*, int64 held, bool) {
   if ((held & kBarIsOurs) != 0) {
     LiftBar(static_cast<Oid>(held & PG_UINT32_MAX));
   }
 }
 
-void LeaveDropped(int64 held, bool done) {
+void LeaveDropped(Node* statement, int64 held, bool done) {
   if (done && held != 0) {
     pg::FreeDatabaseSlot(static_cast<Oid>(held & PG_UINT32_MAX), true);
   }
-  Leave(held, done);
+  Leave(statement, held, done);
 }
 
 }  // namespace

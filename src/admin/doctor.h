@@ -1,5 +1,5 @@
-// The checks of outbox.doctor() [P]. Each adds at least one row, also where all is well, so that an answer shows what
-// was looked at. Words of status: ok, warning (works, or will, but look), problem (events are not published).
+// The checks of outbox.doctor() [P]. Each adds at least one row, also when all is well, so that an answer shows what
+// was checked. The statuses: ok, warning (works, or will, but needs attention), problem (events are not published).
 #pragma once
 
 #include <string>

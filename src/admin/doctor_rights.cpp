@@ -1,4 +1,4 @@
-// outbox.doctor(): who has rights on the objects of the extension that nobody should have [P].
+// outbox.doctor(): roles with rights on the extension's objects that they should not have [P].
 #include "admin/doctor.h"
 
 namespace outbox::admin {
@@ -7,8 +7,8 @@ namespace {
 
 constexpr size_t kTold = 20;
 
-// What grant_emit(), grant_operate() and the install script give is fine, and so is EXECUTE on what people may be
-// given. Everything else comes from default privileges of whoever made the object, or by hand.
+// What grant_emit(), grant_operate() and the install script give is fine, and so is EXECUTE on functions that may be
+// granted. All other rights come from default privileges of the object's owner, or were granted by hand.
 constexpr const char* kOdd = R"(
 WITH rights AS (
   SELECT CASE WHEN c.relkind = 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name, x.grantee,
@@ -16,6 +16,7 @@ WITH rights AS (
          CASE WHEN c.relkind = 'S' THEN true
               WHEN c.relkind = 'v' THEN x.privilege_type <> 'SELECT' AND NOT (c.relname = 'event' AND x.privilege_type = 'INSERT')
               ELSE x.privilege_type <> 'SELECT' OR c.relname ~ '^(log|log_[0-9]{8}|parked|foreign_event)$' END
+         OR (c.relkind = 'v' AND c.relname ~ '^_' AND c.relname <> '_waiting')
          OR x.grantee = 0 AS odd
   FROM pg_class c, aclexplode(c.relacl) x
   WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee <> c.relowner
@@ -36,7 +37,7 @@ SELECT kind, name, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_use
        string_agg(privilege, ', ' ORDER BY privilege), bool_and(privilege = 'SELECT' AND grantee <> 0)
 FROM rights WHERE odd GROUP BY kind, name, grantee ORDER BY 5, 3, 1, 2)";
 
-// Who may emit, and of whom grant_emit() has not said to which topics.
+// Roles that may emit without a row of grant_emit() that says to which topics.
 constexpr const char* kUnsaid = R"(
 SELECT DISTINCT quote_ident(r.rolname), quote_literal(r.rolname)
 FROM pg_proc p, aclexplode(p.proacl) x JOIN pg_roles r ON r.oid = x.grantee
@@ -51,7 +52,7 @@ void CheckRights(Findings* findings) {
   for (size_t i = 0; i < odd.size() && i < kTold; i++) {
     const Row& row = odd[i];
     const std::string detail = row[2].value() + " has " + row[3].value() + " on " + row[1].value() +
-                               ", which nobody needs who emits, looks or operates.";
+                               ", which is not needed to emit, look or operate.";
     const std::string hint =
         "REVOKE " + row[3].value() + " ON " + row[0].value() + " " + row[1].value() + " FROM " + row[2].value() + ";";
     if (row[4] == "t") {

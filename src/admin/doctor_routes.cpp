@@ -13,6 +13,7 @@
 #include "days/day_tables.h"
 #include "days/leaf.h"
 #include "pg/clock.h"
+#include "pg/wall.h"
 
 namespace outbox::admin {
 
@@ -123,6 +124,25 @@ bool IsLive(const std::vector<WorkerView>& workers, uint64 incarnation) {
          });
 }
 
+// Routes that are on their way to another number of lanes.
+void CheckLaneChanges(Findings* findings) {
+  for (const Row& row : RunSql(
+           Access::kRead,
+           "SELECT r.name, r.lanes, r.lanes_wanted, (SELECT count(*) FROM outbox.side_topic t "
+           "WHERE t.route_id = r.id), r.lanes_begun IS NOT NULL FROM outbox.route r WHERE r.lanes_wanted IS NOT NULL "
+           "ORDER BY r.name")) {
+    findings->Warn("lanes",
+                   "Route \"" + row[0].value() + "\" goes from " + row[1].value() + " to " + row[2].value() +
+                       " lanes: all of them come to one position first.",
+                   row[3] != "0" ? "It waits for the topics that have left their lanes; meanwhile all lanes work."
+                   : row[4] == "t"
+                       ? "That takes as long as what was under way."
+                       : "It begins as soon as every lane is within seconds of the end of the log (delay in "
+                         "outbox.lag says how far each has to go) and no session has a parked event of the "
+                         "route in an open transaction; all lanes work meanwhile.");
+  }
+}
+
 }  // namespace
 
 void CheckLanes(Findings* findings) {
@@ -151,7 +171,7 @@ void CheckLanes(Findings* findings) {
       bool person = std::strcmp(view->trouble.error_class, "config") == 0;
       std::string detail =
           name + ": " + view->trouble.error_class + " trouble, " + view->trouble.code + ": " + view->trouble.message;
-      std::string hint = person ? "Somebody has to change an option or a credential."
+      std::string hint = person ? "An option or a credential has to be changed."
                                 : "It is tried again by itself; outbox.lag says when.";
       person ? findings->Problem("lane", detail, hint) : findings->Warn("lane", detail, hint);
     } else {
@@ -160,25 +180,13 @@ void CheckLanes(Findings* findings) {
     for (const SideRecord& side : lane.sides) {
       std::string topics = side.topics.size() == 1 ? "topic \"" + FromUtf8(side.topics[0].topic) + "\" has"
                                                    : std::to_string(side.topics.size()) + " topics have";
-      findings->Warn("topic", name + ": " + topics + " left it: " + side.error_code + ": " + side.error_message,
-                     "Other topics flow. Its events wait in the log and follow by themselves once it works again.");
+      findings->Warn(
+          "topic", name + ": " + topics + " left it: " + side.error_code + ": " + side.error_message,
+          "Other topics flow; its events wait in the log. Create it, give its rights back, or move away what stands in "
+          "its place, whichever the error asks for: they follow by themselves.");
     }
   }
-  for (const Row& row : RunSql(
-           Access::kRead,
-           "SELECT r.name, r.lanes, r.lanes_wanted, (SELECT count(*) FROM outbox.side_topic t "
-           "WHERE t.route_id = r.id), r.lanes_begun IS NOT NULL FROM outbox.route r WHERE r.lanes_wanted IS NOT NULL "
-           "ORDER BY r.name")) {
-    findings->Warn("lanes",
-                   "Route \"" + row[0].value() + "\" goes from " + row[1].value() + " to " + row[2].value() +
-                       " lanes: all of them come to one position first.",
-                   row[3] != "0" ? "It waits for the topics that have left their lanes; meanwhile all lanes work."
-                   : row[4] == "t"
-                       ? "That takes as long as what was under way."
-                       : "It begins as soon as every lane is within seconds of the end of the log (delay in "
-                         "outbox.lag says how far each has to go) and no session has a parked event of the "
-                         "route in an open transaction; all lanes work meanwhile.");
-  }
+  CheckLaneChanges(findings);
   if (unseen > 0) {
     findings->Ok("lane", std::to_string(unseen) + (unseen == 1 ? " lane has" : " lanes have") +
                              " a relay worker and no place to show what it does: outbox.max_lanes is " +
@@ -193,7 +201,61 @@ void CheckLanes(Findings* findings) {
   }
 }
 
+namespace {
+
+// Parked events that are due and have not gone, by route and topic. True when there are any.
+bool CheckOverdue(Findings* findings) {
+  const std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
+  const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  struct Wait {
+    Overdue all;
+    std::string why;
+  };
+  std::map<std::pair<std::string, std::string>, Wait> waits;  // by route and topic
+  for (const Overdue& one : LoadOverdue(Access::kRead)) {
+    const auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LaneRecord& record) {
+      return record.route_id == one.route_id && record.lane == one.lane;
+    });
+    if (lane == lanes.end()) {
+      continue;
+    }
+    Wait& wait = waits[{lane->route, one.topic}];
+    wait.all.since = wait.all.count == 0 ? one.since : std::min(wait.all.since, one.since);
+    wait.all.count += one.count;
+    wait.all.capped = wait.all.capped || one.capped;
+    const int side = lane->SideOfTopic(one.topic);
+    const OwnedLaneView* view = FindLaneView(views, lane->route_id, lane->lane);
+    if (side >= 0) {
+      const SideRecord& left = lane->sides[static_cast<size_t>(side)];
+      wait.why = left.error_code + ": " + left.error_message;
+    } else if (one.error_code) {
+      wait.why = *one.error_code + ": " + one.error_message.value_or("");
+    } else if (view != nullptr && view->owned && !view->trouble.empty() && wait.why.empty()) {
+      wait.why = std::string(view->trouble.code) + ": " + view->trouble.message;
+    }
+  }
+  bool any = false;
+  const int64 until = pg::BelievedWall() - kOverdueGrace;
+  for (const auto& [name, wait] : waits) {
+    if (wait.all.since > until) {
+      continue;
+    }
+    any = true;
+    findings->Warn("overdue",
+                   std::string(wait.all.capped ? "At least " : "") +
+                       Are(std::to_string(wait.all.count), "parked event", "is", "are") + " due, since " +
+                       UnixMicrosText(wait.all.since) + ", and not delivered: topic \"" + name.second +
+                       "\" of route \"" + name.first + "\"" + (wait.why.empty() ? "." : ": " + wait.why),
+                   "They follow by themselves once topic and destination take events, and nobody pauses them; "
+                   "outbox.lag shows what is in the way.");
+  }
+  return any;
+}
+
+}  // namespace
+
 void CheckParked(Findings* findings) {
+  const bool overdue = CheckOverdue(findings);
   ParkedCount all;
   for (const auto& [lane, parked] : CountParked(Access::kRead)) {
     all.Add(parked);
@@ -216,7 +278,7 @@ void CheckParked(Findings* findings) {
                        (count[2] == "1" ? "waits" : "wait") + " behind another one or a pause.",
                    "outbox.blocked_key shows who waits for whom; outbox.status(id) says when it is tried next.");
   }
-  if (count[0] == "0" && count[1] == "0" && count[2] == "0") {
+  if (count[0] == "0" && count[1] == "0" && count[2] == "0" && !overdue) {
     findings->Ok("parked", count[3] == "0" ? "No event is parked."
                                            : Are(*count[3], "event", "is", "are") + " scheduled, no other is parked.");
   }
@@ -258,7 +320,7 @@ void CheckDestinations(Findings* findings) {
     detail += view.only_warning ? "works, but " : std::string("gets nothing (") + view.state + "): ";
     detail += std::string(view.trouble.code) + ": " + view.trouble.message;
     if (strcmp(view.trouble.error_class, "config") == 0) {
-      findings->Problem("destination", detail, "Somebody has to change an option or a credential.");
+      findings->Problem("destination", detail, "An option or a credential has to be changed.");
     } else {
       findings->Warn("destination", detail,
                      view.only_warning ? "Look at it; ALTER SERVER, or a restart of its workers, forgets the warning."
@@ -267,7 +329,7 @@ void CheckDestinations(Findings* findings) {
   }
 }
 
-// A restored dump on its way into the log.
+// Checks a restored dump that is being adopted.
 void CheckAdoption(Findings* findings) {
   std::vector<Row> adoption =
       RunSql(Access::kRead, "SELECT phase = 'pending', sent, kept, done_to, begun_at FROM outbox.adoption");
@@ -289,15 +351,15 @@ void CheckAdoption(Findings* findings) {
              "ON l.route_id = r.id WHERE coalesce(l.home <> outbox._home() AND NOT EXISTS (SELECT FROM "
              "outbox.origin o WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)")[0][0];
   if (routes) {
-    findings->Problem("adoption",
-                      "A dump has brought lanes, whose positions mean nothing here: nobody reads for " + *routes + ".",
-                      "SELECT outbox.adopt() has them go on where they were.");
+    findings->Problem(
+        "adoption", "A dump has brought lanes, whose positions mean nothing here: no worker reads for " + *routes + ".",
+        "SELECT outbox.adopt() has them go on where they were.");
   } else {
     findings->Ok("adoption", "Nothing of a restored dump waits to be adopted.");
   }
 }
 
-// The triggers that keep what is not ours out of the tables.
+// Checks the triggers that keep foreign rows out of the tables.
 void CheckGuards(Findings* findings) {
   const int64 wrong = WrongGuards(Access::kRead);
   if (wrong == 0) {
@@ -340,13 +402,13 @@ void CheckPublications(Findings* findings) {
     findings->Warn("publications", "The log is published to other servers, by " + *row[0] + ".",
                    "Subscribers need the extension, preloaded: their keepers make the day tables without which the "
                    "subscription stops, for all tables. They keep the events in outbox.foreign_event and send nothing. "
-                   "Publish your schemas by name, without outbox, where nobody wants that.");
+                   "Publish your schemas by name, without outbox, if you do not want that.");
   } else {
     findings->Ok("publications", "No publication carries the log.");
   }
 }
 
-// What a subscription brings needs tables of the publisher's names. It stops for all of them where one is missing.
+// A subscription needs tables with the publisher's names, and stops for all of them if one is missing.
 void CheckSubscriptions(Findings* findings) {
   Row row = RunSql(Access::kRead,
                    "SELECT string_agg(quote_ident(s.subname), ', ' ORDER BY s.subname) FROM pg_subscription s WHERE "

@@ -16,7 +16,7 @@ namespace {
 constexpr int64 kFarAheadMicros = 60 * USECS_PER_SEC;
 constexpr int64 kTooFarAheadMicros = 600 * USECS_PER_SEC;
 
-// As many relay workers as are of use.
+// How many relay workers can be used.
 int WantedRelays() {
   Row row = RunSql(Access::kRead, "SELECT least(count(*), $1::bigint) FROM outbox.lane",
                    {Cell(std::to_string(pg::settings.workers))})[0];
@@ -71,7 +71,8 @@ void CheckRelays(int running, Findings* findings) {
     findings->Warn("workers", std::to_string(running) + " of " + std::to_string(WantedRelays()) + " relay workers run.",
                    "If this lasts, look into outbox.process.");
   } else {
-    findings->Ok("workers", std::to_string(running) + " relay workers run for this database.");
+    findings->Ok("workers", std::to_string(running) + (running == 1 ? " relay worker runs" : " relay workers run") +
+                                " for this database.");
   }
 }
 

@@ -5,9 +5,6 @@
 #include "admin/act.h"
 #include "admin/cursor.h"
 #include "admin/encoding.h"
-#include "admin/shared_views.h"
-#include "log/blank.h"
-#include "log/whole_log_sql.h"
 #include "pg/encoding.h"
 
 extern "C" {
@@ -49,7 +46,7 @@ void Fill(HeapTuple tuple, TupleDesc columns, WalkedEvent* event) {
   event->erasable = DatumGetBool(SPI_getbinval(tuple, columns, 12, &null));
 }
 
-// Plain but for the visitor, which is declared outside of the guard.
+// Plain, except for the visitor, which is declared outside of the guard.
 void Walk(const char* sql, const char* const* filters, const std::function<void(const WalkedEvent&)>* visit) {
   Oid types[kFilters];
   Datum values[kFilters];
@@ -72,7 +69,8 @@ void Walk(const char* sql, const char* const* filters, const std::function<void(
   });
 }
 
-// created_at of each, sorted. There may be a million: from the primary key alone, and eight bytes each.
+// created_at of each, sorted. There may be a million, so they are read from the primary key alone and take eight bytes
+// each.
 std::vector<int64> Times(const char* sql, const std::string& route_id) {
   std::vector<int64> times;
   const int64 route = std::strtoll(route_id.c_str(), nullptr, 10);
@@ -94,11 +92,12 @@ std::vector<int64> Times(const char* sql, const std::string& route_id) {
 }  // namespace
 
 void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEvent&)>& visit) {
-  // Literals, not parameters: the planner then opens and locks the day tables of that time only. Digits of ours.
+  // Literals, not parameters: the planner then opens and locks the day tables of that time only. They are digits made
+  // here.
   std::string sql =
       "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, "
-      "coalesce(octet_length(payload), 0), source, place, " OUTBOX_FORGOTTEN("l") ", payload IS NOT NULL OR headers IS NOT "
-      "NULL FROM " OUTBOX_WHOLE_LOG " AS l WHERE created_at >= '" +
+      "coalesce(octet_length(payload), 0), source, place, outbox._forgotten(payload, headers, content_type), "
+      "payload IS NOT NULL OR headers IS NOT NULL FROM outbox._whole_log WHERE created_at >= '" +
       UnixMicrosText(filter.since) + "'::timestamptz AND created_at < '" + UnixMicrosText(filter.until) +
       "'::timestamptz AND ($1 IS NULL OR aggregate_type LIKE $1) AND ($2 IS NULL OR aggregate_id = $2) "
       "AND ($3 IS NULL OR event_type LIKE $3) AND ($4 IS NULL OR id = ANY ($4::uuid[]))";

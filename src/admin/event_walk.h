@@ -25,7 +25,7 @@ struct WalkedEvent {
   uint32 block = 0;
   uint16 offset = 0;
   bool erasable = false;   // it has a payload or headers
-  bool forgotten = false;  // erased: nobody sends it any more
+  bool forgotten = false;  // erased: it is not sent any more
 };
 
 struct WalkFilter {
@@ -44,7 +44,7 @@ void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEven
 // Which events of the log are a route's, and which of these it has delivered.
 class RouteEvents {
  public:
-  // Throws where the route does not exist or cannot work.
+  // Throws if the route does not exist or cannot work.
   explicit RouteEvents(const std::string& route, Positions positions = Positions::kOfThisLog);
 
   enum class Fate { kNotOurs, kPending, kParked, kGivenUp, kPassedOver, kDelivered };
@@ -60,7 +60,7 @@ class RouteEvents {
   std::vector<int64> given_up_;
 };
 
-// First moment of the oldest day table, Unix microseconds; nothing: there is none.
+// Start of the oldest day table, Unix microseconds; nullopt: there is none.
 std::optional<int64> OldestRetained();
 
 }  // namespace outbox::admin

@@ -3,9 +3,7 @@
 #include <cstdlib>
 
 #include "admin/encoding.h"
-#include "admin/shared_views.h"
 #include "format/plain.h"
-#include "log/whole_log_sql.h"
 
 namespace outbox::admin {
 
@@ -13,7 +11,7 @@ namespace {
 
 constexpr const char* kColumns =
     "SELECT (extract(epoch FROM created_at) * 1000000)::bigint, xid, aggregate_type, aggregate_id, event_type, topic, "
-    "coalesce(xid = pg_current_xact_id_if_assigned(), false) FROM " OUTBOX_WHOLE_LOG " AS l WHERE id = $1::uuid ";
+    "coalesce(xid = pg_current_xact_id_if_assigned(), false) FROM outbox._whole_log WHERE id = $1::uuid ";
 
 // The newest snapshot that was taken before that moment, of those that lanes and the keeper wrote down.
 constexpr const char* kSnapshotBefore =
@@ -52,7 +50,7 @@ std::vector<FoundEvent> Read(Access access, Plan plan, const Uuid& id, const std
 }
 
 std::vector<FoundEvent> FindByTime(Access access, const Uuid& id, int64 micros) {
-  // A literal, not a parameter: the planner then opens and locks one day table only. It is made of digits of ours.
+  // A literal, not a parameter: the planner then opens and locks one day table only. Its digits are made here.
   std::string time = UnixMicrosText(micros);
   std::string at = "AND created_at = '" + time + "'::timestamptz ";
   std::vector<Row> rows = RunSql(access, kSnapshotBefore, {Cell(time)});

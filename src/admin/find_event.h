@@ -23,15 +23,15 @@ struct FoundEvent {
   Cell topic;
 };
 
-// Visible events of that id: none, one, or several where clients gave the same id more than once. An id of ours says
-// when it was made: then one day table is read, through the xid index from the last snapshot before that moment that a
-// lane has noted. An id that a client gave is looked for everywhere, row by row. Throws PgError.
+// Visible events of that id: none, one, or several where clients gave the same id more than once. An id made by outbox
+// says when it was made: then one day table is read, through the xid index from the last snapshot before that moment
+// that a lane has saved. An id given by a client is searched for everywhere, row by row. Throws PgError.
 std::vector<FoundEvent> FindEvents(Access access, const Uuid& id);
 
 // Views of the event's texts.
 EventLook LookOf(const FoundEvent& event);
 
-// The lane that takes the event of a route, or nothing.
+// Whether the lane takes the event.
 bool Takes(const LaneRecord& lane, const FoundEvent& event);
 
 // The topic it goes to there, in the server's encoding.

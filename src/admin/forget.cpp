@@ -1,14 +1,13 @@
 // outbox.forget(): one person's data is erased, by key [P].
 //
 // Payload and headers of the key's events in the log are overwritten in their place (log/blank.h); the rows stay, and
-// with them their windows and positions. What is undelivered is kept, or, when asked for, given up first: then nobody
-// sends it, and it is noted as skipped. Day by day, each in a transaction of its own; what is erased stays erased.
+// with them their windows and positions. What is undelivered is kept, or, on request, given up first: then it is never
+// sent, and is noted as skipped. Works day by day, each in a transaction of its own; what is erased stays erased.
 #include "admin/act.h"
 #include "admin/batches.h"
 #include "admin/event_walk.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
-#include "admin/shared_views.h"
 #include "admin/start.h"
 #include "days/day_table_ddl.h"
 #include "log/blank.h"
@@ -35,10 +34,10 @@ struct Key {
 struct Counts {
   int64 forgotten = 0;  // rows of the log
   int64 kept = 0;       // undelivered, on some route
-  int64 given_up = 0;   // undelivered: events and routes, parked ones, rows of others
+  int64 given_up = 0;   // undelivered: per event and route; parked events; rows of foreign_event
 };
 
-// A pattern of LIKE that is nothing but itself.
+// A LIKE pattern that matches exactly this text.
 std::string Exactly(const std::string& text) {
   std::string like;
   for (char c : text) {
@@ -70,7 +69,7 @@ class Forgetter {
  public:
   Forgetter(Key key, bool undelivered) : key_(std::move(key)), undelivered_(undelivered) {}
 
-  // Of the days of that time: what there is; with `owed`, what that takes from routes.
+  // The key's rows in the days of that time; with `owed`, also which routes still have to send them.
   std::vector<Found> Look(int64 since, int64 until, std::vector<Owed>* owed) {
     std::vector<std::pair<std::string, RouteEvents>> routes;
     for (const Row& row : RunSql(Access::kWrite, "SELECT name, id FROM outbox.route ORDER BY name")) {
@@ -101,7 +100,7 @@ class Forgetter {
     return found;
   }
 
-  // Nobody sends these: status() says so, and replay() leaves them alone.
+  // These are never sent: status() says so, and replay() leaves them alone.
   void GiveUp(const std::vector<Owed>& owed) {
     if (owed.empty()) {
       return;
@@ -141,7 +140,8 @@ class Forgetter {
     return std::strtoll(row[0].value().c_str(), nullptr, 10) + std::strtoll(row[1].value().c_str(), nullptr, 10);
   }
 
-  // Whatever their state. Those that are being sent just now stay for another try; how many went.
+  // Removes the key's parked events in any state, except those being sent just now, which stay for another try; returns
+  // how many.
   int64 RemoveParked() {
     int64 gone = 0;
     for (const Row& row : RunSql(Access::kWrite,
@@ -172,7 +172,7 @@ class Forgetter {
             .size());
   }
 
-  // The days of the log, as times.
+  // The days of the log, as time ranges.
   static std::vector<std::pair<int64, int64>> Days() {
     std::vector<std::pair<int64, int64>> days;
     for (const Row& row :
@@ -194,7 +194,7 @@ class Forgetter {
   bool undelivered_;
 };
 
-// Under a lock since before the rows were looked up: they are where they were.
+// The lock was taken before the rows were looked up, so they are where they were.
 void Blank(const std::vector<Found>& rows, const Forgetter& forgetter, Counts* counts) {
   for (const Found& row : rows) {
     if (!forgetter.Erases(row)) {
@@ -216,6 +216,97 @@ std::string HashOfKey(const Key& key) {
   return RunSql(Access::kWrite, "SELECT encode(sha256(convert_to($1, 'UTF8')), 'hex')", {Cell(key.id)})[0][0].value();
 }
 
+// The key itself is left out: it is often personal data.
+JsonObject AuditedKey(const Key& key) {
+  return JsonObject().Add("aggregate_type", Cell(key.type)).Add("key_sha256", Cell(HashOfKey(key)));
+}
+
+void LookOnly(Forgetter* forgetter, bool undelivered, Counts* counts) {
+  for (const Found& row : forgetter->Look(OldestRetained().value_or(0), NewestTime() + kPgEpochMicros + 1, nullptr)) {
+    (forgetter->Erases(row) ? counts->forgotten : counts->kept)++;
+  }
+  (undelivered ? counts->given_up : counts->kept) += forgetter->CountParked();
+}
+
+// What waits beside the log. Lanes may park more of the key meanwhile.
+void GiveUpBesideLog(const Key& key, Forgetter* forgetter, Batches* batches, Counts* counts) {
+  constexpr int kTries = 20;
+  for (int tries = 0; tries < kTries; tries++) {
+    counts->given_up += forgetter->RemoveParked();
+    batches->Commit();
+    if (RunSql(Access::kWrite, "SELECT FROM outbox.parked WHERE aggregate_type = $1 AND aggregate_id = $2 LIMIT 1",
+               {Cell(key.type), Cell(key.id)})
+            .empty()) {
+      break;
+    }
+    batches->GiveWay();
+  }
+  counts->given_up += forgetter->RemoveForeign();
+  batches->Commit();
+}
+
+// Locks the day's table until the transaction ends. False: it was dropped in time.
+bool LockDay(int32 day) {
+  return Guard([day] {
+    Oid table = outbox::days::FindDayTable(outbox::days::DayTableKind::kLog, day);
+    Relation relation = OidIsValid(table) ? try_table_open(table, RowExclusiveLock) : nullptr;
+    if (relation == nullptr) {
+      return false;
+    }
+    table_close(relation, NoLock);
+    ForceSyncCommit();
+    return true;
+  });
+}
+
+void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, Batches* batches, Counts* counts) {
+  if (undelivered) {
+    std::vector<Owed> owed;
+    (void)forgetter->Look(since, until, &owed);
+    forgetter->GiveUp(owed);
+    counts->given_up += static_cast<int64>(owed.size());
+    batches->Commit();
+  }
+  if (LockDay(outbox::days::DayOfMicros(since))) {
+    Blank(forgetter->Look(since, until, nullptr), *forgetter, counts);
+  }
+  batches->Commit();
+}
+
+void Erase(const Key& key, bool undelivered, const Cell& reason, Forgetter* forgetter, Batches* batches,
+           Counts* counts) {
+  // Written first: erasing cannot be undone, and must not happen without a row that names its author.
+  WriteAudit("forget", Cell(), Cell(), AuditedKey(key).Add("undelivered", Cell(undelivered ? "true" : "false")),
+             reason);
+  batches->Commit();
+  if (undelivered) {
+    GiveUpBesideLog(key, forgetter, batches, counts);
+  }
+  for (const auto& [since, until] : Forgetter::Days()) {
+    EraseDay(since, until, undelivered, forgetter, batches, counts);
+  }
+  counts->kept += forgetter->CountParked();
+  WriteAudit(
+      "forget", Cell(), Cell(),
+      AuditedKey(key).Add("forgotten", counts->forgotten).Add("given_up", counts->given_up).Add("kept", counts->kept),
+      reason);
+  batches->Commit();
+}
+
+void Tell(const Counts& counts, bool undelivered, bool dry_run) {
+  std::string text = (dry_run ? "dry run: would erase " : "erased ") + std::to_string(counts.forgotten) +
+                     (counts.forgotten == 1 ? " event of the log" : " events of the log");
+  if (undelivered) {
+    text += std::string(", and ") + (dry_run ? "give" : "gave") + " up what was undelivered";
+  }
+  if (counts.kept > 0) {
+    text += std::string(", and ") + (dry_run ? "keep " : "kept ") + std::to_string(counts.kept) +
+            (counts.kept == 1 ? " that is undelivered" : " that are undelivered");
+  }
+  Notice(text, "",
+         counts.kept > 0 && !undelivered ? "undelivered => true erases these as well: they are never sent then." : "");
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_forget) {
@@ -233,79 +324,15 @@ OUTBOX_FUNCTION(outbox_forget) {
   if (!dry_run) {
     RequireWritable("outbox.forget()");
   }
+  const Key key{*type, *id};
   Batches batches(fcinfo, "outbox.forget()", !dry_run);
-  Forgetter forgetter({*type, *id}, undelivered);
+  Forgetter forgetter(key, undelivered);
   Counts counts;
   if (dry_run) {
-    for (const Found& row : forgetter.Look(OldestRetained().value_or(0), NewestTime() + kPgEpochMicros + 1, nullptr)) {
-      (forgetter.Erases(row) ? counts.forgotten : counts.kept)++;
-    }
-    (undelivered ? counts.given_up : counts.kept) += forgetter.CountParked();
+    LookOnly(&forgetter, undelivered, &counts);
   } else {
-    // First: what is erased cannot be taken back, and is not to be without a row that says who did it. The key itself
-    // is personal data as often as not.
-    WriteAudit("forget", Cell(), Cell(),
-               JsonObject()
-                   .Add("aggregate_type", type)
-                   .Add("key_sha256", Cell(HashOfKey({*type, *id})))
-                   .Add("undelivered", Cell(undelivered ? "true" : "false")),
-               reason);
-    batches.Commit();
-    if (undelivered) {
-      for (int tries = 0; tries < 20; tries++) {
-        counts.given_up += forgetter.RemoveParked();
-        batches.Commit();
-        if (RunSql(Access::kWrite, "SELECT FROM outbox.parked WHERE aggregate_type = $1 AND aggregate_id = $2 LIMIT 1",
-                   {type, id})
-                .empty()) {
-          break;
-        }
-        batches.GiveWay();
-      }
-      counts.given_up += forgetter.RemoveForeign();
-      batches.Commit();
-    }
-    for (const auto& [since, until] : Forgetter::Days()) {
-      if (undelivered) {
-        std::vector<Owed> owed;
-        (void)forgetter.Look(since, until, &owed);
-        forgetter.GiveUp(owed);
-        counts.given_up += static_cast<int64>(owed.size());
-        batches.Commit();
-      }
-      const int32 day = outbox::days::DayOfMicros(since);
-      const bool there = Guard([day] {
-        Oid table = outbox::days::FindDayTable(outbox::days::DayTableKind::kLog, day);
-        Relation relation = OidIsValid(table) ? try_table_open(table, RowExclusiveLock) : nullptr;
-        if (relation == nullptr) {
-          return false;  // dropped in time
-        }
-        table_close(relation, NoLock);
-        ForceSyncCommit();
-        return true;
-      });
-      if (there) {
-        Blank(forgetter.Look(since, until, nullptr), forgetter, &counts);
-      }
-      batches.Commit();
-    }
-    counts.kept += forgetter.CountParked();
-    WriteAudit("forget", Cell(), Cell(),
-               JsonObject()
-                   .Add("aggregate_type", type)
-                   .Add("key_sha256", Cell(HashOfKey({*type, *id})))
-                   .Add("forgotten", counts.forgotten)
-                   .Add("given_up", counts.given_up)
-                   .Add("kept", counts.kept),
-               reason);
-    batches.Commit();
+    Erase(key, undelivered, reason, &forgetter, &batches, &counts);
   }
-  Notice((dry_run ? "dry run: would erase " : "erased ") + std::to_string(counts.forgotten) + " events of the log" +
-             (undelivered ? ", and " + std::string(dry_run ? "give" : "gave") + " up what was undelivered" : "") +
-             (counts.kept > 0 ? ", and " + std::string(dry_run ? "keep " : "kept ") + std::to_string(counts.kept) +
-                                    " that are undelivered"
-                              : ""),
-         "",
-         counts.kept > 0 && !undelivered ? "undelivered => true erases these as well: nobody sends them then." : "");
+  Tell(counts, undelivered, dry_run);
   return batches.Result({Cell(std::to_string(counts.forgotten)), Cell(std::to_string(counts.kept))});
 }

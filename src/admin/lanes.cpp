@@ -6,8 +6,6 @@
 
 #include "admin/encoding.h"
 #include "admin/server.h"
-#include "admin/shared_views.h"
-#include "log/position_sql.h"
 #include "log/routes.h"
 
 extern "C" {
@@ -22,22 +20,17 @@ constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction
 
 constexpr const char* kSelectSides = R"(
 SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic,
-       CASE WHEN p.at IS NULL THEN s.window_from ELSE p.window_from END,
-       CASE WHEN p.at IS NULL THEN s.window_to ELSE p.window_to END,
-       (extract(epoch FROM CASE WHEN p.at IS NULL THEN s.done_to ELSE p.done_to END) * 1000000)::bigint,
+       s.window_from, s.window_to, (extract(epoch FROM s.done_to) * 1000000)::bigint,
        t.start_from, t.start_to, (extract(epoch FROM t.start_done_to) * 1000000)::bigint,
        t.error_class, t.error_code, t.error_message, (extract(epoch FROM t.forked_at) * 1000000)::bigint
-FROM outbox.side_lane s JOIN outbox.route r ON r.id = s.route_id
+FROM outbox._side_lane_position s JOIN outbox.route r ON r.id = s.route_id
 JOIN outbox.side_topic t ON t.route_id = s.route_id AND t.lane = s.lane AND t.side = s.side
-LEFT JOIN LATERAL )" OUTBOX_NEWEST_SIDE_PROGRESS R"( p ON true
 WHERE $1 IS NULL OR r.name = $1
 ORDER BY s.route_id, s.lane, s.side, t.topic)";
 
 constexpr const char* kSelectLanes = R"(
 SELECT r.id, r.name, r.server, l.lane,
-       CASE WHEN p.at IS NULL THEN l.window_from ELSE p.window_from END,
-       CASE WHEN p.at IS NULL THEN l.window_to ELSE p.window_to END,
-       (extract(epoch FROM CASE WHEN p.at IS NULL THEN l.done_to ELSE p.done_to END) * 1000000)::bigint,
+       l.window_from, l.window_to, (extract(epoch FROM l.done_to) * 1000000)::bigint,
        r.start_snapshot,
        CASE r.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
             ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END,
@@ -45,8 +38,7 @@ SELECT r.id, r.name, r.server, l.lane,
        coalesce(l.home <> outbox._home() AND NOT EXISTS (SELECT FROM outbox.origin o
          WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)
 FROM outbox.route r
-JOIN outbox.lane l ON l.route_id = r.id
-LEFT JOIN LATERAL )" OUTBOX_NEWEST_PROGRESS R"( p ON true
+JOIN outbox._lane_position l ON l.route_id = r.id
 WHERE $1 IS NULL OR r.name = $1
 ORDER BY r.name, l.lane)";
 
@@ -178,7 +170,7 @@ bool Covers(const Position& position, const EventLook& event) {
   return position.Covers(event.xid, event.created_at);
 }
 
-// The lane that had the event before a start had passed it.
+// Whether the lane that had the event before a start had passed it.
 bool Stood(const LaneStart& start, int lane, std::string_view topic, const EventLook& event) {
   const LaneStart::Stood* own = nullptr;
   for (const LaneStart::Stood& stood : start.stood) {
@@ -206,7 +198,7 @@ Passage LaneRecord::PassageOf(const EventLook& event, const Uuid& id) const {
   if (count > 0 && topic_then != nullptr) {
     topic = topic_then->Resolve(event.aggregate_type, event.aggregate_id, event.event_type, event.topic);
   }
-  // From the last beginning of the lanes back to the first: in which of these times did a lane come by it?
+  // From the last beginning of the lanes back to the first: finds the one in which a lane passed the event.
   for (size_t i = count + 1; i-- > 0;) {
     const LaneStart* begin = i > 0 ? &(*starts)[i - 1] : nullptr;
     const LaneStart* end = i < count ? &(*starts)[i] : nullptr;
@@ -217,7 +209,7 @@ Passage LaneRecord::PassageOf(const EventLook& event, const Uuid& id) const {
     passage.lane = end == nullptr ? lane : static_cast<int>(format::LaneOf(event.aggregate_id, id, end->lanes));
     if (end == nullptr || Stood(*end, passage.lane, topic, event)) {
       passage.kind = Passage::Kind::kDelivered;
-      // A beginning that nobody wrote down (an older version did not) is one all the same.
+      // A beginning without a row (an older version wrote none) counts all the same.
       passage.after = end == nullptr ? since : begin != nullptr ? begin->at : PG_INT64_MIN;
       passage.until = end == nullptr ? PG_INT64_MAX : end->at;
       return passage;
@@ -238,6 +230,17 @@ int LaneRecord::SideOf(const EventLook& event) const {
   for (size_t i = 0; i < sides.size(); i++) {
     for (const SideRecord::Topic& one : sides[i].topics) {
       if (one.topic == topic) {
+        return static_cast<int>(i);
+      }
+    }
+  }
+  return -1;
+}
+
+int LaneRecord::SideOfTopic(const std::string& topic) const {
+  for (size_t i = 0; i < sides.size(); i++) {
+    for (const SideRecord::Topic& one : sides[i].topics) {
+      if (FromUtf8(one.topic) == topic) {
         return static_cast<int>(i);
       }
     }

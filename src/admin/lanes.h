@@ -28,7 +28,7 @@ struct SideRecord {
   Cell since;
 };
 
-// What decides whose an event is; the texts in UTF-8, as lanes compare them.
+// What decides which lane an event belongs to; the texts in UTF-8, as lanes compare them.
 struct EventLook {
   uint64 xid = 0;
   int64 created_at = 0;  // Unix microseconds
@@ -38,12 +38,12 @@ struct EventLook {
   std::string_view topic;  // the event's own; may be NULL
 };
 
-// All lanes of a route began anew (outbox.lane_start): where, and where each stood before.
+// All lanes of a route began again (outbox.lane_start): where, and where each stood before.
 struct LaneStart {
   int64 at = 0;  // Unix microseconds
   std::string reason;
-  uint32 lanes = 1;      // there were before
-  int64 start_time = 0;  // of the route before
+  uint32 lanes = 1;      // how many there were before
+  int64 start_time = 0;  // of the route, before
   Position start;
   struct Stood {
     int lane = 0;
@@ -73,7 +73,7 @@ struct LaneRecord {
   std::string server;
   int lane = 0;
   Position position;  // durable: the newest row of outbox.progress, else the one in outbox.lane
-  // A dump brought it: its positions are made of another server's transaction ids, and nobody reads it before
+  // It came with a dump: its positions are made of another server's transaction ids, and no worker claims it before
   // outbox.adopt(). Until then it has passed nothing of this log.
   bool restored = false;
   Snapshot start_snapshot;  // an event visible here and created before start_time is none of this route's
@@ -84,25 +84,28 @@ struct LaneRecord {
 
   std::vector<SideRecord> sides;
   std::shared_ptr<relay::TopicOf> topic_of;  // nullptr: no topic has left the lane
-  // Of the route, in order of time, shared by its lanes; nullptr: its lanes are those that it was made with.
+  // The beginnings of the route's lanes, in order of time, shared by its lanes; nullptr: the lanes are those that it
+  // was made with.
   std::shared_ptr<const std::vector<LaneStart>> starts;
   std::shared_ptr<relay::TopicOf> topic_then;  // for them
   int64 since = PG_INT64_MIN;                  // when the lane began
 
-  // Delivered or parked: who reads it has passed it.
+  // Whether its reader has passed the event: it is delivered or parked.
   bool Passed(const EventLook& event) const { return PassedBy(event, SideOf(event)); }
-  // Whose topic it is: index into sides; -1: the lane's own.
+  // The reader of its topic: an index into sides; -1: the lane itself.
   int SideOf(const EventLook& event) const;
+  // By the name of the topic, in the database's encoding.
+  int SideOfTopic(const std::string& topic) const;
   bool PassedBy(const EventLook& event, int side) const;
-  // Of an event that is this lane's.
+  // What became of an event that is this lane's.
   Passage PassageOf(const EventLook& event, const Uuid& id) const;
-  // The route began after it.
+  // Whether the route began after the event.
   bool BeforeStart(uint64 xid, int64 created_at) const;
 };
 
-// Of one route, or of all (nothing), by route name and lane. Throws PgError.
-// `positions`: of lanes that a dump brought, either as they mean something here (nothing is passed) or as they stand in
-// the tables, to be compared with the transaction ids that came with them.
+// Loads the lanes of one route, or of all (no name), by route name and lane. Throws PgError. `positions`: of lanes that
+// a dump brought, either as they mean something here (nothing is passed) or as they stand in the tables, to be compared
+// with the transaction ids that came with them.
 enum class Positions : bool { kOfThisLog, kAsStored };
 std::vector<LaneRecord> LoadLanes(const Cell& route, Access access = Access::kRead,
                                   Positions positions = Positions::kOfThisLog);

@@ -20,6 +20,7 @@ extern "C" {
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_proc.h"
 #include "commands/trigger.h"
 #include "foreign/foreign.h"
 }
@@ -31,15 +32,16 @@ namespace {
 using pg::Guard;
 using pg::UserError;
 
-// Events looked at for each route: a few milliseconds, and where none of these are its own a few tenths of a second.
+// How many events are read for each route: a few milliseconds; if none of these is the route's, up to kLagScanLimit, a
+// few tenths of a second.
 constexpr int64 kFirstLook = 10000;
 constexpr size_t kRoutesTold = 10;
 
 object_access_hook_type previous_hook = nullptr;
 
-// Of the DROP command that is under way in this session.
+// State of the DROP command that this session is running.
 bool drops_tables = false;   // DROP TABLE: each day table answers for itself
-bool whole_checked = false;  // what everything holds has been looked at
+bool whole_checked = false;  // the whole log has been checked
 
 // What a command has been let do under outbox.allow_loss is told once, however many triggers and rows ask.
 struct {
@@ -64,7 +66,11 @@ std::string Counted(int64 count, bool capped, const char* what) {
   return (capped ? "at least " : "") + std::to_string(count) + " " + what;
 }
 
-// A route that cannot work wants nobody knows what: all that is behind its lanes.
+const char* DeadLetters(int64 count) {
+  return count == 1 ? "dead letter" : "dead letters";
+}
+
+// What a route wants that cannot work is unknown: all that is behind its lanes counts.
 bool AnyAfter(const std::vector<LaneRecord>& lanes, const char* table) {
   uint64 next = UINT64_MAX;
   for (const LaneRecord& lane : lanes) {
@@ -87,7 +93,7 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const char* table, const Par
     bool capped = false;
     for (int64 limit : {kFirstLook, kLagScanLimit}) {
       pending = 0;
-      for (const LaneBacklog& backlog : CountBacklog(lanes, limit, nullptr, table)) {
+      for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit, .table = table})) {
         pending += backlog.pending;
         capped = backlog.capped;
       }
@@ -113,7 +119,7 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const char* table, const Par
   }
   loss->any = true;
   if (parked.dead > 0) {
-    parts.push_back(Counted(parked.dead, parked.dead >= kParkedCountLimit, "dead letters"));
+    parts.push_back(Counted(parked.dead, parked.dead >= kParkedCountLimit, DeadLetters(parked.dead)));
   }
   if (++*told > kRoutesTold) {
     return;
@@ -153,10 +159,11 @@ Loss Look(const Question& question) {
         of_route.Add(found->second);
       }
     }
-    AddRoute(lanes, question.table != nullptr ? question.table : OUTBOX_WHOLE_LOG, of_route, &loss, &told);
+    AddRoute(lanes, question.table != nullptr ? question.table : kWholeLog, of_route, &loss, &told);
   }
   if (told > kRoutesTold) {
-    loss.text += "; and " + std::to_string(told - kRoutesTold) + " more routes";
+    loss.text +=
+        "; and " + std::to_string(told - kRoutesTold) + (told - kRoutesTold == 1 ? " more route" : " more routes");
   }
   loss.text += loss.text.empty() ? "" : ".";
   Guard([] { PopActiveSnapshot(); });
@@ -203,16 +210,21 @@ void NoteWarned(int64 what) {
 }
 
 // `command`: "drop extension outbox".
-void Judge(const Loss& loss, const std::string& command, const char* because = kHolds,
+// `keeps_audit`: outbox.audit does not go with it.
+void Judge(const Loss& loss, const std::string& command, bool keeps_audit = true, const char* because = kHolds,
            const char* warning = "undelivered events are lost") {
   if (!loss.any) {
     if (loss.dead > 0) {
-      Notice(std::to_string(loss.dead) + " dead letters go with it");
+      Notice(std::to_string(loss.dead) + " " + DeadLetters(loss.dead) + (loss.dead == 1 ? " goes" : " go") +
+             " with it");
     }
     return;
   }
   if (pg::settings.allow_loss) {
     Warn(warning, loss.text);
+    if (keeps_audit) {
+      NoteLoss(command, loss.text);
+    }
     return;
   }
   throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " because " + because, loss.text,
@@ -228,7 +240,7 @@ bool IsStateTable(const char* name) {
   return false;
 }
 
-// The extension is there with all that an answer is made of.
+// Whether the extension is there with all objects that the check needs.
 bool Installed() {
   return Guard([] {
     Oid schema = get_namespace_oid("outbox", true);
@@ -244,7 +256,7 @@ bool Installed() {
   });
 }
 
-// A part of the log: a day table, or the spare one.
+// Whether the relation is a part of the log: a day table, or the spare one.
 bool IsDayTable(Oid relation) {
   return Guard([relation] {
     return relation == days::SpareTable() ||
@@ -260,12 +272,12 @@ void JudgeDayTable(Oid relation, const char* command) {
 
 void JudgeWhole(const std::string& command) {
   if (!whole_checked) {
-    Judge(Look({}), command);
+    Judge(Look({}), command, drops_tables);
     whole_checked = true;
   }
 }
 
-// Before the first object goes that the answer is made of; all that goes with it is locked by now.
+// Called before the first object goes that the check needs; all that goes with it is locked by now.
 int BeforeDrop(Oid catalog, Oid object) {
   if (!Installed()) {
     return 0;
@@ -278,12 +290,15 @@ int BeforeDrop(Oid catalog, Oid object) {
       return ours ? found->servername : nullptr;
     });
     if (server != nullptr && !whole_checked) {
-      Judge(Look({.server = server}), std::string("drop server ") + server, "routes to it have undelivered events");
+      Judge(Look({.server = server}), std::string("drop server ") + server, true, "routes to it have undelivered events");
     }
     return 0;
   }
   if (!drops_tables) {
     JudgeWhole("drop extension outbox");
+    return 0;
+  }
+  if (catalog != RelationRelationId) {
     return 0;
   }
   if (IsDayTable(object)) {
@@ -296,7 +311,7 @@ int BeforeDrop(Oid catalog, Oid object) {
   return 0;
 }
 
-// Plain. Most objects are none of ours, and that is found out in one look-up.
+// Plain. Most objects do not belong to outbox, which one look-up finds out.
 bool Concerns(Oid catalog, Oid object, int column) {
   if (catalog == ForeignServerRelationId) {
     return true;
@@ -304,15 +319,19 @@ bool Concerns(Oid catalog, Oid object, int column) {
   if (catalog == ExtensionRelationId) {
     return object == get_extension_oid("outbox", true);
   }
-  if (catalog != RelationRelationId || column != 0) {
-    return false;
+  // Views and functions are asked for the answer as well, and what was made last is dropped first.
+  Oid schema = InvalidOid;
+  if (catalog == RelationRelationId && column == 0) {
+    schema = get_rel_namespace(object);
+  } else if (catalog == ProcedureRelationId) {
+    schema = get_func_namespace(object);
   }
-  Oid schema = get_rel_namespace(object);
   if (!OidIsValid(schema) || schema != get_namespace_oid("outbox", true)) {
     return false;
   }
-  char kind = get_rel_relkind(object);
-  return kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE;
+  char kind = catalog == RelationRelationId ? get_rel_relkind(object) : '\0';
+  return kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE ||
+         getExtensionOfObject(catalog, object) == get_extension_oid("outbox", true);
 }
 
 // Plain: the next hook may raise.
@@ -351,7 +370,7 @@ void JudgeRow(const TriggerData* trigger, const std::string& name) {
   }
   Loss loss = Look({.route_id = what});
   loss.dead = route ? loss.dead : 0;
-  Judge(loss, "delete from " + name, kThereAre);
+  Judge(loss, "delete from " + name, true, kThereAre);
   if (loss.any) {
     NoteWarned(what);
   }
@@ -363,7 +382,7 @@ void JudgeTruncate(const std::string& name, bool state, bool parent) {
     return;
   }
   const Loss loss = state ? Look({}) : Look({.table = name.c_str()});
-  Judge(loss, "truncate " + name, state ? kThereAre : kHolds);
+  Judge(loss, "truncate " + name, true, state ? kThereAre : kHolds);
   if (loss.any && (state || parent)) {
     NoteWarned(kEverything);
   }
@@ -372,6 +391,7 @@ void JudgeTruncate(const std::string& name, bool state, bool parent) {
 void JudgeChange(const std::string& name, bool deletes) {
   const Loss loss = Look({.table = name.c_str()});
   if (pg::settings.allow_loss) {
+    NoteLoss((deletes ? "delete from " : "update ") + name, loss.text);
     if (loss.any) {
       Warn("the log is changed by hand while it holds undelivered events", loss.text);
     }
@@ -401,7 +421,13 @@ void Warn(const std::string& message, const std::string& detail) {
   Guard([&] { ereport(WARNING, (errmsg("%s", text), errdetail("%s", more))); });
 }
 
-void BeginDrop(Node* statement) {
+// Who let what go, kept where that is not what goes.
+void NoteLoss(const std::string& command, const std::string& what) {
+  WriteAudit("allow_loss", Cell(), Cell(),
+             JsonObject().Add("command", Cell(command)).Add("lost", what.empty() ? Cell() : Cell(what)), Cell());
+}
+
+void NoteCommand(Node* statement) {
   drops_tables = IsA(statement, DropStmt) && reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TABLE;
   whole_checked = false;
 }
@@ -421,7 +447,7 @@ void JudgeDetach(Oid table) {
 
 void JudgeGuards(const std::string& command) {
   if (Installed()) {
-    Judge(Look({}), command, kThereAre, "undelivered events have lost a guard");
+    Judge(Look({}), command, true, kThereAre, "undelivered events have lost a guard");
   }
 }
 

@@ -23,8 +23,9 @@ namespace outbox::admin {
 // Once per backend, from _PG_init.
 void InstallDropHook();
 
-// Before a DROP of any kind, or DROP OWNED, and before ALTER EXTENSION ... ADD or DROP of a member. Throw.
-void BeginDrop(Node* statement);
+// Before every utility statement: what is dropped from here on is dropped by it. Plain.
+void NoteCommand(Node* statement);
+// Before ALTER EXTENSION ... ADD or DROP of a member. Throws.
 void CheckExtensionContents(Node* statement);
 
 // Before a partition of the log is detached; before a trigger or another guard is taken away: "cannot COMMAND because
@@ -34,9 +35,11 @@ void JudgeGuards(const std::string& command);
 
 // With its schema, quoted where needed. Throws.
 std::string NameOf(Oid relation);
+// Leaves a row in outbox.audit: what outbox.allow_loss let through. Throws.
+void NoteLoss(const std::string& command, const std::string& what);
 void Warn(const std::string& message, const std::string& detail);
 
-// What the routes to that server have not delivered, for people; empty: nothing. Throws.
+// What the routes to that server have not delivered, as text for messages; empty: nothing. Throws.
 std::string UndeliveredTo(const char* server);
 
 }  // namespace outbox::admin

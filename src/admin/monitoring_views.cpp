@@ -21,7 +21,7 @@ namespace {
 using namespace outbox::admin;
 using outbox::pg::Guard;
 
-// Where a lane's trouble is in the tables, no worker needs to have seen it.
+// Some faults (missing server, bad template) are visible in the catalogs even if no worker has reported them.
 void AddTrouble(const LaneRecord& lane, const OwnedLaneView* view, const Pause* pause, Row* row) {
   if (pause != nullptr) {
     row->insert(row->end(), {Cell("paused"), Cell("PAUSED"), Cell(pause->reason), pause->since});
@@ -35,12 +35,43 @@ void AddTrouble(const LaneRecord& lane, const OwnedLaneView* view, const Pause* 
   }
 }
 
-Cell DelayCell(const Backlog& backlog) {
-  if (backlog.oldest == 0) {
+// Parked events of a lane, or of the topics of a side lane, that are due and have not gone.
+struct Due {
+  int64 count = 0;
+  int64 since = 0;  // Unix microseconds; 0: none
+  bool capped = false;
+
+  void Add(const Overdue& one) {
+    count += one.count;
+    since = since == 0 ? one.since : std::min(since, one.since);
+    capped = capped || one.capped;
+  }
+};
+
+// Of the lane itself first, then of each of its side lanes.
+std::vector<Due> DueOf(const LaneRecord& lane, const std::vector<Overdue>& overdue) {
+  std::vector<Due> due(1 + lane.sides.size());
+  for (const Overdue& one : overdue) {
+    if (one.route_id != lane.route_id || one.lane != lane.lane) {
+      continue;
+    }
+    const int side = lane.SideOfTopic(one.topic);
+    due[static_cast<size_t>(side + 1)].Add(one);
+  }
+  return due;
+}
+
+// What waits since: from the log when it was emitted, parked when it was due.
+Cell DelayCell(const Backlog& backlog, const Due& due) {
+  int64 since = backlog.oldest;
+  if (due.since != 0 && (since == 0 || due.since < since)) {
+    since = due.since;
+  }
+  if (since == 0) {
     return Cell();
   }
   int64 now = GetCurrentTimestamp() + kPgEpochMicros;
-  return std::to_string(std::max<int64>(now - backlog.oldest, 0)) + " microseconds";
+  return std::to_string(std::max<int64>(now - since, 0)) + " microseconds";
 }
 
 std::string TopicsOf(const SideRecord& side) {
@@ -51,9 +82,9 @@ std::string TopicsOf(const SideRecord& side) {
   return topics;
 }
 
-// Of the lane itself (`side` is nullptr), or of a side lane: the topics that it serves have left the lane.
+// The row of the lane itself (`side` is nullptr), or of a side lane: the topics that it serves have left the lane.
 Row LagRow(const LaneRecord& lane, const SideRecord* side, const Backlog& backlog, const OwnedLaneView* view,
-           const ParkedCount& parked, const Pause* pause) {
+           const ParkedCount& parked, const Due& due, const Pause* pause) {
   const bool owned = view != nullptr && view->owned;
   Row row = {lane.route,
              std::to_string(lane.lane),
@@ -66,17 +97,18 @@ Row LagRow(const LaneRecord& lane, const SideRecord* side, const Backlog& backlo
              std::to_string(backlog.pending),
              backlog.capped ? "true" : "false",
              UnixMicrosCell(backlog.oldest),
-             DelayCell(backlog),
+             DelayCell(backlog, due),
              view != nullptr ? UnixMicrosCell(view->delivered_to) : Cell(),
              owned ? std::to_string(view->inflight_count) : "0",
              std::to_string(parked.all()),
-             parked.capped ? "true" : "false",
+             parked.capped || due.capped ? "true" : "false",
              owned ? UnixMicrosCell(view->next_try_unix) : Cell()};
   if (side == nullptr || pause != nullptr || (owned && !view->trouble.empty())) {
     AddTrouble(lane, view, pause, &row);
   } else {
     row.insert(row.end(), {side->error_class, side->error_code, side->error_message, side->since});
   }
+  row.push_back(std::to_string(due.count));
   return row;
 }
 
@@ -93,7 +125,7 @@ Cell DatabaseName(Oid database) {
   return name != nullptr ? Cell(name) : Cell();
 }
 
-// All of ours, in the form that a cast to name[] takes.
+// All wrappers of outbox, in the form that a cast to name[] takes.
 Cell Wrappers() {
   std::vector<std::string> names;
   for (const outbox::sink::SinkKind* kind : outbox::sink::Kinds()) {
@@ -109,18 +141,20 @@ OUTBOX_FUNCTION(outbox_lag) {
   result.Begin();
   std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   std::map<std::pair<int64, int>, ParkedCount> parked = CountParked(Access::kRead);
+  const std::vector<Overdue> overdue = LoadOverdue(Access::kRead);
   std::vector<Pause> pauses = LoadPauses();
   for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt))) {
-    std::vector<LaneBacklog> backlogs = CountBacklog(route, kLagScanLimit);
+    std::vector<LaneBacklog> backlogs = CountBacklog(route, {.limit = kLagScanLimit});
     for (size_t i = 0; i < route.size(); i++) {
       const LaneRecord& lane = route[i];
+      const std::vector<Due> due = DueOf(lane, overdue);
       const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
       result.Add(LagRow(lane, nullptr, backlogs[i].own, FindLaneView(views, lane.route_id, lane.lane),
-                        parked[{lane.route_id, lane.lane}], pause));
+                        parked[{lane.route_id, lane.lane}], due[0], pause));
       for (size_t s = 0; s < lane.sides.size(); s++) {
         const SideRecord& side = lane.sides[s];
         result.Add(LagRow(lane, &side, backlogs[i].sides[s], FindLaneView(views, lane.route_id, lane.lane, side.side),
-                          {}, pause));
+                          {}, due[1 + s], pause));
       }
     }
   }

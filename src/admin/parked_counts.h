@@ -1,8 +1,10 @@
-// How many events are parked, by lane and state [P].
+// How many events are parked, by lane and state; and which of them are due and have not gone [P].
 #pragma once
 
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "admin/query.h"
 
@@ -25,12 +27,32 @@ struct ParkedCount {
   }
 };
 
-// Of a lane and state no more than this many are counted: 1 ms where the pages are known to be all visible, where not
-// some 10 ms.
+// No more than this many of a lane and state are counted: that takes 1 ms if the pages are known to be all visible,
+// else some 10 ms.
 inline constexpr int64 kParkedCountLimit = 10000;
 
-// By route id and lane; of every lane. In parked_count_idx alone, which is a few bytes a row: the rows themselves, a
-// full copy of each event, are not read. Throws PgError.
+// Counts for every lane, by route id and lane. Reads only parked_count_idx, which has a few bytes a row, not the rows,
+// each of which is a full copy of an event. Throws PgError.
 std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access);
+
+// Parked events whose time has come, of one lane and topic: they are about to go, or wait for topic or destination.
+struct Overdue {
+  int64 route_id = 0;
+  int lane = 0;
+  std::string topic;  // in the database's encoding
+  int64 count = 0;
+  int64 since = 0;      // when the first of them was due, Unix microseconds
+  bool capped = false;  // no more than kParkedCountLimit of the lane were looked at, those due first
+  // What the topic was refused with when one of them was tried last; NULL: none was, or not for the topic's sake.
+  Cell error_class;
+  Cell error_code;
+  Cell error_message;
+};
+
+// By route, lane and topic; of all routes. Throws PgError.
+std::vector<Overdue> LoadOverdue(Access access);
+
+// How long an event may be on its way before it is somebody's business: a claim, a try, a commit.
+inline constexpr int64 kOverdueGrace = 10 * USECS_PER_SEC;
 
 }  // namespace outbox::admin

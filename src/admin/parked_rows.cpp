@@ -20,17 +20,6 @@ namespace {
   "p.payload IS NULL, p.attempts, coalesce(p.sender = ANY ($1::bigint[]), false) "                              \
   "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
 
-// Primary keys as four arrays, from $first on.
-#define OUTBOX_KEY_ARRAYS(a, b, c, d)                                                                            \
-  "(SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay " \
-  "FROM unnest(" a "::bigint[], " b "::bigint[], " c "::uuid[], " d "::bigint[]) AS u (route_id, micros, id, replay))"
-
-// Primary keys with what a row is known by to its lane: topic, order key, lane; $1 to $7, see PlacedArrays().
-#define OUTBOX_PLACED_ROWS                                                                                        \
-  "(SELECT u.route_id, timestamptz 'epoch' + u.micros * interval '1 microsecond' AS created_at, u.id, u.replay, " \
-  "u.topic, u.order_key, u.lane FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], $5::text[], "   \
-  "$6::bigint[], $7::integer[]) AS u (route_id, micros, id, replay, topic, order_key, lane))"
-
 #define OUTBOX_SAME_ROW(x, y)                                                                                          \
   x ".route_id = " y ".route_id AND " x ".created_at = " y ".created_at AND " x ".id = " y ".id AND " x ".replay = " y \
     ".replay "
@@ -62,7 +51,7 @@ std::vector<ParkedRow> RowsOf(const std::vector<Row>& found) {
   return rows;
 }
 
-// The four arrays of OUTBOX_KEY_ARRAYS.
+// The four arrays of outbox._parked_keys().
 template <typename Keyed>
 std::vector<Cell> KeyArrays(const std::vector<Keyed>& rows) {
   std::vector<Cell> columns[4];
@@ -75,7 +64,7 @@ std::vector<Cell> KeyArrays(const std::vector<Keyed>& rows) {
   return {ArrayLiteral(columns[0]), ArrayLiteral(columns[1]), ArrayLiteral(columns[2]), ArrayLiteral(columns[3])};
 }
 
-// The seven arrays of OUTBOX_PLACED_ROWS.
+// The seven arrays of outbox._placed_rows().
 std::vector<Cell> PlacedArrays(const std::vector<ParkedRow>& rows) {
   std::vector<Cell> arrays = KeyArrays(rows);
   std::vector<Cell> topics, order_keys, lanes;
@@ -92,13 +81,30 @@ std::string NotParkedHint(const std::string& id) {
   return "SELECT * FROM outbox.status('" + id + "') tells what became of it; no row: there is no such event.";
 }
 
+// One that waits in the log is its lane's: what its key is paused for is parked when its turn comes.
+void RefuseInLog(const std::string& id, const Cell& route) {
+  std::vector<Row> rows =
+      RunSql(Access::kWrite,
+             "SELECT s.route, s.state FROM outbox.status($1::uuid) s "
+             "WHERE s.state IN ('pending', 'paused') AND ($2 IS NULL OR s.route = $2) ORDER BY 1 LIMIT 1",
+             {Cell(id), route});
+  if (!rows.empty()) {
+    throw pg::UserError{
+        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "event " + id + " is not parked",
+        "On route \"" + rows[0][0].value() + "\" it is " + rows[0][1].value() + ": it waits in the log.",
+        "It goes by itself. To give it up, pause its key with outbox.pause(); when outbox.status() says that it "
+        "is blocked, outbox.skip() takes it."};
+  }
+}
+
 // An event waits where something of its key has to go first: a row before it that is blocked, or not due yet, or dead
 // under `block` and not in this very run of rows ($1 to $4). A pause of its key holds it too.
 #define OUTBOX_BEFORE                                                    \
   " AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id)" \
   " AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") ")"
 constexpr const char* kMakeDue =
-    "WITH t AS MATERIALIZED " OUTBOX_PLACED_ROWS ","
+    "WITH t AS MATERIALIZED (SELECT * FROM outbox._placed_rows($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], "
+    "$5::text[], $6::bigint[], $7::integer[])),"
     "w AS (SELECT t.*, t.order_key IS NOT NULL AND ("
     "  EXISTS (SELECT FROM outbox.parked p CROSS JOIN LATERAL outbox._key_pause(p.route_id, p.aggregate_type, "
     "   p.aggregate_id) WHERE " OUTBOX_SAME_ROW("p", "t") ")"
@@ -114,7 +120,7 @@ constexpr const char* kMakeDue =
     " FROM w WHERE " OUTBOX_SAME_ROW("p", "w") " RETURNING p.state)"
     "SELECT count(*) FILTER (WHERE state = 'blocked') FROM done";
 
-// Those of one route, each once.
+// Promotes keys of one route, each once.
 void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
   std::vector<Row> route =
       RunSql(Access::kWrite, "SELECT on_failure = 'block' FROM outbox.route WHERE id = $1::bigint", {Cell(route_id)});
@@ -176,6 +182,7 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
                                        "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
                     {LiveIncarnations(), id, KeepRoutesOf(id, route)}, Plan::kByKey));
   if (rows.empty()) {
+    RefuseInLog(*id, route);
     throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "event " + *id + " is not parked",
                         route ? "It is not parked on route \"" + *route + "\"."
                               : "On no route is it retried, blocked, scheduled or dead.",
@@ -193,11 +200,13 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
 
 std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
   std::vector<Cell> arrays = KeyArrays(keys);
-  return RowsOf(RunSql(Access::kWrite,
-                       OUTBOX_ROW_COLUMNS "JOIN " OUTBOX_KEY_ARRAYS("$2", "$3", "$4", "$5") " k ON " OUTBOX_SAME_ROW(
-                           "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
-                                     "FOR UPDATE OF p SKIP LOCKED",
-                       {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
+  return RowsOf(
+      RunSql(Access::kWrite,
+             OUTBOX_ROW_COLUMNS
+             "JOIN outbox._parked_keys($2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[]) k ON " OUTBOX_SAME_ROW(
+                 "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
+                           "FOR UPDATE OF p SKIP LOCKED",
+             {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
 }
 
 bool HoldRoutes(std::vector<std::string> route_ids) {
@@ -225,7 +234,7 @@ void Resolver::Resolve(ParkedRow* row) {
   if (spec == nullptr) {
     return;
   }
-  // As the lanes do it: in UTF-8.
+  // In UTF-8, as the lanes compute it.
   std::string type = Utf8(row->aggregate_type);
   std::string event_type = Utf8(row->event_type);
   Cell key = Utf8Cell(row->aggregate_id);
@@ -255,7 +264,7 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
   int64 at = 0;
   pg::Guard([&] {
     at = pg::TakeReadings(count);
-    // The keeper makes it ahead, where there is one.
+    // The keeper, if there is one, makes it ahead of time.
     for (int64 micros : {at, at + count - 1}) {
       int32 day = days::DayOfMicros(micros);
       if (!OidIsValid(days::FindDayTable(days::DayTableKind::kOutcome, day))) {
@@ -267,8 +276,9 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
   std::vector<Cell> params = KeyArrays(rows);
   params.insert(params.end(), {Cell(outcome), Cell(std::to_string(at))});
   RunSql(Access::kWrite,
-         "WITH gone AS (DELETE FROM outbox.parked p USING " OUTBOX_KEY_ARRAYS(
-             "$1", "$2", "$3", "$4") " k WHERE " OUTBOX_SAME_ROW("p", "k") "RETURNING p.*)"
+         "WITH gone AS (DELETE FROM outbox.parked p "
+         "USING outbox._parked_keys($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[]) k "
+         "WHERE " OUTBOX_SAME_ROW("p", "k") "RETURNING p.*)"
          "INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, error_class, "
          "error_code, error_message) "
          "SELECT timestamptz 'epoch' + ($6::bigint - 1 + row_number() OVER (ORDER BY g.created_at, g.route_id, g.replay)) "
@@ -321,7 +331,7 @@ void Rename(const std::string& route_id) {
         continue;
       }
       if (!keyed) {
-        row.order_key.reset();  // a copy of a replay holds up nobody
+        row.order_key.reset();  // a copy of a replay holds nothing up
       }
       renamed.push_back(std::move(row));
     }
@@ -329,8 +339,9 @@ void Rename(const std::string& route_id) {
       continue;
     }
     RunSql(Access::kWrite,
-           "UPDATE outbox.parked p SET topic = k.topic, order_key = k.order_key FROM " OUTBOX_PLACED_ROWS
-           " k WHERE " OUTBOX_SAME_ROW("p", "k"),
+           "UPDATE outbox.parked p SET topic = k.topic, order_key = k.order_key FROM outbox._placed_rows($1::bigint[], "
+           "$2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::bigint[], $7::integer[]) k WHERE " OUTBOX_SAME_ROW(
+               "p", "k"),
            PlacedArrays(renamed), Plan::kByKey);
     PromoteKeysOf(renamed);
   }

@@ -85,7 +85,7 @@ OUTBOX_FUNCTION(outbox_pause) {
   Cell reason = CheckReason(TextArgument(fcinfo, 5), true);
   std::vector<Cell> params = target.Columns();
   params.push_back(reason);
-  // The row that is there is locked, so that it is still there when this transaction commits.
+  // An existing row is locked, so that it still exists when this transaction commits.
   bool made =
       !RunSql(Access::kWrite,
               "INSERT INTO outbox.pause (route_id, server, topic, aggregate_type, aggregate_id, reason, paused_by) "

@@ -2,8 +2,6 @@
 
 #include <cstdlib>
 
-#include "admin/shared_views.h"
-
 namespace outbox::admin {
 
 std::vector<Pause> LoadPauses(Access access) {

@@ -1,4 +1,4 @@
-// What people have paused, for looking [P].
+// The pauses, for functions that show something [P].
 #pragma once
 
 #include <string_view>
@@ -23,7 +23,7 @@ std::vector<Pause> LoadPauses(Access access = Access::kRead);
 
 // The pause that stops the whole route, or its destination; nullptr: none.
 const Pause* FindRoutePause(const std::vector<Pause>& pauses, int64 route_id, const std::string& server);
-// One that stops this event of the route, the whole route's first.
+// A pause that stops this event of the route; the whole route's is preferred.
 const Pause* FindEventPause(const std::vector<Pause>& pauses, int64 route_id, const std::string& server,
                             std::string_view topic, std::string_view aggregate_type, const Cell& aggregate_id);
 

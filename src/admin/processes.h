@@ -1,4 +1,4 @@
-// How many background processes there should be, are, and may be [P].
+// How many background processes are wanted, are running, and have room [P].
 #pragma once
 
 #include "admin/query.h"
@@ -12,13 +12,14 @@ struct Processes {
   bool enough() const { return wanted <= places; }
 };
 
-// `mine`: that this database wants, or is about to; less than 0: as the launcher knows it. Needs the shared memory.
+// `mine`: how many this database wants, or is about to want; less than 0: as the launcher knows it. Needs the shared
+// memory.
 Processes CountProcesses(int mine = -1);
 // "max_worker_processes = 8 leaves room for 4 of 100 processes."
 std::string FewPlacesText(const Processes& processes);
 std::string FewPlacesHint(const Processes& processes);
 
-// A warning with the number to set, where there is not room for all.
+// Raises a warning with the number to set, if there is not room for all.
 void WarnOfFewPlaces(int mine);
 
 }  // namespace outbox::admin

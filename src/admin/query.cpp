@@ -1,5 +1,8 @@
 #include "admin/query.h"
 
+#include <cstdio>
+#include <ctime>
+
 #include "pg/transaction.h"
 
 extern "C" {
@@ -25,7 +28,7 @@ Oid OwnerOfTables() {
   return owner;
 }
 
-// Plain but for the rows it fills, which are declared outside of the guard.
+// Plain, except for the rows it fills, which are declared outside of the guard.
 void Execute(Access access, Plan plan, const char* sql, int count, const char* const* params, std::vector<Row>* rows) {
   Oid types[kMaxParams];
   Datum values[kMaxParams];
@@ -64,12 +67,11 @@ CallerIdentity BecomeOwner() {
   GetUserIdAndSecContext(&caller.user, &caller.security_context);
   caller.guc_level = NewGUCNestLevel();
   SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
-  // What the text that goes in and out means, and the statements themselves, is not the session's to say.
-  static const char* const pinned[][2] = {{"search_path", pg::kSearchPath},
-                                          {"datestyle", "ISO"},  // others write time zones that nobody can read back
-                                          {"array_nulls", "on"},
-                                          {"standard_conforming_strings", "on"},
-                                          {"transform_null_equals", "off"}};
+  // The session's settings must not change what the statements and the text that goes in and out mean.
+  static const char* const pinned[][2] = {
+      {"search_path", pg::kSearchPath},      {"datestyle", "ISO"},  // others write time zones that cannot be read back
+      {"intervalstyle", "postgres"},         {"array_nulls", "on"},
+      {"standard_conforming_strings", "on"}, {"transform_null_equals", "off"}};
   for (const auto& setting : pinned) {
     (void)set_config_option(setting[0], setting[1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
   }
@@ -83,7 +85,7 @@ void UsePlan(Plan plan) {
   if (plan == Plan::kUsual) {
     return;
   }
-  // What is turned off and yet used is given a cost at which the JIT compiler would start.
+  // A plan node that is turned off and used all the same has a cost at which the JIT compiler would start.
   for (const char* setting : {"enable_seqscan", "enable_bitmapscan", "max_parallel_workers_per_gather", "jit"}) {
     turn_off(setting);
   }
@@ -123,6 +125,33 @@ void ResultSet::Add(const Row& row) {
   }
   char** values = texts.data();
   pg::Guard([&] { tuplestore_puttuple(result_->setResult, BuildTupleFromCStrings(input_, values)); });
+}
+
+std::string UnixMicrosText(int64 micros) {
+  int64 fraction = micros % USECS_PER_SEC;
+  time_t seconds = static_cast<time_t>(micros / USECS_PER_SEC);
+  if (fraction < 0) {
+    fraction += USECS_PER_SEC;
+    seconds--;
+  }
+  struct tm utc = {};
+  gmtime_r(&seconds, &utc);
+  char text[64];
+  std::snprintf(text, sizeof(text), "%04d-%02d-%02d %02d:%02d:%02d.%06d+00", utc.tm_year + 1900, utc.tm_mon + 1,
+                utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, static_cast<int>(fraction));
+  return text;
+}
+
+Cell UnixMicrosCell(int64 micros) {
+  return micros == 0 ? Cell() : UnixMicrosText(micros);
+}
+
+Cell TimestampCell(TimestampTz at) {
+  return at == 0 ? Cell() : UnixMicrosCell(at + kPgEpochMicros);
+}
+
+Cell TextCell(const char* text) {
+  return text[0] == '\0' ? Cell() : Cell(text);
 }
 
 Cell TextArgument(FunctionCallInfo fcinfo, int number) {

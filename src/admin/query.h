@@ -1,9 +1,9 @@
 // SQL from C++ code that owns things [P], text in and text out. For administration only: nothing here is fast.
 //
-// Statements run as the owner of the extension's tables, with search_path pinned to pg_catalog, whoever calls: a role
-// that was granted EXECUTE on create_route() needs no right on the tables behind it. The caller's own rights are
-// checked by whoever calls RunSql() (GetUserId() is the caller again afterwards). Statements are constants of ours with
-// $n parameters of type text, cast where they are used; every name in them is schema-qualified.
+// Statements run as the owner of the extension's tables, with search_path pinned to pg_catalog, for every caller: a
+// role that was granted EXECUTE on create_route() needs no right on the tables behind it. The caller's own rights have
+// to be checked before RunSql() (GetUserId() is the caller again afterwards). Statements are constants with $n
+// parameters of type text, cast where they are used; every name in them is schema-qualified.
 #pragma once
 
 #include <optional>
@@ -28,13 +28,13 @@ enum class Plan : unsigned char {
   // then reads no more than it is asked for, where a bitmap would first collect a whole backlog.
   kIndexOrder,
   // For a few rows of outbox.parked by their keys: index by index, row by row. The table may have grown by a million
-  // since the planner heard of it last.
+  // rows since its statistics were updated.
   kByKey,
 };
-// Until the caller's identity is restored. Plain.
+// Takes effect until the caller's identity is restored. Plain; may raise.
 void UsePlan(Plan plan);
 
-// Throws PgError. The columns come in their types' text form.
+// The columns are returned in their types' text form. Throws PgError.
 std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params = {}, Plan plan = Plan::kUsual);
 
 // What to undo after plain code that ran as the owner. Plain; on an error the transaction's abort undoes it.
@@ -72,13 +72,20 @@ class ResultSet {
   AttInMetadata* input_ = nullptr;
 };
 
+// Cells of values. Input form of timestamptz, whatever the session's DateStyle; the cells are NULL for 0.
+std::string UnixMicrosText(int64 micros);
+Cell UnixMicrosCell(int64 micros);
+Cell TimestampCell(TimestampTz at);
+// NULL for an empty text.
+Cell TextCell(const char* text);
+
 // An argument in text form; nothing: NULL. `type` is the argument's declared type.
 Cell TextArgument(FunctionCallInfo fcinfo, int number);
 // The elements of an argument of type text[]; nothing: NULL.
 std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int number);
-// In the form that a cast to text[] takes.
+// The elements in the form that a cast to text[] takes.
 std::string TextArrayLiteral(const std::vector<std::string>& elements);
-// Of any type's text forms, NULLs included.
+// As TextArrayLiteral, for any type's text forms, NULLs included.
 std::string ArrayLiteral(const std::vector<Cell>& elements);
 
 }  // namespace outbox::admin

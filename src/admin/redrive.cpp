@@ -5,7 +5,6 @@
 #include "admin/batches.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
-#include "admin/shared_views.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
 
@@ -20,19 +19,12 @@ constexpr int64 kPage = 20000;
 constexpr const char* kFilterNames[kFilters] = {"route",      "topic", "aggregate_type", "aggregate_id",
                                                 "event_type", "since", "until",          "error"};
 
-// $1 to $8: the filters; $9: what fails again from now on is left alone.
-#define OUTBOX_DEAD                                                                               \
-  "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.state = 'dead' "         \
-  "AND ($1 IS NULL OR r.name = $1) AND ($2 IS NULL OR p.topic LIKE $2) "                          \
-  "AND ($3 IS NULL OR p.aggregate_type LIKE $3) AND ($4 IS NULL OR p.aggregate_id = $4) "         \
-  "AND ($5 IS NULL OR p.event_type LIKE $5) "                                                     \
-  "AND ($6 IS NULL OR coalesce(p.failed_at, p.parked_at) >= $6::timestamptz) "                    \
-  "AND ($7 IS NULL OR coalesce(p.failed_at, p.parked_at) < $7::timestamptz) "                     \
-  "AND ($8 IS NULL OR p.error_class LIKE $8 OR p.error_code LIKE $8 OR p.error_message LIKE $8) " \
-  "AND coalesce(p.failed_at, p.parked_at) <= $9::timestamptz "
+// $1 to $8: the filters; $9: the start, since what fails again after it is left alone.
+constexpr const char* kDead =
+    "outbox._dead_letters($1, $2, $3, $4, $5, $6::timestamptz, $7::timestamptz, $8, $9::timestamptz) ";
 
 struct Selection {
-  std::vector<Cell> params;  // of OUTBOX_DEAD
+  std::vector<Cell> params;  // of kDead
   Cell route;
   std::string text;  // as given, JSON
 };
@@ -75,10 +67,9 @@ std::string Events(int64 count) {
 // What would be done, by route, topic and reason.
 int64 Report(const Selection& selection, const char* verb) {
   int64 total = 0;
-  for (const Row& row : RunSql(Access::kWrite,
-                               "SELECT r.name, p.topic, p.error_class, p.error_code, count(*) " OUTBOX_DEAD
-                               "GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4",
-                               selection.params)) {
+  const std::string sql = std::string("SELECT route, topic, error_class, error_code, count(*) FROM ") + kDead +
+                          "GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4";
+  for (const Row& row : RunSql(Access::kWrite, sql.c_str(), selection.params)) {
     int64 count = std::strtoll(row[4].value().c_str(), nullptr, 10);
     total += count;
     Notice(std::string("would ") + verb + " " + Events(count) + " of route \"" + row[0].value() + "\", topic \"" +
@@ -91,14 +82,12 @@ std::vector<ParkedKey> NextPage(const Selection& selection, const ParkedKey& aft
   std::vector<Cell> params = selection.params;
   params.insert(params.end(), {Cell(after.route_id), Cell(after.created_at), Cell(after.id), Cell(after.replay),
                                Cell(std::to_string(kPage))});
+  const std::string sql =
+      std::string("SELECT route_id, (extract(epoch FROM created_at) * 1000000)::bigint, id, replay FROM ") + kDead +
+      "WHERE (created_at, route_id, id, replay) > (timestamptz 'epoch' + $11::bigint * interval '1 microsecond', "
+      "$10::bigint, $12::uuid, $13::bigint) ORDER BY created_at, route_id, id, replay LIMIT $14::bigint";
   std::vector<ParkedKey> keys;
-  for (Row& row :
-       RunSql(Access::kWrite,
-              "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay " OUTBOX_DEAD
-              "AND (p.created_at, p.route_id, p.id, p.replay) > (timestamptz 'epoch' + $11::bigint * interval '1 "
-              "microsecond', $10::bigint, $12::uuid, $13::bigint) "
-              "ORDER BY p.created_at, p.route_id, p.id, p.replay LIMIT $14::bigint",
-              params)) {
+  for (Row& row : RunSql(Access::kWrite, sql.c_str(), params)) {
     keys.push_back({row[0].value(), row[1].value(), row[2].value(), row[3].value()});
   }
   return keys;
@@ -129,7 +118,10 @@ std::vector<std::string> RoutesOf(const std::vector<ParkedKey>& keys) {
 template <typename Apply>
 int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& work, Apply&& apply) {
   int64 matched = std::strtoll(
-      RunSql(Access::kWrite, "SELECT count(*) " OUTBOX_DEAD, selection.params)[0][0].value().c_str(), nullptr, 10);
+      RunSql(Access::kWrite, (std::string("SELECT count(*) FROM ") + kDead).c_str(), selection.params)[0][0]
+          .value()
+          .c_str(),
+      nullptr, 10);
   WriteAudit(work.action, selection.route, Cell(),
              JsonObject().AddRaw("filter", selection.text).Add("matched", matched).Add("step", Cell("begin")),
              work.reason);
@@ -164,7 +156,7 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
   WriteAudit(work.action, selection.route, Cell(),
              JsonObject().AddRaw("filter", selection.text).Add("done", done).Add("step", Cell("end")), work.reason);
   if (seen > done) {
-    Notice(Events(seen - done) + " had changed or were in somebody else's hands, and stay as they are");
+    Notice(Events(seen - done) + " had changed or were locked by another session, and stay as they are");
   }
   return done;
 }

@@ -13,7 +13,6 @@
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
 #include "admin/replay_copy.h"
-#include "admin/shared_views.h"
 #include "admin/start.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
@@ -30,7 +29,7 @@ UserError NoSuchReplay(const std::string& number) {
                    "SELECT number, state FROM outbox.replay shows all replays."};
 }
 
-// Where it begins and ends. `until` is made definite, so that whoever goes on with it ends at the same event.
+// Where it begins and ends. `until` is fixed, so that a session that resumes it ends at the same event.
 void ReadTimes(ReplayRequest* request, std::optional<int64> since, std::optional<int64> until) {
   WalkFilter& filter = request->filter;
   if (filter.ids) {
@@ -78,8 +77,8 @@ void ReadRequest(FunctionCallInfo fcinfo, ReplayRequest* request) {
   ReadTimes(request, TimeArgument(fcinfo, 0), TimeArgument(fcinfo, 1));
 }
 
-// One that was interrupted: what was asked for then, behind what has been copied. Unless it is a dry run, it is ours
-// from now on.
+// Reads an interrupted replay: what was asked for then, from behind what has been copied. Unless it is a dry run, this
+// session takes it over.
 void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
   for (int argument = 0; argument <= 7; argument++) {
     if (!PG_ARGISNULL(argument)) {
@@ -124,7 +123,7 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
   request.filter.until = std::strtoll(row[11].value().c_str(), nullptr, 10);
 }
 
-// What cannot be had any more.
+// Reports what is no longer retained.
 void TellRetained(const ReplayRequest& request) {
   std::optional<int64> oldest = OldestRetained();
   if (!request.only_ids && (!oldest || request.filter.since < *oldest)) {
@@ -207,7 +206,7 @@ OUTBOX_FUNCTION(outbox_replay) {
     replay.plan.from = *route;
     replay.plan.to = to_route.value_or(*route);
   }
-  RouteEvents target(replay.plan.to);  // it has to be there, and to work
+  RouteEvents target(replay.plan.to);  // it has to exist, and to work
   if (!replay.number) {
     ReadRequest(fcinfo, &replay.request);
   }
@@ -249,7 +248,7 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
     routes.push_back(row[0].value());
   }
   KeepRoutes(routes);
-  // All that would be sent still: due, being retried, or waiting for another one. Dead letters stay.
+  // Cancels all that would still be sent: due, being retried, or waiting for another one. Dead letters stay.
   int64 gone = 0;
   std::vector<std::pair<std::string, Cell>> keys;
   for (const Row& row :

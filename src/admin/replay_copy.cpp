@@ -4,7 +4,6 @@
 
 #include "admin/act.h"
 #include "admin/parked_rows.h"
-#include "log/blank.h"
 #include "log/replays.h"
 #include "pg/transaction_end.h"
 
@@ -17,7 +16,7 @@ using pg::UserError;
 
 constexpr size_t kBatch = 500;
 
-// Of the route as it stands in the table: another one for each change.
+// The version of the route's row: differs after each change.
 constexpr const char* kRouteVersion = "SELECT xmin, id FROM outbox.route WHERE name = $1";
 
 int64 Now() {
@@ -48,7 +47,7 @@ std::string TableName(Oid table) {
   return rows[0][0].value();
 }
 
-// Events of one day table; their number.
+// Copies events of one day table; returns how many.
 int64 CopyRun(const Replay& replay, size_t begin, size_t end, int64 due_base) {
   const ReplayPlan& plan = replay.plan;
   std::vector<Cell> places, times, lanes, keys, topics, dues;
@@ -74,14 +73,15 @@ int64 CopyRun(const Replay& replay, size_t begin, size_t end, int64 due_base) {
       " l JOIN unnest($4::bigint[], $5::integer[], $6::bigint[], $7::text[], $8::bigint[]) "
       "AS u (micros, lane, order_key, topic, due) "
       "ON l.created_at = timestamptz 'epoch' + u.micros * interval '1 microsecond' "
-      "JOIN outbox.route r ON r.name = $1 WHERE l.ctid = ANY ($3::tid[]) AND NOT " OUTBOX_FORGOTTEN("l") " RETURNING 1";
+      "JOIN outbox.route r ON r.name = $1 WHERE l.ctid = ANY ($3::tid[]) "
+      "AND NOT outbox._forgotten(l.payload, l.headers, l.content_type) RETURNING 1";
   return static_cast<int64>(RunSql(Access::kWrite, sql.c_str(),
                                    {Cell(plan.to), replay.number, ArrayLiteral(places), ArrayLiteral(times),
                                     ArrayLiteral(lanes), ArrayLiteral(keys), ArrayLiteral(topics), ArrayLiteral(dues)})
                                 .size());
 }
 
-// False: somebody has cancelled it. *changing: the route is to have another number of lanes.
+// Returns false if the replay was cancelled. *changing: the route is to have another number of lanes.
 bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* changing) {
   ReplayPlan& plan = replay->plan;
   if (RunSql(Access::kWrite, "SELECT FROM outbox.replay WHERE number = $1::bigint AND state = 'copying' FOR UPDATE",
@@ -115,7 +115,7 @@ bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* c
   return true;
 }
 
-// When the first event of this part falls due: behind those of the part before.
+// When the first event of this part falls due: behind those of the previous part.
 int64 DueBase(const Replay& replay) {
   std::vector<Row> rows = RunSql(Access::kWrite,
                                  "SELECT (extract(epoch FROM max(due_at)) * 1000000)::bigint FROM outbox.parked "
@@ -129,7 +129,7 @@ int64 DueBase(const Replay& replay) {
   return base;
 }
 
-// False: somebody has cancelled it.
+// Returns false if the replay was cancelled.
 bool CopyPart(Batches* batches, Replay* replay, int64* told) {
   const size_t all = replay->plan.events.size();
   const int64 due_base = DueBase(*replay);

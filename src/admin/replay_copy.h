@@ -13,7 +13,7 @@ struct Replay {
   double per_second = 0;
   Cell rate;  // as given
   int64 copied = 0;
-  std::string planned_for;  // version of the route that lanes and topics of the plan are of
+  std::string planned_for;  // version of the route that the plan's lanes and topics belong to
 };
 
 std::string Count(int64 count, const char* what);  // "1 event", "2 events"
@@ -21,11 +21,11 @@ std::string Count(int64 count, const char* what);  // "1 event", "2 events"
 // Looks up what it sends, and for which version of the route that is. Throws.
 void MakePlan(Replay* replay);
 
-// From now on this session copies it; until the transaction fails, or CopyReplay() ends. Throws where another one does.
+// From now on this session copies it, until the transaction fails or CopyReplay() ends. Throws if another session does.
 void LockReplay(const Replay& replay);
 
 // Copies what has been planned, and what did not fit into the plan. One without a number gets its row; one that has one
-// is locked. Commits as it goes. Ends early, with a notice, where somebody cancels it.
+// is locked. Commits as it goes. Ends early, with a notice, if it is cancelled.
 void CopyReplay(Batches* batches, Replay* replay, const Cell& reason);
 
 }  // namespace outbox::admin

@@ -88,7 +88,7 @@ class Planner {
           static_cast<uint16>(std::strtol(row.lane.c_str(), nullptr, 10))});
   }
 
-  // The first ones: once there is no more room, a heap with the last of them on top.
+  // Keeps the first ones: once there is no more room, as a heap with the last of them on top.
   void Take(const ReplayEvent& event) {
     std::vector<ReplayEvent>& events = plan_->events;
     if (events.size() < most_) {
@@ -165,7 +165,7 @@ void PlanReplay(const ReplayRequest& request, ReplayPlan* plan) {
   WalkFilter filter = request.filter;
   bool narrowed = request.only_ids;
   if (request.only_ids) {
-    // Ids of ours say when they were made; those of a client may lie.
+    // Ids made by outbox say when they were made; those given by clients need not be true.
     int64 first = filter.until, last = 0;
     for (const Uuid& id : request.ids) {
       std::optional<int64_t> micros = Uuid7Micros(id);

@@ -36,7 +36,7 @@ struct ReplayPlan {
   bool more = false;                // and there are others behind them
   std::vector<std::string> topics;
   std::vector<int64> of_topic;  // events, by number of the topic
-  // Of all that matches.
+  // How many events match in all.
   int64 matched = 0;
   int64 first = 0;  // created_at, Unix microseconds
   int64 last = 0;
@@ -45,16 +45,16 @@ struct ReplayPlan {
   int64 pending = 0, parked = 0, given_up = 0;  // these are left alone
   std::map<std::string, uint32> topic_numbers;
 
-  // A new one where it is not known yet.
+  // The topic's number; a new one if it is not known yet.
   uint32 NumberOf(const std::string& topic);
 };
 
-// Fills the plan for from and to; what it held of an earlier part goes. It takes as many events as fit into
+// Fills the plan for the routes from and to, replacing an earlier part. It takes as many events as fit into
 // maintenance_work_mem. Throws.
 void PlanReplay(const ReplayRequest& request, ReplayPlan* plan);
 
-// The route to has changed since the plan was made: topics, order keys and lanes, as they are now, of a run of events
-// of one day table, whose name is given. Throws.
+// Call when the route `to` has changed since the plan was made: updates topics, order keys and lanes of a range of
+// events of one day table, whose name is given. Throws.
 void ResolveAgain(const std::string& table, size_t begin, size_t end, Resolver* resolver, ReplayPlan* plan);
 
 // Its ctid.

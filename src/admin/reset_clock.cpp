@@ -1,14 +1,13 @@
 // outbox.reset_clock() [P]: the clock of events goes back to the wall clock.
 //
-// Whatever is ordered or found by that clock must not notice. Events: those of before have to be delivered, because a
-// window sorts by the clock, and no transaction may straddle the moment. Positions: the newest row of outbox.progress
-// is the one with the latest time, so they are put into the lanes' own rows, as seek() does, and what is dated after
-// the new time goes. Day tables that were over and are not any more: pg/clock.h, ClockResets().
+// All that is ordered or found by that clock must stay correct. Events: earlier ones have to be delivered first,
+// because a window sorts by the clock, and no transaction may straddle the moment. Positions: the newest row of
+// outbox.progress is the one with the latest time, so they are put into the lanes' own rows, as seek() does, and what
+// is dated after the new time goes. Day tables of days that were over and now are not: pg/clock.h, ClockResets().
 #include "admin/act.h"
 #include "admin/backlog.h"
 #include "admin/shared_views.h"
 #include "base/fault_point.h"
-#include "log/position_sql.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
@@ -34,8 +33,8 @@ constexpr long kNapMs = 50;
 constexpr int64 kScanLimit = 10000;
 
 // Transactions of this database that have emitted, or may be about to with a reading that they have already: those that
-// have an xid and run a statement that waits neither for the clock nor for a row of somebody else's. Ours take readings
-// and write what is not ordered.
+// have an xid and run a statement that waits neither for the clock nor for a row lock. Workers of outbox are left out:
+// what they date is not ordered.
 constexpr const char* kWriters =
     "SELECT coalesce('process ' || l.pid, 'prepared transaction ' || "
     "  (SELECT p.gid FROM pg_prepared_xacts p WHERE p.transaction = l.transactionid)) "
@@ -50,13 +49,13 @@ constexpr const char* kWriters =
     "('transactionid', 'tuple') "
     "   OR (t.locktype = 'object' AND t.objid = 'outbox.clock_ceiling'::regclass AND t.objsubid = 1))))) LIMIT 1";
 
-// Those whose key waits behind them by created_at.
+// Parked events behind which later events of their key wait, by created_at.
 constexpr const char* kHolding =
     "SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
     "WHERE p.created_at > $1::timestamptz AND p.order_key IS NOT NULL "
     "AND (p.state IN ('retrying', 'blocked') OR (p.state = 'dead' AND r.on_failure = 'block'))";
 
-// What is in the way; empty: nothing. A finding that can be passed over by force is no `writer`.
+// What keeps the clock from being reset; empty: nothing. Anything but a `writer` can be overridden by force.
 struct Obstacle {
   std::string text;
   bool writer = false;
@@ -75,15 +74,18 @@ Obstacle Look(int64 now, bool force) {
     if (route[0].spec == nullptr) {
       return {"Route \"" + route[0].route + "\" cannot work: " + route[0].trouble + "."};
     }
-    for (const LaneBacklog& backlog : CountBacklog(route, kScanLimit)) {
+    for (const LaneBacklog& backlog : CountBacklog(route, {.limit = kScanLimit, .parked = true})) {
       if (backlog.pending > 0 || backlog.capped) {
         return {"Route \"" + route[0].route + "\" has " + std::to_string(backlog.pending) +
-                (backlog.capped ? " or more" : "") + " undelivered events."};
+                (backlog.capped ? " or more" : "") +
+                (backlog.pending == 1 && !backlog.capped ? " undelivered event." : " undelivered events.")};
       }
     }
   }
   std::string holding = RunSql(Access::kWrite, kHolding, {UnixMicrosCell(now)})[0][0].value_or("0");
-  return holding == "0" ? Obstacle() : Obstacle{holding + " parked events hold their keys."};
+  return holding == "0" ? Obstacle()
+                        : Obstacle{holding + (holding == "1" ? " parked event holds its key."
+                                                             : " parked events hold their keys.")};
 }
 
 void Nap() {
@@ -97,7 +99,7 @@ void Nap() {
   });
 }
 
-// Takes the clock and leaves it held, with nothing in the way.
+// Takes hold of the clock, and returns with it held and no obstacle left.
 void HoldWhenQuiet(int64 now, bool force) {
   const TimestampTz end = GetCurrentTimestamp() + kWaitMicros - OUTBOX_FAULT_VALUE("reset.sooner");
   for (;;) {
@@ -123,21 +125,20 @@ void HoldWhenQuiet(int64 now, bool force) {
   }
 }
 
-// As seek() does, to where the lanes stand.
+// Puts the lanes where they stand already, as seek() does.
 void CarryPositions(int64 now) {
-  // A worker that is just writing how far it has come must have done so, and no other may until the lanes have lost
-  // their owners.
+  // Waits for workers that are saving progress, and keeps others from doing so until the lanes have lost their owners.
   Guard([] { LockRelationOid(get_relname_relid("progress", get_namespace_oid("outbox", false)), ShareLock); });
   const std::vector<Cell> at = {UnixMicrosCell(now)};
   RunSql(Access::kWrite,
          "UPDATE outbox.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
-         "since = $1::timestamptz FROM " OUTBOX_POSITIONS
-         " p WHERE p.route_id = t.route_id AND p.lane = t.lane AND p.side = t.side",
+         "since = $1::timestamptz FROM outbox._side_lane_position p "
+         "WHERE p.route_id = t.route_id AND p.lane = t.lane AND p.side = t.side",
          at);
   RunSql(Access::kWrite,
          "UPDATE outbox.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
-         "since = $1::timestamptz, owner = NULL, claimed_at = NULL FROM " OUTBOX_POSITIONS
-         " p WHERE p.route_id = t.route_id AND p.lane = t.lane AND p.side = 0",
+         "since = $1::timestamptz, owner = NULL, claimed_at = NULL FROM outbox._lane_position p "
+         "WHERE p.route_id = t.route_id AND p.lane = t.lane",
          at);
   RunSql(Access::kWrite, "DELETE FROM outbox.progress WHERE at >= $1::timestamptz", at);
   RunSql(Access::kWrite, "DELETE FROM outbox.tick WHERE at >= $1::timestamptz", at);

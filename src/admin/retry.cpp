@@ -1,4 +1,4 @@
-// outbox.retry(): a parked event is tried at once, as it is or with something else in it [P].
+// outbox.retry(): a parked event is tried at once, as it is or edited [P].
 #include <algorithm>
 
 #include "admin/act.h"
@@ -18,7 +18,7 @@ using namespace outbox::admin;
 using outbox::pg::Guard;
 using outbox::pg::UserError;
 
-// What takes the place of the event's own; NULL: stays.
+// What replaces the event's own values; NULL: keep.
 struct Edit {
   Cell payload;  // bytea
   Cell json;     // not NULL: the payload was given as JSON
@@ -63,7 +63,7 @@ Edit ReadEdit(FunctionCallInfo fcinfo) {
   return edit;
 }
 
-// As emit would check the event that comes out of it.
+// Checks the edited event as emit would.
 void CheckEdit(const ParkedRow& row, const Edit& edit) {
   if (row.tombstone && edit.payload) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "a tombstone has no payload",
@@ -131,8 +131,8 @@ std::string ApplyEdit(const ParkedRow& row, const Edit& edit) {
       .value();
 }
 
-// A blocked event goes when what it waits behind has gone: the first one of a key may be let go, the others not. A copy
-// that a replay made of an event is let go with the event itself.
+// A blocked event is sent when what it waits behind has gone: only the first one of a key may be released. A copy that
+// a replay made of an event is released with the event itself.
 void CheckMayGo(const ParkedRow& row) {
   if (row.state != "blocked") {
     return;
@@ -159,7 +159,8 @@ void CheckMayGo(const ParkedRow& row) {
   }
 }
 
-// What waits on one route does not keep another one's from going; it is an error where nothing may go.
+// An event that waits on one route does not keep it from being sent on another; it is an error if it may be sent on
+// none.
 void KeepThoseThatMayGo(std::vector<ParkedRow>* rows) {
   std::vector<ParkedRow> going;
   std::exception_ptr refusal;

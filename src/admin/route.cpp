@@ -7,6 +7,7 @@
 #include "admin/parked_rows.h"
 #include "admin/processes.h"
 #include "admin/query.h"
+#include "admin/route_audit.h"
 #include "admin/route_check.h"
 #include "admin/server.h"
 #include "admin/start.h"
@@ -61,6 +62,20 @@ std::string Options(const outbox::sink::SinkKind& kind, const Cell& options) {
   return CheckRouteOptions(
       kind,
       RunSql(Access::kRead, "SELECT key, jsonb_typeof(value), value #>> '{}' FROM jsonb_each($1::jsonb)", {options}));
+}
+
+// What the route has, where nothing else was given: it may not suit the destination that it gets now.
+std::string KeptOptions(const outbox::sink::SinkKind& kind, const Cell& options, const std::string& server,
+                        bool same_server) {
+  try {
+    return Options(kind, options);
+  } catch (UserError& error) {
+    if (!same_server) {
+      error.detail = "The route has options " + options.value() + ", which server \"" + server + "\" does not take.";
+      error.hint = "Pass options => '{}', or what the new server takes. " + error.hint;
+    }
+    throw;
+  }
 }
 
 std::string CallerName() {
@@ -125,8 +140,8 @@ std::string InsertRoute(const std::string& name, const Definition& route, const 
   return rows[0][0].value();
 }
 
-// The lanes are exchanged by the keeper, once all have come to one snapshot: see log/lane_change.h. What has begun
-// serves any number; nobody needs one when the number is to stay as it is.
+// The lanes are exchanged by the keeper, once all have come to one snapshot: see log/lane_change.h. A change that has
+// begun serves any number; none is needed if the number is to stay as it is.
 void WantLanes(const std::string& route, const std::string& lanes, const Cell& now, const Cell& wanted) {
   if (lanes == now) {
     if (wanted) {
@@ -166,7 +181,7 @@ void ChangeHolders(const std::string& route, const std::string& route_id, bool b
                          .value();
   if (keys != "0") {
     Notice("dead letters of route \"" + route + "\" now hold " + keys + (keys == "1" ? " key" : " keys"),
-           "Later events of these keys wait until somebody has acted on the dead letters.",
+           "Later events of these keys wait until an operator has acted on the dead letters.",
            "outbox.redrive() has them tried again, outbox.discard_dead_letters() gives them up.");
   }
 }
@@ -198,6 +213,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
   SettleIdentity();
   std::string id = InsertRoute(name, route, std::to_string(lanes), start);
   InsertLanes(id, std::to_string(lanes), start);
+  AuditCreatedRoute(name, TextArgument(fcinfo, 7).value_or("now"));
   outbox::pg::NoteConfigChange();
   WarnWithoutWorkers();
   WarnOfFewPlaces(WantedHere());
@@ -215,6 +231,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
     throw NoSuchRoute(name);
   }
   const Row& old = rows[0];
+  const std::string before = RouteFace(name);
   std::string server = TextArgument(fcinfo, 1).value_or(old[0].value());
   Destination destination = UsableDestination(server);
   Cell aggregate_types, event_types;
@@ -224,7 +241,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   if (auto patterns = TextArrayArgument(fcinfo, 3)) {
     event_types = TextArrayLiteral(CheckPatterns("event_types", *patterns));
   }
-  // What is kept is checked again: it may not suit the destination that the route gets now.
+  // Options that are kept are checked again: they may not suit the route's new destination.
   std::string topic = TextArgument(fcinfo, 4).value_or(old[1].value());
   CheckTopicTemplate(*destination.kind, topic);
   std::string key = TextArgument(fcinfo, 5).value_or(old[2].value());
@@ -235,7 +252,8 @@ OUTBOX_FUNCTION(outbox_alter_route) {
     WantLanes(name, std::to_string(lanes), old[3], old[5]);
   }
   Cell given_options = TextArgument(fcinfo, 7);
-  std::string options = Options(*destination.kind, given_options ? given_options : old[4]);
+  std::string options = given_options ? Options(*destination.kind, given_options)
+                                      : KeptOptions(*destination.kind, old[4], server, server == old[0]);
   PolicyArguments policy = CheckPolicy(fcinfo, 8, {old[6], old[7], old[8], old[9]});
   RunSql(Access::kWrite,
          "UPDATE outbox.route SET server = $2::name, aggregate_types = coalesce($3::text[], aggregate_types), "
@@ -250,6 +268,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   if (policy.on_failure != old[6]) {
     ChangeHolders(name, old[10].value(), policy.on_failure == "block");
   }
+  AuditAlteredRoute(name, before);
   outbox::pg::NoteConfigChange();
   PG_RETURN_VOID();
 }
@@ -259,26 +278,28 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   // Counted before the route is locked: its workers go on meanwhile.
   int64 pending = 0;
-  for (const LaneBacklog& backlog : CountBacklog(LoadLanes(name), 0)) {
+  for (const LaneBacklog& backlog : CountBacklog(LoadLanes(name), {})) {
     pending += backlog.pending;
   }
-  std::vector<Row> dead = RunSql(Access::kWrite,
-                                 "SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
-                                 "WHERE r.name = $1",
-                                 {name});
+  std::vector<Row> counted = RunSql(Access::kWrite,
+                                    "SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+                                    "WHERE r.name = $1",
+                                    {name});
+  const std::string before = RouteFace(name);
   if (RunSql(Access::kWrite, "DELETE FROM outbox.route WHERE name = $1 RETURNING id", {name}).empty()) {
     throw NoSuchRoute(name);
   }
   outbox::pg::NoteConfigChange();
-  int64 dead_count = std::strtoll(dead[0][0].value().c_str(), nullptr, 10);
-  int64 unsent = pending + dead_count;
+  const int64 parked = std::strtoll(counted[0][0].value().c_str(), nullptr, 10);
+  AuditDroppedRoute(name, before, pending, parked);
+  int64 unsent = pending + parked;
   if (unsent > 0) {
     const char* text = name.c_str();
     Guard([&] {
       ereport(NOTICE, (errmsg_plural("route \"%s\" leaves %lld event unsent", "route \"%s\" leaves %lld events unsent",
                                      static_cast<unsigned long>(unsent), text, static_cast<long long>(unsent)),
-                       errdetail("%lld were waiting and %lld parked.", static_cast<long long>(pending),
-                                 static_cast<long long>(dead_count)),
+                       errdetail("In the log: %lld. Parked: %lld.", static_cast<long long>(pending),
+                                 static_cast<long long>(parked)),
                        errhint("Waiting events stay in the log until their day is dropped; a new route with start => "
                                "'earliest' or a timestamp sends them.")));
     });

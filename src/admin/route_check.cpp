@@ -93,7 +93,8 @@ void CheckTopicTemplate(const sink::SinkKind& kind, const std::string& text) {
   if (!parsed) {
     RefuseTemplate("topic", text, error);
   }
-  // Names that every destination takes: what is wrong with the expansion is then the fault of the template's own text.
+  // Sample names that every destination accepts: an error in the expansion is then the fault of the template's own
+  // text.
   std::string sample;
   parsed->Expand("a", "1", "b", &sample);
   const char* bad = rules.bad_name(Utf8(sample));
@@ -144,7 +145,7 @@ PolicyArguments CheckPolicy(FunctionCallInfo fcinfo, int first, const PolicyArgu
   if (policy.on_failure != "skip" && policy.on_failure != "block") {
     Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid on_failure \"" + policy.on_failure.value() + "\"", "",
            "It is 'skip', where a dead letter lets its key go on, or 'block', where later events of the key wait until "
-           "somebody has acted on it.");
+           "an operator has acted on it.");
   }
   long attempts = std::strtol(policy.max_attempts.value().c_str(), nullptr, 10);
   if (attempts < 1 || attempts > kMaxAttempts) {

@@ -1,5 +1,5 @@
-// What a route may say [P]. Each function throws UserError with SQLSTATE, DETAIL and HINT for the person who wrote it,
-// and hands back the value as it is stored.
+// Checks of a route's definition [P]. Each function throws UserError with SQLSTATE, DETAIL and HINT, and returns the
+// value as it is stored.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace outbox::admin {
 
 std::string CheckRouteName(const Cell& name);
 
-// `argument` is the name of the argument, for the message. Doubles are dropped.
+// `argument` is the name of the argument, for the message. Duplicates are dropped.
 std::vector<std::string> CheckPatterns(const char* argument, const std::vector<Cell>& patterns);
 
 void CheckTopicTemplate(const sink::SinkKind& kind, const std::string& text);

@@ -1,17 +1,15 @@
-// outbox.seek(): all lanes of a route begin anew at a moment [P].
+// outbox.seek(): all lanes of a route begin again at a moment [P].
 //
 // As if each lane were half way through a window: everything visible now, done up to just before that moment (so does a
-// route that is created with a timestamp). The lanes lose their owners; whoever claims them begins there. Parked events
-// stay as they are.
+// route that is created with a timestamp). The lanes lose their owners; the workers that claim them begin there. Parked
+// events stay as they are.
 #include "admin/act.h"
 #include "admin/backlog.h"
 #include "admin/batches.h"
 #include "admin/event_walk.h"
 #include "admin/parked_counts.h"
 #include "admin/procedure_arguments.h"
-#include "admin/shared_views.h"
 #include "admin/start.h"
-#include "log/lane_start_sql.h"
 #include "log/lane_tables.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
@@ -48,7 +46,7 @@ Counts CountEvents(const std::string& route, int64 at) {
     });
   }
   int64 oldest = 0;
-  for (const LaneBacklog& backlog : CountBacklog(events.lanes(), 0)) {
+  for (const LaneBacklog& backlog : CountBacklog(events.lanes(), {.parked = true})) {
     oldest = backlog.oldest != 0 && (oldest == 0 || backlog.oldest < oldest) ? backlog.oldest : oldest;
   }
   if (oldest != 0 && oldest < at) {
@@ -61,7 +59,7 @@ Counts CountEvents(const std::string& route, int64 at) {
   return counts;
 }
 
-// What people expect who know consumer offsets: a dead-letter queue is not moved with them.
+// As with consumer offsets: a dead-letter queue is not moved with them.
 void TellParked(const std::string& route) {
   const std::string id = RouteId(route);
   ParkedCount all;
@@ -80,9 +78,9 @@ void TellParked(const std::string& route) {
          "They are not moved: outbox.skip(), outbox.discard_dead_letters() and outbox.cancel_replay() give them up.");
 }
 
-constexpr const char* kNoteStart = OUTBOX_NOTE_LANE_START(
-    "$1::bigint", "timestamptz 'epoch' + $2::bigint * interval '1 microsecond'", "'seek'",
-    "$3::pg_snapshot, $4::pg_snapshot, timestamptz 'epoch' + $5::bigint * interval '1 microsecond'");
+constexpr const char* kNoteStart =
+    "SELECT outbox._note_lane_start($1::bigint, timestamptz 'epoch' + $2::bigint * interval '1 microsecond', 'seek', "
+    "$3::pg_snapshot, $4::pg_snapshot, timestamptz 'epoch' + $5::bigint * interval '1 microsecond')";
 
 void Move(const std::string& route, int64 at) {
   std::vector<Row> rows = RunSql(
@@ -99,14 +97,14 @@ void Move(const std::string& route, int64 at) {
   int64 clock = 0;
   const int64 route_id = std::stoll(rows[0][0].value());
   Guard([&] {
-    // A worker that is just writing how far it has come must have done so, and no other may until the lanes have lost
-    // their owners: what it wrote afterwards would count.
+    // Waits for workers that are saving progress, and keeps others from doing so until the lanes have lost their
+    // owners: progress saved after the seek would count.
     outbox::log::LockPositions(route_id, ShareLock, true);
     clock = outbox::pg::TakeReadings(1);
   });
   RouteStart start = ParseStart(Cell(UnixMicrosText(at)));
   RunSql(Access::kWrite,
-         // What lanes did before the first event that is kept says nothing of any.
+         // What lanes did before the oldest retained event concerns no event any more.
          "DELETE FROM outbox.lane_start WHERE route_id = $1::bigint AND at < timestamptz 'epoch' + $2::bigint * "
          "interval '1 microsecond'",
          {rows[0][0], Cell(std::to_string(OldestRetained().value_or(clock)))});
@@ -118,7 +116,7 @@ void Move(const std::string& route, int64 at) {
          "since = timestamptz 'epoch' + $5::bigint * interval '1 microsecond' WHERE route_id = $1::bigint",
          {rows[0][0], start.window_from, start.window_to, start.done_to, Cell(std::to_string(clock))});
   RunSql(Access::kWrite, "DELETE FROM outbox.side_lane WHERE route_id = $1::bigint", {rows[0][0]});
-  // A route takes events of before it was made only when it is moved there.
+  // A route takes events older than itself only if it is moved there.
   RunSql(Access::kWrite,
          "UPDATE outbox.route SET start_time = least(start_time, timestamptz 'epoch' + $2::bigint * interval '1 "
          "microsecond') WHERE id = $1::bigint",
@@ -155,13 +153,13 @@ OUTBOX_FUNCTION(outbox_seek) {
            "Older events are no longer kept.", "outbox.retention says how long days are kept.");
   }
   Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + *route + "\" " + (dry_run ? "would send " : "sends ") +
-         std::to_string(counts.again) + " delivered events again, " +
+         std::to_string(counts.again) + (counts.again == 1 ? " delivered event again, " : " delivered events again, ") +
          (counts.first_time > 0 ? std::to_string(counts.first_time) + " passed over before for the first time, " : "") +
          "and " + (dry_run ? "pass" : "passes") + " over " + std::to_string(counts.passed_over) +
          " that it has not delivered");
   TellParked(*route);
   if (!dry_run) {
-    batches.Commit();  // what was locked for counting
+    batches.Commit();  // releases what was locked for counting
     WriteAudit("seek", route, Cell(),
                JsonObject()
                    .Add("at", Cell(UnixMicrosText(*at)))

@@ -12,7 +12,7 @@ namespace outbox::admin {
 
 namespace {
 
-// Plain but for what it fills.
+// Plain, except for what it fills.
 bool Lookup(const char* name, Destination* destination) {
   ForeignServer* server = GetForeignServerByName(name, true);
   if (server == nullptr) {

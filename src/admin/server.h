@@ -15,14 +15,15 @@ struct Destination {
   sink::OptionList options;  // of the server, as written
 };
 
-// Nothing: there is no foreign server of that name, or it is not of a wrapper of ours (`wrapper` is filled then).
+// Returns nullopt if there is no foreign server of that name, or its wrapper is not one of outbox's (`wrapper` is
+// filled then).
 std::optional<Destination> FindDestination(const std::string& name, std::string* wrapper);
 
 // The destination that a route is to be given. Throws UserError where it cannot be used: missing (42704), of another
 // wrapper (42809), the caller lacks USAGE (42501), an option that it cannot do without is not there (HV00J).
 Destination UsableDestination(const std::string& name);
 
-// The option without which that destination cannot be found; nullptr: it is there.
+// The required option that the destination lacks; nullptr: none.
 const sink::RequiredOption* MissingOption(const Destination& destination);
 
 }  // namespace outbox::admin

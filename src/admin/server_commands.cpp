@@ -4,6 +4,8 @@
 
 #include "admin/loss.h"
 #include "admin/query.h"
+#include "admin/route_audit.h"
+#include "pg/entry.h"
 #include "pg/transaction_end.h"
 
 extern "C" {
@@ -65,7 +67,19 @@ void Rename(const char* from, const char* to) {
   }
 }
 
+int64 BeforeChange(Node* statement, bool) {
+  return reinterpret_cast<int64>(pg::Entry(&BeforeServerChange, statement));
+}
+
+void AfterChange(Node* statement, int64 held, bool done) {
+  if (done && held != 0) {
+    pg::Entry(&AuditServerChange, statement, reinterpret_cast<const char*>(held));
+  }
+}
+
 }  // namespace
+
+const UtilityScope kAuditsServer = {BeforeChange, AfterChange};
 
 bool DropsServer(Node* statement) {
   return reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_FOREIGN_SERVER;

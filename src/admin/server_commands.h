@@ -5,13 +5,16 @@
 // Whatever gets past that shows as trouble of the lane: the route names a server that is not there.
 #pragma once
 
-#include "pg/prelude.h"
+#include "admin/utility_hook.h"
 
 namespace outbox::admin {
 
 // Plain.
 bool DropsServer(Node* statement);
 bool RenamesServer(Node* statement);
+
+// Leaves a row in outbox.audit, see route_audit.h.
+extern const UtilityScope kAuditsServer;
 
 // Throw.
 void CheckDropServer(Node* statement);

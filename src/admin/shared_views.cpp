@@ -1,8 +1,5 @@
 #include "admin/shared_views.h"
 
-#include <cstdio>
-#include <ctime>
-
 namespace outbox::admin {
 
 namespace {
@@ -81,39 +78,12 @@ std::vector<OwnedDestinationView> ReadDestinationViews(Oid database) {
 const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side) {
   const OwnedLaneView* found = nullptr;
   for (const OwnedLaneView& view : views) {
-    // A worker that died may have left its slot behind: the living owner's counts.
+    // A worker that died may have left its slot behind: the live owner's counts.
     if (view.id == LaneId{route_id, lane, side} && (found == nullptr || view.owned)) {
       found = &view;
     }
   }
   return found;
-}
-
-std::string UnixMicrosText(int64 micros) {
-  int64 fraction = micros % USECS_PER_SEC;
-  time_t seconds = static_cast<time_t>(micros / USECS_PER_SEC);
-  if (fraction < 0) {
-    fraction += USECS_PER_SEC;
-    seconds--;
-  }
-  struct tm utc = {};
-  gmtime_r(&seconds, &utc);
-  char text[64];
-  std::snprintf(text, sizeof(text), "%04d-%02d-%02d %02d:%02d:%02d.%06d+00", utc.tm_year + 1900, utc.tm_mon + 1,
-                utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, static_cast<int>(fraction));
-  return text;
-}
-
-Cell UnixMicrosCell(int64 micros) {
-  return micros == 0 ? Cell() : UnixMicrosText(micros);
-}
-
-Cell TimestampCell(TimestampTz at) {
-  return at == 0 ? Cell() : UnixMicrosCell(at + kPgEpochMicros);
-}
-
-Cell TextCell(const char* text) {
-  return text[0] == '\0' ? Cell() : Cell(text);
 }
 
 void RequirePreload() {

@@ -19,7 +19,7 @@ struct WorkerView {
   int pid = 0;
   uint64 incarnation = 0;
   TimestampTz since = 0;
-  uint64 barrier = 0;  // that all its lanes have reached
+  uint64 barrier = 0;  // the barrier that all its lanes have reached
 };
 
 struct OwnedLaneView : LaneView {
@@ -40,17 +40,10 @@ std::vector<WorkerView> ReadWorkerViews();  // of all databases
 std::vector<OwnedLaneView> ReadLaneViews(Oid database);
 std::vector<OwnedDestinationView> ReadDestinationViews(Oid database);
 
-// That of a lane, or of its side lane of that number; nullptr: nobody works on it.
+// Status of a lane, or of its side lane with that number, as last published; nullptr if no worker owns it.
 const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side = 0);
 
-// Input form of timestamptz, whatever the session's DateStyle; The cells are NULL for 0.
-std::string UnixMicrosText(int64 micros);
-Cell UnixMicrosCell(int64 micros);
-Cell TimestampCell(TimestampTz at);
-// NULL for an empty text.
-Cell TextCell(const char* text);
-
-// 55000 with the configuration line, where the module is not preloaded.
+// Raises 55000 with the configuration line if the module is not preloaded.
 void RequirePreload();
 
 }  // namespace outbox::admin

@@ -2,7 +2,6 @@
 #include "admin/act.h"
 #include "admin/encoding.h"
 #include "admin/parked_rows.h"
-#include "admin/shared_views.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
 
@@ -20,7 +19,7 @@ int64 GiveUp(FunctionCallInfo fcinfo, const char* action, const char* outcome, b
   Cell reason = CheckReason(TextArgument(fcinfo, 1), true);
   std::vector<ParkedRow> rows = LockParked(id, TextArgument(fcinfo, 2));
   if (only_dead) {
-    // A replay of it may be under way beside it, and other routes may be trying still.
+    // A replay of it may be parked beside it, and other routes may still be trying.
     ParkedRow first = rows[0];
     std::erase_if(rows, [](const ParkedRow& row) { return row.state != "dead"; });
     if (rows.empty()) {
@@ -58,7 +57,7 @@ OUTBOX_FUNCTION(outbox_discard) {
 OUTBOX_FUNCTION(outbox_parked_content) {
   ResultSet result(fcinfo);
   result.Begin();
-  // Valid UTF-8 is shown as text: what emit() and emit_text() made, and what else happens to be.
+  // Valid UTF-8 is shown as text: payloads of emit() and emit_text(), and any other that happens to be.
   for (Row& row :
        RunSql(Access::kRead,
               "SELECT r.name, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.replay, p.state, p.payload, "

@@ -1,4 +1,4 @@
-// Where a route begins [P].
+// At which event a route begins [P].
 #pragma once
 
 #include "admin/query.h"

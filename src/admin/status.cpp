@@ -5,14 +5,15 @@
 // outbox.progress that first covers them tells between which offsets.
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "admin/encoding.h"
 #include "admin/find_event.h"
 #include "admin/pauses.h"
 #include "admin/query.h"
 #include "admin/shared_views.h"
-#include "base/version.h"
 #include "pg/entry.h"
+#include "pg/wall.h"
 
 namespace {
 
@@ -50,6 +51,7 @@ struct Trace {
   std::string server;
   std::string aggregate_type;
   Cell aggregate_id;
+  int64 due = 0;  // of a scheduled one; 0: it is none
 };
 
 int64 Number(const Cell& cell) {
@@ -94,6 +96,7 @@ std::vector<Trace> LoadTraces(const std::string& id) {
     trace.row[kErrorMessage] = found[10];
     trace.row[kErrorSince] = found[8] && found[11] ? UnixMicrosCell(Number(found[11])) : Cell();
     trace.row[kNextTry] = UnixMicrosCell(Number(found[12]));
+    trace.due = found[5] == "scheduled" ? Number(found[12]) : 0;
     trace.row[kDeliveredAt] = found[5] == "delivered" ? UnixMicrosCell(Number(found[13])) : Cell();
     trace.row[kPlace] = found[14];
     trace.row[kReplay] = found[15];
@@ -149,7 +152,7 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
            ".done_to IS NOT NULL AND " + g +
            ".done_to >= timestamptz 'epoch' + $4::bigint * interval '1 microsecond')) ";
   };
-  // Literals for the planner, which then opens the days since the event only; made of digits of ours.
+  // Literals for the planner, which then opens only the days since the event; their digits are made here.
   const int64 since = std::max(passage.after, event.created_at - 1);
   auto within = [&](const std::string& g) {
     return g + ".at > '" + UnixMicrosText(since) + "'::timestamptz" +
@@ -161,7 +164,7 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
   std::string covering =
       "SELECT g.* FROM outbox.progress g WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND " + within("g") +
       "AND " + covers("g") +
-      // a rewind follows the meeting; the clock of events may be a little ahead of the server's
+      // a rewind follows the record of the run; the clock of events may be a little ahead of the server's
       "AND NOT (EXISTS (SELECT FROM outbox.server_run s JOIN outbox.route r ON r.server = s.server "
       "WHERE r.id = g.route_id AND s.met_at > g.at - interval '1 hour') AND EXISTS (SELECT FROM outbox.progress m "
       "WHERE m.route_id = g.route_id AND m.lane = g.lane AND m.side = 0 AND m.survived IS NOT NULL AND m.at > g.at "
@@ -202,7 +205,7 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
   }
 }
 
-// Of an event that was never parked on the route.
+// The row for an event that was never parked on the route.
 Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const OwnedLaneView* view,
             const std::vector<Pause>& pauses) {
   Row row(kColumns);
@@ -243,7 +246,65 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const OwnedLaneView
   return row;
 }
 
-// What the tables know of the event itself on that route; nullptr: nothing.
+// What the topic of a parked event that is due was refused with, when one before it was tried; nothing: it was not.
+// They are tried in the order in which they are due, a few hundred at a time.
+Row TroubleOfTopic(const Trace& trace) {
+  std::vector<Row> rows = RunSql(
+      Access::kRead,
+      "SELECT d.error_class, d.error_code, d.error_message, (extract(epoch FROM d.failed_at) * 1000000)::bigint FROM "
+      "((SELECT p.* FROM outbox.parked p WHERE p.route_id = $1::bigint AND p.lane = $2::integer AND p.order_key IS NOT "
+      "NULL AND p.due_at IS NOT NULL ORDER BY p.due_at, p.created_at LIMIT 1000) UNION ALL "
+      "(SELECT p.* FROM outbox.parked p WHERE p.route_id = $1::bigint AND p.order_key IS NULL AND p.due_at IS NOT NULL "
+      "ORDER BY p.due_at, p.created_at LIMIT 1000)) d WHERE d.topic = $3 AND d.error_class = 'topic' "
+      "ORDER BY d.failed_at DESC LIMIT 1",
+      {Cell(std::to_string(trace.route_id)), trace.row[kLane], trace.row[kTopic]}, outbox::admin::Plan::kByKey);
+  return rows.empty() ? Row() : rows[0];
+}
+
+// A scheduled event whose time has come: it is about to go, or waits for its topic or its destination.
+void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vector<OwnedLaneView>& views) {
+  Row& row = trace->row;
+  if (trace->due == 0 || trace->due > outbox::pg::BelievedWall()) {
+    return;
+  }
+  row[kState] = "due";
+  row[kNextTry] = Cell();
+  const auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LaneRecord& one) {
+    return one.route_id == trace->route_id && row[kLane] == std::to_string(one.lane);
+  });
+  const int side = lane == lanes.end() ? -1 : lane->SideOfTopic(row[kTopic].value_or(""));
+  const SideRecord* left = side < 0 ? nullptr : &lane->sides[static_cast<size_t>(side)];
+  const OwnedLaneView* view =
+      lane == lanes.end() ? nullptr : FindLaneView(views, lane->route_id, lane->lane, left == nullptr ? 0 : left->side);
+  const bool troubled = view != nullptr && view->owned && !view->trouble.empty();
+  // Its own word, its topic's, its lane's: each only where there is none before it.
+  if (!row[kErrorClass] && left != nullptr) {
+    row[kErrorClass] = left->error_class;
+    row[kErrorCode] = left->error_code;
+    row[kErrorMessage] = left->error_message;
+    row[kErrorSince] = left->since;
+  } else if (!row[kErrorClass]) {
+    if (const Row found = TroubleOfTopic(*trace); !found.empty()) {
+      std::copy_n(found.begin(), 3, row.begin() + kErrorClass);
+      row[kErrorSince] = UnixMicrosCell(Number(found[3]));
+    } else if (troubled && std::strcmp(view->trouble.error_class, "topic") != 0) {
+      row[kErrorClass] = TextCell(view->trouble.error_class);
+      row[kErrorCode] = TextCell(view->trouble.code);
+      row[kErrorMessage] = TextCell(view->trouble.message);
+      row[kErrorSince] = UnixMicrosCell(view->error_since_unix);
+    }
+  }
+  if (troubled) {
+    row[kNextTry] = UnixMicrosCell(view->next_try_unix);
+  }
+  if (row[kErrorClass] == "topic") {
+    row[kReason] = "waits for topic \"" + row[kTopic].value_or("") + "\"";
+  } else if (row[kErrorClass]) {
+    row[kReason] = "waits for destination \"" + trace->server + "\"";
+  }
+}
+
+// What the tables have about the event itself (not a replay) on that route; nullptr: nothing.
 Trace* FindTrace(std::vector<Trace>* traces, int64 route_id, int64 created_at) {
   for (Trace& trace : *traces) {
     if (trace.route_id == route_id && trace.created_at == created_at && trace.row[kReplay] == "0") {
@@ -293,21 +354,14 @@ OUTBOX_FUNCTION(outbox_status) {
       result.Add(row);
     }
   }
-  // Also of events whose day has gone from the log, and on routes that would not take them by themselves.
+  // Includes events whose day has gone from the log, and routes that would not take them by themselves.
   for (Trace& trace : traces) {
     Trace* first = trace.row[kReplay] == "0" ? FindTrace(&traces, trace.route_id, trace.created_at) : &trace;
     if (first == &trace) {
+      AddDue(&trace, lanes, views);
       AddReason(trace, pauses, id_text, &trace.row);
       result.Add(trace.row);
     }
   }
   return static_cast<Datum>(0);
-}
-
-OUTBOX_FUNCTION(outbox_version) {
-  std::vector<Row> rows = RunSql(Access::kRead, "SELECT extversion FROM pg_extension WHERE extname = 'outbox'");
-  std::string text =
-      std::string("library ") + outbox::kVersion + ", extension " + (rows.empty() ? "?" : rows[0][0].value_or("?"));
-  const char* copy = text.c_str();
-  return outbox::pg::Guard([&] { return CStringGetTextDatum(copy); });
 }

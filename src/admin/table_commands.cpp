@@ -109,6 +109,7 @@ constexpr AlterRule kAlterRules[] = {
 
 void RefuseShape(Oid table, const std::string& words) {
   if (pg::settings.allow_loss) {
+    NoteLoss(words + " " + NameOf(table), "");
     return;
   }
   throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(table),
@@ -123,6 +124,7 @@ void RefuseUnlogged(Oid table) {
   const std::string name = NameOf(table);
   if (pg::settings.allow_loss) {
     Warn("a crash will leave nothing in " + name, "It is not written to WAL any more.");
+    NoteLoss("alter table " + name + " set unlogged", "");
     return;
   }
   throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot make " + name + " unlogged",
@@ -225,7 +227,7 @@ int64 SwitchForeignKeysOff(Node*, bool) {
 }
 
 // (After an error the transaction's end does it.)
-void SwitchForeignKeysOn(int64 guc_level, bool done) {
+void SwitchForeignKeysOn(Node*, int64 guc_level, bool done) {
   if (done) {
     AtEOXact_GUC(false, static_cast<int>(guc_level));
   }

@@ -59,8 +59,6 @@ void LookAtDatabases(Node*) {
 
 constexpr Watch kWatches[] = {
     // Undelivered events, and what guards them.
-    {.statement = T_DropStmt, .before = BeginDrop},
-    {.statement = T_DropOwnedStmt, .before = BeginDrop},
     {.statement = T_DropStmt, .concerns = DropsTrigger, .before = CheckDropTrigger},
     {.statement = T_AlterExtensionContentsStmt, .before = CheckExtensionContents},
     // The tables of outbox, by other hands.
@@ -81,6 +79,11 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterExtensionStmt, .concerns = HasWorkers, .after = NoteDestination},
     {.statement = T_DropStmt, .concerns = DropsDestination, .after = NoteDestination},
     {.statement = T_AlterOwnerStmt, .concerns = GivesServerAway, .after = NoteDestination},
+    {.statement = T_AlterForeignServerStmt, .around = &kAuditsServer},
+    {.statement = T_CreateUserMappingStmt, .around = &kAuditsServer},
+    {.statement = T_AlterUserMappingStmt, .around = &kAuditsServer},
+    {.statement = T_DropUserMappingStmt, .around = &kAuditsServer},
+    {.statement = T_AlterOwnerStmt, .around = &kAuditsServer},
     // Databases.
     {.statement = T_DropdbStmt, .concerns = HasWorkers, .around = &kDropsDatabase, .after = LookAtDatabases},
     {.statement = T_CreatedbStmt, .concerns = HasWorkers, .around = &kNeedsDatabase, .after = LookAtDatabases},
@@ -116,11 +119,11 @@ void CallWithin(const UtilityScope* scope, const Call& call) {
   { CallNext(call); }
   PG_CATCH();
   {
-    scope->leave(held, false);
+    scope->leave(call.planned->utilityStmt, held, false);
     PG_RE_THROW();
   }
   PG_END_TRY();
-  scope->leave(held, true);
+  scope->leave(call.planned->utilityStmt, held, true);
 }
 
 // Plain: the next hook may raise straight through this frame.
@@ -129,6 +132,7 @@ void OnUtility(PlannedStmt* planned, const char* query, bool read_only_tree, Pro
                QueryCompletion* completion) {
   const Call call = {planned, query, read_only_tree, context, params, environment, receiver, completion};
   Node* statement = planned->utilityStmt;
+  NoteCommand(statement);
   const Watch* watches[kMostOfOneStatement];
   int count = 0;
   const UtilityScope* scope = nullptr;

@@ -1,6 +1,6 @@
-// Validators of the foreign-data wrappers [P]: options are checked against our own lists when they are written, before
-// any client library could see them. Nothing here knows whether it is CREATE or ALTER, nor an option's old value, so
-// what must be there at all (bootstrap.servers) is checked where a server is first used.
+// Validators of the foreign-data wrappers [P]: options are checked against the lists of outbox when they are written,
+// before any client library could see them. Nothing here knows whether it is CREATE or ALTER, nor an option's old
+// value, so required options (bootstrap.servers) are checked where a server is first used.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,13 +2,14 @@
 //
 // Both ask for a barrier: the database's counter goes up, workers wake, and each lane publishes the number once all
 // that it could see after it saw the number is delivered or parked; what is parked and not dead is looked up in the
-// table. The caller polls shared memory; its latch cannot be
-// set by workers, which do not know who waits.
+// table. The caller polls shared memory; workers cannot set its latch, since they do not know which backends wait.
 #include <algorithm>
 #include <optional>
 
+#include "admin/act.h"
 #include "admin/backlog.h"
 #include "admin/find_event.h"
+#include "admin/parked_counts.h"
 #include "admin/query.h"
 #include "admin/shared_views.h"
 #include "pg/clock.h"
@@ -58,7 +59,7 @@ uint64 AskForBarrier() {
 struct LaneKey {
   int64 route_id;
   int lane;
-  std::optional<int64> owner;  // as the table has it; nothing: no matter
+  std::optional<int64> owner;  // as in the table; nullopt: any
 };
 
 // What a barrier is looked up in: what lanes show, their workers, and the database.
@@ -82,7 +83,7 @@ struct Reached {
     if (view != nullptr) {
       return view->owned && view->barrier >= barrier && (!lane.owner || static_cast<int64>(view->owner) == *lane.owner);
     }
-    // Beyond outbox.max_lanes: then all that its worker has.
+    // A lane beyond outbox.max_lanes is not shown: then the barrier of its worker counts.
     return lane.owner && std::any_of(workers.begin(), workers.end(), [&](const WorkerView& worker) {
              return worker.running && static_cast<int64>(worker.incarnation) == *lane.owner &&
                     worker.barrier >= barrier;
@@ -128,8 +129,8 @@ constexpr int64 kShortestSettle = USECS_PER_SEC;
 constexpr int64 kLongestSettle = 10 * USECS_PER_SEC;
 constexpr int64 kSettleScanLimit = 10000;
 
-// Runs `saved` until it is true, for what is left of the time until `end`, but a second at least and ten at most:
-// where progress cannot be noted the events have arrived all the same.
+// Calls `saved` until it returns true, for the rest of the time until `end`, but at least one second and at most ten:
+// even where progress cannot be saved the events have arrived.
 template <typename Saved>
 void Settle(TimestampTz end, Saved&& saved) {
   const TimestampTz now = GetCurrentTimestamp();
@@ -147,7 +148,7 @@ bool AllReached(const std::vector<LaneKey>& lanes, uint64 barrier) {
   return std::all_of(lanes.begin(), lanes.end(), [&](const LaneKey& lane) { return reached.By(lane, barrier); });
 }
 
-// Reached by the lanes that there are, not only by those that there were a moment ago.
+// Whether all present lanes have reached the barrier, not only those that existed a moment ago.
 template <typename LookAtTables>
 bool StillReached(const std::vector<LaneKey>& lanes, uint64 barrier, LookAtTables&& look_at_tables) {
   if (!AllReached(lanes, barrier)) {
@@ -179,7 +180,7 @@ FoundEvent EventToWaitFor(const outbox::Uuid& id) {
 
 namespace {
 
-// Parked and not dead: of that event, or of all that were emitted up to now.
+// Whether the event is parked and not dead.
 bool EventIsParked(const FoundEvent& event) {
   std::string id(outbox::kUuidTextLength, '\0');
   outbox::FormatUuid(event.id, id.data());
@@ -189,7 +190,7 @@ bool EventIsParked(const FoundEvent& event) {
                 {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
 
-// Some route takes it, and none has passed it over.
+// Whether some route takes the event, and none has passed it over.
 bool AnyDelivers(const FoundEvent& event) {
   bool any = false;
   for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
@@ -204,7 +205,8 @@ bool AnyDelivers(const FoundEvent& event) {
   return any;
 }
 
-// What is scheduled for later is no work yet, unless that is asked for. Three questions, each with an index of its own.
+// Whether parked events wait; those scheduled for later count only if `scheduled`. Three queries, each with an index of
+// its own.
 bool AnyIsParked(int64 until, bool scheduled) {
   return RunSql(Access::kWrite,
                 "SELECT EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
@@ -217,6 +219,80 @@ bool AnyIsParked(int64 until, bool scheduled) {
                 "  WHERE p.due_at <= $2::timestamptz AND p.created_at <= $1::timestamptz)",
                 {UnixMicrosCell(until), scheduled ? Cell("infinity") : UnixMicrosCell(outbox::pg::BelievedWall())},
                 outbox::admin::Plan::kIndexOrder)[0][0] == "t";
+}
+
+// --- what was waited for, when the time is over ---
+
+std::string Events(int64 count, const char* what) {
+  return std::to_string(count) + (count == 1 ? " event " : " events ") + what;
+}
+
+// Lanes that have not reached the barrier: how many, and the first with what is in its way.
+std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
+  const Reached reached;
+  int64 behind = 0;
+  std::string first;
+  for (const LaneKey& lane : lanes) {
+    if (reached.By(lane, barrier) || ++behind > 1) {
+      continue;
+    }
+    std::vector<Row> route = RunSql(Access::kWrite, "SELECT name FROM outbox.route WHERE id = $1::bigint",
+                                    {Cell(std::to_string(lane.route_id))});
+    const OwnedLaneView* view = FindLaneView(reached.lanes, lane.route_id, lane.lane);
+    first =
+        "lane " + std::to_string(lane.lane) + " of route \"" + (route.empty() ? "?" : route[0][0].value()) + "\"" +
+        (view == nullptr || !view->owned ? ", which no relay worker has"
+         : view->trouble.empty()         ? ", which is " + std::string(view->state)
+                                 : ": " + std::string(view->trouble.code) + ": " + std::string(view->trouble.message));
+  }
+  return behind == 0   ? ""
+         : behind == 1 ? "For " + first + "."
+                       : "For " + std::to_string(behind) + " lanes, such as " + first + ".";
+}
+
+std::string ParkedLeft(bool scheduled) {
+  ParkedCount all;
+  for (const auto& [lane, parked] : CountParked(Access::kWrite)) {
+    all.Add(parked);
+  }
+  int64 overdue = 0;
+  for (const Overdue& one : LoadOverdue(Access::kWrite)) {
+    overdue += one.count;
+  }
+  std::string text;
+  for (const auto& [count, what] : {std::pair<int64, const char*>{all.retrying, "retrying"},
+                                    {all.blocked, "blocked behind another of the key or by a pause"},
+                                    {scheduled ? all.scheduled : 0, "scheduled"},
+                                    {overdue, "due and not gone"}}) {
+    if (count > 0) {
+      text += (text.empty() ? "Parked: " : ", ") + Events(count, what);
+    }
+  }
+  return text.empty() ? "" : text + ".";
+}
+
+void TellLeft(const std::vector<LaneKey>& lanes, uint64 barrier, bool scheduled) {
+  const std::string behind = LanesBehind(lanes, barrier);
+  const std::string parked = ParkedLeft(scheduled);
+  const std::string left = behind + (behind.empty() || parked.empty() ? "" : " ") + parked;
+  Notice("the outbox is not idle within the timeout", left,
+         "outbox.lag and outbox.blocked_key show what is in the way.");
+}
+
+void TellLeft(const outbox::Uuid& id) {
+  std::string text(outbox::kUuidTextLength, '\0');
+  outbox::FormatUuid(id, text.data());
+  std::string left;
+  for (const Row& row : RunSql(
+           Access::kWrite,
+           "SELECT s.route, s.state, s.error_code, s.error_message FROM outbox.status($1::uuid) s WHERE s.state NOT IN "
+           "('delivered', 'dead', 'skipped', 'discarded', 'passed over', 'not routed') AND s.replay = 0 ORDER BY 1",
+           {Cell(text)})) {
+    left += (left.empty() ? "" : " ") + std::string("On route \"") + row[0].value_or("?") + "\" it is " +
+            row[1].value_or("?") + (row[2] ? ": " + *row[2] + ": " + row[3].value_or("") : "") + ".";
+  }
+  Notice("event " + text + " is not delivered within the timeout", left,
+         "outbox.status(id) says what becomes of it, outbox.lag what is in the way.");
 }
 
 }  // namespace
@@ -237,7 +313,7 @@ OUTBOX_FUNCTION(outbox_wait_for) {
     parked = EventIsParked(event);
     waiting.clear();
     for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
-      // A route that cannot work may well want the event: nobody can tell until it is mended.
+      // A route that cannot work may want the event: that is unknown until the route is repaired.
       if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(LookOf(event))) {
         waiting.push_back({lane.route_id, lane.lane, std::nullopt});
       }
@@ -253,6 +329,9 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   }
   if (reached && !AnyDelivers(event)) {
     PG_RETURN_NULL();
+  }
+  if (!reached) {
+    TellLeft(id);
   }
   PG_RETURN_BOOL(reached);
 }
@@ -284,7 +363,8 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   if (reached) {
     Settle(end, [&] {
       for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
-        for (const LaneBacklog& backlog : CountBacklog(route, kSettleScanLimit, &asked)) {
+        for (const LaneBacklog& backlog :
+             CountBacklog(route, {.limit = kSettleScanLimit, .only = &asked, .parked = true})) {
           if (backlog.pending > 0 || backlog.capped) {
             return false;
           }
@@ -292,6 +372,9 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
       }
       return true;
     });
+  }
+  if (!reached) {
+    TellLeft(waiting, barrier, delayed);
   }
   PG_RETURN_BOOL(reached);
 }

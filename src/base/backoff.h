@@ -13,7 +13,7 @@ class Backoff {
 
   // The next delay, at least 1 microsecond. `random`: 64 random bits.
   int64_t Next(uint64_t random);
-  // The same without an object: the delay after the n-th failure, from 1.
+  // The delay after the n-th failure, from 1, without an object.
   static int64_t Delay(int64_t base, int64_t cap, int failures, uint64_t random);
   // After success.
   void Reset() { attempts_ = 0; }

@@ -12,7 +12,7 @@ namespace outbox {
 // Times are Unix microseconds; 0: none.
 struct DestinationView {
   char state[16] = {};        // "closed" (all is well), "open" (nothing is sent), "half-open" (one small batch is)
-  bool only_warning = false;  // the trouble is one: the destination is usable, but a person should look
+  bool only_warning = false;  // the trouble is one: the destination is usable, but an operator should look
   int64_t since_unix = 0;     // in this state
   int64_t next_try_unix = 0;  // while open
   int64_t trips = 0;          // how often it opened since the worker uses it

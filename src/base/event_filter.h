@@ -1,4 +1,4 @@
-// Which events somebody wants [-].
+// Which events a reader of the log wants [-].
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ class EventFilter {
   virtual ~EventFilter() = default;
   // `aggregate_id` may be NULL (data() == nullptr); events without a key are spread over lanes by `id`. `topic` is the
   // event's own, NULL where the route's template says it. The answer may change between two calls: the lane asks again
-  // what was read under an older one.
+  // about what was read under an older one.
   virtual bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
                      const Uuid& id, std::string_view topic) const = 0;
 };

@@ -47,7 +47,7 @@ struct Action {
   bool Is(const char* name) const { return strcmp(word, name) == 0; }
 };
 
-// True when it is this pass's turn. The lock makes passes of several processes count one after another.
+// Returns true if it is this pass's turn. The lock makes passes of several processes count one after another.
 bool Take(const char* name, Action* action) {
   const Path path(name, "");
   int fd = open(path.text, O_RDWR | O_CLOEXEC);
@@ -82,7 +82,7 @@ void Record(const char* name, const Action& action) {
   }
 }
 
-// Where the parent has gone (the postmaster, or a sink's worker) nobody will come to release us.
+// If the parent has gone (the postmaster, or a sink's worker) no test will release this process.
 void Wait(const char* name) {
   const Path path(name, ".waiting");
   const pid_t parent = getppid();

@@ -6,7 +6,7 @@
 //   OUTBOX_FAULT_THROW("save.reading");                      or to throw, where that becomes a Status
 //   now += OUTBOX_FAULT_VALUE("clock.shift");                 a number that tests set; 0 without
 //
-// In .cpp files only: the Makefile compiles those that include this header anew. Names are file names: lower case,
+// In .cpp files only: the Makefile recompiles those that include this header. Names are file names: lower case,
 // dots, underscores. Every name in src/ is crashed by test/t/090_fault_points.pl, which finds them by itself: where it
 // cannot reach a new one, teach it how.
 //
@@ -31,7 +31,8 @@
 
 namespace outbox {
 
-// True: the caller is asked to fail. *reached is the place's own memory. Neither throws nor allocates; any thread.
+// Returns true if the caller is asked to fail. *reached is the fault point's own memory. Neither throws nor allocates;
+// any thread.
 bool PassFaultPoint(const char* name, bool* reached) noexcept;
 // The number in file NAME, 0 when there is none.
 int64_t FaultValue(const char* name) noexcept;

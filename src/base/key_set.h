@@ -1,6 +1,6 @@
 // A set of 64-bit hashes [-] (order_key.h), for a look-up per event: open addressing with linear probing, one cache
-// line for nearly every miss, 8 to 16 bytes a key. Erasing closes the gap (Knuth, TAOCP vol. 3, 6.4, algorithm R). 0 is
-// no member.
+// line for nearly every miss, 8 to 16 bytes a key. Erasing closes the gap (Knuth, TAOCP vol. 3, 6.4, algorithm R). 0
+// cannot be a member.
 #pragma once
 
 #include <bit>
@@ -30,7 +30,7 @@ class KeySet {
     }
   }
 
-  // False when it was there.
+  // Returns false if it was there.
   bool Insert(uint64_t key) {
     if (key == 0) {
       return false;

@@ -1,5 +1,5 @@
-// The clock that only goes ahead [-]: how long to wait, and how long something took. What people and tables are told of
-// is the wall clock, which anybody may set.
+// The monotonic clock [-]: for how long to wait, and how long something took. Messages and tables have the wall clock,
+// which may be set at any time.
 #pragma once
 
 #include <time.h>

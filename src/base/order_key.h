@@ -1,4 +1,4 @@
-// What an event's order hangs on, in 64 bits [-]: resolved topic, aggregate type and aggregate id.
+// The key on which an event's order depends, in 64 bits [-]: resolved topic, aggregate type and aggregate id.
 //
 // Stored in outbox.parked.order_key and computed by lanes and SQL functions alike: the hash IS the identity. Two keys
 // that share it (one pair in 2^64) only wait for each other. FNV-1a, 64 bits, over the three values with their lengths
@@ -15,7 +15,7 @@ namespace outbox {
 // 0: no key (aggregate_id is NULL), no order.
 uint64_t OrderKey(std::string_view topic, std::string_view aggregate_type, std::string_view aggregate_id);
 
-// The same for many events: remembers what topic and type of the last one came to.
+// OrderKey() for many events: remembers the hash of the last event's topic and type.
 class OrderKeyer {
  public:
   uint64_t operator()(std::string_view topic, std::string_view aggregate_type, std::string_view aggregate_id);

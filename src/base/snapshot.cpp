@@ -13,7 +13,7 @@ void AppendNumber(uint64_t number, std::string* out) {
   out->append(digits, end);
 }
 
-// Takes digits off the front of *text. False when there are none or they do not fit.
+// Takes digits off the front of *text. Returns false if there are none or they do not fit.
 bool TakeNumber(std::string_view* text, uint64_t* number) {
   auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *number);
   if (error != std::errc()) {

@@ -18,7 +18,7 @@ struct Snapshot {
   std::vector<uint64_t> xip;  // in progress, sorted, each in [xmin, xmax)
 
   bool Visible(uint64_t xid) const;
-  // True when everything visible in `other` is visible here.
+  // Returns true if everything visible in `other` is visible here.
   bool Covers(const Snapshot& other) const;
   bool operator==(const Snapshot& other) const = default;
 

@@ -122,7 +122,7 @@ bool SortedSpill::Refill(Run* run) {
     }
     if (got <= 0) {
       whole_ = false;
-      errno = got == 0 ? EIO : errno;  // it is shorter than what was written
+      errno = got == 0 ? EIO : errno;  // 0: the file is shorter than what was written
       Fail("read");
     }
     data += got;

@@ -1,5 +1,5 @@
-// Sorts the places of a large window's rows by created_at, in bounded memory [-]: runs sorted in memory, written to an
-// unlinked temporary file, merged while read. No Postgres in it: a tuplesort's file would die with the transaction.
+// Sorts the locations of a large window's rows by created_at, in bounded memory [-]: runs sorted in memory, written to
+// an unlinked temporary file, merged while read. No Postgres in it: a tuplesort's file would die with the transaction.
 //
 // Add() everything, Finish(), then Next() until false. Throws std::bad_alloc and SpillError. One use per object, which
 // ends with an exception: the file could not be written or read, and rows may be missing.
@@ -41,7 +41,7 @@ class SortedSpill {
     count_++;
   }
   void Finish();
-  // The smallest row not yet handed out; false at the end.
+  // Returns the smallest row not yet handed out; false at the end.
   bool Next(RowPlace* row);
 
   // False after an exception of Next().

@@ -13,9 +13,9 @@ enum class ErrorClass : uint8_t {
   kSolo = 2,         // a batch was refused and the culprit is unknown: send its events one by one, then decide
   kTopic = 3,        // only this topic or stream is in trouble
   kDestination = 4,  // the destination is down, slow or refusing everything; nothing is charged to an event
-  kConfig = 5,       // credentials, TLS, an option: like destination, but a person must act
+  kConfig = 5,       // credentials, TLS, an option: like destination, but an operator must act
   kFatalClient = 6,  // the client library's handle is dead; a new one is made
-  kInternal = 7,     // our own misuse; treated as destination trouble and logged loudly
+  kInternal = 7,     // a bug of outbox; treated as destination trouble and logged loudly
 };
 
 // Lower-case word for views and messages: "message", "topic", ...
@@ -29,8 +29,8 @@ struct Error {
   bool ok() const { return error_class == ErrorClass::kNone; }
 };
 
-// Code of a failed Status: somebody else has something locked. No call waits for that: it is tried again soon, however
-// often it has failed, because nobody tells when the lock has gone.
+// Code of a failed Status: another session has something locked. No call waits for that: it is tried again soon,
+// however often it has failed, because nothing signals that the lock has gone.
 inline constexpr const char* kLocked = "LOCKED";
 
 // The result of an operation that can fail.

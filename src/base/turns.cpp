@@ -8,9 +8,9 @@ namespace {
 
 struct Kind {
   int takers = 0;   // all of them
-  int places = 0;   // they may have
-  int used = 0;     // they have, or are given now
-  int leaving = 0;  // of these: will be free without anybody else's leaving
+  int places = 0;   // how many they may have
+  int used = 0;     // how many they have, or are given now
+  int leaving = 0;  // of these: will be free without another process's leaving
   int64_t busy_turn = 0;
 };
 
@@ -53,7 +53,7 @@ void ShareOutPlaces(int places, int64_t now, std::vector<TurnTaker>* takers) {
       kind.used++;
       continue;
     }
-    // A place that somebody is about to leave will do.
+    // A place that a process is about to leave will do.
     Kind& other = kinds[!taker->keeper];
     Kind* left = kind.leaving > 0 ? &kind : !kind_full && other.leaving > 0 ? &other : nullptr;
     if (left != nullptr) {

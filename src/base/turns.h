@@ -1,6 +1,6 @@
-// Who of many may run in a few places [-]: background processes of all databases, where max_worker_processes has not
-// room for each. Whoever waits longest is next; he gets the place of one that has nothing to do, or of the one that has
-// had its place longest, once that was long enough. Where nobody waits, nobody leaves.
+// Which of many processes may run in a few slots [-]: background processes of all databases, if max_worker_processes
+// has no room for all. The process that waits longest is next; it gets the slot of one that has nothing to do, or of
+// the one that has had its slot longest, once that was long enough. While none waits, none leaves.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace outbox {
 
-// One process that there should be. Times are microseconds of a monotonic clock.
+// One process that is wanted. Times are microseconds of a monotonic clock.
 struct TurnTaker {
   bool keeper = false;   // else a relay worker
   bool running = false;  // has a place
@@ -21,14 +21,14 @@ struct TurnTaker {
   bool stop = false;
 };
 
-// Nobody is asked to leave before he has had this.
+// No process is asked to leave before it has run for this long.
 inline constexpr int64_t kShortestTurn = 300'000;
-// Whoever has work is left alone for as long as lets all have a turn within kRound, within these bounds.
+// A process that has work keeps its slot for as long as still lets all have a turn within kRound, within these bounds.
 inline constexpr int64_t kShortestBusyTurn = 2'000'000;
 inline constexpr int64_t kLongestBusyTurn = 10'000'000;
 inline constexpr int64_t kRound = 30'000'000;
 
-// Keepers never have all places, nor relay workers where there are two.
+// Keepers never get all slots, nor do relay workers if there are at least two.
 void ShareOutPlaces(int places, int64_t now, std::vector<TurnTaker>* takers);
 
 }  // namespace outbox

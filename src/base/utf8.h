@@ -1,4 +1,4 @@
-// Text that others sent (error replies, messages of a sink process), made fit for tables, logs and terminals [-].
+// Makes text from outside (error replies, messages of a sink process) fit for tables, logs and terminals [-].
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace outbox {
 // (Unicode 15, table 3-7) becomes "?", a control character (zero bytes and line ends among them) a space.
 std::string PrintableUtf8(std::string_view text, size_t limit);
 
-// The same for names, where a tab matters: control characters stay, but a zero byte becomes "?".
+// As PrintableUtf8, for names, where a tab matters: control characters stay, but a zero byte becomes "?".
 std::string WellFormedUtf8(std::string_view text, size_t limit);
 
 }  // namespace outbox

@@ -99,7 +99,7 @@ bool CacheIsGood(int32 day) {
   return OidIsValid(cached.table) && cached.day == day && cached.changes == changes;
 }
 
-// Nobody waits for anybody here: there is nothing to make, and no other lock is taken than by any emit.
+// No session waits for another here: there is nothing to make, and no lock is taken that other emits do not take.
 Relation OpenSpareTableForEmit(int32 day) {
   Oid spare = SpareTable();
   Relation table = OidIsValid(spare) ? try_table_open(spare, RowExclusiveLock) : nullptr;
@@ -148,11 +148,11 @@ Relation OpenDayTableForEmit(int32 day) {
       }
       cached.table = found;
       cached.day = day;
-      cached.changes = changes - 1;  // to be checked once it is open
+      cached.changes = changes - 1;  // has CheckDayTable run once it is open
     }
     // Opening takes the lock and then reads what invalidations there are.
     Relation table = try_table_open(cached.table, RowExclusiveLock);
-    if (table == nullptr) {  // dropped between looking and locking
+    if (table == nullptr) {  // dropped between lookup and lock
       ClearCache();
       continue;
     }

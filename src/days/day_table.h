@@ -1,6 +1,6 @@
 // Today's day table as an emitter sees it [P]. Plain code: raises Postgres errors, owns nothing.
 //
-// The parent is never opened or locked: an emit does not wait for whoever works on it.
+// The parent is never opened or locked: an emit does not wait for sessions that work on it.
 #pragma once
 
 #include "days/columns.h"
@@ -13,9 +13,9 @@ namespace outbox::days {
 // with table_close(relation, NoLock).
 Relation OpenDayTableForEmit(int32 day);
 
-// Opens it for reading with AccessShareLock; nullptr if it is not there.
+// Opens the day table for reading with AccessShareLock; nullptr if it is not there.
 Relation OpenDayTableForReading(int32 day);
-// Likewise the spare table.
+// Opens the spare table for reading with AccessShareLock; nullptr if it is not there.
 Relation OpenSpareTableForReading();
 
 // The first `columns` of a table's, to form a row of that many, or to take one apart. The same descriptor where the
@@ -23,10 +23,10 @@ Relation OpenSpareTableForReading();
 TupleDesc FirstColumns(TupleDesc columns, int count);
 
 // Has the day table made by a one-shot background worker, in a transaction of its own: made in the caller's, it would
-// hold a lock on the parent until that commits, and a prepared transaction would hold up everybody. Waits a second for
-// it at most, and not at all where no worker is free; false: it is not there.
-// Only where the caller holds a strong lock on the parent itself (CREATE EXTENSION and emit in one transaction) it is
-// made in the caller's transaction.
+// hold a lock on the parent until that commits, and a prepared transaction would block all sessions. Waits a second for
+// it at most, and not at all if no worker is free; returns false if the table is still missing. Only where the caller
+// holds a strong lock on the parent itself (CREATE EXTENSION and emit in one transaction) it is made in the caller's
+// transaction.
 bool HaveDayTableMade(int32 day);
 
 }  // namespace outbox::days

@@ -72,7 +72,7 @@ void RunSubcommand(const char* sql) {
   CommandCounterIncrement();
 }
 
-// Default privileges of the owner, if he has any, are not meant for the log.
+// Default privileges of the owner, if any, are not meant for the log.
 void RevokeDefaultPrivileges(const char* name) {
   HeapTuple tuple =
       SearchSysCache1(RELOID, ObjectIdGetDatum(get_relname_relid(name, get_namespace_oid(kSchema, false))));
@@ -139,7 +139,7 @@ void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
   if (kind == DayTableKind::kLog &&
       SearchSysCacheExists3(PROCNAMEARGSNSP, CStringGetDatum("_refuse_loss"), PointerGetDatum(no_arguments),
                             ObjectIdGetDatum(get_namespace_oid(kSchema, false)))) {
-    // What the parent has for each statement does not come with ATTACH: see schema/27_loss.sql.
+    // Statement triggers of the parent do not come with ATTACH: see schema/27_loss.sql.
     resetStringInfo(&sql);
     appendStringInfo(&sql,
                      "CREATE TRIGGER log_loss BEFORE UPDATE OR DELETE OR TRUNCATE ON %s.%s"
@@ -234,11 +234,11 @@ bool CreateDayTable(DayTableKind kind, int32 day) {
   }
   LockRelationOid(parent, ShareUpdateExclusiveLock);
   if (OidIsValid(FindDayTable(kind, day))) {
-    return false;  // somebody else was faster
+    return false;  // another process was faster
   }
   Relation relation = table_open(parent, NoLock);
   Oid owner = relation->rd_rel->relowner;
-  // ATTACH takes a table from where it is: the parent's tablespace has to be named.
+  // ATTACH leaves a table where it is, so the parent's tablespace has to be named here.
   char* space =
       OidIsValid(relation->rd_rel->reltablespace) ? get_tablespace_name(relation->rd_rel->reltablespace) : nullptr;
   const char* tablespace = space != nullptr ? psprintf(" TABLESPACE %s", quote_identifier(space)) : "";
@@ -250,7 +250,7 @@ bool CreateDayTable(DayTableKind kind, int32 day) {
   SetUserIdAndSecContext(owner, saved_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
   int nest_level = NewGUCNestLevel();
   SetConfigOption("search_path", pg::kSearchPath, PGC_USERSET, PGC_S_SESSION);
-  // Where the day tables go is the parent's affair, not the session's.
+  // The parent decides in which tablespace day tables are, not the session's setting.
   SetConfigOption("default_tablespace", "", PGC_USERSET, PGC_S_SESSION);
   bool pushed = !ActiveSnapshotSet();
   if (pushed) {

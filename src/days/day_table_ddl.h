@@ -9,14 +9,14 @@ enum class DayTableKind : uint8 { kLog, kProgress, kTick, kOutcome };
 
 // The UTC day that a Unix time in microseconds falls into.
 int32 DayOfMicros(int64 unix_micros);
-// Unix microseconds of its first moment.
+// The Unix time in microseconds at which the day begins.
 int64 DayStartMicros(int32 day);
 
 // "log", "progress", "tick", "outcome".
 const char* DayTableParentName(DayTableKind kind);
 // "log_20261121"; `name` has room for NAMEDATALEN bytes.
 void DayTableName(DayTableKind kind, int32 day, char* name);
-// The reverse; false for any other name.
+// The reverse of DayTableName; returns false for any other name.
 bool DayOfTableName(DayTableKind kind, const char* name, int32* day);
 
 // InvalidOid when the extension is not there.
@@ -38,7 +38,7 @@ bool CreateDayTable(DayTableKind kind, int32 day);
 // Drops it in the current transaction; no event trigger fires. The caller holds AccessExclusiveLock on the parent, then
 // on the table, and creates nothing in the same transaction.
 void DropDayTable(DayTableKind kind, int32 day);
-// While it does: whoever guards the log against hands lets it through.
+// True while DropDayTable runs: the guard that protects the log from manual DDL lets it through.
 bool DroppingDayTable();
 
 }  // namespace outbox::days

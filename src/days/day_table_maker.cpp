@@ -24,7 +24,7 @@ struct Job {
 };
 static_assert(sizeof(Job) <= BGW_EXTRALEN);
 
-constexpr int kWaitMs = 1000;        // of an emitter, for a maker
+constexpr int kWaitMs = 1000;        // how long an emitter waits for a maker
 constexpr int kPauseMs = 10 * 1000;  // between two makers of a database, unless the first did its work
 constexpr int kTellEveryMs = 60 * 1000;
 constexpr const char* kLockTimeout = "5s";
@@ -92,10 +92,10 @@ void Nap() {
   CHECK_FOR_INTERRUPTS();
 }
 
-// What emitters of one database know of each other's makers; where they share no memory, each of himself only.
+// What the emitters of one database know of each other's makers; without shared memory each knows its own only.
 struct MakerNotes {
   pg_atomic_uint64* started_at;  // of the last one; 0: none, or it did its work
-  pg_atomic_uint64* told_at;     // when the server log was last told that events go to the spare table
+  pg_atomic_uint64* told_at;     // when the server log last said that events go to the spare table
 };
 
 MakerNotes Notes() {
@@ -133,7 +133,7 @@ bool MadeByWorker(int32 day, const MakerNotes& notes) {
     Nap();
   }
   bool made = DayTableExists(day);
-  // Nobody waits for one that has ended already, or never began.
+  // No emitter waits for a maker that has ended already, or never began.
   pg_atomic_write_u64(notes.started_at, made ? 0 : static_cast<uint64>(began - kWaitMs * 1000));
   return made;
 }
@@ -175,7 +175,7 @@ bool HaveDayTableMade(int32 day) {
   TellOfSpare(name, notes);
   pg::DatabaseSlot* slot = pg::MyDatabaseSlot();
   if (slot == nullptr || !slot->active) {
-    pg::WakeLauncherAtCommit(true);  // a keeper settles whose outbox this is, and makes the tables
+    pg::WakeLauncherAtCommit(true);  // a keeper settles the identity of this outbox, and makes the tables
   }
   return false;
 }

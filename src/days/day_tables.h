@@ -22,7 +22,7 @@ inline constexpr int32_t kUnknownDay = INT32_MAX;
 void ReadDayTables(DayTableKind kind, std::vector<DayTable>* tables);
 
 // Makes the tables of all kinds from the day of `now_micros` (Unix) to `days` days after it: one transaction each.
-// Returns how many were missing. One that cannot be made is in the way of no other: the first error is thrown at the
+// Returns how many were missing. A table that cannot be made does not keep the others: the first error is thrown at the
 // end.
 int EnsureDaysAhead(int64_t now_micros, int days);
 

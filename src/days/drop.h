@@ -16,10 +16,10 @@ inline constexpr int64_t kDayMicros = static_cast<int64_t>(SECS_PER_DAY) * USECS
 // What one call to a Drop function did.
 struct DropReport {
   int dropped = 0;
-  int waiting = 0;  // expired, but not finished by all lanes, or locked by somebody; tried again next time
+  int waiting = 0;  // expired, but not finished by all lanes, or locked; tried again next time
 };
 
-// Both locks or none of use: what was got goes with the transaction. Plain.
+// Returns whether it got both locks; one alone is useless and goes with the transaction. Plain.
 bool LockForDrop(DayTableKind kind, Oid table);
 
 // Runs `drop` for every table of the kind that ended at or before `end`, each in a transaction of its own; true from it

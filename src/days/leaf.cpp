@@ -42,7 +42,7 @@ bool IsXidIndex(Relation index) {
          index->rd_opfamily[0] == lookup_type_cache(XID8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
 }
 
-// As day_table_ddl names it.
+// Whether the index has the name that day_table_ddl gives it.
 bool IsOurs(Relation day_table, Relation index) {
   char* name = psprintf("%s_xid", RelationGetRelationName(day_table));
   bool same = strcmp(RelationGetRelationName(index), name) == 0;

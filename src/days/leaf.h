@@ -8,18 +8,18 @@ namespace outbox::days {
 
 struct Leaf {
   Relation heap = nullptr;
-  Relation index = nullptr;  // see OpenXidIndex; nullptr when somebody dropped it: the whole table is read then
+  Relation index = nullptr;  // see OpenXidIndex; nullptr if it was dropped: the whole table is read then
 };
 
-// Opens and locks (AccessShareLock) for the rest of the transaction. False when the table is gone. An error when it is
-// not a plain heap with the columns of the log.
+// Opens and locks (AccessShareLock) for the rest of the transaction. Returns false if the table is gone. Raises an
+// error if it is not a plain heap with the columns of the log.
 bool OpenLeaf(Oid oid, Leaf* leaf);
 // Keeps the locks.
 void CloseLeaf(const Leaf& leaf);
 
 // The index of a day table that reading by xid may rely on, opened with AccessShareLock; nullptr when there is none. It
 // is a complete btree on exactly (xid), ascending: only there are the entries of one xid in the order of their rows.
-// Ours is preferred to such an index of somebody else's.
+// The index made by outbox is preferred to such an index made by a user.
 Relation OpenXidIndex(Relation day_table);
 
 // The scan calls whose arguments differ between versions.

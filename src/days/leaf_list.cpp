@@ -40,29 +40,29 @@ void OnRelcacheInvalidation(Datum, Oid relation) {
   }
 }
 
-// Nobody has been given a reading above this. After a start the clock itself may stand below readings of before, until
-// somebody has looked at the ceiling that was stored for this database.
+// No reading above this was ever handed out. After a start the clock itself may stand below earlier readings, until a
+// process has read the ceiling that was stored for this database.
 int64_t HighestReading(int64_t reading) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
   const uint64 ceiling = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->clock_ceiling);
   return reading == 0 || ceiling <= 1 ? INT64_MAX : std::max(reading, static_cast<int64_t>(ceiling));
 }
 
-// No row has ever been written into it, or it has been emptied as a whole.
-bool IsEmpty(Oid oid) {
-  Leaf leaf;
-  if (!OpenLeaf(oid, &leaf)) {
-    return true;
+// Whether a row has ever been written into the table since it was last emptied as a whole.
+bool WasWritten(Oid oid) {
+  Relation table = try_table_open(oid, AccessShareLock);
+  if (table == nullptr) {
+    return false;
   }
-  const bool empty = RelationGetNumberOfBlocks(leaf.heap) == 0;
-  CloseLeaf(leaf);
-  return empty;
+  const bool written = RelationGetNumberOfBlocks(table) > 0;
+  table_close(table, NoLock);
+  return written;
 }
 
-// Who writes into it counts that after the row is in it, and before he commits. So what the snapshot of before this
-// call can see has been counted; and as nothing was in the table after `spare_writes` had been read, whatever came into
-// it later is counted above that. A prepared transaction's rows have been there since before the server started.
-bool SpareIsEmpty(Oid spare) {
+// A writer increments the count after its row is in the table, and before it commits. So what a snapshot taken before
+// this call can see has been counted; and as nothing was in the table after `spare_writes` had been read, what came
+// into it later is counted above that. A prepared transaction's rows have been there since before the server started.
+bool SpareIsUnused(Oid spare) {
   if (pg::Shared() == nullptr) {
     return false;
   }
@@ -73,17 +73,12 @@ bool SpareIsEmpty(Oid spare) {
   }
   state->spare = InvalidOid;
   pg_memory_barrier();  // the table is looked at afterwards
-  Relation table = try_table_open(spare, AccessShareLock);
-  if (table == nullptr) {
-    return false;
-  }
-  const bool empty = RelationGetNumberOfBlocks(table) == 0;
+  const bool empty = !WasWritten(spare);
   OUTBOX_FAULT_POINT("spare.looked");
   if (empty) {
     state->spare = spare;
     state->spare_writes = writes;
   }
-  table_close(table, NoLock);
   return empty;
 }
 
@@ -95,8 +90,8 @@ LeafList* CurrentLeafList() {
     CacheRegisterRelcacheCallback(OnRelcacheInvalidation, Datum(0));
   }
   AcceptInvalidationMessages();
-  // A clock that was put back goes into days that were over. Whoever did so committed after that was counted, and
-  // before the snapshot that ends this window if it shows his row.
+  // A clock that was put back goes into days that were over. reset_clock() counts that before it commits, and its
+  // commit is before the snapshot that ends this window if that shows a row dated by the new clock.
   uint64_t resets = pg::ClockResets();
   if (resets != state->resets_seen) {
     state->resets_seen = resets;
@@ -109,7 +104,7 @@ LeafList* CurrentLeafList() {
   if (state->changes_read == state->changes) {
     return &state->list;
   }
-  uint64_t changes = state->changes;  // what changes while we read counts for the next time
+  uint64_t changes = state->changes;  // a change during the read counts for the next time
   state->parent = DayTableParent(DayTableKind::kLog);
   state->tables.clear();
   ReadDayTables(DayTableKind::kLog, &state->tables);
@@ -129,15 +124,15 @@ LeafList* CurrentLeafList() {
 }
 
 void JudgeLeaves(LeafList* list) {
-  // 0 without preload: then nobody promises order, and no leaf is ever closed.
+  // 0 without preload: then no order is promised, and no leaf is ever closed.
   int64_t reading = pg::LastReading();
   const int64_t highest = HighestReading(reading);
   const Oid spare = SpareTable();
   pg_read_barrier();  // the next xid is read after the clock
   for (LeafEntry& entry : list->leaves) {
-    entry.unused = entry.oid == spare && SpareIsEmpty(spare);
+    entry.unused = entry.oid == spare && SpareIsUnused(spare);
     const bool ahead = entry.day != kUnknownDay && DayStartMicros(entry.day) > highest;
-    entry.empty = ahead && (entry.empty || IsEmpty(entry.oid));
+    entry.empty = ahead && (entry.empty || !WasWritten(entry.oid));
     entry.to_come = ahead && entry.empty;
     if (ahead || entry.closed || entry.day == kUnknownDay || reading < DayStartMicros(entry.day + 1)) {
       continue;

@@ -15,7 +15,7 @@ constexpr uint64_t kAdoptedEnd = 503;
 struct LeafEntry {
   Oid oid = InvalidOid;
   int32_t day = 0;
-  // Known once the day is over for good: the largest xid that its index holds. Windows above it skip the leaf.
+  // The day is over and the leaf gets no more rows: largest_xid is final. Windows above it skip the leaf.
   bool closed = false;
   // The clock had not come to it when the list was handed out, nor ever before: no row with a transaction id that can
   // be seen is in it.
@@ -23,33 +23,34 @@ struct LeafEntry {
   // It was opened before its day, once, and held nothing: after reset_clock() a day to come can hold rows of when it
   // had come.
   bool empty = false;
-  // The spare table, and nobody has written into it.
+  // The spare table, and nothing was written into it.
   bool unused = false;
   uint64_t largest_xid = 0;
   // The next xid when this process first saw the shared clock past the day; 0: not yet. An emitter has its xid before
-  // it reads the clock, so whoever can still write into the leaf has a smaller one.
+  // it reads the clock, so a transaction that can still write into the leaf has a smaller one.
   uint64_t writers_below = 0;
 };
 
-// An index into it fits the 16 bits of a RowPlace: a place is only good for the list it was made with.
+// An index into it fits the 16 bits of a RowPlace: a location is valid only with the list it was made with.
 struct LeafList {
   std::vector<LeafEntry> leaves;
   uint64_t version = 0;  // changes whenever a table came or went
 };
 
-// This process' list, read afresh if the set of day tables may have changed. Call after the snapshot that ends the
-// window was taken: whoever committed into a table before that snapshot, locked it after it was attached, and the
-// invalidation that attaching sends comes before the lock. Plain except for the vector; under a guard.
+// This process' list, read again if the set of day tables may have changed. Call after the snapshot that ends the
+// window was taken: a transaction that committed into a table before that snapshot locked it after it was attached, and
+// the invalidation that attaching sends comes before the lock. Plain except for the vector; under a guard.
 LeafList* CurrentLeafList();
 
-// False where a window whose lowest xid is this finds nothing: the leaf is not opened (somebody may have it locked).
+// Returns false if a window with this lowest xid finds nothing in the leaf: it is not opened then (it may be locked).
 inline bool CanHold(const LeafEntry& leaf, uint64_t lowest) {
   return !leaf.unused && (lowest < kAdoptedEnd || !(leaf.to_come || (leaf.closed && leaf.largest_xid < lowest)));
 }
 
-// Marks what is unused or to come for whoever goes by a snapshot of before this call, and as closed what can be: the
-// shared clock is past the day, and every transaction that had an xid by then has finished. No time-out: an emitter
-// that is stopped for hours between reading the clock and its insert keeps its leaf open. Needs an active snapshot.
+// Marks leaves that are unused or to come, as seen by a snapshot taken before this call, and those that can be closed:
+// the shared clock is past the day, and every transaction that had an xid by then has finished. There is no time-out:
+// an emitter that is stopped for hours between reading the clock and its insert keeps its leaf open. Needs an active
+// snapshot.
 void JudgeLeaves(LeafList* list);
 
 }  // namespace outbox::days

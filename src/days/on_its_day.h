@@ -1,4 +1,4 @@
-// Writing into a day table from a relay worker [P]: the keeper makes them ahead, but it may have been away.
+// Writing into a day table from a relay worker [P]: the keeper makes them ahead of time, but it may not have run.
 #pragma once
 
 #include "days/day_table_ddl.h"
@@ -8,8 +8,8 @@
 namespace outbox::days {
 
 // Runs `work(at)` in a transaction of its own; `at` is a new reading of the shared clock, whose day has a table of that
-// kind. A missing one is made first, in another transaction, so that nobody waits for it. `work` is plain, as for
-// pg::InTransaction. Success means that it was called and has committed.
+// kind. A missing one is made first, in another transaction, so that no session waits for this one. `work` is plain, as
+// for pg::InTransaction. Success means that `work` was called and has committed.
 template <typename Work>
 Status TryOnItsDay(DayTableKind kind, Work&& work) {
   int64 at = 0;

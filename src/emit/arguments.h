@@ -1,4 +1,4 @@
-// From SQL values to what the log stores [P]. Plain code.
+// Converts SQL values to what the log stores [P]. Plain code.
 #pragma once
 
 #include "emit/new_event.h"
@@ -8,7 +8,7 @@ namespace outbox::emit {
 // Key types of the overloads.
 enum class KeyType { kText, kBigint, kUuid };
 
-// nullptr for an argument that is NULL.
+// The argument; nullptr if it is NULL.
 text* TextArgument(FunctionCallInfo fcinfo, int index);
 Jsonb* JsonbArgument(FunctionCallInfo fcinfo, int index);
 // The time of a delayed event, if there is one.

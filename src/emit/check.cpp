@@ -12,7 +12,7 @@ namespace outbox::emit {
 namespace {
 
 // Everything is published in UTF-8. What has no place there (in an encoding such as WIN1252 a few bytes) is refused
-// now, while somebody is there to hear it: the reader could only stop at it.
+// now, while the caller can react: the reader could only stop at it.
 void CheckConvertible(const char* bytes, size_t size) {
   const char* converted = pg::Utf8({bytes, size}).data();
   if (converted != bytes) {
@@ -131,7 +131,7 @@ void CheckHeaderName(const JsonbValue* name) {
   }
 }
 
-// True if there is at least one header.
+// Returns true if there is at least one header.
 bool CheckHeaders(Jsonb* headers) {
   if (JB_ROOT_IS_SCALAR(headers)) {
     JsonbValue scalar;

@@ -13,20 +13,20 @@ inline constexpr size_t kMaxEventType = 255;
 inline constexpr size_t kMaxContentType = 255;
 inline constexpr size_t kMaxHeaders = 12 * 1024;  // names and values of all headers together
 
-// How far ahead deliver_at may be. Beyond it a unit was mistaken (milliseconds for seconds), and an event that nobody
-// will see arrive is better refused while somebody is there to hear it.
+// How far ahead deliver_at may be. Beyond it a unit was mistaken (milliseconds for seconds), and the mistake is better
+// reported to the caller than found in years.
 inline constexpr int64 kMaxDelay = 10 * INT64CONST(366) * USECS_PER_DAY;  // ten years
 
-// Read-only transaction or standby (25006), parallel mode (25000).
+// Refuses in a read-only transaction or on a standby (25006), and in parallel mode (25000).
 void CheckMayEmit();
 
-// Everything about one event but the JSON itself. Replaces headers that are JSON null or {} by nullptr, and adds the
-// trace context of outbox.traceparent to the others.
+// Checks everything about one event except the JSON itself. Replaces headers that are JSON null or {} by nullptr, and
+// adds the trace context of outbox.traceparent to the others.
 void CheckEvent(NewEvent* event);
 
-// A NULL payload of anything that is not a tombstone (22004).
+// Refuses a NULL payload of an event that is not a tombstone (22004).
 [[noreturn]] void RefuseNullPayload();
-// JSON that is a string whose text begins with { or [ is JSON encoded twice (22023).
+// Refuses JSON that was encoded twice: a string whose text begins with { or [ (22023).
 void CheckNotEncodedTwice(Jsonb* payload);
 void CheckNotEncodedTwice(const text* json);
 

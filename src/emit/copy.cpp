@@ -22,8 +22,8 @@ bool IsOurs(HeapTuple row, TupleDesc columns) {
 
 enum class Answer { kOwn, kCopy, kNotNow };
 
-// Without SPI and rights, for it is asked in every session; what is read here is nobody's to conflict with; and nobody
-// waits for it: whoever has the table locked delays the warning and not the emit.
+// Reads without SPI and rights, since every session does this; takes no predicate locks that could conflict; and does
+// not wait: if the table is locked, the warning is delayed and not the emit.
 Answer InCopy() {
   Oid schema = get_namespace_oid("outbox", true);
   Oid table = OidIsValid(schema) ? get_relname_relid("identity", schema) : InvalidOid;

@@ -3,7 +3,7 @@
 
 namespace outbox::emit {
 
-// Says so to whoever emits in one, once per session. Plain.
+// Warns a session that emits in a copy, once. Plain.
 void WarnInCopy();
 
 }  // namespace outbox::emit

@@ -59,8 +59,7 @@ void PutIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple
                index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
 }
 
-// Expressions, predicates and columns that are not ours need an executor; only an index that somebody else made has
-// any.
+// Expressions, predicates and columns that are not the extension's need an executor; only indexes made by users have any.
 void ExecuteIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple row) {
   Datum values[INDEX_MAX_KEYS];
   bool nulls[INDEX_MAX_KEYS];
@@ -111,8 +110,8 @@ struct Indexes {
   pg_unreachable();
 }
 
-// Every index that is ready, not only ours: during REINDEX CONCURRENTLY there are two for a while, and a row that is
-// missing in one of them is lost to the reader.
+// Opens every index that is ready, not only the extension's: during REINDEX CONCURRENTLY there are two for a while, and
+// a row that is missing in one of them is lost to the reader.
 void OpenIndexes(Relation day_table, Indexes* indexes) {
   indexes->count = 0;
   List* list = RelationGetIndexList(day_table);
@@ -153,7 +152,7 @@ void CloseIndexes(const Indexes* indexes) {
   }
 }
 
-// Rows of one day.
+// Inserts rows of one day.
 void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
   Relation day_table = days::OpenDayTableForEmit(day);
   TupleDesc columns = days::FirstColumns(RelationGetDescr(day_table), kLogColumns);
@@ -181,7 +180,7 @@ void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
   pg::NoteEmitted(day);
 }
 
-// In the order of their days.
+// Inserts rows day by day.
 void InsertByDay(NewEvent* events, int count, FullTransactionId xid) {
   for (int done = 0; done < count;) {
     int32 day = days::DayOfMicros(events[done].created_at);
@@ -199,7 +198,8 @@ void InsertByDay(NewEvent* events, int count, FullTransactionId xid) {
 void InsertEvent(NewEvent* event) {
   CheckMayEmit();
   WarnInCopy();
-  // The xid comes before the reading: days/leaf_list counts on it to know when nobody can write into a past day.
+  // The xid comes before the reading: days/leaf_list relies on it to know when no transaction can write into a past
+  // day.
   FullTransactionId xid = GetTopFullTransactionId();
   Stamp(event, pg::TakeReadings(1));
   OUTBOX_FAULT_POINT("emit.reading");

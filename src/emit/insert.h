@@ -6,9 +6,9 @@
 
 namespace outbox::emit {
 
-// Checks nothing about the event (see check.h) but that this transaction may write. Fills id and created_at.
+// Checks only that this transaction may write; for the event see check.h. Fills id and created_at.
 void InsertEvent(NewEvent* event);
-// The same for `count` events in order, with fewer WAL records. Give it batches of kInsertBatch: memory grows with
+// InsertEvent for `count` events in order, with fewer WAL records. Give it batches of kInsertBatch: memory grows with
 // them.
 inline constexpr int kInsertBatch = 500;
 void InsertEvents(NewEvent* events, int count);

@@ -229,7 +229,7 @@ Elements ArrayArgument(FunctionCallInfo fcinfo, int index, Oid type) {
 void CheckCounts(int payloads, const Elements& other, const char* name) {
   if (other.count >= 0 && other.count != payloads) {
     ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR), errmsg("arrays of events must have equal lengths"),
-                    errdetail("There are %d payloads and %d %s.", payloads, other.count, name),
+                    errdetail("Payloads: %d; %s: %d.", payloads, name, other.count),
                     errhint("Pass one array element per event, or NULL for the whole array.")));
   }
 }

@@ -1,4 +1,4 @@
-// An event on its way into the log [P]: what the SQL functions gather, check.h approves and insert.h writes.
+// An event that is being emitted [P]: the SQL functions fill it, check.h checks it and insert.h writes it.
 #pragma once
 
 #include "pg/prelude.h"
@@ -25,7 +25,7 @@ struct NewEvent {
   // Filled in by the insert:
   pg_uuid_t id;
   int64 created_at;  // Unix microseconds
-  Oid emitter;       // whose right to the topic counts; InvalidOid: the current role's
+  Oid emitter;       // the role whose right to the topic counts; InvalidOid: the current role
 };
 
 // The bytes of a detoasted varlena.

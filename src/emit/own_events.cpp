@@ -16,9 +16,9 @@ using enum days::LogColumn;
 
 namespace {
 
-// Where each row of this transaction is, from the first question for an id on. Rows of subtransactions that are rolled
-// back stay in it until somebody comes across them: a place counts only where the row is there, is of this transaction
-// and has the id. (Another row may have got the place, once somebody has vacuumed.)
+// Where each row of this transaction is, from the first search for an id on. Rows of subtransactions that are rolled
+// back stay in it until a search finds them: a location counts only if its row exists, is of this transaction and has
+// the id. (After a vacuum another row may be there.)
 struct Place {
   int table;
   ItemPointerData tid;
@@ -31,7 +31,7 @@ struct OfId {
 };
 
 constexpr int kMaxTables = 8;
-// Some 20 MB. Whoever has emitted more reads through all of them.
+// Some 20 MB. A transaction that has emitted more reads through all its rows.
 constexpr int64 kMaxPlaces = 200'000;
 
 struct Places {
@@ -43,7 +43,7 @@ struct Places {
   Oid file[kMaxTables];  // in another one the rows have other places: this transaction itself has rewritten the table
 };
 
-// Of transaction `owner`, whose end frees the memory; whoever uses them calls ForgetAnotherTransactions() first.
+// Those of transaction `owner`, whose end frees the memory; call ForgetAnotherTransactions() before use.
 Places* places = nullptr;
 bool unknowable = false;
 FullTransactionId owner = InvalidFullTransactionId;
@@ -69,7 +69,7 @@ void GiveUp() {
   unknowable = true;
 }
 
-// -1: there are too many.
+// Returns -1 if there are too many.
 int IndexOfTable(Places* into, Relation table) {
   for (int i = into->tables - 1; i >= 0; i--) {
     if (into->table[i] == RelationGetRelid(table)) {
@@ -84,7 +84,7 @@ int IndexOfTable(Places* into, Relation table) {
   return into->tables++;
 }
 
-// False: it does not fit.
+// Returns false if it does not fit.
 bool Add(Places* into, Relation table, const pg_uuid_t* id, const ItemPointerData* tid) {
   int index = IndexOfTable(into, table);
   if (index < 0 || into->count == kMaxPlaces) {
@@ -112,7 +112,7 @@ struct OwnScan {
   const pg_uuid_t* ids;  // nullptr: all
   int count;
 
-  // Reading through all of them: one table after the other.
+  // While reading through all rows, one table after the other:
   int32 day;
   int32 last_day;
   bool spare;
@@ -120,7 +120,7 @@ struct OwnScan {
   Relation index;
   SysScanDesc rows;
 
-  // By id: the tables of `places`, and where the rows are.
+  // While searching by id: the tables of `places`, and where the rows are.
   bool by_place;
   Relation tables[kMaxTables];
   BlockNumber blocks[kMaxTables];
@@ -151,7 +151,7 @@ OwnScan* Begin(CommandId before, const pg_uuid_t* ids, int count) {
   return scan;
 }
 
-// False: that was the last.
+// Returns false if that was the last.
 bool OpenNextTable(OwnScan* scan) {
   while (scan->table == nullptr) {
     if (scan->day <= scan->last_day) {
@@ -167,7 +167,7 @@ bool OpenNextTable(OwnScan* scan) {
   ScanKeyInit(&key, kXid + 1, BTEqualStrategyNumber, F_XID8EQ, FullTransactionIdGetDatum(scan->xid));
   // Rows of this very transaction are there or taken back, whatever the isolation level: no snapshot decides that, and
   // none is asked. A snapshot of a serializable transaction would leave predicate locks on pages that all write to.
-  // What the statement under way has emitted is left out by hand.
+  // What the current statement has emitted is left out explicitly.
   scan->index = days::OpenXidIndex(scan->table);
   bool by_index = scan->index != nullptr;
   scan->rows = systable_beginscan(scan->table, by_index ? RelationGetRelid(scan->index) : InvalidOid, by_index,
@@ -212,7 +212,8 @@ HeapTuple NextOfAll(OwnScan* scan, TupleDesc* desc) {
   return nullptr;
 }
 
-// Finds out where all rows are. A context that is this subtransaction's until it is whole: an error takes it along.
+// Finds out where all rows are. Until that is complete the memory belongs to this subtransaction, so that an error
+// frees it.
 void FindPlaces() {
   MemoryContext context =
       AllocSetContextCreate(CurTransactionContext, "outbox events of the transaction", ALLOCSET_DEFAULT_SIZES);
@@ -241,13 +242,13 @@ void FindPlaces() {
   }
 }
 
-// False: the rows are not where they were.
+// Returns false if the rows are not where they were.
 bool OpenTables(OwnScan* scan) {
   bool same = true;
   for (int i = 0; i < places->tables; i++) {
     Relation table = try_table_open(places->table[i], AccessShareLock);
     scan->tables[i] = table;
-    // What was rolled back may have been where the table has ended by now.
+    // Rows that were rolled back may have been behind the table's present end.
     scan->blocks[i] = table == nullptr ? 0 : RelationGetNumberOfBlocks(table);
     same = same && (table == nullptr || table->rd_rel->relfilenode == places->file[i]);
   }
@@ -265,9 +266,9 @@ void CloseTables(OwnScan* scan) {
 
 enum class Fate {
   kThere,    // a row of this transaction, in `copy` if there is one
-  kLater,    // likewise, not for this scan
+  kLater,    // a row of this transaction, but not for this scan
   kTouched,  // this transaction has updated or deleted it: it is elsewhere, or may come back
-  kGone,     // for good
+  kGone,     // it will not come back
 };
 
 Fate Fetch(const OwnScan* scan, int index, const ItemPointerData* tid, const pg_uuid_t* id, HeapTuple* copy) {
@@ -311,7 +312,7 @@ void Keep(OwnScan* scan, const Place* place) {
   scan->found[scan->found_count++] = {place->table, place->tid};
 }
 
-// Forgets places that have nothing. False: who looks there may miss a row.
+// Forgets locations without a row. Returns false if a row may be missed there.
 bool FindOfId(OwnScan* scan, const pg_uuid_t* id) {
   OfId* of_id = static_cast<OfId*>(hash_search(places->by_id, id, HASH_FIND, nullptr));
   if (of_id == nullptr) {
@@ -349,7 +350,7 @@ int CompareFound(const void* a, const void* b) {
              : ItemPointerCompare(const_cast<ItemPointer>(&left->tid), const_cast<ItemPointer>(&right->tid));
 }
 
-// A row that was rolled back may have left its place to another one with the same id: that is one row.
+// The location of a row that was rolled back may now have another one with the same id: drops the repetition.
 void DropRepeats(OwnScan* scan) {
   if (scan->found_count < 2) {
     return;
@@ -364,7 +365,7 @@ void DropRepeats(OwnScan* scan) {
   scan->found_count = kept;
 }
 
-// False: all have to be read through.
+// Returns false if all rows have to be read through.
 bool FindByPlace(OwnScan* scan) {
   if (!unknowable && places != nullptr && !OpenTables(scan)) {
     CloseTables(scan);

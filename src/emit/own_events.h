@@ -1,8 +1,8 @@
 // The events of the current transaction, read back [P]. Plain code.
 //
-// A session that asks for one by its id asks again, as an ORM does before each insert: so from the first time on the
-// transaction remembers where its rows are, and finding one costs the same whatever else it has emitted. A transaction
-// that never asks pays nothing.
+// A session that searches for one by its id does so again, as an ORM does before each insert: so from the first time on
+// the transaction remembers where its rows are, and finding one costs the same whatever else it has emitted. A
+// transaction that never asks pays nothing.
 #pragma once
 
 #include "pg/prelude.h"
@@ -24,7 +24,7 @@ void EndOwnScan(OwnScan* scan);
 // qsort()s and bsearch()es ids.
 int CompareIds(const void* a, const void* b);
 
-// A row has been written. Costs nothing where nobody has asked for an id.
+// Notes a row that was written. Costs nothing unless the transaction has searched by id.
 void NoteOwnEvent(Relation table, const pg_uuid_t* id, const ItemPointerData* place);
 
 }  // namespace outbox::emit

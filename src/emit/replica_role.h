@@ -12,7 +12,7 @@ namespace outbox::emit {
 // Once per backend, from _PG_init.
 void InstallReplicaRoleHook();
 
-// COPY ... FROM, which no hook of the executor sees: would it be lost? Plain; `relation` is a view.
+// Whether rows of a COPY ... FROM into this view would be lost (no hook of the executor sees COPY). Plain.
 bool InsertsWouldBeLost(Oid relation);
 
 }  // namespace outbox::emit

@@ -41,8 +41,9 @@ TriggerData* CheckUse(FunctionCallInfo fcinfo) {
   }
   if (trigger->tg_trigger->tgnargs < 2) {
     RefuseUse(ERRCODE_INVALID_PARAMETER_VALUE,
-              psprintf("Trigger \"%s\" has %d arguments; the aggregate type and the key column are needed.",
-                       trigger->tg_trigger->tgname, trigger->tg_trigger->tgnargs));
+              psprintf("Trigger \"%s\" has %d %s; the aggregate type and the key column are needed.",
+                       trigger->tg_trigger->tgname, trigger->tg_trigger->tgnargs,
+                       trigger->tg_trigger->tgnargs == 1 ? "argument" : "arguments"));
   }
   return trigger;
 }
@@ -102,7 +103,7 @@ void EmitRow(const TriggerData* trigger, HeapTuple row, int key_column, const ch
   event.aggregate_id = KeyOf(trigger, row, key_column);
   event.event_type = cstring_to_text(psprintf("%s.%s", prefixed ? arguments[2] : arguments[0], what));
   event.payload = TextBytes(DatumGetTextPP(DirectFunctionCall1(row_to_json, RowDatum(trigger, row))));
-  event.emitter = trigger->tg_relation->rd_rel->relowner;  // who writes to the table chooses no topic
+  event.emitter = trigger->tg_relation->rd_rel->relowner;  // writers of the table do not choose the topic
   CheckEvent(&event);
   InsertEvent(&event);
 }
@@ -122,7 +123,7 @@ Datum RowTriggerMain(FunctionCallInfo fcinfo) {
   } else if (SameKey(KeyOf(trigger, row, key), KeyOf(trigger, trigger->tg_newtuple, key))) {
     EmitRow(trigger, trigger->tg_newtuple, key, "updated");
   } else {
-    // Under its new key it is something new to consumers, and what they hold under the old one must go.
+    // To consumers the row under its new key is a new object, and the one under the old key has to be deleted.
     EmitRow(trigger, row, key, "deleted");
     EmitRow(trigger, trigger->tg_newtuple, key, "created");
   }

@@ -72,7 +72,7 @@ bool IsInheritedFrom(const RightOf& row, Oid role) {
          (OidIsValid(named) && named != row.oid && has_privs_of_role(role, named));
 }
 
-// Under the newest snapshot, not the transaction's: what was taken back meanwhile is taken back.
+// Reads under the newest snapshot, not the transaction's: a right revoked meanwhile is revoked.
 void ReadRights(Relation relation, Right* right) {
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
   TableScanDesc scan = table_beginscan(relation, snapshot, 0, nullptr);
@@ -130,7 +130,7 @@ const Right* Find(Oid role) {
   }
   Oid schema = get_namespace_oid("outbox", true);
   table = OidIsValid(schema) ? get_relname_relid("emit_right", schema) : InvalidOid;
-  stale = false;  // from here on a change counts
+  stale = false;  // a change from here on sets it again
   Right right = {role, false, NIL};
   Relation relation = OidIsValid(table) && !superuser_arg(role) ? try_table_open(table, AccessShareLock) : nullptr;
   if (relation != nullptr) {

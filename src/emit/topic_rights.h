@@ -1,4 +1,4 @@
-// Who may emit to which topics [P]: outbox.emit_right, see outbox.grant_emit(). Plain code.
+// Which roles may emit to which topics [P]: outbox.emit_right, see outbox.grant_emit(). Plain code.
 //
 // A row is of the role that has its name, and of the one that has its oid: fail-closed where a role was renamed, or was
 // missing when a dump brought the row. The current role's own row decides; without one, those of the roles it is a

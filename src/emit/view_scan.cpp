@@ -110,13 +110,13 @@ bool IsId(Node* node, Index relation) {
          castNode(Var, node)->varattno == kViewId + 1 && castNode(Var, node)->varlevelsup == 0;
 }
 
-// Can be computed once, before the first row.
+// Whether the expression can be computed once, before the first row.
 bool IsKnown(Node* node) {
   return !contain_var_clause(node) && !contain_volatile_functions(node) && !contain_subplans(node);
 }
 
 // Adds what `id` must be one of to `ids`, expressions of type uuid and uuid[]; false if the clause says nothing of
-// that. NOLINTNEXTLINE(misc-no-recursion): as deep as what somebody wrote, and the planner has been through it
+// that. NOLINTNEXTLINE(misc-no-recursion): as deep as the query was written, and the planner has been through it
 bool TakeIds(Node* clause, Index relation, List** ids) {
   if (is_orclause(clause)) {
     ListCell* cell = nullptr;
@@ -175,7 +175,7 @@ bool WantsBody(const RelOptInfo* rel) {
   return false;
 }
 
-// Nobody knows when a statement is planned how much its transaction will have emitted.
+// When a statement is planned it is unknown how much its transaction will have emitted.
 constexpr double kGuessedEvents = 10;
 
 void GetRelSize(PlannerInfo* root, RelOptInfo* rel, Oid) {
@@ -199,7 +199,7 @@ void GetPaths(PlannerInfo* root, RelOptInfo* rel, Oid) {
                                                                 NIL)));
 }
 
-// All clauses are checked again on what is found: of few rows, and it keeps rechecks of locked rows simple.
+// All clauses are checked again on the rows found: there are few, and it keeps rechecks of locked rows simple.
 ForeignScan* GetPlan(PlannerInfo*, RelOptInfo* rel, Oid, ForeignPath*, List* targets, List* clauses, Plan* outer) {
   List* ids = static_cast<List*>(rel->fdw_private);
   return make_foreignscan(targets, extract_actual_clauses(clauses, false), rel->relid, ids,
@@ -292,7 +292,7 @@ void BeginPass(const ForeignScanState* node, Running* running) {
   MemoryContextSwitchTo(caller);
 }
 
-// In memory that is reset before the next row.
+// Returns the next row, in memory that is reset before the one after it.
 TupleTableSlot* Iterate(ForeignScanState* node) {
   Running* running = static_cast<Running*>(node->fdw_state);
   TupleTableSlot* slot = node->ss.ss_ScanTupleSlot;

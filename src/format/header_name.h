@@ -1,5 +1,5 @@
-// What a header may be called [-]. Used by emit/ (user headers), so that a bad name is found as early as possible and
-// never asked of a broker.
+// Which names a header may have [-]. Used by emit/ (user headers), so that a bad name is found as early as possible and
+// never sent to a broker.
 #pragma once
 
 #include <string_view>

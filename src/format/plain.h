@@ -32,9 +32,9 @@ class PlainFormat {
   PlainFormat(const PlainFormat&) = delete;
   PlainFormat& operator=(const PlainFormat&) = delete;
 
-  // Appends the packed record of `event` to *out. False, nothing appended and *error filled (class kMessage: it is the
-  // event's own fault) where it has no legal topic (a template over free text, or an explicit topic meant for another
-  // kind of destination) or does not fit a record.
+  // Appends the packed record of `event` to *out. Returns false, appends nothing and fills *error (class kMessage: it
+  // is the event's own fault) if the event has no legal topic (a template over free text, or an explicit topic meant
+  // for another kind of destination) or does not fit a record.
   bool Append(const Event& event, int64_t wall_micros, std::string* out, Error* error);
 
   // The topic that Append uses. Valid until the next call of either.

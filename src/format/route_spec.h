@@ -24,10 +24,10 @@ namespace outbox::format {
 
 enum class OnFailure : uint8_t {
   kSkip,   // a dead letter lets its key go on
-  kBlock,  // later events of the key wait until somebody has acted on it
+  kBlock,  // later events of the key wait until an operator has acted on it
 };
 
-// What is done with an event that the destination refuses for its own sake. Microseconds.
+// What is done with an event that the destination refuses because of the event. Microseconds.
 struct RetryPolicy {
   OnFailure on_failure = OnFailure::kSkip;
   int max_attempts = 10;
@@ -53,7 +53,7 @@ struct RouteConfig {
   uint32_t lane = 0;                                  // < lanes
   uint32_t lanes = 1;                                 // >= 1
   RetryPolicy policy;
-  // What people have stopped. `paused`: the route, or its destination.
+  // What operators have paused. `paused`: the route, or its destination.
   bool paused = false;
   std::string pause_reason;
   std::vector<std::string> paused_topics;  // resolved
@@ -64,7 +64,7 @@ struct RouteConfig {
 class RouteSpec final : public EventFilter {
  public:
   // nullptr, and *error filled, when a template is wrong (a route in the tables was checked when it was written, so
-  // this means that somebody edited it by hand).
+  // this means that it was edited by hand).
   static std::shared_ptr<const RouteSpec> Make(const RouteConfig& config, TemplateError* error);
 
   bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,

@@ -25,8 +25,8 @@ struct TemplateError {
 
 class Template {
  public:
-  // Nothing, and *error filled, when `text` is no template of that use. Topics: as the kind of destination takes them
-  // (SinkKind::topic_template).
+  // Returns nullopt, and fills *error, if `text` is no template of that use. Topics: as the kind of destination takes
+  // them (SinkKind::topic_template).
   static std::optional<Template> ParseTopic(std::string_view text, const sink::TopicTemplateRules& rules,
                                             TemplateError* error);
   static std::optional<Template> ParseKey(std::string_view text, TemplateError* error);

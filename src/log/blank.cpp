@@ -27,7 +27,7 @@ bool Empty(const char* stored) {
   return !VARATT_IS_EXTERNAL(value) && VARSIZE_ANY_EXHDR(value) == 0;
 }
 
-// Pinned, and nobody else has it pinned.
+// Returns the page pinned, and pinned by no other process.
 Buffer LockForBlanking(Relation relation, BlockNumber block) {
   uint32 wait_event = pg::WaitEventFor("OutboxForget");
   Buffer buffer = ReadBuffer(relation, block);

@@ -8,7 +8,7 @@ extern "C" {
 
 namespace outbox::log {
 
-// Without walsenders nobody could answer, whatever the setting says: the server does not wait then, either. The
+// Without walsenders no standby could answer, whatever the setting says: the server does not wait then, either. The
 // checkpointer keeps the flag for SyncRepWaitForLSN; minor releases of 2025 made it a bit of a byte.
 bool StandbysAreAsked() {
 #ifdef SYNC_STANDBY_DEFINED

@@ -4,7 +4,6 @@
 #include "days/day_tables.h"
 #include "days/leaf.h"
 #include "log/lane_tables.h"
-#include "log/position_sql.h"
 #include "log/sql.h"
 #include "log/window_scan.h"
 #include "log/xid_fate.h"
@@ -22,13 +21,13 @@ namespace {
 
 using days::kDayMicros;
 
-// What every lane and side lane has finished with: the base of its position. One that came by a dump and is not adopted
-// yet has finished with nothing of this log: its position is made of another server's numbers. Uncommitted routes do
-// not count; what they miss expired.
+// What every lane and side lane has finished with: the base of its position. A lane that came with a dump and is not
+// adopted yet has finished with nothing of this log: its position is made of another server's numbers. Uncommitted
+// routes do not count: what expires before they commit is not theirs.
 void ReadLaneBases(std::vector<Snapshot>* bases) {
   static Statement all = {
-      "SELECT CASE WHEN h.home = outbox._home() THEN r.window_from::text ELSE '3:3:' END"
-      " FROM " OUTBOX_POSITIONS " r JOIN outbox.lane h ON h.route_id = r.route_id AND h.lane = r.lane",
+      "SELECT CASE WHEN l.home = outbox._home() THEN p.window_from::text ELSE '3:3:' END"
+      " FROM outbox._position p JOIN outbox.lane l ON l.route_id = p.route_id AND l.lane = p.lane",
       0,
       {},
       nullptr};
@@ -48,7 +47,7 @@ uint64_t LowestXmin(const std::vector<Snapshot>& bases) {
   return lowest;
 }
 
-// A visitor that only wants to know whether there is a row at all.
+// A visitor that only finds out whether there is any row.
 class AnyRow final : public RowVisitor {
  public:
   void Row(const RowView&, uint64_t) override { found = true; }
@@ -117,7 +116,7 @@ struct Between {
 days::DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros) {
   Outstanding outstanding;
   return days::DropEach(days::DayTableKind::kLog, now_micros - retention_micros, [&](const days::DayTable& table) {
-    // First without a lock, so that a lane that lags costs nobody anything; then under it, because a transaction can
+    // First without the lock, so that a lane that lags disturbs no session; then under it, because a transaction can
     // commit in between. An unfinished one, open or prepared, holds RowExclusiveLock on the leaf and wins.
     if (outstanding.Find(table.oid)) {
       return false;
@@ -170,36 +169,23 @@ bool EmptySpareTable(int64_t now_micros, int64_t retention_micros) {
 
 namespace {
 
-// Lanes, and side lanes, whose newest progress row is not newer than $1, with that row.
-#define OUTBOX_LAST_PROGRESS(table, who, newest)                         \
-  table " " who ", LATERAL " newest                                      \
-        " p WHERE p.at < $1"                                             \
-        " AND (" who ".window_from::text, " who ".window_to::text, " who \
-        ".done_to) IS DISTINCT FROM"                                     \
-        " (p.window_from::text, p.window_to::text, p.done_to)"
-#define OUTBOX_LAST_LANE_PROGRESS OUTBOX_LAST_PROGRESS("outbox.lane", "l", OUTBOX_NEWEST_PROGRESS)
-#define OUTBOX_LAST_SIDE_PROGRESS OUTBOX_LAST_PROGRESS("outbox.side_lane", "s", OUTBOX_NEWEST_SIDE_PROGRESS)
-
-// `since`: a fork, a seek or a change of the lanes that commits while the statement waits for its row has given it
-// another position, of which the progress it was chosen for knows nothing.
+// Lanes, and side lanes, whose newest progress row is older than $1. `since` is compared because a fork, a seek or a
+// change of the lanes may commit while the statement waits for the row: the progress that was chosen belongs to the old
+// position then.
 void CarryPositions(int64_t before_micros) {
   static Statement carry = {
-      "UPDATE outbox.lane AS t SET window_from = c.window_from, window_to = c.window_to, done_to = c.done_to"
-      " FROM (SELECT l.route_id, l.lane, l.since, p.window_from, p.window_to, p.done_to"
-      " FROM " OUTBOX_LAST_LANE_PROGRESS
-      ") c WHERE t.route_id = c.route_id AND t.lane = c.lane"
-      " AND t.since = c.since",
+      "UPDATE outbox.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
+      " FROM outbox._lane_position p WHERE p.saved_at < $1 AND NOT p.carried"
+      " AND t.route_id = p.route_id AND t.lane = p.lane AND t.since = p.since",
       1,
       {TIMESTAMPTZOID},
       nullptr};
   Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
   RunStatement(&carry, values);
   static Statement carry_sides = {
-      "UPDATE outbox.side_lane AS t SET window_from = c.window_from, window_to = c.window_to, done_to = c.done_to"
-      " FROM (SELECT s.route_id, s.lane, s.side, s.since, p.window_from, p.window_to, p.done_to"
-      " FROM " OUTBOX_LAST_SIDE_PROGRESS
-      ") c WHERE t.route_id = c.route_id AND t.lane = c.lane"
-      " AND t.side = c.side AND t.since = c.since",
+      "UPDATE outbox.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
+      " FROM outbox._side_lane_position p WHERE p.saved_at < $1 AND NOT p.carried"
+      " AND t.route_id = p.route_id AND t.lane = p.lane AND t.side = p.side AND t.since = p.since",
       1,
       {TIMESTAMPTZOID},
       nullptr};
@@ -207,24 +193,22 @@ void CarryPositions(int64_t before_micros) {
 }
 
 bool AllCarried(int64_t before_micros) {
-  static Statement missing = {"(SELECT 1 FROM " OUTBOX_LAST_LANE_PROGRESS
-                              " LIMIT 1) UNION ALL (SELECT 1 FROM " OUTBOX_LAST_SIDE_PROGRESS " LIMIT 1)",
-                              1,
-                              {TIMESTAMPTZOID},
-                              nullptr};
+  static Statement missing = {
+      "(SELECT 1 FROM outbox._lane_position WHERE saved_at < $1 AND NOT carried LIMIT 1)"
+      " UNION ALL (SELECT 1 FROM outbox._side_lane_position WHERE saved_at < $1 AND NOT carried LIMIT 1)",
+      1,
+      {TIMESTAMPTZOID},
+      nullptr};
   Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
   RunStatement(&missing, values);
   return SPI_processed == 0;
 }
 
-#undef OUTBOX_LAST_SIDE_PROGRESS
-#undef OUTBOX_LAST_LANE_PROGRESS
-#undef OUTBOX_LAST_PROGRESS
-
 }  // namespace
 
 days::DropReport DropExpiredProgressTables(int64_t now_micros) {
-  // As long as the log: a destination that goes back by days is put back by it, and it tells where an event is.
+  // Progress is kept as long as the log: it is needed to rewind after a destination went back by days, and it tells
+  // where an event is.
   int64_t end = now_micros - kDayMicros;
   bool any = false;
   std::vector<days::DayTable> tables;
@@ -280,7 +264,7 @@ days::DropReport DropExpiredTickTables(int64_t now_micros) {
       ReadSnapshotText(ResultText(0, 0), &last);
       ReadLaneBases(&bases);
       for (const Snapshot& base : bases) {
-        // An idle lane's position is not written down while nothing comes.
+        // The position of an idle lane is not saved while no event comes.
         if (!base.Covers(last) && between.Find(base, last)) {
           return false;
         }

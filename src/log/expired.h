@@ -1,12 +1,12 @@
-// Dropping day tables that have had their time [P]: which of them no lane needs any more. How: days/drop.h. C++ code
-// that owns things; each call runs its own short transactions and throws pg::PgError.
+// Dropping day tables that have expired [P]: which of them no lane needs any more. How: days/drop.h. C++ code that owns
+// things; each call runs its own short transactions and throws pg::PgError.
 #pragma once
 
 #include "days/drop.h"
 
 namespace outbox::log {
 
-// One that cannot be dropped (a view of somebody's depends on it) is in no other's way: the first error is thrown when
+// A table that cannot be dropped (a user's view depends on it) does not keep the others: the first error is thrown when
 // all were tried.
 
 // Drops day tables of the log that ended more than `retention_micros` ago, in which every lane of every route has
@@ -15,7 +15,7 @@ namespace outbox::log {
 days::DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros);
 
 // Empties the spare table when all that is in it ended more than a day and `retention_micros` ago, under the same
-// conditions. True when it did.
+// conditions. Returns true if it did.
 bool EmptySpareTable(int64_t now_micros, int64_t retention_micros);
 
 // Drops day tables of the progress that ended more than a day ago and before the oldest day table of the log, after

@@ -7,9 +7,7 @@
 
 #include "base/fault_point.h"
 #include "base/monotonic.h"
-#include "log/lane_start_sql.h"
 #include "log/lane_tables.h"
-#include "log/position_sql.h"
 #include "log/sql.h"
 #include "parked/lanes.h"
 #include "pg/clock.h"
@@ -21,25 +19,19 @@ namespace outbox::log {
 
 namespace {
 
-int32 Count(uint64 row, int column) {
-  bool isnull = false;
-  return DatumGetInt32(ResultDatum(row, column, &isnull));
-}
-
 void ReadChangingRoutes(std::vector<int64_t>* routes) {
   static Statement changing = {
       "SELECT id FROM outbox.route WHERE lanes_wanted IS NOT NULL ORDER BY id", 0, {}, nullptr};
   RunStatement(&changing, nullptr);
   routes->reserve(SPI_processed);
   for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    routes->push_back(DatumGetInt64(ResultDatum(row, 0, &isnull)));
+    routes->push_back(ResultInt64(row, 0));
   }
 }
 
-// The lanes that are there already stand still for the others: for seconds, and for less than they work.
+// The lanes that have arrived wait for the others: for seconds, and for less time than they work.
 constexpr int64 kMostAllowed = 10 * USECS_PER_SEC;
-constexpr int64 kPause = 2 * USECS_PER_SEC;  // after it was given up, at least
+constexpr int64 kPause = 2 * USECS_PER_SEC;  // at least, after a change was given up
 constexpr int64 kLongestPause = 60 * USECS_PER_SEC;
 constexpr int64 kNear = 3 * USECS_PER_SEC;  // what all lanes deliver within this is near the end of the log
 constexpr int64 kLookFast = 300 * USECS_PER_SEC / 1000;  // most lanes say so at once
@@ -52,7 +44,7 @@ struct Change {
   bool sides = false;     // topics have left their lanes
 };
 
-// False when somebody else has it.
+// Returns false if another transaction has it locked.
 bool LockRoute(Change* change) {
   // A lock that lets events be parked meanwhile.
   static Statement route = {
@@ -68,16 +60,14 @@ bool LockRoute(Change* change) {
   if (SPI_processed == 0) {
     return false;
   }
-  bool isnull = false;
-  change->wanted = Count(0, 0);
-  change->common = DatumGetBool(ResultDatum(0, 1, &isnull));
-  TimestampTz begun = DatumGetTimestampTz(ResultDatum(0, 2, &isnull));
-  change->begun = isnull ? 0 : begun;
-  change->sides = DatumGetBool(ResultDatum(0, 3, &isnull));
+  change->wanted = ResultInt32(0, 0);
+  change->common = ResultBool(0, 1);
+  change->begun = ResultTime(0, 2);
+  change->sides = ResultBool(0, 3);
   return true;
 }
 
-// All of them, in the order in which drop_route takes them; false when somebody else has one.
+// Locks all lanes, in the order in which drop_route does; returns false if another transaction has one locked.
 bool LockLanes(const Change& change) {
   static Statement lanes = {
       "SELECT lane FROM outbox.lane WHERE route_id = $1 ORDER BY lane FOR UPDATE SKIP LOCKED", 1, {INT8OID}, nullptr};
@@ -86,7 +76,7 @@ bool LockLanes(const Change& change) {
   RunStatement(&lanes, values);
   uint64 locked = SPI_processed;
   RunStatement(&all, values);
-  return static_cast<uint64>(Count(0, 0)) == locked;
+  return static_cast<uint64>(ResultInt32(0, 0)) == locked;
 }
 
 void Begin(const Change& change) {
@@ -100,7 +90,7 @@ void Begin(const Change& change) {
   RunStatement(&begin, values);
 }
 
-// The lanes go on, until it begins anew.
+// Gives the change up: the lanes go on, until it begins again.
 void GiveUp(const Change& change) {
   static Statement give_up = {
       "UPDATE outbox.route SET lanes_begun = NULL, common_snapshot = NULL WHERE id = $1", 1, {INT8OID}, nullptr};
@@ -108,7 +98,7 @@ void GiveUp(const Change& change) {
   RunStatement(&give_up, values);
 }
 
-// Lanes that a live worker owns: it may be reading on.
+// How many lanes a live worker owns: it may still be reading.
 int OwnedLanes(const Change& change) {
   static Statement owned = {
       "SELECT count(*)::int FROM outbox.lane WHERE route_id = $1"
@@ -118,12 +108,12 @@ int OwnedLanes(const Change& change) {
       nullptr};
   Datum values[] = {Int64GetDatum(change.route_id), pg::LiveIncarnations()};
   RunStatement(&owned, values);
-  return Count(0, 0);
+  return ResultInt32(0, 0);
 }
 
 // Whether every lane has delivered or parked all that was committed when the barrier was asked for. While no worker has
-// any, nothing flows that could be disturbed; one that found no place in shared memory cannot say, and is not waited
-// for here.
+// any, nothing flows that could be disturbed; a worker without a slot for the lane in shared memory cannot report, and
+// is not waited for here.
 bool AllNear(const Change& change, uint64 barrier) {
   static Statement lanes = {
       "SELECT lane, owner = ANY ($2) FROM outbox.lane WHERE route_id = $1", 2, {INT8OID, INT8ARRAYOID}, nullptr};
@@ -132,9 +122,8 @@ bool AllNear(const Change& change, uint64 barrier) {
   uint64 owned = 0;
   bool near = true;
   for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    const int32 lane = Count(row, 0);
-    if (!DatumGetBool(ResultDatum(row, 1, &isnull)) || isnull) {
+    const int32 lane = ResultInt32(row, 0);
+    if (!ResultBool(row, 1)) {
       continue;
     }
     owned++;
@@ -166,21 +155,23 @@ void SetCommonSnapshot(const Change& change) {
   RunStatement(&set, values);
 }
 
-// Lanes, and side lanes that have come about this very moment, whose saved position is not the common snapshot.
+// How many lanes (and side lanes that were made just now) have a saved position other than the common snapshot.
 int LanesUnderWay(int64 route_id) {
-  static Statement elsewhere = {"SELECT count(*)::int FROM " OUTBOX_POSITIONS
-                                " l JOIN outbox.route r ON r.id = l.route_id"
-                                " WHERE l.route_id = $1 AND (r.common_snapshot IS NULL"
-                                " OR r.common_snapshot::text <> l.window_from::text OR l.window_to IS NOT NULL)",
-                                1,
-                                {INT8OID},
-                                nullptr};
+  static Statement elsewhere = {
+      "SELECT count(*)::int FROM outbox._position l"
+      " JOIN outbox.route r ON r.id = l.route_id"
+      " WHERE l.route_id = $1 AND (r.common_snapshot IS NULL"
+      " OR r.common_snapshot::text <> l.window_from::text OR l.window_to IS NOT NULL)",
+      1,
+      {INT8OID},
+      nullptr};
   Datum values[] = {Int64GetDatum(route_id)};
   RunStatement(&elsewhere, values);
-  return Count(0, 0);
+  return ResultInt32(0, 0);
 }
 
-// Somebody is sending parked events of the route. Lanes that rest at the common snapshot begin with no more of them.
+// Whether a worker is sending parked events of the route. Lanes that stand at the common snapshot claim no more of
+// them.
 bool InHand(int64 route_id) {
   static Statement sent = {
       "SELECT FROM outbox.parked WHERE route_id = $1 AND due_at IS NOT NULL"
@@ -209,10 +200,11 @@ void ExchangeLanes(const Change& change) {
       1,
       {INT8OID},
       nullptr};
-  static Statement note = {OUTBOX_NOTE_LANE_START("$1", "$2", "'lanes'", "r.common_snapshot, NULL, NULL"),
-                           2,
-                           {INT8OID, TIMESTAMPTZOID},
-                           nullptr};
+  static Statement note = {
+      "SELECT outbox._note_lane_start(r.id, $2, 'lanes', r.common_snapshot) FROM outbox.route r WHERE r.id = $1",
+      2,
+      {INT8OID, TIMESTAMPTZOID},
+      nullptr};
   Datum values[] = {Int64GetDatum(change.route_id), TimestampTzGetDatum(pg::TakeReadings(1) - kPgEpochMicros)};
   RunStatement(&note, values);
   RunStatement(&remove, values);
@@ -223,12 +215,12 @@ void ExchangeLanes(const Change& change) {
 
 enum class Step {
   kNone,
-  kTaken,   // and what workers read of the route has changed
-  kNotNow,  // it has to be given up
-  kLast,    // they have been exchanged
+  kTaken,   // a step was taken, and what workers read of the route has changed
+  kNotNow,  // the change has to be given up
+  kLast,    // the lanes have been exchanged
 };
 
-// Of a change that has begun.
+// One step of a change that has begun.
 Step Advance(const Change& change) {
   if (change.sides) {
     return Step::kNotNow;  // lanes that are there already would wait for a topic in trouble
@@ -242,7 +234,7 @@ Step Advance(const Change& change) {
     }
     SetCommonSnapshot(change);
   }
-  // Where nothing has happened since, the lanes are there already and need no worker.
+  // If nothing was emitted since, the lanes stand there already and need no worker.
   if (LanesUnderWay(change.route_id) > 0 || InHand(change.route_id)) {
     return change.common ? Step::kNone : Step::kTaken;
   }
@@ -312,7 +304,7 @@ LaneChanges AdvanceLaneChanges(std::map<int64_t, LanePace>* paces) {
         OUTBOX_FAULT_POINT("lanes.uncommitted");
       });
     } catch (const pg::PgError&) {
-      first = first ? first : std::current_exception();  // in the way of no other route
+      first = first ? first : std::current_exception();  // the other routes still get their turn
       step = Step::kNone;
     }
     changes.changed = changes.changed || step != Step::kNone;

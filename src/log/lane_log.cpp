@@ -58,78 +58,96 @@ Status PgLaneLog::LoadPosition(Position* position) {
   return status;
 }
 
-Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bool* opened) {
-  enum class End { kNone, kTarget, kTick, kLimit, kNow, kAhead };
-  End end = End::kNone;
+// What a window may end at.
+struct PgLaneLog::WindowEnd {
+  enum Kind { kNone, kTarget, kTick, kLimit, kNow, kAhead };
+  Kind kind = kNone;
   Snapshot now;
   Snapshot tick;
-  uint64_t lsn = 0;
-  *opened = false;
-  const Snapshot* limit = limit_ ? &*limit_ : nullptr;
+  bool ticks_asked = false;
+
+  const Snapshot& To(const Position& position, const Snapshot* limit) const {
+    return kind == kTarget ? *position.target : kind == kTick ? tick : kind == kLimit ? *limit : now;
+  }
+};
+
+// False: the lane stands where it has to stay. `*limit`: no window ends beyond it; nullptr: there is none.
+bool PgLaneLog::MayOpen(const Position& position, const Snapshot** limit) {
+  *limit = limit_ ? &*limit_ : nullptr;
   held_ = false;
   if (side_limit_) {
     if (!position.target && position.base == *side_limit_) {
-      return Status();
+      return false;
     }
-    limit = limit == nullptr || limit->Covers(*side_limit_) ? &*side_limit_ : limit;
+    *limit = *limit == nullptr || (*limit)->Covers(*side_limit_) ? &*side_limit_ : *limit;
   }
   held_ = converging_ && (!limit_ || (!position.target && position.base == *limit_));
-  if (held_) {
+  return !held_;
+}
+
+// Plain.
+void PgLaneLog::ChooseEnd(const Position& position, const Snapshot* limit, WindowEnd* end) {
+  const uint64_t finished = FinishedBetween(position.base, end->now);
+  if (position.target) {
+    end->kind = WindowEnd::kTarget;
+  } else if (position.base.xmax > end->now.xmax) {
+    end->kind = WindowEnd::kAhead;
+  } else if (finished > 0 || limit != nullptr) {
+    end->ticks_asked = finished > TickCursor::kNearNow && !ticks_locked_;
+    // A tick that was not taken on this server (it came with a dump) is no snapshot that a window may end at.
+    const bool tick = end->ticks_asked && ticks_->Next(position.base, &end->tick) && end->now.Covers(end->tick);
+    end->kind = tick ? WindowEnd::kTick : WindowEnd::kNow;
+    // The lanes have to stand at the identical snapshot, even where two snapshots see the same.
+    if (limit != nullptr && (!tick || !limit->Covers(end->tick))) {
+      end->kind = WindowEnd::kLimit;
+    }
+  }
+}
+
+Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bool* opened) {
+  *opened = false;
+  const Snapshot* limit = nullptr;
+  if (!MayOpen(position, &limit)) {
     return Status();
   }
   OUTBOX_FAULT_POINT("window.start");
   ticks_->Learn(reader_->memory_used(), reader_->large());
-  bool ticks_asked = false;
+  WindowEnd end;
+  uint64_t lsn = 0;
   Status status = TryInTransaction([&] {
-    ReadActiveSnapshot(&now);
+    ReadActiveSnapshot(&end.now);
     lsn = DurableTarget();
-    uint64_t finished = FinishedBetween(position.base, now);
-    if (position.target) {
-      end = End::kTarget;
-    } else if (position.base.xmax > now.xmax) {
-      end = End::kAhead;
+    ChooseEnd(position, limit, &end);
+    if (end.kind == WindowEnd::kNone || end.kind == WindowEnd::kAhead) {
       return;
-    } else if (finished == 0 && limit == nullptr) {
-      return;
-    } else {
-      ticks_asked = finished > TickCursor::kNearNow && !ticks_locked_;
-      // A tick that is no moment of this server's (a dump brought it) would be a window's end that nobody saw.
-      end = ticks_asked && ticks_->Next(position.base, &tick) && now.Covers(tick) ? End::kTick : End::kNow;
-      // The lanes have to stand at the very same snapshot, also where two see the same.
-      if (limit != nullptr && (end == End::kNow || !limit->Covers(tick))) {
-        end = End::kLimit;
-      }
     }
-    const Snapshot& to = end == End::kTarget  ? *position.target
-                         : end == End::kTick  ? tick
-                         : end == End::kLimit ? *limit
-                                              : now;
     OUTBOX_FAULT_THROW("window.before");
-    reader_->Open(position.base, to, position.done_to);
+    reader_->Open(position.base, end.To(position, limit), position.done_to);
     reader_->Collect(Slice());
     OUTBOX_FAULT_THROW("window.collected");
-    // A small window knows its commits, and nearly always that they are on disk: no flush of what others write.
+    // A small window knows the WAL positions of its commits, which are nearly always on disk: then other sessions' WAL
+    // need not be flushed.
     if (reader_->in_memory() && !StandbysAreAsked()) {
       lsn = std::min<uint64_t>(lsn, reader_->commit_lsn());
     }
   });
-  // Smaller windows are a comfort: while somebody has the ticks locked a backlog is read as one.
-  ticks_locked_ = ticks_asked && !status.ok() && status.error().code == kLocked;
+  // Smaller windows are only an optimization: while the ticks are locked, a backlog is read as one window.
+  ticks_locked_ = end.ticks_asked && !status.ok() && status.error().code == kLocked;
   if (!status.ok()) {
     reader_->Close();
     return status;
   }
-  if (end == End::kAhead) {
+  if (end.kind == WindowEnd::kAhead) {
     return Status(ErrorClass::kInternal, "POSITION_AHEAD",
                   "the lane's position is ahead of this server's transactions: it was written on another server");
   }
-  if (end == End::kNone) {
+  if (end.kind == WindowEnd::kNone) {
     return status;
   }
   window->from = position.base;
-  window->to = end == End::kTarget ? *position.target : end == End::kTick ? tick : end == End::kLimit ? *limit : now;
+  window->to = end.To(position, limit);
   window->durable_lsn = lsn;
-  window->current = end == End::kNow;
+  window->current = end.kind == WindowEnd::kNow;
   *opened = true;
   OUTBOX_FAULT_POINT("window.opened");
   return status;

@@ -19,20 +19,20 @@ class TickCursor;
 
 class PgLaneLog final : public relay::LaneLog {
  public:
-  // Of a lane, or of one of its side lanes (id.side). `filter` must outlive this object, and picks the lane's events
+  // For a lane, or for one of its side lanes (id.side). `filter` must outlive this object, and picks the lane's events
   // out of those of `lanes` lanes. `incarnation`: the worker's, as outbox.lane.owner holds it.
   PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter);
   ~PgLaneLog() override;
   PgLaneLog(const PgLaneLog&) = delete;
   PgLaneLog& operator=(const PgLaneLog&) = delete;
 
-  // Fails with CONFIG_CHANGED when the route has another number of lanes by now: then the filter is not the lane's.
+  // Fails with CONFIG_CHANGED if the route has another number of lanes by now: the filter would be wrong.
   Status LoadPosition(Position* position) override;
   Status OpenWindow(const Position& position, relay::Window* window, bool* opened) override;
   bool held() const override { return held_; }
   // A row that has changed or gone between the first reading of a large window and its turn (day table dropped by
   // hand, rewritten by VACUUM FULL) is an error of class internal, code LOG_CHANGED; the next call reads the rest of
-  // the window afresh, after the last event handed out.
+  // the window again, after the last event handed out.
   Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) override;
   bool saw_rows() const override;
   Status CheckDurable(uint64_t lsn, bool* durable) override;
@@ -42,15 +42,19 @@ class PgLaneLog final : public relay::LaneLog {
   void SetRun(const std::string& run) override { run_ = run; }
 
  private:
+  struct WindowEnd;
+  bool MayOpen(const Position& position, const Snapshot** limit);
+  void ChooseEnd(const Position& position, const Snapshot* limit, WindowEnd* end);
+
   LaneId id_;
   int lanes_;
   uint64_t incarnation_;
   bool converging_ = false;             // as of LoadPosition: a change of it is a new lane for the worker
-  std::optional<Snapshot> limit_;       // likewise
-  int64_t since_ = 0;                   // likewise
-  std::optional<Snapshot> side_limit_;  // of a side lane on its way back
+  std::optional<Snapshot> limit_;       // as of LoadPosition
+  int64_t since_ = 0;                   // as of LoadPosition
+  std::optional<Snapshot> side_limit_;  // for a side lane on its way back
   bool held_ = false;
-  bool ticks_locked_ = false;  // the last window could not be opened for that
+  bool ticks_locked_ = false;  // the last window could not be opened because of that
   std::string run_;            // of the destination's server; "": it does not tell
   std::unique_ptr<LaneReader> reader_;
   std::unique_ptr<TickCursor> ticks_;

@@ -56,7 +56,7 @@ class LaneReader::Collector final : public RowVisitor {
   }
 
  private:
-  // The window turns out to be large: keep only where its rows are.
+  // The window turns out to be large: keeps only the locations of its rows.
   void ToPlaces() {
     LaneReader& to = *reader_;
     to.sorted_ = std::make_unique<SortedSpill>(kSpillDirectory, to.memory_ / 2);
@@ -180,7 +180,7 @@ bool LaneReader::FetchPlaces(size_t max_bytes, EventChunk* chunk) {
       break;
     }
     if (RowForgotten(row)) {
-      continue;  // since its place was noted
+      continue;  // the row went after its location was noted
     }
     MemoryContext saved = MemoryContextSwitchTo(scratch);
     chunk->events.emplace_back();
@@ -205,8 +205,8 @@ void LaneReader::Confirm(const EventChunk& chunk) {
 void LaneReader::Undo(EventChunk* chunk, size_t before) {
   chunk->events.resize(before);
   run_used_ = 0;
-  // The events of a small window have moved into the chunk that is taken back. Of a file that could not be read a row
-  // may be missing.
+  // The events of a small window have moved into the chunk that is taken back. If the spill file could not be read, a
+  // row may be missing.
   const bool torn = sorted_ != nullptr && !sorted_->whole();
   if (changed_ || torn || state_ == State::kCollecting || state_ == State::kEvents) {
     Forget();

@@ -1,6 +1,7 @@
-// Reads one window of one lane: its events held in memory when they are few, else only the places of its rows, sorted
-// with spill, and each chunk's rows fetched when their turn comes [P behind]. Call everything but the constructor and
-// the destructor under a guard, in a transaction with an active snapshot; the transactions may be different ones.
+// Reads one window of one lane: its events held in memory when they are few, else only the locations of its rows,
+// sorted with spill, and each chunk's rows fetched when their turn comes [P behind]. Call everything but the
+// constructor and the destructor under a guard, in a transaction with an active snapshot; the transactions may be
+// different ones.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ namespace outbox::log {
 
 class LaneReader {
  public:
-  // `memory`: bytes; a quarter of it for events held, half for sorting places.
+  // `memory`: bytes; a quarter of it for events in memory, half for sorting locations.
   LaneReader(const EventFilter* filter, size_t memory);
   ~LaneReader();
 
@@ -25,28 +26,28 @@ class LaneReader {
   void Close();
   bool open() const { return state_ != State::kClosed; }
 
-  // Looks at up to about `budget` rows more; afterwards collected() says whether that was all. False: a day table was
-  // rewritten since the last call, and Undo() has the window collected anew.
+  // Looks at up to about `budget` rows more; afterwards collected() says whether that was all. Returns false if a day
+  // table was rewritten since the last call; then Undo() has the window collected again.
   bool Collect(size_t budget);
   bool collected() const { return state_ == State::kEvents || state_ == State::kPlaces; }
 
   // Appends what comes next until about `max_bytes`; only when collected(). Then, when the transaction has committed,
-  // Confirm(); when it has not, Undo() cuts the chunk back to `before` events and the next Fetch repeats it. False: a
-  // row of a large window is no longer where it was (see PgLaneLog::ReadChunk); Undo() then has the window collected
-  // anew, as it has after a Collect() that failed.
+  // Confirm(); when it has not, Undo() cuts the chunk back to `before` events and the next Fetch repeats it. Returns
+  // false if a row of a large window is no longer where it was (see PgLaneLog::ReadChunk); then Undo() has the window
+  // collected again, as it has after a Collect() that failed.
   bool Fetch(size_t max_bytes, EventChunk* chunk);
   void Confirm(const EventChunk& chunk);
   void Undo(EventChunk* chunk, size_t before);
-  // Everything was handed out.
+  // Whether everything was handed out.
   bool at_end() const;
   // Once collected: see XidFates::commit_lsn().
   uint64_t commit_lsn() const { return scan_.commit_lsn; }
-  // The window was too large to be held.
+  // Whether the window was too large to be held in memory.
   bool large() const { return state_ == State::kPlaces; }
-  // Fetch needs no transaction: all events are in memory.
+  // Whether Fetch needs no transaction because all events are in memory.
   bool in_memory() const { return state_ == State::kEvents; }
 
-  // A row was looked at since Open(), wanted or not.
+  // Whether a row was looked at since Open(), wanted or not.
   bool saw_rows() const { return saw_rows_; }
 
   size_t memory_used() const;
@@ -66,22 +67,22 @@ class LaneReader {
   State state_ = State::kClosed;
   WindowBounds window_;
   int64_t after_ = 0;      // everything up to here was handed out
-  days::LeafList leaves_;  // what places refer to; a copy, because the process' list changes
+  days::LeafList leaves_;  // what locations refer to; a copy, because the process' list changes
   ScanState scan_;
   bool saw_rows_ = false;
 
   EventChunk held_;               // while the window is small: unsorted, with ...
-  std::vector<RowPlace> places_;  // ... where each was; after sorting, `place` is its index in held_
+  std::vector<RowPlace> places_;  // ... and where each was; after sorting, `place` is its index in held_
   size_t held_bytes_ = 0;
   size_t next_ = 0;  // how many of places_, or of sorted_, were handed out
 
   std::unique_ptr<SortedSpill> sorted_;  // once it is large
-  std::vector<RowPlace> run_;            // taken from sorted_ and not yet handed out for good
+  std::vector<RowPlace> run_;            // taken from sorted_, and the chunk with them not yet confirmed
   PlaceReader place_reader_{window_, leaves_};
 
-  size_t chunk_before_ = 0;  // of the Fetch under way: events in the chunk before it
+  size_t chunk_before_ = 0;  // events in the chunk before the current Fetch
   size_t run_used_ = 0;
-  bool changed_ = false;  // rows of the log are elsewhere by now
+  bool changed_ = false;  // a table of the log was rewritten
 };
 
 }  // namespace outbox::log

@@ -1,7 +1,6 @@
 #include "log/lane_tables.h"
 
 #include "log/place_arguments.h"
-#include "log/position_sql.h"
 #include "log/sql.h"
 
 extern "C" {
@@ -55,20 +54,17 @@ void ReadPosition(uint64 row, int column, Position* position) {
 
 bool ReadStanding(LaneId id, LaneStanding* standing) {
   static Statement of_lane = {
-      "SELECT " OUTBOX_POSITION_COLUMNS("l") ", r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since"
-      " FROM outbox.lane l JOIN outbox.route r ON r.id = l.route_id"
-      " LEFT JOIN LATERAL " OUTBOX_NEWEST_PROGRESS
-      " p ON true WHERE l.route_id = $1 AND l.lane = $2",
+      "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, p.since"
+      " FROM outbox._lane_position p JOIN outbox.route r ON r.id = p.route_id"
+      " WHERE p.route_id = $1 AND p.lane = $2",
       2,
       {INT8OID, INT4OID},
       nullptr};
   static Statement of_side = {
-      "SELECT " OUTBOX_POSITION_COLUMNS("s") ", r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since"
-      " FROM outbox.side_lane s JOIN outbox.route r ON r.id = s.route_id"
-      " JOIN outbox.lane l ON l.route_id = s.route_id AND l.lane = s.lane"
-      " LEFT JOIN LATERAL " OUTBOX_NEWEST_SIDE_PROGRESS
-      " p ON true WHERE s.route_id = $1 AND s.lane = $2"
-      " AND s.side = $3",
+      "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since"
+      " FROM outbox._side_lane_position p JOIN outbox.route r ON r.id = p.route_id"
+      " JOIN outbox.lane l ON l.route_id = p.route_id AND l.lane = p.lane"
+      " WHERE p.route_id = $1 AND p.lane = $2 AND p.side = $3",
       3,
       {INT8OID, INT4OID, INT4OID},
       nullptr};
@@ -78,15 +74,14 @@ bool ReadStanding(LaneId id, LaneStanding* standing) {
     return false;
   }
   ReadPosition(0, 0, &standing->position);
-  bool isnull = false;
-  standing->lanes = DatumGetInt32(ResultDatum(0, 3, &isnull));
-  standing->converging = DatumGetBool(ResultDatum(0, 4, &isnull));
+  standing->lanes = ResultInt32(0, 3);
+  standing->converging = ResultBool(0, 4);
   standing->limit.reset();
   const char* limit = ResultText(0, 5);
   if (standing->converging && limit != nullptr) {
     ReadSnapshotText(limit, &standing->limit.emplace());
   }
-  standing->since = DatumGetTimestampTz(ResultDatum(0, 6, &isnull));
+  standing->since = ResultTime(0, 6);
   return true;
 }
 
@@ -95,13 +90,12 @@ int64_t ReadSince(LaneId lane) {
       "SELECT since FROM outbox.lane WHERE route_id = $1 AND lane = $2", 2, {INT8OID, INT4OID}, nullptr};
   Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
   RunStatement(&since, values);
-  bool isnull = false;
-  return SPI_processed == 0 ? 0 : DatumGetTimestampTz(ResultDatum(0, 0, &isnull));
+  return SPI_processed == 0 ? 0 : ResultTime(0, 0);
 }
 
 void LockPositions(int64_t route_id, LOCKMODE mode, bool wait) {
   LOCKTAG tag;
-  // An object of a class that is no catalog: nothing else has such a lock.
+  // An object of a class that is no catalog: nothing else takes such a lock.
   SET_LOCKTAG_OBJECT(tag, MyDatabaseId, get_relname_relid("progress", get_namespace_oid("outbox", false)),
                      static_cast<uint32>(route_id), 0);
   if (LockAcquire(&tag, mode, false, !wait) == LOCKACQUIRE_NOT_AVAIL) {

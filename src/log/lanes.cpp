@@ -15,25 +15,6 @@ namespace outbox::log {
 
 namespace {
 
-// Nobody claims lanes that wait for all of their route's to be given back (see lane_change.h), nor such as a dump has
-// brought, whose positions mean nothing here before outbox.adopt().
-#define OUTBOX_MAY_BE_CLAIMED                                       \
-  " NOT EXISTS (SELECT FROM outbox.route r WHERE r.id = f.route_id" \
-  " AND r.lanes_begun IS NOT NULL AND r.common_snapshot IS NULL)"   \
-  " AND f.home = outbox._home()"
-
-int64 ResultInt64(uint64 row, int column) {
-  bool isnull = false;
-  Datum value = ResultDatum(row, column, &isnull);
-  return isnull ? 0 : DatumGetInt64(value);
-}
-
-int32 ResultInt32(uint64 row, int column) {
-  bool isnull = false;
-  Datum value = ResultDatum(row, column, &isnull);
-  return isnull ? 0 : DatumGetInt32(value);
-}
-
 void ReadLanes(std::vector<LaneId>* lanes) {
   for (uint64 row = 0; row < SPI_processed; row++) {
     lanes->push_back({ResultInt64(row, 0), ResultInt32(row, 1)});
@@ -46,8 +27,8 @@ LaneCount CountLanes() {
   LaneCount lanes;
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement count = {
-        "SELECT count(*)::int, (count(*) FILTER (WHERE (f.owner IS NULL OR f.owner <> ALL ($1))"
-        " AND" OUTBOX_MAY_BE_CLAIMED "))::int FROM outbox.lane f",
+        "SELECT (SELECT count(*) FROM outbox.lane)::int, (SELECT count(*) FROM outbox._claimable_lane f"
+        " WHERE f.owner IS NULL OR f.owner <> ALL ($1))::int",
         1,
         {INT8ARRAYOID},
         nullptr};
@@ -65,8 +46,7 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
   try {
     pg::InTransaction(CurrentMemoryContext, [&] {
       static Statement lock = {
-          "SELECT f.route_id, f.lane FROM outbox.lane f"
-          " WHERE (f.owner IS NULL OR f.owner <> ALL ($1)) AND" OUTBOX_MAY_BE_CLAIMED
+          "SELECT f.route_id, f.lane FROM outbox._claimable_lane f WHERE f.owner IS NULL OR f.owner <> ALL ($1)"
           " ORDER BY f.lane, f.route_id LIMIT $2 FOR UPDATE SKIP LOCKED",
           2,
           {INT8ARRAYOID, INT8OID},
@@ -83,7 +63,7 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
       RunStatement(&lock, values);
       ReadLanes(claimed);
       OUTBOX_FAULT_POINT("claim.locked");
-      // Looked up again now that the rows are locked: a worker that has come since may have claimed one just before.
+      // Looked up again now that the rows are locked: a worker that started since may have claimed one just before.
       Datum live = pg::LiveIncarnations();
       size_t kept = before;
       for (size_t i = before; i < claimed->size(); i++) {

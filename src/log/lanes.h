@@ -9,7 +9,8 @@
 
 namespace outbox::log {
 
-// Lanes in outbox.lane, and how many of them nobody alive owns and somebody may claim. `live`: see ClaimLanes.
+// Lanes in outbox.lane, and how many of them have no live owner and may be claimed. Which owners are live: see
+// ClaimLanes.
 struct LaneCount {
   int all = 0;
   int unowned = 0;
@@ -21,7 +22,7 @@ LaneCount CountLanes();
 // waited for. The claim is committed when this returns; appends what was claimed, lowest lanes first.
 void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed);
 
-// Gives the lane up if it is this incarnation's. False when it was not (then somebody else may have it).
+// Gives the lane up if it is this incarnation's. Returns false if it was not (then another worker may own it).
 bool ReleaseLane(LaneId lane, uint64_t incarnation);
 
 }  // namespace outbox::log

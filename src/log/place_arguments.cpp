@@ -16,7 +16,7 @@ namespace outbox::log {
 
 namespace {
 
-// A name that was ours once, on its way back from a sink process.
+// A name that this database once sent to the sink process, on its way back.
 char* NameFromSink(std::string_view name) {
   return TextDatumGetCString(GetDatabaseEncoding() == PG_UTF8 ? ForeignText(name) : ServerText(name));
 }
@@ -38,7 +38,7 @@ bool ParseStreamId(std::string_view text, StreamId* id) {
   return number.ec == std::errc() && number.ptr == end;
 }
 
-// Which of them was acknowledged under the highest stream id; their number: none has one.
+// The index of the place with the highest stream id; the number of places if none has one.
 size_t Highest(std::span<const sink::Place> places, StreamId* highest) {
   size_t found = places.size();
   for (size_t i = 0; i < places.size(); i++) {

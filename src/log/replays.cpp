@@ -12,7 +12,7 @@ namespace outbox::log {
 
 namespace {
 
-// The table's own oid is no class of objects that anybody else locks.
+// The table's own oid is no class of objects that other code locks.
 LOCKTAG TagOf(uint64 number) {
   LOCKTAG tag;
   Oid table = get_relname_relid("replay", get_namespace_oid("outbox", false));
@@ -28,7 +28,7 @@ bool Lock(uint64 number, bool of_session) {
 }  // namespace
 
 bool LockReplay(uint64 number) {
-  // The keeper has it for a moment when it looks.
+  // The keeper holds it for a moment when it checks.
   for (int tries = 0; tries < 10; tries++) {
     if (Lock(number, true)) {
       return true;

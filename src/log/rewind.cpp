@@ -3,19 +3,19 @@
 #include <vector>
 
 #include "base/fault_point.h"
+#include "days/leaf_list.h"
 #include "days/on_its_day.h"
 #include "log/lane_tables.h"
 #include "log/place_arguments.h"
 #include "log/row.h"
 #include "log/sql.h"
-#include "log/whole_log_sql.h"
 #include "parked/statements.h"
 
 namespace outbox::log {
 
 namespace {
 
-constexpr int kMostAnHour = 20;  // a server that dies again and again is not sent everything for ever
+constexpr int kMostAnHour = 20;  // a server that loses its data again and again is not sent everything each time
 
 // Rows of the lane $1, $2 since it was last put somewhere else.
 #define OF_LANE                                                     \
@@ -29,8 +29,8 @@ constexpr int kMostAnHour = 20;  // a server that dies again and again is not se
   " WHERE g.route_id = $1 AND g.lane = $2"                                                         \
   " AND g.side > s.side ORDER BY g.side LIMIT 1) FROM sides s WHERE s.side IS NOT"                 \
   " NULL) "
-// Something of the row was acknowledged under an id later than $3. So was all since a row that put the lane back, if
-// less is there now than was then.
+// Rows with something acknowledged under an id later than $3; also all rows since one that put the lane back, if less
+// is there now than was then.
 #define BAD                                           \
   "(CASE WHEN g.survived IS NULL THEN g.acknowledged" \
   " ELSE string_to_array(g.survived, '-')::int8[] END > $3)"
@@ -43,9 +43,9 @@ struct Finding {
   std::string server;
   std::string stream;        // of what was acknowledged last, the first that is lost
   std::string acknowledged;  // its id
-  std::string kept_at;       // when the position was saved that the lane goes to; "": there is none so old
-  std::string began_at;      // the lane was put where it goes to, and something of before is lost as well
-  std::string why_not;       // it is not put back
+  std::string kept_at;       // when the position was saved that the lane goes back to; "": none is old enough
+  std::string began_at;      // when the lane was put where it goes back to, if something older is lost as well
+  std::string why_not;       // why the lane is not put back
   std::vector<Position> positions;
 };
 
@@ -54,7 +54,7 @@ void Assign(uint64 row, int column, std::string* text) {
   text->assign(value == nullptr ? "" : value);
 }
 
-// False: that run told nothing, or the lane was looked at under it.
+// Returns false if nothing was recorded of that run, or the lane was checked against it before.
 bool FindRun(const LaneId& lane, std::string_view run, Finding* finding, bool* resend) {
   static Statement find = {
       "SELECT m.survived, m.resend, r.name, r.server FROM outbox.lane l"
@@ -89,7 +89,7 @@ Datum SurvivedDatum(const Finding& finding) {
   return numbers;
 }
 
-// Of the newest rows of the lane and its side lanes: acknowledged and gone.
+// Among the newest rows of the lane and its side lanes: something that was acknowledged and is gone.
 bool FindLost(const LaneId& lane, std::string_view run, Finding* finding) {
   static Statement find = {
       WITH_SIDES
@@ -113,16 +113,17 @@ bool FindLost(const LaneId& lane, std::string_view run, Finding* finding) {
   return true;
 }
 
-// adopt() put the lane before all that this log has: nothing of before is its own. Looks into the log only then: who
-// does locks every day table.
+// Whether adopt() put the lane before all that this log has: nothing older is its own. Reads the log only in that case,
+// since that locks every day table.
 bool BeganBeforeTheLog(const LaneId& lane) {
   static Statement start = {
       "SELECT l.done_to FROM outbox.lane l WHERE l.route_id = $1 AND l.lane = $2"
-      " AND pg_snapshot_xmax(l.window_from) < '503'::xid8",
-      2,
-      {INT8OID, INT4OID},
+      " AND pg_snapshot_xmax(l.window_from) < $3",
+      3,
+      {INT8OID, INT4OID, XID8OID},
       nullptr};
-  Datum of_lane[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
+  Datum of_lane[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane),
+                     FullTransactionIdGetDatum(FullTransactionIdFromU64(days::kAdoptedEnd))};
   RunStatement(&start, of_lane);
   if (SPI_processed == 0) {
     return false;
@@ -133,14 +134,14 @@ bool BeganBeforeTheLog(const LaneId& lane) {
     return true;
   }
   static Statement earlier = {
-      "SELECT FROM " OUTBOX_WHOLE_LOG " e WHERE e.created_at <= $1 LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
+      "SELECT FROM outbox._whole_log e WHERE e.created_at <= $1 LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
   RunStatement(&earlier, done_to);
   return SPI_processed == 0;
 }
 
-// The lane itself, or one that had its number, before it was put where it began: by seek(), or with another number of
-// lanes. What it delivered then is not sent again by going back to its beginning. Of lanes that are no more the first
-// one tells.
+// What the lane itself, or one that had its number, delivered before it was put where it began: by seek(), or with
+// another number of lanes. That is not sent again by going back to its beginning. Of lanes that no longer exist the
+// first one decides.
 bool FindLostBefore(const LaneId& lane, std::string_view run, Finding* finding) {
   if (BeganBeforeTheLog(lane)) {
     return false;
@@ -189,7 +190,7 @@ int RewindsOfTheHour(const LaneId& lane) {
   return DatumGetInt32(ResultDatum(0, 0, &isnull));
 }
 
-// The newest position of the lane, or of its side lane, under which all that was acknowledged is there.
+// The newest position of the lane, or of its side lane, before which nothing acknowledged is missing.
 bool FindKept(const LaneId& lane, int32 side, Finding* finding, bool say_when) {
   static Statement find = {"SELECT g.window_from, g.window_to, g.done_to, g.at FROM outbox.progress g WHERE " OF_LANE
                            " AND g.side = $4 AND " TELLS " AND NOT " BAD " ORDER BY g.at DESC LIMIT 1",
@@ -223,8 +224,8 @@ void AddStart(const LaneId& lane, Finding* finding) {
   }
 }
 
-// Side lanes have delivered under positions of their own, also those that are back: the lane, which reads for them from
-// now on, has to begin before all.
+// Side lanes have delivered under positions of their own, also those that have rejoined: the lane, which reads for them
+// from now on, has to begin before all of these.
 void AddSides(const LaneId& lane, Finding* finding, std::vector<int32>* sides) {
   static Statement numbers = {WITH_SIDES
                               "SELECT s.side FROM outbox.side_lane s WHERE s.route_id = $1"
@@ -272,7 +273,7 @@ void DropSides(const LaneId& lane) {
 #define OUTBOX_BEFORE \
   "what was delivered before, with another number of lanes or before seek(), is not sent: outbox.seek() sends it"
 
-// The lane goes to where it began, and something of before is lost as well.
+// Whether the lane goes back to where it began while something older is lost as well.
 bool NotAll(const Finding& finding) {
   return finding.kept_at.empty() && !finding.began_at.empty();
 }
@@ -376,7 +377,7 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& r
   const Position position = rewound ? Oldest(finding.positions) : standing.position;
   status = days::TryOnItsDay(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("rewind.before");
-    // Also where nothing is sent again: then it is not said again either.
+    // Written also where nothing is sent again, so that the warning is not repeated.
     *owner = AppendProgress(lane, incarnation, standing.since, at, position, {}, run,
                             rewound ? std::string_view(finding.survived) : std::string_view());
     if (*owner) {

@@ -12,24 +12,6 @@ namespace outbox::log {
 
 namespace {
 
-int64 ResultInt64(uint64 row, int column) {
-  bool isnull = false;
-  Datum value = ResultDatum(row, column, &isnull);
-  return isnull ? 0 : DatumGetInt64(value);
-}
-
-int32 ResultInt32(uint64 row, int column) {
-  bool isnull = false;
-  Datum value = ResultDatum(row, column, &isnull);
-  return isnull ? 0 : DatumGetInt32(value);
-}
-
-bool ResultBool(uint64 row, int column) {
-  bool isnull = false;
-  Datum value = ResultDatum(row, column, &isnull);
-  return !isnull && DatumGetBool(value);
-}
-
 // Elements of a text[] of the result; no NULLs are expected. Plain: the caller fills its owners from the pointers.
 int ResultTexts(uint64 row, int column, char*** texts) {
   bool isnull = false;
@@ -48,7 +30,7 @@ int ResultTexts(uint64 row, int column, char*** texts) {
   return count;
 }
 
-// Events are UTF-8 once they are read, so what they are compared with and put into has to be, too.
+// Events are UTF-8 once they are read, so patterns and templates have to be, too.
 void ReadStrings(uint64 row, int column, std::vector<std::string>* strings) {
   char** texts = nullptr;
   int count = ResultTexts(row, column, &texts);

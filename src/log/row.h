@@ -22,12 +22,12 @@ struct RowView {
 // Plain; never raises. `size` is the tuple's length in the page; false when the tuple does not fit the columns.
 bool ViewRow(HeapTupleHeader tuple, RowView* row);
 
-// The rest may raise (detoasting) and throw bad_alloc; call under a guard, with a transaction, an active snapshot and a
-// short-lived memory context. What they allocate by palloc is left to that context.
+// The functions below may raise (detoasting) and throw bad_alloc; call them under a guard, with a transaction, an
+// active snapshot and a short-lived memory context. What they allocate by palloc is left to that context.
 bool RowWanted(const RowView& row, const EventFilter* filter);
 void CopyRow(const RowView& row, Arena* arena, Event* event);
 
-// What CopyRow would take in memory, about.
+// About how much memory CopyRow would take.
 size_t RowBytes(const RowView& row);
 
 }  // namespace outbox::log

@@ -13,11 +13,11 @@ namespace outbox::log {
 
 namespace {
 
-// Of each lane the newest rows: a minute under load, days of a quiet one. Each answer has two whole entries of the
-// stream, hence no more of them than tell how far the server's memory goes.
+// The newest rows of each lane: a minute under load, days for a quiet one. Each answer carries two whole entries of the
+// stream, so no more are asked for than needed to find how far the server's memory goes.
 #define NEWEST_ROWS "200"
 #define MOST_STREAMS "100"
-constexpr int kPoints = 48;  // of one question between two moments
+constexpr int kPoints = 48;  // asked about at once between two moments
 
 // Rows of lanes of the server $1 that were acknowledged under another run than $2, unless that was recorded already.
 #define OF_SERVER "outbox.route r JOIN outbox.lane l ON l.route_id = r.id"
@@ -53,8 +53,8 @@ void ReadNewest(std::string_view server, std::string_view run, std::vector<std::
   }
 }
 
-// The newest and the oldest moment at which a lane noted what was acknowledged; false: there is none, or it is
-// recorded.
+// The newest and the oldest moment at which a lane saved what was acknowledged; returns false if there is none, or the
+// run is recorded already.
 bool ReadBounds(std::string_view server, std::string_view run, int64* newest, int64* oldest) {
 #define MOMENT(order)                                                                                         \
   "(SELECT g.at FROM outbox.progress g WHERE " OF_LANE                                                        \
@@ -78,7 +78,7 @@ bool ReadBounds(std::string_view server, std::string_view run, int64* newest, in
   return !none;
 }
 
-// What was acknowledged last before each of these moments, by whichever lane.
+// What was acknowledged last before each of these moments, to any lane.
 void ReadProbes(std::string_view server, std::string_view run, std::span<const int64> points,
                 std::vector<PgServerLog::Probe>* probes) {
   static Statement at_points = {
@@ -109,8 +109,8 @@ void ReadProbes(std::string_view server, std::string_view run, std::span<const i
   }
 }
 
-// Between which moments the server's memory ends, by what is known of the probes; false: it is known well enough, or
-// nothing is.
+// Between which moments the server's memory ends, as far as the probes tell; returns false if that is known well
+// enough, or nothing is known.
 bool FindGap(const std::vector<PgServerLog::Probe>& probes, std::string_view survived, int64* there, int64* gone) {
   *there = PG_INT64_MIN;
   *gone = PG_INT64_MAX;
@@ -201,7 +201,7 @@ Status PgServerLog::Lost(const std::string& run, std::span<const sink::StreamEnd
 
 Status PgServerLog::Record(const std::string& run, std::span<const sink::StreamEnd> ends) {
   if (ends.empty()) {
-    return Status();  // it would not tell
+    return Status();  // the server did not tell
   }
   const std::string_view survived = Survived(ends);
   return TryInTransaction([&] {

@@ -1,10 +1,10 @@
-// relay::ServerLog over outbox.server_run [P behind, no Postgres type in sight]: what the runs of one destination still
-// had when they were met. For use in a relay worker only, like PgLaneLog.
+// relay::ServerLog over outbox.server_run [P behind, no Postgres type in sight]: what each run of one destination's
+// server still had when it was first seen. For use in a relay worker only, like PgLaneLog.
 //
-// Where a run's memory ends is looked for as in a dictionary. First are asked the streams that were written to last,
-// and one of each second, two seconds, four seconds ... back to the oldest progress that is kept: of a topic per
-// aggregate the newest streams may all be gone, and the older ones tell how much more is not. Then those between the
-// newest that is there and the oldest that is not, until they are less than a second apart.
+// The end of a run's memory is found by bisection. The first question is about the streams that were written to last,
+// and one from each second, two seconds, four seconds ... back to the oldest progress that is kept: with a topic per
+// aggregate the newest streams may all be gone, and the older ones tell how far back the loss goes. The next questions
+// are about those between the newest that exists and the oldest that does not, until they are less than a second apart.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace outbox::log {
 
 class PgServerLog final : public relay::ServerLog {
  public:
-  // `resend`: lanes that have lost something are put back; else it is only said.
+  // `resend`: lanes that have lost something are put back; else there is only a warning.
   PgServerLog(std::string server, bool resend) : server_(std::move(server)), resend_(resend) {}
 
   Status Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
@@ -26,7 +26,7 @@ class PgServerLog final : public relay::ServerLog {
   Status Lost(const std::string& run, std::span<const sink::StreamEnd> ends, bool* lost) override;
   Status Record(const std::string& run, std::span<const sink::StreamEnd> ends) override;
 
-  // A stream that was asked about, and under which id it had something acknowledged, and when.
+  // A stream that was asked about, with the id of something acknowledged in it, and when.
   struct Probe {
     int64_t at = 0;            // Postgres microseconds
     std::string acknowledged;  // stream id
@@ -36,7 +36,7 @@ class PgServerLog final : public relay::ServerLog {
  private:
   const std::string server_;
   const bool resend_;
-  std::vector<Probe> probes_;  // of the meeting
+  std::vector<Probe> probes_;  // of the run that is being checked
 };
 
 }  // namespace outbox::log

@@ -44,8 +44,7 @@ void ReadSides(const LaneId& lane, std::vector<relay::SideLane>* sides) {
   Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
   RunStatement(&all, values);
   for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    int32 number = DatumGetInt32(ResultDatum(row, 0, &isnull));
+    int32 number = ResultInt32(row, 0);
     if (sides->empty() || sides->back().side != number) {
       relay::SideLane& side = sides->emplace_back();
       side.side = number;
@@ -57,7 +56,7 @@ void ReadSides(const LaneId& lane, std::vector<relay::SideLane>* sides) {
     topic.error.error_class = ClassOf(ResultText(row, 6));
     ReadText(row, 7, &topic.error.code);
     ReadText(row, 8, &topic.error.message);
-    topic.since = DatumGetTimestampTz(ResultDatum(row, 9, &isnull)) + kPgEpochMicros;
+    topic.since = ResultTime(row, 9) + kPgEpochMicros;
   }
 }
 
@@ -85,7 +84,8 @@ void PutSideLane(const LaneId& lane, const relay::SideLane& side, const Position
   RunStatement(&put, arguments.values, arguments.nulls);
 }
 
-// The side lane's topics are these: another's are taken from it, and those that it had beside them are gone.
+// Makes these the side lane's topics: takes them from another side lane that had them, and removes the others that it
+// had.
 void PutTopics(const LaneId& lane, const relay::SideLane& side) {
   static Statement clear = {
       "DELETE FROM outbox.side_topic t WHERE t.route_id = $1 AND t.lane = $2"

@@ -13,7 +13,7 @@ namespace outbox::log {
 
 class PgSideLog final : public relay::SideLog {
  public:
-  // `lanes`: of the route, as for PgLaneLog.
+  // `lanes`: how many the route has, as for PgLaneLog.
   PgSideLog(const LaneId& lane, int lanes, uint64_t incarnation)
       : lane_(lane), lanes_(lanes), incarnation_(incarnation) {}
 
@@ -27,7 +27,7 @@ class PgSideLog final : public relay::SideLog {
   const LaneId lane_;
   const int lanes_;
   const uint64_t incarnation_;
-  int64_t since_ = 0;           // of the lane, as of LoadSides
+  int64_t since_ = 0;           // outbox.lane.since as of LoadSides
   std::vector<uint64_t> keys_;  // scratch
 };
 

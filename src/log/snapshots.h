@@ -12,12 +12,12 @@ namespace outbox::log {
 // is the current one.
 void ReadActiveSnapshot(Snapshot* snapshot);
 
-// WAL position that, once durable, makes everything durable that a snapshot taken before the call can see. Takes care
-// that XLogFlush() accepts it: the plain insert position points behind the header of the next page when the last record
+// WAL position that, once durable, makes everything durable that a snapshot taken before the call can see. XLogFlush()
+// accepts it, unlike the insert position itself, which points behind the header of the next page when the last record
 // ended with its page.
 uint64_t DurableTarget();
 
-// How many transactions have finished in `to` and had not in `from`, at least about: 0 means exactly none.
+// About how many transactions have finished in `to` and had not in `from`; 0 means exactly none.
 uint64_t FinishedBetween(const Snapshot& from, const Snapshot& to);
 
 }  // namespace outbox::log

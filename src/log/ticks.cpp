@@ -5,7 +5,6 @@
 #include "base/fault_point.h"
 #include "days/day_table_ddl.h"
 #include "log/lane_tables.h"
-#include "log/position_sql.h"
 #include "log/snapshots.h"
 #include "log/sql.h"
 #include "pg/clock.h"
@@ -21,7 +20,7 @@ constexpr size_t kSmallWindow = size_t{1} << 20;
 constexpr uint64_t kLeastXids = 250;
 constexpr uint64_t kMostXids = 1'000'000;
 
-// Ticks after a time, in order; their number.
+// Selects ticks after a time, in order; returns how many.
 uint64 ReadTicks(TimestampTz after, long limit) {
   static Statement next = {
       "SELECT at, snapshot FROM outbox.tick WHERE at > $1 ORDER BY at LIMIT $2", 2, {TIMESTAMPTZOID, INT8OID}, nullptr};
@@ -31,13 +30,12 @@ uint64 ReadTicks(TimestampTz after, long limit) {
 }
 
 TimestampTz TickTime(uint64 row) {
-  bool isnull = false;
-  return DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
+  return ResultTime(row, 0);
 }
 
 uint64_t LowestLaneXmax() {
   static Statement lowest = {
-      "SELECT pg_snapshot_xmax(r.window_from) AS x FROM " OUTBOX_POSITIONS " r ORDER BY x LIMIT 1", 0, {}, nullptr};
+      "SELECT pg_snapshot_xmax(p.window_from) AS x FROM outbox._position p ORDER BY x LIMIT 1", 0, {}, nullptr};
   RunStatement(&lowest, nullptr);
   bool isnull = false;
   return SPI_processed == 0 ? UINT64_MAX : DatumGetUInt64(ResultDatum(0, 0, &isnull));

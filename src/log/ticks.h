@@ -8,28 +8,28 @@
 
 namespace outbox::log {
 
-// For the keeper, about once a second: records the current snapshot in outbox.tick when events were committed since
-// the last one and a lane has not got as far as the log was at the call before. Runs its own transaction, throws
-// pg::PgError. True when a tick was recorded.
+// For the keeper, about once a second: records the current snapshot in outbox.tick if events were committed since the
+// last tick and a lane has not read as far as the log was at the previous call. Runs its own transaction, throws
+// pg::PgError. Returns true if a tick was recorded.
 class TickRecorder {
  public:
   bool RecordTick(int64_t now_micros);
 
  private:
   uint64_t commits_seen_ = 0;   // DatabaseSlot.emitting_commits at the last tick
-  uint64_t previous_xmax_ = 0;  // of the snapshot at the call before
+  uint64_t previous_xmax_ = 0;  // of the snapshot at the previous call
 };
 
 // A lane's way through the ticks. It steps over ticks as long as windows stay small, and takes each once they do not.
 class TickCursor {
  public:
-  // A lane that has fewer finished transactions to look at reads up to now.
+  // A lane with fewer finished transactions to read reads up to now.
   static constexpr uint64_t kNearNow = 2000;
 
-  // Where the next window ends: a tick that is newer than `base`; false when there is none. Plain, under a guard, in a
-  // transaction with SPI connected.
+  // The tick at which the next window ends, newer than `base`; returns false if there is none. Plain, under a guard, in
+  // a transaction with SPI connected.
   bool Next(const Snapshot& base, Snapshot* end);
-  // What became of the last window: bytes held, or too large to be held.
+  // Reports the last window: its bytes in memory, or that it was too large for that.
   void Learn(size_t bytes, bool large);
 
  private:

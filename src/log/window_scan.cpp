@@ -33,7 +33,7 @@ class LeafPass {
            RowVisitor* visitor)
       : window_(window), after_(after), leaf_(leaf), fates_(fates), scratch_(scratch), visitor_(visitor) {}
 
-  // True when the leaf is done; takes what it looked at off *budget.
+  // Returns true if the leaf is done; takes what it looked at off *budget.
   bool Run(ScanState* state, size_t* budget) {
     state_ = state;
     budget_ = budget;
@@ -81,7 +81,7 @@ class LeafPass {
       uint64 xid = DatumGetUInt64(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &isnull));
       uint64 row = MakePlace(0, ItemPointerGetBlockNumberNoCheck(tid), ItemPointerGetOffsetNumberNoCheck(tid));
       if (state_->inside && xid == state_->xid && row <= state_->row) {
-        continue;  // of an earlier slice; entries of one xid come in the order of their rows
+        continue;  // done in an earlier slice; entries of one xid come in the order of their rows
       }
       if (*budget_ == 0) {
         return false;
@@ -145,13 +145,13 @@ class LeafPass {
     OffsetNumber largest = PageGetMaxOffsetNumber(page);
     for (size_t i = first; i < last && found < static_cast<int>(MaxHeapTuplesPerPage); i++) {
       OffsetNumber offset = OffsetOf(batch_[i]);
-      // An entry without a row is of a transaction that rolled back and was vacuumed away.
+      // An entry without a row belongs to a transaction that rolled back and was vacuumed away.
       if (offset > largest || !ItemIdIsNormal(PageGetItemId(page, offset))) {
         continue;
       }
       auto* row = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, PageGetItemId(page, offset)));
       RowView* view = &rows[found];
-      // Also after an index entry said so: since then the row may have been vacuumed away and its place taken again.
+      // The row is checked even after an index entry: since then it may have been vacuumed away and another put there.
       if (ViewRow(row, view) && view->created_at > after_ && Inside(view->xid) && fates_->Committed(row)) {
         places[found++] = static_cast<uint64>(state_->leaf) << 48 | batch_[i];
       }
@@ -203,7 +203,7 @@ uint64_t WindowBounds::lowest() const {
 
 namespace {
 
-// False when the cursor was made in other files.
+// Returns false if the cursor belongs to other files.
 bool SameFiles(const days::Leaf& leaf, ScanState* state) {
   // Not the relations' own numbers: those stay when a table or an index is rewritten.
   uint32_t heap_file = leaf.heap->rd_rel->relfilenode;
@@ -222,7 +222,7 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LeafLi
   MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox rows", ALLOCSET_DEFAULT_SIZES);
   XidFates fates;
   Scanned scanned = Scanned::kAll;
-  // A slice inside one huge transaction begins by passing over its entries of before: growing slices keep that linear.
+  // Resuming inside one huge transaction rescans the entries already visited; growing slices keep the total linear.
   budget = Max(budget, state->looked / 4);
   size_t left = budget;
   while (state->leaf < leaves.leaves.size()) {
@@ -240,7 +240,8 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LeafLi
     if (scanned != Scanned::kAll) {
       break;
     }
-    // Also after a leaf that went between two slices: how far that one was read says nothing of the next.
+    // Reset also after a table that went away between two slices: how far that one was read says nothing about the
+    // next.
     state->leaf++;
     state->heap_file = 0;
     state->index_file = 0;

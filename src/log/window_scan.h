@@ -13,7 +13,7 @@
 
 namespace outbox::log {
 
-// A window with its xids worked out once.
+// The bounds of a window, with its xids worked out once.
 struct WindowBounds {
   Snapshot from;
   Snapshot to;
@@ -35,16 +35,16 @@ class RowVisitor {
   ~RowVisitor() = default;  // never owned through this
 };
 
-// How far a scan has come. Made anew for each window; a scan may stop between two slices and go on in a later
+// How far a scan has come. Recreated for each window; a scan may stop between two slices and go on in a later
 // transaction: a finished transaction's rows and their order in the index do not change.
 struct ScanState {
   size_t leaf = 0;
-  // What the leaf was read from so far: files of its table and of its index (0: it had none). A cursor into others'
-  // files means nothing.
+  // What the leaf was read from so far: files of its table and of its index (0: it had none). A cursor into other files
+  // means nothing.
   uint32_t heap_file = 0;
   uint32_t index_file = 0;
   size_t part = 0;      // 0: the range; n: the n-th late xid
-  bool inside = false;  // the part was begun: go on after (xid, row)
+  bool inside = false;  // the part was begun: resume after (xid, row)
   uint64_t xid = 0;
   uint64_t row = 0;         // block and offset; without an index: next block
   uint64_t looked = 0;      // rows looked at so far
@@ -55,28 +55,29 @@ enum class Scanned {
   kAll,
   kMore,       // the budget is used up
   kRewritten,  // since the last slice the leaf under way got another file (CLUSTER, VACUUM FULL, REINDEX, an index made
-               // or dropped), where the cursor points anywhere: the window has to be begun anew
+               // or dropped), where the cursor points anywhere: the window has to be restarted
 };
 
-// Hands rows of the window with created_at > `after` to the visitor until about `budget` rows were looked at. A leaf
-// that has gone meanwhile was dropped with all lanes done, or by hand, and has nothing to give.
+// Hands rows of the window with created_at > `after` to the visitor until about `budget` rows were looked at. A table
+// that is gone was dropped when all lanes were done with it, or by hand, and counts as empty.
 Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LeafList& leaves, size_t budget,
                    ScanState* state, RowVisitor* visitor);
 
-// Reads single rows again by their place, in created_at order, keeping a few pages pinned. Made outside of the guard;
-// Start() and Close() inside, in one transaction. After an abort, which releases pins by itself, Start() forgets them.
+// Reads single rows again by their location, in created_at order, keeping a few pages pinned. Made outside of the
+// guard; Start() and Close() inside, in one transaction. After an abort, which releases pins by itself, Start() forgets
+// them.
 class PlaceReader {
  public:
   PlaceReader(const WindowBounds& window, const days::LeafList& leaves) : window_(window), leaves_(leaves) {}
   void Start();
-  // False when the row is not there any more, or is another one.
+  // Returns false if the row is not there any more, or is another one.
   bool Read(const RowPlace& place, RowView* row);
   void Close();
 
  private:
   struct Pinned {
     Buffer buffer = InvalidBuffer;
-    uint64_t page = 0;  // place without the offset
+    uint64_t page = 0;  // location without the offset
   };
   static constexpr int kPins = 32;
   struct OpenedLeaf {

@@ -18,7 +18,7 @@ bool XidFates::Committed(HeapTupleHeader tuple) {
   if (HeapTupleHeaderXminFrozen(tuple)) {
     commit_lsn_ = UINT64_MAX;  // committed, but its status may have been truncated away
   } else if (HeapTupleHeaderXminInvalid(tuple) || !Lookup(HeapTupleHeaderGetRawXmin(tuple))) {
-    // Also where a hint bit says "committed": it may be set before that commit is flushed.
+    // Even where a hint bit says "committed": it may be set before that commit is flushed.
     return false;
   }
   if ((tuple->t_infomask & HEAP_XMAX_INVALID) != 0 || HEAP_XMAX_IS_LOCKED_ONLY(tuple->t_infomask)) {

@@ -1,4 +1,4 @@
-// Which rows of a window are really there [P]: commit status looked up once per transaction id, nothing written to the
+// Which rows of a window are committed [P]: commit status looked up once per transaction id, nothing written to the
 // page. (Hint bits of a first read are WAL where checksums are on: 361 bytes per event of a backlog.) Plain code.
 #pragma once
 
@@ -6,14 +6,14 @@
 
 namespace outbox::log {
 
-// Good for the transactions that have finished in one window's end; make a new one for every pass.
+// Valid for the transactions that have finished at one window's end; make a new one for every pass.
 class XidFates {
  public:
-  // The row was inserted by a transaction (or subtransaction) that committed and was not deleted by hand. The row's
-  // top-level transaction must have finished. Call with the page locked.
+  // Whether the row was inserted by a transaction (or subtransaction) that committed and was not deleted by hand. The
+  // row's top-level transaction must have finished. Call with the page locked.
   bool Committed(HeapTupleHeader tuple);
-  // WAL position whose flush makes the commits seen so far durable on this server: 0 when all are, which is so unless
-  // somebody committed asynchronously a moment ago; UINT64_MAX when it cannot be told.
+  // WAL position whose flush makes the commits seen so far durable on this server: 0 when all are durable already,
+  // which is so unless a transaction committed asynchronously a moment ago; UINT64_MAX if that cannot be told.
   uint64 commit_lsn() const { return commit_lsn_; }
 
  private:

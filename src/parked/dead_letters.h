@@ -1,5 +1,5 @@
-// Events that became dead letters and were not yet told of [-]: counted where the parked table says so, told by the
-// worker in the server's log. One per worker; its owner outlives the logs that count.
+// Events that became dead letters and were not yet reported [-]: counted as the parked table reports them, written by
+// the worker to the server log. One per worker; its owner outlives the logs that count.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What is due, and which of it may go [P].
+// Which parked events are due, and which of them may be sent [P].
 #include <algorithm>
 #include <tuple>
 
@@ -25,9 +25,9 @@ auto Order(const DueRow& row) {
 
 void ReadPlace(uint64 row, int column, auto* out) {
   bool isnull = false;
-  out->created_at = DatumGetTimestampTz(ResultDatum(row, column, &isnull)) + kPgEpochMicros;
+  out->created_at = ResultTime(row, column) + kPgEpochMicros;
   memcpy(out->id.data(), DatumGetUUIDP(ResultDatum(row, column + 1, &isnull))->data, out->id.size());
-  out->replay = DatumGetInt64(ResultDatum(row, column + 2, &isnull));
+  out->replay = ResultInt64(row, column + 2);
 }
 
 DueKey* KeyOf(uint64_t order_key, DueWork* work) {
@@ -54,7 +54,7 @@ void AddPlaces(const DueWork& work, DueVerdict verdict, Arguments* arguments) {
   arguments->Add(replay.Array(INT8OID));
 }
 
-// Until the transaction ends nobody takes the lane away and gives its rows to another one: see lane_change.h.
+// Until the transaction ends no other one can take the lane away and give its rows to another lane: see lane_change.h.
 bool KeepLane(const ParkedOwner& owner) {
   static Statement keep = {
       "SELECT FROM outbox.lane WHERE route_id = $1 AND lane = $2"
@@ -117,34 +117,20 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
   work->rows.reserve(work->rows.size() + SPI_processed);
   for (uint64 i = 0; i < SPI_processed; i++) {
     DueRow& row = work->rows.emplace_back();
-    bool isnull = false;
     ReadPlace(i, 0, &row);
-    row.order_key = static_cast<uint64_t>(DatumGetInt64(ResultDatum(i, 3, &isnull)));
-    row.scheduled = DatumGetBool(ResultDatum(i, 4, &isnull));
-    row.bytes = kRowBytes + static_cast<size_t>(DatumGetInt32(ResultDatum(i, 5, &isnull)));
-    int64_t due = DatumGetTimestampTz(ResultDatum(i, 6, &isnull)) + kPgEpochMicros;
+    row.order_key = static_cast<uint64_t>(ResultInt64(i, 3));
+    row.scheduled = ResultBool(i, 4);
+    row.bytes = kRowBytes + static_cast<size_t>(ResultInt32(i, 5));
+    int64_t due = ResultTime(i, 6) + kPgEpochMicros;
     row.rank = row.scheduled ? due : row.created_at;
-    row.paused = DatumGetBool(ResultDatum(i, 7, &isnull));
+    row.paused = ResultBool(i, 7);
   }
 }
 
-void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
-  static Statement waiting = {
-      "SELECT w.created_at, w.id, w.replay, w.state = 'blocked', k.n FROM"
-      " ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY k(key, up_to, n) CROSS JOIN LATERAL"
-      " (SELECT w.created_at, w.id, w.replay, w.state FROM outbox._waiting w WHERE w.route_id = $1 AND w.order_key = "
-      "k.key"
-      " AND w.created_at <= k.up_to ORDER BY w.created_at, w.replay, w.id LIMIT $4) w"
-      " ORDER BY k.n, w.created_at",
-      4,
-      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, INT8OID},
-      nullptr};
-  static Statement dead = {
-      "SELECT d.created_at, d.id, d.replay, k.n FROM unnest($2) WITH ORDINALITY k(key, n)"
-      " CROSS JOIN LATERAL outbox._key_dead($1, k.key, $3) d",
-      3,
-      {INT8OID, INT8ARRAYOID, BOOLOID},
-      nullptr};
+namespace {
+
+// The keys of the rows that were read, each once, and up to where of a key the waiting rows matter.
+void CollectKeys(DueWork* work) {
   for (const DueRow& row : work->rows) {
     work->keys.emplace_back().order_key = row.order_key;
   }
@@ -153,9 +139,6 @@ void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
   work->keys.erase(std::unique(work->keys.begin(), work->keys.end(),
                                [](const DueKey& a, const DueKey& b) { return a.order_key == b.order_key; }),
                    work->keys.end());
-  if (work->keys.empty()) {
-    return;
-  }
   for (const DueRow& row : work->rows) {
     DueKey* key = KeyOf(row.order_key, work);
     key->paused = key->paused || row.paused;
@@ -163,36 +146,71 @@ void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
       key->up_to = std::max(key->up_to, row.created_at);
     }
   }
-  Column keys(work->keys.size());
-  Column up_to(work->keys.size());
-  for (const DueKey& key : work->keys) {
-    bool scheduled = key.up_to == INT64_MIN;  // whatever waits holds it
-    keys.Add(Int64GetDatum(static_cast<int64>(key.order_key)));
-    up_to.Add(scheduled ? TimestampTzGetDatum(DT_NOEND) : TimeDatum(key.up_to));
-  }
-  Datum key_array = keys.Array(INT8OID);
-  Datum values[] = {Int64GetDatum(owner.lane.route_id), key_array, up_to.Array(TIMESTAMPTZOID),
-                    Int64GetDatum(kWaitingRead)};
+}
+
+// The key of a row of the result by its ordinal in the array that was asked for.
+DueKey* KeyAt(uint64 row, int column, DueWork* work) {
+  return &work->keys[static_cast<size_t>(ResultInt64(row, column) - 1)];
+}
+
+void ReadWaiting(const ParkedOwner& owner, Datum keys, Datum up_to, DueWork* work) {
+  static Statement waiting = {
+      "SELECT w.created_at, w.id, w.replay, w.state = 'blocked', k.n FROM"
+      " ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY k(key, up_to, n) CROSS JOIN LATERAL"
+      " (SELECT w.created_at, w.id, w.replay, w.state FROM outbox._waiting w"
+      " WHERE w.route_id = $1 AND w.order_key = k.key AND w.created_at <= k.up_to"
+      " ORDER BY w.created_at, w.replay, w.id LIMIT $4) w"
+      " ORDER BY k.n, w.created_at",
+      4,
+      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, INT8OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(owner.lane.route_id), keys, up_to, Int64GetDatum(kWaitingRead)};
   RunStatement(&waiting, values);
   work->waiting.reserve(SPI_processed);
   for (uint64 i = 0; i < SPI_processed; i++) {
-    bool isnull = false;
     WaitingRow& row = work->waiting.emplace_back();
     ReadPlace(i, 0, &row);
-    row.blocked = DatumGetBool(ResultDatum(i, 3, &isnull));
-    DueKey& key = work->keys[static_cast<size_t>(DatumGetInt64(ResultDatum(i, 4, &isnull)) - 1)];
-    key.first = key.count == 0 ? i : key.first;
-    key.count++;
+    row.blocked = ResultBool(i, 3);
+    DueKey* key = KeyAt(i, 4, work);
+    key->first = key->count == 0 ? i : key->first;
+    key->count++;
   }
+}
+
+void ReadDead(const ParkedOwner& owner, Datum keys, DueWork* work) {
+  static Statement dead = {
+      "SELECT d.created_at, d.id, d.replay, k.n FROM unnest($2) WITH ORDINALITY k(key, n)"
+      " CROSS JOIN LATERAL outbox._key_dead($1, k.key, true) d",
+      2,
+      {INT8OID, INT8ARRAYOID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(owner.lane.route_id), keys};
+  RunStatement(&dead, values);
+  for (uint64 i = 0; i < SPI_processed; i++) {
+    DueKey* key = KeyAt(i, 3, work);
+    key->dead = true;
+    ReadPlace(i, 0, &key->first_dead);
+  }
+}
+
+}  // namespace
+
+void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
+  CollectKeys(work);
+  if (work->keys.empty()) {
+    return;
+  }
+  Column keys(work->keys.size());
+  Column up_to(work->keys.size());
+  for (const DueKey& key : work->keys) {
+    bool scheduled = key.up_to == INT64_MIN;  // any waiting row holds it
+    keys.Add(Int64GetDatum(static_cast<int64>(key.order_key)));
+    up_to.Add(scheduled ? TimestampTzGetDatum(DT_NOEND) : TimeDatum(key.up_to));
+  }
+  const Datum key_array = keys.Array(INT8OID);
+  ReadWaiting(owner, key_array, up_to.Array(TIMESTAMPTZOID), work);
   if (block) {
-    Datum each[] = {values[0], key_array, BoolGetDatum(block)};
-    RunStatement(&dead, each);
-    for (uint64 i = 0; i < SPI_processed; i++) {
-      bool isnull = false;
-      DueKey& key = work->keys[static_cast<size_t>(DatumGetInt64(ResultDatum(i, 3, &isnull)) - 1)];
-      key.dead = true;
-      ReadPlace(i, 0, &key.first_dead);
-    }
+    ReadDead(owner, key_array, work);
   }
 }
 
@@ -242,7 +260,7 @@ void CutTaken(const relay::ClaimLimits& limits, DueWork* work) {
     }
     if (events > 0 && (events >= limits.max_events || bytes + row.bytes > limits.max_bytes)) {
       row.verdict = DueVerdict::kLater;
-      bytes = limits.max_bytes;  // nothing smaller behind it overtakes
+      bytes = limits.max_bytes;  // no smaller one behind it may overtake
       continue;
     }
     events++;
@@ -297,8 +315,7 @@ bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk
   size_t before = chunk->events.size();
   chunk->events.resize(before + count);
   for (uint64 row = 0; row < count; row++) {
-    bool isnull = false;
-    auto n = static_cast<size_t>(DatumGetInt64(ResultDatum(row, 0, &isnull)) - 1);
+    auto n = static_cast<size_t>(ResultInt64(row, 0) - 1);
     ReadClaimed(row, 1, &chunk->arena, &chunk->events[before + n]);
   }
   return true;

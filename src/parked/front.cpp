@@ -1,5 +1,5 @@
-// Due events of topics that are away [P]: finding one's way past them. They may be a hundred thousand, and are looked
-// at once and not at every claim.
+// Passing over due events of topics that are away [P]. There may be a hundred thousand of them; they are read once and
+// not at every claim.
 #include <algorithm>
 
 #include "parked/rows.h"
@@ -12,12 +12,12 @@ namespace outbox::parked {
 namespace {
 
 constexpr uint64 kPage = 2000;
-constexpr int kPagesEach = 4;         // of a claim: some 10 ms
+constexpr int kPagesEach = 4;         // per claim: some 10 ms
 constexpr int64 kNextDueRows = 1000;  // that are looked at for when to come again
 
 struct Page {
-  DuePlace last;     // of all its rows
-  DuePlace away_to;  // of the rows at its beginning whose topics are away
+  DuePlace last;     // the last of all its rows
+  DuePlace away_to;  // the last of the rows at its beginning whose topics are away
   bool wanted = false;
   bool full = false;
 };
@@ -54,11 +54,10 @@ Page LookAtPage(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool
   page.last = page.away_to = after;
   page.full = SPI_processed == kPage;
   for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    page.last.due_at = DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
-    page.last.created_at = DatumGetTimestampTz(ResultDatum(row, 1, &isnull));
-    // One that is being sent, or that somebody has locked, is in the way as well: it may come back as it was.
-    page.wanted = page.wanted || !DatumGetBool(ResultDatum(row, 2, &isnull));
+    page.last.due_at = ResultTime(row, 0);
+    page.last.created_at = ResultTime(row, 1);
+    // A row that is being sent, or is locked, stops the front as well: it may come back as it was.
+    page.wanted = page.wanted || !ResultBool(row, 2);
     page.away_to = page.wanted ? page.away_to : page.last;
   }
   SPI_freetuptable(SPI_tuptable);

@@ -1,4 +1,4 @@
-// Which keys are held, and who comes next [P].
+// Which keys are held, and which row of a key comes next [P].
 #include "parked/sql.h"
 #include "parked/statements.h"
 
@@ -6,7 +6,7 @@ namespace outbox::parked {
 
 namespace {
 
-// Who of a key goes first is said in schema/44_keys.sql: outbox._key_head and what it is made of.
+// Which row of a key goes first is defined in schema/44_keys.sql: outbox._key_head and what it is made of.
 
 // Rows promoted at once, over all keys of a call.
 constexpr int kRun = 256;
@@ -21,17 +21,16 @@ Datum KeyArray(const std::vector<uint64_t>& keys) {
 
 void AppendKeys(std::vector<uint64_t>* keys) {
   for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    keys->push_back(static_cast<uint64_t>(DatumGetInt64(ResultDatum(row, 0, &isnull))));
+    keys->push_back(static_cast<uint64_t>(ResultInt64(row, 0)));
   }
 }
 
 }  // namespace
 
 void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now) {
-  // The run ends where a dead one holds the key. It says itself what waits: through outbox._waiting FOR UPDATE would
-  // lock and sort all rows of a key, and a state asked of a row by its place has the planner take the index that
-  // counts.
+  // The run ends where a dead one holds the key. The statement spells out what waits: through outbox._waiting FOR
+  // UPDATE would lock and sort all rows of a key, and a test of a row's state by its position has the planner take the
+  // right index.
   static Statement promote = {
       "WITH head AS MATERIALIZED (SELECT k.key FROM unnest($2) k(key) CROSS JOIN LATERAL outbox._key_head($1, k.key, "
       "$3) h"
@@ -113,9 +112,8 @@ void ReadHeld(const ParkedOwner& owner, bool block, std::vector<uint64_t>* held,
   RunStatement(&waiting, values);
   AppendKeys(held);
   for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    if (DatumGetBool(ResultDatum(row, 1, &isnull))) {
-      headless->push_back(static_cast<uint64_t>(DatumGetInt64(ResultDatum(row, 0, &isnull))));
+    if (ResultBool(row, 1)) {
+      headless->push_back(static_cast<uint64_t>(ResultInt64(row, 0)));
     }
   }
   if (block) {

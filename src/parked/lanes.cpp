@@ -48,7 +48,7 @@ bool Move(int64 route_id, Moving* moving) {
   return true;
 }
 
-// Ends when `handle` says no.
+// Ends when `handle` returns false.
 bool ForEachPortion(int64 route_id, int32 lanes, bool (*handle)(int64, Moving*)) {
   static Statement parked = {
       "SELECT created_at, id, replay, convert_to(aggregate_id, 'UTF8'), lane FROM outbox.parked"
@@ -80,7 +80,7 @@ bool ForEachPortion(int64 route_id, int32 lanes, bool (*handle)(int64, Moving*))
         aggregate_id = {VARDATA_ANY(bytes), static_cast<size_t>(VARSIZE_ANY_EXHDR(bytes))};
       }
       auto belongs = static_cast<int32>(format::LaneOf(aggregate_id, uuid, static_cast<uint32>(lanes)));
-      if (belongs != DatumGetInt32(ResultDatum(row, 4, &isnull))) {
+      if (belongs != ResultInt32(row, 4)) {
         moving.created_at.Add(after[1]);
         moving.id.Add(after[2]);
         moving.replay.Add(after[3]);

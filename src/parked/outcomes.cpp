@@ -1,4 +1,5 @@
-// What became of the events that a worker had taken [P].
+// Recording what became of the events that a worker had claimed [P].
+#include "parked/rows.h"
 #include "parked/sql.h"
 #include "parked/statements.h"
 
@@ -14,7 +15,7 @@ using relay::Settlement;
   " AND p.id = k.id AND p.replay = k.replay"         \
   " AND p.sender = $2"
 
-// Route, sender, and the places of the outcomes for which `mine` is true; how many.
+// Adds route, sender, and the order positions of the outcomes for which `mine` is true; returns how many.
 template <typename Mine>
 int AddOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, Mine mine, Arguments* arguments) {
   Column created_at(outcomes.size());
@@ -68,8 +69,8 @@ void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcom
   RunStatement(&deliver, arguments.values);
 }
 
-// Charged or given back: the row stays. The copy of a replay that was refused has no key from then on: live events do
-// not wait until it is delivered or given up, and under 'block' for ever.
+// Charged or given back: the row stays. A refused copy of a replay has no key from then on: else live events would wait
+// until it is delivered or given up, and under 'block' for ever.
 void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement keep = {
       "UPDATE outbox.parked p SET sender = NULL, state = coalesce(k.state, p.state),"
@@ -95,7 +96,8 @@ void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
     return;
   }
   size_t rows = outcomes.size();
-  Column state(rows), due(rows), attempts(rows), topic(rows), error_class(rows), error_code(rows), error_message(rows);
+  Column state(rows), due(rows), attempts(rows), topic(rows);
+  ErrorColumns error(rows);
   for (const Settlement& outcome : outcomes) {
     if (!mine(outcome)) {
       continue;
@@ -110,31 +112,21 @@ void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
     }
     outcome.due == 0 ? due.AddNull() : due.Add(TimeDatum(outcome.due));
     outcome.topic.empty() ? topic.AddNull() : topic.Add(ServerText(outcome.topic));
-    if (outcome.error.ok()) {
-      error_class.AddNull();
-      error_code.AddNull();
-      error_message.AddNull();
-    } else {
-      error_class.Add(CStringGetTextDatum(ErrorClassName(outcome.error.error_class)));
-      error_code.Add(ForeignText(outcome.error.code));
-      error_message.Add(ForeignText(outcome.error.message));
-    }
+    error.Add(outcome.error);
   }
   arguments.Add(state.Array(TEXTOID));
   arguments.Add(due.Array(TIMESTAMPTZOID));
   arguments.Add(attempts.Array(INT4OID));
   arguments.Add(topic.Array(TEXTOID));
-  arguments.Add(error_class.Array(TEXTOID));
-  arguments.Add(error_code.Array(TEXTOID));
-  arguments.Add(error_message.Array(TEXTOID));
+  error.AddTo(&arguments);
   RunStatement(&keep, arguments.values);
 }
 
-// Rows of a run behind one that has to be tried again wait for it once more. (One that is missed here, because somebody
-// has it locked, is found when it is claimed.)
+// Rows of a run behind one that has to be tried again wait for it once more. (A row that is missed here, because it is
+// locked, is found when it is claimed.)
 void BlockFollowers(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement follow = {
-      // which says itself what waits, like PromoteHeads
+      // spells out what waits, like PromoteHeads
       "UPDATE outbox.parked t SET state = 'blocked', due_at = NULL FROM"
       " ROWS FROM (unnest($2), unnest($3), unnest($4)) k(key, created_at, id) CROSS JOIN LATERAL"
       " (SELECT p.created_at, p.id, p.replay, p.state, p.sender FROM outbox.parked p WHERE p.route_id = $1"

@@ -12,8 +12,8 @@ namespace outbox::parked {
 namespace {
 
 constexpr int64_t kRecheckEvery = 500'000;
-constexpr int64_t kRecheckEach = 1'000;  // longer, the more there are
-constexpr int64_t kGoOnIn = 20'000;      // where one claim does not see to the end
+constexpr int64_t kRecheckEach = 1'000;  // added for each key
+constexpr int64_t kGoOnIn = 20'000;      // if one claim did not reach the end
 constexpr int64_t kPassEvery = 30'000'000;
 constexpr int64_t kPassShare = 20;  // a twentieth of the time at most goes into passes
 
@@ -50,7 +50,7 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, boo
         ForgetSenders(me);
       }
       ReadHeld(me, block, keys, &keys_);
-      // One that was kept back for nothing but a policy that has changed, or that a crash left behind.
+      // For keys that were kept back only because of a policy that has changed, or that a crash left behind.
       PromoteHeads(lane_.route_id, block, keys_, NowUnix());
       *next_due = NextDue(me, without_, *fronts_);
     }
@@ -104,13 +104,45 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
   return status;
 }
 
-// Heads that an operator had under his hands when something was put behind them: have they gone?
+// Rechecks heads that an operator had locked when something was put behind them: they may be gone.
 void PgParkedLog::Recheck(bool block, int64_t now) {
   const ParkedOwner me{lane_, incarnation_};
   PromoteHeads(lane_.route_id, block, unsure_, now);
   locked_.clear();
   LockHolders(me, block, unsure_, &locked_);
   FindFree(me, block, unsure_, &locked_);
+}
+
+// Reads and judges what is due; false: there is more behind where it came to. Plain.
+bool PgParkedLog::ReadWork(const relay::ClaimLimits& limits, bool block, DueFronts* fronts) {
+  const ParkedOwner me{lane_, incarnation_};
+  DueWork* work = work_.get();
+  const bool all = limits.without.empty();
+  bool to_end = true;
+  if (all) {
+    ReadDue(me, limits, true, {}, work);
+  } else {
+    to_end = ReadDueBehind(me, limits, true, &fronts->keyed, work);
+  }
+  // Rows without a key come after the others have been judged by theirs.
+  ReadDueKeys(me, block, work);
+  JudgeDue(work);
+  if (all) {
+    ReadDue(me, limits, false, {}, work);
+  } else {
+    to_end = ReadDueBehind(me, limits, false, &fronts->shared, work) && to_end;
+  }
+  CutTaken(limits, work);
+  return to_end;
+}
+
+// After a recheck: those that are still locked stay.
+void PgParkedLog::KeepLocked(int64_t now) {
+  next_recheck_ = now + kRecheckEvery + static_cast<int64_t>(unsure_.size()) * kRecheckEach;
+  SortUnique(&locked_);
+  kept_.clear();
+  std::set_difference(unsure_.begin(), unsure_.end(), locked_.begin(), locked_.end(), std::back_inserter(kept_));
+  std::swap(unsure_, kept_);
 }
 
 Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk* chunk, int64_t* next_due,
@@ -134,20 +166,7 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
     if (recheck) {
       Recheck(block, limits.now);
     }
-    // Rows without a key come after the others have been judged by theirs.
-    if (limits.without.empty()) {
-      ReadDue(me, limits, true, {}, work);
-    } else {
-      to_end = ReadDueBehind(me, limits, true, &fronts.keyed, work);
-    }
-    ReadDueKeys(me, block, work);
-    JudgeDue(work);
-    if (limits.without.empty()) {
-      ReadDue(me, limits, false, {}, work);
-    } else {
-      to_end = ReadDueBehind(me, limits, false, &fronts.shared, work) && to_end;
-    }
-    CutTaken(limits, work);
+    to_end = ReadWork(limits, block, &fronts);
     if (!work->unsure.empty()) {
       BlockRows(me, *work);
     }
@@ -164,16 +183,12 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
     return status;
   }
   if (recheck) {
-    next_recheck_ = limits.now + kRecheckEvery + static_cast<int64_t>(unsure_.size()) * kRecheckEach;
-    SortUnique(&locked_);
-    kept_.clear();
-    std::set_difference(unsure_.begin(), unsure_.end(), locked_.begin(), locked_.end(), std::back_inserter(kept_));
-    std::swap(unsure_, kept_);
+    KeepLocked(limits.now);
   }
   unsure_.insert(unsure_.end(), work->unsure.begin(), work->unsure.end());
   SortUnique(&unsure_);
   if (chunk->events.size() == before && work->headless.empty()) {
-    // Whatever is due was not for us just now.
+    // What is due could not be claimed by this lane just now.
     *next_due = std::max(*next_due, limits.now + kRecheckEvery);
   }
   if (!unsure_.empty()) {
@@ -182,16 +197,22 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   *fronts_ = fronts;
   if (!to_end) {
     *next_due = std::min(*next_due, limits.now + kGoOnIn);
-  } else if (in_pass_) {
-    in_pass_ = false;
-    soonest_pass_ = limits.now + kPassShare * (limits.now - pass_began_);
-    next_pass_ = std::max(soonest_pass_, limits.now + kPassEvery);
+  } else {
+    EndPass(limits.now);
   }
   return status;
 }
 
-// What lies before the fronts is passed over until it may be something else: a topic has come back, somebody has acted
-// on parked events (LoadHeld), or, for whatever else, now and then.
+void PgParkedLog::EndPass(int64_t now) {
+  if (in_pass_) {
+    in_pass_ = false;
+    soonest_pass_ = now + kPassShare * (now - pass_began_);
+    next_pass_ = std::max(soonest_pass_, now + kPassEvery);
+  }
+}
+
+// Rows before the fronts are passed over until they may have changed: a topic has come back, an operator has acted on
+// parked events (LoadHeld), or, for any other reason, now and then.
 void PgParkedLog::BeginPass(const relay::ClaimLimits& limits) {
   std::vector<std::string> without = limits.without;
   std::sort(without.begin(), without.end());

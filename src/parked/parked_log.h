@@ -1,5 +1,5 @@
 // relay::ParkedLog over outbox.parked [P behind, no Postgres type in sight]: the parked events of one lane, for its
-// owner. For use in a relay worker only, like PgLaneLog. The rules of who may send what are in statements.h; every
+// owner. For use in a relay worker only, like PgLaneLog. The rules of what may be sent are in statements.h; every
 // statement goes by index, however much is parked.
 #pragma once
 
@@ -34,6 +34,9 @@ class PgParkedLog final : public relay::ParkedLog {
  private:
   void Recheck(bool block, int64_t now);
   void BeginPass(const relay::ClaimLimits& limits);
+  void EndPass(int64_t now);
+  bool ReadWork(const relay::ClaimLimits& limits, bool block, DueFronts* fronts);
+  void KeepLocked(int64_t now);
 
   const LaneId lane_;
   const uint64_t incarnation_;
@@ -41,7 +44,7 @@ class PgParkedLog final : public relay::ParkedLog {
   bool loaded_ = false;
   std::vector<std::string> without_;  // of the last claim, sorted
   std::unique_ptr<DueFronts> fronts_;
-  bool in_pass_ = false;  // the fronts have begun anew and not come to the end
+  bool in_pass_ = false;  // the fronts have started over and not reached the end
   bool pass_wanted_ = false;
   int64_t pass_began_ = 0;  // Unix microseconds, all of these
   int64_t soonest_pass_ = 0;

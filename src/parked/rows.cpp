@@ -57,6 +57,24 @@ std::string_view Text(uint64 row, int column, bool is_text, Arena* arena) {
 
 }  // namespace
 
+void ErrorColumns::Add(const Error& error) {
+  if (error.ok()) {
+    class_.AddNull();
+    code_.AddNull();
+    message_.AddNull();
+    return;
+  }
+  class_.Add(CStringGetTextDatum(ErrorClassName(error.error_class)));
+  code_.Add(ForeignText(error.code));
+  message_.Add(ForeignText(error.message));
+}
+
+void ErrorColumns::AddTo(Arguments* arguments) {
+  arguments->Add(class_.Array(TEXTOID));
+  arguments->Add(code_.Array(TEXTOID));
+  arguments->Add(message_.Array(TEXTOID));
+}
+
 Datum TopicArray(const std::vector<std::string>& topics) {
   Column column(topics.size());
   for (const std::string& topic : topics) {
@@ -68,14 +86,14 @@ Datum TopicArray(const std::vector<std::string>& topics) {
 void ReadClaimed(uint64 row, int column, Arena* arena, relay::Claimed* claimed) {
   bool isnull = false;
   Event* event = &claimed->event;
-  event->created_at = DatumGetTimestampTz(ResultDatum(row, column, &isnull)) + kPgEpochMicros;
+  event->created_at = ResultTime(row, column) + kPgEpochMicros;
   memcpy(event->id.data(), DatumGetUUIDP(ResultDatum(row, column + 1, &isnull))->data, event->id.size());
-  claimed->replay = DatumGetInt64(ResultDatum(row, column + 2, &isnull));
+  claimed->replay = ResultInt64(row, column + 2);
   Datum key = ResultDatum(row, column + 3, &isnull);
   claimed->order_key = isnull ? 0 : static_cast<uint64_t>(DatumGetInt64(key));
   claimed->state = strcmp(ResultText(row, column + 4), "scheduled") == 0 ? relay::ParkedState::kScheduled
                                                                          : relay::ParkedState::kRetrying;
-  claimed->attempts = DatumGetInt32(ResultDatum(row, column + 5, &isnull));
+  claimed->attempts = ResultInt32(row, column + 5);
   event->aggregate_type = Text(row, column + 6, true, arena);
   event->aggregate_id = Text(row, column + 7, true, arena);
   event->event_type = Text(row, column + 8, true, arena);

@@ -1,19 +1,32 @@
-// Rows of outbox.parked on their way out, and SQL that several statements over it share [P].
+// Reading rows of outbox.parked that are to be sent, and SQL that several statements over it share [P].
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "base/event.h"
+#include "base/status.h"
+#include "pg/arguments.h"
 #include "pg/prelude.h"
 #include "relay/parked_log.h"
 
-// Rows that fall due behind the place ($6, $7) and up to ($8, $9).
+// Rows that fall due behind the position ($6, $7) and up to ($8, $9).
 #define OUTBOX_DUE_BETWEEN                         \
   " AND ROW(p.due_at, p.created_at) > ROW($6, $7)" \
   " AND ROW(p.due_at, p.created_at) <= ROW($8, $9)"
 
 namespace outbox::parked {
+
+// error_class, error_code and error_message of rows, as arrays; NULL where there is no error.
+class ErrorColumns {
+ public:
+  explicit ErrorColumns(size_t rows) : class_(rows), code_(rows), message_(rows) {}
+  void Add(const Error& error);
+  void AddTo(pg::Arguments* arguments);
+
+ private:
+  pg::Column class_, code_, message_;
+};
 
 // text[]
 Datum TopicArray(const std::vector<std::string>& topics);

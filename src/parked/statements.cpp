@@ -36,94 +36,118 @@ void AddOwner(const ParkedOwner& owner, Arguments* arguments) {
   arguments->Add(Int64GetDatum(static_cast<int64>(owner.incarnation)));
 }
 
-bool InsertPortion(const ParkedOwner& owner, std::span<const relay::Parking> events) {
-  static Statement insert = {
-      "INSERT INTO outbox.parked AS p (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type,"
-      " aggregate_id, event_type, payload, content_type, headers, own_topic, topic, attempts, error_class, error_code,"
-      " error_message, failed_at)"
-      " SELECT l.route_id, l.lane, e.created_at, e.id, e.state, e.order_key, e.due_at, e.aggregate_type, "
-      "e.aggregate_id,"
-      " e.event_type, e.payload, e.content_type, e.headers, e.own_topic, e.topic, e.attempts, e.error_class,"
-      " e.error_code, e.error_message, CASE WHEN e.error_class IS NULL THEN NULL ELSE clock_timestamp() END"
-      " FROM outbox.lane l CROSS JOIN ROWS FROM (unnest($4), unnest($5), unnest($6),"
-      " unnest($7), unnest($8), unnest($9), unnest($10),"
-      " unnest($11), unnest($12), unnest($13), unnest($14),"
-      " unnest($15), unnest($16), unnest($17), unnest($18),"
-      " unnest($19), unnest($20))"
-      " AS e(created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type,"
-      " headers, own_topic, topic, attempts, error_class, error_code, error_message)"
-      " WHERE l.route_id = $1 AND l.lane = $2"
-      " AND l.owner = $3"
-      " ON CONFLICT (route_id, created_at, id, replay) DO UPDATE SET lane = excluded.lane,"
-      " state = CASE WHEN p.state = 'blocked' AND excluded.error_class IS NOT NULL"
-      " THEN excluded.state ELSE p.state END,"
-      " due_at = CASE WHEN p.state = 'blocked' AND excluded.error_class IS NOT NULL"
-      " THEN excluded.due_at ELSE p.due_at END,"
-      " topic = excluded.topic, order_key = excluded.order_key,"
-      " attempts = greatest(p.attempts, excluded.attempts),"
-      " error_class = coalesce(excluded.error_class, p.error_class),"
-      " error_code = CASE WHEN excluded.error_class IS NULL THEN p.error_code ELSE excluded.error_code END,"
-      " error_message = CASE WHEN excluded.error_class IS NULL THEN p.error_message ELSE excluded.error_message END,"
-      " failed_at = coalesce(excluded.failed_at, p.failed_at)",
-      20,
-      {INT8OID,      INT4OID,       INT8OID,      TIMESTAMPTZARRAYOID,
-       UUIDARRAYOID, TEXTARRAYOID,  INT8ARRAYOID, TIMESTAMPTZARRAYOID,
-       TEXTARRAYOID, TEXTARRAYOID,  TEXTARRAYOID, BYTEAARRAYOID,
-       TEXTARRAYOID, JSONBARRAYOID, TEXTARRAYOID, TEXTARRAYOID,
-       INT4ARRAYOID, TEXTARRAYOID,  TEXTARRAYOID, TEXTARRAYOID},
-      nullptr};
-  size_t rows = events.size();
-  Column created_at(rows), id(rows), state(rows), key(rows), due(rows), aggregate_type(rows), aggregate_id(rows);
-  Column event_type(rows), payload(rows), content_type(rows), headers(rows), own_topic(rows), topic(rows);
-  Column attempts(rows), error_class(rows), error_code(rows), error_message(rows);
-  for (const relay::Parking& parking : events) {
+// The columns of rows to be, as arrays.
+class NewRows {
+ public:
+  explicit NewRows(size_t rows)
+      : created_at_(rows),
+        id_(rows),
+        state_(rows),
+        key_(rows),
+        due_(rows),
+        aggregate_type_(rows),
+        aggregate_id_(rows),
+        event_type_(rows),
+        payload_(rows),
+        content_type_(rows),
+        headers_(rows),
+        own_topic_(rows),
+        topic_(rows),
+        attempts_(rows),
+        error_(rows) {}
+
+  void Add(const relay::Parking& parking) {
     const Event& event = parking.event;
-    created_at.Add(TimeDatum(event.created_at));
-    id.Add(UuidDatum(event.id));
-    state.Add(CStringGetTextDatum(StateName(parking.state)));
-    parking.order_key == 0 ? key.AddNull() : key.Add(Signed(parking.order_key));
-    bool has_due = parking.state == relay::ParkedState::kRetrying || parking.state == relay::ParkedState::kScheduled;
-    has_due ? due.Add(TimeDatum(parking.due)) : due.AddNull();
-    aggregate_type.AddText(event.aggregate_type);
-    aggregate_id.AddText(event.aggregate_id);
-    event_type.AddText(event.event_type);
-    IsNull(event.payload) ? payload.AddNull() : payload.Add(TextDatum(event.payload));
-    content_type.AddText(event.content_type);
-    IsNull(event.headers.packed) ? headers.AddNull() : headers.Add(HeadersDatum(event.headers));
-    own_topic.AddText(event.topic);
-    topic.Add(ServerText(parking.topic));
-    attempts.Add(Int32GetDatum(parking.attempts));
-    if (parking.error.ok()) {
-      error_class.AddNull();
-      error_code.AddNull();
-      error_message.AddNull();
-    } else {
-      error_class.Add(CStringGetTextDatum(ErrorClassName(parking.error.error_class)));
-      error_code.Add(ForeignText(parking.error.code));
-      error_message.Add(ForeignText(parking.error.message));
-    }
+    const bool has_due =
+        parking.state == relay::ParkedState::kRetrying || parking.state == relay::ParkedState::kScheduled;
+    created_at_.Add(TimeDatum(event.created_at));
+    id_.Add(UuidDatum(event.id));
+    state_.Add(CStringGetTextDatum(StateName(parking.state)));
+    parking.order_key == 0 ? key_.AddNull() : key_.Add(Signed(parking.order_key));
+    has_due ? due_.Add(TimeDatum(parking.due)) : due_.AddNull();
+    aggregate_type_.AddText(event.aggregate_type);
+    aggregate_id_.AddText(event.aggregate_id);
+    event_type_.AddText(event.event_type);
+    IsNull(event.payload) ? payload_.AddNull() : payload_.Add(TextDatum(event.payload));
+    content_type_.AddText(event.content_type);
+    IsNull(event.headers.packed) ? headers_.AddNull() : headers_.Add(HeadersDatum(event.headers));
+    own_topic_.AddText(event.topic);
+    topic_.Add(ServerText(parking.topic));
+    attempts_.Add(Int32GetDatum(parking.attempts));
+    error_.Add(parking.error);
+  }
+
+  // In the order of insert_parked, from $4 on.
+  void AddTo(Arguments* arguments) {
+    arguments->Add(created_at_.Array(TIMESTAMPTZOID));
+    arguments->Add(id_.Array(UUIDOID));
+    arguments->Add(state_.Array(TEXTOID));
+    arguments->Add(key_.Array(INT8OID));
+    arguments->Add(due_.Array(TIMESTAMPTZOID));
+    arguments->Add(aggregate_type_.Array(TEXTOID));
+    arguments->Add(aggregate_id_.Array(TEXTOID));
+    arguments->Add(event_type_.Array(TEXTOID));
+    arguments->Add(payload_.Array(BYTEAOID));
+    arguments->Add(content_type_.Array(TEXTOID));
+    arguments->Add(headers_.Array(JSONBOID));
+    arguments->Add(own_topic_.Array(TEXTOID));
+    arguments->Add(topic_.Array(TEXTOID));
+    arguments->Add(attempts_.Array(INT4OID));
+    error_.AddTo(arguments);
+  }
+
+ private:
+  Column created_at_, id_, state_, key_, due_, aggregate_type_, aggregate_id_, event_type_, payload_, content_type_;
+  Column headers_, own_topic_, topic_, attempts_;
+  ErrorColumns error_;
+};
+
+Statement insert_parked = {
+    "INSERT INTO outbox.parked AS p (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type,"
+    " aggregate_id, event_type, payload, content_type, headers, own_topic, topic, attempts, error_class, error_code,"
+    " error_message, failed_at)"
+    " SELECT l.route_id, l.lane, e.created_at, e.id, e.state, e.order_key, e.due_at, e.aggregate_type, "
+    "e.aggregate_id,"
+    " e.event_type, e.payload, e.content_type, e.headers, e.own_topic, e.topic, e.attempts, e.error_class,"
+    " e.error_code, e.error_message, CASE WHEN e.error_class IS NULL THEN NULL ELSE clock_timestamp() END"
+    " FROM outbox.lane l CROSS JOIN ROWS FROM (unnest($4), unnest($5), unnest($6),"
+    " unnest($7), unnest($8), unnest($9), unnest($10),"
+    " unnest($11), unnest($12), unnest($13), unnest($14),"
+    " unnest($15), unnest($16), unnest($17), unnest($18),"
+    " unnest($19), unnest($20))"
+    " AS e(created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type,"
+    " headers, own_topic, topic, attempts, error_class, error_code, error_message)"
+    " WHERE l.route_id = $1 AND l.lane = $2"
+    " AND l.owner = $3"
+    " ON CONFLICT (route_id, created_at, id, replay) DO UPDATE SET lane = excluded.lane,"
+    " state = CASE WHEN p.state = 'blocked' AND excluded.error_class IS NOT NULL"
+    " THEN excluded.state ELSE p.state END,"
+    " due_at = CASE WHEN p.state = 'blocked' AND excluded.error_class IS NOT NULL"
+    " THEN excluded.due_at ELSE p.due_at END,"
+    " topic = excluded.topic, order_key = excluded.order_key,"
+    " attempts = greatest(p.attempts, excluded.attempts),"
+    " error_class = coalesce(excluded.error_class, p.error_class),"
+    " error_code = CASE WHEN excluded.error_class IS NULL THEN p.error_code ELSE excluded.error_code END,"
+    " error_message = CASE WHEN excluded.error_class IS NULL THEN p.error_message ELSE excluded.error_message END,"
+    " failed_at = coalesce(excluded.failed_at, p.failed_at)",
+    20,
+    {INT8OID,      INT4OID,       INT8OID,      TIMESTAMPTZARRAYOID,
+     UUIDARRAYOID, TEXTARRAYOID,  INT8ARRAYOID, TIMESTAMPTZARRAYOID,
+     TEXTARRAYOID, TEXTARRAYOID,  TEXTARRAYOID, BYTEAARRAYOID,
+     TEXTARRAYOID, JSONBARRAYOID, TEXTARRAYOID, TEXTARRAYOID,
+     INT4ARRAYOID, TEXTARRAYOID,  TEXTARRAYOID, TEXTARRAYOID},
+    nullptr};
+
+bool InsertPortion(const ParkedOwner& owner, std::span<const relay::Parking> events) {
+  NewRows rows(events.size());
+  for (const relay::Parking& parking : events) {
+    rows.Add(parking);
   }
   Arguments arguments;
   AddOwner(owner, &arguments);
-  arguments.Add(created_at.Array(TIMESTAMPTZOID));
-  arguments.Add(id.Array(UUIDOID));
-  arguments.Add(state.Array(TEXTOID));
-  arguments.Add(key.Array(INT8OID));
-  arguments.Add(due.Array(TIMESTAMPTZOID));
-  arguments.Add(aggregate_type.Array(TEXTOID));
-  arguments.Add(aggregate_id.Array(TEXTOID));
-  arguments.Add(event_type.Array(TEXTOID));
-  arguments.Add(payload.Array(BYTEAOID));
-  arguments.Add(content_type.Array(TEXTOID));
-  arguments.Add(headers.Array(JSONBOID));
-  arguments.Add(own_topic.Array(TEXTOID));
-  arguments.Add(topic.Array(TEXTOID));
-  arguments.Add(attempts.Array(INT4OID));
-  arguments.Add(error_class.Array(TEXTOID));
-  arguments.Add(error_code.Array(TEXTOID));
-  arguments.Add(error_message.Array(TEXTOID));
-  RunStatement(&insert, arguments.values, arguments.nulls);
-  return SPI_processed == rows;
+  rows.AddTo(&arguments);
+  RunStatement(&insert_parked, arguments.values, arguments.nulls);
+  return SPI_processed == events.size();
 }
 
 }  // namespace
@@ -142,8 +166,7 @@ bool OwnsLane(const ParkedOwner& owner, bool* block) {
   if (SPI_processed == 0) {
     return false;
   }
-  bool isnull = false;
-  *block = DatumGetBool(ResultDatum(0, 0, &isnull));
+  *block = ResultBool(0, 0);
   return true;
 }
 

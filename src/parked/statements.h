@@ -1,12 +1,13 @@
 // Statements over outbox.parked and outbox.outcome [P]. Plain code, for use under a guard, in a transaction with SPI
 // connected. Vectors that are filled belong to the caller; scratch vectors are passed in for that reason.
 //
-// What holds a key, and in which order it goes, is said in schema/44_keys.sql.
-// Invariants kept here, and by the functions for operators:
-//   - of a key only rows of a run at its head are `retrying`; who comes to the head (the row before it left) is made
-//     so by whoever removed that, in a statement that begins after the removal;
-//   - whoever puts a `blocked` row behind a head locks that head first (FOR SHARE), so that one of the two sees the
-//     other. A head that somebody else has locked is no certain thing: the key is looked at again later ("unsure").
+// What holds a key, and in which order its rows go, is defined in schema/44_keys.sql. Invariants kept here, and by the
+// functions for operators:
+//   - only rows in an unbroken sequence from the head of their key are `retrying`; a row that comes to the head is made
+//     so by the transaction that removed the row before it, in a statement that begins after the removal;
+//   - a transaction that puts a `blocked` row behind a head locks that head first (FOR SHARE), so that one of the two
+//   sees the
+//     other. A head that another transaction has locked is uncertain: the key is checked again later ("unsure").
 // Nothing here waits for a row lock of an operator's transaction, except where it removes what it has itself claimed.
 #pragma once
 
@@ -27,11 +28,11 @@ struct ParkedOwner {
   uint64_t incarnation = 0;
 };
 
-// False when the lane is not the incarnation's. *block: the route's policy.
+// Returns false if the lane is not the incarnation's. *block: the route's policy.
 bool OwnsLane(const ParkedOwner& owner, bool* block);
-// Likewise, and it stays so until the transaction ends: whoever moves the lane by hand waits, or is waited for. False,
-// too, when it was put somewhere else since `since` (outbox.lane.since) was read: it may be ours again, but what was
-// decided under the old position does not count.
+// As OwnsLane, and keeps it so until the transaction ends: a session that moves the lane waits, or is waited for. Also
+// returns false if the lane was put somewhere else since `since` (outbox.lane.since) was read: the worker may own it
+// again, but what was decided under the old position does not count.
 bool LockLane(const ParkedOwner& owner, int64_t since);
 
 // --- parking ---
@@ -40,8 +41,8 @@ bool LockLane(const ParkedOwner& owner, int64_t since);
 bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> events);
 
 // --- keys ---
-// Makes the first rows of those keys whose head is blocked, and by nobody, retrying and due at `now`. The one place
-// where that is decided: lanes and the functions for operators both call it.
+// Makes the first rows of those keys whose head is blocked, though nothing holds the key, retrying and due at `now`.
+// The only place where that is decided: lanes and the functions for operators both call it.
 void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now);
 // Appends those of `keys` that something holds (a head that is being retried; under `block` a dead row) which no other
 // transaction has locked; locks it.
@@ -53,35 +54,35 @@ void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>&
 void ReadHeld(const ParkedOwner& owner, bool block, std::vector<uint64_t>* held, std::vector<uint64_t>* headless);
 
 // --- what is due ---
-// A place in the order in which rows fall due.
+// A position in the order in which rows fall due.
 struct DuePlace {
   TimestampTz due_at = DT_NOBEGIN;
   TimestampTz created_at = DT_NOBEGIN;
   bool operator==(const DuePlace&) const = default;
 };
 
-// Behind `after`, up to and with `up_to`: everything.
+// The stretch behind `after`, up to and including `up_to`; by default everything.
 struct DueStretch {
   DuePlace after;
   DuePlace up_to = {DT_NOEND, DT_NOEND};
 };
 
-// How far those rows reach that are due and of topics that are away from the lane (paused, or in trouble), one kind of
-// row each. They stay due, so they lie in front of all others: whoever looks for what may go begins behind them.
+// How far the due rows of topics that are away from the lane (paused, or in trouble) reach, for each kind of row. They
+// stay due, so they lie in front of all others: the search for what may be sent begins behind them.
 struct DueFronts {
   DuePlace keyed;
   DuePlace shared;
 };
 
-// When the next event falls due that this worker may send and nobody is sending, or at least may: where a thousand in a
-// row are of topics that are away, when the last of these does. INT64_MAX: never.
+// When the next event falls due that this worker may send and no worker is sending; if a thousand in a row are of
+// topics that are away, when the last of these does (a lower bound). INT64_MAX: never.
 int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& without, const DueFronts& fronts);
 
 // --- sending ---
 enum class DueVerdict : uint8_t {
   kTake,
   kBlock,  // something of its key has to go first, at a time not known: it becomes blocked
-  kLater,  // somebody else has its key under his hands: nothing is done with it now
+  kLater,  // another transaction has a row of its key locked: nothing is done with it now
 };
 
 // A row that is due, locked.
@@ -92,7 +93,7 @@ struct DueRow {
   uint64_t order_key = 0;
   bool scheduled = false;
   int64_t rank = 0;     // the order in which rows go: created_at, of a scheduled event the time it was due
-  bool paused = false;  // its key, by an operator
+  bool paused = false;  // its key was paused by an operator
   size_t bytes = 0;
   DueVerdict verdict = DueVerdict::kTake;
 };
@@ -105,7 +106,7 @@ struct WaitingRow {
   bool blocked = false;
 };
 
-// What else is known of a key of which something is due.
+// What else is known of a key with a due row.
 struct DueKey {
   uint64_t order_key = 0;
   int64_t up_to = INT64_MIN;  // its last row that is due and retrying; INT64_MIN: scheduled ones only
@@ -129,8 +130,8 @@ struct DueWork {
 // Locks and appends what is due: with a key (of this lane), without one (of the route).
 void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, const DueStretch& stretch,
              DueWork* work);
-// Likewise while topics are away, from `*front` on, which moves up to the first row that is none of theirs. Looks at so
-// many rows and no more, without locking any of theirs; false: there are more behind them.
+// As ReadDue while topics are away: from `*front` on, which moves up to the first row of another topic. Reads a limited
+// number of rows, without locking any of the topics that are away; returns false if there are more behind them.
 bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DuePlace* front,
                    DueWork* work);
 // Fills keys and waiting from the rows with a key.
@@ -141,15 +142,16 @@ void JudgeDue(DueWork* work);
 void CutTaken(const relay::ClaimLimits& limits, DueWork* work);
 void BlockRows(const ParkedOwner& owner, const DueWork& work);
 
-// Marks the rows that are to be taken and appends their events, in their order. False when the lane is not ours.
+// Marks the rows that are to be taken and appends their events, in their order. Returns false if the lane is not ours.
 bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk* chunk);
 
-// What a worker of before left marked in this lane is nobody's. Waits for nobody: who has such a row locked unmarks it,
-// or leaves it to the next claim, which asks nobody.
+// Unmarks rows of this lane that an earlier worker left marked as being sent. Does not wait for locked ones: the
+// transaction that has such a row locked unmarks it, or leaves it to the next claim, which takes it without asking.
 void ForgetSenders(const ParkedOwner& owner);
 
 // --- outcomes ---
-// All but what follows for the keys. `at`: a reading of the shared clock whose day's table must exist.
+// Applies the outcomes, but not their consequences for other rows of the keys. `at`: a reading of the shared clock
+// whose day's table must exist.
 void ApplyOutcomes(const ParkedOwner& owner, std::span<const relay::Settlement> outcomes, int64_t at);
 
 }  // namespace outbox::parked

@@ -1,4 +1,4 @@
-// Values on their way into a statement [P]: scalars, and columns of a batch as arrays. Plain code, for use under a
+// Values for the arguments of a statement [P]: scalars, and columns of a batch as arrays. Plain code, for use under a
 // guard in a transaction; what is allocated lives in the current memory context.
 #pragma once
 
@@ -13,10 +13,10 @@ namespace outbox::pg {
 
 // bytea is laid out like text: this makes either, byte for byte.
 Datum TextDatum(std::string_view bytes);
-// Text that was UTF-8 behind the wall, in the database's encoding again. Raises where that has no such character, which
-// cannot happen to what came from the database.
+// Converts UTF-8, as used behind the wall, to the database's encoding. Raises if that lacks a character, which cannot
+// happen to text that came from the database.
 Datum ServerText(std::string_view text);
-// What a destination said: bytes that the database cannot hold become question marks.
+// Text from a destination: bytes that the database cannot store become question marks.
 Datum ForeignText(std::string_view text);
 // jsonb; the headers are not NULL.
 Datum HeadersDatum(const HeaderView& headers);
@@ -73,7 +73,7 @@ struct Column {
       Add(ServerText(text));
     }
   }
-  // Of these element types: text, bytea, jsonb, uuid, int4, int8, timestamptz.
+  // The column as an array of one of these element types: text, bytea, jsonb, uuid, int4, int8, timestamptz.
   Datum Array(Oid element) const;
 };
 

@@ -12,8 +12,9 @@ MemoryContext ErrorContext() {
 
 Status StatusOf(const PgError& error) {
   if (error.sqlstate() == ERRCODE_LOCK_NOT_AVAILABLE) {
-    return Status(ErrorClass::kInternal, kLocked,
-                  "somebody holds a lock that is needed for this (pg_locks shows who); it is tried again all the time");
+    return Status(
+        ErrorClass::kInternal, kLocked,
+        "another session holds a lock that is needed for this (pg_locks shows which); it is tried again all the time");
   }
   return Status(ErrorClass::kInternal, unpack_sql_state(error.sqlstate()), error.what());
 }

@@ -6,7 +6,7 @@
 
 namespace outbox::pg {
 
-// Where errors of transactions are kept until they have become a Status.
+// The memory context of errors of transactions, until they have become a Status.
 MemoryContext ErrorContext();
 Status StatusOf(const PgError& error);
 

@@ -73,8 +73,8 @@ int64 StoredCeiling(Oid sequence, Oid* owner) {
   return ceiling;
 }
 
-// setval() does not care for what is stored: two that move the ceiling at once must take turns, or it could be moved
-// back. Not the sequence's own lock, which a prepared transaction may hold for days.
+// setval() overwrites what is stored: two processes that move the ceiling at once must take turns, or it could be moved
+// back. They do not use the sequence's own lock, which a prepared transaction may hold for days.
 void LockCeiling(Oid sequence, LOCKTAG* tag) {
   SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, RelationRelationId, sequence, 1);
   LockAcquire(tag, ExclusiveLock, false, false);
@@ -89,7 +89,7 @@ void StoreCeiling(Oid sequence, Oid owner, int64 ceiling) {
   SetUserIdAndSecContext(saved_user, saved_context);
 }
 
-// Of this process, where the database has no slot in shared memory. No worker serves it then.
+// The ceiling of this process, used if the database has no slot in shared memory. No worker serves it then.
 pg_atomic_uint64 own_ceiling;
 
 pg_atomic_uint64* KnownCeiling() {
@@ -110,16 +110,16 @@ void RaiseClock(int64 micros) {
   }
 }
 
-// How far above a reading the ceiling belongs.
+// How far above a reading the ceiling should be.
 int64 Room(int64 reading) {
   int64 room = BelievedWall() + kCeilingAhead - reading;
   return Min(Max(room, kLeastAhead), kCeilingAhead);
 }
 
 // Stores a ceiling of this database that leaves room above `at_least`, unless there is one that is not below that. The
-// first time since the server started the clock is raised to what is stored, before anybody is told of a ceiling: what
-// lies below may have been handed out. Needs a transaction that may write; what it stores stays when that rolls back.
-// May be called by several at once.
+// first time since the server started the clock is raised to what is stored, before a ceiling is published: what lies
+// below may have been handed out. Needs a transaction that may write; what it stores stays when that rolls back. May be
+// called by several processes at once.
 void AdvanceCeiling(int64 at_least) {
   Oid sequence = CeilingSequence();
   if (!OidIsValid(sequence)) {
@@ -150,7 +150,7 @@ void AdvanceCeiling(int64 at_least) {
   LockRelease(&tag, ExclusiveLock, false);
 }
 
-// This process holds the clock.
+// Whether this process holds the clock.
 bool holds = false;
 bool reads_through = false;
 
@@ -170,14 +170,14 @@ void LetGo() {
   holds = false;
 }
 
-// Of the transaction under way.
+// Whether the current transaction resets the clock when it commits.
 bool reset_at_commit = false;
 int64 reset_to = 0;
 
 }  // namespace
 
-// The transaction has become visible and still has its locks: whoever waits in HoldClock()'s goes on below. Neither
-// raises nor allocates.
+// Called when the transaction has become visible and still has its locks: a session that waits for the clock goes on
+// after them. Neither raises nor allocates.
 void ClockAtTransactionEnd(XactEvent event) {
   if (event == XACT_EVENT_ABORT || event == XACT_EVENT_COMMIT) {
     LetGo();
@@ -216,7 +216,8 @@ void ClockAtTransactionEnd(XactEvent event) {
 
 void ForgetClockCeiling() {
   DatabaseSlot* slot = FindDatabaseSlot(MyDatabaseId, false);
-  // Not "never read": the clock itself needs no raising again, it does not go back while the server runs.
+  // Set to kLookAgain, not kNeverRead: the clock itself need not be raised again, it does not go back while the server
+  // runs.
   if (slot != nullptr && pg_atomic_read_u64(&slot->clock_ceiling) != kNeverRead) {
     pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
   }
@@ -265,7 +266,7 @@ int64 ExpiryNow() {
   DatabaseSlot* slot = Shared() == nullptr ? nullptr : MyDatabaseSlot();
   if (slot != nullptr && !WallIsSettled()) {
     int64 before = static_cast<int64>(pg_atomic_read_u64(&slot->clock_at_start));
-    if (before != 0) {  // else nothing was ever emitted before
+    if (before != 0) {  // else nothing was ever emitted
       now = Min(now, before + MicrosSinceStart());
     }
   }
@@ -296,7 +297,7 @@ void SettleCeiling() {
   uint64 known = pg_atomic_read_u64(&slot->clock_ceiling);
   // What was put there by hand, or by a restore, stays.
   if (known > kLookAgain && known == static_cast<uint64>(StoredCeiling(sequence, &owner))) {
-    // Whoever takes a reading that is not seen here finds that he has to move the ceiling, and waits for the lock.
+    // A session that takes a reading not seen here finds that it has to move the ceiling, and waits for the lock.
     pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
     pg_memory_barrier();
     int64 clock = LastReading();

@@ -22,18 +22,18 @@ int64 TakeReadings(int64 count);
 
 // The last reading of this database since the server started; 0: none, or no preload.
 int64 LastReading();
-// What a reading would be about now: what is being dated, and made ready for.
+// About what a reading would be now: for dating, and for making tables ready.
 int64 ClockNow();
-// What is over has been over by any account: never later than the wall clock, as it is and as it is believed, and,
-// until that has run evenly for five minutes, than what the clock had come to before the server started. For what is
-// dropped with age.
+// The time to judge expiry by, which must not be too late by any account: never later than the wall clock, as it is and
+// as it is believed, nor, until that has run evenly for five minutes, than the last reading before the server started.
 int64 ExpiryNow();
 
 // What the keeper does in each round: stores a ceiling that is so far above the clock that emitters need not. Plain; a
 // transaction of its own if there is anything to do.
 bool CeilingIsLow();
 void KeepCeiling();
-// On leaving in good order: puts the ceiling where the clock is. In a transaction; whoever comes later moves it again.
+// Call when leaving in good order: puts the ceiling where the clock is. In a transaction; a later session moves it
+// again.
 void SettleCeiling();
 
 // What is known of this database's ceiling is out of date: the next reading looks again. Raises nothing; for the commit
@@ -41,17 +41,18 @@ void SettleCeiling();
 void ForgetClockCeiling();
 
 // Putting the clock back to the wall clock. HoldClock: from now on, until the transaction ends or ReleaseClock(),
-// whoever wants a reading of this database waits, but for transactions that have emitted already, which are to come to
-// their end, and for workers. ResetClockAtCommit: it goes back when the transaction commits, and readings begin above
+// sessions that want a reading of this database wait, except for transactions that have emitted already, which are to
+// finish, and for workers. ResetClockAtCommit: it goes back when the transaction commits, and readings begin above
 // `to`.
 void HoldClock();
 void ReleaseClock();
 void ResetClockAtCommit(int64 to);
-// Bumped by each reset: what was known of days that are over is void.
+// Incremented by each reset: what was known of days that were over is void.
 uint64 ClockResets();
 // What the end of the transaction means for both. For the one callback of transaction_end.h.
 void ClockAtTransactionEnd(XactEvent event);
-// This process is a worker: what it dates are positions, which whoever holds the clock takes care of.
+// Call in workers, which may take readings while the clock is held: they date only positions, and reset_clock() takes
+// care of those.
 void ReadThroughHold();
 
 }  // namespace outbox::pg

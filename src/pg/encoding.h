@@ -1,7 +1,6 @@
-// Between the server's encoding, in which tables and people have their texts, and UTF-8, in which lanes compare, hash
-// and publish them [P]. All plain. The conversions raise where a character has no counterpart, and answer with their
-// argument where there is nothing to do: in a database in UTF-8 or SQL_ASCII, always; else what they return is
-// palloc'd.
+// Conversion between the server's encoding, which tables and clients use, and UTF-8, in which lanes compare, hash and
+// publish text [P]. All plain. The conversions raise if a character has no counterpart, and return their argument if
+// there is nothing to do (always in a database in UTF-8 or SQL_ASCII); else the result is palloc'd.
 #pragma once
 
 #include <string_view>

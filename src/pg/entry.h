@@ -25,10 +25,11 @@ PendingError DescribeCurrentException() noexcept;
 // Reports it as an ERROR. Call after the catch block.
 [[noreturn]] void Raise(const PendingError& error);
 
-// Writes it to the server log at `level` (below ERROR), with `who` in front; for workers, which live on.
+// Writes it to the server log at `level` (below ERROR), prefixed by `who`; for workers, which go on.
 void Report(int level, const char* who, const PendingError& error);
 
-// For the loops of workers: runs `body`, and instead of raising says what went wrong. False on an error.
+// For the loops of workers: runs `body`; on an error returns false and says in *error what went wrong, instead of
+// raising.
 template <typename Body>
 bool Attempt(Body&& body, PendingError* error) {
   try {

@@ -6,7 +6,7 @@ namespace {
 
 char out_of_memory_text[] = "out of memory";
 
-// What is thrown where there is no memory to copy an error into. ReThrowError() copies it, nobody frees it.
+// What is thrown where there is no memory to copy an error into. ReThrowError() copies it; it is never freed.
 ErrorData* OutOfMemory() {
   static ErrorData error;
   memset(&error, 0, sizeof(error));

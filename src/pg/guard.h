@@ -6,7 +6,7 @@
 //   1. Plain code: no object with a destructor alive on any of our frames. It may call Postgres directly and may
 //      ereport(ERROR). SQL functions on the hot path (emit) are written so.
 //   2. C++ code that owns things. It calls Postgres only through Guard(), one call (or one plain function) at a time.
-//      A Postgres error comes out as a PgError exception. Whoever is at the C boundary (entry.h) turns it back.
+//      A Postgres error comes out as a PgError exception. The C boundary (entry.h) turns it back.
 //
 // The body given to Guard() must itself be plain code: nothing in it may own anything. What it returns must be
 // trivially copyable. FATAL does not come back as an exception: the process exits, and destructors do not run.
@@ -21,7 +21,7 @@
 namespace outbox::pg {
 
 // A Postgres error on its way through C++ frames. Owns nothing: the ErrorData lives in the memory context that was
-// current when Guard() was called, and is reported or dropped (DropError) by whoever stops the exception.
+// current when Guard() was called, and is reported or dropped (DropError) where the exception is caught.
 class PgError : public std::exception {
  public:
   explicit PgError(ErrorData* data) noexcept : data_(data) {}
@@ -41,7 +41,7 @@ struct UserError {
   std::string hint;    // empty: none
 };
 
-// Frees what it holds. Whoever stops an exception and reports nothing may leave that to the memory context.
+// Frees what it holds. Code that catches an exception and reports nothing may leave that to the memory context.
 void DropError(const PgError& error);
 
 // For Guard(), inside PG_CATCH: a copy of the current error in `context`, which becomes the current one; the error

@@ -6,7 +6,7 @@
 
 namespace outbox::pg {
 
-// Of a jsonb object of strings, as the column headers holds it. May raise, and throw bad_alloc: call it under a guard.
+// Converts a jsonb object of strings, as in the column headers. May raise, and throw bad_alloc: call it under a guard.
 HeaderView CopyHeaders(Datum stored, Arena* arena);
 
 }  // namespace outbox::pg

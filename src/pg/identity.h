@@ -1,4 +1,5 @@
-// Is the extension here, and does this database's outbox belong here? [P] Plain code, inside a transaction.
+// Whether the extension is installed, and whether this database's outbox belongs to this server [P]. Plain code, inside
+// a transaction.
 #pragma once
 
 #include "pg/prelude.h"
@@ -7,7 +8,7 @@ namespace outbox::pg {
 
 enum class Presence : uint8 {
   kAbsent,        // no extension (or not yet, or no longer)
-  kUnused,        // no route was ever made and nothing emitted: nothing to keep, and perhaps a restore is under way
+  kUnused,        // no route was ever made and nothing emitted: nothing to keep, and perhaps a restore is running
   kOtherVersion,  // the extension's version is not the library's
   kForeign,       // a copy: restored, cloned, or started under another outbox.instance; silent until outbox.adopt()
   kHere,
@@ -25,10 +26,12 @@ Standing FindStanding();
 // changes nothing. Connects to SPI by itself, and writes with the rights of the table's owner, whoever calls.
 void SettleIdentity();
 
-// Whose transaction ids are these: system identifier and oid of this database, palloc'd; as in outbox.lane.home.
+// The origin of this database's transaction ids: system identifier and oid of the database, palloc'd; as in
+// outbox.lane.home.
 char* HomeText();
 
-// Does an enabled subscription of this database bring tables of outbox? Inside a transaction with SPI connected. Plain.
+// Whether an enabled subscription of this database replicates tables of outbox. Inside a transaction with SPI
+// connected. Plain.
 bool SubscribesToOutbox();
 
 // For SPI results: column `number` of row 0 (or `row`); NULL comes back as the default.

@@ -1,14 +1,14 @@
-// How many background processes this server should have and may have [P]. Plain code; needs the shared memory.
+// How many background processes are wanted on this server, and have room [P]. Plain code; needs the shared memory.
 #pragma once
 
 #include "pg/shared.h"
 
 namespace outbox::pg {
 
-// Relay workers that an active database is to have.
+// How many relay workers an active database is to have.
 int RelaysWanted(const DatabaseSlot& slot);
-// Processes of all databases that would run at once if there were room, as shared memory knows them. `except`: without
-// that database's.
+// How many processes of all databases would run at once if there were room, from shared memory; without those of
+// database `except`.
 int WantedProcesses(Oid except);
 // How many outbox.reserved_processes leaves of max_worker_processes, the launcher not counted.
 int ProcessPlaces();

@@ -14,13 +14,13 @@ struct Settings {
   int max_payload_size;   // outbox.max_payload_size, bytes
   int max_inflight_kb;    // outbox.max_inflight: unacknowledged bytes per worker and destination
   int sort_mem_kb;        // outbox.sort_mem: memory for one lane's window
-  int poll_interval_ms;   // outbox.poll_interval: what finds commits that could wake nobody (COMMIT PREPARED)
+  int poll_interval_ms;   // outbox.poll_interval: finds commits that could wake no worker (COMMIT PREPARED)
   int days_ahead;         // outbox.days_ahead: day tables made in advance
   bool allow_loss;        // outbox.allow_loss: undelivered events may be dropped, the log changed by hand
   char* traceparent;      // outbox.traceparent: trace context of what this session emits; empty: none
   int max_databases;      // outbox.max_databases: slots in shared memory
   int max_lanes;          // outbox.max_lanes: slots in shared memory, over all databases
-  int max_destinations;   // outbox.max_destinations: likewise, one for each relay worker and destination
+  int max_destinations;   // outbox.max_destinations: slots in shared memory, one for each relay worker and destination
 };
 
 extern Settings settings;

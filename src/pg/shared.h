@@ -16,27 +16,27 @@ extern "C" {
 
 namespace outbox::pg {
 
-// Per database that has the extension, or is being asked whether it has.
+// Per database that has the extension, or in which a keeper is to find that out.
 struct DatabaseSlot {
   Oid database;                     // InvalidOid: free slot
   bool needs_probe;                 // the launcher should start a keeper to find out
-  uint32 probe_requests;            // +1 with each setting of needs_probe, so that none is lost to a probe under way
+  uint32 probe_requests;            // +1 with each setting of needs_probe, so that none is lost while one is handled
   bool active;                      // the keeper saw the extension, adopted here: relay workers may run
   int relay_demand;                 // how many relay workers the keeper wants (0: no routes, or a silent copy)
   int relays_allowed;               // how many of them the launcher lets run at once
   TimestampTz held_until;           // a process that crashes at every start is not started before; 0: none
   int crashes;                      // how often that one crashed in a row
-  int barred_by;                    // pid of a backend that drops, moves or copies the database; 0: nobody
+  int barred_by;                    // pid of a backend that drops, moves or copies the database; 0: none
   pg_atomic_uint64 clock;           // last reading of the hybrid clock, Unix microseconds; 0: none since server start
   pg_atomic_uint64 clock_ceiling;   // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
   pg_atomic_uint64 clock_at_start;  // what it held when it was read first; 0: nothing, or not read yet
-  pg_atomic_uint64 held_ceiling;    // somebody holds the clock: up to here those may read that it does not stop; 0: no
+  pg_atomic_uint64 held_ceiling;    // while the clock is held: sessions that may go on read up to here; 0: not held
   pg_atomic_uint64 clock_resets;    // +1 each time that the clock was put back
-  pg_atomic_uint32 ceiling_falls;   // it was: the next ceiling is stored whatever is there
+  pg_atomic_uint32 ceiling_falls;   // it was: the next ceiling is stored even if it is lower
   pg_atomic_uint64 barrier;         // last barrier asked for (wait_for, wait_until_idle); see LaneSlot
   pg_atomic_uint64 barrier_done;    // all lanes had reached it when one worker had all of them
   pg_atomic_uint64 config_generation;  // +1 at commit of any change of routes, servers or user mappings
-  pg_atomic_uint64 parked_generation;  // +1 at commit of whatever people did to parked events
+  pg_atomic_uint64 parked_generation;  // +1 at commit of any change that operators made to parked events
   pg_atomic_uint64 emitting_commits;   // commits that emitted, since server start
   pg_atomic_uint64 maker_started_at;  // TimestampTz: by an emitter that found no day table; 0: none, or it did its work
   pg_atomic_uint64 spare_told_at;     // TimestampTz: when the server log was told that events go to the spare table
@@ -56,19 +56,19 @@ struct WorkerSlot {
   TimestampTz since;              // when the slot was taken
   pg_atomic_uint32 pending;       // set 0 -> 1 by a commit that emitted (then the latch is set), cleared before reading
   pg_atomic_uint32 stop;          // the worker is asked to leave in good order
-  pg_atomic_uint32 quiet;         // it has nothing to do, and may be asked to let somebody else run
+  pg_atomic_uint32 quiet;         // it has nothing to do, and may be asked to let another process run
   pg_atomic_uint64 barrier_done;  // of a relay worker: all its lanes have reached it, also those without a LaneSlot
 };
 
 // What one lane is doing: written by its owner a few times a second and at changes, read by views. Only for looking.
 struct LaneSlot {
   Oid database;              // InvalidOid: free slot
-  uint64 owner;              // incarnation; 0: nobody
+  uint64 owner;              // incarnation; 0: none
   pg_atomic_uint64 barrier;  // all events committed before this barrier was asked for are delivered or dead
   LaneView view;
 };
 
-// Likewise one destination.
+// What one relay worker knows of one destination: written by the worker, read by views.
 struct DestinationSlot {
   Oid database;   // InvalidOid: free slot
   Oid server;     // foreign server; a small number: there is none of that name
@@ -89,9 +89,9 @@ struct WallState {
 
 struct SharedState {
   LWLock* lock;
-  pg_atomic_uint64 clock;  // likewise the one of databases without a slot
-  // +1 after each write into a spare table, of any database, before its transaction can commit. Of the server and not
-  // of a database's slot, which may be another one's by the time that somebody compares.
+  pg_atomic_uint64 clock;  // the hybrid clock of databases without a slot
+  // +1 after each write into a spare table, of any database, before its transaction can commit. Kept for the server and
+  // not in a database's slot, which may belong to another database when the counts are compared.
   pg_atomic_uint64 spare_writes;
   WallState wall;
   pid_t launcher_pid;
@@ -99,7 +99,7 @@ struct SharedState {
   pg_atomic_uint32 launcher_pending;  // it should look at pg_database
   pg_atomic_uint32 in_turn;           // there is not room for all: databases without a process are to wake the launcher
   pg_atomic_uint32 turn_pending;      // one of them has, since the launcher last shared out the places
-  TimestampTz launcher_held_until;    // it crashed at each of its last starts and waits; 0: it does not
+  TimestampTz launcher_held_until;    // it crashed at each of its last starts and waits until then; 0: it does not wait
   bool probe_lost;                    // a probe was asked for when all database slots were taken
   int max_databases;
   int max_workers;
@@ -124,11 +124,11 @@ DatabaseSlot* FindDatabaseSlot(Oid database, bool create);
 
 // Number of this process in ProcGlobal->allProcs.
 int MyProcIndex();
-// Sets the latch of a process. Harmless when the process has gone and the entry belongs to somebody else.
+// Sets the latch of a process. Harmless if the process has gone and the entry belongs to another one.
 void WakeProc(int proc_index);
 void WakeLauncher();
-// Where processes run in turn: something has changed that the launcher shares places out by. As cheap as a read where
-// they do not, or where somebody has said so already.
+// Tells the launcher that something has changed by which it shares out slots, while processes run in turn. As cheap as
+// a read if they do not, or if the launcher was told already.
 void WakeLauncherForTurn();
 // Wakes the keeper and relay workers of a database; without `force` only those whose pending flag was clear.
 // Neither allocates nor raises: the commit callback calls it.

@@ -1,4 +1,4 @@
-// All that it takes to run SQL [P], and its short names for folders that do little else: `using namespace pg::sql`.
+// All that is needed to run SQL [P], with short names for folders that do little else: `using namespace pg::sql`.
 #pragma once
 
 #include "pg/arguments.h"
@@ -12,8 +12,12 @@ using pg::Column;
 using pg::ErrorContext;
 using pg::ForeignText;
 using pg::HeadersDatum;
+using pg::ResultBool;
 using pg::ResultDatum;
+using pg::ResultInt32;
+using pg::ResultInt64;
 using pg::ResultText;
+using pg::ResultTime;
 using pg::RunStatement;
 using pg::ServerText;
 using pg::Statement;

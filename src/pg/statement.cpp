@@ -25,6 +25,30 @@ Datum ResultDatum(uint64 row, int column, bool* isnull) {
   return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column + 1, isnull);
 }
 
+int64 ResultInt64(uint64 row, int column) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  return isnull ? 0 : DatumGetInt64(value);
+}
+
+int32 ResultInt32(uint64 row, int column) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  return isnull ? 0 : DatumGetInt32(value);
+}
+
+bool ResultBool(uint64 row, int column) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  return !isnull && DatumGetBool(value);
+}
+
+TimestampTz ResultTime(uint64 row, int column) {
+  bool isnull = false;
+  Datum value = ResultDatum(row, column, &isnull);
+  return isnull ? 0 : DatumGetTimestampTz(value);
+}
+
 const char* ResultText(uint64 row, int column) {
   return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column + 1);
 }

@@ -6,8 +6,8 @@
 
 namespace outbox::pg {
 
-// A constant statement of ours. Tables and functions of outbox are schema-qualified; operators and what is built in are
-// plain, because it runs only where search_path is pinned. Made as a static object without a constructor.
+// A constant statement. Tables and functions of outbox are schema-qualified; operators and built-in functions are not,
+// because it runs only with a pinned search_path. Made as a static object without a constructor.
 struct Statement {
   static constexpr int kMaxArguments = 24;
   const char* sql;
@@ -16,12 +16,17 @@ struct Statement {
   SPIPlanPtr plan;
 };
 
-// Raises anything but the expected result, and where search_path is not pinned. Rows are in SPI_tuptable, their number
-// in SPI_processed. `nulls`: nullptr or one character per argument, 'n' for NULL.
+// Raises an error if the result is not the expected one, or search_path is not pinned. Rows are in SPI_tuptable, their
+// number in SPI_processed. `nulls`: nullptr or one character per argument, 'n' for NULL.
 void RunStatement(Statement* statement, Datum* values, const char* nulls = nullptr, long limit = 0);
 
 // A column of a row of the last result (columns from 0).
 Datum ResultDatum(uint64 row, int column, bool* isnull);
+// NULL is 0, or false.
+int64 ResultInt64(uint64 row, int column);
+int32 ResultInt32(uint64 row, int column);
+bool ResultBool(uint64 row, int column);
+TimestampTz ResultTime(uint64 row, int column);
 // In its type's text form; nullptr: NULL.
 const char* ResultText(uint64 row, int column);
 

@@ -14,12 +14,12 @@ Oid transaction_role = InvalidOid;
 Oid connected_role = InvalidOid;
 int connected_context = 0;
 
-// A worker does many things in turn, so what it waits for one lock all of them wait. A single wait is short, and where
-// one was in vain (somebody holds something: the next attempts may well meet the same) the others hardly wait at all.
+// A worker does many things in turn, so all of them wait while it waits for a lock. A single wait is short, and after
+// one was in vain (the next attempts may well meet the same lock) the others hardly wait at all.
 constexpr const char* kPatience = "20ms";
 constexpr const char* kLittlePatience = "1ms";
 constexpr int64_t kPatienceComesBack = 1'000'000;  // microseconds after the last wait in vain
-const char* patience = nullptr;                    // as set now; nullptr: no limit of ours
+const char* patience = nullptr;                    // as set now; nullptr: not set by outbox
 int64_t refused_at = INT64_MIN / 2;
 
 void SetPatience(const char* wanted) {
@@ -69,7 +69,7 @@ void PinSessionSettings() {
     {"row_security", "off"},
     {"session_replication_role", "origin"},
     {"client_min_messages", "error"},
-    // What text means that goes in and out.
+    // Settings that decide what text means that goes in and out.
     {"datestyle", "ISO"},
     {"intervalstyle", "postgres"},
     {"array_nulls", "on"},

@@ -10,10 +10,10 @@ namespace outbox::pg {
 // connecting. Plain.
 void PinSessionSettings();
 
-// Where our statements find what they name without a schema: operators, built-in functions and types.
+// Where the statements of outbox find what they name without a schema: operators, built-in functions and types.
 inline constexpr const char* kSearchPath = "pg_catalog, pg_temp";
-// Raises where search_path is another one: a statement of ours would take the session's operators for its own. Before
-// every statement that is not qualified through and through. Plain.
+// Raises if search_path is another one: a statement would use operators of the session's schemas. Call before every
+// statement that is not fully qualified. Plain.
 void RequirePinnedSearchPath();
 
 // From now on transactions of this process run as this role and in a security-restricted operation, so that nothing a
@@ -26,9 +26,9 @@ bool InOwnStatement();
 
 // From now on no lock is waited for longer than 20 ms (PostgreSQL's lock_timeout, so the process needs a SIGINT handler
 // that knows of it: worker/process.cpp), and 1 ms after one was not had: then the transaction fails with
-// ERRCODE_LOCK_NOT_AVAILABLE, and whoever ran it tries again later. Plain.
+// ERRCODE_LOCK_NOT_AVAILABLE, and its caller tries again later. Plain.
 void LimitLockWaits();
-// Of every transaction that failed, for the above. Neither allocates nor raises.
+// Call after every transaction that failed, for LimitLockWaits(). Neither allocates nor raises.
 void NoteFailure(int sqlstate);
 
 void BeginTransaction();   // plain: starts a transaction, pushes a snapshot, connects SPI

@@ -33,7 +33,7 @@ void RefusePrepare() {
 }
 
 // FindDatabaseSlot takes a light-weight lock, which does not raise. A change of routes makes a slot where there is none
-// (the first route of a database); a destination without routes is nobody's business yet.
+// (the first route of a database); a destination without routes concerns no worker yet.
 void TellWorkers(bool config, bool parked) {
   DatabaseSlot* slot = FindDatabaseSlot(MyDatabaseId, notes.config && config);
   if (slot == nullptr) {
@@ -53,7 +53,7 @@ void TellWorkers(bool config, bool parked) {
 
 void OnCommit() {
   if (notes.probe) {
-    ForgetClockCeiling();  // of an extension that may have been dropped and made anew
+    ForgetClockCeiling();  // of an extension that may have been dropped and recreated
     RequestProbe(MyDatabaseId);
   } else if (notes.wake) {
     WakeLauncher();
@@ -104,7 +104,7 @@ DatabaseSlot* MyDatabaseSlot() {
   if (my_slot != nullptr && my_slot->database == MyDatabaseId) {
     return my_slot;
   }
-  // When all slots are taken, asking costs an exclusive lock each time and is of little use.
+  // When all slots are taken, asking costs an exclusive lock each time and helps little.
   static uint32 misses = 0;
   if (misses % 1024 == 0) {
     my_slot = FindDatabaseSlot(MyDatabaseId, true);

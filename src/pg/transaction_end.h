@@ -1,4 +1,4 @@
-// What the current transaction leaves to be done when it ends [P]: one notepad, one callback. Plain code.
+// What is to be done when the current transaction ends [P]: one set of notes, one callback. Plain code.
 #pragma once
 
 #include "pg/shared.h"
@@ -15,14 +15,14 @@ DatabaseSlot* MyDatabaseSlot();
 // The current transaction has written an event to the table of `day`, or to the spare table: its commit wakes the
 // workers.
 void NoteEmitted(int32 day);
-// From now on it writes to the spare table, too.
+// The current transaction has written to the spare table, too.
 void NoteEmittedToSpare();
 bool EmittedToSpare();
 // Days that the current transaction wrote events to; false if it wrote none. Rolled back savepoints count too.
 bool EmittedDays(int32* first, int32* last);
 
 // It changes routes: when it commits, the database's config_generation goes up and its workers wake. Such a transaction
-// cannot be prepared, because no callback of ours runs at COMMIT PREPARED. Raises nothing.
+// cannot be prepared, because no callback runs at COMMIT PREPARED. Raises nothing.
 void NoteConfigChange();
 // It changes parked events by hand: the same for parked_generation, which goes up on abort as well: rows that this
 // transaction had locked are free again, and a lane may have passed them over meanwhile. Raises nothing.

@@ -38,8 +38,8 @@ void WriteAtomic(pg_atomic_uint64* value, int64 to) {
   pg_atomic_write_u64(value, static_cast<uint64>(to));
 }
 
-// What is seldom: the wall clock is elsewhere than it was. Fields are changed under the lock, and read without it: the
-// worst that a reader can get is the time of a moment before.
+// The rare case: the wall clock is not where it should be. Fields are changed under the lock, and read without it: at
+// worst a reader gets the time of a moment before.
 void LookAtJump(WallState* wall, int64 boot, int64 offset) {
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   if (Near(offset, ReadAtomic(&wall->offset))) {

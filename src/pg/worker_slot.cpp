@@ -109,7 +109,7 @@ WorkerSlot* MoveIntoSlot(const SlotTicket& ticket) {
     } else {
       slot->pid = MyProcPid;
       slot->proc_number = MyProcIndex();
-      // From here on commits wake us. We read the log before we first wait, so none is missed.
+      // From here on commits wake this worker. It reads the log before it first waits, so none is missed.
       pg_write_barrier();
       slot->state = WorkerState::kRunning;
       found = slot;
@@ -196,7 +196,7 @@ void TerminateWorkers(Oid database) {
   LWLockAcquire(Shared()->lock, LW_SHARED);
   for (int i = 0; i < Shared()->workers_used; i++) {
     WorkerSlot* slot = &Workers()[i];
-    // The slot is freed by its process under the lock that we hold, so the pid is still that process.
+    // The slot is freed by its process under the lock that is held here, so the pid is still that process.
     if (slot->state == WorkerState::kRunning && slot->database == database && slot->pid > 0) {
       kill(slot->pid, SIGTERM);
     }

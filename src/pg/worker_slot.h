@@ -1,7 +1,7 @@
-// Who is a live worker of this server [P]: slots in shared memory that the launcher takes, a worker moves into, and
-// the worker's exit frees. Plain code; every function takes the lock for a moment and none raises.
+// The live workers of this server [P]: slots in shared memory that the launcher takes, a worker moves into, and the
+// worker's exit frees. Plain code; every function takes the lock for a moment and none raises.
 //
-// A slot belongs to one incarnation, a random number. It is what outbox.lane.owner holds: a lane whose owner is not a
+// A slot belongs to one incarnation, a random number. outbox.lane.owner has that number: a lane whose owner is not a
 // live incarnation is free, with no lease and no clock.
 #pragma once
 
@@ -24,13 +24,14 @@ void TakeWorkerSlot(SlotTicket* ticket);
 void FreeWorkerSlot(const SlotTicket& ticket, bool starting_only);
 
 // In the worker, once, first thing: moves in, and frees the slot when the process ends, however it ends short of a
-// crash (which makes all shared memory anew). nullptr when the ticket is no longer good or the database is barred:
+// crash (which recreates all shared memory). nullptr when the ticket is no longer good or the database is barred:
 // leave at once.
 WorkerSlot* MoveIntoSlot(const SlotTicket& ticket);
 // This process' slot; nullptr when it has none.
 WorkerSlot* MyWorkerSlot();
 
-// This process has nothing to do just now, or has again: where processes run in turn, another one may take its place.
+// Says whether this process has nothing to do at the moment: while processes run in turn, another one may then take its
+// place.
 void SetQuiet(bool quiet);
 
 // kFree when the slot is no longer this incarnation's.
@@ -38,7 +39,7 @@ WorkerState SlotState(const SlotTicket& ticket);
 // Asks one worker to leave in good order; harmless when it has left.
 void AskWorkerToStop(const SlotTicket& ticket);
 
-// Of one database: slots that are not free, asking all to leave in good order, and sending them SIGTERM.
+// For the workers of one database: counts slots that are not free, asks all to leave in good order, sends them SIGTERM.
 int CountWorkers(Oid database);
 void AskWorkersToStop(Oid database);
 void TerminateWorkers(Oid database);
@@ -55,7 +56,7 @@ Datum LiveIncarnations();
 void RequestProbe(Oid database);
 // For the launcher itself: false when all database slots are taken.
 bool MarkForProbe(Oid database);
-// For the keeper: read before it looks whether the extension is there, given back with what it found.
+// For the keeper: read the count before checking whether the extension is there, and pass it on with what was found.
 uint32 ProbeRequests(Oid database);
 void ConcludeProbe(Oid database, uint32 requests, bool active);
 // How many relay workers the launcher is to keep running for an active database.

@@ -4,7 +4,7 @@
 // the position moved past rows of the log that were not this lane's, and not at all where it moved past nothing:
 // transactions that emit nothing, the lanes' own among them, finish all the time. A save that fails has a back-off of
 // its own and holds up nothing: what is committed is delivered also while its progress cannot be noted (a full disk),
-// and a successor repeats it.
+// and the lane's next owner repeats it.
 //
 // Single-threaded. Owned by the lane, as are the pipeline and the log, which outlive it.
 #pragma once
@@ -32,7 +32,7 @@ class Acker {
   // --- the prefix ---
   // Events were delivered, refused or parked.
   void OnResolved() { resolved_ = true; }
-  // True when some were since the last Advance().
+  // Returns true if some were since the last Advance().
   bool behind() const { return resolved_; }
   // Moves the prefix over what is done, and gives the bytes of that back to the destination's budget.
   void Advance();
@@ -47,9 +47,10 @@ class Acker {
   // --- saving ---
   // Rows of the log were read, whether this lane wants them or not.
   void NoteRows(bool any) { saw_rows_ |= any; }
-  // Anything to save that a destination has acknowledged.
+  // Whether everything this lane has moved past is saved.
   bool AllSaved() const { return unsaved_ == Unsaved::kNothing; }
-  bool Acknowledged() const { return !AllSaved() || !places_.empty(); }
+  // Anything to save that a destination has acknowledged.
+  bool Acknowledged() const { return unsaved_ == Unsaved::kEvents || !places_.empty(); }
   // Monotonic microseconds; kNever. `held`: the log lets the lane read no further, so its position is awaited.
   int64_t SaveDue(const TurnContext& turn, bool held) const;
   bool Ready(const TurnContext& turn) const { return retry_.Ready(turn.now); }
@@ -71,7 +72,7 @@ class Acker {
   bool saw_rows_ = false;  // since the last save
   CallRetry retry_;
   int64_t last_save_ = 0;
-  sink::Places places_;  // of what was delivered since the last save, and of islands
+  sink::Places places_;  // of what was delivered since the last save, also beyond a gap
   std::string run_;
 };
 

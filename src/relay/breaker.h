@@ -1,7 +1,7 @@
-// The circuit breaker of one destination [-]: who may send, and when it is tried again after trouble.
+// The circuit breaker of one destination [-]: which lanes may send, and when it is tried again after trouble.
 //
-//   closed     everybody sends
-//   open       nobody sends until next_try: capped exponential, full jitter (base/backoff.h)
+//   closed     all lanes send
+//   open       no lane sends until next_try: capped exponential, full jitter (base/backoff.h)
 //   half-open  one lane sends one small batch. Any answer about a record closes the breaker; trouble opens it again,
 //              for longer
 //
@@ -9,12 +9,13 @@
 // when it is there again, and paces itself (a sink process by its restarts, a sink by its reconnecting). One whose
 // health stays down may keep the small batch and say nothing (librdkafka does, for as long as the brokers are away):
 // after kPatience it is open again. That batch stays the one that is tried, so that none are piled up, and its answer
-// still closes the breaker. The delays start over, too, when it has stayed closed for twice the last one. Topic trouble
-// is none of the breaker's business.
+// still closes the breaker. One whose health is up, and for which there is nothing to send for kPatience, is closed:
+// it has said that it is there, and no record would ask it. The delays start over, too, when it has stayed closed for
+// twice the last one. Topic trouble is none of the breaker's business.
 //
 // The destination's second sink has a probe of its own (`second`), beside that of the lanes: what it was given may go
 // unanswered for long (parked events, topics in trouble), and the lanes do not wait for that. Its answer closes the
-// breaker as well; its trouble opens it again only while no lane's probe is under way.
+// breaker as well; its trouble opens it again only while no lane's probe is in flight.
 //
 // Single-threaded. Times in monotonic microseconds, but for since_unix.
 #pragma once
@@ -48,11 +49,17 @@ class Breaker {
   bool probing(uint32_t flow) const {
     return state_ == State::kHalfOpen && (probe_.flow == flow || second_.flow == flow);
   }
-  // The flow that a batch given up waiting for belongs to; 0: none.
+  // The flow of a batch that is no longer waited for; 0: none.
   uint32_t late(bool second) const { return second ? second_.late : probe_.late; }
-  // Half-open, and a lane's batch is under way.
+  // Half-open, health is up, and there is nothing to send: after kPatience it is closed.
+  void Rest(int64_t now, int64_t wall) {
+    if (state_ == State::kHalfOpen && probe_.flow == 0 && second_.flow == 0 && now >= patience_ends()) {
+      Close(now, wall);
+    }
+  }
+  // Half-open, and a lane's batch is in flight.
   bool tried() const { return state_ == State::kHalfOpen && probe_.flow != 0; }
-  // When GiveUp() is due if health is down, or PassOn() if it is up and somebody tries; half-open only.
+  // When GiveUp() is due if health is down, or PassOn() if it is up and a lane tries; half-open only.
   int64_t patience_ends() const { return half_open_at_ + kPatience; }
 
   // How many events may be submitted now; UINT32_MAX: no bound.
@@ -62,7 +69,7 @@ class Breaker {
     }
     return state_ == State::kHalfOpen && probe_.flow == 0 && (!second || second_.flow == 0) ? kProbe : 0;
   }
-  // It submitted something. While half-open nobody else does then.
+  // The flow submitted something. While half-open, no other flow submits after that.
   void OnSent(uint32_t flow, bool second = false) {
     if (state_ == State::kHalfOpen) {
       (second ? second_ : probe_).flow = flow;
@@ -74,8 +81,8 @@ class Breaker {
       Close(now, wall);
     }
   }
-  // Trouble of the destination; `flow` 0: its health says so. Of trouble of what was sent before it opened only the
-  // reason is kept.
+  // Trouble of the destination; `flow` 0: its health says so. Where the trouble is of something sent before the breaker
+  // opened, only the reason is kept.
   void Trip(uint32_t flow, const Error& error, int64_t now, int64_t wall, uint64_t random) {
     if (state_ == State::kHalfOpen && probe_.flow != flow) {
       const bool second = flow != 0 && second_.flow == flow;
@@ -110,7 +117,7 @@ class Breaker {
     }
   }
   // Half-open, health is up, and the small batch has no answer (it is of a topic in trouble, say): after kPatience
-  // somebody else may try, too. A late answer closes it as well.
+  // another lane may try, too. A late answer closes it as well.
   void PassOn(int64_t now) {
     if (tried() && now >= patience_ends()) {
       probe_.GiveUp();
@@ -118,7 +125,7 @@ class Breaker {
       half_open_at_ = now;
     }
   }
-  // What is in the way by now, while it stays in trouble.
+  // Updates the reason while the destination stays in trouble.
   void Explain(const Error& error) {
     if (!closed() && error.code != reason_.code) {
       reason_ = error;
@@ -139,7 +146,7 @@ class Breaker {
       second_.flow = second_.late;
     }
   }
-  // The flow has gone, or nothing that it sent is under way any more.
+  // The flow has gone, or nothing that it sent is in flight any more.
   void Forget(uint32_t flow) {
     probe_.Forget(flow);
     second_.Forget(flow);
@@ -155,8 +162,8 @@ class Breaker {
 
  private:
   struct Probe {
-    uint32_t flow = 0;  // half-open: whose batch is under way; 0: none
-    uint32_t late = 0;  // not closed: whose batch was given up waiting for; 0: none
+    uint32_t flow = 0;  // half-open: its batch is in flight; 0: no flow's
+    uint32_t late = 0;  // not closed: its batch is no longer waited for; 0: no flow's
 
     void GiveUp() { late = flow != 0 ? flow : late; }
     void Forget(uint32_t gone) {

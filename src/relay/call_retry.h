@@ -10,7 +10,7 @@
 
 namespace outbox::relay {
 
-// What a call that a lane's owner makes has come to.
+// The result of a call on behalf of a lane's owner.
 enum class CallResult : uint8_t {
   kDone,
   kFailed,  // nothing happened; it is called again
@@ -62,11 +62,11 @@ class CallRetry {
     failed_call_ = call;
     return true;
   }
-  // For a call that tells its new owner: `owner` is what it has set.
+  // For a call that reports ownership: `owner` is what it has set.
   CallResult Result(const Status& status, bool owner, const TurnContext& turn, LogCall call = LogCall::kAny) {
     return Failed(status, turn, call) ? CallResult::kFailed : owner ? CallResult::kDone : CallResult::kLost;
   }
-  // That call is not made again.
+  // Forgets the failure of a call that will not be made again.
   void Drop(LogCall call) {
     if (call == failed_call_) {
       *this = CallRetry(backoff_);

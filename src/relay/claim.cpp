@@ -155,8 +155,9 @@ bool Claim::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const 
   return true;
 }
 
-bool Claim::OnTopicTrouble(uint64_t ordinal, const Error&, const TurnContext& turn) {
-  topics_->BackOff(items_[ordinal].topic, turn);
+bool Claim::OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) {
+  topics_->BackOff(items_[ordinal].topic, error, turn);
+  items_[ordinal].settlement.error = error;  // charged to nobody, and told to whoever asks for the event
   Decide(&items_[ordinal], ParkedOutcome::kGiveBack);
   return true;
 }
@@ -174,7 +175,9 @@ void Claim::GiveBackFollowers() {
 
 void Claim::GiveBackTopics(int64_t now) {
   for (Item& item : items_) {
-    if (item.state == ItemState::kReady && topics_->BacksOff(item.topic, now)) {
+    const Error* error = item.state == ItemState::kReady ? topics_->ErrorOf(item.topic, now) : nullptr;
+    if (error != nullptr) {
+      item.settlement.error = *error;
       Decide(&item, ParkedOutcome::kGiveBack);
     }
   }

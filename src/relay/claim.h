@@ -1,6 +1,6 @@
-// The parked events that a lane has claimed, as a source of its sender [-]: at most one submission is under way. What
-// is ready goes at once, but suspects, and what is behind one of its key; when nothing else is left, the first suspect
-// goes alone.
+// The parked events that a lane has claimed, as a source of its sender [-]: at most one submission is in flight. What
+// is ready goes at once, except suspects and what is behind an event of its key; when nothing else is left, the first
+// suspect goes alone.
 //
 // A key's events go under a flow of their own, so that one that is refused aborts no other, and its place is known. An
 // event behind one of its key that was not delivered is given back: what became of that one is committed first.
@@ -28,10 +28,10 @@ class Claim final : public SendSource {
   // Submits under the flows from `first_flow` on, kMaxEvents of them.
   Claim(uint32_t first_flow, TopicBackoffs* topics) : first_flow_(first_flow), topics_(topics) {}
 
-  // Takes the events. True when some are paused, and given back at once.
+  // Takes the events. Returns true if some are paused, and given back at once.
   bool Begin(ClaimedChunk chunk, format::PlainFormat* format);
   bool any_ready() const;
-  // Submits what may go now; nothing is under way. True when it did something.
+  // Submits what may go now; nothing is in flight. Returns whether it did any work.
   bool Send(Sender* sender, format::PlainFormat* format, TurnContext* turn);
   // All that was sent has its outcome: notes where what was delivered is.
   void EndSubmission();
@@ -40,7 +40,7 @@ class Claim final : public SendSource {
   // Events of topics that back off.
   void GiveBackTopics(int64_t now);
   void GiveBackAll();
-  // What became of each; views of it are valid until End().
+  // What became of each event; its views are valid until End().
   std::vector<Settlement> Outcomes() const;
   void End();
   // How often an event is tried, and when.
@@ -60,7 +60,7 @@ class Claim final : public SendSource {
   bool Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) override;
   bool OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) override;
 
-  // Of the events that went under `flow`.
+  // Where the events are that were sent under `place.flow`.
   void AddPlace(const sink::Place& place) { places_.push_back(place); }
 
  private:

@@ -46,7 +46,7 @@ class Destination {
   PoisonTurns& turns() { return turns_; }
   ServerCheck& server_check() { return server_check_; }
   const ServerCheck& server_check() const { return server_check_; }
-  // A person should look, for an hour.
+  // Shows a warning for an hour.
   void Warn(Error warning, int64_t now) {
     warning_ = std::move(warning);
     warn_until_ = now + kWarnMicros;
@@ -97,7 +97,7 @@ class Destination {
   }
   bool replacing() const { return next_sink_ != nullptr; }
   int64_t drain_deadline() const { return drain_deadline_; }
-  // To the new one, or to another of the same kind where none waits.
+  // Changes to the new sink, or to another of the same configuration where none waits.
   void Swap() {
     sink_->Close();
     sink_ = next_sink_ != nullptr ? std::move(next_sink_) : factory_();
@@ -123,7 +123,7 @@ class Destination {
   void Refund(size_t bytes) { used_ -= bytes; }
   size_t used() const { return used_; }
 
-  bool was_closed = true;  // the breaker, at the last look
+  bool was_closed = true;  // the breaker, in the last turn
   uint64_t explained = 0;  // changes of the sink's health that the breaker's reason knows of
   bool removing = false;   // its lanes are being released; closes when the last has gone
 

@@ -40,7 +40,7 @@ struct Engine::Impl {
     }
   }
 
-  // Of the flow that a queue of parked events submitted under; nullptr: it has gone.
+  // The queue of parked events that submitted under this flow; nullptr: it has gone.
   ParkedQueue* QueueOf(uint32_t flow) const {
     auto after = queues.upper_bound(flow);
     if (after == queues.begin()) {
@@ -57,7 +57,7 @@ struct Engine::Impl {
       }
     });
   }
-  // Of what the flow has sent, parked or not.
+  // How many of the flow's records have no outcome yet, parked events or not.
   uint64_t Outstanding(uint32_t flow) const {
     if (const ParkedQueue* queue = QueueOf(flow)) {
       return queue->outstanding();
@@ -71,6 +71,7 @@ struct Engine::Impl {
   Lane* MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log);
   bool CheckServer(Destination* destination);
   bool CheckHealth(Destination* destination);
+  bool HasNothingToSend(const Destination* destination);
   void GiveTurns(Destination* destination);
   bool PollSinks();
   bool PollRetrySink(Destination* destination);
@@ -121,7 +122,7 @@ bool Engine::Impl::PollSinks() {
   return worked;
 }
 
-// Only when there is somebody to be met: this is called in every turn.
+// Does nothing unless the sink has come to a server: this is called in every turn.
 bool Engine::Impl::CheckServer(Destination* destination) {
   const sink::Meeting* meeting = destination->sink()->meeting();
   if (meeting == nullptr || meeting->run.empty()) {
@@ -132,7 +133,7 @@ bool Engine::Impl::CheckServer(Destination* destination) {
   return destination->server_check().Step(destination->sink(), met, &turn);
 }
 
-// Of the lanes' sink: its deaths, and whether it can be used.
+// Handles deaths of the lanes' sink, and tells the breaker whether it can be used.
 bool Engine::Impl::CheckHealth(Destination* destination) {
   const sink::Health& health = destination->health();
   Breaker& breaker = destination->breaker();
@@ -168,12 +169,26 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
     breaker.GiveUp(health.error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
   } else {
     breaker.PassOn(turn.now);
+    const sink::Meeting* meeting = destination->sink()->meeting();
+    if (breaker.state() == Breaker::State::kHalfOpen && (meeting == nullptr || meeting->run.empty()) &&
+        HasNothingToSend(destination)) {
+      breaker.Rest(turn.now, turn.clock->WallMicros());
+    }
   }
   breaker.Tick(turn.now, turn.clock->WallMicros());
   return worked;
 }
 
-// A suspected event is tested when the others' events are no longer under way at that sink, or have been for a while
+// Neither a lane nor a queue of parked events has anything that could go.
+bool Engine::Impl::HasNothingToSend(const Destination* destination) {
+  bool nothing = true;
+  ForLanesOf(destination, [&](Lane* lane) {
+    nothing &= !lane->active() && (lane->pump() == nullptr || !lane->pump()->waits(turn.clock->WallMicros()));
+  });
+  return nothing;
+}
+
+// A suspected event is tested when the others' events are no longer in flight at that sink, or have been for a while
 // without killing its process.
 void Engine::Impl::GiveTurns(Destination* destination) {
   if (const uint32_t holder = destination->turns().holder(); holder != 0) {
@@ -209,7 +224,7 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   results.clear();
   places.clear();
   retry.sink()->Poll(&results);
-  // It goes where the lanes are, and waits for them to have been there first.
+  // The second sink is admitted only to the server run that the lanes' sink is at, and waits for that.
   if (const sink::Meeting* meeting = retry.sink()->meeting();
       meeting != nullptr && !meeting->run.empty() && meeting->run == destination->server_check().run()) {
     retry.sink()->Admit(destination->server_check().run(), false);
@@ -249,8 +264,8 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   return died || !results.empty();
 }
 
-// A sink that keeps an outcome to itself is made anew (its process is killed): what was under way counts as aborted,
-// and is sent again. Said in the lanes, and in the destination's warning.
+// A sink that never gives an outcome is recreated (its process is killed): what was in flight counts as aborted, and is
+// sent again. Said in the lanes, and in the destination's warning.
 bool Engine::Impl::WatchSink(Destination* destination, SinkUse use) {
   const bool retry = use == SinkUse::kSecond;
   const sink::Sink* sink = retry ? destination->retry().sink() : destination->sink();
@@ -510,7 +525,7 @@ int64_t Engine::Turn(const TurnInput& input) {
     const Breaker& breaker = destination->breaker();
     if (breaker.state() == Breaker::State::kOpen) {
       next = std::min(next, breaker.next_try());
-    } else if (breaker.state() == Breaker::State::kHalfOpen && (!destination->health().up || breaker.tried())) {
+    } else if (breaker.state() == Breaker::State::kHalfOpen && breaker.patience_ends() > turn.now) {
       next = std::min(next, breaker.patience_ends());
     }
     next = std::min(next, destination->server_check().next_try());

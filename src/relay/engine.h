@@ -50,7 +50,7 @@ struct EngineOptions {
   int64_t poll_micros = 1'000'000;         // an idle lane looks for a new window this often even without a wake
   int64_t durable_retry_micros = 5'000;    // between two CheckDurable of one lane
   int64_t save_micros = 250'000;           // least time between two SaveProgress of one lane
-  int64_t save_moved_micros = 30'000'000;  // likewise, where it passed over events and nothing was delivered
+  int64_t save_moved_micros = 30'000'000;  // the same where it passed over events and nothing was delivered
   int64_t backoff_base_micros = 100'000;   // capped exponential, full jitter
   int64_t backoff_cap_micros = 30'000'000;
   size_t max_sides = 256;  // side lanes that a lane gives to topics in trouble; what is beyond them is parked
@@ -59,12 +59,12 @@ struct EngineOptions {
 struct TurnInput {
   bool woken = false;    // something may have been committed since the last turn
   uint64_t barrier = 0;  // newest barrier asked for, read before the call
-  bool parked = false;   // somebody else may have changed parked events since the last turn
+  bool parked = false;   // a session or another worker may have changed parked events since the last turn
 };
 
 // Makes a sink for a destination, as it was configured when the factory was made. Never nullptr. It is called once for
 // the lanes, and again whenever parked events are to be sent and the sink for those is not there (it is closed when it
-// has had nothing to do for a while): a refusal among parked events, after which Kafka's producer is made anew, must
+// has had nothing to do for a while): a refusal among parked events, after which Kafka's producer is recreated, must
 // not disturb the lanes.
 using SinkFactory = std::function<std::unique_ptr<sink::Sink>()>;
 
@@ -83,7 +83,7 @@ struct LaneLogs {
 enum class GoneReason : uint8_t {
   kReleased = 1,  // in good order: the caller clears the owner in the table
   kUnclean = 2,  // released, but events were unresolved, delivered behind a gap, or progress unsaved: duplicates follow
-  kLost = 3,     // it belongs to somebody else: the caller must not touch it
+  kLost = 3,     // another worker owns it: the caller must not touch it
 };
 
 struct GoneLane {
@@ -96,22 +96,22 @@ struct GoneLane {
 struct LaneStatus : LaneView {
   const std::string* topic = nullptr;  // of a side lane: the (first) topic it serves
   int32_t topics = 0;                  // how many topics have left the lane; of a side lane: how many it serves
-  int64_t retrying_count = 0;          // parked events under way just now
+  int64_t retrying_count = 0;          // parked events in flight just now
   const Error* error = nullptr;        // what `trouble` is the text of; nullptr: none
-  // All committed before this barrier was asked for is delivered or parked. Parked is not idle: whoever waits for that
-  // looks into outbox.parked as well.
+  // All committed before this barrier was asked for is delivered or parked. Parked is not idle: a caller that waits for
+  // idleness has to look into outbox.parked as well.
   uint64_t barrier_done = 0;  // of a lane: its side lanes' too
 };
 
-// Likewise.
+// Status of one destination, as Destinations() reports it.
 struct DestinationStatus : DestinationView {
   DestinationId id = 0;
   Error reason;                    // why it is not closed; ok() when it is
   const Error* warning = nullptr;  // usable, but a person should look; nullptr: none
-  uint64_t renewals = 0;           // times a sink of it was made anew because it gave no outcome; warning says more
+  uint64_t renewals = 0;           // times a sink of it was recreated because it gave no outcome; warning says more
 };
 
-// What tests look at besides.
+// Further figures, for tests.
 struct LaneInternals {
   size_t inflight_bytes = 0;  // memory of the events in flight
   size_t held_keys = 0;       // keys whose later events wait behind parked ones
@@ -129,8 +129,8 @@ class Engine {
 
   // A destination that the engine has already is replaced: no more is submitted to the old sink, what is in flight is
   // waited for until `drain_deadline` (at once if it is down), what is left then counts as aborted and is sent again to
-  // the new one, in order. `servers`: of a destination that can lose what it has acknowledged; nullptr: whoever answers
-  // is taken for the same.
+  // the new one, in order. `servers`: of a destination that can lose what it has acknowledged; nullptr: any server that
+  // answers is taken for the same one.
   void SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline,
                       std::unique_ptr<ServerLog> servers = nullptr);
   // Releases its lanes (they come out of TakeGone), then closes the sink.
@@ -139,12 +139,12 @@ class Engine {
   // nullptr when there is none. Until the next call.
   const sink::Health* DestinationHealth(DestinationId id) const;
 
-  // False when the engine has that lane already or the destination is missing (then nothing happened, and `logs` are
-  // freed).
+  // Returns false if the engine has that lane already or the destination is missing (then nothing happened, and `logs`
+  // are freed).
   bool AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec, LaneLogs logs,
                DestinationId destination);
   // Events submitted from now on (also again) take the new topic and key template, the new policy and pauses. What is
-  // read is the filter's affair: where patterns, lanes or on_failure changed, release the lane and add it anew.
+  // read is the filter's affair: where patterns, lanes or on_failure changed, release the lane and add it again.
   void UpdateLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec);
   // Stops reading and submitting, waits for what is in flight until `deadline`, saves progress, lets go.
   void ReleaseLane(const LaneId& id, int64_t deadline);

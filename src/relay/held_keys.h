@@ -18,19 +18,19 @@ class HeldKeys {
   bool any() const { return !held_.empty(); }
   size_t size() const { return held_.size(); }
   bool Holds(uint64_t key) const { return held_.Contains(key); }
-  // With nothing of the key under way.
+  // Call with no event of the key in flight.
   void Hold(uint64_t key) { held_.Insert(key); }
-  // With events of the key perhaps under way: a surprise.
+  // As Hold(), but events of the key may be in flight; counted in surprises().
   void HoldLate(uint64_t key) { surprises_ += held_.Insert(key) ? 1 : 0; }
   void Free(uint64_t key) { held_.Erase(key); }
-  // Grows when keys are held that a lane may have events of under way: it lets these end before it parks anything
-  // behind them, or what it parks could be sent first.
+  // Grows when a key becomes held while the lane may have events of it in flight. The lane lets these end before it
+  // parks anything behind them: otherwise a parked event could be sent before one of them.
   uint64_t surprises() const { return surprises_; }
 
   // --- reading them again ---
   // Others may have changed parked events.
   void Wake() { copy_ = std::max(copy_, Copy::kOld); }
-  // The keys themselves are others from now on: which of them are held is not known until they have been read.
+  // Order keys are computed differently from now on: which keys are held is not known until they have been read again.
   void Forget() {
     copy_ = Copy::kWrong;
     next_load_ = 0;
@@ -48,7 +48,8 @@ class HeldKeys {
       HoldLate(key);
     }
   }
-  // It took so long; with a hundred thousand keys a good part of a second, in which the lanes stand still.
+  // `took`: how long the load took. With a hundred thousand keys that is a good part of a second, during which no lane
+  // of the worker moves.
   void OnReloaded(int64_t now, int64_t took) {
     copy_ = Copy::kCurrent;
     next_load_ = now + std::max(kLeastPause, kShare * took);

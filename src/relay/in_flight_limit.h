@@ -13,8 +13,9 @@ class InFlightLimit {
  public:
   void OnDelivered(uint32_t count) { delivered_ += count; }
 
-  // What counts of `outstanding` events: those of a topic that has stopped answering, while later ones of others are
-  // delivered, must not stop the others before it is known to be in trouble. To a degree: a stop has to wait for them.
+  // How many of `outstanding` events count. A topic that has stopped answering, while later events of others are
+  // delivered, must not stop the others before it is known to be in trouble; so its events count less. They do count: a
+  // stop has to wait for them.
   static uint32_t Load(uint32_t outstanding, uint64_t fresh) {
     const uint64_t load = fresh > outstanding / kSlow ? fresh : outstanding / kSlow;
     return load < outstanding ? static_cast<uint32_t>(load) : outstanding;

@@ -127,10 +127,10 @@ void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
     parker_.Fence();
   }
   if (lane_.spec().pauses_keys()) {
-    WakeParked();  // what was parked since somebody resumed its key, but under the old pause
+    WakeParked();  // for what was parked after its key was resumed, but under the old pause
   }
   if (pump() != nullptr && !(lane_.spec().topic() == spec->topic())) {
-    pump()->ForgetKeys();  // whoever changed the topics has given parked events their new keys
+    pump()->ForgetKeys();  // the session that changed the topics has given parked events their new keys
   }
   lane_.format = std::make_unique<format::PlainFormat>(std::move(spec));
   ApplyPauses();

@@ -1,5 +1,5 @@
 // One lane in the engine [-]: reads its log, sends in order, acknowledges. The work is done by its parts, each with
-// state of its own; the lane steps them, and hands on what concerns another part.
+// state of its own; the lane steps them, and passes on what one part has to tell another.
 //
 //   Reader      opens windows and reads chunks into the pipeline    reader.h
 //   LaneSource  packs what goes next                                lane_source.h
@@ -37,9 +37,9 @@ enum class LaneState : uint8_t {
   kDraining,    // something failed: sends nothing, waits until every record sent has its outcome
   kParking,     // refused events are being recorded; nothing later goes before they are
   kBackingOff,  // waits for next_try, or for the destination to come up, then sends again in order
-  kForking,     // nothing is under way; a topic is given to a side lane
+  kForking,     // nothing is in flight; a topic is given to a side lane
   kPaused,      // route, destination or topic is paused: reads and sends nothing
-  kSolo,        // one suspected event is under way, alone
+  kSolo,        // one suspected event is in flight, alone
   kReleasing,   // sends nothing more, waits for what is in flight, saves progress
   kGone,        // has left; the engine drops it
 };
@@ -61,12 +61,12 @@ class Lane {
   Destination* destination() const { return lane_.destination; }
   LaneState state() const;
   GoneReason gone_reason() const { return gone_reason_; }
-  // It holds or wants events: it gets a share of the budget.
+  // Whether it holds or wants events, and so gets a share of the budget.
   bool active() const {
     return !topics_.trial().on() && !topics_.paused() && (!lane_.pipeline.empty() || reader_.hungry());
   }
   uint32_t outstanding(SinkUse sink) const { return sender_.outstanding(sink); }
-  // nullptr where there is none, or it is another lane's to step.
+  // The parked queue, if this lane is the one that steps it; else nullptr.
   ParkedQueue* pump() const { return lane_.pump(); }
   const std::shared_ptr<ParkedQueue>& parked() const { return lane_.parked; }
 
@@ -89,7 +89,7 @@ class Lane {
   bool SaveAcknowledged(TurnContext* turn);
   bool AcceptServer(const std::string& run, bool* rewound, TurnContext* turn);
 
-  // Does what can be done now, one chunk at most each way. True when it did something.
+  // Does what can be done now, one chunk at most each way. Returns whether it did any work.
   bool Step(TurnContext* turn);
   // When Step has something to do even if nothing happens; kNever.
   int64_t NextTime(const TurnContext& turn) const;
@@ -106,10 +106,10 @@ class Lane {
   LaneFilter* filter() const { return lane_.filter.get(); }
   uint64_t barrier_done() const { return lane_.pipeline.barrier_done(); }
   bool caught_up() const { return reader_.caught_up(); }
-  bool Calm() const;                // nothing is in trouble that would keep it from coming to rest
+  bool Calm() const;                // nothing is in trouble that would keep it from stopping at a position
   bool Flows() const;               // it sends what it reads
   bool LetsClaim() const;           // what is parked of its topics may be tried
-  const Snapshot* RestsAt() const;  // all it has read is done; nullptr: not so
+  const Snapshot* RestsAt() const;  // where it stands when all it has read is done; nullptr: it is not
   bool HasRead(const Snapshot& snapshot) const { return reader_.HasRead(snapshot); }
   void SetOpens(bool opens) { reader_.SetOpens(opens); }
   void LimitTo(const Snapshot* limit) { reader_.LimitTo(limit); }

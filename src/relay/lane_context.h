@@ -29,7 +29,7 @@ struct LaneContext {
   bool LogReady(const TurnContext& turn) const { return log_retry.Ready(turn.now); }
   const format::RouteSpec& spec() const { return format->spec(); }
   bool is_side() const { return id.side != 0; }
-  // nullptr where there is none, or it is another lane's to step.
+  // The parked queue, if this lane is the one that steps it; else nullptr.
   ParkedQueue* pump() const { return is_side() ? nullptr : parked.get(); }
 };
 

@@ -1,7 +1,7 @@
 // Which events a lane reads while topics have left it, and which a side lane reads [-]. README.md here, "Side lanes".
 //
 // The log asks Wants() before it copies an event; the lane asks Takes() once more for what was read under an older
-// version, or where a position decides. Single-threaded; whoever owns a log that reads by it keeps it alive.
+// version, or where a position decides. Single-threaded; the owner of a log that reads by it keeps it alive.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class LaneFilter final : public EventFilter {
 
   bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
              const Uuid& id, std::string_view topic) const override;
-  // For an event that Wants() let through at some time.
+  // Call for an event that Wants() accepted earlier.
   bool Takes(const Event& event) const;
   // +1 with every change of the answers.
   uint64_t version() const { return version_; }
@@ -36,10 +36,10 @@ class LaneFilter final : public EventFilter {
   // The topic of an event as all lanes of a route see it while topics are away; valid until the next call of anything.
   std::string_view Topic(const Event& event) const { return topic_of_.Resolve(event); }
 
-  // A lane's. With the first topic that leaves, `topic_template` decides whose an event is.
+  // For a lane's filter. From the first topic that leaves, `topic_template` decides which reader an event belongs to.
   void Leave(const std::string& topic, std::string_view topic_template);
   void Return(const std::string& topic);
-  // A lane's, when its route has changed: counts once no topic is away.
+  // For a lane's filter, when its route has changed: takes effect once no topic is away.
   void SetSpec(std::shared_ptr<const format::RouteSpec> spec);
   const std::string& topic_template() const { return template_text_; }
 

@@ -46,10 +46,10 @@ struct RefusedEvent {
   int attempts = 1;
 };
 
-// What a lane has lost with the servers before.
+// What a lane has lost with earlier server runs.
 struct Loss {
   Error error;           // ok(): nothing; LOST_WRITES
-  bool rewound = false;  // its position is where all is there still: load it anew
+  bool rewound = false;  // its position was moved back to where nothing is missing: reload it
 };
 
 class LaneLog {
@@ -65,12 +65,12 @@ class LaneLog {
   virtual Status OpenWindow(const Position& position, Window* window, bool* opened) = 0;
 
   // Why the last OpenWindow opened nothing: the lane may read no further for now, though more may have been committed.
-  // It does not pass a barrier, and its position is saved without delay. This ends when it is added anew.
+  // It does not pass a barrier, and its position is saved without delay. This ends when it is added again.
   virtual bool held() const { return false; }
 
   // No window ends beyond `limit` from now on: the last one ends exactly there (as with another limit of the log's own,
   // the nearer one counts), it is not `current`, and from there on nothing is opened; held() stays false. nullptr: no
-  // limit. Of side lanes only, on their way back; `limit` covers what they have read. Copies it.
+  // limit. Only for side lanes on their way back; `limit` covers what they have read. Copies it.
   virtual void LimitTo(const Snapshot* limit) { static_cast<void>(limit); }
 
   // Appends events of the open window to `chunk`, in created_at order, until about `max_bytes`. `*end`: the window is
@@ -80,7 +80,7 @@ class LaneLog {
   virtual Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) = 0;
 
   // Rows of the log were looked at in the open window so far, whether this lane wants them or not. While there are
-  // none, where the lane has come to is not worth writing down.
+  // none, the lane's position is not worth saving.
   virtual bool saw_rows() const { return true; }
 
   // Never blocks on the network: flushes WAL locally, then looks how far the standbys are.
@@ -91,13 +91,14 @@ class LaneLog {
   // each topic and partition (their flow means nothing); those of events behind a gap may be named again later.
   virtual Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) = 0;
 
-  // Of lanes only, once their progress is saved: another run of the destination's server answers. Looks whether it has
-  // what the lane's newest progress says was acknowledged, by what ServerLog::Record was told. If not, the lane is put
-  // back, in one transaction, to the newest progress of which all is there; its side lanes are gone then.
+  // Called when another run of the destination's server answers; only for lanes (not side lanes), once their progress
+  // is saved. Finds out, from what ServerLog::Record stored, whether that run has what the lane's newest progress says
+  // was acknowledged. If not, the lane is put back, in one transaction, to the newest progress of which nothing is
+  // missing; its side lanes are gone then.
   virtual Status Rewind(const std::string& run, Loss* loss, bool* owner) {
     return static_cast<void>(run), static_cast<void>(loss), *owner = true, Status();
   }
-  // Who acknowledges what SaveProgress is told from now on.
+  // The server run that is recorded with subsequent SaveProgress calls.
   virtual void SetRun(const std::string& run) { static_cast<void>(run); }
 
   // Only of lanes without a ParkedLog: records an event that the destination will never take. Idempotent per event.

@@ -1,5 +1,5 @@
-// How a lane begins, and what it does when another incarnation of its destination's server answers: has that what the
-// lane acknowledged?
+// How a lane begins, and what it does when another run of its destination's server answers: does that still have what
+// was acknowledged to the lane?
 #include "relay/lane.h"
 
 namespace outbox::relay {
@@ -14,7 +14,7 @@ bool Lane::Load(TurnContext* turn) {
   if (!lane_.LogReady(*turn)) {
     return false;
   }
-  // Under that run nothing of this lane was acknowledged yet, perhaps.
+  // Perhaps nothing of this lane was acknowledged under that run yet.
   const std::string& run = lane_.destination->server_check().run();
   Loss loss;
   if (!lane_.is_side() && !run.empty() && acker_.run() != run && !LookForLoss(run, &loss, turn)) {
@@ -60,7 +60,7 @@ bool Lane::LookForLoss(const std::string& run, Loss* loss, TurnContext* turn) {
 
 bool Lane::SaveAcknowledged(TurnContext* turn) {
   if (phase_ != Phase::kActive || !acker_.Acknowledged()) {
-    return true;  // the lane's next owner looks for himself
+    return true;  // the lane's next owner finds out by itself
   }
   return acker_.Ready(*turn) && Save(turn);
 }

@@ -1,5 +1,5 @@
-// What of a lane goes next [-]: packs its events in order, passes over those that are parked instead, and tells the
-// lane's parts what became of them.
+// The events of a lane as a source of its sender [-]: packs them in order, passes over those that are parked instead,
+// and tells the lane's parts what became of them.
 //
 // Single-threaded. Owned by the lane, as are the parts it is made with.
 #pragma once
@@ -25,8 +25,8 @@ class LaneSource final : public SendSource {
   LaneSource(LaneContext* lane, Acker* acker, Reader* reader, Parker* parker, Topics* topics)
       : lane_(lane), acker_(acker), reader_(reader), parker_(parker), topics_(topics) {}
 
-  // Submits what may go now, one batch at most. The sender is flowing. True when it did something. *lost: the lane has
-  // another owner.
+  // Submits what may go now, one batch at most. The sender is flowing. Returns whether it did any work. *lost: the lane
+  // has another owner.
   bool Send(Sender* sender, TurnContext* turn, bool* lost);
 
   uint32_t outstanding() const override { return lane_->pipeline.outstanding(); }

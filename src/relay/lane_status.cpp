@@ -1,4 +1,4 @@
-// When a lane wants its next step, and what it looks like from outside: to the engine, to SideLanes, in views.
+// When a lane wants its next step, and its status for the engine, for SideLanes and for views.
 #include <algorithm>
 
 #include "relay/lane.h"
@@ -60,7 +60,7 @@ const Snapshot* Lane::RestsAt() const {
   return rests ? &lane_.pipeline.at().base : nullptr;
 }
 
-// Whatever was due by turn.now has just been tried; if it could not be done, an outcome or a wake has to come first.
+// All that was due by turn.now has just been tried; what could not be done waits for an outcome or a wake.
 int64_t Lane::NextTime(const TurnContext& turn) const {
   int64_t next = kNever;
   const auto at = [&](int64_t time) {
@@ -105,15 +105,19 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->inflight_count = static_cast<int64_t>(pipeline.unresolved());
   const Breaker& breaker = lane_.destination->breaker();
   const LaneState now = state();
-  const bool stopped = now == LaneState::kRunning && !breaker.closed() && !breaker.probing(flow()) &&
-                       pipeline.unresolved() > pipeline.outstanding();
+  // What is under way is awaited; what could go waits for the destination, and so does a parked event that is due.
+  const bool waits =
+      (now == LaneState::kRunning && !breaker.probing(flow()) && pipeline.unresolved() > pipeline.outstanding()) ||
+      (now == LaneState::kIdle && pump() != nullptr && pump()->waits(turn.clock->WallMicros()));
+  const bool stopped = waits && !breaker.closed();
   SetText(status->state, LaneStateName(stopped ? LaneState::kBackingOff : now));
   const Trouble& log_trouble = lane_.log_retry.trouble();
-  const int64_t try_at = now == LaneState::kBackingOff                         ? sender_.next_try()
-                         : stopped && breaker.state() == Breaker::State::kOpen ? breaker.next_try()
-                         : log_trouble.ok()                                    ? acker_.retry().next_try()
-                                                                               : lane_.log_retry.next_try();
-  status->next_try_unix = try_at > turn.now ? turn.clock->WallMicros() + (try_at - turn.now) : 0;
+  int64_t parked_try = 0;
+  const Trouble* parked = pump() == nullptr ? nullptr : pump()->trouble(turn.now, &parked_try);
+  int64_t try_at = now == LaneState::kBackingOff                         ? sender_.next_try()
+                   : stopped && breaker.state() == Breaker::State::kOpen ? breaker.next_try()
+                   : log_trouble.ok()                                    ? acker_.retry().next_try()
+                                                                         : lane_.log_retry.next_try();
   status->error = nullptr;
   status->error_since_unix = 0;
   const auto show = [status](const Trouble& trouble) {
@@ -129,9 +133,11 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   } else if (stopped) {
     status->error = &breaker.reason();
     status->error_since_unix = breaker.since_unix();
-  } else if (pump() != nullptr && pump()->trouble() != nullptr) {
-    show(*pump()->trouble());
+  } else if (parked != nullptr) {
+    show(*parked);
+    try_at = parked_try;
   }
+  status->next_try_unix = try_at > turn.now ? turn.clock->WallMicros() + (try_at - turn.now) : 0;
   status->trouble.Set(status->error);
   status->retrying_count = pump() != nullptr ? pump()->outstanding() : 0;
   status->barrier_done = sides() == nullptr ? barrier_done() : sides()->BarrierDone(barrier_done());

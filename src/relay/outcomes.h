@@ -13,15 +13,15 @@ namespace outbox::relay {
 
 enum class Verdict : uint8_t {
   kDead,     // charged to the event: a dead letter
-  kAlone,    // nobody knows yet whose fault it is: sent again, with nothing else under way
+  kAlone,    // perhaps another event's fault: sent again, with nothing else in flight
   kCharge,   // charged to the event: it waits for its next attempt, or is dead when it has had all
-  kLater,    // charged to nobody: it waits, and is tried later
+  kLater,    // charged to no event: it waits, and is tried later
   kTopic,    // charged to no event: its topic leaves the lane, or backs off by itself
   kBackOff,  // charged to no event: sent again in order when the destination lets it
 };
 
 struct Meaning {
-  Verdict together;  // of an event that was sent with others
+  Verdict together;  // for an event that was sent with others
   Verdict alone;
   bool answers;  // the destination works: it has looked at the record, or at least at its topic
 };

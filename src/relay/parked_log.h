@@ -1,5 +1,5 @@
 // What the engine needs to park events of one lane and to send them later [-]. Implemented by log/ over
-// outbox.parked, by fakes in unit tests. The states and who may do what: README.md here, "Parked events".
+// outbox.parked, by fakes in unit tests. The states: README.md here, "Parked events".
 //
 // Single-threaded. Every call is one short transaction; nothing is open when it returns. A failed Status means "nothing
 // happened, try again later". `*owner` is false when the lane is no longer this worker's: nothing was written, and the
@@ -22,7 +22,7 @@ enum class ParkedState : uint8_t {
   kRetrying,   // tried (again) at `due`
   kBlocked,    // behind an event of its key, or its key is paused
   kScheduled,  // to be delivered at `due`
-  kDead,       // not tried again until somebody says so
+  kDead,       // not tried again until an operator redrives it
 };
 
 // An event on its way into the table.
@@ -64,7 +64,7 @@ enum class ParkedOutcome : uint8_t {
   kDelivered,
   kRetry,     // charged: attempts, error, due; events of its key behind it wait
   kDead,      // charged: a dead letter; under `skip` its key goes on
-  kGiveBack,  // nobody's fault: as it was, due at `due` (0: unchanged)
+  kGiveBack,  // not charged: as it was, due at `due` (0: unchanged); an error is noted
 };
 
 struct Settlement {
@@ -82,13 +82,13 @@ class ParkedLog {
   virtual ~ParkedLog() = default;
 
   // The order keys of this lane whose later events must be parked behind what is parked already: rows retrying or
-  // blocked, under `block` dead ones too. Called when the lane begins, and later, with nothing claimed, when somebody
-  // may have changed parked events: whatever waits behind nothing by then begins to retry. *next_due: when something
-  // falls due, Unix microseconds; INT64_MAX: nothing.
+  // blocked, under `block` dead ones too. Called when the lane begins, and later, with nothing claimed, when another
+  // session may have changed parked events: what no longer waits behind anything begins to retry. *next_due: when
+  // something falls due, Unix microseconds; INT64_MAX: nothing.
   virtual Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, bool* owner) = 0;
 
-  // Idempotent per route, event and replay. An event to be blocked whose key nothing holds any more (somebody acted on
-  // it) becomes retrying, due at once, unless it is `paused`. *next_due as above.
+  // Idempotent per route, event and replay. An event to be blocked whose key nothing holds any more (an operator acted
+  // on it) becomes retrying, due at once, unless it is `paused`. *next_due as above.
   virtual Status Park(std::span<const Parking> events, int64_t* next_due, bool* owner) = 0;
 
   // Takes events that are due, at most one run per key, in the order they have to go (those of one key in created_at

@@ -6,7 +6,7 @@ namespace outbox::relay {
 
 namespace {
 
-constexpr int64_t kLookMicros = 30'000'000;     // a lane that holds nothing looks for what others left this often
+constexpr int64_t kLookMicros = 30'000'000;     // how often a lane that holds nothing looks for what others left
 constexpr int64_t kMendingMicros = 10'000'000;  // a sink whose process died is given this long to come back
 
 }  // namespace
@@ -178,7 +178,7 @@ bool ParkedQueue::ClaimSome(TurnContext* turn, format::PlainFormat* format) {
 bool ParkedQueue::Decide(const TurnContext& turn) {
   claim_.EndSubmission();
   if (std::exchange(answered_, false)) {
-    sender_.Recover();  // whatever was an event's or a topic's own is told with the event
+    sender_.Recover();  // trouble of an event or a topic is recorded with the event
   }
   if (!sender_.drained()) {
     return false;
@@ -195,7 +195,7 @@ bool ParkedQueue::Decide(const TurnContext& turn) {
   return true;
 }
 
-// What the claim still has to send, or on to settling.
+// Sends what the claim still has to send; if nothing is left, goes on to settling.
 bool ParkedQueue::Submit(TurnContext* turn, format::PlainFormat* format, bool may_send) {
   if (!may_send || standing_ != Standing::kOwned) {
     claim_.GiveBackAll();
@@ -228,7 +228,7 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
   }
   for (const Settlement& settled : outcomes) {
     if (settled.claimed->replay != 0) {
-      continue;  // a copy that was refused holds nobody up
+      continue;  // a refused copy (replay) holds nothing up
     }
     const bool dead_holds = settled.outcome == ParkedOutcome::kDead && on_failure_ == format::OnFailure::kBlock;
     if (settled.outcome == ParkedOutcome::kRetry || dead_holds) {
@@ -259,6 +259,18 @@ bool ParkedQueue::GiveUp(TurnContext* turn) {
 }
 
 // --- looking -----------------------------------------------------------------------------------------------------
+
+const Trouble* ParkedQueue::trouble(int64_t now, int64_t* next_try) const {
+  if (!log_retry_.trouble().ok()) {
+    *next_try = log_retry_.next_try();
+    return &log_retry_.trouble();
+  }
+  if (!sender_.trouble().ok()) {
+    *next_try = sender_.next_try();
+    return &sender_.trouble();
+  }
+  return topics_.Worst(now, next_try);
+}
 
 int64_t ParkedQueue::NextTime(const TurnContext& turn) const {
   int64_t next = kNever;

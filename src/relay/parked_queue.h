@@ -50,7 +50,7 @@ class ParkedQueue {
   Status Load();
   bool holding() const { return keys_.any(); }
   bool Holds(uint64_t order_key) const { return keys_.Holds(order_key); }
-  // Of an event that was recorded as parked otherwise (a fork), with nothing of its key under way.
+  // Holds the key of an event that was parked by other means (a fork), with nothing of the key in flight.
   void Hold(uint64_t order_key) { keys_.Hold(order_key); }
   uint64_t surprises() const { return keys_.surprises(); }  // see HeldKeys
   size_t held_keys() const { return keys_.size(); }
@@ -62,41 +62,42 @@ class ParkedQueue {
   void NoteDue(int64_t due) { next_due_ = due < next_due_ ? due : next_due_; }
 
   // --- sending ---
-  // Topics that have left the lane and do not flow: nothing of them is claimed.
+  // Topics that have left the lane and do not flow: none of their events is claimed.
   void SetWithout(std::vector<std::string> topics) { without_ = std::move(topics); }
-  void Wake();  // somebody else may have changed parked events
-  // The route's topics have other names from now on, and so have keys.
+  void Wake();  // a session or another worker may have changed parked events
+  // The route's topics have new names from now on, and with them the order keys change.
   void ForgetKeys();
   bool knows_keys() const { return keys_.known(); }
-  void Look();  // something may go that could not
+  void Look();  // something may be claimable that was not
   void OnDestinationUp();
   void OnResult(const sink::Result& result, const TurnContext& turn);
   void OnPlace(const sink::Place& place) { claim_.AddPlace(place); }
-  void OnSinkClosed() { sender_.OnSinkClosed(); }  // what is under way will have no outcome
+  void OnSinkClosed() { sender_.OnSinkClosed(); }  // what is in flight will have no outcome
   void OnSinkDied(bool unready, bool killed) { sender_.OnSinkDied(SinkUse::kSecond, unready, killed); }
   // See Sender.
   bool Overdue(bool well, int64_t now) { return sender_.Overdue(SinkUse::kSecond, well, now); }
   void OnOverdue(const Error& error, const TurnContext& turn) { sender_.OnOverdue(error, turn); }
   const Watchdog& watchdog() const { return sender_.watchdog(); }
   uint32_t outstanding() const { return claim_.outstanding(); }
-  // True when it did something. `may_claim`: the lane lets parked events go.
+  // Returns whether it did any work. `may_claim`: the lane lets parked events go.
   bool Step(TurnContext* turn, format::PlainFormat* format, bool may_claim);
   int64_t NextTime(const TurnContext& turn) const;
   // The lane has another owner: it must be let go.
   bool lost() const { return standing_ == Standing::kLost; }
 
   // --- leaving ---
-  // No more claims; what is not under way is given back.
+  // No more claims; what is not in flight is given back.
   void Release() { standing_ = standing_ == Standing::kOwned ? Standing::kReleasing : standing_; }
   // Nothing is claimed.
   bool at_rest() const { return phase_ == Phase::kIdle; }
-  // The deadline has passed: what has no outcome is given back. False when that, too, failed.
+  // The deadline has passed: what has no outcome is given back. Returns false if that, too, failed.
   bool GiveUp(TurnContext* turn);
 
-  // Newest trouble of the parked table, then of the destination; nullptr: none.
-  const Trouble* trouble() const {
-    return !log_retry_.trouble().ok() ? &log_retry_.trouble() : !sender_.trouble().ok() ? &sender_.trouble() : nullptr;
-  }
+  // Newest trouble of the parked table, then of the destination, then of a topic; nullptr: none. *next_try: when it is
+  // tried again, monotonic; may be past.
+  const Trouble* trouble(int64_t now, int64_t* next_try) const;
+  // Something is due that could go and does not, or is under way. `wall`: Unix microseconds.
+  bool waits(int64_t wall) const { return phase_ != Phase::kIdle || next_due_ <= wall; }
 
  private:
   enum class Phase : uint8_t { kIdle, kSending, kSettling };

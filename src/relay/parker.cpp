@@ -124,14 +124,15 @@ Parking Parker::MakeParking(const Refusal& refusal, const Event& event, const Tu
   return parking;
 }
 
-// An event whose key waits by now waits too, whatever was said of it.
+// An event whose key waits by now waits, too, whatever its verdict.
 CallResult Parker::ParkRefused(TurnContext* turn) {
   if (lane_->parked == nullptr) {
     return ParkInLog(turn);
   }
   const format::OnFailure on_failure = lane_->spec().policy().on_failure;
   if (on_failure == format::OnFailure::kBlock && lane_->pipeline.outstanding() > 0) {
-    return CallResult::kFailed;  // one of its key that is under way might yet have to wait, behind this later one
+    return CallResult::kFailed;  // an earlier event of its key that is in flight might have to be parked, behind this
+                                 // one
   }
   if (const CallResult diverted = ParkDiverted(turn); diverted != CallResult::kDone || !lane_->LogReady(*turn)) {
     return diverted == CallResult::kDone ? CallResult::kFailed : diverted;

@@ -1,7 +1,6 @@
 // The events of one lane that are parked instead of sent [-]: those not due yet, those whose key waits behind a parked
 // one or is paused, and those that were refused. README.md here, "Parked events".
-//
-// Whatever is to be parked is committed before anything later of the lane is sent.
+// What is to be parked is committed before anything later of the lane is sent.
 //
 // Single-threaded. Owned by the lane.
 #pragma once
@@ -34,19 +33,20 @@ class Parker {
   Parker& operator=(const Parker&) = delete;
 
   // --- before sending ---
-  // Keys came to be held or paused while their events may be under way: these end before anything is parked.
+  // Call when keys became held or paused while their events may be in flight: these end before anything is parked.
   void Fence() { keys_ = Keys::kFence; }
-  // Call before Diverts(). False: not now, for a fence or because held keys have not been read.
+  // Call before Diverts(). Returns false if nothing can be sent now, because of Fence() or because held keys have not
+  // been read.
   bool LookAtKeys();
   // Whether the event must not be sent now; then *diversion says why.
   bool Diverts(const Event& event, int64_t wall, Diversion* diversion) {
     return (event.deliver_at != 0 || keys_ == Keys::kHeld) && CheckDiverts(event, wall, diversion);
   }
-  // Ascending.
+  // Events are diverted in ascending order.
   void Divert(const Diversion& diversion) { diverted_.push_back(diversion); }
   bool full() const { return diverted_.size() >= kMaxDiverted; }
   bool diverting() const { return !diverted_.empty(); }
-  // They are met again.
+  // The diverted events will be read again.
   void ForgetDiverted() { diverted_.clear(); }
   CallResult ParkDiverted(TurnContext* turn);
 
@@ -55,16 +55,17 @@ class Parker {
   // After all refusals of a round are known.
   void Arrange();
   bool refusing() const { return !refused_.empty(); }
-  // As many as go in one transaction. kFailed, too, while something that is under way has to end first.
+  // Parks as many refused events as go into one transaction. Also kFailed while something that is in flight has to end
+  // first.
   CallResult ParkRefused(TurnContext* turn);
 
  private:
   static constexpr size_t kMaxDiverted = 1000;  // in one transaction
-  static constexpr size_t kMaxRefused = 256;    // likewise
+  static constexpr size_t kMaxRefused = 256;    // in one transaction
 
   enum class Keys : uint8_t {
     kFree,   // none is held or paused
-    kHeld,   // some are: each event's is looked up
+    kHeld,   // some are: the key of each event is looked up
     kFence,  // see Fence()
   };
   struct Refusal {

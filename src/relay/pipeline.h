@@ -1,7 +1,7 @@
 // What a lane has read and not yet acknowledged [-]: windows, their chunks of events, and the state of every event.
-//
-// Events are numbered in reading order (ordinals, from 0). The done ones form a prefix plus islands; the position that
-// may be saved is the end of the prefix. Bookkeeping per event is one byte; results come and go as ranges.
+// Events are numbered in reading order (ordinals, from 0). The done ones form a prefix, plus some beyond the first gap;
+// the position that may be saved is the end of the prefix. Bookkeeping per event is one byte; results come and go as
+// ranges.
 //
 //   windows   [ W7: read ][ W8: read ][ W9: being read ...
 //   chunks    [ c1 ][ c2 ][ c3 ][ c4 ][ c5 ]
@@ -61,7 +61,7 @@ class Pipeline {
   // Passes over one ready event without sending it; it stays ready (the lane has refused it and will park it).
   void Skip(uint64_t ordinal) { cursor_ = ordinal + 1; }
   // Applies one outcome to the sent events among [first_seq, first_seq + count). Delivered ones become done, others
-  // ready, and their ordinals' bounds are appended to *undone as [first, last]. Returns how many were meant.
+  // ready, and their ordinals' bounds are appended to *undone as [first, last]. Returns how many events it applied to.
   struct Range {
     uint64_t first = 0;
     uint64_t last = 0;
@@ -77,11 +77,11 @@ class Pipeline {
   const Event* Find(uint64_t ordinal) const;
 
   // --- topics ---
-  // What a topic has among the events read, while nothing is under way.
+  // The part that one topic has of the events read, while nothing is in flight.
   struct Share {
     Position start;                  // all its events up to here are done, or in `ordinals` before `leave`
     std::vector<uint64_t> ordinals;  // its events that are not done, ascending
-    size_t leave = 0;                // so many of them are not after `start`: one behind them is done already
+    size_t leave = 0;                // so many of them are not after `start`: a later event is done already
   };
   // `matches` says whether an event is the topic's; `mark` is the topic's mark.
   Share ShareOf(const std::function<bool(const Event&)>& matches, uint64_t mark) const;
@@ -93,7 +93,7 @@ class Pipeline {
   void ForgetMarks();
 
   // --- acknowledging ---
-  // Moves the prefix over what is done and closes finished windows. True when the saved position would change.
+  // Moves the prefix over what is done and closes finished windows. Returns true if the saved position would change.
   bool Advance();
   // Where the lane would resume.
   Position position() const;
@@ -106,11 +106,11 @@ class Pipeline {
     return submissions_.empty() ? OldestRecord{}
                                 : OldestRecord{submissions_.front().first_seq, submissions_.front().left};
   }
-  // Of those, the ones after the newest delivered, at most: what the destination has not got round to yet. The others
-  // are slower than their like.
+  // Upper bound for how many of those come after the newest delivered event: what the destination has not got round to
+  // yet. The others are slower than their neighbours.
   uint64_t outstanding_fresh() const { return cursor_ > newest_ ? cursor_ - newest_ : 0; }
   uint64_t unresolved() const { return next_ - prefix_ - islands_; }
-  bool has_islands() const { return islands_ > 0; }  // done ones that no position can tell of
+  bool has_islands() const { return islands_ > 0; }  // some are done beyond a gap, which no position can express
   size_t bytes() const { return bytes_; }
   size_t windows() const { return windows_.size(); }
   bool empty() const { return windows_.empty(); }
@@ -122,8 +122,8 @@ class Pipeline {
   enum State : uint8_t { kReady, kSent, kDone };
   struct OpenWindow {
     Window window;
-    int64_t done_to = kBeforeAllTime;  // of the events read since it was opened
-    int64_t read_to = kBeforeAllTime;  // likewise
+    int64_t done_to = kBeforeAllTime;  // created_at up to which the events read since it was opened are done
+    int64_t read_to = kBeforeAllTime;  // created_at of the last event read since it was opened
     uint64_t barrier = 0;
     bool read = false;
   };

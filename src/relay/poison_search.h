@@ -1,13 +1,14 @@
 // The search for an event that kills the sink's process [-], among what one sender sends. The sink gives turns for its
 // tests: PoisonTurns.
 //
-// A death may have any reason: all that was under way is sent again. What is suspected is sent while nothing of another
-// sender is under way. An event that kills alone three times is found. Where the process was killed from outside, one
-// time of the three or more, that is known of what is found. A process that hangs is killed by its owner: the same.
+// A process may die for any reason, so all that was in flight is sent again. A suspected event is sent while nothing of
+// another sender is in flight. An event that kills alone three times is found. Where the process was killed from
+// outside at least one of these times, killed() says so. A process that hangs is killed by its owner, which counts as a
+// death.
 //
-// Two ways to suspect. Of a lane, whose events go in order, it is what was under way in two deaths in a row without
-// having been delivered in between; it is tested as a group, and halved. Of parked events, which need not wait for each
-// other, each that was under way in a death is tested by itself, when all others have gone.
+// There are two ways to suspect. A lane's events go in order: suspected is what was in flight in two deaths in a row
+// without having been delivered in between; it is tested as a group, and halved. Parked events need not wait for each
+// other: each that was in flight in a death is tested by itself, when all others have gone.
 //
 // Single-threaded. Events are ordinals of the sender's source.
 #pragma once
@@ -26,7 +27,7 @@ namespace outbox::relay {
 // Which sender may test, of those that share one sink. Monotonic microseconds.
 class PoisonTurns {
  public:
-  // Its flow; 0: none.
+  // The flow of the sender that has the turn; 0: none.
   uint32_t holder() const { return holder_; }
   int64_t next() const { return next_; }
   bool Take(uint32_t flow, int64_t now) {
@@ -37,13 +38,13 @@ class PoisonTurns {
     }
     return holder_ == flow;
   }
-  // Nothing of the others is under way, looked at after the turn was taken. What a topic in trouble keeps under way is
-  // not waited for: it has been there for a while and killed nothing.
+  // Whether nothing of the others is in flight, as checked after the turn was taken. What a topic in trouble keeps in
+  // flight is not waited for: it has been there for a while and killed nothing.
   bool quiet() const { return quiet_; }
   void SetQuiet(bool quiet, int64_t now) { quiet_ = quiet || now - taken_at_ >= kPatience; }
   int64_t quiet_by() const { return taken_at_ + kPatience; }
-  // The holder has sent nothing for so long, or there is no answer to what it sent, of a process that would be known to
-  // hang by now: the others go on.
+  // Whether the holder's turn is over: it has sent nothing for so long, or what it sent has no answer though a process
+  // that hangs would have been killed by now.
   bool Overdue(bool sent, int64_t now) const { return now - taken_at_ >= (sent ? kLongest : 2 * kPatience); }
   int64_t longest() const { return taken_at_ + kLongest; }
   void End(uint32_t flow, bool died, int64_t now) {
@@ -57,7 +58,7 @@ class PoisonTurns {
     next_ = std::min(next_, now + kBreath);
     may_blame_ = true;
   }
-  // That nothing is delivered between two findings is no event's fault.
+  // Whether an event may be blamed: when nothing was delivered since the last one was, no event is at fault.
   bool Blame() { return std::exchange(may_blame_, false); }
 
  private:
@@ -93,7 +94,7 @@ class PoisonSearch {
                        [&](const Group& group) { return group.first <= ordinal && ordinal <= group.last; });
   }
 
-  // The process died with these under way (ascending, without those done since), and it was no test.
+  // The process died with these in flight (ascending, without those done since), and it was no test.
   void OnDeath(const std::vector<Pipeline::Range>& under_way) {
     if (way_ == Way::kEachAlone) {
       for (const Pipeline::Range& range : under_way) {
@@ -120,7 +121,7 @@ class PoisonSearch {
     groups_.push_back({again.front().first, again.back().last, 0, false});
   }
 
-  // The first group was tested and the process died. True when it is one event that has killed often enough.
+  // The first group was tested and the process died. Returns true if it is one event that has killed often enough.
   // `killed`: from outside.
   bool OnTestDeath(bool killed) {
     Group& group = groups_.front();
@@ -136,7 +137,7 @@ class PoisonSearch {
   }
   // What was found may be innocent.
   bool killed() const { return groups_.front().killed; }
-  // It was tested and did not kill, or was found.
+  // Drops the first group: it was tested and did not kill, or the event was found.
   void Drop() {
     groups_.pop_front();
     last_.clear();
@@ -150,7 +151,7 @@ class PoisonSearch {
       last_.erase(last_.begin());
     }
   }
-  // Single suspects for which `waits` says no are none any more.
+  // Single suspects for which `waits` returns false are no longer suspected.
   template <typename Fn>
   void Keep(Fn&& waits) {
     std::erase_if(groups_, [&](const Group& group) { return group.first == group.last && !waits(group.first); });
@@ -177,7 +178,7 @@ class PoisonSearch {
 
   const Way way_;
   std::deque<Group> groups_;           // ascending; tested from the front
-  std::vector<Pipeline::Range> last_;  // under way when it died last
+  std::vector<Pipeline::Range> last_;  // in flight when it died last
 };
 
 }  // namespace outbox::relay

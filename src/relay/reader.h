@@ -29,11 +29,11 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  // Reads one chunk. True when it did; then, if the pipeline reads no more, what was read may be done at once.
+  // Reads one chunk. Returns true if it did; then, if the pipeline reads no more, what was read may be done at once.
   // `careful`: the destination or a topic is in trouble. Then one small chunk is enough to find out whether it is over.
   bool Read(TurnContext* turn, bool careful, size_t chunk_bytes);
-  // Whether what was committed up to `lsn` is durable, and may be sent. False: not yet, or the log is in trouble.
-  // Sets *worked when this was found out.
+  // Returns whether what was committed up to `lsn` is durable and may be sent; false: not yet, or the log is in
+  // trouble. Sets *worked when this was found out.
   bool Durable(uint64_t lsn, TurnContext* turn, bool* worked);
 
   void Wake() { woken_ = true; }
@@ -56,7 +56,7 @@ class Reader {
     lane_->log->LimitTo(limit);
     horizon_ = Horizon::kBehind;
   }
-  // It has read all that `snapshot` sees, which need not have been sent.
+  // Whether it has read all that `snapshot` sees; that need not have been sent.
   bool HasRead(const Snapshot& snapshot) const;
 
  private:

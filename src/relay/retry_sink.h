@@ -1,5 +1,5 @@
 // The sink that parked events of one destination go to [-]: a second one of the same configuration, so that a refusal
-// among them (after which Kafka's producer is made anew) never disturbs the lanes. Made when it is first wanted, closed
+// among them (after which Kafka's producer is recreated) never disturbs the lanes. Made when it is first wanted, closed
 // after a minute without use, or when what it was given has had no outcome for half a minute.
 #pragma once
 
@@ -20,7 +20,7 @@ class RetrySink {
   // Null while there is none.
   sink::Sink* sink() { return sink_.get(); }
   bool there() const { return sink_ != nullptr; }
-  // Nothing is submitted while an old sink waits for its last records.
+  // Whether records may be submitted: not while an old sink waits for its last records.
   bool accepting() const { return !retiring_; }
   uint64_t next_seq() const { return next_seq_; }
   uint64_t under_way() const { return under_way_; }  // records without an outcome
@@ -54,7 +54,7 @@ class RetrySink {
   // While there is one; see SinkWatch.
   bool TakeRecovered() { return watch_.TakeRecovered(sink_->health()); }
   bool TakeDied(bool* unready, bool* killed) { return watch_.TakeDied(sink_->health(), unready, killed) != 0; }
-  // Of what goes here: parked events of all lanes of the destination, and probes of side lanes.
+  // Turns of those that send here: parked events of all lanes of the destination, and side lanes that try their topic.
   PoisonTurns& turns() { return turns_; }
   const PoisonTurns& turns() const { return turns_; }
 
@@ -70,7 +70,7 @@ class RetrySink {
     }
     return retiring_ ? deadline_ : under_way_ > 0 ? SilentAt() : used_at_ + kIdleMicros;
   }
-  // True when it must go now.
+  // Returns true if it must go now.
   bool Expired(int64_t now) const {
     if (sink_ == nullptr) {
       return false;
@@ -93,7 +93,7 @@ class RetrySink {
 
  private:
   static constexpr int64_t kIdleMicros = 60'000'000;
-  // A client library may keep records for as long as its broker is away. Parked events are not left with it: people
+  // A client library may keep records for as long as its broker is away. Parked events are not left with it: operators
   // want to act on them.
   static constexpr int64_t kPatienceMicros = 30'000'000;
   int64_t SilentAt() const { return (used_at_ > heard_at_ ? used_at_ : heard_at_) + kPatienceMicros; }

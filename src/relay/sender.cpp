@@ -6,9 +6,9 @@
 namespace outbox::relay {
 
 Error KilledError() {
-  return {
-      ErrorClass::kSolo, "SINK_KILLED",
-      "somebody killed the sink's process three times while it had this event alone: perhaps the kernel, for memory"};
+  return {ErrorClass::kSolo, "SINK_KILLED",
+          "the sink's process was killed from outside three times while it had this event alone: perhaps by the "
+          "kernel, for memory"};
 }
 
 Sender::Sender(uint32_t flow, SendSource* source, Destination* destination, SinkUse at, PoisonSearch::Way way,
@@ -257,7 +257,7 @@ void Sender::Settle(const TurnContext& turn) {
   cut_ = Cut::kNothing;
 }
 
-// Without any event's fault: again at once, unless that did not help the last time, or cannot help.
+// No event is at fault: sends again at once, unless that did not help the last time, or cannot help.
 void Sender::SettleAborted(const TurnContext& turn) {
   const Breaker& breaker = destination_->breaker();
   const sink::Health* health = at_ == SinkUse::kMain ? &destination_->health() : destination_->retry().health();

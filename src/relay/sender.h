@@ -28,7 +28,7 @@ namespace outbox::relay {
 
 enum class SendState : uint8_t {
   kFlowing,     // sends
-  kSolo,        // one event is under way, alone
+  kSolo,        // one event is in flight, alone
   kDraining,    // sends nothing, waits until all that was sent has its outcome
   kHalted,      // the owner records what was refused, or which topics leave
   kBackingOff,  // waits for next_try, or for the sink to come up
@@ -51,7 +51,7 @@ class Sender {
 
   SendState state() const { return state_; }
   bool flowing() const { return state_ == SendState::kFlowing; }
-  // Where what is under way is.
+  // The sink at which its records are in flight.
   SinkUse at() const { return at_; }
   uint32_t outstanding(SinkUse sink) const { return at_ == sink ? source_->outstanding() : 0; }
   const Trouble& trouble() const { return trouble_; }
@@ -64,11 +64,11 @@ class Sender {
   uint32_t Admits(SinkUse sink, const TurnContext& turn, uint64_t* stop, bool* worked);
   // Whether the second sink takes anything of this sender now.
   bool OpensSecond() const;
-  // How many of `count` events from `first` on may go together; 0: the first is a suspect and others are under way.
+  // How many of `count` events from `first` on may go together; 0: the first is a suspect and others are in flight.
   // *solo: it goes alone.
   uint32_t LimitToSuspects(uint64_t first, uint32_t count, bool* solo) const;
   bool has_suspects() const { return !suspects_.empty(); }
-  // Of a source without order: whether the event goes alone, and is suspected of killing the sink's process.
+  // For a source without order: whether the event goes alone because it is suspected of killing the sink's process.
   bool Suspects(uint64_t ordinal) const { return suspects_.contains(ordinal) || search_.Suspects(ordinal); }
   bool SuspectsOfKilling(uint64_t ordinal) const { return search_.Suspects(ordinal); }
   // Whether that event may be sent now, to find out. Sets *worked as Admits() does.
@@ -83,7 +83,7 @@ class Sender {
   void Stop() { state_ = SendState::kStopped; }
 
   // --- outcomes ---
-  // Returns how many events were meant.
+  // Returns how many events it applied to.
   uint32_t OnResult(const sink::Result& result, const TurnContext& turn);
   // The prefix has moved, or everything is done.
   void OnProgress(bool all_done);
@@ -91,18 +91,18 @@ class Sender {
   void Recover();
   // The sink is up (again).
   void OnUp(SinkUse sink);
-  // What is under way at that sink, if anything, will have no outcome.
+  // What is in flight at that sink, if anything, will have no outcome.
   void OnSinkReplaced(SinkUse sink);
-  // Likewise, and it is not sent again before a back-off.
+  // The second sink was closed: what is in flight there will have no outcome, and is not sent again before a back-off.
   void OnSinkClosed();
-  // Its process died; false: nothing of this sender was under way there. `unready`: the process had not seen any of it.
+  // Its process died; false: nothing of this sender was in flight there. `unready`: the process had not seen any of it.
   // `killed`: from outside.
   bool OnSinkDied(SinkUse sink, bool unready, bool killed);
-  // What is under way at that sink, if anything, has had no outcome for too long. `well`: the sink is up.
+  // What is in flight at that sink, if anything, has had no outcome for too long. `well`: the sink is up.
   bool Overdue(SinkUse sink, bool well, int64_t now) {
     return at_ == sink && watchdog_.Look(source_->oldest(), well, now);
   }
-  // The sink is replaced for it.
+  // The sink is replaced because of that.
   void OnOverdue(const Error& error, const TurnContext& turn);
   const Watchdog& watchdog() const { return watchdog_; }
 
@@ -139,13 +139,13 @@ class Sender {
     Error error;
     bool alone;
   };
-  // What has cut off what was under way since the last Settle(); the worst.
+  // Why records in flight got no outcome since the last Settle(); the worst reason.
   enum class Cut : uint8_t {
     kNothing,
     kAborted,
-    kClosed,  // the sink was closed, and what was under way is not sent again at once
-    kDied,    // the sink's process did
-    kKilled,  // likewise, from outside
+    kClosed,  // the sink was closed, and what was in flight is not sent again at once
+    kDied,    // the sink's process died
+    kKilled,  // the sink's process was killed from outside
   };
   // Why it backs off, or will after the owner's Resume().
   enum class Pause : uint8_t { kNone, kTopic, kSecondSink };
@@ -166,7 +166,7 @@ class Sender {
   std::vector<Pipeline::Range> under_way_;  // aborted since the last Settle
   std::vector<Pipeline::Range> ranges_;     // scratch
   std::set<uint64_t> suspects_;             // to be sent alone
-  uint64_t solo_ = 0;                       // kSolo: the ordinal under way
+  uint64_t solo_ = 0;                       // kSolo: the ordinal in flight
   PoisonSearch search_;
   Backoff backoff_;
   Pause pause_ = Pause::kNone;

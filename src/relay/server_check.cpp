@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kBackoffBase = 100'000;
 constexpr int64_t kBackoffCap = 5'000'000;
 constexpr int64_t kLookAgain = 20'000;
-constexpr int kMostQuestions = 8;  // to one server at one meeting
+constexpr int kMostQuestions = 8;  // to one server in one check
 
 }  // namespace
 

@@ -1,9 +1,8 @@
-// Server identity check of one destination [-]: before anything is written to an incarnation of its server (a run) that
-// is not known, what that run has lost is found out, and the lanes that it concerns are rewound. README.md here, "A
-// server that has lost something".
+// Server identity check of one destination [-]: before anything is written to an unknown run of its server, it is found
+// out what that run has lost, and the lanes concerned are rewound. README.md here, "A server that has lost something".
 //
-// A run that has lost something is met twice, on two connections some seconds apart, before that is believed: while a
-// name or an address moves from one server to another, an empty one may answer for a moment.
+// A run that has lost something is checked twice, on two connections some seconds apart, before that is believed: while
+// a name or an address moves from one server to another, an empty one may answer for a moment.
 //
 // Single-threaded; owned by the destination.
 #pragma once
@@ -32,8 +31,8 @@ class ServerCheck {
 
   // The run that was admitted last; "": none was.
   const std::string& run() const { return run_; }
-  // What the sink waits for, as far as it can be done now. `lanes`: all of the destination, side lanes too. True when
-  // it did something.
+  // What the sink waits for, as far as it can be done now. `lanes`: all of the destination, side lanes too. Returns
+  // true if it did something.
   bool Step(sink::Sink* sink, std::span<Lane* const> lanes, TurnContext* turn);
   // When Step wants to be called again; kNever.
   int64_t next_try() const { return next_try_; }
@@ -46,13 +45,13 @@ class ServerCheck {
     kSave,    // what was acknowledged until now, under the run before
     kAsk,     // which streams, and where they end
     kAwait,   // the answers, after which there may be more to ask
-    kRecord,  // what it has; a loss only at the second meeting
+    kRecord,  // what it has; a loss only at the second check
     kRewind,  // the lanes that have lost something
   };
   enum class Next : uint8_t {
     kPhase,  // the phase has changed: its step is next
     kWait,
-    kDone,  // with this meeting
+    kDone,  // with this server run
   };
   Next StepPhase(sink::Sink* sink, const std::string& run, std::span<Lane* const> lanes, TurnContext* turn);
   Next Save(std::span<Lane* const> lanes, TurnContext* turn);
@@ -69,13 +68,13 @@ class ServerCheck {
   std::unique_ptr<ServerLog> log_;
   std::string run_;
   Phase phase_ = Phase::kSave;
-  uint64_t number_ = 0;   // of the meeting that phase_ is about
+  uint64_t number_ = 0;   // of the identity that phase_ is about
   bool rewound_ = false;  // a lane was, since the last Admit
   int64_t next_try_ = kNever;
   CallRetry retry_;
-  std::vector<sink::StreamEnd> ends_;  // all answers of the meeting
+  std::vector<sink::StreamEnd> ends_;  // all answers so far
   int questions_ = 0;
-  std::string doubted_;  // a run that has lost something and is met once more before that is believed
+  std::string doubted_;  // a run that has lost something and is checked once more before that is believed
 };
 
 }  // namespace outbox::relay

@@ -97,7 +97,7 @@ CallResult SideLanes::Fork(Lane* from, const std::string& topic, const Error& er
 
 // --- coming back -------------------------------------------------------------------------------------------------
 
-// A side lane that has read to the end of the log, as the lane has.
+// A side lane that has read to the end of the log, if the lane has, too; else nullptr.
 SideLanes::Side* SideLanes::Ready() {
   for (auto& [number, side] : sides_) {
     if (side.lane->Calm() && side.lane->caught_up() && (side.lane->Flows() || side.lane->RestsAt() != nullptr)) {
@@ -162,7 +162,7 @@ bool SideLanes::Rejoin(TurnContext* turn, bool* lost) {
   Side& side = sides_.at(returning_);
   const Snapshot* m = lane_->RestsAt();
   bool owner = true;
-  // What each delivered until now is saved under its own windows.
+  // What each has delivered until now is saved under its own windows.
   if (!lane_->SaveAll(turn) || !side.lane->SaveAll(turn) ||
       !log_->Rejoin(returning_, Position{*m, std::nullopt, kBeforeAllTime}, &owner).ok()) {
     Cancel(*turn);
@@ -184,7 +184,7 @@ bool SideLanes::Rejoin(TurnContext* turn, bool* lost) {
   return true;
 }
 
-// The lane goes on at once, and the side lane for itself.
+// The lane goes on at once, and so does the side lane, apart from it.
 void SideLanes::Cancel(const TurnContext& turn) {
   const auto found = sides_.find(returning_);
   if (found != sides_.end()) {

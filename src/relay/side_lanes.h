@@ -3,7 +3,7 @@
 //
 // A side lane is a Lane of the engine with a position of its own in the same log, that takes nothing but its topics. It
 // shares the lane's owner, its parked queue and its destination. Every step that matters after a crash is one
-// transaction of the SideLog; in between, two readers never differ about whose an event is.
+// transaction of the SideLog; in between, two readers never differ about which of them an event belongs to.
 //
 // Single-threaded; owned by the lane. The side lanes themselves are the engine's, as all lanes are.
 #pragma once
@@ -49,18 +49,18 @@ class SideLanes {
   SideLanes(const SideLanes&) = delete;
   SideLanes& operator=(const SideLanes&) = delete;
 
-  // Before the lane reads anything.
+  // Call before the lane reads anything.
   Status Load();
 
   // --- leaving ---
-  // `from`, which is the lane or a side lane that serves several topics (0.1 made such ones), may let one go to a side
-  // lane of its own. There is room for paused ones always: a person has named each.
+  // Whether `from` may let a topic go to a side lane of its own. `from` is the lane, or a side lane that serves several
+  // topics (0.1 made such ones). There is always room for paused topics: an operator has named each.
   bool MayFork(const Lane* from, const Error& error, const EngineOptions& options) const;
-  // Nothing of `from` is under way, and MayFork(). kFailed: *status says why.
+  // Nothing of `from` is in flight, and MayFork(). kFailed: *status says why.
   CallResult Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn, Status* status);
 
   // --- coming back ---
-  // Call in each step of the lane. True when it did something. `*lost`: the lane belongs to somebody else.
+  // Call in each step of the lane. Returns whether it did any work. `*lost`: the lane has another owner.
   bool Step(TurnContext* turn, bool* lost);
   int64_t NextTime(const TurnContext& turn) const;
 
@@ -72,9 +72,9 @@ class SideLanes {
   bool empty() const { return sides_.empty(); }
   bool clean() const { return clean_; }  // none left anything unresolved or unsaved
   uint64_t BarrierDone(uint64_t own) const;
-  // Topics whose parked events are not to be claimed: their side lanes do not flow.
+  // Topics whose side lanes do not flow: their parked events are not to be claimed.
   std::vector<std::string> Stuck() const;
-  // Another number for every other answer of Stuck(), nearly surely.
+  // A hash of Stuck(): changes when its answer does, nearly surely.
   uint64_t stuck() const;
 
  private:
@@ -86,8 +86,8 @@ class SideLanes {
   // What is awaited.
   enum class Phase : uint8_t {
     kNone,
-    kSideRests,  // the side lane opens no more windows: it comes to rest at B
-    kLaneRests,  // the lane has read up to B, opens no more windows and comes to rest at M
+    kSideRests,  // the side lane opens no more windows: it stops at B
+    kLaneRests,  // the lane has read up to B, opens no more windows and stops at M
     kSideEnds,   // the side lane reads up to M exactly
   };
 

@@ -20,14 +20,14 @@ namespace outbox::relay {
 struct SideTopic {
   std::string topic;  // resolved
   Position start;     // events that it covers are not the side lane's
-  Error error;        // why it left; code PAUSED where somebody asked for it
+  Error error;        // why it left; code PAUSED where an operator paused it
   int64_t since = 0;  // Unix microseconds
 };
 
 struct SideLane {
   int32_t side = 0;  // from 1
-  // The route's topic template when the first topic left the lane: it decides which events are whose until all topics
-  // are back, also where the route has another one by now. The same for all side lanes of a lane.
+  // The route's topic template when the first topic left the lane: until all topics are back, it decides which reader
+  // an event belongs to, also where the route has another template by now. Equal for all side lanes of a lane.
   std::string topic_template;
   std::vector<SideTopic> topics;
 };

@@ -1,4 +1,4 @@
-// What has become of a sink since the last look at its health [-].
+// What happened to a sink since its health was last read [-].
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class SinkWatch {
     unready_ = now.unready_deaths;
     kills_ = now.kills;
   }
-  // True once after it went from down to up (or down and up between two looks).
+  // Returns true once after it went from down to up (or down and up between two calls).
   bool TakeRecovered(const sink::Health& now) {
     const bool recovered = now.up && (!was_up_ || now.changes >= changes_ + 2);
     was_up_ = now.up;

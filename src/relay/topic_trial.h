@@ -2,8 +2,8 @@
 // then a batch, then flows.
 //
 // Meanwhile it passes over events whose keys wait behind parked ones, so that nothing piles up among these. Where all
-// it could try waits so, the parked events are tried instead, and nothing more is parked for a while; then it is, since
-// what it waits for may be dead.
+// it could try waits in this way, the parked events are tried instead, and nothing more is parked for a while. After
+// that it is parked, since what it waits for may be dead.
 //
 // Single-threaded; owned by the lane. Monotonic microseconds.
 #pragma once
@@ -17,7 +17,7 @@ namespace outbox::relay {
 
 class TopicTrial {
  public:
-  // Also when a try has failed.
+  // Starts with one event; also called when a try has failed.
   void Begin() { stage_ = Stage::kOneEvent; }
   bool on() const { return stage_ != Stage::kFlows; }
   bool unproven() const { return stage_ == Stage::kOneEvent; }  // since the last Begin()

@@ -11,8 +11,8 @@ namespace outbox::relay {
 
 namespace {
 
-// Of two positions that both say which events of a topic are done: the one that says more. They are comparable but for
-// windows of one start and different ends; then what the other says may be repeated.
+// The further of two positions that both say which events of a topic are done. They are comparable, except for windows
+// with the same start and different ends; then some events may be repeated.
 const Position& Further(const Position& a, const Position& b) {
   if (!a.base.Covers(b.base)) {
     return b;
@@ -70,7 +70,7 @@ void Topics::NotePauses() {
   }
   const LaneFilter& filter = *lane_->filter;
   for (const std::string& topic : spec.paused_topics()) {
-    // Of a side lane that serves several, the paused ones leave it.
+    // Paused topics leave a side lane that serves several.
     const bool mine = (parent_ == nullptr) != filter.Has(topic);
     if (mine && (parent_ == nullptr || filter.topics() > 1)) {
       leaving_.insert_or_assign(topic, Error{ErrorClass::kTopic, kPausedCode, "the topic is paused"});
@@ -113,7 +113,8 @@ CallResult Topics::LeaveOne(const TurnContext& turn) {
   if (!lane_->LogReady(turn)) {
     return CallResult::kFailed;
   }
-  // Where there is no room for all that are in trouble at once: when they are met again, they are parked.
+  // If there is no room for all that are in trouble at once, the events of the others are parked when they are read
+  // again.
   std::erase_if(leaving_, [&](const auto& topic) { return !Sides()->MayFork(self_, topic.second, *turn.options); });
   if (leaving_.empty()) {
     return CallResult::kDone;

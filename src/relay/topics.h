@@ -40,7 +40,7 @@ class Topics {
   // --- pauses ---
   // Reads the newest spec.
   void NotePauses();
-  // The lane, all of it.
+  // Whether the whole lane is paused.
   bool paused() const { return paused_; }
 
   // --- leaving ---
@@ -50,19 +50,19 @@ class Topics {
     kStays,   // the lane backs off
   };
   Answer OnTrouble(uint64_t ordinal, const Error& error, const EngineOptions& options);
-  // Some are to leave as soon as nothing is under way.
+  // Whether some are to leave as soon as nothing is in flight.
   bool leaving() const { return !leaving_.empty(); }
-  // Lets one go. Nothing is under way.
+  // Lets one topic go; call with nothing in flight.
   CallResult LeaveOne(const TurnContext& turn);
   void Plan(const SideTopic& topic, const TurnContext& turn, ForkPlan* plan);
   // The plan is written: its events are no longer this lane's.
   void Left(const ForkPlan& plan, int64_t next_due);
 
-  // Of a lane with side lanes: call in each step. True when it did something.
+  // Only for a lane with side lanes; call in each step. Returns whether it did any work.
   bool Step(TurnContext* turn, bool* lost);
 
  private:
-  SideLanes* Sides() const;  // of the lane, also where this is a side lane; nullptr: none
+  SideLanes* Sides() const;  // the lane's, also where this is a side lane; nullptr: none
   void MarkTopics();
   static uint64_t MarkOf(std::string_view topic);
   Parking PlanParking(const Event& event, const SideTopic& topic, int64_t wall, Arena* arena);

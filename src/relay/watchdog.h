@@ -1,11 +1,11 @@
 // Finds records that get no outcome though their sink is well [-].
 //
 // sink.h promises one outcome for each record, and a lane that drains waits for all of them: one that a sink forgets
-// would hold its lane, and all topics of it, for ever. What the destination itself keeps back is no such record: its
-// sink says that it is down, or (Kafka) that the topic is in trouble, long before a minute has passed.
+// would hold its lane, and all topics of it, for ever. A record that the destination itself keeps back does not count:
+// its sink says that it is down, or (Kafka) that the topic is in trouble, long before a minute has passed.
 //
-// Only time counts in which the owner was running: a second at most from one look to the next, so that a machine that
-// was paused blames nobody. Monotonic microseconds.
+// Only time counts in which the owner was running: a second at most from one call to the next, so that a paused machine
+// does not blame the sink. Monotonic microseconds.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Watchdog {
   static constexpr int64_t kPatience = 60'000'000;
   static constexpr int64_t kStep = 1'000'000;
 
-  // True when the record has had no outcome for a minute. `well`: the sink is up, and waits for nobody.
+  // Returns true if the record has had no outcome for a minute. `well`: the sink is up and not waiting to be admitted.
   bool Look(const OldestRecord& oldest, bool well, int64_t now) {
     const int64_t step = std::min(now - looked_at_, kStep);
     looked_at_ = now;

@@ -120,7 +120,7 @@ constexpr long kDenied[] = {
 #endif
 };
 constexpr long kPrograms[] = {SYS_execve, SYS_execveat};
-// Their first argument is a process: none but this one.
+// Their first argument is a process: only this one is allowed.
 constexpr long kSignals[] = {SYS_kill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo};
 
 void FilterCalls() {
@@ -168,7 +168,7 @@ void FilterCalls() {
 // --- landlock
 // ---------------------------------------------------------------------------------------------------------
 
-// linux/landlock.h of a newer kernel than the oldest that we are built on.
+// From linux/landlock.h of a newer kernel than the oldest one supported for builds.
 constexpr long kCreateRuleset = 444;
 constexpr long kAddRule = 445;
 constexpr long kRestrictSelf = 446;
@@ -216,7 +216,7 @@ class FileRules {
 
   bool usable() const { return fd_ >= 0; }
   uint64_t all() const { return all_; }
-  // What is not there is left out.
+  // Paths that do not exist are left out.
   void Admit(const std::string& path, uint64_t rights) {
     PathBeneath rule;
     rule.parent = open(path.c_str(), O_PATH | O_CLOEXEC);
@@ -236,7 +236,7 @@ class FileRules {
   uint64_t all_ = 0;
 };
 
-// Where it really is.
+// The path with symbolic links resolved.
 std::string Resolved(const std::string& path) {
   char real[PATH_MAX];
   return realpath(path.c_str(), real) == nullptr ? path : std::string(real);
@@ -246,7 +246,7 @@ std::string DirectoryOf(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }
 
-// A file that an option names. One that is renewed is another one under the same name, hence the directory, too.
+// A file that an option names, and its directory: a renewed file is another one under the same name.
 void AdmitNamed(const std::string& path, FileRules* rules) {
   rules->Admit(path, kRead);
   for (const std::string& name : {path, Resolved(path)}) {
@@ -271,7 +271,7 @@ void ConfineProcess() {
 #ifdef OUTBOX_FAULT_POINTS
 namespace {
 
-// What somebody would try who has taken this process over. File "escape" names a file of the data directory.
+// What an attacker would try who has taken this process over. File "escape" names a file of the data directory.
 void TryToEscape() {
   const char* faults = getenv("OUTBOX_FAULT_DIR");
   if (faults == nullptr) {

@@ -1,5 +1,5 @@
-// Takes from a sink process what it has no use for [-]. The client libraries parse what comes from outside, and this
-// process runs as the server's user: whoever takes one over must not have the data directory with it.
+// Takes from a sink process the rights that it does not need [-]. The client libraries parse input from outside, and
+// this process runs as the server's user: an attacker who takes one over must not get the data directory.
 //
 // Each step is for the rest of the process's life and for what it starts. Where the kernel has no landlock
 // (before 5.13, or switched off) or no seccomp the step is left out: DescribeConfinement() says what there is. No

@@ -9,12 +9,12 @@ namespace outbox::sink {
 
 class FlowGate {
  public:
-  // False: a record of this epoch of the flow failed or was aborted; abort this one too.
+  // Returns false if a record of this epoch of the flow failed or was aborted: abort this one, too.
   bool Admits(uint32_t flow, uint32_t epoch) const {
     auto found = poisoned_.find(flow);
     return found == poisoned_.end() || epoch > found->second;
   }
-  // Nothing of this flow passes any more until an epoch above `epoch`.
+  // Admits nothing more of this flow until an epoch above `epoch`.
   void Poison(uint32_t flow, uint32_t epoch) {
     auto [entry, fresh] = poisoned_.try_emplace(flow, epoch);
     if (!fresh && entry->second < epoch) {

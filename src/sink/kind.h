@@ -1,5 +1,5 @@
-// Kinds of destinations [-]: all that the rest of outbox has to know of one. No file outside of a kind's folder asks
-// which kind it has before it; it asks the kind. README.md in this folder says how to add one.
+// Kinds of destinations [-]: all that the rest of outbox has to know of one. No file outside of a kind's folder tests
+// which kind it deals with; it uses the kind's entry. README.md in this folder says how to add one.
 //
 // One folder per kind, src/sink/<kind>. Its kind.cpp (and options.cpp) is compiled into outbox.so and into every
 // program and includes no client library. With a main.cpp the kind is a program of its own, and the rest of the folder
@@ -17,29 +17,29 @@
 
 namespace outbox::sink {
 
-// What the topic template of a route may say. The texts are for the person who wrote it.
+// What the topic template of a route may contain. The texts are for its author.
 struct TopicTemplateRules {
-  bool aggregate_id;                                // {aggregate_id} may stand in it; where not:
+  bool aggregate_id;                                // whether it may contain {aggregate_id}; if not:
   const char* no_aggregate_id;                      // the message
   const char* no_aggregate_id_hint;                 // and its hint, a sentence
-  bool (*literal)(char c);                          // may stand in its own text
-  const char* literals;                             // which may, a sentence
+  bool (*literal)(char c);                          // whether its own text may contain the character
+  const char* literals;                             // which characters it may contain, a sentence
   const char* (*bad_name)(std::string_view topic);  // what is wrong with a name that it gives, see base/topic_name.h
   const char* names;                                // which names are good, a sentence
 };
 
-// Any text that is a name at all (BadFreeTopic), with {aggregate_id}.
+// Allows any text that is a name at all (BadFreeTopic), with {aggregate_id}.
 extern const TopicTemplateRules kFreeTopicTemplate;
-// The strictest there is, as Kafka needs it (BadPortableTopic), without {aggregate_id}.
+// The strictest rules, as Kafka needs them (BadPortableTopic), without {aggregate_id}.
 extern const TopicTemplateRules kPortableTopicTemplate;
 
-// An option of a route. Not of its server: see OptionRule.
+// An option of a route. For those of a server see OptionRule.
 struct RouteOption {
   const char* name;
   const char* choices;  // separated by |
 };
 
-// An option without which nothing can be found there.
+// An option without which the destination cannot be found.
 struct RequiredOption {
   const char* name = nullptr;  // nullptr: there is none
   const char* why = nullptr;   // a sentence
@@ -62,33 +62,35 @@ struct SinkKind {
   std::span<const OptionRule> (*options)();
   const char* options_hint = nullptr;  // instead of all their names, where they are too many for a hint
   RequiredOption required = {};
-  // What options say about each other: within one list, and a server's and a mapping's together. nullptr: nothing.
+  // Checks options against each other: within one list, and a server's and a mapping's together. nullptr: no such
+  // checks.
   OptionProblem (*check_together)(const Options& options) = nullptr;
   OptionProblem (*check_merged)(const Options& options) = nullptr;
 
   // --- its routes ---
   std::span<const RouteOption> route_options = {};
   const char* route_options_hint = nullptr;  // which there are, a sentence; nullptr: there are none
-  RecordForm (*form)(const OptionList& route_options) = nullptr;   // nullptr: there is one form only
+  RecordForm (*form)(const OptionList& route_options) = nullptr;   // nullptr: there is only one form
   const TopicTemplateRules* topic_template = &kFreeTopicTemplate;  // as it is written
-  const char* (*bad_topic)(std::string_view topic) = nullptr;      // of an event that is to be sent; never nullptr
+  const char* (*bad_topic)(std::string_view topic) = nullptr;      // for an event that is to be sent; always set
 
   // --- its records ---
   const char* content_type_name = "content-type";  // the field that tells the content type
   const char* header_prefix = "";                  // put before the names of the user's headers
 
   // --- its servers' memory ---
-  // A server that comes back may have lost what it had acknowledged, and one run of it can be told from the next: each
-  // is met before it is written to (Meeting in sink.h). nullptr: it is not; else: what was lost is sent again.
+  // Set if a server may come back without what it had acknowledged, and its runs can be told apart: then each run is
+  // checked before anything is written to it (see Meeting in sink.h). Returns whether what was lost is sent again.
+  // nullptr: no check.
   bool (*resends_lost)(const Options& options) = nullptr;
 };
 
-// All of them, in the order in which people are told of them.
+// All kinds, in the order in which messages list them.
 std::span<const SinkKind* const> Kinds();
-// The one place where a foreign-data wrapper becomes a kind. nullptr: it is none of ours.
+// The only place where a foreign-data wrapper becomes a kind. nullptr: the wrapper is not one of outbox's.
 const SinkKind* FindKind(std::string_view wrapper);
-// Of a destination that cannot be used (there is no such server, or it is of another wrapper): takes every topic, no
-// options.
+// The kind of a destination that cannot be used (there is no such server, or it has another wrapper): accepts every
+// topic and no options.
 extern const SinkKind kUnknownKind;
 // "a, b or c", of wrappers.
 std::string WrapperNames();

@@ -49,8 +49,7 @@ class Body {
   std::string_view bytes_;
 };
 
-// The worker stores and shows these: a broker's words, or what is left of them in a process gone wrong, must not make
-// its own SQL fail.
+// The worker stores and shows these: text from a broker, or from a corrupted process, must not make its own SQL fail.
 bool GetError(Body* body, Error* error) {
   uint8_t error_class = 0;
   if (!body->Get(&error_class) || error_class > static_cast<uint8_t>(ErrorClass::kInternal) ||
@@ -200,7 +199,7 @@ bool ResultsReader::Next(Place* place) {
   good_ = body.Get(&place->flow) && body.Get(&place->partition) && body.GetText(&place->topic) &&
           body.GetText(&place->first) && body.GetText(&place->last);
   body_ = body.rest();
-  // Stored; a Redis makes up its ids itself.
+  // Stored by the worker, too; the ids come from the Redis itself.
   place->topic = WellFormedUtf8(place->topic, kLongestMessage);
   place->first = PrintableUtf8(place->first, kLongestCode);
   place->last = PrintableUtf8(place->last, kLongestCode);

@@ -1,5 +1,4 @@
-// How a kind writes the table of its option rules, and its checks [-]. For options.cpp here and in the folders of
-// kinds.
+// Helpers for a kind's table of option rules, and its checks [-]. For options.cpp here and in the folders of kinds.
 #pragma once
 
 #include "sink/options.h"
@@ -29,13 +28,13 @@ constexpr OptionRule Integer(OptionGroup group, const char* name, int64_t min, i
 constexpr OptionRule Enum(OptionGroup group, const char* name, const char* choices, const char* help) {
   return {name, nullptr, group, ValueType::kEnum, 0, 0, choices, help};
 }
-// The same, `values` (separated by |) for superusers only. `why` is a whole sentence: it becomes the DETAIL.
+// The rule with `values` (separated by |) for superusers only. `why` is a whole sentence: it becomes the DETAIL.
 constexpr OptionRule Reserved(OptionRule rule, const char* values, const char* why) {
   rule.reserved = values;
   rule.why_reserved = why;
   return rule;
 }
-// The same, with what everybody else may do instead, a whole sentence: it becomes the HINT.
+// The rule with what other users can do instead, a whole sentence: it becomes the HINT.
 constexpr OptionRule Instead(const char* instead, OptionRule rule) {
   rule.instead = instead;
   return rule;

@@ -1,4 +1,4 @@
-// Is this text a value of that type [-]. For options.cpp.
+// Checks whether a text is a value of an option's type [-]. For options.cpp.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace outbox::sink {
 
-// True: `*canonical` is the value as a sink gets it (booleans true or false, no blanks around hosts, choices spelled as
-// in the rule). False: `*expected` completes "must be ...".
+// If it is, returns true and sets `*canonical` to the value as a sink gets it (booleans true or false, no blanks around
+// hosts, choices spelled as in the rule). If not, returns false and sets `*expected`, which completes "must be ...".
 bool CheckValue(const OptionRule& rule, std::string_view value, std::string* canonical, std::string* expected);
 
 }  // namespace outbox::sink

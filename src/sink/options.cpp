@@ -41,7 +41,7 @@ size_t Distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// One spelling for what people mix up: case, and _ for a point.
+// One spelling for names that differ only in case, or have _ for a point.
 std::string Folded(std::string_view name) {
   std::string folded(name.substr(0, 100));
   for (char& c : folded) {
@@ -145,7 +145,7 @@ bool IsAmong(std::string_view value, std::string_view choices) {
   return false;
 }
 
-// What only a superuser may choose among an owner's values.
+// Whether only a superuser may choose this value of an owner's option.
 bool NeedsSuperuser(const OptionRule& rule, std::string_view canonical_value) {
   return rule.group == OptionGroup::kSuperuser || (rule.reserved != nullptr && IsAmong(canonical_value, rule.reserved));
 }
@@ -185,7 +185,7 @@ OptionProblem Check(const SinkKind& kind, OptionPlace place, std::string_view na
   return {};
 }
 
-// What a server's and a mapping's options say about each other.
+// Checks a server's and a mapping's options against each other.
 OptionProblem CheckMerged(const SinkKind& kind, const Options& options) {
   const RequiredOption& required = kind.required;
   if (required.name != nullptr && !HasOption(options, required.name)) {

@@ -79,12 +79,12 @@ std::string CanonicalOption(const SinkKind& kind, std::string_view name);  // th
 OptionProblem CheckOption(const SinkKind& kind, OptionPlace place, std::string_view name, std::string_view value,
                           bool is_superuser);
 // All options of one server or mapping: each for itself, then the same option given twice through an alias (42710),
-// then what options say about each other (22023).
+// then options against each other (22023).
 OptionProblem CheckOptions(const SinkKind& kind, OptionPlace place, const OptionList& options, bool is_superuser);
 
 // What a sink is configured with: both lists under canonical names and in canonical spelling (booleans are true or
-// false), a mapping's over a server's. Checks everything again, as a superuser would be checked: who may write an
-// option was decided when it was written. On a problem `merged` is unchanged.
+// false), a mapping's over a server's. Checks everything again, as a superuser would be checked: the right to write an
+// option was checked when it was written. On a problem `merged` is unchanged.
 OptionProblem MergeOptions(const SinkKind& kind, const OptionList& server, const OptionList& mapping, Options* merged);
 
 // Helpers for sinks reading merged options; the values have been checked.

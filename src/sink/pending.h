@@ -1,4 +1,4 @@
-// Which records have no outcome yet [-], by number, in whatever order the outcomes come.
+// Which records have no outcome yet [-], by number; outcomes may come in any order.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ class PendingRecords {
  public:
   // Numbers are never used twice.
   void Add(uint32_t flow, uint32_t epoch, uint64_t first_seq, uint32_t count);
-  // False, and nothing changed from the first offender on, when a record is not pending or of another flow. `*epoch`
-  // is that of the last record.
+  // Returns false if a record is not pending or belongs to another flow; nothing is changed from that record on.
+  // `*epoch` is that of the last record.
   bool Resolve(uint32_t flow, uint64_t first_seq, uint32_t count, uint32_t* epoch);
   bool empty() const { return batches_.empty(); }
   uint64_t records() const { return records_; }  // not resolved

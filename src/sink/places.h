@@ -21,7 +21,7 @@ class Places {
   void Add(uint32_t flow, std::string_view topic, int32_t partition, std::string_view first, std::string_view last);
   void Add(const Place& place) { Add(place.flow, place.topic, place.partition, place.first, place.last); }
   bool empty() const { return places_.empty(); }
-  // Appends all, and forgets them.
+  // Appends all to *places, and forgets them.
   void Take(std::vector<Place>* places);
   void Clear() { places_.clear(); }
 

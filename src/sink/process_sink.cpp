@@ -22,17 +22,18 @@ constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kYoung = 5 * kSecond;  // a process that dies before this counts towards the back-off
 constexpr int64_t kFirstDelay = 100 * kMilli;
 constexpr int64_t kLongestDelay = 5 * kSecond;
-constexpr int64_t kForgiven = kSecond / 4;  // well for so long takes back one failure
+constexpr int64_t kForgiven = kSecond / 4;  // running well for so long takes back one failure
 constexpr int kMostFailures = 8;            // with which the longest delay is reached
 constexpr int64_t kHungTimes = 5;           // of alive_ms
-constexpr int64_t kUnreadyTimes = 15;       // likewise, while it starts
+constexpr int64_t kUnreadyTimes = 15;       // of alive_ms, while it starts
 constexpr int64_t kReapEvery = 2 * kMilli;
-constexpr int64_t kExitGrace = 200 * kMilli;   // from a lost socket to SIGKILL
-constexpr int64_t kExitLimit = kSecond;        // one that has not ended by then is stuck in the kernel: nobody says how
+constexpr int64_t kExitGrace = 200 * kMilli;  // from a lost socket to SIGKILL
+constexpr int64_t kExitLimit =
+    kSecond;  // one that has not ended by then is stuck in the kernel: its exit code stays unknown
 constexpr int64_t kCloseGrace = 100 * kMilli;  // the same at Close
 constexpr int64_t kCloseLimit = 190 * kMilli;  // Close never takes longer
 constexpr int kFillsPerPoll = 16;
-// Bytes of frames that resolve nothing: a process that goes on with them keeps its worker busy.
+// Limit on bytes of frames that resolve nothing: a process that keeps sending them would keep its worker busy.
 constexpr int64_t kMostChatter = int64_t{8} << 20;
 constexpr int64_t kChatterASecond = int64_t{1} << 20;
 constexpr size_t kMostPlaceBytes = size_t{16} << 20;  // of one Poll() to the next; the owner takes them in between
@@ -284,8 +285,8 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
   }
 }
 
-// A record without an owner, or one resolved twice: stop trusting it. Likewise where it names more places than there
-// were records: what it says costs us no more than what we have given it.
+// An unknown record, or one resolved twice: the process is not trusted any more. Nor is it if it names more places than
+// there were records: its answers must not take more memory than what it was given.
 bool ProcessSink::TakeResults(const Frame& frame, std::vector<Result>* results) {
   ResultsReader reader(frame.body);
   for (Place place; reader.Next(&place);) {
@@ -342,7 +343,7 @@ void ProcessSink::Admit(const std::string& run, bool drop) {
   Meet({});
 }
 
-// False: not all of its records were pending.
+// Returns false if not all of the records were pending.
 bool ProcessSink::Resolve(const Result& result) {
   uint32_t epoch = 0;
   if (!pending_.Resolve(result.flow, result.first_seq, result.count, &epoch)) {
@@ -402,11 +403,12 @@ void ProcessSink::CountFailure() {
   }
   const int64_t well = ready_at_ == 0 ? 0 : lost_at_ - ready_at_;
   failures_ = static_cast<int>(std::max<int64_t>(0, failures_ - well / kForgiven)) + 1;
-  // Where it delivers and soon dies, the owner is looking for the event that kills it: quick, but no busy loop.
+  // If it delivers and soon dies, the owner is searching for the event that kills it: restarts quickly, but without a
+  // busy loop.
   failures_ = std::min(failures_, delivered_ ? 2 : kMostFailures);
 }
 
-// True when the process is gone and pid_ is -1. Never waits, and for no other child.
+// Returns true if the process is gone and pid_ is -1. Never waits, and for no other child.
 bool ProcessSink::Reap(int* status) {
   pid_t reaped = waitpid(pid_, status, WNOHANG);
   if (reaped == pid_ || (reaped < 0 && errno == ECHILD)) {

@@ -4,24 +4,25 @@
 // the process dies, all its unresolved records are reported kAborted, in order, with the next Poll(); health goes down
 // (SINK_DIED: which signal or exit code) and counts it; and it is started again: at once the first time, with back-off
 // up to 5 s when it keeps dying young without having delivered (each quarter of a second that it was well takes one
-// step off: somebody who kills it now and then does not make it come back later and later). Records submitted while
-// none runs wait for the next.
+// step off, so that killing it now and then does not make it come back later and later). Records submitted while none
+// runs wait for the next.
 //
 // What a death says about the records depends on how the process ended, so all this is told once that is known: a crash
-// (SIGSEGV, SIGABRT, SIGSYS where a sandbox forbids what it did) or an exit may be a record's doing; a SIGKILL that we
-// did not send says nothing, or that a record takes too much memory.
+// (SIGSEGV, SIGABRT, SIGSYS where a sandbox forbids what it did) or an exit may be a record's doing; a SIGKILL that
+// this process did not send says nothing, or that a record takes too much memory.
 //
-// A process that hangs (stopped for good, a deadlock, an endless loop) is killed and replaced: SINK_HUNG. It lets hear
-// of itself every SinkConfig::alive_ms (2 s); after five times that without a word it is given up, 10 s. Its loop is
-// never that long in one call: the Kafka library's calls do not block, but for questions about topics in trouble, of
-// which one turn waits for 1 s at most; hiredis' neither; names are resolved in a thread of their own. Until it is
-// ready it has 30 s: a program may come from a slow disk, or find out about certificates. Only time counts in which the
-// owner itself was running: one second at most from one Poll() to the next, so that a paused machine, a stopped worker
-// or one that waits for a lock kills nobody. A sink process held in a debugger for longer is killed.
+// A process that hangs (stopped, a deadlock, an endless loop) is killed and replaced: SINK_HUNG. It sends something
+// every SinkConfig::alive_ms (2 s); after five times that in silence, 10 s, it is given up. Its loop never stays that
+// long in one call: the calls of the Kafka library do not block, except for questions about topics in trouble, for
+// which one turn waits 1 s at most; those of hiredis do not either; names are resolved in a thread of their own. Until
+// it is ready it has 30 s: a program may come from a slow disk, or find out about certificates. Only time counts in
+// which the owner itself was running: one second at most from one Poll() to the next, so that no process is killed
+// because the machine was paused, or the worker stopped or waited for a lock. A sink process held in a debugger for
+// longer is killed.
 //
-// A process that was taken over by what it talks to gets nowhere from here: what it says is checked against what it was
-// given, costs no more than some 16 MB, and one that says too much is killed (SINK_PROTOCOL). What it can do by itself:
-// confine.h.
+// An attacker who has taken the process over gets nowhere from here: its answers are checked against what it was given,
+// cost no more than some 16 MB, and a process that sends too much is killed (SINK_PROTOCOL). What the process can do by
+// itself: confine.h.
 //
 // The owner is a Postgres background worker: nothing here blocks, touches signal handlers, or waits for any child but
 // its own. No secret is in arguments or environment: configuration goes over the socket.
@@ -76,17 +77,18 @@ class ProcessSink : public Sink {
  private:
   void Start();
   void Exchange(std::vector<Result>* results);
-  void Died(Error error);  // as Lost, and it is counted once it is known how
+  void Died(Error error);  // as Lost; the death is counted once it is known how it ended
   void CountDeath(const int* status);
   void CheckHung();
-  // From one Poll() to the next, as far as silence goes.
+  // The longest time from one Poll() to the next that counts as silence.
   int64_t LongestStep() const { return int64_t{config_.alive_ms} * 1000 / 2; }
   void CountFailure();
   void Lost(Error error);  // the socket is of no use any more: aborts everything, then the process is reaped
   void AwaitExit();
   void Handle(const Frame& frame, std::vector<Result>* results);
   bool TakeResults(const Frame& frame, std::vector<Result>* results);
-  void Tell(FrameType type, const std::string& body);  // lost when no process runs: it meets the server again
+  void Tell(FrameType type,
+            const std::string& body);  // lost when no process runs: the next one reports the server again
   void Meet(std::string run);
   bool Resolve(const Result& result);
   void SetHealth(bool up, Error error, Error warning);
@@ -106,7 +108,7 @@ class ProcessSink : public Sink {
   Meeting meeting_;
   size_t place_bytes_ = 0;   // of places_, about
   int64_t places_due_ = 0;   // places that came, less the records resolved since
-  int64_t chatter_ = 0;      // bytes that it said lately without resolving anything
+  int64_t chatter_ = 0;      // bytes that it sent lately without resolving anything
   int64_t forgiven_at_ = 0;  // when some of them were last taken off
   std::vector<StreamEnd> ends_;
   size_t asked_ = 0;             // streams; no more answers than that
@@ -116,12 +118,12 @@ class ProcessSink : public Sink {
   int64_t started_at_ = 0;  // monotonic microseconds
   int64_t ready_at_ = 0;    // 0: not yet
   int64_t polled_at_ = 0;
-  int64_t silent_ = 0;      // microseconds of ours since it was heard
+  int64_t silent_ = 0;      // microseconds that this process has run since it was heard
   int64_t lost_at_ = 0;     // when the socket was lost; fd_ is -1 and pid_ not: waiting for the process to end
   int64_t wake_at_ = -1;    // when to look at the dying process again, or to start; -1: neither
   int failures_ = 0;        // deaths in a row, each within a few seconds of its start and without a delivery
   bool delivered_ = false;  // this process has
-  bool killed_ = false;     // by us, because it hung, or lingered after its socket was lost
+  bool killed_ = false;     // by this sink, because it hung, or lingered after its socket was lost
   bool died_ = false;       // unasked, and has not been counted
   bool closed_ = false;
 };

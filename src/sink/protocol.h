@@ -7,8 +7,8 @@
 //   sink -> worker   Ready (answers Configure), Results, Health, Met, Ends (answers Ask),
 //                    Alive (when nothing else was said for a while)
 //
-// Life is told unasked: a question would have to wait behind up to 64 MB of records, and a sink that holds too many
-// reads nothing at all.
+// Signs of life are sent unasked: a question would have to wait behind up to 64 MB of records, and a sink that has too
+// many reads nothing at all.
 //
 // Nothing here blocks: reader and writer take a non-blocking socket and move 256 KB at a time.
 #pragma once
@@ -28,7 +28,8 @@ namespace outbox::sink {
 
 inline constexpr uint32_t kProtocolVersion = 5;
 inline constexpr size_t kFrameHeader = 8;
-// A larger frame is a broken peer. The sink's are small: one that was taken over must not cost its worker much.
+// A larger frame means a broken peer. The sink's frames are small: a process that was taken over must not cost its
+// worker much.
 inline constexpr size_t kMaxFrame = size_t{512} << 20;
 inline constexpr size_t kMaxAnswer = size_t{4} << 20;
 inline constexpr size_t kUsualAnswer = size_t{1} << 20;  // what a sink cuts its own to, but for one entry
@@ -42,7 +43,7 @@ struct SinkConfig {
   uint64_t max_message_bytes = 0;   // largest record the worker may send, key, body and fields together; 0: unknown
   uint64_t max_inflight_bytes = 0;  // the worker's budget for this destination; 0: unknown
   uint32_t alive_ms = 2000;         // the process says something this often; see process_sink.h
-  bool meets = false;               // the worker is asked before anything is written to a server not met before
+  bool meets = false;               // the worker has to admit each new run of the server before anything is written
 };
 
 enum class FrameType : uint8_t {
@@ -114,10 +115,10 @@ bool DecodeSubmit(std::string_view body, Batch* batch);
 // Places travel with the outcomes they belong to: in front of them, in the same frame.
 std::string EncodeResults(const std::vector<Place>& places, const std::vector<Result>& results);
 bool DecodeResults(std::string_view body, std::vector<Place>* places, std::vector<Result>* results);  // appends
-// The same as frames of a bounded size, for each piece `send`; places before the outcomes they belong to.
+// EncodeResults as frames of a bounded size, each passed to `send`; places before the outcomes they belong to.
 void EncodeAnswers(const std::vector<Place>& places, const std::vector<Result>& results,
                    const std::function<void(std::string)>& send);
-// The same one by one: what the peer counts is believed as it comes, and nothing is set aside for it.
+// DecodeResults one by one: no memory is reserved for the counts that the peer claims.
 class ResultsReader {
  public:
   explicit ResultsReader(std::string_view body) : body_(body) {}

@@ -28,7 +28,7 @@ constexpr int kFillsPerTurn = 8;  // then results go out, so that neither direct
 constexpr size_t kFewRanges = 32;
 constexpr size_t kManyRanges = 4096;
 constexpr int64_t kJoinMicros = 20 * 1000;
-constexpr int64_t kFailedAbortMicros = 1000 * 1000;  // paces an owner that sends although we are down
+constexpr int64_t kFailedAbortMicros = 1000 * 1000;  // paces an owner that sends although the sink is down
 constexpr int64_t kMakeAgainMicros = 1000 * 1000;
 
 // Stands in for a sink that could not be made, and tries to make it again: there was no thread or descriptor to be had,
@@ -117,7 +117,7 @@ class LateSink : public Sink {
       Show(sink_->health());
     }
   }
-  // The count of changes goes on from ours.
+  // The count of changes continues from this sink's own.
   void Show(Health health) {
     seen_ = std::exchange(health.changes, health_.changes + 1);
     health_ = std::move(health);
@@ -171,12 +171,13 @@ class Server {
   }
 
  private:
-  // A sink that has met somebody writes nothing before it is told to: what it waits for is behind the records.
+  // A sink that waits to be admitted writes nothing: the Admit that it waits for is behind the records, so they must be
+  // read.
   bool HoldsTooMuch() const {
     const Meeting* meeting = sink_ == nullptr ? nullptr : sink_->meeting();
     return held_bytes_ >= held_limit_ && (meeting == nullptr || meeting->run.empty());
   }
-  // False: the other end is gone.
+  // Returns false if the other end is gone.
   bool Wait(bool* readable) {
     waits_.clear();
     if (sink_ != nullptr) {
@@ -210,7 +211,7 @@ class Server {
     return (polls_[0].revents & (POLLHUP | POLLERR | POLLNVAL)) == 0;
   }
 
-  // False: stop, exit_code_ says how.
+  // Returns false to stop with exit_code_.
   bool Read() {
     for (int i = 0; i < kFillsPerTurn && !HoldsTooMuch(); ++i) {
       bool got = false;
@@ -255,7 +256,7 @@ class Server {
         }
         writer_.Append(FrameType::kReady, program_.library);
         SendHealth();
-        writer_.Flush(fd_);  // before any record is looked at: who dies from here on may have died of one
+        writer_.Flush(fd_);  // before any record is read: a death from here on may be due to one
         return true;
       }
       case FrameType::kSubmit: {
@@ -302,7 +303,7 @@ class Server {
     }
   }
 
-  // The worker takes silence for a hang. What is queued and does not go out says the same of the worker.
+  // The worker takes silence for a hang. If output is queued and not taken, the worker is not reading anyway.
   void ShowAlive() {
     const int64_t now = MonotonicMicros();
     if (writer_.empty() && now - told_at_ >= alive_micros_) {
@@ -341,7 +342,7 @@ class Server {
     if (sink_->health().changes != health_changes_) {
       SendHealth();
     }
-    if (met) {  // behind all that the server before has acknowledged
+    if (met) {  // behind all that the earlier server has acknowledged
       meeting_number_ = meeting->number;
       writer_.Append(FrameType::kMet, EncodeMet(meeting->run));
     }

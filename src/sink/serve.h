@@ -1,4 +1,4 @@
-// The main loop of a sink executable [-]: the far end of ProcessSink. the main.cpp of a kind calls it.
+// The main loop of a sink executable [-]: the far end of ProcessSink. The main.cpp of a kind calls it.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace outbox::sink {
 
 inline constexpr int kSinkSocket = 3;  // the descriptor a sink process finds its socket on
 
-// What an executable brings. `make` returns a sink or a reason (class kConfig: an option the library refuses); with a
+// What an executable provides. `make` returns a sink or a reason (class kConfig: an option the library refuses); with a
 // reason the process stays, reports itself down with it, aborts what it is given and tries to make it again every few
 // seconds, until it is closed.
 struct SinkProgram {

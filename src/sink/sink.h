@@ -7,7 +7,7 @@
 // the same key are delivered in submission order. When a record of a flow fails, the sink lets nothing of that flow
 // pass that would have to come after it: it reports every unresolved record of the flow, and every record of that
 // (flow, epoch) submitted later, as kDelivered or kAborted, and takes new ones only under a higher epoch. It may abort
-// other flows as well (Kafka does: the producer is made anew); then it says so the same way, record by record.
+// other flows as well (Kafka does: the producer is recreated); then it says so the same way, record by record.
 // The owner waits until all outstanding records of a flow are resolved, raises the epoch, and submits the aborted ones
 // again, in order. Every record submitted gets exactly one outcome, unless Close() comes first.
 #pragma once
@@ -38,7 +38,7 @@ enum class Outcome : uint8_t {
   kAborted = 3,  // not this record's fault; possibly written (a duplicate may follow), submit again in order
 };
 
-// The same outcome for `count` records in a row.
+// One outcome for `count` records in a row.
 struct Result {
   uint32_t flow = 0;
   uint64_t first_seq = 0;
@@ -54,7 +54,7 @@ struct Health {
   uint64_t deaths = 0;          // times the sink process ended unasked; 0 for sinks that have none
   Error warning = {};           // usable, but a person should look ("LOST_WRITES"); stays while it is so
   uint64_t unready_deaths = 0;  // of the deaths, those before the process had looked at any record
-  uint64_t kills = 0;           // of the others, those by a SIGKILL of somebody else's: an operator, the OOM killer
+  uint64_t kills = 0;           // of the others, those by a SIGKILL from outside: an operator, the OOM killer
 };
 
 // Where delivered records of a flow are at the destination.
@@ -66,15 +66,15 @@ struct Place {
   std::string last;        // acknowledgement came without one. Ordered by PlaceBefore() in places.h. Both ends count
 };
 
-// A server that the sink has come to and was not admitted to yet: another life of a Redis, or another Redis in its
-// place, which may have lost what the one before had acknowledged. Until Admit() nothing is written to it; what is
-// submitted waits.
+// The run of the server that the sink has connected to and not been admitted to yet: a restarted Redis, or another
+// Redis in its place, which may have lost what the earlier one had acknowledged. Until Admit() nothing is written to
+// it; what is submitted waits.
 struct Meeting {
-  std::string run;      // one life of one server: "endpoint.run id.replication id", hashed or cut; "": none
+  std::string run;      // one run of one server: "endpoint.run id.replication id", hashed or cut; "": none
   uint64_t number = 0;  // +1 with each change of `run`, also to the same
 };
 
-// Where a stream ends at a server that was met: the last id it ever had. "": there is no such stream.
+// Where a stream ends at that server: the last id it ever had. "": there is no such stream.
 struct StreamEnd {
   std::string stream;
   std::string last;
@@ -84,7 +84,7 @@ struct WaitSpec {
   int fd = -1;  // -1: none
   bool read = false;
   bool write = false;
-  int64_t deadline = -1;  // monotonic microseconds at which Poll() wants to be called anyhow; -1: none
+  int64_t deadline = -1;  // monotonic microseconds at which Poll() wants to be called in any case; -1: none
 };
 
 class Sink {
@@ -103,18 +103,18 @@ class Sink {
   // places.
   virtual void TakePlaces(std::vector<Place>* places) { static_cast<void>(places); }
 
-  // --- sinks that are made with SinkConfig::meets; others meet nobody ---
+  // --- sinks that are made with SinkConfig::meets ---
   virtual const Meeting* meeting() const { return nullptr; }
-  // Of the server that was met; one question at a time.
+  // Asks the server that waits to be admitted where these streams end; one question at a time.
   virtual void Ask(std::vector<std::string> streams) {  // NOLINT(performance-unnecessary-value-param): sinks keep it
     static_cast<void>(streams);
   }
-  // True once, when all that was asked about has been answered; what the server would not tell is left out.
+  // Returns true once, when all that was asked about has been answered; what the server did not tell is left out.
   virtual bool TakeEnds(std::vector<StreamEnd>* ends) { return static_cast<void>(ends), false; }
-  // Breaks off, and meets in some seconds whoever answers then.
+  // Disconnects, and reports the server that answers some seconds later.
   virtual void MeetAgain() {}
-  // Writes to that server from now on, if it is the one that was met, and from the same run without asking again.
-  // `drop`: what waits is aborted first.
+  // Admits the sink to that run, if the server still is it, and to the same run on later connections. `drop`: what
+  // waits is aborted first.
   virtual void Admit(const std::string& run, bool drop) { static_cast<void>(run), static_cast<void>(drop); }
 
   // Drops everything unresolved and lets go of the destination at once. Nothing is reported afterwards.

@@ -86,7 +86,7 @@ bool Passed(std::string_view entry) {
       "https_proxy", "HTTPS_PROXY",   "all_proxy",    "ALL_PROXY",    "no_proxy",    "NO_PROXY",   "RES_OPTIONS",
       "LOCALDOMAIN", "GLIBC_TUNABLES"};
   static constexpr std::string_view kPrefixes[] = {"LC_", "MALLOC_"};
-  // Of test builds and their tools.
+  // Variables of test builds and their tools.
   static constexpr std::string_view kTools[] = {
 #ifdef OUTBOX_FAULT_POINTS
       "OUTBOX_FAULT_DIR",

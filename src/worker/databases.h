@@ -1,4 +1,4 @@
-// Which databases there are [P]. For the launcher, which is connected to none: shared catalogs only. Plain code.
+// The databases of the server [P]. For the launcher, which is connected to none: shared catalogs only. Plain code.
 #pragma once
 
 #include "pg/prelude.h"
@@ -18,7 +18,7 @@ DatabaseList ReadDatabases(MemoryContext context);
 
 bool Contains(const Oid* oids, int count, Oid wanted);
 
-// A backend that barred a database and has gone without lifting the bar (it was killed) bars nothing. Takes the lock.
+// Lifts the bars of backends that have gone without doing so (they were killed). Takes the lock.
 void LiftDeadBars();
 
 }  // namespace outbox::worker

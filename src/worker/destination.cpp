@@ -25,7 +25,7 @@ struct RawServer {
   sink::OptionList mapping;
 };
 
-// Plain but for what it fills.
+// Plain, except for `out`, which owns memory.
 void AppendOptions(List* options, sink::OptionList* out) {
   ListCell* cell = nullptr;
   foreach (cell, options) {
@@ -95,7 +95,7 @@ std::string LibraryDirectory() {
   return slash == std::string::npos ? std::string(pkglib_path) : path.substr(0, slash);
 }
 
-// What a sink inside the worker writes lines with: it must not throw.
+// Writes a line for a sink that runs inside the worker: must not throw.
 void WriteLogLine(std::string_view line) {
   try {
     int size = static_cast<int>(line.size());
@@ -107,7 +107,7 @@ void WriteLogLine(std::string_view line) {
   }
 }
 
-// Stands for a destination that cannot be used as it is configured.
+// Takes the place of the sink of a destination that cannot be used as it is configured.
 class UnusableSink final : public sink::Sink {
  public:
   explicit UnusableSink(Error error) { health_ = {false, std::move(error), 1}; }

@@ -15,19 +15,19 @@
 namespace outbox::worker {
 
 struct DestinationConfig {
-  uint32_t oid = 0;  // of the foreign server; 0: there is none of that name
+  uint32_t oid = 0;  // of the foreign server; 0: no server has that name
   std::string name;
   const sink::SinkKind* kind = &sink::kUnknownKind;
   sink::Options options;  // merged, canonical, secrets included: never log them
-  Error problem;          // why it cannot be used as it is
+  Error problem;          // why it cannot be used; ok() if it can
   bool operator==(const DestinationConfig& other) const;
 };
 
-// One per name, in order. The mapping taken is that of the server's owner, else that of the extension's (`owner`), else
-// the one for PUBLIC. Runs its own transaction; throws pg::PgError.
+// Returns one per name, in order. The mapping used is that of the server's owner, else that of the extension's
+// (`owner`), else the one for PUBLIC. Runs its own transaction; throws pg::PgError.
 std::vector<DestinationConfig> LoadDestinations(const std::vector<std::string>& names, uint32_t owner);
 
-// Limits from the settings that a sink is told.
+// Limits that sinks are given, from the settings.
 struct SinkLimits {
   uint64_t max_message_bytes = 0;
   uint64_t max_inflight_bytes = 0;
@@ -36,7 +36,7 @@ struct SinkLimits {
 
 // A destination with a problem gives a sink that is down and says why.
 std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const SinkLimits& limits);
-// nullptr: of its kind no run of a server can be told from the one before (SinkKind::resends_lost).
+// Returns nullptr if runs of a server of this kind cannot be told apart (SinkKind::resends_lost).
 std::unique_ptr<relay::ServerLog> MakeServerLog(const DestinationConfig& config);
 
 }  // namespace outbox::worker

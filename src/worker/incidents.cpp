@@ -10,9 +10,9 @@ namespace {
 
 // Microseconds.
 constexpr int64_t kSecond = 1'000'000;
-constexpr int64_t kLasts = 1 * kSecond;      // shorter trouble is none: a sink process is back in a tenth of that
-constexpr int64_t kSettles = 5 * kSecond;    // works for so long: it is over
-constexpr int64_t kSayAgain = 60 * kSecond;  // another error, more dead letters
+constexpr int64_t kLasts = 1 * kSecond;      // shorter trouble is not reported: a sink process is back in a tenth of it
+constexpr int64_t kSettles = 5 * kSecond;    // trouble is over when all works for so long
+constexpr int64_t kSayAgain = 60 * kSecond;  // between reports of another error, or of more dead letters
 
 // A text of the worker's (UTF-8) for the log of a server of any encoding.
 std::string Loggable(const std::string& text) {
@@ -29,14 +29,16 @@ const char* HintFor(ErrorClass error_class) {
       return "Correct an option of the server or of its user mapping, or the rights that it has there; see "
              "outbox.doctor().";
     case ErrorClass::kTopic:
-      return "Create the topic, or give its rights back, whichever the error asks for; its events then follow by "
-             "themselves. See outbox.lag.";
+      return "Create the topic, give its rights back, or move away what stands in its place (a Redis key of another "
+             "type), "
+             "whichever the error asks for; its events then follow by themselves. See outbox.lag.";
     default:
       return "It is tried again by itself; see outbox.destination and outbox.lag.";
   }
 }
 
-// True when another worker of this database has told of the same destination; else this one has, from now on.
+// Returns true if another worker of this database has reported the same destination; else this worker counts as the one
+// that has.
 bool ToldByAnother(pg::DestinationSlot* slot, bool telling) {
   if (slot == nullptr) {
     return false;
@@ -95,7 +97,7 @@ Incidents::Line Incidents::See(Episode* episode, const Error* error, int64_t now
   return Line::kNone;
 }
 
-// The episode of that name, begun now if there is trouble and was none; nullptr: all is well.
+// The episode with that key; begins one if there is trouble. nullptr: all is well.
 Incidents::Episode* Incidents::Find(const Key& key, const std::string& what, const Error* error, int64_t now) {
   auto found = episodes_.find(key);
   if (found == episodes_.end() && error != nullptr) {
@@ -137,7 +139,7 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
 }
 
 void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& route, int64_t now) {
-  // A topic that somebody has paused is none.
+  // A topic that an operator has paused is not in trouble.
   const bool trouble = status.error != nullptr && status.error->error_class == ErrorClass::kTopic &&
                        status.error->code != relay::kPausedCode;
   if (!trouble) {
@@ -156,7 +158,7 @@ void Incidents::EndTurn(int64_t now) {
   for (auto entry = episodes_.begin(); entry != episodes_.end();) {
     Episode& episode = entry->second;
     const bool seen = std::exchange(episode.seen, false);
-    if (entry->first.first == 0) {  // a destination: SeeDestination has told the end of it
+    if (entry->first.first == 0) {  // a destination: SeeDestination has reported the end of it
       entry = seen ? std::next(entry) : episodes_.erase(entry);
       continue;
     }

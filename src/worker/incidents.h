@@ -1,7 +1,8 @@
-// What a relay worker says in the server's log about trouble outside of the server [P]: one WARNING when a destination
+// What a relay worker writes to the server log about trouble outside of the server [P]: one WARNING when a destination
 // or a topic goes into trouble, one LOG when it works again, with how long that took, and one WARNING per route and
 // minute for dead letters, with their number. Nothing is repeated while it lasts, unless the error becomes another one,
-// and then once a minute at most. Of several workers that use a destination one says it; of a topic each may.
+// and then once a minute at most. If several workers use a destination, one of them reports it; a topic may be reported
+// by each.
 //
 // Errors never hold a secret or a payload (base/status.h). The calls may throw PgError.
 #pragma once
@@ -21,13 +22,13 @@ namespace outbox::worker {
 class Incidents {
  public:
   // Call once a turn, with `now` in monotonic microseconds, in this order: every destination and lane that is known,
-  // then EndTurn(). What is not named in a turn has gone; nothing more is said of it.
+  // then EndTurn(). What is not named in a turn has gone; nothing more is reported about it.
   void SeeDestination(const relay::DestinationStatus& status, const std::string& server, pg::DestinationSlot* slot,
                       int64_t now);
   void SeeLane(const relay::LaneStatus& status, const std::string& route, int64_t now);
   void EndTurn(int64_t now);
 
-  // `route`: its name now.
+  // `route`: its current name.
   void SeeDeadLetters(parked::DeadLetters* dead, int64_t route_id, const std::string& route, int64_t now);
 
  private:
@@ -43,7 +44,7 @@ class Incidents {
   using Key = std::pair<int64_t, std::string>;  // a route and a topic; 0 and the name of a server
   using Episodes = std::map<Key, Episode>;
 
-  // What is to be said of it now.
+  // Which line is to be written now.
   enum class Line : uint8_t { kNone, kTrouble, kBack };
   Episode* Find(const Key& key, const std::string& what, const Error* error, int64_t now);
   Line See(Episode* episode, const Error* error, int64_t now);

@@ -1,5 +1,5 @@
 // The keeper [P]: one process per database that has the extension. It makes and drops day tables, keeps the stored
-// ceiling of the clock ahead, records ticks, and tells the launcher how many relay workers are of use. See README.md.
+// ceiling of the clock ahead, records ticks, and tells the launcher how many relay workers can be used. See README.md.
 #include <cinttypes>
 #include <exception>
 #include <map>
@@ -36,7 +36,7 @@ constexpr long kChangingMs = 100;  // while a route's number of lanes changes
 
 // Microseconds.
 constexpr int64_t kUpkeepEvery = 30'000'000;    // day tables
-constexpr int64_t kUpkeepAgain = 5'000'000;     // where something of that could not be done
+constexpr int64_t kUpkeepAgain = 5'000'000;     // if some of that could not be done
 constexpr int64_t kComplainEvery = 60'000'000;  // the same error
 
 // The keeper's memory. Leaked on purpose: the process ends without destructors. It waits by the monotonic clock: the
@@ -52,8 +52,8 @@ struct KeeperState {
   int64_t complained_at = INT64_MIN / 2;
   bool troubled = false;  // something could not be done in the last cycle
   pg::Presence presence = pg::Presence::kAbsent;
-  bool subscribes = false;  // to somebody else's outbox, where nothing is published from here
-  bool adopting = false;    // events of a restored dump are under way
+  bool subscribes = false;  // to another server's outbox; nothing is published from here
+  bool adopting = false;    // events of a restored dump are being adopted
   bool jump_told = false;
   log::LaneChanges changes;
   std::map<int64_t, log::LanePace> paces;
@@ -66,7 +66,7 @@ pg::Standing Look(MemoryContext context) {
   try {
     pg::InTransaction(context, [&] {
       standing = pg::FindStanding();
-      // The first emit of all, without a background worker to settle whose outbox this is.
+      // The very first emit found no background worker to settle the outbox's identity.
       if (standing.presence == pg::Presence::kUnused && days::SpareTableIsUsed()) {
         pg::SettleIdentity();
         standing = pg::FindStanding();
@@ -92,7 +92,7 @@ void KeepCeiling(MemoryContext context) {
   }
 }
 
-// One line when the wall clock jumps, one when that is over.
+// Writes one line when the wall clock jumps, and one when that is over.
 void TellOfJump() {
   int64 jump = pg::HeldJump();
   if ((jump != 0) == keeper->jump_told) {
@@ -143,8 +143,8 @@ void ContinueAdoption(MemoryContext context) {
   keeper->adopting = step.under_way;
 }
 
-// Steps of which none is in the way of another: what cannot be done now (somebody has something locked) is done in a
-// later cycle.
+// Independent steps: one that cannot be done now (something is locked) does not keep the others, and is done in a later
+// cycle.
 class Steps {
  public:
   template <typename Step>
@@ -176,7 +176,7 @@ void KeepDayTables(MemoryContext context) {
   int64 retention = static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
   Steps steps;
   steps.Do([&] { days::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
-  if (keeper->presence == pg::Presence::kHere) {  // of a copy nothing may go before it is adopted
+  if (keeper->presence == pg::Presence::kHere) {  // in a copy nothing may be dropped before it is adopted
     steps.Do([&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(); }); });
     steps.Do([&] {
       pg::InTransaction(context,
@@ -200,7 +200,7 @@ void Cycle(MemoryContext context) {
   keeper->generation = pg_atomic_read_u64(&keeper->slot->config_generation);
   Steps steps;
   pg::Standing standing = {pg::Presence::kHere, keeper->owner, ""};
-  // Where somebody has outbox.identity locked, it is what it was.
+  // If outbox.identity is locked, the installation counts as unchanged.
   steps.Do([&] { standing = Look(context); });
   if (steps.failed() && keeper->presence != pg::Presence::kHere) {
     steps.ThrowFirst();
@@ -212,7 +212,7 @@ void Cycle(MemoryContext context) {
                         errmsg("outbox publishes nothing: the extension's version \"%s\" is not the library's, \"%s\"",
                                found, kVersion),
                         errhint("Run ALTER EXTENSION outbox UPDATE in this database, or restart the server if the "
-                                "library was installed anew.")));
+                                "library was reinstalled.")));
     });
   }
   keeper->presence = standing.presence;
@@ -237,7 +237,7 @@ void Cycle(MemoryContext context) {
   }
   OUTBOX_FAULT_POINT("keeper.cycle");
   TellOfJump();
-  // First: what has expired is told by what the clock had come to.
+  // First, because expiry is decided by the clock's stored ceiling.
   steps.Do([context] { KeepCeiling(context); });
   pgstat_report_activity(STATE_RUNNING, "day tables");
   steps.Do([context] { KeepDayTables(context); });
@@ -257,7 +257,7 @@ void Complain(const pg::PendingError& error) {
   }
 }
 
-// Nothing to keep here: the launcher does not bring the keeper back until it is asked to look again.
+// Nothing to keep here: the launcher does not start the keeper again until it is asked to check this database.
 [[noreturn]] void LeaveFor(pg::Presence presence) {
   if (presence == pg::Presence::kForeign) {
     ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -269,7 +269,7 @@ void Complain(const pg::PendingError& error) {
 }
 
 // Waits until there is a reason for the next cycle. Commits wake the keeper at most once a cycle: while its pending
-// flag is set they pass it by.
+// flag is set they do not wake it again.
 void Rest(uint32 wait_event) {
   pgstat_report_activity(STATE_IDLE, "idle");
   pg_atomic_write_u32(&pg::MyWorkerSlot()->pending, 1);

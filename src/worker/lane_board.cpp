@@ -16,8 +16,8 @@ using pg::Lanes;
 using pg::LaneSlot;
 using pg::Shared;
 
-// What a sink process said is UTF-8, what Postgres said is not in every database; who reads it has the database's
-// encoding, and may not raise for it: elsewhere what is not ASCII becomes "?".
+// Texts from a sink process are UTF-8, those from Postgres are not in every database. Readers use the database's
+// encoding, and must not raise because of it: in databases that are not UTF-8, what is not ASCII becomes "?".
 void FitEncoding(ErrorText* text) {
   if (GetDatabaseEncoding() != PG_UTF8) {
     pg::KeepAscii(text->code, strlen(text->code));

@@ -6,19 +6,19 @@
 
 namespace outbox::worker {
 
-// The lane's slot, now this incarnation's, with everything cleared; nullptr when all are taken (the lane works all the
-// same, but nobody can see it).
+// The lane's slot, now this incarnation's, with everything cleared; nullptr if all are taken (the lane works all the
+// same, but is not shown).
 pg::LaneSlot* TakeLaneSlot(Oid database, const LaneId& lane, uint64 incarnation);
 void WriteLaneSlot(pg::LaneSlot* slot, uint64 incarnation, const LaneView& view, uint64 barrier);
 // Frees it, unless a new owner has it already.
 void FreeLaneSlot(pg::LaneSlot* slot, uint64 incarnation);
 
-// Likewise what this worker knows of a destination.
+// The slot for what this worker knows of a destination, cleared; nullptr if all are taken.
 pg::DestinationSlot* TakeDestinationSlot(Oid database, Oid server, const char* name, uint64 incarnation);
 void WriteDestinationSlot(pg::DestinationSlot* slot, uint64 incarnation, const DestinationView& view);
 void FreeDestinationSlot(pg::DestinationSlot* slot, uint64 incarnation);
 
-// All of both kinds.
+// Frees all slots of the incarnation, of lanes and of destinations.
 void FreeLaneSlots(uint64 incarnation);
 
 }  // namespace outbox::worker

@@ -31,10 +31,10 @@ constexpr int kLongestRestartMs = 60 * 1000;
 constexpr int kNoRoomRetryMs = 5 * 1000;
 constexpr int kStartTimeoutMs = 60 * 1000;  // for slots taken by an earlier launcher, whose handles are lost
 
-// By MonotonicMicros(), all of the launcher's: the wall clock may be set back by days.
+// All of the launcher's times are by MonotonicMicros(): the wall clock may be set back by days.
 using Moment = int64_t;
 
-// A process that is wanted, or was until just now.
+// A process that is wanted, or was wanted until just now.
 struct Job {
   pg::SlotTicket ticket;                     // slot -1: not running
   BackgroundWorkerHandle* handle = nullptr;  // nullptr: taken over from an earlier launcher
@@ -76,7 +76,7 @@ long MillisecondsTo(Moment now, Moment then) {
   return then <= now ? 0 : static_cast<long>((then - now + 999) / 1000);
 }
 
-// For people.
+// For messages.
 TimestampTz WallClockAt(Moment moment) {
   return GetCurrentTimestamp() + (moment - MonotonicMicros());
 }
@@ -126,7 +126,7 @@ void Want(Oid database, WorkerKind kind, int ordinal) {
   job->wanted = true;
 }
 
-// Workers that an earlier launcher of this server started.
+// Takes over workers that an earlier launcher of this server started.
 void TakeOverWorkers() {
   LWLockAcquire(Shared()->lock, LW_SHARED);
   int used = Shared()->workers_used;
@@ -155,7 +155,7 @@ bool Probing() {
   return any;
 }
 
-// Once a minute.
+// Returns true at most once a minute.
 bool MayWarn(Moment* last) {
   Moment now = MonotonicMicros();
   if (*last != 0 && !HavePassed(*last, now, 60 * 1000)) {
@@ -216,7 +216,7 @@ void ScanDatabases(MemoryContext context) {
   }
 }
 
-// What should run now.
+// Decides which processes should run now.
 void DecideWanted(Moment now) {
   std::vector<TurnJob> turns;
   turns.reserve(state->jobs.size() + 16);
@@ -232,7 +232,7 @@ void DecideWanted(Moment now) {
   }
 }
 
-// What is known of processes that crashed with an earlier launcher.
+// Takes over what an earlier launcher noted of a process that crashed.
 void SeeMark(const MarkedProcess& process, int crashes, bool running, void*) {
   if (process.kind == 0) {
     state->own_crashes = crashes;
@@ -244,7 +244,7 @@ void SeeMark(const MarkedProcess& process, int crashes, bool running, void*) {
     return;
   }
   Job* job = FindJob(process.database, kind, process.ordinal);
-  if (job != nullptr) {  // it lives: only the launcher was started anew
+  if (job != nullptr) {  // it lives: only the launcher was restarted
     job->crashes = crashes - (running ? 1 : 0);
   } else {
     Job crashed;
@@ -273,7 +273,7 @@ void ShowHeld(const Job& job) {
   LWLockRelease(Shared()->lock);
 }
 
-// Somebody has changed something: those that are held back get their try now.
+// The configuration has changed: processes that are held back are tried now.
 void TryHeldOnes() {
   for (Job& job : state->jobs) {
     if (job.crashes > kCrashesForgiven) {
@@ -386,15 +386,15 @@ void StartAndStop(Moment now) {
       }
     }
   }
-  // What is neither wanted nor running is forgotten, with its back-off once that has passed.
+  // Jobs that are neither wanted nor running are forgotten once their back-off has passed.
   std::erase_if(state->jobs, [now](const Job& job) {
-    // One that crashed is remembered for a while: it may be wanted only when its keeper has looked.
+    // A job that crashed is remembered for a while: it may become wanted only after its keeper has run.
     Moment until = job.crashes > 0 ? After(job.start_after, 2 * kQuickDeathMs) : job.start_after;
     return !job.wanted && job.ticket.slot < 0 && until <= now;
   });
 }
 
-// Whoever has lived for a while will not crash at its start.
+// A process that has lived for a while has not crashed at its start.
 void ForgiveTheLiving(Moment now) {
   for (Job& job : state->jobs) {
     if (job.ticket.slot >= 0 && job.marked) {
@@ -438,7 +438,7 @@ void Leave(int code, Datum arg) {
   LWLockRelease(Shared()->lock);
 }
 
-// A launcher that crashes at every start: nothing is started, so nothing crashes, for ever longer. A reload ends it.
+// A launcher that crashes at every start waits longer each time before it starts anything. A reload ends the wait.
 void HoldBack(uint32 wait_event) {
   long delay = CrashDelayMs(state->own_crashes);
   if (delay == 0) {
@@ -495,7 +495,7 @@ void LauncherMain() {
     }
     ProcessInterruptsBetweenTurns();
   }
-  // Somebody stops the server or this process in good order: what crashed before may be mended.
+  // The server or this process is being stopped in good order: what crashed before may be repaired.
   for (Job& job : state->jobs) {
     Forget(&job);
   }

@@ -26,8 +26,8 @@ void HandleTerminate(SIGNAL_ARGS) {
   errno = save_errno;
 }
 
-// PostgreSQL cancels a wait for a lock that has lasted for lock_timeout by sending the process a SIGINT. One that comes
-// for any other reason is somebody's pg_cancel_backend(): there is no statement of anybody's to cancel.
+// PostgreSQL cancels a wait for a lock that has lasted for lock_timeout by sending the process a SIGINT. A SIGINT for
+// any other reason is a pg_cancel_backend(): there is no user's statement to cancel here.
 void HandleInterrupt(SIGNAL_ARGS) {
   int save_errno = errno;
   if (get_timeout_indicator(LOCK_TIMEOUT, false)) {
@@ -114,7 +114,7 @@ pg::SlotTicket BecomeWorker() {
   BackgroundWorkerInitializeConnectionByOid(ticket.database, InvalidOid, 0);
   pg::PinSessionSettings();
   pg::ReadThroughHold();
-  // So nobody is ever called a party to a deadlock with us either: we have let go before anybody's deadlock_timeout.
+  // This also avoids deadlock errors in other sessions: a worker gives up before their deadlock_timeout.
   pg::LimitLockWaits();
   pgstat_report_appname(MyBgworkerEntry->bgw_type);
   if (StopRequested()) {

@@ -1,4 +1,4 @@
-// What all background processes of the extension do alike [P]: signals, and leaving. Plain code.
+// What all background processes of the extension have in common [P]: signals, starting and leaving. Plain code.
 #pragma once
 
 #include "pg/prelude.h"
@@ -7,25 +7,25 @@
 namespace outbox::worker {
 
 // SIGHUP reloads the configuration, SIGTERM asks to leave in good order: it sets a flag and the latch, and cancels the
-// transaction that is under way (a lock wait or a long read), nothing else. SIGINT ends a wait for a lock that has
-// lasted for lock_timeout, and nothing else. Unblocks signals.
+// current transaction (a lock wait or a long read), nothing else. SIGINT ends a wait for a lock that has lasted for
+// lock_timeout, and nothing else. Unblocks signals.
 void InstallSignalHandlers();
 
-// SIGTERM came, or the slot was asked to stop, or the database is barred.
+// Whether SIGTERM came, the slot was asked to stop, or the database is barred.
 bool StopRequested();
-// On leaving in good order: what the clock had ahead is given back (pg/clock.h). Errors are left alone.
+// Call when leaving in good order: gives the clock's reserve back (pg/clock.h). Errors are ignored.
 void LeaveClock(MemoryContext context);
-// SIGTERM came: the whole server may be waiting for us.
+// Whether SIGTERM came: the whole server may be waiting for this process.
 bool Terminated();
 
 // Between transactions: barriers, log rotation, memory contexts dumps, and a new configuration. Forgets a cancel that
-// arrived when nothing was under way. May raise.
+// arrived between transactions. May raise.
 void ProcessInterruptsBetweenTurns();
 
 // Registers a dynamic background worker for the ticket; false when the server has no room.
 bool StartWorker(const pg::SlotTicket& ticket, const char* database, BackgroundWorkerHandle** handle);
 
-// Of the database that this process was started for, as it was named then. Needs no transaction.
+// The name that this process's database had when the process was started. Needs no transaction.
 const char* DatabaseName();
 
 // Reads the ticket that StartWorker passed, installs the handlers, moves into the slot and connects to the database.

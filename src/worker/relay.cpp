@@ -29,7 +29,7 @@ constexpr int64_t kStandingTroubled = kSecond / 4;
 constexpr int64_t kBalanceEvery = kSecond;
 constexpr int64_t kSettle = 3 * kSecond;         // a worker that died is given this long to come back
 constexpr int64_t kReleaseWithin = 5 * kSecond;  // for lanes and destinations in normal running
-constexpr int64_t kUnused = 2 * kSecond;         // a lane may be given back only to be claimed anew
+constexpr int64_t kUnused = 2 * kSecond;         // a lane may be given back only to be claimed again
 constexpr long kLongestWaitMs = 1000;
 
 class SystemClock final : public relay::Clock {
@@ -112,7 +112,7 @@ void Relay::SettingsChanged() {
   engine_->SetOptions(OptionsFromSettings());
   const SinkLimits limits = LimitsFromSettings();
   if (limits.max_message_bytes > limits_.max_message_bytes || limits.max_inflight_bytes > limits_.max_inflight_bytes) {
-    generation_ = 0;  // sinks refuse what is above the limits they were made with: they are made anew
+    generation_ = 0;  // sinks refuse what is above the limits they were made with: they are recreated
   }
 }
 
@@ -148,7 +148,7 @@ void Relay::ThrowTrouble() {
   }
 }
 
-// Is the extension here, and ours?
+// Finds out whether the extension is installed and belongs to this server.
 void Relay::CheckStanding() {
   int64_t now = clock_->NowMicros();
   if (now < next_standing_ && !(troubled_ && now >= next_standing_ - kStandingEvery + kStandingTroubled)) {
@@ -156,7 +156,7 @@ void Relay::CheckStanding() {
   }
   troubled_ = false;
   pg::Standing standing;
-  // Not as the owner known so far: he may own nothing any more, or be no more.
+  // Not as the owner known so far: that role may not own the extension any more, or may be gone.
   pg::SetTransactionRole(InvalidOid);
   try {
     pg::InTransaction(CurrentMemoryContext, [&] { standing = pg::FindStanding(); });
@@ -167,7 +167,7 @@ void Relay::CheckStanding() {
   next_standing_ = now + kStandingEvery;
   uprooted_ = standing.presence != pg::Presence::kHere;
   if (owner_ != standing.owner) {
-    generation_ = 0;  // whose user mappings count is another question now
+    generation_ = 0;  // another role's user mappings count now
   }
   owner_ = standing.owner;
   pg::SetTransactionRole(standing.owner);
@@ -189,7 +189,7 @@ void Relay::Reload() {
   next_balance_ = 0;
 }
 
-// Those that lanes of ours use have a sink here; a new one is made when its first lane comes.
+// Destinations that this worker's lanes use have a sink here; a new one is made when its first lane comes.
 void Relay::ApplyDestinations(const RelayConfig& config) {
   int64_t deadline = clock_->NowMicros() + kReleaseWithin;
   SinkLimits limits = LimitsFromSettings();  // they only grow: larger events may be in the log still
@@ -233,7 +233,7 @@ void Relay::ApplyLanes(const RelayConfig& config) {
     relay::DestinationId destination = config.destination_of.at(id.route_id);
     bool given_back = route->second.converging && route->second.common_snapshot.empty();
     if (destination != lane.destination || given_back || !SameReading(route->second, lane.route)) {
-      LetGo(id, &lane);  // and claimed again, by us or by another
+      LetGo(id, &lane);  // and claimed again, by this worker or another
       continue;
     }
     if (!(route->second == lane.route)) {
@@ -254,7 +254,7 @@ void Relay::LetGo(const LaneId& id, HeldLane* lane) {
   engine_->ReleaseLane(id, clock_->NowMicros() + kReleaseWithin);
 }
 
-// How many lanes this worker should hold. While a worker that died may be about to come back, its share is left.
+// How many lanes this worker should own. While a worker that died may be about to come back, its share is left free.
 int Relay::FairShare(int all) {
   int64_t now = clock_->NowMicros();
   int running = pg::CountRunningRelays(database_);
@@ -306,7 +306,7 @@ void Relay::Rebalance() {
   }
 }
 
-// False when the lane cannot be worked on as it is.
+// Returns false if the lane cannot be worked on as it is.
 bool Relay::Add(const LaneId& id) {
   auto route = config_.routes.find(id.route_id);
   if (route == config_.routes.end() || lanes_.contains(id)) {
@@ -339,7 +339,7 @@ bool Relay::Add(const LaneId& id) {
   return true;
 }
 
-// Lanes that left the engine are given back in the table, unless they are somebody else's already.
+// Lanes that left the engine are given back in the table, unless they have another owner already.
 void Relay::TakeGone() {
   engine_->TakeGone(&gone_);
   for (const relay::GoneLane& gone : gone_) {
@@ -366,7 +366,7 @@ void Relay::TakeGone() {
   }
 }
 
-// One whose row is locked keeps no other.
+// A lane whose row is locked does not keep the others.
 void Relay::GiveBack() {
   std::exception_ptr first;
   const size_t before = given_back_.size();
@@ -422,7 +422,7 @@ void Relay::Turn() {
   if (uprooted_) {
     return;
   }
-  // Before it is known whose the extension is, nothing is done in his name.
+  // Nothing is done in the owner's name before the owner is known.
   if (!stopping_ && owner_ != 0) {
     Do(&reload_, [&] { Reload(); });
     Do(&balance_, [&] { Rebalance(); });
@@ -431,7 +431,7 @@ void Relay::Turn() {
   input.barrier = pg_atomic_read_u64(&database_slot_->barrier);
   const uint64_t parked = pg_atomic_read_u64(&database_slot_->parked_generation);
   input.parked = parked != parked_generation_;
-  // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it anew.
+  // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it again.
   input.woken = pg_atomic_exchange_u32(&worker_slot_->pending, 0) != 0;
   int64_t deadline = engine_->Turn(input);
   parked_generation_ = parked;

@@ -26,8 +26,8 @@ class Relay {
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  // One round: configuration, lanes, engine, shared memory. Whatever part of it cannot be done for now (somebody has a
-  // table of ours locked) is left for later and is in the way of no other: only what is no Postgres error is thrown.
+  // One round: configuration, lanes, engine, shared memory. A part that cannot be done now (a table of outbox is
+  // locked) is left for later and does not keep the others: only errors that are not from Postgres are thrown.
   void Turn();
   // Throws the first error of the last turn, if there was one, for the server's log.
   void ThrowTrouble();
@@ -35,9 +35,9 @@ class Relay {
   // Stops reading, waits for what is in flight for at most `milliseconds`, saves progress. Keep calling Turn(). May be
   // called again with less time.
   void BeginStop(int milliseconds);
-  // Nothing is left to do: all lanes are given back.
+  // Whether nothing is left to do: all lanes are given back.
   bool stopped() const;
-  // The extension has gone, or must not publish here any more: leave at once, without another look at the tables.
+  // The extension has gone, or must not publish here any more: leave at once, without reading the tables again.
   bool uprooted() const { return uprooted_; }
 
   // Settings were reloaded.
@@ -80,7 +80,7 @@ class Relay {
   };
   using LaneMap = std::map<LaneId, HeldLane>;
 
-  // False where `work` failed just now or, a moment ago, before.
+  // Returns false if `work` failed, just now or so recently that it was not called again.
   template <typename Work>
   bool Do(Chore* chore, Work&& work);
   void CheckStanding();
@@ -123,7 +123,7 @@ class Relay {
   uint32_t owner_ = 0;                                   // of the extension
   bool stopping_ = false;
   bool uprooted_ = false;
-  bool troubled_ = false;      // a lane reported an error: look whether the extension is still there
+  bool troubled_ = false;      // a lane reported an error: check whether the extension is still there
   int64_t complained_at_ = 0;  // monotonic microseconds, in the server's log
   std::string complained_code_;
   int64_t next_standing_ = 0;  // monotonic microseconds, all of these
@@ -131,7 +131,7 @@ class Relay {
   int64_t drop_unused_at_ = relay::kNever;
   int64_t workers_since_ = 0;  // when their number last changed
   int workers_ = -1;
-  int lanes_everywhere_ = 0;        // of all routes, as of the last look at who has which
+  int lanes_everywhere_ = 0;        // of all routes, as of the last time lanes were shared out
   std::vector<LaneId> given_back_;  // left the engine in good order, not yet released in the table
   Chore standing_;
   Chore reload_;
@@ -149,7 +149,8 @@ class Relay {
   bool busy_ = false;
 };
 
-// True since the last call when a foreign server or user mapping may have changed. Registers its callbacks at first.
+// Returns whether a foreign server or user mapping may have changed since the last call. The first call registers the
+// callbacks.
 bool ServersMayHaveChanged();
 
 }  // namespace outbox::worker

@@ -21,8 +21,8 @@ struct RelayConfig {
 // that does not exist (its lanes are shown as in trouble) gets a small made-up number that `made_up` remembers.
 RelayConfig LoadRelayConfig(uint32_t owner, std::map<std::string, relay::DestinationId>* made_up);
 
-// True when the two read the same events, as far, and the same keys are held: otherwise a lane is released and added
-// anew.
+// Returns true if both versions of the route read the same events up to the same limit and hold the same keys:
+// otherwise a lane is released and added again.
 bool SameReading(const log::Route& one, const log::Route& other);
 
 }  // namespace outbox::worker

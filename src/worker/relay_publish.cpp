@@ -1,4 +1,4 @@
-// What a relay worker shows of itself [P]: lanes, side lanes and destinations in shared memory, a phrase in
+// What a relay worker publishes about itself [P]: lanes, side lanes and destinations in shared memory, a phrase in
 // pg_stat_activity.
 #include <cstring>
 #include <utility>
@@ -16,7 +16,7 @@ constexpr int64_t kWriteEvery = 250'000;  // shared memory, without a change of 
 constexpr int64_t kTroubleLasts = 1'000'000;
 constexpr int64_t kComplainEvery = 60'000'000;
 
-// One that should not happen, mended: somebody should hear of it.
+// A fault that should not happen was repaired: an operator should know of it.
 void WarnOfRenewal(const char* server, const char* message) {
   pg::Guard([=] {
     ereport(WARNING, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("outbox: a sink of server \"%s\" lost records", server),
@@ -82,8 +82,8 @@ void Relay::ReportDeadLetters(int64_t now) {
   }
 }
 
-// Which barrier all lanes have reached, and whether this process could go without leaving anything undone. A lane that
-// waits for its destination or for a person is no reason to stay.
+// Publishes which barrier all lanes have reached, and whether this process could leave without anything undone. A lane
+// that waits for its destination or for an operator is no reason to stay.
 void Relay::PublishBarrier() {
   uint64_t done = UINT64_MAX;
   size_t reached = 0;
@@ -119,7 +119,7 @@ void Relay::PublishBarrier() {
   pg::SetQuiet(quiet && current && caught_up && !statuses_.empty() && pg_atomic_read_u32(&worker_slot_->pending) == 0);
 }
 
-// Trouble with tables is the server's own: it is in its log too, once a minute.
+// Trouble with tables is the server's own: it is also written to the server log, once a minute.
 void Relay::ComplainOf(const HeldLane& lane, const relay::LaneStatus& status) {
   const int64_t now = clock_->NowMicros();
   const bool lasts = clock_->WallMicros() - status.error_since_unix >= kTroubleLasts;

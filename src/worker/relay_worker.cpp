@@ -12,8 +12,8 @@ namespace outbox::worker {
 
 namespace {
 
-constexpr int kStopMs = 1800;  // what is in flight may come home; a fast shutdown has to end within 3 s
-constexpr int kLeaveMs = 500;  // and after that it leaves anyhow, also where every turn fails
+constexpr int kStopMs = 1800;  // for outcomes of what is in flight; a fast shutdown has to end within 3 s
+constexpr int kLeaveMs = 500;  // and after that it leaves in any case, also where every turn fails
 constexpr int kComplainEveryMs = 60 * 1000;
 constexpr long kShortestBackOffMs = 100;
 constexpr long kLongestBackOffMs = 5000;
@@ -33,7 +33,7 @@ void Complain(const pg::PendingError& error) {
   }
 }
 
-// Milliseconds to stay away; 0 after a turn that went well.
+// Returns how many milliseconds to wait before the next turn; 0 if this one went well.
 long RunTurn() {
   pg::PendingError error;
   if (pg::Attempt([] { relay->Turn(); }, &error)) {
@@ -44,7 +44,7 @@ long RunTurn() {
     return 0;
   }
   if (error.rethrow == nullptr) {
-    // Not a Postgres error but a bug or no memory: what the engine holds may not be whole. Nothing is lost by leaving.
+    // Not a Postgres error but a bug or no memory: the engine's state may be inconsistent. Nothing is lost by leaving.
     pg::Report(LOG, "outbox relay ends", error);
     proc_exit(1);
   }
@@ -63,7 +63,8 @@ void ReportActivity() {
   }
 }
 
-// Asked once for each reason: by the launcher, and with less time by SIGTERM. True when the time is over.
+// Begins to stop once for each reason: when the launcher asks, and with less time after SIGTERM. Returns true if the
+// time is over.
 bool StopIfAsked() {
   static bool asked = false;
   static bool terminated = false;
@@ -102,7 +103,7 @@ void RelayMain() {
   }
   on_shmem_exit(ReleaseBoard, UInt64GetDatum(ticket.incarnation));
   relay = new Relay(ticket.database, slot, pg::MyWorkerSlot());
-  (void)ServersMayHaveChanged();  // registers; the first turn loads everything anyhow
+  (void)ServersMayHaveChanged();  // registers; the first turn loads everything in any case
   uint32 wait_event = pg::WaitEventFor("OutboxRelayMain");
   MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox relay turn", ALLOCSET_DEFAULT_SIZES);
   while (true) {

@@ -1,4 +1,4 @@
-// What logical replication brings into the tables of outbox [P]: nothing. Positions, owners, routes and the identity of
+// Logical replication brings nothing into the tables of outbox [P]. Positions, owners, routes and the identity of
 // another server would be taken for this one's; rows of the log are another matter (outbox._divert). Plain code.
 #include "pg/entry.h"
 
@@ -7,8 +7,8 @@ extern "C" {
 #include "replication/logicalworker.h"
 }
 
-// outbox._ignore_replicated(): BEFORE ROW, ENABLE REPLICA. People who restore under session_replication_role = replica
-// are no subscription, and get their rows.
+// outbox._ignore_replicated(): BEFORE ROW, ENABLE REPLICA. A restore under session_replication_role = replica is no
+// subscription, and gets its rows.
 OUTBOX_FUNCTION(outbox_ignore_replicated) {
   if (!CALLED_AS_TRIGGER(fcinfo)) {
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),

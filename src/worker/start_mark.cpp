@@ -34,7 +34,7 @@ void SayEnded() {
   }
 }
 
-// Another process crashed and the postmaster ends all: nothing but what SignalHandlerForCrashExit does, and the word.
+// Another process crashed and the postmaster ends all: writes the mark, and does what SignalHandlerForCrashExit does.
 void HandleQuit(SIGNAL_ARGS) {
   SayEnded();
   _exit(2);
@@ -60,7 +60,7 @@ void MarkStart(const MarkedProcess& process, int crashes) {
   pg_snprintf(mark, sizeof(mark), "%010d r\n", crashes);
   int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0 || write(file, mark, kMarkSize) != kMarkSize) {
-    // Then a crash of it goes unnoticed; a full disk must not stop the publishing.
+    // Without the mark a crash of the process goes unnoticed; but a full disk must not stop the publishing.
     ereport(DEBUG1, (errcode_for_file_access(), errmsg_internal("could not write \"%s\": %m", path)));
   }
   if (file >= 0) {

@@ -3,10 +3,11 @@
 //
 // A file of pg_stat/ per process that was started less than kQuickDeathMs ago, or that has crashed: how many times in a
 // row, and whether it is running. The launcher makes it before it starts the process and removes it when the process
-// has lived long enough. Whoever ends in any other way than by a crash of its own (exit, or SIGQUIT because somebody
-// else crashed) says so in its file. So a file that says "running" and belongs to no process means: this one was it.
+// has lived long enough. A process that ends in any other way than by a crash of its own (exit, or SIGQUIT because
+// another process crashed) says so in its file. So a file that says "running" and belongs to no process means that this
+// process crashed.
 //
-// Plain code. No file is synced: a crash of the machine is nobody's here.
+// Plain code. No file is synced: a crash of the machine is not a process's fault.
 #pragma once
 
 #include "pg/prelude.h"
@@ -26,11 +27,11 @@ constexpr int kCrashesForgiven = 2;  // in a row, before a process is held back
 // How long a process is held back after so many crashes in a row: 0, 0, 0, 2 s, 4 s ... 5 minutes.
 long CrashDelayMs(int crashes);
 
-// Before the process is started.
+// Call before the process is started.
 void MarkStart(const MarkedProcess& process, int crashes);
-// It is held back, and not running.
+// The process is held back, and not running.
 void MarkWaiting(const MarkedProcess& process);
-// It lived, was asked to stop, or is wanted no more.
+// The process lived long enough, was asked to stop, or is no longer wanted.
 void ForgetStart(const MarkedProcess& process);
 
 // In the process itself, once: from here on exits and SIGQUIT are told apart from crashes.

@@ -22,12 +22,12 @@ using pg::WorkerState;
 constexpr int kProbesAtOnce = 2;
 constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kNoRoomFor = 10 * kSecond;
-constexpr int64_t kSettled = 50'000;  // a commit that was counted has set the worker's flag by then
+constexpr int64_t kSettled = 50'000;  // a counted commit has set the worker's flag by then
 constexpr long kWhileSomebodyWaitsMs = 100;
 constexpr long kInTurnMs = 1000;
 constexpr long kAllRunMs = 10'000;
 
-// What work a database has for a process: it has some more when this has changed.
+// Counters of a database's work for a process: there is new work when they have changed.
 struct Work {
   uint64_t config = 0;
   uint64_t parked = 0;
@@ -41,9 +41,9 @@ struct Taker {
   bool running = false;
   int64_t started_at = 0;
   int64_t left_at = 0;      // 0: never ran
-  int64_t due_since = 0;    // 0: not
+  int64_t due_since = 0;    // 0: not due
   bool unfinished = false;  // it was not quiet when it was last seen
-  Work done;                // all up to here it has seen, or left unfinished
+  Work done;                // up to here it has seen all, or left it unfinished
   Work newest;
   int64_t newest_at = 0;
 };
@@ -98,7 +98,7 @@ bool IsQuiet(const pg::SlotTicket& ticket) {
          (ticket.kind == WorkerKind::kKeeper || pg_atomic_read_u32(&slot->pending) == 0);
 }
 
-// What shared memory and views are told of a decision.
+// Publishes a decision in shared memory, for views.
 void Publish(bool in_turn, const std::vector<Look>& looks) {
   pg_atomic_write_u32(&Shared()->in_turn, in_turn ? 1 : 0);
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
@@ -135,7 +135,7 @@ void Want(std::vector<TurnJob>* jobs, Oid database, WorkerKind kind, int ordinal
   jobs->push_back(job);
 }
 
-// Notes what has happened to it since the last time.
+// Notes what has happened to the process since the last call.
 void Follow(const TurnJob* job, const Work& work, int64_t now, Taker* taker) {
   bool running = job != nullptr && job->ticket.slot >= 0;
   if (running != taker->running) {
@@ -154,7 +154,7 @@ void Follow(const TurnJob* job, const Work& work, int64_t now, Taker* taker) {
   }
 }
 
-// Since when it waits; 0: there is no need. `look_every`: what no counter tells is found by looking.
+// Since when it waits; 0: there is no need. `look_every`: work that no counter shows is found by running this often.
 int64_t DueSince(bool changed, int64_t look_every, int64_t now, Taker* taker) {
   if (taker->left_at == 0 || changed || taker->unfinished) {
     taker->due_since = taker->due_since != 0 ? taker->due_since : now;
@@ -175,7 +175,8 @@ TurnTaker Candidate(bool keeper, const TurnJob* job, const Taker& taker, int64_t
   return candidate;
 }
 
-// All that there is room for, as long as every database gets its keeper and one relay worker. False: it does not.
+// Wants all processes that there is room for, if every database gets its keeper and one relay worker; else returns
+// false.
 bool WantAll(int room, std::vector<Look>* looks, std::vector<TurnJob>* jobs) {
   int probes = 0;
   for (Look& look : *looks) {
@@ -210,7 +211,7 @@ bool WantAll(int room, std::vector<Look>* looks, std::vector<TurnJob>* jobs) {
   return true;
 }
 
-// True when somebody waits.
+// Returns true if a database waits.
 bool WantInTurn(const std::vector<Look>& looks, int room, int64_t now, std::vector<TurnJob>* jobs) {
   const auto all = static_cast<int64_t>(looks.size());
   const int64_t upkeep_every = std::clamp<int64_t>(all * kSecond / 2, 10 * kSecond, 60 * kSecond);

@@ -36,7 +36,7 @@ is($node->safe_psql('postgres', q{BEGIN; SELECT outbox.emit('order', 1, 'own', '
 # The module may be loaded by session_preload_libraries or LOAD: no worse.
 is($node->safe_psql('postgres', q{LOAD 'outbox'; SELECT outbox.emit('order', 1, 'loaded', '{}') IS NOT NULL}), 't', 'after LOAD');
 
-# With preload, everything written before is still there, and nobody is warned.
+# With preload, everything written before is still there, and no session is warned.
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'outbox'\n");
 $node->restart;
 ($status, $stdout, $stderr) = $node->psql('postgres', q{SELECT outbox.emit('order', 1, 'preloaded', '{}') IS NOT NULL});

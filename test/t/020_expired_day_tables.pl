@@ -1,5 +1,5 @@
-# Day tables go when retention is over, every lane has finished with them and nobody can still write to them; not
-# before, and without anybody waiting for it. No relay worker runs here: lanes move by hand.
+# Day tables go when retention is over, every lane has finished with them and no transaction can still write to them;
+# not before, and without anybody waiting for it. No relay worker runs here: lanes move by hand.
 # matrix: B12
 use strict;
 use warnings;
@@ -62,7 +62,7 @@ upkeep();
 ok(there('log_20200101'), 'kept while a prepared transaction may have written to it');
 sql("COMMIT PREPARED 'writer'; BEGIN; SELECT count(*) FROM outbox.log; PREPARE TRANSACTION 'reader'");
 upkeep();
-ok(there('log_20200101'), 'kept while somebody reads the log');
+ok(there('log_20200101'), 'kept while a session reads the log');
 my ($status) = $node->psql('postgres', "SET statement_timeout = '5s'; SELECT outbox.emit('t', 1, 'new', '{}');
 	SELECT count(*) FROM outbox.log");
 is($status, 0, 'and neither emitting nor reading waits for the keeper');
@@ -94,7 +94,7 @@ sql($finish);
 upkeep();
 ok(!there('log_20200101'), 'dropped when they have');
 
-# Somebody's event trigger cannot refuse, somebody's view can; the next table is none the worse for it.
+# A user's event trigger cannot refuse, a user's view can; the next table is dropped all the same.
 sql("CREATE FUNCTION no_ddl() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'");
 old_day('log_20200101');
 sql("$finish; CREATE EVENT TRIGGER no_drop ON sql_drop EXECUTE FUNCTION no_ddl()");
@@ -157,7 +157,7 @@ ok(!there('tick_20200101'), 'and dropped when no lane is');
 sql("SELECT outbox.drop_route('a'), outbox.drop_route('b')");
 old_day('log_20200101');
 upkeep();
-ok(!there('log_20200101'), 'without a route nobody is waited for');
+ok(!there('log_20200101'), 'without a route no lane is waited for');
 is(sql('SELECT count(*) FROM outbox.log'), 1, 'what is younger than outbox.retention stays');
 
 no_server_crashed($node);

@@ -1,5 +1,5 @@
 # Only a lane's owner may move its position. A lane is given to workers that do not exist, over and over, while it is
-# read: whoever had it lets go, somebody alive claims it again, nothing is lost and nothing overtakes.
+# read: its owner lets go, a live worker claims it again, nothing is lost and nothing overtakes.
 # matrix: B7 B8
 use strict;
 use warnings;

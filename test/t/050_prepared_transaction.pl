@@ -18,7 +18,7 @@ $node->safe_psql('postgres', 'BEGIN;' . emit('kept') . emit('kept too') . "PREPA
 $node->safe_psql('postgres', 'BEGIN;' . emit('dropped') . "PREPARE TRANSACTION 'dropped'");
 $node->safe_psql('postgres', emit('other'));
 ok(wait_idle($node), 'a prepared transaction is not waited for');
-is(arrived(), 'other', 'and delays nobody');
+is(arrived(), 'other', 'and delays no other event');
 
 $node->restart;
 $node->safe_psql('postgres', emit('after restart'));

@@ -1,5 +1,5 @@
-# An idle transaction that holds a snapshot, and one that has emitted and not committed, delay nobody else's events; the
-# late one's events arrive when it commits.
+# An idle transaction that holds a snapshot, and one that has emitted and not committed, delay no other session's
+# events; the late one's events arrive when it commits.
 # matrix: B6 F6
 use strict;
 use warnings;

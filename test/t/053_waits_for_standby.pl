@@ -23,7 +23,7 @@ sub types { return join ',', @{ $redis->column('outbox.event.t', 'type') } }
 
 redis_route($node, $redis, 'r');
 emit('without standbys', 'on');
-ok(wait_idle($node), 'without the setting nobody is waited for');
+ok(wait_idle($node), 'without the setting no standby is waited for');
 
 $node->append_conf('postgresql.conf', "synchronous_standby_names = 'standby'\n");
 $node->restart;
@@ -53,7 +53,7 @@ emit('alone', 'local');
 ok(wait_for_value($node, 'SELECT inflight FROM outbox.lag', 1), 'the standby goes: an event waits');
 $node->append_conf('postgresql.conf', "synchronous_standby_names = ''\n");
 $node->reload;
-ok(wait_idle($node), 'until nobody asks for the standby any more');
+ok(wait_idle($node), 'until the standby is not asked for any more');
 is(types(), 'without standbys,local,off,on,alone', 'each event once');
 
 no_server_crashed($node);

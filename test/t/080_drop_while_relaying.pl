@@ -1,5 +1,5 @@
 # DROP EXTENSION, DROP DATABASE, RENAME and use as a template while relay workers are busy: each goes through, nothing
-# is left behind, and who may not drop a database does not disturb it.
+# is left behind, and a role that may not drop a database does not disturb it.
 # matrix: C8 C9 C11
 use strict;
 use warnings;
@@ -72,7 +72,7 @@ ok($node->safe_psql('renewed', qq(CREATE EXTENSION outbox;
 ok(wait_for_value($node, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'renewed' AND backend_type = 'outbox keeper'", '1', 10),
 	'and is found');
 
-# Rolled back, after two seconds in which they wait for its locks: nobody leaves for good.
+# Rolled back, after two seconds in which they wait for its locks: every worker comes back.
 $node->safe_psql('renewed', 'BEGIN; DROP EXTENSION outbox CASCADE; SELECT pg_sleep(2); ROLLBACK');
 $node->safe_psql('renewed', q(SELECT outbox.emit('order', 1, 'order.created', '{}')));
 is($node->safe_psql('renewed', "SELECT outbox.wait_until_idle('30 s')"), 't', 'a DROP EXTENSION that is rolled back changes nothing');

@@ -60,7 +60,7 @@ sub replaced_within
 sub in_flight { return wait_for_value($node, 'SELECT inflight > 0 FROM outbox.lag', 't') || die 'nothing is in flight' }
 
 in_time(3, sub { took(sub { $node->safe_psql('postgres', 'CREATE DATABASE other'); $node->safe_psql('postgres', 'DROP DATABASE other') }) },
-	"CREATE and DROP DATABASE wait for nobody, round $_") foreach 1 .. 3;
+	"CREATE and DROP DATABASE do not wait, round $_") foreach 1 .. 3;
 replaced_within(4, \&in_flight, 'a terminated worker is replaced after at most its time to stop and a second');
 stops_within(3, \&in_flight, 'a fast stop with a black-holed broker');
 my @sinks;

@@ -1,5 +1,5 @@
 # The number of a route's lanes grows and shrinks under load: every key's events arrive in order, each exactly once; also
-# when the number is changed back and forth, when somebody changes his mind, and after a crash in the middle.
+# when the number is changed back and forth, when the operator changes it again, and after a crash in the middle.
 # matrix: S2
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# Parked events without a key are claimed with SKIP LOCKED by whoever owns a lane of the route, so that workers share
-# them, each exactly once; those with a key belong to their lane's owner and go in order, whoever has them under his hands
-# meanwhile. Statements go by index, however much is parked.
+# Parked events without a key are claimed with SKIP LOCKED by any owner of a lane of the route, so that workers share
+# them, each exactly once; those with a key belong to their lane's owner and go in order, whichever session has them
+# locked meanwhile. Statements go by index, however much is parked.
 use strict;
 use warnings;
 
@@ -93,8 +93,8 @@ ok(wait_for_value($node, "SELECT count(*) FROM outbox.parked WHERE topic = 'away
 sub read_since { return entries_read() - $read }
 cmp_ok(read_since(), '<', 3 * $away, 'after the first look claims do not read them again: ' . read_since() . ' entries for four of them');
 
-# Somebody has the head of a key under his hands; what is behind it waits, and goes once he has removed it, though he
-# tells nobody.
+# A session has the head of a key locked; what is behind it waits, and goes once that has removed it, though it notifies
+# no worker.
 sql("SET outbox.allow_loss = on; DELETE FROM outbox.parked");
 my $person = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 $person->query_safe('BEGIN');
@@ -105,7 +105,7 @@ sql(q{
 });
 my $head = $person->query_safe('SELECT id FROM outbox.parked ORDER BY created_at LIMIT 1 FOR UPDATE');
 sql('SELECT outbox.pause(route => $$r$$, topic => $$none$$, reason => $$wakes the lanes$$)');
-ok(wait_for_value($node, "SELECT count(*) FROM outbox.parked WHERE state = 'blocked'", '2', 60), 'who is behind a head that somebody has locked waits');
+ok(wait_for_value($node, "SELECT count(*) FROM outbox.parked WHERE state = 'blocked'", '2', 60), 'what is behind a locked head waits');
 $person->query_safe("SET client_min_messages = error; SET outbox.allow_loss = on; DELETE FROM outbox.parked WHERE id = '$head'");
 $person->query_safe('COMMIT');
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 60), 'and goes when that has removed it');

@@ -1,5 +1,5 @@
 # The number of a route's lanes changes while dead letters are redriven and events are replayed: whatever is parked belongs
-# to a lane that there is, everything arrives, and nothing that was in somebody's hands is sent twice.
+# to a lane that there is, everything arrives, and nothing that a session had locked is sent twice.
 # matrix: S2
 # ring: long
 use strict;
@@ -53,7 +53,7 @@ my $events = 4_000;
 sql(qq{SELECT cardinality(outbox.emit_many('bulk', (SELECT array_agg((i % 100)::text ORDER BY i) FROM generate_series(1, $events) i), 'made',
 	(SELECT array_agg(to_jsonb(i) ORDER BY i) FROM generate_series(1, $events) i)))});
 ok(wait_idle($node), 'events are delivered');
-# The first batch waits for whoever holds lock 1; behind it stands one who wants the table.
+# The first batch waits for the holder of lock 1; behind it a session waits for the table.
 sql(q{CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END';
 	CREATE TRIGGER stop AFTER UPDATE ON outbox.replay FOR EACH ROW WHEN (NEW.copied = 500) EXECUTE FUNCTION stop()});
 my $locker = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
@@ -61,7 +61,7 @@ $locker->query_safe('SELECT pg_advisory_lock(1)');
 $session = begin(q{CALL outbox.replay(since => '-infinity', aggregate_type => 'bulk', route => 'r', per_second => 400, dry_run => false)});
 ok(wait_for_value($node, q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'}, '1', 60), 'a replay copies');
 my $stopper = begin('BEGIN; LOCK TABLE outbox.replay IN EXCLUSIVE MODE');
-ok(wait_for_value($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'outbox.replay'::regclass AND NOT granted}, '1', 60), 'somebody waits for it');
+ok(wait_for_value($node, q{SELECT count(*) FROM pg_locks WHERE relation = 'outbox.replay'::regclass AND NOT granted}, '1', 60), 'a session waits for it');
 $locker->query_safe('SELECT pg_advisory_unlock(1)');
 $stopper->query_safe('SELECT 1');
 cmp_ok(sql('SELECT copied FROM outbox.replay'), '<', $events, 'it is stopped');
@@ -93,7 +93,7 @@ is(scalar(grep { $_ > 1 } values %times), 0, 'none twice');
 is($overtaken // 0, 0, 'in the order of their keys');
 is($redis->xlen('t'), 2 * $events + 100, 'and nothing else');
 
-# --- somebody has parked events in an open transaction ---
+# --- a session has parked events in an open transaction ---
 sql(q{INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, error_class,
 	error_code, error_message)
   SELECT r.id, 0, now() + k * interval '1 us', gen_random_uuid(), 'order', 'm' || k, 'x', 'held', 't', 'message', 'X', 'x'

@@ -27,7 +27,7 @@ is("$count{arrived} $count{repeats}", '9 0', 'is counted');
 is(kinds($history->judge([ @good[ 4, 0, 1, 5, 8, 2, 6, 3, 7 ] ])), '', 'keys may interleave, events without a key come in any order');
 is(kinds($history->judge([ @good[ 0 .. 1, 3 .. 8 ] ])), 'lost', 'one event lost');
 is(kinds($history->judge([ @good[ 0 .. 7 ] ])), 'lost', 'also the last, without a key');
-is(kinds($history->judge([ @good, record(intent('a', 5)) ])), 'phantom', 'one that nobody committed');
+is(kinds($history->judge([ @good, record(intent('a', 5)) ])), 'phantom', 'one that was not committed');
 is(kinds($history->judge([ @good[ 0, 2, 1, 3 .. 8 ] ])), 'order', 'two of a key swapped');
 is(kinds($history->judge([ @good[ 3, 0, 1, 2, 4 .. 8 ] ])), 'order order order', 'one of a key too early');
 is(kinds($history->judge([ @good[ 0, 1, 1, 2 .. 8 ] ])), 'duplicate', 'a repeat where none is allowed');

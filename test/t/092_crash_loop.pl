@@ -1,6 +1,6 @@
 # A process of the extension that crashes at every start does not restart the server's sessions over and over: it is held
 # back for longer and longer, which outlives the crashes, outbox.doctor() says so, and a reload tries at once. One that
-# merely fails at every start disturbs nobody. A crash of somebody else is not held against anybody.
+# merely fails at every start disturbs no session. A process is not held back for another one's crash.
 # matrix: A2 A5
 # ring: long
 use strict;
@@ -34,7 +34,7 @@ foreach my $case ([ 'relay.start', 'relay worker' ], [ 'keeper.start', 'keeper' 
 	ok(wait_until(sub { restarts() - $before >= 3 }, 60), "$what: crashes the server at its first starts");
 	ok(wait_until(sub { (try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes' AND status = 'problem')) // 0) > 0 }, 30),
 		"$what: and is then held back, which doctor() tells") or diag(try_sql('SELECT * FROM outbox.doctor()'));
-	sleep 0.5; # a crash that was under way when it was held back is counted
+	sleep 0.5; # a crash that had begun when it was held back is counted
 	my $held = restarts();
 	my $start = time;
 	my ($good, $tries) = (0, 0);
@@ -72,9 +72,9 @@ foreach my $round (1 .. 4)
 	ok(wait_until(sub {
 		$held ||= (try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes')) // 0) > 0;
 		return (try_sql(q(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay')) // 0) > 0;
-	}, 30) && !$held, "somebody else crashed, round $round: the relay worker is back and was not held back");
+	}, 30) && !$held, "another process crashed, round $round: the relay worker is back and was not held back");
 }
-is(try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes')), '0', 'and nobody is held back');
+is(try_sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'crashes')), '0', 'and no process is held back');
 emit();
 ok(wait_idle($node), 'events flow');
 cmp_ok($redis->xlen('loop'), '>=', $emitted, 'all of them arrived');

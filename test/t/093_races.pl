@@ -71,7 +71,7 @@ set('outbox.enabled = off');
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL', 0), 'they give them back');
 Outbox::Faults::arm('claim.listed', 'wait');
 set('outbox.enabled = on');
-ok(Outbox::Faults::await_waiting('claim.listed', 20), 'a worker is about to claim a lane, and knows who lives');
+ok(Outbox::Faults::await_waiting('claim.listed', 20), 'a worker is about to claim a lane, and has read which workers live');
 ok(wait_for_value($node, 'SELECT count(*) > 0 FROM outbox.lane WHERE owner IS NOT NULL', 't'), 'meanwhile the other one has claimed');
 # It goes, and its successor, unknown to the one that waits, claims.
 my $first = sql('SELECT owner FROM outbox.lane WHERE owner IS NOT NULL LIMIT 1');
@@ -81,7 +81,7 @@ my $claimed = sql('SELECT lane, owner, claimed_at FROM outbox.lane WHERE owner I
 Outbox::Faults::release('claim.listed');
 ok(both_owned(), 'both work');
 is(sql("SELECT lane, owner, claimed_at FROM outbox.lane WHERE lane = @{[ (split /\|/, $claimed)[0] ]}"), $claimed,
-	'nobody took the lane from the worker that lives');
+	'the lane was not taken from the worker that lives');
 
 # --- a row that is locked ---------------------------------------------------------------------------------------------
 set('outbox.enabled = off');
@@ -127,6 +127,6 @@ foreach my $round (1 .. 12)
 	wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL', 0);
 }
 cmp_ok($boundaries, '>', 2, "WAL ended on the end of a page $boundaries times");
-unlike(slurp_file($node->logfile), qr/xlog flush request .* is not satisfied|past end of generated WAL/, 'and nobody asked for more than there is');
+unlike(slurp_file($node->logfile), qr/xlog flush request .* is not satisfied|past end of generated WAL/, 'and no flush beyond the end of WAL was asked for');
 no_server_crashed($node);
 done_testing();

@@ -137,7 +137,7 @@ poisoned_check('Kafka', @{ $kafka->payloads('poisoned') }) if $kafka;
 is($node->safe_psql('postgres', q(SELECT pg_postmaster_start_time())), $session, 'the server did not restart');
 Outbox::Faults::disarm('poison');
 $node->safe_psql('postgres', q(SELECT outbox.retry(id, route, 'harmless now') FROM outbox.dead_letter));
-ok(wait_idle($node, 60), 'sent again by hand, when it kills nobody any more');
+ok(wait_idle($node, 60), 'redriven when it does not kill the process any more');
 is(scalar(grep { $_ eq 'OUTBOX-POISON' } @{ $redis->column('poisoned', 'payload') }), 1, 'it arrives')
   or diag($node->safe_psql('postgres', 'SELECT * FROM outbox.parked; SELECT * FROM outbox.outcome; SELECT * FROM outbox.audit; SELECT * FROM outbox.dead_letter'));
 no_server_crashed($node, 'no process of the server crashed');

@@ -1,6 +1,6 @@
-# A sink process that hangs and does not die (stopped, and nobody lets it go on; in the middle of a batch, too) is killed
-# after ten seconds without a word and replaced: the lanes are back by themselves, nothing is lost or out of order, no
-# session and no other destination notices.
+# A sink process that hangs and does not die (stopped, and not continued; in the middle of a batch, too) is killed after
+# ten seconds without a word and replaced: the lanes are back by themselves, nothing is lost or out of order, no session
+# and no other destination notices.
 # matrix: A1h
 use strict;
 use warnings;
@@ -30,7 +30,7 @@ my $flows = sub { my %at = map { $_ => $arrived{$_}->() } @routes; return wait_u
 ok($flows->(), 'events flow');
 is(scalar(sink_pids($node)), scalar @routes, 'a sink process for each destination');
 
-# One stops as it is given a batch, another by a signal, and nobody lets them go on.
+# One stops as it is given a batch, another by a signal, and neither is continued.
 sub is_stopped { my ($pid) = @_; return slurp_file("/proc/$pid/stat") =~ /^\d+ \(.*\) T/ }
 Outbox::Faults::arm('sink.submit.before', 'stop');
 my @stopped;
@@ -39,7 +39,7 @@ my $started = time;
 my ($second, @others) = grep { $_ != $stopped[0] } sink_pids($node);
 push @stopped, $second if @others;
 kill 'STOP', $stopped[-1];
-sleep 1; # in which what was under way arrives; what comes after it is new
+sleep 1; # in which what was in flight arrives; what comes after it is new
 my %before = map { $_ => $arrived{$_}->() } @routes;
 my $witness;
 wait_until(sub { ($witness) = grep { $arrived{$_}->() > $before{$_} + 20 } @routes; $witness }, 6);
@@ -51,7 +51,7 @@ my %back;
 my $tick = time;
 while (time < $deadline && keys %back < @stopped)
 {
-	# In which the whole machine stood still.
+	# In which the whole machine was paused.
 	my $gap = time - $tick;
 	$tick += $gap;
 	if ($gap > 1) { $_->[1] += $gap foreach values %last }

@@ -1,4 +1,4 @@
-# Kafka refuses single events for good, under both policies: order per key, neighbours untouched, what people see, and
+# Kafka will never accept single events, under both policies: order per key, neighbours untouched, what people see, and
 # what they can do: retry, edit and retry, skip, redrive. All of it behind topics whose limit is smaller than a batch.
 use strict;
 use warnings;

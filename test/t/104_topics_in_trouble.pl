@@ -17,7 +17,7 @@ my @keys = map { "k$_" } 1 .. 8;
 sub arrived { my ($topic) = @_; return by_key($kafka->payloads($topic)) }
 sub all { my ($from, $to) = @_; return { map { $_ => join ' ', $from .. $to } @keys } }
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
-# First occurrences only: after a crash what was under way may come twice.
+# First occurrences only: after a crash what was in flight may come twice.
 sub first_arrived
 {
 	my ($topic) = @_;
@@ -39,7 +39,7 @@ like(sql(q{SELECT string_agg(error_code, ' ') FROM outbox.side_topic WHERE topic
 emit_counted($node, $_, \@keys, 41, 60) foreach @topics;
 ok(wait_until(sub { $kafka->count('well') == 480 }, 30), 'and goes on flowing');
 is_deeply(arrived('well'), all(1, 60), 'in order, nothing twice');
-cmp_ok(sql(q{SELECT count(*) FROM outbox.parked}), '<', 240, 'the parked table holds only what was under way');
+cmp_ok(sql(q{SELECT count(*) FROM outbox.parked}), '<', 240, 'the parked table holds only what was in flight');
 # Progress is noted a moment after the events are there.
 ok(wait_for_value($node, 'SELECT sum(pending) FROM outbox.lag', '800', 20), 'outbox.lag counts what waits');
 

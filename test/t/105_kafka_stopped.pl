@@ -42,8 +42,8 @@ sub is_open
 		FROM outbox.destination WHERE server = 'kafka'}, 'open|destination|t|t|t|t', 60), $what);
 }
 
-# Killed: it is known at once that there is nobody. The client keeps what it was given, and says nothing: the breaker is
-# open all the same, but for a few seconds at each try.
+# Killed: it is known at once that no broker is there. The client keeps what it was given, and says nothing: the breaker
+# is open all the same, but for a few seconds at each try.
 $kafka->kill9;
 is_open('killed: the breaker is open, with reason, since and next try');
 ok(wait_for_value($node, $state, 'half-open', 60), 'killed: it is tried');
@@ -56,7 +56,7 @@ ok(wait_for_value($node, $state, 'closed', 60), 'back: it closes');
 cmp_ok(time - $back, '<', 25, 'back: at once, not after the longest back-off');
 ok(flows($in_kafka, 60), 'back: events flow');
 
-# Stopped, its connections open: nobody says anything.
+# Stopped, its connections open: no error and no answer comes.
 $kafka->pause;
 my $stopped = time;
 ok(flows($in_redis, 30), 'stopped: the other destination flows') foreach 1 .. 3;

@@ -1,5 +1,5 @@
-# A route, a destination, a topic and a key that somebody has paused send nothing, hold up nothing else, show it, stay
-# paused across restarts and crashes, and go on where they were: in order, nothing twice, nothing lost.
+# A route, a destination, a topic and a key that are paused send nothing, hold up nothing else, show it, stay paused
+# across restarts and crashes, and go on where they were: in order, nothing twice, nothing lost.
 use strict;
 use warnings;
 
@@ -46,7 +46,7 @@ foreach my $case (@cases)
 	ok(wait_for_value($node, q{SELECT bool_or(state = 'paused' OR pending > 0 OR parked > 0) FROM outbox.lag WHERE route = 'redis'}, 't', 10), "$name: outbox.lag shows it");
 	is(sql("SELECT count(*) FROM outbox.pause WHERE reason = 'maintenance of $name' AND paused_by = current_user"), '1', "$name: who and why is on record");
 	is(sql(q{SELECT outbox.wait_until_idle('1 s')}), 'f', "$name: paused is not idle");
-	foreach my $mode ('fast', 'immediate') # the orderly one first: nothing is under way when it crashes
+	foreach my $mode ('fast', 'immediate') # the orderly one first: nothing is in flight when it crashes
 	{
 		$node->stop($mode);
 		$node->start;

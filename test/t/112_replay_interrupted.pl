@@ -1,5 +1,6 @@
-# A replay whose session is cancelled or goes away says so, does not begin anew, and goes on where it stopped, in order and
-# with nothing twice; it can be cancelled instead. More events than fit into maintenance_work_mem take several passes.
+# A replay whose session is cancelled or goes away says so, does not start over, and goes on where it stopped, in order
+# and with nothing twice; it can be cancelled instead. More events than fit into maintenance_work_mem take several
+# passes.
 use strict;
 use warnings;
 

@@ -127,7 +127,7 @@ $person->query_safe('BEGIN');
 $person->query_safe('SELECT 1 FROM outbox.parked ORDER BY created_at LIMIT 10 FOR UPDATE');
 my ($status, $done, $told) = $node->psql('postgres', 'CALL outbox.redrive(batch => 7)');
 is($done, '40', 'redrive() takes the others');
-like($told, qr/10 dead letters had changed or were in somebody else's hands/, 'and says so');
+like($told, qr/10 dead letters had changed or were locked by another session/, 'and says so');
 $person->query_safe('ROLLBACK');
 $person->quit;
 comes('redriven', 40, 'these are delivered');

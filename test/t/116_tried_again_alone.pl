@@ -1,6 +1,6 @@
 # Kafka refuses an event with an error that may pass: a compacted topic gets one without a key. It is tried again alone,
 # with growing pauses, up to the route's max_attempts; its neighbours flow. It goes by itself when the topic is mended, and
-# is a dead letter when nobody mends it.
+# is a dead letter if nothing is repaired.
 use strict;
 use warnings;
 

@@ -1,6 +1,6 @@
 # A route is moved by seek() in the very moment in which a topic leaves its lane: the side lane does not keep the old
-# position, whoever is first, whether the worker has got its lane back meanwhile or not, and whatever isolation level the
-# person's session has. All that seek() said comes again does.
+# position, whichever is first, whether the worker has got its lane back meanwhile or not, and whatever isolation level
+# the person's session has. All that seek() said comes again does.
 use strict;
 use warnings;
 
@@ -21,7 +21,7 @@ ok(wait_idle($node), 'all delivered');
 my $seek = q{CALL outbox.seek('r', '-infinity', reason => 'again')};
 
 # The fork has been decided, by the old position, and is about to be written when the route is moved, and the very worker
-# that does it claims the lane anew.
+# that does it claims the lane again.
 Outbox::Faults::arm('fork.before', 'wait');
 sql(q{SELECT outbox.pause('r', topic => 'two', reason => 'leaves its lane')});
 ok(Outbox::Faults::await_waiting('fork.before'), 'a topic is about to leave its lane');

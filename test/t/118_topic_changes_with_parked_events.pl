@@ -29,7 +29,7 @@ is(sql(q{SELECT string_agg(DISTINCT topic, ',' ORDER BY topic) FROM outbox.parke
 is(sql(q{SELECT count(DISTINCT order_key) FROM outbox.parked}), '2', 'and all of the key know each other');
 $node->restart;
 emit(5);
-parked(5, 'after a restart likewise');
+parked(5, 'after a restart, too');
 
 $redis->command('CONFIG', 'SET', 'proto-max-bulk-len', '536870912');
 sql("SELECT outbox.retry('$first')");

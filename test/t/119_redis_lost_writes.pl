@@ -20,7 +20,7 @@ redis_route($node, $redis, 'quiet', aggregate_types => q('{seldom}'), topic => q
 
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 sub rewinds { my ($route) = @_; return sql("SELECT count(*) FROM outbox.audit WHERE action = 'rewind' AND route = '$route'") }
-# Sinks made anew, that know nothing but what they are told.
+# New sinks, which know only what they are told.
 sub new_sinks { my ($timeout) = @_; sql("ALTER SERVER $_ OPTIONS (SET timeout '$timeout')") foreach qw(plain quiet); return }
 sub arrived { my ($server, $stream) = @_; return $server->column($stream, 'payload') }
 
@@ -41,7 +41,7 @@ ok(wait_for_value($node, q{SELECT state, error_code FROM outbox.destination WHER
 like(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/WARNING:.*destination "plain": the Redis server has lost what it had acknowledged: stream "orders" had/, 'the server log too');
 is(sql(q{SELECT count(*) FROM outbox.parked}), '0', 'nothing was charged');
 
-# Again, and the workers are killed at the same time: who comes after them knows from the tables.
+# Again, and the workers are killed at the same time: their successors know from the tables.
 my $before = rewinds('plain');
 $redis->kill9;
 $node->stop('immediate');

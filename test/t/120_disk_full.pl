@@ -69,9 +69,9 @@ is($state, '53100', 'emit() says that the disk is full');
 is(orders(), $committed, "the caller's row rolled back with it");
 is(state_of('CALL order_one()'), '53100', 'and again') foreach 1 .. 3;
 is(state_of(q(SELECT outbox.emit_many((SELECT jsonb_agg(jsonb_build_object('aggregate_type', 'order', 'aggregate_id', 'x', 'event_type', 'y',
-	'payload', md5(i::text))) FROM generate_series(1, 1000) i)))), '53100', 'emit_many() likewise');
+	'payload', md5(i::text))) FROM generate_series(1, 1000) i)))), '53100', 'emit_many() reports it, too');
 is(state_of(q(INSERT INTO outbox.event (aggregate_type, aggregate_id, event_type, payload) SELECT 'order', 'x', 'y', to_jsonb(md5(i::text))
-	FROM generate_series(1, 1000) i)), '53100', 'the view likewise');
+	FROM generate_series(1, 1000) i)), '53100', 'the view reports it, too');
 is(state_of(q(DO $$ BEGIN
 	BEGIN CALL public.order_one(); EXCEPTION WHEN disk_full THEN NULL; END;
 	INSERT INTO public.orders VALUES (1000000, 'caught'); END $$)), '', 'a caller that catches it goes on without the event');
@@ -94,7 +94,7 @@ is((relay_pids($node))[0], $pid, 'by the same worker');
 my ($numbers, $different) = arrived();
 is(join(' ', sort { $a <=> $b } @$numbers), numbers(), 'what arrived is what was committed, nothing of what failed');
 
-# Somebody restarts the worker: its successor does not know better than to send the backlog again.
+# The worker is restarted: its successor has to send the backlog again.
 my $before = $redis->xlen('full');
 sql("SELECT pg_terminate_backend($pid)");
 ok(wait_until(sub { $redis->xlen('full') >= $before + 500 }, 30), 'a successor sends again what could not be noted');

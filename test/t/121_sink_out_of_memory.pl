@@ -1,5 +1,6 @@
-# A sink process in a memory cgroup that is too small for what it is given: the kernel's OOM killer takes it and nobody else,
-# again and again; no session notices, count and order hold, and the lane is back at once when there is memory.
+# A sink process in a memory cgroup that is too small for what it is given: the kernel's OOM killer kills it and no
+# other process, again and again; no session notices, count and order hold, and the lane is back at once when there is
+# memory.
 #
 # It moves processes into a memory control group, which no test makes on your machine. OUTBOX_TEST_KERNEL=1 runs it in a kernel
 # of its own (test/kernel/run; one to four minutes, so not in every run); OUTBOX_TEST_CGROUP=DIRECTORY gives it an empty group

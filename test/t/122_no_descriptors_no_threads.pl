@@ -1,6 +1,6 @@
 # No descriptor or thread is to be had. In a sink process that has lost its connection, in a relay worker that has lost its
 # sink process, in a Kafka sink process that starts: each says so, waits, and goes on by itself when there are some again.
-# Nobody else notices, no server process ends.
+# No other process is affected, no server process ends.
 # matrix: F3
 use strict;
 use warnings;
@@ -67,7 +67,7 @@ complete('before');
 my ($relay) = relay_pids($node);
 
 # --- a sink process without descriptors -------------------------------------------------------------------------------
-# It has 0 to 2, its socket and its connection; that one has to be made anew.
+# It has 0 to 2, its socket and its connection; that one has to be made again.
 my $sink = sink_of('redis');
 ok(limit($sink, 'nofile', 4), 'the Redis sink process may not open a fifth descriptor');
 $redis->command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');

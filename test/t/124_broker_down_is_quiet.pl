@@ -18,7 +18,7 @@ my $node = new_node(conf => "outbox.workers = 2\n");
 my $redis = Outbox::Redis->start;
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
-# Nobody listens on the one port; on the other somebody does and never says a word.
+# No process listens on the one port; on the other one does and never answers.
 my $closed = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1');
 my $refused = $closed->sockport;
 close $closed;

@@ -68,7 +68,7 @@ sub look
 my (%seen, $resets);
 my %before = delivered();
 my $start = time;
-# At first all that may be under way is: nothing gets through.
+# At first as much is in flight as may be: nothing gets through.
 $nemesis->proxy($_, 'refuse') foreach keys %{ $proxy->{files} };
 sleep 3; # in which everything that comes fails, too
 for (my $turn = 1; time - $start < $seconds; $turn++)

@@ -1,7 +1,7 @@
 # The library and the extension have different versions: workers wait and say so, events are kept, adopt() is refused, and
 # with equal versions again everything goes on, nothing lost and nothing twice. ALTER EXTENSION and DROP EXTENSION that
-# are rolled back disturb nobody. All of it under load.
-# (Workers that find tables of another version leave at once: what they had in flight is sent again.)
+# are rolled back disturb no session. All of it under load. (Workers that find tables of another version leave at once:
+# what they had in flight is sent again.)
 # matrix: C7 C8
 use strict;
 use warnings;
@@ -46,12 +46,12 @@ foreach my $ddl ("ALTER EXTENSION outbox UPDATE TO '0.3'", 'ALTER EXTENSION outb
 }
 my ($status, undef, $error) = $node->psql('postgres', "BEGIN; SET LOCAL outbox.allow_loss = on; DROP EXTENSION outbox CASCADE; SELECT pg_sleep(1); ROLLBACK", on_error_stop => 1);
 is($status, 0, 'rolled back: DROP EXTENSION') or diag $error;
-flows('whoever waited for it goes on');
+flows('sessions that waited for it go on');
 is(join(' ', relay_pids($node)), $pids, 'no relay worker has left for any of them');
 my $payloads = $redis->column('ledger', 'payload');
 is(scalar(@$payloads), scalar(keys %{ { map { $_ => 1 } @$payloads } }), 'nothing was sent twice');
 
-# --- another version, for good ---
+# --- another version, committed ---
 $node->safe_psql('postgres', "ALTER EXTENSION outbox UPDATE TO '0.3'");
 ok($node->wait_for_log(qr/outbox publishes nothing: the extension's version "0\.3" is not the library's, "0\.2"/), 'the server log says that nothing is published, and why');
 ok(wait_for_value($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay'", '0'), 'relay workers leave');

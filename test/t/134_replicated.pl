@@ -1,6 +1,6 @@
 # A publication FOR ALL TABLES takes the tables of outbox along. On the publisher everything goes on working. The
 # subscriber, which has an outbox of its own, keeps it: replicated routes, positions and identities do not get in, replicated
-# events are kept apart and wake nobody, and what it emits itself is published, once.
+# events are kept apart and wake no worker, and what it emits itself is published, once.
 # matrix: C10 C12
 use strict;
 use warnings;

@@ -154,7 +154,7 @@ runs('acting as oncall', 'oncall', q{
 	SELECT * FROM outbox.parked_content('00000000-0000-4000-8000-000000000004');
 	SELECT outbox.pause('all', topic => 'events', reason => 'x'), outbox.pause('all', aggregate_type => 'order', aggregate_id => 'k', reason => 'x'), outbox.pause(server => 'dead', reason => 'x');
 	SELECT outbox.resume('all', topic => 'events'), outbox.resume('all', aggregate_type => 'order', aggregate_id => 'k'), outbox.resume(server => 'dead');});
-# Procedures that commit, as who calls them: the session's own path, no SET ROLE.
+# Procedures that commit, as the caller: the session's own path, no SET ROLE.
 runs('the procedures', '', q{
 	CALL outbox.redrive('waits', topic => 'w*', aggregate_type => 'order', aggregate_id => 'k', event_type => 'e', since => '2020-01-01', until => 'infinity', error => '*', per_second => 50, reason => 'x');
 	CALL outbox.discard_dead_letters('waits', error => '*', dry_run => false, reason => 'x');
@@ -199,7 +199,7 @@ my $plant = q{
 	END $f$;
 	GRANT EXECUTE ON FUNCTION public.try_all() TO PUBLIC; GRANT CREATE ON SCHEMA public TO PUBLIC};
 my ($status, $out, $err) = as('', $plant, path => 'pg_catalog, public');
-is($status, 0, 'somebody means harm') or diag $err;
+is($status, 0, 'objects are planted') or diag $err;
 foreach my $role (qw(app oncall looks writes owner granted))
 {
 	($status, $out, $err) = as($role, 'SELECT public.try_all()', path => 'pg_catalog, public');
@@ -235,7 +235,7 @@ is(runs('idle', '', q{SELECT outbox.wait_until_idle('20 s')}), 't', 'which worke
 my $log = slurp_file($node->logfile);
 my %evil;
 $evil{$1}++ while $log =~ /LOG:  (evil .*|planted as .*)/g;
-is(join('; ', sort keys %evil), '', 'nobody has ever called an evil twin or anything planted');
+is(join('; ', sort keys %evil), '', 'no evil twin nor anything planted was ever called');
 # They would have been, unguarded:
 foreach my $sql ('SELECT now()', "SELECT 1 = 1", "SELECT 'x'::text", 'SELECT count(*) FROM pg_class')
 {

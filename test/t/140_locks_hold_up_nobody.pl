@@ -74,7 +74,7 @@ sub held
 }
 
 my $today = sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')");
-# Who emits waits for some locks on the table of the day, as for any table; it is looked at below.
+# An emit waits for some locks on the table of the day, as for any table; it is looked at below.
 my @tables = split /\n/, sql("SELECT c.oid::regclass FROM pg_class c WHERE relnamespace = 'outbox'::regnamespace
 	AND relkind IN ('r', 'p') AND relname <> 'log_$today' ORDER BY 1");
 cmp_ok(scalar @tables, '>', 20, 'there are many tables');
@@ -129,7 +129,7 @@ a_comes('and its events come afterwards');
 held('three seconds of drop_route', 3, q{SELECT outbox.drop_route('a')});
 a_comes('they come after that was taken back, too');
 
-# An operator who takes a worker for a session of somebody's.
+# An operator who takes a worker for a user's session.
 my @pids = split /\n/, sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'outbox %' ORDER BY 1});
 foreach (1 .. 20) { sql("SELECT pg_cancel_backend(pid) FROM unnest(ARRAY[" . join(',', @pids) . "]) pid"); sleep 0.05 }
 is_deeply([ split /\n/, sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'outbox %' ORDER BY 1}) ], \@pids, 'pg_cancel_backend() ends no worker');
@@ -163,7 +163,7 @@ foreach my $phase (@phases)
 	my @late = sort { $a <=> $b } @{ $phase->{late} // [] };
 	my $middle = @late ? $late[ @late / 2 ] : 'none came';
 	note(sprintf '%-45s %3d events, median %s ms, longest %s ms', $phase->{name}, scalar @late, $middle, $late[-1] // '-');
-	# Held for half a second and more: who waits for that waits for a quarter of a second in the mean.
+	# Held for half a second and more: a session waits for that a quarter of a second in the mean.
 	my $bound = 1000 * ($phase->{ended} - $phase->{began}) / 4;
 	$bound = 150 if $bound < 150;
 	ok(@late > 0 && $middle < $bound, "others' events are not late: $phase->{name}")
@@ -177,8 +177,8 @@ note("workers were seen waiting $waits times, $often times for more than 100 ms"
 is($longest, 'f', 'no worker waits for a lock for long') or diag(sql('SELECT * FROM seen ORDER BY waited DESC LIMIT 5'));
 cmp_ok($often, '<=', 2, 'nor more than a moment') or diag(sql('SELECT * FROM seen ORDER BY waited DESC LIMIT 5'));
 my $log = slurp_file($node->logfile);
-like($log, qr/outbox relay: canceling statement due to lock timeout|somebody holds a lock/, 'there was something to give up');
-unlike($log, qr/deadlock detected/, 'nobody came to a deadlock');
+like($log, qr/outbox relay: canceling statement due to lock timeout|another session holds a lock/, 'there was something to give up');
+unlike($log, qr/deadlock detected/, 'there was no deadlock');
 $_->quit foreach values %background;
 no_server_crashed($node);
 done_testing();

@@ -90,7 +90,7 @@ foreach my $lanes (64, 2, 64)
 	cmp_ok($all->[-1], '<', 10_000, 'after seconds');
 }
 
-# While nobody delivers, nobody stands still: the change begins when the destination is back.
+# While no lane delivers, none is stopped: the change begins when the destination is back.
 $redis->pause;
 sql(q{SELECT outbox.alter_route('r', lanes => 4)});
 sleep 4; # in which it would begin

@@ -1,5 +1,5 @@
-# Indexes of somebody else's on a day table, some of which begin with xid, come and go, and ours goes: every event is
-# delivered, once, in order, whichever of them the reader could have taken.
+# Indexes made by users on a day table, some of which begin with xid, come and go, and the extension's goes: every event
+# is delivered, once, in order, whichever of them the reader could have taken.
 # matrix: C8 R2
 use strict;
 use warnings;

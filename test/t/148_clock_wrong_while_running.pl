@@ -97,7 +97,7 @@ Outbox::Faults::put('reset.sooner', 9_500_000);
 my ($out, $err);
 psql("SELECT outbox.pause(route => 'r', reason => 'test')");
 emit();
-isnt($node->psql('postgres', 'SELECT outbox.reset_clock()', stderr => \$err), 0, 'nobody may while an event is undelivered');
+isnt($node->psql('postgres', 'SELECT outbox.reset_clock()', stderr => \$err), 0, 'refused while an event is undelivered');
 like($err, qr/cannot put the clock of events back now\nDETAIL:  Route "r" has 1 undelivered/, 'and is told why');
 psql("SELECT outbox.resume(route => 'r')");
 ok(wait_idle($node), 'it is delivered');

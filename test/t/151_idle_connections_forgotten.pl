@@ -1,5 +1,5 @@
 # A NAT or a load balancer that forgets a connection and says nothing: the first Kafka event after that arrives within
-# twenty seconds, once, and nobody is charged.
+# twenty seconds, once, and no event is charged.
 # matrix: D9 R10
 use strict;
 use warnings;
@@ -31,7 +31,7 @@ cmp_ok($took, '<', 20, sprintf 'after %.1f s', $took);
 sql(q{SELECT outbox.emit('order', 3, 'x', '{}')});
 ok(wait_idle($node, 20), 'and the next');
 is($kafka->count('quiet'), 3, 'each once');
-is(sql('SELECT count(*) FROM outbox.parked'), '0', 'nobody is charged');
+is(sql('SELECT count(*) FROM outbox.parked'), '0', 'no event is charged');
 $proxy->stop;
 no_server_crashed($node);
 done_testing();

@@ -76,7 +76,7 @@ ok(wait_until(sub
 {
 	sql(q{CALL outbox.redrive(route => 'refused', topic => 'limited', dry_run => false)});
 	return $kafka->count('limited') >= $before + $count / 10;
-}, 60), 'the limit is raised: what was dead is delivered when somebody says so');
+}, 60), 'the limit is raised: what was dead is delivered when it is redriven');
 sql(q{SELECT outbox.emit('other', 1, 'x', '{}')});
 ok(arrives('other', 1, 20), 'another topic flows');
 no_server_crashed($node);

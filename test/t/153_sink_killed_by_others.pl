@@ -1,5 +1,5 @@
-# Somebody kills the sink process again and again while its broker holds everything: no event is charged with it, none is
-# dead, all arrive.
+# The sink process is killed from outside again and again while its broker holds everything: no event is charged with
+# it, none is dead, all arrive.
 # matrix: A1k R12
 use strict;
 use warnings;
@@ -33,6 +33,6 @@ ok(wait_idle($node, 60), 'all are delivered');
 ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked}, '0', 90), 'what was set aside, too');
 my %ids = map { $_ => 1 } @{ $redis->column('killed', 'id', 1000) };
 is(scalar(keys %ids), 201, 'every one of them');
-is(sql(q{SELECT count(*) FROM outbox.audit}), '0', 'and nobody had to do anything');
+is(sql(q{SELECT count(*) FROM outbox.audit WHERE action <> 'create_route'}), '0', 'and no operator had to act');
 no_server_crashed($node);
 done_testing();

@@ -56,7 +56,7 @@ sql(q{CALL outbox.seek('r', 'infinity', reason => 'a test')});
 emit_counted($node, 's', ['k'], 51, 51);
 ok(wait_idle($node), 'idle after seek()');
 is(sql("SELECT state, delivered_at < created_at + interval '1 h', places -> 's' ->> 1 FROM outbox.status('$ids[0]')"), "delivered|t|$last{10}",
-	'status() tells the place of before the seek');
+	'status() tells the place from before the seek');
 is(sql(q{SELECT state, delivered_at IS NULL, places IS NULL FROM outbox.status((SELECT id FROM outbox.log ORDER BY created_at DESC LIMIT 1))}),
 	'delivered|f|f', 'of what came later it knows');
 

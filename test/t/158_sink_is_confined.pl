@@ -1,5 +1,5 @@
 # matrix: F8 R13
-# A sink process that somebody has taken over does not have the data directory with it, nor the server's processes, nor a
+# A sink process that an attacker has taken over cannot reach the data directory, nor the server's processes, nor a
 # program to start, nor the server's secrets in its environment. It works all the same: by name, by address, with files.
 use strict;
 use warnings;

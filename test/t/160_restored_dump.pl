@@ -131,7 +131,7 @@ sub copy
 	my ($a, $b, $late) = map { look($_) } qw(order b late);
 	is($a->{numbers} =~ s/ 9\d\d\d//gr, numbers(71 .. 90, $first .. $last), 'a sends what it had not sent, and what was emitted in the copy before adopt() and after');
 	is($b->{numbers} =~ s/ 9\d\d\d//gr, numbers(41 .. 90, $first .. $last), 'b has another position');
-	is($late->{numbers} =~ s/ 9\d\d\d//gr, numbers(71 .. 90, $first .. $last), 'a route that began later gets nothing of before');
+	is($late->{numbers} =~ s/ 9\d\d\d//gr, numbers(71 .. 90, $first .. $last), 'a route that began later gets nothing older');
 	is("$a->{order}$b->{order}$late->{order}", '111', 'in order per key');
 	is("$a->{twice}$b->{twice}$late->{twice}", '', 'nothing twice');
 	$redis->command('DEL', qw(ill sick));

@@ -54,7 +54,7 @@ is(sql(q{SELECT (SELECT count(*) FROM outbox.adoption), (SELECT count(*) FROM ou
 
 # --- the call does some, and the keeper goes on ---
 Outbox::Faults::arm('adopt.uncommitted', 'wait');
-# Somebody has emitted before, and commits afterwards.
+# A session has emitted before, and commits afterwards.
 my $open = $copy->background_psql('copied');
 $open->query_safe("SET client_min_messages = error; BEGIN; SELECT outbox.emit('order', 'k99', 'counted', jsonb_build_object('n', $events + 100))");
 my ($ok, $sent, $told) = $copy->psql('copied', 'SELECT outbox.adopt()');
@@ -85,7 +85,7 @@ foreach my $entry (@{ $redis->entries('lacks') })
 	$order = 0 if $n <= ($last{ $entry->{key} } // 0);
 	$last{ $entry->{key} } = $n;
 }
-is(scalar(keys %seen), $events + 37, 'who lacked it has got all of it');
+is(scalar(keys %seen), $events + 37, 'the routes that lacked it have got all of it');
 ok($order, 'in order: first the original\'s, then the copy\'s');
 foreach my $route (qw(had new))
 {
@@ -108,7 +108,7 @@ emit(37, 40);
 is(sql(q{SELECT outbox.wait_until_idle('30 s')}), 't', 'which goes on working');
 is($redis->xlen('lacks'), 4, 'and sends what is its own');
 is(sql(q{SELECT status FROM outbox.doctor() WHERE "check" = 'foreign rows'}), 'warning', 'doctor() tells of the rest');
-is(sql(q{SELECT outbox.adopt()}), $events, 'whose positions nobody knows: all of it is sent on purpose only');
+is(sql(q{SELECT outbox.adopt()}), $events, 'positions unknown: all of it is sent on purpose only');
 is(sql(q{SELECT outbox.wait_until_idle('60 s')}), 't', 'and delivered');
 is($redis->xlen('lacks'), 4 + $events, 'under its own ids');
 done_testing();

@@ -1,5 +1,5 @@
-# Undelivered events are not dropped unasked: at the moment of an emit, behind a backlog that nobody wants to count, by
-# DROP OWNED, before and after delivery; and upkeep is not hindered. The messages are in sql/079_loss.sql.
+# Undelivered events are not dropped unasked: at the moment of an emit, behind a backlog too long to count, by DROP
+# OWNED, before and after delivery; and upkeep is not hindered. The messages are in sql/079_loss.sql.
 # matrix: C19 B12 R17
 use strict;
 use warnings;
@@ -50,7 +50,7 @@ $emitter->quit;
 sql(q{SELECT outbox.resume('redis')});
 sql(q{SELECT outbox.create_route('rare', server => (SELECT server FROM outbox.route WHERE name = 'redis'), aggregate_types => '{rare}')});
 sql(q{SELECT outbox.pause('rare', reason => 'test')});
-ok(wait_until(sub { try_sql($drop) eq 'done' }, 20), 'a paused route without events is in nobody\'s way');
+ok(wait_until(sub { try_sql($drop) eq 'done' }, 20), 'a paused route without events blocks nothing');
 sql(q{SELECT outbox.emit_many('common', NULL, 'e', array_agg('1'::jsonb)) FROM generate_series(1, 20000) n}) foreach 1 .. 16;
 my $start = time;
 my (undef, undef, $error) = $node->psql('postgres', $drop);
@@ -68,7 +68,7 @@ $node->restart;
 is(try_sql('DELETE FROM outbox.log'), 'cannot delete from outbox.log', 'DELETE is refused in a session that has not loaded the library');
 is(try_sql('TRUNCATE outbox.log'), 'cannot truncate outbox.log because it holds undelivered events', 'and TRUNCATE');
 is(try_sql("LOAD 'outbox'; $drop"), $refused, 'DROP where the library is loaded');
-is(try_sql("LOAD 'outbox'; SET outbox.allow_loss = on; $drop"), 'done', 'unless somebody says that it does not matter');
+is(try_sql("LOAD 'outbox'; SET outbox.allow_loss = on; $drop"), 'done', 'unless allow_loss says that it does not matter');
 
 $node->stop;
 done_testing();

@@ -61,7 +61,7 @@ sql(q{CALL outbox.seek('redis', 'infinity')});
 is(state_of('passed over'), 'passed over', 'what a seek passed over has a state of its own');
 like(sql("SELECT reason FROM outbox.status('$id')"), qr/moved behind it by outbox.seek\(\) at .*outbox.replay\(\) sends it/, 'with the reason');
 sql(q{SELECT outbox.resume('redis')});
-is(sql("SELECT outbox.wait_for('$id') IS NULL"), 't', 'and nobody is told that it arrives');
+is(sql("SELECT outbox.wait_for('$id') IS NULL"), 't', 'and wait_for() does not say that it arrives');
 is(state_of('first'), 'delivered', 'what was delivered before is delivered');
 emit('one', 65, 'second');
 ok(wait_idle($node), 'delivered');

@@ -1,6 +1,6 @@
 # outbox.forget() erases what is kept of a key and of no other: delivered, undelivered, parked, dead, delayed, toasted; in
-# the middle of a window, while others emit; every other event is delivered exactly once. Not by somebody without the right,
-# not by a rollback undone, and after a crash still so.
+# the middle of a window, while others emit; every other event is delivered exactly once. Not by a role without the
+# right, not by a rollback undone, and after a crash still so.
 # matrix: G9 R19
 use strict;
 use warnings;
@@ -48,14 +48,15 @@ sql(q{CALL outbox.seek('redis', '-infinity')});
 ok(wait_idle($node), 'moved back');
 is($redis->xlen('all') - $before, 1, 'seek() sends again what was not erased, and nothing else') or diag explain $redis->entries('all');
 
-# Undelivered, by default kept; else nobody sends it. A thousand of one key among others, in a window that is being read.
+# Undelivered, by default kept; else it is never sent. A thousand of one key among others, in a window that is being
+# read.
 sql(q{SELECT outbox.pause('redis', reason => 'test')});
 sql(qq{SELECT outbox.emit('person', CASE WHEN n % 10 = 0 THEN 'thousand' ELSE 'other' || n % 65 END, 'e', format('{"n": %s, "name": "$secret"}', n)::jsonb) FROM generate_series(1, 10000) n});
 is(forget(q{'person', 'thousand', dry_run => false}), '0|1000', 'what is undelivered is kept');
 is(kept('thousand'), '1000', 'as it is');
 $before = $redis->xlen('all');
 sql(q{SELECT outbox.resume('redis')});
-ok(wait_until(sub { $redis->xlen('all') > $before }, 20), 'a window is under way');
+ok(wait_until(sub { $redis->xlen('all') > $before }, 20), 'a window is being read');
 my $answer = forget(q{'person', 'thousand', undelivered => true, dry_run => false});
 like($answer, qr/^1000\|0$/, 'a thousand erased');
 ok(wait_idle($node), 'the rest is delivered');
@@ -91,10 +92,10 @@ is(forget(q{'person', 'fred', undelivered => true, dry_run => false}), '1|0', 'a
 is(sql('SELECT string_agg(aggregate_id, \',\') FROM outbox.parked'), 'emil', 'of that key only');
 is(sql('SELECT count(*) FROM outbox.foreign_event'), '0', 'the foreign row has gone');
 
-# Somebody without the right; inside a transaction; a crash afterwards.
+# A role without the right; inside a transaction; a crash afterwards.
 sql(q{CREATE ROLE app LOGIN; SELECT outbox.grant_emit('app'), outbox.grant_operate('app')});
 my ($status, undef, $error) = $node->psql('postgres', q{SET ROLE app; CALL outbox.forget('person', 'emil', dry_run => false)}, on_error_stop => 1);
-like($error, qr/permission denied for procedure forget/, 'who may emit and operate may not forget');
+like($error, qr/permission denied for procedure forget/, 'a role that may emit and operate may not forget');
 ($status, undef, $error) = $node->psql('postgres', q{BEGIN; CALL outbox.forget('person', 'emil', dry_run => false)}, on_error_stop => 1);
 like($error, qr/cannot run inside a transaction block/, 'not where a rollback would seem to undo it');
 sql(q{SELECT outbox.emit('person', 'gust', 'e', '{"a": 1}')});

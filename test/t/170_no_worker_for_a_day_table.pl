@@ -1,5 +1,5 @@
 # emit() depends on no free worker slot: the table of the day is missing, no background worker can ever be started, and
-# everybody emits all the same, beside a prepared transaction and an idle one; nobody waits for anybody, all of it is
+# all sessions emit all the same, beside a prepared transaction and an idle one; none waits for another, all of it is
 # seen, and delivered in order once there are workers.
 # matrix: C15 B12 R22
 use strict;
@@ -68,7 +68,7 @@ timed('none of eight sessions', sub { $node->command_ok([ 'pgbench', '-n', '-c',
 my $visible = 1 + 8 * 3 * 3 * 3;
 is(sql('SELECT count(*) FROM outbox.log_spare'), $visible, 'all of it is in the spare table');
 is(sql("SELECT count(*) FROM pg_locks WHERE relation = 'outbox.log'::regclass AND mode <> 'AccessShareLock'"), 0,
-	'and nobody holds a lock on the log');
+	'and no session holds a lock on the log');
 my ($status, $stdout, $stderr) = $node->psql('postgres', q{BEGIN; SELECT outbox.emit('t', 'k', 'own', '4'); SELECT event_type FROM outbox.event; ROLLBACK});
 is($stderr, '', 'the caller is told nothing');
 like($stdout, qr/own$/, 'and sees its own event in the view');
@@ -87,7 +87,7 @@ is(sql("SELECT count(*) FROM outbox.log_spare"), $visible + 3, 'are there, and t
 
 like(sql("SELECT string_agg(detail, ' ') FROM outbox.doctor()"), qr/Events went to outbox.log_spare/, 'doctor() tells of it');
 
-# A route reads from the first event on; there is nobody to send yet.
+# A route reads from the first event on; there is no worker to send yet.
 sql("CREATE SERVER r FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '$redis->{port}');
 	SELECT outbox.create_route('r', server => 'r', start => 'earliest')");
 is(sql('SELECT pending FROM outbox.lag'), $visible + 3, 'lag counts them');
@@ -125,10 +125,10 @@ sql(q{BEGIN; LOCK TABLE outbox.log_spare IN ROW EXCLUSIVE MODE; PREPARE TRANSACT
 upkeep();
 is(sql($size), 't', 'kept while a transaction that may have written to it is not finished');
 sql(q{COMMIT PREPARED 'writer'});
-ok(wait_until(sub { sql('SELECT pg_reload_conf()'); sql($size) eq 'f' }, 30), 'emptied when nobody needs it');
+ok(wait_until(sub { sql('SELECT pg_reload_conf()'); sql($size) eq 'f' }, 30), 'emptied when no lane needs it');
 is(sql('SELECT count(*) FROM outbox.log_spare'), 0, 'as a whole');
 $redis->restart;
-ok(wait_idle($node), 'what was under way arrives');
+ok(wait_idle($node), 'what was in flight arrives');
 no_server_crashed($node);
 diag(sprintf('slowest: %.0f ms', $slowest * 1000));
 done_testing();

@@ -1,6 +1,6 @@
 # Eight databases on the default eight worker processes: keepers and relay workers take turns. Each one's events arrive,
-# each one's emit is quick, a dead destination holds nobody else up, parallel queries find workers, and everybody is told
-# which number to set. With that number all of them run at once.
+# each one's emit is quick, a dead destination delays no other, parallel queries find workers, and users are told which
+# number to set. With that number all of them run at once.
 # matrix: C15 R22
 use strict;
 use warnings;

@@ -16,7 +16,7 @@ sub sql { return $node->safe_psql('postgres', $_[0]) }
 
 redis_route($node, $redis, 'wide', lanes => 40, event_types => "'{wide}'", topic => "'wide'");
 sql("SELECT count(outbox.emit('t', i, 'wide', '{}')) FROM generate_series(1, 400) i");
-is(sql("SELECT outbox.wait_until_idle('60 s')"), 't', 'wait_until_idle() knows of lanes that nobody can show');
+is(sql("SELECT outbox.wait_until_idle('60 s')"), 't', 'wait_until_idle() knows of lanes that cannot be shown');
 is($redis->xlen('wide'), 400, 'and all of them have delivered');
 unlike(sql('SELECT string_agg(detail, E\'\n\') FROM outbox.doctor()'), qr/has no relay worker/, 'doctor() does not take them for lost');
 like(sql('SELECT string_agg(detail, E\'\n\') FROM outbox.doctor()'), qr/lanes have a relay worker and no place to show/, 'but says why they are not seen');

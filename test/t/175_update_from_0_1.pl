@@ -64,6 +64,17 @@ is($node->safe_psql('privileged', $rights), $before =~ s/wait_until_idle\(interv
 $node->safe_psql('privileged', q{REVOKE ALL ON SCHEMA outbox FROM by_default, by_hand; REVOKE ALL ON outbox.route FROM by_default, by_hand;
 	REVOKE ALL ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM by_hand});
 same_as_fresh('privileged');
+# What the update makes is dropped before what has been there: the question what is lost comes first all the same.
+$node->safe_psql('bare', q{CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_log; SELECT outbox.create_route('r', 'nowhere');
+	SELECT outbox.pause('r', reason => 'waits')});
+$node->safe_psql('bare', q{SELECT outbox.emit('order', 1, 'created', '{}')});
+my ($code, $out, $err) = $node->psql('bare', 'DROP EXTENSION outbox CASCADE');
+like($err, qr/cannot drop extension outbox because it holds undelivered events/, 'an updated extension with undelivered events is not dropped');
+unlike($err, qr/does not exist/, 'and the question has what it needs');
+($code, $out, $err) = $node->psql('bare', 'CREATE FUNCTION outbox.mine() RETURNS int LANGUAGE sql RETURN 1; DROP FUNCTION outbox.mine()');
+is($code, 0, 'what is not its own goes without being asked') or diag($err);
+($code, $out, $err) = $node->psql('bare', 'SET outbox.allow_loss = on; DROP EXTENSION outbox CASCADE');
+is($code, 0, 'unless it may be lost') or diag($err);
 
 # --- in use ---
 $node->safe_psql('postgres', "DROP EXTENSION outbox; CREATE EXTENSION outbox VERSION '0.1'");
@@ -86,8 +97,13 @@ my $as_app = q{SET ROLE app; BEGIN; INSERT INTO outbox.event (id, aggregate_type
 is($node->safe_psql('postgres', $as_app), '7', 'the view of own events works before the update');
 $node->safe_psql('postgres', 'ALTER EXTENSION outbox UPDATE');
 is($node->safe_psql('postgres', $as_app), '7', 'and after it');
-is($node->safe_psql('postgres', q{SET ROLE app; SELECT outbox.wait_until_idle('0', include_delayed => true)}), 'f', 'who might wait may wait, here for a route that is paused');
-is($node->safe_psql('postgres', 'SELECT role, topics IS NULL FROM outbox.emit_right'), 'app|t', 'who might emit may emit to every topic');
+is($node->safe_psql('postgres', q{SET ROLE app; SELECT outbox.wait_until_idle('0', include_delayed => true)}), 'f', 'roles that might wait may wait, here for a route that is paused');
+is($node->safe_psql('postgres', 'SELECT role, topics IS NULL FROM outbox.emit_right'), 'app|t', 'roles that might emit may emit to every topic');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_init_privs i, aclexplode(i.initprivs) x WHERE x.grantee = 'app'::regrole}), '0',
+	'what was granted is not called part of the extension');
+my ($dump) = run_command([ 'pg_dump', '--schema-only', '-d', $node->connstr('postgres') ]);
+like($dump, qr/^GRANT ALL ON FUNCTION outbox\.$_\b.* TO app;$/m, "so a dump has it: $_") foreach qw(emit emit_tombstone wait_until_idle);
+like($dump, qr/^GRANT SELECT,INSERT ON TABLE outbox\.event TO app;$/m, 'so a dump has it: the view');
 $node->safe_psql('postgres', q{REVOKE EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM app; SELECT outbox.revoke_emit('app'); DROP ROLE app});
 same_as_fresh('postgres');
 ok(wait_until(sub { $redis->xlen('orders') == 101 }), 'what had been emitted before the update is published after it');

@@ -75,11 +75,12 @@ measure('large_hidden', 2000, 'MSG_SIZE_TOO_LARGE', limits => [ $limited, $limit
 measure('sizes_hidden', 2000, 'MSG_SIZE_TOO_LARGE', limits => [ $limited, $limited ], body => 'rpad(i::text, 20000 + i * 7 % 40000)', hidden => 1);
 measure('keyless_hidden', 2000, 'INVALID_RECORD', limits => [ $compacted, $compacted ], key => 'NULL', hidden => 1);
 measure('compressed', 1000, 'MSG_SIZE_TOO_LARGE', limits => [ $limited, $limited ], body => $random, options => q(, "compression.type" 'gzip'));
-# Where each refusal ended the producer of all lanes, those that are hidden went at 11 a second here.
+# Where each refusal ended the producer of all lanes, those that are hidden went at 11 a second here, 0.14 %. They take many
+# seconds where the healthy take one: a busy machine leaves them less of it (5 % and more here, 0.8 % at a load of 20).
 foreach my $name (grep { $_ ne 'healthy' && $rate{healthy} } sort keys %rate)
 {
-	my $part = $name =~ /large$|keyless$|mixed$/ ? 10 : 100;
-	cmp_ok($rate{$name}, '>', $rate{healthy} / $part, sprintf '%s: %.0f %% of the rate of the healthy', $name, 100 * $rate{$name} / $rate{healthy});
+	my $part = $name =~ /large$|keyless$|mixed$/ ? 10 : 250;
+	cmp_ok($rate{$name}, '>', $rate{healthy} / $part, sprintf '%s: %.1f %% of the rate of the healthy', $name, 100 * $rate{$name} / $rate{healthy});
 }
 no_server_crashed($node);
 done_testing();

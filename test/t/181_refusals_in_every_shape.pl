@@ -1,6 +1,6 @@
 # Refusals in other shapes than one in ten: all, every second one, several of one key in a row with good ones behind them (skip
-# and block), the limit raised while it lasts, the topic deleted and made anew with another limit; each where the topic's
-# limit may be asked for and where it may not. Each event has one end, each key is in order.
+# and block), the limit raised while it lasts, the topic deleted and recreated with another limit; each where the
+# topic's limit may be asked for and where it may not. Each event has one end, each key is in order.
 # matrix: D5 D20 R11
 use strict;
 use warnings;
@@ -58,7 +58,7 @@ foreach my $hidden (0, 1)
 	ends($topic{blocked}, 185, 15, 'under block what comes behind the first waits');
 	is(sql(qq{SELECT count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'blocked') FROM outbox.parked WHERE topic = '$topic{blocked}'}), '1|14', "$of: one is dead, the key waits behind it");
 	ends($topic{raised}, 75, 25, 'refused before the limit is raised');
-	ends($topic{anew}, 75, 25, 'refused before the topic is made anew');
+	ends($topic{anew}, 75, 25, 'refused before the topic is recreated');
 	# The limit is raised while others are being refused.
 	$kafka->alter_topic($topic{raised}, 'max.message.bytes=1000000');
 	send_some($topic{second}, 201, 300, 'i % 2 = 0');
@@ -68,7 +68,7 @@ foreach my $hidden (0, 1)
 	ends($topic{raised}, 175, 25, 'nothing is refused any more');
 	sql(qq{CALL outbox.redrive(route => '$of', topic => '$topic{raised}', dry_run => false)});
 	ok(wait_until(sub { delivered($topic{raised}) == 200 }, 60), "$of: what was refused is delivered when it is sent again");
-	# Made anew with a lower limit.
+	# Recreated with a lower limit.
 	$kafka->delete_topic($topic{anew});
 	$kafka->create_topic($topic{anew}, 3, 'max.message.bytes=2000');
 	send_some($topic{anew}, 101, 200, 'i % 4 = 0', 3000);

@@ -1,6 +1,6 @@
 # A transaction that asks for each event by its id before and after it inserts it, as ORMs merge, costs the same for each,
-# however many it has emitted. What was rolled back is not found, though somebody has vacuumed and its place is taken; nor
-# does it matter which table the events are in, or that there are more than anybody remembers.
+# however many it has emitted. What was rolled back is not found, though there was a vacuum and another row is in its
+# place; nor does it matter which table the events are in, or that there are more than anybody remembers.
 # matrix: R44
 use strict;
 use warnings;
@@ -72,7 +72,7 @@ $both->query_safe('ROLLBACK');
 $both->quit;
 cost_is_even('in the table of the day');
 
-# Rolled back, vacuumed by somebody else, and another one with the same id in its place.
+# Rolled back, vacuumed by another session, and another one with the same id in its place.
 my $session = $node->background_psql('postgres', on_error_stop => 1);
 $session->query_safe(q{BEGIN; SELECT outbox.emit('a', 'stays', 'e', '1'); SELECT FROM outbox.event WHERE id = id(1); SAVEPOINT s;
 	INSERT INTO outbox.event (id, aggregate_type, event_type, payload) SELECT id(1 + n % 2), 'gone', 'e', '1' FROM generate_series(1, 500) n});
@@ -84,7 +84,7 @@ like($session->query_safe(q{SELECT count(*), min(aggregate_type), count(DISTINCT
 like($session->query_safe(q{SELECT count(*) FROM outbox.event WHERE id = id(2)}), qr/^0$/m, 'and those are gone');
 like($session->query_safe(q{SELECT count(*) FROM outbox.event}), qr/^301$/m, 'all of them, counted');
 $session->query_safe('COMMIT');
-like($session->query_safe('SELECT count(*) FROM outbox.event WHERE id = id(1)'), qr/^0$/m, 'a committed event is nobody\'s own');
+like($session->query_safe('SELECT count(*) FROM outbox.event WHERE id = id(1)'), qr/^0$/m, 'a committed event is not among a session\'s own');
 $session->quit;
 
 # More than are remembered: read through, without making anything of those that are not asked for.

@@ -1,5 +1,5 @@
-# While nobody has written into the spare table, whoever has it locked holds up nobody. What is written into it is read
-# all the same: by whichever worker looks at whichever moment, prepared, and after a crash.
+# While nothing was written into the spare table, a lock on it holds no lane up. What is written into it is read all the
+# same: by whichever worker looks at whichever moment, prepared, and after a crash.
 # matrix: R5 R45
 use strict;
 use warnings;
@@ -37,7 +37,7 @@ sub psql_started
 	return IPC::Run::start([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'), '-c', $query ], '>', \my $out, '2>', \my $err);
 }
 
-# Locked in the strongest mode, by somebody who is at lunch.
+# Locked in the strongest mode, for long.
 sub locked_holds_up_nobody
 {
 	my ($when) = @_;
@@ -53,7 +53,7 @@ emit();
 all_come('a first event');
 locked_holds_up_nobody('which nobody has used');
 
-# A worker has looked at the empty table and has not noted that yet; somebody writes into it and commits.
+# A worker has looked at the empty table and has not noted that yet; a session writes into it and commits.
 away();
 Outbox::Faults::arm('spare.looked', 'wait');
 sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'outbox relay'});
@@ -70,12 +70,12 @@ emit();
 all_come('events go on');
 locked_holds_up_nobody('which is empty again');
 
-# Somebody has it open, and writes after a worker has found it empty.
+# A session has it open, and writes after a worker has found it empty.
 away();
 Outbox::Faults::arm('spare.opened', 'wait');
 my $late = ++$number;
 my $writer = psql_started("SELECT outbox.emit_text('a', 'k', 'e', '$late')");
-ok(Outbox::Faults::await_waiting('spare.opened'), 'somebody is about to write into it');
+ok(Outbox::Faults::await_waiting('spare.opened'), 'a session is about to write into it');
 back();
 foreach (1 .. 3) { emit(); all_come('others go on') }
 Outbox::Faults::release('spare.opened');

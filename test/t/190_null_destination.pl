@@ -1,4 +1,4 @@
-# Events to outbox_null are delivered like those of any other destination, and counted, and nobody gets them.
+# Events to outbox_null are delivered like those of any other destination, and counted, and discarded.
 use strict;
 use warnings;
 

@@ -94,7 +94,7 @@ ok(wait_until(sub { $redis->xlen('here') == 10 }), 'meanwhile a worker reads');
 Outbox::Faults::let_pass('adopt.uncommitted');
 ok(Outbox::Faults::await_waiting('adopt.uncommitted'), 'the third');
 more('ahead', 'c', 11, 20);
-ok(wait_until(sub { $redis->xlen('here') == 20 }), 'and again, when what was under way is over');
+ok(wait_until(sub { $redis->xlen('here') == 20 }), 'and again, when earlier transactions have ended');
 more('ahead', 'c', 21, 30);
 ok(wait_until(sub { $redis->xlen('here') == 30 }), 'and knows that the days of the dump are');
 Outbox::Faults::release('adopt.uncommitted');

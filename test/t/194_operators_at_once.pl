@@ -1,7 +1,7 @@
 # Operators, five at once, do whatever there is to do to three routes, at random, alone and two acts to a transaction: pause,
-# resume, retry, skip, discard, redrive, replay, seek, other lanes, dropped and made anew. No internal error, no deadlock of a
-# worker, nobody who emits notices; a fourth route beside them is delivered, once, in order; and afterwards the three work.
-# OUTBOX_TEST_SEED and OUTBOX_TEST_ACTS play another one, a longer one.
+# resume, retry, skip, discard, redrive, replay, seek, other lanes, dropped and recreated. No internal error, no
+# deadlock of a worker, no delay for sessions that emit; a fourth route beside them is delivered, once, in order; and
+# afterwards the three work. OUTBOX_TEST_SEED and OUTBOX_TEST_ACTS play another one, a longer one.
 # matrix: S2 S3 S4
 use strict;
 use warnings;
@@ -59,7 +59,7 @@ ok(Outbox::Ledger::end_load($load), 'no session that emits met an error');
 ok(wait_for_value($node, q{SELECT sum(pending) FROM outbox.lag WHERE route = 'beside'}, '0', 60), 'a route beside all that has got everything');
 Outbox::Ledger::check($node, 'beside', $redis->column('beside', 'payload'));
 
-# Left in peace, the others come to rest, and work.
+# Left alone, the others become idle, and work.
 $node->psql('postgres', q{SELECT outbox.resume(server => 'stormy')});
 sql(q{SELECT outbox.drop_route(name) FROM outbox.route WHERE name = 'r1'});
 foreach my $pause (split /\n/, sql(q{SELECT concat('route => ', quote_literal(r.name), ', topic => ' || quote_literal(nullif(p.topic, '')),
@@ -72,7 +72,7 @@ is(sql('SELECT count(*) FROM outbox.pause'), 0, 'nothing is paused any more');
 sql(q{CALL outbox.discard_dead_letters(reason => 'x', dry_run => false)});
 ok(wait_idle($node, 60), 'everything comes to rest');
 ok(wait_for_value($node, 'SELECT (SELECT count(*) FROM outbox.parked) + (SELECT count(*) FROM outbox.side_topic) + (SELECT count(lanes_wanted) FROM outbox.route)', 0, 60),
-	'nothing is parked, away or under way');
+	'nothing is parked, away or in flight');
 $node->psql('postgres', 'SELECT ' . $create =~ s/%[RN]/$_/gr) foreach 1 .. 3;
 emit_counted($node, 'late', ['k'], 1, 20);
 ok(wait_idle($node, 60), 'what comes now is delivered');

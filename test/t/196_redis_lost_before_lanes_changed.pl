@@ -1,6 +1,6 @@
 # A Redis loses what it had acknowledged before the number of lanes changed, and after: what came after the change is sent again,
 # and of the rest it is said that it is not, by lanes that are no more as well; seek() sends it. A Redis that loses all
-# of it again while that is under way is sent it again.
+# of it again while that is being sent is sent it again.
 # matrix: E-5 S2
 use strict;
 use warnings;
@@ -54,7 +54,7 @@ sql(q{CALL outbox.seek('r', '-infinity')});
 ok(wait_idle($node), 'seek() sends all of it');
 is_there(1, 'from the beginning');
 lost();
-ok(wait_until(sub { $redis->xlen('t') > 0 }, 30), 'lost again, and under way again');
+ok(wait_until(sub { $redis->xlen('t') > 0 }, 30), 'lost again, and being sent again');
 lost();
 more();
 is_there(1, 'lost once more: all comes');

@@ -1,5 +1,5 @@
 # The role that installed the extension is demoted, may not log in any more, gives all it owns to another one, and is dropped,
-# while workers run: they go on, with the rights of whoever owns the tables now, and nothing is lost, repeated or out of
+# while workers run: they go on, with the rights of the tables' present owner, and nothing is lost, repeated or out of
 # order.
 # matrix: G11
 use strict;
@@ -32,7 +32,7 @@ sql("SET ROLE first; CREATE EXTENSION outbox;
 flows('installed by a superuser');
 my @pids = relay_pids($node);
 sql('ALTER ROLE first NOSUPERUSER NOLOGIN CONNECTION LIMIT 0');
-flows('who is none any more');
+flows('after the role has lost superuser');
 sql('REASSIGN OWNED BY first TO second');
 flows('another one owns the tables');
 sql('DROP OWNED BY first; DROP ROLE first');

@@ -50,8 +50,8 @@ class KafkaBrokerTest : public testing::Test {
     ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
     driver_ = std::make_unique<Driver>(sink_.get());
   }
-  // Sends until everything is delivered or refused for good; errors of the latter are in `failed`. After the first
-  // rounds it takes its time, as the engine's back-off does: a topic made anew is refused at once until metadata has
+  // Sends until everything is delivered or refused with a final error; these errors are in `failed`. After the first
+  // rounds it takes its time, as the engine's back-off does: a topic recreated is refused at once until metadata has
   // caught up.
   void SendAll(std::vector<Resender*> senders, std::vector<Error>* failed, double seconds = 60) {
     for (int round = 0; round < 200; ++round) {
@@ -139,7 +139,7 @@ TEST_F(KafkaBrokerTest, ARaisedLimitIsUsedAgain) {
   ExpectOrdered(ReadAll(bootstrap_, topic_, 1), at);
 }
 
-// Batches and single records refused, with cold partitions, a broker that answers late, and more requests under way.
+// Batches and single records refused, with cold partitions, a broker that answers late, and more requests in flight.
 TEST_F(KafkaBrokerTest, RefusalsReorderNothing) {
   size_t producers = 0;
   for (int round = 0; round < 4; ++round) {

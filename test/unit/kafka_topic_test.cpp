@@ -1,4 +1,4 @@
-// What is learnt of a topic's limit is unlearnt, and refusals that nobody understands are counted.
+// What is learnt of a topic's limit is unlearnt, and unknown refusals are counted.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -244,7 +244,7 @@ TEST_P(KafkaAnyTroubleTest, EachRecordHasOneOutcomeAndHealthyTopicsFlow) {
     }
     driver_->Turn(5000);
   }
-  // Half stay in trouble for good: what is healthy flows all the same.
+  // Half stay in trouble to the end: what is healthy flows all the same.
   rd_kafka_mock_clear_request_errors(cluster_.get(), 0);
   const auto good_left = [&] {
     int delivered = 0;

@@ -48,7 +48,7 @@ TEST_P(KafkaRefusalTest, NothingIsLost) {
 }
 
 // Also codes that the library retries by itself: it takes a later success for an earlier one's, which is not so where
-// the broker takes any sequence number, as the mock does (and a real one for a topic that was made anew).
+// the broker takes any sequence number, as the mock does (and a real one for a topic that was recreated).
 INSTANTIATE_TEST_SUITE_P(Codes, KafkaRefusalTest,
                          testing::Values(RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, RD_KAFKA_RESP_ERR_INVALID_RECORD,
                                          RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
@@ -172,7 +172,7 @@ TEST_F(KafkaSinkTest, ATopicWithoutALeaderIsInTroubleWhileOthersFlow) {
   ASSERT_TRUE(driver_->UntilResolved());
   EXPECT_EQ(driver_->outcome(lost + 1), Outcome::kAborted);
   ASSERT_TRUE(driver_->Until([&] { return kafka().producers() == 2; }));
-  // Tried again and again it costs nobody a producer, and fails at once.
+  // Tried again and again it ends no producer, and fails at once.
   uint32_t epoch = 2;
   for (int i = 0; i < 20; ++i) {
     const uint64_t again = driver_->Submit(2, epoch++, Numbered("leaderless", 0, 1, 1));
@@ -264,7 +264,7 @@ TEST_F(KafkaSinkTest, ACodeNobodyKnowsIsTheTopicsAfterAWhile) {
   EXPECT_EQ(driver_->error(next).error_class, D);
 }
 
-// What ends producer after producer though nobody is to blame is shown.
+// What ends producer after producer, though no record is to blame, is shown.
 TEST_F(KafkaSinkTest, ProducersThatEndInARowAreAWarning) {
   cluster_.CreateTopic("fenced", 1);
   Open();

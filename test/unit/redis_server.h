@@ -22,7 +22,7 @@
 
 namespace outbox::sink {
 
-// Nobody listens there just now; 0 where even that fails.
+// A port that no process listens on now; 0 if none can be found.
 inline int FreePort() {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -48,7 +48,7 @@ class RedisServer {
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
 
-  // False when no server is installed. `extra`: more command line ("--maxmemory", "3mb").
+  // Returns false if no server is installed. `extra`: more command line ("--maxmemory", "3mb").
   bool Start(std::vector<std::string> extra = {}) {
     for (const char* program : {"/usr/bin/redis-server", "/usr/bin/valkey-server", "/usr/local/bin/redis-server"}) {
       if (access(program, X_OK) == 0) {

@@ -216,7 +216,7 @@ TEST_F(RedisSinkTest, APasswordChangedUnderItIsConfigurationAndHeals) {
   EXPECT_EQ(Payloads("s"), (std::vector<std::string>{"1", "2"}));
 }
 
-// A reply that nobody understands: the server's trouble, and after a while the stream's; never the event's.
+// An unknown reply is the server's trouble, and after a while the stream's; never the event's.
 TEST_F(RedisSinkTest, AReplyNobodyKnowsIsTheStreamsAfterAWhile) {
   BEGIN_OR_SKIP(
       {{"maxlen", "not a number"}});  // "ERR value is not an integer": the option's own check lets no such pass

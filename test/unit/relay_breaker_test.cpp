@@ -148,13 +148,13 @@ TEST(Breaker, ALateAnswerClosesItAlsoWhenItIsTriedAnew) {
   breaker.OnSent(1);
   breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);
   breaker.OnUp(9, 9);
-  EXPECT_EQ(breaker.Admits(), Breaker::kProbe);  // it is there again: nobody has to wait for the old batch
+  EXPECT_EQ(breaker.Admits(), Breaker::kProbe);  // it is there again: no lane has to wait for the old batch
   breaker.OnAnswer(1, 9, 9);
   EXPECT_STREQ(breaker.name(), "closed");
 }
 
-// Who says himself that he is back is not waited for longer and longer: a sink process that somebody kills again and
-// again, say.
+// A sink that reports by itself that it is back is not waited for longer and longer: a sink process that is killed
+// again and again, say.
 TEST(Breaker, ComingUpStartsTheDelaysOver) {
   Breaker breaker(100'000, 30'000'000);
   int64_t now = 0;
@@ -163,7 +163,7 @@ TEST(Breaker, ComingUpStartsTheDelaysOver) {
     now += 50'000;
     breaker.OnUp(now, 0);
     breaker.OnSent(1);
-    breaker.Trip(1, kDown, now, 0, UINT64_MAX - 1);  // killed with the probe under way
+    breaker.Trip(1, kDown, now, 0, UINT64_MAX - 1);  // killed with the probe in flight
     now += 50'000;
     breaker.OnUp(now, 0);
     breaker.OnSent(1);
@@ -277,7 +277,7 @@ TEST_F(BreakerTest, TroubleOfOneLaneStopsAllAndOneSmallBatchFindsOut) {
   EXPECT_EQ(Destination().reason.code, "SASL_AUTHENTICATION_FAILED");
   EXPECT_GT(Destination().next_try_unix, clock.WallMicros());
   EXPECT_EQ(Destination().trips, 1u);
-  // What the other lane has under way is still awaited.
+  // What the other lane has in flight is still awaited.
   EXPECT_EQ(sink->pending.size(), 100u);
   EXPECT_NE(sink->pending[0].flow, flow);
   sink->Abort(sink->pending[0].flow, 0);
@@ -413,6 +413,34 @@ TEST_F(BreakerTest, AnAnswerForTheEventsOrTheTopicsSakeClosesIt) {
     RunUntil(clock.now + options.backoff_cap_micros);
     sink->on_poll = nullptr;
   }
+}
+
+// It went and came back while nobody had anything to send: no record will ask it, and people look at its state.
+TEST_F(BreakerTest, ADestinationThatIsBackIsClosedWithoutTraffic) {
+  Turn();
+  for (int i = 0; i < 2; ++i) {
+    sink->SetUp(false);
+    Turn();
+    RunUntil(clock.now + 20'000'000);
+    EXPECT_STRNE(Destination().state, "closed");
+    sink->SetUp(true);
+    const int64_t next = Turn();
+    EXPECT_STREQ(Destination().state, "half-open");
+    ASSERT_LE(next, clock.now + Breaker::kPatience);
+    RunUntil(clock.now + Breaker::kPatience);
+    EXPECT_STREQ(Destination().state, "closed");
+    EXPECT_TRUE(Destination().trouble.empty());
+  }
+  // It refuses the next event all the same: then it is in trouble again.
+  server.EmitCommitted("k");
+  Turn(true);
+  ASSERT_EQ(sink->pending.size(), 1u);
+  sink->Fail(0, ErrorClass::kDestination, "READONLY");
+  Turn();
+  EXPECT_STREQ(Destination().state, "open");
+  // Who has something to send finds out with a small batch, however long that takes.
+  RunUntil(Destination().next_try_unix - FakeClock::kWallAtZero + 3 * Breaker::kPatience);
+  EXPECT_STREQ(Destination().state, "half-open");
 }
 
 TEST_F(BreakerTest, ANewSinkStartsClosed) {

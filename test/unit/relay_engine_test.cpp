@@ -149,7 +149,7 @@ TEST_F(EngineTest, ProgressIsSavedAFewTimesASecondUnderLoadAndAtOnceAfterQuiet) 
 TEST_F(EngineTest, PositionsThatMoveWithoutEventsAreSavedRarely) {
   Turn();
   for (int i = 0; i < 50; ++i) {
-    server.Abort(server.Begin());  // somebody else's transactions move the snapshot
+    server.Abort(server.Begin());  // other sessions' transactions move the snapshot
     RunUntil(clock.now + 1'000'000);
   }
   EXPECT_GE(server.saves.size(), 1u);

@@ -116,7 +116,7 @@ class ParkedTable {
     return next;
   }
 
-  // False when it is there already.
+  // Returns false if it is there already.
   bool Insert(const Parking& parking) {
     ParkedRow row;
     row.created_at = parking.event.created_at;
@@ -131,7 +131,7 @@ class ParkedTable {
     row.due = parking.due;
     row.attempts = parking.attempts;
     row.error = parking.error;
-    delivered.erase(row.created_at);  // a lane that could not tell of it any more parks it anew
+    delivered.erase(row.created_at);  // a lane that could not tell of it any more parks it again
     if (!rows.emplace(row.created_at, row).second) {
       return false;
     }
@@ -312,6 +312,7 @@ class FakeParkedLog : public ParkedLog {
           break;
         case ParkedOutcome::kGiveBack:
           row.due = outcome.due != 0 ? outcome.due : row.due;
+          row.error = outcome.error.ok() ? row.error : outcome.error;
       }
     }
     for (uint64_t key : touched) {
@@ -362,7 +363,7 @@ class FakeParkedLog : public ParkedLog {
   static bool Chargeable(const Error& error) {
     return error.error_class == ErrorClass::kMessage || error.error_class == ErrorClass::kSolo;
   }
-  // It waits for what is not its fault: its topic, beyond the cap of side lanes, or somebody who kills the sink.
+  // It waits for what is not its fault: its topic, beyond the cap of side lanes, or a sink that is killed from outside.
   static bool WaitsUncharged(const Parking& parking) {
     return parking.state == ParkedState::kRetrying && parking.attempts == 0 &&
            (parking.error.error_class == ErrorClass::kTopic || parking.error.code == "SINK_KILLED");

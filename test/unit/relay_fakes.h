@@ -137,7 +137,7 @@ class FakeSink : public sink::Sink {
     }
   }
   // The i-th pending record is refused; the rest of its flow is aborted, or at least the rest of its key: then the
-  // others are under way still and meet their outcome later.
+  // others are in flight still and meet their outcome later.
   void Fail(size_t i, ErrorClass error_class, const std::string& code = "REFUSED", bool others_too = true) {
     const Pending failed = pending[i];
     Report(failed, sink::Outcome::kFailed, {error_class, code, "refused by the test"});
@@ -183,7 +183,7 @@ class FakeSink : public sink::Sink {
     ++health_.changes;
   }
   // The sink's process dies: everything is aborted. It is back at once. `unready`: it had not looked at anything.
-  // `killed`: by somebody else.
+  // `killed`: from outside.
   void Die(bool back = true, bool unready = false, bool killed = false) {
     while (!pending.empty()) {
       Abort(pending[0].flow, 0);

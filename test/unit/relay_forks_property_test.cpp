@@ -346,7 +346,7 @@ class Case {
       std::printf("%s %s; %zu pending\n", destinations[0].state, destinations[0].reason.code.c_str(),
                   main_->pending.size());
     }
-    Wrong(server_.sides.empty() ? "it does not come to rest" : "side lanes are left when all has healed");
+    Wrong(server_.sides.empty() ? "it does not become idle" : "side lanes are left when all has healed");
   }
 
   // Of what is parked, nothing waits but behind a dead one.

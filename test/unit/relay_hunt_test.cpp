@@ -1,5 +1,5 @@
 // matrix: A1k A2p
-// Events that kill the sink's process: found, recorded as dead, and nobody else pays for long.
+// Events that kill the sink's process: found, recorded as dead, and no other lane is delayed for long.
 #include "relay_engine_fixture.h"
 #include "relay_parked_fixture.h"
 
@@ -142,8 +142,8 @@ TEST_F(HuntTest, ThatItDiesWhateverIsSentCostsOneEventAtMost) {
   EXPECT_EQ(broker.log.size() + server.parked.size(), 20u);
 }
 
-// Somebody kills it again and again, with the probe under way too; it is back 50 ms later each time. In the end a
-// process that lives aborts the probe: no health comes up after that.
+// It is killed again and again, also with the probe in flight; it is back 50 ms later each time. In the end a process
+// that lives aborts the probe: no health comes up after that.
 TEST_F(HuntTest, KilledAgainAndAgainTheLaneIsBackAtOnce) {
   const auto deliver_all = [this] { sink->DeliverAll(); };
   const auto kill_and_start = [this] {
@@ -206,7 +206,7 @@ TEST_F(HuntTest, WhoDiesBeforeItIsReadyHasDiedOfNoEvent) {
   EXPECT_EQ(broker.log.size(), 20u);
 }
 
-// What a topic in trouble keeps under way is no reason for everybody to wait.
+// What a topic in trouble keeps in flight is no reason for everybody to wait.
 TEST_F(HuntTest, EventsThatAnotherLaneHasUnderWayForLongHoldUpNoTest) {
   Server second{&clock};
   Server third{&clock};
@@ -278,11 +278,11 @@ TEST_F(HuntTest, ATestWithoutAnAnswerHoldsUpTheOthersForAWhileOnly) {
   EXPECT_TRUE(server.parked.empty());
 }
 
-// --- somebody else kills it ----------------------------------------------------------------------------------------
+// --- killed from outside -------------------------------------------------------------------------------------------
 
 class KilledTest : public ParkedTest {
  protected:
-  // Somebody kills both sinks at each look, until there were so many deaths.
+  // Both sinks are killed at each step, until there were so many deaths.
   void KillUntil(int most) {
     const auto look = [this, most](FakeSink* of) {
       if (of->pending.empty()) {
@@ -330,7 +330,7 @@ TEST_F(KilledTest, NoInnocentEventIsDeadHoweverOften) {
 }
 
 // The kernel comes for what one event takes, each time it is sent: the others get past it, it waits, is tried again at
-// a pace that hurts nobody, and is never dead.
+// a pace that delays no other lane, and is never dead.
 TEST_F(KilledTest, AnEventThatTakesTooMuchMemoryWaits) {
   for (int i = 0; i < 50; ++i) {
     Emit("k" + std::to_string(i % 20));

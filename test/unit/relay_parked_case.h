@@ -135,7 +135,7 @@ class Case {
     }
     engine_->AddLane(kLane, spec, std::move(logs), kDestination);
   }
-  // What was under way may have been written, in order, up to somewhere.
+  // What was in flight may have been written, in order, up to somewhere.
   void LoseInFlight(FakeSink* sink) {
     if (sink == nullptr) {
       return;
@@ -273,7 +273,7 @@ class Case {
       case 2:  // orderly stop of the lane, perhaps too impatient
         engine_->ReleaseLane(kLane, clock_.now + static_cast<int64_t>(Below(1500)));
         break;
-      case 3:  // somebody else has it
+      case 3:  // another session has it locked
         server_.owned = false;
         ++repeats_;
         break;
@@ -373,7 +373,7 @@ class Case {
     return i;
   }
 
-  // All is well from now on, and time goes by. Dead letters stay dead: nobody acts any more.
+  // All is well from now on, and time goes by. Dead letters stay dead: no operator acts any more.
   void Finish() {
     log_trouble_ = 0;
     calm_ = true;
@@ -397,7 +397,7 @@ class Case {
         return;
       }
     }
-    Wrong("it does not come to rest");
+    Wrong("it does not become idle");
   }
   bool AtRest() const {
     if (!server_.sides.empty() || !sink_->pending.empty() || (retry_ != nullptr && !retry_->pending.empty()) ||

@@ -47,7 +47,7 @@ TEST_F(ParkedTest, AnEventThatFailsAloneIsRetriedAndItsKeyWaits) {
   EXPECT_EQ(table.wrong, "");
 }
 
-// Its route is about to get another number of lanes: whoever has the event then sends it.
+// Its route is about to get another number of lanes: the lane that has the event then sends it.
 TEST_F(ParkedTest, ALaneThatRestsAtACommonSnapshotClaimsNothing) {
   const int64_t parked = Park("a", 1);
   engine = std::make_unique<Engine>(&clock, options);
@@ -86,7 +86,7 @@ TEST_F(ParkedTest, UnderBlockTheKeyWaitsForAPersonAndNoOtherKeyDoes) {
   const int64_t free = Emit("b");
   Turn();
   sink->Fail(0, ErrorClass::kMessage);
-  RunUntil(clock.now + 50'000'000);  // after a minute without an outcome the sink would be made anew
+  RunUntil(clock.now + 50'000'000);  // after a minute without an outcome the sink would be recreated
   EXPECT_EQ(RowOf(bad).state, ParkedState::kDead);
   EXPECT_EQ(RowOf(behind).state, ParkedState::kBlocked);
   EXPECT_EQ(Order(sink), (Events{free}));
@@ -108,7 +108,7 @@ TEST_F(ParkedTest, AStaleHoldHealsItself) {
   sink->DeliverAll();
   table.Remove(first);
   table.Remove(second);
-  table.Remove(third);  // and nobody told the lane
+  table.Remove(third);  // and the lane was not told
   const int64_t next = Emit("a");
   Turn();
   ASSERT_NE(retry, nullptr);
@@ -316,6 +316,89 @@ TEST_F(ParkedTest, ASinkThatDiesWhateverIsSentIsNoEventsFault) {
 }
 
 // --- scheduled ---------------------------------------------------------------------------------------------------
+
+// It uses up no attempts, and whoever looks at the event, or at its idle lane, sees why it does not go.
+TEST_F(ParkedTest, AScheduledEventWhoseTopicIsInTroubleWhenItIsDueSaysWhy) {
+  const int64_t due = clock.WallMicros() + 5'000'000;
+  std::vector<int64_t> late;
+  for (int i = 0; i < 2; ++i) {
+    server.EmitCommitted("", 10, "missing");
+    server.rows.back().deliver_at = due;
+    late.push_back(server.rows.back().created_at);
+  }
+  RunUntil(due - FakeClock::kWallAtZero - 1);
+  EXPECT_EQ(Status().error, nullptr);
+  ++clock.now;
+  Turn();
+  ASSERT_NE(retry, nullptr);
+  bool well = false;
+  retry->on_poll = [&] {
+    while (!retry->pending.empty()) {
+      well ? retry->Deliver() : retry->Fail(0, ErrorClass::kTopic, "WRONGTYPE");
+    }
+  };
+  for (int i = 0; i < 10; ++i) {
+    RunUntil(clock.now + 3'000'000);
+    ASSERT_NE(Status().error, nullptr);
+    EXPECT_EQ(Status().error->code, "WRONGTYPE");
+    EXPECT_STREQ(Status().state, "idle");
+    EXPECT_GE(Status().error_since_unix, due);
+    EXPECT_LT(Status().error_since_unix, due + 1'000'000);
+    for (const int64_t one : late) {
+      EXPECT_EQ(RowOf(one).state, ParkedState::kScheduled);
+      EXPECT_EQ(RowOf(one).attempts, 0);
+      EXPECT_EQ(RowOf(one).error.code, "WRONGTYPE");
+    }
+  }
+  well = true;
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_EQ(Status().error, nullptr);
+  EXPECT_EQ(table.wrong, "");
+}
+
+// Somebody has taken the event away: the topic is nobody's business any more.
+TEST_F(ParkedTest, TheTroubleOfATopicIsForgottenWithItsLastEvent) {
+  server.EmitCommitted("", 10, "missing");
+  server.rows.back().deliver_at = clock.WallMicros() + 1;
+  const int64_t late = server.rows.back().created_at;
+  Turn();
+  clock.now += 2;
+  Turn();
+  ASSERT_NE(retry, nullptr);
+  retry->on_poll = [&] {
+    while (!retry->pending.empty()) {
+      retry->Fail(0, ErrorClass::kTopic, "WRONGTYPE");
+    }
+  };
+  RunUntil(clock.now + 10'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  table.rows.erase(late);
+  RunUntil(clock.now + 120'000'000);
+  EXPECT_EQ(Status().error, nullptr);
+}
+
+TEST_F(ParkedTest, AScheduledEventThatIsDueWhileTheDestinationIsDownSaysWhy) {
+  const int64_t due = clock.WallMicros() + 5'000'000;
+  Emit("a", due);
+  Turn();
+  sink->SetUp(false);
+  RunUntil(due - FakeClock::kWallAtZero - 1);
+  EXPECT_EQ(Status().error, nullptr);
+  EXPECT_STREQ(Status().state, "idle");
+  RunUntil(clock.now + 20'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->error_class, ErrorClass::kDestination);
+  EXPECT_STREQ(Status().state, "backing off");
+  sink->SetUp(true);
+  Turn();
+  ASSERT_NE(retry, nullptr);
+  retry->DeliverAll();
+  Turn();
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_EQ(Status().error, nullptr);
+  EXPECT_STREQ(Status().state, "idle");
+}
 
 TEST_F(ParkedTest, AScheduledEventIsHeldUntilItIsDueAndNobodyWaitsForIt) {
   const int64_t due = clock.WallMicros() + 5'000'000;

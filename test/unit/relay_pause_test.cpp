@@ -111,7 +111,7 @@ TEST_F(SidesTest, APausedTopicLeavesWhenWhatIsUnderWayIsDone) {
   AnswerByItself();
   RunUntil(clock.now + 60'000'000);
   EXPECT_EQ(Written("a"), Rows("a"));
-  EXPECT_EQ(Written("b").size(), 1u);  // that was under way
+  EXPECT_EQ(Written("b").size(), 1u);  // that was in flight
   ASSERT_EQ(server.sides.size(), 1u);
   EXPECT_EQ(server.sides.at(1).record.topics.at(0).error.code, "PAUSED");
   EXPECT_STREQ(Side(1)->state, "paused");
@@ -201,7 +201,7 @@ TEST_F(SidesTest, ANewTopicTemplateMovesNoEventFromOneReaderToAnother) {
 
 // --- more topics than side lanes ---------------------------------------------------------------------------------
 
-// 65 are in trouble for good; what heals among them flows again at once, whatever the others do.
+// 65 are in trouble to the end; what heals among them flows again at once, whatever the others do.
 TEST_F(SidesTest, OneOfManyHealsWhileTheOthersStayIll) {
   AnswerByItself();
   for (int i = 0; i < 65; ++i) {
@@ -261,7 +261,7 @@ TEST_F(SidesTest, BeyondTheCapALaneWithoutAParkedTableBacksOff) {
   EXPECT_EQ(broker.log.size(), server.rows.size());
 }
 
-// A pause is what somebody wants: there is room for it, whatever is ill.
+// A pause is wanted by an operator: there is room for it, whatever is in trouble.
 TEST_F(SidesTest, APausedTopicLeavesBeyondTheCap) {
   options.max_sides = 2;
   Restart();

@@ -98,7 +98,7 @@ class Case {
     engine_->AddLane(kLane, spec_, {.log = std::move(log)}, kDestination);
     barrier_base_ = barrier_;
   }
-  // What was under way may have been written, in order, up to somewhere.
+  // What was in flight may have been written, in order, up to somewhere.
   void LoseInFlight() {
     for (uint64_t n = Below(sink_->pending.size() + 1), i = 0; i < n; ++i) {
       sink_->Write(sink_->pending[i]);
@@ -276,7 +276,7 @@ class Case {
         return;
       }
     }
-    Wrong("it does not come to rest");
+    Wrong("it does not become idle");
   }
 
   bool Covered(const Position& position, const Row& row) const {

@@ -76,7 +76,7 @@ TEST_F(SidesTest, ProbesAreOneEventThenASmallBatchThenAll) {
   EXPECT_EQ(probe, nullptr);
   RunUntil(clock.now + options.backoff_base_micros);
   ASSERT_NE(probe, nullptr);
-  EXPECT_EQ(probe->pending.size(), 1u);  // at the second sink, so that a refusal disturbs nobody
+  EXPECT_EQ(probe->pending.size(), 1u);  // at the second sink, so that a refusal disturbs no lane
   probe->Fail(0, ErrorClass::kTopic);
   RunUntil(clock.now + 2 * options.backoff_base_micros);
   ASSERT_EQ(probe->pending.size(), 1u);

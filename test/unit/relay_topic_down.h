@@ -44,7 +44,7 @@ struct Report {
   size_t peak_engine_bytes = 0;
   int64_t fork_after = 0;         // microseconds from the first refusal-to-be to the fork
   int64_t worst_delay_well = 0;   // of the healthy topic: microseconds from commit to delivery, before the trouble
-  int64_t worst_delay_fork = 0;   // while the fork was under way
+  int64_t worst_delay_fork = 0;   // while the topic left
   int64_t worst_delay_down = 0;   // after it, while the topic was down
   int64_t worst_delay_drain = 0;  // while the side lane read the rest and rejoined
   int64_t heal = 0;               // from the end of the trouble to the first event of the topic delivered

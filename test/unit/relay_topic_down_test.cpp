@@ -1,5 +1,5 @@
 // matrix: D6
-// A topic down under load: nothing piles up, nobody else waits, and it comes back by itself.
+// A topic down under load: nothing piles up, no other topic waits, and it comes back by itself.
 // test/unit/topic_down_bench.cpp is the same for a whole day.
 #include "relay_topic_down.h"
 

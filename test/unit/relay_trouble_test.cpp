@@ -27,7 +27,7 @@ TEST_F(EngineTest, NothingIsSentAgainBeforeEverythingUnderWayHasItsOutcome) {
     server.EmitCommitted("k" + std::to_string(i));
   }
   Turn();
-  // Another partition's record is still under way at the sink while the first has failed already.
+  // Another partition's record is still in flight at the sink while the first has failed already.
   std::deque<Pending> held(sink->pending.begin() + 2, sink->pending.end());
   sink->pending.erase(sink->pending.begin() + 2, sink->pending.end());
   sink->Fail(0, ErrorClass::kDestination);

@@ -1,5 +1,5 @@
 // matrix: D18 R1
-// A sink that forgets the outcome of a record: found after a minute, said, and made anew.
+// A sink that forgets the outcome of a record: found after a minute, said, and recreated.
 #include "relay/watchdog.h"
 
 #include "relay_parked_fixture.h"
@@ -96,7 +96,7 @@ TEST_F(WatchdogTest, WhileOthersAreDeliveredAllTheTime) {
   EXPECT_TRUE(server.position.base.Covers(server.Current()));
 }
 
-// A destination that is slow, away, or a worker that was stopped are nobody's bug.
+// A destination that is slow or away, or a worker that was stopped, is not taken for a forgotten record.
 TEST_F(WatchdogTest, NotWhileAnythingIsHeard) {
   for (int i = 0; i < 100; ++i) {
     server.EmitCommitted(std::to_string(i));
@@ -155,7 +155,7 @@ TEST_F(WatchdogTest, TimeInWhichTheWorkerStoodStillDoesNotCount) {
   EXPECT_EQ(sinks, 1);
 }
 
-// A sink that always forgets is not made anew without end at full speed: once a minute, and the breaker opens.
+// A sink that always forgets is not recreated without end at full speed: once a minute, and the breaker opens.
 TEST_F(WatchdogTest, OneThatAlwaysForgets) {
   server.EmitCommitted("a");
   Turn(true);

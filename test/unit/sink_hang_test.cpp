@@ -62,7 +62,7 @@ TEST_F(ProcessSinkTest, OneThatHasNothingToSayOrIsStoppedForAMomentIsNotHung) {
   EXPECT_EQ(driver.resolved(), 0u);
 }
 
-// Somebody kills it every now and then, before it has delivered anything: it does not come back later and later.
+// It is killed every now and then, before it has delivered anything: it does not come back later and later.
 TEST_F(ProcessSinkTest, WhoeverWasWellForAWhileComesBackQuickly) {
   ProcessSink sink(executable_, Mode("hold"));
   Driver driver(&sink);
@@ -95,8 +95,8 @@ TEST_F(ProcessSinkTest, ItTellsWhetherItDiedBeforeItCouldLookAtAnything) {
   EXPECT_EQ(dies.health().unready_deaths, 0u);
 }
 
-// Only a SIGKILL of somebody else's says nothing about the records; all of it is known when their outcomes come.
-// (Signals that no sanitizer takes for a find of its own.)
+// Only a SIGKILL from outside says nothing about the records; all of it is known when their outcomes come. (Signals
+// that no sanitizer takes for a find of its own.)
 TEST_F(ProcessSinkTest, ItTellsWhetherSomebodyKilledIt) {
   for (const int signal_number : {SIGKILL, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
     ProcessSink sink(executable_, Mode("hold"));

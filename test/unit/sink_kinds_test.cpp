@@ -75,7 +75,7 @@ TEST(SinkKinds, AnotherWrapperIsNone) {
   EXPECT_TRUE(OptionRules(kUnknownKind).empty());
 }
 
-// What an event may ask for as its own topic is checked when nobody knows yet where it goes.
+// What an event may ask for as its own topic is checked when its destinations are not known yet.
 TEST(SinkKinds, APortableTopicIsGoodForAll) {
   const std::string names[] = {"a", "outbox.event.Order_line-1", "...", std::string(249, 'x')};
   for (const SinkKind* kind : Kinds()) {

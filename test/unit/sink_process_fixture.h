@@ -85,7 +85,7 @@ class FakeSink : public Sink {
   void Close() override {}
 
  private:
-  // Somebody else's code in the process: writes frames of its own until the worker has had enough.
+  // An attacker's code in the process: writes frames of its own until the worker gives up.
   void Attack(const Batch& batch) {
     FrameWriter writer;
     std::string frame;

@@ -37,7 +37,8 @@ TEST_F(ProcessSinkTest, StartsACleanProcess) {
   unsetenv("PGPASSWORD");
 }
 
-// Invariant 10: whatever a sink process says that somebody has taken over, it costs its worker little memory and time.
+// Invariant 10: whatever a sink process sends that an attacker has taken over, it costs its worker little memory and
+// time.
 TEST_F(ProcessSinkTest, OneThatWasTakenOverCostsLittle) {
   for (const char* mode :
        {"evil-size", "evil-empty", "evil-results", "evil-places", "evil-ends", "evil-chatter", "evil-health"}) {

@@ -1,4 +1,4 @@
-// Taking turns in too few places: nobody starves, nobody is disturbed for nothing.
+// Taking turns in too few slots: no process starves, none is disturbed for nothing.
 #include "base/turns.h"
 
 #include <gtest/gtest.h>

@@ -2,8 +2,8 @@
 
 ALTER TABLE outbox.lane ADD COLUMN home text;
 COMMENT ON COLUMN outbox.lane.home IS 'system identifier and oid of the database whose transaction ids the position is made of; another than this one, or NULL: a dump brought the lane, and nobody claims it before outbox.adopt()';
--- Of a copy that is not adopted yet they are the original's. There may be rows of two, where a dump was restored over an
--- outbox in use: then nobody knows whose they are.
+-- In a copy that is not adopted yet they are the original's. There may be rows of two servers, if a dump was restored
+-- over an outbox in use: then their origin is unknown.
 UPDATE outbox.lane SET home = (SELECT pg_catalog.min(pg_catalog.format('%s/%s', i.system_identifier, i.database))
   FROM outbox.identity i HAVING pg_catalog.count(*) OPERATOR(pg_catalog.=) 1);
 

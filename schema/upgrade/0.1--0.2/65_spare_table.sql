@@ -1,9 +1,9 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- emit() depends on no free background worker.
 -- ---------------------------------------------------------------------------------------------------------------------
--- Takes an event when the table of its day is not there and cannot be made at once. No partition: whoever attaches one
--- holds a lock until his transaction ends, a default partition is locked by each that is attached, and any other bounds
--- would be untrue.
+-- Takes an event when the table of its day is not there and cannot be made at once. No partition: a session that
+-- attaches one holds a lock until his transaction ends, a default partition is locked by each that is attached, and any
+-- other bounds would be untrue.
 CREATE TABLE outbox.log_spare (LIKE outbox.log INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)
   WITH (fillfactor = 100, autovacuum_enabled = false, toast.autovacuum_enabled = false);
 CREATE INDEX log_spare_xid ON outbox.log_spare USING btree (xid);

@@ -54,8 +54,8 @@ BEGIN
 END
 $day_tables$;
 
--- Where a route's lanes began anew, so that the words about older events are exact: what a seek passed over was never
--- delivered, and what was delivered before is not where the lanes have been since.
+-- Where a route's lanes started from another position, so that status() is exact about older events: what a seek passed
+-- over was never delivered, and what was delivered before is not where the lanes have been since.
 CREATE TABLE outbox.lane_start (
   route_id      bigint      NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,
   at            timestamptz NOT NULL,
@@ -98,12 +98,6 @@ CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox.lan
 ALTER TABLE outbox.lane_start ENABLE REPLICA TRIGGER ignore_replicated;
 COMMENT ON TRIGGER ignore_replicated ON outbox.lane_start IS 'drops what a subscription brings; fires for nothing else';
 
-COMMENT ON FUNCTION outbox.wait_for(uuid, interval) IS
-  'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout; NULL: no route will deliver it, because none takes it or one was moved behind it by seek()';
-
-COMMENT ON FUNCTION outbox.status(uuid) IS
-  'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, dead, skipped, discarded or passed over (the route was moved behind it by seek()); not routed where it matches none, or is older than they; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window (window_from, window_to); NULL where that is not known exactly any more. attempts counts refusals; error_* is the last of them, of an event that is pending what is in its lane''s way. reason: why it was paused, skipped or discarded, or whom it waits behind';
-
 CREATE PROCEDURE outbox.forget(
   aggregate_type  text,
   aggregate_id    text,
@@ -117,7 +111,6 @@ CREATE PROCEDURE outbox.forget(
 REVOKE ALL ON PROCEDURE outbox.forget(text, text, boolean, text, boolean, bigint, bigint) FROM PUBLIC;
 COMMENT ON PROCEDURE outbox.forget(text, text, boolean, text, boolean, bigint, bigint) IS
   'erases payload and headers of what the log keeps of one key; events that some route has not delivered yet, parked ones and rows of outbox.foreign_event are kept, or with undelivered => true given up: nobody sends them. A dry run unless told otherwise; it cannot be undone. Returns how many were erased and kept. The key itself stays in the log; outbox.audit keeps a hash of it';
-COMMENT ON COLUMN outbox.audit.action IS 'retry, redrive, skip, discard, replay, seek, pause, resume, forget; rewind and lost writes by a worker';
 
 -- Roles that may emit, and to which topics: what grant_emit() said last. Sessions keep what they have read until it changes.
 -- By name, because that is what a dump restores where the role is missing: a limit stays, and a role that is made later under
@@ -181,6 +174,8 @@ BEGIN
   PERFORM outbox._follow_role_names();
   DELETE FROM outbox.emit_right e WHERE e.role_id = grant_emit.role::oid OR e.role = pg_get_userbyid(grant_emit.role::oid);
   INSERT INTO outbox.emit_right (role, topics) VALUES (pg_get_userbyid(grant_emit.role::oid), grant_emit.topics);
+  INSERT INTO outbox.audit (who, action, detail)
+  VALUES (session_user, 'grant_emit', jsonb_strip_nulls(jsonb_build_object('to', grant_emit.role, 'topics', grant_emit.topics)));
 END
 $grant$;
 COMMENT ON FUNCTION outbox.grant_emit(regrole, text[]) IS 'lets a role emit: the emit functions, the trigger function emit_row, and the view outbox.event; with topics (patterns) to these only: the topic given, or outbox.event.<aggregate type> where none is. The last call counts';

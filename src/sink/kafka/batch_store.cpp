@@ -60,7 +60,7 @@ void BatchStore::Deliver(uint32_t slot, uint32_t index, uint32_t spot, int64_t o
   Resolve(slot, index, RecordState::kDelivered);
 }
 
-// Records of a range that is being handed out as delivered.
+// Notes the places of a range of records that is being handed out as delivered.
 void BatchStore::NotePlaces(Hold* hold, uint32_t from, uint32_t to) {
   listed_.clear();
   for (uint32_t index = from; index < to; ++index) {
@@ -79,7 +79,7 @@ void BatchStore::NotePlaces(Hold* hold, uint32_t from, uint32_t to) {
     Spot& spot = hold->spots[number];
     spot.listed = false;
     Range& range = places_[{hold->batch.flow, spot.topic, spot.partition}];
-    if (spot.first >= 0) {  // records of one spot have an offset all, or none has
+    if (spot.first >= 0) {  // either all records of a spot have an offset, or none has
       range.first = range.first < 0 ? spot.first : std::min(range.first, spot.first);
       range.last = std::max(range.last, spot.last);
     }

@@ -17,7 +17,7 @@ namespace outbox::sink::kafka {
 
 enum class RecordState : uint8_t { kOpen = 0, kDelivered, kAborted, kReported };
 
-// Where records of a batch that were acknowledged together are; `first` and `last` of those being reported.
+// Where the records of a batch that were acknowledged together are; `first` and `last` are of those being reported.
 struct Spot {
   const std::string* topic = nullptr;
   int32_t partition = -1;
@@ -46,16 +46,16 @@ class BatchStore {
   uint32_t Add(Batch batch);
   Hold& at(uint32_t slot) { return *holds_[slot]; }
 
-  // Each does nothing when the record has an outcome already.
-  // `spot` is from AddSpot of this slot. An offset of -1: acknowledged, but nobody said where it is.
+  // Each of the following does nothing if the record has an outcome already. `spot` is from AddSpot of this slot. An
+  // offset of -1: acknowledged, at an unknown offset.
   void Deliver(uint32_t slot, uint32_t index, uint32_t spot, int64_t offset);
   void Abort(uint32_t slot, uint32_t index) { Resolve(slot, index, RecordState::kAborted); }
   void Fail(uint32_t slot, uint32_t index, Error error);
   // `topic` outlives the store.
   uint32_t AddSpot(uint32_t slot, const std::string* topic, int32_t partition);
-  // A batch that is not taken at all.
+  // Reports all records of a batch as aborted, without storing it.
   void Refuse(const Batch& batch);
-  // Every open record of every batch; calls fn(hold) once for each batch that has one, before.
+  // Aborts every open record of every batch; first calls fn(hold) for each batch that has one.
   template <typename Fn>
   void AbortAll(Fn&& fn) {
     for (uint32_t slot = 0; slot < holds_.size(); ++slot) {
@@ -89,7 +89,7 @@ class BatchStore {
   size_t open() const { return open_; }
 
  private:
-  static constexpr int64_t kGapMicros = 200'000;  // nobody waits for these: acknowledgement is by prefix
+  static constexpr int64_t kGapMicros = 200'000;  // these are not urgent: acknowledgement is by prefix
 
   void Resolve(uint32_t slot, uint32_t index, RecordState state);
   void Touch(uint32_t slot, Hold* hold);

@@ -13,7 +13,7 @@ using V = Verdict;
 using N = Note;
 
 // Sorted by code. All that librdkafka 2.15 and Kafka 4.1 know; codes of consuming and of administration are here too,
-// as destination trouble with a cap: nothing good can be said of one that comes back from producing.
+// as destination trouble with a cap: none of them is expected from producing.
 constexpr ErrorRule kRules[] = {
     {-199, "_BAD_MSG", V::kRefused, C::kDestination, N::kNone},
     {-198, "_BAD_COMPRESSION", V::kRefused, C::kDestination, N::kNone},
@@ -168,7 +168,7 @@ constexpr ErrorRule kRules[] = {
     {84, "ELECTION_NOT_NEEDED", V::kRefused, C::kDestination, N::kCapped},
     {85, "NO_REASSIGNMENT_IN_PROGRESS", V::kRefused, C::kDestination, N::kCapped},
     {86, "GROUP_SUBSCRIBED_TO_TOPIC", V::kRefused, C::kDestination, N::kCapped},
-    // What broker-side checks refuse: a schema that is not registered yet, a topic that wants keys just now.
+    // Refused by broker-side checks: a schema that is not registered yet, a topic that requires keys at the moment.
     {87, "INVALID_RECORD", V::kBatch, C::kSolo, N::kNone},
     {88, "UNSTABLE_OFFSET_COMMIT", V::kRefused, C::kDestination, N::kCapped},
     {89, "THROTTLING_QUOTA_EXCEEDED", V::kRefused, C::kDestination, N::kNone},

@@ -15,7 +15,7 @@ namespace outbox::sink::kafka {
 enum class Verdict : uint8_t {
   kRefused,  // the class below is charged
   kBatch,    // the batch was refused as a whole: alone in it, the class below; in company, send them again one by one
-  kRetry,    // nobody is charged: send again in order with a new producer. The class says what it was for people
+  kRetry,    // no event is charged: send again in order with a new producer. The class is for messages only
 };
 
 enum class Note : uint8_t {
@@ -39,7 +39,7 @@ std::span<const ErrorRule> ErrorRules();
 // the message's: a broker that knows something new must not turn events into dead letters.
 const ErrorRule& RuleFor(int code);
 
-// What people may read about a code.
+// A text about a code, for messages.
 std::string CodeText(int code);
 
 // The error for a record. `detail` may be empty; then the code's own text is used.

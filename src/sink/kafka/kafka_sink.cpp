@@ -20,7 +20,7 @@ constexpr int64_t kDestroyMicros = 2 * kSecond;  // and for the library to let g
 constexpr int64_t kBackoffMicros = 100'000;
 constexpr int64_t kBackoffCapMicros = 10 * kSecond;
 constexpr int64_t kProbeMicros = 1 * kSecond;
-constexpr int kWarnFailures = 3;  // producers in a row that ended without a delivery and without anybody to charge
+constexpr int kWarnFailures = 3;  // producers in a row that ended without a delivery and without an event to charge
 
 }  // namespace
 
@@ -118,7 +118,8 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
   waits->push_back({event_fd_, true, false, deadline});
 }
 
-// A report said no. Nothing more goes in; what is queued comes back, what is in flight is waited for.
+// Ends the producer after a failed report: nothing more goes in; what is queued comes back, what is in flight is waited
+// for.
 void KafkaSink::EndProducer(int64_t now) {
   if (phase_ != Phase::kRunning) {
     return;
@@ -136,7 +137,7 @@ void KafkaSink::Purge(int what) {
   }
 }
 
-// By which the topic's records go. There is a second one only while a topic needs it.
+// The producer that the topic's records go by. There is a second one only while a topic needs it.
 Producer* KafkaSink::ProducerOf(Topic* topic) {
   if (topic->careful && careful_ == nullptr) {
     topic->careful = topic->to_be_careful = Producer::Make(settings_, event_fd_, /*gapless=*/false, &careful_).ok();
@@ -160,7 +161,7 @@ void KafkaSink::EndCareful() {
 
 void KafkaSink::Advance(int64_t now) {
   if (phase_ == Phase::kEnding && in_library_ > 0 && now >= phase_deadline_) {
-    // Without this some reports never come.
+    // Without this purge some reports never come.
     Purge(RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
     phase_ = Phase::kPurging;
     phase_deadline_ = now + kPurgeMicros;
@@ -231,7 +232,7 @@ void KafkaSink::RetireProducer(int64_t now) {
 void KafkaSink::StartProducer(int64_t now) {
   if (now < retired_by_ &&
       !std::all_of(retired_.begin(), retired_.end(), [](const auto& done) { return done->load(); })) {
-    phase_deadline_ = now + 2'000;  // what the old one has on its connections goes before the new one's
+    phase_deadline_ = now + 2'000;  // what is on the old one's connections goes before the new one's records
     return;
   }
   if (Status status = Producer::Make(settings_, event_fd_, /*gapless=*/true, &producer_); !status.ok()) {

@@ -86,7 +86,7 @@ class KafkaSink : public Sink {
   void Refused(Topic* topic, const Held& held, int code);
   Error RefusalOf(Topic* topic, int code);
   void FailKnown(Topic* topic, const Held& held, const Record& record);
-  int KnownToBeRefused(Topic* topic, const Record& record);  // the code; 0: not so
+  int KnownToBeRefused(Topic* topic, const Record& record);  // the error code; 0: not known
   void Wait(Topic* topic, std::deque<Held>* queue, const Held& held, bool front = false);
   Held Next(Topic* topic, std::deque<Held>* queue);
   bool Read(const Held& held, Record* record);
@@ -160,13 +160,13 @@ class KafkaSink : public Sink {
   bool probing_ = false;
   int64_t probe_at_ = -1;
   int64_t delivered_at_ = 0;
-  int64_t limits_at_ = -1;  // when limits are to be asked for; -1: nobody wants any
+  int64_t limits_at_ = -1;  // when limits are to be asked for; -1: none are wanted
   int64_t waited_ = 0;      // microseconds in AskMetadata since the last Poll
   int64_t stalled_check_at_ = 0;
   int64_t stalled_micros_ = 15'000'000;  // a broker that dies has successors as leaders after 10 s or so
   bool ending_stalled_ = false;          // the producer ends because of stalled topics
   int64_t raise_micros_ = kRaiseMicros;
-  Error ended_by_;            // why the last producer ended, if nobody was charged; until the next delivery
+  Error ended_by_;            // why the last producer ended, if no event was charged; until the next delivery
   std::string last_trouble_;  // the newest connection error since all was well, for people
 };
 

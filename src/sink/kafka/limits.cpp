@@ -12,14 +12,14 @@ namespace outbox::sink::kafka {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000;
-constexpr int64_t kFreshMicros = 2 * kSecond;    // somebody may raise a limit at any time, and redrive at once
+constexpr int64_t kFreshMicros = 2 * kSecond;    // a limit may be raised at any time, with a redrive at once
 constexpr int64_t kAgainMicros = kSecond;        // asked again so often while something is refused by the answer
 constexpr int64_t kUsedMicros = 60 * kSecond;    // and for so long after
 constexpr int64_t kInVainMicros = 60 * kSecond;  // without the right to ask, or an answer
 constexpr int64_t kHoldMicros = kSecond / 2;     // records wait so long for the answer: each may cost a producer
 constexpr int kAskMs = 5000;
 
-// What no batch with this record can be smaller than.
+// The least size of a batch with this record.
 uint64_t LeastBytes(const Record& record) {
   uint64_t bytes = record.key.size() + record.body.size();
   for (const Field& field : record.fields) {
@@ -44,8 +44,8 @@ int KafkaSink::KnownToBeRefused(Topic* topic, const Record& record) {
   return too_large ? RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE : RD_KAFKA_RESP_ERR_INVALID_RECORD;
 }
 
-// A record was refused for what may be the topic's settings. Until they are known the topic's others wait, unless it is
-// known already that nobody says.
+// A record was refused for what may be the topic's settings. Until they are known the topic's other records wait,
+// unless it is already known that there is no answer.
 void KafkaSink::WantLimits(Topic* topic, int code) {
   if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE && settings_.compresses) {
     return;
@@ -61,7 +61,7 @@ void KafkaSink::WantLimits(Topic* topic, int code) {
   }
 }
 
-// What waited for the answer, or for as long as it is worth.
+// Sends on what waited for the answer, when it came or took too long.
 void KafkaSink::EndHold(Topic* topic) {
   topic->limits.hold_until = 0;
   if (phase_ == Phase::kRunning && !topic->waiting.empty()) {

@@ -31,7 +31,7 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-// Called by the library when it places a record, with the topic's current number of partitions.
+// Called by the library when it chooses a record's partition, with the topic's current number of partitions.
 int32_t Partition(const rd_kafka_topic_t*, const void* key, size_t key_size, int32_t partitions, void* topic_opaque,
                   void* message_opaque) {
   auto* link = static_cast<TopicLink*>(topic_opaque);
@@ -43,7 +43,7 @@ int32_t Partition(const rd_kafka_topic_t*, const void* key, size_t key_size, int
   return ChoosePartition(*link, {static_cast<const char*>(key), key == nullptr ? 0 : key_size}, partitions);
 }
 
-// What is let go of by its destructor.
+// What is freed by its destructor.
 struct Retired {
   Retired(std::unique_ptr<Producer> a_producer, std::shared_ptr<void> a_baggage,
           std::shared_ptr<std::atomic<bool>> a_done)
@@ -94,7 +94,7 @@ Status Producer::Make(const Settings& settings, int event_fd, bool gapless, std:
   }
   if (made->handle_ == nullptr) {
     rd_kafka_conf_destroy(conf);
-    // No thread or descriptor to be had passes; anything else is in the options.
+    // A lack of threads or descriptors is temporary; any other failure is in the options.
     const bool passes = rd_kafka_last_error() == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE;
     return Status(passes ? ErrorClass::kDestination : ErrorClass::kConfig, "CLIENT", text);
   }
@@ -164,7 +164,7 @@ void Retire(std::unique_ptr<Producer> producer, std::shared_ptr<void> baggage,
             std::shared_ptr<std::atomic<bool>> done) {
   producer->Mute();
   retiring.fetch_add(1);
-  // Where there is no thread to be had it is destroyed here and now, however long that takes.
+  // If no thread can be started it is destroyed here and now, however long that takes.
   auto last = std::make_unique<Retired>(std::move(producer), std::move(baggage), std::move(done));
   SignalsBlocked blocked;
   try {

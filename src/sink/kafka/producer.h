@@ -22,7 +22,7 @@ namespace outbox::sink::kafka {
 
 struct Topic;
 
-// Of a field that the library filled from what a broker sent: codes may be outside of the enumeration's range, where
+// Reads a field that the library filled from what a broker sent: codes may be outside of the enumeration's range, where
 // reading them as its type is undefined.
 inline int CodeOf(const rd_kafka_resp_err_t& field) {
   int code = 0;
@@ -40,8 +40,8 @@ struct TopicLink {
   std::atomic<int32_t> partitions{0};  // as of the last record that the library was asked to place; 0: unknown
 };
 
-// What a record carries through the library: where its batch is kept, its number there, and the partition that the
-// partitioner is to take (plus one; 0: by key).
+// What a record carries through the library: its batch's slot, its index there, and the partition that the partitioner
+// is to choose (plus one; 0: by key).
 struct Opaque {
   uint32_t slot = 0;   // 24 bits
   uint32_t index = 0;  // 24 bits
@@ -81,7 +81,7 @@ class Producer {
 
   // Asks the broker for something small; the answer comes as an event (DESCRIBECONFIGS_RESULT). Any answer will do.
   void Probe(int timeout_ms);
-  // The same for the settings of a topic; the event's opaque is `topic`.
+  // Asks the broker for the settings of a topic; the event's opaque is `topic`.
   void DescribeTopic(const std::string& name, Topic* topic, int timeout_ms);
 
  private:

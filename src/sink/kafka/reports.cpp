@@ -79,8 +79,8 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   uint64_t bytes = 0;
   // The library counts on from the first record's offset, also where it has none.
   const bool offsets = message->offset >= 0;
-  // Then it is a success that the library has inferred, from a later batch's. Where the topic was made anew the broker
-  // takes a later batch without the earlier one, and the record is nowhere. Sent again it may be there twice.
+  // If so, the library has inferred the success from a later batch's. If the topic was recreated, the broker takes a
+  // later batch without the earlier one, and the record is nowhere. Sent again, it may be there twice.
   const bool inferred =
       !offsets && !asking && number >= 0 && InFlight(*topic, number) > rd_kafka_event_message_count(event);
   int64_t offset = -1;
@@ -110,7 +110,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
     partition->inflight_bytes -= std::min(partition->inflight_bytes, bytes);
   }
   if (refused_.empty()) {
-    // Offsets that go back: the topic was made anew, and its broker does not know this producer yet.
+    // Offsets that go back: the topic was recreated, and its broker does not know this producer yet.
     partition->warm = offset < 0 || offset >= partition->last_offset || partition->inflight == 0;
     partition->last_offset = offset;
     partition->moved_at = now;
@@ -143,7 +143,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   }
 }
 
-// The number of partitions is known, or known anew with nothing in flight.
+// The number of partitions is known, or known again with nothing in flight.
 void KafkaSink::Learned(Topic* topic, int32_t at_least) {
   const int32_t count = topic->link->partitions.load(std::memory_order_relaxed);
   topic->partitions.resize(static_cast<size_t>(std::max(count, at_least)));
@@ -152,7 +152,8 @@ void KafkaSink::Learned(Topic* topic, int32_t at_least) {
   topic->sticky = -1;
 }
 
-// What a refusal with this code says now: a class that nobody understands is the topic's after a while.
+// The class of a refusal with this code at this moment: an error of unclear origin is charged to the topic after a
+// while.
 ErrorClass KafkaSink::Classify(Topic* topic, int32_t partition, const ErrorRule& rule) {
   if (rule.note == Note::kCapped && rule.error_class == ErrorClass::kDestination &&
       topic->Puzzled(partition) > kCappedTries) {
@@ -161,7 +162,7 @@ ErrorClass KafkaSink::Classify(Topic* topic, int32_t partition, const ErrorRule&
   return rule.error_class;
 }
 
-// Of a careful topic, one record alone: it has its outcome, and nobody else has to do with it.
+// Handles the refusal of a single record of a careful topic: it has its outcome, and no other record is concerned.
 bool KafkaSink::RefusedAlone(Topic* topic, bool asking, int32_t partition, uint32_t count, int64_t now) {
   if (!topic->careful || count != 1 || partition < 0) {
     return false;
@@ -184,13 +185,14 @@ bool KafkaSink::RefusedAlone(Topic* topic, bool asking, int32_t partition, uint3
   return true;
 }
 
-// Every record of refused_ has its outcome after this, or when the producer has ended. What is the message's fault or
-// the topic's is said of each, whatever has become of its flow: many topics may be missing at one moment.
+// Every record of refused_ has its outcome after this, or when the producer has ended. Errors that are the message's or
+// the topic's fault are reported for each record, even if its flow has failed already: many topics may be missing at
+// one moment.
 void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t count, uint64_t bytes, int64_t now) {
   if (RefusedAlone(topic, asking, partition, count, now)) {
     return;
   }
-  // From 2.4 on the library names the invalid records of a batch; their neighbours have a code of their own.
+  // From 2.4 on the library names the invalid records of a batch; the others get a code of their own.
   const bool named = std::any_of(refused_.begin(), refused_.end(),
                                  [&](const RefusedRecord& record) { return record.code == kInvalidDifferentRecord; });
   bool charged = false;
@@ -227,7 +229,7 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
     Error error = MakeError(record.code, error_class, {});
     error.message = "topic \"" + topic->name + "\": " + error.message;
     if (error_class == ErrorClass::kMessage || error_class == ErrorClass::kSolo) {
-      failures_ = 0;  // it is parked: many of them in a row are no reason to go slower and slower
+      failures_ = 0;  // the event is parked: many of them in a row are no reason to slow down
     }
     if (error_class == ErrorClass::kConfig) {
       down_by_fatal_ = true;
@@ -237,8 +239,8 @@ void KafkaSink::Failed(Topic* topic, bool asking, int32_t partition, uint32_t co
   }
   if (asking && charged &&
       rd_kafka_fatal_error(ProducerOf(topic)->handle(), nullptr, 0) == RD_KAFKA_RESP_ERR_NO_ERROR) {
-    // Nothing was sent: the topic is missing or forbidden. Other topics go on with this producer, so nobody comes later
-    // to abort what was not charged.
+    // Nothing was sent: the topic is missing or forbidden. Other topics go on with this producer, so nothing later
+    // aborts what was not charged.
     for (const RefusedRecord& record : refused_) {
       const Batch& batch = store_.at(record.held.slot).batch;
       gate_.Poison(batch.flow, batch.epoch);
@@ -283,7 +285,7 @@ void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now
   }
 }
 
-// The answer to a probe: any word from a broker will do.
+// The answer to a probe: any answer from a broker will do.
 void KafkaSink::Answered(rd_kafka_event_t* event, int64_t now) {
   if (void* topic = rd_kafka_event_opaque(event)) {
     LimitsAnswered(static_cast<Topic*>(topic), event, now);
@@ -298,7 +300,7 @@ void KafkaSink::Answered(rd_kafka_event_t* event, int64_t now) {
     return;
   }
   if (health_.up) {
-    // Without a word about connections they are open, and nobody answers on them.
+    // Without an error about connections they are open, and no broker answers on them.
     SetDown(last_trouble_.empty()
                 ? MakeError(RD_KAFKA_RESP_ERR__TIMED_OUT, ErrorClass::kDestination, "no broker answers")
                 : MakeError(RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, ErrorClass::kDestination, last_trouble_),

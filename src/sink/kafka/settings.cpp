@@ -7,17 +7,17 @@ namespace outbox::sink::kafka {
 namespace {
 
 // Records are limited by what the broker takes in one batch: 1,048,588 bytes by default, batch and record heads
-// included. A larger record is refused before it is sent, which costs nobody else anything.
+// included. A larger record is refused before it is sent, which does not affect other records.
 constexpr uint64_t kDefaultMaxRecord = 1048588 - 88;
 constexpr uint64_t kUsualRecord = uint64_t{2} << 20;
 
 // The library rejects client ids that fill its buffer in some versions.
 constexpr size_t kMaxClientId = 100;
 
-// How long a request may take before its connection is given up. The library's own 60 s are what the first event after
-// a quiet time has to wait for where somebody between here and the broker has forgotten the connection and says nothing
-// (a NAT, a load balancer: after 4 minutes, some). Less than the 15 s after which a topic counts as stalled
-// (stalled.cpp). Not less than this, because brokers may be slow and well:
+// How long a request may take before its connection is given up. The library's own 60 s is how long the first event
+// after a quiet time has to wait if a device on the way to the broker (a NAT, a load balancer: some after 4 minutes)
+// has silently dropped the connection. It is less than the 15 s after which a topic counts as stalled (stalled.cpp),
+// and no less than this, because brokers may be slow and well:
 // - A broker waits for its replicas for request.timeout.ms at most; we give it 2 s less than we wait for its answer. A
 //   replica that has died may hold up an answer for 30 s (replica.lag.time.max.ms): the request is sent again then, as
 //   often as needed, and the broker knows by the sequence number that it has the batch.
@@ -35,7 +35,7 @@ uint64_t Number(const Options& options, const char* name) {
   return found == options.end() ? 0 : std::strtoull(found->second.c_str(), nullptr, 10);
 }
 
-// Each by the other, where only one was chosen.
+// If only one of the two was chosen, derives the other.
 void SetTimeouts(uint64_t max_record, Settings* settings) {
   uint64_t socket = Number(settings->chosen, "socket.timeout.ms");
   const uint64_t request = Number(settings->chosen, "request.timeout.ms");
@@ -74,7 +74,7 @@ Status Choose(const std::string& name, Settings* settings) {
   return Status();
 }
 
-// Left out where the library does not know them, or was built without them; others must be taken.
+// Left out if the library does not know them, or was built without them; all others must be accepted.
 constexpr const char* kOptional[] = {"enable.metrics.push", "sasl.kerberos.kinit.cmd",
                                      "sasl.kerberos.min.time.before.relogin"};
 

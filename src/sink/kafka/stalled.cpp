@@ -13,7 +13,7 @@ constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kLongestMicros = 300 * kSecond;  // between two producers ended for one topic
 constexpr int64_t kLookMicros = kSecond / 5;       // look for leaders at most this often
 constexpr int kLookMs = 100;                       // and wait so long for a broker
-constexpr int kProofMs = 500;                      // the same where nothing is delivered anyhow
+constexpr int kProofMs = 500;                      // the same while nothing is delivered
 constexpr int kProbeMs = 2000;
 
 bool Waits(const Topic& topic, int64_t since) {
@@ -32,7 +32,8 @@ Error StalledError(const Topic& topic) {
                                 : "a partition may have too few replicas in sync, or a broker that hangs")};
 }
 
-// Nothing is done while it may be the destination's trouble: somebody must have delivered or answered just now.
+// Does nothing while it may be the destination's trouble: a record must have been delivered, or a broker have answered,
+// just now.
 void KafkaSink::FindStalled(int64_t now) {
   if (in_library_ == 0 || !health_.up) {
     return;
@@ -100,8 +101,8 @@ void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
   }
 }
 
-// For a topic that stalled a producer: may another be risked? Not while a partition has no leader, and where all have
-// one, not before its time.
+// Whether a topic that stalled a producer still may not be tried: it may not while a partition has no leader, nor, if
+// all have one, before its delay has passed.
 bool KafkaSink::StillStalled(Topic* topic) {
   if (topic->stalls == 0) {
     return false;
@@ -113,8 +114,8 @@ bool KafkaSink::StillStalled(Topic* topic) {
   return topic->leaderless || (!was_leaderless && now_ < topic->stalled_until);
 }
 
-// False: no answer in time. The only thing here that blocks, so all of one turn together for a second at most: a sink
-// process that lets hear nothing of itself for 10 s is taken for hung.
+// Returns false if there is no answer in time. The only call here that blocks, so all those of one turn together last a
+// second at most: a sink process that is silent for 10 s is taken for hung.
 bool KafkaSink::AskMetadata(Topic* topic, int timeout_ms, const rd_kafka_metadata_t** metadata) {
   const int64_t begin = MonotonicMicros();
   const int left_ms = static_cast<int>(std::max<int64_t>(1, (kSecond - waited_) / 1000));
@@ -124,7 +125,7 @@ bool KafkaSink::AskMetadata(Topic* topic, int timeout_ms, const rd_kafka_metadat
   return error == RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
-// False: no broker answered in time. Only topics in trouble come here.
+// Returns false if no broker answered in time. Called only for topics in trouble.
 bool KafkaSink::LookForLeaders(Topic* topic, int timeout_ms) {
   topic->leaders_seen_at = now_;
   if (topic->link == nullptr) {

@@ -1,4 +1,4 @@
-// From a batch into the library: which partition, who waits, what is refused at once.
+// From a batch into the library: which partition a record goes to, which records wait, what is refused at once.
 #include <sys/time.h>
 
 #include <utility>
@@ -54,7 +54,7 @@ void KafkaSink::Submit(Batch batch) {
     going = Dispatch(topic, held, record_);
   }
   for (; !going && index < hold.batch.count; ++index) {
-    // What is said of one that would be refused anyhow spares its owner a round for each.
+    // Records that would be refused in any case are reported now, which spares the owner a round for each.
     if (reader.Next(&record_)) {
       FailKnown(FindTopic(record_.topic), {slot, index, 0}, record_);
     }
@@ -75,7 +75,7 @@ Topic* KafkaSink::FindTopic(std::string_view name) {
   return last_topic_ = found->second.get();
 }
 
-// Once nothing of it is in the library or in line for a partition it goes by the other producer again.
+// Once none of its records is in the library or in line for a partition, the topic goes by the main producer again.
 bool KafkaSink::EndCare(Topic* topic) {
   if (!topic->careful || now_ < topic->careful_until || topic->inflight > 0 || topic->held > topic->waiting.size()) {
     return false;
@@ -191,8 +191,8 @@ bool KafkaSink::AskAbout(Topic* topic) {
   return store_.at(last_slot).state[last_index] == RecordState::kOpen;
 }
 
-// After a topic was not found: whether it is still missing, for `code` says why. The library itself would go on saying
-// so until its next refresh. Waits for the broker a little; only topics in trouble come here.
+// Called after a topic was not found: returns whether it is known now; if not, `code` says why. The library itself
+// would report it as missing until its next refresh. Waits for the broker a little; called only for topics in trouble.
 bool KafkaSink::Known(Topic* topic, int* code) {
   if (!topic->failed) {
     return true;
@@ -264,7 +264,7 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, 
       EndProducer(now_);
       return Sent::kLater;
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-      if (number >= 0) {  // the topic was made anew with fewer partitions
+      if (number >= 0) {  // the topic was recreated with fewer partitions
         EndProducer(now_);
         return Sent::kLater;
       }
@@ -298,8 +298,8 @@ Error KafkaSink::RefusalOf(Topic* topic, int code) {
   return MakeError(code, error_class, std::move(detail));
 }
 
-// One of a flow that has failed. Those of its key that are aborted come before it all the same: the engine does not
-// park it before they are done (Lane::ForgetOvertaken).
+// Fails a record of a flow that has failed already, if it is known to be refused. Aborted records of its key still come
+// before it: the engine does not park it before they are done (Parker::ForgetOvertaken).
 void KafkaSink::FailKnown(Topic* topic, const Held& held, const Record& record) {
   if (const int code = KnownToBeRefused(topic, record); code != 0) {
     store_.Fail(held.slot, held.index, RefusalOf(topic, code));

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kShortestCare = 500'000;
 constexpr int64_t kLongestCare = 8'000'000;
-constexpr int64_t kCarelessMicros = 60'000'000;  // after so long without a refusal it is as if there had been none
+constexpr int64_t kCarelessMicros = 60'000'000;  // after so long without a refusal earlier ones do not count
 constexpr int64_t kRaiseStepMicros = 5'000'000;
 constexpr int64_t kLongestRaiseMicros = int64_t{3600} * 1'000'000;
 constexpr uint64_t kNoCeiling = uint64_t{4} << 20;   // above what any topic is limited to on purpose
@@ -48,7 +48,7 @@ void Topic::EndCare() {
 
 void Topic::Refused(uint32_t count, uint64_t bytes, bool too_large, int64_t now) {
   window = 1;
-  suspects = too_large ? 0 : count;  // a size is found by growing, and costs nobody else
+  suspects = too_large ? 0 : count;  // the size limit is found by growing, at no cost to other records
   if (!too_large) {
     ceiling = ceiling == 0 ? kNoCeiling : ceiling;
     return;
@@ -59,8 +59,8 @@ void Topic::Refused(uint32_t count, uint64_t bytes, bool too_large, int64_t now)
   raise_at = now + raise_after;
 }
 
-// With some room: RecordBytes leaves out what headers take. Only ever less: a refused batch knows better, and more is
-// tried in time.
+// With some room: RecordBytes leaves out what headers take. Only ever lowers the window: a refused batch is better
+// evidence, and more is tried in time.
 void Topic::LimitBatches(uint64_t most) {
   const uint64_t allowed = std::max<uint64_t>(most - most / 4, 1);
   if (allowed < kWholeBatch && (ceiling == 0 || allowed < ceiling)) {

@@ -1,4 +1,4 @@
-// What the sink knows of a topic and its partitions while a producer lives, and who waits for what [-].
+// What the sink knows of a topic and its partitions while a producer lives, and which records wait for what [-].
 //
 // Two rules keep order when a broker refuses something (design: the idempotent producer alone does not):
 // - cold: per producer and partition, one record goes alone until its acknowledgement; the broker then knows this
@@ -25,7 +25,7 @@ struct Held {
   uint32_t offset;
 };
 
-// What a record counts for in a partition's window: about what it takes in a batch.
+// How much a record counts in a partition's window: about what it takes in a batch.
 inline uint64_t RecordBytes(size_t key, size_t body) {
   return key + body + 128;
 }
@@ -81,7 +81,7 @@ struct Topic {
   struct Limits {
     bool wanted = false;     // a record was refused for what they say
     bool asked = false;      // the answer is on its way, to this producer
-    int64_t hold_until = 0;  // an answer is about to come that the topic's records wait for; 0: they do not
+    int64_t hold_until = 0;  // until then the topic's records wait for an answer that is about to come; 0: they do not
     int64_t asked_at = 0;    // last
     int64_t until = 0;       // the answer counts until then; 0: none
     uint64_t max_bytes = 0;  // max.message.bytes
@@ -89,8 +89,8 @@ struct Topic {
     int64_t used_at = 0;     // something was refused by them
   } limits;
 
-  // It refuses records for what nobody could know before: for a while they go by a producer that a refusal does not
-  // end, one at a time in each partition. Survives the producer.
+  // It refuses records for reasons that cannot be known before: for a while they go by a producer that a refusal does
+  // not end, one at a time in each partition. Survives the producer.
   bool careful = false;
   bool to_be_careful = false;  // with the next producer: this one has ended
   int64_t careful_until = 0;   // each refusal prolongs it by careful_for
@@ -108,16 +108,16 @@ struct Topic {
   // The producer is gone. Records still waiting have been aborted.
   void Reset();
   void BeCareful(int64_t now);
-  // Nothing of it is in the library.
+  // Call when none of its records is in the library.
   void EndCare();
   // A batch was refused, and any of its records may be why. `too_large`: rather its size than one of them.
   void Refused(uint32_t count, uint64_t bytes, bool too_large, int64_t now);
-  // Its settings allow no batch larger than this.
+  // The topic's settings allow no batch larger than this.
   void LimitBatches(uint64_t most);
   void Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int64_t now);
-  // Counts a refusal nobody understands; so many in a row there are now. `partition` -1: none.
+  // Counts a refusal of unknown meaning; returns how many there were in a row. `partition` -1: none.
   uint32_t Puzzled(int32_t partition);
-  // May a record of this size go into the library now?
+  // Whether a record of this size may go into the library now.
   bool Admits(const Partition& partition, uint64_t bytes) const;
 };
 

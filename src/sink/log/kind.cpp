@@ -23,14 +23,29 @@ std::unique_ptr<Sink> Make(const Options& options, WriteLine write_line) {
 
 }  // namespace
 
+// What Kafka takes, in words for whoever does not have one.
+constexpr TopicTemplateRules kTemplate = {
+    .aggregate_id = false,
+    .no_aggregate_id = "{aggregate_id} is not allowed in the topic template of a route to the server log",
+    .no_aggregate_id_hint =
+        "A route that was tried with the log goes to Kafka as it is, and no broker bears a topic per "
+        "aggregate. The key template is the place for it.",
+    .literal = IsPortableTopicCharacter,
+    .literals = "Letters, digits, \".\", \"_\" and \"-\" are allowed.",
+    .bad_name = BadPortableTopic,
+    .names =
+        "Topics have 1 to 249 of the characters A-Z, a-z, 0-9, dot, underscore and hyphen, so that the route can go "
+        "to any broker.",
+};
+
 extern const SinkKind kKind;
 constinit const SinkKind kKind = {
     .wrapper = "outbox_log",
     .title = "the server log",
     .make = Make,
     .options = OptionRules,
-    .topic_template = &kPortableTopicTemplate,  // a route that was tried with the log goes to Kafka as it is
-    .bad_topic = BadFreeTopic,                  // it can write any name: none makes a dead letter
+    .topic_template = &kTemplate,  // a route that was tried with the log goes to Kafka as it is
+    .bad_topic = BadFreeTopic,     // it can write any name: no name makes a dead letter
 };
 
 }  // namespace outbox::sink::log

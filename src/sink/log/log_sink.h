@@ -1,4 +1,4 @@
-// A sink that writes one line per event and calls it delivered [-]: first steps without a broker (outbox_log).
+// A sink that writes one line per event and reports it as delivered [-]: first steps without a broker (outbox_log).
 //
 //   outbox.event.order key=42 payload={"total": 129.97} id=0198... type=order.created aggregate_type=order ...
 //

@@ -1,4 +1,4 @@
-// outbox-sink-null: where events go that nobody wants. Started by relay workers.
+// outbox-sink-null: discards events. Started by relay workers.
 #include "sink/null/null_sink.h"
 #include "sink/serve.h"
 

@@ -1,6 +1,5 @@
-// A sink that throws every record away and calls it delivered [-]: what outbox does without a broker, for benchmarks.
-// The records make the whole way, through the socket into a process of their own, and are counted as delivered; nothing
-// looks at them.
+// A sink that discards every record and reports it as delivered [-]: outbox without a broker, for benchmarks. The
+// records go all the way, through the socket into another process, and are counted as delivered; they are not read.
 #pragma once
 
 #include <cstdint>

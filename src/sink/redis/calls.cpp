@@ -196,7 +196,7 @@ void RedisSink::HandleScript(std::unique_ptr<Call> call, const redisReply& reply
       return;
     }
     if (error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND")) {
-      // Nothing ran either. Go on without scripts; what else is forbidden, the plain commands will tell.
+      // Nothing ran either. Go on without scripts; the single commands will show what else is forbidden.
       scripts_ = false;
       targets_.PutBack(call->target, std::move(call->entries));
       targets_.Wake(call->target);
@@ -233,7 +233,7 @@ void RedisSink::HandleScript(std::unique_ptr<Call> call, const redisReply& reply
   targets_.Wake(call->target);
 }
 
-// The first `done` of the call, which are at `first` to `last`.
+// Reports the first `done` records of the call as delivered, at `first` to `last`.
 void RedisSink::Delivered(const Call& call, size_t done, std::string_view first, std::string_view last) {
   if (done == 0) {
     return;
@@ -268,7 +268,7 @@ void RedisSink::Stopped(std::unique_ptr<Call> call, size_t done, Error error) {
     reconnect_ = true;
     reconnect_why_ = error;
   }
-  // A record whose flow was stopped elsewhere meanwhile is not asked about: it goes again anyhow.
+  // A record whose flow was stopped elsewhere meanwhile is not asked about: it goes again in any case.
   if (gate_.Admits(flow, failed.epoch)) {
     results_.push_back({flow, failed.seq, 1, Outcome::kFailed, std::move(error)});
     gate_.Poison(flow, failed.epoch);

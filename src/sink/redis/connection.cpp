@@ -71,7 +71,7 @@ Status Connection::Begin(int64_t by) {
   return TryResolved();
 }
 
-// Waits on while there is no answer.
+// Keeps waiting while there is no answer.
 Status Connection::TryResolved() {
   int error = 0;
   if (!resolver_.Take(&error, &resolved_)) {
@@ -92,7 +92,7 @@ Status Connection::TryNext() {
     connecting_fd_ = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address->ai_protocol);
     if (connecting_fd_ >= 0 && (connect(connecting_fd_, address->ai_addr, address->ai_addrlen) == 0 ||
                                 errno == EINPROGRESS || errno == EINTR)) {
-      // One that does not answer leaves time for the others.
+      // An address that does not answer leaves time for the others.
       int64_t shares = 1;
       for (const addrinfo* later = next_; later != nullptr; later = later->ai_next) {
         ++shares;

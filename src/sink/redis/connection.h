@@ -1,4 +1,4 @@
-// One non-blocking connection to a Redis server [-]: bytes in, replies out. What is said is the sink's business.
+// One non-blocking connection to a Redis server [-]: bytes in, replies out. Their meaning is up to the sink.
 //
 // Nothing blocks: names are resolved in a thread (resolver.h).
 #pragma once
@@ -45,13 +45,13 @@ class Connection {
   void Flush();
   // Queues a command in Redis' own format.
   void Send(std::string_view command);
-  // The next whole reply; empty when none has come. An error: nonsense from the server.
+  // The next whole reply; empty when none has come. Returns an error if the server sends something that is not Redis.
   Status NextReply(ReplyPtr* reply);
   void Drop();
 
   bool connected() const { return context_ != nullptr; }
   bool resolving() const { return resolving_; }
-  // Bytes went in or out since the last call.
+  // Whether bytes went in or out since the last call.
   bool TakeProgress();
   void AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const;
 

@@ -54,11 +54,11 @@ std::span<const ReplyRule> ReplyRules() {
       {"ERR", "string exceeds maximum allowed size", C::kMessage, "TOO_LARGE", false, false},
       {"ERR", "exhausted the last possible id", C::kTopic, "STREAM_EXHAUSTED", false, false},
       {"ERR", "equal or smaller than", C::kTopic, "STREAM_ID", false, false},
-      // The same from inside a script, by Redis 6 and 7.0.
+      // NOPERM from inside a script, by Redis 6 and 7.0.
       {"ERR", "executing the script can't run", C::kConfig, "NOPERM", false, false},
       {"ERR", "executing the script can't access", C::kTopic, "NOPERM", false, false},
       {"ERR", "executing the script can't publish", C::kTopic, "NOPERM", false, false},
-      // And by 7.2 and later.
+      // NOPERM from inside a script, by 7.2 and later.
       {"ERR", "ACL failure in script: No permissions to access", C::kTopic, "NOPERM", false, false},
       {"ERR", "ACL failure in script", C::kConfig, "NOPERM", false, false},
       {"ERR", "unknown command", C::kConfig, "UNKNOWN_COMMAND", false, false},
@@ -69,7 +69,7 @@ std::span<const ReplyRule> ReplyRules() {
       {"ERR", "wrong number of arguments for 'auth'", C::kConfig, "AUTH", true, false},
       {"ERR", "unauthenticated", C::kConfig, "AUTH", true, false},
       {"ERR", "max number of clients", C::kDestination, "MAX_CLIENTS", true, false},
-      // Answers to commands that are not ours, from here on.
+      // From here on: answers to commands that the sink does not send.
       {"BUSYGROUP", nullptr, C::kDestination, "BUSYGROUP", false, true},
       {"BUSYKEY", nullptr, C::kDestination, "BUSYKEY", false, true},
       {"INPROG", nullptr, C::kDestination, "INPROG", false, true},

@@ -15,7 +15,7 @@ struct ReplyRule {
   ErrorClass error_class;
   const char* code;  // what Error::code says
   bool reconnect;    // another server may answer the same name: connect again
-  bool capped;       // nobody understands it: after kCappedReplies in a row the target's trouble, not the server's
+  bool capped;       // of unknown meaning: after kCappedReplies in a row the target's trouble, not the server's
 };
 inline constexpr unsigned kCappedReplies = 5;
 
@@ -27,7 +27,7 @@ const ReplyRule& FindReplyRule(std::string_view reply);
 Error ReplyError(std::string_view reply);
 // Whether the rule behind an error made by ReplyError() asks for a new connection.
 bool NeedsReconnect(const Error& error);
-// Whether it is one of those that nobody understands.
+// Whether it is an error of unknown meaning.
 bool IsCapped(const Error& error);
 
 }  // namespace outbox::sink

@@ -38,7 +38,7 @@ std::string InfoField(const redisReply& reply, std::string_view name) {
   return std::string(value.substr(0, value.find_first_of("\r\n")));
 }
 
-// What tells one Redis that was configured from another: a run of another one is no later life of this one.
+// Distinguishes the configured Redis from others: a run of another one is not a later run of this one.
 std::string HashOfEndpoint(const Options& options) {
   std::string endpoint;
   for (const char* name : {"host", "port", "db", "unix_socket"}) {
@@ -265,7 +265,7 @@ void RedisSink::LookAtMemory() {
   look_at_ = MonotonicMicros() + kLookEvery;
 }
 
-// Streams have no expiry, unless somebody else gives them one: of the policies only allkeys-... throw them away.
+// Streams have no expiry, unless another client sets one: of the eviction policies only allkeys-... remove them.
 void RedisSink::HandleMemory(const redisReply& reply) {
   const std::string limit = InfoField(reply, "\nmaxmemory:");
   const std::string policy = InfoField(reply, "\nmaxmemory_policy:");
@@ -282,8 +282,8 @@ void RedisSink::HandleMemory(const redisReply& reply) {
   }
 }
 
-// The server has let us in. A process that was a replica meanwhile has the run id of before and another history, hence
-// the replication id. A server that tells neither is never met.
+// Called when the server has let the sink in. A process that was a replica meanwhile has its old run id and another
+// history, hence the replication id. A server that tells neither is not checked.
 void RedisSink::Meet() {
   constexpr size_t kPart = 16;
   std::string run = run_id_.empty() || !meets_
@@ -351,7 +351,7 @@ void RedisSink::MeetAgain() {
 
 void RedisSink::Admit(const std::string& run, bool drop) {
   if (state_ != State::kHeld || run != meeting_.run) {
-    return;  // it has gone meanwhile, and will be met again
+    return;  // it has gone meanwhile, and will be reported again
   }
   if (drop) {
     AbortWaiting();
@@ -404,8 +404,8 @@ void RedisSink::HandleGreeting(Expected what, const redisReply& reply) {
   }
 }
 
-// A reply is waited for in steps. What a step lasts longer, this process or the whole machine stood still, and so it is
-// not the server that was silent: breaking off would send again what it has done meanwhile.
+// A reply is waited for in steps. If a step lasts longer than it should, this process or the whole machine was paused,
+// and the server was not silent: disconnecting would send again what it has done meanwhile.
 void RedisSink::CountSilence() {
   const int64_t now = MonotonicMicros();
   const int64_t step = now - std::exchange(polled_at_, now);

@@ -7,10 +7,10 @@
 // A stream entry has the fields `key` and `payload` (each absent where the record has none), then the record's own. A
 // list or channel gets the payload alone; a tombstone is the empty string there.
 //
-// A server that is another one than the last (other run id or replication id) may have lost what was acknowledged. With
-// SinkConfig::meets nothing is written to it before the owner has asked where its streams end, and has admitted it.
-// Nor is a server met that is not the one to ask: a replica, one that is loading its data, a Sentinel. What it lacks it
-// has not lost, and the next one to answer may be the right one.
+// A server with another run id or replication id than the last may have lost what was acknowledged. With
+// SinkConfig::meets nothing is written to it before the owner has asked where its streams end, and has admitted it. A
+// server that cannot answer is not checked: a replica, one that is loading its data, a Sentinel. It has not lost what
+// it lacks, and the next one to answer may be the right one.
 //
 // A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
 // EVICTION.
@@ -61,7 +61,7 @@ class RedisSink : public Sink {
   enum class State {
     kWaiting,     // until retry_at_, then connects
     kConnecting,  // and greeting: AUTH, SELECT, SCRIPT LOAD, PING
-    kHeld,        // met; waits to be admitted
+    kHeld,        // connected; waits to be admitted
     kReady,
     kClosed,
   };
@@ -144,10 +144,10 @@ class RedisSink : public Sink {
   std::deque<Awaited> awaited_;  // commands sent and not answered, in order
   std::vector<Result> results_;
   Places places_;
-  std::map<std::pair<RecordForm, std::string>, unsigned> puzzles_;  // replies in a row that nobody understands
+  std::map<std::pair<RecordForm, std::string>, unsigned> puzzles_;  // unknown replies in a row
   std::string run_id_;          // of the server at the other end, while connecting; "": it does not tell
-  std::string replication_id_;  // likewise
-  std::string admitted_;        // run
+  std::string replication_id_;  // of the same server
+  std::string admitted_;        // the run that the sink was admitted to
   Meeting meeting_;
   size_t asked_ = 0;  // streams, not answered yet
   bool answered_ = false;

@@ -1,6 +1,7 @@
 // Looks names up without blocking the caller [-]: getaddrinfo waits 5 s for each server and try by default, and again
-// for each search domain; the sink's loop, which has to let hear of itself, cannot. A thread of its own does it, one
-// at a time. One that is not wanted any more is left to its end; its answer is taken by the next Begin() of the name.
+// for each search domain; the sink's loop, which has to send signs of life, cannot. A thread of its own does it, one at
+// a time. A look-up that is not wanted any more is left to end by itself; the next Begin() of the name takes its
+// answer.
 //
 // Used by one thread.
 #pragma once
@@ -24,11 +25,12 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  // Always of the same name: what is under way serves as well. False: no thread, or no descriptor.
+  // The name is always the same, so a look-up that is running serves as well. Returns false if there is no thread, or
+  // no descriptor.
   bool Begin(const std::string& host, const std::string& port);
-  // True once, when the answer is there: 0 and addresses, or an error of getaddrinfo.
+  // Returns true once, when the answer is there: 0 and addresses, or an error of getaddrinfo.
   bool Take(int* error, Addresses* found);
-  // Readable when it is; -1: nothing is under way.
+  // Readable when the answer is there; -1: no look-up is running.
   int fd() const;
 
  private:

@@ -36,9 +36,9 @@ struct Target {
 
 class Targets {
  public:
-  // False: the record has no fields at all.
+  // Returns false if the record has no fields at all.
   bool Add(uint32_t flow, uint32_t epoch, uint64_t seq, const Record& record);
-  // Puts back what was not done, before everything else of the target.
+  // Puts entries back that were not done, before all others of the target.
   void PutBack(Target* target, std::vector<Entry> entries);
 
   // A target that may have something to send; nullptr: none. It is off the list until Wake().

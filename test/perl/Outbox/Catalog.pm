@@ -58,6 +58,11 @@ sub catalog
 		  q{) FROM pg_foreign_data_wrapper w } . member('pg_foreign_data_wrapper', 'w.oid'),
 		q{SELECT concat_ws(' ', 'type', t.oid::regtype, t.typlen, t.typcategory, t.typispreferred, t.typstorage, } . rights('t.typacl', 'T', 't.typowner') .
 		  q{) FROM pg_type t } . member('pg_type', 't.oid') . q{ WHERE t.typtype = 'b'},
+		# Of the rights above a dump takes those that differ from these.
+		q{SELECT concat_ws(' ', 'initial rights', i.type, i.identity, p.objsubid, p.privtype, (SELECT string_agg(a::text, ' ' ORDER BY a::text) FROM unnest(p.initprivs) a))
+		  FROM pg_depend d JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'outbox'
+		  JOIN pg_init_privs p ON p.classoid = d.classid AND p.objoid = d.objid
+		  CROSS JOIN LATERAL pg_identify_object(d.classid, d.objid, 0) i WHERE d.deptype = 'e'},
 		q{SELECT concat_ws(' ', 'dumped', k.oid::regclass, k.condition)
 		  FROM pg_extension e, ROWS FROM (unnest(e.extconfig), unnest(e.extcondition)) k (oid, condition) WHERE e.extname = 'outbox'});
 	my @lines;

@@ -31,7 +31,7 @@ sub all_points
 	return \%points;
 }
 
-# "kill", "fail", "wait", "exit 1 3" ...: see the header. The file appears at once, so that nobody reads half of it.
+# "kill", "fail", "wait", "exit 1 3" ...: see the header. The file appears at once, so that no process reads half of it.
 sub arm
 {
 	my ($name, $action) = @_;
@@ -55,7 +55,7 @@ sub disarm { my ($name) = @_; unlink "$dir/$name"; return }
 # Lets a process that waits at the point go on.
 sub release { my ($name) = @_; disarm($name); unlink "$dir/$name.waiting"; return }
 
-# Likewise, as far as its next pass.
+# The same, as far as its next pass.
 sub let_pass { my ($name) = @_; arm($name, 'wait'); unlink "$dir/$name.waiting"; return }
 
 sub waiting { my ($name) = @_; return -e "$dir/$name.waiting" }

@@ -9,7 +9,7 @@ use IPC::Run ();
 use Outbox::Kafka;
 use PostgreSQL::Test::Utils;
 
-# Nobody listens there just now.
+# Stops listening.
 sub free_port { return IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1')->sockport }
 
 # {files}: name => control file, as Outbox::Nemesis takes them.

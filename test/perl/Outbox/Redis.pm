@@ -39,7 +39,7 @@ sub run
 	return $output;
 }
 
-# Drops the connection: it will be made anew.
+# Drops the connection: it will be made again.
 sub forget { my ($self) = @_; delete $self->{socket}; return $self }
 
 sub stop { my ($self) = @_; $self->forget->run('stop', $self->{dir}) }

@@ -77,7 +77,7 @@ sub wait_for_value
 	my $value = '';
 	return 1 if wait_until(sub
 	{
-		# A psql that a recovering server turns away may be gone before its input is written: that kills who writes.
+		# A psql that a recovering server turns away may be gone before its input is written: that kills the writer.
 		my ($status, $stdout) = eval { $node->psql('postgres', $query) };
 		$value = $stdout // '';
 		return defined $status && $status == 0 && $value eq $wanted;

@@ -1,0 +1,47 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- What is said of objects that are there already; who may operate is kept in the audit.
+-- ---------------------------------------------------------------------------------------------------------------------
+COMMENT ON FUNCTION outbox.status(uuid) IS
+  'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, due (its deliver_at has come: it goes next, or waits for what error_* and reason say), dead, skipped, discarded or passed over (the route was moved behind it by seek()); not routed where it matches none, or is older than they; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window (window_from, window_to); NULL where that is not known exactly any more. attempts counts refusals; error_* is the last of them, of an event that is pending or due what is in its way. reason: why it was paused, skipped or discarded, or what it waits for';
+COMMENT ON COLUMN outbox.destination.state IS 'closed: events go there; open: nothing is sent until next_try; half-open: a small batch is being tried, for seconds at most while the destination is down, or when nobody has anything to send; paused: by outbox.pause(); unused: no relay worker has events for it';
+COMMENT ON COLUMN outbox.audit.action IS 'create_route, alter_route, drop_route; alter server, create, alter or drop user mapping, of a server that a route uses; retry, redrive, skip, discard, replay, cancel_replay, seek, pause, resume, forget; adopt, reset_clock, allow_loss (something was let go, or changed by hand); grant_emit, revoke_emit, grant_operate, revoke_operate; rewind and lost writes by a worker';
+COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed from what to what, what was left unsent; never a secret';
+COMMENT ON FUNCTION outbox.skip(uuid, text, text) IS
+  'gives a parked event up, whatever its state, and lets its key go on; returns on how many routes. One that waits in the log is not parked: pause its key first, and skip it when status() says blocked';
+COMMENT ON FUNCTION outbox.drop_route(text) IS 'ends a route; returns the number of its events that were never delivered, in the log and parked';
+COMMENT ON FUNCTION outbox.wait_for(uuid, interval) IS
+  'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout, and a NOTICE says what it waited for; NULL: no route will deliver it, because none takes it or one was moved behind it by seek(). It wakes workers, so looking (pg_monitor) is not enough: EXECUTE has to be granted';
+
+CREATE OR REPLACE FUNCTION outbox.grant_operate(role regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
+DECLARE
+  what text;
+BEGIN
+  IF role IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
+      DETAIL = 'Without a role there is nobody to grant to.', HINT = 'Pass a role name, such as ''oncall''.';
+  END IF;
+  EXECUTE format('GRANT USAGE ON SCHEMA outbox TO %s', role);
+  FOR what IN SELECT * FROM outbox._operate_grants() LOOP
+    EXECUTE format('GRANT %s TO %s', what, role);
+  END LOOP;
+  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'grant_operate', jsonb_build_object('to', grant_operate.role));
+END
+$grant$;
+
+CREATE OR REPLACE FUNCTION outbox.revoke_operate(role regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
+DECLARE
+  what text;
+BEGIN
+  IF role IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
+      DETAIL = 'Without a role there is nobody to revoke from.', HINT = 'Pass a role name, such as ''oncall''.';
+  END IF;
+  FOR what IN SELECT * FROM outbox._operate_grants() LOOP
+    EXECUTE format('REVOKE %s FROM %s', what, role);
+  END LOOP;
+  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_operate', jsonb_build_object('from', revoke_operate.role));
+  -- Not USAGE on the schema: the role may have been given more than operating.
+END
+$revoke$;

@@ -1,0 +1,71 @@
+-- What workers, the keeper and operators' functions ask as relations are views and functions that psql and EXPLAIN can see,
+-- and the planner sees through all of them: none is a call, a filter reaches the tables, a day is picked.
+SET timezone = 'UTC';
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS outbox;
+RESET client_min_messages;
+CREATE SERVER regress_relations FOREIGN DATA WRAPPER outbox_log;
+BEGIN;
+SELECT outbox.create_route('regress relations', 'regress_relations', '{regress_relations}', lanes => 2) > 0 AS made;
+SELECT outbox.pause('regress relations', reason => 'the test needs it still');
+COMMIT;
+CREATE FUNCTION pg_temp.calls(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+  line text;
+BEGIN
+  FOR line IN EXECUTE 'EXPLAIN (VERBOSE, COSTS OFF) ' || query LOOP
+    IF line ~ '_(newest_progress|forgotten|parked_keys|placed_rows|dead_letters)\M *\(' THEN
+      RETURN NEXT query || ' calls: ' || line;
+    END IF;
+  END LOOP;
+END $$;
+SELECT calls FROM unnest(ARRAY[
+  'SELECT * FROM outbox._lane_position',
+  'SELECT * FROM outbox._side_lane_position',
+  'SELECT * FROM outbox._position',
+  'SELECT * FROM outbox._whole_log l WHERE NOT outbox._forgotten(l.payload, l.headers, l.content_type)',
+  $$SELECT * FROM outbox._parked_keys('{1}', '{1}', '{00000000-0000-4000-8000-000000000001}', '{0}')$$,
+  $$SELECT * FROM outbox._placed_rows('{1}', '{1}', '{00000000-0000-4000-8000-000000000001}', '{0}', '{t}', '{1}', '{0}')$$,
+  $$SELECT * FROM outbox._dead_letters('r', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'infinity')$$]) q, pg_temp.calls(q) calls;
+-- Where a lane is: what it began at, its newest saved progress, and not what another one of that number saved before.
+CREATE FUNCTION pg_temp.save(at timestamptz, lane int, window_from pg_snapshot) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO outbox.progress (at, route_id, lane, window_from) SELECT at, r.id, lane, window_from FROM outbox.route r WHERE r.name = 'regress relations' $$;
+CREATE VIEW pg_temp.position AS SELECT p.lane, p.saved_at IS NOT NULL AS saved, p.window_from::text = l.window_from::text AS as_begun, p.window_from, p.carried
+  FROM outbox._lane_position p JOIN outbox.route r ON r.id = p.route_id JOIN outbox.lane l USING (route_id, lane) WHERE r.name = 'regress relations';
+SELECT lane, saved, as_begun, carried FROM pg_temp.position ORDER BY lane;
+BEGIN;
+CREATE TABLE outbox.progress_20200101 PARTITION OF outbox.progress FOR VALUES FROM ('2020-01-01') TO ('2020-01-02');
+UPDATE outbox.lane l SET since = '2020-01-01 12:00' FROM outbox.route r WHERE r.id = l.route_id AND r.name = 'regress relations';
+SELECT pg_temp.save('2020-01-01 12:00', 0, '10:10:');
+SELECT lane, saved, as_begun, carried FROM pg_temp.position ORDER BY lane;
+SELECT pg_temp.save('2020-01-01 12:01', 0, '20:20:'), pg_temp.save('2020-01-01 12:02', 0, '30:30:');
+SELECT lane, saved, window_from, carried FROM pg_temp.position WHERE lane = 0;
+SELECT p.side, p.window_from FROM outbox._position p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'regress relations' AND p.lane = 0;
+UPDATE outbox.lane l SET window_from = '30:30:' FROM outbox.route r WHERE r.id = l.route_id AND r.name = 'regress relations' AND l.lane = 0;
+SELECT lane, saved, window_from, carried FROM pg_temp.position WHERE lane = 0;
+-- Which lanes may be claimed: not while they are given back, not those of another server.
+CREATE VIEW pg_temp.claimable AS SELECT c.lane FROM outbox._claimable_lane c JOIN outbox.route r ON r.id = c.route_id WHERE r.name = 'regress relations';
+SELECT array_agg(lane ORDER BY lane) FROM pg_temp.claimable;
+UPDATE outbox.lane l SET home = 'another/1' FROM outbox.route r WHERE r.id = l.route_id AND r.name = 'regress relations' AND l.lane = 0;
+SELECT array_agg(lane ORDER BY lane) FROM pg_temp.claimable;
+UPDATE outbox.route SET lanes_wanted = 3, lanes_begun = now() WHERE name = 'regress relations';
+SELECT array_agg(lane ORDER BY lane) FROM pg_temp.claimable;
+UPDATE outbox.route SET common_snapshot = '40:40:' WHERE name = 'regress relations';
+SELECT array_agg(lane ORDER BY lane) FROM pg_temp.claimable;
+ROLLBACK;
+-- Nobody but the owner has a right on them, and doctor() tells where one has.
+CREATE ROLE regress_reader;
+GRANT USAGE ON SCHEMA outbox TO regress_reader;
+SET ROLE regress_reader;
+SELECT payload FROM outbox._whole_log;
+SELECT payload FROM outbox._emitted_again;
+SELECT * FROM outbox._newest_progress(1, 0, 0, '-infinity');
+RESET ROLE;
+BEGIN;
+GRANT SELECT ON outbox._whole_log TO regress_reader;
+SELECT status, detail FROM outbox.doctor() WHERE "check" = 'rights' AND detail ~ '_whole_log';
+ROLLBACK;
+REVOKE USAGE ON SCHEMA outbox FROM regress_reader;
+DROP ROLE regress_reader;
+SELECT outbox.drop_route('regress relations') IS NOT NULL AS dropped;
+DROP SERVER regress_relations;
