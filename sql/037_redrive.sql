@@ -12,7 +12,7 @@ SELECT outbox.pause(name, reason => 'the test needs it still') FROM outbox.route
 COMMIT;
 
 -- 30 dead letters: two routes, three keys, two event types, two reasons; failed one a minute
-CREATE FUNCTION pg_temp.fill() RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION pg_temp.fill() RETURNS void LANGUAGE sql SET client_min_messages = error AS $$
   DELETE FROM outbox.parked;
   DELETE FROM outbox.audit WHERE action IN ('redrive', 'discard');
   INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, attempts,
