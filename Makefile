@@ -70,7 +70,7 @@ outbox--$(EXTVERSION).sql: $(SCHEMA_PARTS)
 
 # --- and one for each step from a version to the next: schema/upgrade/FROM--TO/ in order. Its file REPLACE names the parts of
 # schema/ that the step runs again, all of whose statements may be run again; 30_sink_*.sql: every kind of destination, also
-# one that is new. 99_finish.sql comes last, and takes from PUBLIC what all of them made.
+# one that is new; 98_rights.sql: to whom belongs what all of them made. 99_finish.sql comes last.
 replaced = $(foreach part,$(file <schema/upgrade/$(1)/REPLACE),$(or $(sort $(wildcard schema/$(part))),schema/$(part)))
 define UPGRADE_RULE
 outbox--$(1).sql: $$(filter-out %/99_finish.sql,$$(wildcard schema/upgrade/$(1)/*.sql)) $$(call replaced,$(1)) \

@@ -1,11 +1,11 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- No event is lost without a word: rows of the log are neither changed nor deleted by hand, and what is undelivered is
 -- not dropped, unless a superuser has said SET outbox.allow_loss = on. Day tables get the trigger when they are made;
--- DROP and DETACH are looked at by the library, see src/admin/loss.h.
+-- DROP, DETACH and the taking away of guards are looked at by the library, see src/admin/loss.h.
 -- ---------------------------------------------------------------------------------------------------------------------
 CREATE FUNCTION outbox._refuse_loss() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_refuse_loss';
-COMMENT ON FUNCTION outbox._refuse_loss() IS 'refuses UPDATE and DELETE on outbox.log, and TRUNCATE while it holds undelivered events';
+COMMENT ON FUNCTION outbox._refuse_loss() IS 'refuses UPDATE and DELETE on outbox.log, and TRUNCATE of it, DELETE and TRUNCATE of routes, lanes and parked events while there are undelivered events';
 
 CREATE TRIGGER log_loss BEFORE UPDATE OR DELETE OR TRUNCATE ON outbox.log
   FOR EACH STATEMENT EXECUTE FUNCTION outbox._refuse_loss();
@@ -16,3 +16,25 @@ CREATE TRIGGER log_loss BEFORE UPDATE OR DELETE OR TRUNCATE ON outbox.log_spare
   FOR EACH STATEMENT EXECUTE FUNCTION outbox._refuse_loss();
 ALTER TABLE outbox.log_spare ENABLE ALWAYS TRIGGER log_loss;
 COMMENT ON TRIGGER log_loss ON outbox.log_spare IS 'as on outbox.log';
+
+-- What says which events are undelivered: rows do not go by hand while some are, nor does the table. Unlike the trigger
+-- ignore_replicated, which comes first, they always fire.
+DO $state$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['route', 'lane', 'side_lane', 'side_topic', 'parked', 'adoption', 'adopted'] LOOP
+    EXECUTE pg_catalog.format('CREATE TRIGGER no_loss BEFORE DELETE ON outbox.%I FOR EACH ROW %s'
+      'EXECUTE FUNCTION outbox._refuse_loss()', name,
+      CASE WHEN name OPERATOR(pg_catalog.=) 'parked' THEN 'WHEN (OLD.state OPERATOR(pg_catalog.<>) ''dead'') ' ELSE '' END);
+    EXECUTE pg_catalog.format('CREATE TRIGGER no_loss_truncate BEFORE TRUNCATE ON outbox.%I FOR EACH STATEMENT '
+      'EXECUTE FUNCTION outbox._refuse_loss()', name);
+    EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE ALWAYS TRIGGER no_loss', name);
+    EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE ALWAYS TRIGGER no_loss_truncate', name);
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss ON outbox.%I IS %L', name,
+      'undelivered events are not given up unasked: see outbox.allow_loss');
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss_truncate ON outbox.%I IS %L', name,
+      'undelivered events are not given up unasked: see outbox.allow_loss');
+  END LOOP;
+END
+$state$;

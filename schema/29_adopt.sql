@@ -35,7 +35,7 @@ CREATE OR REPLACE VIEW outbox._wrong_guard AS
   JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.tgrelid
   JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
   WHERE n.nspname OPERATOR(pg_catalog.=) 'outbox'
-    AND ((t.tgname IN ('log_guard', 'log_loss') AND t.tgenabled OPERATOR(pg_catalog.<>) 'A')
+    AND ((t.tgname IN ('log_guard', 'log_loss', 'no_loss', 'no_loss_truncate') AND t.tgenabled OPERATOR(pg_catalog.<>) 'A')
          OR (t.tgname OPERATOR(pg_catalog.=) 'ignore_replicated' AND t.tgenabled OPERATOR(pg_catalog.<>) 'R'));
 REVOKE ALL ON outbox._wrong_guard FROM PUBLIC;
 COMMENT ON VIEW outbox._wrong_guard IS 'triggers of tables of outbox that do not fire when they should: switched off, or changed by a restore';

@@ -42,21 +42,3 @@ BEGIN
 END
 $grant$;
 COMMENT ON FUNCTION outbox.grant_operate(regrole) IS 'lets a role look, read and act on parked events, pause and resume, replay and seek';
-
-CREATE FUNCTION outbox.revoke_operate(role regrole) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
-DECLARE
-  what text;
-BEGIN
-  IF role IS NULL THEN
-    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
-      DETAIL = 'Without a role there is nobody to revoke from.', HINT = 'Pass a role name, such as ''oncall''.';
-  END IF;
-  FOR what IN SELECT * FROM outbox._operate_grants() LOOP
-    EXECUTE format('REVOKE %s FROM %s', what, role);
-  END LOOP;
-  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_operate', jsonb_build_object('from', revoke_operate.role));
-  -- Not USAGE on the schema: the role may have been given more than operating.
-END
-$revoke$;
-COMMENT ON FUNCTION outbox.revoke_operate(regrole) IS 'takes back what grant_operate() granted, except USAGE on the schema';

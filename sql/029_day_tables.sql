@@ -55,18 +55,21 @@ SELECT * FROM refused_masked($$SELECT outbox.emit('day', 1, 'e', '{}')$$);
 \t off
 \x off
 ROLLBACK;
--- A column too many, too few, another type.
+-- A column too many is in nobody's way; too few, another type: by those who answer for it.
 BEGIN;
+SET LOCAL outbox.allow_loss = on;
 ALTER TABLE outbox.log ADD COLUMN extra int;
 SELECT message, detail FROM refused_masked($$SELECT outbox.emit('day', 1, 'e', '{}')$$);
 ROLLBACK;
 BEGIN;
 SELECT message, detail FROM refused_masked('ALTER TABLE outbox.log DROP COLUMN topic');
+SET LOCAL outbox.allow_loss = on;
 ALTER EXTENSION outbox DROP VIEW outbox._whole_log;
 ALTER TABLE outbox.log DROP COLUMN topic CASCADE;
 SELECT message, detail FROM refused_masked($$SELECT outbox.emit('day', 1, 'e', '{}')$$);
 ROLLBACK;
 BEGIN;
+SET LOCAL outbox.allow_loss = on;
 ALTER EXTENSION outbox DROP VIEW outbox._whole_log;
 DROP VIEW stored, outbox._whole_log;
 ALTER TABLE outbox.log ALTER COLUMN aggregate_id TYPE varchar;

@@ -1,5 +1,6 @@
 -- outbox.status(): each state, where an event was delivered, and what people said about it. In a transaction that is
 -- still open, so that no worker sees the routes.
+SET outbox.allow_loss = on;  -- parked events are deleted by hand below, to begin again
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS outbox;
 RESET client_min_messages;

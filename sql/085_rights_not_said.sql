@@ -1,5 +1,4 @@
--- A role that may call the emit functions without a row of grant_emit() may emit to every topic: doctor() says so. It is what is
--- left of a limit when a dump is restored where one of the roles is missing, and with it the data of outbox.emit_right.
+-- A role that may call the emit functions without a row of grant_emit() may emit to every topic: doctor() says so.
 SET client_min_messages = warning;
 DROP ROLE IF EXISTS regress_said, regress_not_said;
 CREATE ROLE regress_said;
@@ -10,7 +9,7 @@ CREATE FUNCTION unsaid() RETURNS TABLE (status text, detail text, hint text) LAN
 SELECT outbox.grant_emit('regress_said', topics => '{shop.*}');
 SELECT outbox.grant_emit('regress_not_said');
 SELECT * FROM unsaid();
--- As a restore leaves it.
+-- By hand.
 DELETE FROM outbox.emit_right;
 \x on
 SELECT * FROM unsaid();

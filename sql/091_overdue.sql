@@ -1,6 +1,7 @@
 -- Delayed events whose time has come and that have not gone: counted as waiting, with a delay; status() says what they
 -- wait for, doctor() has a row. Routes made in a transaction that is still open: no worker sees them.
 \pset null '(null)'
+SET outbox.allow_loss = on;  -- parked events are deleted by hand below
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS outbox;
 RESET client_min_messages;

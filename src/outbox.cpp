@@ -1,6 +1,6 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
-#include "admin/hooks.h"
 #include "admin/loss.h"
+#include "admin/utility_hook.h"
 #include "emit/replica_role.h"
 #include "pg/settings.h"
 #include "pg/shared.h"
@@ -19,12 +19,11 @@ void _PG_init(void) {
   outbox::pg::DefineSettings();
   outbox::pg::RegisterTransactionEnd();
   outbox::emit::InstallReplicaRoleHook();
-  outbox::admin::InstallCommandHook();
+  outbox::admin::InstallUtilityHook();
   outbox::admin::InstallDropHook();
   if (process_shared_preload_libraries_in_progress) {
     outbox::pg::InstallSharedMemoryHooks();
     outbox::worker::RegisterLauncher();
-    outbox::worker::InstallUtilityHook();
   }
 }
 

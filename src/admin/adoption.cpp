@@ -465,7 +465,6 @@ int64 MoveLoadedRows(const std::string& table) {
       "content_type, headers, topic, deliver_at, xid, home, subscribed) SELECT g.created_at, g.id, g.aggregate_type, "
       "g.aggregate_id, g.event_type, g.payload, g.content_type, g.headers, g.topic, g.deliver_at, g.xid, "
       "outbox._home(), false FROM gone g RETURNING 1) SELECT count(*) FROM moved";
-  MovingRows moving;
   return Number(RunSql(Access::kWrite, sql.c_str())[0][0]);
 }
 

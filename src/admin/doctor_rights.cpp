@@ -42,7 +42,7 @@ constexpr const char* kUnsaid = R"(
 SELECT DISTINCT quote_ident(r.rolname), quote_literal(r.rolname)
 FROM pg_proc p, aclexplode(p.proacl) x JOIN pg_roles r ON r.oid = x.grantee
 WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname ~ '^emit(_|$)' AND x.grantee <> p.proowner AND NOT r.rolsuper
-  AND NOT EXISTS (SELECT FROM outbox.emit_right e WHERE e.role::oid = x.grantee)
+  AND NOT EXISTS (SELECT FROM outbox.emit_right e WHERE e.role_id = x.grantee OR e.role = r.rolname)
 ORDER BY 1)";
 
 }  // namespace
@@ -71,9 +71,8 @@ void CheckRights(Findings* findings) {
   }
   for (const Row& row : unsaid) {
     findings->Warn("rights", row[0].value() + " may emit to every topic, and outbox.grant_emit() has not said so.",
-                   "Restored from a dump, a limit may be missing: outbox.emit_right is not restored where one of its "
-                   "roles is not there. SELECT outbox.grant_emit(" +
-                       row[1].value() + "), with topics if it had any, says what holds.");
+                   "The right was given by hand. SELECT outbox.grant_emit(" + row[1].value() +
+                       "), with topics if it is to have any, says what holds.");
   }
   if (odd.empty() && unsaid.empty()) {
     findings->Ok("rights",

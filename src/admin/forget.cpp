@@ -145,8 +145,9 @@ class Forgetter {
   int64 RemoveParked() {
     int64 gone = 0;
     for (const Row& row : RunSql(Access::kWrite,
-                                 "SELECT DISTINCT p.id, r.name FROM outbox.parked p JOIN outbox.route r ON r.id = "
-                                 "p.route_id WHERE p.aggregate_type = $1 AND p.aggregate_id = $2",
+                                 "SELECT p.id, r.name FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+                                 "WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 GROUP BY p.id, r.id, r.name "
+                                 "ORDER BY min(p.created_at), r.id, p.id",
                                  {Cell(key_.type), Cell(key_.id)})) {
       try {
         std::vector<ParkedRow> rows = LockParked(row[0], row[1]);

@@ -10,6 +10,7 @@
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
+#include "pg/transaction.h"
 
 extern "C" {
 #include "catalog/dependency.h"
@@ -22,7 +23,6 @@ extern "C" {
 #include "catalog/pg_proc.h"
 #include "commands/trigger.h"
 #include "foreign/foreign.h"
-#include "storage/lmgr.h"
 }
 
 namespace outbox::admin {
@@ -43,7 +43,18 @@ object_access_hook_type previous_hook = nullptr;
 bool drops_tables = false;   // DROP TABLE: each day table answers for itself
 bool whole_checked = false;  // the whole log has been checked
 
-bool moving_rows = false;
+// What a command has been let do under outbox.allow_loss is told once, however many triggers and rows ask.
+struct {
+  LocalTransactionId transaction;
+  CommandId command;
+  int count;
+  int64 what[10];  // routes; kEverything
+} warned;
+constexpr int64 kEverything = 0;
+
+// The tables without which events are lost, or an answer cannot be made, beside the log's day tables.
+constexpr const char* kStateTables[] = {"log",       "log_spare",  "route",    "lane",    "progress", "parked",
+                                        "side_lane", "side_topic", "adoption", "adopted", "identity"};
 
 struct Loss {
   bool any = false;
@@ -120,19 +131,25 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const char* table, const Par
   }
 }
 
-// `server`: of routes to it; nullptr: of all. `table`: nullptr: of the whole log and of what is parked; else of that
-// day table alone (what is parked has a copy of its own). Under a new snapshot: the caller holds the locks that keep
-// more from being added.
-Loss Look(const char* server, const char* table) {
+// What is asked about: all, or of that only.
+struct Question {
+  const char* server = nullptr;  // routes to it
+  int64 route_id = kEverything;
+  const char* table = nullptr;  // a day table alone (what is parked has a copy of its own)
+};
+
+// Under a new snapshot: whoever asks holds the locks by now after which nothing is added.
+Loss Look(const Question& question) {
   Guard([] { PushActiveSnapshot(GetLatestSnapshot()); });
   Loss loss;
   size_t told = 0;
   std::map<std::pair<int64, int>, ParkedCount> parked;
-  if (table == nullptr) {
+  if (question.table == nullptr) {
     parked = CountParked(Access::kRead);
   }
   for (const std::vector<LaneRecord>& lanes : ByRoute(LoadLanes(std::nullopt))) {
-    if (server != nullptr && lanes[0].server != server) {
+    if ((question.server != nullptr && lanes[0].server != question.server) ||
+        (question.route_id != kEverything && lanes[0].route_id != question.route_id)) {
       continue;
     }
     ParkedCount of_route;
@@ -142,7 +159,7 @@ Loss Look(const char* server, const char* table) {
         of_route.Add(found->second);
       }
     }
-    AddRoute(lanes, table != nullptr ? table : kWholeLog, of_route, &loss, &told);
+    AddRoute(lanes, question.table != nullptr ? question.table : kWholeLog, of_route, &loss, &told);
   }
   if (told > kRoutesTold) {
     loss.text +=
@@ -157,22 +174,45 @@ constexpr const char* kWayOut =
     "Wait until they are delivered, or give them up: outbox.seek(route, 'infinity'), outbox.skip(), "
     "outbox.drop_route(). To lose them all the same: SET outbox.allow_loss = on.";
 
-void Warn(const std::string& message, const std::string& detail) {
-  const char* text = message.c_str();
-  const char* more = detail.c_str();
-  Guard([&] { ereport(WARNING, (errmsg("%s", text), errdetail("%s", more))); });
+constexpr const char* kHolds = "it holds undelivered events";
+constexpr const char* kThereAre = "there are undelivered events";
+
+LocalTransactionId CurrentTransaction() {
+#if PG_VERSION_NUM >= 170000
+  return MyProc->vxid.lxid;
+#else
+  return MyProc->lxid;
+#endif
 }
 
-// Who let what go, kept where that is not what goes.
-void NoteLoss(const std::string& command, const std::string& what) {
-  WriteAudit("allow_loss", Cell(), Cell(),
-             JsonObject().Add("command", Cell(command)).Add("lost", what.empty() ? Cell() : Cell(what)), Cell());
+// By the command that is under way.
+bool WarnedOf(int64 what) {
+  if (warned.transaction != CurrentTransaction() || warned.command != GetCurrentCommandId(false)) {
+    return false;
+  }
+  for (int i = 0; i < warned.count; i++) {
+    if (warned.what[i] == what || warned.what[i] == kEverything) {
+      return true;
+    }
+  }
+  return warned.count == lengthof(warned.what);
+}
+
+void NoteWarned(int64 what) {
+  if (warned.transaction != CurrentTransaction() || warned.command != GetCurrentCommandId(false)) {
+    warned.transaction = CurrentTransaction();
+    warned.command = GetCurrentCommandId(false);
+    warned.count = 0;
+  }
+  if (warned.count < static_cast<int>(lengthof(warned.what))) {
+    warned.what[warned.count++] = what;
+  }
 }
 
 // `command`: "drop extension outbox".
 // `keeps_audit`: outbox.audit does not go with it.
-void Judge(const Loss& loss, const std::string& command, bool keeps_audit = true,
-           const char* because = "it holds undelivered events") {
+void Judge(const Loss& loss, const std::string& command, bool keeps_audit = true, const char* because = kHolds,
+           const char* warning = "undelivered events are lost") {
   if (!loss.any) {
     if (loss.dead > 0) {
       Notice(std::to_string(loss.dead) + " " + DeadLetters(loss.dead) + (loss.dead == 1 ? " goes" : " go") +
@@ -181,7 +221,7 @@ void Judge(const Loss& loss, const std::string& command, bool keeps_audit = true
     return;
   }
   if (pg::settings.allow_loss) {
-    Warn("undelivered events are lost", loss.text);
+    Warn(warning, loss.text);
     if (keeps_audit) {
       NoteLoss(command, loss.text);
     }
@@ -191,13 +231,13 @@ void Judge(const Loss& loss, const std::string& command, bool keeps_audit = true
                   kWayOut};
 }
 
-std::string NameOf(Oid relation) {
-  const char* name = Guard([relation]() -> const char* {
-    char* schema = get_namespace_name(get_rel_namespace(relation));
-    char* table = get_rel_name(relation);
-    return quote_qualified_identifier(schema, table);
-  });
-  return name;
+bool IsStateTable(const char* name) {
+  for (const char* table : kStateTables) {
+    if (strcmp(name, table) == 0) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // Whether the extension is there with all objects that the check needs.
@@ -207,7 +247,7 @@ bool Installed() {
     if (creating_extension || !OidIsValid(schema) || !OidIsValid(get_extension_oid("outbox", true))) {
       return false;
     }
-    for (const char* table : {"route", "lane", "log", "log_spare", "progress", "parked", "side_lane", "side_topic"}) {
+    for (const char* table : kStateTables) {
       if (!OidIsValid(get_relname_relid(table, schema))) {
         return false;
       }
@@ -227,12 +267,12 @@ bool IsDayTable(Oid relation) {
 
 void JudgeDayTable(Oid relation, const char* command) {
   const std::string name = NameOf(relation);
-  Judge(Look(nullptr, name.c_str()), command + (" " + name));
+  Judge(Look({.table = name.c_str()}), command + (" " + name));
 }
 
 void JudgeWhole(const std::string& command) {
   if (!whole_checked) {
-    Judge(Look(nullptr, nullptr), command, drops_tables);
+    Judge(Look({}), command, drops_tables);
     whole_checked = true;
   }
 }
@@ -250,7 +290,7 @@ int BeforeDrop(Oid catalog, Oid object) {
       return ours ? found->servername : nullptr;
     });
     if (server != nullptr && !whole_checked) {
-      Judge(Look(server, nullptr), std::string("drop server ") + server, true, "routes to it have undelivered events");
+      Judge(Look({.server = server}), std::string("drop server ") + server, true, "routes to it have undelivered events");
     }
     return 0;
   }
@@ -265,9 +305,8 @@ int BeforeDrop(Oid catalog, Oid object) {
     JudgeDayTable(object, "drop table");
     return 0;
   }
-  const std::string name = NameOf(object);
-  if (name == "outbox.log" || name == "outbox.route" || name == "outbox.lane" || name == "outbox.parked") {
-    JudgeWhole("drop table " + name);
+  if (IsStateTable(Guard([object]() -> const char* { return get_rel_name(object); }))) {
+    JudgeWhole("drop table " + NameOf(object));
   }
   return 0;
 }
@@ -308,89 +347,112 @@ void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void
   pg::Entry(&BeforeDrop, catalog, object);
 }
 
-// Takes the locks that the command takes, in the same order, before the check: then no event is added after it.
-void LookAtDetach(const AlterTableStmt* statement) {
-  for (int i = 0; i < list_length(statement->cmds); i++) {
-    auto* command = static_cast<AlterTableCmd*>(list_nth(statement->cmds, i));
-    if (command->subtype != AT_DetachPartition) {
-      continue;
-    }
-    auto* partition = reinterpret_cast<PartitionCmd*>(command->def);
-    const Oid table = Guard([&] {
-      Oid parent = RangeVarGetRelid(statement->relation, NoLock, true);
-      if (!OidIsValid(parent) || parent != days::DayTableParent(days::DayTableKind::kLog) ||
-#if PG_VERSION_NUM >= 160000
-          !object_ownercheck(RelationRelationId, parent, GetUserId())) {
-#else
-          !pg_class_ownercheck(parent, GetUserId())) {
-#endif
-        return InvalidOid;
-      }
-      Oid day = RangeVarGetRelid(partition->name, NoLock, true);
-      if (OidIsValid(day) && !partition->concurrent) {
-        LockRelationOid(parent, AccessExclusiveLock);
-        LockRelationOid(day, AccessExclusiveLock);
-      }
-      return day;
-    });
-    if (OidIsValid(table) && Installed() && IsDayTable(table)) {
-      JudgeDayTable(table, "detach");
-    }
+// The number in a column of a row that is being deleted.
+int64 NumberIn(const TriggerData* trigger, const char* column) {
+  return Guard([&] {
+    bool null = true;
+    TupleDesc desc = RelationGetDescr(trigger->tg_relation);
+    Datum value = heap_getattr(trigger->tg_trigtuple, SPI_fnumber(desc, column), desc, &null);
+    return null ? kEverything : DatumGetInt64(value);
+  });
+}
+
+// A row of a state table goes, other than by a cascade: then the row that it hangs on has been asked about.
+void JudgeRow(const TriggerData* trigger, const std::string& name) {
+  if (Guard([] { return InNoForceRLSOperation(); })) {
+    return;
+  }
+  const bool route = name == "outbox.route";
+  const bool of_route = route || (name != "outbox.adoption" && name != "outbox.adopted");
+  const int64 what = of_route ? NumberIn(trigger, route ? "id" : "route_id") : kEverything;
+  if (WarnedOf(what)) {
+    return;
+  }
+  Loss loss = Look({.route_id = what});
+  loss.dead = route ? loss.dead : 0;
+  Judge(loss, "delete from " + name, true, kThereAre);
+  if (loss.any) {
+    NoteWarned(what);
   }
 }
 
-// ALTER TABLE ... SET UNLOGGED, by hand, to spare WAL: a crash would empty the table.
-void LookAtUnlogged(const AlterTableStmt* statement) {
-  bool unlogged = false;
-  for (int i = 0; i < list_length(statement->cmds); i++) {
-    unlogged = unlogged || static_cast<AlterTableCmd*>(list_nth(statement->cmds, i))->subtype == AT_SetUnLogged;
-  }
-  if (!unlogged) {
+// `parent`: the log's, whose day tables are emptied with it.
+void JudgeTruncate(const std::string& name, bool state, bool parent) {
+  if (WarnedOf(kEverything)) {
     return;
   }
-  const Oid table = Guard([&] {
-    Oid found = RangeVarGetRelid(statement->relation, NoLock, true);
-    return OidIsValid(found) && get_rel_namespace(found) == get_namespace_oid("outbox", true) ? found : InvalidOid;
-  });
-  if (!OidIsValid(table) || !Installed()) {
-    return;
+  const Loss loss = state ? Look({}) : Look({.table = name.c_str()});
+  Judge(loss, "truncate " + name, true, state ? kThereAre : kHolds);
+  if (loss.any && (state || parent)) {
+    NoteWarned(kEverything);
   }
-  const std::string name = NameOf(table);
+}
+
+void JudgeChange(const std::string& name, bool deletes) {
+  const Loss loss = Look({.table = name.c_str()});
   if (pg::settings.allow_loss) {
-    Warn("a crash will leave nothing in " + name, "It is not written to WAL any more.");
-    NoteLoss("alter table " + name + " set unlogged", "");
+    NoteLoss((deletes ? "delete from " : "update ") + name, loss.text);
+    if (loss.any) {
+      Warn("the log is changed by hand while it holds undelivered events", loss.text);
+    }
     return;
   }
-  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot make " + name + " unlogged",
-                  "A crash would leave nothing in it, and a standby has nothing of it.",
-                  "Leave it as it is. To lose what it holds at the next crash: SET outbox.allow_loss = on."};
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, (deletes ? "cannot delete from " : "cannot update ") + name,
+                  "The log is append-only, and its days are dropped whole." +
+                      (loss.any ? " It holds undelivered events. " + loss.text : std::string()),
+                  "outbox.retention says how long days are kept, outbox.seek() passes events over, outbox.forget() "
+                  "erases what is kept of one key. To do it all the same: SET outbox.allow_loss = on."};
 }
 
 }  // namespace
 
-MovingRows::MovingRows() {
-  moving_rows = true;
+std::string NameOf(Oid relation) {
+  const char* name = Guard([relation]() -> const char* {
+    char* schema = get_namespace_name(get_rel_namespace(relation));
+    char* table = get_rel_name(relation);
+    return quote_qualified_identifier(schema, table);
+  });
+  return name;
 }
 
-MovingRows::~MovingRows() {
-  moving_rows = false;
+void Warn(const std::string& message, const std::string& detail) {
+  const char* text = message.c_str();
+  const char* more = detail.c_str();
+  Guard([&] { ereport(WARNING, (errmsg("%s", text), errdetail("%s", more))); });
 }
 
-void LookForLoss(Node* statement) {
-  drops_tables = nodeTag(statement) == T_DropStmt && reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TABLE;
+// Who let what go, kept where that is not what goes.
+void NoteLoss(const std::string& command, const std::string& what) {
+  WriteAudit("allow_loss", Cell(), Cell(),
+             JsonObject().Add("command", Cell(command)).Add("lost", what.empty() ? Cell() : Cell(what)), Cell());
+}
+
+void NoteCommand(Node* statement) {
+  drops_tables = IsA(statement, DropStmt) && reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TABLE;
   whole_checked = false;
-  switch (nodeTag(statement)) {
-    case T_AlterTableStmt:
-      LookAtUnlogged(reinterpret_cast<AlterTableStmt*>(statement));
-      LookAtDetach(reinterpret_cast<AlterTableStmt*>(statement));
-      break;
-    default:
-      break;
+}
+
+void CheckExtensionContents(Node* statement) {
+  const auto* alter = reinterpret_cast<AlterExtensionContentsStmt*>(statement);
+  if (alter->action < 0 && strcmp(alter->extname, "outbox") == 0 && Installed()) {
+    JudgeGuards("take anything out of extension outbox");
+  }
+}
+
+void JudgeDetach(Oid table) {
+  if (Installed() && IsDayTable(table)) {
+    JudgeDayTable(table, "detach");
+  }
+}
+
+void JudgeGuards(const std::string& command) {
+  if (Installed()) {
+    Judge(Look({}), command, true, kThereAre, "undelivered events have lost a guard");
   }
 }
 
 std::string UndeliveredTo(const char* server) {
-  return Look(server, nullptr).text;
+  return Look({.server = server}).text;
 }
 
 void InstallDropHook() {
@@ -408,30 +470,26 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
                     ""};
   }
   const auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  const Datum result =
+      TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? PointerGetDatum(trigger->tg_trigtuple) : PointerGetDatum(nullptr);
+  if (outbox::pg::InOwnStatement() || !Installed()) {
+    return result;
+  }
   const Oid table = RelationGetRelid(trigger->tg_relation);
   const std::string name = NameOf(table);
-  const bool truncate = TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event);
-  // A day table that was detached is the user's own.
-  if (moving_rows || !Installed() ||
-      (table != outbox::days::DayTableParent(outbox::days::DayTableKind::kLog) && !IsDayTable(table))) {
-    return PointerGetDatum(nullptr);
+  const bool log = table == outbox::days::DayTableParent(outbox::days::DayTableKind::kLog);
+  const bool day = IsDayTable(table);
+  const bool state = !log && !day && name == std::string("outbox.") + RelationGetRelationName(trigger->tg_relation) &&
+                     IsStateTable(RelationGetRelationName(trigger->tg_relation));
+  if (!log && !day && !state) {
+    return result;  // a day table that was detached is somebody's own
   }
-  if (truncate) {
-    Judge(Look(nullptr, name.c_str()), "truncate " + name);
-  } else if (!outbox::pg::settings.allow_loss) {
-    const Loss loss = Look(nullptr, name.c_str());
-    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    (TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "cannot delete from " : "cannot update ") + name,
-                    "The log is append-only, and its days are dropped whole." +
-                        (loss.any ? " It holds undelivered events. " + loss.text : std::string()),
-                    "outbox.retention says how long days are kept, outbox.seek() passes events over, outbox.forget() "
-                    "erases what is kept of one key. To do it all the same: SET outbox.allow_loss = on."};
+  if (TRIGGER_FIRED_FOR_ROW(trigger->tg_event)) {
+    JudgeRow(trigger, name);
+  } else if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+    JudgeTruncate(name, state, log);
   } else {
-    const Loss loss = Look(nullptr, name.c_str());
-    NoteLoss((TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "delete from " : "update ") + name, loss.text);
-    if (loss.any) {
-      Warn("the log is changed by hand while it holds undelivered events", loss.text);
-    }
+    JudgeChange(name, TRIGGER_FIRED_BY_DELETE(trigger->tg_event));
   }
-  return PointerGetDatum(nullptr);
+  return result;
 }

@@ -139,6 +139,35 @@ void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
 
 }  // namespace
 
+namespace {
+
+// Each once.
+Cell RouteArray(std::vector<std::string> route_ids) {
+  std::sort(route_ids.begin(), route_ids.end());
+  route_ids.erase(std::unique(route_ids.begin(), route_ids.end()), route_ids.end());
+  return ArrayLiteral({route_ids.begin(), route_ids.end()});
+}
+
+// Routes on which the event is parked, kept.
+Cell KeepRoutesOf(const Cell& id, const Cell& route) {
+  std::vector<std::string> routes;
+  for (const Row& row : RunSql(Access::kWrite,
+                               "SELECT p.route_id FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+                               "WHERE p.id = $1::uuid AND ($2 IS NULL OR r.name = $2)",
+                               {id, route}, Plan::kByKey)) {
+    routes.push_back(row[0].value());
+  }
+  KeepRoutes(routes);
+  return RouteArray(routes);
+}
+
+}  // namespace
+
+void KeepRoutes(std::vector<std::string> route_ids) {
+  RunSql(Access::kWrite, "SELECT FROM outbox.route WHERE id = ANY ($1::bigint[]) ORDER BY id FOR KEY SHARE",
+         {RouteArray(std::move(route_ids))});
+}
+
 std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
   if (!id) {
     throw pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "id must not be null", "",
@@ -149,9 +178,9 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
   }
   std::vector<ParkedRow> rows =
       RowsOf(RunSql(Access::kWrite,
-                    OUTBOX_ROW_COLUMNS "WHERE p.id = $2::uuid AND ($3 IS NULL OR r.name = $3) "
+                    OUTBOX_ROW_COLUMNS "WHERE p.id = $2::uuid AND p.route_id = ANY ($3::bigint[]) "
                                        "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
-                    {LiveIncarnations(), id, route}, Plan::kByKey));
+                    {LiveIncarnations(), id, KeepRoutesOf(id, route)}, Plan::kByKey));
   if (rows.empty()) {
     RefuseInLog(*id, route);
     throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "event " + *id + " is not parked",
@@ -181,13 +210,11 @@ std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
 }
 
 bool HoldRoutes(std::vector<std::string> route_ids) {
-  std::sort(route_ids.begin(), route_ids.end());
-  route_ids.erase(std::unique(route_ids.begin(), route_ids.end()), route_ids.end());
   bool changing = false;
   for (const Row& row : RunSql(Access::kWrite,
                                "SELECT lanes_wanted IS NOT NULL FROM outbox.route WHERE id = ANY ($1::bigint[]) "
                                "ORDER BY id FOR SHARE",
-                               {ArrayLiteral({route_ids.begin(), route_ids.end()})})) {
+                               {RouteArray(std::move(route_ids))})) {
     changing = changing || row[0] == "t";
   }
   return changing;

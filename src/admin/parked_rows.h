@@ -35,6 +35,14 @@ struct ParkedRow {
   bool sending = false;  // a live worker is sending it just now
 };
 
+// Operators who act at once lock in one order, so that none of them comes to a deadlock: routes by id, then lanes, then
+// parked rows by (created_at, route_id, id, replay). A function that locks a parked row and may wait for another one
+// locks its route before, with a lock that only drop_route() waits for: that deletes rows in whatever order it finds
+// them.
+
+// Keeps these routes until the transaction ends. Before any row of theirs is locked.
+void KeepRoutes(std::vector<std::string> route_ids);
+
 // Locks the rows of that event, on one route or on all (no route). Throws UserError if there is none (42704), and if
 // one is being sent just now (55006).
 std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route);

@@ -66,7 +66,7 @@ CallerIdentity BecomeOwner() {
   Oid owner = OwnerOfTables();
   GetUserIdAndSecContext(&caller.user, &caller.security_context);
   caller.guc_level = NewGUCNestLevel();
-  SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE);
+  SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
   // The session's settings must not change what the statements and the text that goes in and out mean.
   static const char* const pinned[][2] = {
       {"search_path", pg::kSearchPath},      {"datestyle", "ISO"},  // others write time zones that cannot be read back

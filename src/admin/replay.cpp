@@ -241,15 +241,27 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
   }
   RunSql(Access::kWrite, "UPDATE outbox.replay SET state = 'cancelled' WHERE number = $1::bigint", {number});
   outbox::pg::NoteParkedChange();
+  std::vector<std::string> routes;
+  for (const Row& row :
+       RunSql(Access::kWrite, "SELECT DISTINCT route_id FROM outbox.parked WHERE replay = $1::bigint AND replay <> 0",
+              {number}, outbox::admin::Plan::kByKey)) {
+    routes.push_back(row[0].value());
+  }
+  KeepRoutes(routes);
   // Cancels all that would still be sent: due, being retried, or waiting for another one. Dead letters stay.
   int64 gone = 0;
   std::vector<std::pair<std::string, Cell>> keys;
   for (const Row& row :
        RunSql(Access::kWrite,
-              "WITH gone AS (DELETE FROM outbox.parked WHERE replay = $1::bigint AND replay <> 0 AND state <> 'dead' "
-              "AND NOT coalesce(sender = ANY ($2::bigint[]), false) RETURNING route_id, order_key, state) "
+              "WITH locked AS MATERIALIZED (SELECT p.route_id, p.created_at, p.id, p.replay FROM outbox.parked p "
+              "WHERE p.replay = $1::bigint AND p.replay <> 0 AND p.state <> 'dead' "
+              "AND p.route_id = ANY ($3::bigint[]) AND NOT coalesce(p.sender = ANY ($2::bigint[]), false) "
+              "ORDER BY p.created_at, p.route_id, p.id FOR UPDATE), "
+              "gone AS (DELETE FROM outbox.parked p USING locked k WHERE p.route_id = k.route_id "
+              "AND p.created_at = k.created_at AND p.id = k.id AND p.replay = k.replay "
+              "RETURNING p.route_id, p.order_key, p.state) "
               "SELECT route_id, CASE WHEN state <> 'scheduled' THEN order_key END, count(*) FROM gone GROUP BY 1, 2",
-              {number, LiveIncarnations()}, outbox::admin::Plan::kByKey)) {
+              {number, LiveIncarnations(), Cell(TextArrayLiteral(routes))}, outbox::admin::Plan::kByKey)) {
     keys.emplace_back(row[0].value(), row[1]);
     gone += std::strtoll(row[2].value().c_str(), nullptr, 10);
   }

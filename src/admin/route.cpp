@@ -119,7 +119,7 @@ void InsertLanes(const std::string& route_id, const std::string& lanes, const Ro
 // nothing.
 void SettleIdentity() {
   Guard([] {
-    CallerIdentity caller = BecomeOwner();
+    CallerIdentity caller = BecomeOwner();  // for its search_path
     outbox::pg::SettleIdentity();
     BecomeCaller(caller);
   });

@@ -80,9 +80,6 @@ void CheckDayTable(Relation table, bool spare) {
              psprintf("Column %d is not \"%s\" of type %s.", i + 1, kRules[i].name, format_type_be(kRules[i].type)));
     }
   }
-  if (desc->natts > kLogColumns) {
-    Refuse(table, psprintf("It has an unexpected column \"%s\".", NameStr(TupleDescAttr(desc, kLogColumns)->attname)));
-  }
   if (desc->constr != nullptr && desc->constr->num_check > 0) {
     Refuse(table, psprintf("It has an unexpected check constraint \"%s\".", desc->constr->check[0].ccname));
   }
@@ -121,6 +118,17 @@ Relation OpenSpareTableForEmit(int32 day) {
 }
 
 }  // namespace
+
+TupleDesc FirstColumns(TupleDesc columns, int count) {
+  if (columns->natts == count) {
+    return columns;
+  }
+  TupleDesc first = CreateTemplateTupleDesc(count);
+  for (int i = 1; i <= count; i++) {
+    TupleDescCopyEntry(first, static_cast<AttrNumber>(i), columns, static_cast<AttrNumber>(i));
+  }
+  return first;
+}
 
 Relation OpenDayTableForEmit(int32 day) {
   static bool registered = false;

@@ -9,14 +9,18 @@
 namespace outbox::days {
 
 // Opens the day table with RowExclusiveLock; has it made if it is missing, and opens the spare table where that cannot
-// be done at once. Refuses one that an emit cannot fill (55000: other columns, constraints, storage). Close it with
-// table_close(relation, NoLock).
+// be done at once. Refuses one that an emit cannot fill (55000: other first columns, constraints, storage). Close it
+// with table_close(relation, NoLock).
 Relation OpenDayTableForEmit(int32 day);
 
 // Opens the day table for reading with AccessShareLock; nullptr if it is not there.
 Relation OpenDayTableForReading(int32 day);
 // Opens the spare table for reading with AccessShareLock; nullptr if it is not there.
 Relation OpenSpareTableForReading();
+
+// The first `columns` of a table's, to form a row of that many, or to take one apart. The same descriptor where the
+// table has no more; else a copy.
+TupleDesc FirstColumns(TupleDesc columns, int count);
 
 // Has the day table made by a one-shot background worker, in a transaction of its own: made in the caller's, it would
 // hold a lock on the parent until that commits, and a prepared transaction would block all sessions. Waits a second for

@@ -19,7 +19,7 @@ constexpr Oid kColumnTypes[kLogColumns] = {TIMESTAMPTZOID, UUIDOID, XID8OID,  TE
 
 void CheckColumns(Relation heap) {
   TupleDesc columns = RelationGetDescr(heap);
-  bool good = columns->natts == kLogColumns && heap->rd_rel->relkind == RELKIND_RELATION &&
+  bool good = columns->natts >= kLogColumns && heap->rd_rel->relkind == RELKIND_RELATION &&
               heap->rd_tableam == GetHeapamTableAmRoutine();
   for (int i = 0; good && i < kLogColumns; i++) {
     Form_pg_attribute column = TupleDescAttr(columns, i);

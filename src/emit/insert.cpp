@@ -27,7 +27,8 @@ void SetColumn(Datum* values, bool* nulls, int column, const void* value) {
   values[column] = PointerGetDatum(value);
 }
 
-HeapTuple FormLogRow(Relation day_table, const NewEvent* event, FullTransactionId xid, Datum* values, bool* nulls) {
+// It ends with our columns: what somebody has added behind them reads as in a row that is older.
+HeapTuple FormLogRow(TupleDesc columns, const NewEvent* event, FullTransactionId xid, Datum* values, bool* nulls) {
   memset(nulls, 0, kLogColumns);
   values[kCreatedAt] = TimestampTzGetDatum(event->created_at - kPgEpochMicros);
   values[kId] = UUIDPGetDatum(&event->id);
@@ -41,7 +42,7 @@ HeapTuple FormLogRow(Relation day_table, const NewEvent* event, FullTransactionI
   SetColumn(values, nulls, kTopic, event->topic);
   values[kDeliverAt] = TimestampTzGetDatum(event->deliver_at);
   nulls[kDeliverAt] = !event->delayed;
-  return heap_form_tuple(RelationGetDescr(day_table), values, nulls);
+  return heap_form_tuple(columns, values, nulls);
 }
 
 void Stamp(NewEvent* event, int64 reading) {
@@ -58,7 +59,7 @@ void PutIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple
                index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
 }
 
-// Expressions and predicates need an executor; only indexes made by users have any.
+// Expressions, predicates and columns that are not the extension's need an executor; only indexes made by users have any.
 void ExecuteIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple row) {
   Datum values[INDEX_MAX_KEYS];
   bool nulls[INDEX_MAX_KEYS];
@@ -76,7 +77,11 @@ void ExecuteIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapT
 }
 
 void InsertIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple row, Datum* values, bool* nulls) {
-  if (info->ii_Expressions != NIL || info->ii_Predicate != NIL) {
+  bool simple = info->ii_Expressions == NIL && info->ii_Predicate == NIL;
+  for (int i = 0; i < info->ii_NumIndexAttrs; i++) {
+    simple = simple && info->ii_IndexAttrNumbers[i] <= kLogColumns;
+  }
+  if (!simple) {
     ExecuteIntoIndex(day_table, index, info, row);
     return;
   }
@@ -150,21 +155,21 @@ void CloseIndexes(const Indexes* indexes) {
 // Inserts rows of one day.
 void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
   Relation day_table = days::OpenDayTableForEmit(day);
-  TupleDesc desc = RelationGetDescr(day_table);
+  TupleDesc columns = days::FirstColumns(RelationGetDescr(day_table), kLogColumns);
   TupleTableSlot** slots = static_cast<TupleTableSlot**>(palloc(count * sizeof(TupleTableSlot*)));
   HeapTuple* rows = static_cast<HeapTuple*>(palloc(count * sizeof(HeapTuple)));
   Datum values[kLogColumns];
   bool nulls[kLogColumns];
   for (int i = 0; i < count; i++) {
-    slots[i] = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-    rows[i] = FormLogRow(day_table, &events[i], xid, values, nulls);
+    slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(day_table), &TTSOpsHeapTuple);
+    rows[i] = FormLogRow(columns, &events[i], xid, values, nulls);
     ExecStoreHeapTuple(rows[i], slots[i], false);
   }
   heap_multi_insert(day_table, slots, count, GetCurrentCommandId(true), 0, nullptr);
   Indexes indexes;
   OpenIndexes(day_table, &indexes);
   for (int i = 0; i < count; i++) {
-    heap_deform_tuple(rows[i], desc, values, nulls);
+    heap_deform_tuple(rows[i], columns, values, nulls);
     rows[i]->t_self = slots[i]->tts_tid;
     InsertIntoIndexes(day_table, &indexes, rows[i], values, nulls);
     NoteOwnEvent(day_table, &events[i].id, &rows[i]->t_self);
@@ -203,7 +208,7 @@ void InsertEvent(NewEvent* event) {
 
   Datum values[kLogColumns];
   bool nulls[kLogColumns];
-  HeapTuple row = FormLogRow(day_table, event, xid, values, nulls);
+  HeapTuple row = FormLogRow(days::FirstColumns(RelationGetDescr(day_table), kLogColumns), event, xid, values, nulls);
   heap_insert(day_table, row, GetCurrentCommandId(true), 0, nullptr);
   OUTBOX_FAULT_POINT("emit.heap_only");
   Indexes indexes;

@@ -55,11 +55,29 @@ void AddPatterns(Datum topics, List** patterns) {
   }
 }
 
+// A row of outbox.emit_right means a role of that name and one of that oid: it may have been renamed, or was not there
+// when a dump brought the row.
+struct RightOf {
+  const char* name;
+  Oid oid;  // InvalidOid: it was not there
+};
+
+bool IsOf(const RightOf& row, Oid role, const char* role_name) {
+  return row.oid == role || strcmp(row.name, role_name) == 0;
+}
+
+bool IsInheritedFrom(const RightOf& row, Oid role) {
+  const Oid named = get_role_oid(row.name, true);
+  return (OidIsValid(row.oid) && has_privs_of_role(role, row.oid)) ||
+         (OidIsValid(named) && named != row.oid && has_privs_of_role(role, named));
+}
+
 // Reads under the newest snapshot, not the transaction's: a right revoked meanwhile is revoked.
 void ReadRights(Relation relation, Right* right) {
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
   TableScanDesc scan = table_beginscan(relation, snapshot, 0, nullptr);
   TupleTableSlot* slot = table_slot_create(relation, nullptr);
+  const char* name = GetUserNameFromId(right->role, false);
   bool own = false;
   bool any = false;
   bool unlimited = false;
@@ -67,15 +85,17 @@ void ReadRights(Relation relation, Right* right) {
   List* inherited = NIL;
   while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
     bool null = true;
-    Oid role = DatumGetObjectId(slot_getattr(slot, 1, &null));
-    Datum topics = slot_getattr(slot, 2, &null);
-    if (role == right->role) {
+    RightOf row = {NameStr(*DatumGetName(slot_getattr(slot, 1, &null))), InvalidOid};
+    Datum oid = slot_getattr(slot, 2, &null);
+    row.oid = null ? InvalidOid : DatumGetObjectId(oid);
+    Datum topics = slot_getattr(slot, 3, &null);
+    if (IsOf(row, right->role, name)) {
       own = true;
-      right->limited = !null;
+      right->limited = right->limited || !null;
       if (!null) {
         AddPatterns(topics, &mine);
       }
-    } else if (!own && has_privs_of_role(right->role, role)) {
+    } else if (!own && IsInheritedFrom(row, right->role)) {
       any = true;
       unlimited = unlimited || null;
       if (!null) {

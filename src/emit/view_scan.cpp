@@ -2,7 +2,7 @@
 // outbox._own_event. A foreign table and not a function, because the planner tells it what is asked for: `id = ...`,
 // `id IN (...)` and `id = ANY (...)` are looked up, and only the columns that are wanted are made. A plain view over
 // outbox.log would lock every day table and starve the keeper's drops. Plain code.
-#include "days/columns.h"
+#include "days/day_table.h"
 #include "emit/arguments.h"
 #include "emit/own_events.h"
 #include "emit/view_columns.h"
@@ -85,7 +85,7 @@ void ShowRow(HeapTuple row, TupleDesc desc, bool body, Datum* values, bool* null
   };
   Datum log_values[kLogColumns];
   bool log_nulls[kLogColumns];
-  heap_deform_tuple(row, desc, log_values, log_nulls);
+  heap_deform_tuple(row, days::FirstColumns(desc, kLogColumns), log_values, log_nulls);
   for (const auto& column : kSame) {
     values[column.view] = log_values[column.log];
     nulls[column.view] = log_nulls[column.log];

@@ -1,5 +1,6 @@
 #include "log/blank.h"
 
+#include "days/day_table.h"
 #include "pg/wait.h"
 
 extern "C" {
@@ -107,7 +108,6 @@ bool RowForgotten(const RowView& row) {
 }
 
 bool BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const Uuid& id) {
-  TupleDesc desc = RelationGetDescr(day_table);
   Buffer buffer = LockForBlanking(day_table, block);
   GenericXLogState* log = GenericXLogStart(day_table);
   Page page = GenericXLogRegisterBuffer(log, buffer, 0);
@@ -115,14 +115,16 @@ bool BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const 
   old.t_data = TupleAt(page, offset, &old.t_len);
   old.t_tableOid = RelationGetRelid(day_table);
   ItemPointerSet(&old.t_self, block, offset);
-  if (old.t_data == nullptr || HeapTupleHeaderGetNatts(old.t_data) != kLogColumns ||
+  if (old.t_data == nullptr || HeapTupleHeaderGetNatts(old.t_data) < kLogColumns ||
       memcmp(reinterpret_cast<char*>(old.t_data) + old.t_data->t_hoff + kIdAt, id.data(), id.size()) != 0) {
     GenericXLogAbort(log);
     UnlockReleaseBuffer(buffer);
     return false;
   }
-  Datum values[kLogColumns];
-  bool nulls[kLogColumns];
+  const int columns = HeapTupleHeaderGetNatts(old.t_data);
+  TupleDesc desc = days::FirstColumns(RelationGetDescr(day_table), columns);
+  auto* values = static_cast<Datum*>(palloc(columns * sizeof(Datum)));
+  auto* nulls = static_cast<bool*>(palloc(columns * sizeof(bool)));
   heap_deform_tuple(&old, desc, values, nulls);
   List* toasted = NIL;
   for (int column : {kPayload, kHeaders}) {

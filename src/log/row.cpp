@@ -44,7 +44,7 @@ int64 DeliverAt(const char* stored) {
 }
 
 bool ViewRow(HeapTupleHeader tuple, RowView* row) {
-  if (HeapTupleHeaderGetNatts(tuple) != kLogColumns) {
+  if (HeapTupleHeaderGetNatts(tuple) < kLogColumns) {
     return false;
   }
   const char* data = reinterpret_cast<const char*>(tuple) + tuple->t_hoff;

@@ -4,6 +4,11 @@
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
+extern "C" {
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+}
+
 namespace outbox::pg {
 
 namespace {
@@ -13,6 +18,29 @@ void Select(const char* query, int count, Oid* types, Datum* values) {
   if (SPI_execute_with_args(query, count, types, values, nullptr, true, 0) != SPI_OK_SELECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
   }
+}
+
+// What the owner has made of his tables (triggers, defaults, policies) runs with no other rights than his, whoever
+// asks: a keeper, a one-shot worker, a superuser. `work` is plain; an abort gives the caller's rights back, too.
+template <typename Work>
+void AsOwner(Oid owner, Work&& work) {
+  Oid caller = InvalidOid;
+  int context = 0;
+  GetUserIdAndSecContext(&caller, &context);
+  SetUserIdAndSecContext(owner, context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+  work();
+  SetUserIdAndSecContext(caller, context);
+}
+
+Oid OwnerOf(const char* table) {
+  Oid relation = get_relname_relid(table, get_namespace_oid("outbox", false));
+  HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+  if (!HeapTupleIsValid(tuple)) {
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table outbox.%s does not exist", table)));
+  }
+  Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+  ReleaseSysCache(tuple);
+  return owner;
 }
 
 // As the columns of outbox.identity.
@@ -33,14 +61,16 @@ void SettleIdentity() {
   Oid types[] = {INT8OID, OIDOID, TEXTOID};
   Datum values[3];
   OwnIdentity(values);
-  if (SPI_execute_with_args("WITH settled AS (INSERT INTO outbox.identity (system_identifier, database, instance) "
-                            "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox.identity) "
-                            "RETURNING system_identifier, database) "
-                            "INSERT INTO outbox.origin (system_identifier, database) "
-                            "SELECT s.system_identifier, s.database FROM settled s",
-                            3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
-    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox.identity")));
-  }
+  AsOwner(OwnerOf("identity"), [&] {
+    if (SPI_execute_with_args("WITH settled AS (INSERT INTO outbox.identity (system_identifier, database, instance) "
+                              "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox.identity) "
+                              "RETURNING system_identifier, database) "
+                              "INSERT INTO outbox.origin (system_identifier, database) "
+                              "SELECT s.system_identifier, s.database FROM settled s",
+                              3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox.identity")));
+    }
+  });
   if (pushed) {
     PopActiveSnapshot();
   }
@@ -85,22 +115,17 @@ Standing FindStanding() {
     standing.presence = Presence::kOtherVersion;
     return standing;
   }
-  // Code that the owner has attached to the table runs with the owner's rights only. (An abort restores the caller's,
-  // too.)
-  Oid caller = InvalidOid;
-  int context = 0;
-  GetUserIdAndSecContext(&caller, &context);
-  SetUserIdAndSecContext(standing.owner, context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
   Oid types[] = {INT8OID, OIDOID, TEXTOID};
   Datum values[3];
   OwnIdentity(values);
-  Select(
-      "SELECT count(*), count(*) FILTER (WHERE system_identifier = $1 "
-      "AND database = $2 AND instance = $3) FROM outbox.identity",
-      3, types, values);
+  AsOwner(standing.owner, [&] {
+    Select(
+        "SELECT count(*), count(*) FILTER (WHERE system_identifier = $1 "
+        "AND database = $2 AND instance = $3) FROM outbox.identity",
+        3, types, values);
+  });
   int64 all = SpiInt64(0, 1, 0);
   int64 ours = SpiInt64(0, 2, 0);
-  SetUserIdAndSecContext(caller, context);
   standing.presence = all == 0 ? Presence::kUnused : all == ours ? Presence::kHere : Presence::kForeign;
   return standing;
 }

@@ -58,9 +58,10 @@ void DefineSettings() {
                           nullptr);
   DefineCustomIntVariable("outbox.days_ahead", "Number of day tables that the keeper makes in advance.", nullptr,
                           &settings.days_ahead, 3, 1, 30, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
-  DefineCustomBoolVariable("outbox.allow_loss", "Lets commands drop undelivered events, and change the log by hand.",
-                           "Off: DELETE and UPDATE on outbox.log are refused, and TRUNCATE, DROP and DETACH while it "
-                           "holds undelivered events.",
+  DefineCustomBoolVariable("outbox.allow_loss",
+                           "Lets commands drop undelivered events, change the log by hand and alter its tables.",
+                           "Off: DELETE and UPDATE on outbox.log are refused, and DELETE, TRUNCATE, DROP and DETACH "
+                           "of what holds undelivered events, or guards them.",
                            &settings.allow_loss, false, PGC_SUSET, GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
   DefineCustomStringVariable("outbox.traceparent", "Trace context that emitted events carry as header traceparent.",
                              "W3C Trace Context, for example set with SET LOCAL by the application's tracing library; "

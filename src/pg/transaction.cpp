@@ -41,6 +41,10 @@ void NoteFailure(int sqlstate) {
   }
 }
 
+bool InOwnStatement() {
+  return InSecurityRestrictedOperation();
+}
+
 void SetTransactionRole(Oid role) {
   transaction_role = role;
 }

@@ -20,6 +20,10 @@ void RequirePinnedSearchPath();
 // user can attach to the extension's tables runs with a worker's rights. InvalidOid: as the connected user. Plain.
 void SetTransactionRole(Oid role);
 
+// Is what runs here done by outbox itself: by a worker, by one of its SQL functions, by the making of a day table? All
+// of them run in a security-restricted operation, which an error ends by itself; a person's commands do not. Plain.
+bool InOwnStatement();
+
 // From now on no lock is waited for longer than 20 ms (PostgreSQL's lock_timeout, so the process needs a SIGINT handler
 // that knows of it: worker/process.cpp), and 1 ms after one was not had: then the transaction fails with
 // ERRCODE_LOCK_NOT_AVAILABLE, and its caller tries again later. Plain.

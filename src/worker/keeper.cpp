@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "admin/adoption.h"
+#include "admin/query.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "base/version.h"
@@ -177,6 +178,10 @@ void KeepDayTables(MemoryContext context) {
   steps.Do([&] { days::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
   if (keeper->presence == pg::Presence::kHere) {  // in a copy nothing may be dropped before it is adopted
     steps.Do([&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(); }); });
+    steps.Do([&] {
+      pg::InTransaction(context,
+                        [] { (void)admin::RunSql(admin::Access::kWrite, "SELECT outbox._follow_role_names()"); });
+    });
     steps.Do([&] { log::DropExpiredLogTables(expiry, retention); });
     steps.Do([&] { log::EmptySpareTable(expiry, retention); });
     steps.Do([&] { log::DropExpiredProgressTables(expiry); });

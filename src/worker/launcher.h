@@ -7,7 +7,5 @@ namespace outbox::worker {
 
 // From _PG_init while shared_preload_libraries are loaded.
 void RegisterLauncher();
-// DROP, ALTER and copying of a database first stop that database's workers.
-void InstallUtilityHook();
 
 }  // namespace outbox::worker

@@ -1,6 +1,6 @@
 # A database with version 0.1 of the extension, in use, under the new library: nothing is published before ALTER EXTENSION
 # ... UPDATE, everything after it, in order and once; and its catalogs are then those of a fresh install.
-# matrix: C7 R26
+# matrix: C7 R26 R63
 use strict;
 use warnings;
 
@@ -44,6 +44,26 @@ sub same_as_fresh
 }
 same_as_fresh('bare');
 
+# --- with default privileges, which reach nobody: on what is new in the step, and what was there stays as it was ---
+$node->safe_psql('postgres', 'CREATE DATABASE privileged');
+$node->safe_psql('privileged', q{CREATE EXTENSION outbox VERSION '0.1'; CREATE ROLE by_default; CREATE ROLE by_hand;
+	GRANT USAGE ON SCHEMA outbox TO by_default, by_hand; GRANT SELECT ON outbox.route TO by_default, by_hand;
+	GRANT EXECUTE ON FUNCTION outbox.wait_until_idle(interval) TO by_hand;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO by_default, by_hand, PUBLIC, pg_monitor; ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO by_default, PUBLIC;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO by_default, by_hand, pg_monitor; ALTER DEFAULT PRIVILEGES GRANT ALL ON TYPES TO by_default});
+my $rights = q{SELECT string_agg(pg_get_userbyid(grantee) || ' ' || privilege_type || ' ' || object, ', ' ORDER BY 1) FROM (
+	SELECT c.oid::regclass::text AS object, x.* FROM pg_class c, aclexplode(c.relacl) x WHERE c.relnamespace = 'outbox'::regnamespace
+	UNION ALL SELECT p.oid::regprocedure::text, x.* FROM pg_proc p, aclexplode(p.proacl) x WHERE p.pronamespace = 'outbox'::regnamespace
+	UNION ALL SELECT t.oid::regtype::text, x.* FROM pg_type t, aclexplode(t.typacl) x WHERE t.typnamespace = 'outbox'::regnamespace AND t.typrelid = 0 AND t.typelem = 0
+	UNION ALL SELECT n.nspname, x.* FROM pg_namespace n, aclexplode(n.nspacl) x WHERE n.nspname = 'outbox') a
+	WHERE pg_get_userbyid(grantee) IN ('by_default', 'by_hand')};
+my $before = $node->safe_psql('privileged', $rights);
+# In a subtransaction, as a migration tool may do it.
+$node->safe_psql('privileged', 'BEGIN; SAVEPOINT s; ALTER EXTENSION outbox UPDATE; RELEASE s; COMMIT');
+is($node->safe_psql('privileged', $rights), $before =~ s/wait_until_idle\(interval\)/wait_until_idle(interval,boolean)/r, 'what was granted stays, and nothing comes by default');
+$node->safe_psql('privileged', q{REVOKE ALL ON SCHEMA outbox FROM by_default, by_hand; REVOKE ALL ON outbox.route FROM by_default, by_hand;
+	REVOKE ALL ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM by_hand});
+same_as_fresh('privileged');
 # What the update makes is dropped before what has been there: the question what is lost comes first all the same.
 $node->safe_psql('bare', q{CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_log; SELECT outbox.create_route('r', 'nowhere');
 	SELECT outbox.pause('r', reason => 'waits')});
@@ -84,8 +104,7 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_init_privs i, aclexplo
 my ($dump) = run_command([ 'pg_dump', '--schema-only', '-d', $node->connstr('postgres') ]);
 like($dump, qr/^GRANT ALL ON FUNCTION outbox\.$_\b.* TO app;$/m, "so a dump has it: $_") foreach qw(emit emit_tombstone wait_until_idle);
 like($dump, qr/^GRANT SELECT,INSERT ON TABLE outbox\.event TO app;$/m, 'so a dump has it: the view');
-$node->safe_psql('postgres', q{SELECT outbox.revoke_emit('app'); REVOKE ALL ON SCHEMA outbox FROM app;
-	REVOKE EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM app; DROP ROLE app});
+$node->safe_psql('postgres', q{REVOKE EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM app; SELECT outbox.revoke_emit('app'); DROP ROLE app});
 same_as_fresh('postgres');
 ok(wait_until(sub { $redis->xlen('orders') == 101 }), 'what had been emitted before the update is published after it');
 is($redis->xlen('again'), 0, 'a pause stays one');

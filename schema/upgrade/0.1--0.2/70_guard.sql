@@ -5,7 +5,7 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 CREATE FUNCTION outbox._refuse_loss() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_refuse_loss';
-COMMENT ON FUNCTION outbox._refuse_loss() IS 'refuses UPDATE and DELETE on outbox.log, and TRUNCATE while it holds undelivered events';
+COMMENT ON FUNCTION outbox._refuse_loss() IS 'refuses UPDATE and DELETE on outbox.log, and TRUNCATE of it, DELETE and TRUNCATE of routes, lanes and parked events while there are undelivered events';
 
 CREATE TRIGGER log_loss BEFORE UPDATE OR DELETE OR TRUNCATE ON outbox.log
   FOR EACH STATEMENT EXECUTE FUNCTION outbox._refuse_loss();
@@ -16,6 +16,28 @@ CREATE TRIGGER log_loss BEFORE UPDATE OR DELETE OR TRUNCATE ON outbox.log_spare
   FOR EACH STATEMENT EXECUTE FUNCTION outbox._refuse_loss();
 ALTER TABLE outbox.log_spare ENABLE ALWAYS TRIGGER log_loss;
 COMMENT ON TRIGGER log_loss ON outbox.log_spare IS 'as on outbox.log';
+
+-- What says which events are undelivered: rows do not go by hand while some are, nor does the table. Unlike the trigger
+-- ignore_replicated, which comes first, they always fire.
+DO $state$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['route', 'lane', 'side_lane', 'side_topic', 'parked', 'adoption', 'adopted'] LOOP
+    EXECUTE pg_catalog.format('CREATE TRIGGER no_loss BEFORE DELETE ON outbox.%I FOR EACH ROW %s'
+      'EXECUTE FUNCTION outbox._refuse_loss()', name,
+      CASE WHEN name OPERATOR(pg_catalog.=) 'parked' THEN 'WHEN (OLD.state OPERATOR(pg_catalog.<>) ''dead'') ' ELSE '' END);
+    EXECUTE pg_catalog.format('CREATE TRIGGER no_loss_truncate BEFORE TRUNCATE ON outbox.%I FOR EACH STATEMENT '
+      'EXECUTE FUNCTION outbox._refuse_loss()', name);
+    EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE ALWAYS TRIGGER no_loss', name);
+    EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE ALWAYS TRIGGER no_loss_truncate', name);
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss ON outbox.%I IS %L', name,
+      'undelivered events are not given up unasked: see outbox.allow_loss');
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss_truncate ON outbox.%I IS %L', name,
+      'undelivered events are not given up unasked: see outbox.allow_loss');
+  END LOOP;
+END
+$state$;
 
 DO $day_tables$
 DECLARE
@@ -91,14 +113,30 @@ COMMENT ON PROCEDURE outbox.forget(text, text, boolean, text, boolean, bigint, b
   'erases payload and headers of what the log keeps of one key; events that some route has not delivered yet, parked ones and rows of outbox.foreign_event are kept, or with undelivered => true given up: nobody sends them. A dry run unless told otherwise; it cannot be undone. Returns how many were erased and kept. The key itself stays in the log; outbox.audit keeps a hash of it';
 
 -- Roles that may emit, and to which topics: what grant_emit() said last. Sessions keep what they have read until it changes.
+-- By name, because that is what a dump restores where the role is missing: a limit stays, and a role that is made later under
+-- the name has it. And by oid, because a role may be renamed; what a dump says of that is another server's.
 CREATE TABLE outbox.emit_right (
-  role   regrole PRIMARY KEY,
-  topics text[]
+  role    name PRIMARY KEY,
+  role_id oid,
+  topics  text[]
 );
 COMMENT ON TABLE outbox.emit_right IS 'roles that grant_emit() let emit, and to which topics; change through grant_emit and revoke_emit';
-COMMENT ON COLUMN outbox.emit_right.role IS 'role';
+COMMENT ON COLUMN outbox.emit_right.role IS 'role; a row counts for a role that has this name or that oid';
+COMMENT ON COLUMN outbox.emit_right.role_id IS 'its oid; NULL: there was none of that name when the row came';
 COMMENT ON COLUMN outbox.emit_right.topics IS 'patterns with * for any run of characters; NULL: all topics';
 SELECT pg_catalog.pg_extension_config_dump('outbox.emit_right', '');
+
+CREATE FUNCTION outbox._find_role() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $find$
+BEGIN
+  NEW.role_id := (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = NEW.role);
+  RETURN NEW;
+END
+$find$;
+COMMENT ON FUNCTION outbox._find_role() IS 'fills outbox.emit_right.role_id, also of a row that a dump brings';
+CREATE TRIGGER find_role BEFORE INSERT ON outbox.emit_right FOR EACH ROW EXECUTE FUNCTION outbox._find_role();
+ALTER TABLE outbox.emit_right ENABLE ALWAYS TRIGGER find_role;
+COMMENT ON TRIGGER find_role ON outbox.emit_right IS 'fills role_id';
 
 CREATE FUNCTION outbox._emit_rights_changed() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_rights_changed';
@@ -133,33 +171,14 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', routine, role);
   END LOOP;
   EXECUTE format('GRANT INSERT, SELECT ON outbox.event TO %s', role);
-  INSERT INTO outbox.emit_right AS e (role, topics) VALUES (grant_emit.role, grant_emit.topics)
-  ON CONFLICT ON CONSTRAINT emit_right_pkey DO UPDATE SET topics = excluded.topics;
+  PERFORM outbox._follow_role_names();
+  DELETE FROM outbox.emit_right e WHERE e.role_id = grant_emit.role::oid OR e.role = pg_get_userbyid(grant_emit.role::oid);
+  INSERT INTO outbox.emit_right (role, topics) VALUES (pg_get_userbyid(grant_emit.role::oid), grant_emit.topics);
   INSERT INTO outbox.audit (who, action, detail)
   VALUES (session_user, 'grant_emit', jsonb_strip_nulls(jsonb_build_object('to', grant_emit.role, 'topics', grant_emit.topics)));
 END
 $grant$;
 COMMENT ON FUNCTION outbox.grant_emit(regrole, text[]) IS 'lets a role emit: the emit functions, the trigger function emit_row, and the view outbox.event; with topics (patterns) to these only: the topic given, or outbox.event.<aggregate type> where none is. The last call counts';
 
-CREATE OR REPLACE FUNCTION outbox.revoke_emit(role regrole) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
-DECLARE
-  routine regprocedure;
-BEGIN
-  IF role IS NULL THEN
-    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
-      DETAIL = 'Without a role there is nobody to revoke from.', HINT = 'Pass a role name, such as ''app''.';
-  END IF;
-  FOR routine IN SELECT * FROM outbox._emit_routines() LOOP
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %s', routine, role);
-  END LOOP;
-  EXECUTE format('REVOKE INSERT, SELECT ON outbox.event FROM %s', role);
-  DELETE FROM outbox.emit_right e WHERE e.role = revoke_emit.role;
-  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_emit', jsonb_build_object('from', revoke_emit.role));
-  -- Not USAGE on the schema: the role may have been given more than emitting.
-END
-$revoke$;
-COMMENT ON FUNCTION outbox.revoke_emit(regrole) IS 'takes back what grant_emit() granted, except USAGE on the schema';
-
-REVOKE ALL ON FUNCTION outbox._refuse_loss(), outbox._emit_rights_changed(), outbox.grant_emit(regrole, text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox._refuse_loss(), outbox._emit_rights_changed(), outbox._find_role(), outbox.grant_emit(regrole, text[]) FROM PUBLIC;
 REVOKE ALL ON outbox.lane_start, outbox.emit_right FROM PUBLIC;

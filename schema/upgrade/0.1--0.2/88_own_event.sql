@@ -32,7 +32,7 @@ DROP FUNCTION outbox._own_events();
 
 -- Whom 0.1 let emit: to every topic, as until now.
 INSERT INTO outbox.emit_right (role)
-SELECT DISTINCT x.grantee::pg_catalog.regrole
+SELECT DISTINCT pg_catalog.pg_get_userbyid(x.grantee)
 FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
 WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.~) '^emit(_|$)'
   AND x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0

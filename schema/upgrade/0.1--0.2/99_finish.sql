@@ -2,14 +2,23 @@
 DROP FUNCTION outbox._lag();
 
 -- ---------------------------------------------------------------------------------------------------------------------
--- Last: PUBLIC gets nothing, whatever the sections above made. The input and output of json_arg stay open, because casts
--- run them with the caller's rights; they do nothing but check JSON.
+-- Last, after 98_rights.sql has taken away what default privileges gave: rights on what was replaced by something new go on.
 -- ---------------------------------------------------------------------------------------------------------------------
-REVOKE ALL ON ALL TABLES IN SCHEMA outbox FROM PUBLIC;
-REVOKE ALL ON ALL SEQUENCES IN SCHEMA outbox FROM PUBLIC;
-REVOKE ALL ON ALL ROUTINES IN SCHEMA outbox FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox.json_arg_in(cstring), outbox.json_arg_out(outbox.json_arg),
-  outbox.json_arg_recv(internal), outbox.json_arg_send(outbox.json_arg) TO PUBLIC;
+DO $carry$
+DECLARE
+  role text;
+BEGIN
+  FOR role IN
+    SELECT pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(x.grantee))
+    FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
+    WHERE p.oid OPERATOR(pg_catalog.=) 'outbox.wait_until_idle(interval)'::pg_catalog.regprocedure
+      AND x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
+  LOOP
+    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) TO %s', role);
+  END LOOP;
+END
+$carry$;
+DROP FUNCTION outbox.wait_until_idle(interval);
 
 -- What roles were granted since is theirs, and no part of the extension. The server takes for that whatever rights an
 -- object has when a statement of this script touches them: a dump would leave those grants out, and from 17 on the roles

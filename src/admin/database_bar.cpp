@@ -1,10 +1,5 @@
-// DROP, ALTER and copying of a database [P]: before 19 nothing makes a background worker let go of its database, and
-// these commands wait five seconds and fail. So, once it is sure that the issuer may do it, the database is barred and
-// its workers are asked to leave; afterwards, whatever happened, the bar is lifted and the launcher brings them back
-// where the database still is. Plain code.
-#include "worker/launcher.h"
+#include "admin/database_bar.h"
 
-#include "pg/transaction_end.h"
 #include "pg/wait.h"
 #include "pg/worker_slot.h"
 
@@ -17,14 +12,12 @@ extern "C" {
 #include "tcop/utility.h"
 }
 
-namespace outbox::worker {
+namespace outbox::admin {
 
 namespace {
 
 constexpr int kAskMs = 3000;        // leaving in good order
 constexpr int kTerminateMs = 2000;  // the command itself waits five seconds more
-
-ProcessUtility_hook_type previous_hook = nullptr;
 
 bool OwnsDatabase(Oid database) {
 #if PG_VERSION_NUM >= 160000
@@ -99,31 +92,6 @@ Oid DatabaseToBar(Node* statement) {
   return OwnsDatabase(database) ? database : InvalidOid;
 }
 
-// Destinations are foreign servers and user mappings; and workers are to notice that their extension goes.
-bool ChangesConfiguration(Node* statement) {
-  switch (nodeTag(statement)) {
-    case T_CreateForeignServerStmt:
-    case T_AlterForeignServerStmt:
-    case T_CreateUserMappingStmt:
-    case T_AlterUserMappingStmt:
-    case T_DropUserMappingStmt:
-    case T_AlterExtensionStmt:
-      return true;
-    case T_DropStmt: {
-      ObjectType type = reinterpret_cast<DropStmt*>(statement)->removeType;
-      return type == OBJECT_EXTENSION || type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW;
-    }
-    case T_RenameStmt: {
-      ObjectType type = reinterpret_cast<RenameStmt*>(statement)->renameType;
-      return type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW;
-    }
-    case T_AlterOwnerStmt:
-      return reinterpret_cast<AlterOwnerStmt*>(statement)->objectType == OBJECT_FOREIGN_SERVER;
-    default:
-      return false;
-  }
-}
-
 // Returns true if the bar is ours now.
 bool SetBar(Oid database) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(database, false);
@@ -174,64 +142,46 @@ void WaitUntilWorkersAreGone(Oid database) {
   }
 }
 
-void CallNext(PlannedStmt* planned, const char* query, bool read_only_tree, ProcessUtilityContext context,
-              ParamListInfo params, QueryEnvironment* environment, DestReceiver* destination, QueryCompletion* done) {
-  if (previous_hook != nullptr) {
-    previous_hook(planned, query, read_only_tree, context, params, environment, destination, done);
-  } else {
-    standard_ProcessUtility(planned, query, read_only_tree, context, params, environment, destination, done);
+// The database in the lower half, and above it whether the bar is ours.
+constexpr int64 kBarIsOurs = INT64CONST(1) << 32;
+
+// In a transaction block these commands fail by themselves, all but the renaming; then nobody is to be disturbed.
+int64 Enter(Node* statement, bool alone) {
+  const Oid database = alone || IsA(statement, RenameStmt) ? DatabaseToBar(statement) : InvalidOid;
+  if (database == InvalidOid || !SetBar(database)) {
+    return database;
+  }
+  PG_TRY();
+  { WaitUntilWorkersAreGone(database); }
+  PG_CATCH();
+  {
+    LiftBar(database);
+    PG_RE_THROW();
+  }
+  PG_END_TRY();
+  return database | kBarIsOurs;
+}
+
+void Leave(Node*, int64 held, bool) {
+  if ((held & kBarIsOurs) != 0) {
+    LiftBar(static_cast<Oid>(held & PG_UINT32_MAX));
   }
 }
 
-void UtilityHook(PlannedStmt* planned, const char* query, bool read_only_tree, ProcessUtilityContext context,
-                 ParamListInfo params, QueryEnvironment* environment, DestReceiver* destination,
-                 QueryCompletion* done) {
-  NodeTag tag = nodeTag(planned->utilityStmt);
-  // In a transaction block these commands fail by themselves, except for renaming; then no worker is to be disturbed.
-  bool alone = context == PROCESS_UTILITY_TOPLEVEL && !IsTransactionBlock();
-  bool relevant = pg::Shared() != nullptr && (alone || tag == T_RenameStmt);
-  const Oid database = relevant ? DatabaseToBar(planned->utilityStmt) : InvalidOid;
-  bool comes_or_goes = tag == T_DropdbStmt || tag == T_CreatedbStmt;
-  if (database == InvalidOid && !comes_or_goes) {
-    bool changes = pg::Shared() != nullptr && ChangesConfiguration(planned->utilityStmt);
-    CallNext(planned, query, read_only_tree, context, params, environment, destination, done);
-    if (changes) {
-      pg::NoteDestinationChange();
-    }
-    if (tag == T_CreateSubscriptionStmt || tag == T_AlterSubscriptionStmt) {
-      pg::WakeLauncherAtCommit(true);  // it may bring an outbox, whose days have to be made here
-    }
-    return;
+void LeaveDropped(Node* statement, int64 held, bool done) {
+  if (done && held != 0) {
+    pg::FreeDatabaseSlot(static_cast<Oid>(held & PG_UINT32_MAX), true);
   }
-  const bool barred = database != InvalidOid && SetBar(database);
-  PG_TRY();
-  {
-    if (barred) {
-      WaitUntilWorkersAreGone(database);
-    }
-    CallNext(planned, query, read_only_tree, context, params, environment, destination, done);
-    if (tag == T_DropdbStmt && database != InvalidOid) {
-      pg::FreeDatabaseSlot(database, true);
-    }
-    // A copy of a database with the extension is to be looked at (it stays silent, and says so).
-    if (comes_or_goes) {
-      pg::WakeLauncherAtCommit(false);
-    }
-  }
-  PG_FINALLY();
-  {
-    if (barred) {
-      LiftBar(database);
-    }
-  }
-  PG_END_TRY();
+  Leave(statement, held, done);
 }
 
 }  // namespace
 
-void InstallUtilityHook() {
-  previous_hook = ProcessUtility_hook;
-  ProcessUtility_hook = UtilityHook;
+bool RenamesDatabase(Node* statement) {
+  return pg::Shared() != nullptr && reinterpret_cast<RenameStmt*>(statement)->renameType == OBJECT_DATABASE;
 }
 
-}  // namespace outbox::worker
+const UtilityScope kNeedsDatabase = {Enter, Leave};
+const UtilityScope kDropsDatabase = {Enter, LeaveDropped};
+
+}  // namespace outbox::admin

@@ -1,0 +1,64 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Whom what the sections above made belongs to, in a fresh install and in a step from one version to the next.
+-- PUBLIC gets nothing. The input and output of json_arg stay open, because casts run them with the caller's rights; they do
+-- nothing but check JSON.
+-- ---------------------------------------------------------------------------------------------------------------------
+REVOKE ALL ON ALL TABLES IN SCHEMA outbox FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA outbox FROM PUBLIC;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA outbox FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox.json_arg_in(cstring), outbox.json_arg_out(outbox.json_arg),
+  outbox.json_arg_recv(internal), outbox.json_arg_send(outbox.json_arg) TO PUBLIC;
+
+-- Nor does anybody else whom default privileges of the installing role name: only its owner, and pg_monitor what the
+-- sections above gave it. (Day tables do the like when they are made.) Of objects that this very transaction made a member of the
+-- extension: what was granted on older ones was meant.
+DO $others$
+DECLARE
+  what text;
+BEGIN
+  FOR what IN
+    WITH monitor AS (
+      SELECT r.oid, EXISTS (
+        SELECT FROM pg_catalog.pg_default_acl d, LATERAL pg_catalog.aclexplode(d.defaclacl) x
+        WHERE x.grantee OPERATOR(pg_catalog.=) r.oid
+          AND d.defaclrole OPERATOR(pg_catalog.=) (SELECT u.oid FROM pg_catalog.pg_roles u WHERE u.rolname OPERATOR(pg_catalog.=) CURRENT_USER)) AS by_default
+      FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) 'pg_monitor'
+    ), made AS MATERIALIZED (
+      SELECT d.classid, d.objid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.refobjid
+      WHERE e.extname OPERATOR(pg_catalog.=) 'outbox' AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+        AND d.deptype OPERATOR(pg_catalog.=) 'e' AND pg_catalog.age(d.xmin) OPERATOR(pg_catalog.<=) 0
+      UNION ALL  -- its schema, which is no member
+      SELECT d.refclassid, d.refobjid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.objid
+      WHERE e.extname OPERATOR(pg_catalog.=) 'outbox' AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+        AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass AND pg_catalog.age(d.xmin) OPERATOR(pg_catalog.<=) 0
+    ), rights AS (
+      SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::pg_catalog.regclass::text AS name, c.relowner AS owner,
+             'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid AS class, c.oid AS object,
+             x.grantee, x.privilege_type,
+             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND (c.relname OPERATOR(pg_catalog.~) '^(pause|audit|replay|_waiting)$'
+               OR (c.relkind OPERATOR(pg_catalog.=) 'v' AND c.relname OPERATOR(pg_catalog.!~) '^(_|event$)')) AS monitors
+      FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
+      WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+      UNION ALL
+      SELECT 'ROUTINE', p.oid::pg_catalog.regprocedure::text, p.proowner, 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, x.grantee, x.privilege_type,
+             p.proname OPERATOR(pg_catalog.~) '^(_lanes|_destination|_worker|_process|_key_dead|_key_head|_key_pause|status|version|doctor)$'
+      FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
+      WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+      UNION ALL
+      SELECT 'TYPE', t.oid::pg_catalog.regtype::text, t.typowner, 'pg_catalog.pg_type'::pg_catalog.regclass, t.oid, x.grantee, x.privilege_type, false
+      FROM pg_catalog.pg_type t, LATERAL pg_catalog.aclexplode(t.typacl) x
+      WHERE t.typnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND t.typrelid OPERATOR(pg_catalog.=) 0 AND t.typelem OPERATOR(pg_catalog.=) 0
+      UNION ALL
+      SELECT 'SCHEMA', 'outbox', n.nspowner, 'pg_catalog.pg_namespace'::pg_catalog.regclass, n.oid, x.grantee, x.privilege_type, x.privilege_type OPERATOR(pg_catalog.=) 'USAGE'
+      FROM pg_catalog.pg_namespace n, LATERAL pg_catalog.aclexplode(n.nspacl) x
+      WHERE n.nspname OPERATOR(pg_catalog.=) 'outbox'
+    )
+    SELECT pg_catalog.format('REVOKE %s ON %s %s FROM %I CASCADE', r.privilege_type, r.kind, r.name, pg_catalog.pg_get_userbyid(r.grantee))
+    FROM rights r JOIN made ON made.classid OPERATOR(pg_catalog.=) r.class AND made.objid OPERATOR(pg_catalog.=) r.object, monitor m
+    WHERE r.grantee OPERATOR(pg_catalog.<>) r.owner AND r.grantee OPERATOR(pg_catalog.<>) 0
+      AND (r.grantee OPERATOR(pg_catalog.<>) m.oid OR (m.by_default AND NOT r.monitors))
+  LOOP
+    EXECUTE what;
+  END LOOP;
+END
+$others$;

@@ -1,0 +1,128 @@
+-- What revoke_emit() and revoke_operate() take back: USAGE on the schema as well, with the last right that needs it. And what is
+-- left of a limit on topics when the role is renamed, or is missing when a dump is restored: all of it.
+-- matrix: G8 R62 R65
+SET client_min_messages = warning;
+DROP ROLE IF EXISTS regress_taken, regress_taken_group, regress_taken_new, regress_taken_missing;
+RESET client_min_messages;
+\set db :DBNAME
+CREATE DATABASE regress_taken;
+CREATE DATABASE regress_restored;
+\c regress_taken
+CREATE EXTENSION outbox;
+CREATE ROLE regress_taken;
+CREATE ROLE regress_taken_group;
+CREATE FUNCTION usage_of(role regrole) RETURNS boolean LANGUAGE sql BEGIN ATOMIC
+  SELECT EXISTS (SELECT FROM pg_namespace n, aclexplode(n.nspacl) x WHERE n.nspname = 'outbox' AND x.grantee = role AND x.privilege_type = 'USAGE'); END;
+-- one of them; both, in either order
+SELECT outbox.grant_emit('regress_taken');
+SELECT outbox.revoke_emit('regress_taken');
+SELECT usage_of('regress_taken') AS after_emit;
+SELECT outbox.grant_operate('regress_taken');
+SELECT outbox.revoke_operate('regress_taken');
+SELECT usage_of('regress_taken') AS after_operate;
+SELECT outbox.grant_emit('regress_taken'), outbox.grant_operate('regress_taken');
+SELECT outbox.revoke_emit('regress_taken');
+SELECT usage_of('regress_taken') AS still_operates;
+SELECT outbox.revoke_operate('regress_taken');
+SELECT usage_of('regress_taken') AS neither;
+SELECT outbox.grant_emit('regress_taken'), outbox.grant_operate('regress_taken');
+SELECT outbox.revoke_operate('regress_taken');
+SELECT usage_of('regress_taken') AS still_emits;
+SELECT outbox.revoke_emit('regress_taken');
+SELECT usage_of('regress_taken') AS neither;
+-- Twice, and of one who never had it.
+SELECT outbox.revoke_emit('regress_taken');
+-- Another right, by hand: on a table, a column, a function; by a role that it is a member of; as everybody.
+DO $$
+DECLARE
+  what text;
+BEGIN
+  FOREACH what IN ARRAY ARRAY['SELECT ON outbox.route', 'SELECT (name) ON outbox.route', 'EXECUTE ON FUNCTION outbox.version()'] LOOP
+    PERFORM outbox.grant_emit('regress_taken');
+    EXECUTE 'GRANT ' || what || ' TO regress_taken';
+    PERFORM outbox.revoke_emit('regress_taken');
+    RAISE NOTICE '%: %', what, usage_of('regress_taken');
+    EXECUTE 'REVOKE ' || what || ' FROM regress_taken';
+    PERFORM outbox.revoke_emit('regress_taken');
+    RAISE NOTICE 'taken back: %', usage_of('regress_taken');
+  END LOOP;
+END $$;
+GRANT regress_taken_group TO regress_taken;
+SELECT outbox.grant_emit('regress_taken'), outbox.grant_emit('regress_taken_group');
+SELECT outbox.revoke_emit('regress_taken');
+SELECT usage_of('regress_taken') AS by_its_group;
+SELECT outbox.revoke_emit('regress_taken_group');
+SELECT outbox.revoke_emit('regress_taken');
+SELECT usage_of('regress_taken') AS "none", usage_of('regress_taken_group') AS of_the_group;
+REVOKE regress_taken_group FROM regress_taken;
+GRANT SELECT ON outbox.lag TO PUBLIC;
+SELECT outbox.grant_emit('regress_taken');
+SELECT outbox.revoke_emit('regress_taken');
+SELECT usage_of('regress_taken') AS as_everybody;
+REVOKE SELECT ON outbox.lag FROM PUBLIC;
+-- USAGE that somebody gave it to pass on was not ours.
+GRANT USAGE ON SCHEMA outbox TO regress_taken WITH GRANT OPTION;
+SELECT outbox.grant_emit('regress_taken');
+SELECT outbox.revoke_emit('regress_taken');
+SELECT usage_of('regress_taken') AS by_hand;
+REVOKE USAGE ON SCHEMA outbox FROM regress_taken;
+SELECT count(*) FROM outbox.emit_right WHERE role LIKE 'regress_taken%';
+DROP ROLE regress_taken_group;
+
+-- A limit goes with the role when it is renamed, and does not wait for anybody to notice.
+CREATE FUNCTION may(role name, topic text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('SET ROLE %I', role);
+  PERFORM outbox.emit('a', 1, 'e', '{}', topic => may.topic);
+  RAISE EXCEPTION USING ERRCODE = 'XX999';
+EXCEPTION
+  WHEN SQLSTATE 'XX999' THEN RETURN 'it may';
+  WHEN insufficient_privilege THEN RETURN SQLERRM;
+END $$;
+SELECT outbox.grant_emit('regress_taken', topics => '{shop.*}');
+SELECT may('regress_taken', 'shop.a'), may('regress_taken', 'other');
+ALTER ROLE regress_taken RENAME TO regress_taken_new;
+SELECT may('regress_taken_new', 'shop.a'), may('regress_taken_new', 'other');
+-- Somebody new under the old name: limited rather than free, until somebody says.
+CREATE ROLE regress_taken;
+SELECT may('regress_taken_new', 'other');
+SELECT outbox.grant_emit('regress_taken');
+SELECT may('regress_taken', 'other'), may('regress_taken_new', 'other');
+SELECT outbox.grant_emit('regress_taken_new', topics => '{other}');
+SELECT may('regress_taken_new', 'shop.a'), may('regress_taken_new', 'other');
+SELECT role, role_id = role::text::regrole AS same, topics FROM outbox.emit_right WHERE role LIKE 'regress_taken%' ORDER BY role;
+SELECT outbox.revoke_emit('regress_taken'), outbox.revoke_emit('regress_taken_new');
+DROP ROLE regress_taken_new;
+
+-- A dump brings the limits of two roles, of which one is not there.
+\c regress_restored
+CREATE EXTENSION outbox;
+COPY outbox.emit_right (role, topics) FROM stdin;
+regress_taken_missing	{shop.*}
+regress_taken	{shop.*}
+\.
+SELECT role, role_id IS NOT NULL AS there, topics FROM outbox.emit_right ORDER BY role;
+GRANT USAGE ON SCHEMA outbox TO regress_taken;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA outbox TO regress_taken;
+CREATE FUNCTION may(role name, topic text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('SET ROLE %I', role);
+  PERFORM outbox.emit('a', 1, 'e', '{}', topic => may.topic);
+  RAISE EXCEPTION USING ERRCODE = 'XX999';
+EXCEPTION
+  WHEN SQLSTATE 'XX999' THEN RETURN 'it may';
+  WHEN insufficient_privilege THEN RETURN SQLERRM;
+END $$;
+SELECT may('regress_taken', 'shop.a'), may('regress_taken', 'other');
+-- The other comes later, in this very session; so does a member of it, and a new name.
+CREATE ROLE regress_taken_missing;
+GRANT USAGE ON SCHEMA outbox TO regress_taken_missing;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA outbox TO regress_taken_missing;
+SELECT may('regress_taken_missing', 'shop.a'), may('regress_taken_missing', 'other');
+CREATE ROLE regress_taken_new IN ROLE regress_taken_missing;
+SELECT may('regress_taken_new', 'shop.a'), may('regress_taken_new', 'other');
+SELECT detail FROM outbox.doctor() WHERE "check" = 'rights' AND detail LIKE '%has not said so%';
+\c :db
+DROP DATABASE regress_taken;
+DROP DATABASE regress_restored;
+DROP ROLE regress_taken, regress_taken_missing, regress_taken_new;

@@ -1,0 +1,23 @@
+// DROP SERVER and ALTER SERVER ... RENAME [P]. Routes name their server, because an oid does not survive a dump. So:
+//   DROP SERVER of a server that routes use is refused (2BP01), also with CASCADE, which people write to get rid of the
+//   user mappings; dropping the wrapper or the extension with CASCADE is not, unless events are undelivered (loss.h).
+//   ALTER SERVER ... RENAME renames it in the routes as well.
+// Whatever gets past that shows as trouble of the lane: the route names a server that is not there.
+#pragma once
+
+#include "admin/utility_hook.h"
+
+namespace outbox::admin {
+
+// Plain.
+bool DropsServer(Node* statement);
+bool RenamesServer(Node* statement);
+
+// Leaves a row in outbox.audit, see route_audit.h.
+extern const UtilityScope kAuditsServer;
+
+// Throw.
+void CheckDropServer(Node* statement);
+void RenameServerInRoutes(Node* statement);
+
+}  // namespace outbox::admin

@@ -1,0 +1,29 @@
+// SQL's own commands that mean something to the outbox [P], in sessions that have the module loaded: all of them, where
+// it is preloaded. There is one hook on utility statements, and one table (utility_hook.cpp) says which statements are
+// looked at, and by whom:
+//
+//   loss            nothing undelivered is lost, and no guard is taken away, without a word
+//   table_commands  what is done to the tables of outbox by other hands: ALTER TABLE, CREATE TRIGGER, COPY
+//   server_commands DROP SERVER and its renaming, because routes name their server
+//   database_bar    DROP, ALTER and copying of a database, for which its workers have to leave
+//
+// What is dropped along with other things (CASCADE, DROP OWNED) no utility hook sees: that is the object access hook's,
+// in loss.cpp.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::admin {
+
+// What holds while a statement runs. Plain.
+struct UtilityScope {
+  // `alone`: a command of its own, outside of a transaction block. What it returns is handed to `leave`. May raise.
+  int64 (*enter)(Node* statement, bool alone);
+  // `done`: the statement has succeeded. Its tree may be gone where it commits in the middle (databases). May raise if done.
+  void (*leave)(Node* statement, int64 held, bool done);
+};
+
+// Once per backend, from _PG_init.
+void InstallUtilityHook();
+
+}  // namespace outbox::admin
