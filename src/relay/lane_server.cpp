@@ -61,7 +61,8 @@ bool Lane::LookForLoss(const std::string& run, Loss* loss, TurnContext* turn) {
 }
 
 bool Lane::SaveAcknowledged(TurnContext* turn) {
-  if (phase_ != Phase::kActive || !acker_.Acknowledged()) {
+  // Also a position that only moved: saved later, on the way out, it would lie above the row that puts the lane back.
+  if (phase_ != Phase::kActive || (acker_.AllSaved() && !acker_.Acknowledged())) {
     return true;  // the lane's next owner finds out by itself
   }
   return acker_.Ready(*turn) && Save(turn);
