@@ -290,7 +290,8 @@ int BeforeDrop(Oid catalog, Oid object) {
       return ours ? found->servername : nullptr;
     });
     if (server != nullptr && !whole_checked) {
-      Judge(Look({.server = server}), std::string("drop server ") + server, true, "routes to it have undelivered events");
+      Judge(Look({.server = server}), std::string("drop server ") + server, true,
+            "routes to it have undelivered events");
     }
     return 0;
   }

@@ -19,7 +19,8 @@ namespace outbox::admin {
 struct UtilityScope {
   // `alone`: a command of its own, outside of a transaction block. What it returns is handed to `leave`. May raise.
   int64 (*enter)(Node* statement, bool alone);
-  // `done`: the statement has succeeded. Its tree may be gone where it commits in the middle (databases). May raise if done.
+  // `done`: the statement has succeeded. Its tree may be gone where it commits in the middle (databases). May raise if
+  // done.
   void (*leave)(Node* statement, int64 held, bool done);
 };
 

@@ -59,7 +59,8 @@ void PutIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple
                index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
 }
 
-// Expressions, predicates and columns that are not the extension's need an executor; only indexes made by users have any.
+// Expressions, predicates and columns that are not the extension's need an executor; only indexes made by users have
+// any.
 void ExecuteIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTuple row) {
   Datum values[INDEX_MAX_KEYS];
   bool nulls[INDEX_MAX_KEYS];

@@ -48,7 +48,7 @@ class Acker {
   // Rows of the log were read, whether this lane wants them or not.
   void NoteRows(bool any) { saw_rows_ |= any; }
   // Whether everything this lane has moved past is saved.
-  bool AllSaved() const { return unsaved_ == Unsaved::kNothing; }
+  bool AllSaved() const { return unsaved_ == Unsaved::kNothing || put_back_; }
   // Anything to save that a destination has acknowledged.
   bool Acknowledged() const { return unsaved_ == Unsaved::kEvents || !places_.empty(); }
   // Monotonic microseconds; kNever. `held`: the log lets the lane read no further, so its position is awaited.
@@ -56,6 +56,8 @@ class Acker {
   bool Ready(const TurnContext& turn) const { return retry_.Ready(turn.now); }
   CallResult Save(const TurnContext& turn);
   const CallRetry& retry() const { return retry_; }
+  // The log has another position for this lane by now: nothing is saved over it.
+  void NotePutBack() { put_back_ = true; }
 
  private:
   enum class Unsaved : uint8_t {
@@ -70,6 +72,7 @@ class Acker {
   bool resolved_ = false;
   Unsaved unsaved_ = Unsaved::kNothing;
   bool saw_rows_ = false;  // since the last save
+  bool put_back_ = false;
   CallRetry retry_;
   int64_t last_save_ = 0;
   sink::Places places_;  // of what was delivered since the last save, also beyond a gap

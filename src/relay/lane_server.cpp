@@ -61,8 +61,7 @@ bool Lane::LookForLoss(const std::string& run, Loss* loss, TurnContext* turn) {
 }
 
 bool Lane::SaveAcknowledged(TurnContext* turn) {
-  // Also a position that only moved: saved later, on the way out, it would lie above the row that puts the lane back.
-  if (phase_ != Phase::kActive || (acker_.AllSaved() && !acker_.Acknowledged())) {
+  if (phase_ != Phase::kActive || !acker_.Acknowledged()) {
     return true;  // the lane's next owner finds out by itself
   }
   return acker_.Ready(*turn) && Save(turn);
@@ -78,6 +77,7 @@ bool Lane::AcceptServer(const std::string& run, bool* rewound, TurnContext* turn
   }
   if (loss.rewound) {
     *rewound = true;
+    acker_.NotePutBack();  // a position that only moved would be saved on the way out, above the row that puts it back
     Release(turn->now + kRewindWithin);  // and claimed again, to begin where it was put
     return true;
   }

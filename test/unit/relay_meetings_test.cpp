@@ -186,6 +186,34 @@ TEST_F(MeetingsTest, ALaneThatHasLostSomethingLeavesAndBeginsWhereItWasPut) {
   EXPECT_EQ(server.calls["Rewind"], 3) << "a, b, and once more when it was loaded under b";
 }
 
+// A position that only moved is saved by nobody before the question, and must not be saved after the answer.
+TEST_F(MeetingsTest, ALaneThatIsPutBackSavesNoPositionThatOnlyMoved) {
+  Begin();
+  server.there = server.position;
+  server.EmitCommitted("k");
+  Turn(true);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  ASSERT_EQ(Written(), AllRows());
+  broker.log.clear();
+  const size_t saves = server.saves.size();
+  server.Commit(server.Begin());
+  Turn(true);
+  ASSERT_EQ(server.saves.size(), saves) << "it moved, and that is not saved yet";
+  sink->Meet("b");
+  for (int i = 0; i < 5 && engine->lane_count() > 0; ++i) {
+    Pass(10'000);
+  }
+  ASSERT_EQ(Gone().size(), 1u);
+  EXPECT_EQ(server.saves.size(), saves);
+  EXPECT_EQ(server.position, *server.there);
+  AddLane();
+  Turn(true);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  EXPECT_EQ(Written(), AllRows()) << "what was lost, again";
+}
+
 // A lane that comes when the run is known looks before it reads.
 TEST_F(MeetingsTest, ALaneThatComesLaterLooksWhenItIsLoaded) {
   Begin();
