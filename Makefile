@@ -9,7 +9,7 @@ DATA_built  = outbox--$(EXTVERSION).sql $(UPGRADES:%=outbox--%.sql)
 EXTRA_CLEAN = $(SINK_PROGRAMS) build results output_iso $(OBJS:.o=.d)
 
 # Folders whose sources never see a Postgres header ([-]) and those that do ([P]): see CONTRIBUTING.md, "The wall".
-PLAIN_DIRS = src/base src/format src/relay src/sink $(SINKS_INSIDE)
+PORTABLE_DIRS = src/base src/format src/relay src/sink $(SINKS_INSIDE)
 PG_DIRS    = src src/pg src/days src/emit src/parked src/log src/worker src/admin
 
 # One folder of src/sink per kind of destination (src/sink/README.md). What has a main.cpp is a program of its own, apart
@@ -18,9 +18,9 @@ SINKS        = $(patsubst src/sink/%/main.cpp,%,$(sort $(wildcard src/sink/*/mai
 SINKS_INSIDE = $(filter-out $(SINKS:%=src/sink/%),$(patsubst %/kind.cpp,%,$(sort $(wildcard src/sink/*/kind.cpp))))
 KIND_SRCS    = $(sort $(wildcard $(foreach sink,$(SINKS),src/sink/$(sink)/kind.cpp src/sink/$(sink)/options.cpp)))
 
-PLAIN_SRCS = $(sort $(wildcard $(addsuffix /*.cpp,$(PLAIN_DIRS))) $(KIND_SRCS))
+PORTABLE_SRCS = $(sort $(wildcard $(addsuffix /*.cpp,$(PORTABLE_DIRS))) $(KIND_SRCS))
 PG_SRCS    = $(sort $(wildcard $(addsuffix /*.cpp,$(PG_DIRS))))
-OBJS       = $(PG_SRCS:.cpp=.o) $(PLAIN_SRCS:.cpp=.o)
+OBJS       = $(PG_SRCS:.cpp=.o) $(PORTABLE_SRCS:.cpp=.o)
 
 SHLIB_EXPORTS = exports.txt
 SHLIB_LINK   += -lstdc++
@@ -52,7 +52,7 @@ COMPILE.cxx.bc += $(filter-out -fno-gnu-unique -MMD -MP,$(PG_CXXFLAGS)) -Wno-unk
 # A build with fault points (only scripts/test makes one) and one without share nothing that knows of them: whoever
 # includes the header is compiled anew when the kind of build changes.
 FAULT_STAMP = build/.fault-points-$(if $(OUTBOX_FAULT_POINTS),on,off)
-FAULT_SRCS := $(shell grep -l '^.include "base/fault_point.h"' $(PG_SRCS) $(PLAIN_SRCS) /dev/null)
+FAULT_SRCS := $(shell grep -l '^.include "base/fault_point.h"' $(PG_SRCS) $(PORTABLE_SRCS) /dev/null)
 FAULT_FLAG  = $(if $(OUTBOX_FAULT_POINTS),-DOUTBOX_FAULT_POINTS)
 # Made here and not by a rule: PGXS declares everything .SECONDARY, so a file that is missing would not be made.
 ifneq ($(filter-out wall $(COMMANDS),$(or $(MAKECMDGOALS),all)),)

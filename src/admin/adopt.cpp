@@ -1,6 +1,6 @@
 // outbox.adopt() and outbox.look_again() [P].
-#include "admin/act.h"
 #include "admin/adoption.h"
+#include "admin/operation.h"
 #include "admin/processes.h"
 #include "base/fault_point.h"
 #include "base/version.h"
@@ -157,7 +157,7 @@ void RequireOwnVersion(pg::Presence presence) {
 // Returns true if a dump is to be adopted. Plain.
 bool TakeOver(bool keep_positions) {
   SPI_connect();
-  const pg::Presence presence = pg::FindStanding().presence;
+  const pg::Presence presence = pg::FindInstallation().presence;
   bool dump = false;
   if (presence != pg::Presence::kHere) {
     const bool files = presence == pg::Presence::kForeign && IsCopyOfFiles();
@@ -183,7 +183,7 @@ int64 AdoptAll(bool keep_positions) {
     emit::CheckMayEmit();
     SPI_connect();
     Execute("LOCK TABLE outbox.identity IN EXCLUSIVE MODE");
-    RequireOwnVersion(pg::FindStanding().presence);
+    RequireOwnVersion(pg::FindInstallation().presence);
     SPI_finish();
   });
   RepairGuards();
@@ -253,6 +253,6 @@ constexpr int kWithOneRoute = 2;  // a keeper and a relay worker: what an instal
 // outbox.look_again(): the launcher checks this database when the transaction commits.
 OUTBOX_FUNCTION(outbox_look_again) {
   outbox::pg::WakeLauncherAtCommit(true);
-  outbox::admin::WarnOfFewPlaces(kWithOneRoute);
+  outbox::admin::WarnOfFewSlots(kWithOneRoute);
   PG_RETURN_VOID();
 }

@@ -6,11 +6,11 @@
 #include <map>
 #include <memory>
 
-#include "admin/act.h"
 #include "admin/event_walk.h"
 #include "admin/loss.h"
+#include "admin/operation.h"
 #include "base/fault_point.h"
-#include "days/leaf_list.h"
+#include "days/log_table_list.h"
 #include "emit/insert.h"
 #include "pg/transaction_end.h"
 
@@ -36,8 +36,8 @@ constexpr uint64 kNobody = kEnd - 2;     // and all the rest is one group
 constexpr const char* kBeginOfNumbers = "3";
 
 constexpr int kBatch = 1000;
-constexpr int kRun = 100;  // rows inserted at once,
-constexpr size_t kRunBytes = size_t{4} << 20;
+constexpr int kRowsAtOnce = 100;  // rows inserted at once,
+constexpr size_t kBytesAtOnce = size_t{4} << 20;
 
 using RouteIds = std::vector<int64>;
 
@@ -166,7 +166,7 @@ std::string_view TextAt(HeapTuple row, TupleDesc columns, int number) {
   return value == nullptr ? std::string_view() : std::string_view(emit::Bytes(value), emit::Size(value));
 }
 
-WalkedEvent LookAt(HeapTuple row, TupleDesc columns) {
+WalkedEvent EventOf(HeapTuple row, TupleDesc columns) {
   bool null = false;
   WalkedEvent event;
   event.xid = U64FromFullTransactionId(DatumGetFullTransactionId(SPI_getbinval(row, columns, 2, &null)));
@@ -205,7 +205,7 @@ size_t BytesOf(const emit::NewEvent& event) {
 // Inserts rows of one number, in the order given; few at once, for they may be large. `scratch` is emptied.
 void InsertNumbered(SPITupleTable* rows, const uint64* numbers, uint64 count, MemoryContext scratch) {
   MemoryContext before = MemoryContextSwitchTo(scratch);
-  emit::NewEvent events[kRun];
+  emit::NewEvent events[kRowsAtOnce];
   for (uint64 at = 0; at < count;) {
     const uint64 number = numbers[at];
     if (number == 0) {
@@ -214,7 +214,7 @@ void InsertNumbered(SPITupleTable* rows, const uint64* numbers, uint64 count, Me
     }
     int filled = 0;
     size_t bytes = 0;
-    for (; at < count && filled < kRun && numbers[at] == number && bytes < kRunBytes; at++) {
+    for (; at < count && filled < kRowsAtOnce && numbers[at] == number && bytes < kBytesAtOnce; at++) {
       FillEvent(rows->vals[at], rows->tupdesc, &events[filled]);
       bytes += BytesOf(events[filled++]);
     }
@@ -256,7 +256,7 @@ void MoveBatch(const char* home, int64 begun_at, const char* done_to,
     MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox adopted rows", ALLOCSET_DEFAULT_SIZES);
     for (uint64 i = 0; i < count; i++) {
       MemoryContext before = MemoryContextSwitchTo(scratch);
-      numbers[i] = (*judge)(LookAt(rows->vals[i], rows->tupdesc));
+      numbers[i] = (*judge)(EventOf(rows->vals[i], rows->tupdesc));
       MemoryContextSwitchTo(before);
       MemoryContextReset(scratch);
       if (numbers[i] != 0) {

@@ -77,9 +77,9 @@ struct Counter {
       return true;
     }
     Datum own = SPI_getbinval(tuple, columns, 7, &null);
-    EventLook look{xid, created_at, type, aggregate_id, event_type, TextView(own, null)};
-    int side = lane->SideOf(look);
-    if (!lane->PassedBy(look, side)) {
+    EventFacts facts{xid, created_at, type, aggregate_id, event_type, TextView(own, null)};
+    int side = lane->SideOf(facts);
+    if (!lane->PassedBy(facts, side)) {
       LaneBacklog& backlog = (*backlogs)[number];
       Count(created_at, &backlog);
       Count(created_at, side < 0 ? &backlog.own : &backlog.sides[static_cast<size_t>(side)]);

@@ -11,7 +11,7 @@
 #include "admin/server.h"
 #include "admin/shared_views.h"
 #include "days/day_tables.h"
-#include "days/leaf.h"
+#include "days/log_table.h"
 #include "pg/clock.h"
 #include "pg/wall.h"
 

@@ -30,24 +30,24 @@ bool Used() {
 // Processes that crash at every start, and are held back so that they do not restart all sessions over and over.
 void CheckHeld(Findings* findings) {
   const pg::DatabaseSlot* slot = pg::Guard([] { return pg::FindDatabaseSlot(MyDatabaseId, false); });
-  TimestampTz held = slot == nullptr ? 0 : slot->held_until;
-  if (held <= GetCurrentTimestamp() && pg::Shared()->launcher_held_until == 0) {
+  TimestampTz until = slot == nullptr ? 0 : slot->delayed_until;
+  if (until <= GetCurrentTimestamp() && pg::Shared()->launcher_delayed_until == 0) {
     return;
   }
   const char* hint =
       "The server log says what they died of. SELECT pg_reload_conf() lets them try at once, outbox.enabled = off "
       "keeps "
       "relay workers from being started.";
-  if (pg::Shared()->launcher_held_until != 0) {
+  if (pg::Shared()->launcher_delayed_until != 0) {
     findings->Problem("crashes",
                       "The launcher crashed the server at each of its last starts; it waits until " +
-                          UnixMicrosText(pg::Shared()->launcher_held_until + kPgEpochMicros) + ".",
+                          UnixMicrosText(pg::Shared()->launcher_delayed_until + kPgEpochMicros) + ".",
                       hint);
   } else {
     findings->Problem("crashes",
                       "A background worker of this database crashed the server " + std::to_string(slot->crashes) +
                           " times in a row just after its start; it is not started again before " +
-                          UnixMicrosText(held + kPgEpochMicros) + ".",
+                          UnixMicrosText(until + kPgEpochMicros) + ".",
                       hint);
   }
 }
@@ -61,9 +61,9 @@ void CheckRelays(int running, Findings* findings) {
   } else if (WantedRelays() > 0 && !CountProcesses().enough()) {
     const Processes processes = CountProcesses();
     findings->Warn("workers",
-                   "Keepers and relay workers run in turn, or fewer of them: " + FewPlacesText(processes) +
+                   "Keepers and relay workers run in turn, or fewer of them: " + FewSlotsText(processes) +
                        " Events of this database may wait for seconds.",
-                   FewPlacesHint(processes) + " SELECT * FROM outbox.process shows who has a place.");
+                   FewSlotsHint(processes) + " SELECT * FROM outbox.process shows who has a place.");
   } else if (running == 0 && WantedRelays() > 0) {
     findings->Problem("workers", "There are routes and no relay worker runs for this database.",
                       "Look for messages of outbox in the server log, and into outbox.process.");
@@ -146,8 +146,8 @@ void CheckProcesses(Findings* findings) {
     findings->Ok("keeper", "No keeper is needed before the first route or event.");
   } else if (keepers == 0 && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0) {
     const Processes processes = CountProcesses();
-    findings->Warn("keeper", "The keepers of all databases run in turn: " + FewPlacesText(processes),
-                   FewPlacesHint(processes));
+    findings->Warn("keeper", "The keepers of all databases run in turn: " + FewSlotsText(processes),
+                   FewSlotsHint(processes));
   } else if (keepers == 0) {
     findings->Problem("keeper", "No keeper runs for this database.",
                       "Day tables are neither made ahead nor dropped. max_worker_processes may be too low, or "
@@ -162,7 +162,7 @@ void CheckClock(Findings* findings) {
   if (pg::Shared() == nullptr) {
     return;
   }
-  int64 jump = pg::HeldJump();
+  int64 jump = pg::PendingJump();
   int64 ahead = pg::Guard([] { return pg::LastReading(); }) - pg::RawWall();
   const std::string text = "The clock of events is " + std::to_string(ahead / USECS_PER_SEC) + " seconds ahead of the ";
   if (jump != 0) {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "admin/act.h"
 #include "admin/cursor.h"
 #include "admin/encoding.h"
+#include "admin/operation.h"
 #include "pg/encoding.h"
 
 extern "C" {
@@ -163,8 +163,8 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
   if (std::binary_search(given_up_.begin(), given_up_.end(), event.created_at)) {
     return Fate::kGivenUp;
   }
-  EventLook look{event.xid, event.created_at, aggregate_type, aggregate_id, happened, own_topic};
-  switch (lane.PassageOf(look, event.id).kind) {
+  EventFacts facts{event.xid, event.created_at, aggregate_type, aggregate_id, happened, own_topic};
+  switch (lane.PassageOf(facts, event.id).kind) {
     case Passage::Kind::kDelivered:
       return Fate::kDelivered;
     case Passage::Kind::kPassedOver:

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "admin/encoding.h"
-#include "format/plain.h"
+#include "format/record_format.h"
 
 namespace outbox::admin {
 
@@ -82,7 +82,7 @@ std::vector<FoundEvent> FindEvents(Access access, const Uuid& id) {
   return Read(access, Plan::kUsual, id, "ORDER BY created_at");
 }
 
-EventLook LookOf(const FoundEvent& event) {
+EventFacts FactsOf(const FoundEvent& event) {
   auto view = [](const Cell& cell) { return cell ? std::string_view(*cell) : std::string_view(); };
   return {event.xid,        event.created_at, event.aggregate_type, view(event.aggregate_id),
           event.event_type, view(event.topic)};
@@ -102,7 +102,7 @@ std::string TopicOf(const LaneRecord& lane, const FoundEvent& found) {
   event.aggregate_id = found.aggregate_id ? std::string_view(*found.aggregate_id) : std::string_view();
   event.event_type = found.event_type;
   event.topic = found.topic ? std::string_view(*found.topic) : std::string_view();
-  format::PlainFormat format(lane.spec);
+  format::RecordFormat format(lane.spec);
   return FromUtf8(format.Topic(event));
 }
 

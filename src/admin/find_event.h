@@ -29,7 +29,7 @@ struct FoundEvent {
 std::vector<FoundEvent> FindEvents(Access access, const Uuid& id);
 
 // Views of the event's texts.
-EventLook LookOf(const FoundEvent& event);
+EventFacts FactsOf(const FoundEvent& event);
 
 // Whether the lane takes the event.
 bool Takes(const LaneRecord& lane, const FoundEvent& event);

@@ -3,9 +3,9 @@
 // Payload and headers of the key's events in the log are overwritten in their place (log/blank.h); the rows stay, and
 // with them their windows and positions. What is undelivered is kept, or, on request, given up first: then it is never
 // sent, and is noted as skipped. Works day by day, each in a transaction of its own; what is erased stays erased.
-#include "admin/act.h"
 #include "admin/batches.h"
 #include "admin/event_walk.h"
+#include "admin/operation.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
 #include "admin/start.h"
@@ -70,7 +70,7 @@ class Forgetter {
   Forgetter(Key key, bool undelivered) : key_(std::move(key)), undelivered_(undelivered) {}
 
   // The key's rows in the days of that time; with `owed`, also which routes still have to send them.
-  std::vector<Found> Look(int64 since, int64 until, std::vector<Owed>* owed) {
+  std::vector<Found> FindRows(int64 since, int64 until, std::vector<Owed>* owed) {
     std::vector<std::pair<std::string, RouteEvents>> routes;
     for (const Row& row : RunSql(Access::kWrite, "SELECT name, id FROM outbox.route ORDER BY name")) {
       routes.emplace_back(row[1].value(), RouteEvents(row[0].value()));
@@ -222,7 +222,8 @@ JsonObject AuditedKey(const Key& key) {
 }
 
 void LookOnly(Forgetter* forgetter, bool undelivered, Counts* counts) {
-  for (const Found& row : forgetter->Look(OldestRetained().value_or(0), NewestTime() + kPgEpochMicros + 1, nullptr)) {
+  for (const Found& row :
+       forgetter->FindRows(OldestRetained().value_or(0), NewestTime() + kPgEpochMicros + 1, nullptr)) {
     (forgetter->Erases(row) ? counts->forgotten : counts->kept)++;
   }
   (undelivered ? counts->given_up : counts->kept) += forgetter->CountParked();
@@ -262,13 +263,13 @@ bool LockDay(int32 day) {
 void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, Batches* batches, Counts* counts) {
   if (undelivered) {
     std::vector<Owed> owed;
-    (void)forgetter->Look(since, until, &owed);
+    (void)forgetter->FindRows(since, until, &owed);
     forgetter->GiveUp(owed);
     counts->given_up += static_cast<int64>(owed.size());
     batches->Commit();
   }
   if (LockDay(outbox::days::DayOfMicros(since))) {
-    Blank(forgetter->Look(since, until, nullptr), *forgetter, counts);
+    Blank(forgetter->FindRows(since, until, nullptr), *forgetter, counts);
   }
   batches->Commit();
 }

@@ -168,12 +168,12 @@ void Compile(const log::Route& route, Destinations* destinations, LaneRecord* la
   }
 }
 
-bool Covers(const Position& position, const EventLook& event) {
+bool Covers(const Position& position, const EventFacts& event) {
   return position.Covers(event.xid, event.created_at);
 }
 
 // Whether the lane that had the event before a start had passed it.
-bool Stood(const LaneStart& start, int lane, std::string_view topic, const EventLook& event) {
+bool Stood(const LaneStart& start, int lane, std::string_view topic, const EventFacts& event) {
   const LaneStart::Stood* own = nullptr;
   for (const LaneStart::Stood& stood : start.stood) {
     if (stood.lane != lane) {
@@ -226,7 +226,7 @@ std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
 
 }  // namespace
 
-Passage LaneRecord::PassageOf(const EventLook& event, const Uuid& id) const {
+Passage LaneRecord::PassageOf(const EventFacts& event, const Uuid& id) const {
   Passage passage;
   if (!Passed(event)) {
     return passage;
@@ -260,7 +260,7 @@ Passage LaneRecord::PassageOf(const EventLook& event, const Uuid& id) const {
   return passage;
 }
 
-int LaneRecord::SideOf(const EventLook& event) const {
+int LaneRecord::SideOf(const EventFacts& event) const {
   if (topic_of == nullptr) {
     return -1;
   }
@@ -286,7 +286,7 @@ int LaneRecord::SideOfTopic(const std::string& topic) const {
   return -1;
 }
 
-bool LaneRecord::PassedBy(const EventLook& event, int side) const {
+bool LaneRecord::PassedBy(const EventFacts& event, int side) const {
   if (side < 0) {
     return Covers(position, event);
   }

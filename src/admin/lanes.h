@@ -29,7 +29,7 @@ struct SideRecord {
 };
 
 // What decides which lane an event belongs to; the texts in UTF-8, as lanes compare them.
-struct EventLook {
+struct EventFacts {
   uint64 xid = 0;
   int64 created_at = 0;  // Unix microseconds
   std::string_view aggregate_type;
@@ -91,14 +91,14 @@ struct LaneRecord {
   int64 since = PG_INT64_MIN;                  // when the lane began
 
   // Whether its reader has passed the event: it is delivered or parked.
-  bool Passed(const EventLook& event) const { return PassedBy(event, SideOf(event)); }
+  bool Passed(const EventFacts& event) const { return PassedBy(event, SideOf(event)); }
   // The reader of its topic: an index into sides; -1: the lane itself.
-  int SideOf(const EventLook& event) const;
+  int SideOf(const EventFacts& event) const;
   // By the name of the topic, in the database's encoding.
   int SideOfTopic(const std::string& topic) const;
-  bool PassedBy(const EventLook& event, int side) const;
+  bool PassedBy(const EventFacts& event, int side) const;
   // What became of an event that is this lane's.
-  Passage PassageOf(const EventLook& event, const Uuid& id) const;
+  Passage PassageOf(const EventFacts& event, const Uuid& id) const;
   // Whether the route began after the event.
   bool BeforeStart(uint64 xid, int64 created_at) const;
 };

@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "admin/act.h"
 #include "admin/backlog.h"
 #include "admin/lanes.h"
+#include "admin/operation.h"
 #include "admin/parked_counts.h"
 #include "admin/query.h"
 #include "days/day_table_ddl.h"
@@ -34,7 +34,7 @@ using pg::UserError;
 
 // How many events are read for each route: a few milliseconds; if none of these is the route's, up to kLagScanLimit, a
 // few tenths of a second.
-constexpr int64 kFirstLook = 10000;
+constexpr int64 kFirstScan = 10000;
 constexpr size_t kRoutesTold = 10;
 
 object_access_hook_type previous_hook = nullptr;
@@ -91,7 +91,7 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const char* table, const Par
   } else {
     int64 pending = 0;
     bool capped = false;
-    for (int64 limit : {kFirstLook, kLagScanLimit}) {
+    for (int64 limit : {kFirstScan, kLagScanLimit}) {
       pending = 0;
       for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit, .table = table})) {
         pending += backlog.pending;
@@ -139,7 +139,7 @@ struct Question {
 };
 
 // Under a new snapshot: whoever asks holds the locks by now after which nothing is added.
-Loss Look(const Question& question) {
+Loss FindLoss(const Question& question) {
   Guard([] { PushActiveSnapshot(GetLatestSnapshot()); });
   Loss loss;
   size_t told = 0;
@@ -267,12 +267,12 @@ bool IsDayTable(Oid relation) {
 
 void JudgeDayTable(Oid relation, const char* command) {
   const std::string name = NameOf(relation);
-  Judge(Look({.table = name.c_str()}), command + (" " + name));
+  Judge(FindLoss({.table = name.c_str()}), command + (" " + name));
 }
 
 void JudgeWhole(const std::string& command) {
   if (!whole_checked) {
-    Judge(Look({}), command, drops_tables);
+    Judge(FindLoss({}), command, drops_tables);
     whole_checked = true;
   }
 }
@@ -290,7 +290,7 @@ int BeforeDrop(Oid catalog, Oid object) {
       return ours ? found->servername : nullptr;
     });
     if (server != nullptr && !whole_checked) {
-      Judge(Look({.server = server}), std::string("drop server ") + server, true,
+      Judge(FindLoss({.server = server}), std::string("drop server ") + server, true,
             "routes to it have undelivered events");
     }
     return 0;
@@ -369,7 +369,7 @@ void JudgeRow(const TriggerData* trigger, const std::string& name) {
   if (WarnedOf(what)) {
     return;
   }
-  Loss loss = Look({.route_id = what});
+  Loss loss = FindLoss({.route_id = what});
   loss.dead = route ? loss.dead : 0;
   Judge(loss, "delete from " + name, true, kThereAre);
   if (loss.any) {
@@ -382,7 +382,7 @@ void JudgeTruncate(const std::string& name, bool state, bool parent) {
   if (WarnedOf(kEverything)) {
     return;
   }
-  const Loss loss = state ? Look({}) : Look({.table = name.c_str()});
+  const Loss loss = state ? FindLoss({}) : FindLoss({.table = name.c_str()});
   Judge(loss, "truncate " + name, true, state ? kThereAre : kHolds);
   if (loss.any && (state || parent)) {
     NoteWarned(kEverything);
@@ -390,7 +390,7 @@ void JudgeTruncate(const std::string& name, bool state, bool parent) {
 }
 
 void JudgeChange(const std::string& name, bool deletes) {
-  const Loss loss = Look({.table = name.c_str()});
+  const Loss loss = FindLoss({.table = name.c_str()});
   if (pg::settings.allow_loss) {
     NoteLoss((deletes ? "delete from " : "update ") + name, loss.text);
     if (loss.any) {
@@ -448,12 +448,12 @@ void JudgeDetach(Oid table) {
 
 void JudgeGuards(const std::string& command) {
   if (Installed()) {
-    Judge(Look({}), command, true, kThereAre, "undelivered events have lost a guard");
+    Judge(FindLoss({}), command, true, kThereAre, "undelivered events have lost a guard");
   }
 }
 
 std::string UndeliveredTo(const char* server) {
-  return Look({.server = server}).text;
+  return FindLoss({.server = server}).text;
 }
 
 void InstallDropHook() {

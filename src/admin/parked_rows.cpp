@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "admin/act.h"
 #include "admin/encoding.h"
+#include "admin/operation.h"
 #include "base/order_key.h"
 #include "days/day_table_ddl.h"
-#include "format/plain.h"
+#include "format/record_format.h"
 #include "parked/statements.h"
 #include "pg/clock.h"
 
@@ -246,7 +246,7 @@ void Resolver::Resolve(ParkedRow* row) {
   event.aggregate_id = aggregate_id;
   event.event_type = event_type;
   event.topic = own ? std::string_view(*own) : std::string_view();
-  format::PlainFormat format(specs_.find(row->route)->second);
+  format::RecordFormat format(specs_.find(row->route)->second);
   std::string topic(format.Topic(event));
   uint64_t order_key = OrderKey(topic, type, aggregate_id);
   row->topic = FromUtf8(topic);

@@ -1,5 +1,5 @@
 // outbox.pause() and outbox.resume() [P].
-#include "admin/act.h"
+#include "admin/operation.h"
 #include "admin/parked_rows.h"
 #include "admin/server.h"
 #include "pg/entry.h"

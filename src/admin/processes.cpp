@@ -4,7 +4,7 @@
 
 #include "admin/shared_views.h"
 #include "pg/entry.h"
-#include "pg/process_places.h"
+#include "pg/process_slots.h"
 #include "pg/settings.h"
 
 extern "C" {
@@ -18,11 +18,11 @@ namespace {
 struct DatabaseView {
   Oid database;
   bool active;
-  bool probed;
+  bool discovered;
   bool barred;
   int relays;   // wanted
   int allowed;  // of them
-  TimestampTz held_until;
+  TimestampTz delayed_until;
 };
 
 std::vector<DatabaseView> ReadDatabaseViews() {
@@ -32,9 +32,9 @@ std::vector<DatabaseView> ReadDatabaseViews() {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
     for (int i = 0; i < pg::Shared()->max_databases; i++) {
       const pg::DatabaseSlot& slot = pg::Databases()[i];
-      if (slot.database != InvalidOid && (slot.active || slot.needs_probe)) {
-        views.push_back({slot.database, slot.active, slot.needs_probe, slot.barred_by != 0, pg::RelaysWanted(slot),
-                         slot.relays_allowed, slot.held_until});
+      if (slot.database != InvalidOid && (slot.active || slot.needs_discovery)) {
+        views.push_back({slot.database, slot.active, slot.needs_discovery, slot.barred_by != 0, pg::RelaysWanted(slot),
+                         slot.relays_allowed, slot.delayed_until});
       }
     }
     LWLockRelease(pg::Shared()->lock);
@@ -56,16 +56,16 @@ Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, int running, c
     if (view.barred) {
       state = "barred";
       detail = "A session drops, moves or copies the database.";
-    } else if (view.held_until > GetCurrentTimestamp()) {
+    } else if (view.delayed_until > GetCurrentTimestamp()) {
       state = "held back";
-      detail =
-          "It crashed at each of its last starts; not before " + UnixMicrosText(view.held_until + kPgEpochMicros) + ".";
+      detail = "It crashed at each of its last starts; not before " +
+               UnixMicrosText(view.delayed_until + kPgEpochMicros) + ".";
     } else if (in_turn) {
       state = "in turn";
-      detail = FewPlacesText(all) + " " + FewPlacesHint(all);
+      detail = FewSlotsText(all) + " " + FewSlotsHint(all);
     } else if (!keeper && view.allowed < wanted) {
       state = "fewer";
-      detail = FewPlacesText(all) + " " + FewPlacesHint(all);
+      detail = FewSlotsText(all) + " " + FewSlotsHint(all);
     } else {
       state = "starting";
     }
@@ -87,21 +87,21 @@ Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, int running, c
 Processes CountProcesses(int mine) {
   Processes processes;
   processes.wanted = mine < 0 ? pg::WantedProcesses(InvalidOid) : pg::WantedProcesses(MyDatabaseId) + mine;
-  processes.places = pg::ProcessPlaces();
+  processes.places = pg::ProcessSlots();
   processes.needed = pg::MaxWorkerProcessesFor(processes.wanted);
   return processes;
 }
 
-std::string FewPlacesText(const Processes& processes) {
+std::string FewSlotsText(const Processes& processes) {
   return "max_worker_processes = " + std::to_string(max_worker_processes) + " leaves room for " +
          std::to_string(processes.places) + " of " + std::to_string(processes.wanted) + " processes that are wanted.";
 }
 
-std::string FewPlacesHint(const Processes& processes) {
+std::string FewSlotsHint(const Processes& processes) {
   return "Set max_worker_processes = " + std::to_string(processes.needed) + " and restart the server.";
 }
 
-void WarnOfFewPlaces(int mine) {
+void WarnOfFewSlots(int mine) {
   if (pg::Shared() == nullptr) {
     return;
   }
@@ -109,8 +109,8 @@ void WarnOfFewPlaces(int mine) {
   if (processes.enough()) {
     return;
   }
-  const std::string detail = FewPlacesText(processes) + " They run in turn: events wait for seconds, none is lost.";
-  const std::string hint = FewPlacesHint(processes);
+  const std::string detail = FewSlotsText(processes) + " They run in turn: events wait for seconds, none is lost.";
+  const std::string hint = FewSlotsHint(processes);
   const char* detail_text = detail.c_str();
   const char* hint_text = hint.c_str();
   pg::Guard([&] {
@@ -147,7 +147,7 @@ OUTBOX_FUNCTION(outbox_process) {
               Cell()});
   result.Add({Cell(), Cell("all"), std::to_string(all.wanted), std::to_string(total),
               Cell(all.enough() ? "running" : "in turn"),
-              all.enough() ? Cell(FewPlacesText(all)) : Cell(FewPlacesText(all) + " " + FewPlacesHint(all))});
+              all.enough() ? Cell(FewSlotsText(all)) : Cell(FewSlotsText(all) + " " + FewSlotsHint(all))});
   for (const DatabaseView& view : ReadDatabaseViews()) {
     if (view.active) {
       result.Add(ProcessRow(view, true, 1, running[{view.database, outbox::pg::WorkerKind::kKeeper}], all));

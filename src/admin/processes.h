@@ -16,10 +16,10 @@ struct Processes {
 // memory.
 Processes CountProcesses(int mine = -1);
 // "max_worker_processes = 8 leaves room for 4 of 100 processes."
-std::string FewPlacesText(const Processes& processes);
-std::string FewPlacesHint(const Processes& processes);
+std::string FewSlotsText(const Processes& processes);
+std::string FewSlotsHint(const Processes& processes);
 
 // Raises a warning with the number to set, if there is not room for all.
-void WarnOfFewPlaces(int mine);
+void WarnOfFewSlots(int mine);
 
 }  // namespace outbox::admin

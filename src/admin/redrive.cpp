@@ -1,8 +1,8 @@
 // outbox.redrive() and outbox.discard_dead_letters(): dead letters by filter, in batches [P].
 #include <cstdlib>
 
-#include "admin/act.h"
 #include "admin/batches.h"
+#include "admin/operation.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
 #include "pg/entry.h"

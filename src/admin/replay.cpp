@@ -8,8 +8,8 @@
 // One that was interrupted goes on where it stopped when it is called with its number.
 #include <algorithm>
 
-#include "admin/act.h"
 #include "admin/batches.h"
+#include "admin/operation.h"
 #include "admin/parked_rows.h"
 #include "admin/procedure_arguments.h"
 #include "admin/replay_copy.h"

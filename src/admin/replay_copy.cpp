@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "admin/act.h"
+#include "admin/operation.h"
 #include "admin/parked_rows.h"
 #include "log/replays.h"
 #include "pg/transaction_end.h"
@@ -48,7 +48,7 @@ std::string TableName(Oid table) {
 }
 
 // Copies events of one day table; returns how many.
-int64 CopyRun(const Replay& replay, size_t begin, size_t end, int64 due_base) {
+int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base) {
   const ReplayPlan& plan = replay.plan;
   std::vector<Cell> places, times, lanes, keys, topics, dues;
   for (size_t i = begin; i < end; i++) {
@@ -96,15 +96,15 @@ bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* c
   Resolver resolver;
   int64 copied = 0;
   for (size_t at = begin; at < end;) {
-    size_t run = at;
-    while (run < end && plan.events[run].table == plan.events[at].table) {
-      run++;
+    size_t stretch = at;
+    while (stretch < end && plan.events[stretch].table == plan.events[at].table) {
+      stretch++;
     }
     if (changed) {
-      ResolveAgain(TableName(plan.events[at].table), at, run, &resolver, &plan);
+      ResolveAgain(TableName(plan.events[at].table), at, stretch, &resolver, &plan);
     }
-    copied += CopyRun(*replay, at, run, due_base);
-    at = run;
+    copied += CopyStretch(*replay, at, stretch, due_base);
+    at = stretch;
   }
   RunSql(Access::kWrite,
          "UPDATE outbox.replay SET copied = copied + $2::bigint, "

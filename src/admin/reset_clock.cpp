@@ -4,8 +4,8 @@
 // because a window sorts by the clock, and no transaction may straddle the moment. Positions: the newest row of
 // outbox.progress is the one with the latest time, so they are put into the lanes' own rows, as seek() does, and what
 // is dated after the new time goes. Day tables of days that were over and now are not: pg/clock.h, ClockResets().
-#include "admin/act.h"
 #include "admin/backlog.h"
+#include "admin/operation.h"
 #include "admin/shared_views.h"
 #include "base/fault_point.h"
 #include "pg/clock.h"
@@ -61,7 +61,7 @@ struct Obstacle {
   bool writer = false;
 };
 
-Obstacle Look(int64 now, bool force) {
+Obstacle FindObstacle(int64 now, bool force) {
   std::vector<Row> writers = RunSql(Access::kWrite, kWriters);
   if (!writers.empty()) {
     return {"A transaction that has emitted, or may be about to, is under way: " + writers[0][0].value_or("?") + ".",
@@ -105,10 +105,10 @@ void HoldWhenQuiet(int64 now, bool force) {
   for (;;) {
     Guard([] { outbox::pg::HoldClock(); });
     const TimestampTz release_at = GetCurrentTimestamp() + kHoldMicros;
-    Obstacle obstacle = Look(now, force);
+    Obstacle obstacle = FindObstacle(now, force);
     while (!obstacle.text.empty() && GetCurrentTimestamp() < release_at) {
       Nap();
-      obstacle = Look(now, force);
+      obstacle = FindObstacle(now, force);
     }
     if (obstacle.text.empty()) {
       return;

@@ -1,7 +1,7 @@
 // outbox.retry(): a parked event is tried at once, as it is or edited [P].
 #include <algorithm>
 
-#include "admin/act.h"
+#include "admin/operation.h"
 #include "admin/parked_rows.h"
 #include "emit/arguments.h"
 #include "emit/check.h"

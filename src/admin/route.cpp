@@ -1,9 +1,9 @@
 // create_route, alter_route, drop_route [P].
 #include <cstdlib>
 
-#include "admin/act.h"
 #include "admin/backlog.h"
 #include "admin/lanes.h"
+#include "admin/operation.h"
 #include "admin/parked_rows.h"
 #include "admin/processes.h"
 #include "admin/query.h"
@@ -258,7 +258,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
     WarnOfBoth(name.c_str());
   }
   WarnWithoutWorkers();
-  WarnOfFewPlaces(WantedHere());
+  WarnOfFewSlots(WantedHere());
   PG_RETURN_INT64(std::strtoll(id.c_str(), nullptr, 10));
 }
 

@@ -1,6 +1,6 @@
 #include "admin/route_audit.h"
 
-#include "admin/act.h"
+#include "admin/operation.h"
 #include "sink/kind.h"
 
 extern "C" {

@@ -3,10 +3,10 @@
 // As if each lane were half way through a window: everything visible now, done up to just before that moment (so does a
 // route that is created with a timestamp). The lanes lose their owners; the workers that claim them begin there. Parked
 // events stay as they are.
-#include "admin/act.h"
 #include "admin/backlog.h"
 #include "admin/batches.h"
 #include "admin/event_walk.h"
+#include "admin/operation.h"
 #include "admin/parked_counts.h"
 #include "admin/procedure_arguments.h"
 #include "admin/start.h"

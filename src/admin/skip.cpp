@@ -1,6 +1,6 @@
 // outbox.skip(), outbox.discard() and outbox.parked_content() [P].
-#include "admin/act.h"
 #include "admin/encoding.h"
+#include "admin/operation.h"
 #include "admin/parked_rows.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"

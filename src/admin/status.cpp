@@ -215,7 +215,7 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const OwnedLaneView
   row[kTopic] = TopicOf(lane, event);
   row[kReplay] = "0";
   row[kAttempts] = "0";
-  const Passage passage = lane.PassageOf(LookOf(event), event.id);
+  const Passage passage = lane.PassageOf(FactsOf(event), event.id);
   row[kState] = event.mine                                   ? "uncommitted"
                 : passage.kind == Passage::Kind::kDelivered  ? "delivered"
                 : passage.kind == Passage::Kind::kPassedOver ? "passed over"
@@ -342,7 +342,7 @@ OUTBOX_FUNCTION(outbox_status) {
         routed = true;  // below
       } else if (takes) {
         routed = true;
-        int side = lane.SideOf(LookOf(event));
+        int side = lane.SideOf(FactsOf(event));
         int number = side < 0 ? 0 : lane.sides[static_cast<size_t>(side)].side;
         result.Add(LaneRow(lane, event, FindLaneView(views, lane.route_id, lane.lane, number), pauses));
       }

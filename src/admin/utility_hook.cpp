@@ -59,7 +59,7 @@ void LookAtSubscriptions(Node*) {
 }
 
 // A copy of a database with the extension is to be looked at (it stays silent, and says so).
-void LookAtDatabases(Node*) {
+void ReadDatabases(Node*) {
   pg::Guard([] { pg::WakeLauncherAtCommit(false); });
 }
 
@@ -92,8 +92,8 @@ constexpr Watch kWatches[] = {
     {.statement = T_DropUserMappingStmt, .around = &kAuditsServer},
     {.statement = T_AlterOwnerStmt, .around = &kAuditsServer},
     // Databases.
-    {.statement = T_DropdbStmt, .concerns = HasWorkers, .around = &kDropsDatabase, .after = LookAtDatabases},
-    {.statement = T_CreatedbStmt, .concerns = HasWorkers, .around = &kNeedsDatabase, .after = LookAtDatabases},
+    {.statement = T_DropdbStmt, .concerns = HasWorkers, .around = &kDropsDatabase, .after = ReadDatabases},
+    {.statement = T_CreatedbStmt, .concerns = HasWorkers, .around = &kNeedsDatabase, .after = ReadDatabases},
     {.statement = T_AlterDatabaseStmt, .concerns = HasWorkers, .around = &kNeedsDatabase},
     {.statement = T_RenameStmt, .concerns = RenamesDatabase, .around = &kNeedsDatabase},
     {.statement = T_CreateSubscriptionStmt, .concerns = HasWorkers, .after = LookAtSubscriptions},

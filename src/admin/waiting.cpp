@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "admin/act.h"
 #include "admin/backlog.h"
 #include "admin/find_event.h"
+#include "admin/operation.h"
 #include "admin/parked_counts.h"
 #include "admin/query.h"
 #include "admin/shared_views.h"
@@ -24,7 +24,7 @@ using outbox::pg::Guard;
 using outbox::pg::UserError;
 
 constexpr int64 kLongestSliceMicros = 50 * 1000;
-constexpr int64 kTableLookMicros = 200 * 1000;  // how often the tables are read again
+constexpr int64 kTableCheckMicros = 200 * 1000;  // how often the tables are read again
 constexpr int64 kForever = 365 * USECS_PER_DAY;
 
 int64 TimeoutMicros(FunctionCallInfo fcinfo, int number) {
@@ -102,16 +102,16 @@ void Sleep(int64 milliseconds) {
   });
 }
 
-// Calls `look_at_tables` at once and a few times a second, `done` far more often, until that is true.
-template <typename LookAtTables, typename Done>
-bool WaitUntil(TimestampTz end, LookAtTables&& look_at_tables, Done&& done) {
-  TimestampTz next_look = 0;
+// Calls `check_tables` at once and a few times a second, `done` far more often, until that is true.
+template <typename CheckTables, typename Done>
+bool WaitUntil(TimestampTz end, CheckTables&& check_tables, Done&& done) {
+  TimestampTz next_check = 0;
   int64 slice = 2000;
   for (;;) {
     TimestampTz now = GetCurrentTimestamp();
-    if (now >= next_look) {
-      look_at_tables();
-      next_look = now + kTableLookMicros;
+    if (now >= next_check) {
+      check_tables();
+      next_check = now + kTableCheckMicros;
     }
     if (done()) {
       return true;
@@ -149,12 +149,12 @@ bool AllReached(const std::vector<LaneKey>& lanes, uint64 barrier) {
 }
 
 // Whether all present lanes have reached the barrier, not only those that existed a moment ago.
-template <typename LookAtTables>
-bool StillReached(const std::vector<LaneKey>& lanes, uint64 barrier, LookAtTables&& look_at_tables) {
+template <typename CheckTables>
+bool StillReached(const std::vector<LaneKey>& lanes, uint64 barrier, CheckTables&& check_tables) {
   if (!AllReached(lanes, barrier)) {
     return false;
   }
-  look_at_tables();
+  check_tables();
   return AllReached(lanes, barrier);
 }
 
@@ -198,7 +198,7 @@ bool AnyDelivers(const FoundEvent& event) {
       continue;
     }
     any = true;
-    if (lane.PassageOf(LookOf(event), event.id).kind == Passage::Kind::kPassedOver) {
+    if (lane.PassageOf(FactsOf(event), event.id).kind == Passage::Kind::kPassedOver) {
       return false;
     }
   }
@@ -309,21 +309,20 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   uint64 barrier = AskForBarrier();
   std::vector<LaneKey> waiting;
   bool parked = false;
-  auto look_at_tables = [&] {
+  auto check_tables = [&] {
     parked = EventIsParked(event);
     waiting.clear();
     for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
       // A route that cannot work may want the event: that is unknown until the route is repaired.
-      if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(LookOf(event))) {
+      if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(FactsOf(event))) {
         waiting.push_back({lane.route_id, lane.lane, std::nullopt});
       }
     }
   };
-  bool reached =
-      WaitUntil(end, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables) && !parked; });
+  bool reached = WaitUntil(end, check_tables, [&] { return StillReached(waiting, barrier, check_tables) && !parked; });
   if (reached) {
     Settle(end, [&] {
-      look_at_tables();
+      check_tables();
       return waiting.empty();
     });
   }
@@ -351,15 +350,14 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   int64 until = Guard([] { return outbox::pg::ClockNow(); });
   std::vector<LaneKey> waiting;
   bool parked = false;
-  auto look_at_tables = [&] {
+  auto check_tables = [&] {
     parked = AnyIsParked(until, delayed);
     waiting.clear();
     for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox.lane")) {
       waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value()), std::stoll(row[2].value())});
     }
   };
-  bool reached =
-      WaitUntil(end, look_at_tables, [&] { return StillReached(waiting, barrier, look_at_tables) && !parked; });
+  bool reached = WaitUntil(end, check_tables, [&] { return StillReached(waiting, barrier, check_tables) && !parked; });
   if (reached) {
     Settle(end, [&] {
       for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {

@@ -16,11 +16,11 @@ namespace {
 constexpr size_t kRunBufferRows = 4096;
 constexpr size_t kMinRunBufferRows = 64;
 
-bool Earlier(const RowPlace& a, const RowPlace& b) {
+bool Earlier(const RowLocation& a, const RowLocation& b) {
   return a.created_at < b.created_at;
 }
 
-void Sort(std::vector<RowPlace>* rows) {
+void Sort(std::vector<RowLocation>* rows) {
   if (!std::is_sorted(rows->begin(), rows->end(), Earlier)) {
     std::sort(rows->begin(), rows->end(), Earlier);
   }
@@ -33,7 +33,7 @@ void Sort(std::vector<RowPlace>* rows) {
 }  // namespace
 
 SortedSpill::SortedSpill(std::string directory, size_t memory_bytes)
-    : directory_(std::move(directory)), capacity_(std::max<size_t>(memory_bytes, 64 * 1024) / sizeof(RowPlace)) {}
+    : directory_(std::move(directory)), capacity_(std::max<size_t>(memory_bytes, 64 * 1024) / sizeof(RowLocation)) {}
 
 SortedSpill::~SortedSpill() {
   if (fd_ >= 0) {
@@ -66,7 +66,7 @@ void SortedSpill::WriteRun() {
   }
   Sort(&rows_);
   const char* data = reinterpret_cast<const char*>(rows_.data());
-  size_t left = rows_.size() * sizeof(RowPlace);
+  size_t left = rows_.size() * sizeof(RowLocation);
   Run run;
   run.at = file_size_;
   while (left > 0) {
@@ -94,11 +94,11 @@ void SortedSpill::Finish() {
   if (!rows_.empty()) {
     WriteRun();
   }
-  std::vector<RowPlace>().swap(rows_);
+  std::vector<RowLocation>().swap(rows_);
   size_t rows = std::clamp(capacity_ / runs_.size(), kMinRunBufferRows, kRunBufferRows);
   for (Run& run : runs_) {
     run.buffer.reserve(rows);
-    buffers_bytes_ += rows * sizeof(RowPlace);
+    buffers_bytes_ += rows * sizeof(RowLocation);
     Refill(&run);
   }
   for (uint32_t i = 0; i < runs_.size(); i++) {
@@ -110,11 +110,11 @@ void SortedSpill::Finish() {
 }
 
 bool SortedSpill::Refill(Run* run) {
-  size_t rows = std::min<uint64_t>(run->buffer.capacity(), (run->end - run->at) / sizeof(RowPlace));
+  size_t rows = std::min<uint64_t>(run->buffer.capacity(), (run->end - run->at) / sizeof(RowLocation));
   run->buffer.resize(rows);
   run->next = 0;
   char* data = reinterpret_cast<char*>(run->buffer.data());
-  size_t left = rows * sizeof(RowPlace);
+  size_t left = rows * sizeof(RowLocation);
   while (left > 0) {
     ssize_t got = pread(fd_, data, left, static_cast<off_t>(run->at));
     if (got < 0 && errno == EINTR) {
@@ -133,7 +133,7 @@ bool SortedSpill::Refill(Run* run) {
 }
 
 void SortedSpill::SiftDown(size_t slot) {
-  auto first = [this](size_t at) -> const RowPlace& {
+  auto first = [this](size_t at) -> const RowLocation& {
     const Run& run = runs_[heap_[at]];
     return run.buffer[run.next];
   };
@@ -153,7 +153,7 @@ void SortedSpill::SiftDown(size_t slot) {
   }
 }
 
-bool SortedSpill::Next(RowPlace* row) {
+bool SortedSpill::Next(RowLocation* row) {
   if (runs_.empty()) {
     if (next_ == rows_.size()) {
       return false;

@@ -14,10 +14,10 @@
 
 namespace outbox {
 
-// Where a row is: 16 bits leaf (index into a list that the owner keeps), 32 bits block, 16 bits offset.
-struct RowPlace {
+// Where a row is: 16 bits log table (index into a list that the owner keeps), 32 bits block, 16 bits offset.
+struct RowLocation {
   int64_t created_at = 0;
-  uint64_t place = 0;
+  uint64_t location = 0;
 };
 
 class SpillError : public std::runtime_error {
@@ -33,7 +33,7 @@ class SortedSpill {
   SortedSpill(const SortedSpill&) = delete;
   SortedSpill& operator=(const SortedSpill&) = delete;
 
-  void Add(RowPlace row) {
+  void Add(RowLocation row) {
     if (rows_.size() == rows_.capacity()) {
       MakeRoom();
     }
@@ -42,19 +42,19 @@ class SortedSpill {
   }
   void Finish();
   // Returns the smallest row not yet handed out; false at the end.
-  bool Next(RowPlace* row);
+  bool Next(RowLocation* row);
 
   // False after an exception of Next().
   bool whole() const { return whole_; }
   uint64_t count() const { return count_; }
   size_t runs() const { return runs_.size(); }
-  size_t memory_used() const { return rows_.capacity() * sizeof(RowPlace) + buffers_bytes_; }
+  size_t memory_used() const { return rows_.capacity() * sizeof(RowLocation) + buffers_bytes_; }
 
  private:
   struct Run {
     uint64_t at = 0;   // file offset of what is not yet in the buffer
     uint64_t end = 0;  // file offset
-    std::vector<RowPlace> buffer;
+    std::vector<RowLocation> buffer;
     size_t next = 0;
   };
   void MakeRoom();
@@ -64,7 +64,7 @@ class SortedSpill {
 
   std::string directory_;
   size_t capacity_;
-  std::vector<RowPlace> rows_;
+  std::vector<RowLocation> rows_;
   size_t next_ = 0;  // without runs
   uint64_t count_ = 0;
   int fd_ = -1;

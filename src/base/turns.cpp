@@ -8,7 +8,7 @@ namespace {
 
 struct Kind {
   int takers = 0;   // all of them
-  int places = 0;   // how many they may have
+  int slots = 0;    // how many they may have
   int used = 0;     // how many they have, or are given now
   int leaving = 0;  // of these: will be free without another process's leaving
   int64_t busy_turn = 0;
@@ -20,8 +20,8 @@ bool LongerWaiting(const TurnTaker* a, const TurnTaker* b) {
 
 }  // namespace
 
-void ShareOutPlaces(int places, int64_t now, std::vector<TurnTaker>* takers) {
-  places = std::max(places, 1);
+void ShareOutSlots(int slots, int64_t now, std::vector<TurnTaker>* takers) {
+  slots = std::max(slots, 1);
   Kind kinds[2];  // relay workers, keepers
   std::vector<TurnTaker*> waiting;
   std::vector<TurnTaker*> running;
@@ -37,17 +37,17 @@ void ShareOutPlaces(int places, int64_t now, std::vector<TurnTaker>* takers) {
       running.push_back(&taker);
     }
   }
-  kinds[0].places = places == 1 ? 1 : places - 1;
-  kinds[1].places = std::max(1, places - std::min(kinds[0].takers, kinds[0].places));
+  kinds[0].slots = slots == 1 ? 1 : slots - 1;
+  kinds[1].slots = std::max(1, slots - std::min(kinds[0].takers, kinds[0].slots));
   for (Kind& kind : kinds) {
-    kind.busy_turn = std::clamp(kRound * kind.places / std::max(kind.takers, 1), kShortestBusyTurn, kLongestBusyTurn);
+    kind.busy_turn = std::clamp(kRound * kind.slots / std::max(kind.takers, 1), kShortestBusyTurn, kLongestBusyTurn);
   }
   std::stable_sort(waiting.begin(), waiting.end(), LongerWaiting);
   std::stable_sort(running.begin(), running.end(), LongerWaiting);
   for (TurnTaker* taker : waiting) {
     Kind& kind = kinds[taker->keeper];
-    const bool kind_full = kind.used >= kind.places;
-    const bool all_full = kinds[0].used + kinds[1].used >= places;
+    const bool kind_full = kind.used >= kind.slots;
+    const bool all_full = kinds[0].used + kinds[1].used >= slots;
     if (!kind_full && !all_full) {
       taker->start = true;
       kind.used++;

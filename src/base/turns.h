@@ -29,6 +29,6 @@ inline constexpr int64_t kLongestBusyTurn = 10'000'000;
 inline constexpr int64_t kRound = 30'000'000;
 
 // Keepers never get all slots, nor do relay workers if there are at least two.
-void ShareOutPlaces(int places, int64_t now, std::vector<TurnTaker>* takers);
+void ShareOutSlots(int slots, int64_t now, std::vector<TurnTaker>* takers);
 
 }  // namespace outbox

@@ -195,7 +195,7 @@ Datum DayTableMain(Datum) {
   bool made = CreateDayTable(DayTableKind::kLog, job.day);
   pg::SettleIdentity();
   CommitTransactionCommand();
-  pg::RequestProbe(job.database);  // a keeper that is missing may be wanted from now on
+  pg::RequestDiscovery(job.database);  // a keeper that is missing may be wanted from now on
   if (made) {
     char name[NAMEDATALEN];
     DayTableName(DayTableKind::kLog, job.day, name);

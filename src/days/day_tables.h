@@ -18,7 +18,7 @@ struct DayTable {
 inline constexpr int32_t kUnknownDay = INT32_MAX;
 
 // Appends all tables of the kind (of the log: the spare one too) to `tables` (which must be declared outside of the
-// guard), by day. Takes no lock on parent or leaf. Plain code for use inside a transaction.
+// guard), by day. Takes no lock on parent or log table. Plain code for use inside a transaction.
 void ReadDayTables(DayTableKind kind, std::vector<DayTable>* tables);
 
 // Makes the tables of all kinds from the day of `now_micros` (Unix) to `days` days after it: one transaction each.

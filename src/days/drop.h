@@ -1,5 +1,5 @@
 // How a day table is dropped, and the spare table emptied [P]. Locks are taken by single conditional attempts, parent
-// before leaf: a queued AccessExclusiveLock on the parent would stop every session that reads through it.
+// before log table: a queued AccessExclusiveLock on the parent would stop every session that reads through it.
 #pragma once
 
 #include <cstdint>

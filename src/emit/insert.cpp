@@ -199,8 +199,8 @@ void InsertByDay(NewEvent* events, int count, FullTransactionId xid) {
 void InsertEvent(NewEvent* event) {
   CheckMayEmit();
   WarnInCopy();
-  // The xid comes before the reading: days/leaf_list relies on it to know when no transaction can write into a past
-  // day.
+  // The xid comes before the reading: days/log_table_list relies on it to know when no transaction can write into a
+  // past day.
   FullTransactionId xid = GetTopFullTransactionId();
   Stamp(event, pg::TakeReadings(1));
   OUTBOX_FAULT_POINT("emit.reading");

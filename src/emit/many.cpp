@@ -14,21 +14,21 @@ namespace outbox::emit {
 namespace {
 
 // Which event an error is about.
-struct Place {
+struct ErrorSite {
   const char* what;
   int index;
 };
 
-void AddPlace(void* arg) {
-  const Place* place = static_cast<const Place*>(arg);
-  errcontext("outbox.emit_many(), %s %d", place->what, place->index + 1);
+void AddErrorSite(void* arg) {
+  const ErrorSite* site = static_cast<const ErrorSite*>(arg);
+  errcontext("outbox.emit_many(), %s %d", site->what, site->index + 1);
 }
 
 // Adds the event's number to every error raised while it is pushed.
-void PushPlace(ErrorContextCallback* context, Place* place) {
+void PushErrorSite(ErrorContextCallback* context, ErrorSite* site) {
   context->previous = error_context_stack;
-  context->callback = AddPlace;
-  context->arg = place;
+  context->callback = AddErrorSite;
+  context->arg = site;
   error_context_stack = context;
 }
 
@@ -178,16 +178,16 @@ Datum EmitObjects(FunctionCallInfo fcinfo) {
   JsonbIterator* iterator = JsonbIteratorInit(&array->root);
   JsonbValue item;
   JsonbIteratorToken token = JsonbIteratorNext(&iterator, &item, false);
-  Place place = {"element", 0};
+  ErrorSite site = {"element", 0};
   ErrorContextCallback context;
-  PushPlace(&context, &place);
+  PushErrorSite(&context, &site);
   while ((token = JsonbIteratorNext(&iterator, &item, true)) != WJB_DONE) {
     if (token == WJB_ELEM) {
       NewEvent* event = batch.Next();
       MemoryContext caller = MemoryContextSwitchTo(batch.scratch());
       TakeObject(event, &item);
       MemoryContextSwitchTo(caller);
-      place.index++;
+      site.index++;
     }
   }
   error_context_stack = context.previous;
@@ -250,11 +250,11 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
   pg_uuid_t* ids = AllocateIds(payloads.count);
   Batch batch;
   batch.Begin(ids);
-  Place place = {"event", 0};
+  ErrorSite site = {"event", 0};
   ErrorContextCallback context;
-  PushPlace(&context, &place);
-  for (; place.index < payloads.count; place.index++) {
-    int i = place.index;
+  PushErrorSite(&context, &site);
+  for (; site.index < payloads.count; site.index++) {
+    int i = site.index;
     NewEvent* event = batch.Next();
     MemoryContext caller = MemoryContextSwitchTo(batch.scratch());
     event->aggregate_type = aggregate_type;

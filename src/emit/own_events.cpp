@@ -1,7 +1,7 @@
 #include "emit/own_events.h"
 
 #include "days/day_table.h"
-#include "days/leaf.h"
+#include "days/log_table.h"
 #include "pg/transaction_end.h"
 
 extern "C" {
@@ -19,22 +19,22 @@ namespace {
 // Where each row of this transaction is, from the first search for an id on. Rows of subtransactions that are rolled
 // back stay in it until a search finds them: a location counts only if its row exists, is of this transaction and has
 // the id. (After a vacuum another row may be there.)
-struct Place {
+struct OwnRow {
   int table;
   ItemPointerData tid;
-  Place* next;  // another event with the same id: clients choose it
+  OwnRow* next;  // another event with the same id: clients choose it
 };
 
 struct OfId {
   pg_uuid_t id;  // the hash table takes the key from here
-  Place* first;
+  OwnRow* first;
 };
 
 constexpr int kMaxTables = 8;
 // Some 20 MB. A transaction that has emitted more reads through all its rows.
-constexpr int64 kMaxPlaces = 200'000;
+constexpr int64 kMaxOwnRows = 200'000;
 
-struct Places {
+struct OwnRows {
   MemoryContext context;
   HTAB* by_id;
   int64 count;
@@ -44,23 +44,23 @@ struct Places {
 };
 
 // Those of transaction `owner`, whose end frees the memory; call ForgetAnotherTransactions() before use.
-Places* places = nullptr;
+OwnRows* own_rows = nullptr;
 bool unknowable = false;
 FullTransactionId owner = InvalidFullTransactionId;
 
 void ForgetAnotherTransactions() {
   FullTransactionId xid = GetTopFullTransactionIdIfAny();
   if (!FullTransactionIdEquals(xid, owner)) {
-    places = nullptr;
+    own_rows = nullptr;
     unknowable = false;
     owner = xid;
   }
 }
 
 void Drop() {
-  if (places != nullptr) {
-    MemoryContextDelete(places->context);
-    places = nullptr;
+  if (own_rows != nullptr) {
+    MemoryContextDelete(own_rows->context);
+    own_rows = nullptr;
   }
 }
 
@@ -70,7 +70,7 @@ void GiveUp() {
 }
 
 // Returns -1 if there are too many.
-int IndexOfTable(Places* into, Relation table) {
+int IndexOfTable(OwnRows* into, Relation table) {
   for (int i = into->tables - 1; i >= 0; i--) {
     if (into->table[i] == RelationGetRelid(table)) {
       return i;
@@ -85,16 +85,16 @@ int IndexOfTable(Places* into, Relation table) {
 }
 
 // Returns false if it does not fit.
-bool Add(Places* into, Relation table, const pg_uuid_t* id, const ItemPointerData* tid) {
+bool Add(OwnRows* into, Relation table, const pg_uuid_t* id, const ItemPointerData* tid) {
   int index = IndexOfTable(into, table);
-  if (index < 0 || into->count == kMaxPlaces) {
+  if (index < 0 || into->count == kMaxOwnRows) {
     return false;
   }
-  Place* place = static_cast<Place*>(MemoryContextAlloc(into->context, sizeof(Place)));
+  OwnRow* own_row = static_cast<OwnRow*>(MemoryContextAlloc(into->context, sizeof(OwnRow)));
   bool found = false;
   OfId* of_id = static_cast<OfId*>(hash_search(into->by_id, id, HASH_ENTER, &found));
-  *place = {index, *tid, found ? of_id->first : nullptr};
-  of_id->first = place;
+  *own_row = {index, *tid, found ? of_id->first : nullptr};
+  of_id->first = own_row;
   into->count++;
   return true;
 }
@@ -121,7 +121,7 @@ struct OwnScan {
   SysScanDesc rows;
 
   // While searching by id: the tables of `places`, and where the rows are.
-  bool by_place;
+  bool by_id;
   Relation tables[kMaxTables];
   BlockNumber blocks[kMaxTables];
   int found_count;
@@ -214,11 +214,11 @@ HeapTuple NextOfAll(OwnScan* scan, TupleDesc* desc) {
 
 // Finds out where all rows are. Until that is complete the memory belongs to this subtransaction, so that an error
 // frees it.
-void FindPlaces() {
+void FindOwnRows() {
   MemoryContext context =
       AllocSetContextCreate(CurTransactionContext, "outbox events of the transaction", ALLOCSET_DEFAULT_SIZES);
   MemoryContext caller = MemoryContextSwitchTo(context);
-  Places* made = static_cast<Places*>(palloc0(sizeof(Places)));
+  OwnRows* made = static_cast<OwnRows*>(palloc0(sizeof(OwnRows)));
   made->context = context;
   HASHCTL control = {};
   control.keysize = sizeof(pg_uuid_t);
@@ -235,7 +235,7 @@ void FindPlaces() {
   MemoryContextSwitchTo(caller);
   if (fits) {
     MemoryContextSetParent(context, TopTransactionContext);
-    places = made;
+    own_rows = made;
   } else {
     MemoryContextDelete(context);
     GiveUp();
@@ -245,12 +245,12 @@ void FindPlaces() {
 // Returns false if the rows are not where they were.
 bool OpenTables(OwnScan* scan) {
   bool same = true;
-  for (int i = 0; i < places->tables; i++) {
-    Relation table = try_table_open(places->table[i], AccessShareLock);
+  for (int i = 0; i < own_rows->tables; i++) {
+    Relation table = try_table_open(own_rows->table[i], AccessShareLock);
     scan->tables[i] = table;
     // Rows that were rolled back may have been behind the table's present end.
     scan->blocks[i] = table == nullptr ? 0 : RelationGetNumberOfBlocks(table);
-    same = same && (table == nullptr || table->rd_rel->relfilenode == places->file[i]);
+    same = same && (table == nullptr || table->rd_rel->relfilenode == own_rows->file[i]);
   }
   return same;
 }
@@ -303,41 +303,41 @@ Fate Fetch(const OwnScan* scan, int index, const ItemPointerData* tid, const pg_
   return fate;
 }
 
-void Keep(OwnScan* scan, const Place* place) {
+void Keep(OwnScan* scan, const OwnRow* own_row) {
   if (scan->found_count == scan->found_room) {
     scan->found_room = Max(4, 2 * scan->found_room);
     size_t size = scan->found_room * sizeof(OwnScan::Found);
     scan->found = static_cast<OwnScan::Found*>(scan->found == nullptr ? palloc(size) : repalloc(scan->found, size));
   }
-  scan->found[scan->found_count++] = {place->table, place->tid};
+  scan->found[scan->found_count++] = {own_row->table, own_row->tid};
 }
 
 // Forgets locations without a row. Returns false if a row may be missed there.
 bool FindOfId(OwnScan* scan, const pg_uuid_t* id) {
-  OfId* of_id = static_cast<OfId*>(hash_search(places->by_id, id, HASH_FIND, nullptr));
+  OfId* of_id = static_cast<OfId*>(hash_search(own_rows->by_id, id, HASH_FIND, nullptr));
   if (of_id == nullptr) {
     return true;
   }
-  for (Place** at = &of_id->first; *at != nullptr;) {
-    Place* place = *at;
-    switch (Fetch(scan, place->table, &place->tid, id, nullptr)) {
+  for (OwnRow** at = &of_id->first; *at != nullptr;) {
+    OwnRow* own_row = *at;
+    switch (Fetch(scan, own_row->table, &own_row->tid, id, nullptr)) {
       case Fate::kTouched:
         return false;
       case Fate::kGone:
-        *at = place->next;
-        pfree(place);
-        places->count--;
+        *at = own_row->next;
+        pfree(own_row);
+        own_rows->count--;
         continue;
       case Fate::kThere:
-        Keep(scan, place);
+        Keep(scan, own_row);
         break;
       case Fate::kLater:
         break;
     }
-    at = &place->next;
+    at = &own_row->next;
   }
   if (of_id->first == nullptr) {
-    (void)hash_search(places->by_id, id, HASH_REMOVE, nullptr);
+    (void)hash_search(own_rows->by_id, id, HASH_REMOVE, nullptr);
   }
   return true;
 }
@@ -366,13 +366,13 @@ void DropRepeats(OwnScan* scan) {
 }
 
 // Returns false if all rows have to be read through.
-bool FindByPlace(OwnScan* scan) {
-  if (!unknowable && places != nullptr && !OpenTables(scan)) {
+bool FindById(OwnScan* scan) {
+  if (!unknowable && own_rows != nullptr && !OpenTables(scan)) {
     CloseTables(scan);
     Drop();
   }
-  if (!unknowable && places == nullptr) {
-    FindPlaces();
+  if (!unknowable && own_rows == nullptr) {
+    FindOwnRows();
     if (!unknowable) {
       (void)OpenTables(scan);
     }
@@ -393,7 +393,7 @@ bool FindByPlace(OwnScan* scan) {
   return true;
 }
 
-HeapTuple NextByPlace(OwnScan* scan, TupleDesc* desc) {
+HeapTuple NextById(OwnScan* scan, TupleDesc* desc) {
   while (scan->next_found < scan->found_count) {
     CHECK_FOR_INTERRUPTS();
     const OwnScan::Found* found = &scan->found[scan->next_found++];
@@ -415,13 +415,13 @@ OwnScan* BeginOwnScan(CommandId before) {
 OwnScan* BeginOwnScan(CommandId before, const pg_uuid_t* ids, int count) {
   ForgetAnotherTransactions();
   OwnScan* scan = Begin(before, ids, count);
-  scan->by_place = count == 0 || scan->day > scan->last_day || FindByPlace(scan);
+  scan->by_id = count == 0 || scan->day > scan->last_day || FindById(scan);
   return scan;
 }
 
 HeapTuple NextOwn(OwnScan* scan, TupleDesc* desc) {
-  if (scan->by_place) {
-    return NextByPlace(scan, desc);
+  if (scan->by_id) {
+    return NextById(scan, desc);
   }
   // Scans keep what they allocate on their way.
   MemoryContext caller = MemoryContextSwitchTo(scan->context);
@@ -436,12 +436,12 @@ void EndOwnScan(OwnScan* scan) {
   pfree(scan);
 }
 
-void NoteOwnEvent(Relation table, const pg_uuid_t* id, const ItemPointerData* place) {
-  if (places == nullptr) {
+void NoteOwnEvent(Relation table, const pg_uuid_t* id, const ItemPointerData* own_row) {
+  if (own_rows == nullptr) {
     return;
   }
   ForgetAnotherTransactions();
-  if (places != nullptr && !Add(places, table, id, place)) {
+  if (own_rows != nullptr && !Add(own_rows, table, id, own_row)) {
     GiveUp();
   }
 }

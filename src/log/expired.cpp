@@ -2,7 +2,7 @@
 
 #include "base/fault_point.h"
 #include "days/day_tables.h"
-#include "days/leaf.h"
+#include "days/log_table.h"
 #include "log/lane_tables.h"
 #include "log/sql.h"
 #include "log/window_scan.h"
@@ -54,7 +54,7 @@ class AnyRow final : public RowVisitor {
   bool found = false;
 };
 
-bool HasRow(const WindowBounds& window, const days::LeafList& leaves) {
+bool HasRow(const WindowBounds& window, const days::LogTableList& leaves) {
   AnyRow row;
   ScanState state;
   Scanned scanned = Scanned::kMore;
@@ -70,23 +70,23 @@ bool HasRow(const WindowBounds& window, const days::LeafList& leaves) {
 struct Outstanding {
   std::vector<Snapshot> bases;
   WindowBounds window;
-  days::LeafList list;
+  days::LogTableList list;
 
   bool Find(Oid table) {
     ReadLaneBases(&bases);
-    days::Leaf leaf;
-    if (bases.empty() || !days::OpenLeaf(table, &leaf)) {
+    days::LogTable log_table;
+    if (bases.empty() || !days::OpenLogTable(table, &log_table)) {
       return false;
     }
     uint64 largest = 0;
-    bool known = leaf.index != nullptr;
-    bool any = known && days::LargestXid(leaf, &largest);
-    days::CloseLeaf(leaf);
+    bool known = log_table.index != nullptr;
+    bool any = known && days::LargestXid(log_table, &largest);
+    days::CloseLogTable(log_table);
     if (known && (!any || largest < LowestXmin(bases))) {
       return false;
     }
-    list.leaves.assign(1, days::LeafEntry());
-    list.leaves[0].oid = table;
+    list.tables.assign(1, days::LogTableEntry());
+    list.tables[0].oid = table;
     for (const Snapshot& base : bases) {
       window.from = base;
       window.to = base;
@@ -107,7 +107,7 @@ struct Between {
 
   bool Find(const Snapshot& base, const Snapshot& tick) {
     window.Set(base, tick);
-    return HasRow(window, *days::CurrentLeafList());
+    return HasRow(window, *days::CurrentLogTables());
   }
 };
 
@@ -117,7 +117,7 @@ days::DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micr
   Outstanding outstanding;
   return days::DropEach(days::DayTableKind::kLog, now_micros - retention_micros, [&](const days::DayTable& table) {
     // First without the lock, so that a lane that lags disturbs no session; then under it, because a transaction can
-    // commit in between. An unfinished one, open or prepared, holds RowExclusiveLock on the leaf and wins.
+    // commit in between. An unfinished one, open or prepared, holds RowExclusiveLock on the log table and wins.
     if (outstanding.Find(table.oid)) {
       return false;
     }

@@ -34,7 +34,7 @@ constexpr int64 kMostAllowed = 10 * USECS_PER_SEC;
 constexpr int64 kPause = 2 * USECS_PER_SEC;  // at least, after a change was given up
 constexpr int64 kLongestPause = 60 * USECS_PER_SEC;
 constexpr int64 kNear = 3 * USECS_PER_SEC;  // what all lanes deliver within this is near the end of the log
-constexpr int64 kLookFast = 300 * USECS_PER_SEC / 1000;  // most lanes say so at once
+constexpr int64 kAskedFast = 300 * USECS_PER_SEC / 1000;  // most lanes say so at once
 
 struct Change {
   int64 route_id = 0;
@@ -139,10 +139,10 @@ bool AllNear(const Change& change, uint64 barrier) {
   return owned == 0 || (near && owned == SPI_processed);
 }
 
-void AskForBarrier(LanePace* pace, int64_t now) {
+void AskForBarrier(LaneChangeState* state, int64_t now) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
-  pace->barrier = slot == nullptr ? 0 : pg_atomic_add_fetch_u64(&slot->barrier, 1);
-  pace->asked_at = now;
+  state->barrier = slot == nullptr ? 0 : pg_atomic_add_fetch_u64(&slot->barrier, 1);
+  state->asked_at = now;
   pg::WakeWorkers(MyDatabaseId, true);
 }
 
@@ -246,7 +246,7 @@ Step Advance(const Change& change) {
 }
 
 // One step of one route, if it can be taken.
-Step Advance(int64 route_id, LanePace* pace) {
+Step Advance(int64 route_id, LaneChangeState* state) {
   Change change;
   change.route_id = route_id;
   if (!LockRoute(&change)) {
@@ -254,32 +254,32 @@ Step Advance(int64 route_id, LanePace* pace) {
   }
   const int64_t now = MonotonicMicros();
   if (change.begun == 0) {
-    pace->began = 0;
-    if (now < pace->not_before || change.sides) {
+    state->began = 0;
+    if (now < state->not_before || change.sides) {
       return Step::kNone;
     }
-    if (pace->barrier == 0 || now - pace->asked_at > kNear) {
-      AskForBarrier(pace, now);
+    if (state->barrier == 0 || now - state->asked_at > kNear) {
+      AskForBarrier(state, now);
     }
-    if (!AllNear(change, pace->barrier)) {
+    if (!AllNear(change, state->barrier)) {
       return Step::kNone;
     }
     Begin(change);
-    pace->barrier = 0;
-    pace->began = now;
+    state->barrier = 0;
+    state->began = now;
     return Step::kTaken;
   }
-  pace->began = pace->began == 0 ? now : pace->began;  // an earlier keeper began it
+  state->began = state->began == 0 ? now : state->began;  // an earlier keeper began it
   Step step = Advance(change);
-  const int64_t stood = now - pace->began;
-  if (step == Step::kNone && stood > pace->allowed) {
-    pace->allowed = Min(pace->allowed * 3 / 2, kMostAllowed);
+  const int64_t stood = now - state->began;
+  if (step == Step::kNone && stood > state->allowed) {
+    state->allowed = Min(state->allowed * 3 / 2, kMostAllowed);
     step = Step::kNotNow;
   }
   if (step == Step::kNotNow) {
-    pace->began = 0;
-    pace->pause = Max(Min(Max(2 * pace->pause, kPause), kLongestPause), 2 * stood);
-    pace->not_before = now + pace->pause;
+    state->began = 0;
+    state->pause = Max(Min(Max(2 * state->pause, kPause), kLongestPause), 2 * stood);
+    state->not_before = now + state->pause;
     GiveUp(change);
   }
   return step;
@@ -287,20 +287,21 @@ Step Advance(int64 route_id, LanePace* pace) {
 
 }  // namespace
 
-LaneChanges AdvanceLaneChanges(std::map<int64_t, LanePace>* paces) {
+LaneChanges AdvanceLaneChanges(std::map<int64_t, LaneChangeState>* lane_changes) {
   LaneChanges changes;
   std::vector<int64_t> routes;
   MemoryContext context = CurrentMemoryContext;
   pg::InTransaction(context, [&] { ReadChangingRoutes(&routes); });
-  std::erase_if(*paces,
-                [&](const auto& pace) { return std::find(routes.begin(), routes.end(), pace.first) == routes.end(); });
+  std::erase_if(*lane_changes, [&](const auto& state) {
+    return std::find(routes.begin(), routes.end(), state.first) == routes.end();
+  });
   std::exception_ptr first;
   for (int64_t route_id : routes) {
     Step step = Step::kNone;
-    LanePace* pace = &(*paces)[route_id];
+    LaneChangeState* state = &(*lane_changes)[route_id];
     try {
       pg::InTransaction(context, [&] {
-        step = Advance(route_id, pace);
+        step = Advance(route_id, state);
         OUTBOX_FAULT_POINT("lanes.uncommitted");
       });
     } catch (const pg::PgError&) {
@@ -308,9 +309,9 @@ LaneChanges AdvanceLaneChanges(std::map<int64_t, LanePace>* paces) {
       step = Step::kNone;
     }
     changes.changed = changes.changed || step != Step::kNone;
-    changes.under_way += step != Step::kLast && pace->began != 0 ? 1 : 0;
-    changes.waiting += step != Step::kLast && pace->began == 0 ? 1 : 0;
-    changes.asked = changes.asked || (pace->barrier != 0 && MonotonicMicros() - pace->asked_at < kLookFast);
+    changes.under_way += step != Step::kLast && state->began != 0 ? 1 : 0;
+    changes.waiting += step != Step::kLast && state->began == 0 ? 1 : 0;
+    changes.asked = changes.asked || (state->barrier != 0 && MonotonicMicros() - state->asked_at < kAskedFast);
   }
   changes.error = first;
   return changes;

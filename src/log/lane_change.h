@@ -34,7 +34,7 @@ struct LaneChanges {
 };
 
 // What the keeper remembers of a route's change: microseconds, moments by the monotonic clock.
-struct LanePace {
+struct LaneChangeState {
   int64_t began = 0;                    // 0: it has not begun
   int64_t allowed = 5 * USECS_PER_SEC;  // how long it may take from then on
   int64_t pause = 0;                    // the last one between two tries
@@ -45,6 +45,6 @@ struct LanePace {
 
 // For the keeper; takes what steps can be taken now, each in a transaction of its own, waiting for no lock. Throws
 // pg::PgError. `paces`: by route; empty at first.
-LaneChanges AdvanceLaneChanges(std::map<int64_t, LanePace>* paces);
+LaneChanges AdvanceLaneChanges(std::map<int64_t, LaneChangeState>* lane_changes);
 
 }  // namespace outbox::log

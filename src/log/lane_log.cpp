@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
-#include "days/on_its_day.h"
+#include "days/with_day_table.h"
 #include "log/durable.h"
 #include "log/lane_reader.h"
 #include "log/lane_tables.h"
@@ -38,22 +38,22 @@ PgLaneLog::~PgLaneLog() = default;
 
 Status PgLaneLog::LoadPosition(Position* position) {
   bool found = false;
-  LaneStanding standing;
+  LaneRow lane_row;
   Status status = TryInTransaction([&] {
     OUTBOX_FAULT_THROW("load.before");
-    found = ReadStanding(id_, &standing);
+    found = ReadLaneRow(id_, &lane_row);
   });
   if (status.ok() && !found) {
     return Status(ErrorClass::kInternal, "NO_LANE", "the lane has gone: its route was dropped");
   }
-  if (status.ok() && standing.lanes != lanes_) {
+  if (status.ok() && lane_row.lanes != lanes_) {
     return Status(ErrorClass::kInternal, "CONFIG_CHANGED", "the route has another number of lanes by now");
   }
   if (status.ok()) {
-    *position = std::move(standing.position);
-    converging_ = standing.converging;
-    limit_ = std::move(standing.limit);
-    since_ = standing.since;
+    *position = std::move(lane_row.position);
+    converging_ = lane_row.converging;
+    limit_ = std::move(lane_row.limit);
+    since_ = lane_row.since;
   }
   return status;
 }
@@ -74,15 +74,15 @@ struct PgLaneLog::WindowEnd {
 // False: the lane stands where it has to stay. `*limit`: no window ends beyond it; nullptr: there is none.
 bool PgLaneLog::MayOpen(const Position& position, const Snapshot** limit) {
   *limit = limit_ ? &*limit_ : nullptr;
-  held_ = false;
+  stopped_ = false;
   if (side_limit_) {
     if (!position.target && position.base == *side_limit_) {
       return false;
     }
     *limit = *limit == nullptr || (*limit)->Covers(*side_limit_) ? &*side_limit_ : *limit;
   }
-  held_ = converging_ && (!limit_ || (!position.target && position.base == *limit_));
-  return !held_;
+  stopped_ = converging_ && (!limit_ || (!position.target && position.base == *limit_));
+  return !stopped_;
 }
 
 // Plain.
@@ -225,18 +225,18 @@ Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
 
 Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) {
   *owner = true;
-  Status status = days::TryOnItsDay(days::DayTableKind::kProgress, [&](int64 at) {
+  Status status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("save.before");
-    *owner = AppendProgress(id_, incarnation_, since_, at, position, places, run_, &period_);
+    *owner = AppendProgress(id_, incarnation_, since_, at, position, places, server_run_, &period_);
     OUTBOX_FAULT_THROW("save.uncommitted");
   });
   OUTBOX_FAULT_POINT("save.after");
   return status;
 }
 
-Status PgLaneLog::Rewind(const std::string& run, bool resend, relay::Loss* loss, bool* owner) {
+Status PgLaneLog::Rewind(const std::string& server_run, bool resend, relay::Loss* loss, bool* owner) {
   period_.known = false;  // it may append to the lane's progress
-  return RewindLane(id_, incarnation_, run, resend, loss, owner);
+  return RewindLane(id_, incarnation_, server_run, resend, loss, owner);
 }
 
 }  // namespace outbox::log

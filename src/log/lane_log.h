@@ -30,7 +30,7 @@ class PgLaneLog final : public relay::LaneLog {
   // Fails with CONFIG_CHANGED if the route has another number of lanes by now: the filter would be wrong.
   Status LoadPosition(Position* position) override;
   Status OpenWindow(const Position& position, relay::Window* window, bool* opened) override;
-  bool held() const override { return held_; }
+  bool stopped() const override { return stopped_; }
   // A row that has changed or gone between the first reading of a large window and its turn (day table dropped by
   // hand, rewritten by VACUUM FULL) is an error of class internal, code LOG_CHANGED; the next call reads the rest of
   // the window again, after the last event handed out.
@@ -39,8 +39,8 @@ class PgLaneLog final : public relay::LaneLog {
   Status CheckDurable(uint64_t lsn, bool* durable) override;
   void LimitTo(const Snapshot* limit) override;
   Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) override;
-  Status Rewind(const std::string& run, bool resend, relay::Loss* loss, bool* owner) override;
-  void SetRun(const std::string& run) override { run_ = run; }
+  Status Rewind(const std::string& server_run, bool resend, relay::Loss* loss, bool* owner) override;
+  void SetServerRun(const std::string& server_run) override { server_run_ = server_run; }
 
  private:
   struct WindowEnd;
@@ -54,9 +54,9 @@ class PgLaneLog final : public relay::LaneLog {
   std::optional<Snapshot> limit_;       // as of LoadPosition
   int64_t since_ = 0;                   // as of LoadPosition
   std::optional<Snapshot> side_limit_;  // for a side lane on its way back
-  bool held_ = false;
+  bool stopped_ = false;
   bool ticks_locked_ = false;  // the last window could not be opened because of that
-  std::string run_;            // of the destination's server; "": it does not tell
+  std::string server_run_;     // of the destination's server; "": it does not tell
   RunPeriod period_;
   std::unique_ptr<LaneReader> reader_;
   std::unique_ptr<TickCursor> ticks_;

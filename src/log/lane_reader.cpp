@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kSpillDirectory = "base/pgsql_tmp";  // servers run in their data directory; emptied at start
 
-bool Earlier(const RowPlace& a, const RowPlace& b) {
+bool Earlier(const RowLocation& a, const RowLocation& b) {
   return a.created_at < b.created_at;
 }
 
@@ -33,39 +33,39 @@ class LaneReader::Collector final : public RowVisitor {
  public:
   explicit Collector(LaneReader* reader) : reader_(reader) {}
 
-  void Row(const RowView& row, uint64_t place) override {
+  void Row(const RowView& row, uint64_t location) override {
     LaneReader& to = *reader_;
     to.saw_rows_ = true;
     if (!RowWanted(row, to.filter_)) {
       return;
     }
     if (to.sorted_ != nullptr) {
-      to.sorted_->Add({row.created_at, place});
+      to.sorted_->Add({row.created_at, location});
       return;
     }
-    size_t bytes = RowBytes(row) + sizeof(RowPlace);
-    if (to.held_bytes_ + bytes > to.memory_ / 4 && !to.places_.empty()) {
-      ToPlaces();
-      to.sorted_->Add({row.created_at, place});
+    size_t bytes = RowBytes(row) + sizeof(RowLocation);
+    if (to.buffered_bytes_ + bytes > to.memory_ / 4 && !to.locations_.empty()) {
+      ToLocations();
+      to.sorted_->Add({row.created_at, location});
       return;
     }
-    to.held_bytes_ += bytes;
-    to.held_.events.emplace_back();
-    CopyRow(row, &to.held_.arena, &to.held_.events.back());
-    to.places_.push_back({row.created_at, place});
+    to.buffered_bytes_ += bytes;
+    to.buffered_.events.emplace_back();
+    CopyRow(row, &to.buffered_.arena, &to.buffered_.events.back());
+    to.locations_.push_back({row.created_at, location});
   }
 
  private:
   // The window turns out to be large: keeps only the locations of its rows.
-  void ToPlaces() {
+  void ToLocations() {
     LaneReader& to = *reader_;
     to.sorted_ = std::make_unique<SortedSpill>(kSpillDirectory, to.memory_ / 2);
-    for (const RowPlace& place : to.places_) {
-      to.sorted_->Add(place);
+    for (const RowLocation& location : to.locations_) {
+      to.sorted_->Add(location);
     }
-    to.held_ = EventChunk();
-    to.held_bytes_ = 0;
-    std::vector<RowPlace>().swap(to.places_);
+    to.buffered_ = EventChunk();
+    to.buffered_bytes_ = 0;
+    std::vector<RowLocation>().swap(to.locations_);
   }
 
   LaneReader* reader_;
@@ -89,18 +89,18 @@ void LaneReader::Close() {
 
 void LaneReader::Forget() {
   scan_ = ScanState();
-  held_ = EventChunk();
-  places_.clear();
-  held_bytes_ = 0;
+  buffered_ = EventChunk();
+  locations_.clear();
+  buffered_bytes_ = 0;
   next_ = 0;
   sorted_.reset();
-  run_.clear();
+  fetched_.clear();
 }
 
 bool LaneReader::Collect(size_t budget) {
   if (state_ == State::kOpened) {
-    days::LeafList* list = days::CurrentLeafList();
-    days::JudgeLeaves(list);
+    days::LogTableList* list = days::CurrentLogTables();
+    days::JudgeLogTables(list);
     leaves_ = *list;
     state_ = State::kCollecting;
   }
@@ -119,63 +119,63 @@ bool LaneReader::Collect(size_t budget) {
 void LaneReader::FinishCollecting() {
   if (sorted_ != nullptr) {
     sorted_->Finish();
-    state_ = State::kPlaces;
+    state_ = State::kLocations;
     return;
   }
-  for (size_t i = 0; i < places_.size(); i++) {
-    places_[i].place = i;
+  for (size_t i = 0; i < locations_.size(); i++) {
+    locations_[i].location = i;
   }
-  if (!std::is_sorted(places_.begin(), places_.end(), Earlier)) {
-    std::sort(places_.begin(), places_.end(), Earlier);
+  if (!std::is_sorted(locations_.begin(), locations_.end(), Earlier)) {
+    std::sort(locations_.begin(), locations_.end(), Earlier);
   }
   state_ = State::kEvents;
 }
 
 bool LaneReader::Fetch(size_t max_bytes, EventChunk* chunk) {
   chunk_before_ = chunk->events.size();
-  run_used_ = 0;
+  fetched_used_ = 0;
   changed_ = false;
   if (state_ == State::kEvents) {
     FetchEvents(max_bytes, chunk);
-  } else if (state_ == State::kPlaces) {
-    changed_ = !FetchPlaces(max_bytes, chunk);
+  } else if (state_ == State::kLocations) {
+    changed_ = !FetchRows(max_bytes, chunk);
   }
   return !changed_;
 }
 
 void LaneReader::FetchEvents(size_t max_bytes, EventChunk* chunk) {
   // The usual case, a handful of events: their bytes move and are not copied.
-  if (next_ == 0 && chunk_before_ == 0 && held_bytes_ <= max_bytes) {
-    chunk->events.reserve(places_.size());
-    for (const RowPlace& place : places_) {
-      chunk->events.push_back(held_.events[place.place]);
+  if (next_ == 0 && chunk_before_ == 0 && buffered_bytes_ <= max_bytes) {
+    chunk->events.reserve(locations_.size());
+    for (const RowLocation& location : locations_) {
+      chunk->events.push_back(buffered_.events[location.location]);
     }
-    chunk->arena = std::move(held_.arena);
+    chunk->arena = std::move(buffered_.arena);
     return;
   }
   size_t bytes = 0;
-  for (size_t i = next_; i < places_.size() && (bytes == 0 || bytes < max_bytes); i++) {
-    const Event& event = held_.events[places_[i].place];
+  for (size_t i = next_; i < locations_.size() && (bytes == 0 || bytes < max_bytes); i++) {
+    const Event& event = buffered_.events[locations_[i].location];
     chunk->events.push_back(CopyEvent(event, &chunk->arena));
     bytes += event.bytes();
   }
 }
 
-bool LaneReader::FetchPlaces(size_t max_bytes, EventChunk* chunk) {
+bool LaneReader::FetchRows(size_t max_bytes, EventChunk* chunk) {
   MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox rows", ALLOCSET_DEFAULT_SIZES);
-  place_reader_.Start();
+  row_reader_.Start();
   bool found = true;
-  for (size_t bytes = 0; bytes == 0 || bytes < max_bytes; run_used_++) {
-    if (run_used_ == run_.size()) {
-      RowPlace next;
+  for (size_t bytes = 0; bytes == 0 || bytes < max_bytes; fetched_used_++) {
+    if (fetched_used_ == fetched_.size()) {
+      RowLocation next;
       if (!sorted_->Next(&next)) {
         break;
       }
-      run_.push_back(next);
+      fetched_.push_back(next);
     }
     CHECK_FOR_INTERRUPTS();
     RowView row;
-    found = place_reader_.Read(run_[run_used_], &row);
+    found = row_reader_.Read(fetched_[fetched_used_], &row);
     if (!found) {
       break;
     }
@@ -189,14 +189,14 @@ bool LaneReader::FetchPlaces(size_t max_bytes, EventChunk* chunk) {
     MemoryContextReset(scratch);
     bytes += chunk->events.back().bytes();
   }
-  place_reader_.Close();
+  row_reader_.Close();
   MemoryContextDelete(scratch);
   return found;
 }
 
 void LaneReader::Confirm(const EventChunk& chunk) {
-  next_ += state_ == State::kPlaces ? run_used_ : chunk.events.size() - chunk_before_;
-  run_.erase(run_.begin(), run_.begin() + static_cast<std::ptrdiff_t>(run_used_));
+  next_ += state_ == State::kLocations ? fetched_used_ : chunk.events.size() - chunk_before_;
+  fetched_.erase(fetched_.begin(), fetched_.begin() + static_cast<std::ptrdiff_t>(fetched_used_));
   if (chunk.events.size() > chunk_before_) {
     after_ = chunk.events.back().created_at;
   }
@@ -204,7 +204,7 @@ void LaneReader::Confirm(const EventChunk& chunk) {
 
 void LaneReader::Undo(EventChunk* chunk, size_t before) {
   chunk->events.resize(before);
-  run_used_ = 0;
+  fetched_used_ = 0;
   // The events of a small window have moved into the chunk that is taken back. If the spill file could not be read, a
   // row may be missing.
   const bool torn = sorted_ != nullptr && !sorted_->whole();
@@ -215,12 +215,12 @@ void LaneReader::Undo(EventChunk* chunk, size_t before) {
 }
 
 bool LaneReader::at_end() const {
-  return state_ == State::kEvents ? next_ == places_.size()
-                                  : state_ == State::kPlaces && sorted_->count() == next_ && run_.empty();
+  return state_ == State::kEvents ? next_ == locations_.size()
+                                  : state_ == State::kLocations && sorted_->count() == next_ && fetched_.empty();
 }
 
 size_t LaneReader::memory_used() const {
-  return held_bytes_ + (sorted_ != nullptr ? sorted_->memory_used() : 0);
+  return buffered_bytes_ + (sorted_ != nullptr ? sorted_->memory_used() : 0);
 }
 
 }  // namespace outbox::log

@@ -29,7 +29,7 @@ class LaneReader {
   // Looks at up to about `budget` rows more; afterwards collected() says whether that was all. Returns false if a day
   // table was rewritten since the last call; then Undo() has the window collected again.
   bool Collect(size_t budget);
-  bool collected() const { return state_ == State::kEvents || state_ == State::kPlaces; }
+  bool collected() const { return state_ == State::kEvents || state_ == State::kLocations; }
 
   // Appends what comes next until about `max_bytes`; only when collected(). Then, when the transaction has committed,
   // Confirm(); when it has not, Undo() cuts the chunk back to `before` events and the next Fetch repeats it. Returns
@@ -43,7 +43,7 @@ class LaneReader {
   // Once collected: see XidFates::commit_lsn().
   uint64_t commit_lsn() const { return scan_.commit_lsn; }
   // Whether the window was too large to be held in memory.
-  bool large() const { return state_ == State::kPlaces; }
+  bool large() const { return state_ == State::kLocations; }
   // Whether Fetch needs no transaction because all events are in memory.
   bool in_memory() const { return state_ == State::kEvents; }
 
@@ -54,34 +54,34 @@ class LaneReader {
 
  private:
   // kOpened: nothing looked at yet.
-  enum class State { kClosed, kOpened, kCollecting, kEvents, kPlaces };
+  enum class State { kClosed, kOpened, kCollecting, kEvents, kLocations };
   class Collector;
 
   void FinishCollecting();
   void FetchEvents(size_t max_bytes, EventChunk* chunk);
-  bool FetchPlaces(size_t max_bytes, EventChunk* chunk);
+  bool FetchRows(size_t max_bytes, EventChunk* chunk);
   void Forget();
 
   const EventFilter* filter_;
   size_t memory_;
   State state_ = State::kClosed;
   WindowBounds window_;
-  int64_t after_ = 0;      // everything up to here was handed out
-  days::LeafList leaves_;  // what locations refer to; a copy, because the process' list changes
+  int64_t after_ = 0;          // everything up to here was handed out
+  days::LogTableList leaves_;  // what locations refer to; a copy, because the process' list changes
   ScanState scan_;
   bool saw_rows_ = false;
 
-  EventChunk held_;               // while the window is small: unsorted, with ...
-  std::vector<RowPlace> places_;  // ... and where each was; after sorting, `place` is its index in held_
-  size_t held_bytes_ = 0;
+  EventChunk buffered_;                 // while the window is small: unsorted, with ...
+  std::vector<RowLocation> locations_;  // ... and where each was; after sorting, `place` is its index in buffered_
+  size_t buffered_bytes_ = 0;
   size_t next_ = 0;  // how many of places_, or of sorted_, were handed out
 
   std::unique_ptr<SortedSpill> sorted_;  // once it is large
-  std::vector<RowPlace> run_;            // taken from sorted_, and the chunk with them not yet confirmed
-  PlaceReader place_reader_{window_, leaves_};
+  std::vector<RowLocation> fetched_;     // taken from sorted_, and the chunk with them not yet confirmed
+  RowReader row_reader_{window_, leaves_};
 
   size_t chunk_before_ = 0;  // events in the chunk before the current Fetch
-  size_t run_used_ = 0;
+  size_t fetched_used_ = 0;
   bool changed_ = false;  // a table of the log was rewritten
 };
 

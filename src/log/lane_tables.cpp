@@ -52,7 +52,7 @@ void ReadPosition(uint64 row, int column, Position* position) {
   position->done_to = isnull || TIMESTAMP_IS_NOBEGIN(done_to) ? kBeforeAllTime : done_to + kPgEpochMicros;
 }
 
-bool ReadStanding(LaneId id, LaneStanding* standing) {
+bool ReadLaneRow(LaneId id, LaneRow* lane_row) {
   static Statement of_lane = {
       "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, p.since"
       " FROM outbox._lane_position p JOIN outbox.route r ON r.id = p.route_id"
@@ -73,15 +73,15 @@ bool ReadStanding(LaneId id, LaneStanding* standing) {
   if (SPI_processed == 0) {
     return false;
   }
-  ReadPosition(0, 0, &standing->position);
-  standing->lanes = ResultInt32(0, 3);
-  standing->converging = ResultBool(0, 4);
-  standing->limit.reset();
+  ReadPosition(0, 0, &lane_row->position);
+  lane_row->lanes = ResultInt32(0, 3);
+  lane_row->converging = ResultBool(0, 4);
+  lane_row->limit.reset();
   const char* limit = ResultText(0, 5);
-  if (standing->converging && limit != nullptr) {
-    ReadSnapshotText(limit, &standing->limit.emplace());
+  if (lane_row->converging && limit != nullptr) {
+    ReadSnapshotText(limit, &lane_row->limit.emplace());
   }
-  standing->since = ResultTime(0, 6);
+  lane_row->since = ResultTime(0, 6);
   return true;
 }
 
@@ -108,7 +108,7 @@ namespace {
 
 // outbox.progress.run_after of the row that is written next. A row of another run than the newest begins a period; so
 // does one of none (at a destination that does not tell, or before a server is met).
-int64_t RunAfter(LaneId id, std::string_view run) {
+int64_t RunAfter(LaneId id, std::string_view server_run) {
   static Statement newest = {
       "SELECT CASE WHEN g.run IS NOT DISTINCT FROM $4 THEN g.run_after ELSE g.at END"
       " FROM outbox.progress g WHERE g.route_id = $1 AND g.lane = $2 AND g.side = $3 ORDER BY g.at DESC LIMIT 1",
@@ -119,7 +119,7 @@ int64_t RunAfter(LaneId id, std::string_view run) {
   arguments.Add(Int64GetDatum(id.route_id));
   arguments.Add(Int32GetDatum(id.lane));
   arguments.Add(Int32GetDatum(id.side));
-  run.empty() ? arguments.AddNull() : arguments.Add(ForeignText(run));
+  server_run.empty() ? arguments.AddNull() : arguments.Add(ForeignText(server_run));
   RunStatement(&newest, arguments.values, arguments.nulls);
   bool none = true;
   Datum after = SPI_processed > 0 ? ResultDatum(0, 0, &none) : Datum(0);
@@ -129,7 +129,7 @@ int64_t RunAfter(LaneId id, std::string_view run) {
 }  // namespace
 
 bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
-                    std::span<const sink::Place> places, std::string_view run, RunPeriod* period,
+                    std::span<const sink::Place> places, std::string_view server_run, RunPeriod* period,
                     std::string_view survived) {
   static Statement append = {
       "INSERT INTO outbox.progress (at, route_id, lane, side, window_from, window_to, done_to, places, run,"
@@ -142,10 +142,10 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, 
        TEXTOID, TEXTOID, INT8ARRAYOID, TIMESTAMPTZOID},
       nullptr};
   LockPositions(id.route_id, RowExclusiveLock, false);
-  const bool known = period != nullptr && period->known && period->run == run;
-  const int64_t after = known ? period->after : RunAfter(id, run);
+  const bool known = period != nullptr && period->known && period->server_run == server_run;
+  const int64_t after = known ? period->after : RunAfter(id, server_run);
   if (period != nullptr && !known) {
-    period->run.assign(run);
+    period->server_run.assign(server_run);
     period->after = after;
     period->known = true;
   }
@@ -158,10 +158,10 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, 
   AddPosition(position, &arguments);
   places.empty() ? arguments.AddNull() : arguments.Add(PlacesDatum(places));
   arguments.Add(TimestampTzGetDatum(since));
-  run.empty() ? arguments.AddNull() : arguments.Add(ForeignText(run));
+  server_run.empty() ? arguments.AddNull() : arguments.Add(ForeignText(server_run));
   survived.empty() ? arguments.AddNull() : arguments.Add(ForeignText(survived));
   Datum acknowledged = 0;
-  !run.empty() && AcknowledgedDatum(places, &acknowledged) ? arguments.Add(acknowledged) : arguments.AddNull();
+  !server_run.empty() && AcknowledgedDatum(places, &acknowledged) ? arguments.Add(acknowledged) : arguments.AddNull();
   TIMESTAMP_IS_NOBEGIN(after) ? arguments.AddNull() : arguments.Add(TimestampTzGetDatum(after));
   RunStatement(&append, arguments.values, arguments.nulls);
   return SPI_processed == 1;

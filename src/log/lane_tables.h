@@ -17,7 +17,7 @@
 namespace outbox::log {
 
 // What a lane's rows say about its reading.
-struct LaneStanding {
+struct LaneRow {
   Position position;
   int lanes = 0;  // of its route
   // The route's number of lanes is changing: the lane reads up to `limit` and no further; without a limit it reads
@@ -29,7 +29,7 @@ struct LaneStanding {
 
 // Reads the rows of a lane or a side lane. Returns false if it has gone (its route was dropped, or the topics are
 // back).
-bool ReadStanding(LaneId id, LaneStanding* standing);
+bool ReadLaneRow(LaneId id, LaneRow* lane_row);
 
 // outbox.lane.since; 0 if the lane has gone.
 int64_t ReadSince(LaneId lane);
@@ -42,12 +42,12 @@ void LockPositions(int64_t route_id, LOCKMODE mode, bool wait);
 // Returns false if the lane is not the incarnation's, or was put somewhere else since `since` was read: what was done
 // under the old position says nothing about the new one. `at`: a reading of the shared clock; its day's table must
 // exist. `places`: where the events are that were delivered since the previous row. If there are many, the row keeps
-// some of them, and the highest stream id of all. `run` acknowledged them; `survived`: the row puts the lane back
-// (rewind.h). "": none. `period`: kept between calls by a caller that appends many rows, so that the previous row need
-// not be read each time; may be nullptr.
+// some of them, and the highest stream id of all. `server_run` acknowledged them; `survived`: the row puts the lane
+// back (rewind.h). "": none. `period`: kept between calls by a caller that appends many rows, so that the previous row
+// need not be read each time; may be nullptr.
 bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
-                    std::span<const sink::Place> places = {}, std::string_view run = {}, RunPeriod* period = nullptr,
-                    std::string_view survived = {});
+                    std::span<const sink::Place> places = {}, std::string_view server_run = {},
+                    RunPeriod* period = nullptr, std::string_view survived = {});
 
 // As text, text and timestamptz.
 void AddPosition(const Position& position, pg::Arguments* arguments);

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/fault_point.h"
-#include "days/leaf_list.h"
-#include "days/on_its_day.h"
+#include "days/log_table_list.h"
+#include "days/with_day_table.h"
 #include "log/lane_tables.h"
 #include "log/place_arguments.h"
 #include "log/row.h"
@@ -99,13 +99,13 @@ void Assign(uint64 row, int column, std::string* text) {
 // What the statements about a stretch have in common: their first six arguments.
 struct Asked {
   int64_t route_id = 0;
-  std::string_view run;
+  std::string_view server_run;
   int64_t looked = 0;
 
   void Fill(const Stretch& stretch, Arguments* arguments) const {
     arguments->Add(Int64GetDatum(route_id));
     arguments->Add(Int32GetDatum(stretch.lane));
-    arguments->Add(ForeignText(run));
+    arguments->Add(ForeignText(server_run));
     arguments->Add(TimestampTzGetDatum(stretch.after));
     arguments->Add(TimestampTzGetDatum(stretch.until));
     arguments->Add(Int64GetDatum(looked));
@@ -445,7 +445,7 @@ const std::string& DeliveredAfter(const Finding& finding) {
   return !finding.all ? finding.kept_at : finding.border_at;
 }
 
-void WriteAudit(const LaneId& lane, std::string_view run, const Finding& finding, bool rewound,
+void WriteAudit(const LaneId& lane, std::string_view server_run, const Finding& finding, bool rewound,
                 const std::string& reason) {
   static Statement put = {
       "INSERT INTO outbox.audit (who, action, route, detail, reason)"
@@ -459,7 +459,7 @@ void WriteAudit(const LaneId& lane, std::string_view run, const Finding& finding
   Arguments arguments;
   arguments.Add(Int64GetDatum(lane.route_id));
   arguments.Add(Int32GetDatum(lane.lane));
-  arguments.Add(ForeignText(run));
+  arguments.Add(ForeignText(server_run));
   for (const std::string* text : {&finding.survived, &finding.stream, &finding.acknowledged}) {
     arguments.Add(TextDatum(*text));
   }
@@ -567,20 +567,20 @@ bool AnyElsewhere(const Asked& asked, const Stretch& own, const Finding& finding
 
 }  // namespace
 
-Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& run, bool resend, relay::Loss* loss,
-                  bool* owner) {
+Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& server_run, bool resend,
+                  relay::Loss* loss, bool* owner) {
   *loss = {};
   *owner = true;
   Finding finding;
-  LaneStanding standing;
+  LaneRow lane_row;
   const parked::ParkedOwner me{lane, incarnation};
-  Asked asked{lane.route_id, run};
+  Asked asked{lane.route_id, server_run};
   Stretch own{lane.lane};
   bool crossed = false;
   bool wanted = false;
   Status status = TryInTransaction([&] {
-    *owner = ReadStanding(lane, &standing) && parked::LockLane(me, standing.since);
-    own.after = standing.since;
+    *owner = ReadLaneRow(lane, &lane_row) && parked::LockLane(me, lane_row.since);
+    own.after = lane_row.since;
     if (!*owner || !FindRun(asked, own, &finding)) {
       return;
     }
@@ -588,7 +588,7 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& r
     int64_t newest = 0;
     wanted = FindLost(asked, own, &finding, &newest);
     finding.seen = newest >= 0;
-    ReadFormer(lane.route_id, standing.since, &finding.former, &finding.border);
+    ReadFormer(lane.route_id, lane_row.since, &finding.former, &finding.border);
     TimeText(finding.border, &finding.border_at);
     crossed = LookBack(asked, lane, &finding);
     wanted |= crossed;
@@ -612,22 +612,22 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& r
     finding.why_not = "option on_lost_writes of the destination is warn";
   }
   const bool rewound = finding.why_not.empty();
-  const Position position = rewound ? Oldest(finding.positions) : standing.position;
+  const Position position = rewound ? Oldest(finding.positions) : lane_row.position;
   const std::string reason = Reason(finding, rewound);
-  status = days::TryOnItsDay(days::DayTableKind::kProgress, [&](int64 at) {
+  status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("rewind.before");
     // Also where nothing is sent again, or lost: then nobody looks again.
-    *owner = AppendProgress(lane, incarnation, standing.since, at, position, {}, run, nullptr,
+    *owner = AppendProgress(lane, incarnation, lane_row.since, at, position, {}, server_run, nullptr,
                             rewound ? std::string_view(finding.survived) : std::string_view());
     if (*owner) {
       if (rewound) {
         DropSides(lane);
       }
       if (rewound && crossed) {
-        MoveStart(lane.route_id, standing.since, position);
+        MoveStart(lane.route_id, lane_row.since, position);
       }
       if (finding.lost) {
-        WriteAudit(lane, run, finding, rewound, reason);
+        WriteAudit(lane, server_run, finding, rewound, reason);
       }
     }
     OUTBOX_FAULT_THROW("rewind.uncommitted");

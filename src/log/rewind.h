@@ -21,7 +21,7 @@ namespace outbox::log {
 // as the log: where none of it is old enough the lane goes to where they began, and sends all again that the log has
 // since then. A loss of what is older is said. What other destinations had since the first of what is lost comes here
 // as well.
-Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& run, bool resend, relay::Loss* loss,
-                  bool* owner);
+Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& server_run, bool resend,
+                  relay::Loss* loss, bool* owner);
 
 }  // namespace outbox::log

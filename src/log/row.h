@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/event.h"
-#include "days/leaf.h"
+#include "days/log_table.h"
 #include "relay/lane_log.h"
 
 namespace outbox::log {

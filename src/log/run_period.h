@@ -9,7 +9,7 @@ namespace outbox::log {
 
 struct RunPeriod {
   bool known = false;
-  std::string run;
+  std::string server_run;
   int64_t after = 0;  // outbox.progress.run_after as it is
 };
 

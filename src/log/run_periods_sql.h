@@ -6,7 +6,7 @@
 #pragma once
 
 // What the runs have in common that are lives of the server at one configured address.
-#define OUTBOX_ENDPOINT(run) "split_part(" run ", '.', 1)"
+#define OUTBOX_ENDPOINT(server_run) "split_part(" server_run ", '.', 1)"
 
 // The next link of the recursive list `period` (route_id, lane, side, run, run_after, at): the newest row of the same
 // (side) lane that `condition` holds for; `g` is the row, `of` the item of the FROM list before.

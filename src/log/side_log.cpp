@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
-#include "days/on_its_day.h"
+#include "days/with_day_table.h"
 #include "log/lane_log.h"
 #include "log/lane_tables.h"
 #include "log/row.h"
@@ -189,7 +189,7 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
 Status PgSideLog::Rejoin(int32_t side, const Position& position, bool* owner) {
   *owner = true;
   OUTBOX_FAULT_POINT("rejoin.before");
-  Status status = days::TryOnItsDay(days::DayTableKind::kProgress, [&](int64 at) {
+  Status status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     *owner = AppendProgress(lane_, incarnation_, since_, at, position);
     if (*owner) {
       DropSideLane(lane_, side);

@@ -16,30 +16,30 @@ namespace {
 // Locations collected from the index before their pages are visited: rows of one stretch of time share pages.
 constexpr size_t kBatch = 32768;
 
-uint64 MakePlace(size_t leaf, BlockNumber block, OffsetNumber offset) {
-  return static_cast<uint64>(leaf) << 48 | static_cast<uint64>(block) << 16 | offset;
+uint64 MakeLocation(size_t log_table, BlockNumber block, OffsetNumber offset) {
+  return static_cast<uint64>(log_table) << 48 | static_cast<uint64>(block) << 16 | offset;
 }
-BlockNumber BlockOf(uint64 place) {
-  return static_cast<BlockNumber>(place >> 16);
+BlockNumber BlockOf(uint64 location) {
+  return static_cast<BlockNumber>(location >> 16);
 }
-OffsetNumber OffsetOf(uint64 place) {
-  return static_cast<OffsetNumber>(place & 0xffff);
+OffsetNumber OffsetOf(uint64 location) {
+  return static_cast<OffsetNumber>(location & 0xffff);
 }
 
-// One slice of the pass over one leaf. Owns nothing: everything in it is Postgres memory.
-class LeafPass {
+// One slice of the pass over one log table. Owns nothing: everything in it is Postgres memory.
+class TablePass {
  public:
-  LeafPass(const WindowBounds& window, int64_t after, const days::Leaf& leaf, XidFates* fates, MemoryContext scratch,
-           RowVisitor* visitor)
-      : window_(window), after_(after), leaf_(leaf), fates_(fates), scratch_(scratch), visitor_(visitor) {}
+  TablePass(const WindowBounds& window, int64_t after, const days::LogTable& log_table, XidFates* fates,
+            MemoryContext scratch, RowVisitor* visitor)
+      : window_(window), after_(after), log_table_(log_table), fates_(fates), scratch_(scratch), visitor_(visitor) {}
 
-  // Returns true if the leaf is done; takes what it looked at off *budget.
+  // Returns true if the log table is done; takes what it looked at off *budget.
   bool Run(ScanState* state, size_t* budget) {
     state_ = state;
     budget_ = budget;
     strategy_ = GetAccessStrategy(BAS_BULKREAD);
     batch_ = static_cast<uint64*>(palloc(kBatch * sizeof(uint64)));
-    bool done = leaf_.index != nullptr ? ByIndex() : WholeHeap();
+    bool done = log_table_.index != nullptr ? ByIndex() : WholeHeap();
     Flush();
     pfree(batch_);
     FreeAccessStrategy(strategy_);
@@ -48,7 +48,7 @@ class LeafPass {
 
  private:
   bool ByIndex() {
-    IndexScanDesc scan = days::BeginXidScan(leaf_, 2);
+    IndexScanDesc scan = days::BeginXidScan(log_table_, 2);
     bool done = true;
     for (; done && state_->part <= window_.xids.late.size(); state_->part++) {
       uint64 begin = window_.xids.begin;
@@ -79,7 +79,7 @@ class LeafPass {
     while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != nullptr) {
       bool isnull = false;
       uint64 xid = DatumGetUInt64(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &isnull));
-      uint64 row = MakePlace(0, ItemPointerGetBlockNumberNoCheck(tid), ItemPointerGetOffsetNumberNoCheck(tid));
+      uint64 row = MakeLocation(0, ItemPointerGetBlockNumberNoCheck(tid), ItemPointerGetOffsetNumberNoCheck(tid));
       if (state_->inside && xid == state_->xid && row <= state_->row) {
         continue;  // done in an earlier slice; entries of one xid come in the order of their rows
       }
@@ -98,13 +98,13 @@ class LeafPass {
   }
 
   bool WholeHeap() {
-    BlockNumber blocks = RelationGetNumberOfBlocks(leaf_.heap);
+    BlockNumber blocks = RelationGetNumberOfBlocks(log_table_.heap);
     for (; state_->row < blocks; state_->row++) {
       if (*budget_ == 0) {
         return false;
       }
       for (int offset = 1; offset <= MaxHeapTuplesPerPage; offset++) {
-        Add(MakePlace(0, static_cast<BlockNumber>(state_->row), static_cast<OffsetNumber>(offset)));
+        Add(MakeLocation(0, static_cast<BlockNumber>(state_->row), static_cast<OffsetNumber>(offset)));
       }
       *budget_ -= Min(*budget_, MaxHeapTuplesPerPage);
     }
@@ -137,9 +137,9 @@ class LeafPass {
   void VisitPage(size_t first, size_t last) {
     CHECK_FOR_INTERRUPTS();
     RowView rows[MaxHeapTuplesPerPage];
-    uint64 places[MaxHeapTuplesPerPage];
+    uint64 locations[MaxHeapTuplesPerPage];
     int found = 0;
-    Buffer buffer = ReadBufferExtended(leaf_.heap, MAIN_FORKNUM, BlockOf(batch_[first]), RBM_NORMAL, strategy_);
+    Buffer buffer = ReadBufferExtended(log_table_.heap, MAIN_FORKNUM, BlockOf(batch_[first]), RBM_NORMAL, strategy_);
     LockBuffer(buffer, BUFFER_LOCK_SHARE);
     Page page = BufferGetPage(buffer);
     OffsetNumber largest = PageGetMaxOffsetNumber(page);
@@ -153,13 +153,13 @@ class LeafPass {
       RowView* view = &rows[found];
       // The row is checked even after an index entry: since then it may have been vacuumed away and another put there.
       if (ViewRow(row, view) && view->created_at > after_ && Inside(view->xid) && fates_->Committed(row)) {
-        places[found++] = static_cast<uint64>(state_->leaf) << 48 | batch_[i];
+        locations[found++] = static_cast<uint64>(state_->log_table) << 48 | batch_[i];
       }
     }
     LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
     MemoryContext saved = MemoryContextSwitchTo(scratch_);
     for (int i = 0; i < found; i++) {
-      visitor_->Row(rows[i], places[i]);
+      visitor_->Row(rows[i], locations[i]);
       MemoryContextReset(scratch_);  // per row: what was detoasted may be large
     }
     MemoryContextSwitchTo(saved);
@@ -176,7 +176,7 @@ class LeafPass {
 
   const WindowBounds& window_;
   int64_t after_;
-  const days::Leaf& leaf_;
+  const days::LogTable& log_table_;
   XidFates* fates_;
   MemoryContext scratch_;
   RowVisitor* visitor_;
@@ -204,10 +204,10 @@ uint64_t WindowBounds::lowest() const {
 namespace {
 
 // Returns false if the cursor belongs to other files.
-bool SameFiles(const days::Leaf& leaf, ScanState* state) {
+bool SameFiles(const days::LogTable& log_table, ScanState* state) {
   // Not the relations' own numbers: those stay when a table or an index is rewritten.
-  uint32_t heap_file = leaf.heap->rd_rel->relfilenode;
-  uint32_t index_file = leaf.index == nullptr ? 0 : leaf.index->rd_rel->relfilenode;
+  uint32_t heap_file = log_table.heap->rd_rel->relfilenode;
+  uint32_t index_file = log_table.index == nullptr ? 0 : log_table.index->rd_rel->relfilenode;
   if (state->heap_file == 0) {
     state->heap_file = heap_file;
     state->index_file = index_file;
@@ -217,7 +217,7 @@ bool SameFiles(const days::Leaf& leaf, ScanState* state) {
 
 }  // namespace
 
-Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LeafList& leaves, size_t budget,
+Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LogTableList& leaves, size_t budget,
                    ScanState* state, RowVisitor* visitor) {
   MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox rows", ALLOCSET_DEFAULT_SIZES);
   XidFates fates;
@@ -225,24 +225,24 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LeafLi
   // Resuming inside one huge transaction rescans the entries already visited; growing slices keep the total linear.
   budget = Max(budget, state->looked / 4);
   size_t left = budget;
-  while (state->leaf < leaves.leaves.size()) {
-    const days::LeafEntry& entry = leaves.leaves[state->leaf];
-    days::Leaf leaf;
-    if (CanHold(entry, window.lowest()) && days::OpenLeaf(entry.oid, &leaf)) {
-      if (!SameFiles(leaf, state)) {
+  while (state->log_table < leaves.tables.size()) {
+    const days::LogTableEntry& entry = leaves.tables[state->log_table];
+    days::LogTable log_table;
+    if (CanHold(entry, window.lowest()) && days::OpenLogTable(entry.oid, &log_table)) {
+      if (!SameFiles(log_table, state)) {
         scanned = Scanned::kRewritten;
-      } else if (RelationGetNumberOfBlocks(leaf.heap) > 0 &&
-                 !LeafPass(window, after, leaf, &fates, scratch, visitor).Run(state, &left)) {
+      } else if (RelationGetNumberOfBlocks(log_table.heap) > 0 &&
+                 !TablePass(window, after, log_table, &fates, scratch, visitor).Run(state, &left)) {
         scanned = Scanned::kMore;
       }
-      days::CloseLeaf(leaf);
+      days::CloseLogTable(log_table);
     }
     if (scanned != Scanned::kAll) {
       break;
     }
     // Reset also after a table that went away between two slices: how far that one was read says nothing about the
     // next.
-    state->leaf++;
+    state->log_table++;
     state->heap_file = 0;
     state->index_file = 0;
     state->part = 0;
@@ -255,28 +255,28 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LeafLi
   return scanned;
 }
 
-void PlaceReader::Start() {
-  opened_.assign(leaves_.leaves.size(), OpenedLeaf());
+void RowReader::Start() {
+  opened_.assign(leaves_.tables.size(), OpenedTable());
   std::fill(pins_, pins_ + kPins, Pinned());
   fates_ = XidFates();
 }
 
-bool PlaceReader::Read(const RowPlace& place, RowView* row) {
-  size_t number = place.place >> 48;
+bool RowReader::Read(const RowLocation& location, RowView* row) {
+  size_t number = location.location >> 48;
   if (number >= opened_.size()) {
     return false;
   }
-  OpenedLeaf& opened = opened_[number];
+  OpenedTable& opened = opened_[number];
   if (!opened.open) {
-    if (opened.gone || !days::OpenLeaf(leaves_.leaves[number].oid, &opened.leaf)) {
+    if (opened.gone || !days::OpenLogTable(leaves_.tables[number].oid, &opened.log_table)) {
       opened.gone = true;
       return false;
     }
     opened.open = true;
-    opened.blocks = RelationGetNumberOfBlocks(opened.leaf.heap);
+    opened.blocks = RelationGetNumberOfBlocks(opened.log_table.heap);
   }
-  uint64 page_number = place.place >> 16;
-  if (BlockOf(place.place) >= opened.blocks) {
+  uint64 page_number = location.location >> 16;
+  if (BlockOf(location.location) >= opened.blocks) {
     return false;
   }
   Pinned& pinned = pins_[page_number % kPins];
@@ -285,12 +285,12 @@ bool PlaceReader::Read(const RowPlace& place, RowView* row) {
       ReleaseBuffer(pinned.buffer);
       pinned.buffer = InvalidBuffer;
     }
-    pinned.buffer = ReadBuffer(opened.leaf.heap, BlockOf(place.place));
+    pinned.buffer = ReadBuffer(opened.log_table.heap, BlockOf(location.location));
     pinned.page = page_number;
   }
   LockBuffer(pinned.buffer, BUFFER_LOCK_SHARE);
   Page page = BufferGetPage(pinned.buffer);
-  OffsetNumber offset = OffsetOf(place.place);
+  OffsetNumber offset = OffsetOf(location.location);
   HeapTupleHeader tuple = nullptr;
   if (offset <= PageGetMaxOffsetNumber(page) && ItemIdIsNormal(PageGetItemId(page, offset))) {
     tuple = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, PageGetItemId(page, offset)));
@@ -299,19 +299,20 @@ bool PlaceReader::Read(const RowPlace& place, RowView* row) {
     }
   }
   LockBuffer(pinned.buffer, BUFFER_LOCK_UNLOCK);
-  return tuple != nullptr && ViewRow(tuple, row) && row->created_at == place.created_at && window_.Contains(row->xid);
+  return tuple != nullptr && ViewRow(tuple, row) && row->created_at == location.created_at &&
+         window_.Contains(row->xid);
 }
 
-void PlaceReader::Close() {
+void RowReader::Close() {
   for (Pinned& pinned : pins_) {
     if (pinned.buffer != InvalidBuffer) {
       ReleaseBuffer(pinned.buffer);
       pinned.buffer = InvalidBuffer;
     }
   }
-  for (OpenedLeaf& opened : opened_) {
+  for (OpenedTable& opened : opened_) {
     if (opened.open) {
-      days::CloseLeaf(opened.leaf);
+      days::CloseLogTable(opened.log_table);
       opened.open = false;
     }
   }

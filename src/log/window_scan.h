@@ -7,7 +7,7 @@
 
 #include "base/snapshot.h"
 #include "base/sorted_spill.h"
-#include "days/leaf_list.h"
+#include "days/log_table_list.h"
 #include "log/row.h"
 #include "log/xid_fate.h"
 
@@ -29,7 +29,7 @@ struct WindowBounds {
 // page. May throw.
 class RowVisitor {
  public:
-  virtual void Row(const RowView& row, uint64_t place) = 0;
+  virtual void Row(const RowView& row, uint64_t location) = 0;
 
  protected:
   ~RowVisitor() = default;  // never owned through this
@@ -38,9 +38,9 @@ class RowVisitor {
 // How far a scan has come. Recreated for each window; a scan may stop between two slices and go on in a later
 // transaction: a finished transaction's rows and their order in the index do not change.
 struct ScanState {
-  size_t leaf = 0;
-  // What the leaf was read from so far: files of its table and of its index (0: it had none). A cursor into other files
-  // means nothing.
+  size_t log_table = 0;
+  // What the log table was read from so far: files of its table and of its index (0: it had none). A cursor into other
+  // files means nothing.
   uint32_t heap_file = 0;
   uint32_t index_file = 0;
   size_t part = 0;      // 0: the range; n: the n-th late xid
@@ -54,24 +54,24 @@ struct ScanState {
 enum class Scanned {
   kAll,
   kMore,       // the budget is used up
-  kRewritten,  // since the last slice the leaf under way got another file (CLUSTER, VACUUM FULL, REINDEX, an index made
-               // or dropped), where the cursor points anywhere: the window has to be restarted
+  kRewritten,  // since the last slice the log table under way got another file (CLUSTER, VACUUM FULL, REINDEX, an index
+               // made or dropped), where the cursor points anywhere: the window has to be restarted
 };
 
 // Hands rows of the window with created_at > `after` to the visitor until about `budget` rows were looked at. A table
 // that is gone was dropped when all lanes were done with it, or by hand, and counts as empty.
-Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LeafList& leaves, size_t budget,
+Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LogTableList& leaves, size_t budget,
                    ScanState* state, RowVisitor* visitor);
 
 // Reads single rows again by their location, in created_at order, keeping a few pages pinned. Made outside of the
 // guard; Start() and Close() inside, in one transaction. After an abort, which releases pins by itself, Start() forgets
 // them.
-class PlaceReader {
+class RowReader {
  public:
-  PlaceReader(const WindowBounds& window, const days::LeafList& leaves) : window_(window), leaves_(leaves) {}
+  RowReader(const WindowBounds& window, const days::LogTableList& leaves) : window_(window), leaves_(leaves) {}
   void Start();
   // Returns false if the row is not there any more, or is another one.
-  bool Read(const RowPlace& place, RowView* row);
+  bool Read(const RowLocation& location, RowView* row);
   void Close();
 
  private:
@@ -80,17 +80,17 @@ class PlaceReader {
     uint64_t page = 0;  // location without the offset
   };
   static constexpr int kPins = 32;
-  struct OpenedLeaf {
-    days::Leaf leaf;
+  struct OpenedTable {
+    days::LogTable log_table;
     BlockNumber blocks = 0;
     bool open = false;
     bool gone = false;
   };
   const WindowBounds& window_;
-  const days::LeafList& leaves_;
+  const days::LogTableList& leaves_;
   XidFates fates_;
   Pinned pins_[kPins];
-  std::vector<OpenedLeaf> opened_;
+  std::vector<OpenedTable> opened_;
 };
 
 }  // namespace outbox::log

@@ -15,7 +15,7 @@ constexpr size_t kMostRows = 1024;
 constexpr int kWaitingRead = 300;  // of a key; a run is shorter
 constexpr size_t kRowBytes = 256;  // beside the payload
 
-auto Place(const auto& row) {
+auto OrderOf(const auto& row) {
   return std::tie(row.created_at, row.replay, row.id);
 }
 
@@ -23,7 +23,7 @@ auto Order(const DueRow& row) {
   return std::tie(row.rank, row.created_at, row.replay, row.id);
 }
 
-void ReadPlace(uint64 row, int column, auto* out) {
+void ReadOrder(uint64 row, int column, auto* out) {
   bool isnull = false;
   out->created_at = ResultTime(row, column) + kPgEpochMicros;
   memcpy(out->id.data(), DatumGetUUIDP(ResultDatum(row, column + 1, &isnull))->data, out->id.size());
@@ -37,7 +37,7 @@ DueKey* KeyOf(uint64_t order_key, DueWork* work) {
 }
 
 // The places of the rows with a verdict, as three arrays.
-void AddPlaces(const DueWork& work, DueVerdict verdict, Arguments* arguments) {
+void AddRows(const DueWork& work, DueVerdict verdict, Arguments* arguments) {
   size_t count = work.rows.size();
   Column created_at(count);
   Column id(count);
@@ -117,7 +117,7 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
   work->rows.reserve(work->rows.size() + SPI_processed);
   for (uint64 i = 0; i < SPI_processed; i++) {
     DueRow& row = work->rows.emplace_back();
-    ReadPlace(i, 0, &row);
+    ReadOrder(i, 0, &row);
     row.order_key = static_cast<uint64_t>(ResultInt64(i, 3));
     row.scheduled = ResultBool(i, 4);
     row.bytes = kRowBytes + static_cast<size_t>(ResultInt32(i, 5));
@@ -169,7 +169,7 @@ void ReadWaiting(const ParkedOwner& owner, Datum keys, Datum up_to, DueWork* wor
   work->waiting.reserve(SPI_processed);
   for (uint64 i = 0; i < SPI_processed; i++) {
     WaitingRow& row = work->waiting.emplace_back();
-    ReadPlace(i, 0, &row);
+    ReadOrder(i, 0, &row);
     row.blocked = ResultBool(i, 3);
     DueKey* key = KeyAt(i, 4, work);
     key->first = key->count == 0 ? i : key->first;
@@ -189,7 +189,7 @@ void ReadDead(const ParkedOwner& owner, Datum keys, DueWork* work) {
   for (uint64 i = 0; i < SPI_processed; i++) {
     DueKey* key = KeyAt(i, 3, work);
     key->dead = true;
-    ReadPlace(i, 0, &key->first_dead);
+    ReadOrder(i, 0, &key->first_dead);
   }
 }
 
@@ -216,21 +216,21 @@ void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
 
 void JudgeDue(DueWork* work) {
   std::sort(work->rows.begin(), work->rows.end(), [](const DueRow& a, const DueRow& b) {
-    return a.order_key != b.order_key ? a.order_key < b.order_key : Place(a) < Place(b);
+    return a.order_key != b.order_key ? a.order_key < b.order_key : OrderOf(a) < OrderOf(b);
   });
   size_t next = 0;
   for (const DueKey& key : work->keys) {
     WaitingRow* waiting = work->waiting.data() + key.first;
     std::sort(waiting, waiting + key.count,
-              [](const WaitingRow& a, const WaitingRow& b) { return Place(a) < Place(b); });
+              [](const WaitingRow& a, const WaitingRow& b) { return OrderOf(a) < OrderOf(b); });
     bool blocking = false;
     size_t at = 0;  // how many of the waiting rows go: all before that are due
     for (; next < work->rows.size() && work->rows[next].order_key == key.order_key; next++) {
       DueRow& row = work->rows[next];
-      const bool behind_dead = key.dead && (row.scheduled || Place(key.first_dead) < Place(row));
+      const bool behind_dead = key.dead && (row.scheduled || OrderOf(key.first_dead) < OrderOf(row));
       if (key.paused || behind_dead || (row.scheduled && key.count > 0)) {
         row.verdict = DueVerdict::kBlock;
-      } else if (row.scheduled || (at < key.count && Place(waiting[at]) == Place(row))) {
+      } else if (row.scheduled || (at < key.count && OrderOf(waiting[at]) == OrderOf(row))) {
         at += row.scheduled ? 0 : 1;
         row.verdict = DueVerdict::kTake;
       } else if (at == key.count) {
@@ -279,7 +279,7 @@ void BlockRows(const ParkedOwner& owner, const DueWork& work) {
       nullptr};
   Arguments arguments;
   arguments.Add(Int64GetDatum(owner.lane.route_id));
-  AddPlaces(work, DueVerdict::kBlock, &arguments);
+  AddRows(work, DueVerdict::kBlock, &arguments);
   RunStatement(&block, arguments.values);
 }
 
@@ -307,7 +307,7 @@ bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk
   arguments.Add(Int64GetDatum(owner.lane.route_id));
   arguments.Add(Int32GetDatum(owner.lane.lane));
   arguments.Add(Int64GetDatum(static_cast<int64>(owner.incarnation)));
-  AddPlaces(work, DueVerdict::kTake, &arguments);
+  AddRows(work, DueVerdict::kTake, &arguments);
   RunStatement(&take, arguments.values);
   if (SPI_processed != count) {
     return false;

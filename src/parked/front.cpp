@@ -16,13 +16,13 @@ constexpr int kPagesEach = 4;         // per claim: some 10 ms
 constexpr int64 kNextDueRows = 1000;  // that are looked at for when to come again
 
 struct Page {
-  DuePlace last;     // the last of all its rows
-  DuePlace away_to;  // the last of the rows at its beginning whose topics are away
+  DuePosition last;     // the last of all its rows
+  DuePosition away_to;  // the last of the rows at its beginning whose topics are away
   bool wanted = false;
   bool full = false;
 };
 
-Page LookAtPage(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, const DuePlace& after) {
+Page ReadPage(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, const DuePosition& after) {
   static Statement with_key = {
       "SELECT p.due_at, p.created_at, p.topic = ANY ($4) FROM outbox.parked p"
       " WHERE p.route_id = $1 AND p.lane = $2 AND p.order_key IS NOT NULL"
@@ -66,13 +66,13 @@ Page LookAtPage(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool
 
 }  // namespace
 
-bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DuePlace* front,
+bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DuePosition* front,
                    DueWork* work) {
   const size_t enough = work->rows.size() + limits.max_events;
-  DuePlace at = *front;
+  DuePosition at = *front;
   bool leading = true;
   for (int i = 0; i < kPagesEach; i++) {
-    const Page page = LookAtPage(owner, limits, keyed, at);
+    const Page page = ReadPage(owner, limits, keyed, at);
     if (page.wanted) {
       ReadDue(owner, limits, keyed, {at, page.last}, work);
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
-#include "days/on_its_day.h"
+#include "days/with_day_table.h"
 #include "parked/sql.h"
 #include "parked/statements.h"
 
@@ -232,7 +232,7 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
   *owner = true;
   const ParkedOwner me{lane_, incarnation_};
   const size_t before = freed->size();
-  Status status = days::TryOnItsDay(days::DayTableKind::kOutcome, [&](int64 at) {
+  Status status = days::TryWithDayTable(days::DayTableKind::kOutcome, [&](int64 at) {
     bool block = false;
     *owner = OwnsLane(me, &block);
     if (!*owner) {

@@ -15,7 +15,7 @@ void AddOwner(const ParkedOwner& owner, Arguments* arguments) {
 }  // namespace
 
 bool OwnsLane(const ParkedOwner& owner, bool* block) {
-  static Statement look = {
+  static Statement query = {
       "SELECT r.on_failure = 'block' FROM outbox.lane l"
       " JOIN outbox.route r ON r.id = l.route_id WHERE l.route_id = $1"
       " AND l.lane = $2 AND l.owner = $3",
@@ -24,7 +24,7 @@ bool OwnsLane(const ParkedOwner& owner, bool* block) {
       nullptr};
   Arguments arguments;
   AddOwner(owner, &arguments);
-  RunStatement(&look, arguments.values);
+  RunStatement(&query, arguments.values);
   if (SPI_processed == 0) {
     return false;
   }

@@ -55,23 +55,23 @@ void ReadHeld(const ParkedOwner& owner, bool block, std::vector<uint64_t>* held,
 
 // --- what is due ---
 // A position in the order in which rows fall due.
-struct DuePlace {
+struct DuePosition {
   TimestampTz due_at = DT_NOBEGIN;
   TimestampTz created_at = DT_NOBEGIN;
-  bool operator==(const DuePlace&) const = default;
+  bool operator==(const DuePosition&) const = default;
 };
 
 // The stretch behind `after`, up to and including `up_to`; by default everything.
 struct DueStretch {
-  DuePlace after;
-  DuePlace up_to = {DT_NOEND, DT_NOEND};
+  DuePosition after;
+  DuePosition up_to = {DT_NOEND, DT_NOEND};
 };
 
 // How far the due rows of topics that are away from the lane (paused, or in trouble) reach, for each kind of row. They
 // stay due, so they lie in front of all others: the search for what may be sent begins behind them.
 struct DueFronts {
-  DuePlace keyed;
-  DuePlace shared;
+  DuePosition keyed;
+  DuePosition shared;
 };
 
 // When the next event falls due that this worker may send and no worker is sending; if a thousand in a row are of
@@ -132,7 +132,7 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
              DueWork* work);
 // As ReadDue while topics are away: from `*front` on, which moves up to the first row of another topic. Reads a limited
 // number of rows, without locking any of the topics that are away; returns false if there are more behind them.
-bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DuePlace* front,
+bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DuePosition* front,
                    DueWork* work);
 // Fills keys and waiting from the rows with a key.
 void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work);

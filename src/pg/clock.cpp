@@ -27,7 +27,7 @@ constexpr int64 kLeastAhead = USECS_PER_SEC / 10;    // of the clock, which then
 
 // What is known of the ceiling in shared memory, besides the ceiling itself.
 constexpr uint64 kNeverRead = 0;
-constexpr uint64 kLookAgain = 1;
+constexpr uint64 kReadAgain = 1;
 
 void WarnNotPreloaded() {
   if (warned) {
@@ -146,7 +146,7 @@ void AdvanceCeiling(int64 at_least) {
       pg_atomic_write_u32(&slot->ceiling_falls, 0);
     }
   }
-  pg_atomic_write_u64(known, lower && at_least <= 0 ? kLookAgain : static_cast<uint64>(stored));
+  pg_atomic_write_u64(known, lower && at_least <= 0 ? kReadAgain : static_cast<uint64>(stored));
   LockRelease(&tag, ExclusiveLock, false);
 }
 
@@ -201,7 +201,7 @@ void ClockAtTransactionEnd(XactEvent event) {
       if (slot != nullptr) {
         pg_atomic_fetch_add_u64(&slot->clock_resets, 1);  // a full barrier: known before any lower reading
         pg_atomic_write_u32(&slot->ceiling_falls, 1);
-        pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
+        pg_atomic_write_u64(&slot->clock_ceiling, kReadAgain);
         pg_memory_barrier();
         pg_atomic_write_u64(&slot->clock, static_cast<uint64>(reset_to));
       }
@@ -219,7 +219,7 @@ void ForgetClockCeiling() {
   // Set to kLookAgain, not kNeverRead: the clock itself need not be raised again, it does not go back while the server
   // runs.
   if (slot != nullptr && pg_atomic_read_u64(&slot->clock_ceiling) != kNeverRead) {
-    pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
+    pg_atomic_write_u64(&slot->clock_ceiling, kReadAgain);
   }
 }
 
@@ -296,9 +296,9 @@ void SettleCeiling() {
   Oid owner = InvalidOid;
   uint64 known = pg_atomic_read_u64(&slot->clock_ceiling);
   // What was put there by hand, or by a restore, stays.
-  if (known > kLookAgain && known == static_cast<uint64>(StoredCeiling(sequence, &owner))) {
+  if (known > kReadAgain && known == static_cast<uint64>(StoredCeiling(sequence, &owner))) {
     // A session that takes a reading not seen here finds that it has to move the ceiling, and waits for the lock.
-    pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
+    pg_atomic_write_u64(&slot->clock_ceiling, kReadAgain);
     pg_memory_barrier();
     int64 clock = LastReading();
     if (clock != 0 && known > static_cast<uint64>(clock)) {
@@ -322,7 +322,7 @@ void HoldClock() {
   Oid owner = InvalidOid;
   holds = true;
   pg_atomic_write_u64(&slot->held_ceiling, static_cast<uint64>(StoredCeiling(sequence, &owner)));
-  pg_atomic_write_u64(&slot->clock_ceiling, kLookAgain);
+  pg_atomic_write_u64(&slot->clock_ceiling, kReadAgain);
   pg_memory_barrier();
 }
 

@@ -97,8 +97,8 @@ int64 SpiInt64(int row, int number, int64 fallback) {
   return null ? fallback : DatumGetInt64(value);
 }
 
-Standing FindStanding() {
-  Standing standing = {Presence::kAbsent, InvalidOid, ""};
+Installation FindInstallation() {
+  Installation installation = {Presence::kAbsent, InvalidOid, ""};
   Select(
       "SELECT e.extversion, c.relowner::int8 "
       "FROM pg_catalog.pg_extension e, pg_catalog.pg_class c, pg_catalog.pg_namespace n "
@@ -106,19 +106,19 @@ Standing FindStanding() {
       "AND c.relnamespace = n.oid AND c.relname = 'log'",
       0, nullptr, nullptr);
   if (SPI_processed == 0) {
-    return standing;
+    return installation;
   }
   char* version = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-  strlcpy(standing.version, version != nullptr ? version : "", sizeof(standing.version));
-  standing.owner = static_cast<Oid>(SpiInt64(0, 2, InvalidOid));
-  if (strcmp(standing.version, kVersion) != 0) {
-    standing.presence = Presence::kOtherVersion;
-    return standing;
+  strlcpy(installation.version, version != nullptr ? version : "", sizeof(installation.version));
+  installation.owner = static_cast<Oid>(SpiInt64(0, 2, InvalidOid));
+  if (strcmp(installation.version, kVersion) != 0) {
+    installation.presence = Presence::kOtherVersion;
+    return installation;
   }
   Oid types[] = {INT8OID, OIDOID, TEXTOID};
   Datum values[3];
   OwnIdentity(values);
-  AsOwner(standing.owner, [&] {
+  AsOwner(installation.owner, [&] {
     Select(
         "SELECT count(*), count(*) FILTER (WHERE system_identifier = $1 "
         "AND database = $2 AND instance = $3) FROM outbox.identity",
@@ -126,8 +126,8 @@ Standing FindStanding() {
   });
   int64 all = SpiInt64(0, 1, 0);
   int64 ours = SpiInt64(0, 2, 0);
-  standing.presence = all == 0 ? Presence::kUnused : all == ours ? Presence::kHere : Presence::kForeign;
-  return standing;
+  installation.presence = all == 0 ? Presence::kUnused : all == ours ? Presence::kHere : Presence::kForeign;
+  return installation;
 }
 
 }  // namespace outbox::pg

@@ -14,13 +14,13 @@ enum class Presence : uint8 {
   kHere,
 };
 
-struct Standing {
+struct Installation {
   Presence presence;
   Oid owner;         // of outbox.log; InvalidOid when absent
   char version[64];  // of the extension
 };
 
-Standing FindStanding();
+Installation FindInstallation();
 
 // The first create_route() or emit() makes the outbox belong to this server and database; afterwards, and in a copy, it
 // changes nothing. Connects to SPI by itself, and writes with the rights of the table's owner, whoever calls.

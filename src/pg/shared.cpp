@@ -127,12 +127,12 @@ DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
   }
   if (found == nullptr && create && unused != nullptr) {
     unused->database = database;
-    unused->needs_probe = false;
+    unused->needs_discovery = false;
     unused->active = false;
     unused->relay_demand = 0;
     unused->relays_allowed = 0;
     unused->barred_by = 0;
-    unused->held_until = 0;
+    unused->delayed_until = 0;
     unused->crashes = 0;
     pg_atomic_write_u64(&unused->clock, 0);
     pg_atomic_write_u64(&unused->clock_ceiling, 0);

@@ -18,23 +18,23 @@ namespace outbox::pg {
 
 // Per database that has the extension, or in which a keeper is to find that out.
 struct DatabaseSlot {
-  Oid database;                     // InvalidOid: free slot
-  bool needs_probe;                 // the launcher should start a keeper to find out
-  uint32 probe_requests;            // +1 with each setting of needs_probe, so that none is lost while one is handled
-  bool active;                      // the keeper saw the extension, adopted here: relay workers may run
-  int relay_demand;                 // how many relay workers the keeper wants (0: no routes, or a silent copy)
-  int relays_allowed;               // how many of them the launcher lets run at once
-  TimestampTz held_until;           // a process that crashes at every start is not started before; 0: none
-  int crashes;                      // how often that one crashed in a row
-  int barred_by;                    // pid of a backend that drops, moves or copies the database; 0: none
-  pg_atomic_uint64 clock;           // last reading of the hybrid clock, Unix microseconds; 0: none since server start
-  pg_atomic_uint64 clock_ceiling;   // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
-  pg_atomic_uint64 clock_at_start;  // what it held when it was read first; 0: nothing, or not read yet
-  pg_atomic_uint64 held_ceiling;    // while the clock is held: sessions that may go on read up to here; 0: not held
-  pg_atomic_uint64 clock_resets;    // +1 each time that the clock was put back
-  pg_atomic_uint32 ceiling_falls;   // it was: the next ceiling is stored even if it is lower
-  pg_atomic_uint64 barrier;         // last barrier asked for (wait_for, wait_until_idle); see LaneSlot
-  pg_atomic_uint64 barrier_done;    // all lanes had reached it when one worker had all of them
+  Oid database;                    // InvalidOid: free slot
+  bool needs_discovery;            // the launcher should start a keeper to find out
+  uint32 discovery_requests;       // +1 with each setting of needs_discovery, so that none is lost while one is handled
+  bool active;                     // the keeper saw the extension, adopted here: relay workers may run
+  int relay_demand;                // how many relay workers the keeper wants (0: no routes, or a silent copy)
+  int relays_allowed;              // how many of them the launcher lets run at once
+  TimestampTz delayed_until;       // a process that crashes at every start is not started before; 0: none
+  int crashes;                     // how often that one crashed in a row
+  int barred_by;                   // pid of a backend that drops, moves or copies the database; 0: none
+  pg_atomic_uint64 clock;          // last reading of the hybrid clock, Unix microseconds; 0: none since server start
+  pg_atomic_uint64 clock_ceiling;  // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
+  pg_atomic_uint64 clock_at_start;     // what it held when it was read first; 0: nothing, or not read yet
+  pg_atomic_uint64 held_ceiling;       // while the clock is held: sessions that may go on read up to here; 0: not held
+  pg_atomic_uint64 clock_resets;       // +1 each time that the clock was put back
+  pg_atomic_uint32 ceiling_falls;      // it was: the next ceiling is stored even if it is lower
+  pg_atomic_uint64 barrier;            // last barrier asked for (wait_for, wait_until_idle); see LaneSlot
+  pg_atomic_uint64 barrier_done;       // all lanes had reached it when one worker had all of them
   pg_atomic_uint64 config_generation;  // +1 at commit of any change of routes, servers or user mappings
   pg_atomic_uint64 parked_generation;  // +1 at commit of any change that operators made to parked events
   pg_atomic_uint64 emitting_commits;   // commits that emitted, since server start
@@ -99,8 +99,9 @@ struct SharedState {
   pg_atomic_uint32 launcher_pending;  // it should look at pg_database
   pg_atomic_uint32 in_turn;           // there is not room for all: databases without a process are to wake the launcher
   pg_atomic_uint32 turn_pending;      // one of them has, since the launcher last shared out the places
-  TimestampTz launcher_held_until;    // it crashed at each of its last starts and waits until then; 0: it does not wait
-  bool probe_lost;                    // a probe was asked for when all database slots were taken
+  TimestampTz
+      launcher_delayed_until;  // it crashed at each of its last starts and waits until then; 0: it does not wait
+  bool discovery_lost;         // a discovery was asked for when all database slots were taken
   int max_databases;
   int max_workers;
   int max_lanes;

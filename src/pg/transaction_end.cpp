@@ -20,7 +20,7 @@ struct {
   bool parked;
   bool destinations;
   bool wake;
-  bool probe;
+  bool discover;
 } notes;
 
 void RefusePrepare() {
@@ -47,14 +47,14 @@ void TellWorkers(bool config, bool parked) {
   }
   WakeWorkers(MyDatabaseId, true);
   if (config && notes.config && !slot->active) {
-    RequestProbe(MyDatabaseId);
+    RequestDiscovery(MyDatabaseId);
   }
 }
 
 void OnCommit() {
-  if (notes.probe) {
+  if (notes.discover) {
     ForgetClockCeiling();  // of an extension that may have been dropped and recreated
-    RequestProbe(MyDatabaseId);
+    RequestDiscovery(MyDatabaseId);
   } else if (notes.wake) {
     WakeLauncher();
   }
@@ -121,7 +121,7 @@ void NoteEmitted(int32 day) {
   }
   first_day = Min(first_day, day);
   last_day = Max(last_day, day);
-  // The row is in the table by now and cannot have been committed: days/leaf_list counts on both.
+  // The row is in the table by now and cannot have been committed: days/log_table_list counts on both.
   if (emitted_to_spare && Shared() != nullptr) {
     pg_atomic_fetch_add_u64(&Shared()->spare_writes, 1);
   }
@@ -153,12 +153,12 @@ void NoteDestinationChange() {
   notes.destinations = true;
 }
 
-void WakeLauncherAtCommit(bool probe) {
+void WakeLauncherAtCommit(bool discover) {
   if (Shared() == nullptr) {
     return;
   }
   notes.wake = true;
-  notes.probe = notes.probe || probe;
+  notes.discover = notes.discover || discover;
 }
 
 }  // namespace outbox::pg

@@ -29,7 +29,7 @@ void NoteConfigChange();
 void NoteParkedChange();
 // It changes destinations: config_generation goes up. It may be prepared; the workers' slow looks find the change then.
 void NoteDestinationChange();
-// Wakes the launcher when it commits; with `probe`, that then looks at this database. Without preload: nothing.
-void WakeLauncherAtCommit(bool probe);
+// Wakes the launcher when it commits; with `discover`, that then looks at this database. Without preload: nothing.
+void WakeLauncherAtCommit(bool discover);
 
 }  // namespace outbox::pg

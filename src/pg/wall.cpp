@@ -40,7 +40,7 @@ void WriteAtomic(pg_atomic_uint64* value, int64 to) {
 
 // The rare case: the wall clock is not where it should be. Fields are changed under the lock, and read without it: at
 // worst a reader gets the time of a moment before.
-void LookAtJump(WallState* wall, int64 boot, int64 offset) {
+void CheckJump(WallState* wall, int64 boot, int64 offset) {
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   if (Near(offset, ReadAtomic(&wall->offset))) {
     WriteAtomic(&wall->jumped_at, 0);
@@ -74,19 +74,19 @@ int64 BelievedWall() {
   int64 jumped_at = ReadAtomic(&wall->jumped_at);
   if (Near(offset, believed)) {
     if (jumped_at != 0) {
-      LookAtJump(wall, boot, offset);
+      CheckJump(wall, boot, offset);
     } else if (offset - believed > USECS_PER_SEC || believed - offset > USECS_PER_SEC) {
       WriteAtomic(&wall->offset, offset);
     }
     return now;
   }
   if (jumped_at == 0 || !Near(offset, ReadAtomic(&wall->jumped_offset)) || boot - jumped_at >= BelieveAfter()) {
-    LookAtJump(wall, boot, offset);
+    CheckJump(wall, boot, offset);
   }
   return boot + ReadAtomic(&wall->offset);
 }
 
-int64 HeldJump() {
+int64 PendingJump() {
   if (Shared() == nullptr) {
     return 0;
   }
@@ -105,7 +105,7 @@ void BelieveWall() {
 
 bool WallIsSettled() {
   WallState* wall = &Shared()->wall;
-  return HeldJump() == 0 && BootClock() - ReadAtomic(&wall->settled_from) >= BelieveAfter();
+  return PendingJump() == 0 && BootClock() - ReadAtomic(&wall->settled_from) >= BelieveAfter();
 }
 
 int64 MicrosSinceStart() {

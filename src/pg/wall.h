@@ -20,7 +20,7 @@ inline constexpr int64 kBelieveAfterMicros = 300 * USECS_PER_SEC;  // any other
 int64 RawWall();
 int64 BelievedWall();
 // By how much the wall clock has jumped while that is not believed yet, microseconds; 0: it has not.
-int64 HeldJump();
+int64 PendingJump();
 // Believes the wall clock at once, because an operator says that it is right.
 void BelieveWall();
 // Whether the wall clock has run evenly for so long, since the server started or since it jumped, that it would be

@@ -223,7 +223,7 @@ Datum LiveIncarnations() {
   return PointerGetDatum(construct_array(live, count, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 }
 
-bool MarkForProbe(Oid database) {
+bool MarkForDiscovery(Oid database) {
   // The launcher may free the slot between the two locks; then it is made again.
   bool done = false;
   for (int tries = 0; tries < 10 && !done; tries++) {
@@ -233,8 +233,8 @@ bool MarkForProbe(Oid database) {
     }
     LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
     if (slot->database == database) {
-      slot->needs_probe = true;
-      slot->probe_requests++;
+      slot->needs_discovery = true;
+      slot->discovery_requests++;
       done = true;
     }
     LWLockRelease(Shared()->lock);
@@ -242,34 +242,34 @@ bool MarkForProbe(Oid database) {
   return done;
 }
 
-void RequestProbe(Oid database) {
+void RequestDiscovery(Oid database) {
   if (Shared() == nullptr) {
     return;
   }
-  if (!MarkForProbe(database)) {
+  if (!MarkForDiscovery(database)) {
     LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
-    Shared()->probe_lost = true;
+    Shared()->discovery_lost = true;
     LWLockRelease(Shared()->lock);
   }
   WakeLauncher();
 }
 
-uint32 ProbeRequests(Oid database) {
+uint32 DiscoveryRequests(Oid database) {
   LWLockAcquire(Shared()->lock, LW_SHARED);
   DatabaseSlot* slot = FindDatabaseLocked(database);
-  uint32 requests = slot != nullptr ? slot->probe_requests : 0;
+  uint32 requests = slot != nullptr ? slot->discovery_requests : 0;
   LWLockRelease(Shared()->lock);
   return requests;
 }
 
-void ConcludeProbe(Oid database, uint32 requests, bool active) {
+void ConcludeDiscovery(Oid database, uint32 requests, bool active) {
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   DatabaseSlot* slot = FindDatabaseLocked(database);
   if (slot != nullptr) {
     slot->active = active;
     slot->relay_demand = active ? slot->relay_demand : 0;
-    if (slot->probe_requests == requests) {
-      slot->needs_probe = false;
+    if (slot->discovery_requests == requests) {
+      slot->needs_discovery = false;
     }
   }
   LWLockRelease(Shared()->lock);
@@ -292,9 +292,9 @@ void SetRelayDemand(Oid database, int demand) {
 void FreeDatabaseSlot(Oid database, bool dropped) {
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   DatabaseSlot* slot = FindDatabaseLocked(database);
-  if (slot != nullptr && (dropped || (!slot->needs_probe && !slot->active && slot->barred_by == 0))) {
+  if (slot != nullptr && (dropped || (!slot->needs_discovery && !slot->active && slot->barred_by == 0))) {
     slot->database = InvalidOid;
-    slot->needs_probe = false;
+    slot->needs_discovery = false;
     slot->active = false;
     slot->relay_demand = 0;
     slot->relays_allowed = 0;

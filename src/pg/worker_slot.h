@@ -53,12 +53,12 @@ Datum LiveIncarnations();
 
 // Asks the launcher to find out whether the database has the extension. When all database slots are taken, it looks at
 // all databases again as soon as one is free.
-void RequestProbe(Oid database);
+void RequestDiscovery(Oid database);
 // For the launcher itself: false when all database slots are taken.
-bool MarkForProbe(Oid database);
+bool MarkForDiscovery(Oid database);
 // For the keeper: read the count before checking whether the extension is there, and pass it on with what was found.
-uint32 ProbeRequests(Oid database);
-void ConcludeProbe(Oid database, uint32 requests, bool active);
+uint32 DiscoveryRequests(Oid database);
+void ConcludeDiscovery(Oid database, uint32 requests, bool active);
 // How many relay workers the launcher is to keep running for an active database.
 void SetRelayDemand(Oid database, int demand);
 // Frees the database's slot, unless it is wanted again meanwhile or has workers. `dropped`: the database is no more.

@@ -26,13 +26,13 @@ void Acker::Advance() {
   destination_->Refund(pipeline_->TakeFreed());
 }
 
-void Acker::SetRun(const std::string& run) {
-  run_ = run;
-  log_->SetRun(run);
+void Acker::SetServerRun(const std::string& server_run) {
+  server_run_ = server_run;
+  log_->SetServerRun(server_run);
 }
 
-int64_t Acker::SaveDue(const TurnContext& turn, bool held) const {
-  if (unsaved_ == Unsaved::kEvents || (unsaved_ == Unsaved::kPosition && held)) {
+int64_t Acker::SaveDue(const TurnContext& turn, bool stopped) const {
+  if (unsaved_ == Unsaved::kEvents || (unsaved_ == Unsaved::kPosition && stopped)) {
     return std::max(last_save_ + turn.options->save_micros, retry_.next_try());
   }
   return unsaved_ == Unsaved::kPosition && saw_rows_
@@ -45,7 +45,7 @@ CallResult Acker::Save(const TurnContext& turn) {
   places_.Take(&places);
   bool owner = true;
   const Status status = log_->SaveProgress(pipeline_->position(), places, &owner);
-  if (!status.ok() || pipeline_->has_islands()) {
+  if (!status.ok() || pipeline_->has_done_ahead()) {
     for (const sink::Place& place : places) {
       places_.Add(place);
     }

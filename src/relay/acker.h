@@ -41,8 +41,8 @@ class Acker {
   // Where delivered events are at the destination; saved with the progress.
   void AddPlace(const sink::Place& place) { places_.Add(0, place.topic, place.partition, place.first, place.last); }
   // The incarnation of the destination's server that they are at; "": unknown.
-  const std::string& run() const { return run_; }
-  void SetRun(const std::string& run);
+  const std::string& server_run() const { return server_run_; }
+  void SetServerRun(const std::string& server_run);
 
   // --- saving ---
   // Rows of the log were read, whether this lane wants them or not.
@@ -51,8 +51,8 @@ class Acker {
   bool AllSaved() const { return unsaved_ == Unsaved::kNothing || put_back_; }
   // Anything to save that a destination has acknowledged.
   bool Acknowledged() const { return unsaved_ == Unsaved::kEvents || !places_.empty(); }
-  // Monotonic microseconds; kNever. `held`: the log lets the lane read no further, so its position is awaited.
-  int64_t SaveDue(const TurnContext& turn, bool held) const;
+  // Monotonic microseconds; kNever. `stopped`: the log lets the lane read no further, so its position is awaited.
+  int64_t SaveDue(const TurnContext& turn, bool stopped) const;
   bool Ready(const TurnContext& turn) const { return retry_.Ready(turn.now); }
   CallResult Save(const TurnContext& turn);
   const CallRetry& retry() const { return retry_; }
@@ -76,7 +76,7 @@ class Acker {
   CallRetry retry_;
   int64_t last_save_ = 0;
   sink::Places places_;  // of what was delivered since the last save, also beyond a gap
-  std::string run_;
+  std::string server_run_;
 };
 
 }  // namespace outbox::relay

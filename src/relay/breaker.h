@@ -139,7 +139,7 @@ class Breaker {
     }
   }
   // Call when time has passed.
-  void Tick(int64_t now, int64_t wall) {
+  void OnTime(int64_t now, int64_t wall) {
     if (state_ == State::kOpen && now >= next_try_) {
       BecomeHalfOpen(now, wall);
       probe_.flow = probe_.late;

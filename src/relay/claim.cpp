@@ -18,7 +18,7 @@ void Claim::Decide(Item* item, ParkedOutcome outcome) {
   item->settlement.outcome = outcome;
 }
 
-bool Claim::Begin(ClaimedChunk chunk, format::PlainFormat* format) {
+bool Claim::Begin(ClaimedChunk chunk, format::RecordFormat* format) {
   chunk_ = std::move(chunk);
   const format::RouteSpec& spec = format->spec();
   items_ = std::vector<Item>(chunk_.events.size());
@@ -46,7 +46,7 @@ bool Claim::any_ready() const {
 
 // --- sending -----------------------------------------------------------------------------------------------------
 
-bool Claim::Send(Sender* sender, format::PlainFormat* format, TurnContext* turn) {
+bool Claim::Send(Sender* sender, format::RecordFormat* format, TurnContext* turn) {
   if (!sender->OpensSecond()) {
     return false;
   }
@@ -84,7 +84,7 @@ bool Claim::Send(Sender* sender, format::PlainFormat* format, TurnContext* turn)
   return worked || !sent_.empty();
 }
 
-void Claim::SendOne(uint32_t i, Sender* sender, format::PlainFormat* format, TurnContext* turn) {
+void Claim::SendOne(uint32_t i, Sender* sender, format::RecordFormat* format, TurnContext* turn) {
   Item& item = items_[i];
   std::string records;
   Error bad;

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "format/plain.h"
+#include "format/record_format.h"
 #include "relay/parked_log.h"
 #include "relay/send_source.h"
 #include "relay/sender.h"
@@ -29,10 +29,10 @@ class Claim final : public SendSource {
   Claim(uint32_t first_flow, TopicBackoffs* topics) : first_flow_(first_flow), topics_(topics) {}
 
   // Takes the events. Returns true if some are paused, and given back at once.
-  bool Begin(ClaimedChunk chunk, format::PlainFormat* format);
+  bool Begin(ClaimedChunk chunk, format::RecordFormat* format);
   bool any_ready() const;
   // Submits what may go now; nothing is in flight. Returns whether it did any work.
-  bool Send(Sender* sender, format::PlainFormat* format, TurnContext* turn);
+  bool Send(Sender* sender, format::RecordFormat* format, TurnContext* turn);
   // All that was sent has its outcome: notes where what was delivered is.
   void EndSubmission();
   // Events behind one of their key that was not delivered.
@@ -72,7 +72,7 @@ class Claim final : public SendSource {
     std::string topic;  // resolved
   };
 
-  void SendOne(uint32_t i, Sender* sender, format::PlainFormat* format, TurnContext* turn);
+  void SendOne(uint32_t i, Sender* sender, format::RecordFormat* format, TurnContext* turn);
   std::string PlaceOf(const Item& item) const;
   static void Decide(Item* item, ParkedOutcome outcome);
 

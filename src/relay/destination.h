@@ -26,7 +26,7 @@ namespace outbox::relay {
 
 class Destination {
  public:
-  Destination(uint32_t id, SinkFactory factory, std::unique_ptr<ServerLog> servers, const EngineOptions& options)
+  Destination(uint32_t id, SinkFactory factory, std::unique_ptr<ServerRuns> servers, const EngineOptions& options)
       : id_(id),
         factory_(std::move(factory)),
         sink_(factory_()),
@@ -87,7 +87,7 @@ class Destination {
   }
 
   // --- a new sink ---
-  void Replace(SinkFactory factory, std::unique_ptr<ServerLog> servers, int64_t drain_deadline) {
+  void Replace(SinkFactory factory, std::unique_ptr<ServerRuns> servers, int64_t drain_deadline) {
     factory_ = std::move(factory);
     server_check_.SetLog(std::move(servers));
     warning_ = {};

@@ -124,8 +124,8 @@ bool Engine::Impl::PollSinks() {
 
 // Does nothing unless the sink has come to a server: this is called in every turn.
 bool Engine::Impl::CheckServer(Destination* destination) {
-  const sink::Meeting* meeting = destination->sink()->meeting();
-  if (meeting == nullptr || meeting->run.empty()) {
+  const sink::ServerIdentity* identity = destination->sink()->identity();
+  if (identity == nullptr || identity->server_run.empty()) {
     return false;
   }
   std::vector<Lane*> met;
@@ -169,13 +169,13 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
     breaker.GiveUp(health.error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
   } else {
     breaker.PassOn(turn.now);
-    const sink::Meeting* meeting = destination->sink()->meeting();
-    if (breaker.state() == Breaker::State::kHalfOpen && (meeting == nullptr || meeting->run.empty()) &&
+    const sink::ServerIdentity* identity = destination->sink()->identity();
+    if (breaker.state() == Breaker::State::kHalfOpen && (identity == nullptr || identity->server_run.empty()) &&
         HasNothingToSend(destination)) {
       breaker.Rest(turn.now, turn.clock->WallMicros());
     }
   }
-  breaker.Tick(turn.now, turn.clock->WallMicros());
+  breaker.OnTime(turn.now, turn.clock->WallMicros());
   return worked;
 }
 
@@ -225,9 +225,10 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   places.clear();
   retry.sink()->Poll(&results);
   // The second sink is admitted only to the server run that the lanes' sink is at, and waits for that.
-  if (const sink::Meeting* meeting = retry.sink()->meeting();
-      meeting != nullptr && !meeting->run.empty() && meeting->run == destination->server_check().run()) {
-    retry.sink()->Admit(destination->server_check().run(), false);
+  if (const sink::ServerIdentity* identity = retry.sink()->identity();
+      identity != nullptr && !identity->server_run.empty() &&
+      identity->server_run == destination->server_check().server_run()) {
+    retry.sink()->Admit(destination->server_check().server_run(), false);
   }
   retry.sink()->TakePlaces(&places);
   for (const sink::Result& result : results) {
@@ -269,8 +270,8 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
 bool Engine::Impl::WatchSink(Destination* destination, SinkUse use) {
   const bool retry = use == SinkUse::kSecond;
   const sink::Sink* sink = retry ? destination->retry().sink() : destination->sink();
-  const sink::Meeting* meeting = sink == nullptr ? nullptr : sink->meeting();
-  const bool well = sink != nullptr && sink->health().up && (meeting == nullptr || meeting->run.empty());
+  const sink::ServerIdentity* identity = sink == nullptr ? nullptr : sink->identity();
+  const bool well = sink != nullptr && sink->health().up && (identity == nullptr || identity->server_run.empty());
   std::vector<Lane*> lanes_overdue;
   std::vector<ParkedQueue*> queues_overdue;
   uint64_t count = 0;
@@ -385,7 +386,7 @@ void Engine::SetOptions(const EngineOptions& options) {
 }
 
 void Engine::SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline,
-                            std::unique_ptr<ServerLog> servers) {
+                            std::unique_ptr<ServerRuns> servers) {
   Destination* destination = impl_->Find(id);
   if (destination != nullptr) {
     destination->removing = false;
@@ -512,10 +513,10 @@ int64_t Engine::Turn(const TurnInput& input) {
   for (const auto& lane : impl_->lanes) {
     next = std::min(next, lane->NextTime(turn));
     if (lane->watchdog().waits()) {
-      next = std::min(next, lane->watchdog().next_look());
+      next = std::min(next, lane->watchdog().next_check());
     }
     if (lane->pump() != nullptr && lane->pump()->watchdog().waits()) {
-      next = std::min(next, lane->pump()->watchdog().next_look());
+      next = std::min(next, lane->pump()->watchdog().next_check());
     }
   }
   for (const auto& [id, destination] : impl_->destinations) {

@@ -31,7 +31,7 @@
 #include "relay/lane_filter.h"
 #include "relay/lane_log.h"
 #include "relay/parked_log.h"
-#include "relay/server_log.h"
+#include "relay/server_runs.h"
 #include "relay/side_log.h"
 #include "sink/sink.h"
 
@@ -132,7 +132,7 @@ class Engine {
   // the new one, in order. `servers`: of a destination that can lose what it has acknowledged; nullptr: any server that
   // answers is taken for the same one.
   void SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline,
-                      std::unique_ptr<ServerLog> servers = nullptr);
+                      std::unique_ptr<ServerRuns> servers = nullptr);
   // Releases its lanes (they come out of TakeGone), then closes the sink.
   void RemoveDestination(DestinationId id, int64_t deadline);
   bool HasDestination(DestinationId id) const;

@@ -20,12 +20,12 @@ class HeldKeys {
   bool Holds(uint64_t key) const { return held_.Contains(key); }
   // Call with no event of the key in flight.
   void Hold(uint64_t key) { held_.Insert(key); }
-  // As Hold(), but events of the key may be in flight; counted in surprises().
-  void HoldLate(uint64_t key) { surprises_ += held_.Insert(key) ? 1 : 0; }
+  // As Hold(), but events of the key may be in flight; counted in late_holds().
+  void HoldLate(uint64_t key) { late_holds_ += held_.Insert(key) ? 1 : 0; }
   void Free(uint64_t key) { held_.Erase(key); }
   // Grows when a key becomes held while the lane may have events of it in flight. The lane lets these end before it
   // parks anything behind them: otherwise a parked event could be sent before one of them.
-  uint64_t surprises() const { return surprises_; }
+  uint64_t late_holds() const { return late_holds_; }
 
   // --- reading them again ---
   // Others may have changed parked events.
@@ -41,7 +41,7 @@ class HeldKeys {
   void OnLoaded(std::span<const uint64_t> keys) {
     if (copy_ == Copy::kWrong) {
       held_ = KeySet();
-      ++surprises_;
+      ++late_holds_;
       copy_ = Copy::kOld;
     }
     for (const uint64_t key : keys) {
@@ -62,7 +62,7 @@ class HeldKeys {
 
   KeySet held_;
   Copy copy_ = Copy::kCurrent;
-  uint64_t surprises_ = 0;
+  uint64_t late_holds_ = 0;
   int64_t next_load_ = 0;
 };
 

@@ -13,7 +13,7 @@ Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteS
             .log = std::move(log),
             .parked = std::move(parked),
             .destination = destination,
-            .format = std::make_unique<format::PlainFormat>(std::move(spec)),
+            .format = std::make_unique<format::RecordFormat>(std::move(spec)),
             .pipeline = {},
             .log_retry = CallRetry(options.backoff_base_micros, options.backoff_cap_micros)},
       acker_(&lane_.pipeline, lane_.log.get(), destination, options),
@@ -132,7 +132,7 @@ void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
   if (pump() != nullptr && !(lane_.spec().topic() == spec->topic())) {
     pump()->ForgetKeys();  // the session that changed the topics has given parked events their new keys
   }
-  lane_.format = std::make_unique<format::PlainFormat>(std::move(spec));
+  lane_.format = std::make_unique<format::RecordFormat>(std::move(spec));
   ApplyPauses();
 }
 
@@ -251,7 +251,7 @@ bool Lane::StepActive(TurnContext* turn) {
 // What goes on whatever the lane's own events are doing.
 bool Lane::StepParts(TurnContext* turn) {
   bool worked = false;
-  if (turn->now >= acker_.SaveDue(*turn, reader_.held())) {
+  if (turn->now >= acker_.SaveDue(*turn, reader_.stopped())) {
     worked |= Save(turn);
   }
   if (phase_ != Phase::kGone && pump() != nullptr) {
@@ -375,7 +375,7 @@ bool Lane::StepReleasing(TurnContext* turn) {
   if (!late && (waits || (!acker_.AllSaved() && !acker_.Ready(*turn)))) {
     return worked;
   }
-  bool clean = !waits && !lane_.pipeline.has_islands() && (sides() == nullptr || sides()->clean());
+  bool clean = !waits && !lane_.pipeline.has_done_ahead() && (sides() == nullptr || sides()->clean());
   if (pump() != nullptr && !pump()->at_rest() && !pump()->GiveUp(turn) && pump()->lost()) {
     Leave(GoneReason::kLost);
     return true;

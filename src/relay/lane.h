@@ -63,7 +63,7 @@ class Lane {
   GoneReason gone_reason() const { return gone_reason_; }
   // Whether it holds or wants events, and so gets a share of the budget.
   bool active() const {
-    return !topics_.trial().on() && !topics_.paused() && (!lane_.pipeline.empty() || reader_.hungry());
+    return !topics_.trial().on() && !topics_.paused() && (!lane_.pipeline.empty() || reader_.starved());
   }
   uint32_t outstanding(SinkUse sink) const { return sender_.outstanding(sink); }
   // The parked queue, if this lane is the one that steps it; else nullptr.
@@ -87,7 +87,7 @@ class Lane {
 
   // Another incarnation of the destination's server answers (lane_server.cpp). Both false: call again.
   bool SaveAcknowledged(TurnContext* turn);
-  bool AcceptServer(const std::string& run, bool* rewound, TurnContext* turn);
+  bool AcceptServer(const std::string& server_run, bool* rewound, TurnContext* turn);
 
   // Does what can be done now, one chunk at most each way. Returns whether it did any work.
   bool Step(TurnContext* turn);
@@ -123,7 +123,7 @@ class Lane {
   enum class Phase : uint8_t { kStarting, kActive, kReleasing, kGone };
 
   bool Load(TurnContext* turn);
-  bool LookForLoss(const std::string& run, Loss* loss, TurnContext* turn);
+  bool CheckForLoss(const std::string& server_run, Loss* loss, TurnContext* turn);
   bool StepActive(TurnContext* turn);
   bool StepParts(TurnContext* turn);
   bool StepReleasing(TurnContext* turn);

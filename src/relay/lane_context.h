@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/lane_id.h"
-#include "format/plain.h"
+#include "format/record_format.h"
 #include "relay/call_retry.h"
 #include "relay/destination.h"
 #include "relay/lane_filter.h"
@@ -22,7 +22,7 @@ struct LaneContext {
   const std::unique_ptr<LaneLog> log;
   const std::shared_ptr<ParkedQueue> parked;  // nullptr: there is no parked table
   Destination* const destination;
-  std::unique_ptr<format::PlainFormat> format;  // of the newest spec
+  std::unique_ptr<format::RecordFormat> format;  // of the newest spec
   Pipeline pipeline;
   CallRetry log_retry;  // of all calls of the log and of the parked table, but saving
 

@@ -66,7 +66,7 @@ class LaneLog {
 
   // Why the last OpenWindow opened nothing: the lane may read no further for now, though more may have been committed.
   // It does not pass a barrier, and its position is saved without delay. This ends when it is added again.
-  virtual bool held() const { return false; }
+  virtual bool stopped() const { return false; }
 
   // No window ends beyond `limit` from now on: the last one ends exactly there (as with another limit of the log's own,
   // the nearer one counts), it is not `current`, and from there on nothing is opened; held() stays false. nullptr: no
@@ -92,14 +92,14 @@ class LaneLog {
   virtual Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) = 0;
 
   // Called when another run of the destination's server answers; only for lanes (not side lanes), once their progress
-  // is saved. Finds out, from what ServerLog::Record stored, whether that run has what other runs at its address have
+  // is saved. Finds out, from what ServerRuns::Record stored, whether that run has what other runs at its address have
   // acknowledged. If not, and if `resend` is set, the lane is put back, in one transaction, to the newest progress of
   // which nothing is missing; its side lanes are gone then. Without `resend` there is only a warning.
-  virtual Status Rewind(const std::string& run, bool resend, Loss* loss, bool* owner) {
-    return static_cast<void>(run), static_cast<void>(resend), static_cast<void>(loss), *owner = true, Status();
+  virtual Status Rewind(const std::string& server_run, bool resend, Loss* loss, bool* owner) {
+    return static_cast<void>(server_run), static_cast<void>(resend), static_cast<void>(loss), *owner = true, Status();
   }
   // The server run that is recorded with subsequent SaveProgress calls.
-  virtual void SetRun(const std::string& run) { static_cast<void>(run); }
+  virtual void SetServerRun(const std::string& server_run) { static_cast<void>(server_run); }
 
   // Only of lanes without a ParkedLog: records an event that the destination will never take. Idempotent per event.
   // `*owner` as above.

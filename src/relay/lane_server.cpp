@@ -15,12 +15,13 @@ bool Lane::Load(TurnContext* turn) {
     return false;
   }
   // Perhaps nothing of this lane was acknowledged under that run yet.
-  const std::string& run = lane_.destination->server_check().run();
+  const std::string& server_run = lane_.destination->server_check().server_run();
   Loss loss;
-  if (!lane_.is_side() && !run.empty() && acker_.run() != run && !LookForLoss(run, &loss, turn)) {
+  if (!lane_.is_side() && !server_run.empty() && acker_.server_run() != server_run &&
+      !CheckForLoss(server_run, &loss, turn)) {
     return phase_ == Phase::kGone;
   }
-  acker_.SetRun(run);
+  acker_.SetServerRun(server_run);
   Position position;
   if (lane_.log_retry.Failed(lane_.log->LoadPosition(&position), *turn, LogCall::kLoad) ||
       (pump() != nullptr && lane_.log_retry.Failed(pump()->Load(), *turn, LogCall::kHeld)) ||
@@ -43,11 +44,11 @@ bool Lane::Load(TurnContext* turn) {
 }
 
 // False: the log is in trouble, or the lane has another owner by now.
-bool Lane::LookForLoss(const std::string& run, Loss* loss, TurnContext* turn) {
+bool Lane::CheckForLoss(const std::string& server_run, Loss* loss, TurnContext* turn) {
   bool owner = true;
   const bool resend = lane_.destination->server_check().resend();
   if (!lane_.LogReady(*turn) ||
-      lane_.log_retry.Failed(lane_.log->Rewind(run, resend, loss, &owner), *turn, LogCall::kRewind)) {
+      lane_.log_retry.Failed(lane_.log->Rewind(server_run, resend, loss, &owner), *turn, LogCall::kRewind)) {
     return false;
   }
   if (!owner) {
@@ -67,12 +68,12 @@ bool Lane::SaveAcknowledged(TurnContext* turn) {
   return acker_.Ready(*turn) && Save(turn);
 }
 
-bool Lane::AcceptServer(const std::string& run, bool* rewound, TurnContext* turn) {
-  if (phase_ != Phase::kActive || acker_.run() == run) {
+bool Lane::AcceptServer(const std::string& server_run, bool* rewound, TurnContext* turn) {
+  if (phase_ != Phase::kActive || acker_.server_run() == server_run) {
     return true;
   }
   Loss loss;
-  if (!lane_.is_side() && !LookForLoss(run, &loss, turn)) {
+  if (!lane_.is_side() && !CheckForLoss(server_run, &loss, turn)) {
     return phase_ == Phase::kGone;
   }
   if (loss.rewound) {
@@ -81,7 +82,7 @@ bool Lane::AcceptServer(const std::string& run, bool* rewound, TurnContext* turn
     Release(turn->now + kRewindWithin);  // and claimed again, to begin where it was put
     return true;
   }
-  acker_.SetRun(run);
+  acker_.SetServerRun(server_run);
   return true;
 }
 

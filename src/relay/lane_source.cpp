@@ -22,7 +22,7 @@ bool LaneSource::Send(Sender* sender, TurnContext* turn, bool* lost) {
   if (admitted == 0) {
     return worked;
   }
-  if (!ParkDiverted(turn, lost) || !parker_->LookAtKeys()) {
+  if (!ParkDiverted(turn, lost) || !parker_->CheckKeys()) {
     return worked;
   }
   Pipeline& pipeline = lane_->pipeline;
@@ -66,26 +66,26 @@ void LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext*
   const int64_t wall = turn->clock->WallMicros();
   const size_t enough = lane_->destination->chunk_bytes();
   while (packed->count < room && packed->records.size() < enough && sender->flowing() && !parker_->full()) {
-    Run run = pipeline.NextRun(room - packed->count);
-    if (run.first >= stop) {
+    EventSpan span = pipeline.NextSpan(room - packed->count);
+    if (span.first >= stop) {
       break;
     }
-    run.count = static_cast<uint32_t>(std::min<uint64_t>(run.count, stop - run.first));
-    if (run.count == 0 || !reader_->Durable(run.durable_lsn, turn, worked)) {
+    span.count = static_cast<uint32_t>(std::min<uint64_t>(span.count, stop - span.first));
+    if (span.count == 0 || !reader_->Durable(span.durable_lsn, turn, worked)) {
       break;
     }
     bool solo = false;
     if (sender->has_suspects()) {
-      run.count = sender->LimitToSuspects(run.first, run.count, &solo);
-      if (run.count == 0) {
+      span.count = sender->LimitToSuspects(span.first, span.count, &solo);
+      if (span.count == 0) {
         break;
       }
     }
     Error bad;
     Diversion diversion{.ordinal = kNowhere};
-    const uint32_t count = Format(run, wall, &packed->records, &bad, &diversion);
+    const uint32_t count = Format(span, wall, &packed->records, &bad, &diversion);
     if (count > 0) {
-      pipeline.MarkSent(run, count, first_seq + packed->count);
+      pipeline.MarkSent(span, count, first_seq + packed->count);
       packed->count += count;
     }
     if (diversion.ordinal != kNowhere) {
@@ -96,28 +96,29 @@ void LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext*
         parker_->Divert(diversion);
       }
     } else if (!bad.ok()) {
-      const uint64_t ordinal = run.first + count;
+      const uint64_t ordinal = span.first + count;
       parker_->Refuse(ordinal, std::move(bad), Verdict::kDead);
       pipeline.Skip(ordinal);
       sender->Halt();
       *worked = true;
     } else if (solo) {
-      sender->BeginSolo(run.first);
+      sender->BeginSolo(span.first);
     }
   }
 }
 
 // Packs events until one cannot be sent at all (then *bad says why), one is to be parked (then *diversion says how) or
 // the batch is large enough. Returns how many.
-uint32_t LaneSource::Format(const Run& run, int64_t wall, std::string* records, Error* bad, Diversion* diversion) {
+uint32_t LaneSource::Format(const EventSpan& span, int64_t wall, std::string* records, Error* bad,
+                            Diversion* diversion) {
   const size_t enough = lane_->destination->chunk_bytes();
-  records->reserve(std::min(records->size() + run.count * (record_bytes_ + record_bytes_ / 8), enough + enough / 4));
-  format::PlainFormat* format = lane_->format.get();
+  records->reserve(std::min(records->size() + span.count * (record_bytes_ + record_bytes_ / 8), enough + enough / 4));
+  format::RecordFormat* format = lane_->format.get();
   uint32_t count = 0;
-  while (count < run.count && (count == 0 || records->size() < enough)) {
-    const Event& event = run.events[count];
+  while (count < span.count && (count == 0 || records->size() < enough)) {
+    const Event& event = span.events[count];
     if (parker_->Diverts(event, wall, diversion)) {
-      diversion->ordinal = run.first + count;
+      diversion->ordinal = span.first + count;
       break;
     }
     if (!format->Append(event, wall, records, bad)) {
@@ -147,8 +148,8 @@ uint32_t LaneSource::Resolve(uint64_t first_seq, uint32_t count, bool delivered,
 }
 
 uint64_t LaneSource::next() {
-  const Run run = lane_->pipeline.NextRun(1);
-  return run.count == 0 ? UINT64_MAX : run.first;
+  const EventSpan span = lane_->pipeline.NextSpan(1);
+  return span.count == 0 ? UINT64_MAX : span.first;
 }
 
 bool LaneSource::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext&) {

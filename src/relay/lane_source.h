@@ -48,7 +48,7 @@ class LaneSource final : public SendSource {
   };
   bool ParkDiverted(TurnContext* turn, bool* lost);
   void Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext* turn, bool* worked, Packed* packed);
-  uint32_t Format(const Run& run, int64_t wall, std::string* records, Error* bad, Diversion* diversion);
+  uint32_t Format(const EventSpan& span, int64_t wall, std::string* records, Error* bad, Diversion* diversion);
 
   LaneContext* const lane_;
   Acker* const acker_;

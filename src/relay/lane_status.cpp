@@ -34,7 +34,7 @@ const char* LaneStateName(LaneState state) {
 }
 
 bool Lane::MayClaim() const {
-  if (reader_.held()) {
+  if (reader_.stopped()) {
     return false;  // its successors will: until then nothing of the route may be claimed
   }
   const Breaker& breaker = lane_.destination->breaker();
@@ -80,7 +80,7 @@ int64_t Lane::NextTime(const TurnContext& turn) const {
     at(release_deadline_);
     return next;
   }
-  at(acker_.SaveDue(turn, reader_.held()));
+  at(acker_.SaveDue(turn, reader_.stopped()));
   if (sides() != nullptr) {
     at(sides()->NextTime(turn));
   }

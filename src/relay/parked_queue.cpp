@@ -6,7 +6,7 @@ namespace outbox::relay {
 
 namespace {
 
-constexpr int64_t kLookMicros = 30'000'000;     // how often a lane that holds nothing looks for what others left
+constexpr int64_t kRecheckMicros = 30'000'000;  // how often a lane that holds nothing looks for what others left
 constexpr int64_t kMendingMicros = 10'000'000;  // a sink whose process died is given this long to come back
 
 }  // namespace
@@ -28,7 +28,7 @@ Status ParkedQueue::Load() {
   bool owner = true;
   Status status = log_->LoadHeld(&keys, &due, &owner);
   if (!owner) {
-    standing_ = Standing::kLost;
+    ownership_ = Ownership::kLost;
   }
   if (status.ok()) {
     keys_.OnLoaded(keys);
@@ -70,21 +70,21 @@ Status ParkedQueue::Park(std::span<const Parking> events, format::OnFailure on_f
 
 void ParkedQueue::Wake() {
   keys_.Wake();
-  Look();
+  Reconsider();
 }
 
 void ParkedQueue::ForgetKeys() {
   keys_.Forget();
-  Look();
+  Reconsider();
 }
 
-void ParkedQueue::Look() {
+void ParkedQueue::Reconsider() {
   woken_ = true;
   not_before_ = 0;
 }
 
 void ParkedQueue::OnDestinationUp() {
-  Look();
+  Reconsider();
   sender_.OnUp(SinkUse::kMain);
   topics_.EndAll();
 }
@@ -95,7 +95,7 @@ void ParkedQueue::OnResult(const sink::Result& result, const TurnContext& turn) 
   answered_ |= sender_.OnResult(result, turn) > 0 && answer;
 }
 
-bool ParkedQueue::Step(TurnContext* turn, format::PlainFormat* format, bool may_claim) {
+bool ParkedQueue::Step(TurnContext* turn, format::RecordFormat* format, bool may_claim) {
   if (lost()) {
     return false;
   }
@@ -110,7 +110,7 @@ bool ParkedQueue::Step(TurnContext* turn, format::PlainFormat* format, bool may_
   if (phase_ == Phase::kSettling && LogReady(*turn)) {
     worked |= Settle(*turn);
   }
-  if (phase_ == Phase::kIdle && standing_ == Standing::kOwned) {
+  if (phase_ == Phase::kIdle && ownership_ == Ownership::kOwned) {
     worked |= keys_.wants_load() && Reload(*turn);
     worked |= !lost() && may_claim && WantsClaim(*turn) && ClaimSome(turn, format);
   }
@@ -132,7 +132,7 @@ bool ParkedQueue::WantsClaim(const TurnContext& turn) const {
          (next_due_ != kNever && turn.clock->WallMicros() >= next_due_);
 }
 
-bool ParkedQueue::ClaimSome(TurnContext* turn, format::PlainFormat* format) {
+bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format) {
   ClaimLimits limits;
   limits.now = turn->clock->WallMicros();
   limits.max_events = std::min(Claim::kMaxEvents, destination_->breaker().Admits(true));
@@ -148,13 +148,13 @@ bool ParkedQueue::ClaimSome(TurnContext* turn, format::PlainFormat* format) {
     return false;
   }
   if (result == CallResult::kLost) {
-    standing_ = Standing::kLost;
+    ownership_ = Ownership::kLost;
     return true;
   }
   woken_ = false;
   next_due_ = due;
   topic_try_ = topic_try;
-  next_poll_ = turn->now + (holding() ? turn->options->poll_micros : kLookMicros);
+  next_poll_ = turn->now + (holding() ? turn->options->poll_micros : kRecheckMicros);
   if (chunk.events.empty()) {
     if (due <= limits.now) {
       not_before_ = turn->now + turn->options->poll_micros;  // another worker's, or of a topic in trouble
@@ -196,8 +196,8 @@ bool ParkedQueue::Decide(const TurnContext& turn) {
 }
 
 // Sends what the claim still has to send; if nothing is left, goes on to settling.
-bool ParkedQueue::Submit(TurnContext* turn, format::PlainFormat* format, bool may_send) {
-  if (!may_send || standing_ != Standing::kOwned) {
+bool ParkedQueue::Submit(TurnContext* turn, format::RecordFormat* format, bool may_send) {
+  if (!may_send || ownership_ != Ownership::kOwned) {
     claim_.GiveBackAll();
   } else if (turn->now < mending_ && destination_->retry().health() != nullptr && !destination_->retry().health()->up) {
     return false;
@@ -223,7 +223,7 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
     return false;
   }
   if (result == CallResult::kLost) {
-    standing_ = Standing::kLost;
+    ownership_ = Ownership::kLost;
     return true;
   }
   for (const Settlement& settled : outcomes) {
@@ -288,7 +288,7 @@ int64_t ParkedQueue::NextTime(const TurnContext& turn) const {
     sender_.TestTimes(at);
     return next;
   }
-  if (standing_ == Standing::kReleasing) {
+  if (ownership_ == Ownership::kReleasing) {
     return kNever;
   }
   if (keys_.wants_load()) {

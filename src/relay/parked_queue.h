@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "format/plain.h"
+#include "format/record_format.h"
 #include "relay/call_retry.h"
 #include "relay/claim.h"
 #include "relay/destination.h"
@@ -52,7 +52,7 @@ class ParkedQueue {
   bool Holds(uint64_t order_key) const { return keys_.Holds(order_key); }
   // Holds the key of an event that was parked by other means (a fork), with nothing of the key in flight.
   void Hold(uint64_t order_key) { keys_.Hold(order_key); }
-  uint64_t surprises() const { return keys_.surprises(); }  // see HeldKeys
+  uint64_t late_holds() const { return keys_.late_holds(); }  // see HeldKeys
   size_t held_keys() const { return keys_.size(); }
 
   // --- parking ---
@@ -68,7 +68,7 @@ class ParkedQueue {
   // The route's topics have new names from now on, and with them the order keys change.
   void ForgetKeys();
   bool knows_keys() const { return keys_.known(); }
-  void Look();  // something may be claimable that was not
+  void Reconsider();  // something may be claimable that was not
   void OnDestinationUp();
   void OnResult(const sink::Result& result, const TurnContext& turn);
   void OnPlace(const sink::Place& place) { claim_.AddPlace(place); }
@@ -80,14 +80,14 @@ class ParkedQueue {
   const Watchdog& watchdog() const { return sender_.watchdog(); }
   uint32_t outstanding() const { return claim_.outstanding(); }
   // Returns whether it did any work. `may_claim`: the lane lets parked events go.
-  bool Step(TurnContext* turn, format::PlainFormat* format, bool may_claim);
+  bool Step(TurnContext* turn, format::RecordFormat* format, bool may_claim);
   int64_t NextTime(const TurnContext& turn) const;
   // The lane has another owner: it must be let go.
-  bool lost() const { return standing_ == Standing::kLost; }
+  bool lost() const { return ownership_ == Ownership::kLost; }
 
   // --- leaving ---
   // No more claims; what is not in flight is given back.
-  void Release() { standing_ = standing_ == Standing::kOwned ? Standing::kReleasing : standing_; }
+  void Release() { ownership_ = ownership_ == Ownership::kOwned ? Ownership::kReleasing : ownership_; }
   // Nothing is claimed.
   bool at_rest() const { return phase_ == Phase::kIdle; }
   // The deadline has passed: what has no outcome is given back. Returns false if that, too, failed.
@@ -101,18 +101,18 @@ class ParkedQueue {
 
  private:
   enum class Phase : uint8_t { kIdle, kSending, kSettling };
-  enum class Standing : uint8_t { kOwned, kReleasing, kLost };
+  enum class Ownership : uint8_t { kOwned, kReleasing, kLost };
 
   // Claiming.
   int64_t MayClaimAt() const;
   bool WantsClaim(const TurnContext& turn) const;
-  bool ClaimSome(TurnContext* turn, format::PlainFormat* format);
+  bool ClaimSome(TurnContext* turn, format::RecordFormat* format);
   bool Reload(const TurnContext& turn);
   bool LogReady(const TurnContext& turn) const { return log_retry_.Ready(turn.now); }
 
   // Sending.
   bool Decide(const TurnContext& turn);
-  bool Submit(TurnContext* turn, format::PlainFormat* format, bool may_send);
+  bool Submit(TurnContext* turn, format::RecordFormat* format, bool may_send);
   bool Settle(const TurnContext& turn);
 
   const uint32_t first_flow_;
@@ -133,7 +133,7 @@ class ParkedQueue {
 
   // The claim.
   Phase phase_ = Phase::kIdle;
-  Standing standing_ = Standing::kOwned;
+  Ownership ownership_ = Ownership::kOwned;
   Claim claim_;
   Sender sender_;
   bool answered_ = false;  // the destination has looked at something of the submission

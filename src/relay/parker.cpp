@@ -9,9 +9,9 @@ namespace outbox::relay {
 
 // --- before sending ----------------------------------------------------------------------------------------------
 
-bool Parker::LookAtKeys() {
+bool Parker::CheckKeys() {
   ParkedQueue* parked = lane_->parked.get();
-  if (parked != nullptr && std::exchange(surprises_, parked->surprises()) != parked->surprises()) {
+  if (parked != nullptr && std::exchange(late_holds_, parked->late_holds()) != parked->late_holds()) {
     keys_ = Keys::kFence;
   }
   if (parked != nullptr && !parked->knows_keys()) {

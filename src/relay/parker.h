@@ -37,7 +37,7 @@ class Parker {
   void Fence() { keys_ = Keys::kFence; }
   // Call before Diverts(). Returns false if nothing can be sent now, because of Fence() or because held keys have not
   // been read.
-  bool LookAtKeys();
+  bool CheckKeys();
   // Whether the event must not be sent now; then *diversion says why.
   bool Diverts(const Event& event, int64_t wall, Diversion* diversion) {
     return (event.deliver_at != 0 || keys_ == Keys::kHeld) && CheckDiverts(event, wall, diversion);
@@ -83,7 +83,7 @@ class Parker {
 
   LaneContext* const lane_;
   Keys keys_ = Keys::kFree;
-  uint64_t surprises_ = 0;  // of the queue, seen
+  uint64_t late_holds_ = 0;  // of the queue, seen
   OrderKeyer order_key_;
   std::vector<Diversion> diverted_;  // passed over; ascending
   std::deque<Refusal> refused_;      // ascending once arranged

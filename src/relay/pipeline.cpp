@@ -67,7 +67,7 @@ const Pipeline::Chunk* Pipeline::ChunkOf(uint64_t ordinal) const {
   return &*std::prev(after);
 }
 
-Run Pipeline::NextRun(uint32_t limit) {
+EventSpan Pipeline::NextSpan(uint32_t limit) {
   while (cursor_ < next_) {
     cursor_ = std::max(cursor_, prefix_);
     Chunk* chunk = ChunkOf(cursor_);
@@ -91,23 +91,23 @@ Run Pipeline::NextRun(uint32_t limit) {
     while (end < size && end - at < limit && chunk->states[end] == kReady) {
       ++end;
     }
-    Run run;
-    run.first = cursor_;
-    run.events = &chunk->data.events[at];
-    run.count = end - at;
-    run.durable_lsn = windows_[chunk->window - front_window_].window.durable_lsn;
-    return run;
+    EventSpan span;
+    span.first = cursor_;
+    span.events = &chunk->data.events[at];
+    span.count = end - at;
+    span.durable_lsn = windows_[chunk->window - front_window_].window.durable_lsn;
+    return span;
   }
   return {};
 }
 
-void Pipeline::MarkSent(const Run& run, uint32_t count, uint64_t first_seq) {
-  Chunk* chunk = ChunkOf(run.first);
-  const size_t at = run.first - chunk->first;
+void Pipeline::MarkSent(const EventSpan& span, uint32_t count, uint64_t first_seq) {
+  Chunk* chunk = ChunkOf(span.first);
+  const size_t at = span.first - chunk->first;
   std::fill_n(chunk->states.begin() + static_cast<std::ptrdiff_t>(at), count, kSent);
-  submissions_.push_back({first_seq, run.first, count, count});
+  submissions_.push_back({first_seq, span.first, count, count});
   outstanding_ += count;
-  cursor_ = run.first + count;
+  cursor_ = span.first + count;
 }
 
 uint32_t Pipeline::SetSent(uint64_t first, uint32_t count, State state) {
@@ -138,7 +138,7 @@ uint32_t Pipeline::SetSent(uint64_t first, uint32_t count, State state) {
 
 void Pipeline::CountDone(Chunk* chunk, uint32_t count) {
   chunk->done += count;
-  islands_ += count;
+  done_ahead_ += count;
   if (chunk->done == chunk->states.size() && chunk->bytes > 0) {
     if (marker_ != nullptr && chunk != &chunks_.front()) {
       Mark(chunk);
@@ -237,7 +237,7 @@ bool Pipeline::Advance() {
         ++at;
       }
       if (at > start) {
-        islands_ -= at - start;
+        done_ahead_ -= at - start;
         prefix_ = chunk.first + at;
         window.done_to = at == size ? chunk.last_created_at : chunk.data.events[at - 1].created_at;
         last_done_ = window.done_to;

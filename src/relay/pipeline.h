@@ -26,7 +26,7 @@
 namespace outbox::relay {
 
 // A run of events in one chunk, all ready. Valid until the pipeline is changed.
-struct Run {
+struct EventSpan {
   uint64_t first = 0;  // ordinal
   const Event* events = nullptr;
   uint32_t count = 0;
@@ -55,9 +55,9 @@ class Pipeline {
 
   // --- sending ---
   // The next events to send, at most `limit`; count is 0 when there are none.
-  Run NextRun(uint32_t limit);
+  EventSpan NextSpan(uint32_t limit);
   // The first `count` events of the run got seqs from `first_seq` on.
-  void MarkSent(const Run& run, uint32_t count, uint64_t first_seq);
+  void MarkSent(const EventSpan& span, uint32_t count, uint64_t first_seq);
   // Passes over one ready event without sending it; it stays ready (the lane has refused it and will park it).
   void Skip(uint64_t ordinal) { cursor_ = ordinal + 1; }
   // Applies one outcome to the sent events among [first_seq, first_seq + count). Delivered ones become done, others
@@ -109,8 +109,8 @@ class Pipeline {
   // Upper bound for how many of those come after the newest delivered event: what the destination has not got round to
   // yet. The others are slower than their neighbours.
   uint64_t outstanding_fresh() const { return cursor_ > newest_ ? cursor_ - newest_ : 0; }
-  uint64_t unresolved() const { return next_ - prefix_ - islands_; }
-  bool has_islands() const { return islands_ > 0; }  // some are done beyond a gap, which no position can express
+  uint64_t unresolved() const { return next_ - prefix_ - done_ahead_; }
+  bool has_done_ahead() const { return done_ahead_ > 0; }  // some are done beyond a gap, which no position can express
   size_t bytes() const { return bytes_; }
   size_t windows() const { return windows_.size(); }
   bool empty() const { return windows_.empty(); }
@@ -166,7 +166,7 @@ class Pipeline {
   uint64_t cursor_ = 0;                 // no ready event before it, but skipped ones
   uint64_t prefix_ = 0;                 // all before are done
   uint64_t newest_ = 0;                 // the ordinal after the newest delivered
-  uint64_t islands_ = 0;                // done ones at or after the prefix
+  uint64_t done_ahead_ = 0;             // done ones at or after the prefix
   uint32_t outstanding_ = 0;
   size_t bytes_ = 0;
   size_t freed_ = 0;

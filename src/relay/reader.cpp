@@ -17,7 +17,7 @@ bool Reader::WantsWindow(const TurnContext& turn) const {
 
 bool Reader::Read(TurnContext* turn, bool careful, size_t chunk_bytes) {
   Pipeline& pipeline = lane_->pipeline;
-  hungry_ = false;
+  starved_ = false;
   if (!lane_->LogReady(*turn) || (!pipeline.reading() && !WantsWindow(*turn))) {
     return false;
   }
@@ -25,7 +25,7 @@ bool Reader::Read(TurnContext* turn, bool careful, size_t chunk_bytes) {
     return false;
   }
   if (!lane_->destination->MayRead(pipeline.bytes())) {
-    hungry_ = true;
+    starved_ = true;
     return false;
   }
   if (!pipeline.reading() && !OpenWindow(turn)) {
@@ -52,14 +52,14 @@ bool Reader::OpenWindow(TurnContext* turn) {
   }
   woken_ = false;
   next_poll_ = turn->now + turn->options->poll_micros;
-  horizon_ = opened && !window.current       ? Horizon::kBehind
-             : !opened && lane_->log->held() ? Horizon::kHeld
-                                             : Horizon::kCaughtUp;
+  horizon_ = opened && !window.current          ? Horizon::kBehind
+             : !opened && lane_->log->stopped() ? Horizon::kStopped
+                                                : Horizon::kCaughtUp;
   if (caught_up()) {
     barrier_opened_ = turn->barrier;
   }
   if (!opened) {
-    if (!held()) {
+    if (!stopped()) {
       lane_->pipeline.AddBarrier(turn->barrier);
     }
     return false;

@@ -22,7 +22,7 @@ class Reader {
   enum class Horizon : uint8_t {
     kBehind,    // there may be more
     kCaughtUp,  // to the end of the log, when that was last looked at
-    kHeld,      // the log lets it read no further (LaneLog::held)
+    kStopped,   // the log lets it read no further (LaneLog::stopped)
   };
 
   Reader(LaneContext* lane, Acker* acker) : lane_(lane), acker_(acker) {}
@@ -38,8 +38,8 @@ class Reader {
 
   void Wake() { woken_ = true; }
   bool caught_up() const { return horizon_ != Horizon::kBehind; }
-  bool held() const { return horizon_ == Horizon::kHeld; }
-  bool hungry() const { return hungry_; }  // would read, but for the budget
+  bool stopped() const { return horizon_ == Horizon::kStopped; }
+  bool starved() const { return starved_; }  // would read, but for the budget
 
   // When it wants to be called again, monotonic microseconds; may be past.
   int64_t next_poll() const { return next_poll_; }
@@ -69,7 +69,7 @@ class Reader {
   Acker* const acker_;
   Horizon horizon_ = Horizon::kBehind;
   bool woken_ = false;
-  bool hungry_ = false;
+  bool starved_ = false;
   bool opens_ = true;
   uint64_t barrier_opened_ = 0;  // newest barrier when it caught up
   uint64_t opened_version_ = 0;  // of the filter, when the newest window was opened

@@ -100,7 +100,7 @@ class Sender {
   bool OnSinkDied(SinkUse sink, bool unready, bool killed);
   // What is in flight at that sink, if anything, has had no outcome for too long. `well`: the sink is up.
   bool Overdue(SinkUse sink, bool well, int64_t now) {
-    return at_ == sink && watchdog_.Look(source_->oldest(), well, now);
+    return at_ == sink && watchdog_.Check(source_->oldest(), well, now);
   }
   // The sink is replaced because of that.
   void OnOverdue(const Error& error, const TurnContext& turn);

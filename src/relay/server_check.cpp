@@ -9,12 +9,12 @@ namespace {
 
 constexpr int64_t kBackoffBase = 100'000;
 constexpr int64_t kBackoffCap = 5'000'000;
-constexpr int64_t kLookAgain = 20'000;
+constexpr int64_t kRetryMicros = 20'000;
 constexpr int kMostQuestions = 8;  // to one server in one check
 
 }  // namespace
 
-ServerCheck::ServerCheck(std::unique_ptr<ServerLog> log) : log_(std::move(log)), retry_(kBackoffBase, kBackoffCap) {}
+ServerCheck::ServerCheck(std::unique_ptr<ServerRuns> log) : log_(std::move(log)), retry_(kBackoffBase, kBackoffCap) {}
 
 bool ServerCheck::Failed(const Status& status, const TurnContext& turn) {
   const bool failed = retry_.Failed(status, turn);
@@ -22,8 +22,8 @@ bool ServerCheck::Failed(const Status& status, const TurnContext& turn) {
   return failed;
 }
 
-ServerCheck::Next ServerCheck::LookAgain(const TurnContext& turn) {
-  next_try_ = turn.now + kLookAgain;
+ServerCheck::Next ServerCheck::RetryLater(const TurnContext& turn) {
+  next_try_ = turn.now + kRetryMicros;
   return Next::kWait;
 }
 
@@ -32,25 +32,25 @@ ServerCheck::Next ServerCheck::GoTo(Phase phase) {
   return Next::kPhase;
 }
 
-void ServerCheck::Admit(sink::Sink* sink, const std::string& run) {
-  run_ = run;
+void ServerCheck::Admit(sink::Sink* sink, const std::string& server_run) {
+  server_run_ = server_run;
   doubted_.clear();
-  sink->Admit(run_, std::exchange(rewound_, false));
+  sink->Admit(server_run_, std::exchange(rewound_, false));
 }
 
 bool ServerCheck::Step(sink::Sink* sink, std::span<Lane* const> lanes, TurnContext* turn) {
-  const sink::Meeting* meeting = sink->meeting();
-  if (meeting == nullptr || meeting->run.empty()) {
+  const sink::ServerIdentity* identity = sink->identity();
+  if (identity == nullptr || identity->server_run.empty()) {
     next_try_ = kNever;
     return false;
   }
-  const std::string run = meeting->run;
-  if (log_ == nullptr || run == run_) {
-    Admit(sink, run);
+  const std::string server_run = identity->server_run;
+  if (log_ == nullptr || server_run == server_run_) {
+    Admit(sink, server_run);
     return true;
   }
-  if (number_ != meeting->number) {
-    number_ = meeting->number;
+  if (number_ != identity->number) {
+    number_ = identity->number;
     phase_ = Phase::kSave;
     ends_.clear();
     questions_ = 0;
@@ -61,26 +61,26 @@ bool ServerCheck::Step(sink::Sink* sink, std::span<Lane* const> lanes, TurnConte
   next_try_ = kNever;
   Next next = Next::kPhase;
   while (next == Next::kPhase) {
-    next = StepPhase(sink, run, lanes, turn);
+    next = StepPhase(sink, server_run, lanes, turn);
   }
   return next == Next::kDone;
 }
 
-ServerCheck::Next ServerCheck::StepPhase(sink::Sink* sink, const std::string& run, std::span<Lane* const> lanes,
+ServerCheck::Next ServerCheck::StepPhase(sink::Sink* sink, const std::string& server_run, std::span<Lane* const> lanes,
                                          TurnContext* turn) {
   switch (phase_) {
     case Phase::kSave:
       return Save(lanes, turn);
     case Phase::kAsk:
-      return Ask(sink, run, *turn);
+      return Ask(sink, server_run, *turn);
     case Phase::kAwait:
       return Await(sink);
     case Phase::kRecord:
-      return Record(sink, run, *turn);
+      return Record(sink, server_run, *turn);
     case Phase::kRewind:
       break;
   }
-  return Rewind(sink, run, lanes, turn);
+  return Rewind(sink, server_run, lanes, turn);
 }
 
 ServerCheck::Next ServerCheck::Save(std::span<Lane* const> lanes, TurnContext* turn) {
@@ -88,12 +88,12 @@ ServerCheck::Next ServerCheck::Save(std::span<Lane* const> lanes, TurnContext* t
   for (Lane* lane : lanes) {
     saved &= lane->SaveAcknowledged(turn);
   }
-  return saved ? GoTo(Phase::kAsk) : LookAgain(*turn);
+  return saved ? GoTo(Phase::kAsk) : RetryLater(*turn);
 }
 
-ServerCheck::Next ServerCheck::Ask(sink::Sink* sink, const std::string& run, const TurnContext& turn) {
+ServerCheck::Next ServerCheck::Ask(sink::Sink* sink, const std::string& server_run, const TurnContext& turn) {
   std::vector<sink::AskedStream> streams;
-  if (questions_ < kMostQuestions && Failed(log_->Streams(run, ends_, &streams), turn)) {
+  if (questions_ < kMostQuestions && Failed(log_->Streams(server_run, ends_, &streams), turn)) {
     return Next::kWait;
   }
   ++questions_;
@@ -113,31 +113,31 @@ ServerCheck::Next ServerCheck::Await(sink::Sink* sink) {
   return GoTo(answers.empty() ? Phase::kRecord : Phase::kAsk);  // empty: it would not tell
 }
 
-ServerCheck::Next ServerCheck::Record(sink::Sink* sink, const std::string& run, const TurnContext& turn) {
-  OUTBOX_FAULT_POINT("meeting.answered");
+ServerCheck::Next ServerCheck::Record(sink::Sink* sink, const std::string& server_run, const TurnContext& turn) {
+  OUTBOX_FAULT_POINT("server_check.answered");
   bool lost = false;
-  if (doubted_ != run && !ends_.empty() && Failed(log_->Lost(run, ends_, &lost), turn)) {
+  if (doubted_ != server_run && !ends_.empty() && Failed(log_->Lost(server_run, ends_, &lost), turn)) {
     return Next::kWait;
   }
   if (lost) {
-    doubted_ = run;
-    sink->MeetAgain();
+    doubted_ = server_run;
+    sink->IdentifyAgain();
     return Next::kDone;
   }
-  return Failed(log_->Record(run, ends_), turn) ? Next::kWait : GoTo(Phase::kRewind);
+  return Failed(log_->Record(server_run, ends_), turn) ? Next::kWait : GoTo(Phase::kRewind);
 }
 
-ServerCheck::Next ServerCheck::Rewind(sink::Sink* sink, const std::string& run, std::span<Lane* const> lanes,
+ServerCheck::Next ServerCheck::Rewind(sink::Sink* sink, const std::string& server_run, std::span<Lane* const> lanes,
                                       TurnContext* turn) {
   bool all = true;
   for (Lane* lane : lanes) {
-    all &= lane->AcceptServer(run, &rewound_, turn);
+    all &= lane->AcceptServer(server_run, &rewound_, turn);
   }
   if (!all) {
-    return LookAgain(*turn);
+    return RetryLater(*turn);
   }
-  OUTBOX_FAULT_POINT("meeting.admit");
-  Admit(sink, run);
+  OUTBOX_FAULT_POINT("server_check.admit");
+  Admit(sink, server_run);
   return Next::kDone;
 }
 

@@ -16,7 +16,7 @@
 
 #include "relay/call_retry.h"
 #include "relay/engine.h"
-#include "relay/server_log.h"
+#include "relay/server_runs.h"
 #include "relay/turn.h"
 #include "sink/sink.h"
 
@@ -27,10 +27,10 @@ class Lane;
 class ServerCheck {
  public:
   // `log` may be nullptr: then every run is admitted.
-  explicit ServerCheck(std::unique_ptr<ServerLog> log);
+  explicit ServerCheck(std::unique_ptr<ServerRuns> log);
 
   // The run that was admitted last; "": none was.
-  const std::string& run() const { return run_; }
+  const std::string& server_run() const { return server_run_; }
   // Lanes that have lost something are put back.
   bool resend() const { return log_ == nullptr || log_->resend(); }
   // What the sink waits for, as far as it can be done now. `lanes`: all of the destination, side lanes too. True when
@@ -39,7 +39,7 @@ class ServerCheck {
   // When Step wants to be called again; kNever.
   int64_t next_try() const { return next_try_; }
   // Another sink, or other settings.
-  void SetLog(std::unique_ptr<ServerLog> log) { log_ = std::move(log); }
+  void SetLog(std::unique_ptr<ServerRuns> log) { log_ = std::move(log); }
   void Reset() { number_ = 0; }
 
  private:
@@ -55,20 +55,20 @@ class ServerCheck {
     kWait,
     kDone,  // with this server run
   };
-  Next StepPhase(sink::Sink* sink, const std::string& run, std::span<Lane* const> lanes, TurnContext* turn);
+  Next StepPhase(sink::Sink* sink, const std::string& server_run, std::span<Lane* const> lanes, TurnContext* turn);
   Next Save(std::span<Lane* const> lanes, TurnContext* turn);
-  Next Ask(sink::Sink* sink, const std::string& run, const TurnContext& turn);
+  Next Ask(sink::Sink* sink, const std::string& server_run, const TurnContext& turn);
   Next Await(sink::Sink* sink);
-  Next Record(sink::Sink* sink, const std::string& run, const TurnContext& turn);
-  Next Rewind(sink::Sink* sink, const std::string& run, std::span<Lane* const> lanes, TurnContext* turn);
+  Next Record(sink::Sink* sink, const std::string& server_run, const TurnContext& turn);
+  Next Rewind(sink::Sink* sink, const std::string& server_run, std::span<Lane* const> lanes, TurnContext* turn);
 
   bool Failed(const Status& status, const TurnContext& turn);
-  Next LookAgain(const TurnContext& turn);
+  Next RetryLater(const TurnContext& turn);
   Next GoTo(Phase phase);
-  void Admit(sink::Sink* sink, const std::string& run);
+  void Admit(sink::Sink* sink, const std::string& server_run);
 
-  std::unique_ptr<ServerLog> log_;
-  std::string run_;
+  std::unique_ptr<ServerRuns> log_;
+  std::string server_run_;
   Phase phase_ = Phase::kSave;
   uint64_t number_ = 0;   // of the identity that phase_ is about
   bool rewound_ = false;  // a lane was, since the last Admit

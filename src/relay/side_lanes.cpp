@@ -250,7 +250,7 @@ uint64_t SideLanes::BarrierDone(uint64_t own) const {
   return done;
 }
 
-uint64_t SideLanes::stuck() const {
+uint64_t SideLanes::withheld_version() const {
   uint64_t hash = sides_.size();
   for (const auto& [number, side] : sides_) {
     if (!side.lane->LetsClaim()) {
@@ -260,7 +260,7 @@ uint64_t SideLanes::stuck() const {
   return hash;
 }
 
-std::vector<std::string> SideLanes::Stuck() const {
+std::vector<std::string> SideLanes::WithheldTopics() const {
   std::vector<std::string> topics;
   for (const auto& [number, side] : sides_) {
     if (!side.lane->LetsClaim()) {

@@ -73,9 +73,9 @@ class SideLanes {
   bool clean() const { return clean_; }  // none left anything unresolved or unsaved
   uint64_t BarrierDone(uint64_t own) const;
   // Topics whose side lanes do not flow: their parked events are not to be claimed.
-  std::vector<std::string> Stuck() const;
-  // A hash of Stuck(): changes when its answer does, nearly surely.
-  uint64_t stuck() const;
+  std::vector<std::string> WithheldTopics() const;
+  // A hash of WithheldTopics(): changes when its answer does, nearly surely.
+  uint64_t withheld_version() const;
 
  private:
   struct Side {

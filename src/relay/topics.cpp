@@ -81,10 +81,10 @@ void Topics::NotePauses() {
 }
 
 bool Topics::Step(TurnContext* turn, bool* lost) {
-  if (lane_->parked != nullptr && sides_->stuck() != stuck_) {
-    stuck_ = sides_->stuck();
-    lane_->parked->SetWithout(sides_->Stuck());
-    lane_->parked->Look();
+  if (lane_->parked != nullptr && sides_->withheld_version() != withheld_version_) {
+    withheld_version_ = sides_->withheld_version();
+    lane_->parked->SetWithout(sides_->WithheldTopics());
+    lane_->parked->Reconsider();
   }
   return sides_->Step(turn, lost);
 }

@@ -75,7 +75,7 @@ class Topics {
   std::map<std::string, Error> leaving_;
   TopicTrial trial_;
   bool paused_ = false;
-  uint64_t stuck_ = UINT64_MAX;  // what the parked queue was told of side lanes
+  uint64_t withheld_version_ = UINT64_MAX;  // what the parked queue was told of side lanes
 };
 
 }  // namespace outbox::relay

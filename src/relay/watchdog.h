@@ -26,7 +26,7 @@ class Watchdog {
   static constexpr int64_t kStep = 1'000'000;
 
   // Returns true if the record has had no outcome for a minute. `well`: the sink is up and not waiting to be admitted.
-  bool Look(const OldestRecord& oldest, bool well, int64_t now) {
+  bool Check(const OldestRecord& oldest, bool well, int64_t now) {
     const int64_t step = std::min(now - looked_at_, kStep);
     looked_at_ = now;
     waits_ = well && oldest.seq != 0;
@@ -40,7 +40,7 @@ class Watchdog {
   }
   void Reset() { *this = Watchdog(); }
   bool waits() const { return waits_; }
-  int64_t next_look() const { return looked_at_ + kStep; }
+  int64_t next_check() const { return looked_at_ + kStep; }
 
  private:
   OldestRecord oldest_;

@@ -80,8 +80,8 @@ struct SinkKind {
 
   // --- its servers' memory ---
   // Set if a server may come back without what it had acknowledged, and its runs can be told apart: then each run is
-  // checked before anything is written to it (see Meeting in sink.h). Returns whether what was lost is sent again.
-  // nullptr: no check.
+  // checked before anything is written to it (see ServerIdentity in sink.h). Returns whether what was lost is sent
+  // again. nullptr: no check.
   bool (*resends_lost)(const Options& options) = nullptr;
 };
 

@@ -75,7 +75,7 @@ std::string EncodeConfigure(const SinkConfig& config) {
   Put(config.max_message_bytes, &out);
   Put(config.max_inflight_bytes, &out);
   Put(config.alive_ms, &out);
-  Put(static_cast<uint8_t>(config.meets), &out);
+  Put(static_cast<uint8_t>(config.checks_server), &out);
   PutText(config.name, &out);
   Put(static_cast<uint32_t>(config.options.size()), &out);
   for (const auto& [name, value] : config.options) {
@@ -89,13 +89,13 @@ bool DecodeConfigure(std::string_view bytes, SinkConfig* config) {
   Body body(bytes);
   uint32_t version = 0;
   uint32_t count = 0;
-  uint8_t meets = 0;
+  uint8_t checks_server = 0;
   if (!body.Get(&version) || version != kProtocolVersion || !body.Get(&config->max_message_bytes) ||
       !body.Get(&config->max_inflight_bytes) || !body.Get(&config->alive_ms) || config->alive_ms == 0 ||
-      !body.Get(&meets) || meets > 1 || !body.GetText(&config->name) || !body.Get(&count)) {
+      !body.Get(&checks_server) || checks_server > 1 || !body.GetText(&config->name) || !body.Get(&count)) {
     return false;
   }
-  config->meets = meets != 0;
+  config->checks_server = checks_server != 0;
   config->options.clear();
   for (uint32_t i = 0; i < count; ++i) {
     std::string name;
@@ -253,18 +253,18 @@ bool DecodeHealth(std::string_view bytes, Health* health) {
   return true;
 }
 
-std::string EncodeMet(const std::string& run) {
+std::string EncodeIdentity(const std::string& server_run) {
   std::string out;
-  PutText(run, &out);
+  PutText(server_run, &out);
   return out;
 }
 
-bool DecodeMet(std::string_view bytes, std::string* run) {
+bool DecodeIdentity(std::string_view bytes, std::string* server_run) {
   Body body(bytes);
-  if (!body.GetText(run) || !body.empty()) {
+  if (!body.GetText(server_run) || !body.empty()) {
     return false;
   }
-  *run = PrintableUtf8(*run, kLongestCode);
+  *server_run = PrintableUtf8(*server_run, kLongestCode);
   return true;
 }
 
@@ -330,17 +330,17 @@ bool DecodeEnds(std::string_view bytes, std::vector<StreamEnd>* ends, size_t mos
   return body.empty();
 }
 
-std::string EncodeAdmit(const std::string& run, bool drop) {
+std::string EncodeAdmit(const std::string& server_run, bool drop) {
   std::string out;
-  PutText(run, &out);
+  PutText(server_run, &out);
   Put(static_cast<uint8_t>(drop), &out);
   return out;
 }
 
-bool DecodeAdmit(std::string_view bytes, std::string* run, bool* drop) {
+bool DecodeAdmit(std::string_view bytes, std::string* server_run, bool* drop) {
   Body body(bytes);
   uint8_t flag = 0;
-  if (!body.GetText(run) || !body.Get(&flag) || flag > 1) {
+  if (!body.GetText(server_run) || !body.Get(&flag) || flag > 1) {
     return false;
   }
   *drop = flag != 0;

@@ -265,11 +265,11 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
     case FrameType::kResults:
       good = TakeResults(frame, results);
       break;
-    case FrameType::kMet: {
-      std::string run;
-      good = DecodeMet(frame.body, &run);
+    case FrameType::kIdentity: {
+      std::string server_run;
+      good = DecodeIdentity(frame.body, &server_run);
       if (good) {
-        Meet(std::move(run));
+        SetIdentity(std::move(server_run));
       }
       break;
     }
@@ -315,10 +315,10 @@ void ProcessSink::Tell(FrameType type, const std::string& body) {
   }
 }
 
-void ProcessSink::Meet(std::string run) {
-  if (!run.empty() || !meeting_.run.empty()) {
-    meeting_.run = std::move(run);
-    ++meeting_.number;
+void ProcessSink::SetIdentity(std::string server_run) {
+  if (!server_run.empty() || !identity_.server_run.empty()) {
+    identity_.server_run = std::move(server_run);
+    ++identity_.number;
   }
   ends_.clear();
   answered_ = false;
@@ -333,14 +333,14 @@ bool ProcessSink::TakeEnds(std::vector<StreamEnd>* ends) {
   return true;
 }
 
-void ProcessSink::MeetAgain() {
-  Tell(FrameType::kMeetAgain, {});
-  Meet({});
+void ProcessSink::IdentifyAgain() {
+  Tell(FrameType::kIdentifyAgain, {});
+  SetIdentity({});
 }
 
-void ProcessSink::Admit(const std::string& run, bool drop) {
-  Tell(FrameType::kAdmit, EncodeAdmit(run, drop));
-  Meet({});
+void ProcessSink::Admit(const std::string& server_run, bool drop) {
+  Tell(FrameType::kAdmit, EncodeAdmit(server_run, drop));
+  SetIdentity({});
 }
 
 // Returns false if not all of the records were pending.
@@ -363,7 +363,7 @@ void ProcessSink::Lost(Error error) {
     fd_ = -1;
   }
   writer_.Clear();
-  Meet({});
+  SetIdentity({});
   pending_.ForEach([this](uint32_t flow, uint32_t epoch, uint64_t first_seq, uint32_t count) {
     gate_.Poison(flow, epoch);
     AppendResult({flow, first_seq, count, Outcome::kAborted, {}}, &refused_);

@@ -58,14 +58,14 @@ class ProcessSink : public Sink {
     places_.Take(places);
     place_bytes_ = 0;
   }
-  const Meeting* meeting() const override { return &meeting_; }
+  const ServerIdentity* identity() const override { return &identity_; }
   void Ask(std::vector<AskedStream> streams) override {
     asked_ = streams.size();
     Tell(FrameType::kAsk, EncodeAsk(streams));
   }
   bool TakeEnds(std::vector<StreamEnd>* ends) override;
-  void MeetAgain() override;
-  void Admit(const std::string& run, bool drop) override;
+  void IdentifyAgain() override;
+  void Admit(const std::string& server_run, bool drop) override;
   // At most 200 ms: asks, gives it 100 ms to go, kills, reaps. One that is stuck in the kernel even then is reaped by a
   // later call of any ProcessSink of this process.
   void Close() override;
@@ -89,7 +89,7 @@ class ProcessSink : public Sink {
   bool TakeResults(const Frame& frame, std::vector<Result>* results);
   void Tell(FrameType type,
             const std::string& body);  // lost when no process runs: the next one reports the server again
-  void Meet(std::string run);
+  void SetIdentity(std::string server_run);
   bool Resolve(const Result& result);
   void SetHealth(bool up, Error error, Error warning);
   bool Reap(int* status);
@@ -105,7 +105,7 @@ class ProcessSink : public Sink {
   PendingRecords pending_;
   FlowGate gate_;
   Places places_;
-  Meeting meeting_;
+  ServerIdentity identity_;
   size_t place_bytes_ = 0;   // of places_, about
   int64_t places_due_ = 0;   // places that came, less the records resolved since
   int64_t chatter_ = 0;      // bytes that it sent lately without resolving anything

@@ -3,7 +3,7 @@
 // Frames: u32 size of the body, u8 type, three zero bytes, body; host byte order (both ends come from one build on one
 // machine; Configure carries the protocol version, so that a half-done upgrade is noticed).
 //
-//   worker -> sink   Configure (first, once), Submit, Ask, Admit, MeetAgain, Close
+//   worker -> sink   Configure (first, once), Submit, Ask, Admit, IdentifyAgain, Close
 //   sink -> worker   Ready (answers Configure), Results, Health, Met, Ends (answers Ask),
 //                    Alive (when nothing else was said for a while)
 //
@@ -43,7 +43,7 @@ struct SinkConfig {
   uint64_t max_message_bytes = 0;   // largest record the worker may send, key, body and fields together; 0: unknown
   uint64_t max_inflight_bytes = 0;  // the worker's budget for this destination; 0: unknown
   uint32_t alive_ms = 2000;         // the process says something this often; see process_sink.h
-  bool meets = false;               // the worker has to admit each new run of the server before anything is written
+  bool checks_server = false;       // the worker has to admit each new run of the server before anything is written
 };
 
 enum class FrameType : uint8_t {
@@ -54,11 +54,11 @@ enum class FrameType : uint8_t {
   kResults = 5,
   kHealth = 6,
   kAlive = 7,
-  kMet = 8,
+  kIdentity = 8,
   kAsk = 9,
   kEnds = 10,
   kAdmit = 11,
-  kMeetAgain = 12,
+  kIdentifyAgain = 12,
 };
 
 struct Frame {
@@ -138,14 +138,14 @@ class ResultsReader {
 };
 std::string EncodeHealth(const Health& health);
 bool DecodeHealth(std::string_view body, Health* health);  // sets up, error and warning, leaves the counters alone
-std::string EncodeMet(const std::string& run);
-bool DecodeMet(std::string_view body, std::string* run);
+std::string EncodeIdentity(const std::string& server_run);
+bool DecodeIdentity(std::string_view body, std::string* server_run);
 std::string EncodeAsk(const std::vector<AskedStream>& streams);
 bool DecodeAsk(std::string_view body, std::vector<AskedStream>* streams);
 std::string EncodeEnds(const std::vector<StreamEnd>& ends);
 bool DecodeEnds(std::string_view body, std::vector<StreamEnd>* ends, size_t most = SIZE_MAX);  // false: more than that
-std::string EncodeAdmit(const std::string& run, bool drop);
-bool DecodeAdmit(std::string_view body, std::string* run, bool* drop);
+std::string EncodeAdmit(const std::string& server_run, bool drop);
+bool DecodeAdmit(std::string_view body, std::string* server_run, bool* drop);
 
 // Appends a result, or grows the last one when both say delivered (or both aborted) of neighbouring records.
 void AppendResult(Result result, std::vector<Result>* results);

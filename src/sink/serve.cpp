@@ -44,31 +44,31 @@ class LateSink : public Sink {
       sink_->Submit(std::move(batch));
       return;
     }
-    if (held_.empty()) {
+    if (aborted_.empty()) {
       abort_at_ = MonotonicMicros() + kFailedAbortMicros;
     }
     gate_.Poison(batch.flow, batch.epoch);  // what comes behind it must not overtake it once the sink is made
-    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &held_);
+    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &aborted_);
   }
   void Poll(std::vector<Result>* results) override {
     const int64_t now = MonotonicMicros();
     if (sink_ == nullptr && now >= make_at_) {
       Make(now);
     }
-    if (!held_.empty() && (sink_ != nullptr || now >= abort_at_)) {
-      results->insert(results->end(), held_.begin(), held_.end());
-      held_.clear();
+    if (!aborted_.empty() && (sink_ != nullptr || now >= abort_at_)) {
+      results->insert(results->end(), aborted_.begin(), aborted_.end());
+      aborted_.clear();
     }
     if (sink_ != nullptr) {
       sink_->Poll(results);
-      Look();
+      FollowHealth();
     }
   }
   void AppendWaits(std::vector<WaitSpec>* waits) override {
     if (sink_ != nullptr) {
       sink_->AppendWaits(waits);
     } else {
-      waits->push_back({-1, false, false, held_.empty() ? make_at_ : std::min(make_at_, abort_at_)});
+      waits->push_back({-1, false, false, aborted_.empty() ? make_at_ : std::min(make_at_, abort_at_)});
     }
   }
   void TakePlaces(std::vector<Place>* places) override {
@@ -77,25 +77,25 @@ class LateSink : public Sink {
     }
   }
   const Health& health() const override { return health_; }
-  const Meeting* meeting() const override { return sink_ == nullptr ? nullptr : sink_->meeting(); }
+  const ServerIdentity* identity() const override { return sink_ == nullptr ? nullptr : sink_->identity(); }
   void Ask(std::vector<AskedStream> streams) override {
     if (sink_ != nullptr) {
       sink_->Ask(std::move(streams));
     }
   }
   bool TakeEnds(std::vector<StreamEnd>* ends) override { return sink_ != nullptr && sink_->TakeEnds(ends); }
-  void MeetAgain() override {
+  void IdentifyAgain() override {
     if (sink_ != nullptr) {
-      sink_->MeetAgain();
+      sink_->IdentifyAgain();
     }
   }
-  void Admit(const std::string& run, bool drop) override {
+  void Admit(const std::string& server_run, bool drop) override {
     if (sink_ != nullptr) {
-      sink_->Admit(run, drop);
+      sink_->Admit(server_run, drop);
     }
   }
   void Close() override {
-    held_.clear();
+    aborted_.clear();
     if (sink_ != nullptr) {
       sink_->Close();
     }
@@ -112,7 +112,7 @@ class LateSink : public Sink {
       Show({false, status.error()});
     }
   }
-  void Look() {
+  void FollowHealth() {
     if (seen_ != sink_->health().changes) {
       Show(sink_->health());
     }
@@ -129,12 +129,12 @@ class LateSink : public Sink {
   Health health_;
   uint64_t seen_ = 0;  // of the sink's changes
   FlowGate gate_;
-  std::vector<Result> held_;
+  std::vector<Result> aborted_;
   int64_t abort_at_ = 0;
   int64_t make_at_;
 };
 
-class Server {
+class ServeLoop {
   struct Range {
     uint32_t flow;
     uint32_t count;
@@ -142,8 +142,8 @@ class Server {
   };
 
  public:
-  Server(int fd, const SinkProgram& program, size_t held_limit, bool confined)
-      : fd_(fd), program_(program), held_limit_(held_limit), confined_(confined) {}
+  ServeLoop(int fd, const SinkProgram& program, size_t pending_limit, bool confined)
+      : fd_(fd), program_(program), pending_limit_(pending_limit), confined_(confined) {}
 
   int Run() {
     while (true) {
@@ -174,8 +174,8 @@ class Server {
   // A sink that waits to be admitted writes nothing: the Admit that it waits for is behind the records, so they must be
   // read.
   bool HoldsTooMuch() const {
-    const Meeting* meeting = sink_ == nullptr ? nullptr : sink_->meeting();
-    return held_bytes_ >= held_limit_ && (meeting == nullptr || meeting->run.empty());
+    const ServerIdentity* identity = sink_ == nullptr ? nullptr : sink_->identity();
+    return pending_bytes_ >= pending_limit_ && (identity == nullptr || identity->server_run.empty());
   }
   // Returns false if the other end is gone.
   bool Wait(bool* readable) {
@@ -183,7 +183,7 @@ class Server {
     if (sink_ != nullptr) {
       sink_->AppendWaits(&waits_);
     }
-    bool full = HoldsTooMuch() || writer_.pending() >= held_limit_;
+    bool full = HoldsTooMuch() || writer_.pending() >= pending_limit_;
     polls_.clear();
     polls_.push_back({fd_, static_cast<short>((full ? 0 : POLLIN) | (writer_.empty() ? 0 : POLLOUT)), 0});
     int64_t deadline = -1;
@@ -245,7 +245,7 @@ class Server {
           return false;
         }
         // The worker's budget bounds first, and a topic in trouble may hold all of it: then others still get through.
-        held_limit_ = std::max<size_t>(held_limit_, 2 * config.max_inflight_bytes);
+        pending_limit_ = std::max<size_t>(pending_limit_, 2 * config.max_inflight_bytes);
         alive_micros_ = int64_t{config.alive_ms} * 1000;
         if (confined_) {
           ConfineFiles(config.options, program_.temporary_files != nullptr && program_.temporary_files(config.options));
@@ -264,8 +264,8 @@ class Server {
         if (sink_ == nullptr || !DecodeSubmit(frame.body, &batch)) {
           return false;
         }
-        held_bytes_ += batch.records.size();
-        held_records_ += batch.count;
+        pending_bytes_ += batch.records.size();
+        pending_records_ += batch.count;
         OUTBOX_FAULT_POISON(batch.records);
         OUTBOX_FAULT_POINT("sink.submit.before");
         sink_->Submit(std::move(batch));
@@ -281,19 +281,19 @@ class Server {
         return true;
       }
       case FrameType::kAdmit: {
-        std::string run;
+        std::string server_run;
         bool drop = false;
-        if (sink_ == nullptr || !DecodeAdmit(frame.body, &run, &drop)) {
+        if (sink_ == nullptr || !DecodeAdmit(frame.body, &server_run, &drop)) {
           return false;
         }
-        sink_->Admit(run, drop);
+        sink_->Admit(server_run, drop);
         return true;
       }
-      case FrameType::kMeetAgain:
+      case FrameType::kIdentifyAgain:
         if (sink_ == nullptr || !frame.body.empty()) {
           return false;
         }
-        sink_->MeetAgain();
+        sink_->IdentifyAgain();
         return true;
       case FrameType::kClose:
         exit_code_ = kExitClosed;
@@ -331,8 +331,8 @@ class Server {
         delivered_.push_back({result.flow, result.count, result.first_seq});
       }
     }
-    const Meeting* meeting = sink_->meeting();
-    const bool met = meeting != nullptr && meeting->number != meeting_number_;
+    const ServerIdentity* identity = sink_->identity();
+    const bool met = identity != nullptr && identity->number != identity_number_;
     bool urgent = !results_.empty() || met || sink_->health().changes != health_changes_;
     bool wait = delivered_.size() > kFewRanges && delivered_.size() < kManyRanges &&
                 MonotonicMicros() - results_since_ < kJoinMicros;
@@ -343,8 +343,8 @@ class Server {
       SendHealth();
     }
     if (met) {  // behind all that the earlier server has acknowledged
-      meeting_number_ = meeting->number;
-      writer_.Append(FrameType::kMet, EncodeMet(meeting->run));
+      identity_number_ = identity->number;
+      writer_.Append(FrameType::kIdentity, EncodeIdentity(identity->server_run));
     }
     if (sink_->TakeEnds(&ends_)) {
       writer_.Append(FrameType::kEnds, EncodeEnds(ends_));
@@ -382,28 +382,28 @@ class Server {
 
   // Records are taken to be of average size: exact again whenever nothing is held.
   void Release(uint64_t count) {
-    count = std::min(count, held_records_);
+    count = std::min(count, pending_records_);
     if (count != 0) {
-      held_bytes_ -= static_cast<size_t>(static_cast<double>(held_bytes_) * static_cast<double>(count) /
-                                         static_cast<double>(held_records_));
-      held_records_ -= count;
+      pending_bytes_ -= static_cast<size_t>(static_cast<double>(pending_bytes_) * static_cast<double>(count) /
+                                            static_cast<double>(pending_records_));
+      pending_records_ -= count;
     }
-    if (held_records_ == 0) {
-      held_bytes_ = 0;
+    if (pending_records_ == 0) {
+      pending_bytes_ = 0;
     }
   }
 
   const int fd_;
   const SinkProgram& program_;
-  size_t held_limit_;
+  size_t pending_limit_;
   const bool confined_;  // the process is the sink's alone
   std::unique_ptr<Sink> sink_;
   int64_t alive_micros_ = 0;
   int64_t told_at_ = 0;  // the worker was told anything
   FrameReader reader_;
   FrameWriter writer_;
-  size_t held_bytes_ = 0;
-  uint64_t held_records_ = 0;
+  size_t pending_bytes_ = 0;
+  uint64_t pending_records_ = 0;
   uint64_t health_changes_ = 0;
   int exit_code_ = kExitClosed;
   std::vector<WaitSpec> waits_;
@@ -411,7 +411,7 @@ class Server {
   std::vector<Result> polled_;
   std::vector<Place> places_;
   std::vector<StreamEnd> ends_;
-  uint64_t meeting_number_ = 0;   // as told to the worker
+  uint64_t identity_number_ = 0;  // as told to the worker
   std::vector<Range> delivered_;  // not told to the worker yet
   std::vector<Result> results_;   // the same, other outcomes
   int64_t results_since_ = 0;     // when the first of them came
@@ -436,14 +436,14 @@ void IgnoreSignals() {
 
 }  // namespace
 
-int ServeSocket(int fd, const SinkProgram& program, size_t held_limit) {
-  Server server(fd, program, held_limit, false);
+int ServeSocket(int fd, const SinkProgram& program, size_t pending_limit) {
+  ServeLoop server(fd, program, pending_limit, false);
   int code = server.Run();
   server.Close();
   return code;
 }
 
-int Serve(const SinkProgram& program, size_t held_limit) {
+int Serve(const SinkProgram& program, size_t pending_limit) {
   IgnoreSignals();
   WriteOomScore();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -458,7 +458,7 @@ int Serve(const SinkProgram& program, size_t held_limit) {
   }
   ConfineProcess();
   // Not destroyed: a client library may take seconds for that, and its threads may still run at exit.
-  auto* server = new Server(kSinkSocket, program, held_limit, true);
+  auto* server = new ServeLoop(kSinkSocket, program, pending_limit, true);
   int code = server->Run();
   _exit(code);
 }

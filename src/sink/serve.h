@@ -25,11 +25,11 @@ struct SinkProgram {
 // Serves kSinkSocket until it closes, and says something every SinkConfig::alive_ms: a call of the sink that takes much
 // longer looks like a hang to the worker. Returns the exit code; never waits for the destination (a Sink's Close() is
 // quick). Sets the process up first: dies with its parent, is the OOM killer's first choice, no core dump (it holds
-// secrets and payloads), SIGPIPE ignored, confined (confine.h). While the sink holds more than `held_limit` bytes of
+// secrets and payloads), SIGPIPE ignored, confined (confine.h). While the sink holds more than `pending_limit` bytes of
 // unresolved records the socket is not read: the worker has the real budget, this is the backstop.
-int Serve(const SinkProgram& program, size_t held_limit = size_t{64} << 20);
+int Serve(const SinkProgram& program, size_t pending_limit = size_t{64} << 20);
 
 // The loop alone, on any socket, without touching the process; for tests that run a sink in a thread or a child.
-int ServeSocket(int fd, const SinkProgram& program, size_t held_limit);
+int ServeSocket(int fd, const SinkProgram& program, size_t pending_limit);
 
 }  // namespace outbox::sink

@@ -69,9 +69,9 @@ struct Place {
 // The run of the server that the sink has connected to and not been admitted to yet: a restarted Redis, or another
 // Redis in its place, which may have lost what the earlier one had acknowledged. Until Admit() nothing is written to
 // it; what is submitted waits.
-struct Meeting {
-  std::string run;      // one run of one server: "endpoint.run id.replication id", hashed or cut; "": none
-  uint64_t number = 0;  // +1 with each change of `run`, also to the same
+struct ServerIdentity {
+  std::string server_run;  // one run of one server: "endpoint.run id.replication id", hashed or cut; "": none
+  uint64_t number = 0;     // +1 with each change of `server_run`, also to the same
 };
 
 // A question to that server, about an entry that was acknowledged in a stream.
@@ -113,8 +113,8 @@ class Sink {
   // places.
   virtual void TakePlaces(std::vector<Place>* places) { static_cast<void>(places); }
 
-  // --- sinks that are made with SinkConfig::meets ---
-  virtual const Meeting* meeting() const { return nullptr; }
+  // --- sinks that are made with SinkConfig::checks_server ---
+  virtual const ServerIdentity* identity() const { return nullptr; }
   // Asks the server that waits to be admitted about entries in streams; one question at a time.
   virtual void Ask(std::vector<AskedStream> streams) {  // NOLINT(performance-unnecessary-value-param): sinks keep it
     static_cast<void>(streams);
@@ -122,10 +122,12 @@ class Sink {
   // Returns true once, when all that was asked about has been answered; what the server did not tell is left out.
   virtual bool TakeEnds(std::vector<StreamEnd>* ends) { return static_cast<void>(ends), false; }
   // Disconnects, and reports the server that answers some seconds later.
-  virtual void MeetAgain() {}
+  virtual void IdentifyAgain() {}
   // Admits the sink to that run, if the server still is it, and to the same run on later connections. `drop`: what
   // waits is aborted first.
-  virtual void Admit(const std::string& run, bool drop) { static_cast<void>(run), static_cast<void>(drop); }
+  virtual void Admit(const std::string& server_run, bool drop) {
+    static_cast<void>(server_run), static_cast<void>(drop);
+  }
 
   // Drops everything unresolved and lets go of the destination at once. Nothing is reported afterwards.
   virtual void Close() = 0;

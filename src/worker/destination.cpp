@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "log/server_log.h"
+#include "log/server_runs.h"
 #include "pg/transaction.h"
 #include "sink/options.h"
 #include "sink/process_sink.h"
@@ -217,11 +217,11 @@ std::vector<DestinationConfig> LoadDestinations(const std::vector<std::string>& 
   return configs;
 }
 
-std::unique_ptr<relay::ServerLog> MakeServerLog(const DestinationConfig& config) {
+std::unique_ptr<relay::ServerRuns> MakeServerRuns(const DestinationConfig& config) {
   if (!config.problem.ok() || config.kind->resends_lost == nullptr) {
     return nullptr;
   }
-  return std::make_unique<log::PgServerLog>(config.name, config.kind->resends_lost(config.options));
+  return std::make_unique<log::PgServerRuns>(config.name, config.kind->resends_lost(config.options));
 }
 
 std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const SinkLimits& limits) {
@@ -236,7 +236,7 @@ std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const Sink
   sink_config.options = config.options;
   sink_config.max_message_bytes = limits.max_message_bytes;
   sink_config.max_inflight_bytes = limits.max_inflight_bytes;
-  sink_config.meets = config.kind->resends_lost != nullptr;
+  sink_config.checks_server = config.kind->resends_lost != nullptr;
   return std::make_unique<sink::ProcessSink>(LibraryDirectory() + "/" + config.kind->program, std::move(sink_config));
 }
 

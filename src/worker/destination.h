@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "relay/server_log.h"
+#include "relay/server_runs.h"
 #include "sink/kind.h"
 #include "sink/sink.h"
 
@@ -37,6 +37,6 @@ struct SinkLimits {
 // A destination with a problem gives a sink that is down and says why.
 std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const SinkLimits& limits);
 // Returns nullptr if runs of a server of this kind cannot be told apart (SinkKind::resends_lost).
-std::unique_ptr<relay::ServerLog> MakeServerLog(const DestinationConfig& config);
+std::unique_ptr<relay::ServerRuns> MakeServerRuns(const DestinationConfig& config);
 
 }  // namespace outbox::worker

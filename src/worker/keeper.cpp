@@ -56,32 +56,32 @@ struct KeeperState {
   bool adopting = false;    // events of a restored dump are being adopted
   bool jump_told = false;
   log::LaneChanges changes;
-  std::map<int64_t, log::LanePace> paces;
+  std::map<int64_t, log::LaneChangeState> lane_changes;
 };
 KeeperState* keeper = nullptr;
 
-pg::Standing Look(MemoryContext context) {
-  pg::Standing standing;
+pg::Installation ReadInstallation(MemoryContext context) {
+  pg::Installation installation;
   pg::SetTransactionRole(InvalidOid);
   try {
     pg::InTransaction(context, [&] {
-      standing = pg::FindStanding();
+      installation = pg::FindInstallation();
       // The very first emit found no background worker to settle the outbox's identity.
-      if (standing.presence == pg::Presence::kUnused && days::SpareTableIsUsed()) {
+      if (installation.presence == pg::Presence::kUnused && days::SpareTableIsUsed()) {
         pg::SettleIdentity();
-        standing = pg::FindStanding();
+        installation = pg::FindInstallation();
       }
       keeper->subscribes =
-          (standing.presence == pg::Presence::kUnused || standing.presence == pg::Presence::kForeign) &&
+          (installation.presence == pg::Presence::kUnused || installation.presence == pg::Presence::kForeign) &&
           pg::SubscribesToOutbox();
     });
-    keeper->owner = standing.owner;
+    keeper->owner = installation.owner;
   } catch (...) {
     pg::SetTransactionRole(keeper->owner);
     throw;
   }
-  pg::SetTransactionRole(standing.owner);
-  return standing;
+  pg::SetTransactionRole(installation.owner);
+  return installation;
 }
 
 // Keeps outbox.clock_ceiling above every reading that can be handed out before the next cycle, so that emitters need
@@ -94,7 +94,7 @@ void KeepCeiling(MemoryContext context) {
 
 // Writes one line when the wall clock jumps, and one when that is over.
 void TellOfJump() {
-  int64 jump = pg::HeldJump();
+  int64 jump = pg::PendingJump();
   if ((jump != 0) == keeper->jump_told) {
     return;
   }
@@ -116,7 +116,7 @@ void DecideDemand() {
 }
 
 void ChangeLanes() {
-  keeper->changes = log::AdvanceLaneChanges(&keeper->paces);
+  keeper->changes = log::AdvanceLaneChanges(&keeper->lane_changes);
   if (keeper->changes.changed) {
     pg_atomic_fetch_add_u64(&keeper->slot->config_generation, 1);
     pg::WakeWorkers(keeper->database, true);
@@ -195,18 +195,18 @@ void KeepDayTables(MemoryContext context) {
 
 // One round. Throws PgError.
 void Cycle(MemoryContext context) {
-  uint32 requests = pg::ProbeRequests(keeper->database);
+  uint32 requests = pg::DiscoveryRequests(keeper->database);
   keeper->commits = pg_atomic_read_u64(&keeper->slot->emitting_commits);
   keeper->generation = pg_atomic_read_u64(&keeper->slot->config_generation);
   Steps steps;
-  pg::Standing standing = {pg::Presence::kHere, keeper->owner, ""};
+  pg::Installation installation = {pg::Presence::kHere, keeper->owner, ""};
   // If outbox.identity is locked, the installation counts as unchanged.
-  steps.Do([&] { standing = Look(context); });
+  steps.Do([&] { installation = ReadInstallation(context); });
   if (steps.failed() && keeper->presence != pg::Presence::kHere) {
     steps.ThrowFirst();
   }
-  if (standing.presence == pg::Presence::kOtherVersion && keeper->presence != standing.presence) {
-    char* found = standing.version;
+  if (installation.presence == pg::Presence::kOtherVersion && keeper->presence != installation.presence) {
+    char* found = installation.version;
     pg::Guard([found] {
       ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("outbox publishes nothing: the extension's version \"%s\" is not the library's, \"%s\"",
@@ -215,24 +215,24 @@ void Cycle(MemoryContext context) {
                                 "library was reinstalled.")));
     });
   }
-  keeper->presence = standing.presence;
-  switch (standing.presence) {
+  keeper->presence = installation.presence;
+  switch (installation.presence) {
     case pg::Presence::kAbsent:
     case pg::Presence::kUnused:
     case pg::Presence::kForeign:
       // A subscription stops at the first day of the publisher that has no table here, for all tables.
-      pg::ConcludeProbe(keeper->database, requests, keeper->subscribes);
+      pg::ConcludeDiscovery(keeper->database, requests, keeper->subscribes);
       if (keeper->subscribes) {
         pg::SetRelayDemand(keeper->database, 0);
         KeepDayTables(context);
       }
       return;
     case pg::Presence::kOtherVersion:
-      pg::ConcludeProbe(keeper->database, requests, true);
+      pg::ConcludeDiscovery(keeper->database, requests, true);
       pg::SetRelayDemand(keeper->database, 0);
       return;
     case pg::Presence::kHere:
-      pg::ConcludeProbe(keeper->database, requests, true);
+      pg::ConcludeDiscovery(keeper->database, requests, true);
       break;
   }
   OUTBOX_FAULT_POINT("keeper.cycle");

@@ -5,7 +5,7 @@
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "pg/entry.h"
-#include "pg/process_places.h"
+#include "pg/process_slots.h"
 #include "pg/settings.h"
 #include "pg/wait.h"
 #include "worker/databases.h"
@@ -149,7 +149,7 @@ bool Probing() {
   bool any = false;
   LWLockAcquire(Shared()->lock, LW_SHARED);
   for (int i = 0; i < Shared()->max_databases; i++) {
-    any = any || (Databases()[i].database != InvalidOid && Databases()[i].needs_probe);
+    any = any || (Databases()[i].database != InvalidOid && Databases()[i].needs_discovery);
   }
   LWLockRelease(Shared()->lock);
   return any;
@@ -165,7 +165,7 @@ bool MayWarn(Moment* last) {
   return true;
 }
 
-// Databases that are new to this launcher are probed; what is gone or closed is forgotten.
+// Databases that are new to this launcher get a keeper that looks for an outbox; what is gone or closed is forgotten.
 void ScanDatabases(MemoryContext context) {
   DatabaseList list = ReadDatabases(context);
   state->names.clear();
@@ -174,9 +174,9 @@ void ScanDatabases(MemoryContext context) {
   }
   bool full = false;
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
-  if (Shared()->probe_lost) {
+  if (Shared()->discovery_lost) {
     state->known.clear();
-    Shared()->probe_lost = false;
+    Shared()->discovery_lost = false;
   }
   LWLockRelease(Shared()->lock);
   for (int i = 0; i < list.eligible_count; i++) {
@@ -184,8 +184,8 @@ void ScanDatabases(MemoryContext context) {
     if (known) {
       continue;
     }
-    // Slots come free as probes find nothing; then the next scan goes on.
-    if (!pg::MarkForProbe(list.eligible[i])) {
+    // Slots come free as such keepers find nothing; then the next scan goes on.
+    if (!pg::MarkForDiscovery(list.eligible[i])) {
       full = true;
       break;
     }
@@ -200,7 +200,7 @@ void ScanDatabases(MemoryContext context) {
     bool dropped = !Contains(list.all, list.all_count, database);
     LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
     if (Databases()[i].database == database) {
-      Databases()[i].needs_probe = false;
+      Databases()[i].needs_discovery = false;
       Databases()[i].active = false;
     }
     LWLockRelease(Shared()->lock);
@@ -260,13 +260,13 @@ void SeeMark(const MarkedProcess& process, int crashes, bool running, void*) {
 }
 
 // Shown by outbox.doctor().
-void ShowHeld(const Job& job) {
+void ShowDelayed(const Job& job) {
   const TimestampTz until = WallClockAt(job.start_after);
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   for (int i = 0; i < Shared()->max_databases; i++) {
     DatabaseSlot& slot = Databases()[i];
-    if (slot.database == job.ticket.database && slot.held_until < until) {
-      slot.held_until = until;
+    if (slot.database == job.ticket.database && slot.delayed_until < until) {
+      slot.delayed_until = until;
       slot.crashes = job.crashes;
     }
   }
@@ -274,7 +274,7 @@ void ShowHeld(const Job& job) {
 }
 
 // The configuration has changed: processes that are held back are tried now.
-void TryHeldOnes() {
+void TryDelayedOnes() {
   for (Job& job : state->jobs) {
     if (job.crashes > kCrashesForgiven) {
       job.start_after = Min(job.start_after, MonotonicMicros());
@@ -282,7 +282,7 @@ void TryHeldOnes() {
   }
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   for (int i = 0; i < Shared()->max_databases; i++) {
-    Databases()[i].held_until = 0;
+    Databases()[i].delayed_until = 0;
   }
   LWLockRelease(Shared()->lock);
 }
@@ -379,7 +379,7 @@ void StartAndStop(Moment now) {
       if (job.start_after <= now) {
         Start(&job, now);
       } else if (job.crashes > kCrashesForgiven) {
-        ShowHeld(job);
+        ShowDelayed(job);
       }
       if (job.ticket.slot < 0) {
         Earliest(job.start_after);
@@ -448,14 +448,14 @@ void HoldBack(uint32 wait_event) {
   ereport(LOG, (errmsg("outbox launcher waits for %ld s: it crashed the server %d times in a row", delay / 1000,
                        state->own_crashes)));
   MarkWaiting(kLauncherMark);
-  Shared()->launcher_held_until = WallClockAt(until);
+  Shared()->launcher_delayed_until = WallClockAt(until);
   bool reload = false;
   while (!Terminated() && !reload && MonotonicMicros() < until) {
     pg::WaitForLatch(Max(MillisecondsTo(MonotonicMicros(), until), 1L), wait_event);
     reload = ConfigReloadPending;
     ProcessInterruptsBetweenTurns();
   }
-  Shared()->launcher_held_until = 0;
+  Shared()->launcher_delayed_until = 0;
   state->started_at = MonotonicMicros();
   MarkStart(kLauncherMark, state->own_crashes);
 }
@@ -491,7 +491,7 @@ void LauncherMain() {
     long timeout = MillisecondsTo(MonotonicMicros(), state->next_wake);
     pg::WaitForLatch(Max(timeout, 1L), wait_event);
     if (ConfigReloadPending) {
-      TryHeldOnes();
+      TryDelayedOnes();
     }
     ProcessInterruptsBetweenTurns();
   }

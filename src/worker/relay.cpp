@@ -24,8 +24,8 @@ namespace {
 
 constexpr int64_t kMilli = 1000;
 constexpr int64_t kSecond = 1000 * kMilli;
-constexpr int64_t kStandingEvery = 5 * kSecond;
-constexpr int64_t kStandingTroubled = kSecond / 4;
+constexpr int64_t kInstallationEvery = 5 * kSecond;
+constexpr int64_t kInstallationTroubled = kSecond / 4;
 constexpr int64_t kBalanceEvery = kSecond;
 constexpr int64_t kSettle = 3 * kSecond;         // a worker that died is given this long to come back
 constexpr int64_t kReleaseWithin = 5 * kSecond;  // for lanes and destinations in normal running
@@ -149,28 +149,29 @@ void Relay::ThrowTrouble() {
 }
 
 // Finds out whether the extension is installed and belongs to this server.
-void Relay::CheckStanding() {
+void Relay::CheckInstallation() {
   int64_t now = clock_->NowMicros();
-  if (now < next_standing_ && !(troubled_ && now >= next_standing_ - kStandingEvery + kStandingTroubled)) {
+  if (now < next_installation_check_ &&
+      !(troubled_ && now >= next_installation_check_ - kInstallationEvery + kInstallationTroubled)) {
     return;
   }
   troubled_ = false;
-  pg::Standing standing;
+  pg::Installation installation;
   // Not as the owner known so far: that role may not own the extension any more, or may be gone.
   pg::SetTransactionRole(InvalidOid);
   try {
-    pg::InTransaction(CurrentMemoryContext, [&] { standing = pg::FindStanding(); });
+    pg::InTransaction(CurrentMemoryContext, [&] { installation = pg::FindInstallation(); });
   } catch (...) {
     pg::SetTransactionRole(owner_);
     throw;
   }
-  next_standing_ = now + kStandingEvery;
-  uprooted_ = standing.presence != pg::Presence::kHere;
-  if (owner_ != standing.owner) {
+  next_installation_check_ = now + kInstallationEvery;
+  uprooted_ = installation.presence != pg::Presence::kHere;
+  if (owner_ != installation.owner) {
     generation_ = 0;  // another role's user mappings count now
   }
-  owner_ = standing.owner;
-  pg::SetTransactionRole(standing.owner);
+  owner_ = installation.owner;
+  pg::SetTransactionRole(installation.owner);
 }
 
 void Relay::Reload() {
@@ -205,7 +206,7 @@ void Relay::ApplyDestinations(const RelayConfig& config) {
     if (destination == config.destinations.end()) {
       engine_->RemoveDestination(id, deadline);
     } else if (limits_changed || !(destination->second == known)) {
-      engine_->SetDestination(id, Factory(destination->second, limits_), deadline, MakeServerLog(destination->second));
+      engine_->SetDestination(id, Factory(destination->second, limits_), deadline, MakeServerRuns(destination->second));
     }
   }
 }
@@ -251,7 +252,7 @@ void Relay::ApplyLanes(const RelayConfig& config) {
   }
 }
 
-void Relay::LetGo(const LaneId& id, HeldLane* lane) {
+void Relay::LetGo(const LaneId& id, OwnedLane* lane) {
   lane->leaving = true;
   engine_->ReleaseLane(id, clock_->NowMicros() + kReleaseWithin);
 }
@@ -284,23 +285,23 @@ void Relay::Rebalance() {
   log::LaneCount count = log::CountLanes();
   lanes_everywhere_ = count.all;
   int share = FairShare(count.all);
-  int held = 0;
+  int owned = 0;
   for (const auto& [id, lane] : lanes_) {
-    held += lane.leaving ? 0 : 1;
+    owned += lane.leaving ? 0 : 1;
   }
   // The last lanes go first: claiming starts from the lowest, so lanes settle.
-  for (auto lane = lanes_.rbegin(); lane != lanes_.rend() && held > share; ++lane) {
+  for (auto lane = lanes_.rbegin(); lane != lanes_.rend() && owned > share; ++lane) {
     if (!lane->second.leaving) {
       LetGo(lane->first, &lane->second);
-      held--;
+      owned--;
     }
   }
-  if (count.unowned == 0 || held >= share) {
+  if (count.unowned == 0 || owned >= share) {
     return;
   }
   std::vector<LaneId> claimed;
   pg_atomic_write_u64(&worker_slot_->barrier_done, 0);  // a lane that is claimed has reached nothing yet
-  log::ClaimLanes(incarnation_, share - held, &claimed);
+  log::ClaimLanes(incarnation_, share - owned, &claimed);
   for (const LaneId& id : claimed) {
     if (!Add(id)) {
       given_back_.push_back(id);
@@ -323,7 +324,7 @@ bool Relay::Add(const LaneId& id) {
   }
   if (!engine_->HasDestination(destination)) {
     const DestinationConfig& config = config_.destinations.at(destination);
-    engine_->SetDestination(destination, Factory(config, limits_), clock_->NowMicros(), MakeServerLog(config));
+    engine_->SetDestination(destination, Factory(config, limits_), clock_->NowMicros(), MakeServerRuns(config));
   }
   relay::LaneLogs logs;
   logs.filter = std::make_shared<relay::LaneFilter>(spec);
@@ -331,7 +332,7 @@ bool Relay::Add(const LaneId& id) {
                                               logs.filter.get());
   logs.parked = std::make_unique<parked::PgParkedLog>(id, incarnation_, &dead_letters_);
   logs.sides = std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), incarnation_);
-  HeldLane lane;
+  OwnedLane lane;
   lane.route = route->second;
   lane.destination = destination;
   lane.kind = kind;
@@ -404,7 +405,7 @@ void Relay::PlanWait(int64_t deadline) {
       deadline = std::min(deadline, wait.deadline);
     }
   }
-  for (const Chore* chore : {&standing_, &reload_, &balance_, &give_back_}) {
+  for (const Chore* chore : {&installation_, &reload_, &balance_, &give_back_}) {
     if (chore->next_try != 0) {
       deadline = std::min(deadline, chore->next_try);
     }
@@ -420,9 +421,9 @@ void Relay::Turn() {
   descriptors_.clear();
   trouble_ = nullptr;
   if (pg_atomic_read_u64(&database_slot_->config_generation) != generation_) {
-    next_standing_ = 0;  // the extension itself may be going
+    next_installation_check_ = 0;  // the extension itself may be going
   }
-  Do(&standing_, [&] { CheckStanding(); });
+  Do(&installation_, [&] { CheckInstallation(); });
   if (uprooted_) {
     return;
   }

@@ -51,7 +51,7 @@ class Relay {
   bool busy() const { return busy_; }
 
  private:
-  struct HeldLane {
+  struct OwnedLane {
     log::Route route;
     relay::DestinationId destination = 0;
     const sink::SinkKind* kind = nullptr;  // of the destination, as the route was compiled for it
@@ -79,12 +79,12 @@ class Relay {
     Backoff backoff{100'000, 1'000'000};
     int64_t next_try = 0;  // monotonic microseconds
   };
-  using LaneMap = std::map<LaneId, HeldLane>;
+  using LaneMap = std::map<LaneId, OwnedLane>;
 
   // Returns false if `work` failed, just now or so recently that it was not called again.
   template <typename Work>
   bool Do(Chore* chore, Work&& work);
-  void CheckStanding();
+  void CheckInstallation();
   void Reload();
   void ApplyDestinations(const RelayConfig& config);
   void DropUnusedDestinations();
@@ -92,12 +92,12 @@ class Relay {
   void Rebalance();
   int FairShare(int all);
   bool Add(const LaneId& id);
-  void LetGo(const LaneId& id, HeldLane* lane);
+  void LetGo(const LaneId& id, OwnedLane* lane);
   void TakeGone();
   void GiveBack();
   void Publish();
   void PublishSide(const relay::LaneStatus& status, int64_t now);
-  void ComplainOf(const HeldLane& lane, const relay::LaneStatus& status);
+  void ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status);
   void PublishDestinations(int64_t now);
   void ReportDeadLetters(int64_t now);
   void PublishBarrier();
@@ -127,14 +127,14 @@ class Relay {
   bool troubled_ = false;      // a lane reported an error: check whether the extension is still there
   int64_t complained_at_ = 0;  // monotonic microseconds, in the server's log
   std::string complained_code_;
-  int64_t next_standing_ = 0;  // monotonic microseconds, all of these
+  int64_t next_installation_check_ = 0;  // monotonic microseconds, all of these
   int64_t next_balance_ = 0;
   int64_t drop_unused_at_ = relay::kNever;
   int64_t workers_since_ = 0;  // when their number last changed
   int workers_ = -1;
   int lanes_everywhere_ = 0;        // of all routes, as of the last time lanes were shared out
   std::vector<LaneId> given_back_;  // left the engine in good order, not yet released in the table
-  Chore standing_;
+  Chore installation_;
   Chore reload_;
   Chore balance_;
   Chore give_back_;

@@ -43,7 +43,7 @@ void Relay::Publish() {
     if (found == lanes_.end()) {
       continue;
     }
-    HeldLane& lane = found->second;
+    OwnedLane& lane = found->second;
     if (status.error != nullptr && status.error->error_class == ErrorClass::kInternal) {
       troubled_ = true;
       ComplainOf(lane, status);
@@ -93,8 +93,8 @@ void Relay::PublishBarrier() {
       quiet = quiet && status.inflight_count == 0;
       continue;
     }
-    auto held = lanes_.find(status.id);
-    if (held == lanes_.end() || held->second.leaving) {
+    auto owned = lanes_.find(status.id);
+    if (owned == lanes_.end() || owned->second.leaving) {
       quiet = false;
       continue;
     }
@@ -120,7 +120,7 @@ void Relay::PublishBarrier() {
 }
 
 // Trouble with tables is the server's own: it is also written to the server log, once a minute.
-void Relay::ComplainOf(const HeldLane& lane, const relay::LaneStatus& status) {
+void Relay::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status) {
   const int64_t now = clock_->NowMicros();
   const bool lasts = clock_->WallMicros() - status.error_since_unix >= kTroubleLasts;
   const bool said = complained_code_ == status.error->code && now - complained_at_ < kComplainEvery;
@@ -192,11 +192,11 @@ void Relay::Describe(const std::vector<relay::LaneStatus>& lanes) {
   const relay::LaneStatus* shown = nullptr;
   bool down = false;
   for (const relay::LaneStatus& status : lanes) {
-    auto held = lanes_.find(status.id);
-    if (held == lanes_.end()) {
+    auto owned = lanes_.find(status.id);
+    if (owned == lanes_.end()) {
       continue;
     }
-    const sink::Health* health = engine_->DestinationHealth(held->second.destination);
+    const sink::Health* health = engine_->DestinationHealth(owned->second.destination);
     bool lane_down = health != nullptr && !health->up;
     if ((status.inflight_count > 0 || lane_down) && (shown == nullptr || (lane_down && !down))) {
       shown = &status;
@@ -207,7 +207,7 @@ void Relay::Describe(const std::vector<relay::LaneStatus>& lanes) {
   if (stopping_) {
     activity_ = "stopping";
   } else if (shown != nullptr) {
-    const HeldLane& lane = lanes_.at({shown->id.route_id, shown->id.lane});
+    const OwnedLane& lane = lanes_.at({shown->id.route_id, shown->id.lane});
     activity_ = (down ? "waiting for " : "publishing to ") + lane.route.server;
   } else {
     activity_ = "idle";

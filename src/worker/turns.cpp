@@ -7,7 +7,7 @@
 
 #include "base/monotonic.h"
 #include "base/turns.h"
-#include "pg/process_places.h"
+#include "pg/process_slots.h"
 
 namespace outbox::worker {
 
@@ -19,11 +19,11 @@ using pg::Shared;
 using pg::WorkerKind;
 using pg::WorkerState;
 
-constexpr int kProbesAtOnce = 2;
+constexpr int kDiscoveriesAtOnce = 2;
 constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kNoRoomFor = 10 * kSecond;
 constexpr int64_t kSettled = 50'000;  // a counted commit has set the worker's flag by then
-constexpr long kWhileSomebodyWaitsMs = 100;
+constexpr long kWhileOneWaitsMs = 100;
 constexpr long kInTurnMs = 1000;
 constexpr long kAllRunMs = 10'000;
 
@@ -63,25 +63,25 @@ struct State {
 State* state = nullptr;
 
 // A copy of what is needed of a DatabaseSlot.
-struct Look {
+struct DatabaseNeeds {
   Oid database;
   bool active;
-  bool probe;
+  bool undiscovered;
   int relays;
   int granted;  // of them, that may run at once
   Work work;
 };
 
-std::vector<Look> LookAtDatabases() {
-  std::vector<Look> looks;
-  looks.reserve(static_cast<size_t>(Shared()->max_databases));  // nothing is allocated under the lock
+std::vector<DatabaseNeeds> ReadDatabases() {
+  std::vector<DatabaseNeeds> needs;
+  needs.reserve(static_cast<size_t>(Shared()->max_databases));  // nothing is allocated under the lock
   LWLockAcquire(Shared()->lock, LW_SHARED);
   for (int i = 0; i < Shared()->max_databases; i++) {
     DatabaseSlot& slot = Databases()[i];
-    if (slot.database != InvalidOid && slot.barred_by == 0 && (slot.active || slot.needs_probe)) {
-      looks.push_back({slot.database,
+    if (slot.database != InvalidOid && slot.barred_by == 0 && (slot.active || slot.needs_discovery)) {
+      needs.push_back({slot.database,
                        slot.active,
-                       slot.needs_probe,
+                       slot.needs_discovery,
                        pg::RelaysWanted(slot),
                        0,
                        {pg_atomic_read_u64(&slot.config_generation), pg_atomic_read_u64(&slot.parked_generation),
@@ -89,7 +89,7 @@ std::vector<Look> LookAtDatabases() {
     }
   }
   LWLockRelease(Shared()->lock);
-  return looks;
+  return needs;
 }
 
 bool IsQuiet(const pg::SlotTicket& ticket) {
@@ -99,14 +99,14 @@ bool IsQuiet(const pg::SlotTicket& ticket) {
 }
 
 // Publishes a decision in shared memory, for views.
-void Publish(bool in_turn, const std::vector<Look>& looks) {
+void Publish(bool in_turn, const std::vector<DatabaseNeeds>& needs) {
   pg_atomic_write_u32(&Shared()->in_turn, in_turn ? 1 : 0);
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   for (int i = 0; i < Shared()->max_databases; i++) {
     DatabaseSlot& slot = Databases()[i];
-    for (const Look& look : looks) {
-      if (slot.database == look.database) {
-        slot.relays_allowed = look.granted;
+    for (const DatabaseNeeds& need : needs) {
+      if (slot.database == need.database) {
+        slot.relays_allowed = need.granted;
       }
     }
   }
@@ -170,77 +170,77 @@ TurnTaker Candidate(bool keeper, const TurnJob* job, const Taker& taker, int64_t
   candidate.running = taker.running;
   candidate.leaving = job != nullptr && job->leaving;
   candidate.quiet = taker.running && !taker.unfinished;
-  candidate.due = !taker.running && due_since != 0 && !(job != nullptr && job->held);
+  candidate.due = !taker.running && due_since != 0 && !(job != nullptr && job->delayed);
   candidate.since = taker.running ? taker.started_at : due_since;
   return candidate;
 }
 
 // Wants all processes that there is room for, if every database gets its keeper and one relay worker; else returns
 // false.
-bool WantAll(int room, std::vector<Look>* looks, std::vector<TurnJob>* jobs) {
-  int probes = 0;
-  for (Look& look : *looks) {
-    look.granted = Min(look.relays, 1);
-    room -= look.active ? 1 + look.granted : 0;
-    probes += look.active ? 0 : 1;
+bool WantAll(int room, std::vector<DatabaseNeeds>* needs, std::vector<TurnJob>* jobs) {
+  int discoveries = 0;
+  for (DatabaseNeeds& need : *needs) {
+    need.granted = Min(need.relays, 1);
+    room -= need.active ? 1 + need.granted : 0;
+    discoveries += need.active ? 0 : 1;
   }
-  probes = Min(probes, kProbesAtOnce);
-  room -= probes;
+  discoveries = Min(discoveries, kDiscoveriesAtOnce);
+  room -= discoveries;
   if (room < 0) {
     return false;
   }
   for (bool given = true; given && room > 0;) {
     given = false;
-    for (Look& look : *looks) {
-      if (look.granted < look.relays && room > 0) {
-        look.granted++;
+    for (DatabaseNeeds& need : *needs) {
+      if (need.granted < need.relays && room > 0) {
+        need.granted++;
         room--;
         given = true;
       }
     }
   }
-  for (const Look& look : *looks) {
-    if (look.active || probes > 0) {
-      Want(jobs, look.database, WorkerKind::kKeeper, 0);
-      probes -= look.active ? 0 : 1;
+  for (const DatabaseNeeds& need : *needs) {
+    if (need.active || discoveries > 0) {
+      Want(jobs, need.database, WorkerKind::kKeeper, 0);
+      discoveries -= need.active ? 0 : 1;
     }
-    for (int ordinal = 0; ordinal < look.granted; ordinal++) {
-      Want(jobs, look.database, WorkerKind::kRelay, ordinal);
+    for (int ordinal = 0; ordinal < need.granted; ordinal++) {
+      Want(jobs, need.database, WorkerKind::kRelay, ordinal);
     }
   }
   return true;
 }
 
 // Returns true if a database waits.
-bool WantInTurn(const std::vector<Look>& looks, int room, int64_t now, std::vector<TurnJob>* jobs) {
-  const auto all = static_cast<int64_t>(looks.size());
+bool WantInTurn(const std::vector<DatabaseNeeds>& needs, int room, int64_t now, std::vector<TurnJob>* jobs) {
+  const auto all = static_cast<int64_t>(needs.size());
   const int64_t upkeep_every = std::clamp<int64_t>(all * kSecond / 2, 10 * kSecond, 60 * kSecond);
   const int64_t look_every = std::clamp<int64_t>(all * kSecond * 2 / 5, 5 * kSecond, 30 * kSecond);
-  struct Place {
+  struct Candidacy {
     Oid database;
     WorkerKind kind;
   };
   std::vector<TurnTaker> candidates;
-  std::vector<Place> places;
-  for (const Look& look : looks) {
-    DatabaseTurns& turns = state->databases[look.database];
-    const TurnJob* keeper = Find(jobs, look.database, WorkerKind::kKeeper);
+  std::vector<Candidacy> candidacies;
+  for (const DatabaseNeeds& need : needs) {
+    DatabaseTurns& turns = state->databases[need.database];
+    const TurnJob* keeper = Find(jobs, need.database, WorkerKind::kKeeper);
     int64_t due =
-        DueSince(look.probe || look.work.config != turns.keeper.done.config, upkeep_every, now, &turns.keeper);
+        DueSince(need.undiscovered || need.work.config != turns.keeper.done.config, upkeep_every, now, &turns.keeper);
     candidates.push_back(Candidate(true, keeper, turns.keeper, due));
-    places.push_back({look.database, WorkerKind::kKeeper});
-    if (look.relays > 0) {
-      const TurnJob* relay = Find(jobs, look.database, WorkerKind::kRelay);
-      due = DueSince(!(look.work == turns.relay.done), look_every, now, &turns.relay);
+    candidacies.push_back({need.database, WorkerKind::kKeeper});
+    if (need.relays > 0) {
+      const TurnJob* relay = Find(jobs, need.database, WorkerKind::kRelay);
+      due = DueSince(!(need.work == turns.relay.done), look_every, now, &turns.relay);
       candidates.push_back(Candidate(false, relay, turns.relay, due));
-      places.push_back({look.database, WorkerKind::kRelay});
+      candidacies.push_back({need.database, WorkerKind::kRelay});
     }
   }
   const size_t takers = candidates.size();
   // Others that still have a place: of when there was room, or of a database that is barred.
   for (const TurnJob& job : *jobs) {
-    bool listed = std::any_of(places.begin(), places.end(), [&](const Place& place) {
-      return job.ticket.database == place.database && job.ticket.kind == place.kind && job.ticket.ordinal == 0;
+    bool listed = std::any_of(candidacies.begin(), candidacies.end(), [&](const Candidacy& candidacy) {
+      return job.ticket.database == candidacy.database && job.ticket.kind == candidacy.kind && job.ticket.ordinal == 0;
     });
     if (job.ticket.slot >= 0 && !listed) {
       TurnTaker leaving;
@@ -249,13 +249,13 @@ bool WantInTurn(const std::vector<Look>& looks, int room, int64_t now, std::vect
       candidates.push_back(leaving);
     }
   }
-  ShareOutPlaces(room, now, &candidates);
+  ShareOutSlots(room, now, &candidates);
   bool waiting = false;
   for (size_t i = 0; i < takers; i++) {
     const TurnTaker& candidate = candidates[i];
     waiting = waiting || candidate.due;
     if (candidate.start || (candidate.running && !candidate.stop && !candidate.leaving)) {
-      Want(jobs, places[i].database, places[i].kind, 0);
+      Want(jobs, candidacies[i].database, candidacies[i].kind, 0);
     }
   }
   return waiting;
@@ -275,27 +275,27 @@ long DecideTurns(std::vector<TurnJob>* jobs) {
     state = new State;
   }
   const int64_t now = MonotonicMicros();
-  const int room = now < state->limit_until ? Min(state->limit, pg::ProcessPlaces()) : pg::ProcessPlaces();
-  std::vector<Look> looks = LookAtDatabases();
+  const int room = now < state->limit_until ? Min(state->limit, pg::ProcessSlots()) : pg::ProcessSlots();
+  std::vector<DatabaseNeeds> needs = ReadDatabases();
   for (auto& [database, turns] : state->databases) {
     turns.known = false;
   }
-  for (const Look& look : looks) {
-    DatabaseTurns& turns = state->databases[look.database];
+  for (const DatabaseNeeds& need : needs) {
+    DatabaseTurns& turns = state->databases[need.database];
     turns.known = true;
-    Follow(Find(jobs, look.database, WorkerKind::kKeeper), look.work, now, &turns.keeper);
-    Follow(Find(jobs, look.database, WorkerKind::kRelay), look.work, now, &turns.relay);
+    Follow(Find(jobs, need.database, WorkerKind::kKeeper), need.work, now, &turns.keeper);
+    Follow(Find(jobs, need.database, WorkerKind::kRelay), need.work, now, &turns.relay);
   }
   std::erase_if(state->databases, [](const auto& entry) { return !entry.second.known; });
   for (TurnJob& job : *jobs) {
     job.wanted = false;
   }
-  const bool all = WantAll(room, &looks, jobs);
-  Publish(!all, looks);
+  const bool all = WantAll(room, &needs, jobs);
+  Publish(!all, needs);
   if (all) {
     return kAllRunMs;
   }
-  return WantInTurn(looks, room, now, jobs) ? kWhileSomebodyWaitsMs : kInTurnMs;
+  return WantInTurn(needs, room, now, jobs) ? kWhileOneWaitsMs : kInTurnMs;
 }
 
 }  // namespace outbox::worker

@@ -11,7 +11,7 @@ namespace outbox::worker {
 struct TurnJob {
   pg::SlotTicket ticket;  // slot -1: it does not run
   bool leaving = false;   // it runs, and was asked to stop
-  bool held = false;      // it does not run, and is not to be started yet
+  bool delayed = false;   // it does not run, and is not to be started yet
   bool wanted = false;    // the answer
 };
 

@@ -1,7 +1,7 @@
 // The plain format: an event becomes exactly the record of the README's table, or is refused with its own fault named.
 #include <list>
 
-#include "format/plain.h"
+#include "format/record_format.h"
 #include "fuzz.h"
 
 using namespace outbox;
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (spec == nullptr) {
     return 0;
   }
-  PlainFormat format(spec);
+  RecordFormat format(spec);
   const bool redis = config.kind == sink::FindKind("outbox_redis");
 
   for (uint64_t i = 1 + in.Below(3); i > 0; --i) {

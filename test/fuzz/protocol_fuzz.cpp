@@ -79,10 +79,10 @@ void CheckBody(FrameType type, std::string_view body) {
       }
       break;
     }
-    case FrameType::kMet: {
-      std::string run;
-      if (DecodeMet(body, &run)) {
-        FUZZ_CHECK(fuzz::IsUtf8(run));
+    case FrameType::kIdentity: {
+      std::string server_run;
+      if (DecodeIdentity(body, &server_run)) {
+        FUZZ_CHECK(fuzz::IsUtf8(server_run));
       }
       break;
     }
@@ -103,10 +103,10 @@ void CheckBody(FrameType type, std::string_view body) {
       break;
     }
     case FrameType::kAdmit: {
-      std::string run;
+      std::string server_run;
       bool drop = false;
-      if (DecodeAdmit(body, &run, &drop)) {
-        FUZZ_CHECK(EncodeAdmit(run, drop) == body);
+      if (DecodeAdmit(body, &server_run, &drop)) {
+        FUZZ_CHECK(EncodeAdmit(server_run, drop) == body);
       }
       break;
     }
@@ -125,7 +125,7 @@ void CheckBody(FrameType type, std::string_view body) {
     case FrameType::kReady:
     case FrameType::kClose:
     case FrameType::kAlive:
-    case FrameType::kMeetAgain:
+    case FrameType::kIdentifyAgain:
       break;
   }
 }

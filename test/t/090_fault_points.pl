@@ -85,7 +85,7 @@ my %how = (
 	'carry.' => \&old_progress,
 	'drop.tick.' => sub { old_table('tick', 'at', "VALUES ('2020-01-01 12:00+00', '8:8:')") },
 	'drop.' => sub { old_log(); every_route() },
-	'leaf.' => sub { old_log(); every_route() },
+	'log_table.' => sub { old_log(); every_route() },
 	'spare.' => \&spare,
 	'adopt.' => sub
 	{
@@ -106,7 +106,7 @@ my %how = (
 	'emit.many.' => sub { try_sql("SELECT outbox.emit_many('nobody', '{a,b}', 'x', '{1,2}')") },
 	'retry.' => \&refused,
 	'parked.park.' => \&refused,
-	'meeting.' => \&redis_forgets,
+	'server_check.' => \&redis_forgets,
 	'rewind.' => \&redis_forgets,
 	'fork.' => \&side,
 	'rejoin.' => \&side,
@@ -158,7 +158,7 @@ sub provoke
 	try_sql('SELECT business(2)');
 	my ($start) = sort { length $b <=> length $a } grep { index($name, $_) == 0 } keys %how;
 	$how{$start}->() if defined $start;
-	try_sql('SELECT pg_reload_conf()') if $name =~ /^(?:daytable|drop|carry|leaf)\./;
+	try_sql('SELECT pg_reload_conf()') if $name =~ /^(?:daytable|drop|carry|log_table)\./;
 	return;
 }
 

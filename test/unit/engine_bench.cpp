@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "format/plain.h"
+#include "format/record_format.h"
 #include "relay/engine.h"
 #include "sink/sink.h"
 
@@ -115,7 +115,7 @@ std::shared_ptr<const format::RouteSpec> Spec() {
 }
 
 void BenchFormat() {
-  format::PlainFormat format(Spec());
+  format::RecordFormat format(Spec());
   Arena arena;
   const Event event = MakeEvent(7, &arena);
   std::string out;

@@ -118,7 +118,7 @@ TEST(KafkaBatchStore, AbortAllLeavesWhatIsKnown) {
   Deliver(&store, second, 0);
   Deliver(&store, second, 1);
   std::vector<uint32_t> flows;
-  store.AbortAll([&](Hold& hold) { flows.push_back(hold.batch.flow); });
+  store.AbortAll([&](StoredBatch& hold) { flows.push_back(hold.batch.flow); });
   EXPECT_EQ(flows, std::vector<uint32_t>{1});
   std::vector<Result> results;
   store.Flush(1, &results);

@@ -1,5 +1,5 @@
 // The plain format, to the byte, and routes: what consumers were promised.
-#include "format/plain.h"
+#include "format/record_format.h"
 
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ struct Full {
 };
 
 // "topic|key|body|ms|name=value;..." with "-" for NULL.
-std::string Show(PlainFormat* format, const Event& event, int64_t wall = kCreatedAt) {
+std::string Show(RecordFormat* format, const Event& event, int64_t wall = kCreatedAt) {
   std::string packed;
   Error error;
   if (!format->Append(event, wall, &packed, &error)) {
@@ -71,10 +71,10 @@ std::string Show(PlainFormat* format, const Event& event, int64_t wall = kCreate
   return text;
 }
 
-TEST(PlainFormat, KafkaRecord) {
+TEST(RecordFormat, KafkaRecord) {
   RouteConfig config;
   config.kind = sink::FindKind("outbox_kafka");
-  PlainFormat format(Route(config));
+  RecordFormat format(Route(config));
   const Full full;
   EXPECT_EQ(
       Show(&format, full.event),
@@ -83,12 +83,12 @@ TEST(PlainFormat, KafkaRecord) {
       "empty=;");
 }
 
-TEST(PlainFormat, RedisRecord) {
+TEST(RecordFormat, RedisRecord) {
   RouteConfig config;
   config.kind = sink::FindKind("outbox_redis");
   config.form = sink::RecordForm::kList;
   config.topic = "{aggregate_type:kebab}:{aggregate_id}";
-  PlainFormat format(Route(config));
+  RecordFormat format(Route(config));
   const Full full;
   EXPECT_EQ(Show(&format, full.event),
             "order-line:42|42|{\"a\": 1}|1700000000123|id=018bcfe5-687b-71c8-8123-456789abcdef;type=line.added;"
@@ -103,10 +103,10 @@ TEST(PlainFormat, RedisRecord) {
   EXPECT_EQ(record.form, sink::RecordForm::kList);
 }
 
-TEST(PlainFormat, NullsStayNullAndEmptyStaysEmpty) {
+TEST(RecordFormat, NullsStayNullAndEmptyStaysEmpty) {
   RouteConfig config;
   config.kind = sink::FindKind("outbox_kafka");
-  PlainFormat format(Route(config));
+  RecordFormat format(Route(config));
   Full full;
   full.event.content_type = {};
   full.event.headers.packed = {};
@@ -120,11 +120,11 @@ TEST(PlainFormat, NullsStayNullAndEmptyStaysEmpty) {
   EXPECT_EQ(Show(&format, full.event), "outbox.event.OrderLine|-|" + rest);
 }
 
-TEST(PlainFormat, KeyTemplates) {
+TEST(RecordFormat, KeyTemplates) {
   const auto key = [](const std::string& text, bool with_id) {
     RouteConfig config;
     config.key = text;
-    PlainFormat format(Route(config));
+    RecordFormat format(Route(config));
     Full full;
     if (!with_id) {
       full.event.aggregate_id = {};
@@ -138,11 +138,11 @@ TEST(PlainFormat, KeyTemplates) {
   EXPECT_EQ(key("{aggregate_type:lower}", false), "orderline");
 }
 
-TEST(PlainFormat, ExplicitTopicWinsAndIllegalOnesAreTheEventsFault) {
+TEST(RecordFormat, ExplicitTopicWinsAndIllegalOnesAreTheEventsFault) {
   RouteConfig config;
   config.kind = sink::FindKind("outbox_kafka");
   config.topic = "events.{event_type}";
-  PlainFormat format(Route(config));
+  RecordFormat format(Route(config));
   Full full;
   EXPECT_EQ(format.Topic(full.event), "events.line.added");
   full.event.event_type = "line added";
@@ -153,15 +153,15 @@ TEST(PlainFormat, ExplicitTopicWinsAndIllegalOnesAreTheEventsFault) {
   full.event.topic = "a b";
   EXPECT_EQ(Show(&format, full.event), "INVALID_TOPIC");
   config.kind = sink::FindKind("outbox_redis");
-  PlainFormat redis(Route(config));
+  RecordFormat redis(Route(config));
   EXPECT_EQ(Show(&redis, full.event).substr(0, 4), "a b|");
 }
 
-TEST(PlainFormat, CachedTopicsAreNeverMixedUp) {
+TEST(RecordFormat, CachedTopicsAreNeverMixedUp) {
   RouteConfig config;
   config.kind = sink::FindKind("outbox_redis");
   config.topic = "{aggregate_type:lower}.{event_type}";
-  PlainFormat format(Route(config));
+  RecordFormat format(Route(config));
   Event event;
   std::map<std::string, int> seen;
   for (int round = 0; round < 3; ++round) {
@@ -183,9 +183,9 @@ TEST(PlainFormat, CachedTopicsAreNeverMixedUp) {
   EXPECT_EQ(format.Topic(event), "a.bc");
 }
 
-TEST(PlainFormat, RecordTimeIsNowForEventsFromFarAhead) {
+TEST(RecordFormat, RecordTimeIsNowForEventsFromFarAhead) {
   RouteConfig config;
-  PlainFormat format(Route(config));
+  RecordFormat format(Route(config));
   const Full full;
   const auto milliseconds = [&](int64_t wall) {
     std::string packed;
@@ -201,12 +201,12 @@ TEST(PlainFormat, RecordTimeIsNowForEventsFromFarAhead) {
   EXPECT_EQ(milliseconds(kCreatedAt + 1'000'000'000'000), kCreatedAt / 1000);
 }
 
-TEST(PlainFormat, SameEventSameBytes) {
+TEST(RecordFormat, SameEventSameBytes) {
   RouteConfig config;
   config.kind = sink::FindKind("outbox_kafka");
   const Full full;
-  PlainFormat one(Route(config));
-  PlainFormat other(Route(config));
+  RecordFormat one(Route(config));
+  RecordFormat other(Route(config));
   std::string first;
   std::string again;
   Error error;

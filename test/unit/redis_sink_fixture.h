@@ -24,7 +24,7 @@ class RedisSinkTest : public ::testing::Test {
   bool Connect(Options options = {}) {
     options.emplace("unix_socket", server_.socket());
     SinkConfig config{"test", options, 0, 0};
-    config.meets = meets_;
+    config.checks_server = checks_server_;
     EXPECT_TRUE(RedisSink::Make(config, &sink_).ok());
     driver_ = std::make_unique<Driver>(sink_.get());
     return true;
@@ -51,7 +51,7 @@ class RedisSinkTest : public ::testing::Test {
   }
   // Another life of the server is at the other end, and the sink waits.
   bool UntilMet() {
-    return driver_->Until([this] { return !sink_->meeting()->run.empty(); });
+    return driver_->Until([this] { return !sink_->identity()->server_run.empty(); });
   }
   // Where the streams end there.
   std::vector<StreamEnd> Ends(std::vector<AskedStream> streams) {
@@ -60,7 +60,7 @@ class RedisSinkTest : public ::testing::Test {
     EXPECT_TRUE(driver_->Until([&] { return sink_->TakeEnds(&ends); }));
     return ends;
   }
-  bool meets_ = false;  // what sinks are made with
+  bool checks_server_ = false;  // what sinks are made with
   RedisServer server_;
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<Driver> driver_;

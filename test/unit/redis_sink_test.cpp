@@ -194,15 +194,15 @@ TEST_F(RedisSinkTest, PlacesWithoutScriptsToo) {
 
 // Nothing is written to another life of the server before the owner has asked what it has still, and admitted it.
 TEST_F(RedisSinkTest, AnotherLifeOfTheServerIsMetFirst) {
-  meets_ = true;
+  checks_server_ = true;
   BEGIN_OR_SKIP({}, {"--appendonly", "yes", "--appendfsync", "always"});
   driver_->Submit(1, 0, {To("s", "k", "1")});
   ASSERT_TRUE(UntilMet());
-  const std::string first = sink_->meeting()->run;
+  const std::string first = sink_->identity()->server_run;
   EXPECT_TRUE(Ends({}).empty());
   EXPECT_FALSE(driver_->Until([&] { return driver_->Count(Outcome::kDelivered) > 0; }, 0.1));
   sink_->Admit("somebody else", false);
-  EXPECT_EQ(sink_->meeting()->run, first);
+  EXPECT_EQ(sink_->identity()->server_run, first);
   sink_->Admit(first, false);
   ASSERT_TRUE(driver_->UntilResolved());
   EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1u);
@@ -216,15 +216,15 @@ TEST_F(RedisSinkTest, AnotherLifeOfTheServerIsMetFirst) {
   server_.Command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
   ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
   ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
-  EXPECT_EQ(sink_->meeting()->run, "");
+  EXPECT_EQ(sink_->identity()->server_run, "");
 
   // Another one that has all.
   server_.Stop();
   ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
   ASSERT_TRUE(server_.Start({"--appendonly", "yes", "--appendfsync", "always"}));
   ASSERT_TRUE(UntilMet());
-  EXPECT_NE(sink_->meeting()->run, first);
-  EXPECT_EQ(sink_->meeting()->run.substr(0, 9), first.substr(0, 9)) << "the same address";
+  EXPECT_NE(sink_->identity()->server_run, first);
+  EXPECT_EQ(sink_->identity()->server_run.substr(0, 9), first.substr(0, 9)) << "the same address";
   server_.Command({"SET", "string", "x"});
   const std::vector<StreamEnd> ends = Ends({{"s", last}, {"none", "1-1"}, {"string", "1-1"}, {"trimmed", "9-9"}});
   ASSERT_EQ(ends.size(), 3u) << "what it does not tell is left out";
@@ -234,7 +234,7 @@ TEST_F(RedisSinkTest, AnotherLifeOfTheServerIsMetFirst) {
   EXPECT_FALSE(sink_->health().up);
   const uint64_t waits = driver_->Submit(1, 1, {To("s", "k", "2")});
   driver_->Turn();
-  sink_->Admit(sink_->meeting()->run, true);
+  sink_->Admit(sink_->identity()->server_run, true);
   EXPECT_TRUE(sink_->health().up);
   ASSERT_TRUE(driver_->UntilResolved());
   EXPECT_EQ(driver_->outcome(waits), Outcome::kAborted);
@@ -253,20 +253,20 @@ TEST_F(RedisSinkTest, AnotherLifeOfTheServerIsMetFirst) {
       sink_->Ask({{"s", "1-1"}});
     }
     server_.Stop();
-    ASSERT_TRUE(driver_->Until([&] { return sink_->meeting()->run.empty(); }));
+    ASSERT_TRUE(driver_->Until([&] { return sink_->identity()->server_run.empty(); }));
     std::vector<StreamEnd> none;
     EXPECT_FALSE(sink_->TakeEnds(&none));
     ASSERT_TRUE(server_.Start({"--appendonly", "yes", "--appendfsync", "always"}));
     ASSERT_TRUE(UntilMet());
     EXPECT_EQ(Ends({{"s", "1-1"}}).size(), 1u);
-    sink_->Admit(sink_->meeting()->run, false);
+    sink_->Admit(sink_->identity()->server_run, false);
     ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
   }
 }
 
 // What is there of an entry that was acknowledged, when others have written to its stream since.
 TEST_F(RedisSinkTest, ItIsToldWhetherAnEntryIsThereThoughTheStreamGoesOn) {
-  meets_ = true;
+  checks_server_ = true;
   BEGIN_OR_SKIP();
   ASSERT_TRUE(UntilMet());
   const std::string now =
@@ -324,7 +324,7 @@ TEST_F(RedisSinkTest, ItIsToldWhetherAnEntryIsThereThoughTheStreamGoesOn) {
 
 // A server that does not tell who it is is taken for the same.
 TEST_F(RedisSinkTest, AServerThatKeepsItsNameToItselfIsNotMet) {
-  meets_ = true;
+  checks_server_ = true;
   BEGIN_OR_SKIP();
   server_.Command({"ACL", "SETUSER", "default", "-info"});
   Connect();

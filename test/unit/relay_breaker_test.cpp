@@ -22,9 +22,9 @@ TEST(Breaker, OpensWaitsLetsOneSmallBatchThroughAndCloses) {
   EXPECT_EQ(breaker.Admits(), 0u);
   EXPECT_GT(breaker.next_try(), 50);
   EXPECT_LE(breaker.next_try(), 150);
-  breaker.Tick(breaker.next_try() - 1, 8'000);
+  breaker.OnTime(breaker.next_try() - 1, 8'000);
   EXPECT_STREQ(breaker.name(), "open");
-  breaker.Tick(breaker.next_try(), 8'000);
+  breaker.OnTime(breaker.next_try(), 8'000);
   EXPECT_STREQ(breaker.name(), "half-open");
   EXPECT_EQ(breaker.since_unix(), 8'000);
   EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
@@ -45,7 +45,7 @@ TEST(Breaker, TroubleOfTheProbeOpensItForLonger) {
   for (int i = 0; i < 12; ++i) {
     longest = std::max(longest, breaker.next_try() - now);
     now = breaker.next_try();
-    breaker.Tick(now, 0);
+    breaker.OnTime(now, 0);
     breaker.OnSent(2);
     breaker.Trip(1, {ErrorClass::kDestination, "LATE", ""}, now, 0, 5);  // not the probe's
     EXPECT_EQ(breaker.reason().code, "DOWN");
@@ -64,7 +64,7 @@ TEST(Breaker, FlappingDoesNotStartTheDelaysOver) {
     breaker.Trip(1, kDown, now, 0, 0x9e3779b97f4a7c15 * static_cast<uint64_t>(i + 1));
     longest = std::max(longest, breaker.next_try() - now);
     now = breaker.next_try();
-    breaker.Tick(now, 0);
+    breaker.OnTime(now, 0);
     breaker.OnSent(1);
     breaker.OnAnswer(1, now, 0);  // closed, and in trouble again a microsecond later
     now += 1;
@@ -84,7 +84,7 @@ TEST(Breaker, SaysWhatIsInTheWayNow) {
   breaker.Explain({ErrorClass::kDestination, "NO_SOCKET", ""});
   EXPECT_EQ(breaker.reason().code, "NO_SOCKET");
   EXPECT_EQ(breaker.next_try(), next_try);
-  breaker.Tick(next_try, 0);
+  breaker.OnTime(next_try, 0);
   breaker.Explain(kDown);
   EXPECT_EQ(breaker.reason().code, "DOWN");
   EXPECT_STREQ(breaker.name(), "half-open");
@@ -105,7 +105,7 @@ TEST(Breaker, ADestinationThatIsDownAndSilentIsNotWaitedForHalfOpen) {
   Breaker breaker(100, 1'000);
   breaker.Trip(1, kDown, 0, 0, 1);
   int64_t now = breaker.next_try();
-  breaker.Tick(now, 1);
+  breaker.OnTime(now, 1);
   breaker.OnSent(1);
   const Error silent{ErrorClass::kDestination, "SILENT", ""};
   for (int i = 0; i < 3; ++i) {
@@ -118,7 +118,7 @@ TEST(Breaker, ADestinationThatIsDownAndSilentIsNotWaitedForHalfOpen) {
     EXPECT_EQ(breaker.late(false), 1u);
     EXPECT_GT(breaker.next_try(), now);
     now = breaker.next_try();
-    breaker.Tick(now, 1);
+    breaker.OnTime(now, 1);
     EXPECT_STREQ(breaker.name(), "half-open");
     EXPECT_EQ(breaker.Admits(), 0u);  // what it sent first is still the one that is tried
     EXPECT_TRUE(breaker.probing(1));
@@ -132,7 +132,7 @@ TEST(Breaker, ADestinationThatIsDownAndSilentIsNotWaitedForHalfOpen) {
 TEST(Breaker, ALateAnswerClosesIt) {
   Breaker breaker(100, 1'000);
   breaker.Trip(1, kDown, 0, 0, 1);
-  breaker.Tick(breaker.next_try(), 1);
+  breaker.OnTime(breaker.next_try(), 1);
   breaker.OnSent(1);
   breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);
   breaker.OnAnswer(2, 9, 9);
@@ -145,7 +145,7 @@ TEST(Breaker, ALateAnswerClosesIt) {
 TEST(Breaker, ALateAnswerClosesItAlsoWhenItIsTriedAnew) {
   Breaker breaker(100, 1'000);
   breaker.Trip(1, kDown, 0, 0, 1);
-  breaker.Tick(breaker.next_try(), 1);
+  breaker.OnTime(breaker.next_try(), 1);
   breaker.OnSent(1);
   breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);
   breaker.OnUp(9, 9);
@@ -230,12 +230,12 @@ TEST(Breaker, ABatchWithoutAnAnswerIsPassedOnWhileTheDestinationIsUp) {
 TEST(Breaker, ALateAnswerOfTheSecondSinkClosesItAndHoldsUpNoLane) {
   Breaker breaker(100, 1'000);
   breaker.Trip(0, kDown, 0, 0, 1);
-  breaker.Tick(breaker.next_try(), 0);
+  breaker.OnTime(breaker.next_try(), 0);
   breaker.OnSent(7, true);
   breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);
   EXPECT_EQ(breaker.late(true), 7u);
   EXPECT_EQ(breaker.late(false), 0u);
-  breaker.Tick(breaker.next_try(), 0);
+  breaker.OnTime(breaker.next_try(), 0);
   EXPECT_TRUE(breaker.probing(7));
   EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
   breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);

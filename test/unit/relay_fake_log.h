@@ -149,8 +149,8 @@ class FakeLog : public LaneLog {
     if (server_->Fails("OpenWindow")) {
       return server_->Trouble();
     }
-    held_ = limit && !position.target && position.base == *limit;
-    if (held_ || (ends_at_ && !position.target && position.base.Covers(*ends_at_))) {
+    stopped_ = limit && !position.target && position.base == *limit;
+    if (stopped_ || (ends_at_ && !position.target && position.base.Covers(*ends_at_))) {
       *opened = false;
       return Status();
     }
@@ -193,7 +193,7 @@ class FakeLog : public LaneLog {
     *opened = true;
     return Status();
   }
-  bool held() const override { return held_; }
+  bool stopped() const override { return stopped_; }
   void LimitTo(const Snapshot* limit) override {
     ends_at_.reset();
     if (limit != nullptr) {
@@ -247,7 +247,7 @@ class FakeLog : public LaneLog {
       Stored() = position;
     } else if (server_->owned) {
       server_->position = position;
-      server_->saved_under = run_;
+      server_->saved_under = server_run_;
       server_->saves.push_back(position);
       server_->save_times.push_back(server_->clock()->now);
     }
@@ -265,20 +265,20 @@ class FakeLog : public LaneLog {
     return Status();
   }
 
-  Status Rewind(const std::string& run, bool, Loss* loss, bool* owner) override {
+  Status Rewind(const std::string& server_run, bool, Loss* loss, bool* owner) override {
     if (server_->Fails("Rewind")) {
       return server_->Trouble();
     }
     *owner = server_->owned;
-    if (server_->owned && server_->saved_under != run && server_->there) {
+    if (server_->owned && server_->saved_under != server_run && server_->there) {
       server_->position = *server_->there;
-      server_->saved_under = run;
+      server_->saved_under = server_run;
       loss->error = {ErrorClass::kDestination, "LOST_WRITES", "the test says so"};
       loss->rewound = true;
     }
     return Status();
   }
-  void SetRun(const std::string& run) override { run_ = run; }
+  void SetServerRun(const std::string& server_run) override { server_run_ = server_run; }
 
   bool slow_sort = false;
   std::optional<Snapshot> limit;  // reads no further
@@ -286,8 +286,8 @@ class FakeLog : public LaneLog {
  private:
   Position& Stored() { return side_ == 0 ? server_->position : server_->sides.at(side_).position; }
 
-  bool held_ = false;
-  std::string run_;
+  bool stopped_ = false;
+  std::string server_run_;
   Server* server_;
   std::shared_ptr<const EventFilter> filter_;
   const int32_t side_;

@@ -98,7 +98,7 @@ class FakeSink : public sink::Sink {
     closed = true;
   }
 
-  const sink::Meeting* meeting() const override { return &meeting_; }
+  const sink::ServerIdentity* identity() const override { return &identity_; }
   void Ask(std::vector<sink::AskedStream> streams) override {
     for (const sink::AskedStream& one : streams) {
       asked.push_back(one.stream);
@@ -110,12 +110,12 @@ class FakeSink : public sink::Sink {
     ends_.reset();
     return answered;
   }
-  void MeetAgain() override {
+  void IdentifyAgain() override {
     ++met_again;
     Meet("");
   }
-  void Admit(const std::string& run, bool drop) override {
-    admitted.push_back(run);
+  void Admit(const std::string& server_run, bool drop) override {
+    admitted.push_back(server_run);
     if (drop) {
       while (!pending.empty()) {
         Abort(pending[0].flow, 0);
@@ -123,9 +123,9 @@ class FakeSink : public sink::Sink {
     }
     Meet("");
   }
-  void Meet(const std::string& run) {
-    meeting_.run = run;
-    ++meeting_.number;
+  void Meet(const std::string& server_run) {
+    identity_.server_run = server_run;
+    ++identity_.number;
   }
   // Streams with their last ids.
   void AnswerEnds(const std::vector<std::pair<std::string, std::string>>& ends) {
@@ -244,7 +244,7 @@ class FakeSink : public sink::Sink {
   Server* server_;
   sink::FlowGate gate_;
   sink::Health health_;
-  sink::Meeting meeting_;
+  sink::ServerIdentity identity_;
   std::optional<std::vector<sink::StreamEnd>> ends_;
   std::vector<sink::Result> results_;
 };

@@ -128,7 +128,7 @@ TEST(Watchdog, CountsWhileTheSinkIsWellOnly) {
   const OldestRecord oldest{7, 2};
   int64_t now = 0;
   const auto look = [&](bool well, const OldestRecord& record) {
-    return watchdog.Look(record, well, now += 1'000'000);
+    return watchdog.Check(record, well, now += 1'000'000);
   };
   for (int i = 0; i < 1'000; ++i) {
     ASSERT_FALSE(look(false, oldest));

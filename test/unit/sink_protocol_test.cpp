@@ -125,14 +125,14 @@ TEST(Messages, RoundTrips) {
   EXPECT_EQ(config_out.max_message_bytes, 1000u);
   EXPECT_EQ(config_out.max_inflight_bytes, 2000u);
   EXPECT_EQ(config_out.alive_ms, 300u);
-  EXPECT_FALSE(config_out.meets);
-  config.meets = true;
+  EXPECT_FALSE(config_out.checks_server);
+  config.checks_server = true;
   ASSERT_TRUE(DecodeConfigure(EncodeConfigure(config), &config_out));
-  EXPECT_TRUE(config_out.meets);
+  EXPECT_TRUE(config_out.checks_server);
 
-  std::string run;
-  ASSERT_TRUE(DecodeMet(EncodeMet("a.b.c"), &run));
-  EXPECT_EQ(run, "a.b.c");
+  std::string server_run;
+  ASSERT_TRUE(DecodeIdentity(EncodeIdentity("a.b.c"), &server_run));
+  EXPECT_EQ(server_run, "a.b.c");
   std::vector<AskedStream> streams{{"left over", "1-1"}};
   ASSERT_TRUE(DecodeAsk(EncodeAsk({{"one", "1-2"}, {std::string("t\0o", 3), "3-4"}}), &streams));
   ASSERT_EQ(streams.size(), 2u);
@@ -146,13 +146,13 @@ TEST(Messages, RoundTrips) {
   EXPECT_FALSE(ends[1].lacking);
   EXPECT_EQ(ends[1].stream + " " + ends[1].last, "gone ");
   bool drop = false;
-  ASSERT_TRUE(DecodeAdmit(EncodeAdmit("a.b.c", true), &run, &drop));
+  ASSERT_TRUE(DecodeAdmit(EncodeAdmit("a.b.c", true), &server_run, &drop));
   EXPECT_TRUE(drop);
   const auto cut = [](const std::string& body) { return body.substr(0, body.size() - 1); };
-  EXPECT_FALSE(DecodeMet(cut(EncodeMet("a")), &run));
+  EXPECT_FALSE(DecodeIdentity(cut(EncodeIdentity("a")), &server_run));
   EXPECT_FALSE(DecodeAsk(cut(EncodeAsk({{"a", "1-1"}})), &streams));
   EXPECT_FALSE(DecodeEnds(cut(EncodeEnds({{"a", "1-1", "1-1", "1-1", false}})), &ends));
-  EXPECT_FALSE(DecodeAdmit(cut(EncodeAdmit("a", false)), &run, &drop));
+  EXPECT_FALSE(DecodeAdmit(cut(EncodeAdmit("a", false)), &server_run, &drop));
 
   Batch batch{7, 3, uint64_t{1} << 40, 2, "packed"};
   Batch batch_out;

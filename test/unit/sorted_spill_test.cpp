@@ -59,16 +59,16 @@ void Check(const std::string& directory, const std::vector<int64_t>& values, siz
   EXPECT_EQ(spill.runs(), runs);
   EXPECT_EQ(spill.count(), values.size());
   most = std::max(most, spill.memory_used());
-  EXPECT_LE(most, std::max(kMemory, runs * 64 * sizeof(RowPlace)));
+  EXPECT_LE(most, std::max(kMemory, runs * 64 * sizeof(RowLocation)));
   std::vector<bool> seen(values.size());
   int64_t before = std::numeric_limits<int64_t>::min();
   size_t count = 0;
-  RowPlace row;
+  RowLocation row;
   while (spill.Next(&row)) {
-    ASSERT_LT(row.place, values.size());
-    ASSERT_EQ(values[row.place], row.created_at);
-    ASSERT_FALSE(seen[row.place]);
-    seen[row.place] = true;
+    ASSERT_LT(row.location, values.size());
+    ASSERT_EQ(values[row.location], row.created_at);
+    ASSERT_FALSE(seen[row.location]);
+    seen[row.location] = true;
     ASSERT_LE(before, row.created_at);
     before = row.created_at;
     ++count;
@@ -161,7 +161,7 @@ TEST_F(SortedSpillTest, AFileThatCannotBeWrittenOrReadIsAnError) {
     spill.Add({i % 1000, static_cast<uint64_t>(i)});
   }
   spill.Finish();
-  RowPlace row;
+  RowLocation row;
   ASSERT_TRUE(spill.Next(&row));
   EXPECT_TRUE(spill.whole());
   int cut = 0;

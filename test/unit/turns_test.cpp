@@ -21,7 +21,7 @@ struct Server {
     int64_t turns = 0;
   };
 
-  Server(int databases, int places) : places(places) {
+  Server(int databases, int slots) : slots(slots) {
     for (int i = 0; i < databases * 2; i++) {
       Process process;
       process.taker.keeper = i % 2 == 1;
@@ -43,7 +43,7 @@ struct Server {
             taker.running && (taker.keeper ? now - taker.since > kSecond / 2 : !busy(static_cast<int>(i / 2), now));
         takers.push_back(taker);
       }
-      ShareOutPlaces(places, now, &takers);
+      ShareOutSlots(slots, now, &takers);
       int used = 0;
       for (size_t i = 0; i < all.size(); i++) {
         Process& process = all[i];
@@ -60,7 +60,7 @@ struct Server {
         }
         used += process.taker.running;
       }
-      ASSERT_LE(used, std::max(places, 1));
+      ASSERT_LE(used, std::max(slots, 1));
     }
   }
 
@@ -70,18 +70,18 @@ struct Server {
         ->worst;
   }
 
-  int places;
+  int slots;
   int64_t now = 0;
   std::vector<Process> all;
 };
 
 TEST(Turns, NobodyStarvesWhateverTheNumbers) {
-  for (int places : {1, 2, 3, 4, 8}) {
+  for (int slots : {1, 2, 3, 4, 8}) {
     for (int databases : {1, 2, 4, 8, 50}) {
-      Server server(databases, places);
+      Server server(databases, slots);
       server.Run(300 * kSecond, 2 * kTick, [](int, int64_t) { return true; });
       for (const Server::Process& process : server.all) {
-        EXPECT_GT(process.turns, 0) << places << " places, " << databases << " databases";
+        EXPECT_GT(process.turns, 0) << slots << " places, " << databases << " databases";
       }
     }
   }
@@ -114,7 +114,7 @@ TEST(Turns, WhereNobodyWaitsNobodyLeaves) {
     taker.running = taker.quiet = true;
   }
   takers[3].running = false;
-  ShareOutPlaces(3, 1000 * kSecond, &takers);
+  ShareOutSlots(3, 1000 * kSecond, &takers);
   for (const TurnTaker& taker : takers) {
     EXPECT_FALSE(taker.start || taker.stop);
   }
@@ -129,12 +129,12 @@ TEST(Turns, OneLeavesForEachThatWaits) {
   takers[1].quiet = true;
   takers[4].due = takers[5].due = true;
   takers[4].since = takers[5].since = 90 * kSecond;
-  ShareOutPlaces(5, 100 * kSecond, &takers);
+  ShareOutSlots(5, 100 * kSecond, &takers);
   EXPECT_TRUE(takers[1].stop) << "the quiet one first";
   EXPECT_TRUE(takers[0].stop) << "then the one that has had its place longest";
   EXPECT_FALSE(takers[2].stop || takers[3].stop);
   takers[0].leaving = takers[1].leaving = true;
-  ShareOutPlaces(5, 100 * kSecond, &takers);
+  ShareOutSlots(5, 100 * kSecond, &takers);
   EXPECT_FALSE(takers[2].stop || takers[3].stop) << "two are about to leave";
 }
 

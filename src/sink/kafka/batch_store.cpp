@@ -7,78 +7,78 @@ namespace outbox::sink::kafka {
 
 uint32_t BatchStore::Add(Batch batch) {
   if (free_.empty()) {
-    free_.push_back(static_cast<uint32_t>(holds_.size()));
-    holds_.push_back(std::make_unique<Hold>());
+    free_.push_back(static_cast<uint32_t>(batches_.size()));
+    batches_.push_back(std::make_unique<StoredBatch>());
   }
   const uint32_t slot = free_.back();
   free_.pop_back();
-  Hold& hold = *holds_[slot];
-  hold.state.assign(batch.count, RecordState::kOpen);
-  hold.offset.resize(batch.count);
-  hold.spot.resize(batch.count);
-  hold.spots.clear();
-  hold.open = batch.count;
-  hold.unreported = 0;
-  hold.reported_to = 0;
-  hold.waiting_since = 0;
-  hold.in_use = true;
-  hold.touched = false;
+  StoredBatch& stored = *batches_[slot];
+  stored.state.assign(batch.count, RecordState::kOpen);
+  stored.offset.resize(batch.count);
+  stored.spot.resize(batch.count);
+  stored.spots.clear();
+  stored.open = batch.count;
+  stored.unreported = 0;
+  stored.reported_to = 0;
+  stored.waiting_since = 0;
+  stored.in_use = true;
+  stored.touched = false;
   open_ += batch.count;
-  hold.batch = std::move(batch);
+  stored.batch = std::move(batch);
   return slot;
 }
 
-void BatchStore::Touch(uint32_t slot, Hold* hold) {
-  if (!hold->touched) {
-    hold->touched = true;
+void BatchStore::Touch(uint32_t slot, StoredBatch* stored) {
+  if (!stored->touched) {
+    stored->touched = true;
     touched_.push_back(slot);
   }
 }
 
 void BatchStore::Resolve(uint32_t slot, uint32_t index, RecordState state) {
-  Hold& hold = *holds_[slot];
-  if (hold.state[index] != RecordState::kOpen) {
+  StoredBatch& stored = *batches_[slot];
+  if (stored.state[index] != RecordState::kOpen) {
     return;
   }
-  hold.state[index] = state;
-  --hold.open;
+  stored.state[index] = state;
+  --stored.open;
   --open_;
-  ++hold.unreported;
-  Touch(slot, &hold);
+  ++stored.unreported;
+  Touch(slot, &stored);
 }
 
 uint32_t BatchStore::AddSpot(uint32_t slot, const std::string* topic, int32_t partition) {
-  std::vector<Spot>& spots = holds_[slot]->spots;
+  std::vector<Spot>& spots = batches_[slot]->spots;
   spots.push_back({topic, partition, -1, -1, false});
   return static_cast<uint32_t>(spots.size() - 1);
 }
 
 void BatchStore::Deliver(uint32_t slot, uint32_t index, uint32_t spot, int64_t offset) {
-  Hold& hold = *holds_[slot];
-  hold.offset[index] = offset;
-  hold.spot[index] = spot;
+  StoredBatch& stored = *batches_[slot];
+  stored.offset[index] = offset;
+  stored.spot[index] = spot;
   Resolve(slot, index, RecordState::kDelivered);
 }
 
 // Notes the places of a range of records that is being handed out as delivered.
-void BatchStore::NotePlaces(Hold* hold, uint32_t from, uint32_t to) {
+void BatchStore::NotePlaces(StoredBatch* stored, uint32_t from, uint32_t to) {
   listed_.clear();
   for (uint32_t index = from; index < to; ++index) {
-    Spot& spot = hold->spots[hold->spot[index]];
-    const int64_t offset = hold->offset[index];
+    Spot& spot = stored->spots[stored->spot[index]];
+    const int64_t offset = stored->offset[index];
     if (!spot.listed) {
       spot.listed = true;
       spot.first = spot.last = offset;
-      listed_.push_back(hold->spot[index]);
+      listed_.push_back(stored->spot[index]);
     } else {
       spot.first = std::min(spot.first, offset);
       spot.last = std::max(spot.last, offset);
     }
   }
   for (uint32_t number : listed_) {
-    Spot& spot = hold->spots[number];
+    Spot& spot = stored->spots[number];
     spot.listed = false;
-    Range& range = places_[{hold->batch.flow, spot.topic, spot.partition}];
+    Range& range = places_[{stored->batch.flow, spot.topic, spot.partition}];
     if (spot.first >= 0) {  // either all records of a spot have an offset, or none has
       range.first = range.first < 0 ? spot.first : std::min(range.first, spot.first);
       range.last = std::max(range.last, spot.last);
@@ -97,39 +97,39 @@ void BatchStore::TakePlaces(std::vector<Place>* places) {
 }
 
 void BatchStore::Fail(uint32_t slot, uint32_t index, Error error) {
-  Hold& hold = *holds_[slot];
-  if (hold.state[index] != RecordState::kOpen) {
+  StoredBatch& stored = *batches_[slot];
+  if (stored.state[index] != RecordState::kOpen) {
     return;
   }
-  hold.state[index] = RecordState::kReported;
-  --hold.open;
+  stored.state[index] = RecordState::kReported;
+  --stored.open;
   --open_;
-  immediate_.push_back({hold.batch.flow, hold.batch.first_seq + index, 1, Outcome::kFailed, std::move(error)});
-  Touch(slot, &hold);
+  immediate_.push_back({stored.batch.flow, stored.batch.first_seq + index, 1, Outcome::kFailed, std::move(error)});
+  Touch(slot, &stored);
 }
 
 void BatchStore::Refuse(const Batch& batch) {
   immediate_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}});
 }
 
-void BatchStore::Report(Hold* hold, uint32_t from, uint32_t to, std::vector<Result>* results) {
+void BatchStore::Report(StoredBatch* stored, uint32_t from, uint32_t to, std::vector<Result>* results) {
   for (uint32_t index = from; index < to;) {
-    const RecordState state = hold->state[index];
+    const RecordState state = stored->state[index];
     uint32_t end = index + 1;
-    while (end < to && hold->state[end] == state) {
+    while (end < to && stored->state[end] == state) {
       ++end;
     }
     if (state == RecordState::kDelivered) {
-      NotePlaces(hold, index, end);
+      NotePlaces(stored, index, end);
     }
     if (state == RecordState::kDelivered || state == RecordState::kAborted) {
-      results->push_back({hold->batch.flow,
-                          hold->batch.first_seq + index,
+      results->push_back({stored->batch.flow,
+                          stored->batch.first_seq + index,
                           end - index,
                           state == RecordState::kDelivered ? Outcome::kDelivered : Outcome::kAborted,
                           {}});
-      std::fill(hold->state.begin() + index, hold->state.begin() + end, RecordState::kReported);
-      hold->unreported -= end - index;
+      std::fill(stored->state.begin() + index, stored->state.begin() + end, RecordState::kReported);
+      stored->unreported -= end - index;
     }
     index = end;
   }
@@ -141,34 +141,34 @@ void BatchStore::Flush(int64_t now, std::vector<Result>* results) {
   immediate_.clear();
   size_t kept = 0;
   for (uint32_t slot : touched_) {
-    Hold& hold = *holds_[slot];
-    uint32_t to = hold.reported_to;
-    if (hold.open == 0) {
-      to = hold.batch.count;
+    StoredBatch& stored = *batches_[slot];
+    uint32_t to = stored.reported_to;
+    if (stored.open == 0) {
+      to = stored.batch.count;
     } else {
-      while (hold.state[to] != RecordState::kOpen) {
+      while (stored.state[to] != RecordState::kOpen) {
         ++to;
       }
     }
-    if (to > hold.reported_to) {
-      Report(&hold, hold.reported_to, to, results);
-      hold.reported_to = to;
+    if (to > stored.reported_to) {
+      Report(&stored, stored.reported_to, to, results);
+      stored.reported_to = to;
     }
-    if (hold.open == 0) {
-      hold.in_use = false;
-      hold.batch = Batch();
+    if (stored.open == 0) {
+      stored.in_use = false;
+      stored.batch = Batch();
       free_.push_back(slot);
       continue;
     }
-    if (hold.unreported > 0 && hold.waiting_since == 0) {
-      hold.waiting_since = now;
+    if (stored.unreported > 0 && stored.waiting_since == 0) {
+      stored.waiting_since = now;
     }
-    if (hold.unreported > 0 && now - hold.waiting_since >= kGapMicros) {
-      Report(&hold, hold.reported_to, hold.batch.count, results);
+    if (stored.unreported > 0 && now - stored.waiting_since >= kGapMicros) {
+      Report(&stored, stored.reported_to, stored.batch.count, results);
     }
-    if (hold.unreported == 0) {
-      hold.waiting_since = 0;
-      hold.touched = false;
+    if (stored.unreported == 0) {
+      stored.waiting_since = 0;
+      stored.touched = false;
       continue;
     }
     touched_[kept++] = slot;
@@ -179,7 +179,7 @@ void BatchStore::Flush(int64_t now, std::vector<Result>* results) {
 int64_t BatchStore::deadline() const {
   int64_t first = -1;
   for (uint32_t slot : touched_) {
-    const int64_t at = holds_[slot]->waiting_since + kGapMicros;
+    const int64_t at = batches_[slot]->waiting_since + kGapMicros;
     first = first < 0 ? at : std::min(first, at);
   }
   return immediate_.empty() ? first : 0;

@@ -26,7 +26,7 @@ struct Spot {
   bool listed = false;
 };
 
-struct Hold {
+struct StoredBatch {
   Batch batch;                     // its bytes stay where they are until every record has an outcome
   std::vector<RecordState> state;  // one per record
   std::vector<int64_t> offset;     // of those delivered; -1: unknown
@@ -44,7 +44,7 @@ class BatchStore {
  public:
   // Returns the slot. The batch is not empty.
   uint32_t Add(Batch batch);
-  Hold& at(uint32_t slot) { return *holds_[slot]; }
+  StoredBatch& at(uint32_t slot) { return *batches_[slot]; }
 
   // Each of the following does nothing if the record has an outcome already. `spot` is from AddSpot of this slot. An
   // offset of -1: acknowledged, at an unknown offset.
@@ -55,26 +55,26 @@ class BatchStore {
   uint32_t AddSpot(uint32_t slot, const std::string* topic, int32_t partition);
   // Reports all records of a batch as aborted, without storing it.
   void Refuse(const Batch& batch);
-  // Aborts every open record of every batch; first calls fn(hold) for each batch that has one.
+  // Aborts every open record of every batch; first calls fn(stored) for each batch that has one.
   template <typename Fn>
   void AbortAll(Fn&& fn) {
-    for (uint32_t slot = 0; slot < holds_.size(); ++slot) {
-      Hold& hold = *holds_[slot];
-      if (!hold.in_use || hold.open == 0) {
+    for (uint32_t slot = 0; slot < batches_.size(); ++slot) {
+      StoredBatch& stored = *batches_[slot];
+      if (!stored.in_use || stored.open == 0) {
         continue;
       }
-      fn(hold);
-      for (uint32_t index = 0; index < hold.batch.count && hold.open > 0; ++index) {
+      fn(stored);
+      for (uint32_t index = 0; index < stored.batch.count && stored.open > 0; ++index) {
         Abort(slot, index);
       }
     }
   }
-  // Calls fn(slot, hold) for every batch with an open record.
+  // Calls fn(slot, stored) for every batch with an open record.
   template <typename Fn>
   void ForEachOpen(Fn&& fn) {
-    for (uint32_t slot = 0; slot < holds_.size(); ++slot) {
-      if (holds_[slot]->in_use && holds_[slot]->open > 0) {
-        fn(slot, *holds_[slot]);
+    for (uint32_t slot = 0; slot < batches_.size(); ++slot) {
+      if (batches_[slot]->in_use && batches_[slot]->open > 0) {
+        fn(slot, *batches_[slot]);
       }
     }
   }
@@ -92,11 +92,11 @@ class BatchStore {
   static constexpr int64_t kGapMicros = 200'000;  // these are not urgent: acknowledgement is by prefix
 
   void Resolve(uint32_t slot, uint32_t index, RecordState state);
-  void Touch(uint32_t slot, Hold* hold);
-  void Report(Hold* hold, uint32_t from, uint32_t to, std::vector<Result>* results);
-  void NotePlaces(Hold* hold, uint32_t from, uint32_t to);
+  void Touch(uint32_t slot, StoredBatch* stored);
+  void Report(StoredBatch* stored, uint32_t from, uint32_t to, std::vector<Result>* results);
+  void NotePlaces(StoredBatch* stored, uint32_t from, uint32_t to);
 
-  std::vector<std::unique_ptr<Hold>> holds_;
+  std::vector<std::unique_ptr<StoredBatch>> batches_;
   std::vector<uint32_t> free_;
   std::vector<uint32_t> touched_;  // slots with outcomes not handed out
   std::vector<Result> immediate_;  // failures and refused batches

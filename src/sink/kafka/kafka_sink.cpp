@@ -19,7 +19,7 @@ constexpr int64_t kPurgeMicros = 1 * kSecond;    // and for the reports of what 
 constexpr int64_t kDestroyMicros = 2 * kSecond;  // and for the library to let go, before a new one starts
 constexpr int64_t kBackoffMicros = 100'000;
 constexpr int64_t kBackoffCapMicros = 10 * kSecond;
-constexpr int64_t kProbeMicros = 1 * kSecond;
+constexpr int64_t kCheckMicros = 1 * kSecond;
 constexpr int kWarnFailures = 3;  // producers in a row that ended without a delivery and without an event to charge
 
 }  // namespace
@@ -57,7 +57,7 @@ void KafkaSink::Close() {
     return;
   }
   auto bytes = std::make_shared<std::vector<std::string>>();
-  store_.AbortAll([&](Hold& hold) { bytes->push_back(std::move(hold.batch.records)); });
+  store_.AbortAll([&](StoredBatch& stored) { bytes->push_back(std::move(stored.batch.records)); });
   store_ = BatchStore();
   topics_.clear();
   last_topic_ = nullptr;
@@ -108,8 +108,8 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
   if (phase_ != Phase::kRunning) {
     earlier(phase_deadline_);
   } else {
-    if (!probing_) {
-      earlier(probe_at_);
+    if (!checking_) {
+      earlier(check_at_);
     }
     if (full_) {
       earlier(now_ + 10'000);
@@ -156,7 +156,7 @@ void KafkaSink::EndCareful() {
   }
   bool needed = false;
   for (auto& [name, topic] : topics_) {
-    needed |= topic->careful && !(topic->held == 0 && EndCare(topic.get()));
+    needed |= topic->careful && !(topic->waiting_records == 0 && EndCare(topic.get()));
   }
   if (!needed) {
     Retire(std::move(careful_), nullptr, nullptr);
@@ -183,10 +183,10 @@ void KafkaSink::Advance(int64_t now) {
     full_ = false;
     ReleaseAll();
   }
-  if (probe_at_ >= 0 && now >= probe_at_ && !probing_) {
-    probing_ = true;
-    probe_at_ = -1;
-    producer_->Probe();
+  if (check_at_ >= 0 && now >= check_at_ && !checking_) {
+    checking_ = true;
+    check_at_ = -1;
+    producer_->CheckConnection();
   }
   if (limits_at_ >= 0 && now >= limits_at_) {
     AskForLimits(now);
@@ -202,19 +202,19 @@ void KafkaSink::RetireProducer(int64_t now) {
   // The library may still look at bytes of records that it gave no report for.
   auto bytes = std::make_shared<std::vector<std::string>>();
   FailStalled(bytes.get());
-  store_.AbortAll([&](Hold& hold) {
-    gate_.Poison(hold.batch.flow, hold.batch.epoch);
-    bytes->push_back(std::move(hold.batch.records));
+  store_.AbortAll([&](StoredBatch& stored) {
+    gate_.Poison(stored.batch.flow, stored.batch.epoch);
+    bytes->push_back(std::move(stored.batch.records));
   });
   for (auto& [name, topic] : topics_) {
     topic->Reset();
   }
   in_library_ = 0;
-  held_ = 0;
+  waiting_records_ = 0;
   full_ = false;
   more_ = false;
-  probing_ = false;
-  probe_at_ = -1;
+  checking_ = false;
+  check_at_ = -1;
   finding_since_ = 0;
   retired_.clear();
   retired_by_ = now + kDestroyMicros;
@@ -253,7 +253,7 @@ void KafkaSink::StartProducer(int64_t now) {
     down_by_fatal_ = false;
     SetUp();  // the next delivery, or the next failure, will tell
   } else if (!health_.up) {
-    probe_at_ = now;
+    check_at_ = now;
   }
   ReleaseAll();
 }
@@ -265,7 +265,7 @@ void KafkaSink::SetUp() {
     ++health_.changes;
   }
   last_trouble_.clear();
-  probe_at_ = -1;
+  check_at_ = -1;
 }
 
 void KafkaSink::SetWarning(Error warning) {
@@ -282,8 +282,8 @@ void KafkaSink::SetDown(Error error, int64_t now) {
     health_.error = std::move(error);
     ++health_.changes;
   }
-  if (probe_at_ < 0 && !down_by_fatal_) {
-    probe_at_ = now + kProbeMicros;
+  if (check_at_ < 0 && !down_by_fatal_) {
+    check_at_ = now + kCheckMicros;
   }
 }
 

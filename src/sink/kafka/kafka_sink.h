@@ -65,7 +65,7 @@ class KafkaSink : public Sink {
   enum class Sent : uint8_t { kYes, kLater, kFailed };
 
   struct RefusedRecord {
-    Held held;
+    RecordRef ref;
     int code;
   };
   // The records of one event have one topic and partition and came back together: a batch that was acknowledged or
@@ -87,25 +87,25 @@ class KafkaSink : public Sink {
 
   // submit.cpp: from a batch into the library.
   Topic* FindTopic(std::string_view name);
-  bool Dispatch(Topic* topic, const Held& held, const Record& record);  // false: the record's flow has failed
+  bool Dispatch(Topic* topic, const RecordRef& ref, const Record& record);  // false: the record's flow has failed
   bool EndCare(Topic* topic);
   bool AskAbout(Topic* topic);
   bool OpenTopic(Topic* topic);  // false: the library refuses its name
-  int32_t Place(Topic* topic, const Held& held, const Record& record);
-  Sent Send(Topic* topic, int32_t number, const Held& held, const Record& record);
+  int32_t PartitionFor(Topic* topic, const RecordRef& ref, const Record& record);
+  Sent Send(Topic* topic, int32_t number, const RecordRef& ref, const Record& record);
   rd_kafka_resp_err_t Produce(Topic* topic, int32_t partition, const Opaque& opaque, const Record& record);
-  Sent NotTaken(Topic* topic, int32_t number, const Held& held, rd_kafka_resp_err_t error);
-  void Refused(Topic* topic, const Held& held, int code);
+  Sent NotTaken(Topic* topic, int32_t number, const RecordRef& ref, rd_kafka_resp_err_t error);
+  void Refused(Topic* topic, const RecordRef& ref, int code);
   Error RefusalOf(Topic* topic, int code);
-  void FailKnown(Topic* topic, const Held& held, const Record& record);
+  void FailKnown(Topic* topic, const RecordRef& ref, const Record& record);
   int KnownToBeRefused(Topic* topic, const Record& record);  // the error code; 0: not known
-  void Wait(Topic* topic, std::deque<Held>* queue, const Held& held, bool front = false);
-  Held Next(Topic* topic, std::deque<Held>* queue);
-  bool Read(const Held& held, Record* record);
+  void Wait(Topic* topic, std::deque<RecordRef>* queue, const RecordRef& ref, bool front = false);
+  RecordRef Next(Topic* topic, std::deque<RecordRef>* queue);
+  bool Read(const RecordRef& ref, Record* record);
   void Release(Topic* topic, Partition* partition);
   void ReleaseTopic(Topic* topic);
   void ReleaseAll();
-  void FailFlow(const Held& held, Error error);
+  void FailFlow(const RecordRef& ref, Error error);
 
   // reports.cpp: events of the library.
   void ServeEvents(Producer* producer, int64_t now);
@@ -164,7 +164,7 @@ class KafkaSink : public Sink {
   Topic* last_topic_ = nullptr;
   uint64_t next_seq_ = 0;  // after the last record submitted
   uint32_t in_library_ = 0;
-  uint32_t held_ = 0;
+  uint32_t waiting_records_ = 0;
   bool full_ = false;                   // the library's queue is: wait for reports
   bool more_ = false;                   // events were left for the next Poll
   Record record_;                       // reused
@@ -175,8 +175,8 @@ class KafkaSink : public Sink {
 
   Health health_;
   bool down_by_fatal_ = false;  // nothing but a new producer can show that it is over
-  bool probing_ = false;
-  int64_t probe_at_ = -1;
+  bool checking_ = false;
+  int64_t check_at_ = -1;
   int64_t answered_at_ = 0;  // the last acknowledgement, or answer to a question
   int64_t limits_at_ = -1;   // when limits are to be asked for; -1: none are wanted
   int64_t stalled_check_at_ = 0;

@@ -35,7 +35,7 @@ class Looker {
   // Each question has one answer. The link outlives this.
   void Ask(TopicLink* link) { Ask({link, link->handle, kAskMs}); }
   // Is any broker there? `link` may be nullptr; it spares a question about all topics that the library knows of.
-  void Probe(const TopicLink* link) { Ask({nullptr, link == nullptr ? nullptr : link->handle, kProbeMs}); }
+  void CheckConnection(const TopicLink* link) { Ask({nullptr, link == nullptr ? nullptr : link->handle, kCheckMs}); }
   // Appends the answers that have come.
   void Take(std::vector<TopicAnswer>* answers);
   // The eventfd may be closed after.
@@ -44,7 +44,7 @@ class Looker {
  private:
   // How long an answer may take. A producer that ends waits for it.
   static constexpr int kAskMs = 500;
-  static constexpr int kProbeMs = 2000;  // may have to connect first
+  static constexpr int kCheckMs = 2000;  // may have to connect first
 
   struct Question {
     TopicLink* link;

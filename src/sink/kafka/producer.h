@@ -73,7 +73,7 @@ class Producer {
   Looker* looker() const { return looker_.get(); }
 
   // Asks whether any broker is there; the answer comes by the looker.
-  void Probe() { looker_->Probe(links_.empty() ? nullptr : links_.front().get()); }
+  void CheckConnection() { looker_->CheckConnection(links_.empty() ? nullptr : links_.front().get()); }
   // Asks for the settings of a topic; the answer comes as an event (DESCRIBECONFIGS_RESULT) whose opaque is `topic`.
   void DescribeTopic(const std::string& name, Topic* topic, int timeout_ms);
 

@@ -12,7 +12,7 @@ namespace outbox::sink::kafka {
 namespace {
 
 constexpr int64_t kServeMicros = 20'000;  // of one Poll
-constexpr int64_t kProbeAgainMicros = 1'000'000;
+constexpr int64_t kCheckAgainMicros = 1'000'000;
 constexpr int kInvalidDifferentRecord = -138;  // librdkafka 2.0 has no name for it
 
 uint32_t InFlight(const Topic& topic, int32_t partition) {
@@ -139,8 +139,8 @@ void KafkaSink::ReleaseNext(Topic* topic, Partition* partition) {
   if (!partition->waiting.empty()) {
     Release(topic, partition);
   }
-  if (topic->state == TopicState::kDraining && topic->inflight == 0 && topic->held == topic->waiting.size() &&
-      !EndCare(topic)) {
+  if (topic->state == TopicState::kDraining && topic->inflight == 0 &&
+      topic->waiting_records == topic->waiting.size() && !EndCare(topic)) {
     Learned(topic, 1);
   }
   if (!topic->waiting.empty()) {
@@ -187,7 +187,7 @@ bool KafkaSink::RefusedAlone(const Report& report, int64_t now) {
   Error error = MakeError(record.code, rule.error_class, {});
   error.message = "topic \"" + topic->name + "\": " + error.message;
   failures_ = 0;
-  FailFlow(record.held, std::move(error));
+  FailFlow(record.ref, std::move(error));
   if (report.asking) {
     Learned(topic, report.partition + 1);
   }
@@ -222,9 +222,9 @@ void KafkaSink::Failed(const Report& report, int64_t now) {
     // Nothing was sent: the topic is missing or forbidden. Other topics go on with this producer, so nothing later
     // aborts what was not charged.
     for (const RefusedRecord& record : refused_) {
-      const Batch& batch = store_.at(record.held.slot).batch;
+      const Batch& batch = store_.at(record.ref.slot).batch;
       gate_.Poison(batch.flow, batch.epoch);
-      store_.Abort(record.held.slot, record.held.index);
+      store_.Abort(record.ref.slot, record.ref.index);
     }
     report.topic->state = TopicState::kUnknown;
     report.topic->Fail();
@@ -251,7 +251,7 @@ void KafkaSink::Charge(const Report& report, const RefusedRecord& record, bool c
     return;
   }
   const ErrorClass error_class = Classify(topic, report.partition, rule);
-  const Batch& batch = store_.at(record.held.slot).batch;
+  const Batch& batch = store_.at(record.ref.slot).batch;
   if (error_class != ErrorClass::kMessage && error_class != ErrorClass::kTopic &&
       !gate_.Admits(batch.flow, batch.epoch)) {
     return;  // its flow has failed already; aborted with the producer
@@ -265,7 +265,7 @@ void KafkaSink::Charge(const Report& report, const RefusedRecord& record, bool c
     down_by_fatal_ = true;
     SetDown(error, now);
   }
-  FailFlow(record.held, std::move(error));
+  FailFlow(record.ref, std::move(error));
 }
 
 // An error that is not about records. What happens to them is told by their reports alone.
@@ -285,7 +285,7 @@ void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now
     EndProducer(now);
   } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
     if (in_library_ == 0 && health_.up) {
-      probe_at_ = probing_ ? probe_at_ : now;  // may be no more than idle connections that were closed
+      check_at_ = checking_ ? check_at_ : now;  // may be no more than idle connections that were closed
     } else if (health_.up || health_.error.error_class != ErrorClass::kConfig) {
       SetDown(MakeError(code, ErrorClass::kDestination, last_trouble_.empty() ? text : last_trouble_), now);
     }
@@ -302,7 +302,7 @@ void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now
 
 // The answer to a probe: any answer from a broker will do.
 void KafkaSink::Probed(bool answered, int64_t now) {
-  probing_ = false;
+  checking_ = false;
   if (answered) {
     if (!down_by_fatal_) {
       SetUp();
@@ -316,7 +316,7 @@ void KafkaSink::Probed(bool answered, int64_t now) {
                 : MakeError(RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, ErrorClass::kDestination, last_trouble_),
             now);
   }
-  probe_at_ = now + kProbeAgainMicros;
+  check_at_ = now + kCheckAgainMicros;
 }
 
 }  // namespace outbox::sink::kafka

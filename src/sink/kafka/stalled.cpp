@@ -51,10 +51,10 @@ void KafkaSink::FindStalled(int64_t now) {
     return;
   }
   if (answered_at_ < finding_since_ && now - answered_at_ > stalled_micros_ / 2) {
-    if (!probing_) {  // the destination's trouble, if this is not answered either
-      probing_ = true;
-      probe_at_ = -1;
-      producer_->Probe();
+    if (!checking_) {  // the destination's trouble, if this is not answered either
+      checking_ = true;
+      check_at_ = -1;
+      producer_->CheckConnection();
     }
     return;
   }
@@ -75,22 +75,22 @@ void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
   }
   struct First {
     uint64_t seq;
-    Held held;
+    RecordRef ref;
     const Topic* topic;
   };
   std::map<uint32_t, First> flows;
-  store_.ForEachOpen([&](uint32_t slot, Hold& hold) {
-    RecordReader reader(hold.batch.records);
-    for (uint32_t index = 0; index < hold.batch.count && reader.Next(&record_); ++index) {
-      if (hold.state[index] != RecordState::kOpen) {
+  store_.ForEachOpen([&](uint32_t slot, StoredBatch& stored) {
+    RecordReader reader(stored.batch.records);
+    for (uint32_t index = 0; index < stored.batch.count && reader.Next(&record_); ++index) {
+      if (stored.state[index] != RecordState::kOpen) {
         continue;
       }
       const Topic* topic = FindTopic(record_.topic);
       if (topic->stalls == 0) {
         continue;
       }
-      const uint64_t seq = hold.batch.first_seq + index;
-      auto [found, fresh] = flows.try_emplace(hold.batch.flow, First{seq, {slot, index, 0}, topic});
+      const uint64_t seq = stored.batch.first_seq + index;
+      auto [found, fresh] = flows.try_emplace(stored.batch.flow, First{seq, {slot, index, 0}, topic});
       if (!fresh && seq < found->second.seq) {
         found->second = {seq, {slot, index, 0}, topic};
       }
@@ -98,10 +98,10 @@ void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
     }
   });
   for (const auto& [flow, first] : flows) {
-    FailFlow(first.held, StalledError(*first.topic));
-    Hold& hold = store_.at(first.held.slot);
-    if (hold.open == 0) {
-      bytes->push_back(std::move(hold.batch.records));
+    FailFlow(first.ref, StalledError(*first.topic));
+    StoredBatch& stored = store_.at(first.ref.slot);
+    if (stored.open == 0) {
+      bytes->push_back(std::move(stored.batch.records));
     }
   }
 }

@@ -37,15 +37,15 @@ void KafkaSink::Submit(Batch batch) {
   wall_ms_ = WallMs();
   next_seq_ = std::max(next_seq_, batch.first_seq + batch.count);
   const uint32_t slot = store_.Add(std::move(batch));
-  Hold& hold = store_.at(slot);
-  const char* start = hold.batch.records.data();
-  RecordReader reader(hold.batch.records);
+  StoredBatch& stored = store_.at(slot);
+  const char* start = stored.batch.records.data();
+  RecordReader reader(stored.batch.records);
   uint32_t index = 0;
   bool going = true;
-  for (; going && index < hold.batch.count; ++index) {
-    const Held held{slot, index, static_cast<uint32_t>(reader.at() - start)};
+  for (; going && index < stored.batch.count; ++index) {
+    const RecordRef ref{slot, index, static_cast<uint32_t>(reader.at() - start)};
     if (index >= kMaxBatchRecords || !reader.Next(&record_)) {
-      FailFlow(held, {ErrorClass::kInternal, "MALFORMED", "the packed record cannot be read"});
+      FailFlow(ref, {ErrorClass::kInternal, "MALFORMED", "the packed record cannot be read"});
       going = false;
       break;
     }
@@ -54,9 +54,9 @@ void KafkaSink::Submit(Batch batch) {
       topic->state = TopicState::kDraining;
       EndCare(topic);
     }
-    going = Dispatch(topic, held, record_);
+    going = Dispatch(topic, ref, record_);
   }
-  for (; !going && index < hold.batch.count; ++index) {
+  for (; !going && index < stored.batch.count; ++index) {
     // Records that would be refused in any case are reported now, which spares the owner a round for each.
     if (reader.Next(&record_)) {
       FailKnown(FindTopic(record_.topic), {slot, index, 0}, record_);
@@ -80,65 +80,66 @@ Topic* KafkaSink::FindTopic(std::string_view name) {
 
 // Once none of its records is in the library or in line for a partition, the topic goes by the main producer again.
 bool KafkaSink::EndCare(Topic* topic) {
-  if (!topic->careful || now_ < topic->careful_until || topic->inflight > 0 || topic->held > topic->waiting.size()) {
+  if (!topic->careful || now_ < topic->careful_until || topic->inflight > 0 ||
+      topic->waiting_records > topic->waiting.size()) {
     return false;
   }
   topic->EndCare();
   return true;
 }
 
-void KafkaSink::Wait(Topic* topic, std::deque<Held>* queue, const Held& held, bool front) {
+void KafkaSink::Wait(Topic* topic, std::deque<RecordRef>* queue, const RecordRef& ref, bool front) {
   if (front) {
-    queue->push_front(held);
+    queue->push_front(ref);
   } else {
-    queue->push_back(held);
+    queue->push_back(ref);
   }
-  ++topic->held;
-  ++held_;
+  ++topic->waiting_records;
+  ++waiting_records_;
 }
 
-Held KafkaSink::Next(Topic* topic, std::deque<Held>* queue) {
-  const Held held = queue->front();
+RecordRef KafkaSink::Next(Topic* topic, std::deque<RecordRef>* queue) {
+  const RecordRef ref = queue->front();
   queue->pop_front();
-  --topic->held;
-  --held_;
-  return held;
+  --topic->waiting_records;
+  --waiting_records_;
+  return ref;
 }
 
-bool KafkaSink::Read(const Held& held, Record* record) {
-  RecordReader reader(std::string_view(store_.at(held.slot).batch.records).substr(held.offset));
+bool KafkaSink::Read(const RecordRef& ref, Record* record) {
+  RecordReader reader(std::string_view(store_.at(ref.slot).batch.records).substr(ref.offset));
   return reader.Next(record);
 }
 
-bool KafkaSink::Dispatch(Topic* topic, const Held& held, const Record& record) {
+bool KafkaSink::Dispatch(Topic* topic, const RecordRef& ref, const Record& record) {
   const int refusal = KnownToBeRefused(topic, record);
   if (refusal != 0 && record.key.data() == nullptr) {
-    Refused(topic, held, refusal);
+    Refused(topic, ref, refusal);
     return false;
   }
   if (topic->state != TopicState::kReady || phase_ != Phase::kRunning) {
-    Wait(topic, &topic->waiting, held);
+    Wait(topic, &topic->waiting, ref);
     return topic->state != TopicState::kUnknown || phase_ != Phase::kRunning || AskAbout(topic);
   }
-  const int32_t number = Place(topic, held, record);
+  const int32_t number = PartitionFor(topic, ref, record);
   Partition& partition = topic->partitions[static_cast<size_t>(number)];
   if (partition.inflight == 0 && partition.warm && now_ - partition.moved_at > kColdMicros) {
     partition.warm = false;
   }
   if (refusal != 0 && partition.inflight == 0 && partition.waiting.empty()) {
-    Refused(topic, held, refusal);
+    Refused(topic, ref, refusal);
     return false;
   }
   if (refusal != 0 || full_ || !partition.waiting.empty() ||
       !topic->Admits(partition, RecordBytes(record.key.size(), record.body.size()))) {
-    Wait(topic, &partition.waiting, held);
+    Wait(topic, &partition.waiting, ref);
     return true;
   }
-  switch (Send(topic, number, held, record)) {
+  switch (Send(topic, number, ref, record)) {
     case Sent::kYes:
       return true;
     case Sent::kLater:
-      Wait(topic, &partition.waiting, held);
+      Wait(topic, &partition.waiting, ref);
       return true;
     case Sent::kFailed:
       return false;
@@ -146,13 +147,13 @@ bool KafkaSink::Dispatch(Topic* topic, const Held& held, const Record& record) {
   return false;
 }
 
-int32_t KafkaSink::Place(Topic* topic, const Held& held, const Record& record) {
+int32_t KafkaSink::PartitionFor(Topic* topic, const RecordRef& ref, const Record& record) {
   const auto count = static_cast<int32_t>(topic->partitions.size());
   if (record.key.data() != nullptr || topic->link->hash_null_keys) {
     return ChoosePartition(*topic->link, record.key, count);
   }
   // Without a key, a batch stays together: fewer, larger requests.
-  const uint64_t batch = store_.at(held.slot).batch.first_seq;
+  const uint64_t batch = store_.at(ref.slot).batch.first_seq;
   if (topic->sticky < 0 || topic->sticky_batch != batch) {
     topic->sticky = topic->sticky < 0 ? ChoosePartition(*topic->link, {}, count) : (topic->sticky + 1) % count;
     topic->sticky_batch = batch;
@@ -167,29 +168,29 @@ bool KafkaSink::AskAbout(Topic* topic) {
   const uint32_t last_index = topic->waiting.back().index;
   while (topic->state == TopicState::kUnknown && !topic->waiting.empty() && !full_ &&
          now_ >= topic->limits.hold_until) {
-    const Held held = Next(topic, &topic->waiting);
+    const RecordRef ref = Next(topic, &topic->waiting);
     Record record;
-    if (!Read(held, &record)) {
+    if (!Read(ref, &record)) {
       continue;
     }
     if (const int refusal = KnownToBeRefused(topic, record); refusal != 0) {
-      Refused(topic, held, refusal);  // nothing of the topic comes before it
+      Refused(topic, ref, refusal);  // nothing of the topic comes before it
       continue;
     }
     // The cluster is asked: the library itself would report what it knows until its next refresh.
-    const Batch& batch = store_.at(held.slot).batch;
-    if (topic->InTrouble() && batch.first_seq + held.index >= topic->look.before && Look(topic)) {
-      Wait(topic, &topic->waiting, held, /*front=*/true);
+    const Batch& batch = store_.at(ref.slot).batch;
+    if (topic->InTrouble() && batch.first_seq + ref.index >= topic->look.before && Look(topic)) {
+      Wait(topic, &topic->waiting, ref, /*front=*/true);
       break;
     }
     if (!OpenTopic(topic)) {
-      Refused(topic, held, RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION);
+      Refused(topic, ref, RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION);
     } else if (topic->failed) {
-      Refused(topic, held, topic->look.code);
+      Refused(topic, ref, topic->look.code);
     } else if (StillStalled(*topic)) {
-      FailFlow(held, StalledError(*topic));
-    } else if (Send(topic, -1, held, record) == Sent::kLater) {
-      Wait(topic, &topic->waiting, held, /*front=*/true);
+      FailFlow(ref, StalledError(*topic));
+    } else if (Send(topic, -1, ref, record) == Sent::kLater) {
+      Wait(topic, &topic->waiting, ref, /*front=*/true);
       break;
     }
   }
@@ -204,8 +205,8 @@ bool KafkaSink::OpenTopic(Topic* topic) {
 }
 
 // `number` -1: let the library find it.
-KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, const Record& record) {
-  Opaque opaque{held.slot, held.index, 0};
+KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const RecordRef& ref, const Record& record) {
+  Opaque opaque{ref.slot, ref.index, 0};
   int32_t target = number;
   if (number >= 0 && number < 0xfffe && now_ - topic->counted_at > kCountMicros) {
     // Through the partitioner once in a while: it sees the present number of partitions.
@@ -214,7 +215,7 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const Held& held, 
     target = RD_KAFKA_PARTITION_UA;
   }
   if (const rd_kafka_resp_err_t error = Produce(topic, target, opaque, record); error != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    return NotTaken(topic, number, held, error);
+    return NotTaken(topic, number, ref, error);
   }
   ++in_library_;
   ++topic->inflight;
@@ -251,7 +252,7 @@ rd_kafka_resp_err_t KafkaSink::Produce(Topic* topic, int32_t partition, const Op
   return error;
 }
 
-KafkaSink::Sent KafkaSink::NotTaken(Topic* topic, int32_t number, const Held& held, rd_kafka_resp_err_t error) {
+KafkaSink::Sent KafkaSink::NotTaken(Topic* topic, int32_t number, const RecordRef& ref, rd_kafka_resp_err_t error) {
   if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
     full_ = true;
     return Sent::kLater;
@@ -261,13 +262,13 @@ KafkaSink::Sent KafkaSink::NotTaken(Topic* topic, int32_t number, const Held& he
     EndProducer(now_);
     return Sent::kLater;
   }
-  Refused(topic, held, error);
+  Refused(topic, ref, error);
   return Sent::kFailed;
 }
 
 // Refused before anything was sent: only this record's flow is concerned.
-void KafkaSink::Refused(Topic* topic, const Held& held, int code) {
-  FailFlow(held, RefusalOf(topic, code));
+void KafkaSink::Refused(Topic* topic, const RecordRef& ref, int code) {
+  FailFlow(ref, RefusalOf(topic, code));
 }
 
 Error KafkaSink::RefusalOf(Topic* topic, int code) {
@@ -289,28 +290,28 @@ Error KafkaSink::RefusalOf(Topic* topic, int code) {
 
 // Fails a record of a flow that has failed already, if it is known to be refused. Aborted records of its key still come
 // before it: the engine does not park it before they are done (Parker::ForgetOvertaken).
-void KafkaSink::FailKnown(Topic* topic, const Held& held, const Record& record) {
+void KafkaSink::FailKnown(Topic* topic, const RecordRef& ref, const Record& record) {
   if (const int code = KnownToBeRefused(topic, record); code != 0) {
-    store_.Fail(held.slot, held.index, RefusalOf(topic, code));
+    store_.Fail(ref.slot, ref.index, RefusalOf(topic, code));
   }
 }
 
 // The record fails; nothing of its flow that waits may pass it any more.
-void KafkaSink::FailFlow(const Held& held, Error error) {
-  const Hold& hold = store_.at(held.slot);
-  const uint32_t flow = hold.batch.flow;
-  const uint32_t epoch = hold.batch.epoch;
+void KafkaSink::FailFlow(const RecordRef& ref, Error error) {
+  const StoredBatch& stored = store_.at(ref.slot);
+  const uint32_t flow = stored.batch.flow;
+  const uint32_t epoch = stored.batch.epoch;
   gate_.Poison(flow, epoch);
-  store_.Fail(held.slot, held.index, std::move(error));
-  if (held_ == 0) {
+  store_.Fail(ref.slot, ref.index, std::move(error));
+  if (waiting_records_ == 0) {
     return;
   }
   for (auto& [name, topic] : topics_) {
-    if (topic->held == 0) {
+    if (topic->waiting_records == 0) {
       continue;
     }
-    const auto drop = [&, topic = topic.get()](std::deque<Held>* queue) {
-      const size_t dropped = std::erase_if(*queue, [&](const Held& waiting) {
+    const auto drop = [&, topic = topic.get()](std::deque<RecordRef>* queue) {
+      const size_t dropped = std::erase_if(*queue, [&](const RecordRef& waiting) {
         const Batch& batch = store_.at(waiting.slot).batch;
         if (batch.flow != flow || batch.epoch > epoch) {
           return false;
@@ -322,8 +323,8 @@ void KafkaSink::FailFlow(const Held& held, Error error) {
         store_.Abort(waiting.slot, waiting.index);
         return true;
       });
-      topic->held -= static_cast<uint32_t>(dropped);
-      held_ -= static_cast<uint32_t>(dropped);
+      topic->waiting_records -= static_cast<uint32_t>(dropped);
+      waiting_records_ -= static_cast<uint32_t>(dropped);
     };
     drop(&topic->waiting);
     for (Partition& partition : topic->partitions) {
@@ -345,11 +346,11 @@ void KafkaSink::Release(Topic* topic, Partition* partition) {
     if (refusal != 0 && partition->inflight > 0) {
       return;
     }
-    const Held held = Next(topic, &partition->waiting);
+    const RecordRef ref = Next(topic, &partition->waiting);
     if (refusal != 0) {
-      Refused(topic, held, refusal);
-    } else if (Send(topic, number, held, record) == Sent::kLater) {
-      Wait(topic, &partition->waiting, held, /*front=*/true);
+      Refused(topic, ref, refusal);
+    } else if (Send(topic, number, ref, record) == Sent::kLater) {
+      Wait(topic, &partition->waiting, ref, /*front=*/true);
       return;
     }
   }
@@ -358,20 +359,20 @@ void KafkaSink::Release(Topic* topic, Partition* partition) {
 // What waited for the topic itself, in the order it came.
 void KafkaSink::ReleaseTopic(Topic* topic) {
   while (!topic->waiting.empty() && topic->state == TopicState::kReady && phase_ == Phase::kRunning) {
-    const Held held = Next(topic, &topic->waiting);
-    if (Read(held, &record_)) {
-      Dispatch(topic, held, record_);
+    const RecordRef ref = Next(topic, &topic->waiting);
+    if (Read(ref, &record_)) {
+      Dispatch(topic, ref, record_);
     }
   }
 }
 
 void KafkaSink::ReleaseAll() {
-  if (held_ == 0) {
+  if (waiting_records_ == 0) {
     return;
   }
   wall_ms_ = WallMs();
   for (auto& [name, topic] : topics_) {
-    if (topic->held == 0) {
+    if (topic->waiting_records == 0) {
       continue;
     }
     for (Partition& partition : topic->partitions) {

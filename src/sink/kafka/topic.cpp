@@ -42,7 +42,7 @@ void Topic::Reset() {
   partitions.clear();
   waiting.clear();
   inflight = 0;
-  held = 0;
+  waiting_records = 0;
   sticky = -1;
   failed = false;
   look = Look{};

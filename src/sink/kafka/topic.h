@@ -20,7 +20,7 @@ struct TopicAnswer;
 struct TopicLink;
 
 // A record that waits in the sink: its batch's slot, its number there, where its bytes start.
-struct Held {
+struct RecordRef {
   uint32_t slot;
   uint32_t index;
   uint32_t offset;
@@ -42,7 +42,7 @@ struct Partition {
   uint64_t inflight_bytes = 0;  // see RecordBytes
   int64_t moved_at = 0;         // last acknowledgement, or when a record went in with none in flight
   int64_t last_offset = -1;
-  std::deque<Held> waiting;
+  std::deque<RecordRef> waiting;
 };
 
 enum class TopicState : uint8_t {
@@ -57,10 +57,10 @@ struct Topic {
   TopicState state = TopicState::kUnknown;
   TopicLink* link = nullptr;  // the producer's
   std::vector<Partition> partitions;
-  std::deque<Held> waiting;
-  uint32_t inflight = 0;  // records in the library, all partitions
-  uint32_t held = 0;      // records waiting in the sink, all partitions
-  int32_t sticky = -1;    // partition for records without a key
+  std::deque<RecordRef> waiting;
+  uint32_t inflight = 0;         // records in the library, all partitions
+  uint32_t waiting_records = 0;  // records waiting in the sink, all partitions
+  int32_t sticky = -1;           // partition for records without a key
   uint64_t sticky_batch = 0;
   int64_t counted_at = 0;  // when the number of partitions was last looked at
   int64_t asked_at = 0;    // kAsking: since when

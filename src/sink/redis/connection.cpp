@@ -44,7 +44,7 @@ Connection::~Connection() {
   Drop();
 }
 
-std::string Connection::Place() const {
+std::string Connection::HostAndPort() const {
   return address_.unix_socket.empty() ? address_.host + ":" + address_.port : address_.unix_socket;
 }
 
@@ -60,7 +60,7 @@ Status Connection::Begin(int64_t by) {
     memcpy(path.sun_path, address_.unix_socket.data(), address_.unix_socket.size());
     connecting_fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (connecting_fd_ < 0 || connect(connecting_fd_, reinterpret_cast<sockaddr*>(&path), sizeof(path)) != 0) {
-      return Trouble("CONNECT", "could not connect to " + Place() + ": " + strerror(errno));
+      return Trouble("CONNECT", "could not connect to " + HostAndPort() + ": " + strerror(errno));
     }
     return Finish();
   }
@@ -107,7 +107,7 @@ Status Connection::TryNext() {
       connecting_fd_ = -1;
     }
   }
-  return Trouble("CONNECT", "could not connect to " + Place() + ": " + strerror(error));
+  return Trouble("CONNECT", "could not connect to " + HostAndPort() + ": " + strerror(error));
 }
 
 Status Connection::Finish() {
@@ -154,7 +154,7 @@ Status Connection::Pump() {
       if (next_ != nullptr) {
         return TryNext();
       }
-      return Trouble("CONNECT", "could not connect to " + Place() + ": " + strerror(error));
+      return Trouble("CONNECT", "could not connect to " + HostAndPort() + ": " + strerror(error));
     }
     Status status = Finish();
     if (!status.ok()) {
@@ -181,7 +181,7 @@ Status Connection::Pump() {
     if (!reason.ok()) {
       return Status(std::move(reason));
     }
-    return Trouble(IoErrorCode(context_->err), "lost the connection to " + Place() + ": " + context_->errstr);
+    return Trouble(IoErrorCode(context_->err), "lost the connection to " + HostAndPort() + ": " + context_->errstr);
   }
   return {};
 }
@@ -209,13 +209,14 @@ Status Connection::NextReply(ReplyPtr* reply, size_t longest) {
   }
   void* parsed = nullptr;
   if (redisGetReplyFromReader(context_.get(), &parsed) != REDIS_OK) {
-    return Trouble("PROTOCOL", Place() + " answers something that is not Redis: " + context_->errstr);
+    return Trouble("PROTOCOL", HostAndPort() + " answers something that is not Redis: " + context_->errstr);
   }
   reply->reset(static_cast<redisReply*>(parsed));
   if (parsed != nullptr) {
     unparsed_ = context_->reader->len - context_->reader->pos;
   } else if (unparsed_ > longest) {
-    return Trouble("PROTOCOL", Place() + " answers with more than " + std::to_string(longest >> 20) + " MB at once");
+    return Trouble("PROTOCOL",
+                   HostAndPort() + " answers with more than " + std::to_string(longest >> 20) + " MB at once");
   }
   return {};
 }

@@ -63,7 +63,7 @@ class Connection {
   Status TryResolved();
   Status TryNext();  // the next address of the list
   Status Finish();   // the socket is connected: hand it to hiredis
-  std::string Place() const;
+  std::string HostAndPort() const;
 
   const Address address_;
   const std::shared_ptr<TlsContext> tls_;

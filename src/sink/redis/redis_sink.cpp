@@ -21,10 +21,10 @@ constexpr int64_t kFirstRetry = 100 * kMilli;
 constexpr int64_t kLastRetry = 5 * kSecond;
 constexpr int64_t kIdlePing = 10 * kSecond;
 constexpr int64_t kLongestStep = kSecond / 2;
-constexpr int64_t kMeetAgain = 3 * kSecond;
+constexpr int64_t kIdentifyAgain = 3 * kSecond;
 constexpr size_t kLongestReply = size_t{1} << 20;
 constexpr size_t kLongestEntries = size_t{256} << 20;  // of what is in a stream, by whomever
-constexpr int64_t kLookEvery = 30 * kSecond;           // at how the server's memory is set up
+constexpr int64_t kCheckMemoryEvery = 30 * kSecond;    // at how the server's memory is set up
 
 std::string_view Text(const redisReply& reply) {
   return {reply.str, reply.str == nullptr ? 0 : reply.len};
@@ -83,7 +83,7 @@ RedisSink::RedisSink(const SinkConfig& config, std::shared_ptr<TlsContext> tls)
       connect_timeout_(IntegerOption(config.options, "connect_timeout", 5000) * kMilli),
       timeout_(IntegerOption(config.options, "timeout", 5000) * kMilli),
       maxlen_(TextOption(config.options, "maxlen", "")),
-      meets_(config.meets),
+      checks_server_(config.checks_server),
       endpoint_(HashOfEndpoint(config.options)),
       connection_({TextOption(config.options, "host", "localhost"), TextOption(config.options, "port", "6379"),
                    TextOption(config.options, "unix_socket", "")},
@@ -182,7 +182,7 @@ void RedisSink::Greet() {
   Expect(Expected::kPersistence, resp::Command({"INFO", "persistence"}));
   Expect(Expected::kStreamScript, resp::Command({"SCRIPT", "LOAD", kStreamScript}));
   Expect(Expected::kPublishScript, resp::Command({"SCRIPT", "LOAD", kPublishScript}));
-  LookAtMemory();
+  CheckMemory();
   Expect(Expected::kHello, resp::Command({"PING"}));
 }
 
@@ -280,9 +280,9 @@ void RedisSink::HandleRole(Expected what, const redisReply& reply) {
   }
 }
 
-void RedisSink::LookAtMemory() {
+void RedisSink::CheckMemory() {
   Expect(Expected::kMemory, resp::Command({"INFO", "memory"}));
-  look_at_ = MonotonicMicros() + kLookEvery;
+  check_memory_at_ = MonotonicMicros() + kCheckMemoryEvery;
 }
 
 // Streams have no expiry, unless another client sets one: of the eviction policies only allkeys-... remove them.
@@ -306,21 +306,21 @@ void RedisSink::HandleMemory(const redisReply& reply) {
 // history, hence the replication id. A server that tells neither is not checked.
 void RedisSink::Meet() {
   constexpr size_t kPart = 16;
-  std::string run = run_id_.empty() || !meets_
-                        ? std::string()
-                        : endpoint_ + "." + run_id_.substr(0, kPart) + "." + replication_id_.substr(0, kPart);
-  if (run.empty() || run == admitted_) {
+  std::string server_run = run_id_.empty() || !checks_server_
+                               ? std::string()
+                               : endpoint_ + "." + run_id_.substr(0, kPart) + "." + replication_id_.substr(0, kPart);
+  if (server_run.empty() || server_run == admitted_) {
     state_ = State::kReady;
     SetHealth(true, {});
     return;
   }
-  state_ = State::kHeld;
-  meeting_.run = std::move(run);
-  ++meeting_.number;
+  state_ = State::kAwaitingAdmission;
+  identity_.server_run = std::move(server_run);
+  ++identity_.number;
 }
 
 void RedisSink::Ask(std::vector<AskedStream> streams) {
-  if (state_ != State::kHeld) {
+  if (state_ != State::kAwaitingAdmission) {
     return;
   }
   asked_ = streams.size();
@@ -431,25 +431,25 @@ bool RedisSink::TakeEnds(std::vector<StreamEnd>* ends) {
   return true;
 }
 
-void RedisSink::MeetAgain() {
-  if (state_ != State::kHeld) {
+void RedisSink::IdentifyAgain() {
+  if (state_ != State::kAwaitingAdmission) {
     return;
   }
   Lost({ErrorClass::kDestination, "LOST_WRITES",
         "a Redis server answers that lacks what was acknowledged; it is looked at once more before that is believed"});
-  retry_at_ = MonotonicMicros() + kMeetAgain;
+  retry_at_ = MonotonicMicros() + kIdentifyAgain;
 }
 
-void RedisSink::Admit(const std::string& run, bool drop) {
-  if (state_ != State::kHeld || run != meeting_.run) {
+void RedisSink::Admit(const std::string& server_run, bool drop) {
+  if (state_ != State::kAwaitingAdmission || server_run != identity_.server_run) {
     return;  // it has gone meanwhile, and will be reported again
   }
   if (drop) {
     AbortWaiting();
   }
-  admitted_ = run;
-  meeting_.run.clear();
-  ++meeting_.number;
+  admitted_ = server_run;
+  identity_.server_run.clear();
+  ++identity_.number;
   state_ = State::kReady;
   SetHealth(true, {});
 }
@@ -507,7 +507,7 @@ void RedisSink::CountSilence() {
 
 void RedisSink::CheckDeadlines() {
   const int64_t now = MonotonicMicros();
-  const bool in = state_ == State::kReady || state_ == State::kHeld;
+  const bool in = state_ == State::kReady || state_ == State::kAwaitingAdmission;
   if (state_ == State::kConnecting && now >= connect_by_) {
     const std::string within = " within " + std::to_string(connect_timeout_ / kMilli) + " ms";
     Lost(connection_.resolving()
@@ -518,8 +518,8 @@ void RedisSink::CheckDeadlines() {
           "the Redis server was silent for " + std::to_string(timeout_ / kMilli) + " ms"});
   } else if (in && awaited_.empty() && now >= quiet_since_ + kIdlePing) {
     Expect(Expected::kPing, resp::Command({"PING"}));
-  } else if (in && now >= look_at_) {
-    LookAtMemory();
+  } else if (in && now >= check_memory_at_) {
+    CheckMemory();
   }
 }
 
@@ -543,9 +543,9 @@ void RedisSink::Lost(Error error) {
   began_ = 0;
   asked_ = 0;
   answered_ = false;
-  if (!meeting_.run.empty()) {
-    meeting_.run.clear();
-    ++meeting_.number;
+  if (!identity_.server_run.empty()) {
+    identity_.server_run.clear();
+    ++identity_.number;
   }
   // Capped exponential back-off with full jitter; where a person must act there is no hurry.
   int64_t ceiling = error.error_class == ErrorClass::kConfig
@@ -568,11 +568,11 @@ void RedisSink::AppendWaits(std::vector<WaitSpec>* waits) {
     case State::kConnecting:
       wait.deadline = connect_by_;
       break;
-    case State::kHeld:
+    case State::kAwaitingAdmission:
     case State::kReady:
       wait.deadline =
           awaited_.empty() ? quiet_since_ + kIdlePing : std::min(quiet_since_ + timeout_, polled_at_ + kLongestStep);
-      wait.deadline = std::min(wait.deadline, look_at_);
+      wait.deadline = std::min(wait.deadline, check_memory_at_);
       break;
   }
   if (!results_.empty()) {

@@ -8,9 +8,9 @@
 // list or channel gets the payload alone; a tombstone is the empty string there.
 //
 // A server with another run id or replication id than the last may have lost what was acknowledged. With
-// SinkConfig::meets nothing is written to it before the owner has asked where its streams end, and has admitted it. A
-// server that cannot answer is not checked: a replica, one that is loading its data, a Sentinel. It has not lost what
-// it lacks, and the next one to answer may be the right one.
+// SinkConfig::checks_server nothing is written to it before the owner has asked where its streams end, and has admitted
+// it. A server that cannot answer is not checked: a replica, one that is loading its data, a Sentinel. It has not lost
+// what it lacks, and the next one to answer may be the right one.
 //
 // A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
 // EVICTION.
@@ -50,18 +50,18 @@ class RedisSink : public Sink {
   // A stream's range is that of the calls which carried the flow's records; where flows share a stream, an end may be
   // another flow's. Lists and channels have no places, only names.
   void TakePlaces(std::vector<Place>* places) override { places_.Take(places); }
-  const Meeting* meeting() const override { return &meeting_; }
+  const ServerIdentity* identity() const override { return &identity_; }
   void Ask(std::vector<AskedStream> streams) override;
   bool TakeEnds(std::vector<StreamEnd>* ends) override;
-  void MeetAgain() override;
-  void Admit(const std::string& run, bool drop) override;
+  void IdentifyAgain() override;
+  void Admit(const std::string& server_run, bool drop) override;
   void Close() override;
 
  private:
   enum class State {
-    kWaiting,     // until retry_at_, then connects
-    kConnecting,  // and greeting: AUTH, SELECT, SCRIPT LOAD, PING
-    kHeld,        // connected; waits to be admitted
+    kWaiting,            // until retry_at_, then connects
+    kConnecting,         // and greeting: AUTH, SELECT, SCRIPT LOAD, PING
+    kAwaitingAdmission,  // connected; waits to be admitted
     kReady,
     kClosed,
   };
@@ -119,7 +119,7 @@ class RedisSink : public Sink {
   void SetHealth(bool up, Error error);
   void HandleRole(Expected what, const redisReply& reply);
   void Meet();
-  void LookAtMemory();
+  void CheckMemory();
   void HandleMemory(const redisReply& reply);
   void HandleEnd(std::unique_ptr<Question> question, const redisReply& reply);
   void HandleUpTo(std::unique_ptr<Question> question, const redisReply& reply);
@@ -147,7 +147,7 @@ class RedisSink : public Sink {
   const int64_t connect_timeout_;  // microseconds
   const int64_t timeout_;          // microseconds
   const std::string maxlen_;       // "": none
-  const bool meets_;
+  const bool checks_server_;
   const std::string endpoint_;  // hashed
 
   Connection connection_;
@@ -163,7 +163,7 @@ class RedisSink : public Sink {
   std::string replication_id_;  // of the same server
   int64_t began_ = 0;     // when its process did, to the second, in milliseconds of its clock; 0: it does not tell
   std::string admitted_;  // the run that the sink was admitted to
-  Meeting meeting_;
+  ServerIdentity identity_;
   size_t asked_ = 0;  // streams, not answered yet
   bool answered_ = false;
   std::vector<StreamEnd> ends_;
@@ -176,9 +176,9 @@ class RedisSink : public Sink {
   int64_t connect_by_ = 0;
   int64_t quiet_since_ = 0;  // last time bytes moved, or something was asked of an idle server
   int64_t polled_at_ = 0;
-  int64_t look_at_ = 0;     // next LookAtMemory()
-  int attempts_ = 0;        // connections in a row that brought nothing
-  bool reconnect_ = false;  // after this turn
+  int64_t check_memory_at_ = 0;  // next CheckMemory()
+  int attempts_ = 0;             // connections in a row that brought nothing
+  bool reconnect_ = false;       // after this turn
   Error reconnect_why_;
   bool greeted_ = false;
   std::minstd_rand random_;

@@ -1,4 +1,4 @@
-#include "pg/process_places.h"
+#include "pg/process_slots.h"
 
 #include "pg/settings.h"
 
@@ -6,7 +6,7 @@ namespace outbox::pg {
 
 namespace {
 
-constexpr int kFewestPlaces = 2;
+constexpr int kFewestSlots = 2;
 
 }  // namespace
 
@@ -25,8 +25,8 @@ int WantedProcesses(Oid except) {
   return wanted;
 }
 
-int ProcessPlaces() {
-  return Max(kFewestPlaces, max_worker_processes - 1 - settings.reserved_processes);
+int ProcessSlots() {
+  return Max(kFewestSlots, max_worker_processes - 1 - settings.reserved_processes);
 }
 
 int MaxWorkerProcessesFor(int processes) {

@@ -1,4 +1,4 @@
-#include "format/plain.h"
+#include "format/record_format.h"
 
 #include <charconv>
 
@@ -10,9 +10,9 @@ constexpr size_t kMaxCachedTopics = 4096;  // event types made of free text must
 
 }  // namespace
 
-PlainFormat::PlainFormat(std::shared_ptr<const RouteSpec> spec) : spec_(std::move(spec)) {}
+RecordFormat::RecordFormat(std::shared_ptr<const RouteSpec> spec) : spec_(std::move(spec)) {}
 
-const PlainFormat::Topics& PlainFormat::CachedTopic(const Event& event) {
+const RecordFormat::Topics& RecordFormat::CachedTopic(const Event& event) {
   if (last_ != nullptr && last_event_type_ == event.event_type && last_type_ == event.aggregate_type) {
     return *last_;
   }
@@ -34,7 +34,7 @@ const PlainFormat::Topics& PlainFormat::CachedTopic(const Event& event) {
   return *last_;
 }
 
-std::string_view PlainFormat::Resolve(const Event& event, const char** bad) {
+std::string_view RecordFormat::Resolve(const Event& event, const char** bad) {
   if (!IsNull(event.topic)) {
     *bad = spec_->kind().bad_topic(event.topic);
     return event.topic;
@@ -50,12 +50,12 @@ std::string_view PlainFormat::Resolve(const Event& event, const char** bad) {
   return cached.text;
 }
 
-std::string_view PlainFormat::Topic(const Event& event) {
+std::string_view RecordFormat::Topic(const Event& event) {
   const char* bad = nullptr;
   return Resolve(event, &bad);
 }
 
-std::string_view PlainFormat::Key(const Event& event) {
+std::string_view RecordFormat::Key(const Event& event) {
   const Template& key = spec_->key();
   if (key.is_aggregate_id() || (key.uses_aggregate_id() && IsNull(event.aggregate_id))) {
     return event.aggregate_id;
@@ -65,7 +65,7 @@ std::string_view PlainFormat::Key(const Event& event) {
   return key_scratch_;
 }
 
-void PlainFormat::AddUserHeaders(const Event& event) {
+void RecordFormat::AddUserHeaders(const Event& event) {
   if (event.headers.packed.empty()) {
     return;
   }
@@ -86,7 +86,7 @@ void PlainFormat::AddUserHeaders(const Event& event) {
   });
 }
 
-bool PlainFormat::Append(const Event& event, int64_t wall_micros, std::string* out, Error* error) {
+bool RecordFormat::Append(const Event& event, int64_t wall_micros, std::string* out, Error* error) {
   const char* bad = nullptr;
   record_.topic = Resolve(event, &bad);
   if (bad != nullptr) {

@@ -13,9 +13,9 @@
 
 namespace outbox::relay {
 
-class ServerLog {
+class ServerRuns {
  public:
-  virtual ~ServerLog() = default;
+  virtual ~ServerRuns() = default;
 
   // Whether lanes that have lost something are put back; if not, there is only a warning.
   virtual bool resend() const = 0;
@@ -23,15 +23,15 @@ class ServerLog {
   // The streams to ask about next, of those that lanes of any route, of all workers, wrote to under other runs of the
   // same server, wherever they write to now. `ends`: all that this run has answered so far, nothing at first. No
   // streams: that is enough, or there is nothing to ask, or another worker has done so.
-  virtual Status Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
+  virtual Status Streams(const std::string& server_run, std::span<const sink::StreamEnd> ends,
                          std::vector<sink::AskedStream>* streams) = 0;
 
   // Whether a run whose streams end there has lost anything that an earlier run had acknowledged.
-  virtual Status Lost(const std::string& run, std::span<const sink::StreamEnd> ends, bool* lost) = 0;
+  virtual Status Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) = 0;
 
   // Records what the run still had before any worker wrote to it; no `ends`: it did not tell. If several workers
   // record, the first one counts, until another run is recorded at that address.
-  virtual Status Record(const std::string& run, std::span<const sink::StreamEnd> ends) = 0;
+  virtual Status Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) = 0;
 };
 
 }  // namespace outbox::relay

@@ -1,4 +1,4 @@
-// The plain format [-]: event -> packed record, to the letter of the table "On the wire" in the README. A promise to
+// The record format [-]: event -> packed record, to the letter of the table "On the wire" in the README. A promise to
 // consumers: names, order and bytes never change.
 //
 //   fields:  id, type, aggregate_type, [content-type], created_at, then the user's headers
@@ -26,11 +26,11 @@ namespace outbox::format {
 // Records dated further ahead of the wall clock than this carry "now": brokers refuse timestamps from the future.
 inline constexpr int64_t kMaxAheadMicros = int64_t{600} * 1000 * 1000;
 
-class PlainFormat {
+class RecordFormat {
  public:
-  explicit PlainFormat(std::shared_ptr<const RouteSpec> spec);
-  PlainFormat(const PlainFormat&) = delete;
-  PlainFormat& operator=(const PlainFormat&) = delete;
+  explicit RecordFormat(std::shared_ptr<const RouteSpec> spec);
+  RecordFormat(const RecordFormat&) = delete;
+  RecordFormat& operator=(const RecordFormat&) = delete;
 
   // Appends the packed record of `event` to *out. Returns false, appends nothing and fills *error (class kMessage: it
   // is the event's own fault) if the event has no legal topic (a template over free text, or an explicit topic meant

@@ -6,7 +6,7 @@
 namespace outbox::relay {
 namespace {
 
-class HuntTest : public EngineTest {
+class PoisonSearchTest : public EngineTest {
  protected:
   void Destination(DestinationStatus* status) {
     std::vector<DestinationStatus> destinations;
@@ -31,7 +31,7 @@ class HuntTest : public EngineTest {
   int deaths = 0;
 };
 
-TEST_F(HuntTest, OneDeathIsNobodysFault) {
+TEST_F(PoisonSearchTest, OneDeathIsNobodysFault) {
   for (int i = 0; i < 100; ++i) {
     server.EmitCommitted("k");
   }
@@ -43,7 +43,7 @@ TEST_F(HuntTest, OneDeathIsNobodysFault) {
   EXPECT_TRUE(server.parked.empty());
 }
 
-TEST_F(HuntTest, TheEventThatKillsIsFoundByHalvingAndIsDead) {
+TEST_F(PoisonSearchTest, TheEventThatKillsIsFoundByHalvingAndIsDead) {
   for (int i = 0; i < 1'000; ++i) {
     server.EmitCommitted("k" + std::to_string(i % 5));
   }
@@ -59,7 +59,7 @@ TEST_F(HuntTest, TheEventThatKillsIsFoundByHalvingAndIsDead) {
   EXPECT_EQ(State(), "idle");
 }
 
-TEST_F(HuntTest, SeveralAreFound) {
+TEST_F(PoisonSearchTest, SeveralAreFound) {
   std::set<int64_t> events;
   for (int i = 0; i < 200; ++i) {
     const Row& row = server.EmitCommitted("k" + std::to_string(i % 5));
@@ -73,7 +73,7 @@ TEST_F(HuntTest, SeveralAreFound) {
   EXPECT_EQ(broker.log.size(), 196u);
 }
 
-TEST_F(HuntTest, OtherLanesGoOnMeanwhileAndAreNotBlamed) {
+TEST_F(PoisonSearchTest, OtherLanesGoOnMeanwhileAndAreNotBlamed) {
   Server second{&clock};
   ASSERT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
   for (int i = 0; i < 500; ++i) {
@@ -101,7 +101,7 @@ TEST_F(HuntTest, OtherLanesGoOnMeanwhileAndAreNotBlamed) {
   EXPECT_EQ(second.position.base, second.Current());
 }
 
-TEST_F(HuntTest, AProcessThatDiesWithNothingToDoIsTroubleOfTheDestination) {
+TEST_F(PoisonSearchTest, AProcessThatDiesWithNothingToDoIsTroubleOfTheDestination) {
   Turn();
   sink->Die();
   sink->SetUp(false);
@@ -121,7 +121,7 @@ TEST_F(HuntTest, AProcessThatDiesWithNothingToDoIsTroubleOfTheDestination) {
   EXPECT_STREQ(status.state, "closed");
 }
 
-TEST_F(HuntTest, ThatItDiesWhateverIsSentCostsOneEventAtMost) {
+TEST_F(PoisonSearchTest, ThatItDiesWhateverIsSentCostsOneEventAtMost) {
   for (int i = 0; i < 20; ++i) {
     server.EmitCommitted("k" + std::to_string(i));
   }
@@ -144,7 +144,7 @@ TEST_F(HuntTest, ThatItDiesWhateverIsSentCostsOneEventAtMost) {
 
 // It is killed again and again, also with the probe in flight; it is back 50 ms later each time. In the end a process
 // that lives aborts the probe: no health comes up after that.
-TEST_F(HuntTest, KilledAgainAndAgainTheLaneIsBackAtOnce) {
+TEST_F(PoisonSearchTest, KilledAgainAndAgainTheLaneIsBackAtOnce) {
   const auto deliver_all = [this] { sink->DeliverAll(); };
   const auto kill_and_start = [this] {
     ASSERT_FALSE(sink->pending.empty());
@@ -184,7 +184,7 @@ TEST_F(HuntTest, KilledAgainAndAgainTheLaneIsBackAtOnce) {
 }
 
 // It dies as it starts, whatever is asked of it: what waited for it is not to blame.
-TEST_F(HuntTest, WhoDiesBeforeItIsReadyHasDiedOfNoEvent) {
+TEST_F(PoisonSearchTest, WhoDiesBeforeItIsReadyHasDiedOfNoEvent) {
   for (int i = 0; i < 20; ++i) {
     server.EmitCommitted("k" + std::to_string(i));
   }
@@ -207,7 +207,7 @@ TEST_F(HuntTest, WhoDiesBeforeItIsReadyHasDiedOfNoEvent) {
 }
 
 // What a topic in trouble keeps in flight is no reason for everybody to wait.
-TEST_F(HuntTest, EventsThatAnotherLaneHasUnderWayForLongHoldUpNoTest) {
+TEST_F(PoisonSearchTest, EventsThatAnotherLaneHasUnderWayForLongHoldUpNoTest) {
   Server second{&clock};
   Server third{&clock};
   ASSERT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
@@ -247,7 +247,7 @@ TEST_F(HuntTest, EventsThatAnotherLaneHasUnderWayForLongHoldUpNoTest) {
 }
 
 // What is tested may be of a topic in trouble itself.
-TEST_F(HuntTest, ATestWithoutAnAnswerHoldsUpTheOthersForAWhileOnly) {
+TEST_F(PoisonSearchTest, ATestWithoutAnAnswerHoldsUpTheOthersForAWhileOnly) {
   Server second{&clock};
   ASSERT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
   server.EmitCommitted("stuck");

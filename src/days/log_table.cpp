@@ -1,4 +1,4 @@
-#include "days/leaf.h"
+#include "days/log_table.h"
 
 #include <utility>
 
@@ -52,14 +52,14 @@ bool IsOurs(Relation day_table, Relation index) {
 
 }  // namespace
 
-bool OpenLeaf(Oid oid, Leaf* leaf) {
-  leaf->heap = try_relation_open(oid, AccessShareLock);
-  leaf->index = nullptr;
-  if (leaf->heap == nullptr) {
+bool OpenLogTable(Oid oid, LogTable* log_table) {
+  log_table->heap = try_relation_open(oid, AccessShareLock);
+  log_table->index = nullptr;
+  if (log_table->heap == nullptr) {
     return false;
   }
-  CheckColumns(leaf->heap);
-  leaf->index = OpenXidIndex(leaf->heap);
+  CheckColumns(log_table->heap);
+  log_table->index = OpenXidIndex(log_table->heap);
   return true;
 }
 
@@ -80,31 +80,31 @@ Relation OpenXidIndex(Relation day_table) {
   return found;
 }
 
-void CloseLeaf(const Leaf& leaf) {
-  if (leaf.index != nullptr) {
-    index_close(leaf.index, NoLock);
+void CloseLogTable(const LogTable& log_table) {
+  if (log_table.index != nullptr) {
+    index_close(log_table.index, NoLock);
   }
-  table_close(leaf.heap, NoLock);
+  table_close(log_table.heap, NoLock);
 }
 
-IndexScanDesc BeginXidScan(const Leaf& leaf, int keys) {
+IndexScanDesc BeginXidScan(const LogTable& log_table, int keys) {
   // SnapshotAny: the scan hands out every entry, and takes no predicate lock; the window decides what counts.
 #if PG_VERSION_NUM >= 190000
-  IndexScanDesc scan = index_beginscan(leaf.heap, leaf.index, SnapshotAny, nullptr, keys, 0, SO_NONE);
+  IndexScanDesc scan = index_beginscan(log_table.heap, log_table.index, SnapshotAny, nullptr, keys, 0, SO_NONE);
 #elif PG_VERSION_NUM >= 180000
-  IndexScanDesc scan = index_beginscan(leaf.heap, leaf.index, SnapshotAny, nullptr, keys, 0);
+  IndexScanDesc scan = index_beginscan(log_table.heap, log_table.index, SnapshotAny, nullptr, keys, 0);
 #else
-  IndexScanDesc scan = index_beginscan(leaf.heap, leaf.index, SnapshotAny, keys, 0);
+  IndexScanDesc scan = index_beginscan(log_table.heap, log_table.index, SnapshotAny, keys, 0);
 #endif
   scan->xs_want_itup = true;
   return scan;
 }
 
-bool LargestXid(const Leaf& leaf, uint64* xid) {
-  if (leaf.index == nullptr) {
+bool LargestXid(const LogTable& log_table, uint64* xid) {
+  if (log_table.index == nullptr) {
     return false;
   }
-  IndexScanDesc scan = BeginXidScan(leaf, 0);
+  IndexScanDesc scan = BeginXidScan(log_table, 0);
   index_rescan(scan, nullptr, 0, nullptr, 0);
   bool found = index_getnext_tid(scan, BackwardScanDirection) != nullptr;
   if (found) {

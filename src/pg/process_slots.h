@@ -11,7 +11,7 @@ int RelaysWanted(const DatabaseSlot& slot);
 // database `except`.
 int WantedProcesses(Oid except);
 // How many outbox.reserved_processes leaves of max_worker_processes, the launcher not counted.
-int ProcessPlaces();
+int ProcessSlots();
 // What max_worker_processes has to be for so many.
 int MaxWorkerProcessesFor(int processes);
 

@@ -1,8 +1,8 @@
-#include "days/leaf_list.h"
+#include "days/log_table_list.h"
 
 #include "base/fault_point.h"
 #include "days/day_table_ddl.h"
-#include "days/leaf.h"
+#include "days/log_table.h"
 #include "pg/clock.h"
 #include "pg/shared.h"
 
@@ -25,9 +25,9 @@ struct State {
   uint64_t changes = 1;       // counted by the callback
   uint64_t changes_read = 0;  // when the list was last read
   uint64_t resets_seen = 0;   // of the clock
-  LeafList list;
+  LogTableList list;
   std::vector<DayTable> tables;
-  std::vector<LeafEntry> before;
+  std::vector<LogTableEntry> before;
   Oid spare = InvalidOid;     // had no page when it was last looked at,
   uint64_t spare_writes = 0;  // which was after so many writes
 };
@@ -84,7 +84,7 @@ bool SpareIsUnused(Oid spare) {
 
 }  // namespace
 
-LeafList* CurrentLeafList() {
+LogTableList* CurrentLogTables() {
   if (state == nullptr) {
     state = new State;
     CacheRegisterRelcacheCallback(OnRelcacheInvalidation, Datum(0));
@@ -95,10 +95,10 @@ LeafList* CurrentLeafList() {
   uint64_t resets = pg::ClockResets();
   if (resets != state->resets_seen) {
     state->resets_seen = resets;
-    for (LeafEntry& leaf : state->list.leaves) {
-      leaf.closed = false;
-      leaf.empty = false;
-      leaf.writers_below = 0;
+    for (LogTableEntry& log_table : state->list.tables) {
+      log_table.closed = false;
+      log_table.empty = false;
+      log_table.writers_below = 0;
     }
   }
   if (state->changes_read == state->changes) {
@@ -108,28 +108,29 @@ LeafList* CurrentLeafList() {
   state->parent = DayTableParent(DayTableKind::kLog);
   state->tables.clear();
   ReadDayTables(DayTableKind::kLog, &state->tables);
-  state->before.swap(state->list.leaves);
-  state->list.leaves.clear();
+  state->before.swap(state->list.tables);
+  state->list.tables.clear();
   for (const DayTable& table : state->tables) {
-    LeafEntry entry;
+    LogTableEntry entry;
     entry.oid = table.oid;
     entry.day = table.day;
-    auto known = std::find_if(state->before.begin(), state->before.end(),
-                              [&](const LeafEntry& leaf) { return leaf.oid == table.oid && leaf.day == table.day; });
-    state->list.leaves.push_back(known != state->before.end() ? *known : entry);
+    auto known = std::find_if(state->before.begin(), state->before.end(), [&](const LogTableEntry& log_table) {
+      return log_table.oid == table.oid && log_table.day == table.day;
+    });
+    state->list.tables.push_back(known != state->before.end() ? *known : entry);
   }
   state->list.version++;
   state->changes_read = changes;
   return &state->list;
 }
 
-void JudgeLeaves(LeafList* list) {
-  // 0 without preload: then no order is promised, and no leaf is ever closed.
+void JudgeLogTables(LogTableList* list) {
+  // 0 without preload: then no order is promised, and no log table is ever closed.
   int64_t reading = pg::LastReading();
   const int64_t highest = HighestReading(reading);
   const Oid spare = SpareTable();
   pg_read_barrier();  // the next xid is read after the clock
-  for (LeafEntry& entry : list->leaves) {
+  for (LogTableEntry& entry : list->tables) {
     entry.unused = entry.oid == spare && SpareIsUnused(spare);
     const bool ahead = entry.day != kUnknownDay && DayStartMicros(entry.day) > highest;
     entry.empty = ahead && (entry.empty || !WasWritten(entry.oid));
@@ -138,23 +139,23 @@ void JudgeLeaves(LeafList* list) {
       continue;
     }
     if (entry.writers_below == 0) {
-      OUTBOX_FAULT_POINT("leaf.day_over");
+      OUTBOX_FAULT_POINT("log_table.day_over");
       entry.writers_below = U64FromFullTransactionId(ReadNextFullTransactionId());
     }
     TransactionId bound = static_cast<TransactionId>(entry.writers_below);
     bool all_finished = TransactionIdFollowsOrEquals(GetActiveSnapshot()->xmin, bound);
-    Leaf leaf;
-    if (!all_finished || !OpenLeaf(entry.oid, &leaf)) {
+    LogTable log_table;
+    if (!all_finished || !OpenLogTable(entry.oid, &log_table)) {
       continue;
     }
-    if (leaf.index != nullptr) {
+    if (log_table.index != nullptr) {
       uint64 largest = 0;
-      LargestXid(leaf, &largest);  // stays 0 in an empty table
-      OUTBOX_FAULT_POINT("leaf.closing");
+      LargestXid(log_table, &largest);  // stays 0 in an empty table
+      OUTBOX_FAULT_POINT("log_table.closing");
       entry.largest_xid = largest;
       entry.closed = true;
     }
-    CloseLeaf(leaf);
+    CloseLogTable(log_table);
   }
 }
 

@@ -11,7 +11,7 @@ namespace outbox::days {
 // kind. A missing one is made first, in another transaction, so that no session waits for this one. `work` is plain, as
 // for pg::InTransaction. Success means that `work` was called and has committed.
 template <typename Work>
-Status TryOnItsDay(DayTableKind kind, Work&& work) {
+Status TryWithDayTable(DayTableKind kind, Work&& work) {
   int64 at = 0;
   bool missing = false;
   auto attempt = [&] {

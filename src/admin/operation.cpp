@@ -1,4 +1,4 @@
-#include "admin/act.h"
+#include "admin/operation.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// relay::ServerLog over outbox.server_run [P behind, no Postgres type in sight]: what each run of one destination's
+// relay::ServerRuns over outbox.server_run [P behind, no Postgres type in sight]: what each run of one destination's
 // server still had when it was first seen. For use in a relay worker only, like PgLaneLog.
 //
 // What is lost is what a run lacks that is younger than all it has kept (Survived()). Of a stream that others write to,
@@ -15,23 +15,23 @@
 #include <string>
 #include <vector>
 
-#include "relay/server_log.h"
+#include "relay/server_runs.h"
 
 namespace outbox::log {
 
-class PgServerLog final : public relay::ServerLog {
+class PgServerRuns final : public relay::ServerRuns {
  public:
   // `resend`: lanes that have lost something are put back; else there is only a warning.
-  PgServerLog(std::string server, bool resend) : server_(std::move(server)), resend_(resend) {}
+  PgServerRuns(std::string server, bool resend) : server_(std::move(server)), resend_(resend) {}
 
   bool resend() const override { return resend_; }
-  Status Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
+  Status Streams(const std::string& server_run, std::span<const sink::StreamEnd> ends,
                  std::vector<sink::AskedStream>* streams) override;
-  Status Lost(const std::string& run, std::span<const sink::StreamEnd> ends, bool* lost) override;
-  Status Record(const std::string& run, std::span<const sink::StreamEnd> ends) override;
+  Status Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) override;
+  Status Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) override;
 
   // A stream that was asked about, with the id of something acknowledged in it, and when.
-  struct Probe {
+  struct Sample {
     int64_t at = 0;            // Postgres microseconds
     std::string acknowledged;  // stream id
     std::string stream;
@@ -40,7 +40,7 @@ class PgServerLog final : public relay::ServerLog {
  private:
   const std::string server_;
   const bool resend_;
-  std::vector<Probe> probes_;  // of the run that is being checked
+  std::vector<Sample> samples_;  // of the run that is being checked
 };
 
 }  // namespace outbox::log

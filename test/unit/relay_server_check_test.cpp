@@ -8,12 +8,12 @@
 namespace outbox::relay {
 namespace {
 
-class FakeServerLog : public ServerLog {
+class FakeServerRuns : public ServerRuns {
  public:
   bool resend() const override { return true; }
-  Status Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
+  Status Streams(const std::string& server_run, std::span<const sink::StreamEnd> ends,
                  std::vector<sink::AskedStream>* out) override {
-    calls.push_back("streams " + run);
+    calls.push_back("streams " + server_run);
     out->clear();
     for (const std::string& stream : ends.empty()         ? streams
                                      : ends.size() < more ? std::vector<std::string>{std::to_string(ends.size())}
@@ -22,13 +22,13 @@ class FakeServerLog : public ServerLog {
     }
     return Answer();
   }
-  Status Lost(const std::string& run, std::span<const sink::StreamEnd>, bool* out) override {
-    calls.push_back("lost " + run);
+  Status Lost(const std::string& server_run, std::span<const sink::StreamEnd>, bool* out) override {
+    calls.push_back("lost " + server_run);
     *out = lost;
     return Answer();
   }
-  Status Record(const std::string& run, std::span<const sink::StreamEnd> ends) override {
-    calls.push_back("record " + run);
+  Status Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) override {
+    calls.push_back("record " + server_run);
     for (const sink::StreamEnd& end : ends) {
       calls.back() += " " + end.stream + "=" + end.last;
     }
@@ -46,13 +46,13 @@ class FakeServerLog : public ServerLog {
   Status Answer() { return failures-- > 0 ? Status(ErrorClass::kInternal, "57014", "in trouble") : Status(); }
 };
 
-class MeetingsTest : public EngineTest {
+class ServerCheckTest : public EngineTest {
  protected:
-  MeetingsTest() {
+  ServerCheckTest() {
     engine = std::make_unique<Engine>(&clock, options);
     auto made = std::make_unique<FakeSink>(&broker, &server);
     sink = made.get();
-    auto made_servers = std::make_unique<FakeServerLog>();
+    auto made_servers = std::make_unique<FakeServerRuns>();
     servers = made_servers.get();
     engine->SetDestination(kDestination, fakes::Factory(std::move(made)), 0, std::move(made_servers));
     AddLane();
@@ -72,10 +72,10 @@ class MeetingsTest : public EngineTest {
     }
     return order;
   }
-  FakeServerLog* servers = nullptr;
+  FakeServerRuns* servers = nullptr;
 };
 
-TEST_F(MeetingsTest, TheFirstIsAdmittedAndProgressSaysWho) {
+TEST_F(ServerCheckTest, TheFirstIsAdmittedAndProgressSaysWho) {
   Begin();
   server.EmitCommitted("k");
   Turn(true);
@@ -85,7 +85,7 @@ TEST_F(MeetingsTest, TheFirstIsAdmittedAndProgressSaysWho) {
   EXPECT_EQ(server.calls["Rewind"], 1) << "when it was met; the lane was loaded before";
 }
 
-TEST_F(MeetingsTest, TheSameRunOnAnotherConnectionIsNoNews) {
+TEST_F(ServerCheckTest, TheSameRunOnAnotherConnectionIsNoNews) {
   Begin();
   sink->Meet("a");
   Pass(10'000);
@@ -94,7 +94,7 @@ TEST_F(MeetingsTest, TheSameRunOnAnotherConnectionIsNoNews) {
   EXPECT_EQ(server.calls["Rewind"], 1);
 }
 
-TEST_F(MeetingsTest, WhatWasAcknowledgedIsSavedUnderTheRunBefore) {
+TEST_F(ServerCheckTest, WhatWasAcknowledgedIsSavedUnderTheRunBefore) {
   Begin();
   server.EmitCommitted("k");
   Turn(true);
@@ -126,7 +126,7 @@ TEST_F(MeetingsTest, WhatWasAcknowledgedIsSavedUnderTheRunBefore) {
 
 // A position that moved past nothing of the lane is nothing that the server could lack. A worker that starts while the
 // disk is full has one nearly always: transactions that emit nothing finish all the time.
-TEST_F(MeetingsTest, WhatWasNotAcknowledgedNeedNotBeSavedFirst) {
+TEST_F(ServerCheckTest, WhatWasNotAcknowledgedNeedNotBeSavedFirst) {
   server.fails = [](const std::string& call) { return call == "SaveProgress"; };
   server.Commit(server.Begin());
   Turn(true);
@@ -149,7 +149,7 @@ TEST_F(MeetingsTest, WhatWasNotAcknowledgedNeedNotBeSavedFirst) {
   EXPECT_EQ(sink->admitted.back(), "b");
 }
 
-TEST_F(MeetingsTest, ALaneThatHasLostSomethingLeavesAndBeginsWhereItWasPut) {
+TEST_F(ServerCheckTest, ALaneThatHasLostSomethingLeavesAndBeginsWhereItWasPut) {
   Begin();
   server.there = server.position;
   for (int i = 0; i < 10; ++i) {
@@ -187,7 +187,7 @@ TEST_F(MeetingsTest, ALaneThatHasLostSomethingLeavesAndBeginsWhereItWasPut) {
 }
 
 // A position that only moved is saved by nobody before the question, and must not be saved after the answer.
-TEST_F(MeetingsTest, ALaneThatIsPutBackSavesNoPositionThatOnlyMoved) {
+TEST_F(ServerCheckTest, ALaneThatIsPutBackSavesNoPositionThatOnlyMoved) {
   Begin();
   server.there = server.position;
   server.EmitCommitted("k");
@@ -215,7 +215,7 @@ TEST_F(MeetingsTest, ALaneThatIsPutBackSavesNoPositionThatOnlyMoved) {
 }
 
 // A lane that comes when the run is known looks before it reads.
-TEST_F(MeetingsTest, ALaneThatComesLaterLooksWhenItIsLoaded) {
+TEST_F(ServerCheckTest, ALaneThatComesLaterLooksWhenItIsLoaded) {
   Begin();
   const Position start = server.position;
   server.EmitCommitted("k");
@@ -239,7 +239,7 @@ TEST_F(MeetingsTest, ALaneThatComesLaterLooksWhenItIsLoaded) {
   EXPECT_TRUE(Gone().empty());
 }
 
-TEST_F(MeetingsTest, WhileTheTablesAreInTroubleNothingIsWritten) {
+TEST_F(ServerCheckTest, WhileTheTablesAreInTroubleNothingIsWritten) {
   Begin();
   servers->streams = {"s"};
   servers->failures = 1;
@@ -268,7 +268,7 @@ TEST_F(MeetingsTest, WhileTheTablesAreInTroubleNothingIsWritten) {
   EXPECT_EQ(sink->admitted.back(), "c");
 }
 
-TEST_F(MeetingsTest, ItIsAskedUntilEnoughIsKnownAndNotForEver) {
+TEST_F(ServerCheckTest, ItIsAskedUntilEnoughIsKnownAndNotForEver) {
   Begin();
   servers->streams = {"s"};
   servers->more = 3;
@@ -300,7 +300,7 @@ TEST_F(MeetingsTest, ItIsAskedUntilEnoughIsKnownAndNotForEver) {
 }
 
 // While an address moves an empty server may answer for a moment: a loss is believed at the second look.
-TEST_F(MeetingsTest, WhoLacksSomethingIsMetTwice) {
+TEST_F(ServerCheckTest, WhoLacksSomethingIsMetTwice) {
   Begin();
   server.there = server.position;
   server.EmitCommitted("k");
@@ -321,8 +321,8 @@ TEST_F(MeetingsTest, WhoLacksSomethingIsMetTwice) {
   EXPECT_EQ(sink->admitted.back(), "a");
   EXPECT_EQ(server.calls["Rewind"], 1);
   // Again, and another time empty, on another day: it is no surer than the first time.
-  for (const char* run : {"b", "b", "c", "c"}) {
-    sink->Meet(run);
+  for (const char* server_run : {"b", "b", "c", "c"}) {
+    sink->Meet(server_run);
     Turn();
     sink->AnswerEnds({{"s", ""}});
     Turn();
@@ -332,7 +332,7 @@ TEST_F(MeetingsTest, WhoLacksSomethingIsMetTwice) {
   EXPECT_GT(server.calls["Rewind"], 1);
 }
 
-TEST_F(MeetingsTest, AServerThatGoesWhileItIsAskedIsAskedAnew) {
+TEST_F(ServerCheckTest, AServerThatGoesWhileItIsAskedIsAskedAnew) {
   Begin();
   servers->streams = {"s"};
   sink->Meet("b");
@@ -354,7 +354,7 @@ TEST_F(MeetingsTest, AServerThatGoesWhileItIsAskedIsAskedAnew) {
   EXPECT_EQ(sink->admitted.back(), "c");
 }
 
-TEST_F(MeetingsTest, ALaneTakenAwayMeanwhileIsLeft) {
+TEST_F(ServerCheckTest, ALaneTakenAwayMeanwhileIsLeft) {
   Begin();
   server.owned = false;
   sink->Meet("b");

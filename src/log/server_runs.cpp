@@ -1,4 +1,4 @@
-#include "log/server_log.h"
+#include "log/server_runs.h"
 
 #include <algorithm>
 
@@ -52,16 +52,16 @@ std::string_view Survived(std::span<const sink::StreamEnd> ends) {
   return lost ? kept : last;
 }
 
-bool IsRecorded(std::string_view run) {
+bool IsRecorded(std::string_view server_run) {
   static Statement look = {"SELECT " RECORDED, 1, {TEXTOID}, nullptr};
-  Datum values[] = {ForeignText(run)};
+  Datum values[] = {ForeignText(server_run)};
   RunStatement(&look, values);
   bool isnull = false;
   return DatumGetBool(ResultDatum(0, 0, &isnull));
 }
 
 // Each with the id of what was acknowledged there last.
-void ReadNewest(std::string_view run, std::vector<sink::AskedStream>* streams) {
+void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* streams) {
   static Statement newest = {HERE
                              "SELECT e.key, (array_agg(e.value ->> 1 ORDER BY g.at DESC))[1]"
                              " FROM here h CROSS JOIN LATERAL (SELECT g.at, g.places FROM outbox.progress g"
@@ -72,7 +72,7 @@ void ReadNewest(std::string_view run, std::vector<sink::AskedStream>* streams) {
                              1,
                              {TEXTOID},
                              nullptr};
-  Datum values[] = {ForeignText(run)};
+  Datum values[] = {ForeignText(server_run)};
   RunStatement(&newest, values);
   for (uint64 row = 0; row < SPI_processed; row++) {
     streams->push_back({std::string(pg::Utf8(ResultText(row, 0))), ResultText(row, 1)});
@@ -80,14 +80,14 @@ void ReadNewest(std::string_view run, std::vector<sink::AskedStream>* streams) {
 }
 
 // The newest and the oldest moment at which a lane noted what was acknowledged; false: there is none.
-bool ReadBounds(std::string_view run, int64* newest, int64* oldest) {
+bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
 #define MOMENT(order)                                                                                                  \
   "(SELECT g.at FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD " AND g.acknowledged IS NOT NULL ORDER BY g.at " order \
   " LIMIT 1)"
   static Statement bounds = {
       HERE "SELECT max(" MOMENT("DESC") "), min(" MOMENT("ASC") ") FROM here h", 1, {TEXTOID}, nullptr};
 #undef MOMENT
-  Datum values[] = {ForeignText(run)};
+  Datum values[] = {ForeignText(server_run)};
   RunStatement(&bounds, values);
   bool none = SPI_processed == 0;
   if (!none) {
@@ -100,7 +100,8 @@ bool ReadBounds(std::string_view run, int64* newest, int64* oldest) {
 }
 
 // What was acknowledged last before each of these moments, by whichever lane.
-void ReadProbes(std::string_view run, std::span<const int64> points, std::vector<PgServerLog::Probe>* probes) {
+void ReadSamples(std::string_view server_run, std::span<const int64> points,
+                 std::vector<PgServerRuns::Sample>* samples) {
   static Statement at_points = {
       HERE
       "SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), e.key"
@@ -119,30 +120,30 @@ void ReadProbes(std::string_view run, std::span<const int64> points, std::vector
   for (int64 point : points) {
     moments.Add(TimestampTzGetDatum(point));
   }
-  Datum values[] = {ForeignText(run), moments.Array(TIMESTAMPTZOID)};
+  Datum values[] = {ForeignText(server_run), moments.Array(TIMESTAMPTZOID)};
   RunStatement(&at_points, values);
   for (uint64 row = 0; row < SPI_processed; row++) {
     bool isnull = false;
-    PgServerLog::Probe& probe = probes->emplace_back();
-    probe.at = DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
-    probe.acknowledged.assign(ResultText(row, 1));
-    probe.stream = pg::Utf8(ResultText(row, 2));
+    PgServerRuns::Sample& sample = samples->emplace_back();
+    sample.at = DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
+    sample.acknowledged.assign(ResultText(row, 1));
+    sample.stream = pg::Utf8(ResultText(row, 2));
   }
 }
 
-// Between which moments the server's memory ends, as far as the probes tell; returns false if that is known well
+// Between which moments the server's memory ends, as far as the samples tell; returns false if that is known well
 // enough, or nothing is known.
-bool FindGap(const std::vector<PgServerLog::Probe>& probes, std::string_view survived, int64* there, int64* gone) {
+bool FindGap(const std::vector<PgServerRuns::Sample>& samples, std::string_view survived, int64* there, int64* gone) {
   *there = PG_INT64_MIN;
   *gone = PG_INT64_MAX;
-  for (const PgServerLog::Probe& probe : probes) {
-    if (!sink::PlaceBefore(survived, probe.acknowledged)) {
-      *there = std::max(*there, probe.at);
+  for (const PgServerRuns::Sample& sample : samples) {
+    if (!sink::PlaceBefore(survived, sample.acknowledged)) {
+      *there = std::max(*there, sample.at);
     }
   }
-  for (const PgServerLog::Probe& probe : probes) {
-    if (probe.at > *there) {
-      *gone = std::min(*gone, probe.at);
+  for (const PgServerRuns::Sample& sample : samples) {
+    if (sample.at > *there) {
+      *gone = std::min(*gone, sample.at);
     }
   }
   return *there != PG_INT64_MIN && *gone != PG_INT64_MAX && *gone - *there > USECS_PER_SEC;
@@ -150,19 +151,19 @@ bool FindGap(const std::vector<PgServerLog::Probe>& probes, std::string_view sur
 
 }  // namespace
 
-Status PgServerLog::Streams(const std::string& run, std::span<const sink::StreamEnd> ends,
-                            std::vector<sink::AskedStream>* streams) {
+Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink::StreamEnd> ends,
+                             std::vector<sink::AskedStream>* streams) {
   streams->clear();
   if (ends.empty()) {
-    probes_.clear();
+    samples_.clear();
   }
   int64 points[kPoints];
   size_t count = 0;
-  std::vector<Probe> found;
+  std::vector<Sample> found;
   int64 there = 0;
   int64 gone = 0;
   if (!ends.empty()) {
-    if (!FindGap(probes_, Survived(ends), &there, &gone)) {
+    if (!FindGap(samples_, Survived(ends), &there, &gone)) {
       return Status();
     }
     for (int i = 1; i < kPoints; i++) {
@@ -171,11 +172,11 @@ Status PgServerLog::Streams(const std::string& run, std::span<const sink::Stream
   }
   Status status = TryInTransaction([&] {
     if (ends.empty()) {
-      if (IsRecorded(run)) {
+      if (IsRecorded(server_run)) {
         return;
       }
-      ReadNewest(run, streams);
-      if (!ReadBounds(run, &gone, &there)) {
+      ReadNewest(server_run, streams);
+      if (!ReadBounds(server_run, &gone, &there)) {
         return;
       }
       points[count++] = gone;
@@ -184,26 +185,26 @@ Status PgServerLog::Streams(const std::string& run, std::span<const sink::Stream
       }
       points[count++] = there;
     }
-    ReadProbes(run, {points, count}, &found);
+    ReadSamples(server_run, {points, count}, &found);
   });
   if (!status.ok()) {
     return status;
   }
-  for (Probe& probe : found) {
-    const bool known =
-        std::any_of(ends.begin(), ends.end(), [&](const sink::StreamEnd& end) { return end.stream == probe.stream; }) ||
-        std::any_of(streams->begin(), streams->end(),
-                    [&](const sink::AskedStream& asked) { return asked.stream == probe.stream; });
+  for (Sample& sample : found) {
+    const bool known = std::any_of(ends.begin(), ends.end(),
+                                   [&](const sink::StreamEnd& end) { return end.stream == sample.stream; }) ||
+                       std::any_of(streams->begin(), streams->end(),
+                                   [&](const sink::AskedStream& asked) { return asked.stream == sample.stream; });
     if (!known) {
-      streams->push_back({probe.stream, probe.acknowledged});
+      streams->push_back({sample.stream, sample.acknowledged});
     }
-    probes_.push_back(std::move(probe));
+    samples_.push_back(std::move(sample));
   }
   return status;
 }
 
 // What an earlier meeting has shown to be lost is no news.
-Status PgServerLog::Lost(const std::string& run, std::span<const sink::StreamEnd> ends, bool* lost) {
+Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) {
   *lost = false;
   return TryInTransaction([&] {
     static Statement any = {
@@ -219,13 +220,13 @@ Status PgServerLog::Lost(const std::string& run, std::span<const sink::StreamEnd
         nullptr};
     Datum survived = 0;
     StreamIdDatum(Survived(ends), &survived);
-    Datum values[] = {ForeignText(run), survived};
+    Datum values[] = {ForeignText(server_run), survived};
     RunStatement(&any, values);
     *lost = SPI_processed > 0;
   });
 }
 
-Status PgServerLog::Record(const std::string& run, std::span<const sink::StreamEnd> ends) {
+Status PgServerRuns::Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) {
   return TryInTransaction([&] {
     static Statement sweep = {
         "DELETE FROM outbox.server_run m WHERE m.met_at < (now() - '90 days'::interval)", 0, {}, nullptr};
@@ -241,7 +242,7 @@ Status PgServerLog::Record(const std::string& run, std::span<const sink::StreamE
         nullptr};
     Arguments arguments;
     arguments.Add(ServerText(server_));
-    arguments.Add(ForeignText(run));
+    arguments.Add(ForeignText(server_run));
     Datum survived = 0;
     !ends.empty() && StreamIdDatum(Survived(ends), &survived) ? arguments.Add(survived) : arguments.AddNull();
     RunStatement(&sweep, nullptr);
