@@ -120,22 +120,3 @@ COMMENT ON COLUMN outbox.blocked_key.error_code IS 'the destination''s own code'
 COMMENT ON COLUMN outbox.blocked_key.error_message IS 'for people';
 COMMENT ON COLUMN outbox.blocked_key.next_try IS 'when it is tried again; NULL: when somebody says so';
 COMMENT ON COLUMN outbox.blocked_key.paused IS 'why the key is paused; NULL: it is not';
-
--- Roles that may read the view may call the functions it uses: functions in a view are called with the rights of the
--- reader. (After an update these are the roles of grant_operate() and all others that were granted the view.)
-DO $readers$
-DECLARE
-  reader text;
-BEGIN
-  FOR reader IN
-    SELECT DISTINCT CASE WHEN x.grantee OPERATOR(pg_catalog.=) 0 THEN 'PUBLIC' ELSE x.grantee::pg_catalog.regrole::text END
-    FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
-    WHERE c.oid OPERATOR(pg_catalog.=) 'outbox.blocked_key'::pg_catalog.regclass AND x.privilege_type OPERATOR(pg_catalog.=) 'SELECT'
-      AND x.grantee OPERATOR(pg_catalog.<>) c.relowner
-  LOOP
-    EXECUTE pg_catalog.format('GRANT SELECT ON outbox._waiting TO %s', reader);
-    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION outbox._key_dead(bigint, bigint, boolean), '
-      'outbox._key_head(bigint, bigint, boolean, timestamptz, bigint, uuid), outbox._key_pause(bigint, text, text) TO %s', reader);
-  END LOOP;
-END;
-$readers$;

@@ -69,28 +69,3 @@ COMMENT ON COLUMN outbox.parked_event.failed_at IS 'when it failed last';
 COMMENT ON COLUMN outbox.parked_event.parked_at IS 'when it came here';
 COMMENT ON COLUMN outbox.parked_event.replay IS '0: the event itself; else the number of the replay';
 COMMENT ON COLUMN outbox.parked_event.payload_bytes IS 'size of its payload; NULL: a tombstone';
-
--- After an update: whoever was granted outbox.lag may call what it asks, and whoever may see dead letters sees all that is
--- parked, as grant_operate() has it.
-DO $readers$
-DECLARE
-  reader text;
-BEGIN
-  FOR reader IN
-    SELECT DISTINCT CASE WHEN x.grantee OPERATOR(pg_catalog.=) 0 THEN 'PUBLIC' ELSE x.grantee::pg_catalog.regrole::text END
-    FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
-    WHERE c.oid OPERATOR(pg_catalog.=) 'outbox.lag'::pg_catalog.regclass AND x.privilege_type OPERATOR(pg_catalog.=) 'SELECT'
-      AND x.grantee OPERATOR(pg_catalog.<>) c.relowner
-  LOOP
-    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION outbox._lanes() TO %s', reader);
-  END LOOP;
-  FOR reader IN
-    SELECT DISTINCT x.grantee::pg_catalog.regrole::text
-    FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
-    WHERE c.oid OPERATOR(pg_catalog.=) 'outbox.dead_letter'::pg_catalog.regclass AND x.privilege_type OPERATOR(pg_catalog.=) 'SELECT'
-      AND x.grantee OPERATOR(pg_catalog.<>) c.relowner AND x.grantee OPERATOR(pg_catalog.<>) 0
-  LOOP
-    EXECUTE pg_catalog.format('GRANT SELECT ON outbox.parked_event TO %s', reader);
-  END LOOP;
-END;
-$readers$;

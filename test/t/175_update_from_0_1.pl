@@ -95,16 +95,55 @@ $node->safe_psql('postgres', q{CREATE ROLE app; SELECT outbox.grant_emit('app');
 my $as_app = q{SET ROLE app; BEGIN; INSERT INTO outbox.event (id, aggregate_type, event_type, payload) VALUES ('11111111-2222-3333-4444-555555555555', 'o', 'e', '7');
 	SELECT payload FROM outbox.event WHERE id = '11111111-2222-3333-4444-555555555555'; ROLLBACK};
 is($node->safe_psql('postgres', $as_app), '7', 'the view of own events works before the update');
+# Operators, and for each view a role that may read it and call what it asks, and nothing else.
+$node->safe_psql('postgres', q{CREATE ROLE oncall; CREATE ROLE "On Call"; SELECT outbox.grant_operate('oncall'), outbox.grant_operate('"On Call"')});
+my @views = split /\n/, $node->safe_psql('postgres', q{SELECT c.relname FROM pg_class c, aclexplode(c.relacl) x
+	WHERE c.relnamespace = 'outbox'::regnamespace AND c.relkind = 'v' AND x.grantee = 'pg_monitor'::regrole ORDER BY 1});
+cmp_ok(scalar(@views), '>', 4, 'there are views to read');
+foreach my $view (@views)
+{
+	$node->safe_psql('postgres', qq{CREATE ROLE "reads $view"; GRANT USAGE ON SCHEMA outbox TO "reads $view"; GRANT SELECT ON outbox.$view TO "reads $view";
+		SELECT format('GRANT EXECUTE ON FUNCTION %s TO "reads $view"', d.refobjid::regprocedure) FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+		WHERE r.ev_class = 'outbox.$view'::regclass AND d.refclassid = 'pg_proc'::regclass AND d.refobjid IN (SELECT oid FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace) \\gexec});
+}
 $node->safe_psql('postgres', 'ALTER EXTENSION outbox UPDATE');
 is($node->safe_psql('postgres', $as_app), '7', 'and after it');
+foreach my $view (@views)
+{
+	is(($node->psql('postgres', qq{SET ROLE "reads $view"; SELECT * FROM outbox.$view}))[2], '', "$view is read after it");
+}
+# As one who is made an operator in a fresh database: every right on every object, and with them every view and function.
+my $operates = q{SELECT object || ' ' || privilege_type FROM (
+	SELECT c.oid::regclass::text AS object, x.* FROM pg_class c, aclexplode(c.relacl) x WHERE c.relnamespace = 'outbox'::regnamespace
+	UNION ALL SELECT c.oid::regclass || '.' || a.attname, x.* FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid, aclexplode(a.attacl) x WHERE c.relnamespace = 'outbox'::regnamespace
+	UNION ALL SELECT p.oid::regprocedure::text, x.* FROM pg_proc p, aclexplode(p.proacl) x WHERE p.pronamespace = 'outbox'::regnamespace
+	UNION ALL SELECT t.oid::regtype::text, x.* FROM pg_type t, aclexplode(t.typacl) x WHERE t.typnamespace = 'outbox'::regnamespace
+	UNION ALL SELECT n.nspname, x.* FROM pg_namespace n, aclexplode(n.nspacl) x WHERE n.nspname = 'outbox') a
+	WHERE grantee = 'ROLE'::regrole ORDER BY 1};
+$node->safe_psql('fresh', q{SELECT outbox.grant_operate('oncall')});
+my $fresh_operator = $node->safe_psql('fresh', $operates =~ s/ROLE/oncall/r);
+cmp_ok(scalar(split /\n/, $fresh_operator), '>', 30, 'an operator has rights');
+is($node->safe_psql('postgres', $operates =~ s/ROLE/$_/r), $fresh_operator, "$_ has all the rights of an operator after it") foreach 'oncall', '"On Call"';
+foreach my $view (split /\n/, $node->safe_psql('fresh', q{SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'outbox'::regnamespace
+	AND c.relkind = 'v' AND has_table_privilege('oncall', c.oid, 'SELECT')}))
+{
+	is(($node->psql('postgres', "SET ROLE oncall; SELECT * FROM $view"))[2], '', "an operator reads $view after it");
+}
+foreach my $call (q{pause('orders', topic => 'none', reason => 'may')}, q{resume('orders', topic => 'none')}, q{status('11111111-2222-3333-4444-555555555555')}, 'doctor()', 'version()')
+{
+	is(($node->psql('postgres', "SET ROLE oncall; SELECT * FROM outbox.$call"))[2], '', "an operator calls $call after it");
+}
 is($node->safe_psql('postgres', q{SET ROLE app; SELECT outbox.wait_until_idle('0', include_delayed => true)}), 'f', 'roles that might wait may wait, here for a route that is paused');
 is($node->safe_psql('postgres', 'SELECT role, topics IS NULL FROM outbox.emit_right'), 'app|t', 'roles that might emit may emit to every topic');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_init_privs i, aclexplode(i.initprivs) x WHERE x.grantee = 'app'::regrole}), '0',
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_init_privs i, aclexplode(i.initprivs) x WHERE x.grantee = ANY (ARRAY['app', 'oncall', '"On Call"']::regrole[])}), '0',
 	'what was granted is not called part of the extension');
 my ($dump) = run_command([ 'pg_dump', '--schema-only', '-d', $node->connstr('postgres') ]);
 like($dump, qr/^GRANT ALL ON FUNCTION outbox\.$_\b.* TO app;$/m, "so a dump has it: $_") foreach qw(emit emit_tombstone wait_until_idle);
 like($dump, qr/^GRANT SELECT,INSERT ON TABLE outbox\.event TO app;$/m, 'so a dump has it: the view');
 $node->safe_psql('postgres', q{REVOKE EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM app; SELECT outbox.revoke_emit('app'); DROP ROLE app});
+$node->safe_psql('postgres', q{SELECT outbox.revoke_operate('oncall'), outbox.revoke_operate('"On Call"'); DROP ROLE "On Call"});
+is($node->safe_psql('postgres', $operates =~ s/ROLE/oncall/r), '', 'an operator who is none any more has nothing');
+$node->safe_psql('postgres', qq{DROP OWNED BY "reads $_"; DROP ROLE "reads $_"}) foreach @views;
 same_as_fresh('postgres');
 ok(wait_until(sub { $redis->xlen('orders') == 101 }), 'what had been emitted before the update is published after it');
 is($redis->xlen('again'), 0, 'a pause stays one');

@@ -2,19 +2,74 @@
 DROP FUNCTION outbox._lag();
 
 -- ---------------------------------------------------------------------------------------------------------------------
--- Last, after 98_rights.sql has taken away what default privileges gave: rights on what was replaced by something new go on.
+-- Last, after 98_rights.sql has taken from everything new what default privileges gave (and would take what is granted before
+-- it): rights on what was replaced by something new go on.
 -- ---------------------------------------------------------------------------------------------------------------------
 DO $carry$
 DECLARE
   role text;
+  what text;
 BEGIN
   FOR role IN
-    SELECT pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(x.grantee))
+    SELECT x.grantee::pg_catalog.regrole::text
     FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
     WHERE p.oid OPERATOR(pg_catalog.=) 'outbox.wait_until_idle(interval)'::pg_catalog.regprocedure
       AND x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
   LOOP
     EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) TO %s', role);
+  END LOOP;
+  -- Functions in a view are called, and ask, with the rights of its reader.
+  FOR role, what IN
+    SELECT DISTINCT x.grantee::pg_catalog.regrole::text, n.asked
+    FROM (VALUES
+      ('lag', 'EXECUTE ON FUNCTION outbox._lanes()'),
+      ('blocked_key', 'SELECT ON outbox._waiting, outbox.pause'),
+      ('blocked_key', 'SELECT (created_at, replay, id, route_id, order_key, state, due_at, aggregate_type, aggregate_id, attempts, '
+        'error_class, error_code, error_message) ON outbox.parked'),
+      ('blocked_key', 'EXECUTE ON FUNCTION outbox._key_dead(bigint, bigint, boolean), '
+        'outbox._key_head(bigint, bigint, boolean, timestamptz, bigint, uuid), outbox._key_pause(bigint, text, text)')) n (view, asked)
+    JOIN pg_catalog.pg_class c ON c.relname OPERATOR(pg_catalog.=) n.view::pg_catalog.name
+      AND c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace,
+    LATERAL (SELECT y.grantee, y.privilege_type FROM pg_catalog.aclexplode(c.relacl) y
+             UNION ALL  -- of columns
+             SELECT y.grantee, y.privilege_type FROM pg_catalog.pg_attribute a, LATERAL pg_catalog.aclexplode(a.attacl) y
+             WHERE a.attrelid OPERATOR(pg_catalog.=) c.oid) x
+    WHERE x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND x.grantee OPERATOR(pg_catalog.<>) c.relowner
+      AND x.grantee OPERATOR(pg_catalog.<>) 0
+  LOOP
+    EXECUTE pg_catalog.format('GRANT %s TO %s', what, role);
+  END LOOP;
+  -- Operators get what grant_operate() gives by now: roles with all that it gave before, of what there was before.
+  FOR role IN
+    WITH given AS (
+      SELECT p.proacl AS acl, p.proowner AS owner
+      FROM pg_catalog.pg_proc p
+      JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+        AND d.objid OPERATOR(pg_catalog.=) p.oid AND d.deptype OPERATOR(pg_catalog.=) 'e' AND pg_catalog.age(d.xmin) OPERATOR(pg_catalog.>) 0
+      WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+        AND (p.proname OPERATOR(pg_catalog.~) '^(pause|resume|retry|skip|discard|redrive|discard_dead_letters|parked_content|replay|cancel_replay|seek)$'
+          OR EXISTS (SELECT FROM pg_catalog.aclexplode(p.proacl) m
+                     WHERE m.grantee OPERATOR(pg_catalog.=) 'pg_monitor'::pg_catalog.regrole))
+      UNION ALL
+      SELECT c.relacl, c.relowner
+      FROM pg_catalog.pg_class c
+      JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+        AND d.objid OPERATOR(pg_catalog.=) c.oid AND d.deptype OPERATOR(pg_catalog.=) 'e' AND pg_catalog.age(d.xmin) OPERATOR(pg_catalog.>) 0
+      WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+        AND EXISTS (SELECT FROM pg_catalog.aclexplode(c.relacl) m
+                    WHERE m.grantee OPERATOR(pg_catalog.=) 'pg_monitor'::pg_catalog.regrole
+                      AND m.privilege_type OPERATOR(pg_catalog.=) 'SELECT'))
+    SELECT DISTINCT x.grantee::pg_catalog.regrole::text
+    FROM given g, LATERAL pg_catalog.aclexplode(g.acl) x
+    WHERE x.grantee OPERATOR(pg_catalog.<>) g.owner AND x.grantee OPERATOR(pg_catalog.<>) 0
+      AND x.grantee OPERATOR(pg_catalog.<>) 'pg_monitor'::pg_catalog.regrole
+      AND NOT EXISTS (
+        SELECT FROM given o
+        WHERE NOT EXISTS (SELECT FROM pg_catalog.aclexplode(o.acl) h WHERE h.grantee OPERATOR(pg_catalog.=) x.grantee))
+  LOOP
+    FOR what IN SELECT * FROM outbox._operate_grants() LOOP
+      EXECUTE pg_catalog.format('GRANT %s TO %s', what, role);
+    END LOOP;
   END LOOP;
 END
 $carry$;
