@@ -1,5 +1,6 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
 #include "admin/loss.h"
+#include "admin/table_commands.h"
 #include "admin/utility_hook.h"
 #include "emit/replica_role.h"
 #include "pg/settings.h"
@@ -21,6 +22,7 @@ void _PG_init(void) {
   outbox::emit::InstallReplicaRoleHook();
   outbox::admin::InstallUtilityHook();
   outbox::admin::InstallDropHook();
+  outbox::admin::InstallTriggerHook();
   if (process_shared_preload_libraries_in_progress) {
     outbox::pg::InstallSharedMemoryHooks();
     outbox::worker::RegisterLauncher();

@@ -5,6 +5,7 @@
 #include "admin/loss.h"
 #include "admin/query.h"
 #include "emit/replica_role.h"
+#include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
@@ -12,6 +13,7 @@ extern "C" {
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_trigger.h"
@@ -21,6 +23,7 @@ extern "C" {
 #include "nodes/value.h"
 #include "storage/lmgr.h"
 #include "utils/fmgroids.h"
+#include "utils/snapmgr.h"
 }
 
 namespace outbox::admin {
@@ -219,6 +222,50 @@ void CheckRestore(Oid relation) {
   }
 }
 
+// --- CREATE TRIGGER ---
+
+object_access_hook_type previous_hook = nullptr;
+
+// The table of a trigger that the current command is making.
+Oid TableOfNew(Oid trigger) {
+  Relation triggers = table_open(TriggerRelationId, AccessShareLock);
+  ScanKeyData key;
+  ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(trigger));
+  SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, SnapshotSelf, 1, &key);
+  HeapTuple tuple = systable_getnext(scan);
+  const Oid table = HeapTupleIsValid(tuple) ? reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgrelid : InvalidOid;
+  systable_endscan(scan);
+  table_close(triggers, AccessShareLock);
+  return table;
+}
+
+// Whoever was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
+// their owner: in workers, in adopt(), in create_route().
+void JudgeTrigger(Oid trigger) {
+  if (Guard([trigger] {
+        const Oid table = TableOfNew(trigger);
+        return InSchemaInUse(table) && !Owns(table);
+      })) {
+    throw UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "must be owner of the tables of outbox to create a trigger on them",
+                    "It would be fired by background workers, with the rights of the owner.",
+                    "Have a consumer of the events do it, or a trigger on your own table."};
+  }
+}
+
+// Not before the command: the name in it may then mean another table than once the command has its lock. (Internal:
+// triggers of foreign keys, which call nothing of the user's.) Plain: the next hook may raise.
+void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void* argument) {
+  if (previous_hook != nullptr) {
+    previous_hook(access, catalog, object, column, argument);
+  }
+  if (access == OAT_POST_CREATE && catalog == TriggerRelationId && IsUnderPostmaster && !IsBinaryUpgrade &&
+      !static_cast<ObjectAccessPostCreate*>(argument)->is_internal) {
+    pg::Entry(&JudgeTrigger, object);
+  }
+}
+
+// --- COPY, of what is restored ---
+
 int64 SwitchForeignKeysOff(Node*, bool) {
   const int guc_level = NewGUCNestLevel();
   (void)set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
@@ -285,17 +332,6 @@ void CheckSetSchema(Node* statement) {
   }
 }
 
-// Whoever was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
-// their owner: in workers, in adopt(), in create_route().
-void CheckCreateTrigger(Node* statement) {
-  const Oid relation = Find(reinterpret_cast<CreateTrigStmt*>(statement)->relation);
-  if (Guard([relation] { return InSchemaInUse(relation) && !Owns(relation); })) {
-    throw UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "must be owner of the tables of outbox to create a trigger on them",
-                    "It would be fired by background workers, with the rights of the owner.",
-                    "Have a consumer of the events do it, or a trigger on your own table."};
-  }
-}
-
 bool DropsTrigger(Node* statement) {
   return reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TRIGGER;
 }
@@ -343,6 +379,11 @@ bool IsRestored(Node* statement) {
     }
   }
   return false;
+}
+
+void InstallTriggerHook() {
+  previous_hook = object_access_hook;
+  object_access_hook = OnAccess;
 }
 
 }  // namespace outbox::admin

@@ -13,11 +13,13 @@
 
 namespace outbox::admin {
 
+// Once per backend, from _PG_init: triggers that are made.
+void InstallTriggerHook();
+
 // Before the statement; they throw.
 void CheckAlterTable(Node* statement);
 void CheckRename(Node* statement);
 void CheckSetSchema(Node* statement);
-void CheckCreateTrigger(Node* statement);
 void CheckDropTrigger(Node* statement);
 void CheckCopy(Node* statement);
 

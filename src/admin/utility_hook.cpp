@@ -71,7 +71,6 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterTableStmt, .before = CheckAlterTable},
     {.statement = T_RenameStmt, .before = CheckRename},
     {.statement = T_AlterObjectSchemaStmt, .before = CheckSetSchema},
-    {.statement = T_CreateTrigStmt, .before = CheckCreateTrigger},
     {.statement = T_CopyStmt, .before = CheckCopy},
     {.statement = T_CopyStmt, .concerns = IsRestored, .around = &kWithoutForeignKeys},
     // Destinations.

@@ -207,6 +207,20 @@ foreach my $role (qw(app oncall looks writes owner granted))
 }
 ($status, $out, $err) = as('granted', "\\set VERBOSITY verbose\nCREATE TRIGGER planted BEFORE UPDATE ON outbox.lane FOR EACH ROW EXECUTE FUNCTION public.planted()", path => 'pg_catalog, public');
 like($err, qr/ERROR:  42501: must be owner of the tables of outbox/, 'the reason is given') ;
+# A name that means a table of its own when the command is given, and one of outbox by the time it has its lock.
+my @plainly = ('SET search_path = pg_catalog', 'SET statement_timeout = 0', 'SET lock_timeout = 0', 'SET default_transaction_read_only = off');
+my $other = $node->background_psql('hostile', on_error_stop => 1, timeout => 600);
+$other->query_safe($_) foreach @plainly, 'CREATE SCHEMA front', 'GRANT USAGE ON SCHEMA front TO granted', 'CREATE TABLE front.lane (id int)', 'BEGIN', 'DROP TABLE front.lane';
+my $planter = $node->background_psql('hostile', on_error_stop => 0, timeout => 600);
+$planter->query($_) foreach @plainly, 'SET search_path = front, outbox', "SET application_name = 'planter'", 'SET ROLE granted';
+$planter->query_until(qr/given/, "\\echo given\nCREATE TRIGGER planted BEFORE UPDATE ON lane FOR EACH ROW EXECUTE FUNCTION public.planted();\n");
+ok(wait_until(sub { $node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE application_name = 'planter' AND wait_event_type = 'Lock'}) eq '1' }), 'the command waits for the table of its own');
+$other->query_safe('COMMIT');
+$planter->query('SELECT 1');
+like($planter->{stderr}, qr/must be owner of the tables of outbox/, 'what the command finds in the end counts');
+is($other->query_safe("SELECT count(*) FROM pg_trigger WHERE tgname = 'planted'"), '0', 'no trigger is left');
+$other->query_safe('DROP SCHEMA front');
+$_->quit foreach $other, $planter;
 
 # --- where the server connects to is for those who have USAGE on the wrapper ---
 foreach my $role (qw(app oncall looks writes owner granted))
