@@ -36,22 +36,6 @@ constexpr int kPoints = 48;  // of one question between two moments
   "coalesce((SELECT m.run FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT("m.run") " = " OUTBOX_ENDPOINT( \
       "$1") " ORDER BY m.number DESC LIMIT 1) = $1, false)"
 
-// The last id that the server has kept. What is lacking there and younger than all that is certainly kept is lost, with
-// all that is younger still; then what others have written since does not count. What is lacking beside something
-// younger was deleted.
-std::string_view Survived(std::span<const sink::StreamEnd> ends) {
-  std::string_view kept = "0-0";
-  std::string_view last = "0-0";
-  for (const sink::StreamEnd& end : ends) {
-    kept = sink::PlaceBefore(kept, end.kept) ? std::string_view(end.kept) : kept;
-    last = sink::PlaceBefore(last, end.last) ? std::string_view(end.last) : last;
-  }
-  const bool lost = std::any_of(ends.begin(), ends.end(), [kept](const sink::StreamEnd& end) {
-    return end.lacking && sink::PlaceBefore(kept, end.acknowledged);
-  });
-  return lost ? kept : last;
-}
-
 bool IsRecorded(std::string_view server_run) {
   static Statement look = {"SELECT " RECORDED, 1, {TEXTOID}, nullptr};
   Datum values[] = {ForeignText(server_run)};
@@ -163,7 +147,7 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
   int64 there = 0;
   int64 gone = 0;
   if (!ends.empty()) {
-    if (!FindGap(samples_, Survived(ends), &there, &gone)) {
+    if (!FindGap(samples_, sink::Survived(ends), &there, &gone)) {
       return Status();
     }
     for (int i = 1; i < kPoints; i++) {
@@ -207,6 +191,10 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
 Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) {
   *lost = false;
   return TryInTransaction([&] {
+    Datum survived = 0;
+    if (!StreamIdDatum(sink::Survived(ends), &survived)) {
+      return;  // it tells nothing, so nothing is lost
+    }
     static Statement any = {
         HERE
         "SELECT FROM here h CROSS JOIN LATERAL (SELECT g.acknowledged FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD
@@ -218,8 +206,6 @@ Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::S
         2,
         {TEXTOID, INT8ARRAYOID},
         nullptr};
-    Datum survived = 0;
-    StreamIdDatum(Survived(ends), &survived);
     Datum values[] = {ForeignText(server_run), survived};
     RunStatement(&any, values);
     *lost = SPI_processed > 0;
@@ -244,7 +230,7 @@ Status PgServerRuns::Record(const std::string& server_run, std::span<const sink:
     arguments.Add(ServerText(server_));
     arguments.Add(ForeignText(server_run));
     Datum survived = 0;
-    !ends.empty() && StreamIdDatum(Survived(ends), &survived) ? arguments.Add(survived) : arguments.AddNull();
+    !ends.empty() && StreamIdDatum(sink::Survived(ends), &survived) ? arguments.Add(survived) : arguments.AddNull();
     RunStatement(&sweep, nullptr);
     RunStatement(&put, arguments.values, arguments.nulls);
   });
