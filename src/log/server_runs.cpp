@@ -44,18 +44,20 @@ bool IsRecorded(std::string_view server_run) {
   return DatumGetBool(ResultDatum(0, 0, &isnull));
 }
 
-// Each with the id of what was acknowledged there last.
+// Each with the highest id that was acknowledged there: one lane may save an older one after another lane a younger
+// one.
 void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* streams) {
-  static Statement newest = {HERE
-                             "SELECT e.key, (array_agg(e.value ->> 1 ORDER BY g.at DESC))[1]"
-                             " FROM here h CROSS JOIN LATERAL (SELECT g.at, g.places FROM outbox.progress g"
-                             " WHERE " OUTBOX_OF_PERIOD " ORDER BY g.at DESC LIMIT " NEWEST_ROWS
-                             ") g CROSS JOIN LATERAL jsonb_each(g.places) e"
-                             " WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
-                             " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
-                             1,
-                             {TEXTOID},
-                             nullptr};
+  static Statement newest = {
+      HERE
+      "SELECT e.key, (array_agg(e.value ->> 1 ORDER BY string_to_array(e.value ->> 1, '-')::numeric[] DESC))[1]"
+      " FROM here h CROSS JOIN LATERAL (SELECT g.at, g.places FROM outbox.progress g"
+      " WHERE " OUTBOX_OF_PERIOD " ORDER BY g.at DESC LIMIT " NEWEST_ROWS
+      ") g CROSS JOIN LATERAL jsonb_each(g.places) e"
+      " WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
+      " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
+      1,
+      {TEXTOID},
+      nullptr};
   Datum values[] = {ForeignText(server_run)};
   RunStatement(&newest, values);
   for (uint64 row = 0; row < SPI_processed; row++) {
@@ -133,6 +135,24 @@ bool FindGap(const std::vector<PgServerRuns::Sample>& samples, std::string_view 
   return *there != PG_INT64_MIN && *gone != PG_INT64_MAX && *gone - *there > USECS_PER_SEC;
 }
 
+// A stream is asked about by the highest id that is known: whether that is there tells of all before.
+void AskAbout(const PgServerRuns::Sample& sample, std::span<const sink::StreamEnd> ends,
+              std::vector<sink::AskedStream>* streams) {
+  const auto known = [&](const sink::StreamEnd& end) {
+    return end.stream == sample.stream && !sink::PlaceBefore(end.acknowledged, sample.acknowledged);
+  };
+  if (std::any_of(ends.begin(), ends.end(), known)) {
+    return;
+  }
+  const auto asked = std::find_if(streams->begin(), streams->end(),
+                                  [&](const sink::AskedStream& one) { return one.stream == sample.stream; });
+  if (asked == streams->end()) {
+    streams->push_back({sample.stream, sample.acknowledged});
+  } else if (sink::PlaceBefore(asked->acknowledged, sample.acknowledged)) {
+    asked->acknowledged = sample.acknowledged;
+  }
+}
+
 }  // namespace
 
 Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink::StreamEnd> ends,
@@ -175,13 +195,7 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
     return status;
   }
   for (Sample& sample : found) {
-    const bool known = std::any_of(ends.begin(), ends.end(),
-                                   [&](const sink::StreamEnd& end) { return end.stream == sample.stream; }) ||
-                       std::any_of(streams->begin(), streams->end(),
-                                   [&](const sink::AskedStream& asked) { return asked.stream == sample.stream; });
-    if (!known) {
-      streams->push_back({sample.stream, sample.acknowledged});
-    }
+    AskAbout(sample, ends, streams);
     samples_.push_back(std::move(sample));
   }
   return status;
