@@ -1,9 +1,7 @@
 #include "log/place_arguments.h"
 
-#include <charconv>
-#include <compare>
-
 #include "log/sql.h"
+#include "sink/places.h"
 
 extern "C" {
 #include "mb/pg_wchar.h"
@@ -21,29 +19,13 @@ char* NameFromSink(std::string_view name) {
   return TextDatumGetCString(GetDatabaseEncoding() == PG_UTF8 ? ForeignText(name) : ServerText(name));
 }
 
-struct StreamId {
-  uint64 time = 0;
-  uint64 number = 0;
-  auto operator<=>(const StreamId&) const = default;  // NOLINT(modernize-use-nullptr): so says clang-tidy 14 of any <=>
-};
-
-// "1795311015862-0".
-bool ParseStreamId(std::string_view text, StreamId* id) {
-  const char* end = text.data() + text.size();
-  auto time = std::from_chars(text.data(), end, id->time);
-  if (time.ec != std::errc() || time.ptr == end || *time.ptr != '-') {
-    return false;
-  }
-  auto number = std::from_chars(time.ptr + 1, end, id->number);
-  return number.ec == std::errc() && number.ptr == end;
-}
-
 // The index of the place with the highest stream id; the number of places if none has one.
-size_t Highest(std::span<const sink::Place> places, StreamId* highest) {
+size_t Highest(std::span<const sink::Place> places, sink::StreamId* highest) {
   size_t found = places.size();
   for (size_t i = 0; i < places.size(); i++) {
-    StreamId id;
-    if (places[i].partition < 0 && ParseStreamId(places[i].last, &id) && (found == places.size() || *highest < id)) {
+    sink::StreamId id;
+    if (places[i].partition < 0 && sink::ParseStreamId(places[i].last, &id) &&
+        (found == places.size() || *highest < id)) {
       *highest = id;
       found = i;
     }
@@ -51,7 +33,7 @@ size_t Highest(std::span<const sink::Place> places, StreamId* highest) {
   return found;
 }
 
-Datum NumbersDatum(const StreamId& id) {
+Datum NumbersDatum(const sink::StreamId& id) {
   Datum numbers[] = {Int64GetDatum(static_cast<int64>(Min(id.time, static_cast<uint64>(PG_INT64_MAX)))),
                      Int64GetDatum(static_cast<int64>(Min(id.number, static_cast<uint64>(PG_INT64_MAX))))};
   return PointerGetDatum(construct_array(numbers, 2, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
@@ -60,8 +42,8 @@ Datum NumbersDatum(const StreamId& id) {
 }  // namespace
 
 bool StreamIdDatum(std::string_view id, Datum* numbers) {
-  StreamId parsed;
-  if (!ParseStreamId(id, &parsed)) {
+  sink::StreamId parsed;
+  if (!sink::ParseStreamId(id, &parsed)) {
     return false;
   }
   *numbers = NumbersDatum(parsed);
@@ -69,7 +51,7 @@ bool StreamIdDatum(std::string_view id, Datum* numbers) {
 }
 
 bool AcknowledgedDatum(std::span<const sink::Place> places, Datum* acknowledged) {
-  StreamId highest;
+  sink::StreamId highest;
   if (Highest(places, &highest) == places.size()) {
     return false;
   }
@@ -79,7 +61,7 @@ bool AcknowledgedDatum(std::span<const sink::Place> places, Datum* acknowledged)
 
 Datum PlacesDatum(std::span<const sink::Place> places) {
   constexpr size_t kMost = 64;
-  StreamId id;
+  sink::StreamId id;
   const size_t highest = Highest(places, &id);
   StringInfoData json;
   initStringInfo(&json);

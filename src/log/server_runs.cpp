@@ -36,22 +36,6 @@ constexpr int kPoints = 48;  // of one question between two moments
   "coalesce((SELECT m.run FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT("m.run") " = " OUTBOX_ENDPOINT( \
       "$1") " ORDER BY m.number DESC LIMIT 1) = $1, false)"
 
-// The last id that the server has kept. What is lacking there and younger than all that is certainly kept is lost, with
-// all that is younger still; then what others have written since does not count. What is lacking beside something
-// younger was deleted.
-std::string_view Survived(std::span<const sink::StreamEnd> ends) {
-  std::string_view kept = "0-0";
-  std::string_view last = "0-0";
-  for (const sink::StreamEnd& end : ends) {
-    kept = sink::PlaceBefore(kept, end.kept) ? std::string_view(end.kept) : kept;
-    last = sink::PlaceBefore(last, end.last) ? std::string_view(end.last) : last;
-  }
-  const bool lost = std::any_of(ends.begin(), ends.end(), [kept](const sink::StreamEnd& end) {
-    return end.lacking && sink::PlaceBefore(kept, end.acknowledged);
-  });
-  return lost ? kept : last;
-}
-
 bool IsRecorded(std::string_view server_run) {
   static Statement look = {"SELECT " RECORDED, 1, {TEXTOID}, nullptr};
   Datum values[] = {ForeignText(server_run)};
@@ -60,18 +44,20 @@ bool IsRecorded(std::string_view server_run) {
   return DatumGetBool(ResultDatum(0, 0, &isnull));
 }
 
-// Each with the id of what was acknowledged there last.
+// Each with the highest id that was acknowledged there: one lane may save an older one after another lane a younger
+// one.
 void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* streams) {
-  static Statement newest = {HERE
-                             "SELECT e.key, (array_agg(e.value ->> 1 ORDER BY g.at DESC))[1]"
-                             " FROM here h CROSS JOIN LATERAL (SELECT g.at, g.places FROM outbox.progress g"
-                             " WHERE " OUTBOX_OF_PERIOD " ORDER BY g.at DESC LIMIT " NEWEST_ROWS
-                             ") g CROSS JOIN LATERAL jsonb_each(g.places) e"
-                             " WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
-                             " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
-                             1,
-                             {TEXTOID},
-                             nullptr};
+  static Statement newest = {
+      HERE
+      "SELECT e.key, (array_agg(e.value ->> 1 ORDER BY string_to_array(e.value ->> 1, '-')::numeric[] DESC))[1]"
+      " FROM here h CROSS JOIN LATERAL (SELECT g.at, g.places FROM outbox.progress g"
+      " WHERE " OUTBOX_OF_PERIOD " ORDER BY g.at DESC LIMIT " NEWEST_ROWS
+      ") g CROSS JOIN LATERAL jsonb_each(g.places) e"
+      " WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
+      " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
+      1,
+      {TEXTOID},
+      nullptr};
   Datum values[] = {ForeignText(server_run)};
   RunStatement(&newest, values);
   for (uint64 row = 0; row < SPI_processed; row++) {
@@ -149,6 +135,24 @@ bool FindGap(const std::vector<PgServerRuns::Sample>& samples, std::string_view 
   return *there != PG_INT64_MIN && *gone != PG_INT64_MAX && *gone - *there > USECS_PER_SEC;
 }
 
+// A stream is asked about by the highest id that is known: whether that is there tells of all before.
+void AskAbout(const PgServerRuns::Sample& sample, std::span<const sink::StreamEnd> ends,
+              std::vector<sink::AskedStream>* streams) {
+  const auto known = [&](const sink::StreamEnd& end) {
+    return end.stream == sample.stream && !sink::PlaceBefore(end.acknowledged, sample.acknowledged);
+  };
+  if (std::any_of(ends.begin(), ends.end(), known)) {
+    return;
+  }
+  const auto asked = std::find_if(streams->begin(), streams->end(),
+                                  [&](const sink::AskedStream& one) { return one.stream == sample.stream; });
+  if (asked == streams->end()) {
+    streams->push_back({sample.stream, sample.acknowledged});
+  } else if (sink::PlaceBefore(asked->acknowledged, sample.acknowledged)) {
+    asked->acknowledged = sample.acknowledged;
+  }
+}
+
 }  // namespace
 
 Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink::StreamEnd> ends,
@@ -163,7 +167,7 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
   int64 there = 0;
   int64 gone = 0;
   if (!ends.empty()) {
-    if (!FindGap(samples_, Survived(ends), &there, &gone)) {
+    if (!FindGap(samples_, sink::Survived(ends), &there, &gone)) {
       return Status();
     }
     for (int i = 1; i < kPoints; i++) {
@@ -191,13 +195,7 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
     return status;
   }
   for (Sample& sample : found) {
-    const bool known = std::any_of(ends.begin(), ends.end(),
-                                   [&](const sink::StreamEnd& end) { return end.stream == sample.stream; }) ||
-                       std::any_of(streams->begin(), streams->end(),
-                                   [&](const sink::AskedStream& asked) { return asked.stream == sample.stream; });
-    if (!known) {
-      streams->push_back({sample.stream, sample.acknowledged});
-    }
+    AskAbout(sample, ends, streams);
     samples_.push_back(std::move(sample));
   }
   return status;
@@ -207,6 +205,10 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
 Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) {
   *lost = false;
   return TryInTransaction([&] {
+    Datum survived = 0;
+    if (!StreamIdDatum(sink::Survived(ends), &survived)) {
+      return;  // it tells nothing, so nothing is lost
+    }
     static Statement any = {
         HERE
         "SELECT FROM here h CROSS JOIN LATERAL (SELECT g.acknowledged FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD
@@ -218,8 +220,6 @@ Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::S
         2,
         {TEXTOID, INT8ARRAYOID},
         nullptr};
-    Datum survived = 0;
-    StreamIdDatum(Survived(ends), &survived);
     Datum values[] = {ForeignText(server_run), survived};
     RunStatement(&any, values);
     *lost = SPI_processed > 0;
@@ -244,7 +244,7 @@ Status PgServerRuns::Record(const std::string& server_run, std::span<const sink:
     arguments.Add(ServerText(server_));
     arguments.Add(ForeignText(server_run));
     Datum survived = 0;
-    !ends.empty() && StreamIdDatum(Survived(ends), &survived) ? arguments.Add(survived) : arguments.AddNull();
+    !ends.empty() && StreamIdDatum(sink::Survived(ends), &survived) ? arguments.Add(survived) : arguments.AddNull();
     RunStatement(&sweep, nullptr);
     RunStatement(&put, arguments.values, arguments.nulls);
   });

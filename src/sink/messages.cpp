@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "sink/places.h"
 #include "sink/protocol.h"
 
 namespace outbox::sink {
@@ -318,13 +319,12 @@ bool DecodeEnds(std::string_view bytes, std::vector<StreamEnd>* ends, size_t mos
     StreamEnd& end = ends->emplace_back();
     uint8_t lacking = 0;
     if (!body.GetText(&end.stream) || !body.GetText(&end.acknowledged) || !body.GetText(&end.last) ||
-        !body.GetText(&end.kept) || !body.Get(&lacking) || lacking > 1) {
+        !body.GetText(&end.kept) || !body.Get(&lacking) || lacking > 1 || !IsStreamIdOrNone(end.last) ||
+        !IsStreamIdOrNone(end.kept)) {
       return false;
     }
     end.stream = WellFormedUtf8(end.stream, kLongestMessage);
     end.acknowledged = PrintableUtf8(end.acknowledged, kLongestCode);
-    end.last = PrintableUtf8(end.last, kLongestCode);
-    end.kept = PrintableUtf8(end.kept, kLongestCode);
     end.lacking = lacking != 0;
   }
   return body.empty();

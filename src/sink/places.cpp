@@ -1,5 +1,7 @@
 #include "sink/places.h"
 
+#include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace outbox::sink {
@@ -18,6 +20,34 @@ bool PlaceBefore(std::string_view a, std::string_view b) {
     b.remove_prefix(right.size() == b.size() ? b.size() : right.size() + 1);
   }
   return a.empty() && !b.empty();
+}
+
+bool ParseStreamId(std::string_view text, StreamId* id) {
+  const char* end = text.data() + text.size();
+  auto time = std::from_chars(text.data(), end, id->time);
+  if (time.ec != std::errc() || time.ptr == end || *time.ptr != '-') {
+    return false;
+  }
+  auto number = std::from_chars(time.ptr + 1, end, id->number);
+  return number.ec == std::errc() && number.ptr == end;
+}
+
+bool IsStreamIdOrNone(std::string_view text) {
+  StreamId id;
+  return text.empty() || ParseStreamId(text, &id);
+}
+
+std::string_view Survived(std::span<const StreamEnd> ends) {
+  std::string_view kept = "0-0";
+  std::string_view last = "0-0";
+  for (const StreamEnd& end : ends) {
+    kept = PlaceBefore(kept, end.kept) ? std::string_view(end.kept) : kept;
+    last = PlaceBefore(last, end.last) ? std::string_view(end.last) : last;
+  }
+  const bool lost = std::any_of(ends.begin(), ends.end(), [kept](const StreamEnd& end) {
+    return end.lacking && PlaceBefore(kept, end.acknowledged);
+  });
+  return lost ? kept : last;
 }
 
 void Places::Add(uint32_t flow, std::string_view topic, int32_t partition, std::string_view first,

@@ -49,9 +49,25 @@ ok(wait_idle($node), 'events are delivered');
 $half->command('SAVE');
 emit('half', 11, 20);
 ok(wait_idle($node), 'one has more since it saved its data');
+
+# Two lanes write one stream: the one with the older id there is the last to note it.
+my $pair = $redis{pair} = Outbox::Redis->start(conf => [ 'appendonly no', 'save ""' ]);
+sql("CREATE SERVER pair FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '$pair->{port}')");
+sql("SELECT outbox.create_route('pair $_', server => 'pair', aggregate_types => '{pair.$_}', topic => 'pair')") foreach qw(early late);
+sub pair { my ($lane) = @_; return by_key([ grep { defined } map { $_->{payload} } @{ $pair->entries('pair') } ])->{$lane} // '' }
+emit_counted($node, 'pair.early', ['early'], 1, 5);
+ok(wait_idle($node), 'one of them');
+$pair->command('SAVE');
+emit_counted($node, 'pair.late', ['late'], 1, 5);
+ok(wait_idle($node), 'then the other');
 ok(relaying('off'), 'our workers are away');
 restart($empty, 'shared');
 restart($half, 'shared');
+sql(q{UPDATE outbox.progress p SET at = clock_timestamp() FROM outbox.route r WHERE r.name = 'pair early' AND p.route_id = r.id
+	AND p.at = (SELECT max(at) FROM outbox.progress WHERE route_id = r.id AND acknowledged IS NOT NULL)});
+is(sql(q{SELECT r.name FROM outbox.progress p JOIN outbox.route r ON r.id = p.route_id WHERE r.name LIKE 'pair %' AND acknowledged IS NOT NULL
+	ORDER BY at DESC LIMIT 1}), 'pair early', 'it noted later what was acknowledged earlier');
+restart($pair, 'pair');
 
 # This one has kept all, but somebody has trimmed one stream and consumed another.
 $whole->command('XTRIM', 'trimmed', 'MAXLEN', 0);
@@ -62,7 +78,11 @@ restart($whole, @streams);
 ok(relaying('on'), 'they are back');
 ok(wait_until(sub { rewinds('empty') == @streams }, 30), 'a Redis that comes back empty, and is written to at once, has lost all');
 ok(wait_until(sub { rewinds('half') == @streams }, 30), 'one that comes back with half has lost the other');
+ok(wait_until(sub { rewinds('pair late') == 1 }, 30), 'of two lanes the one with the younger id has lost it');
 ok(wait_idle($node), 'idle');
+is(rewinds('pair early'), 0, 'the lane that was the last to note something has not');
+is(pair('late'), join(' ', 1 .. 5), 'what was lost is there');
+is(pair('early'), join(' ', 1 .. 5), 'what was not is there once');
 foreach my $stream (@streams)
 {
 	is(arrived($empty, $stream), join(' ', 1 .. 10), "empty: $stream has all again, once");

@@ -2,6 +2,7 @@
 # once, and go on: nobody who emits waits, what the others have to do goes on, nobody takes the lanes of a worker that is
 # only stopped, and nothing is lost or repeated.
 # matrix: F5
+# ring: long
 use strict;
 use warnings;
 

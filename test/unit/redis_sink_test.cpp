@@ -308,18 +308,25 @@ TEST_F(RedisSinkTest, ItIsToldWhetherAnEntryIsThereThoughTheStreamGoesOn) {
   }
 
   // A process that is older than the entry, a replica that took over: what is there is there, and so is all before.
+  // What is younger may be somebody's who has written since, and tells nothing of what another stream lacks.
   const std::string late = std::to_string(std::stoll(now) + 3'600'000) + "-0";
   const std::string later = std::to_string(std::stoll(now) + 3'600'001) + "-0";
-  add("over", late.c_str());
+  const std::string before = std::to_string(std::stoll(now) + 3'599'999) + "-0";
+  add("over", before.c_str());
   add("over", later.c_str());
   add("short", "1-0");
   add("short", later.c_str());
-  ends = Ends({{"over", late}, {"short", late}});
+  ends = Ends({{"over", before}, {"short", late}});
   ASSERT_EQ(ends.size(), 2u);
-  EXPECT_EQ(ends[0].kept, later);
+  EXPECT_EQ(ends[0].kept, before);
   EXPECT_FALSE(ends[0].lacking);
   EXPECT_EQ(ends[1].kept, "1-0");
   EXPECT_TRUE(ends[1].lacking);
+  EXPECT_EQ(Survived(ends), before) << "what is younger than that is lost";
+  add("whole", late.c_str());
+  add("whole", later.c_str());
+  ends = Ends({{"over", before}, {"whole", late}});
+  EXPECT_EQ(Survived(ends), later) << "nothing is";
 }
 
 // A server that does not tell who it is is taken for the same.

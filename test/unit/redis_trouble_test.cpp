@@ -241,6 +241,73 @@ TEST_F(RedisSinkTest, AReplyNobodyKnowsIsTheStreamsAfterAWhile) {
   EXPECT_EQ(refused("another"), D);
 }
 
+// A server that speaks the protocol and answers questions about the end of a stream with ids that are none.
+std::string AnswerWithBadIds(const redisReply& command) {
+  std::vector<std::string> words;
+  for (size_t i = 0; i < command.elements; ++i) {
+    words.emplace_back(command.element[i]->str, command.element[i]->len);
+  }
+  const auto bulk = [](const std::string& text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; };
+  if (words[0] == "INFO") {
+    return bulk("# All\r\nrun_id:0123456789abcdef\r\nmaster_replid:0123456789abcdef\r\n");
+  }
+  if (words[0] == "XINFO") {  // the name of the stream says what is bad about it
+    const bool last = words[2].starts_with("last ");
+    return "*4\r\n" + bulk("last-generated-id") + bulk(last ? words[2].substr(5) : "2-2") +
+           bulk("max-deleted-entry-id") + bulk(words[2] == "deleted" ? "abc" : "0-0");
+  }
+  if (words[0] == "XREVRANGE") {
+    return words[1] == "number" ? ":1\r\n" : "*1\r\n*2\r\n" + bulk(words[1] == "entry" ? "abc" : words[2]) + "*0\r\n";
+  }
+  return words[0] == "PING" ? "+PONG\r\n" : bulk("0123456789012345678901234567890123456789");
+}
+
+TEST_F(RedisSinkTest, AnIdThatIsNoneTellsNothing) {
+  server_.Stop();
+  unlink(server_.socket().c_str());
+  sockaddr_un path{};
+  path.sun_family = AF_UNIX;
+  ASSERT_LT(server_.socket().size(), sizeof(path.sun_path));
+  memcpy(path.sun_path, server_.socket().data(), server_.socket().size());
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&path), sizeof(path)), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  std::thread odd([&] {
+    const int peer = accept(listener, nullptr, nullptr);
+    redisReader* reader = redisReaderCreate();
+    char bytes[4096];
+    for (ssize_t got = 0; (got = recv(peer, bytes, sizeof(bytes), 0)) > 0;) {
+      redisReaderFeed(reader, bytes, static_cast<size_t>(got));
+      void* command = nullptr;
+      while (redisReaderGetReply(reader, &command) == REDIS_OK && command != nullptr) {
+        const std::string answer = AnswerWithBadIds(*static_cast<redisReply*>(command));
+        (void)send(peer, answer.data(), answer.size(), MSG_NOSIGNAL);
+        freeReplyObject(command);
+        command = nullptr;
+      }
+    }
+    redisReaderFree(reader);
+    close(peer);
+  });
+  checks_server_ = true;
+  Connect();
+  EXPECT_TRUE(UntilMet()) << sink_->health().error.message;
+  std::vector<AskedStream> asked;
+  for (const char* stream :
+       {"last abc", "last -", "last 5-", "last 99999999999999999999-1", "deleted", "number", "entry"}) {
+    asked.push_back({stream, "1-1"});
+  }
+  EXPECT_TRUE(Ends(asked).empty());
+  asked.push_back({"good", "1-1"});
+  const std::vector<StreamEnd> ends = Ends(asked);
+  EXPECT_EQ(ends.size(), 1u);
+  EXPECT_EQ(Survived(ends), "2-2");
+  sink_->Close();
+  odd.join();
+  close(listener);
+  unlink(server_.socket().c_str());
+}
+
 // Whoever answers there must not be able to fill the machine: one reply without an end, and one of very many parts.
 TEST_F(RedisSinkTest, AnAnswerWithoutAnEndIsBrokenOff) {
   for (const char* head : {"$2000000000\r\n", "*1000000\r\n", "+"}) {

@@ -48,7 +48,9 @@ class FakeServerRuns : public ServerRuns {
 
 class ServerCheckTest : public EngineTest {
  protected:
-  ServerCheckTest() {
+  ServerCheckTest() { NewWorker(); }
+  // The one before has crashed.
+  void NewWorker() {
     engine = std::make_unique<Engine>(&clock, options);
     auto made = std::make_unique<FakeSink>(&broker, &server);
     sink = made.get();
@@ -212,6 +214,73 @@ TEST_F(ServerCheckTest, ALaneThatIsPutBackSavesNoPositionThatOnlyMoved) {
   sink->DeliverAll();
   Pass(1'000'000);
   EXPECT_EQ(Written(), AllRows()) << "what was lost, again";
+}
+
+// Lanes go on reading while the server is asked, also before their worker has met any. A position that moves then, past
+// rows of others, may be saved before the lane is put back, and not after.
+TEST_F(ServerCheckTest, APositionThatMovesBetweenQuestionAndAnswerIsNotSavedOverTheLanes) {
+  format::RouteConfig config;
+  config.aggregate_types = {"order"};
+  spec = fakes::Spec(config);
+  for (const bool saved : {false, true}) {
+    NewWorker();
+    sink->Meet(saved ? "c" : "a");
+    Pass(10'000);
+    ASSERT_EQ(sink->admitted.size(), 1u);
+    const Position start = server.position;
+    broker.log.clear();
+    server.EmitCommitted("k");
+    server.EmitCommitted("k");
+    const int64_t first = server.rows[server.rows.size() - 2].created_at;
+    const int64_t last = server.rows.back().created_at;
+    Turn(true);
+    sink->DeliverAll();
+    Pass(1'000'000);
+    ASSERT_EQ(Written(), (std::vector<int64_t>{first, last}));
+    broker.log.clear();
+
+    NewWorker();
+    Turn();
+    servers->streams = {"s"};
+    sink->Meet(saved ? "d" : "b");
+    Turn();
+    ASSERT_EQ(sink->asked.size(), 1u);
+    const size_t saves = server.saves.size();
+    const auto others = [&] {
+      server.EmitCommitted("k");
+      server.rows.back().type = "other";
+      Turn(true);
+    };
+    others();
+    if (saved) {
+      Pass(2 * options.save_moved_micros);
+      EXPECT_GT(server.saves.size(), saves);
+      others();
+    } else {
+      EXPECT_EQ(server.saves.size(), saves);
+    }
+    server.there = start;
+    size_t saves_before = 0;
+    server.on_call = [&](const char* call) {
+      if (std::string_view(call) == "Rewind") {
+        saves_before = server.saves.size();
+      }
+    };
+    sink->AnswerEnds({{"s", ""}});
+    for (int i = 0; i < 5 && engine->lane_count() > 0; ++i) {
+      Pass(10'000);
+    }
+    ASSERT_EQ(Gone().size(), 1u);
+    EXPECT_EQ(server.saves.size(), saves_before);
+    EXPECT_EQ(server.position, start);
+    server.on_call = nullptr;
+    server.there.reset();
+    AddLane();
+    Turn(true);
+    sink->DeliverAll();
+    Pass(1'000'000);
+    EXPECT_EQ(Written(), (std::vector<int64_t>{first, last})) << "what was lost, again";
+  }
 }
 
 // A lane that comes when the run is known looks before it reads.

@@ -152,6 +152,10 @@ TEST(Messages, RoundTrips) {
   EXPECT_FALSE(DecodeIdentity(cut(EncodeIdentity("a")), &server_run));
   EXPECT_FALSE(DecodeAsk(cut(EncodeAsk({{"a", "1-1"}})), &streams));
   EXPECT_FALSE(DecodeEnds(cut(EncodeEnds({{"a", "1-1", "1-1", "1-1", false}})), &ends));
+  for (const char* bad : {"abc", "1", "1-", "-", "1-1-1", "99999999999999999999-1"}) {
+    EXPECT_FALSE(DecodeEnds(EncodeEnds({{"a", "1-1", bad, "1-1", false}}), &ends)) << bad;
+    EXPECT_FALSE(DecodeEnds(EncodeEnds({{"a", "1-1", "1-1", bad, false}}), &ends)) << bad;
+  }
   EXPECT_FALSE(DecodeAdmit(cut(EncodeAdmit("a", false)), &server_run, &drop));
 
   Batch batch{7, 3, uint64_t{1} << 40, 2, "packed"};

@@ -41,12 +41,18 @@ std::string InfoField(const redisReply& reply, std::string_view name) {
   return std::string(value.substr(0, value.find_first_of("\r\n")));
 }
 
-// Of what XREVRANGE answers; "": it has none.
-std::string FirstId(const redisReply& reply) {
-  const bool has = reply.type == REDIS_REPLY_ARRAY && reply.elements > 0 &&
-                   reply.element[0]->type == REDIS_REPLY_ARRAY && reply.element[0]->elements > 0 &&
-                   reply.element[0]->element[0]->type == REDIS_REPLY_STRING;
-  return has ? std::string(Text(*reply.element[0]->element[0])) : std::string();
+// Of what XREVRANGE answers; "": it has none, or is refused. False: that is no answer to it.
+bool FirstId(const redisReply& reply, std::string* id) {
+  id->clear();
+  if (reply.type == REDIS_REPLY_ERROR || (reply.type == REDIS_REPLY_ARRAY && reply.elements == 0)) {
+    return true;
+  }
+  const bool has = reply.type == REDIS_REPLY_ARRAY && reply.element[0]->type == REDIS_REPLY_ARRAY &&
+                   reply.element[0]->elements > 0 && reply.element[0]->element[0]->type == REDIS_REPLY_STRING;
+  if (has) {
+    id->assign(Text(*reply.element[0]->element[0]));
+  }
+  return !id->empty() && IsStreamIdOrNone(*id);
 }
 
 // Distinguishes the configured Redis from others: a run of another one is not a later run of this one.
@@ -363,6 +369,10 @@ void RedisSink::HandleEnd(std::unique_ptr<Question> question, const redisReply& 
     }
   }
   question->removed = added != length;
+  if (!IsStreamIdOrNone(end.last) || !IsStreamIdOrNone(question->deleted)) {
+    AnswerEnd(nullptr);  // whoever answers there
+    return;
+  }
   if (PlaceBefore(end.acknowledged, end.last)) {
     const std::string command = resp::Command({"XREVRANGE", end.stream, end.acknowledged, "-", "COUNT", "1"});
     ExpectAnswer(Expected::kUpTo, std::move(question), command);
@@ -379,12 +389,16 @@ void RedisSink::HandleEnd(std::unique_ptr<Question> question, const redisReply& 
 
 void RedisSink::HandleUpTo(std::unique_ptr<Question> question, const redisReply& reply) {
   StreamEnd& end = question->end;
-  question->up_to = FirstId(reply);
+  if (!FirstId(reply, &question->up_to)) {
+    AnswerEnd(nullptr);
+    return;
+  }
   const int64_t asked = atoll(end.acknowledged.c_str());
   if (reply.type == REDIS_REPLY_ERROR || began_ == 0 || asked >= began_) {
-    // A replica in its master's place, say: its process is older than what was acknowledged.
+    // A replica in its master's place, say: its process is older than what was acknowledged, so what is younger than
+    // that may be somebody's who has written since. Too early a `kept` resends too much, too late a one loses.
     end.lacking = reply.type != REDIS_REPLY_ERROR && Lacks(*question);
-    end.kept = end.lacking ? question->up_to : end.last;
+    end.kept = question->up_to;
     AnswerEnd(question.get());
   } else if (atoll(end.last.c_str()) < began_) {
     end.kept = end.last;  // the entry was there: what is younger is
@@ -397,7 +411,11 @@ void RedisSink::HandleUpTo(std::unique_ptr<Question> question, const redisReply&
 
 void RedisSink::HandleBefore(std::unique_ptr<Question> question, const redisReply& reply) {
   StreamEnd& end = question->end;
-  const std::string before = FirstId(reply);
+  std::string before;
+  if (!FirstId(reply, &before)) {
+    AnswerEnd(nullptr);
+    return;
+  }
   end.kept = PlaceBefore(before, question->up_to) ? question->up_to : before;
   end.lacking = reply.type != REDIS_REPLY_ERROR && PlaceBefore(end.kept, end.acknowledged) && Lacks(*question);
   AnswerEnd(question.get());
