@@ -36,6 +36,17 @@ ErrorData* TakeError(MemoryContext context) {
   return error;
 }
 
+ErrorData* CopyError(const PgError& error, MemoryContext context) {
+  ErrorData* const data = error.data();
+  ErrorData* volatile copy = nullptr;
+  PG_TRY();
+  { ReThrowError(data); }
+  PG_CATCH();
+  { copy = TakeError(context); }
+  PG_END_TRY();
+  return copy;
+}
+
 void DropError(const PgError& error) {
   if (error.data()->message != out_of_memory_text) {
     FreeErrorData(error.data());

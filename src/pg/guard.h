@@ -49,6 +49,10 @@ void DropError(const PgError& error);
 // over Guard()'s callers and their destructors).
 ErrorData* TakeError(MemoryContext context);
 
+// A copy of an error in another context, for code that is about to free the one it lies in. Never raises, like
+// TakeError().
+ErrorData* CopyError(const PgError& error, MemoryContext context);
+
 // Calls `body` so that a Postgres error becomes a PgError. Costs one sigsetjmp. A C++ exception thrown by the body
 // passes through (the exception stack of Postgres is put right first). The body may fill owners that were declared
 // outside of it.

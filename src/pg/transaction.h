@@ -50,8 +50,10 @@ void InTransaction(MemoryContext error_context, Body&& body) {
   } catch (const PgError& error) {
     NoteFailure(error.sqlstate());
     MemoryContextSwitchTo(error_context);
+    // A guard within the body has left it in the transaction's memory.
+    const PgError kept(CopyError(error, error_context));
     Guard([] { AbortTransaction(); });
-    throw;
+    throw kept;
   } catch (...) {
     MemoryContextSwitchTo(error_context);
     Guard([] { AbortTransaction(); });
