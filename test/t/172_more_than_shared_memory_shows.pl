@@ -42,7 +42,7 @@ foreach my $n (1 .. $destinations)
 sub seconds
 {
 	my ($n) = @_;
-	my $at = "SELECT delivered_to FROM outbox._lag() WHERE route = 'r$n'";
+	my $at = "SELECT delivered_to FROM outbox.lag WHERE route = 'r$n'";
 	sql("SELECT outbox.emit('t', 1, 'e$n', '{}')");
 	wait_idle($node);
 	my $began = time;

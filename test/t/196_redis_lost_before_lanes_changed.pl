@@ -2,6 +2,7 @@
 # change and across several, and not what it still has. What was delivered before seek() is not: it is said which, by lanes that are no more as well,
 # and seek() sends it. A Redis that loses all of it again while that is under way is sent it again.
 # matrix: E-5 S2
+# ring: long
 use strict;
 use warnings;
 
