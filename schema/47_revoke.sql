@@ -26,12 +26,24 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION outbox._needs_schema(oid) IS 'does the role need USAGE on schema outbox for a right that it has there?';
 
--- The keeper's, now and then, and before a row is taken for one role's. Meanwhile a row means both: see emit/topic_rights.h.
+-- Called where a role is renamed here, by the keeper (a role may be renamed in another database), and before a row is taken
+-- for one role's. Meanwhile a row means both: see emit/topic_rights.h.
 CREATE OR REPLACE FUNCTION outbox._follow_role_names() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $follow$
 BEGIN
-  UPDATE outbox.emit_right e SET role = r.rolname FROM pg_roles r WHERE r.oid = e.role_id AND r.rolname <> e.role
-    AND NOT EXISTS (SELECT FROM outbox.emit_right o WHERE o.role = r.rolname);
+  LOOP
+    UPDATE outbox.emit_right e SET role = r.rolname FROM pg_roles r WHERE r.oid = e.role_id AND r.rolname <> e.role
+      AND NOT EXISTS (SELECT FROM outbox.emit_right o WHERE o.role = r.rolname);
+    CONTINUE WHEN FOUND;
+    -- Roles have taken each other's names: one row makes room. It is found by its oid meanwhile.
+    UPDATE outbox.emit_right e SET role = format('(%s)', e.role_id) WHERE e.role = (
+      SELECT min(m.role) FROM outbox.emit_right m
+      JOIN pg_roles r ON r.oid = m.role_id AND r.rolname <> m.role
+      JOIN outbox.emit_right o ON o.role = r.rolname
+      JOIN pg_roles q ON q.oid = o.role_id AND q.rolname <> o.role
+      WHERE m.role <> format('(%s)', m.role_id));
+    EXIT WHEN NOT FOUND;
+  END LOOP;
   UPDATE outbox.emit_right e SET role_id = r.oid FROM pg_roles r WHERE r.rolname = e.role
     AND NOT EXISTS (SELECT FROM pg_roles x WHERE x.oid = e.role_id);
 END
@@ -52,7 +64,8 @@ BEGIN
   END LOOP;
   EXECUTE format('REVOKE INSERT, SELECT ON outbox.event FROM %s', role);
   PERFORM outbox._follow_role_names();
-  DELETE FROM outbox.emit_right e WHERE e.role_id = revoke_emit.role::oid OR e.role = pg_get_userbyid(revoke_emit.role::oid);
+  DELETE FROM outbox.emit_right e WHERE e.role_id = revoke_emit.role::oid
+    OR e.role = pg_get_userbyid(revoke_emit.role::oid) AND NOT EXISTS (SELECT FROM pg_roles x WHERE x.oid = e.role_id);
   IF NOT outbox._needs_schema(role::oid) THEN
     EXECUTE format('REVOKE USAGE ON SCHEMA outbox FROM %s', role);
   END IF;

@@ -63,6 +63,9 @@ SELECT * FROM pg_temp.refused($$SELECT outbox.pause(server => 'regress_pause', t
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', aggregate_type => 't', reason => 'x')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', aggregate_id => 't', reason => 'x')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', topic => 't', aggregate_type => 't', aggregate_id => 't', reason => 'x')$$);
+SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', topic => '', reason => 'x')$$);
+SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', aggregate_type => '', aggregate_id => '', reason => 'x')$$);
+SELECT * FROM pg_temp.refused($$SELECT outbox.resume('regress pause', topic => '')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress nothing', reason => 'x')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause(server => 'regress_nothing', reason => 'x')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause')$$);

@@ -94,6 +94,27 @@ SELECT role, role_id = role::text::regrole AS same, topics FROM outbox.emit_righ
 SELECT outbox.revoke_emit('regress_taken'), outbox.revoke_emit('regress_taken_new');
 DROP ROLE regress_taken_new;
 
+-- Roles take each other's names, two and three at once: each keeps its own limit, also after the next grant.
+CREATE ROLE regress_taken_b;
+CREATE ROLE regress_taken_c;
+SELECT outbox.grant_emit('regress_taken', topics => '{a.*}'), outbox.grant_emit('regress_taken_b', topics => '{b.*}'),
+  outbox.grant_emit('regress_taken_c', topics => '{c.*}');
+ALTER ROLE regress_taken RENAME TO regress_taken_x;
+ALTER ROLE regress_taken_b RENAME TO regress_taken;
+ALTER ROLE regress_taken_c RENAME TO regress_taken_b;
+ALTER ROLE regress_taken_x RENAME TO regress_taken_c;
+SELECT may('regress_taken', 'b.1'), may('regress_taken', 'a.1');
+SELECT role, topics FROM outbox.emit_right WHERE role LIKE 'regress_taken%' ORDER BY role;
+-- all at once, as if it had been in another database
+UPDATE outbox.emit_right SET role_id = CASE role WHEN 'regress_taken' THEN 'regress_taken_b'::regrole
+  WHEN 'regress_taken_b' THEN 'regress_taken_c'::regrole ELSE 'regress_taken'::regrole END WHERE role LIKE 'regress_taken%';
+SELECT outbox.grant_emit('regress_taken_b', topics => '{d.*}');
+SELECT role, role_id = role::text::regrole AS same, topics FROM outbox.emit_right WHERE role LIKE 'regress_taken%' ORDER BY role;
+SELECT outbox.revoke_emit('regress_taken_b');
+SELECT may('regress_taken', 'c.1'), may('regress_taken', 'd.1'), may('regress_taken_c', 'b.1'), may('regress_taken_c', 'a.1');
+SELECT outbox.revoke_emit('regress_taken'), outbox.revoke_emit('regress_taken_c');
+DROP ROLE regress_taken_b, regress_taken_c;
+
 -- A dump brings the limits of two roles, of which one is not there.
 \c regress_restored
 CREATE EXTENSION outbox;

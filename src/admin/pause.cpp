@@ -60,6 +60,11 @@ Target ReadTarget(FunctionCallInfo fcinfo, bool must_exist) {
   } else if (target.topic && target.aggregate_type) {
     wrong = "Both a topic and a key are given.";
   }
+  for (const Cell& part : {target.topic, target.aggregate_type}) {
+    if (part && part->empty()) {
+      wrong = "A topic or an aggregate_type is empty; for the whole route they are left out.";
+    }
+  }
   if (wrong != nullptr) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "it is not clear what is meant", wrong, kHowTo};
   }

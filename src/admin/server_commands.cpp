@@ -96,6 +96,16 @@ bool RenamesServer(Node* statement) {
   return reinterpret_cast<RenameStmt*>(statement)->renameType == OBJECT_FOREIGN_SERVER;
 }
 
+bool RenamesRole(Node* statement) {
+  return reinterpret_cast<RenameStmt*>(statement)->renameType == OBJECT_ROLE;
+}
+
+void RenameRoleInRights(Node*) {
+  if (HasRoutes()) {
+    RunSql(Access::kWrite, "SELECT outbox._follow_role_names()");
+  }
+}
+
 void RenameServerInRoutes(Node* statement) {
   const auto* rename = reinterpret_cast<RenameStmt*>(statement);
   Rename(strVal(rename->object), rename->newname);

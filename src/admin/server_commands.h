@@ -2,6 +2,7 @@
 //   DROP SERVER of a server that routes use is refused (2BP01), also with CASCADE, which people write to get rid of the
 //   user mappings; dropping the wrapper or the extension with CASCADE is not, unless events are undelivered (loss.h).
 //   ALTER SERVER ... RENAME renames it in the routes as well.
+//   ALTER ROLE ... RENAME renames it in the rights to emit as well.
 // Whatever gets past that shows as trouble of the lane: the route names a server that is not there.
 #pragma once
 
@@ -12,6 +13,7 @@ namespace outbox::admin {
 // Plain.
 bool DropsServer(Node* statement);
 bool RenamesServer(Node* statement);
+bool RenamesRole(Node* statement);
 
 // Leaves a row in outbox.audit, see route_audit.h.
 extern const UtilityScope kAuditsServer;
@@ -19,5 +21,6 @@ extern const UtilityScope kAuditsServer;
 // Throw.
 void CheckDropServer(Node* statement);
 void RenameServerInRoutes(Node* statement);
+void RenameRoleInRights(Node* statement);
 
 }  // namespace outbox::admin

@@ -76,6 +76,7 @@ constexpr Watch kWatches[] = {
     // Destinations.
     {.statement = T_DropStmt, .concerns = DropsServer, .before = CheckDropServer},
     {.statement = T_RenameStmt, .concerns = RenamesServer, .after = RenameServerInRoutes},
+    {.statement = T_RenameStmt, .concerns = RenamesRole, .after = RenameRoleInRights},
     {.statement = T_CreateForeignServerStmt, .concerns = HasWorkers, .after = NoteDestination},
     {.statement = T_AlterForeignServerStmt, .concerns = HasWorkers, .after = NoteDestination},
     {.statement = T_CreateUserMappingStmt, .concerns = HasWorkers, .after = NoteDestination},

@@ -172,7 +172,8 @@ BEGIN
   END LOOP;
   EXECUTE format('GRANT INSERT, SELECT ON outbox.event TO %s', role);
   PERFORM outbox._follow_role_names();
-  DELETE FROM outbox.emit_right e WHERE e.role_id = grant_emit.role::oid OR e.role = pg_get_userbyid(grant_emit.role::oid);
+  DELETE FROM outbox.emit_right e WHERE e.role_id = grant_emit.role::oid
+    OR e.role = pg_get_userbyid(grant_emit.role::oid) AND NOT EXISTS (SELECT FROM pg_roles x WHERE x.oid = e.role_id);
   INSERT INTO outbox.emit_right (role, topics) VALUES (pg_get_userbyid(grant_emit.role::oid), grant_emit.topics);
   INSERT INTO outbox.audit (who, action, detail)
   VALUES (session_user, 'grant_emit', jsonb_strip_nulls(jsonb_build_object('to', grant_emit.role, 'topics', grant_emit.topics)));
