@@ -127,3 +127,18 @@ SET client_min_messages = warning;
 SELECT count(outbox.drop_route(name)) AS dropped FROM outbox.route WHERE name LIKE 'regress%';
 DROP SERVER regress_events, regress_kafka, regress_redis;
 DROP FOREIGN DATA WRAPPER regress_other CASCADE;
+
+-- A change that leaves waiting events behind says how many, one and two, and the audit keeps it.
+RESET client_min_messages;
+CREATE SERVER regress_left FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '1');
+SELECT outbox.create_route('regress left', server => 'regress_left', aggregate_types => '{regress_left}') > 0 AS made;
+SELECT count(outbox.emit('regress_left', n, 't' || n, '{}')) FROM generate_series(1, 3) n;
+SELECT outbox.alter_route('regress left', event_types => '{t1,t2}');
+SELECT outbox.alter_route('regress left', event_types => '{t1,t2}');
+SELECT outbox.alter_route('regress left', event_types => '{t4}');
+SELECT outbox.alter_route('regress left', event_types => '{*}');
+SELECT detail -> 'no_longer_wanted' AS no_longer_wanted FROM outbox.audit WHERE route = 'regress left' AND action = 'alter_route' ORDER BY at;
+\set VERBOSITY terse
+SELECT outbox.drop_route('regress left');
+\set VERBOSITY default
+DROP SERVER regress_left;

@@ -225,6 +225,39 @@ void ChangeHolders(const std::string& route, const std::string& route_id, bool b
   }
 }
 
+int64 Pending(const std::vector<LaneRecord>& lanes) {
+  int64 pending = 0;
+  for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = kLagScanLimit})) {
+    pending += backlog.pending;
+  }
+  return pending;
+}
+
+// Waiting events that the route wanted, and wants no more. `lanes`: as they were before the change, which is made.
+int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
+  const int64 before = Pending(lanes);
+  if (before == 0) {
+    return 0;
+  }
+  const std::vector<LaneRecord> now = LoadLanes(name, Access::kWrite);
+  for (LaneRecord& lane : lanes) {
+    lane.spec = now.empty() ? nullptr : now[0].spec;
+  }
+  const int64 left = before - Pending(lanes);
+  if (left > 0) {
+    const char* text = name.c_str();
+    Guard([&] {
+      ereport(NOTICE,
+              (errmsg_plural("route \"%s\" no longer wants %lld event that waits",
+                             "route \"%s\" no longer wants %lld events that wait", static_cast<unsigned long>(left),
+                             text, static_cast<long long>(left)),
+               errhint("They stay in the log until their day is dropped; a new route with start => 'earliest' or "
+                       "a timestamp sends them.")));
+    });
+  }
+  return std::max<int64>(left, 0);
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_create_route) {
@@ -274,6 +307,9 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   }
   const Row& old = rows[0];
   const std::string before = RouteFace(name);
+  const bool other_events = !PG_ARGISNULL(2) || !PG_ARGISNULL(3);
+  const std::vector<LaneRecord> lanes_before =
+      other_events ? LoadLanes(name, Access::kWrite) : std::vector<LaneRecord>();
   std::string server = TextArgument(fcinfo, 1).value_or(old[0].value());
   Destination destination = UsableDestination(server);
   Cell aggregate_types, event_types;
@@ -310,7 +346,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   if (policy.on_failure != old[6]) {
     ChangeHolders(name, old[10].value(), policy.on_failure == "block");
   }
-  AuditAlteredRoute(name, before);
+  AuditAlteredRoute(name, before, other_events ? NoLongerWanted(name, lanes_before) : 0);
   outbox::pg::NoteConfigChange();
   PG_RETURN_VOID();
 }

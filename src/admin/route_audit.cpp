@@ -126,10 +126,15 @@ void AuditCreatedRoute(const std::string& name, const std::string& start) {
              Cell());
 }
 
-void AuditAlteredRoute(const std::string& name, const std::string& from) {
+void AuditAlteredRoute(const std::string& name, const std::string& from, int64 unsent) {
   const std::string changes = Changes(from, RouteFace(name));
   if (changes != "{}") {
-    WriteAudit("alter_route", name, Cell(), JsonObject().AddRaw("changed", changes), Cell());
+    JsonObject detail;
+    detail.AddRaw("changed", changes);
+    if (unsent > 0) {
+      detail.Add("no_longer_wanted", unsent);
+    }
+    WriteAudit("alter_route", name, Cell(), detail, Cell());
   }
 }
 

@@ -16,7 +16,8 @@ namespace outbox::admin {
 std::string RouteFace(const std::string& name);
 // Leave a row. What is the same in `from` and in `to` (faces) is left out; nothing changed: no row.
 void AuditCreatedRoute(const std::string& name, const std::string& start);
-void AuditAlteredRoute(const std::string& name, const std::string& from);
+// `unsent`: events that wait and are no longer wanted.
+void AuditAlteredRoute(const std::string& name, const std::string& from, int64 unsent);
 void AuditDroppedRoute(const std::string& name, const std::string& from, int64 pending, int64 parked);
 
 // Of a command that changes the server or a user mapping of a route. Before it: what of the server may be told, in the
