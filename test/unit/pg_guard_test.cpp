@@ -40,6 +40,10 @@ void FreeErrorData(ErrorData* error) {
 void FlushErrorState(void) {
   ++flushed;
 }
+void ReThrowError(ErrorData* error) {
+  current = *error;
+  siglongjmp(*PG_exception_stack, 1);
+}
 void pg_re_throw(void) {
   siglongjmp(*PG_exception_stack, 1);
 }
@@ -88,6 +92,32 @@ TEST_F(Guarded, AnErrorBecomesAnException) {
   EXPECT_EQ(sqlstate_, ERRCODE_UNDEFINED_TABLE);
   EXPECT_EQ(alive_, 0);
   EXPECT_EQ(flushed, 1);
+}
+
+TEST_F(Guarded, AnErrorIsCopiedOutOfMemoryThatGoes) {
+  EXPECT_FALSE(JumpsOut([this] {
+    auto* data = new ErrorData{};
+    data->sqlerrcode = ERRCODE_UNDEFINED_TABLE;
+    char text[] = "no such table";
+    data->message = text;
+    const PgError copy(CopyError(PgError(data), nullptr));
+    delete data;  // as the end of its transaction does
+    sqlstate_ = copy.sqlstate();
+    EXPECT_STREQ(copy.what(), "no such table");
+    DropError(copy);
+  }));
+  EXPECT_EQ(sqlstate_, ERRCODE_UNDEFINED_TABLE);
+
+  copies_without_memory = 1;
+  EXPECT_FALSE(JumpsOut([this] {
+    auto* data = new ErrorData{};
+    data->sqlerrcode = ERRCODE_UNDEFINED_TABLE;
+    const PgError copy(CopyError(PgError(data), nullptr));
+    delete data;
+    sqlstate_ = copy.sqlstate();
+    DropError(copy);
+  }));
+  EXPECT_EQ(sqlstate_, ERRCODE_OUT_OF_MEMORY);
 }
 
 TEST_F(Guarded, WithoutMemoryForACopyTheExceptionSaysSo) {
