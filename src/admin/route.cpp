@@ -225,9 +225,9 @@ void ChangeHolders(const std::string& route, const std::string& route_id, bool b
   }
 }
 
-int64 Pending(const std::vector<LaneRecord>& lanes) {
+int64 Pending(const std::vector<LaneRecord>& lanes, int64 limit) {
   int64 pending = 0;
-  for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = kLagScanLimit})) {
+  for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit})) {
     pending += backlog.pending;
   }
   return pending;
@@ -235,7 +235,7 @@ int64 Pending(const std::vector<LaneRecord>& lanes) {
 
 // Waiting events that the route wanted, and wants no more. `lanes`: as they were before the change, which is made.
 int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
-  const int64 before = Pending(lanes);
+  const int64 before = Pending(lanes, kLagScanLimit);
   if (before == 0) {
     return 0;
   }
@@ -243,7 +243,7 @@ int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
   for (LaneRecord& lane : lanes) {
     lane.spec = now.empty() ? nullptr : now[0].spec;
   }
-  const int64 left = before - Pending(lanes);
+  const int64 left = before - Pending(lanes, kLagScanLimit);
   if (left > 0) {
     const char* text = name.c_str();
     Guard([&] {
@@ -355,10 +355,7 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   RequireWritable("outbox.drop_route()");
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   // Counted before the route is locked: its workers go on meanwhile.
-  int64 pending = 0;
-  for (const LaneBacklog& backlog : CountBacklog(LoadLanes(name), {})) {
-    pending += backlog.pending;
-  }
+  const int64 pending = Pending(LoadLanes(name), 0);
   std::vector<Row> counted = RunSql(Access::kWrite,
                                     "SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
                                     "WHERE r.name = $1",

@@ -21,10 +21,10 @@ namespace outbox::admin {
 
 namespace {
 
-bool HasRoutes() {
-  return pg::Guard([] {
+bool HasTable(const char* name) {
+  return pg::Guard([name] {
     Oid schema = get_namespace_oid("outbox", true);
-    return OidIsValid(schema) && OidIsValid(get_relname_relid("route", schema)) &&
+    return OidIsValid(schema) && OidIsValid(get_relname_relid(name, schema)) &&
            OidIsValid(get_extension_oid("outbox", true)) && !creating_extension;
   });
 }
@@ -42,7 +42,7 @@ bool Owns(const char* server) {
 }
 
 void RefuseDrop(const char* server) {
-  if (!HasRoutes() || !Owns(server)) {
+  if (!HasTable("route") || !Owns(server)) {
     return;
   }
   Cell names = RunSql(Access::kWrite,
@@ -59,7 +59,7 @@ void RefuseDrop(const char* server) {
 }
 
 void Rename(const char* from, const char* to) {
-  if (HasRoutes() &&
+  if (HasTable("route") &&
       !RunSql(Access::kWrite, "UPDATE outbox.route SET server = $2::name WHERE server = $1::name RETURNING id",
               {Cell(from), Cell(to)})
            .empty()) {
@@ -101,7 +101,7 @@ bool RenamesRole(Node* statement) {
 }
 
 void RenameRoleInRights(Node*) {
-  if (HasRoutes()) {
+  if (HasTable("emit_right")) {  // not in a database of 0.1
     RunSql(Access::kWrite, "SELECT outbox._follow_role_names()");
   }
 }

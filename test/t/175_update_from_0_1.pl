@@ -106,6 +106,7 @@ foreach my $view (@views)
 		SELECT format('GRANT EXECUTE ON FUNCTION %s TO "reads $view"', d.refobjid::regprocedure) FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
 		WHERE r.ev_class = 'outbox.$view'::regclass AND d.refclassid = 'pg_proc'::regclass AND d.refobjid IN (SELECT oid FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace) \\gexec});
 }
+$node->safe_psql('postgres', 'ALTER ROLE app RENAME TO app_renamed; ALTER ROLE app_renamed RENAME TO app'); # nothing of 0.2 is asked
 $node->safe_psql('postgres', 'ALTER EXTENSION outbox UPDATE');
 is($node->safe_psql('postgres', $as_app), '7', 'and after it');
 foreach my $view (@views)
