@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "relay/clock.h"
+#include "relay/engine_clock.h"
 #include "worker/relay_place.h"
 
 namespace outbox::worker {
