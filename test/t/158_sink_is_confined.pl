@@ -47,6 +47,21 @@ SKIP:
 		like($did, qr/read refused list refused write refused move refused memory refused/, "files: $did") if $have =~ /landlock/;
 	}
 }
+# How they are built, whatever flags the server was built with.
+(my $lib = `pg_config --pkglibdir`) =~ s/\s+$//;
+my @programs = glob "{$ENV{OUTBOX_STAGE}$lib,$lib}/outbox-sink-*";
+cmp_ok(scalar @programs, '>=', 2, 'the programs are found');
+foreach my $program (@programs)
+{
+	my $elf = `readelf --wide --file-header --program-headers --dynamic --dyn-syms $program`;
+	my ($name) = $program =~ m,([^/]+)$,;
+	like($elf, qr/Type:\s+DYN/, "$name is position-independent");
+	like($elf, qr/FLAGS_1.*\bNOW\b/, '... bound at its start');
+	like($elf, qr/GNU_RELRO/, '... with read-only relocations');
+	like($elf, qr/GNU_STACK.*\sRW\s/, '... has no executable stack');
+	like($elf, qr/__stack_chk_fail/, '... notices that its stack is overrun');
+	like($elf, qr/__mem(?:cpy|move|set)_chk|__snprintf_chk|__fprintf_chk/, '... or a buffer of known size');
+}
 ok(!-e $node->data_dir . '/PG_VERSION.new', 'the data directory is as it was');
 no_server_crashed($node);
 done_testing();
