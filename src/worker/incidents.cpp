@@ -70,11 +70,24 @@ void SayTrouble(const std::string& what, const Error& error, const char* effect)
   });
 }
 
-void SayBack(const std::string& what, int64_t micros) {
+void SayBack(const std::string& what, const std::string& code, int64_t micros) {
   const std::string subject = Loggable(what);
   const char* s = subject.c_str();
   const double seconds = static_cast<double>(micros) / kSecond;
-  pg::Guard([=] { ereport(LOG, (errmsg("outbox: %s works again after %.1f s", s, seconds))); });
+  const bool doubted = code == "LOST_WRITES";
+  pg::Guard([=] {
+    ereport(LOG, (errmsg("outbox: %s works again after %.1f s", s, seconds),
+                  doubted ? errdetail("Each lane that it has lost something of says so in a line of its own.") : 0));
+  });
+}
+
+void SayUnused(const std::string& what) {
+  const std::string subject = Loggable(what);
+  const char* s = subject.c_str();
+  pg::Guard([=] {
+    ereport(LOG, (errmsg("outbox: %s is used by no route of this worker any more, and its trouble not followed further",
+                         s)));
+  });
 }
 
 }  // namespace
@@ -126,7 +139,7 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
     case Line::kBack:
       (void)ToldByAnother(slot, false);
       if (!episode->silent) {
-        SayBack(episode->what, episode->good_since - episode->began);
+        SayBack(episode->what, episode->code, episode->good_since - episode->began);
       }
       episodes_.erase(key);
       break;
@@ -158,7 +171,10 @@ void Incidents::EndTurn(int64_t now) {
   for (auto entry = episodes_.begin(); entry != episodes_.end();) {
     Episode& episode = entry->second;
     const bool seen = std::exchange(episode.seen, false);
-    if (entry->first.first == 0) {  // a destination: SeeDestination has reported the end of it
+    if (entry->first.first == 0) {  // a destination: SeeDestination reports the end of its trouble
+      if (!seen && episode.said_at != 0 && !episode.silent) {
+        SayUnused(episode.what);
+      }
       entry = seen ? std::next(entry) : episodes_.erase(entry);
       continue;
     }
@@ -167,7 +183,7 @@ void Incidents::EndTurn(int64_t now) {
     }
     const bool over = episode.good_since != 0 && (episode.said_at == 0 || now - episode.good_since >= kSettles);
     if (over && episode.said_at != 0) {
-      SayBack(episode.what, episode.good_since - episode.began);
+      SayBack(episode.what, episode.code, episode.good_since - episode.began);
     }
     entry = over ? episodes_.erase(entry) : std::next(entry);
   }
