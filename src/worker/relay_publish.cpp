@@ -184,6 +184,9 @@ void Relay::PublishDestinations(int64_t now) {
     }
     if (known != config_.destinations.end()) {
       incidents_.SeeDestination(status, known->second.name, shown.slot, now);
+      if (const sink::Health* health = engine_->DestinationHealth(status.id); health != nullptr) {
+        incidents_.SeeWarning(health->warning, known->second.name, shown.slot);
+      }
     }
   }
 }

@@ -117,6 +117,10 @@ void RedisSink::Submit(Batch batch) {
   for (uint32_t i = 0; i < batch.count; ++i) {
     uint64_t seq = batch.first_seq + i;
     bool read = reader.Next(&record);
+    if (read && !streams_ && record.form == RecordForm::kStream) {
+      streams_ = true;
+      ShowWarning();
+    }
     if (read && targets_.Add(batch.flow, batch.epoch, seq, record)) {
       continue;
     }
@@ -183,12 +187,16 @@ void RedisSink::Greet() {
   }
   greeted_ = true;
   scripts_ = true;
+  no_loss_check_ = {};
   Expect(Expected::kServer, resp::Command({"INFO", "server"}));
   Expect(Expected::kReplication, resp::Command({"INFO", "replication"}));
   Expect(Expected::kPersistence, resp::Command({"INFO", "persistence"}));
   Expect(Expected::kStreamScript, resp::Command({"SCRIPT", "LOAD", kStreamScript}));
   Expect(Expected::kPublishScript, resp::Command({"SCRIPT", "LOAD", kPublishScript}));
   CheckMemory();
+  if (checks_server_) {
+    Expect(Expected::kProbe, resp::Command({"XINFO", "STREAM", "outbox"}));  // whatever is there
+  }
   Expect(Expected::kHello, resp::Command({"PING"}));
 }
 
@@ -251,6 +259,9 @@ void RedisSink::Handle(Awaited awaited, const redisReply& reply) {
     case Expected::kMemory:
       HandleMemory(reply);
       return;
+    case Expected::kProbe:
+      NoteUnasked("XINFO", reply);
+      return;
     case Expected::kReload:
     case Expected::kPing:
       return;  // a call that needs the script says what is wrong; an alive server is all that a ping asks for
@@ -264,6 +275,7 @@ void RedisSink::Handle(Awaited awaited, const redisReply& reply) {
 void RedisSink::HandleRole(Expected what, const redisReply& reply) {
   constexpr auto kDestination = ErrorClass::kDestination;
   if (what == Expected::kServer) {
+    NoteUnasked("INFO", reply);
     run_id_ = InfoField(reply, "\nrun_id:");
     const int64_t now = atoll(InfoField(reply, "\nserver_time_usec:").c_str());
     began_ = now == 0 ? 0 : (now / kSecond - atoll(InfoField(reply, "\nuptime_in_seconds:").c_str())) * kMilli;
@@ -296,14 +308,34 @@ void RedisSink::HandleMemory(const redisReply& reply) {
   const std::string limit = InfoField(reply, "\nmaxmemory:");
   const std::string policy = InfoField(reply, "\nmaxmemory_policy:");
   const bool may_evict = !limit.empty() && limit != "0" && policy.starts_with("allkeys-");
-  Error warning;
+  eviction_ = {};
   if (may_evict) {
-    warning = {ErrorClass::kDestination, "EVICTION",
-               "the Redis server throws whole streams away when its memory is full: maxmemory-policy is " + policy +
-                   "; noeviction makes events wait instead"};
+    eviction_ = {ErrorClass::kDestination, "EVICTION",
+                 "the Redis server throws whole streams away when its memory is full: maxmemory-policy is " + policy +
+                     "; noeviction makes events wait instead"};
   }
+  ShowWarning();
+}
+
+// Of a command that the check for lost writes needs: without it the check is off, which nothing else would tell.
+void RedisSink::NoteUnasked(const char* command, const redisReply& reply) {
+  if (!checks_server_ || reply.type != REDIS_REPLY_ERROR || !no_loss_check_.ok()) {
+    return;
+  }
+  const Error error = ReplyError(Text(reply));
+  if (error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND")) {
+    no_loss_check_ = {ErrorClass::kConfig, "NO_LOSS_CHECK",
+                      "the Redis user may not call " + std::string(command) +
+                          ": if the server loses events that it has acknowledged (a restart, a failover), that is "
+                          "not noticed, and they are not sent again; ACL SETUSER ... +info +xinfo +xrevrange"};
+    ShowWarning();
+  }
+}
+
+void RedisSink::ShowWarning() {
+  const Error& warning = streams_ && !no_loss_check_.ok() ? no_loss_check_ : eviction_;
   if (warning.message != health_.warning.message) {
-    health_.warning = std::move(warning);
+    health_.warning = warning;
     ++health_.changes;
   }
 }

@@ -13,7 +13,7 @@
 // what it lacks, and the next one to answer may be the right one.
 //
 // A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
-// EVICTION.
+// EVICTION; one whose user may not ask what the check for lost writes asks is NO_LOSS_CHECK, once there are streams.
 //
 // Health goes down when the connection is lost or cannot be made, and up when the server has let us in. While it is
 // down records wait for the next attempt, and are aborted when that fails. Options: options.cpp.
@@ -88,6 +88,7 @@ class RedisSink : public Sink {
     kUpTo,    // XREVRANGE: the newest entry up to the one that was asked about
     kBefore,  // XREVRANGE: the newest one from before the server's process began
     kMemory,
+    kProbe,  // XINFO STREAM: whether it may be asked
     kCall,
   };
   // About one stream: up to three commands, one after the other.
@@ -121,6 +122,8 @@ class RedisSink : public Sink {
   void Meet();
   void CheckMemory();
   void HandleMemory(const redisReply& reply);
+  void NoteUnasked(const char* command, const redisReply& reply);
+  void ShowWarning();
   void HandleEnd(std::unique_ptr<Question> question, const redisReply& reply);
   void HandleUpTo(std::unique_ptr<Question> question, const redisReply& reply);
   void HandleBefore(std::unique_ptr<Question> question, const redisReply& reply);
@@ -167,7 +170,10 @@ class RedisSink : public Sink {
   size_t asked_ = 0;  // streams, not answered yet
   bool answered_ = false;
   std::vector<StreamEnd> ends_;
-  bool scripts_ = true;  // false: the server refuses them
+  bool scripts_ = true;   // false: the server refuses them
+  bool streams_ = false;  // there was a record for one
+  Error eviction_;        // warnings, of this connection
+  Error no_loss_check_;
   std::string stream_sha_;
   std::string publish_sha_;
   size_t bytes_out_ = 0;  // of calls not answered
