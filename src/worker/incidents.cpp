@@ -96,17 +96,29 @@ void SayTrouble(const std::string& what, const std::string& of, const Error& err
   });
 }
 
-// `what` with its verb, as above. `outages`: how many were taken together, in `total` microseconds.
-void SayBack(const std::string& what, int64_t micros, int outages, int64_t total) {
+// `what` with its verb, as above. `outages`: how many were taken together, in `total` microseconds; `code`: of the
+// error.
+void SayBack(const std::string& what, const std::string& code, int64_t micros, int outages, int64_t total) {
   const std::string subject = Loggable(what);
   const char* s = subject.c_str();
   const double seconds = static_cast<double>(micros) / kSecond;
   const double all = static_cast<double>(total) / kSecond;
+  const bool doubted = code == "LOST_WRITES";
   pg::Guard([=] {
     ereport(LOG, (errmsg("outbox: %s again after %.1f s", s, seconds),
-                  outages > 1
+                  doubted ? errdetail("Each lane that it has lost something of says so in a line of its own.")
+                  : outages > 1
                       ? errdetail("It was in trouble %d times within %.1f s; this is the last of them.", outages, all)
                       : 0));
+  });
+}
+
+void SayUnused(const std::string& what) {
+  const std::string subject = Loggable(what);
+  const char* s = subject.c_str();
+  pg::Guard([=] {
+    ereport(LOG, (errmsg("outbox: %s is used by no route of this worker any more, and its trouble not followed further",
+                         s)));
   });
 }
 
@@ -177,7 +189,7 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
     case Line::kBack:
       (void)ToldByAnother(slot, false);
       if (!episode->silent) {
-        SayBack(episode->what + " works", episode->good_since - episode->again, episode->outages,
+        SayBack(episode->what + " works", episode->code, episode->good_since - episode->again, episode->outages,
                 episode->good_since - episode->began);
       }
       episodes_.erase(key);
@@ -245,12 +257,12 @@ void Incidents::SayTopics(Topics* topics, int64_t now) {
       const Episode& over = line.episode;
       longest = std::max(longest, over.good_since - over.again);
       if (lines.size() <= kFewTopics) {
-        SayBack(NameTopic(topics->route, line.topic) + " works", over.good_since - over.again, over.outages,
+        SayBack(NameTopic(topics->route, line.topic) + " works", over.code, over.good_since - over.again, over.outages,
                 over.good_since - over.began);
       }
     }
     if (lines.size() > kFewTopics) {
-      SayBack(NameMany(topics->route, lines) + " work", longest, 1, longest);
+      SayBack(NameMany(topics->route, lines) + " work", "", longest, 1, longest);
     }
   }
 }
@@ -259,7 +271,10 @@ void Incidents::EndTurn(int64_t now) {
   for (auto entry = episodes_.begin(); entry != episodes_.end();) {
     Episode& episode = entry->second;
     const bool seen = std::exchange(episode.seen, false);
-    if (entry->first.first == 0) {  // a destination: SeeDestination has reported the end of it
+    if (entry->first.first == 0) {  // a destination: SeeDestination reports the end of its trouble
+      if (!seen && episode.said_at != 0 && !episode.silent) {
+        SayUnused(episode.what);
+      }
       entry = seen ? std::next(entry) : episodes_.erase(entry);
       continue;
     }

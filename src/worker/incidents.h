@@ -24,7 +24,8 @@ namespace outbox::worker {
 class Incidents {
  public:
   // Call once a turn, with `now` in monotonic microseconds, in this order: every destination and lane that is known,
-  // then EndTurn(). What is not named in a turn has gone; nothing more is reported about it.
+  // then EndTurn(). What is not named in a turn has gone: of a
+  // destination whose trouble was reported, that is the last line.
   void SeeDestination(const relay::DestinationStatus& status, const std::string& server, pg::DestinationSlot* slot,
                       int64_t now);
   // What is to be looked at though the destination is used; ok(): nothing. Said once in the life of a worker.
