@@ -10,6 +10,7 @@
 #include "admin/parked_counts.h"
 #include "admin/server.h"
 #include "admin/shared_views.h"
+#include "admin/user_mapping.h"
 #include "days/day_tables.h"
 #include "days/log_table.h"
 #include "pg/clock.h"
@@ -84,13 +85,45 @@ void CheckIndexes(Findings* findings) {
   }
 }
 
+namespace {
+
+// Mappings that nobody uses, which somebody may take for those that are.
+void CheckUserMappings(const std::set<std::string>& servers, Findings* findings) {
+  int64 with = 0;
+  for (const std::string& server : servers) {
+    const UserMappings mappings = FindUserMappings(Access::kRead, server);
+    with += !mappings.used.empty();
+    if (!mappings.ours || mappings.unused.empty()) {
+      continue;
+    }
+    std::string names;
+    for (const std::string& name : mappings.unused) {
+      names += (names.empty() ? "" : ", ") + name;
+    }
+    findings->Warn("user mapping",
+                   "Server \"" + server + "\" is used " +
+                       (mappings.used.empty() ? "without a user mapping, and has"
+                                              : "with the user mapping of " + mappings.used + ", and has another") +
+                       (mappings.unused.size() == 1 ? " one of " : " of each of ") + names + ", which nobody uses.",
+                   UserMappingRule(mappings) + " DROP USER MAPPING removes the others.");
+  }
+  if (with > 0) {
+    findings->Ok("user mapping",
+                 Are(std::to_string(with), "server", "is", "are") + " used with a user mapping; see pg_user_mappings.");
+  }
+}
+
+}  // namespace
+
 void CheckRoutes(Findings* findings) {
   std::set<std::string> seen;
+  std::set<std::string> servers;
   size_t good = 0;
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
     if (!seen.insert(lane.route).second) {
       continue;
     }
+    servers.insert(lane.server);
     const sink::RequiredOption* missing = nullptr;
     if (lane.spec != nullptr) {
       std::string wrapper;
@@ -115,6 +148,7 @@ void CheckRoutes(Findings* findings) {
   } else if (good > 0) {
     findings->Ok("route", std::to_string(good) + (good == 1 ? " route is" : " routes are") + " in order.");
   }
+  CheckUserMappings(servers, findings);
 }
 
 namespace {
