@@ -63,6 +63,7 @@ void Writer::Submit(const Batch& batch) {
   for (uint32_t i = 0; i < batch.count; ++i) {
     uint64_t seq = batch.first_seq + i;
     bool read = reader.Next(&record);
+    streams_ = streams_ || (read && record.form == RecordForm::kStream);
     if (read && targets_.Add(batch.flow, batch.epoch, seq, record)) {
       continue;
     }

@@ -49,6 +49,8 @@ class Writer {
   void TakeResults(std::vector<Result>* results);
   bool has_results() const { return !results_.empty(); }
   void TakePlaces(std::vector<Place>* places) { places_.Take(places); }
+  // Whether there was ever a record for a stream.
+  bool writes_streams() const { return streams_; }
   // Whether anything was delivered since the last call.
   bool TakeProgress() { return std::exchange(delivered_, 0) != 0; }
   // Why another server may answer the same name by now: connect again. Not ok() once after such a reply.
@@ -90,6 +92,7 @@ class Writer {
   Places places_;
   std::map<std::pair<RecordForm, std::string>, unsigned> puzzles_;  // unknown replies in a row
   bool scripts_ = true;                                             // false: the server refuses them
+  bool streams_ = false;                                            // there was a record for one
   std::string stream_sha_;
   std::string publish_sha_;
   uint64_t delivered_ = 0;  // records, since TakeProgress()
