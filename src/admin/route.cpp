@@ -258,6 +258,24 @@ int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
   return std::max<int64>(left, 0);
 }
 
+// Its destination remembers what it has acknowledged, and is asked for it (log/rewind.h): of this route no longer.
+void TellUnwatched(const std::string& name) {
+  const std::vector<Row> rows = RunSql(
+      Access::kWrite,
+      "SELECT r.server, EXISTS (SELECT FROM outbox.destination d WHERE d.server = r.server AND d.state <> 'closed' AND "
+      "d.error_code = 'LOST_WRITES') FROM outbox.route r WHERE r.name = $1 AND EXISTS (SELECT FROM outbox.progress g "
+      "WHERE g.route_id = r.id AND g.run IS NOT NULL)",
+      {Cell(name)});
+  if (!rows.empty()) {
+    const std::string server = "\"" + rows[0][0].value() + "\"";
+    Notice("what route \"" + name + "\" has delivered is not sent again if its destination loses it",
+           rows[0][1] == "t" ? "Destination " + server + " lacks something just now, and is being looked at."
+                             : "From now on nobody asks destination " + server + " whether it still has that.",
+           "alter_route() changes a route and goes on asking. A new route with start => 'earliest' or a timestamp "
+           "sends what the log still has, under whatever name.");
+  }
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_create_route) {
@@ -361,6 +379,7 @@ OUTBOX_FUNCTION(outbox_drop_route) {
                                     "WHERE r.name = $1",
                                     {name});
   const std::string before = RouteFace(name);
+  TellUnwatched(name);
   if (RunSql(Access::kWrite, "DELETE FROM outbox.route WHERE name = $1 RETURNING id", {name}).empty()) {
     throw NoSuchRoute(name);
   }

@@ -519,7 +519,8 @@ std::string Describe(const LaneId& lane, const Finding& finding, bool rewound) {
     return text + "sends nothing again: " + finding.why_not;
   }
   const std::string& after = DeliveredAfter(finding);
-  text += after.empty() ? "sends again all that the log has" : "sends again what it delivered after " + after;
+  text += after.empty() ? "sends again all that it has delivered and the log still has"
+                        : "sends again what it delivered after " + after;
   if (finding.elsewhere) {
     text += ", here or elsewhere";
   }
