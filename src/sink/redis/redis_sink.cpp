@@ -62,6 +62,7 @@ void RedisSink::SetHealth(bool up, Error error) {
 void RedisSink::Submit(Batch batch) {
   if (state_ != State::kClosed) {
     writer_.Submit(std::move(batch));
+    ShowWarning();
   }
 }
 
@@ -144,23 +145,48 @@ void RedisSink::Introduce() {
 
 void RedisSink::AskForInfo() {
   server_ = {};
-  pipeline_.Send(resp::Command({"INFO", "server"}),
-                 [this](const redisReply& reply) { Lost(ReadServerInfo(reply, &server_)); });
+  no_loss_check_ = {};
+  pipeline_.Send(resp::Command({"INFO", "server"}), [this](const redisReply& reply) {
+    NoteRefused("INFO", reply);
+    Lost(ReadServerInfo(reply, &server_));
+  });
   pipeline_.Send(resp::Command({"INFO", "replication"}),
                  [this](const redisReply& reply) { Lost(ReadReplicationInfo(reply, &server_)); });
   pipeline_.Send(resp::Command({"INFO", "persistence"}),
                  [this](const redisReply& reply) { Lost(ReadPersistenceInfo(reply)); });
+  if (admission_.checks_server()) {  // of whatever stream: only a refusal tells something
+    pipeline_.Send(resp::Command({"XINFO", "STREAM", "outbox"}),
+                   [this](const redisReply& reply) { NoteRefused("XINFO", reply); });
+  }
 }
 
 void RedisSink::CheckMemory() {
   check_memory_at_ = MonotonicMicros() + kCheckMemoryEvery;
   pipeline_.Send(resp::Command({"INFO", "memory"}), [this](const redisReply& reply) {
-    Error warning = ReadMemoryInfo(reply);
-    if (warning.message != health_.warning.message) {
-      health_.warning = std::move(warning);
-      ++health_.changes;
-    }
+    eviction_ = ReadMemoryInfo(reply);
+    ShowWarning();
   });
+}
+
+// Of a command that the check for lost writes needs: without it the check is off, which nothing else would tell.
+void RedisSink::NoteRefused(const char* command, const redisReply& reply) {
+  const Error error = IsError(reply) && admission_.checks_server() ? ReplyError(Text(reply)) : Error();
+  if (no_loss_check_.ok() && error.error_class == ErrorClass::kConfig &&
+      (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND")) {
+    no_loss_check_ = {ErrorClass::kConfig, "NO_LOSS_CHECK",
+                      "the Redis user may not call " + std::string(command) +
+                          ": if the server loses events that it has acknowledged (a restart, a failover), that is "
+                          "not noticed, and they are not sent again; ACL SETUSER ... +info +xinfo +xrevrange"};
+    ShowWarning();
+  }
+}
+
+void RedisSink::ShowWarning() {
+  const Error& warning = writer_.writes_streams() && !no_loss_check_.ok() ? no_loss_check_ : eviction_;
+  if (warning.message != health_.warning.message) {
+    health_.warning = warning;
+    ++health_.changes;
+  }
 }
 
 // Called when the server has let the sink in.

@@ -6,7 +6,7 @@
 // the right one.
 //
 // A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
-// EVICTION.
+// EVICTION; one whose user may not ask what the check for lost writes asks is NO_LOSS_CHECK, once there are streams.
 //
 // Health goes down when the connection is lost or cannot be made, and up when the server has let us in. While it is
 // down records wait for the next attempt, and are aborted when that fails. Options: options.cpp.
@@ -67,6 +67,8 @@ class RedisSink : public Sink {
   void Meet();
   void Pump();
   void CheckMemory();
+  void NoteRefused(const char* command, const redisReply& reply);
+  void ShowWarning();
   void CheckDeadlines();
   // The connection is of no use. Nothing if `error` is ok().
   void Lost(Error error);
@@ -80,6 +82,8 @@ class RedisSink : public Sink {
 
   State state_ = State::kWaiting;
   Health health_;
+  Error eviction_;  // warnings
+  Error no_loss_check_;
   Pipeline pipeline_;
   ServerInfo server_;  // at the other end, since it was greeted
   Admission admission_;

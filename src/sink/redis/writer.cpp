@@ -79,6 +79,7 @@ void Writer::Submit(Batch batch) {
       outcomes_.FailUnsent(batch, i, {ErrorClass::kMessage, "EMPTY_RECORD", "a stream entry needs at least one field"});
       return;
     }
+    streams_ |= scratch_.form == RecordForm::kStream;
     targets_.Add(scratch_.form, scratch_.topic,
                  {batch.flow, batch.epoch, batch.first_seq + i, packed, static_cast<uint32_t>(begin - packed->data()),
                   static_cast<uint32_t>(reader.at() - begin)});

@@ -52,6 +52,8 @@ class Writer {
   void Clear();
 
   Outcomes* outcomes() { return &outcomes_; }
+  // Whether there was ever a record for a stream.
+  bool writes_streams() const { return streams_; }
   // Why another server may answer the same name by now: connect again. Not ok() once after such a reply.
   Error TakeReconnect() { return std::exchange(reconnect_, {}); }
 
@@ -105,6 +107,7 @@ class Writer {
   Outcomes outcomes_;
   Mode mode_ = Mode::kTransactions;
   Multi multi_ = Multi::kClosed;
+  bool streams_ = false;  // there was a record for one
   Parts out_;             // not answered, in order
   size_t bytes_out_ = 0;  // of these
   Error reconnect_;
