@@ -3,7 +3,7 @@
 -- also sees what pg_monitor sees here, and the content of parked events; the functions work with the owner's rights on
 -- the tables, and outbox.audit has the role that called.
 -- ---------------------------------------------------------------------------------------------------------------------
-CREATE FUNCTION outbox._operate_grants() RETURNS SETOF text
+CREATE OR REPLACE FUNCTION outbox._operate_grants() RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure) FROM pg_catalog.pg_proc p
@@ -25,7 +25,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION outbox._operate_grants() IS 'what grant_operate() grants';
 
-CREATE FUNCTION outbox.grant_operate(role regrole) RETURNS void
+CREATE OR REPLACE FUNCTION outbox.grant_operate(role regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
 DECLARE
   what text;
@@ -34,6 +34,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
       DETAIL = 'Without a role there is nobody to grant to.', HINT = 'Pass a role name, such as ''oncall''.';
   END IF;
+  PERFORM outbox._lock_rights();
   EXECUTE format('GRANT USAGE ON SCHEMA outbox TO %s', role);
   FOR what IN SELECT * FROM outbox._operate_grants() LOOP
     EXECUTE format('GRANT %s TO %s', what, role);

@@ -1,6 +1,6 @@
 -- What revoke_emit() and revoke_operate() take back: USAGE on the schema as well, with the last right that needs it. And what is
 -- left of a limit on topics when the role is renamed, or is missing when a dump is restored: all of it.
--- matrix: G8 R62 R65
+-- matrix: G8 R62 R65 R72
 SET client_min_messages = warning;
 DROP ROLE IF EXISTS regress_taken, regress_taken_group, regress_taken_new, regress_taken_missing;
 RESET client_min_messages;
@@ -30,8 +30,11 @@ SELECT outbox.revoke_operate('regress_taken');
 SELECT usage_of('regress_taken') AS still_emits;
 SELECT outbox.revoke_emit('regress_taken');
 SELECT usage_of('regress_taken') AS neither;
--- Twice, and of one who never had it.
+-- Twice, and of one who never had it: nothing is said to have been taken.
+SELECT count(*) AS audited FROM outbox.audit \gset
 SELECT outbox.revoke_emit('regress_taken');
+SELECT outbox.revoke_operate('regress_taken');
+SELECT count(*) - :audited AS more FROM outbox.audit;
 -- Another right, by hand: on a table, a column, a function; by a role that it is a member of; as everybody.
 DO $$
 DECLARE
@@ -108,12 +111,49 @@ SELECT role, topics FROM outbox.emit_right WHERE role LIKE 'regress_taken%' ORDE
 -- all at once, as if it had been in another database
 UPDATE outbox.emit_right SET role_id = CASE role WHEN 'regress_taken' THEN 'regress_taken_b'::regrole
   WHEN 'regress_taken_b' THEN 'regress_taken_c'::regrole ELSE 'regress_taken'::regrole END WHERE role LIKE 'regress_taken%';
+-- each by its own limit at once, and not by the other's as well
+SELECT may(r, 'a.1') AS a, may(r, 'b.1') AS b, may(r, 'c.1') AS c FROM unnest('{regress_taken,regress_taken_b,regress_taken_c}'::name[]) r;
 SELECT outbox.grant_emit('regress_taken_b', topics => '{d.*}');
 SELECT role, role_id = role::text::regrole AS same, topics FROM outbox.emit_right WHERE role LIKE 'regress_taken%' ORDER BY role;
 SELECT outbox.revoke_emit('regress_taken_b');
 SELECT may('regress_taken', 'c.1'), may('regress_taken', 'd.1'), may('regress_taken_c', 'b.1'), may('regress_taken_c', 'a.1');
 SELECT outbox.revoke_emit('regress_taken'), outbox.revoke_emit('regress_taken_c');
 DROP ROLE regress_taken_b, regress_taken_c;
+
+-- What changes nothing has no session read the limits again; what changes something has.
+SELECT outbox.grant_emit('regress_taken', topics => '{a.*}');
+BEGIN;
+SET LOCAL ROLE regress_taken;
+CREATE FUNCTION pg_temp.reads() RETURNS bigint LANGUAGE sql AS $$
+  SELECT pg_stat_get_xact_numscans('outbox.emit_right'::regclass) FROM (SELECT outbox.emit('a', 1, 'e', '{}', topic => 'a.1') OFFSET 0) e $$;
+SELECT pg_temp.reads() AS once \gset
+RESET ROLE;
+SELECT pg_stat_get_xact_numscans('outbox.emit_right'::regclass) AS before \gset
+UPDATE outbox.emit_right SET topics = topics WHERE false;
+DELETE FROM outbox.emit_right WHERE false;
+SELECT pg_stat_get_xact_numscans('outbox.emit_right'::regclass) - :before AS own \gset
+SET LOCAL ROLE regress_taken;
+SELECT pg_temp.reads() - :before - :own AS again;
+RESET ROLE;
+UPDATE outbox.emit_right SET topics = '{a.*,b.*}' WHERE role = 'regress_taken';
+SET LOCAL ROLE regress_taken;
+SELECT outbox.emit('a', 1, 'e', '{}', topic => 'b.1') IS NOT NULL AS counts_at_once;
+ROLLBACK;
+SELECT outbox.revoke_emit('regress_taken');
+
+-- A pattern that no topic can match is refused, with the characters that one may have; of the topics of events without one of
+-- their own others too.
+SELECT outbox.grant_emit('regress_taken', topics => '{shop/*}');
+CREATE FUNCTION granted(pattern text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM outbox.grant_emit('regress_taken', topics => ARRAY[pattern]);
+  RAISE EXCEPTION USING ERRCODE = 'XX999';
+EXCEPTION
+  WHEN SQLSTATE 'XX999' THEN RETURN 'granted';
+  WHEN OTHERS THEN RETURN SQLSTATE;
+END $$;
+SELECT left(pattern, 30) AS pattern, granted(pattern) FROM unnest(ARRAY['*', 'shop.*', 'a-_.Z9', 'shop orders', 'ordré', '.', '..', '.*', 'shop,orders', '{shop.*}',
+  'outbox.event.Größe', 'outbox.event.*', 'outbox.*é', 'shop.*é', '*é', repeat('x', 249), repeat('x', 250), repeat('x', 249) || '*']) pattern;
 
 -- A dump brings the limits of two roles, of which one is not there.
 \c regress_restored
@@ -135,6 +175,17 @@ EXCEPTION
   WHEN insufficient_privilege THEN RETURN SQLERRM;
 END $$;
 SELECT may('regress_taken', 'shop.a'), may('regress_taken', 'other');
+-- Without triggers (pg_restore --disable-triggers), with oids of another server, which here are somebody else's: only names count.
+ALTER TABLE outbox.emit_right DISABLE TRIGGER ALL;
+INSERT INTO outbox.emit_right (role, role_id, topics, system_identifier)
+VALUES ('regress_elsewhere', 'regress_taken'::regrole, '{other}', 1), ('regress_everywhere', 'regress_taken'::regrole, '{*}', NULL);
+ALTER TABLE outbox.emit_right ENABLE TRIGGER ALL;
+SELECT may('regress_taken', 'shop.a'), may('regress_taken', 'other');
+DELETE FROM outbox.emit_right WHERE role LIKE 'regress\_e%';
+UPDATE outbox.emit_right SET role_id = 10, system_identifier = 1 WHERE role = 'regress_taken';
+SELECT may('regress_taken', 'shop.a'), may('regress_taken', 'other');
+SELECT outbox._follow_role_names();
+SELECT role, role_id = 'regress_taken'::regrole AS found, system_identifier = (pg_control_system()).system_identifier AS here FROM outbox.emit_right WHERE role = 'regress_taken';
 -- The other comes later, in this very session; so does a member of it, and a new name.
 CREATE ROLE regress_taken_missing;
 GRANT USAGE ON SCHEMA outbox TO regress_taken_missing;

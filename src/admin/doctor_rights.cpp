@@ -42,7 +42,7 @@ constexpr const char* kUnsaid = R"(
 SELECT DISTINCT quote_ident(r.rolname), quote_literal(r.rolname)
 FROM pg_proc p, aclexplode(p.proacl) x JOIN pg_roles r ON r.oid = x.grantee
 WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname ~ '^emit(_|$)' AND x.grantee <> p.proowner AND NOT r.rolsuper
-  AND NOT EXISTS (SELECT FROM outbox.emit_right e WHERE e.role_id = x.grantee OR e.role = r.rolname)
+  AND NOT EXISTS (SELECT FROM outbox.emit_right e WHERE outbox._role_of(e) = x.grantee)
 ORDER BY 1)";
 
 }  // namespace

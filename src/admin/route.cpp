@@ -3,6 +3,7 @@
 
 #include "admin/backlog.h"
 #include "admin/lanes.h"
+#include "admin/open_emitters.h"
 #include "admin/operation.h"
 #include "admin/parked_rows.h"
 #include "admin/processes.h"
@@ -227,7 +228,7 @@ void ChangeHolders(const std::string& route, const std::string& route_id, bool b
 
 int64 Pending(const std::vector<LaneRecord>& lanes, int64 limit) {
   int64 pending = 0;
-  for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit})) {
+  for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit, .own = true})) {
     pending += backlog.pending;
   }
   return pending;
@@ -256,6 +257,24 @@ int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
     });
   }
   return std::max<int64>(left, 0);
+}
+
+// Its destination remembers what it has acknowledged, and is asked for it (log/rewind.h): of this route no longer.
+void TellUnwatched(const std::string& name) {
+  const std::vector<Row> rows = RunSql(
+      Access::kWrite,
+      "SELECT r.server, EXISTS (SELECT FROM outbox.destination d WHERE d.server = r.server AND d.state <> 'closed' AND "
+      "d.error_code = 'LOST_WRITES') FROM outbox.route r WHERE r.name = $1 AND EXISTS (SELECT FROM outbox.progress g "
+      "WHERE g.route_id = r.id AND g.run IS NOT NULL)",
+      {Cell(name)});
+  if (!rows.empty()) {
+    const std::string server = "\"" + rows[0][0].value() + "\"";
+    Notice("what route \"" + name + "\" has delivered is not sent again if its destination loses it",
+           rows[0][1] == "t" ? "Destination " + server + " lacks something just now, and is being looked at."
+                             : "From now on nobody asks destination " + server + " whether it still has that.",
+           "alter_route() changes a route and goes on asking. A new route with start => 'earliest' or a timestamp "
+           "sends what the log still has, under whatever name.");
+  }
 }
 
 }  // namespace
@@ -361,6 +380,7 @@ OUTBOX_FUNCTION(outbox_drop_route) {
                                     "WHERE r.name = $1",
                                     {name});
   const std::string before = RouteFace(name);
+  TellUnwatched(name);
   if (RunSql(Access::kWrite, "DELETE FROM outbox.route WHERE name = $1 RETURNING id", {name}).empty()) {
     throw NoSuchRoute(name);
   }
@@ -369,13 +389,19 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   const int64 parked = std::strtoll(counted[0][0].value().c_str(), nullptr, 10);
   AuditDroppedRoute(name, before, pending, parked);
   int64 unsent = pending + parked;
-  if (unsent > 0) {
+  const int64 open = OpenEmitters();
+  if (unsent > 0 || open > 0) {
     const char* text = name.c_str();
+    const std::string told = open == 0 ? ""
+                                       : " " + TellOpenEmitters(open) +
+                                             (open == 1 ? "; what it commits" : "; what they commit") +
+                                             " is not sent by it either.";
+    const char* more = told.c_str();
     Guard([&] {
       ereport(NOTICE, (errmsg_plural("route \"%s\" leaves %lld event unsent", "route \"%s\" leaves %lld events unsent",
                                      static_cast<unsigned long>(unsent), text, static_cast<long long>(unsent)),
-                       errdetail("In the log: %lld. Parked: %lld.", static_cast<long long>(pending),
-                                 static_cast<long long>(parked)),
+                       errdetail("In the log: %lld. Parked: %lld.%s", static_cast<long long>(pending),
+                                 static_cast<long long>(parked), more),
                        errhint("Waiting events stay in the log until their day is dropped; a new route with start => "
                                "'earliest' or a timestamp sends them.")));
     });

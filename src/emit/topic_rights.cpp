@@ -6,6 +6,7 @@
 extern "C" {
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
@@ -55,21 +56,18 @@ void AddPatterns(Datum topics, List** patterns) {
   }
 }
 
-// A row of outbox.emit_right means a role of that name and one of that oid: it may have been renamed, or was not there
-// when a dump brought the row.
-struct RightOf {
-  const char* name;
-  Oid oid;  // InvalidOid: it was not there
-};
-
-bool IsOf(const RightOf& row, Oid role, const char* role_name) {
-  return row.oid == role || strcmp(row.name, role_name) == 0;
-}
-
-bool IsInheritedFrom(const RightOf& row, Oid role) {
-  const Oid named = get_role_oid(row.name, true);
-  return (OidIsValid(row.oid) && has_privs_of_role(role, row.oid)) ||
-         (OidIsValid(named) && named != row.oid && has_privs_of_role(role, named));
+// The role that a row of outbox.emit_right is about, as outbox._role_of() has it; InvalidOid: there is none.
+Oid RoleOf(TupleTableSlot* row) {
+  bool null = true;
+  const Oid oid = DatumGetObjectId(slot_getattr(row, 2, &null));
+  if (!null) {
+    const Datum server = slot_getattr(row, 4, &null);
+    if (!null && static_cast<uint64>(DatumGetInt64(server)) == GetSystemIdentifier() &&
+        SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(oid))) {
+      return oid;
+    }
+  }
+  return get_role_oid(NameStr(*DatumGetName(slot_getattr(row, 1, &null))), true);
 }
 
 // Reads under the newest snapshot, not the transaction's: a right revoked meanwhile is revoked.
@@ -77,25 +75,22 @@ void ReadRights(Relation relation, Right* right) {
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
   TableScanDesc scan = table_beginscan(relation, snapshot, 0, nullptr);
   TupleTableSlot* slot = table_slot_create(relation, nullptr);
-  const char* name = GetUserNameFromId(right->role, false);
   bool own = false;
   bool any = false;
   bool unlimited = false;
   List* mine = NIL;
   List* inherited = NIL;
   while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
+    const Oid of = RoleOf(slot);
     bool null = true;
-    RightOf row = {NameStr(*DatumGetName(slot_getattr(slot, 1, &null))), InvalidOid};
-    Datum oid = slot_getattr(slot, 2, &null);
-    row.oid = null ? InvalidOid : DatumGetObjectId(oid);
     Datum topics = slot_getattr(slot, 3, &null);
-    if (IsOf(row, right->role, name)) {
+    if (of == right->role) {
       own = true;
       right->limited = right->limited || !null;
       if (!null) {
         AddPatterns(topics, &mine);
       }
-    } else if (!own && IsInheritedFrom(row, right->role)) {
+    } else if (!own && OidIsValid(of) && has_privs_of_role(right->role, of)) {
       any = true;
       unlimited = unlimited || null;
       if (!null) {
@@ -183,7 +178,7 @@ void CheckTopicRight(const NewEvent* event) {
 
 }  // namespace outbox::emit
 
-// After each statement on outbox.emit_right: sessions read it again.
+// After each change of outbox.emit_right: sessions read it again.
 OUTBOX_FUNCTION(outbox_emit_rights_changed) {
   if (!CALLED_AS_TRIGGER(fcinfo)) {
     throw outbox::pg::UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,

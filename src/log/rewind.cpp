@@ -904,7 +904,8 @@ std::string Describe(const LaneId& lane, const Finding& finding, bool rewound) {
     text += "sends nothing again: " + finding.why_not;
   } else if (finding.wanted) {
     const std::string& after = DeliveredAfter(finding);
-    text += after.empty() ? "sends again all that the log has" : "sends again what it delivered after " + after;
+    text += after.empty() ? "sends again all that it has delivered and the log still has"
+                          : "sends again what it delivered after " + after;
     if (finding.elsewhere) {
       text += ", here or elsewhere";
     }
@@ -1012,6 +1013,7 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
   Stretch own{lane.lane};
   bool crossed = false;
   Status status = TryInTransaction([&] {
+    pg::CommitWithoutFlush();  // it locks, and writes nothing
     *owner = ReadLaneRow(lane, &lane_row) && parked::LockLane(me, lane_row.since);
     own.after = lane_row.since;
     if (!*owner || !FindRun(asked, own, &finding)) {
@@ -1051,6 +1053,9 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
   const std::string reason = Reason(finding, rewound);
   status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("rewind.before");
+    if (!finding.lost) {
+      pg::CommitWithoutFlush();  // after a crash somebody looks again
+    }
     // Also where nothing is sent again, or lost: then nobody looks again.
     *owner = AppendProgress(lane, incarnation, lane_row.since, at, position, {}, server_run, nullptr,
                             rewound ? std::string_view(finding.survived) : std::string_view());

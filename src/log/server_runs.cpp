@@ -257,7 +257,8 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
   return status;
 }
 
-// What an earlier meeting has shown to be lost is no news.
+// What an earlier meeting has shown to be lost is no news; and nobody sends again what routes delivered that were
+// dropped since (drop_route() says so).
 Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) {
   *lost = false;
   return TryInTransaction([&] {
@@ -269,7 +270,7 @@ Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::S
         HERE
         "SELECT FROM here h CROSS JOIN LATERAL (SELECT g.acknowledged FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD
         " AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
-        " WHERE g.acknowledged > $2 AND NOT " RECORDED
+        " WHERE g.acknowledged > $2 AND EXISTS (SELECT FROM outbox.route r WHERE r.id = h.route_id) AND NOT " RECORDED
         " AND NOT EXISTS (SELECT FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT("m.run") " = " OUTBOX_ENDPOINT(
             "$1") " AND m.number > coalesce((SELECT k.number FROM outbox.server_run k WHERE k.run = h.run), 0)"
                   " AND string_to_array(m.survived, '-')::int8[] < g.acknowledged)"

@@ -53,7 +53,7 @@ delivers();
 lost();
 is_there(1, 'what was delivered is sent again, also what others had before the one lane that there is');
 is(rewinds(), 1, 'it was put back once');
-is(log_says('sends again all that the log has'), 1, 'and that is said');
+is(log_says('sends again all that it has delivered and the log still has'), 1, 'and that is said');
 lanes(4);
 delivers();
 lost();

@@ -21,19 +21,4 @@ CREATE OR REPLACE VIEW outbox.event AS
 REVOKE ALL ON FUNCTION outbox._own_event_scan() FROM PUBLIC;
 REVOKE ALL ON outbox._own_event FROM PUBLIC;
 
-CREATE OR REPLACE FUNCTION outbox._emit_routines() RETURNS SETOF regprocedure
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-  SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p
-  WHERE p.pronamespace = 'outbox'::regnamespace
-    AND p.proname IN ('emit', 'emit_text', 'emit_bytes', 'emit_tombstone', 'emit_many', 'emit_row');
-END;
 DROP FUNCTION outbox._own_events();
-
--- Whom 0.1 let emit: to every topic, as until now.
-INSERT INTO outbox.emit_right (role)
-SELECT DISTINCT pg_catalog.pg_get_userbyid(x.grantee)
-FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
-WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.~) '^emit(_|$)'
-  AND x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
-ON CONFLICT ON CONSTRAINT emit_right_pkey DO NOTHING;

@@ -1,6 +1,19 @@
 -- What outbox.lag was made of.
 DROP FUNCTION outbox._lag();
 
+CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox.emit_right
+  FOR EACH ROW EXECUTE FUNCTION outbox._ignore_replicated();
+ALTER TABLE outbox.emit_right ENABLE REPLICA TRIGGER ignore_replicated;
+COMMENT ON TRIGGER ignore_replicated ON outbox.emit_right IS 'drops what a subscription brings; fires for nothing else';
+
+-- Whom 0.1 let emit: to every topic, as until now.
+INSERT INTO outbox.emit_right (role)
+SELECT DISTINCT pg_catalog.pg_get_userbyid(x.grantee)
+FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
+WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.~) '^emit(_|$)'
+  AND x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
+ON CONFLICT ON CONSTRAINT emit_right_pkey DO NOTHING;
+
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Last, after 98_rights.sql has taken from everything new what default privileges gave (and would take what is granted before
 -- it): rights on what was replaced by something new go on.

@@ -1,0 +1,423 @@
+#include "sink/redis/writer.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "base/fault_point.h"
+#include "sink/protocol.h"
+#include "sink/redis/commands.h"
+#include "sink/redis/errors.h"
+#include "sink/redis/reply.h"
+
+namespace outbox::sink {
+namespace {
+
+constexpr size_t kTransactionRecords = 500;
+constexpr size_t kTransactionBytes = size_t{256} << 10;
+constexpr size_t kSinglesOut = 1000;
+constexpr size_t kSinglesBytes = size_t{2} << 20;
+
+// A stream takes elements of up to 1 GB together; the one error that would be a single record's within a transaction.
+static_assert(kMaxFrame < size_t{1} << 30);
+
+// Not just this one: all transactions.
+bool ForbidsTransactions(const Error& error) {
+  return error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND");
+}
+
+// Why EXEC was refused: Redis puts the cause behind a text of its own.
+Error WhyDiscarded(const redisReply& reply) {
+  constexpr std::string_view kBecause = "because of: ";
+  const std::string_view text = Text(reply);
+  const size_t at = text.starts_with("EXECABORT") ? text.find(kBecause) : std::string_view::npos;
+  return ReplyError(at == std::string_view::npos ? text : text.substr(at + kBecause.size()));
+}
+
+uint64_t KeyHash(uint32_t flow, std::string_view key) {
+  if (key.data() == nullptr) {
+    return 0;
+  }
+  uint64_t hash = std::hash<std::string_view>()(key) ^ (uint64_t{flow} * 0x9e3779b97f4a7c15u);
+  return hash == 0 ? 1 : hash;
+}
+
+// What a command that was executed answers: an id, or a number. Anything else was written by no one.
+bool IsDone(const Target& target, const ReplyView& reply) {
+  return reply.type == (target.form == RecordForm::kStream ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER);
+}
+
+// An error that is a record's own, where it is not known which one's.
+Error OneOf(Error error, size_t records) {
+  if (error.error_class == ErrorClass::kMessage && records > 1) {
+    error.error_class = ErrorClass::kSolo;
+  }
+  return error;
+}
+
+Error Unexpected() {
+  return {ErrorClass::kInternal, "UNEXPECTED_REPLY", "the Redis server answered a command unexpectedly"};
+}
+
+}  // namespace
+
+void Writer::Submit(Batch batch) {
+  if (!outcomes_.AdmitsBatch(batch)) {
+    return;
+  }
+  const auto packed = std::make_shared<const std::string>(std::move(batch.records));
+  RecordReader reader(*packed);
+  for (uint32_t i = 0; i < batch.count; ++i) {
+    const char* begin = reader.at();
+    if (!reader.Next(&scratch_)) {
+      outcomes_.FailUnsent(batch, i,
+                           {ErrorClass::kInternal, "BAD_RECORD", "the batch holds fewer records than it says"});
+      return;
+    }
+    if (!HasContent(scratch_)) {
+      outcomes_.FailUnsent(batch, i, {ErrorClass::kMessage, "EMPTY_RECORD", "a stream entry needs at least one field"});
+      return;
+    }
+    streams_ |= scratch_.form == RecordForm::kStream;
+    targets_.Add(scratch_.form, scratch_.topic,
+                 {batch.flow, batch.epoch, batch.first_seq + i, packed, static_cast<uint32_t>(begin - packed->data()),
+                  static_cast<uint32_t>(reader.at() - begin)});
+  }
+}
+
+// --- transactions ---
+
+void Writer::Probe(const std::function<void(Error)>& lost) {
+  mode_ = Mode::kTransactions;
+  for (const char* command : {"MULTI", "EXEC"}) {
+    pipeline_->Send(resp::Command({command}), [this, lost](const redisReply& reply) {
+      if (!IsError(reply) || mode_ == Mode::kSingles) {
+        return;
+      }
+      Error error = WhyDiscarded(reply);
+      if (ForbidsTransactions(error)) {
+        UseSingles();
+      } else {
+        lost(std::move(error));
+      }
+    });
+  }
+}
+
+// Redis 6.0 stays in the transaction when EXEC is forbidden.
+void Writer::UseSingles() {
+  mode_ = Mode::kSingles;
+  multi_ = Multi::kClosed;
+  pipeline_->Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
+}
+
+void Writer::Dispatch() {
+  if (mode_ == Mode::kSingles) {
+    DispatchSingles();
+  } else if (multi_ == Multi::kClosed) {
+    Open();
+  } else if (multi_ == Multi::kOpen) {
+    SendTransaction();
+  }
+  pipeline_->Flush();
+}
+
+void Writer::Open() {
+  pipeline_->Send(resp::Command({"MULTI"}), [this](const redisReply& reply) { HandleMulti(reply); });
+  multi_ = multi_ == Multi::kRunning ? multi_ : Multi::kOpening;
+}
+
+void Writer::HandleMulti(const redisReply& reply) {
+  if (mode_ == Mode::kSingles) {
+    return;  // EXEC was forbidden meanwhile
+  }
+  if (!IsError(reply)) {
+    multi_ = Multi::kOpen;
+    return;
+  }
+  Error error = ReplyError(Text(reply));
+  if (ForbidsTransactions(error)) {
+    UseSingles();
+  } else {
+    reconnect_ = std::move(error);
+  }
+}
+
+bool Writer::TryIdle() {
+  if (mode_ == Mode::kSingles || multi_ == Multi::kClosed) {
+    return true;
+  }
+  if (multi_ != Multi::kOpen) {
+    return false;
+  }
+  pipeline_->Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
+  multi_ = Multi::kClosed;
+  return true;
+}
+
+// As much as fits, of all targets in turn.
+void Writer::SendTransaction() {
+  size_t records = 0;
+  size_t bytes = 0;
+  size_t commands = 0;
+  const size_t targets = mode_ == Mode::kTransactionPerTarget ? 1 : kTransactionRecords;
+  while (out_.size() < targets && records < kTransactionRecords && bytes < kTransactionBytes) {
+    Target* target = targets_.TakeReady();
+    if (target == nullptr) {
+      break;
+    }
+    if (target->queue.empty()) {
+      targets_.Wake(target);  // emptied meanwhile: forgotten
+      continue;
+    }
+    Part part = Take(target, kTransactionRecords - records, kTransactionBytes - bytes);
+    part.commands = AppendCommands(*target, part.entries, &scratch_, pipeline_->out());
+    records += part.entries.size();
+    bytes += part.bytes;
+    commands += part.commands;
+    out_.push_back(std::move(part));
+  }
+  if (out_.empty()) {
+    return;
+  }
+  OUTBOX_FAULT_POINT("sink.redis.call");
+  pipeline_->SendExec(
+      commands, [this](size_t command, const redisReply& reply) { HandleRefused(command, reply); },
+      [this](const redisReply* refusal, std::span<const ReplyView> answers) { HandleExec(refusal, answers); });
+  multi_ = Multi::kRunning;
+  Open();
+}
+
+Writer::Part Writer::Take(Target* target, size_t records, size_t bytes) {
+  Part part;
+  part.target = target;
+  std::deque<Entry>& queue = target->queue;
+  part.entries.reserve(std::min(records, queue.size()));
+  while (!queue.empty() && part.entries.size() < records &&
+         (part.entries.empty() || part.bytes + queue.front().size <= bytes)) {
+    part.bytes += queue.front().size;
+    part.entries.push_back(std::move(queue.front()));
+    queue.pop_front();
+  }
+  ++target->calls;
+  return part;
+}
+
+// Before EXEC, which will discard all.
+void Writer::HandleRefused(size_t command, const redisReply& reply) {
+  for (Part& part : out_) {
+    if (command < part.commands) {
+      if (part.refused.ok()) {
+        part.refused = OneOf(ReplyError(Text(reply)), part.entries.size());
+      }
+      return;
+    }
+    command -= part.commands;
+  }
+}
+
+void Writer::HandleExec(const redisReply* refusal, std::span<const ReplyView> answers) {
+  OUTBOX_FAULT_POINT("sink.redis.reply");
+  Parts parts = TakeOut();
+  multi_ = Multi::kOpening;
+  if (refusal != nullptr && IsError(*refusal)) {
+    HandleDiscarded(std::move(parts), WhyDiscarded(*refusal));
+    return;
+  }
+  size_t commands = 0;
+  for (const Part& part : parts) {
+    commands += part.commands;
+  }
+  const bool whole = answers.size() == commands;
+  for (Part& part : parts) {
+    if (!whole) {
+      Stopped(std::move(part), 0, Unexpected());
+      continue;
+    }
+    const auto own = answers.first(part.commands);
+    answers = answers.subspan(part.commands);
+    Judge(std::move(part), own);
+  }
+}
+
+// Nothing was written.
+void Writer::HandleDiscarded(Parts parts, Error error) {
+  if (error.error_class == ErrorClass::kTopic && parts.size() > 1) {
+    error.error_class = ErrorClass::kDestination;  // it is not known whose
+  }
+  const bool refused = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return !part.refused.ok(); });
+  bool put_back = refused;  // those that are not the reason
+  if (!refused && error.code == "CROSSSLOT" && parts.size() > 1) {
+    mode_ = Mode::kTransactionPerTarget;
+    put_back = true;
+  } else if (!refused && ForbidsTransactions(error)) {
+    UseSingles();
+    put_back = true;
+  }
+  for (Part& part : parts) {
+    if (!part.refused.ok()) {
+      Error why = std::move(part.refused);
+      Stopped(std::move(part), 0, std::move(why));
+    } else if (put_back) {
+      PutBack(std::move(part));
+    } else {
+      const size_t records = part.entries.size();
+      Stopped(std::move(part), 0, OneOf(error, records));
+    }
+  }
+}
+
+// --- one command for each record ---
+
+void Writer::DispatchSingles() {
+  while (out_.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
+    Target* target = targets_.TakeReady();
+    if (target == nullptr) {
+      break;
+    }
+    SendSingles(target);
+  }
+}
+
+// Until a record comes whose key is still on its way. A list: as many values as fit in one command.
+void Writer::SendSingles(Target* target) {
+  const bool list = target->form == RecordForm::kList;
+  while (!target->queue.empty() && out_.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
+    uint64_t key_hash = 0;
+    if (!list) {
+      RecordReader reader(target->queue.front().packed());
+      reader.Next(&scratch_);
+      key_hash = KeyHash(target->queue.front().flow, scratch_.key);
+    }
+    if ((list && target->calls != 0) || (key_hash != 0 && !target->busy.insert(key_hash).second)) {
+      return;  // what is on its way wakes the target
+    }
+    Part part = Take(target, list ? kTransactionRecords : 1, kTransactionBytes);
+    part.key_hash = key_hash;
+    SendPart(std::move(part));
+  }
+  targets_.Wake(target);
+}
+
+void Writer::SendPart(Part part) {
+  OUTBOX_FAULT_POINT("sink.redis.call");
+  part.commands = AppendCommands(*part.target, part.entries, &scratch_, pipeline_->out());
+  pipeline_->Expect([this](const redisReply& reply) { HandleSingle(reply); });
+  bytes_out_ += part.bytes;
+  out_.push_back(std::move(part));
+}
+
+void Writer::HandleSingle(const redisReply& reply) {
+  OUTBOX_FAULT_POINT("sink.redis.reply");
+  Part part = std::move(out_.front());
+  out_.pop_front();
+  bytes_out_ -= part.bytes;
+  --part.target->calls;
+  part.target->busy.erase(part.key_hash);
+  const ReplyView answer{reply.type, Text(reply)};
+  Judge(std::move(part), {&answer, 1});
+}
+
+// --- outcomes ---
+
+// All that is on its way has come back, or never will.
+Writer::Parts Writer::TakeOut() {
+  Parts parts = std::exchange(out_, {});
+  for (Part& part : parts) {
+    --part.target->calls;
+  }
+  bytes_out_ = 0;
+  return parts;
+}
+
+// `answers`: one of each command of the part.
+void Writer::Judge(Part part, std::span<const ReplyView> answers) {
+  Target* target = part.target;
+  const size_t count = part.entries.size();
+  size_t done = 0;
+  while (done < answers.size() && IsDone(*target, answers[done])) {
+    ++done;
+  }
+  const size_t written = done == answers.size() ? count : done;
+  if (written > 0) {  // numbers have no text: lists and channels have no places
+    outcomes_.Delivered(*target, std::span<const Entry>(part.entries).first(written), answers[0].text,
+                        answers[done - 1].text);
+  }
+  if (written == count) {
+    targets_.Wake(target);
+    return;
+  }
+  const ReplyView& refusal = answers[done];
+  const size_t records = answers.size() == count ? 1 : count;  // of the command that was refused
+  Stopped(std::move(part), written,
+          refusal.type == REDIS_REPLY_ERROR ? OneOf(ReplyError(refusal.text), records) : Unexpected());
+}
+
+void Writer::PutBack(Part part) {
+  Target* target = part.target;
+  targets_.PutBack(target, std::move(part.entries));
+  targets_.Wake(target);
+}
+
+void Writer::Stopped(Part part, size_t done, Error error) {
+  const Entry failed = std::move(part.entries[done]);
+  if (NeedsReconnect(error)) {
+    reconnect_ = error;
+  }
+  outcomes_.Failed(*part.target, failed, std::move(error));
+  std::vector<Entry> again;
+  for (size_t i = done + 1; i < part.entries.size(); ++i) {
+    if (outcomes_.Admits(part.entries[i])) {
+      again.push_back(std::move(part.entries[i]));
+    } else {
+      outcomes_.Aborted(part.entries[i]);
+    }
+  }
+  part.entries = std::move(again);
+  targets_.PutBack(part.target, std::move(part.entries));
+  AbortBarred(failed.flow);
+  targets_.Wake(part.target);
+}
+
+// What waits of a flow that was stopped.
+void Writer::AbortBarred(uint32_t flow) {
+  std::vector<Entry> barred;
+  targets_.Remove([this, flow](const Entry& entry) { return entry.flow == flow && !outcomes_.Admits(entry); }, &barred);
+  for (const Entry& entry : barred) {
+    outcomes_.Aborted(entry);
+  }
+}
+
+void Writer::AbortAll() {
+  for (Part& part : TakeOut()) {
+    // Redis closes the connection behind a command that it cannot take at all: no EXEC is answered then.
+    size_t begin = 0;
+    if (!part.refused.ok()) {
+      outcomes_.Failed(*part.target, part.entries[begin++], std::move(part.refused));
+    }
+    for (size_t i = begin; i < part.entries.size(); ++i) {
+      outcomes_.Aborted(part.entries[i]);
+    }
+  }
+  multi_ = Multi::kClosed;
+  reconnect_ = {};
+  AbortWaiting();
+}
+
+void Writer::AbortWaiting() {
+  std::vector<Entry> waiting;
+  targets_.Remove([](const Entry&) { return true; }, &waiting);
+  for (const Entry& entry : waiting) {
+    outcomes_.Aborted(entry);
+  }
+  targets_.Clear();
+}
+
+void Writer::Clear() {
+  out_.clear();
+  targets_.Clear();
+  outcomes_.Clear();
+}
+
+}  // namespace outbox::sink
