@@ -419,9 +419,24 @@ void CheckAdoption(Findings* findings) {
 // Checks the triggers that keep foreign rows out of the tables.
 void CheckGuards(Findings* findings) {
   const int64 wrong = WrongGuards(Access::kRead);
-  if (wrong == 0) {
+  // Triggers whose function does something else since CREATE OR REPLACE.
+  const std::vector<Row> replaced = RunSql(
+      Access::kRead,
+      "SELECT p.proname, quote_literal(v.probin) FROM pg_proc p JOIN pg_proc v ON v.proname = 'version' AND "
+      "v.pronamespace = p.pronamespace WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN "
+      "('_refuse_loss', '_note_route', '_ignore_replicated', '_emit_rights_changed') AND (p.prosrc <> 'outbox' || "
+      "p.proname OR p.probin IS DISTINCT FROM v.probin OR p.proconfig IS NOT NULL) ORDER BY 1");
+  for (const Row& row : replaced) {
+    const std::string name = row[0].value();
+    findings->Problem("guards",
+                      "The function outbox." + name + "() was replaced: triggers that call it guard nothing any more.",
+                      "SET outbox.allow_loss = on; CREATE OR REPLACE FUNCTION outbox." + name +
+                          "() RETURNS trigger LANGUAGE c VOLATILE PARALLEL UNSAFE AS " + row[1].value() + ", 'outbox" +
+                          name + "'; ALTER FUNCTION outbox." + name + "() RESET ALL;");
+  }
+  if (wrong == 0 && replaced.empty()) {
     findings->Ok("guards", "The triggers that keep rows of other servers apart are on.");
-  } else {
+  } else if (wrong > 0) {
     findings->Problem("guards",
                       std::to_string(wrong) + (wrong == 1 ? " trigger that keeps" : " triggers that keep") +
                           " rows of other servers apart " + (wrong == 1 ? "was" : "were") +

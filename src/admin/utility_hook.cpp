@@ -76,6 +76,7 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterTableStmt, .before = CheckAlterTable},
     {.statement = T_RenameStmt, .before = CheckRename},
     {.statement = T_AlterObjectSchemaStmt, .before = CheckSetSchema},
+    {.statement = T_CreateFunctionStmt, .concerns = ReplacesFunction, .before = CheckReplaceFunction},
     {.statement = T_CopyStmt, .before = CheckCopy},
     {.statement = T_CopyStmt, .concerns = IsRestored, .around = &kWithoutForeignKeys},
     // Destinations.
