@@ -35,7 +35,9 @@ CREATE OR REPLACE VIEW outbox._wrong_guard AS
   JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.tgrelid
   JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
   WHERE n.nspname OPERATOR(pg_catalog.=) 'outbox'
-    AND ((t.tgname IN ('log_guard', 'log_loss', 'no_loss', 'no_loss_truncate') AND t.tgenabled OPERATOR(pg_catalog.<>) 'A')
+    AND ((t.tgname IN ('log_guard', 'log_loss', 'log_loss_deleted', 'log_loss_updated', 'no_loss', 'no_loss_deleted', 'no_loss_truncate',
+                       'route_by_hand', 'route_by_hand_truncate', 'find_role', 'emit_rights_changed', 'emit_rights_emptied')
+          AND t.tgenabled OPERATOR(pg_catalog.<>) 'A')
          OR (t.tgname OPERATOR(pg_catalog.=) 'ignore_replicated' AND t.tgenabled OPERATOR(pg_catalog.<>) 'R'));
 REVOKE ALL ON outbox._wrong_guard FROM PUBLIC;
 COMMENT ON VIEW outbox._wrong_guard IS 'triggers of tables of outbox that do not fire when they should: switched off, or changed by a restore';
@@ -43,4 +45,4 @@ COMMENT ON COLUMN outbox._wrong_guard.relation IS 'table';
 COMMENT ON COLUMN outbox._wrong_guard.trigger IS 'trigger';
 COMMENT ON COLUMN outbox._wrong_guard.relation_name IS 'name of the table';
 COMMENT ON COLUMN outbox._wrong_guard.is_partition IS 'the table is a day table, or the like';
-COMMENT ON COLUMN outbox._wrong_guard.trigger_name IS 'log_guard or log_loss, which fire always, or ignore_replicated, which fires for logical replication';
+COMMENT ON COLUMN outbox._wrong_guard.trigger_name IS 'ignore_replicated, which fires for logical replication, or another, which fires always';

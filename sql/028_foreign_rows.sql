@@ -23,4 +23,8 @@ SELECT aggregate_type, aggregate_id, event_type, convert_from(payload, 'UTF8') A
        created_at IS NOT NULL AS created_at, id IS NOT NULL AS id, received_at IS NOT NULL AS received_at
 FROM outbox.foreign_event ORDER BY received_at;
 SELECT t.tgname, t.tgenabled FROM pg_trigger t WHERE t.tgrelid IN ('outbox.log'::regclass, :'day'::regclass) ORDER BY t.tgrelid::regclass::text = 'outbox.log', t.tgname;
+SET outbox.allow_loss = on;
+SET client_min_messages = error;
 DELETE FROM outbox.foreign_event;
+RESET client_min_messages;
+RESET outbox.allow_loss;

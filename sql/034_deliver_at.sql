@@ -108,7 +108,11 @@ SELECT outbox.adopt() AS adopted;
 SELECT aggregate_id, deliver_at AT TIME ZONE 'UTC' AS deliver_at FROM outbox.foreign_event;
 SELECT * FROM due;
 COMMIT;
+SET outbox.allow_loss = on;
+SET client_min_messages = error;
 DELETE FROM outbox.foreign_event;
+SET client_min_messages = warning;
+RESET outbox.allow_loss;
 -- What not even 64 bits of microseconds since 1970 can say is as late as they can.
 SELECT p.aggregate_id, p.deliver_at AT TIME ZONE 'UTC' AS deliver_at FROM outbox.peek('late', NULL) p WHERE p.event_type = 'came';
 

@@ -43,7 +43,7 @@ bool HasParked(int64 route_id) {
 
 struct Counter {
   const std::vector<const LaneRecord*>* lanes;  // by number; nullptr: none
-  uint64 me;                                    // events of this transaction are not committed
+  uint64 me;                                    // events of this transaction are left out; 0: none are
   int64 limit;
   int64 seen;
   bool stopped;
@@ -166,9 +166,14 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, cons
   const uint64* in_progress = late.data();
   int count = static_cast<int>(late.size());
   pg::Guard([&] {
-    counter.me = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
+    counter.me = query.own ? 0 : U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
     counter.parked = ParkedExpression(route_id, parked);
-    WithSpiAsOwner(Plan::kIndexOrder, [&] { ScanBoth(query.table, in_progress, count, next, &counter); });
+    WithSpiAsOwner(Plan::kIndexOrder, [&] {
+      if (query.removed_by != nullptr) {
+        SPI_register_trigger_data(query.removed_by);
+      }
+      ScanBoth(query.table, in_progress, count, next, &counter);
+    });
   });
   std::vector<LaneBacklog> result;
   for (const LaneRecord& lane : lanes) {

@@ -5,6 +5,10 @@
 
 #include "admin/lanes.h"
 
+extern "C" {
+#include "commands/trigger.h"
+}
+
 namespace outbox::admin {
 
 struct Backlog {
@@ -31,6 +35,8 @@ struct BacklogQuery {
   // Counts events that the route has parked, too, while its lane is not past them: a lane parks what is behind an event
   // in flight. Left out where outbox.parked is counted as well.
   bool parked = false;
+  bool own = false;                   // counts events of this transaction, too, which are not committed
+  TriggerData* removed_by = nullptr;  // counts what its statement has removed; `table` is its transition table
 };
 
 // Counts, for each of `lanes`, which are all lanes of one route, the committed events that it wants and has not passed.

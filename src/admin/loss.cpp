@@ -4,13 +4,17 @@
 
 #include "admin/backlog.h"
 #include "admin/lanes.h"
+#include "admin/open_emitters.h"
 #include "admin/operation.h"
 #include "admin/parked_counts.h"
 #include "admin/query.h"
+#include "admin/route_audit.h"
+#include "admin/server_commands.h"
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
+#include "pg/transaction_end.h"
 
 extern "C" {
 #include "catalog/dependency.h"
@@ -22,7 +26,10 @@ extern "C" {
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
 #include "commands/trigger.h"
+#include "commands/user.h"
 #include "foreign/foreign.h"
+#include "replication/logicalworker.h"
+#include "utils/fmgroids.h"
 }
 
 namespace outbox::admin {
@@ -42,6 +49,7 @@ object_access_hook_type previous_hook = nullptr;
 // State of the DROP command that this session is running.
 bool drops_tables = false;   // DROP TABLE: each day table answers for itself
 bool whole_checked = false;  // the whole log has been checked
+bool drops_owned = false;    // DROP OWNED, and the extension stays
 
 // What a command has been let do under outbox.allow_loss is told once, however many triggers and rows ask.
 struct {
@@ -54,7 +62,7 @@ constexpr int64 kEverything = 0;
 
 // The tables without which events are lost, or an answer cannot be made, beside the log's day tables.
 constexpr const char* kStateTables[] = {"log",       "log_spare",  "route",    "lane",    "progress", "parked",
-                                        "side_lane", "side_topic", "adoption", "adopted", "identity"};
+                                        "side_lane", "side_topic", "adoption", "adopted", "identity", "foreign_event"};
 
 struct Loss {
   bool any = false;
@@ -80,12 +88,24 @@ bool AnyAfter(const std::vector<LaneRecord>& lanes, const char* table) {
   return !RunSql(Access::kRead, sql.c_str(), {Cell(std::to_string(next))}, Plan::kIndexOrder).empty();
 }
 
-void AddRoute(const std::vector<LaneRecord>& lanes, const char* table, const ParkedCount& parked, Loss* loss,
+// What is asked about: all, or of that only.
+struct Question {
+  const char* server = nullptr;  // routes to it
+  int64 route_id = kEverything;
+  const char* table = nullptr;  // a day table alone (what is parked has a copy of its own)
+  TriggerData* gone = nullptr;  // what the trigger's statement has removed from the log
+  bool routes_go = false;       // what commits from now on is lost as well
+};
+
+void AddRoute(const std::vector<LaneRecord>& lanes, const Question& question, const ParkedCount& parked, Loss* loss,
               size_t* told) {
+  const char* table = question.gone != nullptr    ? question.gone->tg_trigger->tgoldtable
+                      : question.table != nullptr ? question.table
+                                                  : kWholeLog;
   std::vector<std::string> parts;
   loss->dead += parked.dead;
   if (lanes[0].spec == nullptr) {
-    if (AnyAfter(lanes, table)) {
+    if (question.gone != nullptr || AnyAfter(lanes, table)) {
       parts.push_back("events that cannot be counted, because " + lanes[0].trouble);
     }
   } else {
@@ -93,7 +113,8 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const char* table, const Par
     bool capped = false;
     for (int64 limit : {kFirstScan, kLagScanLimit}) {
       pending = 0;
-      for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit, .table = table})) {
+      for (const LaneBacklog& backlog :
+           CountBacklog(lanes, {.limit = limit, .table = table, .own = true, .removed_by = question.gone})) {
         pending += backlog.pending;
         capped = backlog.capped;
       }
@@ -131,20 +152,13 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const char* table, const Par
   }
 }
 
-// What is asked about: all, or of that only.
-struct Question {
-  const char* server = nullptr;  // routes to it
-  int64 route_id = kEverything;
-  const char* table = nullptr;  // a day table alone (what is parked has a copy of its own)
-};
-
 // Under a new snapshot: whoever asks holds the locks by now after which nothing is added.
 Loss FindLoss(const Question& question) {
   Guard([] { PushActiveSnapshot(GetLatestSnapshot()); });
   Loss loss;
   size_t told = 0;
   std::map<std::pair<int64, int>, ParkedCount> parked;
-  if (question.table == nullptr) {
+  if (question.table == nullptr && question.gone == nullptr) {
     parked = CountParked(Access::kRead);
   }
   for (const std::vector<LaneRecord>& lanes : ByRoute(LoadLanes(std::nullopt))) {
@@ -159,13 +173,18 @@ Loss FindLoss(const Question& question) {
         of_route.Add(found->second);
       }
     }
-    AddRoute(lanes, question.table != nullptr ? question.table : kWholeLog, of_route, &loss, &told);
+    AddRoute(lanes, question, of_route, &loss, &told);
   }
   if (told > kRoutesTold) {
     loss.text +=
         "; and " + std::to_string(told - kRoutesTold) + (told - kRoutesTold == 1 ? " more route" : " more routes");
   }
   loss.text += loss.text.empty() ? "" : ".";
+  const int64 open = question.routes_go ? OpenEmitters() : 0;
+  if (open > 0) {
+    loss.any = true;
+    loss.text += (loss.text.empty() ? "" : " ") + TellOpenEmitters(open) + ".";
+  }
   Guard([] { PopActiveSnapshot(); });
   return loss;
 }
@@ -242,18 +261,7 @@ bool IsStateTable(const char* name) {
 
 // Whether the extension is there with all objects that the check needs.
 bool Installed() {
-  return Guard([] {
-    Oid schema = get_namespace_oid("outbox", true);
-    if (creating_extension || !OidIsValid(schema) || !OidIsValid(get_extension_oid("outbox", true))) {
-      return false;
-    }
-    for (const char* table : kStateTables) {
-      if (!OidIsValid(get_relname_relid(table, schema))) {
-        return false;
-      }
-    }
-    return true;
-  });
+  return HasTables(kStateTables);
 }
 
 // Whether the relation is a part of the log: a day table, or the spare one.
@@ -292,6 +300,9 @@ int BeforeDrop(Oid catalog, Oid object) {
     if (server != nullptr && !whole_checked) {
       Judge(FindLoss({.server = server}), std::string("drop server ") + server, true,
             "routes to it have undelivered events");
+      if (drops_owned && !pg::settings.allow_loss) {
+        RefuseServerInUse(server);
+      }
     }
     return 0;
   }
@@ -348,6 +359,25 @@ void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void
   pg::Entry(&BeforeDrop, catalog, object);
 }
 
+// One of these roles owns the tables of outbox, so that they go as well. Plain.
+bool OwnsExtension(List* roles) {
+  HeapTuple tuple =
+      SearchSysCache1(RELOID, ObjectIdGetDatum(get_relname_relid("log", get_namespace_oid("outbox", true))));
+  if (!HeapTupleIsValid(tuple)) {
+    return false;
+  }
+  const Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+  ReleaseSysCache(tuple);
+  return list_member_oid(roleSpecsToIds(roles), owner);
+}
+
+// As a literal of the table's type.
+std::string RowText(HeapTuple row, TupleDesc columns) {
+  return Guard([row, columns]() -> const char* {
+    return OidOutputFunctionCall(F_RECORD_OUT, heap_copy_tuple_as_datum(row, columns));
+  });
+}
+
 // The number in a column of a row that is being deleted.
 int64 NumberIn(const TriggerData* trigger, const char* column) {
   return Guard([&] {
@@ -358,9 +388,86 @@ int64 NumberIn(const TriggerData* trigger, const char* column) {
   });
 }
 
+// Rows that the statement under way deletes from outbox.parked or outbox.foreign_event while outbox.allow_loss is on.
+// (Counted one by one: a transition table would be filled for workers, too.)
+struct {
+  LocalTransactionId transaction;
+  SubTransactionId subtransaction;  // an error may have left something
+  int64 rows;
+  int routes;
+  struct {
+    int64 id;
+    int64 retrying, blocked, scheduled;
+  } of[kRoutesTold];  // of outbox.parked
+} going;
+
+void NoteGoing(const TriggerData* trigger, bool parked) {
+  const SubTransactionId here = Guard([] { return GetCurrentSubTransactionId(); });
+  if (going.transaction != CurrentTransaction() || going.subtransaction != here) {
+    going = {};
+    going.transaction = CurrentTransaction();
+    going.subtransaction = here;
+  }
+  going.rows++;
+  if (!parked) {
+    return;
+  }
+  const int64 id = NumberIn(trigger, "route_id");
+  int i = 0;
+  while (i < going.routes && going.of[i].id != id) {
+    i++;
+  }
+  if (i == static_cast<int>(kRoutesTold)) {
+    return;
+  }
+  if (i == going.routes) {
+    going.of[going.routes++].id = id;
+  }
+  const std::string state = Guard([trigger]() -> const char* {
+    TupleDesc desc = RelationGetDescr(trigger->tg_relation);
+    return SPI_getvalue(trigger->tg_trigtuple, desc, SPI_fnumber(desc, "state"));
+  });
+  (state == "retrying" ? going.of[i].retrying : state == "blocked" ? going.of[i].blocked : going.of[i].scheduled)++;
+}
+
+// What says whose the outbox is, and events that nobody has sent: not told by what is behind the lanes. Returns false
+// for other tables.
+bool JudgeApart(const std::string& name, const std::string& command) {
+  const bool identity = name == "outbox.identity";
+  if (!identity && name != "outbox.foreign_event") {
+    return false;
+  }
+  if (!identity && IsLogicalWorker()) {
+    return true;  // the publisher has adopted what it brought, and takes it back
+  }
+  if (!pg::settings.allow_loss) {
+    throw UserError{
+        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " " + name,
+        identity ? "It says that this outbox belongs to this server: with another one, or none, nothing is published."
+                 : "It holds events that reached the log by another way than emit(), and that nobody has sent.",
+        std::string(identity ? "outbox.adopt() makes a copy an outbox of its own." : "outbox.adopt() sends them.") +
+            " To do it all the same: SET outbox.allow_loss = on."};
+  }
+  if (identity) {
+    NoteLoss(command + " " + name, "");
+  }
+  return true;
+}
+
 // A row of a state table goes, other than by a cascade: then the row that it hangs on has been asked about.
 void JudgeRow(const TriggerData* trigger, const std::string& name) {
+  const bool deletes = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
   if (Guard([] { return InNoForceRLSOperation(); })) {
+    return;
+  }
+  if (JudgeApart(name, deletes ? "delete from" : "update")) {
+    if (name == "outbox.foreign_event") {
+      NoteGoing(trigger, false);
+    }
+    return;
+  }
+  if (pg::settings.allow_loss && name == "outbox.parked") {
+    NoteGoing(trigger, true);  // JudgeGone tells of it
     return;
   }
   const bool route = name == "outbox.route";
@@ -369,7 +476,7 @@ void JudgeRow(const TriggerData* trigger, const std::string& name) {
   if (WarnedOf(what)) {
     return;
   }
-  Loss loss = FindLoss({.route_id = what});
+  Loss loss = FindLoss({.route_id = what, .routes_go = route || name == "outbox.lane"});
   loss.dead = route ? loss.dead : 0;
   Judge(loss, "delete from " + name, true, kThereAre);
   if (loss.any) {
@@ -379,30 +486,74 @@ void JudgeRow(const TriggerData* trigger, const std::string& name) {
 
 // `parent`: the log's, whose day tables are emptied with it.
 void JudgeTruncate(const std::string& name, bool state, bool parent) {
-  if (WarnedOf(kEverything)) {
+  if (WarnedOf(kEverything) || JudgeApart(name, "truncate")) {
     return;
   }
-  const Loss loss = state ? FindLoss({}) : FindLoss({.table = name.c_str()});
+  const Loss loss = state ? FindLoss({.routes_go = name == "outbox.route" || name == "outbox.lane"})
+                          : FindLoss({.table = name.c_str()});
   Judge(loss, "truncate " + name, true, state ? kThereAre : kHolds);
-  if (loss.any && (state || parent)) {
+  if (state || parent) {
     NoteWarned(kEverything);
   }
 }
 
-void JudgeChange(const std::string& name, bool deletes) {
-  const Loss loss = FindLoss({.table = name.c_str()});
+// UPDATE or DELETE on the log, before it is known what it concerns.
+void RefuseChange(const std::string& name, bool deletes) {
   if (pg::settings.allow_loss) {
-    NoteLoss((deletes ? "delete from " : "update ") + name, loss.text);
-    if (loss.any) {
-      Warn("the log is changed by hand while it holds undelivered events", loss.text);
-    }
-    return;
+    return;  // JudgeGone tells what went
   }
+  const Loss loss = FindLoss({.table = name.c_str()});
   throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, (deletes ? "cannot delete from " : "cannot update ") + name,
                   "The log is append-only, and its days are dropped whole." +
                       (loss.any ? " It holds undelivered events. " + loss.text : std::string()),
                   "outbox.retention says how long days are kept, outbox.seek() passes events over, outbox.forget() "
                   "erases what is kept of one key. To do it all the same: SET outbox.allow_loss = on."};
+}
+
+std::string TellGoing() {
+  std::string text;
+  for (int i = 0; i < going.routes; i++) {
+    const std::vector<Row> name = RunSql(Access::kWrite, "SELECT name FROM outbox.route WHERE id = $1::bigint",
+                                         {Cell(std::to_string(going.of[i].id))});
+    std::string parts;
+    const std::pair<int64, const char*> states[] = {
+        {going.of[i].retrying, "retrying"}, {going.of[i].blocked, "blocked"}, {going.of[i].scheduled, "scheduled"}};
+    for (const auto& [count, state] : states) {
+      if (count > 0) {
+        parts += (parts.empty() ? "" : ", ") + Counted(count, false, state);
+      }
+    }
+    text += text.empty() ? "Route \"" : "; route \"";
+    text += (name.empty() ? std::to_string(going.of[i].id) : name[0][0].value()) + "\": " + parts;
+  }
+  return text.empty() ? Counted(going.rows, false,
+                                going.rows == 1 ? "event that nobody has sent." : "events that nobody has sent.")
+                      : text + ".";
+}
+
+// What a statement has removed or changed that outbox.allow_loss has let through.
+void JudgeGone(TriggerData* trigger, const std::string& name, bool log) {
+  const bool deletes = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
+  int64 rows = 0;
+  Loss loss;
+  if (log) {
+    rows = Guard([trigger] { return tuplestore_tuple_count(trigger->tg_oldtable); });
+    if (rows > 0 && pg::settings.allow_loss) {
+      loss = FindLoss({.gone = trigger});
+    }
+  } else if (going.transaction == CurrentTransaction() && going.rows > 0) {
+    rows = going.rows;
+    loss.any = true;
+    loss.text = TellGoing();
+    going = {};
+  }
+  if (rows == 0 || !pg::settings.allow_loss) {
+    return;
+  }
+  if (loss.any) {
+    Warn(deletes ? "undelivered events are lost" : "undelivered events are changed by hand", loss.text);
+  }
+  NoteLoss((deletes ? "delete from " : "update ") + name, loss.text, rows);
 }
 
 }  // namespace
@@ -423,14 +574,19 @@ void Warn(const std::string& message, const std::string& detail) {
 }
 
 // Who let what go, kept where that is not what goes.
-void NoteLoss(const std::string& command, const std::string& what) {
-  WriteAudit("allow_loss", Cell(), Cell(),
-             JsonObject().Add("command", Cell(command)).Add("lost", what.empty() ? Cell() : Cell(what)), Cell());
+void NoteLoss(const std::string& command, const std::string& what, int64 rows) {
+  JsonObject detail;
+  detail.Add("command", Cell(command)).Add("lost", what.empty() ? Cell() : Cell(what));
+  if (rows > 0) {
+    detail.Add("rows", rows);
+  }
+  WriteAudit("allow_loss", Cell(), Cell(), detail, Cell());
 }
 
 void NoteCommand(Node* statement) {
   drops_tables = IsA(statement, DropStmt) && reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TABLE;
   whole_checked = false;
+  drops_owned = IsA(statement, DropOwnedStmt) && !OwnsExtension(reinterpret_cast<DropOwnedStmt*>(statement)->roles);
 }
 
 void CheckExtensionContents(Node* statement) {
@@ -470,9 +626,11 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
     throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox._refuse_loss() was not called by a trigger", "",
                     ""};
   }
-  const auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  const bool row = TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0;
   const Datum result =
-      TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ? PointerGetDatum(trigger->tg_trigtuple) : PointerGetDatum(nullptr);
+      !row ? PointerGetDatum(nullptr)
+           : PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple);
   if (outbox::pg::InOwnStatement() || !Installed()) {
     return result;
   }
@@ -485,12 +643,43 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   if (!log && !day && !state) {
     return result;  // a day table that was detached is somebody's own
   }
-  if (TRIGGER_FIRED_FOR_ROW(trigger->tg_event)) {
+  if (row) {
     JudgeRow(trigger, name);
+  } else if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
+    JudgeGone(trigger, name, log || day);
   } else if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
     JudgeTruncate(name, state, log);
   } else {
-    JudgeChange(name, TRIGGER_FIRED_BY_DELETE(trigger->tg_event));
+    RefuseChange(name, TRIGGER_FIRED_BY_DELETE(trigger->tg_event));
   }
   return result;
+}
+
+// After a row of outbox.route was changed by hand, before it is truncated.
+OUTBOX_FUNCTION(outbox_note_route) {
+  if (!CALLED_AS_TRIGGER(fcinfo)) {
+    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox._note_route() was not called by a trigger", "",
+                    ""};
+  }
+  const auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  if (outbox::pg::InOwnStatement() || !Installed()) {
+    return PointerGetDatum(nullptr);
+  }
+  if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+    const bool warned_of = WarnedOf(kEverything);
+    for (const Row& route : RunSql(Access::kWrite, "SELECT r::text FROM outbox.route r ORDER BY r.name")) {
+      AuditRouteByHand(route[0].value(), Cell(), "TRUNCATE");
+    }
+    if (warned_of) {
+      NoteWarned(kEverything);  // the rows above were commands of their own
+    }
+  } else {
+    const TupleDesc columns = RelationGetDescr(trigger->tg_relation);
+    const bool deletes = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
+    const std::string from = RowText(trigger->tg_trigtuple, columns);
+    AuditRouteByHand(from, deletes ? Cell() : Cell(RowText(trigger->tg_newtuple, columns)),
+                     deletes ? "DELETE" : "UPDATE");
+  }
+  outbox::pg::NoteConfigChange();
+  return PointerGetDatum(nullptr);
 }

@@ -4,8 +4,10 @@
 // (always); TRUNCATE, DROP and DETACH of what holds undelivered events; DELETE, TRUNCATE and DROP of the rows and
 // tables that say what is undelivered (routes, lanes, parked events); DROP of the extension, of its schema and of a
 // destination, also as part of another command (DROP OWNED BY, CASCADE); and taking away what guards all that: a
-// trigger, or a member of the extension. `SET outbox.allow_loss = on` lets all through, and then a WARNING says what
-// was lost. Undelivered: pending, or parked and not dead, on some route. Dead letters are told of.
+// trigger, or a member of the extension. `SET outbox.allow_loss = on` lets all through, and then a WARNING and the
+// audit say what was lost: of UPDATE and DELETE exactly what went. Undelivered: pending, or parked and not dead, on
+// some route, events of this transaction included; and where routes or lanes go, whatever open transactions have
+// emitted. Dead letters are told of.
 //
 // What outbox does itself (drop_route(), skip(), workers, upkeep) is not asked: pg::InOwnStatement().
 //
@@ -35,8 +37,9 @@ void JudgeGuards(const std::string& command);
 
 // With its schema, quoted where needed. Throws.
 std::string NameOf(Oid relation);
-// Leaves a row in outbox.audit: what outbox.allow_loss let through. Throws.
-void NoteLoss(const std::string& command, const std::string& what);
+// Leaves a row in outbox.audit: what outbox.allow_loss let through; how many rows it concerned, if that is known.
+// Throws.
+void NoteLoss(const std::string& command, const std::string& what, int64 rows = 0);
 void Warn(const std::string& message, const std::string& detail);
 
 // What the routes to that server have not delivered, as text for messages; empty: nothing. Throws.

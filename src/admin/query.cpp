@@ -8,6 +8,7 @@
 extern "C" {
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "commands/extension.h"
 #include "utils/array.h"
 }
 
@@ -98,6 +99,21 @@ void UsePlan(Plan plan) {
 void BecomeCaller(const CallerIdentity& caller) {
   AtEOXact_GUC(false, caller.guc_level);
   SetUserIdAndSecContext(caller.user, caller.security_context);
+}
+
+bool HasTables(std::span<const char* const> tables) {
+  return pg::Guard([tables] {
+    const Oid schema = get_namespace_oid("outbox", true);
+    if (creating_extension || !OidIsValid(schema) || !OidIsValid(get_extension_oid("outbox", true))) {
+      return false;
+    }
+    for (const char* table : tables) {
+      if (!OidIsValid(get_relname_relid(table, schema))) {
+        return false;
+      }
+    }
+    return true;
+  });
 }
 
 std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params, Plan plan) {

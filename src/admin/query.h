@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ enum class Plan : unsigned char {
 };
 // Takes effect until the caller's identity is restored. Plain; may raise.
 void UsePlan(Plan plan);
+
+// Whether the extension is there, with all these tables (one of another version may lack some), and not just being
+// made. Throws PgError.
+bool HasTables(std::span<const char* const> tables);
 
 // The columns are returned in their types' text form. Throws PgError.
 std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params = {}, Plan plan = Plan::kUsual);

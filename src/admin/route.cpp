@@ -3,6 +3,7 @@
 
 #include "admin/backlog.h"
 #include "admin/lanes.h"
+#include "admin/open_emitters.h"
 #include "admin/operation.h"
 #include "admin/parked_rows.h"
 #include "admin/processes.h"
@@ -227,7 +228,7 @@ void ChangeHolders(const std::string& route, const std::string& route_id, bool b
 
 int64 Pending(const std::vector<LaneRecord>& lanes, int64 limit) {
   int64 pending = 0;
-  for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit})) {
+  for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit, .own = true})) {
     pending += backlog.pending;
   }
   return pending;
@@ -388,13 +389,19 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   const int64 parked = std::strtoll(counted[0][0].value().c_str(), nullptr, 10);
   AuditDroppedRoute(name, before, pending, parked);
   int64 unsent = pending + parked;
-  if (unsent > 0) {
+  const int64 open = OpenEmitters();
+  if (unsent > 0 || open > 0) {
     const char* text = name.c_str();
+    const std::string told = open == 0 ? ""
+                                       : " " + TellOpenEmitters(open) +
+                                             (open == 1 ? "; what it commits" : "; what they commit") +
+                                             " is not sent by it either.";
+    const char* more = told.c_str();
     Guard([&] {
       ereport(NOTICE, (errmsg_plural("route \"%s\" leaves %lld event unsent", "route \"%s\" leaves %lld events unsent",
                                      static_cast<unsigned long>(unsent), text, static_cast<long long>(unsent)),
-                       errdetail("In the log: %lld. Parked: %lld.", static_cast<long long>(pending),
-                                 static_cast<long long>(parked)),
+                       errdetail("In the log: %lld. Parked: %lld.%s", static_cast<long long>(pending),
+                                 static_cast<long long>(parked), more),
                        errhint("Waiting events stay in the log until their day is dropped; a new route with start => "
                                "'earliest' or a timestamp sends them.")));
     });

@@ -13,6 +13,13 @@ namespace outbox::admin {
 
 namespace {
 
+// Of row r of outbox.route.
+#define FACE                                                                                                         \
+  "jsonb_build_object('server', r.server, 'aggregate_types', r.aggregate_types, 'event_types', r.event_types, "      \
+  "'topic', r.topic, 'key', r.key, 'lanes', coalesce(r.lanes_wanted, r.lanes), 'options', r.options, 'on_failure', " \
+  "r.on_failure, 'max_attempts', r.max_attempts, 'backoff_base', r.backoff_base::text, 'backoff_cap', "              \
+  "r.backoff_cap::text)"
+
 // What has changed between two JSON objects: {"name": {"from": ..., "to": ...}}; "{}": nothing.
 std::string Changes(const std::string& from, const std::string& to) {
   return RunSql(Access::kRead,
@@ -57,13 +64,7 @@ const char* ServerOf(Node* statement) {
   }
 }
 
-bool Installed() {
-  return pg::Guard([] {
-    Oid schema = get_namespace_oid("outbox", true);
-    return !creating_extension && OidIsValid(schema) && OidIsValid(get_relname_relid("audit", schema)) &&
-           OidIsValid(get_relname_relid("route", schema)) && OidIsValid(get_extension_oid("outbox", true));
-  });
-}
+constexpr const char* kNeeded[] = {"audit", "route"};
 
 struct Mapping {
   const char* action;
@@ -111,13 +112,7 @@ std::string OptionNames(List* options) {
 }  // namespace
 
 std::string RouteFace(const std::string& name) {
-  std::vector<Row> rows =
-      RunSql(Access::kWrite,
-             "SELECT jsonb_build_object('server', r.server, 'aggregate_types', r.aggregate_types, 'event_types', "
-             "r.event_types, 'topic', r.topic, 'key', r.key, 'lanes', coalesce(r.lanes_wanted, r.lanes), 'options', "
-             "r.options, 'on_failure', r.on_failure, 'max_attempts', r.max_attempts, 'backoff_base', "
-             "r.backoff_base::text, 'backoff_cap', r.backoff_cap::text) FROM outbox.route r WHERE r.name = $1",
-             {Cell(name)});
+  std::vector<Row> rows = RunSql(Access::kWrite, "SELECT " FACE " FROM outbox.route r WHERE r.name = $1", {Cell(name)});
   return rows.empty() ? "{}" : rows[0][0].value();
 }
 
@@ -143,9 +138,31 @@ void AuditDroppedRoute(const std::string& name, const std::string& from, int64 p
              JsonObject().AddRaw("from", from).Add("pending", pending).Add("parked", parked), Cell());
 }
 
+void AuditRouteByHand(const std::string& from, const Cell& to, const char* by) {
+  constexpr const char* kFace = "SELECT r.name, " FACE " FROM (SELECT ($1::outbox.route).*) r";
+  const Row before = RunSql(Access::kWrite, kFace, {Cell(from)})[0];
+  if (!to) {
+    WriteAudit("drop_route", before[0], Cell(), JsonObject().AddRaw("from", before[1].value()).Add("by", Cell(by)),
+               Cell());
+    return;
+  }
+  const std::string changes = Changes(before[1].value(), RunSql(Access::kWrite, kFace, {to})[0][1].value());
+  if (changes != "{}") {
+    WriteAudit("alter_route", before[0], Cell(), JsonObject().AddRaw("changed", changes).Add("by", Cell(by)), Cell());
+  }
+}
+
+void AuditRenamedServer(const char* from, const char* to) {
+  JsonObject name;
+  name.Add("from", Cell(from)).Add("to", Cell(to));
+  WriteAudit("alter server", Cell(), Cell(),
+             JsonObject().Add("server", Cell(to)).AddRaw("changed", JsonObject().AddRaw("name", name.Text()).Text()),
+             Cell());
+}
+
 char* BeforeServerChange(Node* statement) {
   const char* server = ServerOf(statement);
-  if (server == nullptr || !Installed() ||
+  if (server == nullptr || !HasTables(kNeeded) ||
       RunSql(Access::kWrite, "SELECT FROM outbox.route WHERE server = $1::name LIMIT 1", {Cell(server)}).empty()) {
     return nullptr;
   }

@@ -20,6 +20,10 @@ void AuditCreatedRoute(const std::string& name, const std::string& start);
 void AuditAlteredRoute(const std::string& name, const std::string& from, int64 unsent);
 void AuditDroppedRoute(const std::string& name, const std::string& from, int64 pending, int64 parked);
 
+// `route`: a row of outbox.route as it is or was, in text form; `by`: the command of somebody's own that changed it.
+void AuditRouteByHand(const std::string& from, const Cell& to, const char* by);
+void AuditRenamedServer(const char* from, const char* to);
+
 // Of a command that changes the server or a user mapping of a route. Before it: what of the server may be told, in the
 // current memory context; nullptr: it is no such command. After it, with what that gave: leaves a row. Both throw.
 char* BeforeServerChange(Node* statement);

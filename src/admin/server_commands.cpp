@@ -21,13 +21,8 @@ namespace outbox::admin {
 
 namespace {
 
-bool HasTable(const char* name) {
-  return pg::Guard([name] {
-    Oid schema = get_namespace_oid("outbox", true);
-    return OidIsValid(schema) && OidIsValid(get_relname_relid(name, schema)) &&
-           OidIsValid(get_extension_oid("outbox", true)) && !creating_extension;
-  });
-}
+constexpr const char* kOfRoutes[] = {"route", "audit"};
+constexpr const char* kOfRights[] = {"emit_right"};  // not in a database of 0.1
 
 // Who may not drop the server is told so by the command itself, and nothing of routes.
 bool Owns(const char* server) {
@@ -41,29 +36,13 @@ bool Owns(const char* server) {
   });
 }
 
-void RefuseDrop(const char* server) {
-  if (!HasTable("route") || !Owns(server)) {
-    return;
-  }
-  Cell names = RunSql(Access::kWrite,
-                      "SELECT string_agg(quote_literal(name), ', ' ORDER BY name) FROM outbox.route "
-                      "WHERE server = $1::name",
-                      {Cell(server)})[0][0];
-  if (names) {
-    const std::string undelivered = UndeliveredTo(server);
-    throw pg::UserError{ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-                        "cannot drop server " + std::string(server) + " because routes of outbox use it",
-                        "Routes: " + *names + "." + (undelivered.empty() ? "" : " Undelivered: " + undelivered),
-                        "Use outbox.drop_route() or alter_route(..., server => ...) first."};
-  }
-}
-
 void Rename(const char* from, const char* to) {
-  if (HasTable("route") &&
+  if (HasTables(kOfRoutes) &&
       !RunSql(Access::kWrite, "UPDATE outbox.route SET server = $2::name WHERE server = $1::name RETURNING id",
               {Cell(from), Cell(to)})
            .empty()) {
     pg::NoteConfigChange();
+    AuditRenamedServer(from, to);
   }
 }
 
@@ -85,10 +64,27 @@ bool DropsServer(Node* statement) {
   return reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_FOREIGN_SERVER;
 }
 
+void RefuseServerInUse(const char* server) {
+  Cell names = RunSql(Access::kWrite,
+                      "SELECT string_agg(quote_literal(name), ', ' ORDER BY name) FROM outbox.route "
+                      "WHERE server = $1::name",
+                      {Cell(server)})[0][0];
+  if (names) {
+    const std::string undelivered = UndeliveredTo(server);
+    throw pg::UserError{ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+                        "cannot drop server " + std::string(server) + " because routes of outbox use it",
+                        "Routes: " + *names + "." + (undelivered.empty() ? "" : " Undelivered: " + undelivered),
+                        "Use outbox.drop_route() or alter_route(..., server => ...) first."};
+  }
+}
+
 void CheckDropServer(Node* statement) {
   const auto* drop = reinterpret_cast<DropStmt*>(statement);
   for (int i = 0; i < list_length(drop->objects); i++) {
-    RefuseDrop(strVal(list_nth(drop->objects, i)));
+    const char* server = strVal(list_nth(drop->objects, i));
+    if (HasTables(kOfRoutes) && Owns(server)) {
+      RefuseServerInUse(server);
+    }
   }
 }
 
@@ -101,7 +97,7 @@ bool RenamesRole(Node* statement) {
 }
 
 void RenameRoleInRights(Node*) {
-  if (HasTable("emit_right")) {  // not in a database of 0.1
+  if (HasTables(kOfRights)) {
     RunSql(Access::kWrite, "SELECT outbox._follow_role_names()");
   }
 }

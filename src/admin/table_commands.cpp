@@ -16,12 +16,15 @@ extern "C" {
 #include "catalog/objectaccess.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
+#include "commands/extension.h"
 #include "commands/trigger.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
 #include "nodes/value.h"
 #include "storage/lmgr.h"
+#include "utils/catcache.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 }
@@ -222,6 +225,40 @@ void CheckRestore(Oid relation) {
   }
 }
 
+// --- CREATE OR REPLACE FUNCTION ---
+
+bool OwnsFunction(Oid function) {
+#if PG_VERSION_NUM >= 160000
+  return object_ownercheck(ProcedureRelationId, function, GetUserId());
+#else
+  return pg_proc_ownercheck(function, GetUserId());
+#endif
+}
+
+// A function of that name that is the extension's, and the current role's to replace; InvalidOid: there is none. Plain.
+Oid FindOwnFunction(List* names) {
+  char* schema = nullptr;
+  char* name = nullptr;
+  DeconstructQualifiedName(names, &schema, &name);
+  const Oid outbox = get_namespace_oid("outbox", true);
+  List* path = schema == nullptr ? fetch_search_path(false) : NIL;
+  const Oid into = schema != nullptr ? get_namespace_oid(schema, true) : path != NIL ? linitial_oid(path) : InvalidOid;
+  if (!OidIsValid(outbox) || into != outbox || pg::InOwnStatement()) {
+    return InvalidOid;
+  }
+  Oid found = InvalidOid;
+  CatCList* functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(name));
+  for (int i = 0; i < functions->n_members && !OidIsValid(found); i++) {
+    const auto* function = reinterpret_cast<Form_pg_proc>(GETSTRUCT(&functions->members[i]->tuple));
+    if (function->pronamespace == outbox &&
+        getExtensionOfObject(ProcedureRelationId, function->oid) == get_extension_oid("outbox", true)) {
+      found = function->oid;
+    }
+  }
+  ReleaseSysCacheList(functions);
+  return OidIsValid(found) && OwnsFunction(found) ? found : InvalidOid;
+}
+
 // --- CREATE TRIGGER ---
 
 object_access_hook_type previous_hook = nullptr;
@@ -364,6 +401,27 @@ void CheckCopy(Node* statement) {
                     "COPY fires no trigger of a view then, and the events would be lost.",
                     "Use INSERT or outbox.emit_many(), or set session_replication_role to origin."};
   }
+}
+
+bool ReplacesFunction(Node* statement) {
+  return reinterpret_cast<CreateFunctionStmt*>(statement)->replace && !creating_extension;
+}
+
+void CheckReplaceFunction(Node* statement) {
+  const auto* create = reinterpret_cast<CreateFunctionStmt*>(statement);
+  const Oid found = Guard([create] { return FindOwnFunction(create->funcname); });
+  if (!OidIsValid(found)) {
+    return;
+  }
+  const std::string name = Guard([found]() -> const char* { return get_func_name(found); });
+  if (pg::settings.allow_loss) {
+    NoteLoss("replace function outbox." + name, "");
+    return;
+  }
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot replace function outbox." + name,
+                  "It belongs to extension outbox, whose triggers, views and workers count on what it does.",
+                  "Make one of your own, in a schema of your own. To do it all the same, and answer for it: SET "
+                  "outbox.allow_loss = on."};
 }
 
 bool IsRestored(Node* statement) {

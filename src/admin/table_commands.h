@@ -2,7 +2,8 @@
 //
 // ALTER TABLE, RENAME and SET SCHEMA of what emit(), workers and dumps count on (columns, constraints, names) are
 // refused: emit() writes rows by itself, without looking at what somebody has added, and a dump with a column of its
-// own could not be restored into a fresh extension. So is what lets go of undelivered events or of their guards
+// own could not be restored into a fresh extension. So is CREATE OR REPLACE of a function of outbox, which triggers and
+// workers call, and what lets go of undelivered events or of their guards
 // (loss.h). `SET outbox.allow_loss = on` lets all through. An extension script may do everything.
 //
 // CREATE TRIGGER on a table of outbox is its owner's, whatever was granted. COPY into outbox.event is refused where it
@@ -22,9 +23,11 @@ void CheckRename(Node* statement);
 void CheckSetSchema(Node* statement);
 void CheckDropTrigger(Node* statement);
 void CheckCopy(Node* statement);
+void CheckReplaceFunction(Node* statement);
 
 // Plain.
 bool DropsTrigger(Node* statement);
+bool ReplacesFunction(Node* statement);
 // COPY into a table of outbox.
 bool IsRestored(Node* statement);
 

@@ -124,6 +124,13 @@ void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
                                                     : "at",
                    kSchema, name, IndexColumns(kind), tablespace);
   RunSubcommand(sql.data);
+  if (kind == DayTableKind::kOutcome) {
+    resetStringInfo(&sql);
+    appendStringInfo(&sql,
+                     "CREATE INDEX %s_acknowledged ON %s.%s USING btree (run, acknowledged)%s WHERE run IS NOT NULL",
+                     name, kSchema, name, tablespace);
+    RunSubcommand(sql.data);
+  }
   resetStringInfo(&sql);
   appendStringInfo(&sql, "COMMENT ON TABLE %s.%s IS 'day table of %s.%s: %s in UTC'", kSchema, name, kSchema, parent,
                    first);
@@ -140,15 +147,14 @@ void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
       SearchSysCacheExists3(PROCNAMEARGSNSP, CStringGetDatum("_refuse_loss"), PointerGetDatum(no_arguments),
                             ObjectIdGetDatum(get_namespace_oid(kSchema, false)))) {
     // Statement triggers of the parent do not come with ATTACH: see schema/27_loss.sql.
-    resetStringInfo(&sql);
-    appendStringInfo(&sql,
-                     "CREATE TRIGGER log_loss BEFORE UPDATE OR DELETE OR TRUNCATE ON %s.%s"
-                     " FOR EACH STATEMENT EXECUTE FUNCTION %s._refuse_loss()",
-                     kSchema, name, kSchema);
-    RunSubcommand(sql.data);
-    resetStringInfo(&sql);
-    appendStringInfo(&sql, "ALTER TABLE %s.%s ENABLE ALWAYS TRIGGER log_loss", kSchema, name);
-    RunSubcommand(sql.data);
+    static const char* const triggers[][3] = {{"log_loss", "BEFORE UPDATE OR DELETE OR TRUNCATE", ""},
+                                              {"log_loss_deleted", "AFTER DELETE", " REFERENCING OLD TABLE AS gone"},
+                                              {"log_loss_updated", "AFTER UPDATE", " REFERENCING OLD TABLE AS gone"}};
+    for (const auto& [trigger, when, rows] : triggers) {
+      RunSubcommand(psprintf("CREATE TRIGGER %s %s ON %s.%s%s FOR EACH STATEMENT EXECUTE FUNCTION %s._refuse_loss()",
+                             trigger, when, kSchema, name, rows, kSchema));
+      RunSubcommand(psprintf("ALTER TABLE %s.%s ENABLE ALWAYS TRIGGER %s", kSchema, name, trigger));
+    }
   }
   pfree(sql.data);
 }

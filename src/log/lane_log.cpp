@@ -8,6 +8,7 @@
 #include "log/lane_reader.h"
 #include "log/lane_tables.h"
 #include "log/rewind.h"
+#include "log/shared_window.h"
 #include "log/snapshots.h"
 #include "log/sql.h"
 #include "log/ticks.h"
@@ -25,16 +26,53 @@ size_t Slice() {
   return smaller > 0 ? static_cast<size_t>(smaller) : kSlice;
 }
 
+// Which events of the chunk, from `first` on, are parked or were settled from there: what a lane that was put back
+// reads again, and is not its own. Plain.
+void ListSettled(int64_t route_id, const EventChunk& chunk, size_t first, std::vector<size_t>* settled) {
+  static Statement list = {
+      "SELECT k.n FROM ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY k(created_at, id, n) WHERE"
+      " EXISTS (SELECT FROM outbox.parked p WHERE p.route_id = $1 AND p.created_at = k.created_at AND p.id = k.id"
+      " AND p.replay = 0) OR EXISTS (SELECT FROM outbox._outcome o WHERE o.id = k.id AND o.route_id = $1"
+      " AND o.created_at = k.created_at AND o.replay = 0) ORDER BY k.n",
+      3,
+      {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID},
+      nullptr};
+  settled->clear();
+  if (chunk.events.size() == first) {
+    return;
+  }
+  Column created_at(chunk.events.size() - first);
+  Column id(chunk.events.size() - first);
+  for (size_t i = first; i < chunk.events.size(); i++) {
+    created_at.Add(TimeDatum(chunk.events[i].created_at));
+    id.Add(UuidDatum(chunk.events[i].id));
+  }
+  Datum values[] = {Int64GetDatum(route_id), created_at.Array(TIMESTAMPTZOID), id.Array(UUIDOID)};
+  RunStatement(&list, values);
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    settled->push_back(first + static_cast<size_t>(ResultInt64(row, 0)) - 1);
+  }
+}
+
 }  // namespace
 
-PgLaneLog::PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter)
+PgLaneLog::PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter, SharedWindows* shared)
     : id_(id),
       lanes_(lanes),
       incarnation_(incarnation),
+      shared_(shared),
       reader_(std::make_unique<LaneReader>(filter, static_cast<size_t>(pg::settings.sort_mem_kb) * 1024)),
-      ticks_(std::make_unique<TickCursor>()) {}
+      ticks_(std::make_unique<TickCursor>()) {
+  if (shared_ != nullptr) {
+    shared_->Join();
+  }
+}
 
-PgLaneLog::~PgLaneLog() = default;
+PgLaneLog::~PgLaneLog() {
+  if (shared_ != nullptr) {
+    shared_->Leave();
+  }
+}
 
 Status PgLaneLog::LoadPosition(Position* position) {
   bool found = false;
@@ -54,6 +92,7 @@ Status PgLaneLog::LoadPosition(Position* position) {
     converging_ = lane_row.converging;
     limit_ = std::move(lane_row.limit);
     since_ = lane_row.since;
+    repeats_to_ = std::move(lane_row.repeats_to);
   }
   return status;
 }
@@ -104,6 +143,23 @@ void PgLaneLog::ChooseEnd(const Position& position, const Snapshot* limit, Windo
   }
 }
 
+// Returns whether another lane has found out in this turn what there is to read from there.
+bool PgLaneLog::OpenShared(const Position& position, relay::Window* window, bool* opened) {
+  const SharedWindow* known = shared_->Find(position.base);
+  if (known == nullptr) {
+    return false;
+  }
+  if (known->rows) {
+    reader_->OpenKnown(position.base, shared_->now(), *known->rows);
+    window->from = position.base;
+    window->to = shared_->now();
+    window->durable_lsn = known->durable_lsn;
+    window->current = true;
+    *opened = true;
+  }
+  return true;
+}
+
 Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bool* opened) {
   *opened = false;
   const Snapshot* limit = nullptr;
@@ -111,18 +167,32 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
     return Status();
   }
   OUTBOX_FAULT_POINT("window.start");
+  repeats_ = repeats_to_ && !position.base.Covers(*repeats_to_);
   ticks_->Learn(reader_->memory_used(), reader_->large());
+  const bool shares = shared_ != nullptr && limit == nullptr && !position.target;
+  bool known = false;
+  const Status from_others = Try([&] { known = shares && OpenShared(position, window, opened); });
+  if (known || !from_others.ok()) {
+    return from_others;
+  }
   WindowEnd end;
   uint64_t lsn = 0;
+  std::optional<WindowRows> rows;
   Status status = TryInTransaction([&] {
     ReadActiveSnapshot(&end.now);
     lsn = DurableTarget();
+    if (shares) {
+      shared_->ChooseEnd(position.base, &end.now, &lsn);
+    }
     ChooseEnd(position, limit, &end);
     if (end.kind == WindowEnd::kNone || end.kind == WindowEnd::kAhead) {
       return;
     }
     OUTBOX_FAULT_THROW("window.before");
-    reader_->Open(position.base, end.To(position, limit), position.done_to);
+    if (shares && end.kind == WindowEnd::kNow && shared_->Wanted()) {
+      rows.emplace();
+    }
+    reader_->Open(position.base, end.To(position, limit), position.done_to, rows ? &*rows : nullptr);
     reader_->Collect(Slice());
     OUTBOX_FAULT_THROW("window.collected");
     // A small window knows the WAL positions of its commits, which are nearly always on disk: then other sessions' WAL
@@ -142,7 +212,13 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
                   "the lane's position is ahead of this server's transactions: it was written on another server");
   }
   if (end.kind == WindowEnd::kNone) {
+    if (shares && shared_->Wanted()) {
+      shared_->Keep({position.base, lsn, std::nullopt});
+    }
     return status;
+  }
+  if (rows && rows->complete() && reader_->in_memory()) {
+    shared_->Keep({position.base, lsn, std::move(rows)});
   }
   window->from = position.base;
   window->to = end.To(position, limit);
@@ -165,7 +241,7 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
   if (!reader_->open()) {
     return Status(ErrorClass::kInternal, "NO_WINDOW", "no window is open for reading");
   }
-  if (reader_->in_memory()) {
+  if (reader_->in_memory() && !repeats_) {
     return Try([&] {
       reader_->Fetch(max_bytes, chunk);
       reader_->Confirm(*chunk);
@@ -175,6 +251,7 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
   size_t before = chunk->events.size();
   bool changed = false;
   bool fetched = false;
+  settled_.clear();
   Status status = TryInTransaction([&] {
     OUTBOX_FAULT_THROW("chunk.before");
     if (!reader_->collected()) {
@@ -183,6 +260,9 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
     if (reader_->collected()) {
       changed = !reader_->Fetch(max_bytes, chunk);
       fetched = !changed;
+      if (repeats_ && fetched) {
+        ListSettled(id_.route_id, *chunk, before, &settled_);
+      }
       OUTBOX_FAULT_THROW("chunk.fetched");
     }
   });
@@ -204,8 +284,22 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
   } else if (fetched) {
     reader_->Confirm(*chunk);
     *end = reader_->at_end();
+    DropSettled(before, chunk);
   }
   return status;
+}
+
+void PgLaneLog::DropSettled(size_t before, EventChunk* chunk) {
+  size_t next = 0;
+  size_t kept = before;
+  for (size_t i = before; i < chunk->events.size(); i++) {
+    if (next < settled_.size() && settled_[next] == i) {
+      next++;
+    } else {
+      chunk->events[kept++] = chunk->events[i];
+    }
+  }
+  chunk->events.resize(kept);
 }
 
 bool PgLaneLog::saw_rows() const {
@@ -223,11 +317,18 @@ Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
   });
 }
 
-Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) {
-  *owner = true;
+Status PgLaneLog::SaveProgress(std::span<relay::ProgressSave> saves) {
+  const bool durable = std::any_of(saves.begin(), saves.end(), [](const auto& save) { return save.durable; });
   Status status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("save.before");
-    *owner = AppendProgress(id_, incarnation_, since_, at, position, places, server_run_, &period_);
+    if (!durable) {
+      pg::CommitWithoutFlush();
+    }
+    for (relay::ProgressSave& save : saves) {
+      auto* lane = static_cast<PgLaneLog*>(save.log);
+      save.owner = AppendProgress(lane->id_, lane->incarnation_, lane->since_, at, save.position, save.places,
+                                  lane->server_run_, &lane->period_);
+    }
     OUTBOX_FAULT_THROW("save.uncommitted");
   });
   OUTBOX_FAULT_POINT("save.after");

@@ -16,13 +16,15 @@
 namespace outbox::log {
 
 class LaneReader;
+class SharedWindows;
 class TickCursor;
 
 class PgLaneLog final : public relay::LaneLog {
  public:
   // For a lane, or for one of its side lanes (id.side). `filter` must outlive this object, and picks the lane's events
-  // out of those of `lanes` lanes. `incarnation`: the worker's, as outbox.lane.owner holds it.
-  PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter);
+  // out of those of `lanes` lanes. `incarnation`: the worker's, as outbox.lane.owner holds it. `shared`: of all lanes
+  // of the worker, outlives this object; nullptr: it reads alone.
+  PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter, SharedWindows* shared = nullptr);
   ~PgLaneLog() override;
   PgLaneLog(const PgLaneLog&) = delete;
   PgLaneLog& operator=(const PgLaneLog&) = delete;
@@ -38,7 +40,7 @@ class PgLaneLog final : public relay::LaneLog {
   bool saw_rows() const override;
   Status CheckDurable(uint64_t lsn, bool* durable) override;
   void LimitTo(const Snapshot* limit) override;
-  Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) override;
+  Status SaveProgress(std::span<relay::ProgressSave> saves) override;
   Status Rewind(const std::string& server_run, bool resend, relay::Loss* loss, bool* owner) override;
   void SetServerRun(const std::string& server_run) override { server_run_ = server_run; }
 
@@ -46,6 +48,8 @@ class PgLaneLog final : public relay::LaneLog {
   struct WindowEnd;
   bool MayOpen(const Position& position, const Snapshot** limit);
   void ChooseEnd(const Position& position, const Snapshot* limit, WindowEnd* end);
+  void DropSettled(size_t before, EventChunk* chunk);
+  bool OpenShared(const Position& position, relay::Window* window, bool* opened);
 
   LaneId id_;
   int lanes_;
@@ -53,11 +57,15 @@ class PgLaneLog final : public relay::LaneLog {
   bool converging_ = false;             // as of LoadPosition: a change of it is a new lane for the worker
   std::optional<Snapshot> limit_;       // as of LoadPosition
   int64_t since_ = 0;                   // as of LoadPosition
+  std::optional<Snapshot> repeats_to_;  // as of LoadPosition
+  bool repeats_ = false;                // the window begins before that
+  std::vector<size_t> settled_;         // events of the chunk that are not the lane's, see ListSettled
   std::optional<Snapshot> side_limit_;  // for a side lane on its way back
   bool stopped_ = false;
   bool ticks_locked_ = false;  // the last window could not be opened because of that
   std::string server_run_;     // of the destination's server; "": it does not tell
   RunPeriod period_;
+  SharedWindows* const shared_;
   std::unique_ptr<LaneReader> reader_;
   std::unique_ptr<TickCursor> ticks_;
 };

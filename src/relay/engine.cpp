@@ -7,12 +7,14 @@
 
 #include "relay/destination.h"
 #include "relay/lane.h"
+#include "relay/saver.h"
 
 namespace outbox::relay {
 
 struct Engine::Impl {
   EngineOptions options;
   TurnContext turn;
+  Saver saver;
   std::map<DestinationId, std::unique_ptr<Destination>> destinations;
   std::vector<std::unique_ptr<Lane>> lanes;
   std::unordered_map<uint32_t, Lane*> flows;
@@ -224,12 +226,6 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   results.clear();
   places.clear();
   retry.sink()->Poll(&results);
-  // The second sink is admitted only to the server run that the lanes' sink is at, and waits for that.
-  if (const sink::ServerIdentity* identity = retry.sink()->identity();
-      identity != nullptr && !identity->server_run.empty() &&
-      identity->server_run == destination->server_check().server_run()) {
-    retry.sink()->Admit(destination->server_check().server_run(), false);
-  }
   retry.sink()->TakePlaces(&places);
   for (const sink::Result& result : results) {
     if (ParkedQueue* queue = QueueOf(result.flow)) {
@@ -240,10 +236,17 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   }
   for (const sink::Place& place : places) {
     if (ParkedQueue* queue = QueueOf(place.flow)) {
-      queue->OnPlace(place);
+      queue->OnPlace(place, retry.server_run());
     } else if (auto found = flows.find(place.flow); found != flows.end()) {
       found->second->OnPlace(place);
     }
+  }
+  // The second sink is admitted only to the server run that the lanes' sink is at, and waits for that. What came until
+  // now is of the run before.
+  if (const sink::ServerIdentity* identity = retry.sink()->identity();
+      identity != nullptr && !identity->server_run.empty() &&
+      identity->server_run == destination->server_check().server_run()) {
+    retry.Admit(destination->server_check().server_run(), destination->server_check().put_back());
   }
   if (!results.empty()) {
     uint64_t count = 0;
@@ -377,6 +380,7 @@ Engine::Engine(Clock* clock, const EngineOptions& options) : impl_(std::make_uni
   impl_->options = options;
   impl_->turn.clock = clock;
   impl_->turn.options = &impl_->options;
+  impl_->turn.saver = &impl_->saver;
 }
 
 Engine::~Engine() = default;
@@ -497,9 +501,15 @@ int64_t Engine::Turn(const TurnInput& input) {
     impl_->ShareBudgets();
     const size_t count = impl_->lanes.size();
     impl_->first_lane = count == 0 ? 0 : (impl_->first_lane + 1) % count;
-    for (size_t i = 0; i < count; ++i) {
-      worked |= impl_->lanes[(impl_->first_lane + i) % count]->Step(&turn);
+    size_t stepped = 0;
+    for (; stepped < count && (stepped == 0 || turn.clock->NowMicros() < enough); ++stepped) {
+      worked |= impl_->lanes[(impl_->first_lane + stepped) % count]->Step(&turn);
     }
+    if (stepped < count) {
+      impl_->first_lane = (impl_->first_lane + stepped - 1) % count;  // the others come first in the next turn
+      worked = true;
+    }
+    worked |= impl_->saver.Save(&turn);
     impl_->DropGone();
     if (!worked) {
       break;
@@ -509,7 +519,7 @@ int64_t Engine::Turn(const TurnInput& input) {
       return turn.now;
     }
   }
-  int64_t next = kNever;
+  int64_t next = impl_->saver.next_time();
   for (const auto& lane : impl_->lanes) {
     next = std::min(next, lane->NextTime(turn));
     if (lane->watchdog().waits()) {

@@ -89,12 +89,20 @@ class Lane {
   bool SaveAcknowledged(TurnContext* turn);
   bool AcceptServer(const std::string& server_run, bool* rewound, TurnContext* turn);
 
+  void NotePutBack();
+
   // Does what can be done now, one chunk at most each way. Returns whether it did any work.
   bool Step(TurnContext* turn);
   // When Step has something to do even if nothing happens; kNever.
   int64_t NextTime(const TurnContext& turn) const;
   void Fill(const TurnContext& turn, LaneStatus* status) const;
   LaneInternals Internals() const;
+
+  // For Saver.
+  bool WantsSave() const { return phase_ != Phase::kGone && !acker_.AllSaved(); }
+  size_t most_together() const { return acker_.most_together(); }
+  ProgressSave BeginSave() { return acker_.BeginSave(); }
+  void EndSave(const Status& status, const ProgressSave& save, size_t count, const TurnContext& turn);
 
   // --- topics that leave and come back ---
   // Call at most one, before the first Step.

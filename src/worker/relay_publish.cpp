@@ -184,6 +184,9 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
     }
     if (known != state.config.destinations.end()) {
       incidents_.SeeDestination(status, known->second.name, shown.slot, now);
+      if (const sink::Health* health = state.engine.DestinationHealth(status.id); health != nullptr) {
+        incidents_.SeeWarning(health->warning, known->second.name, shown.slot);
+      }
     }
   }
 }

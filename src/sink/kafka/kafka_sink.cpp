@@ -1,9 +1,12 @@
 // The sink as its owner sees it, and what happens with records and topics when producers end and start.
 #include "sink/kafka/kafka_sink.h"
 
+#include <errno.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <string>
 #include <utility>
 
 #include "base/monotonic.h"
@@ -26,7 +29,7 @@ Status KafkaSink::Make(const SinkConfig& config, std::unique_ptr<Sink>* sink) {
 Status KafkaSink::Make(Settings settings, std::unique_ptr<Sink>* sink) {
   const int event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (event_fd < 0) {
-    return Status(ErrorClass::kInternal, "EVENTFD", "could not make an eventfd");
+    return Status(ErrorClass::kDestination, "CLIENT", std::string("could not make an eventfd: ") + strerror(errno));
   }
   std::unique_ptr<KafkaSink> made(new KafkaSink(std::move(settings), event_fd));
   made->now_ = MonotonicMicros();

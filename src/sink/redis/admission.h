@@ -24,6 +24,7 @@ class Admission {
   bool Admit(const std::string& server_run);
   // The connection is lost. A run that was admitted stays so.
   void Forget();
+  bool checks_server() const { return checks_server_; }
   // The run that waits to be admitted.
   const ServerIdentity& identity() const { return identity_; }
 

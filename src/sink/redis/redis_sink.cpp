@@ -61,7 +61,8 @@ void RedisSink::SetHealth(bool up, Error error) {
 
 void RedisSink::Submit(Batch batch) {
   if (state_ != State::kClosed) {
-    writer_.Submit(batch);
+    writer_.Submit(std::move(batch));
+    ShowWarning();
   }
 }
 
@@ -76,13 +77,13 @@ void RedisSink::Poll(std::vector<Result>* results) {
   if (state_ != State::kWaiting) {
     Pump();
   }
-  if (state_ == State::kReady) {
-    writer_.Dispatch();
-  }
   if (state_ != State::kWaiting) {
     CheckDeadlines();
   }
-  writer_.TakeResults(results);
+  if (state_ == State::kReady) {
+    writer_.Dispatch();
+  }
+  writer_.outcomes()->TakeResults(results);
 }
 
 void RedisSink::Connect() {
@@ -112,7 +113,7 @@ void RedisSink::Greet() {
   state_ = State::kGreeting;
   Introduce();
   AskForInfo();
-  writer_.Teach([this](Error error) { Lost(std::move(error)); });
+  writer_.Probe([this](Error error) { Lost(std::move(error)); });
   CheckMemory();
   pipeline_.Send(resp::Command({"PING"}), [this](const redisReply& reply) {
     Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
@@ -144,23 +145,48 @@ void RedisSink::Introduce() {
 
 void RedisSink::AskForInfo() {
   server_ = {};
-  pipeline_.Send(resp::Command({"INFO", "server"}),
-                 [this](const redisReply& reply) { Lost(ReadServerInfo(reply, &server_)); });
+  no_loss_check_ = {};
+  pipeline_.Send(resp::Command({"INFO", "server"}), [this](const redisReply& reply) {
+    NoteRefused("INFO", reply);
+    Lost(ReadServerInfo(reply, &server_));
+  });
   pipeline_.Send(resp::Command({"INFO", "replication"}),
                  [this](const redisReply& reply) { Lost(ReadReplicationInfo(reply, &server_)); });
   pipeline_.Send(resp::Command({"INFO", "persistence"}),
                  [this](const redisReply& reply) { Lost(ReadPersistenceInfo(reply)); });
+  if (admission_.checks_server()) {  // of whatever stream: only a refusal tells something
+    pipeline_.Send(resp::Command({"XINFO", "STREAM", "outbox"}),
+                   [this](const redisReply& reply) { NoteRefused("XINFO", reply); });
+  }
 }
 
 void RedisSink::CheckMemory() {
   check_memory_at_ = MonotonicMicros() + kCheckMemoryEvery;
   pipeline_.Send(resp::Command({"INFO", "memory"}), [this](const redisReply& reply) {
-    Error warning = ReadMemoryInfo(reply);
-    if (warning.message != health_.warning.message) {
-      health_.warning = std::move(warning);
-      ++health_.changes;
-    }
+    eviction_ = ReadMemoryInfo(reply);
+    ShowWarning();
   });
+}
+
+// Of a command that the check for lost writes needs: without it the check is off, which nothing else would tell.
+void RedisSink::NoteRefused(const char* command, const redisReply& reply) {
+  const Error error = IsError(reply) && admission_.checks_server() ? ReplyError(Text(reply)) : Error();
+  if (no_loss_check_.ok() && error.error_class == ErrorClass::kConfig &&
+      (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND")) {
+    no_loss_check_ = {ErrorClass::kConfig, "NO_LOSS_CHECK",
+                      "the Redis user may not call " + std::string(command) +
+                          ": if the server loses events that it has acknowledged (a restart, a failover), that is "
+                          "not noticed, and they are not sent again; ACL SETUSER ... +info +xinfo +xrevrange"};
+    ShowWarning();
+  }
+}
+
+void RedisSink::ShowWarning() {
+  const Error& warning = writer_.writes_streams() && !no_loss_check_.ok() ? no_loss_check_ : eviction_;
+  if (warning.message != health_.warning.message) {
+    health_.warning = warning;
+    ++health_.changes;
+  }
 }
 
 // Called when the server has let the sink in.
@@ -211,9 +237,9 @@ void RedisSink::CheckDeadlines() {
   } else if (pipeline_.awaits() && now >= pipeline_.quiet_since() + timeout_) {
     Lost({ErrorClass::kDestination, "TIMEOUT",
           "the Redis server was silent for " + std::to_string(timeout_ / kMilli) + " ms"});
-  } else if (!pipeline_.awaits() && now >= pipeline_.quiet_since() + kIdlePing) {
+  } else if (!pipeline_.awaits() && now >= pipeline_.quiet_since() + kIdlePing && writer_.TryIdle()) {
     pipeline_.Send(resp::Command({"PING"}), [](const redisReply&) {});  // any answer is a sign of life
-  } else if (now >= check_memory_at_) {
+  } else if (now >= check_memory_at_ && writer_.TryIdle()) {
     CheckMemory();
   }
 }
@@ -226,7 +252,7 @@ void RedisSink::Lost(Error error) {
   writer_.AbortAll();
   stream_ends_.Forget();
   admission_.Forget();
-  if (writer_.TakeProgress()) {
+  if (writer_.outcomes()->TakeProgress()) {
     backoff_.Reset();
   }
   // Where a person must act there is no hurry.
@@ -254,10 +280,10 @@ void RedisSink::AppendWaits(std::vector<WaitSpec>* waits) {
     case State::kReady:
       wait.deadline = pipeline_.awaits() ? std::min(pipeline_.quiet_since() + timeout_, pipeline_.CountPauseBy())
                                          : pipeline_.quiet_since() + kIdlePing;
-      wait.deadline = std::min(wait.deadline, check_memory_at_);
+      wait.deadline = writer_.may_idle() ? std::min(wait.deadline, check_memory_at_) : wait.deadline;
       break;
   }
-  if (writer_.has_results()) {
+  if (!writer_.outcomes()->empty()) {
     wait.deadline = MonotonicMicros();
   }
   pipeline_.AppendWait(wait, waits);

@@ -6,7 +6,7 @@
 // the right one.
 //
 // A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
-// EVICTION.
+// EVICTION; one whose user may not ask what the check for lost writes asks is NO_LOSS_CHECK, once there are streams.
 //
 // Health goes down when the connection is lost or cannot be made, and up when the server has let us in. While it is
 // down records wait for the next attempt, and are aborted when that fails. Options: options.cpp.
@@ -38,9 +38,9 @@ class RedisSink : public Sink {
   void Poll(std::vector<Result>* results) override;
   void AppendWaits(std::vector<WaitSpec>* waits) override;
   const Health& health() const override { return health_; }
-  // A stream's range is that of the calls which carried the flow's records; where flows share a stream, an end may be
-  // another flow's. Lists and channels have no places, only names.
-  void TakePlaces(std::vector<Place>* places) override { writer_.TakePlaces(places); }
+  // A stream's range is that of the transactions which carried the flow's records; where flows share a stream, an end
+  // may be another flow's. Lists and channels have no places, only names.
+  void TakePlaces(std::vector<Place>* places) override { writer_.outcomes()->TakePlaces(places); }
   const ServerIdentity* identity() const override { return &admission_.identity(); }
   void Ask(std::vector<AskedStream> streams) override;
   bool TakeEnds(std::vector<StreamEnd>* ends) override { return stream_ends_.Take(ends); }
@@ -52,7 +52,7 @@ class RedisSink : public Sink {
   enum class State {
     kWaiting,     // until retry_at_, then connects
     kConnecting,  // to the socket, TLS not yet
-    kGreeting,    // AUTH, SELECT, INFO, SCRIPT LOAD, PING
+    kGreeting,    // AUTH, SELECT, INFO, an empty transaction, PING
     kAwaitingAdmission,
     kReady,
     kClosed,
@@ -67,6 +67,8 @@ class RedisSink : public Sink {
   void Meet();
   void Pump();
   void CheckMemory();
+  void NoteRefused(const char* command, const redisReply& reply);
+  void ShowWarning();
   void CheckDeadlines();
   // The connection is of no use. Nothing if `error` is ok().
   void Lost(Error error);
@@ -80,6 +82,8 @@ class RedisSink : public Sink {
 
   State state_ = State::kWaiting;
   Health health_;
+  Error eviction_;  // warnings
+  Error no_loss_check_;
   Pipeline pipeline_;
   ServerInfo server_;  // at the other end, since it was greeted
   Admission admission_;
