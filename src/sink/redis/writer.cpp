@@ -301,7 +301,6 @@ void Writer::SendSingles(Target* target) {
 }
 
 void Writer::SendPart(Part part) {
-  OUTBOX_FAULT_POINT("sink.redis.call");
   part.commands = AppendCommands(*part.target, part.entries, &scratch_, pipeline_->out());
   pipeline_->Expect([this](const redisReply& reply) { HandleSingle(reply); });
   bytes_out_ += part.bytes;
@@ -309,7 +308,6 @@ void Writer::SendPart(Part part) {
 }
 
 void Writer::HandleSingle(const redisReply& reply) {
-  OUTBOX_FAULT_POINT("sink.redis.reply");
   Part part = std::move(out_.front());
   out_.pop_front();
   bytes_out_ -= part.bytes;
