@@ -115,7 +115,7 @@ CREATE PROCEDURE outbox.redrive(
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_redrive';
 REVOKE ALL ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) FROM PUBLIC;
 COMMENT ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) IS
-  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message';
+  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message. Acts at once: dry_run => true counts';
 
 CREATE PROCEDURE outbox.discard_dead_letters(
   route          text        DEFAULT NULL,

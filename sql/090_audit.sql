@@ -43,7 +43,9 @@ SELECT outbox.create_route('regress audit', 'regress_audit', aggregate_types => 
 ALTER SERVER regress_audit OPTIONS (SET port '4', ADD db '2', DROP host);
 CREATE USER MAPPING FOR CURRENT_USER SERVER regress_audit OPTIONS (username 'outbox', password 'secret one');
 ALTER USER MAPPING FOR CURRENT_USER SERVER regress_audit OPTIONS (SET password 'secret two', DROP username);
+\set VERBOSITY terse
 CREATE USER MAPPING FOR PUBLIC SERVER regress_audit OPTIONS (password 'secret three');
+\set VERBOSITY default
 DROP USER MAPPING FOR PUBLIC SERVER regress_audit;
 -- nothing there: nothing happened
 DROP USER MAPPING IF EXISTS FOR regress_audit SERVER regress_audit;

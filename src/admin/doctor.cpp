@@ -27,6 +27,13 @@ OUTBOX_FUNCTION(outbox_doctor) {
   ResultSet result(fcinfo);
   result.Begin();
   Findings findings;
+  if (RecoveryInProgress()) {
+    CheckStandby(&findings);
+    for (const Row& row : findings.rows()) {
+      result.Add(row);
+    }
+    return static_cast<Datum>(0);
+  }
   for (auto check :
        {CheckPreload, CheckVersion, CheckIdentity, CheckProcesses, CheckClock, CheckDayTables, CheckIndexes,
         CheckRoutes, CheckLanes, CheckDestinations, CheckParked, CheckReplays, CheckPauses, CheckAdoption, CheckGuards,

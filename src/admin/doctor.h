@@ -27,6 +27,8 @@ void CheckVersion(Findings* findings);
 void CheckIdentity(Findings* findings);
 void CheckProcesses(Findings* findings);
 void CheckClock(Findings* findings);
+// All that is said on a hot standby, which has no process of outbox and writes nothing.
+void CheckStandby(Findings* findings);
 
 // doctor_routes.cpp: what concerns the log, routes and lanes.
 void CheckDayTables(Findings* findings);

@@ -10,10 +10,12 @@
 #include "admin/parked_counts.h"
 #include "admin/server.h"
 #include "admin/shared_views.h"
+#include "admin/user_mapping.h"
 #include "days/day_tables.h"
 #include "days/log_table.h"
 #include "pg/clock.h"
 #include "pg/wall.h"
+#include "relay/side_lanes.h"
 
 namespace outbox::admin {
 
@@ -83,13 +85,45 @@ void CheckIndexes(Findings* findings) {
   }
 }
 
+namespace {
+
+// Mappings that nobody uses, which somebody may take for those that are.
+void CheckUserMappings(const std::set<std::string>& servers, Findings* findings) {
+  int64 with = 0;
+  for (const std::string& server : servers) {
+    const UserMappings mappings = FindUserMappings(Access::kRead, server);
+    with += !mappings.used.empty();
+    if (!mappings.ours || mappings.unused.empty()) {
+      continue;
+    }
+    std::string names;
+    for (const std::string& name : mappings.unused) {
+      names += (names.empty() ? "" : ", ") + name;
+    }
+    findings->Warn("user mapping",
+                   "Server \"" + server + "\" is used " +
+                       (mappings.used.empty() ? "without a user mapping, and has"
+                                              : "with the user mapping of " + mappings.used + ", and has another") +
+                       (mappings.unused.size() == 1 ? " one of " : " of each of ") + names + ", which nobody uses.",
+                   UserMappingRule(mappings) + " DROP USER MAPPING removes the others.");
+  }
+  if (with > 0) {
+    findings->Ok("user mapping",
+                 Are(std::to_string(with), "server", "is", "are") + " used with a user mapping; see pg_user_mappings.");
+  }
+}
+
+}  // namespace
+
 void CheckRoutes(Findings* findings) {
   std::set<std::string> seen;
+  std::set<std::string> servers;
   size_t good = 0;
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
     if (!seen.insert(lane.route).second) {
       continue;
     }
+    servers.insert(lane.server);
     const sink::RequiredOption* missing = nullptr;
     if (lane.spec != nullptr) {
       std::string wrapper;
@@ -114,6 +148,7 @@ void CheckRoutes(Findings* findings) {
   } else if (good > 0) {
     findings->Ok("route", std::to_string(good) + (good == 1 ? " route is" : " routes are") + " in order.");
   }
+  CheckUserMappings(servers, findings);
 }
 
 namespace {
@@ -122,6 +157,23 @@ bool IsLive(const std::vector<WorkerView>& workers, uint64 incarnation) {
   return incarnation != 0 && std::any_of(workers.begin(), workers.end(), [&](const WorkerView& worker) {
            return worker.running && worker.incarnation == incarnation;
          });
+}
+
+// Topics that have left their lane, because something is wrong with them or somebody has paused them.
+void CheckSide(const std::string& lane, const SideRecord& side, Findings* findings) {
+  const size_t count = side.topics.size();
+  const std::string topics =
+      count == 1 ? "topic \"" + FromUtf8(side.topics[0].topic) + "\"" : std::to_string(count) + " topics";
+  if (side.error_code == relay::kPausedCode) {
+    findings->Warn("topic", lane + ": " + topics + (count == 1 ? " is" : " are") + " paused; other topics flow.",
+                   "outbox.pause says by whom and why; outbox.resume() with the same arguments lets it go.");
+  } else {
+    findings->Warn("topic",
+                   lane + ": " + topics + (count == 1 ? " has" : " have") + " left it: " + side.error_code + ": " +
+                       side.error_message,
+                   "Other topics flow; its events wait in the log. Create it, give its rights back, or move away what "
+                   "stands in its place, whichever the error asks for: they follow by themselves.");
+  }
 }
 
 // Routes that are on their way to another number of lanes.
@@ -157,6 +209,7 @@ void CheckLanes(Findings* findings) {
   int64 good = 0;
   int64 unseen = 0;
   int64 waiting = 0;
+  int64 paused = 0;
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
     const OwnedLaneView* view = FindLaneView(views, lane.route_id, lane.lane);
     std::string name = "Lane " + std::to_string(lane.lane) + " of route \"" + lane.route + "\"";
@@ -174,16 +227,13 @@ void CheckLanes(Findings* findings) {
       std::string hint = person ? "An option or a credential has to be changed."
                                 : "It is tried again by itself; outbox.lag says when.";
       person ? findings->Problem("lane", detail, hint) : findings->Warn("lane", detail, hint);
+    } else if (std::strcmp(view->state, "paused") == 0) {
+      paused++;
     } else {
       good++;
     }
     for (const SideRecord& side : lane.sides) {
-      std::string topics = side.topics.size() == 1 ? "topic \"" + FromUtf8(side.topics[0].topic) + "\" has"
-                                                   : std::to_string(side.topics.size()) + " topics have";
-      findings->Warn(
-          "topic", name + ": " + topics + " left it: " + side.error_code + ": " + side.error_message,
-          "Other topics flow; its events wait in the log. Create it, give its rights back, or move away what stands in "
-          "its place, whichever the error asks for: they follow by themselves.");
+      CheckSide(name, side, findings);
     }
   }
   CheckLaneChanges(findings);
@@ -195,6 +245,9 @@ void CheckLanes(Findings* findings) {
   if (waiting > 0) {
     findings->Ok("lane", std::to_string(waiting) + (waiting == 1 ? " lane waits" : " lanes wait") +
                              " for the turn of this database's relay worker.");
+  }
+  if (paused > 0) {
+    findings->Ok("lane", Are(std::to_string(paused), "lane", "is", "are") + " paused, see outbox.pause.");
   }
   if (good > 0) {
     findings->Ok("lane", std::to_string(good) + (good == 1 ? " lane works." : " lanes work."));
@@ -317,13 +370,17 @@ void CheckDestinations(Findings* findings) {
       continue;
     }
     std::string detail = std::string("Destination \"") + NameStr(view.name) + "\" ";
+    if (strcmp(view.state, "paused") == 0 && view.trouble.empty()) {
+      continue;  // CheckPauses says so
+    }
     detail += view.only_warning ? "works, but " : std::string("gets nothing (") + view.state + "): ";
     detail += std::string(view.trouble.code) + ": " + view.trouble.message;
     if (strcmp(view.trouble.error_class, "config") == 0) {
       findings->Problem("destination", detail, "An option or a credential has to be changed.");
     } else {
       findings->Warn("destination", detail,
-                     view.only_warning ? "Look at it; ALTER SERVER, or a restart of its workers, forgets the warning."
+                     view.only_warning ? "It goes when its cause has gone and the connection is made anew, as ALTER "
+                                         "SERVER does it; what is said of lost events goes after an hour."
                                        : "It is tried again by itself; outbox.destination says when.");
     }
   }
@@ -382,8 +439,8 @@ void CheckGuards(Findings* findings) {
   } else if (wrong > 0) {
     findings->Problem("guards",
                       std::to_string(wrong) + (wrong == 1 ? " trigger that keeps" : " triggers that keep") +
-                          " rows of other servers apart was switched off or changed, as pg_restore --disable-triggers "
-                          "does it.",
+                          " rows of other servers apart " + (wrong == 1 ? "was" : "were") +
+                          " switched off or changed, as pg_restore --disable-triggers does it.",
                       "The keeper mends it within a minute, in a copy outbox.adopt() does; what came past them is "
                       "moved to outbox.foreign_event.");
   }

@@ -158,6 +158,12 @@ void CheckProcesses(Findings* findings) {
   CheckRelays(relays, findings);
 }
 
+void CheckStandby(Findings* findings) {
+  CheckPreload(findings);
+  CheckVersion(findings);
+  findings->Ok("standby", "This is a standby: it publishes nothing until it is promoted, and then goes on by itself.");
+}
+
 void CheckClock(Findings* findings) {
   if (pg::Shared() == nullptr) {
     return;

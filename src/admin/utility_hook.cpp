@@ -4,6 +4,7 @@
 #include "admin/loss.h"
 #include "admin/server_commands.h"
 #include "admin/table_commands.h"
+#include "admin/user_mapping.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
 #include "pg/worker_slot.h"
@@ -44,8 +45,12 @@ bool RenamesDestination(Node* statement) {
   return HasWorkers(statement) && (type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW);
 }
 
+bool ChangesServerOwner(Node* statement) {
+  return reinterpret_cast<AlterOwnerStmt*>(statement)->objectType == OBJECT_FOREIGN_SERVER;
+}
+
 bool GivesServerAway(Node* statement) {
-  return HasWorkers(statement) && reinterpret_cast<AlterOwnerStmt*>(statement)->objectType == OBJECT_FOREIGN_SERVER;
+  return HasWorkers(statement) && ChangesServerOwner(statement);
 }
 
 // Destinations are foreign servers and user mappings; and workers are to notice that their extension goes.
@@ -87,6 +92,9 @@ constexpr Watch kWatches[] = {
     {.statement = T_DropStmt, .concerns = DropsDestination, .after = NoteDestination},
     {.statement = T_RenameStmt, .concerns = RenamesDestination, .after = NoteDestination},
     {.statement = T_AlterOwnerStmt, .concerns = GivesServerAway, .after = NoteDestination},
+    {.statement = T_CreateUserMappingStmt, .after = WarnOfUnusedMapping},
+    {.statement = T_AlterUserMappingStmt, .after = WarnOfUnusedMapping},
+    {.statement = T_AlterOwnerStmt, .concerns = ChangesServerOwner, .after = WarnOfUnusedMappings},
     {.statement = T_AlterForeignServerStmt, .around = &kAuditsServer},
     {.statement = T_CreateUserMappingStmt, .around = &kAuditsServer},
     {.statement = T_AlterUserMappingStmt, .around = &kAuditsServer},

@@ -3,8 +3,13 @@
 // Both ask for a barrier: the database's counter goes up, workers wake, and each lane publishes the number once all
 // that it could see after it saw the number is delivered or parked; what is parked and not dead is looked up in the
 // table. The caller polls shared memory; workers cannot set its latch, since they do not know which backends wait.
+//
+// A lane that does not read (it is paused, or nobody has it) reaches no barrier. wait_until_idle counts in the log what
+// such a lane has still to deliver: if that is nothing, there is nothing to wait for.
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "admin/backlog.h"
 #include "admin/find_event.h"
@@ -335,6 +340,53 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   PG_RETURN_BOOL(reached);
 }
 
+namespace {
+
+// Which lanes have nothing left of what was committed before `asked`, as far as the log tells. Counting may take a
+// while where much waits: so it is done seldom then, and not at all before lanes had time to reach the barrier.
+class EmptyLanes {
+ public:
+  explicit EmptyLanes(const outbox::Snapshot& asked)
+      : asked_(asked), next_(GetCurrentTimestamp() + kTableCheckMicros) {}
+
+  // Takes those out of `waiting` that were found empty, now or before.
+  void Remove(std::vector<LaneKey>* waiting, uint64 barrier) {
+    const TimestampTz begun = GetCurrentTimestamp();
+    if (begun >= next_ && !AllReached(*waiting, barrier)) {
+      Find(*waiting, barrier);
+      next_ = begun + std::max<int64>(kTableCheckMicros, 10 * (GetCurrentTimestamp() - begun));
+    }
+    std::erase_if(*waiting, [this](const LaneKey& lane) { return empty_.contains({lane.route_id, lane.lane}); });
+  }
+
+ private:
+  void Find(const std::vector<LaneKey>& waiting, uint64 barrier) {
+    empty_.clear();
+    const Reached reached;
+    for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
+      const bool behind = std::any_of(waiting.begin(), waiting.end(), [&](const LaneKey& lane) {
+        return lane.route_id == route[0].route_id && !reached.By(lane, barrier);
+      });
+      if (!behind || route[0].spec == nullptr) {
+        continue;  // of a route that cannot work it is unknown what it wants
+      }
+      const std::vector<LaneBacklog> left =
+          CountBacklog(route, {.limit = kSettleScanLimit, .only = &asked_, .parked = true});
+      for (size_t i = 0; i < route.size(); i++) {
+        if (left[i].pending == 0 && !left[i].capped) {
+          empty_.insert({route[i].route_id, route[i].lane});
+        }
+      }
+    }
+  }
+
+  const outbox::Snapshot& asked_;
+  TimestampTz next_;
+  std::set<std::pair<int64, int>> empty_;  // route and lane, as of the last count
+};
+
+}  // namespace
+
 OUTBOX_FUNCTION(outbox_wait_until_idle) {
   const TimestampTz end = GetCurrentTimestamp() + TimeoutMicros(fcinfo, 0);
   bool delayed = false;
@@ -349,13 +401,15 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
   int64 until = Guard([] { return outbox::pg::ClockNow(); });
   std::vector<LaneKey> waiting;
+  EmptyLanes empty(asked);
   bool parked = false;
   auto check_tables = [&] {
-    parked = AnyIsParked(until, delayed);
     waiting.clear();
     for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox.lane")) {
       waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value()), std::stoll(row[2].value())});
     }
+    empty.Remove(&waiting, barrier);
+    parked = AnyIsParked(until, delayed);  // what has just left the log is there
   };
   bool reached = WaitUntil(end, check_tables, [&] { return StillReached(waiting, barrier, check_tables) && !parked; });
   if (reached) {

@@ -2,6 +2,7 @@
 
 #include "base/fault_point.h"
 #include "days/day_table_ddl.h"
+#include "pg/held_lock.h"
 #include "pg/transaction_end.h"
 
 extern "C" {
@@ -22,10 +23,11 @@ struct {
   int32 day;
   Oid table;  // InvalidOid: nothing cached
   uint64 changes;
+  pg::HeldLock lock;
 } cached;
 
 // Counts relevant invalidations, so that one that arrives while a table is being checked is not lost.
-uint64 changes = 0;
+uint64 changes = 1;
 
 void OnRelcacheInvalidation(Datum, Oid relation) {
   if (relation == InvalidOid || relation == cached.table) {
@@ -93,6 +95,7 @@ void CheckDayTable(Relation table, bool spare) {
 
 void ClearCache() {
   cached.table = InvalidOid;
+  cached.lock = {};
 }
 
 bool CacheIsGood(int32 day) {
@@ -137,6 +140,12 @@ Relation OpenDayTableForEmit(int32 day) {
     registered = true;
   }
   for (;;) {
+    if (CacheIsGood(day) && pg::Holds(cached.lock)) {
+      Relation table = pg::OpenHeld(cached.table);
+      if (table != nullptr) {
+        return table;
+      }
+    }
     if (!CacheIsGood(day)) {
       ClearCache();
       Oid found = FindDayTable(DayTableKind::kLog, day);
@@ -151,12 +160,13 @@ Relation OpenDayTableForEmit(int32 day) {
       cached.changes = changes - 1;  // has CheckDayTable run once it is open
     }
     // Opening takes the lock and then reads what invalidations there are.
-    Relation table = try_table_open(cached.table, RowExclusiveLock);
+    Relation table = pg::LockAndOpen(cached.table, RowExclusiveLock);
     if (table == nullptr) {  // dropped between lookup and lock
       ClearCache();
       continue;
     }
     if (CacheIsGood(day)) {
+      pg::NoteHeld(&cached.lock);
       return table;
     }
     if (FindDayTable(DayTableKind::kLog, day) != RelationGetRelid(table)) {  // renamed or detached meanwhile
@@ -167,8 +177,13 @@ Relation OpenDayTableForEmit(int32 day) {
     uint64 before = changes;
     CheckDayTable(table, false);
     cached.changes = before;
+    pg::NoteHeld(&cached.lock);
     return table;
   }
+}
+
+uint64 EmitTableChanges(Oid table) {
+  return OidIsValid(table) && table == cached.table ? changes : 0;
 }
 
 Relation OpenDayTableForReading(int32 day) {

@@ -12,6 +12,9 @@ namespace outbox::days {
 // be done at once. Refuses one that an emit cannot fill (55000: other first columns, constraints, storage). Close it
 // with table_close(relation, NoLock).
 Relation OpenDayTableForEmit(int32 day);
+// Grows when anything about that table may have changed, its set of indexes too: for what is remembered of it. 0: it is
+// not watched (the spare table, and one that is no longer the last that OpenDayTableForEmit opened).
+uint64 EmitTableChanges(Oid table);
 
 // Opens the day table for reading with AccessShareLock; nullptr if it is not there.
 Relation OpenDayTableForReading(int32 day);

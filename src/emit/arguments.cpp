@@ -1,5 +1,7 @@
 #include "emit/arguments.h"
 
+#include "emit/json_text.h"
+
 extern "C" {
 #include "mb/pg_wchar.h"
 }
@@ -39,17 +41,33 @@ text* KeyArgument(FunctionCallInfo fcinfo, int index, KeyType type) {
   pg_unreachable();
 }
 
-bytea* JsonbBytes(Jsonb* value) {
-  // The varlena header and the text in one buffer; about as long as jsonb's own form (initStringInfo would take 1 kB).
+namespace {
+
+// Gives what `append` writes a varlena header, in one buffer.
+template <typename Append>
+bytea* AppendedBytes(int estimate, const Append& append) {
   StringInfoData out;
-  int estimate = static_cast<int>(VARSIZE(value)) + 32;
   out.data = static_cast<char*>(palloc(estimate + VARHDRSZ));
   out.maxlen = estimate + VARHDRSZ;
   out.cursor = 0;
   out.len = VARHDRSZ;
-  JsonbToCString(&out, &value->root, static_cast<int>(VARSIZE(value)));
+  append(&out);
   SET_VARSIZE(out.data, out.len);
   return TextBytes(reinterpret_cast<text*>(out.data));
+}
+
+}  // namespace
+
+bytea* JsonbBytes(const Jsonb* value) {
+  // About as long as jsonb's own form.
+  return AppendedBytes(static_cast<int>(VARSIZE(value)) + 32, [value](StringInfo out) { AppendJson(out, value); });
+}
+
+bytea* JsonbBytes(const JsonbValue* value) {
+  const int size = value->type == jbvBinary   ? value->val.binary.len
+                   : value->type == jbvString ? value->val.string.len
+                                              : 0;
+  return AppendedBytes(size + 32, [value](StringInfo out) { AppendJson(out, value); });
 }
 
 bytea* TextBytes(text* value) {

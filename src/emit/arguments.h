@@ -16,7 +16,8 @@ void TakeDeliverAt(FunctionCallInfo fcinfo, int index, NewEvent* event);
 text* KeyArgument(FunctionCallInfo fcinfo, int index, KeyType type);
 
 // The bytes to publish. JSON and text go out in UTF-8 whatever the database's encoding.
-bytea* JsonbBytes(Jsonb* value);
+bytea* JsonbBytes(const Jsonb* value);
+bytea* JsonbBytes(const JsonbValue* value);  // as an iterator that skips what is nested hands it out
 bytea* TextBytes(text* value);
 
 // A json_arg (whose text json_in has checked) as jsonb.

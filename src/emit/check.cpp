@@ -252,8 +252,13 @@ void RefuseNullPayload() {
 
 void CheckNotEncodedTwice(Jsonb* payload) {
   JsonbValue scalar;
-  if (JB_ROOT_IS_SCALAR(payload) && JsonbExtractScalar(&payload->root, &scalar) && scalar.type == jbvString &&
-      LooksLikeJson(scalar.val.string.val, scalar.val.string.len)) {
+  if (JB_ROOT_IS_SCALAR(payload) && JsonbExtractScalar(&payload->root, &scalar)) {
+    CheckNotEncodedTwice(&scalar);
+  }
+}
+
+void CheckNotEncodedTwice(const JsonbValue* payload) {
+  if (payload->type == jbvString && LooksLikeJson(payload->val.string.val, payload->val.string.len)) {
     RefuseEncodedTwice();
   }
 }

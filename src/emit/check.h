@@ -28,6 +28,7 @@ void CheckEvent(NewEvent* event);
 [[noreturn]] void RefuseNullPayload();
 // Refuses JSON that was encoded twice: a string whose text begins with { or [ (22023).
 void CheckNotEncodedTwice(Jsonb* payload);
+void CheckNotEncodedTwice(const JsonbValue* payload);
 void CheckNotEncodedTwice(const text* json);
 
 }  // namespace outbox::emit

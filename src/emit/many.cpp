@@ -86,9 +86,8 @@ void TakeField(NewEvent* event, const JsonbValue* name, JsonbValue* value) {
   } else if (Is(name, "event_type")) {
     event->event_type = TextOf(value, "event_type", false);
   } else if (Is(name, "payload")) {
-    Jsonb* json = JsonbValueToJsonb(value);
-    CheckNotEncodedTwice(json);
-    event->payload = JsonbBytes(json);
+    CheckNotEncodedTwice(value);
+    event->payload = JsonbBytes(value);
   } else if (Is(name, "headers")) {
     event->headers = JsonbValueToJsonb(value);
   } else if (Is(name, "topic")) {

@@ -1,5 +1,6 @@
 #include "pg/shared.h"
 
+#include "base/fault_point.h"
 #include "pg/settings.h"
 #include "pg/wall.h"
 
@@ -158,7 +159,7 @@ int MyProcIndex() {
 }
 
 void WakeProc(int proc_index) {
-  if (proc_index >= 0 && proc_index < static_cast<int>(ProcGlobal->allProcCount)) {
+  if (proc_index >= 0 && proc_index < static_cast<int>(ProcGlobal->allProcCount) && !OUTBOX_FAULT_FAILS("wake.latch")) {
     SetLatch(&ProcGlobal->allProcs[proc_index].procLatch);
   }
 }

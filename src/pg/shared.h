@@ -70,11 +70,12 @@ struct LaneSlot {
 
 // What one relay worker knows of one destination: written by the worker, read by views.
 struct DestinationSlot {
-  Oid database;   // InvalidOid: free slot
-  Oid server;     // foreign server; a small number: there is none of that name
-  NameData name;  // of the server
-  uint64 owner;   // incarnation
-  bool told;      // its trouble is in the server's log, by this worker
+  Oid database;     // InvalidOid: free slot
+  Oid server;       // foreign server; a small number: there is none of that name
+  NameData name;    // of the server
+  uint64 owner;     // incarnation
+  bool told;        // its trouble is in the server's log, by this worker
+  char warned[32];  // code of the warning of its sink that is there, by this worker; "": none
   DestinationView view;
 };
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "relay/breaker.h"
-#include "relay/clock.h"
 #include "relay/engine.h"
+#include "relay/engine_clock.h"
 #include "relay/poison_search.h"
 #include "relay/retry_sink.h"
 #include "relay/server_check.h"

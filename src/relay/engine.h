@@ -27,7 +27,7 @@
 #include "base/lane_view.h"
 #include "base/status.h"
 #include "format/route_spec.h"
-#include "relay/clock.h"
+#include "relay/engine_clock.h"
 #include "relay/lane_filter.h"
 #include "relay/lane_log.h"
 #include "relay/parked_log.h"

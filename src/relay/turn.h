@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "relay/clock.h"
 #include "relay/engine.h"
+#include "relay/engine_clock.h"
 
 namespace outbox::relay {
 

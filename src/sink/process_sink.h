@@ -31,9 +31,11 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sink/child_process.h"
 #include "sink/flow_gate.h"
 #include "sink/pending.h"
 #include "sink/places.h"
@@ -70,61 +72,58 @@ class ProcessSink : public Sink {
   // later call of any ProcessSink of this process.
   void Close() override;
 
-  pid_t pid() const { return pid_; }                       // -1: not running
+  pid_t pid() const { return process_.pid(); }             // -1: not running
   const std::string& library() const { return library_; }  // "librdkafka 2.0.2" once Ready has come; "" before
-  uint64_t starts() const { return starts_; }              // times a process was started
+  uint64_t starts() const { return process_.starts(); }    // times a process was started
 
  private:
+  // How much the process sends without resolving anything: one that keeps doing so would keep its worker busy.
+  class Chatter {
+   public:
+    void Add(size_t bytes) { bytes_ += static_cast<int64_t>(bytes); }
+    void Forgive();  // takes off what time has forgiven since the last call
+    void Reset() { bytes_ = 0; }
+    bool too_much() const;
+
+   private:
+    int64_t bytes_ = 0;
+    int64_t forgiven_at_ = 0;
+  };
+
   void Start();
   void Exchange(std::vector<Result>* results);
-  void Died(Error error);  // as Lost; the death is counted once it is known how it ended
-  void CountDeath(const int* status);
   void CheckHung();
+  void AwaitExit();
   // The longest time from one Poll() to the next that counts as silence.
   int64_t LongestStep() const { return int64_t{config_.alive_ms} * 1000 / 2; }
-  void CountFailure();
-  void Lost(Error error);  // the socket is of no use any more: aborts everything, then the process is reaped
-  void AwaitExit();
+  // The connection is of no use any more, or there is none: aborts everything, then the process is reaped. Its death is
+  // counted once it is known how it ended.
+  void Lost(Error error);
   void Handle(const Frame& frame, std::vector<Result>* results);
   bool TakeResults(const Frame& frame, std::vector<Result>* results);
-  void Tell(FrameType type,
-            const std::string& body);  // lost when no process runs: the next one reports the server again
+  // Lost when no process runs: the next one reports the server again.
+  void Tell(FrameType type, const std::string& body);
   void SetIdentity(std::string server_run);
   bool Resolve(const Result& result);
   void SetHealth(bool up, Error error, Error warning);
-  bool Reap(int* status);
 
   const std::string executable_;
   const SinkConfig config_;
-  Health health_;
-  std::string library_;
-  pid_t pid_ = -1;
-  int fd_ = -1;
+  ChildProcess process_;
   FrameReader reader_;
   FrameWriter writer_;
+  Chatter chatter_;
+  Health health_;
+  std::string library_;
   PendingRecords pending_;
   FlowGate gate_;
-  Places places_;
-  ServerIdentity identity_;
-  size_t place_bytes_ = 0;   // of places_, about
-  int64_t places_due_ = 0;   // places that came, less the records resolved since
-  int64_t chatter_ = 0;      // bytes that it sent lately without resolving anything
-  int64_t forgiven_at_ = 0;  // when some of them were last taken off
-  std::vector<StreamEnd> ends_;
-  size_t asked_ = 0;             // streams; no more answers than that
-  bool answered_ = false;        // ends_ are to be taken
   std::vector<Result> refused_;  // aborted at Submit; reported by the next Poll
-  uint64_t starts_ = 0;
-  int64_t started_at_ = 0;  // monotonic microseconds
-  int64_t ready_at_ = 0;    // 0: not yet
-  int64_t polled_at_ = 0;
-  int64_t silent_ = 0;      // microseconds that this process has run since it was heard
-  int64_t lost_at_ = 0;     // when the socket was lost; fd_ is -1 and pid_ not: waiting for the process to end
-  int64_t wake_at_ = -1;    // when to look at the dying process again, or to start; -1: neither
-  int failures_ = 0;        // deaths in a row, each within a few seconds of its start and without a delivery
-  bool delivered_ = false;  // this process has
-  bool killed_ = false;     // by this sink, because it hung, or lingered after its socket was lost
-  bool died_ = false;       // unasked, and has not been counted
+  Places places_;
+  size_t place_bytes_ = 0;  // of places_, about
+  int64_t places_due_ = 0;  // places that came, less the records resolved since
+  ServerIdentity identity_;
+  size_t asked_ = 0;                            // streams; no more answers than that
+  std::optional<std::vector<StreamEnd>> ends_;  // the answers; nullopt: not yet, or taken
   bool closed_ = false;
 };
 

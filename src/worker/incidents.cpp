@@ -1,5 +1,8 @@
 #include "worker/incidents.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "pg/encoding.h"
 #include "pg/guard.h"
 #include "relay/side_lanes.h"
@@ -13,6 +16,8 @@ constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kLasts = 1 * kSecond;      // shorter trouble is not reported: a sink process is back in a tenth of it
 constexpr int64_t kSettles = 5 * kSecond;    // trouble is over when all works for so long
 constexpr int64_t kSayAgain = 60 * kSecond;  // between reports of another error, or of more dead letters
+constexpr int64_t kGather = 10 * kSecond;    // between lines about topics of one route
+constexpr size_t kFewTopics = 3;             // have a line each, and are named where there are more
 
 // A text of the worker's (UTF-8) for the log of a server of any encoding.
 std::string Loggable(const std::string& text) {
@@ -37,9 +42,10 @@ const char* HintFor(ErrorClass error_class) {
   }
 }
 
-// Returns true if another worker of this database has reported the same destination; else this worker counts as the one
-// that has.
-bool ToldByAnother(pg::DestinationSlot* slot, bool telling) {
+// Returns true if another worker of this database has reported the same of that destination; else this worker counts as
+// the one that has. `told`: in a slot, whether it has; `set` notes it.
+template <typename Told, typename Set>
+bool ReportedByAnother(pg::DestinationSlot* slot, bool telling, Told told, Set set) {
   if (slot == nullptr) {
     return false;
   }
@@ -48,36 +54,62 @@ bool ToldByAnother(pg::DestinationSlot* slot, bool telling) {
   for (int i = 0; telling && i < pg::Shared()->max_destinations; i++) {
     const pg::DestinationSlot& other = pg::Destinations()[i];
     another =
-        another || (&other != slot && other.database == slot->database && other.server == slot->server && other.told);
+        another || (&other != slot && other.database == slot->database && other.server == slot->server && told(other));
   }
-  slot->told = telling && !another;
+  set(slot, telling && !another);
   LWLockRelease(pg::Shared()->lock);
   return another;
 }
 
-void SayTrouble(const std::string& what, const Error& error, const char* effect) {
+bool ToldByAnother(pg::DestinationSlot* slot, bool telling) {
+  return ReportedByAnother(
+      slot, telling, [](const pg::DestinationSlot& other) { return other.told; },
+      [](pg::DestinationSlot* mine, bool tells) { mine->told = tells; });
+}
+
+bool WarnedByAnother(pg::DestinationSlot* slot, const char* code) {
+  return ReportedByAnother(
+      slot, true, [code](const pg::DestinationSlot& other) { return strcmp(other.warned, code) == 0; },
+      [code](pg::DestinationSlot* mine, bool warns) {
+        if (warns) {
+          strlcpy(mine->warned, code, sizeof(mine->warned));
+        }
+      });
+}
+
+// `what` with its verb: destination "x" is, 5 topics of route "y" are.
+void SayTrouble(const std::string& what, const std::string& of, const Error& error, const char* effect) {
   const std::string subject = Loggable(what);
+  const std::string owner = Loggable(of);
   const std::string message = Loggable(error.message);
   const std::string code = Loggable(error.code);
   const char* error_class = ErrorClassName(error.error_class);
   const char* hint = HintFor(error.error_class);
   const char* s = subject.c_str();
+  const char* o = owner.c_str();
   const char* m = message.c_str();
   const char* c = code.c_str();
   pg::Guard([=] {
-    ereport(WARNING, (errmsg("outbox: %s is in trouble: %s", s, m),
-                      errdetail("The error is %s, of class \"%s\". %s", c, error_class, effect), errhint("%s", hint)));
+    ereport(WARNING,
+            (errmsg("outbox: %s in trouble: %s", s, m),
+             errdetail("The error%s is %s, of class \"%s\". %s", o, c, error_class, effect), errhint("%s", hint)));
   });
 }
 
-void SayBack(const std::string& what, const std::string& code, int64_t micros) {
+// `what` with its verb, as above. `outages`: how many were taken together, in `total` microseconds; `code`: of the
+// error.
+void SayBack(const std::string& what, const std::string& code, int64_t micros, int outages, int64_t total) {
   const std::string subject = Loggable(what);
   const char* s = subject.c_str();
   const double seconds = static_cast<double>(micros) / kSecond;
+  const double all = static_cast<double>(total) / kSecond;
   const bool doubted = code == "LOST_WRITES";
   pg::Guard([=] {
-    ereport(LOG, (errmsg("outbox: %s works again after %.1f s", s, seconds),
-                  doubted ? errdetail("Each lane that it has lost something of says so in a line of its own.") : 0));
+    ereport(LOG, (errmsg("outbox: %s again after %.1f s", s, seconds),
+                  doubted ? errdetail("Each lane that it has lost something of says so in a line of its own.")
+                  : outages > 1
+                      ? errdetail("It was in trouble %d times within %.1f s; this is the last of them.", outages, all)
+                      : 0));
   });
 }
 
@@ -90,6 +122,20 @@ void SayUnused(const std::string& what) {
   });
 }
 
+std::string NameTopic(const std::string& route, const std::string& topic) {
+  return topic.empty() ? "route \"" + route + "\"" : "topic \"" + topic + "\" of route \"" + route + "\"";
+}
+
+// 50 topics of route "x" (such as "a", "b" and "c")
+template <typename Lines>
+std::string NameMany(const std::string& route, const Lines& lines) {
+  std::string names;
+  for (size_t i = 0; i < kFewTopics; i++) {
+    names += (i == 0 ? "\"" : i + 1 == kFewTopics ? "\" and \"" : "\", \"") + lines[i].topic;
+  }
+  return std::to_string(lines.size()) + " topics of route \"" + route + "\" (such as " + names + "\")";
+}
+
 }  // namespace
 
 Incidents::Line Incidents::See(Episode* episode, const Error* error, int64_t now) {
@@ -99,6 +145,10 @@ Incidents::Line Incidents::See(Episode* episode, const Error* error, int64_t now
       episode->good_since = now;
     }
     return episode->said_at != 0 && now - episode->good_since >= kSettles ? Line::kBack : Line::kNone;
+  }
+  if (episode->good_since != 0) {
+    episode->again = now;
+    ++episode->outages;
   }
   episode->good_since = 0;
   const bool another = episode->said_at != 0 && error->code != episode->code && now - episode->said_at >= kSayAgain;
@@ -116,7 +166,7 @@ Incidents::Episode* Incidents::Find(const Key& key, const std::string& what, con
   if (found == episodes_.end() && error != nullptr) {
     found = episodes_.emplace(key, Episode()).first;
     found->second.what = what;
-    found->second.began = now;
+    found->second.began = found->second.again = now;
   }
   return found == episodes_.end() ? nullptr : &found->second;
 }
@@ -133,13 +183,14 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
     case Line::kTrouble:
       episode->silent = ToldByAnother(slot, true);
       if (!episode->silent) {
-        SayTrouble(episode->what, *error, "Its events stay in the log and are sent when it answers again.");
+        SayTrouble(episode->what + " is", "", *error, "Its events stay in the log and are sent when it answers again.");
       }
       break;
     case Line::kBack:
       (void)ToldByAnother(slot, false);
       if (!episode->silent) {
-        SayBack(episode->what, episode->code, episode->good_since - episode->began);
+        SayBack(episode->what + " works", episode->code, episode->good_since - episode->again, episode->outages,
+                episode->good_since - episode->began);
       }
       episodes_.erase(key);
       break;
@@ -159,11 +210,60 @@ void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& rout
     return;  // the same topic may be in trouble in another lane: over when it is in none, see EndTurn()
   }
   const std::string topic = status.topic == nullptr ? std::string() : *status.topic;
-  const std::string of_route = "route \"" + route + "\"";
-  Episode* episode = Find({status.id.route_id, topic},
-                          topic.empty() ? of_route : "topic \"" + topic + "\" of " + of_route, status.error, now);
+  Episode* episode = Find({status.id.route_id, topic}, topic, status.error, now);
   if (See(episode, status.error, now) == Line::kTrouble) {
-    SayTrouble(episode->what, *status.error, "Its events stay in the log; other topics flow.");
+    Topics& topics = topics_[status.id.route_id];
+    topics.route = route;
+    topics.trouble.push_back({topic, *status.error, {}});
+  }
+}
+
+void Incidents::SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot) {
+  if (warning.ok() || !warned_.insert({server, warning.code}).second || WarnedByAnother(slot, warning.code.c_str())) {
+    return;
+  }
+  const std::string name = Loggable(server);
+  const std::string message = Loggable(warning.message);
+  const std::string code = Loggable(warning.code);
+  const char* n = name.c_str();
+  const char* m = message.c_str();
+  const char* c = code.c_str();
+  pg::Guard([=] {
+    ereport(WARNING, (errmsg("outbox: destination \"%s\" is used, but %s", n, m), errdetail("The warning is %s.", c),
+                      errhint("Events go on; outbox.destination and outbox.doctor() show it while it lasts.")));
+  });
+}
+
+// Few topics have a line each, with their own error; of many the first stands for all.
+void Incidents::SayTopics(Topics* topics, int64_t now) {
+  const char* const effect = "Its events stay in the log; other topics flow.";
+  if (!topics->trouble.empty() && (topics->trouble_at == 0 || now - topics->trouble_at >= kGather)) {
+    const std::vector<Topics::Line> lines = std::exchange(topics->trouble, {});
+    topics->trouble_at = now;
+    if (lines.size() > kFewTopics) {
+      SayTrouble(NameMany(topics->route, lines) + " are", " of the first", lines[0].error,
+                 "Their events stay in the log; other topics flow.");
+    } else {
+      for (const Topics::Line& line : lines) {
+        SayTrouble(NameTopic(topics->route, line.topic) + " is", "", line.error, effect);
+      }
+    }
+  }
+  if (!topics->back.empty() && topics->trouble.empty() && (topics->back_at == 0 || now - topics->back_at >= kGather)) {
+    const std::vector<Topics::Line> lines = std::exchange(topics->back, {});
+    topics->back_at = now;
+    int64_t longest = 0;
+    for (const Topics::Line& line : lines) {
+      const Episode& over = line.episode;
+      longest = std::max(longest, over.good_since - over.again);
+      if (lines.size() <= kFewTopics) {
+        SayBack(NameTopic(topics->route, line.topic) + " works", over.code, over.good_since - over.again, over.outages,
+                over.good_since - over.began);
+      }
+    }
+    if (lines.size() > kFewTopics) {
+      SayBack(NameMany(topics->route, lines) + " work", "", longest, 1, longest);
+    }
   }
 }
 
@@ -183,9 +283,16 @@ void Incidents::EndTurn(int64_t now) {
     }
     const bool over = episode.good_since != 0 && (episode.said_at == 0 || now - episode.good_since >= kSettles);
     if (over && episode.said_at != 0) {
-      SayBack(episode.what, episode.code, episode.good_since - episode.began);
+      topics_[entry->first.first].back.push_back({entry->first.second, {}, episode});
     }
     entry = over ? episodes_.erase(entry) : std::next(entry);
+  }
+  for (auto route = topics_.begin(); route != topics_.end();) {
+    Topics& topics = route->second;
+    SayTopics(&topics, now);
+    const bool done =
+        topics.trouble.empty() && topics.back.empty() && now - std::max(topics.trouble_at, topics.back_at) >= kGather;
+    route = done ? topics_.erase(route) : std::next(route);
   }
 }
 

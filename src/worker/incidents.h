@@ -1,14 +1,16 @@
 // What a relay worker writes to the server log about trouble outside of the server [P]: one WARNING when a destination
-// or a topic goes into trouble, one LOG when it works again, with how long that took, and one WARNING per route and
-// minute for dead letters, with their number. Nothing is repeated while it lasts, unless the error becomes another one,
-// and then once a minute at most. If several workers use a destination, one of them reports it; a topic may be reported
-// by each.
+// or a topic goes into trouble, one LOG when it works again, with how long that took, one WARNING of what a sink warns
+// of, and one per route and minute for dead letters, with their number. Nothing is repeated while it lasts, unless the
+// error becomes another one, and then once a minute at most. Many topics of a route have one line for all of them; what
+// begins soon after such lines is gathered for the next one. If several workers use a destination, one of them reports
+// it; a topic may be reported by each.
 //
 // Errors never hold a secret or a payload (base/status.h). The calls may throw PgError.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +28,8 @@ class Incidents {
   // destination whose trouble was reported, that is the last line.
   void SeeDestination(const relay::DestinationStatus& status, const std::string& server, pg::DestinationSlot* slot,
                       int64_t now);
+  // What is to be looked at though the destination is used; ok(): nothing. Said once in the life of a worker.
+  void SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot);
   void SeeLane(const relay::LaneStatus& status, const std::string& route, int64_t now);
   void EndTurn(int64_t now);
 
@@ -34,8 +38,10 @@ class Incidents {
 
  private:
   struct Episode {
-    std::string what;        // for people
-    int64_t began = 0;       // the first sign of trouble
+    std::string what;   // for people
+    int64_t began = 0;  // the first sign of trouble
+    int64_t again = 0;  // the first sign of the last of several outages that came too soon for lines of their own
+    int outages = 1;
     int64_t good_since = 0;  // 0: still in trouble
     int64_t said_at = 0;     // 0: not said
     bool silent = false;     // another worker has said it
@@ -45,13 +51,30 @@ class Incidents {
   using Key = std::pair<int64_t, std::string>;  // a route and a topic; 0 and the name of a server
   using Episodes = std::map<Key, Episode>;
 
+  // About topics of one route, in the order in which it was found.
+  struct Topics {
+    std::string route;
+    struct Line {
+      std::string topic;
+      Error error;      // of trouble
+      Episode episode;  // of its end
+    };
+    std::vector<Line> trouble;
+    std::vector<Line> back;
+    int64_t trouble_at = 0;  // when lines were last written
+    int64_t back_at = 0;
+  };
+
   // Which line is to be written now.
   enum class Line : uint8_t { kNone, kTrouble, kBack };
   Episode* Find(const Key& key, const std::string& what, const Error* error, int64_t now);
   Line See(Episode* episode, const Error* error, int64_t now);
+  static void SayTopics(Topics* topics, int64_t now);
 
   Episodes episodes_;
-  std::map<int64_t, int64_t> dead_said_at_;  // by route
+  std::map<int64_t, Topics> topics_;                      // by route
+  std::set<std::pair<std::string, std::string>> warned_;  // server and code
+  std::map<int64_t, int64_t> dead_said_at_;               // by route
 };
 
 }  // namespace outbox::worker

@@ -86,6 +86,7 @@ DestinationSlot* TakeDestinationSlot(Oid database, Oid server, const char* name,
       namestrcpy(&found->name, name);
       found->owner = incarnation;
       found->told = false;
+      found->warned[0] = '\0';
       found->view = DestinationView{};
       found->view.since_unix = GetCurrentTimestamp() + kPgEpochMicros;
       SetText(found->view.state, "closed");

@@ -10,8 +10,8 @@
 #include "pg/wait.h"
 #include "worker/databases.h"
 #include "worker/process.h"
+#include "worker/process_turns.h"
 #include "worker/start_mark.h"
-#include "worker/turns.h"
 
 namespace outbox::worker {
 

@@ -8,9 +8,7 @@
 #include "log/lane_log.h"
 #include "log/side_log.h"
 #include "parked/parked_log.h"
-#include "pg/identity.h"
 #include "pg/settings.h"
-#include "pg/transaction.h"
 #include "pg/wall.h"
 #include "worker/process.h"
 
@@ -24,10 +22,6 @@ namespace {
 
 constexpr int64_t kMilli = 1000;
 constexpr int64_t kSecond = 1000 * kMilli;
-constexpr int64_t kInstallationEvery = 5 * kSecond;
-constexpr int64_t kInstallationTroubled = kSecond / 4;
-constexpr int64_t kBalanceEvery = kSecond;
-constexpr int64_t kSettle = 3 * kSecond;         // a worker that died is given this long to come back
 constexpr int64_t kReleaseWithin = 5 * kSecond;  // for lanes and destinations in normal running
 constexpr int64_t kUnused = 2 * kSecond;         // a lane may be given back only to be claimed again
 constexpr long kLongestWaitMs = 1000;
@@ -97,14 +91,14 @@ bool ServersMayHaveChanged() {
   return changed;
 }
 
-Relay::Relay(Oid database, pg::DatabaseSlot* database_slot, pg::WorkerSlot* worker_slot)
-    : database_(database),
-      database_slot_(database_slot),
-      worker_slot_(worker_slot),
-      incarnation_(worker_slot->incarnation),
+Relay::Relay(const RelayPlace& place)
+    : place_(place),
       clock_(std::make_unique<SystemClock>()),
+      installation_(clock_.get()),
+      share_(place, clock_.get()),
+      publisher_(place, clock_.get()),
       engine_(std::make_unique<relay::Engine>(clock_.get(), OptionsFromSettings())),
-      parked_generation_(pg_atomic_read_u64(&database_slot->parked_generation)) {}
+      parked_generation_(pg_atomic_read_u64(&place.database_slot->parked_generation)) {}
 
 Relay::~Relay() = default;
 
@@ -125,69 +119,35 @@ void Relay::BeginStop(int milliseconds) {
   engine_->Stop(clock_->NowMicros() + milliseconds * kMilli);
 }
 
-template <typename Work>
-bool Relay::Do(Chore* chore, Work&& work) {
-  if (clock_->NowMicros() < chore->next_try) {
-    return false;
-  }
-  try {
-    work();
-  } catch (const pg::PgError&) {
-    trouble_ = trouble_ ? trouble_ : std::current_exception();
-    chore->next_try = clock_->NowMicros() + chore->backoff.Next(clock_->Random());
-    return false;
-  }
-  chore->backoff.Reset();
-  chore->next_try = 0;
-  return true;
-}
-
 void Relay::ThrowTrouble() {
   if (trouble_) {
     std::rethrow_exception(trouble_);
   }
 }
 
-// Finds out whether the extension is installed and belongs to this server.
-void Relay::CheckInstallation() {
-  int64_t now = clock_->NowMicros();
-  if (now < next_installation_check_ &&
-      !(troubled_ && now >= next_installation_check_ - kInstallationEvery + kInstallationTroubled)) {
-    return;
+void Relay::Look() {
+  if (pg_atomic_read_u64(&place_.database_slot->config_generation) != generation_) {
+    installation_.LookNow();  // the extension itself may be going
   }
-  troubled_ = false;
-  pg::Installation installation;
-  // Not as the owner known so far: that role may not own the extension any more, or may be gone.
-  pg::SetTransactionRole(InvalidOid);
-  try {
-    pg::InTransaction(CurrentMemoryContext, [&] { installation = pg::FindInstallation(); });
-  } catch (...) {
-    pg::SetTransactionRole(owner_);
-    throw;
-  }
-  next_installation_check_ = now + kInstallationEvery;
-  uprooted_ = installation.presence != pg::Presence::kHere;
-  if (owner_ != installation.owner) {
+  if (installation_.Look()) {
     generation_ = 0;  // another role's user mappings count now
   }
-  owner_ = installation.owner;
-  pg::SetTransactionRole(installation.owner);
 }
 
 void Relay::Reload() {
   // Both read before the tables: a change that comes later is seen by the next turn.
-  uint64_t generation = pg_atomic_read_u64(&database_slot_->config_generation);
+  uint64_t generation = pg_atomic_read_u64(&place_.database_slot->config_generation);
   bool servers = ServersMayHaveChanged();
   if (generation == generation_ && !servers) {
     return;
   }
   generation_ = 0;  // until it has been applied
-  RelayConfig config = LoadRelayConfig(owner_, &made_up_);
+  RelayConfig config = LoadRelayConfig(installation_.owner(), &made_up_);
   ApplyDestinations(config);
   ApplyLanes(config);
   config_ = std::move(config);
   generation_ = generation;
-  next_balance_ = 0;
+  share_.DueAt(0);
 }
 
 // Destinations that this worker's lanes use have a sink here; a new one is made when its first lane comes.
@@ -257,34 +217,12 @@ void Relay::LetGo(const LaneId& id, OwnedLane* lane) {
   engine_->ReleaseLane(id, clock_->NowMicros() + kReleaseWithin);
 }
 
-// How many lanes this worker should own. While a worker that died may be about to come back, its share is left free.
-int Relay::FairShare(int all) {
-  int64_t now = clock_->NowMicros();
-  int running = pg::CountRunningRelays(database_);
-  if (running != workers_) {
-    workers_ = running;
-    workers_since_ = now;
-  }
-  int expected = std::min({pg::settings.workers, database_slot_->relays_allowed, all});
-  int sharers = now - workers_since_ < kSettle ? std::max(running, expected) : running;
-  sharers = std::max(sharers, 1);
-  return (all + sharers - 1) / sharers;
-}
-
 void Relay::Rebalance() {
-  int64_t now = clock_->NowMicros();
-  bool workers_changed = pg::CountRunningRelays(database_) != workers_;
-  if (stopping_ || (now < next_balance_ && !workers_changed)) {
+  if (stopping_ || !share_.Due()) {
     return;
   }
-  next_balance_ = now + kBalanceEvery;
-  if (workers_changed) {
-    workers_since_ = now;
-    workers_ = pg::CountRunningRelays(database_);
-  }
-  log::LaneCount count = log::CountLanes();
-  lanes_everywhere_ = count.all;
-  int share = FairShare(count.all);
+  const log::LaneCount count = log::CountLanes();
+  const int share = share_.Of(count.all);
   int owned = 0;
   for (const auto& [id, lane] : lanes_) {
     owned += lane.leaving ? 0 : 1;
@@ -300,8 +238,8 @@ void Relay::Rebalance() {
     return;
   }
   std::vector<LaneId> claimed;
-  pg_atomic_write_u64(&worker_slot_->barrier_done, 0);  // a lane that is claimed has reached nothing yet
-  log::ClaimLanes(incarnation_, share - owned, &claimed);
+  pg_atomic_write_u64(&place_.worker_slot->barrier_done, 0);  // a lane that is claimed has reached nothing yet
+  log::ClaimLanes(place_.incarnation, share - owned, &claimed);
   for (const LaneId& id : claimed) {
     if (!Add(id)) {
       given_back_.push_back(id);
@@ -328,10 +266,10 @@ bool Relay::Add(const LaneId& id) {
   }
   relay::LaneLogs logs;
   logs.filter = std::make_shared<relay::LaneFilter>(spec);
-  logs.log = std::make_unique<log::PgLaneLog>(id, static_cast<int>(route->second.config.lanes), incarnation_,
+  logs.log = std::make_unique<log::PgLaneLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation,
                                               logs.filter.get());
-  logs.parked = std::make_unique<parked::PgParkedLog>(id, incarnation_, &dead_letters_);
-  logs.sides = std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), incarnation_);
+  logs.parked = std::make_unique<parked::PgParkedLog>(id, place_.incarnation, publisher_.dead_letters());
+  logs.sides = std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation);
   OwnedLane lane;
   lane.route = route->second;
   lane.destination = destination;
@@ -339,30 +277,23 @@ bool Relay::Add(const LaneId& id) {
   if (!engine_->AddLane(id, spec, std::move(logs), destination)) {
     return false;
   }
-  lane.slot = TakeLaneSlot(database_, id, incarnation_);
   lanes_.emplace(id, std::move(lane));
   return true;
 }
 
 // Lanes that left the engine are given back in the table, unless they have another owner already.
 void Relay::TakeGone() {
-  engine_->TakeGone(&gone_);
-  for (const relay::GoneLane& gone : gone_) {
-    LaneId id = gone.id;
-    auto lane = lanes_.find(id);
-    if (lane != lanes_.end()) {
-      if (lane->second.slot != nullptr) {
-        FreeLaneSlot(lane->second.slot, incarnation_);
-      }
-      lanes_.erase(lane);
-    }
+  std::vector<relay::GoneLane> gone_lanes;
+  engine_->TakeGone(&gone_lanes);
+  for (const relay::GoneLane& gone : gone_lanes) {
+    lanes_.erase(gone.id);
     if (gone.reason == relay::GoneReason::kLost) {
-      troubled_ = true;
+      installation_.Doubt();
     } else {
-      given_back_.push_back(id);
+      given_back_.push_back(gone.id);
     }
   }
-  if (!gone_.empty()) {
+  if (!gone_lanes.empty()) {
     drop_unused_at_ = clock_->NowMicros() + kUnused;
   }
   if (clock_->NowMicros() >= drop_unused_at_) {
@@ -377,7 +308,7 @@ void Relay::GiveBack() {
   const size_t before = given_back_.size();
   std::erase_if(given_back_, [&](const LaneId& id) {
     try {
-      (void)log::ReleaseLane(id, incarnation_);
+      (void)log::ReleaseLane(id, place_.incarnation);
       return true;
     } catch (const pg::PgError&) {
       first = first ? first : std::current_exception();
@@ -385,67 +316,75 @@ void Relay::GiveBack() {
     }
   });
   if (given_back_.size() < before && !stopping_) {
-    next_balance_ = std::min(next_balance_, clock_->NowMicros() + 100 * kMilli);
+    share_.DueAt(clock_->NowMicros() + 100 * kMilli);
   }
   if (first) {
     std::rethrow_exception(first);
   }
 }
 
+void Relay::Publish() {
+  if (!publisher_.Publish({.engine = *engine_,
+                           .lanes = lanes_,
+                           .config = config_,
+                           .generation = generation_,
+                           .lanes_everywhere = share_.all(),
+                           .stopping = stopping_,
+                           .all_given_back = given_back_.empty()})) {
+    installation_.Doubt();
+  }
+}
+
 void Relay::PlanWait(int64_t deadline) {
-  waits_.clear();
-  engine_->AppendWaits(&waits_);
-  descriptors_.clear();
-  for (const sink::WaitSpec& wait : waits_) {
+  wait_.specs.clear();
+  engine_->AppendWaits(&wait_.specs);
+  wait_.descriptors.clear();
+  for (const sink::WaitSpec& wait : wait_.specs) {
     uint32 events = (wait.read ? WL_SOCKET_READABLE : 0) | (wait.write ? WL_SOCKET_WRITEABLE : 0);
     if (wait.fd >= 0 && events != 0) {
-      descriptors_.push_back({wait.fd, events});
+      wait_.descriptors.push_back({wait.fd, events});
     }
     if (wait.deadline >= 0) {
       deadline = std::min(deadline, wait.deadline);
     }
   }
-  for (const Chore* chore : {&installation_, &reload_, &balance_, &give_back_}) {
-    if (chore->next_try != 0) {
-      deadline = std::min(deadline, chore->next_try);
-    }
-  }
+  deadline = std::min({deadline, chores_.look.next_try(), chores_.reload.next_try(), chores_.balance.next_try(),
+                       chores_.give_back.next_try()});
   int64_t now = clock_->NowMicros();
   int64_t longest = now + kLongestWaitMs * kMilli;
   deadline = std::clamp(deadline, now, longest);
-  timeout_ms_ = static_cast<long>((deadline - now + kMilli - 1) / kMilli);
+  wait_.timeout_ms = static_cast<long>((deadline - now + kMilli - 1) / kMilli);
 }
 
 void Relay::Turn() {
-  timeout_ms_ = 0;
-  descriptors_.clear();
+  wait_.timeout_ms = 0;
+  wait_.descriptors.clear();
   trouble_ = nullptr;
-  if (pg_atomic_read_u64(&database_slot_->config_generation) != generation_) {
-    next_installation_check_ = 0;  // the extension itself may be going
-  }
-  Do(&installation_, [&] { CheckInstallation(); });
-  if (uprooted_) {
+  const auto attempt = [this](Chore* chore, void (Relay::*part)()) {
+    chore->Do(clock_.get(), &trouble_, [&] { (this->*part)(); });
+  };
+  attempt(&chores_.look, &Relay::Look);
+  if (uprooted()) {
     return;
   }
   // Nothing is done in the owner's name before the owner is known.
-  if (!stopping_ && owner_ != 0) {
-    Do(&reload_, [&] { Reload(); });
-    Do(&balance_, [&] { Rebalance(); });
+  if (!stopping_ && installation_.owner() != 0) {
+    attempt(&chores_.reload, &Relay::Reload);
+    attempt(&chores_.balance, &Relay::Rebalance);
   }
   relay::TurnInput input;
-  input.barrier = pg_atomic_read_u64(&database_slot_->barrier);
-  const uint64_t parked = pg_atomic_read_u64(&database_slot_->parked_generation);
+  input.barrier = pg_atomic_read_u64(&place_.database_slot->barrier);
+  const uint64_t parked = pg_atomic_read_u64(&place_.database_slot->parked_generation);
   input.parked = parked != parked_generation_;
   // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it again.
-  input.woken = pg_atomic_exchange_u32(&worker_slot_->pending, 0) != 0;
+  input.woken = pg_atomic_exchange_u32(&place_.worker_slot->pending, 0) != 0;
   int64_t deadline = engine_->Turn(input);
   parked_generation_ = parked;
   TakeGone();
   if (!given_back_.empty()) {
-    Do(&give_back_, [&] { GiveBack(); });
+    attempt(&chores_.give_back, &Relay::GiveBack);
   }
   Publish();
-  PublishBarrier();
   PlanWait(deadline);
 }
 

@@ -7,7 +7,7 @@
 
 #include "log/routes.h"
 #include "relay/engine.h"
-#include "worker/destination.h"
+#include "worker/destination_config.h"
 
 namespace outbox::worker {
 

@@ -1,11 +1,12 @@
-// What a relay worker publishes about itself [P]: lanes, side lanes and destinations in shared memory, a phrase in
-// pg_stat_activity.
+#include "worker/relay_publish.h"
+
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "pg/guard.h"
 #include "pg/worker_slot.h"
-#include "worker/relay.h"
+#include "worker/lane_board.h"
 
 namespace outbox::worker {
 
@@ -28,73 +29,84 @@ void WarnOfRenewal(const char* server, const char* message) {
 
 }  // namespace
 
-void Relay::Publish() {
-  int64_t now = clock_->NowMicros();
-  engine_->Lanes(&statuses_);
-  for (const relay::LaneStatus& status : statuses_) {
-    auto found = lanes_.find({status.id.route_id, status.id.lane});
-    if (found != lanes_.end()) {
-      incidents_.SeeLane(status, found->second.route.name, now);
-    }
-    if (status.id.side != 0) {
-      PublishSide(status, now);
+bool RelayPublisher::Publish(const RelayState& state) {
+  const int64_t now = clock_->NowMicros();
+  bool well = true;
+  state.engine.Lanes(&lane_statuses_);
+  for (const relay::LaneStatus& status : lane_statuses_) {
+    auto owned = state.lanes.find({status.id.route_id, status.id.lane});
+    if (owned == state.lanes.end()) {
       continue;
     }
-    if (found == lanes_.end()) {
-      continue;
+    incidents_.SeeLane(status, owned->second.route.name, now);
+    if (status.id.side == 0 && status.error != nullptr && status.error->error_class == ErrorClass::kInternal) {
+      well = false;
+      ComplainOf(owned->second, status);
     }
-    OwnedLane& lane = found->second;
-    if (status.error != nullptr && status.error->error_class == ErrorClass::kInternal) {
-      troubled_ = true;
-      ComplainOf(lane, status);
-    }
-    bool changed = lane.state != status.state || lane.barrier != status.barrier_done;
-    if (lane.slot != nullptr && (changed || now - lane.written_at >= kWriteEvery)) {
-      WriteLaneSlot(lane.slot, incarnation_, status, status.barrier_done);
-      lane.state = status.state;
-      lane.barrier = status.barrier_done;
-      lane.written_at = now;
-    }
+    ShowLane(status, now);
   }
-  for (auto side = sides_.begin(); side != sides_.end();) {
-    if (!side->second.seen && side->second.slot != nullptr) {
-      FreeLaneSlot(side->second.slot, incarnation_);
-    }
-    if (side->second.seen) {
-      side->second.seen = false;
-      ++side;
-    } else {
-      side = sides_.erase(side);
-    }
-  }
-  PublishDestinations(now);
+  FreeLanesThatLeft();
+  ShowDestinations(state, now);
   incidents_.EndTurn(now);
-  ReportDeadLetters(now);
-  Describe(statuses_);
+  ReportDeadLetters(state.config, now);
+  Describe(state);
+  ShowBarrier(state);
+  return well;
 }
 
-void Relay::ReportDeadLetters(int64_t now) {
+void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now) {
+  auto [shown, made] = lanes_.try_emplace(status.id);
+  ShownLane& lane = shown->second;
+  if (made) {
+    lane.slot = TakeLaneSlot(place_.database, status.id, place_.incarnation);
+  }
+  lane.seen = true;
+  // The barrier of a side lane is shown with its lane.
+  const bool passed = status.id.side == 0 && lane.barrier != status.barrier_done;
+  const bool changed = made || passed || lane.state != status.state;
+  if (lane.slot != nullptr && (changed || now - lane.written_at >= kWriteEvery)) {
+    WriteLaneSlot(lane.slot, place_.incarnation, status, status.barrier_done);
+    lane.state = status.state;
+    lane.barrier = status.barrier_done;
+    lane.written_at = now;
+  }
+}
+
+void RelayPublisher::FreeLanesThatLeft() {
+  for (auto shown = lanes_.begin(); shown != lanes_.end();) {
+    if (std::exchange(shown->second.seen, false)) {
+      ++shown;
+      continue;
+    }
+    if (shown->second.slot != nullptr) {
+      FreeLaneSlot(shown->second.slot, place_.incarnation);
+    }
+    shown = lanes_.erase(shown);
+  }
+}
+
+void RelayPublisher::ReportDeadLetters(const RelayConfig& config, int64_t now) {
   if (dead_letters_.of_route.empty()) {
     return;
   }
-  for (const auto& [id, route] : config_.routes) {
+  for (const auto& [id, route] : config.routes) {
     incidents_.SeeDeadLetters(&dead_letters_, id, route.name, now);
   }
 }
 
 // Publishes which barrier all lanes have reached, and whether this process could leave without anything undone. A lane
 // that waits for its destination or for an operator is no reason to stay.
-void Relay::PublishBarrier() {
+void RelayPublisher::ShowBarrier(const RelayState& state) {
   uint64_t done = UINT64_MAX;
   size_t reached = 0;
-  bool quiet = !stopping_ && given_back_.empty();
-  for (const relay::LaneStatus& status : statuses_) {
+  bool quiet = !state.stopping && state.all_given_back;
+  for (const relay::LaneStatus& status : lane_statuses_) {
     if (status.id.side != 0) {
       quiet = quiet && status.inflight_count == 0;
       continue;
     }
-    auto owned = lanes_.find(status.id);
-    if (owned == lanes_.end() || owned->second.leaving) {
+    auto owned = state.lanes.find(status.id);
+    if (owned == state.lanes.end() || owned->second.leaving) {
       quiet = false;
       continue;
     }
@@ -104,23 +116,25 @@ void Relay::PublishBarrier() {
                        (status.error != nullptr && strcmp(status.state, "backing off") == 0);
     quiet = quiet && waits && status.inflight_count == 0 && status.retrying_count == 0;
   }
-  const uint64_t asked = pg_atomic_read_u64(&database_slot_->barrier);
-  const bool current = generation_ != 0 && generation_ == pg_atomic_read_u64(&database_slot_->config_generation);
-  const bool all = current && reached == lanes_.size() && static_cast<int>(reached) == lanes_everywhere_;
+  const uint64_t asked = pg_atomic_read_u64(&place_.database_slot->barrier);
+  const bool current =
+      state.generation != 0 && state.generation == pg_atomic_read_u64(&place_.database_slot->config_generation);
+  const bool all = current && reached == state.lanes.size() && static_cast<int>(reached) == state.lanes_everywhere;
   done = reached == 0 ? 0 : done;
-  pg_atomic_write_u64(&worker_slot_->barrier_done, reached == lanes_.size() ? done : 0);
-  if (all && done > pg_atomic_read_u64(&database_slot_->barrier_done)) {
-    pg_atomic_write_u64(&database_slot_->barrier_done, done);
+  pg_atomic_write_u64(&place_.worker_slot->barrier_done, reached == state.lanes.size() ? done : 0);
+  if (all && done > pg_atomic_read_u64(&place_.database_slot->barrier_done)) {
+    pg_atomic_write_u64(&place_.database_slot->barrier_done, done);
   }
   bool caught_up = true;
-  for (const relay::LaneStatus& status : statuses_) {
+  for (const relay::LaneStatus& status : lane_statuses_) {
     caught_up = caught_up && (status.id.side != 0 || status.barrier_done >= asked || strcmp(status.state, "idle") != 0);
   }
-  pg::SetQuiet(quiet && current && caught_up && !statuses_.empty() && pg_atomic_read_u32(&worker_slot_->pending) == 0);
+  pg::SetQuiet(quiet && current && caught_up && !lane_statuses_.empty() &&
+               pg_atomic_read_u32(&place_.worker_slot->pending) == 0);
 }
 
 // Trouble with tables is the server's own: it is also written to the server log, once a minute.
-void Relay::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status) {
+void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status) {
   const int64_t now = clock_->NowMicros();
   const bool lasts = clock_->WallMicros() - status.error_since_unix >= kTroubleLasts;
   const bool said = complained_code_ == status.error->code && now - complained_at_ < kComplainEvery;
@@ -140,74 +154,63 @@ void Relay::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status) {
   });
 }
 
-void Relay::PublishSide(const relay::LaneStatus& status, int64_t now) {
-  auto [shown, made] = sides_.try_emplace(status.id);
-  ShownSide& side = shown->second;
-  if (made) {
-    side.slot = TakeLaneSlot(database_, status.id, incarnation_);
-  }
-  side.seen = true;
-  if (side.slot != nullptr && (made || side.state != status.state || now - side.written_at >= kWriteEvery)) {
-    WriteLaneSlot(side.slot, incarnation_, status, status.barrier_done);
-    side.state = status.state;
-    side.written_at = now;
-  }
-}
-
-void Relay::PublishDestinations(int64_t now) {
-  engine_->Destinations(&destinations_);
-  for (auto shown = shown_.begin(); shown != shown_.end();) {
-    if (engine_->HasDestination(shown->first)) {
+void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
+  state.engine.Destinations(&destination_statuses_);
+  for (auto shown = destinations_.begin(); shown != destinations_.end();) {
+    if (state.engine.HasDestination(shown->first)) {
       ++shown;
       continue;
     }
     if (shown->second.slot != nullptr) {
-      FreeDestinationSlot(shown->second.slot, incarnation_);
+      FreeDestinationSlot(shown->second.slot, place_.incarnation);
     }
-    shown = shown_.erase(shown);
+    shown = destinations_.erase(shown);
   }
-  for (const relay::DestinationStatus& status : destinations_) {
-    auto known = config_.destinations.find(status.id);
-    auto [place, made] = shown_.try_emplace(status.id);
+  for (const relay::DestinationStatus& status : destination_statuses_) {
+    auto known = state.config.destinations.find(status.id);
+    auto [place, made] = destinations_.try_emplace(status.id);
     ShownDestination& shown = place->second;
-    if (made && known != config_.destinations.end()) {
-      shown.slot = TakeDestinationSlot(database_, status.id, known->second.name.c_str(), incarnation_);
+    if (made && known != state.config.destinations.end()) {
+      shown.slot = TakeDestinationSlot(place_.database, status.id, known->second.name.c_str(), place_.incarnation);
     }
     if (status.renewals != std::exchange(shown.renewals, status.renewals) && status.warning != nullptr &&
-        known != config_.destinations.end()) {
+        known != state.config.destinations.end()) {
       WarnOfRenewal(known->second.name.c_str(), status.warning->message.c_str());
     }
     if (shown.slot != nullptr && (made || shown.state != status.state || now - shown.written_at >= kWriteEvery)) {
-      WriteDestinationSlot(shown.slot, incarnation_, status);
+      WriteDestinationSlot(shown.slot, place_.incarnation, status);
       shown.state = status.state;
       shown.written_at = now;
     }
-    if (known != config_.destinations.end()) {
+    if (known != state.config.destinations.end()) {
       incidents_.SeeDestination(status, known->second.name, shown.slot, now);
+      if (const sink::Health* health = state.engine.DestinationHealth(status.id); health != nullptr) {
+        incidents_.SeeWarning(health->warning, known->second.name, shown.slot);
+      }
     }
   }
 }
 
-void Relay::Describe(const std::vector<relay::LaneStatus>& lanes) {
+void RelayPublisher::Describe(const RelayState& state) {
   const relay::LaneStatus* shown = nullptr;
   bool down = false;
-  for (const relay::LaneStatus& status : lanes) {
-    auto owned = lanes_.find(status.id);
-    if (owned == lanes_.end()) {
+  for (const relay::LaneStatus& status : lane_statuses_) {
+    auto owned = state.lanes.find(status.id);
+    if (owned == state.lanes.end()) {
       continue;
     }
-    const sink::Health* health = engine_->DestinationHealth(owned->second.destination);
+    const sink::Health* health = state.engine.DestinationHealth(owned->second.destination);
     bool lane_down = health != nullptr && !health->up;
     if ((status.inflight_count > 0 || lane_down) && (shown == nullptr || (lane_down && !down))) {
       shown = &status;
       down = lane_down;
     }
   }
-  busy_ = shown != nullptr || stopping_;
-  if (stopping_) {
+  busy_ = shown != nullptr || state.stopping;
+  if (state.stopping) {
     activity_ = "stopping";
   } else if (shown != nullptr) {
-    const OwnedLane& lane = lanes_.at({shown->id.route_id, shown->id.lane});
+    const OwnedLane& lane = state.lanes.at({shown->id.route_id, shown->id.lane});
     activity_ = (down ? "waiting for " : "publishing to ") + lane.route.server;
   } else {
     activity_ = "idle";

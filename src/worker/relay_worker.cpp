@@ -5,6 +5,7 @@
 #include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
+#include "worker/lane_board.h"
 #include "worker/process.h"
 #include "worker/relay.h"
 
@@ -102,7 +103,10 @@ void RelayMain() {
                     errhint("Raise outbox.max_databases.")));
   }
   on_shmem_exit(ReleaseBoard, UInt64GetDatum(ticket.incarnation));
-  relay = new Relay(ticket.database, slot, pg::MyWorkerSlot());
+  relay = new Relay({.database = ticket.database,
+                     .database_slot = slot,
+                     .worker_slot = pg::MyWorkerSlot(),
+                     .incarnation = ticket.incarnation});
   (void)ServersMayHaveChanged();  // registers; the first turn loads everything in any case
   uint32 wait_event = pg::WaitEventFor("OutboxRelayMain");
   MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox relay turn", ALLOCSET_DEFAULT_SIZES);

@@ -1,7 +1,7 @@
 // What librdkafka alone can do on this machine: the yardstick of `make bench`. Knows nothing of outbox; sends records
-// as outbox sends them (key, body, four headers), with the same producer settings.
+// as outbox sends them (key, body, four headers, or the first N of them), with the same producer settings.
 //
-//   kafka_raw BOOTSTRAP TOPIC [--count N] [--size BYTES] [--keys N] [-X property=value ...]
+//   kafka_raw BOOTSTRAP TOPIC [--count N] [--size BYTES] [--keys N] [--headers N] [-X property=value ...]
 //   kafka_raw BOOTSTRAP TOPIC --latency RECORDS_PER_SECOND [--seconds S] [--size BYTES] [--keys N] [-X ...]
 //
 // Prints one line of name=value: rate and CPU seconds per million records, or the times from produce to
@@ -23,7 +23,7 @@ namespace {
 
 struct Arguments {
   std::string bootstrap, topic;
-  uint64_t count = 1000000, keys = 10000, rate = 0;
+  uint64_t count = 1000000, keys = 10000, rate = 0, headers = 4;
   size_t size = 300;
   double seconds = 10;
   std::vector<std::string> properties;
@@ -94,7 +94,10 @@ rd_kafka_t* Connect(const Arguments& arguments) {
 class Records {
  public:
   Records(rd_kafka_t* client, const Arguments& arguments)
-      : client_(client), topic_(rd_kafka_topic_new(client, arguments.topic.c_str(), nullptr)), keys_(arguments.keys) {
+      : client_(client),
+        topic_(rd_kafka_topic_new(client, arguments.topic.c_str(), nullptr)),
+        keys_(arguments.keys),
+        headers_(std::min<uint64_t>(arguments.headers, 4)) {
     body_ = "{\"order\": 123456, \"text\": \"";
     body_.resize(std::max(arguments.size, body_.size() + 2), 'x');
     body_.replace(body_.size() - 2, 2, "\"}");
@@ -107,11 +110,17 @@ class Records {
     const int id_size =
         snprintf(id, sizeof id, "019163d0-8694-739b-aea5-%012llx", static_cast<unsigned long long>(number));
     const int at_size = snprintf(at, sizeof at, "%llu", 1700000000000000ull + static_cast<unsigned long long>(number));
-    rd_kafka_headers_t* headers = rd_kafka_headers_new(4);
-    rd_kafka_header_add(headers, "id", 2, id, id_size);
-    rd_kafka_header_add(headers, "type", 4, "order.created", 13);
-    rd_kafka_header_add(headers, "aggregate_type", 14, "order", 5);
-    rd_kafka_header_add(headers, "created_at", 10, at, at_size);
+    const struct {
+      const char *name, *value;
+      int size;
+    } all[] = {{"id", id, id_size},
+               {"type", "order.created", 13},
+               {"aggregate_type", "order", 5},
+               {"created_at", at, at_size}};
+    rd_kafka_headers_t* headers = rd_kafka_headers_new(headers_);
+    for (size_t i = 0; i < headers_; ++i) {
+      rd_kafka_header_add(headers, all[i].name, -1, all[i].value, all[i].size);
+    }
     const rd_kafka_resp_err_t error =
         rd_kafka_producev(client_, RD_KAFKA_V_RKT(topic_), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
                           RD_KAFKA_V_KEY(key, static_cast<size_t>(key_size)),
@@ -127,6 +136,7 @@ class Records {
   rd_kafka_t* client_;
   rd_kafka_topic_t* topic_;
   uint64_t keys_;
+  size_t headers_;
   std::string body_;
 };
 
@@ -196,6 +206,8 @@ Arguments Parse(int argc, char** argv) {
       arguments.size = strtoull(value, nullptr, 10);
     else if (name == "--keys")
       arguments.keys = std::max<uint64_t>(1, strtoull(value, nullptr, 10));
+    else if (name == "--headers")
+      arguments.headers = strtoull(value, nullptr, 10);
     else if (name == "--latency")
       arguments.rate = strtoull(value, nullptr, 10);
     else if (name == "--seconds")

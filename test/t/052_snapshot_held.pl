@@ -1,6 +1,6 @@
 # An idle transaction that holds a snapshot, and one that has emitted and not committed, delay no other session's
 # events; the late one's events arrive when it commits.
-# matrix: B6 F6
+# matrix: B6
 use strict;
 use warnings;
 

@@ -1,21 +1,23 @@
 # No descriptor or thread is to be had. In a sink process that has lost its connection, in a relay worker that has lost its
-# sink process, in a Kafka sink process that starts: each says so, waits, and goes on by itself when there are some again.
-# No other process is affected, no server process ends.
+# sink process, in a Kafka sink process that starts or has lost its connection: each says so, waits, and goes on by itself when
+# there are some again. No other process is affected, no server process ends.
 # matrix: F3
 use strict;
 use warnings;
 
 use Outbox::Faults;
+use Outbox::Proxy;
 use Outbox::Test;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
 my $node = new_node(conf => "restart_after_crash = off\noutbox.workers = 1\n");
 my $redis = Outbox::Redis->start;
-my $kafka = Outbox::Kafka::available() ? Outbox::Kafka->start : undef;
+my $proxy = Outbox::Proxy->new;
+my $kafka = Outbox::Kafka::available() ? $proxy->kafka : undef;
 $kafka->create_topic('scarce', 1) if $kafka;
 redis_route($node, $redis, 'redis', topic => q('scarce'));
-kafka_route($node, $kafka, 'kafka', topic => q('scarce')) if $kafka;
+kafka_route($node, $kafka->{proxied}, 'kafka', topic => q('scarce')) if $kafka;
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 my $done = 0;
@@ -104,7 +106,7 @@ complete('processes given back');
 # --- a Kafka sink process that can start no thread --------------------------------------------------------------------
 SKIP:
 {
-	skip $ENV{OUTBOX_NO_KAFKA}, 6 unless $kafka;
+	skip $ENV{OUTBOX_NO_KAFKA}, 1 unless $kafka;
 	Outbox::Faults::arm('sink.start', 'wait');
 	kill 'KILL', sink_of('kafka');
 	ok(Outbox::Faults::await_waiting('sink.start', 20), 'a new Kafka sink process has not begun yet');
@@ -116,8 +118,34 @@ SKIP:
 	ok(limit($sink, 'nproc'), 'it may again');
 	complete('threads given back');
 	is(sink_of('kafka'), $sink, 'by the same process');
+
+	# --- a Kafka sink process without descriptors ---------------------------------------------------------------------
+	# It has 0 to 2, its socket, what its client library needs for itself, and no connection any more.
+	ok(limit($sink, 'nofile', 5), 'it may open no descriptor');
+	$proxy->tell('kafka', 'refuse');
+	$proxy->tell('kafka', 'pass');
+	more(10);
+	trouble_is('kafka', '_ALL_BROKERS_DOWN|_TRANSPORT', 'Too many open files', 'a Kafka sink process that can make no connection says so');
+	ok(wait_until(sub { $redis->xlen('scarce') >= $done }, 20), 'the other destination goes on');
+	is(sql('SELECT count(*) FROM outbox.parked'), '0', 'no event is charged');
+	ok(limit($sink, 'nofile'), 'it may again');
+	complete('descriptors given back to it');
+	is(sink_of('kafka'), $sink, 'by the same process');
+	# One that starts without.
+	Outbox::Faults::arm('sink.start', 'wait');
+	kill 'KILL', $sink;
+	ok(Outbox::Faults::await_waiting('sink.start', 20), 'another has not begun yet');
+	$sink = sink_of('kafka');
+	ok(limit($sink, 'nofile', 4), 'it may open no descriptor but those that it has');
+	Outbox::Faults::release('sink.start');
+	trouble_is('kafka', 'CLIENT', 'Too many open files', 'it says so');
+	more(10);
+	ok(limit($sink, 'nofile'), 'it may again');
+	complete('descriptors given to a new one');
+	is(sink_of('kafka'), $sink, 'by the same process');
 }
 is(join(' ', relay_pids($node)), $relay, 'the worker was the same all the time');
 is(sql('SELECT count(*) FROM outbox.parked'), '0', 'no event was charged');
+$proxy->stop;
 no_server_crashed($node);
 done_testing();

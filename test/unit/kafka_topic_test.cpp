@@ -11,42 +11,42 @@ namespace {
 constexpr int64_t kSecond = 1'000'000;
 
 // A broker that refuses batches above `limit`; the sink always has enough to fill a window. Returns the refusals.
-int Simulate(Topic* topic, uint64_t limit, int64_t from, int64_t to) {
+int Simulate(BatchWindow* window, uint64_t limit, int64_t from, int64_t to) {
   int refused = 0;
   for (int64_t now = from; now < to; now += kSecond / 10) {
-    const uint64_t bytes = std::clamp<uint64_t>(topic->window == 0 ? UINT64_MAX : topic->window, 300, 1'000'000);
+    const uint64_t bytes = std::clamp<uint64_t>(window->bytes() == 0 ? UINT64_MAX : window->bytes(), 300, 1'000'000);
     if (bytes > limit) {
       ++refused;
-      topic->Refused(static_cast<uint32_t>(bytes / 300 + 1), bytes, true, now);
+      window->Refused(static_cast<uint32_t>(bytes / 300 + 1), bytes, true, now);
     } else {
-      topic->Acknowledged(0, static_cast<uint32_t>(bytes / 300 + 1), bytes, now);
+      window->Acknowledged(static_cast<uint32_t>(bytes / 300 + 1), bytes, now);
     }
   }
   return refused;
 }
 
-TEST(KafkaTopic, ALimitIsLearntAndTriedAgainSeldom) {
-  Topic topic;
-  EXPECT_LE(Simulate(&topic, 20'000, 0, 10 * kSecond), 8);
-  EXPECT_GT(topic.window, 5'000u);
-  EXPECT_LE(topic.window, 20'000u);
-  EXPECT_EQ(Simulate(&topic, 20'000, 10 * kSecond, 50 * kSecond), 0);
+TEST(KafkaBatchWindow, ALimitIsLearntAndTriedAgainSeldom) {
+  BatchWindow window;
+  EXPECT_LE(Simulate(&window, 20'000, 0, 10 * kSecond), 8);
+  EXPECT_GT(window.bytes(), 5'000u);
+  EXPECT_LE(window.bytes(), 20'000u);
+  EXPECT_EQ(Simulate(&window, 20'000, 10 * kSecond, 50 * kSecond), 0);
   // A day: a few tries in the first hours, one an hour then.
-  const int tries = Simulate(&topic, 20'000, 50 * kSecond, 86'400 * kSecond);
+  const int tries = Simulate(&window, 20'000, 50 * kSecond, 86'400 * kSecond);
   EXPECT_GT(tries, 10);
   EXPECT_LT(tries, 80);
 }
 
-TEST(KafkaTopic, ARaisedLimitIsFound) {
-  Topic topic;
-  Simulate(&topic, 20'000, 0, 10 * kSecond);
-  EXPECT_LE(topic.window, 20'000u);
-  EXPECT_EQ(Simulate(&topic, 2'000'000, 10 * kSecond, 10 * kSecond + kRaiseMicros + 60 * kSecond), 0);
-  EXPECT_EQ(topic.window, 0u) << "still limited";
+TEST(KafkaBatchWindow, ARaisedLimitIsFound) {
+  BatchWindow window;
+  Simulate(&window, 20'000, 0, 10 * kSecond);
+  EXPECT_LE(window.bytes(), 20'000u);
+  EXPECT_EQ(Simulate(&window, 2'000'000, 10 * kSecond, 10 * kSecond + BatchWindow::kRaiseMicros + 60 * kSecond), 0);
+  EXPECT_EQ(window.bytes(), 0u) << "still limited";
 }
 
 TEST(KafkaTopic, PuzzlesAreCountedByPartitionUntilADelivery) {
-  Topic topic;
+  Topic topic("t", BatchWindow::kRaiseMicros);
   EXPECT_EQ(topic.Puzzled(3), 1u);
   EXPECT_EQ(topic.Puzzled(3), 2u);
   EXPECT_EQ(topic.Puzzled(-1), 1u);

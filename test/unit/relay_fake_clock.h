@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "relay/clock.h"
+#include "relay/engine_clock.h"
 
 namespace outbox::relay::fakes {
 

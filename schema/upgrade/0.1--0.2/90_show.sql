@@ -11,3 +11,7 @@ COMMENT ON FUNCTION outbox.skip(uuid, text, text) IS
 COMMENT ON FUNCTION outbox.drop_route(text) IS 'ends a route; returns the number of its events that were never delivered, in the log and parked';
 COMMENT ON FUNCTION outbox.wait_for(uuid, interval) IS
   'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout, and a NOTICE says what it waited for; NULL: no route will deliver it, because none takes it or one was moved behind it by seek(). It wakes workers, so looking (pg_monitor) is not enough: EXECUTE has to be granted';
+COMMENT ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) IS
+  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message. Acts at once: dry_run => true counts';
+COMMENT ON PROCEDURE outbox.seek(text, timestamptz, text, boolean, bigint, bigint) IS
+  'moves a route to a moment (infinity: behind the newest event): it sends again what it has delivered since, and passes over what it has not delivered of before; returns how many of each. Acts at once: dry_run => true counts. Parked events stay parked: they are tried, wait or are dead as before. The moment is compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart';

@@ -21,16 +21,15 @@ uint32_t BatchStore::Add(Batch batch) {
   stored.unreported = 0;
   stored.reported_to = 0;
   stored.waiting_since = 0;
-  stored.in_use = true;
-  stored.touched = false;
+  stored.use = StoredBatch::Use::kQuiet;
   open_ += batch.count;
   stored.batch = std::move(batch);
   return slot;
 }
 
 void BatchStore::Touch(uint32_t slot, StoredBatch* stored) {
-  if (!stored->touched) {
-    stored->touched = true;
+  if (stored->use != StoredBatch::Use::kTouched) {
+    stored->use = StoredBatch::Use::kTouched;
     touched_.push_back(slot);
   }
 }
@@ -155,7 +154,7 @@ void BatchStore::Flush(int64_t now, std::vector<Result>* results) {
       stored.reported_to = to;
     }
     if (stored.open == 0) {
-      stored.in_use = false;
+      stored.use = StoredBatch::Use::kFree;
       stored.batch = Batch();
       free_.push_back(slot);
       continue;
@@ -168,7 +167,7 @@ void BatchStore::Flush(int64_t now, std::vector<Result>* results) {
     }
     if (stored.unreported == 0) {
       stored.waiting_since = 0;
-      stored.touched = false;
+      stored.use = StoredBatch::Use::kQuiet;
       continue;
     }
     touched_[kept++] = slot;

@@ -27,6 +27,11 @@ struct Spot {
 };
 
 struct StoredBatch {
+  enum class Use : uint8_t {
+    kFree,
+    kQuiet,    // every outcome has been handed out
+    kTouched,  // there are others: it is in the store's list
+  };
   Batch batch;                     // its bytes stay where they are until every record has an outcome
   std::vector<RecordState> state;  // one per record
   std::vector<int64_t> offset;     // of those delivered; -1: unknown
@@ -36,8 +41,8 @@ struct StoredBatch {
   uint32_t unreported = 0;    // outcomes not handed out
   uint32_t reported_to = 0;   // all before this one are handed out
   int64_t waiting_since = 0;  // when an outcome behind a gap was first seen; 0: none
-  bool in_use = false;
-  bool touched = false;
+  Use use = Use::kFree;
+  bool open_records() const { return use != Use::kFree && open > 0; }
 };
 
 class BatchStore {
@@ -60,7 +65,7 @@ class BatchStore {
   void AbortAll(Fn&& fn) {
     for (uint32_t slot = 0; slot < batches_.size(); ++slot) {
       StoredBatch& stored = *batches_[slot];
-      if (!stored.in_use || stored.open == 0) {
+      if (!stored.open_records()) {
         continue;
       }
       fn(stored);
@@ -73,7 +78,7 @@ class BatchStore {
   template <typename Fn>
   void ForEachOpen(Fn&& fn) {
     for (uint32_t slot = 0; slot < batches_.size(); ++slot) {
-      if (batches_[slot]->in_use && batches_[slot]->open > 0) {
+      if (batches_[slot]->open_records()) {
         fn(slot, *batches_[slot]);
       }
     }

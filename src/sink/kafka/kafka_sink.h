@@ -9,19 +9,19 @@
 //   health() says down.
 #pragma once
 
-#include <atomic>
-#include <functional>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "sink/flow_gate.h"
 #include "sink/kafka/batch_store.h"
+#include "sink/kafka/destination_health.h"
 #include "sink/kafka/errors.h"
-#include "sink/kafka/producer.h"
+#include "sink/kafka/producers.h"
 #include "sink/kafka/settings.h"
+#include "sink/kafka/stalled.h"
 #include "sink/kafka/topic.h"
 #include "sink/record.h"
 #include "sink/sink.h"
@@ -40,27 +40,19 @@ class KafkaSink : public Sink {
   void Submit(Batch batch) override;
   void Poll(std::vector<Result>* results) override;
   void AppendWaits(std::vector<WaitSpec>* waits) override;
-  const Health& health() const override { return health_; }
+  const Health& health() const override { return health_.told(); }
   void TakePlaces(std::vector<Place>* places) override { store_.TakePlaces(places); }
   void Close() override;
 
   // For tests: the library's handle (nullptr between two producers), and how many producers were made.
-  rd_kafka_t* handle() const { return producer_ == nullptr ? nullptr : producer_->handle(); }
-  uint64_t producers() const { return producers_; }
-  // For tests: how long a topic may take nothing, and after what time larger batches are tried again.
-  void set_stalled_micros(int64_t micros) { stalled_micros_ = micros; }
-  void set_raise_micros(int64_t micros) { raise_micros_ = micros; }
-  // For tests: see Topic::window.
-  uint64_t window(std::string_view topic) { return FindTopic(topic)->window; }
+  rd_kafka_t* handle() { return producers_.main() == nullptr ? nullptr : producers_.main()->handle(); }
+  uint64_t producers() const { return producers_.made(); }
+  // For tests: see StalledSearch::after, TopicTable::set_raise_micros, BatchWindow::bytes.
+  void set_stalled_micros(int64_t micros) { stalled_.after = micros; }
+  void set_raise_micros(int64_t micros) { topics_.set_raise_micros(micros); }
+  uint64_t window(std::string_view topic) { return topics_.Find(topic)->window.bytes(); }
 
  private:
-  enum class Phase : uint8_t {
-    kRunning,
-    kEnding,   // purged; waiting for what is in flight
-    kPurging,  // that took too long: in flight is purged too
-    kStopped,  // no producer; a new one is made at restart_at_
-    kClosed,
-  };
   // What became of a record that was to go into the library.
   enum class Sent : uint8_t { kYes, kLater, kFailed };
 
@@ -78,15 +70,11 @@ class KafkaSink : public Sink {
     uint64_t bytes = 0;
     int64_t offset = -1;  // the largest; -1: none
   };
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-  };
 
-  KafkaSink(Settings settings, int event_fd) : settings_(std::move(settings)), event_fd_(event_fd) {}
+  KafkaSink(Settings settings, int event_fd)
+      : settings_(std::move(settings)), event_fd_(event_fd), producers_(&settings_, event_fd) {}
 
   // submit.cpp: from a batch into the library.
-  Topic* FindTopic(std::string_view name);
   bool Dispatch(Topic* topic, const RecordRef& ref, const Record& record);  // false: the record's flow has failed
   bool EndCare(Topic* topic);
   bool AskAbout(Topic* topic);
@@ -98,7 +86,9 @@ class KafkaSink : public Sink {
   void Refused(Topic* topic, const RecordRef& ref, int code);
   Error RefusalOf(Topic* topic, int code);
   void FailKnown(Topic* topic, const RecordRef& ref, const Record& record);
-  int KnownToBeRefused(Topic* topic, const Record& record);  // the error code; 0: not known
+  int KnownToBeRefused(Topic* topic, const Record& record) {
+    return topic->limits.Refuses(record, settings_.compresses, now_);
+  }
   void Wait(Topic* topic, std::deque<RecordRef>* queue, const RecordRef& ref, bool front = false);
   RecordRef Next(Topic* topic, std::deque<RecordRef>* queue);
   bool Read(const RecordRef& ref, Record* record);
@@ -119,18 +109,12 @@ class KafkaSink : public Sink {
   void Learned(Topic* topic, int32_t at_least);
   bool RefusedAlone(const Report& report, int64_t now);
   void Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now);
-  void Probed(bool answered, int64_t now);
-  void SetUp();
-  void SetDown(Error error, int64_t now);
-  void SetWarning(Error warning);
 
-  // kafka_sink.cpp: the life of producers.
-  void EndProducer(int64_t now);
-  void Purge(int what);
+  // kafka_sink.cpp: what happens with the records and topics at the end of producers and the start of others.
   Producer* ProducerOf(Topic* topic);
   void EndCareful();
   void Advance(int64_t now);
-  void RetireProducer(int64_t now);
+  void RetireProducers(int64_t now);
   void StartProducer(int64_t now);
 
   // limits.cpp: what topics are known to refuse.
@@ -138,54 +122,34 @@ class KafkaSink : public Sink {
   void EndHold(Topic* topic);
   void AskForLimits(int64_t now);
   void LimitsAnswered(Topic* topic, rd_kafka_event_t* event, int64_t now);
-  static void ReadLimits(Topic::Limits* into, rd_kafka_event_t* event, int64_t now);
 
   // stalled.cpp: topics that take nothing.
   void FindStalled(int64_t now);
   void FailStalled(std::vector<std::string>* bytes);
-  bool StillStalled(const Topic& topic) const;
-  bool Look(Topic* topic);
-  void Looked(const TopicAnswer& answer);
+  bool AskCluster(Topic* topic);
+  void ClusterAnswered(const TopicAnswer& answer);
 
   const Settings settings_;
   const int event_fd_;
-  std::unique_ptr<Producer> producer_;
-  std::unique_ptr<Producer> careful_;  // of topics that are careful; ends with the other, or with the last of them
-  uint64_t producers_ = 0;
-  Phase phase_ = Phase::kStopped;
-  int64_t phase_deadline_ = 0;  // kEnding, kPurging: when to go on regardless; kStopped: when to start
-  std::vector<std::shared_ptr<std::atomic<bool>>> retired_;  // true: this producer, of the last ones, is destroyed
-  int64_t retired_by_ = 0;                                   // or is not waited for any longer
-  int failures_ = 0;                                         // producers ended in a row without a delivery
-
+  Producers producers_;
+  DestinationHealth health_;
   BatchStore store_;
   FlowGate gate_;
-  std::unordered_map<std::string, std::unique_ptr<Topic>, Hash, std::equal_to<>> topics_;
-  Topic* last_topic_ = nullptr;
+  TopicTable topics_;
+  StalledSearch stalled_;
+  int64_t limits_at_ = -1;  // when limits of topics are to be asked for; -1: none are wanted
+
   uint64_t next_seq_ = 0;  // after the last record submitted
   uint32_t in_library_ = 0;
   uint32_t waiting_records_ = 0;
-  bool full_ = false;                   // the library's queue is: wait for reports
-  bool more_ = false;                   // events were left for the next Poll
+  bool full_ = false;  // the library's queue is: wait for reports
+  bool more_ = false;  // events were left for the next Poll
+
+  int64_t now_ = 0;  // monotonic microseconds, as of the last Submit or Poll
+  int64_t wall_ms_ = 0;
   Record record_;                       // reused
   std::vector<RefusedRecord> refused_;  // reused: records of the event in hand
   std::vector<TopicAnswer> answers_;    // reused
-  int64_t now_ = 0;                     // monotonic microseconds, as of the last Submit or Poll
-  int64_t wall_ms_ = 0;
-
-  Health health_;
-  bool down_by_fatal_ = false;  // nothing but a new producer can show that it is over
-  bool checking_ = false;
-  int64_t check_at_ = -1;
-  int64_t answered_at_ = 0;  // the last acknowledgement, or answer to a question
-  int64_t limits_at_ = -1;   // when limits are to be asked for; -1: none are wanted
-  int64_t stalled_check_at_ = 0;
-  int64_t stalled_micros_ = 15'000'000;  // a broker that dies has successors as leaders after 10 s or so
-  int64_t finding_since_ = 0;            // since when the cluster is asked about topics that may be; 0: it is not
-  bool ending_stalled_ = false;          // the producer ends because of stalled topics
-  int64_t raise_micros_ = kRaiseMicros;
-  Error ended_by_;            // why the last producer ended, if no event was charged; until the next delivery
-  std::string last_trouble_;  // the newest connection error since all was well, for people
 };
 
 }  // namespace outbox::sink::kafka

@@ -1,7 +1,5 @@
-// What topics are known to refuse. A record that a broker refuses costs a producer, and with it a moment of every topic
-// and lane; where one in ten is refused for the same setting of its topic, that is nearly all the time. So the setting
-// is asked for after the first, and the next are refused here: max.message.bytes, and cleanup.policy (a compacted topic
-// takes no record without a key). Without the right to ask (DescribeConfigs) the topic is careful (topic.h).
+#include "sink/kafka/limits.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
@@ -30,90 +28,60 @@ uint64_t LeastBytes(const Record& record) {
 
 }  // namespace
 
-int KafkaSink::KnownToBeRefused(Topic* topic, const Record& record) {
-  Topic::Limits& limits = topic->limits;
-  if (limits.until == 0) {
+int TopicLimits::Refuses(const Record& record, bool compresses, int64_t now) {
+  if (until_ == 0) {
     return 0;
   }
-  const bool too_large = limits.max_bytes != 0 && !settings_.compresses && LeastBytes(record) > limits.max_bytes;
-  const bool keyless = limits.compacted && record.key.data() == nullptr;
-  if ((!too_large && !keyless) || now_ >= limits.until) {
+  const bool too_large = max_bytes_ != 0 && !compresses && LeastBytes(record) > max_bytes_;
+  const bool keyless = compacted_ && record.key.data() == nullptr;
+  if ((!too_large && !keyless) || now >= until_) {
     return 0;
   }
-  limits.used_at = now_;
+  used_at_ = now;
   return too_large ? RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE : RD_KAFKA_RESP_ERR_INVALID_RECORD;
 }
 
-// A record was refused for what may be the topic's settings. Until they are known the topic's other records wait,
-// unless it is already known that there is no answer.
-void KafkaSink::WantLimits(Topic* topic, int code) {
-  if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE && settings_.compresses) {
-    return;
+bool TopicLimits::Want(int64_t now) {
+  question_ = std::max(question_, Question::kWanted);
+  used_at_ = now;
+  if (now < until_ || (until_ == 0 && asked_at_ != 0)) {
+    return false;
   }
-  Topic::Limits& limits = topic->limits;
-  limits.wanted = true;
-  limits.used_at = now_;
-  if (now_ >= limits.until && (limits.until != 0 || limits.asked_at == 0)) {
-    limits.hold_until = now_ + kHoldMicros;
-    limits_at_ = now_;
-  } else if (limits_at_ < 0) {
-    limits_at_ = now_;
+  hold_until_ = now + kHoldMicros;
+  return true;
+}
+
+bool TopicLimits::Wanted(int64_t now) {
+  if (question_ != Question::kNone && now - used_at_ > kUsedMicros) {
+    *this = TopicLimits();
+  }
+  return question_ != Question::kNone;
+}
+
+bool TopicLimits::Ask(int64_t now) {
+  const int64_t pause = hold_until_ != 0 ? 0 : until_ == 0 && asked_at_ != 0 ? kInVainMicros : kAgainMicros;
+  if (question_ != Question::kWanted || now - asked_at_ < pause) {
+    return false;
+  }
+  question_ = Question::kAsked;
+  asked_at_ = now;
+  return true;
+}
+
+int64_t TopicLimits::next_at(int64_t now) const {
+  return hold_until_ != 0 ? hold_until_ : now + kAgainMicros;
+}
+
+void TopicLimits::ProducerEnded() {
+  if (question_ == Question::kAsked) {
+    question_ = Question::kWanted;
+    asked_at_ = 0;
   }
 }
 
-// Sends on what waited for the answer, when it came or took too long.
-void KafkaSink::EndHold(Topic* topic) {
-  topic->limits.hold_until = 0;
-  if (phase_ == Phase::kRunning && !topic->waiting.empty()) {
-    if (topic->state == TopicState::kUnknown) {
-      AskAbout(topic);
-    }
-    ReleaseTopic(topic);
-  }
-}
-
-void KafkaSink::AskForLimits(int64_t now) {
-  limits_at_ = -1;
-  for (auto& [name, topic] : topics_) {
-    Topic::Limits& limits = topic->limits;
-    if (limits.wanted && now - limits.used_at > kUsedMicros) {
-      limits = Topic::Limits{};
-    }
-    if (!limits.wanted) {
-      continue;
-    }
-    const int64_t pause = limits.hold_until != 0                      ? 0
-                          : limits.until == 0 && limits.asked_at != 0 ? kInVainMicros
-                                                                      : kAgainMicros;
-    if (!limits.asked && now - limits.asked_at >= pause) {
-      limits.asked = true;
-      limits.asked_at = now;
-      producer_->DescribeTopic(name, topic.get(), kAskMs);
-    }
-    if (limits.hold_until != 0 && now >= limits.hold_until) {
-      EndHold(topic.get());
-    }
-    const int64_t next = limits.hold_until != 0 ? limits.hold_until : now + kAgainMicros;
-    limits_at_ = limits_at_ < 0 ? next : std::min(limits_at_, next);
-  }
-}
-
-void KafkaSink::LimitsAnswered(Topic* topic, rd_kafka_event_t* event, int64_t now) {
-  Topic::Limits& limits = topic->limits;
-  limits.asked = false;
-  limits.until = 0;
-  ReadLimits(&limits, event, now);
-  if (limits.until != 0 && topic->careful && topic->state == TopicState::kUnknown && topic->inflight == 0) {
-    topic->EndCare();  // it can be known before
-  }
-  if (limits.until != 0 && limits.max_bytes != 0 && !settings_.compresses) {
-    topic->LimitBatches(limits.max_bytes);
-  }
-  EndHold(topic);
-}
-
-void KafkaSink::ReadLimits(Topic::Limits* into, rd_kafka_event_t* event, int64_t now) {
-  Topic::Limits& limits = *into;
+void TopicLimits::Answered(rd_kafka_event_t* event, int64_t now) {
+  question_ = std::min(question_, Question::kWanted);
+  until_ = 0;
   const rd_kafka_DescribeConfigs_result_t* result = rd_kafka_event_DescribeConfigs_result(event);
   size_t count = 0;
   const rd_kafka_ConfigResource_t** resources =
@@ -130,12 +98,62 @@ void KafkaSink::ReadLimits(Topic::Limits* into, rd_kafka_event_t* event, int64_t
     }
     const std::string_view name = rd_kafka_ConfigEntry_name(entries[i]);
     if (name == "max.message.bytes") {
-      limits.max_bytes = std::strtoull(value, nullptr, 10);
+      max_bytes_ = std::strtoull(value, nullptr, 10);
     } else if (name == "cleanup.policy") {
-      limits.compacted = std::string_view(value).find("compact") != std::string_view::npos;
+      compacted_ = std::string_view(value).find("compact") != std::string_view::npos;
     }
   }
-  limits.until = now + kFreshMicros;
+  until_ = now + kFreshMicros;
+}
+
+// A record was refused with this code: if that may be for the topic's settings, they are asked for.
+void KafkaSink::WantLimits(Topic* topic, int code) {
+  if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE && settings_.compresses) {
+    return;
+  }
+  if (topic->limits.Want(now_) || limits_at_ < 0) {
+    limits_at_ = now_;
+  }
+}
+
+// Sends on what waited for the answer, when it came or took too long.
+void KafkaSink::EndHold(Topic* topic) {
+  topic->limits.EndHold();
+  if (producers_.running() && !topic->waiting.empty()) {
+    if (topic->state == TopicState::kUnknown) {
+      AskAbout(topic);
+    }
+    ReleaseTopic(topic);
+  }
+}
+
+void KafkaSink::AskForLimits(int64_t now) {
+  limits_at_ = -1;
+  for (auto& [name, topic] : topics_) {
+    TopicLimits& limits = topic->limits;
+    if (!limits.Wanted(now)) {
+      continue;
+    }
+    if (limits.Ask(now)) {
+      producers_.main()->DescribeTopic(name, topic.get(), kAskMs);
+    }
+    if (limits.hold_until() != 0 && now >= limits.hold_until()) {
+      EndHold(topic.get());
+    }
+    const int64_t next = limits.next_at(now);
+    limits_at_ = limits_at_ < 0 ? next : std::min(limits_at_, next);
+  }
+}
+
+void KafkaSink::LimitsAnswered(Topic* topic, rd_kafka_event_t* event, int64_t now) {
+  topic->limits.Answered(event, now);
+  if (topic->limits.known() && topic->care.taken() && topic->state == TopicState::kUnknown && topic->inflight == 0) {
+    topic->EndCare();  // it can be known before
+  }
+  if (topic->limits.known() && topic->limits.max_bytes() != 0 && !settings_.compresses) {
+    topic->window.Limit(topic->limits.max_bytes());
+  }
+  EndHold(topic);
 }
 
 }  // namespace outbox::sink::kafka

@@ -85,7 +85,7 @@ Status Producer::Make(const Settings& settings, int event_fd, bool gapless, std:
   // Written only when the queue goes from empty to not empty: enable, drain, then wait.
   const uint64_t one = 1;
   rd_kafka_queue_io_event_enable(made->queue_, event_fd, &one, sizeof one);
-  made->looker_ = std::make_unique<Looker>(made->handle_, event_fd);
+  made->metadata_ = std::make_unique<MetadataThread>(made->handle_, event_fd);
   *producer = std::move(made);
   return Status();
 }
@@ -95,7 +95,7 @@ Producer::~Producer() {
     return;
   }
   Mute();
-  looker_.reset();
+  metadata_.reset();
   rd_kafka_purge(handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
   for (const auto& link : links_) {
     rd_kafka_topic_destroy(link->handle);
@@ -106,7 +106,7 @@ Producer::~Producer() {
 
 void Producer::Mute() {
   rd_kafka_queue_io_event_enable(queue_, -1, nullptr, 0);
-  looker_->Mute();
+  metadata_->Mute();
 }
 
 TopicLink* Producer::OpenTopic(const std::string& name, const Settings& settings, Topic* topic) {

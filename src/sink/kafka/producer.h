@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "sink/kafka/looker.h"
+#include "sink/kafka/metadata.h"
 #include "sink/kafka/settings.h"
 
 namespace outbox::sink::kafka {
@@ -70,10 +70,10 @@ class Producer {
   TopicLink* OpenTopic(const std::string& name, const Settings& settings, Topic* topic);
 
   // For questions about topics of this producer; never nullptr.
-  Looker* looker() const { return looker_.get(); }
+  MetadataThread* metadata() const { return metadata_.get(); }
 
-  // Asks whether any broker is there; the answer comes by the looker.
-  void CheckConnection() { looker_->CheckConnection(links_.empty() ? nullptr : links_.front().get()); }
+  // Asks whether any broker is there; the answer comes by the metadata thread.
+  void CheckConnection() { metadata_->CheckConnection(links_.empty() ? nullptr : links_.front().get()); }
   // Asks for the settings of a topic; the answer comes as an event (DESCRIBECONFIGS_RESULT) whose opaque is `topic`.
   void DescribeTopic(const std::string& name, Topic* topic, int timeout_ms);
 
@@ -83,7 +83,7 @@ class Producer {
   rd_kafka_t* handle_ = nullptr;
   rd_kafka_queue_t* queue_ = nullptr;
   std::vector<std::unique_ptr<TopicLink>> links_;
-  std::unique_ptr<Looker> looker_;
+  std::unique_ptr<MetadataThread> metadata_;
 };
 
 // Mutes the producer, then destroys what is handed over (in that order) in a thread of its own. `done` becomes true

@@ -11,8 +11,7 @@
 namespace outbox::sink::kafka {
 namespace {
 
-constexpr int64_t kServeMicros = 20'000;  // of one Poll
-constexpr int64_t kCheckAgainMicros = 1'000'000;
+constexpr int64_t kServeMicros = 20'000;       // of one Poll
 constexpr int kInvalidDifferentRecord = -138;  // librdkafka 2.0 has no name for it
 
 uint32_t InFlight(const Topic& topic, int32_t partition) {
@@ -85,7 +84,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   } else {
     Failed(report, now);
   }
-  if (phase_ == Phase::kRunning) {
+  if (producers_.running()) {
     ReleaseNext(topic, partition);
   }
 }
@@ -126,12 +125,8 @@ void KafkaSink::Acknowledged(const Report& report, Partition* partition, int64_t
   partition->last_offset = report.offset;
   partition->moved_at = now;
   report.topic->Acknowledged(report.partition, report.count, report.bytes, now);
-  answered_at_ = now;
-  failures_ = 0;
-  down_by_fatal_ = false;
-  ended_by_ = {};
-  SetWarning({});
-  SetUp();
+  producers_.Delivered();
+  health_.Delivered(now);
 }
 
 // After a report: what waited for it is sent, first the records of its partition.
@@ -173,7 +168,7 @@ ErrorClass KafkaSink::Classify(Topic* topic, int32_t partition, const ErrorRule&
 // Handles the refusal of a single record of a careful topic: it has its outcome, and no other record is concerned.
 bool KafkaSink::RefusedAlone(const Report& report, int64_t now) {
   Topic* topic = report.topic;
-  if (!topic->careful || report.count != 1 || report.partition < 0) {
+  if (!topic->care.taken() || report.count != 1 || report.partition < 0) {
     return false;
   }
   const RefusedRecord& record = refused_.front();
@@ -182,11 +177,11 @@ bool KafkaSink::RefusedAlone(const Report& report, int64_t now) {
       (rule.error_class != ErrorClass::kMessage && rule.error_class != ErrorClass::kSolo)) {
     return false;
   }
-  topic->BeCareful(now);
+  topic->care.Refused(now);
   WantLimits(topic, record.code);
   Error error = MakeError(record.code, rule.error_class, {});
   error.message = "topic \"" + topic->name + "\": " + error.message;
-  failures_ = 0;
+  producers_.Charged();
   FailFlow(record.ref, std::move(error));
   if (report.asking) {
     Learned(topic, report.partition + 1);
@@ -206,8 +201,8 @@ void KafkaSink::Failed(const Report& report, int64_t now) {
   for (const RefusedRecord& record : refused_) {
     const ErrorRule& rule = RuleFor(record.code);
     if (rule.verdict == Verdict::kRetry) {
-      if (ended_by_.ok() && rule.error_class != ErrorClass::kNone) {
-        ended_by_ = MakeError(record.code, rule.error_class, {});
+      if (rule.error_class != ErrorClass::kNone) {
+        producers_.EndedBy(MakeError(record.code, rule.error_class, {}), /*first=*/true);
       }
       continue;  // aborted when the producer has ended
     }
@@ -227,10 +222,10 @@ void KafkaSink::Failed(const Report& report, int64_t now) {
       store_.Abort(record.ref.slot, record.ref.index);
     }
     report.topic->state = TopicState::kUnknown;
-    report.topic->Fail();
+    report.topic->trouble.Fail();
     return;
   }
-  EndProducer(now);
+  producers_.End(now);
 }
 
 // A record was refused, or the batch that it was in; `culprit`: for its sake. Errors that are the message's or the
@@ -243,11 +238,11 @@ void KafkaSink::Charge(const Report& report, const RefusedRecord& record, bool c
     WantLimits(topic, record.code);
   }
   if (rule.verdict == Verdict::kBatch) {
-    topic->BeCareful(now);
+    topic->care.Refused(now);
   }
   if (rule.verdict == Verdict::kBatch && !culprit && report.count > 1) {
     // The culprit is unknown. All are aborted; when they come again, this topic takes them one by one.
-    topic->Refused(report.count, report.bytes, rule.note == Note::kSize, now);
+    topic->window.Refused(report.count, report.bytes, rule.note == Note::kSize, now);
     return;
   }
   const ErrorClass error_class = Classify(topic, report.partition, rule);
@@ -259,11 +254,10 @@ void KafkaSink::Charge(const Report& report, const RefusedRecord& record, bool c
   Error error = MakeError(record.code, error_class, {});
   error.message = "topic \"" + topic->name + "\": " + error.message;
   if (error_class == ErrorClass::kMessage || error_class == ErrorClass::kSolo) {
-    failures_ = 0;  // the event is parked: many of them in a row are no reason to slow down
+    producers_.Charged();
   }
   if (error_class == ErrorClass::kConfig) {
-    down_by_fatal_ = true;
-    SetDown(error, now);
+    health_.SetDownByFatal(error);
   }
   FailFlow(record.ref, std::move(error));
 }
@@ -277,46 +271,22 @@ void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now
     char why[512] = "";
     const int real = rd_kafka_fatal_error(producer->handle(), why, sizeof why);
     if (RuleFor(real).error_class == ErrorClass::kConfig) {
-      down_by_fatal_ = true;
-      SetDown(MakeError(real, ErrorClass::kConfig, why), now);
+      health_.SetDownByFatal(MakeError(real, ErrorClass::kConfig, why));
     } else {
-      ended_by_ = MakeError(real, ErrorClass::kFatalClient, why);
+      producers_.EndedBy(MakeError(real, ErrorClass::kFatalClient, why), /*first=*/false);
     }
-    EndProducer(now);
+    producers_.End(now);
   } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
-    if (in_library_ == 0 && health_.up) {
-      check_at_ = checking_ ? check_at_ : now;  // may be no more than idle connections that were closed
-    } else if (health_.up || health_.error.error_class != ErrorClass::kConfig) {
-      SetDown(MakeError(code, ErrorClass::kDestination, last_trouble_.empty() ? text : last_trouble_), now);
-    }
+    health_.AllBrokersDown(code, text, in_library_ > 0, now);
   } else if (EventClass(code) == ErrorClass::kConfig) {
-    SetDown(MakeError(code, ErrorClass::kConfig, text), now);
+    health_.SetDown(MakeError(code, ErrorClass::kConfig, text), now);
   } else if (code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE) {
     // No thread for a broker: the library does not try again (it would know no broker at all), another handle does.
-    SetDown(MakeError(code, ErrorClass::kDestination, text), now);
-    EndProducer(now);
+    health_.SetDown(MakeError(code, ErrorClass::kDestination, text), now);
+    producers_.End(now);
   } else if (!text.empty()) {
-    last_trouble_ = std::move(text);
+    health_.ConnectionFailed(std::move(text));
   }
-}
-
-// The answer to a probe: any answer from a broker will do.
-void KafkaSink::Probed(bool answered, int64_t now) {
-  checking_ = false;
-  if (answered) {
-    if (!down_by_fatal_) {
-      SetUp();
-    }
-    return;
-  }
-  if (health_.up) {
-    // Without an error about connections they are open, and no broker answers on them.
-    SetDown(last_trouble_.empty()
-                ? MakeError(RD_KAFKA_RESP_ERR__TIMED_OUT, ErrorClass::kDestination, "no broker answers")
-                : MakeError(RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, ErrorClass::kDestination, last_trouble_),
-            now);
-  }
-  check_at_ = now + kCheckAgainMicros;
 }
 
 }  // namespace outbox::sink::kafka

@@ -1,4 +1,5 @@
-// Topics that take nothing: a partition without a leader, or with too few replicas, gives no report at all.
+#include "sink/kafka/stalled.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -7,9 +8,6 @@
 
 namespace outbox::sink::kafka {
 namespace {
-
-constexpr int64_t kSecond = 1'000'000;
-constexpr int64_t kLongestMicros = 300 * kSecond;  // between two producers ended for one topic
 
 bool Waits(const Topic& topic, int64_t since) {
   return (topic.state == TopicState::kAsking && topic.asked_at < since) ||
@@ -20,57 +18,47 @@ bool Waits(const Topic& topic, int64_t since) {
 
 }  // namespace
 
-Error StalledError(const Topic& topic) {
-  return {ErrorClass::kTopic, "STALLED",
-          "topic \"" + topic.name + "\" takes nothing though the cluster answers: " +
-              (topic.leaderless ? "a partition has no leader"
-                                : "a partition may have too few replicas in sync, or a broker that hangs")};
-}
-
 // Does nothing while it may be the destination's trouble: a record must have been delivered, or a broker have answered,
 // just now.
 void KafkaSink::FindStalled(int64_t now) {
-  if (in_library_ == 0 || !health_.up) {
-    finding_since_ = 0;
+  if (in_library_ == 0 || !health_.up()) {
+    stalled_.asking_since = 0;
     return;
   }
   std::vector<Topic*> waits;
   for (auto& [name, topic] : topics_) {
-    if (Waits(*topic, now - stalled_micros_)) {
+    if (Waits(*topic, now - stalled_.after)) {
       waits.push_back(topic.get());
     }
   }
-  if (waits.empty() || finding_since_ == 0) {
-    finding_since_ = waits.empty() ? 0 : now;
+  if (waits.empty() || stalled_.asking_since == 0) {
+    stalled_.asking_since = waits.empty() ? 0 : now;
     for (Topic* topic : waits) {
-      Look(topic);
+      AskCluster(topic);
     }
     return;  // the answers bring us back
   }
-  if (std::any_of(waits.begin(), waits.end(), [](const Topic* topic) { return topic->look.asked; })) {
+  if (std::any_of(waits.begin(), waits.end(), [](const Topic* topic) { return topic->trouble.asked(); })) {
     return;
   }
-  if (answered_at_ < finding_since_ && now - answered_at_ > stalled_micros_ / 2) {
-    if (!checking_) {  // the destination's trouble, if this is not answered either
-      checking_ = true;
-      check_at_ = -1;
-      producer_->CheckConnection();
+  if (health_.answered_at() < stalled_.asking_since && now - health_.answered_at() > stalled_.after / 2) {
+    if (health_.AskNow()) {  // the destination's trouble, if this is not answered either
+      producers_.main()->CheckConnection();
     }
     return;
   }
-  finding_since_ = 0;
+  stalled_.asking_since = 0;
   for (Topic* topic : waits) {
-    topic->stalled_until = now + std::min(stalled_micros_ << std::min(topic->stalls, 10u), kLongestMicros);
-    ++topic->stalls;
+    topic->trouble.Stall(now, stalled_.after);
   }
-  ending_stalled_ = true;
-  EndProducer(now);
+  stalled_.found = true;
+  producers_.End(now);
 }
 
 // The producer has gone: the library has let go of the records, and what it could still report it has reported. Of each
 // flow the first open record of a stalled topic fails.
 void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
-  if (!std::exchange(ending_stalled_, false)) {
+  if (!std::exchange(stalled_.found, false)) {
     return;
   }
   struct First {
@@ -85,8 +73,8 @@ void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
       if (stored.state[index] != RecordState::kOpen) {
         continue;
       }
-      const Topic* topic = FindTopic(record_.topic);
-      if (topic->stalls == 0) {
+      const Topic* topic = topics_.Find(record_.topic);
+      if (!topic->trouble.stalled()) {
         continue;
       }
       const uint64_t seq = stored.batch.first_seq + index;
@@ -98,7 +86,7 @@ void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
     }
   });
   for (const auto& [flow, first] : flows) {
-    FailFlow(first.ref, StalledError(*first.topic));
+    FailFlow(first.ref, first.topic->trouble.StalledError(first.topic->name));
     StoredBatch& stored = store_.at(first.ref.slot);
     if (stored.open == 0) {
       bytes->push_back(std::move(stored.batch.records));
@@ -106,40 +94,36 @@ void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
   }
 }
 
-// Whether a topic that stalled a producer still may not be tried: it may not while a partition has no leader, nor, if
-// all have one, before its delay has passed.
-bool KafkaSink::StillStalled(const Topic& topic) const {
-  return topic.stalls > 0 && (topic.leaderless || now_ < topic.stalled_until);
-}
-
-// Asks the cluster about a topic; Looked() goes on with the answer. Returns false if the library refuses its name.
-bool KafkaSink::Look(Topic* topic) {
+// Asks the cluster about a topic; ClusterAnswered() goes on with the answer. Returns false if the library refuses its
+// name.
+bool KafkaSink::AskCluster(Topic* topic) {
   if (!OpenTopic(topic)) {
     return false;
   }
-  if (!topic->look.asked) {
-    topic->look.asked = true;
-    topic->look.asked_before = next_seq_;
-    ProducerOf(topic)->looker()->Ask(topic->link);
+  if (!topic->trouble.asked()) {
+    topic->trouble.Ask(next_seq_);
+    ProducerOf(topic)->metadata()->Ask(topic->link);
   }
   return true;
 }
 
-void KafkaSink::Looked(const TopicAnswer& answer) {
-  answered_at_ = answer.answered ? now_ : answered_at_;
-  if (finding_since_ != 0) {
-    stalled_check_at_ = now_;
+void KafkaSink::ClusterAnswered(const TopicAnswer& answer) {
+  if (answer.answered) {
+    health_.AnsweredSomething(now_);
+  }
+  if (stalled_.asking_since != 0) {
+    stalled_.next_at = now_;
   }
   if (answer.link == nullptr) {
-    Probed(answer.answered, now_);
+    health_.Answered(answer.answered, now_);
     return;
   }
   Topic* topic = answer.link->topic;
-  if (answer.link != topic->link || !topic->look.asked) {
+  if (answer.link != topic->link || !topic->trouble.asked()) {
     return;  // of a producer, or a care, that has ended
   }
-  topic->Looked(answer, now_);
-  if (phase_ == Phase::kRunning && topic->state == TopicState::kUnknown && !topic->waiting.empty()) {
+  topic->trouble.Answered(answer, now_);
+  if (producers_.running() && topic->state == TopicState::kUnknown && !topic->waiting.empty()) {
     AskAbout(topic);
   }
 }

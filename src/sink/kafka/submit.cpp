@@ -26,7 +26,7 @@ int64_t WallMs() {
 }  // namespace
 
 void KafkaSink::Submit(Batch batch) {
-  if (batch.count == 0 || phase_ == Phase::kClosed) {
+  if (batch.count == 0 || producers_.closed()) {
     return;
   }
   if (!gate_.Admits(batch.flow, batch.epoch)) {
@@ -49,8 +49,8 @@ void KafkaSink::Submit(Batch batch) {
       going = false;
       break;
     }
-    Topic* topic = FindTopic(record_.topic);
-    if (topic->careful && topic->state == TopicState::kReady && now_ >= topic->careful_until) {
+    Topic* topic = topics_.Find(record_.topic);
+    if (topic->care.taken() && topic->state == TopicState::kReady && topic->care.over(now_)) {
       topic->state = TopicState::kDraining;
       EndCare(topic);
     }
@@ -59,28 +59,15 @@ void KafkaSink::Submit(Batch batch) {
   for (; !going && index < stored.batch.count; ++index) {
     // Records that would be refused in any case are reported now, which spares the owner a round for each.
     if (reader.Next(&record_)) {
-      FailKnown(FindTopic(record_.topic), {slot, index, 0}, record_);
+      FailKnown(topics_.Find(record_.topic), {slot, index, 0}, record_);
     }
     store_.Abort(slot, index);
   }
 }
 
-Topic* KafkaSink::FindTopic(std::string_view name) {
-  if (last_topic_ != nullptr && last_topic_->name == name) {
-    return last_topic_;
-  }
-  auto found = topics_.find(name);
-  if (found == topics_.end()) {
-    found = topics_.emplace(std::string(name), std::make_unique<Topic>()).first;
-    found->second->name = std::string(name);
-    found->second->raise_after = raise_micros_;
-  }
-  return last_topic_ = found->second.get();
-}
-
 // Once none of its records is in the library or in line for a partition, the topic goes by the main producer again.
 bool KafkaSink::EndCare(Topic* topic) {
-  if (!topic->careful || now_ < topic->careful_until || topic->inflight > 0 ||
+  if (!topic->care.taken() || !topic->care.over(now_) || topic->inflight > 0 ||
       topic->waiting_records > topic->waiting.size()) {
     return false;
   }
@@ -117,9 +104,9 @@ bool KafkaSink::Dispatch(Topic* topic, const RecordRef& ref, const Record& recor
     Refused(topic, ref, refusal);
     return false;
   }
-  if (topic->state != TopicState::kReady || phase_ != Phase::kRunning) {
+  if (topic->state != TopicState::kReady || !producers_.running()) {
     Wait(topic, &topic->waiting, ref);
-    return topic->state != TopicState::kUnknown || phase_ != Phase::kRunning || AskAbout(topic);
+    return topic->state != TopicState::kUnknown || !producers_.running() || AskAbout(topic);
   }
   const int32_t number = PartitionFor(topic, ref, record);
   Partition& partition = topic->partitions[static_cast<size_t>(number)];
@@ -167,7 +154,7 @@ bool KafkaSink::AskAbout(Topic* topic) {
   const uint32_t last_slot = topic->waiting.back().slot;
   const uint32_t last_index = topic->waiting.back().index;
   while (topic->state == TopicState::kUnknown && !topic->waiting.empty() && !full_ &&
-         now_ >= topic->limits.hold_until) {
+         now_ >= topic->limits.hold_until()) {
     const RecordRef ref = Next(topic, &topic->waiting);
     Record record;
     if (!Read(ref, &record)) {
@@ -179,16 +166,16 @@ bool KafkaSink::AskAbout(Topic* topic) {
     }
     // The cluster is asked: the library itself would report what it knows until its next refresh.
     const Batch& batch = store_.at(ref.slot).batch;
-    if (topic->InTrouble() && batch.first_seq + ref.index >= topic->look.before && Look(topic)) {
+    if (topic->trouble.MustAsk(batch.first_seq + ref.index) && AskCluster(topic)) {
       Wait(topic, &topic->waiting, ref, /*front=*/true);
       break;
     }
     if (!OpenTopic(topic)) {
       Refused(topic, ref, RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION);
-    } else if (topic->failed) {
-      Refused(topic, ref, topic->look.code);
-    } else if (StillStalled(*topic)) {
-      FailFlow(ref, StalledError(*topic));
+    } else if (topic->trouble.failed()) {
+      Refused(topic, ref, topic->trouble.code());
+    } else if (topic->trouble.StillStalled(now_)) {
+      FailFlow(ref, topic->trouble.StalledError(topic->name));
     } else if (Send(topic, -1, ref, record) == Sent::kLater) {
       Wait(topic, &topic->waiting, ref, /*front=*/true);
       break;
@@ -259,7 +246,7 @@ KafkaSink::Sent KafkaSink::NotTaken(Topic* topic, int32_t number, const RecordRe
   }
   // Of a known partition: the topic was recreated with fewer.
   if (error == RD_KAFKA_RESP_ERR__FATAL || (error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && number >= 0)) {
-    EndProducer(now_);
+    producers_.End(now_);
     return Sent::kLater;
   }
   Refused(topic, ref, error);
@@ -276,9 +263,9 @@ Error KafkaSink::RefusalOf(Topic* topic, int code) {
   const ErrorClass error_class = rule.verdict == Verdict::kRetry ? ErrorClass::kDestination : Classify(topic, -1, rule);
   std::string detail;
   if (error_class == ErrorClass::kTopic) {
-    topic->Fail();
+    topic->trouble.Fail();
     detail = "topic \"" + topic->name + "\": " + CodeText(code);
-  } else if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE && now_ < topic->limits.until) {
+  } else if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE && topic->limits.fresh(now_)) {
     detail = "topic \"" + topic->name + "\": the record is larger than the topic's max.message.bytes";
   } else if (code == RD_KAFKA_RESP_ERR_INVALID_RECORD) {
     detail = "topic \"" + topic->name + "\": a compacted topic takes no record without a key";
@@ -317,7 +304,7 @@ void KafkaSink::FailFlow(const RecordRef& ref, Error error) {
           return false;
         }
         Record record;
-        if (topic->limits.until != 0 && Read(waiting, &record)) {
+        if (topic->limits.known() && Read(waiting, &record)) {
           FailKnown(topic, waiting, record);
         }
         store_.Abort(waiting.slot, waiting.index);
@@ -335,7 +322,7 @@ void KafkaSink::FailFlow(const RecordRef& ref, Error error) {
 
 void KafkaSink::Release(Topic* topic, Partition* partition) {
   const auto number = static_cast<int32_t>(partition - topic->partitions.data());
-  while (phase_ == Phase::kRunning && !partition->waiting.empty() && !full_) {
+  while (producers_.running() && !partition->waiting.empty() && !full_) {
     Record& record = record_;
     if (!Read(partition->waiting.front(), &record) ||
         !topic->Admits(*partition, RecordBytes(record.key.size(), record.body.size()))) {
@@ -358,7 +345,7 @@ void KafkaSink::Release(Topic* topic, Partition* partition) {
 
 // What waited for the topic itself, in the order it came.
 void KafkaSink::ReleaseTopic(Topic* topic) {
-  while (!topic->waiting.empty() && topic->state == TopicState::kReady && phase_ == Phase::kRunning) {
+  while (!topic->waiting.empty() && topic->state == TopicState::kReady && producers_.running()) {
     const RecordRef ref = Next(topic, &topic->waiting);
     if (Read(ref, &record_)) {
       Dispatch(topic, ref, record_);

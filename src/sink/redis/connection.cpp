@@ -124,82 +124,85 @@ Status Connection::Finish() {
   }
   connecting_fd_ = -1;  // the context's now
   context_->flags &= ~REDIS_BLOCK;
-  unsent_ = tls_ != nullptr;
+  unsent_ = tls_ == nullptr ? Unsent::kNothing : Unsent::kWaitsForRoom;
   return tls_ == nullptr ? Status() : tls_->Attach(context_.get());
 }
 
+// Keeps waiting while the address may still answer.
+Status Connection::TryConnected() {
+  pollfd ready{connecting_fd_, POLLOUT, 0};
+  if (poll(&ready, 1, 0) <= 0) {
+    if (next_ == nullptr || MonotonicMicros() < next_at_) {
+      return {};
+    }
+    close(connecting_fd_);
+    connecting_fd_ = -1;
+    return TryNext();
+  }
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(connecting_fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error == 0) {
+    return Finish();
+  }
+  close(connecting_fd_);
+  connecting_fd_ = -1;
+  if (next_ != nullptr) {
+    return TryNext();
+  }
+  return Trouble("CONNECT", "could not connect to " + HostAndPort() + ": " + strerror(error));
+}
+
 Status Connection::Pump() {
-  if (resolving_) {
-    Status status = TryResolved();
-    if (!status.ok()) {
-      return status;
-    }
+  Status status = resolving_ ? TryResolved() : Status();
+  if (status.ok() && connecting_fd_ >= 0) {
+    status = TryConnected();
   }
-  if (connecting_fd_ >= 0) {
-    pollfd ready{connecting_fd_, POLLOUT, 0};
-    if (poll(&ready, 1, 0) <= 0) {
-      if (next_ == nullptr || MonotonicMicros() < next_at_) {
-        return {};
-      }
-      close(connecting_fd_);
-      connecting_fd_ = -1;
-      return TryNext();
-    }
-    int error = 0;
-    socklen_t size = sizeof(error);
-    getsockopt(connecting_fd_, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error != 0) {
-      close(connecting_fd_);
-      connecting_fd_ = -1;
-      if (next_ != nullptr) {
-        return TryNext();
-      }
-      return Trouble("CONNECT", "could not connect to " + HostAndPort() + ": " + strerror(error));
-    }
-    Status status = Finish();
-    if (!status.ok()) {
-      return status;
-    }
-  }
-  if (context_ == nullptr) {
-    return {};
+  if (!status.ok() || context_ == nullptr) {
+    return status;
   }
   Flush();
-  // After a failed write too: the server may have said why it hung up.
+  Read();  // after a failed write too: the server may have said why it hung up
+  if (context_->err == 0) {
+    return {};
+  }
+  Error reason = tls_ == nullptr ? Error() : tls_->Explain();
+  if (!reason.ok()) {
+    return Status(std::move(reason));
+  }
+  return Trouble(IoErrorCode(context_->err), "lost the connection to " + HostAndPort() + ": " + context_->errstr);
+}
+
+void Connection::Read() {
   pollfd ready{context_->fd, POLLIN, 0};
-  if (poll(&ready, 1, 0) > 0) {
-    progress_ = true;
-    const size_t before = context_->reader->len;
-    redisBufferRead(context_.get());
-    unparsed_ += context_->reader->len - before;
-    if (blocked_) {
-      Flush();
-    }
+  if (poll(&ready, 1, 0) <= 0) {
+    return;
   }
-  if (context_->err != 0) {
-    Error reason = tls_ == nullptr ? Error() : tls_->Explain();
-    if (!reason.ok()) {
-      return Status(std::move(reason));
-    }
-    return Trouble(IoErrorCode(context_->err), "lost the connection to " + HostAndPort() + ": " + context_->errstr);
+  progress_ = true;
+  const size_t before = context_->reader->len;
+  redisBufferRead(context_.get());
+  unparsed_ += context_->reader->len - before;
+  if (unsent_ == Unsent::kWaitsForRead) {
+    Flush();
   }
-  return {};
 }
 
 void Connection::Flush() {
-  if (context_ != nullptr && unsent_) {
-    int done = 0;
-    if (redisBufferWrite(context_.get(), &done) == REDIS_OK) {
-      progress_ |= done != 0;
-      unsent_ = done == 0;
-      blocked_ = unsent_ && tls_ != nullptr && tls_->WriteWaitsForRead();
-    }
+  if (context_ == nullptr || unsent_ == Unsent::kNothing) {
+    return;
+  }
+  int done = 0;
+  if (redisBufferWrite(context_.get(), &done) == REDIS_OK) {
+    progress_ |= done != 0;
+    unsent_ = done != 0                                      ? Unsent::kNothing
+              : tls_ != nullptr && tls_->WriteWaitsForRead() ? Unsent::kWaitsForRead
+                                                             : Unsent::kWaitsForRoom;
   }
 }
 
 void Connection::Send(std::string_view command) {
   redisAppendFormattedCommand(context_.get(), command.data(), command.size());
-  unsent_ = true;
+  unsent_ = unsent_ == Unsent::kNothing ? Unsent::kWaitsForRoom : unsent_;
 }
 
 Status Connection::NextReply(ReplyPtr* reply, size_t longest) {
@@ -231,8 +234,7 @@ void Connection::Drop() {
     close(connecting_fd_);
     connecting_fd_ = -1;
   }
-  unsent_ = false;
-  blocked_ = false;
+  unsent_ = Unsent::kNothing;
   progress_ = false;
   unparsed_ = 0;
 }
@@ -254,7 +256,7 @@ void Connection::AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const {
   } else if (context_ != nullptr) {
     wait.fd = context_->fd;
     wait.read = true;
-    wait.write = unsent_ && !blocked_;
+    wait.write = unsent_ == Unsent::kWaitsForRoom;
   }
   waits->push_back(wait);
 }

@@ -60,9 +60,16 @@ class Connection {
   struct FreeContext {
     void operator()(redisContext* context) const { redisFree(context); }
   };
+  enum class Unsent {
+    kNothing,
+    kWaitsForRoom,  // in the socket
+    kWaitsForRead,  // TLS: of something that the server has to say first
+  };
   Status TryResolved();
   Status TryNext();  // the next address of the list
-  Status Finish();   // the socket is connected: hand it to hiredis
+  Status TryConnected();
+  Status Finish();  // the socket is connected: hand it to hiredis
+  void Read();
   std::string HostAndPort() const;
 
   const Address address_;
@@ -75,8 +82,7 @@ class Connection {
   int64_t next_at_ = -1;  // when the next address is tried though this one may still answer
   int connecting_fd_ = -1;
   std::unique_ptr<redisContext, FreeContext> context_;
-  bool unsent_ = false;
-  bool blocked_ = false;  // unsent bytes wait for something to read, not for room in the socket
+  Unsent unsent_ = Unsent::kNothing;
   bool progress_ = false;
   size_t unparsed_ = 0;  // bytes read since the last whole reply
 };

@@ -9,6 +9,72 @@ namespace {
 
 constexpr size_t kLongestQuote = 300;
 
+using C = ErrorClass;
+constexpr ReplyRule kRules[] = {
+    {"OOM", nullptr, C::kDestination, "OOM", false, false},
+    {"MISCONF", nullptr, C::kDestination, "MISCONF", false, false},
+    {"NOREPLICAS", nullptr, C::kDestination, "NOREPLICAS", false, false},
+    {"READONLY", nullptr, C::kDestination, "READONLY", true, false},
+    {"MASTERDOWN", nullptr, C::kDestination, "MASTERDOWN", true, false},
+    {"LOADING", nullptr, C::kDestination, "LOADING", true, false},
+    {"REDIRECT", nullptr, C::kDestination, "REDIRECT", true, false},
+    {"BUSY", nullptr, C::kDestination, "BUSY", false, false},
+    {"TRYAGAIN", nullptr, C::kDestination, "TRYAGAIN", false, false},
+    {"CLUSTERDOWN", nullptr, C::kDestination, "CLUSTERDOWN", false, false},
+    {"NOAUTH", nullptr, C::kConfig, "NOAUTH", true, false},
+    {"WRONGPASS", nullptr, C::kConfig, "WRONGPASS", true, false},
+    // A command that the user may not run concerns all; a key or channel that it may not use, that one.
+    {"NOPERM", "run th", C::kConfig, "NOPERM", false, false},
+    {"NOPERM", " key", C::kTopic, "NOPERM", false, false},
+    {"NOPERM", " channel", C::kTopic, "NOPERM", false, false},
+    {"NOPERM", nullptr, C::kConfig, "NOPERM", false, false},
+    {"DENIED", nullptr, C::kConfig, "DENIED", true, false},
+    {"MOVED", nullptr, C::kConfig, "MOVED", false, false},
+    {"ASK", nullptr, C::kConfig, "ASK", false, false},
+    {"CROSSSLOT", nullptr, C::kConfig, "CROSSSLOT", false, false},
+    {"WRONGTYPE", nullptr, C::kTopic, "WRONGTYPE", false, false},
+    {"NOSCRIPT", nullptr, C::kDestination, "NOSCRIPT", false, false},
+    {"EXECABORT", nullptr, C::kInternal, "EXECABORT", false, false},
+    {"ERR", "elements are too large", C::kMessage, "TOO_LARGE", false, false},
+    {"ERR", "invalid bulk length", C::kMessage, "TOO_LARGE", false, false},
+    {"ERR", "invalid multibulk length", C::kMessage, "TOO_LARGE", false, false},
+    {"ERR", "string exceeds maximum allowed size", C::kMessage, "TOO_LARGE", false, false},
+    {"ERR", "exhausted the last possible id", C::kTopic, "STREAM_EXHAUSTED", false, false},
+    {"ERR", "equal or smaller than", C::kTopic, "STREAM_ID", false, false},
+    // NOPERM from inside a script, by Redis 6 and 7.0.
+    {"ERR", "executing the script can't run", C::kConfig, "NOPERM", false, false},
+    {"ERR", "executing the script can't access", C::kTopic, "NOPERM", false, false},
+    {"ERR", "executing the script can't publish", C::kTopic, "NOPERM", false, false},
+    // NOPERM from inside a script, by 7.2 and later.
+    {"ERR", "ACL failure in script: No permissions to access", C::kTopic, "NOPERM", false, false},
+    {"ERR", "ACL failure in script", C::kConfig, "NOPERM", false, false},
+    {"ERR", "unknown command", C::kConfig, "UNKNOWN_COMMAND", false, false},
+    {"ERR", "db index is out of range", C::kConfig, "DB_INDEX", true, false},
+    {"ERR", "invalid db index", C::kConfig, "DB_INDEX", true, false},
+    {"ERR", "without any password configured", C::kConfig, "AUTH", true, false},
+    {"ERR", "no password is set", C::kConfig, "AUTH", true, false},
+    {"ERR", "wrong number of arguments for 'auth'", C::kConfig, "AUTH", true, false},
+    {"ERR", "unauthenticated", C::kConfig, "AUTH", true, false},
+    {"ERR", "max number of clients", C::kDestination, "MAX_CLIENTS", true, false},
+    // From here on: answers to commands that the sink does not send.
+    {"BUSYGROUP", nullptr, C::kDestination, "BUSYGROUP", false, true},
+    {"BUSYKEY", nullptr, C::kDestination, "BUSYKEY", false, true},
+    {"INPROG", nullptr, C::kDestination, "INPROG", false, true},
+    {"INVALIDOBJ", nullptr, C::kDestination, "INVALIDOBJ", false, true},
+    {"IOERR", nullptr, C::kDestination, "IOERR", false, true},
+    {"NOGOODSLAVE", nullptr, C::kDestination, "NOGOODSLAVE", false, true},
+    {"NOGROUP", nullptr, C::kDestination, "NOGROUP", false, true},
+    {"NOMASTERLINK", nullptr, C::kDestination, "NOMASTERLINK", false, true},
+    {"NOPROTO", nullptr, C::kDestination, "NOPROTO", false, true},
+    {"NOQUORUM", nullptr, C::kDestination, "NOQUORUM", false, true},
+    {"NOSUB", nullptr, C::kDestination, "NOSUB", false, true},
+    {"NOTBUSY", nullptr, C::kDestination, "NOTBUSY", false, true},
+    {"UNBLOCKED", nullptr, C::kDestination, "UNBLOCKED", false, true},
+    {"UNKILLABLE", nullptr, C::kDestination, "UNKILLABLE", false, true},
+    {"ERR", nullptr, C::kDestination, "ERR", false, true},
+    {"", nullptr, C::kDestination, "REPLY", false, true},
+};
+
 char Lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
@@ -22,71 +88,6 @@ size_t FindIgnoringCase(std::string_view text, std::string_view wanted) {
 }  // namespace
 
 std::span<const ReplyRule> ReplyRules() {
-  using C = ErrorClass;
-  static constexpr ReplyRule kRules[] = {
-      {"OOM", nullptr, C::kDestination, "OOM", false, false},
-      {"MISCONF", nullptr, C::kDestination, "MISCONF", false, false},
-      {"NOREPLICAS", nullptr, C::kDestination, "NOREPLICAS", false, false},
-      {"READONLY", nullptr, C::kDestination, "READONLY", true, false},
-      {"MASTERDOWN", nullptr, C::kDestination, "MASTERDOWN", true, false},
-      {"LOADING", nullptr, C::kDestination, "LOADING", true, false},
-      {"REDIRECT", nullptr, C::kDestination, "REDIRECT", true, false},
-      {"BUSY", nullptr, C::kDestination, "BUSY", false, false},
-      {"TRYAGAIN", nullptr, C::kDestination, "TRYAGAIN", false, false},
-      {"CLUSTERDOWN", nullptr, C::kDestination, "CLUSTERDOWN", false, false},
-      {"NOAUTH", nullptr, C::kConfig, "NOAUTH", true, false},
-      {"WRONGPASS", nullptr, C::kConfig, "WRONGPASS", true, false},
-      // A command that the user may not run concerns all; a key or channel that it may not use, that one.
-      {"NOPERM", "run th", C::kConfig, "NOPERM", false, false},
-      {"NOPERM", " key", C::kTopic, "NOPERM", false, false},
-      {"NOPERM", " channel", C::kTopic, "NOPERM", false, false},
-      {"NOPERM", nullptr, C::kConfig, "NOPERM", false, false},
-      {"DENIED", nullptr, C::kConfig, "DENIED", true, false},
-      {"MOVED", nullptr, C::kConfig, "MOVED", false, false},
-      {"ASK", nullptr, C::kConfig, "ASK", false, false},
-      {"CROSSSLOT", nullptr, C::kConfig, "CROSSSLOT", false, false},
-      {"WRONGTYPE", nullptr, C::kTopic, "WRONGTYPE", false, false},
-      {"NOSCRIPT", nullptr, C::kDestination, "NOSCRIPT", false, false},
-      {"EXECABORT", nullptr, C::kInternal, "EXECABORT", false, false},
-      {"ERR", "elements are too large", C::kMessage, "TOO_LARGE", false, false},
-      {"ERR", "invalid bulk length", C::kMessage, "TOO_LARGE", false, false},
-      {"ERR", "invalid multibulk length", C::kMessage, "TOO_LARGE", false, false},
-      {"ERR", "string exceeds maximum allowed size", C::kMessage, "TOO_LARGE", false, false},
-      {"ERR", "exhausted the last possible id", C::kTopic, "STREAM_EXHAUSTED", false, false},
-      {"ERR", "equal or smaller than", C::kTopic, "STREAM_ID", false, false},
-      // NOPERM from inside a script, by Redis 6 and 7.0.
-      {"ERR", "executing the script can't run", C::kConfig, "NOPERM", false, false},
-      {"ERR", "executing the script can't access", C::kTopic, "NOPERM", false, false},
-      {"ERR", "executing the script can't publish", C::kTopic, "NOPERM", false, false},
-      // NOPERM from inside a script, by 7.2 and later.
-      {"ERR", "ACL failure in script: No permissions to access", C::kTopic, "NOPERM", false, false},
-      {"ERR", "ACL failure in script", C::kConfig, "NOPERM", false, false},
-      {"ERR", "unknown command", C::kConfig, "UNKNOWN_COMMAND", false, false},
-      {"ERR", "db index is out of range", C::kConfig, "DB_INDEX", true, false},
-      {"ERR", "invalid db index", C::kConfig, "DB_INDEX", true, false},
-      {"ERR", "without any password configured", C::kConfig, "AUTH", true, false},
-      {"ERR", "no password is set", C::kConfig, "AUTH", true, false},
-      {"ERR", "wrong number of arguments for 'auth'", C::kConfig, "AUTH", true, false},
-      {"ERR", "unauthenticated", C::kConfig, "AUTH", true, false},
-      {"ERR", "max number of clients", C::kDestination, "MAX_CLIENTS", true, false},
-      // From here on: answers to commands that the sink does not send.
-      {"BUSYGROUP", nullptr, C::kDestination, "BUSYGROUP", false, true},
-      {"BUSYKEY", nullptr, C::kDestination, "BUSYKEY", false, true},
-      {"INPROG", nullptr, C::kDestination, "INPROG", false, true},
-      {"INVALIDOBJ", nullptr, C::kDestination, "INVALIDOBJ", false, true},
-      {"IOERR", nullptr, C::kDestination, "IOERR", false, true},
-      {"NOGOODSLAVE", nullptr, C::kDestination, "NOGOODSLAVE", false, true},
-      {"NOGROUP", nullptr, C::kDestination, "NOGROUP", false, true},
-      {"NOMASTERLINK", nullptr, C::kDestination, "NOMASTERLINK", false, true},
-      {"NOPROTO", nullptr, C::kDestination, "NOPROTO", false, true},
-      {"NOQUORUM", nullptr, C::kDestination, "NOQUORUM", false, true},
-      {"NOSUB", nullptr, C::kDestination, "NOSUB", false, true},
-      {"NOTBUSY", nullptr, C::kDestination, "NOTBUSY", false, true},
-      {"UNBLOCKED", nullptr, C::kDestination, "UNBLOCKED", false, true},
-      {"UNKILLABLE", nullptr, C::kDestination, "UNKILLABLE", false, true},
-      {"ERR", nullptr, C::kDestination, "ERR", false, true},
-      {"", nullptr, C::kDestination, "REPLY", false, true},
-  };
   return kRules;
 }
 

@@ -33,13 +33,15 @@ sub redis
 	return $port;
 }
 
-# A Kafka that tells its clients the proxy's port.
+# A Kafka that tells its clients the proxy's port, which {proxied} has too; its own {bootstrap} is for the tools here.
 sub kafka
 {
 	my ($self) = @_;
 	my ($port, $own) = (free_port(), free_port());
 	$self->start('kafka', $port, $own);
-	return Outbox::Kafka->start_at($own, "advertised.listeners=PLAINTEXT://127.0.0.1:$port");
+	my $kafka = Outbox::Kafka->start_at($own, "advertised.listeners=PLAINTEXT://127.0.0.1:$port");
+	$kafka->{proxied} = { bootstrap => "127.0.0.1:$port" };
+	return $kafka;
 }
 
 # Tells one of them what to do, and returns when it does it.

@@ -1,4 +1,4 @@
-#include "sink/kafka/looker.h"
+#include "sink/kafka/metadata.h"
 
 #include <sys/eventfd.h>
 
@@ -9,7 +9,7 @@
 #include "sink/kafka/signals_blocked.h"
 
 namespace outbox::sink::kafka {
-Looker::~Looker() {
+MetadataThread::~MetadataThread() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -20,7 +20,7 @@ Looker::~Looker() {
   }
 }
 
-void Looker::Ask(const Question& question) {
+void MetadataThread::Ask(const Question& question) {
   if (!thread_.joinable()) {
     const SignalsBlocked blocked;
     try {
@@ -39,18 +39,18 @@ void Looker::Ask(const Question& question) {
   wake_.notify_one();
 }
 
-void Looker::Take(std::vector<TopicAnswer>* answers) {
+void MetadataThread::Take(std::vector<TopicAnswer>* answers) {
   const std::lock_guard lock(mutex_);
   answers->insert(answers->end(), answers_.begin(), answers_.end());
   answers_.clear();
 }
 
-void Looker::Mute() {
+void MetadataThread::Mute() {
   const std::lock_guard lock(mutex_);
   event_fd_ = -1;
 }
 
-void Looker::Run() {
+void MetadataThread::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return ending_ || !asked_.empty(); });
@@ -77,7 +77,7 @@ void Looker::Run() {
   }
 }
 
-TopicAnswer Looker::Look(const Question& question) const {
+TopicAnswer MetadataThread::Look(const Question& question) const {
   TopicAnswer answer{question.link};
   const rd_kafka_metadata_t* metadata = nullptr;
   if (rd_kafka_metadata(handle_, 0, question.topic, &metadata, question.timeout_ms) != RD_KAFKA_RESP_ERR_NO_ERROR) {

@@ -24,13 +24,13 @@ struct TopicAnswer {
   bool leaderless = false;    // a partition, or all of the topic, has no leader
 };
 
-class Looker {
+class MetadataThread {
  public:
   // `event_fd` is an eventfd that is written when an answer has come.
-  Looker(rd_kafka_t* handle, int event_fd) : handle_(handle), event_fd_(event_fd) {}
-  ~Looker();  // waits for the question that is under way
-  Looker(const Looker&) = delete;
-  Looker& operator=(const Looker&) = delete;
+  MetadataThread(rd_kafka_t* handle, int event_fd) : handle_(handle), event_fd_(event_fd) {}
+  ~MetadataThread();  // waits for the question that is under way
+  MetadataThread(const MetadataThread&) = delete;
+  MetadataThread& operator=(const MetadataThread&) = delete;
 
   // Each question has one answer. The link outlives this.
   void Ask(TopicLink* link) { Ask({link, link->handle, kAskMs}); }

@@ -1,4 +1,4 @@
-#include "worker/turns.h"
+#include "worker/process_turns.h"
 
 #include <time.h>
 

@@ -1,4 +1,4 @@
-#include "worker/destination.h"
+#include "worker/destination_config.h"
 
 #include <dlfcn.h>
 

@@ -1,0 +1,39 @@
+// Whether a topic is careful [-]: it refuses records for reasons that cannot be known before, so for a while they go by
+// a producer that a refusal does not end, one at a time in each partition. Times are monotonic microseconds. Survives
+// producers.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace outbox::sink::kafka {
+
+class Care {
+ public:
+  bool taken() const { return state_ == State::kTaken; }
+  bool over(int64_t now) const { return now >= until_; }
+
+  // A record was refused. Care is taken from the next producer on, as this one has ended, or goes on.
+  void Refused(int64_t now) {
+    if (state_ == State::kNone) {
+      duration_ =
+          until_ != 0 && now - until_ < kForgetMicros ? std::min(4 * duration_, kLongestMicros) : kShortestMicros;
+      state_ = State::kWithNextProducer;
+    }
+    until_ = now + duration_;
+  }
+  void ProducerEnded() { state_ = state_ == State::kNone ? State::kNone : State::kTaken; }
+  void End() { state_ = State::kNone; }
+
+ private:
+  static constexpr int64_t kShortestMicros = 500'000;
+  static constexpr int64_t kLongestMicros = 8'000'000;
+  static constexpr int64_t kForgetMicros = 60'000'000;  // after so long without a refusal earlier ones do not count
+
+  enum class State : uint8_t { kNone, kWithNextProducer, kTaken };
+  State state_ = State::kNone;
+  int64_t until_ = 0;     // each refusal prolongs it by duration_
+  int64_t duration_ = 0;  // longer each time that it soon becomes careful again
+};
+
+}  // namespace outbox::sink::kafka

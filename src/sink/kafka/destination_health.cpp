@@ -1,0 +1,109 @@
+#include "sink/kafka/destination_health.h"
+
+#include <librdkafka/rdkafka.h>
+
+#include <utility>
+
+#include "sink/kafka/errors.h"
+
+namespace outbox::sink::kafka {
+namespace {
+
+constexpr int64_t kCheckMicros = 1'000'000;
+
+}  // namespace
+
+void DestinationHealth::SetUp() {
+  if (!up()) {
+    state_ = State::kUp;
+    told_.up = true;
+    told_.error = {};
+    ++told_.changes;
+  }
+  last_trouble_.clear();
+  check_ = check_ == Check::kWanted ? Check::kNone : check_;
+}
+
+void DestinationHealth::Delivered(int64_t now) {
+  answered_at_ = now;
+  SetWarning({});
+  SetUp();
+}
+
+void DestinationHealth::SetWarning(Error warning) {
+  if (warning.code != told_.warning.code) {
+    told_.warning = std::move(warning);
+    ++told_.changes;
+  }
+}
+
+void DestinationHealth::Tell(Error error) {
+  // The library's texts vary from one attempt to the next; the first says what happened.
+  if (told_.up || told_.error.code != error.code || told_.error.error_class != error.error_class) {
+    told_.up = false;
+    told_.error = std::move(error);
+    ++told_.changes;
+  }
+}
+
+void DestinationHealth::SetDown(Error error, int64_t now) {
+  Tell(std::move(error));
+  if (state_ != State::kDownByFatal) {
+    state_ = State::kDown;
+    if (check_ == Check::kNone) {
+      WantCheck(now + kCheckMicros);
+    }
+  }
+}
+
+void DestinationHealth::SetDownByFatal(Error error) {
+  state_ = State::kDownByFatal;
+  Tell(std::move(error));
+}
+
+void DestinationHealth::AllBrokersDown(int code, const std::string& text, bool waits, int64_t now) {
+  if (!waits && up()) {
+    WantCheck(now);  // may be no more than idle connections that were closed
+  } else if (up() || told_.error.error_class != ErrorClass::kConfig) {
+    SetDown(MakeError(code, ErrorClass::kDestination, last_trouble_.empty() ? text : last_trouble_), now);
+  }
+}
+
+void DestinationHealth::WantCheck(int64_t at) {
+  if (check_ != Check::kAsked) {
+    check_ = Check::kWanted;
+    check_at_ = at;
+  }
+}
+
+bool DestinationHealth::AskNow() {
+  return std::exchange(check_, Check::kAsked) != Check::kAsked;
+}
+
+void DestinationHealth::Answered(bool answered, int64_t now) {
+  check_ = Check::kNone;
+  if (answered) {
+    if (state_ != State::kDownByFatal) {
+      SetUp();
+    }
+    return;
+  }
+  if (up()) {
+    // Without an error about connections they are open, and no broker answers on them.
+    SetDown(last_trouble_.empty()
+                ? MakeError(RD_KAFKA_RESP_ERR__TIMED_OUT, ErrorClass::kDestination, "no broker answers")
+                : MakeError(RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, ErrorClass::kDestination, last_trouble_),
+            now);
+  }
+  WantCheck(now + kCheckMicros);
+}
+
+void DestinationHealth::ProducerStarted(int64_t now) {
+  if (state_ == State::kDownByFatal) {
+    SetUp();  // the next delivery, or the next failure, will tell
+  } else if (!up()) {
+    WantCheck(now);
+  }
+}
+
+}  // namespace outbox::sink::kafka

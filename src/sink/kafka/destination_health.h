@@ -1,0 +1,59 @@
+// Whether the destination can be used, as the worker is told, and when brokers are asked whether they are there [-].
+//
+// Up again with a delivery, or with any answer of a broker to a question that the sink asks every second while down.
+// Called from the sink's thread; times are monotonic microseconds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "sink/sink.h"
+
+namespace outbox::sink::kafka {
+
+class DestinationHealth {
+ public:
+  const Health& told() const { return told_; }
+  bool up() const { return state_ == State::kUp; }
+  int64_t answered_at() const { return answered_at_; }  // the last acknowledgement, or answer to a question
+
+  void Delivered(int64_t now);
+  void SetDown(Error error, int64_t now);
+  // Nothing but a new producer can show that it is over.
+  void SetDownByFatal(Error error);
+  void SetWarning(Error warning);
+  // The library reports a connection that failed. It tries again; only all of them together say something.
+  void ConnectionFailed(std::string text) { last_trouble_ = std::move(text); }
+  // It reports that all have failed. `waits`: records are in the library.
+  void AllBrokersDown(int code, const std::string& text, bool waits, int64_t now);
+
+  // Takes the question for asked, unless one is: then false. The other asks only when it is time for that.
+  bool AskNow();
+  bool AskIfTime(int64_t now) { return ask_at() >= 0 && now >= ask_at() && AskNow(); }
+  int64_t ask_at() const { return check_ == Check::kWanted ? check_at_ : -1; }  // -1: never
+  // The answer. `answered` false: no broker did in time.
+  void Answered(bool answered, int64_t now);
+  // The answer of any broker to any question.
+  void AnsweredSomething(int64_t now) { answered_at_ = now; }
+
+  void ProducerEnded() { check_ = Check::kNone; }
+  void ProducerStarted(int64_t now);
+
+ private:
+  enum class State : uint8_t { kUp, kDown, kDownByFatal };
+  enum class Check : uint8_t { kNone, kWanted, kAsked };
+
+  void SetUp();
+  void Tell(Error error);
+  void WantCheck(int64_t at);
+
+  Health told_;
+  State state_ = State::kUp;
+  Check check_ = Check::kNone;
+  int64_t check_at_ = 0;  // kWanted
+  int64_t answered_at_ = 0;
+  std::string last_trouble_;  // the newest connection error since all was well, for people
+};
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,60 @@
+// What a topic's settings are known to refuse [-].
+//
+// A record that a broker refuses costs a producer, and with it a moment of every topic and lane; where one in ten is
+// refused for the same setting of its topic, that is nearly all the time. So the setting is asked for after the first,
+// and the next are refused by the sink: max.message.bytes, and cleanup.policy (a compacted topic takes no record
+// without a key). Without the right to ask (DescribeConfigs) the topic is careful (care.h).
+//
+// Only as fresh as the last answer; survives producers. Times are monotonic microseconds. limits.cpp has KafkaSink's
+// part, too.
+#pragma once
+
+#include <librdkafka/rdkafka.h>
+
+#include <cstdint>
+
+namespace outbox::sink {
+struct Record;
+}
+
+namespace outbox::sink::kafka {
+
+class TopicLimits {
+ public:
+  // The error code that the record would be refused with; 0: not known. `compresses`: it may take less than it has.
+  int Refuses(const Record& record, bool compresses, int64_t now);
+  // A record was refused for what may be in the settings. Returns true if the topic's other records are to wait for the
+  // answer: it is not known yet that there is none.
+  bool Want(int64_t now);
+
+  bool known() const { return until_ != 0; }  // there was an answer, if perhaps an old one
+  bool fresh(int64_t now) const { return now < until_; }
+  uint64_t max_bytes() const { return max_bytes_; }
+  // The topic's records wait for an answer that is about to come, but no longer than this; 0: they do not.
+  int64_t hold_until() const { return hold_until_; }
+  void EndHold() { hold_until_ = 0; }
+
+  // Whether the settings are of use at all; forgets them when they have not been for long.
+  bool Wanted(int64_t now);
+  // Whether they are to be asked for now; then takes the question for asked.
+  bool Ask(int64_t now);
+  int64_t next_at(int64_t now) const;  // when to look again
+  void Answered(rd_kafka_event_t* event, int64_t now);
+  void ProducerEnded();  // it will not be answered: the next producer is to ask at once
+
+ private:
+  enum class Question : uint8_t {
+    kNone,
+    kWanted,  // a record was refused for what they say
+    kAsked,   // and the answer is on its way, to this producer
+  };
+  Question question_ = Question::kNone;
+  int64_t hold_until_ = 0;
+  int64_t asked_at_ = 0;    // last
+  int64_t until_ = 0;       // the answer counts until then; 0: none
+  uint64_t max_bytes_ = 0;  // max.message.bytes
+  bool compacted_ = false;  // takes no record without a key
+  int64_t used_at_ = 0;     // something was refused by them
+};
+
+}  // namespace outbox::sink::kafka

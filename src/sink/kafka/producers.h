@@ -1,0 +1,96 @@
+// The producers of a sink, one after the other [-]: start, end, start again.
+//
+//           End()                 Ended(), Retire()                 Start()
+//   running ------> ending/purging ----------------> stopped --------------------> running
+//
+// Beside the main producer there may be a careful one, which a refused record does not end (care.h). What ends one ends
+// both. All calls come from the sink's thread; none blocks. Times are monotonic microseconds.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "sink/kafka/producer.h"
+#include "sink/kafka/settings.h"
+
+namespace outbox::sink::kafka {
+
+class Producers {
+ public:
+  // The settings outlive this. `event_fd` is an eventfd that is written when events come: the caller's.
+  Producers(const Settings* settings, int event_fd) : settings_(*settings), event_fd_(event_fd) {}
+  Producers(const Producers&) = delete;
+  Producers& operator=(const Producers&) = delete;
+
+  bool running() const { return phase_ == Phase::kRunning; }
+  bool closed() const { return phase_ == Phase::kClosed; }
+  Producer* main() { return main_.get(); }        // nullptr between two
+  Producer* careful() { return careful_.get(); }  // nullptr: there is none
+  uint64_t made() const { return made_; }         // main ones
+  template <typename Fn>
+  void ForEach(Fn&& fn) {
+    for (Producer* each : {main_.get(), careful_.get()}) {
+      if (each != nullptr) {
+        fn(each);
+      }
+    }
+  }
+
+  // Makes the main producer. Where that fails, or (not an error) those that ended before are not destroyed yet, it is
+  // not running() after and may be tried again at deadline().
+  Status Start(int64_t now);
+  // False: there is none to be had.
+  bool MakeCareful();
+  void EndCareful();
+
+  // After a failed report, nothing more goes in; what is queued comes back, what is in flight is waited for.
+  void End(int64_t now);
+  // Whether the reports of all that is in the library have come, or are not waited for any longer. Goes on with it.
+  bool Ended(uint32_t in_library, int64_t now);
+  // Lets go of both. `bytes`: of records that the library may still look at.
+  void Retire(const std::shared_ptr<std::vector<std::string>>& bytes, int64_t now);
+  // The same for ever.
+  void Close(const std::shared_ptr<std::vector<std::string>>& bytes);
+
+  // Why the producer ends, where no event is charged for it: the first reason since the last delivery counts if
+  // `first`.
+  void EndedBy(Error error, bool first);
+  // The error if several producers in a row have ended without a delivery and without an event to charge, else nullptr.
+  const Error* Warning() const;
+  void Delivered();
+  // An event is charged and parked: many of them in a row are no reason to slow down.
+  void Charged() { failures_ = 0; }
+
+  // When Ended() or Start() is to be called though nothing came; -1: never.
+  int64_t deadline() const { return running() || closed() ? -1 : deadline_; }
+  bool MayStart(int64_t now) const { return phase_ == Phase::kStopped && now >= deadline_; }
+
+ private:
+  enum class Phase : uint8_t {
+    kRunning,
+    kEnding,   // purged; waiting for what is in flight
+    kPurging,  // that took too long: in flight is purged too
+    kStopped,  // no producer; a new one is made at deadline_
+    kClosed,
+  };
+
+  void Purge(int what);
+
+  const Settings& settings_;
+  const int event_fd_;
+  std::unique_ptr<Producer> main_;
+  std::unique_ptr<Producer> careful_;  // ends with the other, or with the last topic that needs it
+  uint64_t made_ = 0;
+  Phase phase_ = Phase::kStopped;
+  int64_t deadline_ = 0;  // kEnding, kPurging: when to go on regardless; kStopped: when to start
+  std::vector<std::shared_ptr<std::atomic<bool>>> retired_;  // true: this producer, of the last ones, is destroyed
+  int64_t retired_by_ = 0;                                   // or is not waited for any longer
+  int failures_ = 0;                                         // producers ended in a row without a delivery
+  Error ended_by_;
+};
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,16 @@
+// The search for topics that take nothing: a partition without a leader, or with too few replicas, gives no report at
+// all [-]. stalled.cpp has the steps, which are KafkaSink's. Times are monotonic microseconds.
+#pragma once
+
+#include <cstdint>
+
+namespace outbox::sink::kafka {
+
+struct StalledSearch {
+  int64_t after = 15'000'000;  // how long a topic may take nothing: a broker that dies has successors after 10 s or so
+  int64_t next_at = 0;         // when to look next
+  int64_t asking_since = 0;    // since when the cluster is asked about topics that may be stalled; 0: it is not
+  bool found = false;          // the producer ends because of them
+};
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,57 @@
+// A topic that is missing, forbidden, or takes nothing, and what the cluster says of it [-].
+//
+// While it is in trouble the cluster is asked before another record is risked; its records wait for the answer. Times
+// are monotonic microseconds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace outbox::sink::kafka {
+
+struct TopicAnswer;
+
+class TopicTrouble {
+ public:
+  bool any() const { return failed_ || stalls_ > 0; }
+  // The cluster says that it is missing or forbidden: the last try to find it failed, or the last answer said so.
+  bool failed() const { return failed_; }
+  // A producer was ended because it took nothing; over with the next acknowledgement.
+  bool stalled() const { return stalls_ > 0; }
+  // It stalled a producer and may not be tried: while a partition has no leader, or before its delay has passed.
+  bool StillStalled(int64_t now) const { return stalls_ > 0 && (leaderless_ || now < stalled_until_); }
+  Error StalledError(const std::string& topic) const;
+
+  // A try to find it has failed; the last answer, if it was a better one, is out of date.
+  void Fail();
+  // It took nothing for `after` though the cluster answers: the producer ends.
+  void Stall(int64_t now, int64_t after);
+  void Acknowledged();
+
+  // Whether the cluster has yet to be asked for the record of this number.
+  bool MustAsk(uint64_t seq) const { return any() && seq >= answered_before_; }
+  bool asked() const { return asked_; }  // the answer is on its way, by this producer
+  // Records with numbers below `next_seq` came before the question.
+  void Ask(uint64_t next_seq);
+  void Answered(const TopicAnswer& answer, int64_t now);
+  int code() const { return code_; }  // what the last answer said
+
+  // The topic goes by another producer now, which was not asked.
+  void ForgetAnswers();
+  // Its producer has ended; whether the topic is missing is for the next one to find out.
+  void ProducerEnded();
+
+ private:
+  bool failed_ = false;
+  bool leaderless_ = false;    // a partition had no leader at the last answer
+  uint32_t stalls_ = 0;        // producers ended for it in a row; 0: not stalled
+  int64_t stalled_until_ = 0;  // no other producer is risked for it before
+  bool asked_ = false;
+  uint64_t asked_before_ = 0;
+  uint64_t answered_before_ = 0;  // the same of the last answer
+  int code_ = 0;
+};
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,66 @@
+#include "sink/redis/server_info.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "sink/redis/reply.h"
+
+namespace outbox::sink {
+namespace {
+
+// The value of a field of INFO ("\nname:"); "": the server does not tell.
+std::string InfoField(const redisReply& reply, std::string_view name) {
+  const std::string_view text = StringText(reply);
+  const size_t at = text.find(name);
+  if (at == std::string_view::npos) {
+    return {};
+  }
+  const std::string_view value = text.substr(at + name.size());
+  return std::string(value.substr(0, value.find_first_of("\r\n")));
+}
+
+}  // namespace
+
+Error ReadServerInfo(const redisReply& reply, ServerInfo* info) {
+  info->run_id = InfoField(reply, "\nrun_id:");
+  const int64_t now = atoll(InfoField(reply, "\nserver_time_usec:").c_str());
+  const int64_t uptime = atoll(InfoField(reply, "\nuptime_in_seconds:").c_str());
+  info->began = now == 0 ? 0 : (now / 1'000'000 - uptime) * 1000;
+  if (InfoField(reply, "\nredis_mode:") == "sentinel") {
+    return {ErrorClass::kConfig, "SENTINEL",
+            "this is a Redis Sentinel, not a Redis server: host and port have to name the primary itself"};
+  }
+  return {};
+}
+
+Error ReadReplicationInfo(const redisReply& reply, ServerInfo* info) {
+  info->replication_id = InfoField(reply, "\nmaster_replid:");
+  if (InfoField(reply, "\nrole:") != "slave") {
+    return {};
+  }
+  return {ErrorClass::kDestination, "READONLY",
+          InfoField(reply, "\nmaster_link_status:") == "up"
+              ? "the Redis server is a replica"
+              : "the Redis server is a replica, and has no connection to its primary"};
+}
+
+Error ReadPersistenceInfo(const redisReply& reply) {
+  if (InfoField(reply, "\nloading:") == "1" || InfoField(reply, "\nasync_loading:") == "1") {
+    return {ErrorClass::kDestination, "LOADING", "the Redis server is loading its data"};
+  }
+  return {};
+}
+
+// Streams have no expiry, unless another client sets one: of the eviction policies only allkeys-... remove them.
+Error ReadMemoryInfo(const redisReply& reply) {
+  const std::string limit = InfoField(reply, "\nmaxmemory:");
+  const std::string policy = InfoField(reply, "\nmaxmemory_policy:");
+  if (limit.empty() || limit == "0" || !policy.starts_with("allkeys-")) {
+    return {};
+  }
+  return {ErrorClass::kDestination, "EVICTION",
+          "the Redis server throws whole streams away when its memory is full: maxmemory-policy is " + policy +
+              "; noeviction makes events wait instead"};
+}
+
+}  // namespace outbox::sink

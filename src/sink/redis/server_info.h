@@ -1,0 +1,31 @@
+// What a Redis server says of itself in INFO [-]: which run it is, whether it takes writes, whether it keeps streams.
+//
+// Pure functions of a reply. A server that refuses INFO, or leaves a field out, tells nothing: no error.
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace outbox::sink {
+
+struct ServerInfo {
+  std::string run_id;          // of the process; "": it does not tell
+  std::string replication_id;  // of the history of its data
+  int64_t began = 0;  // when the process did, to the second, in milliseconds of its own clock; 0: it does not tell
+};
+
+// INFO server. An error if this is no server that keeps data.
+Error ReadServerInfo(const redisReply& reply, ServerInfo* info);
+// INFO replication. An error if it is a replica: those take no writes and may be empty for a while, with all that a
+// restart or a failover brings along. They are told by what they say of themselves, before a refused write tells.
+Error ReadReplicationInfo(const redisReply& reply, ServerInfo* info);
+// INFO persistence. An error while it loads its data.
+Error ReadPersistenceInfo(const redisReply& reply);
+// INFO memory. A warning if it may throw whole streams away.
+Error ReadMemoryInfo(const redisReply& reply);
+
+}  // namespace outbox::sink

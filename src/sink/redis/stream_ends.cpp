@@ -1,0 +1,157 @@
+#include "sink/redis/stream_ends.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "sink/places.h"
+#include "sink/redis/reply.h"
+#include "sink/redis/resp.h"
+
+namespace outbox::sink {
+namespace {
+
+constexpr size_t kLongestEntries = size_t{256} << 20;  // of what is in a stream, by whomever
+
+// Of what XREVRANGE answers; "": it has none, or is refused. False: that is no answer to it.
+bool FirstId(const redisReply& reply, std::string* id) {
+  id->clear();
+  if (IsError(reply) || (reply.type == REDIS_REPLY_ARRAY && reply.elements == 0)) {
+    return true;
+  }
+  if (reply.type == REDIS_REPLY_ARRAY && reply.element[0]->type == REDIS_REPLY_ARRAY &&
+      reply.element[0]->elements > 0) {
+    id->assign(StringText(*reply.element[0]->element[0]));
+  }
+  return !id->empty() && IsStreamIdOrNone(*id);
+}
+
+std::string NewestUpTo(const std::string& stream, std::string_view id) {
+  return resp::Command({"XREVRANGE", stream, id, "-", "COUNT", "1"});
+}
+
+}  // namespace
+
+void StreamEnds::Ask(std::vector<AskedStream> streams, int64_t began) {
+  began_ = began;
+  state_ = streams.empty() ? State::kAnswered : State::kAsking;
+  unanswered_ = streams.size();
+  ends_.clear();
+  for (AskedStream& asked : streams) {
+    auto question = std::make_shared<Question>();
+    question->end.stream = std::move(asked.stream);
+    question->end.acknowledged = std::move(asked.acknowledged);
+    Send(resp::Command({"XINFO", "STREAM", question->end.stream}), question, &StreamEnds::HandleEnd);
+  }
+}
+
+void StreamEnds::Send(const std::string& command, const QuestionPtr& question, Step step) {
+  pipeline_->Send(
+      command, [this, question, step](const redisReply& reply) { (this->*step)(question, reply); }, kLongestEntries);
+}
+
+// Where nobody else writes the end of the stream tells all. Where it is younger than what was asked about, somebody has
+// written since: it is asked whether that entry is there, and what is from before the server's process began.
+void StreamEnds::HandleEnd(const QuestionPtr& question, const redisReply& reply) {
+  StreamEnd& end = question->end;
+  int64_t length = -1;
+  int64_t added = -1;
+  for (size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i + 1 < reply.elements; i += 2) {
+    const std::string_view name = StringText(*reply.element[i]);
+    const redisReply& value = *reply.element[i + 1];
+    if (name == "last-generated-id" && value.type == REDIS_REPLY_STRING) {
+      end.last = Text(value);
+    } else if (name == "max-deleted-entry-id" && value.type == REDIS_REPLY_STRING) {
+      question->deleted = Text(value);  // Redis 7
+    } else if (name == "length" && value.type == REDIS_REPLY_INTEGER) {
+      length = value.integer;
+    } else if (name == "entries-added" && value.type == REDIS_REPLY_INTEGER) {
+      added = value.integer;
+    }
+  }
+  question->removed = added != length;
+  if (!IsStreamIdOrNone(end.last) || !IsStreamIdOrNone(question->deleted)) {
+    AnswerNothing();  // whoever answers there
+    return;
+  }
+  if (PlaceBefore(end.acknowledged, end.last)) {
+    Send(NewestUpTo(end.stream, end.acknowledged), question, &StreamEnds::HandleUpTo);
+    return;
+  }
+  const bool gone = IsError(reply) && Text(reply).starts_with("ERR no such key");
+  if (end.last.empty() && !gone) {
+    AnswerNothing();
+    return;
+  }
+  end.kept = end.last;
+  end.lacking = end.last != end.acknowledged;
+  Answer(question);
+}
+
+void StreamEnds::HandleUpTo(const QuestionPtr& question, const redisReply& reply) {
+  StreamEnd& end = question->end;
+  if (!FirstId(reply, &question->up_to)) {
+    AnswerNothing();
+    return;
+  }
+  const int64_t asked = atoll(end.acknowledged.c_str());
+  if (IsError(reply) || began_ == 0 || asked >= began_) {
+    // A replica in its master's place, say: its process is older than what was acknowledged, so what is younger than
+    // that may be somebody's who has written since. Too early a `kept` resends too much, too late a one loses.
+    end.lacking = !IsError(reply) && Lacks(*question);
+    end.kept = question->up_to;
+    Answer(question);
+  } else if (atoll(end.last.c_str()) < began_) {
+    end.kept = end.last;  // the entry was there: what is younger is
+    Answer(question);
+  } else {
+    Send(NewestUpTo(end.stream, std::to_string(began_ - 1)), question, &StreamEnds::HandleBefore);
+  }
+}
+
+void StreamEnds::HandleBefore(const QuestionPtr& question, const redisReply& reply) {
+  StreamEnd& end = question->end;
+  std::string before;
+  if (!FirstId(reply, &before)) {
+    AnswerNothing();
+    return;
+  }
+  end.kept = PlaceBefore(before, question->up_to) ? question->up_to : before;
+  end.lacking = !IsError(reply) && PlaceBefore(end.kept, end.acknowledged) && Lacks(*question);
+  Answer(question);
+}
+
+// Whether an entry is lost, for all that the stream tells, or may have been trimmed or deleted by somebody. Trimming
+// takes the oldest first.
+bool StreamEnds::Lacks(const Question& question) {
+  const bool trimmed = question.up_to.empty() && question.removed;
+  const bool deleted =
+      question.deleted.empty() ? question.up_to.empty() : !PlaceBefore(question.deleted, question.end.acknowledged);
+  return question.up_to != question.end.acknowledged && !trimmed && !deleted;
+}
+
+void StreamEnds::Answer(const QuestionPtr& question) {
+  ends_.push_back(std::move(question->end));
+  AnswerNothing();
+}
+
+void StreamEnds::AnswerNothing() {
+  if (unanswered_ > 0 && --unanswered_ == 0) {
+    state_ = State::kAnswered;
+  }
+}
+
+bool StreamEnds::Take(std::vector<StreamEnd>* ends) {
+  if (state_ != State::kAnswered) {
+    return false;
+  }
+  state_ = State::kNothingAsked;
+  *ends = std::exchange(ends_, {});
+  return true;
+}
+
+void StreamEnds::Forget() {
+  state_ = State::kNothingAsked;
+  unanswered_ = 0;
+}
+
+}  // namespace outbox::sink

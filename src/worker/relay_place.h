@@ -1,0 +1,30 @@
+// Where a relay worker belongs, and the lanes that it owns [P].
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "base/lane_id.h"
+#include "log/routes.h"
+#include "pg/shared.h"
+#include "relay/engine.h"
+#include "sink/kind.h"
+
+namespace outbox::worker {
+
+struct RelayPlace {
+  Oid database = InvalidOid;
+  pg::DatabaseSlot* database_slot = nullptr;
+  pg::WorkerSlot* worker_slot = nullptr;
+  uint64_t incarnation = 0;
+};
+
+struct OwnedLane {
+  log::Route route;
+  relay::DestinationId destination = 0;
+  const sink::SinkKind* kind = nullptr;  // of the destination, as the route was compiled for it
+  bool leaving = false;
+};
+using OwnedLanes = std::map<LaneId, OwnedLane>;
+
+}  // namespace outbox::worker

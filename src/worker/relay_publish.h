@@ -1,0 +1,82 @@
+// What a relay worker publishes about itself [P]: lanes, side lanes and destinations in shared memory, the barrier that
+// all its lanes have reached, trouble in the server's log, a phrase in pg_stat_activity. Throws pg::PgError.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "parked/dead_letters.h"
+#include "relay/engine.h"
+#include "worker/incidents.h"
+#include "worker/relay_config.h"
+#include "worker/relay_place.h"
+
+namespace outbox::worker {
+
+// The worker after a turn, as far as it is shown.
+struct RelayState {
+  const relay::Engine& engine;
+  const OwnedLanes& lanes;
+  const RelayConfig& config;
+  uint64_t generation = 0;   // of `config`; 0: none is loaded
+  int lanes_everywhere = 0;  // of all routes
+  bool stopping = false;
+  bool all_given_back = true;  // no lane has left the engine and is still this worker's in the table
+};
+
+class RelayPublisher {
+ public:
+  // `clock` outlives it.
+  RelayPublisher(const RelayPlace& place, relay::Clock* clock) : place_(place), clock_(clock) {}
+
+  // Returns false if a lane has trouble with its tables.
+  bool Publish(const RelayState& state);
+
+  // Where the parked logs of all lanes count dead letters, to be reported here.
+  parked::DeadLetters* dead_letters() { return &dead_letters_; }
+
+  // A short phrase for pg_stat_activity, and whether there is anything going on.
+  const std::string& activity() const { return activity_; }
+  bool busy() const { return busy_; }
+
+ private:
+  struct ShownLane {
+    pg::LaneSlot* slot = nullptr;  // nullptr: all are taken
+    std::string state;             // as last written to the slot
+    uint64_t barrier = 0;
+    int64_t written_at = 0;
+    bool seen = false;  // in this turn
+  };
+  struct ShownDestination {
+    pg::DestinationSlot* slot = nullptr;
+    std::string state;
+    uint64_t renewals = 0;
+    int64_t written_at = 0;
+  };
+
+  void ShowLane(const relay::LaneStatus& status, int64_t now);
+  void FreeLanesThatLeft();
+  void ShowDestinations(const RelayState& state, int64_t now);
+  void ReportDeadLetters(const RelayConfig& config, int64_t now);
+  void ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status);
+  void ShowBarrier(const RelayState& state);
+  void Describe(const RelayState& state);
+
+  const RelayPlace place_;
+  relay::Clock* const clock_;
+  parked::DeadLetters dead_letters_;
+  Incidents incidents_;
+  std::map<LaneId, ShownLane> lanes_;  // and side lanes
+  std::map<relay::DestinationId, ShownDestination> destinations_;
+  int64_t complained_at_ = 0;  // monotonic microseconds, in the server's log
+  std::string complained_code_;
+  std::string activity_;
+  bool busy_ = false;
+  // Of this turn.
+  std::vector<relay::LaneStatus> lane_statuses_;
+  std::vector<relay::DestinationStatus> destination_statuses_;
+};
+
+}  // namespace outbox::worker
