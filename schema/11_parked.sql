@@ -99,7 +99,7 @@ COMMENT ON COLUMN outbox.outcome.topic IS 'resolved topic';
 COMMENT ON COLUMN outbox.outcome.error_class IS 'of the last failure before that; NULL: none';
 COMMENT ON COLUMN outbox.outcome.error_code IS 'the destination''s own code';
 COMMENT ON COLUMN outbox.outcome.error_message IS 'for people';
-COMMENT ON COLUMN outbox.outcome.place IS 'partition and offset, or stream id; NULL: not delivered, or the destination did not say';
+COMMENT ON COLUMN outbox.outcome.place IS 'partition and offset, or stream id; NULL: not delivered, or the destination did not say, or told of several events of one key together';
 
 -- A topic in trouble leaves its lane: a side lane with a position of its own reads it from the same log.
 CREATE TABLE outbox.side_lane (

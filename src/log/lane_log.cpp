@@ -8,6 +8,7 @@
 #include "log/lane_reader.h"
 #include "log/lane_tables.h"
 #include "log/rewind.h"
+#include "log/shared_window.h"
 #include "log/snapshots.h"
 #include "log/sql.h"
 #include "log/ticks.h"
@@ -27,14 +28,23 @@ size_t Slice() {
 
 }  // namespace
 
-PgLaneLog::PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter)
+PgLaneLog::PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter, SharedWindows* shared)
     : id_(id),
       lanes_(lanes),
       incarnation_(incarnation),
+      shared_(shared),
       reader_(std::make_unique<LaneReader>(filter, static_cast<size_t>(pg::settings.sort_mem_kb) * 1024)),
-      ticks_(std::make_unique<TickCursor>()) {}
+      ticks_(std::make_unique<TickCursor>()) {
+  if (shared_ != nullptr) {
+    shared_->Join();
+  }
+}
 
-PgLaneLog::~PgLaneLog() = default;
+PgLaneLog::~PgLaneLog() {
+  if (shared_ != nullptr) {
+    shared_->Leave();
+  }
+}
 
 Status PgLaneLog::LoadPosition(Position* position) {
   bool found = false;
@@ -104,6 +114,23 @@ void PgLaneLog::ChooseEnd(const Position& position, const Snapshot* limit, Windo
   }
 }
 
+// Returns whether another lane has found out in this turn what there is to read from there.
+bool PgLaneLog::OpenShared(const Position& position, relay::Window* window, bool* opened) {
+  const SharedWindow* known = shared_->Find(position.base);
+  if (known == nullptr) {
+    return false;
+  }
+  if (known->rows) {
+    reader_->OpenKnown(position.base, shared_->now(), *known->rows);
+    window->from = position.base;
+    window->to = shared_->now();
+    window->durable_lsn = known->durable_lsn;
+    window->current = true;
+    *opened = true;
+  }
+  return true;
+}
+
 Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bool* opened) {
   *opened = false;
   const Snapshot* limit = nullptr;
@@ -112,17 +139,30 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
   }
   OUTBOX_FAULT_POINT("window.start");
   ticks_->Learn(reader_->memory_used(), reader_->large());
+  const bool shares = shared_ != nullptr && limit == nullptr && !position.target;
+  bool known = false;
+  const Status from_others = Try([&] { known = shares && OpenShared(position, window, opened); });
+  if (known || !from_others.ok()) {
+    return from_others;
+  }
   WindowEnd end;
   uint64_t lsn = 0;
+  std::optional<WindowRows> rows;
   Status status = TryInTransaction([&] {
     ReadActiveSnapshot(&end.now);
     lsn = DurableTarget();
+    if (shares) {
+      shared_->ChooseEnd(position.base, &end.now, &lsn);
+    }
     ChooseEnd(position, limit, &end);
     if (end.kind == WindowEnd::kNone || end.kind == WindowEnd::kAhead) {
       return;
     }
     OUTBOX_FAULT_THROW("window.before");
-    reader_->Open(position.base, end.To(position, limit), position.done_to);
+    if (shares && end.kind == WindowEnd::kNow && shared_->Wanted()) {
+      rows.emplace();
+    }
+    reader_->Open(position.base, end.To(position, limit), position.done_to, rows ? &*rows : nullptr);
     reader_->Collect(Slice());
     OUTBOX_FAULT_THROW("window.collected");
     // A small window knows the WAL positions of its commits, which are nearly always on disk: then other sessions' WAL
@@ -142,7 +182,13 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
                   "the lane's position is ahead of this server's transactions: it was written on another server");
   }
   if (end.kind == WindowEnd::kNone) {
+    if (shares && shared_->Wanted()) {
+      shared_->Keep({position.base, lsn, std::nullopt});
+    }
     return status;
+  }
+  if (rows && rows->complete() && reader_->in_memory()) {
+    shared_->Keep({position.base, lsn, std::move(rows)});
   }
   window->from = position.base;
   window->to = end.To(position, limit);
@@ -223,11 +269,18 @@ Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
   });
 }
 
-Status PgLaneLog::SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) {
-  *owner = true;
+Status PgLaneLog::SaveProgress(std::span<relay::ProgressSave> saves) {
+  const bool durable = std::any_of(saves.begin(), saves.end(), [](const auto& save) { return save.durable; });
   Status status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("save.before");
-    *owner = AppendProgress(id_, incarnation_, since_, at, position, places, server_run_, &period_);
+    if (!durable) {
+      pg::CommitWithoutFlush();
+    }
+    for (relay::ProgressSave& save : saves) {
+      auto* lane = static_cast<PgLaneLog*>(save.log);
+      save.owner = AppendProgress(lane->id_, lane->incarnation_, lane->since_, at, save.position, save.places,
+                                  lane->server_run_, &lane->period_);
+    }
     OUTBOX_FAULT_THROW("save.uncommitted");
   });
   OUTBOX_FAULT_POINT("save.after");

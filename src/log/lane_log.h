@@ -16,13 +16,15 @@
 namespace outbox::log {
 
 class LaneReader;
+class SharedWindows;
 class TickCursor;
 
 class PgLaneLog final : public relay::LaneLog {
  public:
   // For a lane, or for one of its side lanes (id.side). `filter` must outlive this object, and picks the lane's events
-  // out of those of `lanes` lanes. `incarnation`: the worker's, as outbox.lane.owner holds it.
-  PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter);
+  // out of those of `lanes` lanes. `incarnation`: the worker's, as outbox.lane.owner holds it. `shared`: of all lanes
+  // of the worker, outlives this object; nullptr: it reads alone.
+  PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter, SharedWindows* shared = nullptr);
   ~PgLaneLog() override;
   PgLaneLog(const PgLaneLog&) = delete;
   PgLaneLog& operator=(const PgLaneLog&) = delete;
@@ -38,7 +40,7 @@ class PgLaneLog final : public relay::LaneLog {
   bool saw_rows() const override;
   Status CheckDurable(uint64_t lsn, bool* durable) override;
   void LimitTo(const Snapshot* limit) override;
-  Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) override;
+  Status SaveProgress(std::span<relay::ProgressSave> saves) override;
   Status Rewind(const std::string& server_run, bool resend, relay::Loss* loss, bool* owner) override;
   void SetServerRun(const std::string& server_run) override { server_run_ = server_run; }
 
@@ -46,6 +48,7 @@ class PgLaneLog final : public relay::LaneLog {
   struct WindowEnd;
   bool MayOpen(const Position& position, const Snapshot** limit);
   void ChooseEnd(const Position& position, const Snapshot* limit, WindowEnd* end);
+  bool OpenShared(const Position& position, relay::Window* window, bool* opened);
 
   LaneId id_;
   int lanes_;
@@ -58,6 +61,7 @@ class PgLaneLog final : public relay::LaneLog {
   bool ticks_locked_ = false;  // the last window could not be opened because of that
   std::string server_run_;     // of the destination's server; "": it does not tell
   RunPeriod period_;
+  SharedWindows* const shared_;
   std::unique_ptr<LaneReader> reader_;
   std::unique_ptr<TickCursor> ticks_;
 };

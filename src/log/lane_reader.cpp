@@ -36,6 +36,9 @@ class LaneReader::Collector final : public RowVisitor {
   void Row(const RowView& row, uint64_t location) override {
     LaneReader& to = *reader_;
     to.saw_rows_ = true;
+    if (to.all_ != nullptr) {
+      Keep(row, to.all_);
+    }
     if (!RowWanted(row, to.filter_)) {
       return;
     }
@@ -56,6 +59,16 @@ class LaneReader::Collector final : public RowVisitor {
   }
 
  private:
+  static void Keep(const RowView& row, WindowRows* all) {
+    all->See();
+    if (all->complete() && !RowForgotten(row)) {
+      Event* event = all->Add(RowBytes(row));
+      if (event != nullptr) {
+        CopyRow(row, all->arena(), event);
+      }
+    }
+  }
+
   // The window turns out to be large: keeps only the locations of its rows.
   void ToLocations() {
     LaneReader& to = *reader_;
@@ -74,12 +87,26 @@ class LaneReader::Collector final : public RowVisitor {
 LaneReader::LaneReader(const EventFilter* filter, size_t memory) : filter_(filter), memory_(memory) {}
 LaneReader::~LaneReader() = default;
 
-void LaneReader::Open(const Snapshot& from, const Snapshot& to, int64_t after) {
+void LaneReader::Open(const Snapshot& from, const Snapshot& to, int64_t after, WindowRows* all) {
   Close();
   window_.Set(from, to);
   after_ = after;
   saw_rows_ = false;
+  all_ = all;
   state_ = State::kOpened;
+}
+
+void LaneReader::OpenKnown(const Snapshot& from, const Snapshot& to, const WindowRows& all) {
+  Open(from, to, kBeforeAllTime);
+  saw_rows_ = all.seen();
+  for (const Event& event : all.events()) {
+    if (filter_->Wants(event.aggregate_type, event.aggregate_id, event.event_type, event.id, event.topic)) {
+      buffered_bytes_ += event.bytes() + sizeof(RowLocation);
+      locations_.push_back({event.created_at, buffered_.events.size()});
+      buffered_.events.push_back(CopyEvent(event, &buffered_.arena));
+    }
+  }
+  FinishCollecting();
 }
 
 void LaneReader::Close() {
@@ -89,6 +116,7 @@ void LaneReader::Close() {
 
 void LaneReader::Forget() {
   scan_ = ScanState();
+  all_ = nullptr;
   buffered_ = EventChunk();
   locations_.clear();
   buffered_bytes_ = 0;
@@ -109,6 +137,7 @@ bool LaneReader::Collect(size_t budget) {
   }
   Collector collector(this);
   Scanned scanned = ScanWindow(window_, after_, leaves_, budget, &scan_, &collector);
+  all_ = nullptr;
   changed_ = scanned == Scanned::kRewritten;
   if (scanned == Scanned::kAll) {
     FinishCollecting();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/event.h"
+#include "log/shared_window.h"
 #include "log/window_scan.h"
 #include "relay/lane_log.h"
 
@@ -21,8 +22,11 @@ class LaneReader {
   LaneReader(const EventFilter* filter, size_t memory);
   ~LaneReader();
 
-  // Starts over with the window (from, to], events above `after` only.
-  void Open(const Snapshot& from, const Snapshot& to, int64_t after);
+  // Starts over with the window (from, to], events above `after` only. `all`: gets all its rows, those that the filter
+  // does not want as well, as far as they are looked at; nullptr, or outlives the next Collect().
+  void Open(const Snapshot& from, const Snapshot& to, int64_t after, WindowRows* all = nullptr);
+  // The same with a window whose rows are known: it is collected at once. No Postgres call.
+  void OpenKnown(const Snapshot& from, const Snapshot& to, const WindowRows& all);
   void Close();
   bool open() const { return state_ != State::kClosed; }
 
@@ -70,6 +74,7 @@ class LaneReader {
   days::LogTableList leaves_;  // what locations refer to; a copy, because the process' list changes
   ScanState scan_;
   bool saw_rows_ = false;
+  WindowRows* all_ = nullptr;
 
   EventChunk buffered_;                 // while the window is small: unsorted, with ...
   std::vector<RowLocation> locations_;  // ... and where each was; after sorting, `place` is its index in buffered_

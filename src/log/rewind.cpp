@@ -580,6 +580,7 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
   bool crossed = false;
   bool wanted = false;
   Status status = TryInTransaction([&] {
+    pg::CommitWithoutFlush();  // it locks, and writes nothing
     *owner = ReadLaneRow(lane, &lane_row) && parked::LockLane(me, lane_row.since);
     own.after = lane_row.since;
     if (!*owner || !FindRun(asked, own, &finding)) {
@@ -617,6 +618,9 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
   const std::string reason = Reason(finding, rewound);
   status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("rewind.before");
+    if (!finding.lost) {
+      pg::CommitWithoutFlush();  // after a crash somebody looks again
+    }
     // Also where nothing is sent again, or lost: then nobody looks again.
     *owner = AppendProgress(lane, incarnation, lane_row.since, at, position, {}, server_run, nullptr,
                             rewound ? std::string_view(finding.survived) : std::string_view());

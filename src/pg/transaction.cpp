@@ -35,6 +35,10 @@ void LimitLockWaits() {
   SetPatience(kPatience);
 }
 
+void CommitWithoutFlush() {
+  (void)set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+}
+
 void NoteFailure(int sqlstate) {
   if (sqlstate == ERRCODE_LOCK_NOT_AVAILABLE) {
     refused_at = MonotonicMicros();

@@ -31,6 +31,9 @@ void LimitLockWaits();
 // Call after every transaction that failed, for LimitLockWaits(). Neither allocates nor raises.
 void NoteFailure(int sqlstate);
 
+// The current transaction will not wait for its commit to be on disk: for what nobody misses after a crash. Plain.
+void CommitWithoutFlush();
+
 void BeginTransaction();   // plain: starts a transaction, pushes a snapshot, connects SPI
 void CommitTransaction();  // plain
 void AbortTransaction();   // plain; safe in any state

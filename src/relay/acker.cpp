@@ -33,30 +33,42 @@ void Acker::SetServerRun(const std::string& server_run) {
 
 int64_t Acker::SaveDue(const TurnContext& turn, bool stopped) const {
   if (unsaved_ == Unsaved::kEvents || (unsaved_ == Unsaved::kPosition && stopped)) {
-    return std::max(last_save_ + turn.options->save_micros, retry_.next_try());
+    return std::max(turn.saved_at + turn.options->save_micros, retry_.next_try());
   }
   return unsaved_ == Unsaved::kPosition && saw_rows_
              ? std::max(last_save_ + turn.options->save_moved_micros, retry_.next_try())
              : kNever;
 }
 
-CallResult Acker::Save(const TurnContext& turn) {
-  std::vector<sink::Place> places;
-  places_.Take(&places);
-  bool owner = true;
-  const Status status = log_->SaveProgress(pipeline_->position(), places, &owner);
+ProgressSave Acker::BeginSave() {
+  ProgressSave save;
+  save.log = log_;
+  save.position = pipeline_->position();
+  save.durable = Acknowledged();
+  places_.Take(&save.places);
+  return save;
+}
+
+CallResult Acker::EndSave(const Status& status, const ProgressSave& save, size_t count, const TurnContext& turn) {
   if (!status.ok() || pipeline_->has_done_ahead()) {
-    for (const sink::Place& place : places) {
+    for (const sink::Place& place : save.places) {
       places_.Add(place);
     }
   }
-  const CallResult result = retry_.Result(status, owner, turn);
+  most_together_ = status.ok() ? kMostTogether : std::max<size_t>(count / 8, 1);
+  const CallResult result = retry_.Result(status, save.owner, turn);
   if (result == CallResult::kDone) {
     unsaved_ = Unsaved::kNothing;
     saw_rows_ = pipeline_->reading();
     last_save_ = turn.now;
   }
   return result;
+}
+
+CallResult Acker::Save(const TurnContext& turn) {
+  ProgressSave save = BeginSave();
+  const Status status = log_->SaveProgress({&save, 1});
+  return EndSave(status, save, 1, turn);
 }
 
 }  // namespace outbox::relay

@@ -1,10 +1,10 @@
 // The acknowledging part of one lane [-]: moves the delivered prefix, and saves it as the lane's progress.
 //
-// Progress is saved at most every EngineOptions::save_micros while events are delivered, every save_moved_micros where
-// the position moved past rows of the log that were not this lane's, and not at all where it moved past nothing:
-// transactions that emit nothing, the lanes' own among them, finish all the time. A save that fails has a back-off of
-// its own and holds up nothing: what is committed is delivered also while its progress cannot be noted (a full disk),
-// and the lane's next owner repeats it.
+// Progress is saved together with that of the other lanes (saver.h): at most every EngineOptions::save_micros while
+// events are delivered, every save_moved_micros where the position moved past rows of the log that were not this
+// lane's, and not at all where it moved past nothing: transactions that emit nothing, the lanes' own among them, finish
+// all the time. A save that fails has a back-off of its own and holds up nothing: what is committed is delivered also
+// while its progress cannot be noted (a full disk), and the lane's next owner repeats it.
 //
 // Single-threaded. Owned by the lane, as are the pipeline and the log, which outlive it.
 #pragma once
@@ -22,12 +22,14 @@ namespace outbox::relay {
 
 class Acker {
  public:
+  static constexpr size_t kMostTogether = 256;
+
   Acker(Pipeline* pipeline, LaneLog* log, Destination* destination, const EngineOptions& options);
   Acker(const Acker&) = delete;
   Acker& operator=(const Acker&) = delete;
 
-  // The position was loaded: the first save is due at once.
-  void Start(const TurnContext& turn) { last_save_ = turn.now - turn.options->save_micros; }
+  // The position was loaded.
+  void Start(const TurnContext& turn) { last_save_ = turn.now; }
 
   // --- the prefix ---
   // Events were delivered, refused or parked.
@@ -54,6 +56,13 @@ class Acker {
   // Monotonic microseconds; kNever. `stopped`: the log lets the lane read no further, so its position is awaited.
   int64_t SaveDue(const TurnContext& turn, bool stopped) const;
   bool Ready(const TurnContext& turn) const { return retry_.Ready(turn.now); }
+  // What is to be saved now, and what came of that, together with the progress of `count` - 1 other lanes.
+  ProgressSave BeginSave();
+  CallResult EndSave(const Status& status, const ProgressSave& save, size_t count, const TurnContext& turn);
+  // With how many others it may be saved at once, itself included. After a failure fewer and fewer: so that a lane
+  // whose rows are locked does not keep the others for long.
+  size_t most_together() const { return most_together_; }
+  // Of this lane alone.
   CallResult Save(const TurnContext& turn);
   const CallRetry& retry() const { return retry_; }
   // The log has another position for this lane by now: nothing is saved over it.
@@ -75,6 +84,7 @@ class Acker {
   bool put_back_ = false;
   CallRetry retry_;
   int64_t last_save_ = 0;
+  size_t most_together_ = kMostTogether;
   sink::Places places_;  // of what was delivered since the last save, also beyond a gap
   std::string server_run_;
 };

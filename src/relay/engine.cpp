@@ -7,12 +7,14 @@
 
 #include "relay/destination.h"
 #include "relay/lane.h"
+#include "relay/saver.h"
 
 namespace outbox::relay {
 
 struct Engine::Impl {
   EngineOptions options;
   TurnContext turn;
+  Saver saver;
   std::map<DestinationId, std::unique_ptr<Destination>> destinations;
   std::vector<std::unique_ptr<Lane>> lanes;
   std::unordered_map<uint32_t, Lane*> flows;
@@ -377,6 +379,7 @@ Engine::Engine(Clock* clock, const EngineOptions& options) : impl_(std::make_uni
   impl_->options = options;
   impl_->turn.clock = clock;
   impl_->turn.options = &impl_->options;
+  impl_->turn.saver = &impl_->saver;
 }
 
 Engine::~Engine() = default;
@@ -497,9 +500,15 @@ int64_t Engine::Turn(const TurnInput& input) {
     impl_->ShareBudgets();
     const size_t count = impl_->lanes.size();
     impl_->first_lane = count == 0 ? 0 : (impl_->first_lane + 1) % count;
-    for (size_t i = 0; i < count; ++i) {
-      worked |= impl_->lanes[(impl_->first_lane + i) % count]->Step(&turn);
+    size_t stepped = 0;
+    for (; stepped < count && (stepped == 0 || turn.clock->NowMicros() < enough); ++stepped) {
+      worked |= impl_->lanes[(impl_->first_lane + stepped) % count]->Step(&turn);
     }
+    if (stepped < count) {
+      impl_->first_lane = (impl_->first_lane + stepped - 1) % count;  // the others come first in the next turn
+      worked = true;
+    }
+    worked |= impl_->saver.Save(&turn);
     impl_->DropGone();
     if (!worked) {
       break;
@@ -509,7 +518,7 @@ int64_t Engine::Turn(const TurnInput& input) {
       return turn.now;
     }
   }
-  int64_t next = kNever;
+  int64_t next = impl_->saver.next_time();
   for (const auto& lane : impl_->lanes) {
     next = std::min(next, lane->NextTime(turn));
     if (lane->watchdog().waits()) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "relay/saver.h"
+
 namespace outbox::relay {
 
 Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
@@ -252,7 +254,7 @@ bool Lane::StepActive(TurnContext* turn) {
 bool Lane::StepParts(TurnContext* turn) {
   bool worked = false;
   if (turn->now >= acker_.SaveDue(*turn, reader_.stopped())) {
-    worked |= Save(turn);
+    turn->saver->Ask(this, !acker_.Acknowledged() && !reader_.stopped());
   }
   if (phase_ != Phase::kGone && pump() != nullptr) {
     worked |= pump()->Step(turn, lane_.format.get(), MayClaim());
@@ -343,6 +345,15 @@ void Lane::Advance() {
   }
 }
 
+void Lane::EndSave(const Status& status, const ProgressSave& save, size_t count, const TurnContext& turn) {
+  const CallResult result = acker_.EndSave(status, save, count, turn);
+  if (result == CallResult::kLost) {
+    Leave(GoneReason::kLost);
+  } else if (result == CallResult::kFailed && phase_ == Phase::kReleasing && turn.now >= release_deadline_) {
+    Leave(GoneReason::kUnclean);
+  }
+}
+
 bool Lane::Save(TurnContext* turn) {
   const CallResult result = acker_.Save(*turn);
   if (result == CallResult::kLost) {
@@ -375,21 +386,14 @@ bool Lane::StepReleasing(TurnContext* turn) {
   if (!late && (waits || (!acker_.AllSaved() && !acker_.Ready(*turn)))) {
     return worked;
   }
-  bool clean = !waits && !lane_.pipeline.has_done_ahead() && (sides() == nullptr || sides()->clean());
+  const bool clean = !waits && !lane_.pipeline.has_done_ahead() && (sides() == nullptr || sides()->clean());
   if (pump() != nullptr && !pump()->at_rest() && !pump()->GiveUp(turn) && pump()->lost()) {
     Leave(GoneReason::kLost);
     return true;
   }
   if (!acker_.AllSaved()) {
-    const CallResult saved = acker_.Save(*turn);
-    if (saved == CallResult::kFailed && !late) {
-      return false;
-    }
-    if (saved == CallResult::kLost) {
-      Leave(GoneReason::kLost);
-      return true;
-    }
-    clean = clean && saved == CallResult::kDone;
+    turn->saver->Ask(this, false);
+    return worked;
   }
   Leave(clean ? GoneReason::kReleased : GoneReason::kUnclean);
   return true;

@@ -96,6 +96,12 @@ class Lane {
   void Fill(const TurnContext& turn, LaneStatus* status) const;
   LaneInternals Internals() const;
 
+  // For Saver.
+  bool WantsSave() const { return phase_ != Phase::kGone && !acker_.AllSaved(); }
+  size_t most_together() const { return acker_.most_together(); }
+  ProgressSave BeginSave() { return acker_.BeginSave(); }
+  void EndSave(const Status& status, const ProgressSave& save, size_t count, const TurnContext& turn);
+
   // --- topics that leave and come back ---
   // Call at most one, before the first Step.
   void UseSides(std::shared_ptr<LaneFilter> filter, std::unique_ptr<SideLanes> sides);

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/backoff.h"
 #include "base/event.h"
@@ -52,6 +53,23 @@ struct Loss {
   bool rewound = false;  // its position was moved back to where nothing is missing: reload it
 };
 
+class LaneLog;
+
+// A lane's progress, to be saved.
+struct ProgressSave {
+  LaneLog* log = nullptr;
+  Position position;
+  // Where the events delivered since the last call are, one for each topic and partition (their flow means nothing);
+  // those of events behind a gap may be named again later.
+  std::vector<sink::Place> places;
+  // Something was delivered or parked. If not, the position only moved past what is not the lane's: nobody misses it
+  // when it is lost in a crash, so it need not be flushed.
+  bool durable = true;
+  // The answer. false: the lane is no longer this worker's, nothing of it was written, and the engine must let it go at
+  // once.
+  bool owner = true;
+};
+
 class LaneLog {
  public:
   virtual ~LaneLog() = default;
@@ -86,10 +104,9 @@ class LaneLog {
   // Never blocks on the network: flushes WAL locally, then looks how far the standbys are.
   virtual Status CheckDurable(uint64_t lsn, bool* durable) = 0;
 
-  // Appends to the lane's progress. `*owner` is false when the lane is no longer this worker's: nothing was written
-  // and the engine must let the lane go at once. `places`: where the events delivered since the last call are, one for
-  // each topic and partition (their flow means nothing); those of events behind a gap may be named again later.
-  virtual Status SaveProgress(const Position& position, std::span<const sink::Place> places, bool* owner) = 0;
+  // Appends to the progress of several lanes in one transaction: all of it, or nothing. Their logs are of one making;
+  // this one is among them.
+  virtual Status SaveProgress(std::span<ProgressSave> saves) = 0;
 
   // Called when another run of the destination's server answers; only for lanes (not side lanes), once their progress
   // is saved. Finds out, from what ServerRuns::Record stored, whether that run has what other runs at its address have

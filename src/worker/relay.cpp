@@ -267,7 +267,7 @@ bool Relay::Add(const LaneId& id) {
   relay::LaneLogs logs;
   logs.filter = std::make_shared<relay::LaneFilter>(spec);
   logs.log = std::make_unique<log::PgLaneLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation,
-                                              logs.filter.get());
+                                              logs.filter.get(), &windows_);
   logs.parked = std::make_unique<parked::PgParkedLog>(id, place_.incarnation, publisher_.dead_letters());
   logs.sides = std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation);
   OwnedLane lane;
@@ -378,6 +378,7 @@ void Relay::Turn() {
   input.parked = parked != parked_generation_;
   // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it again.
   input.woken = pg_atomic_exchange_u32(&place_.worker_slot->pending, 0) != 0;
+  windows_.BeginTurn();
   int64_t deadline = engine_->Turn(input);
   parked_generation_ = parked;
   TakeGone();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "log/shared_window.h"
 #include "pg/wait.h"
 #include "relay/engine.h"
 #include "worker/chore.h"
@@ -77,7 +78,8 @@ class Relay {
   std::unique_ptr<relay::Clock> clock_;
   InstallationWatch installation_;
   LaneShare share_;
-  RelayPublisher publisher_;  // outlives the engine, whose lanes count dead letters in it
+  RelayPublisher publisher_;    // outlives the engine, whose lanes count dead letters in it
+  log::SharedWindows windows_;  // the same; they read together
   std::unique_ptr<relay::Engine> engine_;
 
   RelayConfig config_;

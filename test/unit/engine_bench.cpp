@@ -69,10 +69,7 @@ class BenchLog : public LaneLog {
     *durable = true;
     return Status();
   }
-  Status SaveProgress(const Position&, std::span<const sink::Place>, bool* owner) override {
-    *owner = true;
-    return Status();
-  }
+  Status SaveProgress(std::span<ProgressSave>) override { return Status(); }
 
  private:
   std::vector<EventChunk> chunks_;

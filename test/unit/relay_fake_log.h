@@ -238,18 +238,12 @@ class FakeLog : public LaneLog {
     *durable = lsn <= server_->flushed;
     return Status();
   }
-  Status SaveProgress(const Position& position, std::span<const sink::Place>, bool* owner) override {
+  Status SaveProgress(std::span<ProgressSave> saves) override {
     if (server_->Fails("SaveProgress")) {
       return server_->Trouble();
     }
-    *owner = server_->owned;
-    if (server_->owned && side_ != 0) {
-      Stored() = position;
-    } else if (server_->owned) {
-      server_->position = position;
-      server_->saved_under = server_run_;
-      server_->saves.push_back(position);
-      server_->save_times.push_back(server_->clock()->now);
+    for (ProgressSave& save : saves) {
+      save.owner = static_cast<FakeLog*>(save.log)->Store(save.position);
     }
     return Status();
   }
@@ -284,6 +278,17 @@ class FakeLog : public LaneLog {
   std::optional<Snapshot> limit;  // reads no further
 
  private:
+  bool Store(const Position& position) {
+    if (server_->owned && side_ != 0) {
+      Stored() = position;
+    } else if (server_->owned) {
+      server_->position = position;
+      server_->saved_under = server_run_;
+      server_->saves.push_back(position);
+      server_->save_times.push_back(server_->clock()->now);
+    }
+    return server_->owned;
+  }
   Position& Stored() { return side_ == 0 ? server_->position : server_->sides.at(side_).position; }
 
   bool stopped_ = false;

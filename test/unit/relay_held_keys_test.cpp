@@ -53,7 +53,7 @@ class EndlessLog : public LaneLog {
     *durable = true;
     return Status();
   }
-  Status SaveProgress(const Position&, std::span<const sink::Place>, bool*) override { return Status(); }
+  Status SaveProgress(std::span<ProgressSave>) override { return Status(); }
 
  private:
   using FakeClock = fakes::FakeClock;

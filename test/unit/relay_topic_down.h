@@ -134,10 +134,11 @@ class SimLog : public LaneLog {
     *durable = true;
     return Status();
   }
-  Status SaveProgress(const Position& position, std::span<const sink::Place>, bool* owner) override {
-    ++world_->report.saves;
-    Stored() = position;
-    *owner = true;
+  Status SaveProgress(std::span<ProgressSave> saves) override {
+    for (const ProgressSave& save : saves) {
+      ++world_->report.saves;
+      static_cast<SimLog*>(save.log)->Stored() = save.position;
+    }
     return Status();
   }
   Status Park(const RefusedEvent&, bool* owner) override {
