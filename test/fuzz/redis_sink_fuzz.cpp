@@ -136,22 +136,33 @@ std::string Reply(fuzz::Input* in) {
   switch (in->Take<uint8_t>() % 12) {
     case 0:
       return std::string(in->Text());
-    case 1:  // a script's: records done, ids of streams, why it stopped
-      return "*1\r\n:" + std::to_string(in->Below(6)) + "\r\n";
-    case 2:
-      return "*2\r\n:" + std::to_string(in->Below(6)) + "\r\n" + Bulk(in->Text());
+    case 1: {  // commands of a transaction are queued
+      std::string queued;
+      for (uint64_t i = 1 + in->Below(6); i > 0; --i) {
+        queued += "+QUEUED\r\n";
+      }
+      return queued;
+    }
+    case 2: {  // EXEC
+      const uint64_t count = in->Below(6);
+      std::string done = "*" + std::to_string(count) + "\r\n";
+      for (uint64_t i = 0; i < count; ++i) {
+        done += in->Flag() ? Bulk("1-" + std::to_string(i)) : in->Flag() ? ":1\r\n" : "-ERR no\r\n";
+      }
+      return done;
+    }
     case 10:
-      return "*3\r\n:" + std::to_string(in->Below(6)) + "\r\n" + Bulk("1-1") + Bulk("1-4");
+      return "-EXECABORT Transaction discarded because of: " + std::string(in->Text()) + "\r\n";
     case 11:
-      return "*4\r\n:" + std::to_string(in->Below(6)) + "\r\n" + Bulk(in->Text()) + Bulk("1-4") + Bulk(in->Text());
+      return "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
     case 3:
       return "-" + std::string(in->Text()) + "\r\n";
     case 4:
       return ":" + std::to_string(in->Take<int32_t>()) + "\r\n";
     case 5:
-      return "-NOSCRIPT No matching script. Please use EVAL.\r\n";
+      return "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
     case 6:
-      return "-NOPERM this user has no permissions to run the 'evalsha' command\r\n";
+      return "-NOPERM this user has no permissions to run the 'multi' command\r\n";
     case 7:
       return "$3\r\n1-1\r\n";
     case 8:
@@ -190,10 +201,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (in.Flag()) {  // a polite greeting
     const std::string sha(40, 'a');
     std::string greeting = config.options.count("password") != 0 ? "+OK\r\n" : "";
-    greeting += Bulk("# Server\r\nrun_id:" + sha + "\r\n") + Bulk(sha) + Bulk(sha) + "+PONG\r\n";
+    greeting += Bulk("# Server\r\nrun_id:" + sha + "\r\n") + Bulk(sha) + Bulk(sha);
+    greeting += "+OK\r\n*0\r\n" + Bulk(sha) + "+PONG\r\n";
     FUZZ_CHECK(write(peer, greeting.data(), greeting.size()) == static_cast<ssize_t>(greeting.size()));
     owner.Poll();
     FUZZ_CHECK(owner.health().up);
+    if (in.Flag()) {  // MULTI for the first transaction
+      (void)send(peer, "+OK\r\n", 5, MSG_NOSIGNAL);
+      owner.Poll();
+    }
   }
   // Down, it would keep what comes for its next attempt, a tenth of a second later: that is another test's.
   for (int step = 0; step < 40 && !in.empty() && owner.health().up; ++step) {

@@ -2,6 +2,7 @@
 # by this one run against a real Kafka, by what can be known of the topics. Whatever is refused is parked for what it is,
 # everything else is there, each key in order.
 # matrix: D5 D20 R11
+# ring: long
 use strict;
 use warnings;
 

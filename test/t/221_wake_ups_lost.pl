@@ -42,7 +42,7 @@ sub ok_within
 emit(8);
 ok(wait_idle($node), 'lanes work');
 is(Outbox::Faults::hits('wake.latch'), 0, 'no wake-up is lost yet');
-foreach my $i (1 .. 5)
+foreach my $i (1 .. 3)
 {
 	emit(8);
 	ok_within(all_came(20), 20, 'each commit wakes who waits for a minute');
@@ -50,8 +50,8 @@ foreach my $i (1 .. 5)
 
 # --- the wake-up of one commit ----------------------------------------------------------------------------------------
 # A worker that has been marked as woken is not woken again: all that is emitted meanwhile waits for its next look.
-poll_interval('3s');
-ok(wait_idle($node), 'the workers look every three seconds');
+poll_interval('2s');
+ok(wait_idle($node), 'the workers look every two seconds');
 foreach my $lost (1, 2)
 {
 	my $before = Outbox::Faults::hits('wake.latch');
@@ -60,9 +60,9 @@ foreach my $lost (1, 2)
 	Outbox::Faults::disarm('wake.latch');
 	cmp_ok(Outbox::Faults::hits('wake.latch'), '>', $before, "nobody was woken by a commit ($lost)");
 	emit(8) foreach 1 .. 3;
-	ok_within(all_came(20), 13, 'its event, and all after it, come with the next look, at most three seconds away');
+	ok_within(all_came(20), 12, 'its event, and all after it, come with the next look, at most two seconds away');
 	emit(8);
-	ok_within(all_came(20), 13, 'and those after that');
+	ok_within(all_came(20), 12, 'and those after that');
 }
 
 # --- a commit that is visible, and whose wake-up is late -----------------------------------------------------------------
@@ -71,19 +71,19 @@ my $late = $node->background_psql('postgres', timeout => 120);
 $late->query_until(qr/^$/m, "SELECT outbox.emit_text('order', 'late', 'x', 'x');\n");
 $emitted++;
 ok(Outbox::Faults::await_waiting('emit.committed', 20), 'a transaction has committed and not yet woken anybody');
-ok_within(all_came(20), 13, 'nobody needs to be woken for its event');
+ok_within(all_came(20), 12, 'nobody needs to be woken for its event');
 Outbox::Faults::release('emit.committed');
 $late->quit;
 
 # --- every wake-up, of everybody --------------------------------------------------------------------------------------
-poll_interval('1s');
-ok(wait_idle($node), 'the workers look every second');
+poll_interval('500ms');
+ok(wait_idle($node), 'the workers look twice a second');
 my $hits = Outbox::Faults::hits('wake.latch');
 Outbox::Faults::arm('wake.latch', 'fail *');
 foreach my $i (1 .. 5)
 {
 	emit(8);
-	ok_within(all_came(20), 11, 'all wake-ups are lost: events come with the next look, a second away');
+	ok_within(all_came(20), 11, 'all wake-ups are lost: events come with the next look');
 }
 cmp_ok(Outbox::Faults::hits('wake.latch'), '>=', $hits + 5, 'they were lost');
 my $id = sql(q{SELECT outbox.emit_text('order', 'waited for', 'x', 'x')});

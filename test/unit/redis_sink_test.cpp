@@ -1,5 +1,5 @@
 // matrix: D9 D10 E-2 E-3 E-5 E-6 E-7 E-8 E-11
-// RedisSink against a real server: order, refusals half-way, a full server, lost connections, forbidden scripts.
+// RedisSink against a real server: order, refusals half-way, a full server, lost connections, forbidden transactions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -175,9 +175,9 @@ TEST_F(RedisSinkTest, PlacesAreWhereTheEntriesAre) {
   }
 }
 
-TEST_F(RedisSinkTest, PlacesWithoutScriptsToo) {
+TEST_F(RedisSinkTest, PlacesWithoutTransactionsToo) {
   BEGIN_OR_SKIP();
-  server_.Command({"ACL", "SETUSER", "default", "-@scripting"});
+  server_.Command({"ACL", "SETUSER", "default", "-@transaction"});
   Connect();
   driver_->Submit(1, 0, {To("s", "a", "1"), To("s", "b", "2"), To("s", "c", "3")});
   ASSERT_TRUE(driver_->UntilResolved());
@@ -374,7 +374,7 @@ TEST_F(RedisSinkTest, ListsAndChannels) {
   EXPECT_EQ(driver_->error(wrong).code, "WRONGTYPE");
 }
 
-TEST_F(RedisSinkTest, ARecordWithMoreFieldsThanAScriptTakesGoesAlone) {
+TEST_F(RedisSinkTest, ARecordOfThousandsOfFieldsBetweenOthers) {
   BEGIN_OR_SKIP();
   TestRecord wide = To("s", "k", "wide");
   for (int i = 0; i < 5000; ++i) {

@@ -1,5 +1,6 @@
 // matrix: D9 D10 E-2 E-3 E-5 E-6 E-7 E-8 E-9 E-10
-// RedisSink when the server says no: dead, silent, scripts forbidden, no permission, a replica, a changed password.
+// RedisSink when the server says no: dead, silent, transactions forbidden, no permission, a replica, a changed
+// password.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -94,9 +95,9 @@ TEST_F(RedisSinkTest, TimeInWhichWeStoodStillIsNoSilenceOfTheServer) {
   EXPECT_EQ(Payloads("s"), (std::vector<std::string>{"0", "1"}));
 }
 
-TEST_F(RedisSinkTest, WithoutScriptsStillInOrderPerKey) {
+TEST_F(RedisSinkTest, WithoutTransactionsStillInOrderPerKey) {
   BEGIN_OR_SKIP();
-  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all", "-@scripting"});
+  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all", "-@transaction"});
   Connect({{"username", "writer"}, {"password", "pw"}});
   std::vector<TestRecord> records;
   for (int i = 0; i < 2000; ++i) {
@@ -113,42 +114,6 @@ TEST_F(RedisSinkTest, WithoutScriptsStillInOrderPerKey) {
     last[i % 7] = i;
   }
   EXPECT_EQ(server_.Integer({"XLEN", "s"}), 2000);
-}
-
-// EVALSHA is taken away while calls are on their way: the calls come back refused and go again as plain commands.
-TEST_F(RedisSinkTest, ScriptsForbiddenInTheMiddleLoseNoOrder) {
-  BEGIN_OR_SKIP();
-  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all"});
-  Connect({{"username", "writer"}, {"password", "pw"}});
-  std::vector<std::string> bodies;
-  for (int batch = 0; batch < 20; ++batch) {
-    std::vector<TestRecord> records;
-    for (int i = 0; i < 200; ++i) {
-      bodies.push_back(std::to_string(batch * 200 + i));
-      records.push_back(To("s", "k", bodies.back()));
-    }
-    driver_->Submit(1, 0, records);
-    driver_->Turn(0);
-    if (batch == 10) {
-      server_.Command({"ACL", "SETUSER", "writer", "-evalsha"});
-    }
-  }
-  ASSERT_TRUE(driver_->UntilResolved());
-  EXPECT_EQ(driver_->Count(Outcome::kDelivered), bodies.size());
-  EXPECT_EQ(Payloads("s"), bodies);
-}
-
-TEST_F(RedisSinkTest, AServerThatForgotTheScriptsIsTaughtAgain) {
-  BEGIN_OR_SKIP();
-  std::vector<std::string> bodies;
-  for (int round = 0; round < 5; ++round) {
-    bodies.push_back(std::to_string(round));
-    driver_->Submit(1, 0, {To("s", "k", bodies.back()), To("c", "k", "x", RecordForm::kPublish)});
-    ASSERT_TRUE(driver_->UntilResolved());
-    server_.Command({"SCRIPT", "FLUSH"});
-  }
-  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 10u);
-  EXPECT_EQ(Payloads("s"), bodies);
 }
 
 TEST_F(RedisSinkTest, NoPermissionForAStreamIsThatStreamsTrouble) {

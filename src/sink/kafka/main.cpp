@@ -9,10 +9,11 @@
 #include "sink/kafka/kafka_sink.h"
 #include "sink/serve.h"
 
-// Read by jemalloc, where that is the program's malloc (`needs`): two arenas do for the threads of one client, and what a
-// drain took goes back to the system soon after. MALLOC_CONF in the server's environment adds to it.
+// Read by jemalloc, where that is the program's malloc (`needs`): two arenas do for the threads of one client, and what
+// a drain took goes back to the system soon after. MALLOC_CONF in the server's environment adds to it.
 extern "C" {
-const char* malloc_conf = "narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true,max_background_threads:1";
+const char* malloc_conf =
+    "narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true,max_background_threads:1";
 }
 
 namespace {

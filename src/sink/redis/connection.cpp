@@ -163,14 +163,15 @@ Status Connection::Pump() {
   }
   Flush();
   Read();  // after a failed write too: the server may have said why it hung up
-  if (context_->err == 0) {
+  if (context_->err == 0 && write_error_ == 0) {
     return {};
   }
   Error reason = tls_ == nullptr ? Error() : tls_->Explain();
   if (!reason.ok()) {
     return Status(std::move(reason));
   }
-  return Trouble(IoErrorCode(context_->err), "lost the connection to " + HostAndPort() + ": " + context_->errstr);
+  const char* text = context_->err != 0 ? context_->errstr : strerror(write_error_);
+  return Trouble(IoErrorCode(context_->err), "lost the connection to " + HostAndPort() + ": " + text);
 }
 
 void Connection::Read() {
@@ -178,6 +179,7 @@ void Connection::Read() {
   if (poll(&ready, 1, 0) <= 0) {
     return;
   }
+  ExpectBytes(1);
   progress_ = true;
   const size_t before = context_->reader->len;
   redisBufferRead(context_.get());
@@ -187,22 +189,74 @@ void Connection::Read() {
   }
 }
 
-void Connection::Flush() {
-  if (context_ == nullptr || unsent_ == Unsent::kNothing) {
-    return;
-  }
-  int done = 0;
-  if (redisBufferWrite(context_.get(), &done) == REDIS_OK) {
-    progress_ |= done != 0;
-    unsent_ = done != 0                                      ? Unsent::kNothing
-              : tls_ != nullptr && tls_->WriteWaitsForRead() ? Unsent::kWaitsForRead
-                                                             : Unsent::kWaitsForRoom;
+void Connection::ExpectBytes(size_t count) {
+  const int low_water = tls_ == nullptr ? static_cast<int>(count) : 1;  // TLS has bytes of its own
+  if (context_ != nullptr && low_water != low_water_ &&
+      setsockopt(context_->fd, SOL_SOCKET, SO_RCVLOWAT, &low_water, sizeof(low_water)) == 0) {
+    low_water_ = low_water;
   }
 }
 
-void Connection::Send(std::string_view command) {
-  redisAppendFormattedCommand(context_.get(), command.data(), command.size());
-  unsent_ = unsent_ == Unsent::kNothing ? Unsent::kWaitsForRoom : unsent_;
+void Connection::Flush() {
+  if (context_ != nullptr && (unsent_ != Unsent::kNothing || !out_.empty())) {
+    if (tls_ == nullptr) {
+      Write();
+    } else {
+      WriteTls();
+    }
+  }
+}
+
+void Connection::Write() {
+  while (!out_.empty()) {
+    const ssize_t count = send(context_->fd, out_.bytes().data(), out_.bytes().size(), MSG_NOSIGNAL);
+    if (count < 0) {
+      const bool later = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+      write_error_ = later ? 0 : errno;
+      unsent_ = Unsent::kWaitsForRoom;
+      return;
+    }
+    progress_ = true;
+    out_.Take(static_cast<size_t>(count));
+  }
+  unsent_ = Unsent::kNothing;
+}
+
+// hiredis knows how.
+void Connection::WriteTls() {
+  redisAppendFormattedCommand(context_.get(), out_.bytes().data(), out_.bytes().size());
+  out_.Clear();
+  int done = 0;
+  if (redisBufferWrite(context_.get(), &done) == REDIS_OK) {
+    progress_ |= done != 0;
+    unsent_ = done != 0 ? Unsent::kNothing : tls_->WriteWaitsForRead() ? Unsent::kWaitsForRead : Unsent::kWaitsForRoom;
+  }
+}
+
+size_t Connection::SkipReplies(std::string_view reply, size_t most) {
+  redisReader* reader = context_ == nullptr ? nullptr : context_->reader;
+  size_t count = 0;
+  if (reader == nullptr || reader->ridx >= 0) {
+    return 0;  // in the middle of one
+  }
+  while (count < most && reader->len - reader->pos >= reply.size() &&
+         memcmp(reader->buf + reader->pos, reply.data(), reply.size()) == 0) {
+    reader->pos += reply.size();
+    ++count;
+  }
+  unparsed_ = count == 0 ? unparsed_ : reader->len - reader->pos;
+  return count;
+}
+
+bool Connection::NextElements(std::vector<ReplyView>* elements) {
+  redisReader* reader = context_ == nullptr ? nullptr : context_->reader;
+  if (reader == nullptr || reader->ridx >= 0) {
+    return false;
+  }
+  const size_t size = ReadElements({reader->buf + reader->pos, reader->len - reader->pos}, elements);
+  reader->pos += size;
+  unparsed_ = size == 0 ? unparsed_ : reader->len - reader->pos;
+  return size != 0;
 }
 
 Status Connection::NextReply(ReplyPtr* reply, size_t longest) {
@@ -234,7 +288,10 @@ void Connection::Drop() {
     close(connecting_fd_);
     connecting_fd_ = -1;
   }
+  out_.Clear();
   unsent_ = Unsent::kNothing;
+  write_error_ = 0;
+  low_water_ = 1;
   progress_ = false;
   unparsed_ = 0;
 }
@@ -256,7 +313,7 @@ void Connection::AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const {
   } else if (context_ != nullptr) {
     wait.fd = context_->fd;
     wait.read = true;
-    wait.write = unsent_ == Unsent::kWaitsForRoom;
+    wait.write = unsent_ == Unsent::kWaitsForRoom || (unsent_ == Unsent::kNothing && !out_.empty());
   }
   waits->push_back(wait);
 }

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "sink/redis/reply.h"
 #include "sink/redis/resolver.h"
+#include "sink/redis/resp.h"
 #include "sink/redis/tls.h"
 #include "sink/sink.h"
 
@@ -43,8 +45,16 @@ class Connection {
   Status Pump();
   // Writes only. An error shows in the next Pump().
   void Flush();
-  // Queues a command in Redis' own format.
-  void Send(std::string_view command);
+  // What is put there is sent by the next Flush() or Pump(). In Redis' own format.
+  resp::Buffer* out() { return &out_; }
+  // Nothing needs to be read before so many bytes have come, or the end: not to be woken for each piece of a long
+  // reply. Holds until the next Read that finds them.
+  void ExpectBytes(size_t count);
+  // Takes replies that are exactly this, up to so many, and returns how many: without making an object of each.
+  size_t SkipReplies(std::string_view reply, size_t most);
+  // Reads an array whose elements are no arrays, likewise. Returns false if the next reply is another, or is not there
+  // yet: NextReply() takes it. Elements are views that hold until the next call of anything here.
+  bool NextElements(std::vector<ReplyView>* elements);
   // The next whole reply; empty when none has come. Returns an error if the server sends something that is not Redis,
   // or more than `longest` bytes.
   Status NextReply(ReplyPtr* reply, size_t longest);
@@ -65,6 +75,8 @@ class Connection {
     kWaitsForRoom,  // in the socket
     kWaitsForRead,  // TLS: of something that the server has to say first
   };
+  void Write();
+  void WriteTls();
   Status TryResolved();
   Status TryNext();  // the next address of the list
   Status TryConnected();
@@ -82,8 +94,11 @@ class Connection {
   int64_t next_at_ = -1;  // when the next address is tried though this one may still answer
   int connecting_fd_ = -1;
   std::unique_ptr<redisContext, FreeContext> context_;
+  resp::Buffer out_;
   Unsent unsent_ = Unsent::kNothing;
+  int write_error_ = 0;  // errno
   bool progress_ = false;
+  int low_water_ = 1;    // the socket's SO_RCVLOWAT
   size_t unparsed_ = 0;  // bytes read since the last whole reply
 };
 

@@ -33,7 +33,6 @@ constexpr ReplyRule kRules[] = {
     {"ASK", nullptr, C::kConfig, "ASK", false, false},
     {"CROSSSLOT", nullptr, C::kConfig, "CROSSSLOT", false, false},
     {"WRONGTYPE", nullptr, C::kTopic, "WRONGTYPE", false, false},
-    {"NOSCRIPT", nullptr, C::kDestination, "NOSCRIPT", false, false},
     {"EXECABORT", nullptr, C::kInternal, "EXECABORT", false, false},
     {"ERR", "elements are too large", C::kMessage, "TOO_LARGE", false, false},
     {"ERR", "invalid bulk length", C::kMessage, "TOO_LARGE", false, false},
@@ -41,13 +40,8 @@ constexpr ReplyRule kRules[] = {
     {"ERR", "string exceeds maximum allowed size", C::kMessage, "TOO_LARGE", false, false},
     {"ERR", "exhausted the last possible id", C::kTopic, "STREAM_EXHAUSTED", false, false},
     {"ERR", "equal or smaller than", C::kTopic, "STREAM_ID", false, false},
-    // NOPERM from inside a script, by Redis 6 and 7.0.
-    {"ERR", "executing the script can't run", C::kConfig, "NOPERM", false, false},
-    {"ERR", "executing the script can't access", C::kTopic, "NOPERM", false, false},
-    {"ERR", "executing the script can't publish", C::kTopic, "NOPERM", false, false},
-    // NOPERM from inside a script, by 7.2 and later.
-    {"ERR", "ACL failure in script: No permissions to access", C::kTopic, "NOPERM", false, false},
-    {"ERR", "ACL failure in script", C::kConfig, "NOPERM", false, false},
+    // READONLY at EXEC, by Redis before 6.2.
+    {"ERR", "instance is now a read-only", C::kDestination, "READONLY", true, false},
     {"ERR", "unknown command", C::kConfig, "UNKNOWN_COMMAND", false, false},
     {"ERR", "db index is out of range", C::kConfig, "DB_INDEX", true, false},
     {"ERR", "invalid db index", C::kConfig, "DB_INDEX", true, false},
@@ -67,6 +61,7 @@ constexpr ReplyRule kRules[] = {
     {"NOMASTERLINK", nullptr, C::kDestination, "NOMASTERLINK", false, true},
     {"NOPROTO", nullptr, C::kDestination, "NOPROTO", false, true},
     {"NOQUORUM", nullptr, C::kDestination, "NOQUORUM", false, true},
+    {"NOSCRIPT", nullptr, C::kDestination, "NOSCRIPT", false, true},
     {"NOSUB", nullptr, C::kDestination, "NOSUB", false, true},
     {"NOTBUSY", nullptr, C::kDestination, "NOTBUSY", false, true},
     {"UNBLOCKED", nullptr, C::kDestination, "UNBLOCKED", false, true},

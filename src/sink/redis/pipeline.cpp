@@ -5,20 +5,40 @@
 #include "base/monotonic.h"
 #include "sink/redis/errors.h"
 #include "sink/redis/reply.h"
+#include "sink/redis/resp.h"
 
 namespace outbox::sink {
 namespace {
 
 constexpr int64_t kLongestStep = 500 * 1000;
+constexpr std::string_view kQueued = "+QUEUED\r\n";
 
 }  // namespace
 
-void Pipeline::Send(std::string_view command, Handler handler, size_t longest) {
+void Pipeline::Await(Awaited awaited) {
   if (awaited_.empty()) {
     quiet_since_ = MonotonicMicros();
   }
-  awaited_.push_back({std::move(handler), longest});
-  connection_.Send(command);
+  awaited_.push_back(std::move(awaited));
+}
+
+void Pipeline::Send(std::string_view command, Handler handler, size_t longest) {
+  connection_.out()->Append(command);
+  Expect(std::move(handler), longest);
+}
+
+void Pipeline::Expect(Handler handler, size_t longest) {
+  Await({std::move(handler), longest});
+}
+
+void Pipeline::SendExec(size_t commands, RefusedHandler refused, ExecHandler done) {
+  if (awaited_.empty()) {
+    connection_.ExpectBytes(commands * kQueued.size());  // no refusal is shorter
+  }
+  Awaited awaited;
+  awaited.transaction.reset(new Transaction{commands, std::move(refused), std::move(done)});
+  Await(std::move(awaited));
+  connection_.out()->Append(resp::Command({"EXEC"}));
 }
 
 Status Pipeline::Pump() {
@@ -31,6 +51,13 @@ Status Pipeline::Pump() {
 
 Status Pipeline::HandleReplies() {
   while (true) {
+    Transaction* transaction = awaited_.empty() ? nullptr : awaited_.front().transaction.get();
+    if (transaction != nullptr) {
+      transaction->queued += connection_.SkipReplies(kQueued, transaction->commands - transaction->queued);
+      if (HandleElements()) {
+        continue;
+      }
+    }
     ReplyPtr reply;
     Status parsed = connection_.NextReply(&reply, awaited_.empty() ? kUsualReply : awaited_.front().longest);
     if (!parsed.ok() || reply == nullptr) {
@@ -40,9 +67,51 @@ Status Pipeline::HandleReplies() {
       return IsError(*reply) ? Status(ReplyError(Text(*reply)))
                              : Status(ErrorClass::kDestination, "PROTOCOL", "the Redis server sent something unasked");
     }
-    const Handler handler = std::move(awaited_.front().handler);
-    awaited_.pop_front();
-    handler(*reply);
+    Status queued;
+    if (transaction != nullptr && transaction->queued < transaction->commands) {
+      queued = HandleQueued(transaction, *reply);
+    } else {
+      HandleReply(*reply);
+    }
+    if (!queued.ok()) {
+      return queued;
+    }
+  }
+}
+
+Status Pipeline::HandleQueued(Transaction* transaction, const redisReply& reply) {
+  if (IsError(reply)) {
+    transaction->refused(transaction->queued, reply);
+  } else if (reply.type != REDIS_REPLY_STATUS || Text(reply) != "QUEUED") {
+    return Status(ErrorClass::kDestination, "PROTOCOL",
+                  "the Redis server did not queue a command of a transaction, but did something else with it");
+  }
+  ++transaction->queued;
+  return {};
+}
+
+// What EXEC answered, if that is next and whole.
+bool Pipeline::HandleElements() {
+  const Transaction& transaction = *awaited_.front().transaction;
+  if (transaction.queued < transaction.commands || !connection_.NextElements(&elements_)) {
+    return false;
+  }
+  const Awaited awaited = std::move(awaited_.front());
+  awaited_.pop_front();
+  awaited.transaction->done(nullptr, elements_);
+  return true;
+}
+
+void Pipeline::HandleReply(const redisReply& reply) {
+  const Awaited awaited = std::move(awaited_.front());
+  awaited_.pop_front();
+  if (awaited.transaction == nullptr) {
+    awaited.handler(reply);
+  } else if (reply.type == REDIS_REPLY_ARRAY) {
+    CopyElements(reply, &elements_);
+    awaited.transaction->done(nullptr, elements_);
+  } else {
+    awaited.transaction->done(&reply, {});
   }
 }
 

@@ -7,9 +7,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sink/redis/connection.h"
+#include "sink/redis/reply.h"
 
 namespace outbox::sink {
 
@@ -17,6 +21,10 @@ class Pipeline {
  public:
   // The reply is gone when the handler returns. It may send, and may drop the connection.
   using Handler = std::function<void(const redisReply&)>;
+  // What EXEC did: what each command answered, or else why it was not done (a reply that is no array).
+  using ExecHandler = std::function<void(const redisReply* refusal, std::span<const ReplyView> answers)>;
+  // Of a transaction: the command of this number, from 0, was refused when it was queued.
+  using RefusedHandler = std::function<void(size_t command, const redisReply&)>;
   static constexpr size_t kUsualReply = size_t{1} << 20;
 
   Pipeline(Address address, std::shared_ptr<TlsContext> tls) : connection_(std::move(address), std::move(tls)) {}
@@ -30,6 +38,11 @@ class Pipeline {
 
   // Queues a command in Redis' own format. A reply of more than `longest` bytes is an error of HandleReplies().
   void Send(std::string_view command, Handler handler, size_t longest = kUsualReply);
+  // The same of commands that are put there: first the command, then Expect(). Of a transaction, behind MULTI: all of
+  // its commands, then SendExec() says how many there were.
+  resp::Buffer* out() { return connection_.out(); }
+  void Expect(Handler handler, size_t longest = kUsualReply);
+  void SendExec(size_t commands, RefusedHandler refused, ExecHandler done);
   // Moves bytes. After an error there may still be replies to handle; then Drop().
   Status Pump();
   // Calls the handlers of the replies that have come. Errors: what came is no reply, or was not asked for.
@@ -46,13 +59,26 @@ class Pipeline {
   int64_t CountPauseBy() const;
 
  private:
+  // A transaction has one reply for each command, and that of EXEC.
+  struct Transaction {
+    size_t commands;
+    RefusedHandler refused;
+    ExecHandler done;
+    size_t queued = 0;  // commands that have been answered
+  };
   struct Awaited {
     Handler handler;
-    size_t longest;
+    size_t longest = kUsualReply;
+    std::unique_ptr<Transaction> transaction = {};
   };
+  void Await(Awaited awaited);
+  Status HandleQueued(Transaction* transaction, const redisReply& reply);
+  bool HandleElements();
+  void HandleReply(const redisReply& reply);
 
   Connection connection_;
   std::deque<Awaited> awaited_;
+  std::vector<ReplyView> elements_;
   int64_t quiet_since_ = 0;
   int64_t counted_at_ = 0;
 };

@@ -61,7 +61,7 @@ void RedisSink::SetHealth(bool up, Error error) {
 
 void RedisSink::Submit(Batch batch) {
   if (state_ != State::kClosed) {
-    writer_.Submit(batch);
+    writer_.Submit(std::move(batch));
     ShowWarning();
   }
 }
@@ -77,13 +77,13 @@ void RedisSink::Poll(std::vector<Result>* results) {
   if (state_ != State::kWaiting) {
     Pump();
   }
-  if (state_ == State::kReady) {
-    writer_.Dispatch();
-  }
   if (state_ != State::kWaiting) {
     CheckDeadlines();
   }
-  writer_.TakeResults(results);
+  if (state_ == State::kReady) {
+    writer_.Dispatch();
+  }
+  writer_.outcomes()->TakeResults(results);
 }
 
 void RedisSink::Connect() {
@@ -113,7 +113,7 @@ void RedisSink::Greet() {
   state_ = State::kGreeting;
   Introduce();
   AskForInfo();
-  writer_.Teach([this](Error error) { Lost(std::move(error)); });
+  writer_.Probe([this](Error error) { Lost(std::move(error)); });
   CheckMemory();
   pipeline_.Send(resp::Command({"PING"}), [this](const redisReply& reply) {
     Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
@@ -237,9 +237,9 @@ void RedisSink::CheckDeadlines() {
   } else if (pipeline_.awaits() && now >= pipeline_.quiet_since() + timeout_) {
     Lost({ErrorClass::kDestination, "TIMEOUT",
           "the Redis server was silent for " + std::to_string(timeout_ / kMilli) + " ms"});
-  } else if (!pipeline_.awaits() && now >= pipeline_.quiet_since() + kIdlePing) {
+  } else if (!pipeline_.awaits() && now >= pipeline_.quiet_since() + kIdlePing && writer_.TryIdle()) {
     pipeline_.Send(resp::Command({"PING"}), [](const redisReply&) {});  // any answer is a sign of life
-  } else if (now >= check_memory_at_) {
+  } else if (now >= check_memory_at_ && writer_.TryIdle()) {
     CheckMemory();
   }
 }
@@ -252,7 +252,7 @@ void RedisSink::Lost(Error error) {
   writer_.AbortAll();
   stream_ends_.Forget();
   admission_.Forget();
-  if (writer_.TakeProgress()) {
+  if (writer_.outcomes()->TakeProgress()) {
     backoff_.Reset();
   }
   // Where a person must act there is no hurry.
@@ -280,10 +280,10 @@ void RedisSink::AppendWaits(std::vector<WaitSpec>* waits) {
     case State::kReady:
       wait.deadline = pipeline_.awaits() ? std::min(pipeline_.quiet_since() + timeout_, pipeline_.CountPauseBy())
                                          : pipeline_.quiet_since() + kIdlePing;
-      wait.deadline = std::min(wait.deadline, check_memory_at_);
+      wait.deadline = writer_.may_idle() ? std::min(wait.deadline, check_memory_at_) : wait.deadline;
       break;
   }
-  if (writer_.has_results()) {
+  if (!writer_.outcomes()->empty()) {
     wait.deadline = MonotonicMicros();
   }
   pipeline_.AppendWait(wait, waits);

@@ -38,9 +38,9 @@ class RedisSink : public Sink {
   void Poll(std::vector<Result>* results) override;
   void AppendWaits(std::vector<WaitSpec>* waits) override;
   const Health& health() const override { return health_; }
-  // A stream's range is that of the calls which carried the flow's records; where flows share a stream, an end may be
-  // another flow's. Lists and channels have no places, only names.
-  void TakePlaces(std::vector<Place>* places) override { writer_.TakePlaces(places); }
+  // A stream's range is that of the transactions which carried the flow's records; where flows share a stream, an end
+  // may be another flow's. Lists and channels have no places, only names.
+  void TakePlaces(std::vector<Place>* places) override { writer_.outcomes()->TakePlaces(places); }
   const ServerIdentity* identity() const override { return &admission_.identity(); }
   void Ask(std::vector<AskedStream> streams) override;
   bool TakeEnds(std::vector<StreamEnd>* ends) override { return stream_ends_.Take(ends); }
@@ -52,7 +52,7 @@ class RedisSink : public Sink {
   enum class State {
     kWaiting,     // until retry_at_, then connects
     kConnecting,  // to the socket, TLS not yet
-    kGreeting,    // AUTH, SELECT, INFO, SCRIPT LOAD, PING
+    kGreeting,    // AUTH, SELECT, INFO, an empty transaction, PING
     kAwaitingAdmission,
     kReady,
     kClosed,

@@ -1,40 +1,85 @@
 // Redis' request format [-]: arrays of length-prefixed strings, safe for any byte.
+//
+// The Put functions write to memory with room enough and return the end of what they wrote.
 #pragma once
 
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace outbox::sink::resp {
 
-inline void AppendCount(char type, uint64_t count, std::string* out) {
-  char text[24];
-  text[0] = type;
-  char* end = std::to_chars(text + 1, text + sizeof(text) - 2, count).ptr;
-  *end++ = '\r';
-  *end++ = '\n';
-  out->append(text, static_cast<size_t>(end - text));
+inline constexpr size_t kCountRoom = 24;             // of PutCount
+inline constexpr size_t kBulkRoom = kCountRoom + 2;  // of PutBulk, beside the bytes
+
+inline char* PutBytes(std::string_view bytes, char* at) {
+  std::memcpy(at, bytes.data(), bytes.size());
+  return at + bytes.size();
 }
-inline void AppendArray(uint64_t count, std::string* out) {
-  AppendCount('*', count, out);
+inline char* PutCount(char type, uint64_t count, char* at) {
+  *at++ = type;
+  at = std::to_chars(at, at + 20, count).ptr;
+  return PutBytes("\r\n", at);
 }
+inline char* PutBulk(std::string_view bytes, char* at) {
+  at = PutCount('$', bytes.size(), at);
+  if (!bytes.empty()) {
+    at = PutBytes(bytes, at);
+  }
+  return PutBytes("\r\n", at);
+}
+
 inline void AppendBulk(std::string_view bytes, std::string* out) {
-  AppendCount('$', bytes.size(), out);
-  out->append(bytes).append("\r\n", 2);
-}
-inline void AppendNumber(uint64_t number, std::string* out) {
-  char text[24];
-  AppendBulk({text, static_cast<size_t>(std::to_chars(text, text + sizeof(text), number).ptr - text)}, out);
+  const size_t size = out->size();
+  out->resize(size + bytes.size() + kBulkRoom);
+  out->resize(static_cast<size_t>(PutBulk(bytes, out->data() + size) - out->data()));
 }
 inline std::string Command(std::initializer_list<std::string_view> arguments) {
-  std::string out;
-  AppendArray(arguments.size(), &out);
+  std::string out(kCountRoom, '\0');
+  out.resize(static_cast<size_t>(PutCount('*', arguments.size(), out.data()) - out.data()));
   for (std::string_view argument : arguments) {
     AppendBulk(argument, &out);
   }
   return out;
 }
+
+// Commands one behind the other, taken from the front. Keeps its memory when it is empty.
+class Buffer {
+ public:
+  // Where at most `room` bytes may be put; then End() with what a Put function returned.
+  char* Begin(size_t room) {
+    if (bytes_.size() < end_ + room) {
+      bytes_.resize(2 * (end_ + room));
+    }
+    return bytes_.data() + end_;
+  }
+  void End(const char* end) { end_ = static_cast<size_t>(end - bytes_.data()); }
+  void Append(std::string_view bytes) { End(PutBytes(bytes, Begin(bytes.size()))); }
+  void Take(size_t count) {
+    begin_ += count;
+    if (begin_ == end_) {
+      Clear();
+    }
+  }
+  // Memory that one large command needed is given back.
+  void Clear() {
+    begin_ = end_ = 0;
+    if (bytes_.size() > kKept) {
+      bytes_ = {};
+    }
+  }
+  bool empty() const { return begin_ == end_; }
+  std::string_view bytes() const { return {bytes_.data() + begin_, end_ - begin_}; }
+
+ private:
+  static constexpr size_t kKept = size_t{4} << 20;
+  std::vector<char> bytes_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+};
 
 }  // namespace outbox::sink::resp

@@ -1,43 +1,56 @@
-// What waits to be sent to Redis, by target [-]: a stream, list or channel. Order is per target, so only one call that
-// may be refused half-way is on its way to a target at a time.
+// What waits to be sent to Redis, by target [-]: a stream, list or channel. Order is per target.
+//
+// Used by one thread.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "sink/record.h"
 
 namespace outbox::sink {
 
-// One record, ready to be put into a command.
+// One record that waits, or is on its way. It stays packed in the batch that it came with (record.h) until it is sent.
 struct Entry {
   uint32_t flow = 0;
   uint32_t epoch = 0;
   uint64_t seq = 0;
-  uint64_t key_hash = 0;   // of flow and key; 0: no key
-  uint32_t arguments = 0;  // how many are in `encoded`
-  std::string encoded;     // stream: names and values of the fields; list, channel: the body. Redis' own format
+  std::shared_ptr<const std::string> batch;
+  uint32_t offset = 0;
+  uint32_t size = 0;
+
+  std::string_view packed() const { return std::string_view(*batch).substr(offset, size); }
+};
+
+// What all commands to a target have in common: the command's name, the target's, and the like.
+struct CommandHead {
+  size_t arguments = 0;  // how many these are
+  std::string bytes;     // in Redis' own format, without the array's count
 };
 
 struct Target {
   RecordForm form = RecordForm::kStream;
   std::string name;
+  CommandHead head;
   std::deque<Entry> queue;            // not sent yet, in order
   uint32_t calls = 0;                 // on their way
-  bool exclusive = false;             // one of them must come back before anything else is sent
   std::unordered_set<uint64_t> busy;  // keys on their way; only where records go one by one
   bool listed = false;                // in Targets' list of those that may send
 };
 
 class Targets {
  public:
-  // Returns false if the record has no fields at all.
-  bool Add(uint32_t flow, uint32_t epoch, uint64_t seq, const Record& record);
+  // `maxlen`: what streams are trimmed to, "": never.
+  explicit Targets(std::string maxlen) : maxlen_(std::move(maxlen)) {}
+
+  void Add(RecordForm form, std::string_view name, Entry entry);
   // Puts entries back that were not done, before all others of the target.
   void PutBack(Target* target, std::vector<Entry> entries);
 
@@ -51,13 +64,14 @@ class Targets {
   template <typename Wanted>
   void Remove(Wanted wanted, std::vector<Entry>* removed);
   void Clear();
-  bool empty() const { return targets_.empty(); }
 
  private:
   Target* Find(RecordForm form, std::string_view name);
 
+  const std::string maxlen_;
   std::unordered_map<std::string, std::unique_ptr<Target>> targets_;  // by form and name
   std::deque<Target*> ready_;
+  Target* found_ = nullptr;  // the one found last: neighbours often have the same
   std::string lookup_;
 };
 

@@ -1,95 +1,103 @@
 #include "sink/redis/writer.h"
 
 #include <algorithm>
-#include <utility>
+#include <functional>
+#include <memory>
+#include <span>
 
 #include "base/fault_point.h"
+#include "sink/protocol.h"
+#include "sink/redis/commands.h"
 #include "sink/redis/errors.h"
 #include "sink/redis/reply.h"
-#include "sink/redis/resp.h"
-#include "sink/redis/scripts.h"
 
 namespace outbox::sink {
 namespace {
 
-constexpr size_t kCallRecords = 500;
-constexpr size_t kCallBytes = size_t{256} << 10;
-constexpr size_t kCallArguments = 50000;
-constexpr size_t kCallsOut = 1000;
-constexpr size_t kBytesOut = size_t{2} << 20;
-constexpr int kLoads = 3;
+constexpr size_t kTransactionRecords = 500;
+constexpr size_t kTransactionBytes = size_t{256} << 10;
+constexpr size_t kSinglesOut = 1000;
+constexpr size_t kSinglesBytes = size_t{2} << 20;
 
-// What a script answered; see scripts.h.
-struct ScriptAnswer {
-  size_t done = 0;
-  std::string_view first;  // streams only
-  std::string_view last;
-  std::string_view error;  // "": all were done
-};
+// A stream takes elements of up to 1 GB together; the one error that would be a single record's within a transaction.
+static_assert(kMaxFrame < size_t{1} << 30);
 
-// Of a script that was given `count` records. False: that is no answer of ours.
-bool ReadScriptAnswer(const redisReply& reply, bool stream, size_t count, ScriptAnswer* answer) {
-  const size_t told = stream ? 3 : 1;  // without an error text
-  const bool shaped = reply.type == REDIS_REPLY_ARRAY && (reply.elements == told || reply.elements == told + 1) &&
-                      reply.element[0]->type == REDIS_REPLY_INTEGER && reply.element[0]->integer >= 0 &&
-                      static_cast<uint64_t>(reply.element[0]->integer) <= count &&
-                      std::all_of(reply.element + 1, reply.element + reply.elements,
-                                  [](const redisReply* element) { return element->type == REDIS_REPLY_STRING; });
-  if (!shaped) {
-    return false;
+// Not just this one: all transactions.
+bool ForbidsTransactions(const Error& error) {
+  return error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND");
+}
+
+// Why EXEC was refused: Redis puts the cause behind a text of its own.
+Error WhyDiscarded(const redisReply& reply) {
+  constexpr std::string_view kBecause = "because of: ";
+  const std::string_view text = Text(reply);
+  const size_t at = text.starts_with("EXECABORT") ? text.find(kBecause) : std::string_view::npos;
+  return ReplyError(at == std::string_view::npos ? text : text.substr(at + kBecause.size()));
+}
+
+uint64_t KeyHash(uint32_t flow, std::string_view key) {
+  if (key.data() == nullptr) {
+    return 0;
   }
-  answer->done = static_cast<size_t>(reply.element[0]->integer);
-  if (stream) {
-    answer->first = Text(*reply.element[1]);
-    answer->last = Text(*reply.element[2]);
+  uint64_t hash = std::hash<std::string_view>()(key) ^ (uint64_t{flow} * 0x9e3779b97f4a7c15u);
+  return hash == 0 ? 1 : hash;
+}
+
+// What a command that was executed answers: an id, or a number. Anything else was written by no one.
+bool IsDone(const Target& target, const ReplyView& reply) {
+  return reply.type == (target.form == RecordForm::kStream ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER);
+}
+
+// An error that is a record's own, where it is not known which one's.
+Error OneOf(Error error, size_t records) {
+  if (error.error_class == ErrorClass::kMessage && records > 1) {
+    error.error_class = ErrorClass::kSolo;
   }
-  const bool stopped = reply.elements == told + 1 && answer->done < count;
-  if (stopped) {
-    answer->error = Text(*reply.element[told]);
-    answer->error.remove_prefix(answer->error.starts_with('-') ? 1 : 0);  // Redis 6
-  }
-  return stopped || answer->done == count;
+  return error;
+}
+
+Error Unexpected() {
+  return {ErrorClass::kInternal, "UNEXPECTED_REPLY", "the Redis server answered a command unexpectedly"};
 }
 
 }  // namespace
 
-void Writer::Submit(const Batch& batch) {
-  if (!gate_.Admits(batch.flow, batch.epoch)) {
-    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &results_);
+void Writer::Submit(Batch batch) {
+  if (!outcomes_.AdmitsBatch(batch)) {
     return;
   }
-  RecordReader reader(batch.records);
-  Record record;
+  const auto packed = std::make_shared<const std::string>(std::move(batch.records));
+  RecordReader reader(*packed);
   for (uint32_t i = 0; i < batch.count; ++i) {
-    uint64_t seq = batch.first_seq + i;
-    bool read = reader.Next(&record);
-    streams_ = streams_ || (read && record.form == RecordForm::kStream);
-    if (read && targets_.Add(batch.flow, batch.epoch, seq, record)) {
-      continue;
+    const char* begin = reader.at();
+    if (!reader.Next(&scratch_)) {
+      outcomes_.FailUnsent(batch, i,
+                           {ErrorClass::kInternal, "BAD_RECORD", "the batch holds fewer records than it says"});
+      return;
     }
-    Error error = read ? Error{ErrorClass::kMessage, "EMPTY_RECORD", "a stream entry needs at least one field"}
-                       : Error{ErrorClass::kInternal, "BAD_RECORD", "the batch holds fewer records than it says"};
-    results_.push_back({batch.flow, seq, 1, Outcome::kFailed, std::move(error)});
-    gate_.Poison(batch.flow, batch.epoch);  // what is queued before it may go
-    if (i + 1 < batch.count) {
-      AppendResult({batch.flow, seq + 1, batch.count - i - 1, Outcome::kAborted, {}}, &results_);
+    if (!HasContent(scratch_)) {
+      outcomes_.FailUnsent(batch, i, {ErrorClass::kMessage, "EMPTY_RECORD", "a stream entry needs at least one field"});
+      return;
     }
-    return;
+    streams_ |= scratch_.form == RecordForm::kStream;
+    targets_.Add(scratch_.form, scratch_.topic,
+                 {batch.flow, batch.epoch, batch.first_seq + i, packed, static_cast<uint32_t>(begin - packed->data()),
+                  static_cast<uint32_t>(reader.at() - begin)});
   }
 }
 
-void Writer::Teach(const std::function<void(Error)>& lost) {
-  scripts_ = true;
-  for (std::string* sha : {&stream_sha_, &publish_sha_}) {
-    const std::string_view script = sha == &stream_sha_ ? kStreamScript : kPublishScript;
-    pipeline_->Send(resp::Command({"SCRIPT", "LOAD", script}), [this, sha, lost](const redisReply& reply) {
-      if (!IsError(reply)) {
-        sha->assign(Text(reply));
+// --- transactions ---
+
+void Writer::Probe(const std::function<void(Error)>& lost) {
+  mode_ = Mode::kTransactions;
+  for (const char* command : {"MULTI", "EXEC"}) {
+    pipeline_->Send(resp::Command({command}), [this, lost](const redisReply& reply) {
+      if (!IsError(reply) || mode_ == Mode::kSingles) {
         return;
       }
-      Error error = ReplyError(Text(reply));
-      if (error.error_class == ErrorClass::kConfig && error.code != "NOAUTH") {
-        scripts_ = false;
+      Error error = WhyDiscarded(reply);
+      if (ForbidsTransactions(error)) {
+        UseSingles();
       } else {
         lost(std::move(error));
       }
@@ -97,236 +105,302 @@ void Writer::Teach(const std::function<void(Error)>& lost) {
   }
 }
 
+// Redis 6.0 stays in the transaction when EXEC is forbidden.
+void Writer::UseSingles() {
+  mode_ = Mode::kSingles;
+  multi_ = Multi::kClosed;
+  pipeline_->Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
+}
+
 void Writer::Dispatch() {
-  while (out_.size() < kCallsOut && bytes_out_ < kBytesOut) {
-    Target* target = targets_.TakeReady();
-    if (target == nullptr) {
-      break;
-    }
-    if (target->form == RecordForm::kList || scripts_) {
-      SendBatch(target);
-    } else {
-      SendSingles(target);
-    }
+  if (mode_ == Mode::kSingles) {
+    DispatchSingles();
+  } else if (multi_ == Multi::kClosed) {
+    Open();
+  } else if (multi_ == Multi::kOpen) {
+    SendTransaction();
   }
   pipeline_->Flush();
 }
 
-// One call with as much as fits, when none is on its way.
-void Writer::SendBatch(Target* target) {
-  if (target->calls != 0) {
-    return;  // its reply wakes the target
-  }
-  if (target->queue.empty()) {
-    targets_.Wake(target);  // emptied meanwhile: forgotten
-    return;
-  }
-  auto call = std::make_unique<Call>();
-  call->target = target;
-  call->kind = target->form == RecordForm::kList ? CallKind::kPush : CallKind::kScript;
-  size_t arguments = 0;
-  while (!target->queue.empty() && call->entries.size() < kCallRecords) {
-    Entry& entry = target->queue.front();
-    bool fits = call->bytes + entry.encoded.size() <= kCallBytes && arguments + entry.arguments <= kCallArguments &&
-                entry.arguments <= kMaxScriptArguments;
-    if (!fits && !call->entries.empty()) {
-      break;
-    }
-    if (entry.arguments > kMaxScriptArguments) {
-      call->kind = CallKind::kSingle;
-    }
-    call->bytes += entry.encoded.size();
-    arguments += entry.arguments;
-    call->entries.push_back(std::move(entry));
-    target->queue.pop_front();
-    if (!fits) {
-      break;
-    }
-  }
-  target->exclusive = true;
-  SendCall(std::move(call));
+void Writer::Open() {
+  pipeline_->Send(resp::Command({"MULTI"}), [this](const redisReply& reply) { HandleMulti(reply); });
+  multi_ = multi_ == Multi::kRunning ? multi_ : Multi::kOpening;
 }
 
-// One command per record, until one comes whose key is still on its way.
-void Writer::SendSingles(Target* target) {
-  if (target->exclusive) {
-    return;  // a script that was on its way when scripts turned out to be forbidden
+void Writer::HandleMulti(const redisReply& reply) {
+  if (mode_ == Mode::kSingles) {
+    return;  // EXEC was forbidden meanwhile
   }
-  while (!target->queue.empty() && out_.size() < kCallsOut && bytes_out_ < kBytesOut) {
-    Entry& entry = target->queue.front();
-    if (entry.key_hash != 0 && !target->busy.insert(entry.key_hash).second) {
-      return;  // that record's reply wakes the target
+  if (!IsError(reply)) {
+    multi_ = Multi::kOpen;
+    return;
+  }
+  Error error = ReplyError(Text(reply));
+  if (ForbidsTransactions(error)) {
+    UseSingles();
+  } else {
+    reconnect_ = std::move(error);
+  }
+}
+
+bool Writer::TryIdle() {
+  if (mode_ == Mode::kSingles || multi_ == Multi::kClosed) {
+    return true;
+  }
+  if (multi_ != Multi::kOpen) {
+    return false;
+  }
+  pipeline_->Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
+  multi_ = Multi::kClosed;
+  return true;
+}
+
+// As much as fits, of all targets in turn.
+void Writer::SendTransaction() {
+  size_t records = 0;
+  size_t bytes = 0;
+  size_t commands = 0;
+  const size_t targets = mode_ == Mode::kTransactionPerTarget ? 1 : kTransactionRecords;
+  while (out_.size() < targets && records < kTransactionRecords && bytes < kTransactionBytes) {
+    Target* target = targets_.TakeReady();
+    if (target == nullptr) {
+      break;
     }
-    auto call = std::make_unique<Call>();
-    call->target = target;
-    call->bytes = entry.encoded.size();
-    call->entries.push_back(std::move(entry));
-    target->queue.pop_front();
-    SendCall(std::move(call));
+    if (target->queue.empty()) {
+      targets_.Wake(target);  // emptied meanwhile: forgotten
+      continue;
+    }
+    Part part = Take(target, kTransactionRecords - records, kTransactionBytes - bytes);
+    part.commands = AppendCommands(*target, part.entries, &scratch_, pipeline_->out());
+    records += part.entries.size();
+    bytes += part.bytes;
+    commands += part.commands;
+    out_.push_back(std::move(part));
+  }
+  if (out_.empty()) {
+    return;
+  }
+  OUTBOX_FAULT_POINT("sink.redis.call");
+  pipeline_->SendExec(
+      commands, [this](size_t command, const redisReply& reply) { HandleRefused(command, reply); },
+      [this](const redisReply* refusal, std::span<const ReplyView> answers) { HandleExec(refusal, answers); });
+  multi_ = Multi::kRunning;
+  Open();
+}
+
+Writer::Part Writer::Take(Target* target, size_t records, size_t bytes) {
+  Part part;
+  part.target = target;
+  std::deque<Entry>& queue = target->queue;
+  part.entries.reserve(std::min(records, queue.size()));
+  while (!queue.empty() && part.entries.size() < records &&
+         (part.entries.empty() || part.bytes + queue.front().size <= bytes)) {
+    part.bytes += queue.front().size;
+    part.entries.push_back(std::move(queue.front()));
+    queue.pop_front();
+  }
+  ++target->calls;
+  return part;
+}
+
+// Before EXEC, which will discard all.
+void Writer::HandleRefused(size_t command, const redisReply& reply) {
+  for (Part& part : out_) {
+    if (command < part.commands) {
+      if (part.refused.ok()) {
+        part.refused = OneOf(ReplyError(Text(reply)), part.entries.size());
+      }
+      return;
+    }
+    command -= part.commands;
+  }
+}
+
+void Writer::HandleExec(const redisReply* refusal, std::span<const ReplyView> answers) {
+  OUTBOX_FAULT_POINT("sink.redis.reply");
+  Parts parts = TakeOut();
+  multi_ = Multi::kOpening;
+  if (refusal != nullptr && IsError(*refusal)) {
+    HandleDiscarded(std::move(parts), WhyDiscarded(*refusal));
+    return;
+  }
+  size_t commands = 0;
+  for (const Part& part : parts) {
+    commands += part.commands;
+  }
+  const bool whole = answers.size() == commands;
+  for (Part& part : parts) {
+    if (!whole) {
+      Stopped(std::move(part), 0, Unexpected());
+      continue;
+    }
+    const auto own = answers.first(part.commands);
+    answers = answers.subspan(part.commands);
+    Judge(std::move(part), own);
+  }
+}
+
+// Nothing was written.
+void Writer::HandleDiscarded(Parts parts, Error error) {
+  if (error.error_class == ErrorClass::kTopic && parts.size() > 1) {
+    error.error_class = ErrorClass::kDestination;  // it is not known whose
+  }
+  const bool refused = std::any_of(parts.begin(), parts.end(), [](const Part& part) { return !part.refused.ok(); });
+  bool put_back = refused;  // those that are not the reason
+  if (!refused && error.code == "CROSSSLOT" && parts.size() > 1) {
+    mode_ = Mode::kTransactionPerTarget;
+    put_back = true;
+  } else if (!refused && ForbidsTransactions(error)) {
+    UseSingles();
+    put_back = true;
+  }
+  for (Part& part : parts) {
+    if (!part.refused.ok()) {
+      Error why = std::move(part.refused);
+      Stopped(std::move(part), 0, std::move(why));
+    } else if (put_back) {
+      PutBack(std::move(part));
+    } else {
+      const size_t records = part.entries.size();
+      Stopped(std::move(part), 0, OneOf(error, records));
+    }
+  }
+}
+
+// --- one command for each record ---
+
+void Writer::DispatchSingles() {
+  while (out_.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
+    Target* target = targets_.TakeReady();
+    if (target == nullptr) {
+      break;
+    }
+    SendSingles(target);
+  }
+}
+
+// Until a record comes whose key is still on its way. A list: as many values as fit in one command.
+void Writer::SendSingles(Target* target) {
+  const bool list = target->form == RecordForm::kList;
+  while (!target->queue.empty() && out_.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
+    uint64_t key_hash = 0;
+    if (!list) {
+      RecordReader reader(target->queue.front().packed());
+      reader.Next(&scratch_);
+      key_hash = KeyHash(target->queue.front().flow, scratch_.key);
+    }
+    if ((list && target->calls != 0) || (key_hash != 0 && !target->busy.insert(key_hash).second)) {
+      return;  // what is on its way wakes the target
+    }
+    Part part = Take(target, list ? kTransactionRecords : 1, kTransactionBytes);
+    part.key_hash = key_hash;
+    SendPart(std::move(part));
   }
   targets_.Wake(target);
 }
 
-void Writer::SendCall(CallPtr call) {
-  ++call->target->calls;
-  bytes_out_ += call->bytes;
+void Writer::SendPart(Part part) {
   OUTBOX_FAULT_POINT("sink.redis.call");
-  pipeline_->Send(Encode(*call), [this](const redisReply& reply) { HandleCall(reply); });
-  out_.push_back(std::move(call));
+  part.commands = AppendCommands(*part.target, part.entries, &scratch_, pipeline_->out());
+  pipeline_->Expect([this](const redisReply& reply) { HandleSingle(reply); });
+  bytes_out_ += part.bytes;
+  out_.push_back(std::move(part));
 }
 
-std::string Writer::Encode(const Call& call) const {
-  const Target& target = *call.target;
-  size_t arguments = 0;
-  for (const Entry& entry : call.entries) {
-    arguments += entry.arguments;
-  }
-  std::string out;
-  out.reserve(call.bytes + 16 * call.entries.size() + 256 + target.name.size());
-  bool stream = target.form == RecordForm::kStream;
-  if (call.kind == CallKind::kScript) {
-    resp::AppendArray(4 + arguments + (stream ? 1 + call.entries.size() : 0), &out);
-    resp::AppendBulk("EVALSHA", &out);
-    resp::AppendBulk(stream ? stream_sha_ : publish_sha_, &out);
-    resp::AppendBulk(stream ? "1" : "0", &out);
-    resp::AppendBulk(target.name, &out);
-    if (stream) {
-      resp::AppendBulk(maxlen_, &out);
-    }
-  } else if (call.kind == CallKind::kPush) {
-    resp::AppendArray(2 + arguments, &out);
-    resp::AppendBulk("RPUSH", &out);
-    resp::AppendBulk(target.name, &out);
-  } else if (stream) {
-    resp::AppendArray(3 + arguments + (maxlen_.empty() ? 0 : 3), &out);
-    resp::AppendBulk("XADD", &out);
-    resp::AppendBulk(target.name, &out);
-    if (!maxlen_.empty()) {
-      resp::AppendBulk("MAXLEN", &out);
-      resp::AppendBulk("~", &out);
-      resp::AppendBulk(maxlen_, &out);
-    }
-    resp::AppendBulk("*", &out);
-  } else {
-    resp::AppendArray(3, &out);
-    resp::AppendBulk("PUBLISH", &out);
-    resp::AppendBulk(target.name, &out);
-  }
-  for (const Entry& entry : call.entries) {
-    if (call.kind == CallKind::kScript && stream) {
-      resp::AppendNumber(entry.arguments, &out);
-    }
-    out += entry.encoded;
-  }
-  return out;
-}
-
-void Writer::HandleCall(const redisReply& reply) {
+void Writer::HandleSingle(const redisReply& reply) {
   OUTBOX_FAULT_POINT("sink.redis.reply");
-  CallPtr call = std::move(out_.front());
+  Part part = std::move(out_.front());
   out_.pop_front();
-  --call->target->calls;
-  call->target->exclusive = false;
-  bytes_out_ -= call->bytes;
-  for (const Entry& entry : call->entries) {
-    call->target->busy.erase(entry.key_hash);
-  }
-  if (call->kind == CallKind::kScript) {
-    HandleScript(std::move(call), reply);
-    return;
-  }
-  if (IsError(reply)) {
-    Error error = ReplyError(Text(reply));
-    if (error.error_class == ErrorClass::kMessage && call->entries.size() > 1) {
-      error.error_class = ErrorClass::kSolo;
-    }
-    Stopped(std::move(call), 0, std::move(error));
-    return;
-  }
-  const std::string_view id = StringText(reply);  // of a stream entry
-  Delivered(*call, call->entries.size(), id, id);
-  targets_.Wake(call->target);
+  bytes_out_ -= part.bytes;
+  --part.target->calls;
+  part.target->busy.erase(part.key_hash);
+  const ReplyView answer{reply.type, Text(reply)};
+  Judge(std::move(part), {&answer, 1});
 }
 
-void Writer::HandleScript(CallPtr call, const redisReply& reply) {
-  if (IsError(reply)) {
-    HandleScriptError(std::move(call), ReplyError(Text(reply)));
-    return;
+// --- outcomes ---
+
+// All that is on its way has come back, or never will.
+Writer::Parts Writer::TakeOut() {
+  Parts parts = std::exchange(out_, {});
+  for (Part& part : parts) {
+    --part.target->calls;
   }
-  ScriptAnswer answer;
-  if (!ReadScriptAnswer(reply, call->target->form == RecordForm::kStream, call->entries.size(), &answer)) {
-    Stopped(std::move(call), 0, {ErrorClass::kInternal, "SCRIPT", "the Redis server answered a script unexpectedly"});
-    return;
-  }
-  Delivered(*call, answer.done, answer.first, answer.last);
-  if (answer.done < call->entries.size()) {
-    Stopped(std::move(call), answer.done, ReplyError(answer.error));
-    return;
-  }
-  targets_.Wake(call->target);
+  bytes_out_ = 0;
+  return parts;
 }
 
-// Nothing ran.
-void Writer::HandleScriptError(CallPtr call, Error error) {
-  if (error.code == "NOSCRIPT" && call->loads < kLoads) {
-    LoadAgain(std::move(call));
+// `answers`: one of each command of the part.
+void Writer::Judge(Part part, std::span<const ReplyView> answers) {
+  Target* target = part.target;
+  const size_t count = part.entries.size();
+  size_t done = 0;
+  while (done < answers.size() && IsDone(*target, answers[done])) {
+    ++done;
+  }
+  const size_t written = done == answers.size() ? count : done;
+  if (written > 0) {  // numbers have no text: lists and channels have no places
+    outcomes_.Delivered(*target, std::span<const Entry>(part.entries).first(written), answers[0].text,
+                        answers[done - 1].text);
+  }
+  if (written == count) {
+    targets_.Wake(target);
     return;
   }
-  if (error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND")) {
-    // Go on without scripts; the single commands will show what else is forbidden.
-    scripts_ = false;
-    targets_.PutBack(call->target, std::move(call->entries));
-    targets_.Wake(call->target);
-    return;
-  }
-  if (error.error_class == ErrorClass::kMessage && call->entries.size() > 1) {
-    error.error_class = ErrorClass::kSolo;  // which record is why is unknown
-  }
-  Stopped(std::move(call), 0, std::move(error));
+  const ReplyView& refusal = answers[done];
+  const size_t records = answers.size() == count ? 1 : count;  // of the command that was refused
+  Stopped(std::move(part), written,
+          refusal.type == REDIS_REPLY_ERROR ? OneOf(ReplyError(refusal.text), records) : Unexpected());
 }
 
-// The server forgot the script, or another one answers now.
-void Writer::LoadAgain(CallPtr call) {
-  const std::string_view script = call->target->form == RecordForm::kStream ? kStreamScript : kPublishScript;
-  ++call->loads;
-  // If that is refused, the call, which needs it, says what is wrong.
-  pipeline_->Send(resp::Command({"SCRIPT", "LOAD", script}), [](const redisReply&) {});
-  call->target->exclusive = true;
-  SendCall(std::move(call));
+void Writer::PutBack(Part part) {
+  Target* target = part.target;
+  targets_.PutBack(target, std::move(part.entries));
+  targets_.Wake(target);
 }
 
-// Reports the first `done` records of the call as delivered, at `first` to `last`.
-void Writer::Delivered(const Call& call, size_t done, std::string_view first, std::string_view last) {
-  if (done == 0) {
-    return;
+void Writer::Stopped(Part part, size_t done, Error error) {
+  const Entry failed = std::move(part.entries[done]);
+  if (NeedsReconnect(error)) {
+    reconnect_ = error;
   }
-  delivered_ += done;
-  const Target& target = *call.target;
-  if (!puzzles_.empty()) {
-    puzzles_.erase({target.form, target.name});
-  }
-  for (size_t i = 0; i < done; ++i) {
-    const Entry& entry = call.entries[i];
-    AppendResult({entry.flow, entry.seq, 1, Outcome::kDelivered, {}}, &results_);
-    if (i == 0 || call.entries[i - 1].flow != entry.flow) {
-      places_.Add(entry.flow, target.name, -1, first, last);
+  outcomes_.Failed(*part.target, failed, std::move(error));
+  std::vector<Entry> again;
+  for (size_t i = done + 1; i < part.entries.size(); ++i) {
+    if (outcomes_.Admits(part.entries[i])) {
+      again.push_back(std::move(part.entries[i]));
+    } else {
+      outcomes_.Aborted(part.entries[i]);
     }
   }
+  part.entries = std::move(again);
+  targets_.PutBack(part.target, std::move(part.entries));
+  AbortBarred(failed.flow);
+  targets_.Wake(part.target);
 }
 
-void Writer::Aborted(const Entry& entry) {
-  gate_.Poison(entry.flow, entry.epoch);
-  AppendResult({entry.flow, entry.seq, 1, Outcome::kAborted, {}}, &results_);
+// What waits of a flow that was stopped.
+void Writer::AbortBarred(uint32_t flow) {
+  std::vector<Entry> barred;
+  targets_.Remove([this, flow](const Entry& entry) { return entry.flow == flow && !outcomes_.Admits(entry); }, &barred);
+  for (const Entry& entry : barred) {
+    outcomes_.Aborted(entry);
+  }
 }
 
 void Writer::AbortAll() {
-  for (const CallPtr& call : out_) {
-    for (const Entry& entry : call->entries) {
-      Aborted(entry);
+  for (Part& part : TakeOut()) {
+    // Redis closes the connection behind a command that it cannot take at all: no EXEC is answered then.
+    size_t begin = 0;
+    if (!part.refused.ok()) {
+      outcomes_.Failed(*part.target, part.entries[begin++], std::move(part.refused));
+    }
+    for (size_t i = begin; i < part.entries.size(); ++i) {
+      outcomes_.Aborted(part.entries[i]);
     }
   }
-  out_.clear();
-  bytes_out_ = 0;
+  multi_ = Multi::kClosed;
   reconnect_ = {};
   AbortWaiting();
 }
@@ -335,7 +409,7 @@ void Writer::AbortWaiting() {
   std::vector<Entry> waiting;
   targets_.Remove([](const Entry&) { return true; }, &waiting);
   for (const Entry& entry : waiting) {
-    Aborted(entry);
+    outcomes_.Aborted(entry);
   }
   targets_.Clear();
 }
@@ -343,55 +417,7 @@ void Writer::AbortWaiting() {
 void Writer::Clear() {
   out_.clear();
   targets_.Clear();
-  results_.clear();
-  places_.Clear();
-}
-
-void Writer::TakeResults(std::vector<Result>* results) {
-  for (Result& result : results_) {
-    AppendResult(std::move(result), results);
-  }
-  results_.clear();
-}
-
-void Writer::Stopped(CallPtr call, size_t done, Error error) {
-  std::vector<Entry>& entries = call->entries;
-  if (IsCapped(error) && ++puzzles_[{call->target->form, call->target->name}] > kCappedReplies) {
-    error.error_class = ErrorClass::kTopic;
-  }
-  const Entry& failed = entries[done];
-  uint32_t flow = failed.flow;
-  if (NeedsReconnect(error)) {
-    reconnect_ = error;
-  }
-  // A record whose flow was stopped elsewhere meanwhile is not asked about: it goes again in any case.
-  if (gate_.Admits(flow, failed.epoch)) {
-    results_.push_back({flow, failed.seq, 1, Outcome::kFailed, std::move(error)});
-    gate_.Poison(flow, failed.epoch);
-  } else {
-    Aborted(failed);
-  }
-  std::vector<Entry> again;
-  for (size_t i = done + 1; i < entries.size(); ++i) {
-    if (gate_.Admits(entries[i].flow, entries[i].epoch)) {
-      again.push_back(std::move(entries[i]));
-    } else {
-      Aborted(entries[i]);
-    }
-  }
-  targets_.PutBack(call->target, std::move(again));
-  AbortBarred(flow);
-  targets_.Wake(call->target);
-}
-
-// What waits of a flow that was stopped.
-void Writer::AbortBarred(uint32_t flow) {
-  std::vector<Entry> barred;
-  targets_.Remove([this, flow](const Entry& entry) { return entry.flow == flow && !gate_.Admits(flow, entry.epoch); },
-                  &barred);
-  for (const Entry& entry : barred) {
-    Aborted(entry);
-  }
+  outcomes_.Clear();
 }
 
 }  // namespace outbox::sink

@@ -1,11 +1,17 @@
-// Writes records to streams, lists and channels, in order [-], and says what became of each.
+// Writes records to streams, lists and channels, in order [-].
 //
-// Streams: one script call per stream and batch, one call on its way per stream, many streams at once. The script stops
-// at the first refused record (scripts.h). Where scripts are forbidden: XADD in a pipeline, never two records of a key
-// at once. Lists: one RPUSH of many values, which is all or nothing. Channels: a script, or PUBLISH as XADD above.
+// A plain pipeline goes on behind a refused command, so that later records overtake the refused one. So records go in
+// transactions: MULTI, a command for each record (a list: one for all of its records), EXEC. One is on its way at a
+// time and holds what is ready of all targets. Redis checks each command when it is queued and all of them again at
+// EXEC (memory, role, rights, cluster slots), and one refusal discards the whole transaction: EXECABORT. What can still
+// be refused while it runs is refused for all commands to that key (another type), or from one on to the last (no ids
+// left); an element too large for a stream, which would be refused alone, is larger than a record can be.
 //
-// A stream entry has the fields `key` and `payload` (each absent where the record has none), then the record's own. A
-// list or channel gets the payload alone; a tombstone is the empty string there.
+// The next MULTI goes with the EXEC before, and no record is sent before the server has confirmed it: were MULTI
+// refused with records behind it, these would be a plain pipeline. Between transactions one is open, so other commands
+// have to wait for TryIdle().
+//
+// Where transactions are forbidden: one command for each record, never two records of a key at once.
 //
 // Used by one thread. The pipeline is the owner's and lives longer.
 #pragma once
@@ -13,16 +19,13 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
-#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "sink/flow_gate.h"
-#include "sink/places.h"
-#include "sink/protocol.h"
+#include "sink/redis/outcomes.h"
 #include "sink/redis/pipeline.h"
 #include "sink/redis/targets.h"
 #include "sink/sink.h"
@@ -32,71 +35,83 @@ namespace outbox::sink {
 class Writer {
  public:
   // `maxlen`: what streams are trimmed to, "": never.
-  Writer(Pipeline* pipeline, std::string maxlen) : pipeline_(pipeline), maxlen_(std::move(maxlen)) {}
+  Writer(Pipeline* pipeline, std::string maxlen) : pipeline_(pipeline), targets_(std::move(maxlen)) {}
 
-  void Submit(const Batch& batch);
-  // Part of the greeting: teaches the server the scripts. `lost` is called when the connection is of no use.
-  void Teach(const std::function<void(Error)>& lost);
+  void Submit(Batch batch);
+  // Part of the greeting: tries a transaction. `lost` is called when the connection is of no use.
+  void Probe(const std::function<void(Error)>& lost);
   // Sends what may be sent.
   void Dispatch();
+  // True: a command that is sent now is executed at once. False: a transaction is on its way.
+  bool TryIdle();
+  bool may_idle() const { return multi_ == Multi::kClosed || multi_ == Multi::kOpen; }
   // The connection is lost: all that is on its way is aborted, and what waits.
   void AbortAll();
   void AbortWaiting();
   // Forgets everything; nothing is reported afterwards.
   void Clear();
 
-  // Appends the outcomes since the last call.
-  void TakeResults(std::vector<Result>* results);
-  bool has_results() const { return !results_.empty(); }
-  void TakePlaces(std::vector<Place>* places) { places_.Take(places); }
+  Outcomes* outcomes() { return &outcomes_; }
   // Whether there was ever a record for a stream.
   bool writes_streams() const { return streams_; }
-  // Whether anything was delivered since the last call.
-  bool TakeProgress() { return std::exchange(delivered_, 0) != 0; }
   // Why another server may answer the same name by now: connect again. Not ok() once after such a reply.
   Error TakeReconnect() { return std::exchange(reconnect_, {}); }
 
  private:
-  enum class CallKind { kScript, kPush, kSingle };
-  struct Call {
+  enum class Mode {
+    kTransactions,
+    kTransactionPerTarget,  // a cluster behind one address: the keys of a transaction have to be on one node
+    kSingles,               // the server refuses transactions
+  };
+  enum class Multi {
+    kClosed,
+    kOpening,  // MULTI is sent
+    kOpen,
+    kRunning,  // records and EXEC are sent, and MULTI for the next
+  };
+  // Records of one target that are on their way together.
+  struct Part {
     Target* target = nullptr;
-    CallKind kind = CallKind::kSingle;
     std::vector<Entry> entries;
     size_t bytes = 0;
-    int loads = 0;  // times the script had to be loaded again
+    size_t commands = 0;
+    uint64_t key_hash = 0;  // kSingles: what is in target->busy for it
+    Error refused = {};     // the first refusal of one of its commands, before EXEC
   };
-  using CallPtr = std::unique_ptr<Call>;
+  using Parts = std::deque<Part>;
 
-  void SendBatch(Target* target);
+  void Open();
+  void HandleMulti(const redisReply& reply);
+  void SendTransaction();
+  Part Take(Target* target, size_t records, size_t bytes);
+  void HandleRefused(size_t command, const redisReply& reply);
+  void HandleExec(const redisReply* refusal, std::span<const ReplyView> answers);
+  void HandleDiscarded(Parts parts, Error error);
+  void UseSingles();
+
+  void DispatchSingles();
   void SendSingles(Target* target);
-  void SendCall(CallPtr call);
-  std::string Encode(const Call& call) const;
-  void LoadAgain(CallPtr call);
+  void SendPart(Part part);
+  void HandleSingle(const redisReply& reply);
 
-  void HandleCall(const redisReply& reply);
-  void HandleScript(CallPtr call, const redisReply& reply);
-  void HandleScriptError(CallPtr call, Error error);
-  void Delivered(const Call& call, size_t done, std::string_view first, std::string_view last);
-  void Aborted(const Entry& entry);
-  // The first `done` have been delivered, the next one failed with `error`; the rest is aborted or put back.
-  void Stopped(CallPtr call, size_t done, Error error);
+  Parts TakeOut();
+  void Judge(Part part, std::span<const ReplyView> answers);
+  // Some were not written, for no fault of theirs.
+  void PutBack(Part part);
+  // The first `done` were written, the next one failed with `error`; the rest is aborted or put back.
+  void Stopped(Part part, size_t done, Error error);
   void AbortBarred(uint32_t flow);
 
   Pipeline* const pipeline_;
-  const std::string maxlen_;  // "": none
   Targets targets_;
-  FlowGate gate_;
-  std::deque<CallPtr> out_;  // not answered, in order
-  size_t bytes_out_ = 0;     // of these
-  std::vector<Result> results_;
-  Places places_;
-  std::map<std::pair<RecordForm, std::string>, unsigned> puzzles_;  // unknown replies in a row
-  bool scripts_ = true;                                             // false: the server refuses them
-  bool streams_ = false;                                            // there was a record for one
-  std::string stream_sha_;
-  std::string publish_sha_;
-  uint64_t delivered_ = 0;  // records, since TakeProgress()
+  Outcomes outcomes_;
+  Mode mode_ = Mode::kTransactions;
+  Multi multi_ = Multi::kClosed;
+  bool streams_ = false;  // there was a record for one
+  Parts out_;             // not answered, in order
+  size_t bytes_out_ = 0;  // of these
   Error reconnect_;
+  Record scratch_;  // keeps its memory
 };
 
 }  // namespace outbox::sink

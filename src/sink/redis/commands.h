@@ -1,0 +1,25 @@
+// Records as commands [-]: XADD, RPUSH, PUBLISH.
+//
+// A stream entry has the fields `key` and `payload` (each absent where the record has none), then the record's own. A
+// list or channel gets the payload alone; a tombstone is the empty string there.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sink/record.h"
+#include "sink/redis/resp.h"
+#include "sink/redis/targets.h"
+
+namespace outbox::sink {
+
+// Whether a command can be made of it: a stream entry needs at least one field.
+bool HasContent(const Record& record);
+// `maxlen`: "" for none.
+CommandHead MakeHead(RecordForm form, std::string_view name, std::string_view maxlen);
+// Appends the commands that write these entries, in order, and returns how many: one each, or for a list one for all,
+// which is all or nothing. `scratch` is used for the record that is being read.
+size_t AppendCommands(const Target& target, std::span<const Entry> entries, Record* scratch, resp::Buffer* out);
+
+}  // namespace outbox::sink
