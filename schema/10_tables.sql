@@ -96,6 +96,7 @@ CREATE TABLE outbox.lane (
   window_to   pg_snapshot,
   done_to     timestamptz,
   home        text,
+  repeats_to  pg_snapshot,
   PRIMARY KEY (route_id, lane)
 );
 COMMENT ON TABLE outbox.lane IS 'ordered reading positions of routes, and which relay worker owns each; claimed with FOR UPDATE SKIP LOCKED';
@@ -108,6 +109,7 @@ COMMENT ON COLUMN outbox.lane.window_from IS 'position where outbox.progress has
 COMMENT ON COLUMN outbox.lane.window_to IS 'likewise';
 COMMENT ON COLUMN outbox.lane.done_to IS 'likewise';
 COMMENT ON COLUMN outbox.lane.home IS 'system identifier and oid of the database whose transaction ids the position is made of; another than this one, or NULL: a dump brought the lane, and nobody claims it before outbox.adopt()';
+COMMENT ON COLUMN outbox.lane.repeats_to IS 'the lane was put back by a destination''s loss, and reads again up to here: what is parked, or was settled from there, is not its own; NULL: never';
 
 CREATE TABLE outbox.progress (
   at            timestamptz NOT NULL,

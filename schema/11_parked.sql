@@ -27,6 +27,7 @@ CREATE TABLE outbox.parked (
   error_message  text,
   failed_at      timestamptz,
   parked_at      timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+  xid            xid8,
   PRIMARY KEY (route_id, created_at, id, replay),
   CONSTRAINT parked_state CHECK (state IN ('retrying', 'blocked', 'scheduled', 'dead')),
   CONSTRAINT parked_due CHECK ((due_at IS NOT NULL) = (state IN ('retrying', 'scheduled')))
@@ -72,6 +73,7 @@ COMMENT ON COLUMN outbox.parked.error_code IS 'the destination''s own code';
 COMMENT ON COLUMN outbox.parked.error_message IS 'for people';
 COMMENT ON COLUMN outbox.parked.failed_at IS 'when it failed last';
 COMMENT ON COLUMN outbox.parked.parked_at IS 'when it came here';
+COMMENT ON COLUMN outbox.parked.xid IS 'as in outbox.log; NULL: it came here under an older version, or with a dump';
 
 CREATE TABLE outbox.outcome (
   at         timestamptz NOT NULL,
@@ -85,7 +87,12 @@ CREATE TABLE outbox.outcome (
   place      text,
   error_class   text,
   error_code    text,
-  error_message text
+  error_message text,
+  lane         integer,
+  order_key    bigint,
+  xid          xid8,
+  run          text,
+  acknowledged bigint[]
 ) PARTITION BY RANGE (at);
 COMMENT ON TABLE outbox.outcome IS 'insert-only history of what became of parked events; one table a day, dropped with the log';
 COMMENT ON COLUMN outbox.outcome.at IS 'when: a reading of the shared clock';
@@ -93,13 +100,18 @@ COMMENT ON COLUMN outbox.outcome.route_id IS 'route';
 COMMENT ON COLUMN outbox.outcome.created_at IS 'of the event';
 COMMENT ON COLUMN outbox.outcome.id IS 'event id';
 COMMENT ON COLUMN outbox.outcome.replay IS 'as in outbox.parked';
-COMMENT ON COLUMN outbox.outcome.outcome IS 'delivered, skipped or discarded';
+COMMENT ON COLUMN outbox.outcome.outcome IS 'delivered, skipped or discarded; lost: the destination no longer has what it was given before, and is sent it again';
 COMMENT ON COLUMN outbox.outcome.attempts IS 'how often it was refused before';
 COMMENT ON COLUMN outbox.outcome.topic IS 'resolved topic';
 COMMENT ON COLUMN outbox.outcome.error_class IS 'of the last failure before that; NULL: none';
 COMMENT ON COLUMN outbox.outcome.error_code IS 'the destination''s own code';
 COMMENT ON COLUMN outbox.outcome.error_message IS 'for people';
 COMMENT ON COLUMN outbox.outcome.place IS 'partition and offset, or stream id; NULL: not delivered, or the destination did not say, or told of several events of one key together';
+COMMENT ON COLUMN outbox.outcome.lane IS 'lane that delivered it';
+COMMENT ON COLUMN outbox.outcome.order_key IS 'as in outbox.parked';
+COMMENT ON COLUMN outbox.outcome.xid IS 'as in outbox.parked';
+COMMENT ON COLUMN outbox.outcome.run IS 'which life of the Redis server acknowledged it, see outbox.server_run; NULL: the destination does not tell';
+COMMENT ON COLUMN outbox.outcome.acknowledged IS 'both numbers of its stream id, or of the last one of those of its key that were sent together; NULL: run is';
 
 -- A topic in trouble leaves its lane: a side lane with a position of its own reads it from the same log.
 CREATE TABLE outbox.side_lane (

@@ -329,9 +329,11 @@ void LetLanesGo(const Adoption& adoption) {
     // the clock said then.
     RunSql(Access::kWrite,
            "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, "
-           "window_to = $3::pg_snapshot, done_to = NULL, since = '-infinity', home = outbox._home() "
+           "window_to = $3::pg_snapshot, done_to = NULL, since = '-infinity', repeats_to = NULL, home = outbox._home() "
            "WHERE route_id = $1::bigint",
            {route[0], Cell(SnapshotWithout(unread)), unread.empty() ? Cell() : Cell(SnapshotWithout({}))});
+    RunSql(Access::kWrite, "UPDATE outbox.parked SET xid = NULL WHERE route_id = $1::bigint AND xid IS NOT NULL",
+           {route[0]});
   }
   RunSql(Access::kWrite, "UPDATE outbox.adoption SET phase = 'history', done_to = '-infinity'");
   pg::NoteConfigChange();

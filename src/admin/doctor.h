@@ -32,6 +32,8 @@ void CheckStandby(Findings* findings);
 
 // doctor_routes.cpp: what concerns the log, routes and lanes.
 void CheckDayTables(Findings* findings);
+void CheckRetention(Findings* findings);
+void CheckLog(Findings* findings);
 void CheckIndexes(Findings* findings);
 void CheckRoutes(Findings* findings);
 void CheckLanes(Findings* findings);

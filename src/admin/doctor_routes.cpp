@@ -4,6 +4,7 @@
 #include <set>
 
 #include "admin/adoption.h"
+#include "admin/days.h"
 #include "admin/doctor.h"
 #include "admin/encoding.h"
 #include "admin/lanes.h"
@@ -14,6 +15,7 @@
 #include "days/day_tables.h"
 #include "days/log_table.h"
 #include "pg/clock.h"
+#include "pg/settings.h"
 #include "pg/wall.h"
 #include "relay/side_lanes.h"
 
@@ -44,6 +46,56 @@ void CheckDayTables(Findings* findings) {
   } else {
     findings->Warn("day tables", "There is no day table outbox.log_" + missing[0][0].value() + " yet.",
                    "The keeper makes them ahead of time; without it emit() has each made at first use.");
+  }
+}
+
+// A bare number counts minutes, which has been taken for days.
+void CheckRetention(Findings* findings) {
+  constexpr int kHour = 60;
+  const std::string value = RunSql(Access::kRead, "SELECT current_setting('outbox.retention')")[0][0].value();
+  if (pg::settings.retention_minutes < kHour) {
+    findings->Warn("retention",
+                   "outbox.retention is " + value +
+                       ": replay(), seek() and status() know of a day no more once it is over and delivered.",
+                   "A number without a unit counts minutes. For a week: ALTER SYSTEM SET outbox.retention = '7d'; "
+                   "SELECT pg_reload_conf();");
+  } else {
+    findings->Ok("retention", "Days are kept for " + value + " after they are delivered.");
+  }
+}
+
+// How large the log is, and days that would have gone if routes had delivered them.
+void CheckLog(Findings* findings) {
+  int64 bytes = 0;
+  int64 held_bytes = 0;
+  int64 days = 0;
+  int64 held = 0;
+  const LogDay* first = nullptr;
+  constexpr int64 kEnough = 1000;  // to see whether a route holds a day
+  const std::vector<LogDay> all = LoadLogDays(kEnough);
+  const int64 now = pg::Guard([] { return pg::ExpiryNow(); });
+  for (const LogDay& day : all) {
+    bytes += day.bytes;
+    days += day.begins != 0;
+    if (std::strcmp(day.state, "held") == 0 && day.goes_at != 0 && day.goes_at <= now) {
+      held++;
+      held_bytes += day.bytes;
+      first = first == nullptr ? &day : first;
+    }
+  }
+  const auto pretty = [](int64 size) {
+    return RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(size))})[0][0].value();
+  };
+  if (first != nullptr) {
+    findings->Warn("log",
+                   Are(std::to_string(held), "day", "is", "are") + " kept beyond outbox.retention, " +
+                       pretty(held_bytes) + ", because routes have not delivered all of them; outbox." + first->table +
+                       " by " + HoldersText(*first) + ".",
+                   "outbox.lag says what is in the way of the route. One that nobody wants any more: "
+                   "outbox.drop_route(), or CALL outbox.seek(route, 'infinity').");
+  } else {
+    findings->Ok("log", "The log has " + pretty(bytes) + " in " + std::to_string(days) +
+                            (days == 1 ? " day" : " days") + "; see outbox.day.");
   }
 }
 
@@ -225,7 +277,9 @@ void CheckLanes(Findings* findings) {
       std::string detail =
           name + ": " + view->trouble.error_class + " trouble, " + view->trouble.code + ": " + view->trouble.message;
       std::string hint = person ? "An option or a credential has to be changed."
-                                : "It is tried again by itself; outbox.lag says when.";
+                         : view->next_try_unix == 0
+                             ? "It is being tried again by itself, right now; see outbox.destination."
+                             : "It is tried again by itself; outbox.lag says when.";
       person ? findings->Problem("lane", detail, hint) : findings->Warn("lane", detail, hint);
     } else if (std::strcmp(view->state, "paused") == 0) {
       paused++;

@@ -2,6 +2,7 @@
 #include "admin/encoding.h"
 #include "admin/json.h"
 #include "admin/lanes.h"
+#include "admin/operation.h"
 #include "admin/query.h"
 #include "log/lane_reader.h"
 #include "log/snapshots.h"
@@ -126,8 +127,7 @@ OUTBOX_FUNCTION(outbox_peek) {
   }
   std::vector<LaneRecord> lanes = LoadLanes(route);
   if (lanes.empty()) {
-    throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "route \"" + *route + "\" does not exist", "",
-                        "See the table outbox.route."};
+    throw NoSuchRoute(*route);
   }
   outbox::Snapshot now;
   pg::Guard([&] { outbox::log::ReadActiveSnapshot(&now); });

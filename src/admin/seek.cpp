@@ -113,7 +113,8 @@ void Move(const std::string& route, int64 at) {
   RunSql(Access::kWrite,
          "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, window_to = "
          "$3::pg_snapshot, done_to = timestamptz 'epoch' + $4::bigint * interval '1 microsecond', "
-         "since = timestamptz 'epoch' + $5::bigint * interval '1 microsecond' WHERE route_id = $1::bigint",
+         "since = timestamptz 'epoch' + $5::bigint * interval '1 microsecond', repeats_to = NULL WHERE route_id = "
+         "$1::bigint",
          {rows[0][0], start.window_from, start.window_to, start.done_to, Cell(std::to_string(clock))});
   RunSql(Access::kWrite, "DELETE FROM outbox.side_lane WHERE route_id = $1::bigint", {rows[0][0]});
   // A route takes events older than itself only if it is moved there.

@@ -78,7 +78,7 @@ std::vector<Trace> LoadTraces(const std::string& id) {
               "SELECT o.route_id, (extract(epoch FROM o.created_at) * 1000000)::bigint, 'f', r.name, NULL, o.outcome, "
               "o.topic, o.attempts, o.error_class, o.error_code, o.error_message, NULL, NULL, (extract(epoch FROM "
               "o.at) * 1000000)::bigint, o.place, "
-              "o.replay, r.server, '', NULL FROM outbox.outcome o JOIN outbox.route r ON r.id = o.route_id "
+              "o.replay, r.server, '', NULL FROM outbox._outcome o JOIN outbox.route r ON r.id = o.route_id "
               "WHERE o.id = $1::uuid ORDER BY 16, 3 DESC, 14 DESC",
               {Cell(id)})) {
     Trace trace;

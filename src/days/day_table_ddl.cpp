@@ -124,6 +124,13 @@ void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
                                                     : "at",
                    kSchema, name, IndexColumns(kind), tablespace);
   RunSubcommand(sql.data);
+  if (kind == DayTableKind::kOutcome) {
+    resetStringInfo(&sql);
+    appendStringInfo(&sql,
+                     "CREATE INDEX %s_acknowledged ON %s.%s USING btree (run, acknowledged)%s WHERE run IS NOT NULL",
+                     name, kSchema, name, tablespace);
+    RunSubcommand(sql.data);
+  }
   resetStringInfo(&sql);
   appendStringInfo(&sql, "COMMENT ON TABLE %s.%s IS 'day table of %s.%s: %s in UTC'", kSchema, name, kSchema, parent,
                    first);

@@ -26,6 +26,34 @@ size_t Slice() {
   return smaller > 0 ? static_cast<size_t>(smaller) : kSlice;
 }
 
+// Which events of the chunk, from `first` on, are parked or were settled from there: what a lane that was put back
+// reads again, and is not its own. Plain.
+void ListSettled(int64_t route_id, const EventChunk& chunk, size_t first, std::vector<size_t>* settled) {
+  static Statement list = {
+      "SELECT k.n FROM ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY k(created_at, id, n) WHERE"
+      " EXISTS (SELECT FROM outbox.parked p WHERE p.route_id = $1 AND p.created_at = k.created_at AND p.id = k.id"
+      " AND p.replay = 0) OR EXISTS (SELECT FROM outbox._outcome o WHERE o.id = k.id AND o.route_id = $1"
+      " AND o.created_at = k.created_at AND o.replay = 0) ORDER BY k.n",
+      3,
+      {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID},
+      nullptr};
+  settled->clear();
+  if (chunk.events.size() == first) {
+    return;
+  }
+  Column created_at(chunk.events.size() - first);
+  Column id(chunk.events.size() - first);
+  for (size_t i = first; i < chunk.events.size(); i++) {
+    created_at.Add(TimeDatum(chunk.events[i].created_at));
+    id.Add(UuidDatum(chunk.events[i].id));
+  }
+  Datum values[] = {Int64GetDatum(route_id), created_at.Array(TIMESTAMPTZOID), id.Array(UUIDOID)};
+  RunStatement(&list, values);
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    settled->push_back(first + static_cast<size_t>(ResultInt64(row, 0)) - 1);
+  }
+}
+
 }  // namespace
 
 PgLaneLog::PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter, SharedWindows* shared)
@@ -64,6 +92,7 @@ Status PgLaneLog::LoadPosition(Position* position) {
     converging_ = lane_row.converging;
     limit_ = std::move(lane_row.limit);
     since_ = lane_row.since;
+    repeats_to_ = std::move(lane_row.repeats_to);
   }
   return status;
 }
@@ -138,6 +167,7 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
     return Status();
   }
   OUTBOX_FAULT_POINT("window.start");
+  repeats_ = repeats_to_ && !position.base.Covers(*repeats_to_);
   ticks_->Learn(reader_->memory_used(), reader_->large());
   const bool shares = shared_ != nullptr && limit == nullptr && !position.target;
   bool known = false;
@@ -211,7 +241,7 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
   if (!reader_->open()) {
     return Status(ErrorClass::kInternal, "NO_WINDOW", "no window is open for reading");
   }
-  if (reader_->in_memory()) {
+  if (reader_->in_memory() && !repeats_) {
     return Try([&] {
       reader_->Fetch(max_bytes, chunk);
       reader_->Confirm(*chunk);
@@ -221,6 +251,7 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
   size_t before = chunk->events.size();
   bool changed = false;
   bool fetched = false;
+  settled_.clear();
   Status status = TryInTransaction([&] {
     OUTBOX_FAULT_THROW("chunk.before");
     if (!reader_->collected()) {
@@ -229,6 +260,9 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
     if (reader_->collected()) {
       changed = !reader_->Fetch(max_bytes, chunk);
       fetched = !changed;
+      if (repeats_ && fetched) {
+        ListSettled(id_.route_id, *chunk, before, &settled_);
+      }
       OUTBOX_FAULT_THROW("chunk.fetched");
     }
   });
@@ -250,8 +284,22 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
   } else if (fetched) {
     reader_->Confirm(*chunk);
     *end = reader_->at_end();
+    DropSettled(before, chunk);
   }
   return status;
+}
+
+void PgLaneLog::DropSettled(size_t before, EventChunk* chunk) {
+  size_t next = 0;
+  size_t kept = before;
+  for (size_t i = before; i < chunk->events.size(); i++) {
+    if (next < settled_.size() && settled_[next] == i) {
+      next++;
+    } else {
+      chunk->events[kept++] = chunk->events[i];
+    }
+  }
+  chunk->events.resize(kept);
 }
 
 bool PgLaneLog::saw_rows() const {

@@ -48,6 +48,7 @@ class PgLaneLog final : public relay::LaneLog {
   struct WindowEnd;
   bool MayOpen(const Position& position, const Snapshot** limit);
   void ChooseEnd(const Position& position, const Snapshot* limit, WindowEnd* end);
+  void DropSettled(size_t before, EventChunk* chunk);
   bool OpenShared(const Position& position, relay::Window* window, bool* opened);
 
   LaneId id_;
@@ -56,6 +57,9 @@ class PgLaneLog final : public relay::LaneLog {
   bool converging_ = false;             // as of LoadPosition: a change of it is a new lane for the worker
   std::optional<Snapshot> limit_;       // as of LoadPosition
   int64_t since_ = 0;                   // as of LoadPosition
+  std::optional<Snapshot> repeats_to_;  // as of LoadPosition
+  bool repeats_ = false;                // the window begins before that
+  std::vector<size_t> settled_;         // events of the chunk that are not the lane's, see ListSettled
   std::optional<Snapshot> side_limit_;  // for a side lane on its way back
   bool stopped_ = false;
   bool ticks_locked_ = false;  // the last window could not be opened because of that

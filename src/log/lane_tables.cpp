@@ -54,15 +54,16 @@ void ReadPosition(uint64 row, int column, Position* position) {
 
 bool ReadLaneRow(LaneId id, LaneRow* lane_row) {
   static Statement of_lane = {
-      "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, p.since"
-      " FROM outbox._lane_position p JOIN outbox.route r ON r.id = p.route_id"
+      "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, p.since,"
+      " l.repeats_to FROM outbox._lane_position p JOIN outbox.route r ON r.id = p.route_id"
+      " JOIN outbox.lane l ON l.route_id = p.route_id AND l.lane = p.lane"
       " WHERE p.route_id = $1 AND p.lane = $2",
       2,
       {INT8OID, INT4OID},
       nullptr};
   static Statement of_side = {
-      "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since"
-      " FROM outbox._side_lane_position p JOIN outbox.route r ON r.id = p.route_id"
+      "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since,"
+      " l.repeats_to FROM outbox._side_lane_position p JOIN outbox.route r ON r.id = p.route_id"
       " JOIN outbox.lane l ON l.route_id = p.route_id AND l.lane = p.lane"
       " WHERE p.route_id = $1 AND p.lane = $2 AND p.side = $3",
       3,
@@ -82,6 +83,11 @@ bool ReadLaneRow(LaneId id, LaneRow* lane_row) {
     ReadSnapshotText(limit, &lane_row->limit.emplace());
   }
   lane_row->since = ResultTime(0, 6);
+  lane_row->repeats_to.reset();
+  const char* repeats_to = ResultText(0, 7);
+  if (repeats_to != nullptr) {
+    ReadSnapshotText(repeats_to, &lane_row->repeats_to.emplace());
+  }
   return true;
 }
 

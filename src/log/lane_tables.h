@@ -24,7 +24,8 @@ struct LaneRow {
   // nothing at all.
   bool converging = false;
   std::optional<Snapshot> limit;
-  int64_t since = 0;  // outbox.lane.since: when the lane was last put somewhere
+  int64_t since = 0;                   // outbox.lane.since: when the lane was last put somewhere
+  std::optional<Snapshot> repeats_to;  // outbox.lane.repeats_to
 };
 
 // Reads the rows of a lane or a side lane. Returns false if it has gone (its route was dropped, or the topics are

@@ -21,6 +21,13 @@ namespace outbox::log {
 // as the log: where none of it is old enough the lane goes to where they began, and sends all again that the log has
 // since then. A loss of what is older is said. What other destinations had since the first of what is lost comes here
 // as well.
+//
+// What was delivered from outbox.parked is known event by event (outbox.outcome.acknowledged). What of that is lost is
+// parked again, unless a lane reads it again anyway; and a lane that reads again passes over all else that was parked
+// (outbox.lane.repeats_to).
+//
+// A side lane is put back by itself. For a topic that is back with its lane since, one is made again: so that no other
+// topic goes back for it.
 Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& server_run, bool resend,
                   relay::Loss* loss, bool* owner);
 

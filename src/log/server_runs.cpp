@@ -44,6 +44,17 @@ bool IsRecorded(std::string_view server_run) {
   return DatumGetBool(ResultDatum(0, 0, &isnull));
 }
 
+// From rows of (at, acknowledged, stream).
+void AddSamples(std::vector<PgServerRuns::Sample>* samples) {
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    bool isnull = false;
+    PgServerRuns::Sample& sample = samples->emplace_back();
+    sample.at = DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
+    sample.acknowledged.assign(ResultText(row, 1));
+    sample.stream = pg::Utf8(ResultText(row, 2));
+  }
+}
+
 // Each with the highest id that was acknowledged there: one lane may save an older one after another lane a younger
 // one.
 void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* streams) {
@@ -65,13 +76,62 @@ void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* str
   }
 }
 
-// The newest and the oldest moment at which a lane noted what was acknowledged; false: there is none.
+// As HERE, of what was delivered from outbox.parked: each event has a row of its own. The runs `h`.
+#define PARKED_HERE \
+  " FROM outbox.server_run h WHERE h.run <> $1 AND outbox._run_endpoint(h.run) = outbox._run_endpoint($1)"
+
+// The streams that parked events went to last, as samples.
+void ReadNewestParked(std::string_view server_run, std::vector<PgServerRuns::Sample>* samples) {
+  static Statement newest = {
+      "SELECT max(n.at), array_to_string(max(n.acknowledged), '-'), n.topic FROM (SELECT h.run" PARKED_HERE
+      ") h CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox.outcome o WHERE o.run = h.run"
+      " AND o.acknowledged IS NOT NULL ORDER BY o.acknowledged DESC LIMIT " NEWEST_ROWS
+      ") n GROUP BY n.topic ORDER BY max(n.acknowledged) DESC LIMIT " MOST_STREAMS,
+      1,
+      {TEXTOID},
+      nullptr};
+  Datum values[] = {ForeignText(server_run)};
+  RunStatement(&newest, values);
+  AddSamples(samples);
+}
+
+// Of parked events, what was acknowledged last before each of these moments, by the server's clock: about the same.
+void ReadParkedSamples(std::string_view server_run, std::span<const int64> points,
+                       std::vector<PgServerRuns::Sample>* samples) {
+  static Statement at_points = {
+      "SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), n.topic FROM unnest($2) p(time)"
+      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM (SELECT h.run" PARKED_HERE
+      ") h CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox.outcome o WHERE o.run = h.run"
+      " AND o.acknowledged <= ARRAY[p.time, 9223372036854775807] ORDER BY o.acknowledged DESC LIMIT 1) o"
+      " ORDER BY o.acknowledged DESC LIMIT 1) n",
+      2,
+      {TEXTOID, INT8ARRAYOID},
+      nullptr};
+  Column times(points.size());
+  for (int64 point : points) {
+    times.Add(Int64GetDatum((point + kPgEpochMicros) / 1000));
+  }
+  Datum values[] = {ForeignText(server_run), times.Array(INT8OID)};
+  RunStatement(&at_points, values);
+  AddSamples(samples);
+}
+
+// The newest and the oldest moment at which it was noted what was acknowledged; false: there is none.
 bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
 #define MOMENT(order)                                                                                                  \
   "(SELECT g.at FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD " AND g.acknowledged IS NOT NULL ORDER BY g.at " order \
   " LIMIT 1)"
+#define PARKED_MOMENT(order)                                                                       \
+  "(SELECT o.at FROM outbox.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL ORDER BY" \
+  " o.acknowledged " order " LIMIT 1)"
   static Statement bounds = {
-      HERE "SELECT max(" MOMENT("DESC") "), min(" MOMENT("ASC") ") FROM here h", 1, {TEXTOID}, nullptr};
+      HERE "SELECT max(b.newest), min(b.oldest) FROM (SELECT " MOMENT("DESC") " AS newest, " MOMENT(
+          "ASC") " AS oldest FROM here h UNION ALL SELECT " PARKED_MOMENT("DESC") ", " PARKED_MOMENT("ASC") PARKED_HERE
+      ") b",
+      1,
+      {TEXTOID},
+      nullptr};
+#undef PARKED_MOMENT
 #undef MOMENT
   Datum values[] = {ForeignText(server_run)};
   RunStatement(&bounds, values);
@@ -108,13 +168,7 @@ void ReadSamples(std::string_view server_run, std::span<const int64> points,
   }
   Datum values[] = {ForeignText(server_run), moments.Array(TIMESTAMPTZOID)};
   RunStatement(&at_points, values);
-  for (uint64 row = 0; row < SPI_processed; row++) {
-    bool isnull = false;
-    PgServerRuns::Sample& sample = samples->emplace_back();
-    sample.at = DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
-    sample.acknowledged.assign(ResultText(row, 1));
-    sample.stream = pg::Utf8(ResultText(row, 2));
-  }
+  AddSamples(samples);
 }
 
 // Between which moments the server's memory ends, as far as the samples tell; returns false if that is known well
@@ -180,6 +234,7 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
         return;
       }
       ReadNewest(server_run, streams);
+      ReadNewestParked(server_run, &found);
       if (!ReadBounds(server_run, &gone, &there)) {
         return;
       }
@@ -190,6 +245,7 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
       points[count++] = there;
     }
     ReadSamples(server_run, {points, count}, &found);
+    ReadParkedSamples(server_run, {points, count}, &found);
   });
   if (!status.ok()) {
     return status;
@@ -217,7 +273,11 @@ Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::S
         " WHERE g.acknowledged > $2 AND EXISTS (SELECT FROM outbox.route r WHERE r.id = h.route_id) AND NOT " RECORDED
         " AND NOT EXISTS (SELECT FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT("m.run") " = " OUTBOX_ENDPOINT(
             "$1") " AND m.number > coalesce((SELECT k.number FROM outbox.server_run k WHERE k.run = h.run), 0)"
-                  " AND string_to_array(m.survived, '-')::int8[] < g.acknowledged) LIMIT 1",
+                  " AND string_to_array(m.survived, '-')::int8[] < g.acknowledged)"
+                  " UNION ALL SELECT FROM (SELECT h.run" PARKED_HERE " AND NOT " RECORDED
+        ") h CROSS JOIN LATERAL outbox._survived(h.run, 0, 9223372036854775807) s"
+        " CROSS JOIN LATERAL (SELECT FROM outbox.outcome o WHERE o.run = h.run AND o.acknowledged > $2"
+        " AND (s.bound IS NULL OR o.acknowledged <= s.bound) LIMIT 1) o LIMIT 1",
         2,
         {TEXTOID, INT8ARRAYOID},
         nullptr};

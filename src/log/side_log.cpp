@@ -31,6 +31,8 @@ void ReadText(uint64 row, int column, std::string* text) {
   text->assign(value == nullptr ? std::string_view() : pg::Utf8(value));
 }
 
+}  // namespace
+
 void ReadSides(const LaneId& lane, std::vector<relay::SideLane>* sides) {
   static Statement all = {
       "SELECT s.side, s.topic_template, t.topic, t.start_from, t.start_to, t.start_done_to, t.error_class,"
@@ -59,6 +61,8 @@ void ReadSides(const LaneId& lane, std::vector<relay::SideLane>* sides) {
     topic.since = ResultTime(row, 9) + kPgEpochMicros;
   }
 }
+
+namespace {
 
 void AddLane(const LaneId& lane, Arguments* arguments) {
   arguments->Add(Int64GetDatum(lane.route_id));
@@ -144,6 +148,11 @@ void DropSideLane(const LaneId& lane, int32 side) {
 
 }  // namespace
 
+void PutSide(const LaneId& lane, const relay::SideLane& side, const Position& position) {
+  PutSideLane(lane, side, position);
+  PutTopics(lane, side);
+}
+
 Status PgSideLog::LoadSides(std::vector<relay::SideLane>* sides) {
   sides->clear();
   return TryInTransaction([&] {
@@ -164,15 +173,18 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
   std::sort(keys_.begin(), keys_.end());
   keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
   const parked::ParkedOwner me{lane_, incarnation_};
-  Status status = TryInTransaction([&] {
+  LaneId side_lane = lane_;
+  side_lane.side = side.side;
+  Status status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("fork.before");
     bool block = false;
     *owner = parked::LockLane(me, since_) && parked::OwnsLane(me, &block);
     if (!*owner) {
       return;
     }
-    PutSideLane(lane_, side, position);
-    PutTopics(lane_, side);
+    // Where it began, for when it is gone: a loss of what it has delivered goes back to there at most.
+    AppendProgress(side_lane, incarnation_, since_, at, position);
+    PutSide(lane_, side, position);
     if (!parked.empty()) {
       if (!parked::InsertParked(me, parked)) {
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("the lane was taken away meanwhile")));

@@ -36,36 +36,75 @@ int AddOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, 
   return created_at.count;
 }
 
+// What the server's later runs are known to have lost, though it is only noted now, is not delivered: it is due again.
+void UndoLost(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
+  static Statement undo = {
+      "UPDATE outbox.parked p SET sender = NULL FROM ROWS FROM (unnest($3), unnest($4), unnest($5), unnest($6),"
+      " unnest($7)) k(created_at, id, replay, run, acknowledged) CROSS JOIN LATERAL"
+      " outbox._survived(k.run, 0, 9223372036854775807) s"
+      " WHERE" OUTBOX_SAME_PLACE " AND string_to_array(k.acknowledged, '-')::int8[] > s.bound",
+      7,
+      {INT8OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TEXTARRAYOID},
+      nullptr};
+  auto mine = [](const Settlement& outcome) {
+    return outcome.outcome == ParkedOutcome::kDelivered && !outcome.server_run.empty();
+  };
+  Arguments arguments;
+  if (AddOutcomes(owner, outcomes, mine, &arguments) == 0) {
+    return;
+  }
+  Column run(outcomes.size()), acknowledged(outcomes.size());
+  for (const Settlement& outcome : outcomes) {
+    if (mine(outcome)) {
+      run.Add(ForeignText(outcome.server_run));
+      acknowledged.Add(ForeignText(outcome.acknowledged));
+    }
+  }
+  arguments.Add(run.Array(TEXTOID));
+  arguments.Add(acknowledged.Array(TEXTOID));
+  RunStatement(&undo, arguments.values);
+}
+
 void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcomes, int64_t at) {
   static Statement deliver = {
       "WITH gone AS (DELETE FROM outbox.parked p USING ROWS FROM (unnest($3), unnest($4),"
-      " unnest($5), unnest($6), unnest($7)) k(created_at, id, replay, topic, place)"
+      " unnest($5), unnest($6), unnest($7), unnest($9), unnest($10))"
+      " k(created_at, id, replay, topic, place, run, acknowledged)"
       " WHERE" OUTBOX_SAME_PLACE
       " RETURNING p.created_at, p.id, p.replay, p.attempts, k.topic, k.place, p.error_class, p.error_code,"
-      " p.error_message)"
+      " p.error_message, p.lane, p.order_key, p.xid, k.run, string_to_array(k.acknowledged, '-')::int8[] AS "
+      "acknowledged)"
       " INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, place, error_class,"
-      " error_code, error_message)"
+      " error_code, error_message, lane, order_key, xid, run, acknowledged)"
       " SELECT $8, $1, g.created_at, g.id, g.replay, 'delivered', g.attempts, g.topic, g.place, g.error_class,"
-      " g.error_code, g.error_message FROM gone g",
-      8,
-      {INT8OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID},
+      " g.error_code, g.error_message, g.lane, g.order_key, g.xid, g.run, g.acknowledged FROM gone g",
+      10,
+      {INT8OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID,
+       TEXTARRAYOID, TEXTARRAYOID},
       nullptr};
   auto mine = [](const Settlement& outcome) { return outcome.outcome == ParkedOutcome::kDelivered; };
   Arguments arguments;
   if (AddOutcomes(owner, outcomes, mine, &arguments) == 0) {
     return;
   }
-  Column topic(outcomes.size());
-  Column place(outcomes.size());
+  const size_t rows = outcomes.size();
+  Column topic(rows), place(rows), run(rows), acknowledged(rows);
+  auto add = [](const std::string& text, Column* column) {
+    text.empty() ? column->AddNull() : column->Add(ForeignText(text));
+  };
   for (const Settlement& outcome : outcomes) {
     if (mine(outcome)) {
       topic.Add(ServerText(outcome.topic));
-      outcome.place.empty() ? place.AddNull() : place.Add(ForeignText(outcome.place));
+      add(outcome.place, &place);
+      add(outcome.server_run, &run);
+      add(outcome.acknowledged, &acknowledged);
     }
   }
   arguments.Add(topic.Array(TEXTOID));
   arguments.Add(place.Array(TEXTOID));
   arguments.AddTime(at);
+  arguments.Add(run.Array(TEXTOID));
+  arguments.Add(acknowledged.Array(TEXTOID));
   RunStatement(&deliver, arguments.values);
 }
 
@@ -159,6 +198,7 @@ void BlockFollowers(const ParkedOwner& owner, std::span<const Settlement> outcom
 }  // namespace
 
 void ApplyOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, int64_t at) {
+  UndoLost(owner, outcomes);
   ApplyDelivered(owner, outcomes, at);
   ApplyKept(owner, outcomes);
   BlockFollowers(owner, outcomes);

@@ -5,9 +5,18 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sink/places.h"
+
 namespace outbox::relay {
 
 namespace {
+
+// A stream id whose numbers are such as a clock makes: outbox.outcome.acknowledged holds them.
+bool FitsTable(std::string_view place) {
+  constexpr uint64_t kMost = INT64_MAX;
+  sink::StreamId id;
+  return sink::ParseStreamId(place, &id) && id.time <= kMost && id.number <= kMost;
+}
 
 constexpr int kLaterSteps = 6;  // nothing was counted, so that long at random: 32 s by default
 
@@ -136,9 +145,16 @@ void Claim::ForgetSent() {
 }
 
 void Claim::EndSubmission() {
+  std::bitset<kMaxEvents> one;
+  std::bitset<kMaxEvents> more;
+  for (const uint32_t i : sent_) {
+    const uint32_t flow = items_[i].flow % kMaxEvents;
+    more[flow] = more[flow] || one[flow];
+    one.set(flow);
+  }
   for (const uint32_t i : std::exchange(sent_, {})) {
     if (items_[i].state == ItemState::kDecided && items_[i].settlement.outcome == ParkedOutcome::kDelivered) {
-      items_[i].settlement.place = PlaceOf(items_[i]);
+      NotePlace(!more.test(items_[i].flow % kMaxEvents), &items_[i]);
     }
   }
 }
@@ -191,16 +207,25 @@ void Claim::GiveBackAll() {
   }
 }
 
-// "partition/offset" or a stream's id; nothing where the claim held more of its key: the sink tells of them together.
-std::string Claim::PlaceOf(const Item& item) const {
-  for (const sink::Place& place : places_) {
-    if (place.flow == first_flow_ + item.flow % kMaxEvents && place.topic == item.topic && !place.first.empty()) {
-      return place.first != place.last
-                 ? ""
-                 : (place.partition < 0 ? "" : std::to_string(place.partition) + "/") + place.first;
+// "partition/offset" or a stream's id; nothing where more of its key was sent with it (not `alone`): the sink tells of
+// them together, or one after the other.
+void Claim::NotePlace(bool alone, Item* item) const {
+  Settlement& settlement = item->settlement;
+  for (const Acknowledged& acknowledged : places_) {
+    const sink::Place& place = acknowledged.place;
+    if (place.flow != first_flow_ + item->flow % kMaxEvents || place.topic != item->topic || place.first.empty()) {
+      continue;
+    }
+    if (alone && place.first == place.last) {
+      settlement.place = (place.partition < 0 ? "" : std::to_string(place.partition) + "/") + place.first;
+    }
+    if (!acknowledged.server_run.empty() && FitsTable(place.last)) {
+      // Of the first run, where there are two: that all was acknowledged by the later one is not known.
+      settlement.server_run = settlement.server_run.empty() ? acknowledged.server_run : settlement.server_run;
+      settlement.acknowledged =
+          sink::PlaceBefore(settlement.acknowledged, place.last) ? place.last : settlement.acknowledged;
     }
   }
-  return "";
 }
 
 std::vector<Settlement> Claim::Outcomes() const {

@@ -60,8 +60,8 @@ class Claim final : public SendSource {
   bool Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) override;
   bool OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) override;
 
-  // Where the events are that were sent under `place.flow`.
-  void AddPlace(const sink::Place& place) { places_.push_back(place); }
+  // Where the events are that were sent under `place.flow`, by which run of the server.
+  void AddPlace(const sink::Place& place, const std::string& server_run) { places_.push_back({place, server_run}); }
 
  private:
   enum class ItemState : uint8_t { kReady, kSent, kDecided };
@@ -73,7 +73,11 @@ class Claim final : public SendSource {
   };
 
   void SendOne(uint32_t i, Sender* sender, format::RecordFormat* format, TurnContext* turn);
-  std::string PlaceOf(const Item& item) const;
+  struct Acknowledged {
+    sink::Place place;
+    std::string server_run;
+  };
+  void NotePlace(bool alone, Item* item) const;
   static void Decide(Item* item, ParkedOutcome outcome);
 
   const uint32_t first_flow_;
@@ -84,7 +88,7 @@ class Claim final : public SendSource {
   std::vector<uint32_t> sent_;  // items in submission order; the first has seq first_seq_
   uint64_t first_seq_ = 0;
   uint32_t outstanding_ = 0;
-  std::vector<sink::Place> places_;
+  std::vector<Acknowledged> places_;
 };
 
 }  // namespace outbox::relay

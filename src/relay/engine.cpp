@@ -226,12 +226,6 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   results.clear();
   places.clear();
   retry.sink()->Poll(&results);
-  // The second sink is admitted only to the server run that the lanes' sink is at, and waits for that.
-  if (const sink::ServerIdentity* identity = retry.sink()->identity();
-      identity != nullptr && !identity->server_run.empty() &&
-      identity->server_run == destination->server_check().server_run()) {
-    retry.sink()->Admit(destination->server_check().server_run(), false);
-  }
   retry.sink()->TakePlaces(&places);
   for (const sink::Result& result : results) {
     if (ParkedQueue* queue = QueueOf(result.flow)) {
@@ -242,10 +236,17 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   }
   for (const sink::Place& place : places) {
     if (ParkedQueue* queue = QueueOf(place.flow)) {
-      queue->OnPlace(place);
+      queue->OnPlace(place, retry.server_run());
     } else if (auto found = flows.find(place.flow); found != flows.end()) {
       found->second->OnPlace(place);
     }
+  }
+  // The second sink is admitted only to the server run that the lanes' sink is at, and waits for that. What came until
+  // now is of the run before.
+  if (const sink::ServerIdentity* identity = retry.sink()->identity();
+      identity != nullptr && !identity->server_run.empty() &&
+      identity->server_run == destination->server_check().server_run()) {
+    retry.Admit(destination->server_check().server_run(), destination->server_check().put_back());
   }
   if (!results.empty()) {
     uint64_t count = 0;

@@ -89,6 +89,8 @@ class Lane {
   bool SaveAcknowledged(TurnContext* turn);
   bool AcceptServer(const std::string& server_run, bool* rewound, TurnContext* turn);
 
+  void NotePutBack();
+
   // Does what can be done now, one chunk at most each way. Returns whether it did any work.
   bool Step(TurnContext* turn);
   // When Step has something to do even if nothing happens; kNever.

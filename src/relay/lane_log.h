@@ -110,8 +110,9 @@ class LaneLog {
 
   // Called when another run of the destination's server answers; only for lanes (not side lanes), once their progress
   // is saved. Finds out, from what ServerRuns::Record stored, whether that run has what other runs at its address have
-  // acknowledged. If not, and if `resend` is set, the lane is put back, in one transaction, to the newest progress of
-  // which nothing is missing; its side lanes are gone then. Without `resend` there is only a warning.
+  // acknowledged. If not, and if `resend` is set, the lane is put back to the newest progress of which nothing is
+  // missing, and so are its side lanes; what was delivered from the ParkedLog is parked again. Without `resend` there
+  // is only a warning.
   virtual Status Rewind(const std::string& server_run, bool resend, Loss* loss, bool* owner) {
     return static_cast<void>(server_run), static_cast<void>(resend), static_cast<void>(loss), *owner = true, Status();
   }

@@ -68,6 +68,15 @@ bool Lane::SaveAcknowledged(TurnContext* turn) {
   return acker_.Ready(*turn) && Save(turn);
 }
 
+// A position that only moved would be saved on the way out, above the row that puts the lane back; so would a side
+// lane's.
+void Lane::NotePutBack() {
+  acker_.NotePutBack();
+  if (sides() != nullptr) {
+    sides()->NotePutBack();
+  }
+}
+
 bool Lane::AcceptServer(const std::string& server_run, bool* rewound, TurnContext* turn) {
   if (phase_ != Phase::kActive || acker_.server_run() == server_run) {
     return true;
@@ -78,7 +87,7 @@ bool Lane::AcceptServer(const std::string& server_run, bool* rewound, TurnContex
   }
   if (loss.rewound) {
     *rewound = true;
-    acker_.NotePutBack();  // a position that only moved would be saved on the way out, above the row that puts it back
+    NotePutBack();
     Release(turn->now + kRewindWithin);  // and claimed again, to begin where it was put
     return true;
   }

@@ -75,6 +75,10 @@ struct Settlement {
   Error error;
   std::string_view topic;  // resolved
   std::string place;       // kDelivered: partition and offset, or stream id; empty: unknown
+  // kDelivered, by a destination whose server says which run of it answers: by which, and the stream id of the event,
+  // or of the last one of its key that was sent with it.
+  std::string server_run;
+  std::string acknowledged;
 };
 
 class ParkedLog {

@@ -71,7 +71,8 @@ class ParkedQueue {
   void Reconsider();  // something may be claimable that was not
   void OnDestinationUp();
   void OnResult(const sink::Result& result, const TurnContext& turn);
-  void OnPlace(const sink::Place& place) { claim_.AddPlace(place); }
+  // `server_run`: that acknowledged what is there.
+  void OnPlace(const sink::Place& place, const std::string& server_run) { claim_.AddPlace(place, server_run); }
   void OnSinkClosed() { sender_.OnSinkClosed(); }  // what is in flight will have no outcome
   void OnSinkDied(bool unready, bool killed) { sender_.OnSinkDied(SinkUse::kSecond, unready, killed); }
   // See Sender.

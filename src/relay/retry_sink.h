@@ -51,6 +51,14 @@ class RetrySink {
     under_way_ -= count < under_way_ ? count : under_way_;
   }
 
+  // The run of the server that has acknowledged what came until now; "": it was admitted to none, or does not tell.
+  const std::string& server_run() const { return server_run_; }
+  // `drop`: what waits is aborted first; only where it comes to another run.
+  void Admit(const std::string& server_run, bool drop) {
+    sink_->Admit(server_run, drop && server_run != server_run_);
+    server_run_ = server_run;
+  }
+
   // While there is one; see SinkWatch.
   bool TakeRecovered() { return watch_.TakeRecovered(sink_->health()); }
   bool TakeDied(bool* unready, bool* killed) { return watch_.TakeDied(sink_->health(), unready, killed) != 0; }
@@ -86,6 +94,7 @@ class RetrySink {
       sink_->Close();
       sink_.reset();
     }
+    server_run_.clear();
     under_way_ = 0;
     turns_.End(turns_.holder(), false, used_at_);
     retiring_ = false;
@@ -99,6 +108,7 @@ class RetrySink {
   int64_t SilentAt() const { return (used_at_ > heard_at_ ? used_at_ : heard_at_) + kPatienceMicros; }
 
   std::unique_ptr<sink::Sink> sink_;
+  std::string server_run_;
   uint64_t next_seq_ = 1;
   uint64_t under_way_ = 0;  // records without an outcome
   PoisonTurns turns_;

@@ -33,6 +33,7 @@ ServerCheck::Next ServerCheck::GoTo(Phase phase) {
 }
 
 void ServerCheck::Admit(sink::Sink* sink, const std::string& server_run) {
+  put_back_ = rewound_ || (put_back_ && server_run == server_run_);
   server_run_ = server_run;
   doubted_.clear();
   sink->Admit(server_run_, std::exchange(rewound_, false));

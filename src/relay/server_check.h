@@ -38,6 +38,8 @@ class ServerCheck {
   bool Step(sink::Sink* sink, std::span<Lane* const> lanes, TurnContext* turn);
   // When Step wants to be called again; kNever.
   int64_t next_try() const { return next_try_; }
+  // Whether lanes were put back when that run was met: nothing that waits may come before what is sent again.
+  bool put_back() const { return put_back_; }
   // Another sink, or other settings.
   void SetLog(std::unique_ptr<ServerRuns> log) { log_ = std::move(log); }
   void Reset() { number_ = 0; }
@@ -72,6 +74,7 @@ class ServerCheck {
   Phase phase_ = Phase::kSave;
   uint64_t number_ = 0;   // of the identity that phase_ is about
   bool rewound_ = false;  // a lane was, since the last Admit
+  bool put_back_ = false;
   int64_t next_try_ = kNever;
   CallRetry retry_;
   std::vector<sink::StreamEnd> ends_;  // all answers so far

@@ -229,6 +229,12 @@ void SideLanes::Lose() {
   }
 }
 
+void SideLanes::NotePutBack() {
+  for (auto& [number, side] : sides_) {
+    side.lane->NotePutBack();
+  }
+}
+
 void SideLanes::OnGone(const Lane* gone) {
   for (auto it = sides_.begin(); it != sides_.end(); ++it) {
     if (it->second.lane == gone) {

@@ -67,7 +67,9 @@ class SideLanes {
   // --- with the lane ---
   void SetSpec(const std::shared_ptr<const format::RouteSpec>& spec);
   void Release(int64_t deadline);
-  void Lose();                    // all of them leave at once
+  void Lose();  // all of them leave at once
+  // See Acker.
+  void NotePutBack();
   void OnGone(const Lane* side);  // the engine drops it
   bool empty() const { return sides_.empty(); }
   bool clean() const { return clean_; }  // none left anything unresolved or unsaved

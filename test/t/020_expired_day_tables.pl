@@ -42,7 +42,8 @@ sub old_day
 my $finish = 'UPDATE outbox.lane SET window_from = pg_current_snapshot()';
 
 sql("CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '1');
-	SELECT outbox.create_route('a', server => 'nowhere', lanes => 2), outbox.create_route('b', server => 'nowhere')");
+	SELECT outbox.create_route('a', server => 'nowhere', lanes => 2), outbox.create_route('b', server => 'nowhere'),
+	outbox.create_route('c', server => 'nowhere', aggregate_types => '{other}')");
 ok(wait_for_value($node, "SELECT count(*) >= 12 FROM pg_inherits WHERE inhparent::regclass::text ~ '^outbox'", 't'),
 	'the keeper makes day tables of all kinds ahead of time');
 
@@ -52,14 +53,31 @@ ok(wait_for_value($node, "SELECT count(*) >= 12 FROM pg_inherits WHERE inhparent
 old_day('log_20200101');
 upkeep();
 ok(there('log_20200101'), 'kept while no lane has finished with it');
+my $day = q(SELECT state, undelivered, undelivered_capped, held_by, oldest_undelivered AT TIME ZONE 'UTC', goes_at AT TIME ZONE 'UTC'
+	FROM outbox.day WHERE day = '2020-01-01' AND log_table = 'outbox.log_20200101' AND bytes > 0);
+is(sql($day), 'held|3|f|route "a" (3 events), route "b" (3 events), route "c" (it has not read all of it)|2020-01-01 12:00:01|2020-01-04 00:00:00', 'outbox.day says by whom, and how much');
+my $doctor = q(SELECT status || ': ' || detail FROM outbox.doctor() WHERE "check" = 'log');
+like(sql($doctor), qr/^warning: 1 day is kept beyond outbox\.retention, \d+ \w+, because .*; outbox\.log_20200101 by route "a" \(3 events\), route "b" \(3 events\), route "c" \(it has not read all of it\)\.$/, 'so does doctor()');
+is(sql(q(SELECT DISTINCT state || undelivered || coalesce(held_by, '') FROM outbox.day WHERE day > '2020-01-01')), 'open0', 'of days to come there is nothing to say');
 sql("$finish WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'a')");
 upkeep();
 ok(there('log_20200101'), 'kept while the lane of another route has not');
+like(sql($day), qr/^held\|3\|f\|route "b" \(3 events\), route "c"/, 'which is named');
+sql("$finish WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'b')");
+upkeep();
+ok(there('log_20200101'), 'kept while a lane is behind that wants nothing of it');
+is(sql($day), 'held|0|f|route "c" (it has not read all of it)||2020-01-04 00:00:00', 'which is named, too');
 sql($finish);
 
 sql("BEGIN; LOCK TABLE outbox.log_20200101 IN ROW EXCLUSIVE MODE; PREPARE TRANSACTION 'writer'");
 upkeep();
 ok(there('log_20200101'), 'kept while a prepared transaction may have written to it');
+is(sql($day), 'expired|0|f|||2020-01-04 00:00:00', 'no route holds it any more');
+like(sql($doctor), qr/^ok: The log has \d+ \w+ in \d+ days; see outbox\.day\.$/, 'nor does doctor() say so');
+sql(q(ALTER SYSTEM SET outbox.retention = '20000d'; SELECT pg_reload_conf()));
+ok(wait_for_value($node, q(SELECT state FROM outbox.day WHERE day = '2020-01-01'), 'kept', 20), 'with a longer retention it is kept for that');
+sql(q(ALTER SYSTEM RESET outbox.retention; SELECT pg_reload_conf()));
+ok(wait_for_value($node, q(SELECT state FROM outbox.day WHERE day = '2020-01-01'), 'expired', 20), 'and with the shorter one not');
 sql("COMMIT PREPARED 'writer'; BEGIN; SELECT count(*) FROM outbox.log; PREPARE TRANSACTION 'reader'");
 upkeep();
 ok(there('log_20200101'), 'kept while a session reads the log');
@@ -154,7 +172,7 @@ upkeep();
 ok(!there('tick_20200101'), 'and dropped when no lane is');
 
 # Without routes retention alone decides.
-sql("SELECT outbox.drop_route('a'), outbox.drop_route('b')");
+sql("SELECT outbox.drop_route('a'), outbox.drop_route('b'), outbox.drop_route('c')");
 old_day('log_20200101');
 upkeep();
 ok(!there('log_20200101'), 'without a route no lane is waited for');

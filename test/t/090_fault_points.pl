@@ -141,7 +141,7 @@ sub side
 my $forgotten = 0; # events that it must have in the end
 sub redis_forgets
 {
-	my $some = try_sql("SELECT count(outbox.emit_text('forgetful', i, 'x', 'x')) FROM generate_series(1, 3) i");
+	my $some = try_sql("SELECT count(outbox.emit_text('forgetful', i, 'x', 'x', deliver_at => CASE WHEN i = 4 THEN clock_timestamp() + interval '0.2 s' END)) FROM generate_series(1, 4) i");
 	$forgotten += $some // 0;
 	for (1 .. 100) { last if $forgetful->xlen('forgetful') >= $forgotten; sleep 0.02 }
 	$forgetful->kill9;

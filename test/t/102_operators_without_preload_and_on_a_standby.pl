@@ -64,6 +64,11 @@ foreach my $query ('TABLE outbox.dead_letter', 'TABLE outbox.dead_letter_summary
 	my ($status, undef, $stderr) = $standby->psql('postgres', $query);
 	is($status, 0, "can be looked at: $query") or diag($stderr);
 }
+my $doctor = q(SELECT string_agg("check" || ' ' || status, ', ' ORDER BY "check") FROM outbox.doctor());
+is($standby->safe_psql('postgres', $doctor), 'preload problem, standby ok, version ok', 'doctor() tells of what will be missing after a promotion');
+$standby->append_conf('postgresql.conf', "shared_preload_libraries = 'outbox'\n");
+$standby->restart;
+is($standby->safe_psql('postgres', $doctor), 'preload ok, standby ok, version ok', 'and finds nothing wrong with a standby that publishes nothing');
 no_server_crashed($standby);
 no_server_crashed($node);
 done_testing();

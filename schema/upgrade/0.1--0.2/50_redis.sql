@@ -39,3 +39,31 @@ COMMENT ON TABLE outbox.server_run IS 'lives of Redis servers, and what each sti
 COMMENT ON COLUMN outbox.server_run.server IS 'destination that met it first; another with the same address is not asked again';
 COMMENT ON COLUMN outbox.server_run.survived IS 'the last id of all streams asked about: what other runs at that address had acknowledged before, under a later one, is lost; NULL: there was nothing to ask, or it would not tell';
 COMMENT ON COLUMN outbox.server_run.number IS 'order of the meetings; a run that is met again after another one at its address comes last';
+
+-- What was delivered from outbox.parked is told to be lost one by one, and found in the log by its transaction.
+ALTER TABLE outbox.parked ADD COLUMN xid xid8;
+COMMENT ON COLUMN outbox.parked.xid IS 'as in outbox.log; NULL: it came here under an older version, or with a dump';
+ALTER TABLE outbox.outcome ADD COLUMN lane integer, ADD COLUMN order_key bigint, ADD COLUMN xid xid8, ADD COLUMN run text,
+  ADD COLUMN acknowledged bigint[];
+COMMENT ON COLUMN outbox.outcome.outcome IS 'delivered, skipped or discarded; lost: the destination no longer has what it was given before, and is sent it again';
+COMMENT ON COLUMN outbox.outcome.lane IS 'lane that delivered it';
+COMMENT ON COLUMN outbox.outcome.order_key IS 'as in outbox.parked';
+COMMENT ON COLUMN outbox.outcome.xid IS 'as in outbox.parked';
+COMMENT ON COLUMN outbox.outcome.run IS 'which life of the Redis server acknowledged it, see outbox.server_run; NULL: the destination does not tell';
+COMMENT ON COLUMN outbox.outcome.acknowledged IS 'both numbers of its stream id, or of the last one of those of its key that were sent together; NULL: run is';
+DO $index$
+DECLARE
+  name text;
+BEGIN
+  FOR name IN
+    SELECT c.relname FROM pg_catalog.pg_inherits i
+    JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.inhrelid
+    WHERE i.inhparent OPERATOR(pg_catalog.=) 'outbox.outcome'::pg_catalog.regclass
+  LOOP
+    EXECUTE pg_catalog.format('CREATE INDEX %I ON outbox.%I USING btree (run, acknowledged) WHERE run IS NOT NULL',
+      name OPERATOR(pg_catalog.||) '_acknowledged', name);
+  END LOOP;
+END
+$index$;
+ALTER TABLE outbox.lane ADD COLUMN repeats_to pg_snapshot;
+COMMENT ON COLUMN outbox.lane.repeats_to IS 'the lane was put back by a destination''s loss, and reads again up to here: what is parked, or was settled from there, is not its own; NULL: never';

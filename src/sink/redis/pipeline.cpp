@@ -11,6 +11,7 @@ namespace outbox::sink {
 namespace {
 
 constexpr int64_t kLongestStep = 500 * 1000;
+constexpr size_t kManyCommands = 32;  // their replies come in pieces
 constexpr std::string_view kQueued = "+QUEUED\r\n";
 
 }  // namespace
@@ -32,7 +33,7 @@ void Pipeline::Expect(Handler handler, size_t longest) {
 }
 
 void Pipeline::SendExec(size_t commands, RefusedHandler refused, ExecHandler done) {
-  if (awaited_.empty()) {
+  if (awaited_.empty() && commands >= kManyCommands) {
     connection_.ExpectBytes(commands * kQueued.size());  // no refusal is shorter
   }
   Awaited awaited;

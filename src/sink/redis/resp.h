@@ -3,6 +3,7 @@
 // The Put functions write to memory with room enough and return the end of what they wrote.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
@@ -53,7 +54,7 @@ class Buffer {
   // Where at most `room` bytes may be put; then End() with what a Put function returned.
   char* Begin(size_t room) {
     if (bytes_.size() < end_ + room) {
-      bytes_.resize(2 * (end_ + room));
+      bytes_.resize(std::max(2 * bytes_.size(), end_ + room));
     }
     return bytes_.data() + end_;
   }
