@@ -45,7 +45,8 @@ my %one = delays('one', 1);
 sql(qq{SELECT outbox.create_route('r' || i, server => 'events', aggregate_types => ARRAY['t' || i], topic => 'many', lanes => 64)
 	FROM generate_series(1, $routes) i; SELECT outbox.drop_route('r0')});
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL', $all, 120), "$all lanes");
-ok(wait_idle($node, 120), 'work');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox.lag WHERE state = 'idle'}, $all, 180), 'work');
+ok(wait_idle($node, 120), 'and are idle');
 
 if ($ENV{OUTBOX_TEST_ROUTES})
 {
