@@ -1,0 +1,33 @@
+// What a lane and its side lanes have acknowledged to a Redis server, by outbox.progress, and what of that is lost, by
+// outbox.server_run [P]. Plain code: may raise PostgreSQL errors.
+#pragma once
+
+#include "log/finding.h"
+
+namespace outbox::log {
+
+// False: under that run the lane was looked at.
+bool FindRun(const Asked& asked, const Stretch& own, Finding* finding);
+
+// Of the newest rows of the lane and its side lanes under each run: acknowledged and gone, and not known to be.
+// *newest: number of the newest run that has acknowledged anything in the stretch, 0 of one that nobody recorded; -1:
+// none.
+bool FindLost(const Asked& asked, const Stretch& stretch, Finding* finding, int64_t* newest);
+
+// Whether the lane itself has lost anything; FindLost counts its side lanes, too.
+bool LaneLost(const Asked& asked, const Stretch& own);
+
+// The newest position of the stretch, of the lane or a side lane of it, before anything that is lost was noted: of what
+// other servers acknowledged, too, for that is not missed here. Appends it to finding->positions; finding->text: when.
+bool FindKept(const Asked& asked, const Stretch& stretch, int32 side, Finding* finding, int64_t* at);
+
+// Side lanes of the stretch that have noted something since `kept` that is lost; `present`: all that there are, too.
+void ListSides(const Asked& asked, const Stretch& stretch, int64_t kept, bool present, std::vector<int32>* sides);
+
+// Topics that a side lane has delivered since what is lost; "...": there were more.
+void ListLostTopics(const Asked& asked, const Stretch& own, int32 side, Finding* finding);
+
+// Another destination, or this one at another address, has had something since then.
+bool HadElsewhere(const Asked& asked, const Stretch& stretch, int64_t since);
+
+}  // namespace outbox::log
