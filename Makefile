@@ -86,7 +86,11 @@ $(foreach step,$(UPGRADES),$(eval $(call UPGRADE_RULE,$(step))))
 # What they share with the library is compiled once; the rest without Postgres flags, kept apart by the kind of build. A
 # sink's file `needs` says what it is built with.
 SINK_PROGRAMS = $(SINKS:%=outbox-sink-%)
-SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g $(DEBUG_INFO) -pthread $(FAULT_FLAG) -MMD -MP
+# They read what brokers send, so they get what the compiler has against overruns, whatever the server was built with. COPT
+# and LDFLAGS as PGXS takes them: a packager's own.
+SINK_HARDENED = -fPIE -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+SINK_LDFLAGS  = -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(LDFLAGS)
+SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g $(SINK_HARDENED) $(COPT) $(DEBUG_INFO) -pthread $(FAULT_FLAG) -MMD -MP
 SINK_OBJ_DIR  = build/sink$(if $(OUTBOX_FAULT_POINTS),-fault-points)
 sink_objs     = $(patsubst src/%.cpp,$(SINK_OBJ_DIR)/%.o,$(wildcard $(1)))
 SINK_COMMON   = $(patsubst %.cpp,%.o,$(sort $(wildcard src/base/*.cpp src/sink/*.cpp $(SINKS_INSIDE:%=%/*.cpp)) $(KIND_SRCS)))
@@ -109,7 +113,7 @@ SINK_OBJS += $$(SINK_$(1)_OBJS)
 $$(SINK_$(1)_OBJS): SINK_CXXFLAGS += $$(addprefix -D,$$(firstword $$(SINK_$(1)_OPTIONAL))) \
   $$(if $$(strip $$(SINK_$(1)_PACKAGES)),$$$$(pkg-config --cflags $$(SINK_$(1)_PACKAGES)))
 outbox-sink-$(1): $$(SINK_COMMON) $$(SINK_$(1)_OBJS) $$(FAULT_STAMP)
-	$$(CXX) -pthread -o $$@ $$(filter %.o,$$^) $$(if $$(SINK_$(1)_ALLOCATOR),-Wl$$(comma)--no-as-needed $$$$(pkg-config --libs $$(SINK_$(1)_ALLOCATOR))) \
+	$$(CXX) -pthread $$(SINK_LDFLAGS) -o $$@ $$(filter %.o,$$^) $$(if $$(SINK_$(1)_ALLOCATOR),-Wl$$(comma)--no-as-needed $$$$(pkg-config --libs $$(SINK_$(1)_ALLOCATOR))) \
 	  $$(if $$(strip $$(SINK_$(1)_PACKAGES)),$$$$(pkg-config --libs $$(SINK_$(1)_PACKAGES)))
 	@echo "$$@: malloc of $$(or $$(SINK_$(1)_ALLOCATOR),the C library)$$(if $$(SINK_$(1)_ALLOCATOR), $$$$(pkg-config --modversion $$(SINK_$(1)_ALLOCATOR)))"
 endef

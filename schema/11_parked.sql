@@ -73,7 +73,7 @@ COMMENT ON COLUMN outbox.parked.error_code IS 'the destination''s own code';
 COMMENT ON COLUMN outbox.parked.error_message IS 'for people';
 COMMENT ON COLUMN outbox.parked.failed_at IS 'when it failed last';
 COMMENT ON COLUMN outbox.parked.parked_at IS 'when it came here';
-COMMENT ON COLUMN outbox.parked.xid IS 'as in outbox.log; NULL: it came here under an older version';
+COMMENT ON COLUMN outbox.parked.xid IS 'as in outbox.log; NULL: it came here under an older version, or with a dump';
 
 CREATE TABLE outbox.outcome (
   at         timestamptz NOT NULL,

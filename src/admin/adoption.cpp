@@ -332,6 +332,8 @@ void LetLanesGo(const Adoption& adoption) {
            "window_to = $3::pg_snapshot, done_to = NULL, since = '-infinity', repeats_to = NULL, home = outbox._home() "
            "WHERE route_id = $1::bigint",
            {route[0], Cell(SnapshotWithout(unread)), unread.empty() ? Cell() : Cell(SnapshotWithout({}))});
+    RunSql(Access::kWrite, "UPDATE outbox.parked SET xid = NULL WHERE route_id = $1::bigint AND xid IS NOT NULL",
+           {route[0]});
   }
   RunSql(Access::kWrite, "UPDATE outbox.adoption SET phase = 'history', done_to = '-infinity'");
   pg::NoteConfigChange();

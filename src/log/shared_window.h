@@ -20,7 +20,7 @@ namespace outbox::log {
 // All rows of a window, wanted by a lane or not, while they are few.
 class WindowRows {
  public:
-  static constexpr size_t kMostBytes = size_t{256} << 10;
+  static constexpr size_t kMostBytes = size_t{4} << 20;
 
   // A row was looked at.
   void See() { seen_ = true; }

@@ -386,7 +386,10 @@ bool Lane::StepReleasing(TurnContext* turn) {
   if (!late && (waits || (!acker_.AllSaved() && !acker_.Ready(*turn)))) {
     return worked;
   }
-  const bool clean = !waits && !lane_.pipeline.has_done_ahead() && (sides() == nullptr || sides()->clean());
+  // What is given up now is at rest when the lane comes here again, with its progress saved: so it is noted at once.
+  if (waits || lane_.pipeline.has_done_ahead() || (sides() != nullptr && !sides()->clean())) {
+    gone_reason_ = GoneReason::kUnclean;
+  }
   if (pump() != nullptr && !pump()->at_rest() && !pump()->GiveUp(turn) && pump()->lost()) {
     Leave(GoneReason::kLost);
     return true;
@@ -395,7 +398,7 @@ bool Lane::StepReleasing(TurnContext* turn) {
     turn->saver->Ask(this, false);
     return worked;
   }
-  Leave(clean ? GoneReason::kReleased : GoneReason::kUnclean);
+  Leave(gone_reason_);
   return true;
 }
 

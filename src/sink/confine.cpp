@@ -303,7 +303,7 @@ void TryToEscape() {
   char* const nothing[] = {nullptr};
   tell("program", access("/bin/true", X_OK) == 0 && syscall(SYS_execve, "/bin/sh", nothing, nothing) == 0);
   tell("self", kill(getpid(), 0) == 0);
-  text += "\n";
+  text += getenv("SOMEBODYS_SECRET") == nullptr ? " environment clean\n" : " environment leaks\n";
   const int out =
       open((std::string(faults) + "/escape.result").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   [[maybe_unused]] ssize_t written = write(out, text.data(), text.size());

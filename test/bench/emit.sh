@@ -46,6 +46,7 @@ emit_case() {
     emit-text) echo "SELECT outbox.emit_text('order', :id::text, 'order.created', '$ORDER');" ;;
     emit-bytes) echo "SELECT outbox.emit_bytes('order', :id::text, 'order.created', '$ORDER'::text::bytea);" ;;
     emit-in-cte) echo "WITH made AS (INSERT INTO business (customer, total) VALUES (7, 129.97) RETURNING id) SELECT outbox.emit('order', id, 'order.created', '$ORDER') FROM made;" ;;
+    emit-in-pipeline) emit_case emit ;;
     bulk-nothing) echo "SELECT count(i::text) FROM generate_series(1, 1000) i;" ;;
     bulk-arrays) echo "SELECT cardinality(array_agg(i::text)) + cardinality(array_agg('$ORDER'::jsonb)) FROM generate_series(1, 1000) i;" ;;
     bulk-row) echo "INSERT INTO classic (aggregate_type, aggregate_id, event_type, payload) SELECT 'order', i::text, 'order.created', '$ORDER' FROM generate_series(1, 1000) i;" ;;
@@ -57,10 +58,13 @@ emit_case() {
 }
 # With it the business row, but where the case makes that itself. The first transaction and the last read the figure.
 emit_script() {
-  printf '\\set n :n + 1\n\\if :n = 2 or :n = :last\nINSERT INTO figure SELECT cpu_us();\n\\endif\n\\set id random(1, 1000000)\nBEGIN;\n'
+  printf '\\set n :n + 1\n\\if :n = 2 or :n = :last\nINSERT INTO figure SELECT cpu_us();\n\\endif\n\\set id random(1, 1000000)\n'
+  [ "$1" != emit-in-pipeline ] || printf '\\startpipeline\n'
+  echo "BEGIN;"
   [ "$1" = emit-in-cte ] || echo "INSERT INTO business (customer, total) VALUES (7, 129.97);"
   emit_case "$1"
   echo "END;"
+  [ "$1" != emit-in-pipeline ] || printf '\\endpipeline\n'
 }
 emit_pgbench() { # emit_pgbench DATABASE CASE PROTOCOL TRANSACTIONS
   emit_script "$2" >"$WORK/case.sql"
@@ -114,15 +118,19 @@ bench_emit_transactions() {
   : >"$EMIT_DATA"
   for round in $(seq 0 "$ROUNDS"); do # the first warms up
     for protocol in prepared simple; do
-      for case in $EMIT_CASES; do
+      for case in $EMIT_CASES $([ $protocol = simple ] || echo emit-in-pipeline); do
         q emit_tx -c "TRUNCATE figure"
         emit_pgbench emit_tx "$case" $protocol "$TRANSACTIONS"
+        [ "$round" = 0 ] || printf '%s\t%s\t%s\n' "$round" "$protocol-$case-wall" "$(sed -n 's/^latency average = \([0-9.]*\) ms.*/\1/p' "$WORK/pgbench.log")" >>"$EMIT_DATA"
         [ "$round" = 0 ] || printf '%s\t%s\t%s\n' "$round" "$protocol-$case" \
           "$(q emit_tx -c "SELECT round((max(us) - min(us)) / ($TRANSACTIONS - 2), 2) FROM figure")" >>"$EMIT_DATA"
       done
     done
   done
   rows_of_transactions prepared- prepared "us CPU" 1
+  for case in emit-in-pipeline emit-in-cte; do
+    row "prepared, $case: ms of the transaction" "$(over_rounds prepared- 3 "{$case-wall}")" "four statements $(over_rounds prepared- 3 "{emit-wall}")" "$(over_rounds prepared- 2 "{$case-wall} / {emit-wall}")" ""
+  done
   rows_of_transactions simple- unprepared "us CPU" 1
 }
 
@@ -159,7 +167,7 @@ SQL
 counted() {
   local file most=0 n
   for file in "$WORK"/counts/*; do
-    n=$(awk '/^(summary|totals):/ { print $2; exit }' "$file" 2>/dev/null)
+    n=$(awk '/^totals:/ { print $2 }' "$file" 2>/dev/null)
     [ "${n:-0}" -gt "$most" ] && most=$n
   done
   echo "$most"
@@ -179,14 +187,13 @@ bench_emit_instructions() {
   : >"$EMIT_DATA"
   for protocol in prepared simple; do
     for case in $EMIT_CASES $BULK_CASES; do
-      case $protocol-$case in simple-bulk*) continue ;; *-bulk*) counts=(2 8) ;; *) counts=(100 500) ;; esac
+      case $protocol-$case in simple-bulk*) continue ;; *-bulk*) counts=(2 8) ;; *) counts=(200 1000) ;; esac
       n=()
       for i in 0 1; do
         rm -f "$WORK"/counts/*
         emit_pgbench emit_count "$case" $protocol "${counts[$i]}"
-        # The session writes its file when it ends, a little after pgbench has.
-        until [ "$(q postgres -c "SELECT count(*) FROM pg_stat_activity WHERE datname = 'emit_count'")" = 0 ] && [ "$(counted)" -gt 0 ]; do sleep 0.1; done
-        sleep 0.5
+        # Each of pgbench's two sessions writes its file when it ends, a little after pgbench has; no other one ends meanwhile.
+        until [ "$(grep -ls '^totals:' "$WORK"/counts/* | wc -l)" -ge 2 ]; do sleep 0.1; done
         n+=("$(counted)")
       done
       printf '1\t%s\t%s\n' "$protocol-$case" $(((n[1] - n[0]) / (counts[1] - counts[0]))) >>"$EMIT_DATA"

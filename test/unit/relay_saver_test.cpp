@@ -55,6 +55,7 @@ class SaverTest : public EngineTest {
     RunUntil(clock.now + 60'000'000);
     saves.transactions = 0;
     saves.lanes.clear();
+    saves.not_durable = 0;
   }
   void Emit() {
     for (const auto& server : servers) {

@@ -42,7 +42,7 @@ COMMENT ON COLUMN outbox.server_run.number IS 'order of the meetings; a run that
 
 -- What was delivered from outbox.parked is told to be lost one by one, and found in the log by its transaction.
 ALTER TABLE outbox.parked ADD COLUMN xid xid8;
-COMMENT ON COLUMN outbox.parked.xid IS 'as in outbox.log; NULL: it came here under an older version';
+COMMENT ON COLUMN outbox.parked.xid IS 'as in outbox.log; NULL: it came here under an older version, or with a dump';
 ALTER TABLE outbox.outcome ADD COLUMN lane integer, ADD COLUMN order_key bigint, ADD COLUMN xid xid8, ADD COLUMN run text,
   ADD COLUMN acknowledged bigint[];
 COMMENT ON COLUMN outbox.outcome.outcome IS 'delivered, skipped or discarded; lost: the destination no longer has what it was given before, and is sent it again';

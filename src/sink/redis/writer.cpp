@@ -60,6 +60,15 @@ Error Unexpected() {
   return {ErrorClass::kInternal, "UNEXPECTED_REPLY", "the Redis server answered a command unexpectedly"};
 }
 
+// Of a transaction and of a single command.
+void AboutToSend() {
+  OUTBOX_FAULT_POINT("sink.redis.call");
+}
+
+void ReplyHasCome() {
+  OUTBOX_FAULT_POINT("sink.redis.reply");
+}
+
 }  // namespace
 
 void Writer::Submit(Batch batch) {
@@ -181,7 +190,7 @@ void Writer::SendTransaction() {
   if (out_.empty()) {
     return;
   }
-  OUTBOX_FAULT_POINT("sink.redis.call");
+  AboutToSend();
   pipeline_->SendExec(
       commands, [this](size_t command, const redisReply& reply) { HandleRefused(command, reply); },
       [this](const redisReply* refusal, std::span<const ReplyView> answers) { HandleExec(refusal, answers); });
@@ -218,7 +227,7 @@ void Writer::HandleRefused(size_t command, const redisReply& reply) {
 }
 
 void Writer::HandleExec(const redisReply* refusal, std::span<const ReplyView> answers) {
-  OUTBOX_FAULT_POINT("sink.redis.reply");
+  ReplyHasCome();
   Parts parts = TakeOut();
   multi_ = Multi::kOpening;
   if (refusal != nullptr && IsError(*refusal)) {
@@ -301,6 +310,7 @@ void Writer::SendSingles(Target* target) {
 }
 
 void Writer::SendPart(Part part) {
+  AboutToSend();
   part.commands = AppendCommands(*part.target, part.entries, &scratch_, pipeline_->out());
   pipeline_->Expect([this](const redisReply& reply) { HandleSingle(reply); });
   bytes_out_ += part.bytes;
@@ -308,6 +318,7 @@ void Writer::SendPart(Part part) {
 }
 
 void Writer::HandleSingle(const redisReply& reply) {
+  ReplyHasCome();
   Part part = std::move(out_.front());
   out_.pop_front();
   bytes_out_ -= part.bytes;
