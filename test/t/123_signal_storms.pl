@@ -93,5 +93,5 @@ foreach my $file (glob "$ENV{OUTBOX_TOP}/src/*/*.cpp $ENV{OUTBOX_TOP}/src/*/*/*.
 {
 	push @killers, $file =~ s{.*/src/}{}r if slurp_file($file) =~ /\bkill\(.*SIG(?:KILL|QUIT|ABRT)/;
 }
-is(join(' ', @killers), 'base/fault_point.cpp sink/process_sink.cpp', 'only a sink process is ever killed, by its own worker');
+is(join(' ', @killers), 'base/fault_point.cpp sink/child_process.cpp', 'only a sink process is ever killed, by its own worker');
 done_testing();
