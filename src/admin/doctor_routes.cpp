@@ -194,6 +194,15 @@ void CheckRoutes(Findings* findings) {
       good++;
     }
   }
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT r.name FROM outbox.route r WHERE NOT EXISTS (SELECT FROM outbox.lane l WHERE "
+                               "l.route_id = r.id) ORDER BY r.name")) {
+    seen.insert(row[0].value());
+    findings->Problem(
+        "route", "Route \"" + row[0].value() + "\" has no lanes: nothing of it is delivered.",
+        "Somebody has deleted them. drop_route() and create_route(..., start => 'earliest') make it again, "
+        "with what the log still has.");
+  }
   if (seen.empty()) {
     findings->Warn("route", "There is no route: events are kept for outbox.retention and go nowhere.",
                    "SELECT outbox.create_route('everything', server => '...').");

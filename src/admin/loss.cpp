@@ -454,6 +454,18 @@ bool JudgeApart(const std::string& name, const std::string& command) {
   return true;
 }
 
+// Lanes go with their route, or are changed by alter_route(): without them it delivers nothing, and no view has a row
+// that would show it.
+void RefuseLanes(const std::string& command) {
+  if (!pg::settings.allow_loss) {
+    throw UserError{
+        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " outbox.lane",
+        "Without its lanes a route delivers nothing.",
+        "outbox.drop_route() drops a route with its lanes, outbox.alter_route(route, lanes => n) changes their "
+        "number. To do it all the same: SET outbox.allow_loss = on."};
+  }
+}
+
 // A row of a state table goes, other than by a cascade: then the row that it hangs on has been asked about.
 void JudgeRow(const TriggerData* trigger, const std::string& name) {
   const bool deletes = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
@@ -481,6 +493,10 @@ void JudgeRow(const TriggerData* trigger, const std::string& name) {
   Judge(loss, "delete from " + name, true, kThereAre);
   if (loss.any) {
     NoteWarned(what);
+  } else if (name == "outbox.lane") {
+    RefuseLanes("delete from");
+    NoteLoss("delete from outbox.lane", "");
+    NoteWarned(what);
   }
 }
 
@@ -492,6 +508,10 @@ void JudgeTruncate(const std::string& name, bool state, bool parent) {
   const Loss loss = state ? FindLoss({.routes_go = name == "outbox.route" || name == "outbox.lane"})
                           : FindLoss({.table = name.c_str()});
   Judge(loss, "truncate " + name, true, state ? kThereAre : kHolds);
+  if (name == "outbox.lane" && !loss.any) {  // and not with its routes: then it would have been asked about before
+    RefuseLanes("truncate");
+    NoteLoss("truncate outbox.lane", "");
+  }
   if (state || parent) {
     NoteWarned(kEverything);
   }

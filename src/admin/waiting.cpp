@@ -21,6 +21,7 @@
 #include "pg/entry.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
+#include "relay/side_lanes.h"
 
 namespace {
 
@@ -232,6 +233,24 @@ std::string Events(int64 count, const char* what) {
   return std::to_string(count) + (count == 1 ? " event " : " events ") + what;
 }
 
+// Topics that have left the lane, which itself is at its end; "": none has.
+std::string TopicsApart(const LaneKey& lane) {
+  const std::vector<Row> topics =
+      RunSql(Access::kWrite,
+             "SELECT topic, error_code, error_message FROM outbox.side_topic WHERE route_id = $1::bigint AND lane = "
+             "$2::int ORDER BY topic",
+             {Cell(std::to_string(lane.route_id)), Cell(std::to_string(lane.lane))});
+  if (topics.empty()) {
+    return "";
+  }
+  const std::string first = "topic \"" + topics[0][0].value() + "\"" +
+                            (topics[0][1] == outbox::relay::kPausedCode
+                                 ? " is paused"
+                                 : " has left it: " + topics[0][1].value() + ": " + topics[0][2].value());
+  return topics.size() == 1 ? ": " + first
+                            : ": " + std::to_string(topics.size()) + " topics wait apart, such as: " + first;
+}
+
 // Lanes that have not reached the barrier: how many, and the first with what is in its way.
 std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
   const Reached reached;
@@ -244,10 +263,11 @@ std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
     std::vector<Row> route = RunSql(Access::kWrite, "SELECT name FROM outbox.route WHERE id = $1::bigint",
                                     {Cell(std::to_string(lane.route_id))});
     const OwnedLaneView* view = FindLaneView(reached.lanes, lane.route_id, lane.lane);
+    const std::string apart = TopicsApart(lane);
     first =
         "lane " + std::to_string(lane.lane) + " of route \"" + (route.empty() ? "?" : route[0][0].value()) + "\"" +
         (view == nullptr || !view->owned ? ", which no relay worker has"
-         : view->trouble.empty()         ? ", which is " + std::string(view->state)
+         : view->trouble.empty()         ? apart.empty() ? ", which is " + std::string(view->state) : apart
                                  : ": " + std::string(view->trouble.code) + ": " + std::string(view->trouble.message));
   }
   return behind == 0   ? ""

@@ -37,14 +37,20 @@ int AddOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, 
 }
 
 // What the server's later runs are known to have lost, though it is only noted now, is not delivered: it is due again.
+// Only what was sent before such a run was met: a connection that has survived a change of the run writes to the new
+// one.
 void UndoLost(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement undo = {
       "UPDATE outbox.parked p SET sender = NULL FROM ROWS FROM (unnest($3), unnest($4), unnest($5), unnest($6),"
-      " unnest($7)) k(created_at, id, replay, run, acknowledged) CROSS JOIN LATERAL"
-      " outbox._survived(k.run, 0, 9223372036854775807) s"
-      " WHERE" OUTBOX_SAME_PLACE " AND string_to_array(k.acknowledged, '-')::int8[] > s.bound",
-      7,
-      {INT8OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TEXTARRAYOID},
+      " unnest($7), unnest($8)) k(created_at, id, replay, run, acknowledged, sent_at)"
+      " WHERE" OUTBOX_SAME_PLACE
+      " AND EXISTS (SELECT FROM outbox.server_run m WHERE outbox._run_endpoint(m.run) ="
+      " outbox._run_endpoint(k.run) AND m.number > coalesce((SELECT h.number FROM outbox.server_run h WHERE h.run ="
+      " k.run), 0) AND m.met_at >= k.sent_at AND string_to_array(k.acknowledged, '-')::int8[] >"
+      " string_to_array(m.survived, '-')::int8[])",
+      8,
+      {INT8OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TEXTARRAYOID,
+       TIMESTAMPTZARRAYOID},
       nullptr};
   auto mine = [](const Settlement& outcome) {
     return outcome.outcome == ParkedOutcome::kDelivered && !outcome.server_run.empty();
@@ -53,15 +59,17 @@ void UndoLost(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   if (AddOutcomes(owner, outcomes, mine, &arguments) == 0) {
     return;
   }
-  Column run(outcomes.size()), acknowledged(outcomes.size());
+  Column run(outcomes.size()), acknowledged(outcomes.size()), sent_at(outcomes.size());
   for (const Settlement& outcome : outcomes) {
     if (mine(outcome)) {
       run.Add(ForeignText(outcome.server_run));
       acknowledged.Add(ForeignText(outcome.acknowledged));
+      sent_at.Add(TimeDatum(outcome.sent_at));
     }
   }
   arguments.Add(run.Array(TEXTOID));
   arguments.Add(acknowledged.Array(TEXTOID));
+  arguments.Add(sent_at.Array(TIMESTAMPTZOID));
   RunStatement(&undo, arguments.values);
 }
 

@@ -103,6 +103,7 @@ void Claim::SendOne(uint32_t i, Sender* sender, format::RecordFormat* format, Tu
   }
   first_seq_ = sent_.empty() ? sender->next_seq() : first_seq_;
   item.state = ItemState::kSent;
+  item.settlement.sent_at = turn->clock->WallMicros();
   sent_.push_back(i);
   ++outstanding_;
   sender->Submit(item.flow % kMaxEvents, 1, std::move(records), *turn);

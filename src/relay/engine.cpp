@@ -77,6 +77,7 @@ struct Engine::Impl {
   void GiveTurns(Destination* destination);
   bool PollSinks();
   bool PollRetrySink(Destination* destination);
+  void MeetTogether(Destination* destination);
   bool WatchSink(Destination* destination, SinkUse use);
   void CloseRetrySink(Destination* destination);
   void Swap(Destination* destination);
@@ -218,6 +219,29 @@ Lane* Engine::Impl::MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<L
   return lanes.back().get();
 }
 
+// The second sink is admitted only to the server run that the lanes' sink is at. A server can change (it was a replica
+// for a moment) and only one of the two be disconnected: then the other, which goes on under the run before or has
+// nothing to send, looks who answers there now. What came until now is of the run before.
+void Engine::Impl::MeetTogether(Destination* destination) {
+  RetrySink& retry = destination->retry();
+  const ServerCheck& check = destination->server_check();
+  const auto awaits = [](const sink::ServerIdentity* identity) {
+    return identity != nullptr && !identity->server_run.empty();
+  };
+  const sink::ServerIdentity* identity = retry.sink()->identity();
+  if (awaits(destination->sink()->identity())) {
+    return;
+  }
+  if (awaits(identity) && identity->server_run == check.server_run()) {
+    retry.Admit(check.server_run(), check.put_back());
+  } else if (awaits(identity) && retry.MayAskAgain(turn.now)) {
+    destination->sink()->IdentifyAgain();
+  } else if (!awaits(identity) && !retry.server_run().empty() && retry.server_run() != check.server_run() &&
+             retry.MayAskAgain(turn.now)) {
+    retry.sink()->IdentifyAgain();
+  }
+}
+
 bool Engine::Impl::PollRetrySink(Destination* destination) {
   RetrySink& retry = destination->retry();
   if (retry.sink() == nullptr) {
@@ -241,13 +265,7 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
       found->second->OnPlace(place);
     }
   }
-  // The second sink is admitted only to the server run that the lanes' sink is at, and waits for that. What came until
-  // now is of the run before.
-  if (const sink::ServerIdentity* identity = retry.sink()->identity();
-      identity != nullptr && !identity->server_run.empty() &&
-      identity->server_run == destination->server_check().server_run()) {
-    retry.Admit(destination->server_check().server_run(), destination->server_check().put_back());
-  }
+  MeetTogether(destination);
   if (!results.empty()) {
     uint64_t count = 0;
     for (const sink::Result& result : results) {

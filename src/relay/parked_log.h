@@ -79,6 +79,7 @@ struct Settlement {
   // or of the last one of its key that was sent with it.
   std::string server_run;
   std::string acknowledged;
+  int64_t sent_at = 0;  // Unix microseconds
 };
 
 class ParkedLog {

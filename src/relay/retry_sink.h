@@ -59,6 +59,14 @@ class RetrySink {
     server_run_ = server_run;
   }
 
+  // Whether the two sinks of a destination that have come to different runs may be asked once more, which costs the one
+  // that stayed a connection.
+  bool MayAskAgain(int64_t now) {
+    const bool may = now >= ask_again_at_;
+    ask_again_at_ = may ? now + kAskAgainMicros : ask_again_at_;
+    return may;
+  }
+
   // While there is one; see SinkWatch.
   bool TakeRecovered() { return watch_.TakeRecovered(sink_->health()); }
   bool TakeDied(bool* unready, bool* killed) { return watch_.TakeDied(sink_->health(), unready, killed) != 0; }
@@ -102,6 +110,7 @@ class RetrySink {
 
  private:
   static constexpr int64_t kIdleMicros = 60'000'000;
+  static constexpr int64_t kAskAgainMicros = 1'000'000;
   // A client library may keep records for as long as its broker is away. Parked events are not left with it: operators
   // want to act on them.
   static constexpr int64_t kPatienceMicros = 30'000'000;
@@ -115,6 +124,7 @@ class RetrySink {
   int64_t used_at_ = 0;
   int64_t heard_at_ = 0;
   int64_t deadline_ = 0;
+  int64_t ask_again_at_ = 0;
   bool retiring_ = false;
   SinkWatch watch_;
 };

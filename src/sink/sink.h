@@ -121,7 +121,8 @@ class Sink {
   }
   // Returns true once, when all that was asked about has been answered; what the server did not tell is left out.
   virtual bool TakeEnds(std::vector<StreamEnd>* ends) { return static_cast<void>(ends), false; }
-  // Disconnects, and reports the server that answers some seconds later.
+  // Disconnects, and reports the server that answers some seconds later. A sink that was admitted does so as soon as
+  // nothing is on its way, and reports at once who answers then, if it is another run.
   virtual void IdentifyAgain() {}
   // Admits the sink to that run, if the server still is it, and to the same run on later connections. `drop`: what
   // waits is aborted first.

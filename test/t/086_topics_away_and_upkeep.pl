@@ -32,6 +32,8 @@ ok(wait_for_value($node, 'SELECT coalesce(side, 0), topic, pending FROM outbox.l
 is($redis->xlen('t.a'), 1200, 'the other topic flows');
 is($redis->xlen('t.b'), 200, 'this one does not');
 is(sql('SELECT outbox.wait_until_idle(interval $$1 s$$)'), 'f', 'that is not idle');
+my (undef, undef, $notice) = $node->psql('postgres', 'SELECT outbox.wait_until_idle(interval $$0.5 s$$)');
+like($notice, qr/For lane 0 of route "r": topic "t.b" is paused\./, 'because of that topic');
 is(sql(q(SELECT DISTINCT s.state, s.reason FROM outbox.log l, outbox.status(l.id) s WHERE l.aggregate_type = 'b' AND s.state <> 'delivered')),
 	'paused|the test', 'status() says what its events wait for');
 like(sql("SELECT string_agg(detail, ' ') FROM outbox.doctor() WHERE detail LIKE '%t.b%'"), qr/Lane 0 of route "r": topic "t.b" is paused; other topics flow/, 'and doctor()');

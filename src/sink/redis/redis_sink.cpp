@@ -83,6 +83,7 @@ void RedisSink::Poll(std::vector<Result>* results) {
   if (state_ == State::kReady) {
     writer_.Dispatch();
   }
+  LeaveIfIdle();
   writer_.outcomes()->TakeResults(results);
 }
 
@@ -206,12 +207,25 @@ void RedisSink::Ask(std::vector<AskedStream> streams) {
 }
 
 void RedisSink::IdentifyAgain() {
+  if (state_ == State::kReady) {
+    state_ = State::kLeaving;
+  }
   if (state_ != State::kAwaitingAdmission) {
     return;
   }
   Lost({ErrorClass::kDestination, "LOST_WRITES",
         "a Redis server answers that lacks what was acknowledged; it is looked at once more before that is believed"});
   retry_at_ = MonotonicMicros() + kIdentifyAgain;
+}
+
+// What was sent has its answers, so nothing is sent twice; what waits goes to the next connection.
+void RedisSink::LeaveIfIdle() {
+  if (state_ == State::kLeaving && writer_.nothing_out()) {
+    pipeline_.Drop();
+    writer_.ForgetConnection();
+    stream_ends_.Forget();
+    Connect();
+  }
 }
 
 void RedisSink::Admit(const std::string& server_run, bool drop) {
@@ -278,6 +292,7 @@ void RedisSink::AppendWaits(std::vector<WaitSpec>* waits) {
       break;
     case State::kAwaitingAdmission:
     case State::kReady:
+    case State::kLeaving:
       wait.deadline = pipeline_.awaits() ? std::min(pipeline_.quiet_since() + timeout_, pipeline_.CountPauseBy())
                                          : pipeline_.quiet_since() + kIdlePing;
       wait.deadline = writer_.may_idle() ? std::min(wait.deadline, check_memory_at_) : wait.deadline;

@@ -55,6 +55,7 @@ class RedisSink : public Sink {
     kGreeting,    // AUTH, SELECT, INFO, an empty transaction, PING
     kAwaitingAdmission,
     kReady,
+    kLeaving,  // as soon as nothing is on its way, to see who answers there by now
     kClosed,
   };
 
@@ -65,6 +66,7 @@ class RedisSink : public Sink {
   void Introduce();
   void AskForInfo();
   void Meet();
+  void LeaveIfIdle();
   void Pump();
   void CheckMemory();
   void NoteRefused(const char* command, const redisReply& reply);

@@ -160,7 +160,8 @@ bool Writer::TryIdle() {
   if (multi_ != Multi::kOpen) {
     return false;
   }
-  pipeline_->Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
+  // Not DISCARD, which this user may not call, for all that is known.
+  pipeline_->Send(resp::Command({"EXEC"}), [](const redisReply&) {});
   multi_ = Multi::kClosed;
   return true;
 }
@@ -409,9 +410,13 @@ void Writer::AbortAll() {
       outcomes_.Aborted(part.entries[i]);
     }
   }
+  ForgetConnection();
+  AbortWaiting();
+}
+
+void Writer::ForgetConnection() {
   multi_ = Multi::kClosed;
   reconnect_ = {};
-  AbortWaiting();
 }
 
 void Writer::AbortWaiting() {

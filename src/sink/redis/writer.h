@@ -45,6 +45,10 @@ class Writer {
   // True: a command that is sent now is executed at once. False: a transaction is on its way.
   bool TryIdle();
   bool may_idle() const { return multi_ == Multi::kClosed || multi_ == Multi::kOpen; }
+  // Nothing that was sent has no answer yet.
+  bool nothing_out() const { return out_.empty(); }
+  // Another connection comes; nothing was out.
+  void ForgetConnection();
   // The connection is lost: all that is on its way is aborted, and what waits.
   void AbortAll();
   void AbortWaiting();
