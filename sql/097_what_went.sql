@@ -83,6 +83,7 @@ DELETE FROM outbox.foreign_event WHERE aggregate_id = '3';
 DELETE FROM outbox.route WHERE name = 'two';
 DELETE FROM outbox.lane USING outbox.route r WHERE r.id = route_id AND r.name = 'all';
 SELECT * FROM told;
+SELECT status, detail, hint FROM outbox.doctor() WHERE detail LIKE '%no lanes%';
 ROLLBACK;
 RESET outbox.allow_loss;
 
