@@ -35,14 +35,18 @@ namespace {
   " ELSE string_to_array(g.survived, '-')::int8[] END > h.bound)"
 #define TELLS "(g.acknowledged IS NOT NULL OR g.survived IS NOT NULL)"
 
-// The first six arguments of the statements about a stretch.
-void Fill(const Asked& asked, const Stretch& stretch, Arguments* arguments) {
-  arguments->Add(Int64GetDatum(asked.route_id));
-  arguments->Add(Int32GetDatum(stretch.lane));
-  arguments->Add(ForeignText(asked.server_run));
-  arguments->Add(TimestampTzGetDatum(stretch.after));
-  arguments->Add(TimestampTzGetDatum(stretch.until));
-  arguments->Add(Int64GetDatum(asked.looked));
+// Runs a statement about a stretch, whose first six arguments these are; `more` follow.
+template <typename... More>
+void Run(Statement* statement, const Asked& asked, const Stretch& stretch, More... more) {
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(asked.route_id));
+  arguments.Add(Int32GetDatum(stretch.lane));
+  arguments.Add(ForeignText(asked.server_run));
+  arguments.Add(TimestampTzGetDatum(stretch.after));
+  arguments.Add(TimestampTzGetDatum(stretch.until));
+  arguments.Add(Int64GetDatum(asked.looked));
+  (arguments.Add(more), ...);
+  RunStatement(statement, arguments.values, arguments.nulls);
 }
 #define ASKED_TYPES INT8OID, INT4OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID
 
@@ -55,9 +59,7 @@ bool FindRun(const Asked& asked, const Stretch& own, Finding* finding) {
                            6,
                            {ASKED_TYPES},
                            nullptr};
-  Arguments arguments;
-  Fill(asked, own, &arguments);
-  RunStatement(&find, arguments.values, arguments.nulls);
+  Run(&find, asked, own);
   if (SPI_processed == 0) {
     return false;
   }
@@ -82,9 +84,7 @@ bool FindLost(const Asked& asked, const Stretch& stretch, Finding* finding, int6
       6,
       {ASKED_TYPES},
       nullptr};
-  Arguments arguments;
-  Fill(asked, stretch, &arguments);
-  RunStatement(&find, arguments.values, arguments.nulls);
+  Run(&find, asked, stretch);
   bool isnull = false;
   Datum number = ResultDatum(0, 0, &isnull);
   *newest = isnull ? -1 : DatumGetInt64(number);
@@ -109,9 +109,7 @@ bool LaneLost(const Asked& asked, const Stretch& own) {
       6,
       {ASKED_TYPES},
       nullptr};
-  Arguments arguments;
-  Fill(asked, own, &arguments);
-  RunStatement(&any, arguments.values, arguments.nulls);
+  Run(&any, asked, own);
   return SPI_processed > 0;
 }
 
@@ -130,10 +128,7 @@ bool FindKept(const Asked& asked, const Stretch& stretch, int32 side, Finding* f
       7,
       {ASKED_TYPES, INT4OID},
       nullptr};
-  Arguments arguments;
-  Fill(asked, stretch, &arguments);
-  arguments.Add(Int32GetDatum(side));
-  RunStatement(&find, arguments.values, arguments.nulls);
+  Run(&find, asked, stretch, Int32GetDatum(side));
   if (SPI_processed == 0) {
     return false;
   }
@@ -153,11 +148,7 @@ void ListSides(const Asked& asked, const Stretch& stretch, int64_t kept, bool pr
                            8,
                            {ASKED_TYPES, TIMESTAMPTZOID, BOOLOID},
                            nullptr};
-  Arguments arguments;
-  Fill(asked, stretch, &arguments);
-  arguments.Add(TimestampTzGetDatum(kept));
-  arguments.Add(BoolGetDatum(present));
-  RunStatement(&list, arguments.values, arguments.nulls);
+  Run(&list, asked, stretch, TimestampTzGetDatum(kept), BoolGetDatum(present));
   for (uint64 row = 0; row < SPI_processed; row++) {
     bool isnull = false;
     sides->push_back(DatumGetInt32(ResultDatum(row, 0, &isnull)));
@@ -173,10 +164,7 @@ void ListLostTopics(const Asked& asked, const Stretch& own, int32 side, Finding*
       7,
       {ASKED_TYPES, INT4OID},
       nullptr};
-  Arguments arguments;
-  Fill(asked, own, &arguments);
-  arguments.Add(Int32GetDatum(side));
-  RunStatement(&list, arguments.values, arguments.nulls);
+  Run(&list, asked, own, Int32GetDatum(side));
   finding->names.clear();
   for (uint64 row = 0; row < SPI_processed; row++) {
     finding->names.emplace_back(pg::Utf8(ResultText(row, 0)));
@@ -192,10 +180,7 @@ bool HadElsewhere(const Asked& asked, const Stretch& stretch, int64_t since) {
                           7,
                           {ASKED_TYPES, TIMESTAMPTZOID},
                           nullptr};
-  Arguments arguments;
-  Fill(asked, stretch, &arguments);
-  arguments.Add(TimestampTzGetDatum(since));
-  RunStatement(&any, arguments.values, arguments.nulls);
+  Run(&any, asked, stretch, TimestampTzGetDatum(since));
   return SPI_processed > 0;
 }
 

@@ -1,5 +1,7 @@
 #include "pg/held_lock.h"
 
+#include "pg/transaction.h"
+
 extern "C" {
 #include "storage/lmgr.h"
 #include "utils/relcache.h"
@@ -15,14 +17,6 @@ void OnSubtransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId,
   if (event == SUBXACT_EVENT_ABORT_SUB) {
     rollbacks++;
   }
-}
-
-LocalTransactionId CurrentTransaction() {
-#if PG_VERSION_NUM >= 170000
-  return MyProc->vxid.lxid;
-#else
-  return MyProc->lxid;
-#endif
 }
 
 }  // namespace

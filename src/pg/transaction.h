@@ -1,7 +1,8 @@
-// A background worker's short transactions [P]. SQL functions never use this: they run in the caller's.
+// A background worker's short transactions [P]. SQL functions do not begin any: they run in the caller's.
 #pragma once
 
 #include "pg/guard.h"
+#include "pg/prelude.h"
 
 namespace outbox::pg {
 
@@ -33,6 +34,15 @@ void NoteFailure(int sqlstate);
 
 // The current transaction will not wait for its commit to be on disk: for what nobody misses after a crash. Plain.
 void CommitWithoutFlush();
+
+// The transaction that this process is in, also a session's; of no meaning to others. Calls nothing.
+inline LocalTransactionId CurrentTransaction() {
+#if PG_VERSION_NUM >= 170000
+  return MyProc->vxid.lxid;
+#else
+  return MyProc->lxid;
+#endif
+}
 
 void BeginTransaction();   // plain: starts a transaction, pushes a snapshot, connects SPI
 void CommitTransaction();  // plain
