@@ -57,11 +57,13 @@ BEGIN
     EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss_truncate ON outbox.%I IS %L', name,
       'undelivered events are not given up unasked: see outbox.allow_loss');
   END LOOP;
-  FOREACH name IN ARRAY ARRAY['parked', 'foreign_event'] LOOP
+  FOREACH name IN ARRAY ARRAY['lane', 'parked', 'foreign_event'] LOOP
     EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_loss_deleted AFTER DELETE ON outbox.%I FOR EACH STATEMENT '
       'EXECUTE FUNCTION outbox._refuse_loss()', name);
     EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE ALWAYS TRIGGER no_loss_deleted', name);
-    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss_deleted ON outbox.%I IS %L', name, 'tells what outbox.allow_loss has let go');
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss_deleted ON outbox.%I IS %L', name,
+      CASE WHEN name OPERATOR(pg_catalog.=) 'lane' THEN 'lanes without undelivered events do not go without their route either'
+      ELSE 'tells what outbox.allow_loss has let go' END);
   END LOOP;
 END
 $state$;

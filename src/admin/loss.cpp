@@ -196,17 +196,9 @@ constexpr const char* kWayOut =
 constexpr const char* kHolds = "it holds undelivered events";
 constexpr const char* kThereAre = "there are undelivered events";
 
-LocalTransactionId CurrentTransaction() {
-#if PG_VERSION_NUM >= 170000
-  return MyProc->vxid.lxid;
-#else
-  return MyProc->lxid;
-#endif
-}
-
 // By the command that is under way.
 bool WarnedOf(int64 what) {
-  if (warned.transaction != CurrentTransaction() || warned.command != GetCurrentCommandId(false)) {
+  if (warned.transaction != pg::CurrentTransaction() || warned.command != GetCurrentCommandId(false)) {
     return false;
   }
   for (int i = 0; i < warned.count; i++) {
@@ -218,8 +210,8 @@ bool WarnedOf(int64 what) {
 }
 
 void NoteWarned(int64 what) {
-  if (warned.transaction != CurrentTransaction() || warned.command != GetCurrentCommandId(false)) {
-    warned.transaction = CurrentTransaction();
+  if (warned.transaction != pg::CurrentTransaction() || warned.command != GetCurrentCommandId(false)) {
+    warned.transaction = pg::CurrentTransaction();
     warned.command = GetCurrentCommandId(false);
     warned.count = 0;
   }
@@ -403,9 +395,9 @@ struct {
 
 void NoteGoing(const TriggerData* trigger, bool parked) {
   const SubTransactionId here = Guard([] { return GetCurrentSubTransactionId(); });
-  if (going.transaction != CurrentTransaction() || going.subtransaction != here) {
+  if (going.transaction != pg::CurrentTransaction() || going.subtransaction != here) {
     going = {};
-    going.transaction = CurrentTransaction();
+    going.transaction = pg::CurrentTransaction();
     going.subtransaction = here;
   }
   going.rows++;
@@ -466,6 +458,31 @@ void RefuseLanes(const std::string& command) {
   }
 }
 
+// Lanes without undelivered events that the statement under way deletes.
+struct {
+  LocalTransactionId transaction;
+  SubTransactionId subtransaction;  // an error may have left something
+  int64 rows;
+} quiet;
+
+void NoteQuietLane() {
+  const SubTransactionId here = Guard([] { return GetCurrentSubTransactionId(); });
+  if (quiet.transaction != pg::CurrentTransaction() || quiet.subtransaction != here) {
+    quiet = {pg::CurrentTransaction(), here, 0};
+  }
+  quiet.rows++;
+}
+
+// When the statement has deleted all of its lanes.
+void JudgeQuietLanes() {
+  const int64 rows = quiet.transaction == pg::CurrentTransaction() ? quiet.rows : 0;
+  quiet = {};
+  if (rows > 0) {
+    RefuseLanes("delete from");
+    NoteLoss("delete from outbox.lane", "", rows);
+  }
+}
+
 // A row of a state table goes, other than by a cascade: then the row that it hangs on has been asked about.
 void JudgeRow(const TriggerData* trigger, const std::string& name) {
   const bool deletes = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
@@ -494,9 +511,7 @@ void JudgeRow(const TriggerData* trigger, const std::string& name) {
   if (loss.any) {
     NoteWarned(what);
   } else if (name == "outbox.lane") {
-    RefuseLanes("delete from");
-    NoteLoss("delete from outbox.lane", "");
-    NoteWarned(what);
+    NoteQuietLane();  // another of the statement may have events waiting, which is to be said first
   }
 }
 
@@ -561,7 +576,7 @@ void JudgeGone(TriggerData* trigger, const std::string& name, bool log) {
     if (rows > 0 && pg::settings.allow_loss) {
       loss = FindLoss({.gone = trigger});
     }
-  } else if (going.transaction == CurrentTransaction() && going.rows > 0) {
+  } else if (going.transaction == pg::CurrentTransaction() && going.rows > 0) {
     rows = going.rows;
     loss.any = true;
     loss.text = TellGoing();
@@ -665,6 +680,8 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   }
   if (row) {
     JudgeRow(trigger, name);
+  } else if (TRIGGER_FIRED_AFTER(trigger->tg_event) && name == "outbox.lane") {
+    JudgeQuietLanes();
   } else if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
     JudgeGone(trigger, name, log || day);
   } else if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
