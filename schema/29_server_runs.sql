@@ -1,6 +1,6 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- What a Redis server has acknowledged, and what of that later runs of it (outbox.server_run) have lost. Asked by
--- src/log/{server_runs,lost_acknowledged,lost_parked}.cpp and src/parked/outcomes.cpp. All are inlined into the statements
+-- src/log/{pg_server_runs,lost_acknowledged,lost_parked}.cpp and src/parked/settle.cpp. All are inlined into the statements
 -- that call them, so they have no SET clause, and every name in them is qualified.
 --
 -- A row of outbox.progress says when the row before the first of its run was written (run_after): so the runs that a lane

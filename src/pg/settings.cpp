@@ -37,7 +37,8 @@ void DefineSettings() {
                           32, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.retention", "How long published events stay available for replay.",
                           "A day table is dropped when its newest event is older than this and every route has "
-                          "finished with it.",
+                          "finished with it. A number without a unit counts minutes; outbox.doctor() warns of less "
+                          "than an hour.",
                           &settings.retention_minutes, 7 * 24 * 60, 0, INT_MAX / 60, PGC_SIGHUP, GUC_UNIT_MIN, nullptr,
                           nullptr, nullptr);
   DefineCustomIntVariable(
@@ -59,9 +60,11 @@ void DefineSettings() {
   DefineCustomIntVariable("outbox.days_ahead", "Number of day tables that the keeper makes in advance.", nullptr,
                           &settings.days_ahead, 3, 1, 30, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
   DefineCustomBoolVariable("outbox.allow_loss",
-                           "Lets commands drop undelivered events, change the log by hand and alter its tables.",
+                           "Lets commands drop undelivered events, change the log by hand and alter tables and "
+                           "functions of outbox.",
                            "Off: DELETE and UPDATE on outbox.log are refused, and DELETE, TRUNCATE, DROP and DETACH "
-                           "of what holds undelivered events, or guards them.",
+                           "of what holds undelivered events, or guards them. On: a WARNING and outbox.audit say "
+                           "what was lost.",
                            &settings.allow_loss, false, PGC_SUSET, GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
   DefineCustomStringVariable("outbox.traceparent", "Trace context that emitted events carry as header traceparent.",
                              "W3C Trace Context, for example set with SET LOCAL by the application's tracing library; "

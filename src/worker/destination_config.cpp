@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "log/server_runs.h"
+#include "log/pg_server_runs.h"
 #include "pg/transaction.h"
 #include "sink/options.h"
 #include "sink/process_sink.h"
