@@ -12,6 +12,7 @@
 #include "admin/route_check.h"
 #include "admin/server.h"
 #include "admin/start.h"
+#include "admin/test_server.h"
 #include "pg/entry.h"
 #include "pg/identity.h"
 #include "pg/settings.h"
@@ -301,6 +302,8 @@ OUTBOX_FUNCTION(outbox_create_route) {
   RouteStart start = ParseStart(TextArgument(fcinfo, 7));
   route.options = Options(*route.destination.kind, TextArgument(fcinfo, 8));
   route.policy = CheckPolicy(fcinfo, 9, DefaultPolicy());
+  // Before anything is locked: it takes a second where nobody answers.
+  NoticeUnusable(route.destination, route.server, route.topic, route.options);
   SettleIdentity();
   std::string id = InsertRoute(name, route, std::to_string(lanes), start);
   InsertLanes(id, std::to_string(lanes), start);

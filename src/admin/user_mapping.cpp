@@ -6,12 +6,21 @@
 #include "pg/guard.h"
 
 extern "C" {
+#include "access/genam.h"
+#include "access/reloptions.h"
+#include "access/table.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_user_mapping.h"
+#include "commands/defrem.h"
 #include "commands/extension.h"
+#include "foreign/foreign.h"
 #include "nodes/parsenodes.h"
 #include "nodes/value.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/syscache.h"
 }
 
 namespace outbox::admin {
@@ -79,6 +88,52 @@ UserMappings FindUserMappings(Access access, const std::string& server) {
     }
   }
   return found;
+}
+
+namespace {
+
+// Plain, except for what it fills.
+bool ReadMapping(Oid user, Oid server, sink::OptionList* out) {
+  HeapTuple tuple = SearchSysCache2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(user), ObjectIdGetDatum(server));
+  if (!HeapTupleIsValid(tuple)) {
+    return false;
+  }
+  bool null = true;
+  const Datum options = SysCacheGetAttr(USERMAPPINGUSERSERVER, tuple, Anum_pg_user_mapping_umoptions, &null);
+  List* list = null ? NIL : untransformRelOptions(options);
+  ListCell* cell = nullptr;
+  foreach (cell, list) {
+    DefElem* option = static_cast<DefElem*>(lfirst(cell));
+    const char* value = defGetString(option);
+    out->emplace_back(option->defname, value);
+  }
+  ReleaseSysCache(tuple);
+  return true;
+}
+
+Oid ExtensionOwner() {
+  Relation relation = table_open(ExtensionRelationId, AccessShareLock);
+  ScanKeyData key;
+  ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum("outbox"));
+  SysScanDesc scan = systable_beginscan(relation, ExtensionNameIndexId, true, nullptr, 1, &key);
+  HeapTuple tuple = systable_getnext(scan);
+  const Oid owner =
+      HeapTupleIsValid(tuple) ? reinterpret_cast<Form_pg_extension>(GETSTRUCT(tuple))->extowner : InvalidOid;
+  systable_endscan(scan);
+  table_close(relation, AccessShareLock);
+  return owner;
+}
+
+}  // namespace
+
+sink::OptionList UsedMapping(unsigned int server_oid) {
+  sink::OptionList options;
+  sink::OptionList* out = &options;
+  pg::Guard([server_oid, out] {
+    (void)(ReadMapping(GetForeignServer(server_oid)->owner, server_oid, out) ||
+           ReadMapping(ExtensionOwner(), server_oid, out) || ReadMapping(InvalidOid, server_oid, out));
+  });
+  return options;
 }
 
 std::string UserMappingRule(const UserMappings& mappings) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "admin/query.h"
+#include "sink/options.h"
 
 extern "C" {
 #include "nodes/nodes.h"
@@ -24,6 +25,8 @@ struct UserMappings {
 
 // Throws PgError.
 UserMappings FindUserMappings(Access access, const std::string& server);
+// Its options, secrets included: never show them. Empty: there is none. Throws PgError.
+sink::OptionList UsedMapping(unsigned int server_oid);
 // A sentence that names the owners.
 std::string UserMappingRule(const UserMappings& mappings);
 

@@ -63,6 +63,9 @@ void DefineSettings() {
                            "Off: DELETE and UPDATE on outbox.log are refused, and DELETE, TRUNCATE, DROP and DETACH "
                            "of what holds undelivered events, or guards them.",
                            &settings.allow_loss, false, PGC_SUSET, GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
+  DefineCustomBoolVariable("outbox.test_new_routes", "Has create_route() try its server out and say what is wrong.",
+                           "It takes a second where nobody answers. The route is made in any case.",
+                           &settings.test_new_routes, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
   DefineCustomStringVariable("outbox.traceparent", "Trace context that emitted events carry as header traceparent.",
                              "W3C Trace Context, for example set with SET LOCAL by the application's tracing library; "
                              "empty for none.",

@@ -17,6 +17,7 @@ struct Settings {
   int poll_interval_ms;   // outbox.poll_interval: finds commits that could wake no worker (COMMIT PREPARED)
   int days_ahead;         // outbox.days_ahead: day tables made in advance
   bool allow_loss;        // outbox.allow_loss: undelivered events may be dropped, the log changed by hand
+  bool test_new_routes;   // outbox.test_new_routes: create_route() tries its server out
   char* traceparent;      // outbox.traceparent: trace context of what this session emits; empty: none
   int max_databases;      // outbox.max_databases: slots in shared memory
   int max_lanes;          // outbox.max_lanes: slots in shared memory, over all databases
