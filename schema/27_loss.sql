@@ -1,7 +1,7 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- No event is lost without a word: rows of the log are neither changed nor deleted by hand, and what is undelivered is
 -- not dropped, unless a superuser has said SET outbox.allow_loss = on. Day tables get the trigger when they are made;
--- DROP, DETACH and the taking away of guards are looked at by the library, see src/admin/loss.h. (Run again in a step from one
+-- DROP, DETACH and the taking away of guards are looked at by the library, see src/admin/guard/loss.h. (Run again in a step from one
 -- version to the next.)
 -- ---------------------------------------------------------------------------------------------------------------------
 CREATE OR REPLACE FUNCTION outbox._refuse_loss() RETURNS trigger

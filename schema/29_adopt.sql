@@ -3,7 +3,7 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 
 -- Rows that cannot have been events stay where they are; and those of a restored dump that is being adopted are moved by
--- another way (src/admin/adoption.h).
+-- another way (src/admin/operate/adoption.h).
 CREATE OR REPLACE VIEW outbox._emitted_again AS
   SELECT f.received_at, f.created_at, f.id, f.aggregate_type, f.aggregate_id, f.event_type, f.payload, f.content_type,
          f.headers, f.topic, f.deliver_at

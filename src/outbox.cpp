@@ -1,7 +1,7 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
-#include "admin/loss.h"
-#include "admin/table_commands.h"
-#include "admin/utility_hook.h"
+#include "admin/guard/loss.h"
+#include "admin/guard/table_commands.h"
+#include "admin/guard/utility_hook.h"
 #include "emit/replica_role.h"
 #include "pg/settings.h"
 #include "pg/shared.h"

@@ -4,9 +4,9 @@
 #include "days/day_tables.h"
 #include "days/log_table.h"
 #include "log/lane_tables.h"
-#include "log/sql.h"
 #include "log/window_scan.h"
 #include "log/xid_fate.h"
+#include "pg/sql.h"
 #include "pg/transaction.h"
 
 extern "C" {
@@ -16,6 +16,8 @@ extern "C" {
 }
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 namespace {
 

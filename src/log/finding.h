@@ -12,8 +12,8 @@
 #include "base/position.h"
 #include "base/uuid.h"
 #include "log/lane_tables.h"
-#include "log/sql.h"
 #include "pg/prelude.h"
+#include "pg/statement.h"
 #include "relay/side_log.h"
 
 namespace outbox::log {
@@ -117,7 +117,7 @@ struct Finding {
 };
 
 inline void Assign(uint64 row, int column, std::string* text) {
-  const char* value = ResultText(row, column);
+  const char* value = pg::ResultText(row, column);
   text->assign(value == nullptr ? "" : value);
 }
 

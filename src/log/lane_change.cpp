@@ -8,14 +8,16 @@
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "log/lane_tables.h"
-#include "log/sql.h"
-#include "parked/lanes.h"
+#include "parked/move.h"
 #include "pg/clock.h"
 #include "pg/shared.h"
+#include "pg/sql.h"
 #include "pg/transaction.h"
 #include "pg/worker_slot.h"
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 namespace {
 

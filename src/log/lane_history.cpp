@@ -3,10 +3,12 @@
 #include "days/log_table_list.h"
 #include "log/place_arguments.h"
 #include "log/row.h"
-#include "log/sql.h"
 #include "pg/encoding.h"
+#include "pg/sql.h"
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include "log/lane_tables.h"
 
 #include "log/place_arguments.h"
-#include "log/sql.h"
+#include "pg/sql.h"
 
 extern "C" {
 #include "catalog/namespace.h"
@@ -9,6 +9,8 @@ extern "C" {
 }
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 Datum SnapshotText(const Snapshot& snapshot) {
   StringInfoData text;

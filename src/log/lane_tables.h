@@ -8,10 +8,10 @@
 #include <string_view>
 
 #include "base/position.h"
-#include "log/lanes.h"
+#include "log/lane_claims.h"
 #include "log/run_period.h"
-#include "pg/arguments.h"
 #include "pg/prelude.h"
+#include "pg/statement_arguments.h"
 #include "sink/sink.h"
 
 namespace outbox::log {

@@ -8,10 +8,12 @@
 #include "log/place_arguments.h"
 #include "log/rewind_plan.h"
 #include "log/row.h"
-#include "log/sql.h"
 #include "pg/encoding.h"
+#include "pg/sql.h"
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 namespace {
 

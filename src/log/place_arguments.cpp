@@ -1,6 +1,6 @@
 #include "log/place_arguments.h"
 
-#include "log/sql.h"
+#include "pg/sql.h"
 #include "sink/places.h"
 
 extern "C" {
@@ -11,6 +11,8 @@ extern "C" {
 }
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 namespace {
 

@@ -1,4 +1,4 @@
-// Places that a destination reported, as arguments of a statement [P]. Plain code, like pg/arguments.h.
+// Places that a destination reported, as arguments of a statement [P]. Plain code, like pg/statement_arguments.h.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 #include "log/replays.h"
 
-#include "log/sql.h"
+#include "pg/sql.h"
 #include "pg/transaction.h"
 
 extern "C" {
@@ -9,6 +9,8 @@ extern "C" {
 }
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 namespace {
 

@@ -10,16 +10,18 @@
 #include "log/lane_tables.h"
 #include "log/lost_acknowledged.h"
 #include "log/lost_parked.h"
+#include "log/pg_side_log.h"
 #include "log/place_arguments.h"
 #include "log/rewind_plan.h"
 #include "log/rewind_words.h"
 #include "log/row.h"
-#include "log/side_log.h"
-#include "log/sql.h"
 #include "parked/statements.h"
 #include "pg/encoding.h"
+#include "pg/sql.h"
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 namespace {
 

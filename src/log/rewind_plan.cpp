@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "log/pg_side_log.h"
 #include "log/row.h"
-#include "log/side_log.h"
-#include "log/sql.h"
 #include "pg/encoding.h"
+#include "pg/sql.h"
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 Position Oldest(const std::vector<Position>& positions) {
   Position oldest = positions[0];

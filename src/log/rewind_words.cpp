@@ -1,10 +1,12 @@
 #include "log/rewind_words.h"
 
 #include "log/place_arguments.h"
-#include "log/sql.h"
 #include "pg/encoding.h"
+#include "pg/sql.h"
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 namespace {
 

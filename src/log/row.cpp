@@ -2,7 +2,7 @@
 
 #include "log/blank.h"
 #include "pg/encoding.h"
-#include "pg/headers.h"
+#include "pg/event_headers.h"
 
 extern "C" {
 #include "access/detoast.h"

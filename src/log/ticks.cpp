@@ -6,12 +6,14 @@
 #include "days/day_table_ddl.h"
 #include "log/lane_tables.h"
 #include "log/snapshots.h"
-#include "log/sql.h"
 #include "pg/clock.h"
 #include "pg/shared.h"
+#include "pg/sql.h"
 #include "pg/transaction.h"
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 namespace {
 

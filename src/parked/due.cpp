@@ -3,11 +3,13 @@
 #include <tuple>
 
 #include "parked/rows.h"
-#include "parked/sql.h"
 #include "parked/statements.h"
+#include "pg/sql.h"
 #include "pg/worker_slot.h"
 
 namespace outbox::parked {
+
+using namespace pg::sql;
 
 namespace {
 

@@ -1,8 +1,10 @@
 // Which keys are held, and which row of a key comes next [P].
-#include "parked/sql.h"
 #include "parked/statements.h"
+#include "pg/sql.h"
 
 namespace outbox::parked {
+
+using namespace pg::sql;
 
 namespace {
 

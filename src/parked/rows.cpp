@@ -1,8 +1,8 @@
 #include "parked/rows.h"
 
-#include "parked/sql.h"
 #include "pg/encoding.h"
-#include "pg/headers.h"
+#include "pg/event_headers.h"
+#include "pg/sql.h"
 
 extern "C" {
 #include "utils/uuid.h"
@@ -12,6 +12,8 @@ extern "C" {
 }
 
 namespace outbox::parked {
+
+using namespace pg::sql;
 
 namespace {
 

@@ -6,8 +6,8 @@
 
 #include "base/event.h"
 #include "base/status.h"
-#include "pg/arguments.h"
 #include "pg/prelude.h"
+#include "pg/statement_arguments.h"
 #include "relay/parked_log.h"
 
 // Rows that fall due behind the position ($6, $7) and up to ($8, $9).

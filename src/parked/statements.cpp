@@ -1,8 +1,10 @@
 #include "parked/statements.h"
 
-#include "parked/sql.h"
+#include "pg/sql.h"
 
 namespace outbox::parked {
+
+using namespace pg::sql;
 
 namespace {
 

@@ -5,15 +5,15 @@
 #include <map>
 #include <utility>
 
-#include "admin/adoption.h"
-#include "admin/query.h"
+#include "admin/common/query.h"
+#include "admin/operate/adoption.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "base/version.h"
 #include "days/day_tables.h"
 #include "log/expired.h"
 #include "log/lane_change.h"
-#include "log/lanes.h"
+#include "log/lane_claims.h"
 #include "log/replays.h"
 #include "log/ticks.h"
 #include "pg/clock.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/monotonic.h"
-#include "log/lane_log.h"
-#include "log/side_log.h"
-#include "parked/parked_log.h"
+#include "log/pg_lane_log.h"
+#include "log/pg_side_log.h"
+#include "parked/pg_parked_log.h"
 #include "pg/settings.h"
 #include "pg/wall.h"
 #include "worker/process.h"

@@ -14,7 +14,7 @@
 #include "base/monotonic.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/producer.h"
-#include "sink/kafka/settings.h"
+#include "sink/kafka/client_settings.h"
 #include "sink/kafka/signals_blocked.h"
 #include "sink/options.h"
 

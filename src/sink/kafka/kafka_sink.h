@@ -17,10 +17,10 @@
 
 #include "sink/flow_gate.h"
 #include "sink/kafka/batch_store.h"
+#include "sink/kafka/client_settings.h"
 #include "sink/kafka/destination_health.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/producers.h"
-#include "sink/kafka/settings.h"
 #include "sink/kafka/stalled.h"
 #include "sink/kafka/topic.h"
 #include "sink/record.h"

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "sink/kafka/client_settings.h"
 #include "sink/kafka/metadata.h"
-#include "sink/kafka/settings.h"
 
 namespace outbox::sink::kafka {
 

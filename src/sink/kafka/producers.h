@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "sink/kafka/client_settings.h"
 #include "sink/kafka/producer.h"
-#include "sink/kafka/settings.h"
 
 namespace outbox::sink::kafka {
 

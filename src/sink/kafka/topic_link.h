@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "sink/kafka/settings.h"
+#include "sink/kafka/client_settings.h"
 
 namespace outbox::sink::kafka {
 

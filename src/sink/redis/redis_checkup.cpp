@@ -11,7 +11,7 @@
 #include "base/monotonic.h"
 #include "sink/options.h"
 #include "sink/redis/errors.h"
-#include "sink/redis/pipeline.h"
+#include "sink/redis/command_pipeline.h"
 #include "sink/redis/redis_sink.h"
 #include "sink/redis/reply.h"
 #include "sink/redis/resp.h"

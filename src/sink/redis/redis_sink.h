@@ -20,7 +20,7 @@
 #include "base/backoff.h"
 #include "sink/protocol.h"
 #include "sink/redis/admission.h"
-#include "sink/redis/pipeline.h"
+#include "sink/redis/command_pipeline.h"
 #include "sink/redis/server_info.h"
 #include "sink/redis/stream_ends.h"
 #include "sink/redis/writer.h"

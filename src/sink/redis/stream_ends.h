@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sink/redis/pipeline.h"
+#include "sink/redis/command_pipeline.h"
 #include "sink/sink.h"
 
 namespace outbox::sink {

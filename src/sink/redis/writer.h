@@ -25,8 +25,8 @@
 #include <utility>
 #include <vector>
 
-#include "sink/redis/outcomes.h"
-#include "sink/redis/pipeline.h"
+#include "sink/redis/command_pipeline.h"
+#include "sink/redis/record_outcomes.h"
 #include "sink/redis/targets.h"
 #include "sink/sink.h"
 

@@ -1,0 +1,88 @@
+#include "admin/common/batches.h"
+
+#include <algorithm>
+
+#include "pg/wait.h"
+
+extern "C" {
+#include "access/xact.h"
+#include "nodes/parsenodes.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr int64 kLongestNapMicros = 200 * 1000;
+constexpr int64 kGiveWayMicros = 250 * 1000;
+
+bool MayCommit(FunctionCallInfo fcinfo) {
+  return fcinfo->context != nullptr && IsA(fcinfo->context, CallContext) &&
+         !reinterpret_cast<CallContext*>(fcinfo->context)->atomic && !IsSubTransaction();
+}
+
+}  // namespace
+
+Batches::Batches(FunctionCallInfo fcinfo, const char* procedure, bool may_commit)
+    : fcinfo_(fcinfo), started_(GetCurrentTimestamp()) {
+  if (may_commit && !MayCommit(fcinfo)) {
+    throw pg::UserError{ERRCODE_ACTIVE_SQL_TRANSACTION,
+                        std::string(procedure) + " cannot run inside a transaction block",
+                        "It commits after each batch.",
+                        "CALL it as a statement of its own: without BEGIN, with autocommit on, not from a function."};
+  }
+  pg::Guard([&] {
+    if (SPI_connect_ext(may_commit ? SPI_OPT_NONATOMIC : 0) != SPI_OK_CONNECT) {
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
+    }
+  });
+  if (may_commit && XactIsoLevel != XACT_READ_COMMITTED) {
+    Commit();
+  }
+}
+
+void Batches::Commit() {
+  pg::Guard([] {
+    SPI_commit();
+    // READ COMMITTED whatever the session's default is: each batch sees what workers and other operators have done
+    // before it.
+    XactIsoLevel = XACT_READ_COMMITTED;
+    CHECK_FOR_INTERRUPTS();
+  });
+}
+
+void Batches::Throttle(int64 done, double per_second) {
+  WaitUntil(started_ + static_cast<int64>(static_cast<double>(done) / per_second * USECS_PER_SEC));
+}
+
+void Batches::GiveWay() {
+  WaitUntil(GetCurrentTimestamp() + kGiveWayMicros);
+}
+
+void Batches::WaitUntil(TimestampTz until) {
+  pg::Guard([&] {
+    uint32 wait_event = pg::WaitEventFor("OutboxThrottle");
+    for (int64 left = until - GetCurrentTimestamp(); left > 0; left = until - GetCurrentTimestamp()) {
+      pg::WaitForLatch(static_cast<long>((std::min(left, kLongestNapMicros) + 999) / 1000), wait_event);
+      CHECK_FOR_INTERRUPTS();
+    }
+  });
+}
+
+Datum Batches::Result(const Row& row) {
+  std::vector<char*> texts(row.size());
+  for (size_t i = 0; i < row.size(); i++) {
+    texts[i] = row[i] ? const_cast<char*>(row[i]->c_str()) : nullptr;
+  }
+  char** values = texts.data();
+  return pg::Guard([&] {
+    SPI_finish();
+    TupleDesc columns = nullptr;
+    if (get_call_result_type(fcinfo_, nullptr, &columns) != TYPEFUNC_COMPOSITE) {
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("procedure has no result")));
+    }
+    return HeapTupleGetDatum(BuildTupleFromCStrings(TupleDescGetAttInMetadata(BlessTupleDesc(columns)), values));
+  });
+}
+
+}  // namespace outbox::admin

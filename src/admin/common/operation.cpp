@@ -1,0 +1,90 @@
+#include "admin/common/operation.h"
+
+#include <algorithm>
+
+#include "pg/worker_slot.h"
+
+extern "C" {
+#include "tcop/utility.h"
+#include "utils/fmgroids.h"
+}
+
+namespace outbox::admin {
+
+void RequireWritable(const char* function) {
+  pg::Guard([&] {
+    PreventCommandDuringRecovery(function);
+    PreventCommandIfReadOnly(function);
+  });
+}
+
+Cell CheckReason(const Cell& reason, bool required) {
+  bool blank = !reason || std::all_of(reason->begin(), reason->end(), [](unsigned char c) { return c <= ' '; });
+  if (!blank) {
+    return reason;
+  }
+  if (required) {
+    throw pg::UserError{reason ? ERRCODE_INVALID_PARAMETER_VALUE : ERRCODE_NULL_VALUE_NOT_ALLOWED, "a reason is needed",
+                        "It is kept in outbox.audit, for those who come after.",
+                        "Say why, such as reason => 'ticket 4711: customer deleted'."};
+  }
+  return Cell();
+}
+
+void WriteAudit(const char* action, const Cell& route, const Cell& event_id, JsonObject detail, const Cell& reason) {
+  Oid session = InvalidOid;
+  const char* who = pg::Guard([&]() -> const char* {
+    session = GetSessionUserId();
+    return GetUserNameFromId(session, false);
+  });
+  if (GetUserId() != session) {
+    detail.Add("role", Cell(pg::Guard([]() -> const char* { return GetUserNameFromId(GetUserId(), false); })));
+  }
+  RunSql(Access::kWrite,
+         "INSERT INTO outbox.audit (who, action, route, event_id, detail, reason) "
+         "VALUES ($1::name, $2, $3, $4::uuid, $5::jsonb, $6)",
+         {Cell(who), Cell(action), route, event_id, Cell(detail.Text()), reason});
+}
+
+pg::UserError NoSuchRoute(const std::string& name) {
+  return pg::UserError{ERRCODE_UNDEFINED_OBJECT, "route \"" + name + "\" does not exist", "",
+                       "SELECT name FROM outbox.route shows all routes."};
+}
+
+std::string RouteId(const std::string& name) {
+  std::vector<Row> rows = RunSql(Access::kWrite, "SELECT id FROM outbox.route WHERE name = $1", {Cell(name)});
+  if (rows.empty()) {
+    throw NoSuchRoute(name);
+  }
+  return rows[0][0].value();
+}
+
+Cell LikePattern(const Cell& pattern) {
+  if (!pattern) {
+    return Cell();
+  }
+  std::string like;
+  for (char c : *pattern) {
+    if (c == '%' || c == '_' || c == '\\') {
+      like += '\\';
+    }
+    like += c == '*' ? '%' : c;
+  }
+  return like;
+}
+
+std::string LiveIncarnations() {
+  return pg::Guard([]() -> const char* { return OidOutputFunctionCall(F_ARRAY_OUT, pg::LiveIncarnations()); });
+}
+
+void Notice(const std::string& message, const std::string& detail, const std::string& hint) {
+  const char* text = message.c_str();
+  const char* more = detail.empty() ? nullptr : detail.c_str();
+  const char* advice = hint.empty() ? nullptr : hint.c_str();
+  pg::Guard([&] {
+    ereport(NOTICE, (errmsg("%s", text), more != nullptr ? errdetail("%s", more) : 0,
+                     advice != nullptr ? errhint("%s", advice) : 0));
+  });
+}
+
+}  // namespace outbox::admin

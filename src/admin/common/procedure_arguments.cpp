@@ -1,0 +1,48 @@
+#include "admin/common/procedure_arguments.h"
+
+#include <cstdlib>
+
+#include "pg/shared.h"
+
+extern "C" {
+#include "utils/timestamp.h"
+}
+
+namespace outbox::admin {
+
+bool BooleanArgument(FunctionCallInfo fcinfo, int number, const char* name) {
+  if (PG_ARGISNULL(number)) {
+    throw pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, std::string(name) + " must not be null", "",
+                        "Pass true or false."};
+  }
+  return PG_GETARG_BOOL(number);
+}
+
+double RateArgument(FunctionCallInfo fcinfo, int number) {
+  Cell rate = TextArgument(fcinfo, number);
+  double value = rate ? std::strtod(rate->c_str(), nullptr) : 0;
+  if (rate && !(value >= 0.001 && value <= 1e9)) {
+    throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "per_second must be between 0.001 and 1000000000",
+                        "It is " + *rate + ".", "Pass NULL for no limit."};
+  }
+  return value;
+}
+
+std::optional<int64> TimeArgument(FunctionCallInfo fcinfo, int number) {
+  if (PG_ARGISNULL(number)) {
+    return std::nullopt;
+  }
+  // Between the years 0001 and 9999: what UnixMicrosText can write.
+  constexpr int64 kFirst = -62135596800LL * USECS_PER_SEC;
+  constexpr int64 kLast = 253402300799LL * USECS_PER_SEC;
+  TimestampTz at = PG_GETARG_TIMESTAMPTZ(number);
+  if (TIMESTAMP_IS_NOBEGIN(at)) {
+    return kFirst;
+  }
+  if (TIMESTAMP_IS_NOEND(at)) {
+    return kLast;
+  }
+  return std::min(std::max(at + kPgEpochMicros, kFirst), kLast);
+}
+
+}  // namespace outbox::admin

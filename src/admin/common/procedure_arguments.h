@@ -1,0 +1,14 @@
+// Arguments of the procedures [P]; each throws UserError with the argument's name.
+#pragma once
+
+#include "admin/common/query.h"
+
+namespace outbox::admin {
+
+bool BooleanArgument(FunctionCallInfo fcinfo, int number, const char* name);
+// NULL or greater than zero; 0: NULL, no limit.
+double RateArgument(FunctionCallInfo fcinfo, int number);
+// Unix microseconds; nothing: NULL. Infinities are the ends of time.
+std::optional<int64> TimeArgument(FunctionCallInfo fcinfo, int number);
+
+}  // namespace outbox::admin

@@ -1,0 +1,244 @@
+#include "admin/common/query.h"
+
+#include <cstdio>
+#include <ctime>
+
+#include "pg/transaction.h"
+
+extern "C" {
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "commands/extension.h"
+#include "utils/array.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr int kMaxParams = 16;
+
+Oid OwnerOfTables() {
+  Oid relation = get_relname_relid("route", get_namespace_oid("outbox", false));
+  HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+  if (!HeapTupleIsValid(tuple)) {
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table outbox.route does not exist")));
+  }
+  Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+  ReleaseSysCache(tuple);
+  return owner;
+}
+
+// Plain, except for the rows it fills, which are declared outside of the guard.
+void Execute(Access access, Plan plan, const char* sql, int count, const char* const* params, std::vector<Row>* rows) {
+  Oid types[kMaxParams];
+  Datum values[kMaxParams];
+  char nulls[kMaxParams];
+  for (int i = 0; i < count; i++) {
+    types[i] = TEXTOID;
+    nulls[i] = params[i] == nullptr ? 'n' : ' ';
+    values[i] = params[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(params[i]);
+  }
+  WithSpiAsOwner(plan, [&] {
+    int code = SPI_execute_with_args(sql, count, types, values, nulls, access == Access::kRead, 0);
+    if (code < 0) {
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
+    }
+    if (SPI_tuptable == nullptr) {
+      return;
+    }
+    TupleDesc columns = SPI_tuptable->tupdesc;
+    for (uint64 r = 0; r < SPI_tuptable->numvals; r++) {
+      rows->emplace_back(columns->natts);
+      for (int c = 0; c < columns->natts; c++) {
+        const char* text = SPI_getvalue(SPI_tuptable->vals[r], columns, c + 1);
+        if (text != nullptr) {
+          rows->back()[c] = text;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+CallerIdentity BecomeOwner() {
+  CallerIdentity caller;
+  Oid owner = OwnerOfTables();
+  GetUserIdAndSecContext(&caller.user, &caller.security_context);
+  caller.guc_level = NewGUCNestLevel();
+  SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+  // The session's settings must not change what the statements and the text that goes in and out mean.
+  static const char* const pinned[][2] = {
+      {"search_path", pg::kSearchPath},      {"datestyle", "ISO"},  // others write time zones that cannot be read back
+      {"intervalstyle", "postgres"},         {"array_nulls", "on"},
+      {"standard_conforming_strings", "on"}, {"transform_null_equals", "off"}};
+  for (const auto& setting : pinned) {
+    (void)set_config_option(setting[0], setting[1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+  }
+  return caller;
+}
+
+void UsePlan(Plan plan) {
+  auto turn_off = [](const char* setting) {
+    (void)set_config_option(setting, "0", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+  };
+  if (plan == Plan::kUsual) {
+    return;
+  }
+  // A plan node that is turned off and used all the same has a cost at which the JIT compiler would start.
+  for (const char* setting : {"enable_seqscan", "enable_bitmapscan", "max_parallel_workers_per_gather", "jit"}) {
+    turn_off(setting);
+  }
+  if (plan == Plan::kByKey) {
+    turn_off("enable_hashjoin");
+    turn_off("enable_mergejoin");
+  }
+}
+
+void BecomeCaller(const CallerIdentity& caller) {
+  AtEOXact_GUC(false, caller.guc_level);
+  SetUserIdAndSecContext(caller.user, caller.security_context);
+}
+
+bool HasTables(std::span<const char* const> tables) {
+  return pg::Guard([tables] {
+    const Oid schema = get_namespace_oid("outbox", true);
+    if (creating_extension || !OidIsValid(schema) || !OidIsValid(get_extension_oid("outbox", true))) {
+      return false;
+    }
+    for (const char* table : tables) {
+      if (!OidIsValid(get_relname_relid(table, schema))) {
+        return false;
+      }
+    }
+    return true;
+  });
+}
+
+std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params, Plan plan) {
+  std::vector<Row> rows;
+  const char* texts[kMaxParams] = {};
+  for (size_t i = 0; i < params.size(); i++) {
+    texts[i] = params[i] ? params[i]->c_str() : nullptr;
+  }
+  pg::Guard([&] { Execute(access, plan, sql, static_cast<int>(params.size()), texts, &rows); });
+  return rows;
+}
+
+void ResultSet::Begin() {
+  pg::Guard([&] {
+    InitMaterializedSRF(fcinfo_, 0);
+    result_ = reinterpret_cast<ReturnSetInfo*>(fcinfo_->resultinfo);
+    input_ = TupleDescGetAttInMetadata(result_->setDesc);
+  });
+}
+
+void ResultSet::Add(const Row& row) {
+  std::vector<char*> texts(row.size());
+  for (size_t i = 0; i < row.size(); i++) {
+    texts[i] = row[i] ? const_cast<char*>(row[i]->c_str()) : nullptr;
+  }
+  char** values = texts.data();
+  pg::Guard([&] { tuplestore_puttuple(result_->setResult, BuildTupleFromCStrings(input_, values)); });
+}
+
+std::string UnixMicrosText(int64 micros) {
+  int64 fraction = micros % USECS_PER_SEC;
+  time_t seconds = static_cast<time_t>(micros / USECS_PER_SEC);
+  if (fraction < 0) {
+    fraction += USECS_PER_SEC;
+    seconds--;
+  }
+  struct tm utc = {};
+  gmtime_r(&seconds, &utc);
+  char text[64];
+  std::snprintf(text, sizeof(text), "%04d-%02d-%02d %02d:%02d:%02d.%06d+00", utc.tm_year + 1900, utc.tm_mon + 1,
+                utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, static_cast<int>(fraction));
+  return text;
+}
+
+Cell UnixMicrosCell(int64 micros) {
+  return micros == 0 ? Cell() : UnixMicrosText(micros);
+}
+
+Cell TimestampCell(TimestampTz at) {
+  return at == 0 ? Cell() : UnixMicrosCell(at + kPgEpochMicros);
+}
+
+Cell TextCell(const char* text) {
+  return text[0] == '\0' ? Cell() : Cell(text);
+}
+
+Cell TextArgument(FunctionCallInfo fcinfo, int number) {
+  if (PG_ARGISNULL(number)) {
+    return std::nullopt;
+  }
+  const char* text = pg::Guard([&]() -> const char* {
+    Oid output = InvalidOid;
+    bool varlena = false;
+    getTypeOutputInfo(get_fn_expr_argtype(fcinfo->flinfo, number), &output, &varlena);
+    return OidOutputFunctionCall(output, PG_GETARG_DATUM(number));
+  });
+  return Cell(text);
+}
+
+std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int number) {
+  if (PG_ARGISNULL(number)) {
+    return std::nullopt;
+  }
+  std::vector<Cell> elements;
+  pg::Guard([&] {
+    Datum* values = nullptr;
+    bool* nulls = nullptr;
+    int count = 0;
+    deconstruct_array(PG_GETARG_ARRAYTYPE_P(number), TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &count);
+    for (int i = 0; i < count; i++) {
+      const char* element = nulls[i] ? nullptr : TextDatumGetCString(values[i]);
+      elements.emplace_back();
+      if (element != nullptr) {
+        elements.back() = element;
+      }
+    }
+  });
+  return elements;
+}
+
+namespace {
+
+void AppendElement(const std::string& element, std::string* literal) {
+  *literal += '"';
+  for (char c : element) {
+    if (c == '"' || c == '\\') {
+      *literal += '\\';
+    }
+    *literal += c;
+  }
+  *literal += '"';
+}
+
+}  // namespace
+
+std::string TextArrayLiteral(const std::vector<std::string>& elements) {
+  std::string literal = "{";
+  for (const std::string& element : elements) {
+    literal += literal.size() == 1 ? "" : ",";
+    AppendElement(element, &literal);
+  }
+  return literal + "}";
+}
+
+std::string ArrayLiteral(const std::vector<Cell>& elements) {
+  std::string literal = "{";
+  for (const Cell& element : elements) {
+    literal += literal.size() == 1 ? "" : ",";
+    if (element) {
+      AppendElement(*element, &literal);
+    } else {
+      literal += "NULL";
+    }
+  }
+  return literal + "}";
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,194 @@
+#include "admin/common/route_audit.h"
+
+#include "admin/common/operation.h"
+#include "sink/kind.h"
+
+extern "C" {
+#include "catalog/namespace.h"
+#include "commands/defrem.h"
+#include "commands/extension.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+// Of row r of outbox.route.
+#define FACE                                                                                                         \
+  "jsonb_build_object('server', r.server, 'aggregate_types', r.aggregate_types, 'event_types', r.event_types, "      \
+  "'topic', r.topic, 'key', r.key, 'lanes', coalesce(r.lanes_wanted, r.lanes), 'options', r.options, 'on_failure', " \
+  "r.on_failure, 'max_attempts', r.max_attempts, 'backoff_base', r.backoff_base::text, 'backoff_cap', "              \
+  "r.backoff_cap::text)"
+
+// What has changed between two JSON objects: {"name": {"from": ..., "to": ...}}; "{}": nothing.
+std::string Changes(const std::string& from, const std::string& to) {
+  return RunSql(Access::kRead,
+                "SELECT coalesce(jsonb_object_agg(coalesce(a.key, b.key), "
+                "jsonb_strip_nulls(jsonb_build_object('from', a.value, 'to', b.value))), '{}') "
+                "FROM jsonb_each($1::jsonb) a FULL JOIN jsonb_each($2::jsonb) b ON b.key = a.key "
+                "WHERE a.value IS DISTINCT FROM b.value",
+                {Cell(from), Cell(to)})[0][0]
+      .value();
+}
+
+// Options of the server (they are public: secrets are refused there), its owner, whose user mapping counts first, and
+// who has one.
+std::string ServerFace(const std::string& server) {
+  std::vector<Row> rows = RunSql(
+      Access::kWrite,
+      "SELECT coalesce((SELECT jsonb_object_agg(o.option_name, o.option_value) FROM "
+      "pg_options_to_table(s.srvoptions) o), '{}') || jsonb_build_object('owner', s.srvowner::regrole, "
+      "'mappings', (SELECT jsonb_agg(m.usename ORDER BY m.usename) FROM pg_user_mappings m WHERE m.srvid = s.oid)) "
+      "FROM pg_foreign_server s WHERE s.srvname = $1::name",
+      {Cell(server)});
+  return rows.empty() ? "{}" : rows[0][0].value();
+}
+
+// The server that the command is about; nullptr: none of a route. Plain.
+const char* ServerOf(Node* statement) {
+  switch (nodeTag(statement)) {
+    case T_AlterForeignServerStmt:
+      return reinterpret_cast<AlterForeignServerStmt*>(statement)->servername;
+    case T_CreateUserMappingStmt:
+      return reinterpret_cast<CreateUserMappingStmt*>(statement)->servername;
+    case T_AlterUserMappingStmt:
+      return reinterpret_cast<AlterUserMappingStmt*>(statement)->servername;
+    case T_DropUserMappingStmt:
+      return reinterpret_cast<DropUserMappingStmt*>(statement)->servername;
+    case T_AlterOwnerStmt: {
+      auto* owner = reinterpret_cast<AlterOwnerStmt*>(statement);
+      return owner->objectType == OBJECT_FOREIGN_SERVER ? strVal(owner->object) : nullptr;
+    }
+    default:
+      return nullptr;
+  }
+}
+
+constexpr const char* kNeeded[] = {"audit", "route"};
+
+struct Mapping {
+  const char* action;
+  RoleSpec* user;
+  List* options;
+};
+
+// Plain. No action: it is about the server itself.
+Mapping MappingOf(Node* statement) {
+  switch (nodeTag(statement)) {
+    case T_CreateUserMappingStmt: {
+      auto* create = reinterpret_cast<CreateUserMappingStmt*>(statement);
+      return {"create user mapping", create->user, create->options};
+    }
+    case T_AlterUserMappingStmt: {
+      auto* alter = reinterpret_cast<AlterUserMappingStmt*>(statement);
+      return {"alter user mapping", alter->user, alter->options};
+    }
+    case T_DropUserMappingStmt:
+      return {"drop user mapping", reinterpret_cast<DropUserMappingStmt*>(statement)->user, nullptr};
+    default:
+      return {nullptr, nullptr, nullptr};
+  }
+}
+
+std::string UserText(RoleSpec* user) {
+  const char* name = pg::Guard([user]() -> const char* {
+    return user->roletype == ROLESPEC_PUBLIC ? "PUBLIC" : GetUserNameFromId(get_rolespec_oid(user, true), true);
+  });
+  return name != nullptr ? name : "nobody";
+}
+
+// "SET sasl.password, DROP sasl.username": never a value.
+std::string OptionNames(List* options) {
+  std::string text;
+  for (int i = 0; i < list_length(options); i++) {
+    const auto* option = static_cast<const DefElem*>(list_nth(options, i));
+    text += text.empty() ? "" : ", ";
+    text += option->defaction == DEFELEM_SET ? "SET " : option->defaction == DEFELEM_DROP ? "DROP " : "ADD ";
+    text += option->defname;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string RouteFace(const std::string& name) {
+  std::vector<Row> rows = RunSql(Access::kWrite, "SELECT " FACE " FROM outbox.route r WHERE r.name = $1", {Cell(name)});
+  return rows.empty() ? "{}" : rows[0][0].value();
+}
+
+void AuditCreatedRoute(const std::string& name, const std::string& start) {
+  WriteAudit("create_route", name, Cell(), JsonObject().AddRaw("to", RouteFace(name)).Add("start", Cell(start)),
+             Cell());
+}
+
+void AuditAlteredRoute(const std::string& name, const std::string& from, int64 unsent) {
+  const std::string changes = Changes(from, RouteFace(name));
+  if (changes != "{}") {
+    JsonObject detail;
+    detail.AddRaw("changed", changes);
+    if (unsent > 0) {
+      detail.Add("no_longer_wanted", unsent);
+    }
+    WriteAudit("alter_route", name, Cell(), detail, Cell());
+  }
+}
+
+void AuditDroppedRoute(const std::string& name, const std::string& from, int64 pending, int64 parked) {
+  WriteAudit("drop_route", name, Cell(),
+             JsonObject().AddRaw("from", from).Add("pending", pending).Add("parked", parked), Cell());
+}
+
+void AuditRouteByHand(const std::string& from, const Cell& to, const char* by) {
+  constexpr const char* kFace = "SELECT r.name, " FACE " FROM (SELECT ($1::outbox.route).*) r";
+  const Row before = RunSql(Access::kWrite, kFace, {Cell(from)})[0];
+  if (!to) {
+    WriteAudit("drop_route", before[0], Cell(), JsonObject().AddRaw("from", before[1].value()).Add("by", Cell(by)),
+               Cell());
+    return;
+  }
+  const std::string changes = Changes(before[1].value(), RunSql(Access::kWrite, kFace, {to})[0][1].value());
+  if (changes != "{}") {
+    WriteAudit("alter_route", before[0], Cell(), JsonObject().AddRaw("changed", changes).Add("by", Cell(by)), Cell());
+  }
+}
+
+void AuditRenamedServer(const char* from, const char* to) {
+  JsonObject name;
+  name.Add("from", Cell(from)).Add("to", Cell(to));
+  WriteAudit("alter server", Cell(), Cell(),
+             JsonObject().Add("server", Cell(to)).AddRaw("changed", JsonObject().AddRaw("name", name.Text()).Text()),
+             Cell());
+}
+
+char* BeforeServerChange(Node* statement) {
+  const char* server = ServerOf(statement);
+  if (server == nullptr || !HasTables(kNeeded) ||
+      RunSql(Access::kWrite, "SELECT FROM outbox.route WHERE server = $1::name LIMIT 1", {Cell(server)}).empty()) {
+    return nullptr;
+  }
+  const std::string face = ServerFace(server);
+  const char* text = face.c_str();
+  return pg::Guard([text] { return pstrdup(text); });
+}
+
+void AuditServerChange(Node* statement, const char* before) {
+  const std::string server = ServerOf(statement);
+  const Mapping mapping = MappingOf(statement);
+  const std::string changes = Changes(before, ServerFace(server));
+  JsonObject detail;
+  detail.Add("server", Cell(server));
+  if (mapping.action != nullptr) {
+    if (changes == "{}" && !IsA(statement, AlterUserMappingStmt)) {
+      return;  // IF EXISTS, IF NOT EXISTS
+    }
+    const std::string options = OptionNames(mapping.options);
+    detail.Add("for", Cell(UserText(mapping.user))).Add("options", options.empty() ? Cell() : Cell(options));
+    WriteAudit(mapping.action, Cell(), Cell(), detail, Cell());
+    return;
+  }
+  if (changes != "{}") {
+    WriteAudit("alter server", Cell(), Cell(), detail.AddRaw("changed", changes), Cell());
+  }
+}
+
+}  // namespace outbox::admin

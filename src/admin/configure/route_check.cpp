@@ -1,0 +1,245 @@
+#include "admin/configure/route_check.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "admin/common/text_encoding.h"
+#include "admin/lookup/server.h"
+#include "format/template.h"
+#include "pg/guard.h"
+
+extern "C" {
+#include "utils/timestamp.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr size_t kMaxRouteName = 63;
+constexpr size_t kMaxPattern = 255;
+constexpr size_t kMaxPatterns = 256;
+constexpr int kMaxAttempts = 1000;
+constexpr int64 kShortestBackoff = 1000;  // 1 ms
+constexpr int64 kLongestBackoff = 7 * USECS_PER_DAY;
+
+[[noreturn]] void Refuse(int sqlstate, std::string message, std::string detail, std::string hint) {
+  throw pg::UserError{sqlstate, std::move(message), std::move(detail), std::move(hint)};
+}
+
+// Workers compare and build names in UTF-8; they could not load the route otherwise.
+void CheckConvertible(const std::string& text) {
+  (void)Utf8(text);
+}
+
+[[noreturn]] void RefuseTemplate(const char* what, const std::string& text, const format::TemplateError& error) {
+  Refuse(
+      ERRCODE_INVALID_PARAMETER_VALUE, "invalid " + std::string(what) + " template: " + error.message,
+      "The template is \"" + text + "\", the trouble starts at character " + std::to_string(error.position + 1) + ".",
+      error.hint);
+}
+
+}  // namespace
+
+std::string CheckRouteName(const Cell& name) {
+  if (!name) {
+    Refuse(ERRCODE_NULL_VALUE_NOT_ALLOWED, "a route needs a name", "", "");
+  }
+  bool blank = std::all_of(name->begin(), name->end(), [](unsigned char c) { return c <= ' '; });
+  bool control = std::any_of(name->begin(), name->end(), [](unsigned char c) { return c < ' ' || c == 127; });
+  if (blank || control || name->size() > kMaxRouteName) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid route name \"" + *name + "\"", "",
+           "A name has 1 to 63 bytes, not only spaces, and no control characters.");
+  }
+  return *name;
+}
+
+std::vector<std::string> CheckPatterns(const char* argument, const std::vector<Cell>& patterns) {
+  std::vector<std::string> result;
+  for (const Cell& pattern : patterns) {
+    if (!pattern || pattern->empty()) {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds an empty pattern", "",
+             "A pattern is a name, with * for any run of characters; '{*}' takes everything.");
+    }
+    if (std::any_of(pattern->begin(), pattern->end(), [](unsigned char c) { return c < ' ' || c == 127; })) {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds a pattern with a control character", "",
+             "Names of aggregates and events are plain text.");
+    }
+    if (pattern->size() > kMaxPattern) {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds a pattern that is too long",
+             "It has " + std::to_string(pattern->size()) + " bytes.", "A pattern has at most 255 bytes.");
+    }
+    CheckConvertible(*pattern);
+    if (std::find(result.begin(), result.end(), *pattern) == result.end()) {
+      result.push_back(*pattern);
+    }
+  }
+  if (result.empty()) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " is empty", "No event would match.",
+           "'{*}' takes everything; drop_route() ends a route.");
+  }
+  if (result.size() > kMaxPatterns) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds too many patterns",
+           "It holds " + std::to_string(result.size()) + ".", "A route takes at most 256; use * to cover several.");
+  }
+  return result;
+}
+
+void CheckTopicTemplate(const sink::SinkKind& kind, const std::string& text) {
+  CheckConvertible(text);
+  const sink::TopicTemplateRules& rules = *kind.topic_template;
+  format::TemplateError error;
+  std::optional<format::Template> parsed = format::Template::ParseTopic(text, rules, &error);
+  if (!parsed) {
+    RefuseTemplate("topic", text, error);
+  }
+  // Sample names that every destination accepts: an error in the expansion is then the fault of the template's own
+  // text.
+  std::string sample;
+  parsed->Expand("a", "1", "b", &sample);
+  const char* bad = rules.bad_name(Utf8(sample));
+  if (bad != nullptr) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid topic template \"" + text + "\"",
+           "The topic name " + std::string(bad) + ".", rules.names);
+  }
+}
+
+void CheckKeyTemplate(const std::string& text) {
+  CheckConvertible(text);
+  format::TemplateError error;
+  if (!format::Template::ParseKey(text, &error)) {
+    RefuseTemplate("key", text, error);
+  }
+}
+
+void CheckLanes(int64_t lanes) {
+  if (lanes < 1 || lanes > kMaxLanes) {
+    Refuse(
+        ERRCODE_INVALID_PARAMETER_VALUE, "lanes must be between 1 and " + std::to_string(kMaxLanes),
+        "It is " + std::to_string(lanes) + ".",
+        "A lane is an ordered reading position; more lanes than outbox.workers only help where a destination is slow.");
+  }
+}
+
+namespace {
+
+int64 IntervalMicros(const std::string& text) {
+  const char* input = text.c_str();
+  return pg::Guard([&] {
+    Interval* interval = DatumGetIntervalP(
+        DirectFunctionCall3(interval_in, CStringGetDatum(input), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+    double days = static_cast<double>(interval->month) * DAYS_PER_MONTH + interval->day;
+    double micros = days * static_cast<double>(USECS_PER_DAY) + static_cast<double>(interval->time);
+    return static_cast<int64>(std::clamp(micros, -1e15, 1e15));
+  });
+}
+
+}  // namespace
+
+PolicyArguments CheckPolicy(FunctionCallInfo fcinfo, int first, const PolicyArguments& old) {
+  PolicyArguments policy;
+  policy.on_failure = PG_ARGISNULL(first) ? old.on_failure : TextArgument(fcinfo, first);
+  policy.max_attempts = PG_ARGISNULL(first + 1) ? old.max_attempts : TextArgument(fcinfo, first + 1);
+  policy.backoff_base = PG_ARGISNULL(first + 2) ? old.backoff_base : TextArgument(fcinfo, first + 2);
+  policy.backoff_cap = PG_ARGISNULL(first + 3) ? old.backoff_cap : TextArgument(fcinfo, first + 3);
+  if (policy.on_failure != "skip" && policy.on_failure != "block") {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid on_failure \"" + policy.on_failure.value() + "\"", "",
+           "It is 'skip', where a dead letter lets its key go on, or 'block', where later events of the key wait until "
+           "an operator has acted on it.");
+  }
+  long attempts = std::strtol(policy.max_attempts.value().c_str(), nullptr, 10);
+  if (attempts < 1 || attempts > kMaxAttempts) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "max_attempts must be between 1 and " + std::to_string(kMaxAttempts),
+           "It is " + std::to_string(attempts) + ".",
+           "It counts the first try; trouble of a topic or of the destination uses up none.");
+  }
+  int64 base = IntervalMicros(policy.backoff_base.value());
+  int64 cap = IntervalMicros(policy.backoff_cap.value());
+  if (base < kShortestBackoff || base > kLongestBackoff) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "backoff_base must be between 1 ms and 7 days",
+           "It is " + *policy.backoff_base + ".", "The first pause is random in 0 .. backoff_base, and doubles.");
+  }
+  if (cap < base || cap > kLongestBackoff) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "backoff_cap must be between backoff_base and 7 days",
+           "It is " + *policy.backoff_cap + ", and backoff_base is " + *policy.backoff_base + ".",
+           "It is the longest pause between two tries.");
+  }
+  return policy;
+}
+
+namespace {
+
+std::vector<std::string> Choices(const sink::RouteOption& option) {
+  std::vector<std::string> choices(1);
+  for (const char* c = option.choices; *c != '\0'; c++) {
+    if (*c == '|') {
+      choices.emplace_back();
+    } else {
+      choices.back() += *c;
+    }
+  }
+  return choices;
+}
+
+std::string ChoicesText(const std::vector<std::string>& choices) {
+  std::string text;
+  for (size_t i = 0; i < choices.size(); i++) {
+    text += (i == 0 ? "" : i + 1 == choices.size() ? " and " : ", ") + choices[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+namespace {
+
+// An option of all kinds: which topics events of the route may go to. Returns it as it was given.
+std::string CheckTopicsKnown(const std::string& type, const std::string& value) {
+  if (type != "array") {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "route option \"topics_known\" must be an array of topics", "",
+           "For example '{\"topics_known\": [\"shop.orders\", \"shop.payments.*\"]}'; * is any run of characters.");
+  }
+  std::vector<Cell> patterns;
+  for (const Row& row : RunSql(Access::kRead, "SELECT CASE jsonb_typeof(e) WHEN 'string' THEN e #>> '{}' END FROM "
+                                              "jsonb_array_elements($1::jsonb) e",
+                               {Cell(value)})) {
+    patterns.push_back(row[0]);
+  }
+  if (!patterns.empty()) {
+    (void)CheckPatterns("topics_known", patterns);
+  }
+  return value;
+}
+
+}  // namespace
+
+std::string CheckRouteOptions(const sink::SinkKind& kind, const std::vector<Row>& options) {
+  std::string result;
+  for (const Row& option : options) {
+    const std::string& name = option[0].value();
+    const std::string& type = option[1].value();
+    const std::string value = option[2].value_or("");
+    if (name == "topics_known") {
+      result += (result.empty() ? "\"" : ", \"") + name + "\": " + CheckTopicsKnown(type, value);
+      continue;
+    }
+    const auto known = std::find_if(kind.route_options.begin(), kind.route_options.end(),
+                                    [&](const sink::RouteOption& one) { return name == one.name; });
+    if (known == kind.route_options.end()) {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "unknown route option \"" + name + "\"", "",
+             kind.route_options_hint != nullptr
+                 ? kind.route_options_hint
+                 : "Routes to " + std::string(kind.title) +
+                       " take topics_known; the options of the destination belong to its server.");
+    }
+    const std::vector<std::string> choices = Choices(*known);
+    if (type != "string" || std::find(choices.begin(), choices.end(), value) == choices.end()) {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid value for route option \"" + name + "\": \"" + value + "\"", "",
+             "It is one of " + ChoicesText(choices) + ".");
+    }
+    result += (result.empty() ? "\"" : ", \"") + name + "\": \"" + value + "\"";
+  }
+  return "{" + result + "}";
+}
+
+}  // namespace outbox::admin

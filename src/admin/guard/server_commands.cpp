@@ -1,0 +1,110 @@
+#include "admin/guard/server_commands.h"
+
+#include <string>
+
+#include "admin/common/query.h"
+#include "admin/common/route_audit.h"
+#include "admin/guard/loss.h"
+#include "pg/entry.h"
+#include "pg/transaction_end.h"
+
+extern "C" {
+#include "catalog/namespace.h"
+#include "catalog/pg_foreign_server.h"
+#include "commands/extension.h"
+#include "foreign/foreign.h"
+#include "nodes/parsenodes.h"
+#include "nodes/value.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr const char* kOfRoutes[] = {"route", "audit"};
+constexpr const char* kOfRights[] = {"emit_right"};  // not in a database of 0.1
+
+// Who may not drop the server is told so by the command itself, and nothing of routes.
+bool Owns(const char* server) {
+  return pg::Guard([server] {
+    Oid oid = get_foreign_server_oid(server, true);
+#if PG_VERSION_NUM >= 160000
+    return OidIsValid(oid) && object_ownercheck(ForeignServerRelationId, oid, GetUserId());
+#else
+    return OidIsValid(oid) && pg_foreign_server_ownercheck(oid, GetUserId());
+#endif
+  });
+}
+
+void Rename(const char* from, const char* to) {
+  if (HasTables(kOfRoutes) &&
+      !RunSql(Access::kWrite, "UPDATE outbox.route SET server = $2::name WHERE server = $1::name RETURNING id",
+              {Cell(from), Cell(to)})
+           .empty()) {
+    pg::NoteConfigChange();
+    AuditRenamedServer(from, to);
+  }
+}
+
+int64 BeforeChange(Node* statement, bool) {
+  return reinterpret_cast<int64>(pg::Entry(&BeforeServerChange, statement));
+}
+
+void AfterChange(Node* statement, int64 held, bool done) {
+  if (done && held != 0) {
+    pg::Entry(&AuditServerChange, statement, reinterpret_cast<const char*>(held));
+  }
+}
+
+}  // namespace
+
+const UtilityScope kAuditsServer = {BeforeChange, AfterChange};
+
+bool DropsServer(Node* statement) {
+  return reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_FOREIGN_SERVER;
+}
+
+void RefuseServerInUse(const char* server) {
+  Cell names = RunSql(Access::kWrite,
+                      "SELECT string_agg(quote_literal(name), ', ' ORDER BY name) FROM outbox.route "
+                      "WHERE server = $1::name",
+                      {Cell(server)})[0][0];
+  if (names) {
+    const std::string undelivered = UndeliveredTo(server);
+    throw pg::UserError{ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+                        "cannot drop server " + std::string(server) + " because routes of outbox use it",
+                        "Routes: " + *names + "." + (undelivered.empty() ? "" : " Undelivered: " + undelivered),
+                        "Use outbox.drop_route() or alter_route(..., server => ...) first."};
+  }
+}
+
+void CheckDropServer(Node* statement) {
+  const auto* drop = reinterpret_cast<DropStmt*>(statement);
+  for (int i = 0; i < list_length(drop->objects); i++) {
+    const char* server = strVal(list_nth(drop->objects, i));
+    if (HasTables(kOfRoutes) && Owns(server)) {
+      RefuseServerInUse(server);
+    }
+  }
+}
+
+bool RenamesServer(Node* statement) {
+  return reinterpret_cast<RenameStmt*>(statement)->renameType == OBJECT_FOREIGN_SERVER;
+}
+
+bool RenamesRole(Node* statement) {
+  return reinterpret_cast<RenameStmt*>(statement)->renameType == OBJECT_ROLE;
+}
+
+void RenameRoleInRights(Node*) {
+  if (HasTables(kOfRights)) {
+    RunSql(Access::kWrite, "SELECT outbox._follow_role_names()");
+  }
+}
+
+void RenameServerInRoutes(Node* statement) {
+  const auto* rename = reinterpret_cast<RenameStmt*>(statement);
+  Rename(strVal(rename->object), rename->newname);
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,447 @@
+#include "admin/guard/table_commands.h"
+
+#include <string>
+
+#include "admin/common/query.h"
+#include "admin/guard/loss.h"
+#include "emit/replica_role.h"
+#include "pg/entry.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+
+extern "C" {
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
+#include "commands/extension.h"
+#include "commands/trigger.h"
+#include "nodes/makefuncs.h"
+#include "nodes/parsenodes.h"
+#include "nodes/value.h"
+#include "storage/lmgr.h"
+#include "utils/catcache.h"
+#include "utils/fmgroids.h"
+#include "utils/snapmgr.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+using pg::Guard;
+using pg::UserError;
+
+bool Owns(Oid relation) {
+#if PG_VERSION_NUM >= 160000
+  return object_ownercheck(RelationRelationId, relation, GetUserId());
+#else
+  return pg_class_ownercheck(relation, GetUserId());
+#endif
+}
+
+bool InSchemaInUse(Oid relation) {
+  return OidIsValid(relation) && !creating_extension &&
+         get_rel_namespace(relation) == get_namespace_oid("outbox", true) &&
+         OidIsValid(get_extension_oid("outbox", true));
+}
+
+// A table of the extension, or a partition of one. (A day table that was detached is somebody's own.)
+bool IsOurs(Oid relation) {
+  if (!InSchemaInUse(relation) ||
+      (get_rel_relkind(relation) != RELKIND_RELATION && get_rel_relkind(relation) != RELKIND_PARTITIONED_TABLE)) {
+    return false;
+  }
+  const Oid member = get_rel_relispartition(relation) ? get_partition_parent(relation, true) : relation;
+  return OidIsValid(member) && getExtensionOfObject(RelationRelationId, member) == get_extension_oid("outbox", true);
+}
+
+// A relation named in a command; nothing where there is none.
+Oid Find(const RangeVar* relation) {
+  return relation == nullptr ? InvalidOid : Guard([relation] { return RangeVarGetRelid(relation, NoLock, true); });
+}
+
+// The table of ours that somebody with the right to it is altering by hand. Who has none is told so by the command
+// itself.
+Oid FindAltered(const RangeVar* relation) {
+  const Oid found = Find(relation);
+  const bool by_hand =
+      OidIsValid(found) && Guard([found] { return !pg::InOwnStatement() && IsOurs(found) && Owns(found); });
+  return by_hand ? found : InvalidOid;
+}
+
+// --- ALTER TABLE ---
+
+enum class Altered : unsigned char {
+  kShape,     // what is counted on
+  kUnlogged,  // a crash leaves nothing
+  kDetached,  // a day goes
+  kGuard,     // a trigger of ours, or all
+};
+
+struct AlterRule {
+  AlterTableType form;
+  Altered what;
+  const char* words;  // "cannot WORDS TABLE"
+};
+
+// Forms that are not here change nothing that is counted on: storage, statistics, tablespace, owner, SET LOGGED, ...
+constexpr AlterRule kAlterRules[] = {
+    {AT_AddColumn, Altered::kShape, "add a column to"},
+    {AT_DropColumn, Altered::kShape, "drop a column of"},
+    {AT_AlterColumnType, Altered::kShape, "change a column's type in"},
+    {AT_ColumnDefault, Altered::kShape, "change a column's default in"},
+    {AT_SetNotNull, Altered::kShape, "add a constraint to"},
+    {AT_DropNotNull, Altered::kShape, "drop a constraint of"},
+    {AT_AddConstraint, Altered::kShape, "add a constraint to"},
+    {AT_DropConstraint, Altered::kShape, "drop a constraint of"},
+    {AT_AddIndexConstraint, Altered::kShape, "add a constraint to"},
+    {AT_AddIdentity, Altered::kShape, "change a column's default in"},
+    {AT_DropIdentity, Altered::kShape, "change a column's default in"},
+    {AT_EnableRowSecurity, Altered::kShape, "enable row security on"},
+    {AT_ForceRowSecurity, Altered::kShape, "enable row security on"},
+    {AT_AddInherit, Altered::kShape, "change the parent of"},
+    {AT_SetUnLogged, Altered::kUnlogged, "make unlogged"},
+    {AT_DetachPartition, Altered::kDetached, "detach"},
+    {AT_DisableTrig, Altered::kGuard, "switch off triggers of"},
+    {AT_DisableTrigAll, Altered::kGuard, "switch off triggers of"},
+    {AT_DisableTrigUser, Altered::kGuard, "switch off triggers of"},
+    {AT_EnableReplicaTrig, Altered::kGuard, "switch off triggers of"},
+};
+
+void RefuseShape(Oid table, const std::string& words) {
+  if (pg::settings.allow_loss) {
+    NoteLoss(words + " " + NameOf(table), "");
+    return;
+  }
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(table),
+                  "The table belongs to extension outbox: emit() and the workers count on what it is, and a dump of "
+                  "another one could not be restored.",
+                  "Keep what is yours in a table of your own. To do it all the same, and answer for it: SET "
+                  "outbox.allow_loss = on."};
+}
+
+// By hand, to spare WAL: a crash would leave nothing in it.
+void RefuseUnlogged(Oid table) {
+  const std::string name = NameOf(table);
+  if (pg::settings.allow_loss) {
+    Warn("a crash will leave nothing in " + name, "It is not written to WAL any more.");
+    NoteLoss("alter table " + name + " set unlogged", "");
+    return;
+  }
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot make " + name + " unlogged",
+                  "A crash would leave nothing in it, and a standby has nothing of it.",
+                  "Leave it as it is. To lose what it holds at the next crash: SET outbox.allow_loss = on."};
+}
+
+// The locks that the command takes, and in its order, before the question: then nobody adds to the answer.
+void CheckDetach(Oid parent, const PartitionCmd* partition) {
+  const Oid day = Guard([&] {
+    Oid found = RangeVarGetRelid(partition->name, NoLock, true);
+    if (OidIsValid(found) && !partition->concurrent) {
+      LockRelationOid(parent, AccessExclusiveLock);
+      LockRelationOid(found, AccessExclusiveLock);
+    }
+    return found;
+  });
+  if (OidIsValid(day)) {
+    JudgeDetach(day);
+  }
+}
+
+// Made by the extension: its function is there.
+bool IsTriggerOfOurs(Oid table, const char* name) {
+  const Oid oid = get_trigger_oid(table, name, true);
+  if (!OidIsValid(oid)) {
+    return false;
+  }
+  Relation triggers = table_open(TriggerRelationId, AccessShareLock);
+  ScanKeyData key;
+  ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(oid));
+  SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, nullptr, 1, &key);
+  HeapTuple tuple = systable_getnext(scan);
+  const bool ours =
+      HeapTupleIsValid(tuple) && get_func_namespace(reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgfoid) ==
+                                     get_namespace_oid("outbox", true);
+  systable_endscan(scan);
+  table_close(triggers, AccessShareLock);
+  return ours;
+}
+
+// Whether positions, ticks and owners here are this database's own: the outbox is in use, and no copy.
+bool InUse() {
+  return !RunSql(Access::kWrite,
+                 "SELECT FROM outbox.identity WHERE system_identifier || '/' || database = outbox._home()")
+              .empty();
+}
+
+// A restore that switches triggers off around its data is into an outbox that is not in use.
+void CheckGuard(Oid table, const char* trigger, const std::string& words) {
+  if ((trigger == nullptr || Guard([&] { return IsTriggerOfOurs(table, trigger); })) && InUse()) {
+    JudgeGuards(words + " " + NameOf(table));
+  }
+}
+
+void CheckForm(Oid table, const AlterTableCmd* command) {
+  for (const AlterRule& rule : kAlterRules) {
+    if (rule.form != command->subtype) {
+      continue;
+    }
+    switch (rule.what) {
+      case Altered::kShape:
+        RefuseShape(table, rule.words);
+        break;
+      case Altered::kUnlogged:
+        RefuseUnlogged(table);
+        break;
+      case Altered::kDetached:
+        CheckDetach(table, reinterpret_cast<const PartitionCmd*>(command->def));
+        break;
+      case Altered::kGuard:
+        CheckGuard(table, command->name, rule.words);
+        break;
+    }
+  }
+}
+
+// --- COPY ---
+
+// Of the tables of an outbox, what a dump may bring into one that is in use: events, which are kept apart.
+bool MayComeInto(const char* name) {
+  return strcmp(name, "log") == 0 || strncmp(name, "log_", 4) == 0 || strcmp(name, "foreign_event") == 0 ||
+         strcmp(name, "event") == 0 || strcmp(name, "audit") == 0;
+}
+
+// Positions, ticks, owners: lanes that work here would take those of a dump for their own.
+void CheckRestore(Oid relation) {
+  if (Guard([relation] { return InSchemaInUse(relation) && !MayComeInto(get_rel_name(relation)); }) && InUse()) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot restore into an outbox that is in use",
+                    "What a dump says of positions is made of another server's transaction ids.",
+                    "Restore into a new database, and keep applications away until it is restored."};
+  }
+}
+
+// --- CREATE OR REPLACE FUNCTION ---
+
+bool OwnsFunction(Oid function) {
+#if PG_VERSION_NUM >= 160000
+  return object_ownercheck(ProcedureRelationId, function, GetUserId());
+#else
+  return pg_proc_ownercheck(function, GetUserId());
+#endif
+}
+
+// A function of that name that is the extension's, and the current role's to replace; InvalidOid: there is none. Plain.
+Oid FindOwnFunction(List* names) {
+  char* schema = nullptr;
+  char* name = nullptr;
+  DeconstructQualifiedName(names, &schema, &name);
+  const Oid outbox = get_namespace_oid("outbox", true);
+  List* path = schema == nullptr ? fetch_search_path(false) : NIL;
+  const Oid into = schema != nullptr ? get_namespace_oid(schema, true) : path != NIL ? linitial_oid(path) : InvalidOid;
+  if (!OidIsValid(outbox) || into != outbox || pg::InOwnStatement()) {
+    return InvalidOid;
+  }
+  Oid found = InvalidOid;
+  CatCList* functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(name));
+  for (int i = 0; i < functions->n_members && !OidIsValid(found); i++) {
+    const auto* function = reinterpret_cast<Form_pg_proc>(GETSTRUCT(&functions->members[i]->tuple));
+    if (function->pronamespace == outbox &&
+        getExtensionOfObject(ProcedureRelationId, function->oid) == get_extension_oid("outbox", true)) {
+      found = function->oid;
+    }
+  }
+  ReleaseSysCacheList(functions);
+  return OidIsValid(found) && OwnsFunction(found) ? found : InvalidOid;
+}
+
+// --- CREATE TRIGGER ---
+
+object_access_hook_type previous_hook = nullptr;
+
+// The table of a trigger that the current command is making.
+Oid TableOfNew(Oid trigger) {
+  Relation triggers = table_open(TriggerRelationId, AccessShareLock);
+  ScanKeyData key;
+  ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(trigger));
+  SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, SnapshotSelf, 1, &key);
+  HeapTuple tuple = systable_getnext(scan);
+  const Oid table = HeapTupleIsValid(tuple) ? reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgrelid : InvalidOid;
+  systable_endscan(scan);
+  table_close(triggers, AccessShareLock);
+  return table;
+}
+
+// Whoever was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
+// their owner: in workers, in adopt(), in create_route().
+void JudgeTrigger(Oid trigger) {
+  if (Guard([trigger] {
+        const Oid table = TableOfNew(trigger);
+        return InSchemaInUse(table) && !Owns(table);
+      })) {
+    throw UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "must be owner of the tables of outbox to create a trigger on them",
+                    "It would be fired by background workers, with the rights of the owner.",
+                    "Have a consumer of the events do it, or a trigger on your own table."};
+  }
+}
+
+// Not before the command: the name in it may then mean another table than once the command has its lock. (Internal:
+// triggers of foreign keys, which call nothing of the user's.) Plain: the next hook may raise.
+void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void* argument) {
+  if (previous_hook != nullptr) {
+    previous_hook(access, catalog, object, column, argument);
+  }
+  if (access == OAT_POST_CREATE && catalog == TriggerRelationId && IsUnderPostmaster && !IsBinaryUpgrade &&
+      !static_cast<ObjectAccessPostCreate*>(argument)->is_internal) {
+    pg::Entry(&JudgeTrigger, object);
+  }
+}
+
+// --- COPY, of what is restored ---
+
+int64 SwitchForeignKeysOff(Node*, bool) {
+  const int guc_level = NewGUCNestLevel();
+  (void)set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+                          false);
+  return guc_level;
+}
+
+// (After an error the transaction's end does it.)
+void SwitchForeignKeysOn(Node*, int64 guc_level, bool done) {
+  if (done) {
+    AtEOXact_GUC(false, static_cast<int>(guc_level));
+  }
+}
+
+}  // namespace
+
+const UtilityScope kWithoutForeignKeys = {SwitchForeignKeysOff, SwitchForeignKeysOn};
+
+void CheckAlterTable(Node* statement) {
+  const auto* alter = reinterpret_cast<AlterTableStmt*>(statement);
+  const Oid table = FindAltered(alter->relation);
+  if (OidIsValid(table)) {
+    for (int i = 0; i < list_length(alter->cmds); i++) {
+      CheckForm(table, static_cast<AlterTableCmd*>(list_nth(alter->cmds, i)));
+    }
+  }
+}
+
+void CheckRename(Node* statement) {
+  const auto* rename = reinterpret_cast<RenameStmt*>(statement);
+  switch (rename->renameType) {
+    case OBJECT_TABLE:
+    case OBJECT_COLUMN:
+    case OBJECT_TRIGGER: {
+      const Oid table = FindAltered(rename->relation);
+      const bool own = OidIsValid(table) && rename->renameType == OBJECT_TRIGGER &&
+                       !Guard([&] { return IsTriggerOfOurs(table, rename->subname); });
+      if (OidIsValid(table) && !own) {
+        RefuseShape(table, rename->renameType == OBJECT_TABLE    ? "rename"
+                           : rename->renameType == OBJECT_COLUMN ? "rename a column of"
+                                                                 : "rename a trigger of");
+      }
+      break;
+    }
+    case OBJECT_SCHEMA: {
+      const Oid table = strcmp(rename->subname, "outbox") != 0
+                            ? InvalidOid
+                            : Guard([] { return get_relname_relid("log", get_namespace_oid("outbox", true)); });
+      if (OidIsValid(table) && Guard([table] { return IsOurs(table) && Owns(table); })) {
+        RefuseShape(table, "rename the schema of");
+      }
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+void CheckSetSchema(Node* statement) {
+  const auto* alter = reinterpret_cast<AlterObjectSchemaStmt*>(statement);
+  const Oid table = alter->objectType == OBJECT_TABLE ? FindAltered(alter->relation) : InvalidOid;
+  if (OidIsValid(table)) {
+    RefuseShape(table, "change the schema of");
+  }
+}
+
+bool DropsTrigger(Node* statement) {
+  return reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TRIGGER;
+}
+
+void CheckDropTrigger(Node* statement) {
+  const auto* drop = reinterpret_cast<DropStmt*>(statement);
+  for (int i = 0; i < list_length(drop->objects); i++) {
+    auto* names = static_cast<List*>(list_nth(drop->objects, i));  // schema, table, trigger
+    if (list_length(names) < 2) {
+      continue;
+    }
+    const RangeVar* relation =
+        Guard([names] { return makeRangeVarFromNameList(list_copy_head(names, list_length(names) - 1)); });
+    const Oid table = FindAltered(relation);
+    if (OidIsValid(table)) {
+      CheckGuard(table, strVal(llast(names)), "drop a trigger of");
+    }
+  }
+}
+
+void CheckCopy(Node* statement) {
+  const auto* copy = reinterpret_cast<CopyStmt*>(statement);
+  const Oid relation = copy->is_from ? Find(copy->relation) : InvalidOid;
+  if (OidIsValid(relation)) {
+    CheckRestore(relation);
+  }
+  if (OidIsValid(relation) && Guard([relation] { return emit::InsertsWouldBeLost(relation); })) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "cannot copy into outbox.event while session_replication_role is replica",
+                    "COPY fires no trigger of a view then, and the events would be lost.",
+                    "Use INSERT or outbox.emit_many(), or set session_replication_role to origin."};
+  }
+}
+
+bool ReplacesFunction(Node* statement) {
+  return reinterpret_cast<CreateFunctionStmt*>(statement)->replace && !creating_extension;
+}
+
+void CheckReplaceFunction(Node* statement) {
+  const auto* create = reinterpret_cast<CreateFunctionStmt*>(statement);
+  const Oid found = Guard([create] { return FindOwnFunction(create->funcname); });
+  if (!OidIsValid(found)) {
+    return;
+  }
+  const std::string name = Guard([found]() -> const char* { return get_func_name(found); });
+  if (pg::settings.allow_loss) {
+    NoteLoss("replace function outbox." + name, "");
+    return;
+  }
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot replace function outbox." + name,
+                  "It belongs to extension outbox, whose triggers, views and workers count on what it does.",
+                  "Make one of your own, in a schema of your own. To do it all the same, and answer for it: SET "
+                  "outbox.allow_loss = on."};
+}
+
+bool IsRestored(Node* statement) {
+  auto* copy = reinterpret_cast<CopyStmt*>(statement);
+  if (!copy->is_from || copy->relation == nullptr || copy->relation->schemaname == nullptr ||
+      strcmp(copy->relation->schemaname, "outbox") != 0 || !OidIsValid(get_extension_oid("outbox", true))) {
+    return false;
+  }
+  static const char* const keyed[] = {"lane", "parked", "side_lane", "side_topic", "pause"};
+  for (const char* name : keyed) {
+    if (strcmp(copy->relation->relname, name) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void InstallTriggerHook() {
+  previous_hook = object_access_hook;
+  object_access_hook = OnAccess;
+}
+
+}  // namespace outbox::admin

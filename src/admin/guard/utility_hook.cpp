@@ -1,0 +1,188 @@
+#include "admin/guard/utility_hook.h"
+
+#include "admin/guard/database_bar.h"
+#include "admin/guard/loss.h"
+#include "admin/guard/server_commands.h"
+#include "admin/guard/table_commands.h"
+#include "admin/guard/user_mapping.h"
+#include "pg/entry.h"
+#include "pg/transaction_end.h"
+#include "pg/worker_slot.h"
+
+extern "C" {
+#include "nodes/parsenodes.h"
+#include "tcop/utility.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+ProcessUtility_hook_type previous_hook = nullptr;
+
+// Of one kind of statement, what one part has to do with it. All questions are asked before the statement runs: a
+// command that commits in the middle may free its tree.
+struct Watch {
+  NodeTag statement;
+  bool (*concerns)(Node*) = nullptr;  // plain and cheap; nullptr: always
+  void (*before)(Node*) = nullptr;    // refuses by throwing; may own things
+  const UtilityScope* around = nullptr;
+  void (*after)(Node*) = nullptr;  // it has succeeded; throws, may own things
+};
+
+bool HasWorkers(Node*) {
+  return pg::Shared() != nullptr;
+}
+
+bool DropsDestination(Node* statement) {
+  const ObjectType type = reinterpret_cast<DropStmt*>(statement)->removeType;
+  return HasWorkers(statement) && (type == OBJECT_EXTENSION || type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW);
+}
+
+// A wrapper by another name may be another kind of destination.
+bool RenamesDestination(Node* statement) {
+  const ObjectType type = reinterpret_cast<RenameStmt*>(statement)->renameType;
+  return HasWorkers(statement) && (type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW);
+}
+
+bool ChangesServerOwner(Node* statement) {
+  return reinterpret_cast<AlterOwnerStmt*>(statement)->objectType == OBJECT_FOREIGN_SERVER;
+}
+
+bool GivesServerAway(Node* statement) {
+  return HasWorkers(statement) && ChangesServerOwner(statement);
+}
+
+// Destinations are foreign servers and user mappings; and workers are to notice that their extension goes.
+void NoteDestination(Node*) {
+  pg::Guard([] { pg::NoteDestinationChange(); });
+}
+
+// It may bring an outbox, whose days have to be made here.
+void LookAtSubscriptions(Node*) {
+  pg::Guard([] { pg::WakeLauncherAtCommit(true); });
+}
+
+// A copy of a database with the extension is to be looked at (it stays silent, and says so).
+void ReadDatabases(Node*) {
+  pg::Guard([] { pg::WakeLauncherAtCommit(false); });
+}
+
+constexpr Watch kWatches[] = {
+    // Undelivered events, and what guards them.
+    {.statement = T_DropStmt, .concerns = DropsTrigger, .before = CheckDropTrigger},
+    {.statement = T_AlterExtensionContentsStmt, .before = CheckExtensionContents},
+    // The tables of outbox, by other hands.
+    {.statement = T_AlterTableStmt, .before = CheckAlterTable},
+    {.statement = T_RenameStmt, .before = CheckRename},
+    {.statement = T_AlterObjectSchemaStmt, .before = CheckSetSchema},
+    {.statement = T_CreateFunctionStmt, .concerns = ReplacesFunction, .before = CheckReplaceFunction},
+    {.statement = T_CopyStmt, .before = CheckCopy},
+    {.statement = T_CopyStmt, .concerns = IsRestored, .around = &kWithoutForeignKeys},
+    // Destinations.
+    {.statement = T_DropStmt, .concerns = DropsServer, .before = CheckDropServer},
+    {.statement = T_RenameStmt, .concerns = RenamesServer, .after = RenameServerInRoutes},
+    {.statement = T_RenameStmt, .concerns = RenamesRole, .after = RenameRoleInRights},
+    {.statement = T_CreateForeignServerStmt, .concerns = HasWorkers, .after = NoteDestination},
+    {.statement = T_AlterForeignServerStmt, .concerns = HasWorkers, .after = NoteDestination},
+    {.statement = T_CreateUserMappingStmt, .concerns = HasWorkers, .after = NoteDestination},
+    {.statement = T_AlterUserMappingStmt, .concerns = HasWorkers, .after = NoteDestination},
+    {.statement = T_DropUserMappingStmt, .concerns = HasWorkers, .after = NoteDestination},
+    {.statement = T_AlterExtensionStmt, .concerns = HasWorkers, .after = NoteDestination},
+    {.statement = T_DropStmt, .concerns = DropsDestination, .after = NoteDestination},
+    {.statement = T_RenameStmt, .concerns = RenamesDestination, .after = NoteDestination},
+    {.statement = T_AlterOwnerStmt, .concerns = GivesServerAway, .after = NoteDestination},
+    {.statement = T_CreateUserMappingStmt, .after = WarnOfUnusedMapping},
+    {.statement = T_AlterUserMappingStmt, .after = WarnOfUnusedMapping},
+    {.statement = T_AlterOwnerStmt, .concerns = ChangesServerOwner, .after = WarnOfUnusedMappings},
+    {.statement = T_AlterForeignServerStmt, .around = &kAuditsServer},
+    {.statement = T_CreateUserMappingStmt, .around = &kAuditsServer},
+    {.statement = T_AlterUserMappingStmt, .around = &kAuditsServer},
+    {.statement = T_DropUserMappingStmt, .around = &kAuditsServer},
+    {.statement = T_AlterOwnerStmt, .around = &kAuditsServer},
+    // Databases.
+    {.statement = T_DropdbStmt, .concerns = HasWorkers, .around = &kDropsDatabase, .after = ReadDatabases},
+    {.statement = T_CreatedbStmt, .concerns = HasWorkers, .around = &kNeedsDatabase, .after = ReadDatabases},
+    {.statement = T_AlterDatabaseStmt, .concerns = HasWorkers, .around = &kNeedsDatabase},
+    {.statement = T_RenameStmt, .concerns = RenamesDatabase, .around = &kNeedsDatabase},
+    {.statement = T_CreateSubscriptionStmt, .concerns = HasWorkers, .after = LookAtSubscriptions},
+    {.statement = T_AlterSubscriptionStmt, .concerns = HasWorkers, .after = LookAtSubscriptions},
+};
+
+constexpr int kMostOfOneStatement = 8;
+
+struct Call {
+  PlannedStmt* planned;
+  const char* query;
+  bool read_only_tree;
+  ProcessUtilityContext context;
+  ParamListInfo params;
+  QueryEnvironment* environment;
+  DestReceiver* receiver;
+  QueryCompletion* completion;
+};
+
+void CallNext(const Call& call) {
+  (previous_hook != nullptr ? previous_hook : standard_ProcessUtility)(call.planned, call.query, call.read_only_tree,
+                                                                       call.context, call.params, call.environment,
+                                                                       call.receiver, call.completion);
+}
+
+void CallWithin(const UtilityScope* scope, const Call& call) {
+  const bool alone = call.context == PROCESS_UTILITY_TOPLEVEL && !IsTransactionBlock();
+  const int64 held = scope->enter(call.planned->utilityStmt, alone);
+  PG_TRY();
+  { CallNext(call); }
+  PG_CATCH();
+  {
+    scope->leave(call.planned->utilityStmt, held, false);
+    PG_RE_THROW();
+  }
+  PG_END_TRY();
+  scope->leave(call.planned->utilityStmt, held, true);
+}
+
+// Plain: the next hook may raise straight through this frame.
+void OnUtility(PlannedStmt* planned, const char* query, bool read_only_tree, ProcessUtilityContext context,
+               ParamListInfo params, QueryEnvironment* environment, DestReceiver* receiver,
+               QueryCompletion* completion) {
+  const Call call = {planned, query, read_only_tree, context, params, environment, receiver, completion};
+  Node* statement = planned->utilityStmt;
+  NoteCommand(statement);
+  const Watch* watches[kMostOfOneStatement];
+  int count = 0;
+  const UtilityScope* scope = nullptr;
+  // pg_upgrade and single-user mode rebuild and mend: nobody is to stand in their way.
+  for (const Watch& watch : kWatches) {
+    if (watch.statement == nodeTag(statement) && IsUnderPostmaster && !IsBinaryUpgrade &&
+        (watch.concerns == nullptr || watch.concerns(statement))) {
+      Assert(count < kMostOfOneStatement);
+      watches[count++] = &watch;
+      scope = watch.around != nullptr ? watch.around : scope;
+    }
+  }
+  for (int i = 0; i < count; i++) {
+    if (watches[i]->before != nullptr) {
+      pg::Entry(watches[i]->before, statement);
+    }
+  }
+  if (scope != nullptr) {
+    CallWithin(scope, call);
+  } else {
+    CallNext(call);
+  }
+  for (int i = 0; i < count; i++) {
+    if (watches[i]->after != nullptr) {
+      pg::Entry(watches[i]->after, statement);
+    }
+  }
+}
+
+}  // namespace
+
+void InstallUtilityHook() {
+  previous_hook = ProcessUtility_hook;
+  ProcessUtility_hook = OnUtility;
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,47 @@
+// How much of a route is not delivered yet, counted in the log itself [P].
+#pragma once
+
+#include <vector>
+
+#include "admin/lookup/route_lanes.h"
+
+extern "C" {
+#include "commands/trigger.h"
+}
+
+namespace outbox::admin {
+
+struct Backlog {
+  int64 pending = 0;
+  int64 oldest = 0;     // created_at of the oldest one, Unix microseconds; 0: none
+  bool capped = false;  // counting stopped: there are at least `pending`, and possibly an older one
+};
+
+// The backlog of a lane including its side lanes, its own part, and the part of each side lane.
+struct LaneBacklog : Backlog {
+  Backlog own;
+  std::vector<Backlog> sides;
+};
+
+inline constexpr const char* kWholeLog = "outbox._whole_log";
+
+// The limit on events read per route where one is wanted: a few tenths of a second.
+inline constexpr int64 kLagScanLimit = 300000;
+
+struct BacklogQuery {
+  int64 limit = 0;                 // events read at most; 0: no limit
+  const Snapshot* only = nullptr;  // counts only what is visible in that snapshot, too
+  const char* table = kWholeLog;   // what is counted of it: the log or one of its day tables, as SQL has its name
+  // Counts events that the route has parked, too, while its lane is not past them: a lane parks what is behind an event
+  // in flight. Left out where outbox.parked is counted as well.
+  bool parked = false;
+  bool own = false;                   // counts events of this transaction, too, which are not committed
+  TriggerData* removed_by = nullptr;  // counts what its statement has removed; `table` is its transition table
+};
+
+// Counts, for each of `lanes`, which are all lanes of one route, the committed events that it wants and has not passed.
+// This is one walk along the xid index from the position furthest back, by the rule of the lanes' windows, under the
+// snapshot of the calling statement. Lanes without a spec count none. Throws PgError.
+std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, const BacklogQuery& query);
+
+}  // namespace outbox::admin

@@ -1,0 +1,188 @@
+#include "admin/lookup/event_walk.h"
+
+#include <algorithm>
+
+#include "admin/common/cursor.h"
+#include "admin/common/operation.h"
+#include "admin/common/text_encoding.h"
+#include "pg/encoding.h"
+
+extern "C" {
+#include "catalog/pg_type.h"
+#include "storage/itemptr.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr int kFilters = 4;
+
+std::string_view TextAt(HeapTuple tuple, TupleDesc columns, int number) {
+  bool null = false;
+  Datum value = SPI_getbinval(tuple, columns, number, &null);
+  if (null) {
+    return {};
+  }
+  text* packed = DatumGetTextPP(value);
+  return {VARDATA_ANY(packed), static_cast<size_t>(VARSIZE_ANY_EXHDR(packed))};
+}
+
+void Fill(HeapTuple tuple, TupleDesc columns, WalkedEvent* event) {
+  bool null = false;
+  event->xid = U64FromFullTransactionId(DatumGetFullTransactionId(SPI_getbinval(tuple, columns, 1, &null)));
+  event->created_at = DatumGetTimestampTz(SPI_getbinval(tuple, columns, 2, &null)) + kPgEpochMicros;
+  memcpy(event->id.data(), DatumGetUUIDP(SPI_getbinval(tuple, columns, 3, &null))->data, event->id.size());
+  event->aggregate_type = TextAt(tuple, columns, 4);
+  event->aggregate_id = TextAt(tuple, columns, 5);
+  event->event_type = TextAt(tuple, columns, 6);
+  event->topic = TextAt(tuple, columns, 7);
+  event->payload_bytes = DatumGetInt32(SPI_getbinval(tuple, columns, 8, &null));
+  event->table = DatumGetObjectId(SPI_getbinval(tuple, columns, 9, &null));
+  auto place = reinterpret_cast<ItemPointer>(DatumGetPointer(SPI_getbinval(tuple, columns, 10, &null)));
+  event->block = ItemPointerGetBlockNumber(place);
+  event->offset = ItemPointerGetOffsetNumber(place);
+  event->forgotten = DatumGetBool(SPI_getbinval(tuple, columns, 11, &null));
+  event->erasable = DatumGetBool(SPI_getbinval(tuple, columns, 12, &null));
+}
+
+// Plain, except for the visitor, which is declared outside of the guard.
+void Walk(const char* sql, const char* const* filters, const std::function<void(const WalkedEvent&)>* visit) {
+  Oid types[kFilters];
+  Datum values[kFilters];
+  char nulls[kFilters];
+  for (int i = 0; i < kFilters; i++) {
+    types[i] = TEXTOID;
+    nulls[i] = filters[i] == nullptr ? 'n' : ' ';
+    values[i] = filters[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(filters[i]);
+  }
+  uint64 me = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
+  WithSpiAsOwner(Plan::kUsual, [&] {
+    ForEachRow(Access::kWrite, sql, kFilters, types, values, nulls, [&](HeapTuple row, TupleDesc columns) {
+      WalkedEvent event;
+      Fill(row, columns, &event);
+      if (event.xid != me) {
+        (*visit)(event);
+      }
+      return true;
+    });
+  });
+}
+
+// created_at of each, sorted. There may be a million, so they are read from the primary key alone and take eight bytes
+// each.
+std::vector<int64> Times(const char* sql, const std::string& route_id) {
+  std::vector<int64> times;
+  const int64 route = std::strtoll(route_id.c_str(), nullptr, 10);
+  pg::Guard([&] {
+    WithSpiAsOwner(Plan::kIndexOrder, [&] {
+      Oid type = INT8OID;
+      Datum value = Int64GetDatum(route);
+      ForEachRow(Access::kWrite, sql, 1, &type, &value, nullptr, [&](HeapTuple row, TupleDesc columns) {
+        bool null = false;
+        times.push_back(DatumGetTimestampTz(SPI_getbinval(row, columns, 1, &null)) + kPgEpochMicros);
+        return true;
+      });
+    });
+  });
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+}  // namespace
+
+void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEvent&)>& visit) {
+  // Literals, not parameters: the planner then opens and locks the day tables of that time only. They are digits made
+  // here.
+  std::string sql =
+      "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, "
+      "coalesce(octet_length(payload), 0), source, place, outbox._forgotten(payload, headers, content_type), "
+      "payload IS NOT NULL OR headers IS NOT NULL FROM outbox._whole_log WHERE created_at >= '" +
+      UnixMicrosText(filter.since) + "'::timestamptz AND created_at < '" + UnixMicrosText(filter.until) +
+      "'::timestamptz AND ($1 IS NULL OR aggregate_type LIKE $1) AND ($2 IS NULL OR aggregate_id = $2) "
+      "AND ($3 IS NULL OR event_type LIKE $3) AND ($4 IS NULL OR id = ANY ($4::uuid[]))";
+  const Cell* cells[kFilters] = {&filter.aggregate_type, &filter.aggregate_id, &filter.event_type, &filter.ids};
+  const char* filters[kFilters];
+  for (int i = 0; i < kFilters; i++) {
+    filters[i] = *cells[i] ? (*cells[i])->c_str() : nullptr;
+  }
+  const char* text = sql.c_str();
+  pg::Guard([&] { Walk(text, filters, &visit); });
+}
+
+RouteEvents::RouteEvents(const std::string& route, Positions positions) {
+  std::string route_id = RouteId(route);
+  std::vector<LaneRecord> lanes = LoadLanes(route, Access::kWrite, positions);
+  if (lanes.empty() || lanes[0].spec == nullptr) {
+    throw pg::UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "route \"" + route + "\" cannot work",
+                        lanes.empty() ? "It has no lanes." : "Because " + lanes[0].trouble + ".",
+                        "outbox.doctor() tells what to do."};
+  }
+  lanes_.resize(lanes[0].spec->lanes());
+  for (LaneRecord& lane : lanes) {
+    size_t number = static_cast<size_t>(lane.lane);
+    if (number < lanes_.size()) {
+      lanes_[number] = std::move(lane);
+    }
+  }
+  parked_ = Times("SELECT created_at FROM outbox.parked WHERE route_id = $1 AND replay = 0", route_id);
+  given_up_ = Times(
+      "SELECT created_at FROM outbox.outcome WHERE route_id = $1 AND replay = 0 AND outcome IN ('skipped', "
+      "'discarded')",
+      route_id);
+}
+
+RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
+  std::string id, type, event_type, topic;
+  std::string_view aggregate_id = event.aggregate_id;
+  std::string_view aggregate_type = event.aggregate_type;
+  std::string_view happened = event.event_type;
+  std::string_view own_topic = event.topic;
+  if (!pg::SpeaksUtf8()) {
+    // Lanes compare in UTF-8.
+    aggregate_type = type = Utf8(event.aggregate_type);
+    happened = event_type = Utf8(event.event_type);
+    if (!IsNull(event.aggregate_id)) {
+      aggregate_id = id = Utf8(event.aggregate_id);
+    }
+    if (!IsNull(event.topic)) {
+      own_topic = topic = Utf8(event.topic);
+    }
+  }
+  if (event.forgotten) {
+    return Fate::kGivenUp;
+  }
+  const LaneRecord& lane = lanes_[format::LaneOf(aggregate_id, event.id, static_cast<uint32>(lanes_.size()))];
+  if (lane.spec == nullptr || lane.BeforeStart(event.xid, event.created_at) ||
+      !lane.spec->Wants(aggregate_type, aggregate_id, happened, event.id, own_topic)) {
+    return Fate::kNotOurs;
+  }
+  if (std::binary_search(parked_.begin(), parked_.end(), event.created_at)) {
+    return Fate::kParked;
+  }
+  if (std::binary_search(given_up_.begin(), given_up_.end(), event.created_at)) {
+    return Fate::kGivenUp;
+  }
+  EventFacts facts{event.xid, event.created_at, aggregate_type, aggregate_id, happened, own_topic};
+  switch (lane.PassageOf(facts, event.id).kind) {
+    case Passage::Kind::kDelivered:
+      return Fate::kDelivered;
+    case Passage::Kind::kPassedOver:
+      return Fate::kPassedOver;
+    case Passage::Kind::kPending:
+      break;
+  }
+  return Fate::kPending;
+}
+
+std::optional<int64> OldestRetained() {
+  std::vector<Row> rows =
+      RunSql(Access::kWrite,
+             "SELECT (extract(epoch FROM least((SELECT min(to_date(right(c.relname, 8), 'YYYYMMDD')::timestamp) "
+             "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
+             "WHERE i.inhparent = 'outbox.log'::regclass AND c.relname ~ '^log_[0-9]{8}$'), "
+             "(SELECT min(created_at) AT TIME ZONE 'UTC' FROM outbox.log_spare))) * 1000000)::bigint");
+  return rows[0][0] ? std::optional<int64>(std::strtoll(rows[0][0]->c_str(), nullptr, 10)) : std::nullopt;
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,24 @@
+#include "admin/lookup/open_emitters.h"
+
+#include <cstdlib>
+
+#include "admin/common/query.h"
+
+namespace outbox::admin {
+
+int64 OpenEmitters() {
+  const Row row =
+      RunSql(Access::kWrite,
+             "SELECT count(DISTINCT l.virtualtransaction) FROM pg_locks l JOIN pg_database d ON d.oid = "
+             "l.database AND d.datname = current_database() WHERE l.locktype = 'relation' AND l.mode = "
+             "'RowExclusiveLock' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid() AND (l.relation = "
+             "'outbox.log_spare'::regclass OR l.relation IN (SELECT i.inhrelid FROM pg_inherits i WHERE "
+             "i.inhparent = 'outbox.log'::regclass))")[0];
+  return std::strtoll(row[0].value().c_str(), nullptr, 10);
+}
+
+std::string TellOpenEmitters(int64 count) {
+  return std::to_string(count) + (count == 1 ? " open transaction has emitted" : " open transactions have emitted");
+}
+
+}  // namespace outbox::admin

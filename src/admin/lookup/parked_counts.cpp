@@ -1,0 +1,65 @@
+#include "admin/lookup/parked_counts.h"
+
+#include <cstdlib>
+
+#include "pg/wall.h"
+
+namespace outbox::admin {
+
+std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access) {
+  std::map<std::pair<int64, int>, ParkedCount> counts;
+  for (const Row& row : RunSql(
+           access,
+           "SELECT l.route_id, l.lane, s.state, c.n FROM outbox.lane l "
+           "CROSS JOIN (VALUES ('retrying'), ('blocked'), ('scheduled'), ('dead')) s (state) "
+           "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox.parked p WHERE p.route_id = l.route_id "
+           " AND p.lane = l.lane AND p.state = s.state LIMIT $1::bigint) x) c WHERE c.n > 0",
+           {Cell(std::to_string(kParkedCountLimit))}, Plan::kByKey)) {
+    auto number = [&row](size_t column) { return std::strtoll(row[column].value().c_str(), nullptr, 10); };
+    ParkedCount& count = counts[{number(0), static_cast<int>(number(1))}];
+    const std::string& state = row[2].value();
+    (state == "retrying"    ? count.retrying
+     : state == "blocked"   ? count.blocked
+     : state == "scheduled" ? count.scheduled
+                            : count.dead) = number(3);
+    count.capped = count.capped || number(3) >= kParkedCountLimit;
+  }
+  return counts;
+}
+
+std::vector<Overdue> LoadOverdue(Access access) {
+  std::vector<Overdue> overdue;
+  // Each kind of row in the words of its index; see schema/11_parked.sql.
+#define OUTBOX_DUE_ROWS                                                                                               \
+  "(SELECT p.lane, p.topic, p.due_at, p.failed_at, p.error_class, p.error_code, p.error_message FROM outbox.parked p" \
+  " WHERE p.route_id = r.id AND p.due_at IS NOT NULL AND p.due_at <= $1::timestamptz"
+#define OUTBOX_FIRST_DUE " ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d"
+  for (const Row& row :
+       RunSql(access,
+              "WITH due AS (SELECT r.id AS route_id, d.* FROM outbox.route r JOIN outbox.lane l ON l.route_id = r.id "
+              "CROSS JOIN LATERAL " OUTBOX_DUE_ROWS " AND p.lane = l.lane AND p.order_key IS NOT NULL" OUTBOX_FIRST_DUE
+              " UNION ALL SELECT r.id, d.* FROM outbox.route r "
+              "CROSS JOIN LATERAL " OUTBOX_DUE_ROWS " AND p.order_key IS NULL" OUTBOX_FIRST_DUE
+              ") SELECT d.route_id, d.lane, d.topic, count(*), (extract(epoch FROM min(d.due_at)) * 1000000)::bigint, "
+              "sum(count(*)) OVER (PARTITION BY d.route_id, d.lane) >= $2::bigint, "
+              "(array_agg(d.error_code ORDER BY d.failed_at DESC) FILTER (WHERE d.error_class = 'topic'))[1], "
+              "(array_agg(d.error_message ORDER BY d.failed_at DESC) FILTER (WHERE d.error_class = 'topic'))[1] "
+              "FROM due d GROUP BY d.route_id, d.lane, d.topic ORDER BY 1, 2, 3",
+              {UnixMicrosCell(pg::BelievedWall()), Cell(std::to_string(kParkedCountLimit))}, Plan::kByKey)) {
+    Overdue& one = overdue.emplace_back();
+    one.route_id = std::strtoll(row[0].value().c_str(), nullptr, 10);
+    one.lane = std::atoi(row[1].value().c_str());
+    one.topic = row[2].value();
+    one.count = std::strtoll(row[3].value().c_str(), nullptr, 10);
+    one.since = std::strtoll(row[4].value().c_str(), nullptr, 10);
+    one.capped = row[5] == "t";
+    one.error_class = row[6] ? Cell("topic") : Cell();
+    one.error_code = row[6];
+    one.error_message = row[7];
+  }
+#undef OUTBOX_DUE_ROWS
+#undef OUTBOX_FIRST_DUE
+  return overdue;
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,58 @@
+// How many events are parked, by lane and state; and which of them are due and have not gone [P].
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "admin/common/query.h"
+
+namespace outbox::admin {
+
+struct ParkedCount {
+  int64 retrying = 0;
+  int64 blocked = 0;
+  int64 scheduled = 0;
+  int64 dead = 0;
+  bool capped = false;  // counting stopped: of some state there are at least as many
+
+  int64 all() const { return retrying + blocked + scheduled + dead; }
+  void Add(const ParkedCount& other) {
+    retrying += other.retrying;
+    blocked += other.blocked;
+    scheduled += other.scheduled;
+    dead += other.dead;
+    capped = capped || other.capped;
+  }
+};
+
+// No more than this many of a lane and state are counted: that takes 1 ms if the pages are known to be all visible,
+// else some 10 ms.
+inline constexpr int64 kParkedCountLimit = 10000;
+
+// Counts for every lane, by route id and lane. Reads only parked_count_idx, which has a few bytes a row, not the rows,
+// each of which is a full copy of an event. Throws PgError.
+std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access);
+
+// Parked events whose time has come, of one lane and topic: they are about to go, or wait for topic or destination.
+struct Overdue {
+  int64 route_id = 0;
+  int lane = 0;
+  std::string topic;  // in the database's encoding
+  int64 count = 0;
+  int64 since = 0;      // when the first of them was due, Unix microseconds
+  bool capped = false;  // no more than kParkedCountLimit of the lane were looked at, those due first
+  // What the topic was refused with when one of them was tried last; NULL: none was, or not for the topic's sake.
+  Cell error_class;
+  Cell error_code;
+  Cell error_message;
+};
+
+// By route, lane and topic; of all routes. Throws PgError.
+std::vector<Overdue> LoadOverdue(Access access);
+
+// How long an event may be on its way before it is somebody's business: a claim, a try, a commit.
+inline constexpr int64 kOverdueGrace = 10 * USECS_PER_SEC;
+
+}  // namespace outbox::admin

@@ -1,0 +1,45 @@
+#include "admin/lookup/processes.h"
+
+#include "pg/guard.h"
+#include "pg/process_slots.h"
+#include "pg/settings.h"
+
+namespace outbox::admin {
+
+Processes CountProcesses(int mine) {
+  Processes processes;
+  processes.wanted = mine < 0 ? pg::WantedProcesses(InvalidOid) : pg::WantedProcesses(MyDatabaseId) + mine;
+  processes.places = pg::ProcessSlots();
+  processes.needed = pg::MaxWorkerProcessesFor(processes.wanted);
+  return processes;
+}
+
+std::string FewSlotsText(const Processes& processes) {
+  return "max_worker_processes = " + std::to_string(max_worker_processes) + " leaves room for " +
+         std::to_string(processes.places) + " of " + std::to_string(processes.wanted) + " processes that are wanted.";
+}
+
+std::string FewSlotsHint(const Processes& processes) {
+  return "Set max_worker_processes = " + std::to_string(processes.needed) + " and restart the server.";
+}
+
+void WarnOfFewSlots(int mine) {
+  if (pg::Shared() == nullptr) {
+    return;
+  }
+  const Processes processes = CountProcesses(mine);
+  if (processes.enough()) {
+    return;
+  }
+  const std::string detail = FewSlotsText(processes) + " They run in turn: events wait for seconds, none is lost.";
+  const std::string hint = FewSlotsHint(processes);
+  const char* detail_text = detail.c_str();
+  const char* hint_text = hint.c_str();
+  pg::Guard([&] {
+    ereport(WARNING, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+                      errmsg("there is not room for all background processes of outbox at once"),
+                      errdetail("%s", detail_text), errhint("%s", hint_text)));
+  });
+}
+
+}  // namespace outbox::admin

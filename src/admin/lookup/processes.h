@@ -1,0 +1,25 @@
+// How many background processes are wanted, are running, and have room [P].
+#pragma once
+
+#include "admin/common/query.h"
+
+namespace outbox::admin {
+
+struct Processes {
+  int wanted = 0;  // of all databases, the launcher not counted
+  int places = 0;  // that max_worker_processes and outbox.reserved_processes leave
+  int needed = 0;  // max_worker_processes for all of them at once
+  bool enough() const { return wanted <= places; }
+};
+
+// `mine`: how many this database wants, or is about to want; less than 0: as the launcher knows it. Needs the shared
+// memory.
+Processes CountProcesses(int mine = -1);
+// "max_worker_processes = 8 leaves room for 4 of 100 processes."
+std::string FewSlotsText(const Processes& processes);
+std::string FewSlotsHint(const Processes& processes);
+
+// Raises a warning with the number to set, if there is not room for all.
+void WarnOfFewSlots(int mine);
+
+}  // namespace outbox::admin

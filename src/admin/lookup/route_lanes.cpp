@@ -1,0 +1,344 @@
+#include "admin/lookup/route_lanes.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "admin/common/text_encoding.h"
+#include "admin/lookup/server.h"
+#include "log/routes.h"
+
+extern "C" {
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "utils/snapmgr.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction id is 3
+
+constexpr const char* kSelectSides = R"(
+SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic,
+       s.window_from, s.window_to, (extract(epoch FROM s.done_to) * 1000000)::bigint,
+       t.start_from, t.start_to, (extract(epoch FROM t.start_done_to) * 1000000)::bigint,
+       t.error_class, t.error_code, t.error_message, (extract(epoch FROM t.forked_at) * 1000000)::bigint
+FROM outbox._side_lane_position s JOIN outbox.route r ON r.id = s.route_id
+JOIN outbox.side_topic t ON t.route_id = s.route_id AND t.lane = s.lane AND t.side = s.side
+WHERE $1 IS NULL OR r.name = $1
+ORDER BY s.route_id, s.lane, s.side, t.topic)";
+
+constexpr const char* kSelectLanes = R"(
+SELECT r.id, r.name, r.server, l.lane,
+       l.window_from, l.window_to, (extract(epoch FROM l.done_to) * 1000000)::bigint,
+       r.start_snapshot,
+       CASE r.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
+            ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END,
+       CASE WHEN isfinite(l.since) THEN (extract(epoch FROM l.since) * 1000000)::bigint END,
+       coalesce(l.home <> outbox._home() AND NOT EXISTS (SELECT FROM outbox.origin o
+         WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)
+FROM outbox.route r
+JOIN outbox._lane_position l ON l.route_id = r.id
+WHERE $1 IS NULL OR r.name = $1
+ORDER BY r.name, l.lane)";
+
+constexpr const char* kSelectStarts = R"(
+SELECT s.route_id, (extract(epoch FROM s.at) * 1000000)::bigint, s.lane, s.topic, s.reason, s.lanes,
+       CASE s.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
+            ELSE (extract(epoch FROM s.start_time) * 1000000)::bigint::text END,
+       s.start_from, s.start_to, (extract(epoch FROM s.start_done_to) * 1000000)::bigint,
+       s.stood_from, s.stood_to, (extract(epoch FROM s.stood_done_to) * 1000000)::bigint,
+       coalesce(s.fork_from, s.stood_from), s.fork_to, (extract(epoch FROM s.fork_done_to) * 1000000)::bigint
+FROM outbox.lane_start s JOIN outbox.route r ON r.id = s.route_id
+WHERE $1 IS NULL OR r.name = $1
+ORDER BY s.route_id, s.at, s.lane, s.topic)";
+
+int64 Number(const Cell& cell) {
+  return std::strtoll(cell.value().c_str(), nullptr, 10);
+}
+
+Position PositionOf(const Row& row, size_t column) {
+  Position position;
+  position.base = ParseSnapshot(row[column].value());
+  if (row[column + 1]) {
+    position.target = ParseSnapshot(*row[column + 1]);
+  }
+  if (row[column + 2]) {
+    position.done_to = Number(row[column + 2]);
+  }
+  return position;
+}
+
+// As the lanes see it: the template of the fork, else the spec's.
+std::shared_ptr<relay::TopicOf> MakeTopicOf(const LaneRecord& lane, const std::string& text) {
+  if (lane.spec == nullptr) {
+    return nullptr;
+  }
+  return std::make_shared<relay::TopicOf>(lane.spec->FormerTopic(text));
+}
+
+void AddSides(const Cell& route, Access access, Positions positions, std::vector<LaneRecord>* lanes) {
+  for (const Row& row : RunSql(access, kSelectSides, {route})) {
+    for (LaneRecord& lane : *lanes) {
+      if (lane.route_id != Number(row[0]) || lane.lane != Number(row[1]) ||
+          (lane.restored && positions == Positions::kOfThisLog)) {
+        continue;
+      }
+      if (lane.topic_of == nullptr) {
+        lane.topic_of = MakeTopicOf(lane, Utf8(row[3].value()));
+      }
+      int number = static_cast<int>(Number(row[2]));
+      if (lane.sides.empty() || lane.sides.back().side != number) {
+        SideRecord& side = lane.sides.emplace_back();
+        side.side = number;
+        side.position = PositionOf(row, 5);
+        side.error_class = row[11].value();
+        side.error_code = row[12].value();
+        side.error_message = row[13].value();
+        side.since = UnixMicrosCell(Number(row[14]));
+      }
+      lane.sides.back().topics.push_back({Utf8(row[4].value()), PositionOf(row, 8)});
+    }
+  }
+}
+
+void AddStarts(const Cell& route, Access access, std::vector<LaneRecord>* lanes) {
+  // An extension that is not updated yet has none.
+  if (!pg::Guard([] { return OidIsValid(get_relname_relid("lane_start", get_namespace_oid("outbox", true))); })) {
+    return;
+  }
+  std::map<int64, std::shared_ptr<std::vector<LaneStart>>> starts;
+  for (const Row& row : RunSql(access, kSelectStarts, {route})) {
+    std::shared_ptr<std::vector<LaneStart>>& of_route = starts[Number(row[0])];
+    if (of_route == nullptr) {
+      of_route = std::make_shared<std::vector<LaneStart>>();
+    }
+    if (of_route->empty() || of_route->back().at != Number(row[1])) {
+      LaneStart& start = of_route->emplace_back();
+      start.at = Number(row[1]);
+      start.reason = row[4].value();
+      start.lanes = static_cast<uint32>(Number(row[5]));
+      start.start_time = Number(row[6]);
+      start.start = PositionOf(row, 7);
+    }
+    of_route->back().stood.push_back(
+        {static_cast<int>(Number(row[2])), Utf8(row[3].value()), PositionOf(row, 10), PositionOf(row, 13)});
+  }
+  for (LaneRecord& lane : *lanes) {
+    auto found = starts.find(lane.route_id);
+    if (found != starts.end()) {
+      lane.starts = found->second;
+      lane.topic_then = lane.spec != nullptr ? std::make_shared<relay::TopicOf>(lane.spec->topic()) : nullptr;
+    }
+  }
+}
+
+std::vector<log::Route> LoadRoutes(Access access) {
+  std::vector<log::Route> routes;
+  pg::Guard([&] {
+    WithSpiAsOwner(Plan::kUsual, [&] {
+      if (SPI_execute(log::kSelectRoutes, access == Access::kRead, 0) != SPI_OK_SELECT) {
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read outbox.route")));
+      }
+      log::ReadRoutes(&routes);
+    });
+  });
+  return routes;
+}
+
+// Servers are looked up once, however many lanes use them.
+using Destinations = std::map<std::string, std::optional<Destination>>;
+
+void Compile(const log::Route& route, Destinations* destinations, LaneRecord* lane) {
+  std::string wrapper;
+  auto known = destinations->find(lane->server);
+  if (known == destinations->end()) {
+    known = destinations->emplace(lane->server, FindDestination(lane->server, &wrapper)).first;
+  }
+  if (!known->second) {
+    lane->trouble = "there is no server \"" + lane->server + "\" of a foreign-data wrapper of outbox";
+    return;
+  }
+  std::string problem;
+  lane->spec = log::CompileRoute(route, *known->second->kind, lane->lane, &problem);
+  if (lane->spec == nullptr) {
+    lane->trouble = FromUtf8(problem);
+  }
+}
+
+bool Covers(const Position& position, const EventFacts& event) {
+  return position.Covers(event.xid, event.created_at);
+}
+
+// Whether the lane that had the event before a start had passed it.
+bool Stood(const LaneStart& start, int lane, std::string_view topic, const EventFacts& event) {
+  const LaneStart::Stood* own = nullptr;
+  for (const LaneStart::Stood& stood : start.stood) {
+    if (stood.lane != lane) {
+      continue;
+    }
+    if (stood.topic.empty()) {
+      own = &stood;
+    } else if (stood.topic == topic) {
+      return Covers(stood.position, event) || Covers(stood.fork, event);
+    }
+  }
+  return own != nullptr && Covers(own->position, event);
+}
+
+std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
+  constexpr Access access = Access::kRead;
+  std::vector<LaneRecord> lanes;
+  Destinations destinations;
+  std::map<int64, log::Route> routes;
+  for (log::Route& one : LoadRoutes(access)) {
+    const int64 id = one.id;
+    routes.emplace(id, std::move(one));
+  }
+  for (const Row& row : RunSql(access, kSelectLanes, {route})) {
+    auto of_route = routes.find(Number(row[0]));
+    if (of_route == routes.end()) {
+      continue;  // made since
+    }
+    LaneRecord lane;
+    lane.route_id = of_route->first;
+    lane.route = row[1].value();
+    lane.server = row[2].value();
+    lane.lane = static_cast<int>(Number(row[3]));
+    lane.position = PositionOf(row, 4);
+    lane.start_snapshot = ParseSnapshot(row[7].value());
+    lane.start_time = Number(row[8]);
+    lane.since = row[9] ? Number(row[9]) : PG_INT64_MIN;
+    lane.restored = row[10] == "t";
+    if (lane.restored && positions == Positions::kOfThisLog) {
+      lane.position = {ParseSnapshot(kNothingVisible), std::nullopt, kBeforeAllTime};
+      lane.start_time = INT64_MIN;
+    }
+    Compile(of_route->second, &destinations, &lane);
+    lanes.push_back(std::move(lane));
+  }
+  AddSides(route, access, positions, &lanes);
+  AddStarts(route, access, &lanes);
+  return lanes;
+}
+
+}  // namespace
+
+Passage LaneRecord::PassageOf(const EventFacts& event, const Uuid& id) const {
+  Passage passage;
+  if (!Passed(event)) {
+    return passage;
+  }
+  const size_t count = starts != nullptr ? starts->size() : 0;
+  std::string_view topic;
+  if (count > 0 && topic_then != nullptr) {
+    topic = topic_then->Resolve(event.aggregate_type, event.aggregate_id, event.event_type, event.topic);
+  }
+  // From the last beginning of the lanes back to the first: finds the one in which a lane passed the event.
+  for (size_t i = count + 1; i-- > 0;) {
+    const LaneStart* begin = i > 0 ? &(*starts)[i - 1] : nullptr;
+    const LaneStart* end = i < count ? &(*starts)[i] : nullptr;
+    if (begin != nullptr ? Covers(begin->start, event)
+                         : end != nullptr && event.created_at < end->start_time && start_snapshot.Visible(event.xid)) {
+      continue;
+    }
+    passage.lane = end == nullptr ? lane : static_cast<int>(format::LaneOf(event.aggregate_id, id, end->lanes));
+    if (end == nullptr || Stood(*end, passage.lane, topic, event)) {
+      passage.kind = Passage::Kind::kDelivered;
+      // A beginning without a row (an older version wrote none) counts all the same.
+      passage.after = end == nullptr ? since : begin != nullptr ? begin->at : PG_INT64_MIN;
+      passage.until = end == nullptr ? PG_INT64_MAX : end->at;
+      return passage;
+    }
+  }
+  passage.kind = count > 0 ? Passage::Kind::kPassedOver : Passage::Kind::kDelivered;
+  for (size_t i = count; i-- > 0 && passage.by == nullptr;) {
+    passage.by = Covers((*starts)[i].start, event) ? &(*starts)[i] : nullptr;
+  }
+  return passage;
+}
+
+int LaneRecord::SideOf(const EventFacts& event) const {
+  if (topic_of == nullptr) {
+    return -1;
+  }
+  std::string_view topic = topic_of->Resolve(event.aggregate_type, event.aggregate_id, event.event_type, event.topic);
+  for (size_t i = 0; i < sides.size(); i++) {
+    for (const SideRecord::Topic& one : sides[i].topics) {
+      if (one.topic == topic) {
+        return static_cast<int>(i);
+      }
+    }
+  }
+  return -1;
+}
+
+int LaneRecord::SideOfTopic(const std::string& topic) const {
+  for (size_t i = 0; i < sides.size(); i++) {
+    for (const SideRecord::Topic& one : sides[i].topics) {
+      if (FromUtf8(one.topic) == topic) {
+        return static_cast<int>(i);
+      }
+    }
+  }
+  return -1;
+}
+
+bool LaneRecord::PassedBy(const EventFacts& event, int side) const {
+  if (side < 0) {
+    return Covers(position, event);
+  }
+  const SideRecord& record = sides[static_cast<size_t>(side)];
+  if (Covers(record.position, event)) {
+    return true;
+  }
+  if (record.topics.size() == 1) {
+    return Covers(record.topics[0].start, event);
+  }
+  std::string_view topic = topic_of->Resolve(event.aggregate_type, event.aggregate_id, event.event_type, event.topic);
+  return std::any_of(record.topics.begin(), record.topics.end(),
+                     [&](const SideRecord::Topic& one) { return one.topic == topic && Covers(one.start, event); });
+}
+
+bool LaneRecord::BeforeStart(uint64 xid, int64 created_at) const {
+  return created_at < start_time && start_snapshot.Visible(xid);
+}
+
+Snapshot ParseSnapshot(const std::string& text) {
+  std::optional<Snapshot> snapshot = Snapshot::FromText(text);
+  if (!snapshot) {
+    throw pg::UserError{ERRCODE_DATA_CORRUPTED, "cannot read snapshot \"" + text + "\"", "", ""};
+  }
+  return std::move(*snapshot);
+}
+
+std::vector<LaneRecord> LoadLanes(const Cell& route, Access access, Positions positions) {
+  // Routes, lanes and where they began, as they stood at one moment: each statement that may write takes a snapshot of
+  // its own, and between two of them the lanes of a route may have been exchanged.
+  if (access == Access::kWrite) {
+    pg::Guard([] {
+      CommandCounterIncrement();
+      PushActiveSnapshot(GetTransactionSnapshot());
+    });
+  }
+  std::vector<LaneRecord> lanes = ReadLanes(route, positions);
+  if (access == Access::kWrite) {
+    pg::Guard([] { PopActiveSnapshot(); });
+  }
+  return lanes;
+}
+
+std::vector<std::vector<LaneRecord>> ByRoute(std::vector<LaneRecord> lanes) {
+  std::vector<std::vector<LaneRecord>> routes;
+  for (LaneRecord& lane : lanes) {
+    if (routes.empty() || routes.back()[0].route_id != lane.route_id) {
+      routes.emplace_back();
+    }
+    routes.back().push_back(std::move(lane));
+  }
+  return routes;
+}
+
+}  // namespace outbox::admin

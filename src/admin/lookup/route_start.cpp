@@ -1,0 +1,81 @@
+#include "admin/lookup/route_start.h"
+
+#include <algorithm>
+
+#include "admin/lookup/route_lanes.h"
+#include "pg/clock.h"
+
+extern "C" {
+#include "utils/timestamp.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction id is 3
+
+std::string CurrentSnapshotWithoutMe() {
+  Snapshot snapshot = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
+  uint64 me = pg::Guard([] { return U64FromFullTransactionId(GetTopFullTransactionIdIfAny()); });
+  // pg_current_snapshot() never lists the asking transaction, which therefore looks finished once a later one is.
+  if (me != 0 && snapshot.Visible(me)) {
+    snapshot.xip.insert(std::lower_bound(snapshot.xip.begin(), snapshot.xip.end(), me), me);
+    snapshot.xmin = std::min(snapshot.xmin, me);
+  }
+  return snapshot.ToText();
+}
+
+TimestampTz ParseTimestamp(const std::string& text) {
+  const char* input = text.c_str();
+  try {
+    return pg::Guard([&] {
+      return DatumGetTimestampTz(
+          DirectFunctionCall3(timestamptz_in, CStringGetDatum(input), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+    });
+  } catch (const pg::PgError&) {
+    throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "invalid start \"" + text + "\"", "",
+                        "A route starts at 'now', at 'earliest' (everything that is still in the log) or at a "
+                        "timestamp such as '2026-01-31 12:00+00'."};
+  }
+}
+
+}  // namespace
+
+TimestampTz NewestTime() {
+  return pg::Guard([] { return std::max<TimestampTz>(pg::ClockNow() - kPgEpochMicros, GetCurrentTimestamp()); });
+}
+
+RouteStart ParseStart(const Cell& start) {
+  RouteStart result;
+  if (!start) {
+    throw pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "start must not be null", "",
+                        "Use 'now', 'earliest' or a timestamp."};
+  }
+  if (*start == "now") {
+    result.window_from = CurrentSnapshotWithoutMe();
+    result.start_snapshot = result.window_from;
+    result.start_time = "infinity";
+    return result;
+  }
+  result.window_from = kNothingVisible;
+  if (*start == "earliest") {
+    result.start_snapshot = kNothingVisible;
+    result.start_time = "-infinity";
+    return result;
+  }
+  TimestampTz time = ParseTimestamp(*start);
+  if (TIMESTAMP_NOT_FINITE(time) ||
+      time > NewestTime() + 1) {  // it may well be an event's own time, or all events are passed over
+    throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "start \"" + *start + "\" is not in the past", "",
+                        "Use 'now' to begin with the next event, or 'earliest'."};
+  }
+  // As if the lane were half way through a window: all that is visible now, done up to just before that time.
+  result.window_to = CurrentSnapshotWithoutMe();
+  result.start_snapshot = result.window_to;
+  result.done_to = std::to_string(time + kPgEpochMicros - 1);
+  result.start_time = std::to_string(time + kPgEpochMicros);
+  return result;
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,26 @@
+// At which event a route begins [P].
+#pragma once
+
+#include "admin/common/query.h"
+
+namespace outbox::admin {
+
+// In text form, ready for the tables. Times are Unix microseconds.
+struct RouteStart {
+  Cell window_from;  // the lanes' first position
+  Cell window_to;
+  Cell done_to;
+  Cell start_snapshot;  // an event visible here and created before start_time is none of the route's
+  Cell start_time;      // or infinity, -infinity
+};
+
+// `start`: 'now', 'earliest', or what timestamptz accepts. Throws UserError.
+//
+// The current snapshot leaves out what this transaction itself has emitted, so that a route created after an event in
+// one transaction gets it on commit, like one created before.
+RouteStart ParseStart(const Cell& start);
+
+// The clock of events, which may be ahead of the server's.
+TimestampTz NewestTime();
+
+}  // namespace outbox::admin

@@ -1,0 +1,102 @@
+#include "admin/lookup/server.h"
+
+#include "pg/guard.h"
+
+extern "C" {
+#include "catalog/pg_foreign_server.h"
+#include "commands/defrem.h"
+#include "foreign/foreign.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+// Plain, except for what it fills.
+bool Lookup(const char* name, Destination* destination) {
+  ForeignServer* server = GetForeignServerByName(name, true);
+  if (server == nullptr) {
+    return false;
+  }
+  destination->oid = server->serverid;
+  const char* wrapper = GetForeignDataWrapper(server->fdwid)->fdwname;
+  destination->wrapper = wrapper;
+  ListCell* cell = nullptr;
+  foreach (cell, server->options) {
+    DefElem* option = static_cast<DefElem*>(lfirst(cell));
+    const char* value = defGetString(option);
+    destination->options.emplace_back(option->defname, value);
+  }
+  return true;
+}
+
+bool MayUse(Oid server) {
+#if PG_VERSION_NUM >= 160000
+  return object_aclcheck(ForeignServerRelationId, server, GetUserId(), ACL_USAGE) == ACLCHECK_OK;
+#else
+  return pg_foreign_server_aclcheck(server, GetUserId(), ACL_USAGE) == ACLCHECK_OK;
+#endif
+}
+
+bool HasOption(const Destination& destination, std::string_view canonical) {
+  for (const auto& [name, value] : destination.options) {
+    if (sink::CanonicalOption(*destination.kind, name) == canonical && !value.empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<Destination> FindDestination(const std::string& name, std::string* wrapper) {
+  Destination destination;
+  const char* text = name.c_str();
+  if (!pg::Guard([&] { return Lookup(text, &destination); })) {
+    wrapper->clear();
+    return std::nullopt;
+  }
+  *wrapper = destination.wrapper;
+  destination.kind = sink::FindKind(destination.wrapper);
+  if (destination.kind == nullptr) {
+    return std::nullopt;
+  }
+  return destination;
+}
+
+Destination KnownDestination(const std::string& name) {
+  std::string wrapper;
+  std::optional<Destination> found = FindDestination(name, &wrapper);
+  if (!found && wrapper.empty()) {
+    throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "server \"" + name + "\" does not exist", "",
+                        "Make it with CREATE SERVER ... FOREIGN DATA WRAPPER " + sink::WrapperNames() + "."};
+  }
+  if (!found) {
+    throw pg::UserError{ERRCODE_WRONG_OBJECT_TYPE, "server \"" + name + "\" is not a destination of outbox",
+                        "It belongs to foreign-data wrapper " + wrapper + ".",
+                        "Use a server of " + sink::WrapperNames() + "."};
+  }
+  return *found;
+}
+
+Destination UsableDestination(const std::string& name) {
+  Destination found = KnownDestination(name);
+  Oid oid = found.oid;
+  if (!pg::Guard([&] { return MayUse(oid); })) {
+    throw pg::UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "permission denied for foreign server " + name, "",
+                        "Its owner can GRANT USAGE ON FOREIGN SERVER to you."};
+  }
+  if (const sink::RequiredOption* missing = MissingOption(found); missing != nullptr) {
+    const std::string option = "\"" + std::string(missing->name) + "\"";
+    throw pg::UserError{ERRCODE_FDW_OPTION_NAME_NOT_FOUND, "server \"" + name + "\" has no option " + option,
+                        missing->why, "ALTER SERVER ... OPTIONS (ADD " + option + " '" + missing->example + "')."};
+  }
+  return found;
+}
+
+const sink::RequiredOption* MissingOption(const Destination& destination) {
+  const sink::RequiredOption& required = destination.kind->required;
+  return required.name != nullptr && !HasOption(destination, required.name) ? &required : nullptr;
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,97 @@
+#include "admin/lookup/shared_views.h"
+
+namespace outbox::admin {
+
+namespace {
+
+bool IsAlive(uint64 incarnation) {
+  for (int i = 0; incarnation != 0 && i < pg::Shared()->workers_used; i++) {
+    const pg::WorkerSlot& slot = pg::Workers()[i];
+    if (slot.state == pg::WorkerState::kRunning && slot.incarnation == incarnation) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<WorkerView> ReadWorkerViews() {
+  std::vector<WorkerView> views;
+  if (pg::Shared() == nullptr) {
+    return views;
+  }
+  views.reserve(pg::Shared()->max_workers);  // nothing is allocated under the lock
+  pg::Guard([&] {
+    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
+    for (int i = 0; i < pg::Shared()->workers_used; i++) {
+      pg::WorkerSlot& slot = pg::Workers()[i];
+      if (slot.state != pg::WorkerState::kFree) {
+        views.push_back({slot.kind, slot.state == pg::WorkerState::kRunning, pg_atomic_read_u32(&slot.stop) != 0,
+                         slot.database, slot.ordinal, slot.pid, slot.incarnation, slot.since,
+                         pg_atomic_read_u64(&slot.barrier_done)});
+      }
+    }
+    LWLockRelease(pg::Shared()->lock);
+  });
+  return views;
+}
+
+std::vector<OwnedLaneView> ReadLaneViews(Oid database) {
+  std::vector<OwnedLaneView> views;
+  if (pg::Shared() == nullptr) {
+    return views;
+  }
+  views.reserve(pg::Shared()->max_lanes);
+  pg::Guard([&] {
+    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
+    for (int i = 0; i < pg::Shared()->max_lanes; i++) {
+      pg::LaneSlot& slot = pg::Lanes()[i];
+      if (slot.database == database) {
+        views.push_back({slot.view, slot.owner, IsAlive(slot.owner), pg_atomic_read_u64(&slot.barrier)});
+      }
+    }
+    LWLockRelease(pg::Shared()->lock);
+  });
+  return views;
+}
+
+std::vector<OwnedDestinationView> ReadDestinationViews(Oid database) {
+  std::vector<OwnedDestinationView> views;
+  if (pg::Shared() == nullptr) {
+    return views;
+  }
+  views.reserve(pg::Shared()->max_destinations);
+  pg::Guard([&] {
+    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
+    for (int i = 0; i < pg::Shared()->max_destinations; i++) {
+      const pg::DestinationSlot& slot = pg::Destinations()[i];
+      if (slot.database == database) {
+        views.push_back({slot.view, slot.server, slot.name, IsAlive(slot.owner)});
+      }
+    }
+    LWLockRelease(pg::Shared()->lock);
+  });
+  return views;
+}
+
+const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side) {
+  const OwnedLaneView* found = nullptr;
+  for (const OwnedLaneView& view : views) {
+    // A worker that died may have left its slot behind: the live owner's counts.
+    if (view.id == LaneId{route_id, lane, side} && (found == nullptr || view.owned)) {
+      found = &view;
+    }
+  }
+  return found;
+}
+
+void RequirePreload() {
+  if (pg::Shared() == nullptr) {
+    throw pg::UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "no worker of outbox can run on this server",
+                        "The module is not in shared_preload_libraries.",
+                        "Add shared_preload_libraries = 'outbox' to postgresql.conf and restart the server."};
+  }
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,49 @@
+// Copies of shared memory, for views and for functions that wait [P]. Everything is empty where the module is not
+// preloaded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "admin/common/query.h"
+#include "pg/shared.h"
+
+namespace outbox::admin {
+
+struct WorkerView {
+  pg::WorkerKind kind = pg::WorkerKind::kRelay;
+  bool running = false;
+  bool stopping = false;
+  Oid database = InvalidOid;
+  int ordinal = 0;
+  int pid = 0;
+  uint64 incarnation = 0;
+  TimestampTz since = 0;
+  uint64 barrier = 0;  // the barrier that all its lanes have reached
+};
+
+struct OwnedLaneView : LaneView {
+  uint64 owner = 0;
+  bool owned = false;  // the owner is alive
+  uint64 barrier = 0;
+};
+
+// What one relay worker knows of a destination.
+struct OwnedDestinationView : DestinationView {
+  Oid server = InvalidOid;
+  NameData name = {};
+  bool owned = false;
+};
+
+// Throw PgError or bad_alloc, with no lock held.
+std::vector<WorkerView> ReadWorkerViews();  // of all databases
+std::vector<OwnedLaneView> ReadLaneViews(Oid database);
+std::vector<OwnedDestinationView> ReadDestinationViews(Oid database);
+
+// Status of a lane, or of its side lane with that number, as last published; nullptr if no worker owns it.
+const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side = 0);
+
+// Raises 55000 with the configuration line if the module is not preloaded.
+void RequirePreload();
+
+}  // namespace outbox::admin

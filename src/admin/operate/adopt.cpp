@@ -1,0 +1,258 @@
+// outbox.adopt() and outbox.look_again() [P].
+#include "admin/common/operation.h"
+#include "admin/lookup/processes.h"
+#include "admin/operate/adoption.h"
+#include "base/fault_point.h"
+#include "base/version.h"
+#include "emit/check.h"
+#include "emit/insert.h"
+#include "pg/entry.h"
+#include "pg/identity.h"
+#include "pg/transaction_end.h"
+
+extern "C" {
+#include "replication/logicalworker.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr long kFetch = 500;
+// Rows of a dump that the call itself moves; the keeper moves the rest.
+int64 RowsAtOnce() {
+  const int64 asked = OUTBOX_FAULT_VALUE("adopt.at_once");
+  return asked > 0 ? asked : 100'000;
+}
+
+// With the owner's rights: what he has made of his tables runs with no others, also where a superuser adopts.
+void Execute(const char* statement) {
+  CallerIdentity caller = BecomeOwner();
+  if (SPI_execute(statement, false, 0) < 0) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a statement of outbox")));
+  }
+  BecomeCaller(caller);
+}
+
+// The workers of the original server do not run here: no parked event is being sent, and all lanes are free.
+void ForgetOwners() {
+  Execute("UPDATE outbox.parked SET sender = NULL WHERE sender IS NOT NULL");
+  Execute("UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE owner IS NOT NULL");
+}
+
+// Whether this is a copy of the files (a template, a base backup, pg_upgrade). In such a copy transaction ids go on
+// where they were, so positions stay valid. A dump brings identity and lanes, but no row of outbox.origin.
+bool IsCopyOfFiles() {
+  if (SPI_execute("SELECT FROM outbox.origin o, outbox.identity i WHERE o.system_identifier = i.system_identifier "
+                  "AND o.database = i.database",
+                  false, 0) != SPI_OK_SELECT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
+  }
+  return SPI_processed > 0;
+}
+
+// Whether this outbox was ever in use on this server.
+bool HasOrigin() {
+  if (SPI_execute("SELECT FROM outbox.origin", false, 0) != SPI_OK_SELECT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
+  }
+  return SPI_processed > 0;
+}
+
+// For a copy of the files whose positions are not to be kept: all lanes start from now, with all their topics (one that
+// is in trouble here leaves again). This transaction is in progress in that snapshot, whatever pg_current_snapshot()
+// says (it never lists the asking transaction): what it emits itself is still to be published.
+void StartLanesFromNow() {
+  Execute("TRUNCATE outbox.progress, outbox.tick");
+  Execute("DELETE FROM outbox.side_lane");
+  Execute("DELETE FROM outbox.lane_start");
+  Execute(
+      "WITH s AS MATERIALIZED (SELECT pg_catalog.pg_current_snapshot() AS now, pg_catalog.pg_current_xact_id() AS me), "
+      "start AS MATERIALIZED (SELECT pg_catalog.format('%s:%s:%s', pg_catalog.pg_snapshot_xmin(s.now), "
+      "pg_catalog.pg_snapshot_xmax(s.now), (SELECT pg_catalog.string_agg(u.x::text, ',' ORDER BY u.x) FROM "
+      "(SELECT pg_catalog.pg_snapshot_xip(s.now) AS x UNION SELECT s.me WHERE s.me < "
+      "pg_catalog.pg_snapshot_xmax(s.now)) "
+      "u))::pg_catalog.pg_snapshot AS now FROM s), "
+      "route AS (UPDATE outbox.route SET start_snapshot = start.now, start_time = 'infinity', lanes_begun = NULL, "
+      "common_snapshot = NULL "
+      "FROM start) "  // a change of the number of lanes that was under way begins again
+      "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = start.now, window_to = NULL, "
+      "done_to = NULL, since = '-infinity' FROM start");
+}
+
+Datum Column(HeapTuple row, TupleDesc columns, int number, bool* null) {
+  return SPI_getbinval(row, columns, number, null);
+}
+
+template <typename T>
+T* Detoasted(HeapTuple row, TupleDesc columns, int number) {
+  bool null = true;
+  Datum value = Column(row, columns, number, &null);
+  return null ? nullptr : reinterpret_cast<T*>(PG_DETOAST_DATUM_PACKED(value));
+}
+
+void EmitRow(HeapTuple row, TupleDesc columns) {
+  emit::NewEvent event = {};
+  bool null = true;
+  Datum id = Column(row, columns, 1, &null);
+  event.own_id = null ? nullptr : DatumGetUUIDP(id);
+  event.aggregate_type = Detoasted<text>(row, columns, 2);
+  event.aggregate_id = Detoasted<text>(row, columns, 3);
+  event.event_type = Detoasted<text>(row, columns, 4);
+  event.payload = Detoasted<bytea>(row, columns, 5);
+  event.tombstone = event.payload == nullptr;
+  event.content_type = Detoasted<text>(row, columns, 6);
+  Datum headers = Column(row, columns, 7, &null);
+  event.headers = null ? nullptr : DatumGetJsonbP(headers);
+  event.topic = Detoasted<text>(row, columns, 8);
+  Datum deliver_at = Column(row, columns, 9, &null);
+  event.delayed = !null;
+  event.deliver_at = null ? 0 : DatumGetTimestampTz(deliver_at);
+  emit::InsertEvent(&event);
+}
+
+// Under their own ids and in their own order. They were approved when they were first emitted; rows that cannot have
+// been are left where they are.
+int64 EmitForeignEvents() {
+  SPIPlanPtr plan = SPI_prepare(
+      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at "
+      "FROM outbox._emitted_again ORDER BY created_at, received_at, id",
+      0, nullptr);
+  // Not read-only: with a snapshot of its own, taken under the lock, so that it sees all that the DELETE below does.
+  Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, false);
+  MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "outbox adopt", ALLOCSET_DEFAULT_SIZES);
+  int64 count = 0;
+  while (true) {
+    SPI_cursor_fetch(portal, true, kFetch);
+    if (SPI_processed == 0) {
+      break;
+    }
+    MemoryContext outer = MemoryContextSwitchTo(batch);
+    for (uint64 i = 0; i < SPI_processed; i++) {
+      EmitRow(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+      count++;
+    }
+    MemoryContextSwitchTo(outer);
+    MemoryContextReset(batch);
+    SPI_freetuptable(SPI_tuptable);
+    CHECK_FOR_INTERRUPTS();
+  }
+  SPI_cursor_close(portal);
+  if (count > 0) {
+    Execute("DELETE FROM outbox._emitted_again");
+  }
+  return count;
+}
+
+void RequireOwnVersion(pg::Presence presence) {
+  if (presence == pg::Presence::kOtherVersion) {  // this library does not know its tables; it may not be a copy at all
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("cannot adopt an outbox of another version than the library's, \"%s\"", kVersion),
+                    errdetail("Workers wait until they are equal."),
+                    errhint("Run ALTER EXTENSION outbox UPDATE first, or restart the server if the library was "
+                            "reinstalled.")));
+  }
+}
+
+// Returns true if a dump is to be adopted. Plain.
+bool TakeOver(bool keep_positions) {
+  SPI_connect();
+  const pg::Presence presence = pg::FindInstallation().presence;
+  bool dump = false;
+  if (presence != pg::Presence::kHere) {
+    const bool files = presence == pg::Presence::kForeign && IsCopyOfFiles();
+    dump = presence == pg::Presence::kForeign && !files && !HasOrigin();
+    Execute("DELETE FROM outbox.identity");
+    Execute("DELETE FROM outbox.origin");
+    pg::SettleIdentity();
+    ForgetOwners();
+    if (files) {
+      Execute("UPDATE outbox.lane SET home = outbox._home()");
+      if (!keep_positions) {
+        StartLanesFromNow();
+      }
+    }
+  }
+  SPI_finish();
+  return dump;
+}
+
+// C++ code that owns things.
+int64 AdoptAll(bool keep_positions) {
+  pg::Guard([] {
+    emit::CheckMayEmit();
+    SPI_connect();
+    Execute("LOCK TABLE outbox.identity IN EXCLUSIVE MODE");
+    RequireOwnVersion(pg::FindInstallation().presence);
+    SPI_finish();
+  });
+  RepairGuards();
+  // Waits for transactions that are diverting rows.
+  pg::Guard([] {
+    SPI_connect();
+    Execute("LOCK TABLE outbox.foreign_event IN EXCLUSIVE MODE");
+    SPI_finish();
+  });
+  // Whose it was, where that is another's.
+  const Cell origin = RunSql(Access::kWrite,
+                             "SELECT (SELECT i.system_identifier || '/' || i.database FROM outbox.identity i WHERE "
+                             "i.system_identifier || '/' || i.database <> outbox._home() LIMIT 1)")[0][0];
+  const bool dump = pg::Guard([keep_positions] { return TakeOver(keep_positions); });
+  if (dump || HasRestoredLanes()) {
+    BeginAdoption(!keep_positions);
+  }
+  int64 sent = pg::Guard([] {
+    SPI_connect();
+    int64 emitted = EmitForeignEvents();
+    SPI_finish();
+    return emitted;
+  });
+  const AdoptionStep step = Adopt(RowsAtOnce());
+  if (step.under_way) {
+    Notice("events of the restored dump are being moved into the log, " + std::to_string(step.looked) +
+               " have been looked at so far",
+           "The keeper goes on when this transaction has committed.", "outbox.doctor() says how far it is.");
+  }
+  WriteAudit("adopt", Cell(), Cell(),
+             JsonObject()
+                 .Add("from", origin)
+                 .Add("keep_positions", keep_positions ? "true" : "false")
+                 .Add("sent", sent + step.sent)
+                 .AddRaw("under_way", step.under_way ? "true" : "false"),
+             Cell());
+  pg::Guard([] {
+    pg::NoteConfigChange();
+    pg::WakeLauncherAtCommit(true);
+  });
+  return sent + step.sent;
+}
+
+}  // namespace
+
+}  // namespace outbox::admin
+
+// outbox.adopt(keep_positions boolean) RETURNS bigint: events that are now to be sent.
+OUTBOX_FUNCTION(outbox_adopt) {
+  PG_RETURN_INT64(outbox::admin::AdoptAll(PG_ARGISNULL(0) || PG_GETARG_BOOL(0)));
+}
+
+// outbox._home()
+OUTBOX_FUNCTION(outbox_home) {
+  return outbox::pg::Guard([] { return CStringGetTextDatum(outbox::pg::HomeText()); });
+}
+
+// outbox._in_subscription()
+OUTBOX_FUNCTION(outbox_in_subscription) {
+  PG_RETURN_BOOL(IsLogicalWorker());
+}
+
+namespace {
+constexpr int kWithOneRoute = 2;  // a keeper and a relay worker: what an installation needs at least
+}
+
+// outbox.look_again(): the launcher checks this database when the transaction commits.
+OUTBOX_FUNCTION(outbox_look_again) {
+  outbox::pg::WakeLauncherAtCommit(true);
+  outbox::admin::WarnOfFewSlots(kWithOneRoute);
+  PG_RETURN_VOID();
+}

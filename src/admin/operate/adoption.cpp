@@ -1,0 +1,507 @@
+#include "admin/operate/adoption.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "admin/common/operation.h"
+#include "admin/guard/loss.h"
+#include "admin/lookup/event_walk.h"
+#include "base/fault_point.h"
+#include "days/log_table_list.h"
+#include "emit/insert.h"
+#include "pg/transaction_end.h"
+
+extern "C" {
+#include "catalog/indexing.h"
+#include "catalog/pg_trigger.h"
+#include "commands/trigger.h"
+#include "storage/itemptr.h"
+#include "storage/lmgr.h"
+#include "utils/fmgroids.h"
+#include "utils/inval.h"
+#include "utils/jsonb.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+// Numbers for groups of events. Every cluster has handed out more transaction ids than this before it is first started.
+constexpr uint64 kEnd = days::kAdoptedEnd;
+constexpr uint64 kEverybody = kEnd - 1;  // when they are used up: what some route lacks goes to all the dump's routes,
+constexpr uint64 kNobody = kEnd - 2;     // and all the rest is one group
+constexpr const char* kBeginOfNumbers = "3";
+
+constexpr int kBatch = 1000;
+constexpr int kRowsAtOnce = 100;  // rows inserted at once,
+constexpr size_t kBytesAtOnce = size_t{4} << 20;
+
+using RouteIds = std::vector<int64>;
+
+std::string Literal(const RouteIds& ids) {
+  std::string text = "{";
+  for (int64 id : ids) {
+    text += (text.size() > 1 ? "," : "") + std::to_string(id);
+  }
+  return text + "}";
+}
+
+int64 Number(const Cell& cell) {
+  return std::strtoll(cell.value().c_str(), nullptr, 10);
+}
+
+struct Adoption {
+  bool pending = false;  // the phase
+  bool nothing = false;
+  std::string home;
+  int64 begun_at = 0;  // Unix microseconds
+  Cell done_to;        // text
+  int64 first = 0;
+};
+
+struct Start {
+  int64 route_id = 0;
+  Snapshot snapshot;
+  int64 time = 0;
+};
+
+std::vector<Row> RestoredRoutes() {
+  return RunSql(Access::kWrite,
+                "SELECT r.id, r.name FROM outbox.route r WHERE EXISTS (SELECT FROM outbox.lane l "
+                "WHERE l.route_id = r.id AND l.home IS DISTINCT FROM outbox._home()) ORDER BY r.id");
+}
+
+// Decides what becomes of an event: its group's number, made if it is the first of its group.
+class Judge {
+ public:
+  explicit Judge(const Adoption& adoption) {
+    for (const Row& row : RunSql(Access::kWrite,
+                                 "SELECT s.key, s.value ->> 'snapshot', s.value ->> 'time' FROM outbox.adoption a, "
+                                 "jsonb_each(a.starts) s ORDER BY s.key::bigint")) {
+      starts_.push_back({Number(row[0]), ParseSnapshot(row[1].value()), Number(row[2])});
+    }
+    if (adoption.pending && !adoption.nothing) {
+      for (const Row& row : RestoredRoutes()) {
+        ids_.push_back(Number(row[0]));
+        routes_.emplace_back(row[1].value(), Positions::kAsStored);
+      }
+    }
+    for (const Row& row :
+         RunSql(Access::kWrite, "SELECT wanted, before, xid FROM outbox.adopted WHERE xid >= $1::bigint",
+                {Cell(std::to_string(adoption.first))})) {
+      known_[row[0].value() + row[1].value()] = static_cast<uint64>(Number(row[2]));
+    }
+  }
+
+  // *wanted: some route still has to get it.
+  uint64 NumberFor(const WalkedEvent& event, bool* wanted) {
+    RouteIds lack, before;
+    for (size_t i = 0; i < routes_.size(); i++) {
+      if (routes_[i].FateOf(event) == RouteEvents::Fate::kPending) {
+        lack.push_back(ids_[i]);
+      }
+    }
+    for (const Start& start : starts_) {
+      if (event.created_at < start.time && start.snapshot.Visible(event.xid)) {
+        before.push_back(start.route_id);
+      }
+    }
+    *wanted = !lack.empty();
+    std::string key = Literal(lack) + Literal(before);
+    auto found = known_.find(key);
+    if (found == known_.end()) {
+      found = known_.emplace(key, Make(lack, before)).first;
+    }
+    return found->second;
+  }
+
+ private:
+  uint64 Make(const RouteIds& lack, const RouteIds& before) {
+    uint64 next = static_cast<uint64>(Number(RunSql(Access::kWrite,
+                                                    "SELECT coalesce(max(xid) + 1, $1::bigint) FROM outbox.adopted "
+                                                    "WHERE xid < $2::bigint",
+                                                    {Cell(kBeginOfNumbers), Cell(std::to_string(kNobody))})[0][0]));
+    const bool full = next >= kNobody;
+    RouteIds all;
+    for (const Start& start : starts_) {
+      all.push_back(start.route_id);
+    }
+    if (full) {
+      next = lack.empty() ? kNobody : kEverybody;
+    }
+    RunSql(Access::kWrite,
+           "INSERT INTO outbox.adopted (xid, wanted, before) VALUES ($1::bigint, $2::bigint[], $3::bigint[]) "
+           "ON CONFLICT (xid) DO UPDATE SET wanted = excluded.wanted, before = excluded.before",
+           {Cell(std::to_string(next)), Cell(Literal(full && !lack.empty() ? all : lack)),
+            Cell(Literal(full ? RouteIds() : before))});
+    return next;
+  }
+
+  std::vector<Start> starts_;
+  RouteIds ids_;
+  std::vector<RouteEvents> routes_;
+  std::map<std::string, uint64> known_;
+};
+
+// --- a batch of rows ---
+
+struct BatchResult {
+  int64 looked = 0;
+  int64 moved = 0;
+  TimestampTz last = 0;
+};
+
+template <typename T>
+T* Detoasted(HeapTuple row, TupleDesc columns, int number) {
+  bool null = true;
+  Datum value = SPI_getbinval(row, columns, number, &null);
+  return null ? nullptr : reinterpret_cast<T*>(PG_DETOAST_DATUM_PACKED(value));
+}
+
+std::string_view TextAt(HeapTuple row, TupleDesc columns, int number) {
+  const text* value = Detoasted<text>(row, columns, number);
+  return value == nullptr ? std::string_view() : std::string_view(emit::Bytes(value), emit::Size(value));
+}
+
+WalkedEvent EventOf(HeapTuple row, TupleDesc columns) {
+  bool null = false;
+  WalkedEvent event;
+  event.xid = U64FromFullTransactionId(DatumGetFullTransactionId(SPI_getbinval(row, columns, 2, &null)));
+  event.created_at = DatumGetTimestampTz(SPI_getbinval(row, columns, 3, &null)) + kPgEpochMicros;
+  memcpy(event.id.data(), DatumGetUUIDP(SPI_getbinval(row, columns, 4, &null))->data, event.id.size());
+  event.aggregate_type = TextAt(row, columns, 5);
+  event.aggregate_id = TextAt(row, columns, 6);
+  event.event_type = TextAt(row, columns, 7);
+  event.topic = TextAt(row, columns, 8);
+  return event;
+}
+
+void FillEvent(HeapTuple row, TupleDesc columns, emit::NewEvent* event) {
+  bool null = true;
+  memset(event, 0, sizeof(*event));
+  event->created_at = DatumGetTimestampTz(SPI_getbinval(row, columns, 3, &null)) + kPgEpochMicros;
+  event->own_id = DatumGetUUIDP(SPI_getbinval(row, columns, 4, &null));
+  event->aggregate_type = Detoasted<text>(row, columns, 5);
+  event->aggregate_id = Detoasted<text>(row, columns, 6);
+  event->event_type = Detoasted<text>(row, columns, 7);
+  event->topic = Detoasted<text>(row, columns, 8);
+  event->payload = Detoasted<bytea>(row, columns, 9);
+  event->tombstone = event->payload == nullptr;
+  event->content_type = Detoasted<text>(row, columns, 10);
+  Datum headers = SPI_getbinval(row, columns, 11, &null);
+  event->headers = null ? nullptr : DatumGetJsonbP(headers);
+  Datum deliver_at = SPI_getbinval(row, columns, 12, &null);
+  event->delayed = !null;
+  event->deliver_at = null ? 0 : DatumGetTimestampTz(deliver_at);
+}
+
+size_t BytesOf(const emit::NewEvent& event) {
+  return event.payload == nullptr ? 0 : emit::Size(event.payload);
+}
+
+// Inserts rows of one number, in the order given; few at once, for they may be large. `scratch` is emptied.
+void InsertNumbered(SPITupleTable* rows, const uint64* numbers, uint64 count, MemoryContext scratch) {
+  MemoryContext before = MemoryContextSwitchTo(scratch);
+  emit::NewEvent events[kRowsAtOnce];
+  for (uint64 at = 0; at < count;) {
+    const uint64 number = numbers[at];
+    if (number == 0) {
+      at++;
+      continue;
+    }
+    int filled = 0;
+    size_t bytes = 0;
+    for (; at < count && filled < kRowsAtOnce && numbers[at] == number && bytes < kBytesAtOnce; at++) {
+      FillEvent(rows->vals[at], rows->tupdesc, &events[filled]);
+      bytes += BytesOf(events[filled++]);
+    }
+    emit::InsertAdopted(events, filled, number);
+    MemoryContextReset(scratch);
+  }
+  MemoryContextSwitchTo(before);
+}
+
+// The visitor returns the number for an event, or 0 to leave it. Plain, except for the visitor, which is declared
+// outside of the guard.
+void MoveBatch(const char* home, int64 begun_at, const char* done_to,
+               const std::function<uint64(const WalkedEvent&)>* judge, BatchResult* result) {
+  WithSpiAsOwner(Plan::kIndexOrder, [&] {
+    Oid types[] = {TEXTOID, TEXTOID, INT8OID};
+    Datum values[] = {CStringGetTextDatum(done_to), CStringGetTextDatum(home), Int64GetDatum(begun_at)};
+    // Rows that cannot have been emitted stay where they are.
+    if (SPI_execute_with_args(
+            "SELECT ctid, xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, payload, content_type, "
+            "headers, deliver_at FROM outbox.foreign_event WHERE created_at > $1::timestamptz AND home = $2 "
+            "AND received_at <= timestamptz 'epoch' + $3 * interval '1 microsecond' AND NOT subscribed "
+            "AND id IS NOT NULL AND xid IS NOT NULL AND aggregate_type <> '' AND event_type <> '' "
+            "AND (payload IS NOT NULL OR aggregate_id IS NOT NULL) AND (deliver_at IS NULL OR isfinite(deliver_at)) "
+            "AND isfinite(created_at) ORDER BY created_at FETCH FIRST 1000 ROWS WITH TIES",
+            3, types, values, nullptr, false, 0) != SPI_OK_SELECT) {
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
+    }
+    SPITupleTable* rows = SPI_tuptable;
+    const uint64 count = rows->numvals;
+    result->looked = static_cast<int64>(count);
+    if (count == 0) {
+      return;
+    }
+    bool null = false;
+    result->last = DatumGetTimestampTz(SPI_getbinval(rows->vals[count - 1], rows->tupdesc, 3, &null));
+    auto* numbers = static_cast<uint64*>(palloc(count * sizeof(uint64)));
+    auto* places = static_cast<Datum*>(palloc(count * sizeof(Datum)));
+    int moved = 0;
+    MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox adopted rows", ALLOCSET_DEFAULT_SIZES);
+    for (uint64 i = 0; i < count; i++) {
+      MemoryContext before = MemoryContextSwitchTo(scratch);
+      numbers[i] = (*judge)(EventOf(rows->vals[i], rows->tupdesc));
+      MemoryContextSwitchTo(before);
+      MemoryContextReset(scratch);
+      if (numbers[i] != 0) {
+        places[moved++] = SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &null);
+      }
+      CHECK_FOR_INTERRUPTS();
+    }
+    InsertNumbered(rows, numbers, count, scratch);
+    OUTBOX_FAULT_POINT("adopt.inserted");
+    if (moved > 0) {
+      Oid type = get_array_type(TIDOID);
+      Datum gone =
+          PointerGetDatum(construct_array(places, moved, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT));
+      if (SPI_execute_with_args("DELETE FROM outbox.foreign_event WHERE ctid = ANY ($1)", 1, &type, &gone, nullptr,
+                                false, 0) != SPI_OK_DELETE) {
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a statement of outbox")));
+      }
+    }
+    result->moved = moved;
+    MemoryContextDelete(scratch);
+  });
+}
+
+// --- when all that is pending has been moved ---
+
+std::string SnapshotWithout(const std::vector<uint64>& unseen) {
+  Snapshot snapshot;
+  snapshot.xmax = kEnd;
+  snapshot.xip = unseen;
+  snapshot.xmin = unseen.empty() ? kEnd : unseen.front();
+  return snapshot.ToText();
+}
+
+void LetLanesGo(const Adoption& adoption) {
+  const std::vector<Row> routes = RestoredRoutes();
+  // Progress and ticks of the original mean nothing here. There may be many; if no others exist, the tables are emptied
+  // as a whole.
+  const bool all = RunSql(Access::kWrite, "SELECT FROM outbox.lane WHERE home = outbox._home() LIMIT 1").empty();
+  if (all) {
+    RunSql(Access::kWrite, "TRUNCATE outbox.progress, outbox.tick");
+  } else {
+    RunSql(Access::kWrite, "DELETE FROM outbox.tick");
+  }
+  const std::vector<Row> numbers =
+      RunSql(Access::kWrite, "SELECT xid, wanted, before FROM outbox.adopted WHERE xid >= $1::bigint ORDER BY xid",
+             {Cell(std::to_string(adoption.first))});
+  for (const Row& route : routes) {
+    std::vector<uint64> unread, begun;
+    for (const Row& number : numbers) {
+      auto among = [&](const Cell& ids) {
+        return ("," + ids->substr(1, ids->size() - 2) + ",").find("," + route[0].value() + ",") != std::string::npos;
+      };
+      if (among(number[1])) {
+        unread.push_back(static_cast<uint64>(Number(number[0])));
+      }
+      if (!among(number[2])) {
+        begun.push_back(static_cast<uint64>(Number(number[0])));
+      }
+    }
+    if (!all) {
+      RunSql(Access::kWrite, "DELETE FROM outbox.progress WHERE route_id = $1::bigint", {route[0]});
+    }
+    // A topic that is in trouble here leaves again, another number of lanes begins again.
+    RunSql(Access::kWrite, "DELETE FROM outbox.side_lane WHERE route_id = $1::bigint", {route[0]});
+    RunSql(Access::kWrite,
+           "UPDATE outbox.route SET start_snapshot = $2::pg_snapshot, start_time = CASE WHEN start_time = '-infinity' "
+           "THEN start_time ELSE 'infinity' END, lanes_begun = NULL, common_snapshot = NULL WHERE id = $1::bigint",
+           {route[0], Cell(SnapshotWithout(begun))});
+    // As if each lane were at the beginning of a window, so that all that was emitted here comes behind it, whatever
+    // the clock said then.
+    RunSql(Access::kWrite,
+           "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, "
+           "window_to = $3::pg_snapshot, done_to = NULL, since = '-infinity', repeats_to = NULL, home = outbox._home() "
+           "WHERE route_id = $1::bigint",
+           {route[0], Cell(SnapshotWithout(unread)), unread.empty() ? Cell() : Cell(SnapshotWithout({}))});
+    RunSql(Access::kWrite, "UPDATE outbox.parked SET xid = NULL WHERE route_id = $1::bigint AND xid IS NOT NULL",
+           {route[0]});
+  }
+  RunSql(Access::kWrite, "UPDATE outbox.adoption SET phase = 'history', done_to = '-infinity'");
+  pg::NoteConfigChange();
+}
+
+std::optional<Adoption> TakeAdoption() {
+  std::vector<Row> rows =
+      RunSql(Access::kWrite,
+             "SELECT phase, nothing, home, (extract(epoch FROM begun_at) * 1000000)::bigint, done_to, "
+             "first FROM outbox.adoption FOR UPDATE SKIP LOCKED");
+  if (rows.empty()) {
+    return std::nullopt;
+  }
+  const Row& row = rows[0];
+  return Adoption{row[0] == "pending", row[1] == "t", row[2].value(), Number(row[3]), row[4], Number(row[5])};
+}
+
+}  // namespace
+
+bool HasRestoredLanes() {
+  return !RunSql(Access::kWrite, "SELECT FROM outbox.lane WHERE home IS DISTINCT FROM outbox._home() LIMIT 1").empty();
+}
+
+bool BeginAdoption(bool nothing) {
+  for (const Row& route : RestoredRoutes()) {
+    RouteEvents events(route[1].value(), Positions::kAsStored);  // raises if the route cannot work
+  }
+  return !RunSql(Access::kWrite,
+                 "INSERT INTO outbox.adoption (begun_at, home, phase, nothing, first, starts) "
+                 "SELECT clock_timestamp(), outbox._home(), 'pending', $1::boolean, "
+                 "(SELECT coalesce(max(xid) + 1, $2::bigint) FROM outbox.adopted WHERE xid < $3::bigint), "
+                 "(SELECT coalesce(jsonb_object_agg(r.id, jsonb_build_object('snapshot', r.start_snapshot, 'time', "
+                 "CASE r.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN "
+                 "'9223372036854775807' ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END)), '{}') "
+                 "FROM outbox.route r WHERE EXISTS (SELECT FROM outbox.lane l WHERE l.route_id = r.id "
+                 "AND l.home IS DISTINCT FROM outbox._home())) "
+                 "WHERE NOT EXISTS (SELECT FROM outbox.adoption) RETURNING 1",
+                 {Cell(nothing ? "t" : "f"), Cell(kBeginOfNumbers), Cell(std::to_string(kNobody))})
+              .empty();
+}
+
+AdoptionStep Adopt(int64 rows) {
+  AdoptionStep step;
+  std::optional<Adoption> adoption = TakeAdoption();
+  if (!adoption) {
+    return step;
+  }
+  step.under_way = true;
+  auto judge = std::make_unique<Judge>(*adoption);
+  while (step.looked < rows) {
+    int64 sent = 0;
+    std::function<uint64(const WalkedEvent&)> number_for = [&](const WalkedEvent& event) -> uint64 {
+      bool wanted = false;
+      const uint64 number = judge->NumberFor(event, &wanted);
+      sent += wanted;
+      return wanted == adoption->pending ? number : 0;
+    };
+    BatchResult batch;
+    const char* home = adoption->home.c_str();
+    const char* done_to = adoption->done_to->c_str();
+    pg::Guard([&] { MoveBatch(home, adoption->begun_at, done_to, &number_for, &batch); });
+    step.looked += batch.looked;
+    step.sent += sent;
+    if (batch.looked > 0) {
+      adoption->done_to =
+          RunSql(Access::kWrite,
+                 "UPDATE outbox.adoption SET done_to = timestamptz 'epoch' + $1::bigint * interval "
+                 "'1 microsecond', sent = sent + $2::bigint, kept = kept + $3::bigint RETURNING done_to",
+                 {Cell(std::to_string(batch.last + kPgEpochMicros)), Cell(std::to_string(sent)),
+                  Cell(std::to_string(batch.moved - sent))})[0][0];
+      if (batch.looked >= kBatch) {
+        continue;
+      }
+    }
+    if (!adoption->pending) {
+      Row total = RunSql(Access::kWrite, "DELETE FROM outbox.adoption RETURNING sent, kept")[0];
+      step.under_way = false;
+      const char* total_sent = total[0]->c_str();
+      const char* total_kept = total[1]->c_str();
+      pg::Guard([&] {
+        ereport(LOG, (errmsg("outbox: the events of a restored dump are in the log: %s that were still to be sent, %s "
+                             "that had been delivered",
+                             total_sent, total_kept)));
+      });
+      break;
+    }
+    LetLanesGo(*adoption);
+    adoption = TakeAdoption();
+    judge = std::make_unique<Judge>(*adoption);
+  }
+  return step;
+}
+
+namespace {
+
+// As ALTER TABLE ... ENABLE ALWAYS (or REPLICA) TRIGGER does it, under a lock that no emitter waits for. Plain.
+void SetFiring(Oid relation, Oid trigger, char firing) {
+  Relation triggers = table_open(TriggerRelationId, RowExclusiveLock);
+  ScanKeyData key;
+  ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(trigger));
+  SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, nullptr, 1, &key);
+  HeapTuple found = systable_getnext(scan);
+  if (HeapTupleIsValid(found)) {
+    HeapTuple changed = heap_copytuple(found);
+    reinterpret_cast<Form_pg_trigger>(GETSTRUCT(changed))->tgenabled = firing;
+    CatalogTupleUpdate(triggers, &changed->t_self, changed);
+    heap_freetuple(changed);
+  }
+  systable_endscan(scan);
+  table_close(triggers, RowExclusiveLock);
+  CacheInvalidateRelcacheByRelid(relation);
+  CommandCounterIncrement();
+}
+
+// A row of emit() has the transaction id that it says, or was written by a subtransaction of it, whose own is higher;
+// and one transaction id never wrote rows that say several. Rows that came by COPY keep the transaction ids of their
+// origin. In doubt a row is taken for emit()'s.
+int64 MoveLoadedRows(const std::string& table) {
+  const std::string own = "xid >= '" + std::to_string(kEnd) + "'";
+  std::string sql =
+      "WITH now AS MATERIALIZED (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric AS next), "
+      "loaded AS MATERIALIZED (SELECT r.xmin::text::bigint AS x FROM outbox." +
+      table + " r, now WHERE r." + own +
+      " GROUP BY 1, now.next HAVING count(DISTINCT r.xid) > 1 "
+      "OR max(r.xid::text::numeric) > now.next - mod(mod(now.next, 4294967296) - r.xmin::text::bigint + 4294967296, "
+      "4294967296)), "
+      "gone AS (DELETE FROM outbox." +
+      table + " d USING loaded l WHERE d.xmin::text::bigint = l.x AND d." + own +
+      " RETURNING d.*), "
+      "moved AS (INSERT INTO outbox.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, payload, "
+      "content_type, headers, topic, deliver_at, xid, home, subscribed) SELECT g.created_at, g.id, g.aggregate_type, "
+      "g.aggregate_id, g.event_type, g.payload, g.content_type, g.headers, g.topic, g.deliver_at, g.xid, "
+      "outbox._home(), false FROM gone g RETURNING 1) SELECT count(*) FROM moved";
+  return Number(RunSql(Access::kWrite, sql.c_str())[0][0]);
+}
+
+}  // namespace
+
+int64 WrongGuards(Access access) {
+  return Number(RunSql(access, "SELECT count(*) FROM outbox._wrong_guard")[0][0]);
+}
+
+int64 RepairGuards() {
+  int64 moved = 0;
+  for (const Row& row : RunSql(
+           Access::kWrite,
+           "SELECT relation, trigger, relation_name, trigger_name <> 'ignore_replicated', trigger_name = 'log_guard' "
+           "AND (relation_name = 'log_spare' OR (is_partition AND relation_name ~ '^log_[0-9]{8}$')) "
+           "FROM outbox._wrong_guard ORDER BY relation_name, trigger_name")) {
+    const Oid relation = static_cast<Oid>(Number(row[0]));
+    const Oid trigger = static_cast<Oid>(Number(row[1]));
+    const bool guard = row[3] == "t";
+    if (!pg::Guard([relation] { return ConditionalLockRelationOid(relation, ShareUpdateExclusiveLock); })) {
+      continue;
+    }
+    int64 rows = row[4] == "t" ? MoveLoadedRows(row[2].value()) : 0;
+    const char* name = row[2]->c_str();
+    pg::Guard([&] {
+      SetFiring(relation, trigger, guard ? TRIGGER_FIRES_ALWAYS : TRIGGER_FIRES_ON_REPLICA);
+      ereport(LOG, (errmsg("outbox: a trigger of table \"%s\" had been switched off or changed; it is on again", name),
+                    rows == 0 ? 0
+                              : errdetail(INT64_FORMAT " rows had come into the log past it, and were moved to "
+                                                       "outbox.foreign_event.",
+                                          rows)));
+    });
+    moved += rows;
+  }
+  return moved;
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,42 @@
+// The events of a restored dump on their way from outbox.foreign_event into the log [P].
+//
+// A dump brings routes, positions and rows whose transaction ids are all the original's. So positions can tell which
+// route has had which event, and nothing else. Each event is moved into its own day under its own created_at, and in
+// place of its transaction id gets a number that no transaction of this server ever had: one for all events that the
+// same routes have still to get (outbox.adopted). A lane then starts with a window of the numbers that are its own, as
+// if it had been half way; and all that was ever emitted here is still to come, behind them. So what the original had
+// delivered is not sent again, what it had not is sent, byte for byte, to the routes that lack it, and order per key
+// holds.
+//
+// Adoption runs in batches, in any session or in the keeper, and resumes after an interruption: first what is pending,
+// then its lanes are freed, then what the original had delivered, for outbox.status() and outbox.replay().
+#pragma once
+
+#include "admin/common/query.h"
+
+namespace outbox::admin {
+
+// Whether there are lanes that came with a dump and must not be claimed yet.
+bool HasRestoredLanes();
+
+// Begins an adoption. With `nothing`, no route gets anything of the dump. Returns false if one has begun already.
+// Throws.
+bool BeginAdoption(bool nothing);
+
+struct AdoptionStep {
+  bool under_way = false;  // there is more to do, and no other session is doing it
+  int64 looked = 0;        // rows of outbox.foreign_event
+  int64 sent = 0;          // of which this many are to be sent on some route
+};
+
+// Continues with about `rows` rows, in the caller's transaction. Throws.
+AdoptionStep Adopt(int64 rows);
+
+// Rows of the log that did not come by emit(), because the guard was switched off when they came (pg_restore
+// --disable-triggers): moves them where the guard would have put them, and has the guard on again. Returns how many.
+// Takes no lock that an emitter waits for; a day that another session is changing is left for the next time. Throws.
+int64 RepairGuards();
+// How many triggers of outbox do not fire as they must.
+int64 WrongGuards(Access access);
+
+}  // namespace outbox::admin

@@ -1,0 +1,339 @@
+// outbox.forget(): one person's data is erased, by key [P].
+//
+// Payload and headers of the key's events in the log are overwritten in their place (log/blank.h); the rows stay, and
+// with them their windows and positions. What is undelivered is kept, or, on request, given up first: then it is never
+// sent, and is noted as skipped. Works day by day, each in a transaction of its own; what is erased stays erased.
+#include "admin/common/batches.h"
+#include "admin/common/operation.h"
+#include "admin/common/procedure_arguments.h"
+#include "admin/lookup/event_walk.h"
+#include "admin/lookup/route_start.h"
+#include "admin/operate/parked_rows.h"
+#include "days/day_table_ddl.h"
+#include "log/blank.h"
+#include "pg/clock.h"
+#include "pg/entry.h"
+#include "pg/transaction_end.h"
+
+extern "C" {
+#include "access/table.h"
+#include "access/xact.h"
+}
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::Guard;
+using outbox::pg::UserError;
+
+struct Key {
+  std::string type;
+  std::string id;
+};
+
+struct Counts {
+  int64 forgotten = 0;  // rows of the log
+  int64 kept = 0;       // undelivered, on some route
+  int64 given_up = 0;   // undelivered: per event and route; parked events; rows of foreign_event
+};
+
+// A LIKE pattern that matches exactly this text.
+std::string Exactly(const std::string& text) {
+  std::string like;
+  for (char c : text) {
+    if (c == '%' || c == '_' || c == '\\') {
+      like += '\\';
+    }
+    like += c;
+  }
+  return like;
+}
+
+struct Found {
+  int64 created_at;
+  outbox::Uuid id;
+  Oid table;
+  uint32 block;
+  uint16 offset;
+  bool undelivered;
+};
+
+// What a route has still to send.
+struct Owed {
+  std::string route_id;
+  int64 created_at;
+  std::string id;
+};
+
+class Forgetter {
+ public:
+  Forgetter(Key key, bool undelivered) : key_(std::move(key)), undelivered_(undelivered) {}
+
+  // The key's rows in the days of that time; with `owed`, also which routes still have to send them.
+  std::vector<Found> FindRows(int64 since, int64 until, std::vector<Owed>* owed) {
+    std::vector<std::pair<std::string, RouteEvents>> routes;
+    for (const Row& row : RunSql(Access::kWrite, "SELECT name, id FROM outbox.route ORDER BY name")) {
+      routes.emplace_back(row[1].value(), RouteEvents(row[0].value()));
+    }
+    WalkFilter filter;
+    filter.since = since;
+    filter.until = until;
+    filter.aggregate_type = Exactly(key_.type);
+    filter.aggregate_id = key_.id;
+    std::vector<Found> found;
+    WalkLog(filter, [&](const WalkedEvent& event) {
+      if (event.forgotten || !event.erasable) {
+        return;
+      }
+      bool waits = false;
+      for (const auto& [route_id, events] : routes) {
+        const RouteEvents::Fate fate = events.FateOf(event);
+        waits = waits || fate == RouteEvents::Fate::kPending || fate == RouteEvents::Fate::kParked;
+        if (owed != nullptr && fate == RouteEvents::Fate::kPending) {
+          std::string id(outbox::kUuidTextLength, '\0');
+          outbox::FormatUuid(event.id, id.data());
+          owed->push_back({route_id, event.created_at, std::move(id)});
+        }
+      }
+      found.push_back({event.created_at, event.id, event.table, event.block, event.offset, waits});
+    });
+    return found;
+  }
+
+  // These are never sent: status() says so, and replay() leaves them alone.
+  void GiveUp(const std::vector<Owed>& owed) {
+    if (owed.empty()) {
+      return;
+    }
+    const int64 count = static_cast<int64>(owed.size());
+    int64 at = 0;
+    Guard([&] {
+      at = outbox::pg::TakeReadings(count);
+      for (int64 micros : {at, at + count - 1}) {
+        int32 day = outbox::days::DayOfMicros(micros);
+        if (!OidIsValid(outbox::days::FindDayTable(outbox::days::DayTableKind::kOutcome, day))) {
+          outbox::days::CreateDayTable(outbox::days::DayTableKind::kOutcome, day);
+          CommandCounterIncrement();
+        }
+      }
+    });
+    std::vector<Cell> routes, times, ids;
+    for (const Owed& one : owed) {
+      routes.push_back(Cell(one.route_id));
+      times.push_back(Cell(std::to_string(one.created_at)));
+      ids.push_back(Cell(one.id));
+    }
+    RunSql(
+        Access::kWrite,
+        "INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, error_message) "
+        "SELECT timestamptz 'epoch' + ($4::bigint - 1 + row_number() OVER ()) * interval '1 microsecond', u.route_id, "
+        "timestamptz 'epoch' + u.micros * interval '1 microsecond', u.id, 0, 'skipped', 0, '', 'erased by "
+        "outbox.forget()' FROM unnest($1::bigint[], $2::bigint[], $3::uuid[]) AS u (route_id, micros, id)",
+        {ArrayLiteral(routes), ArrayLiteral(times), ArrayLiteral(ids), Cell(std::to_string(at))});
+  }
+
+  int64 CountParked() {
+    Row row = RunSql(Access::kWrite,
+                     "SELECT (SELECT count(*) FROM outbox.parked WHERE aggregate_type = $1 AND aggregate_id = $2), "
+                     "(SELECT count(*) FROM outbox.foreign_event WHERE aggregate_type = $1 AND aggregate_id = $2)",
+                     {Cell(key_.type), Cell(key_.id)})[0];
+    return std::strtoll(row[0].value().c_str(), nullptr, 10) + std::strtoll(row[1].value().c_str(), nullptr, 10);
+  }
+
+  // Removes the key's parked events in any state, except those being sent just now, which stay for another try; returns
+  // how many.
+  int64 RemoveParked() {
+    int64 gone = 0;
+    for (const Row& row : RunSql(Access::kWrite,
+                                 "SELECT p.id, r.name FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+                                 "WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 GROUP BY p.id, r.id, r.name "
+                                 "ORDER BY min(p.created_at), r.id, p.id",
+                                 {Cell(key_.type), Cell(key_.id)})) {
+      try {
+        std::vector<ParkedRow> rows = LockParked(row[0], row[1]);
+        outbox::pg::NoteParkedChange();
+        Remove(rows, "skipped");
+        PromoteKeysOf(rows);
+        gone += static_cast<int64>(rows.size());
+      } catch (const UserError& error) {
+        if (error.sqlstate != ERRCODE_OBJECT_IN_USE && error.sqlstate != ERRCODE_UNDEFINED_OBJECT) {
+          throw;
+        }
+      }
+    }
+    return gone;
+  }
+
+  int64 RemoveForeign() {
+    return static_cast<int64>(
+        RunSql(Access::kWrite,
+               "DELETE FROM outbox.foreign_event WHERE aggregate_type = $1 AND aggregate_id = $2 RETURNING 1",
+               {Cell(key_.type), Cell(key_.id)})
+            .size());
+  }
+
+  // The days of the log, as time ranges.
+  static std::vector<std::pair<int64, int64>> Days() {
+    std::vector<std::pair<int64, int64>> days;
+    for (const Row& row :
+         RunSql(Access::kWrite,
+                "SELECT (extract(epoch FROM to_date(right(c.relname, 8), 'YYYYMMDD')::timestamp) * 1000000)::bigint "
+                "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'outbox.log'::regclass "
+                "AND c.relname ~ '^log_[0-9]{8}$' UNION SELECT (extract(epoch FROM date_trunc('day', s.created_at AT "
+                "TIME ZONE 'UTC')) * 1000000)::bigint FROM outbox.log_spare s ORDER BY 1")) {
+      const int64 start = std::strtoll(row[0].value().c_str(), nullptr, 10);
+      days.emplace_back(start, start + USECS_PER_DAY);
+    }
+    return days;
+  }
+
+  bool Erases(const Found& event) const { return undelivered_ || !event.undelivered; }
+
+ private:
+  Key key_;
+  bool undelivered_;
+};
+
+// The lock was taken before the rows were looked up, so they are where they were.
+void Blank(const std::vector<Found>& rows, const Forgetter& forgetter, Counts* counts) {
+  for (const Found& row : rows) {
+    if (!forgetter.Erases(row)) {
+      counts->kept++;
+      continue;
+    }
+    const bool done = Guard([&row] {
+      Relation day = table_open(row.table, RowExclusiveLock);
+      bool blanked = outbox::log::BlankRow(day, row.block, row.offset, row.id);
+      table_close(day, NoLock);
+      CHECK_FOR_INTERRUPTS();
+      return blanked;
+    });
+    counts->forgotten += done;
+  }
+}
+
+std::string HashOfKey(const Key& key) {
+  return RunSql(Access::kWrite, "SELECT encode(sha256(convert_to($1, 'UTF8')), 'hex')", {Cell(key.id)})[0][0].value();
+}
+
+// The key itself is left out: it is often personal data.
+JsonObject AuditedKey(const Key& key) {
+  return JsonObject().Add("aggregate_type", Cell(key.type)).Add("key_sha256", Cell(HashOfKey(key)));
+}
+
+void LookOnly(Forgetter* forgetter, bool undelivered, Counts* counts) {
+  for (const Found& row :
+       forgetter->FindRows(OldestRetained().value_or(0), NewestTime() + kPgEpochMicros + 1, nullptr)) {
+    (forgetter->Erases(row) ? counts->forgotten : counts->kept)++;
+  }
+  (undelivered ? counts->given_up : counts->kept) += forgetter->CountParked();
+}
+
+// What waits beside the log. Lanes may park more of the key meanwhile.
+void GiveUpBesideLog(const Key& key, Forgetter* forgetter, Batches* batches, Counts* counts) {
+  constexpr int kTries = 20;
+  for (int tries = 0; tries < kTries; tries++) {
+    counts->given_up += forgetter->RemoveParked();
+    batches->Commit();
+    if (RunSql(Access::kWrite, "SELECT FROM outbox.parked WHERE aggregate_type = $1 AND aggregate_id = $2 LIMIT 1",
+               {Cell(key.type), Cell(key.id)})
+            .empty()) {
+      break;
+    }
+    batches->GiveWay();
+  }
+  counts->given_up += forgetter->RemoveForeign();
+  batches->Commit();
+}
+
+// Locks the day's table until the transaction ends. False: it was dropped in time.
+bool LockDay(int32 day) {
+  return Guard([day] {
+    Oid table = outbox::days::FindDayTable(outbox::days::DayTableKind::kLog, day);
+    Relation relation = OidIsValid(table) ? try_table_open(table, RowExclusiveLock) : nullptr;
+    if (relation == nullptr) {
+      return false;
+    }
+    table_close(relation, NoLock);
+    ForceSyncCommit();
+    return true;
+  });
+}
+
+void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, Batches* batches, Counts* counts) {
+  if (undelivered) {
+    std::vector<Owed> owed;
+    (void)forgetter->FindRows(since, until, &owed);
+    forgetter->GiveUp(owed);
+    counts->given_up += static_cast<int64>(owed.size());
+    batches->Commit();
+  }
+  if (LockDay(outbox::days::DayOfMicros(since))) {
+    Blank(forgetter->FindRows(since, until, nullptr), *forgetter, counts);
+  }
+  batches->Commit();
+}
+
+void Erase(const Key& key, bool undelivered, const Cell& reason, Forgetter* forgetter, Batches* batches,
+           Counts* counts) {
+  // Written first: erasing cannot be undone, and must not happen without a row that names its author.
+  WriteAudit("forget", Cell(), Cell(), AuditedKey(key).Add("undelivered", Cell(undelivered ? "true" : "false")),
+             reason);
+  batches->Commit();
+  if (undelivered) {
+    GiveUpBesideLog(key, forgetter, batches, counts);
+  }
+  for (const auto& [since, until] : Forgetter::Days()) {
+    EraseDay(since, until, undelivered, forgetter, batches, counts);
+  }
+  counts->kept += forgetter->CountParked();
+  WriteAudit(
+      "forget", Cell(), Cell(),
+      AuditedKey(key).Add("forgotten", counts->forgotten).Add("given_up", counts->given_up).Add("kept", counts->kept),
+      reason);
+  batches->Commit();
+}
+
+void Tell(const Counts& counts, bool undelivered, bool dry_run) {
+  std::string text = (dry_run ? "dry run: would erase " : "erased ") + std::to_string(counts.forgotten) +
+                     (counts.forgotten == 1 ? " event of the log" : " events of the log");
+  if (undelivered) {
+    text += std::string(", and ") + (dry_run ? "give" : "gave") + " up what was undelivered";
+  }
+  if (counts.kept > 0) {
+    text += std::string(", and ") + (dry_run ? "keep " : "kept ") + std::to_string(counts.kept) +
+            (counts.kept == 1 ? " that is undelivered" : " that are undelivered");
+  }
+  Notice(text, "",
+         counts.kept > 0 && !undelivered ? "undelivered => true erases these as well: they are never sent then." : "");
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_forget) {
+  Cell type = TextArgument(fcinfo, 0);
+  Cell id = TextArgument(fcinfo, 1);
+  const bool undelivered = BooleanArgument(fcinfo, 2, "undelivered");
+  Cell reason = CheckReason(TextArgument(fcinfo, 3), false);
+  const bool dry_run = BooleanArgument(fcinfo, 4, "dry_run");
+  if (!type || !id) {
+    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED,
+                    type ? "aggregate id must not be null" : "aggregate type must not be null",
+                    "What is kept of one key is erased; events without a key belong to nobody.",
+                    "For example CALL outbox.forget('customer', '42')."};
+  }
+  if (!dry_run) {
+    RequireWritable("outbox.forget()");
+  }
+  const Key key{*type, *id};
+  Batches batches(fcinfo, "outbox.forget()", !dry_run);
+  Forgetter forgetter(key, undelivered);
+  Counts counts;
+  if (dry_run) {
+    LookOnly(&forgetter, undelivered, &counts);
+  } else {
+    Erase(key, undelivered, reason, &forgetter, &batches, &counts);
+  }
+  Tell(counts, undelivered, dry_run);
+  return batches.Result({Cell(std::to_string(counts.forgotten)), Cell(std::to_string(counts.kept))});
+}

@@ -1,0 +1,370 @@
+#include "admin/operate/parked_rows.h"
+
+#include <algorithm>
+
+#include "admin/common/operation.h"
+#include "admin/common/text_encoding.h"
+#include "base/order_key.h"
+#include "days/day_table_ddl.h"
+#include "format/record_format.h"
+#include "parked/statements.h"
+#include "pg/clock.h"
+
+namespace outbox::admin {
+
+namespace {
+
+#define OUTBOX_ROW_COLUMNS                                                                                      \
+  "SELECT p.route_id, r.name, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay, p.state, "  \
+  "p.order_key, p.lane, p.aggregate_type, p.aggregate_id, p.event_type, p.own_topic, p.topic, p.content_type, " \
+  "p.payload IS NULL, p.attempts, coalesce(p.sender = ANY ($1::bigint[]), false) "                              \
+  "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+
+#define OUTBOX_SAME_ROW(x, y)                                                                                          \
+  x ".route_id = " y ".route_id AND " x ".created_at = " y ".created_at AND " x ".id = " y ".id AND " x ".replay = " y \
+    ".replay "
+
+std::vector<ParkedRow> RowsOf(const std::vector<Row>& found) {
+  std::vector<ParkedRow> rows;
+  rows.reserve(found.size());
+  for (const Row& row : found) {
+    ParkedRow parked;
+    parked.route_id = row[0].value();
+    parked.route = row[1].value();
+    parked.created_at = row[2].value();
+    parked.id = row[3].value();
+    parked.replay = row[4].value();
+    parked.state = row[5].value();
+    parked.order_key = row[6];
+    parked.lane = row[7].value();
+    parked.aggregate_type = row[8].value();
+    parked.aggregate_id = row[9];
+    parked.event_type = row[10].value();
+    parked.own_topic = row[11];
+    parked.topic = row[12].value();
+    parked.content_type = row[13];
+    parked.tombstone = row[14] == "t";
+    parked.attempts = row[15].value();
+    parked.sending = row[16] == "t";
+    rows.push_back(std::move(parked));
+  }
+  return rows;
+}
+
+// The four arrays of outbox._parked_keys().
+template <typename Keyed>
+std::vector<Cell> KeyArrays(const std::vector<Keyed>& rows) {
+  std::vector<Cell> columns[4];
+  for (const Keyed& row : rows) {
+    columns[0].push_back(row.route_id);
+    columns[1].push_back(row.created_at);
+    columns[2].push_back(row.id);
+    columns[3].push_back(row.replay);
+  }
+  return {ArrayLiteral(columns[0]), ArrayLiteral(columns[1]), ArrayLiteral(columns[2]), ArrayLiteral(columns[3])};
+}
+
+// The seven arrays of outbox._placed_rows().
+std::vector<Cell> PlacedArrays(const std::vector<ParkedRow>& rows) {
+  std::vector<Cell> arrays = KeyArrays(rows);
+  std::vector<Cell> topics, order_keys, lanes;
+  for (const ParkedRow& row : rows) {
+    topics.push_back(row.topic);
+    order_keys.push_back(row.order_key);
+    lanes.push_back(row.lane);
+  }
+  arrays.insert(arrays.end(), {ArrayLiteral(topics), ArrayLiteral(order_keys), ArrayLiteral(lanes)});
+  return arrays;
+}
+
+std::string NotParkedHint(const std::string& id) {
+  return "SELECT * FROM outbox.status('" + id + "') tells what became of it; no row: there is no such event.";
+}
+
+// One that waits in the log is its lane's: what its key is paused for is parked when its turn comes.
+void RefuseInLog(const std::string& id, const Cell& route) {
+  std::vector<Row> rows =
+      RunSql(Access::kWrite,
+             "SELECT s.route, s.state FROM outbox.status($1::uuid) s "
+             "WHERE s.state IN ('pending', 'paused') AND ($2 IS NULL OR s.route = $2) ORDER BY 1 LIMIT 1",
+             {Cell(id), route});
+  if (!rows.empty()) {
+    throw pg::UserError{
+        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "event " + id + " is not parked",
+        "On route \"" + rows[0][0].value() + "\" it is " + rows[0][1].value() + ": it waits in the log.",
+        "It goes by itself. To give it up, pause its key with outbox.pause(); when outbox.status() says that it "
+        "is blocked, outbox.skip() takes it."};
+  }
+}
+
+// An event waits where something of its key has to go first: a row before it that is blocked, or not due yet, or dead
+// under `block` and not in this very run of rows ($1 to $4). A pause of its key holds it too.
+#define OUTBOX_BEFORE                                                    \
+  " AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id)" \
+  " AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") ")"
+constexpr const char* kMakeDue =
+    "WITH t AS MATERIALIZED (SELECT * FROM outbox._placed_rows($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], "
+    "$5::text[], $6::bigint[], $7::integer[])),"
+    "w AS (SELECT t.*, t.order_key IS NOT NULL AND ("
+    "  EXISTS (SELECT FROM outbox.parked p CROSS JOIN LATERAL outbox._key_pause(p.route_id, p.aggregate_type, "
+    "   p.aggregate_id) WHERE " OUTBOX_SAME_ROW("p", "t") ")"
+    "  OR EXISTS (SELECT FROM outbox._waiting e WHERE e.route_id = t.route_id AND e.order_key = t.order_key "
+    "   AND (e.state = 'blocked' OR e.due_at > clock_timestamp())" OUTBOX_BEFORE ")"
+    "  OR (r.on_failure = 'block' AND EXISTS (SELECT FROM outbox.parked e WHERE e.route_id = t.route_id "
+    "   AND e.order_key = t.order_key AND e.state = 'dead'" OUTBOX_BEFORE "))) AS waits"
+    " FROM t JOIN outbox.route r ON r.id = t.route_id),"
+    "done AS (UPDATE outbox.parked p SET topic = w.topic, order_key = w.order_key, lane = w.lane, sender = NULL,"
+    "  attempts = CASE p.state WHEN 'dead' THEN 0 ELSE p.attempts END,"
+    "  state = CASE WHEN p.state = 'scheduled' THEN p.state WHEN w.waits THEN 'blocked' ELSE 'retrying' END,"
+    "  due_at = CASE WHEN p.state <> 'scheduled' AND w.waits THEN NULL ELSE clock_timestamp() END"
+    " FROM w WHERE " OUTBOX_SAME_ROW("p", "w") " RETURNING p.state)"
+    "SELECT count(*) FILTER (WHERE state = 'blocked') FROM done";
+
+// Promotes keys of one route, each once.
+void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
+  std::vector<Row> route =
+      RunSql(Access::kWrite, "SELECT on_failure = 'block' FROM outbox.route WHERE id = $1::bigint", {Cell(route_id)});
+  if (route.empty()) {
+    return;
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  const bool block = route[0][0] == "t";
+  const int64 id = std::strtoll(route_id.c_str(), nullptr, 10);
+  pg::Guard([&] {
+    WithSpiAsOwner(Plan::kByKey,
+                   [&] { parked::PromoteHeads(id, block, keys, GetCurrentTimestamp() + kPgEpochMicros); });
+  });
+}
+
+}  // namespace
+
+namespace {
+
+// Each once.
+Cell RouteArray(std::vector<std::string> route_ids) {
+  std::sort(route_ids.begin(), route_ids.end());
+  route_ids.erase(std::unique(route_ids.begin(), route_ids.end()), route_ids.end());
+  return ArrayLiteral({route_ids.begin(), route_ids.end()});
+}
+
+// Routes on which the event is parked, kept.
+Cell KeepRoutesOf(const Cell& id, const Cell& route) {
+  std::vector<std::string> routes;
+  for (const Row& row : RunSql(Access::kWrite,
+                               "SELECT p.route_id FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+                               "WHERE p.id = $1::uuid AND ($2 IS NULL OR r.name = $2)",
+                               {id, route}, Plan::kByKey)) {
+    routes.push_back(row[0].value());
+  }
+  KeepRoutes(routes);
+  return RouteArray(routes);
+}
+
+}  // namespace
+
+void KeepRoutes(std::vector<std::string> route_ids) {
+  RunSql(Access::kWrite, "SELECT FROM outbox.route WHERE id = ANY ($1::bigint[]) ORDER BY id FOR KEY SHARE",
+         {RouteArray(std::move(route_ids))});
+}
+
+std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
+  if (!id) {
+    throw pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "id must not be null", "",
+                        "The views outbox.dead_letter and outbox.blocked_key show the ids of events."};
+  }
+  if (route) {
+    RouteId(*route);
+  }
+  std::vector<ParkedRow> rows =
+      RowsOf(RunSql(Access::kWrite,
+                    OUTBOX_ROW_COLUMNS "WHERE p.id = $2::uuid AND p.route_id = ANY ($3::bigint[]) "
+                                       "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
+                    {LiveIncarnations(), id, KeepRoutesOf(id, route)}, Plan::kByKey));
+  if (rows.empty()) {
+    RefuseInLog(*id, route);
+    throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "event " + *id + " is not parked",
+                        route ? "It is not parked on route \"" + *route + "\"."
+                              : "On no route is it retried, blocked, scheduled or dead.",
+                        NotParkedHint(*id)};
+  }
+  for (const ParkedRow& row : rows) {
+    if (row.sending) {
+      throw pg::UserError{ERRCODE_OBJECT_IN_USE, "event " + *id + " is being sent just now",
+                          "A relay worker has it in hand for route \"" + row.route + "\".",
+                          "Look at its status in a moment, and call again if it is still parked."};
+    }
+  }
+  return rows;
+}
+
+std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
+  std::vector<Cell> arrays = KeyArrays(keys);
+  return RowsOf(
+      RunSql(Access::kWrite,
+             OUTBOX_ROW_COLUMNS
+             "JOIN outbox._parked_keys($2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[]) k ON " OUTBOX_SAME_ROW(
+                 "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
+                           "FOR UPDATE OF p SKIP LOCKED",
+             {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
+}
+
+bool HoldRoutes(std::vector<std::string> route_ids) {
+  bool changing = false;
+  for (const Row& row : RunSql(Access::kWrite,
+                               "SELECT lanes_wanted IS NOT NULL FROM outbox.route WHERE id = ANY ($1::bigint[]) "
+                               "ORDER BY id FOR SHARE",
+                               {RouteArray(std::move(route_ids))})) {
+    changing = changing || row[0] == "t";
+  }
+  return changing;
+}
+
+const format::RouteSpec* Resolver::Spec(const std::string& route) {
+  auto known = specs_.find(route);
+  if (known == specs_.end()) {
+    std::vector<LaneRecord> lanes = LoadLanes(route, Access::kWrite);
+    known = specs_.emplace(route, lanes.empty() ? nullptr : lanes[0].spec).first;
+  }
+  return known->second.get();
+}
+
+void Resolver::Resolve(ParkedRow* row) {
+  const format::RouteSpec* spec = Spec(row->route);
+  if (spec == nullptr) {
+    return;
+  }
+  // In UTF-8, as the lanes compute it.
+  std::string type = Utf8(row->aggregate_type);
+  std::string event_type = Utf8(row->event_type);
+  Cell key = Utf8Cell(row->aggregate_id);
+  Cell own = Utf8Cell(row->own_topic);
+  std::string_view aggregate_id = key ? std::string_view(*key) : std::string_view();
+  Event event;
+  event.id = ParseUuid(row->id).value();
+  event.aggregate_type = type;
+  event.aggregate_id = aggregate_id;
+  event.event_type = event_type;
+  event.topic = own ? std::string_view(*own) : std::string_view();
+  format::RecordFormat format(specs_.find(row->route)->second);
+  std::string topic(format.Topic(event));
+  uint64_t order_key = OrderKey(topic, type, aggregate_id);
+  row->topic = FromUtf8(topic);
+  row->order_key = order_key == 0 ? Cell() : Cell(std::to_string(static_cast<int64>(order_key)));
+  row->lane = std::to_string(format::LaneOf(aggregate_id, event.id, spec->lanes()));
+}
+
+int64 MakeDue(const std::vector<ParkedRow>& rows) {
+  std::vector<Row> blocked = RunSql(Access::kWrite, kMakeDue, PlacedArrays(rows), Plan::kByKey);
+  return std::strtoll(blocked[0][0].value().c_str(), nullptr, 10);
+}
+
+void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
+  int64 count = static_cast<int64>(rows.size());
+  int64 at = 0;
+  pg::Guard([&] {
+    at = pg::TakeReadings(count);
+    // The keeper, if there is one, makes it ahead of time.
+    for (int64 micros : {at, at + count - 1}) {
+      int32 day = days::DayOfMicros(micros);
+      if (!OidIsValid(days::FindDayTable(days::DayTableKind::kOutcome, day))) {
+        days::CreateDayTable(days::DayTableKind::kOutcome, day);
+        CommandCounterIncrement();
+      }
+    }
+  });
+  std::vector<Cell> params = KeyArrays(rows);
+  params.insert(params.end(), {Cell(outcome), Cell(std::to_string(at))});
+  RunSql(Access::kWrite,
+         "WITH gone AS (DELETE FROM outbox.parked p "
+         "USING outbox._parked_keys($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[]) k "
+         "WHERE " OUTBOX_SAME_ROW("p", "k") "RETURNING p.*)"
+         "INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, error_class, "
+         "error_code, error_message) "
+         "SELECT timestamptz 'epoch' + ($6::bigint - 1 + row_number() OVER (ORDER BY g.created_at, g.route_id, g.replay)) "
+         "* interval '1 microsecond', g.route_id, g.created_at, g.id, g.replay, $5, g.attempts, g.topic, "
+         "g.error_class, g.error_code, g.error_message FROM gone g",
+         params, Plan::kByKey);
+}
+
+void Promote(const std::vector<std::pair<std::string, Cell>>& keys) {
+  std::map<std::string, std::vector<uint64_t>> by_route;
+  for (const auto& [route, key] : keys) {
+    if (key) {
+      by_route[route].push_back(static_cast<uint64_t>(std::strtoll(key->c_str(), nullptr, 10)));
+    }
+  }
+  for (auto& [route, of_route] : by_route) {
+    PromoteOf(route, std::move(of_route));
+  }
+}
+
+void Rename(const std::string& route_id) {
+  constexpr size_t kPage = 1000;
+  Resolver resolver;
+  ParkedRow last;
+  last.created_at = "0";
+  last.id = "00000000-0000-0000-0000-000000000000";
+  last.replay = "0";
+  for (size_t read = kPage; read == kPage;) {
+    std::vector<ParkedRow> rows =
+        RowsOf(RunSql(Access::kWrite,
+                      OUTBOX_ROW_COLUMNS
+                      "WHERE p.route_id = $2::bigint AND p.own_topic IS NULL AND (p.created_at, p.id, p.replay) > "
+                      "(timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $4::uuid, $5::bigint) ORDER BY "
+                      "p.created_at, p.id, p.replay LIMIT $6::bigint "
+                      "FOR UPDATE OF p",
+                      {LiveIncarnations(), Cell(route_id), Cell(last.created_at), Cell(last.id), Cell(last.replay),
+                       Cell(std::to_string(kPage))},
+                      Plan::kByKey));
+    read = rows.size();
+    if (rows.empty()) {
+      break;
+    }
+    last = rows.back();
+    std::vector<ParkedRow> renamed;
+    for (ParkedRow& row : rows) {
+      const std::string before = row.topic;
+      const bool keyed = row.order_key.has_value();
+      resolver.Resolve(&row);
+      if (row.topic == before) {
+        continue;
+      }
+      if (!keyed) {
+        row.order_key.reset();  // a copy of a replay holds nothing up
+      }
+      renamed.push_back(std::move(row));
+    }
+    if (renamed.empty()) {
+      continue;
+    }
+    RunSql(Access::kWrite,
+           "UPDATE outbox.parked p SET topic = k.topic, order_key = k.order_key FROM outbox._placed_rows($1::bigint[], "
+           "$2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::bigint[], $7::integer[]) k WHERE " OUTBOX_SAME_ROW(
+               "p", "k"),
+           PlacedArrays(renamed), Plan::kByKey);
+    PromoteKeysOf(renamed);
+  }
+}
+
+void PromoteKeysOf(const std::vector<ParkedRow>& rows) {
+  std::vector<std::pair<std::string, Cell>> keys;
+  keys.reserve(rows.size());
+  for (const ParkedRow& row : rows) {
+    keys.emplace_back(row.route_id, row.order_key);
+  }
+  Promote(keys);
+}
+
+void PromoteRoute(const std::string& route_id) {
+  std::vector<std::pair<std::string, Cell>> keys;
+  for (Row& row :
+       RunSql(Access::kWrite,
+              "SELECT DISTINCT order_key FROM outbox._waiting WHERE route_id = $1::bigint AND state = 'blocked'",
+              {Cell(route_id)})) {
+    keys.emplace_back(route_id, std::move(row[0]));
+  }
+  Promote(keys);
+}
+
+}  // namespace outbox::admin

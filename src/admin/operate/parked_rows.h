@@ -1,0 +1,96 @@
+// What operators' functions do to rows of outbox.parked [P]. Lanes do the same with parked/statements.h, which also
+// promotes waiting rows, for both. Lanes repair what a race between the two leaves: whenever parked_generation has
+// moved, a lane looks for keys whose head is blocked, and promotes it.
+//
+// The caller of a function that changes something also calls NoteParkedChange().
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "admin/common/query.h"
+#include "admin/lookup/route_lanes.h"
+
+namespace outbox::admin {
+
+struct ParkedRow {
+  std::string route_id;
+  std::string route;
+  std::string created_at;  // Unix microseconds
+  std::string id;
+  std::string replay;
+  std::string state;
+  Cell order_key;
+  std::string lane;
+  std::string aggregate_type;
+  Cell aggregate_id;
+  std::string event_type;
+  Cell own_topic;
+  std::string topic;
+  Cell content_type;
+  bool tombstone = false;
+  std::string attempts;
+  bool sending = false;  // a live worker is sending it just now
+};
+
+// Operators who act at once lock in one order, so that none of them comes to a deadlock: routes by id, then lanes, then
+// parked rows by (created_at, route_id, id, replay). A function that locks a parked row and may wait for another one
+// locks its route before, with a lock that only drop_route() waits for: that deletes rows in whatever order it finds
+// them.
+
+// Keeps these routes until the transaction ends. Before any row of theirs is locked.
+void KeepRoutes(std::vector<std::string> route_ids);
+
+// Locks the rows of that event, on one route or on all (no route). Throws UserError if there is none (42704), and if
+// one is being sent just now (55006).
+std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route);
+
+// The primary key of a dead letter, in (created_at, route_id, id, replay) order.
+struct ParkedKey {
+  std::string route_id;
+  std::string created_at;
+  std::string id;
+  std::string replay;
+};
+// Locks and returns those of them that are still dead and that no other transaction has locked.
+std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys);
+
+// Until the transaction ends these routes stay as they are, and so does the number of their lanes, so that a lane
+// number written meanwhile is valid. Call before any row of theirs is locked, and in short transactions only: it keeps
+// alter_route() waiting, and the keeper from exchanging lanes. Returns whether one of them is to have another number of
+// lanes; then a caller that works in batches pauses between two.
+bool HoldRoutes(std::vector<std::string> route_ids);
+
+// Topic, order key and lane as the route would give them today: templates and lanes may have changed since. It reads a
+// route once, so it serves one transaction.
+class Resolver {
+ public:
+  void Resolve(ParkedRow* row);
+  // nullptr: the route cannot work (its server is gone); rows keep what they have.
+  const format::RouteSpec* Spec(const std::string& route);
+
+ private:
+  std::map<std::string, std::shared_ptr<const format::RouteSpec>> specs_;
+};
+
+// The rows become due now (those of `scheduled` stay so), with fresh attempts where they were dead; one whose key is
+// paused, or has an earlier event that is not due, becomes blocked. Rows in created_at order. Returns how many wait.
+int64 MakeDue(const std::vector<ParkedRow>& rows);
+
+// Removes the rows and notes the outcome ('skipped' or 'discarded').
+void Remove(const std::vector<ParkedRow>& rows, const char* outcome);
+
+// The route's topics have new names from now on: parked events that have no topic of their own get the new one, with
+// its order key, so that later events of the key still wait for them.
+void Rename(const std::string& route_id);
+
+// Promotes rows that wait behind rows that have left these keys (route id and order key, NULL for no key). Does not
+// wait: rows that are locked are promoted by their lane afterwards.
+void Promote(const std::vector<std::pair<std::string, Cell>>& keys);
+void PromoteKeysOf(const std::vector<ParkedRow>& rows);
+// Promotes the waiting rows of all keys of a route that its new policy no longer holds.
+void PromoteRoute(const std::string& route_id);
+
+}  // namespace outbox::admin

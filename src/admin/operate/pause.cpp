@@ -1,0 +1,152 @@
+// outbox.pause() and outbox.resume() [P].
+#include "admin/common/operation.h"
+#include "admin/lookup/server.h"
+#include "admin/operate/parked_rows.h"
+#include "pg/entry.h"
+#include "pg/transaction_end.h"
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::UserError;
+
+struct Target {
+  Cell route, server, topic, aggregate_type, aggregate_id;
+  Cell route_id;
+
+  std::string Name() const {
+    if (server) {
+      return "destination \"" + *server + "\"";
+    }
+    std::string of_route = "route \"" + *route + "\"";
+    return topic            ? "topic \"" + *topic + "\" of " + of_route
+           : aggregate_type ? "key \"" + *aggregate_type + "\" \"" + *aggregate_id + "\" of " + of_route
+                            : of_route;
+  }
+  JsonObject Detail() const {
+    return JsonObject()
+        .Add("server", server)
+        .Add("topic", topic)
+        .Add("aggregate_type", aggregate_type)
+        .Add("aggregate_id", aggregate_id);
+  }
+  std::vector<Cell> Columns() const { return {route_id, server, topic, aggregate_type, aggregate_id}; }
+};
+
+constexpr const char* kHowTo =
+    "Pass route alone, server alone, route and topic, or route, aggregate_type and aggregate_id.";
+
+// $1 to $5: Columns().
+#define OUTBOX_SAME_TARGET                                                             \
+  "route_id IS NOT DISTINCT FROM $1::bigint AND server IS NOT DISTINCT FROM $2::name " \
+  "AND topic IS NOT DISTINCT FROM $3 AND aggregate_type IS NOT DISTINCT FROM $4 "      \
+  "AND aggregate_id IS NOT DISTINCT FROM $5"
+
+// Rows of the key. $1 route, $2 aggregate type, $3 aggregate id.
+#define OUTBOX_OF_KEY "route_id = $1::bigint AND aggregate_type = $2 AND aggregate_id = $3"
+
+Target ReadTarget(FunctionCallInfo fcinfo, bool must_exist) {
+  Target target{TextArgument(fcinfo, 0), TextArgument(fcinfo, 1), TextArgument(fcinfo, 2),
+                TextArgument(fcinfo, 3), TextArgument(fcinfo, 4), Cell()};
+  const char* wrong = nullptr;
+  if (!target.route && !target.server) {
+    wrong = "Neither route nor server is given.";
+  } else if (target.route && target.server) {
+    wrong = "Both route and server are given.";
+  } else if (target.server && (target.topic || target.aggregate_type || target.aggregate_id)) {
+    wrong = "Topics and keys are those of a route.";
+  } else if (target.aggregate_type.has_value() != target.aggregate_id.has_value()) {
+    wrong = "A key is an aggregate_type and an aggregate_id.";
+  } else if (target.topic && target.aggregate_type) {
+    wrong = "Both a topic and a key are given.";
+  }
+  for (const Cell& part : {target.topic, target.aggregate_type}) {
+    if (part && part->empty()) {
+      wrong = "A topic or an aggregate_type is empty; for the whole route they are left out.";
+    }
+  }
+  if (wrong != nullptr) {
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "it is not clear what is meant", wrong, kHowTo};
+  }
+  if (target.route) {
+    target.route_id = RouteId(*target.route);
+  } else if (must_exist) {
+    std::string wrapper;
+    if (!FindDestination(*target.server, &wrapper)) {
+      throw UserError{ERRCODE_UNDEFINED_OBJECT, "server \"" + *target.server + "\" is no destination",
+                      wrapper.empty() ? "There is no foreign server of that name."
+                                      : "It belongs to the foreign-data wrapper \"" + wrapper + "\".",
+                      "\\des in psql shows all foreign servers."};
+    }
+  }
+  return target;
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_pause) {
+  RequireWritable("outbox.pause()");
+  Target target = ReadTarget(fcinfo, true);
+  Cell reason = CheckReason(TextArgument(fcinfo, 5), true);
+  std::vector<Cell> params = target.Columns();
+  params.push_back(reason);
+  // An existing row is locked, so that it still exists when this transaction commits.
+  bool made =
+      !RunSql(Access::kWrite,
+              "INSERT INTO outbox.pause (route_id, server, topic, aggregate_type, aggregate_id, reason, paused_by) "
+              "VALUES ($1::bigint, $2::name, $3, $4, $5, $6, session_user) ON CONFLICT DO NOTHING RETURNING id",
+              params)
+           .empty();
+  if (!made) {
+    params.pop_back();
+    std::vector<Row> rows = RunSql(
+        Access::kWrite, "SELECT paused_by, reason FROM outbox.pause WHERE " OUTBOX_SAME_TARGET " FOR SHARE", params);
+    if (!rows.empty()) {
+      Notice(target.Name() + " is paused already", "By " + rows[0][0].value() + ", because: " + rows[0][1].value());
+    }
+    PG_RETURN_BOOL(false);
+  }
+  WriteAudit("pause", target.route, Cell(), target.Detail(), reason);
+  outbox::pg::NoteConfigChange();
+  if (target.aggregate_type) {
+    outbox::pg::NoteParkedChange();
+    RunSql(
+        Access::kWrite,
+        // (Its route is kept by the row of outbox.pause.)
+        "WITH locked AS MATERIALIZED (SELECT route_id, created_at, id, replay FROM outbox.parked WHERE " OUTBOX_OF_KEY
+        " AND state = 'retrying' AND NOT coalesce(sender = ANY ($4::bigint[]), false) "
+        "ORDER BY created_at, id, replay FOR UPDATE) "
+        "UPDATE outbox.parked p SET state = 'blocked', due_at = NULL, sender = NULL FROM locked k "
+        "WHERE p.route_id = k.route_id AND p.created_at = k.created_at AND p.id = k.id AND p.replay = k.replay",
+        {target.route_id, target.aggregate_type, target.aggregate_id, LiveIncarnations()});
+  }
+  PG_RETURN_BOOL(true);
+}
+
+OUTBOX_FUNCTION(outbox_resume) {
+  RequireWritable("outbox.resume()");
+  Target target = ReadTarget(fcinfo, false);
+  Cell reason = CheckReason(TextArgument(fcinfo, 5), false);
+  std::vector<Row> rows =
+      RunSql(Access::kWrite, "DELETE FROM outbox.pause WHERE " OUTBOX_SAME_TARGET " RETURNING paused_at, reason",
+             target.Columns());
+  if (rows.empty()) {
+    Notice(target.Name() + " is not paused", "", "SELECT * FROM outbox.pause shows what is.");
+    PG_RETURN_BOOL(false);
+  }
+  WriteAudit("resume", target.route, Cell(),
+             target.Detail().Add("paused_at", rows[0][0]).Add("paused_because", rows[0][1]), reason);
+  outbox::pg::NoteConfigChange();
+  if (target.aggregate_type) {
+    outbox::pg::NoteParkedChange();
+    std::vector<std::pair<std::string, Cell>> keys;
+    for (const Row& row :
+         RunSql(Access::kWrite,
+                "SELECT DISTINCT order_key FROM outbox.parked WHERE " OUTBOX_OF_KEY " AND state = 'blocked'",
+                {target.route_id, target.aggregate_type, target.aggregate_id})) {
+      keys.emplace_back(target.route_id.value(), row[0]);
+    }
+    Promote(keys);
+  }
+  PG_RETURN_BOOL(true);
+}

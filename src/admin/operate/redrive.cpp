@@ -1,0 +1,210 @@
+// outbox.redrive() and outbox.discard_dead_letters(): dead letters by filter, in batches [P].
+#include <cstdlib>
+
+#include "admin/common/batches.h"
+#include "admin/common/operation.h"
+#include "admin/common/procedure_arguments.h"
+#include "admin/operate/parked_rows.h"
+#include "pg/entry.h"
+#include "pg/transaction_end.h"
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::UserError;
+
+constexpr size_t kFilters = 8;
+constexpr int64 kLargestBatch = 100000;
+constexpr int64 kPage = 20000;
+constexpr const char* kFilterNames[kFilters] = {"route",      "topic", "aggregate_type", "aggregate_id",
+                                                "event_type", "since", "until",          "error"};
+
+// $1 to $8: the filters; $9: the start, since what fails again after it is left alone.
+constexpr const char* kDead =
+    "outbox._dead_letters($1, $2, $3, $4, $5, $6::timestamptz, $7::timestamptz, $8, $9::timestamptz) ";
+
+struct Selection {
+  std::vector<Cell> params;  // of kDead
+  Cell route;
+  std::string text;  // as given, JSON
+};
+
+Selection ReadFilters(FunctionCallInfo fcinfo, TimestampTz started) {
+  Selection selection;
+  JsonObject given;
+  for (size_t i = 0; i < kFilters; i++) {
+    Cell value = TextArgument(fcinfo, static_cast<int>(i));
+    if (value && value->empty()) {
+      throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, std::string(kFilterNames[i]) + " must not be empty", "",
+                      "Leave it out to take everything."};
+    }
+    given.Add(kFilterNames[i], value);
+    selection.params.push_back(i == 0 || i == 3 || i == 5 || i == 6 ? value : LikePattern(value));
+  }
+  selection.params.push_back(TimestampCell(started));
+  selection.route = selection.params[0];
+  selection.text = given.Text();
+  if (selection.route) {
+    RouteId(*selection.route);
+  }
+  return selection;
+}
+
+int64 BatchArgument(FunctionCallInfo fcinfo, int number) {
+  int64 batch = PG_ARGISNULL(number) ? 0 : PG_GETARG_INT64(number);
+  if (batch < 1 || batch > kLargestBatch) {
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "batch must be between 1 and 100000",
+                    PG_ARGISNULL(number) ? "It is null." : "It is " + std::to_string(batch) + ".",
+                    "It is the number of events between two commits."};
+  }
+  return batch;
+}
+
+std::string Events(int64 count) {
+  return std::to_string(count) + (count == 1 ? " dead letter" : " dead letters");
+}
+
+// What would be done, by route, topic and reason.
+int64 Report(const Selection& selection, const char* verb) {
+  int64 total = 0;
+  const std::string sql = std::string("SELECT route, topic, error_class, error_code, count(*) FROM ") + kDead +
+                          "GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4";
+  for (const Row& row : RunSql(Access::kWrite, sql.c_str(), selection.params)) {
+    int64 count = std::strtoll(row[4].value().c_str(), nullptr, 10);
+    total += count;
+    Notice(std::string("would ") + verb + " " + Events(count) + " of route \"" + row[0].value() + "\", topic \"" +
+           row[1].value() + "\": " + row[2].value_or("?") + ", " + row[3].value_or("?"));
+  }
+  return total;
+}
+
+std::vector<ParkedKey> NextPage(const Selection& selection, const ParkedKey& after) {
+  std::vector<Cell> params = selection.params;
+  params.insert(params.end(), {Cell(after.route_id), Cell(after.created_at), Cell(after.id), Cell(after.replay),
+                               Cell(std::to_string(kPage))});
+  const std::string sql =
+      std::string("SELECT route_id, (extract(epoch FROM created_at) * 1000000)::bigint, id, replay FROM ") + kDead +
+      "WHERE (created_at, route_id, id, replay) > (timestamptz 'epoch' + $11::bigint * interval '1 microsecond', "
+      "$10::bigint, $12::uuid, $13::bigint) ORDER BY created_at, route_id, id, replay LIMIT $14::bigint";
+  std::vector<ParkedKey> keys;
+  for (Row& row : RunSql(Access::kWrite, sql.c_str(), params)) {
+    keys.push_back({row[0].value(), row[1].value(), row[2].value(), row[3].value()});
+  }
+  return keys;
+}
+
+struct Work {
+  const char* action;  // for the audit
+  const char* would;   // "retry"
+  const char* has;     // "will be tried again"
+  const char* does;    // "has them tried again"
+  bool dry_run = false;
+  int64 batch = 0;
+  double per_second = 0;
+  bool resolves = false;  // writes lanes
+  Cell reason = std::nullopt;
+};
+
+std::vector<std::string> RoutesOf(const std::vector<ParkedKey>& keys) {
+  std::vector<std::string> ids;
+  ids.reserve(keys.size());
+  for (const ParkedKey& key : keys) {
+    ids.push_back(key.route_id);
+  }
+  return ids;
+}
+
+// Calls `apply` with batches of locked dead letters, and commits each.
+template <typename Apply>
+int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& work, Apply&& apply) {
+  int64 matched = std::strtoll(
+      RunSql(Access::kWrite, (std::string("SELECT count(*) FROM ") + kDead).c_str(), selection.params)[0][0]
+          .value()
+          .c_str(),
+      nullptr, 10);
+  WriteAudit(work.action, selection.route, Cell(),
+             JsonObject().AddRaw("filter", selection.text).Add("matched", matched).Add("step", Cell("begin")),
+             work.reason);
+  int64 done = 0;
+  int64 seen = 0;
+  ParkedKey last = {"0", "-200000000000000", "00000000-0000-0000-0000-000000000000", "-1"};
+  for (std::vector<ParkedKey> page = NextPage(selection, last); !page.empty(); page = NextPage(selection, last)) {
+    for (size_t at = 0; at < page.size(); at += static_cast<size_t>(work.batch)) {
+      size_t end = std::min(page.size(), at + static_cast<size_t>(work.batch));
+      std::vector<ParkedKey> batch(page.begin() + static_cast<long>(at), page.begin() + static_cast<long>(end));
+      const bool changing = work.resolves && HoldRoutes(RoutesOf(batch));
+      std::vector<ParkedRow> rows = LockDead(batch);
+      if (!rows.empty()) {
+        outbox::pg::NoteParkedChange();
+        apply(&rows);
+      }
+      batches->Commit();
+      done += static_cast<int64>(rows.size());
+      seen += static_cast<int64>(end - at);
+      if (seen < matched) {
+        Notice(std::to_string(done) + " of " + Events(matched) + " " + work.has);
+      }
+      if (changing) {
+        batches->GiveWay();
+      }
+      if (work.per_second > 0) {
+        batches->Throttle(done, work.per_second);
+      }
+    }
+    last = page.back();
+  }
+  WriteAudit(work.action, selection.route, Cell(),
+             JsonObject().AddRaw("filter", selection.text).Add("done", done).Add("step", Cell("end")), work.reason);
+  if (seen > done) {
+    Notice(Events(seen - done) + " had changed or were locked by another session, and stay as they are");
+  }
+  return done;
+}
+
+template <typename Apply>
+Datum Run(FunctionCallInfo fcinfo, const char* procedure, Work work, Apply&& apply) {
+  if (!work.dry_run) {
+    RequireWritable(procedure);
+  }
+  Batches batches(fcinfo, procedure, !work.dry_run);
+  Selection selection = ReadFilters(fcinfo, batches.started());
+  if (work.per_second > 0) {
+    work.batch = std::max<int64>(1, std::min(work.batch, static_cast<int64>(work.per_second)));
+  }
+  int64 events = work.dry_run ? Report(selection, work.would) : ForEachBatch(&batches, selection, work, apply);
+  Notice(work.dry_run ? "dry run: " + Events(events) + (events == 1 ? " matches" : " match")
+                      : Events(events) + " " + work.has,
+         "", work.dry_run && events > 0 ? std::string("dry_run => false ") + work.does + "." : "");
+  return batches.Result({Cell(std::to_string(events))});
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_redrive) {
+  Work work{"redrive", "retry", "will be tried again", "has them tried again"};
+  work.dry_run = BooleanArgument(fcinfo, 8, "dry_run");
+  work.batch = BatchArgument(fcinfo, 9);
+  work.per_second = RateArgument(fcinfo, 10);
+  work.reason = CheckReason(TextArgument(fcinfo, 11), false);
+  work.resolves = true;
+  return Run(fcinfo, "outbox.redrive()", work, [&](std::vector<ParkedRow>* rows) {
+    std::vector<ParkedRow> before = *rows;
+    Resolver resolver;  // another one for each batch: meanwhile the routes may have changed
+    for (ParkedRow& row : *rows) {
+      resolver.Resolve(&row);
+    }
+    MakeDue(*rows);
+    PromoteKeysOf(before);
+  });
+}
+
+OUTBOX_FUNCTION(outbox_discard_dead_letters) {
+  Work work{"discard", "discard", "discarded", "gives them up"};
+  work.dry_run = BooleanArgument(fcinfo, 8, "dry_run");
+  work.batch = BatchArgument(fcinfo, 9);
+  work.reason = CheckReason(TextArgument(fcinfo, 10), !work.dry_run);
+  return Run(fcinfo, "outbox.discard_dead_letters()", work, [&](std::vector<ParkedRow>* rows) {
+    Remove(*rows, "discarded");
+    PromoteKeysOf(*rows);
+  });
+}

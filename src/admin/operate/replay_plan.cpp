@@ -1,0 +1,191 @@
+#include "admin/operate/replay_plan.h"
+
+#include <algorithm>
+#include <set>
+
+extern "C" {
+#include "miscadmin.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+static_assert(sizeof(ReplayEvent) == 32);
+
+bool Earlier(const ReplayEvent& a, const ReplayEvent& b) {
+  return a.created_at < b.created_at;
+}
+
+class Planner {
+ public:
+  Planner(const ReplayRequest& request, ReplayPlan* plan)
+      : plan_(plan),
+        from_(plan->from),
+        count_ids_(!request.ids.empty()),
+        most_(static_cast<size_t>(maintenance_work_mem) * 1024 / sizeof(ReplayEvent)) {
+    Forget();
+  }
+
+  void Walk(const WalkFilter& filter) {
+    WalkLog(filter, [this](const WalkedEvent& event) { Visit(event); });
+  }
+  // How many of the ids there are.
+  size_t seen() const { return seen_.size(); }
+  void Forget() {
+    seen_.clear();
+    plan_->events.clear();
+    plan_->of_topic.assign(plan_->topics.size(), 0);
+    plan_->more = false;
+    plan_->matched = plan_->first = plan_->last = plan_->bytes = 0;
+    plan_->pending = plan_->parked = plan_->given_up = plan_->passed_over = 0;
+  }
+
+ private:
+  void Visit(const WalkedEvent& event) {
+    if (count_ids_) {
+      seen_.insert(event.id);
+    }
+    switch (from_.FateOf(event)) {
+      case RouteEvents::Fate::kNotOurs:
+        return;
+      case RouteEvents::Fate::kPending:
+        plan_->pending++;
+        return;
+      case RouteEvents::Fate::kParked:
+        plan_->parked++;
+        return;
+      case RouteEvents::Fate::kGivenUp:
+        plan_->given_up++;
+        return;
+      case RouteEvents::Fate::kPassedOver:
+        plan_->passed_over++;
+        break;
+      case RouteEvents::Fate::kDelivered:
+        break;
+    }
+    ParkedRow row;
+    row.route = plan_->to;
+    row.id.resize(kUuidTextLength);
+    FormatUuid(event.id, row.id.data());
+    row.aggregate_type = std::string(event.aggregate_type);
+    row.event_type = std::string(event.event_type);
+    if (!IsNull(event.aggregate_id)) {
+      row.aggregate_id = std::string(event.aggregate_id);
+    }
+    if (!IsNull(event.topic)) {
+      row.own_topic = std::string(event.topic);
+    }
+    resolver_.Resolve(&row);
+    const uint32 topic = plan_->NumberOf(row.topic);
+    plan_->of_topic[topic]++;
+    plan_->first = plan_->matched == 0 ? event.created_at : std::min(plan_->first, event.created_at);
+    plan_->last = std::max(plan_->last, event.created_at);
+    plan_->matched++;
+    plan_->bytes += event.payload_bytes;
+    int64 key = row.order_key ? std::strtoll(row.order_key->c_str(), nullptr, 10) : 0;
+    Take({event.created_at, key, event.block, event.table, topic, event.offset,
+          static_cast<uint16>(std::strtol(row.lane.c_str(), nullptr, 10))});
+  }
+
+  // Keeps the first ones: once there is no more room, as a heap with the last of them on top.
+  void Take(const ReplayEvent& event) {
+    std::vector<ReplayEvent>& events = plan_->events;
+    if (events.size() < most_) {
+      events.push_back(event);
+      return;
+    }
+    if (!plan_->more) {
+      plan_->more = true;
+      std::make_heap(events.begin(), events.end(), Earlier);
+    }
+    if (Earlier(event, events.front())) {
+      std::pop_heap(events.begin(), events.end(), Earlier);
+      events.back() = event;
+      std::push_heap(events.begin(), events.end(), Earlier);
+    }
+  }
+
+  ReplayPlan* plan_;
+  RouteEvents from_;
+  Resolver resolver_;
+  const bool count_ids_;
+  const size_t most_;
+  std::set<Uuid> seen_;
+};
+
+}  // namespace
+
+uint32 ReplayPlan::NumberOf(const std::string& topic) {
+  auto [at, fresh] = topic_numbers.emplace(topic, static_cast<uint32>(topics.size()));
+  if (fresh) {
+    topics.push_back(topic);
+    of_topic.push_back(0);
+  }
+  return at->second;
+}
+
+std::string PlaceOf(const ReplayEvent& event) {
+  return "(" + std::to_string(event.block) + "," + std::to_string(event.offset) + ")";
+}
+
+void ResolveAgain(const std::string& table, size_t begin, size_t end, Resolver* resolver, ReplayPlan* plan) {
+  std::vector<Cell> places;
+  for (size_t i = begin; i < end; i++) {
+    places.push_back(PlaceOf(plan->events[i]));
+  }
+  std::string sql =
+      "SELECT (extract(epoch FROM l.created_at) * 1000000)::bigint, l.id, l.aggregate_type, l.aggregate_id, "
+      "l.event_type, l.topic FROM outbox." +
+      table + " l WHERE l.ctid = ANY ($1::tid[])";
+  for (const Row& found : RunSql(Access::kWrite, sql.c_str(), {ArrayLiteral(places)})) {
+    const int64 created_at = std::strtoll(found[0].value().c_str(), nullptr, 10);
+    auto first = plan->events.begin() + static_cast<long>(begin);
+    auto event = std::lower_bound(first, plan->events.begin() + static_cast<long>(end), created_at,
+                                  [](const ReplayEvent& one, int64 at) { return one.created_at < at; });
+    if (event == plan->events.begin() + static_cast<long>(end) || event->created_at != created_at) {
+      continue;  // it has moved: the copy leaves it out
+    }
+    ParkedRow row;
+    row.route = plan->to;
+    row.id = found[1].value();
+    row.aggregate_type = found[2].value();
+    row.aggregate_id = found[3];
+    row.event_type = found[4].value();
+    row.own_topic = found[5];
+    resolver->Resolve(&row);
+    event->topic = plan->NumberOf(row.topic);
+    event->order_key = row.order_key ? std::strtoll(row.order_key->c_str(), nullptr, 10) : 0;
+    event->lane = static_cast<uint16>(std::strtol(row.lane.c_str(), nullptr, 10));
+  }
+}
+
+void PlanReplay(const ReplayRequest& request, ReplayPlan* plan) {
+  Planner planner(request, plan);
+  WalkFilter filter = request.filter;
+  bool narrowed = request.only_ids;
+  if (request.only_ids) {
+    // Ids made by outbox say when they were made; those given by clients need not be true.
+    int64 first = filter.until, last = 0;
+    for (const Uuid& id : request.ids) {
+      std::optional<int64_t> micros = Uuid7Micros(id);
+      narrowed = narrowed && micros.has_value();
+      first = std::min<int64>(first, micros.value_or(first));
+      last = std::max<int64>(last, micros.value_or(last));
+    }
+    if (narrowed) {
+      filter.since = std::max(filter.since, first);
+      filter.until = std::min(filter.until, last + 1);
+    }
+  }
+  if (filter.since < filter.until) {
+    planner.Walk(filter);
+  }
+  if (narrowed && planner.seen() < request.ids.size()) {
+    planner.Forget();
+    planner.Walk(request.filter);
+  }
+  std::sort(plan->events.begin(), plan->events.end(), Earlier);
+}
+
+}  // namespace outbox::admin

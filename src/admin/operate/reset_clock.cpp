@@ -1,0 +1,175 @@
+// outbox.reset_clock() [P]: the clock of events goes back to the wall clock.
+//
+// All that is ordered or found by that clock must stay correct. Events: earlier ones have to be delivered first,
+// because a window sorts by the clock, and no transaction may straddle the moment. Positions: the newest row of
+// outbox.progress is the one with the latest time, so they are put into the lanes' own rows, as seek() does, and what
+// is dated after the new time goes. Day tables of days that were over and now are not: pg/clock.h, ClockResets().
+#include "admin/common/operation.h"
+#include "admin/lookup/backlog.h"
+#include "admin/lookup/shared_views.h"
+#include "base/fault_point.h"
+#include "pg/clock.h"
+#include "pg/entry.h"
+#include "pg/transaction_end.h"
+#include "pg/wait.h"
+#include "pg/wall.h"
+
+extern "C" {
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "storage/lmgr.h"
+#include "utils/lsyscache.h"
+}
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::Guard;
+using outbox::pg::UserError;
+
+constexpr int64 kWaitMicros = 10 * USECS_PER_SEC;
+constexpr int64 kHoldMicros = USECS_PER_SEC;  // emitters wait no longer than that
+constexpr long kNapMs = 50;
+constexpr int64 kScanLimit = 10000;
+
+// Transactions of this database that have emitted, or may be about to with a reading that they have already: those that
+// have an xid and run a statement that waits neither for the clock nor for a row lock. Workers of outbox are left out:
+// what they date is not ordered.
+constexpr const char* kWriters =
+    "SELECT coalesce('process ' || l.pid, 'prepared transaction ' || "
+    "  (SELECT p.gid FROM pg_prepared_xacts p WHERE p.transaction = l.transactionid)) "
+    "FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid "
+    "WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted "
+    "AND l.pid IS DISTINCT FROM pg_backend_pid() AND coalesce(a.backend_type, '') NOT LIKE 'outbox %' "
+    "AND (EXISTS (SELECT FROM pg_locks t JOIN pg_database d ON d.oid = t.database AND d.datname = current_database() "
+    "  JOIN pg_inherits i ON i.inhrelid = t.relation AND i.inhparent = 'outbox.log'::regclass "
+    "  WHERE t.virtualtransaction = l.virtualtransaction AND t.locktype = 'relation' AND t.mode = 'RowExclusiveLock') "
+    " OR (a.datname = current_database() AND coalesce(a.state, 'active') NOT LIKE 'idle%' "
+    "  AND NOT EXISTS (SELECT FROM pg_locks t WHERE t.pid = l.pid AND NOT t.granted AND (t.locktype IN "
+    "('transactionid', 'tuple') "
+    "   OR (t.locktype = 'object' AND t.objid = 'outbox.clock_ceiling'::regclass AND t.objsubid = 1))))) LIMIT 1";
+
+// Parked events behind which later events of their key wait, by created_at.
+constexpr const char* kHolding =
+    "SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+    "WHERE p.created_at > $1::timestamptz AND p.order_key IS NOT NULL "
+    "AND (p.state IN ('retrying', 'blocked') OR (p.state = 'dead' AND r.on_failure = 'block'))";
+
+// What keeps the clock from being reset; empty: nothing. Anything but a `writer` can be overridden by force.
+struct Obstacle {
+  std::string text;
+  bool writer = false;
+};
+
+Obstacle FindObstacle(int64 now, bool force) {
+  std::vector<Row> writers = RunSql(Access::kWrite, kWriters);
+  if (!writers.empty()) {
+    return {"A transaction that has emitted, or may be about to, is under way: " + writers[0][0].value_or("?") + ".",
+            true};
+  }
+  if (force) {
+    return {};
+  }
+  for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
+    if (route[0].spec == nullptr) {
+      return {"Route \"" + route[0].route + "\" cannot work: " + route[0].trouble + "."};
+    }
+    for (const LaneBacklog& backlog : CountBacklog(route, {.limit = kScanLimit, .parked = true})) {
+      if (backlog.pending > 0 || backlog.capped) {
+        return {"Route \"" + route[0].route + "\" has " + std::to_string(backlog.pending) +
+                (backlog.capped ? " or more" : "") +
+                (backlog.pending == 1 && !backlog.capped ? " undelivered event." : " undelivered events.")};
+      }
+    }
+  }
+  std::string holding = RunSql(Access::kWrite, kHolding, {UnixMicrosCell(now)})[0][0].value_or("0");
+  return holding == "0" ? Obstacle()
+                        : Obstacle{holding + (holding == "1" ? " parked event holds its key."
+                                                             : " parked events hold their keys.")};
+}
+
+void Nap() {
+  Guard([] {
+    static uint32 wait_event = 0;
+    if (wait_event == 0) {
+      wait_event = outbox::pg::WaitEventFor("OutboxResetClock");
+    }
+    outbox::pg::WaitForLatch(kNapMs, wait_event);
+    CHECK_FOR_INTERRUPTS();
+  });
+}
+
+// Takes hold of the clock, and returns with it held and no obstacle left.
+void HoldWhenQuiet(int64 now, bool force) {
+  const TimestampTz end = GetCurrentTimestamp() + kWaitMicros - OUTBOX_FAULT_VALUE("reset.sooner");
+  for (;;) {
+    Guard([] { outbox::pg::HoldClock(); });
+    const TimestampTz release_at = GetCurrentTimestamp() + kHoldMicros;
+    Obstacle obstacle = FindObstacle(now, force);
+    while (!obstacle.text.empty() && GetCurrentTimestamp() < release_at) {
+      Nap();
+      obstacle = FindObstacle(now, force);
+    }
+    if (obstacle.text.empty()) {
+      return;
+    }
+    Guard([] { outbox::pg::ReleaseClock(); });
+    if (GetCurrentTimestamp() >= end) {
+      throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot put the clock of events back now",
+                      obstacle.text,
+                      obstacle.writer ? "End it, and try again."
+                                      : "Wait until all is delivered; outbox.reset_clock(force => true) does not wait, "
+                                        "and such events may arrive after later ones of their key."};
+    }
+    Nap();
+  }
+}
+
+// Puts the lanes where they stand already, as seek() does.
+void CarryPositions(int64 now) {
+  // Waits for workers that are saving progress, and keeps others from doing so until the lanes have lost their owners.
+  Guard([] { LockRelationOid(get_relname_relid("progress", get_namespace_oid("outbox", false)), ShareLock); });
+  const std::vector<Cell> at = {UnixMicrosCell(now)};
+  RunSql(Access::kWrite,
+         "UPDATE outbox.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
+         "since = $1::timestamptz FROM outbox._side_lane_position p "
+         "WHERE p.route_id = t.route_id AND p.lane = t.lane AND p.side = t.side",
+         at);
+  RunSql(Access::kWrite,
+         "UPDATE outbox.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
+         "since = $1::timestamptz, owner = NULL, claimed_at = NULL FROM outbox._lane_position p "
+         "WHERE p.route_id = t.route_id AND p.lane = t.lane",
+         at);
+  RunSql(Access::kWrite, "DELETE FROM outbox.progress WHERE at >= $1::timestamptz", at);
+  RunSql(Access::kWrite, "DELETE FROM outbox.tick WHERE at >= $1::timestamptz", at);
+}
+
+}  // namespace
+
+// outbox.reset_clock(force boolean) RETURNS interval: how far it went back.
+OUTBOX_FUNCTION(outbox_reset_clock) {
+  RequireWritable("outbox.reset_clock()");
+  RequirePreload();
+  const bool force = !PG_ARGISNULL(0) && PG_GETARG_BOOL(0);
+  if (GetCurrentTransactionNestLevel() > 1 || IsolationUsesXactSnapshot()) {
+    throw UserError{ERRCODE_ACTIVE_SQL_TRANSACTION,
+                    "outbox.reset_clock() cannot run in a subtransaction or on an old snapshot", "",
+                    "Call it by itself."};
+  }
+  outbox::pg::BelieveWall();
+  const int64 now = outbox::pg::RawWall();
+  int64 ahead = Guard([] { return outbox::pg::LastReading(); }) - now;
+  if (ahead > 0) {
+    HoldWhenQuiet(now, force);
+    ahead = std::max<int64>(Guard([] { return outbox::pg::LastReading(); }) - now, 0);
+    CarryPositions(now);
+    WriteAudit("reset_clock", Cell(), Cell(),
+               JsonObject().Add("ahead_seconds", ahead / USECS_PER_SEC).Add("force", force ? "true" : "false"), Cell());
+    Guard([&] { outbox::pg::ResetClockAtCommit(now); });
+    outbox::pg::NoteConfigChange();
+    outbox::pg::NoteParkedChange();
+  }
+  Interval* back = Guard([] { return static_cast<Interval*>(palloc0(sizeof(Interval))); });
+  back->time = std::max<int64>(ahead, 0);
+  PG_RETURN_INTERVAL_P(back);
+}

@@ -1,0 +1,177 @@
+// outbox.seek(): all lanes of a route begin again at a moment [P].
+//
+// As if each lane were half way through a window: everything visible now, done up to just before that moment (so does a
+// route that is created with a timestamp). The lanes lose their owners; the workers that claim them begin there. Parked
+// events stay as they are.
+#include "admin/common/batches.h"
+#include "admin/common/operation.h"
+#include "admin/common/procedure_arguments.h"
+#include "admin/lookup/backlog.h"
+#include "admin/lookup/event_walk.h"
+#include "admin/lookup/parked_counts.h"
+#include "admin/lookup/route_start.h"
+#include "log/lane_tables.h"
+#include "pg/clock.h"
+#include "pg/entry.h"
+#include "pg/transaction_end.h"
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::Guard;
+using outbox::pg::UserError;
+
+struct Counts {
+  int64 again = 0;
+  int64 first_time = 0;  // of what an earlier move had passed over
+  int64 passed_over = 0;
+};
+
+Counts CountEvents(const std::string& route, int64 at) {
+  RouteEvents events(route);
+  if (events.lanes()[0].restored) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "route \"" + route + "\" came by a dump, and is not adopted",
+                    "Its positions mean nothing here before.", "Call outbox.adopt() first."};
+  }
+  Counts counts;
+  WalkFilter filter;
+  filter.since = at;
+  filter.until = NewestTime() + kPgEpochMicros + 1;
+  if (filter.since < filter.until) {
+    WalkLog(filter, [&](const WalkedEvent& event) {
+      const RouteEvents::Fate fate = events.FateOf(event);
+      counts.again += fate == RouteEvents::Fate::kDelivered;
+      counts.first_time += fate == RouteEvents::Fate::kPassedOver;
+    });
+  }
+  int64 oldest = 0;
+  for (const LaneBacklog& backlog : CountBacklog(events.lanes(), {.parked = true})) {
+    oldest = backlog.oldest != 0 && (oldest == 0 || backlog.oldest < oldest) ? backlog.oldest : oldest;
+  }
+  if (oldest != 0 && oldest < at) {
+    filter.since = oldest;
+    filter.until = at;
+    WalkLog(filter, [&](const WalkedEvent& event) {
+      counts.passed_over += events.FateOf(event) == RouteEvents::Fate::kPending;
+    });
+  }
+  return counts;
+}
+
+// As with consumer offsets: a dead-letter queue is not moved with them.
+void TellParked(const std::string& route) {
+  const std::string id = RouteId(route);
+  ParkedCount all;
+  for (const auto& [lane, parked] : CountParked(Access::kWrite)) {
+    if (std::to_string(lane.first) == id) {
+      all.Add(parked);
+    }
+  }
+  if (all.all() == 0) {
+    return;
+  }
+  Notice(std::string(all.capped ? "at least " : "") + std::to_string(all.all()) + " parked " +
+             (all.all() == 1 ? "event stays" : "events stay") + " as " + (all.all() == 1 ? "it is" : "they are"),
+         std::to_string(all.retrying) + " being retried, " + std::to_string(all.blocked) + " waiting behind another, " +
+             std::to_string(all.scheduled) + " scheduled, " + std::to_string(all.dead) + " dead.",
+         "They are not moved: outbox.skip(), outbox.discard_dead_letters() and outbox.cancel_replay() give them up.");
+}
+
+constexpr const char* kNoteStart =
+    "SELECT outbox._note_lane_start($1::bigint, timestamptz 'epoch' + $2::bigint * interval '1 microsecond', 'seek', "
+    "$3::pg_snapshot, $4::pg_snapshot, timestamptz 'epoch' + $5::bigint * interval '1 microsecond')";
+
+void Move(const std::string& route, int64 at) {
+  std::vector<Row> rows = RunSql(
+      Access::kWrite, "SELECT id, lanes_wanted FROM outbox.route WHERE name = $1 FOR NO KEY UPDATE", {Cell(route)});
+  if (rows.empty()) {
+    throw NoSuchRoute(route);
+  }
+  if (rows[0][1]) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "the number of lanes of route \"" + route + "\" is being changed",
+                    "Its lanes come to rest at a common point first.",
+                    "Wait until lanes_wanted is NULL in outbox.route, or take the change back with alter_route()."};
+  }
+  int64 clock = 0;
+  const int64 route_id = std::stoll(rows[0][0].value());
+  Guard([&] {
+    // Waits for workers that are saving progress, and keeps others from doing so until the lanes have lost their
+    // owners: progress saved after the seek would count.
+    outbox::log::LockPositions(route_id, ShareLock, true);
+    clock = outbox::pg::TakeReadings(1);
+  });
+  RouteStart start = ParseStart(Cell(UnixMicrosText(at)));
+  RunSql(Access::kWrite,
+         // What lanes did before the oldest retained event concerns no event any more.
+         "DELETE FROM outbox.lane_start WHERE route_id = $1::bigint AND at < timestamptz 'epoch' + $2::bigint * "
+         "interval '1 microsecond'",
+         {rows[0][0], Cell(std::to_string(OldestRetained().value_or(clock)))});
+  RunSql(Access::kWrite, kNoteStart,
+         {rows[0][0], Cell(std::to_string(clock)), start.window_from, start.window_to, start.done_to});
+  RunSql(Access::kWrite,
+         "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, window_to = "
+         "$3::pg_snapshot, done_to = timestamptz 'epoch' + $4::bigint * interval '1 microsecond', "
+         "since = timestamptz 'epoch' + $5::bigint * interval '1 microsecond', repeats_to = NULL WHERE route_id = "
+         "$1::bigint",
+         {rows[0][0], start.window_from, start.window_to, start.done_to, Cell(std::to_string(clock))});
+  RunSql(Access::kWrite, "DELETE FROM outbox.side_lane WHERE route_id = $1::bigint", {rows[0][0]});
+  // A route takes events older than itself only if it is moved there.
+  RunSql(Access::kWrite,
+         "UPDATE outbox.route SET start_time = least(start_time, timestamptz 'epoch' + $2::bigint * interval '1 "
+         "microsecond') WHERE id = $1::bigint",
+         {rows[0][0], Cell(std::to_string(at))});
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_seek) {
+  Cell route = TextArgument(fcinfo, 0);
+  std::optional<int64> at = TimeArgument(fcinfo, 1);
+  Cell reason = CheckReason(TextArgument(fcinfo, 2), false);
+  bool dry_run = BooleanArgument(fcinfo, 3, "dry_run");
+  if (!route || !at) {
+    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, route ? "at must not be null" : "route must not be null", "",
+                    "For example CALL outbox.seek('everything', '2026-01-31 12:00+00')."};
+  }
+  if (!dry_run) {
+    RequireWritable("outbox.seek()");
+  }
+  Batches batches(fcinfo, "outbox.seek()", !dry_run);
+  int64 newest = NewestTime() + kPgEpochMicros;
+  if (TIMESTAMP_IS_NOEND(PG_GETARG_TIMESTAMPTZ(1))) {
+    at = newest + 1;  // the newest event, too
+  } else if (*at > newest) {
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "cannot move a route into the future",
+                    "No event is newer than " + UnixMicrosText(newest) + ".",
+                    "Pass 'infinity' to pass over everything that waits."};
+  }
+  Counts counts = CountEvents(*route, *at);
+  std::optional<int64> oldest = OldestRetained();
+  if (!oldest || *at < *oldest) {
+    Notice(oldest ? "the log begins at " + UnixMicrosText(*oldest) : "the log is empty",
+           "Older events are no longer kept.", "outbox.retention says how long days are kept.");
+  }
+  Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + *route + "\" " + (dry_run ? "would send " : "sends ") +
+         std::to_string(counts.again) + (counts.again == 1 ? " delivered event again, " : " delivered events again, ") +
+         (counts.first_time > 0 ? std::to_string(counts.first_time) + " passed over before for the first time, " : "") +
+         "and " + (dry_run ? "pass" : "passes") + " over " + std::to_string(counts.passed_over) +
+         " that it has not delivered");
+  TellParked(*route);
+  if (!dry_run) {
+    batches.Commit();  // releases what was locked for counting
+    WriteAudit("seek", route, Cell(),
+               JsonObject()
+                   .Add("at", Cell(UnixMicrosText(*at)))
+                   .Add("again", counts.again)
+                   .Add("first_time", counts.first_time)
+                   .Add("passed_over", counts.passed_over),
+               reason);
+    Move(*route, *at);
+    outbox::pg::NoteConfigChange();
+    outbox::pg::NoteParkedChange();
+    batches.Commit();
+  }
+  return batches.Result({Cell(std::to_string(counts.again)), Cell(std::to_string(counts.passed_over))});
+}

@@ -1,0 +1,48 @@
+#include "admin/show/doctor.h"
+
+#include "pg/entry.h"
+
+namespace outbox::admin {
+
+void Findings::Add(const char* check, const char* status, std::string detail, std::string hint) {
+  rows_.push_back({Cell(check), Cell(status), Cell(std::move(detail)), hint.empty() ? Cell() : Cell(std::move(hint))});
+}
+
+void Findings::Ok(const char* check, std::string detail) {
+  Add(check, "ok", std::move(detail), "");
+}
+
+void Findings::Warn(const char* check, std::string detail, std::string hint) {
+  Add(check, "warning", std::move(detail), std::move(hint));
+}
+
+void Findings::Problem(const char* check, std::string detail, std::string hint) {
+  Add(check, "problem", std::move(detail), std::move(hint));
+}
+
+}  // namespace outbox::admin
+
+OUTBOX_FUNCTION(outbox_doctor) {
+  using namespace outbox::admin;
+  ResultSet result(fcinfo);
+  result.Begin();
+  Findings findings;
+  if (RecoveryInProgress()) {
+    CheckStandby(&findings);
+    for (const Row& row : findings.rows()) {
+      result.Add(row);
+    }
+    return static_cast<Datum>(0);
+  }
+  for (auto check :
+       {CheckPreload,      CheckVersion,       CheckIdentity, CheckProcesses, CheckClock,  CheckDayTables,
+        CheckRetention,    CheckLog,           CheckIndexes,  CheckRoutes,    CheckLoneEmits, CheckLanes,  CheckDestinations,
+        CheckParked,       CheckReplays,       CheckPauses,   CheckAdoption,  CheckGuards, CheckForeignRows,
+        CheckPublications, CheckSubscriptions, CheckRights}) {
+    check(&findings);
+  }
+  for (const Row& row : findings.rows()) {
+    result.Add(row);
+  }
+  return static_cast<Datum>(0);
+}

@@ -1,0 +1,54 @@
+// The checks of outbox.doctor() [P]. Each adds at least one row, also when all is well, so that an answer shows what
+// was checked. The statuses: ok, warning (works, or will, but needs attention), problem (events are not published).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "admin/common/query.h"
+
+namespace outbox::admin {
+
+class Findings {
+ public:
+  void Ok(const char* check, std::string detail);
+  void Warn(const char* check, std::string detail, std::string hint);
+  void Problem(const char* check, std::string detail, std::string hint);
+  const std::vector<Row>& rows() const { return rows_; }
+
+ private:
+  void Add(const char* check, const char* status, std::string detail, std::string hint);
+  std::vector<Row> rows_;
+};
+
+// doctor_server.cpp: what concerns the server and this database's processes.
+void CheckPreload(Findings* findings);
+void CheckVersion(Findings* findings);
+void CheckIdentity(Findings* findings);
+void CheckProcesses(Findings* findings);
+void CheckClock(Findings* findings);
+// All that is said on a hot standby, which has no process of outbox and writes nothing.
+void CheckStandby(Findings* findings);
+
+// doctor_routes.cpp: what concerns the log, routes and lanes.
+void CheckDayTables(Findings* findings);
+void CheckRetention(Findings* findings);
+void CheckLog(Findings* findings);
+void CheckIndexes(Findings* findings);
+void CheckRoutes(Findings* findings);
+void CheckLoneEmits(Findings* findings);
+void CheckLanes(Findings* findings);
+void CheckParked(Findings* findings);
+void CheckReplays(Findings* findings);
+void CheckPauses(Findings* findings);
+void CheckDestinations(Findings* findings);
+void CheckAdoption(Findings* findings);
+void CheckGuards(Findings* findings);
+void CheckForeignRows(Findings* findings);
+void CheckPublications(Findings* findings);
+void CheckSubscriptions(Findings* findings);
+
+// doctor_rights.cpp
+void CheckRights(Findings* findings);
+
+}  // namespace outbox::admin

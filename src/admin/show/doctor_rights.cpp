@@ -1,0 +1,83 @@
+// outbox.doctor(): roles with rights on the extension's objects that they should not have [P].
+#include "admin/show/doctor.h"
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr size_t kTold = 20;
+
+// What grant_emit(), grant_operate() and the install script give is fine, and so is EXECUTE on functions that may be
+// granted. All other rights come from default privileges of the object's owner, or were granted by hand.
+constexpr const char* kOdd = R"(
+WITH rights AS (
+  SELECT CASE WHEN c.relkind = 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name, x.grantee,
+         x.privilege_type AS privilege,
+         CASE WHEN c.relkind = 'S' THEN true
+              WHEN c.relkind = 'v' THEN x.privilege_type <> 'SELECT' AND NOT (c.relname = 'event' AND x.privilege_type = 'INSERT')
+              ELSE x.privilege_type <> 'SELECT' OR c.relname ~ '^(log|log_[0-9]{8}|parked|foreign_event)$' END
+         OR (c.relkind = 'v' AND c.relname ~ '^_' AND c.relname <> '_waiting')
+         OR x.grantee = 0 AS odd
+  FROM pg_class c, aclexplode(c.relacl) x
+  WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee <> c.relowner
+  UNION ALL
+  SELECT 'ROUTINE', p.oid::regprocedure::text, x.grantee, x.privilege_type,
+         CASE WHEN x.grantee = 0 THEN p.proname NOT LIKE 'json\_arg\_%'
+              WHEN p.proname LIKE '\_%' THEN NOT EXISTS (
+                SELECT FROM aclexplode(p.proacl) m WHERE m.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = 'pg_monitor'))
+              ELSE p.proname IN ('adopt', 'forget', 'grant_emit', 'revoke_emit', 'grant_operate', 'revoke_operate') END
+  FROM pg_proc p, aclexplode(p.proacl) x
+  WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee <> p.proowner
+  UNION ALL
+  SELECT 'SCHEMA', 'outbox', x.grantee, x.privilege_type, x.privilege_type = 'CREATE' OR x.grantee = 0
+  FROM pg_namespace n, aclexplode(n.nspacl) x
+  WHERE n.nspname = 'outbox' AND x.grantee <> n.nspowner
+)
+SELECT kind, name, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
+       string_agg(privilege, ', ' ORDER BY privilege), bool_and(privilege = 'SELECT' AND grantee <> 0)
+FROM rights WHERE odd GROUP BY kind, name, grantee ORDER BY 5, 3, 1, 2)";
+
+// Roles that may emit without a row of grant_emit() that says to which topics.
+constexpr const char* kUnsaid = R"(
+SELECT DISTINCT quote_ident(r.rolname), quote_literal(r.rolname)
+FROM pg_proc p, aclexplode(p.proacl) x JOIN pg_roles r ON r.oid = x.grantee
+WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname ~ '^emit(_|$)' AND x.grantee <> p.proowner AND NOT r.rolsuper
+  AND NOT EXISTS (SELECT FROM outbox.emit_right e WHERE outbox._role_of(e) = x.grantee)
+ORDER BY 1)";
+
+}  // namespace
+
+void CheckRights(Findings* findings) {
+  std::vector<Row> odd = RunSql(Access::kRead, kOdd);
+  for (size_t i = 0; i < odd.size() && i < kTold; i++) {
+    const Row& row = odd[i];
+    const std::string detail = row[2].value() + " has " + row[3].value() + " on " + row[1].value() +
+                               ", which is not needed to emit, look or operate.";
+    const std::string hint =
+        "REVOKE " + row[3].value() + " ON " + row[0].value() + " " + row[1].value() + " FROM " + row[2].value() + ";";
+    if (row[4] == "t") {
+      findings->Warn("rights", detail, hint);
+    } else {
+      findings->Problem("rights", detail, hint);
+    }
+  }
+  if (odd.size() > kTold) {
+    findings->Problem("rights", "And there are " + std::to_string(odd.size() - kTold) + " more such rights.",
+                      "ALTER DEFAULT PRIVILEGES of the extension's owner may have given them.");
+  }
+  std::vector<Row> unsaid = RunSql(Access::kRead, kUnsaid);
+  if (unsaid.size() > kTold) {
+    unsaid.resize(kTold);
+  }
+  for (const Row& row : unsaid) {
+    findings->Warn("rights", row[0].value() + " may emit to every topic, and outbox.grant_emit() has not said so.",
+                   "The right was given by hand. SELECT outbox.grant_emit(" + row[1].value() +
+                       "), with topics if it is to have any, says what holds.");
+  }
+  if (odd.empty() && unsaid.empty()) {
+    findings->Ok("rights",
+                 "Nobody has more rights on the objects of outbox than grant_emit() and grant_operate() give.");
+  }
+}
+
+}  // namespace outbox::admin

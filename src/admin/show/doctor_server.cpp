@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include "admin/lookup/processes.h"
+#include "admin/lookup/shared_views.h"
+#include "admin/show/doctor.h"
+#include "base/version.h"
+#include "pg/clock.h"
+#include "pg/settings.h"
+#include "pg/wall.h"
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr int64 kFarAheadMicros = 60 * USECS_PER_SEC;
+constexpr int64 kTooFarAheadMicros = 600 * USECS_PER_SEC;
+
+// How many relay workers can be used.
+int WantedRelays() {
+  Row row = RunSql(Access::kRead, "SELECT least(count(*), $1::bigint) FROM outbox.lane",
+                   {Cell(std::to_string(pg::settings.workers))})[0];
+  return std::atoi(row[0].value_or("0").c_str());
+}
+
+bool Used() {
+  return RunSql(Access::kRead, "SELECT FROM outbox.identity LIMIT 1").size() == 1;
+}
+
+// Processes that crash at every start, and are held back so that they do not restart all sessions over and over.
+void CheckHeld(Findings* findings) {
+  const pg::DatabaseSlot* slot = pg::Guard([] { return pg::FindDatabaseSlot(MyDatabaseId, false); });
+  TimestampTz until = slot == nullptr ? 0 : slot->delayed_until;
+  if (until <= GetCurrentTimestamp() && pg::Shared()->launcher_delayed_until == 0) {
+    return;
+  }
+  const char* hint =
+      "The server log says what they died of. SELECT pg_reload_conf() lets them try at once, outbox.enabled = off "
+      "keeps "
+      "relay workers from being started.";
+  if (pg::Shared()->launcher_delayed_until != 0) {
+    findings->Problem("crashes",
+                      "The launcher crashed the server at each of its last starts; it waits until " +
+                          UnixMicrosText(pg::Shared()->launcher_delayed_until + kPgEpochMicros) + ".",
+                      hint);
+  } else {
+    findings->Problem("crashes",
+                      "A background worker of this database crashed the server " + std::to_string(slot->crashes) +
+                          " times in a row just after its start; it is not started again before " +
+                          UnixMicrosText(until + kPgEpochMicros) + ".",
+                      hint);
+  }
+}
+
+void CheckRelays(int running, Findings* findings) {
+  if (!pg::settings.enabled) {
+    findings->Warn("workers", "outbox.enabled is off: events are kept and not published.",
+                   "ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf();");
+  } else if (pg::settings.workers == 0) {
+    findings->Warn("workers", "outbox.workers is 0: events are kept and not published.", "Raise outbox.workers.");
+  } else if (WantedRelays() > 0 && !CountProcesses().enough()) {
+    const Processes processes = CountProcesses();
+    findings->Warn("workers",
+                   "Keepers and relay workers run in turn, or fewer of them: " + FewSlotsText(processes) +
+                       " Events of this database may wait for seconds.",
+                   FewSlotsHint(processes) + " SELECT * FROM outbox.process shows who has a place.");
+  } else if (running == 0 && WantedRelays() > 0) {
+    findings->Problem("workers", "There are routes and no relay worker runs for this database.",
+                      "Look for messages of outbox in the server log, and into outbox.process.");
+  } else if (running < WantedRelays()) {
+    findings->Warn("workers", std::to_string(running) + " of " + std::to_string(WantedRelays()) + " relay workers run.",
+                   "If this lasts, look into outbox.process.");
+  } else {
+    findings->Ok("workers", std::to_string(running) + (running == 1 ? " relay worker runs" : " relay workers run") +
+                                " for this database.");
+  }
+}
+
+}  // namespace
+
+void CheckPreload(Findings* findings) {
+  if (pg::Shared() != nullptr) {
+    findings->Ok("preload", "The module is preloaded.");
+  } else {
+    findings->Problem(
+        "preload",
+        "The module is not in shared_preload_libraries: events are kept in the order of the server's clock "
+        "only, and nothing publishes them.",
+        "Add shared_preload_libraries = 'outbox' to postgresql.conf and restart the server.");
+  }
+}
+
+void CheckVersion(Findings* findings) {
+  std::vector<Row> rows = RunSql(Access::kRead, "SELECT extversion FROM pg_extension WHERE extname = 'outbox'");
+  std::string installed = rows.empty() ? "?" : rows[0][0].value_or("?");
+  if (installed == kVersion) {
+    findings->Ok("version", "Library and extension have version " + installed + ".");
+  } else {
+    findings->Problem("version",
+                      "The library has version " + std::string(kVersion) + ", the extension " + installed +
+                          "; workers wait until they are equal.",
+                      "ALTER EXTENSION outbox UPDATE, or restart the server after installing the new library.");
+  }
+}
+
+void CheckIdentity(Findings* findings) {
+  const char* instance = pg::settings.instance != nullptr ? pg::settings.instance : "";
+  Row row = RunSql(Access::kRead,
+                   "SELECT count(*), count(*) FILTER (WHERE i.system_identifier = s.system_identifier "
+                   "AND i.database = d.oid AND i.instance = $1) FROM outbox.identity i, pg_control_system() s, "
+                   "pg_database d WHERE d.datname = current_database()",
+                   {Cell(instance)})[0];
+  if (row[0] == "0") {
+    findings->Ok("identity", "No route was made here yet and nothing emitted; nothing runs before.");
+  } else if (row[0] == row[1]) {
+    findings->Ok("identity", "This outbox belongs to this server and database.");
+  } else {
+    findings->Problem(
+        "identity",
+        "This outbox is a copy: outbox.identity names another server, database or instance. It stays silent.",
+        "SELECT outbox.adopt() has it go on where the original was when it was copied, with what was emitted here "
+        "behind "
+        "that. outbox.adopt(keep_positions => false) passes over what it brought.");
+  }
+}
+
+void CheckProcesses(Findings* findings) {
+  if (pg::Shared() == nullptr) {
+    return;
+  }
+  CheckHeld(findings);
+  if (pg::Shared()->launcher_pid == 0) {
+    findings->Problem("launcher", "The launcher does not run.",
+                      "It is started again within seconds; see the server log.");
+  } else {
+    findings->Ok("launcher", "The launcher runs.");
+  }
+  int keepers = 0;
+  int relays = 0;
+  for (const WorkerView& worker : ReadWorkerViews()) {
+    bool here = worker.database == MyDatabaseId && worker.running;
+    keepers += here && worker.kind == pg::WorkerKind::kKeeper;
+    relays += here && worker.kind == pg::WorkerKind::kRelay;
+  }
+  if (keepers == 0 && !Used()) {
+    findings->Ok("keeper", "No keeper is needed before the first route or event.");
+  } else if (keepers == 0 && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0) {
+    const Processes processes = CountProcesses();
+    findings->Warn("keeper", "The keepers of all databases run in turn: " + FewSlotsText(processes),
+                   FewSlotsHint(processes));
+  } else if (keepers == 0) {
+    findings->Problem("keeper", "No keeper runs for this database.",
+                      "Day tables are neither made ahead nor dropped. max_worker_processes may be too low, or "
+                      "outbox.max_databases.");
+  } else {
+    findings->Ok("keeper", "The keeper of this database runs.");
+  }
+  CheckRelays(relays, findings);
+}
+
+void CheckStandby(Findings* findings) {
+  CheckPreload(findings);
+  CheckVersion(findings);
+  findings->Ok("standby", "This is a standby: it publishes nothing until it is promoted, and then goes on by itself.");
+}
+
+void CheckClock(Findings* findings) {
+  if (pg::Shared() == nullptr) {
+    return;
+  }
+  int64 jump = pg::PendingJump();
+  int64 ahead = pg::Guard([] { return pg::LastReading(); }) - pg::RawWall();
+  const std::string text = "The clock of events is " + std::to_string(ahead / USECS_PER_SEC) + " seconds ahead of the ";
+  if (jump != 0) {
+    findings->Warn("clock",
+                   "The server's clock has jumped by " + std::to_string(jump / USECS_PER_SEC) +
+                       " seconds; events are dated as if it had not until it has kept to that for five minutes.",
+                   "If the server's clock is wrong, set it right; if it is right, there is nothing to do.");
+  } else if (ahead > kTooFarAheadMicros) {
+    findings->Problem("clock", text + "server's: that was wrong once. Order is kept, dates and ids are wrong.",
+                      "When all is delivered, outbox.reset_clock() puts it back; else it ticks by a microsecond for "
+                      "each event until the server's clock has caught up.");
+  } else if (ahead > kFarAheadMicros) {
+    findings->Warn("clock", text + "server's, which was set back or wrong once.",
+                   "Order is kept. It ticks by a microsecond for each event until the server's clock has caught up.");
+  } else {
+    findings->Ok("clock", "The clock of events follows the server's.");
+  }
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,367 @@
+// outbox.status(id): what became of one event on each route [P].
+//
+// What is known of an event comes from four places: outbox.parked and outbox.outcome know events that were refused,
+// delayed or replayed; of all others the position of the lane tells whether they are delivered, and the row of
+// outbox.progress that first covers them tells between which offsets.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "admin/common/query.h"
+#include "admin/common/text_encoding.h"
+#include "admin/lookup/find_event.h"
+#include "admin/lookup/pauses.h"
+#include "admin/lookup/shared_views.h"
+#include "pg/entry.h"
+#include "pg/wall.h"
+
+namespace {
+
+using namespace outbox::admin;
+
+// Columns of the result.
+enum Column : size_t {
+  kRoute,
+  kLane,
+  kState,
+  kCreatedAt,
+  kTopic,
+  kAttempts,
+  kErrorClass,
+  kErrorCode,
+  kErrorMessage,
+  kErrorSince,
+  kNextTry,
+  kDeliveredAt,
+  kPlace,
+  kPlaces,
+  kWindowFrom,
+  kWindowTo,
+  kReplay,
+  kReason,
+  kColumns
+};
+
+// A row of outbox.parked or outbox.outcome.
+struct Trace {
+  int64 route_id = 0;
+  int64 created_at = 0;
+  bool parked = false;
+  Row row = Row(kColumns);  // the part of the answer that it gives
+  std::string server;
+  std::string aggregate_type;
+  Cell aggregate_id;
+  int64 due = 0;  // of a scheduled one; 0: it is none
+};
+
+int64 Number(const Cell& cell) {
+  return std::strtoll(cell.value_or("0").c_str(), nullptr, 10);
+}
+
+std::string TextOf(const outbox::Uuid& id) {
+  std::string text(outbox::kUuidTextLength, '\0');
+  outbox::FormatUuid(id, text.data());
+  return text;
+}
+
+// The event itself before its replays; what is parked before what has left.
+std::vector<Trace> LoadTraces(const std::string& id) {
+  std::vector<Trace> traces;
+  for (const Row& found :
+       RunSql(Access::kRead,
+              "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, 't', r.name, p.lane, p.state, "
+              "p.topic, p.attempts, p.error_class, p.error_code, p.error_message, "
+              "(extract(epoch FROM coalesce(p.failed_at, p.parked_at)) * 1000000)::bigint, "
+              "(extract(epoch FROM p.due_at) * 1000000)::bigint, NULL, NULL, p.replay, r.server, p.aggregate_type, "
+              "p.aggregate_id FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.id = $1::uuid "
+              "UNION ALL "
+              "SELECT o.route_id, (extract(epoch FROM o.created_at) * 1000000)::bigint, 'f', r.name, NULL, o.outcome, "
+              "o.topic, o.attempts, o.error_class, o.error_code, o.error_message, NULL, NULL, (extract(epoch FROM "
+              "o.at) * 1000000)::bigint, o.place, "
+              "o.replay, r.server, '', NULL FROM outbox._outcome o JOIN outbox.route r ON r.id = o.route_id "
+              "WHERE o.id = $1::uuid ORDER BY 16, 3 DESC, 14 DESC",
+              {Cell(id)})) {
+    Trace trace;
+    trace.route_id = Number(found[0]);
+    trace.created_at = Number(found[1]);
+    trace.parked = found[2] == "t";
+    trace.row[kRoute] = found[3];
+    trace.row[kLane] = found[4];
+    trace.row[kState] = found[5];
+    trace.row[kCreatedAt] = UnixMicrosCell(trace.created_at);
+    trace.row[kTopic] = found[6];
+    trace.row[kAttempts] = found[7];
+    trace.row[kErrorClass] = found[8];
+    trace.row[kErrorCode] = found[9];
+    trace.row[kErrorMessage] = found[10];
+    trace.row[kErrorSince] = found[8] && found[11] ? UnixMicrosCell(Number(found[11])) : Cell();
+    trace.row[kNextTry] = UnixMicrosCell(Number(found[12]));
+    trace.due = found[5] == "scheduled" ? Number(found[12]) : 0;
+    trace.row[kDeliveredAt] = found[5] == "delivered" ? UnixMicrosCell(Number(found[13])) : Cell();
+    trace.row[kPlace] = found[14];
+    trace.row[kReplay] = found[15];
+    trace.server = found[16].value();
+    trace.aggregate_type = found[17].value();
+    trace.aggregate_id = found[18];
+    traces.push_back(std::move(trace));
+  }
+  return traces;
+}
+
+// The event of its key that goes first; nothing: none, and it will be let go.
+Cell BehindWhom(const Trace& trace, const std::string& id) {
+  std::vector<Row> rows = RunSql(
+      Access::kRead,
+      "SELECT h.id, h.state FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id CROSS JOIN LATERAL "
+      "outbox._key_head(p.route_id, p.order_key, r.on_failure = 'block', p.created_at, p.replay, p.id) h "
+      "WHERE p.route_id = $1::bigint AND p.id = $2::uuid AND p.replay = $3::bigint "
+      "AND p.created_at = timestamptz 'epoch' + $4::bigint * interval '1 microsecond'",
+      {Cell(std::to_string(trace.route_id)), Cell(id), trace.row[kReplay], Cell(std::to_string(trace.created_at))},
+      outbox::admin::Plan::kByKey);
+  return rows.empty() ? Cell() : "waits behind event " + rows[0][0].value() + ", which is " + rows[0][1].value();
+}
+
+// Why it does not go: what people have said about it, or what it waits for.
+void AddReason(const Trace& trace, const std::vector<Pause>& pauses, const std::string& id, Row* row) {
+  if (trace.parked) {
+    if (const Pause* pause = FindEventPause(pauses, trace.route_id, trace.server, row->at(kTopic).value_or(""),
+                                            trace.aggregate_type, trace.aggregate_id)) {
+      row->at(kReason) = pause->reason;
+    } else if (row->at(kState) == "blocked") {
+      row->at(kReason) = BehindWhom(trace, id);
+    }
+  } else if (row->at(kState) != "delivered") {
+    std::vector<Row> rows = RunSql(Access::kRead,
+                                   "SELECT reason FROM outbox.audit WHERE event_id = $1::uuid AND route = $2 "
+                                   "AND action IN ('skip', 'discard') ORDER BY at DESC LIMIT 1",
+                                   {Cell(id), row->at(kRoute)});
+    if (!rows.empty()) {
+      row->at(kReason) = rows[0][0];
+    }
+  }
+}
+
+// The row of progress that speaks of the event's delivery: of the lane that delivered it, in the time in which it did,
+// the first of its own that covers it, unless that names other topics only; then a side lane has delivered it. Rows
+// before the lane was put back to where the event is still to come mean nothing. Where the first rows since the event
+// was made are not kept any more, the first that is kept may be of another time: then nothing is said.
+void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& passage, Row* row) {
+  auto covers = [](const std::string& g) {
+    return "(pg_visible_in_snapshot($3::xid8, " + g + ".window_from) OR (" + g +
+           ".window_to IS NOT NULL AND pg_visible_in_snapshot($3::xid8, " + g + ".window_to) AND " + g +
+           ".done_to IS NOT NULL AND " + g +
+           ".done_to >= timestamptz 'epoch' + $4::bigint * interval '1 microsecond')) ";
+  };
+  // Literals for the planner, which then opens only the days since the event; their digits are made here.
+  const int64 since = std::max(passage.after, event.created_at - 1);
+  auto within = [&](const std::string& g) {
+    return g + ".at > '" + UnixMicrosText(since) + "'::timestamptz" +
+           (passage.until == PG_INT64_MAX
+                ? ""
+                : " AND " + g + ".at <= '" + UnixMicrosText(passage.until) + "'::timestamptz") +
+           " ";
+  };
+  std::string covering =
+      "SELECT g.* FROM outbox.progress g WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND " + within("g") +
+      "AND " + covers("g") +
+      // a rewind follows the record of the run; the clock of events may be a little ahead of the server's
+      "AND NOT (EXISTS (SELECT FROM outbox.server_run s WHERE s.met_at > g.at - interval '1 hour') AND EXISTS (SELECT "
+      "FROM outbox.progress m "
+      "WHERE m.route_id = g.route_id AND m.lane = g.lane AND m.side = 0 AND m.survived IS NOT NULL AND m.at > g.at "
+      "AND " +
+      within("m") + "AND NOT " + covers("m") + ")) ";
+  std::string known =
+      "EXISTS (SELECT FROM jsonb_object_keys(g.places) k WHERE k = $5 OR left(k, length($5) + 1) = $5 || '/')";
+  std::string before =
+      passage.after == PG_INT64_MIN ? "true" : "b.at > '" + UnixMicrosText(passage.after) + "'::timestamptz";
+  std::string sql =
+      "WITH own AS (" + covering + "AND g.side = 0 ORDER BY g.at LIMIT 1), other AS (" + covering +
+      "AND g.side > 0 AND " + known +
+      " ORDER BY g.at LIMIT 1) "
+      "SELECT (extract(epoch FROM g.at) * 1000000)::bigint, "
+      "(SELECT b.window_from FROM outbox.progress b WHERE b.route_id = g.route_id AND b.lane = g.lane "
+      " AND b.side = g.side AND b.at < g.at AND " +
+      before +
+      " ORDER BY b.at DESC LIMIT 1), "
+      "coalesce(g.window_to, g.window_from), "
+      "(SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each(g.places) e "
+      " WHERE e.key = $5 OR (left(e.key, length($5) + 1) = $5 || '/' "
+      "  AND substr(e.key, length($5) + 2) ~ '^[0-9]+$')) "
+      "FROM (SELECT g.* FROM own g WHERE g.places IS NULL OR g.places ? '...' OR " +
+      known +
+      " UNION ALL SELECT * FROM other UNION ALL SELECT * FROM own LIMIT 1) g "
+      "WHERE EXISTS (SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
+      " WHERE i.inhparent = 'outbox.progress'::regclass AND right(c.relname, 8) <= "
+      " to_char((timestamptz 'epoch' + $4::bigint * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYYMMDD'))";
+  std::vector<Row> rows =
+      RunSql(Access::kRead, sql.c_str(),
+             {Cell(std::to_string(lane.route_id)), Cell(std::to_string(passage.lane)), Cell(std::to_string(event.xid)),
+              Cell(std::to_string(event.created_at)), row->at(kTopic)});
+  if (!rows.empty()) {
+    row->at(kDeliveredAt) = UnixMicrosCell(Number(rows[0][0]));
+    row->at(kWindowFrom) = rows[0][1];
+    row->at(kWindowTo) = rows[0][2];
+    row->at(kPlaces) = rows[0][3];
+  }
+}
+
+// The row for an event that was never parked on the route.
+Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const OwnedLaneView* view,
+            const std::vector<Pause>& pauses) {
+  Row row(kColumns);
+  row[kRoute] = lane.route;
+  row[kLane] = std::to_string(lane.lane);
+  row[kCreatedAt] = UnixMicrosCell(event.created_at);
+  row[kTopic] = TopicOf(lane, event);
+  row[kReplay] = "0";
+  row[kAttempts] = "0";
+  const Passage passage = lane.PassageOf(FactsOf(event), event.id);
+  row[kState] = event.mine                                   ? "uncommitted"
+                : passage.kind == Passage::Kind::kDelivered  ? "delivered"
+                : passage.kind == Passage::Kind::kPassedOver ? "passed over"
+                                                             : "pending";
+  if (row[kState] == "delivered") {
+    AddWindow(lane, event, passage, &row);
+  } else if (row[kState] == "passed over") {
+    row[kReason] = "the route was moved behind it by outbox.seek() at " + UnixMicrosText(passage.by->at) +
+                   "; outbox.replay() sends it";
+  } else if (row[kState] == "pending") {
+    const Pause* pause =
+        FindEventPause(pauses, lane.route_id, lane.server, row[kTopic].value(), FromUtf8(event.aggregate_type),
+                       event.aggregate_id ? Cell(FromUtf8(*event.aggregate_id)) : Cell());
+    if (pause != nullptr) {
+      row[kState] = "paused";
+      row[kReason] = pause->reason;
+    } else if (lane.restored) {
+      row[kReason] = "this outbox is a copy: nothing is published before outbox.adopt()";
+    }
+    if (view != nullptr && view->owned) {
+      row[kErrorClass] = TextCell(view->trouble.error_class);
+      row[kErrorCode] = TextCell(view->trouble.code);
+      row[kErrorMessage] = TextCell(view->trouble.message);
+      row[kErrorSince] = UnixMicrosCell(view->error_since_unix);
+      row[kNextTry] = UnixMicrosCell(view->next_try_unix);
+    }
+  }
+  return row;
+}
+
+// What the topic of a parked event that is due was refused with, when one before it was tried; nothing: it was not.
+// They are tried in the order in which they are due, a few hundred at a time.
+Row TroubleOfTopic(const Trace& trace) {
+  std::vector<Row> rows = RunSql(
+      Access::kRead,
+      "SELECT d.error_class, d.error_code, d.error_message, (extract(epoch FROM d.failed_at) * 1000000)::bigint FROM "
+      "((SELECT p.* FROM outbox.parked p WHERE p.route_id = $1::bigint AND p.lane = $2::integer AND p.order_key IS NOT "
+      "NULL AND p.due_at IS NOT NULL ORDER BY p.due_at, p.created_at LIMIT 1000) UNION ALL "
+      "(SELECT p.* FROM outbox.parked p WHERE p.route_id = $1::bigint AND p.order_key IS NULL AND p.due_at IS NOT NULL "
+      "ORDER BY p.due_at, p.created_at LIMIT 1000)) d WHERE d.topic = $3 AND d.error_class = 'topic' "
+      "ORDER BY d.failed_at DESC LIMIT 1",
+      {Cell(std::to_string(trace.route_id)), trace.row[kLane], trace.row[kTopic]}, outbox::admin::Plan::kByKey);
+  return rows.empty() ? Row() : rows[0];
+}
+
+// A scheduled event whose time has come: it is about to go, or waits for its topic or its destination.
+void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vector<OwnedLaneView>& views) {
+  Row& row = trace->row;
+  if (trace->due == 0 || trace->due > outbox::pg::BelievedWall()) {
+    return;
+  }
+  row[kState] = "due";
+  row[kNextTry] = Cell();
+  const auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LaneRecord& one) {
+    return one.route_id == trace->route_id && row[kLane] == std::to_string(one.lane);
+  });
+  const int side = lane == lanes.end() ? -1 : lane->SideOfTopic(row[kTopic].value_or(""));
+  const SideRecord* left = side < 0 ? nullptr : &lane->sides[static_cast<size_t>(side)];
+  const OwnedLaneView* view =
+      lane == lanes.end() ? nullptr : FindLaneView(views, lane->route_id, lane->lane, left == nullptr ? 0 : left->side);
+  const bool troubled = view != nullptr && view->owned && !view->trouble.empty();
+  // Its own word, its topic's, its lane's: each only where there is none before it.
+  if (!row[kErrorClass] && left != nullptr) {
+    row[kErrorClass] = left->error_class;
+    row[kErrorCode] = left->error_code;
+    row[kErrorMessage] = left->error_message;
+    row[kErrorSince] = left->since;
+  } else if (!row[kErrorClass]) {
+    if (const Row found = TroubleOfTopic(*trace); !found.empty()) {
+      std::copy_n(found.begin(), 3, row.begin() + kErrorClass);
+      row[kErrorSince] = UnixMicrosCell(Number(found[3]));
+    } else if (troubled && std::strcmp(view->trouble.error_class, "topic") != 0) {
+      row[kErrorClass] = TextCell(view->trouble.error_class);
+      row[kErrorCode] = TextCell(view->trouble.code);
+      row[kErrorMessage] = TextCell(view->trouble.message);
+      row[kErrorSince] = UnixMicrosCell(view->error_since_unix);
+    }
+  }
+  if (troubled) {
+    row[kNextTry] = UnixMicrosCell(view->next_try_unix);
+  }
+  if (row[kErrorClass] == "topic") {
+    row[kReason] = "waits for topic \"" + row[kTopic].value_or("") + "\"";
+  } else if (row[kErrorClass]) {
+    row[kReason] = "waits for destination \"" + trace->server + "\"";
+  }
+}
+
+// What the tables have about the event itself (not a replay) on that route; nullptr: nothing.
+Trace* FindTrace(std::vector<Trace>* traces, int64 route_id, int64 created_at) {
+  for (Trace& trace : *traces) {
+    if (trace.route_id == route_id && trace.created_at == created_at && trace.row[kReplay] == "0") {
+      return &trace;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_status) {
+  ResultSet result(fcinfo);
+  result.Begin();
+  if (PG_ARGISNULL(0)) {
+    return static_cast<Datum>(0);
+  }
+  outbox::Uuid id;
+  outbox::pg::Guard([&] { memcpy(id.data(), PG_GETARG_UUID_P(0)->data, id.size()); });
+  std::string id_text = TextOf(id);
+  std::vector<Trace> traces = LoadTraces(id_text);
+  std::vector<Pause> pauses = LoadPauses();
+  std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
+  std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  for (const FoundEvent& event : FindEvents(Access::kRead, id)) {
+    bool routed = false;
+    for (const LaneRecord& lane : lanes) {
+      const bool takes = Takes(lane, event);
+      for (Trace& trace : traces) {
+        if (takes && trace.route_id == lane.route_id && trace.created_at == event.created_at && !trace.row[kLane]) {
+          trace.row[kLane] = std::to_string(lane.lane);
+        }
+      }
+      if (FindTrace(&traces, lane.route_id, event.created_at) != nullptr) {
+        routed = true;  // below
+      } else if (takes) {
+        routed = true;
+        int side = lane.SideOf(FactsOf(event));
+        int number = side < 0 ? 0 : lane.sides[static_cast<size_t>(side)].side;
+        result.Add(LaneRow(lane, event, FindLaneView(views, lane.route_id, lane.lane, number), pauses));
+      }
+    }
+    if (!routed) {
+      Row row(kColumns);
+      row[kState] = "not routed";
+      row[kCreatedAt] = UnixMicrosCell(event.created_at);
+      result.Add(row);
+    }
+  }
+  // Includes events whose day has gone from the log, and routes that would not take them by themselves.
+  for (Trace& trace : traces) {
+    Trace* first = trace.row[kReplay] == "0" ? FindTrace(&traces, trace.route_id, trace.created_at) : &trace;
+    if (first == &trace) {
+      AddDue(&trace, lanes, views);
+      AddReason(trace, pauses, id_text, &trace.row);
+      result.Add(trace.row);
+    }
+  }
+  return static_cast<Datum>(0);
+}

@@ -1,0 +1,236 @@
+// Behind the views outbox.lag, outbox.destination and outbox.worker [P].
+#include <algorithm>
+#include <map>
+
+#include "admin/common/query.h"
+#include "admin/common/text_encoding.h"
+#include "admin/lookup/backlog.h"
+#include "admin/lookup/parked_counts.h"
+#include "admin/lookup/pauses.h"
+#include "admin/lookup/route_lanes.h"
+#include "admin/lookup/shared_views.h"
+#include "pg/entry.h"
+#include "sink/kind.h"
+
+extern "C" {
+#include "commands/dbcommands.h"
+}
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::Guard;
+
+// Some faults (missing server, bad template) are visible in the catalogs even if no worker has reported them.
+void AddTrouble(const LaneRecord& lane, const OwnedLaneView* view, const Pause* pause, Row* row) {
+  if (pause != nullptr) {
+    row->insert(row->end(), {Cell("paused"), Cell("PAUSED"), Cell(pause->reason), pause->since});
+  } else if (!lane.trouble.empty()) {
+    row->insert(row->end(), {Cell("config"), Cell("BAD_ROUTE"), Cell(lane.trouble), Cell()});
+  } else if (view != nullptr) {
+    row->insert(row->end(), {TextCell(view->trouble.error_class), TextCell(view->trouble.code),
+                             TextCell(view->trouble.message), UnixMicrosCell(view->error_since_unix)});
+  } else {
+    row->insert(row->end(), 4, Cell());
+  }
+}
+
+// Parked events of a lane, or of the topics of a side lane, that are due and have not gone.
+struct Due {
+  int64 count = 0;
+  int64 since = 0;  // Unix microseconds; 0: none
+  bool capped = false;
+
+  void Add(const Overdue& one) {
+    count += one.count;
+    since = since == 0 ? one.since : std::min(since, one.since);
+    capped = capped || one.capped;
+  }
+};
+
+// Of the lane itself first, then of each of its side lanes.
+std::vector<Due> DueOf(const LaneRecord& lane, const std::vector<Overdue>& overdue) {
+  std::vector<Due> due(1 + lane.sides.size());
+  for (const Overdue& one : overdue) {
+    if (one.route_id != lane.route_id || one.lane != lane.lane) {
+      continue;
+    }
+    const int side = lane.SideOfTopic(one.topic);
+    due[static_cast<size_t>(side + 1)].Add(one);
+  }
+  return due;
+}
+
+// What waits since: from the log when it was emitted, parked when it was due.
+Cell DelayCell(const Backlog& backlog, const Due& due) {
+  int64 since = backlog.oldest;
+  if (due.since != 0 && (since == 0 || due.since < since)) {
+    since = due.since;
+  }
+  if (since == 0) {
+    return Cell();
+  }
+  int64 now = GetCurrentTimestamp() + kPgEpochMicros;
+  return std::to_string(std::max<int64>(now - since, 0)) + " microseconds";
+}
+
+std::string TopicsOf(const SideRecord& side) {
+  std::string topics;
+  for (const SideRecord::Topic& one : side.topics) {
+    topics += (topics.empty() ? "" : ", ") + FromUtf8(one.topic);
+  }
+  return topics;
+}
+
+// The row of the lane itself (`side` is nullptr), or of a side lane: the topics that it serves have left the lane.
+Row LagRow(const LaneRecord& lane, const SideRecord* side, const Backlog& backlog, const OwnedLaneView* view,
+           const ParkedCount& parked, const Due& due, const Pause* pause) {
+  const bool owned = view != nullptr && view->owned;
+  Row row = {lane.route,
+             std::to_string(lane.lane),
+             side != nullptr ? Cell(std::to_string(side->side)) : Cell(),
+             side != nullptr ? Cell(TopicsOf(*side)) : Cell(),
+             lane.server,
+             pause != nullptr ? Cell("paused")
+             : owned          ? TextCell(view->state)
+                              : Cell("unowned"),
+             std::to_string(backlog.pending),
+             backlog.capped ? "true" : "false",
+             UnixMicrosCell(backlog.oldest),
+             DelayCell(backlog, due),
+             view != nullptr ? UnixMicrosCell(view->delivered_to) : Cell(),
+             owned ? std::to_string(view->inflight_count) : "0",
+             std::to_string(parked.all()),
+             parked.capped || due.capped ? "true" : "false",
+             owned ? UnixMicrosCell(view->next_try_unix) : Cell()};
+  if (side == nullptr || pause != nullptr || (owned && !view->trouble.empty())) {
+    AddTrouble(lane, view, pause, &row);
+  } else {
+    row.insert(row.end(), {side->error_class, side->error_code, side->error_message, side->since});
+  }
+  row.push_back(std::to_string(due.count));
+  return row;
+}
+
+int Badness(const OwnedDestinationView& view) {
+  return strcmp(view.state, "open") == 0 ? 3 : strcmp(view.state, "half-open") == 0 ? 2 : !view.trouble.empty() ? 1 : 0;
+}
+
+const char* KindText(outbox::pg::WorkerKind kind) {
+  return kind == outbox::pg::WorkerKind::kKeeper ? "keeper" : "relay";
+}
+
+Cell DatabaseName(Oid database) {
+  const char* name = Guard([&]() -> const char* { return get_database_name(database); });
+  return name != nullptr ? Cell(name) : Cell();
+}
+
+// All wrappers of outbox, in the form that a cast to name[] takes.
+Cell Wrappers() {
+  std::vector<std::string> names;
+  for (const outbox::sink::SinkKind* kind : outbox::sink::Kinds()) {
+    names.emplace_back(kind->wrapper);
+  }
+  return TextArrayLiteral(names);
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_lag) {
+  ResultSet result(fcinfo);
+  result.Begin();
+  std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  std::map<std::pair<int64, int>, ParkedCount> parked = CountParked(Access::kRead);
+  const std::vector<Overdue> overdue = LoadOverdue(Access::kRead);
+  std::vector<Pause> pauses = LoadPauses();
+  for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt))) {
+    std::vector<LaneBacklog> backlogs = CountBacklog(route, {.limit = kLagScanLimit});
+    for (size_t i = 0; i < route.size(); i++) {
+      const LaneRecord& lane = route[i];
+      const std::vector<Due> due = DueOf(lane, overdue);
+      const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
+      result.Add(LagRow(lane, nullptr, backlogs[i].own, FindLaneView(views, lane.route_id, lane.lane),
+                        parked[{lane.route_id, lane.lane}], due[0], pause));
+      for (size_t s = 0; s < lane.sides.size(); s++) {
+        const SideRecord& side = lane.sides[s];
+        result.Add(LagRow(lane, &side, backlogs[i].sides[s], FindLaneView(views, lane.route_id, lane.lane, side.side),
+                          {}, due[1 + s], pause));
+      }
+    }
+  }
+  return static_cast<Datum>(0);
+}
+
+OUTBOX_FUNCTION(outbox_destination) {
+  ResultSet result(fcinfo);
+  result.Begin();
+  std::vector<OwnedDestinationView> views = ReadDestinationViews(MyDatabaseId);
+  for (const Row& server : RunSql(Access::kRead,
+                                  "SELECT s.oid, s.srvname, w.fdwname, p.reason, p.paused_by, "
+                                  "(extract(epoch FROM p.paused_at) * 1000000)::bigint "
+                                  "FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw "
+                                  "LEFT JOIN outbox.pause p ON p.server = s.srvname "
+                                  "WHERE w.fdwname = ANY ($1::name[]) ORDER BY 2",
+                                  {Wrappers()})) {
+    const OwnedDestinationView* worst = nullptr;
+    int64 workers = 0, trips = 0, deaths = 0;
+    for (const OwnedDestinationView& view : views) {
+      if (!view.owned || std::to_string(view.server) != *server[0]) {
+        continue;
+      }
+      workers++;
+      trips += view.trips;
+      deaths += view.deaths;
+      worst = worst == nullptr || Badness(view) > Badness(*worst) ? &view : worst;
+    }
+    Row row = {server[1], server[2]};
+    if (server[3]) {
+      row.insert(row.end(), {Cell("paused"), UnixMicrosCell(std::stoll(server[5].value())), Cell()});
+    } else if (worst != nullptr) {
+      row.insert(row.end(),
+                 {Cell(worst->state), UnixMicrosCell(worst->since_unix), UnixMicrosCell(worst->next_try_unix)});
+    } else {
+      row.insert(row.end(), {Cell("unused"), Cell(), Cell()});
+    }
+    row.insert(row.end(), {std::to_string(workers), std::to_string(trips), std::to_string(deaths)});
+    if (worst != nullptr) {
+      row.insert(row.end(), {TextCell(worst->trouble.error_class), TextCell(worst->trouble.code),
+                             TextCell(worst->trouble.message)});
+    } else {
+      row.insert(row.end(), 3, Cell());
+    }
+    row.insert(row.end(), {server[4], server[3]});
+    result.Add(row);
+  }
+  return static_cast<Datum>(0);
+}
+
+OUTBOX_FUNCTION(outbox_worker) {
+  ResultSet result(fcinfo);
+  result.Begin();
+  if (outbox::pg::Shared() == nullptr) {
+    return static_cast<Datum>(0);
+  }
+  if (outbox::pg::Shared()->launcher_pid != 0) {
+    result.Add({Cell("launcher"), std::to_string(outbox::pg::Shared()->launcher_pid), Cell(), Cell(), Cell(), Cell(),
+                Cell("running")});
+  }
+  std::map<Oid, std::vector<OwnedLaneView>> lanes;
+  for (const WorkerView& worker : ReadWorkerViews()) {
+    bool relay = worker.kind == outbox::pg::WorkerKind::kRelay;
+    if (relay && lanes.find(worker.database) == lanes.end()) {
+      lanes[worker.database] = ReadLaneViews(worker.database);
+    }
+    int64 owned = 0;
+    for (const OwnedLaneView& lane : relay ? lanes[worker.database] : std::vector<OwnedLaneView>()) {
+      owned += lane.owned && lane.owner == worker.incarnation;
+    }
+    result.Add({KindText(worker.kind), worker.pid != 0 ? Cell(std::to_string(worker.pid)) : Cell(),
+                DatabaseName(worker.database), relay ? Cell(std::to_string(worker.ordinal)) : Cell(),
+                TimestampCell(worker.since), relay ? Cell(std::to_string(owned)) : Cell(),
+                Cell(!worker.running   ? "starting"
+                     : worker.stopping ? "stopping"
+                                       : "running")});
+  }
+  return static_cast<Datum>(0);
+}

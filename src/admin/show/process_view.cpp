@@ -1,0 +1,122 @@
+// Behind the view outbox.process [P].
+#include <map>
+
+#include "admin/lookup/processes.h"
+#include "admin/lookup/shared_views.h"
+#include "pg/entry.h"
+#include "pg/process_slots.h"
+#include "pg/settings.h"
+
+extern "C" {
+#include "commands/dbcommands.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+struct DatabaseView {
+  Oid database;
+  bool active;
+  bool discovered;
+  bool barred;
+  int relays;   // wanted
+  int allowed;  // of them
+  TimestampTz delayed_until;
+};
+
+std::vector<DatabaseView> ReadDatabaseViews() {
+  std::vector<DatabaseView> views;
+  views.reserve(static_cast<size_t>(pg::Shared()->max_databases));  // nothing is allocated under the lock
+  pg::Guard([&] {
+    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
+    for (int i = 0; i < pg::Shared()->max_databases; i++) {
+      const pg::DatabaseSlot& slot = pg::Databases()[i];
+      if (slot.database != InvalidOid && (slot.active || slot.needs_discovery)) {
+        views.push_back({slot.database, slot.active, slot.needs_discovery, slot.barred_by != 0, pg::RelaysWanted(slot),
+                         slot.relays_allowed, slot.delayed_until});
+      }
+    }
+    LWLockRelease(pg::Shared()->lock);
+  });
+  return views;
+}
+
+Cell NameOf(Oid database) {
+  const char* name = pg::Guard([database] { return get_database_name(database); });
+  return name == nullptr ? Cell() : Cell(name);
+}
+
+// Why fewer run than should, and what to do about it.
+Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, int running, const Processes& all) {
+  const bool in_turn = pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
+  const char* state = "running";
+  Cell detail;
+  if (running < wanted) {
+    if (view.barred) {
+      state = "barred";
+      detail = "A session drops, moves or copies the database.";
+    } else if (view.delayed_until > GetCurrentTimestamp()) {
+      state = "held back";
+      detail = "It crashed at each of its last starts; not before " +
+               UnixMicrosText(view.delayed_until + kPgEpochMicros) + ".";
+    } else if (in_turn) {
+      state = "in turn";
+      detail = FewSlotsText(all) + " " + FewSlotsHint(all);
+    } else if (!keeper && view.allowed < wanted) {
+      state = "fewer";
+      detail = FewSlotsText(all) + " " + FewSlotsHint(all);
+    } else {
+      state = "starting";
+    }
+  } else if (wanted == 0) {
+    state = !pg::settings.enabled ? "off" : "not needed";
+    detail =
+        !pg::settings.enabled ? Cell("outbox.enabled is off.") : Cell("There is no route, or outbox.workers is 0.");
+  }
+  return {NameOf(view.database),
+          Cell(keeper ? "keeper" : "relay"),
+          std::to_string(wanted),
+          std::to_string(running),
+          Cell(state),
+          detail};
+}
+
+}  // namespace
+
+}  // namespace outbox::admin
+
+namespace {
+using namespace outbox::admin;
+}
+
+// outbox._process(): behind the view outbox.process.
+OUTBOX_FUNCTION(outbox_process) {
+  ResultSet result(fcinfo);
+  result.Begin();
+  if (outbox::pg::Shared() == nullptr) {
+    return static_cast<Datum>(0);
+  }
+  const Processes all = CountProcesses();
+  std::map<std::pair<Oid, outbox::pg::WorkerKind>, int> running;
+  int total = 0;
+  for (const WorkerView& worker : ReadWorkerViews()) {
+    if (worker.running && !worker.stopping) {
+      running[{worker.database, worker.kind}]++;
+      total++;
+    }
+  }
+  const bool launched = outbox::pg::Shared()->launcher_pid != 0;
+  result.Add({Cell(), Cell("launcher"), Cell("1"), Cell(launched ? "1" : "0"), Cell(launched ? "running" : "starting"),
+              Cell()});
+  result.Add({Cell(), Cell("all"), std::to_string(all.wanted), std::to_string(total),
+              Cell(all.enough() ? "running" : "in turn"),
+              all.enough() ? Cell(FewSlotsText(all)) : Cell(FewSlotsText(all) + " " + FewSlotsHint(all))});
+  for (const DatabaseView& view : ReadDatabaseViews()) {
+    if (view.active) {
+      result.Add(ProcessRow(view, true, 1, running[{view.database, outbox::pg::WorkerKind::kKeeper}], all));
+      result.Add(ProcessRow(view, false, view.relays, running[{view.database, outbox::pg::WorkerKind::kRelay}], all));
+    }
+  }
+  return static_cast<Datum>(0);
+}

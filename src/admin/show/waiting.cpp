@@ -1,0 +1,452 @@
+// wait_for and wait_until_idle [P].
+//
+// Both ask for a barrier: the database's counter goes up, workers wake, and each lane publishes the number once all
+// that it could see after it saw the number is delivered or parked; what is parked and not dead is looked up in the
+// table. The caller polls shared memory; workers cannot set its latch, since they do not know which backends wait.
+//
+// A lane that does not read (it is paused, or nobody has it) reaches no barrier. wait_until_idle counts in the log what
+// such a lane has still to deliver: if that is nothing, there is nothing to wait for.
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "admin/common/operation.h"
+#include "admin/common/query.h"
+#include "admin/lookup/backlog.h"
+#include "admin/lookup/find_event.h"
+#include "admin/lookup/parked_counts.h"
+#include "admin/lookup/shared_views.h"
+#include "pg/clock.h"
+#include "pg/entry.h"
+#include "pg/wait.h"
+#include "pg/wall.h"
+#include "relay/side_lanes.h"
+
+namespace {
+
+using namespace outbox::admin;
+using outbox::pg::Guard;
+using outbox::pg::UserError;
+
+constexpr int64 kLongestSliceMicros = 50 * 1000;
+constexpr int64 kTableCheckMicros = 200 * 1000;  // how often the tables are read again
+constexpr int64 kForever = 365 * USECS_PER_DAY;
+
+int64 TimeoutMicros(FunctionCallInfo fcinfo, int number) {
+  if (PG_ARGISNULL(number)) {
+    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "timeout must not be null", "", "For example '10 s'."};
+  }
+  Interval* timeout = Guard([&] { return PG_GETARG_INTERVAL_P(number); });
+  int64 days = static_cast<int64>(timeout->month) * DAYS_PER_MONTH + timeout->day;
+  if (days < 0 || timeout->time < 0) {
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "timeout must not be negative", "", ""};
+  }
+  return std::min(kForever, std::min<int64>(days, 365) * USECS_PER_DAY + std::min<int64>(timeout->time, kForever));
+}
+
+// Waiting makes sense only where workers can run.
+uint64 AskForBarrier() {
+  RequirePreload();
+  if (RecoveryInProgress()) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing is published during recovery", "",
+                    "Wait on the primary server."};
+  }
+  outbox::pg::DatabaseSlot* slot = outbox::pg::FindDatabaseSlot(MyDatabaseId, true);
+  if (slot == nullptr) {
+    throw UserError{ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, "no worker of outbox serves this database",
+                    "All places for databases are taken.", "Raise outbox.max_databases and restart the server."};
+  }
+  uint64 barrier = pg_atomic_add_fetch_u64(&slot->barrier, 1);
+  outbox::pg::WakeWorkers(MyDatabaseId, true);
+  return barrier;
+}
+
+struct LaneKey {
+  int64 route_id;
+  int lane;
+  std::optional<int64> owner;  // as in the table; nullopt: any
+};
+
+// What a barrier is looked up in: what lanes show, their workers, and the database.
+struct Reached {
+  std::vector<OwnedLaneView> lanes;
+  std::vector<WorkerView> workers;
+  uint64 everywhere;
+
+  Reached() : lanes(ReadLaneViews(MyDatabaseId)), workers(ReadWorkerViews()), everywhere(0) {
+    if (outbox::pg::DatabaseSlot* slot = outbox::pg::FindDatabaseSlot(MyDatabaseId, false)) {
+      everywhere = pg_atomic_read_u64(&slot->barrier_done);
+    }
+  }
+
+  bool By(const LaneKey& lane, uint64 barrier) const {
+    // One worker had all lanes, and left when it had nothing more to do.
+    if (everywhere >= barrier) {
+      return true;
+    }
+    const OwnedLaneView* view = FindLaneView(lanes, lane.route_id, lane.lane);
+    if (view != nullptr) {
+      return view->owned && view->barrier >= barrier && (!lane.owner || static_cast<int64>(view->owner) == *lane.owner);
+    }
+    // A lane beyond outbox.max_lanes is not shown: then the barrier of its worker counts.
+    return lane.owner && std::any_of(workers.begin(), workers.end(), [&](const WorkerView& worker) {
+             return worker.running && static_cast<int64>(worker.incarnation) == *lane.owner &&
+                    worker.barrier >= barrier;
+           });
+  }
+};
+
+void Sleep(int64 milliseconds) {
+  Guard([&] {
+    static uint32 wait_event = 0;
+    if (wait_event == 0) {
+      wait_event = outbox::pg::WaitEventFor("OutboxWaitForDelivery");
+    }
+    outbox::pg::WaitForLatch(static_cast<long>(milliseconds), wait_event);
+    CHECK_FOR_INTERRUPTS();
+  });
+}
+
+// Calls `check_tables` at once and a few times a second, `done` far more often, until that is true.
+template <typename CheckTables, typename Done>
+bool WaitUntil(TimestampTz end, CheckTables&& check_tables, Done&& done) {
+  TimestampTz next_check = 0;
+  int64 slice = 2000;
+  for (;;) {
+    TimestampTz now = GetCurrentTimestamp();
+    if (now >= next_check) {
+      check_tables();
+      next_check = now + kTableCheckMicros;
+    }
+    if (done()) {
+      return true;
+    }
+    int64 left = std::min<int64>(slice, end - now);
+    if (left <= 0) {
+      return false;
+    }
+    Sleep((left + 999) / 1000);
+    slice = std::min(slice * 2, kLongestSliceMicros);
+  }
+}
+
+constexpr int64 kShortestSettle = USECS_PER_SEC;
+constexpr int64 kLongestSettle = 10 * USECS_PER_SEC;
+constexpr int64 kSettleScanLimit = 10000;
+
+// Calls `saved` until it returns true, for the rest of the time until `end`, but at least one second and at most ten:
+// even where progress cannot be saved the events have arrived.
+template <typename Saved>
+void Settle(TimestampTz end, Saved&& saved) {
+  const TimestampTz now = GetCurrentTimestamp();
+  end = std::clamp<TimestampTz>(end, now + kShortestSettle, now + kLongestSettle);
+  for (int64 slice_ms = 2; !saved() && GetCurrentTimestamp() < end; slice_ms = std::min<int64>(slice_ms * 2, 50)) {
+    Sleep(slice_ms);
+  }
+}
+
+bool AllReached(const std::vector<LaneKey>& lanes, uint64 barrier) {
+  if (lanes.empty()) {
+    return true;
+  }
+  const Reached reached;
+  return std::all_of(lanes.begin(), lanes.end(), [&](const LaneKey& lane) { return reached.By(lane, barrier); });
+}
+
+// Whether all present lanes have reached the barrier, not only those that existed a moment ago.
+template <typename CheckTables>
+bool StillReached(const std::vector<LaneKey>& lanes, uint64 barrier, CheckTables&& check_tables) {
+  if (!AllReached(lanes, barrier)) {
+    return false;
+  }
+  check_tables();
+  return AllReached(lanes, barrier);
+}
+
+FoundEvent EventToWaitFor(const outbox::Uuid& id) {
+  std::vector<FoundEvent> events = FindEvents(Access::kWrite, id);
+  std::string text(outbox::kUuidTextLength, '\0');
+  outbox::FormatUuid(id, text.data());
+  if (events.empty()) {
+    throw UserError{ERRCODE_UNDEFINED_OBJECT, "there is no event " + text, "",
+                    "An event can be waited for after its transaction has committed and until its day is dropped."};
+  }
+  for (const FoundEvent& event : events) {
+    if (event.mine) {
+      throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot wait for event " + text,
+                      "It was emitted by this very transaction, and is published after it commits.",
+                      "Commit first, then wait."};
+    }
+  }
+  return events.back();
+}
+
+}  // namespace
+
+namespace {
+
+// Whether the event is parked and not dead.
+bool EventIsParked(const FoundEvent& event) {
+  std::string id(outbox::kUuidTextLength, '\0');
+  outbox::FormatUuid(event.id, id.data());
+  return RunSql(Access::kWrite,
+                "SELECT EXISTS (SELECT FROM outbox.parked WHERE id = $1::uuid AND created_at = $2::timestamptz "
+                "AND replay = 0 AND state <> 'dead')",
+                {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
+}
+
+// Whether some route takes the event, and none has passed it over.
+bool AnyDelivers(const FoundEvent& event) {
+  bool any = false;
+  for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
+    if (lane.spec == nullptr || !Takes(lane, event)) {
+      continue;
+    }
+    any = true;
+    if (lane.PassageOf(FactsOf(event), event.id).kind == Passage::Kind::kPassedOver) {
+      return false;
+    }
+  }
+  return any;
+}
+
+// Whether parked events wait; those scheduled for later count only if `scheduled`. Three queries, each with an index of
+// its own.
+bool AnyIsParked(int64 until, bool scheduled) {
+  return RunSql(Access::kWrite,
+                "SELECT EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
+                "  WHERE p.order_key IS NOT NULL AND p.state IN ('retrying', 'blocked') AND p.created_at <= "
+                "$1::timestamptz)"
+                " OR EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
+                "  WHERE p.order_key IS NULL AND p.due_at IS NOT NULL AND p.state = 'retrying' "
+                "  AND p.created_at <= $1::timestamptz)"
+                " OR EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
+                "  WHERE p.due_at <= $2::timestamptz AND p.created_at <= $1::timestamptz)",
+                {UnixMicrosCell(until), scheduled ? Cell("infinity") : UnixMicrosCell(outbox::pg::BelievedWall())},
+                outbox::admin::Plan::kIndexOrder)[0][0] == "t";
+}
+
+// --- what was waited for, when the time is over ---
+
+std::string Events(int64 count, const char* what) {
+  return std::to_string(count) + (count == 1 ? " event " : " events ") + what;
+}
+
+// Topics that have left the lane, which itself is at its end; "": none has.
+std::string TopicsApart(const LaneKey& lane) {
+  const std::vector<Row> topics =
+      RunSql(Access::kWrite,
+             "SELECT topic, error_code, error_message FROM outbox.side_topic WHERE route_id = $1::bigint AND lane = "
+             "$2::int ORDER BY topic",
+             {Cell(std::to_string(lane.route_id)), Cell(std::to_string(lane.lane))});
+  if (topics.empty()) {
+    return "";
+  }
+  const std::string first = "topic \"" + topics[0][0].value() + "\"" +
+                            (topics[0][1] == outbox::relay::kPausedCode
+                                 ? " is paused"
+                                 : " has left it: " + topics[0][1].value() + ": " + topics[0][2].value());
+  return topics.size() == 1 ? ": " + first
+                            : ": " + std::to_string(topics.size()) + " topics wait apart, such as: " + first;
+}
+
+// Lanes that have not reached the barrier: how many, and the first with what is in its way.
+std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
+  const Reached reached;
+  int64 behind = 0;
+  std::string first;
+  for (const LaneKey& lane : lanes) {
+    if (reached.By(lane, barrier) || ++behind > 1) {
+      continue;
+    }
+    std::vector<Row> route = RunSql(Access::kWrite, "SELECT name FROM outbox.route WHERE id = $1::bigint",
+                                    {Cell(std::to_string(lane.route_id))});
+    const OwnedLaneView* view = FindLaneView(reached.lanes, lane.route_id, lane.lane);
+    const std::string apart = TopicsApart(lane);
+    first =
+        "lane " + std::to_string(lane.lane) + " of route \"" + (route.empty() ? "?" : route[0][0].value()) + "\"" +
+        (view == nullptr || !view->owned ? ", which no relay worker has"
+         : view->trouble.empty()         ? apart.empty() ? ", which is " + std::string(view->state) : apart
+                                 : ": " + std::string(view->trouble.code) + ": " + std::string(view->trouble.message));
+  }
+  return behind == 0   ? ""
+         : behind == 1 ? "For " + first + "."
+                       : "For " + std::to_string(behind) + " lanes, such as " + first + ".";
+}
+
+std::string ParkedLeft(bool scheduled) {
+  ParkedCount all;
+  for (const auto& [lane, parked] : CountParked(Access::kWrite)) {
+    all.Add(parked);
+  }
+  int64 overdue = 0;
+  for (const Overdue& one : LoadOverdue(Access::kWrite)) {
+    overdue += one.count;
+  }
+  std::string text;
+  for (const auto& [count, what] : {std::pair<int64, const char*>{all.retrying, "retrying"},
+                                    {all.blocked, "blocked behind another of the key or by a pause"},
+                                    {scheduled ? all.scheduled : 0, "scheduled"},
+                                    {overdue, "due and not gone"}}) {
+    if (count > 0) {
+      text += (text.empty() ? "Parked: " : ", ") + Events(count, what);
+    }
+  }
+  return text.empty() ? "" : text + ".";
+}
+
+void TellLeft(const std::vector<LaneKey>& lanes, uint64 barrier, bool scheduled) {
+  const std::string behind = LanesBehind(lanes, barrier);
+  const std::string parked = ParkedLeft(scheduled);
+  const std::string left = behind + (behind.empty() || parked.empty() ? "" : " ") + parked;
+  Notice("the outbox is not idle within the timeout", left,
+         "outbox.lag and outbox.blocked_key show what is in the way.");
+}
+
+void TellLeft(const outbox::Uuid& id) {
+  std::string text(outbox::kUuidTextLength, '\0');
+  outbox::FormatUuid(id, text.data());
+  std::string left;
+  for (const Row& row : RunSql(
+           Access::kWrite,
+           "SELECT s.route, s.state, s.error_code, s.error_message FROM outbox.status($1::uuid) s WHERE s.state NOT IN "
+           "('delivered', 'dead', 'skipped', 'discarded', 'passed over', 'not routed') AND s.replay = 0 ORDER BY 1",
+           {Cell(text)})) {
+    left += (left.empty() ? "" : " ") + std::string("On route \"") + row[0].value_or("?") + "\" it is " +
+            row[1].value_or("?") + (row[2] ? ": " + *row[2] + ": " + row[3].value_or("") : "") + ".";
+  }
+  Notice("event " + text + " is not delivered within the timeout", left,
+         "outbox.status(id) says what becomes of it, outbox.lag what is in the way.");
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_wait_for) {
+  if (PG_ARGISNULL(0)) {
+    throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "id must not be null", "", "emit() returns the id of its event."};
+  }
+  const TimestampTz end = GetCurrentTimestamp() + TimeoutMicros(fcinfo, 1);
+  outbox::Uuid id;
+  Guard([&] { memcpy(id.data(), PG_GETARG_UUID_P(0)->data, id.size()); });
+  RequirePreload();
+  FoundEvent event = EventToWaitFor(id);
+  uint64 barrier = AskForBarrier();
+  std::vector<LaneKey> waiting;
+  bool parked = false;
+  auto check_tables = [&] {
+    parked = EventIsParked(event);
+    waiting.clear();
+    for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
+      // A route that cannot work may want the event: that is unknown until the route is repaired.
+      if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(FactsOf(event))) {
+        waiting.push_back({lane.route_id, lane.lane, std::nullopt});
+      }
+    }
+  };
+  bool reached = WaitUntil(end, check_tables, [&] { return StillReached(waiting, barrier, check_tables) && !parked; });
+  if (reached) {
+    Settle(end, [&] {
+      check_tables();
+      return waiting.empty();
+    });
+  }
+  if (reached && !AnyDelivers(event)) {
+    PG_RETURN_NULL();
+  }
+  if (!reached) {
+    TellLeft(id);
+  }
+  PG_RETURN_BOOL(reached);
+}
+
+namespace {
+
+// Which lanes have nothing left of what was committed before `asked`, as far as the log tells. Counting may take a
+// while where much waits: so it is done seldom then, and not at all before lanes had time to reach the barrier.
+class EmptyLanes {
+ public:
+  explicit EmptyLanes(const outbox::Snapshot& asked)
+      : asked_(asked), next_(GetCurrentTimestamp() + kTableCheckMicros) {}
+
+  // Takes those out of `waiting` that were found empty, now or before.
+  void Remove(std::vector<LaneKey>* waiting, uint64 barrier) {
+    const TimestampTz begun = GetCurrentTimestamp();
+    if (begun >= next_ && !AllReached(*waiting, barrier)) {
+      Find(*waiting, barrier);
+      next_ = begun + std::max<int64>(kTableCheckMicros, 10 * (GetCurrentTimestamp() - begun));
+    }
+    std::erase_if(*waiting, [this](const LaneKey& lane) { return empty_.contains({lane.route_id, lane.lane}); });
+  }
+
+ private:
+  void Find(const std::vector<LaneKey>& waiting, uint64 barrier) {
+    empty_.clear();
+    const Reached reached;
+    for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
+      const bool behind = std::any_of(waiting.begin(), waiting.end(), [&](const LaneKey& lane) {
+        return lane.route_id == route[0].route_id && !reached.By(lane, barrier);
+      });
+      if (!behind || route[0].spec == nullptr) {
+        continue;  // of a route that cannot work it is unknown what it wants
+      }
+      const std::vector<LaneBacklog> left =
+          CountBacklog(route, {.limit = kSettleScanLimit, .only = &asked_, .parked = true});
+      for (size_t i = 0; i < route.size(); i++) {
+        if (left[i].pending == 0 && !left[i].capped) {
+          empty_.insert({route[i].route_id, route[i].lane});
+        }
+      }
+    }
+  }
+
+  const outbox::Snapshot& asked_;
+  TimestampTz next_;
+  std::set<std::pair<int64, int>> empty_;  // route and lane, as of the last count
+};
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_wait_until_idle) {
+  const TimestampTz end = GetCurrentTimestamp() + TimeoutMicros(fcinfo, 0);
+  bool delayed = false;
+  if (PG_NARGS() > 1) {  // 0.1 has no such argument
+    if (PG_ARGISNULL(1)) {
+      throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "include_delayed must not be null", "",
+                      "Pass true to wait for what is scheduled for later, too."};
+    }
+    delayed = PG_GETARG_BOOL(1);
+  }
+  uint64 barrier = AskForBarrier();
+  outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
+  int64 until = Guard([] { return outbox::pg::ClockNow(); });
+  std::vector<LaneKey> waiting;
+  EmptyLanes empty(asked);
+  bool parked = false;
+  auto check_tables = [&] {
+    waiting.clear();
+    for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox.lane")) {
+      waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value()), std::stoll(row[2].value())});
+    }
+    empty.Remove(&waiting, barrier);
+    parked = AnyIsParked(until, delayed);  // what has just left the log is there
+  };
+  bool reached = WaitUntil(end, check_tables, [&] { return StillReached(waiting, barrier, check_tables) && !parked; });
+  if (reached) {
+    Settle(end, [&] {
+      for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
+        for (const LaneBacklog& backlog :
+             CountBacklog(route, {.limit = kSettleScanLimit, .only = &asked, .parked = true})) {
+          if (backlog.pending > 0 || backlog.capped) {
+            return false;
+          }
+        }
+      }
+      return true;
+    });
+  }
+  if (!reached) {
+    TellLeft(waiting, barrier, delayed);
+  }
+  PG_RETURN_BOOL(reached);
+}

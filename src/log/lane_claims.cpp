@@ -1,0 +1,108 @@
+#include "log/lane_claims.h"
+
+#include "base/fault_point.h"
+#include "log/lane_tables.h"
+#include "pg/shared.h"
+#include "pg/sql.h"
+#include "pg/transaction.h"
+#include "pg/worker_slot.h"
+
+extern "C" {
+#include "utils/array.h"
+}
+
+namespace outbox::log {
+
+using namespace pg::sql;
+
+namespace {
+
+void ReadLanes(std::vector<LaneId>* lanes) {
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    lanes->push_back({ResultInt64(row, 0), ResultInt32(row, 1)});
+  }
+}
+
+}  // namespace
+
+LaneCount CountLanes() {
+  LaneCount lanes;
+  pg::InTransaction(CurrentMemoryContext, [&] {
+    static Statement count = {
+        "SELECT (SELECT count(*) FROM outbox.lane)::int, (SELECT count(*) FROM outbox._claimable_lane f"
+        " WHERE f.owner IS NULL OR f.owner <> ALL ($1))::int",
+        1,
+        {INT8ARRAYOID},
+        nullptr};
+    Datum values[] = {pg::LiveIncarnations()};
+    RunStatement(&count, values);
+    lanes.all = ResultInt32(0, 0);
+    lanes.unowned = ResultInt32(0, 1);
+  });
+  return lanes;
+}
+
+void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
+  OUTBOX_FAULT_POINT("claim.before");
+  size_t before = claimed->size();
+  try {
+    pg::InTransaction(CurrentMemoryContext, [&] {
+      static Statement lock = {
+          "SELECT f.route_id, f.lane FROM outbox._claimable_lane f WHERE f.owner IS NULL OR f.owner <> ALL ($1)"
+          " ORDER BY f.lane, f.route_id LIMIT $2 FOR UPDATE SKIP LOCKED",
+          2,
+          {INT8ARRAYOID, INT8OID},
+          nullptr};
+      static Statement claim = {
+          "UPDATE outbox.lane SET owner = $3, claimed_at = clock_timestamp()"
+          " WHERE route_id = $1 AND lane = $2"
+          " AND (owner IS NULL OR owner <> ALL ($4))",
+          4,
+          {INT8OID, INT4OID, INT8OID, INT8ARRAYOID},
+          nullptr};
+      Datum values[] = {pg::LiveIncarnations(), Int64GetDatum(limit)};
+      OUTBOX_FAULT_POINT("claim.listed");
+      RunStatement(&lock, values);
+      ReadLanes(claimed);
+      OUTBOX_FAULT_POINT("claim.locked");
+      // Looked up again now that the rows are locked: a worker that started since may have claimed one just before.
+      Datum live = pg::LiveIncarnations();
+      size_t kept = before;
+      for (size_t i = before; i < claimed->size(); i++) {
+        LaneId lane = (*claimed)[i];
+        Datum each[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane),
+                        Int64GetDatum(static_cast<int64>(incarnation)), live};
+        RunStatement(&claim, each);
+        if (SPI_processed == 1) {
+          (*claimed)[kept++] = lane;
+        }
+      }
+      claimed->resize(kept);
+      OUTBOX_FAULT_POINT("claim.uncommitted");
+    });
+    OUTBOX_FAULT_POINT("claim.after");
+  } catch (...) {
+    claimed->resize(before);  // rolled back
+    throw;
+  }
+}
+
+bool ReleaseLane(LaneId lane, uint64_t incarnation) {
+  OUTBOX_FAULT_POINT("release.before");
+  bool released = false;
+  pg::InTransaction(CurrentMemoryContext, [&] {
+    static Statement release = {
+        "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE route_id = $1"
+        " AND lane = $2 AND owner = $3",
+        3,
+        {INT8OID, INT4OID, INT8OID},
+        nullptr};
+    Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane),
+                      Int64GetDatum(static_cast<int64>(incarnation))};
+    RunStatement(&release, values);
+    released = SPI_processed == 1;
+  });
+  return released;
+}
+
+}  // namespace outbox::log

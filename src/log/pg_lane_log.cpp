@@ -1,0 +1,345 @@
+#include "log/pg_lane_log.h"
+
+#include <algorithm>
+
+#include "base/fault_point.h"
+#include "days/with_day_table.h"
+#include "log/durable.h"
+#include "log/lane_reader.h"
+#include "log/lane_tables.h"
+#include "log/rewind.h"
+#include "log/shared_window.h"
+#include "log/snapshots.h"
+#include "log/ticks.h"
+#include "pg/settings.h"
+#include "pg/sql.h"
+
+namespace outbox::log {
+
+using namespace pg::sql;
+
+namespace {
+
+// Rows looked at in one go: some 100 ms, after which the worker sees to its deliveries.
+constexpr size_t kSlice = 250'000;
+
+size_t Slice() {
+  const int64_t smaller = OUTBOX_FAULT_VALUE("slice.rows");
+  return smaller > 0 ? static_cast<size_t>(smaller) : kSlice;
+}
+
+// Which events of the chunk, from `first` on, are parked or were settled from there: what a lane that was put back
+// reads again, and is not its own. Plain.
+void ListSettled(int64_t route_id, const EventChunk& chunk, size_t first, std::vector<size_t>* settled) {
+  static Statement list = {
+      "SELECT k.n FROM ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY k(created_at, id, n) WHERE"
+      " EXISTS (SELECT FROM outbox.parked p WHERE p.route_id = $1 AND p.created_at = k.created_at AND p.id = k.id"
+      " AND p.replay = 0) OR EXISTS (SELECT FROM outbox._outcome o WHERE o.id = k.id AND o.route_id = $1"
+      " AND o.created_at = k.created_at AND o.replay = 0) ORDER BY k.n",
+      3,
+      {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID},
+      nullptr};
+  settled->clear();
+  if (chunk.events.size() == first) {
+    return;
+  }
+  Column created_at(chunk.events.size() - first);
+  Column id(chunk.events.size() - first);
+  for (size_t i = first; i < chunk.events.size(); i++) {
+    created_at.Add(TimeDatum(chunk.events[i].created_at));
+    id.Add(UuidDatum(chunk.events[i].id));
+  }
+  Datum values[] = {Int64GetDatum(route_id), created_at.Array(TIMESTAMPTZOID), id.Array(UUIDOID)};
+  RunStatement(&list, values);
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    settled->push_back(first + static_cast<size_t>(ResultInt64(row, 0)) - 1);
+  }
+}
+
+}  // namespace
+
+PgLaneLog::PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter, SharedWindows* shared)
+    : id_(id),
+      lanes_(lanes),
+      incarnation_(incarnation),
+      shared_(shared),
+      reader_(std::make_unique<LaneReader>(filter, static_cast<size_t>(pg::settings.sort_mem_kb) * 1024)),
+      ticks_(std::make_unique<TickCursor>()) {
+  if (shared_ != nullptr) {
+    shared_->Join();
+  }
+}
+
+PgLaneLog::~PgLaneLog() {
+  if (shared_ != nullptr) {
+    shared_->Leave();
+  }
+}
+
+Status PgLaneLog::LoadPosition(Position* position) {
+  bool found = false;
+  LaneRow lane_row;
+  Status status = TryInTransaction([&] {
+    OUTBOX_FAULT_THROW("load.before");
+    found = ReadLaneRow(id_, &lane_row);
+  });
+  if (status.ok() && !found) {
+    return Status(ErrorClass::kInternal, "NO_LANE", "the lane has gone: its route was dropped");
+  }
+  if (status.ok() && lane_row.lanes != lanes_) {
+    return Status(ErrorClass::kInternal, "CONFIG_CHANGED", "the route has another number of lanes by now");
+  }
+  if (status.ok()) {
+    *position = std::move(lane_row.position);
+    converging_ = lane_row.converging;
+    limit_ = std::move(lane_row.limit);
+    since_ = lane_row.since;
+    repeats_to_ = std::move(lane_row.repeats_to);
+  }
+  return status;
+}
+
+// What a window may end at.
+struct PgLaneLog::WindowEnd {
+  enum Kind { kNone, kTarget, kTick, kLimit, kNow, kAhead };
+  Kind kind = kNone;
+  Snapshot now;
+  Snapshot tick;
+  bool ticks_asked = false;
+
+  const Snapshot& To(const Position& position, const Snapshot* limit) const {
+    return kind == kTarget ? *position.target : kind == kTick ? tick : kind == kLimit ? *limit : now;
+  }
+};
+
+// False: the lane stands where it has to stay. `*limit`: no window ends beyond it; nullptr: there is none.
+bool PgLaneLog::MayOpen(const Position& position, const Snapshot** limit) {
+  *limit = limit_ ? &*limit_ : nullptr;
+  stopped_ = false;
+  if (side_limit_) {
+    if (!position.target && position.base == *side_limit_) {
+      return false;
+    }
+    *limit = *limit == nullptr || (*limit)->Covers(*side_limit_) ? &*side_limit_ : *limit;
+  }
+  stopped_ = converging_ && (!limit_ || (!position.target && position.base == *limit_));
+  return !stopped_;
+}
+
+// Plain.
+void PgLaneLog::ChooseEnd(const Position& position, const Snapshot* limit, WindowEnd* end) {
+  const uint64_t finished = FinishedBetween(position.base, end->now);
+  if (position.target) {
+    end->kind = WindowEnd::kTarget;
+  } else if (position.base.xmax > end->now.xmax) {
+    end->kind = WindowEnd::kAhead;
+  } else if (finished > 0 || limit != nullptr) {
+    end->ticks_asked = finished > TickCursor::kNearNow && !ticks_locked_;
+    // A tick that was not taken on this server (it came with a dump) is no snapshot that a window may end at.
+    const bool tick = end->ticks_asked && ticks_->Next(position.base, &end->tick) && end->now.Covers(end->tick);
+    end->kind = tick ? WindowEnd::kTick : WindowEnd::kNow;
+    // The lanes have to stand at the identical snapshot, even where two snapshots see the same.
+    if (limit != nullptr && (!tick || !limit->Covers(end->tick))) {
+      end->kind = WindowEnd::kLimit;
+    }
+  }
+}
+
+// Returns whether another lane has found out in this turn what there is to read from there.
+bool PgLaneLog::OpenShared(const Position& position, relay::Window* window, bool* opened) {
+  const SharedWindow* known = shared_->Find(position.base);
+  if (known == nullptr) {
+    return false;
+  }
+  if (known->rows) {
+    reader_->OpenKnown(position.base, shared_->now(), *known->rows);
+    window->from = position.base;
+    window->to = shared_->now();
+    window->durable_lsn = known->durable_lsn;
+    window->current = true;
+    *opened = true;
+  }
+  return true;
+}
+
+Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bool* opened) {
+  *opened = false;
+  const Snapshot* limit = nullptr;
+  if (!MayOpen(position, &limit)) {
+    return Status();
+  }
+  OUTBOX_FAULT_POINT("window.start");
+  repeats_ = repeats_to_ && !position.base.Covers(*repeats_to_);
+  ticks_->Learn(reader_->memory_used(), reader_->large());
+  const bool shares = shared_ != nullptr && limit == nullptr && !position.target;
+  bool known = false;
+  const Status from_others = Try([&] { known = shares && OpenShared(position, window, opened); });
+  if (known || !from_others.ok()) {
+    return from_others;
+  }
+  WindowEnd end;
+  uint64_t lsn = 0;
+  std::optional<WindowRows> rows;
+  Status status = TryInTransaction([&] {
+    ReadActiveSnapshot(&end.now);
+    lsn = DurableTarget();
+    if (shares) {
+      shared_->ChooseEnd(position.base, &end.now, &lsn);
+    }
+    ChooseEnd(position, limit, &end);
+    if (end.kind == WindowEnd::kNone || end.kind == WindowEnd::kAhead) {
+      return;
+    }
+    OUTBOX_FAULT_THROW("window.before");
+    if (shares && end.kind == WindowEnd::kNow && shared_->Wanted()) {
+      rows.emplace();
+    }
+    reader_->Open(position.base, end.To(position, limit), position.done_to, rows ? &*rows : nullptr);
+    reader_->Collect(Slice());
+    OUTBOX_FAULT_THROW("window.collected");
+    // A small window knows the WAL positions of its commits, which are nearly always on disk: then other sessions' WAL
+    // need not be flushed.
+    if (reader_->in_memory() && !StandbysAreAsked()) {
+      lsn = std::min<uint64_t>(lsn, reader_->commit_lsn());
+    }
+  });
+  // Smaller windows are only an optimization: while the ticks are locked, a backlog is read as one window.
+  ticks_locked_ = end.ticks_asked && !status.ok() && status.error().code == kLocked;
+  if (!status.ok()) {
+    reader_->Close();
+    return status;
+  }
+  if (end.kind == WindowEnd::kAhead) {
+    return Status(ErrorClass::kInternal, "POSITION_AHEAD",
+                  "the lane's position is ahead of this server's transactions: it was written on another server");
+  }
+  if (end.kind == WindowEnd::kNone) {
+    if (shares && shared_->Wanted()) {
+      shared_->Keep({position.base, lsn, std::nullopt});
+    }
+    return status;
+  }
+  if (rows && rows->complete() && reader_->in_memory()) {
+    shared_->Keep({position.base, lsn, std::move(rows)});
+  }
+  window->from = position.base;
+  window->to = end.To(position, limit);
+  window->durable_lsn = lsn;
+  window->current = end.kind == WindowEnd::kNow;
+  *opened = true;
+  OUTBOX_FAULT_POINT("window.opened");
+  return status;
+}
+
+void PgLaneLog::LimitTo(const Snapshot* limit) {
+  side_limit_.reset();
+  if (limit != nullptr) {
+    side_limit_ = *limit;
+  }
+}
+
+Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
+  *end = false;
+  if (!reader_->open()) {
+    return Status(ErrorClass::kInternal, "NO_WINDOW", "no window is open for reading");
+  }
+  if (reader_->in_memory() && !repeats_) {
+    return Try([&] {
+      reader_->Fetch(max_bytes, chunk);
+      reader_->Confirm(*chunk);
+      *end = reader_->at_end();
+    });
+  }
+  size_t before = chunk->events.size();
+  bool changed = false;
+  bool fetched = false;
+  settled_.clear();
+  Status status = TryInTransaction([&] {
+    OUTBOX_FAULT_THROW("chunk.before");
+    if (!reader_->collected()) {
+      changed = !reader_->Collect(Slice());
+    }
+    if (reader_->collected()) {
+      changed = !reader_->Fetch(max_bytes, chunk);
+      fetched = !changed;
+      if (repeats_ && fetched) {
+        ListSettled(id_.route_id, *chunk, before, &settled_);
+      }
+      OUTBOX_FAULT_THROW("chunk.fetched");
+    }
+  });
+  if (status.ok() && changed) {
+    status = Try([&] {
+      pg::Guard([&] {
+        ereport(LOG, (errmsg("outbox: the log was rewritten while lane %d of route " INT64_FORMAT " read it", id_.lane,
+                             id_.route_id),
+                      errdetail("The rest of its window is read afresh.")));
+      });
+    });
+  }
+  if (status.ok() && changed) {
+    status = Status(ErrorClass::kInternal, "LOG_CHANGED",
+                    "rows of the log moved or went while their window was read; it is read afresh");
+  }
+  if (!status.ok()) {
+    reader_->Undo(chunk, before);
+  } else if (fetched) {
+    reader_->Confirm(*chunk);
+    *end = reader_->at_end();
+    DropSettled(before, chunk);
+  }
+  return status;
+}
+
+void PgLaneLog::DropSettled(size_t before, EventChunk* chunk) {
+  size_t next = 0;
+  size_t kept = before;
+  for (size_t i = before; i < chunk->events.size(); i++) {
+    if (next < settled_.size() && settled_[next] == i) {
+      next++;
+    } else {
+      chunk->events[kept++] = chunk->events[i];
+    }
+  }
+  chunk->events.resize(kept);
+}
+
+bool PgLaneLog::saw_rows() const {
+  return reader_->saw_rows();
+}
+
+Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
+  *durable = false;
+  MemoryContext saved = CurrentMemoryContext;
+  return Try([&] {
+    OUTBOX_FAULT_THROW("durable.before");
+    MemoryContextSwitchTo(ErrorContext());
+    *durable = pg::Guard([&] { return MakeDurable(lsn); });
+    MemoryContextSwitchTo(saved);
+  });
+}
+
+Status PgLaneLog::SaveProgress(std::span<relay::ProgressSave> saves) {
+  const bool durable = std::any_of(saves.begin(), saves.end(), [](const auto& save) { return save.durable; });
+  Status status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
+    OUTBOX_FAULT_THROW("save.before");
+    if (!durable) {
+      pg::CommitWithoutFlush();
+    }
+    for (relay::ProgressSave& save : saves) {
+      auto* lane = static_cast<PgLaneLog*>(save.log);
+      save.owner = AppendProgress(lane->id_, lane->incarnation_, lane->since_, at, save.position, save.places,
+                                  lane->server_run_, &lane->period_);
+    }
+    OUTBOX_FAULT_THROW("save.uncommitted");
+  });
+  OUTBOX_FAULT_POINT("save.after");
+  return status;
+}
+
+Status PgLaneLog::Rewind(const std::string& server_run, bool resend, relay::Loss* loss, bool* owner) {
+  period_.known = false;  // it may append to the lane's progress
+  return RewindLane(id_, incarnation_, server_run, resend, loss, owner);
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,272 @@
+#include "parked/pg_parked_log.h"
+
+#include <algorithm>
+
+#include "base/fault_point.h"
+#include "days/with_day_table.h"
+#include "parked/statements.h"
+#include "pg/sql.h"
+
+namespace outbox::parked {
+
+using namespace pg::sql;
+
+namespace {
+
+constexpr int64_t kRecheckEvery = 500'000;
+constexpr int64_t kRecheckEach = 1'000;  // added for each key
+constexpr int64_t kGoOnIn = 20'000;      // if one claim did not reach the end
+constexpr int64_t kPassEvery = 30'000'000;
+constexpr int64_t kPassShare = 20;  // a twentieth of the time at most goes into passes
+
+int64_t NowUnix() {
+  return GetCurrentTimestamp() + kPgEpochMicros;
+}
+
+void SortUnique(std::vector<uint64_t>* keys) {
+  std::sort(keys->begin(), keys->end());
+  keys->erase(std::unique(keys->begin(), keys->end()), keys->end());
+}
+
+}  // namespace
+
+PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead)
+    : lane_(lane),
+      incarnation_(incarnation),
+      dead_(dead),
+      fronts_(std::make_unique<DueFronts>()),
+      work_(std::make_unique<DueWork>()) {}
+
+PgParkedLog::~PgParkedLog() = default;
+
+Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, bool* owner) {
+  const ParkedOwner me{lane_, incarnation_};
+  keys->clear();
+  keys_.clear();
+  *owner = true;
+  Status status = TryInTransaction([&] {
+    bool block = false;
+    *owner = OwnsLane(me, &block);
+    if (*owner) {
+      if (!loaded_) {
+        ForgetSenders(me);
+      }
+      ReadHeld(me, block, keys, &keys_);
+      // For keys that were kept back only because of a policy that has changed, or that a crash left behind.
+      PromoteHeads(lane_.route_id, block, keys_, NowUnix());
+      *next_due = NextDue(me, without_, *fronts_);
+    }
+  });
+  if (status.ok() && *owner) {
+    loaded_ = true;
+    pass_wanted_ = true;
+    SortUnique(keys);
+  }
+  return status;
+}
+
+Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_due, bool* owner) {
+  *owner = true;
+  keys_.clear();
+  locked_.clear();
+  for (const relay::Parking& parking : events) {
+    if (parking.state == relay::ParkedState::kBlocked && !parking.paused && parking.order_key != 0) {
+      keys_.push_back(parking.order_key);
+    }
+  }
+  SortUnique(&keys_);
+  const ParkedOwner me{lane_, incarnation_};
+  Status status = TryInTransaction([&] {
+    bool block = false;
+    OUTBOX_FAULT_THROW("parked.park.before");
+    *owner = OwnsLane(me, &block) && InsertParked(me, events);
+    if (*owner) {
+      PromoteHeads(lane_.route_id, block, keys_, NowUnix());
+      LockHolders(me, block, keys_, &locked_);
+      *next_due = NextDue(me, without_, *fronts_);
+    } else {
+      ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("the lane is not this worker's any more")));
+    }
+    OUTBOX_FAULT_THROW("parked.park.uncommitted");
+  });
+  OUTBOX_FAULT_POINT("parked.park.after");
+  if (!*owner) {
+    return Status();
+  }
+  if (status.ok()) {
+    for (const relay::Parking& parking : events) {
+      if (parking.state == relay::ParkedState::kDead) {
+        dead_->Add(lane_.route_id, parking.error);
+      }
+    }
+    SortUnique(&locked_);
+    std::set_difference(keys_.begin(), keys_.end(), locked_.begin(), locked_.end(), std::back_inserter(unsure_));
+    SortUnique(&unsure_);
+  }
+  return status;
+}
+
+// Rechecks heads that an operator had locked when something was put behind them: they may be gone.
+void PgParkedLog::Recheck(bool block, int64_t now) {
+  const ParkedOwner me{lane_, incarnation_};
+  PromoteHeads(lane_.route_id, block, unsure_, now);
+  locked_.clear();
+  LockHolders(me, block, unsure_, &locked_);
+  FindFree(me, block, unsure_, &locked_);
+}
+
+// Reads and judges what is due; false: there is more behind where it came to. Plain.
+bool PgParkedLog::ReadWork(const relay::ClaimLimits& limits, bool block, DueFronts* fronts) {
+  const ParkedOwner me{lane_, incarnation_};
+  DueWork* work = work_.get();
+  const bool all = limits.without.empty();
+  bool to_end = true;
+  if (all) {
+    ReadDue(me, limits, true, {}, work);
+  } else {
+    to_end = ReadDueBehind(me, limits, true, &fronts->keyed, work);
+  }
+  // Rows without a key come after the others have been judged by theirs.
+  ReadDueKeys(me, block, work);
+  JudgeDue(work);
+  if (all) {
+    ReadDue(me, limits, false, {}, work);
+  } else {
+    to_end = ReadDueBehind(me, limits, false, &fronts->shared, work) && to_end;
+  }
+  CutTaken(limits, work);
+  return to_end;
+}
+
+// After a recheck: those that are still locked stay.
+void PgParkedLog::KeepLocked(int64_t now) {
+  next_recheck_ = now + kRecheckEvery + static_cast<int64_t>(unsure_.size()) * kRecheckEach;
+  SortUnique(&locked_);
+  kept_.clear();
+  std::set_difference(unsure_.begin(), unsure_.end(), locked_.begin(), locked_.end(), std::back_inserter(kept_));
+  std::swap(unsure_, kept_);
+}
+
+Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk* chunk, int64_t* next_due,
+                          bool* owner) {
+  *owner = true;
+  const ParkedOwner me{lane_, incarnation_};
+  const size_t before = chunk->events.size();
+  const bool recheck = !unsure_.empty() && limits.now >= next_recheck_;
+  BeginPass(limits);
+  DueFronts fronts = *fronts_;
+  bool to_end = true;
+  DueWork* work = work_.get();
+  work->Clear();
+  Status status = TryInTransaction([&] {
+    bool block = false;
+    *owner = OwnsLane(me, &block);
+    if (!*owner) {
+      return;
+    }
+    OUTBOX_FAULT_THROW("parked.claim.before");
+    if (recheck) {
+      Recheck(block, limits.now);
+    }
+    to_end = ReadWork(limits, block, &fronts);
+    if (!work->unsure.empty()) {
+      BlockRows(me, *work);
+    }
+    PromoteHeads(lane_.route_id, block, work->headless, limits.now);
+    *owner = TakeRows(me, *work, chunk);
+    if (*owner) {
+      *next_due = NextDue(me, limits.without, fronts);
+    }
+    OUTBOX_FAULT_THROW("parked.claim.uncommitted");
+  });
+  OUTBOX_FAULT_POINT("parked.claim.after");
+  if (!status.ok() || !*owner) {
+    chunk->events.resize(before);
+    return status;
+  }
+  if (recheck) {
+    KeepLocked(limits.now);
+  }
+  unsure_.insert(unsure_.end(), work->unsure.begin(), work->unsure.end());
+  SortUnique(&unsure_);
+  if (chunk->events.size() == before && work->headless.empty()) {
+    // What is due could not be claimed by this lane just now.
+    *next_due = std::max(*next_due, limits.now + kRecheckEvery);
+  }
+  if (!unsure_.empty()) {
+    *next_due = std::min(*next_due, std::max(next_recheck_, limits.now + 1));
+  }
+  *fronts_ = fronts;
+  if (!to_end) {
+    *next_due = std::min(*next_due, limits.now + kGoOnIn);
+  } else {
+    EndPass(limits.now);
+  }
+  return status;
+}
+
+void PgParkedLog::EndPass(int64_t now) {
+  if (in_pass_) {
+    in_pass_ = false;
+    soonest_pass_ = now + kPassShare * (now - pass_began_);
+    next_pass_ = std::max(soonest_pass_, now + kPassEvery);
+  }
+}
+
+// Rows before the fronts are passed over until they may have changed: a topic has come back, an operator has acted on
+// parked events (LoadHeld), or, for any other reason, now and then.
+void PgParkedLog::BeginPass(const relay::ClaimLimits& limits) {
+  std::vector<std::string> without = limits.without;
+  std::sort(without.begin(), without.end());
+  const bool still_away = std::includes(without.begin(), without.end(), without_.begin(), without_.end());
+  const bool again = limits.now >= next_pass_ || (pass_wanted_ && limits.now >= soonest_pass_);
+  if (without.empty() || !still_away || (again && !in_pass_)) {
+    *fronts_ = DueFronts();
+    in_pass_ = true;
+    pass_wanted_ = false;
+    pass_began_ = limits.now;
+  }
+  without_ = std::move(without);
+}
+
+Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due,
+                           bool* owner) {
+  *owner = true;
+  const ParkedOwner me{lane_, incarnation_};
+  const size_t before = freed->size();
+  Status status = days::TryWithDayTable(days::DayTableKind::kOutcome, [&](int64 at) {
+    bool block = false;
+    *owner = OwnsLane(me, &block);
+    if (!*owner) {
+      return;
+    }
+    OUTBOX_FAULT_THROW("parked.settle.before");
+    ApplyOutcomes(me, outcomes, at);
+    keys_.clear();
+    for (const relay::Settlement& outcome : outcomes) {
+      bool left = outcome.outcome == relay::ParkedOutcome::kDelivered ||
+                  (outcome.outcome == relay::ParkedOutcome::kDead && !block);
+      if (left && outcome.claimed->order_key != 0) {
+        keys_.push_back(outcome.claimed->order_key);
+      }
+    }
+    SortUnique(&keys_);
+    PromoteHeads(lane_.route_id, block, keys_, NowUnix());
+    FindFree(me, block, keys_, freed);
+    *next_due = NextDue(me, without_, *fronts_);
+    OUTBOX_FAULT_THROW("parked.settle.uncommitted");
+  });
+  OUTBOX_FAULT_POINT("parked.settle.after");
+  if (!status.ok()) {
+    freed->resize(before);
+    return status;
+  }
+  for (const relay::Settlement& outcome : outcomes) {
+    if (*owner && outcome.outcome == relay::ParkedOutcome::kDead) {
+      dead_->Add(lane_.route_id, outcome.error);
+    }
+  }
+  return status;
+}
+
+}  // namespace outbox::parked

@@ -1,0 +1,178 @@
+#include "sink/kafka/client_settings.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace outbox::sink::kafka {
+namespace {
+
+// Records are limited by what the broker takes in one batch: 1,048,588 bytes by default, batch and record heads
+// included. A larger record is refused before it is sent, which does not affect other records.
+constexpr uint64_t kDefaultMaxRecord = 1048588 - 88;
+constexpr uint64_t kUsualRecord = uint64_t{2} << 20;
+
+// The library rejects client ids that fill its buffer in some versions.
+constexpr size_t kMaxClientId = 100;
+
+// How long a request may take before its connection is given up. The library's own 60 s is how long the first event
+// after a quiet time has to wait if a device on the way to the broker (a NAT, a load balancer: some after 4 minutes)
+// has silently dropped the connection. It is less than the 15 s after which a topic counts as stalled (stalled.cpp),
+// and no less than this, because brokers may be slow and well:
+// - A broker waits for its replicas for request.timeout.ms at most; we give it 2 s less than we wait for its answer. A
+//   replica that has died may hold up an answer for 30 s (replica.lag.time.max.ms): the request is sent again then, as
+//   often as needed, and the broker knows by the sequence number that it has the batch.
+// - A broker that throttles answers up to 11 s late (11 quota windows of a second).
+// - The largest batch has to pass within it: 75 kB/s do for the usual megabyte, and for more there is more time.
+constexpr uint64_t kRequestMs = 14000;
+constexpr uint64_t kAnswerMs = 2000;  // of that, for the way there and back
+constexpr uint64_t kSlowBytesPerMs = 100;
+constexpr uint64_t kLongestRequestMs = 300000;  // the library's own limit
+// Below what is known to forget idle connections (240 s), above what costs anything.
+constexpr const char* kIdleMs = "180000";
+
+uint64_t Number(const Options& options, const char* name) {
+  const auto found = options.find(name);
+  return found == options.end() ? 0 : std::strtoull(found->second.c_str(), nullptr, 10);
+}
+
+// If only one of the two was chosen, derives the other.
+void SetTimeouts(uint64_t max_record, Settings* settings) {
+  uint64_t socket = Number(settings->chosen, "socket.timeout.ms");
+  const uint64_t request = Number(settings->chosen, "request.timeout.ms");
+  if (socket == 0) {
+    const uint64_t beyond = max_record > kUsualRecord ? (max_record - kUsualRecord) / kSlowBytesPerMs : 0;
+    socket = std::min(std::max(kRequestMs, request + kAnswerMs) + beyond, kLongestRequestMs);
+    settings->defaults["socket.timeout.ms"] = std::to_string(socket);
+  }
+  if (request == 0) {
+    const uint64_t most = socket > 2 * kAnswerMs ? socket - kAnswerMs : std::max<uint64_t>(socket / 2, 1);
+    settings->defaults["request.timeout.ms"] = std::to_string(std::min<uint64_t>(most, 30000));
+  }
+}
+
+std::string ClientId(const std::string& destination) {
+  std::string id = "outbox";
+  for (char c : destination.empty() ? std::string() : "-" + destination) {
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    id += plain ? c : '_';
+  }
+  return id.substr(0, kMaxClientId);
+}
+
+Status Choose(const std::string& name, Settings* settings) {
+  settings->hash_null_keys = name.find("_random") == std::string::npos;
+  if (name == "murmur2_random" || name == "murmur2") {
+    settings->partitioner = nullptr;
+  } else if (name == "consistent" || name == "consistent_random") {
+    settings->partitioner = rd_kafka_msg_partitioner_consistent;
+  } else if (name == "fnv1a" || name == "fnv1a_random") {
+    settings->partitioner = rd_kafka_msg_partitioner_fnv1a;
+  } else {
+    return Status(ErrorClass::kConfig, "PARTITIONER", "unknown partitioner: " + name);
+  }
+  return Status();
+}
+
+// Left out if the library does not know them, or was built without them; all others must be accepted.
+constexpr const char* kOptional[] = {"enable.metrics.push", "sasl.kerberos.kinit.cmd",
+                                     "sasl.kerberos.min.time.before.relogin"};
+
+// What only says how fast or how often something is done, and came with a later version than the oldest that we take:
+// left out if the library does not know it, so that a server that was made for a newer one works.
+constexpr const char* kTuning[] = {"client.dns.lookup", "metadata.recovery.strategy",
+                                   "metadata.recovery.rebootstrap.trigger.ms", "retry.backoff.max.ms"};
+
+template <typename Names>
+bool IsIn(const Names& names, const std::string& name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+Options Defaults(const SinkConfig& config, uint64_t max_record) {
+  return {
+      {"client.id", ClientId(config.name)},
+      {"linger.ms", "0"},  // batches fill while others are in flight; p50 of a quiet lane is 0.2 ms, with 0.5 here 1.2
+      {"batch.num.messages", "10000"},
+      {"batch.size", "1000000"},
+      {"message.max.bytes", std::to_string(max_record)},
+      {"socket.keepalive.enable", "true"},
+      {"socket.nagle.disable", "true"},
+      {"connections.max.idle.ms", kIdleMs},
+      {"topic.metadata.propagation.max.ms", "5000"},
+      {"reconnect.backoff.ms", "50"},
+      {"reconnect.backoff.max.ms", "2000"},
+  };
+}
+
+Options Fixed() {
+  return {
+      {"enable.idempotence", "true"},
+      {"enable.gapless.guarantee", "true"},
+      {"acks", "all"},
+      {"message.timeout.ms", "0"},                   // a timeout by the library reorders: the engine has its own
+      {"allow.auto.create.topics", "true"},          // whether it happens is the broker's setting
+      {"queue.buffering.max.messages", "10000000"},  // the budget is the worker's, in bytes
+      {"queue.buffering.max.kbytes", "2097151"},
+      {"sticky.partitioning.linger.ms", "0"},  // the sink chooses every partition
+      {"log.queue", "true"},
+      {"log.connection.close", "false"},
+      {"enable.metrics.push", "false"},
+      // With GSSAPI (the library's default mechanism) it would run kinit in a shell. An empty command means the default
+      // one: so a command that does nothing, and no timer that would run even that.
+      {"sasl.kerberos.kinit.cmd", ":"},
+      {"sasl.kerberos.min.time.before.relogin", "0"},
+  };
+}
+
+}  // namespace
+
+Status MakeSettings(const SinkConfig& config, Settings* settings) {
+  const uint64_t max_record = std::min<uint64_t>(std::max(kDefaultMaxRecord, config.max_message_bytes), 1000000000);
+  settings->defaults = Defaults(config, max_record);
+  settings->fixed = Fixed();
+  settings->chosen.clear();
+  for (const auto& [name, value] : config.options) {
+    if (name == "partitioner") {
+      if (Status status = Choose(value, settings); !status.ok()) {
+        return status;
+      }
+    } else if (settings->fixed.find(name) == settings->fixed.end()) {
+      settings->chosen[name] = value;
+      settings->log_to_stderr |= name == "debug";
+      settings->compresses |= (name == "compression.type" || name == "compression.codec") && value != "none";
+    }
+  }
+  SetTimeouts(max_record, settings);
+  rd_kafka_conf_t* conf = nullptr;
+  Status status = settings->MakeConf(&conf);
+  if (status.ok()) {
+    rd_kafka_conf_destroy(conf);
+  }
+  return status;
+}
+
+Status Settings::MakeConf(rd_kafka_conf_t** conf) const {
+  rd_kafka_conf_t* made = rd_kafka_conf_new();
+  char text[512];
+  for (const Options* options : {&defaults, &chosen, &fixed}) {
+    for (const auto& [name, value] : *options) {
+      const rd_kafka_conf_res_t result = rd_kafka_conf_set(made, name.c_str(), value.c_str(), text, sizeof text);
+      if (result == RD_KAFKA_CONF_OK || IsIn(kOptional, name) ||
+          (result == RD_KAFKA_CONF_UNKNOWN && IsIn(kTuning, name))) {
+        continue;
+      }
+      rd_kafka_conf_destroy(made);
+      // The library's own text may repeat the value, which may be a secret.
+      return Status(
+          ErrorClass::kConfig, "OPTION",
+          "librdkafka " + std::string(rd_kafka_version_str()) +
+              (result == RD_KAFKA_CONF_UNKNOWN ? " does not know the option \"" : " refuses the value of \"") + name +
+              "\"");
+    }
+  }
+  rd_kafka_conf_set_events(made, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG);
+  *conf = made;
+  return Status();
+}
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,136 @@
+#include "sink/redis/command_pipeline.h"
+
+#include <utility>
+
+#include "base/monotonic.h"
+#include "sink/redis/errors.h"
+#include "sink/redis/reply.h"
+#include "sink/redis/resp.h"
+
+namespace outbox::sink {
+namespace {
+
+constexpr int64_t kLongestStep = 500 * 1000;
+constexpr size_t kManyCommands = 32;  // their replies come in pieces
+constexpr std::string_view kQueued = "+QUEUED\r\n";
+
+}  // namespace
+
+void Pipeline::Await(Awaited awaited) {
+  if (awaited_.empty()) {
+    quiet_since_ = MonotonicMicros();
+  }
+  awaited_.push_back(std::move(awaited));
+}
+
+void Pipeline::Send(std::string_view command, Handler handler, size_t longest) {
+  connection_.out()->Append(command);
+  Expect(std::move(handler), longest);
+}
+
+void Pipeline::Expect(Handler handler, size_t longest) {
+  Await({std::move(handler), longest});
+}
+
+void Pipeline::SendExec(size_t commands, RefusedHandler refused, ExecHandler done) {
+  if (awaited_.empty() && commands >= kManyCommands) {
+    connection_.ExpectBytes(commands * kQueued.size());  // no refusal is shorter
+  }
+  Awaited awaited;
+  awaited.transaction.reset(new Transaction{commands, std::move(refused), std::move(done)});
+  Await(std::move(awaited));
+  connection_.out()->Append(resp::Command({"EXEC"}));
+}
+
+Status Pipeline::Pump() {
+  Status moved = connection_.Pump();
+  if (connection_.TakeProgress()) {
+    quiet_since_ = MonotonicMicros();
+  }
+  return moved;
+}
+
+Status Pipeline::HandleReplies() {
+  while (true) {
+    Transaction* transaction = awaited_.empty() ? nullptr : awaited_.front().transaction.get();
+    if (transaction != nullptr) {
+      transaction->queued += connection_.SkipReplies(kQueued, transaction->commands - transaction->queued);
+      if (HandleElements()) {
+        continue;
+      }
+    }
+    ReplyPtr reply;
+    Status parsed = connection_.NextReply(&reply, awaited_.empty() ? kUsualReply : awaited_.front().longest);
+    if (!parsed.ok() || reply == nullptr) {
+      return parsed;
+    }
+    if (awaited_.empty()) {  // "max number of clients reached" comes unasked
+      return IsError(*reply) ? Status(ReplyError(Text(*reply)))
+                             : Status(ErrorClass::kDestination, "PROTOCOL", "the Redis server sent something unasked");
+    }
+    Status queued;
+    if (transaction != nullptr && transaction->queued < transaction->commands) {
+      queued = HandleQueued(transaction, *reply);
+    } else {
+      HandleReply(*reply);
+    }
+    if (!queued.ok()) {
+      return queued;
+    }
+  }
+}
+
+Status Pipeline::HandleQueued(Transaction* transaction, const redisReply& reply) {
+  if (IsError(reply)) {
+    transaction->refused(transaction->queued, reply);
+  } else if (reply.type != REDIS_REPLY_STATUS || Text(reply) != "QUEUED") {
+    return Status(ErrorClass::kDestination, "PROTOCOL",
+                  "the Redis server did not queue a command of a transaction, but did something else with it");
+  }
+  ++transaction->queued;
+  return {};
+}
+
+// What EXEC answered, if that is next and whole.
+bool Pipeline::HandleElements() {
+  const Transaction& transaction = *awaited_.front().transaction;
+  if (transaction.queued < transaction.commands || !connection_.NextElements(&elements_)) {
+    return false;
+  }
+  const Awaited awaited = std::move(awaited_.front());
+  awaited_.pop_front();
+  awaited.transaction->done(nullptr, elements_);
+  return true;
+}
+
+void Pipeline::HandleReply(const redisReply& reply) {
+  const Awaited awaited = std::move(awaited_.front());
+  awaited_.pop_front();
+  if (awaited.transaction == nullptr) {
+    awaited.handler(reply);
+  } else if (reply.type == REDIS_REPLY_ARRAY) {
+    CopyElements(reply, &elements_);
+    awaited.transaction->done(nullptr, elements_);
+  } else {
+    awaited.transaction->done(&reply, {});
+  }
+}
+
+void Pipeline::Drop() {
+  connection_.Drop();
+  awaited_.clear();
+}
+
+void Pipeline::CountPause() {
+  const int64_t now = MonotonicMicros();
+  const int64_t step = now - std::exchange(counted_at_, now);
+  if (!awaited_.empty() && step > kLongestStep) {
+    quiet_since_ += step - kLongestStep;
+  }
+}
+
+int64_t Pipeline::CountPauseBy() const {
+  return counted_at_ + kLongestStep;
+}
+
+}  // namespace outbox::sink
