@@ -255,8 +255,10 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LogTab
   return scanned;
 }
 
-void RowReader::Start() {
-  opened_.assign(leaves_.tables.size(), OpenedTable());
+void RowReader::Start(const WindowBounds& window, const days::LogTableList& leaves) {
+  window_ = &window;
+  leaves_ = &leaves;
+  opened_.assign(leaves_->tables.size(), OpenedTable());
   std::fill(pins_, pins_ + kPins, Pinned());
   fates_ = XidFates();
 }
@@ -268,7 +270,7 @@ bool RowReader::Read(const RowLocation& location, RowView* row) {
   }
   OpenedTable& opened = opened_[number];
   if (!opened.open) {
-    if (opened.gone || !days::OpenLogTable(leaves_.tables[number].oid, &opened.log_table)) {
+    if (opened.gone || !days::OpenLogTable(leaves_->tables[number].oid, &opened.log_table)) {
       opened.gone = true;
       return false;
     }
@@ -300,7 +302,7 @@ bool RowReader::Read(const RowLocation& location, RowView* row) {
   }
   LockBuffer(pinned.buffer, BUFFER_LOCK_UNLOCK);
   return tuple != nullptr && ViewRow(tuple, row) && row->created_at == location.created_at &&
-         window_.Contains(row->xid);
+         window_->Contains(row->xid);
 }
 
 void RowReader::Close() {
