@@ -247,9 +247,7 @@ TEST(Breaker, ALateAnswerOfTheSecondSinkClosesItAndHoldsUpNoLane) {
 
 class BreakerTest : public EngineTest {
  protected:
-  BreakerTest() {
-    EXPECT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
-  }
+  BreakerTest() { EXPECT_TRUE(engine->AddLane({2, 0}, spec, fakes::Logs(&second, spec), kDestination)); }
   DestinationStatus Destination() {
     engine->Destinations(&destinations);
     return destinations.at(0);

@@ -54,11 +54,9 @@ TEST_F(ParkedTest, ALaneThatRestsAtACommonSnapshotClaimsNothing) {
   retry = nullptr;
   engine->SetDestination(kDestination, MakeFactory(), 0);
   auto spec = fakes::Spec(config);
-  auto log = std::make_unique<FakeLog>(&server, spec);
-  log->limit = server.Current();
-  ASSERT_TRUE(engine->AddLane(kLane, spec,
-                              {.log = std::move(log), .parked = std::make_unique<FakeParkedLog>(&table, ++incarnation)},
-                              kDestination));
+  LaneLogs logs = Logs(spec, &table);
+  static_cast<FakeLog*>(logs.log.get())->limit = server.Current();
+  ASSERT_TRUE(engine->AddLane(kLane, spec, std::move(logs), kDestination));
   RunUntil(clock.now + 60'000'000);
   EXPECT_EQ(retry_sinks, 0);
   Restart();

@@ -196,7 +196,7 @@ constexpr const char* kWayOut =
 constexpr const char* kHolds = "it holds undelivered events";
 constexpr const char* kThereAre = "there are undelivered events";
 
-// By the command that is under way.
+// Whether the command that is being executed has warned of that already.
 bool WarnedOf(int64 what) {
   if (warned.transaction != pg::CurrentTransaction() || warned.command != GetCurrentCommandId(false)) {
     return false;
