@@ -62,7 +62,7 @@ cat <<EOF
   look:          SELECT * FROM outbox.lag;   SELECT * FROM outbox.worker;
   a trigger:     CREATE TRIGGER orders_outbox AFTER INSERT OR UPDATE OR DELETE ON orders
                    FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('order', 'id');
-  read on:       README.md, docs/how-it-works.md
+  read on:       README.md, docs/tutorial.md, docs/how-it-works.md
   server log:    $DIR/postgres/server.log
   stop:          scripts/quickstart stop
 EOF

@@ -41,6 +41,8 @@ std::shared_ptr<const RouteSpec> RouteSpec::Make(const RouteConfig& config, Temp
   spec->form_ = config.form;
   spec->aggregate_types_ = PatternList(config.aggregate_types);
   spec->event_types_ = PatternList(config.event_types);
+  spec->topics_known_ = PatternList(config.topics_known);
+  spec->knows_all_ = config.topics_known.empty();
   spec->topic_ = *std::move(topic);
   spec->topic_text_ = config.topic;
   spec->key_ = *std::move(key);

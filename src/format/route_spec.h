@@ -53,6 +53,7 @@ struct RouteConfig {
   uint32_t lane = 0;                                  // < lanes
   uint32_t lanes = 1;                                 // >= 1
   RetryPolicy policy;
+  std::vector<std::string> topics_known;  // patterns; empty: all topics are
   // What operators have paused. `paused`: the route, or its destination.
   bool paused = false;
   std::string pause_reason;
@@ -81,6 +82,8 @@ class RouteSpec final : public EventFilter {
   uint32_t lane() const { return lane_; }
   uint32_t lanes() const { return lanes_; }
   const RetryPolicy& policy() const { return policy_; }
+  // Whether events of the route may go there.
+  bool KnowsTopic(std::string_view topic) const { return knows_all_ || topics_known_.Matches(topic); }
   bool paused() const { return paused_; }
   const std::string& pause_reason() const { return pause_reason_; }
   bool PausesTopic(std::string_view topic) const { return paused_topics_.contains(topic); }
@@ -105,6 +108,8 @@ class RouteSpec final : public EventFilter {
   sink::RecordForm form_ = sink::RecordForm::kStream;
   PatternList aggregate_types_;
   PatternList event_types_;
+  PatternList topics_known_;
+  bool knows_all_ = true;
   Template topic_;
   std::string topic_text_;
   Template key_;

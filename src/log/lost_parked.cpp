@@ -89,14 +89,12 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
 void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding) {
   static Statement find = {
       "SELECT o.at, o.created_at, o.id, o.replay, coalesce(o.xid, '0'), o.topic, o.at > $4,"
-      " array_to_string(o.acknowledged, '-'), array_to_string(h.bound, '-') FROM (SELECT h.run, s.bound, k.bound AS "
-      "known"
-      " FROM outbox.server_run h CROSS JOIN LATERAL outbox._survived(h.run, $5, 9223372036854775807) s"
-      " CROSS JOIN LATERAL outbox._survived(h.run, 0, $5) k WHERE outbox._run_endpoint(h.run) = "
-      "outbox._run_endpoint($3)"
-      " AND s.bound IS NOT NULL) h CROSS JOIN LATERAL (SELECT o.* FROM outbox._outcome o WHERE o.run = h.run"
-      " AND o.acknowledged > h.bound AND (o.acknowledged > h.known) IS NOT TRUE AND o.route_id = $1"
-      " AND (o.lane = $2 OR o.at <= $4) AND o.outcome = 'delivered') o LIMIT $6",
+      " array_to_string(o.acknowledged, '-'), array_to_string(s.bound, '-') FROM outbox._server_runs($3) h"
+      " CROSS JOIN LATERAL outbox._survived(h.run, $5, 9223372036854775807) s"
+      " CROSS JOIN LATERAL outbox._survived(h.run, 0, $5) k CROSS JOIN LATERAL"
+      " (SELECT o.* FROM outbox._outcome o WHERE o.run = h.run"
+      " AND o.acknowledged > s.bound AND (o.acknowledged > k.bound) IS NOT TRUE AND o.route_id = $1"
+      " AND (o.lane = $2 OR o.at <= $4) AND o.outcome = 'delivered') o WHERE s.bound IS NOT NULL LIMIT $6",
       6,
       {INT8OID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID},
       nullptr};

@@ -1,4 +1,4 @@
-// The plain format: an event becomes exactly the record of the README's table, or is refused with its own fault named.
+// The plain format: an event becomes exactly the record of docs/wire.md, or is refused with its own fault named.
 #include <list>
 
 #include "format/record_format.h"

@@ -167,10 +167,12 @@ TEST_F(EngineTest, AChangedRouteTakesEffectForEventsSentFromThenOn) {
   engine->UpdateLane(kLane, fakes::Spec(config));
   server.EmitCommitted("k");
   Turn(true);
-  RunUntil(clock.now + 1'000'000);  // held keys have other numbers under the new topic: they are read first
-  ASSERT_EQ(sink->pending.size(), 2u);
+  ASSERT_EQ(sink->pending.size(), 1u);  // keys have other numbers under the new topic: what is in flight ends first
   EXPECT_EQ(sink->pending[0].record.topic, "outbox.event.order");
-  EXPECT_EQ(sink->pending[1].record.topic, "new.created");
+  sink->DeliverAll();
+  RunUntil(clock.now + 1'000'000);
+  ASSERT_EQ(sink->pending.size(), 1u);
+  EXPECT_EQ(sink->pending[0].record.topic, "new.created");
 }
 
 // --- barriers ----------------------------------------------------------------------------------------------------

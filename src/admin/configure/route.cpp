@@ -5,6 +5,7 @@
 #include "admin/common/query.h"
 #include "admin/common/route_audit.h"
 #include "admin/configure/route_check.h"
+#include "admin/configure/test_server.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/open_emitters.h"
 #include "admin/lookup/processes.h"
@@ -301,6 +302,8 @@ OUTBOX_FUNCTION(outbox_create_route) {
   RouteStart start = ParseStart(TextArgument(fcinfo, 7));
   route.options = Options(*route.destination.kind, TextArgument(fcinfo, 8));
   route.policy = CheckPolicy(fcinfo, 9, DefaultPolicy());
+  // Before anything is locked: it takes a second where nobody answers.
+  NoticeUnusable(route.destination, route.server, route.topic, route.options);
   SettleIdentity();
   std::string id = InsertRoute(name, route, std::to_string(lanes), start);
   InsertLanes(id, std::to_string(lanes), start);

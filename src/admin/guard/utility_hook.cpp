@@ -2,6 +2,7 @@
 
 #include "admin/guard/database_bar.h"
 #include "admin/guard/loss.h"
+#include "admin/guard/loss_of_objects.h"
 #include "admin/guard/server_commands.h"
 #include "admin/guard/table_commands.h"
 #include "admin/guard/user_mapping.h"

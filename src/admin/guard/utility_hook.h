@@ -8,7 +8,7 @@
 //   database_bar    DROP, ALTER and copying of a database, for which its workers have to leave
 //
 // What is dropped along with other things (CASCADE, DROP OWNED) no utility hook sees: that is the object access hook's,
-// in loss.cpp.
+// in loss_of_objects.cpp.
 #pragma once
 
 #include "pg/prelude.h"

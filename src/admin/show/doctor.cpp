@@ -36,7 +36,7 @@ OUTBOX_FUNCTION(outbox_doctor) {
   }
   for (auto check :
        {CheckPreload,      CheckVersion,       CheckIdentity, CheckProcesses, CheckClock,  CheckDayTables,
-        CheckRetention,    CheckLog,           CheckIndexes,  CheckRoutes,    CheckLanes,  CheckDestinations,
+        CheckRetention,    CheckLog,           CheckIndexes,  CheckRoutes,    CheckLoneEmits, CheckLanes,  CheckDestinations,
         CheckParked,       CheckReplays,       CheckPauses,   CheckAdoption,  CheckGuards, CheckForeignRows,
         CheckPublications, CheckSubscriptions, CheckRights}) {
     check(&findings);

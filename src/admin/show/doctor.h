@@ -36,6 +36,7 @@ void CheckRetention(Findings* findings);
 void CheckLog(Findings* findings);
 void CheckIndexes(Findings* findings);
 void CheckRoutes(Findings* findings);
+void CheckLoneEmits(Findings* findings);
 void CheckLanes(Findings* findings);
 void CheckParked(Findings* findings);
 void CheckReplays(Findings* findings);

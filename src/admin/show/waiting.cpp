@@ -215,12 +215,10 @@ bool AnyDelivers(const FoundEvent& event) {
 // its own.
 bool AnyIsParked(int64 until, bool scheduled) {
   return RunSql(Access::kWrite,
-                "SELECT EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
-                "  WHERE p.order_key IS NOT NULL AND p.state IN ('retrying', 'blocked') AND p.created_at <= "
-                "$1::timestamptz)"
-                " OR EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
-                "  WHERE p.order_key IS NULL AND p.due_at IS NOT NULL AND p.state = 'retrying' "
-                "  AND p.created_at <= $1::timestamptz)"
+                "SELECT EXISTS (SELECT FROM outbox._waiting p JOIN outbox.route r ON p.route_id = r.id "
+                "  WHERE p.created_at <= $1::timestamptz)"
+                " OR EXISTS (SELECT FROM outbox._due_shared p JOIN outbox.route r ON p.route_id = r.id "
+                "  WHERE p.state = 'retrying' AND p.created_at <= $1::timestamptz)"
                 " OR EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
                 "  WHERE p.due_at <= $2::timestamptz AND p.created_at <= $1::timestamptz)",
                 {UnixMicrosCell(until), scheduled ? Cell("infinity") : UnixMicrosCell(outbox::pg::BelievedWall())},
