@@ -4,7 +4,7 @@
 namespace outbox::relay {
 namespace {
 
-TEST_F(ParkedTest, TheRetrySinkIsClosedWhenIdleAndMadeAnew) {
+TEST_F(ParkedTest, TheRetrySinkIsClosedWhenIdleAndMadeAgain) {
   FailAlone();
   sink->DeliverAll();
   RunUntil(RowOf(first).due - FakeClock::kWallAtZero);

@@ -199,7 +199,7 @@ TEST_F(ParkedTest, OneOfManyRetriesThatIsRefusedHurtsNoNeighbour) {
   EXPECT_EQ(RowOf(events[7]).attempts, 2);
 }
 
-TEST_F(ParkedTest, TroubleOfADestinationIsChargedToNobodyAndItsRecoveryEndsTheBackOff) {
+TEST_F(ParkedTest, TroubleOfADestinationIsChargedToNoEventAndItsRecoveryEndsTheBackOff) {
   FailAlone();
   sink->DeliverAll();
   RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
@@ -398,7 +398,7 @@ TEST_F(ParkedTest, AScheduledEventThatIsDueWhileTheDestinationIsDownSaysWhy) {
   EXPECT_STREQ(Status().state, "idle");
 }
 
-TEST_F(ParkedTest, AScheduledEventIsHeldUntilItIsDueAndNobodyWaitsForIt) {
+TEST_F(ParkedTest, AScheduledEventIsHeldUntilItIsDueAndNothingWaitsForIt) {
   const int64_t due = clock.WallMicros() + 5'000'000;
   const int64_t later = Emit("a", due);
   const int64_t now = Emit("a");

@@ -31,7 +31,7 @@ class PoisonSearchTest : public EngineTest {
   int deaths = 0;
 };
 
-TEST_F(PoisonSearchTest, OneDeathIsNobodysFault) {
+TEST_F(PoisonSearchTest, OneDeathIsNoEventsFault) {
   for (int i = 0; i < 100; ++i) {
     server.EmitCommitted("k");
   }

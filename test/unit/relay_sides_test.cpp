@@ -251,7 +251,7 @@ TEST_F(SidesTest, AReleaseWaitsForSideLanesAndIsInGoodOrder) {
 
 // --- coming back -------------------------------------------------------------------------------------------------
 
-TEST_F(SidesTest, ARejoinThatTheLogRefusesHoldsUpNobody) {
+TEST_F(SidesTest, ARejoinThatTheLogRefusesHoldsUpNothing) {
   AnswerByItself();
   bad = {"b"};
   Emit("b");

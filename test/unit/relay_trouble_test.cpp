@@ -345,7 +345,7 @@ TEST_F(EngineTest, WhatCannotBeSavedIsDeliveredAllTheSame) {
   EXPECT_EQ(broker.log.size(), 60u);
 }
 
-TEST_F(EngineTest, ALaneThatBelongsToSomebodyElseIsLetGoAtOnce) {
+TEST_F(EngineTest, ALaneOfAnotherOwnerIsLetGoAtOnce) {
   for (int i = 0; i < 3; ++i) {
     server.EmitCommitted("k");
   }
