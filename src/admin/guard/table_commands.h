@@ -21,6 +21,9 @@ void InstallTriggerHook();
 void CheckAlterTable(Node* statement);
 void CheckRename(Node* statement);
 void CheckSetSchema(Node* statement);
+// Of a table of outbox: a partition that comes by hand; a rule, which would take what is written.
+void CheckAttach(const RangeVar* parent, const char* words);
+void CheckRuleOnTable(const RangeVar* relation);
 void CheckDropTrigger(Node* statement);
 void CheckCopy(Node* statement);
 void CheckReplaceFunction(Node* statement);
