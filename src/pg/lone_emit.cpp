@@ -21,27 +21,32 @@ bool IsOfOutbox(Oid relation) {
          schema == PG_TOAST_NAMESPACE;
 }
 
-bool ChangedSomethingElse() {
+// Whether what the transaction keeps is rows of the outbox and nothing else.
+bool ChangedOutboxAlone() {
+  bool outbox = false;
   for (const PgStat_TableXactStatus* table = pgstat_get_xact_stack_level(GetCurrentTransactionNestLevel())->first;
        table != nullptr; table = table->next) {
-    const bool changed =
-        table->truncdropped || table->tuples_inserted != 0 || table->tuples_updated != 0 || table->tuples_deleted != 0;
+    if (!table->truncdropped && table->tuples_inserted == 0 && table->tuples_updated == 0 &&
+        table->tuples_deleted == 0) {
+      continue;
+    }
 #if PG_VERSION_NUM >= 160000
     const Oid relation = table->parent->id;
 #else
     const Oid relation = table->parent->t_id;
 #endif
-    if (changed && !IsOfOutbox(relation)) {
-      return true;
+    if (!IsOfOutbox(relation)) {
+      return false;
     }
+    outbox = true;
   }
-  return false;
+  return outbox;  // else the events were rolled back, with their savepoint
 }
 
 }  // namespace
 
 bool JudgeLoneEmit() {
-  if (!pgstat_track_counts || ChangedSomethingElse()) {
+  if (!pgstat_track_counts || !ChangedOutboxAlone()) {
     return false;
   }
   static bool warned = false;

@@ -111,7 +111,7 @@ std::vector<sink::CheckupRow> TestDestination(const Destination& destination, co
   const char* bad = asked.topic.empty() ? nullptr : kind.bad_topic(asked.topic);
   if (bad != nullptr) {
     rows.push_back(Problem("topic", ErrorClass::kMessage, "INVALID_TOPIC",
-                           "the topic name " + std::string(bad), kind.topic_template->names));
+                           "topic name " + std::string(bad), kind.topic_template->names));
     return rows;
   }
   if (kind.program == nullptr) {

@@ -110,9 +110,11 @@ class RedisCheckup {
         break;
       }
       if (!over_ && MonotonicMicros() >= by_) {
-        Note(check, pipeline_.resolving() ? Error{ErrorClass::kDestination, "RESOLVE", "the name could not be resolved in time"}
-                                          : Error{ErrorClass::kDestination, "TIMEOUT",
-                                                  "the server did not answer in " + std::to_string(request_.timeout_ms) + " ms"});
+        const std::string within = " within " + std::to_string(request_.timeout_ms) + " ms";
+        Note(check,
+             pipeline_.resolving()
+                 ? Error{ErrorClass::kDestination, "RESOLVE", "the Redis server's name could not be resolved" + within}
+                 : Error{ErrorClass::kDestination, "TIMEOUT", "the Redis server did not answer" + within});
       }
       if (!over_) {
         Wait();
