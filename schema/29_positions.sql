@@ -7,19 +7,21 @@
 -- in it is qualified.
 -- ---------------------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION outbox._newest_progress(route_id bigint, lane integer, side integer, since timestamptz)
-  RETURNS TABLE (at timestamptz, window_from pg_snapshot, window_to pg_snapshot, done_to timestamptz)
+CREATE OR REPLACE FUNCTION outbox._newest_progress(route_id bigint, lane integer, side integer, since timestamptz,
+    until timestamptz DEFAULT 'infinity')
+  RETURNS TABLE (at timestamptz, window_from pg_snapshot, window_to pg_snapshot, done_to timestamptz, run text,
+                 run_after timestamptz)
   LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-  SELECT g.at, g.window_from, g.window_to, g.done_to
+  SELECT g.at, g.window_from, g.window_to, g.done_to, g.run, g.run_after
   FROM outbox.progress g
   WHERE g.route_id OPERATOR(pg_catalog.=) $1 AND g.lane OPERATOR(pg_catalog.=) $2 AND g.side OPERATOR(pg_catalog.=) $3
-    AND g.at OPERATOR(pg_catalog.>) $4
+    AND g.at OPERATOR(pg_catalog.>) $4 AND g.at OPERATOR(pg_catalog.<=) $5
   ORDER BY g.at DESC LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox._newest_progress(bigint, integer, integer, timestamptz) FROM PUBLIC;
-COMMENT ON FUNCTION outbox._newest_progress(bigint, integer, integer, timestamptz) IS
-  'the newest saved position of a lane, or side lane, that was made at `since`: older rows are another one''s of that number';
+REVOKE ALL ON FUNCTION outbox._newest_progress(bigint, integer, integer, timestamptz, timestamptz) FROM PUBLIC;
+COMMENT ON FUNCTION outbox._newest_progress(bigint, integer, integer, timestamptz, timestamptz) IS
+  'the newest saved position, or that as of `until`, of a lane, or side lane, that was made at `since`: older rows are another one''s of that number';
 
 CREATE OR REPLACE VIEW outbox._lane_position AS
   SELECT l.route_id, l.lane, l.since, p.at AS saved_at,

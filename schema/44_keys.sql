@@ -2,8 +2,8 @@
 -- The one rule of keys. On a route, a key (order_key: resolved topic, aggregate type and id) is held by its parked rows that
 -- wait (outbox._waiting) and, under on_failure => block, by its dead ones (outbox._key_dead). They go in the order
 -- (created_at, replay, id); replay and id decide between the copies that replays made of one event, and between events of
--- two sources whose clocks agreed. The first is the head (outbox._key_head), and nothing of the key passes it. A paused key
--- (outbox._key_pause) stays as it is.
+-- two sources whose clocks agreed. The first is the head (outbox._key_head), and nothing of the key passes it; all of them
+-- are outbox._holding. A paused key (outbox._key_pause) stays as it is.
 --
 -- Lanes, the functions for operators, status() and blocked_key all ask here. Each SELECT is in the words of the index by
 -- which it goes, however many rows a key has. The functions are inlined into the statements that call them, which
@@ -76,6 +76,24 @@ REVOKE ALL ON FUNCTION outbox._key_head(bigint, bigint, boolean, timestamptz, bi
 GRANT EXECUTE ON FUNCTION outbox._key_head(bigint, bigint, boolean, timestamptz, bigint, uuid) TO pg_monitor;
 COMMENT ON FUNCTION outbox._key_head(bigint, bigint, boolean, timestamptz, bigint, uuid) IS
   'the row of outbox.parked that goes first of a key; with a place of outbox.parked: the first that goes before that';
+
+CREATE OR REPLACE VIEW outbox._holding AS
+  SELECT w.route_id, w.order_key, w.created_at, w.replay, w.id, w.state, w.due_at
+  FROM outbox._waiting w
+  UNION ALL
+  SELECT d.route_id, d.order_key, d.created_at, d.replay, d.id, d.state, d.due_at
+  FROM outbox.parked d
+  JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) d.route_id
+  WHERE d.state OPERATOR(pg_catalog.=) 'dead' AND d.order_key IS NOT NULL AND r.on_failure OPERATOR(pg_catalog.=) 'block';
+REVOKE ALL ON outbox._holding FROM PUBLIC;
+COMMENT ON VIEW outbox._holding IS 'all parked events that hold their key: those that wait, and dead letters of routes that block (on_failure)';
+COMMENT ON COLUMN outbox._holding.route_id IS 'route';
+COMMENT ON COLUMN outbox._holding.order_key IS 'key: resolved topic, aggregate type and id, as a hash';
+COMMENT ON COLUMN outbox._holding.created_at IS 'of the event';
+COMMENT ON COLUMN outbox._holding.replay IS '0: the event itself; else the number of the replay';
+COMMENT ON COLUMN outbox._holding.id IS 'of the event';
+COMMENT ON COLUMN outbox._holding.state IS 'retrying, blocked or dead';
+COMMENT ON COLUMN outbox._holding.due_at IS 'when it is tried next; NULL: when what it waits behind has gone, or somebody says so';
 
 CREATE OR REPLACE FUNCTION outbox._key_pause(route_id bigint, aggregate_type text, aggregate_id text)
   RETURNS TABLE (reason text)

@@ -9,7 +9,7 @@ BEGIN ATOMIC
   SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure) FROM pg_catalog.pg_proc p
   WHERE p.pronamespace = 'outbox'::regnamespace
     AND p.proname IN ('pause', 'resume', 'retry', 'skip', 'discard', 'redrive', 'discard_dead_letters', 'parked_content',
-                      'replay', 'cancel_replay', 'seek')
+                      'replay', 'cancel_replay', 'seek', 'test_server')
   UNION ALL
   SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)
   FROM pg_catalog.pg_proc p, LATERAL aclexplode(p.proacl) x
@@ -33,6 +33,10 @@ BEGIN
   IF role IS NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
       DETAIL = 'Without a role there is nobody to grant to.', HINT = 'Pass a role name, such as ''oncall''.';
+  END IF;
+  IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = role::oid) THEN
+    RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role %s does not exist', role),
+      DETAIL = 'There is no role of that number.', HINT = 'Pass a role name, such as ''app''.';
   END IF;
   PERFORM outbox._lock_rights();
   EXECUTE format('GRANT USAGE ON SCHEMA outbox TO %s', role);

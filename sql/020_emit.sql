@@ -48,8 +48,9 @@ SELECT outbox.emit('order', true, 'order.created', '{}');
 SELECT outbox.emit('order', 1, 'order.created', '\x00'::bytea);
 \set VERBOSITY default
 
--- JSON null is a payload; headers that are JSON null or {} are none.
+-- JSON null is a payload where it is let; headers that are JSON null or {} are none.
 BEGIN;
+SET LOCAL outbox.allow_json_null = on;
 SELECT outbox.emit('order', 1, 'e', 'null') IS NOT NULL AS json_null;
 SELECT outbox.emit('order', 1, 'e', '"text"') IS NOT NULL AS json_string;
 SELECT outbox.emit('order', 1, 'e', '1', 'null') IS NOT NULL AS null_headers;

@@ -22,6 +22,18 @@ CREATE SERVER regress_k FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("test.mock.nu
 CREATE SERVER regress_k FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("group.id" 'x');
 CREATE SERVER regress_k FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("enable.idempotence" 'false');
 CREATE SERVER regress_k FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("made.up" 'x');
+\set VERBOSITY default
+-- what is fixed may be given as it is; names that others have for an option are answered with ours
+CREATE SERVER regress_fixed FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("bootstrap.servers" 'a:9092', acks 'all', "enable.idempotence" 'true', retries '2147483647');
+DROP SERVER regress_fixed;
+CREATE SERVER regress_k FOREIGN DATA WRAPPER outbox_kafka OPTIONS (brokers 'localhost:9092');
+CREATE SERVER regress_k FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("ssl.truststore.location" '/x');
+CREATE SERVER regress_k FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("sasl.jaas.config" 'x');
+CREATE SERVER regress_k FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("max.request.size" '1');
+CREATE SERVER regress_r FOREIGN DATA WRAPPER outbox_redis OPTIONS (url 'redis://localhost');
+CREATE SERVER regress_r FOREIGN DATA WRAPPER outbox_redis OPTIONS (sentinels 'a,b');
+CREATE SERVER regress_r FOREIGN DATA WRAPPER outbox_redis OPTIONS (ssl 'true');
+\set VERBOSITY sqlstate
 -- a value out of range, of the wrong kind; the same option twice under two names
 CREATE SERVER regress_k FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("linger.ms" 'soon');
 CREATE SERVER regress_r FOREIGN DATA WRAPPER outbox_redis OPTIONS (port '70000');

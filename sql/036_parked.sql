@@ -22,7 +22,7 @@ DECLARE
   failed boolean := s IN ('retrying', 'dead');
   begun timestamptz := clock_timestamp();
 BEGIN
-  SET LOCAL client_min_messages = warning;
+  SET LOCAL client_min_messages = error;
   INSERT INTO outbox.parked (route_id, lane, created_at, id, replay, state, aggregate_type, aggregate_id, event_type,
     payload, content_type, topic, error_class, error_code, error_message, failed_at)
   SELECT t.id, 0, timestamptz '2026-01-01' + n * interval '1 second', pg_temp.id(n), replay, 'dead', 'regress_parked', k, 'e.happened',
@@ -106,6 +106,7 @@ SELECT outbox.retry(pg_temp.id(1), reason => 'shorter', payload => '{"n": [1, 2]
 SELECT outbox.retry(pg_temp.id(2), payload_bytes => '\x00ff01');
 SELECT outbox.retry(pg_temp.id(3), headers => '{"x": "y"}');
 SELECT outbox.retry(pg_temp.id(4), payload_bytes => convert_to('{"é": 1}', 'UTF8'));
+SET outbox.allow_json_null = on;
 SELECT outbox.retry(pg_temp.id(5), headers => '{}', payload => 'null');
 SELECT right(id::text, 3) AS n, payload, content_type, headers, own_topic, topic FROM outbox.parked ORDER BY 1;
 SELECT route, created_at, replay, state, payload, payload_text, content_type, headers

@@ -1,6 +1,9 @@
 #include "emit/check.h"
 
+#include <string_view>
+
 #include "base/topic_name.h"
+#include "base/traceparent.h"
 #include "emit/topic_rights.h"
 #include "emit/trace.h"
 #include "format/header_name.h"
@@ -131,6 +134,21 @@ void CheckHeaderName(const JsonbValue* name) {
   }
 }
 
+// What a tracing system could not read would be dropped there, and the trace with it.
+void CheckTraceparentHeader(const JsonbValue* name, const JsonbValue* value) {
+  constexpr std::string_view kName = "traceparent";
+  if (std::string_view(name->val.string.val, name->val.string.len) != kName) {
+    return;
+  }
+  const char* text = pnstrdup(value->val.string.val, value->val.string.len);
+  if (!IsTraceparent(text)) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid header traceparent"),
+                    errdetail("It is \"%s\".", text),
+                    errhint("A traceparent looks like \"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\", in "
+                            "lower case; leave it out where there is no trace.")));
+  }
+}
+
 // Returns true if there is at least one header.
 bool CheckHeaders(Jsonb* headers) {
   if (JB_ROOT_IS_SCALAR(headers)) {
@@ -159,6 +177,7 @@ bool CheckHeaders(Jsonb* headers) {
         RefuseHeaders(psprintf("The value at \"%s\" is %s.", pnstrdup(name.val.string.val, name.val.string.len),
                                JsonTypeName(&item)));
       }
+      CheckTraceparentHeader(&name, &item);
       CheckConvertible(item.val.string.val, item.val.string.len);
       bytes += item.val.string.len;
     }
@@ -222,6 +241,16 @@ bool LooksLikeJson(const char* string, size_t size) {
   pg_unreachable();
 }
 
+void RefuseJsonNull() {
+  if (pg::settings.allow_json_null) {
+    return;
+  }
+  ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("payload must not be JSON null"),
+                  errdetail("Consumers would get the four bytes \"null\", mostly a serializer's word for nothing."),
+                  errhint("Call outbox.emit_tombstone() to tell consumers of a deletion; SET outbox.allow_json_null = on "
+                          "where JSON null is meant.")));
+}
+
 }  // namespace
 
 void CheckMayEmit() {
@@ -250,24 +279,30 @@ void RefuseNullPayload() {
   pg_unreachable();
 }
 
-void CheckNotEncodedTwice(Jsonb* payload) {
+void CheckJsonPayload(Jsonb* payload) {
   JsonbValue scalar;
   if (JB_ROOT_IS_SCALAR(payload) && JsonbExtractScalar(&payload->root, &scalar)) {
-    CheckNotEncodedTwice(&scalar);
+    CheckJsonPayload(&scalar);
   }
 }
 
-void CheckNotEncodedTwice(const JsonbValue* payload) {
+void CheckJsonPayload(const JsonbValue* payload) {
+  if (payload->type == jbvNull) {
+    RefuseJsonNull();
+  }
   if (payload->type == jbvString && LooksLikeJson(payload->val.string.val, payload->val.string.len)) {
     RefuseEncodedTwice();
   }
 }
 
-void CheckNotEncodedTwice(const text* json) {
+void CheckJsonPayload(const text* json) {
   const char* at = Bytes(json);
   const char* end = at + Size(json);
   while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r')) {
     at++;
+  }
+  if (end - at >= 4 && memcmp(at, "null", 4) == 0) {
+    RefuseJsonNull();
   }
   if (at == end || *at != '"') {
     return;

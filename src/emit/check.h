@@ -27,8 +27,8 @@ void CheckEvent(NewEvent* event);
 // Refuses a NULL payload of an event that is not a tombstone (22004).
 [[noreturn]] void RefuseNullPayload();
 // Refuses JSON that was encoded twice: a string whose text begins with { or [ (22023).
-void CheckNotEncodedTwice(Jsonb* payload);
-void CheckNotEncodedTwice(const JsonbValue* payload);
-void CheckNotEncodedTwice(const text* json);
+void CheckJsonPayload(Jsonb* payload);
+void CheckJsonPayload(const JsonbValue* payload);
+void CheckJsonPayload(const text* json);
 
 }  // namespace outbox::emit

@@ -23,13 +23,13 @@ int TakeBody(FunctionCallInfo fcinfo, NewEvent* event) {
   }
   if constexpr (body == Body::kJsonb) {
     Jsonb* json = PG_GETARG_JSONB_P(kBody);
-    CheckNotEncodedTwice(json);
+    CheckJsonPayload(json);
     event->payload = JsonbBytes(json);
     return kBody + 1;
   }
   if constexpr (body == Body::kJsonArg) {
     text* json = PG_GETARG_TEXT_PP(kBody);
-    CheckNotEncodedTwice(json);
+    CheckJsonPayload(json);
     event->payload = TextBytes(json);
     return kBody + 1;
   }

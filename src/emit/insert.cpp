@@ -126,6 +126,7 @@ void InsertEvent(NewEvent* event) {
   // The lock stays until the transaction ends.
   table_close(day_table, NoLock);
   pg::NoteEmitted(day);
+  pg::NoteCallerEmitted();
   OUTBOX_FAULT_POINT("emit.inserted");
 }
 
@@ -142,6 +143,7 @@ void InsertEvents(NewEvent* events, int count) {
     Stamp(&events[i], reading + i);
   }
   InsertByDay(events, count, xid);
+  pg::NoteCallerEmitted();
 }
 
 void InsertAdopted(NewEvent* events, int count, uint64 xid) {

@@ -86,7 +86,7 @@ void TakeField(NewEvent* event, const JsonbValue* name, JsonbValue* value) {
   } else if (Is(name, "event_type")) {
     event->event_type = TextOf(value, "event_type", false);
   } else if (Is(name, "payload")) {
-    CheckNotEncodedTwice(value);
+    CheckJsonPayload(value);
     event->payload = JsonbBytes(value);
   } else if (Is(name, "headers")) {
     event->headers = JsonbValueToJsonb(value);
@@ -249,7 +249,7 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
   pg_uuid_t* ids = AllocateIds(payloads.count);
   Batch batch;
   batch.Begin(ids);
-  ErrorSite site = {"event", 0};
+  ErrorSite site = {"element", 0};
   ErrorContextCallback context;
   PushErrorSite(&context, &site);
   for (; site.index < payloads.count; site.index++) {
@@ -268,7 +268,7 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
     }
     if (!payloads.nulls[i]) {
       Jsonb* json = DatumGetJsonbP(payloads.values[i]);
-      CheckNotEncodedTwice(json);
+      CheckJsonPayload(json);
       event->payload = JsonbBytes(json);
     }
     CheckEvent(event);

@@ -28,7 +28,7 @@ void TakeBodyColumn(NewEvent* event, const Datum* values, const bool* nulls) {
   }
   if (!nulls[kViewPayload]) {
     Jsonb* json = DatumGetJsonbP(values[kViewPayload]);
-    CheckNotEncodedTwice(json);
+    CheckJsonPayload(json);
     event->payload = JsonbBytes(json);
   } else if (!nulls[kViewPayloadText]) {
     event->payload = TextBytes(DatumGetTextPP(values[kViewPayloadText]));

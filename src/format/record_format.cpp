@@ -7,10 +7,17 @@ namespace outbox::format {
 namespace {
 
 constexpr size_t kMaxCachedTopics = 4096;  // event types made of free text must not eat the memory
+// Instead of what is wrong with a name: nothing is, but the route does not know it.
+constexpr const char* kUnknown = "is not among those that the route knows (its option topics_known)";
 
 }  // namespace
 
 RecordFormat::RecordFormat(std::shared_ptr<const RouteSpec> spec) : spec_(std::move(spec)) {}
+
+const char* RecordFormat::BadTopic(std::string_view topic) const {
+  const char* bad = spec_->kind().bad_topic(topic);
+  return bad != nullptr || spec_->KnowsTopic(topic) ? bad : kUnknown;
+}
 
 const RecordFormat::Topics& RecordFormat::CachedTopic(const Event& event) {
   if (last_ != nullptr && last_event_type_ == event.event_type && last_type_ == event.aggregate_type) {
@@ -26,7 +33,7 @@ const RecordFormat::Topics& RecordFormat::CachedTopic(const Event& event) {
     }
     found = topics_.emplace(lookup_, Topics{}).first;
     spec_->topic().Expand(event.aggregate_type, {}, event.event_type, &found->second.text);
-    found->second.bad = spec_->kind().bad_topic(found->second.text);
+    found->second.bad = BadTopic(found->second.text);
   }
   last_ = &found->second;
   last_type_.assign(event.aggregate_type);
@@ -36,13 +43,13 @@ const RecordFormat::Topics& RecordFormat::CachedTopic(const Event& event) {
 
 std::string_view RecordFormat::Resolve(const Event& event, const char** bad) {
   if (!IsNull(event.topic)) {
-    *bad = spec_->kind().bad_topic(event.topic);
+    *bad = BadTopic(event.topic);
     return event.topic;
   }
   if (spec_->topic().uses_aggregate_id()) {
     topic_scratch_.clear();
     spec_->topic().Expand(event.aggregate_type, event.aggregate_id, event.event_type, &topic_scratch_);
-    *bad = spec_->kind().bad_topic(topic_scratch_);
+    *bad = BadTopic(topic_scratch_);
     return topic_scratch_;
   }
   const Topics& cached = CachedTopic(event);
@@ -89,6 +96,10 @@ void RecordFormat::AddUserHeaders(const Event& event) {
 bool RecordFormat::Append(const Event& event, int64_t wall_micros, std::string* out, Error* error) {
   const char* bad = nullptr;
   record_.topic = Resolve(event, &bad);
+  if (bad == kUnknown) {
+    *error = {ErrorClass::kMessage, "TOPIC_NOT_KNOWN", "topic \"" + std::string(record_.topic) + "\" " + kUnknown};
+    return false;
+  }
   if (bad != nullptr) {
     *error = {ErrorClass::kMessage, "INVALID_TOPIC", std::string("topic name ") + bad};
     return false;

@@ -34,7 +34,7 @@ class RecordFormat {
 
   // Appends the packed record of `event` to *out. Returns false, appends nothing and fills *error (class kMessage: it
   // is the event's own fault) if the event has no legal topic (a template over free text, or an explicit topic meant
-  // for another kind of destination) or does not fit a record.
+  // for another kind of destination), one that the route does not know, or does not fit a record.
   bool Append(const Event& event, int64_t wall_micros, std::string* out, Error* error);
 
   // The topic that Append uses. Valid until the next call of either.
@@ -47,6 +47,8 @@ class RecordFormat {
     std::string text;
     const char* bad = nullptr;
   };
+  // What is wrong with it; nullptr: nothing.
+  const char* BadTopic(std::string_view topic) const;
   const Topics& CachedTopic(const Event& event);
   std::string_view Resolve(const Event& event, const char** bad);
   std::string_view Key(const Event& event);

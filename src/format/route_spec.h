@@ -53,6 +53,7 @@ struct RouteConfig {
   uint32_t lane = 0;                                  // < lanes
   uint32_t lanes = 1;                                 // >= 1
   RetryPolicy policy;
+  std::vector<std::string> topics_known;  // patterns; empty: all topics are
   // What operators have paused. `paused`: the route, or its destination.
   bool paused = false;
   std::string pause_reason;
@@ -69,6 +70,8 @@ class RouteSpec final : public EventFilter {
 
   bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
              const Uuid& id, std::string_view topic = {}) const override;
+  bool WantsTypes(std::string_view aggregate_type, std::string_view event_type) const override;
+  Share share() const override { return {lane_, lanes_}; }
 
   const sink::SinkKind& kind() const { return *kind_; }
   sink::RecordForm form() const { return form_; }
@@ -81,6 +84,8 @@ class RouteSpec final : public EventFilter {
   uint32_t lane() const { return lane_; }
   uint32_t lanes() const { return lanes_; }
   const RetryPolicy& policy() const { return policy_; }
+  // Whether events of the route may go there.
+  bool KnowsTopic(std::string_view topic) const { return knows_all_ || topics_known_.Matches(topic); }
   bool paused() const { return paused_; }
   const std::string& pause_reason() const { return pause_reason_; }
   bool PausesTopic(std::string_view topic) const { return paused_topics_.contains(topic); }
@@ -105,6 +110,8 @@ class RouteSpec final : public EventFilter {
   sink::RecordForm form_ = sink::RecordForm::kStream;
   PatternList aggregate_types_;
   PatternList event_types_;
+  PatternList topics_known_;
+  bool knows_all_ = true;
   Template topic_;
   std::string topic_text_;
   Template key_;
@@ -121,5 +128,7 @@ class RouteSpec final : public EventFilter {
 // the bytes of aggregate_id, folded by h ^ (h >> 16), modulo lanes. Without a key: the same over the 16 bytes of the
 // event id. Never changed: another hash would move keys between lanes of a running route and break their order.
 uint32_t LaneOf(std::string_view aggregate_id, const Uuid& id, uint32_t lanes);
+// What it takes modulo lanes.
+uint32_t KeyHash(std::string_view aggregate_id, const Uuid& id);
 
 }  // namespace outbox::format

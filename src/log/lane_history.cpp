@@ -10,16 +10,6 @@ namespace outbox::log {
 
 using namespace pg::sql;
 
-namespace {
-
-// Rows of the lane $1, $2 since it was last put somewhere else.
-#define OF_LANE                                                     \
-  "g.route_id = $1 AND g.lane = $2"                                 \
-  " AND g.at > (SELECT l.since FROM outbox.lane l WHERE l.route_id" \
-  " = $1 AND l.lane = $2)"
-
-}  // namespace
-
 void ReadFormer(int64_t route_id, int64_t since, std::vector<Former>* former, int64_t* border) {
   static Statement read = {
       "SELECT s.at, s.lanes, s.reason = 'lanes', lag(s.at) OVER w,"
@@ -101,13 +91,13 @@ bool BeganBeforeTheLog(const LaneId& lane) {
 }
 
 int RewindsOfTheHour(const LaneId& lane) {
-  static Statement count = {"SELECT count(*)::int4 FROM outbox.progress g WHERE " OF_LANE
-                            " AND g.side = 0 AND g.at > (now() "
-                            "- '1 hour'::interval)"
-                            " AND g.survived IS NOT NULL",
-                            2,
-                            {INT8OID, INT4OID},
-                            nullptr};
+  static Statement count = {
+      "SELECT count(*)::int4 FROM outbox.progress g JOIN outbox.lane l ON l.route_id = g.route_id AND l.lane = g.lane"
+      " WHERE g.route_id = $1 AND g.lane = $2 AND g.side = 0 AND g.at > l.since AND g.at > (now() - '1 hour'::interval)"
+      " AND g.survived IS NOT NULL",
+      2,
+      {INT8OID, INT4OID},
+      nullptr};
   Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
   RunStatement(&count, values);
   bool isnull = false;

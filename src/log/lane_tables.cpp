@@ -119,7 +119,7 @@ namespace {
 int64_t RunAfter(LaneId id, std::string_view server_run) {
   static Statement newest = {
       "SELECT CASE WHEN g.run IS NOT DISTINCT FROM $4 THEN g.run_after ELSE g.at END"
-      " FROM outbox.progress g WHERE g.route_id = $1 AND g.lane = $2 AND g.side = $3 ORDER BY g.at DESC LIMIT 1",
+      " FROM outbox._newest_progress($1, $2, $3, '-infinity') g",
       4,
       {INT8OID, INT4OID, INT4OID, TEXTOID},
       nullptr};

@@ -2,7 +2,6 @@
 
 #include "log/place_arguments.h"
 #include "log/row.h"
-#include "log/run_periods_sql.h"
 #include "pg/encoding.h"
 #include "pg/sql.h"
 
@@ -12,30 +11,9 @@ using namespace pg::sql;
 
 namespace {
 
-// In front of a statement about a stretch of history: rows that lane $1, $2 and its side lanes wrote after $4 and no
-// later than $5. `here`: the periods in which the server at the address of the run $3 acknowledged them. `judged`: with
-// `bound`, the last id of which all meetings since have shown that it is there (NULL: there was none), and `known`,
-// likewise of those that were looked at before: up to the one before the lane's newest row from here, or before the run
-// $6.
-#define SURVIVED(which)                                                                                    \
-  "(SELECT min(string_to_array(m.survived, '-')::int8[]) FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT( \
-      "m.run") " = " OUTBOX_ENDPOINT("$3") " AND m.number > h.number AND m.number " which                  \
-                                           " greatest((SELECT number FROM latest), $6))"
-#define JUDGED \
-  "WITH RECURSIVE sides(route_id, lane, side) AS (SELECT $1, $2, 0 UNION ALL SELECT s.route_id, s.lane,"        \
-  " (SELECT g.side FROM outbox.progress g WHERE g.route_id = s.route_id AND g.lane = s.lane"                    \
-  " AND g.side > s.side ORDER BY g.side LIMIT 1) FROM sides s WHERE s.side IS NOT NULL), " OUTBOX_PERIODS(      \
-      "sides", "$4", "$5") ", here AS (SELECT p.route_id, p.lane, p.side, p.run, greatest(p.run_after, $4) AS"  \
-  " after, p.at AS upto, coalesce(m.number, 0) AS number FROM period p"                                         \
-  " LEFT JOIN outbox.server_run m ON m.run = p.run WHERE " OUTBOX_ENDPOINT("p.run") " = " OUTBOX_ENDPOINT("$3") \
-  "), latest AS (SELECT h.run, h.number FROM here h WHERE h.side = 0 ORDER BY h.upto DESC LIMIT 1),"            \
-  " judged AS (SELECT h.*, " SURVIVED(">") " AS bound, " SURVIVED("<=") " AS known FROM here h) "
-// Something of the row was acknowledged under an id later than h.bound. So was all since a row that put the lane back,
-// if less is there now than was then.
-#define BAD                                           \
-  "(CASE WHEN g.survived IS NULL THEN g.acknowledged" \
-  " ELSE string_to_array(g.survived, '-')::int8[] END > h.bound)"
-#define TELLS "(g.acknowledged IS NOT NULL OR g.survived IS NOT NULL)"
+// The relations are schema/29_server_runs.sql's. A statement about a stretch of history asks for rows that the lane $1,
+// $2 and its side lanes wrote after $4 and no later than $5, and what of that the server of the run $3 acknowledged and
+// has lost; $6 is the number of the run under which it was looked at before.
 
 // Runs a statement about a stretch, whose first six arguments these are; `more` follow.
 template <typename... More>
@@ -55,12 +33,12 @@ void Run(Statement* statement, const Asked& asked, const Stretch& stretch, More.
 }  // namespace
 
 bool FindRun(const Asked& asked, const Stretch& own, Finding* finding) {
-  static Statement find = {JUDGED
-                           "SELECT r.name, r.server, n.number FROM outbox.route r LEFT JOIN latest n ON true"
-                           " WHERE r.id = $1 AND n.run IS DISTINCT FROM $3",
-                           6,
-                           {ASKED_TYPES},
-                           nullptr};
+  static Statement find = {
+      "SELECT r.name, r.server, n.number FROM outbox.route r"
+      " LEFT JOIN outbox._lane_run($1, $2, $3, $4, $5) n ON true WHERE r.id = $1 AND n.run IS DISTINCT FROM $3",
+      6,
+      {ASKED_TYPES},
+      nullptr};
   Run(&find, asked, own);
   if (SPI_processed == 0) {
     return false;
@@ -75,13 +53,13 @@ bool FindRun(const Asked& asked, const Stretch& own, Finding* finding) {
 
 bool FindLost(const Asked& asked, const Stretch& stretch, Finding* finding, int64_t* newest) {
   static Statement find = {
-      JUDGED
-      "SELECT n.number, x.* FROM (SELECT) one LEFT JOIN latest n ON true LEFT JOIN LATERAL (SELECT"
-      " (SELECT e.key FROM jsonb_each(g.places) e WHERE"
-      " (e.value ->> 1) = array_to_string(g.acknowledged, '-')"
-      " LIMIT 1), array_to_string(g.acknowledged, '-'), array_to_string(h.bound, '-') FROM judged h"
-      " CROSS JOIN LATERAL (SELECT g.acknowledged, g.places FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD
-      " AND g.acknowledged IS NOT NULL AND (g.acknowledged > h.known) IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
+      "SELECT n.number, x.* FROM (SELECT) one LEFT JOIN outbox._lane_run($1, $2, $3, $4, $5) n ON true"
+      " LEFT JOIN LATERAL (SELECT (SELECT e.key FROM jsonb_each(g.places) e"
+      " WHERE (e.value ->> 1) = array_to_string(g.acknowledged, '-') LIMIT 1),"
+      " array_to_string(g.acknowledged, '-'), array_to_string(h.bound, '-')"
+      " FROM outbox._judged_periods($1, $2, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.acknowledged, g.places"
+      " FROM outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.acknowledged IS NOT NULL AND (g.acknowledged > h.known) IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
       " WHERE g.acknowledged > h.bound ORDER BY g.acknowledged DESC LIMIT 1) x ON true",
       6,
       {ASKED_TYPES},
@@ -104,9 +82,9 @@ bool FindLost(const Asked& asked, const Stretch& stretch, Finding* finding, int6
 
 bool LaneLost(const Asked& asked, const Stretch& own) {
   static Statement any = {
-      JUDGED
-      "SELECT FROM judged h CROSS JOIN LATERAL (SELECT g.acknowledged FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD
-      " AND g.acknowledged IS NOT NULL AND (g.acknowledged > h.known) IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
+      "SELECT FROM outbox._judged_periods($1, $2, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.acknowledged"
+      " FROM outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.acknowledged IS NOT NULL AND (g.acknowledged > h.known) IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
       " WHERE h.side = 0 AND g.acknowledged > h.bound LIMIT 1",
       6,
       {ASKED_TYPES},
@@ -117,16 +95,16 @@ bool LaneLost(const Asked& asked, const Stretch& own) {
 
 bool FindKept(const Asked& asked, const Stretch& stretch, int32 side, Finding* finding, int64_t* at) {
   static Statement find = {
-      JUDGED
-      ", good AS (SELECT coalesce(max(x.at), '-infinity') AS at FROM judged h CROSS JOIN LATERAL"
-      " (SELECT g.at FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD " AND " TELLS " AND " BAD
-      " IS NOT TRUE ORDER BY g.at DESC LIMIT 1) x WHERE h.side = $7),"
+      "WITH judged AS MATERIALIZED (SELECT h.* FROM outbox._judged_periods($1, $2, $3, $4, $5, $6) h"
+      " WHERE h.side = $7), good AS (SELECT coalesce(max(x.at), '-infinity') AS at FROM judged h CROSS JOIN LATERAL"
+      " (SELECT g.at FROM outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.reached IS NOT NULL AND (g.reached > h.bound) IS NOT TRUE ORDER BY g.at DESC LIMIT 1) x),"
       " bad AS (SELECT min(x.at) AS at FROM judged h CROSS JOIN LATERAL"
-      " (SELECT g.at FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD " AND " TELLS " AND " BAD
-      " AND g.at > (SELECT at FROM good) ORDER BY g.at LIMIT 1) x WHERE h.side = $7)"
-      " SELECT g.window_from, g.window_to, g.done_to, g.at FROM outbox.progress g WHERE g.route_id = $1"
-      " AND g.lane = $2 AND g.side = $7 AND g.at > $4 AND g.at <= $5"
-      " AND g.at < coalesce((SELECT at FROM bad), 'infinity') ORDER BY g.at DESC LIMIT 1",
+      " (SELECT g.at FROM outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.reached > h.bound AND g.at > (SELECT at FROM good) ORDER BY g.at LIMIT 1) x)"
+      " SELECT p.window_from, p.window_to, p.done_to, p.at"
+      " FROM bad b CROSS JOIN LATERAL"
+      " outbox._newest_progress($1, $2, $7, $4, least($5, b.at - '1 microsecond'::interval)) p",
       7,
       {ASKED_TYPES, INT4OID},
       nullptr};
@@ -142,14 +120,14 @@ bool FindKept(const Asked& asked, const Stretch& stretch, int32 side, Finding* f
 }
 
 void ListSides(const Asked& asked, const Stretch& stretch, int64_t kept, bool present, std::vector<int32>* sides) {
-  static Statement list = {JUDGED
-                           "SELECT h.side FROM judged h WHERE h.side > 0 AND EXISTS (SELECT FROM"
-                           " outbox.progress g WHERE " OUTBOX_OF_PERIOD
-                           " AND g.at > ($7 - '2 seconds'::interval) AND " TELLS " AND " BAD
-                           ") UNION SELECT s.side FROM outbox.side_lane s WHERE $8 AND s.route_id = $1 AND s.lane = $2",
-                           8,
-                           {ASKED_TYPES, TIMESTAMPTZOID, BOOLOID},
-                           nullptr};
+  static Statement list = {
+      "SELECT h.side FROM outbox._judged_periods($1, $2, $3, $4, $5, $6) h WHERE h.side > 0 AND EXISTS (SELECT FROM"
+      " outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.at > ($7 - '2 seconds'::interval) AND g.reached > h.bound)"
+      " UNION SELECT s.side FROM outbox.side_lane s WHERE $8 AND s.route_id = $1 AND s.lane = $2",
+      8,
+      {ASKED_TYPES, TIMESTAMPTZOID, BOOLOID},
+      nullptr};
   Run(&list, asked, stretch, TimestampTzGetDatum(kept), BoolGetDatum(present));
   for (uint64 row = 0; row < SPI_processed; row++) {
     bool isnull = false;
@@ -159,10 +137,10 @@ void ListSides(const Asked& asked, const Stretch& stretch, int64_t kept, bool pr
 
 void ListLostTopics(const Asked& asked, const Stretch& own, int32 side, Finding* finding) {
   static Statement list = {
-      JUDGED
-      "SELECT DISTINCT e.topic FROM judged h CROSS JOIN LATERAL (SELECT g.places FROM outbox.progress g"
-      " WHERE " OUTBOX_OF_PERIOD " AND g.places IS NOT NULL AND " TELLS " AND " BAD
-      ") g CROSS JOIN LATERAL jsonb_object_keys(g.places) e(topic) WHERE h.side = $7",
+      "SELECT DISTINCT e.topic FROM outbox._judged_periods($1, $2, $3, $4, $5, $6) h"
+      " CROSS JOIN LATERAL outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      " CROSS JOIN LATERAL jsonb_object_keys(g.places) e(topic)"
+      " WHERE h.side = $7 AND g.places IS NOT NULL AND g.reached > h.bound",
       7,
       {ASKED_TYPES, INT4OID},
       nullptr};
@@ -174,14 +152,14 @@ void ListLostTopics(const Asked& asked, const Stretch& own, int32 side, Finding*
 }
 
 bool HadElsewhere(const Asked& asked, const Stretch& stretch, int64_t since) {
-  static Statement any = {JUDGED
-                          "SELECT FROM period p WHERE p.at > $7 AND " OUTBOX_ENDPOINT("p.run") " IS DISTINCT FROM " OUTBOX_ENDPOINT(
-                              "$3") " AND EXISTS (SELECT FROM outbox.progress g WHERE g.route_id = p.route_id AND g.lane = p.lane"
-                          " AND g.side = p.side AND g.at > greatest(p.run_after, $4, $7) AND g.at <= p.at"
-                          " AND g.places IS NOT NULL) LIMIT 1",
-                          7,
-                          {ASKED_TYPES, TIMESTAMPTZOID},
-                          nullptr};
+  static Statement any = {
+      "SELECT FROM outbox._lane_periods($1, $2, $4, $5) p WHERE p.upto > $7"
+      " AND outbox._run_endpoint(p.run) IS DISTINCT FROM outbox._run_endpoint($3) AND EXISTS (SELECT"
+      " FROM outbox.progress g WHERE g.route_id = $1 AND g.lane = $2 AND g.side = p.side"
+      " AND g.at > greatest(p.after, $7) AND g.at <= p.upto AND g.places IS NOT NULL) LIMIT 1",
+      7,
+      {ASKED_TYPES, TIMESTAMPTZOID},
+      nullptr};
   Run(&any, asked, stretch, TimestampTzGetDatum(since));
   return SPI_processed > 0;
 }

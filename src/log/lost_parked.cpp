@@ -89,14 +89,12 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
 void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding) {
   static Statement find = {
       "SELECT o.at, o.created_at, o.id, o.replay, coalesce(o.xid, '0'), o.topic, o.at > $4,"
-      " array_to_string(o.acknowledged, '-'), array_to_string(h.bound, '-') FROM (SELECT h.run, s.bound, k.bound AS "
-      "known"
-      " FROM outbox.server_run h CROSS JOIN LATERAL outbox._survived(h.run, $5, 9223372036854775807) s"
-      " CROSS JOIN LATERAL outbox._survived(h.run, 0, $5) k WHERE outbox._run_endpoint(h.run) = "
-      "outbox._run_endpoint($3)"
-      " AND s.bound IS NOT NULL) h CROSS JOIN LATERAL (SELECT o.* FROM outbox._outcome o WHERE o.run = h.run"
-      " AND o.acknowledged > h.bound AND (o.acknowledged > h.known) IS NOT TRUE AND o.route_id = $1"
-      " AND (o.lane = $2 OR o.at <= $4) AND o.outcome = 'delivered') o LIMIT $6",
+      " array_to_string(o.acknowledged, '-'), array_to_string(s.bound, '-') FROM outbox._server_runs($3) h"
+      " CROSS JOIN LATERAL outbox._survived(h.run, $5, 9223372036854775807) s"
+      " CROSS JOIN LATERAL outbox._survived(h.run, 0, $5) k CROSS JOIN LATERAL"
+      " (SELECT o.* FROM outbox._outcome o WHERE o.run = h.run"
+      " AND o.acknowledged > s.bound AND (o.acknowledged > k.bound) IS NOT TRUE AND o.route_id = $1"
+      " AND (o.lane = $2 OR o.at <= $4) AND o.outcome = 'delivered') o WHERE s.bound IS NOT NULL LIMIT $6",
       6,
       {INT8OID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID},
       nullptr};
@@ -164,15 +162,16 @@ void KeepOwnParked(const LaneId& lane, Finding* finding) {
 }
 
 Status SendParkedAgain(const Asked& asked, const LaneId& lane, const parked::ParkedOwner& me, const Stretch& own,
-                       const Position& position, Finding* finding, bool* owner) {
-  for (size_t first = 0; *owner && first < finding->parked.events.size();) {
+                       const Position& position, Finding* finding) {
+  for (size_t first = 0; first < finding->parked.events.size();) {
     const size_t last = std::min(finding->parked.events.size(), first + kParkedPortion);
     int64_t done = 0;
+    bool owner = true;
     Status status = days::TryWithDayTable(days::DayTableKind::kOutcome, [&](int64 at) {
       OUTBOX_FAULT_THROW("rewind.parked.before");
       done = 0;
-      *owner = parked::LockLane(me, own.after);
-      if (!*owner) {
+      owner = parked::LockLane(me, own.after);
+      if (!owner) {
         return;
       }
       ParkedColumns again(last - first);
@@ -190,6 +189,7 @@ Status SendParkedAgain(const Asked& asked, const LaneId& lane, const parked::Par
       OUTBOX_FAULT_THROW("rewind.parked.uncommitted");
     });
     OUTBOX_FAULT_POINT("rewind.parked.after");
+    status = std::move(status).OfOwner(owner);
     if (!status.ok()) {
       return status;
     }

@@ -4,7 +4,6 @@
 
 #include "log/place_arguments.h"
 #include "log/row.h"
-#include "log/run_periods_sql.h"
 #include "pg/encoding.h"
 #include "pg/sql.h"
 #include "sink/places.h"
@@ -22,24 +21,14 @@ namespace {
 #define MOST_PERIODS "64"    // about one moment; others of it tell the same
 constexpr int kPoints = 48;  // of one question between two moments
 
-// In front of a statement: the periods in which other runs than $1 at its address acknowledged what any lane has
-// written down, also one that writes elsewhere by now, or is no more. From one lane to the next through the index,
-// however many rows there are.
-#define HERE \
-  "WITH RECURSIVE who AS ((SELECT g.route_id, g.lane, g.side FROM outbox.progress g"                                  \
-  " ORDER BY g.route_id, g.lane, g.side LIMIT 1) UNION ALL SELECT n.* FROM who w CROSS JOIN LATERAL"                  \
-  " (SELECT g.route_id, g.lane, g.side FROM outbox.progress g WHERE (g.route_id, g.lane, g.side)"                     \
-  " > (w.route_id, w.lane, w.side) ORDER BY g.route_id, g.lane, g.side LIMIT 1) n), " OUTBOX_PERIODS(                 \
-      "who", "'-infinity'", "'infinity'") ", here AS (SELECT p.route_id, p.lane, p.side, p.run,"                      \
-  " coalesce(p.run_after, '-infinity') AS after, p.at AS upto FROM period p WHERE p.run <> $1 AND " OUTBOX_ENDPOINT(  \
-      "p.run") " = " OUTBOX_ENDPOINT("$1") ") "
-// The run $1 is the one that was met last at its address.
-#define RECORDED                                                                                           \
-  "coalesce((SELECT m.run FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT("m.run") " = " OUTBOX_ENDPOINT( \
-      "$1") " ORDER BY m.number DESC LIMIT 1) = $1, false)"
+// The relations are schema/29_server_runs.sql's. outbox._other_periods($1) and, of parked events,
+// outbox._server_runs($1): what other runs than $1 at its address acknowledged, to lanes also that write elsewhere by
+// now, or are no more.
 
+// The run is the one that was met last at its address.
 bool IsRecorded(std::string_view server_run) {
-  static Statement look = {"SELECT " RECORDED, 1, {TEXTOID}, nullptr};
+  static Statement look = {
+      "SELECT EXISTS (SELECT FROM outbox._newest_run($1) m WHERE m.run = $1)", 1, {TEXTOID}, nullptr};
   Datum values[] = {ForeignText(server_run)};
   RunStatement(&look, values);
   bool isnull = false;
@@ -61,10 +50,9 @@ void AddSamples(std::vector<PgServerRuns::Sample>* samples) {
 // one.
 void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* streams) {
   static Statement newest = {
-      HERE
       "SELECT e.key, (array_agg(e.value ->> 1 ORDER BY string_to_array(e.value ->> 1, '-')::numeric[] DESC))[1]"
-      " FROM here h CROSS JOIN LATERAL (SELECT g.at, g.places FROM outbox.progress g"
-      " WHERE " OUTBOX_OF_PERIOD " ORDER BY g.at DESC LIMIT " NEWEST_ROWS
+      " FROM outbox._other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.places FROM"
+      " outbox._period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g ORDER BY g.at DESC LIMIT " NEWEST_ROWS
       ") g CROSS JOIN LATERAL jsonb_each(g.places) e"
       " WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
       " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
@@ -78,17 +66,13 @@ void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* str
   }
 }
 
-// As HERE, of what was delivered from outbox.parked: each event has a row of its own. The runs `h`.
-#define PARKED_HERE \
-  " FROM outbox.server_run h WHERE h.run <> $1 AND outbox._run_endpoint(h.run) = outbox._run_endpoint($1)"
-
 // The streams that parked events went to last, as samples.
 void ReadNewestParked(std::string_view server_run, std::vector<PgServerRuns::Sample>* samples) {
   static Statement newest = {
-      "SELECT max(n.at), array_to_string(max(n.acknowledged), '-'), n.topic FROM (SELECT h.run" PARKED_HERE
-      ") h CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox.outcome o WHERE o.run = h.run"
+      "SELECT max(n.at), array_to_string(max(n.acknowledged), '-'), n.topic FROM outbox._server_runs($1) h"
+      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox.outcome o WHERE o.run = h.run"
       " AND o.acknowledged IS NOT NULL ORDER BY o.acknowledged DESC LIMIT " NEWEST_ROWS
-      ") n GROUP BY n.topic ORDER BY max(n.acknowledged) DESC LIMIT " MOST_STREAMS,
+      ") n WHERE h.run <> $1 GROUP BY n.topic ORDER BY max(n.acknowledged) DESC LIMIT " MOST_STREAMS,
       1,
       {TEXTOID},
       nullptr};
@@ -102,10 +86,10 @@ void ReadParkedSamples(std::string_view server_run, std::span<const int64> point
                        std::vector<PgServerRuns::Sample>* samples) {
   static Statement at_points = {
       "SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), n.topic FROM unnest($2) p(time)"
-      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM (SELECT h.run" PARKED_HERE
-      ") h CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox.outcome o WHERE o.run = h.run"
+      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox._server_runs($1) h"
+      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox.outcome o WHERE o.run = h.run"
       " AND o.acknowledged <= ARRAY[p.time, 9223372036854775807] ORDER BY o.acknowledged DESC LIMIT 1) o"
-      " ORDER BY o.acknowledged DESC LIMIT 1) n",
+      " WHERE h.run <> $1 ORDER BY o.acknowledged DESC LIMIT 1) n",
       2,
       {TEXTOID, INT8ARRAYOID},
       nullptr};
@@ -120,21 +104,21 @@ void ReadParkedSamples(std::string_view server_run, std::span<const int64> point
 
 // The newest and the oldest moment at which it was noted what was acknowledged; false: there is none.
 bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
-#define MOMENT(order)                                                                                                  \
-  "(SELECT g.at FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD " AND g.acknowledged IS NOT NULL ORDER BY g.at " order \
-  " LIMIT 1)"
-#define PARKED_MOMENT(order)                                                                       \
-  "(SELECT o.at FROM outbox.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL ORDER BY" \
-  " o.acknowledged " order " LIMIT 1)"
   static Statement bounds = {
-      HERE "SELECT max(b.newest), min(b.oldest) FROM (SELECT " MOMENT("DESC") " AS newest, " MOMENT(
-          "ASC") " AS oldest FROM here h UNION ALL SELECT " PARKED_MOMENT("DESC") ", " PARKED_MOMENT("ASC") PARKED_HERE
-      ") b",
+      "SELECT max(b.newest), min(b.oldest) FROM (SELECT n.at AS newest, o.at AS oldest"
+      " FROM outbox._other_periods($1) h"
+      " CROSS JOIN LATERAL (SELECT g.at FROM outbox._period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) n"
+      " CROSS JOIN LATERAL (SELECT g.at FROM outbox._period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.acknowledged IS NOT NULL ORDER BY g.at LIMIT 1) o"
+      " UNION ALL SELECT n.at, o.at FROM outbox._server_runs($1) h"
+      " CROSS JOIN LATERAL (SELECT o.at FROM outbox.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL"
+      " ORDER BY o.acknowledged DESC LIMIT 1) n"
+      " CROSS JOIN LATERAL (SELECT o.at FROM outbox.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL"
+      " ORDER BY o.acknowledged LIMIT 1) o WHERE h.run <> $1) b",
       1,
       {TEXTOID},
       nullptr};
-#undef PARKED_MOMENT
-#undef MOMENT
   Datum values[] = {ForeignText(server_run)};
   RunStatement(&bounds, values);
   bool none = SPI_processed == 0;
@@ -151,13 +135,14 @@ bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
 void ReadSamples(std::string_view server_run, std::span<const int64> points,
                  std::vector<PgServerRuns::Sample>* samples) {
   static Statement at_points = {
-      HERE
-      "SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), e.key"
+      "WITH here AS MATERIALIZED (SELECT * FROM outbox._other_periods($1))"
+      " SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), e.key"
       " FROM unnest($2::timestamptz[]) p(point) CROSS JOIN LATERAL"
       " (SELECT g.at, g.acknowledged, g.places FROM (SELECT * FROM here h WHERE h.after < p.point"
       " ORDER BY least(h.upto, p.point) DESC LIMIT " MOST_PERIODS
-      ") h CROSS JOIN LATERAL (SELECT g.at, g.acknowledged, g.places FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD
-      " AND g.at <= p.point AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) g"
+      ") h CROSS JOIN LATERAL (SELECT g.at, g.acknowledged, g.places FROM"
+      " outbox._period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.at <= p.point AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) g"
       " ORDER BY g.at DESC LIMIT 1) n"
       " CROSS JOIN LATERAL jsonb_each(n.places) e WHERE (e.value ->> 1)"
       " = array_to_string(n.acknowledged, '-')",
@@ -268,18 +253,20 @@ Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::S
     if (!StreamIdDatum(sink::Survived(ends), &survived)) {
       return;  // it tells nothing, so nothing is lost
     }
+    if (IsRecorded(server_run)) {
+      return;
+    }
     static Statement any = {
-        HERE
-        "SELECT FROM here h CROSS JOIN LATERAL (SELECT g.acknowledged FROM outbox.progress g WHERE " OUTBOX_OF_PERIOD
-        " AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
-        " WHERE g.acknowledged > $2 AND EXISTS (SELECT FROM outbox.route r WHERE r.id = h.route_id) AND NOT " RECORDED
-        " AND NOT EXISTS (SELECT FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT("m.run") " = " OUTBOX_ENDPOINT(
-            "$1") " AND m.number > coalesce((SELECT k.number FROM outbox.server_run k WHERE k.run = h.run), 0)"
-                  " AND string_to_array(m.survived, '-')::int8[] < g.acknowledged)"
-                  " UNION ALL SELECT FROM (SELECT h.run" PARKED_HERE " AND NOT " RECORDED
-        ") h CROSS JOIN LATERAL outbox._survived(h.run, 0, 9223372036854775807) s"
+        "SELECT FROM outbox._other_periods($1) h CROSS JOIN LATERAL outbox._survived(h.run, 0, 9223372036854775807) s"
+        " CROSS JOIN LATERAL (SELECT g.acknowledged FROM"
+        " outbox._period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+        " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
+        " WHERE g.acknowledged > $2 AND (s.bound IS NULL OR g.acknowledged <= s.bound)"
+        " AND EXISTS (SELECT FROM outbox.route r WHERE r.id = h.route_id)"
+        " UNION ALL SELECT FROM outbox._server_runs($1) h"
+        " CROSS JOIN LATERAL outbox._survived(h.run, 0, 9223372036854775807) s"
         " CROSS JOIN LATERAL (SELECT FROM outbox.outcome o WHERE o.run = h.run AND o.acknowledged > $2"
-        " AND (s.bound IS NULL OR o.acknowledged <= s.bound) LIMIT 1) o LIMIT 1",
+        " AND (s.bound IS NULL OR o.acknowledged <= s.bound) LIMIT 1) o WHERE h.run <> $1 LIMIT 1",
         2,
         {TEXTOID, INT8ARRAYOID},
         nullptr};
@@ -298,8 +285,8 @@ Status PgServerRuns::Record(const std::string& server_run, std::span<const sink:
         "INSERT INTO outbox.server_run AS k (server, run, survived, number)"
         " SELECT $1, $2, array_to_string($3, '-'), 1 + coalesce(max(m.number), 0) FROM outbox.server_run m"
         " ON CONFLICT (run) DO UPDATE SET server = excluded.server, survived = excluded.survived,"
-        " number = excluded.number, met_at = excluded.met_at WHERE k.number < (SELECT max(m.number)"
-        " FROM outbox.server_run m WHERE " OUTBOX_ENDPOINT("m.run") " = " OUTBOX_ENDPOINT("$2") ")",
+        " number = excluded.number, met_at = excluded.met_at WHERE EXISTS (SELECT"
+        " FROM outbox._newest_run($2) m WHERE m.number > k.number)",
         3,
         {TEXTOID, TEXTOID, INT8ARRAYOID},
         nullptr};

@@ -53,6 +53,8 @@ void ReadConfig(uint64 row, format::RouteConfig* config) {
   config->policy.max_attempts = ResultInt32(row, 12);
   config->policy.backoff_base = ResultInt64(row, 13);
   config->policy.backoff_cap = ResultInt64(row, 14);
+  config->topics_known.clear();
+  ReadStrings(row, 21, &config->topics_known);
   const char* reason = ResultText(row, 15);
   config->paused = reason != nullptr;
   config->pause_reason = reason == nullptr ? std::string_view() : pg::Utf8(reason);
@@ -110,7 +112,9 @@ const char* const kSelectRoutes =
     "1000000)::int8"
     " FROM outbox.lane l WHERE l.route_id = r.id"
     " AND l.since > '-infinity'), 0),"
-    " ARRAY(SELECT coalesce(o.value, '') FROM jsonb_each_text(options) o ORDER BY o.key)"
+    " ARRAY(SELECT coalesce(o.value, '') FROM jsonb_each_text(options) o ORDER BY o.key),"
+    " ARRAY(SELECT jsonb_array_elements_text(CASE jsonb_typeof(options->'topics_known') WHEN 'array' THEN"
+    " options->'topics_known' ELSE '[]' END))"
     " FROM outbox.route r ORDER BY id";
 
 void ReadRoutes(std::vector<Route>* routes) {

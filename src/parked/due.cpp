@@ -82,11 +82,16 @@ void DueWork::Clear() {
 
 void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, const DueStretch& stretch,
              DueWork* work) {
-#define OUTBOX_DUE_COLUMNS                                                                \
-  "SELECT p.created_at, p.id, p.replay, coalesce(p.order_key, 0), p.state = 'scheduled'," \
+// Rows that fall due behind the position ($6, $7) and up to ($8, $9).
+#define OUTBOX_DUE_BETWEEN                         \
+  " AND ROW(p.due_at, p.created_at) > ROW($6, $7)" \
+  " AND ROW(p.due_at, p.created_at) <= ROW($8, $9)"
+#define OUTBOX_DUE_COLUMNS                                                         \
+  "p.created_at, p.id, p.replay, coalesce(p.order_key, 0), p.state = 'scheduled'," \
   " coalesce(octet_length(p.payload), 0), p.due_at"
+  // Spelled out, for what is locked: outbox._due_keyed, and outbox._due_shared.
   static Statement with_key = {
-      OUTBOX_DUE_COLUMNS
+      "SELECT " OUTBOX_DUE_COLUMNS
       ", EXISTS (SELECT FROM outbox._key_pause($1, p.aggregate_type, p.aggregate_id)) FROM outbox.parked p"
       " WHERE p.route_id = $1 AND p.lane = $2 AND p.order_key IS NOT NULL"
       " AND p.due_at <= $3 AND p.topic <> ALL ($4)" OUTBOX_DUE_BETWEEN
@@ -95,7 +100,7 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
       {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
        TIMESTAMPTZOID},
       nullptr};
-  static Statement without_key = {OUTBOX_DUE_COLUMNS
+  static Statement without_key = {"SELECT " OUTBOX_DUE_COLUMNS
                                   ", false FROM outbox.parked p"
                                   " WHERE p.route_id = $1 AND p.order_key IS NULL"
                                   " AND p.due_at <= $3 AND p.topic <> ALL ($4)"
@@ -106,6 +111,7 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
                                    TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
                                   nullptr};
 #undef OUTBOX_DUE_COLUMNS
+#undef OUTBOX_DUE_BETWEEN
   Datum values[] = {Int64GetDatum(owner.lane.route_id),
                     keyed ? Int32GetDatum(owner.lane.lane) : pg::LiveIncarnations(),
                     TimeDatum(limits.now),

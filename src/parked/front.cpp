@@ -26,17 +26,17 @@ struct Page {
 
 Page ReadPage(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, const DuePosition& after) {
   static Statement with_key = {
-      "SELECT p.due_at, p.created_at, p.topic = ANY ($4) FROM outbox.parked p"
-      " WHERE p.route_id = $1 AND p.lane = $2 AND p.order_key IS NOT NULL"
-      " AND p.due_at <= $3 AND ROW(p.due_at, p.created_at) > ROW($6, $7)"
+      "SELECT p.due_at, p.created_at, p.topic = ANY ($4) FROM outbox._due_keyed p"
+      " WHERE p.route_id = $1 AND p.lane = $2 AND p.due_at <= $3"
+      " AND ROW(p.due_at, p.created_at) > ROW($6, $7)"
       " ORDER BY p.due_at, p.created_at LIMIT $5",
       7,
       {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID},
       nullptr};
   static Statement without_key = {
-      "SELECT p.due_at, p.created_at, p.topic = ANY ($3) FROM outbox.parked p"
-      " WHERE p.route_id = $1 AND p.order_key IS NULL"
-      " AND p.due_at <= $2 AND ROW(p.due_at, p.created_at) > ROW($5, $6)"
+      "SELECT p.due_at, p.created_at, p.topic = ANY ($3) FROM outbox._due_shared p"
+      " WHERE p.route_id = $1 AND p.due_at <= $2"
+      " AND ROW(p.due_at, p.created_at) > ROW($5, $6)"
       " ORDER BY p.due_at, p.created_at LIMIT $4",
       6,
       {INT8OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID},
@@ -94,51 +94,35 @@ bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, b
 }
 
 int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& without, const DueFronts& fronts) {
-#define OUTBOX_NEXT_DUE(limit, topics, after, which)                                                      \
-  "SELECT coalesce(min(n.due_at) FILTER (WHERE NOT n.away),"                                              \
-  " CASE WHEN count(*) = " limit " THEN max(n.due_at) END) FROM (SELECT p.due_at, p.topic = ANY (" topics \
-  ") AS away FROM outbox.parked p WHERE p.route_id = $1 AND p.due_at IS NOT NULL"                         \
-  " AND ROW(p.due_at, p.created_at) > " after " AND " which " ORDER BY p.due_at, p.created_at LIMIT " limit ") n"
-  static Statement keyed = {OUTBOX_NEXT_DUE("$2", "$3", "ROW($4, $5)",
-                                            "p.order_key IS NOT NULL AND p.lane = $6 AND p.sender IS DISTINCT FROM $7"),
-                            7,
-                            {INT8OID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID, INT8OID},
-                            nullptr};
-  static Statement shared = {
-      OUTBOX_NEXT_DUE("$2", "$3", "ROW($4, $5)", "p.order_key IS NULL AND (p.sender IS NULL OR p.sender <> ALL ($6))"),
-      6,
-      {INT8OID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8ARRAYOID},
+  static Statement soonest = {
+      "SELECT min(s.due_at) FROM (SELECT coalesce(min(n.due_at) FILTER (WHERE NOT n.away),"
+      " CASE WHEN count(*) = $2 THEN max(n.due_at) END) AS due_at FROM"
+      " ((SELECT 'keyed' AS kind, p.due_at, p.topic = ANY ($3) AS away FROM outbox._due_keyed p"
+      " WHERE p.route_id = $1 AND ROW(p.due_at, p.created_at) > ROW($4, $5) AND p.lane = $8"
+      " AND p.sender IS DISTINCT FROM $9 ORDER BY p.due_at, p.created_at LIMIT $2) UNION ALL"
+      " (SELECT 'shared' AS kind, p.due_at, p.topic = ANY ($3) AS away FROM outbox._due_shared p"
+      " WHERE p.route_id = $1 AND ROW(p.due_at, p.created_at) > ROW($6, $7)"
+      " AND (p.sender IS NULL OR p.sender <> ALL ($10)) ORDER BY p.due_at, p.created_at LIMIT $2)) n"
+      " GROUP BY n.kind) s",
+      10,
+      {INT8OID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID, INT8OID,
+       INT8ARRAYOID},
       nullptr};
-#undef OUTBOX_NEXT_DUE
-  int64_t next = INT64_MAX;
-  auto take = [&next] {
-    bool isnull = true;
-    Datum due = ResultDatum(0, 0, &isnull);
-    if (!isnull) {
-      next = Min(next, DatumGetTimestampTz(due) + kPgEpochMicros);
-    }
-  };
-  Datum route = Int64GetDatum(owner.lane.route_id);
-  Datum rows = Int64GetDatum(without.empty() ? 1 : kNextDueRows);
-  Datum topics = TopicArray(without);
-  Datum of_lane[] = {route,
-                     rows,
-                     topics,
-                     TimestampTzGetDatum(fronts.keyed.due_at),
-                     TimestampTzGetDatum(fronts.keyed.created_at),
-                     Int32GetDatum(owner.lane.lane),
-                     Int64GetDatum(static_cast<int64>(owner.incarnation))};
-  RunStatement(&keyed, of_lane);
-  take();
-  Datum of_route[] = {route,
-                      rows,
-                      topics,
-                      TimestampTzGetDatum(fronts.shared.due_at),
-                      TimestampTzGetDatum(fronts.shared.created_at),
-                      pg::LiveIncarnations()};
-  RunStatement(&shared, of_route);
-  take();
-  return next;
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(owner.lane.route_id));
+  arguments.Add(Int64GetDatum(without.empty() ? 1 : kNextDueRows));
+  arguments.Add(TopicArray(without));
+  for (const DuePosition& front : {fronts.keyed, fronts.shared}) {
+    arguments.Add(TimestampTzGetDatum(front.due_at));
+    arguments.Add(TimestampTzGetDatum(front.created_at));
+  }
+  arguments.Add(Int32GetDatum(owner.lane.lane));
+  arguments.Add(Int64GetDatum(static_cast<int64>(owner.incarnation)));
+  arguments.Add(pg::LiveIncarnations());
+  RunStatement(&soonest, arguments.values);
+  bool isnull = true;
+  Datum due = ResultDatum(0, 0, &isnull);
+  return isnull ? INT64_MAX : DatumGetTimestampTz(due) + kPgEpochMicros;
 }
 
 }  // namespace outbox::parked

@@ -1,4 +1,4 @@
-// Reading rows of outbox.parked that are to be sent, and SQL that several statements over it share [P].
+// Reading rows of outbox.parked that are to be sent [P].
 #pragma once
 
 #include <string>
@@ -9,11 +9,6 @@
 #include "pg/prelude.h"
 #include "pg/statement_arguments.h"
 #include "relay/parked_log.h"
-
-// Rows that fall due behind the position ($6, $7) and up to ($8, $9).
-#define OUTBOX_DUE_BETWEEN                         \
-  " AND ROW(p.due_at, p.created_at) > ROW($6, $7)" \
-  " AND ROW(p.due_at, p.created_at) <= ROW($8, $9)"
 
 namespace outbox::parked {
 

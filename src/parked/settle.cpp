@@ -45,11 +45,8 @@ void UndoLost(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement undo = {
       "UPDATE outbox.parked p SET sender = NULL FROM ROWS FROM (unnest($3), unnest($4), unnest($5), unnest($6),"
       " unnest($7), unnest($8)) k(created_at, id, replay, run, acknowledged, sent_at)"
-      " WHERE" OUTBOX_SAME_PLACE
-      " AND EXISTS (SELECT FROM outbox.server_run m WHERE outbox._run_endpoint(m.run) ="
-      " outbox._run_endpoint(k.run) AND m.number > coalesce((SELECT h.number FROM outbox.server_run h WHERE h.run ="
-      " k.run), 0) AND m.met_at >= k.sent_at AND string_to_array(k.acknowledged, '-')::int8[] >"
-      " string_to_array(m.survived, '-')::int8[])",
+      " CROSS JOIN LATERAL outbox._survived(k.run, 0, 9223372036854775807, k.sent_at) s"
+      " WHERE" OUTBOX_SAME_PLACE " AND string_to_array(k.acknowledged, '-')::int8[] > s.bound",
       8,
       {INT8OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TEXTARRAYOID,
        TIMESTAMPTZARRAYOID},

@@ -49,16 +49,17 @@ bool LockLane(const ParkedOwner& owner, int64_t since) {
 }
 
 void ForgetSenders(const ParkedOwner& owner) {
-#define OUTBOX_FORGET(which)                                                     \
-  "UPDATE outbox.parked SET sender = NULL WHERE ctid = ANY (ARRAY(SELECT p.ctid" \
-  " FROM outbox.parked p WHERE p.route_id = $1 AND p.lane = $2"                  \
-  " AND p.due_at IS NOT NULL AND p.order_key IS " which " AND p.sender IS NOT NULL FOR UPDATE SKIP LOCKED))"
-  static Statement keyed = {OUTBOX_FORGET("NOT NULL"), 2, {INT8OID, INT4OID}, nullptr};
-  static Statement shared = {OUTBOX_FORGET("NULL"), 2, {INT8OID, INT4OID}, nullptr};
-#undef OUTBOX_FORGET
+  static Statement forget = {
+      "UPDATE outbox.parked SET sender = NULL WHERE ctid = ANY ("
+      "ARRAY(SELECT p.ctid FROM outbox.parked p WHERE p.route_id = $1 AND p.lane = $2 AND p.due_at IS NOT NULL"
+      " AND p.order_key IS NOT NULL AND p.sender IS NOT NULL FOR UPDATE SKIP LOCKED) ||"
+      " ARRAY(SELECT p.ctid FROM outbox.parked p WHERE p.route_id = $1 AND p.lane = $2 AND p.due_at IS NOT NULL"
+      " AND p.order_key IS NULL AND p.sender IS NOT NULL FOR UPDATE SKIP LOCKED))",
+      2,
+      {INT8OID, INT4OID},
+      nullptr};
   Datum values[] = {Int64GetDatum(owner.lane.route_id), Int32GetDatum(owner.lane.lane)};
-  RunStatement(&keyed, values);
-  RunStatement(&shared, values);
+  RunStatement(&forget, values);
 }
 
 }  // namespace outbox::parked

@@ -10,6 +10,11 @@ Settings settings;
 
 namespace {
 
+const config_enum_entry kLoneEmits[] = {{"allow", static_cast<int>(LoneEmit::kAllow), false},
+                                       {"warn", static_cast<int>(LoneEmit::kWarn), false},
+                                       {"refuse", static_cast<int>(LoneEmit::kRefuse), false},
+                                       {nullptr, 0, false}};
+
 bool CheckTraceparent(char** value, void**, GucSource) {
   const char* text = *value;
   if (text == nullptr || text[0] == '\0' || IsTraceparent(text)) {
@@ -66,6 +71,17 @@ void DefineSettings() {
                            "of what holds undelivered events, or guards them. On: a WARNING and outbox.audit say "
                            "what was lost.",
                            &settings.allow_loss, false, PGC_SUSET, GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
+  DefineCustomEnumVariable("outbox.lone_emit", "What is done about a transaction that emits and changes nothing else.",
+                           "An event that is not in the transaction of the change it tells of can be lost, or tell of "
+                           "what never happened. warn: once in a session.",
+                           &settings.lone_emit, static_cast<int>(LoneEmit::kWarn), kLoneEmits, PGC_USERSET, 0, nullptr,
+                           nullptr, nullptr);
+  DefineCustomBoolVariable("outbox.allow_json_null", "Lets a payload be JSON null.",
+                           "Consumers get the four bytes \"null\", which is no tombstone.", &settings.allow_json_null,
+                           false, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+  DefineCustomBoolVariable("outbox.test_new_routes", "Has create_route() try its server out and say what is wrong.",
+                           "It takes a second where nobody answers. The route is made in any case.",
+                           &settings.test_new_routes, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
   DefineCustomStringVariable("outbox.traceparent", "Trace context that emitted events carry as header traceparent.",
                              "W3C Trace Context, for example set with SET LOCAL by the application's tracing library; "
                              "empty for none.",

@@ -5,6 +5,9 @@
 
 namespace outbox::pg {
 
+// What is done about a transaction that emitted and changed nothing else: see lone_emit.h.
+enum class LoneEmit : int { kAllow, kWarn, kRefuse };
+
 struct Settings {
   bool enabled;    // outbox.enabled: may background workers publish at all
   char* instance;  // outbox.instance: what tells a file-level copy of a server apart from its original
@@ -17,6 +20,9 @@ struct Settings {
   int poll_interval_ms;   // outbox.poll_interval: finds commits that could wake no worker (COMMIT PREPARED)
   int days_ahead;         // outbox.days_ahead: day tables made in advance
   bool allow_loss;        // outbox.allow_loss: undelivered events may be dropped, the log changed by hand
+  int lone_emit;          // outbox.lone_emit: a LoneEmit
+  bool allow_json_null;   // outbox.allow_json_null: a payload may be JSON null
+  bool test_new_routes;   // outbox.test_new_routes: create_route() tries its server out
   char* traceparent;      // outbox.traceparent: trace context of what this session emits; empty: none
   int max_databases;      // outbox.max_databases: slots in shared memory
   int max_lanes;          // outbox.max_lanes: slots in shared memory, over all databases

@@ -2,6 +2,7 @@
 
 #include "base/fault_point.h"
 #include "pg/clock.h"
+#include "pg/lone_emit.h"
 #include "pg/worker_slot.h"
 
 namespace outbox::pg {
@@ -11,6 +12,8 @@ namespace {
 DatabaseSlot* my_slot = nullptr;
 bool emitted = false;
 bool emitted_to_spare = false;
+bool caller_emitted = false;
+bool lone = false;  // and the transaction changes nothing else
 int32 first_day = 0;
 int32 last_day = 0;
 
@@ -66,6 +69,9 @@ void OnCommit() {
 // COMMIT and ABORT run after the transaction has become visible, with interrupts held. Nothing may raise or allocate
 // then: an error takes the whole server down (the transaction can no longer be aborted).
 void OnTransactionEnd(XactEvent event, void*) {
+  if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE) {
+    lone = caller_emitted && JudgeLoneEmit();
+  }
   if (event == XACT_EVENT_PRE_PREPARE) {
     RefusePrepare();
   } else if (event == XACT_EVENT_COMMIT) {
@@ -79,6 +85,9 @@ void OnTransactionEnd(XactEvent event, void*) {
       if (emitted && my_slot != nullptr) {
         OUTBOX_FAULT_POINT("emit.committed");
         pg_atomic_fetch_add_u64(&my_slot->emitting_commits, 1);
+        if (lone) {
+          pg_atomic_fetch_add_u64(&my_slot->lone_emits, 1);
+        }
         WakeWorkers(MyDatabaseId, false);
       }
       break;
@@ -90,6 +99,8 @@ void OnTransactionEnd(XactEvent event, void*) {
   }
   emitted = false;
   emitted_to_spare = false;
+  caller_emitted = false;
+  lone = false;
   notes = {};
 }
 
@@ -125,6 +136,10 @@ void NoteEmitted(int32 day) {
   if (emitted_to_spare && Shared() != nullptr) {
     pg_atomic_fetch_add_u64(&Shared()->spare_writes, 1);
   }
+}
+
+void NoteCallerEmitted() {
+  caller_emitted = true;
 }
 
 void NoteEmittedToSpare() {

@@ -15,6 +15,8 @@ DatabaseSlot* MyDatabaseSlot();
 // The current transaction has written an event to the table of `day`, or to the spare table: its commit wakes the
 // workers.
 void NoteEmitted(int32 day);
+// What NoteEmitted() told of is the caller's own event, and not one that is adopted.
+void NoteCallerEmitted();
 // The current transaction has written to the spare table, too.
 void NoteEmittedToSpare();
 bool EmittedToSpare();

@@ -61,6 +61,7 @@ struct SinkKind {
   // --- its servers ---
   std::span<const OptionRule> (*options)();
   const char* options_hint = nullptr;  // instead of all their names, where they are too many for a hint
+  std::span<const ForeignOption> foreign_options = {};
   RequiredOption required = {};
   // Checks options against each other: within one list, and a server's and a mapping's together. nullptr: no such
   // checks.

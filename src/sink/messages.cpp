@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "sink/checkup.h"
 #include "sink/places.h"
 #include "sink/protocol.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr size_t kLongestCode = 63;
 constexpr size_t kLongestMessage = 2000;
+constexpr uint32_t kMostRows = 64;  // of a checkup
 
 template <typename Number>
 void Put(Number number, std::string* out) {
@@ -344,6 +346,58 @@ bool DecodeAdmit(std::string_view bytes, std::string* server_run, bool* drop) {
     return false;
   }
   *drop = flag != 0;
+  return body.empty();
+}
+
+std::string EncodeCheckup(const CheckupRequest& request) {
+  std::string out;
+  PutText(EncodeConfigure(request.config), &out);
+  PutText(request.topic, &out);
+  Put(static_cast<uint8_t>(request.form), &out);
+  Put(request.timeout_ms, &out);
+  return out;
+}
+
+bool DecodeCheckup(std::string_view bytes, CheckupRequest* request) {
+  Body body(bytes);
+  std::string config;
+  uint8_t form = 0;
+  if (!body.GetText(&config) || !DecodeConfigure(config, &request->config) || !body.GetText(&request->topic) ||
+      !body.Get(&form) || form > static_cast<uint8_t>(RecordForm::kPublish) || !body.Get(&request->timeout_ms)) {
+    return false;
+  }
+  request->form = static_cast<RecordForm>(form);
+  return body.empty();
+}
+
+std::string EncodeCheckupRows(const std::vector<CheckupRow>& rows) {
+  std::string out;
+  Put(static_cast<uint32_t>(rows.size()), &out);
+  for (const CheckupRow& row : rows) {
+    PutText(row.check, &out);
+    PutError(row.error, &out);
+    PutText(row.detail, &out);
+    PutText(row.hint, &out);
+  }
+  return out;
+}
+
+bool DecodeCheckupRows(std::string_view bytes, std::vector<CheckupRow>* rows) {
+  Body body(bytes);
+  uint32_t count = 0;
+  if (!body.Get(&count) || count > kMostRows) {
+    return false;
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    CheckupRow& row = rows->emplace_back();
+    if (!body.GetText(&row.check) || !GetError(&body, &row.error) || !body.GetText(&row.detail) ||
+        !body.GetText(&row.hint)) {
+      return false;
+    }
+    row.check = PrintableUtf8(row.check, kLongestCode);
+    row.detail = PrintableUtf8(row.detail, kLongestMessage);
+    row.hint = PrintableUtf8(row.hint, kLongestMessage);
+  }
   return body.empty();
 }
 

@@ -43,8 +43,11 @@ constexpr OptionRule Alias(const char* name, const char* canonical) {
   return {name, canonical, OptionGroup::kOwner, ValueType::kText, 0, 0, nullptr, ""};
 }
 // `why` is a whole sentence: it becomes the DETAIL.
-constexpr OptionRule Fixed(const char* name, const char* why) {
-  return {name, nullptr, OptionGroup::kFixed, ValueType::kText, 0, 0, nullptr, why};
+// `to`: values that may be given all the same, separated by |: those that it has anyway. nullptr: none.
+constexpr OptionRule Fixed(const char* name, const char* why, const char* to = nullptr) {
+  OptionRule rule = {name, nullptr, OptionGroup::kFixed, ValueType::kText, 0, 0, nullptr, why};
+  rule.fixed_to = to;
+  return rule;
 }
 constexpr OptionRule Never(const char* name, const char* why) {
   return {name, nullptr, OptionGroup::kNever, ValueType::kText, 0, 0, nullptr, why};

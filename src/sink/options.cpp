@@ -61,6 +61,11 @@ bool Offered(OptionPlace place, OptionGroup group) {
 
 OptionProblem Unknown(const SinkKind& kind, OptionPlace place, std::string_view name) {
   std::string folded = Folded(name);
+  for (const ForeignOption& foreign : kind.foreign_options) {
+    if (folded == Folded(foreign.name)) {
+      return {kInvalidName, "unknown option " + Quoted(name) + " for " + kind.wrapper, "", foreign.hint};
+    }
+  }
   std::vector<std::pair<size_t, const char*>> near;
   for (const OptionRule& rule : OptionRules(kind)) {
     OptionGroup group = Resolve(kind, rule).group;
@@ -112,7 +117,7 @@ OptionProblem Misplaced(const SinkKind& kind, OptionPlace place, std::string_vie
   std::string quoted = Quoted(name);
   switch (rule.group) {
     case OptionGroup::kFixed:
-      return {kInvalidName, "option " + quoted + " is set by outbox and cannot be changed", rule.help, ""};
+      return {kInvalidName, "option " + quoted + " is set by outbox and cannot be changed", rule.help, "Leave it out."};
     case OptionGroup::kNever:
       return {kInvalidName, "option " + quoted + " is not allowed", rule.help, ""};
     case OptionGroup::kConsumer:
@@ -150,6 +155,7 @@ bool NeedsSuperuser(const OptionRule& rule, std::string_view canonical_value) {
   return rule.group == OptionGroup::kSuperuser || (rule.reserved != nullptr && IsAmong(canonical_value, rule.reserved));
 }
 
+// *canonical_name stays empty where the option is as it is anyway.
 OptionProblem Check(const SinkKind& kind, OptionPlace place, std::string_view name, std::string_view value,
                     bool is_superuser, std::string* canonical_name, std::string* canonical_value) {
   const OptionRule* found = FindOption(kind, name);
@@ -157,6 +163,10 @@ OptionProblem Check(const SinkKind& kind, OptionPlace place, std::string_view na
     return Unknown(kind, place, name);
   }
   const OptionRule& rule = Resolve(kind, *found);
+  // As copied from elsewhere.
+  if (rule.fixed_to != nullptr && place == OptionPlace::kServer && IsAmong(value, rule.fixed_to)) {
+    return {};
+  }
   OptionProblem problem = Misplaced(kind, place, name, rule);
   if (!problem.ok()) {
     return problem;
@@ -204,6 +214,9 @@ OptionProblem CheckList(const SinkKind& kind, OptionPlace place, const OptionLis
     OptionProblem problem = Check(kind, place, name, value, is_superuser, &canonical_name, &canonical_value);
     if (!problem.ok()) {
       return problem;
+    }
+    if (canonical_name.empty()) {
+      continue;
     }
     auto [other, fresh] = spelled.try_emplace(canonical_name, name);
     if (!fresh) {

@@ -56,6 +56,13 @@ struct OptionRule {
   const char* reserved = nullptr;
   const char* why_reserved = nullptr;
   const char* instead = nullptr;
+  const char* fixed_to = nullptr;  // kFixed: what may be given all the same, separated by |, and changes nothing
+};
+
+// What an option is called elsewhere, by other clients or in an address: `hint` says what to write here, in a sentence.
+struct ForeignOption {
+  const char* name;
+  const char* hint;
 };
 
 // Why an option is refused, ready for ereport: message in lower case, detail and hint whole sentences or empty.

@@ -79,7 +79,7 @@ bool FrameReader::Next(Frame* frame) {
   std::memcpy(&type, at + sizeof(size), sizeof(type));
   uint8_t kind = static_cast<uint8_t>(at[sizeof(size)]);
   if (size > max_frame_ || at[5] != 0 || at[6] != 0 || at[7] != 0 ||
-      kind < static_cast<uint8_t>(FrameType::kConfigure) || kind > static_cast<uint8_t>(FrameType::kIdentifyAgain)) {
+      kind < static_cast<uint8_t>(FrameType::kConfigure) || kind > static_cast<uint8_t>(FrameType::kCheckupRows)) {
     errno = EPROTO;
     state_ = IoState::kBroken;
     return false;

@@ -6,6 +6,8 @@
 //   worker -> sink   Configure (first, once), Submit, Ask, Admit, IdentifyAgain, Close
 //   sink -> worker   Ready (answers Configure), Results, Health, Met, Ends (answers Ask),
 //                    Alive (when nothing else was said for a while)
+//   a session -> sink   Checkup (first and only: instead of Configure; its bodies are in checkup.h)
+//   sink -> a session   CheckupRows
 //
 // Signs of life are sent unasked: a question would have to wait behind up to 64 MB of records, and a sink that has too
 // many reads nothing at all.
@@ -26,7 +28,7 @@
 
 namespace outbox::sink {
 
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 inline constexpr size_t kFrameHeader = 8;
 // A larger frame means a broken peer. The sink's frames are small: a process that was taken over must not cost its
 // worker much.
@@ -59,6 +61,8 @@ enum class FrameType : uint8_t {
   kEnds = 10,
   kAdmit = 11,
   kIdentifyAgain = 12,
+  kCheckup = 13,
+  kCheckupRows = 14,
 };
 
 struct Frame {

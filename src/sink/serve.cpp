@@ -247,9 +247,7 @@ class ServeLoop {
         // The worker's budget bounds first, and a topic in trouble may hold all of it: then others still get through.
         pending_limit_ = std::max<size_t>(pending_limit_, 2 * config.max_inflight_bytes);
         alive_micros_ = int64_t{config.alive_ms} * 1000;
-        if (confined_) {
-          ConfineFiles(config.options, program_.temporary_files != nullptr && program_.temporary_files(config.options));
-        }
+        Confine(config.options);
         Status status = program_.make(config, &sink_);
         if (!status.ok()) {
           sink_ = std::make_unique<LateSink>(status.error(), program_, std::move(config));
@@ -257,6 +255,15 @@ class ServeLoop {
         writer_.Append(FrameType::kReady, program_.library);
         SendHealth();
         writer_.Flush(fd_);  // before any record is read: a death from here on may be due to one
+        return true;
+      }
+      case FrameType::kCheckup: {
+        CheckupRequest request;
+        if (sink_ != nullptr || program_.checkup == nullptr || !DecodeCheckup(frame.body, &request)) {
+          return false;
+        }
+        Confine(request.config.options);
+        writer_.Append(FrameType::kCheckupRows, EncodeCheckupRows(program_.checkup(request)));
         return true;
       }
       case FrameType::kSubmit: {
@@ -300,6 +307,12 @@ class ServeLoop {
         return false;
       default:
         return false;
+    }
+  }
+
+  void Confine(const Options& options) const {
+    if (confined_) {
+      ConfineFiles(options, program_.temporary_files != nullptr && program_.temporary_files(options));
     }
   }
 

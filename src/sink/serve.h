@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
+#include "sink/checkup.h"
 #include "sink/protocol.h"
 #include "sink/sink.h"
 
@@ -20,6 +22,8 @@ struct SinkProgram {
   Status (*make)(const SinkConfig& config, std::unique_ptr<Sink>* sink) = nullptr;
   // With these options it needs /tmp (see confine.h). nullptr: never.
   bool (*temporary_files)(const Options& options) = nullptr;
+  // Tries the destination out and writes nothing there; may block for request.timeout_ms, and longer.
+  std::vector<CheckupRow> (*checkup)(const CheckupRequest& request) = nullptr;
 };
 
 // Serves kSinkSocket until it closes, and says something every SinkConfig::alive_ms: a call of the sink that takes much

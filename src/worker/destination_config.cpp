@@ -1,11 +1,10 @@
 #include "worker/destination_config.h"
 
-#include <dlfcn.h>
-
 #include <initializer_list>
 #include <utility>
 
 #include "log/pg_server_runs.h"
+#include "pg/library_directory.h"
 #include "pg/transaction.h"
 #include "sink/options.h"
 #include "sink/process_sink.h"
@@ -145,17 +144,6 @@ DestinationConfig Check(const std::string& name, const RawServer& raw) {
   return config;
 }
 
-// The directory that outbox.so was loaded from: the sink executables are installed beside it.
-std::string LibraryDirectory() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&LibraryDirectory), &info) == 0 || info.dli_fname == nullptr) {
-    return pkglib_path;
-  }
-  std::string path = info.dli_fname;
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string(pkglib_path) : path.substr(0, slash);
-}
-
 // Writes a line for a sink that runs inside the worker: must not throw.
 void WriteLogLine(std::string_view line) {
   try {
@@ -237,7 +225,7 @@ std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const Sink
   sink_config.max_message_bytes = limits.max_message_bytes;
   sink_config.max_inflight_bytes = limits.max_inflight_bytes;
   sink_config.checks_server = config.kind->resends_lost != nullptr;
-  return std::make_unique<sink::ProcessSink>(LibraryDirectory() + "/" + config.kind->program, std::move(sink_config));
+  return std::make_unique<sink::ProcessSink>(pg::LibraryDirectory() + "/" + config.kind->program, std::move(sink_config));
 }
 
 }  // namespace outbox::worker

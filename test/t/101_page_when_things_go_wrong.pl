@@ -12,9 +12,11 @@ my $page = slurp_file("$ENV{OUTBOX_TOP}/docs/when-things-go-wrong.md");
 my @blocks = $page =~ /^```sql\n(.*?)^```/msg;
 cmp_ok(scalar(@blocks), '>=', 30, 'the page has its blocks');
 
-my $node = new_node(conf => "outbox.enabled = off\n");
+my $node = new_node(conf => "outbox.enabled = off\nwal_level = logical\n");
 $node->safe_psql('postgres', q{
 	CREATE ROLE oncall;
+	CREATE SCHEMA sales;
+	CREATE PUBLICATION everything FOR ALL TABLES;
 	CREATE SERVER events FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("bootstrap.servers" '127.0.0.1:1');
 	CREATE USER MAPPING FOR PUBLIC SERVER events OPTIONS ("sasl.username" 'u', "sasl.password" 'old');
 	SELECT outbox.create_route('everything', server => 'events', on_failure => 'block');

@@ -42,6 +42,19 @@ TEST_F(KafkaSettingsTest, WhatOrderAndDeliveryRestOnCannotBeChosen) {
   EXPECT_EQ(Effective("enable.metrics.push"), rd_kafka_version() < 0x02050000 ? "(unknown)" : "false");
 }
 
+TEST_F(KafkaSettingsTest, WhatOnlyTunesIsLeftOutWhereTheLibraryDoesNotKnowIt) {
+  Open({{"client.dns.lookup", "use_all_dns_ips"},
+        {"metadata.recovery.strategy", "rebootstrap"},
+        {"metadata.recovery.rebootstrap.trigger.ms", "300000"},
+        {"retry.backoff.max.ms", "1000"}});
+  EXPECT_EQ(Effective("client.dns.lookup"), rd_kafka_version() < 0x02020000 ? "(unknown)" : "use_all_dns_ips");
+  // A value that it refuses is not left out, and what it would be wrong to do without neither.
+  Settings settings;
+  SinkConfig config;
+  config.options = {{"bootstrap.servers", "localhost:1"}, {"made.up", "1"}};
+  EXPECT_FALSE(MakeSettings(config, &settings).ok());
+}
+
 TEST_F(KafkaSettingsTest, AnOutageLongerThanAnyTimeoutThatWasAskedForFailsNothing) {
   cluster_.CreateTopic("outage", 2);
   Open({{"message.timeout.ms", "300"}, {"delivery.timeout.ms", "300"}, {"reconnect.backoff.max.ms", "100"}});

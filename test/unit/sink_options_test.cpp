@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 #include <string>
@@ -129,6 +130,45 @@ TEST(OptionTables, AreWellFormed) {
       }
     }
   }
+}
+
+TEST(OptionTables, ForeignNamesAreNoOptionsAndHaveASentence) {
+  for (const SinkKind* kind : Kinds()) {
+    for (const ForeignOption& foreign : kind->foreign_options) {
+      EXPECT_EQ(FindOption(*kind, foreign.name), nullptr) << foreign.name;
+      EXPECT_TRUE(std::string(foreign.hint).ends_with('.')) << foreign.name;
+      const OptionProblem problem = CheckOption(*kind, OptionPlace::kServer, foreign.name, "x", true);
+      EXPECT_EQ(problem.hint, foreign.hint) << foreign.name;
+      EXPECT_STREQ(problem.sqlstate, "HV00D");
+    }
+  }
+}
+
+TEST(OptionTables, WhatIsFixedMayBeGivenAsItIs) {
+  int fixed = 0;
+  for (const SinkKind* kind : Kinds()) {
+    for (const OptionRule& rule : OptionRules(*kind)) {
+      if (rule.group != OptionGroup::kFixed || rule.canonical != nullptr) {
+        continue;
+      }
+      EXPECT_FALSE(CheckOption(*kind, OptionPlace::kServer, rule.name, "other", true).ok()) << rule.name;
+      EXPECT_FALSE(CheckOption(*kind, OptionPlace::kServer, rule.name, "", true).ok()) << rule.name;
+      std::string values = rule.fixed_to == nullptr ? "" : rule.fixed_to;
+      std::replace(values.begin(), values.end(), '|', ' ');
+      for (const std::string& value : Words(values.c_str())) {
+        fixed++;
+        EXPECT_TRUE(CheckOption(*kind, OptionPlace::kServer, rule.name, value, false).ok()) << rule.name;
+        EXPECT_FALSE(CheckOption(*kind, OptionPlace::kMapping, rule.name, value, true).ok()) << rule.name;
+      }
+    }
+  }
+  EXPECT_GE(fixed, 10);
+  // It reaches no library, and by two names it is not given twice.
+  Options merged;
+  ASSERT_TRUE(MergeOptions(kKafka, {{"bootstrap.servers", "a:9092"}, {"acks", "all"}, {"request.required.acks", "-1"}},
+                           {}, &merged)
+                  .ok());
+  EXPECT_EQ(merged, (Options{{"bootstrap.servers", "a:9092"}}));
 }
 
 std::string GoodValue(const OptionRule& rule) {

@@ -5,6 +5,7 @@
 #include "admin/common/query.h"
 #include "admin/common/route_audit.h"
 #include "admin/configure/route_check.h"
+#include "admin/configure/test_server.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/open_emitters.h"
 #include "admin/lookup/processes.h"
@@ -259,6 +260,18 @@ int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
   return std::max<int64>(left, 0);
 }
 
+// Events that nobody else sees yet go by what the route is when they are committed.
+void TellOpen(const std::string& name) {
+  const int64 open = OpenEmitters();
+  if (open > 0) {
+    Notice(
+        "route \"" + name + "\" is changed for events that are not committed yet, too",
+        TellOpenEmitters(open) + (open == 1 ? "; what it commits" : "; what they commit") +
+            " goes by the route as it is from now on, or not at all if that no longer wants it.",
+        "pg_stat_activity and pg_prepared_xacts show them. To have them go by the old one, wait until they are over.");
+  }
+}
+
 // Its destination remembers what it has acknowledged, and is asked for it (log/rewind.h): of this route no longer.
 void TellUnwatched(const std::string& name) {
   const std::vector<Row> rows = RunSql(
@@ -301,6 +314,8 @@ OUTBOX_FUNCTION(outbox_create_route) {
   RouteStart start = ParseStart(TextArgument(fcinfo, 7));
   route.options = Options(*route.destination.kind, TextArgument(fcinfo, 8));
   route.policy = CheckPolicy(fcinfo, 9, DefaultPolicy());
+  // Before anything is locked: it takes a second where nobody answers.
+  NoticeUnusable(route.destination, route.server, route.topic, route.options);
   SettleIdentity();
   std::string id = InsertRoute(name, route, std::to_string(lanes), start);
   InsertLanes(id, std::to_string(lanes), start);
@@ -367,6 +382,9 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   }
   AuditAlteredRoute(name, before, other_events ? NoLongerWanted(name, lanes_before) : 0);
   outbox::pg::NoteConfigChange();
+  if (other_events || server != old[0] || topic != old[1] || key != old[2]) {
+    TellOpen(name);
+  }
   PG_RETURN_VOID();
 }
 

@@ -43,7 +43,8 @@ void CheckConvertible(const std::string& text) {
 
 std::string CheckRouteName(const Cell& name) {
   if (!name) {
-    Refuse(ERRCODE_NULL_VALUE_NOT_ALLOWED, "a route needs a name", "", "");
+    Refuse(ERRCODE_NULL_VALUE_NOT_ALLOWED, "a route needs a name", "",
+           "SELECT name FROM outbox.route shows all routes; a new one may have any name of up to 63 bytes.");
   }
   bool blank = std::all_of(name->begin(), name->end(), [](unsigned char c) { return c <= ' '; });
   bool control = std::any_of(name->begin(), name->end(), [](unsigned char c) { return c < ' ' || c == 127; });
@@ -191,12 +192,38 @@ std::string ChoicesText(const std::vector<std::string>& choices) {
 
 }  // namespace
 
+namespace {
+
+// An option of all kinds: which topics events of the route may go to. Returns it as it was given.
+std::string CheckTopicsKnown(const std::string& type, const std::string& value) {
+  if (type != "array") {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "route option \"topics_known\" must be an array of topics", "",
+           "For example '{\"topics_known\": [\"shop.orders\", \"shop.payments.*\"]}'; * is any run of characters.");
+  }
+  std::vector<Cell> patterns;
+  for (const Row& row : RunSql(Access::kRead, "SELECT CASE jsonb_typeof(e) WHEN 'string' THEN e #>> '{}' END FROM "
+                                              "jsonb_array_elements($1::jsonb) e",
+                               {Cell(value)})) {
+    patterns.push_back(row[0]);
+  }
+  if (!patterns.empty()) {
+    (void)CheckPatterns("topics_known", patterns);
+  }
+  return value;
+}
+
+}  // namespace
+
 std::string CheckRouteOptions(const sink::SinkKind& kind, const std::vector<Row>& options) {
   std::string result;
   for (const Row& option : options) {
     const std::string& name = option[0].value();
     const std::string& type = option[1].value();
     const std::string value = option[2].value_or("");
+    if (name == "topics_known") {
+      result += (result.empty() ? "\"" : ", \"") + name + "\": " + CheckTopicsKnown(type, value);
+      continue;
+    }
     const auto known = std::find_if(kind.route_options.begin(), kind.route_options.end(),
                                     [&](const sink::RouteOption& one) { return name == one.name; });
     if (known == kind.route_options.end()) {
@@ -204,7 +231,7 @@ std::string CheckRouteOptions(const sink::SinkKind& kind, const std::vector<Row>
              kind.route_options_hint != nullptr
                  ? kind.route_options_hint
                  : "Routes to " + std::string(kind.title) +
-                       " take no options; those of the destination belong to its server.");
+                       " take topics_known; the options of the destination belong to its server.");
     }
     const std::vector<std::string> choices = Choices(*known);
     if (type != "string" || std::find(choices.begin(), choices.end(), value) == choices.end()) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "admin/lookup/server.h"
 #include "pg/guard.h"
 
 extern "C" {
@@ -56,35 +55,6 @@ std::string RoleOf(RoleSpec* user) {
 }
 
 }  // namespace
-
-UserMappings FindUserMappings(Access access, const std::string& server) {
-  UserMappings found;
-  std::string wrapper;
-  found.ours = FindDestination(server, &wrapper).has_value();
-  for (const Row& row :
-       RunSql(access,
-              "SELECT pg_get_userbyid(s.srvowner), pg_get_userbyid(e.extowner), "
-              "CASE WHEN m.umuser = 0 THEN 'PUBLIC' ELSE pg_get_userbyid(m.umuser) END, "
-              "m.umuser IN (s.srvowner, e.extowner, 0) FROM pg_extension e, pg_foreign_server s LEFT JOIN "
-              "pg_user_mappings m ON m.srvid = s.oid WHERE e.extname = 'outbox' AND s.srvname = $1::name "
-              "ORDER BY m.umuser IS NOT DISTINCT FROM s.srvowner DESC, m.umuser IS NOT DISTINCT FROM e.extowner DESC, "
-              "m.umuser",
-              {Cell(server)})) {
-    found.server_owner = row[0].value();
-    found.extension_owner = row[1].value();
-    if (row[2] && row[3] == "t" && found.used.empty()) {
-      found.used = *row[2];
-    } else if (row[2]) {
-      found.unused.push_back(*row[2]);
-    }
-  }
-  return found;
-}
-
-std::string UserMappingRule(const UserMappings& mappings) {
-  return "Relay workers use the mapping of the server's owner (" + mappings.server_owner +
-         "), else that of the extension's owner (" + mappings.extension_owner + "), else that of PUBLIC.";
-}
 
 void WarnOfUnusedMapping(Node* statement) {
   const bool creates = IsA(statement, CreateUserMappingStmt);

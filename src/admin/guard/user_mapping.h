@@ -3,29 +3,13 @@
 // a password that is changed there changes nothing: so whoever writes one is warned, and doctor() looks.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "admin/common/query.h"
+#include "admin/lookup/used_mapping.h"
 
 extern "C" {
 #include "nodes/nodes.h"
 }
 
 namespace outbox::admin {
-
-struct UserMappings {
-  bool ours = false;  // the server is one of a wrapper of outbox
-  std::string server_owner;
-  std::string extension_owner;
-  std::string used;                 // whose it is, or PUBLIC; "": there is none
-  std::vector<std::string> unused;  // the others
-};
-
-// Throws PgError.
-UserMappings FindUserMappings(Access access, const std::string& server);
-// A sentence that names the owners.
-std::string UserMappingRule(const UserMappings& mappings);
 
 // After CREATE or ALTER USER MAPPING, and ALTER SERVER ... OWNER TO. Throw PgError.
 void WarnOfUnusedMapping(Node* statement);

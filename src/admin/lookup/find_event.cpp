@@ -16,9 +16,8 @@ constexpr const char* kColumns =
 // The newest snapshot that was taken before that moment, of those that lanes and the keeper wrote down.
 constexpr const char* kSnapshotBefore =
     "SELECT s.snapshot FROM ("
-    " SELECT p.window_from AS snapshot FROM outbox.lane l, LATERAL (SELECT g.window_from FROM outbox.progress g"
-    "  WHERE g.route_id = l.route_id AND g.lane = l.lane AND g.side = 0 AND g.at <= $1::timestamptz"
-    "  ORDER BY g.at DESC LIMIT 1) p"
+    " SELECT p.window_from AS snapshot FROM outbox.lane l, LATERAL"
+    " outbox._newest_progress(l.route_id, l.lane, 0, '-infinity', $1::timestamptz) p"
     " UNION ALL"
     " (SELECT t.snapshot FROM outbox.tick t WHERE t.at <= $1::timestamptz ORDER BY t.at DESC LIMIT 1)"
     ") s ORDER BY pg_snapshot_xmax(s.snapshot) DESC LIMIT 1";

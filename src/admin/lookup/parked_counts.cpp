@@ -29,17 +29,16 @@ std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access) {
 
 std::vector<Overdue> LoadOverdue(Access access) {
   std::vector<Overdue> overdue;
-  // Each kind of row in the words of its index; see schema/11_parked.sql.
-#define OUTBOX_DUE_ROWS                                                                                               \
-  "(SELECT p.lane, p.topic, p.due_at, p.failed_at, p.error_class, p.error_code, p.error_message FROM outbox.parked p" \
-  " WHERE p.route_id = r.id AND p.due_at IS NOT NULL AND p.due_at <= $1::timestamptz"
-#define OUTBOX_FIRST_DUE " ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d"
   for (const Row& row :
        RunSql(access,
               "WITH due AS (SELECT r.id AS route_id, d.* FROM outbox.route r JOIN outbox.lane l ON l.route_id = r.id "
-              "CROSS JOIN LATERAL " OUTBOX_DUE_ROWS " AND p.lane = l.lane AND p.order_key IS NOT NULL" OUTBOX_FIRST_DUE
-              " UNION ALL SELECT r.id, d.* FROM outbox.route r "
-              "CROSS JOIN LATERAL " OUTBOX_DUE_ROWS " AND p.order_key IS NULL" OUTBOX_FIRST_DUE
+              "CROSS JOIN LATERAL (SELECT p.lane, p.topic, p.due_at, p.failed_at, p.error_class, p.error_code, "
+              "p.error_message FROM outbox._due_keyed p WHERE p.route_id = r.id AND p.lane = l.lane "
+              "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d "
+              "UNION ALL SELECT r.id, d.* FROM outbox.route r "
+              "CROSS JOIN LATERAL (SELECT p.lane, p.topic, p.due_at, p.failed_at, p.error_class, p.error_code, "
+              "p.error_message FROM outbox._due_shared p WHERE p.route_id = r.id "
+              "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d"
               ") SELECT d.route_id, d.lane, d.topic, count(*), (extract(epoch FROM min(d.due_at)) * 1000000)::bigint, "
               "sum(count(*)) OVER (PARTITION BY d.route_id, d.lane) >= $2::bigint, "
               "(array_agg(d.error_code ORDER BY d.failed_at DESC) FILTER (WHERE d.error_class = 'topic'))[1], "
@@ -57,8 +56,6 @@ std::vector<Overdue> LoadOverdue(Access access) {
     one.error_code = row[6];
     one.error_message = row[7];
   }
-#undef OUTBOX_DUE_ROWS
-#undef OUTBOX_FIRST_DUE
   return overdue;
 }
 

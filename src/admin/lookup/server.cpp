@@ -64,7 +64,7 @@ std::optional<Destination> FindDestination(const std::string& name, std::string*
   return destination;
 }
 
-Destination UsableDestination(const std::string& name) {
+Destination KnownDestination(const std::string& name) {
   std::string wrapper;
   std::optional<Destination> found = FindDestination(name, &wrapper);
   if (!found && wrapper.empty()) {
@@ -76,17 +76,22 @@ Destination UsableDestination(const std::string& name) {
                         "It belongs to foreign-data wrapper " + wrapper + ".",
                         "Use a server of " + sink::WrapperNames() + "."};
   }
-  Oid oid = found->oid;
+  return *found;
+}
+
+Destination UsableDestination(const std::string& name) {
+  Destination found = KnownDestination(name);
+  Oid oid = found.oid;
   if (!pg::Guard([&] { return MayUse(oid); })) {
     throw pg::UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "permission denied for foreign server " + name, "",
                         "Its owner can GRANT USAGE ON FOREIGN SERVER to you."};
   }
-  if (const sink::RequiredOption* missing = MissingOption(*found); missing != nullptr) {
+  if (const sink::RequiredOption* missing = MissingOption(found); missing != nullptr) {
     const std::string option = "\"" + std::string(missing->name) + "\"";
     throw pg::UserError{ERRCODE_FDW_OPTION_NAME_NOT_FOUND, "server \"" + name + "\" has no option " + option,
                         missing->why, "ALTER SERVER ... OPTIONS (ADD " + option + " '" + missing->example + "')."};
   }
-  return *found;
+  return found;
 }
 
 const sink::RequiredOption* MissingOption(const Destination& destination) {

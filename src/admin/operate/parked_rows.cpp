@@ -14,11 +14,11 @@ namespace outbox::admin {
 
 namespace {
 
+// Of outbox.parked p and its route r; $1: live incarnations.
 #define OUTBOX_ROW_COLUMNS                                                                                      \
-  "SELECT p.route_id, r.name, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay, p.state, "  \
+  "p.route_id, r.name, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay, p.state, "         \
   "p.order_key, p.lane, p.aggregate_type, p.aggregate_id, p.event_type, p.own_topic, p.topic, p.content_type, " \
-  "p.payload IS NULL, p.attempts, coalesce(p.sender = ANY ($1::bigint[]), false) "                              \
-  "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+  "p.payload IS NULL, p.attempts, coalesce(p.sender = ANY ($1::bigint[]), false) "
 
 #define OUTBOX_SAME_ROW(x, y)                                                                                          \
   x ".route_id = " y ".route_id AND " x ".created_at = " y ".created_at AND " x ".id = " y ".id AND " x ".replay = " y \
@@ -97,22 +97,18 @@ void RefuseInLog(const std::string& id, const Cell& route) {
   }
 }
 
-// An event waits where something of its key has to go first: a row before it that is blocked, or not due yet, or dead
-// under `block` and not in this very run of rows ($1 to $4). A pause of its key holds it too.
-#define OUTBOX_BEFORE                                                    \
-  " AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id)" \
-  " AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") ")"
+// An event waits where something of its key has to go first (outbox._holding): a row before it that is blocked, or not
+// due yet, or dead, and not in this very run of rows ($1 to $4). A pause of its key holds it too.
 constexpr const char* kMakeDue =
     "WITH t AS MATERIALIZED (SELECT * FROM outbox._placed_rows($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], "
     "$5::text[], $6::bigint[], $7::integer[])),"
-    "w AS (SELECT t.*, t.order_key IS NOT NULL AND ("
-    "  EXISTS (SELECT FROM outbox.parked p CROSS JOIN LATERAL outbox._key_pause(p.route_id, p.aggregate_type, "
-    "   p.aggregate_id) WHERE " OUTBOX_SAME_ROW("p", "t") ")"
-    "  OR EXISTS (SELECT FROM outbox._waiting e WHERE e.route_id = t.route_id AND e.order_key = t.order_key "
-    "   AND (e.state = 'blocked' OR e.due_at > clock_timestamp())" OUTBOX_BEFORE ")"
-    "  OR (r.on_failure = 'block' AND EXISTS (SELECT FROM outbox.parked e WHERE e.route_id = t.route_id "
-    "   AND e.order_key = t.order_key AND e.state = 'dead'" OUTBOX_BEFORE "))) AS waits"
-    " FROM t JOIN outbox.route r ON r.id = t.route_id),"
+    "w AS (SELECT t.*, t.order_key IS NOT NULL AND (z.reason IS NOT NULL"
+    "  OR EXISTS (SELECT FROM outbox._holding e WHERE e.route_id = t.route_id AND e.order_key = t.order_key "
+    "   AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id) "
+    "   AND (e.state <> 'retrying' OR e.due_at > clock_timestamp()) "
+    "   AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") "))) AS waits FROM t "
+    " LEFT JOIN LATERAL (SELECT k.reason FROM outbox.parked p CROSS JOIN LATERAL outbox._key_pause(p.route_id, "
+    "  p.aggregate_type, p.aggregate_id) k WHERE " OUTBOX_SAME_ROW("p", "t") "LIMIT 1) z ON true),"
     "done AS (UPDATE outbox.parked p SET topic = w.topic, order_key = w.order_key, lane = w.lane, sender = NULL,"
     "  attempts = CASE p.state WHEN 'dead' THEN 0 ELSE p.attempts END,"
     "  state = CASE WHEN p.state = 'scheduled' THEN p.state WHEN w.waits THEN 'blocked' ELSE 'retrying' END,"
@@ -178,8 +174,9 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
   }
   std::vector<ParkedRow> rows =
       RowsOf(RunSql(Access::kWrite,
-                    OUTBOX_ROW_COLUMNS "WHERE p.id = $2::uuid AND p.route_id = ANY ($3::bigint[]) "
-                                       "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
+                    "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+                    "WHERE p.id = $2::uuid AND p.route_id = ANY ($3::bigint[]) "
+                    "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
                     {LiveIncarnations(), id, KeepRoutesOf(id, route)}, Plan::kByKey));
   if (rows.empty()) {
     RefuseInLog(*id, route);
@@ -202,7 +199,7 @@ std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
   std::vector<Cell> arrays = KeyArrays(keys);
   return RowsOf(
       RunSql(Access::kWrite,
-             OUTBOX_ROW_COLUMNS
+             "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
              "JOIN outbox._parked_keys($2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[]) k ON " OUTBOX_SAME_ROW(
                  "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
                            "FOR UPDATE OF p SKIP LOCKED",
@@ -309,7 +306,7 @@ void Rename(const std::string& route_id) {
   for (size_t read = kPage; read == kPage;) {
     std::vector<ParkedRow> rows =
         RowsOf(RunSql(Access::kWrite,
-                      OUTBOX_ROW_COLUMNS
+                      "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
                       "WHERE p.route_id = $2::bigint AND p.own_topic IS NULL AND (p.created_at, p.id, p.replay) > "
                       "(timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $4::uuid, $5::bigint) ORDER BY "
                       "p.created_at, p.id, p.replay LIMIT $6::bigint "

@@ -50,10 +50,7 @@ constexpr const char* kWriters =
     "   OR (t.locktype = 'object' AND t.objid = 'outbox.clock_ceiling'::regclass AND t.objsubid = 1))))) LIMIT 1";
 
 // Parked events behind which later events of their key wait, by created_at.
-constexpr const char* kHolding =
-    "SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
-    "WHERE p.created_at > $1::timestamptz AND p.order_key IS NOT NULL "
-    "AND (p.state IN ('retrying', 'blocked') OR (p.state = 'dead' AND r.on_failure = 'block'))";
+constexpr const char* kHolding = "SELECT count(*) FROM outbox._holding h WHERE h.created_at > $1::timestamptz";
 
 // What keeps the clock from being reset; empty: nothing. Anything but a `writer` can be overridden by force.
 struct Obstacle {

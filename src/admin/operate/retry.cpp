@@ -48,7 +48,7 @@ Edit ReadEdit(FunctionCallInfo fcinfo) {
     edit.topic_text = outbox::emit::TextArgument(fcinfo, 5);
     edit.payload_jsonb = outbox::emit::JsonbArgument(fcinfo, 3);
     if (edit.payload_jsonb != nullptr) {
-      outbox::emit::CheckNotEncodedTwice(edit.payload_jsonb);
+      outbox::emit::CheckJsonPayload(edit.payload_jsonb);
       edit.payload_bytes = outbox::emit::JsonbBytes(edit.payload_jsonb);
     } else if (!PG_ARGISNULL(6)) {
       edit.payload_bytes = PG_GETARG_BYTEA_PP(6);

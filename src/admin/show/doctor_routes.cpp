@@ -15,7 +15,9 @@
 #include "days/day_tables.h"
 #include "days/log_table.h"
 #include "pg/clock.h"
+#include "pg/entry.h"
 #include "pg/settings.h"
+#include "pg/shared.h"
 #include "pg/wall.h"
 #include "relay/side_lanes.h"
 
@@ -40,6 +42,24 @@ void CheckDayTables(Findings* findings) {
         "spare table",
         "Events went to outbox.log_spare, because a day had no table and no background worker was free to make "
         "it. They are published like all others, and the table is emptied when they have expired.");
+  }
+  // Detached by hand, or made by somebody: their names are those of days, or were.
+  for (const Row& row :
+       RunSql(Access::kRead,
+              "SELECT quote_ident(c.relname), c.relkind IN ('r', 'p', 'f'), regexp_replace(c.relname, '_.*', ''), CASE "
+              "c.relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'S' THEN 'SEQUENCE' WHEN 'f' THEN "
+              "'FOREIGN TABLE' ELSE 'TABLE' END FROM pg_class c WHERE c.relnamespace = 'outbox'::regnamespace AND "
+              "c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S') AND NOT c.relispartition AND c.relname ~ "
+              "'^(log|progress|tick|outcome)_[0-9]{8}(_aside(_[0-9]+)?)?$' ORDER BY 1")) {
+    const std::string name = "outbox." + row[0].value();
+    const bool events = row[1] == "t" && row[2] == "log";
+    findings->Warn("day tables",
+                   name + " is no part of outbox." + row[2].value() + ", though it has the name of a day" +
+                       (events ? ": what it holds is not sent." : "."),
+                   (events ? "To send it once more: INSERT INTO outbox.log SELECT * FROM " + name +
+                                 "; SELECT outbox.adopt(); then "
+                           : std::string()) +
+                       "DROP " + row[3].value() + " " + name + ";");
   }
   if (missing.empty()) {
     findings->Ok("day tables", "The day tables of today and tomorrow are there.");
@@ -166,6 +186,37 @@ void CheckUserMappings(const std::set<std::string>& servers, Findings* findings)
 }
 
 }  // namespace
+
+namespace {
+
+struct EmittingCommits {
+  uint64 all = 0;
+  uint64 lone = 0;
+};
+
+EmittingCommits CountCommits() {
+  pg::DatabaseSlot* slot = pg::Shared() == nullptr ? nullptr : pg::FindDatabaseSlot(MyDatabaseId, false);
+  if (slot == nullptr) {
+    return {};
+  }
+  return {pg_atomic_read_u64(&slot->emitting_commits), pg_atomic_read_u64(&slot->lone_emits)};
+}
+
+}  // namespace
+
+// Says nothing where all is well: that is no state of the outbox, but of the applications.
+void CheckLoneEmits(Findings* findings) {
+  const EmittingCommits commits = CountCommits();
+  if (commits.lone == 0 || pg::settings.lone_emit == static_cast<int>(pg::LoneEmit::kAllow)) {
+    return;
+  }
+  findings->Warn("lone events",
+                 std::to_string(commits.lone) + " of " + std::to_string(commits.all) +
+                     " transactions that emitted changed nothing else, since the server started: where their events "
+                     "tell of changes, a crash in between loses some.",
+                 "Emit in the transaction that makes the change; outbox.lone_emit = refuse finds the place. Where events "
+                 "stand alone: ALTER ROLE ... SET outbox.lone_emit = allow.");
+}
 
 void CheckRoutes(Findings* findings) {
   std::set<std::string> seen;
@@ -483,12 +534,13 @@ void CheckAdoption(Findings* findings) {
 void CheckGuards(Findings* findings) {
   const int64 wrong = WrongGuards(Access::kRead);
   // Triggers whose function does something else since CREATE OR REPLACE.
-  const std::vector<Row> replaced = RunSql(
-      Access::kRead,
-      "SELECT p.proname, quote_literal(v.probin) FROM pg_proc p JOIN pg_proc v ON v.proname = 'version' AND "
-      "v.pronamespace = p.pronamespace WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN "
-      "('_refuse_loss', '_note_route', '_ignore_replicated', '_emit_rights_changed') AND (p.prosrc <> 'outbox' || "
-      "p.proname OR p.probin IS DISTINCT FROM v.probin OR p.proconfig IS NOT NULL) ORDER BY 1");
+  const std::vector<Row> replaced =
+      RunSql(Access::kRead,
+             "SELECT p.proname, quote_literal(v.probin) FROM pg_proc p JOIN pg_proc v ON v.proname = 'version' AND "
+             "v.pronamespace = p.pronamespace WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN "
+             "('_refuse_loss', '_refuse_change', '_note_route', '_ignore_replicated', '_emit_rights_changed') AND "
+             "(p.prosrc <> 'outbox' || "
+             "p.proname OR p.probin IS DISTINCT FROM v.probin OR p.proconfig IS NOT NULL) ORDER BY 1");
   for (const Row& row : replaced) {
     const std::string name = row[0].value();
     findings->Problem("guards",
@@ -573,3 +625,14 @@ void CheckSubscriptions(Findings* findings) {
 }
 
 }  // namespace outbox::admin
+
+OUTBOX_FUNCTION(outbox_lone_emit) {
+  using namespace outbox::admin;
+  ResultSet result(fcinfo);
+  result.Begin();
+  if (outbox::pg::Shared() != nullptr) {
+    const EmittingCommits commits = CountCommits();
+    result.Add({Cell(std::to_string(commits.all)), Cell(std::to_string(commits.lone))});
+  }
+  return static_cast<Datum>(0);
+}

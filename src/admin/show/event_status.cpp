@@ -252,11 +252,10 @@ Row TroubleOfTopic(const Trace& trace) {
   std::vector<Row> rows = RunSql(
       Access::kRead,
       "SELECT d.error_class, d.error_code, d.error_message, (extract(epoch FROM d.failed_at) * 1000000)::bigint FROM "
-      "((SELECT p.* FROM outbox.parked p WHERE p.route_id = $1::bigint AND p.lane = $2::integer AND p.order_key IS NOT "
-      "NULL AND p.due_at IS NOT NULL ORDER BY p.due_at, p.created_at LIMIT 1000) UNION ALL "
-      "(SELECT p.* FROM outbox.parked p WHERE p.route_id = $1::bigint AND p.order_key IS NULL AND p.due_at IS NOT NULL "
-      "ORDER BY p.due_at, p.created_at LIMIT 1000)) d WHERE d.topic = $3 AND d.error_class = 'topic' "
-      "ORDER BY d.failed_at DESC LIMIT 1",
+      "((SELECT p.* FROM outbox._due_keyed p WHERE p.route_id = $1::bigint AND p.lane = $2::integer "
+      "ORDER BY p.due_at, p.created_at LIMIT 1000) UNION ALL (SELECT p.* FROM outbox._due_shared p "
+      "WHERE p.route_id = $1::bigint ORDER BY p.due_at, p.created_at LIMIT 1000)) d "
+      "WHERE d.topic = $3 AND d.error_class = 'topic' ORDER BY d.failed_at DESC LIMIT 1",
       {Cell(std::to_string(trace.route_id)), trace.row[kLane], trace.row[kTopic]}, outbox::admin::Plan::kByKey);
   return rows.empty() ? Row() : rows[0];
 }

@@ -40,7 +40,8 @@ int64 TimeoutMicros(FunctionCallInfo fcinfo, int number) {
   Interval* timeout = Guard([&] { return PG_GETARG_INTERVAL_P(number); });
   int64 days = static_cast<int64>(timeout->month) * DAYS_PER_MONTH + timeout->day;
   if (days < 0 || timeout->time < 0) {
-    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "timeout must not be negative", "", ""};
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "timeout must not be negative", "",
+                    "0 looks once and does not wait; '10 s' waits so long at most."};
   }
   return std::min(kForever, std::min<int64>(days, 365) * USECS_PER_DAY + std::min<int64>(timeout->time, kForever));
 }
@@ -215,12 +216,10 @@ bool AnyDelivers(const FoundEvent& event) {
 // its own.
 bool AnyIsParked(int64 until, bool scheduled) {
   return RunSql(Access::kWrite,
-                "SELECT EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
-                "  WHERE p.order_key IS NOT NULL AND p.state IN ('retrying', 'blocked') AND p.created_at <= "
-                "$1::timestamptz)"
-                " OR EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
-                "  WHERE p.order_key IS NULL AND p.due_at IS NOT NULL AND p.state = 'retrying' "
-                "  AND p.created_at <= $1::timestamptz)"
+                "SELECT EXISTS (SELECT FROM outbox._waiting p JOIN outbox.route r ON p.route_id = r.id "
+                "  WHERE p.created_at <= $1::timestamptz)"
+                " OR EXISTS (SELECT FROM outbox._due_shared p JOIN outbox.route r ON p.route_id = r.id "
+                "  WHERE p.state = 'retrying' AND p.created_at <= $1::timestamptz)"
                 " OR EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
                 "  WHERE p.due_at <= $2::timestamptz AND p.created_at <= $1::timestamptz)",
                 {UnixMicrosCell(until), scheduled ? Cell("infinity") : UnixMicrosCell(outbox::pg::BelievedWall())},

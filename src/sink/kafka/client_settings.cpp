@@ -78,6 +78,16 @@ Status Choose(const std::string& name, Settings* settings) {
 constexpr const char* kOptional[] = {"enable.metrics.push", "sasl.kerberos.kinit.cmd",
                                      "sasl.kerberos.min.time.before.relogin"};
 
+// What only says how fast or how often something is done, and came with a later version than the oldest that we take:
+// left out if the library does not know it, so that a server that was made for a newer one works.
+constexpr const char* kTuning[] = {"client.dns.lookup", "metadata.recovery.strategy",
+                                   "metadata.recovery.rebootstrap.trigger.ms", "retry.backoff.max.ms"};
+
+template <typename Names>
+bool IsIn(const Names& names, const std::string& name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
 Options Defaults(const SinkConfig& config, uint64_t max_record) {
   return {
       {"client.id", ClientId(config.name)},
@@ -147,8 +157,8 @@ Status Settings::MakeConf(rd_kafka_conf_t** conf) const {
   for (const Options* options : {&defaults, &chosen, &fixed}) {
     for (const auto& [name, value] : *options) {
       const rd_kafka_conf_res_t result = rd_kafka_conf_set(made, name.c_str(), value.c_str(), text, sizeof text);
-      if (result == RD_KAFKA_CONF_OK ||
-          std::find(std::begin(kOptional), std::end(kOptional), name) != std::end(kOptional)) {
+      if (result == RD_KAFKA_CONF_OK || IsIn(kOptional, name) ||
+          (result == RD_KAFKA_CONF_UNKNOWN && IsIn(kTuning, name))) {
         continue;
       }
       rd_kafka_conf_destroy(made);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "sink/kafka/kafka_checkup.h"
 #include "sink/kafka/kafka_sink.h"
 #include "sink/serve.h"
 
@@ -30,7 +31,8 @@ bool TemporaryFiles(const outbox::sink::Options& options) {
 int main() {
   const outbox::sink::SinkProgram program{.library = std::string("librdkafka ") + rd_kafka_version_str(),
                                           .make = outbox::sink::kafka::KafkaSink::Make,
-                                          .temporary_files = TemporaryFiles};
+                                          .temporary_files = TemporaryFiles,
+                                          .checkup = outbox::sink::kafka::CheckUp};
   // Not exit(): threads of the library may still be letting go, and destructors of statics would run under them.
   _exit(outbox::sink::Serve(program));
 }

@@ -3,6 +3,7 @@
 #include "sink/serve.h"
 
 int main() {
-  outbox::sink::SinkProgram program{.library = "", .make = outbox::sink::NullSink::Make};
+  outbox::sink::SinkProgram program{
+      .library = "", .make = outbox::sink::NullSink::Make, .checkup = outbox::sink::NullSink::Checkup};
   return outbox::sink::Serve(program);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "sink/checkup.h"
 #include "sink/protocol.h"
 #include "sink/sink.h"
 
@@ -16,6 +17,7 @@ namespace outbox::sink {
 class NullSink : public Sink {
  public:
   static Status Make(const SinkConfig& config, std::unique_ptr<Sink>* sink);
+  static std::vector<CheckupRow> Checkup(const CheckupRequest& request);
   // `options`: latency, milliseconds from Submit() to the outcome.
   explicit NullSink(const Options& options);
 

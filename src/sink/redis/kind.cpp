@@ -45,6 +45,39 @@ OptionProblem CheckMerged(const Options& options) {
   return {};
 }
 
+// As other clients and addresses have it.
+constexpr const char* kAddress =
+    "Use host, port, db and tls of the server, and username and password of a user mapping.";
+constexpr const char* kOne =
+    "outbox writes to one Redis server: host and port have to name the primary itself, not a Sentinel nor a cluster.";
+constexpr const char* kTls = "Use tls 'true'; certificates of the authorities to trust are in ca_pem.";
+constexpr const char* kMode =
+    "Streams, lists and channels are chosen by routes: outbox.create_route(..., options => ...).";
+constexpr ForeignOption kForeign[] = {
+    {"url", kAddress},
+    {"uri", kAddress},
+    {"dsn", kAddress},
+    {"hostname", kAddress},
+    {"address", kAddress},
+    {"addr", kAddress},
+    {"server", kAddress},
+    {"sentinel", kOne},
+    {"sentinels", kOne},
+    {"cluster", kOne},
+    {"nodes", kOne},
+    {"master_name", kOne},
+    {"ssl", kTls},
+    {"tls_ca", kTls},
+    {"ca", kTls},
+    {"ssl_ca_certs", kTls},
+    {"cacert", kTls},
+    {"mode", kMode},
+    {"stream", kMode},
+    {"channel", kMode},
+    {"socket", "Use unix_socket (superusers) instead of host and port."},
+    {"path", "Use unix_socket (superusers) instead of host and port."},
+};
+
 bool ResendsLost(const Options& options) {
   return TextOption(options, "on_lost_writes", "resend") == "resend";
 }
@@ -57,10 +90,11 @@ constinit const SinkKind kKind = {
     .title = "Redis",
     .program = "outbox-sink-redis",
     .options = OptionRules,
+    .foreign_options = kForeign,
     .check_together = CheckTogether,
     .check_merged = CheckMerged,
     .route_options = kRouteOptions,
-    .route_options_hint = "Routes to Redis take mode (stream, list, publish); the other options belong to the server.",
+    .route_options_hint = "Routes to Redis take mode (stream, list, publish) and topics_known; the other options belong to the server.",
     .form = Form,
     .bad_topic = BadFreeTopic,
     .content_type_name = "content_type",  // fields of a stream entry: hyphens and colons are ours

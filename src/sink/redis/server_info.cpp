@@ -6,9 +6,7 @@
 #include "sink/redis/reply.h"
 
 namespace outbox::sink {
-namespace {
 
-// The value of a field of INFO ("\nname:"); "": the server does not tell.
 std::string InfoField(const redisReply& reply, std::string_view name) {
   const std::string_view text = StringText(reply);
   const size_t at = text.find(name);
@@ -19,7 +17,6 @@ std::string InfoField(const redisReply& reply, std::string_view name) {
   return std::string(value.substr(0, value.find_first_of("\r\n")));
 }
 
-}  // namespace
 
 Error ReadServerInfo(const redisReply& reply, ServerInfo* info) {
   info->run_id = InfoField(reply, "\nrun_id:");

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -17,6 +18,9 @@ struct ServerInfo {
   std::string replication_id;  // of the history of its data
   int64_t began = 0;  // when the process did, to the second, in milliseconds of its own clock; 0: it does not tell
 };
+
+// The value of a field of INFO ("\nname:"); "": the server does not tell.
+std::string InfoField(const redisReply& reply, std::string_view name);
 
 // INFO server. An error if this is no server that keeps data.
 Error ReadServerInfo(const redisReply& reply, ServerInfo* info);

@@ -1,0 +1,185 @@
+#include "admin/configure/test_server.h"
+
+#include <algorithm>
+
+#include "admin/common/operation.h"
+#include "admin/common/query.h"
+#include "admin/common/text_encoding.h"
+#include "admin/lookup/used_mapping.h"
+#include "base/monotonic.h"
+#include "pg/entry.h"
+#include "pg/library_directory.h"
+#include "pg/settings.h"
+#include "pg/wait.h"
+#include "sink/options.h"
+
+extern "C" {
+#include "storage/latch.h"
+#include "utils/timestamp.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr int64_t kShortest = 100;
+constexpr int64_t kLongest = 60'000;
+constexpr int64_t kGrace = 250;        // milliseconds beyond its own timeout that the program may take
+constexpr int64_t kAtNewRoute = 1000;  // the timeout there
+constexpr int64_t kLongestWait = 200;
+
+// Lets the program run, in pieces. Its owner ends it, whatever is thrown.
+std::vector<sink::CheckupRow> Ask(const std::string& program, const sink::CheckupRequest& request) {
+  sink::Checkup checkup(pg::LibraryDirectory() + "/" + program, request);
+  const int64_t by = MonotonicMicros() + (request.timeout_ms + kGrace) * 1000;
+  while (!checkup.done()) {
+    const int64_t left = (by - MonotonicMicros()) / 1000;
+    if (left <= 0) {
+      break;
+    }
+    const pgsocket fd = checkup.fd();
+    const bool writes = checkup.wants_write();
+    pg::Guard([fd, writes, left] {
+      const int events = WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH | WL_SOCKET_READABLE |
+                         (writes ? WL_SOCKET_WRITEABLE : 0);
+      WaitLatchOrSocket(MyLatch, events, fd, static_cast<long>(Min(left, kLongestWait)),
+                        pg::WaitEventFor("OutboxTestServer"));
+      ResetLatch(MyLatch);
+      CHECK_FOR_INTERRUPTS();
+    });
+    checkup.Poll();
+  }
+  return checkup.TakeRows();
+}
+
+// What was found out without asking anybody.
+sink::CheckupRow Problem(const char* check, ErrorClass error_class, const char* code, std::string message,
+                         std::string hint) {
+  return {check, {error_class, code, std::move(message)}, "", std::move(hint)};
+}
+
+// The mapping that workers would use, by name and with its options.
+std::string MappingText(const UserMappings& mappings) {
+  return mappings.used.empty() ? "no user mapping: without user and password"
+                               : "with the user mapping of " + mappings.used;
+}
+
+Cell Text(const std::string& utf8) {
+  return utf8.empty() ? Cell() : Cell(FromUtf8(utf8));
+}
+
+// A login that is refused for want of one: the program does not know which mapping there is.
+void AddMappingHint(const UserMappings& mappings, const std::string& server, sink::CheckupRow* row) {
+  const std::string& code = row->error.code;
+  const bool login = row->check == "login" || code == "_AUTHENTICATION" || code == "SASL_AUTHENTICATION_FAILED" ||
+                     code == "NOAUTH";
+  if (!login || row->error.ok()) {
+    return;
+  }
+  const std::string rule = Utf8(UserMappingRule(mappings));
+  if (mappings.used.empty()) {
+    row->hint = "There is no user mapping that counts: CREATE USER MAPPING FOR PUBLIC SERVER " + Utf8(server) +
+                " OPTIONS (...). " + rule;
+  } else {
+    row->hint = "The user mapping of " + Utf8(mappings.used) + " is used. " + row->hint + " " + rule;
+  }
+}
+
+}  // namespace
+
+std::vector<sink::CheckupRow> TestDestination(const Destination& destination, const TestRequest& request) {
+  std::vector<sink::CheckupRow> rows;
+  const sink::SinkKind& kind = *destination.kind;
+  if (const sink::RequiredOption* missing = MissingOption(destination); missing != nullptr) {
+    rows.push_back(Problem("options", ErrorClass::kConfig, "BAD_OPTION",
+                           "option \"" + std::string(missing->name) + "\" is missing",
+                           std::string(missing->why) + " ALTER SERVER ... OPTIONS (ADD \"" + missing->name + "\" '" +
+                               missing->example + "')."));
+    return rows;
+  }
+  const UserMappings mappings = FindUserMappings(Access::kRead, request.server);
+  sink::CheckupRequest asked;
+  sink::OptionProblem problem =
+      sink::MergeOptions(kind, destination.options, UsedMapping(destination.oid), &asked.config.options);
+  if (!problem.ok()) {
+    rows.push_back(Problem("options", ErrorClass::kConfig, "BAD_OPTION", problem.message,
+                           problem.detail + (problem.detail.empty() ? "" : " ") + problem.hint));
+    return rows;
+  }
+  rows.push_back({"options", {}, Utf8(MappingText(mappings)), ""});
+  asked.topic = Utf8(request.topic);
+  const char* bad = asked.topic.empty() ? nullptr : kind.bad_topic(asked.topic);
+  if (bad != nullptr) {
+    rows.push_back(Problem("topic", ErrorClass::kMessage, "INVALID_TOPIC",
+                           "topic name " + std::string(bad), kind.topic_template->names));
+    return rows;
+  }
+  if (kind.program == nullptr) {
+    rows.push_back({"connection", {}, "none is needed: events go to " + std::string(kind.title), ""});
+    return rows;
+  }
+  asked.config.name = request.server;
+  asked.config.max_message_bytes = static_cast<uint64_t>(pg::settings.max_payload_size);
+  asked.form = request.form;
+  asked.timeout_ms = static_cast<uint32_t>(std::clamp(request.timeout_ms, kShortest, kLongest));
+  for (sink::CheckupRow& row : Ask(kind.program, asked)) {
+    AddMappingHint(mappings, request.server, &row);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void NoticeUnusable(const Destination& destination, const std::string& server, const std::string& topic_template,
+                    const std::string& options) {
+  if (!pg::settings.test_new_routes || client_min_messages > NOTICE) {
+    return;
+  }
+  TestRequest request{server, topic_template.find('{') == std::string::npos ? topic_template : "",
+                      sink::RecordForm::kStream, kAtNewRoute};
+  if (destination.kind->form != nullptr) {
+    sink::OptionList list;
+    for (const Row& row : RunSql(Access::kRead, "SELECT key, value FROM jsonb_each_text($1::jsonb)", {Cell(options)})) {
+      list.emplace_back(row[0].value(), row[1].value_or(""));
+    }
+    request.form = destination.kind->form(list);
+  }
+  const std::vector<sink::CheckupRow> rows = TestDestination(destination, request);
+  const auto wrong = std::find_if(rows.begin(), rows.end(), [](const sink::CheckupRow& row) { return !row.error.ok(); });
+  if (wrong != rows.end()) {
+    Notice("server \"" + server + "\" cannot be used as it is: " + FromUtf8(wrong->error.message),
+           "Error class " + std::string(ErrorClassName(wrong->error.error_class)) + ", code " +
+               FromUtf8(wrong->error.code) + ". The route is made all the same, and its events wait.",
+           FromUtf8(wrong->hint + (wrong->hint.empty() ? "" : " ")) + "outbox.test_server('" + server +
+               "') looks again.");
+  }
+}
+
+}  // namespace outbox::admin
+
+OUTBOX_FUNCTION(outbox_test_server) {
+  using namespace outbox::admin;
+  const Cell server = TextArgument(fcinfo, 0);
+  if (!server) {
+    throw outbox::pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "server must not be null", "",
+                                "Pass the name of a foreign server: outbox.test_server('events')."};
+  }
+  int64_t timeout_ms = 2000;
+  if (!PG_ARGISNULL(2)) {
+    const Interval* interval = PG_GETARG_INTERVAL_P(2);
+    timeout_ms = interval->time / 1000;
+    if (interval->month != 0 || interval->day != 0 || timeout_ms < kShortest || timeout_ms > kLongest) {
+      throw outbox::pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "timeout must be between 100 ms and 60 s", "",
+                                  "A destination that is well answers within a second."};
+    }
+  }
+  ResultSet result(fcinfo);
+  result.Begin();
+  for (const outbox::sink::CheckupRow& row :
+       TestDestination(KnownDestination(*server), {*server, TextArgument(fcinfo, 1).value_or(""),
+                                                   outbox::sink::RecordForm::kStream, timeout_ms})) {
+    const bool ok = row.error.ok();
+    result.Add({Cell(row.check), Cell(ok ? "t" : "f"), Text(ok ? row.detail : row.error.message), Text(row.hint),
+                ok ? Cell() : Cell(outbox::ErrorClassName(row.error.error_class)), Text(row.error.code)});
+  }
+  return static_cast<Datum>(0);
+}

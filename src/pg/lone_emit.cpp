@@ -1,0 +1,67 @@
+#include "pg/lone_emit.h"
+
+#include "pg/settings.h"
+
+extern "C" {
+#include "catalog/namespace.h"
+#include "catalog/pg_namespace.h"
+#include "pgstat.h"
+#include "utils/lsyscache.h"
+#include "utils/pgstat_internal.h"
+}
+
+namespace outbox::pg {
+
+namespace {
+
+// Emitting writes there, and what is kept out of line follows its table.
+bool IsOfOutbox(Oid relation) {
+  const Oid schema = get_rel_namespace(relation);
+  return schema == get_namespace_oid("outbox", true) || schema == get_namespace_oid("outbox_internal", true) ||
+         schema == PG_TOAST_NAMESPACE;
+}
+
+// Whether what the transaction keeps is rows of the outbox and nothing else.
+bool ChangedOutboxAlone() {
+  bool outbox = false;
+  for (const PgStat_TableXactStatus* table = pgstat_get_xact_stack_level(GetCurrentTransactionNestLevel())->first;
+       table != nullptr; table = table->next) {
+    if (!table->truncdropped && table->tuples_inserted == 0 && table->tuples_updated == 0 &&
+        table->tuples_deleted == 0) {
+      continue;
+    }
+#if PG_VERSION_NUM >= 160000
+    const Oid relation = table->parent->id;
+#else
+    const Oid relation = table->parent->t_id;
+#endif
+    if (!IsOfOutbox(relation)) {
+      return false;
+    }
+    outbox = true;
+  }
+  return outbox;  // else the events were rolled back, with their savepoint
+}
+
+}  // namespace
+
+bool JudgeLoneEmit() {
+  if (!pgstat_track_counts || !ChangedOutboxAlone()) {
+    return false;
+  }
+  static bool warned = false;
+  const auto wanted = static_cast<LoneEmit>(settings.lone_emit);
+  if (wanted == LoneEmit::kAllow || (wanted == LoneEmit::kWarn && warned)) {
+    return true;
+  }
+  warned = wanted == LoneEmit::kWarn;
+  ereport(wanted == LoneEmit::kRefuse ? ERROR : WARNING,
+          (errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+           errmsg("the transaction emitted an event and changed nothing else"),
+           errdetail("If the event tells of a change that was committed before it, a crash in between loses the event."),
+           errhint("Emit in the transaction that makes the change: BEGIN ... COMMIT; drivers in autocommit make a "
+                   "transaction of each statement. For events that stand alone: SET outbox.lone_emit = allow.")));
+  return true;
+}
+
+}  // namespace outbox::pg

@@ -1,0 +1,322 @@
+#include "sink/kafka/kafka_checkup.h"
+
+#include <librdkafka/rdkafka.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/monotonic.h"
+#include "sink/kafka/errors.h"
+#include "sink/kafka/producer.h"
+#include "sink/kafka/client_settings.h"
+#include "sink/kafka/signals_blocked.h"
+#include "sink/options.h"
+
+namespace outbox::sink::kafka {
+namespace {
+
+constexpr int64_t kMilli = 1000;
+// After the first failed connection: others may work, of a name that has two addresses too.
+constexpr int64_t kOthersMicros = 500 * kMilli;
+// After the answer: the right to write anything at all is asked for by the library itself (InitProducerId).
+constexpr int64_t kRefusalMicros = 150 * kMilli;
+
+// The cluster's answer about itself and the topic.
+struct Answer {
+  bool came = false;  // else there was none in time
+  int brokers = 0;
+  std::string from;   // which of them answered
+  int topic_code = 0;
+  int partitions = 0;
+  bool leaderless = false;
+  std::string leader;  // of partition 0, as it is advertised
+  int leader_code = 0;
+};
+
+std::string LeaderOf(const rd_kafka_metadata_t& metadata, int32_t id) {
+  for (int i = 0; i < metadata.broker_cnt; ++i) {
+    if (metadata.brokers[i].id == id) {
+      return std::string(metadata.brokers[i].host) + ":" + std::to_string(metadata.brokers[i].port);
+    }
+  }
+  return "";
+}
+
+// Asks in a thread, because the library's call waits, and what is wrong is often known long before its time is over.
+// Shared by both; the thread may outlive the checkup.
+class Question {
+ public:
+  static std::shared_ptr<Question> Ask(rd_kafka_t* handle, std::string topic, int timeout_ms) {
+    auto question = std::make_shared<Question>();
+    const SignalsBlocked blocked;
+    std::thread([question, handle, topic = std::move(topic), timeout_ms] { question->Run(handle, topic, timeout_ms); }).detach();
+    return question;
+  }
+  // Returns true when there is an answer, or will be none.
+  bool Wait(int64_t micros, Answer* answer) {
+    std::unique_lock lock(mutex_);
+    done_.wait_for(lock, std::chrono::microseconds(micros), [this] { return over_; });
+    *answer = answer_;
+    return over_;
+  }
+
+ private:
+  void Run(rd_kafka_t* handle, const std::string& topic, int timeout_ms) {
+    const int64_t by = MonotonicMicros() + timeout_ms * kMilli;
+    Answer answer;
+    rd_kafka_topic_t* only = topic.empty() ? nullptr : rd_kafka_topic_new(handle, topic.c_str(), nullptr);
+    const rd_kafka_metadata_t* metadata = nullptr;
+    if (rd_kafka_metadata(handle, 0, only, &metadata, timeout_ms) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+      Read(*metadata, &answer);
+      rd_kafka_metadata_destroy(metadata);
+    }
+    if (!answer.leader.empty()) {
+      int64_t low = 0;
+      int64_t high = 0;
+      const int left = static_cast<int>(std::max<int64_t>(1, (by - MonotonicMicros()) / kMilli));
+      answer.leader_code = rd_kafka_query_watermark_offsets(handle, topic.c_str(), 0, &low, &high, left);
+    }
+    const std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+    over_ = true;
+    done_.notify_one();
+  }
+
+  static void Read(const rd_kafka_metadata_t& metadata, Answer* answer) {
+    answer->came = true;
+    answer->brokers = metadata.broker_cnt;
+    answer->from = metadata.orig_broker_name == nullptr ? "" : metadata.orig_broker_name;
+    if (metadata.topic_cnt != 1) {
+      answer->topic_code = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+      return;
+    }
+    const rd_kafka_metadata_topic_t& topic = metadata.topics[0];
+    answer->topic_code = CodeOf(topic.err);
+    answer->partitions = topic.partition_cnt;
+    for (int i = 0; i < topic.partition_cnt; ++i) {
+      const rd_kafka_metadata_partition_t& partition = topic.partitions[i];
+      answer->leaderless |= partition.leader < 0;
+      if (partition.id == 0 && partition.leader >= 0) {
+        answer->leader = LeaderOf(metadata, partition.leader);
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable done_;
+  Answer answer_;
+  bool over_ = false;
+};
+
+const char* ConnectionHint(const Error& error) {
+  if (error.code == "_RESOLVE") {
+    return "Are the names in bootstrap.servers right, and known to the resolver of the database server's machine?";
+  }
+  if (error.code == "_AUTHENTICATION" || error.code == "SASL_AUTHENTICATION_FAILED") {
+    return "sasl.mechanism and security.protocol are options of the server, sasl.username and sasl.password of the user "
+           "mapping that counts: ALTER USER MAPPING ... SERVER ... OPTIONS (SET \"sasl.password\" '...').";
+  }
+  if (error.code == "_SSL") {
+    return "ssl.ca.pem has the certificates of the authority that signed the brokers'; the names in bootstrap.servers "
+           "have to be those of the certificates; a listener without TLS wants another security.protocol.";
+  }
+  return "Does Kafka run and listen there (bootstrap.servers), no firewall between? A listener for TLS or SASL hangs up "
+         "on clients without: see security.protocol.";
+}
+
+class KafkaCheckup {
+ public:
+  KafkaCheckup(const CheckupRequest& request, rd_kafka_t* handle)
+      : request_(request),
+        handle_(handle),
+        queue_(rd_kafka_queue_get_main(handle)),
+        by_(MonotonicMicros() + request.timeout_ms * kMilli) {
+    rd_kafka_set_log_queue(handle_, queue_);
+  }
+
+  std::vector<CheckupRow> Run() {
+    const auto question = Question::Ask(handle_, request_.topic, static_cast<int>(request_.timeout_ms));
+    Answer answer;
+    while (!question->Wait(10 * kMilli, &answer) && MonotonicMicros() < GiveUpAt()) {
+      TakeEvents();
+    }
+    if (!answer.came) {
+      TakeEvents();
+      Fail("connection", trouble_.ok() ? Error{ErrorClass::kDestination, "TIMEOUT",
+                                               "no broker answered in " + std::to_string(request_.timeout_ms) + " ms"}
+                                       : trouble_);
+      return std::move(rows_);
+    }
+    Ok("connection", Brokers(answer.brokers) + ", asked: " + answer.from + "; librdkafka " + rd_kafka_version_str());
+    if (request_.topic.empty() || Topic(answer)) {
+      Rights(!request_.topic.empty());
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  static std::string Brokers(int count) { return std::to_string(count) + (count == 1 ? " broker" : " brokers"); }
+
+  void Ok(const char* check, std::string detail, std::string hint = "") {
+    rows_.push_back({check, {}, std::move(detail), std::move(hint)});
+  }
+  void Fail(const char* check, Error error, std::string hint) {
+    rows_.push_back({check, std::move(error), "", std::move(hint)});
+  }
+  void Fail(const char* check, const Error& error) { Fail(check, error, ConnectionHint(error)); }
+
+  int64_t GiveUpAt() const { return trouble_at_ == 0 ? by_ : std::min(by_, trouble_at_ + kOthersMicros); }
+
+  // Of several troubles one that a person has to mend says more than a connection that did not come about.
+  void TakeEvents() {
+    while (rd_kafka_event_t* event = rd_kafka_queue_poll(queue_, 0)) {
+      if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR) {
+        TakeError(CodeOf(event), event);
+      }
+      rd_kafka_event_destroy(event);
+    }
+  }
+  static int CodeOf(rd_kafka_event_t* event) { return rd_kafka_event_error(event); }
+
+  void TakeError(int code, rd_kafka_event_t* event) {
+    const char* said = rd_kafka_event_error_string(event);
+    std::string text = said == nullptr ? "" : said;
+    if (code == RD_KAFKA_RESP_ERR__FATAL) {
+      char why[512] = "";
+      code = rd_kafka_fatal_error(handle_, why, sizeof why);
+      fatal_ = MakeError(code, RuleFor(code).error_class, why);
+      return;
+    }
+    trouble_at_ = trouble_at_ == 0 ? MonotonicMicros() : trouble_at_;
+    const ErrorClass error_class = EventClass(code);
+    if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && (trouble_.ok() || error_class == ErrorClass::kConfig)) {
+      trouble_ = MakeError(code, error_class, std::move(text));
+    }
+  }
+
+  // Returns whether the topic can be written to, as far as that can be told.
+  bool Topic(const Answer& answer) {
+    const std::string& name = request_.topic;
+    switch (answer.topic_code) {
+      case RD_KAFKA_RESP_ERR_NO_ERROR:
+        break;
+      case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+      case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+        Fail("topic", MakeError(answer.topic_code, ErrorClass::kTopic, "topic \"" + name + "\" does not exist"),
+             "Create it; its events wait until then. Brokers with auto.create.topics.enable make it with its first "
+             "event.");
+        return false;
+      case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+        Fail("topic", MakeError(answer.topic_code, ErrorClass::kTopic, "topic \"" + name + "\" is forbidden to this user"),
+             "Its user needs the right to write to it: kafka-acls.sh --add --allow-principal User:... --operation Write "
+             "--topic " + name + ".");
+        return false;
+      default:
+        Fail("topic", MakeError(answer.topic_code, RuleFor(answer.topic_code).error_class,
+                                "topic \"" + name + "\": " + CodeText(answer.topic_code)),
+             "Look at the brokers' logs.");
+        return false;
+    }
+    if (answer.leaderless) {
+      Fail("topic", {ErrorClass::kTopic, "LEADER_NOT_AVAILABLE", "topic \"" + name + "\" has a partition without a leader"},
+           "A broker is down, or the topic was made a moment ago.");
+      return false;
+    }
+    const int code = answer.leader_code;
+    if (code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT || code == RD_KAFKA_RESP_ERR__RESOLVE) {
+      Fail("topic", MakeError(code, ErrorClass::kDestination, "the leader of partition 0, " + answer.leader + ", does not answer"),
+           "That is the address under which the cluster says it is found (advertised.listeners of the broker); it has to "
+           "be reachable from the database server, not only bootstrap.servers.");
+      return false;
+    }
+    Ok("topic", "topic \"" + name + "\" has " + std::to_string(answer.partitions) +
+                    (answer.partitions == 1 ? " partition" : " partitions") + ", led by " + answer.leader +
+                    (answer.partitions == 1 ? "" : " and others"));
+    return true;
+  }
+
+  void Rights(bool topic) {
+    const int64_t until = std::min(by_, MonotonicMicros() + kRefusalMicros);
+    while (fatal_.ok() && MonotonicMicros() < until) {
+      if (rd_kafka_event_t* event = rd_kafka_queue_poll(queue_, 10)) {
+        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR) {
+          TakeError(CodeOf(event), event);
+        }
+        rd_kafka_event_destroy(event);
+      }
+    }
+    if (!fatal_.ok()) {
+      Fail("rights", fatal_,
+           "The user may write to no topic at all: kafka-acls.sh --add --allow-principal User:... --operation Write --topic "
+           "...; brokers before 2.8 also want IdempotentWrite on the cluster.");
+    } else if (topic) {
+      Ok("rights", "the topic may be seen, and something may be written; whether this topic may is told with its first event");
+    }
+  }
+
+  const CheckupRequest& request_;
+  rd_kafka_t* const handle_;
+  rd_kafka_queue_t* const queue_;
+  const int64_t by_;
+  std::vector<CheckupRow> rows_;
+  Error trouble_;  // with connections
+  int64_t trouble_at_ = 0;
+  Error fatal_;
+};
+
+// Options that the installed library does not know (they came with a later version), and the sink leaves out.
+std::string LeftOut(const Options& chosen) {
+  rd_kafka_conf_t* scratch = rd_kafka_conf_new();
+  std::string names;
+  char text[512];
+  for (const auto& [name, value] : chosen) {
+    if (rd_kafka_conf_set(scratch, name.c_str(), value.c_str(), text, sizeof text) == RD_KAFKA_CONF_UNKNOWN) {
+      names += (names.empty() ? "" : ", ") + name;
+    }
+  }
+  rd_kafka_conf_destroy(scratch);
+  return names;
+}
+
+}  // namespace
+
+std::vector<CheckupRow> CheckUp(const CheckupRequest& request) {
+  Settings settings;
+  rd_kafka_conf_t* conf = nullptr;
+  Status status = MakeSettings(request.config, &settings);
+  if (status.ok()) {
+    status = settings.MakeConf(&conf);
+  }
+  if (!status.ok()) {
+    return {{"options", status.error(), "", "ALTER SERVER ... OPTIONS (DROP ...), or a newer librdkafka."}};
+  }
+  char text[512];
+  rd_kafka_conf_set(conf, "allow.auto.create.topics", "false", text, sizeof text);  // looking makes none
+  rd_kafka_t* handle = nullptr;
+  {
+    const SignalsBlocked blocked;
+    handle = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
+  }
+  if (handle == nullptr) {
+    rd_kafka_conf_destroy(conf);
+    return {{"options", {ErrorClass::kConfig, "CLIENT", text}, "", "docs/options.md says what the options mean."}};
+  }
+  try {
+    std::vector<CheckupRow> rows = KafkaCheckup(request, handle).Run();
+    if (const std::string names = LeftOut(settings.chosen); !names.empty()) {
+      rows.insert(rows.begin(), {"options", {}, "left out: " + names + ", which librdkafka " + rd_kafka_version_str() +
+                                     " does not know", ""});
+    }
+    return rows;
+  } catch (const std::system_error& error) {
+    return {{"program", {ErrorClass::kInternal, "NO_THREAD", error.what()}, "", "The machine has no thread to spare."}};
+  }
+}
+
+}  // namespace outbox::sink::kafka

@@ -1,0 +1,280 @@
+#include "sink/redis/redis_checkup.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/monotonic.h"
+#include "sink/options.h"
+#include "sink/redis/errors.h"
+#include "sink/redis/command_pipeline.h"
+#include "sink/redis/redis_sink.h"
+#include "sink/redis/reply.h"
+#include "sink/redis/resp.h"
+#include "sink/redis/server_info.h"
+#include "sink/redis/tls.h"
+
+namespace outbox::sink::redis {
+namespace {
+
+struct Advice {
+  const char* code;
+  const char* hint;
+};
+constexpr const char* kLogin =
+    "Put username and password of the Redis user into the user mapping that counts: ALTER USER MAPPING ... SERVER ... "
+    "OPTIONS (SET password '...').";
+constexpr const char* kPrimary = "host and port have to name the primary itself.";
+constexpr Advice kAdvice[] = {
+    {"RESOLVE", "Is the name right, and known to the resolver of the database server's machine? Set option host."},
+    {"CONNECT", "Does Redis run there and listen on that address (bind, protected-mode), and is the port right?"},
+    {"TIMEOUT", "A firewall that drops packets, or a wrong address: nobody answers there. With tls missing a TLS "
+                "server waits like that, too."},
+    {"CONNECTION_CLOSED", "A server that hangs up at once: one for TLS that is spoken to without (option tls), or one "
+                          "that is no Redis."},
+    {"CONNECTION_LOST", "A server that hangs up at once: one for TLS that is spoken to without (option tls), or one "
+                        "that is no Redis."},
+    {"PROTOCOL", "Something else than Redis, or Redis with TLS, listens on that port."},
+    {"NOAUTH", kLogin},
+    {"WRONGPASS", kLogin},
+    {"AUTH", kLogin},
+    {"DENIED", "Redis is in protected mode: it wants a password, or to be told to listen to others."},
+    {"DB_INDEX", "Set option db to a database that the server has."},
+    {"READONLY", kPrimary},
+    {"SENTINEL", kPrimary},
+    {"MOVED", "A Redis cluster is spoken to through a proxy, or not at all."},
+    {"CLUSTERDOWN", "A Redis cluster is spoken to through a proxy, or not at all."},
+    {"LOADING", "It loads its data: wait until it has."},
+    {"OOM", "Raise maxmemory, or have consumers trim what they have read; option maxlen trims streams."},
+    {"MISCONF", "Redis cannot save its data (disk full?): its log says why."},
+    {"NOREPLICAS", "It has fewer replicas than min-replicas-to-write."},
+    {"MAX_CLIENTS", "Raise maxclients of the server."},
+    {"WRONGTYPE", "Another topic, or DEL what is there under that name."},
+    {"NOPERM", "ACL SETUSER ... gives the user the command, and the keys or channels: +multi +exec +xadd ~outbox.*"},
+};
+
+const char* HintOf(const Error& error) {
+  const auto* found =
+      std::find_if(std::begin(kAdvice), std::end(kAdvice), [&](const Advice& one) { return error.code == one.code; });
+  return found == std::end(kAdvice) ? "" : found->hint;
+}
+
+// What is under that name, as TYPE has it; nullptr: channels are no keys.
+const char* TypeOf(RecordForm form) {
+  return form == RecordForm::kStream ? "stream" : form == RecordForm::kList ? "list" : nullptr;
+}
+
+// A command that writes to it, as a worker would send it.
+std::string WriteTo(RecordForm form, const std::string& topic) {
+  switch (form) {
+    case RecordForm::kList:
+      return resp::Command({"RPUSH", topic, "x"});
+    case RecordForm::kPublish:
+      return resp::Command({"PUBLISH", topic, "x"});
+    case RecordForm::kStream:
+      break;
+  }
+  return resp::Command({"XADD", topic, "*", "id", "x"});
+}
+
+class RedisCheckup {
+ public:
+  RedisCheckup(const CheckupRequest& request, std::shared_ptr<TlsContext> tls)
+      : request_(request),
+        options_(request.config.options),
+        pipeline_({TextOption(options_, "host", "localhost"), TextOption(options_, "port", "6379"),
+                   TextOption(options_, "unix_socket", "")},
+                  std::move(tls)),
+        by_(MonotonicMicros() + int64_t{request.timeout_ms} * 1000) {}
+
+  std::vector<CheckupRow> Run() {
+    Note("connection", pipeline_.Begin(by_).error());
+    bool greeted = false;
+    while (!over_) {
+      Status moved = pipeline_.Pump();
+      if (moved.ok() && !greeted && pipeline_.connected()) {
+        greeted = true;
+        Greet();
+        moved = pipeline_.Pump();
+      }
+      Status handled = pipeline_.HandleReplies();
+      // Before anything has been answered it is the connection: TLS shakes hands with the first bytes.
+      const char* check = rows_.empty() ? "connection" : "server";
+      Note(check, handled.error());
+      Note(check, moved.error());
+      if (greeted && !pipeline_.awaits()) {
+        break;
+      }
+      if (!over_ && MonotonicMicros() >= by_) {
+        const std::string within = " within " + std::to_string(request_.timeout_ms) + " ms";
+        Note(check,
+             pipeline_.resolving()
+                 ? Error{ErrorClass::kDestination, "RESOLVE", "the Redis server's name could not be resolved" + within}
+                 : Error{ErrorClass::kDestination, "TIMEOUT", "the Redis server did not answer" + within});
+      }
+      if (!over_) {
+        Wait();
+      }
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  void Wait() {
+    std::vector<WaitSpec> waits;
+    WaitSpec wait;
+    wait.deadline = by_;
+    pipeline_.AppendWait(wait, &waits);
+    for (const WaitSpec& one : waits) {
+      pollfd ready{one.fd, static_cast<short>((one.read ? POLLIN : 0) | (one.write ? POLLOUT : 0)), 0};
+      const int64_t left = std::max<int64_t>(0, std::min(one.deadline < 0 ? by_ : one.deadline, by_) - MonotonicMicros());
+      poll(&ready, one.fd < 0 ? 0 : 1, static_cast<int>(left / 1000) + 1);
+    }
+  }
+
+  void Ok(const char* check, std::string detail, std::string hint = "") {
+    rows_.push_back({check, {}, std::move(detail), std::move(hint)});
+  }
+  // The first error is what is wrong; what comes behind it follows from it.
+  void Note(const char* check, Error error) {
+    if (error.ok() || over_) {
+      return;
+    }
+    const char* hint = HintOf(error);
+    rows_.push_back({check, std::move(error), "", hint});
+    over_ = true;
+  }
+  // `handle` is called with the reply if it is no error, and if all was well before it.
+  void Send(const char* check, const std::string& command, std::function<void(const redisReply&)> handle,
+            bool refusal_matters = true) {
+    pipeline_.Send(command, [this, check, handle = std::move(handle), refusal_matters](const redisReply& reply) {
+      if (over_) {
+        return;
+      }
+      if (!IsError(reply)) {
+        handle(reply);
+      } else if (refusal_matters) {
+        Note(check, ReplyError(Text(reply)));
+      }
+    });
+  }
+
+  void Greet() {
+    const std::string username = TextOption(options_, "username", "");
+    const std::string password = TextOption(options_, "password", "");
+    const auto nothing = [](const redisReply&) {};
+    if (!username.empty()) {
+      Send("login", resp::Command({"AUTH", username, password}), nothing);
+    } else if (!password.empty()) {
+      Send("login", resp::Command({"AUTH", password}), nothing);
+    }
+    const int64_t db = IntegerOption(options_, "db", 0);
+    if (db != 0) {
+      Send("login", resp::Command({"SELECT", std::to_string(db)}), nothing);
+    }
+    const std::string user = username.empty() ? "the default user" : "user " + username;
+    // Any user may ask that who is let in; without the right the answer tells as much.
+    pipeline_.Send(resp::Command({"PING"}), [this, user](const redisReply& reply) {
+      Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
+      if (!error.ok() && error.code != "NOPERM") {
+        Note(error.error_class == ErrorClass::kConfig ? "login" : "server", std::move(error));
+      } else if (!over_) {
+        Ok("login", "the server lets " + user + " in");
+      }
+    });
+    AskServer();
+    if (!request_.topic.empty()) {
+      AskTopic();
+    }
+  }
+
+  void AskServer() {
+    Send("server", resp::Command({"INFO", "server"}),
+         [this](const redisReply& reply) {
+           ServerInfo info;
+           Note("server", ReadServerInfo(reply, &info));
+           version_ = InfoField(reply, "\nredis_version:");
+         },
+         false);
+    Send("server", resp::Command({"INFO", "replication"}),
+         [this](const redisReply& reply) {
+           ServerInfo info;
+           Note("server", ReadReplicationInfo(reply, &info));
+         },
+         false);
+    Send("server", resp::Command({"INFO", "persistence"}),
+         [this](const redisReply& reply) { Note("server", ReadPersistenceInfo(reply)); }, false);
+    pipeline_.Send(resp::Command({"INFO", "memory"}), [this](const redisReply& reply) {
+      if (over_) {
+        return;
+      }
+      const Error warning = IsError(reply) ? Error() : ReadMemoryInfo(reply);
+      Ok("server",
+         (version_.empty() ? "a Redis server that does not tell its version" : "Redis " + version_ + ", a primary") +
+             "; " + RedisSink::Library(),
+         warning.message.empty() ? "" : "Warning: " + warning.message + ".");
+    });
+  }
+
+  void AskTopic() {
+    const std::string& topic = request_.topic;
+    const char* wanted = TypeOf(request_.form);
+    if (wanted != nullptr) {
+      Send("topic", resp::Command({"TYPE", topic}),
+           [this, wanted](const redisReply& reply) {
+             const std::string type(Text(reply));
+             if (type == wanted) {
+               Ok("topic", std::string(wanted) + " \"" + request_.topic + "\" is there");
+             } else if (type == "none") {
+               Ok("topic", std::string(wanted) + " \"" + request_.topic + "\" is not there yet: the first event makes it");
+             } else {
+               Note("topic", {ErrorClass::kTopic, "WRONGTYPE",
+                              "\"" + request_.topic + "\" is there and is no " + wanted + ", but of type " + type});
+             }
+           },
+           false);
+    }
+    // Queued and thrown away: a server judges rights, memory and its own state when a command is queued. Only once it
+    // is known to be queued: without MULTI it would be written.
+    pipeline_.Send(resp::Command({"MULTI"}), [this](const redisReply& reply) {
+      if (over_) {
+        return;
+      }
+      const Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
+      if (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND") {
+        Ok("rights", "cannot be tried without writing: MULTI is refused, events go one by one",
+           "ACL SETUSER ... +multi +exec +discard makes it faster, too.");
+      } else if (!error.ok()) {
+        Note("rights", error);
+      } else {
+        Send("rights", WriteTo(request_.form, request_.topic),
+             [this](const redisReply&) { Ok("rights", "it may be written to"); });
+        pipeline_.Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
+      }
+    });
+  }
+
+  const CheckupRequest& request_;
+  const Options& options_;
+  Pipeline pipeline_;
+  const int64_t by_;
+  std::string version_;
+  std::vector<CheckupRow> rows_;
+  bool over_ = false;  // something is wrong
+};
+
+}  // namespace
+
+std::vector<CheckupRow> CheckUp(const CheckupRequest& request) {
+  std::shared_ptr<TlsContext> tls;
+  if (Status status = MakeTls(request.config.options, &tls); !status.ok()) {
+    return {{"options", status.error(), "", "docs/options.md says what the options mean."}};
+  }
+  return RedisCheckup(request, std::move(tls)).Run();
+}
+
+}  // namespace outbox::sink::redis
