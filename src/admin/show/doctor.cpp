@@ -35,10 +35,10 @@ OUTBOX_FUNCTION(outbox_doctor) {
     return static_cast<Datum>(0);
   }
   for (auto check :
-       {CheckPreload,      CheckVersion,       CheckIdentity, CheckProcesses, CheckClock,  CheckDayTables,
-        CheckRetention,    CheckLog,           CheckIndexes,  CheckRoutes,    CheckLoneEmits, CheckLanes,  CheckDestinations,
-        CheckParked,       CheckReplays,       CheckPauses,   CheckAdoption,  CheckGuards, CheckForeignRows,
-        CheckPublications, CheckSubscriptions, CheckRights}) {
+       {CheckPreload,      CheckVersion,      CheckIdentity,      CheckProcesses, CheckClock,     CheckDayTables,
+        CheckRetention,    CheckLog,          CheckIndexes,       CheckRoutes,    CheckLoneEmits, CheckLanes,
+        CheckDestinations, CheckParked,       CheckReplays,       CheckPauses,    CheckAdoption,  CheckGuards,
+        CheckForeignRows,  CheckPublications, CheckSubscriptions, CheckRights}) {
     check(&findings);
   }
   for (const Row& row : findings.rows()) {
