@@ -41,7 +41,7 @@ ISOLATION_OPTS = --inputdir=test
 
 PG_CONFIG ?= pg_config
 # What is a script installs what is missing itself, PostgreSQL too; all else needs it here and now.
-COMMANDS = quickstart test test-all chaos bench fuzz valgrind lint format
+COMMANDS = quickstart test test-all chaos bench fuzz valgrind lint format deb
 PGXS := $(wildcard $(shell command -v $(PG_CONFIG) >/dev/null && $(PG_CONFIG) --pgxs 2>/dev/null))
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -158,5 +158,7 @@ lint:
 	@scripts/lint
 format:
 	@scripts/format
+deb:
+	@scripts/deb
 
 .PHONY: wall $(COMMANDS) install-sinks uninstall-sinks

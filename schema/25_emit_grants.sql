@@ -83,6 +83,14 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
       DETAIL = 'Without a role there is nobody to grant to.', HINT = 'Pass a role name, such as ''app''.';
   END IF;
+  IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = role::oid) THEN
+    RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role %s does not exist', role),
+      DETAIL = 'There is no role of that number.', HINT = 'Pass a role name, such as ''app''.';
+  END IF;
+  IF array_ndims(topics) > 1 THEN
+    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'topics must be a list of one dimension',
+      DETAIL = format('It has %s.', array_ndims(topics)), HINT = 'Pass patterns such as ''{shop.*,billing.*}''.';
+  END IF;
   IF cardinality(topics) = 0 OR array_position(topics, NULL) IS NOT NULL OR '' = ANY (topics) THEN
     RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'topics must be patterns, one at least',
       DETAIL = 'An empty list, an empty pattern and NULL allow nothing.',

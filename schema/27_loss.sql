@@ -68,6 +68,58 @@ BEGIN
 END
 $state$;
 
+-- What only outbox itself writes: the event as it waits, and how far lanes have come (src/admin/by_hand.h). Workers write
+-- none of it row by row but what is parked, and there a trigger of rows is asked only where outbox.allow_loss is on.
+CREATE OR REPLACE FUNCTION outbox._refuse_change() RETURNS trigger
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_refuse_change';
+COMMENT ON FUNCTION outbox._refuse_change() IS 'refuses by hand what only functions of outbox are to change: events that wait, positions of lanes, pauses';
+
+DO $change$
+DECLARE
+  name text;
+  columns text;
+  trigger text;
+BEGIN
+  FOR name, columns IN VALUES
+    ('parked', 'route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid'),
+    ('foreign_event', 'created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at, xid, home, subscribed'),
+    ('route', 'id, lanes, lanes_wanted, lanes_begun, common_snapshot, start_snapshot, start_time'),
+    ('lane', 'route_id, lane, since, window_from, window_to, done_to, home, repeats_to'),
+    ('side_lane', 'route_id, lane, side, since, window_from, window_to, done_to, topic_template'),
+    ('side_topic', 'route_id, lane, topic, side, start_from, start_to, start_done_to'),
+    ('adoption', 'begun_at, home, phase, done_to, first, starts, nothing'),
+    ('adopted', 'xid, wanted, before')
+  LOOP
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE UPDATE OF %s ON outbox.%I FOR EACH STATEMENT '
+      'EXECUTE FUNCTION outbox._refuse_change()', columns, name);
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows AFTER UPDATE OF %s ON outbox.%I FOR EACH ROW '
+      'WHEN (pg_catalog.current_setting(''outbox.allow_loss'', true) OPERATOR(pg_catalog.=) ''on'') '
+      'EXECUTE FUNCTION outbox._refuse_change()', columns, name);
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER UPDATE OF %s ON outbox.%I FOR EACH STATEMENT '
+      'EXECUTE FUNCTION outbox._refuse_change()', columns, name);
+  END LOOP;
+  -- Of the first two, partitions get the trigger of rows with their parent's name.
+  FOREACH name IN ARRAY ARRAY['progress', 'tick', 'pause'] LOOP
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE INSERT OR UPDATE OR DELETE%s ON outbox.%I '
+      'FOR EACH STATEMENT EXECUTE FUNCTION outbox._refuse_change()',
+      CASE WHEN name OPERATOR(pg_catalog.<>) 'pause' THEN ' OR TRUNCATE' END, name);  -- pauses go with their routes
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows BEFORE INSERT OR UPDATE OR DELETE ON outbox.%I '
+      'FOR EACH ROW EXECUTE FUNCTION outbox._refuse_change()', name);
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER INSERT OR UPDATE OR DELETE ON outbox.%I '
+      'FOR EACH STATEMENT EXECUTE FUNCTION outbox._refuse_change()', name);
+  END LOOP;
+  FOREACH name IN ARRAY ARRAY['parked', 'foreign_event', 'route', 'lane', 'side_lane', 'side_topic', 'adoption', 'adopted',
+                              'progress', 'tick', 'pause'] LOOP
+    FOREACH trigger IN ARRAY ARRAY['no_change', 'no_change_rows', 'no_change_told'] LOOP
+      EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE ALWAYS TRIGGER %I', name, trigger);
+      EXECUTE pg_catalog.format('COMMENT ON TRIGGER %I ON outbox.%I IS %L', trigger, name,
+        CASE WHEN trigger OPERATOR(pg_catalog.=) 'no_change_told' THEN 'tells what outbox.allow_loss has let be done by hand'
+        ELSE 'changed by functions of outbox only: see outbox.allow_loss' END);
+    END LOOP;
+  END LOOP;
+END
+$change$;
+
 CREATE OR REPLACE FUNCTION outbox._note_route() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_note_route';
 COMMENT ON FUNCTION outbox._note_route() IS 'a route that is changed or dropped by hand: audited, and workers are told';
@@ -78,4 +130,4 @@ CREATE OR REPLACE TRIGGER route_by_hand_truncate BEFORE TRUNCATE ON outbox.route
 ALTER TABLE outbox.route ENABLE ALWAYS TRIGGER route_by_hand_truncate;
 COMMENT ON TRIGGER route_by_hand_truncate ON outbox.route IS 'audits what is not done by drop_route()';
 
-REVOKE ALL ON FUNCTION outbox._refuse_loss(), outbox._note_route() FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox._refuse_loss(), outbox._refuse_change(), outbox._note_route() FROM PUBLIC;

@@ -36,6 +36,7 @@ CREATE OR REPLACE VIEW outbox._wrong_guard AS
   JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
   WHERE n.nspname OPERATOR(pg_catalog.=) 'outbox'
     AND ((t.tgname IN ('log_guard', 'log_loss', 'log_loss_deleted', 'log_loss_updated', 'no_loss', 'no_loss_deleted', 'no_loss_truncate',
+                       'no_change', 'no_change_rows', 'no_change_told',
                        'route_by_hand', 'route_by_hand_truncate', 'find_role', 'emit_rights_changed', 'emit_rights_emptied')
           AND t.tgenabled OPERATOR(pg_catalog.<>) 'A')
          OR (t.tgname OPERATOR(pg_catalog.=) 'ignore_replicated' AND t.tgenabled OPERATOR(pg_catalog.<>) 'R'));

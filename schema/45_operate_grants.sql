@@ -34,6 +34,10 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
       DETAIL = 'Without a role there is nobody to grant to.', HINT = 'Pass a role name, such as ''oncall''.';
   END IF;
+  IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = role::oid) THEN
+    RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role %s does not exist', role),
+      DETAIL = 'There is no role of that number.', HINT = 'Pass a role name, such as ''app''.';
+  END IF;
   PERFORM outbox._lock_rights();
   EXECUTE format('GRANT USAGE ON SCHEMA outbox TO %s', role);
   FOR what IN SELECT * FROM outbox._operate_grants() LOOP

@@ -1,6 +1,7 @@
 -- outbox.peek(): what would go next, read by the relay workers' own reader. The destination cannot be reached, so the
 -- position moves only where this file moves it.
 SET client_min_messages = warning;
+SET outbox.allow_loss = on;  -- positions are moved by hand, and days attached
 CREATE SERVER peek_nowhere FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '1');
 SELECT outbox.create_route('peek', server => 'peek_nowhere', aggregate_types => '{peek*}') > 0 AS made;
 CREATE FUNCTION peeked() RETURNS TABLE (aggregate_id text, event_type text, payload text, content_type text, headers jsonb, topic text)
@@ -56,9 +57,7 @@ DELETE FROM outbox.log_20200102 WHERE event_type = 'in a table without index';
 SELECT event_type FROM peeked();
 ALTER TABLE outbox.log DETACH PARTITION outbox.log_20200102;
 SELECT event_type FROM peeked();
-SET outbox.allow_loss = on;
 DROP TABLE outbox.log_20200101, outbox.log_20200102;
-RESET outbox.allow_loss;
 CALL finish();
 
 

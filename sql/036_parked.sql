@@ -22,7 +22,7 @@ DECLARE
   failed boolean := s IN ('retrying', 'dead');
   begun timestamptz := clock_timestamp();
 BEGIN
-  SET LOCAL client_min_messages = warning;
+  SET LOCAL client_min_messages = error;
   INSERT INTO outbox.parked (route_id, lane, created_at, id, replay, state, aggregate_type, aggregate_id, event_type,
     payload, content_type, topic, error_class, error_code, error_message, failed_at)
   SELECT t.id, 0, timestamptz '2026-01-01' + n * interval '1 second', pg_temp.id(n), replay, 'dead', 'regress_parked', k, 'e.happened',

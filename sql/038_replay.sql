@@ -59,9 +59,13 @@ SELECT bool_and(due_at >= lag_due) AS in_order FROM (SELECT due_at, lag(due_at) 
 SELECT who = session_user AS me, route, to_route, filter - 'since' AS filter, per_second, matched, copied, state, reason FROM outbox.replay;
 SELECT action, route, (detail #- '{filter,since}') - 'number'::text AS detail, reason FROM outbox.audit WHERE action LIKE '%replay';
 -- taken back, also what waits or is being retried; a dead letter stays one
+SET outbox.allow_loss = on;
+SET client_min_messages = error;
 UPDATE outbox.parked SET state = 'blocked', due_at = NULL WHERE id = :'e1';
 UPDATE outbox.parked SET state = 'retrying' WHERE id = :'e4';
 UPDATE outbox.parked SET state = 'dead', due_at = NULL WHERE id = :'e3';
+RESET client_min_messages;
+RESET outbox.allow_loss;
 SELECT outbox.cancel_replay(:number, 'wrong topic');
 SELECT outbox.cancel_replay(:number);
 SELECT state, count(*) FROM pg_temp.copies GROUP BY 1;

@@ -27,7 +27,8 @@ TupleDesc FirstColumns(TupleDesc columns, int count);
 
 // Has the day table made by a one-shot background worker, in a transaction of its own: made in the caller's, it would
 // hold a lock on the parent until that commits, and a prepared transaction would block all sessions. Waits a second for
-// it at most, and not at all if no worker is free; returns false if the table is still missing. Only where the caller
+// it at most, and not at all if no worker is free; returns false if the table is still missing. A relation that
+// has the name and is no partition makes room (day_table_ddl.cpp). Only where the caller
 // holds a strong lock on the parent itself (CREATE EXTENSION and emit in one transaction) it is made in the caller's
 // transaction.
 bool HaveDayTableMade(int32 day);

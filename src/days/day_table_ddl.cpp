@@ -9,6 +9,7 @@ extern "C" {
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
+#include "commands/tablecmds.h"
 #include "commands/tablespace.h"
 #include "lib/stringinfo.h"
 #include "nodes/makefuncs.h"
@@ -100,6 +101,36 @@ void RevokeDefaultPrivileges(const char* name) {
   }
 }
 
+// Another relation of that name: a day that was detached, or something that somebody made. Emitters and workers need
+// the name, so it makes room, and is told of once; outbox.doctor() says what may be done with it.
+void MakeRoom(const char* name) {
+  const Oid schema = get_namespace_oid(kSchema, false);
+  const Oid other = get_relname_relid(name, schema);
+  if (!OidIsValid(other)) {
+    return;
+  }
+  if (!ConditionalLockRelationOid(other, AccessExclusiveLock)) {
+    ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+                    errmsg("relation \"%s\" has the name of a day table, and another session is using it", name),
+                    errdetail("It is not a partition, and would be renamed."),
+                    errhint("Rename or drop outbox.%s, or wait until it is not used.", name)));
+  }
+  char aside[NAMEDATALEN];
+  pg_snprintf(aside, NAMEDATALEN, "%s_aside", name);
+  for (int number = 2; OidIsValid(get_relname_relid(aside, schema)); number++) {
+    pg_snprintf(aside, NAMEDATALEN, "%s_aside_%d", name, number);
+  }
+  const char kind = get_rel_relkind(other);
+  RenameRelationInternal(other, aside, false, kind == RELKIND_INDEX || kind == RELKIND_PARTITIONED_INDEX);
+  CommandCounterIncrement();
+  ereport(LOG, (errmsg("outbox: relation \"%s\" had the name of a day table; it is \"%s\" now", name, aside),
+                errhint("It is no part of the log. outbox.doctor() says what may be done with it.")));
+}
+
+const char* IndexSuffix(DayTableKind kind) {
+  return kind == DayTableKind::kLog ? "xid" : kind == DayTableKind::kOutcome ? "id" : "at";
+}
+
 // `tablespace`: a clause, or empty.
 void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
   char name[NAMEDATALEN];
@@ -110,6 +141,11 @@ void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
   DayText(day, '-', first, sizeof(first));
   DayText(day + 1, '-', last, sizeof(last));
 
+  MakeRoom(name);
+  MakeRoom(psprintf("%s_%s", name, IndexSuffix(kind)));
+  if (kind == DayTableKind::kOutcome) {
+    MakeRoom(psprintf("%s_acknowledged", name));
+  }
   StringInfoData sql;
   initStringInfo(&sql);
   appendStringInfo(&sql, "CREATE TABLE %s.%s (LIKE %s.%s INCLUDING STORAGE INCLUDING COMPRESSION) USING heap%s%s",
@@ -118,11 +154,8 @@ void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
   RunSubcommand(sql.data);
   RevokeDefaultPrivileges(name);
   resetStringInfo(&sql);
-  appendStringInfo(&sql, "CREATE INDEX %s_%s ON %s.%s USING btree (%s)%s", name,
-                   kind == DayTableKind::kLog       ? "xid"
-                   : kind == DayTableKind::kOutcome ? "id"
-                                                    : "at",
-                   kSchema, name, IndexColumns(kind), tablespace);
+  appendStringInfo(&sql, "CREATE INDEX %s_%s ON %s.%s USING btree (%s)%s", name, IndexSuffix(kind), kSchema, name,
+                   IndexColumns(kind), tablespace);
   RunSubcommand(sql.data);
   if (kind == DayTableKind::kOutcome) {
     resetStringInfo(&sql);

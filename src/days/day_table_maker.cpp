@@ -156,12 +156,6 @@ void TellOfSpare(const char* name, const MakerNotes& notes) {
 bool HaveDayTableMade(int32 day) {
   char name[NAMEDATALEN];
   DayTableName(DayTableKind::kLog, day, name);
-  Oid schema = get_namespace_oid("outbox", true);
-  if (OidIsValid(schema) && OidIsValid(get_relname_relid(name, schema)) && !DayTableExists(day)) {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("could not make day table \"%s\"", name),
-                    errdetail("A relation of that name exists and is not a partition of outbox.log."),
-                    errhint("Rename or drop outbox.%s.", name)));
-  }
   Oid parent = DayTableParent(DayTableKind::kLog);
   if (!IsUnderPostmaster || !OidIsValid(parent) || MustBeMadeHere(parent)) {
     CreateDayTable(DayTableKind::kLog, day);

@@ -4,7 +4,13 @@
 namespace {
 
 void AddHint(void*) {
-  errhint("Pass one JSON document; text that is not JSON goes through outbox.emit_text().");
+  if (geterrcode() == ERRCODE_STATEMENT_TOO_COMPLEX) {
+    errhint(
+        "The document is nested too deeply to be looked at. Make it flatter, raise max_stack_depth, or pass it to "
+        "outbox.emit_text(..., content_type => 'application/json'), which takes it as it is.");
+  } else if (geterrcode() != ERRCODE_QUERY_CANCELED && geterrcode() != ERRCODE_OUT_OF_MEMORY) {
+    errhint("Pass one JSON document; text that is not JSON goes through outbox.emit_text().");
+  }
 }
 
 // Lets `input` run with a hint added to whatever it raises.

@@ -152,9 +152,11 @@ const Right* Find(Oid role) {
       (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("role \"%s\" may not emit to topic \"%s\"", name, topic),
        errdetail("It may emit to %s. An event without a topic of its own counts as outbox.event.<aggregate type>.",
                  allowed.data),
-       errhint("The owner of the extension may say outbox.grant_emit('%s', topics => ...) with further patterns, or "
-               "without topics for all.",
-               name)));
+       errhint(
+           "The owner of the extension may say outbox.grant_emit('%s', topics => ...) with further patterns, or "
+           "without topics for all. What it said last outlives DROP OWNED and REVOKE: outbox.revoke_emit() takes it "
+           "back.",
+           name)));
   pg_unreachable();
 }
 

@@ -17,14 +17,14 @@ uint32_t Fnv1a(const uint8_t* bytes, size_t size) {
 
 }  // namespace
 
+uint32_t KeyHash(std::string_view aggregate_id, const Uuid& id) {
+  return aggregate_id.data() == nullptr
+             ? Fnv1a(id.data(), id.size())
+             : Fnv1a(reinterpret_cast<const uint8_t*>(aggregate_id.data()), aggregate_id.size());
+}
+
 uint32_t LaneOf(std::string_view aggregate_id, const Uuid& id, uint32_t lanes) {
-  if (lanes <= 1) {
-    return 0;
-  }
-  const uint32_t hash = aggregate_id.data() == nullptr
-                            ? Fnv1a(id.data(), id.size())
-                            : Fnv1a(reinterpret_cast<const uint8_t*>(aggregate_id.data()), aggregate_id.size());
-  return hash % lanes;
+  return lanes <= 1 ? 0 : KeyHash(aggregate_id, id) % lanes;
 }
 
 std::shared_ptr<const RouteSpec> RouteSpec::Make(const RouteConfig& config, TemplateError* error) {
@@ -69,8 +69,11 @@ Template RouteSpec::FormerTopic(std::string_view text) const {
 
 bool RouteSpec::Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
                       const Uuid& id, std::string_view) const {
-  return aggregate_types_.Matches(aggregate_type) && event_types_.Matches(event_type) &&
-         LaneOf(aggregate_id, id, lanes_) == lane_;
+  return WantsTypes(aggregate_type, event_type) && LaneOf(aggregate_id, id, lanes_) == lane_;
+}
+
+bool RouteSpec::WantsTypes(std::string_view aggregate_type, std::string_view event_type) const {
+  return aggregate_types_.Matches(aggregate_type) && event_types_.Matches(event_type);
 }
 
 bool RouteSpec::PausesKey(std::string_view aggregate_type, std::string_view aggregate_id) const {

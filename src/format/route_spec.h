@@ -70,6 +70,8 @@ class RouteSpec final : public EventFilter {
 
   bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
              const Uuid& id, std::string_view topic = {}) const override;
+  bool WantsTypes(std::string_view aggregate_type, std::string_view event_type) const override;
+  Share share() const override { return {lane_, lanes_}; }
 
   const sink::SinkKind& kind() const { return *kind_; }
   sink::RecordForm form() const { return form_; }
@@ -126,5 +128,7 @@ class RouteSpec final : public EventFilter {
 // the bytes of aggregate_id, folded by h ^ (h >> 16), modulo lanes. Without a key: the same over the 16 bytes of the
 // event id. Never changed: another hash would move keys between lanes of a running route and break their order.
 uint32_t LaneOf(std::string_view aggregate_id, const Uuid& id, uint32_t lanes);
+// What it takes modulo lanes.
+uint32_t KeyHash(std::string_view aggregate_id, const Uuid& id);
 
 }  // namespace outbox::format

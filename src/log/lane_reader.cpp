@@ -1,163 +1,159 @@
 #include "log/lane_reader.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "log/blank.h"
 
 namespace outbox::log {
 
+// --- the pass ----------------------------------------------------------------------------------------------------
+
 namespace {
 
-constexpr const char* kSpillDirectory = "base/pgsql_tmp";  // servers run in their data directory; emptied at start
-
-bool Earlier(const RowLocation& a, const RowLocation& b) {
-  return a.created_at < b.created_at;
-}
-
-Event CopyEvent(const Event& event, Arena* arena) {
-  auto copy = [arena](std::string_view bytes) { return IsNull(bytes) ? bytes : arena->Copy(bytes); };
-  Event result = event;
-  result.aggregate_type = copy(event.aggregate_type);
-  result.aggregate_id = copy(event.aggregate_id);
-  result.event_type = copy(event.event_type);
-  result.payload = copy(event.payload);
-  result.content_type = copy(event.content_type);
-  result.headers.packed = copy(event.headers.packed);
-  result.topic = copy(event.topic);
-  return result;
-}
-
-}  // namespace
-
-class LaneReader::Collector final : public RowVisitor {
+// For one lane.
+class OneLane final : public RowVisitor {
  public:
-  explicit Collector(LaneReader* reader) : reader_(reader) {}
+  OneLane(WindowPass* pass, LaneTake* take) : pass_(pass), take_(take) {}
 
   void Row(const RowView& row, uint64_t location) override {
-    LaneReader& to = *reader_;
-    to.saw_rows_ = true;
-    if (to.all_ != nullptr) {
-      Keep(row, to.all_);
+    pass_->saw_rows = true;
+    if (RowWanted(row, take_->filter)) {
+      take_->rows.Add({row.created_at, location}, RowBytes(row),
+                      [&row](Arena* arena, Event* event) { CopyRow(row, arena, event); });
     }
-    if (!RowWanted(row, to.filter_)) {
-      return;
-    }
-    if (to.sorted_ != nullptr) {
-      to.sorted_->Add({row.created_at, location});
-      return;
-    }
-    size_t bytes = RowBytes(row) + sizeof(RowLocation);
-    if (to.buffered_bytes_ + bytes > to.memory_ / 4 && !to.locations_.empty()) {
-      ToLocations();
-      to.sorted_->Add({row.created_at, location});
-      return;
-    }
-    to.buffered_bytes_ += bytes;
-    to.buffered_.events.emplace_back();
-    CopyRow(row, &to.buffered_.arena, &to.buffered_.events.back());
-    to.locations_.push_back({row.created_at, location});
   }
 
  private:
-  static void Keep(const RowView& row, WindowRows* all) {
-    all->See();
-    if (all->complete() && !RowForgotten(row)) {
-      Event* event = all->Add(RowBytes(row));
-      if (event != nullptr) {
-        CopyRow(row, all->arena(), event);
-      }
-    }
-  }
-
-  // The window turns out to be large: keeps only the locations of its rows.
-  void ToLocations() {
-    LaneReader& to = *reader_;
-    to.sorted_ = std::make_unique<SortedSpill>(kSpillDirectory, to.memory_ / 2);
-    for (const RowLocation& location : to.locations_) {
-      to.sorted_->Add(location);
-    }
-    to.buffered_ = EventChunk();
-    to.buffered_bytes_ = 0;
-    std::vector<RowLocation>().swap(to.locations_);
-  }
-
-  LaneReader* reader_;
+  WindowPass* pass_;
+  LaneTake* take_;
 };
 
-LaneReader::LaneReader(const EventFilter* filter, size_t memory) : filter_(filter), memory_(memory) {}
-LaneReader::~LaneReader() = default;
+// For several.
+class SeveralLanes final : public RowVisitor {
+ public:
+  SeveralLanes(WindowPass* pass, SharedWindows* windows) : pass_(pass), windows_(windows) {}
 
-void LaneReader::Open(const Snapshot& from, const Snapshot& to, int64_t after, WindowRows* all) {
-  Close();
-  window_.Set(from, to);
-  after_ = after;
-  saw_rows_ = false;
-  all_ = all;
-  state_ = State::kOpened;
-}
-
-void LaneReader::OpenKnown(const Snapshot& from, const Snapshot& to, const WindowRows& all) {
-  Open(from, to, kBeforeAllTime);
-  saw_rows_ = all.seen();
-  for (const Event& event : all.events()) {
-    if (filter_->Wants(event.aggregate_type, event.aggregate_id, event.event_type, event.id, event.topic)) {
-      buffered_bytes_ += event.bytes() + sizeof(RowLocation);
-      locations_.push_back({event.created_at, buffered_.events.size()});
-      buffered_.events.push_back(CopyEvent(event, &buffered_.arena));
+  void Row(const RowView& row, uint64_t location) override {
+    pass_->saw_rows = true;
+    if (RowForgotten(row)) {
+      return;
     }
+    RowNames names;
+    names.aggregate_type = RowText(row, kAggregateType);
+    names.event_type = RowText(row, kEventType);
+    const SharedWindows::Wanting* wanting = windows_->WantedBy(names.aggregate_type, names.event_type);
+    if (wanting == nullptr) {
+      return;
+    }
+    names.xid = row.xid;
+    memcpy(names.id.data(), row.id, names.id.size());
+    names.aggregate_id = RowText(row, kAggregateId);
+    names.topic = RowText(row, kTopic);
+    windows_->Give(
+        *wanting, names, {row.created_at, location}, [&row] { return RowBytes(row); },
+        [&row](Arena* arena, Event* event) { CopyRow(row, arena, event); });
   }
-  FinishCollecting();
-}
 
-void LaneReader::Close() {
-  Forget();
-  state_ = State::kClosed;
-}
+ private:
+  WindowPass* pass_;
+  SharedWindows* windows_;
+};
 
-void LaneReader::Forget() {
-  scan_ = ScanState();
-  all_ = nullptr;
-  buffered_ = EventChunk();
-  locations_.clear();
-  buffered_bytes_ = 0;
-  next_ = 0;
-  sorted_.reset();
-  fetched_.clear();
-}
+}  // namespace
 
-bool LaneReader::Collect(size_t budget) {
-  if (state_ == State::kOpened) {
+bool WindowPass::Advance(size_t budget, SharedWindows* windows, LaneTake* take) {
+  if (!begun_) {
     days::LogTableList* list = days::CurrentLogTables();
     days::JudgeLogTables(list);
     leaves_ = *list;
-    state_ = State::kCollecting;
+    begun_ = true;
   }
+  OneLane one(this, take);
+  SeveralLanes several(this, windows);
+  const bool alone = windows == nullptr || takes.size() <= 1;
+  if (!alone) {
+    windows->BeginSlice(*this);
+  }
+  const Scanned scanned = ScanWindow(bounds_, after_, leaves_, budget, &scan_,
+                                     alone ? static_cast<RowVisitor*>(&one) : static_cast<RowVisitor*>(&several));
+  collected = scanned == Scanned::kAll;
+  return scanned != Scanned::kRewritten;
+}
+
+// --- one lane's window -------------------------------------------------------------------------------------------
+
+LaneReader::LaneReader(const EventFilter* filter, size_t memory, SharedWindows* windows)
+    : filter_(filter), memory_(memory), windows_(windows) {}
+LaneReader::~LaneReader() = default;
+
+void LaneReader::Take(std::shared_ptr<LaneTake> take) {
+  take_ = std::move(take);
+  pass_ = static_cast<WindowPass*>(take_->reading.get());
+  again_ = false;
+  next_ = 0;
+  fetched_.clear();
+  state_ = State::kCollecting;
+}
+
+void LaneReader::ReadAlone(const Snapshot& from, const Snapshot& to) {
+  Take(std::make_shared<LaneTake>(std::make_shared<WindowPass>(from, to, after_), from, filter_, memory_, memory_ / 2,
+                                  nullptr));
+}
+
+void LaneReader::Open(const Snapshot& from, const Snapshot& to, int64_t after) {
+  Close();
+  after_ = after;
+  ReadAlone(from, to);
+}
+
+void LaneReader::Open(std::shared_ptr<LaneTake> take) {
+  Close();
+  after_ = kBeforeAllTime;
+  Take(std::move(take));
+  if (pass_->collected && !take_->dropped) {
+    FinishCollecting();
+  }
+}
+
+void LaneReader::Close() {
+  take_.reset();
+  pass_ = nullptr;
+  saw_rows_ = false;
+  fetched_.clear();
+  state_ = State::kClosed;
+}
+
+void LaneReader::Abandon() {
+  if (pass_ != nullptr && windows_ != nullptr) {
+    windows_->Break(pass_);
+  }
+  Close();
+}
+
+uint64_t LaneReader::NarrowDurable(uint64_t lsn) {
+  return pass_->durable_lsn = std::min<uint64_t>(lsn, pass_->commit_lsn());
+}
+
+bool LaneReader::Collect(size_t budget) {
   if (state_ != State::kCollecting) {
     return true;
   }
-  Collector collector(this);
-  Scanned scanned = ScanWindow(window_, after_, leaves_, budget, &scan_, &collector);
-  all_ = nullptr;
-  changed_ = scanned == Scanned::kRewritten;
-  if (scanned == Scanned::kAll) {
+  if (again_ || take_->dropped || pass_->broken) {
+    saw_rows_ |= pass_->saw_rows;
+    const std::shared_ptr<LaneTake> before = take_;
+    ReadAlone(before->from, before->reading->to);
+  }
+  changed_ = !pass_->collected && !pass_->Advance(budget, windows_, take_.get());
+  if (pass_->collected && !take_->dropped) {
     FinishCollecting();
   }
   return !changed_;
 }
 
 void LaneReader::FinishCollecting() {
-  if (sorted_ != nullptr) {
-    sorted_->Finish();
-    state_ = State::kLocations;
-    return;
-  }
-  for (size_t i = 0; i < locations_.size(); i++) {
-    locations_[i].location = i;
-  }
-  if (!std::is_sorted(locations_.begin(), locations_.end(), Earlier)) {
-    std::sort(locations_.begin(), locations_.end(), Earlier);
-  }
-  state_ = State::kEvents;
+  take_->rows.Finish();
+  state_ = take_->rows.large() ? State::kLocations : State::kEvents;
 }
 
 bool LaneReader::Fetch(size_t max_bytes, EventChunk* chunk) {
@@ -173,18 +169,15 @@ bool LaneReader::Fetch(size_t max_bytes, EventChunk* chunk) {
 }
 
 void LaneReader::FetchEvents(size_t max_bytes, EventChunk* chunk) {
+  LaneRows& rows = take_->rows;
   // The usual case, a handful of events: their bytes move and are not copied.
-  if (next_ == 0 && chunk_before_ == 0 && buffered_bytes_ <= max_bytes) {
-    chunk->events.reserve(locations_.size());
-    for (const RowLocation& location : locations_) {
-      chunk->events.push_back(buffered_.events[location.location]);
-    }
-    chunk->arena = std::move(buffered_.arena);
+  if (next_ == 0 && chunk_before_ == 0 && rows.event_bytes() <= max_bytes) {
+    rows.MoveEvents(chunk);
     return;
   }
   size_t bytes = 0;
-  for (size_t i = next_; i < locations_.size() && (bytes == 0 || bytes < max_bytes); i++) {
-    const Event& event = buffered_.events[locations_[i].location];
+  for (size_t i = next_; i < rows.events() && (bytes == 0 || bytes < max_bytes); i++) {
+    const Event& event = rows.event(i);
     chunk->events.push_back(CopyEvent(event, &chunk->arena));
     bytes += event.bytes();
   }
@@ -192,12 +185,12 @@ void LaneReader::FetchEvents(size_t max_bytes, EventChunk* chunk) {
 
 bool LaneReader::FetchRows(size_t max_bytes, EventChunk* chunk) {
   MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox rows", ALLOCSET_DEFAULT_SIZES);
-  row_reader_.Start();
+  row_reader_.Start(pass_->bounds(), pass_->leaves());
   bool found = true;
   for (size_t bytes = 0; bytes == 0 || bytes < max_bytes; fetched_used_++) {
     if (fetched_used_ == fetched_.size()) {
       RowLocation next;
-      if (!sorted_->Next(&next)) {
+      if (!take_->rows.sorted()->Next(&next)) {
         break;
       }
       fetched_.push_back(next);
@@ -229,6 +222,11 @@ void LaneReader::Confirm(const EventChunk& chunk) {
   if (chunk.events.size() > chunk_before_) {
     after_ = chunk.events.back().created_at;
   }
+  if (state_ == State::kEvents && next_ == take_->rows.events()) {
+    used_ = take_->rows.memory_used();
+    take_->rows.Free();
+    state_ = State::kDone;
+  }
 }
 
 void LaneReader::Undo(EventChunk* chunk, size_t before) {
@@ -236,20 +234,21 @@ void LaneReader::Undo(EventChunk* chunk, size_t before) {
   fetched_used_ = 0;
   // The events of a small window have moved into the chunk that is taken back. If the spill file could not be read, a
   // row may be missing.
-  const bool torn = sorted_ != nullptr && !sorted_->whole();
+  const bool torn = state_ == State::kLocations && !take_->rows.sorted()->whole();
   if (changed_ || torn || state_ == State::kCollecting || state_ == State::kEvents) {
-    Forget();
-    state_ = State::kOpened;
+    if (!pass_->collected && windows_ != nullptr) {
+      windows_->Break(pass_);
+    }
+    take_->rows.Free();
+    fetched_.clear();
+    again_ = true;
+    state_ = State::kCollecting;
   }
 }
 
 bool LaneReader::at_end() const {
-  return state_ == State::kEvents ? next_ == locations_.size()
-                                  : state_ == State::kLocations && sorted_->count() == next_ && fetched_.empty();
-}
-
-size_t LaneReader::memory_used() const {
-  return buffered_bytes_ + (sorted_ != nullptr ? sorted_->memory_used() : 0);
+  return state_ == State::kDone ||
+         (state_ == State::kLocations && fetched_.empty() && take_->rows.sorted()->count() == next_);
 }
 
 }  // namespace outbox::log

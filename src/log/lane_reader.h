@@ -1,7 +1,7 @@
 // Reads one window of one lane: its events held in memory when they are few, else only the locations of its rows,
-// sorted with spill, and each chunk's rows fetched when their turn comes [P behind]. Call everything but the
-// constructor and the destructor under a guard, in a transaction with an active snapshot; the transactions may be
-// different ones.
+// sorted with spill, and each chunk's rows fetched when their turn comes [P behind]. By itself, or with other lanes
+// (shared_window.h): then whoever comes first looks through the window for all. Call everything but the constructor and
+// the destructor under a guard, in a transaction with an active snapshot; the transactions may be different ones.
 #pragma once
 
 #include <cstddef>
@@ -16,24 +16,51 @@
 
 namespace outbox::log {
 
+// Looking through one window, in slices.
+class WindowPass final : public WindowReading {
+ public:
+  // Events above `after` only.
+  WindowPass(const Snapshot& from, const Snapshot& to, int64_t after) : WindowReading(from, to), after_(after) {
+    bounds_.Set(from, to);
+  }
+
+  // Looks at up to about `budget` rows more. Returns false if a day table was rewritten since the last call. `windows`:
+  // of several lanes that take part; nullptr: `take` is the only one.
+  bool Advance(size_t budget, SharedWindows* windows, LaneTake* take);
+
+  const WindowBounds& bounds() const { return bounds_; }
+  const days::LogTableList& leaves() const { return leaves_; }
+  uint64_t commit_lsn() const { return scan_.commit_lsn; }  // see XidFates
+
+ private:
+  const int64_t after_;
+  WindowBounds bounds_;
+  bool begun_ = false;
+  days::LogTableList leaves_;  // what locations refer to; a copy, because the process' list changes
+  ScanState scan_;
+};
+
 class LaneReader {
  public:
-  // `memory`: bytes; a quarter of it for events in memory, half for sorting locations.
-  LaneReader(const EventFilter* filter, size_t memory);
+  // `memory`: bytes; a quarter of it for events in memory, half for sorting locations. `windows`: nullptr for a lane
+  // that always reads by itself, else outlives this object.
+  LaneReader(const EventFilter* filter, size_t memory, SharedWindows* windows = nullptr);
   ~LaneReader();
 
-  // Starts over with the window (from, to], events above `after` only. `all`: gets all its rows, those that the filter
-  // does not want as well, as far as they are looked at; nullptr, or outlives the next Collect().
-  void Open(const Snapshot& from, const Snapshot& to, int64_t after, WindowRows* all = nullptr);
-  // The same with a window whose rows are known: it is collected at once. No Postgres call.
-  void OpenKnown(const Snapshot& from, const Snapshot& to, const WindowRows& all);
+  // Starts over with the window (from, to], events above `after` only.
+  void Open(const Snapshot& from, const Snapshot& to, int64_t after);
+  // The same with a window that is read with others: a WindowPass. No Postgres call.
+  void Open(std::shared_ptr<LaneTake> take);
   void Close();
+  // Opening failed: the lanes that were to read along do not.
+  void Abandon();
   bool open() const { return state_ != State::kClosed; }
+  LaneTake* take() const { return take_.get(); }
 
   // Looks at up to about `budget` rows more; afterwards collected() says whether that was all. Returns false if a day
   // table was rewritten since the last call; then Undo() has the window collected again.
   bool Collect(size_t budget);
-  bool collected() const { return state_ == State::kEvents || state_ == State::kLocations; }
+  bool collected() const { return state_ > State::kCollecting; }
 
   // Appends what comes next until about `max_bytes`; only when collected(). Then, when the transaction has committed,
   // Confirm(); when it has not, Undo() cuts the chunk back to `before` events and the next Fetch repeats it. Returns
@@ -44,47 +71,46 @@ class LaneReader {
   void Undo(EventChunk* chunk, size_t before);
   // Whether everything was handed out.
   bool at_end() const;
-  // Once collected: see XidFates::commit_lsn().
-  uint64_t commit_lsn() const { return scan_.commit_lsn; }
+  // Once collected: the position that has to be durable before its events are published, if it was `lsn` so far, for
+  // all who read the window.
+  uint64_t NarrowDurable(uint64_t lsn);
   // Whether the window was too large to be held in memory.
   bool large() const { return state_ == State::kLocations; }
-  // Whether Fetch needs no transaction because all events are in memory.
-  bool in_memory() const { return state_ == State::kEvents; }
+  // Whether Fetch needs no transaction because all events are in memory, or were.
+  bool in_memory() const { return state_ > State::kLocations; }
 
   // Whether a row was looked at since Open(), wanted or not.
-  bool saw_rows() const { return saw_rows_; }
+  bool saw_rows() const { return saw_rows_ || (pass_ != nullptr && pass_->saw_rows); }
 
-  size_t memory_used() const;
+  // Of the window that was opened last.
+  size_t memory_used() const {
+    return state_ == State::kDone ? used_ : take_ != nullptr ? take_->rows.memory_used() : 0;
+  }
 
  private:
-  // kOpened: nothing looked at yet.
-  enum class State { kClosed, kOpened, kCollecting, kEvents, kLocations };
-  class Collector;
+  // kDone: events that were all handed out.
+  enum class State { kClosed, kCollecting, kLocations, kEvents, kDone };
 
+  void Take(std::shared_ptr<LaneTake> take);
+  void ReadAlone(const Snapshot& from, const Snapshot& to);
   void FinishCollecting();
   void FetchEvents(size_t max_bytes, EventChunk* chunk);
   bool FetchRows(size_t max_bytes, EventChunk* chunk);
-  void Forget();
 
   const EventFilter* filter_;
   size_t memory_;
+  SharedWindows* windows_;
   State state_ = State::kClosed;
-  WindowBounds window_;
-  int64_t after_ = 0;          // everything up to here was handed out
-  days::LogTableList leaves_;  // what locations refer to; a copy, because the process' list changes
-  ScanState scan_;
+  std::shared_ptr<LaneTake> take_;
+  WindowPass* pass_ = nullptr;  // of which it is a part
+  int64_t after_ = 0;           // everything up to here was handed out
+  bool again_ = false;          // the window has to be collected again
   bool saw_rows_ = false;
-  WindowRows* all_ = nullptr;
+  size_t used_ = 0;
 
-  EventChunk buffered_;                 // while the window is small: unsorted, with ...
-  std::vector<RowLocation> locations_;  // ... and where each was; after sorting, `place` is its index in buffered_
-  size_t buffered_bytes_ = 0;
-  size_t next_ = 0;  // how many of places_, or of sorted_, were handed out
-
-  std::unique_ptr<SortedSpill> sorted_;  // once it is large
-  std::vector<RowLocation> fetched_;     // taken from sorted_, and the chunk with them not yet confirmed
-  RowReader row_reader_{window_, leaves_};
-
+  size_t next_ = 0;                   // how many of the rows were handed out
+  std::vector<RowLocation> fetched_;  // taken from the sorted ones, and the chunk with them not yet confirmed
+  RowReader row_reader_;
   size_t chunk_before_ = 0;  // events in the chunk before the current Fetch
   size_t fetched_used_ = 0;
   bool changed_ = false;  // a table of the log was rewritten

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
+#include "days/log_table_list.h"
 #include "days/with_day_table.h"
 #include "log/durable.h"
 #include "log/lane_reader.h"
@@ -22,6 +23,8 @@ namespace {
 
 // Rows looked at in one go: some 100 ms, after which the worker sees to its deliveries.
 constexpr size_t kSlice = 250'000;
+
+static_assert(SharedLane::kAdoptedEnd == days::kAdoptedEnd);
 
 size_t Slice() {
   const int64_t smaller = OUTBOX_FAULT_VALUE("slice.rows");
@@ -59,22 +62,15 @@ void ListSettled(int64_t route_id, const EventChunk& chunk, size_t first, std::v
 }  // namespace
 
 PgLaneLog::PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter, SharedWindows* shared)
-    : id_(id),
-      lanes_(lanes),
-      incarnation_(incarnation),
-      shared_(shared),
-      reader_(std::make_unique<LaneReader>(filter, static_cast<size_t>(pg::settings.sort_mem_kb) * 1024)),
-      ticks_(std::make_unique<TickCursor>()) {
+    : id_(id), lanes_(lanes), incarnation_(incarnation), shared_(shared), ticks_(std::make_unique<TickCursor>()) {
+  const size_t memory = static_cast<size_t>(pg::settings.sort_mem_kb) * 1024;
   if (shared_ != nullptr) {
-    shared_->Join();
+    place_ = std::make_unique<SharedLane>(shared_, filter, memory);
   }
+  reader_ = std::make_unique<LaneReader>(filter, memory, shared_);
 }
 
-PgLaneLog::~PgLaneLog() {
-  if (shared_ != nullptr) {
-    shared_->Leave();
-  }
-}
+PgLaneLog::~PgLaneLog() = default;
 
 Status PgLaneLog::LoadPosition(Position* position) {
   bool found = false;
@@ -95,138 +91,161 @@ Status PgLaneLog::LoadPosition(Position* position) {
     limit_ = std::move(lane_row.limit);
     since_ = lane_row.since;
     repeats_to_ = std::move(lane_row.repeats_to);
+    if (place_ != nullptr && !converging_ && !limit_ && !position->target) {
+      place_->Stand(position->base);
+    } else if (place_ != nullptr) {
+      place_->StandNowhere();
+    }
   }
   return status;
 }
 
-// What a window may end at.
-struct PgLaneLog::WindowEnd {
-  enum Kind { kNone, kTarget, kTick, kLimit, kNow, kAhead };
-  Kind kind = kNone;
+// --- opening a window --------------------------------------------------------------------------------------------
+
+// A window on its way to being opened: where it may end, and does.
+struct PgLaneLog::Opening {
+  enum class End { kNone, kTarget, kTick, kLimit, kNow, kAhead };
+
+  const Snapshot* limit = nullptr;  // no window ends beyond it; nullptr: there is none
+  bool together = false;            // with other lanes
+  End end = End::kNone;
   Snapshot now;
+  uint64_t durable_lsn = 0;
   Snapshot tick;
   bool ticks_asked = false;
 
-  const Snapshot& To(const Position& position, const Snapshot* limit) const {
-    return kind == kTarget ? *position.target : kind == kTick ? tick : kind == kLimit ? *limit : now;
+  bool opens() const { return end != End::kNone && end != End::kAhead; }
+  const Snapshot& To(const Position& position) const {
+    return end == End::kTarget ? *position.target : end == End::kTick ? tick : end == End::kLimit ? *limit : now;
   }
 };
 
-// False: the lane stands where it has to stay. `*limit`: no window ends beyond it; nullptr: there is none.
-bool PgLaneLog::MayOpen(const Position& position, const Snapshot** limit) {
-  *limit = limit_ ? &*limit_ : nullptr;
+// False: the lane stands where it has to stay.
+bool PgLaneLog::MayOpen(const Position& position, Opening* opening) {
+  opening->limit = limit_ ? &*limit_ : nullptr;
   stopped_ = false;
   if (side_limit_) {
     if (!position.target && position.base == *side_limit_) {
       return false;
     }
-    *limit = *limit == nullptr || (*limit)->Covers(*side_limit_) ? &*side_limit_ : *limit;
+    opening->limit = opening->limit == nullptr || opening->limit->Covers(*side_limit_) ? &*side_limit_ : opening->limit;
   }
   stopped_ = converging_ && (!limit_ || (!position.target && position.base == *limit_));
+  opening->together = place_ != nullptr && opening->limit == nullptr && !position.target;
   return !stopped_;
 }
 
+// Whether another lane has found out already what there is to read from there.
+bool PgLaneLog::KnownByOthers(const Position& position, relay::Window* window, bool* opened) {
+  if (std::shared_ptr<LaneTake> take = place_->TakeAhead(position.base); take != nullptr) {
+    const WindowReading& reading = *take->reading;
+    window->from = position.base;
+    window->to = reading.to;
+    window->durable_lsn = reading.durable_lsn;
+    window->current = reading.turn == shared_->turn();
+    reader_->Open(std::move(take));
+    *opened = true;
+    return true;
+  }
+  return shared_->NothingSince(position.base);
+}
+
 // Plain.
-void PgLaneLog::ChooseEnd(const Position& position, const Snapshot* limit, WindowEnd* end) {
-  const uint64_t finished = FinishedBetween(position.base, end->now);
+void PgLaneLog::ChooseEnd(const Position& position, Opening* opening) {
+  ReadActiveSnapshot(&opening->now);
+  opening->durable_lsn = DurableTarget();
+  if (opening->together) {
+    shared_->ChooseEnd(position.base, &opening->now, &opening->durable_lsn);
+  }
+  const uint64_t finished = FinishedBetween(position.base, opening->now);
   if (position.target) {
-    end->kind = WindowEnd::kTarget;
-  } else if (position.base.xmax > end->now.xmax) {
-    end->kind = WindowEnd::kAhead;
-  } else if (finished > 0 || limit != nullptr) {
-    end->ticks_asked = finished > TickCursor::kNearNow && !ticks_locked_;
+    opening->end = Opening::End::kTarget;
+  } else if (position.base.xmax > opening->now.xmax) {
+    opening->end = Opening::End::kAhead;
+  } else if (finished > 0 || opening->limit != nullptr) {
+    opening->ticks_asked = finished > TickCursor::kNearNow && !ticks_locked_;
     // A tick that was not taken on this server (it came with a dump) is no snapshot that a window may end at.
-    const bool tick = end->ticks_asked && ticks_->Next(position.base, &end->tick) && end->now.Covers(end->tick);
-    end->kind = tick ? WindowEnd::kTick : WindowEnd::kNow;
+    const bool tick =
+        opening->ticks_asked && ticks_->Next(position.base, &opening->tick) && opening->now.Covers(opening->tick);
+    opening->end = tick ? Opening::End::kTick : Opening::End::kNow;
     // The lanes have to stand at the identical snapshot, even where two snapshots see the same.
-    if (limit != nullptr && (!tick || !limit->Covers(end->tick))) {
-      end->kind = WindowEnd::kLimit;
+    if (opening->limit != nullptr && (!tick || !opening->limit->Covers(opening->tick))) {
+      opening->end = Opening::End::kLimit;
     }
   }
 }
 
-// Returns whether another lane has found out in this turn what there is to read from there.
-bool PgLaneLog::OpenShared(const Position& position, relay::Window* window, bool* opened) {
-  const SharedWindow* known = shared_->Find(position.base);
-  if (known == nullptr) {
-    return false;
+void PgLaneLog::BeginReading(const Position& position, const Opening& opening) {
+  const Snapshot& to = opening.To(position);
+  if (!opening.together) {
+    reader_->Open(position.base, to, position.done_to);
+    return;
   }
-  if (known->rows) {
-    reader_->OpenKnown(position.base, shared_->now(), *known->rows);
-    window->from = position.base;
-    window->to = shared_->now();
-    window->durable_lsn = known->durable_lsn;
-    window->current = true;
-    *opened = true;
-  }
-  return true;
+  std::vector<SharedLane*> with;
+  const Snapshot from = shared_->Gather(place_.get(), position.base, to, &with);
+  const auto pass = std::make_shared<WindowPass>(from, to, kBeforeAllTime);
+  pass->durable_lsn = opening.durable_lsn;
+  pass->turn = opening.end == Opening::End::kNow ? shared_->turn() : 0;
+  reader_->Open(shared_->Join(pass, place_.get(), position.base, with));
 }
 
 Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bool* opened) {
   *opened = false;
-  const Snapshot* limit = nullptr;
-  if (!MayOpen(position, &limit)) {
+  Opening opening;
+  if (!MayOpen(position, &opening)) {
     return Status();
   }
   OUTBOX_FAULT_POINT("window.start");
   repeats_ = repeats_to_ && !position.base.Covers(*repeats_to_);
-  ticks_->Learn(reader_->memory_used(), reader_->large());
-  const bool shares = shared_ != nullptr && limit == nullptr && !position.target;
-  bool known = false;
-  const Status from_others = Try([&] { known = shares && OpenShared(position, window, opened); });
-  if (known || !from_others.ok()) {
-    return from_others;
+  if (reader_->open()) {
+    ticks_->Learn(reader_->memory_used(), reader_->large());
+    reader_->Close();
   }
-  WindowEnd end;
-  uint64_t lsn = 0;
-  std::optional<WindowRows> rows;
-  Status status = TryInTransaction([&] {
-    ReadActiveSnapshot(&end.now);
-    lsn = DurableTarget();
-    if (shares) {
-      shared_->ChooseEnd(position.base, &end.now, &lsn);
+  if (opening.together) {
+    bool known = false;
+    const Status status = Try([&] { known = KnownByOthers(position, window, opened); });
+    if (known || !status.ok()) {
+      return status;
     }
-    ChooseEnd(position, limit, &end);
-    if (end.kind == WindowEnd::kNone || end.kind == WindowEnd::kAhead) {
-      return;
-    }
-    OUTBOX_FAULT_THROW("window.before");
-    if (shares && end.kind == WindowEnd::kNow && shared_->Wanted()) {
-      rows.emplace();
-    }
-    reader_->Open(position.base, end.To(position, limit), position.done_to, rows ? &*rows : nullptr);
-    reader_->Collect(Slice());
-    OUTBOX_FAULT_THROW("window.collected");
-    // A small window knows the WAL positions of its commits, which are nearly always on disk: then other sessions' WAL
-    // need not be flushed.
-    if (reader_->in_memory() && !StandbysAreAsked()) {
-      lsn = std::min<uint64_t>(lsn, reader_->commit_lsn());
+  }
+  const Status status = TryInTransaction([&] {
+    ChooseEnd(position, &opening);
+    if (opening.opens()) {
+      OUTBOX_FAULT_THROW("window.before");
+      BeginReading(position, opening);
+      reader_->Collect(Slice());
+      OUTBOX_FAULT_THROW("window.collected");
     }
   });
   // Smaller windows are only an optimization: while the ticks are locked, a backlog is read as one window.
-  ticks_locked_ = end.ticks_asked && !status.ok() && status.error().code == kLocked;
+  ticks_locked_ = opening.ticks_asked && !status.ok() && status.error().code == kLocked;
   if (!status.ok()) {
-    reader_->Close();
+    reader_->Abandon();
     return status;
   }
-  if (end.kind == WindowEnd::kAhead) {
+  if (opening.end == Opening::End::kAhead) {
     return Status(ErrorClass::kInternal, "POSITION_AHEAD",
                   "the lane's position is ahead of this server's transactions: it was written on another server");
   }
-  if (end.kind == WindowEnd::kNone) {
-    if (shares && shared_->Wanted()) {
-      shared_->Keep({position.base, lsn, std::nullopt});
+  if (!opening.opens()) {
+    if (opening.together) {
+      shared_->NoteNothingSince(position.base);
     }
     return status;
   }
-  if (rows && rows->complete() && reader_->in_memory()) {
-    shared_->Keep({position.base, lsn, std::move(rows)});
+  // A window that was looked through at once knows the WAL positions of its commits, which are nearly always on disk:
+  // then other sessions' WAL need not be flushed.
+  if (reader_->collected() && !StandbysAreAsked()) {
+    opening.durable_lsn = reader_->NarrowDurable(opening.durable_lsn);
   }
   window->from = position.base;
-  window->to = end.To(position, limit);
-  window->durable_lsn = lsn;
-  window->current = end.kind == WindowEnd::kNow;
+  window->to = opening.To(position);
+  window->durable_lsn = opening.durable_lsn;
+  window->current = opening.end == Opening::End::kNow;
   *opened = true;
+  if (place_ != nullptr && opening.limit == nullptr) {
+    place_->NoteOpened(reader_->take());
+  }
   OUTBOX_FAULT_POINT("window.opened");
   return status;
 }
@@ -337,9 +356,9 @@ Status PgLaneLog::SaveProgress(std::span<relay::ProgressSave> saves) {
   return status;
 }
 
-Status PgLaneLog::Rewind(const std::string& server_run, bool resend, relay::Loss* loss, bool* owner) {
+Status PgLaneLog::Rewind(const std::string& server_run, bool resend, relay::Loss* loss) {
   period_.known = false;  // it may append to the lane's progress
-  return RewindLane(id_, incarnation_, server_run, resend, loss, owner);
+  return RewindLane(id_, incarnation_, server_run, resend, loss);
 }
 
 }  // namespace outbox::log

@@ -16,6 +16,7 @@
 namespace outbox::log {
 
 class LaneReader;
+class SharedLane;
 class SharedWindows;
 class TickCursor;
 
@@ -41,15 +42,16 @@ class PgLaneLog final : public relay::LaneLog {
   Status CheckDurable(uint64_t lsn, bool* durable) override;
   void LimitTo(const Snapshot* limit) override;
   Status SaveProgress(std::span<relay::ProgressSave> saves) override;
-  Status Rewind(const std::string& server_run, bool resend, relay::Loss* loss, bool* owner) override;
+  Status Rewind(const std::string& server_run, bool resend, relay::Loss* loss) override;
   void SetServerRun(const std::string& server_run) override { server_run_ = server_run; }
 
  private:
-  struct WindowEnd;
-  bool MayOpen(const Position& position, const Snapshot** limit);
-  void ChooseEnd(const Position& position, const Snapshot* limit, WindowEnd* end);
+  struct Opening;
+  bool MayOpen(const Position& position, Opening* opening);
+  bool KnownByOthers(const Position& position, relay::Window* window, bool* opened);
+  void ChooseEnd(const Position& position, Opening* opening);
+  void BeginReading(const Position& position, const Opening& opening);
   void DropSettled(size_t before, EventChunk* chunk);
-  bool OpenShared(const Position& position, relay::Window* window, bool* opened);
 
   LaneId id_;
   int lanes_;
@@ -66,6 +68,7 @@ class PgLaneLog final : public relay::LaneLog {
   std::string server_run_;     // of the destination's server; "": it does not tell
   RunPeriod period_;
   SharedWindows* const shared_;
+  std::unique_ptr<SharedLane> place_;  // among the lanes that share
   std::unique_ptr<LaneReader> reader_;
   std::unique_ptr<TickCursor> ticks_;
 };

@@ -81,6 +81,10 @@ bool RowWanted(const RowView& row, const EventFilter* filter) {
                        Text(row.value[kTopic]));
 }
 
+std::string_view RowText(const RowView& row, days::LogColumn column) {
+  return Text(row.value[column]);
+}
+
 void CopyRow(const RowView& row, Arena* arena, Event* event) {
   auto text = [arena, &row](int column) {
     return row.value[column] == nullptr ? std::string_view() : arena->Copy(Text(row.value[column]));

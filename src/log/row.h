@@ -25,6 +25,8 @@ bool ViewRow(HeapTupleHeader tuple, RowView* row);
 // The functions below may raise (detoasting) and throw bad_alloc; call them under a guard, with a transaction, an
 // active snapshot and a short-lived memory context. What they allocate by palloc is left to that context.
 bool RowWanted(const RowView& row, const EventFilter* filter);
+// NULL where there is none. Until that context is reset.
+std::string_view RowText(const RowView& row, days::LogColumn column);
 void CopyRow(const RowView& row, Arena* arena, Event* event);
 
 // About how much memory CopyRow would take.

@@ -1,28 +1,15 @@
 #include "log/shared_window.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace outbox::log {
 
-Event* WindowRows::Add(size_t bytes) {
-  bytes_ += bytes;
-  if (bytes_ > kMostBytes) {
-    complete_ = false;
-    chunk_ = EventChunk();
-  }
-  return complete_ ? &chunk_.events.emplace_back() : nullptr;
-}
+// --- now ---------------------------------------------------------------------------------------------------------
 
 void SharedWindows::BeginTurn() {
+  ++turn_;
   now_.reset();
-  windows_.clear();
-}
-
-const SharedWindow* SharedWindows::Find(const Snapshot& base) const {
-  const auto found =
-      std::find_if(windows_.begin(), windows_.end(), [&](const SharedWindow& window) { return window.from == base; });
-  return found == windows_.end() ? nullptr : &*found;
+  nothing_since_.clear();
 }
 
 void SharedWindows::ChooseEnd(const Snapshot& base, Snapshot* now, uint64_t* durable_lsn) {
@@ -31,9 +18,207 @@ void SharedWindows::ChooseEnd(const Snapshot& base, Snapshot* now, uint64_t* dur
     *durable_lsn = durable_lsn_;
     return;
   }
-  windows_.clear();
+  nothing_since_.clear();
   now_ = *now;
   durable_lsn_ = *durable_lsn;
+}
+
+bool SharedWindows::NothingSince(const Snapshot& base) const {
+  return std::find(nothing_since_.begin(), nothing_since_.end(), base) != nothing_since_.end();
+}
+
+void SharedWindows::NoteNothingSince(const Snapshot& base) {
+  if (nothing_since_.size() < kMostNothing) {
+    nothing_since_.push_back(base);
+  }
+}
+
+// --- who reads along ---------------------------------------------------------------------------------------------
+
+namespace {
+
+bool Near(const Snapshot& a, const Snapshot& b) {
+  // Numbers below all transaction ids are those of adopted rows: few of them may be very many rows.
+  return a.xmax > SharedLane::kAdoptedEnd && b.xmax > SharedLane::kAdoptedEnd &&
+         (a.xmax > b.xmax ? a.xmax - b.xmax : b.xmax - a.xmax) <= SharedLane::kNear;
+}
+
+}  // namespace
+
+Snapshot SharedWindows::Gather(SharedLane* opener, const Snapshot& base, const Snapshot& to,
+                               std::vector<SharedLane*>* with) {
+  Snapshot from = base;
+  with->clear();
+  if (opener->alone_ || lanes_.size() < 2) {
+    return from;
+  }
+  MakeRoom();
+  if (budget_.held > most_held_) {
+    return from;
+  }
+  for (SharedLane* lane : lanes_) {
+    if (lane == opener || !lane->ReadsAlong()) {
+      continue;
+    }
+    const Snapshot& at = lane->end();
+    if (at == base) {
+      with->push_back(lane);
+    } else if (lane->ahead_.empty() && Near(at, base) && !(at == to) && to.Covers(at) &&
+               (base.Covers(at) || at.Covers(base))) {
+      if (from.Covers(at)) {
+        from = at;
+      }
+      with->push_back(lane);
+    }
+  }
+  return from;
+}
+
+std::shared_ptr<LaneTake> SharedWindows::Join(const std::shared_ptr<WindowReading>& reading, SharedLane* opener,
+                                              const Snapshot& base, const std::vector<SharedLane*>& with) {
+  const size_t sorting = std::max(kLeastSorting, most_held_ / 2 / (with.size() + 1));
+  const auto take_of = [&](SharedLane* lane, const Snapshot& from, size_t sort_memory) {
+    auto take = std::make_shared<LaneTake>(reading, from, lane->filter_, lane->memory_, sort_memory, &budget_);
+    take->lane = lane;
+    reading->takes.push_back(take);
+    return take;
+  };
+  reading->takes.reserve(with.size() + 1);
+  std::shared_ptr<LaneTake> own = take_of(opener, base, std::min(opener->memory_ / 2, sorting));
+  own->opener = true;
+  for (SharedLane* lane : with) {
+    lane->ahead_.push_back(take_of(lane, lane->end(), std::min(lane->memory_ / 2, sorting)));
+  }
+  return own;
+}
+
+// Lanes with more than one window ahead are slow, or read nothing for now.
+void SharedWindows::MakeRoom() {
+  if (budget_.held <= most_held_ / 2) {
+    return;
+  }
+  for (SharedLane* lane : lanes_) {
+    if (lane->ahead_.size() > 1) {
+      lane->ahead_.clear();
+    }
+  }
+}
+
+void SharedWindows::Drop(SharedLane* lane) {
+  lane->taking_->dropped = true;
+  lane->taking_->rows.Free();
+  lane->taking_ = nullptr;
+}
+
+void SharedWindows::Break(WindowReading* reading) {
+  reading->broken = true;
+  for (const std::weak_ptr<LaneTake>& weak : reading->takes) {
+    if (const std::shared_ptr<LaneTake> take = weak.lock(); take != nullptr && !take->opened) {
+      take->lane->alone_ = true;
+    }
+  }
+  reading->takes.clear();
+}
+
+// --- whose a row is ----------------------------------------------------------------------------------------------
+
+void SharedWindows::BeginSlice(const WindowReading& reading) {
+  for (SharedLane* lane : lanes_) {
+    lane->taking_ = nullptr;
+  }
+  for (const std::weak_ptr<LaneTake>& weak : reading.takes) {
+    if (const std::shared_ptr<LaneTake> take = weak.lock(); take != nullptr && !take->dropped) {
+      take->lane->taking_ = take.get();
+    }
+  }
+}
+
+const SharedWindows::Wanting* SharedWindows::WantedBy(std::string_view aggregate_type, std::string_view event_type) {
+  if (last_types_ == nullptr || last_types_->first.first != aggregate_type || last_types_->first.second != event_type) {
+    auto found = types_.find(Types(aggregate_type, event_type));
+    if (found == types_.end()) {
+      if (types_.size() >= kMostTypes) {
+        ForgetTypes();
+      }
+      Wanting wanting;
+      for (SharedLane* lane : lanes_) {
+        const EventFilter::Share share = lane->filter_->share();
+        if (share.lane >= share.lanes || !lane->filter_->WantsTypes(aggregate_type, event_type)) {
+          continue;
+        }
+        auto group = std::find_if(wanting.groups.begin(), wanting.groups.end(),
+                                  [&](const Wanting::Group& known) { return known.lanes == share.lanes; });
+        if (group == wanting.groups.end()) {
+          wanting.groups.push_back({share.lanes, std::vector<std::vector<SharedLane*>>(share.lanes)});
+          group = std::prev(wanting.groups.end());
+        }
+        group->by_lane[share.lane].push_back(lane);
+      }
+      found = types_.emplace(std::pair(std::string(aggregate_type), std::string(event_type)), std::move(wanting)).first;
+    }
+    last_types_ = &*found;
+  }
+  return last_types_->second.groups.empty() ? nullptr : &last_types_->second;
+}
+
+void SharedWindows::ForgetTypes() {
+  types_.clear();
+  last_types_ = nullptr;
+}
+
+void SharedWindows::Add(SharedLane* lane) {
+  lanes_.push_back(lane);
+  ForgetTypes();
+}
+
+void SharedWindows::Remove(SharedLane* lane) {
+  std::erase(lanes_, lane);
+  ForgetTypes();
+}
+
+// --- one lane ----------------------------------------------------------------------------------------------------
+
+SharedLane::SharedLane(SharedWindows* windows, const EventFilter* filter, size_t memory)
+    : windows_(windows), filter_(filter), memory_(memory) {
+  windows_->Add(this);
+}
+
+SharedLane::~SharedLane() {
+  windows_->Remove(this);
+}
+
+void SharedLane::Stand(const Snapshot& base) {
+  if (!ahead_.empty() && !(ahead_.front()->from == base)) {
+    ahead_.clear();
+  }
+  standing_ = base;
+}
+
+void SharedLane::StandNowhere() {
+  ahead_.clear();
+  standing_.reset();
+}
+
+std::shared_ptr<LaneTake> SharedLane::TakeAhead(const Snapshot& base) {
+  Stand(base);
+  if (ahead_.empty()) {
+    return nullptr;
+  }
+  std::shared_ptr<LaneTake> take = std::move(ahead_.front());
+  ahead_.pop_front();
+  if (take->dropped || take->reading->broken || take->version != filter_->version()) {
+    ahead_.clear();
+    return nullptr;
+  }
+  standing_ = take->reading->to;
+  take->opened = true;
+  return take;
+}
+
+void SharedLane::NoteOpened(LaneTake* take) {
+  Stand(take->reading->to);
+  take->opened = true;
+  alone_ = false;
 }
 
 }  // namespace outbox::log

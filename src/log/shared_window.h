@@ -1,80 +1,231 @@
-// Small windows that lanes of one worker read together [P behind, no Postgres type in sight]. Lanes that have caught up
-// stand at one snapshot, and want to read up to now at one moment, when a commit has woken them: the first of them
-// reads, and the others get its rows from memory, without a transaction of their own. A lane that stands elsewhere
-// reads by itself, up to the same end: from then on it stands where the others do.
+// Windows that lanes of one worker read together [P behind, no Postgres type in sight]. The first lane that opens a
+// window has its rows looked through for all lanes that stand where it does, or nearly: each row is looked at once, its
+// types and the hash of its key say which lanes may want it, and each lane gets its own (LaneRows). Another lane finds
+// that when it opens its next window, without a look at the log; then it stands where the others do again.
 //
-// What is known holds for one turn of the engine, so that it includes everything committed before that began. Large
-// windows are not kept: each lane reads those itself.
+// Nobody waits for another: a lane that is slow, paused or in trouble has a few windows ahead of it and is then left
+// behind; a lane elsewhere in the log reads by itself until it stands where others do. What was read for a lane and not
+// opened can be dropped at any time: then the lane reads it by itself.
+//
+// Where lanes have caught up, what is known of "now" holds for one turn of the engine, so that it includes everything
+// committed before that began.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
-#include "base/event.h"
+#include "base/event_filter.h"
 #include "base/snapshot.h"
+#include "format/route_spec.h"
+#include "log/lane_rows.h"
 
 namespace outbox::log {
 
-// All rows of a window, wanted by a lane or not, while they are few.
-class WindowRows {
- public:
-  static constexpr size_t kMostBytes = size_t{4} << 20;
+class SharedLane;
+struct LaneTake;
 
-  // A row was looked at.
-  void See() { seen_ = true; }
-  bool seen() const { return seen_; }
-  // Where to put a row of that size; nullptr: there are too many for all to be kept.
-  Event* Add(size_t bytes);
-  Arena* arena() { return &chunk_.arena; }
-  bool complete() const { return complete_; }
-  const std::vector<Event>& events() const { return chunk_.events; }
+// One pass over a window, for one lane or for several.
+struct WindowReading {
+  WindowReading(Snapshot window_from, Snapshot window_to) : from(std::move(window_from)), to(std::move(window_to)) {}
+  virtual ~WindowReading() = default;
 
- private:
-  EventChunk chunk_;
-  size_t bytes_ = 0;
-  bool seen_ = false;
-  bool complete_ = true;
+  const Snapshot from;
+  const Snapshot to;
+  uint64_t durable_lsn = 0;
+  uint64_t turn = 0;       // when `to` was the current snapshot; 0: it was recorded earlier
+  bool saw_rows = false;   // so far
+  bool collected = false;  // to its end
+  bool broken = false;     // it failed: each lane reads by itself
+  std::vector<std::weak_ptr<LaneTake>> takes;
 };
 
-struct SharedWindow {
-  Snapshot from;
-  uint64_t durable_lsn = 0;
-  std::optional<WindowRows> rows;  // nullopt: no transaction has finished since
+// A lane's part in it. The lane owns it.
+struct LaneTake {
+  LaneTake(std::shared_ptr<WindowReading> of, Snapshot lane_from, const EventFilter* lane_filter, size_t memory,
+           size_t sort_memory, LaneRows::Budget* budget)
+      : reading(std::move(of)),
+        from(std::move(lane_from)),
+        narrower(!(from == reading->from)),
+        filter(lane_filter),
+        version(filter->version()),
+        rows(memory, sort_memory, budget) {}
+
+  const std::shared_ptr<WindowReading> reading;
+  const Snapshot from;  // where the lane stands
+  const bool narrower;  // the reading begins earlier
+  const EventFilter* const filter;
+  const uint64_t version;  // of the filter, when it was begun
+  SharedLane* lane = nullptr;
+  bool opener = false;
+  bool opened = false;   // the lane reads it
+  bool dropped = false;  // there was no room for it
+  LaneRows rows;
+};
+
+// What says whose a row is.
+struct RowNames {
+  uint64_t xid = 0;
+  Uuid id{};
+  std::string_view aggregate_type;
+  std::string_view aggregate_id;
+  std::string_view event_type;
+  std::string_view topic;
 };
 
 class SharedWindows {
  public:
-  SharedWindows() = default;
+  // The lanes that want events of two types, by the number of lanes of their routes.
+  struct Wanting {
+    struct Group {
+      uint32_t lanes = 1;
+      std::vector<std::vector<SharedLane*>> by_lane;
+    };
+    std::vector<Group> groups;
+  };
+
+  // `most_held`: bytes of rows of lanes that read together; half of it in events, the rest is for sorting.
+  explicit SharedWindows(size_t most_held = size_t{64} << 20) : most_held_(most_held), budget_{0, most_held / 2} {}
   SharedWindows(const SharedWindows&) = delete;
   SharedWindows& operator=(const SharedWindows&) = delete;
 
   // A turn begins, and has taken note of who woke it.
   void BeginTurn();
-
-  // The window from `base` to now(), if a lane has opened it in this turn. Until the next call that is not const.
-  const SharedWindow* Find(const Snapshot& base) const;
-  // Whether it is worth keeping all rows of another window.
-  bool Wanted() const { return lanes_ > 1 && windows_.size() < kMost; }
-  void Keep(SharedWindow window) { windows_.push_back(std::move(window)); }
+  uint64_t turn() const { return turn_; }
 
   // Where windows end that are opened in this turn: the first snapshot taken in it, if it sees all that `base` does.
   // Else it becomes the one that was taken just now, and what was known is forgotten.
   void ChooseEnd(const Snapshot& base, Snapshot* now, uint64_t* durable_lsn);
-  const Snapshot& now() const { return *now_; }
+  // Whether it was found out in this turn that no transaction has finished since.
+  bool NothingSince(const Snapshot& base) const;
+  void NoteNothingSince(const Snapshot& base);
 
-  // A lane that reads with the others.
-  void Join() { ++lanes_; }
-  void Leave() { --lanes_; }
+  // --- reading together ---
+  // The lanes that may read a window to `to` along with one that opens it from `base`, and where it has to begin so
+  // that it has all of theirs in it.
+  Snapshot Gather(SharedLane* opener, const Snapshot& base, const Snapshot& to, std::vector<SharedLane*>* with);
+  // They take part. Returns the opener's part.
+  std::shared_ptr<LaneTake> Join(const std::shared_ptr<WindowReading>& reading, SharedLane* opener,
+                                 const Snapshot& base, const std::vector<SharedLane*>& with);
+  // The next rows are of that reading.
+  void BeginSlice(const WindowReading& reading);
+  // Call for each row; nullptr: no lane wants it. Until the next call.
+  const Wanting* WantedBy(std::string_view aggregate_type, std::string_view event_type);
+  // Gives a row to those that want it. `bytes()`: see LaneRows::Add, as is `copy`.
+  template <typename Bytes, typename Copy>
+  void Give(const Wanting& wanting, const RowNames& row, const RowLocation& location, const Bytes& bytes,
+            const Copy& copy);
+  // It failed: all that take part read that window by themselves, so that what is wrong with one lane's rows does not
+  // stop the others.
+  void Break(WindowReading* reading);
+
+  size_t held() const { return budget_.held; }
 
  private:
-  static constexpr size_t kMost = 4;
+  friend class SharedLane;
 
+  static constexpr size_t kLeastSorting = size_t{64} << 10;  // bytes, of one lane
+  static constexpr size_t kMostTypes = 4096;
+  static constexpr size_t kMostNothing = 4;
+
+  using Types = std::pair<std::string_view, std::string_view>;
+  struct TypesHash {
+    using is_transparent = void;
+    size_t operator()(const Types& types) const {
+      return std::hash<std::string_view>()(types.first) * 31 + std::hash<std::string_view>()(types.second);
+    }
+  };
+  struct TypesEqual {
+    using is_transparent = void;
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return a.first == b.first && a.second == b.second;
+    }
+  };
+  using WantingTable = std::unordered_map<std::pair<std::string, std::string>, Wanting, TypesHash, TypesEqual>;
+
+  void Add(SharedLane* lane);
+  void Remove(SharedLane* lane);
+  void ForgetTypes();
+  void MakeRoom();
+  static void Drop(SharedLane* lane);
+
+  const size_t most_held_;
+  uint64_t turn_ = 0;
   std::optional<Snapshot> now_;  // nullopt: no lane has looked yet
   uint64_t durable_lsn_ = 0;
-  std::deque<SharedWindow> windows_;
-  int lanes_ = 0;
+  std::vector<Snapshot> nothing_since_;
+  LaneRows::Budget budget_;
+  std::vector<SharedLane*> lanes_;
+  WantingTable types_;
+  const WantingTable::value_type* last_types_ = nullptr;
 };
+
+// One lane among them. Outlives its takes, and is outlived by the windows.
+class SharedLane {
+ public:
+  // How many windows are read ahead of a lane at most.
+  static constexpr size_t kMostAhead = 8;
+  // Lanes whose positions are so many transactions apart at most are read together, from where the last one stands.
+  static constexpr uint64_t kNear = 2000;
+  static constexpr uint64_t kAdoptedEnd = 503;  // of days/log_table_list.h
+
+  // `memory`: for its window, bytes. The filter outlives this object.
+  SharedLane(SharedWindows* windows, const EventFilter* filter, size_t memory);
+  ~SharedLane();
+  SharedLane(const SharedLane&) = delete;
+  SharedLane& operator=(const SharedLane&) = delete;
+
+  // Its next window begins there. What was read ahead from elsewhere is forgotten.
+  void Stand(const Snapshot& base);
+  // It reads by itself.
+  void StandNowhere();
+  // It reads that window by itself or as the opener, which has not failed: its next windows may be read with others.
+  void NoteOpened(LaneTake* take);
+  // The window from there if others have read it, or have begun to; it is opened then. nullptr: they have not.
+  std::shared_ptr<LaneTake> TakeAhead(const Snapshot& base);
+
+ private:
+  friend class SharedWindows;
+
+  // Where it stands when it has opened what is ahead.
+  const Snapshot& end() const { return ahead_.empty() ? *standing_ : ahead_.back()->reading->to; }
+  bool ReadsAlong() const { return standing_ && !alone_ && ahead_.size() < kMostAhead; }
+
+  SharedWindows* const windows_;
+  const EventFilter* const filter_;
+  const size_t memory_;
+  std::optional<Snapshot> standing_;
+  bool alone_ = false;
+  std::deque<std::shared_ptr<LaneTake>> ahead_;
+  LaneTake* taking_ = nullptr;  // what rows are given to just now
+};
+
+template <typename Bytes, typename Copy>
+void SharedWindows::Give(const Wanting& wanting, const RowNames& row, const RowLocation& location, const Bytes& bytes,
+                         const Copy& copy) {
+  const bool spread = wanting.groups.size() > 1 || wanting.groups.front().lanes > 1;
+  const uint32_t hash = spread ? format::KeyHash(row.aggregate_id, row.id) : 0;
+  for (const Wanting::Group& group : wanting.groups) {
+    for (SharedLane* lane : group.by_lane[hash % group.lanes]) {
+      LaneTake* take = lane->taking_;
+      if (take == nullptr || (take->narrower && take->from.Visible(row.xid)) ||
+          !take->filter->Wants(row.aggregate_type, row.aggregate_id, row.event_type, row.id, row.topic)) {
+        continue;
+      }
+      take->rows.Add(location, bytes(), copy);
+      if (budget_.held > most_held_ && !take->opener) {
+        Drop(lane);
+      }
+    }
+  }
+}
 
 }  // namespace outbox::log

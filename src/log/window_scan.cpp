@@ -255,8 +255,10 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LogTab
   return scanned;
 }
 
-void RowReader::Start() {
-  opened_.assign(leaves_.tables.size(), OpenedTable());
+void RowReader::Start(const WindowBounds& window, const days::LogTableList& leaves) {
+  window_ = &window;
+  leaves_ = &leaves;
+  opened_.assign(leaves_->tables.size(), OpenedTable());
   std::fill(pins_, pins_ + kPins, Pinned());
   fates_ = XidFates();
 }
@@ -267,13 +269,13 @@ bool RowReader::Read(const RowLocation& location, RowView* row) {
     return false;
   }
   OpenedTable& opened = opened_[number];
-  if (!opened.open) {
-    if (opened.gone || !days::OpenLogTable(leaves_.tables[number].oid, &opened.log_table)) {
-      opened.gone = true;
-      return false;
-    }
-    opened.open = true;
-    opened.blocks = RelationGetNumberOfBlocks(opened.log_table.heap);
+  if (opened.state == OpenedTable::State::kNotYet) {
+    const bool there = days::OpenLogTable(leaves_->tables[number].oid, &opened.log_table);
+    opened.state = there ? OpenedTable::State::kOpen : OpenedTable::State::kGone;
+    opened.blocks = there ? RelationGetNumberOfBlocks(opened.log_table.heap) : 0;
+  }
+  if (opened.state == OpenedTable::State::kGone) {
+    return false;
   }
   uint64 page_number = location.location >> 16;
   if (BlockOf(location.location) >= opened.blocks) {
@@ -300,7 +302,7 @@ bool RowReader::Read(const RowLocation& location, RowView* row) {
   }
   LockBuffer(pinned.buffer, BUFFER_LOCK_UNLOCK);
   return tuple != nullptr && ViewRow(tuple, row) && row->created_at == location.created_at &&
-         window_.Contains(row->xid);
+         window_->Contains(row->xid);
 }
 
 void RowReader::Close() {
@@ -311,9 +313,9 @@ void RowReader::Close() {
     }
   }
   for (OpenedTable& opened : opened_) {
-    if (opened.open) {
+    if (opened.state == OpenedTable::State::kOpen) {
       days::CloseLogTable(opened.log_table);
-      opened.open = false;
+      opened.state = OpenedTable::State::kNotYet;
     }
   }
 }

@@ -68,8 +68,8 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LogTab
 // them.
 class RowReader {
  public:
-  RowReader(const WindowBounds& window, const days::LogTableList& leaves) : window_(window), leaves_(leaves) {}
-  void Start();
+  // Both outlive the next Close().
+  void Start(const WindowBounds& window, const days::LogTableList& leaves);
   // Returns false if the row is not there any more, or is another one.
   bool Read(const RowLocation& location, RowView* row);
   void Close();
@@ -83,11 +83,10 @@ class RowReader {
   struct OpenedTable {
     days::LogTable log_table;
     BlockNumber blocks = 0;
-    bool open = false;
-    bool gone = false;
+    enum class State : uint8_t { kNotYet, kOpen, kGone } state = State::kNotYet;
   };
-  const WindowBounds& window_;
-  const days::LogTableList& leaves_;
+  const WindowBounds* window_ = nullptr;
+  const days::LogTableList* leaves_ = nullptr;
   XidFates fates_;
   Pinned pins_[kPins];
   std::vector<OpenedTable> opened_;

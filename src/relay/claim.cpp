@@ -160,7 +160,7 @@ void Claim::EndSubmission() {
   }
 }
 
-bool Claim::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) {
+void Claim::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) {
   Item& item = items_[ordinal];
   Settlement& settlement = item.settlement;
   settlement.error = error;
@@ -169,12 +169,11 @@ bool Claim::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const 
   const Attempt next = NextAttempt(verdict, steps, policy_, turn.clock->WallMicros(), turn.clock->Random());
   settlement.due = next.due;
   Decide(&item, next.state == ParkedState::kDead ? ParkedOutcome::kDead : ParkedOutcome::kRetry);
-  return true;
 }
 
 bool Claim::OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) {
   topics_->BackOff(items_[ordinal].topic, error, turn);
-  items_[ordinal].settlement.error = error;  // charged to nobody, and told to whoever asks for the event
+  items_[ordinal].settlement.error = error;  // charged to no event, and shown by status()
   Decide(&items_[ordinal], ParkedOutcome::kGiveBack);
   return true;
 }
@@ -221,7 +220,7 @@ void Claim::NotePlace(bool alone, Item* item) const {
       settlement.place = (place.partition < 0 ? "" : std::to_string(place.partition) + "/") + place.first;
     }
     if (!acknowledged.server_run.empty() && FitsTable(place.last)) {
-      // Of the first run, where there are two: that all was acknowledged by the later one is not known.
+      // Where there are two runs, the first: the later one may not have acknowledged all of it.
       settlement.server_run = settlement.server_run.empty() ? acknowledged.server_run : settlement.server_run;
       settlement.acknowledged =
           sink::PlaceBefore(settlement.acknowledged, place.last) ? place.last : settlement.acknowledged;

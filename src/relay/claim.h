@@ -57,7 +57,7 @@ class Claim final : public SendSource {
   bool Waits(uint64_t ordinal) const override {
     return ordinal < items_.size() && items_[ordinal].state != ItemState::kDecided;
   }
-  bool Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) override;
+  void Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) override;
   bool OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) override;
 
   // Where the events are that were sent under `place.flow`, by which run of the server.

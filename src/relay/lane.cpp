@@ -7,11 +7,12 @@
 
 namespace outbox::relay {
 
-Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
-           std::shared_ptr<ParkedQueue> parked, Destination* destination, const EngineOptions& options)
+Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec,
+           std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log, std::shared_ptr<ParkedQueue> parked,
+           Destination* destination, const EngineOptions& options)
     : lane_{.id = id,
             .flow = flow,
-            .filter = nullptr,
+            .filter = std::move(filter),
             .log = std::move(log),
             .parked = std::move(parked),
             .destination = destination,
@@ -27,13 +28,7 @@ Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteS
 
 Lane::~Lane() = default;
 
-void Lane::UseSides(std::shared_ptr<LaneFilter> filter, std::unique_ptr<SideLanes> sides) {
-  lane_.filter = std::move(filter);
-  topics_.UseSides(std::move(sides));
-}
-
-void Lane::BecomeSide(Lane* parent, const SideLane& record, std::shared_ptr<LaneFilter> filter, int64_t wall) {
-  lane_.filter = std::move(filter);
+void Lane::BecomeSide(Lane* parent, const SideLane& record, int64_t wall) {
   topics_.BecomeSide(parent, record);
   const SideTopic& first = record.topics[0];
   if (!first.error.ok()) {
@@ -118,10 +113,8 @@ void Lane::WakeParked() {
 }
 
 void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
-  if (lane_.filter != nullptr) {
-    lane_.filter->SetSpec(spec);
-    lane_.pipeline.ForgetMarks();  // topics may have other names
-  }
+  lane_.filter->SetSpec(spec);
+  lane_.pipeline.ForgetMarks();  // topics may have other names
   if (sides() != nullptr) {
     sides()->SetSpec(spec);
   }

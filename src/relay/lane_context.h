@@ -18,9 +18,9 @@ namespace outbox::relay {
 struct LaneContext {
   const LaneId id;
   const uint32_t flow;
-  std::shared_ptr<LaneFilter> filter;  // outlives the log; nullptr: all topics are the lane's
+  const std::shared_ptr<LaneFilter> filter;  // outlives the log
   const std::unique_ptr<LaneLog> log;
-  const std::shared_ptr<ParkedQueue> parked;  // nullptr: there is no parked table
+  const std::shared_ptr<ParkedQueue> parked;
   Destination* const destination;
   std::unique_ptr<format::RecordFormat> format;  // of the newest spec
   Pipeline pipeline;

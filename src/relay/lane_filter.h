@@ -30,8 +30,11 @@ class LaneFilter final : public EventFilter {
              const Uuid& id, std::string_view topic) const override;
   // Call for an event that Wants() accepted earlier.
   bool Takes(const Event& event) const;
-  // +1 with every change of the answers.
-  uint64_t version() const { return version_; }
+  bool WantsTypes(std::string_view aggregate_type, std::string_view event_type) const override {
+    return spec_->WantsTypes(aggregate_type, event_type);
+  }
+  Share share() const override { return spec_->share(); }
+  uint64_t version() const override { return version_; }
 
   // The topic of an event as all lanes of a route see it while topics are away; valid until the next call of anything.
   std::string_view Topic(const Event& event) const { return topic_of_.Resolve(event); }

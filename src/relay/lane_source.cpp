@@ -152,12 +152,8 @@ uint64_t LaneSource::next() {
   return span.count == 0 ? UINT64_MAX : span.first;
 }
 
-bool LaneSource::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext&) {
-  if (verdict == Verdict::kLater && lane_->parked == nullptr) {
-    return false;
-  }
+void LaneSource::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext&) {
   parker_->Refuse(ordinal, error, verdict);
-  return true;
 }
 
 bool LaneSource::OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) {
@@ -165,7 +161,8 @@ bool LaneSource::OnTopicTrouble(uint64_t ordinal, const Error& error, const Turn
     case Topics::Answer::kLeaves:
       return true;
     case Topics::Answer::kNoRoom:  // the other topics go on past it, event by event
-      return Refuse(ordinal, error, Verdict::kLater, turn);
+      Refuse(ordinal, error, Verdict::kLater, turn);
+      return true;
     case Topics::Answer::kStays:
       break;
   }

@@ -334,9 +334,7 @@ void Sender::SettleDeath(bool failed, const TurnContext& turn) {
   if (search_.killed()) {
     // No event is charged with what came from outside. But where it is the OOM killer, and it comes for what this event
     // takes, the others must get past it: it waits, and is tried at the second sink.
-    if (!source_->Refuse(search_.first(), KilledError(), Verdict::kLater, turn)) {
-      Trip(KilledError(), turn);
-    }
+    source_->Refuse(search_.first(), KilledError(), Verdict::kLater, turn);
     search_.Drop();
     return;
   }

@@ -210,7 +210,7 @@ void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& rout
     return;  // the same topic may be in trouble in another lane: over when it is in none, see EndTurn()
   }
   const std::string topic = status.topic == nullptr ? std::string() : *status.topic;
-  Episode* episode = Find({status.id.route_id, topic}, topic, status.error, now);
+  Episode* episode = Find({status.id.route_id, topic}, route, status.error, now);
   if (See(episode, status.error, now) == Line::kTrouble) {
     Topics& topics = topics_[status.id.route_id];
     topics.route = route;
@@ -283,7 +283,9 @@ void Incidents::EndTurn(int64_t now) {
     }
     const bool over = episode.good_since != 0 && (episode.said_at == 0 || now - episode.good_since >= kSettles);
     if (over && episode.said_at != 0) {
-      topics_[entry->first.first].back.push_back({entry->first.second, {}, episode});
+      Topics& topics = topics_[entry->first.first];  // may be a new one: it is let go between two lines
+      topics.route = episode.what;
+      topics.back.push_back({entry->first.second, {}, episode});
     }
     entry = over ? episodes_.erase(entry) : std::next(entry);
   }

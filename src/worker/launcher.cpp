@@ -222,7 +222,13 @@ void DecideWanted(Moment now) {
   turns.reserve(state->jobs.size() + 16);
   for (Job& job : state->jobs) {
     job.wanted = false;
-    turns.push_back({job.ticket, job.asked_to_stop, job.ticket.slot < 0 && job.start_after > now, false});
+    TurnJob turn{job.ticket};
+    if (job.ticket.slot >= 0) {
+      turn.state = job.asked_to_stop ? TurnJob::State::kLeaving : TurnJob::State::kRuns;
+    } else if (job.start_after > now) {
+      turn.state = TurnJob::State::kDelayed;
+    }
+    turns.push_back(turn);
   }
   Earliest(After(now, DecideTurns(&turns)));
   for (const TurnJob& job : turns) {

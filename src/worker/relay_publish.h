@@ -74,7 +74,7 @@ class RelayPublisher {
   std::string complained_code_;
   std::string activity_;
   bool busy_ = false;
-  // Of this turn.
+  // What the engine reported in this turn.
   std::vector<relay::LaneStatus> lane_statuses_;
   std::vector<relay::DestinationStatus> destination_statuses_;
 };

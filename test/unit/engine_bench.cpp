@@ -5,6 +5,7 @@
 
 #include "format/record_format.h"
 #include "relay/engine.h"
+#include "relay_fake_dead.h"
 #include "sink/sink.h"
 
 namespace outbox::relay {
@@ -136,7 +137,12 @@ void BenchEngine(uint32_t results_of) {
   BenchSink* sink = made.get();
   engine.SetDestination(
       1, [&made] { return std::move(made); }, 0);
-  engine.AddLane({1, 0}, Spec(), {.log = std::make_unique<BenchLog>()}, 1);
+  const auto spec = Spec();
+  engine.AddLane({1, 0}, spec,
+                 {.filter = std::make_shared<LaneFilter>(spec),
+                  .log = std::make_unique<BenchLog>(),
+                  .parked = std::make_unique<fakes::DeadParkedLog>()},
+                 1);
   std::vector<LaneStatus> lanes;
   const double start = CpuSeconds();
   do {

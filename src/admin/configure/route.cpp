@@ -260,6 +260,18 @@ int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
   return std::max<int64>(left, 0);
 }
 
+// Events that nobody else sees yet go by what the route is when they are committed.
+void TellOpen(const std::string& name) {
+  const int64 open = OpenEmitters();
+  if (open > 0) {
+    Notice(
+        "route \"" + name + "\" is changed for events that are not committed yet, too",
+        TellOpenEmitters(open) + (open == 1 ? "; what it commits" : "; what they commit") +
+            " goes by the route as it is from now on, or not at all if that no longer wants it.",
+        "pg_stat_activity and pg_prepared_xacts show them. To have them go by the old one, wait until they are over.");
+  }
+}
+
 // Its destination remembers what it has acknowledged, and is asked for it (log/rewind.h): of this route no longer.
 void TellUnwatched(const std::string& name) {
   const std::vector<Row> rows = RunSql(
@@ -370,6 +382,9 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   }
   AuditAlteredRoute(name, before, other_events ? NoLongerWanted(name, lanes_before) : 0);
   outbox::pg::NoteConfigChange();
+  if (other_events || server != old[0] || topic != old[1] || key != old[2]) {
+    TellOpen(name);
+  }
   PG_RETURN_VOID();
 }
 

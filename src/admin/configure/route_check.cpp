@@ -43,7 +43,8 @@ void CheckConvertible(const std::string& text) {
 
 std::string CheckRouteName(const Cell& name) {
   if (!name) {
-    Refuse(ERRCODE_NULL_VALUE_NOT_ALLOWED, "a route needs a name", "", "");
+    Refuse(ERRCODE_NULL_VALUE_NOT_ALLOWED, "a route needs a name", "",
+           "SELECT name FROM outbox.route shows all routes; a new one may have any name of up to 63 bytes.");
   }
   bool blank = std::all_of(name->begin(), name->end(), [](unsigned char c) { return c <= ' '; });
   bool control = std::any_of(name->begin(), name->end(), [](unsigned char c) { return c < ' ' || c == 127; });

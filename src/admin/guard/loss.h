@@ -11,6 +11,9 @@
 //
 // What outbox does itself (drop_route(), skip(), workers, upkeep) is not asked: pg::InOwnStatement().
 //
+// What counts is found by `undelivered`; `loss` refuses it, or lets it through and tells; `loss_of_objects` asks when
+// something is dropped, `loss_of_rows` when rows go.
+//
 // The triggers work everywhere. DROP, DETACH and ALTER are seen where the library is loaded: in every session where it
 // is preloaded. The keeper's own drops have looked for themselves. DROP DATABASE is not looked at: the question cannot
 // be asked from another database.
@@ -18,31 +21,48 @@
 
 #include <string>
 
+#include "admin/guard/undelivered.h"
 #include "pg/prelude.h"
 
 namespace outbox::admin {
 
-// Once per backend, from _PG_init.
-void InstallDropHook();
+// --- refused, or let through and told. All throw. ---
 
-// Before every utility statement: what is dropped from here on is dropped by it. Plain.
-void NoteCommand(Node* statement);
-// Before ALTER EXTENSION ... ADD or DROP of a member. Throws.
-void CheckExtensionContents(Node* statement);
+constexpr const char* kHolds = "it holds undelivered events";
+constexpr const char* kThereAre = "there are undelivered events";
+
+// `command`: "drop extension outbox".
+// `keeps_audit`: outbox.audit does not go with it.
+void JudgeLoss(const Loss& loss, const std::string& command, bool keeps_audit = true, const char* because = kHolds,
+               const char* warning = "undelivered events are lost");
 
 // Before a partition of the log is detached; before a trigger or another guard is taken away: "cannot COMMAND because
-// ...". Throw.
+// ...".
 void JudgeDetach(Oid table);
 void JudgeGuards(const std::string& command);
+// Before ALTER EXTENSION ... ADD or DROP of a member.
+void CheckExtensionContents(Node* statement);
+// COMMAND: "drop table".
+void JudgeDayTable(Oid relation, const char* command);
 
-// With its schema, quoted where needed. Throws.
-std::string NameOf(Oid relation);
+// What a command has been let do under outbox.allow_loss is told once, however many triggers and rows ask. `what`: a
+// route, or kEverything.
+bool WarnedOf(int64 what);
+void NoteWarned(int64 what);
+
 // Leaves a row in outbox.audit: what outbox.allow_loss let through; how many rows it concerned, if that is known.
-// Throws.
 void NoteLoss(const std::string& command, const std::string& what, int64 rows = 0);
 void Warn(const std::string& message, const std::string& detail);
 
-// What the routes to that server have not delivered, as text for messages; empty: nothing. Throws.
-std::string UndeliveredTo(const char* server);
+// --- what it is about ---
+
+// Whether the extension is there with all objects that the check needs.
+bool StateTablesExist();
+// A table without which events are lost, or an answer cannot be made, beside the log's day tables.
+bool IsStateTable(const char* name);
+// Whether the relation is a part of the log: a day table, or the spare one.
+bool IsDayTable(Oid relation);
+// With its schema, quoted where needed.
+std::string NameOf(Oid relation);
 
 }  // namespace outbox::admin

@@ -1,8 +1,8 @@
 // DROP SERVER and ALTER SERVER ... RENAME [P]. Routes name their server, because an oid does not survive a dump. So:
 //   DROP SERVER of a server that routes use is refused (2BP01), also with CASCADE, which people write to get rid of the
-//   user mappings, and so is DROP OWNED BY its owner (loss.h sees it), unless the extension goes as well; dropping the
-//   wrapper or the extension with CASCADE is not, unless events are undelivered (loss.h). ALTER SERVER ... RENAME
-//   renames it in the routes as well. ALTER ROLE ... RENAME renames it in the rights to emit as well.
+//   user mappings, and so is DROP OWNED BY its owner (loss_of_objects.h sees it), unless the extension goes as well;
+//   dropping the wrapper or the extension with CASCADE is not, unless events are undelivered (loss.h). ALTER SERVER ...
+//   RENAME renames it in the routes as well. ALTER ROLE ... RENAME renames it in the rights to emit as well.
 // Whatever gets past that shows as trouble of the lane: the route names a server that is not there.
 #pragma once
 

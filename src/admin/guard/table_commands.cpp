@@ -3,6 +3,7 @@
 #include <string>
 
 #include "admin/common/query.h"
+#include "admin/guard/by_hand.h"
 #include "admin/guard/loss.h"
 #include "emit/replica_role.h"
 #include "pg/entry.h"
@@ -60,12 +61,18 @@ bool IsOurs(Oid relation) {
   return OidIsValid(member) && getExtensionOfObject(RelationRelationId, member) == get_extension_oid("outbox", true);
 }
 
+// A view of the extension.
+bool IsOurView(Oid relation) {
+  return InSchemaInUse(relation) && get_rel_relkind(relation) == RELKIND_VIEW &&
+         getExtensionOfObject(RelationRelationId, relation) == get_extension_oid("outbox", true);
+}
+
 // A relation named in a command; nothing where there is none.
 Oid Find(const RangeVar* relation) {
   return relation == nullptr ? InvalidOid : Guard([relation] { return RangeVarGetRelid(relation, NoLock, true); });
 }
 
-// The table of ours that somebody with the right to it is altering by hand. Who has none is told so by the command
+// The table of outbox that a role with the right to it is altering by hand. A role without it is refused by the command
 // itself.
 Oid FindAltered(const RangeVar* relation) {
   const Oid found = Find(relation);
@@ -80,7 +87,8 @@ enum class Altered : unsigned char {
   kShape,     // what is counted on
   kUnlogged,  // a crash leaves nothing
   kDetached,  // a day goes
-  kGuard,     // a trigger of ours, or all
+  kAttached,  // a day comes
+  kGuard,     // a trigger of outbox, or all of them
 };
 
 struct AlterRule {
@@ -107,6 +115,7 @@ constexpr AlterRule kAlterRules[] = {
     {AT_AddInherit, Altered::kShape, "change the parent of"},
     {AT_SetUnLogged, Altered::kUnlogged, "make unlogged"},
     {AT_DetachPartition, Altered::kDetached, "detach"},
+    {AT_AttachPartition, Altered::kAttached, "attach a partition to"},
     {AT_DisableTrig, Altered::kGuard, "switch off triggers of"},
     {AT_DisableTrigAll, Altered::kGuard, "switch off triggers of"},
     {AT_DisableTrigUser, Altered::kGuard, "switch off triggers of"},
@@ -153,6 +162,20 @@ void CheckDetach(Oid parent, const PartitionCmd* partition) {
   }
 }
 
+// Its rows were not written by emit(), or in another time: which of them lanes would ever read is chance. (A restore
+// brings the days of a dump before the outbox is in use, and adopt() looks at their rows.)
+void RefuseAttach(Oid parent, const std::string& words) {
+  if (pg::settings.allow_loss) {
+    NoteLoss(words + " " + NameOf(parent), "");
+  } else if (InUse()) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(parent),
+                    "Day tables are made by outbox itself. Rows of any other table have transaction ids that lanes may "
+                    "be past: they would be sent at the wrong time, or never.",
+                    "INSERT INTO outbox.log SELECT * FROM ... keeps events in outbox.foreign_event, and SELECT "
+                    "outbox.adopt() sends them. To do it all the same, and answer for it: SET outbox.allow_loss = on."};
+  }
+}
+
 // Made by the extension: its function is there.
 bool IsTriggerOfOurs(Oid table, const char* name) {
   const Oid oid = get_trigger_oid(table, name, true);
@@ -170,13 +193,6 @@ bool IsTriggerOfOurs(Oid table, const char* name) {
   systable_endscan(scan);
   table_close(triggers, AccessShareLock);
   return ours;
-}
-
-// Whether positions, ticks and owners here are this database's own: the outbox is in use, and no copy.
-bool InUse() {
-  return !RunSql(Access::kWrite,
-                 "SELECT FROM outbox.identity WHERE system_identifier || '/' || database = outbox._home()")
-              .empty();
 }
 
 // A restore that switches triggers off around its data is into an outbox that is not in use.
@@ -201,6 +217,9 @@ void CheckForm(Oid table, const AlterTableCmd* command) {
       case Altered::kDetached:
         CheckDetach(table, reinterpret_cast<const PartitionCmd*>(command->def));
         break;
+      case Altered::kAttached:
+        RefuseAttach(table, rule.words);
+        break;
       case Altered::kGuard:
         CheckGuard(table, command->name, rule.words);
         break;
@@ -210,7 +229,7 @@ void CheckForm(Oid table, const AlterTableCmd* command) {
 
 // --- COPY ---
 
-// Of the tables of an outbox, what a dump may bring into one that is in use: events, which are kept apart.
+// Whether a dump may bring rows of this table into an outbox that is in use: events, which are kept apart.
 bool MayComeInto(const char* name) {
   return strcmp(name, "log") == 0 || strncmp(name, "log_", 4) == 0 || strcmp(name, "foreign_event") == 0 ||
          strcmp(name, "event") == 0 || strcmp(name, "audit") == 0;
@@ -263,30 +282,60 @@ Oid FindOwnFunction(List* names) {
 
 object_access_hook_type previous_hook = nullptr;
 
-// The table of a trigger that the current command is making.
-Oid TableOfNew(Oid trigger) {
+// A trigger that the current command is making.
+struct NewTrigger {
+  Oid table;
+  int16 type;
+  Oid function;
+};
+
+NewTrigger FindNew(Oid trigger) {
   Relation triggers = table_open(TriggerRelationId, AccessShareLock);
   ScanKeyData key;
   ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(trigger));
   SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, SnapshotSelf, 1, &key);
   HeapTuple tuple = systable_getnext(scan);
-  const Oid table = HeapTupleIsValid(tuple) ? reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgrelid : InvalidOid;
+  NewTrigger found = {InvalidOid, 0, InvalidOid};
+  if (HeapTupleIsValid(tuple)) {
+    const auto* form = reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple));
+    found = {form->tgrelid, form->tgtype, form->tgfoid};
+  }
   systable_endscan(scan);
   table_close(triggers, AccessShareLock);
-  return table;
+  return found;
+}
+
+// One that may drop or change what is written: rows before they are, or instead of them. Plain.
+bool MayTakeRows(const NewTrigger& trigger) {
+  return TRIGGER_FOR_ROW(trigger.type) && (TRIGGER_FOR_BEFORE(trigger.type) || TRIGGER_FOR_INSTEAD(trigger.type)) &&
+         getExtensionOfObject(ProcedureRelationId, trigger.function) != get_extension_oid("outbox", true) &&
+         !pg::InOwnStatement();
 }
 
 // Whoever was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
-// their owner: in workers, in adopt(), in create_route().
+// their owner: in workers, in adopt(), in create_route(). The owner's own may look, and not take.
 void JudgeTrigger(Oid trigger) {
-  if (Guard([trigger] {
-        const Oid table = TableOfNew(trigger);
-        return InSchemaInUse(table) && !Owns(table);
-      })) {
+  const NewTrigger found = Guard([trigger] { return FindNew(trigger); });
+  if (!Guard([&found] { return InSchemaInUse(found.table); })) {
+    return;
+  }
+  if (Guard([&found] { return !Owns(found.table); })) {
     throw UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "must be owner of the tables of outbox to create a trigger on them",
                     "It would be fired by background workers, with the rights of the owner.",
                     "Have a consumer of the events do it, or a trigger on your own table."};
   }
+  if (!Guard([&found] { return MayTakeRows(found) && (IsOurs(found.table) || IsOurView(found.table)); })) {
+    return;
+  }
+  if (pg::settings.allow_loss) {
+    NoteLoss("create a trigger on " + NameOf(found.table), "");
+    return;
+  }
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                  "cannot create a trigger on " + NameOf(found.table) + " that comes before its rows are written",
+                  "What it drops or changes would be lost to workers and emitters, without a word.",
+                  "A trigger AFTER the rows may look at them. To do it all the same, and answer for it: SET "
+                  "outbox.allow_loss = on."};
 }
 
 // Not before the command: the name in it may then mean another table than once the command has its lock. (Internal:
@@ -328,6 +377,20 @@ void CheckAlterTable(Node* statement) {
     for (int i = 0; i < list_length(alter->cmds); i++) {
       CheckForm(table, static_cast<AlterTableCmd*>(list_nth(alter->cmds, i)));
     }
+  }
+}
+
+void CheckAttach(const RangeVar* parent, const char* words) {
+  const Oid table = FindAltered(parent);
+  if (OidIsValid(table)) {
+    RefuseAttach(table, words);
+  }
+}
+
+void CheckRuleOnTable(const RangeVar* relation) {
+  const Oid table = FindAltered(relation);
+  if (OidIsValid(table)) {
+    RefuseShape(table, "create a rule on");
   }
 }
 
@@ -383,8 +446,14 @@ void CheckDropTrigger(Node* statement) {
     const RangeVar* relation =
         Guard([names] { return makeRangeVarFromNameList(list_copy_head(names, list_length(names) - 1)); });
     const Oid table = FindAltered(relation);
+    const Oid view = Find(relation);
     if (OidIsValid(table)) {
       CheckGuard(table, strVal(llast(names)), "drop a trigger of");
+    } else if (OidIsValid(view) && Guard([view, names] {
+                 return !pg::InOwnStatement() && IsOurView(view) && Owns(view) &&
+                        IsTriggerOfOurs(view, strVal(llast(names)));
+               })) {
+      RefuseShape(view, "drop a trigger of");
     }
   }
 }

@@ -2,6 +2,8 @@
 
 #include "admin/guard/database_bar.h"
 #include "admin/guard/loss.h"
+#include "admin/guard/loss_of_objects.h"
+#include "admin/guard/object_commands.h"
 #include "admin/guard/server_commands.h"
 #include "admin/guard/table_commands.h"
 #include "admin/guard/user_mapping.h"
@@ -20,7 +22,7 @@ namespace {
 
 ProcessUtility_hook_type previous_hook = nullptr;
 
-// Of one kind of statement, what one part has to do with it. All questions are asked before the statement runs: a
+// What one part has to do with one kind of statement. All questions are asked before the statement runs: a
 // command that commits in the middle may free its tree.
 struct Watch {
   NodeTag statement;
@@ -77,8 +79,16 @@ constexpr Watch kWatches[] = {
     {.statement = T_RenameStmt, .before = CheckRename},
     {.statement = T_AlterObjectSchemaStmt, .before = CheckSetSchema},
     {.statement = T_CreateFunctionStmt, .concerns = ReplacesFunction, .before = CheckReplaceFunction},
+    {.statement = T_CreateStmt, .concerns = CreatesPartition, .before = CheckCreateTable},
     {.statement = T_CopyStmt, .before = CheckCopy},
     {.statement = T_CopyStmt, .concerns = IsRestored, .around = &kWithoutForeignKeys},
+    // Its functions, views, types and wrappers, by other hands.
+    {.statement = T_RenameStmt, .before = CheckRenameObject},
+    {.statement = T_AlterObjectSchemaStmt, .before = CheckMoveObject},
+    {.statement = T_AlterFunctionStmt, .before = CheckAlterFunction},
+    {.statement = T_ViewStmt, .concerns = ReplacesView, .before = CheckReplaceView},
+    {.statement = T_RuleStmt, .before = CheckCreateRule},
+    {.statement = T_AlterFdwStmt, .before = CheckAlterWrapper},
     // Destinations.
     {.statement = T_DropStmt, .concerns = DropsServer, .before = CheckDropServer},
     {.statement = T_RenameStmt, .concerns = RenamesServer, .after = RenameServerInRoutes},

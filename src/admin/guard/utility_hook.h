@@ -4,11 +4,12 @@
 //
 //   loss            nothing undelivered is lost, and no guard is taken away, without a word
 //   table_commands  what is done to the tables of outbox by other hands: ALTER TABLE, CREATE TRIGGER, COPY
+//   object_commands its functions, views, types and wrappers, by other hands
 //   server_commands DROP SERVER and its renaming, because routes name their server
 //   database_bar    DROP, ALTER and copying of a database, for which its workers have to leave
 //
 // What is dropped along with other things (CASCADE, DROP OWNED) no utility hook sees: that is the object access hook's,
-// in loss.cpp.
+// in loss_of_objects.cpp.
 #pragma once
 
 #include "pg/prelude.h"

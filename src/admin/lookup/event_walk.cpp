@@ -149,13 +149,13 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
       own_topic = topic = Utf8(event.topic);
     }
   }
-  if (event.forgotten) {
-    return Fate::kGivenUp;
-  }
   const LaneRecord& lane = lanes_[format::LaneOf(aggregate_id, event.id, static_cast<uint32>(lanes_.size()))];
   if (lane.spec == nullptr || lane.BeforeStart(event.xid, event.created_at) ||
       !lane.spec->Wants(aggregate_type, aggregate_id, happened, event.id, own_topic)) {
     return Fate::kNotOurs;
+  }
+  if (event.forgotten) {
+    return Fate::kForgotten;
   }
   if (std::binary_search(parked_.begin(), parked_.end(), event.created_at)) {
     return Fate::kParked;

@@ -47,7 +47,7 @@ class RouteEvents {
   // Throws if the route does not exist or cannot work.
   explicit RouteEvents(const std::string& route, Positions positions = Positions::kOfThisLog);
 
-  enum class Fate { kNotOurs, kPending, kParked, kGivenUp, kPassedOver, kDelivered };
+  enum class Fate { kNotOurs, kForgotten, kPending, kParked, kGivenUp, kPassedOver, kDelivered };
   Fate FateOf(const WalkedEvent& event) const;
 
   const std::vector<LaneRecord>& lanes() const { return lanes_; }

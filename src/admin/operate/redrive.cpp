@@ -39,7 +39,12 @@ Selection ReadFilters(FunctionCallInfo fcinfo, TimestampTz started) {
                       "Leave it out to take everything."};
     }
     given.Add(kFilterNames[i], value);
-    selection.params.push_back(i == 0 || i == 3 || i == 5 || i == 6 ? value : LikePattern(value));
+    if (i == 5 || i == 6) {  // not in the session's style, which need not be readable
+      const std::optional<int64> at = TimeArgument(fcinfo, static_cast<int>(i));
+      selection.params.push_back(at ? Cell(UnixMicrosText(*at)) : Cell());
+    } else {
+      selection.params.push_back(i == 0 || i == 3 ? value : LikePattern(value));
+    }
   }
   selection.params.push_back(TimestampCell(started));
   selection.route = selection.params[0];

@@ -176,6 +176,10 @@ void TellPlan(const Replay& replay, bool dry_run) {
            std::to_string(plan.pending) + " not sent yet, " + std::to_string(plan.parked) + " parked, " +
                std::to_string(plan.given_up) + " skipped or discarded.");
   }
+  if (plan.forgotten > 0) {
+    Notice("left alone: " + Count(plan.forgotten, "event") + " whose content outbox.forget() has erased",
+           "Nothing is left of them that could be sent, whether the route had delivered them or not.");
+  }
 }
 
 }  // namespace

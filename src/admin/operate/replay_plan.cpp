@@ -38,7 +38,7 @@ class Planner {
     plan_->of_topic.assign(plan_->topics.size(), 0);
     plan_->more = false;
     plan_->matched = plan_->first = plan_->last = plan_->bytes = 0;
-    plan_->pending = plan_->parked = plan_->given_up = plan_->passed_over = 0;
+    plan_->pending = plan_->parked = plan_->given_up = plan_->forgotten = plan_->passed_over = 0;
   }
 
  private:
@@ -57,6 +57,9 @@ class Planner {
         return;
       case RouteEvents::Fate::kGivenUp:
         plan_->given_up++;
+        return;
+      case RouteEvents::Fate::kForgotten:
+        plan_->forgotten++;
         return;
       case RouteEvents::Fate::kPassedOver:
         plan_->passed_over++;

@@ -41,8 +41,8 @@ struct ReplayPlan {
   int64 first = 0;  // created_at, Unix microseconds
   int64 last = 0;
   int64 bytes = 0;
-  int64 passed_over = 0;                        // of these: sent for the first time
-  int64 pending = 0, parked = 0, given_up = 0;  // these are left alone
+  int64 passed_over = 0;                                       // of these: sent for the first time
+  int64 pending = 0, parked = 0, given_up = 0, forgotten = 0;  // these are left alone
   std::map<std::string, uint32> topic_numbers;
 
   // The topic's number; a new one if it is not known yet.

@@ -5,6 +5,9 @@
 namespace outbox::admin {
 
 void Findings::Add(const char* check, const char* status, std::string detail, std::string hint) {
+  if (!hint.empty() && hint.find("outbox.adopt()") == std::string::npos) {
+    hint = first_ + hint;
+  }
   rows_.push_back({Cell(check), Cell(status), Cell(std::move(detail)), hint.empty() ? Cell() : Cell(std::move(hint))});
 }
 
@@ -34,11 +37,16 @@ OUTBOX_FUNCTION(outbox_doctor) {
     }
     return static_cast<Datum>(0);
   }
+  for (auto check : {CheckPreload, CheckVersion, CheckIdentity, CheckClock, CheckRetention, CheckPublications,
+                     CheckSubscriptions, CheckOwners, CheckRights}) {
+    check(&findings);
+  }
+  if (IsCopy()) {
+    findings.Before("SELECT outbox.adopt() comes first, see the check \"identity\". If it is still said then: ");
+  }
   for (auto check :
-       {CheckPreload,      CheckVersion,      CheckIdentity,      CheckProcesses, CheckClock,     CheckDayTables,
-        CheckRetention,    CheckLog,          CheckIndexes,       CheckRoutes,    CheckLoneEmits, CheckLanes,
-        CheckDestinations, CheckParked,       CheckReplays,       CheckPauses,    CheckAdoption,  CheckGuards,
-        CheckForeignRows,  CheckPublications, CheckSubscriptions, CheckRights}) {
+       {CheckProcesses, CheckDayTables, CheckLog, CheckIndexes, CheckRoutes, CheckLoneEmits, CheckLanes,
+        CheckDestinations, CheckParked, CheckReplays, CheckPauses, CheckAdoption, CheckGuards, CheckForeignRows}) {
     check(&findings);
   }
   for (const Row& row : findings.rows()) {

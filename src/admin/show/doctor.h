@@ -16,10 +16,17 @@ class Findings {
   void Problem(const char* check, std::string detail, std::string hint);
   const std::vector<Row>& rows() const { return rows_; }
 
+  // From now on what is wrong follows from something that comes first: hints begin with what to do about that.
+  void Before(std::string first) { first_ = std::move(first); }
+
  private:
   void Add(const char* check, const char* status, std::string detail, std::string hint);
   std::vector<Row> rows_;
+  std::string first_;
 };
+
+// Whether this outbox is a copy that was not adopted: nothing works in it, and that is as it should be.
+bool IsCopy();
 
 // doctor_server.cpp: what concerns the server and this database's processes.
 void CheckPreload(Findings* findings);
@@ -50,5 +57,6 @@ void CheckSubscriptions(Findings* findings);
 
 // doctor_rights.cpp
 void CheckRights(Findings* findings);
+void CheckOwners(Findings* findings);
 
 }  // namespace outbox::admin

@@ -45,7 +45,49 @@ WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname ~ '^emit(_|$)' AND x
   AND NOT EXISTS (SELECT FROM outbox.emit_right e WHERE outbox._role_of(e) = x.grantee)
 ORDER BY 1)";
 
+// What grant_emit() has said of roles that cannot emit any more: dropped, or their rights were taken back by other ways
+// (DROP OWNED, REVOKE). A row of a role that there is not holds for whoever is called so later.
+constexpr const char* kLeft = R"(
+SELECT quote_literal(e.role), outbox._role_of(e) IS NULL, e.topics::text
+FROM outbox.emit_right e
+WHERE outbox._role_of(e) IS NULL OR NOT EXISTS (
+  SELECT FROM outbox._emit_routines() p WHERE has_function_privilege(outbox._role_of(e), p, 'EXECUTE'))
+ORDER BY 1)";
+
+// Objects of the extension that are not its tables' owner's: with the rights of another, what runs as its owner fails.
+constexpr const char* kOwners = R"(
+WITH log AS (SELECT relowner AS owner FROM pg_class WHERE oid = 'outbox.log'::regclass)
+SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass::text,
+       quote_ident(pg_get_userbyid(c.relowner)), quote_ident(pg_get_userbyid(log.owner))
+FROM log, pg_class c WHERE c.relnamespace = 'outbox'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relowner <> log.owner
+  AND (c.relispartition OR EXISTS (SELECT FROM pg_depend d, pg_extension e WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
+       AND d.deptype = 'e' AND d.refobjid = e.oid AND e.extname = 'outbox'))
+UNION ALL
+SELECT 'ROUTINE', p.oid::regprocedure::text, quote_ident(pg_get_userbyid(p.proowner)), quote_ident(pg_get_userbyid(log.owner))
+FROM log, pg_proc p, pg_depend d, pg_extension e WHERE p.proowner <> log.owner AND d.classid = 'pg_proc'::regclass
+  AND d.objid = p.oid AND d.deptype = 'e' AND d.refobjid = e.oid AND e.extname = 'outbox'
+ORDER BY 1, 2)";
+
 }  // namespace
+
+void CheckOwners(Findings* findings) {
+  std::vector<Row> rows = RunSql(Access::kRead, kOwners);
+  for (size_t i = 0; i < rows.size() && i < kTold; i++) {
+    const Row& row = rows[i];
+    findings->Warn("owners",
+                   row[1].value() + " belongs to " + row[2].value() + ", and outbox.log to " + row[3].value() +
+                       ": what runs with the rights of its owner may not reach the tables.",
+                   "ALTER " + row[0].value() + " " + row[1].value() + " OWNER TO " + row[3].value() + ";");
+  }
+  if (rows.size() > kTold) {
+    findings->Warn("owners", "And there are " + std::to_string(rows.size() - kTold) + " more such objects.",
+                   "REASSIGN OWNED BY " + rows[0][2].value() + " TO " + rows[0][3].value() +
+                       "; gives all that the role has in this database.");
+  }
+  if (rows.empty()) {
+    findings->Ok("owners", "All objects of the extension have one owner.");
+  }
+}
 
 void CheckRights(Findings* findings) {
   std::vector<Row> odd = RunSql(Access::kRead, kOdd);
@@ -74,7 +116,22 @@ void CheckRights(Findings* findings) {
                    "The right was given by hand. SELECT outbox.grant_emit(" + row[1].value() +
                        "), with topics if it is to have any, says what holds.");
   }
-  if (odd.empty() && unsaid.empty()) {
+  std::vector<Row> left = RunSql(Access::kRead, kLeft);
+  if (left.size() > kTold) {
+    left.resize(kTold);
+  }
+  for (const Row& row : left) {
+    const bool gone = row[1] == "t";
+    const std::string limits = row[2] ? ", to topics " + *row[2] + "," : "";
+    findings->Warn(
+        "rights",
+        "outbox.grant_emit() let " + row[0].value() + limits + " emit, and " +
+            (gone ? "there is no such role: what it said would hold for one that is made under that name."
+                  : "its rights were taken back by another way: what it said of topics holds if they are given again."),
+        gone ? "DELETE FROM outbox.emit_right WHERE role = " + row[0].value() + ";"
+             : "SELECT outbox.revoke_emit(" + row[0].value() + ");");
+  }
+  if (odd.empty() && unsaid.empty() && left.empty()) {
     findings->Ok("rights",
                  "Nobody has more rights on the objects of outbox than grant_emit() and grant_operate() give.");
   }

@@ -43,6 +43,24 @@ void CheckDayTables(Findings* findings) {
         "Events went to outbox.log_spare, because a day had no table and no background worker was free to make "
         "it. They are published like all others, and the table is emptied when they have expired.");
   }
+  // Detached by hand, or made by somebody: their names are those of days, or were.
+  for (const Row& row :
+       RunSql(Access::kRead,
+              "SELECT quote_ident(c.relname), c.relkind IN ('r', 'p', 'f'), regexp_replace(c.relname, '_.*', ''), CASE "
+              "c.relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'S' THEN 'SEQUENCE' WHEN 'f' THEN "
+              "'FOREIGN TABLE' ELSE 'TABLE' END FROM pg_class c WHERE c.relnamespace = 'outbox'::regnamespace AND "
+              "c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S') AND NOT c.relispartition AND c.relname ~ "
+              "'^(log|progress|tick|outcome)_[0-9]{8}(_aside(_[0-9]+)?)?$' ORDER BY 1")) {
+    const std::string name = "outbox." + row[0].value();
+    const bool events = row[1] == "t" && row[2] == "log";
+    findings->Warn("day tables",
+                   name + " is no part of outbox." + row[2].value() + ", though it has the name of a day" +
+                       (events ? ": what it holds is not sent." : "."),
+                   (events ? "To send it once more: INSERT INTO outbox.log SELECT * FROM " + name +
+                                 "; SELECT outbox.adopt(); then "
+                           : std::string()) +
+                       "DROP " + row[3].value() + " " + name + ";");
+  }
   if (missing.empty()) {
     findings->Ok("day tables", "The day tables of today and tomorrow are there.");
   } else {
@@ -517,12 +535,13 @@ void CheckAdoption(Findings* findings) {
 void CheckGuards(Findings* findings) {
   const int64 wrong = WrongGuards(Access::kRead);
   // Triggers whose function does something else since CREATE OR REPLACE.
-  const std::vector<Row> replaced = RunSql(
-      Access::kRead,
-      "SELECT p.proname, quote_literal(v.probin) FROM pg_proc p JOIN pg_proc v ON v.proname = 'version' AND "
-      "v.pronamespace = p.pronamespace WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN "
-      "('_refuse_loss', '_note_route', '_ignore_replicated', '_emit_rights_changed') AND (p.prosrc <> 'outbox' || "
-      "p.proname OR p.probin IS DISTINCT FROM v.probin OR p.proconfig IS NOT NULL) ORDER BY 1");
+  const std::vector<Row> replaced =
+      RunSql(Access::kRead,
+             "SELECT p.proname, quote_literal(v.probin) FROM pg_proc p JOIN pg_proc v ON v.proname = 'version' AND "
+             "v.pronamespace = p.pronamespace WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN "
+             "('_refuse_loss', '_refuse_change', '_note_route', '_ignore_replicated', '_emit_rights_changed') AND "
+             "(p.prosrc <> 'outbox' || "
+             "p.proname OR p.probin IS DISTINCT FROM v.probin OR p.proconfig IS NOT NULL) ORDER BY 1");
   for (const Row& row : replaced) {
     const std::string name = row[0].value();
     findings->Problem("guards",

@@ -103,13 +103,27 @@ void CheckVersion(Findings* findings) {
   }
 }
 
-void CheckIdentity(Findings* findings) {
+namespace {
+
+// Rows of outbox.identity, and those that say this server, database and instance.
+Row CountIdentities() {
   const char* instance = pg::settings.instance != nullptr ? pg::settings.instance : "";
-  Row row = RunSql(Access::kRead,
-                   "SELECT count(*), count(*) FILTER (WHERE i.system_identifier = s.system_identifier "
-                   "AND i.database = d.oid AND i.instance = $1) FROM outbox.identity i, pg_control_system() s, "
-                   "pg_database d WHERE d.datname = current_database()",
-                   {Cell(instance)})[0];
+  return RunSql(Access::kRead,
+                "SELECT count(*), count(*) FILTER (WHERE i.system_identifier = s.system_identifier "
+                "AND i.database = d.oid AND i.instance = $1) FROM outbox.identity i, pg_control_system() s, "
+                "pg_database d WHERE d.datname = current_database()",
+                {Cell(instance)})[0];
+}
+
+}  // namespace
+
+bool IsCopy() {
+  const Row row = CountIdentities();
+  return row[0] != row[1];
+}
+
+void CheckIdentity(Findings* findings) {
+  const Row row = CountIdentities();
   if (row[0] == "0") {
     findings->Ok("identity", "No route was made here yet and nothing emitted; nothing runs before.");
   } else if (row[0] == row[1]) {

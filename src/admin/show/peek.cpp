@@ -123,7 +123,9 @@ OUTBOX_FUNCTION(outbox_peek) {
   int64 limit = PG_ARGISNULL(1) ? PG_INT64_MAX : PG_GETARG_INT64(1);
   if (!route || limit < 0) {
     throw pg::UserError{route ? ERRCODE_INVALID_PARAMETER_VALUE : ERRCODE_NULL_VALUE_NOT_ALLOWED,
-                        route ? "limit must not be negative" : "route must not be null", "", ""};
+                        route ? "limit must not be negative" : "route must not be null",
+                        route ? "It is " + std::to_string(limit) + "." : std::string(),
+                        route ? "NULL shows all that waits." : "SELECT name FROM outbox.route shows all routes."};
   }
   std::vector<LaneRecord> lanes = LoadLanes(route);
   if (lanes.empty()) {

@@ -40,7 +40,8 @@ int64 TimeoutMicros(FunctionCallInfo fcinfo, int number) {
   Interval* timeout = Guard([&] { return PG_GETARG_INTERVAL_P(number); });
   int64 days = static_cast<int64>(timeout->month) * DAYS_PER_MONTH + timeout->day;
   if (days < 0 || timeout->time < 0) {
-    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "timeout must not be negative", "", ""};
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "timeout must not be negative", "",
+                    "0 looks once and does not wait; '10 s' waits so long at most."};
   }
   return std::min(kForever, std::min<int64>(days, 365) * USECS_PER_DAY + std::min<int64>(timeout->time, kForever));
 }

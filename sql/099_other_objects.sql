@@ -1,0 +1,130 @@
+-- The functions, views and wrappers of outbox by other hands, partitions that come by hand, and names of days that are taken.
+-- matrix: C19
+\set db :DBNAME
+CREATE DATABASE regress_objects;
+\c regress_objects
+CREATE EXTENSION outbox;
+CREATE SERVER regress_objects FOREIGN DATA WRAPPER outbox_log;
+CREATE FUNCTION refused(command text) RETURNS TABLE (code text, message text, detail text, hint text) LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE command;
+  RAISE EXCEPTION USING ERRCODE = 'ZZ999';
+EXCEPTION
+  WHEN SQLSTATE 'ZZ999' THEN RETURN QUERY SELECT '', 'done', '', '';
+  WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    message := regexp_replace(message, '[0-9]{8}', 'YYYYMMDD');
+    RETURN NEXT;
+END $$;
+SELECT outbox.create_route('one', 'regress_objects', '{one}') > 0 AS made;
+SELECT outbox.emit('zero', 1, 'e', '{}') IS NOT NULL AS emitted;
+CREATE TABLE mine (LIKE outbox.log);
+CREATE FUNCTION taken() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+\x on
+SELECT * FROM refused('ALTER FUNCTION outbox._divert() RENAME TO x');
+SELECT * FROM refused($$ALTER TABLE outbox.log ATTACH PARTITION mine FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')$$);
+SELECT * FROM refused('CREATE TRIGGER mine BEFORE INSERT ON outbox.progress FOR EACH ROW EXECUTE FUNCTION taken()');
+\x off
+CREATE TABLE commands (n int GENERATED ALWAYS AS IDENTITY, command text);
+INSERT INTO commands (command) VALUES
+  ('ALTER FUNCTION outbox._divert() SET search_path = public'), ('ALTER FUNCTION outbox._refuse_loss() SECURITY DEFINER'),
+  ('ALTER ROUTINE outbox._home() SET SCHEMA public'), ('ALTER PROCEDURE outbox.forget RENAME TO x'), ('ALTER FUNCTION outbox.version RESET ALL'),
+  ('ALTER VIEW outbox.event RENAME TO x'), ('ALTER VIEW outbox.event RENAME COLUMN id TO x'), ('ALTER TABLE outbox.lag RENAME TO x'),
+  ('ALTER VIEW outbox._lane_position SET SCHEMA public'), ('CREATE OR REPLACE VIEW outbox._wrong_guard AS SELECT * FROM outbox._wrong_guard'),
+  ('CREATE RULE mine AS ON INSERT TO outbox.event DO INSTEAD NOTHING'), ('CREATE RULE mine AS ON INSERT TO outbox.progress DO INSTEAD NOTHING'),
+  ('DROP TRIGGER event_insert ON outbox.event'), ('CREATE TRIGGER a_mine INSTEAD OF INSERT ON outbox.event FOR EACH ROW EXECUTE FUNCTION taken()'),
+  ('CREATE TRIGGER mine BEFORE INSERT ON outbox.audit FOR EACH ROW EXECUTE FUNCTION taken()'),
+  ('CREATE TABLE outbox.part PARTITION OF outbox.log FOR VALUES FROM (''2020-01-01'') TO (''2020-01-02'')'),
+  ('CREATE TABLE part PARTITION OF outbox.progress DEFAULT'),
+  ('ALTER TYPE outbox.json_arg RENAME TO x'), ('ALTER FOREIGN DATA WRAPPER outbox_log RENAME TO x'), ('ALTER FOREIGN DATA WRAPPER outbox_log NO VALIDATOR'),
+  -- others' own, and what changes nothing
+  ('ALTER FUNCTION taken() RENAME TO x'), ('CREATE TRIGGER mine AFTER INSERT ON outbox.audit FOR EACH ROW EXECUTE FUNCTION taken()'),
+  ('CREATE OR REPLACE VIEW lag AS SELECT * FROM outbox.lag'), ('COMMENT ON FUNCTION outbox.version() IS ''x'''), ('ALTER FUNCTION outbox.version() OWNER TO pg_monitor'),
+  ('ALTER FUNCTION outbox.nothing() RENAME TO x'), ('ALTER VIEW nothing RENAME TO x'), ('CREATE RULE mine AS ON INSERT TO mine DO INSTEAD NOTHING');
+SELECT command, code, message FROM (SELECT * FROM commands ORDER BY n) c, refused(command);
+-- who may not is told so, by the command itself
+CREATE ROLE regress_objects;
+GRANT USAGE ON SCHEMA outbox TO regress_objects;
+SET ROLE regress_objects;
+ALTER FUNCTION outbox.version() RENAME TO x;
+ALTER VIEW outbox.event RENAME TO x;
+RESET ROLE;
+-- by those who answer for it, and told
+SET outbox.allow_loss = on;
+BEGIN;
+ALTER FUNCTION outbox.version() RENAME TO version_of;
+CREATE RULE mine AS ON INSERT TO outbox.lag DO INSTEAD NOTHING;
+SELECT detail FROM outbox.audit WHERE at >= now() ORDER BY at;
+ROLLBACK;
+RESET outbox.allow_loss;
+-- An owner of its own is told of, with what to type.
+BEGIN;
+ALTER FUNCTION outbox.version() OWNER TO regress_objects;
+SELECT status, replace(detail, session_user, 'owner') AS detail, replace(hint, session_user, 'owner') AS hint FROM outbox.doctor() WHERE "check" = 'owners';
+ROLLBACK;
+
+-- A day of today that was detached, and something with the name of a day: they make room, and are told of.
+BEGIN;
+SET LOCAL client_min_messages = error;
+SET LOCAL outbox.allow_loss = on;
+DO $$ BEGIN EXECUTE 'ALTER TABLE outbox.log DETACH PARTITION outbox.log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'); END $$;
+SELECT outbox.emit('one', 1, 'after', '{}') IS NOT NULL AS emitted;
+COMMIT;
+SELECT event_type FROM outbox.log ORDER BY created_at;
+SELECT status, regexp_replace(detail, '[0-9]{8}', 'YYYYMMDD') AS detail, regexp_replace(hint, '[0-9]{8}', 'YYYYMMDD', 'g') AS hint FROM outbox.doctor()
+WHERE "check" = 'day tables' AND detail LIKE '%no part%';
+DO $$ BEGIN EXECUTE format('INSERT INTO outbox.log SELECT * FROM outbox.log_%s_aside', to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')); END $$;
+SELECT outbox.adopt() AS sent;
+DO $$ BEGIN EXECUTE format('DROP TABLE outbox.log_%s_aside', to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')); END $$;
+SELECT detail FROM outbox.doctor() WHERE "check" = 'day tables' AND detail LIKE '%no part%';
+-- twice, of each kind of relation, with an index of the name in the way as well
+BEGIN;
+SET LOCAL client_min_messages = error;
+SET LOCAL outbox.allow_loss = on;
+DO $$
+DECLARE day text := to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD');
+BEGIN
+  EXECUTE format('CREATE TABLE outbox.log_%s_aside (x int)', day);
+  EXECUTE format('DROP TABLE outbox.log_%s', day);
+  EXECUTE format('CREATE VIEW outbox.log_%s AS SELECT 1', day);
+  EXECUTE format('CREATE INDEX log_%s_xid ON outbox.audit (who)', day);
+END $$;
+SELECT outbox.emit('one', 2, 'again', '{}') IS NOT NULL AS emitted;
+SELECT regexp_replace(relname, '[0-9]{8}', 'YYYYMMDD') AS name, relkind FROM pg_class WHERE relnamespace = 'outbox'::regnamespace
+  AND relname ~ ('^log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')) ORDER BY 1;
+SELECT regexp_replace(detail, '[0-9]{8}', 'YYYYMMDD') AS detail, regexp_replace(hint, '[0-9]{8}', 'YYYYMMDD', 'g') AS hint FROM outbox.doctor()
+WHERE "check" = 'day tables' AND detail LIKE '%no part%';
+ROLLBACK;
+
+-- What grant_emit() said outlives DROP OWNED and DROP ROLE, and is told of, with what to type.
+SELECT outbox.grant_emit('regress_objects', topics => '{shop.*}');
+CREATE ROLE regress_gone;
+SELECT outbox.grant_emit('regress_gone', topics => '{a}');
+DROP OWNED BY regress_objects, regress_gone;
+DROP ROLE regress_gone;
+SELECT detail, hint FROM outbox.doctor() WHERE "check" = 'rights' AND status <> 'ok' ORDER BY 1;
+DELETE FROM outbox.emit_right WHERE role = 'regress_gone';
+SELECT outbox.revoke_emit('regress_objects');
+SELECT status, detail FROM outbox.doctor() WHERE "check" = 'rights';
+
+-- A copy: adopt() comes first, whatever else is said.
+SELECT outbox.pause('one', reason => 'test') AS paused;
+BEGIN;
+SET LOCAL outbox.allow_loss = on;
+UPDATE outbox.identity SET system_identifier = 1;
+SELECT "check", status FROM outbox.doctor() WHERE status <> 'ok' AND hint NOT LIKE '%outbox.adopt()%' AND "check" NOT IN ('preload', 'publications');
+SELECT hint FROM outbox.doctor() WHERE "check" = 'pause';
+ROLLBACK;
+
+-- What forget() has erased is not "skipped or discarded", and none of another route's is counted.
+SELECT outbox.emit('one', 'k', 'erased', '{}') AS one \gset
+SELECT outbox.emit('two', 'k', 'erased', '{}') AS two \gset
+CALL outbox.forget('one', 'k', undelivered => true, dry_run => false);
+CALL outbox.forget('two', 'k', undelivered => true, dry_run => false);
+CALL outbox.replay(ids => ARRAY[:'one', :'two']::uuid[], route => 'one');
+SET client_min_messages = error;
+SET outbox.allow_loss = on;
+DROP EXTENSION outbox CASCADE;
+\c :db
+DROP DATABASE regress_objects;
+DROP ROLE regress_objects;

@@ -1,0 +1,193 @@
+#include "admin/guard/by_hand.h"
+
+#include <string>
+
+#include "admin/guard/loss.h"
+#include "admin/common/query.h"
+#include "pg/entry.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+
+extern "C" {
+#include "catalog/partition.h"
+#include "commands/trigger.h"
+#include "executor/spi.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+using pg::Guard;
+using pg::UserError;
+
+struct Rule {
+  const char* table;
+  const char* what;  // its rows are
+  const char* way;   // what to do instead
+};
+
+constexpr const char* kPosition =
+    "It says how far lanes have come: what a change passes over is never sent, what it takes back is sent again.";
+constexpr const char* kOtherPosition =
+    "outbox.seek() has a route go on from another position, outbox.alter_route(route, lanes => n) changes the number "
+    "of its lanes.";
+
+constexpr Rule kRules[] = {
+    {"parked", "A row of it is an event that waits: what it holds, whose turn it is, and when.",
+     "outbox.retry() tries one now, edited if need be, and CALL outbox.redrive() many; outbox.skip() and "
+     "outbox.discard() give up, CALL outbox.forget() erases."},
+    {"foreign_event", "A row of it is an event that came by another way than emit(), as it came.",
+     "outbox.adopt() sends them, CALL outbox.forget() erases those of one key."},
+    {"route", "These columns say which keys go to which lane, and where the route began.", kOtherPosition},
+    {"lane", kPosition, kOtherPosition},
+    {"side_lane", kPosition, kOtherPosition},
+    {"side_topic", kPosition,
+     "A topic comes back to its lane by itself; outbox.resume() has one go on that is paused."},
+    {"progress", kPosition, kOtherPosition},
+    {"tick", kPosition, kOtherPosition},
+    {"adoption", "It says how far outbox.adopt() has come.", "outbox.adopt() goes on where it was."},
+    {"adopted", "It says who has still to get the events of a restored dump.", "outbox.adopt() writes it."},
+    {"pause", "Keys and topics that it holds up are let go, and audited, by functions.",
+     "outbox.pause() and outbox.resume()."},
+};
+
+// Plain.
+const Rule* FindRule(const char* table) {
+  for (const Rule& rule : kRules) {
+    if (strcmp(rule.table, table) == 0) {
+      return &rule;
+    }
+  }
+  return nullptr;
+}
+
+// Of the table that the trigger is of, or that its table is a partition of; nullptr: it is not one of ours. Plain.
+const Rule* RuleOf(const TriggerData* trigger) {
+  Oid table = RelationGetRelid(trigger->tg_relation);
+  if (get_rel_relispartition(table)) {
+    table = get_partition_parent(table, true);
+  }
+  const char* name = OidIsValid(table) ? get_rel_name(table) : nullptr;
+  const char* schema = OidIsValid(table) ? get_namespace_name(get_rel_namespace(table)) : nullptr;
+  return name != nullptr && schema != nullptr && strcmp(schema, "outbox") == 0 ? FindRule(name) : nullptr;
+}
+
+const char* Verb(const TriggerData* trigger) {
+  return TRIGGER_FIRED_BY_INSERT(trigger->tg_event)   ? "insert into"
+         : TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? "update"
+         : TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "delete from"
+                                                      : "truncate";
+}
+
+// The statement under way that outbox.allow_loss lets do something, from its BEFORE trigger to its AFTER trigger. Rows
+// are counted one by one: a transition table would be filled for workers, too.
+struct Doing {
+  LocalTransactionId transaction;
+  SubTransactionId subtransaction;  // an error may have left something
+  Oid table;                        // that the statement names
+  int64 rows;
+  int64 waiting;  // of these, events that are neither delivered nor dead
+};
+Doing doing;
+
+// Plain; nullptr: no such statement is under way, as where one names a partition, which has no triggers of statements.
+Doing* Current(Oid table) {
+  const bool same = doing.transaction == pg::CurrentTransaction() &&
+                    doing.subtransaction == GetCurrentSubTransactionId() && OidIsValid(table) && doing.table == table;
+  return same ? &doing : nullptr;
+}
+
+// Plain.
+Oid Named(const TriggerData* trigger) {
+  const Oid table = RelationGetRelid(trigger->tg_relation);
+  return get_rel_relispartition(table) ? get_partition_parent(table, true) : table;
+}
+
+void CountRow(const TriggerData* trigger, const std::string& command) {
+  const bool counted = Guard([trigger] {
+    Doing* here = Current(Named(trigger));
+    if (here == nullptr) {
+      return false;
+    }
+    TupleDesc columns = RelationGetDescr(trigger->tg_relation);
+    const int state = here->table == RelationGetRelid(trigger->tg_relation) ? SPI_fnumber(columns, "state") : 0;
+    const char* text = state > 0 ? SPI_getvalue(trigger->tg_trigtuple, columns, state) : nullptr;
+    here->rows++;
+    here->waiting += text != nullptr && strcmp(text, "dead") != 0;
+    return true;
+  });
+  if (!counted) {
+    NoteLoss(command, "", 1);
+  }
+}
+
+void Tell(const TriggerData* trigger, const std::string& command) {
+  const Doing* here = Guard([trigger] { return Current(Named(trigger)); });
+  const Doing done = here != nullptr ? *here : Doing{};
+  doing = {};
+  if (done.rows == 0) {
+    return;
+  }
+  std::string waiting;
+  if (done.waiting > 0) {
+    waiting = std::to_string(done.waiting) + (done.waiting == 1 ? " event that waits." : " events that wait.");
+    Warn("undelivered events are changed by hand", waiting);
+  }
+  NoteLoss(command, waiting, done.rows);
+}
+
+void Judge(TriggerData* trigger, const Rule& rule) {
+  const std::string command = Verb(trigger) + (" " + NameOf(RelationGetRelid(trigger->tg_relation)));
+  const bool row = TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0;
+  const bool inserts = TRIGGER_FIRED_BY_INSERT(trigger->tg_event) != 0;
+  if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
+    row ? CountRow(trigger, command) : Tell(trigger, command);
+  } else if (inserts && !InUse()) {
+    // A restore.
+  } else if (!pg::settings.allow_loss && (row || !inserts)) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " by hand", rule.what,
+                    rule.way + std::string(" To do it all the same, and answer for it: SET outbox.allow_loss = on.")};
+  } else if (row) {
+    CountRow(trigger, command);
+  } else if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+    NoteLoss(command, "");
+  } else {
+    doing = {pg::CurrentTransaction(), Guard([] { return GetCurrentSubTransactionId(); }),
+             Guard([trigger] { return Named(trigger); }), 0, 0};
+  }
+}
+
+}  // namespace
+
+bool InUse() {
+  return !RunSql(Access::kWrite,
+                 "SELECT FROM outbox.identity WHERE system_identifier || '/' || database = outbox._home()")
+              .empty();
+}
+
+}  // namespace outbox::admin
+
+using namespace outbox::admin;
+
+OUTBOX_FUNCTION(outbox_refuse_change) {
+  constexpr const char* kNeeded[] = {"audit", "identity", "route"};
+  if (!CALLED_AS_TRIGGER(fcinfo)) {
+    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox._refuse_change() was not called by a trigger",
+                    "", ""};
+  }
+  auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  const Datum result =
+      TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event)
+          ? PointerGetDatum(nullptr)
+          : PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple);
+  // A cascade: the row that it hangs on has been asked about.
+  if (outbox::pg::InOwnStatement() || Guard([] { return InNoForceRLSOperation(); }) || !HasTables(kNeeded)) {
+    return result;
+  }
+  const Rule* rule = Guard([trigger] { return RuleOf(trigger); });
+  if (rule != nullptr) {
+    Judge(trigger, *rule);
+  }
+  return result;
+}

@@ -1,0 +1,140 @@
+#include "admin/guard/loss_of_objects.h"
+
+#include "admin/guard/loss.h"
+#include "admin/guard/server_commands.h"
+#include "days/day_table_ddl.h"
+#include "pg/entry.h"
+#include "pg/settings.h"
+
+extern "C" {
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_proc.h"
+#include "commands/user.h"
+#include "foreign/foreign.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+using pg::Guard;
+
+object_access_hook_type previous_hook = nullptr;
+
+// State of the DROP command that this session is running.
+bool drops_tables = false;   // DROP TABLE: each day table answers for itself
+bool whole_checked = false;  // the whole log has been checked
+bool drops_owned = false;    // DROP OWNED, and the extension stays
+
+void JudgeWhole(const std::string& command) {
+  if (!whole_checked) {
+    JudgeLoss(FindLoss({}), command, drops_tables);
+    whole_checked = true;
+  }
+}
+
+// Called before the first object goes that the check needs; all that goes with it is locked by now.
+int BeforeDrop(Oid catalog, Oid object) {
+  if (!StateTablesExist()) {
+    return 0;
+  }
+  if (catalog == ForeignServerRelationId) {
+    const char* server = Guard([object]() -> const char* {
+      ForeignServer* found = GetForeignServerExtended(object, FSV_MISSING_OK);
+      ForeignDataWrapper* wrapper = found == nullptr ? nullptr : GetForeignDataWrapper(found->fdwid);
+      bool ours = wrapper != nullptr && strncmp(wrapper->fdwname, "outbox_", strlen("outbox_")) == 0;
+      return ours ? found->servername : nullptr;
+    });
+    if (server != nullptr && !whole_checked) {
+      JudgeLoss(FindLoss({.server = server}), std::string("drop server ") + server, true,
+                "routes to it have undelivered events");
+      if (drops_owned && !pg::settings.allow_loss) {
+        RefuseServerInUse(server);
+      }
+    }
+    return 0;
+  }
+  if (!drops_tables) {
+    JudgeWhole("drop extension outbox");
+    return 0;
+  }
+  if (catalog != RelationRelationId) {
+    return 0;
+  }
+  if (IsDayTable(object)) {
+    JudgeDayTable(object, "drop table");
+    return 0;
+  }
+  if (IsStateTable(Guard([object]() -> const char* { return get_rel_name(object); }))) {
+    JudgeWhole("drop table " + NameOf(object));
+  }
+  return 0;
+}
+
+// Plain. Most objects do not belong to outbox, which one look-up finds out.
+bool Concerns(Oid catalog, Oid object, int column) {
+  if (catalog == ForeignServerRelationId) {
+    return true;
+  }
+  if (catalog == ExtensionRelationId) {
+    return object == get_extension_oid("outbox", true);
+  }
+  // Views and functions are asked for the answer as well, and what was made last is dropped first.
+  Oid schema = InvalidOid;
+  if (catalog == RelationRelationId && column == 0) {
+    schema = get_rel_namespace(object);
+  } else if (catalog == ProcedureRelationId) {
+    schema = get_func_namespace(object);
+  }
+  if (!OidIsValid(schema) || schema != get_namespace_oid("outbox", true)) {
+    return false;
+  }
+  char kind = catalog == RelationRelationId ? get_rel_relkind(object) : '\0';
+  return kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE ||
+         getExtensionOfObject(catalog, object) == get_extension_oid("outbox", true);
+}
+
+// Plain: the next hook may raise.
+void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void* argument) {
+  if (previous_hook != nullptr) {
+    previous_hook(access, catalog, object, column, argument);
+  }
+  if (access != OAT_DROP || days::DroppingDayTable() || !IsUnderPostmaster ||
+      (static_cast<ObjectAccessDrop*>(argument)->dropflags & PERFORM_DELETION_INTERNAL) != 0 ||
+      !Concerns(catalog, object, column)) {
+    return;
+  }
+  pg::Entry(&BeforeDrop, catalog, object);
+}
+
+// One of these roles owns the tables of outbox, so that they go as well. Plain.
+bool OwnsExtension(List* roles) {
+  HeapTuple tuple =
+      SearchSysCache1(RELOID, ObjectIdGetDatum(get_relname_relid("log", get_namespace_oid("outbox", true))));
+  if (!HeapTupleIsValid(tuple)) {
+    return false;
+  }
+  const Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
+  ReleaseSysCache(tuple);
+  return list_member_oid(roleSpecsToIds(roles), owner);
+}
+
+}  // namespace
+
+void NoteCommand(Node* statement) {
+  drops_tables = IsA(statement, DropStmt) && reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TABLE;
+  whole_checked = false;
+  drops_owned = IsA(statement, DropOwnedStmt) && !OwnsExtension(reinterpret_cast<DropOwnedStmt*>(statement)->roles);
+}
+
+void InstallDropHook() {
+  previous_hook = object_access_hook;
+  object_access_hook = OnAccess;
+}
+
+}  // namespace outbox::admin

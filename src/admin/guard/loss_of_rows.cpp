@@ -1,0 +1,285 @@
+// Undelivered events and rows: the triggers on the log, and on what says which events are undelivered [P]. See loss.h.
+#include <vector>
+
+#include "admin/common/query.h"
+#include "admin/guard/loss.h"
+#include "days/day_table_ddl.h"
+#include "pg/entry.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+
+extern "C" {
+#include "commands/trigger.h"
+#include "replication/logicalworker.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+using pg::Guard;
+using pg::UserError;
+
+// The number in a column of a row that is being deleted.
+int64 NumberIn(const TriggerData* trigger, const char* column) {
+  return Guard([&] {
+    bool null = true;
+    TupleDesc desc = RelationGetDescr(trigger->tg_relation);
+    Datum value = heap_getattr(trigger->tg_trigtuple, SPI_fnumber(desc, column), desc, &null);
+    return null ? kEverything : DatumGetInt64(value);
+  });
+}
+
+// Rows that the statement under way deletes from outbox.parked or outbox.foreign_event while outbox.allow_loss is on.
+// (Counted one by one: a transition table would be filled for workers, too.)
+struct {
+  LocalTransactionId transaction;
+  SubTransactionId subtransaction;  // an error may have left something
+  int64 rows;
+  int routes;
+  struct {
+    int64 id;
+    int64 retrying, blocked, scheduled;
+  } of[kRoutesTold];  // of outbox.parked
+} going;
+
+void NoteGoing(const TriggerData* trigger, bool parked) {
+  const SubTransactionId here = Guard([] { return GetCurrentSubTransactionId(); });
+  if (going.transaction != pg::CurrentTransaction() || going.subtransaction != here) {
+    going = {};
+    going.transaction = pg::CurrentTransaction();
+    going.subtransaction = here;
+  }
+  going.rows++;
+  if (!parked) {
+    return;
+  }
+  const int64 id = NumberIn(trigger, "route_id");
+  int i = 0;
+  while (i < going.routes && going.of[i].id != id) {
+    i++;
+  }
+  if (i == static_cast<int>(kRoutesTold)) {
+    return;
+  }
+  if (i == going.routes) {
+    going.of[going.routes++].id = id;
+  }
+  const std::string state = Guard([trigger]() -> const char* {
+    TupleDesc desc = RelationGetDescr(trigger->tg_relation);
+    return SPI_getvalue(trigger->tg_trigtuple, desc, SPI_fnumber(desc, "state"));
+  });
+  (state == "retrying" ? going.of[i].retrying : state == "blocked" ? going.of[i].blocked : going.of[i].scheduled)++;
+}
+
+// What says whose the outbox is, and events that nobody has sent: not told by what is behind the lanes. Returns false
+// for other tables.
+bool JudgeApart(const std::string& name, const std::string& command) {
+  const bool identity = name == "outbox.identity";
+  if (!identity && name != "outbox.foreign_event") {
+    return false;
+  }
+  if (!identity && IsLogicalWorker()) {
+    return true;  // the publisher has adopted what it brought, and takes it back
+  }
+  if (!pg::settings.allow_loss) {
+    throw UserError{
+        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " " + name,
+        identity ? "It says that this outbox belongs to this server: with another one, or none, nothing is published."
+                 : "It holds events that reached the log by another way than emit(), and that nobody has sent.",
+        std::string(identity ? "outbox.adopt() makes a copy an outbox of its own." : "outbox.adopt() sends them.") +
+            " To do it all the same: SET outbox.allow_loss = on."};
+  }
+  if (identity) {
+    NoteLoss(command + " " + name, "");
+  }
+  return true;
+}
+
+// Lanes go with their route, or are changed by alter_route(): without them it delivers nothing, and no view has a row
+// that would show it.
+void RefuseLanes(const std::string& command) {
+  if (!pg::settings.allow_loss) {
+    throw UserError{
+        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " outbox.lane",
+        "Without its lanes a route delivers nothing.",
+        "outbox.drop_route() drops a route with its lanes, outbox.alter_route(route, lanes => n) changes their "
+        "number. To do it all the same: SET outbox.allow_loss = on."};
+  }
+}
+
+// Lanes without undelivered events that the statement under way deletes.
+struct {
+  LocalTransactionId transaction;
+  SubTransactionId subtransaction;  // an error may have left something
+  int64 rows;
+} quiet;
+
+void NoteQuietLane() {
+  const SubTransactionId here = Guard([] { return GetCurrentSubTransactionId(); });
+  if (quiet.transaction != pg::CurrentTransaction() || quiet.subtransaction != here) {
+    quiet = {pg::CurrentTransaction(), here, 0};
+  }
+  quiet.rows++;
+}
+
+// When the statement has deleted all of its lanes.
+void JudgeQuietLanes() {
+  const int64 rows = quiet.transaction == pg::CurrentTransaction() ? quiet.rows : 0;
+  quiet = {};
+  if (rows > 0) {
+    RefuseLanes("delete from");
+    NoteLoss("delete from outbox.lane", "", rows);
+  }
+}
+
+// A row of a state table goes, other than by a cascade: then the row that it hangs on has been asked about.
+void JudgeRow(const TriggerData* trigger, const std::string& name) {
+  const bool deletes = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
+  if (Guard([] { return InNoForceRLSOperation(); })) {
+    return;
+  }
+  if (JudgeApart(name, deletes ? "delete from" : "update")) {
+    if (name == "outbox.foreign_event") {
+      NoteGoing(trigger, false);
+    }
+    return;
+  }
+  if (pg::settings.allow_loss && name == "outbox.parked") {
+    NoteGoing(trigger, true);  // JudgeGone tells of it
+    return;
+  }
+  const bool route = name == "outbox.route";
+  const bool of_route = route || (name != "outbox.adoption" && name != "outbox.adopted");
+  const int64 what = of_route ? NumberIn(trigger, route ? "id" : "route_id") : kEverything;
+  if (WarnedOf(what)) {
+    return;
+  }
+  Loss loss = FindLoss({.route_id = what, .routes_go = route || name == "outbox.lane"});
+  loss.dead = route ? loss.dead : 0;
+  JudgeLoss(loss, "delete from " + name, true, kThereAre);
+  if (loss.any) {
+    NoteWarned(what);
+  } else if (name == "outbox.lane") {
+    NoteQuietLane();  // another of the statement may have events waiting, which is to be said first
+  }
+}
+
+// `parent`: the log's, whose day tables are emptied with it.
+void JudgeTruncate(const std::string& name, bool state, bool parent) {
+  if (WarnedOf(kEverything) || JudgeApart(name, "truncate")) {
+    return;
+  }
+  const Loss loss = state ? FindLoss({.routes_go = name == "outbox.route" || name == "outbox.lane"})
+                          : FindLoss({.table = name.c_str()});
+  JudgeLoss(loss, "truncate " + name, true, state ? kThereAre : kHolds);
+  if (name == "outbox.lane" && !loss.any) {  // and not with its routes: then it would have been asked about before
+    RefuseLanes("truncate");
+    NoteLoss("truncate outbox.lane", "");
+  }
+  if (state || parent) {
+    NoteWarned(kEverything);
+  }
+}
+
+// UPDATE or DELETE on the log, before it is known what it concerns.
+void RefuseChange(const std::string& name, bool deletes) {
+  if (pg::settings.allow_loss) {
+    return;  // JudgeGone tells what went
+  }
+  const Loss loss = FindLoss({.table = name.c_str()});
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, (deletes ? "cannot delete from " : "cannot update ") + name,
+                  "The log is append-only, and its days are dropped whole." +
+                      (loss.any ? " It holds undelivered events. " + loss.text : std::string()),
+                  "outbox.retention says how long days are kept, outbox.seek() passes events over, outbox.forget() "
+                  "erases what is kept of one key. To do it all the same: SET outbox.allow_loss = on."};
+}
+
+std::string TellGoing() {
+  std::string text;
+  for (int i = 0; i < going.routes; i++) {
+    const std::vector<Row> name = RunSql(Access::kWrite, "SELECT name FROM outbox.route WHERE id = $1::bigint",
+                                         {Cell(std::to_string(going.of[i].id))});
+    std::string parts;
+    const std::pair<int64, const char*> states[] = {
+        {going.of[i].retrying, "retrying"}, {going.of[i].blocked, "blocked"}, {going.of[i].scheduled, "scheduled"}};
+    for (const auto& [count, state] : states) {
+      if (count > 0) {
+        parts += (parts.empty() ? "" : ", ") + Counted(count, false, state);
+      }
+    }
+    text += text.empty() ? "Route \"" : "; route \"";
+    text += (name.empty() ? std::to_string(going.of[i].id) : name[0][0].value()) + "\": " + parts;
+  }
+  return text.empty() ? Counted(going.rows, false,
+                                going.rows == 1 ? "event that nobody has sent." : "events that nobody has sent.")
+                      : text + ".";
+}
+
+// What a statement has removed or changed that outbox.allow_loss has let through.
+void JudgeGone(TriggerData* trigger, const std::string& name, bool log) {
+  const bool deletes = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
+  int64 rows = 0;
+  Loss loss;
+  if (log) {
+    rows = Guard([trigger] { return tuplestore_tuple_count(trigger->tg_oldtable); });
+    if (rows > 0 && pg::settings.allow_loss) {
+      loss = FindLoss({.gone = trigger});
+    }
+  } else if (going.transaction == pg::CurrentTransaction() && going.rows > 0) {
+    rows = going.rows;
+    loss.any = true;
+    loss.text = TellGoing();
+    going = {};
+  }
+  if (rows == 0 || !pg::settings.allow_loss) {
+    return;
+  }
+  if (loss.any) {
+    Warn(deletes ? "undelivered events are lost" : "undelivered events are changed by hand", loss.text);
+  }
+  NoteLoss((deletes ? "delete from " : "update ") + name, loss.text, rows);
+}
+
+}  // namespace
+
+}  // namespace outbox::admin
+
+using namespace outbox::admin;
+using outbox::pg::UserError;
+
+OUTBOX_FUNCTION(outbox_refuse_loss) {
+  if (!CALLED_AS_TRIGGER(fcinfo)) {
+    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox._refuse_loss() was not called by a trigger", "",
+                    ""};
+  }
+  auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  const bool row = TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0;
+  const Datum result =
+      !row ? PointerGetDatum(nullptr)
+           : PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple);
+  if (outbox::pg::InOwnStatement() || !StateTablesExist()) {
+    return result;
+  }
+  const Oid table = RelationGetRelid(trigger->tg_relation);
+  const std::string name = NameOf(table);
+  const bool log = table == outbox::days::DayTableParent(outbox::days::DayTableKind::kLog);
+  const bool day = IsDayTable(table);
+  const bool state = !log && !day && name == std::string("outbox.") + RelationGetRelationName(trigger->tg_relation) &&
+                     IsStateTable(RelationGetRelationName(trigger->tg_relation));
+  if (!log && !day && !state) {
+    return result;  // a day table that was detached is somebody's own
+  }
+  if (row) {
+    JudgeRow(trigger, name);
+  } else if (TRIGGER_FIRED_AFTER(trigger->tg_event) && name == "outbox.lane") {
+    JudgeQuietLanes();
+  } else if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
+    JudgeGone(trigger, name, log || day);
+  } else if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+    JudgeTruncate(name, state, log);
+  } else {
+    RefuseChange(name, TRIGGER_FIRED_BY_DELETE(trigger->tg_event));
+  }
+  return result;
+}

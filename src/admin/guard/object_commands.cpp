@@ -1,0 +1,191 @@
+#include "admin/guard/object_commands.h"
+
+#include <string>
+
+#include "admin/guard/by_hand.h"
+#include "admin/guard/loss.h"
+#include "admin/common/query.h"
+#include "admin/guard/table_commands.h"
+#include "pg/entry.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+
+extern "C" {
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_foreign_data_wrapper.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "foreign/foreign.h"
+#include "nodes/makefuncs.h"
+#include "nodes/parsenodes.h"
+#include "nodes/value.h"
+#include "parser/parse_func.h"
+#include "parser/parse_type.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+using pg::Guard;
+using pg::UserError;
+
+// Plain.
+bool MayAlter(const ObjectAddress& object) {
+#if PG_VERSION_NUM >= 160000
+  return object_ownercheck(object.classId, object.objectId, GetUserId());
+#else
+  switch (object.classId) {
+    case ProcedureRelationId:
+      return pg_proc_ownercheck(object.objectId, GetUserId());
+    case RelationRelationId:
+      return pg_class_ownercheck(object.objectId, GetUserId());
+    case ForeignDataWrapperRelationId:
+      return pg_foreign_data_wrapper_ownercheck(object.objectId, GetUserId());
+    default:
+      return superuser();  // who may not is told so by the command
+  }
+#endif
+}
+
+// By hand, and by somebody whom the command would let. Plain.
+bool IsMember(const ObjectAddress& object) {
+  if (!OidIsValid(object.objectId) || creating_extension || pg::InOwnStatement()) {
+    return false;
+  }
+  const Oid extension = get_extension_oid("outbox", true);
+  return OidIsValid(extension) && getExtensionOfObject(object.classId, object.objectId) == extension &&
+         MayAlter(object);
+}
+
+// Plain. Who names what is not there, or is not one thing, is told so by the command.
+ObjectAddress FindObject(ObjectType type, Node* name) {
+  ObjectAddress found = InvalidObjectAddress;
+  switch (type) {
+    case OBJECT_FUNCTION:
+    case OBJECT_PROCEDURE:
+    case OBJECT_ROUTINE:
+    case OBJECT_AGGREGATE:
+      found.objectId = LookupFuncWithArgs(type, castNode(ObjectWithArgs, name), true);
+      found.classId = ProcedureRelationId;
+      break;
+    case OBJECT_TYPE:
+    case OBJECT_DOMAIN:  // some commands have the name alone
+      found.objectId = LookupTypeNameOid(
+          nullptr, IsA(name, List) ? makeTypeNameFromNameList(castNode(List, name)) : castNode(TypeName, name), true);
+      found.classId = TypeRelationId;
+      break;
+    case OBJECT_FDW:
+      found.objectId = get_foreign_data_wrapper_oid(strVal(name), true);
+      found.classId = ForeignDataWrapperRelationId;
+      break;
+    default:
+      break;
+  }
+  return found;
+}
+
+void Refuse(const std::string& words, const std::string& what) {
+  if (pg::settings.allow_loss) {
+    NoteLoss(words + " " + what, "");
+    return;
+  }
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + what,
+                  "It belongs to extension outbox, whose emitters, triggers, views and workers count on it as it is.",
+                  "Make one of your own, in a schema of your own. To do it all the same, and answer for it: SET "
+                  "outbox.allow_loss = on."};
+}
+
+void CheckObject(ObjectType type, Node* name, const char* words) {
+  const ObjectAddress object = Guard([type, name] { return FindObject(type, name); });
+  if (Guard([&object] { return IsMember(object); })) {
+    Refuse(words, Guard([&object]() -> const char* { return getObjectDescription(&object, false); }));
+  }
+}
+
+// A view of the extension; InvalidOid: it is none, or somebody else's command. Plain.
+Oid FindView(const RangeVar* name) {
+  const Oid relation = name == nullptr ? InvalidOid : RangeVarGetRelid(name, NoLock, true);
+  const ObjectAddress object = {RelationRelationId, relation, 0};
+  return OidIsValid(relation) && get_rel_relkind(relation) == RELKIND_VIEW && IsMember(object) ? relation : InvalidOid;
+}
+
+void CheckView(const RangeVar* name, const char* words) {
+  const Oid view = Guard([name] { return FindView(name); });
+  if (OidIsValid(view)) {
+    Refuse(words, "view " + NameOf(view));
+  }
+}
+
+}  // namespace
+
+void CheckRenameObject(Node* statement) {
+  const auto* rename = reinterpret_cast<RenameStmt*>(statement);
+  switch (rename->renameType) {
+    case OBJECT_VIEW:
+    case OBJECT_TABLE:
+    case OBJECT_COLUMN:
+      CheckView(rename->relation, rename->renameType == OBJECT_COLUMN ? "rename a column of" : "rename");
+      break;
+    default:
+      CheckObject(rename->renameType, rename->object, "rename");
+      break;
+  }
+}
+
+void CheckMoveObject(Node* statement) {
+  const auto* move = reinterpret_cast<AlterObjectSchemaStmt*>(statement);
+  if (move->objectType == OBJECT_VIEW || move->objectType == OBJECT_TABLE) {
+    CheckView(move->relation, "change the schema of");
+  } else {
+    CheckObject(move->objectType, move->object, "change the schema of");
+  }
+}
+
+void CheckAlterFunction(Node* statement) {
+  const auto* alter = reinterpret_cast<AlterFunctionStmt*>(statement);
+  CheckObject(alter->objtype, reinterpret_cast<Node*>(alter->func), "alter");
+}
+
+bool ReplacesView(Node* statement) {
+  return reinterpret_cast<ViewStmt*>(statement)->replace && !creating_extension;
+}
+
+void CheckReplaceView(Node* statement) {
+  CheckView(reinterpret_cast<ViewStmt*>(statement)->view, "replace");
+}
+
+void CheckCreateRule(Node* statement) {
+  const RangeVar* relation = reinterpret_cast<RuleStmt*>(statement)->relation;
+  CheckView(relation, "create a rule on");
+  CheckRuleOnTable(relation);
+}
+
+void CheckAlterWrapper(Node* statement) {
+  const auto* alter = reinterpret_cast<AlterFdwStmt*>(statement);
+  if (alter->func_options == NIL) {
+    return;  // options are its validator's
+  }
+  const char* name = alter->fdwname;
+  const ObjectAddress object = {ForeignDataWrapperRelationId,
+                                Guard([name] { return get_foreign_data_wrapper_oid(name, true); }), 0};
+  if (Guard([&object] { return IsMember(object); })) {
+    Refuse("alter", std::string("foreign-data wrapper ") + name);
+  }
+}
+
+bool CreatesPartition(Node* statement) {
+  const auto* create = reinterpret_cast<CreateStmt*>(statement);
+  return create->partbound != nullptr && list_length(create->inhRelations) == 1;
+}
+
+void CheckCreateTable(Node* statement) {
+  CheckAttach(static_cast<const RangeVar*>(linitial(reinterpret_cast<CreateStmt*>(statement)->inhRelations)),
+              "create a partition of");
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,60 @@
+// Routes that are changed or dropped by hand: audited, and workers are told [P].
+#include "admin/common/operation.h"
+#include "admin/common/query.h"
+#include "admin/common/route_audit.h"
+#include "admin/guard/loss.h"
+#include "pg/entry.h"
+#include "pg/transaction.h"
+#include "pg/transaction_end.h"
+
+extern "C" {
+#include "commands/trigger.h"
+#include "utils/fmgroids.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+// As a literal of the table's type.
+std::string RowText(HeapTuple row, TupleDesc columns) {
+  return pg::Guard([row, columns]() -> const char* {
+    return OidOutputFunctionCall(F_RECORD_OUT, heap_copy_tuple_as_datum(row, columns));
+  });
+}
+
+}  // namespace
+
+}  // namespace outbox::admin
+
+using namespace outbox::admin;
+using outbox::pg::UserError;
+
+// After a row of outbox.route was changed by hand, before it is truncated.
+OUTBOX_FUNCTION(outbox_note_route) {
+  if (!CALLED_AS_TRIGGER(fcinfo)) {
+    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox._note_route() was not called by a trigger", "",
+                    ""};
+  }
+  const auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  if (outbox::pg::InOwnStatement() || !StateTablesExist()) {
+    return PointerGetDatum(nullptr);
+  }
+  if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
+    const bool warned_of = WarnedOf(kEverything);
+    for (const Row& route : RunSql(Access::kWrite, "SELECT r::text FROM outbox.route r ORDER BY r.name")) {
+      AuditRouteByHand(route[0].value(), Cell(), "TRUNCATE");
+    }
+    if (warned_of) {
+      NoteWarned(kEverything);  // the rows above were commands of their own
+    }
+  } else {
+    const TupleDesc columns = RelationGetDescr(trigger->tg_relation);
+    const bool deletes = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
+    const std::string from = RowText(trigger->tg_trigtuple, columns);
+    AuditRouteByHand(from, deletes ? Cell() : Cell(RowText(trigger->tg_newtuple, columns)),
+                     deletes ? "DELETE" : "UPDATE");
+  }
+  outbox::pg::NoteConfigChange();
+  return PointerGetDatum(nullptr);
+}

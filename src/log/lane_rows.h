@@ -1,0 +1,93 @@
+// What one lane gets out of a window [P behind, no Postgres type in sight]: its events while they are few, else only
+// where its rows are, sorted with spill. Filled while the window is looked through, handed out by LaneReader.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/event.h"
+#include "base/sorted_spill.h"
+
+namespace outbox::log {
+
+// A copy with all its bytes.
+Event CopyEvent(const Event& event, Arena* arena);
+
+class LaneRows {
+ public:
+  // How much all rows of several lanes take together, and may take.
+  struct Budget {
+    size_t held = 0;
+    size_t most_events = 0;  // beyond that no lane keeps events in memory
+  };
+
+  // `memory`: bytes; a quarter of it for events, `sort_memory` for sorting locations. `budget` may be nullptr, else it
+  // outlives this object.
+  LaneRows(size_t memory, size_t sort_memory, Budget* budget);
+  ~LaneRows() { Free(); }
+  LaneRows(const LaneRows&) = delete;
+  LaneRows& operator=(const LaneRows&) = delete;
+
+  // A row of the lane. `bytes`: of the event in memory, about; `copy(Arena*, Event*)` makes it.
+  template <typename Copy>
+  void Add(const RowLocation& row, size_t bytes, const Copy& copy) {
+    bytes += sizeof(RowLocation);
+    if (sorted_ == nullptr && IsTooMuch(bytes)) {
+      ToLocations();
+    }
+    if (sorted_ != nullptr) {
+      sorted_->Add(row);
+    } else {
+      buffered_bytes_ += bytes;
+      buffered_.events.emplace_back();
+      copy(&buffered_.arena, &buffered_.events.back());
+      locations_.push_back(row);
+    }
+    Charge();
+  }
+  // No more rows come. The second time it does nothing.
+  void Finish();
+  void Free();
+
+  // Once finished. The window was too large to be held in memory: locations are in sorted().
+  bool large() const { return sorted_ != nullptr; }
+  SortedSpill* sorted() { return sorted_.get(); }
+  const SortedSpill* sorted() const { return sorted_.get(); }
+  // Else: how many events, and each in the order of created_at.
+  size_t events() const { return locations_.size(); }
+  const Event& event(size_t i) const { return buffered_.events[locations_[i].location]; }
+  size_t event_bytes() const { return buffered_bytes_; }
+  // Moves all events into the chunk, which is empty.
+  void MoveEvents(EventChunk* chunk);
+
+  size_t memory_used() const { return buffered_bytes_ + (sorted_ != nullptr ? sorted_->memory_used() : 0); }
+
+ private:
+  bool IsTooMuch(size_t bytes) const {
+    return !locations_.empty() && (buffered_bytes_ + bytes > memory_ / 4 ||
+                                   (budget_ != nullptr && budget_->held + bytes > budget_->most_events));
+  }
+  void ToLocations();
+  void Charge() {
+    if (budget_ != nullptr) {
+      const size_t now = memory_used();
+      budget_->held += now - charged_;  // wraps around where it has become less
+      charged_ = now;
+    }
+  }
+
+  size_t memory_;
+  size_t sort_memory_;
+  Budget* budget_;
+  size_t charged_ = 0;
+  bool finished_ = false;
+  EventChunk buffered_;                 // unsorted, with ...
+  std::vector<RowLocation> locations_;  // ... where each was; once finished, `location` is its index in buffered_
+  size_t buffered_bytes_ = 0;
+  std::unique_ptr<SortedSpill> sorted_;  // once there are too many
+};
+
+}  // namespace outbox::log

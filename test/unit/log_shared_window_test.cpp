@@ -1,0 +1,585 @@
+// Lanes that read windows together, against the model of one lane each: whatever the others do, a lane gets from each
+// window what is its own, in order, and its windows follow each other without a gap.
+#include "log/shared_window.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "relay/lane_filter.h"
+
+namespace outbox::log {
+namespace {
+
+// --- a log ---------------------------------------------------------------------------------------------------------
+
+struct Row {
+  uint64_t xid = 0;
+  int64_t created_at = 0;
+  Uuid id{};
+  std::string aggregate_type;
+  std::string aggregate_id;
+  std::string event_type;
+};
+
+class World {
+ public:
+  uint64_t Begin() {
+    running_.insert(next_);
+    return next_++;
+  }
+  void Emit(uint64_t xid, const std::string& type, const std::string& key) {
+    Row row;
+    row.xid = xid;
+    row.created_at = ++clock_;
+    row.id[0] = static_cast<uint8_t>(clock_);
+    row.id[1] = static_cast<uint8_t>(clock_ >> 8);
+    row.aggregate_type = type;
+    row.aggregate_id = key;
+    row.event_type = "made";
+    rows.push_back(row);
+  }
+  void End(uint64_t xid, bool commit) {
+    running_.erase(xid);
+    if (commit) {
+      committed_.insert(xid);
+    }
+  }
+  void Commit(const std::string& type, const std::string& key, int events = 1) {
+    const uint64_t xid = Begin();
+    for (int i = 0; i < events; ++i) {
+      Emit(xid, type, key);
+    }
+    End(xid, true);
+  }
+  Snapshot Now() const {
+    Snapshot now;
+    now.xmax = next_;
+    now.xip.assign(running_.begin(), running_.end());
+    now.xmin = running_.empty() ? next_ : *running_.begin();
+    return now;
+  }
+  bool In(const Row& row, const Snapshot& from, const Snapshot& to) const {
+    return committed_.contains(row.xid) && !from.Visible(row.xid) && to.Visible(row.xid);
+  }
+  const std::set<uint64_t>& running() const { return running_; }
+
+  std::vector<Row> rows;
+
+ private:
+  uint64_t next_ = 1000;
+  int64_t clock_ = 0;
+  std::set<uint64_t> running_;
+  std::set<uint64_t> committed_;
+};
+
+// --- a lane --------------------------------------------------------------------------------------------------------
+
+struct Pass final : WindowReading {
+  using WindowReading::WindowReading;
+  size_t looked = 0;
+};
+
+struct Figures {
+  size_t passes = 0;  // begun
+  size_t looked = 0;  // rows
+};
+
+// As PgLaneLog and LaneReader are: what they do with Postgres is done with a World.
+class SimLane {
+ public:
+  SimLane(World* world, SharedWindows* windows, std::shared_ptr<relay::LaneFilter> filter, const Snapshot& base,
+          Figures* figures, size_t bytes = 100)
+      : world_(world),
+        windows_(windows),
+        filter_(std::move(filter)),
+        figures_(figures),
+        bytes_(bytes),
+        base_(base),
+        place_(std::make_unique<SharedLane>(windows, filter_.get(), size_t{1} << 20)) {
+    place_->Stand(base_);
+  }
+
+  bool open() const { return take_ != nullptr; }
+  const Snapshot& base() const { return base_; }
+  relay::LaneFilter* filter() { return filter_.get(); }
+  bool current() const { return current_; }
+  bool collected() const { return take_->reading->collected; }
+
+  // `tick`: where the window ends if not now. False: there is nothing to read.
+  bool Open(const Snapshot* tick = nullptr) {
+    take_ = place_->TakeAhead(base_);
+    current_ = take_ != nullptr && take_->reading->turn == windows_->turn();
+    if (take_ != nullptr) {
+      return true;
+    }
+    if (windows_->NothingSince(base_)) {
+      return false;
+    }
+    Snapshot to = world_->Now();
+    uint64_t lsn = 0;
+    windows_->ChooseEnd(base_, &to, &lsn);
+    if (to == base_) {
+      windows_->NoteNothingSince(base_);
+      return false;
+    }
+    current_ = tick == nullptr;
+    to = current_ ? to : *tick;
+    std::vector<SharedLane*> with;
+    const Snapshot from = windows_->Gather(place_.get(), base_, to, &with);
+    auto pass = std::make_shared<Pass>(from, to);
+    pass->turn = current_ ? windows_->turn() : 0;
+    ++figures_->passes;
+    take_ = windows_->Join(pass, place_.get(), base_, with);
+    place_->NoteOpened(take_.get());
+    return true;
+  }
+
+  // Looks at `rows` more. `fail`: and then something fails.
+  void Look(size_t rows, bool fail) {
+    if (alone_ || take_->dropped || take_->reading->broken) {
+      take_ = std::make_shared<LaneTake>(std::make_shared<Pass>(take_->from, take_->reading->to), take_->from,
+                                         filter_.get(), size_t{1} << 20, size_t{1} << 19, nullptr);
+      alone_ = false;
+      ++figures_->passes;
+    }
+    Pass* pass = static_cast<Pass*>(take_->reading.get());
+    const bool several = pass->takes.size() > 1;
+    if (several) {
+      windows_->BeginSlice(*pass);
+    }
+    for (; rows > 0 && pass->looked < world_->rows.size() && !pass->collected; --rows, ++pass->looked) {
+      LookAt(pass, world_->rows[pass->looked], several);
+    }
+    if (fail) {
+      windows_->Break(pass);
+      take_->rows.Free();
+      alone_ = true;
+    } else {
+      pass->collected |= pass->looked == world_->rows.size();
+    }
+  }
+
+  // The window is read to its end; checks it against the model.
+  void Finish() {
+    while (alone_ || take_->dropped || take_->reading->broken || !take_->reading->collected) {
+      Look(1000, false);
+    }
+    const Snapshot to = take_->reading->to;
+    take_->rows.Finish();
+    std::vector<int64_t> got;
+    for (RowLocation next; take_->rows.large() && take_->rows.sorted()->Next(&next);) {
+      got.push_back(next.created_at);
+      EXPECT_EQ(world_->rows[next.location].created_at, next.created_at);
+    }
+    for (size_t i = 0; !take_->rows.large() && i < take_->rows.events(); ++i) {
+      got.push_back(take_->rows.event(i).created_at);
+      EXPECT_TRUE(Wants(world_->rows[static_cast<size_t>(take_->rows.event(i).created_at) - 1]));
+    }
+    std::vector<int64_t> wanted;
+    for (const Row& row : world_->rows) {
+      if (world_->In(row, base_, to) && Wants(row)) {
+        wanted.push_back(row.created_at);
+      }
+    }
+    EXPECT_TRUE(take_->from == base_) << take_->from.ToText() << " " << base_.ToText();
+    EXPECT_EQ(got, wanted) << base_.ToText() << " to " << to.ToText();
+    read += got.size();
+    base_ = to;
+    take_.reset();
+  }
+
+  size_t read = 0;
+
+ private:
+  bool Wants(const Row& row) const {
+    return filter_->Wants(row.aggregate_type, row.aggregate_id, row.event_type, row.id, {});
+  }
+
+  void LookAt(Pass* pass, const Row& row, bool several) {
+    ++figures_->looked;
+    if (!world_->In(row, pass->from, pass->to)) {
+      return;
+    }
+    const RowLocation location{row.created_at, static_cast<uint64_t>(&row - world_->rows.data())};
+    const auto copy = [&row](Arena* arena, Event* event) {
+      event->created_at = row.created_at;
+      event->payload = arena->Copy("x");
+    };
+    if (!several) {
+      if (Wants(row)) {
+        take_->rows.Add(location, bytes_, copy);
+      }
+      return;
+    }
+    const SharedWindows::Wanting* wanting = windows_->WantedBy(row.aggregate_type, row.event_type);
+    if (wanting != nullptr) {
+      windows_->Give(
+          *wanting, {row.xid, row.id, row.aggregate_type, row.aggregate_id, row.event_type, {}}, location,
+          [this] { return bytes_; }, copy);
+    }
+  }
+
+  World* world_;
+  SharedWindows* windows_;
+  std::shared_ptr<relay::LaneFilter> filter_;
+  Figures* figures_;
+  size_t bytes_;
+  Snapshot base_;
+  bool current_ = false;
+  bool alone_ = false;  // the window has to be looked through again
+  std::unique_ptr<SharedLane> place_;
+  std::shared_ptr<LaneTake> take_;
+};
+
+std::shared_ptr<relay::LaneFilter> Filter(const std::vector<std::string>& types, uint32_t lane = 0,
+                                          uint32_t lanes = 1) {
+  format::RouteConfig config;
+  config.kind = &sink::kUnknownKind;
+  config.aggregate_types = types;
+  config.topic = "t";
+  config.lane = lane;
+  config.lanes = lanes;
+  format::TemplateError error;
+  return std::make_shared<relay::LaneFilter>(format::RouteSpec::Make(config, &error));
+}
+
+class SharedWindow : public ::testing::Test {
+ protected:
+  SimLane* Lane(std::shared_ptr<relay::LaneFilter> filter, const Snapshot& base) {
+    lanes.push_back(std::make_unique<SimLane>(&world, &windows, std::move(filter), base, &figures));
+    return lanes.back().get();
+  }
+  void Read(SimLane* lane) {
+    if (lane->Open()) {
+      lane->Finish();
+    }
+  }
+  void ReadAll() {
+    windows.BeginTurn();
+    for (const auto& lane : lanes) {
+      Read(lane.get());
+    }
+  }
+  void Emit(int count) {
+    for (int i = 0; i < count; ++i) {
+      world.Commit("a" + std::to_string(i % 5), "k" + std::to_string(i));
+    }
+  }
+
+  World world;
+  Figures figures;
+  SharedWindows windows;
+  std::vector<std::unique_ptr<SimLane>> lanes;
+};
+
+// --- tests ---------------------------------------------------------------------------------------------------------
+
+TEST_F(SharedWindow, LanesAtOnePlaceLookOnce) {
+  const Snapshot start = world.Now();
+  for (uint32_t lane = 0; lane < 64; ++lane) {
+    Lane(Filter({"a*"}, lane, 64), start);
+  }
+  for (int i = 0; i < 20; ++i) {
+    Lane(Filter({"a" + std::to_string(i)}), start);
+  }
+  size_t read = 0;
+  for (int window = 1; window <= 3; ++window) {
+    Emit(1000);
+    ReadAll();
+    EXPECT_EQ(figures.passes, static_cast<size_t>(window));
+    read += 2000;
+  }
+  size_t all = 0;
+  for (const auto& lane : lanes) {
+    EXPECT_TRUE(lane->current());
+    all += lane->read;
+  }
+  EXPECT_EQ(all, read);  // by the lanes of one route, and by five of the others
+}
+
+TEST_F(SharedWindow, LanesThatStandNearlyAtOnePlaceLookOnce) {
+  std::vector<Snapshot> places;
+  for (int i = 0; i < 50; ++i) {
+    places.push_back(world.Now());
+    Emit(3);
+  }
+  std::shuffle(places.begin(), places.end(), std::mt19937(7));
+  for (const Snapshot& place : places) {
+    Lane(Filter({"a*"}), place);
+  }
+  Emit(2000);
+  ReadAll();
+  EXPECT_EQ(figures.passes, 1u);
+  Emit(10);
+  ReadAll();
+  EXPECT_EQ(figures.passes, 2u);
+}
+
+TEST_F(SharedWindow, WhoIsFarAwayReadsAlone) {
+  SimLane* behind = Lane(Filter({"*"}), world.Now());
+  Emit(static_cast<int>(SharedLane::kNear) + 1);
+  SimLane* ahead = Lane(Filter({"*"}), world.Now());
+  Emit(5);
+  windows.BeginTurn();
+  Read(ahead);
+  EXPECT_EQ(figures.passes, 1u);
+  EXPECT_EQ(ahead->read, 5u);
+  Read(behind);
+  EXPECT_EQ(figures.passes, 2u);
+  Emit(5);
+  ReadAll();
+  EXPECT_EQ(figures.passes, 3u);  // together again
+}
+
+TEST_F(SharedWindow, WhoReadsNothingIsLeftBehind) {
+  const Snapshot start = world.Now();
+  SimLane* paused = Lane(Filter({"*"}), start);
+  SimLane* other = Lane(Filter({"*"}), start);
+  for (size_t i = 0; i < 3 * SharedLane::kMostAhead; ++i) {
+    Emit(10);
+    windows.BeginTurn();
+    Read(other);
+  }
+  EXPECT_EQ(paused->read, 0u);
+  windows.BeginTurn();
+  size_t opened = 0;
+  for (; paused->read < other->read; ++opened) {
+    ASSERT_TRUE(paused->Open());
+    EXPECT_EQ(paused->current(), opened == SharedLane::kMostAhead) << "what ended in an earlier turn does not end now";
+    paused->Finish();
+  }
+  EXPECT_EQ(opened, SharedLane::kMostAhead + 1);
+  EXPECT_EQ(figures.passes, 3 * SharedLane::kMostAhead + 1);
+}
+
+TEST_F(SharedWindow, WhatFailsForAllIsReadByEach) {
+  const Snapshot start = world.Now();
+  for (int i = 0; i < 4; ++i) {
+    Lane(Filter({"*"}), start);
+  }
+  Emit(100);
+  windows.BeginTurn();
+  ASSERT_TRUE(lanes[0]->Open());
+  ASSERT_TRUE(lanes[1]->Open());
+  lanes[0]->Look(40, false);
+  lanes[1]->Look(40, false);
+  lanes[0]->Look(10, true);
+  lanes[1]->Finish();
+  lanes[0]->Finish();
+  ReadAll();
+  EXPECT_EQ(figures.passes, 1u + 2u + 2u);
+  Emit(10);
+  ReadAll();
+  EXPECT_EQ(figures.passes, 6u);  // together again
+}
+
+TEST_F(SharedWindow, WhatWasReadByAnotherFilterIsReadAgain) {
+  const Snapshot start = world.Now();
+  SimLane* first = Lane(Filter({"*"}), start);
+  SimLane* second = Lane(Filter({"*"}), start);
+  Emit(10);
+  windows.BeginTurn();
+  Read(first);
+  second->filter()->Leave("t", "t");
+  Read(second);
+  EXPECT_EQ(second->read, 0u);
+  EXPECT_EQ(figures.passes, 2u);
+  Emit(10);
+  windows.BeginTurn();
+  Read(first);
+  second->filter()->Return("t");
+  Read(second);
+  EXPECT_EQ(second->read, 10u);
+}
+
+TEST_F(SharedWindow, LanesComeAndGo) {
+  const Snapshot start = world.Now();
+  for (int i = 0; i < 5; ++i) {
+    Lane(Filter({"*"}), start);
+  }
+  Emit(100);
+  windows.BeginTurn();
+  ASSERT_TRUE(lanes[0]->Open());
+  lanes[0]->Look(50, false);
+  ASSERT_TRUE(lanes[3]->Open());
+  lanes.erase(lanes.begin());  // the one that began
+  Lane(Filter({"a1"}), start);
+  for (const auto& lane : lanes) {
+    if (lane->open() || lane->Open()) {
+      lane->Finish();
+    }
+  }
+  EXPECT_EQ(figures.passes, 2u);
+  EXPECT_EQ(lanes.back()->read, 20u);
+  lanes.clear();
+  EXPECT_EQ(windows.held(), 0u);
+}
+
+TEST_F(SharedWindow, TypesAreForgottenWhenThereAreTooMany) {
+  const Snapshot start = world.Now();
+  Lane(Filter({"type 1*"}), start);
+  Lane(Filter({"type 2*"}), start);
+  for (int i = 0; i < 10'000; ++i) {
+    world.Commit("type " + std::to_string(i), "k");
+  }
+  ReadAll();
+  EXPECT_EQ(lanes[0]->read, 1111u);
+  EXPECT_EQ(lanes[1]->read, 1111u);
+  EXPECT_EQ(figures.passes, 1u);
+}
+
+// --- at random -----------------------------------------------------------------------------------------------------
+
+class Case {
+ public:
+  explicit Case(uint32_t seed)
+      : random_(seed), windows_(Below(3) == 0 ? (size_t{1} << 14) << Below(8) : size_t{64} << 20) {
+    const int routes = 1 + Below(6);
+    for (int route = 0; route < routes; ++route) {
+      const uint32_t lanes = Below(2) == 0 ? 1 : static_cast<uint32_t>(1 + Below(8));
+      const std::string type = Below(3) == 0 ? "*" : "a" + std::to_string(Below(4));
+      for (uint32_t lane = 0; lane < lanes; ++lane) {
+        makers_.push_back([=] { return Filter({type}, lane, lanes); });
+      }
+    }
+    places_.push_back(world_.Now());
+    for (size_t i = 0; i < makers_.size(); ++i) {
+      lanes_.push_back(New(i, places_.front()));
+    }
+  }
+
+  void Run() {
+    for (int step = 0; step < 600; ++step) {
+      Step();
+      // Somebody's own window and one row beyond the limit of all are not counted as too much.
+      ASSERT_LE(windows_.held(), (size_t{64} << 20) + (size_t{2} << 20) * lanes_.size());
+    }
+    for (uint64_t xid : std::set<uint64_t>(world_.running())) {
+      world_.End(xid, true);
+    }
+    for (int round = 0; round < 40; ++round) {
+      windows_.BeginTurn();
+      for (const auto& lane : lanes_) {
+        if (lane->open() || lane->Open()) {
+          lane->Finish();
+        }
+      }
+    }
+    for (const auto& lane : lanes_) {
+      EXPECT_EQ(lane->base().xmax, world_.Now().xmax) << "all is read in the end";
+    }
+    lanes_.clear();
+    EXPECT_EQ(windows_.held(), 0u);
+  }
+
+ private:
+  int Below(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
+
+  std::unique_ptr<SimLane> New(size_t i, const Snapshot& base) {
+    return std::make_unique<SimLane>(&world_, &windows_, makers_[i](), base, &figures_, size_t{1} << Below(18));
+  }
+
+  void Step() {
+    switch (Below(12)) {
+      case 0:
+      case 1: {  // transactions
+        for (int i = Below(20); i > 0; --i) {
+          const uint64_t xid = world_.Begin();
+          for (int events = Below(4); events > 0; --events) {
+            world_.Emit(xid, "a" + std::to_string(Below(5)), "k" + std::to_string(Below(30)));
+          }
+          if (Below(8) != 0) {
+            world_.End(xid, Below(6) != 0);
+          }
+        }
+        return;
+      }
+      case 2: {  // one that was unfinished for long
+        if (!world_.running().empty()) {
+          auto xid = world_.running().begin();
+          std::advance(xid, Below(static_cast<int>(world_.running().size())));
+          world_.End(*xid, Below(4) != 0);
+        }
+        return;
+      }
+      case 3:
+        windows_.BeginTurn();
+        return;
+      case 4:
+        places_.push_back(world_.Now());  // a tick
+        return;
+      case 5: {  // a crash of one, a seek back, a new owner
+        const size_t i = Pick();
+        if (Below(4) == 0) {
+          const Snapshot base =
+              Below(3) == 0 ? places_[static_cast<size_t>(Below(static_cast<int>(places_.size())))] : lanes_[i]->base();
+          lanes_[i].reset();
+          lanes_[i] = New(i, base);
+        }
+        return;
+      }
+      case 6: {  // a topic leaves or comes back, between two windows
+        SimLane* lane = lanes_[Pick()].get();
+        if (!lane->open() && Below(3) == 0) {
+          if (lane->filter()->topics() > 0) {
+            lane->filter()->Return("t");
+          } else {
+            lane->filter()->Leave("t", "t");
+          }
+        }
+        return;
+      }
+      default: {
+        SimLane* lane = lanes_[Pick()].get();
+        if (!lane->open()) {
+          const Snapshot* tick = nullptr;
+          for (const Snapshot& place : places_) {
+            if (tick == nullptr && Below(2) == 0 && place.xmax > lane->base().xmax && place.Covers(lane->base())) {
+              tick = &place;
+            }
+          }
+          lane->Open(tick);
+        } else if (!lane->collected() && Below(2) == 0) {
+          lane->Look(static_cast<size_t>(1 + Below(40)), Below(10) == 0);
+        } else if (Below(3) != 0) {
+          lane->Finish();
+        }
+        return;
+      }
+    }
+  }
+
+  // Some lanes are slow.
+  size_t Pick() {
+    const size_t i = static_cast<size_t>(Below(static_cast<int>(lanes_.size())));
+    return i % 3 == 0 && Below(5) != 0 ? static_cast<size_t>(Below(static_cast<int>(lanes_.size()))) : i;
+  }
+
+  std::mt19937 random_;
+  World world_;
+  Figures figures_;
+  SharedWindows windows_;
+  std::vector<std::function<std::shared_ptr<relay::LaneFilter>()>> makers_;
+  std::vector<Snapshot> places_;
+  std::vector<std::unique_ptr<SimLane>> lanes_;
+};
+
+TEST(SharedWindowProperty, EachLaneGetsWhatItWouldGetAlone) {
+  for (uint32_t seed = 1; seed <= 400; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Case(seed).Run();
+    if (::testing::Test::HasFailure()) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace outbox::log
