@@ -11,9 +11,9 @@ Settings settings;
 namespace {
 
 const config_enum_entry kLoneEmits[] = {{"allow", static_cast<int>(LoneEmit::kAllow), false},
-                                       {"warn", static_cast<int>(LoneEmit::kWarn), false},
-                                       {"refuse", static_cast<int>(LoneEmit::kRefuse), false},
-                                       {nullptr, 0, false}};
+                                        {"warn", static_cast<int>(LoneEmit::kWarn), false},
+                                        {"refuse", static_cast<int>(LoneEmit::kRefuse), false},
+                                        {nullptr, 0, false}};
 
 bool CheckTraceparent(char** value, void**, GucSource) {
   const char* text = *value;

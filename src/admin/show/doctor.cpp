@@ -44,8 +44,9 @@ OUTBOX_FUNCTION(outbox_doctor) {
   if (IsCopy()) {
     findings.Before("SELECT outbox.adopt() comes first, see the check \"identity\". If it is still said then: ");
   }
-  for (auto check : {CheckProcesses, CheckDayTables, CheckLog, CheckIndexes, CheckRoutes, CheckLoneEmits, CheckLanes, CheckDestinations,
-                     CheckParked, CheckReplays, CheckPauses, CheckAdoption, CheckGuards, CheckForeignRows}) {
+  for (auto check :
+       {CheckProcesses, CheckDayTables, CheckLog, CheckIndexes, CheckRoutes, CheckLoneEmits, CheckLanes,
+        CheckDestinations, CheckParked, CheckReplays, CheckPauses, CheckAdoption, CheckGuards, CheckForeignRows}) {
     check(&findings);
   }
   for (const Row& row : findings.rows()) {
