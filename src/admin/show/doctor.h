@@ -1,5 +1,6 @@
-// The checks of outbox.doctor() [P]. Each but that of figures adds at least one row, also when all is well, so that an answer shows what
-// was checked. The statuses: ok, warning (works, or will, but needs attention), problem (events are not published).
+// The checks of outbox.doctor() [P]. Each but that of figures adds at least one row, also when all is well, so that an
+// answer shows what was checked. The statuses: ok, warning (works, or will, but needs attention), problem (events are
+// not published).
 #pragma once
 
 #include <string>
