@@ -1,5 +1,6 @@
 -- Every function and procedure of the schema, whichever there are, with NULL, empty, negative and absurd arguments: each error has
 -- an SQLSTATE of its own kind, and says in a DETAIL or a HINT what to do. The next function is asked too.
+-- matrix: R77
 \set db :DBNAME
 CREATE DATABASE regress_absurd;
 \c regress_absurd

@@ -1,6 +1,6 @@
 -- What only outbox itself writes is refused to everybody's hand: an event as it waits (what it holds, whose turn it is, when), and
 -- how far lanes have come. With outbox.allow_loss it is done and audited; the functions for it go on working.
--- matrix: C19
+-- matrix: C19 R75
 \set db :DBNAME
 CREATE DATABASE regress_by_hand;
 \c regress_by_hand

@@ -1,5 +1,5 @@
 -- The functions, views and wrappers of outbox by other hands, partitions that come by hand, and names of days that are taken.
--- matrix: C19
+-- matrix: C19 R75 R76
 \set db :DBNAME
 CREATE DATABASE regress_objects;
 \c regress_objects
