@@ -2,6 +2,7 @@
 \pset null '(null)'
 -- An array of objects.
 BEGIN;
+SET LOCAL outbox.allow_json_null = on;
 CREATE TEMP TABLE ids AS SELECT id, ordinality FROM outbox.emit_many('[
   {"aggregate_type": "order", "aggregate_id": "k", "event_type": "order.created", "payload": {"n": 1}},
   {"aggregate_type": "order", "aggregate_id": 42, "event_type": "order.paid", "payload": [2], "headers": {"a": "b"}, "topic": "t"},

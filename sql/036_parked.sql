@@ -106,6 +106,7 @@ SELECT outbox.retry(pg_temp.id(1), reason => 'shorter', payload => '{"n": [1, 2]
 SELECT outbox.retry(pg_temp.id(2), payload_bytes => '\x00ff01');
 SELECT outbox.retry(pg_temp.id(3), headers => '{"x": "y"}');
 SELECT outbox.retry(pg_temp.id(4), payload_bytes => convert_to('{"é": 1}', 'UTF8'));
+SET outbox.allow_json_null = on;
 SELECT outbox.retry(pg_temp.id(5), headers => '{}', payload => 'null');
 SELECT right(id::text, 3) AS n, payload, content_type, headers, own_topic, topic FROM outbox.parked ORDER BY 1;
 SELECT route, created_at, replay, state, payload, payload_text, content_type, headers

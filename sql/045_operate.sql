@@ -19,7 +19,7 @@ SELECT pg_temp.park();
 -- every routine that acts, and what each role may call
 CREATE VIEW pg_temp.acting AS
   SELECT p.oid, p.proname FROM pg_proc p WHERE p.pronamespace = 'outbox'::regnamespace
-    AND p.proname IN ('pause', 'resume', 'retry', 'skip', 'discard', 'redrive', 'discard_dead_letters', 'parked_content', 'replay', 'cancel_replay', 'seek');
+    AND p.proname IN ('pause', 'resume', 'retry', 'skip', 'discard', 'redrive', 'discard_dead_letters', 'parked_content', 'replay', 'cancel_replay', 'seek', 'test_server');
 SELECT count(*) AS acting, count(*) FILTER (WHERE has_function_privilege('regress_oncall', oid, 'EXECUTE')) AS oncall,
   count(*) FILTER (WHERE has_function_privilege('regress_looks', oid, 'EXECUTE')) AS looks,
   count(*) FILTER (WHERE has_function_privilege('public', oid, 'EXECUTE')) AS public FROM pg_temp.acting;

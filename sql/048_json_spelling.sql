@@ -1,4 +1,5 @@
 -- A jsonb payload is published in jsonb's own spelling, byte for byte, by every way in; emit() writes it by itself.
+SET outbox.allow_json_null = on;
 CREATE TEMP TABLE documents (n int GENERATED ALWAYS AS IDENTITY, j jsonb NOT NULL);
 -- Each kind of value alone, empty, in an object, in an array; numbers in every form that numeric has.
 INSERT INTO documents (j) SELECT v::jsonb FROM unnest(ARRAY['null', 'true', 'false', '0', '-0', '1', '-1.50', '1e5', '1e-5', '123456789012345678901234567890.000',

@@ -32,6 +32,9 @@ struct Error {
 // Code of a failed Status: another session has something locked. No call waits for that: it is tried again soon,
 // however often it has failed, because nothing signals that the lock has gone.
 inline constexpr const char* kLocked = "LOCKED";
+// Code of a failed Status: the lane is no longer this worker's. Nothing was written, and the lane must be let go at
+// once.
+inline constexpr const char* kNotOwner = "NOT_OWNER";
 
 // The result of an operation that can fail.
 class [[nodiscard]] Status {
@@ -43,6 +46,12 @@ class [[nodiscard]] Status {
 
   bool ok() const { return error_.ok(); }
   const Error& error() const { return error_; }
+
+  // The status of a call on behalf of a lane's owner that was made: `owner` is what it found.
+  Status OfOwner(bool owner) && {
+    return owner || !ok() ? std::move(*this) : Status(ErrorClass::kInternal, kNotOwner, "another worker owns the lane");
+  }
+  bool not_owner() const { return error_.code == kNotOwner; }
 
  private:
   Error error_;

@@ -14,6 +14,9 @@ struct Kind {
   int64_t busy_turn = 0;
 };
 
+using State = TurnTaker::State;
+using Answer = TurnTaker::Answer;
+
 bool LongerWaiting(const TurnTaker* a, const TurnTaker* b) {
   return a->since < b->since;
 }
@@ -26,14 +29,14 @@ void ShareOutSlots(int slots, int64_t now, std::vector<TurnTaker>* takers) {
   std::vector<TurnTaker*> waiting;
   std::vector<TurnTaker*> running;
   for (TurnTaker& taker : *takers) {
-    taker.start = taker.stop = false;
+    taker.answer = Answer::kAsItIs;
     Kind& kind = kinds[taker.keeper];
     kind.takers++;
-    kind.used += taker.running;
-    kind.leaving += taker.running && taker.leaving;
-    if (!taker.running && taker.due) {
+    kind.used += taker.running();
+    kind.leaving += taker.state == State::kLeaving;
+    if (taker.state == State::kDue) {
       waiting.push_back(&taker);
-    } else if (taker.running && !taker.leaving) {
+    } else if (taker.running() && taker.state != State::kLeaving) {
       running.push_back(&taker);
     }
   }
@@ -49,7 +52,7 @@ void ShareOutSlots(int slots, int64_t now, std::vector<TurnTaker>* takers) {
     const bool kind_full = kind.used >= kind.slots;
     const bool all_full = kinds[0].used + kinds[1].used >= slots;
     if (!kind_full && !all_full) {
-      taker->start = true;
+      taker->answer = Answer::kStart;
       kind.used++;
       continue;
     }
@@ -63,14 +66,15 @@ void ShareOutSlots(int slots, int64_t now, std::vector<TurnTaker>* takers) {
     auto may_go = [&](const TurnTaker* holder, bool quiet) {
       const Kind& its = kinds[holder->keeper];
       const bool of_use = holder->keeper == taker->keeper || !kind_full;
-      return of_use && !holder->stop && now - holder->since >= (quiet ? kShortestTurn : its.busy_turn) &&
-             (!quiet || holder->quiet);
+      return of_use && holder->answer != Answer::kStop &&
+             now - holder->since >= (quiet ? kShortestTurn : its.busy_turn) &&
+             (!quiet || holder->state == State::kQuiet);
     };
     for (bool quiet : {true, false}) {
       auto holder = std::find_if(running.begin(), running.end(),
                                  [&](const TurnTaker* candidate) { return may_go(candidate, quiet); });
       if (holder != running.end()) {
-        (*holder)->stop = true;
+        (*holder)->answer = Answer::kStop;
         break;
       }
     }

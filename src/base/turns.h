@@ -10,15 +10,24 @@ namespace outbox {
 
 // One process that is wanted. Times are microseconds of a monotonic clock.
 struct TurnTaker {
-  bool keeper = false;   // else a relay worker
-  bool running = false;  // has a place
-  bool leaving = false;  // and was asked to give it back
-  bool quiet = false;    // and has nothing to do
-  bool due = false;      // has none, and should run
-  int64_t since = 0;     // running: since when; due: since when it waits
-  // The answer.
-  bool start = false;
-  bool stop = false;
+  enum class State : uint8_t {
+    kIdle,     // has no place, and needs none
+    kDue,      // has none, and should run
+    kBusy,     // has a place
+    kQuiet,    // has one, and nothing to do
+    kLeaving,  // has one, and was asked to give it back
+  };
+  enum class Answer : uint8_t {
+    kAsItIs,
+    kStart,
+    kStop,
+  };
+  bool keeper = false;  // else a relay worker
+  State state = State::kIdle;
+  int64_t since = 0;  // it has had its place since then; kDue: it has waited
+  Answer answer = Answer::kAsItIs;
+
+  bool running() const { return state >= State::kBusy; }
 };
 
 // No process is asked to leave before it has run for this long.

@@ -120,11 +120,36 @@ void AppendString(StringInfo out, const char* at, size_t size) {
   out->data[out->len++] = '"';
 }
 
+// Numerics are stored in groups of four digits.
+constexpr int kGroup = 4;
+
+inline char* PutGroup(char* to, uint32 group) {
+  to[0] = static_cast<char>('0' + group / 1000);
+  to[1] = static_cast<char>('0' + group / 100 % 10);
+  to[2] = static_cast<char>('0' + group / 10 % 10);
+  to[3] = static_cast<char>('0' + group % 10);
+  return to + kGroup;
+}
+
+// Without leading zeros: its last digit, if nothing else.
+inline char* PutFirstGroup(char* to, uint32 group) {
+  if (group >= 1000) {
+    return PutGroup(to, group);
+  }
+  if (group >= 100) {
+    *to++ = static_cast<char>('0' + group / 100);
+  }
+  if (group >= 10) {
+    *to++ = static_cast<char>('0' + group / 10 % 10);
+  }
+  *to++ = static_cast<char>('0' + group % 10);
+  return to;
+}
+
 // The form that numbers of moderate size are stored in (numeric.c, "NumericShort"): a header, and groups of four
 // digits. Other numbers are left to numeric_out, which would be a quarter of the work of a document with a few of
 // these.
 bool AppendShortNumeric(StringInfo out, Numeric number) {
-  constexpr int kGroup = 4;
   constexpr int kMaxGroups = 5;  // before the point, and behind it
   uint16 header = 0;
   memcpy(&header, VARDATA_ANY(number), sizeof(header));
@@ -148,37 +173,18 @@ bool AppendShortNumeric(StringInfo out, Numeric number) {
     }
     return static_cast<uint32>(group);
   };
-  auto append_group = [&to](uint32 group) {
-    to[0] = static_cast<char>('0' + group / 1000);
-    to[1] = static_cast<char>('0' + group / 100 % 10);
-    to[2] = static_cast<char>('0' + group / 10 % 10);
-    to[3] = static_cast<char>('0' + group % 10);
-    to += kGroup;
-  };
   if (negative) {
     *to++ = '-';
   }
-  // The first group without leading zeros: its last digit, if nothing else.
-  const uint32 first = weight < 0 ? 0 : group_at(0);
-  if (first >= 1000) {
-    append_group(first);
-  } else {
-    if (first >= 100) {
-      *to++ = static_cast<char>('0' + first / 100);
-    }
-    if (first >= 10) {
-      *to++ = static_cast<char>('0' + first / 10 % 10);
-    }
-    *to++ = static_cast<char>('0' + first % 10);
-  }
+  to = PutFirstGroup(to, weight < 0 ? 0 : group_at(0));
   for (int i = 1; i <= weight; i++) {
-    append_group(group_at(i));
+    to = PutGroup(to, group_at(i));
   }
   if (scale > 0) {
     *to++ = '.';
     char* end = to + scale;
     for (int i = weight + 1; to < end; i++) {
-      append_group(group_at(i));
+      to = PutGroup(to, group_at(i));
     }
     to = end;
   }

@@ -249,7 +249,7 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
   pg_uuid_t* ids = AllocateIds(payloads.count);
   Batch batch;
   batch.Begin(ids);
-  ErrorSite site = {"event", 0};
+  ErrorSite site = {"element", 0};
   ErrorContextCallback context;
   PushErrorSite(&context, &site);
   for (; site.index < payloads.count; site.index++) {

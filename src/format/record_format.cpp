@@ -96,9 +96,12 @@ void RecordFormat::AddUserHeaders(const Event& event) {
 bool RecordFormat::Append(const Event& event, int64_t wall_micros, std::string* out, Error* error) {
   const char* bad = nullptr;
   record_.topic = Resolve(event, &bad);
+  if (bad == kUnknown) {
+    *error = {ErrorClass::kMessage, "TOPIC_NOT_KNOWN", "topic \"" + std::string(record_.topic) + "\" " + kUnknown};
+    return false;
+  }
   if (bad != nullptr) {
-    *error = {ErrorClass::kMessage, bad == kUnknown ? "TOPIC_NOT_KNOWN" : "INVALID_TOPIC",
-              bad == kUnknown ? "topic \"" + std::string(record_.topic) + "\" " + bad : std::string("topic name ") + bad};
+    *error = {ErrorClass::kMessage, "INVALID_TOPIC", std::string("topic name ") + bad};
     return false;
   }
   const bool ahead = event.created_at > wall_micros + kMaxAheadMicros;

@@ -162,15 +162,16 @@ void KeepOwnParked(const LaneId& lane, Finding* finding) {
 }
 
 Status SendParkedAgain(const Asked& asked, const LaneId& lane, const parked::ParkedOwner& me, const Stretch& own,
-                       const Position& position, Finding* finding, bool* owner) {
-  for (size_t first = 0; *owner && first < finding->parked.events.size();) {
+                       const Position& position, Finding* finding) {
+  for (size_t first = 0; first < finding->parked.events.size();) {
     const size_t last = std::min(finding->parked.events.size(), first + kParkedPortion);
     int64_t done = 0;
+    bool owner = true;
     Status status = days::TryWithDayTable(days::DayTableKind::kOutcome, [&](int64 at) {
       OUTBOX_FAULT_THROW("rewind.parked.before");
       done = 0;
-      *owner = parked::LockLane(me, own.after);
-      if (!*owner) {
+      owner = parked::LockLane(me, own.after);
+      if (!owner) {
         return;
       }
       ParkedColumns again(last - first);
@@ -188,6 +189,7 @@ Status SendParkedAgain(const Asked& asked, const LaneId& lane, const parked::Par
       OUTBOX_FAULT_THROW("rewind.parked.uncommitted");
     });
     OUTBOX_FAULT_POINT("rewind.parked.after");
+    status = std::move(status).OfOwner(owner);
     if (!status.ok()) {
       return status;
     }

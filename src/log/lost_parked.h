@@ -18,6 +18,6 @@ void KeepOwnParked(const LaneId& lane, Finding* finding);
 
 // In portions: what one of them has put back is not lost any more.
 Status SendParkedAgain(const Asked& asked, const LaneId& lane, const parked::ParkedOwner& me, const Stretch& own,
-                       const Position& position, Finding* finding, bool* owner);
+                       const Position& position, Finding* finding);
 
 }  // namespace outbox::log

@@ -356,9 +356,9 @@ Status PgLaneLog::SaveProgress(std::span<relay::ProgressSave> saves) {
   return status;
 }
 
-Status PgLaneLog::Rewind(const std::string& server_run, bool resend, relay::Loss* loss, bool* owner) {
+Status PgLaneLog::Rewind(const std::string& server_run, bool resend, relay::Loss* loss) {
   period_.known = false;  // it may append to the lane's progress
-  return RewindLane(id_, incarnation_, server_run, resend, loss, owner);
+  return RewindLane(id_, incarnation_, server_run, resend, loss);
 }
 
 }  // namespace outbox::log

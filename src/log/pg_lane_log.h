@@ -42,7 +42,7 @@ class PgLaneLog final : public relay::LaneLog {
   Status CheckDurable(uint64_t lsn, bool* durable) override;
   void LimitTo(const Snapshot* limit) override;
   Status SaveProgress(std::span<relay::ProgressSave> saves) override;
-  Status Rewind(const std::string& server_run, bool resend, relay::Loss* loss, bool* owner) override;
+  Status Rewind(const std::string& server_run, bool resend, relay::Loss* loss) override;
   void SetServerRun(const std::string& server_run) override { server_run_ = server_run; }
 
  private:

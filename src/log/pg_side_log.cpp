@@ -164,8 +164,8 @@ Status PgSideLog::LoadSides(std::vector<relay::SideLane>* sides) {
 }
 
 Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, std::span<const relay::Parking> parked,
-                       int64_t* next_due, bool* owner) {
-  *owner = true;
+                       int64_t* next_due) {
+  bool owner = true;
   keys_.clear();
   for (const relay::Parking& parking : parked) {
     if (parking.state == relay::ParkedState::kBlocked && !parking.paused && parking.order_key != 0) {
@@ -180,8 +180,8 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
   Status status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("fork.before");
     bool block = false;
-    *owner = parked::LockLane(me, since_) && parked::OwnsLane(me, &block);
-    if (!*owner) {
+    owner = parked::LockLane(me, since_) && parked::OwnsLane(me, &block);
+    if (!owner) {
       return;
     }
     // Where it began, for when it is gone: a loss of what it has delivered goes back to there at most.
@@ -197,21 +197,21 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
     OUTBOX_FAULT_THROW("fork.uncommitted");
   });
   OUTBOX_FAULT_POINT("fork.after");
-  return status;
+  return std::move(status).OfOwner(owner);
 }
 
-Status PgSideLog::Rejoin(int32_t side, const Position& position, bool* owner) {
-  *owner = true;
+Status PgSideLog::Rejoin(int32_t side, const Position& position) {
+  bool owner = true;
   OUTBOX_FAULT_POINT("rejoin.before");
   Status status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
-    *owner = AppendProgress(lane_, incarnation_, since_, at, position);
-    if (*owner) {
+    owner = AppendProgress(lane_, incarnation_, since_, at, position);
+    if (owner) {
       DropSideLane(lane_, side);
     }
     OUTBOX_FAULT_THROW("rejoin.uncommitted");
   });
   OUTBOX_FAULT_POINT("rejoin.after");
-  return status;
+  return std::move(status).OfOwner(owner);
 }
 
 std::unique_ptr<relay::LaneLog> PgSideLog::OpenSide(int32_t side, const EventFilter* filter) {

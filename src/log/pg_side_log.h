@@ -24,8 +24,8 @@ class PgSideLog final : public relay::SideLog {
 
   Status LoadSides(std::vector<relay::SideLane>* sides) override;
   Status Fork(const relay::SideLane& side, const Position& position, std::span<const relay::Parking> parked,
-              int64_t* next_due, bool* owner) override;
-  Status Rejoin(int32_t side, const Position& position, bool* owner) override;
+              int64_t* next_due) override;
+  Status Rejoin(int32_t side, const Position& position) override;
   std::unique_ptr<relay::LaneLog> OpenSide(int32_t side, const EventFilter* filter) override;
 
  private:

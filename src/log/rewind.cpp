@@ -186,9 +186,9 @@ void Find(Asked* asked, const LaneId& lane, const LaneRow& lane_row, const Stret
 }  // namespace
 
 Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& server_run, bool resend,
-                  relay::Loss* loss, bool* owner) {
+                  relay::Loss* loss) {
   *loss = {};
-  *owner = true;
+  bool owner = true;
   Finding finding;
   LaneRow lane_row;
   const parked::ParkedOwner me{lane, incarnation};
@@ -197,9 +197,9 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
   bool crossed = false;
   Status status = TryInTransaction([&] {
     pg::CommitWithoutFlush();  // it locks, and writes nothing
-    *owner = ReadLaneRow(lane, &lane_row) && parked::LockLane(me, lane_row.since);
+    owner = ReadLaneRow(lane, &lane_row) && parked::LockLane(me, lane_row.since);
     own.after = lane_row.since;
-    if (!*owner || !FindRun(asked, own, &finding)) {
+    if (!owner || !FindRun(asked, own, &finding)) {
       return;
     }
     Find(&asked, lane, lane_row, own, &crossed, &finding);
@@ -207,8 +207,8 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
       finding.why_not = "it has done so twenty times within an hour";
     }
   });
-  if (!status.ok() || !*owner || !finding.seen) {
-    return status;
+  if (!status.ok() || !owner || !finding.seen) {
+    return std::move(status).OfOwner(owner);
   }
   if (!resend) {
     finding.why_not = "option on_lost_writes of the destination is warn";
@@ -220,8 +220,8 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
     PlanSides(position, moved, &finding);
   }
   if (finding.why_not.empty()) {
-    status = SendParkedAgain(asked, lane, me, own, position, &finding, owner);
-    if (!status.ok() || !*owner) {
+    status = SendParkedAgain(asked, lane, me, own, position, &finding);
+    if (!status.ok()) {
       return status;
     }
   } else {
@@ -240,9 +240,9 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
       pg::CommitWithoutFlush();  // after a crash somebody looks again
     }
     // Also where nothing is sent again, or lost: then nobody looks again.
-    *owner = AppendProgress(lane, incarnation, lane_row.since, at, position, {}, server_run, nullptr,
-                            rewound ? std::string_view(finding.loss.survived) : std::string_view());
-    if (*owner) {
+    owner = AppendProgress(lane, incarnation, lane_row.since, at, position, {}, server_run, nullptr,
+                           rewound ? std::string_view(finding.loss.survived) : std::string_view());
+    if (owner) {
       if (rewound) {
         NoteRepeats(lane);
       }
@@ -262,8 +262,8 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
     OUTBOX_FAULT_THROW("rewind.uncommitted");
   });
   OUTBOX_FAULT_POINT("rewind.after");
-  if (!status.ok() || !*owner || !finding.loss.any) {
-    return status;
+  if (!status.ok() || !owner || !finding.loss.any) {
+    return std::move(status).OfOwner(owner);
   }
   loss->rewound = rewound;
   loss->error = {ErrorClass::kDestination, "LOST_WRITES", Describe(lane, finding, rewound)};

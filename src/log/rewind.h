@@ -29,6 +29,6 @@ namespace outbox::log {
 // A side lane is put back by itself. For a topic that is back with its lane since, one is made again: so that no other
 // topic goes back for it.
 Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& server_run, bool resend,
-                  relay::Loss* loss, bool* owner);
+                  relay::Loss* loss);
 
 }  // namespace outbox::log

@@ -269,13 +269,13 @@ bool RowReader::Read(const RowLocation& location, RowView* row) {
     return false;
   }
   OpenedTable& opened = opened_[number];
-  if (!opened.open) {
-    if (opened.gone || !days::OpenLogTable(leaves_->tables[number].oid, &opened.log_table)) {
-      opened.gone = true;
-      return false;
-    }
-    opened.open = true;
-    opened.blocks = RelationGetNumberOfBlocks(opened.log_table.heap);
+  if (opened.state == OpenedTable::State::kNotYet) {
+    const bool there = days::OpenLogTable(leaves_->tables[number].oid, &opened.log_table);
+    opened.state = there ? OpenedTable::State::kOpen : OpenedTable::State::kGone;
+    opened.blocks = there ? RelationGetNumberOfBlocks(opened.log_table.heap) : 0;
+  }
+  if (opened.state == OpenedTable::State::kGone) {
+    return false;
   }
   uint64 page_number = location.location >> 16;
   if (BlockOf(location.location) >= opened.blocks) {
@@ -313,9 +313,9 @@ void RowReader::Close() {
     }
   }
   for (OpenedTable& opened : opened_) {
-    if (opened.open) {
+    if (opened.state == OpenedTable::State::kOpen) {
       days::CloseLogTable(opened.log_table);
-      opened.open = false;
+      opened.state = OpenedTable::State::kNotYet;
     }
   }
 }

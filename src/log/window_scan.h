@@ -83,8 +83,7 @@ class RowReader {
   struct OpenedTable {
     days::LogTable log_table;
     BlockNumber blocks = 0;
-    bool open = false;
-    bool gone = false;
+    enum class State : uint8_t { kNotYet, kOpen, kGone } state = State::kNotYet;
   };
   const WindowBounds* window_ = nullptr;
   const days::LogTableList* leaves_ = nullptr;

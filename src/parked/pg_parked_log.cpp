@@ -39,15 +39,15 @@ PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* 
 
 PgParkedLog::~PgParkedLog() = default;
 
-Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, bool* owner) {
+Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
   const ParkedOwner me{lane_, incarnation_};
   keys->clear();
   keys_.clear();
-  *owner = true;
+  bool owner = true;
   Status status = TryInTransaction([&] {
     bool block = false;
-    *owner = OwnsLane(me, &block);
-    if (*owner) {
+    owner = OwnsLane(me, &block);
+    if (owner) {
       if (!loaded_) {
         ForgetSenders(me);
       }
@@ -57,16 +57,16 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, boo
       *next_due = NextDue(me, without_, *fronts_);
     }
   });
-  if (status.ok() && *owner) {
+  if (status.ok() && owner) {
     loaded_ = true;
     pass_wanted_ = true;
     SortUnique(keys);
   }
-  return status;
+  return std::move(status).OfOwner(owner);
 }
 
-Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_due, bool* owner) {
-  *owner = true;
+Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_due) {
+  bool owner = true;
   keys_.clear();
   locked_.clear();
   for (const relay::Parking& parking : events) {
@@ -79,8 +79,8 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
   Status status = TryInTransaction([&] {
     bool block = false;
     OUTBOX_FAULT_THROW("parked.park.before");
-    *owner = OwnsLane(me, &block) && InsertParked(me, events);
-    if (*owner) {
+    owner = OwnsLane(me, &block) && InsertParked(me, events);
+    if (owner) {
       PromoteHeads(lane_.route_id, block, keys_, NowUnix());
       LockHolders(me, block, keys_, &locked_);
       *next_due = NextDue(me, without_, *fronts_);
@@ -90,8 +90,8 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     OUTBOX_FAULT_THROW("parked.park.uncommitted");
   });
   OUTBOX_FAULT_POINT("parked.park.after");
-  if (!*owner) {
-    return Status();
+  if (!owner) {
+    return Status().OfOwner(owner);  // what is raised above takes back what was inserted
   }
   if (status.ok()) {
     for (const relay::Parking& parking : events) {
@@ -147,9 +147,8 @@ void PgParkedLog::KeepLocked(int64_t now) {
   std::swap(unsure_, kept_);
 }
 
-Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk* chunk, int64_t* next_due,
-                          bool* owner) {
-  *owner = true;
+Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk* chunk, int64_t* next_due) {
+  bool owner = true;
   const ParkedOwner me{lane_, incarnation_};
   const size_t before = chunk->events.size();
   const bool recheck = !unsure_.empty() && limits.now >= next_recheck_;
@@ -160,8 +159,8 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   work->Clear();
   Status status = TryInTransaction([&] {
     bool block = false;
-    *owner = OwnsLane(me, &block);
-    if (!*owner) {
+    owner = OwnsLane(me, &block);
+    if (!owner) {
       return;
     }
     OUTBOX_FAULT_THROW("parked.claim.before");
@@ -173,14 +172,15 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
       BlockRows(me, *work);
     }
     PromoteHeads(lane_.route_id, block, work->headless, limits.now);
-    *owner = TakeRows(me, *work, chunk);
-    if (*owner) {
+    owner = TakeRows(me, *work, chunk);
+    if (owner) {
       *next_due = NextDue(me, limits.without, fronts);
     }
     OUTBOX_FAULT_THROW("parked.claim.uncommitted");
   });
   OUTBOX_FAULT_POINT("parked.claim.after");
-  if (!status.ok() || !*owner) {
+  status = std::move(status).OfOwner(owner);
+  if (!status.ok()) {
     chunk->events.resize(before);
     return status;
   }
@@ -229,15 +229,15 @@ void PgParkedLog::BeginPass(const relay::ClaimLimits& limits) {
   without_ = std::move(without);
 }
 
-Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due,
-                           bool* owner) {
-  *owner = true;
+Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vector<uint64_t>* freed,
+                           int64_t* next_due) {
+  bool owner = true;
   const ParkedOwner me{lane_, incarnation_};
   const size_t before = freed->size();
   Status status = days::TryWithDayTable(days::DayTableKind::kOutcome, [&](int64 at) {
     bool block = false;
-    *owner = OwnsLane(me, &block);
-    if (!*owner) {
+    owner = OwnsLane(me, &block);
+    if (!owner) {
       return;
     }
     OUTBOX_FAULT_THROW("parked.settle.before");
@@ -257,12 +257,13 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
     OUTBOX_FAULT_THROW("parked.settle.uncommitted");
   });
   OUTBOX_FAULT_POINT("parked.settle.after");
+  status = std::move(status).OfOwner(owner);
   if (!status.ok()) {
     freed->resize(before);
     return status;
   }
   for (const relay::Settlement& outcome : outcomes) {
-    if (*owner && outcome.outcome == relay::ParkedOutcome::kDead) {
+    if (outcome.outcome == relay::ParkedOutcome::kDead) {
       dead_->Add(lane_.route_id, outcome.error);
     }
   }

@@ -8,7 +8,7 @@
 
 namespace outbox::pg {
 
-// Of one lock, at all times the same mode on the same relation; zero: not held.
+// What is noted of one lock (always the same mode on the same relation); zero: it is not held.
 struct HeldLock {
   LocalTransactionId transaction;
   uint32 rollbacks;

@@ -7,7 +7,15 @@ extern "C" {
 #include "catalog/pg_namespace.h"
 #include "pgstat.h"
 #include "utils/lsyscache.h"
+// Its inline functions count a volatile up and down, which C++20 deprecates.
+#pragma GCC diagnostic push
+#ifdef __clang__
+#pragma GCC diagnostic ignored "-Wdeprecated-volatile"
+#else
+#pragma GCC diagnostic ignored "-Wvolatile"
+#endif
 #include "utils/pgstat_internal.h"
+#pragma GCC diagnostic pop
 }
 
 namespace outbox::pg {
@@ -21,27 +29,32 @@ bool IsOfOutbox(Oid relation) {
          schema == PG_TOAST_NAMESPACE;
 }
 
-bool ChangedSomethingElse() {
+// Whether what the transaction keeps is rows of the outbox and nothing else.
+bool ChangedOutboxAlone() {
+  bool outbox = false;
   for (const PgStat_TableXactStatus* table = pgstat_get_xact_stack_level(GetCurrentTransactionNestLevel())->first;
        table != nullptr; table = table->next) {
-    const bool changed =
-        table->truncdropped || table->tuples_inserted != 0 || table->tuples_updated != 0 || table->tuples_deleted != 0;
+    if (!table->truncdropped && table->tuples_inserted == 0 && table->tuples_updated == 0 &&
+        table->tuples_deleted == 0) {
+      continue;
+    }
 #if PG_VERSION_NUM >= 160000
     const Oid relation = table->parent->id;
 #else
     const Oid relation = table->parent->t_id;
 #endif
-    if (changed && !IsOfOutbox(relation)) {
-      return true;
+    if (!IsOfOutbox(relation)) {
+      return false;
     }
+    outbox = true;
   }
-  return false;
+  return outbox;  // else the events were rolled back, with their savepoint
 }
 
 }  // namespace
 
 bool JudgeLoneEmit() {
-  if (!pgstat_track_counts || ChangedSomethingElse()) {
+  if (!pgstat_track_counts || !ChangedOutboxAlone()) {
     return false;
   }
   static bool warned = false;
@@ -50,12 +63,12 @@ bool JudgeLoneEmit() {
     return true;
   }
   warned = wanted == LoneEmit::kWarn;
-  ereport(wanted == LoneEmit::kRefuse ? ERROR : WARNING,
-          (errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-           errmsg("the transaction emitted an event and changed nothing else"),
-           errdetail("If the event tells of a change that was committed before it, a crash in between loses the event."),
-           errhint("Emit in the transaction that makes the change: BEGIN ... COMMIT; drivers in autocommit make a "
-                   "transaction of each statement. For events that stand alone: SET outbox.lone_emit = allow.")));
+  ereport(
+      wanted == LoneEmit::kRefuse ? ERROR : WARNING,
+      (errcode(ERRCODE_INVALID_TRANSACTION_STATE), errmsg("the transaction emitted an event and changed nothing else"),
+       errdetail("If the event tells of a change that was committed before it, a crash in between loses the event."),
+       errhint("Emit in the transaction that makes the change: BEGIN ... COMMIT; drivers in autocommit make a "
+               "transaction of each statement. For events that stand alone: SET outbox.lone_emit = allow.")));
   return true;
 }
 

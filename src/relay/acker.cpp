@@ -56,7 +56,7 @@ CallResult Acker::EndSave(const Status& status, const ProgressSave& save, size_t
     }
   }
   most_together_ = status.ok() ? kMostTogether : std::max<size_t>(count / 8, 1);
-  const CallResult result = retry_.Result(status, save.owner, turn);
+  const CallResult result = retry_.Result(Status(status).OfOwner(save.owner), turn);
   if (result == CallResult::kDone) {
     unsaved_ = Unsaved::kNothing;
     saw_rows_ = pipeline_->reading();

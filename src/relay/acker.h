@@ -62,7 +62,7 @@ class Acker {
   // With how many others it may be saved at once, itself included. After a failure fewer and fewer: so that a lane
   // whose rows are locked does not keep the others for long.
   size_t most_together() const { return most_together_; }
-  // Of this lane alone.
+  // Saves the progress of this lane alone.
   CallResult Save(const TurnContext& turn);
   const CallRetry& retry() const { return retry_; }
   // The log has another position for this lane by now: nothing is saved over it.

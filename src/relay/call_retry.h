@@ -62,9 +62,12 @@ class CallRetry {
     failed_call_ = call;
     return true;
   }
-  // For a call that reports ownership: `owner` is what it has set.
-  CallResult Result(const Status& status, bool owner, const TurnContext& turn, LogCall call = LogCall::kAny) {
-    return Failed(status, turn, call) ? CallResult::kFailed : owner ? CallResult::kDone : CallResult::kLost;
+  // For a call on behalf of the lane's owner.
+  CallResult Result(const Status& status, const TurnContext& turn, LogCall call = LogCall::kAny) {
+    if (status.not_owner()) {
+      return CallResult::kLost;
+    }
+    return Failed(status, turn, call) ? CallResult::kFailed : CallResult::kDone;
   }
   // Forgets the failure of a call that will not be made again.
   void Drop(LogCall call) {

@@ -104,6 +104,7 @@ void Claim::SendOne(uint32_t i, Sender* sender, format::RecordFormat* format, Tu
   first_seq_ = sent_.empty() ? sender->next_seq() : first_seq_;
   item.state = ItemState::kSent;
   item.settlement.sent_at = turn->clock->WallMicros();
+  item.sent_at = turn->clock->NowMicros();
   sent_.push_back(i);
   ++outstanding_;
   sender->Submit(item.flow % kMaxEvents, 1, std::move(records), *turn);
@@ -127,6 +128,7 @@ uint32_t Claim::Resolve(uint64_t first_seq, uint32_t count, bool delivered, std:
     item.settlement.error = Error{};
     if (delivered) {
       Decide(&item, ParkedOutcome::kDelivered);
+      meter_->DeliveredParked(chunk_.events[i].event, chunk_.events[i].replay != 0, item.sent_at);
       topics_->OnDelivered(item.topic);
     } else {
       item.state = ItemState::kReady;
@@ -160,7 +162,7 @@ void Claim::EndSubmission() {
   }
 }
 
-bool Claim::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) {
+void Claim::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) {
   Item& item = items_[ordinal];
   Settlement& settlement = item.settlement;
   settlement.error = error;
@@ -169,12 +171,11 @@ bool Claim::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const 
   const Attempt next = NextAttempt(verdict, steps, policy_, turn.clock->WallMicros(), turn.clock->Random());
   settlement.due = next.due;
   Decide(&item, next.state == ParkedState::kDead ? ParkedOutcome::kDead : ParkedOutcome::kRetry);
-  return true;
 }
 
 bool Claim::OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) {
   topics_->BackOff(items_[ordinal].topic, error, turn);
-  items_[ordinal].settlement.error = error;  // charged to nobody, and told to whoever asks for the event
+  items_[ordinal].settlement.error = error;  // charged to no event, and shown by status()
   Decide(&items_[ordinal], ParkedOutcome::kGiveBack);
   return true;
 }
@@ -221,7 +222,7 @@ void Claim::NotePlace(bool alone, Item* item) const {
       settlement.place = (place.partition < 0 ? "" : std::to_string(place.partition) + "/") + place.first;
     }
     if (!acknowledged.server_run.empty() && FitsTable(place.last)) {
-      // Of the first run, where there are two: that all was acknowledged by the later one is not known.
+      // Where there are two runs, the first: the later one may not have acknowledged all of it.
       settlement.server_run = settlement.server_run.empty() ? acknowledged.server_run : settlement.server_run;
       settlement.acknowledged =
           sink::PlaceBefore(settlement.acknowledged, place.last) ? place.last : settlement.acknowledged;

@@ -83,7 +83,9 @@ struct Engine::Impl {
   void Swap(Destination* destination);
   void SwapSinks();
   void ShareBudgets();
+  bool StepLanes(int64_t enough);
   void DropGone();
+  int64_t NextTime() const;
 };
 
 bool Engine::Impl::PollSinks() {
@@ -211,17 +213,17 @@ Lane* Engine::Impl::MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<L
   const uint32_t flow = next_flow++;
   LaneId id = lane->id();
   id.side = side.side;
-  auto made =
-      std::make_unique<Lane>(id, flow, filter->spec(), std::move(log), lane->parked(), lane->destination(), options);
-  made->BecomeSide(lane, side, std::move(filter), turn.clock->WallMicros());
+  auto made = std::make_unique<Lane>(id, flow, filter->spec(), filter, std::move(log), lane->parked(),
+                                     lane->destination(), options, lane->figures());
+  made->BecomeSide(lane, side, turn.clock->WallMicros());
   flows.emplace(flow, made.get());
   lanes.push_back(std::move(made));
   return lanes.back().get();
 }
 
 // The second sink is admitted only to the server run that the lanes' sink is at. A server can change (it was a replica
-// for a moment) and only one of the two be disconnected: then the other, which goes on under the run before or has
-// nothing to send, looks who answers there now. What came until now is of the run before.
+// for a moment) and only one of the two be disconnected: then the other, which goes on under the earlier run or has
+// nothing to send, asks again which server answers. What came until now belongs to the earlier run.
 void Engine::Impl::MeetTogether(Destination* destination) {
   RetrySink& retry = destination->retry();
   const ServerCheck& check = destination->server_check();
@@ -394,6 +396,51 @@ void Engine::Impl::DropGone() {
   }
 }
 
+// Each of them once, or as many as can be until `enough`; at least one.
+bool Engine::Impl::StepLanes(int64_t enough) {
+  const size_t count = lanes.size();
+  first_lane = count == 0 ? 0 : (first_lane + 1) % count;
+  bool worked = false;
+  size_t stepped = 0;
+  for (; stepped < count && (stepped == 0 || turn.clock->NowMicros() < enough); ++stepped) {
+    worked |= lanes[(first_lane + stepped) % count]->Step(&turn);
+  }
+  if (stepped < count) {
+    first_lane = (first_lane + stepped - 1) % count;  // the others come first in the next turn
+    worked = true;
+  }
+  return worked;
+}
+
+// When there is something to do even if nothing happens. All that was due by turn.now has just been tried.
+int64_t Engine::Impl::NextTime() const {
+  int64_t next = saver.next_time();
+  const auto at = [&next](int64_t time) { next = std::min(next, time); };
+  for (const auto& lane : lanes) {
+    at(lane->NextTime(turn));
+    if (lane->watchdog().waits()) {
+      at(lane->watchdog().next_check());
+    }
+    if (lane->pump() != nullptr && lane->pump()->watchdog().waits()) {
+      at(lane->pump()->watchdog().next_check());
+    }
+  }
+  for (const auto& [id, destination] : destinations) {
+    if (destination->replacing()) {
+      at(destination->drain_deadline());
+    }
+    const Breaker& breaker = destination->breaker();
+    if (breaker.state() == Breaker::State::kOpen) {
+      at(breaker.next_try());
+    } else if (breaker.state() == Breaker::State::kHalfOpen && breaker.patience_ends() > turn.now) {
+      at(breaker.patience_ends());
+    }
+    at(destination->server_check().next_try());
+    at(destination->retry().close_at());
+  }
+  return next;
+}
+
 Engine::Engine(Clock* clock, const EngineOptions& options) : impl_(std::make_unique<Impl>()) {
   impl_->options = options;
   impl_->turn.clock = clock;
@@ -444,27 +491,21 @@ bool Engine::AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> 
   }
   const uint32_t flow = impl_->next_flow++;
   Destination* destination = impl_->Find(destination_id);
-  std::shared_ptr<ParkedQueue> parked;
-  if (logs.parked != nullptr) {
-    parked = std::make_shared<ParkedQueue>(impl_->next_flow, std::move(logs.parked), destination, impl_->options);
-    impl_->queues.emplace(impl_->next_flow, parked.get());
-    impl_->next_flow += ParkedQueue::kFlows;
-  }
-  impl_->lanes.push_back(std::make_unique<Lane>(id, flow, std::move(spec), std::move(logs.log), std::move(parked),
-                                                destination, impl_->options));
+  auto parked = std::make_shared<ParkedQueue>(impl_->next_flow, std::move(logs.parked), destination, impl_->options,
+                                              logs.figures);
+  impl_->queues.emplace(impl_->next_flow, parked.get());
+  impl_->next_flow += ParkedQueue::kFlows;
+  impl_->lanes.push_back(std::make_unique<Lane>(id, flow, std::move(spec), std::move(logs.filter), std::move(logs.log),
+                                                std::move(parked), destination, impl_->options, logs.figures));
   Lane* lane = impl_->lanes.back().get();
   impl_->flows.emplace(flow, lane);
-  if (logs.filter != nullptr) {
-    std::unique_ptr<SideLanes> sides;
-    if (logs.sides != nullptr) {
-      Impl* impl = impl_.get();
-      sides = std::make_unique<SideLanes>(
-          lane, std::move(logs.sides),
-          [impl](Lane* of, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log) {
-            return impl->MakeSide(of, side, std::move(filter), std::move(log));
-          });
-    }
-    lane->UseSides(std::move(logs.filter), std::move(sides));
+  if (logs.sides != nullptr) {
+    Impl* impl = impl_.get();
+    lane->UseSides(std::make_unique<SideLanes>(
+        lane, std::move(logs.sides),
+        [impl](Lane* of, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log) {
+          return impl->MakeSide(of, side, std::move(filter), std::move(log));
+        }));
   }
   return true;
 }
@@ -517,16 +558,7 @@ int64_t Engine::Turn(const TurnInput& input) {
     bool worked = impl_->PollSinks();
     impl_->SwapSinks();
     impl_->ShareBudgets();
-    const size_t count = impl_->lanes.size();
-    impl_->first_lane = count == 0 ? 0 : (impl_->first_lane + 1) % count;
-    size_t stepped = 0;
-    for (; stepped < count && (stepped == 0 || turn.clock->NowMicros() < enough); ++stepped) {
-      worked |= impl_->lanes[(impl_->first_lane + stepped) % count]->Step(&turn);
-    }
-    if (stepped < count) {
-      impl_->first_lane = (impl_->first_lane + stepped - 1) % count;  // the others come first in the next turn
-      worked = true;
-    }
+    worked |= impl_->StepLanes(enough);
     worked |= impl_->saver.Save(&turn);
     impl_->DropGone();
     if (!worked) {
@@ -537,30 +569,7 @@ int64_t Engine::Turn(const TurnInput& input) {
       return turn.now;
     }
   }
-  int64_t next = impl_->saver.next_time();
-  for (const auto& lane : impl_->lanes) {
-    next = std::min(next, lane->NextTime(turn));
-    if (lane->watchdog().waits()) {
-      next = std::min(next, lane->watchdog().next_check());
-    }
-    if (lane->pump() != nullptr && lane->pump()->watchdog().waits()) {
-      next = std::min(next, lane->pump()->watchdog().next_check());
-    }
-  }
-  for (const auto& [id, destination] : impl_->destinations) {
-    if (destination->replacing()) {
-      next = std::min(next, destination->drain_deadline());
-    }
-    const Breaker& breaker = destination->breaker();
-    if (breaker.state() == Breaker::State::kOpen) {
-      next = std::min(next, breaker.next_try());
-    } else if (breaker.state() == Breaker::State::kHalfOpen && breaker.patience_ends() > turn.now) {
-      next = std::min(next, breaker.patience_ends());
-    }
-    next = std::min(next, destination->server_check().next_try());
-    next = std::min(next, destination->retry().close_at());
-  }
-  return next;
+  return impl_->NextTime();
 }
 
 void Engine::AppendWaits(std::vector<sink::WaitSpec>* waits) {

@@ -30,6 +30,7 @@
 #include "relay/engine_clock.h"
 #include "relay/lane_filter.h"
 #include "relay/lane_log.h"
+#include "relay/meter.h"
 #include "relay/parked_log.h"
 #include "relay/server_runs.h"
 #include "relay/side_log.h"
@@ -71,12 +72,11 @@ using SinkFactory = std::function<std::unique_ptr<sink::Sink>()>;
 // What a lane reads and writes. Freed when the lane leaves.
 struct LaneLogs {
   // What `log` reads by, made with the lane's spec; the engine changes it when topics leave the lane and come back.
-  // nullptr: the log reads by the spec itself; then `sides` must be nullptr too.
-  std::shared_ptr<LaneFilter> filter = nullptr;
-  std::unique_ptr<LaneLog> log = nullptr;
-  // nullptr: there is no parked table; a refused event is recorded by LaneLog::Park, and its key goes on.
-  std::unique_ptr<ParkedLog> parked = nullptr;
+  std::shared_ptr<LaneFilter> filter;
+  std::unique_ptr<LaneLog> log;
+  std::unique_ptr<ParkedLog> parked;
   std::unique_ptr<SideLog> sides = nullptr;  // nullptr: topics in trouble back the lane off
+  MeterPlace figures = {};                   // where it counts what it does
 };
 
 // Why a lane left the engine.
@@ -91,7 +91,7 @@ struct GoneLane {
   GoneReason reason = GoneReason::kReleased;
 };
 
-// A lane, or a side lane as long as it is there. The view is what everybody may see; the rest is the worker's. Pointers
+// A lane, or a side lane as long as it is there. The view is what sessions see; the rest is for the worker. Pointers
 // are good until the next call.
 struct LaneStatus : LaneView {
   const std::string* topic = nullptr;  // of a side lane: the (first) topic it serves

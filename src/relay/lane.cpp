@@ -7,33 +7,29 @@
 
 namespace outbox::relay {
 
-Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
-           std::shared_ptr<ParkedQueue> parked, Destination* destination, const EngineOptions& options)
+Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec,
+           std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log, std::shared_ptr<ParkedQueue> parked,
+           Destination* destination, const EngineOptions& options, const MeterPlace& figures)
     : lane_{.id = id,
             .flow = flow,
-            .filter = nullptr,
+            .filter = std::move(filter),
             .log = std::move(log),
             .parked = std::move(parked),
             .destination = destination,
             .format = std::make_unique<format::RecordFormat>(std::move(spec)),
             .pipeline = {},
-            .log_retry = CallRetry(options.backoff_base_micros, options.backoff_cap_micros)},
+            .log_retry = CallRetry(options.backoff_base_micros, options.backoff_cap_micros),
+            .meter = Meter(figures)},
       acker_(&lane_.pipeline, lane_.log.get(), destination, options),
       reader_(&lane_, &acker_),
       parker_(&lane_),
       topics_(this, &lane_),
       source_(&lane_, &acker_, &reader_, &parker_, &topics_),
-      sender_(flow, &source_, destination, SinkUse::kMain, PoisonSearch::Way::kHalving, options) {}
+      sender_(flow, &source_, destination, SinkUse::kMain, PoisonSearch::Way::kHalving, options, &lane_.meter) {}
 
 Lane::~Lane() = default;
 
-void Lane::UseSides(std::shared_ptr<LaneFilter> filter, std::unique_ptr<SideLanes> sides) {
-  lane_.filter = std::move(filter);
-  topics_.UseSides(std::move(sides));
-}
-
-void Lane::BecomeSide(Lane* parent, const SideLane& record, std::shared_ptr<LaneFilter> filter, int64_t wall) {
-  lane_.filter = std::move(filter);
+void Lane::BecomeSide(Lane* parent, const SideLane& record, int64_t wall) {
   topics_.BecomeSide(parent, record);
   const SideTopic& first = record.topics[0];
   if (!first.error.ok()) {
@@ -84,6 +80,9 @@ void Lane::Resume(const TurnContext& turn) {
 
 void Lane::Leave(GoneReason reason) {
   Destination* destination = lane_.destination;
+  if (reason == GoneReason::kUnclean) {
+    lane_.meter.Unknown(lane_.pipeline.outstanding() + lane_.pipeline.done_ahead());
+  }
   destination->Refund(lane_.pipeline.TakeFreed() + lane_.pipeline.bytes());
   destination->breaker().Forget(flow());
   destination->turns().End(flow(), false, 0);
@@ -118,10 +117,8 @@ void Lane::WakeParked() {
 }
 
 void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
-  if (lane_.filter != nullptr) {
-    lane_.filter->SetSpec(spec);
-    lane_.pipeline.ForgetMarks();  // topics may have other names
-  }
+  lane_.filter->SetSpec(spec);
+  lane_.pipeline.ForgetMarks();  // topics may have other names
   if (sides() != nullptr) {
     sides()->SetSpec(spec);
   }

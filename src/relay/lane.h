@@ -49,9 +49,10 @@ const char* LaneStateName(LaneState state);
 
 class Lane {
  public:
-  // `parked` may be nullptr (see LaneLogs). The lane itself steps it; its side lanes only park there.
-  Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec, std::unique_ptr<LaneLog> log,
-       std::shared_ptr<ParkedQueue> parked, Destination* destination, const EngineOptions& options);
+  // The lane itself steps `parked`; its side lanes only park there.
+  Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec,
+       std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log, std::shared_ptr<ParkedQueue> parked,
+       Destination* destination, const EngineOptions& options, const MeterPlace& figures);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -69,6 +70,7 @@ class Lane {
   // The parked queue, if this lane is the one that steps it; else nullptr.
   ParkedQueue* pump() const { return lane_.pump(); }
   const std::shared_ptr<ParkedQueue>& parked() const { return lane_.parked; }
+  const MeterPlace& figures() const { return lane_.meter.place(); }
 
   // Events. None submits.
   void Wake() { reader_.Wake(); }
@@ -105,9 +107,9 @@ class Lane {
   void EndSave(const Status& status, const ProgressSave& save, size_t count, const TurnContext& turn);
 
   // --- topics that leave and come back ---
-  // Call at most one, before the first Step.
-  void UseSides(std::shared_ptr<LaneFilter> filter, std::unique_ptr<SideLanes> sides);
-  void BecomeSide(Lane* parent, const SideLane& record, std::shared_ptr<LaneFilter> filter, int64_t wall);
+  // Call at most one, before the first Step. Without either, topics in trouble back the lane off.
+  void UseSides(std::unique_ptr<SideLanes> sides) { topics_.UseSides(std::move(sides)); }
+  void BecomeSide(Lane* parent, const SideLane& record, int64_t wall);
   // For SideLanes, of the lane and of side lanes alike.
   Lane* parent() const { return topics_.parent(); }
   SideLanes* sides() const { return topics_.sides(); }

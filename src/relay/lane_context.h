@@ -10,6 +10,7 @@
 #include "relay/destination.h"
 #include "relay/lane_filter.h"
 #include "relay/lane_log.h"
+#include "relay/meter.h"
 #include "relay/parked_queue.h"
 #include "relay/pipeline.h"
 
@@ -18,13 +19,14 @@ namespace outbox::relay {
 struct LaneContext {
   const LaneId id;
   const uint32_t flow;
-  std::shared_ptr<LaneFilter> filter;  // outlives the log; nullptr: all topics are the lane's
+  const std::shared_ptr<LaneFilter> filter;  // outlives the log
   const std::unique_ptr<LaneLog> log;
-  const std::shared_ptr<ParkedQueue> parked;  // nullptr: there is no parked table
+  const std::shared_ptr<ParkedQueue> parked;
   Destination* const destination;
   std::unique_ptr<format::RecordFormat> format;  // of the newest spec
   Pipeline pipeline;
   CallRetry log_retry;  // of all calls of the log and of the parked table, but saving
+  Meter meter = {};
 
   bool LogReady(const TurnContext& turn) const { return log_retry.Ready(turn.now); }
   const format::RouteSpec& spec() const { return format->spec(); }

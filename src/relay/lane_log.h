@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/backoff.h"
@@ -39,14 +38,6 @@ struct Window {
   bool current = false;
 };
 
-// An event as the destination refused it.
-struct RefusedEvent {
-  Event event;             // views into the engine's chunk; valid for the call
-  std::string_view topic;  // resolved
-  Error error;
-  int attempts = 1;
-};
-
 // What a lane has lost with earlier server runs.
 struct Loss {
   Error error;           // ok(): nothing; LOST_WRITES
@@ -62,8 +53,8 @@ struct ProgressSave {
   // Where the events delivered since the last call are, one for each topic and partition (their flow means nothing);
   // those of events behind a gap may be named again later.
   std::vector<sink::Place> places;
-  // Something was delivered or parked. If not, the position only moved past what is not the lane's: nobody misses it
-  // when it is lost in a crash, so it need not be flushed.
+  // Something was delivered or parked. If not, the position only moved past what is not the lane's: it may be lost in
+  // a crash, so it need not be flushed.
   bool durable = true;
   // The answer. false: the lane is no longer this worker's, nothing of it was written, and the engine must let it go at
   // once.
@@ -112,18 +103,12 @@ class LaneLog {
   // is saved. Finds out, from what ServerRuns::Record stored, whether that run has what other runs at its address have
   // acknowledged. If not, and if `resend` is set, the lane is put back to the newest progress of which nothing is
   // missing, and so are its side lanes; what was delivered from the ParkedLog is parked again. Without `resend` there
-  // is only a warning.
-  virtual Status Rewind(const std::string& server_run, bool resend, Loss* loss, bool* owner) {
-    return static_cast<void>(server_run), static_cast<void>(resend), static_cast<void>(loss), *owner = true, Status();
+  // is only a warning. May fail with kNotOwner.
+  virtual Status Rewind(const std::string& server_run, bool resend, Loss* loss) {
+    return static_cast<void>(server_run), static_cast<void>(resend), static_cast<void>(loss), Status();
   }
   // The server run that is recorded with subsequent SaveProgress calls.
   virtual void SetServerRun(const std::string& server_run) { static_cast<void>(server_run); }
-
-  // Only of lanes without a ParkedLog: records an event that the destination will never take. Idempotent per event.
-  // `*owner` as above.
-  virtual Status Park(const RefusedEvent&, bool*) {
-    return Status(ErrorClass::kInternal, "NOT_PARKED", "there is nowhere to park a refused event");
-  }
 };
 
 }  // namespace outbox::relay

@@ -23,14 +23,20 @@ bool Lane::Load(TurnContext* turn) {
   }
   acker_.SetServerRun(server_run);
   Position position;
-  if (lane_.log_retry.Failed(lane_.log->LoadPosition(&position), *turn, LogCall::kLoad) ||
-      (pump() != nullptr && lane_.log_retry.Failed(pump()->Load(), *turn, LogCall::kHeld)) ||
-      (sides() != nullptr && lane_.log_retry.Failed(sides()->Load(), *turn, LogCall::kFork))) {
+  if (lane_.log_retry.Failed(lane_.log->LoadPosition(&position), *turn, LogCall::kLoad)) {
     return false;
   }
-  if (pump() != nullptr && pump()->lost()) {
-    Leave(GoneReason::kLost);
-    return true;
+  if (pump() != nullptr) {
+    const CallResult held = lane_.log_retry.Result(pump()->Load(), *turn, LogCall::kHeld);
+    if (held == CallResult::kLost) {
+      Leave(GoneReason::kLost);
+    }
+    if (held != CallResult::kDone) {
+      return held == CallResult::kLost;
+    }
+  }
+  if (sides() != nullptr && lane_.log_retry.Failed(sides()->Load(), *turn, LogCall::kFork)) {
+    return false;
   }
   lane_.pipeline.Start(std::move(position));
   acker_.Start(*turn);
@@ -45,14 +51,16 @@ bool Lane::Load(TurnContext* turn) {
 
 // False: the log is in trouble, or the lane has another owner by now.
 bool Lane::CheckForLoss(const std::string& server_run, Loss* loss, TurnContext* turn) {
-  bool owner = true;
   const bool resend = lane_.destination->server_check().resend();
-  if (!lane_.LogReady(*turn) ||
-      lane_.log_retry.Failed(lane_.log->Rewind(server_run, resend, loss, &owner), *turn, LogCall::kRewind)) {
+  if (!lane_.LogReady(*turn)) {
     return false;
   }
-  if (!owner) {
+  const Status status = lane_.log->Rewind(server_run, resend, loss);
+  const CallResult result = lane_.log_retry.Result(status, *turn, LogCall::kRewind);
+  if (result == CallResult::kLost) {
     Leave(GoneReason::kLost);
+  }
+  if (result != CallResult::kDone) {
     return false;
   }
   if (!loss->error.ok()) {

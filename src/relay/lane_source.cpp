@@ -64,6 +64,7 @@ void LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext*
   const bool passes_over = topics_->trial().PassesOver(turn->now);
   const uint64_t first_seq = sender->next_seq();
   const int64_t wall = turn->clock->WallMicros();
+  const int64_t sent_at = turn->clock->NowMicros();
   const size_t enough = lane_->destination->chunk_bytes();
   while (packed->count < room && packed->records.size() < enough && sender->flowing() && !parker_->full()) {
     EventSpan span = pipeline.NextSpan(room - packed->count);
@@ -85,7 +86,7 @@ void LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext*
     Diversion diversion{.ordinal = kNowhere};
     const uint32_t count = Format(span, wall, &packed->records, &bad, &diversion);
     if (count > 0) {
-      pipeline.MarkSent(span, count, first_seq + packed->count);
+      pipeline.MarkSent(span, count, first_seq + packed->count, sent_at);
       packed->count += count;
     }
     if (diversion.ordinal != kNowhere) {
@@ -132,7 +133,7 @@ uint32_t LaneSource::Format(const EventSpan& span, int64_t wall, std::string* re
 // --- outcomes ----------------------------------------------------------------------------------------------------
 
 uint32_t LaneSource::Resolve(uint64_t first_seq, uint32_t count, bool delivered, std::vector<Pipeline::Range>* undone) {
-  const uint32_t resolved = lane_->pipeline.Resolve(first_seq, count, delivered, undone);
+  const uint32_t resolved = lane_->pipeline.Resolve(first_seq, count, delivered, undone, &lane_->meter);
   if (resolved == 0) {
     return 0;
   }
@@ -152,12 +153,8 @@ uint64_t LaneSource::next() {
   return span.count == 0 ? UINT64_MAX : span.first;
 }
 
-bool LaneSource::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext&) {
-  if (verdict == Verdict::kLater && lane_->parked == nullptr) {
-    return false;
-  }
+void LaneSource::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext&) {
   parker_->Refuse(ordinal, error, verdict);
-  return true;
 }
 
 bool LaneSource::OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) {
@@ -165,7 +162,8 @@ bool LaneSource::OnTopicTrouble(uint64_t ordinal, const Error& error, const Turn
     case Topics::Answer::kLeaves:
       return true;
     case Topics::Answer::kNoRoom:  // the other topics go on past it, event by event
-      return Refuse(ordinal, error, Verdict::kLater, turn);
+      Refuse(ordinal, error, Verdict::kLater, turn);
+      return true;
     case Topics::Answer::kStays:
       break;
   }

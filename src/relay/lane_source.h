@@ -36,7 +36,7 @@ class LaneSource final : public SendSource {
   uint64_t next() override;
   uint64_t prefix() const override { return lane_->pipeline.prefix(); }
   bool Waits(uint64_t ordinal) const override { return lane_->pipeline.Find(ordinal) != nullptr; }
-  bool Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) override;
+  void Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) override;
   bool OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) override;
 
  private:

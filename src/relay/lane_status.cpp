@@ -103,9 +103,12 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->id = id();
   status->delivered_to = pipeline.done_to();
   status->inflight_count = static_cast<int64_t>(pipeline.unresolved());
+  status->caught_up = flows() && reader_.caught_up() && !pipeline.reading();
+  const Event* first = pipeline.Find(pipeline.prefix());
+  status->oldest = first == nullptr ? 0 : first->created_at;
   const Breaker& breaker = lane_.destination->breaker();
   const LaneState now = state();
-  // What is under way is awaited; what could go waits for the destination, and so does a parked event that is due.
+  // What is in flight is awaited; what could go waits for the destination, and so does a parked event that is due.
   const bool waits =
       (now == LaneState::kRunning && !breaker.probing(flow()) && pipeline.unresolved() > pipeline.outstanding()) ||
       (now == LaneState::kIdle && pump() != nullptr && pump()->waits(turn.clock->WallMicros()));
@@ -142,7 +145,7 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->retrying_count = pump() != nullptr ? pump()->outstanding() : 0;
   status->barrier_done = sides() == nullptr ? barrier_done() : sides()->BarrierDone(barrier_done());
   status->topic = parent() == nullptr ? nullptr : &topics_.side_topic();
-  status->topics = lane_.filter == nullptr ? 0 : static_cast<int32_t>(lane_.filter->topics());
+  status->topics = static_cast<int32_t>(lane_.filter->topics());
 }
 
 LaneInternals Lane::Internals() const {

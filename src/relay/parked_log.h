@@ -2,8 +2,7 @@
 // outbox.parked, by fakes in unit tests. The states: README.md here, "Parked events".
 //
 // Single-threaded. Every call is one short transaction; nothing is open when it returns. A failed Status means "nothing
-// happened, try again later". `*owner` is false when the lane is no longer this worker's: nothing was written, and the
-// engine must let the lane go at once.
+// happened, try again later", or, with code kNotOwner, that the lane is no longer this worker's.
 #pragma once
 
 #include <cstddef>
@@ -90,20 +89,19 @@ class ParkedLog {
   // blocked, under `block` dead ones too. Called when the lane begins, and later, with nothing claimed, when another
   // session may have changed parked events: what no longer waits behind anything begins to retry. *next_due: when
   // something falls due, Unix microseconds; INT64_MAX: nothing.
-  virtual Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, bool* owner) = 0;
+  virtual Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) = 0;
 
   // Idempotent per route, event and replay. An event to be blocked whose key nothing holds any more (an operator acted
   // on it) becomes retrying, due at once, unless it is `paused`. *next_due as above.
-  virtual Status Park(std::span<const Parking> events, int64_t* next_due, bool* owner) = 0;
+  virtual Status Park(std::span<const Parking> events, int64_t* next_due) = 0;
 
   // Takes events that are due, at most one run per key, in the order they have to go (those of one key in created_at
   // order), and marks them as being sent by this worker. What an earlier call took must have been settled.
-  virtual Status Claim(const ClaimLimits& limits, ClaimedChunk* chunk, int64_t* next_due, bool* owner) = 0;
+  virtual Status Claim(const ClaimLimits& limits, ClaimedChunk* chunk, int64_t* next_due) = 0;
 
   // Applies the outcomes and lets go those that wait behind the ones that left. Appends the keys that nothing holds any
   // more. All of the last claim at once, or part of it.
-  virtual Status Settle(std::span<const Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due,
-                        bool* owner) = 0;
+  virtual Status Settle(std::span<const Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due) = 0;
 };
 
 }  // namespace outbox::relay

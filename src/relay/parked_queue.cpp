@@ -12,24 +12,21 @@ constexpr int64_t kMendingMicros = 10'000'000;  // a sink whose process died is 
 }  // namespace
 
 ParkedQueue::ParkedQueue(uint32_t first_flow, std::unique_ptr<ParkedLog> log, Destination* destination,
-                         const EngineOptions& options)
+                         const EngineOptions& options, const MeterPlace& figures)
     : first_flow_(first_flow),
       log_(std::move(log)),
       destination_(destination),
       log_retry_(options.backoff_base_micros, options.backoff_cap_micros),
-      claim_(first_flow, &topics_),
-      sender_(first_flow, &claim_, destination, SinkUse::kSecond, PoisonSearch::Way::kEachAlone, options) {}
+      meter_(figures),
+      claim_(first_flow, &topics_, &meter_),
+      sender_(first_flow, &claim_, destination, SinkUse::kSecond, PoisonSearch::Way::kEachAlone, options, &meter_) {}
 
 // --- keys that wait ----------------------------------------------------------------------------------------------
 
 Status ParkedQueue::Load() {
   std::vector<uint64_t> keys;
   int64_t due = kNever;
-  bool owner = true;
-  Status status = log_->LoadHeld(&keys, &due, &owner);
-  if (!owner) {
-    ownership_ = Ownership::kLost;
-  }
+  Status status = log_->LoadHeld(&keys, &due);
   if (status.ok()) {
     keys_.OnLoaded(keys);
     NoteDue(due);
@@ -37,26 +34,35 @@ Status ParkedQueue::Load() {
   return status;
 }
 
+// The result of a call of the log; notes that the lane is lost.
+CallResult ParkedQueue::Result(const Status& status, const TurnContext& turn) {
+  const CallResult result = log_retry_.Result(status, turn);
+  ownership_ = result == CallResult::kLost ? Ownership::kLost : ownership_;
+  return result;
+}
+
 bool ParkedQueue::Reload(const TurnContext& turn) {
   if (turn.now < keys_.next_load() || !LogReady(turn)) {
     return false;
   }
   const int64_t began = turn.clock->NowMicros();
-  if (log_retry_.Failed(Load(), turn)) {
-    return false;
+  const CallResult result = Result(Load(), turn);
+  if (result != CallResult::kDone) {
+    return result == CallResult::kLost;
   }
   keys_.OnReloaded(turn.now, turn.clock->NowMicros() - began);
   return true;
 }
 
-Status ParkedQueue::Park(std::span<const Parking> events, format::OnFailure on_failure, bool* owner) {
+Status ParkedQueue::Park(std::span<const Parking> events, format::OnFailure on_failure) {
   int64_t due = kNever;
-  Status status = log_->Park(events, &due, owner);
-  if (!status.ok() || !*owner) {
+  Status status = log_->Park(events, &due);
+  if (!status.ok()) {
     return status;
   }
   NoteDue(due);
   for (const Parking& event : events) {
+    meter_.Parked(event.state);
     const bool passes = event.state == ParkedState::kScheduled ||
                         (event.state == ParkedState::kDead && on_failure == format::OnFailure::kSkip);
     if (!passes) {
@@ -141,15 +147,9 @@ bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format) {
   const int64_t topic_try = topics_.Append(turn->now, &limits.without);
   ClaimedChunk chunk;
   int64_t due = kNever;
-  bool owner = true;
-  const Status status = log_->Claim(limits, &chunk, &due, &owner);
-  const CallResult result = log_retry_.Result(status, owner, *turn);
-  if (result == CallResult::kFailed) {
-    return false;
-  }
-  if (result == CallResult::kLost) {
-    ownership_ = Ownership::kLost;
-    return true;
+  const CallResult result = Result(log_->Claim(limits, &chunk, &due), *turn);
+  if (result != CallResult::kDone) {
+    return result == CallResult::kLost;
   }
   woken_ = false;
   next_due_ = due;
@@ -216,17 +216,14 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
   const std::vector<Settlement> outcomes = claim_.Outcomes();
   std::vector<uint64_t> freed;
   int64_t due = kNever;
-  bool owner = true;
-  const Status status = log_->Settle(outcomes, &freed, &due, &owner);
-  const CallResult result = log_retry_.Result(status, owner, turn);
-  if (result == CallResult::kFailed) {
-    return false;
-  }
-  if (result == CallResult::kLost) {
-    ownership_ = Ownership::kLost;
-    return true;
+  const CallResult result = Result(log_->Settle(outcomes, &freed, &due), turn);
+  if (result != CallResult::kDone) {
+    return result == CallResult::kLost;
   }
   for (const Settlement& settled : outcomes) {
+    if (settled.outcome == ParkedOutcome::kDead) {
+      meter_.Parked(ParkedState::kDead);
+    }
     if (settled.claimed->replay != 0) {
       continue;  // a refused copy (replay) holds nothing up
     }

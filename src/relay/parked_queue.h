@@ -25,6 +25,7 @@
 #include "relay/claim.h"
 #include "relay/destination.h"
 #include "relay/held_keys.h"
+#include "relay/meter.h"
 #include "relay/parked_log.h"
 #include "relay/sender.h"
 #include "relay/topic_backoffs.h"
@@ -39,14 +40,14 @@ class ParkedQueue {
 
   // `destination` outlives it.
   ParkedQueue(uint32_t first_flow, std::unique_ptr<ParkedLog> log, Destination* destination,
-              const EngineOptions& options);
+              const EngineOptions& options, const MeterPlace& figures);
   ParkedQueue(const ParkedQueue&) = delete;
   ParkedQueue& operator=(const ParkedQueue&) = delete;
 
   uint32_t first_flow() const { return first_flow_; }
 
   // --- keys that wait ---
-  // The lane calls this before it sends anything. See lost().
+  // The lane calls this before it sends anything.
   Status Load();
   bool holding() const { return keys_.any(); }
   bool Holds(uint64_t order_key) const { return keys_.Holds(order_key); }
@@ -57,7 +58,7 @@ class ParkedQueue {
 
   // --- parking ---
   // Records them; the keys of those that retry or are blocked, under `block` also of dead ones, are held from then on.
-  Status Park(std::span<const Parking> events, format::OnFailure on_failure, bool* owner);
+  Status Park(std::span<const Parking> events, format::OnFailure on_failure);
   // Something was parked, or falls due: `due` in Unix microseconds.
   void NoteDue(int64_t due) { next_due_ = due < next_due_ ? due : next_due_; }
 
@@ -97,7 +98,7 @@ class ParkedQueue {
   // Newest trouble of the parked table, then of the destination, then of a topic; nullptr: none. *next_try: when it is
   // tried again, monotonic; may be past.
   const Trouble* trouble(int64_t now, int64_t* next_try) const;
-  // Something is due that could go and does not, or is under way. `wall`: Unix microseconds.
+  // Something is due that could go and does not, or is being sent. `wall`: Unix microseconds.
   bool waits(int64_t wall) const { return phase_ != Phase::kIdle || next_due_ <= wall; }
 
  private:
@@ -109,6 +110,7 @@ class ParkedQueue {
   bool WantsClaim(const TurnContext& turn) const;
   bool ClaimSome(TurnContext* turn, format::RecordFormat* format);
   bool Reload(const TurnContext& turn);
+  CallResult Result(const Status& status, const TurnContext& turn);
   bool LogReady(const TurnContext& turn) const { return log_retry_.Ready(turn.now); }
 
   // Sending.
@@ -131,6 +133,8 @@ class ParkedQueue {
   int64_t not_before_ = 0;
   TopicBackoffs topics_;
   int64_t topic_try_ = kNever;  // when the first of those may be tried
+
+  Meter meter_;
 
   // The claim.
   Phase phase_ = Phase::kIdle;

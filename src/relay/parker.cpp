@@ -10,25 +10,22 @@ namespace outbox::relay {
 // --- before sending ----------------------------------------------------------------------------------------------
 
 bool Parker::CheckKeys() {
-  ParkedQueue* parked = lane_->parked.get();
-  if (parked != nullptr && std::exchange(late_holds_, parked->late_holds()) != parked->late_holds()) {
+  const ParkedQueue* parked = lane_->parked.get();
+  if (std::exchange(late_holds_, parked->late_holds()) != parked->late_holds()) {
     keys_ = Keys::kFence;
   }
-  if (parked != nullptr && !parked->knows_keys()) {
+  if (!parked->knows_keys()) {
     return false;
   }
   if (keys_ == Keys::kFence && lane_->pipeline.outstanding() > 0) {
     return false;
   }
-  keys_ = parked != nullptr && (parked->holding() || lane_->spec().pauses_keys()) ? Keys::kHeld : Keys::kFree;
+  keys_ = parked->holding() || lane_->spec().pauses_keys() ? Keys::kHeld : Keys::kFree;
   return true;
 }
 
 // Called for every event while keys wait: one hash and one look-up.
 bool Parker::CheckDiverts(const Event& event, int64_t wall, Diversion* diversion) {
-  if (lane_->parked == nullptr) {
-    return false;
-  }
   if (event.deliver_at > wall) {
     diversion->state = ParkedState::kScheduled;
     diversion->due = event.deliver_at;
@@ -64,9 +61,8 @@ CallResult Parker::ParkDiverted(TurnContext* turn) {
     parking.paused = diversion.paused && lane_->spec().PausesKey(event->aggregate_type, event->aggregate_id);
     parkings.push_back(std::move(parking));
   }
-  bool owner = true;
-  const Status status = lane_->parked->Park(parkings, lane_->spec().policy().on_failure, &owner);
-  const CallResult result = lane_->log_retry.Result(status, owner, *turn, LogCall::kPark);
+  const Status status = lane_->parked->Park(parkings, lane_->spec().policy().on_failure);
+  const CallResult result = lane_->log_retry.Result(status, *turn, LogCall::kPark);
   if (result == CallResult::kDone) {
     for (const Diversion& diversion : diverted_) {
       lane_->pipeline.MarkDone(diversion.ordinal);
@@ -126,9 +122,6 @@ Parking Parker::MakeParking(const Refusal& refusal, const Event& event, const Tu
 
 // An event whose key waits by now waits, too, whatever its verdict.
 CallResult Parker::ParkRefused(TurnContext* turn) {
-  if (lane_->parked == nullptr) {
-    return ParkInLog(turn);
-  }
   const format::OnFailure on_failure = lane_->spec().policy().on_failure;
   if (on_failure == format::OnFailure::kBlock && lane_->pipeline.outstanding() > 0) {
     return CallResult::kFailed;  // an earlier event of its key that is in flight might have to be parked, behind this
@@ -158,9 +151,8 @@ CallResult Parker::ParkRefused(TurnContext* turn) {
     parkings.push_back(std::move(parking));
   }
   if (!parkings.empty()) {
-    bool owner = true;
-    const Status status = lane_->parked->Park(parkings, on_failure, &owner);
-    const CallResult result = lane_->log_retry.Result(status, owner, *turn, LogCall::kPark);
+    const Status status = lane_->parked->Park(parkings, on_failure);
+    const CallResult result = lane_->log_retry.Result(status, *turn, LogCall::kPark);
     if (result != CallResult::kDone) {
       return result;
     }
@@ -169,31 +161,6 @@ CallResult Parker::ParkRefused(TurnContext* turn) {
     lane_->pipeline.MarkDone(refused_[i].ordinal);
   }
   refused_.erase(refused_.begin(), refused_.begin() + static_cast<std::ptrdiff_t>(count));
-  return CallResult::kDone;
-}
-
-// Without a parked table: one by one, dead, and the key goes on.
-CallResult Parker::ParkInLog(TurnContext* turn) {
-  if (!lane_->LogReady(*turn)) {
-    return CallResult::kFailed;
-  }
-  const Refusal& refusal = refused_.front();
-  const Event* event = lane_->pipeline.Find(refusal.ordinal);
-  if (event != nullptr) {
-    RefusedEvent refused;
-    refused.event = *event;
-    refused.topic = lane_->format->Topic(*event);
-    refused.error = refusal.error;
-    refused.attempts = refusal.attempts();
-    bool owner = true;
-    const Status status = lane_->log->Park(refused, &owner);
-    const CallResult result = lane_->log_retry.Result(status, owner, *turn, LogCall::kPark);
-    if (result != CallResult::kDone) {
-      return result;
-    }
-  }
-  lane_->pipeline.MarkDone(refusal.ordinal);
-  refused_.pop_front();
   return CallResult::kDone;
 }
 

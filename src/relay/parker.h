@@ -78,7 +78,6 @@ class Parker {
 
   bool CheckDiverts(const Event& event, int64_t wall, Diversion* diversion);
   Parking MakeParking(const Refusal& refusal, const Event& event, const TurnContext& turn, Arena* arena);
-  CallResult ParkInLog(TurnContext* turn);
   void ForgetOvertaken();
 
   LaneContext* const lane_;

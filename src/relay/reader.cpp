@@ -45,7 +45,7 @@ bool Reader::Read(TurnContext* turn, bool careful, size_t chunk_bytes) {
 bool Reader::OpenWindow(TurnContext* turn) {
   Window window;
   bool opened = false;
-  opened_version_ = lane_->filter == nullptr ? 0 : lane_->filter->version();
+  opened_version_ = lane_->filter->version();
   const Status status = lane_->log->OpenWindow(lane_->pipeline.ReadPosition(), &window, &opened);
   if (lane_->log_retry.Failed(status, *turn, LogCall::kOpen)) {
     return false;
@@ -64,6 +64,7 @@ bool Reader::OpenWindow(TurnContext* turn) {
     }
     return false;
   }
+  lane_->meter.OpenedWindow();
   const uint64_t barrier = window.current ? turn->barrier : 0;
   lane_->pipeline.AddWindow(std::move(window), barrier);
   return true;
@@ -71,7 +72,7 @@ bool Reader::OpenWindow(TurnContext* turn) {
 
 void Reader::Sift(EventChunk* chunk) const {
   const LaneFilter* filter = lane_->filter.get();
-  if (filter != nullptr && (lane_->is_side() || filter->version() != opened_version_)) {
+  if (lane_->is_side() || filter->version() != opened_version_) {
     std::erase_if(chunk->events, [filter](const Event& event) { return !filter->Takes(event); });
   }
 }

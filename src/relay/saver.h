@@ -1,8 +1,8 @@
 // Saves the progress of all lanes of the engine together [-]: one transaction and one flush, not one for each lane.
 //
 // Lanes ask for it in their step, and are told of the result at the end of the pass. Those that only moved past what is
-// not theirs do not wait for a flush, and are few at a time: nobody waits for them either. A lane whose save failed is
-// saved with fewer and fewer others, each time, until it is alone or it works: what is locked of one lane keeps no
+// not theirs do not wait for a flush, and are few at a time, so that no lane waits for them. A lane whose save failed
+// is saved with fewer and fewer others, each time, until it is alone or it works: what is locked of one lane keeps no
 // other for long.
 //
 // Single-threaded. Owned by the engine.

@@ -34,8 +34,7 @@ class SendSource {
   // Whether the event still waits: it was neither delivered, nor parked, nor given up.
   virtual bool Waits(uint64_t ordinal) const = 0;
   // kDead and kCharge are charged to the event, kLater is not. The event is not sent again before that is recorded.
-  // Returns false if it cannot be recorded.
-  virtual bool Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) = 0;
+  virtual void Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) = 0;
   // The topic of the event is in trouble. Returns false if nothing can be done about it but to back off.
   virtual bool OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) = 0;
 };

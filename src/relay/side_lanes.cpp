@@ -61,8 +61,7 @@ int32_t SideLanes::FreeNumber() const {
   return number;
 }
 
-CallResult SideLanes::Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn,
-                           Status* status) {
+Status SideLanes::Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn) {
   if (phase_ != Phase::kNone) {
     Cancel(turn);
   }
@@ -72,13 +71,9 @@ CallResult SideLanes::Fork(Lane* from, const std::string& topic, const Error& er
   from->PlanLeaving({topic, {}, error, turn.clock->WallMicros()}, turn, &plan);
   const Position position = plan.side.topics[0].start;
   int64_t next_due = kNever;
-  bool owner = true;
-  *status = log_->Fork(plan.side, position, plan.parked, &next_due, &owner);
-  if (!status->ok()) {
-    return CallResult::kFailed;
-  }
-  if (!owner) {
-    return CallResult::kLost;
+  Status status = log_->Fork(plan.side, position, plan.parked, &next_due);
+  if (!status.ok()) {
+    return status;
   }
   from->Left(plan, next_due);
   if (from == lane_) {
@@ -92,7 +87,7 @@ CallResult SideLanes::Fork(Lane* from, const std::string& topic, const Error& er
     }
   }
   Start(std::move(plan.side));
-  return CallResult::kDone;
+  return status;
 }
 
 // --- coming back -------------------------------------------------------------------------------------------------
@@ -161,15 +156,18 @@ bool SideLanes::Step(TurnContext* turn, bool* lost) {
 bool SideLanes::Rejoin(TurnContext* turn, bool* lost) {
   Side& side = sides_.at(returning_);
   const Snapshot* m = lane_->RestsAt();
-  bool owner = true;
   // What each has delivered until now is saved under its own windows.
-  if (!lane_->SaveAll(turn) || !side.lane->SaveAll(turn) ||
-      !log_->Rejoin(returning_, Position{*m, std::nullopt, kBeforeAllTime}, &owner).ok()) {
+  if (!lane_->SaveAll(turn) || !side.lane->SaveAll(turn)) {
     Cancel(*turn);
     return true;
   }
-  if (!owner) {
+  const Status status = log_->Rejoin(returning_, Position{*m, std::nullopt, kBeforeAllTime});
+  if (status.not_owner()) {
     *lost = true;
+    return true;
+  }
+  if (!status.ok()) {
+    Cancel(*turn);
     return true;
   }
   for (const SideTopic& topic : side.record.topics) {

@@ -56,8 +56,8 @@ class SideLanes {
   // Whether `from` may let a topic go to a side lane of its own. `from` is the lane, or a side lane that serves several
   // topics (0.1 made such ones). There is always room for paused topics: an operator has named each.
   bool MayFork(const Lane* from, const Error& error, const EngineOptions& options) const;
-  // Nothing of `from` is in flight, and MayFork(). kFailed: *status says why.
-  CallResult Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn, Status* status);
+  // Nothing of `from` is in flight, and MayFork().
+  Status Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn);
 
   // --- coming back ---
   // Call in each step of the lane. Returns whether it did any work. `*lost`: the lane has another owner.
@@ -95,7 +95,6 @@ class SideLanes {
 
   int32_t FreeNumber() const;
   void Start(SideLane record);
-  void Apply(Lane* from, const std::string& topic, ForkPlan* plan);
   Side* Ready();
   bool Rejoin(TurnContext* turn, bool* lost);
   void Cancel(const TurnContext& turn);

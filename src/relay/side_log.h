@@ -1,7 +1,7 @@
 // What the engine needs to let topics leave a lane and come back [-]: side lanes. Implemented by log/ over
 // outbox.side_lane, by fakes in unit tests. How it works: README.md here, "Side lanes".
 //
-// Single-threaded; calls, errors and `*owner` as in parked_log.h.
+// Single-threaded; calls and errors as in parked_log.h.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +42,10 @@ class SideLog {
   // another side lane served is taken from that one, which goes when it has none left. Parks what could not be left to
   // it. Progress that side lanes of the same number saved before means nothing any more.
   virtual Status Fork(const SideLane& side, const Position& position, std::span<const Parking> parked,
-                      int64_t* next_due, bool* owner) = 0;
+                      int64_t* next_due) = 0;
 
   // The lane takes the side lane's topics again: both stand at `position`, which becomes the lane's progress.
-  virtual Status Rejoin(int32_t side, const Position& position, bool* owner) = 0;
+  virtual Status Rejoin(int32_t side, const Position& position) = 0;
 
   // The log as a side lane reads it: LoadPosition finds its position, SaveProgress saves it, under the lane's owner.
   // `filter` outlives it.

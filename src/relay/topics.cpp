@@ -31,9 +31,7 @@ SideLanes* Topics::Sides() const {
 
 void Topics::UseSides(std::unique_ptr<SideLanes> sides) {
   sides_ = std::move(sides);
-  if (sides_ != nullptr) {
-    MarkTopics();
-  }
+  MarkTopics();
   NotePauses();
 }
 
@@ -81,7 +79,7 @@ void Topics::NotePauses() {
 }
 
 bool Topics::Step(TurnContext* turn, bool* lost) {
-  if (lane_->parked != nullptr && sides_->withheld_version() != withheld_version_) {
+  if (sides_->withheld_version() != withheld_version_) {
     withheld_version_ = sides_->withheld_version();
     lane_->parked->SetWithout(sides_->WithheldTopics());
     lane_->parked->Reconsider();
@@ -100,7 +98,7 @@ Topics::Answer Topics::OnTrouble(uint64_t ordinal, const Error& error, const Eng
       return Answer::kLeaves;
     }
   }
-  if (parent_ == nullptr && sides_ != nullptr && lane_->parked != nullptr) {
+  if (parent_ == nullptr && sides_ != nullptr) {
     return Answer::kNoRoom;
   }
   if (parent_ != nullptr) {
@@ -120,11 +118,7 @@ CallResult Topics::LeaveOne(const TurnContext& turn) {
     return CallResult::kDone;
   }
   const auto [topic, error] = *leaving_.begin();
-  Status status;
-  const CallResult forked = Sides()->Fork(self_, topic, error, turn, &status);
-  if (lane_->log_retry.Failed(status, turn, LogCall::kFork)) {
-    return CallResult::kFailed;
-  }
+  const CallResult forked = lane_->log_retry.Result(Sides()->Fork(self_, topic, error, turn), turn, LogCall::kFork);
   if (forked == CallResult::kDone) {
     leaving_.erase(topic);
   }
@@ -141,7 +135,7 @@ Parking Topics::PlanParking(const Event& event, const SideTopic& topic, int64_t 
   if (early) {
     parking.state = ParkedState::kScheduled;
     parking.due = event.deliver_at;
-  } else if (parking.paused || (parking.order_key != 0 && lane_->parked && lane_->parked->Holds(parking.order_key))) {
+  } else if (parking.paused || (parking.order_key != 0 && lane_->parked->Holds(parking.order_key))) {
     parking.state = ParkedState::kBlocked;
   } else {
     parking.state = ParkedState::kRetrying;
@@ -175,14 +169,12 @@ void Topics::Plan(const SideTopic& topic, const TurnContext& turn, ForkPlan* pla
 }
 
 void Topics::Left(const ForkPlan& plan, int64_t next_due) {
-  if (lane_->parked != nullptr) {
-    for (const Parking& parking : plan.parked) {
-      if (parking.order_key != 0 && parking.state != ParkedState::kScheduled) {
-        lane_->parked->Hold(parking.order_key);
-      }
+  for (const Parking& parking : plan.parked) {
+    if (parking.order_key != 0 && parking.state != ParkedState::kScheduled) {
+      lane_->parked->Hold(parking.order_key);
     }
-    lane_->parked->NoteDue(next_due);
   }
+  lane_->parked->NoteDue(next_due);
   for (const uint64_t ordinal : plan.ordinals) {
     lane_->pipeline.MarkDone(ordinal);
   }

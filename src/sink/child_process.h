@@ -39,7 +39,7 @@ class ChildProcess {
   };
   // Only when disconnected: reaps it, and kills one that lingers.
   Exit AwaitExit();
-  // Of the last that was reaped, for people.
+  // How the process that was reaped last ended, for messages.
   std::string ExitText() const;
   // A SIGKILL ended it that was not this object's.
   bool KilledByAnother() const;

@@ -77,8 +77,9 @@ int CloseTheRest(posix_spawn_file_actions_t* actions) {
 #endif
 }
 
-// What a client library may need of ours: language and time zone, where libraries, certificates and tickets are,
-// proxies (OAuth), how the resolver and malloc behave. Nothing else: a server's environment may hold anybody's secrets.
+// What a client library may need of this environment: language and time zone, where libraries, certificates and tickets
+// are, proxies (OAuth), how the resolver and malloc behave. Nothing else: a server's environment may hold secrets of
+// others.
 bool Passed(std::string_view entry) {
   static constexpr std::string_view kNames[] = {
       "LANG",        "LANGUAGE",      "TZ",           "TZDIR",        "PATH",        "HOME",       "LD_LIBRARY_PATH",

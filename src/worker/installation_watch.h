@@ -22,7 +22,7 @@ class InstallationWatch {
   // another one than before.
   bool Look();
 
-  // Of the extension; 0: not known yet.
+  // The role that owns the extension; 0: not known yet.
   uint32_t owner() const { return owner_; }
   // Not here, or not to publish here any more.
   bool gone() const { return presence_ != pg::Presence::kHere; }

@@ -19,7 +19,7 @@ class LaneShare {
   void DueAt(int64_t when) { next_ = std::min(next_, when); }
   // Returns true if they are to be now: it is time to, or workers came or went.
   bool Due();
-  // Of `all` lanes, of all routes.
+  // How many of `all` lanes (of all routes) are this worker's part.
   int Of(int all);
   // As of the last time.
   int all() const { return all_; }

@@ -4,6 +4,7 @@
 
 #include "base/fault_point.h"
 #include "base/monotonic.h"
+#include "metrics/store.h"
 #include "pg/entry.h"
 #include "pg/process_slots.h"
 #include "pg/settings.h"
@@ -222,7 +223,13 @@ void DecideWanted(Moment now) {
   turns.reserve(state->jobs.size() + 16);
   for (Job& job : state->jobs) {
     job.wanted = false;
-    turns.push_back({job.ticket, job.asked_to_stop, job.ticket.slot < 0 && job.start_after > now, false});
+    TurnJob turn{job.ticket};
+    if (job.ticket.slot >= 0) {
+      turn.state = job.asked_to_stop ? TurnJob::State::kLeaving : TurnJob::State::kRuns;
+    } else if (job.start_after > now) {
+      turn.state = TurnJob::State::kDelayed;
+    }
+    turns.push_back(turn);
   }
   Earliest(After(now, DecideTurns(&turns)));
   for (const TurnJob& job : turns) {
@@ -291,6 +298,9 @@ void TryDelayedOnes() {
 void Ended(Job* job, Moment now) {
   bool quick = !HavePassed(job->started_at, now, kQuickDeathMs);
   bool orderly = job->asked_to_stop || !job->wanted;
+  if (!orderly) {
+    metrics::NoteRestart(job->ticket.database, job->ticket.kind);
+  }
   job->quick_deaths = orderly ? 0 : quick ? job->quick_deaths + 1 : 1;
   if (orderly || !quick) {
     Forget(job);

@@ -143,7 +143,7 @@ void Follow(const TurnJob* job, const Work& work, int64_t now, Taker* taker) {
     (running ? taker->started_at : taker->left_at) = now;
     taker->due_since = 0;
   }
-  if (running && !job->leaving) {
+  if (running && job->state != TurnJob::State::kLeaving) {
     taker->unfinished = !IsQuiet(job->ticket);
     // What is counted here may not have reached the worker's flag yet: it counts as seen a moment later.
     if (now - taker->newest_at >= kSettled) {
@@ -166,11 +166,16 @@ int64_t DueSince(bool changed, int64_t look_every, int64_t now, Taker* taker) {
 
 TurnTaker Candidate(bool keeper, const TurnJob* job, const Taker& taker, int64_t due_since) {
   TurnTaker candidate;
+  using State = TurnTaker::State;
+  const TurnJob::State state = job == nullptr ? TurnJob::State::kDown : job->state;
   candidate.keeper = keeper;
-  candidate.running = taker.running;
-  candidate.leaving = job != nullptr && job->leaving;
-  candidate.quiet = taker.running && !taker.unfinished;
-  candidate.due = !taker.running && due_since != 0 && !(job != nullptr && job->delayed);
+  if (taker.running) {
+    candidate.state = state == TurnJob::State::kLeaving ? State::kLeaving
+                      : taker.unfinished                ? State::kBusy
+                                                        : State::kQuiet;
+  } else if (due_since != 0 && state != TurnJob::State::kDelayed) {
+    candidate.state = State::kDue;
+  }
   candidate.since = taker.running ? taker.started_at : due_since;
   return candidate;
 }
@@ -245,7 +250,7 @@ bool WantInTurn(const std::vector<DatabaseNeeds>& needs, int room, int64_t now, 
     if (job.ticket.slot >= 0 && !listed) {
       TurnTaker leaving;
       leaving.keeper = job.ticket.kind == WorkerKind::kKeeper;
-      leaving.running = leaving.leaving = true;
+      leaving.state = TurnTaker::State::kLeaving;
       candidates.push_back(leaving);
     }
   }
@@ -253,8 +258,10 @@ bool WantInTurn(const std::vector<DatabaseNeeds>& needs, int room, int64_t now, 
   bool waiting = false;
   for (size_t i = 0; i < takers; i++) {
     const TurnTaker& candidate = candidates[i];
-    waiting = waiting || candidate.due;
-    if (candidate.start || (candidate.running && !candidate.stop && !candidate.leaving)) {
+    waiting = waiting || candidate.state == TurnTaker::State::kDue;
+    const bool stays = candidate.running() && candidate.state != TurnTaker::State::kLeaving &&
+                       candidate.answer != TurnTaker::Answer::kStop;
+    if (stays || candidate.answer == TurnTaker::Answer::kStart) {
       Want(jobs, candidacies[i].database, candidacies[i].kind, 0);
     }
   }

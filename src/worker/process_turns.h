@@ -2,6 +2,7 @@
 // else some, in turn (base/turns.h). Part of the launcher; C++ code that owns things and calls nothing that raises.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "pg/worker_slot.h"
@@ -9,10 +10,15 @@
 namespace outbox::worker {
 
 struct TurnJob {
-  pg::SlotTicket ticket;  // slot -1: it does not run
-  bool leaving = false;   // it runs, and was asked to stop
-  bool delayed = false;   // it does not run, and is not to be started yet
-  bool wanted = false;    // the answer
+  enum class State : uint8_t {
+    kDown,
+    kDelayed,  // down, and not to be started yet
+    kRuns,
+    kLeaving,  // runs, and was asked to stop
+  };
+  pg::SlotTicket ticket;  // slot -1: it is down
+  State state = State::kDown;
+  bool wanted = false;  // the answer
 };
 
 // Sets `wanted` of the jobs that there are and appends those that should be started. Returns in how many milliseconds

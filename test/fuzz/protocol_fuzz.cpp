@@ -7,6 +7,7 @@
 #include <map>
 
 #include "fuzz.h"
+#include "sink/checkup.h"
 #include "sink/pending.h"
 #include "sink/protocol.h"
 
@@ -107,6 +108,29 @@ void CheckBody(FrameType type, std::string_view body) {
       bool drop = false;
       if (DecodeAdmit(body, &server_run, &drop)) {
         FUZZ_CHECK(EncodeAdmit(server_run, drop) == body);
+      }
+      break;
+    }
+    case FrameType::kCheckup: {
+      CheckupRequest request;
+      CheckupRequest again;
+      if (DecodeCheckup(body, &request)) {
+        FUZZ_CHECK(DecodeCheckup(EncodeCheckup(request), &again));
+        FUZZ_CHECK(request.topic == again.topic && request.form == again.form &&
+                   request.timeout_ms == again.timeout_ms && request.config.options == again.config.options);
+      }
+      break;
+    }
+    case FrameType::kCheckupRows: {
+      std::vector<CheckupRow> rows;
+      std::vector<CheckupRow> again;
+      if (DecodeCheckupRows(body, &rows)) {
+        FUZZ_CHECK(DecodeCheckupRows(EncodeCheckupRows(rows), &again) && rows.size() == again.size());
+        for (size_t i = 0; i < rows.size(); ++i) {
+          CheckText(rows[i].error);
+          FUZZ_CHECK(SameError(rows[i].error, again[i].error) && rows[i].detail == again[i].detail &&
+                     rows[i].hint == again[i].hint && rows[i].check == again[i].check);
+        }
       }
       break;
     }

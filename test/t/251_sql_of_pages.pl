@@ -4,6 +4,7 @@
 #   <!-- before: SQL -->         runs before the page's first block, for what the reader has and the test has not
 #   <!-- not run: why -->        before a block that cannot be
 # A block of one statement with $1 in it is prepared.
+# matrix: R90
 use strict;
 use warnings;
 
@@ -16,7 +17,7 @@ use Test::More;
 my %elsewhere = ('docs/when-things-go-wrong.md' => 'test/t/101_page_when_things_go_wrong.pl', 'docs/managed-servers.md' => 'test/t/252_managed_servers.pl');
 
 my $top = $ENV{OUTBOX_TOP};
-my $node = new_node(extension => 0, conf => "outbox.workers = 1\nmax_worker_processes = 16\n");
+my $node = new_node(extension => 0, conf => "outbox.workers = 1\nmax_worker_processes = 16\noutbox.lone_emit = warn\noutbox.test_new_routes = on\n");
 $node->safe_psql('postgres', 'CREATE ROLE app; CREATE ROLE oncall');
 
 # What the output of a page allows, as a pattern.
@@ -71,9 +72,9 @@ sub page
 	return $count;
 }
 
-# What needs a worker first; nothing else has one, for the pages name brokers that are not this test's.
+# What needs a worker first, with all that a reader is told; nothing else has one, for the pages name brokers that are not this test's.
 ok(page('docs/tutorial.md'), 'the first hour');
-$node->append_conf('postgresql.conf', "outbox.enabled = off\n");
+$node->append_conf('postgresql.conf', "outbox.enabled = off\noutbox.lone_emit = allow\noutbox.test_new_routes = off\n");
 $node->reload;
 ok(wait_for_value($node, 'SHOW outbox.enabled', 'off'), 'no more worker sends');
 page($_) foreach grep { $_ ne 'docs/tutorial.md' } map { s{^\Q$top\E/}{}r } sort(glob "$top/*.md $top/docs/*.md");

@@ -1,6 +1,7 @@
 # docs/managed-servers.md: a publisher without outbox, a subscriber with it, made of the page's own statements. Each row is in the
 # log exactly once and in the order of the commits over there, whatever is killed: the subscriber in the middle of the initial
 # copy and of the stream, the apply worker, the publisher. Consumers get what the ledger says.
+# matrix: C25
 use strict;
 use warnings;
 
@@ -13,7 +14,7 @@ my @blocks = slurp_file("$ENV{OUTBOX_TOP}/docs/managed-servers.md") =~ /^```sql\
 my $redis = Outbox::Redis->start;
 my $managed = new_node(name => 'managed', extension => 0,
 	conf => "shared_preload_libraries = ''\nwal_level = logical\nmax_wal_senders = 10\nmax_replication_slots = 10\n");
-my $own = new_node(name => 'own', extension => 0, conf => "wal_retrieve_retry_interval = 200ms\nmax_worker_processes = 24\n");
+my $own = new_node(name => 'own', extension => 0, conf => "wal_retrieve_retry_interval = 200ms\nmax_worker_processes = 24\noutbox.lone_emit = refuse\n");
 my $connection = $managed->connstr('postgres') . ' user=postgres';
 
 # The one block of the page that says this, for this test's addresses and otherwise word for word.

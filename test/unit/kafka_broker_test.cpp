@@ -234,7 +234,7 @@ TEST_F(KafkaBrokerTest, AMissingTopicFailsAloneAndWorksOnceMade) {
   Script("topic", "delete " + topic_ + "-here");
 }
 
-TEST_F(KafkaBrokerTest, ATopicMadeAnewIsUsedAgain) {
+TEST_F(KafkaBrokerTest, ATopicMadeAgainIsUsedAgain) {
   Topic("create " + topic_ + " 4");
   Open({{"topic.metadata.propagation.max.ms", "1000"}});
   driver_->Submit(1, 1, Numbered(topic_, 0, 1000, 50));

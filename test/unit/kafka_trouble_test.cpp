@@ -216,7 +216,7 @@ TEST_F(KafkaSinkTest, ATopicThatLosesItsLeaderIsInTroubleOnItsOwn) {
 }
 
 // A broker that is away or hangs is no topic's fault.
-TEST_F(KafkaSinkTest, NoTopicIsBlamedWhileNobodyAnswers) {
+TEST_F(KafkaSinkTest, NoTopicIsBlamedWhileNoBrokerAnswers) {
   MockCluster cluster(1);
   cluster.CreateTopic("hangs", 1);
   SinkConfig config;
@@ -239,7 +239,7 @@ TEST_F(KafkaSinkTest, NoTopicIsBlamedWhileNobodyAnswers) {
 }
 
 // The list of codes grows with every broker: destination trouble, and after a while the topic's, never the event's.
-TEST_F(KafkaSinkTest, ACodeNobodyKnowsIsTheTopicsAfterAWhile) {
+TEST_F(KafkaSinkTest, AnUnknownCodeIsTheTopicsTroubleAfterAWhile) {
   cluster_.CreateTopic("puzzle", 1);
   Open();
   Warm("puzzle", 1, 1);

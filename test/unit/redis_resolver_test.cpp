@@ -80,7 +80,7 @@ class ResolverTest : public RedisSinkTest {
   const std::string port_ = FreePort();
 };
 
-TEST_F(ResolverTest, ASlowResolverBlocksNobody) {
+TEST_F(ResolverTest, ASlowResolverBlocksNothing) {
   if (!server_.Start({"--port", port_, "--bind", "127.0.0.1"})) {
     GTEST_SKIP() << "neither redis-server nor valkey-server";
   }

@@ -141,7 +141,7 @@ TEST_F(RedisSinkTest, NoPermissionToWriteIsConfiguration) {
 }
 
 // After a failover that the old primary survived as a replica: no event is charged, and the name is looked up again.
-TEST_F(RedisSinkTest, AReplicaIsLeftForWhoeverAnswersNext) {
+TEST_F(RedisSinkTest, AReplicaIsLeftForTheServerThatAnswersNext) {
   BEGIN_OR_SKIP();
   driver_->Submit(1, 0, {To("s", "k", "1")});
   ASSERT_TRUE(driver_->UntilResolved());
@@ -187,7 +187,7 @@ TEST_F(RedisSinkTest, APasswordChangedUnderItIsConfigurationAndHeals) {
 }
 
 // An unknown reply is the server's trouble, and after a while the stream's; never the event's.
-TEST_F(RedisSinkTest, AReplyNobodyKnowsIsTheStreamsAfterAWhile) {
+TEST_F(RedisSinkTest, AnUnknownReplyIsTheStreamsTroubleAfterAWhile) {
   BEGIN_OR_SKIP(
       {{"maxlen", "not a number"}});  // "ERR value is not an integer": the option's own check lets no such pass
   uint32_t epoch = 0;

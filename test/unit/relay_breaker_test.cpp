@@ -142,7 +142,7 @@ TEST(Breaker, ALateAnswerClosesIt) {
   EXPECT_EQ(breaker.late(false), 0u);
 }
 
-TEST(Breaker, ALateAnswerClosesItAlsoWhenItIsTriedAnew) {
+TEST(Breaker, ALateAnswerClosesItAlsoWhenItIsTriedAgain) {
   Breaker breaker(100, 1'000);
   breaker.Trip(1, kDown, 0, 0, 1);
   breaker.OnTime(breaker.next_try(), 1);
@@ -247,9 +247,7 @@ TEST(Breaker, ALateAnswerOfTheSecondSinkClosesItAndHoldsUpNoLane) {
 
 class BreakerTest : public EngineTest {
  protected:
-  BreakerTest() {
-    EXPECT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
-  }
+  BreakerTest() { EXPECT_TRUE(engine->AddLane({2, 0}, spec, fakes::Logs(&second, spec), kDestination)); }
   DestinationStatus Destination() {
     engine->Destinations(&destinations);
     return destinations.at(0);
@@ -459,7 +457,7 @@ TEST_F(BreakerTest, ANewSinkStartsClosed) {
 }
 
 // A lane's events are of a topic that takes nothing, the other's are well.
-TEST_F(BreakerTest, ATopicThatTakesNothingHoldsUpNobodyHalfOpen) {
+TEST_F(BreakerTest, ATopicThatTakesNothingHoldsUpNoOtherHalfOpen) {
   sink->SetUp(false);
   Turn();
   server.EmitCommitted("stuck");

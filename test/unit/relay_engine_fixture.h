@@ -35,9 +35,9 @@ class EngineTest : public ::testing::Test {
     AddLane();
   }
   void AddLane() {
-    auto made = std::make_unique<FakeLog>(&server, spec);
-    log = made.get();
-    ASSERT_TRUE(engine->AddLane(kLane, spec, {.log = std::move(made)}, kDestination));
+    LaneLogs logs = fakes::Logs(&server, spec);
+    log = static_cast<FakeLog*>(logs.log.get());
+    ASSERT_TRUE(engine->AddLane(kLane, spec, std::move(logs), kDestination));
   }
   int64_t Turn(bool woken = false, uint64_t barrier = 0) { return engine->Turn({woken, barrier}); }
   LaneStatus Status() {

@@ -227,7 +227,7 @@ TEST_F(EngineTest, LanesShareTheBudget) {
   config.lanes = 2;
   Server second_server{&clock};
   auto second = fakes::Spec(config);
-  ASSERT_TRUE(engine->AddLane({2, 0}, second, {.log = std::make_unique<FakeLog>(&second_server, spec)}, kDestination));
+  ASSERT_TRUE(engine->AddLane({2, 0}, second, fakes::Logs(&second_server, spec), kDestination));
   for (int i = 0; i < 5'000; ++i) {
     server.EmitCommitted("k", 300);
   }
@@ -257,7 +257,7 @@ TEST_F(EngineTest, ALaneInTroubleThatHoldsTheWholeBudgetStarvesNoOther) {
   options.chunk_bytes = 20 * 1024;
   engine->SetOptions(options);
   Server second_server{&clock};
-  ASSERT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second_server, spec)}, kDestination));
+  ASSERT_TRUE(engine->AddLane({2, 0}, spec, fakes::Logs(&second_server, spec), kDestination));
   for (int i = 0; i < 5'000; ++i) {
     server.EmitCommitted("k", 300);
   }

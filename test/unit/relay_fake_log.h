@@ -17,6 +17,7 @@
 #include "relay/engine.h"
 #include "relay/lane_log.h"
 #include "relay_fake_clock.h"
+#include "relay_fake_dead.h"
 #include "sink/sink.h"
 
 namespace outbox::relay::fakes {
@@ -95,8 +96,8 @@ class Server {
   Position position{*Snapshot::FromText("3:3:"), std::nullopt, kBeforeAllTime};
   std::vector<Position> saves;
   std::vector<int64_t> save_times;
-  std::vector<int64_t> parked;         // created_at, in order
-  std::vector<RefusedEvent> refusals;  // views are dead; error, attempts and created_at are good
+  std::vector<int64_t> parked;    // created_at, in order
+  std::vector<Parking> refusals;  // views are dead; error, attempts and created_at are good
   std::map<int64_t, uint64_t> parked_step;
   bool owned = true;
   // Its side lanes.
@@ -247,30 +248,17 @@ class FakeLog : public LaneLog {
     }
     return Status();
   }
-  Status Park(const RefusedEvent& refused, bool* owner) override {
-    if (server_->Fails("Park")) {
-      return server_->Trouble();
-    }
-    *owner = server_->owned;
-    if (server_->owned && server_->parked_step.emplace(refused.event.created_at, server_->step()).second) {
-      server_->parked.push_back(refused.event.created_at);
-      server_->refusals.push_back(refused);
-    }
-    return Status();
-  }
-
-  Status Rewind(const std::string& server_run, bool, Loss* loss, bool* owner) override {
+  Status Rewind(const std::string& server_run, bool, Loss* loss) override {
     if (server_->Fails("Rewind")) {
       return server_->Trouble();
     }
-    *owner = server_->owned;
     if (server_->owned && server_->saved_under != server_run && server_->there) {
       server_->position = *server_->there;
       server_->saved_under = server_run;
       loss->error = {ErrorClass::kDestination, "LOST_WRITES", "the test says so"};
       loss->rewound = true;
     }
-    return Status();
+    return Status().OfOwner(server_->owned);
   }
   void SetServerRun(const std::string& server_run) override { server_run_ = server_run; }
 
@@ -301,5 +289,35 @@ class FakeLog : public LaneLog {
   size_t next_ = 0;
   int sort_slices_ = 0;
 };
+
+// The server's parked table, as far as a test of something else looks at it: what was refused.
+class FakeDeadLetters : public DeadParkedLog {
+ public:
+  explicit FakeDeadLetters(Server* server) : server_(server) {}
+  Status Park(std::span<const Parking> events, int64_t*) override {
+    if (server_->Fails("Park")) {
+      return server_->Trouble();
+    }
+    for (const Parking& parking : events) {
+      if (server_->owned && server_->parked_step.emplace(parking.event.created_at, server_->step()).second) {
+        server_->parked.push_back(parking.event.created_at);
+        server_->refusals.push_back(parking);
+      }
+    }
+    return Status().OfOwner(server_->owned);
+  }
+
+ private:
+  Server* server_;
+};
+
+// What a lane on that server reads and writes. Its topics stay with it.
+inline LaneLogs Logs(Server* server, const std::shared_ptr<const format::RouteSpec>& spec) {
+  LaneLogs logs;
+  logs.filter = std::make_shared<LaneFilter>(spec);
+  logs.log = std::make_unique<FakeLog>(server, logs.filter);
+  logs.parked = std::make_unique<FakeDeadLetters>(server);
+  return logs;
+}
 
 }  // namespace outbox::relay::fakes

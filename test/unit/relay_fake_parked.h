@@ -179,13 +179,12 @@ class FakeParkedLog : public ParkedLog {
  public:
   FakeParkedLog(ParkedTable* table, uint64_t incarnation) : table_(table), incarnation_(incarnation) {}
 
-  Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due, bool* owner) override {
+  Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) override {
     if (Fails("LoadHeld")) {
       return Trouble();
     }
-    *owner = table_->server()->owned;
-    if (!*owner) {
-      return Status();
+    if (!table_->server()->owned) {
+      return Status().OfOwner(false);
     }
     for (auto& [created_at, row] : table_->rows) {
       if (claimed_.empty()) {
@@ -202,13 +201,12 @@ class FakeParkedLog : public ParkedLog {
     return Status();
   }
 
-  Status Park(std::span<const Parking> events, int64_t* next_due, bool* owner) override {
+  Status Park(std::span<const Parking> events, int64_t* next_due) override {
     if (Fails("Park")) {
       return Trouble();
     }
-    *owner = table_->server()->owned;
-    if (!*owner) {
-      return Status();
+    if (!table_->server()->owned) {
+      return Status().OfOwner(false);
     }
     table_->largest_park = std::max(table_->largest_park, events.size());
     for (const Parking& parking : events) {
@@ -219,13 +217,12 @@ class FakeParkedLog : public ParkedLog {
     return Status();
   }
 
-  Status Claim(const ClaimLimits& limits, ClaimedChunk* chunk, int64_t* next_due, bool* owner) override {
+  Status Claim(const ClaimLimits& limits, ClaimedChunk* chunk, int64_t* next_due) override {
     if (Fails("Claim")) {
       return Trouble();
     }
-    *owner = table_->server()->owned;
-    if (!*owner) {
-      return Status();
+    if (!table_->server()->owned) {
+      return Status().OfOwner(false);
     }
     if (!claimed_.empty()) {
       table_->Wrong("a claim before the last one was settled");
@@ -268,14 +265,12 @@ class FakeParkedLog : public ParkedLog {
     return Status();
   }
 
-  Status Settle(std::span<const Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due,
-                bool* owner) override {
+  Status Settle(std::span<const Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due) override {
     if (Fails("Settle")) {
       return Trouble();
     }
-    *owner = table_->server()->owned;
-    if (!*owner) {
-      return Status();
+    if (!table_->server()->owned) {
+      return Status().OfOwner(false);
     }
     std::set<uint64_t> touched;
     for (const Settlement& outcome : outcomes) {

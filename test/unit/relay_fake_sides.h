@@ -19,14 +19,13 @@ class FakeSideLog : public SideLog {
     }
     return Status();
   }
-  Status Fork(const SideLane& side, const Position& position, std::span<const Parking> parked, int64_t* next_due,
-              bool* owner) override {
+  Status Fork(const SideLane& side, const Position& position, std::span<const Parking> parked,
+              int64_t* next_due) override {
     if (server_->Fails("Fork")) {
       return server_->Trouble();
     }
-    *owner = server_->owned;
-    if (!*owner) {
-      return Status();
+    if (!server_->owned) {
+      return Status().OfOwner(false);
     }
     for (const SideTopic& topic : side.topics) {
       for (auto it = server_->sides.begin(); it != server_->sides.end();) {
@@ -42,17 +41,16 @@ class FakeSideLog : public SideLog {
     *next_due = parked.empty() ? INT64_MAX : server_->clock()->WallMicros();
     return Status();
   }
-  Status Rejoin(int32_t side, const Position& position, bool* owner) override {
+  Status Rejoin(int32_t side, const Position& position) override {
     if (server_->Fails("Rejoin")) {
       return server_->Trouble();
     }
-    *owner = server_->owned;
-    if (*owner) {
+    if (server_->owned) {
       server_->position = position;
       server_->saves.push_back(position);
       server_->sides.erase(side);
     }
-    return Status();
+    return Status().OfOwner(server_->owned);
   }
   std::unique_ptr<LaneLog> OpenSide(int32_t side, const EventFilter* filter) override {
     auto made =

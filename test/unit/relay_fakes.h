@@ -255,7 +255,14 @@ inline SinkFactory Factory(std::unique_ptr<FakeSink> sink, std::function<std::un
   return [first, retry]() -> std::unique_ptr<sink::Sink> { return *first != nullptr ? std::move(*first) : retry(); };
 }
 
-inline std::shared_ptr<const format::RouteSpec> Spec(format::RouteConfig config = {}) {
+// What is refused is dead: see FakeDeadLetters.
+inline format::RouteConfig OneAttempt() {
+  format::RouteConfig config;
+  config.policy.max_attempts = 1;
+  return config;
+}
+
+inline std::shared_ptr<const format::RouteSpec> Spec(format::RouteConfig config = OneAttempt()) {
   format::TemplateError error;
   config.kind = sink::FindKind("outbox_kafka");
   return format::RouteSpec::Make(config, &error);

@@ -121,10 +121,9 @@ class Case {
     sides->on_parked = [this](std::span<const Parking> parked) {
       if (with_parked_) {
         int64_t due = 0;
-        bool owner = true;
         const auto fails = std::exchange(server_.fails, nullptr);
         const std::string wrong = table_.wrong;
-        static_cast<void>(FakeParkedLog(&table_, 0).Park(parked, &due, &owner).ok());
+        static_cast<void>(FakeParkedLog(&table_, 0).Park(parked, &due).ok());
         table_.wrong = wrong;  // a fork parks what was not refused
         server_.fails = fails;
         return;
@@ -139,6 +138,8 @@ class Case {
     logs.sides = std::move(sides);
     if (with_parked_) {
       logs.parked = std::make_unique<FakeParkedLog>(&table_, ++incarnation_);
+    } else {
+      logs.parked = std::make_unique<fakes::FakeDeadLetters>(&server_);
     }
     engine_->AddLane(kLane, spec_, std::move(logs), kDestination);
   }

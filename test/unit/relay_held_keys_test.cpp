@@ -61,21 +61,19 @@ class EndlessLog : public LaneLog {
   int read_ = 0;
 };
 
-class HeldLog : public ParkedLog {
+class HeldLog : public fakes::DeadParkedLog {
  public:
   explicit HeldLog(int keys) : keys_(keys) {}
-  Status LoadHeld(std::vector<uint64_t>* keys, int64_t*, bool*) override {
+  Status LoadHeld(std::vector<uint64_t>* keys, int64_t*) override {
     for (int i = 0; i < keys_; ++i) {
       keys->push_back(OrderKey("outbox.event.order", "order", "held-" + std::to_string(i)));
     }
     return Status();
   }
-  Status Park(std::span<const Parking>, int64_t*, bool*) override {
+  Status Park(std::span<const Parking>, int64_t*) override {
     ++parked;
     return Status();
   }
-  Status Claim(const ClaimLimits&, ClaimedChunk*, int64_t*, bool*) override { return Status(); }
-  Status Settle(std::span<const Settlement>, std::vector<uint64_t>*, int64_t*, bool*) override { return Status(); }
   static inline int parked = 0;
 
  private:
@@ -108,8 +106,12 @@ double MicrosPerEvent(int held_keys) {
   int64_t delivered = 0;
   engine.SetDestination(
       1, [&] { return std::make_unique<QuickSink>(&delivered); }, 0);
-  engine.AddLane({1, 0}, fakes::Spec(),
-                 {.log = std::make_unique<EndlessLog>(), .parked = std::make_unique<HeldLog>(held_keys)}, 1);
+  const auto spec = fakes::Spec();
+  engine.AddLane({1, 0}, spec,
+                 {.filter = std::make_shared<LaneFilter>(spec),
+                  .log = std::make_unique<EndlessLog>(),
+                  .parked = std::make_unique<HeldLog>(held_keys)},
+                 1);
   const double start = CpuSeconds();
   while (delivered < kEvents) {
     engine.Turn({true, 0, false});

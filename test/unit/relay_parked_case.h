@@ -118,13 +118,9 @@ class Case {
   void AddLane() {
     server_.owned = true;
     std::shared_ptr<const format::RouteSpec> spec = MakeSpec();
-    LaneLogs logs;
+    LaneLogs logs = fakes::Logs(&server_, spec);
     logs.parked = std::make_unique<FakeParkedLog>(&table_, ++incarnation_);
-    if (!sides_) {
-      logs.log = std::make_unique<FakeLog>(&server_, spec);
-    } else {
-      logs.filter = std::make_shared<LaneFilter>(spec);
-      logs.log = std::make_unique<FakeLog>(&server_, logs.filter);
+    if (sides_) {
       auto side_log = std::make_unique<FakeSideLog>(&server_);
       side_log->on_parked = [this](std::span<const Parking> events) {
         for (const Parking& parking : events) {

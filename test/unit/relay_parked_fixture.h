@@ -42,10 +42,12 @@ class ParkedTest : public ::testing::Test {
   }
   virtual void AddLane() {
     auto spec = fakes::Spec(config);
-    ASSERT_TRUE(engine->AddLane(kLane, spec,
-                                {.log = std::make_unique<FakeLog>(&server, spec),
-                                 .parked = std::make_unique<FakeParkedLog>(&table, ++incarnation)},
-                                kDestination));
+    ASSERT_TRUE(engine->AddLane(kLane, spec, Logs(spec, &table), kDestination));
+  }
+  LaneLogs Logs(const std::shared_ptr<const format::RouteSpec>& spec, ParkedTable* parked) {
+    LaneLogs logs = fakes::Logs(&server, spec);
+    logs.parked = std::make_unique<FakeParkedLog>(parked, ++incarnation);
+    return logs;
   }
   int64_t Turn(bool woken = true, bool parked = false) { return engine->Turn({woken, 0, parked}); }
   void RunUntil(int64_t until) {

@@ -4,7 +4,7 @@
 namespace outbox::relay {
 namespace {
 
-TEST_F(ParkedTest, TheRetrySinkIsClosedWhenIdleAndMadeAnew) {
+TEST_F(ParkedTest, TheRetrySinkIsClosedWhenIdleAndMadeAgain) {
   FailAlone();
   sink->DeliverAll();
   RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
@@ -117,10 +117,7 @@ TEST_F(ParkedTest, AnEventOfAnotherLaneIsNotBlamedForADeath) {
   others.rows[good] = table.rows.extract(good).mapped();
   Restart();
   auto spec = fakes::Spec(config);
-  ASSERT_TRUE(engine->AddLane(LaneId{2, 0}, spec,
-                              {.log = std::make_unique<FakeLog>(&server, spec),
-                               .parked = std::make_unique<FakeParkedLog>(&others, ++incarnation)},
-                              kDestination));
+  ASSERT_TRUE(engine->AddLane(LaneId{2, 0}, spec, Logs(spec, &others), kDestination));
   int together = 0;
   const auto poll = [&] {
     const auto pending = Order(retry);
@@ -155,10 +152,7 @@ TEST_F(ParkedTest, ASinkThatDiesWhateverIsSentIsToldAlikeAndBlamesOneEventOfAllL
   }
   Restart();
   auto spec = fakes::Spec(config);
-  ASSERT_TRUE(engine->AddLane(LaneId{2, 0}, spec,
-                              {.log = std::make_unique<FakeLog>(&server, spec),
-                               .parked = std::make_unique<FakeParkedLog>(&others, ++incarnation)},
-                              kDestination));
+  ASSERT_TRUE(engine->AddLane(LaneId{2, 0}, spec, Logs(spec, &others), kDestination));
   clock.now += 1'000'001;
   Turn();
   retry->on_poll = [&] {

@@ -54,11 +54,9 @@ TEST_F(ParkedTest, ALaneThatRestsAtACommonSnapshotClaimsNothing) {
   retry = nullptr;
   engine->SetDestination(kDestination, MakeFactory(), 0);
   auto spec = fakes::Spec(config);
-  auto log = std::make_unique<FakeLog>(&server, spec);
-  log->limit = server.Current();
-  ASSERT_TRUE(engine->AddLane(kLane, spec,
-                              {.log = std::move(log), .parked = std::make_unique<FakeParkedLog>(&table, ++incarnation)},
-                              kDestination));
+  LaneLogs logs = Logs(spec, &table);
+  static_cast<FakeLog*>(logs.log.get())->limit = server.Current();
+  ASSERT_TRUE(engine->AddLane(kLane, spec, std::move(logs), kDestination));
   RunUntil(clock.now + 60'000'000);
   EXPECT_EQ(retry_sinks, 0);
   Restart();
@@ -201,7 +199,7 @@ TEST_F(ParkedTest, OneOfManyRetriesThatIsRefusedHurtsNoNeighbour) {
   EXPECT_EQ(RowOf(events[7]).attempts, 2);
 }
 
-TEST_F(ParkedTest, TroubleOfADestinationIsChargedToNobodyAndItsRecoveryEndsTheBackOff) {
+TEST_F(ParkedTest, TroubleOfADestinationIsChargedToNoEventAndItsRecoveryEndsTheBackOff) {
   FailAlone();
   sink->DeliverAll();
   RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
@@ -400,7 +398,7 @@ TEST_F(ParkedTest, AScheduledEventThatIsDueWhileTheDestinationIsDownSaysWhy) {
   EXPECT_STREQ(Status().state, "idle");
 }
 
-TEST_F(ParkedTest, AScheduledEventIsHeldUntilItIsDueAndNobodyWaitsForIt) {
+TEST_F(ParkedTest, AScheduledEventIsHeldUntilItIsDueAndNothingWaitsForIt) {
   const int64_t due = clock.WallMicros() + 5'000'000;
   const int64_t later = Emit("a", due);
   const int64_t now = Emit("a");

@@ -240,8 +240,7 @@ TEST_F(SidesTest, OneOfManyHealsWhileTheOthersStayIll) {
   EXPECT_EQ(broker.log.size(), server.rows.size());
 }
 
-// Without a parked table there is nothing but to back off; what is before the ill ones is delivered.
-TEST_F(SidesTest, BeyondTheCapALaneWithoutAParkedTableBacksOff) {
+TEST_F(SidesTest, BeyondTheCapEventsOfTopicsInTroubleAreParkedAndChargedWithNothing) {
   options.max_sides = 3;
   Restart();
   AnswerByItself();
@@ -253,12 +252,13 @@ TEST_F(SidesTest, BeyondTheCapALaneWithoutAParkedTableBacksOff) {
   RunUntil(60'000'000);
   EXPECT_EQ(server.sides.size(), 3u);
   EXPECT_EQ(Written("good"), Rows("good"));
-  ASSERT_NE(Side(0)->error, nullptr);
-  EXPECT_EQ(Side(0)->error->error_class, ErrorClass::kTopic);
-  bad.clear();
-  RunUntil(clock.now + 300'000'000);
-  EXPECT_TRUE(server.sides.empty());
-  EXPECT_EQ(broker.log.size(), server.rows.size());
+  ASSERT_EQ(server.refusals.size(), 2u);
+  for (const Parking& parking : server.refusals) {
+    EXPECT_EQ(parking.state, ParkedState::kRetrying);
+    EXPECT_EQ(parking.attempts, 0);
+    EXPECT_EQ(parking.error.error_class, ErrorClass::kTopic);
+  }
+  EXPECT_EQ(Side(0)->error, nullptr);
 }
 
 // A pause is wanted by an operator: there is room for it, whatever is in trouble.

@@ -31,7 +31,7 @@ class PoisonSearchTest : public EngineTest {
   int deaths = 0;
 };
 
-TEST_F(PoisonSearchTest, OneDeathIsNobodysFault) {
+TEST_F(PoisonSearchTest, OneDeathIsNoEventsFault) {
   for (int i = 0; i < 100; ++i) {
     server.EmitCommitted("k");
   }
@@ -75,7 +75,7 @@ TEST_F(PoisonSearchTest, SeveralAreFound) {
 
 TEST_F(PoisonSearchTest, OtherLanesGoOnMeanwhileAndAreNotBlamed) {
   Server second{&clock};
-  ASSERT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
+  ASSERT_TRUE(engine->AddLane({2, 0}, spec, fakes::Logs(&second, spec), kDestination));
   for (int i = 0; i < 500; ++i) {
     server.EmitCommitted("k");
   }
@@ -210,8 +210,8 @@ TEST_F(PoisonSearchTest, WhoDiesBeforeItIsReadyHasDiedOfNoEvent) {
 TEST_F(PoisonSearchTest, EventsThatAnotherLaneHasUnderWayForLongHoldUpNoTest) {
   Server second{&clock};
   Server third{&clock};
-  ASSERT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
-  ASSERT_TRUE(engine->AddLane({3, 0}, spec, {.log = std::make_unique<FakeLog>(&third, spec)}, kDestination));
+  ASSERT_TRUE(engine->AddLane({2, 0}, spec, fakes::Logs(&second, spec), kDestination));
+  ASSERT_TRUE(engine->AddLane({3, 0}, spec, fakes::Logs(&third, spec), kDestination));
   for (int i = 0; i < 30; ++i) {
     server.EmitCommitted("k");
   }
@@ -249,7 +249,7 @@ TEST_F(PoisonSearchTest, EventsThatAnotherLaneHasUnderWayForLongHoldUpNoTest) {
 // What is tested may be of a topic in trouble itself.
 TEST_F(PoisonSearchTest, ATestWithoutAnAnswerHoldsUpTheOthersForAWhileOnly) {
   Server second{&clock};
-  ASSERT_TRUE(engine->AddLane({2, 0}, spec, {.log = std::make_unique<FakeLog>(&second, spec)}, kDestination));
+  ASSERT_TRUE(engine->AddLane({2, 0}, spec, fakes::Logs(&second, spec), kDestination));
   server.EmitCommitted("stuck");
   Turn();
   for (int i = 0; i < 2; ++i) {

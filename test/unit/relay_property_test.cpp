@@ -93,9 +93,9 @@ class Case {
     AddLane();
   }
   void AddLane() {
-    auto log = std::make_unique<FakeLog>(&server_, spec_);
-    log->slow_sort = OneIn(4);
-    engine_->AddLane(kLane, spec_, {.log = std::move(log)}, kDestination);
+    LaneLogs logs = fakes::Logs(&server_, spec_);
+    static_cast<FakeLog*>(logs.log.get())->slow_sort = OneIn(4);
+    engine_->AddLane(kLane, spec_, std::move(logs), kDestination);
     barrier_base_ = barrier_;
   }
   // What was in flight may have been written, in order, up to somewhere.

@@ -48,9 +48,11 @@ class SaverTest : public EngineTest {
     sink->on_poll = [this] { sink->DeliverAll(); };
     for (int i = 0; i < kLanes; ++i) {
       servers.push_back(std::make_unique<Server>(&clock));
-      auto made = std::make_unique<CountedLog>(servers.back().get(), spec, &saves);
-      logs.push_back(made.get());
-      EXPECT_TRUE(engine->AddLane({2, i}, spec, {.log = std::move(made)}, kDestination));
+      LaneLogs made = fakes::Logs(servers.back().get(), spec);
+      auto log = std::make_unique<CountedLog>(servers.back().get(), spec, &saves);
+      logs.push_back(log.get());
+      made.log = std::move(log);
+      EXPECT_TRUE(engine->AddLane({2, i}, spec, std::move(made), kDestination));
     }
     RunUntil(clock.now + 60'000'000);
     saves.transactions = 0;

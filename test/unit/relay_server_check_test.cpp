@@ -401,7 +401,7 @@ TEST_F(ServerCheckTest, WhoLacksSomethingIsMetTwice) {
   EXPECT_GT(server.calls["Rewind"], 1);
 }
 
-TEST_F(ServerCheckTest, AServerThatGoesWhileItIsAskedIsAskedAnew) {
+TEST_F(ServerCheckTest, AServerThatGoesWhileItIsAskedIsAskedAgain) {
   Begin();
   servers->streams = {"s"};
   sink->Meet("b");

@@ -51,6 +51,7 @@ class SidesTest : public EngineTest {
         server.parked_step.emplace(parking.event.created_at, server.step());
       }
     };
+    logs.parked = std::make_unique<fakes::FakeDeadLetters>(&server);
     logs.sides = std::move(made_sides);
     ASSERT_TRUE(engine->AddLane(kLane, spec, std::move(logs), kDestination));
   }

@@ -99,8 +99,8 @@ TEST_F(SidesTest, EventsBeforeADeliveredOneOfTheTopicAreParkedAndNoneIsRepeated)
   Emit("b", "y");  // 1: delivered
   Emit("b", "x");  // 2
   Emit("b", "z");  // 3: delivered
-  Emit("b", "x");  // 4
-  Emit("b", "x");  // 5: the side lane's from here
+  Emit("b", "w");  // 4: the side lane's from here
+  Emit("b", "w");  // 5
   Turn();
   sink->Deliver(3);
   sink->Deliver(1);
@@ -166,9 +166,7 @@ TEST_F(SidesTest, ATopicsTroubleWithoutSideLanesBacksTheLaneOff) {
   auto made = std::make_unique<FakeSink>(&broker, &server);
   sink = made.get();
   engine->SetDestination(kDestination, fakes::Factory(std::move(made)), 0);
-  auto filter = std::make_shared<LaneFilter>(spec);
-  LaneLogs logs{.filter = filter, .log = std::make_unique<FakeLog>(&server, filter)};
-  ASSERT_TRUE(engine->AddLane(kLane, spec, std::move(logs), kDestination));
+  ASSERT_TRUE(engine->AddLane(kLane, spec, fakes::Logs(&server, spec), kDestination));
   Emit("b");
   Turn();
   sink->Fail(0, ErrorClass::kTopic);
@@ -253,7 +251,7 @@ TEST_F(SidesTest, AReleaseWaitsForSideLanesAndIsInGoodOrder) {
 
 // --- coming back -------------------------------------------------------------------------------------------------
 
-TEST_F(SidesTest, ARejoinThatTheLogRefusesHoldsUpNobody) {
+TEST_F(SidesTest, ARejoinThatTheLogRefusesHoldsUpNothing) {
   AnswerByItself();
   bad = {"b"};
   Emit("b");

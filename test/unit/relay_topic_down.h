@@ -15,6 +15,7 @@
 #include "format/route_spec.h"
 #include "relay/engine.h"
 #include "relay_fake_clock.h"
+#include "relay_fake_dead.h"
 #include "sink/flow_gate.h"
 #include "sink/record.h"
 
@@ -141,11 +142,6 @@ class SimLog : public LaneLog {
     }
     return Status();
   }
-  Status Park(const RefusedEvent&, bool* owner) override {
-    ++world_->report.parked;
-    *owner = true;
-    return Status();
-  }
 
  private:
   static constexpr uint64_t kNearNow = 2'000;
@@ -163,6 +159,18 @@ class SimLog : public LaneLog {
   uint64_t limit_ = UINT64_MAX;
 };
 
+class SimParkedLog : public fakes::DeadParkedLog {
+ public:
+  explicit SimParkedLog(World* world) : world_(world) {}
+  Status Park(std::span<const Parking> events, int64_t*) override {
+    world_->report.parked += static_cast<int64_t>(events.size());
+    return Status();
+  }
+
+ private:
+  World* world_;
+};
+
 class SimSideLog : public SideLog {
  public:
   explicit SimSideLog(World* world) : world_(world) {}
@@ -172,17 +180,14 @@ class SimSideLog : public SideLog {
     }
     return Status();
   }
-  Status Fork(const SideLane& side, const Position& position, std::span<const Parking> parked, int64_t*,
-              bool* owner) override {
+  Status Fork(const SideLane& side, const Position& position, std::span<const Parking> parked, int64_t*) override {
     world_->sides.insert_or_assign(side.side, std::make_pair(side, position));
     world_->report.parked += static_cast<int64_t>(parked.size());
-    *owner = true;
     return Status();
   }
-  Status Rejoin(int32_t side, const Position& position, bool* owner) override {
+  Status Rejoin(int32_t side, const Position& position) override {
     world_->sides.erase(side);
     world_->lane = position;
-    *owner = true;
     return Status();
   }
   std::unique_ptr<LaneLog> OpenSide(int32_t side, const EventFilter* filter) override {
@@ -321,6 +326,7 @@ class Simulation {
     LaneLogs logs;
     logs.filter = std::make_shared<LaneFilter>(spec);
     logs.log = std::make_unique<SimLog>(&world_, logs.filter.get(), 0);
+    logs.parked = std::make_unique<SimParkedLog>(&world_);
     logs.sides = std::make_unique<SimSideLog>(&world_);
     engine_.AddLane({1, 0}, spec, std::move(logs), 1);
   }

@@ -157,7 +157,7 @@ TEST_F(EngineTest, OneDestinationInTroubleDoesNotTouchAnother) {
   auto made = std::make_unique<FakeSink>(&other_broker, &other_server);
   FakeSink* other = made.get();
   engine->SetDestination(6, fakes::Factory(std::move(made)), 0);
-  ASSERT_TRUE(engine->AddLane({9, 0}, spec, {.log = std::make_unique<FakeLog>(&other_server, spec)}, 6));
+  ASSERT_TRUE(engine->AddLane({9, 0}, spec, fakes::Logs(&other_server, spec), 6));
   server.EmitCommitted("k");
   sink->SetUp(false);
   other->on_poll = [&] { other->DeliverAll(); };
@@ -345,7 +345,7 @@ TEST_F(EngineTest, WhatCannotBeSavedIsDeliveredAllTheSame) {
   EXPECT_EQ(broker.log.size(), 60u);
 }
 
-TEST_F(EngineTest, ALaneThatBelongsToSomebodyElseIsLetGoAtOnce) {
+TEST_F(EngineTest, ALaneOfAnotherOwnerIsLetGoAtOnce) {
   for (int i = 0; i < 3; ++i) {
     server.EmitCommitted("k");
   }

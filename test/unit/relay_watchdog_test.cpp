@@ -186,10 +186,7 @@ TEST_F(SecondSinkTest, AParkedEventThatIsForgotten) {
   ASSERT_EQ(Order(retry), (Events{first}));
   Forget(retry);
   sink->on_poll = [this] { sink->DeliverAll(); };
-  ASSERT_TRUE(engine->AddLane(LaneId{2, 0}, spec,
-                              {.log = std::make_unique<FakeLog>(&server, spec),
-                               .parked = std::make_unique<FakeParkedLog>(&others, ++incarnation)},
-                              kDestination));
+  ASSERT_TRUE(engine->AddLane(LaneId{2, 0}, spec, Logs(spec, &others), kDestination));
   const int before = retry_sinks;
   for (int i = 0; i < 80 && retry_sinks == before; ++i) {
     if (retry != nullptr && !retry->pending.empty()) {

@@ -63,7 +63,7 @@ TEST_F(ProcessSinkTest, OneThatHasNothingToSayOrIsStoppedForAMomentIsNotHung) {
 }
 
 // It is killed every now and then, before it has delivered anything: it does not come back later and later.
-TEST_F(ProcessSinkTest, WhoeverWasWellForAWhileComesBackQuickly) {
+TEST_F(ProcessSinkTest, AProcessThatWasWellForAWhileComesBackQuickly) {
   ProcessSink sink(executable_, Mode("hold"));
   Driver driver(&sink);
   ASSERT_TRUE(driver.Until([&] { return !sink.library().empty(); }));
@@ -97,7 +97,7 @@ TEST_F(ProcessSinkTest, ItTellsWhetherItDiedBeforeItCouldLookAtAnything) {
 
 // Only a SIGKILL from outside says nothing about the records; all of it is known when their outcomes come. (Signals
 // that no sanitizer takes for a find of its own.)
-TEST_F(ProcessSinkTest, ItTellsWhetherSomebodyKilledIt) {
+TEST_F(ProcessSinkTest, ItTellsWhetherItWasKilledFromOutside) {
   for (const int signal_number : {SIGKILL, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
     ProcessSink sink(executable_, Mode("hold"));
     Driver driver(&sink);

@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 
+#include "sink/checkup.h"
 #include "sink/flow_gate.h"
 #include "sink/pending.h"
 
@@ -113,6 +114,32 @@ TEST_F(Frames, NonsenseAndEnd) {
   close(pair_[1]);
   pair_[1] = -1;
   EXPECT_EQ(writer.Flush(pair_[0]), IoState::kEnded);
+}
+
+TEST(CheckupBodies, ComeBackAsTheyWere) {
+  CheckupRequest request;
+  request.config.options = {{"host", "a"}, {"password", "secret"}};
+  request.topic = "orders";
+  request.form = RecordForm::kList;
+  request.timeout_ms = 1500;
+  CheckupRequest request_again;
+  ASSERT_TRUE(DecodeCheckup(EncodeCheckup(request), &request_again));
+  EXPECT_EQ(request_again.config.options, request.config.options);
+  EXPECT_EQ(request_again.topic, "orders");
+  EXPECT_EQ(request_again.form, RecordForm::kList);
+  EXPECT_EQ(request_again.timeout_ms, 1500u);
+  const std::string bytes = EncodeCheckup(request);
+  EXPECT_FALSE(DecodeCheckup(bytes.substr(0, bytes.size() - 1), &request_again));
+
+  // What a process that was taken over says is made fit to be shown, and is not more than a person reads.
+  std::vector<CheckupRow> rows;
+  ASSERT_TRUE(DecodeCheckupRows(
+      EncodeCheckupRows({{"topic", {ErrorClass::kTopic, "CODE", "a\nb"}, std::string("x\0y", 3), "hint"}}), &rows));
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].error.message, "a b");
+  EXPECT_EQ(rows[0].detail.find('\0'), std::string::npos);
+  rows.clear();
+  EXPECT_FALSE(DecodeCheckupRows(EncodeCheckupRows(std::vector<CheckupRow>(65)), &rows));
 }
 
 TEST(Messages, RoundTrips) {

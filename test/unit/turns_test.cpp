@@ -9,6 +9,9 @@
 namespace outbox {
 namespace {
 
+using State = TurnTaker::State;
+using Answer = TurnTaker::Answer;
+
 constexpr int64_t kTick = 100'000;
 constexpr int64_t kSecond = 1'000'000;
 
@@ -25,7 +28,7 @@ struct Server {
     for (int i = 0; i < databases * 2; i++) {
       Process process;
       process.taker.keeper = i % 2 == 1;
-      process.taker.due = true;
+      process.taker.state = State::kDue;
       all.push_back(process);
     }
   }
@@ -36,29 +39,30 @@ struct Server {
       std::vector<TurnTaker> takers;
       for (size_t i = 0; i < all.size(); i++) {
         TurnTaker& taker = all[i].taker;
-        if (taker.running && taker.leaving && now >= all[i].leaves_at) {
-          taker = TurnTaker{.keeper = taker.keeper, .due = true, .since = now};
+        if (taker.state == State::kLeaving && now >= all[i].leaves_at) {
+          taker = TurnTaker{.keeper = taker.keeper, .state = State::kDue, .since = now};
+        } else if (taker.state == State::kBusy || taker.state == State::kQuiet) {
+          const bool quiet = taker.keeper ? now - taker.since > kSecond / 2 : !busy(static_cast<int>(i / 2), now);
+          taker.state = quiet ? State::kQuiet : State::kBusy;
         }
-        taker.quiet =
-            taker.running && (taker.keeper ? now - taker.since > kSecond / 2 : !busy(static_cast<int>(i / 2), now));
         takers.push_back(taker);
       }
       ShareOutSlots(slots, now, &takers);
       int used = 0;
       for (size_t i = 0; i < all.size(); i++) {
         Process& process = all[i];
-        if (takers[i].start) {
+        if (takers[i].answer == Answer::kStart) {
           process.worst = std::max(process.worst, now - process.taker.since);
           process.turns++;
-          process.taker = TurnTaker{.keeper = process.taker.keeper, .running = true, .since = now};
-        } else if (takers[i].stop) {
-          ASSERT_TRUE(process.taker.running);
-          process.taker.leaving = true;
+          process.taker = TurnTaker{.keeper = process.taker.keeper, .state = State::kBusy, .since = now};
+        } else if (takers[i].answer == Answer::kStop) {
+          ASSERT_TRUE(process.taker.running());
+          process.taker.state = State::kLeaving;
           process.leaves_at = now + leave;
-        } else if (process.taker.due) {
+        } else if (process.taker.state == State::kDue) {
           process.worst = std::max(process.worst, now - process.taker.since);
         }
-        used += process.taker.running;
+        used += process.taker.running();
       }
       ASSERT_LE(used, std::max(slots, 1));
     }
@@ -75,7 +79,7 @@ struct Server {
   std::vector<Process> all;
 };
 
-TEST(Turns, NobodyStarvesWhateverTheNumbers) {
+TEST(Turns, NoProcessStarvesWhateverTheNumbers) {
   for (int slots : {1, 2, 3, 4, 8}) {
     for (int databases : {1, 2, 4, 8, 50}) {
       Server server(databases, slots);
@@ -108,34 +112,34 @@ TEST(Turns, IdleOnesGiveTheirPlaceUpAtOnce) {
   }
 }
 
-TEST(Turns, WhereNobodyWaitsNobodyLeaves) {
+TEST(Turns, WhereNoneWaitsNoneLeaves) {
   std::vector<TurnTaker> takers(4);
   for (TurnTaker& taker : takers) {
-    taker.running = taker.quiet = true;
+    taker.state = State::kQuiet;
   }
-  takers[3].running = false;
+  takers[3].state = State::kIdle;
   ShareOutSlots(3, 1000 * kSecond, &takers);
   for (const TurnTaker& taker : takers) {
-    EXPECT_FALSE(taker.start || taker.stop);
+    EXPECT_EQ(taker.answer, Answer::kAsItIs);
   }
 }
 
 TEST(Turns, OneLeavesForEachThatWaits) {
   std::vector<TurnTaker> takers(6);
   for (int i = 0; i < 4; i++) {
-    takers[static_cast<size_t>(i)].running = true;
+    takers[static_cast<size_t>(i)].state = State::kBusy;
     takers[static_cast<size_t>(i)].since = i * kSecond;
   }
-  takers[1].quiet = true;
-  takers[4].due = takers[5].due = true;
+  takers[1].state = State::kQuiet;
+  takers[4].state = takers[5].state = State::kDue;
   takers[4].since = takers[5].since = 90 * kSecond;
   ShareOutSlots(5, 100 * kSecond, &takers);
-  EXPECT_TRUE(takers[1].stop) << "the quiet one first";
-  EXPECT_TRUE(takers[0].stop) << "then the one that has had its place longest";
-  EXPECT_FALSE(takers[2].stop || takers[3].stop);
-  takers[0].leaving = takers[1].leaving = true;
+  EXPECT_EQ(takers[1].answer, Answer::kStop) << "the quiet one first";
+  EXPECT_EQ(takers[0].answer, Answer::kStop) << "then the one that has had its place longest";
+  EXPECT_TRUE(takers[2].answer == Answer::kAsItIs && takers[3].answer == Answer::kAsItIs);
+  takers[0].state = takers[1].state = State::kLeaving;
   ShareOutSlots(5, 100 * kSecond, &takers);
-  EXPECT_FALSE(takers[2].stop || takers[3].stop) << "two are about to leave";
+  EXPECT_TRUE(takers[2].answer == Answer::kAsItIs && takers[3].answer == Answer::kAsItIs) << "two are about to leave";
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace outbox::admin {
 
 namespace {
 
-// Of row r of outbox.route.
+// What the audit keeps of row r of outbox.route.
 #define FACE                                                                                                         \
   "jsonb_build_object('server', r.server, 'aggregate_types', r.aggregate_types, 'event_types', r.event_types, "      \
   "'topic', r.topic, 'key', r.key, 'lanes', coalesce(r.lanes_wanted, r.lanes), 'options', r.options, 'on_failure', " \

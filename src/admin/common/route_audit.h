@@ -24,8 +24,9 @@ void AuditDroppedRoute(const std::string& name, const std::string& from, int64 p
 void AuditRouteByHand(const std::string& from, const Cell& to, const char* by);
 void AuditRenamedServer(const char* from, const char* to);
 
-// Of a command that changes the server or a user mapping of a route. Before it: what of the server may be told, in the
-// current memory context; nullptr: it is no such command. After it, with what that gave: leaves a row. Both throw.
+// Around a command that may change the server or a user mapping of a route. BeforeServerChange returns what of the
+// server may be told, in the current memory context, or nullptr if it is no such command; AuditServerChange takes that
+// after the command, and leaves a row. Both throw.
 char* BeforeServerChange(Node* statement);
 void AuditServerChange(Node* statement, const char* before);
 

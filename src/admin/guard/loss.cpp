@@ -35,6 +35,7 @@ struct {
 
 }  // namespace
 
+// Whether the command that is being executed has warned of that already.
 bool WarnedOf(int64 what) {
   if (warned.transaction != pg::CurrentTransaction() || warned.command != GetCurrentCommandId(false)) {
     return false;

@@ -72,7 +72,7 @@ Oid Find(const RangeVar* relation) {
   return relation == nullptr ? InvalidOid : Guard([relation] { return RangeVarGetRelid(relation, NoLock, true); });
 }
 
-// The table of ours that somebody with the right to it is altering by hand. Who has none is told so by the command
+// The table of outbox that a role with the right to it is altering by hand. A role without it is refused by the command
 // itself.
 Oid FindAltered(const RangeVar* relation) {
   const Oid found = Find(relation);
@@ -88,7 +88,7 @@ enum class Altered : unsigned char {
   kUnlogged,  // a crash leaves nothing
   kDetached,  // a day goes
   kAttached,  // a day comes
-  kGuard,     // a trigger of ours, or all
+  kGuard,     // a trigger of outbox, or all of them
 };
 
 struct AlterRule {
@@ -229,7 +229,7 @@ void CheckForm(Oid table, const AlterTableCmd* command) {
 
 // --- COPY ---
 
-// Of the tables of an outbox, what a dump may bring into one that is in use: events, which are kept apart.
+// Whether a dump may bring rows of this table into an outbox that is in use: events, which are kept apart.
 bool MayComeInto(const char* name) {
   return strcmp(name, "log") == 0 || strncmp(name, "log_", 4) == 0 || strcmp(name, "foreign_event") == 0 ||
          strcmp(name, "event") == 0 || strcmp(name, "audit") == 0;

@@ -35,7 +35,7 @@ bool ReplacesFunction(Node* statement);
 bool IsRestored(Node* statement);
 
 // pg_restore -j copies the tables of an extension in any order, the largest first, whatever foreign keys say: a dump
-// holds every row that they ask for, but parked events came before their routes. So a COPY into tables of ours asks
+// holds every row that they ask for, but parked events came before their routes. So a COPY into tables of outbox asks
 // no foreign key; log_guard fires all the same.
 extern const UtilityScope kWithoutForeignKeys;
 

@@ -22,7 +22,7 @@ namespace {
 
 ProcessUtility_hook_type previous_hook = nullptr;
 
-// Of one kind of statement, what one part has to do with it. All questions are asked before the statement runs: a
+// What one part has to do with one kind of statement. All questions are asked before the statement runs: a
 // command that commits in the middle may free its tree.
 struct Watch {
   NodeTag statement;

@@ -7,7 +7,8 @@
 
 namespace outbox::admin {
 
-// Of others, in this database, prepared ones too: they hold the lock of a day table. Throws PgError.
+// How many other transactions of this database have emitted, prepared ones too: they hold the lock of a day table.
+// Throws PgError.
 int64 OpenEmitters();
 // "3 open transactions have emitted".
 std::string TellOpenEmitters(int64 count);

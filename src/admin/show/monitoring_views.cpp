@@ -48,7 +48,7 @@ struct Due {
   }
 };
 
-// Of the lane itself first, then of each of its side lanes.
+// What is overdue: first of the lane itself, then of each of its side lanes.
 std::vector<Due> DueOf(const LaneRecord& lane, const std::vector<Overdue>& overdue) {
   std::vector<Due> due(1 + lane.sides.size());
   for (const Overdue& one : overdue) {

@@ -53,7 +53,7 @@ class Producers {
   bool Ended(uint32_t in_library, int64_t now);
   // Lets go of both. `bytes`: of records that the library may still look at.
   void Retire(const std::shared_ptr<std::vector<std::string>>& bytes, int64_t now);
-  // The same for ever.
+  // Lets go of both, and no other begins.
   void Close(const std::shared_ptr<std::vector<std::string>>& bytes);
 
   // Why the producer ends, where no event is charged for it: the first reason since the last delivery counts if

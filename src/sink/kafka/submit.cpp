@@ -244,7 +244,7 @@ KafkaSink::Sent KafkaSink::NotTaken(Topic* topic, int32_t number, const RecordRe
     full_ = true;
     return Sent::kLater;
   }
-  // Of a known partition: the topic was recreated with fewer.
+  // Said of a known partition: the topic was recreated with fewer.
   if (error == RD_KAFKA_RESP_ERR__FATAL || (error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && number >= 0)) {
     producers_.End(now_);
     return Sent::kLater;

@@ -58,7 +58,7 @@ struct Topic {
 
   const std::string name;
 
-  // --- of one producer: Reset() begins anew
+  // --- of one producer: Reset() starts over
   TopicState state = TopicState::kUnknown;
   TopicLink* link = nullptr;  // the producer's
   std::vector<Partition> partitions;

@@ -23,7 +23,7 @@ class Pipeline {
   using Handler = std::function<void(const redisReply&)>;
   // What EXEC did: what each command answered, or else why it was not done (a reply that is no array).
   using ExecHandler = std::function<void(const redisReply* refusal, std::span<const ReplyView> answers)>;
-  // Of a transaction: the command of this number, from 0, was refused when it was queued.
+  // The command of this number (from 0) of a transaction was refused when it was queued.
   using RefusedHandler = std::function<void(size_t command, const redisReply&)>;
   static constexpr size_t kUsualReply = size_t{1} << 20;
 
@@ -38,8 +38,8 @@ class Pipeline {
 
   // Queues a command in Redis' own format. A reply of more than `longest` bytes is an error of HandleReplies().
   void Send(std::string_view command, Handler handler, size_t longest = kUsualReply);
-  // The same of commands that are put there: first the command, then Expect(). Of a transaction, behind MULTI: all of
-  // its commands, then SendExec() says how many there were.
+  // Commands may also be written into out() directly: first the command, then Expect(). In a transaction, behind MULTI:
+  // all of its commands, then SendExec() says how many there were.
   resp::Buffer* out() { return connection_.out(); }
   void Expect(Handler handler, size_t longest = kUsualReply);
   void SendExec(size_t commands, RefusedHandler refused, ExecHandler done);
@@ -54,7 +54,7 @@ class Pipeline {
   // Last time bytes moved, or something was asked of an idle server.
   int64_t quiet_since() const { return quiet_since_; }
   // Call at least at CountPauseBy() while a reply is awaited, and in every turn: the time in which this process or the
-  // whole machine stood still is no silence of the server. Disconnecting would send again what it has done meanwhile.
+  // whole machine was suspended is no silence of the server. Disconnecting would send again what it has done meanwhile.
   void CountPause();
   int64_t CountPauseBy() const;
 

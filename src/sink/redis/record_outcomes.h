@@ -22,7 +22,7 @@ class Outcomes {
  public:
   // False: a record of this epoch of the flow failed or was aborted: abort this one, too.
   bool Admits(const Entry& entry) const { return gate_.Admits(entry.flow, entry.epoch); }
-  // The same of a whole batch, which is aborted then.
+  // Whether any record of the batch may go; if not, the batch is aborted.
   bool AdmitsBatch(const Batch& batch);
   // Fails record `index` of the batch by itself, and aborts what is behind it; what is before it may go.
   void FailUnsent(const Batch& batch, uint32_t index, Error error);

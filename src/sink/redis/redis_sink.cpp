@@ -169,7 +169,8 @@ void RedisSink::CheckMemory() {
   });
 }
 
-// Of a command that the check for lost writes needs: without it the check is off, which nothing else would tell.
+// Notes that a command was refused which the check for lost writes needs: the check is off then, and nothing else would
+// tell.
 void RedisSink::NoteRefused(const char* command, const redisReply& reply) {
   const Error error = IsError(reply) && admission_.checks_server() ? ReplyError(Text(reply)) : Error();
   if (no_loss_check_.ok() && error.error_class == ErrorClass::kConfig &&

@@ -12,7 +12,7 @@ namespace outbox::sink {
 inline std::string_view Text(const redisReply& reply) {
   return {reply.str, reply.str == nullptr ? 0 : reply.len};
 }
-// The same of a string alone.
+// What a string says; "": the reply is no string, or is empty.
 inline std::string_view StringText(const redisReply& reply) {
   return reply.type == REDIS_REPLY_STRING ? Text(reply) : std::string_view();
 }

@@ -10,9 +10,9 @@
 namespace outbox::sink {
 namespace {
 
-constexpr size_t kLongestEntries = size_t{256} << 20;  // of what is in a stream, by whomever
+constexpr size_t kLongestEntries = size_t{256} << 20;  // of what is in a stream, whichever client wrote it
 
-// Of what XREVRANGE answers; "": it has none, or is refused. False: that is no answer to it.
+// The first id in a reply to XREVRANGE; "": the stream has none, or the command was refused. False: that is no answer.
 bool FirstId(const redisReply& reply, std::string* id) {
   id->clear();
   if (IsError(reply) || (reply.type == REDIS_REPLY_ARRAY && reply.elements == 0)) {

@@ -60,7 +60,7 @@ Error Unexpected() {
   return {ErrorClass::kInternal, "UNEXPECTED_REPLY", "the Redis server answered a command unexpectedly"};
 }
 
-// Of a transaction and of a single command.
+// Before a transaction or a single command.
 void AboutToSend() {
   OUTBOX_FAULT_POINT("sink.redis.call");
 }

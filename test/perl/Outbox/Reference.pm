@@ -68,7 +68,7 @@ END
 		{
 			if ($f->{name} ne $last) { $end->(); $text .= "\n### $f->{name}\n\n```\n"; $last = $f->{name} }
 			my $arguments = plain($f->{arguments});
-			$arguments = "\n  " . join(",\n  ", split /, (?=\w+ \w)/, $arguments) if length $arguments > 90;
+			$arguments = "\n  " . join(",\n  ", split /, (?=\w+ ["\w])/, $arguments) if length $arguments > 90;
 			$text .= ($f->{procedure} ? 'CALL ' : '') . "outbox.$f->{name}($arguments)"
 			  . ($f->{procedure} ? '' : $f->{is_trigger} ? ': a trigger function' : ' returns ' . table(plain($f->{result}))) . "\n";
 			my $comment = ucfirst_of(cell($f->{comment} // ''));
@@ -158,7 +158,7 @@ sub value
 sub settings
 {
 	my ($rows) = @_;
-	my $settings = $rows->(q{SELECT name, boot_val, min_val, max_val, unit, vartype, context, short_desc, extra_desc FROM pg_settings
+	my $settings = $rows->(q{SELECT name, boot_val, min_val, max_val, enumvals, unit, vartype, context, short_desc, extra_desc FROM pg_settings
 		WHERE name LIKE 'outbox.%' ORDER BY name COLLATE "C"});
 	my $text = <<'END';
 # Settings
@@ -172,7 +172,8 @@ in psql shows them.
 END
 	foreach my $s (@$settings)
 	{
-		my $range = $s->{vartype} eq 'integer' ? value($s->{min_val}, $s->{unit}) . ' to ' . value($s->{max_val}, $s->{unit}) : $s->{vartype} eq 'bool' ? '`on`, `off`' : 'text';
+		my $range = $s->{vartype} eq 'integer' ? value($s->{min_val}, $s->{unit}) . ' to ' . value($s->{max_val}, $s->{unit}) : $s->{vartype} eq 'bool' ? '`on`, `off`'
+		  : $s->{vartype} eq 'enum' ? join(', ', map { "`$_`" } @{ $s->{enumvals} }) : 'text';
 		$text .= "| `$s->{name}` | " . value($s->{boot_val}, $s->{unit}) . " | $range | $CHANGE{ $s->{context} } | " . cell(join ' ', grep { defined && length } @$s{qw(short_desc extra_desc)}) . " |\n";
 	}
 	return $text;

@@ -1,0 +1,69 @@
+# outbox.test_server() and a Kafka that asks who is there: well, wrong password, TLS by a stranger's certificate and to a listener without,
+# a topic that is missing or forbidden, a user who may write nothing. By the classes and codes that a worker shows; no topic is made by
+# looking, and no secret is told.
+# ring: long
+use strict;
+use warnings;
+
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+Outbox::Kafka::skip_without();
+my $certificates = PostgreSQL::Test::Utils::tempdir();
+sub certificate
+{
+	my ($name) = @_;
+	my $output = '';
+	IPC::Run::run([ qw(openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost),
+		'-keyout', "$certificates/$name.key", '-out', "$certificates/$name.crt" ], '<', \undef, '>&', \$output) or die "openssl: $output";
+	return slurp_file("$certificates/$name.crt");
+}
+my $trusted = certificate('node');
+my $stranger = certificate('stranger');
+append_to_file("$certificates/node.pem", slurp_file("$certificates/node.key") . $trusted);
+my $kafka = Outbox::Kafka->start_secured(users => { outbox => 'right-canary', nobody => 'other-canary' }, certificate => "$certificates/node.pem");
+$kafka->create_topic($_, 2) foreach qw(well denied);
+$kafka->grant('well', 'outbox');
+
+my $node = new_node();
+sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
+sub server
+{
+	my ($name, $address, $protocol, $user, $password, $more) = @_;
+	sql(qq{CREATE SERVER $name FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("bootstrap.servers" '$address', "security.protocol" '$protocol', "sasl.mechanism" 'PLAIN'} . ($more // '') . ')');
+	return sql(qq{CREATE USER MAPPING FOR PUBLIC SERVER $name OPTIONS ("sasl.username" '$user', "sasl.password" '$password')});
+}
+my %told;
+sub look
+{
+	my ($server, $topic) = @_;
+	my @rows = split /\n/, sql("SELECT \"check\", ok, error_class, error_code, detail, hint FROM outbox.test_server('$server'"
+		  . (defined $topic ? ", '$topic'" : '') . ", timeout => '30 s')");
+	$told{ $rows[-1] } = 1;
+	return join '|', (split /\|/, $rows[-1], -1)[ 0 .. 3 ];
+}
+
+sql(qq{CREATE SERVER plain FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("bootstrap.servers" '$kafka->{bootstrap}')});
+is(look('plain'), 'connection|t||', 'a Kafka that is well');
+like(sql(q{SELECT detail FROM outbox.test_server('plain', timeout => '30 s') WHERE "check" = 'connection'}), qr/^1 broker, asked: .*; librdkafka \d/, 'its brokers, and what asks');
+is(look('plain', 'well'), 'rights|t||', 'with a topic');
+is(look('plain', 'missing'), 'topic|f|topic|UNKNOWN_TOPIC_OR_PART', 'a topic that is missing');
+is(look('plain', 'missing'), 'topic|f|topic|UNKNOWN_TOPIC_OR_PART', 'and is not made by looking');
+
+server('events', $kafka->{sasl}, 'sasl_plaintext', 'outbox', 'right-canary');
+is(look('events', 'well'), 'rights|t||', 'the right password');
+is(look('events', 'denied'), 'topic|f|topic|TOPIC_AUTHORIZATION_FAILED', 'a topic that is forbidden');
+server('wrong', $kafka->{sasl}, 'sasl_plaintext', 'outbox', 'wrong-canary');
+like(look('wrong', 'well'), qr/^connection\|f\|config\|(_AUTHENTICATION|SASL_AUTHENTICATION_FAILED)$/, 'a wrong password');
+server('nobody', $kafka->{sasl}, 'sasl_plaintext', 'nobody', 'other-canary');
+is(look('nobody', 'well'), 'topic|f|topic|TOPIC_AUTHORIZATION_FAILED', 'a user without rights');
+server('tls', $kafka->{tls}, 'sasl_ssl', 'outbox', 'right-canary', qq(, "ssl.ca.pem" '$trusted'));
+is(look('tls', 'well'), 'rights|t||', 'TLS');
+server('stranger', $kafka->{tls}, 'sasl_ssl', 'outbox', 'right-canary', qq(, "ssl.ca.pem" '$stranger'));
+is(look('stranger', 'well'), 'connection|f|config|_SSL', 'a certificate of a stranger');
+server('untold', $kafka->{tls}, 'sasl_plaintext', 'outbox', 'right-canary');
+like(look('untold', 'well'), qr/^connection\|f\|/, 'a TLS listener that is spoken to without');
+is(join('', grep { /canary/ } keys %told, slurp_file($node->logfile) =~ /canary/ ? 'canary in the log' : ()), '', 'no password is told');
+no_server_crashed($node);
+done_testing();

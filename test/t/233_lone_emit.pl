@@ -1,0 +1,32 @@
+# A transaction that emits and changes nothing else, as sessions meet it: warned of once in each, refused where that is asked for, also
+# when it is prepared; not told of where workers and adopt() write. The rule itself: sql/099_lone_emit.sql.
+use strict;
+use warnings;
+
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_node(conf => "outbox.lone_emit = warn\n");
+my $emit = q{SELECT outbox.emit_text('order', 1, 'made', 'x') IS NOT NULL;};
+sub said { my ($script) = @_; my ($status, $out, $error) = $node->psql('postgres', $script); return $error }
+sub warnings { my ($text) = @_; return scalar(() = $text =~ /WARNING:  the transaction emitted an event and changed nothing else/g) }
+$node->safe_psql('postgres', 'CREATE TABLE orders (id int); CREATE ROLE app LOGIN');
+$node->safe_psql('postgres', $emit);    # makes the day table, which is a change
+
+foreach my $session (1, 2) { is(warnings(said($emit x 3)), 1, "once in session $session") }
+is(warnings(said("BEGIN; INSERT INTO orders VALUES (1); $emit COMMIT;")), 0, 'not where there is a change');
+is(warnings(said("SET outbox.lone_emit = allow; $emit")), 0, 'not where that is meant');
+$node->safe_psql('postgres', q{SELECT outbox.grant_emit('app'); ALTER ROLE app SET outbox.lone_emit = refuse});
+my ($status, $out, $error) = $node->psql('postgres', $emit, extra_params => [ '-U', 'app' ]);
+like($error, qr/ERROR:  the transaction emitted an event and changed nothing else\nDETAIL: .*\nHINT: .*BEGIN \.\.\. COMMIT/, 'refused for a role');
+my $count = $node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log');
+
+like(said("SET outbox.lone_emit = refuse; BEGIN; $emit PREPARE TRANSACTION 'lone';"), qr/ERROR:  the transaction emitted an event/, 'refused when it is prepared');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), 0, 'and so is not');
+is(said("SET outbox.lone_emit = refuse; BEGIN; INSERT INTO orders VALUES (2); $emit PREPARE TRANSACTION 'both'; COMMIT PREPARED 'both';"), '', 'one with a change is');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log') - $count, 1, 'what was refused is not in the log');
+is($node->safe_psql('postgres', 'SELECT lone > 0 AND lone < transactions FROM outbox.lone_emit'), 't', 'all are counted');
+like($node->safe_psql('postgres', q{SELECT status || ' ' || detail FROM outbox.doctor() WHERE "check" = 'lone events'}), qr/^warning \d+ of \d+ transactions that emitted changed nothing else/, 'and told by doctor()');
+no_server_crashed($node);
+done_testing();
