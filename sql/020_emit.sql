@@ -86,7 +86,7 @@ BEGIN;
 SET LOCAL outbox.traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 SELECT outbox.emit('order', 1, 'e', '1') IS NOT NULL AS traced;
 SELECT outbox.emit('order', 1, 'e', '2', '{"source": "shop"}') IS NOT NULL AS traced_with_headers;
-SELECT outbox.emit('order', 1, 'e', '3', '{"traceparent": "mine"}') IS NOT NULL AS own_trace;
+SELECT outbox.emit('order', 1, 'e', '3', '{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}') IS NOT NULL AS own_trace;
 SET LOCAL outbox.traceparent = '';
 SELECT outbox.emit('order', 1, 'e', '4') IS NOT NULL AS untraced;
 SELECT payload, headers FROM stored;

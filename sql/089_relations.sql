@@ -75,6 +75,40 @@ SELECT array_agg(lane ORDER BY lane) FROM pg_temp.claimable;
 UPDATE outbox.route SET common_snapshot = '40:40:' WHERE name = 'regress relations';
 SELECT array_agg(lane ORDER BY lane) FROM pg_temp.claimable;
 ROLLBACK;
+-- What a server has had, and lost: by the meetings after that with the run itself, as far as they count.
+BEGIN;
+INSERT INTO outbox.server_run (server, run, survived, met_at, number) VALUES ('s', 'a.1.x', NULL, '2020-01-01', 1), ('s', 'a.2.x', '50-1', '2020-01-02', 2),
+  ('s', 'a.3.x', '30-7', '2020-01-03', 3), ('s', 'b.1.x', '10-1', '2020-01-04', 4);
+SELECT q.*, s.bound FROM (VALUES ('all', 'a.1.x', 0, 9, '-infinity'::timestamptz), ('the first', 'a.1.x', 0, 2, '-infinity'), ('the second', 'a.1.x', 2, 9, '-infinity'),
+  ('since', 'a.1.x', 0, 9, '2020-01-03'), ('since later', 'a.1.x', 0, 9, '2020-01-03 00:01'), ('a later run', 'a.2.x', 0, 9, '-infinity'),
+  ('the last', 'a.3.x', 0, 9, '-infinity'), ('never met', 'a.0.x', 0, 9, '-infinity'), ('elsewhere', 'c.1.x', 0, 9, '-infinity')) q (what, run, after, upto, since)
+  CROSS JOIN LATERAL outbox._survived(q.run, q.after, q.upto, q.since) s;
+SELECT * FROM outbox._newest_run('a.9.x');
+SELECT * FROM outbox._newest_run('c.9.x');
+-- Which runs have acknowledged what a lane has noted: a period for each time under one, as far as is asked.
+CREATE TABLE outbox.progress_20200101 PARTITION OF outbox.progress FOR VALUES FROM ('2020-01-01') TO ('2020-01-02');
+CREATE VIEW pg_temp.r AS SELECT id FROM outbox.route WHERE name = 'regress relations';
+INSERT INTO outbox.progress (at, route_id, lane, side, window_from, run, acknowledged, survived, run_after)
+  SELECT timestamptz '2020-01-01' + g.minute * interval '1 minute', r.id, 0, g.side, '10:10:', g.run, g.acknowledged, g.survived, timestamptz '2020-01-01' + g.after * interval '1 minute'
+  FROM pg_temp.r, (VALUES (0, 1, 'a.1.x', '{20,1}'::bigint[], NULL, NULL), (0, 2, 'a.1.x', '{40,1}', NULL, NULL), (0, 3, 'b.1.x', '{60,1}', NULL, 2), (0, 4, NULL, NULL, NULL, 3),
+    (0, 5, 'a.1.x', '{60,1}', NULL, 4), (0, 6, 'a.1.x', NULL, '45-1', 4), (2, 2, 'a.2.x', '{31,1}', NULL, NULL)) g (side, minute, run, acknowledged, survived, after);
+SELECT p.run, p.after, p.upto FROM pg_temp.r, outbox._run_periods(r.id, 0, 0, '-infinity', 'infinity') p ORDER BY p.upto;
+SELECT p.run, p.after, p.upto FROM pg_temp.r, outbox._run_periods(r.id, 0, 0, '2020-01-01 00:01', '2020-01-01 00:05') p ORDER BY p.upto;
+SELECT p.side, p.run, p.upto FROM pg_temp.r, outbox._lane_periods(r.id, 0, '-infinity', 'infinity') p ORDER BY 1, 3;
+SELECT p.run, p.number FROM pg_temp.r, outbox._lane_run(r.id, 0, 'a.3.x', '-infinity', 'infinity') p;
+SELECT p.side, p.run, p.upto, p.bound, p.known, g.acknowledged, g.reached, g.reached > p.bound AS lost, (g.reached > p.known) IS TRUE AS no_news
+  FROM pg_temp.r, outbox._judged_periods(r.id, 0, 'a.3.x', '-infinity', 'infinity', 2) p, outbox._period_rows(r.id, 0, p.side, p.run, p.after, p.upto) g ORDER BY p.side, g.at;
+SELECT p.side, p.run, p.upto FROM pg_temp.r, outbox._other_periods('a.1.x') p WHERE p.route_id = r.id ORDER BY 1, 3;
+-- What holds a key: what waits, and dead letters where the route blocks. What is due, with a key and without.
+INSERT INTO outbox.parked (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type, event_type, topic)
+  SELECT r.id, 0, timestamptz '2020-01-01' + p.n * interval '1 s', ('00000000-0000-4000-8000-00000000000' || p.n)::uuid, p.state, p.key, CASE WHEN p.state IN ('retrying', 'scheduled') THEN now() END, 't', 'e', 's'
+  FROM pg_temp.r, (VALUES (1, 'dead', 7), (2, 'retrying', 7), (3, 'blocked', 7), (4, 'scheduled', 7), (5, 'dead', NULL), (6, 'retrying', NULL), (7, 'scheduled', NULL)) p (n, state, key);
+SELECT right(h.id::text, 1) AS n, h.state FROM outbox._holding h JOIN pg_temp.r ON r.id = h.route_id ORDER BY 1;
+UPDATE outbox.route SET on_failure = 'block' WHERE name = 'regress relations';
+SELECT right(h.id::text, 1) AS n, h.state FROM outbox._holding h JOIN pg_temp.r ON r.id = h.route_id ORDER BY 1;
+SELECT 'keyed' AS kind, d.created_at, d.state FROM outbox._due_keyed d JOIN pg_temp.r ON r.id = d.route_id
+  UNION ALL SELECT 'shared', d.created_at, d.state FROM outbox._due_shared d JOIN pg_temp.r ON r.id = d.route_id ORDER BY 1, 2;
+ROLLBACK;
 -- Nobody but the owner has a right on them, and doctor() tells where one has.
 CREATE ROLE regress_reader;
 GRANT USAGE ON SCHEMA outbox TO regress_reader;
@@ -82,6 +116,9 @@ SET ROLE regress_reader;
 SELECT payload FROM outbox._whole_log;
 SELECT payload FROM outbox._emitted_again;
 SELECT * FROM outbox._newest_progress(1, 0, 0, '-infinity');
+SELECT * FROM outbox._holding;
+SELECT * FROM outbox._due_keyed;
+SELECT * FROM outbox._other_periods('a.1.x');
 RESET ROLE;
 BEGIN;
 GRANT SELECT ON outbox._whole_log TO regress_reader;

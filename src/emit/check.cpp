@@ -245,10 +245,11 @@ void RefuseJsonNull() {
   if (pg::settings.allow_json_null) {
     return;
   }
-  ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("payload must not be JSON null"),
-                  errdetail("Consumers would get the four bytes \"null\", mostly a serializer's word for nothing."),
-                  errhint("Call outbox.emit_tombstone() to tell consumers of a deletion; SET outbox.allow_json_null = on "
-                          "where JSON null is meant.")));
+  ereport(ERROR,
+          (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("payload must not be JSON null"),
+           errdetail("Consumers would get the four bytes \"null\", mostly a serializer's word for nothing."),
+           errhint("Call outbox.emit_tombstone() to tell consumers of a deletion; SET outbox.allow_json_null = on "
+                   "where JSON null is meant.")));
 }
 
 }  // namespace

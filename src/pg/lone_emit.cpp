@@ -55,12 +55,12 @@ bool JudgeLoneEmit() {
     return true;
   }
   warned = wanted == LoneEmit::kWarn;
-  ereport(wanted == LoneEmit::kRefuse ? ERROR : WARNING,
-          (errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-           errmsg("the transaction emitted an event and changed nothing else"),
-           errdetail("If the event tells of a change that was committed before it, a crash in between loses the event."),
-           errhint("Emit in the transaction that makes the change: BEGIN ... COMMIT; drivers in autocommit make a "
-                   "transaction of each statement. For events that stand alone: SET outbox.lone_emit = allow.")));
+  ereport(
+      wanted == LoneEmit::kRefuse ? ERROR : WARNING,
+      (errcode(ERRCODE_INVALID_TRANSACTION_STATE), errmsg("the transaction emitted an event and changed nothing else"),
+       errdetail("If the event tells of a change that was committed before it, a crash in between loses the event."),
+       errhint("Emit in the transaction that makes the change: BEGIN ... COMMIT; drivers in autocommit make a "
+               "transaction of each statement. For events that stand alone: SET outbox.lone_emit = allow.")));
   return true;
 }
 

@@ -70,5 +70,4 @@ std::vector<CheckupRow> Checkup::TakeRows() {
   return std::move(rows_);
 }
 
-
 }  // namespace outbox::sink

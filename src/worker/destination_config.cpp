@@ -225,7 +225,8 @@ std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const Sink
   sink_config.max_message_bytes = limits.max_message_bytes;
   sink_config.max_inflight_bytes = limits.max_inflight_bytes;
   sink_config.checks_server = config.kind->resends_lost != nullptr;
-  return std::make_unique<sink::ProcessSink>(pg::LibraryDirectory() + "/" + config.kind->program, std::move(sink_config));
+  return std::make_unique<sink::ProcessSink>(pg::LibraryDirectory() + "/" + config.kind->program,
+                                             std::move(sink_config));
 }
 
 }  // namespace outbox::worker

@@ -1,4 +1,5 @@
 # The pages of the reference say what the server says: functions, views and settings, each with its COMMENT.
+# matrix: R91
 use strict;
 use warnings;
 

@@ -4,6 +4,7 @@
 #   <!-- before: SQL -->         runs before the page's first block, for what the reader has and the test has not
 #   <!-- not run: why -->        before a block that cannot be
 # A block of one statement with $1 in it is prepared.
+# matrix: R90
 use strict;
 use warnings;
 

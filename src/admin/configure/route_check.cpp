@@ -201,8 +201,9 @@ std::string CheckTopicsKnown(const std::string& type, const std::string& value) 
            "For example '{\"topics_known\": [\"shop.orders\", \"shop.payments.*\"]}'; * is any run of characters.");
   }
   std::vector<Cell> patterns;
-  for (const Row& row : RunSql(Access::kRead, "SELECT CASE jsonb_typeof(e) WHEN 'string' THEN e #>> '{}' END FROM "
-                                              "jsonb_array_elements($1::jsonb) e",
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT CASE jsonb_typeof(e) WHEN 'string' THEN e #>> '{}' END FROM "
+                               "jsonb_array_elements($1::jsonb) e",
                                {Cell(value)})) {
     patterns.push_back(row[0]);
   }

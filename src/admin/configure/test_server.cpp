@@ -40,8 +40,8 @@ std::vector<sink::CheckupRow> Ask(const std::string& program, const sink::Checku
     const pgsocket fd = checkup.fd();
     const bool writes = checkup.wants_write();
     pg::Guard([fd, writes, left] {
-      const int events = WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH | WL_SOCKET_READABLE |
-                         (writes ? WL_SOCKET_WRITEABLE : 0);
+      const int events =
+          WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH | WL_SOCKET_READABLE | (writes ? WL_SOCKET_WRITEABLE : 0);
       WaitLatchOrSocket(MyLatch, events, fd, static_cast<long>(Min(left, kLongestWait)),
                         pg::WaitEventFor("OutboxTestServer"));
       ResetLatch(MyLatch);
@@ -71,8 +71,8 @@ Cell Text(const std::string& utf8) {
 // A login that is refused for want of one: the program does not know which mapping there is.
 void AddMappingHint(const UserMappings& mappings, const std::string& server, sink::CheckupRow* row) {
   const std::string& code = row->error.code;
-  const bool login = row->check == "login" || code == "_AUTHENTICATION" || code == "SASL_AUTHENTICATION_FAILED" ||
-                     code == "NOAUTH";
+  const bool login =
+      row->check == "login" || code == "_AUTHENTICATION" || code == "SASL_AUTHENTICATION_FAILED" || code == "NOAUTH";
   if (!login || row->error.ok()) {
     return;
   }
@@ -110,8 +110,8 @@ std::vector<sink::CheckupRow> TestDestination(const Destination& destination, co
   asked.topic = Utf8(request.topic);
   const char* bad = asked.topic.empty() ? nullptr : kind.bad_topic(asked.topic);
   if (bad != nullptr) {
-    rows.push_back(Problem("topic", ErrorClass::kMessage, "INVALID_TOPIC",
-                           "topic name " + std::string(bad), kind.topic_template->names));
+    rows.push_back(Problem("topic", ErrorClass::kMessage, "INVALID_TOPIC", "topic name " + std::string(bad),
+                           kind.topic_template->names));
     return rows;
   }
   if (kind.program == nullptr) {
@@ -144,13 +144,14 @@ void NoticeUnusable(const Destination& destination, const std::string& server, c
     request.form = destination.kind->form(list);
   }
   const std::vector<sink::CheckupRow> rows = TestDestination(destination, request);
-  const auto wrong = std::find_if(rows.begin(), rows.end(), [](const sink::CheckupRow& row) { return !row.error.ok(); });
+  const auto wrong =
+      std::find_if(rows.begin(), rows.end(), [](const sink::CheckupRow& row) { return !row.error.ok(); });
   if (wrong != rows.end()) {
-    Notice("server \"" + server + "\" cannot be used as it is: " + FromUtf8(wrong->error.message),
-           "Error class " + std::string(ErrorClassName(wrong->error.error_class)) + ", code " +
-               FromUtf8(wrong->error.code) + ". The route is made all the same, and its events wait.",
-           FromUtf8(wrong->hint + (wrong->hint.empty() ? "" : " ")) + "outbox.test_server('" + server +
-               "') looks again.");
+    Notice(
+        "server \"" + server + "\" cannot be used as it is: " + FromUtf8(wrong->error.message),
+        "Error class " + std::string(ErrorClassName(wrong->error.error_class)) + ", code " +
+            FromUtf8(wrong->error.code) + ". The route is made all the same, and its events wait.",
+        FromUtf8(wrong->hint + (wrong->hint.empty() ? "" : " ")) + "outbox.test_server('" + server + "') looks again.");
   }
 }
 
@@ -174,9 +175,9 @@ OUTBOX_FUNCTION(outbox_test_server) {
   }
   ResultSet result(fcinfo);
   result.Begin();
-  for (const outbox::sink::CheckupRow& row :
-       TestDestination(KnownDestination(*server), {*server, TextArgument(fcinfo, 1).value_or(""),
-                                                   outbox::sink::RecordForm::kStream, timeout_ms})) {
+  for (const outbox::sink::CheckupRow& row : TestDestination(
+           KnownDestination(*server),
+           {*server, TextArgument(fcinfo, 1).value_or(""), outbox::sink::RecordForm::kStream, timeout_ms})) {
     const bool ok = row.error.ok();
     result.Add({Cell(row.check), Cell(ok ? "t" : "f"), Text(ok ? row.detail : row.error.message), Text(row.hint),
                 ok ? Cell() : Cell(outbox::ErrorClassName(row.error.error_class)), Text(row.error.code)});

@@ -16,8 +16,8 @@ struct TestRequest {
   int64_t timeout_ms = 0;
 };
 
-// What was looked at, in order; at the first thing that is wrong it ends. Takes the timeout and a quarter of a second at
-// most; interrupts are processed, and end the program that asks. Throws PgError.
+// What was looked at, in order; at the first thing that is wrong it ends. Takes the timeout and a quarter of a second
+// at most; interrupts are processed, and end the program that asks. Throws PgError.
 std::vector<sink::CheckupRow> TestDestination(const Destination& destination, const TestRequest& request);
 
 // A NOTICE, if the server of a new route cannot be used as it is. Nothing where nobody would see it, or

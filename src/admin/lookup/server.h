@@ -22,7 +22,8 @@ std::optional<Destination> FindDestination(const std::string& name, std::string*
 // Throws UserError where there is none: missing (42704), of another wrapper (42809).
 Destination KnownDestination(const std::string& name);
 
-// The destination that a route is to be given. Throws UserError where it cannot be used: not known, the caller lacks USAGE (42501), an option that it cannot do without is not there (HV00J).
+// The destination that a route is to be given. Throws UserError where it cannot be used: not known, the caller lacks
+// USAGE (42501), an option that it cannot do without is not there (HV00J).
 Destination UsableDestination(const std::string& name);
 
 // The required option that the destination lacks; nullptr: none.

@@ -1,5 +1,6 @@
 // Which user mapping of a server counts [P]: relay workers take the one of the server's owner, else that of the
-// extension's owner, else that of PUBLIC (LoadDestinations in worker/destination_config.h). The others are used by nobody.
+// extension's owner, else that of PUBLIC (LoadDestinations in worker/destination_config.h). The others are used by
+// nobody.
 #pragma once
 
 #include <string>

@@ -210,12 +210,13 @@ void CheckLoneEmits(Findings* findings) {
   if (commits.lone == 0 || pg::settings.lone_emit == static_cast<int>(pg::LoneEmit::kAllow)) {
     return;
   }
-  findings->Warn("lone events",
-                 std::to_string(commits.lone) + " of " + std::to_string(commits.all) +
-                     " transactions that emitted changed nothing else, since the server started: where their events "
-                     "tell of changes, a crash in between loses some.",
-                 "Emit in the transaction that makes the change; outbox.lone_emit = refuse finds the place. Where events "
-                 "stand alone: ALTER ROLE ... SET outbox.lone_emit = allow.");
+  findings->Warn(
+      "lone events",
+      std::to_string(commits.lone) + " of " + std::to_string(commits.all) +
+          " transactions that emitted changed nothing else, since the server started: where their events "
+          "tell of changes, a crash in between loses some.",
+      "Emit in the transaction that makes the change; outbox.lone_emit = refuse finds the place. Where events "
+      "stand alone: ALTER ROLE ... SET outbox.lone_emit = allow.");
 }
 
 void CheckRoutes(Findings* findings) {

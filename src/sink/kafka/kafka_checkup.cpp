@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/monotonic.h"
+#include "sink/kafka/client_settings.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/producer.h"
-#include "sink/kafka/client_settings.h"
 #include "sink/kafka/signals_blocked.h"
 #include "sink/options.h"
 
@@ -31,7 +31,7 @@ constexpr int64_t kRefusalMicros = 150 * kMilli;
 struct Answer {
   bool came = false;  // else there was none in time
   int brokers = 0;
-  std::string from;   // which of them answered
+  std::string from;  // which of them answered
   int topic_code = 0;
   int partitions = 0;
   bool leaderless = false;
@@ -55,7 +55,9 @@ class Question {
   static std::shared_ptr<Question> Ask(rd_kafka_t* handle, std::string topic, int timeout_ms) {
     auto question = std::make_shared<Question>();
     const SignalsBlocked blocked;
-    std::thread([question, handle, topic = std::move(topic), timeout_ms] { question->Run(handle, topic, timeout_ms); }).detach();
+    std::thread([question, handle, topic = std::move(topic), timeout_ms] {
+      question->Run(handle, topic, timeout_ms);
+    }).detach();
     return question;
   }
   // Returns true when there is an answer, or will be none.
@@ -119,14 +121,16 @@ const char* ConnectionHint(const Error& error) {
     return "Are the names in bootstrap.servers right, and known to the resolver of the database server's machine?";
   }
   if (error.code == "_AUTHENTICATION" || error.code == "SASL_AUTHENTICATION_FAILED") {
-    return "sasl.mechanism and security.protocol are options of the server, sasl.username and sasl.password of the user "
+    return "sasl.mechanism and security.protocol are options of the server, sasl.username and sasl.password of the "
+           "user "
            "mapping that counts: ALTER USER MAPPING ... SERVER ... OPTIONS (SET \"sasl.password\" '...').";
   }
   if (error.code == "_SSL") {
     return "ssl.ca.pem has the certificates of the authority that signed the brokers'; the names in bootstrap.servers "
            "have to be those of the certificates; a listener without TLS wants another security.protocol.";
   }
-  return "Does Kafka run and listen there (bootstrap.servers), no firewall between? A listener for TLS or SASL hangs up "
+  return "Does Kafka run and listen there (bootstrap.servers), no firewall between? A listener for TLS or SASL hangs "
+         "up "
          "on clients without: see security.protocol.";
 }
 
@@ -213,25 +217,34 @@ class KafkaCheckup {
              "event.");
         return false;
       case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
-        Fail("topic", MakeError(answer.topic_code, ErrorClass::kTopic, "topic \"" + name + "\" is forbidden to this user"),
-             "Its user needs the right to write to it: kafka-acls.sh --add --allow-principal User:... --operation Write "
-             "--topic " + name + ".");
+        Fail(
+            "topic",
+            MakeError(answer.topic_code, ErrorClass::kTopic, "topic \"" + name + "\" is forbidden to this user"),
+            "Its user needs the right to write to it: kafka-acls.sh --add --allow-principal User:... --operation Write "
+            "--topic " +
+                name + ".");
         return false;
       default:
-        Fail("topic", MakeError(answer.topic_code, RuleFor(answer.topic_code).error_class,
-                                "topic \"" + name + "\": " + CodeText(answer.topic_code)),
+        Fail("topic",
+             MakeError(answer.topic_code, RuleFor(answer.topic_code).error_class,
+                       "topic \"" + name + "\": " + CodeText(answer.topic_code)),
              "Look at the brokers' logs.");
         return false;
     }
     if (answer.leaderless) {
-      Fail("topic", {ErrorClass::kTopic, "LEADER_NOT_AVAILABLE", "topic \"" + name + "\" has a partition without a leader"},
+      Fail("topic",
+           {ErrorClass::kTopic, "LEADER_NOT_AVAILABLE", "topic \"" + name + "\" has a partition without a leader"},
            "A broker is down, or the topic was made a moment ago.");
       return false;
     }
     const int code = answer.leader_code;
-    if (code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT || code == RD_KAFKA_RESP_ERR__RESOLVE) {
-      Fail("topic", MakeError(code, ErrorClass::kDestination, "the leader of partition 0, " + answer.leader + ", does not answer"),
-           "That is the address under which the cluster says it is found (advertised.listeners of the broker); it has to "
+    if (code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT ||
+        code == RD_KAFKA_RESP_ERR__RESOLVE) {
+      Fail("topic",
+           MakeError(code, ErrorClass::kDestination,
+                     "the leader of partition 0, " + answer.leader + ", does not answer"),
+           "That is the address under which the cluster says it is found (advertised.listeners of the broker); it has "
+           "to "
            "be reachable from the database server, not only bootstrap.servers.");
       return false;
     }
@@ -253,10 +266,12 @@ class KafkaCheckup {
     }
     if (!fatal_.ok()) {
       Fail("rights", fatal_,
-           "The user may write to no topic at all: kafka-acls.sh --add --allow-principal User:... --operation Write --topic "
+           "The user may write to no topic at all: kafka-acls.sh --add --allow-principal User:... --operation Write "
+           "--topic "
            "...; brokers before 2.8 also want IdempotentWrite on the cluster.");
     } else if (topic) {
-      Ok("rights", "the topic may be seen, and something may be written; whether this topic may is told with its first event");
+      Ok("rights",
+         "the topic may be seen, and something may be written; whether this topic may is told with its first event");
     }
   }
 
@@ -310,8 +325,11 @@ std::vector<CheckupRow> CheckUp(const CheckupRequest& request) {
   try {
     std::vector<CheckupRow> rows = KafkaCheckup(request, handle).Run();
     if (const std::string names = LeftOut(settings.chosen); !names.empty()) {
-      rows.insert(rows.begin(), {"options", {}, "left out: " + names + ", which librdkafka " + rd_kafka_version_str() +
-                                     " does not know", ""});
+      rows.insert(rows.begin(),
+                  {"options",
+                   {},
+                   "left out: " + names + ", which librdkafka " + rd_kafka_version_str() + " does not know",
+                   ""});
     }
     return rows;
   } catch (const std::system_error& error) {

@@ -19,9 +19,10 @@ OptionProblem CheckMerged(const Options& options) {
   if (TextOption(options, "sasl.mechanism", "") == "OAUTHBEARER" && protocol.starts_with("sasl_") &&
       TextOption(options, "sasl.oauthbearer.method", "default") != "oidc" &&
       !BoolOption(options, "enable.sasl.oauthbearer.unsecure.jwt", false)) {
-    return {kInvalidValue, "sasl.mechanism OAUTHBEARER has no source of tokens", "Nothing says where to fetch one.",
-            "Set sasl.oauthbearer.method to oidc and sasl.oauthbearer.token.endpoint.url on the server (superusers), and "
-            "sasl.oauthbearer.client.id and .secret in the user mapping."};
+    return {
+        kInvalidValue, "sasl.mechanism OAUTHBEARER has no source of tokens", "Nothing says where to fetch one.",
+        "Set sasl.oauthbearer.method to oidc and sasl.oauthbearer.token.endpoint.url on the server (superusers), and "
+        "sasl.oauthbearer.client.id and .secret in the user mapping."};
   }
   return {};
 }

@@ -94,7 +94,8 @@ constinit const SinkKind kKind = {
     .check_together = CheckTogether,
     .check_merged = CheckMerged,
     .route_options = kRouteOptions,
-    .route_options_hint = "Routes to Redis take mode (stream, list, publish) and topics_known; the other options belong to the server.",
+    .route_options_hint =
+        "Routes to Redis take mode (stream, list, publish) and topics_known; the other options belong to the server.",
     .form = Form,
     .bad_topic = BadFreeTopic,
     .content_type_name = "content_type",  // fields of a stream entry: hyphens and colons are ours

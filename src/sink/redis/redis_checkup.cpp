@@ -10,8 +10,8 @@
 
 #include "base/monotonic.h"
 #include "sink/options.h"
-#include "sink/redis/errors.h"
 #include "sink/redis/command_pipeline.h"
+#include "sink/redis/errors.h"
 #include "sink/redis/redis_sink.h"
 #include "sink/redis/reply.h"
 #include "sink/redis/resp.h"
@@ -32,12 +32,15 @@ constexpr const char* kPrimary = "host and port have to name the primary itself.
 constexpr Advice kAdvice[] = {
     {"RESOLVE", "Is the name right, and known to the resolver of the database server's machine? Set option host."},
     {"CONNECT", "Does Redis run there and listen on that address (bind, protected-mode), and is the port right?"},
-    {"TIMEOUT", "A firewall that drops packets, or a wrong address: nobody answers there. With tls missing a TLS "
-                "server waits like that, too."},
-    {"CONNECTION_CLOSED", "A server that hangs up at once: one for TLS that is spoken to without (option tls), or one "
-                          "that is no Redis."},
-    {"CONNECTION_LOST", "A server that hangs up at once: one for TLS that is spoken to without (option tls), or one "
-                        "that is no Redis."},
+    {"TIMEOUT",
+     "A firewall that drops packets, or a wrong address: nobody answers there. With tls missing a TLS "
+     "server waits like that, too."},
+    {"CONNECTION_CLOSED",
+     "A server that hangs up at once: one for TLS that is spoken to without (option tls), or one "
+     "that is no Redis."},
+    {"CONNECTION_LOST",
+     "A server that hangs up at once: one for TLS that is spoken to without (option tls), or one "
+     "that is no Redis."},
     {"PROTOCOL", "Something else than Redis, or Redis with TLS, listens on that port."},
     {"NOAUTH", kLogin},
     {"WRONGPASS", kLogin},
@@ -131,7 +134,8 @@ class RedisCheckup {
     pipeline_.AppendWait(wait, &waits);
     for (const WaitSpec& one : waits) {
       pollfd ready{one.fd, static_cast<short>((one.read ? POLLIN : 0) | (one.write ? POLLOUT : 0)), 0};
-      const int64_t left = std::max<int64_t>(0, std::min(one.deadline < 0 ? by_ : one.deadline, by_) - MonotonicMicros());
+      const int64_t left =
+          std::max<int64_t>(0, std::min(one.deadline < 0 ? by_ : one.deadline, by_) - MonotonicMicros());
       poll(&ready, one.fd < 0 ? 0 : 1, static_cast<int>(left / 1000) + 1);
     }
   }
@@ -193,21 +197,24 @@ class RedisCheckup {
   }
 
   void AskServer() {
-    Send("server", resp::Command({"INFO", "server"}),
-         [this](const redisReply& reply) {
-           ServerInfo info;
-           Note("server", ReadServerInfo(reply, &info));
-           version_ = InfoField(reply, "\nredis_version:");
-         },
-         false);
-    Send("server", resp::Command({"INFO", "replication"}),
-         [this](const redisReply& reply) {
-           ServerInfo info;
-           Note("server", ReadReplicationInfo(reply, &info));
-         },
-         false);
-    Send("server", resp::Command({"INFO", "persistence"}),
-         [this](const redisReply& reply) { Note("server", ReadPersistenceInfo(reply)); }, false);
+    Send(
+        "server", resp::Command({"INFO", "server"}),
+        [this](const redisReply& reply) {
+          ServerInfo info;
+          Note("server", ReadServerInfo(reply, &info));
+          version_ = InfoField(reply, "\nredis_version:");
+        },
+        false);
+    Send(
+        "server", resp::Command({"INFO", "replication"}),
+        [this](const redisReply& reply) {
+          ServerInfo info;
+          Note("server", ReadReplicationInfo(reply, &info));
+        },
+        false);
+    Send(
+        "server", resp::Command({"INFO", "persistence"}),
+        [this](const redisReply& reply) { Note("server", ReadPersistenceInfo(reply)); }, false);
     pipeline_.Send(resp::Command({"INFO", "memory"}), [this](const redisReply& reply) {
       if (over_) {
         return;
@@ -224,19 +231,21 @@ class RedisCheckup {
     const std::string& topic = request_.topic;
     const char* wanted = TypeOf(request_.form);
     if (wanted != nullptr) {
-      Send("topic", resp::Command({"TYPE", topic}),
-           [this, wanted](const redisReply& reply) {
-             const std::string type(Text(reply));
-             if (type == wanted) {
-               Ok("topic", std::string(wanted) + " \"" + request_.topic + "\" is there");
-             } else if (type == "none") {
-               Ok("topic", std::string(wanted) + " \"" + request_.topic + "\" is not there yet: the first event makes it");
-             } else {
-               Note("topic", {ErrorClass::kTopic, "WRONGTYPE",
-                              "\"" + request_.topic + "\" is there and is no " + wanted + ", but of type " + type});
-             }
-           },
-           false);
+      Send(
+          "topic", resp::Command({"TYPE", topic}),
+          [this, wanted](const redisReply& reply) {
+            const std::string type(Text(reply));
+            if (type == wanted) {
+              Ok("topic", std::string(wanted) + " \"" + request_.topic + "\" is there");
+            } else if (type == "none") {
+              Ok("topic",
+                 std::string(wanted) + " \"" + request_.topic + "\" is not there yet: the first event makes it");
+            } else {
+              Note("topic", {ErrorClass::kTopic, "WRONGTYPE",
+                             "\"" + request_.topic + "\" is there and is no " + wanted + ", but of type " + type});
+            }
+          },
+          false);
     }
     // Queued and thrown away: a server judges rights, memory and its own state when a command is queued. Only once it
     // is known to be queued: without MULTI it would be written.

@@ -17,7 +17,6 @@ std::string InfoField(const redisReply& reply, std::string_view name) {
   return std::string(value.substr(0, value.find_first_of("\r\n")));
 }
 
-
 Error ReadServerInfo(const redisReply& reply, ServerInfo* info) {
   info->run_id = InfoField(reply, "\nrun_id:");
   const int64_t now = atoll(InfoField(reply, "\nserver_time_usec:").c_str());
