@@ -77,6 +77,7 @@ SELECT array_agg(lane ORDER BY lane) FROM pg_temp.claimable;
 ROLLBACK;
 -- What a server has had, and lost: by the meetings after that with the run itself, as far as they count.
 BEGIN;
+SET LOCAL outbox.allow_loss = on;
 INSERT INTO outbox.server_run (server, run, survived, met_at, number) VALUES ('s', 'a.1.x', NULL, '2020-01-01', 1), ('s', 'a.2.x', '50-1', '2020-01-02', 2),
   ('s', 'a.3.x', '30-7', '2020-01-03', 3), ('s', 'b.1.x', '10-1', '2020-01-04', 4);
 SELECT q.*, s.bound FROM (VALUES ('all', 'a.1.x', 0, 9, '-infinity'::timestamptz), ('the first', 'a.1.x', 0, 2, '-infinity'), ('the second', 'a.1.x', 2, 9, '-infinity'),

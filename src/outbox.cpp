@@ -3,6 +3,7 @@
 #include "admin/guard/table_commands.h"
 #include "admin/guard/utility_hook.h"
 #include "emit/replica_role.h"
+#include "metrics/emitted.h"
 #include "pg/settings.h"
 #include "pg/shared.h"
 #include "pg/transaction_end.h"
@@ -19,12 +20,14 @@ PG_MODULE_MAGIC;
 void _PG_init(void) {
   outbox::pg::DefineSettings();
   outbox::pg::RegisterTransactionEnd();
+  outbox::metrics::RegisterEmittedCallbacks();
   outbox::emit::InstallReplicaRoleHook();
   outbox::admin::InstallUtilityHook();
   outbox::admin::InstallDropHook();
   outbox::admin::InstallTriggerHook();
   if (process_shared_preload_libraries_in_progress) {
     outbox::pg::InstallSharedMemoryHooks();
+    outbox::metrics::InstallSharedMemoryHooks();
     outbox::worker::RegisterLauncher();
   }
 }

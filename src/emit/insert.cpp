@@ -8,6 +8,7 @@
 #include "emit/event_id.h"
 #include "emit/indexes.h"
 #include "emit/own_events.h"
+#include "metrics/emitted.h"
 #include "pg/clock.h"
 #include "pg/transaction_end.h"
 
@@ -54,6 +55,10 @@ void Stamp(NewEvent* event, int64 reading) {
   } else {
     MakeEventId(reading, &event->id);
   }
+}
+
+uint64 PayloadSize(const NewEvent& event) {
+  return event.payload == nullptr ? 0 : Size(event.payload);
 }
 
 // Inserts rows of one day.
@@ -127,6 +132,7 @@ void InsertEvent(NewEvent* event) {
   table_close(day_table, NoLock);
   pg::NoteEmitted(day);
   pg::NoteCallerEmitted();
+  metrics::NoteEmitted(1, PayloadSize(*event));
   OUTBOX_FAULT_POINT("emit.inserted");
 }
 
@@ -144,6 +150,11 @@ void InsertEvents(NewEvent* events, int count) {
   }
   InsertByDay(events, count, xid);
   pg::NoteCallerEmitted();
+  uint64 bytes = 0;
+  for (int i = 0; i < count; i++) {
+    bytes += PayloadSize(events[i]);
+  }
+  metrics::NoteEmitted(static_cast<uint64>(count), bytes);
 }
 
 void InsertAdopted(NewEvent* events, int count, uint64 xid) {

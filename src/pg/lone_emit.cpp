@@ -7,7 +7,15 @@ extern "C" {
 #include "catalog/pg_namespace.h"
 #include "pgstat.h"
 #include "utils/lsyscache.h"
+// Its inline functions count a volatile up and down, which C++20 deprecates.
+#pragma GCC diagnostic push
+#ifdef __clang__
+#pragma GCC diagnostic ignored "-Wdeprecated-volatile"
+#else
+#pragma GCC diagnostic ignored "-Wvolatile"
+#endif
 #include "utils/pgstat_internal.h"
+#pragma GCC diagnostic pop
 }
 
 namespace outbox::pg {

@@ -98,6 +98,10 @@ void DefineSettings() {
   DefineCustomIntVariable("outbox.max_destinations",
                           "Number of destinations over all databases and relay workers whose state can be shown.",
                           nullptr, &settings.max_destinations, 256, 16, 65536, at_start, 0, nullptr, nullptr, nullptr);
+  DefineCustomIntVariable("outbox.max_series",
+                          "Number of routes over all databases that have figures of their own in outbox.metrics().",
+                          "Further ones are counted together as \"other\"; each takes 7 kB of shared memory.",
+                          &settings.max_series, 256, 1, 65536, at_start, 0, nullptr, nullptr, nullptr);
   MarkGUCPrefixReserved("outbox");
 }
 

@@ -27,6 +27,7 @@ struct Settings {
   int max_databases;      // outbox.max_databases: slots in shared memory
   int max_lanes;          // outbox.max_lanes: slots in shared memory, over all databases
   int max_destinations;   // outbox.max_destinations: slots in shared memory, one for each relay worker and destination
+  int max_series;         // outbox.max_series: routes that have figures of their own, once for each destination
 };
 
 extern Settings settings;

@@ -104,6 +104,7 @@ void Claim::SendOne(uint32_t i, Sender* sender, format::RecordFormat* format, Tu
   first_seq_ = sent_.empty() ? sender->next_seq() : first_seq_;
   item.state = ItemState::kSent;
   item.settlement.sent_at = turn->clock->WallMicros();
+  item.sent_at = turn->clock->NowMicros();
   sent_.push_back(i);
   ++outstanding_;
   sender->Submit(item.flow % kMaxEvents, 1, std::move(records), *turn);
@@ -127,6 +128,7 @@ uint32_t Claim::Resolve(uint64_t first_seq, uint32_t count, bool delivered, std:
     item.settlement.error = Error{};
     if (delivered) {
       Decide(&item, ParkedOutcome::kDelivered);
+      meter_->DeliveredParked(chunk_.events[i].event, chunk_.events[i].replay != 0, item.sent_at);
       topics_->OnDelivered(item.topic);
     } else {
       item.state = ItemState::kReady;

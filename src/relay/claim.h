@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "format/record_format.h"
+#include "relay/meter.h"
 #include "relay/parked_log.h"
 #include "relay/send_source.h"
 #include "relay/sender.h"
@@ -26,7 +27,8 @@ class Claim final : public SendSource {
   static constexpr uint32_t kMaxEvents = 256;
 
   // Submits under the flows from `first_flow` on, kMaxEvents of them.
-  Claim(uint32_t first_flow, TopicBackoffs* topics) : first_flow_(first_flow), topics_(topics) {}
+  Claim(uint32_t first_flow, TopicBackoffs* topics, Meter* meter)
+      : first_flow_(first_flow), topics_(topics), meter_(meter) {}
 
   // Takes the events. Returns true if some are paused, and given back at once.
   bool Begin(ClaimedChunk chunk, format::RecordFormat* format);
@@ -69,7 +71,8 @@ class Claim final : public SendSource {
     ItemState state = ItemState::kReady;
     uint32_t flow = 0;  // number of the first item of its key
     Settlement settlement;
-    std::string topic;  // resolved
+    std::string topic;    // resolved
+    int64_t sent_at = 0;  // monotonic, for the meter
   };
 
   void SendOne(uint32_t i, Sender* sender, format::RecordFormat* format, TurnContext* turn);
@@ -82,6 +85,7 @@ class Claim final : public SendSource {
 
   const uint32_t first_flow_;
   TopicBackoffs* const topics_;
+  Meter* const meter_;
   format::RetryPolicy policy_;
   ClaimedChunk chunk_;
   std::vector<Item> items_;

@@ -214,7 +214,7 @@ Lane* Engine::Impl::MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<L
   LaneId id = lane->id();
   id.side = side.side;
   auto made = std::make_unique<Lane>(id, flow, filter->spec(), filter, std::move(log), lane->parked(),
-                                     lane->destination(), options);
+                                     lane->destination(), options, lane->figures());
   made->BecomeSide(lane, side, turn.clock->WallMicros());
   flows.emplace(flow, made.get());
   lanes.push_back(std::move(made));
@@ -491,11 +491,12 @@ bool Engine::AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> 
   }
   const uint32_t flow = impl_->next_flow++;
   Destination* destination = impl_->Find(destination_id);
-  auto parked = std::make_shared<ParkedQueue>(impl_->next_flow, std::move(logs.parked), destination, impl_->options);
+  auto parked = std::make_shared<ParkedQueue>(impl_->next_flow, std::move(logs.parked), destination, impl_->options,
+                                              logs.figures);
   impl_->queues.emplace(impl_->next_flow, parked.get());
   impl_->next_flow += ParkedQueue::kFlows;
   impl_->lanes.push_back(std::make_unique<Lane>(id, flow, std::move(spec), std::move(logs.filter), std::move(logs.log),
-                                                std::move(parked), destination, impl_->options));
+                                                std::move(parked), destination, impl_->options, logs.figures));
   Lane* lane = impl_->lanes.back().get();
   impl_->flows.emplace(flow, lane);
   if (logs.sides != nullptr) {

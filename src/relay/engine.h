@@ -30,6 +30,7 @@
 #include "relay/engine_clock.h"
 #include "relay/lane_filter.h"
 #include "relay/lane_log.h"
+#include "relay/meter.h"
 #include "relay/parked_log.h"
 #include "relay/server_runs.h"
 #include "relay/side_log.h"
@@ -75,6 +76,7 @@ struct LaneLogs {
   std::unique_ptr<LaneLog> log;
   std::unique_ptr<ParkedLog> parked;
   std::unique_ptr<SideLog> sides = nullptr;  // nullptr: topics in trouble back the lane off
+  MeterPlace figures = {};                   // where it counts what it does
 };
 
 // Why a lane left the engine.

@@ -9,7 +9,7 @@ namespace outbox::relay {
 
 Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec,
            std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log, std::shared_ptr<ParkedQueue> parked,
-           Destination* destination, const EngineOptions& options)
+           Destination* destination, const EngineOptions& options, const MeterPlace& figures)
     : lane_{.id = id,
             .flow = flow,
             .filter = std::move(filter),
@@ -18,13 +18,14 @@ Lane::Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteS
             .destination = destination,
             .format = std::make_unique<format::RecordFormat>(std::move(spec)),
             .pipeline = {},
-            .log_retry = CallRetry(options.backoff_base_micros, options.backoff_cap_micros)},
+            .log_retry = CallRetry(options.backoff_base_micros, options.backoff_cap_micros),
+            .meter = Meter(figures)},
       acker_(&lane_.pipeline, lane_.log.get(), destination, options),
       reader_(&lane_, &acker_),
       parker_(&lane_),
       topics_(this, &lane_),
       source_(&lane_, &acker_, &reader_, &parker_, &topics_),
-      sender_(flow, &source_, destination, SinkUse::kMain, PoisonSearch::Way::kHalving, options) {}
+      sender_(flow, &source_, destination, SinkUse::kMain, PoisonSearch::Way::kHalving, options, &lane_.meter) {}
 
 Lane::~Lane() = default;
 
@@ -79,6 +80,9 @@ void Lane::Resume(const TurnContext& turn) {
 
 void Lane::Leave(GoneReason reason) {
   Destination* destination = lane_.destination;
+  if (reason == GoneReason::kUnclean) {
+    lane_.meter.Unknown(lane_.pipeline.outstanding() + lane_.pipeline.done_ahead());
+  }
   destination->Refund(lane_.pipeline.TakeFreed() + lane_.pipeline.bytes());
   destination->breaker().Forget(flow());
   destination->turns().End(flow(), false, 0);

@@ -52,7 +52,7 @@ class Lane {
   // The lane itself steps `parked`; its side lanes only park there.
   Lane(const LaneId& id, uint32_t flow, std::shared_ptr<const format::RouteSpec> spec,
        std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log, std::shared_ptr<ParkedQueue> parked,
-       Destination* destination, const EngineOptions& options);
+       Destination* destination, const EngineOptions& options, const MeterPlace& figures);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -70,6 +70,7 @@ class Lane {
   // The parked queue, if this lane is the one that steps it; else nullptr.
   ParkedQueue* pump() const { return lane_.pump(); }
   const std::shared_ptr<ParkedQueue>& parked() const { return lane_.parked; }
+  const MeterPlace& figures() const { return lane_.meter.place(); }
 
   // Events. None submits.
   void Wake() { reader_.Wake(); }

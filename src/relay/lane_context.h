@@ -10,6 +10,7 @@
 #include "relay/destination.h"
 #include "relay/lane_filter.h"
 #include "relay/lane_log.h"
+#include "relay/meter.h"
 #include "relay/parked_queue.h"
 #include "relay/pipeline.h"
 
@@ -25,6 +26,7 @@ struct LaneContext {
   std::unique_ptr<format::RecordFormat> format;  // of the newest spec
   Pipeline pipeline;
   CallRetry log_retry;  // of all calls of the log and of the parked table, but saving
+  Meter meter = {};
 
   bool LogReady(const TurnContext& turn) const { return log_retry.Ready(turn.now); }
   const format::RouteSpec& spec() const { return format->spec(); }

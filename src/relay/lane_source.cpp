@@ -64,6 +64,7 @@ void LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext*
   const bool passes_over = topics_->trial().PassesOver(turn->now);
   const uint64_t first_seq = sender->next_seq();
   const int64_t wall = turn->clock->WallMicros();
+  const int64_t sent_at = turn->clock->NowMicros();
   const size_t enough = lane_->destination->chunk_bytes();
   while (packed->count < room && packed->records.size() < enough && sender->flowing() && !parker_->full()) {
     EventSpan span = pipeline.NextSpan(room - packed->count);
@@ -85,7 +86,7 @@ void LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext*
     Diversion diversion{.ordinal = kNowhere};
     const uint32_t count = Format(span, wall, &packed->records, &bad, &diversion);
     if (count > 0) {
-      pipeline.MarkSent(span, count, first_seq + packed->count);
+      pipeline.MarkSent(span, count, first_seq + packed->count, sent_at);
       packed->count += count;
     }
     if (diversion.ordinal != kNowhere) {
@@ -132,7 +133,7 @@ uint32_t LaneSource::Format(const EventSpan& span, int64_t wall, std::string* re
 // --- outcomes ----------------------------------------------------------------------------------------------------
 
 uint32_t LaneSource::Resolve(uint64_t first_seq, uint32_t count, bool delivered, std::vector<Pipeline::Range>* undone) {
-  const uint32_t resolved = lane_->pipeline.Resolve(first_seq, count, delivered, undone);
+  const uint32_t resolved = lane_->pipeline.Resolve(first_seq, count, delivered, undone, &lane_->meter);
   if (resolved == 0) {
     return 0;
   }

@@ -103,6 +103,9 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->id = id();
   status->delivered_to = pipeline.done_to();
   status->inflight_count = static_cast<int64_t>(pipeline.unresolved());
+  status->caught_up = flows() && reader_.caught_up() && !pipeline.reading();
+  const Event* first = pipeline.Find(pipeline.prefix());
+  status->oldest = first == nullptr ? 0 : first->created_at;
   const Breaker& breaker = lane_.destination->breaker();
   const LaneState now = state();
   // What is in flight is awaited; what could go waits for the destination, and so does a parked event that is due.

@@ -12,13 +12,14 @@ constexpr int64_t kMendingMicros = 10'000'000;  // a sink whose process died is 
 }  // namespace
 
 ParkedQueue::ParkedQueue(uint32_t first_flow, std::unique_ptr<ParkedLog> log, Destination* destination,
-                         const EngineOptions& options)
+                         const EngineOptions& options, const MeterPlace& figures)
     : first_flow_(first_flow),
       log_(std::move(log)),
       destination_(destination),
       log_retry_(options.backoff_base_micros, options.backoff_cap_micros),
-      claim_(first_flow, &topics_),
-      sender_(first_flow, &claim_, destination, SinkUse::kSecond, PoisonSearch::Way::kEachAlone, options) {}
+      meter_(figures),
+      claim_(first_flow, &topics_, &meter_),
+      sender_(first_flow, &claim_, destination, SinkUse::kSecond, PoisonSearch::Way::kEachAlone, options, &meter_) {}
 
 // --- keys that wait ----------------------------------------------------------------------------------------------
 
@@ -61,6 +62,7 @@ Status ParkedQueue::Park(std::span<const Parking> events, format::OnFailure on_f
   }
   NoteDue(due);
   for (const Parking& event : events) {
+    meter_.Parked(event.state);
     const bool passes = event.state == ParkedState::kScheduled ||
                         (event.state == ParkedState::kDead && on_failure == format::OnFailure::kSkip);
     if (!passes) {
@@ -219,6 +221,9 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
     return result == CallResult::kLost;
   }
   for (const Settlement& settled : outcomes) {
+    if (settled.outcome == ParkedOutcome::kDead) {
+      meter_.Parked(ParkedState::kDead);
+    }
     if (settled.claimed->replay != 0) {
       continue;  // a refused copy (replay) holds nothing up
     }

@@ -25,6 +25,7 @@
 #include "relay/claim.h"
 #include "relay/destination.h"
 #include "relay/held_keys.h"
+#include "relay/meter.h"
 #include "relay/parked_log.h"
 #include "relay/sender.h"
 #include "relay/topic_backoffs.h"
@@ -39,7 +40,7 @@ class ParkedQueue {
 
   // `destination` outlives it.
   ParkedQueue(uint32_t first_flow, std::unique_ptr<ParkedLog> log, Destination* destination,
-              const EngineOptions& options);
+              const EngineOptions& options, const MeterPlace& figures);
   ParkedQueue(const ParkedQueue&) = delete;
   ParkedQueue& operator=(const ParkedQueue&) = delete;
 
@@ -132,6 +133,8 @@ class ParkedQueue {
   int64_t not_before_ = 0;
   TopicBackoffs topics_;
   int64_t topic_try_ = kNever;  // when the first of those may be tried
+
+  Meter meter_;
 
   // The claim.
   Phase phase_ = Phase::kIdle;

@@ -101,11 +101,11 @@ EventSpan Pipeline::NextSpan(uint32_t limit) {
   return {};
 }
 
-void Pipeline::MarkSent(const EventSpan& span, uint32_t count, uint64_t first_seq) {
+void Pipeline::MarkSent(const EventSpan& span, uint32_t count, uint64_t first_seq, int64_t sent_at) {
   Chunk* chunk = ChunkOf(span.first);
   const size_t at = span.first - chunk->first;
   std::fill_n(chunk->states.begin() + static_cast<std::ptrdiff_t>(at), count, kSent);
-  submissions_.push_back({first_seq, span.first, count, count});
+  submissions_.push_back({first_seq, span.first, count, count, sent_at});
   outstanding_ += count;
   cursor_ = span.first + count;
 }
@@ -136,6 +136,29 @@ uint32_t Pipeline::SetSent(uint64_t first, uint32_t count, State state) {
   return changed;
 }
 
+void Pipeline::Measure(uint64_t first, uint32_t count, int64_t sent_at, Meter* meter) const {
+  while (count > 0) {
+    const Chunk* chunk = ChunkOf(first);
+    if (chunk == nullptr) {
+      return;
+    }
+    const size_t at = first - chunk->first;
+    const auto here = static_cast<uint32_t>(std::min<size_t>(count, chunk->states.size() - at));
+    for (size_t i = at; i < at + here;) {
+      size_t end = i;
+      while (end < at + here && chunk->states[end] == kSent) {
+        ++end;
+      }
+      if (end > i) {
+        meter->Delivered(&chunk->data.events[i], static_cast<uint32_t>(end - i), sent_at);
+      }
+      i = end + 1;
+    }
+    first += here;
+    count -= here;
+  }
+}
+
 void Pipeline::CountDone(Chunk* chunk, uint32_t count) {
   chunk->done += count;
   done_ahead_ += count;
@@ -150,7 +173,8 @@ void Pipeline::CountDone(Chunk* chunk, uint32_t count) {
   }
 }
 
-uint32_t Pipeline::Resolve(uint64_t first_seq, uint32_t count, bool delivered, std::vector<Range>* undone) {
+uint32_t Pipeline::Resolve(uint64_t first_seq, uint32_t count, bool delivered, std::vector<Range>* undone,
+                           Meter* meter) {
   uint32_t total = 0;
   uint64_t end = first_seq + count;
   auto it = submissions_.begin();
@@ -167,6 +191,9 @@ uint32_t Pipeline::Resolve(uint64_t first_seq, uint32_t count, bool delivered, s
     }
     const uint64_t first = it->first + (from - it->first_seq);
     const uint32_t meant = static_cast<uint32_t>(to - from);
+    if (delivered && meter != nullptr) {
+      Measure(first, meant, it->sent_at, meter);
+    }
     const uint32_t changed = SetSent(first, meant, delivered ? kDone : kReady);
     it->left -= changed;
     outstanding_ -= changed;

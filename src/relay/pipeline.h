@@ -21,6 +21,7 @@
 #include "base/event.h"
 #include "base/position.h"
 #include "relay/lane_log.h"
+#include "relay/meter.h"
 #include "relay/watchdog.h"
 
 namespace outbox::relay {
@@ -56,17 +57,19 @@ class Pipeline {
   // --- sending ---
   // The next events to send, at most `limit`; count is 0 when there are none.
   EventSpan NextSpan(uint32_t limit);
-  // The first `count` events of the run got seqs from `first_seq` on.
-  void MarkSent(const EventSpan& span, uint32_t count, uint64_t first_seq);
+  // The first `count` events of the run got seqs from `first_seq` on; `sent_at` for the meter.
+  void MarkSent(const EventSpan& span, uint32_t count, uint64_t first_seq, int64_t sent_at = 0);
   // Passes over one ready event without sending it; it stays ready (the lane has refused it and will park it).
   void Skip(uint64_t ordinal) { cursor_ = ordinal + 1; }
   // Applies one outcome to the sent events among [first_seq, first_seq + count). Delivered ones become done, others
   // ready, and their ordinals' bounds are appended to *undone as [first, last]. Returns how many events it applied to.
+  // `meter` is told what was delivered.
   struct Range {
     uint64_t first = 0;
     uint64_t last = 0;
   };
-  uint32_t Resolve(uint64_t first_seq, uint32_t count, bool delivered, std::vector<Range>* undone);
+  uint32_t Resolve(uint64_t first_seq, uint32_t count, bool delivered, std::vector<Range>* undone,
+                   Meter* meter = nullptr);
   // Everything sent becomes ready again. Returns the first of them, or prefix().
   uint64_t ForgetSent();
   // The next run starts at the first event that is not done.
@@ -110,6 +113,7 @@ class Pipeline {
   // yet. The others are slower than their neighbours.
   uint64_t outstanding_fresh() const { return cursor_ > newest_ ? cursor_ - newest_ : 0; }
   uint64_t unresolved() const { return next_ - prefix_ - done_ahead_; }
+  uint64_t done_ahead() const { return done_ahead_; }
   bool has_done_ahead() const { return done_ahead_ > 0; }  // some are done beyond a gap, which no position can express
   size_t bytes() const { return bytes_; }
   size_t windows() const { return windows_.size(); }
@@ -144,12 +148,15 @@ class Pipeline {
     uint64_t first;  // ordinal
     uint32_t count;
     uint32_t left;
+    int64_t sent_at;
   };
 
   Chunk* ChunkOf(uint64_t ordinal);
   const Chunk* ChunkOf(uint64_t ordinal) const;
   // Sets the sent ones among the ordinals to `state`; returns how many.
   uint32_t SetSent(uint64_t first, uint32_t count, State state);
+  // Tells the meter of those that are sent, which are about to be done.
+  void Measure(uint64_t first, uint32_t count, int64_t sent_at, Meter* meter) const;
   void CountDone(Chunk* chunk, uint32_t count);
   void Mark(Chunk* chunk) const;
   // created_at of the last event of the topic in a chunk whose data is gone; kBeforeAllTime: none.

@@ -64,6 +64,7 @@ bool Reader::OpenWindow(TurnContext* turn) {
     }
     return false;
   }
+  lane_->meter.OpenedWindow();
   const uint64_t barrier = window.current ? turn->barrier : 0;
   lane_->pipeline.AddWindow(std::move(window), barrier);
   return true;

@@ -12,10 +12,11 @@ Error KilledError() {
 }
 
 Sender::Sender(uint32_t flow, SendSource* source, Destination* destination, SinkUse at, PoisonSearch::Way way,
-               const EngineOptions& options)
+               const EngineOptions& options, Meter* meter)
     : flow_(flow),
       source_(source),
       destination_(destination),
+      meter_(meter),
       at_(at),
       search_(way),
       backoff_(options.backoff_base_micros, options.backoff_cap_micros) {}
@@ -98,6 +99,7 @@ void Sender::Submit(uint32_t more_flow, uint32_t count, std::string records, con
     destination_->Submit(flow_ + more_flow, epoch_, count, std::move(records));
   }
   destination_->breaker().OnSent(flow_, at_ == SinkUse::kSecond);
+  meter_->Submitted(count);
 }
 
 void Sender::BeginSolo(uint64_t ordinal) {
@@ -110,9 +112,14 @@ void Sender::BeginSolo(uint64_t ordinal) {
 uint32_t Sender::OnResult(const sink::Result& result, const TurnContext& turn) {
   const bool delivered = result.outcome == sink::Outcome::kDelivered;
   ranges_.clear();
+  meter_->BeginDelivered(turn.now, turn.clock);
   const uint32_t resolved = source_->Resolve(result.first_seq, result.count, delivered, &ranges_);
+  meter_->EndDelivered();
   if (resolved == 0) {
     return 0;
+  }
+  if (result.outcome == sink::Outcome::kAborted) {
+    meter_->Unknown(resolved);
   }
   const bool failed = result.outcome == sink::Outcome::kFailed;
   if (delivered || (failed && MeaningOf(result.error.error_class).answers)) {
@@ -134,6 +141,7 @@ uint32_t Sender::OnResult(const sink::Result& result, const TurnContext& turn) {
     return resolved;  // the lane's next owner sends it again
   }
   if (failed) {
+    meter_->Failed(result.error.error_class, resolved);
     for (const Pipeline::Range& range : ranges_) {
       for (uint64_t ordinal = range.first; ordinal <= range.last; ++ordinal) {
         failures_.push_back({ordinal, result.error, state_ == SendState::kSolo && ordinal == solo_});
@@ -171,6 +179,7 @@ void Sender::OnUp(SinkUse sink) {
 
 void Sender::OnSinkReplaced(SinkUse sink) {
   if (source_->outstanding() > 0 && at_ == sink) {
+    meter_->Unknown(source_->outstanding());
     source_->ForgetSent();
     if (state_ != SendState::kStopped) {
       cut_ = std::max(cut_, Cut::kAborted);
@@ -184,6 +193,7 @@ void Sender::OnSinkReplaced(SinkUse sink) {
 
 void Sender::OnSinkClosed() {
   if (source_->outstanding() > 0) {
+    meter_->Unknown(source_->outstanding());
     source_->ForgetSent();
     cut_ = std::max(cut_, Cut::kClosed);
     state_ = SendState::kDraining;

@@ -44,8 +44,9 @@ enum class SinkUse : uint8_t {
 class Sender {
  public:
   // `flow`: its own at the sinks; it may use `flow` + n as well, where the source says so.
+  // `meter` counts what becomes of what it sends, and outlives it.
   Sender(uint32_t flow, SendSource* source, Destination* destination, SinkUse at, PoisonSearch::Way way,
-         const EngineOptions& options);
+         const EngineOptions& options, Meter* meter);
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
@@ -158,6 +159,7 @@ class Sender {
   const uint32_t flow_;
   SendSource* const source_;
   Destination* const destination_;
+  Meter* const meter_;
   uint32_t epoch_ = 1;
   SendState state_ = SendState::kFlowing;
   SinkUse at_;

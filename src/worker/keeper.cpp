@@ -16,6 +16,7 @@
 #include "log/lane_claims.h"
 #include "log/replays.h"
 #include "log/ticks.h"
+#include "metrics/emitted.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/identity.h"
@@ -321,7 +322,13 @@ void KeeperMain() {
     MemoryContextSwitchTo(context);
     MemoryContextReset(context);
     pg::PendingError error;
-    keeper->troubled = !pg::Attempt([context] { Cycle(context); }, &error);
+    keeper->troubled = !pg::Attempt(
+        [context] {
+          Cycle(context);
+          metrics::SettlePrepared();
+        },
+        &error);
+    metrics::NoteTurn(false);
     if (keeper->troubled) {
       if (!StopRequested()) {
         Complain(error);

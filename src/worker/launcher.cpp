@@ -4,6 +4,7 @@
 
 #include "base/fault_point.h"
 #include "base/monotonic.h"
+#include "metrics/store.h"
 #include "pg/entry.h"
 #include "pg/process_slots.h"
 #include "pg/settings.h"
@@ -297,6 +298,9 @@ void TryDelayedOnes() {
 void Ended(Job* job, Moment now) {
   bool quick = !HavePassed(job->started_at, now, kQuickDeathMs);
   bool orderly = job->asked_to_stop || !job->wanted;
+  if (!orderly) {
+    metrics::NoteRestart(job->ticket.database, job->ticket.kind);
+  }
   job->quick_deaths = orderly ? 0 : quick ? job->quick_deaths + 1 : 1;
   if (orderly || !quick) {
     Forget(job);

@@ -7,6 +7,7 @@
 #include "base/monotonic.h"
 #include "log/pg_lane_log.h"
 #include "log/pg_side_log.h"
+#include "metrics/store.h"
 #include "parked/pg_parked_log.h"
 #include "pg/settings.h"
 #include "pg/wall.h"
@@ -63,6 +64,17 @@ SinkLimits LimitsFromSettings() {
 
 relay::SinkFactory Factory(const DestinationConfig& config, const SinkLimits& limits) {
   return [config, limits] { return MakeSink(config, limits); };
+}
+
+relay::MeterPlace FiguresOf(Oid database, int64_t route_id, relay::DestinationId destination,
+                            const RelayConfig& config) {
+  std::vector<int64_t> live;
+  for (const auto& [id, route] : config.routes) {
+    live.push_back(id);
+  }
+  RouteFigures* figures = pg::Guard(
+      [&] { return metrics::TakeRoute(database, route_id, destination, {.ids = live.data(), .count = live.size()}); });
+  return {.figures = figures, .commits = &metrics::Figures()->commits};
 }
 
 volatile bool servers_changed = true;
@@ -270,6 +282,7 @@ bool Relay::Add(const LaneId& id) {
                                               logs.filter.get(), &windows_);
   logs.parked = std::make_unique<parked::PgParkedLog>(id, place_.incarnation, publisher_.dead_letters());
   logs.sides = std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation);
+  logs.figures = FiguresOf(place_.database, id.route_id, destination, config_);
   OwnedLane lane;
   lane.route = route->second;
   lane.destination = destination;
@@ -386,6 +399,7 @@ void Relay::Turn() {
     attempt(&chores_.give_back, &Relay::GiveBack);
   }
   Publish();
+  metrics::NoteTurn(input.woken);
   PlanWait(deadline);
 }
 

@@ -17,6 +17,14 @@ constexpr int64_t kWriteEvery = 250'000;  // shared memory, without a change of 
 constexpr int64_t kTroubleLasts = 1'000'000;
 constexpr int64_t kComplainEvery = 60'000'000;
 
+// `now` as far as it is more than what was counted.
+void CountMore(int64_t now, int64_t* counted, Counter* counter) {
+  const int64_t before = std::exchange(*counted, now);
+  if (now > before) {
+    Count(counter, static_cast<uint64_t>(now - before));
+  }
+}
+
 // A fault that should not happen was repaired: an operator should know of it.
 void WarnOfRenewal(const char* server, const char* message) {
   pg::Guard([=] {
@@ -172,6 +180,11 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
     ShownDestination& shown = place->second;
     if (made && known != state.config.destinations.end()) {
       shown.slot = TakeDestinationSlot(place_.database, status.id, known->second.name.c_str(), place_.incarnation);
+      shown.figures = metrics::TakeDestination(place_.database, status.id);
+    }
+    if (shown.figures != nullptr) {
+      CountMore(status.trips, &shown.trips, &shown.figures->trips);
+      CountMore(status.deaths, &shown.deaths, &shown.figures->deaths);
     }
     if (status.renewals != std::exchange(shown.renewals, status.renewals) && status.warning != nullptr &&
         known != state.config.destinations.end()) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "metrics/store.h"
 #include "parked/dead_letters.h"
 #include "relay/engine.h"
 #include "worker/incidents.h"
@@ -52,7 +53,10 @@ class RelayPublisher {
   struct ShownDestination {
     pg::DestinationSlot* slot = nullptr;
     std::string state;
+    metrics::DestinationFigures* figures = nullptr;  // nullptr: there was no room
     uint64_t renewals = 0;
+    int64_t trips = 0;   // as far as counted in the figures
+    int64_t deaths = 0;  // the same
     int64_t written_at = 0;
   };
 

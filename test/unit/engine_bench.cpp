@@ -1,7 +1,13 @@
 // CPU time of the engine and of formatting, per event: make sure that it stays near 0.5 us.
 //   cmake --build build/unit --target engine_bench && build/unit/engine_bench
+// What the figures cost (relay/meter.h), in turn with the same without; and in instructions, on any machine:
+//   for figures in with without; do valgrind --tool=callgrind --callgrind-out-file=/dev/null build/unit/engine_bench
+//   $figures 2>&1 | grep Collected; done
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
+#include <vector>
 
 #include "format/record_format.h"
 #include "relay/engine.h"
@@ -29,6 +35,7 @@ Event MakeEvent(int i, Arena* arena) {
   static const std::string payload(kPayload, 'x');
   Event event;
   event.created_at = 1'700'000'000'000'000 + i;
+  event.xid = 1000 + static_cast<uint64_t>(i);  // a transaction each
   event.id = MakeUuid7(event.created_at, static_cast<uint64_t>(i));
   event.aggregate_type = arena->Copy("order");
   event.aggregate_id = arena->Copy(std::to_string(i % 1000));
@@ -129,7 +136,8 @@ void BenchFormat() {
   std::printf("format: %.3f us per event\n", (CpuSeconds() - start) * 1e6 / kEvents);
 }
 
-void BenchEngine(uint32_t results_of) {
+// Returns microseconds of CPU per event.
+double BenchEngine(uint32_t results_of, const MeterPlace& figures) {
   BenchClock clock;
   EngineOptions options;
   Engine engine(&clock, options);
@@ -141,7 +149,8 @@ void BenchEngine(uint32_t results_of) {
   engine.AddLane({1, 0}, spec,
                  {.filter = std::make_shared<LaneFilter>(spec),
                   .log = std::make_unique<BenchLog>(),
-                  .parked = std::make_unique<fakes::DeadParkedLog>()},
+                  .parked = std::make_unique<fakes::DeadParkedLog>(),
+                  .figures = figures},
                  1);
   std::vector<LaneStatus> lanes;
   const double start = CpuSeconds();
@@ -149,15 +158,43 @@ void BenchEngine(uint32_t results_of) {
     engine.Turn({true, 0});
     engine.Lanes(&lanes);
   } while (sink->submitted < kEvents || lanes[0].inflight_count > 0);
-  std::printf("engine and format, %u records to a result: %.3f us per event (%zu bytes a record)\n", results_of,
-              (CpuSeconds() - start) * 1e6 / kEvents, sink->bytes / kEvents);
+  return (CpuSeconds() - start) * 1e6 / kEvents;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void BenchFigures(uint32_t results_of) {
+  auto figures = std::make_unique<RouteFigures>();
+  auto commits = std::make_unique<CommitTimes>();
+  for (uint64_t xid = 0; xid < 65536; ++xid) {  // of the last 65,536 transactions the commit is known
+    commits->Note(1000 + kEvents - 1 - xid, 1);
+  }
+  std::vector<double> with;
+  std::vector<double> without;
+  for (int round = 0; round < 5; ++round) {
+    without.push_back(BenchEngine(results_of, {}));
+    with.push_back(BenchEngine(results_of, {.figures = figures.get(), .commits = commits.get()}));
+  }
+  std::printf("engine and format, %u records to a result: %.3f us per event, %.3f us with figures\n", results_of,
+              Median(without), Median(with));
 }
 
 }  // namespace
 }  // namespace outbox::relay
 
-int main() {
-  outbox::relay::BenchFormat();
-  outbox::relay::BenchEngine(500);
-  outbox::relay::BenchEngine(1);
+int main(int argc, char** argv) {
+  using namespace outbox::relay;
+  if (argc > 1) {
+    auto figures = std::make_unique<outbox::RouteFigures>();
+    auto commits = std::make_unique<outbox::CommitTimes>();
+    const bool with = std::strcmp(argv[1], "with") == 0;
+    (void)BenchEngine(500, with ? MeterPlace{figures.get(), commits.get()} : MeterPlace{});
+    return 0;
+  }
+  BenchFormat();
+  BenchFigures(500);
+  BenchFigures(1);
 }

@@ -94,7 +94,7 @@ TEST_F(Frames, NonsenseAndEnd) {
   bool got = false;
   EXPECT_EQ(reader.Fill(pair_[1], &got), IoState::kOk);
   EXPECT_FALSE(got);
-  ASSERT_EQ(send(pair_[0], "\x01\0\0\0\x0d\0\0\0x", 9, 0), 9);  // type 13 does not exist
+  ASSERT_EQ(send(pair_[0], "\x01\0\0\0\x0f\0\0\0x", 9, 0), 9);  // type 15 does not exist
   EXPECT_EQ(reader.Fill(pair_[1], &got), IoState::kOk);
   Frame frame;
   EXPECT_FALSE(reader.Next(&frame));

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "admin/guard/loss.h"
 #include "admin/common/query.h"
+#include "admin/guard/loss.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"

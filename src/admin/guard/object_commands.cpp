@@ -2,9 +2,9 @@
 
 #include <string>
 
+#include "admin/common/query.h"
 #include "admin/guard/by_hand.h"
 #include "admin/guard/loss.h"
-#include "admin/common/query.h"
 #include "admin/guard/table_commands.h"
 #include "pg/entry.h"
 #include "pg/settings.h"

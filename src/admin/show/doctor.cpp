@@ -25,17 +25,15 @@ void Findings::Problem(const char* check, std::string detail, std::string hint) 
 
 }  // namespace outbox::admin
 
-OUTBOX_FUNCTION(outbox_doctor) {
-  using namespace outbox::admin;
-  ResultSet result(fcinfo);
-  result.Begin();
+namespace {
+
+using namespace outbox::admin;
+
+Findings LookAtAll() {
   Findings findings;
   if (RecoveryInProgress()) {
     CheckStandby(&findings);
-    for (const Row& row : findings.rows()) {
-      result.Add(row);
-    }
-    return static_cast<Datum>(0);
+    return findings;
   }
   for (auto check : {CheckPreload, CheckVersion, CheckIdentity, CheckClock, CheckRetention, CheckPublications,
                      CheckSubscriptions, CheckOwners, CheckRights}) {
@@ -44,13 +42,32 @@ OUTBOX_FUNCTION(outbox_doctor) {
   if (IsCopy()) {
     findings.Before("SELECT outbox.adopt() comes first, see the check \"identity\". If it is still said then: ");
   }
-  for (auto check :
-       {CheckProcesses, CheckDayTables, CheckLog, CheckIndexes, CheckRoutes, CheckLoneEmits, CheckLanes,
-        CheckDestinations, CheckParked, CheckReplays, CheckPauses, CheckAdoption, CheckGuards, CheckForeignRows}) {
+  for (auto check : {CheckProcesses, CheckDayTables, CheckLog, CheckIndexes, CheckRoutes, CheckLoneEmits, CheckLanes,
+                     CheckDestinations, CheckParked, CheckReplays, CheckPauses, CheckAdoption, CheckGuards,
+                     CheckForeignRows, CheckFigures}) {
     check(&findings);
   }
+  return findings;
+}
+
+}  // namespace
+
+OUTBOX_FUNCTION(outbox_doctor) {
+  ResultSet result(fcinfo);
+  result.Begin();
+  const Findings findings = LookAtAll();
   for (const Row& row : findings.rows()) {
     result.Add(row);
   }
   return static_cast<Datum>(0);
+}
+
+OUTBOX_FUNCTION(outbox_doctor_ok) {
+  const Findings findings = LookAtAll();
+  for (const Row& row : findings.rows()) {
+    if (row[1] != "ok") {
+      PG_RETURN_BOOL(false);
+    }
+  }
+  PG_RETURN_BOOL(true);
 }

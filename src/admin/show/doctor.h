@@ -1,5 +1,6 @@
-// The checks of outbox.doctor() [P]. Each adds at least one row, also when all is well, so that an answer shows what
-// was checked. The statuses: ok, warning (works, or will, but needs attention), problem (events are not published).
+// The checks of outbox.doctor() [P]. Each but that of figures adds at least one row, also when all is well, so that an
+// answer shows what was checked. The statuses: ok, warning (works, or will, but needs attention), problem (events are
+// not published).
 #pragma once
 
 #include <string>
@@ -34,6 +35,7 @@ void CheckVersion(Findings* findings);
 void CheckIdentity(Findings* findings);
 void CheckProcesses(Findings* findings);
 void CheckClock(Findings* findings);
+void CheckFigures(Findings* findings);
 // All that is said on a hot standby, which has no process of outbox and writes nothing.
 void CheckStandby(Findings* findings);
 

@@ -5,6 +5,7 @@
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
 #include "base/version.h"
+#include "metrics/store.h"
 #include "pg/clock.h"
 #include "pg/settings.h"
 #include "pg/wall.h"
@@ -77,6 +78,16 @@ void CheckRelays(int running, Findings* findings) {
 }
 
 }  // namespace
+
+void CheckFigures(Findings* findings) {
+  const metrics::DatabaseFigures* own = pg::Guard([] { return metrics::FindDatabase(MyDatabaseId, false); });
+  if (own != nullptr && own->not_own.load() > 0) {
+    findings->Warn("figures",
+                   "outbox.metrics() counts some routes of this database together, as \"other\": all " +
+                       std::to_string(metrics::Figures()->max_routes) + " places of the server are taken.",
+                   "Raise outbox.max_series and restart the server.");
+  }
+}
 
 void CheckPreload(Findings* findings) {
   if (pg::Shared() != nullptr) {

@@ -1,0 +1,148 @@
+#include "admin/show/log_estimate.h"
+
+#include "days/log_table.h"
+#include "pg/wall.h"
+
+extern "C" {
+#include "access/relscan.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_inherits.h"
+#include "executor/tuptable.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "utils/datetime.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr int64 kDay = USECS_PER_DAY;
+
+// Days since 1970 from a name like log_20261122; PG_INT32_MIN: another one.
+int DayOf(Oid oid) {
+  const char* name = get_rel_name(oid);
+  int year = 0, month = 0, day = 0;
+  if (name == nullptr || sscanf(name, "log_%4d%2d%2d", &year, &month, &day) != 3) {
+    return PG_INT32_MIN;
+  }
+  return date2j(year, month, day) - UNIX_EPOCH_JDATE;
+}
+
+// Rows that were ever inserted: nothing is deleted. Statistics of the server count them, as long as it does not crash;
+// after that those of the planner do, where there are any.
+double RowsPerBlock(Relation heap, uint32 blocks) {
+  const PgStat_StatTabEntry* counted = pgstat_fetch_stat_tabentry(RelationGetRelid(heap));
+  const double inserted = counted == nullptr ? 0 : static_cast<double>(counted->tuples_inserted);
+  const Form_pg_class planned = heap->rd_rel;
+  if (planned->relpages > 0 && planned->reltuples > inserted) {
+    return planned->reltuples / planned->relpages;
+  }
+  return blocks == 0 ? 0 : inserted / blocks;
+}
+
+void Look(LogEstimate::Table* table, int today) {
+  const int day = DayOf(table->oid);
+  table->day_from_today = day == PG_INT32_MIN ? day : day - today;
+  days::LogTable opened;
+  if (!ConditionalLockRelationOid(table->oid, AccessShareLock) || !days::OpenLogTable(table->oid, &opened)) {
+    return;
+  }
+  table->readable = true;
+  table->blocks = RelationGetNumberOfBlocks(opened.heap);
+  table->rows_per_block = RowsPerBlock(opened.heap, table->blocks);
+  if (!days::LargestXid(opened, &table->largest_xid)) {
+    table->largest_xid = 0;
+  }
+  table->bytes = DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(table->oid)));
+  days::CloseLogTable(opened);
+}
+
+// How many rows the block has from this one on, and how many in all.
+int RowsOnPage(Relation heap, const ItemPointerData& from, int* all) {
+  Buffer buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(&from));
+  LockBuffer(buffer, BUFFER_LOCK_SHARE);
+  *all = PageGetMaxOffsetNumber(BufferGetPage(buffer));
+  UnlockReleaseBuffer(buffer);
+  return *all - ItemPointerGetOffsetNumber(&from) + 1;
+}
+
+}  // namespace
+
+int64 LogEstimate::bytes() const {
+  int64 sum = 0;
+  for (int i = 0; i < count; i++) {
+    sum += tables[i].bytes;
+  }
+  return sum;
+}
+
+int LogEstimate::days_ahead() const {
+  int ahead = 0;
+  for (bool more = true; more;) {
+    more = false;
+    for (int i = 0; i < count && !more; i++) {
+      more = tables[i].day_from_today == ahead + 1;
+    }
+    ahead += more ? 1 : 0;
+  }
+  return ahead;
+}
+
+LogEstimate* EstimateLog() {
+  const Oid schema = get_namespace_oid("outbox", false);
+  const Oid log = get_relname_relid("log", schema);
+  const Oid spare = get_relname_relid("log_spare", schema);
+  List* leaves = OidIsValid(log) ? find_inheritance_children(log, NoLock) : NIL;
+  if (OidIsValid(spare)) {
+    leaves = lappend_oid(leaves, spare);
+  }
+  auto* estimate = static_cast<LogEstimate*>(palloc0(sizeof(LogEstimate)));
+  estimate->tables = static_cast<LogEstimate::Table*>(palloc0(sizeof(LogEstimate::Table) * (list_length(leaves) + 1)));
+  const int today = static_cast<int>(pg::BelievedWall() / kDay);
+  ListCell* cell = nullptr;
+  foreach (cell, leaves) {
+    LogEstimate::Table* table = &estimate->tables[estimate->count++];
+    table->oid = lfirst_oid(cell);
+    Look(table, today);
+  }
+  return estimate;
+}
+
+Behind EstimateBehind(const LogEstimate& log, uint64 xid) {
+  Behind behind = {};
+  for (int i = 0; i < log.count; i++) {
+    const LogEstimate::Table& table = log.tables[i];
+    days::LogTable opened;
+    if (!table.readable || table.largest_xid < xid || !days::OpenLogTable(table.oid, &opened)) {
+      continue;
+    }
+    if (opened.index != nullptr) {
+      IndexScanDesc scan = days::BeginXidScan(opened, 1);
+      ScanKeyData key;
+      ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_XID8GE,
+                  FullTransactionIdGetDatum(FullTransactionIdFromU64(xid)));
+      index_rescan(scan, &key, 1, nullptr, 0);
+      TupleTableSlot* slot = table_slot_create(opened.heap, nullptr);
+      if (index_getnext_slot(scan, ForwardScanDirection, slot)) {
+        bool null = false;
+        const int64 created_at =
+            DatumGetTimestampTz(slot_getattr(slot, days::LogColumn::kCreatedAt + 1, &null)) + kPgEpochMicros;
+        behind.created_at = behind.created_at == 0 ? created_at : Min(behind.created_at, created_at);
+        int on_page = 0;
+        behind.rows += RowsOnPage(opened.heap, slot->tts_tid, &on_page);
+        const uint32 later = table.blocks - 1 - Min(ItemPointerGetBlockNumber(&slot->tts_tid), table.blocks - 1);
+        behind.rows += later * (table.rows_per_block > 0 ? table.rows_per_block : on_page);
+      }
+      ExecDropSingleTupleTableSlot(slot);
+      index_endscan(scan);
+    }
+    days::CloseLogTable(opened);
+  }
+  return behind;
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,114 @@
+// Histograms of latencies [-]: counts by fixed buckets, written by many and read by anyone without a lock, and what can
+// be said from them.
+//
+// The buckets are those that OpenTelemetry's conventions for messaging give (5 ms to 10 s), finer ones below, where a
+// healthy destination of one's own is, and a few above, where a backlog is. A value belongs to the first bucket whose
+// bound is not below it, as Prometheus has it ("le"). Microseconds everywhere.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace outbox {
+
+inline constexpr std::array<int64_t, 26> kLatencyBounds = {
+    250,       500,       750,       1'000,      1'500,      2'000,      3'000,       4'000,        5'000,
+    10'000,    25'000,    50'000,    75'000,     100'000,    250'000,    500'000,     750'000,      1'000'000,
+    2'500'000, 5'000'000, 7'500'000, 10'000'000, 30'000'000, 60'000'000, 300'000'000, 1'800'000'000};
+inline constexpr size_t kLatencyBuckets = kLatencyBounds.size() + 1;  // the last one is without a bound
+
+// The bucket of a value; of a negative one (a clock went back) the first.
+size_t LatencyBucket(int64_t micros);
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+// Adds without an order: a reader may see a value in a bucket that it does not see in the sum yet.
+using Counter = std::atomic<uint64_t>;
+inline void Count(Counter* counter, uint64_t more = 1) {
+  counter->fetch_add(more, std::memory_order_relaxed);
+}
+inline uint64_t ValueOf(const Counter& counter) {
+  return counter.load(std::memory_order_relaxed);
+}
+
+// A copy, to calculate with.
+struct LatencyCounts {
+  std::array<uint64_t, kLatencyBuckets> buckets{};
+  int64_t max = 0;  // 0: not known
+
+  uint64_t total() const;
+  // The value that a share of `quantile` (0 to 1) of all values does not exceed: exact up to the width of its bucket,
+  // within which values are taken to be spread evenly; never above max. Of what is beyond the last bound: max, or that
+  // bound. 0 when there are none.
+  double Quantile(double quantile) const;
+};
+
+// All zero when made; lies in shared memory, so it holds no pointer.
+class LatencyHistogram {
+ public:
+  void Add(int64_t micros, uint64_t count) {
+    Count(&buckets_[LatencyBucket(micros)], count);
+    Count(&sum_, static_cast<uint64_t>(micros < 0 ? 0 : micros) * count);
+  }
+  // Values of one bucket, with their sum.
+  void AddSome(size_t bucket, uint64_t count, uint64_t sum) {
+    Count(&buckets_[bucket], count);
+    Count(&sum_, sum);
+  }
+  uint64_t bucket(size_t i) const { return ValueOf(buckets_[i]); }
+  uint64_t sum() const { return ValueOf(sum_); }
+  void Read(LatencyCounts* counts) const {
+    for (size_t i = 0; i < kLatencyBuckets; ++i) {
+      counts->buckets[i] = bucket(i);
+    }
+  }
+  template <typename Fn>
+  void ForEach(Fn&& fn) {
+    for (Counter& bucket : buckets_) {
+      fn(&bucket);
+    }
+    fn(&sum_);
+  }
+
+ private:
+  std::array<Counter, kLatencyBuckets> buckets_;
+  Counter sum_;
+};
+
+// Adds values that come one after the other to a histogram, those of one bucket at once. Flush() in the end.
+class LatencyRun {
+ public:
+  explicit LatencyRun(LatencyHistogram* histogram) : histogram_(histogram) {}
+  void Add(int64_t micros) {
+    micros = micros < 0 ? 0 : micros;
+    if (micros > to_ || micros < from_) {
+      Flush();
+      bucket_ = LatencyBucket(micros);
+      from_ = bucket_ == 0 ? 0 : kLatencyBounds[bucket_ - 1] + 1;
+      to_ = bucket_ == kLatencyBounds.size() ? INT64_MAX : kLatencyBounds[bucket_];
+    }
+    ++count_;
+    sum_ += static_cast<uint64_t>(micros);
+    max_ = max_ < micros ? micros : max_;
+  }
+  void Flush() {
+    if (count_ > 0) {
+      histogram_->AddSome(bucket_, count_, sum_);
+      count_ = sum_ = 0;
+    }
+  }
+  int64_t max() const { return max_; }
+
+ private:
+  LatencyHistogram* const histogram_;
+  size_t bucket_ = 0;
+  int64_t from_ = 0;
+  int64_t to_ = -1;  // of the bucket, both included
+  uint64_t count_ = 0;
+  uint64_t sum_ = 0;
+  int64_t max_ = 0;
+};
+
+}  // namespace outbox

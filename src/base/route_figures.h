@@ -1,0 +1,53 @@
+// What is counted of one route at one destination [-]: in shared memory, written by the lanes of any relay worker, read
+// by outbox.metrics() and outbox.latency, and kept over a clean restart. A new figure is a field here, in ForEach(), a
+// line where it is known (relay/meter.h) and a line in admin/show/metrics.cpp.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/histogram.h"
+#include "base/recent.h"
+
+namespace outbox {
+
+inline constexpr size_t kErrorClasses = 8;  // base/status.h: ErrorClass
+inline constexpr size_t kParkedStates = 4;  // relay/parked_log.h: ParkedState
+
+// All zero when made.
+struct RouteFigures {
+  Counter attempts;                           // events handed to the sink, each time
+  Counter published;                          // events acknowledged
+  Counter published_bytes;                    // of their payloads
+  Counter retried;                            // outcomes after which an event is sent again
+  Counter possible_duplicates;                // of these, those that may have arrived: nobody knows
+  Counter windows;                            // opened
+  std::array<Counter, kErrorClasses> failed;  // outcomes, by class
+  std::array<Counter, kParkedStates> parked;  // events parked, by the state in which
+  Latency delivery;                           // from commit to acknowledgement
+  Latency acknowledgement;                    // from submission to acknowledgement: the destination alone
+
+  // Everything that is kept over a restart, in an order that is only ever added to.
+  template <typename Fn>
+  void ForEach(Fn&& fn) {
+    for (Counter* counter : {&attempts, &published, &published_bytes, &retried, &possible_duplicates, &windows}) {
+      fn(counter);
+    }
+    for (Counter& counter : failed) {
+      fn(&counter);
+    }
+    for (Counter& counter : parked) {
+      fn(&counter);
+    }
+    delivery.all.ForEach(fn);
+    acknowledgement.all.ForEach(fn);
+  }
+  void Reset() {
+    ForEach([](Counter* counter) { counter->store(0, std::memory_order_relaxed); });
+    delivery.Reset();
+    acknowledgement.Reset();
+  }
+};
+
+}  // namespace outbox

@@ -1,0 +1,181 @@
+#include "metrics/emitted.h"
+
+#include "base/monotonic.h"
+
+extern "C" {
+#include "access/transam.h"
+#include "storage/procarray.h"
+}
+
+namespace outbox::metrics {
+
+namespace {
+
+DatabaseFigures* my_database = nullptr;
+
+// Of the current transaction.
+struct {
+  uint64 xid;
+  uint64 events;
+  uint64 bytes;
+} mine;
+
+// Subtransactions that have emitted, the innermost last: what had been counted before each. In TopTransactionContext.
+struct Level {
+  int level;
+  uint64 events;
+  uint64 bytes;
+};
+Level* levels = nullptr;
+int level_count = 0;
+int level_room = 0;
+
+void EnterLevel(int level) {
+  if (level_count > 0 && levels[level_count - 1].level >= level) {
+    return;
+  }
+  if (level_count == level_room) {
+    const int room = Max(8, 2 * level_room);
+    const Size size = static_cast<Size>(room) * sizeof(Level);
+    levels = static_cast<Level*>(levels == nullptr ? MemoryContextAlloc(TopTransactionContext, size)
+                                                   : repalloc(levels, size));
+    level_room = room;
+  }
+  levels[level_count++] = {level, mine.events, mine.bytes};
+}
+
+void Forget() {
+  mine = {};
+  levels = nullptr;
+  level_count = level_room = 0;
+}
+
+EmittedStripe* MyStripe(DatabaseFigures* database) {
+  return &database->emitted[pg::MyProcIndex() % DatabaseFigures::kStripes];
+}
+
+void Add(DatabaseFigures* database, uint64 events, uint64 bytes) {
+  EmittedStripe* stripe = MyStripe(database);
+  Count(&stripe->transactions);
+  Count(&stripe->events, events);
+  Count(&stripe->bytes, bytes);
+}
+
+// There is a place: SettlePrepared() has run, and one transaction has one.
+void NotePrepared() {
+  for (int i = 0; i < Figures()->max_prepared; i++) {
+    PreparedEmit* slot = &PreparedSlots()[i];
+    uint64 free = 0;
+    if (slot->xid.load() == 0 && slot->xid.compare_exchange_strong(free, UINT64_MAX)) {
+      slot->database = MyDatabaseId;
+      slot->events = mine.events;
+      slot->bytes = mine.bytes;
+      slot->xid.store(mine.xid);
+      return;
+    }
+  }
+}
+
+// Nothing may raise in COMMIT and ABORT: see pg/transaction_end.
+void AtTransactionEnd(XactEvent event, void*) {
+  switch (event) {
+    case XACT_EVENT_PRE_PREPARE:
+      if (mine.events > 0) {
+        SettlePrepared();
+      }
+      return;
+    case XACT_EVENT_COMMIT:
+      if (mine.events > 0) {
+        Figures()->commits.Note(mine.xid, MonotonicMicros());
+        Add(my_database, mine.events, mine.bytes);
+      }
+      break;
+    case XACT_EVENT_PREPARE:
+      if (mine.events > 0) {
+        NotePrepared();
+      }
+      break;
+    case XACT_EVENT_ABORT:
+      break;
+    default:
+      return;
+  }
+  if (mine.xid != 0) {
+    Forget();
+  }
+}
+
+void AtSubtransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void*) {
+  if (level_count == 0 || (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)) {
+    return;
+  }
+  const int level = GetCurrentTransactionNestLevel();
+  if (levels[level_count - 1].level < level) {
+    return;
+  }
+  Level* top = &levels[level_count - 1];
+  if (event == SUBXACT_EVENT_ABORT_SUB) {
+    mine.events = top->events;
+    mine.bytes = top->bytes;
+    level_count--;
+  } else if (level - 1 == 1 || (level_count > 1 && levels[level_count - 2].level == level - 1)) {
+    level_count--;
+  } else {
+    top->level = level - 1;
+  }
+}
+
+}  // namespace
+
+void RegisterEmittedCallbacks() {
+  RegisterXactCallback(AtTransactionEnd, nullptr);
+  RegisterSubXactCallback(AtSubtransactionEnd, nullptr);
+}
+
+void NoteEmitted(uint64 events, uint64 bytes) {
+  if (Figures() == nullptr) {
+    return;
+  }
+  if (my_database == nullptr || my_database->database.load(std::memory_order_relaxed) != MyDatabaseId) {
+    my_database = FindDatabase(MyDatabaseId, true);
+    if (my_database == nullptr) {
+      return;
+    }
+  }
+  const int level = GetCurrentTransactionNestLevel();
+  if (level > 1) {
+    EnterLevel(level);
+  }
+  mine.xid = U64FromFullTransactionId(GetTopFullTransactionId());
+  mine.events += events;
+  mine.bytes += bytes;
+}
+
+void SettlePrepared() {
+  if (Figures() == nullptr) {
+    return;
+  }
+  for (int i = 0; i < Figures()->max_prepared; i++) {
+    PreparedEmit* slot = &PreparedSlots()[i];
+    uint64 xid = slot->xid.load();
+    if (xid == 0 || xid == UINT64_MAX || xid == mine.xid) {
+      continue;
+    }
+    const TransactionId short_xid = XidFromFullTransactionId(FullTransactionIdFromU64(xid));
+    if (TransactionIdIsInProgress(short_xid)) {
+      continue;
+    }
+    const bool committed = TransactionIdDidCommit(short_xid);
+    const Oid database = slot->database;
+    const uint64 events = slot->events;
+    const uint64 bytes = slot->bytes;
+    if (!slot->xid.compare_exchange_strong(xid, 0) || !committed) {
+      continue;  // another one has, or there is nothing to count
+    }
+    if (DatabaseFigures* figures = FindDatabase(database, false); figures != nullptr) {
+      Add(figures, events, bytes);
+    }
+  }
+}
+
+}  // namespace outbox::metrics

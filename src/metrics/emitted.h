@@ -1,0 +1,20 @@
+// What sessions emit, counted when it is committed [P]: not what was rolled back, with a savepoint or with all of the
+// transaction, and what was prepared when it commits. Plain code on the path of emit().
+#pragma once
+
+#include "metrics/store.h"
+
+namespace outbox::metrics {
+
+// Once per process, from _PG_init, after pg::RegisterTransactionEnd(): callbacks run last come first, and workers that
+// this one wakes are to find the time of the commit.
+void RegisterEmittedCallbacks();
+
+// This transaction has written `events` events, whose payloads have so many bytes.
+void NoteEmitted(uint64 events, uint64 bytes);
+
+// Counts what was prepared and has committed since. No callback runs at COMMIT PREPARED: the keeper calls this now and
+// then, and whoever looks. May raise.
+void SettlePrepared();
+
+}  // namespace outbox::metrics
