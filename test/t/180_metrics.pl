@@ -34,7 +34,8 @@ is(figure('destination_ack_seconds_count', $mine), 10, 'and in that of the desti
 sql('SELECT outbox.metrics_reset()');
 my $psql = $node->background_psql('postgres');
 $psql->query_safe("BEGIN");
-$psql->query_safe("SELECT outbox.emit('order', 'k', 'a.b', '{}')");
+my $id = $psql->query_safe("SELECT outbox.emit('order', 'k', 'a.b', '{}')");
+$psql->query_safe("SELECT pg_sleep(3)");  # the transaction is open for so long
 ok(wait_for_value($node, q(SELECT value >= 3 FROM outbox.metrics() WHERE name = 'outbox_oldest_transaction_age_seconds'), 't', 30),
 	'a transaction that writes is told of by its age');
 is(figure('events_emitted_total'), 0, 'what is not committed is not counted');
@@ -42,8 +43,9 @@ $psql->query_safe("COMMIT");
 $psql->quit;
 ok(wait_idle($node), 'it is delivered');
 is(figure('events_emitted_total'), 1, 'then it is');
-is(sql("SELECT max < 2900 AND p50 <= max FROM outbox.latency WHERE route = 'redis' AND period = 'minute'"), 't',
-	'an event that was emitted three seconds before its commit was not three seconds late');
+# However long the delivery took: it has taken three seconds less than has passed since the event was emitted.
+is(sql("SELECT l.max / 1000 <= extract(epoch FROM clock_timestamp() - s.created_at) - 2.9 FROM outbox.latency l, outbox.status('$id') s
+	WHERE l.route = 'redis' AND l.period = 'minute'"), 't', 'the time between emit() and COMMIT is no delay');
 
 # --- prepared ---
 sql("BEGIN; SELECT outbox.emit_text('order', 'p', 'a.b', '12345') FROM generate_series(1, 3); PREPARE TRANSACTION 'one'");
@@ -116,12 +118,16 @@ is(sql(q(SELECT count(*) FROM outbox.metrics() WHERE name = 'outbox_events_publi
 my @said = (slurp_file($node->logfile) =~ /not every route has figures of its own/g);
 is(scalar @said, 1, 'the log says it once');
 # CPU time of the session: whatever else this machine does. The first call fills caches.
+SKIP:
+{
+skip 'no /proc/self/schedstat', 1 unless -e '/proc/self/schedstat';
 my @took = split /\n/, sql(q(SELECT count(*) AS n FROM outbox.metrics() \gset) . "\n"
 	  . (q(SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)::numeric AS t \gset) . "\n" . q(SELECT count(*) AS n FROM outbox.metrics() \gset) . "\n"
 		  . q(SELECT round((split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)::numeric - :t) / 1000000, 2), :n;) . "\n") x 9);
 @took = sort { $a <=> $b } @took;
 note("outbox.metrics() with 131 routes behind took $took[0] (ms, rows) at best, $took[4] in the middle");
 cmp_ok((split /\|/, $took[0])[0], '<', 50, 'it takes milliseconds of CPU time');
+}
 
 my $locker = $node->background_psql('postgres');
 $locker->query_safe("BEGIN");
