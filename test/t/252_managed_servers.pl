@@ -1,6 +1,6 @@
 # docs/managed-servers.md: a publisher without outbox, a subscriber with it, made of the page's own statements. Each row is in the
 # log exactly once and in the order of the commits over there, whatever is killed: the subscriber in the middle of the initial
-# copy and of the stream, the apply worker, the publisher. Consumers get what the ledger says.
+# copy and of the stream, the apply worker, the walsender. Consumers get what the ledger says.
 # matrix: C25
 use strict;
 use warnings;
