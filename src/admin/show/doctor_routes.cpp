@@ -187,38 +187,6 @@ void CheckUserMappings(const std::set<std::string>& servers, Findings* findings)
 
 }  // namespace
 
-namespace {
-
-struct EmittingCommits {
-  uint64 all = 0;
-  uint64 lone = 0;
-};
-
-EmittingCommits CountCommits() {
-  pg::DatabaseSlot* slot = pg::Shared() == nullptr ? nullptr : pg::FindDatabaseSlot(MyDatabaseId, false);
-  if (slot == nullptr) {
-    return {};
-  }
-  return {pg_atomic_read_u64(&slot->emitting_commits), pg_atomic_read_u64(&slot->lone_emits)};
-}
-
-}  // namespace
-
-// Says nothing where all is well: that is no state of the outbox, but of the applications.
-void CheckLoneEmits(Findings* findings) {
-  const EmittingCommits commits = CountCommits();
-  if (commits.lone == 0 || pg::settings.lone_emit == static_cast<int>(pg::LoneEmit::kAllow)) {
-    return;
-  }
-  findings->Warn(
-      "lone events",
-      std::to_string(commits.lone) + " of " + std::to_string(commits.all) +
-          " transactions that emitted changed nothing else, since the server started: where their events "
-          "tell of changes, a crash in between loses some.",
-      "Emit in the transaction that makes the change; outbox.lone_emit = refuse finds the place. Where events "
-      "stand alone: ALTER ROLE ... SET outbox.lone_emit = allow.");
-}
-
 void CheckRoutes(Findings* findings) {
   std::set<std::string> seen;
   std::set<std::string> servers;
@@ -626,14 +594,3 @@ void CheckSubscriptions(Findings* findings) {
 }
 
 }  // namespace outbox::admin
-
-OUTBOX_FUNCTION(outbox_lone_emit) {
-  using namespace outbox::admin;
-  ResultSet result(fcinfo);
-  result.Begin();
-  if (outbox::pg::Shared() != nullptr) {
-    const EmittingCommits commits = CountCommits();
-    result.Add({Cell(std::to_string(commits.all)), Cell(std::to_string(commits.lone))});
-  }
-  return static_cast<Datum>(0);
-}
