@@ -104,6 +104,8 @@ void ReadClaimed(uint64 row, int column, Arena* arena, relay::Claimed* claimed) 
   Datum headers = ResultDatum(row, column + 11, &isnull);
   event->headers = isnull ? HeaderView() : pg::CopyHeaders(headers, arena);
   event->topic = Text(row, column + 12, true, arena);
+  ResultDatum(row, column + 13, &isnull);
+  event->deliver_at = isnull ? 0 : ResultTime(row, column + 13) + kPgEpochMicros;
   if (claimed->replay != 0) {
     event->headers = WithReplay(event->headers, claimed->replay, arena);
   }

@@ -29,7 +29,7 @@ Datum TopicArray(const std::vector<std::string>& topics);
 // The columns that ReadClaimed expects, of a row of outbox.parked under the alias p.
 #define OUTBOX_CLAIMED_COLUMNS                                                                                      \
   "p.created_at, p.id, p.replay, p.order_key, p.state, p.attempts, p.aggregate_type, p.aggregate_id, p.event_type," \
-  " p.payload, p.content_type, p.headers, p.own_topic"
+  " p.payload, p.content_type, p.headers, p.own_topic, CASE p.state WHEN 'scheduled' THEN p.due_at END"
 
 // From a row of the last result, the columns beginning at `column`. Bytes go into the arena. A replay carries the
 // header outbox-replay with its number.

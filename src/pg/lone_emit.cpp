@@ -54,12 +54,12 @@ bool ChangedOutboxAlone() {
 }  // namespace
 
 bool JudgeLoneEmit() {
-  if (!pgstat_track_counts || !ChangedOutboxAlone()) {
-    return false;
+  if (settings.lone_emit == static_cast<int>(LoneEmit::kAllow) || !pgstat_track_counts || !ChangedOutboxAlone()) {
+    return false;  // where it is meant it is not counted, either
   }
   static bool warned = false;
   const auto wanted = static_cast<LoneEmit>(settings.lone_emit);
-  if (wanted == LoneEmit::kAllow || (wanted == LoneEmit::kWarn && warned)) {
+  if (wanted == LoneEmit::kWarn && warned) {
     return true;
   }
   warned = wanted == LoneEmit::kWarn;

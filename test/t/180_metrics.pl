@@ -47,6 +47,14 @@ is(figure('events_emitted_total'), 1, 'then it is');
 is(sql("SELECT l.max / 1000 <= extract(epoch FROM clock_timestamp() - s.created_at) - 2.9 FROM outbox.latency l, outbox.status('$id') s
 	WHERE l.route = 'redis' AND l.period = 'minute'"), 't', 'the time between emit() and COMMIT is no delay');
 
+# --- delayed ---
+sql('SELECT outbox.metrics_reset()');
+my $delayed = sql("SELECT outbox.emit('order', 'd', 'a.b', '{}', deliver_at => clock_timestamp() + interval '3 s')");
+is(sql("SELECT outbox.wait_until_idle('60 s', include_delayed => true)"), 't', 'a delayed event is delivered');
+ok(wait_for_value($node, q(SELECT count(*) FROM outbox.latency WHERE route = 'redis' AND period = 'minute' AND events = 1), 1, 30), 'and measured');
+is(sql("SELECT l.max / 1000 <= extract(epoch FROM clock_timestamp() - s.created_at) - 2.9 FROM outbox.latency l, outbox.status('$delayed') s
+	WHERE l.route = 'redis' AND l.period = 'minute'"), 't', 'from when it was due');
+
 # --- prepared ---
 sql("BEGIN; SELECT outbox.emit_text('order', 'p', 'a.b', '12345') FROM generate_series(1, 3); PREPARE TRANSACTION 'one'");
 sql("BEGIN; SELECT outbox.emit_text('order', 'q', 'a.b', '12345') FROM generate_series(1, 5); PREPARE TRANSACTION 'two'");

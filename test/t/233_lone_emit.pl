@@ -16,7 +16,9 @@ $node->safe_psql('postgres', $emit);    # makes the day table, which is a change
 
 foreach my $session (1, 2) { is(warnings(said($emit x 3)), 1, "once in session $session") }
 is(warnings(said("BEGIN; INSERT INTO orders VALUES (1); $emit COMMIT;")), 0, 'not where there is a change');
+my $lone = $node->safe_psql('postgres', 'SELECT lone FROM outbox.lone_emit');
 is(warnings(said("SET outbox.lone_emit = allow; $emit")), 0, 'not where that is meant');
+is($node->safe_psql('postgres', 'SELECT lone FROM outbox.lone_emit'), $lone, 'which is not counted, either: doctor() has nothing to say of it');
 $node->safe_psql('postgres', q{SELECT outbox.grant_emit('app'); ALTER ROLE app SET outbox.lone_emit = refuse});
 my ($status, $out, $error) = $node->psql('postgres', $emit, extra_params => [ '-U', 'app' ]);
 like($error, qr/ERROR:  the transaction emitted an event and changed nothing else\nDETAIL: .*\nHINT: .*BEGIN \.\.\. COMMIT/, 'refused for a role');

@@ -147,11 +147,11 @@ void NoticeUnusable(const Destination& destination, const std::string& server, c
   const auto wrong =
       std::find_if(rows.begin(), rows.end(), [](const sink::CheckupRow& row) { return !row.error.ok(); });
   if (wrong != rows.end()) {
-    Notice(
-        "server \"" + server + "\" cannot be used as it is: " + FromUtf8(wrong->error.message),
-        "Error class " + std::string(ErrorClassName(wrong->error.error_class)) + ", code " +
-            FromUtf8(wrong->error.code) + ". The route is made all the same, and its events wait.",
-        FromUtf8(wrong->hint + (wrong->hint.empty() ? "" : " ")) + "outbox.test_server('" + server + "') looks again.");
+    Notice("server \"" + server + "\" cannot be used as it is: " + FromUtf8(wrong->error.message),
+           "Error class " + std::string(ErrorClassName(wrong->error.error_class)) + ", code " +
+               FromUtf8(wrong->error.code) + ". The route is made all the same, and its events wait.",
+           FromUtf8(wrong->hint + (wrong->hint.empty() ? "" : " ")) + "outbox.test_server('" + server +
+               (request.topic.empty() ? "" : "', '" + request.topic) + "') looks again.");
   }
 }
 

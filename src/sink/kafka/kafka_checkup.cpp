@@ -75,25 +75,35 @@ class Question {
     rd_kafka_topic_t* only = topic.empty() ? nullptr : rd_kafka_topic_new(handle, topic.c_str(), nullptr);
     const rd_kafka_metadata_t* metadata = nullptr;
     if (rd_kafka_metadata(handle, 0, only, &metadata, timeout_ms) == RD_KAFKA_RESP_ERR_NO_ERROR) {
-      Read(*metadata, &answer);
+      Read(*metadata, !topic.empty(), &answer);
       rd_kafka_metadata_destroy(metadata);
     }
     if (!answer.leader.empty()) {
+      answer.leader_code = RD_KAFKA_RESP_ERR__TIMED_OUT;  // until it is known
+      Publish(answer, false);
       int64_t low = 0;
       int64_t high = 0;
       const int left = static_cast<int>(std::max<int64_t>(1, (by - MonotonicMicros()) / kMilli));
       answer.leader_code = rd_kafka_query_watermark_offsets(handle, topic.c_str(), 0, &low, &high, left);
     }
+    Publish(answer, true);
+  }
+
+  void Publish(const Answer& answer, bool over) {
     const std::lock_guard lock(mutex_);
-    answer_ = std::move(answer);
-    over_ = true;
+    answer_ = answer;
+    over_ = over;
     done_.notify_one();
   }
 
-  static void Read(const rd_kafka_metadata_t& metadata, Answer* answer) {
+  // Without a topic the answer has whatever topics the client knows of, and says nothing about any.
+  static void Read(const rd_kafka_metadata_t& metadata, bool with_topic, Answer* answer) {
     answer->came = true;
     answer->brokers = metadata.broker_cnt;
     answer->from = metadata.orig_broker_name == nullptr ? "" : metadata.orig_broker_name;
+    if (!with_topic) {
+      return;
+    }
     if (metadata.topic_cnt != 1) {
       answer->topic_code = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
       return;
