@@ -34,21 +34,21 @@ sub day
 {
 	my ($day, $events) = @_;
 	my $name = 'log_' . $day =~ s/-//gr;
-	sql("CREATE TABLE outbox.$name (LIKE outbox.log); CREATE INDEX ON outbox.$name (xid);
+	sql("CREATE TABLE outbox.$name (LIKE outbox_internal.log); CREATE INDEX ON outbox.$name (xid);
 		INSERT INTO outbox.$name (created_at, id, xid, aggregate_type, event_type, payload)
 		  SELECT timestamptz '$day 12:00+00' + e * interval '1 s', gen_random_uuid(), pg_current_xact_id(), 't', 'large', string_agg(sha256((e || '/' || i)::bytea), '')
 		  FROM generate_series(1, $events) e, generate_series(1, 131072) i GROUP BY e;
-		ALTER TABLE outbox.log ATTACH PARTITION outbox.$name FOR VALUES FROM ('$day 00:00+00') TO (timestamptz '$day 00:00+00' + interval '1 day')");
+		ALTER TABLE outbox_internal.log ATTACH PARTITION outbox.$name FOR VALUES FROM ('$day 00:00+00') TO (timestamptz '$day 00:00+00' + interval '1 day')");
 	return $name;
 }
-my $finish = 'UPDATE outbox.lane SET window_from = pg_current_snapshot()';
+my $finish = 'UPDATE outbox_internal.lane SET window_from = pg_current_snapshot()';
 sub limit { sql("ALTER SYSTEM SET outbox.max_log_size = '$_[0]'"); upkeep(); return }
 
 sql("CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '1');
 	SET outbox.test_new_routes = off;
 	SELECT outbox.create_route('a', server => 'nowhere'), outbox.create_route('b', server => 'nowhere', lanes => 64);
 	SELECT outbox.emit('t', 1, 'new', '{}')");
-ok(wait_for_value($node, "SELECT count(*) >= 4 FROM pg_inherits WHERE inhparent = 'outbox.log'::regclass", 't'), 'days are made ahead');
+ok(wait_for_value($node, "SELECT count(*) >= 4 FROM pg_inherits WHERE inhparent = 'outbox_internal.log'::regclass", 't'), 'days are made ahead');
 
 my @days = (day('2020-01-01', 1), day('2020-01-02', 1), day('2020-01-03', 0), day('2020-01-04', 1));
 sql("$finish WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'a')");
@@ -91,7 +91,7 @@ ok(there($days[0]), 'a dry run drops nothing');
 ($out, $err) = told(q(SET ROLE acts; SET default_transaction_isolation = 'repeatable read'; CALL outbox.drop_expired(keep => '1 day', dry_run => false)));
 like($out, qr/^4\|/, 'by an operator, whatever the isolation');
 is(sql(q(SELECT string_agg(detail ->> 'log_table' || ' ' || (detail ->> 'rows') || ' ' || coalesce(reason, ''), ', ') FROM outbox.audit WHERE action = 'drop_expired' AND reason IS NOT NULL)),
-	'outbox.log_20200103 0 ticket 1', 'the audit has what went');
+	'outbox_internal.log_20200103 0 ticket 1', 'the audit has what went');
 ok(there($late), 'what came last is undelivered and there');
 
 # --- outbox.max_log_size ---
@@ -123,7 +123,7 @@ is(lines(qr/WARNING:  outbox: the log has \d+ % of outbox\.max_log_size/), 2, 'a
 sql($finish);
 upkeep();
 ok(!there($undelivered), 'until it is delivered');
-is(sql(q(SELECT count(*) FROM outbox.log)), 1, 'today is there');
+is(sql(q(SELECT count(*) FROM outbox_internal.log)), 1, 'today is there');
 limit('0');
 
 # --- the disk ---

@@ -26,7 +26,7 @@ constexpr int64 kPaceMicros = 600 * USECS_PER_SEC;  // of a younger log the pace
 // Whether a lane of the route has not passed all of the day, be it that nothing of it is for the route: that keeps the
 // day as well, see Outstanding in log/expired.cpp.
 bool IsBehind(const LaneRecord& lane, const std::string& table) {
-  const std::string sql = "SELECT EXISTS (SELECT FROM outbox._position p, LATERAL (SELECT FROM " + table +
+  const std::string sql = "SELECT EXISTS (SELECT FROM outbox_internal.position p, LATERAL (SELECT FROM " + table +
                           " l WHERE l.xid >= pg_snapshot_xmin(p.window_from) AND NOT pg_visible_in_snapshot(l.xid, "
                           "p.window_from) LIMIT 1) x "
                           "WHERE p.route_id = $1::bigint)";
@@ -84,7 +84,7 @@ void SetState(int64 retention, LogDay* day) {
   day->state = now < ends ? "open" : !day->holders.empty() ? "held" : now < day->goes_at ? "kept" : "expired";
 }
 
-// What keeps the keeper from the lock that a drop takes, on the day's table and on outbox.log, and from the drop: it
+// What keeps the keeper from the lock that a drop takes, on the day's table and on outbox_internal.log, and from the drop: it
 // does not wait for any of them.
 void FindInTheWay(int64 locked_since, LogDay* day) {
   for (const Row& row :
@@ -99,7 +99,7 @@ void FindInTheWay(int64 locked_since, LogDay* day) {
               "AND t.virtualtransaction = l.virtualtransaction "
               "WHERE l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid() "
               "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-              "AND l.relation IN ('outbox.log'::regclass, to_regclass('outbox.' || $1)) "
+              "AND l.relation IN ('outbox_internal.log'::regclass, to_regclass('outbox.' || $1)) "
               "AND coalesce(a.backend_type, '') NOT LIKE 'outbox %' "
               "UNION ALL SELECT DISTINCT 'view ' || r.ev_class::regclass, NULL::timestamptz FROM pg_depend d "
               "JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid "
@@ -118,7 +118,7 @@ int64 FreeBytes() {
     return asked;
   }
   const Oid tablespace = static_cast<Oid>(std::stoul(
-      RunSql(Access::kRead, "SELECT reltablespace FROM pg_class WHERE oid = 'outbox.log'::regclass")[0][0].value()));
+      RunSql(Access::kRead, "SELECT reltablespace FROM pg_class WHERE oid = 'outbox_internal.log'::regclass")[0][0].value()));
   const std::string path = pg::Guard([tablespace]() -> const char* {
     return GetDatabasePath(MyDatabaseId, OidIsValid(tablespace) ? tablespace : MyDatabaseTableSpace);
   });
@@ -148,15 +148,15 @@ int64 RetentionMicros() {
 
 std::vector<LogDay> LoadLogDays(const LogDaysQuery& query) {
   // A lock on the log, as every reader has it.
-  RunSql(Access::kRead, "SELECT FROM outbox.log LIMIT 0");
+  RunSql(Access::kRead, "SELECT FROM outbox_internal.log LIMIT 0");
   const std::vector<std::vector<LaneRecord>> routes = ByRoute(LoadLanes(std::nullopt));
   const int64 retention = query.retention < 0 ? RetentionMicros() : query.retention;
   std::vector<LogDay> found;
   for (const Row& row :
        RunSql(Access::kRead,
               "SELECT c.relname, pg_total_relation_size(c.oid), pg_relation_size(c.oid) FROM pg_class c WHERE "
-              "c.relnamespace = 'outbox'::regnamespace AND (c.oid = 'outbox.log_spare'::regclass OR c.oid IN "
-              "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox.log'::regclass)) ORDER BY 1")) {
+              "c.relnamespace = 'outbox'::regnamespace AND (c.oid = 'outbox_internal.log_spare'::regclass OR c.oid IN "
+              "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass)) ORDER BY 1")) {
     LogDay day;
     day.table = row[0].value();
     day.bytes = std::stoll(row[1].value_or("0"));

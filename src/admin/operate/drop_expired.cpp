@@ -39,7 +39,7 @@ std::string Describe(const LogDay& day) {
          (day.rows == 1 ? " event)" : " events)");
 }
 
-// In the transaction that is under way; its lock on outbox.log goes with it.
+// In the transaction that is under way; its lock on outbox_internal.log goes with it.
 bool Drop(const LogDay& day, const Cell& reason) {
   const bool dropped = Guard([&day] {
     bool done = false;
