@@ -56,7 +56,8 @@ void AddPatterns(Datum topics, List** patterns) {
   }
 }
 
-// The role that a row of outbox_internal.emit_right is about, as outbox_internal.role_of() has it; InvalidOid: there is none.
+// The role that a row of outbox_internal.emit_right is about, as outbox_internal.role_of() has it; InvalidOid: there is
+// none.
 Oid RoleOf(TupleTableSlot* row) {
   bool null = true;
   const Oid oid = DatumGetObjectId(slot_getattr(row, 2, &null));

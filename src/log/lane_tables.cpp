@@ -114,8 +114,8 @@ void LockPositions(int64_t route_id, LOCKMODE mode, bool wait) {
 
 namespace {
 
-// outbox_internal.progress.run_after of the row that is written next. A row of another run than the newest begins a period; so
-// does one of none (at a destination that does not tell, or before a server is met).
+// outbox_internal.progress.run_after of the row that is written next. A row of another run than the newest begins a
+// period; so does one of none (at a destination that does not tell, or before a server is met).
 int64_t RunAfter(LaneId id, std::string_view server_run) {
   static Statement newest = {
       "SELECT CASE WHEN g.run IS NOT DISTINCT FROM $4 THEN g.run_after ELSE g.at END"

@@ -62,12 +62,13 @@ void SettleIdentity() {
   Datum values[3];
   OwnIdentity(values);
   AsOwner(OwnerOf("identity"), [&] {
-    if (SPI_execute_with_args("WITH settled AS (INSERT INTO outbox_internal.identity (system_identifier, database, instance) "
-                              "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox_internal.identity) "
-                              "RETURNING system_identifier, database) "
-                              "INSERT INTO outbox_internal.origin (system_identifier, database) "
-                              "SELECT s.system_identifier, s.database FROM settled s",
-                              3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
+    if (SPI_execute_with_args(
+            "WITH settled AS (INSERT INTO outbox_internal.identity (system_identifier, database, instance) "
+            "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox_internal.identity) "
+            "RETURNING system_identifier, database) "
+            "INSERT INTO outbox_internal.origin (system_identifier, database) "
+            "SELECT s.system_identifier, s.database FROM settled s",
+            3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox_internal.identity")));
     }
   });

@@ -84,8 +84,8 @@ void SetState(int64 retention, LogDay* day) {
   day->state = now < ends ? "open" : !day->holders.empty() ? "held" : now < day->goes_at ? "kept" : "expired";
 }
 
-// What keeps the keeper from the lock that a drop takes, on the day's table and on outbox_internal.log, and from the drop: it
-// does not wait for any of them.
+// What keeps the keeper from the lock that a drop takes, on the day's table and on outbox_internal.log, and from the
+// drop: it does not wait for any of them.
 void FindInTheWay(int64 locked_since, LogDay* day) {
   for (const Row& row :
        RunSql(Access::kRead,
@@ -118,7 +118,8 @@ int64 FreeBytes() {
     return asked;
   }
   const Oid tablespace = static_cast<Oid>(std::stoul(
-      RunSql(Access::kRead, "SELECT reltablespace FROM pg_class WHERE oid = 'outbox_internal.log'::regclass")[0][0].value()));
+      RunSql(Access::kRead, "SELECT reltablespace FROM pg_class WHERE oid = 'outbox_internal.log'::regclass")[0][0]
+          .value()));
   const std::string path = pg::Guard([tablespace]() -> const char* {
     return GetDatabasePath(MyDatabaseId, OidIsValid(tablespace) ? tablespace : MyDatabaseTableSpace);
   });
@@ -152,11 +153,11 @@ std::vector<LogDay> LoadLogDays(const LogDaysQuery& query) {
   const std::vector<std::vector<LaneRecord>> routes = ByRoute(LoadLanes(std::nullopt));
   const int64 retention = query.retention < 0 ? RetentionMicros() : query.retention;
   std::vector<LogDay> found;
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT c.relname, pg_total_relation_size(c.oid), pg_relation_size(c.oid) FROM pg_class c WHERE "
-              "c.relnamespace = 'outbox'::regnamespace AND (c.oid = 'outbox_internal.log_spare'::regclass OR c.oid IN "
-              "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass)) ORDER BY 1")) {
+  for (const Row& row : RunSql(
+           Access::kRead,
+           "SELECT c.relname, pg_total_relation_size(c.oid), pg_relation_size(c.oid) FROM pg_class c WHERE "
+           "c.relnamespace = 'outbox'::regnamespace AND (c.oid = 'outbox_internal.log_spare'::regclass OR c.oid IN "
+           "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass)) ORDER BY 1")) {
     LogDay day;
     day.table = row[0].value();
     day.bytes = std::stoll(row[1].value_or("0"));

@@ -33,16 +33,17 @@ std::string Are(const std::string& count, const char* what, const char* is, cons
 }  // namespace
 
 void CheckDayTables(Findings* findings) {
-  std::vector<Row> missing = RunSql(Access::kRead,
-                                    "SELECT to_char(d, 'YYYYMMDD') FROM generate_series(0, 1) n, "
-                                    "LATERAL (SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date + n) t (d) "
-                                    "WHERE to_regclass('outbox_internal.log_' || to_char(d, 'YYYYMMDD')) IS NULL ORDER BY 1",
-                                    {UnixMicrosCell(pg::Guard([] { return pg::ClockNow(); }))});
+  std::vector<Row> missing =
+      RunSql(Access::kRead,
+             "SELECT to_char(d, 'YYYYMMDD') FROM generate_series(0, 1) n, "
+             "LATERAL (SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date + n) t (d) "
+             "WHERE to_regclass('outbox_internal.log_' || to_char(d, 'YYYYMMDD')) IS NULL ORDER BY 1",
+             {UnixMicrosCell(pg::Guard([] { return pg::ClockNow(); }))});
   if (RunSql(Access::kRead, "SELECT pg_relation_size('outbox_internal.log_spare') > 0")[0][0] == "t") {
-    findings->Ok(
-        "spare table",
-        "Events went to outbox_internal.log_spare, because a day had no table and no background worker was free to make "
-        "it. They are published like all others, and the table is emptied when they have expired.");
+    findings->Ok("spare table",
+                 "Events went to outbox_internal.log_spare, because a day had no table and no background worker was "
+                 "free to make "
+                 "it. They are published like all others, and the table is emptied when they have expired.");
   }
   // Detached by hand, or made by somebody: their names are those of days, or were.
   for (const Row& row :
@@ -279,9 +280,10 @@ void CheckRoutes(Findings* findings) {
       good++;
     }
   }
-  for (const Row& row : RunSql(Access::kRead,
-                               "SELECT r.name FROM outbox.route r WHERE NOT EXISTS (SELECT FROM outbox_internal.lane l WHERE "
-                               "l.route_id = r.id) ORDER BY r.name")) {
+  for (const Row& row :
+       RunSql(Access::kRead,
+              "SELECT r.name FROM outbox.route r WHERE NOT EXISTS (SELECT FROM outbox_internal.lane l WHERE "
+              "l.route_id = r.id) ORDER BY r.name")) {
     seen.insert(row[0].value());
     findings->Problem(
         "route", "Route \"" + row[0].value() + "\" has no lanes: nothing of it is delivered.",
@@ -550,11 +552,11 @@ void CheckAdoption(Findings* findings) {
                                    "outbox.replay() and outbox.status() do not know all of it.");
     return;
   }
-  Cell routes =
-      RunSql(Access::kRead,
-             "SELECT string_agg(DISTINCT quote_literal(r.name), ', ') FROM outbox.route r JOIN outbox_internal.lane l "
-             "ON l.route_id = r.id WHERE coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM "
-             "outbox_internal.origin o WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)")[0][0];
+  Cell routes = RunSql(
+      Access::kRead,
+      "SELECT string_agg(DISTINCT quote_literal(r.name), ', ') FROM outbox.route r JOIN outbox_internal.lane l "
+      "ON l.route_id = r.id WHERE coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM "
+      "outbox_internal.origin o WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)")[0][0];
   if (routes) {
     findings->Problem(
         "adoption", "A dump has brought lanes, whose positions mean nothing here: no worker reads for " + *routes + ".",
@@ -620,10 +622,11 @@ void CheckPublications(Findings* findings) {
                    "AND n.pnnspid = 'outbox'::regnamespace) OR EXISTS (SELECT FROM pg_publication_rel r, pg_class c "
                    "WHERE r.prpubid = p.oid AND c.oid = r.prrelid AND c.relnamespace = 'outbox'::regnamespace)")[0];
   if (row[0]) {
-    findings->Warn("publications", "The log is published to other servers, by " + *row[0] + ".",
-                   "Subscribers need the extension, preloaded: their keepers make the day tables without which the "
-                   "subscription stops, for all tables. They keep the events in outbox_internal.foreign_event and send nothing. "
-                   "Publish your schemas by name, without outbox, if you do not want that.");
+    findings->Warn(
+        "publications", "The log is published to other servers, by " + *row[0] + ".",
+        "Subscribers need the extension, preloaded: their keepers make the day tables without which the "
+        "subscription stops, for all tables. They keep the events in outbox_internal.foreign_event and send nothing. "
+        "Publish your schemas by name, without outbox, if you do not want that.");
   } else {
     findings->Ok("publications", "No publication carries the log.");
   }

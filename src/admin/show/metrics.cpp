@@ -313,7 +313,8 @@ void AddParked(const Sources& from) {
        RunSql(Access::kRead,
               "SELECT r.id, s.state, c.n FROM outbox.route r "
               "CROSS JOIN (VALUES ('retrying'), ('blocked'), ('scheduled'), ('dead')) s (state) "
-              "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p WHERE p.state = s.state "
+              "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p WHERE p.state = "
+              "s.state "
               "AND p.route_id = r.id LIMIT $1::bigint) x) c WHERE c.n > 0 OR s.state = 'dead' ORDER BY 1",
               {Cell(std::to_string(kParkedLimit))}, outbox::admin::Plan::kByKey)) {
     if (const Route* route = from.Find(Int(row[0]))) {
@@ -327,9 +328,9 @@ void AddParked(const Sources& from) {
 void AddTopics(const Sources& from) {
   std::map<int64, int64> away;
   int named = 0;
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox_internal.side_topic t GROUP BY 1, 2 ORDER BY 1, 2")) {
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox_internal.side_topic t GROUP "
+                               "BY 1, 2 ORDER BY 1, 2")) {
     const Route* route = from.Find(Int(row[0]));
     away[Int(row[0])]++;
     if (route != nullptr && named++ < kTopicLimit) {
