@@ -58,7 +58,7 @@ my $day = q(SELECT state, undelivered, undelivered_capped, held_by, oldest_undel
 	FROM outbox.day WHERE day = '2020-01-01' AND log_table = 'outbox_internal.log_20200101' AND bytes > 0);
 is(sql($day), 'held|3|f|route "a" (3 events), route "b" (3 events), route "c" (it has not read all of it)|2020-01-01 12:00:01|2020-01-04 00:00:00', 'outbox.day says by whom, and how much');
 my $doctor = q(SELECT status || ': ' || detail FROM outbox.doctor() WHERE "check" = 'log');
-like(sql($doctor), qr/^warning: 1 day is kept beyond outbox\.retention, \d+ \w+, because .*; outbox\.log_20200101 by route "a" \(3 events\), route "b" \(3 events\), route "c" \(it has not read all of it\)\.$/, 'so does doctor()');
+like(sql($doctor), qr/^warning: 1 day is kept beyond outbox\.retention, \d+ \w+, because .*; outbox_internal\.log_20200101 by route "a" \(3 events\), route "b" \(3 events\), route "c" \(it has not read all of it\)\.$/, 'so does doctor()');
 is(sql(q(SELECT DISTINCT state || undelivered || coalesce(held_by, '') FROM outbox.day WHERE day > '2020-01-01')), 'open0', 'of days to come there is nothing to say');
 sql("$finish WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'a')");
 upkeep();

@@ -25,7 +25,7 @@ sub there { return sql("SELECT to_regclass('outbox_internal.$_[0]') IS NOT NULL"
 redis_route($node, $redis, 'redis', lanes => 2);
 sql(q(SELECT outbox.emit('t', 'k', 'early', '1')));
 ok(wait_idle($node), 'events flow');
-my $table = sql('SELECT tableoid::regclass FROM outbox_internal.log') =~ s/^outbox\.//r;
+my $table = sql('SELECT tableoid::regclass FROM outbox_internal.log') =~ s/^outbox_internal\.//r;
 my ($in, $out) = ('', '');
 my $writer = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ], '<', \$in, '>', \$out, '2>', \my $err);
 sub tell_writer
