@@ -12,7 +12,7 @@ use Test::More;
 
 my $node = new_node(conf => "outbox.workers = 0\noutbox.retention = '20000d'\n");
 sub sql { return $node->safe_psql('postgres', "SET outbox.allow_loss = on; $_[0]") }
-sub there { return sql("SELECT to_regclass('outbox.$_[0]') IS NOT NULL") eq 't' }
+sub there { return sql("SELECT to_regclass('outbox_internal.$_[0]') IS NOT NULL") eq 't' }
 sub told { my (undef, $out, $err) = $node->psql('postgres', $_[0]); return ($out, $err) }
 sub lines { my ($pattern) = @_; return scalar(() = slurp_file($node->logfile) =~ /$pattern/g) }
 
@@ -34,11 +34,11 @@ sub day
 {
 	my ($day, $events) = @_;
 	my $name = 'log_' . $day =~ s/-//gr;
-	sql("CREATE TABLE outbox.$name (LIKE outbox_internal.log); CREATE INDEX ON outbox.$name (xid);
-		INSERT INTO outbox.$name (created_at, id, xid, aggregate_type, event_type, payload)
+	sql("CREATE TABLE outbox_internal.$name (LIKE outbox_internal.log); CREATE INDEX ON outbox_internal.$name (xid);
+		INSERT INTO outbox_internal.$name (created_at, id, xid, aggregate_type, event_type, payload)
 		  SELECT timestamptz '$day 12:00+00' + e * interval '1 s', gen_random_uuid(), pg_current_xact_id(), 't', 'large', string_agg(sha256((e || '/' || i)::bytea), '')
 		  FROM generate_series(1, $events) e, generate_series(1, 131072) i GROUP BY e;
-		ALTER TABLE outbox_internal.log ATTACH PARTITION outbox.$name FOR VALUES FROM ('$day 00:00+00') TO (timestamptz '$day 00:00+00' + interval '1 day')");
+		ALTER TABLE outbox_internal.log ATTACH PARTITION outbox_internal.$name FOR VALUES FROM ('$day 00:00+00') TO (timestamptz '$day 00:00+00' + interval '1 day')");
 	return $name;
 }
 my $finish = 'UPDATE outbox_internal.lane SET window_from = pg_current_snapshot()';
@@ -60,8 +60,8 @@ is($out, "0|0\n0|0", 'before retention is over nothing would go; a dry run may b
 unlike($err, qr/log_2020/, 'and nothing is said of days that are kept for that');
 ($out, $err) = told(q(CALL outbox.drop_expired(keep => '1 day')));
 like($out, qr/^1\|\d+$/, 'a shorter time: what no route has delivered is in the way, but of a day with nothing in it');
-like($err, qr/would keep outbox\.log_20200101 \(\d+ \w+, about 1 event\)\n.*In the way is route "b" \(1 event since 2020-01-01 12:00:01/, 'by whom, how much, since when');
-like($err, qr/would drop outbox\.log_20200103 \(\d+ \w+, about 0 events\)/, 'the empty one would go');
+like($err, qr/would keep outbox_internal\.log_20200101 \(\d+ \w+, about 1 event\)\n.*In the way is route "b" \(1 event since 2020-01-01 12:00:01/, 'by whom, how much, since when');
+like($err, qr/would drop outbox_internal\.log_20200103 \(\d+ \w+, about 0 events\)/, 'the empty one would go');
 ($out, $err) = told(q(BEGIN; CALL outbox.drop_expired(dry_run => false); COMMIT));
 like($err, qr/cannot run inside a transaction block/, 'for good it commits as it goes');
 foreach my $wrong ([ q(keep => '-1 day'), 'keep must not be negative' ], [ q(dry_run => NULL), 'dry_run must not be null' ])

@@ -35,7 +35,7 @@ bool IsBehind(const LaneRecord& lane, const std::string& table) {
 }
 
 void FindHolders(const std::vector<std::vector<LaneRecord>>& routes, int64 limit, LogDay* day) {
-  const std::string table = "outbox." + day->table;
+  const std::string table = "outbox_internal." + day->table;
   for (const std::vector<LaneRecord>& lanes : routes) {
     LogDay::Holder holder;
     holder.route = lanes[0].route;
@@ -61,7 +61,7 @@ void FindHolders(const std::vector<std::vector<LaneRecord>>& routes, int64 limit
 int64 EstimateRows(const std::string& table, int64 heap_bytes) {
   constexpr int64 kCountedBlocks = 200;
   const int64 blocks = heap_bytes / BLCKSZ;
-  const std::string name = "outbox." + table;
+  const std::string name = "outbox_internal." + table;
   if (blocks <= kCountedBlocks) {
     return std::stoll(RunSql(Access::kRead, ("SELECT count(*) FROM " + name).c_str())[0][0].value());
   }
@@ -99,11 +99,11 @@ void FindInTheWay(int64 locked_since, LogDay* day) {
               "AND t.virtualtransaction = l.virtualtransaction "
               "WHERE l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid() "
               "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-              "AND l.relation IN ('outbox_internal.log'::regclass, to_regclass('outbox.' || $1)) "
+              "AND l.relation IN ('outbox_internal.log'::regclass, to_regclass('outbox_internal.' || $1)) "
               "AND coalesce(a.backend_type, '') NOT LIKE 'outbox %' "
               "UNION ALL SELECT DISTINCT 'view ' || r.ev_class::regclass, NULL::timestamptz FROM pg_depend d "
               "JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid "
-              "WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass('outbox.' || $1) "
+              "WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass('outbox_internal.' || $1) "
               "AND r.ev_class <> d.refobjid) w (what, since) "
               "WHERE coalesce(w.since <= clock_timestamp() - $2::bigint * interval '1 microsecond', true) "
               "ORDER BY w.since NULLS LAST, w.what",
@@ -132,7 +132,7 @@ int64 FreeBytes() {
 // created_at of about the first event of the day; 0: none.
 int64 FirstEvent(const LogDay& day) {
   const std::string sql =
-      "SELECT (extract(epoch FROM created_at) * 1000000)::bigint FROM outbox." + day.table + " ORDER BY xid LIMIT 1";
+      "SELECT (extract(epoch FROM created_at) * 1000000)::bigint FROM outbox_internal." + day.table + " ORDER BY xid LIMIT 1";
   const std::vector<Row> rows = RunSql(Access::kRead, sql.c_str(), {}, Plan::kIndexOrder);
   return rows.empty() ? 0 : std::stoll(rows[0][0].value());
 }
@@ -156,8 +156,8 @@ std::vector<LogDay> LoadLogDays(const LogDaysQuery& query) {
   for (const Row& row : RunSql(
            Access::kRead,
            "SELECT c.relname, pg_total_relation_size(c.oid), pg_relation_size(c.oid) FROM pg_class c WHERE "
-           "c.relnamespace = 'outbox'::regnamespace AND (c.oid = 'outbox_internal.log_spare'::regclass OR c.oid IN "
-           "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass)) ORDER BY 1")) {
+           "c.oid = 'outbox_internal.log_spare'::regclass OR c.oid IN "
+           "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass) ORDER BY 1")) {
     LogDay day;
     day.table = row[0].value();
     day.bytes = std::stoll(row[1].value_or("0"));

@@ -35,7 +35,7 @@ int64 KeepArgument(FunctionCallInfo fcinfo, int number) {
 std::string Describe(const LogDay& day) {
   const std::string size =
       RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(day.bytes))})[0][0].value();
-  return "outbox." + day.table + " (" + size + ", about " + std::to_string(day.rows) +
+  return "outbox_internal." + day.table + " (" + size + ", about " + std::to_string(day.rows) +
          (day.rows == 1 ? " event)" : " events)");
 }
 
@@ -56,7 +56,7 @@ bool Drop(const LogDay& day, const Cell& reason) {
   });
   if (dropped) {
     WriteAudit("drop_expired", Cell(), Cell(),
-               JsonObject().Add("log_table", Cell("outbox." + day.table)).Add("rows", day.rows).Add("bytes", day.bytes),
+               JsonObject().Add("log_table", Cell("outbox_internal." + day.table)).Add("rows", day.rows).Add("bytes", day.bytes),
                reason);
   }
   return dropped;
