@@ -1,5 +1,4 @@
 import os
-import uuid
 from cases import *
 import django
 from django.conf import settings
@@ -10,41 +9,9 @@ settings.configure(
     DEFAULT_AUTO_FIELD="django.db.models.BigAutoField", USE_TZ=True)
 django.setup()
 
-from django.db import connection, models, transaction
+from django.db import connection, transaction
 from psycopg.types.json import Json, Jsonb
-
-
-class Order(models.Model):
-    customer = models.TextField()
-
-    class Meta:
-        app_label = "shop"
-        db_table = "orders"
-
-
-class Shipment(models.Model):
-    state = models.TextField()
-
-    class Meta:
-        app_label = "shop"
-        db_table = "shipment"
-
-
-# page: entity
-class Event(models.Model):
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
-    aggregate_type = models.TextField()
-    aggregate_id = models.TextField(null=True)
-    event_type = models.TextField()
-    payload = models.JSONField(null=True)
-    headers = models.JSONField(null=True)
-    topic = models.TextField(null=True)
-
-    class Meta:
-        app_label = "shop"
-        db_table = 'outbox"."event'       # Django quotes the whole of it: "outbox"."event"
-        managed = False                   # or makemigrations makes a table of it
-# page end
+from django_models import Event, Order, Shipment
 
 
 # page: emit
