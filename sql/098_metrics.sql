@@ -140,7 +140,7 @@ SELECT pg_temp.figure('outbox_events_parked_total', '{"route": "regress metrics 
   pg_temp.figure('outbox_events_published_total', '{"route": "regress metrics 2"}') AS published;
 
 -- and why: by the class of the last error, where there is one
-INSERT INTO outbox.parked (route_id, lane, created_at, id, state, aggregate_type, event_type, topic, error_class)
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, aggregate_type, event_type, topic, error_class)
   SELECT r.id, 0, now() - n * interval '1 s', gen_random_uuid(), 'dead', 'metrics2', 'e.happened', 't', CASE WHEN n <= 2 THEN 'message' ELSE 'solo-retry' END
   FROM outbox.route r, generate_series(1, 3) n WHERE r.name = 'regress metrics 2';
 SELECT m.labels ->> 'state' AS state, m.labels ->> 'error_class' AS error_class, m.value FROM outbox.metrics() m
