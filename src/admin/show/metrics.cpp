@@ -71,9 +71,9 @@ OUTBOX_FAMILY(kPending, "outbox_pending_events", kGauge, "",
 OUTBOX_FAMILY(kAge, "outbox_oldest_pending_age_seconds", kGauge, "seconds",
               "age of the oldest of them; 0: nothing waits");
 OUTBOX_FAMILY(kLanes, "outbox_lanes", kGauge, "", "lanes, by whether a relay worker has them");
-OUTBOX_FAMILY(
-    kParked, "outbox_parked_events", kGauge, "",
-    "events in outbox_internal.parked, by state and class of the last error; 1000 of a state stand for as many or more");
+OUTBOX_FAMILY(kParked, "outbox_parked_events", kGauge, "",
+              "events in outbox_internal.parked, by state and class of the last error; 1000 of a state stand for as "
+              "many or more");
 OUTBOX_FAMILY(kTopicTrouble, "outbox_topic_trouble", kGauge, "",
               "1 for each topic that has left its lane: 50 of them at most");
 OUTBOX_FAMILY(kTopicsAway, "outbox_topics_away", kGauge, "", "topics that have left their lane: in trouble, or paused");
@@ -325,7 +325,8 @@ void AddParked(const Sources& from) {
        RunSql(Access::kRead,
               "SELECT r.id, s.state, coalesce(c.n, 0), c.error_class FROM outbox.route r "
               "CROSS JOIN (VALUES ('retrying'), ('blocked'), ('scheduled'), ('dead')) s (state) "
-              "LEFT JOIN LATERAL (SELECT x.error_class, count(*) AS n FROM (SELECT p.error_class FROM outbox_internal.parked p "
+              "LEFT JOIN LATERAL (SELECT x.error_class, count(*) AS n FROM (SELECT p.error_class FROM "
+              "outbox_internal.parked p "
               "WHERE p.state = s.state AND p.route_id = r.id LIMIT $1::bigint) x GROUP BY 1) c ON true "
               "WHERE c.n > 0 OR s.state = 'dead' ORDER BY 1, 2, 4",
               {Cell(std::to_string(kParkedLimit))}, outbox::admin::Plan::kByKey)) {
@@ -343,9 +344,9 @@ void AddParked(const Sources& from) {
 void AddTopics(const Sources& from) {
   std::map<int64, int64> away;
   int named = 0;
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox_internal.side_topic t GROUP BY 1, 2 ORDER BY 1, 2")) {
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox_internal.side_topic t GROUP "
+                               "BY 1, 2 ORDER BY 1, 2")) {
     const Route* route = from.Find(Int(row[0]));
     away[Int(row[0])]++;
     if (route != nullptr && named++ < kTopicLimit) {
