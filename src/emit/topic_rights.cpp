@@ -33,7 +33,7 @@ struct Right {
 Right rights[kRoles];
 int known = 0;
 bool stale = true;
-Oid table = InvalidOid;          // outbox.emit_right when it was read; InvalidOid: there was none
+Oid table = InvalidOid;          // outbox_internal.emit_right when it was read; InvalidOid: there was none
 MemoryContext memory = nullptr;  // of the patterns
 
 void OnRelationChange(Datum, Oid relation) {
@@ -56,7 +56,8 @@ void AddPatterns(Datum topics, List** patterns) {
   }
 }
 
-// The role that a row of outbox.emit_right is about, as outbox._role_of() has it; InvalidOid: there is none.
+// The role that a row of outbox_internal.emit_right is about, as outbox_internal.role_of() has it; InvalidOid: there is
+// none.
 Oid RoleOf(TupleTableSlot* row) {
   bool null = true;
   const Oid oid = DatumGetObjectId(slot_getattr(row, 2, &null));
@@ -180,9 +181,10 @@ void CheckTopicRight(const NewEvent* event) {
 
 }  // namespace outbox::emit
 
-// After each change of outbox.emit_right: sessions read it again.
+// After each change of outbox_internal.emit_right: sessions read it again.
 OUTBOX_FUNCTION(outbox_emit_rights_changed) {
-  const Oid changed = RelationGetRelid(outbox::pg::TriggerOf(fcinfo, "outbox._emit_rights_changed()")->tg_relation);
+  const Oid changed =
+      RelationGetRelid(outbox::pg::TriggerOf(fcinfo, "outbox_internal.emit_rights_changed()")->tg_relation);
   outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });
   return PointerGetDatum(nullptr);
 }

@@ -1,4 +1,5 @@
-// What was delivered from outbox.parked and is lost: found by outbox.outcome, event by event, and parked again [P].
+// What was delivered from outbox_internal.parked and is lost: found by outbox_internal.outcome, event by event, and
+// parked again [P].
 #pragma once
 
 #include "base/lane_id.h"
@@ -8,8 +9,8 @@
 
 namespace outbox::log {
 
-// Finds what was delivered from outbox.parked, is lost, and was not known to be: by the lane, or by an earlier lane of
-// the route. `looked`: as of FindRun. Plain code, as is KeepOwnParked().
+// Finds what was delivered from outbox_internal.parked, is lost, and was not known to be: by the lane, or by an earlier
+// lane of the route. `looked`: as of FindRun. Plain code, as is KeepOwnParked().
 void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding);
 
 // Drops those that are another lane's: the route has another number of lanes since they were delivered. Those that the

@@ -159,7 +159,8 @@ void Judge(TriggerData* trigger, const Rule& rule) {
 
 bool InUse() {
   return !RunSql(Access::kWrite,
-                 "SELECT FROM outbox.identity WHERE system_identifier || '/' || database = outbox._home()")
+                 "SELECT FROM outbox_internal.identity WHERE system_identifier || '/' || database = "
+                 "outbox_internal.home()")
               .empty();
 }
 
@@ -169,7 +170,7 @@ using namespace outbox::admin;
 
 OUTBOX_FUNCTION(outbox_refuse_change) {
   constexpr const char* kNeeded[] = {"audit", "identity", "route"};
-  TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox._refuse_change()");
+  TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.refuse_change()");
   const Datum result =
       TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event)
           ? PointerGetDatum(nullptr)

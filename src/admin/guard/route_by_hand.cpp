@@ -31,7 +31,7 @@ using namespace outbox::admin;
 
 // After a row of outbox.route was changed by hand, before it is truncated.
 OUTBOX_FUNCTION(outbox_note_route) {
-  const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox._note_route()");
+  const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.note_route()");
   if (outbox::pg::InOwnStatement() || !StateTablesExist()) {
     return PointerGetDatum(nullptr);
   }
