@@ -9,7 +9,7 @@ CREATE SERVER regress_by_hand FOREIGN DATA WRAPPER outbox_log;
 \getenv dir PG_ABS_SRCDIR
 \set refused :dir '/sql/include/refused.sql'
 \i :refused
-CREATE FUNCTION day(kind text) RETURNS text LANGUAGE sql AS $$ SELECT 'outbox.' || kind || to_char(now() AT TIME ZONE 'UTC', '_YYYYMMDD') $$;
+CREATE FUNCTION day(kind text) RETURNS text LANGUAGE sql AS $$ SELECT 'outbox_internal.' || kind || to_char(now() AT TIME ZONE 'UTC', '_YYYYMMDD') $$;
 BEGIN;
 SELECT outbox.create_route('one', 'regress_by_hand') > 0 AS made;
 SELECT outbox.pause('one', reason => 'test') AS paused;
@@ -62,8 +62,8 @@ SELECT message FROM refused('UPDATE outbox_internal.parked SET payload = NULL');
 SELECT message FROM refused('DELETE FROM outbox.pause');
 RESET session_replication_role;
 CREATE ROLE regress_by_hand;
-GRANT USAGE ON SCHEMA outbox TO regress_by_hand;
-GRANT ALL ON ALL TABLES IN SCHEMA outbox TO regress_by_hand;
+GRANT USAGE ON SCHEMA outbox, outbox_internal TO regress_by_hand;
+GRANT ALL ON ALL TABLES IN SCHEMA outbox, outbox_internal TO regress_by_hand;
 SET ROLE regress_by_hand;
 SELECT message FROM refused('UPDATE outbox_internal.parked SET payload = NULL');
 SELECT message FROM refused('INSERT INTO outbox_internal.tick VALUES (now(), pg_current_snapshot())');

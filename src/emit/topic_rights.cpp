@@ -2,6 +2,7 @@
 
 #include "format/pattern.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 
 extern "C" {
 #include "access/table.h"
@@ -124,8 +125,7 @@ const Right* Find(Oid role) {
     known = 0;
     MemoryContextReset(memory);
   }
-  Oid schema = get_namespace_oid("outbox", true);
-  table = OidIsValid(schema) ? get_relname_relid("emit_right", schema) : InvalidOid;
+  table = pg::FindOurRelation("emit_right");
   stale = false;  // a change from here on sets it again
   Right right = {role, false, NIL};
   Relation relation = OidIsValid(table) && !superuser_arg(role) ? try_table_open(table, AccessShareLock) : nullptr;

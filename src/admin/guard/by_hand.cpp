@@ -5,6 +5,7 @@
 #include "admin/common/query.h"
 #include "admin/guard/loss.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
@@ -73,7 +74,7 @@ const Rule* RuleOf(const TriggerData* trigger) {
   const Oid table = NamedTable(trigger);
   const char* name = OidIsValid(table) ? get_rel_name(table) : nullptr;
   const char* schema = OidIsValid(table) ? get_namespace_name(get_rel_namespace(table)) : nullptr;
-  return name != nullptr && schema != nullptr && strcmp(schema, "outbox") == 0 ? FindRule(name) : nullptr;
+  return name != nullptr && pg::IsOurSchema(schema) ? FindRule(name) : nullptr;
 }
 
 const char* Verb(const TriggerData* trigger) {

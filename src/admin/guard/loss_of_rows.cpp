@@ -5,6 +5,7 @@
 #include "admin/guard/loss.h"
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
@@ -261,7 +262,7 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   const std::string name = NameOf(table);
   const bool log = table == outbox::days::DayTableParent(outbox::days::DayTableKind::kLog);
   const bool day = IsDayTable(table);
-  const bool state = !log && !day && name == std::string("outbox.") + RelationGetRelationName(trigger->tg_relation) &&
+  const bool state = !log && !day && outbox::pg::IsOurSchema(RelationGetNamespace(trigger->tg_relation)) &&
                      IsStateTable(RelationGetRelationName(trigger->tg_relation));
   if (!log && !day && !state) {
     return result;  // a day table that was detached is a user's own

@@ -49,13 +49,14 @@ void CheckDayTables(Findings* findings) {
        RunSql(Access::kRead,
               "SELECT quote_ident(c.relname), c.relkind IN ('r', 'p', 'f'), regexp_replace(c.relname, '_.*', ''), CASE "
               "c.relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'S' THEN 'SEQUENCE' WHEN 'f' THEN "
-              "'FOREIGN TABLE' ELSE 'TABLE' END FROM pg_class c WHERE c.relnamespace = 'outbox'::regnamespace AND "
+              "'FOREIGN TABLE' ELSE 'TABLE' END FROM pg_class c WHERE c.relnamespace = ANY "
+              "('{outbox,outbox_internal}'::regnamespace[]) AND "
               "c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S') AND NOT c.relispartition AND c.relname ~ "
               "'^(log|progress|tick|outcome)_[0-9]{8}(_aside(_[0-9]+)?)?$' ORDER BY 1")) {
-    const std::string name = "outbox." + row[0].value();
+    const std::string name = "outbox_internal." + row[0].value();
     const bool events = row[1] == "t" && row[2] == "log";
     findings->Warn("day tables",
-                   name + " is no part of outbox." + row[2].value() + ", though it has the name of a day" +
+                   name + " is no part of outbox_internal." + row[2].value() + ", though it has the name of a day" +
                        (events ? ": what it holds is not sent." : "."),
                    (events ? "To send it once more: INSERT INTO outbox_internal.log SELECT * FROM " + name +
                                  "; SELECT outbox.adopt(); then "
@@ -110,8 +111,8 @@ void CheckLog(Findings* findings) {
   if (first != nullptr) {
     findings->Warn("log",
                    Are(std::to_string(held), "day", "is", "are") + " kept beyond outbox.retention, " +
-                       pretty(held_bytes) + ", because routes have not delivered all of them; outbox." + first->table +
-                       " by " + HoldersText(*first) + ".",
+                       pretty(held_bytes) + ", because routes have not delivered all of them; outbox_internal." +
+                       first->table + " by " + HoldersText(*first) + ".",
                    "outbox.lag says what is in the way of the route. One that nobody wants any more: "
                    "outbox.drop_route(), or CALL outbox.seek(route, 'infinity').");
   } else {
@@ -148,10 +149,10 @@ void CheckIndexes(Findings* findings) {
   pg::Guard([&] { FindUnindexed(&names); });
   for (const std::string& name : names) {
     findings->Warn("index",
-                   "Day table outbox." + name +
+                   "Day table outbox_internal." + name +
                        " has no valid index on (xid): relay workers read the whole table for each few events.",
-                   "CREATE INDEX CONCURRENTLY " + name + "_xid ON outbox." + name + " (xid); an index of that name " +
-                       "that is not valid has to be dropped before.");
+                   "CREATE INDEX CONCURRENTLY " + name + "_xid ON outbox_internal." + name +
+                       " (xid); an index of that name " + "that is not valid has to be dropped before.");
   }
   if (names.empty()) {
     findings->Ok("index", "Each day table of the log has its index.");
@@ -508,17 +509,19 @@ void CheckGuards(Findings* findings) {
   const std::vector<Row> replaced =
       RunSql(Access::kRead,
              "SELECT p.proname, quote_literal(v.probin) FROM pg_proc p JOIN pg_proc v ON v.proname = 'version' AND "
-             "v.pronamespace = p.pronamespace WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN "
-             "('_refuse_loss', '_refuse_change', '_note_route', '_ignore_replicated', '_emit_rights_changed') AND "
-             "(p.prosrc <> 'outbox' || "
+             "v.pronamespace = 'outbox'::regnamespace WHERE p.pronamespace = 'outbox_internal'::regnamespace AND "
+             "p.proname IN "
+             "('refuse_loss', 'refuse_change', 'note_route', 'ignore_replicated', 'emit_rights_changed') AND "
+             "(p.prosrc <> 'outbox_' || "
              "p.proname OR p.probin IS DISTINCT FROM v.probin OR p.proconfig IS NOT NULL) ORDER BY 1");
   for (const Row& row : replaced) {
     const std::string name = row[0].value();
-    findings->Problem("guards",
-                      "The function outbox." + name + "() was replaced: triggers that call it guard nothing any more.",
-                      "SET outbox.allow_loss = on; CREATE OR REPLACE FUNCTION outbox." + name +
-                          "() RETURNS trigger LANGUAGE c VOLATILE PARALLEL UNSAFE AS " + row[1].value() + ", 'outbox" +
-                          name + "'; ALTER FUNCTION outbox." + name + "() RESET ALL;");
+    findings->Problem(
+        "guards",
+        "The function outbox_internal." + name + "() was replaced: triggers that call it guard nothing any more.",
+        "SET outbox.allow_loss = on; CREATE OR REPLACE FUNCTION outbox_internal." + name +
+            "() RETURNS trigger LANGUAGE c VOLATILE PARALLEL UNSAFE AS " + row[1].value() + ", 'outbox_" + name +
+            "'; ALTER FUNCTION outbox_internal." + name + "() RESET ALL;");
   }
   if (wrong == 0 && replaced.empty()) {
     findings->Ok("guards", "The triggers that keep rows of other servers apart are on.");
@@ -555,7 +558,8 @@ void CheckPublications(Findings* findings) {
                    "SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname) FROM pg_publication p "
                    "WHERE p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace n WHERE n.pnpubid = p.oid "
                    "AND n.pnnspid = 'outbox'::regnamespace) OR EXISTS (SELECT FROM pg_publication_rel r, pg_class c "
-                   "WHERE r.prpubid = p.oid AND c.oid = r.prrelid AND c.relnamespace = 'outbox'::regnamespace)")[0];
+                   "WHERE r.prpubid = p.oid AND c.oid = r.prrelid AND c.relnamespace = ANY "
+                   "('{outbox,outbox_internal}'::regnamespace[]))")[0];
   if (row[0]) {
     findings->Warn(
         "publications", "The log is published to other servers, by " + *row[0] + ".",
@@ -573,17 +577,17 @@ void CheckSubscriptions(Findings* findings) {
                    "SELECT string_agg(quote_ident(s.subname), ', ' ORDER BY s.subname) FROM pg_subscription s WHERE "
                    "s.subenabled AND s.subdbid = (SELECT oid FROM pg_database WHERE datname = current_database()) "
                    "AND EXISTS (SELECT FROM pg_subscription_rel r, pg_class c WHERE r.srsubid = s.oid "
-                   "AND c.oid = r.srrelid AND c.relnamespace = 'outbox'::regnamespace)")[0];
+                   "AND c.oid = r.srrelid AND c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]))")[0];
   if (!row[0]) {
     findings->Ok("subscriptions", "No subscription brings the outbox of another server.");
     return;
   }
   std::vector<Row> missing =
       RunSql(Access::kRead,
-             "SELECT 'outbox.' || k.kind || to_char(d, '_YYYYMMDD') FROM generate_series(0, 1) n, "
+             "SELECT 'outbox_internal.' || k.kind || to_char(d, '_YYYYMMDD') FROM generate_series(0, 1) n, "
              "LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date + n) t (d), "
              "unnest('{log,progress,tick,outcome}'::text[]) k (kind) "
-             "WHERE to_regclass('outbox.' || k.kind || to_char(d, '_YYYYMMDD')) IS NULL ORDER BY d, 1");
+             "WHERE to_regclass('outbox_internal.' || k.kind || to_char(d, '_YYYYMMDD')) IS NULL ORDER BY d, 1");
   if (!missing.empty()) {
     findings->Problem("subscriptions",
                       "Subscription " + *row[0] + " brings the outbox of another server, and there is no table " +
