@@ -170,19 +170,25 @@ SQL
   rows_of_bulk "" "us CPU" 2
 }
 
-# Instructions of the session that ran longest: its own file, the one with the most.
-counted() {
-  local file most=0 n
-  for file in "$WORK"/counts/*; do
-    n=$(awk '/^totals:/ { print $2 }' "$file" 2>/dev/null)
-    [ "${n:-0}" -gt "$most" ] && most=$n
+# Instructions of the session that ran longest of those that have ended since the log had so many lines: pgbench has two, and each
+# writes its file when it ends, a little after pgbench has.
+counted() { # counted LINES
+  local pids=() pid most=0 n
+  until [ ${#pids[@]} -ge 2 ]; do
+    sleep 0.1
+    pids=($(tail -n +$(($1 + 1)) "$WORK/postgres/server.log" | sed -n 's/^.*\[\([0-9]*\)\].*disconnection: .*/\1/p'))
+  done
+  for pid in "${pids[@]}"; do
+    until n=$(awk '/^totals:/ { print $2 }' "$WORK/counts/$pid" 2>/dev/null) && [ -n "$n" ]; do sleep 0.1; done
+    [ "$n" -gt "$most" ] && most=$n
   done
   echo "$most"
 }
 bench_emit_instructions() {
-  local case protocol n counts i
+  local case protocol n counts i lines
   need valgrind
   emit_setup emit_count
+  q postgres -c "ALTER SYSTEM SET log_disconnections = on"
   stop_server "$WORK/postgres"
   mkdir -p "$WORK/counts"
   [ "$(id -u)" = 0 ] && chown postgres "$WORK/counts"
@@ -194,14 +200,12 @@ bench_emit_instructions() {
   : >"$EMIT_DATA"
   for protocol in prepared simple; do
     for case in $EMIT_CASES $BULK_CASES; do
-      case $protocol-$case in simple-bulk* | *-emit-in-pipeline) continue ;; *-bulk*) counts=(2 8) ;; *) counts=(200 1000) ;; esac
+      case $protocol-$case in simple-bulk* | *-emit-in-pipeline) continue ;; *-bulk*) counts=(2 8) ;; *) counts=(200 1400) ;; esac
       n=()
       for i in 0 1; do
-        rm -f "$WORK"/counts/*
+        lines=$(wc -l <"$WORK/postgres/server.log")
         emit_pgbench emit_count "$case" $protocol "${counts[$i]}"
-        # Each of pgbench's two sessions writes its file when it ends, a little after pgbench has; no other one ends meanwhile.
-        until [ "$(grep -ls '^totals:' "$WORK"/counts/* | wc -l)" -ge 2 ]; do sleep 0.1; done
-        n+=("$(counted)")
+        n+=("$(counted "$lines")")
       done
       printf '1\t%s\t%s\n' "$protocol-$case" $(((n[1] - n[0]) / (counts[1] - counts[0]))) >>"$EMIT_DATA"
     done
