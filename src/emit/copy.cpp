@@ -1,6 +1,7 @@
 #include "emit/copy.h"
 
 #include "pg/prelude.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 
 extern "C" {
@@ -25,8 +26,7 @@ enum class Answer { kOwn, kCopy, kNotNow };
 // Reads without SPI and rights, since every session does this; takes no predicate locks that could conflict; and does
 // not wait: if the table is locked, the warning is delayed and not the emit.
 Answer InCopy() {
-  Oid schema = get_namespace_oid("outbox", true);
-  Oid table = OidIsValid(schema) ? get_relname_relid("identity", schema) : InvalidOid;
+  Oid table = pg::FindOurRelation("identity");
   if (OidIsValid(table) && !ConditionalLockRelationOid(table, AccessShareLock)) {
     return Answer::kNotNow;
   }
@@ -57,7 +57,7 @@ void WarnInCopy() {
   if (answer == Answer::kCopy) {
     ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                       errmsg("this database is a copy: events are kept, and none is published before outbox.adopt()"),
-                      errdetail("outbox.identity names another server, database or outbox.instance."),
+                      errdetail("outbox_internal.identity names another server, database or outbox.instance."),
                       errhint("SELECT outbox.adopt() has it publish, what was emitted until then too.")));
   }
 }

@@ -17,7 +17,7 @@ my $node = new_node(conf => "restart_after_crash = off\nautovacuum = off\noutbox
 my $redis = Outbox::Redis->start;
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sql("CREATE TABLESPACE small LOCATION '" . Outbox::Disk::directory('day tables') . "'");
-sql("ALTER TABLE outbox.$_ SET TABLESPACE small") foreach qw(log progress tick outcome);
+sql("ALTER TABLE outbox_internal.$_ SET TABLESPACE small") foreach qw(log progress tick outcome);
 sql('CREATE TABLE orders (id integer PRIMARY KEY, note text); CREATE SEQUENCE number');
 # A business transaction: an order and its event, of which the payload says the order's number and fills half a page.
 sql(q(CREATE PROCEDURE order_one() LANGUAGE plpgsql AS $$
@@ -55,7 +55,7 @@ sub trouble_is { my ($code) = @_; return wait_for_value($node, q(SELECT coalesce
 sql('CALL order_one()') foreach 1 .. 20;
 ok(wait_idle($node), 'events flow');
 is(sql(q(SELECT string_agg(DISTINCT t.spcname, ' ') FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_tablespace t ON t.oid = c.reltablespace
-	WHERE i.inhparent IN ('outbox.log'::regclass, 'outbox.progress'::regclass))), 'small', 'day tables are on the small disk');
+	WHERE i.inhparent IN ('outbox_internal.log'::regclass, 'outbox_internal.progress'::regclass))), 'small', 'day tables are on the small disk');
 
 # --- the log has no room ----------------------------------------------------------------------------------------------
 $redis->pause;
@@ -79,7 +79,7 @@ sql('DELETE FROM orders WHERE id = 1000000');
 
 # --- nor has progress -------------------------------------------------------------------------------------------------
 # What room its pages have left is taken by small rows of a route that there is not.
-my $row = q(INSERT INTO outbox.progress (at, route_id, lane, window_from) VALUES (now(), 2000000000, 0, '3:3:'););
+my $row = q(INSERT INTO outbox_internal.progress (at, route_id, lane, window_from) VALUES (now(), 2000000000, 0, '3:3:'););
 my $err = '';
 $node->psql('postgres', "SET outbox.allow_loss = on;\n" . "$row\n" x 300, on_error_stop => 0, stderr => \$err, extra_params => [ '--set=VERBOSITY=sqlstate' ]);
 like($err, qr/53100/, 'the progress table is full to the last page');
