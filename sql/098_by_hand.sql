@@ -6,15 +6,9 @@ CREATE DATABASE regress_by_hand;
 \c regress_by_hand
 CREATE EXTENSION outbox;
 CREATE SERVER regress_by_hand FOREIGN DATA WRAPPER outbox_log;
-CREATE FUNCTION refused(command text) RETURNS TABLE (code text, message text, detail text, hint text) LANGUAGE plpgsql AS $$
-BEGIN
-  EXECUTE command;
-  RETURN QUERY SELECT '', 'done', '', '';
-EXCEPTION WHEN OTHERS THEN
-  GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-  message := regexp_replace(message, '[0-9]{8}', 'YYYYMMDD');
-  RETURN NEXT;
-END $$;
+\getenv dir PG_ABS_SRCDIR
+\set refused :dir '/sql/include/refused.sql'
+\i :refused
 CREATE FUNCTION day(kind text) RETURNS text LANGUAGE sql AS $$ SELECT 'outbox_internal.' || kind || to_char(now() AT TIME ZONE 'UTC', '_YYYYMMDD') $$;
 BEGIN;
 SELECT outbox.create_route('one', 'regress_by_hand') > 0 AS made;
