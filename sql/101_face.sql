@@ -57,9 +57,9 @@ SELECT count(*) FROM outbox.emit_many_json('[{"aggregate_type": "order", "aggreg
 SELECT outbox.emit_text('order'::varchar, 8, 'order.said'::varchar, 'hello'::varchar, headers => '{"h": "t"}'::text) IS NOT NULL AS text,
   outbox.emit_bytes('order', 9, 'order.packed', '\x00', headers => '{"h": "b"}'::json) IS NOT NULL AS bytes,
   outbox.emit_tombstone('order'::varchar, '10'::varchar, 'order.gone'::varchar, '{"h": "d"}'::varchar) IS NOT NULL AS tombstone;
-SELECT aggregate_id, event_type, convert_from(payload, 'UTF8') AS payload, content_type, headers, topic FROM outbox.log
+SELECT aggregate_id, event_type, convert_from(payload, 'UTF8') AS payload, content_type, headers, topic FROM outbox_internal.log
 WHERE xid = pg_current_xact_id() AND event_type <> 'order.packed' ORDER BY created_at;
-SELECT payload, content_type, headers FROM outbox.log WHERE xid = pg_current_xact_id() AND event_type = 'order.packed';
+SELECT payload, content_type, headers FROM outbox_internal.log WHERE xid = pg_current_xact_id() AND event_type = 'order.packed';
 ROLLBACK;
 -- As drivers send them: without types (a simple driver), and with those that were declared (JDBC).
 BEGIN;
@@ -89,7 +89,7 @@ SELECT outbox.emit_text('o', 1, 'e', 'x', headers => 'hello'::text);
 BEGIN;
 SELECT cardinality(outbox.emit_many('o', array_agg(i), 'e', array_agg(to_json(repeat('x', 500000) || i)))) FROM generate_series(1, 40) i;
 SELECT count(*), bool_and(aggregate_id::int = n AND convert_from(payload, 'UTF8') LIKE '%x' || n || '"') AS in_order
-FROM (SELECT *, row_number() OVER (ORDER BY created_at) AS n FROM outbox.log WHERE xid = pg_current_xact_id()) l;
+FROM (SELECT *, row_number() OVER (ORDER BY created_at) AS n FROM outbox_internal.log WHERE xid = pg_current_xact_id()) l;
 ROLLBACK;
 
 -- outbox.event: whoever reads back what he wrote finds it where he left it.

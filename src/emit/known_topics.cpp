@@ -226,7 +226,7 @@ void CheckTopicKnown(const NewEvent* event) {
 OUTBOX_FUNCTION(outbox_routes_changed) {
   if (!CALLED_AS_TRIGGER(fcinfo)) {
     throw outbox::pg::UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                                "outbox._routes_changed() was not called by a trigger", "", ""};
+                                "outbox_internal.routes_changed() was not called by a trigger", "", ""};
   }
   const Oid changed = RelationGetRelid(reinterpret_cast<TriggerData*>(fcinfo->context)->tg_relation);
   outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });

@@ -19,7 +19,7 @@ sql(q{SET outbox.lone_emit = allow; SELECT outbox.emit('order', 1, 'old', '{}')}
 is(sql(q{SELECT outbox.wait_until_idle('60 s')}), 't', 'what is committed is delivered');
 ok(wait_for_value($node, q{SELECT count(*) > 0 FROM outbox_internal.progress p WHERE (SELECT count(*) FROM pg_snapshot_xip(p.window_from)) = 2}, 't', 60), 'a position is known while two transactions are open');
 # The clock of events may be ahead of the wall clock.
-my $since = sql(q{SELECT greatest(clock_timestamp(), max(p.at), max(l.created_at)) FROM outbox_internal.progress p, outbox.log l});
+my $since = sql(q{SELECT greatest(clock_timestamp(), max(p.at), max(l.created_at)) FROM outbox_internal.progress p, outbox_internal.log l});
 my $emit = q{SELECT outbox.emit('order', 1, '%s', '{}') FROM (SELECT pg_sleep(greatest(0, extract(epoch FROM '%s'::timestamptz - clock_timestamp())))) s};
 sql('SET outbox.lone_emit = allow; ' . sprintf $emit, 'new', $since);
 $open[0]->query_safe(sprintf $emit, 'late', $since);
@@ -31,11 +31,11 @@ is(types_since('-infinity'), 'later late new old before', 'and of the whole log 
 # The index is what it begins by: most of the table is not read.
 sql(q{SET outbox.lone_emit = allow; SELECT outbox.emit_many('filler', NULL, 'e', array_agg('{}'::jsonb)) FROM generate_series(1, 20000)});
 is(sql(q{SELECT outbox.wait_until_idle('60 s')}), 't', 'idle again');
-my $last = sql(q{SELECT max(created_at) FROM outbox.log});
+my $last = sql(q{SELECT max(created_at) FROM outbox_internal.log});
 ok(wait_for_value($node, "SELECT count(*) > 0 FROM outbox_internal.progress WHERE at > '$last'", 't', 60), 'a position behind them is known');
 sql(q{SET outbox.lone_emit = allow; SELECT outbox.emit('order', 1, 'newest', '{}')});
-my $day = sql(q{SELECT tableoid::regclass FROM outbox.log LIMIT 1});
-my $newest = sql(q{SELECT greatest(max(p.at), max(l.created_at) FILTER (WHERE l.aggregate_type = 'filler')) FROM outbox_internal.progress p, outbox.log l WHERE p.at < (SELECT max(created_at) FROM outbox.log)});
+my $day = sql(q{SELECT tableoid::regclass FROM outbox_internal.log LIMIT 1});
+my $newest = sql(q{SELECT greatest(max(p.at), max(l.created_at) FILTER (WHERE l.aggregate_type = 'filler')) FROM outbox_internal.progress p, outbox_internal.log l WHERE p.at < (SELECT max(created_at) FROM outbox_internal.log)});
 is(sql("BEGIN; SELECT event_type FROM outbox.events_of('order', '1', '$newest'); "
 	  . "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) < 10000 FROM pg_stat_xact_all_tables WHERE relid = '$day'::regclass; COMMIT"), "newest\nt", 'the newest one, and the fillers are not read for it');
 no_server_crashed($node);

@@ -31,7 +31,8 @@ std::vector<FoundEvent> FindEvents(Access access, const Uuid& id);
 
 // The newest snapshot that was taken before that moment, of those that lanes and the keeper wrote down: what was
 // emitted since then is not visible in it, so its transactions are those from its xmax on, and of its xip. (Events of a
-// restored dump keep their time and have transaction ids of outbox.adopted.) nullopt: none is known. Throws PgError.
+// restored dump keep their time and have transaction ids of outbox_internal.adopted.) nullopt: none is known. Throws
+// PgError.
 std::optional<Snapshot> SnapshotBefore(Access access, int64 micros);
 
 // Views of the event's texts.

@@ -58,7 +58,7 @@ std::vector<Row> Find(const Wanted& wanted) {
   // here.
   const std::string events =
       "SELECT created_at, id, event_type, topic, content_type, coalesce(octet_length(payload), 0) AS payload_bytes, "
-      "outbox._forgotten(payload, headers, content_type) AS forgotten FROM outbox._whole_log "
+      "outbox_internal.forgotten(payload, headers, content_type) AS forgotten FROM outbox_internal.whole_log "
       "WHERE created_at >= '" +
       UnixMicrosText(wanted.since) +
       "'::timestamptz AND aggregate_type = $1 AND aggregate_id = $2 "
@@ -75,12 +75,13 @@ std::vector<Row> Find(const Wanted& wanted) {
   }
   params.emplace_back(std::to_string(before->xmax));
   params.emplace_back(TextArrayLiteral(others));
-  return RunSql(
-      Access::kRead,
-      (events + " AND xid >= $4::xid8 UNION ALL " + events +
-       " AND xid < $4::xid8 AND xid = ANY ($5::xid8[] || ARRAY(SELECT a.xid::text::xid8 FROM outbox.adopted a))" + last)
-          .c_str(),
-      params, Plan::kIndexOrder);
+  return RunSql(Access::kRead,
+                (events + " AND xid >= $4::xid8 UNION ALL " + events +
+                 " AND xid < $4::xid8 AND xid = ANY ($5::xid8[] || ARRAY(SELECT a.xid::text::xid8 FROM "
+                 "outbox_internal.adopted a))" +
+                 last)
+                    .c_str(),
+                params, Plan::kIndexOrder);
 }
 
 }  // namespace

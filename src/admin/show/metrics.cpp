@@ -64,7 +64,7 @@ OUTBOX_FAMILY(kAge, "outbox_oldest_pending_age_seconds", kGauge, "seconds",
               "age of the oldest of them; 0: nothing waits");
 OUTBOX_FAMILY(kLanes, "outbox_lanes", kGauge, "", "lanes, by whether a relay worker has them");
 OUTBOX_FAMILY(kParked, "outbox_parked_events", kGauge, "",
-              "events in outbox.parked, by state; 1000 stands for as many or more");
+              "events in outbox_internal.parked, by state; 1000 stands for as many or more");
 OUTBOX_FAMILY(kTopicTrouble, "outbox_topic_trouble", kGauge, "",
               "1 for each topic that has left its lane: 50 of them at most");
 OUTBOX_FAMILY(kTopicsAway, "outbox_topics_away", kGauge, "", "topics that have left their lane: in trouble, or paused");
@@ -222,7 +222,7 @@ std::vector<Stand> LoadStands() {
   std::vector<Stand> stands;
   for (const Row& row :
        RunSql(Access::kRead,
-              "SELECT p.route_id, p.lane, p.side, pg_snapshot_xmax(p.window_from) FROM outbox._position p "
+              "SELECT p.route_id, p.lane, p.side, pg_snapshot_xmax(p.window_from) FROM outbox_internal.position p "
               "ORDER BY 1, 2, 3",
               {}, outbox::admin::Plan::kByKey)) {
     stands.push_back({Int(row[0]), static_cast<int>(Int(row[1])), static_cast<int>(Int(row[2])),
@@ -313,7 +313,8 @@ void AddParked(const Sources& from) {
        RunSql(Access::kRead,
               "SELECT r.id, s.state, c.n FROM outbox.route r "
               "CROSS JOIN (VALUES ('retrying'), ('blocked'), ('scheduled'), ('dead')) s (state) "
-              "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox.parked p WHERE p.state = s.state "
+              "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p WHERE p.state = "
+              "s.state "
               "AND p.route_id = r.id LIMIT $1::bigint) x) c WHERE c.n > 0 OR s.state = 'dead' ORDER BY 1",
               {Cell(std::to_string(kParkedLimit))}, outbox::admin::Plan::kByKey)) {
     if (const Route* route = from.Find(Int(row[0]))) {
@@ -327,9 +328,9 @@ void AddParked(const Sources& from) {
 void AddTopics(const Sources& from) {
   std::map<int64, int64> away;
   int named = 0;
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox.side_topic t GROUP BY 1, 2 ORDER BY 1, 2")) {
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox_internal.side_topic t GROUP "
+                               "BY 1, 2 ORDER BY 1, 2")) {
     const Route* route = from.Find(Int(row[0]));
     away[Int(row[0])]++;
     if (route != nullptr && named++ < kTopicLimit) {
@@ -406,7 +407,7 @@ void AddServer(const Sources& from, const LogEstimate* log) {
       RunSql(Access::kRead,
              "SELECT (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'outbox'), "
              "current_setting('server_version'), "
-             "EXISTS (SELECT FROM outbox.identity i, pg_control_system() s, pg_database d WHERE d.datname = "
+             "EXISTS (SELECT FROM outbox_internal.identity i, pg_control_system() s, pg_database d WHERE d.datname = "
              "current_database() "
              "  AND NOT (i.system_identifier = s.system_identifier AND i.database = d.oid AND i.instance = $1)), "
              "(extract(epoch FROM clock_timestamp() - least("
@@ -414,7 +415,7 @@ void AddServer(const Sources& from, const LogEstimate* log) {
              "   WHERE d.datname = current_database() AND a.backend_xid IS NOT NULL AND a.pid <> pg_backend_pid()), "
              "  (SELECT min(x.prepared) FROM pg_prepared_xact() x JOIN pg_database d ON d.oid = x.dbid "
              "   WHERE d.datname = current_database()))) * 1000000)::bigint, "
-             "pg_relation_size('outbox.parked')",
+             "pg_relation_size('outbox_internal.parked')",
              {Cell(outbox::pg::settings.instance == nullptr ? "" : outbox::pg::settings.instance)})[0];
   const std::string extension = row[0].value_or("?");
   Samples* samples = from.samples;
