@@ -2,6 +2,7 @@
 
 #include "format/pattern.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 
 extern "C" {
 #include "access/table.h"
@@ -124,8 +125,7 @@ const Right* Find(Oid role) {
     known = 0;
     MemoryContextReset(memory);
   }
-  Oid schema = get_namespace_oid("outbox", true);
-  table = OidIsValid(schema) ? get_relname_relid("emit_right", schema) : InvalidOid;
+  table = pg::FindOurRelation("emit_right");
   stale = false;  // a change from here on sets it again
   Right right = {role, false, NIL};
   Relation relation = OidIsValid(table) && !superuser_arg(role) ? try_table_open(table, AccessShareLock) : nullptr;
@@ -183,11 +183,8 @@ void CheckTopicRight(const NewEvent* event) {
 
 // After each change of outbox_internal.emit_right: sessions read it again.
 OUTBOX_FUNCTION(outbox_emit_rights_changed) {
-  if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw outbox::pg::UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                                "outbox_internal.emit_rights_changed() was not called by a trigger", "", ""};
-  }
-  const Oid changed = RelationGetRelid(reinterpret_cast<TriggerData*>(fcinfo->context)->tg_relation);
+  const Oid changed =
+      RelationGetRelid(outbox::pg::TriggerOf(fcinfo, "outbox_internal.emit_rights_changed()")->tg_relation);
   outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });
   return PointerGetDatum(nullptr);
 }

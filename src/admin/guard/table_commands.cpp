@@ -7,6 +7,7 @@
 #include "admin/guard/loss.h"
 #include "emit/replica_role.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
@@ -46,12 +47,11 @@ bool Owns(Oid relation) {
 }
 
 bool InSchemaInUse(Oid relation) {
-  return OidIsValid(relation) && !creating_extension &&
-         get_rel_namespace(relation) == get_namespace_oid("outbox", true) &&
+  return OidIsValid(relation) && !creating_extension && pg::IsOurSchema(get_rel_namespace(relation)) &&
          OidIsValid(get_extension_oid("outbox", true));
 }
 
-// A table of the extension, or a partition of one. (A day table that was detached is somebody's own.)
+// A table of the extension, or a partition of one. (A day table that was detached is a user's own.)
 bool IsOurs(Oid relation) {
   if (!InSchemaInUse(relation) ||
       (get_rel_relkind(relation) != RELKIND_RELATION && get_rel_relkind(relation) != RELKIND_PARTITIONED_TABLE)) {
@@ -147,7 +147,7 @@ void RefuseUnlogged(Oid table) {
                   "Leave it as it is. To lose what it holds at the next crash: SET outbox.allow_loss = on."};
 }
 
-// The locks that the command takes, and in its order, before the question: then nobody adds to the answer.
+// The locks that the command takes, and in its order, before the question: then no session adds to the answer.
 void CheckDetach(Oid parent, const PartitionCmd* partition) {
   const Oid day = Guard([&] {
     Oid found = RangeVarGetRelid(partition->name, NoLock, true);
@@ -188,9 +188,8 @@ bool IsTriggerOfOurs(Oid table, const char* name) {
   ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(oid));
   SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, nullptr, 1, &key);
   HeapTuple tuple = systable_getnext(scan);
-  const bool ours =
-      HeapTupleIsValid(tuple) && get_func_namespace(reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgfoid) ==
-                                     get_namespace_oid("outbox", true);
+  const bool ours = HeapTupleIsValid(tuple) &&
+                    pg::IsOurSchema(get_func_namespace(reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgfoid));
   systable_endscan(scan);
   table_close(triggers, AccessShareLock);
   return ours;
@@ -260,17 +259,16 @@ Oid FindOwnFunction(List* names) {
   char* schema = nullptr;
   char* name = nullptr;
   DeconstructQualifiedName(names, &schema, &name);
-  const Oid outbox = get_namespace_oid("outbox", true);
   List* path = schema == nullptr ? fetch_search_path(false) : NIL;
   const Oid into = schema != nullptr ? get_namespace_oid(schema, true) : path != NIL ? linitial_oid(path) : InvalidOid;
-  if (!OidIsValid(outbox) || into != outbox || pg::InOwnStatement()) {
+  if (!pg::IsOurSchema(into) || pg::InOwnStatement()) {
     return InvalidOid;
   }
   Oid found = InvalidOid;
   CatCList* functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(name));
   for (int i = 0; i < functions->n_members && !OidIsValid(found); i++) {
     const auto* function = reinterpret_cast<Form_pg_proc>(GETSTRUCT(&functions->members[i]->tuple));
-    if (function->pronamespace == outbox &&
+    if (function->pronamespace == into &&
         getExtensionOfObject(ProcedureRelationId, function->oid) == get_extension_oid("outbox", true)) {
       found = function->oid;
     }
@@ -313,7 +311,7 @@ bool MayTakeRows(const NewTrigger& trigger) {
          !pg::InOwnStatement();
 }
 
-// Whoever was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
+// A role that was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
 // their owner: in workers, in adopt(), in create_route(). The owner's own may look, and not take.
 void JudgeTrigger(Oid trigger) {
   const NewTrigger found = Guard([trigger] { return FindNew(trigger); });
@@ -412,9 +410,8 @@ void CheckRename(Node* statement) {
       break;
     }
     case OBJECT_SCHEMA: {
-      const Oid table = strcmp(rename->subname, "outbox") != 0
-                            ? InvalidOid
-                            : Guard([] { return get_relname_relid("log", get_namespace_oid("outbox", true)); });
+      const Oid table =
+          !pg::IsOurSchema(rename->subname) ? InvalidOid : Guard([] { return pg::FindOurRelation("log"); });
       if (OidIsValid(table) && Guard([table] { return IsOurs(table) && Owns(table); })) {
         RefuseShape(table, "rename the schema of");
       }
@@ -483,12 +480,14 @@ void CheckReplaceFunction(Node* statement) {
   if (!OidIsValid(found)) {
     return;
   }
-  const std::string name = Guard([found]() -> const char* { return get_func_name(found); });
+  const std::string name = Guard([found]() -> const char* {
+    return psprintf("%s.%s", get_namespace_name(get_func_namespace(found)), get_func_name(found));
+  });
   if (pg::settings.allow_loss) {
-    NoteLoss("replace function outbox." + name, "");
+    NoteLoss("replace function " + name, "");
     return;
   }
-  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot replace function outbox." + name,
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot replace function " + name,
                   "It belongs to extension outbox, whose triggers, views and workers count on what it does.",
                   "Make one of your own, in a schema of your own. To do it all the same, and answer for it: SET "
                   "outbox.allow_loss = on."};
@@ -496,8 +495,8 @@ void CheckReplaceFunction(Node* statement) {
 
 bool IsRestored(Node* statement) {
   auto* copy = reinterpret_cast<CopyStmt*>(statement);
-  if (!copy->is_from || copy->relation == nullptr || copy->relation->schemaname == nullptr ||
-      strcmp(copy->relation->schemaname, "outbox") != 0 || !OidIsValid(get_extension_oid("outbox", true))) {
+  if (!copy->is_from || copy->relation == nullptr || !pg::IsOurSchema(copy->relation->schemaname) ||
+      !OidIsValid(get_extension_oid("outbox", true))) {
     return false;
   }
   static const char* const keyed[] = {"lane", "parked", "side_lane", "side_topic", "pause"};

@@ -7,6 +7,7 @@
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/server.h"
 #include "log/routes.h"
+#include "pg/schemas.h"
 
 extern "C" {
 #include "access/xact.h"
@@ -106,7 +107,7 @@ void AddSides(const Cell& route, Access access, Positions positions, std::vector
 
 void AddStarts(const Cell& route, Access access, std::vector<LaneRecord>* lanes) {
   // An extension that is not updated yet has none.
-  if (!pg::Guard([] { return OidIsValid(get_relname_relid("lane_start", get_namespace_oid("outbox", true))); })) {
+  if (!pg::Guard([] { return OidIsValid(pg::FindOurRelation("lane_start")); })) {
     return;
   }
   std::map<int64, std::shared_ptr<std::vector<LaneStart>>> starts;
@@ -189,15 +190,15 @@ bool Stood(const LaneStart& start, int lane, std::string_view topic, const Event
 }
 
 std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
-  constexpr Access access = Access::kRead;
+  constexpr Access kAccess = Access::kRead;
   std::vector<LaneRecord> lanes;
   Destinations destinations;
   std::map<int64, log::Route> routes;
-  for (log::Route& one : LoadRoutes(access)) {
+  for (log::Route& one : LoadRoutes(kAccess)) {
     const int64 id = one.id;
     routes.emplace(id, std::move(one));
   }
-  for (const Row& row : RunSql(access, kSelectLanes, {route})) {
+  for (const Row& row : RunSql(kAccess, kSelectLanes, {route})) {
     auto of_route = routes.find(Number(row[0]));
     if (of_route == routes.end()) {
       continue;  // made since
@@ -219,8 +220,8 @@ std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
     Compile(of_route->second, &destinations, &lane);
     lanes.push_back(std::move(lane));
   }
-  AddSides(route, access, positions, &lanes);
-  AddStarts(route, access, &lanes);
+  AddSides(route, kAccess, positions, &lanes);
+  AddStarts(route, kAccess, &lanes);
   return lanes;
 }
 

@@ -461,12 +461,12 @@ int64 MoveLoadedRows(const std::string& table) {
   const std::string own = "xid >= '" + std::to_string(kEnd) + "'";
   std::string sql =
       "WITH now AS MATERIALIZED (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric AS next), "
-      "loaded AS MATERIALIZED (SELECT r.xmin::text::bigint AS x FROM outbox." +
+      "loaded AS MATERIALIZED (SELECT r.xmin::text::bigint AS x FROM outbox_internal." +
       table + " r, now WHERE r." + own +
       " GROUP BY 1, now.next HAVING count(DISTINCT r.xid) > 1 "
       "OR max(r.xid::text::numeric) > now.next - mod(mod(now.next, 4294967296) - r.xmin::text::bigint + 4294967296, "
       "4294967296)), "
-      "gone AS (DELETE FROM outbox." +
+      "gone AS (DELETE FROM outbox_internal." +
       table + " d USING loaded l WHERE d.xmin::text::bigint = l.x AND d." + own +
       " RETURNING d.*), "
       "moved AS (INSERT INTO outbox_internal.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, "

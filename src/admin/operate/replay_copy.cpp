@@ -33,11 +33,11 @@ uint64 LockNumber(const Replay& replay) {
 }
 
 std::string TableName(Oid table) {
-  std::vector<Row> rows =
-      RunSql(Access::kWrite,
-             "SELECT relname FROM pg_class WHERE oid = $1::oid AND relnamespace = 'outbox'::regnamespace "
-             "AND relname ~ '^log_([0-9]{8}|spare)$'",
-             {Cell(std::to_string(table))});
+  std::vector<Row> rows = RunSql(Access::kWrite,
+                                 "SELECT relname FROM pg_class WHERE oid = $1::oid AND relnamespace = ANY "
+                                 "('{outbox,outbox_internal}'::regnamespace[]) "
+                                 "AND relname ~ '^log_([0-9]{8}|spare)$'",
+                                 {Cell(std::to_string(table))});
   if (rows.empty()) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "a day of the log went while it was copied",
                     "Its retention was over. What was copied until then is sent.",
@@ -69,7 +69,7 @@ int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base
       "timestamptz 'epoch' + u.due * interval '1 microsecond', l.aggregate_type, l.aggregate_id, l.event_type, "
       "l.payload, "
       "l.content_type, coalesce(l.headers, '{}') || jsonb_build_object('outbox-replay', $2), l.topic, u.topic, l.xid "
-      "FROM outbox." +
+      "FROM outbox_internal." +
       TableName(plan.events[begin].table) +
       " l JOIN unnest($4::bigint[], $5::integer[], $6::bigint[], $7::text[], $8::bigint[]) "
       "AS u (micros, lane, order_key, topic, due) "

@@ -11,6 +11,7 @@
 #include "base/fault_point.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/transaction_end.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
@@ -127,7 +128,7 @@ void HoldWhenQuiet(int64 now, bool force) {
 // Puts the lanes where they stand already, as seek() does.
 void CarryPositions(int64 now) {
   // Waits for workers that are saving progress, and keeps others from doing so until the lanes have lost their owners.
-  Guard([] { LockRelationOid(get_relname_relid("progress", get_namespace_oid("outbox", false)), ShareLock); });
+  Guard([] { LockRelationOid(outbox::pg::FindOurRelation("progress"), ShareLock); });
   const std::vector<Cell> at = {UnixMicrosCell(now)};
   RunSql(Access::kWrite,
          "UPDATE outbox_internal.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = "

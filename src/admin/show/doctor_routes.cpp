@@ -5,13 +5,14 @@
 
 #include "admin/common/text_encoding.h"
 #include "admin/guard/user_mapping.h"
+#include "admin/lookup/log_days.h"
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/server.h"
 #include "admin/lookup/shared_views.h"
 #include "admin/operate/adoption.h"
-#include "admin/show/days.h"
 #include "admin/show/doctor.h"
+#include "base/fault_point.h"
 #include "days/day_tables.h"
 #include "days/log_table.h"
 #include "pg/clock.h"
@@ -49,13 +50,14 @@ void CheckDayTables(Findings* findings) {
        RunSql(Access::kRead,
               "SELECT quote_ident(c.relname), c.relkind IN ('r', 'p', 'f'), regexp_replace(c.relname, '_.*', ''), CASE "
               "c.relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'S' THEN 'SEQUENCE' WHEN 'f' THEN "
-              "'FOREIGN TABLE' ELSE 'TABLE' END FROM pg_class c WHERE c.relnamespace = 'outbox'::regnamespace AND "
+              "'FOREIGN TABLE' ELSE 'TABLE' END FROM pg_class c WHERE c.relnamespace = ANY "
+              "('{outbox,outbox_internal}'::regnamespace[]) AND "
               "c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S') AND NOT c.relispartition AND c.relname ~ "
               "'^(log|progress|tick|outcome)_[0-9]{8}(_aside(_[0-9]+)?)?$' ORDER BY 1")) {
-    const std::string name = "outbox." + row[0].value();
+    const std::string name = "outbox_internal." + row[0].value();
     const bool events = row[1] == "t" && row[2] == "log";
     findings->Warn("day tables",
-                   name + " is no part of outbox." + row[2].value() + ", though it has the name of a day" +
+                   name + " is no part of outbox_internal." + row[2].value() + ", though it has the name of a day" +
                        (events ? ": what it holds is not sent." : "."),
                    (events ? "To send it once more: INSERT INTO outbox_internal.log SELECT * FROM " + name +
                                  "; SELECT outbox.adopt(); then "
@@ -85,39 +87,103 @@ void CheckRetention(Findings* findings) {
   }
 }
 
-// How large the log is, and days that would have gone if routes had delivered them.
+namespace {
+
+std::string Pretty(int64 bytes) {
+  return RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(bytes))})[0][0].value();
+}
+
+// How soon the disk is full at the pace of the last day.
+void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
+  constexpr double kSoon = 7;  // days
+  const LogGrowth growth = MeasureGrowth(days);
+  const std::string room = growth.disk_free < 0 ? "It is not known how much room there is"
+                                                : "The disk has " + Pretty(growth.disk_free) + " free";
+  if (growth.per_day < 0 || growth.disk_free < 0) {
+    findings->Ok("disk",
+                 room + (growth.per_day < 0 ? ". How fast the log grows is known ten minutes after its first event."
+                                            : ", and the log grows by " + Pretty(growth.per_day) + " a day."));
+    return;
+  }
+  const std::string pace = room + ", and the log grows by " + Pretty(growth.per_day) + " a day";
+  const double left = growth.per_day == 0 ? kSoon : static_cast<double>(growth.disk_free) / growth.per_day;
+  const bool ends = growth.to_come >= 0 && growth.to_come < growth.disk_free;
+  if (left < kSoon && !ends) {
+    const auto hours = static_cast<int64>(left * 24);
+    const std::string when = hours >= 48  ? std::to_string(hours / 24) + " days"
+                             : hours >= 2 ? std::to_string(hours) + " hours"
+                                          : std::to_string(static_cast<int64>(left * 24 * 60)) + " minutes";
+    findings->Warn("disk", pace + ": at that pace it is full in " + when + ".",
+                   growth.to_come < 0
+                       ? "Routes hold days that would have gone, see the check \"log\": mend or drop them. A full disk "
+                         "fails every transaction that emits."
+                       : "Days go " +
+                             RunSql(Access::kRead, "SELECT current_setting('outbox.retention')")[0][0].value() +
+                             " after their end: lower outbox.retention, or set outbox.max_log_size; CALL "
+                             "outbox.drop_expired(keep => '1 day') says what would go now. A full disk fails every "
+                             "transaction that emits.");
+  } else {
+    findings->Ok("disk", pace + (growth.to_come > 0 ? ", until it has " + Pretty(growth.to_come) + " more." : "."));
+  }
+}
+
+}  // namespace
+
+// How large the log is, days that would have gone if routes had delivered them or nobody had them locked, and its disk.
 void CheckLog(Findings* findings) {
+  const int64 most = static_cast<int64>(pg::settings.max_log_size_mb) << 20;
   int64 bytes = 0;
   int64 held_bytes = 0;
   int64 days = 0;
   int64 held = 0;
   const LogDay* first = nullptr;
-  constexpr int64 kEnough = 1000;  // to see whether a route holds a day
-  const std::vector<LogDay> all = LoadLogDays(kEnough);
+  const LogDay* locked = nullptr;
+  bool fine = true;
+  constexpr int64 kEnough = 1000;                        // to see whether a route holds a day
+  constexpr int64 kLockedForLong = 600 * USECS_PER_SEC;  // a dump of the database takes its time
+  const int64 asked = OUTBOX_FAULT_VALUE("doctor.locked_for");
+  const std::vector<LogDay> all = LoadLogDays({.limit = kEnough, .locked_since = asked > 0 ? asked : kLockedForLong});
   const int64 now = pg::Guard([] { return pg::ExpiryNow(); });
   for (const LogDay& day : all) {
     bytes += day.bytes;
     days += day.begins != 0;
-    if (std::strcmp(day.state, "held") == 0 && day.goes_at != 0 && day.goes_at <= now) {
+    locked = locked == nullptr && !day.in_the_way.empty() ? &day : locked;
+    if (day.Is("held") && day.goes_at != 0 && day.goes_at <= now) {
       held++;
       held_bytes += day.bytes;
       first = first == nullptr ? &day : first;
     }
   }
-  const auto pretty = [](int64 size) {
-    return RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(size))})[0][0].value();
-  };
   if (first != nullptr) {
+    fine = false;
     findings->Warn("log",
                    Are(std::to_string(held), "day", "is", "are") + " kept beyond outbox.retention, " +
-                       pretty(held_bytes) + ", because routes have not delivered all of them; outbox." + first->table +
+                       Pretty(held_bytes) + ", because routes have not delivered all of them; outbox_internal." + first->table +
                        " by " + HoldersText(*first) + ".",
                    "outbox.lag says what is in the way of the route. One that nobody wants any more: "
                    "outbox.drop_route(), or CALL outbox.seek(route, 'infinity').");
-  } else {
-    findings->Ok("log", "The log has " + pretty(bytes) + " in " + std::to_string(days) +
+  }
+  if (locked != nullptr) {
+    fine = false;
+    findings->Warn(
+        "log",
+        "outbox_internal." + locked->table + " is delivered and over, and cannot be dropped: in the way is " +
+            HoldersText(*locked) + ".",
+        "It is dropped as soon as that has gone: end the transaction, or drop the view. Nobody waits for it.");
+  }
+  if (most != 0 && bytes > most / 10 * 8) {
+    fine = false;
+    findings->Warn(
+        "log",
+        "The log has " + Pretty(bytes) + ", " + std::to_string(bytes / (most / 100)) + " % of outbox.max_log_size.",
+        "Beyond it delivered days are dropped before outbox.retention is over; what is undelivered, and a "
+        "day that has not ended, are kept. See outbox.day.");
+  }
+  if (fine) {
+    findings->Ok("log", "The log has " + Pretty(bytes) + " in " + std::to_string(days) +
                             (days == 1 ? " day" : " days") + "; see outbox.day.");
   }
+  CheckDisk(all, findings);
 }
 
 namespace {
@@ -148,10 +214,10 @@ void CheckIndexes(Findings* findings) {
   pg::Guard([&] { FindUnindexed(&names); });
   for (const std::string& name : names) {
     findings->Warn("index",
-                   "Day table outbox." + name +
+                   "Day table outbox_internal." + name +
                        " has no valid index on (xid): relay workers read the whole table for each few events.",
-                   "CREATE INDEX CONCURRENTLY " + name + "_xid ON outbox." + name + " (xid); an index of that name " +
-                       "that is not valid has to be dropped before.");
+                   "CREATE INDEX CONCURRENTLY " + name + "_xid ON outbox_internal." + name +
+                       " (xid); an index of that name " + "that is not valid has to be dropped before.");
   }
   if (names.empty()) {
     findings->Ok("index", "Each day table of the log has its index.");
@@ -508,17 +574,19 @@ void CheckGuards(Findings* findings) {
   const std::vector<Row> replaced =
       RunSql(Access::kRead,
              "SELECT p.proname, quote_literal(v.probin) FROM pg_proc p JOIN pg_proc v ON v.proname = 'version' AND "
-             "v.pronamespace = p.pronamespace WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN "
-             "('_refuse_loss', '_refuse_change', '_note_route', '_ignore_replicated', '_emit_rights_changed') AND "
-             "(p.prosrc <> 'outbox' || "
+             "v.pronamespace = 'outbox'::regnamespace WHERE p.pronamespace = 'outbox_internal'::regnamespace AND "
+             "p.proname IN "
+             "('refuse_loss', 'refuse_change', 'note_route', 'ignore_replicated', 'emit_rights_changed') AND "
+             "(p.prosrc <> 'outbox_' || "
              "p.proname OR p.probin IS DISTINCT FROM v.probin OR p.proconfig IS NOT NULL) ORDER BY 1");
   for (const Row& row : replaced) {
     const std::string name = row[0].value();
-    findings->Problem("guards",
-                      "The function outbox." + name + "() was replaced: triggers that call it guard nothing any more.",
-                      "SET outbox.allow_loss = on; CREATE OR REPLACE FUNCTION outbox." + name +
-                          "() RETURNS trigger LANGUAGE c VOLATILE PARALLEL UNSAFE AS " + row[1].value() + ", 'outbox" +
-                          name + "'; ALTER FUNCTION outbox." + name + "() RESET ALL;");
+    findings->Problem(
+        "guards",
+        "The function outbox_internal." + name + "() was replaced: triggers that call it guard nothing any more.",
+        "SET outbox.allow_loss = on; CREATE OR REPLACE FUNCTION outbox_internal." + name +
+            "() RETURNS trigger LANGUAGE c VOLATILE PARALLEL UNSAFE AS " + row[1].value() + ", 'outbox_" + name +
+            "'; ALTER FUNCTION outbox_internal." + name + "() RESET ALL;");
   }
   if (wrong == 0 && replaced.empty()) {
     findings->Ok("guards", "The triggers that keep rows of other servers apart are on.");
@@ -555,7 +623,8 @@ void CheckPublications(Findings* findings) {
                    "SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname) FROM pg_publication p "
                    "WHERE p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace n WHERE n.pnpubid = p.oid "
                    "AND n.pnnspid = 'outbox'::regnamespace) OR EXISTS (SELECT FROM pg_publication_rel r, pg_class c "
-                   "WHERE r.prpubid = p.oid AND c.oid = r.prrelid AND c.relnamespace = 'outbox'::regnamespace)")[0];
+                   "WHERE r.prpubid = p.oid AND c.oid = r.prrelid AND c.relnamespace = ANY "
+                   "('{outbox,outbox_internal}'::regnamespace[]))")[0];
   if (row[0]) {
     findings->Warn(
         "publications", "The log is published to other servers, by " + *row[0] + ".",
@@ -573,17 +642,17 @@ void CheckSubscriptions(Findings* findings) {
                    "SELECT string_agg(quote_ident(s.subname), ', ' ORDER BY s.subname) FROM pg_subscription s WHERE "
                    "s.subenabled AND s.subdbid = (SELECT oid FROM pg_database WHERE datname = current_database()) "
                    "AND EXISTS (SELECT FROM pg_subscription_rel r, pg_class c WHERE r.srsubid = s.oid "
-                   "AND c.oid = r.srrelid AND c.relnamespace = 'outbox'::regnamespace)")[0];
+                   "AND c.oid = r.srrelid AND c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]))")[0];
   if (!row[0]) {
     findings->Ok("subscriptions", "No subscription brings the outbox of another server.");
     return;
   }
   std::vector<Row> missing =
       RunSql(Access::kRead,
-             "SELECT 'outbox.' || k.kind || to_char(d, '_YYYYMMDD') FROM generate_series(0, 1) n, "
+             "SELECT 'outbox_internal.' || k.kind || to_char(d, '_YYYYMMDD') FROM generate_series(0, 1) n, "
              "LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date + n) t (d), "
              "unnest('{log,progress,tick,outcome}'::text[]) k (kind) "
-             "WHERE to_regclass('outbox.' || k.kind || to_char(d, '_YYYYMMDD')) IS NULL ORDER BY d, 1");
+             "WHERE to_regclass('outbox_internal.' || k.kind || to_char(d, '_YYYYMMDD')) IS NULL ORDER BY d, 1");
   if (!missing.empty()) {
     findings->Problem("subscriptions",
                       "Subscription " + *row[0] + " brings the outbox of another server, and there is no table " +

@@ -1,6 +1,7 @@
 #include "admin/show/log_estimate.h"
 
 #include "days/log_table.h"
+#include "pg/schemas.h"
 #include "pg/wall.h"
 
 extern "C" {
@@ -93,21 +94,20 @@ int LogEstimate::days_ahead() const {
 }
 
 LogEstimate* EstimateLog() {
-  const Oid schema = get_namespace_oid("outbox", false);
-  const Oid log = get_relname_relid("log", schema);
-  const Oid spare = get_relname_relid("log_spare", schema);
+  const Oid log = pg::FindOurRelation("log");
+  const Oid spare = pg::FindOurRelation("log_spare");
   List* leaves = OidIsValid(log) ? find_inheritance_children(log, NoLock) : NIL;
   if (OidIsValid(spare)) {
     leaves = lappend_oid(leaves, spare);
   }
   auto* estimate = static_cast<LogEstimate*>(palloc0(sizeof(LogEstimate)));
   estimate->tables = static_cast<LogEstimate::Table*>(palloc0(sizeof(LogEstimate::Table) * (list_length(leaves) + 1)));
-  const int today = static_cast<int>(pg::BelievedWall() / kDay);
+  estimate->today = static_cast<int>(pg::BelievedWall() / kDay);
   ListCell* cell = nullptr;
   foreach (cell, leaves) {
     LogEstimate::Table* table = &estimate->tables[estimate->count++];
     table->oid = lfirst_oid(cell);
-    Look(table, today);
+    Look(table, estimate->today);
   }
   return estimate;
 }
