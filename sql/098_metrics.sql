@@ -91,7 +91,7 @@ SELECT pg_temp.figure('outbox_inflight_events', '{"destination": "regress_metric
 CREATE TABLE pg_temp.lines AS SELECT n, line FROM regexp_split_to_table(outbox.metrics_text(), E'\n') WITH ORDINALITY t (line, n);
 SELECT line FROM pg_temp.lines WHERE line LIKE '%outbox_events_published%' AND (line LIKE '#%' OR line LIKE '%regress_metrics%') ORDER BY n;
 SELECT line FROM pg_temp.lines WHERE line LIKE '# %outbox_commit_to_ack_seconds%' ORDER BY n;
-SELECT count(*) AS ends, max(n) = (SELECT max(n) - 1 FROM pg_temp.lines) AS last FROM pg_temp.lines WHERE line = '# EOF';
+SELECT count(*) AS ends, max(n) = (SELECT max(n) FROM pg_temp.lines) AS last FROM pg_temp.lines WHERE line = '# EOF';
 SELECT count(*) AS lines_of_another_form FROM pg_temp.lines WHERE line <> '' AND line !~ '^# (TYPE|HELP|UNIT) outbox[a-z_]* |^# EOF$'
   AND line !~ '^outbox[a-z_]*(\{([a-z_]+="([^"\\]|\\["\\n])*",?)+\})? -?[0-9.e+-]+$';
 

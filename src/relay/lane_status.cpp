@@ -103,6 +103,7 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->id = id();
   status->delivered_to = pipeline.done_to();
   status->inflight_count = static_cast<int64_t>(pipeline.unresolved());
+  status->next_xid = pipeline.at().base.xmax;
   status->caught_up = flows() && reader_.caught_up() && !pipeline.reading();
   const Event* first = pipeline.Find(pipeline.prefix());
   status->oldest = first == nullptr ? 0 : first->created_at;
