@@ -41,7 +41,7 @@ BEGIN
       WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
       UNION ALL
       SELECT 'ROUTINE', p.oid::pg_catalog.regprocedure::text, p.proowner, 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, x.grantee, x.privilege_type,
-             p.proname OPERATOR(pg_catalog.~) '^(_lanes|_lone_emit|_destination|_worker|_process|_day|_key_dead|_key_head|_key_pause|status|version|doctor|doctor_ok|metrics|metrics_text|_latency)$'
+             p.proname OPERATOR(pg_catalog.~) '^(_lanes|_lone_emit|_destination|_worker|_process|_day|_key_dead|_key_head|_key_pause|status|version|doctor|doctor_ok|metrics|metrics_text|_latency|_progress)$'
       FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
       WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
       UNION ALL
