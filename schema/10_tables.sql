@@ -7,7 +7,7 @@
 REVOKE ALL ON SCHEMA outbox FROM PUBLIC;
 COMMENT ON SCHEMA outbox IS 'transactional outbox: events written in a transaction, published by background workers';
 
-CREATE TABLE outbox.log (
+CREATE TABLE outbox_internal.log (
   created_at     timestamptz NOT NULL,
   id             uuid        NOT NULL,
   xid            xid8        NOT NULL,
@@ -20,26 +20,26 @@ CREATE TABLE outbox.log (
   topic          text,
   deliver_at     timestamptz
 ) PARTITION BY RANGE (created_at);
-COMMENT ON TABLE outbox.log IS 'append-only log of events, one day table per UTC day; written by outbox.emit() only';
-COMMENT ON COLUMN outbox.log.created_at IS 'reading of the hybrid clock: strictly increasing over all sessions of the database';
-COMMENT ON COLUMN outbox.log.id IS 'event id on the wire: UUIDv7 made from created_at, or the id that the client gave';
-COMMENT ON COLUMN outbox.log.xid IS 'top-level transaction id of the emitting transaction';
-COMMENT ON COLUMN outbox.log.aggregate_type IS 'kind of thing the event is about';
-COMMENT ON COLUMN outbox.log.aggregate_id IS 'ordering and partition key; NULL: no key, no order';
-COMMENT ON COLUMN outbox.log.event_type IS 'what happened';
-COMMENT ON COLUMN outbox.log.payload IS 'exact bytes to publish (UTF-8 for JSON); NULL is a tombstone';
-COMMENT ON COLUMN outbox.log.content_type IS 'media type of the payload; NULL for JSON';
-COMMENT ON COLUMN outbox.log.headers IS 'flat object of strings; NULL for none';
-COMMENT ON COLUMN outbox.log.topic IS 'explicit topic; NULL for the route''s own template';
-COMMENT ON COLUMN outbox.log.deliver_at IS 'not to be delivered before this time; NULL: at once';
+COMMENT ON TABLE outbox_internal.log IS 'append-only log of events, one day table per UTC day; written by outbox.emit() only';
+COMMENT ON COLUMN outbox_internal.log.created_at IS 'reading of the hybrid clock: strictly increasing over all sessions of the database';
+COMMENT ON COLUMN outbox_internal.log.id IS 'event id on the wire: UUIDv7 made from created_at, or the id that the client gave';
+COMMENT ON COLUMN outbox_internal.log.xid IS 'top-level transaction id of the emitting transaction';
+COMMENT ON COLUMN outbox_internal.log.aggregate_type IS 'kind of thing the event is about';
+COMMENT ON COLUMN outbox_internal.log.aggregate_id IS 'ordering and partition key; NULL: no key, no order';
+COMMENT ON COLUMN outbox_internal.log.event_type IS 'what happened';
+COMMENT ON COLUMN outbox_internal.log.payload IS 'exact bytes to publish (UTF-8 for JSON); NULL is a tombstone';
+COMMENT ON COLUMN outbox_internal.log.content_type IS 'media type of the payload; NULL for JSON';
+COMMENT ON COLUMN outbox_internal.log.headers IS 'flat object of strings; NULL for none';
+COMMENT ON COLUMN outbox_internal.log.topic IS 'explicit topic; NULL for the route''s own template';
+COMMENT ON COLUMN outbox_internal.log.deliver_at IS 'not to be delivered before this time; NULL: at once';
 
 -- Takes an event when the table of its day is not there and cannot be made at once. No partition: a session that
 -- attaches one holds a lock until his transaction ends, a default partition is locked by each that is attached, and any
 -- other bounds would be untrue.
-CREATE TABLE outbox.log_spare (LIKE outbox.log INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)
+CREATE TABLE outbox_internal.log_spare (LIKE outbox_internal.log INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)
   WITH (fillfactor = 100, autovacuum_enabled = false, toast.autovacuum_enabled = false);
-CREATE INDEX log_spare_xid ON outbox.log_spare USING btree (xid);
-COMMENT ON TABLE outbox.log_spare IS 'a part of the log beside its day tables: events whose day had no table, and no background worker was free to make it; read like the log, and emptied as a whole when all of it has expired';
+CREATE INDEX log_spare_xid ON outbox_internal.log_spare USING btree (xid);
+COMMENT ON TABLE outbox_internal.log_spare IS 'a part of the log beside its day tables: events whose day had no table, and no background worker was free to make it; read like the log, and emptied as a whole when all of it has expired';
 
 CREATE TABLE outbox.route (
   id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -86,7 +86,7 @@ COMMENT ON COLUMN outbox.route.backoff_cap IS 'longest pause between two tries';
 COMMENT ON COLUMN outbox.route.created_at IS 'when the route was made';
 COMMENT ON COLUMN outbox.route.created_by IS 'who made it';
 
-CREATE TABLE outbox.lane (
+CREATE TABLE outbox_internal.lane (
   route_id    bigint  NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,
   lane        integer NOT NULL,
   since       timestamptz NOT NULL DEFAULT '-infinity',
@@ -99,19 +99,19 @@ CREATE TABLE outbox.lane (
   repeats_to  pg_snapshot,
   PRIMARY KEY (route_id, lane)
 );
-COMMENT ON TABLE outbox.lane IS 'ordered reading positions of routes, and which relay worker owns each; claimed with FOR UPDATE SKIP LOCKED';
-COMMENT ON COLUMN outbox.lane.route_id IS 'route';
-COMMENT ON COLUMN outbox.lane.lane IS 'number within the route, from 0';
-COMMENT ON COLUMN outbox.lane.since IS 'reading of the shared clock when the number of lanes last changed: older rows of outbox.progress are another lane''s';
-COMMENT ON COLUMN outbox.lane.owner IS 'incarnation of the owning relay worker (the bits of an unsigned number); an owner that is not alive owns nothing';
-COMMENT ON COLUMN outbox.lane.claimed_at IS 'when it was claimed';
-COMMENT ON COLUMN outbox.lane.window_from IS 'position where outbox.progress has no newer row: where the lane started, or what the keeper carried forward before it dropped a day of progress';
-COMMENT ON COLUMN outbox.lane.window_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane.done_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane.home IS 'system identifier and oid of the database whose transaction ids the position is made of; another than this one, or NULL: a dump brought the lane, and nobody claims it before outbox.adopt()';
-COMMENT ON COLUMN outbox.lane.repeats_to IS 'the lane was put back by a destination''s loss, and reads again up to here: what is parked, or was settled from there, is not its own; NULL: never';
+COMMENT ON TABLE outbox_internal.lane IS 'ordered reading positions of routes, and which relay worker owns each; claimed with FOR UPDATE SKIP LOCKED';
+COMMENT ON COLUMN outbox_internal.lane.route_id IS 'route';
+COMMENT ON COLUMN outbox_internal.lane.lane IS 'number within the route, from 0';
+COMMENT ON COLUMN outbox_internal.lane.since IS 'reading of the shared clock when the number of lanes last changed: older rows of outbox_internal.progress are another lane''s';
+COMMENT ON COLUMN outbox_internal.lane.owner IS 'incarnation of the owning relay worker (the bits of an unsigned number); an owner that is not alive owns nothing';
+COMMENT ON COLUMN outbox_internal.lane.claimed_at IS 'when it was claimed';
+COMMENT ON COLUMN outbox_internal.lane.window_from IS 'position where outbox_internal.progress has no newer row: where the lane started, or what the keeper carried forward before it dropped a day of progress';
+COMMENT ON COLUMN outbox_internal.lane.window_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane.done_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane.home IS 'system identifier and oid of the database whose transaction ids the position is made of; another than this one, or NULL: a dump brought the lane, and nobody claims it before outbox.adopt()';
+COMMENT ON COLUMN outbox_internal.lane.repeats_to IS 'the lane was put back by a destination''s loss, and reads again up to here: what is parked, or was settled from there, is not its own; NULL: never';
 
-CREATE TABLE outbox.progress (
+CREATE TABLE outbox_internal.progress (
   at            timestamptz NOT NULL,
   route_id      bigint      NOT NULL,
   lane          integer     NOT NULL,
@@ -125,43 +125,43 @@ CREATE TABLE outbox.progress (
   acknowledged  bigint[],
   run_after     timestamptz
 ) PARTITION BY RANGE (at);
-COMMENT ON TABLE outbox.progress IS 'insert-only history of how far each lane has come; the newest row since the lane was made counts';
-COMMENT ON COLUMN outbox.progress.at IS 'when it was written: a reading of the shared clock, unique';
-COMMENT ON COLUMN outbox.progress.route_id IS 'route';
-COMMENT ON COLUMN outbox.progress.lane IS 'lane';
-COMMENT ON COLUMN outbox.progress.side IS '0: of the lane itself; else of its side lane of that number';
-COMMENT ON COLUMN outbox.progress.places IS 'where the events went that were acknowledged since the row before: first and last offset or stream id, by "topic/partition" or stream; of 64 of them at most';
-COMMENT ON COLUMN outbox.progress.run IS 'which life of the Redis server acknowledged them, see outbox.server_run; NULL: the destination does not tell';
-COMMENT ON COLUMN outbox.progress.survived IS 'only where the lane was put back, because the server had lost what it had acknowledged: the last stream id that was still there';
-COMMENT ON COLUMN outbox.progress.acknowledged IS 'both numbers of the highest stream id that was acknowledged since the row before, over all streams, also those that places has no room for; NULL: run is, or nothing was';
-COMMENT ON COLUMN outbox.progress.run_after IS 'the newest row of this lane (or side lane) before, under another run; NULL: there is none';
-COMMENT ON COLUMN outbox.progress.window_from IS 'all events visible in this snapshot are done';
-COMMENT ON COLUMN outbox.progress.window_to IS 'end of the window that is under way; NULL: none';
-COMMENT ON COLUMN outbox.progress.done_to IS 'events of that window up to this created_at are done; NULL: none';
+COMMENT ON TABLE outbox_internal.progress IS 'insert-only history of how far each lane has come; the newest row since the lane was made counts';
+COMMENT ON COLUMN outbox_internal.progress.at IS 'when it was written: a reading of the shared clock, unique';
+COMMENT ON COLUMN outbox_internal.progress.route_id IS 'route';
+COMMENT ON COLUMN outbox_internal.progress.lane IS 'lane';
+COMMENT ON COLUMN outbox_internal.progress.side IS '0: of the lane itself; else of its side lane of that number';
+COMMENT ON COLUMN outbox_internal.progress.places IS 'where the events went that were acknowledged since the row before: first and last offset or stream id, by "topic/partition" or stream; of 64 of them at most';
+COMMENT ON COLUMN outbox_internal.progress.run IS 'which life of the Redis server acknowledged them, see outbox_internal.server_run; NULL: the destination does not tell';
+COMMENT ON COLUMN outbox_internal.progress.survived IS 'only where the lane was put back, because the server had lost what it had acknowledged: the last stream id that was still there';
+COMMENT ON COLUMN outbox_internal.progress.acknowledged IS 'both numbers of the highest stream id that was acknowledged since the row before, over all streams, also those that places has no room for; NULL: run is, or nothing was';
+COMMENT ON COLUMN outbox_internal.progress.run_after IS 'the newest row of this lane (or side lane) before, under another run; NULL: there is none';
+COMMENT ON COLUMN outbox_internal.progress.window_from IS 'all events visible in this snapshot are done';
+COMMENT ON COLUMN outbox_internal.progress.window_to IS 'end of the window that is under way; NULL: none';
+COMMENT ON COLUMN outbox_internal.progress.done_to IS 'events of that window up to this created_at are done; NULL: none';
 
-CREATE TABLE outbox.tick (
+CREATE TABLE outbox_internal.tick (
   at       timestamptz NOT NULL,
   snapshot pg_snapshot NOT NULL
 ) PARTITION BY RANGE (at);
-COMMENT ON TABLE outbox.tick IS 'snapshots recorded while a lane lags, so that a backlog is read as many small windows';
-COMMENT ON COLUMN outbox.tick.at IS 'when: a reading of the shared clock';
-COMMENT ON COLUMN outbox.tick.snapshot IS 'the snapshot';
+COMMENT ON TABLE outbox_internal.tick IS 'snapshots recorded while a lane lags, so that a backlog is read as many small windows';
+COMMENT ON COLUMN outbox_internal.tick.at IS 'when: a reading of the shared clock';
+COMMENT ON COLUMN outbox_internal.tick.snapshot IS 'the snapshot';
 
-CREATE TABLE outbox.server_run (
+CREATE TABLE outbox_internal.server_run (
   server   name        NOT NULL,
   run      text        NOT NULL PRIMARY KEY,
   survived text,
   met_at   timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
   number   bigint      NOT NULL
 );
-COMMENT ON TABLE outbox.server_run IS 'lives of Redis servers, and what each still had when a worker met it, before anything new was written';
-COMMENT ON COLUMN outbox.server_run.server IS 'destination that met it first; another with the same address is not asked again';
-COMMENT ON COLUMN outbox.server_run.run IS 'hash of the configured address, run id and replication id of the server (the first 16 characters of each)';
-COMMENT ON COLUMN outbox.server_run.survived IS 'the last id of all streams asked about: what other runs at that address had acknowledged before, under a later one, is lost; NULL: there was nothing to ask, or it would not tell';
-COMMENT ON COLUMN outbox.server_run.met_at IS 'when';
-COMMENT ON COLUMN outbox.server_run.number IS 'order of the meetings; a run that is met again after another one at its address comes last';
+COMMENT ON TABLE outbox_internal.server_run IS 'lives of Redis servers, and what each still had when a worker met it, before anything new was written';
+COMMENT ON COLUMN outbox_internal.server_run.server IS 'destination that met it first; another with the same address is not asked again';
+COMMENT ON COLUMN outbox_internal.server_run.run IS 'hash of the configured address, run id and replication id of the server (the first 16 characters of each)';
+COMMENT ON COLUMN outbox_internal.server_run.survived IS 'the last id of all streams asked about: what other runs at that address had acknowledged before, under a later one, is lost; NULL: there was nothing to ask, or it would not tell';
+COMMENT ON COLUMN outbox_internal.server_run.met_at IS 'when';
+COMMENT ON COLUMN outbox_internal.server_run.number IS 'order of the meetings; a run that is met again after another one at its address comes last';
 
-CREATE TABLE outbox.foreign_event (
+CREATE TABLE outbox_internal.foreign_event (
   received_at    timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
   created_at     timestamptz,
   id             uuid,
@@ -178,56 +178,56 @@ CREATE TABLE outbox.foreign_event (
   subscribed     boolean
 );
 -- adopt() goes through them in this order, in batches.
-CREATE INDEX foreign_event_created_at_idx ON outbox.foreign_event (created_at);
-COMMENT ON INDEX outbox.foreign_event_created_at_idx IS 'the order in which outbox.adopt() goes through them';
-COMMENT ON TABLE outbox.foreign_event IS 'rows that reached outbox.log by another way than emit() (restore, logical replication, hands): kept here, published by outbox.adopt() only';
-COMMENT ON COLUMN outbox.foreign_event.received_at IS 'when the row was diverted';
-COMMENT ON COLUMN outbox.foreign_event.created_at IS 'as it came';
-COMMENT ON COLUMN outbox.foreign_event.id IS 'as it came';
-COMMENT ON COLUMN outbox.foreign_event.aggregate_type IS 'as it came';
-COMMENT ON COLUMN outbox.foreign_event.aggregate_id IS 'as it came';
-COMMENT ON COLUMN outbox.foreign_event.event_type IS 'as it came';
-COMMENT ON COLUMN outbox.foreign_event.payload IS 'as it came';
-COMMENT ON COLUMN outbox.foreign_event.content_type IS 'as it came';
-COMMENT ON COLUMN outbox.foreign_event.headers IS 'as it came';
-COMMENT ON COLUMN outbox.foreign_event.topic IS 'as it came';
-COMMENT ON COLUMN outbox.foreign_event.deliver_at IS 'as it came';
-COMMENT ON COLUMN outbox.foreign_event.xid IS 'as it came: a transaction of the server that emitted it';
-COMMENT ON COLUMN outbox.foreign_event.home IS 'where the row was diverted, as in outbox.lane; another than this database: a dump brought it as it stands here';
-COMMENT ON COLUMN outbox.foreign_event.subscribed IS 'it came by logical replication';
+CREATE INDEX foreign_event_created_at_idx ON outbox_internal.foreign_event (created_at);
+COMMENT ON INDEX outbox_internal.foreign_event_created_at_idx IS 'the order in which outbox.adopt() goes through them';
+COMMENT ON TABLE outbox_internal.foreign_event IS 'rows that reached outbox_internal.log by another way than emit() (restore, logical replication, hands): kept here, published by outbox.adopt() only';
+COMMENT ON COLUMN outbox_internal.foreign_event.received_at IS 'when the row was diverted';
+COMMENT ON COLUMN outbox_internal.foreign_event.created_at IS 'as it came';
+COMMENT ON COLUMN outbox_internal.foreign_event.id IS 'as it came';
+COMMENT ON COLUMN outbox_internal.foreign_event.aggregate_type IS 'as it came';
+COMMENT ON COLUMN outbox_internal.foreign_event.aggregate_id IS 'as it came';
+COMMENT ON COLUMN outbox_internal.foreign_event.event_type IS 'as it came';
+COMMENT ON COLUMN outbox_internal.foreign_event.payload IS 'as it came';
+COMMENT ON COLUMN outbox_internal.foreign_event.content_type IS 'as it came';
+COMMENT ON COLUMN outbox_internal.foreign_event.headers IS 'as it came';
+COMMENT ON COLUMN outbox_internal.foreign_event.topic IS 'as it came';
+COMMENT ON COLUMN outbox_internal.foreign_event.deliver_at IS 'as it came';
+COMMENT ON COLUMN outbox_internal.foreign_event.xid IS 'as it came: a transaction of the server that emitted it';
+COMMENT ON COLUMN outbox_internal.foreign_event.home IS 'where the row was diverted, as in outbox_internal.lane; another than this database: a dump brought it as it stands here';
+COMMENT ON COLUMN outbox_internal.foreign_event.subscribed IS 'it came by logical replication';
 
-CREATE TABLE outbox.identity (
+CREATE TABLE outbox_internal.identity (
   system_identifier bigint      NOT NULL,
   database          oid         NOT NULL,
   instance          text        NOT NULL,
   adopted_at        timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
 );
-COMMENT ON TABLE outbox.identity IS 'which server and database this outbox belongs to; a copy differs and stays silent until outbox.adopt()';
-COMMENT ON COLUMN outbox.identity.system_identifier IS 'of the server, from pg_control_system()';
-COMMENT ON COLUMN outbox.identity.database IS 'oid of the database';
-COMMENT ON COLUMN outbox.identity.instance IS 'outbox.instance at that time';
-COMMENT ON COLUMN outbox.identity.adopted_at IS 'when';
+COMMENT ON TABLE outbox_internal.identity IS 'which server and database this outbox belongs to; a copy differs and stays silent until outbox.adopt()';
+COMMENT ON COLUMN outbox_internal.identity.system_identifier IS 'of the server, from pg_control_system()';
+COMMENT ON COLUMN outbox_internal.identity.database IS 'oid of the database';
+COMMENT ON COLUMN outbox_internal.identity.instance IS 'outbox.instance at that time';
+COMMENT ON COLUMN outbox_internal.identity.adopted_at IS 'when';
 -- One row: what is restored over a database that is in use does not take it over.
-CREATE UNIQUE INDEX identity_one_idx ON outbox.identity ((true));
-COMMENT ON INDEX outbox.identity_one_idx IS 'there is one identity at most';
+CREATE UNIQUE INDEX identity_one_idx ON outbox_internal.identity ((true));
+COMMENT ON INDEX outbox_internal.identity_one_idx IS 'there is one identity at most';
 -- No row at first: the first create_route() or emit() here writes it. A restore runs neither, so that nothing is started
 -- between the moment when it creates the extension and the one when it brings the original's row.
 
 -- Not in a dump, other than identity: where its row is still beside the identity's, the files came with the copy (base
 -- backup, template, pg_upgrade), and with them the transaction ids that the positions of lanes are made of.
-CREATE TABLE outbox.origin (
+CREATE TABLE outbox_internal.origin (
   system_identifier bigint NOT NULL,
   database          oid    NOT NULL
 );
-COMMENT ON TABLE outbox.origin IS 'server and database whose transaction ids the log and the positions of lanes hold; a dump does not bring it, a copy of the files does';
-COMMENT ON COLUMN outbox.origin.system_identifier IS 'as in outbox.identity';
-COMMENT ON COLUMN outbox.origin.database IS 'as in outbox.identity';
+COMMENT ON TABLE outbox_internal.origin IS 'server and database whose transaction ids the log and the positions of lanes hold; a dump does not bring it, a copy of the files does';
+COMMENT ON COLUMN outbox_internal.origin.system_identifier IS 'as in outbox_internal.identity';
+COMMENT ON COLUMN outbox_internal.origin.database IS 'as in outbox_internal.identity';
 
 -- What adopt() is at; nothing in a dump. Positions that a dump brought are made of transaction ids of the original, and so
 -- are the rows' own: adopt() asks both which event which route has still to get, and gives all events that the same routes
 -- have to get one number below all transaction ids of this server. Lanes then start where the numbers that are not theirs
 -- are past, and everything that was ever emitted here is still to come: first what the dump brought, then what is new.
-CREATE TABLE outbox.adoption (
+CREATE TABLE outbox_internal.adoption (
   begun_at timestamptz NOT NULL,
   home     text        NOT NULL,
   phase    text        NOT NULL,
@@ -239,42 +239,42 @@ CREATE TABLE outbox.adoption (
   nothing  boolean     NOT NULL DEFAULT false,
   CONSTRAINT adoption_phase CHECK (phase IN ('pending', 'history'))
 );
-CREATE UNIQUE INDEX adoption_one_idx ON outbox.adoption ((true));
-COMMENT ON TABLE outbox.adoption IS 'a restored dump whose events are being moved into the log: one row while that lasts, none else';
-COMMENT ON INDEX outbox.adoption_one_idx IS 'one at a time';
-COMMENT ON COLUMN outbox.adoption.begun_at IS 'rows of outbox.foreign_event that came later are not meant';
-COMMENT ON COLUMN outbox.adoption.home IS 'outbox.foreign_event.home of the rows that are meant';
-COMMENT ON COLUMN outbox.adoption.phase IS 'pending: what routes have still to get, before any of their lanes reads; history: what they have had, beside their work';
-COMMENT ON COLUMN outbox.adoption.done_to IS 'created_at up to which this phase has come';
-COMMENT ON COLUMN outbox.adoption.first IS 'outbox.adopted.xid from here on is of this dump';
-COMMENT ON COLUMN outbox.adoption.starts IS 'where its routes had started, as they came: by id, start_snapshot and start_time in Unix microseconds';
-COMMENT ON COLUMN outbox.adoption.sent IS 'events that some route has still to get';
-COMMENT ON COLUMN outbox.adoption.kept IS 'events that were moved for outbox.status() and outbox.replay() only';
-COMMENT ON COLUMN outbox.adoption.nothing IS 'keep_positions was false: no route gets anything of the dump';
+CREATE UNIQUE INDEX adoption_one_idx ON outbox_internal.adoption ((true));
+COMMENT ON TABLE outbox_internal.adoption IS 'a restored dump whose events are being moved into the log: one row while that lasts, none else';
+COMMENT ON INDEX outbox_internal.adoption_one_idx IS 'one at a time';
+COMMENT ON COLUMN outbox_internal.adoption.begun_at IS 'rows of outbox_internal.foreign_event that came later are not meant';
+COMMENT ON COLUMN outbox_internal.adoption.home IS 'outbox_internal.foreign_event.home of the rows that are meant';
+COMMENT ON COLUMN outbox_internal.adoption.phase IS 'pending: what routes have still to get, before any of their lanes reads; history: what they have had, beside their work';
+COMMENT ON COLUMN outbox_internal.adoption.done_to IS 'created_at up to which this phase has come';
+COMMENT ON COLUMN outbox_internal.adoption.first IS 'outbox_internal.adopted.xid from here on is of this dump';
+COMMENT ON COLUMN outbox_internal.adoption.starts IS 'where its routes had started, as they came: by id, start_snapshot and start_time in Unix microseconds';
+COMMENT ON COLUMN outbox_internal.adoption.sent IS 'events that some route has still to get';
+COMMENT ON COLUMN outbox_internal.adoption.kept IS 'events that were moved for outbox.status() and outbox.replay() only';
+COMMENT ON COLUMN outbox_internal.adoption.nothing IS 'keep_positions was false: no route gets anything of the dump';
 
-CREATE TABLE outbox.adopted (
+CREATE TABLE outbox_internal.adopted (
   xid    bigint   NOT NULL PRIMARY KEY,
   wanted bigint[] NOT NULL,
   before bigint[] NOT NULL
 );
-COMMENT ON TABLE outbox.adopted IS 'numbers below all transaction ids of a server that events of restored dumps have in outbox.log.xid';
-COMMENT ON COLUMN outbox.adopted.xid IS 'the number';
-COMMENT ON COLUMN outbox.adopted.wanted IS 'routes that had these events still to get, by id';
-COMMENT ON COLUMN outbox.adopted.before IS 'routes that began after these events, by id';
+COMMENT ON TABLE outbox_internal.adopted IS 'numbers below all transaction ids of a server that events of restored dumps have in outbox_internal.log.xid';
+COMMENT ON COLUMN outbox_internal.adopted.xid IS 'the number';
+COMMENT ON COLUMN outbox_internal.adopted.wanted IS 'routes that had these events still to get, by id';
+COMMENT ON COLUMN outbox_internal.adopted.before IS 'routes that began after these events, by id';
 
 -- adopt() deletes from these, which a publication FOR ALL TABLES would refuse of a table without a key.
-ALTER TABLE outbox.foreign_event REPLICA IDENTITY FULL;
-ALTER TABLE outbox.identity REPLICA IDENTITY FULL;
-ALTER TABLE outbox.adoption REPLICA IDENTITY FULL;
-ALTER TABLE outbox.origin REPLICA IDENTITY FULL;
+ALTER TABLE outbox_internal.foreign_event REPLICA IDENTITY FULL;
+ALTER TABLE outbox_internal.identity REPLICA IDENTITY FULL;
+ALTER TABLE outbox_internal.adoption REPLICA IDENTITY FULL;
+ALTER TABLE outbox_internal.origin REPLICA IDENTITY FULL;
 
-CREATE SEQUENCE outbox.clock_ceiling AS bigint MINVALUE 0 START 0;
-COMMENT ON SEQUENCE outbox.clock_ceiling IS 'register, not a sequence: Unix microseconds that this database''s clock of events starts above after a restart; kept ahead of the clock by the keeper and, where that is late, by emitters, and put where the clock is by a stop in good order';
+CREATE SEQUENCE outbox_internal.clock_ceiling AS bigint MINVALUE 0 START 0;
+COMMENT ON SEQUENCE outbox_internal.clock_ceiling IS 'register, not a sequence: Unix microseconds that this database''s clock of events starts above after a restart; kept ahead of the clock by the keeper and, where that is late, by emitters, and put where the clock is by a stop in good order';
 
-SELECT pg_catalog.pg_extension_config_dump('outbox.log', '');
-SELECT pg_catalog.pg_extension_config_dump('outbox.log_spare', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.log', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.log_spare', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.route', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.route_id_seq', '');
-SELECT pg_catalog.pg_extension_config_dump('outbox.lane', '');
-SELECT pg_catalog.pg_extension_config_dump('outbox.foreign_event', '');
-SELECT pg_catalog.pg_extension_config_dump('outbox.identity', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.lane', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.foreign_event', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.identity', '');

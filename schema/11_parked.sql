@@ -3,7 +3,7 @@
 -- 36_parked.sql. Unlike the log these tables live by UPDATE and DELETE: what is here is the exception.
 -- ---------------------------------------------------------------------------------------------------------------------
 
-CREATE TABLE outbox.parked (
+CREATE TABLE outbox_internal.parked (
   route_id       bigint      NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,
   lane           integer     NOT NULL,
   created_at     timestamptz NOT NULL,
@@ -34,48 +34,48 @@ CREATE TABLE outbox.parked (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 -- What is due, by the workers that may send it; what waits behind what, and which keys are held; dead letters; single
 -- events. A state is only in the index that is searched for it: a million blocked or dead rows slow nothing.
-CREATE INDEX parked_due_idx ON outbox.parked (route_id, lane, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NOT NULL;
-CREATE INDEX parked_shared_idx ON outbox.parked (route_id, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NULL;
-CREATE INDEX parked_key_idx ON outbox.parked (route_id, order_key, created_at, replay, id) WHERE order_key IS NOT NULL AND state IN ('retrying', 'blocked');
-CREATE INDEX parked_dead_idx ON outbox.parked (route_id, order_key, created_at, replay, id) WHERE state = 'dead';
-CREATE INDEX parked_id_idx ON outbox.parked (id);
+CREATE INDEX parked_due_idx ON outbox_internal.parked (route_id, lane, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NOT NULL;
+CREATE INDEX parked_shared_idx ON outbox_internal.parked (route_id, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NULL;
+CREATE INDEX parked_key_idx ON outbox_internal.parked (route_id, order_key, created_at, replay, id) WHERE order_key IS NOT NULL AND state IN ('retrying', 'blocked');
+CREATE INDEX parked_dead_idx ON outbox_internal.parked (route_id, order_key, created_at, replay, id) WHERE state = 'dead';
+CREATE INDEX parked_id_idx ON outbox_internal.parked (id);
 -- State first: a claim, which asks by route and lane, must not take it for an index of what is due.
-CREATE INDEX parked_count_idx ON outbox.parked (state, route_id, lane);
-CREATE INDEX parked_replay_idx ON outbox.parked (replay) WHERE replay <> 0;
-COMMENT ON TABLE outbox.parked IS 'events that a destination refused, that wait behind such a one, or that are not due yet; with a full copy';
-COMMENT ON INDEX outbox.parked_due_idx IS 'what is tried next: events with a key, by their lane''s owner';
-COMMENT ON INDEX outbox.parked_shared_idx IS 'what is tried next: events without a key, by any worker that owns a lane of the route';
-COMMENT ON INDEX outbox.parked_key_idx IS 'who waits behind whom';
-COMMENT ON INDEX outbox.parked_dead_idx IS 'dead letters, by key';
-COMMENT ON INDEX outbox.parked_id_idx IS 'for status(), retry(), skip()';
-COMMENT ON INDEX outbox.parked_count_idx IS 'for counting: outbox.lag, doctor()';
-COMMENT ON INDEX outbox.parked_replay_idx IS 'what is left of a replay';
-COMMENT ON COLUMN outbox.parked.route_id IS 'route';
-COMMENT ON COLUMN outbox.parked.lane IS 'lane that owns it; of an event without a key: the lane that parked it or sent it last';
-COMMENT ON COLUMN outbox.parked.created_at IS 'of the event';
-COMMENT ON COLUMN outbox.parked.id IS 'event id';
-COMMENT ON COLUMN outbox.parked.replay IS '0: the event itself; else the number of the replay that brought it here';
-COMMENT ON COLUMN outbox.parked.state IS 'retrying: tried again at due_at; blocked: behind an event of its key, or its key is paused; scheduled: delivered at due_at; dead: not tried again until somebody says so';
-COMMENT ON COLUMN outbox.parked.order_key IS 'hash of topic, aggregate type and id: events of one key go in order; NULL: no key';
-COMMENT ON COLUMN outbox.parked.due_at IS 'next try of a retrying, time of a scheduled event';
-COMMENT ON COLUMN outbox.parked.sender IS 'incarnation of the relay worker that is sending it just now; one that is not alive does not count';
-COMMENT ON COLUMN outbox.parked.aggregate_type IS 'of the event';
-COMMENT ON COLUMN outbox.parked.aggregate_id IS 'of the event';
-COMMENT ON COLUMN outbox.parked.event_type IS 'of the event';
-COMMENT ON COLUMN outbox.parked.payload IS 'of the event';
-COMMENT ON COLUMN outbox.parked.content_type IS 'of the event';
-COMMENT ON COLUMN outbox.parked.headers IS 'of the event';
-COMMENT ON COLUMN outbox.parked.own_topic IS 'explicit topic of the event; NULL: the route''s template, as it is when the event is tried';
-COMMENT ON COLUMN outbox.parked.topic IS 'resolved topic when it was parked';
-COMMENT ON COLUMN outbox.parked.attempts IS 'how often it was refused; trouble of topic or destination does not count';
-COMMENT ON COLUMN outbox.parked.error_class IS 'of the last failure: message, solo-retry, topic, ...; NULL: none';
-COMMENT ON COLUMN outbox.parked.error_code IS 'the destination''s own code';
-COMMENT ON COLUMN outbox.parked.error_message IS 'for people';
-COMMENT ON COLUMN outbox.parked.failed_at IS 'when it failed last';
-COMMENT ON COLUMN outbox.parked.parked_at IS 'when it came here';
-COMMENT ON COLUMN outbox.parked.xid IS 'as in outbox.log; NULL: it came here under an older version, or with a dump';
+CREATE INDEX parked_count_idx ON outbox_internal.parked (state, route_id, lane);
+CREATE INDEX parked_replay_idx ON outbox_internal.parked (replay) WHERE replay <> 0;
+COMMENT ON TABLE outbox_internal.parked IS 'events that a destination refused, that wait behind such a one, or that are not due yet; with a full copy';
+COMMENT ON INDEX outbox_internal.parked_due_idx IS 'what is tried next: events with a key, by their lane''s owner';
+COMMENT ON INDEX outbox_internal.parked_shared_idx IS 'what is tried next: events without a key, by any worker that owns a lane of the route';
+COMMENT ON INDEX outbox_internal.parked_key_idx IS 'who waits behind whom';
+COMMENT ON INDEX outbox_internal.parked_dead_idx IS 'dead letters, by key';
+COMMENT ON INDEX outbox_internal.parked_id_idx IS 'for status(), retry(), skip()';
+COMMENT ON INDEX outbox_internal.parked_count_idx IS 'for counting: outbox.lag, doctor()';
+COMMENT ON INDEX outbox_internal.parked_replay_idx IS 'what is left of a replay';
+COMMENT ON COLUMN outbox_internal.parked.route_id IS 'route';
+COMMENT ON COLUMN outbox_internal.parked.lane IS 'lane that owns it; of an event without a key: the lane that parked it or sent it last';
+COMMENT ON COLUMN outbox_internal.parked.created_at IS 'of the event';
+COMMENT ON COLUMN outbox_internal.parked.id IS 'event id';
+COMMENT ON COLUMN outbox_internal.parked.replay IS '0: the event itself; else the number of the replay that brought it here';
+COMMENT ON COLUMN outbox_internal.parked.state IS 'retrying: tried again at due_at; blocked: behind an event of its key, or its key is paused; scheduled: delivered at due_at; dead: not tried again until somebody says so';
+COMMENT ON COLUMN outbox_internal.parked.order_key IS 'hash of topic, aggregate type and id: events of one key go in order; NULL: no key';
+COMMENT ON COLUMN outbox_internal.parked.due_at IS 'next try of a retrying, time of a scheduled event';
+COMMENT ON COLUMN outbox_internal.parked.sender IS 'incarnation of the relay worker that is sending it just now; one that is not alive does not count';
+COMMENT ON COLUMN outbox_internal.parked.aggregate_type IS 'of the event';
+COMMENT ON COLUMN outbox_internal.parked.aggregate_id IS 'of the event';
+COMMENT ON COLUMN outbox_internal.parked.event_type IS 'of the event';
+COMMENT ON COLUMN outbox_internal.parked.payload IS 'of the event';
+COMMENT ON COLUMN outbox_internal.parked.content_type IS 'of the event';
+COMMENT ON COLUMN outbox_internal.parked.headers IS 'of the event';
+COMMENT ON COLUMN outbox_internal.parked.own_topic IS 'explicit topic of the event; NULL: the route''s template, as it is when the event is tried';
+COMMENT ON COLUMN outbox_internal.parked.topic IS 'resolved topic when it was parked';
+COMMENT ON COLUMN outbox_internal.parked.attempts IS 'how often it was refused; trouble of topic or destination does not count';
+COMMENT ON COLUMN outbox_internal.parked.error_class IS 'of the last failure: message, solo-retry, topic, ...; NULL: none';
+COMMENT ON COLUMN outbox_internal.parked.error_code IS 'the destination''s own code';
+COMMENT ON COLUMN outbox_internal.parked.error_message IS 'for people';
+COMMENT ON COLUMN outbox_internal.parked.failed_at IS 'when it failed last';
+COMMENT ON COLUMN outbox_internal.parked.parked_at IS 'when it came here';
+COMMENT ON COLUMN outbox_internal.parked.xid IS 'as in outbox_internal.log; NULL: it came here under an older version, or with a dump';
 
-CREATE TABLE outbox.outcome (
+CREATE TABLE outbox_internal.outcome (
   at         timestamptz NOT NULL,
   route_id   bigint      NOT NULL,
   created_at timestamptz NOT NULL,
@@ -94,27 +94,27 @@ CREATE TABLE outbox.outcome (
   run          text,
   acknowledged bigint[]
 ) PARTITION BY RANGE (at);
-COMMENT ON TABLE outbox.outcome IS 'insert-only history of what became of parked events; one table a day, dropped with the log';
-COMMENT ON COLUMN outbox.outcome.at IS 'when: a reading of the shared clock';
-COMMENT ON COLUMN outbox.outcome.route_id IS 'route';
-COMMENT ON COLUMN outbox.outcome.created_at IS 'of the event';
-COMMENT ON COLUMN outbox.outcome.id IS 'event id';
-COMMENT ON COLUMN outbox.outcome.replay IS 'as in outbox.parked';
-COMMENT ON COLUMN outbox.outcome.outcome IS 'delivered, skipped or discarded; lost: the destination no longer has what it was given before, and is sent it again';
-COMMENT ON COLUMN outbox.outcome.attempts IS 'how often it was refused before';
-COMMENT ON COLUMN outbox.outcome.topic IS 'resolved topic';
-COMMENT ON COLUMN outbox.outcome.error_class IS 'of the last failure before that; NULL: none';
-COMMENT ON COLUMN outbox.outcome.error_code IS 'the destination''s own code';
-COMMENT ON COLUMN outbox.outcome.error_message IS 'for people';
-COMMENT ON COLUMN outbox.outcome.place IS 'partition and offset, or stream id; NULL: not delivered, or the destination did not say, or told of several events of one key together';
-COMMENT ON COLUMN outbox.outcome.lane IS 'lane that delivered it';
-COMMENT ON COLUMN outbox.outcome.order_key IS 'as in outbox.parked';
-COMMENT ON COLUMN outbox.outcome.xid IS 'as in outbox.parked';
-COMMENT ON COLUMN outbox.outcome.run IS 'which life of the Redis server acknowledged it, see outbox.server_run; NULL: the destination does not tell';
-COMMENT ON COLUMN outbox.outcome.acknowledged IS 'both numbers of its stream id, or of the last one of those of its key that were sent together; NULL: run is';
+COMMENT ON TABLE outbox_internal.outcome IS 'insert-only history of what became of parked events; one table a day, dropped with the log';
+COMMENT ON COLUMN outbox_internal.outcome.at IS 'when: a reading of the shared clock';
+COMMENT ON COLUMN outbox_internal.outcome.route_id IS 'route';
+COMMENT ON COLUMN outbox_internal.outcome.created_at IS 'of the event';
+COMMENT ON COLUMN outbox_internal.outcome.id IS 'event id';
+COMMENT ON COLUMN outbox_internal.outcome.replay IS 'as in outbox_internal.parked';
+COMMENT ON COLUMN outbox_internal.outcome.outcome IS 'delivered, skipped or discarded; lost: the destination no longer has what it was given before, and is sent it again';
+COMMENT ON COLUMN outbox_internal.outcome.attempts IS 'how often it was refused before';
+COMMENT ON COLUMN outbox_internal.outcome.topic IS 'resolved topic';
+COMMENT ON COLUMN outbox_internal.outcome.error_class IS 'of the last failure before that; NULL: none';
+COMMENT ON COLUMN outbox_internal.outcome.error_code IS 'the destination''s own code';
+COMMENT ON COLUMN outbox_internal.outcome.error_message IS 'for people';
+COMMENT ON COLUMN outbox_internal.outcome.place IS 'partition and offset, or stream id; NULL: not delivered, or the destination did not say, or told of several events of one key together';
+COMMENT ON COLUMN outbox_internal.outcome.lane IS 'lane that delivered it';
+COMMENT ON COLUMN outbox_internal.outcome.order_key IS 'as in outbox_internal.parked';
+COMMENT ON COLUMN outbox_internal.outcome.xid IS 'as in outbox_internal.parked';
+COMMENT ON COLUMN outbox_internal.outcome.run IS 'which life of the Redis server acknowledged it, see outbox_internal.server_run; NULL: the destination does not tell';
+COMMENT ON COLUMN outbox_internal.outcome.acknowledged IS 'both numbers of its stream id, or of the last one of those of its key that were sent together; NULL: run is';
 
 -- A topic in trouble leaves its lane: a side lane with a position of its own reads it from the same log.
-CREATE TABLE outbox.side_lane (
+CREATE TABLE outbox_internal.side_lane (
   route_id    bigint  NOT NULL,
   lane        integer NOT NULL,
   side        integer NOT NULL,
@@ -124,20 +124,20 @@ CREATE TABLE outbox.side_lane (
   done_to     timestamptz,
   topic_template text NOT NULL,
   PRIMARY KEY (route_id, lane, side),
-  FOREIGN KEY (route_id, lane) REFERENCES outbox.lane (route_id, lane) ON DELETE CASCADE ON UPDATE CASCADE,
+  FOREIGN KEY (route_id, lane) REFERENCES outbox_internal.lane (route_id, lane) ON DELETE CASCADE ON UPDATE CASCADE,
   CONSTRAINT side_lane_number CHECK (side > 0)
 );
-COMMENT ON TABLE outbox.side_lane IS 'reading positions of topics that are in trouble or paused; they belong to their lane''s owner';
-COMMENT ON COLUMN outbox.side_lane.route_id IS 'route';
-COMMENT ON COLUMN outbox.side_lane.lane IS 'lane that it left';
-COMMENT ON COLUMN outbox.side_lane.side IS 'number, from 1';
-COMMENT ON COLUMN outbox.side_lane.since IS 'reading of the shared clock at the fork: older rows of outbox.progress are another one''s';
-COMMENT ON COLUMN outbox.side_lane.window_from IS 'position where outbox.progress has no newer row';
-COMMENT ON COLUMN outbox.side_lane.window_to IS 'likewise';
-COMMENT ON COLUMN outbox.side_lane.done_to IS 'likewise';
-COMMENT ON COLUMN outbox.side_lane.topic_template IS 'the route''s when the first topic left: it decides which events are whose until all are back';
+COMMENT ON TABLE outbox_internal.side_lane IS 'reading positions of topics that are in trouble or paused; they belong to their lane''s owner';
+COMMENT ON COLUMN outbox_internal.side_lane.route_id IS 'route';
+COMMENT ON COLUMN outbox_internal.side_lane.lane IS 'lane that it left';
+COMMENT ON COLUMN outbox_internal.side_lane.side IS 'number, from 1';
+COMMENT ON COLUMN outbox_internal.side_lane.since IS 'reading of the shared clock at the fork: older rows of outbox_internal.progress are another one''s';
+COMMENT ON COLUMN outbox_internal.side_lane.window_from IS 'position where outbox_internal.progress has no newer row';
+COMMENT ON COLUMN outbox_internal.side_lane.window_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.side_lane.done_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.side_lane.topic_template IS 'the route''s when the first topic left: it decides which events are whose until all are back';
 
-CREATE TABLE outbox.side_topic (
+CREATE TABLE outbox_internal.side_topic (
   route_id      bigint  NOT NULL,
   lane          integer NOT NULL,
   topic         text    NOT NULL,
@@ -150,20 +150,20 @@ CREATE TABLE outbox.side_topic (
   error_message text NOT NULL,
   forked_at     timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
   PRIMARY KEY (route_id, lane, topic),
-  FOREIGN KEY (route_id, lane, side) REFERENCES outbox.side_lane (route_id, lane, side) ON DELETE CASCADE ON UPDATE CASCADE
+  FOREIGN KEY (route_id, lane, side) REFERENCES outbox_internal.side_lane (route_id, lane, side) ON DELETE CASCADE ON UPDATE CASCADE
 );
-COMMENT ON TABLE outbox.side_topic IS 'topics that side lanes serve; nearly always one to a side lane';
-COMMENT ON COLUMN outbox.side_topic.route_id IS 'route';
-COMMENT ON COLUMN outbox.side_topic.lane IS 'lane';
-COMMENT ON COLUMN outbox.side_topic.topic IS 'resolved topic';
-COMMENT ON COLUMN outbox.side_topic.side IS 'side lane that serves it';
-COMMENT ON COLUMN outbox.side_topic.start_from IS 'events up to this position are not the side lane''s';
-COMMENT ON COLUMN outbox.side_topic.start_to IS 'likewise';
-COMMENT ON COLUMN outbox.side_topic.start_done_to IS 'likewise';
-COMMENT ON COLUMN outbox.side_topic.error_class IS 'why it left its lane: topic, or paused';
-COMMENT ON COLUMN outbox.side_topic.error_code IS 'the destination''s own code, or PAUSED';
-COMMENT ON COLUMN outbox.side_topic.error_message IS 'for people';
-COMMENT ON COLUMN outbox.side_topic.forked_at IS 'since when';
+COMMENT ON TABLE outbox_internal.side_topic IS 'topics that side lanes serve; nearly always one to a side lane';
+COMMENT ON COLUMN outbox_internal.side_topic.route_id IS 'route';
+COMMENT ON COLUMN outbox_internal.side_topic.lane IS 'lane';
+COMMENT ON COLUMN outbox_internal.side_topic.topic IS 'resolved topic';
+COMMENT ON COLUMN outbox_internal.side_topic.side IS 'side lane that serves it';
+COMMENT ON COLUMN outbox_internal.side_topic.start_from IS 'events up to this position are not the side lane''s';
+COMMENT ON COLUMN outbox_internal.side_topic.start_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.side_topic.start_done_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.side_topic.error_class IS 'why it left its lane: topic, or paused';
+COMMENT ON COLUMN outbox_internal.side_topic.error_code IS 'the destination''s own code, or PAUSED';
+COMMENT ON COLUMN outbox_internal.side_topic.error_message IS 'for people';
+COMMENT ON COLUMN outbox_internal.side_topic.forked_at IS 'since when';
 
 CREATE TABLE outbox.pause (
   id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -216,9 +216,9 @@ COMMENT ON COLUMN outbox.audit.event_id IS 'event, where it was one';
 COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed from what to what, what was left unsent; never a secret';
 COMMENT ON COLUMN outbox.audit.reason IS 'why, as given';
 
-SELECT pg_catalog.pg_extension_config_dump('outbox.parked', '');
-SELECT pg_catalog.pg_extension_config_dump('outbox.side_lane', '');
-SELECT pg_catalog.pg_extension_config_dump('outbox.side_topic', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.parked', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.side_lane', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.side_topic', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.pause', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.pause_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.audit', '');

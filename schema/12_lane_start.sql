@@ -1,7 +1,7 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Where a route's lanes started from another position, so that status() is exact about older events: what a seek passed
 -- over was never delivered, and what was delivered before is not where the lanes have been since.
-CREATE TABLE outbox.lane_start (
+CREATE TABLE outbox_internal.lane_start (
   route_id      bigint      NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,
   at            timestamptz NOT NULL,
   lane          integer     NOT NULL,
@@ -20,20 +20,20 @@ CREATE TABLE outbox.lane_start (
   fork_done_to  timestamptz,
   PRIMARY KEY (route_id, at, lane, topic)
 );
-COMMENT ON TABLE outbox.lane_start IS 'where all lanes of a route began anew (a seek, another number of lanes), and where each stood before';
-COMMENT ON COLUMN outbox.lane_start.route_id IS 'route';
-COMMENT ON COLUMN outbox.lane_start.at IS 'when: a reading of the shared clock, outbox.lane.since of the lanes that began';
-COMMENT ON COLUMN outbox.lane_start.lane IS 'a lane that there was before';
-COMMENT ON COLUMN outbox.lane_start.topic IS 'empty: the lane itself; else a topic that had left it';
-COMMENT ON COLUMN outbox.lane_start.reason IS 'seek or lanes';
-COMMENT ON COLUMN outbox.lane_start.lanes IS 'number of lanes that keys were hashed over before';
-COMMENT ON COLUMN outbox.lane_start.start_time IS 'the route''s start_time before';
-COMMENT ON COLUMN outbox.lane_start.start_from IS 'position that all lanes began at';
-COMMENT ON COLUMN outbox.lane_start.start_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane_start.start_done_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane_start.stood_from IS 'position that the lane, or the topic''s side lane, had come to';
-COMMENT ON COLUMN outbox.lane_start.stood_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane_start.stood_done_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane_start.fork_from IS 'of a topic: where it had left the lane; events up to there were the lane''s';
-COMMENT ON COLUMN outbox.lane_start.fork_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane_start.fork_done_to IS 'likewise';
+COMMENT ON TABLE outbox_internal.lane_start IS 'where all lanes of a route began anew (a seek, another number of lanes), and where each stood before';
+COMMENT ON COLUMN outbox_internal.lane_start.route_id IS 'route';
+COMMENT ON COLUMN outbox_internal.lane_start.at IS 'when: a reading of the shared clock, outbox_internal.lane.since of the lanes that began';
+COMMENT ON COLUMN outbox_internal.lane_start.lane IS 'a lane that there was before';
+COMMENT ON COLUMN outbox_internal.lane_start.topic IS 'empty: the lane itself; else a topic that had left it';
+COMMENT ON COLUMN outbox_internal.lane_start.reason IS 'seek or lanes';
+COMMENT ON COLUMN outbox_internal.lane_start.lanes IS 'number of lanes that keys were hashed over before';
+COMMENT ON COLUMN outbox_internal.lane_start.start_time IS 'the route''s start_time before';
+COMMENT ON COLUMN outbox_internal.lane_start.start_from IS 'position that all lanes began at';
+COMMENT ON COLUMN outbox_internal.lane_start.start_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane_start.start_done_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane_start.stood_from IS 'position that the lane, or the topic''s side lane, had come to';
+COMMENT ON COLUMN outbox_internal.lane_start.stood_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane_start.stood_done_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane_start.fork_from IS 'of a topic: where it had left the lane; events up to there were the lane''s';
+COMMENT ON COLUMN outbox_internal.lane_start.fork_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane_start.fork_done_to IS 'likewise';

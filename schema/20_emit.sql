@@ -8,23 +8,23 @@
 -- Its category is jsonb's, so that it never wins over jsonb or text where an argument is untyped. A twin on text,
 -- varchar or json itself would silently capture or break untyped calls.
 CREATE TYPE outbox.json_arg;
-CREATE FUNCTION outbox.json_arg_in(cstring) RETURNS outbox.json_arg
+CREATE FUNCTION outbox_internal.json_arg_in(cstring) RETURNS outbox.json_arg
   LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'outbox_json_arg_in';
-CREATE FUNCTION outbox.json_arg_out(outbox.json_arg) RETURNS cstring
+CREATE FUNCTION outbox_internal.json_arg_out(outbox.json_arg) RETURNS cstring
   LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'json_out';
-CREATE FUNCTION outbox.json_arg_recv(internal) RETURNS outbox.json_arg
+CREATE FUNCTION outbox_internal.json_arg_recv(internal) RETURNS outbox.json_arg
   LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'outbox_json_arg_recv';
-CREATE FUNCTION outbox.json_arg_send(outbox.json_arg) RETURNS bytea
+CREATE FUNCTION outbox_internal.json_arg_send(outbox.json_arg) RETURNS bytea
   LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'json_send';
 CREATE TYPE outbox.json_arg (
-  INPUT = outbox.json_arg_in, OUTPUT = outbox.json_arg_out, RECEIVE = outbox.json_arg_recv, SEND = outbox.json_arg_send,
+  INPUT = outbox_internal.json_arg_in, OUTPUT = outbox_internal.json_arg_out, RECEIVE = outbox_internal.json_arg_recv, SEND = outbox_internal.json_arg_send,
   INTERNALLENGTH = VARIABLE, ALIGNMENT = int4, STORAGE = extended, CATEGORY = 'U', PREFERRED = false
 );
 COMMENT ON TYPE outbox.json_arg IS 'JSON argument: text, varchar, json and jsonb become it by themselves; published byte for byte';
-COMMENT ON FUNCTION outbox.json_arg_in(cstring) IS 'input of json_arg: checks that it is JSON';
-COMMENT ON FUNCTION outbox.json_arg_out(outbox.json_arg) IS 'output of json_arg';
-COMMENT ON FUNCTION outbox.json_arg_recv(internal) IS 'binary input of json_arg';
-COMMENT ON FUNCTION outbox.json_arg_send(outbox.json_arg) IS 'binary output of json_arg';
+COMMENT ON FUNCTION outbox_internal.json_arg_in(cstring) IS 'input of json_arg: checks that it is JSON';
+COMMENT ON FUNCTION outbox_internal.json_arg_out(outbox.json_arg) IS 'output of json_arg';
+COMMENT ON FUNCTION outbox_internal.json_arg_recv(internal) IS 'binary input of json_arg';
+COMMENT ON FUNCTION outbox_internal.json_arg_send(outbox.json_arg) IS 'binary output of json_arg';
 
 CREATE CAST (text AS outbox.json_arg) WITH INOUT AS IMPLICIT;
 CREATE CAST (varchar AS outbox.json_arg) WITH INOUT AS IMPLICIT;

@@ -5,23 +5,23 @@
 -- foreign table, which the planner tells what is asked for: an event by its id is looked up, whatever else was emitted.
 -- ---------------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION outbox._own_event_scan() RETURNS fdw_handler
+CREATE FUNCTION outbox_internal.own_event_scan() RETURNS fdw_handler
   LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'outbox_own_event_scan';
-COMMENT ON FUNCTION outbox._own_event_scan() IS 'reads the events of the current transaction';
-CREATE FOREIGN DATA WRAPPER outbox_own_event HANDLER outbox._own_event_scan NO VALIDATOR;
-COMMENT ON FOREIGN DATA WRAPPER outbox_own_event IS 'no destination: for outbox._own_event';
+COMMENT ON FUNCTION outbox_internal.own_event_scan() IS 'reads the events of the current transaction';
+CREATE FOREIGN DATA WRAPPER outbox_own_event HANDLER outbox_internal.own_event_scan NO VALIDATOR;
+COMMENT ON FOREIGN DATA WRAPPER outbox_own_event IS 'no destination: for outbox_internal.own_event';
 CREATE SERVER outbox_own_event FOREIGN DATA WRAPPER outbox_own_event;
-COMMENT ON SERVER outbox_own_event IS 'no destination: for outbox._own_event';
-CREATE FOREIGN TABLE outbox._own_event (
+COMMENT ON SERVER outbox_own_event IS 'no destination: for outbox_internal.own_event';
+CREATE FOREIGN TABLE outbox_internal.own_event (
   id uuid, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb, topic text,
   created_at timestamptz, content_type text, payload_text text, payload_bytes bytea, deliver_at timestamptz
 ) SERVER outbox_own_event;
-COMMENT ON FOREIGN TABLE outbox._own_event IS 'events of the current transaction, for the view outbox.event';
+COMMENT ON FOREIGN TABLE outbox_internal.own_event IS 'events of the current transaction, for the view outbox.event';
 
 CREATE VIEW outbox.event AS
   SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.headers, e.topic, e.created_at,
          e.content_type, e.payload_text, e.payload_bytes, e.deliver_at
-  FROM outbox._own_event e;
+  FROM outbox_internal.own_event e;
 COMMENT ON VIEW outbox.event IS 'INSERT emits an event; shows the events of the current transaction only';
 COMMENT ON COLUMN outbox.event.id IS 'event id; the client''s own if given, else made';
 COMMENT ON COLUMN outbox.event.aggregate_type IS 'kind of thing the event is about';
@@ -36,21 +36,21 @@ COMMENT ON COLUMN outbox.event.payload_text IS 'text payload; reads the body of 
 COMMENT ON COLUMN outbox.event.payload_bytes IS 'payload of bytes; reads the body of all other content types';
 COMMENT ON COLUMN outbox.event.deliver_at IS 'not to be delivered before this time; NULL: at once';
 
-CREATE FUNCTION outbox._event_insert() RETURNS trigger
+CREATE FUNCTION outbox_internal.event_insert() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_event_insert';
-COMMENT ON FUNCTION outbox._event_insert() IS 'emits what is inserted into outbox.event';
-CREATE FUNCTION outbox._event_refuse() RETURNS trigger
+COMMENT ON FUNCTION outbox_internal.event_insert() IS 'emits what is inserted into outbox.event';
+CREATE FUNCTION outbox_internal.event_refuse() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_event_refuse';
-COMMENT ON FUNCTION outbox._event_refuse() IS 'refuses UPDATE and DELETE on outbox.event';
+COMMENT ON FUNCTION outbox_internal.event_refuse() IS 'refuses UPDATE and DELETE on outbox.event';
 
 CREATE TRIGGER event_insert INSTEAD OF INSERT ON outbox.event
-  FOR EACH ROW EXECUTE FUNCTION outbox._event_insert();
+  FOR EACH ROW EXECUTE FUNCTION outbox_internal.event_insert();
 COMMENT ON TRIGGER event_insert ON outbox.event IS 'INSERT emits';
 -- Once per statement, so that one that finds no row is refused too; the INSTEAD OF trigger is what lets a statement on
 -- this view get as far as that.
 CREATE TRIGGER event_refuse BEFORE UPDATE OR DELETE ON outbox.event
-  FOR EACH STATEMENT EXECUTE FUNCTION outbox._event_refuse();
+  FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.event_refuse();
 COMMENT ON TRIGGER event_refuse ON outbox.event IS 'the log is append-only';
 CREATE TRIGGER event_refuse_row INSTEAD OF UPDATE OR DELETE ON outbox.event
-  FOR EACH ROW EXECUTE FUNCTION outbox._event_refuse();
+  FOR EACH ROW EXECUTE FUNCTION outbox_internal.event_refuse();
 COMMENT ON TRIGGER event_refuse_row ON outbox.event IS 'the log is append-only';

@@ -1,33 +1,33 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- The right to emit. One line instead of a page of grants. (Run again in a step from one version to the next.)
 -- ---------------------------------------------------------------------------------------------------------------------
-CREATE OR REPLACE FUNCTION outbox._emit_routines() RETURNS SETOF regprocedure
+CREATE OR REPLACE FUNCTION outbox_internal.emit_routines() RETURNS SETOF regprocedure
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p
   WHERE p.pronamespace = 'outbox'::regnamespace
     AND p.proname IN ('emit', 'emit_text', 'emit_bytes', 'emit_tombstone', 'emit_many', 'emit_row');
 END;
-COMMENT ON FUNCTION outbox._emit_routines() IS 'what grant_emit() grants EXECUTE on';
+COMMENT ON FUNCTION outbox_internal.emit_routines() IS 'what grant_emit() grants EXECUTE on';
 
 -- Roles that may emit, and to which topics: what grant_emit() said last. Sessions keep what they have read until it changes.
 -- By oid, because a role may be renamed, here or in another database; and by name, because that is what a dump restores: a limit
 -- stays where the role is missing, and a role that is made later under the name has it.
-CREATE TABLE IF NOT EXISTS outbox.emit_right (
+CREATE TABLE IF NOT EXISTS outbox_internal.emit_right (
   role              name PRIMARY KEY,
   role_id           oid,
   topics            text[],
   system_identifier bigint
 );
-COMMENT ON TABLE outbox.emit_right IS 'roles that grant_emit() let emit, and to which topics; change through grant_emit and revoke_emit';
-COMMENT ON COLUMN outbox.emit_right.role IS 'role; its name counts where role_id does not';
-COMMENT ON COLUMN outbox.emit_right.role_id IS 'its oid, which counts where system_identifier is this server''s and there is such a role; NULL: there was none of that name when the row came';
-COMMENT ON COLUMN outbox.emit_right.topics IS 'patterns with * for any run of characters; NULL: all topics';
-COMMENT ON COLUMN outbox.emit_right.system_identifier IS 'of the server that role_id is an oid of: a dump may bring another one''s';
-SELECT pg_catalog.pg_extension_config_dump('outbox.emit_right', '');
+COMMENT ON TABLE outbox_internal.emit_right IS 'roles that grant_emit() let emit, and to which topics; change through grant_emit and revoke_emit';
+COMMENT ON COLUMN outbox_internal.emit_right.role IS 'role; its name counts where role_id does not';
+COMMENT ON COLUMN outbox_internal.emit_right.role_id IS 'its oid, which counts where system_identifier is this server''s and there is such a role; NULL: there was none of that name when the row came';
+COMMENT ON COLUMN outbox_internal.emit_right.topics IS 'patterns with * for any run of characters; NULL: all topics';
+COMMENT ON COLUMN outbox_internal.emit_right.system_identifier IS 'of the server that role_id is an oid of: a dump may bring another one''s';
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.emit_right', '');
 
 -- As in src/emit/topic_rights.cpp.
-CREATE OR REPLACE FUNCTION outbox._role_of(emit_right outbox.emit_right) RETURNS oid
+CREATE OR REPLACE FUNCTION outbox_internal.role_of(emit_right outbox_internal.emit_right) RETURNS oid
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT coalesce(
@@ -35,9 +35,9 @@ BEGIN ATOMIC
      AND (emit_right).system_identifier = (SELECT c.system_identifier FROM pg_catalog.pg_control_system() c)),
     (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = (emit_right).role));
 END;
-COMMENT ON FUNCTION outbox._role_of(outbox.emit_right) IS 'the role that a row of outbox.emit_right is about; NULL: there is none';
+COMMENT ON FUNCTION outbox_internal.role_of(outbox_internal.emit_right) IS 'the role that a row of outbox_internal.emit_right is about; NULL: there is none';
 
-CREATE OR REPLACE FUNCTION outbox._find_role() RETURNS trigger
+CREATE OR REPLACE FUNCTION outbox_internal.find_role() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $find$
 BEGIN
   NEW.role_id := (SELECT r.oid FROM pg_roles r WHERE r.rolname = NEW.role);
@@ -45,33 +45,33 @@ BEGIN
   RETURN NEW;
 END
 $find$;
-COMMENT ON FUNCTION outbox._find_role() IS 'fills outbox.emit_right.role_id, also of a row that a dump brings';
-CREATE OR REPLACE TRIGGER find_role BEFORE INSERT ON outbox.emit_right FOR EACH ROW EXECUTE FUNCTION outbox._find_role();
-ALTER TABLE outbox.emit_right ENABLE ALWAYS TRIGGER find_role;
-COMMENT ON TRIGGER find_role ON outbox.emit_right IS 'fills role_id';
+COMMENT ON FUNCTION outbox_internal.find_role() IS 'fills outbox_internal.emit_right.role_id, also of a row that a dump brings';
+CREATE OR REPLACE TRIGGER find_role BEFORE INSERT ON outbox_internal.emit_right FOR EACH ROW EXECUTE FUNCTION outbox_internal.find_role();
+ALTER TABLE outbox_internal.emit_right ENABLE ALWAYS TRIGGER find_role;
+COMMENT ON TRIGGER find_role ON outbox_internal.emit_right IS 'fills role_id';
 
-CREATE OR REPLACE FUNCTION outbox._emit_rights_changed() RETURNS trigger
+CREATE OR REPLACE FUNCTION outbox_internal.emit_rights_changed() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_rights_changed';
-COMMENT ON FUNCTION outbox._emit_rights_changed() IS 'has every session read outbox.emit_right again';
+COMMENT ON FUNCTION outbox_internal.emit_rights_changed() IS 'has every session read outbox_internal.emit_right again';
 -- For each row: a statement that changes none has nobody read anything again.
-CREATE OR REPLACE TRIGGER emit_rights_changed AFTER INSERT OR UPDATE OR DELETE ON outbox.emit_right
-  FOR EACH ROW EXECUTE FUNCTION outbox._emit_rights_changed();
-ALTER TABLE outbox.emit_right ENABLE ALWAYS TRIGGER emit_rights_changed;
-COMMENT ON TRIGGER emit_rights_changed ON outbox.emit_right IS 'has every session read it again';
-CREATE OR REPLACE TRIGGER emit_rights_emptied AFTER TRUNCATE ON outbox.emit_right
-  FOR EACH STATEMENT EXECUTE FUNCTION outbox._emit_rights_changed();
-ALTER TABLE outbox.emit_right ENABLE ALWAYS TRIGGER emit_rights_emptied;
-COMMENT ON TRIGGER emit_rights_emptied ON outbox.emit_right IS 'has every session read it again';
+CREATE OR REPLACE TRIGGER emit_rights_changed AFTER INSERT OR UPDATE OR DELETE ON outbox_internal.emit_right
+  FOR EACH ROW EXECUTE FUNCTION outbox_internal.emit_rights_changed();
+ALTER TABLE outbox_internal.emit_right ENABLE ALWAYS TRIGGER emit_rights_changed;
+COMMENT ON TRIGGER emit_rights_changed ON outbox_internal.emit_right IS 'has every session read it again';
+CREATE OR REPLACE TRIGGER emit_rights_emptied AFTER TRUNCATE ON outbox_internal.emit_right
+  FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.emit_rights_changed();
+ALTER TABLE outbox_internal.emit_right ENABLE ALWAYS TRIGGER emit_rights_emptied;
+COMMENT ON TRIGGER emit_rights_emptied ON outbox_internal.emit_right IS 'has every session read it again';
 
 -- GRANT and REVOKE on one object, in two sessions at once, fail; so who changes rights here does it in turn. No worker, and no
 -- emit(), needs this lock.
-CREATE OR REPLACE FUNCTION outbox._lock_rights() RETURNS void
+CREATE OR REPLACE FUNCTION outbox_internal.lock_rights() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $lock$
 BEGIN
-  LOCK TABLE outbox.emit_right IN SHARE UPDATE EXCLUSIVE MODE;
+  LOCK TABLE outbox_internal.emit_right IN SHARE UPDATE EXCLUSIVE MODE;
 END
 $lock$;
-COMMENT ON FUNCTION outbox._lock_rights() IS 'one after the other: grant_emit(), grant_operate() and their opposites';
+COMMENT ON FUNCTION outbox_internal.lock_rights() IS 'one after the other: grant_emit(), grant_operate() and their opposites';
 
 CREATE OR REPLACE FUNCTION outbox.grant_emit(role regrole, topics text[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
@@ -105,15 +105,15 @@ BEGIN
       DETAIL = 'A topic name has 1 to 249 of the characters A-Z a-z 0-9 . _ - and is not "." or "..".',
       HINT = 'A pattern is made of these, and * for any run of characters; one that begins with outbox.event. may have others, as aggregate types may.';
   END IF;
-  PERFORM outbox._lock_rights();
+  PERFORM outbox_internal.lock_rights();
   EXECUTE format('GRANT USAGE ON SCHEMA outbox TO %s', role);
-  FOR routine IN SELECT * FROM outbox._emit_routines() LOOP
+  FOR routine IN SELECT * FROM outbox_internal.emit_routines() LOOP
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', routine, role);
   END LOOP;
   EXECUTE format('GRANT INSERT, SELECT ON outbox.event TO %s', role);
-  PERFORM outbox._follow_role_names();
-  DELETE FROM outbox.emit_right e WHERE outbox._role_of(e) = grant_emit.role::oid;
-  INSERT INTO outbox.emit_right AS e (role, topics) VALUES (pg_get_userbyid(grant_emit.role::oid), grant_emit.topics)
+  PERFORM outbox_internal.follow_role_names();
+  DELETE FROM outbox_internal.emit_right e WHERE outbox_internal.role_of(e) = grant_emit.role::oid;
+  INSERT INTO outbox_internal.emit_right AS e (role, topics) VALUES (pg_get_userbyid(grant_emit.role::oid), grant_emit.topics)
   ON CONFLICT ON CONSTRAINT emit_right_pkey DO UPDATE
     SET role_id = excluded.role_id, system_identifier = excluded.system_identifier, topics = excluded.topics;
   INSERT INTO outbox.audit (who, action, detail)
@@ -122,6 +122,6 @@ END
 $grant$;
 COMMENT ON FUNCTION outbox.grant_emit(regrole, text[]) IS 'lets a role emit: the emit functions, the trigger function emit_row, and the view outbox.event; with topics (patterns) to these only: the topic given, or outbox.event.<aggregate type> where none is. The last call counts';
 
-REVOKE ALL ON FUNCTION outbox._emit_routines(), outbox._role_of(outbox.emit_right), outbox._find_role(), outbox._emit_rights_changed(), outbox._lock_rights(),
+REVOKE ALL ON FUNCTION outbox_internal.emit_routines(), outbox_internal.role_of(outbox_internal.emit_right), outbox_internal.find_role(), outbox_internal.emit_rights_changed(), outbox_internal.lock_rights(),
   outbox.grant_emit(regrole, text[]) FROM PUBLIC;
-REVOKE ALL ON outbox.emit_right FROM PUBLIC;
+REVOKE ALL ON outbox_internal.emit_right FROM PUBLIC;

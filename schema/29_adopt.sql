@@ -4,31 +4,31 @@
 
 -- Rows that cannot have been events stay where they are; and those of a restored dump that is being adopted are moved by
 -- another way (src/admin/operate/adoption.h).
-CREATE OR REPLACE VIEW outbox._emitted_again AS
+CREATE OR REPLACE VIEW outbox_internal.emitted_again AS
   SELECT f.received_at, f.created_at, f.id, f.aggregate_type, f.aggregate_id, f.event_type, f.payload, f.content_type,
          f.headers, f.topic, f.deliver_at
-  FROM outbox.foreign_event f
+  FROM outbox_internal.foreign_event f
   WHERE f.aggregate_type OPERATOR(pg_catalog.<>) '' AND f.event_type OPERATOR(pg_catalog.<>) ''
     AND (f.payload IS NOT NULL OR f.aggregate_id IS NOT NULL)
     AND (f.deliver_at IS NULL OR pg_catalog.isfinite(f.deliver_at))
-    AND NOT EXISTS (SELECT FROM outbox.adoption a WHERE a.home OPERATOR(pg_catalog.=) f.home AND NOT f.subscribed
+    AND NOT EXISTS (SELECT FROM outbox_internal.adoption a WHERE a.home OPERATOR(pg_catalog.=) f.home AND NOT f.subscribed
                     AND f.received_at OPERATOR(pg_catalog.<=) a.begun_at AND f.created_at IS NOT NULL AND f.id IS NOT NULL
                     AND f.xid IS NOT NULL);
-REVOKE ALL ON outbox._emitted_again FROM PUBLIC;
-COMMENT ON VIEW outbox._emitted_again IS 'rows of outbox.foreign_event that outbox.adopt() emits under their own ids: what came by logical replication, by hand, or in the foreign_event of a dump';
-COMMENT ON COLUMN outbox._emitted_again.received_at IS 'as in outbox.foreign_event';
-COMMENT ON COLUMN outbox._emitted_again.created_at IS 'as in outbox.foreign_event';
-COMMENT ON COLUMN outbox._emitted_again.id IS 'as in outbox.foreign_event';
-COMMENT ON COLUMN outbox._emitted_again.aggregate_type IS 'as in outbox.foreign_event';
-COMMENT ON COLUMN outbox._emitted_again.aggregate_id IS 'as in outbox.foreign_event';
-COMMENT ON COLUMN outbox._emitted_again.event_type IS 'as in outbox.foreign_event';
-COMMENT ON COLUMN outbox._emitted_again.payload IS 'as in outbox.foreign_event';
-COMMENT ON COLUMN outbox._emitted_again.content_type IS 'as in outbox.foreign_event';
-COMMENT ON COLUMN outbox._emitted_again.headers IS 'as in outbox.foreign_event';
-COMMENT ON COLUMN outbox._emitted_again.topic IS 'as in outbox.foreign_event';
-COMMENT ON COLUMN outbox._emitted_again.deliver_at IS 'as in outbox.foreign_event';
+REVOKE ALL ON outbox_internal.emitted_again FROM PUBLIC;
+COMMENT ON VIEW outbox_internal.emitted_again IS 'rows of outbox_internal.foreign_event that outbox.adopt() emits under their own ids: what came by logical replication, by hand, or in the foreign_event of a dump';
+COMMENT ON COLUMN outbox_internal.emitted_again.received_at IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.emitted_again.created_at IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.emitted_again.id IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.emitted_again.aggregate_type IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.emitted_again.aggregate_id IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.emitted_again.event_type IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.emitted_again.payload IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.emitted_again.content_type IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.emitted_again.headers IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.emitted_again.topic IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.emitted_again.deliver_at IS 'as in outbox_internal.foreign_event';
 
-CREATE OR REPLACE VIEW outbox._wrong_guard AS
+CREATE OR REPLACE VIEW outbox_internal.wrong_guard AS
   SELECT c.oid AS relation, t.oid AS trigger, c.relname AS relation_name, t.tgname AS trigger_name,
          c.relispartition AS is_partition
   FROM pg_catalog.pg_trigger t
@@ -40,10 +40,10 @@ CREATE OR REPLACE VIEW outbox._wrong_guard AS
                        'route_by_hand', 'route_by_hand_truncate', 'find_role', 'emit_rights_changed', 'emit_rights_emptied')
           AND t.tgenabled OPERATOR(pg_catalog.<>) 'A')
          OR (t.tgname OPERATOR(pg_catalog.=) 'ignore_replicated' AND t.tgenabled OPERATOR(pg_catalog.<>) 'R'));
-REVOKE ALL ON outbox._wrong_guard FROM PUBLIC;
-COMMENT ON VIEW outbox._wrong_guard IS 'triggers of tables of outbox that do not fire when they should: switched off, or changed by a restore';
-COMMENT ON COLUMN outbox._wrong_guard.relation IS 'table';
-COMMENT ON COLUMN outbox._wrong_guard.trigger IS 'trigger';
-COMMENT ON COLUMN outbox._wrong_guard.relation_name IS 'name of the table';
-COMMENT ON COLUMN outbox._wrong_guard.is_partition IS 'the table is a day table, or the like';
-COMMENT ON COLUMN outbox._wrong_guard.trigger_name IS 'ignore_replicated, which fires for logical replication, or another, which fires always';
+REVOKE ALL ON outbox_internal.wrong_guard FROM PUBLIC;
+COMMENT ON VIEW outbox_internal.wrong_guard IS 'triggers of tables of outbox that do not fire when they should: switched off, or changed by a restore';
+COMMENT ON COLUMN outbox_internal.wrong_guard.relation IS 'table';
+COMMENT ON COLUMN outbox_internal.wrong_guard.trigger IS 'trigger';
+COMMENT ON COLUMN outbox_internal.wrong_guard.relation_name IS 'name of the table';
+COMMENT ON COLUMN outbox_internal.wrong_guard.is_partition IS 'the table is a day table, or the like';
+COMMENT ON COLUMN outbox_internal.wrong_guard.trigger_name IS 'ignore_replicated, which fires for logical replication, or another, which fires always';

@@ -3,36 +3,36 @@
 -- pulls the view up.
 -- ---------------------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE VIEW outbox._whole_log AS
+CREATE OR REPLACE VIEW outbox_internal.whole_log AS
   SELECT d.created_at, d.id, d.xid, d.aggregate_type, d.aggregate_id, d.event_type, d.payload, d.content_type, d.headers,
          d.topic, d.tableoid AS source, d.ctid AS place
-  FROM outbox.log d
+  FROM outbox_internal.log d
   UNION ALL
   SELECT s.created_at, s.id, s.xid, s.aggregate_type, s.aggregate_id, s.event_type, s.payload, s.content_type, s.headers,
          s.topic, s.tableoid, s.ctid
-  FROM outbox.log_spare s;
-REVOKE ALL ON outbox._whole_log FROM PUBLIC;
-COMMENT ON VIEW outbox._whole_log IS 'all events: outbox.log and outbox.log_spare';
-COMMENT ON COLUMN outbox._whole_log.created_at IS 'as in outbox.log';
-COMMENT ON COLUMN outbox._whole_log.id IS 'as in outbox.log';
-COMMENT ON COLUMN outbox._whole_log.xid IS 'as in outbox.log';
-COMMENT ON COLUMN outbox._whole_log.aggregate_type IS 'as in outbox.log';
-COMMENT ON COLUMN outbox._whole_log.aggregate_id IS 'as in outbox.log';
-COMMENT ON COLUMN outbox._whole_log.event_type IS 'as in outbox.log';
-COMMENT ON COLUMN outbox._whole_log.payload IS 'as in outbox.log';
-COMMENT ON COLUMN outbox._whole_log.content_type IS 'as in outbox.log';
-COMMENT ON COLUMN outbox._whole_log.headers IS 'as in outbox.log';
-COMMENT ON COLUMN outbox._whole_log.topic IS 'as in outbox.log';
-COMMENT ON COLUMN outbox._whole_log.source IS 'table that the row is in';
-COMMENT ON COLUMN outbox._whole_log.place IS 'where in that table';
+  FROM outbox_internal.log_spare s;
+REVOKE ALL ON outbox_internal.whole_log FROM PUBLIC;
+COMMENT ON VIEW outbox_internal.whole_log IS 'all events: outbox_internal.log and outbox_internal.log_spare';
+COMMENT ON COLUMN outbox_internal.whole_log.created_at IS 'as in outbox_internal.log';
+COMMENT ON COLUMN outbox_internal.whole_log.id IS 'as in outbox_internal.log';
+COMMENT ON COLUMN outbox_internal.whole_log.xid IS 'as in outbox_internal.log';
+COMMENT ON COLUMN outbox_internal.whole_log.aggregate_type IS 'as in outbox_internal.log';
+COMMENT ON COLUMN outbox_internal.whole_log.aggregate_id IS 'as in outbox_internal.log';
+COMMENT ON COLUMN outbox_internal.whole_log.event_type IS 'as in outbox_internal.log';
+COMMENT ON COLUMN outbox_internal.whole_log.payload IS 'as in outbox_internal.log';
+COMMENT ON COLUMN outbox_internal.whole_log.content_type IS 'as in outbox_internal.log';
+COMMENT ON COLUMN outbox_internal.whole_log.headers IS 'as in outbox_internal.log';
+COMMENT ON COLUMN outbox_internal.whole_log.topic IS 'as in outbox_internal.log';
+COMMENT ON COLUMN outbox_internal.whole_log.source IS 'table that the row is in';
+COMMENT ON COLUMN outbox_internal.whole_log.place IS 'where in that table';
 
 -- The same rule in C++: log::RowForgotten(). No event that emit() takes looks like that: without a content type it is JSON
 -- and has a byte at least; with one, the content type is not empty.
-CREATE OR REPLACE FUNCTION outbox._forgotten(payload bytea, headers jsonb, content_type text)
+CREATE OR REPLACE FUNCTION outbox_internal.forgotten(payload bytea, headers jsonb, content_type text)
   RETURNS boolean
   LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN $1 IS NULL THEN $2 IS NOT NULL AND $2 OPERATOR(pg_catalog.=) '{}'::pg_catalog.jsonb
             ELSE pg_catalog.octet_length($1) OPERATOR(pg_catalog.=) 0 AND coalesce($3, '') OPERATOR(pg_catalog.=) '' END;
-REVOKE ALL ON FUNCTION outbox._forgotten(bytea, jsonb, text) FROM PUBLIC;
-COMMENT ON FUNCTION outbox._forgotten(bytea, jsonb, text) IS
+REVOKE ALL ON FUNCTION outbox_internal.forgotten(bytea, jsonb, text) FROM PUBLIC;
+COMMENT ON FUNCTION outbox_internal.forgotten(bytea, jsonb, text) IS
   'the row was emptied by outbox.forget(): nobody sends it any more';

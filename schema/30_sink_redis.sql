@@ -4,10 +4,10 @@
 -- granted to anybody: the owner of a server decides where events go. All of this may be run again, as an update does.
 -- ---------------------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION outbox.redis_validator(options text[], catalog oid) RETURNS void
+CREATE OR REPLACE FUNCTION outbox_internal.redis_validator(options text[], catalog oid) RETURNS void
   LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'outbox_validator';
-REVOKE ALL ON FUNCTION outbox.redis_validator(text[], oid) FROM PUBLIC;
-COMMENT ON FUNCTION outbox.redis_validator(text[], oid) IS 'checks the options of servers and user mappings of outbox_redis';
+REVOKE ALL ON FUNCTION outbox_internal.redis_validator(text[], oid) FROM PUBLIC;
+COMMENT ON FUNCTION outbox_internal.redis_validator(text[], oid) IS 'checks the options of servers and user mappings of outbox_redis';
 
 DO $wrapper$
 BEGIN
@@ -18,7 +18,7 @@ BEGIN
     JOIN pg_catalog.pg_extension e ON d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND d.refobjid = e.oid
     WHERE w.fdwname = 'outbox_redis' AND d.deptype = 'e' AND e.extname = 'outbox')
   THEN
-    CREATE FOREIGN DATA WRAPPER outbox_redis NO HANDLER VALIDATOR outbox.redis_validator;
+    CREATE FOREIGN DATA WRAPPER outbox_redis NO HANDLER VALIDATOR outbox_internal.redis_validator;
   END IF;
 END
 $wrapper$;

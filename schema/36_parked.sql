@@ -7,7 +7,7 @@ CREATE VIEW outbox.dead_letter AS
   SELECT r.name AS route, p.id, p.created_at, p.aggregate_type, p.aggregate_id, p.event_type, p.topic, p.attempts,
          p.error_class, p.error_code, p.error_message, p.failed_at, p.parked_at, p.replay,
          pg_catalog.octet_length(p.payload) AS payload_bytes
-  FROM outbox.parked p JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) p.route_id
+  FROM outbox_internal.parked p JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) p.route_id
   WHERE p.state OPERATOR(pg_catalog.=) 'dead';
 GRANT SELECT ON outbox.dead_letter TO pg_monitor;
 COMMENT ON VIEW outbox.dead_letter IS 'events that a destination would not take and that are not tried again until somebody says so';
@@ -49,7 +49,7 @@ COMMENT ON COLUMN outbox.dead_letter_summary.sample_id IS 'id of that event';
 -- Everything of a parked event but what only its reader should see.
 GRANT SELECT (route_id, lane, created_at, id, replay, state, order_key, due_at, sender, aggregate_type, aggregate_id,
   event_type, content_type, own_topic, topic, attempts, error_class, error_code, error_message, failed_at, parked_at)
-  ON outbox.parked TO pg_monitor;
+  ON outbox_internal.parked TO pg_monitor;
 GRANT SELECT ON outbox.audit TO pg_monitor;
 
 CREATE FUNCTION outbox.parked_content(

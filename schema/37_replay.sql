@@ -19,9 +19,9 @@ CREATE TABLE outbox.replay (
   reason     text,
   CONSTRAINT replay_state CHECK (state IN ('copying', 'interrupted', 'scheduled', 'cancelled'))
 );
-COMMENT ON TABLE outbox.replay IS 'replays: delivered events that people have had sent again; what of a replay is still to be sent is in outbox.parked under its number';
+COMMENT ON TABLE outbox.replay IS 'replays: delivered events that people have had sent again; what of a replay is still to be sent is in outbox_internal.parked under its number';
 COMMENT ON SEQUENCE outbox.replay_number_seq IS 'numbers of replays';
-COMMENT ON COLUMN outbox.replay.number IS 'what cancel_replay() takes, what the header outbox-replay says, and outbox.parked.replay';
+COMMENT ON COLUMN outbox.replay.number IS 'what cancel_replay() takes, what the header outbox-replay says, and outbox_internal.parked.replay';
 COMMENT ON COLUMN outbox.replay.at IS 'when';
 COMMENT ON COLUMN outbox.replay.who IS 'role that called';
 COMMENT ON COLUMN outbox.replay.route IS 'route that had delivered the events';

@@ -3,20 +3,20 @@
 -- payload. Functions whose names begin with _ are for the views. outbox.lag: 47_waiting.sql.
 -- ---------------------------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION outbox._destination(
+CREATE FUNCTION outbox_internal.destination(
   OUT server text, OUT wrapper text, OUT state text, OUT since timestamptz, OUT next_try timestamptz, OUT workers bigint,
   OUT trips bigint, OUT deaths bigint, OUT error_class text, OUT error_code text, OUT error_message text,
   OUT paused_by text, OUT pause_reason text
 ) RETURNS SETOF record
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_destination';
-REVOKE ALL ON FUNCTION outbox._destination() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox._destination() TO pg_monitor;
-COMMENT ON FUNCTION outbox._destination() IS 'behind the view outbox.destination';
+REVOKE ALL ON FUNCTION outbox_internal.destination() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.destination() TO pg_monitor;
+COMMENT ON FUNCTION outbox_internal.destination() IS 'behind the view outbox.destination';
 
 CREATE VIEW outbox.destination AS
   SELECT d.server, d.wrapper, d.state, d.since, d.next_try, d.workers, d.trips, d.deaths, d.error_class, d.error_code,
          d.error_message, d.paused_by, d.pause_reason
-  FROM outbox._destination() d;
+  FROM outbox_internal.destination() d;
 GRANT SELECT ON outbox.destination TO pg_monitor;
 COMMENT ON VIEW outbox.destination IS 'every destination, and its circuit breaker; of several relay workers the one that is worst off';
 COMMENT ON COLUMN outbox.destination.server IS 'foreign server';
@@ -33,18 +33,18 @@ COMMENT ON COLUMN outbox.destination.error_message IS 'for people';
 COMMENT ON COLUMN outbox.destination.paused_by IS 'role that paused it; NULL: nobody';
 COMMENT ON COLUMN outbox.destination.pause_reason IS 'as given';
 
-CREATE FUNCTION outbox._worker(
+CREATE FUNCTION outbox_internal.worker(
   OUT kind text, OUT pid integer, OUT database text, OUT ordinal integer, OUT since timestamptz, OUT lanes bigint,
   OUT state text
 ) RETURNS SETOF record
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_worker';
-REVOKE ALL ON FUNCTION outbox._worker() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox._worker() TO pg_monitor;
-COMMENT ON FUNCTION outbox._worker() IS 'behind the view outbox.worker';
+REVOKE ALL ON FUNCTION outbox_internal.worker() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.worker() TO pg_monitor;
+COMMENT ON FUNCTION outbox_internal.worker() IS 'behind the view outbox.worker';
 
 CREATE VIEW outbox.worker AS
   SELECT w.kind, w.pid, w.database, w.ordinal, w.since, w.lanes, w.state, a.wait_event_type, a.wait_event
-  FROM outbox._worker() w LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) w.pid;
+  FROM outbox_internal.worker() w LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) w.pid;
 GRANT SELECT ON outbox.worker TO pg_monitor;
 COMMENT ON VIEW outbox.worker IS 'background processes of the extension, of all databases of the server';
 COMMENT ON COLUMN outbox.worker.kind IS 'launcher, keeper or relay';

@@ -1,56 +1,56 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- The one rule of keys. On a route, a key (order_key: resolved topic, aggregate type and id) is held by its parked rows that
--- wait (outbox._waiting) and, under on_failure => block, by its dead ones (outbox._key_dead). They go in the order
+-- wait (outbox_internal.waiting) and, under on_failure => block, by its dead ones (outbox_internal.key_dead). They go in the order
 -- (created_at, replay, id); replay and id decide between the copies that replays made of one event, and between events of
--- two sources whose clocks agreed. The first is the head (outbox._key_head), and nothing of the key passes it; all of them
--- are outbox._holding. A paused key (outbox._key_pause) stays as it is.
+-- two sources whose clocks agreed. The first is the head (outbox_internal.key_head), and nothing of the key passes it; all of them
+-- are outbox_internal.holding. A paused key (outbox_internal.key_pause) stays as it is.
 --
 -- Lanes, the functions for operators, status() and blocked_key all ask here. Each SELECT is in the words of the index by
 -- which it goes, however many rows a key has. The functions are inlined into the statements that call them, which
 -- EXPLAIN shows; so they have no SET clause, and every name in them is qualified.
 -- ---------------------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE VIEW outbox._waiting AS
+CREATE OR REPLACE VIEW outbox_internal.waiting AS
   SELECT p.route_id, p.order_key, p.created_at, p.replay, p.id, p.state, p.due_at, p.lane, p.aggregate_type, p.aggregate_id,
          p.attempts, p.error_class, p.error_code, p.error_message
-  FROM outbox.parked p
+  FROM outbox_internal.parked p
   WHERE p.order_key IS NOT NULL AND p.state IN ('retrying', 'blocked');
-REVOKE ALL ON outbox._waiting FROM PUBLIC;
-GRANT SELECT ON outbox._waiting TO pg_monitor;
-COMMENT ON VIEW outbox._waiting IS 'parked events that wait for their turn in their key; see outbox._key_head()';
-COMMENT ON COLUMN outbox._waiting.route_id IS 'route';
-COMMENT ON COLUMN outbox._waiting.order_key IS 'key: resolved topic, aggregate type and id, as a hash';
-COMMENT ON COLUMN outbox._waiting.created_at IS 'of the event';
-COMMENT ON COLUMN outbox._waiting.replay IS '0: the event itself; else the number of the replay';
-COMMENT ON COLUMN outbox._waiting.id IS 'of the event';
-COMMENT ON COLUMN outbox._waiting.state IS 'retrying or blocked';
-COMMENT ON COLUMN outbox._waiting.due_at IS 'when it is tried next; NULL: when what it waits behind has gone';
-COMMENT ON COLUMN outbox._waiting.lane IS 'lane that owns it';
-COMMENT ON COLUMN outbox._waiting.aggregate_type IS 'of the event';
-COMMENT ON COLUMN outbox._waiting.aggregate_id IS 'of the event';
-COMMENT ON COLUMN outbox._waiting.attempts IS 'how often it was refused';
-COMMENT ON COLUMN outbox._waiting.error_class IS 'of its last failure';
-COMMENT ON COLUMN outbox._waiting.error_code IS 'the destination''s own code';
-COMMENT ON COLUMN outbox._waiting.error_message IS 'for people';
+REVOKE ALL ON outbox_internal.waiting FROM PUBLIC;
+GRANT SELECT ON outbox_internal.waiting TO pg_monitor;
+COMMENT ON VIEW outbox_internal.waiting IS 'parked events that wait for their turn in their key; see outbox_internal.key_head()';
+COMMENT ON COLUMN outbox_internal.waiting.route_id IS 'route';
+COMMENT ON COLUMN outbox_internal.waiting.order_key IS 'key: resolved topic, aggregate type and id, as a hash';
+COMMENT ON COLUMN outbox_internal.waiting.created_at IS 'of the event';
+COMMENT ON COLUMN outbox_internal.waiting.replay IS '0: the event itself; else the number of the replay';
+COMMENT ON COLUMN outbox_internal.waiting.id IS 'of the event';
+COMMENT ON COLUMN outbox_internal.waiting.state IS 'retrying or blocked';
+COMMENT ON COLUMN outbox_internal.waiting.due_at IS 'when it is tried next; NULL: when what it waits behind has gone';
+COMMENT ON COLUMN outbox_internal.waiting.lane IS 'lane that owns it';
+COMMENT ON COLUMN outbox_internal.waiting.aggregate_type IS 'of the event';
+COMMENT ON COLUMN outbox_internal.waiting.aggregate_id IS 'of the event';
+COMMENT ON COLUMN outbox_internal.waiting.attempts IS 'how often it was refused';
+COMMENT ON COLUMN outbox_internal.waiting.error_class IS 'of its last failure';
+COMMENT ON COLUMN outbox_internal.waiting.error_code IS 'the destination''s own code';
+COMMENT ON COLUMN outbox_internal.waiting.error_message IS 'for people';
 
-CREATE OR REPLACE FUNCTION outbox._key_dead(route_id bigint, order_key bigint, block boolean)
+CREATE OR REPLACE FUNCTION outbox_internal.key_dead(route_id bigint, order_key bigint, block boolean)
   RETURNS TABLE (created_at timestamptz, replay bigint, id uuid, state text, due_at timestamptz, aggregate_type text,
                  aggregate_id text, attempts integer, error_class text, error_code text, error_message text)
   LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
   SELECT d.created_at, d.replay, d.id, d.state, d.due_at, d.aggregate_type, d.aggregate_id, d.attempts, d.error_class,
          d.error_code, d.error_message
-  FROM outbox.parked d
+  FROM outbox_internal.parked d
   WHERE $3 AND d.route_id OPERATOR(pg_catalog.=) $1 AND d.order_key OPERATOR(pg_catalog.=) $2
     AND d.state OPERATOR(pg_catalog.=) 'dead'
   ORDER BY d.created_at, d.replay, d.id LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox._key_dead(bigint, bigint, boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox._key_dead(bigint, bigint, boolean) TO pg_monitor;
-COMMENT ON FUNCTION outbox._key_dead(bigint, bigint, boolean) IS
+REVOKE ALL ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean) TO pg_monitor;
+COMMENT ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean) IS
   'the first dead letter that holds the key; none where the route does not block (on_failure)';
 
-CREATE OR REPLACE FUNCTION outbox._key_head(route_id bigint, order_key bigint, block boolean,
+CREATE OR REPLACE FUNCTION outbox_internal.key_head(route_id bigint, order_key bigint, block boolean,
     before_created_at timestamptz DEFAULT 'infinity', before_replay bigint DEFAULT 0,
     before_id uuid DEFAULT '00000000-0000-0000-0000-000000000000')
   RETURNS TABLE (created_at timestamptz, replay bigint, id uuid, state text, due_at timestamptz, aggregate_type text,
@@ -61,41 +61,41 @@ BEGIN ATOMIC
          h.error_code, h.error_message
   FROM ((SELECT w.created_at, w.replay, w.id, w.state, w.due_at, w.aggregate_type, w.aggregate_id, w.attempts,
                 w.error_class, w.error_code, w.error_message
-         FROM outbox._waiting w
+         FROM outbox_internal.waiting w
          WHERE w.route_id OPERATOR(pg_catalog.=) $1 AND w.order_key OPERATOR(pg_catalog.=) $2
            AND ROW(w.created_at, w.replay, w.id) OPERATOR(pg_catalog.<) ROW($4, $5, $6)
          ORDER BY w.created_at, w.replay, w.id LIMIT 1)
         UNION ALL
         (SELECT d.created_at, d.replay, d.id, d.state, d.due_at, d.aggregate_type, d.aggregate_id, d.attempts,
                 d.error_class, d.error_code, d.error_message
-         FROM outbox._key_dead($1, $2, $3) d
+         FROM outbox_internal.key_dead($1, $2, $3) d
          WHERE ROW(d.created_at, d.replay, d.id) OPERATOR(pg_catalog.<) ROW($4, $5, $6))) h
   ORDER BY h.created_at, h.replay, h.id LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox._key_head(bigint, bigint, boolean, timestamptz, bigint, uuid) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox._key_head(bigint, bigint, boolean, timestamptz, bigint, uuid) TO pg_monitor;
-COMMENT ON FUNCTION outbox._key_head(bigint, bigint, boolean, timestamptz, bigint, uuid) IS
-  'the row of outbox.parked that goes first of a key; with a place of outbox.parked: the first that goes before that';
+REVOKE ALL ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid) TO pg_monitor;
+COMMENT ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid) IS
+  'the row of outbox_internal.parked that goes first of a key; with a place of outbox_internal.parked: the first that goes before that';
 
-CREATE OR REPLACE VIEW outbox._holding AS
+CREATE OR REPLACE VIEW outbox_internal.holding AS
   SELECT w.route_id, w.order_key, w.created_at, w.replay, w.id, w.state, w.due_at
-  FROM outbox._waiting w
+  FROM outbox_internal.waiting w
   UNION ALL
   SELECT d.route_id, d.order_key, d.created_at, d.replay, d.id, d.state, d.due_at
-  FROM outbox.parked d
+  FROM outbox_internal.parked d
   JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) d.route_id
   WHERE d.state OPERATOR(pg_catalog.=) 'dead' AND d.order_key IS NOT NULL AND r.on_failure OPERATOR(pg_catalog.=) 'block';
-REVOKE ALL ON outbox._holding FROM PUBLIC;
-COMMENT ON VIEW outbox._holding IS 'all parked events that hold their key: those that wait, and dead letters of routes that block (on_failure)';
-COMMENT ON COLUMN outbox._holding.route_id IS 'route';
-COMMENT ON COLUMN outbox._holding.order_key IS 'key: resolved topic, aggregate type and id, as a hash';
-COMMENT ON COLUMN outbox._holding.created_at IS 'of the event';
-COMMENT ON COLUMN outbox._holding.replay IS '0: the event itself; else the number of the replay';
-COMMENT ON COLUMN outbox._holding.id IS 'of the event';
-COMMENT ON COLUMN outbox._holding.state IS 'retrying, blocked or dead';
-COMMENT ON COLUMN outbox._holding.due_at IS 'when it is tried next; NULL: when what it waits behind has gone, or somebody says so';
+REVOKE ALL ON outbox_internal.holding FROM PUBLIC;
+COMMENT ON VIEW outbox_internal.holding IS 'all parked events that hold their key: those that wait, and dead letters of routes that block (on_failure)';
+COMMENT ON COLUMN outbox_internal.holding.route_id IS 'route';
+COMMENT ON COLUMN outbox_internal.holding.order_key IS 'key: resolved topic, aggregate type and id, as a hash';
+COMMENT ON COLUMN outbox_internal.holding.created_at IS 'of the event';
+COMMENT ON COLUMN outbox_internal.holding.replay IS '0: the event itself; else the number of the replay';
+COMMENT ON COLUMN outbox_internal.holding.id IS 'of the event';
+COMMENT ON COLUMN outbox_internal.holding.state IS 'retrying, blocked or dead';
+COMMENT ON COLUMN outbox_internal.holding.due_at IS 'when it is tried next; NULL: when what it waits behind has gone, or somebody says so';
 
-CREATE OR REPLACE FUNCTION outbox._key_pause(route_id bigint, aggregate_type text, aggregate_id text)
+CREATE OR REPLACE FUNCTION outbox_internal.key_pause(route_id bigint, aggregate_type text, aggregate_id text)
   RETURNS TABLE (reason text)
   LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -105,9 +105,9 @@ BEGIN ATOMIC
     AND coalesce(z.topic, '') OPERATOR(pg_catalog.=) '' AND coalesce(z.aggregate_type, '') OPERATOR(pg_catalog.=) $2
     AND coalesce(z.aggregate_id, '') OPERATOR(pg_catalog.=) $3;
 END;
-REVOKE ALL ON FUNCTION outbox._key_pause(bigint, text, text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox._key_pause(bigint, text, text) TO pg_monitor;
-COMMENT ON FUNCTION outbox._key_pause(bigint, text, text) IS 'why the key is paused; no row: it is not';
+REVOKE ALL ON FUNCTION outbox_internal.key_pause(bigint, text, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.key_pause(bigint, text, text) TO pg_monitor;
+COMMENT ON FUNCTION outbox_internal.key_pause(bigint, text, text) IS 'why the key is paused; no row: it is not';
 
 CREATE OR REPLACE VIEW outbox.blocked_key AS
   SELECT r.name AS route, b.topic, b.aggregate_type, b.aggregate_id, b.waiting, b.oldest, h.id AS behind,
@@ -115,13 +115,13 @@ CREATE OR REPLACE VIEW outbox.blocked_key AS
          z.reason AS paused
   FROM (SELECT p.route_id, p.order_key, p.topic, p.aggregate_type, p.aggregate_id, pg_catalog.count(*) AS waiting,
                pg_catalog.min(p.created_at) AS oldest
-        FROM outbox.parked p WHERE p.state OPERATOR(pg_catalog.=) 'blocked'
+        FROM outbox_internal.parked p WHERE p.state OPERATOR(pg_catalog.=) 'blocked'
         GROUP BY p.route_id, p.order_key, p.topic, p.aggregate_type, p.aggregate_id) b
   JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) b.route_id
   -- A head that is blocked itself is about to be let go, or its key is paused: what waits behind nothing.
-  LEFT JOIN LATERAL outbox._key_head(b.route_id, b.order_key, r.on_failure OPERATOR(pg_catalog.=) 'block') h
+  LEFT JOIN LATERAL outbox_internal.key_head(b.route_id, b.order_key, r.on_failure OPERATOR(pg_catalog.=) 'block') h
     ON h.state OPERATOR(pg_catalog.<>) 'blocked'
-  LEFT JOIN LATERAL outbox._key_pause(b.route_id, b.aggregate_type, b.aggregate_id) z ON true;
+  LEFT JOIN LATERAL outbox_internal.key_pause(b.route_id, b.aggregate_type, b.aggregate_id) z ON true;
 GRANT SELECT ON outbox.blocked_key TO pg_monitor;
 COMMENT ON VIEW outbox.blocked_key IS 'keys whose events wait, what they wait behind, and why';
 COMMENT ON COLUMN outbox.blocked_key.route IS 'route';

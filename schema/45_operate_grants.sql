@@ -3,7 +3,7 @@
 -- also sees what pg_monitor sees here, and the content of parked events; the functions work with the owner's rights on
 -- the tables, and outbox.audit has the role that called.
 -- ---------------------------------------------------------------------------------------------------------------------
-CREATE OR REPLACE FUNCTION outbox._operate_grants() RETURNS SETOF text
+CREATE OR REPLACE FUNCTION outbox_internal.operate_grants() RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure) FROM pg_catalog.pg_proc p
@@ -23,7 +23,7 @@ BEGIN ATOMIC
   WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
   GROUP BY a.attrelid;
 END;
-COMMENT ON FUNCTION outbox._operate_grants() IS 'what grant_operate() grants';
+COMMENT ON FUNCTION outbox_internal.operate_grants() IS 'what grant_operate() grants';
 
 CREATE OR REPLACE FUNCTION outbox.grant_operate(role regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
@@ -38,9 +38,9 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role %s does not exist', role),
       DETAIL = 'There is no role of that number.', HINT = 'Pass a role name, such as ''app''.';
   END IF;
-  PERFORM outbox._lock_rights();
+  PERFORM outbox_internal.lock_rights();
   EXECUTE format('GRANT USAGE ON SCHEMA outbox TO %s', role);
-  FOR what IN SELECT * FROM outbox._operate_grants() LOOP
+  FOR what IN SELECT * FROM outbox_internal.operate_grants() LOOP
     EXECUTE format('GRANT %s TO %s', what, role);
   END LOOP;
   INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'grant_operate', jsonb_build_object('to', grant_operate.role));

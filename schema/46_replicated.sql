@@ -2,9 +2,9 @@
 -- A subscription to another server's outbox (FOR ALL TABLES includes it): its routes, positions, parked events and
 -- identity are not ours, and rows of ours are not his to change. Only the log's rows are kept, see 24_log_guard.sql.
 -- ---------------------------------------------------------------------------------------------------------------------
-CREATE FUNCTION outbox._ignore_replicated() RETURNS trigger
+CREATE FUNCTION outbox_internal.ignore_replicated() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_ignore_replicated';
-COMMENT ON FUNCTION outbox._ignore_replicated() IS 'drops what a subscription would write into the tables of outbox';
+COMMENT ON FUNCTION outbox_internal.ignore_replicated() IS 'drops what a subscription would write into the tables of outbox';
 
 DO $ignore$
 DECLARE
@@ -17,7 +17,7 @@ BEGIN
       AND c.relname OPERATOR(pg_catalog.<>) ALL (ARRAY['log', 'log_spare']::pg_catalog.name[]) AND c.relname OPERATOR(pg_catalog.<>) 'foreign_event'
   LOOP
     EXECUTE pg_catalog.format('CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox.%I '
-      'FOR EACH ROW EXECUTE FUNCTION outbox._ignore_replicated()', name);
+      'FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated()', name);
     EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE REPLICA TRIGGER ignore_replicated', name);
     EXECUTE pg_catalog.format('COMMENT ON TRIGGER ignore_replicated ON outbox.%I IS %L', name,
       'drops what a subscription brings; fires for nothing else');

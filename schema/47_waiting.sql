@@ -2,7 +2,7 @@
 -- Looking: what waits, in the log and beside it. May be run again: an update of the extension does.
 -- ---------------------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION outbox._lanes(
+CREATE OR REPLACE FUNCTION outbox_internal.lanes(
   OUT route text, OUT lane integer, OUT side integer, OUT topic text, OUT server text, OUT state text,
   OUT pending bigint, OUT pending_capped boolean,
   OUT oldest_pending timestamptz, OUT delay interval, OUT delivered_to timestamptz, OUT inflight bigint,
@@ -10,15 +10,15 @@ CREATE OR REPLACE FUNCTION outbox._lanes(
   OUT error_since timestamptz, OUT overdue bigint
 ) RETURNS SETOF record
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_lag';
-REVOKE ALL ON FUNCTION outbox._lanes() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox._lanes() TO pg_monitor;
-COMMENT ON FUNCTION outbox._lanes() IS 'behind the view outbox.lag';
+REVOKE ALL ON FUNCTION outbox_internal.lanes() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.lanes() TO pg_monitor;
+COMMENT ON FUNCTION outbox_internal.lanes() IS 'behind the view outbox.lag';
 
 CREATE OR REPLACE VIEW outbox.lag AS
   SELECT l.route, l.lane, l.side, l.topic, l.server, l.state, l.pending, l.pending_capped, l.oldest_pending, l.delay, l.delivered_to,
          l.inflight, l.parked, l.parked_capped, l.next_try, l.error_class, l.error_code, l.error_message, l.error_since,
          l.overdue
-  FROM outbox._lanes() l;
+  FROM outbox_internal.lanes() l;
 GRANT SELECT ON outbox.lag TO pg_monitor;
 COMMENT ON VIEW outbox.lag IS 'every lane of every route: how much waits, since when, and what is in the way; topics that have left their lane have rows of their own';
 COMMENT ON COLUMN outbox.lag.route IS 'route';
@@ -33,7 +33,7 @@ COMMENT ON COLUMN outbox.lag.oldest_pending IS 'created_at of the oldest of them
 COMMENT ON COLUMN outbox.lag.delay IS 'how long the oldest waits: since it was emitted, of those that are overdue since they were due; NULL: nothing waits that could go';
 COMMENT ON COLUMN outbox.lag.delivered_to IS 'created_at of the last event delivered without a gap, since the worker took the lane';
 COMMENT ON COLUMN outbox.lag.inflight IS 'read from the log and not yet acknowledged';
-COMMENT ON COLUMN outbox.lag.parked IS 'events of this lane in outbox.parked, whatever their state';
+COMMENT ON COLUMN outbox.lag.parked IS 'events of this lane in outbox_internal.parked, whatever their state';
 COMMENT ON COLUMN outbox.lag.parked_capped IS 'counting stopped after 10,000 events of a lane and state: there are at least as many as parked, or overdue, says';
 COMMENT ON COLUMN outbox.lag.next_try IS 'while something is in the way: when it is tried again';
 COMMENT ON COLUMN outbox.lag.error_class IS 'what is in the way: topic, destination, config, ...; NULL: nothing';
@@ -48,7 +48,7 @@ CREATE OR REPLACE VIEW outbox.parked_event AS
               THEN 'due' ELSE p.state END AS state,
          p.id, p.created_at, p.aggregate_type, p.aggregate_id, p.event_type, p.topic, p.due_at, p.attempts, p.error_class, p.error_code,
          p.error_message, p.failed_at, p.parked_at, p.replay, pg_catalog.octet_length(p.payload) AS payload_bytes
-  FROM outbox.parked p JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) p.route_id;
+  FROM outbox_internal.parked p JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) p.route_id;
 GRANT SELECT ON outbox.parked_event TO pg_monitor;
 COMMENT ON VIEW outbox.parked_event IS 'events that wait beside the log, by the name of their route: refused, behind a refused one, not due yet, dead';
 COMMENT ON COLUMN outbox.parked_event.route IS 'route';

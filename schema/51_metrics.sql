@@ -22,20 +22,20 @@ REVOKE ALL ON FUNCTION outbox.metrics_reset() FROM PUBLIC;
 COMMENT ON FUNCTION outbox.metrics_reset() IS
   'sets counters and histograms of this database to zero, at once and whatever becomes of the transaction; outbox_stats_reset_timestamp_seconds says when. For the owner of the extension, and whom it grants EXECUTE';
 
-CREATE OR REPLACE FUNCTION outbox._latency(
+CREATE OR REPLACE FUNCTION outbox_internal.latency(
   OUT route text, OUT destination text, OUT period text, OUT events bigint, OUT rate numeric,
   OUT p50 numeric, OUT p95 numeric, OUT p99 numeric, OUT p999 numeric, OUT max numeric,
   OUT ack_p50 numeric, OUT ack_p95 numeric, OUT ack_p99 numeric, OUT ack_p999 numeric, OUT ack_max numeric
 ) RETURNS SETOF record
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_latency';
-REVOKE ALL ON FUNCTION outbox._latency() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox._latency() TO pg_monitor;
-COMMENT ON FUNCTION outbox._latency() IS 'behind the view outbox.latency';
+REVOKE ALL ON FUNCTION outbox_internal.latency() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.latency() TO pg_monitor;
+COMMENT ON FUNCTION outbox_internal.latency() IS 'behind the view outbox.latency';
 
 CREATE OR REPLACE VIEW outbox.latency AS
   SELECT l.route, l.destination, l.period, l.events, l.rate, l.p50, l.p95, l.p99, l.p999, l.max,
          l.ack_p50, l.ack_p95, l.ack_p99, l.ack_p999, l.ack_max
-  FROM outbox._latency() l;
+  FROM outbox_internal.latency() l;
 REVOKE ALL ON outbox.latency FROM PUBLIC;
 GRANT SELECT ON outbox.latency TO pg_monitor;
 COMMENT ON VIEW outbox.latency IS 'how long events took, by route and destination, over the last minute and hour; milliseconds. Estimated from buckets: exact up to the width of one (0.25 ms up to 1 ms, a quarter to a half of the value up to 5 ms, at most two and a half times it above), max is exact';

@@ -6,8 +6,8 @@
 REVOKE ALL ON ALL TABLES IN SCHEMA outbox FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA outbox FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA outbox FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox.json_arg_in(cstring), outbox.json_arg_out(outbox.json_arg),
-  outbox.json_arg_recv(internal), outbox.json_arg_send(outbox.json_arg) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.json_arg_in(cstring), outbox_internal.json_arg_out(outbox.json_arg),
+  outbox_internal.json_arg_recv(internal), outbox_internal.json_arg_send(outbox.json_arg) TO PUBLIC;
 
 -- Nor does anybody else whom default privileges of the installing role name: only its owner, and pg_monitor what the
 -- sections above gave it. (Day tables do the like when they are made.) Of objects that this very transaction made a member of the

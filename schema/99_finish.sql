@@ -3,7 +3,7 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 DO $tell$
 BEGIN
-  IF NOT outbox._preloaded() THEN
+  IF NOT outbox_internal.preloaded() THEN
     RAISE WARNING USING MESSAGE = 'outbox is installed, but not preloaded: events are stored, and nothing publishes them',
       ERRCODE = 'object_not_in_prerequisite_state',
       HINT = 'Add outbox to shared_preload_libraries in postgresql.conf and restart: shared_preload_libraries = ''outbox''';

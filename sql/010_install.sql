@@ -23,7 +23,7 @@ BEGIN;
 CREATE EXTENSION outbox;
 SELECT outbox.emit('order', 1, 'order.created', '{}') IS NOT NULL AS emitted;
 COMMIT;
-SELECT count(*) FROM outbox.log;
+SELECT count(*) FROM outbox_internal.log;
 SELECT n.nspname FROM pg_namespace n WHERE n.nspname LIKE 'outbox%';
 
 -- No object without a comment.

@@ -4,7 +4,7 @@
 CREATE VIEW stored AS
   SELECT l.aggregate_type, l.aggregate_id, l.event_type, convert_from(l.payload, 'UTF8') AS payload, l.content_type,
          l.headers, l.topic
-  FROM outbox.log l WHERE l.xid = pg_current_xact_id_if_assigned() ORDER BY l.created_at;
+  FROM outbox_internal.log l WHERE l.xid = pg_current_xact_id_if_assigned() ORDER BY l.created_at;
 
 -- Untyped arguments go to emit(text, text, text, jsonb), whatever the key looks like.
 BEGIN;
@@ -66,12 +66,12 @@ SELECT count(*), count(DISTINCT e.id) AS ids, count(DISTINCT l.created_at) AS ti
        bool_and(('x' || lpad(substr(replace(e.id::text, '-', ''), 1, 12), 16, '0'))::bit(64)::bigint * 1000
                 + ('x' || lpad(substr(replace(e.id::text, '-', ''), 14, 3), 8, '0'))::bit(32)::int
                 = (extract(epoch FROM l.created_at) * 1000000)::bigint) AS gives_back_created_at
-FROM emitted e JOIN outbox.log l ON l.id = e.id;
+FROM emitted e JOIN outbox_internal.log l ON l.id = e.id;
 SELECT bool_and(grows) AS grows FROM (
   SELECT l.created_at > lag(l.created_at) OVER w IS NOT FALSE AND l.id > lag(l.id) OVER w IS NOT FALSE AS grows
-  FROM emitted e JOIN outbox.log l ON l.id = e.id WINDOW w AS (ORDER BY e.i)) t;
+  FROM emitted e JOIN outbox_internal.log l ON l.id = e.id WINDOW w AS (ORDER BY e.i)) t;
 SELECT DISTINCT l.xid = pg_current_xact_id() AS own_xid, l.tableoid::regclass::text ~ '^outbox.log_\d{8}$' AS day_table
-FROM emitted e JOIN outbox.log l ON l.id = e.id;
+FROM emitted e JOIN outbox_internal.log l ON l.id = e.id;
 ROLLBACK;
 
 -- A large payload goes to TOAST and comes back whole.

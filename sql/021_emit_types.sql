@@ -14,7 +14,7 @@ SELECT outbox.emit_bytes('scan', 'k', 'scan.made', '\x00ff') IS NOT NULL AS text
 SELECT outbox.emit_bytes('scan', 1, 'scan.made', '\x', 'application/avro') IS NOT NULL AS bigint_key;
 SELECT outbox.emit_bytes('scan', '7a3d5bd0-9b1e-4d53-a1e5-d9a5a6a3e7d0'::uuid, 'scan.made', '\x01', headers => '{"a": "b"}', topic => 't') IS NOT NULL AS uuid_key;
 SELECT outbox.emit_bytes('scan', 1, 'scan.made', '\x02', NULL) IS NOT NULL AS null_content_type;
-SELECT aggregate_id, payload, content_type, headers, topic FROM outbox.log WHERE xid = pg_current_xact_id() ORDER BY created_at;
+SELECT aggregate_id, payload, content_type, headers, topic FROM outbox_internal.log WHERE xid = pg_current_xact_id() ORDER BY created_at;
 ROLLBACK;
 BEGIN;
 SELECT outbox.emit_tombstone('order', 'k', 'order.deleted') IS NOT NULL AS text_key;

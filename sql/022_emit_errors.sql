@@ -76,11 +76,11 @@ COMMIT;
 \t off
 \x off
 -- Nothing that was refused left anything behind.
-SELECT count(*) FROM outbox.log WHERE aggregate_type = 'o' AND event_type = 'e' AND length(payload) <> 1024 AND topic IS NULL;
+SELECT count(*) FROM outbox_internal.log WHERE aggregate_type = 'o' AND event_type = 'e' AND length(payload) <> 1024 AND topic IS NULL;
 
 -- A day table that was changed by hand is refused, and taken again once it is as it was.
 DO $$ BEGIN PERFORM outbox.emit('o', 1, 'e', '{}'); END $$;
-SELECT 'outbox.log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD') AS day \gset
+SELECT 'outbox_internal.log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD') AS day \gset
 CREATE FUNCTION refused_masked(sql text) RETURNS TABLE (code text, message text, detail text, hint text)
 LANGUAGE sql AS $$ SELECT r.code, regexp_replace(r.message, '\d{8}', 'YYYYMMDD'), regexp_replace(r.detail, '\d{8}', 'YYYYMMDD'), regexp_replace(r.hint, '\d{8}', 'YYYYMMDD') FROM refused(sql) r $$;
 \x on

@@ -12,7 +12,7 @@ CREATE TEMP TABLE ids AS SELECT id, ordinality FROM outbox.emit_many('[
 ]') WITH ORDINALITY AS e (id, ordinality);
 SELECT * FROM stored;
 SELECT count(*), bool_and(i.ordinality = l.n) AS in_order FROM ids i
-JOIN (SELECT id, row_number() OVER (ORDER BY created_at) AS n FROM outbox.log WHERE xid = pg_current_xact_id()) l USING (id);
+JOIN (SELECT id, row_number() OVER (ORDER BY created_at) AS n FROM outbox_internal.log WHERE xid = pg_current_xact_id()) l USING (id);
 SELECT count(*) FROM outbox.emit_many('[]');
 ROLLBACK;
 
@@ -22,7 +22,7 @@ CREATE TEMP TABLE ids AS SELECT * FROM unnest(outbox.emit_many('order', '{a,NULL
   ARRAY[NULL, '{"a": "b"}', '{}']::jsonb[], 't')) WITH ORDINALITY AS e (id, ordinality);
 SELECT * FROM stored;
 SELECT count(*), bool_and(i.ordinality = l.n) AS in_order FROM ids i
-JOIN (SELECT id, row_number() OVER (ORDER BY created_at) AS n FROM outbox.log WHERE xid = pg_current_xact_id()) l USING (id);
+JOIN (SELECT id, row_number() OVER (ORDER BY created_at) AS n FROM outbox_internal.log WHERE xid = pg_current_xact_id()) l USING (id);
 SELECT cardinality(outbox.emit_many('order', NULL, 'order.created', '{1,2}')) AS without_keys;
 SELECT outbox.emit_many('order', '{}', 'order.created', '{}') AS none;
 ROLLBACK;
@@ -32,10 +32,10 @@ BEGIN;
 SELECT cardinality(outbox.emit_many('many', array_agg(i::text), 'many.made', array_agg(jsonb_build_object('i', i) || CASE WHEN i % 400 = 0 THEN jsonb_build_object('t', (SELECT string_agg(md5(j::text), '') FROM generate_series(1, 1000) j)) ELSE '{}' END)))
 FROM generate_series(1, 1700) i;
 SELECT count(*), count(DISTINCT created_at), bool_and(aggregate_id::int = n), bool_and((convert_from(payload, 'UTF8')::jsonb->>'i')::int = n), max(length(payload))
-FROM (SELECT *, row_number() OVER (ORDER BY created_at) AS n FROM outbox.log WHERE xid = pg_current_xact_id()) l;
+FROM (SELECT *, row_number() OVER (ORDER BY created_at) AS n FROM outbox_internal.log WHERE xid = pg_current_xact_id()) l;
 -- Found through the index too.
 SET LOCAL enable_seqscan = off;
-SELECT count(*) FROM outbox.log WHERE xid = pg_current_xact_id();
+SELECT count(*) FROM outbox_internal.log WHERE xid = pg_current_xact_id();
 ROLLBACK;
 
 -- Refusals name the event.

@@ -40,11 +40,11 @@ ROLLBACK;
 -- Reading it locks no day table for those who wrote nothing, and never the parent.
 BEGIN;
 SELECT count(*) FROM outbox.event;
-SELECT relation::regclass FROM pg_locks WHERE pid = pg_backend_pid() AND relation::regclass::text LIKE 'outbox.log%';
+SELECT relation::regclass FROM pg_locks WHERE pid = pg_backend_pid() AND relation::regclass::text LIKE 'outbox_internal.log%';
 SELECT outbox.emit('order', 1, 'e', '1') IS NOT NULL AS emitted;
 SELECT count(*) FROM outbox.event;
 SELECT DISTINCT regexp_replace(relation::regclass::text, '\d{8}', 'YYYYMMDD'), mode FROM pg_locks
-WHERE pid = pg_backend_pid() AND relation::regclass::text LIKE 'outbox.log%' ORDER BY 1, 2;
+WHERE pid = pg_backend_pid() AND relation::regclass::text LIKE 'outbox_internal.log%' ORDER BY 1, 2;
 ROLLBACK;
 \x on
 \t on
@@ -56,8 +56,8 @@ SELECT * FROM refused($$INSERT INTO outbox.event (aggregate_type, event_type, pa
 SELECT * FROM refused($$UPDATE outbox.event SET payload = '2'$$);
 SELECT * FROM refused($$DELETE FROM outbox.event WHERE id = '11111111-2222-3333-4444-555555555555'$$);
 SELECT code, message FROM refused($$TRUNCATE outbox.event$$);
-SELECT code, message FROM refused($$SELECT outbox._event_insert()$$);
+SELECT code, message FROM refused($$SELECT outbox_internal.event_insert()$$);
 CREATE TABLE not_the_view (a int);
-CREATE TRIGGER wrong AFTER INSERT ON not_the_view FOR EACH ROW EXECUTE FUNCTION outbox._event_insert();
+CREATE TRIGGER wrong AFTER INSERT ON not_the_view FOR EACH ROW EXECUTE FUNCTION outbox_internal.event_insert();
 SELECT code, message FROM refused($$INSERT INTO not_the_view VALUES (1)$$);
 DROP TABLE not_the_view;

@@ -31,8 +31,8 @@ SELECT c.oid::regclass FROM pg_class c
 WHERE c.relnamespace = 'outbox'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname NOT LIKE '%\_20______'
   AND has_table_privilege('regress_app', c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE') ORDER BY 1;
 SET ROLE regress_app;
-SELECT count(*) FROM outbox.log;
-INSERT INTO outbox.log DEFAULT VALUES;
+SELECT count(*) FROM outbox_internal.log;
+INSERT INTO outbox_internal.log DEFAULT VALUES;
 SELECT outbox.grant_emit('regress_app');
 RESET ROLE;
 SELECT outbox.revoke_emit('regress_app');

@@ -1,7 +1,7 @@
 -- matrix: B1 B10
 -- Events live and die with what they were emitted in: transactions, savepoints, exception blocks, prepared transactions.
 CREATE FUNCTION committed(what text) RETURNS SETOF text LANGUAGE sql AS
-  $$ SELECT l.event_type FROM outbox.log l WHERE l.aggregate_type = what ORDER BY l.created_at $$;
+  $$ SELECT l.event_type FROM outbox_internal.log l WHERE l.aggregate_type = what ORDER BY l.created_at $$;
 BEGIN;
 SELECT outbox.emit('t1', 1, 'gone', '1') IS NOT NULL AS emitted;
 ROLLBACK;
@@ -27,7 +27,7 @@ DO $$ BEGIN
     PERFORM outbox.emit('t2', 1, 'in its handler', '1');
   END;
 END $$;
-SELECT count(DISTINCT xid) AS xids, bool_and(xid = pg_current_xact_id()) AS top_level FROM outbox.log WHERE aggregate_type = 't2';
+SELECT count(DISTINCT xid) AS xids, bool_and(xid = pg_current_xact_id()) AS top_level FROM outbox_internal.log WHERE aggregate_type = 't2';
 COMMIT;
 SELECT * FROM committed('t2');
 -- The only write of a transaction, inside a savepoint.
@@ -35,7 +35,7 @@ BEGIN;
 SAVEPOINT a;
 SELECT outbox.emit('t3', 1, 'first in savepoint', '1') IS NOT NULL AS emitted;
 RELEASE a;
-SELECT bool_and(xid = pg_current_xact_id()) AS top_level FROM outbox.log WHERE aggregate_type = 't3';
+SELECT bool_and(xid = pg_current_xact_id()) AS top_level FROM outbox_internal.log WHERE aggregate_type = 't3';
 COMMIT;
 SELECT * FROM committed('t3');
 -- Isolation levels.
@@ -69,7 +69,7 @@ BEGIN;
 SELECT outbox.emit('t6', 1, 'prepared', '1') IS NOT NULL AS emitted;
 PREPARE TRANSACTION 'regress_held';
 SELECT outbox.emit('t6', 1, 'meanwhile', '1') IS NOT NULL AS emitted;
-SELECT DISTINCT mode FROM pg_locks l WHERE l.relation = 'outbox.log'::regclass AND pid IS NULL;
+SELECT DISTINCT mode FROM pg_locks l WHERE l.relation = 'outbox_internal.log'::regclass AND pid IS NULL;
 COMMIT PREPARED 'regress_held';
 SELECT * FROM committed('t6');
 -- Procedures that commit.
@@ -82,7 +82,7 @@ CREATE PROCEDURE emit_and_commit() LANGUAGE plpgsql AS $$ BEGIN
 END $$;
 CALL emit_and_commit();
 SELECT * FROM committed('t7');
-SELECT count(DISTINCT xid) FROM outbox.log WHERE aggregate_type = 't7';
+SELECT count(DISTINCT xid) FROM outbox_internal.log WHERE aggregate_type = 't7';
 -- A deferred constraint trigger emits while the transaction commits; one that fails takes the event with it.
 CREATE TABLE deferred (id int);
 CREATE FUNCTION deferred_emit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -12,7 +12,7 @@ CREATE FUNCTION pg_temp.routes() RETURNS TABLE (name text, server name, aggregat
     topic text, key text, lanes int, options jsonb, start text, positions bigint, created_by name)
   LANGUAGE sql AS $$
     SELECT r.name, r.server, r.aggregate_types, r.event_types, r.topic, r.key, r.lanes, r.options,
-           r.start_time::text, (SELECT count(*) FROM outbox.lane l WHERE l.route_id = r.id), r.created_by
+           r.start_time::text, (SELECT count(*) FROM outbox_internal.lane l WHERE l.route_id = r.id), r.created_by
     FROM outbox.route r WHERE r.name LIKE 'regress%' ORDER BY r.name $$;
 \x on
 SET datestyle = iso;
@@ -27,7 +27,7 @@ SELECT * FROM pg_temp.routes();
 \x off
 SELECT r.name, l.lane, l.since = '-infinity' AS first, l.window_from::text = '3:3:' AS from_the_beginning,
        l.window_to IS NOT NULL AS half_way, l.done_to
-FROM outbox.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name LIKE 'regress%' ORDER BY 1, 2;
+FROM outbox_internal.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name LIKE 'regress%' ORDER BY 1, 2;
 
 -- names and servers
 SELECT outbox.create_route('regress everything', server => 'regress_events');
@@ -118,7 +118,7 @@ ROLLBACK;
 -- a route made again is a new one
 SELECT id AS old_id FROM outbox.route WHERE name = 'regress everything' \gset
 SELECT outbox.drop_route('regress everything') >= 0 AS dropped;
-SELECT count(*) AS lanes_left FROM outbox.lane WHERE route_id = :old_id;
+SELECT count(*) AS lanes_left FROM outbox_internal.lane WHERE route_id = :old_id;
 SELECT outbox.create_route('regress everything', server => 'regress_events') > :old_id AS new_id;
 SELECT outbox.drop_route('regress nothing');
 SELECT outbox.drop_route(NULL);
@@ -145,6 +145,6 @@ DROP SERVER regress_left;
 -- they are not there for the files that follow
 SET client_min_messages = error;
 SET outbox.allow_loss = on;
-DELETE FROM outbox.log WHERE aggregate_type = 'regress_left';
+DELETE FROM outbox_internal.log WHERE aggregate_type = 'regress_left';
 RESET outbox.allow_loss;
 RESET client_min_messages;

@@ -44,7 +44,7 @@ SELECT outbox.wait_for('00000000-0000-7000-8000-000000000000');
 SELECT outbox.wait_until_idle();
 SELECT outbox.version();
 SELECT * FROM outbox.route;
-SELECT * FROM outbox.parked;
+SELECT * FROM outbox_internal.parked;
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval),
   outbox.drop_route(text) TO regress_outbox_router;

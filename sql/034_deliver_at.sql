@@ -8,7 +8,7 @@ SELECT outbox.create_route('late', server => 'late_nowhere', aggregate_types => 
 SELECT outbox.pause('late', reason => 'the test looks at what waits');
 CREATE VIEW due AS
   SELECT l.aggregate_id, l.event_type, l.topic, l.deliver_at AT TIME ZONE 'UTC' AS deliver_at
-  FROM outbox.log l WHERE l.xid = pg_current_xact_id_if_assigned() ORDER BY l.created_at;
+  FROM outbox_internal.log l WHERE l.xid = pg_current_xact_id_if_assigned() ORDER BY l.created_at;
 
 -- Each function, by name and by position.
 BEGIN;
@@ -41,18 +41,18 @@ INSERT INTO outbox.event (aggregate_type, aggregate_id, event_type, payload, del
   RETURNING deliver_at AT TIME ZONE 'UTC' AS returned;
 SELECT * FROM due;
 -- The same through the view, and by the reader that relay workers read with.
-SELECT count(*) AS differ FROM outbox.event e JOIN outbox.log l USING (id) WHERE e.deliver_at IS DISTINCT FROM l.deliver_at;
+SELECT count(*) AS differ FROM outbox.event e JOIN outbox_internal.log l USING (id) WHERE e.deliver_at IS DISTINCT FROM l.deliver_at;
 SELECT count(*) AS shown FROM outbox.event WHERE deliver_at IS NOT NULL;
 COMMIT;
 SELECT count(*), count(p.deliver_at) AS delayed, bool_and(p.deliver_at IS NOT DISTINCT FROM l.deliver_at AND p.topic IS NOT DISTINCT FROM l.topic) AS same
-FROM outbox.peek('late', NULL) p JOIN outbox.log l USING (id);
+FROM outbox.peek('late', NULL) p JOIN outbox_internal.log l USING (id);
 
 -- Whatever stands before it in the row, of every length, NULL or not: the reader finds it.
 SELECT count(outbox.emit('late', CASE WHEN i % 3 > 0 THEN repeat('k', i % 11) END, repeat('e', 1 + i % 9), to_jsonb(repeat('p', i)),
   CASE WHEN i % 2 > 0 THEN jsonb_build_object('h', repeat('v', i % 13)) END, CASE WHEN i % 5 > 0 THEN repeat('t', 1 + i % 7) END,
   CASE WHEN i % 4 > 0 THEN '2030-01-01 00:00:00+00'::timestamptz + i * interval '1 microsecond' END)) FROM generate_series(1, 400) i;
 SELECT count(*), bool_and(p.deliver_at IS NOT DISTINCT FROM l.deliver_at AND p.topic IS NOT DISTINCT FROM l.topic AND p.headers IS NOT DISTINCT FROM l.headers) AS same
-FROM outbox.peek('late', NULL) p JOIN outbox.log l USING (id);
+FROM outbox.peek('late', NULL) p JOIN outbox_internal.log l USING (id);
 
 -- In the past, however far, means at once; date and timestamp become timestamptz by themselves.
 BEGIN;
@@ -99,18 +99,18 @@ SELECT code, message FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}', delive
 
 -- Rows that come by another way keep it; adopt() emits them with it, and leaves one whose time is none.
 BEGIN;
-CREATE TEMP TABLE rows ON COMMIT DROP AS SELECT * FROM outbox.log l WHERE l.aggregate_type = 'late' AND l.aggregate_id IN ('view', 'far') AND l.deliver_at IS NOT NULL;
+CREATE TEMP TABLE rows ON COMMIT DROP AS SELECT * FROM outbox_internal.log l WHERE l.aggregate_type = 'late' AND l.aggregate_id IN ('view', 'far') AND l.deliver_at IS NOT NULL;
 UPDATE rows SET event_type = 'came', deliver_at = CASE aggregate_id WHEN 'view' THEN deliver_at ELSE 'infinity' END;
 INSERT INTO rows SELECT created_at, id, xid, aggregate_type, 'latest', event_type, payload, content_type, headers, topic, '294276-12-31 23:59:59.999999+00' FROM rows WHERE aggregate_id = 'far';
-INSERT INTO outbox.log SELECT * FROM rows;
-SELECT aggregate_id, deliver_at AT TIME ZONE 'UTC' AS deliver_at FROM outbox.foreign_event ORDER BY aggregate_id DESC;
+INSERT INTO outbox_internal.log SELECT * FROM rows;
+SELECT aggregate_id, deliver_at AT TIME ZONE 'UTC' AS deliver_at FROM outbox_internal.foreign_event ORDER BY aggregate_id DESC;
 SELECT outbox.adopt() AS adopted;
-SELECT aggregate_id, deliver_at AT TIME ZONE 'UTC' AS deliver_at FROM outbox.foreign_event;
+SELECT aggregate_id, deliver_at AT TIME ZONE 'UTC' AS deliver_at FROM outbox_internal.foreign_event;
 SELECT * FROM due;
 COMMIT;
 SET outbox.allow_loss = on;
 SET client_min_messages = error;
-DELETE FROM outbox.foreign_event;
+DELETE FROM outbox_internal.foreign_event;
 SET client_min_messages = warning;
 RESET outbox.allow_loss;
 -- What not even 64 bits of microseconds since 1970 can say is as late as they can.

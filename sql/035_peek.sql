@@ -7,8 +7,8 @@ SELECT outbox.create_route('peek', server => 'peek_nowhere', aggregate_types => 
 CREATE FUNCTION peeked() RETURNS TABLE (aggregate_id text, event_type text, payload text, content_type text, headers jsonb, topic text)
   LANGUAGE sql AS $$ SELECT aggregate_id, event_type, convert_from(payload, 'UTF8'), content_type, headers, topic FROM outbox.peek('peek', NULL) $$;
 CREATE PROCEDURE finish() LANGUAGE sql AS $$
-  DELETE FROM outbox.progress p USING outbox.route r WHERE r.id = p.route_id AND r.name = 'peek';
-  UPDATE outbox.lane l SET window_from = pg_current_snapshot() FROM outbox.route r WHERE r.id = l.route_id AND r.name = 'peek';
+  DELETE FROM outbox_internal.progress p USING outbox.route r WHERE r.id = p.route_id AND r.name = 'peek';
+  UPDATE outbox_internal.lane l SET window_from = pg_current_snapshot() FROM outbox.route r WHERE r.id = l.route_id AND r.name = 'peek';
 $$;
 
 -- Every column, NULL and empty told apart.
@@ -31,33 +31,33 @@ FROM generate_series(1, 1000, 333) i;
 SELECT outbox.emit_bytes('peek', 0, 'random', string_agg(decode(md5(i::text), 'hex'), '' ORDER BY i), 'application/octet-stream') IS NOT NULL AS emitted
 FROM generate_series(1, 20000) i;
 SELECT p.aggregate_id, p.event_type, length(p.payload), p.payload = l.payload AS same
-FROM outbox.peek('peek') p JOIN outbox.log l USING (id) ORDER BY p.created_at;
+FROM outbox.peek('peek') p JOIN outbox_internal.log l USING (id) ORDER BY p.created_at;
 CALL finish();
 
 -- Rows in several day tables, also ones older than the table before; the guard is lifted to put them there.
 DO $$
 BEGIN
   PERFORM outbox.emit('peek', 5, 'today', '{}');
-  EXECUTE 'CREATE TABLE outbox.log_20200101 (LIKE outbox.log)';
-  EXECUTE 'CREATE INDEX ON outbox.log_20200101 (xid)';
-  INSERT INTO outbox.log_20200101 SELECT '2020-01-01 00:00:00+00', gen_random_uuid(), pg_current_xact_id(), 'peek', '1', 'in 2020', '\x31';
-  EXECUTE 'CREATE TABLE outbox.log_20200102 (LIKE outbox.log)';
-  INSERT INTO outbox.log_20200102 SELECT '2020-01-02 00:00:00+00', gen_random_uuid(), pg_current_xact_id(), 'peek', '2', 'in a table without index', '\x32';
-  INSERT INTO outbox.log_20200102 SELECT '2020-01-02 00:00:00.000001+00', gen_random_uuid(), '3', 'peek', '2', 'before the window', '\x32';
+  EXECUTE 'CREATE TABLE outbox_internal.log_20200101 (LIKE outbox_internal.log)';
+  EXECUTE 'CREATE INDEX ON outbox_internal.log_20200101 (xid)';
+  INSERT INTO outbox_internal.log_20200101 SELECT '2020-01-01 00:00:00+00', gen_random_uuid(), pg_current_xact_id(), 'peek', '1', 'in 2020', '\x31';
+  EXECUTE 'CREATE TABLE outbox_internal.log_20200102 (LIKE outbox_internal.log)';
+  INSERT INTO outbox_internal.log_20200102 SELECT '2020-01-02 00:00:00+00', gen_random_uuid(), pg_current_xact_id(), 'peek', '2', 'in a table without index', '\x32';
+  INSERT INTO outbox_internal.log_20200102 SELECT '2020-01-02 00:00:00.000001+00', gen_random_uuid(), '3', 'peek', '2', 'before the window', '\x32';
 END $$;
-ALTER TABLE outbox.log ATTACH PARTITION outbox.log_20200101 FOR VALUES FROM ('2020-01-01 00:00:00+00') TO ('2020-01-02 00:00:00+00');
-ALTER TABLE outbox.log ATTACH PARTITION outbox.log_20200102 FOR VALUES FROM ('2020-01-02 00:00:00+00') TO ('2020-01-03 00:00:00+00');
+ALTER TABLE outbox_internal.log ATTACH PARTITION outbox_internal.log_20200101 FOR VALUES FROM ('2020-01-01 00:00:00+00') TO ('2020-01-02 00:00:00+00');
+ALTER TABLE outbox_internal.log ATTACH PARTITION outbox_internal.log_20200102 FOR VALUES FROM ('2020-01-02 00:00:00+00') TO ('2020-01-03 00:00:00+00');
 SELECT event_type FROM peeked();
 -- Half of them done.
-UPDATE outbox.lane l SET window_to = pg_current_snapshot(), done_to = '2020-01-01 00:00:00+00' FROM outbox.route r WHERE r.id = l.route_id AND r.name = 'peek';
+UPDATE outbox_internal.lane l SET window_to = pg_current_snapshot(), done_to = '2020-01-01 00:00:00+00' FROM outbox.route r WHERE r.id = l.route_id AND r.name = 'peek';
 SELECT event_type FROM peeked();
-UPDATE outbox.lane l SET window_to = NULL, done_to = NULL FROM outbox.route r WHERE r.id = l.route_id AND r.name = 'peek';
+UPDATE outbox_internal.lane l SET window_to = NULL, done_to = NULL FROM outbox.route r WHERE r.id = l.route_id AND r.name = 'peek';
 -- A row deleted by hand is gone.
-DELETE FROM outbox.log_20200102 WHERE event_type = 'in a table without index';
+DELETE FROM outbox_internal.log_20200102 WHERE event_type = 'in a table without index';
 SELECT event_type FROM peeked();
-ALTER TABLE outbox.log DETACH PARTITION outbox.log_20200102;
+ALTER TABLE outbox_internal.log DETACH PARTITION outbox_internal.log_20200102;
 SELECT event_type FROM peeked();
-DROP TABLE outbox.log_20200101, outbox.log_20200102;
+DROP TABLE outbox_internal.log_20200101, outbox_internal.log_20200102;
 CALL finish();
 
 
@@ -67,11 +67,11 @@ SELECT outbox.emit('peek', i, 'kept', '{}') IS NOT NULL AS emitted FROM generate
 BEGIN;
 SELECT outbox.emit('peek', i, 'rolled back', '{}') IS NOT NULL AS emitted FROM generate_series(1, 3) i;
 ROLLBACK;
-VACUUM (FREEZE) outbox.log;
+VACUUM (FREEZE) outbox_internal.log;
 SELECT aggregate_id, event_type FROM peeked();
-VACUUM (FULL) outbox.log;
+VACUUM (FULL) outbox_internal.log;
 SELECT aggregate_id, event_type FROM peeked();
-REINDEX TABLE outbox.log;
+REINDEX TABLE outbox_internal.log;
 SELECT aggregate_id, event_type FROM peeked();
 CALL finish();
 

@@ -23,7 +23,7 @@ DECLARE
   begun timestamptz := clock_timestamp();
 BEGIN
   SET LOCAL client_min_messages = error;
-  INSERT INTO outbox.parked (route_id, lane, created_at, id, replay, state, aggregate_type, aggregate_id, event_type,
+  INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, replay, state, aggregate_type, aggregate_id, event_type,
     payload, content_type, topic, error_class, error_code, error_message, failed_at)
   SELECT t.id, 0, timestamptz '2026-01-01' + n * interval '1 second', pg_temp.id(n), replay, 'dead', 'regress_parked', k, 'e.happened',
     convert_to('{"n": ' || n || '}', 'UTF8'), content_type, '?',
@@ -32,19 +32,19 @@ BEGIN
   FROM outbox.route t WHERE t.name = r;
   PERFORM outbox.retry(pg_temp.id(n), r);
   DELETE FROM outbox.audit a WHERE a.at >= begun;
-  UPDATE outbox.parked p SET state = s, attempts = tries, due_at = CASE WHEN s IN ('retrying', 'scheduled') THEN now() + interval '1 hour' END
+  UPDATE outbox_internal.parked p SET state = s, attempts = tries, due_at = CASE WHEN s IN ('retrying', 'scheduled') THEN now() + interval '1 hour' END
   FROM outbox.route t WHERE p.route_id = t.id AND t.name = r AND p.id = pg_temp.id(n);
   RESET client_min_messages;
 END $$;
 CREATE VIEW pg_temp.parked AS
   SELECT r.name AS route, right(p.id::text, 3) AS n, p.state, p.attempts, p.due_at <= clock_timestamp() AS due, p.aggregate_id AS key,
-    p.topic, p.replay FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name LIKE 'regress%' ORDER BY 1, 2, p.replay;
+    p.topic, p.replay FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name LIKE 'regress%' ORDER BY 1, 2, p.replay;
 CREATE VIEW pg_temp.audit AS
   SELECT who = session_user AS me, action, route, right(event_id::text, 3) AS n, detail, reason FROM outbox.audit
   WHERE route LIKE 'regress%' AND action NOT IN ('pause', 'resume', 'create_route', 'alter_route', 'drop_route') ORDER BY at;
 CREATE VIEW pg_temp.outcome AS
   SELECT r.name AS route, right(o.id::text, 3) AS n, o.created_at, o.outcome, o.attempts, o.topic, o.place, o.replay
-  FROM outbox.outcome o JOIN outbox.route r ON r.id = o.route_id WHERE r.name LIKE 'regress%' ORDER BY o.at;
+  FROM outbox_internal.outcome o JOIN outbox.route r ON r.id = o.route_id WHERE r.name LIKE 'regress%' ORDER BY o.at;
 
 -- dead, retrying and scheduled ones become due; only a dead one starts over
 SELECT pg_temp.park(1, 'dead', 'a'), pg_temp.park(2, 'retrying', 'b'), pg_temp.park(3, 'scheduled', 'c'), pg_temp.park(4, 'dead', NULL);
@@ -55,8 +55,8 @@ SELECT outbox.retry(pg_temp.id(4));
 SELECT * FROM pg_temp.parked;
 SELECT * FROM pg_temp.audit;
 -- the order key is computed as lanes do: one for a key, NULL without
-SELECT count(DISTINCT order_key), count(*) FILTER (WHERE order_key IS NULL) FROM outbox.parked;
-DELETE FROM outbox.parked;
+SELECT count(DISTINCT order_key), count(*) FILTER (WHERE order_key IS NULL) FROM outbox_internal.parked;
+DELETE FROM outbox_internal.parked;
 DELETE FROM outbox.audit;
 
 -- what waits behind another one waits on; the head of a key may go
@@ -71,7 +71,7 @@ SELECT outbox.skip(pg_temp.id(11), 'customer is gone');
 SELECT * FROM pg_temp.parked;
 SELECT * FROM pg_temp.outcome;
 SELECT * FROM pg_temp.audit;
-DELETE FROM outbox.parked;
+DELETE FROM outbox_internal.parked;
 SELECT pg_temp.park(1, 'retrying', 'a');
 SELECT count(pg_temp.park(n, 'blocked', 'a')::text) FROM generate_series(100, 399) n;
 SELECT outbox.skip(pg_temp.id(1), 'see how many go');
@@ -79,7 +79,7 @@ SELECT state, count(*), min(n), max(n) FROM pg_temp.parked GROUP BY 1 ORDER BY 1
 -- not again while the first ones are waiting
 SELECT outbox.skip(pg_temp.id(100), 'and one of those');
 SELECT state, count(*) FROM pg_temp.parked GROUP BY 1 ORDER BY 1;
-DELETE FROM outbox.parked;
+DELETE FROM outbox_internal.parked;
 
 -- under block a dead letter holds its key, under skip it does not
 SELECT pg_temp.park(n, s, 'a', r) FROM (VALUES (1, 'dead'), (2, 'blocked'), (3, 'blocked')) v(n, s), (VALUES ('regress skip'), ('regress block')) w(r);
@@ -91,7 +91,7 @@ SELECT pg_temp.park(1, 'dead', 'a', 'regress block'), pg_temp.park(4, 'dead', 'a
 SELECT outbox.retry(pg_temp.id(4), 'regress block');
 SELECT outbox.retry(pg_temp.id(1), 'regress block');
 SELECT * FROM pg_temp.parked WHERE route = 'regress block';
-DELETE FROM outbox.parked;
+DELETE FROM outbox_internal.parked;
 -- on several routes at once
 SELECT pg_temp.park(1, 'dead', 'a', r) FROM (VALUES ('regress skip'), ('regress block')) w(r);
 SELECT outbox.retry(pg_temp.id(1));
@@ -108,7 +108,7 @@ SELECT outbox.retry(pg_temp.id(3), headers => '{"x": "y"}');
 SELECT outbox.retry(pg_temp.id(4), payload_bytes => convert_to('{"é": 1}', 'UTF8'));
 SET outbox.allow_json_null = on;
 SELECT outbox.retry(pg_temp.id(5), headers => '{}', payload => 'null');
-SELECT right(id::text, 3) AS n, payload, content_type, headers, own_topic, topic FROM outbox.parked ORDER BY 1;
+SELECT right(id::text, 3) AS n, payload, content_type, headers, own_topic, topic FROM outbox_internal.parked ORDER BY 1;
 SELECT route, created_at, replay, state, payload, payload_text, content_type, headers
 FROM generate_series(1, 5) n, LATERAL outbox.parked_content(pg_temp.id(n)) ORDER BY n;
 SELECT n, jsonb_pretty(detail) FROM pg_temp.audit;
@@ -116,7 +116,7 @@ SELECT n, jsonb_pretty(detail) FROM pg_temp.audit;
 SELECT pg_temp.park(6, 'retrying', 'f'), pg_temp.park(7, 'blocked', 'f');
 SELECT outbox.retry(pg_temp.id(6), topic => 'aside');
 SELECT * FROM pg_temp.parked WHERE key = 'f';
-SELECT count(DISTINCT order_key) FROM outbox.parked WHERE aggregate_id = 'f';
+SELECT count(DISTINCT order_key) FROM outbox_internal.parked WHERE aggregate_id = 'f';
 
 -- Each refusal.
 CREATE FUNCTION pg_temp.refused(what text, OUT state text, OUT message text, OUT detail text, OUT hint text) LANGUAGE plpgsql AS $$
@@ -144,7 +144,7 @@ SELECT * FROM pg_temp.refused($$SELECT outbox.retry(pg_temp.id(1), headers => '{
 SELECT * FROM pg_temp.refused($$SELECT outbox.retry(pg_temp.id(1), headers => jsonb_build_object('x', repeat('x', 13000)))$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.retry(pg_temp.id(1), topic => '')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.retry(pg_temp.id(1), topic => 'a b')$$);
-UPDATE outbox.parked SET payload = NULL WHERE id = pg_temp.id(5);
+UPDATE outbox_internal.parked SET payload = NULL WHERE id = pg_temp.id(5);
 SELECT * FROM pg_temp.refused($$SELECT outbox.retry(pg_temp.id(5), payload => '{}')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.skip(pg_temp.id(1), NULL)$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.skip(pg_temp.id(1), E' \t')$$);
@@ -157,15 +157,15 @@ SELECT * FROM pg_temp.refused($$SELECT outbox.discard(pg_temp.id(1), NULL)$$);
 DO $$
 BEGIN
   FOR i IN 1 .. 300 LOOP
-    EXIT WHEN EXISTS (SELECT FROM outbox.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name = 'regress skip' AND l.owner IS NOT NULL);
+    EXIT WHEN EXISTS (SELECT FROM outbox_internal.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name = 'regress skip' AND l.owner IS NOT NULL);
     PERFORM pg_sleep(0.1);
   END LOOP;
 END $$;
-UPDATE outbox.parked SET sender = w.owner FROM (SELECT max(owner) AS owner FROM outbox.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name = 'regress skip') w WHERE id = pg_temp.id(1);
-SELECT sender IS NOT NULL AS sent FROM outbox.parked WHERE id = pg_temp.id(1);
+UPDATE outbox_internal.parked SET sender = w.owner FROM (SELECT max(owner) AS owner FROM outbox_internal.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name = 'regress skip') w WHERE id = pg_temp.id(1);
+SELECT sender IS NOT NULL AS sent FROM outbox_internal.parked WHERE id = pg_temp.id(1);
 SELECT * FROM pg_temp.refused($$SELECT outbox.retry(pg_temp.id(1))$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.skip(pg_temp.id(1), 'why not')$$);
-UPDATE outbox.parked SET sender = 4711 WHERE id = pg_temp.id(1);
+UPDATE outbox_internal.parked SET sender = 4711 WHERE id = pg_temp.id(1);
 SELECT outbox.retry(pg_temp.id(1));
 -- where nothing can be written
 BEGIN READ ONLY;

@@ -13,9 +13,9 @@ COMMIT;
 
 -- 30 dead letters: two routes, three keys, two event types, two reasons; failed one a minute
 CREATE FUNCTION pg_temp.fill() RETURNS void LANGUAGE sql SET client_min_messages = error AS $$
-  DELETE FROM outbox.parked;
+  DELETE FROM outbox_internal.parked;
   DELETE FROM outbox.audit WHERE action IN ('redrive', 'discard');
-  INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, attempts,
+  INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, attempts,
     error_class, error_code, error_message, failed_at)
   SELECT r.id, 0, timestamptz '2026-01-01' + n * interval '1 second', ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
     'regress_redrive', (ARRAY['k1', 'k2', NULL])[n % 3 + 1], CASE WHEN n % 2 = 0 THEN 'even.happened' ELSE 'odd.happened' END, '{}',
@@ -25,7 +25,7 @@ CREATE FUNCTION pg_temp.fill() RETURNS void LANGUAGE sql SET client_min_messages
 CREATE VIEW pg_temp.parked AS
   SELECT r.name AS route, p.state, p.topic, p.attempts, count(*), min(right(p.id::text, 2)) AS first, max(right(p.id::text, 2)) AS last,
     bool_and(p.due_at <= clock_timestamp()) AS due, count(DISTINCT p.order_key) AS keys
-  FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name LIKE 'regress%' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4;
+  FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name LIKE 'regress%' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4;
 CREATE VIEW pg_temp.audit AS
   SELECT action, route, detail, reason FROM outbox.audit WHERE action IN ('redrive', 'discard') ORDER BY at;
 
@@ -63,15 +63,15 @@ SELECT * FROM pg_temp.parked;
 
 -- what another session has locked stays as it is, and what fails while it runs is not tried over and over
 SELECT pg_temp.fill();
-UPDATE outbox.parked SET failed_at = now() + interval '1 hour' WHERE right(id::text, 2) > '05';
+UPDATE outbox_internal.parked SET failed_at = now() + interval '1 hour' WHERE right(id::text, 2) > '05';
 CALL outbox.redrive();
 -- order per key: what is behind an event that is backing off waits for it
 SELECT pg_temp.fill();
 CALL outbox.redrive('regress a', aggregate_id => 'k1', until => '2026-02-01 00:04');
-UPDATE outbox.parked SET due_at = now() + interval '1 hour' WHERE state = 'retrying';
+UPDATE outbox_internal.parked SET due_at = now() + interval '1 hour' WHERE state = 'retrying';
 CALL outbox.redrive('regress a');
 SELECT * FROM pg_temp.parked;
-SELECT p.aggregate_id, p.state, string_agg(right(p.id::text, 2), ',' ORDER BY p.created_at) FROM outbox.parked p
+SELECT p.aggregate_id, p.state, string_agg(right(p.id::text, 2), ',' ORDER BY p.created_at) FROM outbox_internal.parked p
   JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'regress a' GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- the same filters give dead letters up; dry unless told otherwise
@@ -80,7 +80,7 @@ CALL outbox.discard_dead_letters('regress a');
 CALL outbox.discard_dead_letters('regress a', error => 'INVALID*', dry_run => false, batch => 3, reason => 'test data');
 SELECT * FROM pg_temp.parked;
 SELECT * FROM pg_temp.audit;
-SELECT o.outcome, count(*) FROM outbox.outcome o JOIN outbox.route r ON r.id = o.route_id WHERE r.name = 'regress a' GROUP BY 1;
+SELECT o.outcome, count(*) FROM outbox_internal.outcome o JOIN outbox.route r ON r.id = o.route_id WHERE r.name = 'regress a' GROUP BY 1;
 
 -- Each refusal.
 \set SHOW_CONTEXT never

@@ -26,7 +26,7 @@ CREATE VIEW pg_temp.copies AS
   SELECT r.name AS route, p.replay - (SELECT min(number) FROM outbox.replay) + 1 AS replay, p.state, p.aggregate_id AS key, p.event_type,
     p.payload, p.content_type, p.headers - 'outbox-replay' AS headers,
     p.headers ->> 'outbox-replay' = p.replay::text AS marked, p.own_topic, p.topic, p.order_key IS NOT NULL AS keyed, p.attempts
-  FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name LIKE 'regress%' ORDER BY p.replay, p.created_at;
+  FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name LIKE 'regress%' ORDER BY p.replay, p.created_at;
 
 -- dry runs: by time, type, key, event type, id; nothing is changed
 \set VERBOSITY terse
@@ -54,16 +54,16 @@ SELECT :number > 0 AS number, :events AS events;
 SELECT * FROM pg_temp.copies;
 SELECT count(*) FILTER (WHERE p.id IN (:'e1', :'e2', :'e3', :'e4', :'e5', '11111111-2222-4333-8444-000000000007')) AS same_ids,
   count(DISTINCT p.lane) > 1 AS lanes, bool_and(p.due_at >= (SELECT at FROM began)) AS due,
-  max(p.due_at) - min(p.due_at) AS over FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'regress to';
-SELECT bool_and(due_at >= lag_due) AS in_order FROM (SELECT due_at, lag(due_at) OVER (ORDER BY created_at) AS lag_due FROM outbox.parked) p;
+  max(p.due_at) - min(p.due_at) AS over FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'regress to';
+SELECT bool_and(due_at >= lag_due) AS in_order FROM (SELECT due_at, lag(due_at) OVER (ORDER BY created_at) AS lag_due FROM outbox_internal.parked) p;
 SELECT who = session_user AS me, route, to_route, filter - 'since' AS filter, per_second, matched, copied, state, reason FROM outbox.replay;
 SELECT action, route, (detail #- '{filter,since}') - 'number'::text AS detail, reason FROM outbox.audit WHERE action LIKE '%replay';
 -- taken back, also what waits or is being retried; a dead letter stays one
 SET outbox.allow_loss = on;
 SET client_min_messages = error;
-UPDATE outbox.parked SET state = 'blocked', due_at = NULL WHERE id = :'e1';
-UPDATE outbox.parked SET state = 'retrying' WHERE id = :'e4';
-UPDATE outbox.parked SET state = 'dead', due_at = NULL WHERE id = :'e3';
+UPDATE outbox_internal.parked SET state = 'blocked', due_at = NULL WHERE id = :'e1';
+UPDATE outbox_internal.parked SET state = 'retrying' WHERE id = :'e4';
+UPDATE outbox_internal.parked SET state = 'dead', due_at = NULL WHERE id = :'e3';
 RESET client_min_messages;
 RESET outbox.allow_loss;
 SELECT outbox.cancel_replay(:number, 'wrong topic');
@@ -75,7 +75,7 @@ SELECT action, route, detail - 'number' AS detail, reason FROM outbox.audit WHER
 
 -- what was refused, and then given up, was not delivered
 BEGIN;
-INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, topic)
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, topic)
 SELECT r.id, 0, s.created_at, :'e1', 'replay_regress', 'k1', 'a.made', s.topic FROM outbox.status(:'e1') s JOIN outbox.route r ON r.name = s.route;
 CALL outbox.replay(since => :'before_all', route => 'regress from');
 SELECT outbox.discard(:'e1', 'not wanted');
@@ -92,7 +92,7 @@ SELECT outbox.pause('regress from', reason => 'the test needs it still');
 COMMIT;
 CALL outbox.seek('regress from', :'half_way', 'consumer lost data');
 SELECT l.lane, l.window_from, l.window_to IS NOT NULL AS half_way, l.done_to = :'half_way'::timestamptz - interval '1 microsecond' AS there
-FROM outbox.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name = 'regress from' ORDER BY 1;
+FROM outbox_internal.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name = 'regress from' ORDER BY 1;
 -- while it is paused all of it waits
 SELECT sum(pending) FROM outbox.lag WHERE route = 'regress from';
 CALL outbox.seek('regress from', 'infinity', dry_run => true);

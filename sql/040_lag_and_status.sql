@@ -53,7 +53,7 @@ VALUES ('11111111-2222-4333-8444-555555555555', 'regress_order', '4', 'order.cre
 SELECT route, state, topic FROM outbox.status('11111111-2222-4333-8444-555555555555') WHERE route = 'regress all';
 
 -- dead on one route
-INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, topic,
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, topic,
   error_class, error_code, error_message, attempts)
 SELECT r.id, s.lane, s.created_at, :'first', 'regress_order', '1', 'order.created', s.topic, 'message', 'MSG_SIZE_TOO_LARGE', 'too large', 1
 FROM outbox.status(:'first') s JOIN outbox.route r ON r.name = s.route WHERE s.route = 'regress all';
@@ -63,10 +63,10 @@ SELECT route, parked FROM pg_temp.lag WHERE parked > 0;
 
 -- passed: a position that sees the first event, and is half way through what follows
 SET outbox.allow_loss = on;
-UPDATE outbox.lane SET window_from = '3:3:', window_to = pg_current_snapshot(), done_to = :'of_second'
+UPDATE outbox_internal.lane SET window_from = '3:3:', window_to = pg_current_snapshot(), done_to = :'of_second'
 WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'regress from second');
 SELECT outbox.create_route('regress passed', 'regress_events', aggregate_types => '{regress_*}', start => :'before_all') > 0 AS made;
-UPDATE outbox.lane SET done_to = :'of_second' WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'regress passed');
+UPDATE outbox_internal.lane SET done_to = :'of_second' WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'regress passed');
 SELECT route, pending FROM pg_temp.lag WHERE route = 'regress passed';
 SELECT state FROM outbox.status(:'first') WHERE route = 'regress passed';
 SELECT state FROM outbox.status(:'second') WHERE route = 'regress passed';
@@ -74,14 +74,14 @@ SELECT state FROM outbox.status(:'third') WHERE route = 'regress passed';
 -- the newest row of progress counts (the keeper makes its day tables; it may not have come to that yet)
 DO $$ BEGIN
   FOR i IN 1..40 LOOP
-    EXIT WHEN EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'outbox.progress'::regclass);
+    EXIT WHEN EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'outbox_internal.progress'::regclass);
     PERFORM pg_sleep(0.05);
   END LOOP;
-  IF NOT EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'outbox.progress'::regclass) THEN
-    CREATE TABLE outbox.progress_regress PARTITION OF outbox.progress FOR VALUES FROM ('-infinity') TO ('infinity');
+  IF NOT EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'outbox_internal.progress'::regclass) THEN
+    CREATE TABLE outbox.progress_regress PARTITION OF outbox_internal.progress FOR VALUES FROM ('-infinity') TO ('infinity');
   END IF;
 END $$;
-INSERT INTO outbox.progress (at, route_id, lane, window_from)
+INSERT INTO outbox_internal.progress (at, route_id, lane, window_from)
 SELECT clock_timestamp(), id, 0, pg_current_snapshot() FROM outbox.route WHERE name = 'regress passed';
 RESET outbox.allow_loss;
 SELECT route, pending FROM pg_temp.lag WHERE route = 'regress passed';

@@ -13,9 +13,9 @@ SELECT "check", status, detail, hint FROM outbox.doctor() WHERE "check" IN ('pre
 \x on
 BEGIN;
 SET outbox.allow_loss = on;
-UPDATE outbox.identity SET database = 0;
+UPDATE outbox_internal.identity SET database = 0;
 SELECT * FROM outbox.doctor() WHERE "check" = 'identity';
-DELETE FROM outbox.identity;
+DELETE FROM outbox_internal.identity;
 SELECT status FROM outbox.doctor() WHERE "check" = 'identity';
 ROLLBACK;
 RESET outbox.allow_loss;
@@ -38,20 +38,20 @@ UPDATE outbox.route SET server = 'regress_events', topic = '{' WHERE name = 'reg
 SELECT status, detail FROM outbox.doctor() WHERE "check" = 'route' AND detail LIKE '%one%';
 ROLLBACK;
 BEGIN;
-DELETE FROM outbox.parked;
+DELETE FROM outbox_internal.parked;
 SELECT status, detail FROM outbox.doctor() WHERE "check" IN ('parked', 'dead letters');
 SELECT outbox.create_route('regress one', 'regress_events') AS route_id \gset
-INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, event_type, topic, error_class, error_code, error_message)
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, event_type, topic, error_class, error_code, error_message)
 VALUES (:route_id, 0, now(), '11111111-2222-4333-8444-555555555555', 'a', 'e', 't', 'message', 'CODE', 'refused');
 SELECT * FROM outbox.doctor() WHERE "check" IN ('parked', 'dead letters');
 ROLLBACK;
 BEGIN;
 SET outbox.allow_loss = on;
-DELETE FROM outbox.foreign_event;
+DELETE FROM outbox_internal.foreign_event;
 RESET outbox.allow_loss;
 SELECT status, detail FROM outbox.doctor() WHERE "check" = 'foreign rows';
-INSERT INTO outbox.foreign_event DEFAULT VALUES;
-INSERT INTO outbox.foreign_event DEFAULT VALUES;
+INSERT INTO outbox_internal.foreign_event DEFAULT VALUES;
+INSERT INTO outbox_internal.foreign_event DEFAULT VALUES;
 SELECT * FROM outbox.doctor() WHERE "check" = 'foreign rows';
 ROLLBACK;
 BEGIN;
@@ -61,7 +61,7 @@ CREATE PUBLICATION regress_own FOR TABLE regress_published;
 SELECT status FROM outbox.doctor() WHERE "check" = 'publications';
 CREATE PUBLICATION "regress All" FOR ALL TABLES;
 CREATE PUBLICATION regress_schema FOR TABLES IN SCHEMA outbox;
-CREATE PUBLICATION regress_table FOR TABLE outbox.log;
+CREATE PUBLICATION regress_table FOR TABLE outbox_internal.log;
 SELECT * FROM outbox.doctor() WHERE "check" = 'publications';
 ROLLBACK;
 DROP SERVER regress_events, regress_kafka;

@@ -11,7 +11,7 @@ SELECT outbox.create_route('regress operate', 'regress_operate', '{regress_opera
 SELECT outbox.pause('regress operate', reason => 'the test needs it still');
 COMMIT;
 CREATE FUNCTION pg_temp.park() RETURNS void LANGUAGE sql AS $$
-  INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, headers, topic, error_class, error_code)
+  INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, headers, topic, error_class, error_code)
   SELECT r.id, 0, timestamptz '2026-01-01' + n * interval '1 second', ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'regress_operate', 'k' || n, 'e',
     'secret', '{"h": "secret"}', 't', 'message', 'MSG_SIZE_TOO_LARGE' FROM outbox.route r, generate_series(1, 4) n WHERE r.name = 'regress operate' $$;
 SELECT pg_temp.park();
@@ -47,10 +47,10 @@ SELECT route, count FROM outbox.dead_letter_summary;
 SELECT count(*) FROM outbox.blocked_key;
 SELECT route, state, error_message FROM outbox.lag WHERE side IS NULL;
 SELECT state, error_code FROM outbox.status('00000000-0000-4000-8000-000000000003');
-SELECT state, attempts FROM outbox.parked ORDER BY created_at;
+SELECT state, attempts FROM outbox_internal.parked ORDER BY created_at;
 -- but tables are not for hands, and content goes by the function only
-SELECT payload FROM outbox.parked;
-UPDATE outbox.parked SET state = 'dead';
+SELECT payload FROM outbox_internal.parked;
+UPDATE outbox_internal.parked SET state = 'dead';
 DELETE FROM outbox.audit;
 INSERT INTO outbox.pause (server, reason, paused_by) VALUES ('x', 'y', 'z');
 SELECT outbox.create_route('mine', 'regress_operate');
@@ -77,9 +77,9 @@ SELECT count(*) FROM outbox.dead_letter;
 SELECT count(*) > 0 AS some FROM outbox.audit;
 SELECT count(*) > 0 AS some FROM outbox.pause;
 SELECT count(*) AS replays FROM outbox.replay;
-SELECT aggregate_type, state FROM outbox.parked LIMIT 1;
-SELECT payload FROM outbox.parked;
-SELECT headers FROM outbox.parked;
+SELECT aggregate_type, state FROM outbox_internal.parked LIMIT 1;
+SELECT payload FROM outbox_internal.parked;
+SELECT headers FROM outbox_internal.parked;
 SELECT * FROM outbox.parked_content('00000000-0000-4000-8000-000000000003');
 SELECT outbox.retry('00000000-0000-4000-8000-000000000003');
 SELECT outbox.pause('regress operate', reason => 'x');

@@ -14,18 +14,18 @@ INSERT INTO outbox.event (id, aggregate_type, aggregate_id, event_type, payload)
 -- ON CONFLICT finds nothing to conflict with
 INSERT INTO outbox.event (id, aggregate_type, aggregate_id, event_type, payload) VALUES
   ('11111111-2222-4333-8444-0123456789ab', 'regress_same', 'k', 'four', '{"n": 4}') ON CONFLICT DO NOTHING;
-SELECT event_type, aggregate_id, count(*) OVER (PARTITION BY created_at) AS at_that_time FROM outbox.log
+SELECT event_type, aggregate_id, count(*) OVER (PARTITION BY created_at) AS at_that_time FROM outbox_internal.log
 WHERE id = '11111111-2222-4333-8444-0123456789ab' ORDER BY created_at;
 -- all of them go
 SELECT event_type, id FROM outbox.peek('regress same', NULL) ORDER BY created_at;
 -- looking and acting by id means each of them
 SELECT route, state FROM outbox.status('11111111-2222-4333-8444-0123456789ab');
-INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, topic, error_class, error_code)
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, topic, error_class, error_code)
 SELECT r.id, 0, l.created_at, l.id, l.aggregate_type, l.aggregate_id, l.event_type, 't', 'message', 'CODE'
-FROM outbox.route r, outbox.log l WHERE r.name = 'regress same' AND l.id = '11111111-2222-4333-8444-0123456789ab' AND l.event_type IN ('one', 'three');
+FROM outbox.route r, outbox_internal.log l WHERE r.name = 'regress same' AND l.id = '11111111-2222-4333-8444-0123456789ab' AND l.event_type IN ('one', 'three');
 SELECT route, state, CASE WHEN state = 'dead' THEN error_code END AS code FROM outbox.status('11111111-2222-4333-8444-0123456789ab') ORDER BY state;
 SELECT outbox.discard('11111111-2222-4333-8444-0123456789ab', 'regress');
-SELECT count(*) AS parked FROM outbox.parked WHERE id = '11111111-2222-4333-8444-0123456789ab';
+SELECT count(*) AS parked FROM outbox_internal.parked WHERE id = '11111111-2222-4333-8444-0123456789ab';
 SET client_min_messages = warning;
 SELECT outbox.drop_route('regress same') >= 0 AS dropped;
 DROP SERVER regress_same;

@@ -40,9 +40,9 @@ ALTER TABLE regress_role ENABLE ALWAYS TRIGGER events;
 INSERT INTO regress_role VALUES (2);
 SELECT count(*) AS of_the_trigger FROM outbox.event WHERE event_type = 'regress_role.created';
 -- the guard of the log fires in any role
-INSERT INTO outbox.log SELECT created_at, id, xid, aggregate_type, aggregate_id, 'by hand', payload FROM outbox.log WHERE aggregate_type = 'regress_role' LIMIT 1;
-SELECT count(*) FILTER (WHERE event_type = 'by hand') AS in_the_log FROM outbox.log;
-SELECT event_type FROM outbox.foreign_event WHERE event_type = 'by hand';
+INSERT INTO outbox_internal.log SELECT created_at, id, xid, aggregate_type, aggregate_id, 'by hand', payload FROM outbox_internal.log WHERE aggregate_type = 'regress_role' LIMIT 1;
+SELECT count(*) FILTER (WHERE event_type = 'by hand') AS in_the_log FROM outbox_internal.log;
+SELECT event_type FROM outbox_internal.foreign_event WHERE event_type = 'by hand';
 ROLLBACK;
 -- switched off: the user's trigger is silent, emit() is not
 BEGIN;

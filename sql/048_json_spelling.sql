@@ -32,7 +32,7 @@ SELECT count(*) > 3000 AS documents FROM documents;
 
 CREATE TEMP VIEW spelled AS
   SELECT aggregate_type, count(*) AS events, bool_and(l.payload = convert_to(d.j::text, 'UTF8')) AS same
-  FROM outbox.log l JOIN documents d ON d.n = l.aggregate_id::int
+  FROM outbox_internal.log l JOIN documents d ON d.n = l.aggregate_id::int
   WHERE l.xid = pg_current_xact_id_if_assigned() GROUP BY 1 ORDER BY 1;
 BEGIN;
 -- A JSON string that holds JSON is refused (sql/022_emit_errors.sql): not among these.
@@ -51,6 +51,6 @@ INSERT INTO stored_documents SELECT 0, jsonb_agg(md5(i::text)) FROM generate_ser
 BEGIN;
 SELECT count(outbox.emit('stored', n, 'e', j)) = count(*) AS emitted FROM stored_documents;
 SELECT count(*) = (SELECT count(*) FROM stored_documents) AS all, bool_and(l.payload = convert_to(s.j::text, 'UTF8')) AS same
-FROM outbox.log l JOIN stored_documents s ON s.n = l.aggregate_id::int WHERE l.xid = pg_current_xact_id_if_assigned();
+FROM outbox_internal.log l JOIN stored_documents s ON s.n = l.aggregate_id::int WHERE l.xid = pg_current_xact_id_if_assigned();
 ROLLBACK;
 DROP TABLE stored_documents;

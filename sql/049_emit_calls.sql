@@ -46,7 +46,7 @@ DECLARE
 BEGIN
   EXECUTE format('SELECT outbox.%s', call);
   SELECT concat_ws(' ', aggregate_id, encode(payload, 'escape'), content_type, headers, topic, CASE WHEN deliver_at IS NOT NULL THEN 'later' END) INTO what
-  FROM outbox.log WHERE xid = pg_current_xact_id() ORDER BY created_at DESC LIMIT 1;
+  FROM outbox_internal.log WHERE xid = pg_current_xact_id() ORDER BY created_at DESC LIMIT 1;
   RETURN what;
 EXCEPTION WHEN undefined_function OR ambiguous_function THEN
   RETURN NULL;
@@ -84,7 +84,7 @@ BEGIN
 END $$;
 SELECT types, call, described FROM prepared ORDER BY n;
 \pset format aligned
-CREATE TEMP VIEW stored_now AS SELECT aggregate_id, convert_from(payload, 'UTF8') AS payload, headers, topic FROM outbox.log WHERE xid = pg_current_xact_id_if_assigned() ORDER BY created_at;
+CREATE TEMP VIEW stored_now AS SELECT aggregate_id, convert_from(payload, 'UTF8') AS payload, headers, topic FROM outbox_internal.log WHERE xid = pg_current_xact_id_if_assigned() ORDER BY created_at;
 BEGIN;
 PREPARE untyped AS SELECT outbox.emit($1, $2, $3, $4) IS NOT NULL AS emitted;
 PREPARE strings (varchar, varchar, varchar, varchar) AS SELECT outbox.emit($1, $2, $3, $4) IS NOT NULL AS emitted;

@@ -2,7 +2,7 @@
 -- It must notice what it has changed itself since, have the locks it had, and leave nothing open.
 BEGIN;
 SELECT outbox.emit('again', 0, 'first', '1') IS NOT NULL AS emitted;
-SELECT tableoid::regclass::text AS day, tableoid::regclass || '_again' AS mine, tableoid::regclass || '_again_too' AS mine_too FROM outbox.log WHERE xid = pg_current_xact_id() \gset
+SELECT tableoid::regclass::text AS day, tableoid::regclass || '_again' AS mine, tableoid::regclass || '_again_too' AS mine_too FROM outbox_internal.log WHERE xid = pg_current_xact_id() \gset
 ROLLBACK;
 SELECT split_part(:'mine', '.', 2) AS mine_name, split_part(:'mine_too', '.', 2) AS mine_too_name \gset
 CREATE FUNCTION pg_temp.held() RETURNS TABLE (kind "char", mode text, relations bigint) LANGUAGE sql AS $$
@@ -26,7 +26,7 @@ SELECT * FROM pg_temp.held();
 SELECT outbox.emit('again', 3, 'stays', '1') IS NOT NULL AS emitted;
 SELECT outbox.emit('again', 4, 'stays', '1') IS NOT NULL AS emitted;
 SELECT * FROM pg_temp.held();
-SELECT aggregate_id, event_type FROM outbox.log WHERE xid = pg_current_xact_id() ORDER BY created_at;
+SELECT aggregate_id, event_type FROM outbox_internal.log WHERE xid = pg_current_xact_id() ORDER BY created_at;
 ROLLBACK;
 
 -- A cursor that is older than the savepoint has taken them; it fails in the savepoint, and they go with it.
@@ -42,7 +42,7 @@ SELECT * FROM pg_temp.held();
 SELECT outbox.emit('again', 1, 'after', '1') IS NOT NULL AS emitted;
 SELECT * FROM pg_temp.held();
 SELECT cardinality(outbox.emit_many('again', '{2,3}', 'after', '{1,2}')) AS emitted;
-SELECT aggregate_id, event_type FROM outbox.log WHERE xid = pg_current_xact_id() ORDER BY created_at;
+SELECT aggregate_id, event_type FROM outbox_internal.log WHERE xid = pg_current_xact_id() ORDER BY created_at;
 ROLLBACK;
 
 -- Sixty-five blocks that fail and sixty-five that do not, in one transaction.
@@ -63,19 +63,19 @@ DO $$ BEGIN
     END;
   END LOOP;
 END $$;
-SELECT event_type, count(*) FROM outbox.log WHERE xid = pg_current_xact_id() GROUP BY 1;
+SELECT event_type, count(*) FROM outbox_internal.log WHERE xid = pg_current_xact_id() GROUP BY 1;
 ROLLBACK;
 
 -- Indexes that come and go between two emits of one transaction, and tables that are written anew: each row is in each index.
 CREATE FUNCTION pg_temp.indexed() RETURNS TABLE (by_key bigint, by_xid bigint, by_table bigint) LANGUAGE plpgsql AS $$ BEGIN
   SET LOCAL enable_seqscan = off;
   SET LOCAL enable_bitmapscan = off;
-  by_key := (SELECT count(*) FROM outbox.log WHERE aggregate_id BETWEEN 'key 1' AND 'key 99');
-  by_xid := (SELECT count(*) FROM outbox.log WHERE xid = pg_current_xact_id());
+  by_key := (SELECT count(*) FROM outbox_internal.log WHERE aggregate_id BETWEEN 'key 1' AND 'key 99');
+  by_xid := (SELECT count(*) FROM outbox_internal.log WHERE xid = pg_current_xact_id());
   SET LOCAL enable_seqscan = on;
   SET LOCAL enable_indexscan = off;
   SET LOCAL enable_indexonlyscan = off;
-  by_table := (SELECT count(*) FROM outbox.log WHERE xid = pg_current_xact_id());
+  by_table := (SELECT count(*) FROM outbox_internal.log WHERE xid = pg_current_xact_id());
   SET LOCAL enable_indexscan = on;
   SET LOCAL enable_indexonlyscan = on;
   RETURN NEXT;
@@ -129,7 +129,7 @@ SELECT outbox.emit('again', 2, 'e', '1') IS NOT NULL AS emitted;
 \set VERBOSITY default
 ROLLBACK TO a;
 SELECT outbox.emit('again', 3, 'e', '1') IS NOT NULL AS emitted;
-SELECT aggregate_id FROM outbox.log WHERE xid = pg_current_xact_id() ORDER BY created_at;
+SELECT aggregate_id FROM outbox_internal.log WHERE xid = pg_current_xact_id() ORDER BY created_at;
 ROLLBACK;
 
 -- In the next transaction of the session nothing is taken for locked, and nothing was left open by any of this.

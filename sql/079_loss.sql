@@ -15,10 +15,10 @@ EXCEPTION WHEN OTHERS THEN
   RETURN NEXT;
 END $$;
 CREATE FUNCTION day(days int DEFAULT 0) RETURNS text LANGUAGE sql AS $$
-  SELECT 'outbox.log_' || to_char((now() AT TIME ZONE 'UTC')::date + days, 'YYYYMMDD') $$;
+  SELECT 'outbox_internal.log_' || to_char((now() AT TIME ZONE 'UTC')::date + days, 'YYYYMMDD') $$;
 -- Nothing emitted yet: by hand all the same not.
 \x on
-SELECT * FROM refused('DELETE FROM outbox.log');
+SELECT * FROM refused('DELETE FROM outbox_internal.log');
 \x off
 BEGIN;
 SELECT outbox.create_route('first', 'regress_loss') > 0 AS made;
@@ -26,32 +26,32 @@ SELECT outbox.create_route('second', 'regress_loss', '{two}') > 0 AS made;
 SELECT outbox.pause('first', reason => 'test'), outbox.pause('second', reason => 'test');
 COMMIT;
 -- No event: all that is dropped whole may be, a day that holds nothing.
-SELECT message FROM refused('TRUNCATE outbox.log');
+SELECT message FROM refused('TRUNCATE outbox_internal.log');
 BEGIN; DROP EXTENSION outbox CASCADE; ROLLBACK;
 SELECT outbox.emit('one', n, 'e', '{}') IS NOT NULL AS emitted FROM generate_series(1, 3) n;
 SELECT outbox.emit('two', n, 'e', '{}') IS NOT NULL AS emitted FROM generate_series(1, 2) n;
-INSERT INTO outbox.parked (route_id, lane, created_at, id, state, due_at, aggregate_type, event_type, topic)
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, due_at, aggregate_type, event_type, topic)
 SELECT r.id, 0, timestamptz '2026-01-01' + n * interval '1 second', gen_random_uuid(), (ARRAY['dead', 'scheduled', 'retrying', 'blocked'])[n % 4 + 1],
   CASE WHEN n % 4 IN (1, 2) THEN timestamptz 'infinity' END, 'x', 'e', 't'
 FROM outbox.route r, generate_series(0, 8) n WHERE r.name = 'second';
 \x on
 -- each statement, on the log and on its day
-SELECT * FROM refused('DELETE FROM outbox.log WHERE created_at < now()');
+SELECT * FROM refused('DELETE FROM outbox_internal.log WHERE created_at < now()');
 SELECT * FROM refused('DELETE FROM ' || day());
-SELECT code, message FROM refused('UPDATE outbox.log SET payload = NULL');
+SELECT code, message FROM refused('UPDATE outbox_internal.log SET payload = NULL');
 SELECT code, message FROM refused('UPDATE ' || day() || ' SET payload = NULL WHERE false');
-SELECT code, message FROM refused('MERGE INTO outbox.log l USING (VALUES (1)) v ON true WHEN MATCHED THEN DELETE');
-SELECT * FROM refused('TRUNCATE outbox.log');
+SELECT code, message FROM refused('MERGE INTO outbox_internal.log l USING (VALUES (1)) v ON true WHEN MATCHED THEN DELETE');
+SELECT * FROM refused('TRUNCATE outbox_internal.log');
 SELECT code, message FROM refused('TRUNCATE ' || day());
 SELECT * FROM refused('DROP TABLE ' || day());
-SELECT * FROM refused('ALTER TABLE outbox.log DETACH PARTITION ' || day());
+SELECT * FROM refused('ALTER TABLE outbox_internal.log DETACH PARTITION ' || day());
 -- what goes with more
 SELECT * FROM refused('DROP EXTENSION outbox CASCADE');
 SELECT * FROM refused('DROP SCHEMA outbox CASCADE');
 SELECT * FROM refused('DROP SERVER regress_loss CASCADE');
 -- a row trigger that is switched off with the others does not switch this one off
 SET session_replication_role = replica;
-SELECT code, message FROM refused('DELETE FROM outbox.log');
+SELECT code, message FROM refused('DELETE FROM outbox_internal.log');
 RESET session_replication_role;
 -- What holds nothing is not checked: another day, another schema, what is in the same command.
 DO $$ BEGIN FOR i IN 1 .. 300 LOOP EXIT WHEN to_regclass(day(1)) IS NOT NULL AND to_regclass(day(2)) IS NOT NULL; COMMIT; PERFORM pg_sleep(0.1); END LOOP; END $$;
@@ -77,8 +77,8 @@ BEGIN;
 DROP OWNED BY regress_owner;
 ROLLBACK;
 BEGIN;
-DELETE FROM outbox.log WHERE aggregate_type = 'one';
-TRUNCATE outbox.log;
+DELETE FROM outbox_internal.log WHERE aggregate_type = 'one';
+TRUNCATE outbox_internal.log;
 ROLLBACK;
 BEGIN;
 SET client_min_messages = error;
@@ -93,16 +93,16 @@ SET client_min_messages = warning;
 DO $$ BEGIN PERFORM outbox.drop_route('many ' || lpad(n::text, 2, '0')) FROM generate_series(1, 65) n; END $$;
 RESET client_min_messages;
 -- Given up in good order: it goes, and tells of the dead letters.
-DO $$ BEGIN PERFORM outbox.skip(id, 'test') FROM outbox.parked WHERE state <> 'dead'; END $$;
+DO $$ BEGIN PERFORM outbox.skip(id, 'test') FROM outbox_internal.parked WHERE state <> 'dead'; END $$;
 CALL outbox.seek('first', 'infinity');
 SELECT message, detail FROM refused('DROP EXTENSION outbox CASCADE');
 CALL outbox.seek('second', 'infinity');
 BEGIN;
-DELETE FROM outbox.log;
+DELETE FROM outbox_internal.log;
 ROLLBACK;
-TRUNCATE outbox.log;
+TRUNCATE outbox_internal.log;
 -- One of them is one.
-DO $$ BEGIN PERFORM outbox.discard(id, 'test') FROM (SELECT id FROM outbox.parked WHERE state = 'dead' LIMIT 2) d; END $$;
+DO $$ BEGIN PERFORM outbox.discard(id, 'test') FROM (SELECT id FROM outbox_internal.parked WHERE state = 'dead' LIMIT 2) d; END $$;
 DROP EXTENSION outbox CASCADE;
 DROP FUNCTION refused(text), day(int);
 \c :db

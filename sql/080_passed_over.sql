@@ -13,7 +13,7 @@ COMMIT;
 SELECT route, state FROM outbox.status(:'older');
 SELECT outbox.wait_for(:'older', '0') IS NULL AS nobody_delivers;
 SELECT outbox.emit('over', n, 'first', '{}') IS NOT NULL AS emitted FROM generate_series(1, 2) n;
-SELECT id AS event FROM outbox.log WHERE aggregate_type = 'over' AND event_type = 'first' LIMIT 1 \gset
+SELECT id AS event FROM outbox_internal.log WHERE aggregate_type = 'over' AND event_type = 'first' LIMIT 1 \gset
 SELECT state FROM outbox.status(:'event');
 -- Over it, and again from there.
 CALL outbox.seek('over', 'infinity');
@@ -23,13 +23,13 @@ SELECT outbox.wait_for(:'event', '0') IS NULL AS nobody_delivers;
 SET client_min_messages = warning;
 CALL outbox.replay(since => '-infinity', route => 'over');
 RESET client_min_messages;
-SELECT DISTINCT s.reason, s.lanes, s.lane, s.topic FROM outbox.lane_start s JOIN outbox.route r ON r.id = s.route_id WHERE r.name = 'over' ORDER BY lane;
+SELECT DISTINCT s.reason, s.lanes, s.lane, s.topic FROM outbox_internal.lane_start s JOIN outbox.route r ON r.id = s.route_id WHERE r.name = 'over' ORDER BY lane;
 -- A route of another server, which takes it, has not passed it over: one is enough for NULL.
 SELECT outbox.create_route('other over', 'regress_over', '{over}', start => 'earliest') > 0 AS made;
 SELECT outbox.wait_for(:'event', '20 s') IS NULL AS nobody_delivers;
 SELECT route, state FROM outbox.status(:'event') ORDER BY route;
 -- Back again: to be delivered, and then it is.
-SELECT min(created_at) AS moment FROM outbox.log WHERE aggregate_type = 'over' AND event_type = 'first' \gset
+SELECT min(created_at) AS moment FROM outbox_internal.log WHERE aggregate_type = 'over' AND event_type = 'first' \gset
 CALL outbox.seek('over', :'moment', dry_run => true);
 CALL outbox.seek('over', :'moment');
 SELECT state FROM outbox.status(:'event') WHERE route = 'over';
@@ -37,5 +37,5 @@ SELECT outbox.resume('over');
 SELECT outbox.wait_for(:'event', '20 s');
 SELECT state, delivered_at IS NOT NULL AS told FROM outbox.status(:'event') WHERE route = 'over';
 SELECT outbox.drop_route('over'), outbox.drop_route('other over');
-SELECT count(*) FROM outbox.lane_start;
+SELECT count(*) FROM outbox_internal.lane_start;
 DROP SERVER regress_over;

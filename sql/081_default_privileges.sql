@@ -19,7 +19,7 @@ CREATE VIEW rights AS
   SELECT c.oid::regclass::text AS object, x.grantee, x.privilege_type FROM pg_class c, aclexplode(c.relacl) x
   WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee <> c.relowner
   UNION ALL SELECT p.oid::regprocedure::text, x.grantee, x.privilege_type FROM pg_proc p, aclexplode(p.proacl) x
-  WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee <> p.proowner AND p.oid::regprocedure NOT IN (SELECT outbox._emit_routines())
+  WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee <> p.proowner AND p.oid::regprocedure NOT IN (SELECT outbox_internal.emit_routines())
   UNION ALL SELECT n.nspname, x.grantee, x.privilege_type FROM pg_namespace n, aclexplode(n.nspacl) x
   WHERE n.nspname = 'outbox' AND x.grantee <> n.nspowner
   UNION ALL SELECT t.oid::regtype::text, x.grantee, x.privilege_type FROM pg_type t, aclexplode(t.typacl) x
@@ -30,17 +30,17 @@ SELECT object, privilege_type FROM rights WHERE grantee = 'pg_monitor'::regrole 
 -- The keeper's tables as well: of every kind, and of a new day.
 SELECT object FROM rights WHERE object ~ '_[0-9]{8}';
 SET ROLE regress_default;
-SELECT payload FROM outbox.log;
-DELETE FROM outbox.log;
+SELECT payload FROM outbox_internal.log;
+DELETE FROM outbox_internal.log;
 INSERT INTO outbox.route (name) VALUES ('mine');
 SELECT outbox.adopt();
 SELECT outbox.emit('a', 1, 'what it may', '{}') IS NOT NULL AS emitted;
 RESET ROLE;
 SELECT status, detail FROM outbox.doctor() WHERE "check" = 'rights';
 -- By hand, or from before: said, with the statement that takes it back.
-GRANT SELECT ON outbox.log TO regress_default;
+GRANT SELECT ON outbox_internal.log TO regress_default;
 GRANT INSERT, UPDATE ON outbox.route TO "regress Second";
-GRANT EXECUTE ON FUNCTION outbox.adopt(boolean), outbox._preloaded() TO PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox.adopt(boolean), outbox_internal.preloaded() TO PUBLIC;
 GRANT ALL ON SCHEMA outbox TO regress_default;
 GRANT USAGE ON SEQUENCE outbox.route_id_seq TO regress_default;
 GRANT EXECUTE ON FUNCTION outbox.drop_route(text) TO regress_default;

@@ -83,7 +83,7 @@ SET ROLE regress_clerk;
 SELECT (pg_temp.refused($$SELECT outbox.emit('a', 1, 'e', '{}', topic => 'x')$$)).*;
 RESET ROLE;
 SELECT outbox.revoke_emit('regress_shop');
-SELECT role, topics FROM outbox.emit_right WHERE role::text LIKE 'regress%' ORDER BY role::text;
+SELECT role, topics FROM outbox_internal.emit_right WHERE role::text LIKE 'regress%' ORDER BY role::text;
 SET ROLE regress_shop;
 SELECT (pg_temp.refused($$SELECT outbox.emit('a', 1, 'e', '{}', topic => 'shop.x')$$)).*;
 RESET ROLE;

@@ -10,7 +10,7 @@ SELECT outbox.grant_emit('regress_said', topics => '{shop.*}');
 SELECT outbox.grant_emit('regress_not_said');
 SELECT * FROM unsaid();
 -- By hand.
-DELETE FROM outbox.emit_right;
+DELETE FROM outbox_internal.emit_right;
 \x on
 SELECT * FROM unsaid();
 \x off

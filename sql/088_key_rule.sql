@@ -1,4 +1,4 @@
--- Which row of a key goes first is one rule (outbox._key_head): what status() says, what retry() lets go, what lanes and skip() make
+-- Which row of a key goes first is one rule (outbox_internal.key_head): what status() says, what retry() lets go, what lanes and skip() make
 -- due, and what blocked_key shows are one answer. The routes are paused in the transaction that makes them, so that no
 -- worker touches what is put here by hand.
 SET outbox.allow_loss = on;  -- parked events are deleted by hand below, to begin again
@@ -13,7 +13,7 @@ SELECT outbox.pause('regress keys', reason => 'the test needs it still');
 COMMIT;
 CREATE FUNCTION pg_temp.id(n int) RETURNS uuid LANGUAGE sql AS $$ SELECT ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid $$;
 CREATE FUNCTION pg_temp.park(n int, s text, k int, second int DEFAULT NULL, replay int DEFAULT 0) RETURNS void LANGUAGE sql AS $$
-  INSERT INTO outbox.parked (route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, topic)
+  INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, topic)
   SELECT r.id, 0, timestamptz '2026-01-01' + coalesce(second, n) * interval '1 second', pg_temp.id(n), replay, s, k,
     CASE s WHEN 'retrying' THEN now() + interval '1 hour' END, 'regress_keys', k::text, 'e', 'x', 't'
   FROM outbox.route r WHERE r.name = 'regress keys' $$;
@@ -38,7 +38,7 @@ EXCEPTION WHEN SQLSTATE 'OB001' THEN
 END $$;
 CREATE VIEW pg_temp.parked AS
   SELECT p.aggregate_id AS key, pg_temp.short(p.id::text) AS n, p.replay, p.state, p.due_at <= clock_timestamp() AS due
-  FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'regress keys' ORDER BY 1, 2, 3;
+  FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'regress keys' ORDER BY 1, 2, 3;
 CREATE VIEW pg_temp.blocked AS
   SELECT aggregate_id AS key, waiting, pg_temp.short(behind::text) AS behind, behind_state, paused FROM outbox.blocked_key
   WHERE route = 'regress keys' ORDER BY 1;
@@ -50,7 +50,7 @@ SELECT pg_temp.retry(12);
 SELECT pg_temp.retry(13);
 SELECT * FROM pg_temp.blocked;
 SELECT * FROM pg_temp.parked;
-DELETE FROM outbox.parked;
+DELETE FROM outbox_internal.parked;
 
 -- a head that is blocked itself waits behind nothing, whatever comes later in its key (not committed: a lane would let it go)
 BEGIN;
@@ -70,7 +70,7 @@ SELECT * FROM pg_temp.parked;
 SELECT pg_temp.retry(35);
 SELECT outbox.skip(pg_temp.id(34), 'nor this');
 SELECT * FROM pg_temp.parked;
-DELETE FROM outbox.parked;
+DELETE FROM outbox_internal.parked;
 
 -- the copy that a replay made of a dead letter waits behind it, and goes with it; under skip nothing waits for what is dead
 SELECT pg_temp.park(41, 'retrying', 4), pg_temp.park(42, 'dead', 4), pg_temp.park(42, 'blocked', 4, replay => 1);
@@ -79,12 +79,12 @@ SELECT * FROM pg_temp.parked;
 SELECT pg_temp.why(42);
 SELECT pg_temp.retry(42);
 SELECT n, replay, state, due FROM pg_temp.parked;
-DELETE FROM outbox.parked;
+DELETE FROM outbox_internal.parked;
 SELECT outbox.alter_route('regress keys', on_failure => 'skip');
 SELECT pg_temp.park(51, 'retrying', 5), pg_temp.park(52, 'dead', 5), pg_temp.park(53, 'blocked', 5);
 SELECT outbox.skip(pg_temp.id(51), 'not wanted');
 SELECT * FROM pg_temp.parked;
-DELETE FROM outbox.parked;
+DELETE FROM outbox_internal.parked;
 
 -- a paused key says so everywhere
 SELECT outbox.pause('regress keys', aggregate_type => 'regress_keys', aggregate_id => '6', reason => 'under dispute');
@@ -94,12 +94,12 @@ SELECT pg_temp.retry(61);
 SELECT pg_temp.why(61);
 SELECT outbox.resume('regress keys', aggregate_type => 'regress_keys', aggregate_id => '6');
 SELECT * FROM pg_temp.parked;
-DELETE FROM outbox.parked;
+DELETE FROM outbox_internal.parked;
 
 -- The rule is inlined into whatever asks, and goes by index, with a key of twenty thousand rows as with none.
 SELECT pg_temp.park(70, 'dead', 7);
 SELECT count(*) FROM generate_series(1000, 20999) n, LATERAL pg_temp.park(n, CASE n WHEN 1000 THEN 'retrying' ELSE 'blocked' END, 7);
-ANALYZE outbox.parked;
+ANALYZE outbox_internal.parked;
 CREATE FUNCTION pg_temp.plan(query text) RETURNS TABLE (by_key bool, by_dead bool, read_all bool, called bool, reads_many bool)
   LANGUAGE plpgsql AS $$
 DECLARE
@@ -114,8 +114,8 @@ BEGIN
 END $$;
 SET enable_seqscan = off;
 SELECT * FROM pg_temp.plan($$SELECT h.id FROM outbox.route r, unnest('{7,8}'::bigint[]) k (key),
-  LATERAL outbox._key_head(r.id, k.key, r.on_failure = 'block') h WHERE r.name = 'regress keys'$$);
-SELECT * FROM pg_temp.plan($$SELECT h.id FROM outbox.route r, LATERAL outbox._key_head(r.id, 7, true, '2026-01-01 03:00+0', 0, pg_temp.id(5)) h
+  LATERAL outbox_internal.key_head(r.id, k.key, r.on_failure = 'block') h WHERE r.name = 'regress keys'$$);
+SELECT * FROM pg_temp.plan($$SELECT h.id FROM outbox.route r, LATERAL outbox_internal.key_head(r.id, 7, true, '2026-01-01 03:00+0', 0, pg_temp.id(5)) h
   WHERE r.name = 'regress keys'$$);
 RESET enable_seqscan;
 
@@ -123,10 +123,10 @@ RESET enable_seqscan;
 CREATE ROLE regress_keys_reader;
 GRANT USAGE ON SCHEMA outbox TO regress_keys_reader;
 SET ROLE regress_keys_reader;
-SELECT outbox._key_head(1, 1, true);
-SELECT outbox._key_dead(1, 1, true);
-SELECT outbox._key_pause(1, 'a', 'b');
-SELECT count(*) FROM outbox._waiting;
+SELECT outbox_internal.key_head(1, 1, true);
+SELECT outbox_internal.key_dead(1, 1, true);
+SELECT outbox_internal.key_pause(1, 'a', 'b');
+SELECT count(*) FROM outbox_internal.waiting;
 RESET ROLE;
 SELECT outbox.grant_operate('regress_keys_reader');
 SET ROLE regress_keys_reader;
@@ -134,7 +134,7 @@ SELECT key, waiting, behind, behind_state FROM (SELECT aggregate_id AS key, wait
   FROM outbox.blocked_key WHERE route = 'regress keys') b;
 RESET ROLE;
 
-DELETE FROM outbox.parked;
+DELETE FROM outbox_internal.parked;
 DROP OWNED BY regress_keys_reader;
 DROP ROLE regress_keys_reader;
 SELECT outbox.resume('regress keys');

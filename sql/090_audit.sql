@@ -25,9 +25,9 @@ SELECT outbox.emit('regress_audit', '1', 'x', '{}') AS first \gset
 SELECT outbox.emit('regress_audit', '2', 'x', '{}') AS second \gset
 BEGIN;
 SELECT outbox.create_route('regress audit', 'regress_audit', aggregate_types => '{regress_audit}', start => 'earliest') > 0 AS made;
-INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, topic, state, due_at)
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, topic, state, due_at)
 SELECT r.id, 0, l.created_at, l.id, l.aggregate_type, l.aggregate_id, l.event_type, 't', 'scheduled', now() + interval '1 day'
-FROM outbox.log l, outbox.route r WHERE l.id = :'first' AND r.name = 'regress audit';
+FROM outbox_internal.log l, outbox.route r WHERE l.id = :'first' AND r.name = 'regress audit';
 SELECT pending, parked, overdue FROM outbox.lag WHERE route = 'regress audit';
 SET client_min_messages = notice;
 SELECT outbox.drop_route('regress audit');
@@ -79,8 +79,8 @@ BEGIN;
 SELECT outbox.create_route('regress audit', 'regress_audit', aggregate_types => '{regress_audit}', start => 'earliest') > 0 AS made;
 SET LOCAL outbox.allow_loss = on;
 SET LOCAL client_min_messages = error;
-DELETE FROM outbox.log WHERE id = :'first';
-UPDATE outbox.log SET topic = NULL WHERE id = :'second';
+DELETE FROM outbox_internal.log WHERE id = :'first';
+UPDATE outbox_internal.log SET topic = NULL WHERE id = :'second';
 SELECT action, detail->>'command' AS command, detail->>'lost' AS lost FROM outbox.audit WHERE at >= now() AND action = 'allow_loss' ORDER BY at;
 ROLLBACK;
 

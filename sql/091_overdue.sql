@@ -19,10 +19,10 @@ BEGIN;
 SELECT outbox.create_route('regress overdue', 'regress_overdue', aggregate_types => '{regress_overdue}', start => 'earliest', lanes => 1) > 0 AS made;
 -- 1 and 2 are due since an hour, 3 and 4 in an hour; 5 and 6 wait in the log
 CREATE FUNCTION pg_temp.park(n int, due interval, to_topic text) RETURNS void LANGUAGE sql AS $$
-  INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, topic, state, due_at, order_key)
+  INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, topic, state, due_at, order_key)
   SELECT r.id, 0, l.created_at, l.id, l.aggregate_type, l.aggregate_id, l.event_type, to_topic, 'scheduled', clock_timestamp() + due,
          CASE WHEN l.aggregate_id IS NOT NULL THEN n END
-  FROM outbox.log l, outbox.route r WHERE l.id = pg_temp.id(n) AND r.name = 'regress overdue' $$;
+  FROM outbox_internal.log l, outbox.route r WHERE l.id = pg_temp.id(n) AND r.name = 'regress overdue' $$;
 SELECT pg_temp.park(3, '1 hour', 'good'), pg_temp.park(4, '1 hour', 'good');
 SELECT * FROM pg_temp.waits;
 SELECT count(*) AS findings FROM pg_temp.findings;
@@ -34,7 +34,7 @@ SELECT * FROM pg_temp.findings;
 SELECT state, next_try, error_class, reason FROM outbox.status(pg_temp.id(1)) WHERE route = 'regress overdue';
 SELECT route, state, id = pg_temp.id(1) AS first FROM outbox.parked_event WHERE due_at < now() AND route = 'regress overdue' ORDER BY due_at;
 -- one of the topic was tried: the other says why, too
-UPDATE outbox.parked SET error_class = 'topic', error_code = 'WRONGTYPE', error_message = 'another kind of value', failed_at = now() WHERE id = pg_temp.id(1);
+UPDATE outbox_internal.parked SET error_class = 'topic', error_code = 'WRONGTYPE', error_message = 'another kind of value', failed_at = now() WHERE id = pg_temp.id(1);
 SELECT n, s.state, s.next_try > now() AS later, s.error_class, s.error_code, s.error_message, s.error_since IS NOT NULL AS since, s.reason
 FROM generate_series(1, 3) n, outbox.status(pg_temp.id(n)) s WHERE s.route = 'regress overdue' ORDER BY 1;
 SELECT * FROM pg_temp.findings;
@@ -43,9 +43,9 @@ SELECT pg_temp.park(5, '-1 minute', 'slow');
 SELECT * FROM pg_temp.findings ORDER BY detail;
 SELECT state, error_class, reason FROM outbox.status(pg_temp.id(5)) WHERE route = 'regress overdue';
 -- a topic that has left its lane: its events are counted with it
-INSERT INTO outbox.side_lane (route_id, lane, side, since, window_from, topic_template)
+INSERT INTO outbox_internal.side_lane (route_id, lane, side, since, window_from, topic_template)
   SELECT id, 0, 1, now(), '3:3:', topic FROM outbox.route WHERE name = 'regress overdue';
-INSERT INTO outbox.side_topic (route_id, lane, topic, side, start_from, error_class, error_code, error_message)
+INSERT INTO outbox_internal.side_topic (route_id, lane, topic, side, start_from, error_class, error_code, error_message)
   SELECT id, 0, 'slow', 1, '3:3:', 'topic', 'STALLED', 'no leader' FROM outbox.route WHERE name = 'regress overdue';
 SELECT lane, side, topic, overdue, parked, delayed FROM pg_temp.waits;
 SELECT state, error_class, error_code, reason FROM outbox.status(pg_temp.id(5)) WHERE route = 'regress overdue';
@@ -53,13 +53,13 @@ SELECT state, error_class, error_code, reason FROM outbox.status(pg_temp.id(5)) 
 SELECT outbox.pause('regress overdue', topic => 'bad', reason => 'made anew');
 SELECT state, reason FROM outbox.status(pg_temp.id(1)) WHERE route = 'regress overdue';
 -- just due is on its way
-DELETE FROM outbox.parked WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'regress overdue');
+DELETE FROM outbox_internal.parked WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'regress overdue');
 SELECT pg_temp.park(1, '-1 second', 'good');
 SELECT overdue, delayed FROM pg_temp.waits WHERE side IS NULL;
 SELECT count(*) AS findings FROM pg_temp.findings;
 -- as many as are looked at
-DELETE FROM outbox.parked WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'regress overdue');
-INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, event_type, topic, state, due_at)
+DELETE FROM outbox_internal.parked WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'regress overdue');
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, event_type, topic, state, due_at)
 SELECT r.id, 0, now() + n * interval '1 microsecond', gen_random_uuid(), 'a', 'e', 'bad', 'scheduled', now() - interval '1 hour'
 FROM outbox.route r, generate_series(1, 10001) n WHERE r.name = 'regress overdue';
 SELECT overdue, parked, parked_capped FROM outbox.lag WHERE route = 'regress overdue' AND side IS NULL;

@@ -1,6 +1,6 @@
 -- No table of the extension is made unlogged by hand: a crash would leave nothing in it.
 -- matrix: C19
-CREATE TABLE own (LIKE outbox.parked);
+CREATE TABLE own (LIKE outbox_internal.parked);
 ALTER TABLE own SET UNLOGGED;
 \set SHOW_CONTEXT never
 DO $$
@@ -20,11 +20,11 @@ BEGIN
   END LOOP;
   RAISE NOTICE 'each was refused: %', seen > 15;
 END $$;
-ALTER TABLE outbox.parked SET UNLOGGED;
+ALTER TABLE outbox_internal.parked SET UNLOGGED;
 BEGIN;
 SET LOCAL outbox.allow_loss = on;
-ALTER TABLE outbox.parked ALTER COLUMN topic SET STATISTICS 10, SET UNLOGGED;
-SELECT relpersistence FROM pg_class WHERE oid = 'outbox.parked'::regclass;
+ALTER TABLE outbox_internal.parked ALTER COLUMN topic SET STATISTICS 10, SET UNLOGGED;
+SELECT relpersistence FROM pg_class WHERE oid = 'outbox_internal.parked'::regclass;
 ROLLBACK;
 SELECT DISTINCT relpersistence FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND relkind = 'r';
 DROP TABLE own;

@@ -13,7 +13,7 @@ SELECT outbox.create_route('one', 'regress_absurd') > 0 AS made;
 SELECT outbox.pause('one', reason => 'test') AS paused;
 COMMIT;
 SELECT outbox.emit('a', 1, 'e', '{}') AS id \gset
-INSERT INTO outbox.parked (route_id, lane, created_at, id, state, aggregate_type, aggregate_id, event_type, payload, topic, error_class, error_code)
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, aggregate_type, aggregate_id, event_type, payload, topic, error_class, error_code)
 SELECT id, 0, '2026-01-01', '018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', 'dead', 'a', '1', 'e', '1', 't', 'message', 'X' FROM outbox.route;
 
 -- What is tried of each type; the first is what other arguments have meanwhile, where they have no default.

@@ -69,7 +69,7 @@ SELECT outbox.grant_emit('regress_taken');
 SELECT outbox.revoke_emit('regress_taken');
 SELECT usage_of('regress_taken') AS by_hand;
 REVOKE USAGE ON SCHEMA outbox FROM regress_taken;
-SELECT count(*) FROM outbox.emit_right WHERE role LIKE 'regress_taken%';
+SELECT count(*) FROM outbox_internal.emit_right WHERE role LIKE 'regress_taken%';
 DROP ROLE regress_taken_group;
 
 -- A limit goes with the role when it is renamed, and does not wait for anybody to notice.
@@ -93,7 +93,7 @@ SELECT outbox.grant_emit('regress_taken');
 SELECT may('regress_taken', 'other'), may('regress_taken_new', 'other');
 SELECT outbox.grant_emit('regress_taken_new', topics => '{other}');
 SELECT may('regress_taken_new', 'shop.a'), may('regress_taken_new', 'other');
-SELECT role, role_id = role::text::regrole AS same, topics FROM outbox.emit_right WHERE role LIKE 'regress_taken%' ORDER BY role;
+SELECT role, role_id = role::text::regrole AS same, topics FROM outbox_internal.emit_right WHERE role LIKE 'regress_taken%' ORDER BY role;
 SELECT outbox.revoke_emit('regress_taken'), outbox.revoke_emit('regress_taken_new');
 DROP ROLE regress_taken_new;
 
@@ -107,14 +107,14 @@ ALTER ROLE regress_taken_b RENAME TO regress_taken;
 ALTER ROLE regress_taken_c RENAME TO regress_taken_b;
 ALTER ROLE regress_taken_x RENAME TO regress_taken_c;
 SELECT may('regress_taken', 'b.1'), may('regress_taken', 'a.1');
-SELECT role, topics FROM outbox.emit_right WHERE role LIKE 'regress_taken%' ORDER BY role;
+SELECT role, topics FROM outbox_internal.emit_right WHERE role LIKE 'regress_taken%' ORDER BY role;
 -- all at once, as if it had been in another database
-UPDATE outbox.emit_right SET role_id = CASE role WHEN 'regress_taken' THEN 'regress_taken_b'::regrole
+UPDATE outbox_internal.emit_right SET role_id = CASE role WHEN 'regress_taken' THEN 'regress_taken_b'::regrole
   WHEN 'regress_taken_b' THEN 'regress_taken_c'::regrole ELSE 'regress_taken'::regrole END WHERE role LIKE 'regress_taken%';
 -- each by its own limit at once, and not by the other's as well
 SELECT may(r, 'a.1') AS a, may(r, 'b.1') AS b, may(r, 'c.1') AS c FROM unnest('{regress_taken,regress_taken_b,regress_taken_c}'::name[]) r;
 SELECT outbox.grant_emit('regress_taken_b', topics => '{d.*}');
-SELECT role, role_id = role::text::regrole AS same, topics FROM outbox.emit_right WHERE role LIKE 'regress_taken%' ORDER BY role;
+SELECT role, role_id = role::text::regrole AS same, topics FROM outbox_internal.emit_right WHERE role LIKE 'regress_taken%' ORDER BY role;
 SELECT outbox.revoke_emit('regress_taken_b');
 SELECT may('regress_taken', 'c.1'), may('regress_taken', 'd.1'), may('regress_taken_c', 'b.1'), may('regress_taken_c', 'a.1');
 SELECT outbox.revoke_emit('regress_taken'), outbox.revoke_emit('regress_taken_c');
@@ -125,17 +125,17 @@ SELECT outbox.grant_emit('regress_taken', topics => '{a.*}');
 BEGIN;
 SET LOCAL ROLE regress_taken;
 CREATE FUNCTION pg_temp.reads() RETURNS bigint LANGUAGE sql AS $$
-  SELECT pg_stat_get_xact_numscans('outbox.emit_right'::regclass) FROM (SELECT outbox.emit('a', 1, 'e', '{}', topic => 'a.1') OFFSET 0) e $$;
+  SELECT pg_stat_get_xact_numscans('outbox_internal.emit_right'::regclass) FROM (SELECT outbox.emit('a', 1, 'e', '{}', topic => 'a.1') OFFSET 0) e $$;
 SELECT pg_temp.reads() AS once \gset
 RESET ROLE;
-SELECT pg_stat_get_xact_numscans('outbox.emit_right'::regclass) AS before \gset
-UPDATE outbox.emit_right SET topics = topics WHERE false;
-DELETE FROM outbox.emit_right WHERE false;
-SELECT pg_stat_get_xact_numscans('outbox.emit_right'::regclass) - :before AS own \gset
+SELECT pg_stat_get_xact_numscans('outbox_internal.emit_right'::regclass) AS before \gset
+UPDATE outbox_internal.emit_right SET topics = topics WHERE false;
+DELETE FROM outbox_internal.emit_right WHERE false;
+SELECT pg_stat_get_xact_numscans('outbox_internal.emit_right'::regclass) - :before AS own \gset
 SET LOCAL ROLE regress_taken;
 SELECT pg_temp.reads() - :before - :own AS again;
 RESET ROLE;
-UPDATE outbox.emit_right SET topics = '{a.*,b.*}' WHERE role = 'regress_taken';
+UPDATE outbox_internal.emit_right SET topics = '{a.*,b.*}' WHERE role = 'regress_taken';
 SET LOCAL ROLE regress_taken;
 SELECT outbox.emit('a', 1, 'e', '{}', topic => 'b.1') IS NOT NULL AS counts_at_once;
 ROLLBACK;
@@ -158,11 +158,11 @@ SELECT left(pattern, 30) AS pattern, granted(pattern) FROM unnest(ARRAY['*', 'sh
 -- A dump brings the limits of two roles, of which one is not there.
 \c regress_restored
 CREATE EXTENSION outbox;
-COPY outbox.emit_right (role, topics) FROM stdin;
+COPY outbox_internal.emit_right (role, topics) FROM stdin;
 regress_taken_missing	{shop.*}
 regress_taken	{shop.*}
 \.
-SELECT role, role_id IS NOT NULL AS there, topics FROM outbox.emit_right ORDER BY role;
+SELECT role, role_id IS NOT NULL AS there, topics FROM outbox_internal.emit_right ORDER BY role;
 GRANT USAGE ON SCHEMA outbox TO regress_taken;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA outbox TO regress_taken;
 CREATE FUNCTION may(role name, topic text) RETURNS text LANGUAGE plpgsql AS $$
@@ -176,16 +176,16 @@ EXCEPTION
 END $$;
 SELECT may('regress_taken', 'shop.a'), may('regress_taken', 'other');
 -- Without triggers (pg_restore --disable-triggers), with oids of another server, which here are somebody else's: only names count.
-ALTER TABLE outbox.emit_right DISABLE TRIGGER ALL;
-INSERT INTO outbox.emit_right (role, role_id, topics, system_identifier)
+ALTER TABLE outbox_internal.emit_right DISABLE TRIGGER ALL;
+INSERT INTO outbox_internal.emit_right (role, role_id, topics, system_identifier)
 VALUES ('regress_elsewhere', 'regress_taken'::regrole, '{other}', 1), ('regress_everywhere', 'regress_taken'::regrole, '{*}', NULL);
-ALTER TABLE outbox.emit_right ENABLE TRIGGER ALL;
+ALTER TABLE outbox_internal.emit_right ENABLE TRIGGER ALL;
 SELECT may('regress_taken', 'shop.a'), may('regress_taken', 'other');
-DELETE FROM outbox.emit_right WHERE role LIKE 'regress\_e%';
-UPDATE outbox.emit_right SET role_id = 10, system_identifier = 1 WHERE role = 'regress_taken';
+DELETE FROM outbox_internal.emit_right WHERE role LIKE 'regress\_e%';
+UPDATE outbox_internal.emit_right SET role_id = 10, system_identifier = 1 WHERE role = 'regress_taken';
 SELECT may('regress_taken', 'shop.a'), may('regress_taken', 'other');
-SELECT outbox._follow_role_names();
-SELECT role, role_id = 'regress_taken'::regrole AS found, system_identifier = (pg_control_system()).system_identifier AS here FROM outbox.emit_right WHERE role = 'regress_taken';
+SELECT outbox_internal.follow_role_names();
+SELECT role, role_id = 'regress_taken'::regrole AS found, system_identifier = (pg_control_system()).system_identifier AS here FROM outbox_internal.emit_right WHERE role = 'regress_taken';
 -- The other comes later, in this very session; so does a member of it, and a new name.
 CREATE ROLE regress_taken_missing;
 GRANT USAGE ON SCHEMA outbox TO regress_taken_missing;

@@ -17,7 +17,7 @@ EXCEPTION WHEN OTHERS THEN
   message := regexp_replace(message, '[0-9]{8}', 'YYYYMMDD');
   RETURN NEXT;
 END $$;
-CREATE FUNCTION day() RETURNS text LANGUAGE sql AS $$ SELECT 'outbox.log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD') $$;
+CREATE FUNCTION day() RETURNS text LANGUAGE sql AS $$ SELECT 'outbox_internal.log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD') $$;
 CREATE VIEW told AS SELECT action, route, regexp_replace(detail::text, '_[0-9]{8}', '_YYYYMMDD') AS detail FROM outbox.audit
   WHERE at >= now() AND action !~ '^(create_route|pause)$' ORDER BY at;
 BEGIN;
@@ -31,7 +31,7 @@ SELECT outbox.emit('zero', 1, 'e', '{}') IS NOT NULL AS day_made;
 \x on
 BEGIN;
 SELECT count(outbox.emit('one', n, 'e', '{}')) FROM generate_series(1, 3) n;
-SELECT * FROM refused('TRUNCATE outbox.log');
+SELECT * FROM refused('TRUNCATE outbox_internal.log');
 SELECT code, message, detail FROM refused('TRUNCATE ' || day());
 SELECT code, message, detail FROM refused('DROP EXTENSION outbox CASCADE');
 SELECT code, message, detail FROM refused('DELETE FROM outbox.route WHERE name = ''all''');
@@ -45,43 +45,43 @@ ROLLBACK;
 SELECT count(outbox.emit('one', n, 'e', '{}')) FROM generate_series(1, 3) n;
 SELECT count(outbox.emit('two', n, 'e', '{}')) FROM generate_series(1, 2) n;
 SELECT count(outbox.emit('zero', n, 'e', '{}')) FROM generate_series(1, 2) n;
-INSERT INTO outbox.parked (route_id, lane, created_at, id, state, due_at, aggregate_type, aggregate_id, event_type, topic)
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, due_at, aggregate_type, aggregate_id, event_type, topic)
 SELECT r.id, 0, timestamptz '2026-01-01' + n * interval '1 second', gen_random_uuid(), (ARRAY['dead', 'scheduled', 'retrying', 'blocked'])[n % 4 + 1],
   CASE WHEN n % 4 IN (1, 2) THEN timestamptz 'infinity' END, 'x', n, 'e', 't'
 FROM outbox.route r, generate_series(0, 8) n WHERE r.name IN ('two', 'none');
-INSERT INTO outbox.log (created_at, id, xid, aggregate_type, aggregate_id, event_type, payload)
+INSERT INTO outbox_internal.log (created_at, id, xid, aggregate_type, aggregate_id, event_type, payload)
 SELECT now(), gen_random_uuid(), '5', 'one', n, 'by hand', '1' FROM generate_series(1, 3) n;
 SET outbox.allow_loss = on;
 BEGIN;
-DELETE FROM outbox.log WHERE false;
-UPDATE outbox.log SET payload = payload WHERE false;
-DELETE FROM outbox.log WHERE aggregate_type = 'nothing';
-DELETE FROM outbox.parked WHERE false;
-DELETE FROM outbox.foreign_event WHERE false;
+DELETE FROM outbox_internal.log WHERE false;
+UPDATE outbox_internal.log SET payload = payload WHERE false;
+DELETE FROM outbox_internal.log WHERE aggregate_type = 'nothing';
+DELETE FROM outbox_internal.parked WHERE false;
+DELETE FROM outbox_internal.foreign_event WHERE false;
 DELETE FROM outbox.route WHERE false;
-DELETE FROM outbox.lane WHERE false;
-MERGE INTO outbox.log l USING (VALUES (1)) v ON false WHEN MATCHED THEN DELETE;
+DELETE FROM outbox_internal.lane WHERE false;
+MERGE INTO outbox_internal.log l USING (VALUES (1)) v ON false WHEN MATCHED THEN DELETE;
 SELECT count(*) AS told_of_nothing FROM told;
 ROLLBACK;
 BEGIN;
-DELETE FROM outbox.log WHERE aggregate_type = 'zero';
-DELETE FROM outbox.log WHERE aggregate_id = '1';
-UPDATE outbox.log SET payload = '2' WHERE aggregate_type = 'two';
-DELETE FROM outbox.log WHERE aggregate_type = 'two';
+DELETE FROM outbox_internal.log WHERE aggregate_type = 'zero';
+DELETE FROM outbox_internal.log WHERE aggregate_id = '1';
+UPDATE outbox_internal.log SET payload = '2' WHERE aggregate_type = 'two';
+DELETE FROM outbox_internal.log WHERE aggregate_type = 'two';
 DO $$ BEGIN EXECUTE 'DELETE FROM ' || day() || ' WHERE aggregate_id = ''2'''; END $$;
-TRUNCATE outbox.log;
+TRUNCATE outbox_internal.log;
 SELECT * FROM told;
 ROLLBACK;
 BEGIN;
-DELETE FROM outbox.parked USING outbox.route r WHERE r.id = route_id AND r.name = 'two' AND aggregate_id IN ('0', '1');
-DELETE FROM outbox.parked WHERE state = 'dead';
+DELETE FROM outbox_internal.parked USING outbox.route r WHERE r.id = route_id AND r.name = 'two' AND aggregate_id IN ('0', '1');
+DELETE FROM outbox_internal.parked WHERE state = 'dead';
 SAVEPOINT s;
-DELETE FROM outbox.parked WHERE state IN ('retrying', 'blocked') AND 1 / (aggregate_id::int - 3) < 2;
+DELETE FROM outbox_internal.parked WHERE state IN ('retrying', 'blocked') AND 1 / (aggregate_id::int - 3) < 2;
 ROLLBACK TO s;
-DELETE FROM outbox.parked WHERE state = 'retrying';
-DELETE FROM outbox.foreign_event WHERE aggregate_id = '3';
+DELETE FROM outbox_internal.parked WHERE state = 'retrying';
+DELETE FROM outbox_internal.foreign_event WHERE aggregate_id = '3';
 DELETE FROM outbox.route WHERE name = 'two';
-DELETE FROM outbox.lane USING outbox.route r WHERE r.id = route_id AND r.name = 'all';
+DELETE FROM outbox_internal.lane USING outbox.route r WHERE r.id = route_id AND r.name = 'all';
 SELECT * FROM told;
 SELECT status, detail, hint FROM outbox.doctor() WHERE detail LIKE '%no lanes%';
 ROLLBACK;
@@ -89,19 +89,19 @@ RESET outbox.allow_loss;
 
 -- What is kept of events that nobody has sent, and whose the outbox is.
 \x on
-SELECT * FROM refused('DELETE FROM outbox.foreign_event WHERE aggregate_id = ''1''');
-SELECT * FROM refused('TRUNCATE outbox.foreign_event');
-SELECT * FROM refused('DELETE FROM outbox.identity');
-SELECT code, message FROM refused('UPDATE outbox.identity SET instance = ''x''');
-SELECT code, message FROM refused('TRUNCATE outbox.identity');
+SELECT * FROM refused('DELETE FROM outbox_internal.foreign_event WHERE aggregate_id = ''1''');
+SELECT * FROM refused('TRUNCATE outbox_internal.foreign_event');
+SELECT * FROM refused('DELETE FROM outbox_internal.identity');
+SELECT code, message FROM refused('UPDATE outbox_internal.identity SET instance = ''x''');
+SELECT code, message FROM refused('TRUNCATE outbox_internal.identity');
 \x off
-SELECT message FROM refused('DELETE FROM outbox.foreign_event WHERE false');
+SELECT message FROM refused('DELETE FROM outbox_internal.foreign_event WHERE false');
 SET session_replication_role = replica;
-SELECT message FROM refused('DELETE FROM outbox.identity');
+SELECT message FROM refused('DELETE FROM outbox_internal.identity');
 RESET session_replication_role;
 
 -- A route that is changed or dropped by hand.
-DO $$ BEGIN PERFORM outbox.skip(id, 'test') FROM outbox.parked WHERE state <> 'dead'; END $$;
+DO $$ BEGIN PERFORM outbox.skip(id, 'test') FROM outbox_internal.parked WHERE state <> 'dead'; END $$;
 SELECT outbox.drop_route('two');
 SELECT outbox.create_route('two', 'regress_went', '{four}') > 0 AS made;
 BEGIN;
@@ -143,29 +143,29 @@ RESET outbox.allow_loss;
 
 -- A function that guards, or any other of the extension's.
 \x on
-SELECT * FROM refused($$CREATE OR REPLACE FUNCTION outbox._refuse_loss() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END'$$);
+SELECT * FROM refused($$CREATE OR REPLACE FUNCTION outbox_internal.refuse_loss() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END'$$);
 \x off
 SELECT message FROM unnest(ARRAY[
-  $$CREATE OR REPLACE FUNCTION outbox._divert() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'$$,
+  $$CREATE OR REPLACE FUNCTION outbox_internal.divert() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'$$,
   $$SET LOCAL search_path = outbox; CREATE OR REPLACE FUNCTION version() RETURNS record LANGUAGE sql AS 'SELECT 1, 2'$$,
   $$CREATE OR REPLACE FUNCTION outbox.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'$$,
   $$CREATE OR REPLACE FUNCTION outbox.mine() RETURNS int LANGUAGE sql AS 'SELECT 2'$$,
   $$CREATE OR REPLACE FUNCTION public.emit() RETURNS int LANGUAGE sql AS 'SELECT 2'$$]) command, refused(command);
 DROP FUNCTION outbox.mine(), public.emit();
 SET ROLE regress_went_owner;
-CREATE OR REPLACE FUNCTION outbox._refuse_loss() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END';
+CREATE OR REPLACE FUNCTION outbox_internal.refuse_loss() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END';
 RESET ROLE;
 \x on
 SELECT status FROM outbox.doctor() WHERE "check" = 'guards';
 SET outbox.allow_loss = on;
-CREATE OR REPLACE FUNCTION outbox._refuse_loss() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS 'BEGIN RETURN OLD; END';
+CREATE OR REPLACE FUNCTION outbox_internal.refuse_loss() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS 'BEGIN RETURN OLD; END';
 SELECT status, detail, regexp_replace(hint, 'AS ''[^'']*''', 'AS ''LIBRARY''') AS hint FROM outbox.doctor() WHERE "check" = 'guards';
 -- as doctor() says
 SELECT hint AS mend FROM outbox.doctor() WHERE "check" = 'guards' \gset
 :mend;
 RESET outbox.allow_loss;
 SELECT status FROM outbox.doctor() WHERE "check" = 'guards';
-SELECT message FROM refused('DELETE FROM outbox.log');
+SELECT message FROM refused('DELETE FROM outbox_internal.log');
 \x off
 SET outbox.allow_loss = on;
 SET client_min_messages = error;

@@ -18,24 +18,24 @@ EXCEPTION
 END $$;
 SELECT outbox.create_route('one', 'regress_objects', '{one}') > 0 AS made;
 SELECT outbox.emit('zero', 1, 'e', '{}') IS NOT NULL AS emitted;
-CREATE TABLE mine (LIKE outbox.log);
+CREATE TABLE mine (LIKE outbox_internal.log);
 CREATE FUNCTION taken() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 \x on
-SELECT * FROM refused('ALTER FUNCTION outbox._divert() RENAME TO x');
-SELECT * FROM refused($$ALTER TABLE outbox.log ATTACH PARTITION mine FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')$$);
-SELECT * FROM refused('CREATE TRIGGER mine BEFORE INSERT ON outbox.progress FOR EACH ROW EXECUTE FUNCTION taken()');
+SELECT * FROM refused('ALTER FUNCTION outbox_internal.divert() RENAME TO x');
+SELECT * FROM refused($$ALTER TABLE outbox_internal.log ATTACH PARTITION mine FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')$$);
+SELECT * FROM refused('CREATE TRIGGER mine BEFORE INSERT ON outbox_internal.progress FOR EACH ROW EXECUTE FUNCTION taken()');
 \x off
 CREATE TABLE commands (n int GENERATED ALWAYS AS IDENTITY, command text);
 INSERT INTO commands (command) VALUES
-  ('ALTER FUNCTION outbox._divert() SET search_path = public'), ('ALTER FUNCTION outbox._refuse_loss() SECURITY DEFINER'),
-  ('ALTER ROUTINE outbox._home() SET SCHEMA public'), ('ALTER PROCEDURE outbox.forget RENAME TO x'), ('ALTER FUNCTION outbox.version RESET ALL'),
+  ('ALTER FUNCTION outbox_internal.divert() SET search_path = public'), ('ALTER FUNCTION outbox_internal.refuse_loss() SECURITY DEFINER'),
+  ('ALTER ROUTINE outbox_internal.home() SET SCHEMA public'), ('ALTER PROCEDURE outbox.forget RENAME TO x'), ('ALTER FUNCTION outbox.version RESET ALL'),
   ('ALTER VIEW outbox.event RENAME TO x'), ('ALTER VIEW outbox.event RENAME COLUMN id TO x'), ('ALTER TABLE outbox.lag RENAME TO x'),
-  ('ALTER VIEW outbox._lane_position SET SCHEMA public'), ('CREATE OR REPLACE VIEW outbox._wrong_guard AS SELECT * FROM outbox._wrong_guard'),
-  ('CREATE RULE mine AS ON INSERT TO outbox.event DO INSTEAD NOTHING'), ('CREATE RULE mine AS ON INSERT TO outbox.progress DO INSTEAD NOTHING'),
+  ('ALTER VIEW outbox_internal.lane_position SET SCHEMA public'), ('CREATE OR REPLACE VIEW outbox_internal.wrong_guard AS SELECT * FROM outbox_internal.wrong_guard'),
+  ('CREATE RULE mine AS ON INSERT TO outbox.event DO INSTEAD NOTHING'), ('CREATE RULE mine AS ON INSERT TO outbox_internal.progress DO INSTEAD NOTHING'),
   ('DROP TRIGGER event_insert ON outbox.event'), ('CREATE TRIGGER a_mine INSTEAD OF INSERT ON outbox.event FOR EACH ROW EXECUTE FUNCTION taken()'),
   ('CREATE TRIGGER mine BEFORE INSERT ON outbox.audit FOR EACH ROW EXECUTE FUNCTION taken()'),
-  ('CREATE TABLE outbox.part PARTITION OF outbox.log FOR VALUES FROM (''2020-01-01'') TO (''2020-01-02'')'),
-  ('CREATE TABLE part PARTITION OF outbox.progress DEFAULT'),
+  ('CREATE TABLE outbox.part PARTITION OF outbox_internal.log FOR VALUES FROM (''2020-01-01'') TO (''2020-01-02'')'),
+  ('CREATE TABLE part PARTITION OF outbox_internal.progress DEFAULT'),
   ('ALTER TYPE outbox.json_arg RENAME TO x'), ('ALTER FOREIGN DATA WRAPPER outbox_log RENAME TO x'), ('ALTER FOREIGN DATA WRAPPER outbox_log NO VALIDATOR'),
   -- others' own, and what changes nothing
   ('ALTER FUNCTION taken() RENAME TO x'), ('CREATE TRIGGER mine AFTER INSERT ON outbox.audit FOR EACH ROW EXECUTE FUNCTION taken()'),
@@ -67,15 +67,15 @@ ROLLBACK;
 BEGIN;
 SET LOCAL client_min_messages = error;
 SET LOCAL outbox.allow_loss = on;
-DO $$ BEGIN EXECUTE 'ALTER TABLE outbox.log DETACH PARTITION outbox.log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'); END $$;
+DO $$ BEGIN EXECUTE 'ALTER TABLE outbox_internal.log DETACH PARTITION outbox_internal.log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'); END $$;
 SELECT outbox.emit('one', 1, 'after', '{}') IS NOT NULL AS emitted;
 COMMIT;
-SELECT event_type FROM outbox.log ORDER BY created_at;
+SELECT event_type FROM outbox_internal.log ORDER BY created_at;
 SELECT status, regexp_replace(detail, '[0-9]{8}', 'YYYYMMDD') AS detail, regexp_replace(hint, '[0-9]{8}', 'YYYYMMDD', 'g') AS hint FROM outbox.doctor()
 WHERE "check" = 'day tables' AND detail LIKE '%no part%';
-DO $$ BEGIN EXECUTE format('INSERT INTO outbox.log SELECT * FROM outbox.log_%s_aside', to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')); END $$;
+DO $$ BEGIN EXECUTE format('INSERT INTO outbox_internal.log SELECT * FROM outbox_internal.log_%s_aside', to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')); END $$;
 SELECT outbox.adopt() AS sent;
-DO $$ BEGIN EXECUTE format('DROP TABLE outbox.log_%s_aside', to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')); END $$;
+DO $$ BEGIN EXECUTE format('DROP TABLE outbox_internal.log_%s_aside', to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')); END $$;
 SELECT detail FROM outbox.doctor() WHERE "check" = 'day tables' AND detail LIKE '%no part%';
 -- twice, of each kind of relation, with an index of the name in the way as well
 BEGIN;
@@ -84,9 +84,9 @@ SET LOCAL outbox.allow_loss = on;
 DO $$
 DECLARE day text := to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD');
 BEGIN
-  EXECUTE format('CREATE TABLE outbox.log_%s_aside (x int)', day);
-  EXECUTE format('DROP TABLE outbox.log_%s', day);
-  EXECUTE format('CREATE VIEW outbox.log_%s AS SELECT 1', day);
+  EXECUTE format('CREATE TABLE outbox_internal.log_%s_aside (x int)', day);
+  EXECUTE format('DROP TABLE outbox_internal.log_%s', day);
+  EXECUTE format('CREATE VIEW outbox_internal.log_%s AS SELECT 1', day);
   EXECUTE format('CREATE INDEX log_%s_xid ON outbox.audit (who)', day);
 END $$;
 SELECT outbox.emit('one', 2, 'again', '{}') IS NOT NULL AS emitted;
@@ -103,7 +103,7 @@ SELECT outbox.grant_emit('regress_gone', topics => '{a}');
 DROP OWNED BY regress_objects, regress_gone;
 DROP ROLE regress_gone;
 SELECT detail, hint FROM outbox.doctor() WHERE "check" = 'rights' AND status <> 'ok' ORDER BY 1;
-DELETE FROM outbox.emit_right WHERE role = 'regress_gone';
+DELETE FROM outbox_internal.emit_right WHERE role = 'regress_gone';
 SELECT outbox.revoke_emit('regress_objects');
 SELECT status, detail FROM outbox.doctor() WHERE "check" = 'rights';
 
@@ -111,7 +111,7 @@ SELECT status, detail FROM outbox.doctor() WHERE "check" = 'rights';
 SELECT outbox.pause('one', reason => 'test') AS paused;
 BEGIN;
 SET LOCAL outbox.allow_loss = on;
-UPDATE outbox.identity SET system_identifier = 1;
+UPDATE outbox_internal.identity SET system_identifier = 1;
 SELECT "check", status FROM outbox.doctor() WHERE status <> 'ok' AND hint NOT LIKE '%outbox.adopt()%' AND "check" NOT IN ('preload', 'publications');
 SELECT hint FROM outbox.doctor() WHERE "check" = 'pause';
 ROLLBACK;

@@ -42,7 +42,7 @@ for _ in $(seq 100); do
   sleep 0.1
 done
 sql "SELECT route, pending, state, error_class, error_message FROM outbox.lag;"
-expect "nothing was lost and nobody waited: 200 events in the log" "$(value "SELECT count(*) FROM outbox.log WHERE aggregate_id LIKE '20__'")" 200
+expect "nothing was lost and nobody waited: 200 events in the log" "$(value "SELECT count(*) FROM outbox_internal.log WHERE aggregate_id LIKE '20__'")" 200
 
 heading "4. The broker is back: the backlog drains, in order"
 echo "test/brokers/$BROKER.sh restart $DIR/$BROKER" | typed '$'

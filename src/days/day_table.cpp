@@ -89,7 +89,7 @@ void CheckDayTable(Relation table, bool spare) {
     Refuse(table, "It has an unexpected foreign key.");
   }
   if (!spare && get_partition_parent(RelationGetRelid(table), true) != DayTableParent(DayTableKind::kLog)) {
-    Refuse(table, "It is not a partition of outbox.log.");
+    Refuse(table, "It is not a partition of outbox_internal.log.");
   }
 }
 
@@ -111,7 +111,7 @@ Relation OpenSpareTableForEmit(int32 day) {
     DayTableName(DayTableKind::kLog, day, name);
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("there is no table for an event: neither \"%s\" nor \"log_spare\" is there", name),
-                    errhint("outbox.log_spare belongs to the extension. A keeper makes day tables where "
+                    errhint("outbox_internal.log_spare belongs to the extension. A keeper makes day tables where "
                             "max_worker_processes has room for one.")));
   }
   CheckDayTable(table, true);

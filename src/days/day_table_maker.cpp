@@ -146,7 +146,7 @@ void TellOfSpare(const char* name, const MakerNotes& notes) {
       !pg_atomic_compare_exchange_u64(notes.told_at, &last, static_cast<uint64>(now))) {
     return;
   }
-  ereport(LOG, (errmsg("outbox: there is no day table \"%s\": events go to outbox.log_spare meanwhile", name),
+  ereport(LOG, (errmsg("outbox: there is no day table \"%s\": events go to outbox_internal.log_spare meanwhile", name),
                 errdetail("No background worker could make it within %d ms.", kWaitMs),
                 errhint("Nothing is lost or late by that. Where it lasts, raise max_worker_processes: "
                         "outbox.doctor() says to what."),

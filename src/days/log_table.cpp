@@ -27,9 +27,9 @@ void CheckColumns(Relation heap) {
   }
   if (!good) {
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("table \"%s\" is not a day table of outbox.log", RelationGetRelationName(heap)),
+                    errmsg("table \"%s\" is not a day table of outbox_internal.log", RelationGetRelationName(heap)),
                     errdetail("Its columns, or the way it is stored, are not those of the log."),
-                    errhint("Detach it from outbox.log, or undo what was altered.")));
+                    errhint("Detach it from outbox_internal.log, or undo what was altered.")));
   }
 }
 

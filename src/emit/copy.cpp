@@ -57,7 +57,7 @@ void WarnInCopy() {
   if (answer == Answer::kCopy) {
     ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                       errmsg("this database is a copy: events are kept, and none is published before outbox.adopt()"),
-                      errdetail("outbox.identity names another server, database or outbox.instance."),
+                      errdetail("outbox_internal.identity names another server, database or outbox.instance."),
                       errhint("SELECT outbox.adopt() has it publish, what was emitted until then too.")));
   }
 }

@@ -13,7 +13,7 @@ void InsertEvent(NewEvent* event);
 inline constexpr int kInsertBatch = 500;
 void InsertEvents(NewEvent* events, int count);
 // Events of a restored dump, with the created_at and the id (own_id) that they had there, under `xid`, which is below
-// all transaction ids of this server: lanes know what to do with it, see outbox.adoption.
+// all transaction ids of this server: lanes know what to do with it, see outbox_internal.adoption.
 void InsertAdopted(NewEvent* events, int count, uint64 xid);
 
 }  // namespace outbox::emit

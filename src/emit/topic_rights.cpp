@@ -33,7 +33,7 @@ struct Right {
 Right rights[kRoles];
 int known = 0;
 bool stale = true;
-Oid table = InvalidOid;          // outbox.emit_right when it was read; InvalidOid: there was none
+Oid table = InvalidOid;          // outbox_internal.emit_right when it was read; InvalidOid: there was none
 MemoryContext memory = nullptr;  // of the patterns
 
 void OnRelationChange(Datum, Oid relation) {
@@ -56,7 +56,7 @@ void AddPatterns(Datum topics, List** patterns) {
   }
 }
 
-// The role that a row of outbox.emit_right is about, as outbox._role_of() has it; InvalidOid: there is none.
+// The role that a row of outbox_internal.emit_right is about, as outbox_internal.role_of() has it; InvalidOid: there is none.
 Oid RoleOf(TupleTableSlot* row) {
   bool null = true;
   const Oid oid = DatumGetObjectId(slot_getattr(row, 2, &null));
@@ -180,11 +180,11 @@ void CheckTopicRight(const NewEvent* event) {
 
 }  // namespace outbox::emit
 
-// After each change of outbox.emit_right: sessions read it again.
+// After each change of outbox_internal.emit_right: sessions read it again.
 OUTBOX_FUNCTION(outbox_emit_rights_changed) {
   if (!CALLED_AS_TRIGGER(fcinfo)) {
     throw outbox::pg::UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                                "outbox._emit_rights_changed() was not called by a trigger", "", ""};
+                                "outbox_internal.emit_rights_changed() was not called by a trigger", "", ""};
   }
   const Oid changed = RelationGetRelid(reinterpret_cast<TriggerData*>(fcinfo->context)->tg_relation);
   outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });

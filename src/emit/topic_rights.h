@@ -1,4 +1,4 @@
-// Which roles may emit to which topics [P]: outbox.emit_right, see outbox.grant_emit(). Plain code.
+// Which roles may emit to which topics [P]: outbox_internal.emit_right, see outbox.grant_emit(). Plain code.
 //
 // A row is of the role with its oid, where that is an oid of this server and the role is there: so a renamed role keeps
 // its limit. Else it is of the role with its name: nobody had it when a dump brought the row, or the oid is another

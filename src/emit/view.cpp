@@ -52,12 +52,12 @@ TriggerData* ViewTrigger(FunctionCallInfo fcinfo, const char* function) {
 }
 
 Datum ViewInsert(FunctionCallInfo fcinfo) {
-  TriggerData* trigger = ViewTrigger(fcinfo, "outbox._event_insert()");
+  TriggerData* trigger = ViewTrigger(fcinfo, "outbox_internal.event_insert()");
   TupleDesc desc = RelationGetDescr(trigger->tg_relation);
   if (!TRIGGER_FIRED_INSTEAD(trigger->tg_event) || !TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ||
       desc->natts != kViewColumns) {
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                    errmsg("outbox._event_insert() belongs to the view outbox.event")));
+                    errmsg("outbox_internal.event_insert() belongs to the view outbox.event")));
   }
   Datum values[kViewColumns];
   bool nulls[kViewColumns];
@@ -92,7 +92,7 @@ Datum ViewInsert(FunctionCallInfo fcinfo) {
 }
 
 Datum ViewRefuse(FunctionCallInfo fcinfo) {
-  TriggerData* trigger = ViewTrigger(fcinfo, "outbox._event_refuse()");
+  TriggerData* trigger = ViewTrigger(fcinfo, "outbox_internal.event_refuse()");
   bool update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("cannot %s an event", update ? "update" : "delete"),

@@ -28,8 +28,8 @@ using days::kDayMicros;
 // routes do not count: what expires before they commit is not theirs.
 void ReadLaneBases(std::vector<Snapshot>* bases) {
   static Statement all = {
-      "SELECT CASE WHEN l.home = outbox._home() THEN p.window_from::text ELSE '3:3:' END"
-      " FROM outbox._position p JOIN outbox.lane l ON l.route_id = p.route_id AND l.lane = p.lane",
+      "SELECT CASE WHEN l.home = outbox_internal.home() THEN p.window_from::text ELSE '3:3:' END"
+      " FROM outbox_internal.position p JOIN outbox_internal.lane l ON l.route_id = p.route_id AND l.lane = p.lane",
       0,
       {},
       nullptr};
@@ -139,7 +139,7 @@ namespace {
 // created_at of its newest transaction's events, Unix microseconds; 0: nothing is visible. Older transactions may have
 // written a little later.
 int64_t NewestInSpare() {
-  static Statement newest = {"SELECT created_at FROM outbox.log_spare ORDER BY xid DESC LIMIT 1", 0, {}, nullptr};
+  static Statement newest = {"SELECT created_at FROM outbox_internal.log_spare ORDER BY xid DESC LIMIT 1", 0, {}, nullptr};
   RunStatement(&newest, nullptr);
   bool null = true;
   Datum at = SPI_processed > 0 ? ResultDatum(0, 0, &null) : static_cast<Datum>(0);
@@ -176,8 +176,8 @@ namespace {
 // position then.
 void CarryPositions(int64_t before_micros) {
   static Statement carry = {
-      "UPDATE outbox.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
-      " FROM outbox._lane_position p WHERE p.saved_at < $1 AND NOT p.carried"
+      "UPDATE outbox_internal.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
+      " FROM outbox_internal.lane_position p WHERE p.saved_at < $1 AND NOT p.carried"
       " AND t.route_id = p.route_id AND t.lane = p.lane AND t.since = p.since",
       1,
       {TIMESTAMPTZOID},
@@ -185,8 +185,8 @@ void CarryPositions(int64_t before_micros) {
   Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
   RunStatement(&carry, values);
   static Statement carry_sides = {
-      "UPDATE outbox.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
-      " FROM outbox._side_lane_position p WHERE p.saved_at < $1 AND NOT p.carried"
+      "UPDATE outbox_internal.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
+      " FROM outbox_internal.side_lane_position p WHERE p.saved_at < $1 AND NOT p.carried"
       " AND t.route_id = p.route_id AND t.lane = p.lane AND t.side = p.side AND t.since = p.since",
       1,
       {TIMESTAMPTZOID},
@@ -196,8 +196,8 @@ void CarryPositions(int64_t before_micros) {
 
 bool AllCarried(int64_t before_micros) {
   static Statement missing = {
-      "(SELECT 1 FROM outbox._lane_position WHERE saved_at < $1 AND NOT carried LIMIT 1)"
-      " UNION ALL (SELECT 1 FROM outbox._side_lane_position WHERE saved_at < $1 AND NOT carried LIMIT 1)",
+      "(SELECT 1 FROM outbox_internal.lane_position WHERE saved_at < $1 AND NOT carried LIMIT 1)"
+      " UNION ALL (SELECT 1 FROM outbox_internal.side_lane_position WHERE saved_at < $1 AND NOT carried LIMIT 1)",
       1,
       {TIMESTAMPTZOID},
       nullptr};
@@ -259,7 +259,7 @@ days::DropReport DropExpiredTickTables(int64_t now_micros) {
   int64_t today = days::DayStartMicros(days::DayOfMicros(now_micros));
   return days::DropEach(days::DayTableKind::kTick, today, [&](const days::DayTable& table) {
     static Statement newest = {
-        "SELECT snapshot FROM outbox.tick WHERE at < $1 ORDER BY at DESC LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
+        "SELECT snapshot FROM outbox_internal.tick WHERE at < $1 ORDER BY at DESC LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
     Datum values[] = {TimestampTzGetDatum(days::DayStartMicros(table.day) + kDayMicros - kPgEpochMicros)};
     RunStatement(&newest, values);
     if (SPI_processed > 0) {

@@ -19,7 +19,7 @@ days::DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micr
 bool EmptySpareTable(int64_t now_micros, int64_t retention_micros);
 
 // Drops day tables of the progress that ended more than a day ago and before the oldest day table of the log, after
-// carrying the position of lanes whose newest row is there into outbox.lane.
+// carrying the position of lanes whose newest row is there into outbox_internal.lane.
 days::DropReport DropExpiredProgressTables(int64_t now_micros);
 
 // Drops day tables of the outcomes of parked events, which are kept as long as the log's.

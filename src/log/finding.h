@@ -1,6 +1,6 @@
 // What is found out of one lane whose destination may have lost something, and what follows from it [P]. Filled inside
 // of transactions and read after them, by the parts of log/rewind: lost_acknowledged (what lanes noted), lost_parked
-// (what went out of outbox.parked), lane_history (lanes that there were before), rewind_plan (who begins where),
+// (what went out of outbox_internal.parked), lane_history (lanes that there were before), rewind_plan (who begins where),
 // rewind_words (what is told of it). Owned by RewindLane; the parts may raise PostgreSQL errors, and own no C++ object.
 #pragma once
 
@@ -18,10 +18,10 @@
 
 namespace outbox::log {
 
-// Rows of one lane and its side lanes in outbox.progress.
+// Rows of one lane and its side lanes in outbox_internal.progress.
 struct Stretch {
   int32 lane = 0;
-  int64_t after = DT_NOBEGIN;  // outbox.progress.at
+  int64_t after = DT_NOBEGIN;  // outbox_internal.progress.at
   int64_t until = DT_NOEND;
 };
 
@@ -41,9 +41,9 @@ struct Former {
   Position start;        // where these began
 };
 
-// Something that was delivered from outbox.parked, and is lost.
+// Something that was delivered from outbox_internal.parked, and is lost.
 struct LostParked {
-  int64_t at = 0;  // outbox.outcome.at
+  int64_t at = 0;  // outbox_internal.outcome.at
   int64_t created_at = 0;
   Uuid id{};
   int64_t replay = 0;

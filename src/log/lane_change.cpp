@@ -51,7 +51,7 @@ bool LockRoute(Change* change) {
   // A lock that lets events be parked meanwhile.
   static Statement route = {
       "SELECT r.lanes_wanted, r.common_snapshot IS NOT NULL, r.lanes_begun,"
-      " EXISTS (SELECT FROM outbox.side_lane s WHERE s.route_id = r.id)"
+      " EXISTS (SELECT FROM outbox_internal.side_lane s WHERE s.route_id = r.id)"
       " FROM outbox.route r WHERE r.id = $1 AND r.lanes_wanted IS NOT NULL"
       " FOR NO KEY UPDATE OF r SKIP LOCKED",
       1,
@@ -72,8 +72,8 @@ bool LockRoute(Change* change) {
 // Locks all lanes, in the order in which drop_route does; returns false if another transaction has one locked.
 bool LockLanes(const Change& change) {
   static Statement lanes = {
-      "SELECT lane FROM outbox.lane WHERE route_id = $1 ORDER BY lane FOR UPDATE SKIP LOCKED", 1, {INT8OID}, nullptr};
-  static Statement all = {"SELECT count(*)::int FROM outbox.lane WHERE route_id = $1", 1, {INT8OID}, nullptr};
+      "SELECT lane FROM outbox_internal.lane WHERE route_id = $1 ORDER BY lane FOR UPDATE SKIP LOCKED", 1, {INT8OID}, nullptr};
+  static Statement all = {"SELECT count(*)::int FROM outbox_internal.lane WHERE route_id = $1", 1, {INT8OID}, nullptr};
   Datum values[] = {Int64GetDatum(change.route_id)};
   RunStatement(&lanes, values);
   uint64 locked = SPI_processed;
@@ -103,7 +103,7 @@ void GiveUp(const Change& change) {
 // How many lanes a live worker owns: it may still be reading.
 int OwnedLanes(const Change& change) {
   static Statement owned = {
-      "SELECT count(*)::int FROM outbox.lane WHERE route_id = $1"
+      "SELECT count(*)::int FROM outbox_internal.lane WHERE route_id = $1"
       " AND owner = ANY ($2)",
       2,
       {INT8OID, INT8ARRAYOID},
@@ -118,7 +118,7 @@ int OwnedLanes(const Change& change) {
 // is not waited for here.
 bool AllNear(const Change& change, uint64 barrier) {
   static Statement lanes = {
-      "SELECT lane, owner = ANY ($2) FROM outbox.lane WHERE route_id = $1", 2, {INT8OID, INT8ARRAYOID}, nullptr};
+      "SELECT lane, owner = ANY ($2) FROM outbox_internal.lane WHERE route_id = $1", 2, {INT8OID, INT8ARRAYOID}, nullptr};
   Datum values[] = {Int64GetDatum(change.route_id), pg::LiveIncarnations()};
   RunStatement(&lanes, values);
   uint64 owned = 0;
@@ -160,7 +160,7 @@ void SetCommonSnapshot(const Change& change) {
 // How many lanes (and side lanes that were made just now) have a saved position other than the common snapshot.
 int LanesUnderWay(int64 route_id) {
   static Statement elsewhere = {
-      "SELECT count(*)::int FROM outbox._position l"
+      "SELECT count(*)::int FROM outbox_internal.position l"
       " JOIN outbox.route r ON r.id = l.route_id"
       " WHERE l.route_id = $1 AND (r.common_snapshot IS NULL"
       " OR r.common_snapshot::text <> l.window_from::text OR l.window_to IS NOT NULL)",
@@ -176,7 +176,7 @@ int LanesUnderWay(int64 route_id) {
 // them.
 bool InHand(int64 route_id) {
   static Statement sent = {
-      "SELECT FROM outbox.parked WHERE route_id = $1 AND due_at IS NOT NULL"
+      "SELECT FROM outbox_internal.parked WHERE route_id = $1 AND due_at IS NOT NULL"
       " AND sender = ANY ($2) LIMIT 1",
       2,
       {INT8OID, INT8ARRAYOID},
@@ -187,10 +187,10 @@ bool InHand(int64 route_id) {
 }
 
 void ExchangeLanes(const Change& change) {
-  static Statement remove = {"DELETE FROM outbox.lane WHERE route_id = $1", 1, {INT8OID}, nullptr};
+  static Statement remove = {"DELETE FROM outbox_internal.lane WHERE route_id = $1", 1, {INT8OID}, nullptr};
   static Statement add = {
-      "INSERT INTO outbox.lane (route_id, lane, since, window_from, home)"
-      " SELECT r.id, n, $2, r.common_snapshot, outbox._home() FROM outbox.route r,"
+      "INSERT INTO outbox_internal.lane (route_id, lane, since, window_from, home)"
+      " SELECT r.id, n, $2, r.common_snapshot, outbox_internal.home() FROM outbox.route r,"
       " generate_series(0, r.lanes_wanted - 1) n"
       " WHERE r.id = $1",
       2,
@@ -203,7 +203,7 @@ void ExchangeLanes(const Change& change) {
       {INT8OID},
       nullptr};
   static Statement note = {
-      "SELECT outbox._note_lane_start(r.id, $2, 'lanes', r.common_snapshot) FROM outbox.route r WHERE r.id = $1",
+      "SELECT outbox_internal.note_lane_start(r.id, $2, 'lanes', r.common_snapshot) FROM outbox.route r WHERE r.id = $1",
       2,
       {INT8OID, TIMESTAMPTZOID},
       nullptr};

@@ -29,7 +29,7 @@ LaneCount CountLanes() {
   LaneCount lanes;
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement count = {
-        "SELECT (SELECT count(*) FROM outbox.lane)::int, (SELECT count(*) FROM outbox._claimable_lane f"
+        "SELECT (SELECT count(*) FROM outbox_internal.lane)::int, (SELECT count(*) FROM outbox_internal.claimable_lane f"
         " WHERE f.owner IS NULL OR f.owner <> ALL ($1))::int",
         1,
         {INT8ARRAYOID},
@@ -48,13 +48,13 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
   try {
     pg::InTransaction(CurrentMemoryContext, [&] {
       static Statement lock = {
-          "SELECT f.route_id, f.lane FROM outbox._claimable_lane f WHERE f.owner IS NULL OR f.owner <> ALL ($1)"
+          "SELECT f.route_id, f.lane FROM outbox_internal.claimable_lane f WHERE f.owner IS NULL OR f.owner <> ALL ($1)"
           " ORDER BY f.lane, f.route_id LIMIT $2 FOR UPDATE SKIP LOCKED",
           2,
           {INT8ARRAYOID, INT8OID},
           nullptr};
       static Statement claim = {
-          "UPDATE outbox.lane SET owner = $3, claimed_at = clock_timestamp()"
+          "UPDATE outbox_internal.lane SET owner = $3, claimed_at = clock_timestamp()"
           " WHERE route_id = $1 AND lane = $2"
           " AND (owner IS NULL OR owner <> ALL ($4))",
           4,
@@ -92,7 +92,7 @@ bool ReleaseLane(LaneId lane, uint64_t incarnation) {
   bool released = false;
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement release = {
-        "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE route_id = $1"
+        "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL WHERE route_id = $1"
         " AND lane = $2 AND owner = $3",
         3,
         {INT8OID, INT4OID, INT8OID},

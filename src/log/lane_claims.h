@@ -9,7 +9,7 @@
 
 namespace outbox::log {
 
-// Lanes in outbox.lane, and how many of them have no live owner and may be claimed. Which owners are live: see
+// Lanes in outbox_internal.lane, and how many of them have no live owner and may be claimed. Which owners are live: see
 // ClaimLanes.
 struct LaneCount {
   int all = 0;

@@ -19,13 +19,13 @@ void ReadFormer(int64_t route_id, int64_t since, std::vector<Former>* former, in
       " WHEN isfinite(s.start_time) THEN r.start_snapshot END,"
       " CASE WHEN lag(s.at) OVER w IS NOT NULL THEN lag(s.start_done_to) OVER w"
       " WHEN isfinite(s.start_time) THEN s.start_time - '1 microsecond'::interval END"
-      " FROM (SELECT DISTINCT ON (l.at) l.* FROM outbox.lane_start l WHERE l.route_id = $1 ORDER BY l.at) s"
+      " FROM (SELECT DISTINCT ON (l.at) l.* FROM outbox_internal.lane_start l WHERE l.route_id = $1 ORDER BY l.at) s"
       " JOIN outbox.route r ON r.id = s.route_id WINDOW w AS (ORDER BY s.at) ORDER BY s.at DESC",
       1,
       {INT8OID},
       nullptr};
   // By an older version, which wrote down none of it.
-  static Statement most = {"SELECT 1 + max(g.lane) FROM outbox.progress g WHERE g.route_id = $1 AND g.at <= $2",
+  static Statement most = {"SELECT 1 + max(g.lane) FROM outbox_internal.progress g WHERE g.route_id = $1 AND g.at <= $2",
                            2,
                            {INT8OID, TIMESTAMPTZOID},
                            nullptr};
@@ -68,7 +68,7 @@ void ReadFormer(int64_t route_id, int64_t since, std::vector<Former>* former, in
 
 bool BeganBeforeTheLog(const LaneId& lane) {
   static Statement start = {
-      "SELECT l.done_to FROM outbox.lane l WHERE l.route_id = $1 AND l.lane = $2"
+      "SELECT l.done_to FROM outbox_internal.lane l WHERE l.route_id = $1 AND l.lane = $2"
       " AND pg_snapshot_xmax(l.window_from) < $3",
       3,
       {INT8OID, INT4OID, XID8OID},
@@ -85,14 +85,14 @@ bool BeganBeforeTheLog(const LaneId& lane) {
     return true;
   }
   static Statement earlier = {
-      "SELECT FROM outbox._whole_log e WHERE e.created_at <= $1 LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
+      "SELECT FROM outbox_internal.whole_log e WHERE e.created_at <= $1 LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
   RunStatement(&earlier, done_to);
   return SPI_processed == 0;
 }
 
 int RewindsOfTheHour(const LaneId& lane) {
   static Statement count = {
-      "SELECT count(*)::int4 FROM outbox.progress g JOIN outbox.lane l ON l.route_id = g.route_id AND l.lane = g.lane"
+      "SELECT count(*)::int4 FROM outbox_internal.progress g JOIN outbox_internal.lane l ON l.route_id = g.route_id AND l.lane = g.lane"
       " WHERE g.route_id = $1 AND g.lane = $2 AND g.side = 0 AND g.at > l.since AND g.at > (now() - '1 hour'::interval)"
       " AND g.survived IS NOT NULL",
       2,
@@ -118,7 +118,7 @@ bool AlteredSince(int64_t route_id, int64_t time) {
 
 void MoveStart(int64_t route_id, int64_t since, const Position& position) {
   static Statement move = {
-      "UPDATE outbox.lane_start SET start_from = $3::pg_snapshot, start_to = $4::pg_snapshot, start_done_to = $5"
+      "UPDATE outbox_internal.lane_start SET start_from = $3::pg_snapshot, start_to = $4::pg_snapshot, start_done_to = $5"
       " WHERE route_id = $1 AND at = $2 AND (start_from::text, start_to::text, start_done_to) IS DISTINCT FROM"
       " ($3, $4, $5)",
       5,
@@ -133,7 +133,7 @@ void MoveStart(int64_t route_id, int64_t since, const Position& position) {
 
 void NoteRepeats(const LaneId& lane) {
   static Statement note = {
-      "UPDATE outbox.lane l SET repeats_to = pg_current_snapshot() WHERE l.route_id = $1 AND l.lane = $2",
+      "UPDATE outbox_internal.lane l SET repeats_to = pg_current_snapshot() WHERE l.route_id = $1 AND l.lane = $2",
       2,
       {INT8OID, INT4OID},
       nullptr};

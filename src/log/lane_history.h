@@ -1,4 +1,4 @@
-// Where the lanes of a route have begun and been before, by outbox.lane_start and outbox.progress [P]. Plain code: may
+// Where the lanes of a route have begun and been before, by outbox_internal.lane_start and outbox_internal.progress [P]. Plain code: may
 // raise PostgreSQL errors.
 #pragma once
 

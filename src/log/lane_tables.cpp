@@ -57,16 +57,16 @@ void ReadPosition(uint64 row, int column, Position* position) {
 bool ReadLaneRow(LaneId id, LaneRow* lane_row) {
   static Statement of_lane = {
       "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, p.since,"
-      " l.repeats_to FROM outbox._lane_position p JOIN outbox.route r ON r.id = p.route_id"
-      " JOIN outbox.lane l ON l.route_id = p.route_id AND l.lane = p.lane"
+      " l.repeats_to FROM outbox_internal.lane_position p JOIN outbox.route r ON r.id = p.route_id"
+      " JOIN outbox_internal.lane l ON l.route_id = p.route_id AND l.lane = p.lane"
       " WHERE p.route_id = $1 AND p.lane = $2",
       2,
       {INT8OID, INT4OID},
       nullptr};
   static Statement of_side = {
       "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since,"
-      " l.repeats_to FROM outbox._side_lane_position p JOIN outbox.route r ON r.id = p.route_id"
-      " JOIN outbox.lane l ON l.route_id = p.route_id AND l.lane = p.lane"
+      " l.repeats_to FROM outbox_internal.side_lane_position p JOIN outbox.route r ON r.id = p.route_id"
+      " JOIN outbox_internal.lane l ON l.route_id = p.route_id AND l.lane = p.lane"
       " WHERE p.route_id = $1 AND p.lane = $2 AND p.side = $3",
       3,
       {INT8OID, INT4OID, INT4OID},
@@ -95,7 +95,7 @@ bool ReadLaneRow(LaneId id, LaneRow* lane_row) {
 
 int64_t ReadSince(LaneId lane) {
   static Statement since = {
-      "SELECT since FROM outbox.lane WHERE route_id = $1 AND lane = $2", 2, {INT8OID, INT4OID}, nullptr};
+      "SELECT since FROM outbox_internal.lane WHERE route_id = $1 AND lane = $2", 2, {INT8OID, INT4OID}, nullptr};
   Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
   RunStatement(&since, values);
   return SPI_processed == 0 ? 0 : ResultTime(0, 0);
@@ -114,12 +114,12 @@ void LockPositions(int64_t route_id, LOCKMODE mode, bool wait) {
 
 namespace {
 
-// outbox.progress.run_after of the row that is written next. A row of another run than the newest begins a period; so
+// outbox_internal.progress.run_after of the row that is written next. A row of another run than the newest begins a period; so
 // does one of none (at a destination that does not tell, or before a server is met).
 int64_t RunAfter(LaneId id, std::string_view server_run) {
   static Statement newest = {
       "SELECT CASE WHEN g.run IS NOT DISTINCT FROM $4 THEN g.run_after ELSE g.at END"
-      " FROM outbox._newest_progress($1, $2, $3, '-infinity') g",
+      " FROM outbox_internal.newest_progress($1, $2, $3, '-infinity') g",
       4,
       {INT8OID, INT4OID, INT4OID, TEXTOID},
       nullptr};
@@ -140,10 +140,10 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, 
                     std::span<const sink::Place> places, std::string_view server_run, RunPeriod* period,
                     std::string_view survived) {
   static Statement append = {
-      "INSERT INTO outbox.progress (at, route_id, lane, side, window_from, window_to, done_to, places, run,"
+      "INSERT INTO outbox_internal.progress (at, route_id, lane, side, window_from, window_to, done_to, places, run,"
       " survived, acknowledged, run_after) SELECT $4, l.route_id, l.lane, $5, $6::pg_snapshot,"
       " $7::pg_snapshot, $8, $9, $11, $12, $13, $14"
-      " FROM outbox.lane l WHERE l.route_id = $1 AND l.lane = $2"
+      " FROM outbox_internal.lane l WHERE l.route_id = $1 AND l.lane = $2"
       " AND l.owner = $3 AND l.since = $10",
       14,
       {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTOID, TEXTOID, TIMESTAMPTZOID, JSONBOID, TIMESTAMPTZOID,

@@ -1,4 +1,4 @@
-// A lane's and its side lanes' rows in outbox.progress, outbox.lane and outbox.side_lane [P]. For use under a guard, in
+// A lane's and its side lanes' rows in outbox_internal.progress, outbox_internal.lane and outbox_internal.side_lane [P]. For use under a guard, in
 // a transaction with SPI connected.
 #pragma once
 
@@ -24,15 +24,15 @@ struct LaneRow {
   // nothing at all.
   bool converging = false;
   std::optional<Snapshot> limit;
-  int64_t since = 0;                   // outbox.lane.since: when the lane was last put somewhere
-  std::optional<Snapshot> repeats_to;  // outbox.lane.repeats_to
+  int64_t since = 0;                   // outbox_internal.lane.since: when the lane was last put somewhere
+  std::optional<Snapshot> repeats_to;  // outbox_internal.lane.repeats_to
 };
 
 // Reads the rows of a lane or a side lane. Returns false if it has gone (its route was dropped, or the topics are
 // back).
 bool ReadLaneRow(LaneId id, LaneRow* lane_row);
 
-// outbox.lane.since; 0 if the lane has gone.
+// outbox_internal.lane.since; 0 if the lane has gone.
 int64_t ReadSince(LaneId lane);
 
 // Locks the positions of a route's lanes, until the transaction ends: in RowExclusiveLock to append to their progress,

@@ -35,7 +35,7 @@ void Run(Statement* statement, const Asked& asked, const Stretch& stretch, More.
 bool FindRun(const Asked& asked, const Stretch& own, Finding* finding) {
   static Statement find = {
       "SELECT r.name, r.server, n.number FROM outbox.route r"
-      " LEFT JOIN outbox._lane_run($1, $2, $3, $4, $5) n ON true WHERE r.id = $1 AND n.run IS DISTINCT FROM $3",
+      " LEFT JOIN outbox_internal.lane_run($1, $2, $3, $4, $5) n ON true WHERE r.id = $1 AND n.run IS DISTINCT FROM $3",
       6,
       {ASKED_TYPES},
       nullptr};
@@ -53,12 +53,12 @@ bool FindRun(const Asked& asked, const Stretch& own, Finding* finding) {
 
 bool FindLost(const Asked& asked, const Stretch& stretch, Finding* finding, int64_t* newest) {
   static Statement find = {
-      "SELECT n.number, x.* FROM (SELECT) one LEFT JOIN outbox._lane_run($1, $2, $3, $4, $5) n ON true"
+      "SELECT n.number, x.* FROM (SELECT) one LEFT JOIN outbox_internal.lane_run($1, $2, $3, $4, $5) n ON true"
       " LEFT JOIN LATERAL (SELECT (SELECT e.key FROM jsonb_each(g.places) e"
       " WHERE (e.value ->> 1) = array_to_string(g.acknowledged, '-') LIMIT 1),"
       " array_to_string(g.acknowledged, '-'), array_to_string(h.bound, '-')"
-      " FROM outbox._judged_periods($1, $2, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.acknowledged, g.places"
-      " FROM outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      " FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.acknowledged, g.places"
+      " FROM outbox_internal.period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
       " WHERE g.acknowledged IS NOT NULL AND (g.acknowledged > h.known) IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
       " WHERE g.acknowledged > h.bound ORDER BY g.acknowledged DESC LIMIT 1) x ON true",
       6,
@@ -82,8 +82,8 @@ bool FindLost(const Asked& asked, const Stretch& stretch, Finding* finding, int6
 
 bool LaneLost(const Asked& asked, const Stretch& own) {
   static Statement any = {
-      "SELECT FROM outbox._judged_periods($1, $2, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.acknowledged"
-      " FROM outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      "SELECT FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.acknowledged"
+      " FROM outbox_internal.period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
       " WHERE g.acknowledged IS NOT NULL AND (g.acknowledged > h.known) IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
       " WHERE h.side = 0 AND g.acknowledged > h.bound LIMIT 1",
       6,
@@ -95,16 +95,16 @@ bool LaneLost(const Asked& asked, const Stretch& own) {
 
 bool FindKept(const Asked& asked, const Stretch& stretch, int32 side, Finding* finding, int64_t* at) {
   static Statement find = {
-      "WITH judged AS MATERIALIZED (SELECT h.* FROM outbox._judged_periods($1, $2, $3, $4, $5, $6) h"
+      "WITH judged AS MATERIALIZED (SELECT h.* FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h"
       " WHERE h.side = $7), good AS (SELECT coalesce(max(x.at), '-infinity') AS at FROM judged h CROSS JOIN LATERAL"
-      " (SELECT g.at FROM outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      " (SELECT g.at FROM outbox_internal.period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
       " WHERE g.reached IS NOT NULL AND (g.reached > h.bound) IS NOT TRUE ORDER BY g.at DESC LIMIT 1) x),"
       " bad AS (SELECT min(x.at) AS at FROM judged h CROSS JOIN LATERAL"
-      " (SELECT g.at FROM outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      " (SELECT g.at FROM outbox_internal.period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
       " WHERE g.reached > h.bound AND g.at > (SELECT at FROM good) ORDER BY g.at LIMIT 1) x)"
       " SELECT p.window_from, p.window_to, p.done_to, p.at"
       " FROM bad b CROSS JOIN LATERAL"
-      " outbox._newest_progress($1, $2, $7, $4, least($5, b.at - '1 microsecond'::interval)) p",
+      " outbox_internal.newest_progress($1, $2, $7, $4, least($5, b.at - '1 microsecond'::interval)) p",
       7,
       {ASKED_TYPES, INT4OID},
       nullptr};
@@ -121,10 +121,10 @@ bool FindKept(const Asked& asked, const Stretch& stretch, int32 side, Finding* f
 
 void ListSides(const Asked& asked, const Stretch& stretch, int64_t kept, bool present, std::vector<int32>* sides) {
   static Statement list = {
-      "SELECT h.side FROM outbox._judged_periods($1, $2, $3, $4, $5, $6) h WHERE h.side > 0 AND EXISTS (SELECT FROM"
-      " outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      "SELECT h.side FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h WHERE h.side > 0 AND EXISTS (SELECT FROM"
+      " outbox_internal.period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
       " WHERE g.at > ($7 - '2 seconds'::interval) AND g.reached > h.bound)"
-      " UNION SELECT s.side FROM outbox.side_lane s WHERE $8 AND s.route_id = $1 AND s.lane = $2",
+      " UNION SELECT s.side FROM outbox_internal.side_lane s WHERE $8 AND s.route_id = $1 AND s.lane = $2",
       8,
       {ASKED_TYPES, TIMESTAMPTZOID, BOOLOID},
       nullptr};
@@ -137,8 +137,8 @@ void ListSides(const Asked& asked, const Stretch& stretch, int64_t kept, bool pr
 
 void ListLostTopics(const Asked& asked, const Stretch& own, int32 side, Finding* finding) {
   static Statement list = {
-      "SELECT DISTINCT e.topic FROM outbox._judged_periods($1, $2, $3, $4, $5, $6) h"
-      " CROSS JOIN LATERAL outbox._period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
+      "SELECT DISTINCT e.topic FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h"
+      " CROSS JOIN LATERAL outbox_internal.period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
       " CROSS JOIN LATERAL jsonb_object_keys(g.places) e(topic)"
       " WHERE h.side = $7 AND g.places IS NOT NULL AND g.reached > h.bound",
       7,
@@ -153,9 +153,9 @@ void ListLostTopics(const Asked& asked, const Stretch& own, int32 side, Finding*
 
 bool HadElsewhere(const Asked& asked, const Stretch& stretch, int64_t since) {
   static Statement any = {
-      "SELECT FROM outbox._lane_periods($1, $2, $4, $5) p WHERE p.upto > $7"
-      " AND outbox._run_endpoint(p.run) IS DISTINCT FROM outbox._run_endpoint($3) AND EXISTS (SELECT"
-      " FROM outbox.progress g WHERE g.route_id = $1 AND g.lane = $2 AND g.side = p.side"
+      "SELECT FROM outbox_internal.lane_periods($1, $2, $4, $5) p WHERE p.upto > $7"
+      " AND outbox_internal.run_endpoint(p.run) IS DISTINCT FROM outbox_internal.run_endpoint($3) AND EXISTS (SELECT"
+      " FROM outbox_internal.progress g WHERE g.route_id = $1 AND g.lane = $2 AND g.side = p.side"
       " AND g.at > greatest(p.after, $7) AND g.at <= p.upto AND g.places IS NOT NULL) LIMIT 1",
       7,
       {ASKED_TYPES, TIMESTAMPTZOID},

@@ -21,14 +21,14 @@ namespace {
 #define MOST_PERIODS "64"    // about one moment; others of it tell the same
 constexpr int kPoints = 48;  // of one question between two moments
 
-// The relations are schema/29_server_runs.sql's. outbox._other_periods($1) and, of parked events,
-// outbox._server_runs($1): what other runs than $1 at its address acknowledged, to lanes also that write elsewhere by
+// The relations are schema/29_server_runs.sql's. outbox_internal.other_periods($1) and, of parked events,
+// outbox_internal.server_runs($1): what other runs than $1 at its address acknowledged, to lanes also that write elsewhere by
 // now, or are no more.
 
 // The run is the one that was met last at its address.
 bool IsRecorded(std::string_view server_run) {
   static Statement look = {
-      "SELECT EXISTS (SELECT FROM outbox._newest_run($1) m WHERE m.run = $1)", 1, {TEXTOID}, nullptr};
+      "SELECT EXISTS (SELECT FROM outbox_internal.newest_run($1) m WHERE m.run = $1)", 1, {TEXTOID}, nullptr};
   Datum values[] = {ForeignText(server_run)};
   RunStatement(&look, values);
   bool isnull = false;
@@ -51,8 +51,8 @@ void AddSamples(std::vector<PgServerRuns::Sample>* samples) {
 void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* streams) {
   static Statement newest = {
       "SELECT e.key, (array_agg(e.value ->> 1 ORDER BY string_to_array(e.value ->> 1, '-')::numeric[] DESC))[1]"
-      " FROM outbox._other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.places FROM"
-      " outbox._period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g ORDER BY g.at DESC LIMIT " NEWEST_ROWS
+      " FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.places FROM"
+      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g ORDER BY g.at DESC LIMIT " NEWEST_ROWS
       ") g CROSS JOIN LATERAL jsonb_each(g.places) e"
       " WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
       " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
@@ -69,8 +69,8 @@ void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* str
 // The streams that parked events went to last, as samples.
 void ReadNewestParked(std::string_view server_run, std::vector<PgServerRuns::Sample>* samples) {
   static Statement newest = {
-      "SELECT max(n.at), array_to_string(max(n.acknowledged), '-'), n.topic FROM outbox._server_runs($1) h"
-      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox.outcome o WHERE o.run = h.run"
+      "SELECT max(n.at), array_to_string(max(n.acknowledged), '-'), n.topic FROM outbox_internal.server_runs($1) h"
+      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.outcome o WHERE o.run = h.run"
       " AND o.acknowledged IS NOT NULL ORDER BY o.acknowledged DESC LIMIT " NEWEST_ROWS
       ") n WHERE h.run <> $1 GROUP BY n.topic ORDER BY max(n.acknowledged) DESC LIMIT " MOST_STREAMS,
       1,
@@ -86,8 +86,8 @@ void ReadParkedSamples(std::string_view server_run, std::span<const int64> point
                        std::vector<PgServerRuns::Sample>* samples) {
   static Statement at_points = {
       "SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), n.topic FROM unnest($2) p(time)"
-      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox._server_runs($1) h"
-      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox.outcome o WHERE o.run = h.run"
+      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.server_runs($1) h"
+      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.outcome o WHERE o.run = h.run"
       " AND o.acknowledged <= ARRAY[p.time, 9223372036854775807] ORDER BY o.acknowledged DESC LIMIT 1) o"
       " WHERE h.run <> $1 ORDER BY o.acknowledged DESC LIMIT 1) n",
       2,
@@ -106,15 +106,15 @@ void ReadParkedSamples(std::string_view server_run, std::span<const int64> point
 bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
   static Statement bounds = {
       "SELECT max(b.newest), min(b.oldest) FROM (SELECT n.at AS newest, o.at AS oldest"
-      " FROM outbox._other_periods($1) h"
-      " CROSS JOIN LATERAL (SELECT g.at FROM outbox._period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " FROM outbox_internal.other_periods($1) h"
+      " CROSS JOIN LATERAL (SELECT g.at FROM outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
       " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) n"
-      " CROSS JOIN LATERAL (SELECT g.at FROM outbox._period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " CROSS JOIN LATERAL (SELECT g.at FROM outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
       " WHERE g.acknowledged IS NOT NULL ORDER BY g.at LIMIT 1) o"
-      " UNION ALL SELECT n.at, o.at FROM outbox._server_runs($1) h"
-      " CROSS JOIN LATERAL (SELECT o.at FROM outbox.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL"
+      " UNION ALL SELECT n.at, o.at FROM outbox_internal.server_runs($1) h"
+      " CROSS JOIN LATERAL (SELECT o.at FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL"
       " ORDER BY o.acknowledged DESC LIMIT 1) n"
-      " CROSS JOIN LATERAL (SELECT o.at FROM outbox.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL"
+      " CROSS JOIN LATERAL (SELECT o.at FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL"
       " ORDER BY o.acknowledged LIMIT 1) o WHERE h.run <> $1) b",
       1,
       {TEXTOID},
@@ -135,13 +135,13 @@ bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
 void ReadSamples(std::string_view server_run, std::span<const int64> points,
                  std::vector<PgServerRuns::Sample>* samples) {
   static Statement at_points = {
-      "WITH here AS MATERIALIZED (SELECT * FROM outbox._other_periods($1))"
+      "WITH here AS MATERIALIZED (SELECT * FROM outbox_internal.other_periods($1))"
       " SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), e.key"
       " FROM unnest($2::timestamptz[]) p(point) CROSS JOIN LATERAL"
       " (SELECT g.at, g.acknowledged, g.places FROM (SELECT * FROM here h WHERE h.after < p.point"
       " ORDER BY least(h.upto, p.point) DESC LIMIT " MOST_PERIODS
       ") h CROSS JOIN LATERAL (SELECT g.at, g.acknowledged, g.places FROM"
-      " outbox._period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
       " WHERE g.at <= p.point AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) g"
       " ORDER BY g.at DESC LIMIT 1) n"
       " CROSS JOIN LATERAL jsonb_each(n.places) e WHERE (e.value ->> 1)"
@@ -257,15 +257,15 @@ Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::S
       return;
     }
     static Statement any = {
-        "SELECT FROM outbox._other_periods($1) h CROSS JOIN LATERAL outbox._survived(h.run, 0, 9223372036854775807) s"
+        "SELECT FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s"
         " CROSS JOIN LATERAL (SELECT g.acknowledged FROM"
-        " outbox._period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+        " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
         " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
         " WHERE g.acknowledged > $2 AND (s.bound IS NULL OR g.acknowledged <= s.bound)"
         " AND EXISTS (SELECT FROM outbox.route r WHERE r.id = h.route_id)"
-        " UNION ALL SELECT FROM outbox._server_runs($1) h"
-        " CROSS JOIN LATERAL outbox._survived(h.run, 0, 9223372036854775807) s"
-        " CROSS JOIN LATERAL (SELECT FROM outbox.outcome o WHERE o.run = h.run AND o.acknowledged > $2"
+        " UNION ALL SELECT FROM outbox_internal.server_runs($1) h"
+        " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s"
+        " CROSS JOIN LATERAL (SELECT FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged > $2"
         " AND (s.bound IS NULL OR o.acknowledged <= s.bound) LIMIT 1) o WHERE h.run <> $1 LIMIT 1",
         2,
         {TEXTOID, INT8ARRAYOID},
@@ -279,14 +279,14 @@ Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::S
 Status PgServerRuns::Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) {
   return TryInTransaction([&] {
     static Statement sweep = {
-        "DELETE FROM outbox.server_run m WHERE m.met_at < (now() - '90 days'::interval)", 0, {}, nullptr};
+        "DELETE FROM outbox_internal.server_run m WHERE m.met_at < (now() - '90 days'::interval)", 0, {}, nullptr};
     // Another worker's row of just now has the same number, so it stays; one of before another run was met is renewed.
     static Statement put = {
-        "INSERT INTO outbox.server_run AS k (server, run, survived, number)"
-        " SELECT $1, $2, array_to_string($3, '-'), 1 + coalesce(max(m.number), 0) FROM outbox.server_run m"
+        "INSERT INTO outbox_internal.server_run AS k (server, run, survived, number)"
+        " SELECT $1, $2, array_to_string($3, '-'), 1 + coalesce(max(m.number), 0) FROM outbox_internal.server_run m"
         " ON CONFLICT (run) DO UPDATE SET server = excluded.server, survived = excluded.survived,"
         " number = excluded.number, met_at = excluded.met_at WHERE EXISTS (SELECT"
-        " FROM outbox._newest_run($2) m WHERE m.number > k.number)",
+        " FROM outbox_internal.newest_run($2) m WHERE m.number > k.number)",
         3,
         {TEXTOID, TEXTOID, INT8ARRAYOID},
         nullptr};

@@ -38,7 +38,7 @@ void ReadText(uint64 row, int column, std::string* text) {
 void ReadSides(const LaneId& lane, std::vector<relay::SideLane>* sides) {
   static Statement all = {
       "SELECT s.side, s.topic_template, t.topic, t.start_from, t.start_to, t.start_done_to, t.error_class,"
-      " t.error_code, t.error_message, t.forked_at FROM outbox.side_lane s JOIN outbox.side_topic t"
+      " t.error_code, t.error_message, t.forked_at FROM outbox_internal.side_lane s JOIN outbox_internal.side_topic t"
       " ON t.route_id = s.route_id AND t.lane = s.lane"
       " AND t.side = s.side WHERE s.route_id = $1"
       " AND s.lane = $2 ORDER BY s.side, t.topic",
@@ -73,7 +73,7 @@ void AddLane(const LaneId& lane, Arguments* arguments) {
 
 void PutSideLane(const LaneId& lane, const relay::SideLane& side, const Position& position) {
   static Statement put = {
-      "INSERT INTO outbox.side_lane AS s (route_id, lane, side, topic_template, since, window_from, window_to, done_to)"
+      "INSERT INTO outbox_internal.side_lane AS s (route_id, lane, side, topic_template, since, window_from, window_to, done_to)"
       " VALUES ($1, $2, $3, $4, $5, $6::pg_snapshot, $7::pg_snapshot, $8)"
       " ON CONFLICT (route_id, lane, side) DO UPDATE SET topic_template = excluded.topic_template,"
       " since = excluded.since, window_from = excluded.window_from, window_to = excluded.window_to,"
@@ -94,21 +94,21 @@ void PutSideLane(const LaneId& lane, const relay::SideLane& side, const Position
 // had.
 void PutTopics(const LaneId& lane, const relay::SideLane& side) {
   static Statement clear = {
-      "DELETE FROM outbox.side_topic t WHERE t.route_id = $1 AND t.lane = $2"
+      "DELETE FROM outbox_internal.side_topic t WHERE t.route_id = $1 AND t.lane = $2"
       " AND (t.side = $3 OR t.topic = ANY ($4))",
       4,
       {INT8OID, INT4OID, INT4OID, TEXTARRAYOID},
       nullptr};
   static Statement put = {
-      "INSERT INTO outbox.side_topic (route_id, lane, side, topic, start_from, start_to, start_done_to, error_class,"
+      "INSERT INTO outbox_internal.side_topic (route_id, lane, side, topic, start_from, start_to, start_done_to, error_class,"
       " error_code, error_message, forked_at)"
       " VALUES ($1, $2, $3, $4, $5::pg_snapshot, $6::pg_snapshot, $7, $8, $9, $10, $11)",
       11,
       {INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID},
       nullptr};
   static Statement sweep = {
-      "DELETE FROM outbox.side_lane s WHERE s.route_id = $1 AND s.lane = $2"
-      " AND NOT EXISTS (SELECT FROM outbox.side_topic t WHERE t.route_id = s.route_id"
+      "DELETE FROM outbox_internal.side_lane s WHERE s.route_id = $1 AND s.lane = $2"
+      " AND NOT EXISTS (SELECT FROM outbox_internal.side_topic t WHERE t.route_id = s.route_id"
       " AND t.lane = s.lane AND t.side = s.side)",
       2,
       {INT8OID, INT4OID},
@@ -139,7 +139,7 @@ void PutTopics(const LaneId& lane, const relay::SideLane& side) {
 
 void DropSideLane(const LaneId& lane, int32 side) {
   static Statement drop = {
-      "DELETE FROM outbox.side_lane s WHERE s.route_id = $1 AND s.lane = $2"
+      "DELETE FROM outbox_internal.side_lane s WHERE s.route_id = $1 AND s.lane = $2"
       " AND s.side = $3",
       3,
       {INT8OID, INT4OID, INT4OID},

@@ -1,4 +1,4 @@
-// relay::SideLog over outbox.side_lane and outbox.side_topic [P behind, no Postgres type in sight]: topics that have
+// relay::SideLog over outbox_internal.side_lane and outbox_internal.side_topic [P behind, no Postgres type in sight]: topics that have
 // left one lane, for its owner. For use in a relay worker only, like PgLaneLog.
 #pragma once
 
@@ -32,7 +32,7 @@ class PgSideLog final : public relay::SideLog {
   const LaneId lane_;
   const int lanes_;
   const uint64_t incarnation_;
-  int64_t since_ = 0;           // outbox.lane.since as of LoadSides
+  int64_t since_ = 0;           // outbox_internal.lane.since as of LoadSides
   std::vector<uint64_t> keys_;  // scratch
 };
 

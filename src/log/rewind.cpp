@@ -49,7 +49,7 @@ void NoteBeyond(const Asked& asked, const Stretch& stretch, Finding* finding) {
 void AddStart(const LaneId& lane, Finding* finding) {
   finding->all = true;
   static Statement start = {
-      "SELECT l.window_from, l.window_to, l.done_to FROM outbox.lane l"
+      "SELECT l.window_from, l.window_to, l.done_to FROM outbox_internal.lane l"
       " WHERE l.route_id = $1 AND l.lane = $2",
       2,
       {INT8OID, INT4OID},

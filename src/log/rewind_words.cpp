@@ -52,10 +52,10 @@ std::string Describe(const LaneId& lane, const Finding& finding, bool rewound) {
     text += "goes on where it is";
   }
   if (finding.parked.again > 0) {
-    text += "; " + Events(finding.parked.again) + " delivered from outbox.parked go again";
+    text += "; " + Events(finding.parked.again) + " delivered from outbox_internal.parked go again";
   }
   if (finding.parked.missing > 0) {
-    text += "; " + Events(finding.parked.missing) + " delivered from outbox.parked" OUTBOX_NOT_SENT;
+    text += "; " + Events(finding.parked.missing) + " delivered from outbox_internal.parked" OUTBOX_NOT_SENT;
   }
   return rewound && finding.beyond.any ? text + "; " + TellBeyond(finding) + OUTBOX_NOT_SENT : text;
 }

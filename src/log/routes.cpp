@@ -110,7 +110,7 @@ const char* const kSelectRoutes =
     " AND z.aggregate_type IS NOT NULL ORDER BY z.id),"
     " coalesce((SELECT (EXTRACT(epoch FROM max(l.since)) * "
     "1000000)::int8"
-    " FROM outbox.lane l WHERE l.route_id = r.id"
+    " FROM outbox_internal.lane l WHERE l.route_id = r.id"
     " AND l.since > '-infinity'), 0),"
     " ARRAY(SELECT coalesce(o.value, '') FROM jsonb_each_text(options) o ORDER BY o.key),"
     " ARRAY(SELECT jsonb_array_elements_text(CASE jsonb_typeof(options->'topics_known') WHEN 'array' THEN"

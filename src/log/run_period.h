@@ -10,7 +10,7 @@ namespace outbox::log {
 struct RunPeriod {
   bool known = false;
   std::string server_run;
-  int64_t after = 0;  // outbox.progress.run_after as it is
+  int64_t after = 0;  // outbox_internal.progress.run_after as it is
 };
 
 }  // namespace outbox::log

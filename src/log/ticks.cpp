@@ -25,7 +25,7 @@ constexpr uint64_t kMostXids = 1'000'000;
 // Selects ticks after a time, in order; returns how many.
 uint64 ReadTicks(TimestampTz after, long limit) {
   static Statement next = {
-      "SELECT at, snapshot FROM outbox.tick WHERE at > $1 ORDER BY at LIMIT $2", 2, {TIMESTAMPTZOID, INT8OID}, nullptr};
+      "SELECT at, snapshot FROM outbox_internal.tick WHERE at > $1 ORDER BY at LIMIT $2", 2, {TIMESTAMPTZOID, INT8OID}, nullptr};
   Datum values[] = {TimestampTzGetDatum(after), Int64GetDatum(limit)};
   RunStatement(&next, values);
   return SPI_processed;
@@ -37,7 +37,7 @@ TimestampTz TickTime(uint64 row) {
 
 uint64_t LowestLaneXmax() {
   static Statement lowest = {
-      "SELECT pg_snapshot_xmax(p.window_from) AS x FROM outbox._position p ORDER BY x LIMIT 1", 0, {}, nullptr};
+      "SELECT pg_snapshot_xmax(p.window_from) AS x FROM outbox_internal.position p ORDER BY x LIMIT 1", 0, {}, nullptr};
   RunStatement(&lowest, nullptr);
   bool isnull = false;
   return SPI_processed == 0 ? UINT64_MAX : DatumGetUInt64(ResultDatum(0, 0, &isnull));
@@ -60,7 +60,7 @@ bool TickRecorder::RecordTick(int64_t now_micros) {
       return;
     }
     static Statement record = {
-        "INSERT INTO outbox.tick (at, snapshot) VALUES ($1, $2::pg_snapshot)", 2, {TIMESTAMPTZOID, TEXTOID}, nullptr};
+        "INSERT INTO outbox_internal.tick (at, snapshot) VALUES ($1, $2::pg_snapshot)", 2, {TIMESTAMPTZOID, TEXTOID}, nullptr};
     Datum values[] = {TimestampTzGetDatum(pg::TakeReadings(1) - kPgEpochMicros), SnapshotText(now)};
     RunStatement(&record, values);
     OUTBOX_FAULT_POINT("tick.uncommitted");
@@ -83,7 +83,7 @@ void TickCursor::Learn(size_t bytes, bool large) {
 
 // Ticks are in the order of their snapshots: halve the time between the first and the last until a second is left.
 bool TickCursor::FindStart(const Snapshot& base) {
-  static Statement last = {"SELECT at, snapshot FROM outbox.tick ORDER BY at DESC LIMIT 1", 0, {}, nullptr};
+  static Statement last = {"SELECT at, snapshot FROM outbox_internal.tick ORDER BY at DESC LIMIT 1", 0, {}, nullptr};
   RunStatement(&last, nullptr);
   if (SPI_processed == 0) {
     return false;

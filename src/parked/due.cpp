@@ -59,7 +59,7 @@ void AddRows(const DueWork& work, DueVerdict verdict, Arguments* arguments) {
 // Until the transaction ends no other one can take the lane away and give its rows to another lane: see lane_change.h.
 bool KeepLane(const ParkedOwner& owner) {
   static Statement keep = {
-      "SELECT FROM outbox.lane WHERE route_id = $1 AND lane = $2"
+      "SELECT FROM outbox_internal.lane WHERE route_id = $1 AND lane = $2"
       " AND owner = $3 FOR KEY SHARE",
       3,
       {INT8OID, INT4OID, INT8OID},
@@ -89,10 +89,10 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
 #define OUTBOX_DUE_COLUMNS                                                         \
   "p.created_at, p.id, p.replay, coalesce(p.order_key, 0), p.state = 'scheduled'," \
   " coalesce(octet_length(p.payload), 0), p.due_at"
-  // Spelled out, for what is locked: outbox._due_keyed, and outbox._due_shared.
+  // Spelled out, for what is locked: outbox_internal.due_keyed, and outbox_internal.due_shared.
   static Statement with_key = {
       "SELECT " OUTBOX_DUE_COLUMNS
-      ", EXISTS (SELECT FROM outbox._key_pause($1, p.aggregate_type, p.aggregate_id)) FROM outbox.parked p"
+      ", EXISTS (SELECT FROM outbox_internal.key_pause($1, p.aggregate_type, p.aggregate_id)) FROM outbox_internal.parked p"
       " WHERE p.route_id = $1 AND p.lane = $2 AND p.order_key IS NOT NULL"
       " AND p.due_at <= $3 AND p.topic <> ALL ($4)" OUTBOX_DUE_BETWEEN
       " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
@@ -101,7 +101,7 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
        TIMESTAMPTZOID},
       nullptr};
   static Statement without_key = {"SELECT " OUTBOX_DUE_COLUMNS
-                                  ", false FROM outbox.parked p"
+                                  ", false FROM outbox_internal.parked p"
                                   " WHERE p.route_id = $1 AND p.order_key IS NULL"
                                   " AND p.due_at <= $3 AND p.topic <> ALL ($4)"
                                   " AND (p.sender IS NULL OR p.sender <> ALL ($2))" OUTBOX_DUE_BETWEEN
@@ -165,7 +165,7 @@ void ReadWaiting(const ParkedOwner& owner, Datum keys, Datum up_to, DueWork* wor
   static Statement waiting = {
       "SELECT w.created_at, w.id, w.replay, w.state = 'blocked', k.n FROM"
       " ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY k(key, up_to, n) CROSS JOIN LATERAL"
-      " (SELECT w.created_at, w.id, w.replay, w.state FROM outbox._waiting w"
+      " (SELECT w.created_at, w.id, w.replay, w.state FROM outbox_internal.waiting w"
       " WHERE w.route_id = $1 AND w.order_key = k.key AND w.created_at <= k.up_to"
       " ORDER BY w.created_at, w.replay, w.id LIMIT $4) w"
       " ORDER BY k.n, w.created_at",
@@ -188,7 +188,7 @@ void ReadWaiting(const ParkedOwner& owner, Datum keys, Datum up_to, DueWork* wor
 void ReadDead(const ParkedOwner& owner, Datum keys, DueWork* work) {
   static Statement dead = {
       "SELECT d.created_at, d.id, d.replay, k.n FROM unnest($2) WITH ORDINALITY k(key, n)"
-      " CROSS JOIN LATERAL outbox._key_dead($1, k.key, true) d",
+      " CROSS JOIN LATERAL outbox_internal.key_dead($1, k.key, true) d",
       2,
       {INT8OID, INT8ARRAYOID},
       nullptr};
@@ -278,7 +278,7 @@ void CutTaken(const relay::ClaimLimits& limits, DueWork* work) {
 
 void BlockRows(const ParkedOwner& owner, const DueWork& work) {
   static Statement block = {
-      "UPDATE outbox.parked p SET state = 'blocked', due_at = NULL, sender = NULL FROM"
+      "UPDATE outbox_internal.parked p SET state = 'blocked', due_at = NULL, sender = NULL FROM"
       " ROWS FROM (unnest($2), unnest($3), unnest($4)) k(created_at, id, replay)"
       " WHERE p.route_id = $1 AND p.created_at = k.created_at"
       " AND p.id = k.id AND p.replay = k.replay",
@@ -293,8 +293,8 @@ void BlockRows(const ParkedOwner& owner, const DueWork& work) {
 
 bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk* chunk) {
   static Statement take = {
-      "UPDATE outbox.parked p SET sender = $3, lane = CASE WHEN p.order_key IS NULL THEN $2 ELSE p.lane END"
-      " FROM outbox.lane l CROSS JOIN ROWS FROM (unnest($4), unnest($5), unnest($6))"
+      "UPDATE outbox_internal.parked p SET sender = $3, lane = CASE WHEN p.order_key IS NULL THEN $2 ELSE p.lane END"
+      " FROM outbox_internal.lane l CROSS JOIN ROWS FROM (unnest($4), unnest($5), unnest($6))"
       " WITH ORDINALITY k(created_at, id, replay, n) WHERE l.route_id = $1"
       " AND l.lane = $2 AND l.owner = $3"
       " AND p.route_id = $1 AND p.created_at = k.created_at"

@@ -23,7 +23,7 @@ struct Moving {
 bool Lock(int64 route_id, Moving* moving) {
   static Statement lock = {
       "SELECT FROM ROWS FROM (unnest($2), unnest($3), unnest($4))"
-      " k(created_at, id, replay) JOIN outbox.parked p ON p.route_id = $1"
+      " k(created_at, id, replay) JOIN outbox_internal.parked p ON p.route_id = $1"
       " AND p.created_at = k.created_at AND p.id = k.id"
       " AND p.replay = k.replay FOR NO KEY UPDATE OF p SKIP LOCKED",
       4,
@@ -37,7 +37,7 @@ bool Lock(int64 route_id, Moving* moving) {
 
 bool Move(int64 route_id, Moving* moving) {
   static Statement move = {
-      "UPDATE outbox.parked p SET lane = k.lane FROM ROWS FROM (unnest($2), unnest($3),"
+      "UPDATE outbox_internal.parked p SET lane = k.lane FROM ROWS FROM (unnest($2), unnest($3),"
       " unnest($4), unnest($5)) k(created_at, id, replay, lane)"
       " WHERE p.route_id = $1 AND p.created_at = k.created_at"
       " AND p.id = k.id AND p.replay = k.replay",
@@ -53,7 +53,7 @@ bool Move(int64 route_id, Moving* moving) {
 // Ends when `handle` returns false.
 bool ForEachPortion(int64 route_id, int32 lanes, bool (*handle)(int64, Moving*)) {
   static Statement parked = {
-      "SELECT created_at, id, replay, convert_to(aggregate_id, 'UTF8'), lane FROM outbox.parked"
+      "SELECT created_at, id, replay, convert_to(aggregate_id, 'UTF8'), lane FROM outbox_internal.parked"
       " WHERE route_id = $1"
       " AND ROW(created_at, id, replay) > ROW($2, $3, $4)"
       " ORDER BY created_at, id, replay LIMIT $5",

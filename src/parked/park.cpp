@@ -1,4 +1,4 @@
-// Parking: how rows come into outbox.parked [P]. (Copies of a replay come by admin/operate/replay_copy.)
+// Parking: how rows come into outbox_internal.parked [P]. (Copies of a replay come by admin/operate/replay_copy.)
 #include "parked/rows.h"
 #include "parked/statements.h"
 #include "pg/sql.h"
@@ -102,7 +102,7 @@ class NewRows {
 };
 
 Statement insert_parked = {
-    "INSERT INTO outbox.parked AS p (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type,"
+    "INSERT INTO outbox_internal.parked AS p (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type,"
     " aggregate_id, event_type, payload, content_type, headers, own_topic, topic, attempts, error_class, error_code,"
     " error_message, failed_at, xid)"
     " SELECT l.route_id, l.lane, e.created_at, e.id, e.state, e.order_key, e.due_at, e.aggregate_type, "
@@ -110,7 +110,7 @@ Statement insert_parked = {
     " e.event_type, e.payload, e.content_type, e.headers, e.own_topic, e.topic, e.attempts, e.error_class,"
     " e.error_code, e.error_message, CASE WHEN e.error_class IS NULL THEN NULL ELSE clock_timestamp() END,"
     " e.xid::text::xid8"
-    " FROM outbox.lane l CROSS JOIN ROWS FROM (unnest($4), unnest($5), unnest($6),"
+    " FROM outbox_internal.lane l CROSS JOIN ROWS FROM (unnest($4), unnest($5), unnest($6),"
     " unnest($7), unnest($8), unnest($9), unnest($10),"
     " unnest($11), unnest($12), unnest($13), unnest($14),"
     " unnest($15), unnest($16), unnest($17), unnest($18),"

@@ -1,4 +1,4 @@
-// relay::ParkedLog over outbox.parked [P behind, no Postgres type in sight]: the parked events of one lane, for its
+// relay::ParkedLog over outbox_internal.parked [P behind, no Postgres type in sight]: the parked events of one lane, for its
 // owner. For use in a relay worker only, like PgLaneLog. The rules of what may be sent are in statements.h; every
 // statement goes by index, however much is parked.
 #pragma once
@@ -19,7 +19,7 @@ struct DueWork;
 
 class PgParkedLog final : public relay::ParkedLog {
  public:
-  // `incarnation`: the worker's, as outbox.lane.owner holds it. `dead` counts what becomes a dead letter here.
+  // `incarnation`: the worker's, as outbox_internal.lane.owner holds it. `dead` counts what becomes a dead letter here.
   PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead);
   ~PgParkedLog() override;
   PgParkedLog(const PgParkedLog&) = delete;

@@ -1,4 +1,4 @@
-// Reading rows of outbox.parked that are to be sent [P].
+// Reading rows of outbox_internal.parked that are to be sent [P].
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ class ErrorColumns {
 // text[]
 Datum TopicArray(const std::vector<std::string>& topics);
 
-// The columns that ReadClaimed expects, of a row of outbox.parked under the alias p.
+// The columns that ReadClaimed expects, of a row of outbox_internal.parked under the alias p.
 #define OUTBOX_CLAIMED_COLUMNS                                                                                      \
   "p.created_at, p.id, p.replay, p.order_key, p.state, p.attempts, p.aggregate_type, p.aggregate_id, p.event_type," \
   " p.payload, p.content_type, p.headers, p.own_topic, CASE p.state WHEN 'scheduled' THEN p.due_at END"

@@ -43,9 +43,9 @@ int AddOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, 
 // one.
 void UndoLost(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement undo = {
-      "UPDATE outbox.parked p SET sender = NULL FROM ROWS FROM (unnest($3), unnest($4), unnest($5), unnest($6),"
+      "UPDATE outbox_internal.parked p SET sender = NULL FROM ROWS FROM (unnest($3), unnest($4), unnest($5), unnest($6),"
       " unnest($7), unnest($8)) k(created_at, id, replay, run, acknowledged, sent_at)"
-      " CROSS JOIN LATERAL outbox._survived(k.run, 0, 9223372036854775807, k.sent_at) s"
+      " CROSS JOIN LATERAL outbox_internal.survived(k.run, 0, 9223372036854775807, k.sent_at) s"
       " WHERE" OUTBOX_SAME_PLACE " AND string_to_array(k.acknowledged, '-')::int8[] > s.bound",
       8,
       {INT8OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, TEXTARRAYOID, TEXTARRAYOID,
@@ -74,14 +74,14 @@ void UndoLost(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
 
 void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcomes, int64_t at) {
   static Statement deliver = {
-      "WITH gone AS (DELETE FROM outbox.parked p USING ROWS FROM (unnest($3), unnest($4),"
+      "WITH gone AS (DELETE FROM outbox_internal.parked p USING ROWS FROM (unnest($3), unnest($4),"
       " unnest($5), unnest($6), unnest($7), unnest($9), unnest($10))"
       " k(created_at, id, replay, topic, place, run, acknowledged)"
       " WHERE" OUTBOX_SAME_PLACE
       " RETURNING p.created_at, p.id, p.replay, p.attempts, k.topic, k.place, p.error_class, p.error_code,"
       " p.error_message, p.lane, p.order_key, p.xid, k.run, string_to_array(k.acknowledged, '-')::int8[] AS "
       "acknowledged)"
-      " INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, place, error_class,"
+      " INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, place, error_class,"
       " error_code, error_message, lane, order_key, xid, run, acknowledged)"
       " SELECT $8, $1, g.created_at, g.id, g.replay, 'delivered', g.attempts, g.topic, g.place, g.error_class,"
       " g.error_code, g.error_message, g.lane, g.order_key, g.xid, g.run, g.acknowledged FROM gone g",
@@ -119,7 +119,7 @@ void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcom
 // until it is delivered or given up, and under 'block' for ever.
 void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement keep = {
-      "UPDATE outbox.parked p SET sender = NULL, state = coalesce(k.state, p.state),"
+      "UPDATE outbox_internal.parked p SET sender = NULL, state = coalesce(k.state, p.state),"
       " due_at = CASE WHEN k.state = 'dead' THEN NULL ELSE coalesce(k.due_at, p.due_at) END,"
       " order_key = CASE WHEN k.state IS NULL OR p.replay = 0 THEN p.order_key END,"
       " attempts = coalesce(k.attempts, p.attempts), topic = coalesce(nullif(k.topic, ''), p.topic),"
@@ -173,9 +173,9 @@ void ApplyKept(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
 void BlockFollowers(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement follow = {
       // spells out what waits, like PromoteHeads
-      "UPDATE outbox.parked t SET state = 'blocked', due_at = NULL FROM"
+      "UPDATE outbox_internal.parked t SET state = 'blocked', due_at = NULL FROM"
       " ROWS FROM (unnest($2), unnest($3), unnest($4)) k(key, created_at, id) CROSS JOIN LATERAL"
-      " (SELECT p.created_at, p.id, p.replay, p.state, p.sender FROM outbox.parked p WHERE p.route_id = $1"
+      " (SELECT p.created_at, p.id, p.replay, p.state, p.sender FROM outbox_internal.parked p WHERE p.route_id = $1"
       " AND p.order_key = k.key AND p.state IN ('retrying', 'blocked')"
       " AND ROW(p.created_at, p.replay, p.id) > ROW(k.created_at, 0::int8, k.id)"
       " ORDER BY p.created_at, p.replay, p.id LIMIT 300 FOR UPDATE SKIP LOCKED) r"

@@ -18,7 +18,7 @@ void AddOwner(const ParkedOwner& owner, Arguments* arguments) {
 
 bool OwnsLane(const ParkedOwner& owner, bool* block) {
   static Statement query = {
-      "SELECT r.on_failure = 'block' FROM outbox.lane l"
+      "SELECT r.on_failure = 'block' FROM outbox_internal.lane l"
       " JOIN outbox.route r ON r.id = l.route_id WHERE l.route_id = $1"
       " AND l.lane = $2 AND l.owner = $3",
       3,
@@ -36,7 +36,7 @@ bool OwnsLane(const ParkedOwner& owner, bool* block) {
 
 bool LockLane(const ParkedOwner& owner, int64_t since) {
   static Statement lock = {
-      "SELECT FROM outbox.lane l WHERE l.route_id = $1 AND l.lane = $2"
+      "SELECT FROM outbox_internal.lane l WHERE l.route_id = $1 AND l.lane = $2"
       " AND l.owner = $3 AND l.since = $4 FOR SHARE",
       4,
       {INT8OID, INT4OID, INT8OID, TIMESTAMPTZOID},
@@ -50,10 +50,10 @@ bool LockLane(const ParkedOwner& owner, int64_t since) {
 
 void ForgetSenders(const ParkedOwner& owner) {
   static Statement forget = {
-      "UPDATE outbox.parked SET sender = NULL WHERE ctid = ANY ("
-      "ARRAY(SELECT p.ctid FROM outbox.parked p WHERE p.route_id = $1 AND p.lane = $2 AND p.due_at IS NOT NULL"
+      "UPDATE outbox_internal.parked SET sender = NULL WHERE ctid = ANY ("
+      "ARRAY(SELECT p.ctid FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.lane = $2 AND p.due_at IS NOT NULL"
       " AND p.order_key IS NOT NULL AND p.sender IS NOT NULL FOR UPDATE SKIP LOCKED) ||"
-      " ARRAY(SELECT p.ctid FROM outbox.parked p WHERE p.route_id = $1 AND p.lane = $2 AND p.due_at IS NOT NULL"
+      " ARRAY(SELECT p.ctid FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.lane = $2 AND p.due_at IS NOT NULL"
       " AND p.order_key IS NULL AND p.sender IS NOT NULL FOR UPDATE SKIP LOCKED))",
       2,
       {INT8OID, INT4OID},

@@ -43,7 +43,7 @@ Oid OwnerOf(const char* table) {
   return owner;
 }
 
-// As the columns of outbox.identity.
+// As the columns of outbox_internal.identity.
 void OwnIdentity(Datum* values) {
   values[0] = Int64GetDatum(static_cast<int64>(GetSystemIdentifier()));
   values[1] = ObjectIdGetDatum(MyDatabaseId);
@@ -62,13 +62,13 @@ void SettleIdentity() {
   Datum values[3];
   OwnIdentity(values);
   AsOwner(OwnerOf("identity"), [&] {
-    if (SPI_execute_with_args("WITH settled AS (INSERT INTO outbox.identity (system_identifier, database, instance) "
-                              "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox.identity) "
+    if (SPI_execute_with_args("WITH settled AS (INSERT INTO outbox_internal.identity (system_identifier, database, instance) "
+                              "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox_internal.identity) "
                               "RETURNING system_identifier, database) "
-                              "INSERT INTO outbox.origin (system_identifier, database) "
+                              "INSERT INTO outbox_internal.origin (system_identifier, database) "
                               "SELECT s.system_identifier, s.database FROM settled s",
                               3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
-      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox.identity")));
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox_internal.identity")));
     }
   });
   if (pushed) {
@@ -121,7 +121,7 @@ Installation FindInstallation() {
   AsOwner(installation.owner, [&] {
     Select(
         "SELECT count(*), count(*) FILTER (WHERE system_identifier = $1 "
-        "AND database = $2 AND instance = $3) FROM outbox.identity",
+        "AND database = $2 AND instance = $3) FROM outbox_internal.identity",
         3, types, values);
   });
   int64 all = SpiInt64(0, 1, 0);

@@ -16,7 +16,7 @@ enum class Presence : uint8 {
 
 struct Installation {
   Presence presence;
-  Oid owner;         // of outbox.log; InvalidOid when absent
+  Oid owner;         // of outbox_internal.log; InvalidOid when absent
   char version[64];  // of the extension
 };
 
@@ -27,7 +27,7 @@ Installation FindInstallation();
 void SettleIdentity();
 
 // The origin of this database's transaction ids: system identifier and oid of the database, palloc'd; as in
-// outbox.lane.home.
+// outbox_internal.lane.home.
 char* HomeText();
 
 // Whether an enabled subscription of this database replicates tables of outbox. Inside a transaction with SPI

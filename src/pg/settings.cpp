@@ -67,7 +67,7 @@ void DefineSettings() {
   DefineCustomBoolVariable("outbox.allow_loss",
                            "Lets commands drop undelivered events, change the log by hand and alter tables and "
                            "functions of outbox.",
-                           "Off: DELETE and UPDATE on outbox.log are refused, and DELETE, TRUNCATE, DROP and DETACH "
+                           "Off: DELETE and UPDATE on outbox_internal.log are refused, and DELETE, TRUNCATE, DROP and DETACH "
                            "of what holds undelivered events, or guards them. On: a WARNING and outbox.audit say "
                            "what was lost.",
                            &settings.allow_loss, false, PGC_SUSET, GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);

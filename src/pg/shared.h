@@ -28,7 +28,7 @@ struct DatabaseSlot {
   int crashes;                     // how often that one crashed in a row
   int barred_by;                   // pid of a backend that drops, moves or copies the database; 0: none
   pg_atomic_uint64 clock;          // last reading of the hybrid clock, Unix microseconds; 0: none since server start
-  pg_atomic_uint64 clock_ceiling;  // what outbox.clock_ceiling holds; 0: not read since server start; 1: look again
+  pg_atomic_uint64 clock_ceiling;  // what outbox_internal.clock_ceiling holds; 0: not read since server start; 1: look again
   pg_atomic_uint64 clock_at_start;     // what it held when it was read first; 0: nothing, or not read yet
   pg_atomic_uint64 held_ceiling;       // while the clock is held: sessions that may go on read up to here; 0: not held
   pg_atomic_uint64 clock_resets;       // +1 each time that the clock was put back
@@ -53,7 +53,7 @@ struct WorkerSlot {
   int ordinal;                    // of the relay workers of one database: 0, 1, ...
   pid_t pid;                      // 0 until running
   int proc_number;                // index into ProcGlobal->allProcs: where the latch is
-  uint64 incarnation;             // random, never 0; what outbox.lane.owner holds
+  uint64 incarnation;             // random, never 0; what outbox_internal.lane.owner holds
   TimestampTz since;              // when the slot was taken
   pg_atomic_uint32 pending;       // set 0 -> 1 by a commit that emitted (then the latch is set), cleared before reading
   pg_atomic_uint32 stop;          // the worker is asked to leave in good order

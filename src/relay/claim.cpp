@@ -11,7 +11,7 @@ namespace outbox::relay {
 
 namespace {
 
-// A stream id whose numbers are such as a clock makes: outbox.outcome.acknowledged holds them.
+// A stream id whose numbers are such as a clock makes: outbox_internal.outcome.acknowledged holds them.
 bool FitsTable(std::string_view place) {
   constexpr uint64_t kMost = INT64_MAX;
   sink::StreamId id;

@@ -99,7 +99,7 @@ struct LaneStatus : LaneView {
   int64_t retrying_count = 0;          // parked events in flight just now
   const Error* error = nullptr;        // what `trouble` is the text of; nullptr: none
   // All committed before this barrier was asked for is delivered or parked. Parked is not idle: a caller that waits for
-  // idleness has to look into outbox.parked as well.
+  // idleness has to look into outbox_internal.parked as well.
   uint64_t barrier_done = 0;  // of a lane: its side lanes' too
 };
 

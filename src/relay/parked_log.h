@@ -1,5 +1,5 @@
 // What the engine needs to park events of one lane and to send them later [-]. Implemented by log/ over
-// outbox.parked, by fakes in unit tests. The states: README.md here, "Parked events".
+// outbox_internal.parked, by fakes in unit tests. The states: README.md here, "Parked events".
 //
 // Single-threaded. Every call is one short transaction; nothing is open when it returns. A failed Status means "nothing
 // happened, try again later", or, with code kNotOwner, that the lane is no longer this worker's.

@@ -1,5 +1,5 @@
 // What the engine needs to remember of the runs of a destination's server [-]: which streams may have lost something
-// when another run answers. Implemented by log/ over outbox.server_run, by fakes in unit tests.
+// when another run answers. Implemented by log/ over outbox_internal.server_run, by fakes in unit tests.
 //
 // Single-threaded; calls and errors as in lane_log.h.
 #pragma once

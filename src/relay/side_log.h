@@ -1,5 +1,5 @@
 // What the engine needs to let topics leave a lane and come back [-]: side lanes. Implemented by log/ over
-// outbox.side_lane, by fakes in unit tests. How it works: README.md here, "Side lanes".
+// outbox_internal.side_lane, by fakes in unit tests. How it works: README.md here, "Side lanes".
 //
 // Single-threaded; calls and errors as in parked_log.h.
 #pragma once

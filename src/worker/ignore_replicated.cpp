@@ -1,5 +1,5 @@
 // Logical replication brings nothing into the tables of outbox [P]. Positions, owners, routes and the identity of
-// another server would be taken for this one's; rows of the log are another matter (outbox._divert). Plain code.
+// another server would be taken for this one's; rows of the log are another matter (outbox_internal.divert). Plain code.
 #include "pg/entry.h"
 
 extern "C" {
@@ -7,17 +7,17 @@ extern "C" {
 #include "replication/logicalworker.h"
 }
 
-// outbox._ignore_replicated(): BEFORE ROW, ENABLE REPLICA. A restore under session_replication_role = replica is no
+// outbox_internal.ignore_replicated(): BEFORE ROW, ENABLE REPLICA. A restore under session_replication_role = replica is no
 // subscription, and gets its rows.
 OUTBOX_FUNCTION(outbox_ignore_replicated) {
   if (!CALLED_AS_TRIGGER(fcinfo)) {
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                    errmsg("outbox._ignore_replicated() can only be called as a trigger")));
+                    errmsg("outbox_internal.ignore_replicated() can only be called as a trigger")));
   }
   TriggerData* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
   if (!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) || !TRIGGER_FIRED_BEFORE(trigger->tg_event)) {
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                    errmsg("outbox._ignore_replicated() must be fired BEFORE, FOR EACH ROW")));
+                    errmsg("outbox_internal.ignore_replicated() must be fired BEFORE, FOR EACH ROW")));
   }
   if (IsLogicalWorker()) {
     return static_cast<Datum>(0);  // not done, and no error

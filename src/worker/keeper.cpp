@@ -86,7 +86,7 @@ pg::Installation ReadInstallation(MemoryContext context) {
   return installation;
 }
 
-// Keeps outbox.clock_ceiling above every reading that can be handed out before the next cycle, so that emitters need
+// Keeps outbox_internal.clock_ceiling above every reading that can be handed out before the next cycle, so that emitters need
 // not do it themselves.
 void KeepCeiling(MemoryContext context) {
   if (pg::CeilingIsLow()) {
@@ -183,7 +183,7 @@ void KeepDayTables(MemoryContext context) {
     steps.Do([&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(); }); });
     steps.Do([&] {
       pg::InTransaction(context,
-                        [] { (void)admin::RunSql(admin::Access::kWrite, "SELECT outbox._follow_role_names()"); });
+                        [] { (void)admin::RunSql(admin::Access::kWrite, "SELECT outbox_internal.follow_role_names()"); });
     });
     steps.Do([&] { log::DropExpiredLogTables(expiry, retention); });
     steps.Do([&] { log::EmptySpareTable(expiry, retention); });
@@ -203,7 +203,7 @@ void Cycle(MemoryContext context) {
   keeper->generation = pg_atomic_read_u64(&keeper->slot->config_generation);
   Steps steps;
   pg::Installation installation = {pg::Presence::kHere, keeper->owner, ""};
-  // If outbox.identity is locked, the installation counts as unchanged.
+  // If outbox_internal.identity is locked, the installation counts as unchanged.
   steps.Do([&] { installation = ReadInstallation(context); });
   if (steps.failed() && keeper->presence != pg::Presence::kHere) {
     steps.ThrowFirst();
@@ -266,7 +266,7 @@ void Complain(const pg::PendingError& error) {
   if (presence == pg::Presence::kForeign) {
     ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                       errmsg("outbox publishes nothing from database \"%s\": it is a copy", DatabaseName()),
-                      errdetail("outbox.identity names another server, database or outbox.instance."),
+                      errdetail("outbox_internal.identity names another server, database or outbox.instance."),
                       errhint("If events of this database are to be published from here, call outbox.adopt() in it."),
                       pg::LogEvent("copy")));
   }

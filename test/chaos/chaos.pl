@@ -91,7 +91,7 @@ my @intents = map { my %i; @i{qw(id key n topic payload)} = map { $_ eq '\N' ? u
   split /\n/, $node->safe_psql('postgres', 'COPY (SELECT id, key, n, topic, payload FROM chaos.intent) TO STDOUT') =~ s/\\\\/\\/gr;
 my $history = Outbox::History->new(\@intents);
 cmp_ok(scalar @intents, '>', $seconds * 20, 'writers committed ' . @intents . ' events');
-verdict('the log', $history->judge_log([ split /\n/, $node->safe_psql('postgres', 'SELECT id FROM outbox.log') ]));
+verdict('the log', $history->judge_log([ split /\n/, $node->safe_psql('postgres', 'SELECT id FROM outbox_internal.log') ]));
 
 sub read_redis
 {
@@ -126,7 +126,7 @@ sub read_kafka
 foreach my $destination (@destinations)
 {
 	my %parked = map { split /\|/ } split /\n/, $node->safe_psql('postgres',
-		"SELECT p.id, coalesce(p.error_class, 'none') FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = '$destination'");
+		"SELECT p.id, coalesce(p.error_class, 'none') FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = '$destination'");
 	my %count;
 	my @bad = $history->judge($destination eq 'redis' ? read_redis() : read_kafka(), duplicates => $profile eq 'wild', parked => \%parked, count => \%count);
 	verdict("$destination ($count{arrived} events, $count{repeats} repeats, " . keys(%parked) . ' parked)', @bad);
@@ -146,7 +146,7 @@ sub verdict
 if ($disk)
 {
 	is($node->safe_psql('postgres', q(SELECT count(*) > 0 FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace
-		WHERE c.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'outbox.log'::regclass) AND spcname = 'small')), 't',
+		WHERE c.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'outbox_internal.log'::regclass) AND spcname = 'small')), 't',
 		'day tables were made on the small disk');
 	my $full = $nemesis->{full};
 	is($full->{missed}, 0, "wherever the disk was full emit() failed for it, $full->{struck} times");

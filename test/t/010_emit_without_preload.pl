@@ -28,7 +28,7 @@ like($stderr, qr/WARNING:  outbox is not preloaded.*DETAIL: .*HINT: .*$line/s, '
 (undef, undef, $stderr) = $node->psql('postgres', q{SELECT outbox.emit('order', 1, 'fourth', '{}')});
 like($stderr, qr/WARNING:  outbox is not preloaded/, 'every session is told');
 
-is($node->safe_psql('postgres', 'SELECT string_agg(event_type, \',\' ORDER BY created_at) FROM outbox.log'),
+is($node->safe_psql('postgres', 'SELECT string_agg(event_type, \',\' ORDER BY created_at) FROM outbox_internal.log'),
 	'first,second,third,third,fourth', 'in the order of this session');
 is($node->safe_psql('postgres', q{BEGIN; SELECT outbox.emit('order', 1, 'own', '{}') IS NOT NULL; SELECT event_type FROM outbox.event; ROLLBACK}),
 	"t\nown", 'the view works too');
@@ -41,6 +41,6 @@ $node->append_conf('postgresql.conf', "shared_preload_libraries = 'outbox'\n");
 $node->restart;
 ($status, $stdout, $stderr) = $node->psql('postgres', q{SELECT outbox.emit('order', 1, 'preloaded', '{}') IS NOT NULL});
 is($stdout . $stderr, 't', 'no warning once preloaded');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log'), '7', 'all events are there');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log'), '7', 'all events are there');
 no_server_crashed($node);
 done_testing();

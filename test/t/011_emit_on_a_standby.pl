@@ -15,7 +15,7 @@ $primary->start;
 $primary->safe_psql('postgres', 'CREATE EXTENSION outbox');
 $primary->safe_psql('postgres', q{SELECT outbox.emit('order', 1, 'before', '{}')});
 # A clock far ahead of the wall: the ceiling, not luck, must keep the standby's above it.
-$primary->safe_psql('postgres', q{SELECT setval('outbox.clock_ceiling', (extract(epoch FROM now() + '3 hours') * 1000000)::bigint)});
+$primary->safe_psql('postgres', q{SELECT setval('outbox_internal.clock_ceiling', (extract(epoch FROM now() + '3 hours') * 1000000)::bigint)});
 
 $primary->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -39,9 +39,9 @@ $primary->stop('immediate');
 $standby->promote;
 is($standby->safe_psql('postgres', q{SELECT outbox.emit('order', 1, 'after', '{}') IS NOT NULL}), 't', 'the promoted standby emits');
 is($standby->safe_psql('postgres', q{
-	SELECT created_at > now() + '2 hours' FROM outbox.log WHERE event_type = 'after'}),
+	SELECT created_at > now() + '2 hours' FROM outbox_internal.log WHERE event_type = 'after'}),
 	't', 'above the stored ceiling');
-is($standby->safe_psql('postgres', q{SELECT string_agg(event_type, ',' ORDER BY created_at) FROM outbox.log}),
+is($standby->safe_psql('postgres', q{SELECT string_agg(event_type, ',' ORDER BY created_at) FROM outbox_internal.log}),
 	'before,last,after', 'and after everything that the old primary wrote');
 no_server_crashed($standby);
 done_testing();

@@ -25,28 +25,28 @@ SELECT outbox.emit_many('counter', ARRAY[:k, :k]::text[], 'counted many', ARRAY[
 COMMIT;
 });
 $node->command_ok([ 'pgbench', '-n', '-c', 6, '-j', 2, '-t', 250, '-f', $script, 'postgres' ], 'six sessions emit');
-is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT created_at), count(DISTINCT id) FROM outbox.log'),
+is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT created_at), count(DISTINCT id) FROM outbox_internal.log'),
 	'4500|4500|4500', 'readings and ids are unique');
 is($node->safe_psql('postgres', q{
 	SELECT count(*) FROM (
 		SELECT n, lag(n) OVER (PARTITION BY aggregate_id ORDER BY created_at) AS before
 		FROM (SELECT *, CASE event_type WHEN 'counted' THEN (convert_from(payload, 'UTF8')::jsonb->>'n')::int
-		                ELSE convert_from(payload, 'UTF8')::int END AS n FROM outbox.log) l) o
+		                ELSE convert_from(payload, 'UTF8')::int END AS n FROM outbox_internal.log) l) o
 	WHERE n < before}), '0', 'per key, created_at follows the order of commits');
 
 # Push the clock three days ahead, as a wrong system clock would have.
-$node->safe_psql('postgres', q{SELECT setval('outbox.clock_ceiling', (extract(epoch FROM now() + '3 days') * 1000000)::bigint)});
+$node->safe_psql('postgres', q{SELECT setval('outbox_internal.clock_ceiling', (extract(epoch FROM now() + '3 days') * 1000000)::bigint)});
 $node->restart;
 is($node->safe_psql('postgres', q{
 	SELECT outbox.emit('order', 1, 'ahead', '{}') IS NOT NULL;
-	SELECT created_at > now() + '2 days 23 hours', tableoid::regclass::text = 'outbox.log_' || to_char(created_at AT TIME ZONE 'UTC', 'YYYYMMDD')
-	FROM outbox.log WHERE event_type = 'ahead'}),
+	SELECT created_at > now() + '2 days 23 hours', tableoid::regclass::text = 'outbox_internal.log_' || to_char(created_at AT TIME ZONE 'UTC', 'YYYYMMDD')
+	FROM outbox_internal.log WHERE event_type = 'ahead'}),
 	"t\nt|t", 'the clock starts above the ceiling, in the day table that belongs to it');
 $node->safe_psql('postgres', q{SELECT outbox.emit('order', 1, 'ahead too', '{}')});
 $node->stop('immediate');
 $node->start;
 $node->safe_psql('postgres', q{SELECT outbox.emit('order', 1, 'after a crash', '{}')});
-is($node->safe_psql('postgres', q{SELECT string_agg(event_type, ',' ORDER BY created_at) FROM outbox.log WHERE aggregate_type = 'order'}),
+is($node->safe_psql('postgres', q{SELECT string_agg(event_type, ',' ORDER BY created_at) FROM outbox_internal.log WHERE aggregate_type = 'order'}),
 	'ahead,ahead too,after a crash', 'also after a crash');
 no_server_crashed($node);
 done_testing();

@@ -27,13 +27,13 @@ my $pgbench = IPC::Run::start(
 my $rebuilt = 0;
 while ($pgbench->pumpable)
 {
-	my ($status, undef, $stderr) = $node->psql('postgres', 'REINDEX TABLE CONCURRENTLY outbox.log');
+	my ($status, undef, $stderr) = $node->psql('postgres', 'REINDEX TABLE CONCURRENTLY outbox_internal.log');
 	$status == 0 ? $rebuilt++ : diag($stderr);
 	eval { $pgbench->pump_nb };
 }
 ok($pgbench->finish, 'no emit failed') or diag($err);
 cmp_ok($rebuilt, '>=', 3, "the index was rebuilt $rebuilt times");
-my $day = $node->safe_psql('postgres', q{SELECT tableoid::regclass FROM outbox.log LIMIT 1});
+my $day = $node->safe_psql('postgres', q{SELECT tableoid::regclass FROM outbox_internal.log LIMIT 1});
 is($node->safe_psql('postgres', qq{SELECT count(*) FROM pg_index WHERE indrelid = '$day'::regclass AND indisvalid AND indisready}),
 	'1', 'one good index is left');
 my $all = $node->safe_psql('postgres', "SELECT count(*) FROM $day");

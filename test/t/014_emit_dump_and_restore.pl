@@ -1,5 +1,5 @@
 # A dump of a database that uses the extension restores without an error, stopping at the first; its events do not get
-# into the new log (their transaction ids mean nothing there) but are kept in outbox.foreign_event; emitting goes on.
+# into the new log (their transaction ids mean nothing there) but are kept in outbox_internal.foreign_event; emitting goes on.
 # matrix: C5 C10
 use strict;
 use warnings;
@@ -26,11 +26,11 @@ foreach my $format ('plain', 'custom')
 	$node->command_ok($format eq 'plain'
 		? [ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $file, $database ]
 		: [ 'pg_restore', '--exit-on-error', '-j', 2, '-d', $database, $file ], "$format restore without an error");
-	is($node->safe_psql($database, 'SELECT count(*) FROM outbox.log'), '0', 'no event of the other database in the log');
-	is($node->safe_psql($database, q{SELECT count(*), count(payload), count(headers), min(deliver_at) = '2030-01-01 00:00:00+00', count(deliver_at) FROM outbox.foreign_event}),
+	is($node->safe_psql($database, 'SELECT count(*) FROM outbox_internal.log'), '0', 'no event of the other database in the log');
+	is($node->safe_psql($database, q{SELECT count(*), count(payload), count(headers), min(deliver_at) = '2030-01-01 00:00:00+00', count(deliver_at) FROM outbox_internal.foreign_event}),
 		'52|51|50|t|1', 'all of them are kept');
 	$node->safe_psql($database, 'INSERT INTO orders VALUES (1)');
-	is($node->safe_psql($database, 'SELECT event_type FROM outbox.log'), 'order.created', 'the trigger emits in the copy');
+	is($node->safe_psql($database, 'SELECT event_type FROM outbox_internal.log'), 'order.created', 'the trigger emits in the copy');
 }
 no_server_crashed($node);
 done_testing();

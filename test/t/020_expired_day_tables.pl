@@ -31,16 +31,16 @@ sub upkeep
 sub old_day
 {
 	my ($name) = @_;
-	sql("CREATE TABLE outbox.$name (LIKE outbox.log);
+	sql("CREATE TABLE outbox.$name (LIKE outbox_internal.log);
 		CREATE INDEX ON outbox.$name (xid);
 		INSERT INTO outbox.$name (created_at, id, xid, aggregate_type, event_type)
 		  SELECT timestamptz '2020-01-01 12:00+00' + i * interval '1 s', gen_random_uuid(), pg_current_xact_id(), 't', 'old'
 		  FROM generate_series(1, 3) i;
-		ALTER TABLE outbox.log ATTACH PARTITION outbox.$name
+		ALTER TABLE outbox_internal.log ATTACH PARTITION outbox.$name
 		  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
 	return;
 }
-my $finish = 'UPDATE outbox.lane SET window_from = pg_current_snapshot()';
+my $finish = 'UPDATE outbox_internal.lane SET window_from = pg_current_snapshot()';
 
 sql("CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '1');
 	SELECT outbox.create_route('a', server => 'nowhere', lanes => 2), outbox.create_route('b', server => 'nowhere'),
@@ -55,7 +55,7 @@ old_day('log_20200101');
 upkeep();
 ok(there('log_20200101'), 'kept while no lane has finished with it');
 my $day = q(SELECT state, undelivered, undelivered_capped, held_by, oldest_undelivered AT TIME ZONE 'UTC', goes_at AT TIME ZONE 'UTC'
-	FROM outbox.day WHERE day = '2020-01-01' AND log_table = 'outbox.log_20200101' AND bytes > 0);
+	FROM outbox.day WHERE day = '2020-01-01' AND log_table = 'outbox_internal.log_20200101' AND bytes > 0);
 is(sql($day), 'held|3|f|route "a" (3 events), route "b" (3 events), route "c" (it has not read all of it)|2020-01-01 12:00:01|2020-01-04 00:00:00', 'outbox.day says by whom, and how much');
 my $doctor = q(SELECT status || ': ' || detail FROM outbox.doctor() WHERE "check" = 'log');
 like(sql($doctor), qr/^warning: 1 day is kept beyond outbox\.retention, \d+ \w+, because .*; outbox\.log_20200101 by route "a" \(3 events\), route "b" \(3 events\), route "c" \(it has not read all of it\)\.$/, 'so does doctor()');
@@ -70,7 +70,7 @@ ok(there('log_20200101'), 'kept while a lane is behind that wants nothing of it'
 is(sql($day), 'held|0|f|route "c" (it has not read all of it)||2020-01-04 00:00:00', 'which is named, too');
 sql($finish);
 
-sql("BEGIN; LOCK TABLE outbox.log_20200101 IN ROW EXCLUSIVE MODE; PREPARE TRANSACTION 'writer'");
+sql("BEGIN; LOCK TABLE outbox_internal.log_20200101 IN ROW EXCLUSIVE MODE; PREPARE TRANSACTION 'writer'");
 upkeep();
 ok(there('log_20200101'), 'kept while a prepared transaction may have written to it');
 is(sql($day), 'expired|0|f|||2020-01-04 00:00:00', 'no route holds it any more');
@@ -79,32 +79,32 @@ sql(q(ALTER SYSTEM SET outbox.retention = '20000d'; SELECT pg_reload_conf()));
 ok(wait_for_value($node, q(SELECT state FROM outbox.day WHERE day = '2020-01-01'), 'kept', 20), 'with a longer retention it is kept for that');
 sql(q(ALTER SYSTEM RESET outbox.retention; SELECT pg_reload_conf()));
 ok(wait_for_value($node, q(SELECT state FROM outbox.day WHERE day = '2020-01-01'), 'expired', 20), 'and with the shorter one not');
-sql("COMMIT PREPARED 'writer'; BEGIN; SELECT count(*) FROM outbox.log; PREPARE TRANSACTION 'reader'");
+sql("COMMIT PREPARED 'writer'; BEGIN; SELECT count(*) FROM outbox_internal.log; PREPARE TRANSACTION 'reader'");
 upkeep();
 ok(there('log_20200101'), 'kept while a session reads the log');
 my ($status) = $node->psql('postgres', "SET statement_timeout = '5s'; SELECT outbox.emit('t', 1, 'new', '{}');
-	SELECT count(*) FROM outbox.log");
+	SELECT count(*) FROM outbox_internal.log");
 is($status, 0, 'and neither emitting nor reading waits for the keeper');
-sql("INSERT INTO outbox.side_lane (route_id, lane, side, topic_template, since, window_from) VALUES (1, 1, 1, 't', '-infinity', '3:3:');
-	INSERT INTO outbox.side_topic (route_id, lane, topic, side, start_from, error_class, error_code, error_message)
+sql("INSERT INTO outbox_internal.side_lane (route_id, lane, side, topic_template, since, window_from) VALUES (1, 1, 1, 't', '-infinity', '3:3:');
+	INSERT INTO outbox_internal.side_topic (route_id, lane, topic, side, start_from, error_class, error_code, error_message)
 	  VALUES (1, 1, 'away', 1, '3:3:', 'topic', 'PAUSED', 'by hand')");
 sql("COMMIT PREPARED 'reader'");
 upkeep();
 ok(there('log_20200101'), 'kept while a side lane has not finished with it');
-sql('DELETE FROM outbox.side_lane');
+sql('DELETE FROM outbox_internal.side_lane');
 upkeep();
 ok(!there('log_20200101'), 'dropped when all that is over');
-is(sql('SELECT count(*) FROM outbox.log'), 1, 'with its events, and no others');
+is(sql('SELECT count(*) FROM outbox_internal.log'), 1, 'with its events, and no others');
 
 # A transaction that was prepared before the lanes finished, and commits into the old day afterwards.
-sql("CREATE TABLE outbox.log_20200101 (LIKE outbox.log);
-	CREATE INDEX ON outbox.log_20200101 (xid);
+sql("CREATE TABLE outbox_internal.log_20200101 (LIKE outbox_internal.log);
+	CREATE INDEX ON outbox_internal.log_20200101 (xid);
 	BEGIN;
-	INSERT INTO outbox.log_20200101 (created_at, id, xid, aggregate_type, event_type)
+	INSERT INTO outbox_internal.log_20200101 (created_at, id, xid, aggregate_type, event_type)
 	  VALUES ('2020-01-01 12:00+00', gen_random_uuid(), pg_current_xact_id(), 't', 'late');
 	PREPARE TRANSACTION 'late'");
 sql($finish);
-sql("COMMIT PREPARED 'late'; ALTER TABLE outbox.log ATTACH PARTITION outbox.log_20200101
+sql("COMMIT PREPARED 'late'; ALTER TABLE outbox_internal.log ATTACH PARTITION outbox_internal.log_20200101
 	FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
 upkeep();
 ok(there('log_20200101'), 'kept for an event that no lane has seen, though its transaction id is old');
@@ -121,10 +121,10 @@ upkeep();
 ok(!there('log_20200101'), 'an event trigger does not keep it');
 sql('DROP EVENT TRIGGER no_drop');
 old_day('log_20200101');
-sql("CREATE VIEW somebodys AS SELECT id FROM outbox.log_20200101;
-	CREATE TABLE outbox.log_20200103 (LIKE outbox.log);
-	CREATE INDEX ON outbox.log_20200103 (xid);
-	ALTER TABLE outbox.log ATTACH PARTITION outbox.log_20200103
+sql("CREATE VIEW somebodys AS SELECT id FROM outbox_internal.log_20200101;
+	CREATE TABLE outbox_internal.log_20200103 (LIKE outbox_internal.log);
+	CREATE INDEX ON outbox_internal.log_20200103 (xid);
+	ALTER TABLE outbox_internal.log ATTACH PARTITION outbox_internal.log_20200103
 	  FOR VALUES FROM ('2020-01-03 00:00+00') TO ('2020-01-04 00:00+00');
 	$finish");
 upkeep();
@@ -134,37 +134,37 @@ sql('DROP VIEW somebodys');
 upkeep();
 ok(!there('log_20200101'), 'no longer than the view is there');
 
-# Progress is kept as long as the log; the last position of a lane lives on in outbox.lane.
-sql("CREATE TABLE outbox.log_20200101 (LIKE outbox.log);
-	CREATE INDEX ON outbox.log_20200101 (xid);
-	ALTER TABLE outbox.log ATTACH PARTITION outbox.log_20200101
+# Progress is kept as long as the log; the last position of a lane lives on in outbox_internal.lane.
+sql("CREATE TABLE outbox_internal.log_20200101 (LIKE outbox_internal.log);
+	CREATE INDEX ON outbox_internal.log_20200101 (xid);
+	ALTER TABLE outbox_internal.log ATTACH PARTITION outbox_internal.log_20200101
 	  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00');
-	CREATE VIEW somebodys AS SELECT id FROM outbox.log_20200101");
-sql("CREATE TABLE outbox.progress_20200101 (LIKE outbox.progress);
-	CREATE INDEX ON outbox.progress_20200101 (route_id, lane, side, at);
-	INSERT INTO outbox.progress_20200101 SELECT timestamptz '2020-01-01 12:00+00', route_id, lane, '5:5:', '7:7:', '2020-01-01 00:00+00', 0
-	  FROM outbox.lane WHERE route_id = 1 AND lane = 1;
-	INSERT INTO outbox.progress_20200101 SELECT timestamptz '2020-01-01 13:00+00', route_id, lane, '6:6:', '8:9:8', '2020-01-02 00:00+00', 0
-	  FROM outbox.lane WHERE route_id = 1 AND lane = 1;
-	INSERT INTO outbox.side_lane (route_id, lane, side, topic_template, since, window_from) VALUES (1, 1, 1, 't', '-infinity', '3:3:');
-	INSERT INTO outbox.progress_20200101 VALUES ('2020-01-01 14:00+00', 1, 1, '7:7:', NULL, NULL, 1);
-	ALTER TABLE outbox.progress ATTACH PARTITION outbox.progress_20200101
+	CREATE VIEW somebodys AS SELECT id FROM outbox_internal.log_20200101");
+sql("CREATE TABLE outbox_internal.progress_20200101 (LIKE outbox_internal.progress);
+	CREATE INDEX ON outbox_internal.progress_20200101 (route_id, lane, side, at);
+	INSERT INTO outbox_internal.progress_20200101 SELECT timestamptz '2020-01-01 12:00+00', route_id, lane, '5:5:', '7:7:', '2020-01-01 00:00+00', 0
+	  FROM outbox_internal.lane WHERE route_id = 1 AND lane = 1;
+	INSERT INTO outbox_internal.progress_20200101 SELECT timestamptz '2020-01-01 13:00+00', route_id, lane, '6:6:', '8:9:8', '2020-01-02 00:00+00', 0
+	  FROM outbox_internal.lane WHERE route_id = 1 AND lane = 1;
+	INSERT INTO outbox_internal.side_lane (route_id, lane, side, topic_template, since, window_from) VALUES (1, 1, 1, 't', '-infinity', '3:3:');
+	INSERT INTO outbox_internal.progress_20200101 VALUES ('2020-01-01 14:00+00', 1, 1, '7:7:', NULL, NULL, 1);
+	ALTER TABLE outbox_internal.progress ATTACH PARTITION outbox_internal.progress_20200101
 	  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
 upkeep();
 ok(there('progress_20200101'), 'a day of progress is kept while the log has that day');
-sql('DROP VIEW somebodys; DROP TABLE outbox.log_20200101');
+sql('DROP VIEW somebodys; DROP TABLE outbox_internal.log_20200101');
 upkeep();
 ok(!there('progress_20200101'), 'and dropped after it');
-is(sql('SELECT window_from, window_to, done_to AT TIME ZONE \'UTC\' FROM outbox.lane WHERE route_id = 1 AND lane = 1'),
+is(sql('SELECT window_from, window_to, done_to AT TIME ZONE \'UTC\' FROM outbox_internal.lane WHERE route_id = 1 AND lane = 1'),
 	'6:6:|8:9:8|2020-01-02 00:00:00', 'and the newest position in it carried forward');
-is(sql('SELECT window_from, window_to FROM outbox.side_lane'), '7:7:|', 'also that of a side lane, which is another');
-sql('DELETE FROM outbox.side_lane');
+is(sql('SELECT window_from, window_to FROM outbox_internal.side_lane'), '7:7:|', 'also that of a side lane, which is another');
+sql('DELETE FROM outbox_internal.side_lane');
 
 # Ticks: needed until every lane is past them, or nothing lies between.
-sql("UPDATE outbox.lane SET window_to = NULL, done_to = NULL;
-	CREATE TABLE outbox.tick_20200101 (LIKE outbox.tick);
-	INSERT INTO outbox.tick_20200101 VALUES ('2020-01-01 12:00+00', pg_current_snapshot());
-	ALTER TABLE outbox.tick ATTACH PARTITION outbox.tick_20200101
+sql("UPDATE outbox_internal.lane SET window_to = NULL, done_to = NULL;
+	CREATE TABLE outbox_internal.tick_20200101 (LIKE outbox_internal.tick);
+	INSERT INTO outbox_internal.tick_20200101 VALUES ('2020-01-01 12:00+00', pg_current_snapshot());
+	ALTER TABLE outbox_internal.tick ATTACH PARTITION outbox_internal.tick_20200101
 	  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
 upkeep();
 ok(there('tick_20200101'), 'an old day of ticks is kept for a lane that is behind them, with events between');
@@ -177,7 +177,7 @@ sql("SELECT outbox.drop_route('a'), outbox.drop_route('b'), outbox.drop_route('c
 old_day('log_20200101');
 upkeep();
 ok(!there('log_20200101'), 'without a route no lane is waited for');
-is(sql('SELECT count(*) FROM outbox.log'), 1, 'what is younger than outbox.retention stays');
+is(sql('SELECT count(*) FROM outbox_internal.log'), 1, 'what is younger than outbox.retention stays');
 
 no_server_crashed($node);
 done_testing();

@@ -22,10 +22,10 @@ sql("DO \$\$ BEGIN FOR i IN 1 .. $each / 10 LOOP
 	PERFORM outbox.emit('t', j % 7, 'many', to_jsonb(j)) FROM generate_series(1, 10) j; COMMIT; END LOOP; END \$\$");
 sql("SELECT outbox.emit('t', 1, 'large', to_jsonb(repeat(md5(i::text), 10000))) FROM generate_series(1, 20) i");
 my $events = 2 * $each + 20;
-is(sql('SELECT count(*) FROM outbox.log'), $events, 'a backlog');
+is(sql('SELECT count(*) FROM outbox_internal.log'), $events, 'a backlog');
 
 # Two orders to rewrite the table in, so that each time every row goes somewhere else.
-my $table = sql("SELECT tableoid::regclass FROM outbox.log LIMIT 1");
+my $table = sql("SELECT tableoid::regclass FROM outbox_internal.log LIMIT 1");
 sql("CREATE INDEX one_order ON $table (md5(id::text)); CREATE INDEX another_order ON $table (md5('x' || id))");
 
 redis_route($node, $redis, 'r', start => "'earliest'");
@@ -49,13 +49,13 @@ like(slurp_file($node->logfile), qr/the log was rewritten while lane 0 of route 
 is($stops, 2, 'and the workers stopped twice');
 is($length->(), $events, 'each event once');
 
-my $log = [ split /\n/, sql('SELECT id FROM outbox.log ORDER BY created_at') ];
+my $log = [ split /\n/, sql('SELECT id FROM outbox_internal.log ORDER BY created_at') ];
 is_deeply($redis->column('outbox.event.t', 'id'), $log, 'in the order of the log');
 is(join(',', glob $node->data_dir . '/base/pgsql_tmp/*'), '', 'no temporary file is left');
 
 # A lane that lags leaves ticks behind, and reads its backlog in windows that end at them.
 $redis->stop;
-my $ticks = 'SELECT count(*) FROM outbox.tick';
+my $ticks = 'SELECT count(*) FROM outbox_internal.tick';
 my $more = 0;
 $deadline = time + 60;
 while (sql($ticks) < 5 && time < $deadline)
@@ -66,7 +66,7 @@ while (sql($ticks) < 5 && time < $deadline)
 cmp_ok(sql($ticks), '>=', 5, 'ticks are recorded while a lane lags');
 $redis->restart;
 ok(wait_idle($node, 120), 'the backlog drains when the destination is back');
-my $u = [ split /\n/, sql("SELECT id FROM outbox.log WHERE aggregate_type = 'u' ORDER BY created_at") ];
+my $u = [ split /\n/, sql("SELECT id FROM outbox_internal.log WHERE aggregate_type = 'u' ORDER BY created_at") ];
 is(scalar(@$u), $more, 'a second backlog');
 my (%seen, @first);
 foreach my $id (@{ $redis->column('outbox.event.u', 'id') })

@@ -23,11 +23,11 @@ foreach (1 .. 8)
 	# However slow this session is, not all is delivered before the lane has been taken away twice.
 	$redis->command('CLIENT', 'PAUSE', 1000, 'WRITE') if $taken < 2;
 	last if $redis->xlen('outbox.event.t') >= $events;
-	my $owner = sql('SELECT owner FROM outbox.lane WHERE lane = 1');
+	my $owner = sql('SELECT owner FROM outbox_internal.lane WHERE lane = 1');
 	$owners{$owner}++ if $owner ne '';
-	sql('UPDATE outbox.lane SET owner = 42 WHERE lane = 1 AND owner <> 42');
+	sql('UPDATE outbox_internal.lane SET owner = 42 WHERE lane = 1 AND owner <> 42');
 	$taken++;
-	wait_for_value($node, 'SELECT owner IS DISTINCT FROM 42 FROM outbox.lane WHERE lane = 1', 't')
+	wait_for_value($node, 'SELECT owner IS DISTINCT FROM 42 FROM outbox_internal.lane WHERE lane = 1', 't')
 	  or last;
 }
 cmp_ok($taken, '>', 1, "the lane was taken away $taken times");
@@ -43,8 +43,8 @@ foreach my $entry (@{ $redis->entries('outbox.event.t') })
 }
 is(scalar(keys %seen), $events, 'no event is missing');
 is($overtakes // 0, 0, 'and the first occurrences of each key are in order');
-is(sql('SELECT count(*) FROM outbox.parked'), 0, 'none is parked');
-is(sql("SELECT count(*) FROM outbox.lane WHERE owner = 42"), 0, 'no lane is left to a worker that does not exist');
+is(sql('SELECT count(*) FROM outbox_internal.parked'), 0, 'none is parked');
+is(sql("SELECT count(*) FROM outbox_internal.lane WHERE owner = 42"), 0, 'no lane is left to a worker that does not exist');
 
 no_server_crashed($node);
 done_testing();

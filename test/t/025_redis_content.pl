@@ -52,7 +52,7 @@ SQL
 ok(wait_idle($node), 'everything was delivered');
 
 my %log = map { my @row = split /\|/; $row[0] => { id => $row[1], created_at => $row[2] } } split /\n/,
-  $node->safe_psql('postgres', q{SELECT event_type, id, (extract(epoch FROM created_at) * 1000000)::bigint FROM outbox.log});
+  $node->safe_psql('postgres', q{SELECT event_type, id, (extract(epoch FROM created_at) * 1000000)::bigint FROM outbox_internal.log});
 
 # The entry as a hash, without Redis' own id, is exactly this, and the fields came in this order.
 sub entry_is
@@ -102,8 +102,8 @@ unlike($node->safe_psql('postgres', 'SELECT * FROM outbox.lag'), qr/wrong|s3cret
 $node->safe_psql('postgres', q{ALTER USER MAPPING FOR CURRENT_USER SERVER locked OPTIONS (SET password 's3cret')});
 ok(wait_idle($node), 'delivered once the password is right');
 is(scalar(grep { $_->{type} eq 'order.late' } @{ $locked->entries('all') }),
-	$node->safe_psql('postgres', q{SELECT count(*) FROM outbox.log WHERE event_type = 'order.late'}), 'all of them, none twice');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'and nothing was parked');
+	$node->safe_psql('postgres', q{SELECT count(*) FROM outbox_internal.log WHERE event_type = 'order.late'}), 'all of them, none twice');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '0', 'and nothing was parked');
 # The same id from the application, again and again, under several keys and in one batch: each is an event.
 $node->safe_psql('postgres', q{INSERT INTO outbox.event (id, aggregate_type, aggregate_id, event_type, payload)
 	SELECT '11111111-2222-4333-8444-0123456789ab', 'same', 'k' || i % 3, 'same', to_jsonb(i) FROM generate_series(1, 60) i});

@@ -37,7 +37,7 @@ $node->safe_psql('postgres', "SELECT outbox.emit_text('java', '$_', 'x', '$_')")
 ok(wait_idle($node), 'everything was delivered');
 
 my %log = map { my @row = split /\|/; $row[0] => { id => $row[1], created_at => $row[2] } } split /\n/,
-  $node->safe_psql('postgres', q{SELECT event_type, id, (extract(epoch FROM created_at) * 1000000)::bigint FROM outbox.log});
+  $node->safe_psql('postgres', q{SELECT event_type, id, (extract(epoch FROM created_at) * 1000000)::bigint FROM outbox_internal.log});
 
 sub record_is
 {
@@ -74,12 +74,12 @@ FROM generate_series(21, 60) i;
 SQL
 ok(wait_idle($node), 'idle: all delivered but the one that was refused');
 is($node->safe_psql('postgres', q{SELECT state, aggregate_id, event_type, topic, error_class, error_code <> '', error_message <> '',
-	parked_at > now() - interval '1 h', length(payload) FROM outbox.parked}),
+	parked_at > now() - interval '1 h', length(payload) FROM outbox_internal.parked}),
 	'dead|k|too large|narrow|message|t|t|t|6400', 'it is parked with error, class and time, and with its payload');
 my @narrow = map { $_->{payload} } @{ $kafka->records('narrow') };
 is_deeply([ grep { /^k / } @narrow ], [ map { "k $_" } 1 .. 20, grep { $_ % 2 == 0 } 21 .. 60 ], 'its key went on in order, nothing twice');
 is_deeply([ grep { /^other / } @narrow ], [ map { "other $_" } grep { $_ % 2 } 21 .. 60 ], 'and so did its neighbours');
-is($node->safe_psql('postgres', q{SELECT s.state, s.error_class FROM outbox.parked p, outbox.status(p.id) s}), 'dead|message', 'outbox.status says so');
+is($node->safe_psql('postgres', q{SELECT s.state, s.error_class FROM outbox_internal.parked p, outbox.status(p.id) s}), 'dead|message', 'outbox.status says so');
 
 # A topic that does not exist holds back its own events only, and they arrive when it is made.
 $node->safe_psql('postgres', q{SELECT outbox.create_route('later', server => 'kafka', aggregate_types => '{later}', topic => 'later')});
@@ -90,7 +90,7 @@ is($node->safe_psql('postgres', q{SELECT sum(pending) FROM outbox.lag WHERE rout
 $kafka->create_topic('later', 1);
 ok(wait_idle($node, 120), 'and arrives when the topic is there');
 is_deeply([ map { $_->{payload} } @{ $kafka->records('later') } ], ['patience'], 'once');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '1', 'nothing else was parked');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '1', 'nothing else was parked');
 }
 
 # Names that the template makes of what was emitted, and that Kafka does not take: those events are dead letters, all of
@@ -100,7 +100,7 @@ $node->safe_psql('postgres', q{SELECT outbox.create_route('odd', server => 'kafk
 $node->safe_psql('postgres', q{SELECT outbox.emit_text(t, 'k', 'x', 'k ' || i) FROM generate_series(1, 20) i, unnest('{odd name,neighbour,odd/slash,..}'::text[]) t});
 ok(wait_idle($node), 'idle behind illegal topics');
 is(by_key([ map { $_->{payload} } @{ $kafka->records('neighbour') } ])->{k}, join(' ', 1 .. 20), 'a legal one between them gets its events, in order, once');
-is($node->safe_psql('postgres', q{SELECT aggregate_type, state, error_class, error_code, count(*) FROM outbox.parked WHERE aggregate_type ~ 'odd|^\.' GROUP BY 1, 2, 3, 4 ORDER BY aggregate_type COLLATE "C"}),
+is($node->safe_psql('postgres', q{SELECT aggregate_type, state, error_class, error_code, count(*) FROM outbox_internal.parked WHERE aggregate_type ~ 'odd|^\.' GROUP BY 1, 2, 3, 4 ORDER BY aggregate_type COLLATE "C"}),
 	join("\n", map { "$_|dead|message|INVALID_TOPIC|20" } '..', 'odd name', 'odd/slash'), 'each of the others is a dead letter');
 no_server_crashed($node);
 done_testing();

@@ -35,6 +35,6 @@ note(sprintf 'emitted in %.1f s, delivered %.1f s later', $emitted - $start, tim
 
 Outbox::Ledger::check($node, 'Redis', $redis->column('million', 'payload'));
 Outbox::Ledger::check($node, 'Kafka', $kafka->payloads('million'));
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'nothing was parked');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '0', 'nothing was parked');
 no_server_crashed($node);
 done_testing();

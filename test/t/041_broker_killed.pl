@@ -52,6 +52,6 @@ SKIP:
 	skip $ENV{OUTBOX_NO_KAFKA}, 2 unless $kafka;
 	Outbox::Ledger::check($node, 'Kafka', $kafka->payloads('killed'), duplicates => 1);
 }
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'a broken destination parks nothing');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '0', 'a broken destination parks nothing');
 no_server_crashed($node);
 done_testing();

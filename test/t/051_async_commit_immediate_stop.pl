@@ -26,7 +26,7 @@ foreach my $round (1 .. 6)
 	$node->stop('immediate');
 	$published++ if $redis->xlen('async') > $before;
 	$node->start;
-	my %log = map { $_ => 1 } split /\n/, $node->safe_psql('postgres', 'SELECT id FROM outbox.log');
+	my %log = map { $_ => 1 } split /\n/, $node->safe_psql('postgres', 'SELECT id FROM outbox_internal.log');
 	my @phantoms = grep { !$log{ $_->{id} } } @{ $redis->entries('async') };
 	is(scalar @phantoms, 0, "no phantom in the broker after crash $round")
 	  or diag(join ', ', map { $_->{payload} } @phantoms);
@@ -34,5 +34,5 @@ foreach my $round (1 .. 6)
 is($published, 6, 'each crash came after something was published');
 ok(wait_idle($node), 'idle after the crashes');
 my %arrived = map { $_->{id} => 1 } @{ $redis->entries('async') };
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log'), scalar keys %arrived, 'and all that is in the log arrived');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log'), scalar keys %arrived, 'and all that is in the log arrived');
 done_testing();

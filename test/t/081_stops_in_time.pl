@@ -78,7 +78,7 @@ replaced_within(1, sub { $node->restart if !$first; $first = 0; wait_idle($node)
 stops_within(4, sub {
 	$node->safe_psql('postgres', 'SET outbox.allow_loss = on; ALTER TABLE IF EXISTS outbox.lane_out_of_reach RENAME TO lane');
 	wait_idle($node);
-	$node->safe_psql('postgres', 'SET outbox.allow_loss = on; ALTER TABLE outbox.lane RENAME TO lane_out_of_reach');
+	$node->safe_psql('postgres', 'SET outbox.allow_loss = on; ALTER TABLE outbox_internal.lane RENAME TO lane_out_of_reach');
 }, 'a fast stop with tables that a worker cannot use');
 no_server_crashed($node);
 done_testing();

@@ -45,8 +45,8 @@ my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
 $node->command_ok([ 'pg_dump', '-f', $dump, '-d', $node->connstr('postgres') ], 'the database is dumped');
 $node->safe_psql('template1', 'CREATE DATABASE restored');
 $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d', $node->connstr('restored') ], 'and restored');
-is($node->safe_psql('restored', 'SELECT count(*) FROM outbox.log'), '0', 'no event of the original is in the log of the restored one');
-is($node->safe_psql('restored', 'SELECT count(*) FROM outbox.foreign_event'), '100', 'they are kept apart');
+is($node->safe_psql('restored', 'SELECT count(*) FROM outbox_internal.log'), '0', 'no event of the original is in the log of the restored one');
+is($node->safe_psql('restored', 'SELECT count(*) FROM outbox_internal.foreign_event'), '100', 'they are kept apart');
 sleep 2; # in which a worker would have come and begun to send
 is(workers('restored'), '0', 'it is silent');
 $node->safe_psql('restored', q(SELECT outbox.emit('order', 1, 'order.created', '{"n": 3.5}')));

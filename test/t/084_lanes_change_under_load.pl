@@ -22,7 +22,7 @@ sub flowing
 }
 
 my $state = "SELECT r.lanes, r.lanes_wanted IS NULL, r.common_snapshot IS NULL, count(*), count(l.owner) > 0"
-  . " FROM outbox.route r JOIN outbox.lane l ON l.route_id = r.id GROUP BY r.id";
+  . " FROM outbox.route r JOIN outbox_internal.lane l ON l.route_id = r.id GROUP BY r.id";
 
 sub wanted
 {
@@ -73,7 +73,7 @@ sub lane_of
 	$hash = (($hash ^ ord) * 16777619) & 0xffffffff foreach split //, $bytes;
 	return ($hash ^ ($hash >> 16)) % $lanes;
 }
-$node->safe_psql('postgres', "INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id,
+$node->safe_psql('postgres', "INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id,
 	event_type, topic, error_class, error_code, error_message)
   SELECT r.id, 0, now(), gen_random_uuid(), 'order', CASE WHEN k > 3 THEN 'k' || k END, 'x', 'changed', 'message', 'X', 'x'
   FROM outbox.route r, generate_series(1, 40) k");
@@ -81,7 +81,7 @@ wanted(7);
 happened(7, 'seven lanes');
 my (%lanes, @wrong);
 foreach my $row (split /\n/, $node->safe_psql('postgres',
-	"SELECT lane, coalesce(aggregate_id, ''), replace(id::text, '-', '') FROM outbox.parked"))
+	"SELECT lane, coalesce(aggregate_id, ''), replace(id::text, '-', '') FROM outbox_internal.parked"))
 {
 	my ($lane, $key, $id) = split /\|/, $row;
 	$lanes{$lane} = 1;
@@ -89,7 +89,7 @@ foreach my $row (split /\n/, $node->safe_psql('postgres',
 }
 is(join(' ', @wrong), '', 'parked events belong to the lanes of their keys');
 cmp_ok(scalar keys %lanes, '>', 3, 'which are several');
-$node->safe_psql('postgres', 'SET outbox.allow_loss = on; DELETE FROM outbox.parked');
+$node->safe_psql('postgres', 'SET outbox.allow_loss = on; DELETE FROM outbox_internal.parked');
 wanted(3);
 happened(3, 'three again');
 

@@ -32,7 +32,7 @@ sub begin
 }
 
 # --- 100 dead letters, each of its own key, redriven one by one ---
-sql(q{INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, error_class,
+sql(q{INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, error_class,
 	error_code, error_message)
   SELECT r.id, 0, now() + k * interval '1 us', gen_random_uuid(), 'order', 'k' || k, 'x', 'redriven', 't', 'message', 'X', 'x'
   FROM outbox.route r, generate_series(1, 100) k});
@@ -40,10 +40,10 @@ my $session = begin(q{CALL outbox.redrive('r', batch => 1, per_second => 8)});
 ok(wait_until(sub { $redis->xlen('t') >= 10 }, 60), 'some dead letters have gone');
 sql(q{SELECT outbox.alter_route('r', lanes => 1)});
 lanes_become(1);
-cmp_ok(sql(q{SELECT count(*) FROM outbox.parked WHERE state = 'dead'}), '>', 3, 'before the last of them is redriven');
+cmp_ok(sql(q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'dead'}), '>', 3, 'before the last of them is redriven');
 $session->query_safe('SELECT 1');
 $session->quit;
-is(sql('SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.lane >= r.lanes'), '0', 'none is in a lane that is gone');
+is(sql('SELECT count(*) FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.lane >= r.lanes'), '0', 'none is in a lane that is gone');
 ok(wait_until(sub { $redis->xlen('t') == 100 }, 60), 'all arrive');
 
 # --- a replay, stopped between two batches while the lanes change ---
@@ -71,16 +71,16 @@ $stopper->query_safe('COMMIT');
 $session->query_safe('SELECT 1');
 $session->quit;
 is(sql('SELECT copied FROM outbox.replay'), $events, 'it goes on to its end');
-is(sql('SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.lane >= r.lanes'), '0', 'no copy is in a lane that is gone');
+is(sql('SELECT count(*) FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.lane >= r.lanes'), '0', 'no copy is in a lane that is gone');
 
 # --- and again and again, while the copies are sent ---
 foreach my $lanes (3, 2)
 {
-	cmp_ok(sql(q{SELECT count(*) FROM outbox.parked WHERE state = 'scheduled'}), '>', 0, 'copies are being sent') if $lanes == 3;
+	cmp_ok(sql(q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'scheduled'}), '>', 0, 'copies are being sent') if $lanes == 3;
 	sql("SELECT outbox.alter_route('r', lanes => $lanes)");
 	lanes_become($lanes);
 }
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 60), 'all copies are sent');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', '0', 60), 'all copies are sent');
 my (%times, %last, $overtaken);
 foreach my $entry (grep { $_->{aggregate_type} eq 'bulk' } @{ $redis->entries('t') })
 {
@@ -94,11 +94,11 @@ is($overtaken // 0, 0, 'in the order of their keys');
 is($redis->xlen('t'), 2 * $events + 100, 'and nothing else');
 
 # --- a session has parked events in an open transaction ---
-sql(q{INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, error_class,
+sql(q{INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, error_class,
 	error_code, error_message)
   SELECT r.id, 0, now() + k * interval '1 us', gen_random_uuid(), 'order', 'm' || k, 'x', 'held', 't', 'message', 'X', 'x'
   FROM outbox.route r, generate_series(1, 12) k});
-$locker->query_safe('SET client_min_messages = warning; BEGIN; SELECT outbox.retry(id) FROM outbox.parked');
+$locker->query_safe('SET client_min_messages = warning; BEGIN; SELECT outbox.retry(id) FROM outbox_internal.parked');
 sql(q{SELECT outbox.alter_route('r', lanes => 3)});
 my $arrived = $redis->xlen('t');
 my $late = 0;

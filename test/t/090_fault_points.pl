@@ -78,7 +78,7 @@ my %how = (
 	'daytable.' => sub
 	{
 		my $table = try_sql(q(SELECT format('DROP TABLE %s', max(inhrelid::regclass::text)) FROM pg_inherits
-			WHERE inhparent = 'outbox.tick'::regclass));
+			WHERE inhparent = 'outbox_internal.tick'::regclass));
 		try_sql($table) if $table;
 	},
 	'drop.progress.' => \&old_progress,
@@ -89,9 +89,9 @@ my %how = (
 	'spare.' => \&spare,
 	'adopt.' => sub
 	{
-		try_sql(q(INSERT INTO outbox.log (created_at, id, xid, aggregate_type, aggregate_id, event_type, payload)
+		try_sql(q(INSERT INTO outbox_internal.log (created_at, id, xid, aggregate_type, aggregate_id, event_type, payload)
 			VALUES (now(), gen_random_uuid(), '3', 'nobody', 'k', 'x', '1')));
-		try_sql(q(INSERT INTO outbox.adoption (begun_at, home, phase, first, starts) VALUES (clock_timestamp(), outbox._home(), 'pending', 3, '{}')
+		try_sql(q(INSERT INTO outbox_internal.adoption (begun_at, home, phase, first, starts) VALUES (clock_timestamp(), outbox_internal.home(), 'pending', 3, '{}')
 			ON CONFLICT DO NOTHING));
 	},
 	'chunk.' => sub { try_sql('SELECT business(100)') },
@@ -116,7 +116,7 @@ my %how = (
 sub old_log { return old_table('log', 'xid', "(created_at, id, xid, aggregate_type, event_type)
 	VALUES ('2020-01-01 12:00+00', gen_random_uuid(), pg_current_xact_id(), 't', 'old')") }
 sub old_progress { return old_table('progress', 'route_id, lane, at', "(at, route_id, lane, side, window_from)
-	SELECT '2020-01-01 12:00+00', route_id, lane, 0, '5:5:' FROM outbox.lane LIMIT 1") }
+	SELECT '2020-01-01 12:00+00', route_id, lane, 0, '5:5:' FROM outbox_internal.lane LIMIT 1") }
 # A table is dropped when the saved position of every lane is behind it, and a lane that delivers nothing saves its own twice
 # a minute only.
 sub every_route { refused(); return try_sql("SELECT count(outbox.emit_text('side', i, 'x', 'x')) FROM generate_series(1, 3) i") }
@@ -134,7 +134,7 @@ sub side
 	$redis->forget->command('DEL', 'side');
 	$redis->command('SET', 'side', 'not a stream');
 	try_sql("SELECT count(outbox.emit_text('side', i % 3, 'x', 'x')) FROM generate_series(1, 20) i");
-	for (1 .. 30) { last if (try_sql('SELECT count(*) FROM outbox.side_lane') // 1) > 0; sleep 0.05 }
+	for (1 .. 30) { last if (try_sql('SELECT count(*) FROM outbox_internal.side_lane') // 1) > 0; sleep 0.05 }
 	$redis->command('DEL', 'side');
 	return;
 }
@@ -219,7 +219,7 @@ foreach my $name (grep { /$only/ } sort keys %$points)
 }
 check_kafka('all');
 my @parked = split /\n/, $node->safe_psql('postgres',
-	"SELECT count(*) - count(DISTINCT (route_id, id)) FROM outbox.parked");
+	"SELECT count(*) - count(DISTINCT (route_id, id)) FROM outbox_internal.parked");
 is($parked[0], 0, 'no event was parked twice');
 $session->kill_kill;
 done_testing();

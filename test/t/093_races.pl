@@ -25,7 +25,7 @@ sub there { return sql("SELECT to_regclass('outbox.$_[0]') IS NOT NULL") eq 't' 
 redis_route($node, $redis, 'redis', lanes => 2);
 sql(q(SELECT outbox.emit('t', 'k', 'early', '1')));
 ok(wait_idle($node), 'events flow');
-my $table = sql('SELECT tableoid::regclass FROM outbox.log') =~ s/^outbox\.//r;
+my $table = sql('SELECT tableoid::regclass FROM outbox_internal.log') =~ s/^outbox\.//r;
 my ($in, $out) = ('', '');
 my $writer = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ], '<', \$in, '>', \$out, '2>', \my $err);
 sub tell_writer
@@ -63,40 +63,40 @@ for (1 .. 100) { last if !there($table); sql('SELECT pg_reload_conf()'); sleep 0
 ok(!there($table), 'then the table is dropped');
 
 # --- a worker that another one does not know --------------------------------------------------------------------------
-sub owner { return sql("SELECT owner, claimed_at FROM outbox.lane WHERE lane = $_[0]") }
-sub live { return sql('SELECT count(DISTINCT owner) FROM outbox.lane') }
-sub both_owned { return wait_for_value($node, 'SELECT count(DISTINCT owner) FROM outbox.lane WHERE owner IS NOT NULL', 2) }
+sub owner { return sql("SELECT owner, claimed_at FROM outbox_internal.lane WHERE lane = $_[0]") }
+sub live { return sql('SELECT count(DISTINCT owner) FROM outbox_internal.lane') }
+sub both_owned { return wait_for_value($node, 'SELECT count(DISTINCT owner) FROM outbox_internal.lane WHERE owner IS NOT NULL', 2) }
 ok(both_owned(), 'two workers have a lane each');
 set('outbox.enabled = off');
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL', 0), 'they give them back');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.lane WHERE owner IS NOT NULL', 0), 'they give them back');
 Outbox::Faults::arm('claim.listed', 'wait');
 set('outbox.enabled = on');
 ok(Outbox::Faults::await_waiting('claim.listed', 20), 'a worker is about to claim a lane, and has read which workers live');
-ok(wait_for_value($node, 'SELECT count(*) > 0 FROM outbox.lane WHERE owner IS NOT NULL', 't'), 'meanwhile the other one has claimed');
+ok(wait_for_value($node, 'SELECT count(*) > 0 FROM outbox_internal.lane WHERE owner IS NOT NULL', 't'), 'meanwhile the other one has claimed');
 # It goes, and its successor, unknown to the one that waits, claims.
-my $first = sql('SELECT owner FROM outbox.lane WHERE owner IS NOT NULL LIMIT 1');
+my $first = sql('SELECT owner FROM outbox_internal.lane WHERE owner IS NOT NULL LIMIT 1');
 ok(wait_for_value($node, q(SELECT count(pg_terminate_backend(pid)) FROM outbox.worker WHERE kind = 'relay' AND lanes > 0), '1', 20), 'it goes');
-ok(wait_for_value($node, "SELECT count(*) > 0 FROM outbox.lane WHERE owner IS NOT NULL AND owner <> $first", 't'), 'and its successor');
-my $claimed = sql('SELECT lane, owner, claimed_at FROM outbox.lane WHERE owner IS NOT NULL ORDER BY lane LIMIT 1');
+ok(wait_for_value($node, "SELECT count(*) > 0 FROM outbox_internal.lane WHERE owner IS NOT NULL AND owner <> $first", 't'), 'and its successor');
+my $claimed = sql('SELECT lane, owner, claimed_at FROM outbox_internal.lane WHERE owner IS NOT NULL ORDER BY lane LIMIT 1');
 Outbox::Faults::release('claim.listed');
 ok(both_owned(), 'both work');
-is(sql("SELECT lane, owner, claimed_at FROM outbox.lane WHERE lane = @{[ (split /\|/, $claimed)[0] ]}"), $claimed,
+is(sql("SELECT lane, owner, claimed_at FROM outbox_internal.lane WHERE lane = @{[ (split /\|/, $claimed)[0] ]}"), $claimed,
 	'the lane was not taken from the worker that lives');
 
 # --- a row that is locked ---------------------------------------------------------------------------------------------
 set('outbox.enabled = off');
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL', 0), 'lanes are given back');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.lane WHERE owner IS NOT NULL', 0), 'lanes are given back');
 Outbox::Faults::arm('claim.locked', 'wait');
 set('outbox.enabled = on');
 ok(Outbox::Faults::await_waiting('claim.locked', 20), 'a worker has locked the row of a lane');
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL', 1), 'the other one passes it by, and claims the next');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.lane WHERE owner IS NOT NULL', 1), 'the other one passes it by, and claims the next');
 Outbox::Faults::release('claim.locked');
 ok(both_owned(), 'in the end both have one');
 
 # --- the end of a page ------------------------------------------------------------------------------------------------
 # Messages of just the size that is left bring the end of WAL to where the next page's header begins.
 set('outbox.enabled = off');
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL', 0), 'lanes are given back');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.lane WHERE owner IS NOT NULL', 0), 'lanes are given back');
 my $boundaries = 0;
 foreach my $round (1 .. 12)
 {
@@ -124,7 +124,7 @@ foreach my $round (1 .. 12)
 	Outbox::Faults::release('window.start');
 	ok(wait_idle($node), "round $round: WAL ended $at bytes into a page");
 	set('outbox.enabled = off');
-	wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL', 0);
+	wait_for_value($node, 'SELECT count(*) FROM outbox_internal.lane WHERE owner IS NOT NULL', 0);
 }
 cmp_ok($boundaries, '>', 2, "WAL ended on the end of a page $boundaries times");
 unlike(slurp_file($node->logfile), qr/xlog flush request .* is not satisfied|past end of generated WAL/, 'and no flush beyond the end of WAL was asked for');

@@ -98,7 +98,7 @@ ok(Outbox::Ledger::end_load($load), 'no session noticed anything of all that');
 ok(wait_idle($node, 60), 'everything is delivered');
 Outbox::Ledger::check($node, 'Redis', $redis->column('ledger', 'payload'), duplicates => 1);
 Outbox::Ledger::check($node, 'Kafka', $kafka->payloads('ledger'), duplicates => 1) if $kafka;
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'and none of it was blamed on an event');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '0', 'and none of it was blamed on an event');
 
 # --- an event that kills it -------------------------------------------------------------------------------------------
 my @routes = ('poisoned_redis', $kafka ? 'poisoned_kafka' : ());
@@ -139,6 +139,6 @@ Outbox::Faults::disarm('poison');
 $node->safe_psql('postgres', q(SELECT outbox.retry(id, route, 'harmless now') FROM outbox.dead_letter));
 ok(wait_idle($node, 60), 'redriven when it does not kill the process any more');
 is(scalar(grep { $_ eq 'OUTBOX-POISON' } @{ $redis->column('poisoned', 'payload') }), 1, 'it arrives')
-  or diag($node->safe_psql('postgres', 'SELECT * FROM outbox.parked; SELECT * FROM outbox.outcome; SELECT * FROM outbox.audit; SELECT * FROM outbox.dead_letter'));
+  or diag($node->safe_psql('postgres', 'SELECT * FROM outbox_internal.parked; SELECT * FROM outbox_internal.outcome; SELECT * FROM outbox.audit; SELECT * FROM outbox.dead_letter'));
 no_server_crashed($node, 'no process of the server crashed');
 done_testing();

@@ -84,6 +84,6 @@ ok(wait_idle($node, 60), 'everything is delivered');
 Outbox::Ledger::check($node, 'Redis', $redis->column('hung.redis', 'payload'), duplicates => 1);
 Outbox::Ledger::check($node, 'Redis, too', $redis->column('hung.more', 'payload'), duplicates => 1);
 Outbox::Ledger::check($node, 'Kafka', $kafka->payloads('hung.kafka'), duplicates => 1) if $kafka;
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'and none of it was blamed on an event');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '0', 'and none of it was blamed on an event');
 no_server_crashed($node, 'no process of the server crashed');
 done_testing();

@@ -26,11 +26,11 @@ $node->safe_psql('postgres', q{
 # The event in trouble: a dead letter of the route, too large.
 my $park = q{
 	SET outbox.allow_loss = on;
-	INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, attempts,
+	INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, attempts,
 		error_class, error_code, error_message, failed_at)
 	SELECT r.id, 0, l.created_at, l.id, l.aggregate_type, l.aggregate_id, l.event_type, l.payload, 'outbox.event.order', 1, 'message',
 		'MSG_SIZE_TOO_LARGE', 'the record is too large', clock_timestamp()
-	FROM outbox.route r, outbox.log l WHERE r.name = 'everything'
+	FROM outbox.route r, outbox_internal.log l WHERE r.name = 'everything'
 	ON CONFLICT (route_id, created_at, id, replay) DO UPDATE SET state = 'dead', due_at = NULL, error_class = 'message',
 		error_code = 'MSG_SIZE_TOO_LARGE', failed_at = clock_timestamp()};
 
@@ -58,7 +58,7 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.pause'), '0', 'what
 
 # The page leaves out nothing that an operator may call.
 my $routines = $node->safe_psql('postgres', q{
-	SELECT DISTINCT p.proname FROM outbox._operate_grants() g JOIN pg_proc p ON g = format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)
+	SELECT DISTINCT p.proname FROM outbox_internal.operate_grants() g JOIN pg_proc p ON g = format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)
 	WHERE p.proname NOT LIKE '\\_%' AND p.proname <> 'version'});
 like($page, qr/outbox\.$_\b/, "the page knows $_()") foreach split /\n/, $routines;
 my $views = $node->safe_psql('postgres', q{

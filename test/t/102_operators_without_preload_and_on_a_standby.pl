@@ -16,18 +16,18 @@ $node->psql('postgres', q{
 	CREATE SERVER events FOREIGN DATA WRAPPER outbox_log;
 	SELECT outbox.create_route('everything', server => 'events', on_failure => 'block')});
 my $park = q{
-	INSERT INTO outbox.parked (route_id, lane, created_at, id, state, order_key, aggregate_type, aggregate_id, event_type, payload, topic)
+	INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, order_key, aggregate_type, aggregate_id, event_type, payload, topic)
 	SELECT r.id, 0, timestamptz '2026-01-01' + n * interval '1 s', ('00000000-0000-4000-8000-00000000000' || n)::uuid,
 		CASE n WHEN 1 THEN 'dead' ELSE 'blocked' END, 7, 'order', '42', 'e', '{}', 't' FROM outbox.route r, generate_series(1, 3) n
 	ON CONFLICT DO NOTHING};
 $node->safe_psql('postgres', $park);
 
 my ($first, $second, $third) = map { "00000000-0000-4000-8000-00000000000$_" } 1 .. 3;
-sub states { return $_[0]->safe_psql('postgres', q{SELECT string_agg(right(id::text, 1) || ' ' || state, ', ' ORDER BY created_at) FROM outbox.parked}) }
+sub states { return $_[0]->safe_psql('postgres', q{SELECT string_agg(right(id::text, 1) || ' ' || state, ', ' ORDER BY created_at) FROM outbox_internal.parked}) }
 is(states($node), '1 dead, 2 blocked, 3 blocked', 'a dead letter holds its key');
 is($node->safe_psql('postgres', "SELECT outbox.skip('$first', 'gone')"), '1', 'it can be skipped');
 is(states($node), '2 retrying, 3 retrying', 'and the others are let go, though no worker is there to send them');
-is($node->safe_psql('postgres', "SELECT outcome FROM outbox.outcome"), 'skipped', 'the day table of outcomes is made at need');
+is($node->safe_psql('postgres', "SELECT outcome FROM outbox_internal.outcome"), 'skipped', 'the day table of outcomes is made at need');
 is($node->safe_psql('postgres', "SELECT outbox.pause('everything', reason => 'r'), outbox.resume('everything')"), 't|t', 'pause and resume');
 my (undef, $out) = $node->psql('postgres', "CALL outbox.replay(since => '-infinity', route => 'everything', dry_run => false)");
 like($out, qr/^\d+\|0$/, 'replay finds nothing');

@@ -25,7 +25,7 @@ foreach my $route ('skip', 'block')
 	emit_counted($node, $route, [qw(a b c)], 21, 40);
 }
 ok(wait_for_value($node, q{SELECT string_agg(r.name || ' ' || p.state || ' ' || p.n, ', ' ORDER BY r.name, p.state)
-	FROM (SELECT route_id, state, count(*) AS n FROM outbox.parked GROUP BY 1, 2) p JOIN outbox.route r ON r.id = p.route_id},
+	FROM (SELECT route_id, state, count(*) AS n FROM outbox_internal.parked GROUP BY 1, 2) p JOIN outbox.route r ON r.id = p.route_id},
 	'block blocked 20, block dead 1, skip dead 1', 60), 'one dead letter each; under block its key waits');
 ok(wait_until(sub { $kafka->count('skip') == 120 && $kafka->count('block') == 100 }, 30), 'everything else is delivered');
 is_deeply(arrived('skip'), { map { $_ => numbers(1, 40) } qw(a b c) }, 'skip: the key went on, its neighbours too, in order, nothing twice');
@@ -38,18 +38,18 @@ is(sql(q{SELECT route, topic, error_class, count FROM outbox.dead_letter_summary
 	"block|block|message|1\nskip|skip|message|1", 'outbox.dead_letter_summary');
 is(sql(q{SELECT route, aggregate_id, waiting, behind, behind_state FROM outbox.blocked_key}), "block|a|20|$refused{block}|dead", 'outbox.blocked_key');
 is(sql("SELECT state, attempts, error_class FROM outbox.status('$refused{block}')"), 'dead|1|message', 'outbox.status of the dead letter');
-is(sql(q{SELECT DISTINCT s.state FROM outbox.parked p, outbox.status(p.id) s WHERE p.state = 'blocked'}), 'blocked', 'and of those behind it');
+is(sql(q{SELECT DISTINCT s.state FROM outbox_internal.parked p, outbox.status(p.id) s WHERE p.state = 'blocked'}), 'blocked', 'and of those behind it');
 
 # Blocked survives a restart, and later events of the key join the queue.
 $node->restart;
 emit_counted($node, 'block', [qw(a b)], 41, 45);
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked WHERE state = 'blocked'}, '25', 30), 'later events of the key wait too, also after a restart');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'blocked'}, '25', 30), 'later events of the key wait too, also after a restart');
 ok(wait_until(sub { $kafka->count('block') == 105 }, 30), 'those of another key do not');
 
 # With a larger limit the same event goes, and then those behind it.
 $kafka->alter_topic('block', 'max.message.bytes=100000');
 is(sql("SELECT outbox.retry('$refused{block}', reason => 'limit raised')"), '1', 'retry()');
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'block'}, '0', 60), 'the queue drains');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'block'}, '0', 60), 'the queue drains');
 my @key_a = map { $_->{payload} =~ / huge$/ ? 'huge' : $_->{payload} =~ s/^a //r } grep { $_->{key} eq 'a' } @{ $kafka->records('block') };
 is_deeply(\@key_a, [ 1 .. 20, 'huge', 21 .. 45 ], 'in the order of emission, each once');
 like(sql("SELECT state || ' ' || coalesce(place, '') FROM outbox.status('$refused{block}')"), qr/^delivered \D*0\D+\d+/, 'outbox.status knows the place');
@@ -77,7 +77,7 @@ $kafka->alter_topic('skip', 'max.message.bytes=100000');
 is(sql(q{CALL outbox.redrive(route => 'skip', aggregate_id => 'key1', batch => 5, reason => 'limit raised')}), '1', 'redrive() by key');
 is(sql(q{CALL outbox.redrive(route => 'skip', error => 'message', batch => 5, reason => 'limit raised')}), '11', 'redrive() by class of error');
 ok(wait_idle($node, 60), 'idle');
-is(sql(q{SELECT count(*) FROM outbox.parked}), '0', 'nothing is parked any more');
+is(sql(q{SELECT count(*) FROM outbox_internal.parked}), '0', 'nothing is parked any more');
 is(scalar(grep { $_->{payload} =~ / huge$/ } @{ $kafka->records('skip') }), 12, 'each of them arrived once');
 
 is(sql(q{SELECT string_agg(action || ':' || coalesce(reason, ''), ', ' ORDER BY at) FROM outbox.audit WHERE event_id IS NOT NULL}),

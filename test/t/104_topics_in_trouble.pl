@@ -1,5 +1,5 @@
 # Kafka topics that are deleted, and that may not be written to any more: the other topics of the route flow meanwhile,
-# nothing piles up in outbox.parked, what was read of them survives a crash, and they heal and rejoin by themselves.
+# nothing piles up in outbox_internal.parked, what was read of them survives a crash, and they heal and rejoin by themselves.
 use strict;
 use warnings;
 
@@ -32,14 +32,14 @@ $kafka->delete_topic('gone');
 $kafka->deny_topic('denied');
 emit_counted($node, $_, \@keys, 11, 40) foreach reverse @topics;
 ok(wait_until(sub { $kafka->count('well') == 320 }, 60), 'the healthy topic of the same route flows');
-ok(wait_for_value($node, q{SELECT string_agg(topic || ' ' || error_class, ', ' ORDER BY topic) FROM outbox.side_topic}, 'denied topic, gone topic', 60),
+ok(wait_for_value($node, q{SELECT string_agg(topic || ' ' || error_class, ', ' ORDER BY topic) FROM outbox_internal.side_topic}, 'denied topic, gone topic', 60),
 	'the others have left the lane');
-like(sql(q{SELECT error_code FROM outbox.side_topic WHERE topic = 'denied'}), qr/AUTHORIZATION/, 'with the reason');
-like(sql(q{SELECT string_agg(error_code, ' ') FROM outbox.side_topic WHERE topic = 'gone'}), qr/UNKNOWN/, 'each its own');
+like(sql(q{SELECT error_code FROM outbox_internal.side_topic WHERE topic = 'denied'}), qr/AUTHORIZATION/, 'with the reason');
+like(sql(q{SELECT string_agg(error_code, ' ') FROM outbox_internal.side_topic WHERE topic = 'gone'}), qr/UNKNOWN/, 'each its own');
 emit_counted($node, $_, \@keys, 41, 60) foreach @topics;
 ok(wait_until(sub { $kafka->count('well') == 480 }, 30), 'and goes on flowing');
 is_deeply(arrived('well'), all(1, 60), 'in order, nothing twice');
-cmp_ok(sql(q{SELECT count(*) FROM outbox.parked}), '<', 240, 'the parked table holds only what was in flight');
+cmp_ok(sql(q{SELECT count(*) FROM outbox_internal.parked}), '<', 240, 'the parked table holds only what was in flight');
 # Progress is noted a moment after the events are there.
 ok(wait_for_value($node, 'SELECT sum(pending) FROM outbox.lag', '800', 20), 'outbox.lag counts what waits');
 
@@ -48,7 +48,7 @@ $node->stop('immediate');
 $node->start;
 emit_counted($node, $_, \@keys, 61, 70) foreach @topics;
 ok(wait_until(sub { (first_arrived('well')->{k1} // '') eq join ' ', 1 .. 70 }, 60), 'after a crash the healthy one flows again');
-is(sql(q{SELECT string_agg(topic, ', ' ORDER BY topic) FROM outbox.side_topic}), 'denied, gone', 'and the others are still on their own');
+is(sql(q{SELECT string_agg(topic, ', ' ORDER BY topic) FROM outbox_internal.side_topic}), 'denied, gone', 'and the others are still on their own');
 
 $kafka->allow_topic('denied');
 ok(wait_until(sub { (first_arrived('denied')->{k8} // '') eq join ' ', 1 .. 70 }, 60), 'allowed again, the topic gets its events');
@@ -57,8 +57,8 @@ ok(wait_idle($node, 90), 'made again, the other one too');
 is_deeply(first_arrived('denied'), all(1, 70), 'denied: complete and in order');
 is_deeply(first_arrived('gone'), all(11, 70), 'gone: complete and in order from where it was deleted');
 is_deeply(first_arrived('well'), all(1, 70), 'well: complete and in order');
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.side_lane}, '0', 60), 'both have rejoined their lane');
-is(sql(q{SELECT count(*) FROM outbox.parked}), '0', 'and nothing is parked');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.side_lane}, '0', 60), 'both have rejoined their lane');
+is(sql(q{SELECT count(*) FROM outbox_internal.parked}), '0', 'and nothing is parked');
 
 my %before = map { $_ => $kafka->count($_) } @topics;
 emit_counted($node, $_, \@keys, 71, 80) foreach @topics;

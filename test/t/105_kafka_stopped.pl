@@ -68,7 +68,7 @@ ok(flows($in_kafka, 60), 'going on: events flow');
 ok(wait_for_value($node, $state, 'closed', 60), 'going on: the breaker is closed');
 ok(Outbox::Ledger::end_load($load), 'no session noticed');
 ok(wait_idle($node, 120), 'everything was delivered');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'nothing was parked');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '0', 'nothing was parked');
 Outbox::Ledger::check($node, 'Kafka', $kafka->payloads('load'), duplicates => 1);
 Outbox::Ledger::check($node, 'Redis', $redis->column('load', 'payload'));
 no_server_crashed($node);

@@ -31,7 +31,7 @@ sub complete
 	my ($what) = @_;
 	ok(wait_until(sub { $redis->xlen('well') >= $done * @keys }, 60), "$what: everything arrives");
 	is_deeply(arrived('well'), { map { $_ => numbers(1, $done) } @keys }, "$what: in order, nothing twice");
-	ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 20), "$what: no event was charged");
+	ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', '0', 20), "$what: no event was charged");
 	return;
 }
 more('well', 50);
@@ -60,12 +60,12 @@ emit_counted($node, 'bad', \@keys, 1, 30);
 more('well', 50);
 emit_counted($node, 'bad', \@keys, 31, 60);
 ok(wait_until(sub { $redis->xlen('well') == $done * @keys }, 30), 'a stream of the wrong type holds up no other stream of its route');
-ok(wait_for_value($node, q{SELECT topic, error_class, error_code FROM outbox.side_topic}, 'bad|topic|WRONGTYPE', 30), 'it has left the lane, with the reason');
+ok(wait_for_value($node, q{SELECT topic, error_class, error_code FROM outbox_internal.side_topic}, 'bad|topic|WRONGTYPE', 30), 'it has left the lane, with the reason');
 is(sql(q{SELECT state FROM outbox.destination WHERE server = 'redis'}), 'closed', 'and is no trouble of the destination');
 $redis->command('DEL', 'bad');
 ok(wait_until(sub { $redis->xlen('bad') == 120 }, 60), 'it heals by itself');
 is_deeply(arrived('bad'), { map { $_ => numbers(1, 60) } @keys }, 'in order, nothing twice');
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.side_lane', '0', 60), 'and rejoins');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.side_lane', '0', 60), 'and rejoins');
 complete('beside the broken stream');
 
 # Too large for this server: 1 MB is the least limit that it takes.
@@ -86,6 +86,6 @@ destination_is('replica', 'destination', 'READONLY', 'a replica that takes no wr
 $replica->command('REPLICAOF', 'NO', 'ONE');
 ok(wait_idle($node, 60), 'promoted, it gets them');
 is_deeply(by_key($replica->column('promoted', 'payload')), { map { $_ => numbers(1, 30) } @keys }, 'in order, nothing twice');
-is(sql(q{SELECT count(*) FROM outbox.parked}), '1', 'and nothing else was parked');
+is(sql(q{SELECT count(*) FROM outbox_internal.parked}), '1', 'and nothing else was parked');
 no_server_crashed($node);
 done_testing();

@@ -47,8 +47,8 @@ sql(join ';', q{SELECT outbox.emit_text('key', 'k', 'x', 'first 0')}, delayed('k
 	q{SELECT outbox.emit_text('key', 'k', 'x', 'second 0')}, delayed('key', q('k'), 'past', -1000));
 arrive('key', 3, 20, 'what is not delayed, or was due long ago, goes at once');
 is_deeply([ (map { s/ .*//r } @{ payloads('key') })[ 0 .. 2 ] ], [qw(first second past)], 'in the order of emission');
-ok(wait_for_value($node, q{SELECT string_agg(state, ' ') FROM outbox.parked}, 'scheduled scheduled', 6), 'the others are scheduled');
-is(sql(q{SELECT DISTINCT s.state, s.next_try = p.due_at FROM outbox.parked p, outbox.status(p.id) s}), 'scheduled|t', 'outbox.status says until when');
+ok(wait_for_value($node, q{SELECT string_agg(state, ' ') FROM outbox_internal.parked}, 'scheduled scheduled', 6), 'the others are scheduled');
+is(sql(q{SELECT DISTINCT s.state, s.next_try = p.due_at FROM outbox_internal.parked p, outbox.status(p.id) s}), 'scheduled|t', 'outbox.status says until when');
 arrive('key', 5, 40, 'they arrive');
 is_deeply([ map { s/ .*//r } @{ payloads('key') } ], [qw(first second past soon late)], 'in the order of their due times');
 
@@ -58,7 +58,7 @@ sql("SELECT count(outbox.emit_text('many', CASE WHEN i % 2 = 0 THEN (i % 20)::te
 arrive('many', 600, 30, 'six hundred that are due at once arrive');
 # Had its timer been missed, it would be found after half a minute.
 on_time('many', 25_000, 'many');
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 20), 'nothing is left');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', '0', 20), 'nothing is left');
 is($redis->xlen('many'), 600, 'each once');
 my %last;
 my @swapped = grep { my ($n) = $_->{payload} =~ /^(\d+)/; my $before = $last{ $_->{key} } // 0; $last{ $_->{key} } = $n; $n < $before }
@@ -68,7 +68,7 @@ is(scalar @swapped, 0, 'those of one key in the order of emission, as their due 
 # Across restarts: due while the server is down, due after an orderly restart, due after a crash.
 sql(join ';', delayed('restart', 'NULL::text', 'down', 6), delayed('restart', q('r'), 'down too', 6), delayed('restart', q('r'), 'after', 14),
 	delayed('restart', 'NULL::text', 'after too', 14));
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked WHERE state = 'scheduled'}, '4', 5), 'four wait');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'scheduled'}, '4', 5), 'four wait');
 my $down = time + 6.1;
 $node->stop('fast');
 is($redis->xlen('restart'), 0, 'none of them has come');
@@ -83,11 +83,11 @@ on_time('restart', 25_000, 'restart');
 # Taken back, and hurried.
 my $far = sql(q{SELECT outbox.emit_text('far', 'f', 'x', 'never 0', deliver_at => now() + interval '1 year')});
 my $hurried = sql(q{SELECT outbox.emit_text('far', 'f', 'x', 'now 0', deliver_at => now() + interval '1 year')});
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked WHERE state = 'scheduled'}, '2', 10), 'two wait for a year');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'scheduled'}, '2', 10), 'two wait for a year');
 is(sql("SELECT outbox.skip('$far', 'not wanted any more')"), '1', 'one is taken back');
 is(sql("SELECT outbox.retry('$hurried', reason => 'cannot wait')"), '1', 'one is hurried');
 arrive('far', 1, 20, 'it arrives');
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 20), 'nothing is left');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', '0', 20), 'nothing is left');
 is_deeply(payloads('far'), ['now 0'], 'and nothing else came');
 ok(wait_idle($node), 'idle');
 no_server_crashed($node);

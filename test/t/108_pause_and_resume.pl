@@ -58,8 +58,8 @@ foreach my $case (@cases)
 	ok(wait_idle($node, 60), "$name: idle");
 	is_deeply(arrived('one'), all($done), "$name: complete, in order, nothing twice");
 	is_deeply(arrived('two'), all($done), "$name: likewise the other topic") if !@{ $case->{flows} };
-	is(sql('SELECT (SELECT count(*) FROM outbox.parked), (SELECT count(*) FROM outbox.pause)'), '0|0', "$name: nothing is left of it");
-	ok(wait_for_value($node, 'SELECT count(*) FROM outbox.side_lane', '0', 60), "$name: no side lane is left");
+	is(sql('SELECT (SELECT count(*) FROM outbox_internal.parked), (SELECT count(*) FROM outbox.pause)'), '0|0', "$name: nothing is left of it");
+	ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.side_lane', '0', 60), "$name: no side lane is left");
 }
 is(sql(q{SELECT count(*) FILTER (WHERE action = 'pause'), count(*) FILTER (WHERE action = 'resume') FROM outbox.audit}), '4|4', 'outbox.audit has each of them');
 unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/outbox: (?:topic|route) .* is in trouble/, 'what somebody has asked for is no trouble');

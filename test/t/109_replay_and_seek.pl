@@ -29,7 +29,7 @@ sub comes { my ($stream, $count, $what) = @_; return ok(wait_until(sub { $redis-
 sub payloads { return by_key([ map { $_->{payload} } @{ $_[0] } ]) }
 
 emit_counted($node, 'one', \@keys, 1, 20);
-my $between = sql(q{SELECT max(created_at) + interval '1 microsecond' FROM outbox.log});
+my $between = sql(q{SELECT max(created_at) + interval '1 microsecond' FROM outbox_internal.log});
 emit_counted($node, $_, \@keys, 21, 40) foreach 'one';
 emit_counted($node, 'two', \@keys, 1, 10);
 ok(wait_idle($node), 'all delivered');
@@ -38,7 +38,7 @@ my %original = map { $_->{payload} => $_ } @{ $redis->entries('one') };
 
 # Dry run: counts, sends nothing.
 is(replay(q{since => '-infinity', route => 'redis', aggregate_type => 'one', aggregate_id => 'a', reason => 'a look'}), '40', 'a dry run is the default, and counts');
-is(sql('SELECT count(*) FROM outbox.parked'), '0', 'and parks nothing');
+is(sql('SELECT count(*) FROM outbox_internal.parked'), '0', 'and parks nothing');
 
 # By key.
 is(replay(q{since => '-infinity', route => 'redis', aggregate_type => 'one', aggregate_id => 'a', dry_run => false, reason => 'consumer lost it'}), '40', 'replay of a key');
@@ -64,12 +64,12 @@ is($redis->xlen('one'), 160, 'and not to its own route');
 
 # By event type and id.
 is(replay(q{since => '-infinity', route => 'redis', event_type => 'nothing like it', dry_run => false}), '0', 'replay of nothing');
-my $ids = sql(q{SELECT array_agg(id) FROM (SELECT id FROM outbox.log WHERE aggregate_type = 'two' AND aggregate_id = 'b' ORDER BY created_at LIMIT 3) l});
+my $ids = sql(q{SELECT array_agg(id) FROM (SELECT id FROM outbox_internal.log WHERE aggregate_type = 'two' AND aggregate_id = 'b' ORDER BY created_at LIMIT 3) l});
 is(replay("route => 'redis', ids => '$ids', dry_run => false"), '3', 'replay by id');
 comes('two', 33, 'they arrive');
 is_deeply(payloads(since('two', 30)), { b => '1 2 3' }, 'these three, in order');
 ok(wait_idle($node), 'idle');
-is(sql('SELECT count(*) FROM outbox.parked'), '0', 'nothing is left parked');
+is(sql('SELECT count(*) FROM outbox_internal.parked'), '0', 'nothing is left parked');
 cmp_ok(sql(q{SELECT count(*) FROM outbox.audit WHERE action = 'replay' AND NOT coalesce((detail->>'dry_run')::boolean, false)}), '>=', 3, 'outbox.audit has them');
 
 # Seek: back, and past everything.
@@ -82,7 +82,7 @@ is_deeply(payloads(since('one', $one)), { map { $_ => numbers(21, 40) } @keys },
 sql(q{SELECT outbox.pause(route => 'redis', reason => 'wrong deployment')});
 emit_counted($node, 'one', \@keys, 41, 60);
 # By the events' own clock: after a restart it may run ahead of the wall clock.
-my $now = sql(q{SELECT max(created_at) + interval '1 microsecond' FROM outbox.log});
+my $now = sql(q{SELECT max(created_at) + interval '1 microsecond' FROM outbox_internal.log});
 emit_counted($node, 'one', \@keys, 61, 65);
 is(sql("CALL outbox.seek('redis', '$now', reason => 'not these')"), '0|60', 'seek() forward counts what it passes over');
 $one = $redis->xlen('one');

@@ -43,16 +43,16 @@ sql(q{SELECT outbox.pause(route => 'redis', aggregate_type => 'held', aggregate_
 emit_counted($node, $_, \@keys, 1, 20) foreach qw(well bad held);
 my $due = int((time + 20) * 1000);
 sql("SELECT count(outbox.emit_text('late', CASE WHEN i % 2 = 0 THEN 'k' END, 'x', 'n' || i % 2 || ' ' || i, deliver_at => to_timestamp($due / 1000.0))) FROM generate_series(1, 400) i");
-ok(wait_for_value($node, q{SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'blocked' AND aggregate_type = 'held') FROM outbox.parked}, '400|20', 60),
+ok(wait_for_value($node, q{SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'blocked' AND aggregate_type = 'held') FROM outbox_internal.parked}, '400|20', 60),
 	'events are scheduled and blocked');
-ok(wait_for_value($node, q{SELECT count(DISTINCT topic) FROM outbox.side_topic}, '1', 60), 'and a topic is on its own');
+ok(wait_for_value($node, q{SELECT count(DISTINCT topic) FROM outbox_internal.side_topic}, '1', 60), 'and a topic is on its own');
 
 kill_worker('a worker is killed');
 ok(wait_until(sub { (first_arrived('held')->{k2} // '') eq numbers(1, 20) }, 60), 'other keys arrive');
 emit_counted($node, $_, \@keys, 21, 30) foreach qw(well bad held);
 ok(wait_until(sub { my $seen = first_arrived('well'); join('|', map { $seen->{$_} // '' } @keys) eq join '|', (numbers(1, 30)) x @keys }, 60), 'healthy topics flow');
 is(first_arrived('held')->{k1}, undef, 'the paused key stands still');
-is(sql(q{SELECT count(*) FROM outbox.parked WHERE state = 'scheduled'}), '400', 'nothing scheduled has been lost, or sent too soon') if time * 1000 < $due - 500;
+is(sql(q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'scheduled'}), '400', 'nothing scheduled has been lost, or sent too soon') if time * 1000 < $due - 500;
 
 # While scheduled events are being sent, twice.
 foreach my $round (1 .. 2)
@@ -60,7 +60,7 @@ foreach my $round (1 .. 2)
 	ok(wait_until(sub { $redis->xlen('late') > 20 * $round }, 60), "scheduled events are on their way, round $round");
 	kill_worker("a worker is killed, round $round");
 }
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked WHERE aggregate_type = 'late'}, '0', 60), 'all that is due is sent');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked WHERE aggregate_type = 'late'}, '0', 60), 'all that is due is sent');
 my $late = first_arrived('late');
 is($late->{n0}, join(' ', map { $_ * 2 } 1 .. 200), 'those of one key in order, none missing');
 is(join(' ', sort { $a <=> $b } split / /, $late->{n1}), join(' ', map { $_ * 2 - 1 } 1 .. 200), 'those without a key, none missing');
@@ -70,8 +70,8 @@ $redis->command('DEL', 'bad');
 sql(q{SELECT outbox.resume(route => 'redis', aggregate_type => 'held', aggregate_id => 'k1', reason => 'done')});
 ok(wait_idle($node, 90), 'idle');
 is_deeply(first_arrived($_), all(30), "$_: complete and in order") foreach qw(well bad held);
-is(sql('SELECT (SELECT count(*) FROM outbox.parked)'), '0', 'nothing is left parked');
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.side_lane', '0', 60), 'no side lane is left');
+is(sql('SELECT (SELECT count(*) FROM outbox_internal.parked)'), '0', 'nothing is left parked');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.side_lane', '0', 60), 'no side lane is left');
 
 # What a dead worker had in hand is under somebody's hands when the next one takes over: other keys do not wait for him.
 sub workers
@@ -82,15 +82,15 @@ sub workers
 	return ok(wait_until(sub { my @pids = relay_pids($node); return @pids == $count }, 60), "$count workers");
 }
 workers('off', 0);
-sql(q{INSERT INTO outbox.parked (route_id, lane, created_at, id, state, due_at, sender, order_key, attempts, aggregate_type, aggregate_id,
+sql(q{INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, due_at, sender, order_key, attempts, aggregate_type, aggregate_id,
 	event_type, payload, topic)
   SELECT r.id, l.lane, now(), gen_random_uuid(), 'retrying', now(), 4711, 4711 + l.lane, 1, 'well', 'left ' || l.lane, 'x', 'left 1', 'well'
-  FROM outbox.route r JOIN outbox.lane l ON l.route_id = r.id});
+  FROM outbox.route r JOIN outbox_internal.lane l ON l.route_id = r.id});
 my $operator = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
-$operator->query_safe('SET client_min_messages = warning; BEGIN; SELECT outbox.retry(id) FROM outbox.parked');
+$operator->query_safe('SET client_min_messages = warning; BEGIN; SELECT outbox.retry(id) FROM outbox_internal.parked');
 emit_counted($node, 'well', \@keys, 31, 40);
 workers('on', 2);
 ok(wait_until(sub { my $seen = first_arrived('well'); join('|', map { $seen->{$_} // '' } @keys) eq join '|', (numbers(1, 40)) x @keys }, 20), 'other keys flow');
 $operator->query_safe('COMMIT');
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 60), 'and then what he held');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', '0', 60), 'and then what he held');
 done_testing();

@@ -53,7 +53,7 @@ sub complete
 	ok(wait_until(sub { !grep { $kafka->count($_) < $done * @keys } @topics }, 40), "$what: everything arrives");
 	my $expected = { map { $_ => join ' ', 1 .. $done } @keys };
 	is_deeply(by_key($kafka->payloads($_)), $expected, "$what: $_ in order, nothing twice") foreach @topics;
-	ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '0', 20), "$what: nothing is parked, no event was charged");
+	ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', '0', 20), "$what: nothing is parked, no event was charged");
 	return;
 }
 sub destination_is
@@ -77,7 +77,7 @@ foreach (1 .. 3)
 	ok(wait_until(sub { sql($tries) ne $before }, 40), 'it is tried again, and again in vain');
 }
 is(sql(q{SELECT trips, deaths FROM outbox.destination WHERE server = 'events'}), '1|0', 'all one outage; no sink process died');
-is(sql('SELECT count(*) FROM outbox.parked'), '0', 'no event is charged');
+is(sql('SELECT count(*) FROM outbox_internal.parked'), '0', 'no event is charged');
 cmp_ok(log_lines() - $lines, '<', 10, 'no storm in the server log');
 password('events', $secret{right});
 complete('the right password', @topics);
@@ -88,16 +88,16 @@ my $workers = join ' ', relay_pids($node);
 $kafka->revoke('denied', 'outbox');
 more(30, reverse @topics);
 ok(wait_until(sub { $kafka->count('well') == $done * @keys }, 40), 'rights on one topic taken away: the other flows');
-ok(wait_for_value($node, q{SELECT topic, error_class, error_code FROM outbox.side_topic}, 'denied|topic|TOPIC_AUTHORIZATION_FAILED', 40), 'it has left the lane, with the reason');
+ok(wait_for_value($node, q{SELECT topic, error_class, error_code FROM outbox_internal.side_topic}, 'denied|topic|TOPIC_AUTHORIZATION_FAILED', 40), 'it has left the lane, with the reason');
 more(30, @topics);
 ok(wait_until(sub { $kafka->count('well') == $done * @keys }, 40), 'the other flows on');
 is(sql(q{SELECT state FROM outbox.destination WHERE server = 'events'}), 'closed', 'it is no trouble of the destination');
-is(sql(q{SELECT coalesce(max(attempts), 0), count(*) FILTER (WHERE state = 'dead') FROM outbox.parked}), '0|0', 'no event is charged');
+is(sql(q{SELECT coalesce(max(attempts), 0), count(*) FILTER (WHERE state = 'dead') FROM outbox_internal.parked}), '0|0', 'no event is charged');
 # Progress is noted a moment after the events are there.
 ok(wait_for_value($node, 'SELECT sum(pending) FROM outbox.lag', 60 * @keys, 20), 'outbox.lag counts what waits');
 $kafka->grant('denied', 'outbox');
 complete('rights given back', @topics);
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.side_lane', '0', 40), 'the topic has rejoined its lane');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.side_lane', '0', 40), 'the topic has rejoined its lane');
 is(join(' ', relay_pids($node)), $workers, 'nobody was restarted for it');
 
 # --- a password changed at the broker -----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ redis_route($node, $redis, 'again', topic => q('again'), aggregate_types => q('{
 
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 sub state { my ($number) = @_; return sql("SELECT state FROM outbox.replay WHERE number = $number") }
-sub copies { my ($number) = @_; return sql("SELECT count(*) FROM outbox.parked WHERE replay = $number") }
+sub copies { my ($number) = @_; return sql("SELECT count(*) FROM outbox_internal.parked WHERE replay = $number") }
 
 sql(qq{SELECT outbox.pause('again', reason => 'the test counts what is copied');
 	SELECT cardinality(outbox.emit_many('bulk', (SELECT array_agg((i % 100)::text ORDER BY i) FROM generate_series(1, $events) i), 'made',
@@ -60,7 +60,7 @@ is(sql("CALL outbox.replay(number => $number)"), "$number|" . ($events - $copied
 is(state($number), 'interrupted', 'and changes nothing');
 is(sql("SET maintenance_work_mem = 1024; CALL outbox.replay(number => $number, dry_run => false)"), "$number|" . ($events - $copied), 'it goes on');
 is(sql("SELECT state, matched, copied FROM outbox.replay WHERE number = $number"), "scheduled|$events|$events", 'to its end');
-is(sql("SELECT count(*), count(DISTINCT id) FROM outbox.parked WHERE replay = $number"), "$events|$events", 'each event is copied once');
+is(sql("SELECT count(*), count(DISTINCT id) FROM outbox_internal.parked WHERE replay = $number"), "$events|$events", 'each event is copied once');
 is(sql(q{SELECT count(*) FROM outbox.doctor() WHERE "check" = 'replay'}), '0', 'doctor() is content');
 ($status, undef, $error) = $node->psql('postgres', "CALL outbox.replay(number => $number, dry_run => false)");
 like($error, qr/replay $number is complete/, 'what is complete does not go on');
@@ -73,10 +73,10 @@ sql("SELECT pg_cancel_backend($pid)");
 ok(wait_for_value($node, "SELECT wait_event_type FROM pg_stat_activity WHERE pid = $pid", 'Client', 30), 'the call ends, the session stays');
 $locker->query_safe('COMMIT');
 $locker->quit;
-my $last = sql("SELECT max(due_at) FROM outbox.parked WHERE replay = $number");
+my $last = sql("SELECT max(due_at) FROM outbox_internal.parked WHERE replay = $number");
 $copied = copies($number);
 is(sql("CALL outbox.replay(number => $number, dry_run => false)"), "$number|" . ($events - $copied), 'it goes on at once');
-is(sql("SELECT count(*), max(due_at) - min(due_at) > interval '30 minutes' FROM outbox.parked WHERE replay = $number AND due_at > '$last'"),
+is(sql("SELECT count(*), max(due_at) - min(due_at) > interval '30 minutes' FROM outbox_internal.parked WHERE replay = $number AND due_at > '$last'"),
 	($events - $copied) . '|t', 'behind what had been copied, at its own pace');
 is(sql("SELECT outbox.cancel_replay($number)"), $events, 'cancelled');
 ($copier, $locker, $pid, $number) = begin_and_block('');

@@ -45,8 +45,8 @@ foreach my $member (@{ $kafka->{nodes} })
 ok(flows(), 'events flow');
 ok(Outbox::Ledger::end_load($load), 'no session noticed');
 ok(wait_idle($node, 60), 'everything was delivered');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'nothing was parked');
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.side_lane', '0', 60), 'no topic is on its own');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '0', 'nothing was parked');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.side_lane', '0', 60), 'no topic is on its own');
 ok(wait_for_value($node, q{SELECT state, error_class IS NULL, deaths FROM outbox.destination WHERE server = 'kafka'}, 'closed|t|0', 20), 'no trouble is left, and no sink process died');
 Outbox::Ledger::check($node, 'Kafka', $kafka->payloads('load'), duplicates => 1);
 no_server_crashed($node);

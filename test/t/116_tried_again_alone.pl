@@ -34,7 +34,7 @@ is(sql(q{SELECT state, error_class IS NULL FROM outbox.destination WHERE server 
 $kafka->alter_topic('compacted', 'cleanup.policy=delete');
 ok(wait_for_value($node, "SELECT state FROM outbox.status('$mended')", 'delivered', 30), 'the topic is mended: it goes by itself');
 is_deeply(arrived(), of_keys(50, other => 'mended'), 'once');
-is(sql('SELECT count(*) FROM outbox.parked'), '0', 'nothing is parked any more');
+is(sql('SELECT count(*) FROM outbox_internal.parked'), '0', 'nothing is parked any more');
 
 $kafka->alter_topic('compacted', 'cleanup.policy=compact');
 sql(q{SELECT outbox.alter_route('kafka', max_attempts => 3)});

@@ -25,13 +25,13 @@ my $seek = q{CALL outbox.seek('r', '-infinity', reason => 'again')};
 Outbox::Faults::arm('fork.before', 'wait');
 sql(q{SELECT outbox.pause('r', topic => 'two', reason => 'leaves its lane')});
 ok(Outbox::Faults::await_waiting('fork.before'), 'a topic is about to leave its lane');
-my $owner = sql('SELECT owner FROM outbox.lane');
+my $owner = sql('SELECT owner FROM outbox_internal.lane');
 is(sql($seek), '40|0', 'the route is moved to its beginning');
-sql("UPDATE outbox.lane SET owner = $owner");
+sql("UPDATE outbox_internal.lane SET owner = $owner");
 Outbox::Faults::release('fork.before');
 # What the worker does with a lane that it has claimed while it still had it.
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lag WHERE inflight > 0', '0', 10), 'the fork has had its answer');
-sql('UPDATE outbox.lane SET owner = NULL');
+sql('UPDATE outbox_internal.lane SET owner = NULL');
 comes('one', 40, 'the other topic comes again');
 is($redis->xlen('two'), 20, 'the paused one does not');
 sql(q{SELECT outbox.resume('r', topic => 'two')});

@@ -11,7 +11,7 @@ my $redis = Outbox::Redis->start;
 redis_route($node, $redis, 'redis', topic => q('old.{aggregate_type}'), aggregate_types => q('{big}'));
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 sub emit { my ($size, $more) = @_; return sql("SELECT outbox.emit_text('big', 'k', 'x', repeat('x', $size)" . ($more // '') . ')') }
-sub parked { my ($count, $what) = @_; return ok(wait_until(sub { sql('SELECT count(*) FROM outbox.parked') == $count }, 30), $what) }
+sub parked { my ($count, $what) = @_; return ok(wait_until(sub { sql('SELECT count(*) FROM outbox_internal.parked') == $count }, 30), $what) }
 sub lengths { return [ map { length $_->{payload} } @{ $redis->entries($_[0]) } ] }
 
 sql(q{SELECT outbox.alter_route('redis', on_failure => 'block')});
@@ -25,8 +25,8 @@ sql(q{SELECT outbox.alter_route('redis', topic => 'new.{aggregate_type}')});
 emit(4);
 parked(4, 'a later event waits for them under the new name, too');
 is($redis->xlen('new.big'), 0, 'nothing has overtaken them');
-is(sql(q{SELECT string_agg(DISTINCT topic, ',' ORDER BY topic) FROM outbox.parked}), 'new.big,own', 'their topic has the new name');
-is(sql(q{SELECT count(DISTINCT order_key) FROM outbox.parked}), '2', 'and all of the key know each other');
+is(sql(q{SELECT string_agg(DISTINCT topic, ',' ORDER BY topic) FROM outbox_internal.parked}), 'new.big,own', 'their topic has the new name');
+is(sql(q{SELECT count(DISTINCT order_key) FROM outbox_internal.parked}), '2', 'and all of the key know each other');
 $node->restart;
 emit(5);
 parked(5, 'after a restart, too');

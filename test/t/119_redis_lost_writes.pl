@@ -39,7 +39,7 @@ cmp_ok(rewinds('plain'), '>=', 1, 'the lanes were put back, and the audit says s
 is(sql(q{SELECT detail ->> 'survived' FROM outbox.audit WHERE action = 'rewind' LIMIT 1}), '0-0', 'to where all was there still: the beginning');
 ok(wait_for_value($node, q{SELECT state, error_code FROM outbox.destination WHERE server = 'plain'}, 'closed|LOST_WRITES', 10), 'the destination shows it');
 like(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/WARNING:.*destination "plain": the Redis server has lost what it had acknowledged: stream "orders" had/, 'the server log too');
-is(sql(q{SELECT count(*) FROM outbox.parked}), '0', 'nothing was charged');
+is(sql(q{SELECT count(*) FROM outbox_internal.parked}), '0', 'nothing was charged');
 
 # Again, and the workers are killed at the same time: their successors know from the tables.
 my $before = rewinds('plain');

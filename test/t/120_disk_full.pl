@@ -55,7 +55,7 @@ sub trouble_is { my ($code) = @_; return wait_for_value($node, q(SELECT coalesce
 sql('CALL order_one()') foreach 1 .. 20;
 ok(wait_idle($node), 'events flow');
 is(sql(q(SELECT string_agg(DISTINCT t.spcname, ' ') FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_tablespace t ON t.oid = c.reltablespace
-	WHERE i.inhparent IN ('outbox.log'::regclass, 'outbox.progress'::regclass))), 'small', 'day tables are on the small disk');
+	WHERE i.inhparent IN ('outbox_internal.log'::regclass, 'outbox_internal.progress'::regclass))), 'small', 'day tables are on the small disk');
 
 # --- the log has no room ----------------------------------------------------------------------------------------------
 $redis->pause;
@@ -79,7 +79,7 @@ sql('DELETE FROM orders WHERE id = 1000000');
 
 # --- nor has progress -------------------------------------------------------------------------------------------------
 # What room its pages have left is taken by small rows of a route that there is not.
-my $row = q(INSERT INTO outbox.progress (at, route_id, lane, window_from) VALUES (now(), 2000000000, 0, '3:3:'););
+my $row = q(INSERT INTO outbox_internal.progress (at, route_id, lane, window_from) VALUES (now(), 2000000000, 0, '3:3:'););
 my $err = '';
 $node->psql('postgres', "SET outbox.allow_loss = on;\n" . "$row\n" x 300, on_error_stop => 0, stderr => \$err, extra_params => [ '--set=VERBOSITY=sqlstate' ]);
 like($err, qr/53100/, 'the progress table is full to the last page');

@@ -75,7 +75,7 @@ ok(wait_idle($node, 120), 'everything is delivered');
 Outbox::Ledger::check($node, 'Redis', $redis->column('ledger', 'payload'), duplicates => 1);
 my %ids = map { $_ => 1 } @{ $redis->column('big', 'id', 5) };
 is(scalar(keys %ids), 3 * $large, 'and what it was killed over');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'and none of it was blamed on an event');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '0', 'and none of it was blamed on an event');
 is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $session, 'the server did not restart');
 no_server_crashed($node);
 done_testing();

@@ -75,7 +75,7 @@ ok(limit($sink, 'nofile', 4), 'the Redis sink process may not open a fifth descr
 $redis->command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
 trouble_is('redis', 'CONNECT|RESOLVE', 'Too many open files|descriptors', 'a sink process without descriptors says so');
 more(10);
-is(sql('SELECT count(*) FROM outbox.parked'), '0', 'no event is charged');
+is(sql('SELECT count(*) FROM outbox_internal.parked'), '0', 'no event is charged');
 if ($kafka) { ok(wait_until(sub { @{ $kafka->payloads('scarce') } == $done }, 20), 'the other destination goes on') }
 ok(limit($sink, 'nofile'), 'it may again');
 complete('descriptors given back');
@@ -127,7 +127,7 @@ SKIP:
 	more(10);
 	trouble_is('kafka', '_ALL_BROKERS_DOWN|_TRANSPORT', 'Too many open files', 'a Kafka sink process that can make no connection says so');
 	ok(wait_until(sub { $redis->xlen('scarce') >= $done }, 20), 'the other destination goes on');
-	is(sql('SELECT count(*) FROM outbox.parked'), '0', 'no event is charged');
+	is(sql('SELECT count(*) FROM outbox_internal.parked'), '0', 'no event is charged');
 	ok(limit($sink, 'nofile'), 'it may again');
 	complete('descriptors given back to it');
 	is(sink_of('kafka'), $sink, 'by the same process');
@@ -145,7 +145,7 @@ SKIP:
 	is(sink_of('kafka'), $sink, 'by the same process');
 }
 is(join(' ', relay_pids($node)), $relay, 'the worker was the same all the time');
-is(sql('SELECT count(*) FROM outbox.parked'), '0', 'no event was charged');
+is(sql('SELECT count(*) FROM outbox_internal.parked'), '0', 'no event was charged');
 $proxy->stop;
 no_server_crashed($node);
 done_testing();

@@ -68,7 +68,7 @@ ok(flowing(), 'events flow again');
 ok(Outbox::Ledger::end_load($load), 'no session noticed anything');
 ok(wait_idle($node, 90), 'everything is delivered');
 Outbox::Ledger::check($node, 'Redis', $redis->column('storm', 'payload'), duplicates => 1);
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'and none of it was blamed on an event');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '0', 'and none of it was blamed on an event');
 is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $start, 'the server did not restart');
 
 # --- slow to stop -----------------------------------------------------------------------------------------------------

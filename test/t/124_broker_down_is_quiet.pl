@@ -61,7 +61,7 @@ foreach my $half (1, 2)
 }
 is(sql(q(SELECT string_agg(server, ' ' ORDER BY server) FROM outbox.destination WHERE error_class IS NOT NULL)), join(' ', sort keys %servers),
 	'all destinations are in trouble') or diag(sql('SELECT server, state, error_class, error_code FROM outbox.destination'));
-is(sql(q(SELECT count(*) FROM outbox.parked)), '0', 'no event is charged');
+is(sql(q(SELECT count(*) FROM outbox_internal.parked)), '0', 'no event is charged');
 foreach my $name (sort keys %servers)
 {
 	my $n = () = slurp_file($node->logfile, $before) =~ /WARNING:  outbox: destination "$name" is in trouble: /g;
@@ -85,7 +85,7 @@ foreach my $what (qw(cmdline environ))
 	is($found, 0, "no $what holds the secret");
 }
 foreach my $from (qw(outbox.lag outbox.destination outbox.worker outbox.dead_letter outbox.audit outbox.doctor()),
-	'(SELECT s.* FROM (SELECT id FROM outbox.log LIMIT 5) e, outbox.status(e.id) s)', '(SELECT * FROM pg_stat_activity WHERE pid <> pg_backend_pid())')
+	'(SELECT s.* FROM (SELECT id FROM outbox_internal.log LIMIT 5) e, outbox.status(e.id) s)', '(SELECT * FROM pg_stat_activity WHERE pid <> pg_backend_pid())')
 {
 	ok(index(sql("SELECT coalesce(string_agg(t::text, E'\\n'), '') FROM $from t"), $secret) < 0, "the secret is not in $from");
 }

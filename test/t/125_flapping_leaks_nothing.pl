@@ -38,7 +38,7 @@ my $load = IPC::Run::start([ 'pgbench', '-n', '-c', 1, '-T', $seconds + 60, '-R'
 # How many events were acknowledged by each.
 sub delivered
 {
-	return map { $_ => $node->safe_psql('postgres', "SELECT count(*) FROM outbox.log WHERE created_at <= (SELECT delivered_to FROM outbox.lag WHERE route = '$_' AND side IS NULL)") }
+	return map { $_ => $node->safe_psql('postgres', "SELECT count(*) FROM outbox_internal.log WHERE created_at <= (SELECT delivered_to FROM outbox.lag WHERE route = '$_' AND side IS NULL)") }
 	  'redis', $kafka ? 'kafka' : ();
 }
 sub flowing { my %delivered = delivered(); return !grep { $_ == 0 } values %delivered }
@@ -90,13 +90,13 @@ $nemesis->proxy($_, 'pass') foreach keys %{ $proxy->{files} };
 $load->signal('TERM');
 $load->finish;
 ok(wait_idle($node, 90), "everything is delivered after $resets resets");
-my $emitted = $node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log');
+my $emitted = $node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log');
 if ($seconds <= 60)
 {
 	my %ids = map { $_ => 1 } @{ $redis->column('flapping', 'id') };
 	is(scalar(keys %ids), $emitted, "all $emitted events are in Redis");
 }
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), 0, 'no event was charged');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), 0, 'no event was charged');
 
 # --- the slopes -------------------------------------------------------------------------------------------------------
 # The medians of the middle third and of the last: in the first, buffers grow to what they need. That takes a worker a

@@ -36,7 +36,7 @@ sub by_id
 	return (\%seen, scalar grep { keys %{ $bytes{$_} } > 1 } keys %bytes);
 }
 
-sub ids { my ($node, $where) = @_; return split /\n/, $node->safe_psql('postgres', "SELECT id FROM outbox.log WHERE $where ORDER BY created_at") }
+sub ids { my ($node, $where) = @_; return split /\n/, $node->safe_psql('postgres', "SELECT id FROM outbox_internal.log WHERE $where ORDER BY created_at") }
 
 # The numbers of a key in the order in which they were first seen.
 sub in_order

@@ -47,7 +47,7 @@ my %logs;
 foreach my $node ($old, $new)
 {
 	my $name = $node->name;
-	$logs{$name} = { map { $_ => 1 } split /\n/, $node->safe_psql('postgres', 'SELECT id FROM outbox.log') };
+	$logs{$name} = { map { $_ => 1 } split /\n/, $node->safe_psql('postgres', 'SELECT id FROM outbox_internal.log') };
 	Outbox::Ledger::check($node, "$name, repeats dropped", [ map { $_->{payload} } grep { $logs{$name}{ $_->{id} } } @order ]);
 }
 is(scalar(grep { !$logs{old}{$_} && !$logs{new}{$_} } keys %copies), 0, 'nothing that neither knows');

@@ -36,26 +36,26 @@ sub state_of
 {
 	my ($node) = @_;
 	return join "\n", map { $node->safe_psql('postgres', $_) } (
-		'SELECT * FROM outbox.log ORDER BY created_at',
+		'SELECT * FROM outbox_internal.log ORDER BY created_at',
 		'SELECT * FROM outbox.route ORDER BY id',
-		'SELECT route_id, lane, since, window_from, window_to, done_to FROM outbox.lane ORDER BY 1, 2',
-		'SELECT * FROM outbox.progress ORDER BY at',
-		'SELECT route_id, created_at, id, state, due_at, payload, error_code FROM outbox.parked ORDER BY 2, 1',
+		'SELECT route_id, lane, since, window_from, window_to, done_to FROM outbox_internal.lane ORDER BY 1, 2',
+		'SELECT * FROM outbox_internal.progress ORDER BY at',
+		'SELECT route_id, created_at, id, state, due_at, payload, error_code FROM outbox_internal.parked ORDER BY 2, 1',
 		'SELECT * FROM outbox.pause ORDER BY id',
 		'SELECT at, who, action, reason FROM outbox.audit ORDER BY at',
-		'SELECT system_identifier, database, instance FROM outbox.identity',
+		'SELECT system_identifier, database, instance FROM outbox_internal.identity',
 		'SELECT srvname, srvoptions FROM pg_foreign_server ORDER BY 1',
 		"SELECT tgrelid::regclass, tgname, tgenabled FROM pg_trigger WHERE NOT tgisinternal ORDER BY tgrelid::regclass::text, tgname",
-		'SELECT last_value >= (SELECT extract(epoch FROM max(created_at)) * 1000000 FROM outbox.log) FROM outbox.clock_ceiling');
+		'SELECT last_value >= (SELECT extract(epoch FROM max(created_at)) * 1000000 FROM outbox_internal.log) FROM outbox_internal.clock_ceiling');
 }
 
 emit($old, 1, 300);
 $old->safe_psql('postgres', q{SELECT outbox.emit('order', 'k1', 'reminder', '{"n": 9999}', deliver_at => now() + interval '1 day')});
-$old->safe_psql('postgres', q{INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, event_type, topic, error_class, error_code)
+$old->safe_psql('postgres', q{INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, event_type, topic, error_class, error_code)
 	SELECT id, 0, now(), gen_random_uuid(), 'order', 'refused', 'events', 'message', 'TOO_LARGE' FROM outbox.route WHERE name = 'redis'});
 $old->safe_psql('postgres', q{SELECT outbox.pause('redis', aggregate_type => 'order', aggregate_id => 'disputed', reason => 'ticket 4711')});
 ok(wait_until(sub { $redis->xlen('events') == 300 }), 'the old server delivers');
-ok(wait_for_value($old, q{SELECT count(*) FROM outbox.parked WHERE state = 'scheduled'}, '1'), 'and keeps what is not due');
+ok(wait_for_value($old, q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'scheduled'}, '1'), 'and keeps what is not due');
 # Down, with something left to do: relay workers off, the keeper too by the stop.
 $old->safe_psql('postgres', 'ALTER SYSTEM SET outbox.enabled = off');
 $old->reload;
@@ -102,7 +102,7 @@ $new->safe_psql('postgres', "ALTER SERVER later OPTIONS (SET port '$redis->{port
 $new->safe_psql('postgres', 'DROP USER MAPPING FOR CURRENT_USER SERVER later');
 ok(wait_until(sub { $redis->xlen('later') >= 361 }), 'the destination that was down all the time comes back');
 is(numbers('later'), join(' ', 1 .. 361), 'and gets all of it, once');
-is($new->safe_psql('postgres', q{SELECT string_agg(state, ' ' ORDER BY state) FROM outbox.parked WHERE event_type <> 'counted'}), 'dead scheduled', 'what is parked still is');
+is($new->safe_psql('postgres', q{SELECT string_agg(state, ' ' ORDER BY state) FROM outbox_internal.parked WHERE event_type <> 'counted'}), 'dead scheduled', 'what is parked still is');
 my %first;
 my $order = 1;
 foreach my $entry (grep { $_->{type} eq 'counted' } @{ $redis->entries('later') })

@@ -18,7 +18,7 @@ foreach my $name (sort keys %node)
 		CREATE TRIGGER events AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('order', 'id');
 		SELECT outbox.emit('order', 1, 'first', '{}');});
 	ok(wait_idle($node{$name}), "$name has an outbox that works");
-	ok(wait_for_value($node{$name}, q{SELECT count(*) >= 3 FROM pg_inherits WHERE inhparent = 'outbox.log'::regclass}, 't'), 'and day tables');
+	ok(wait_for_value($node{$name}, q{SELECT count(*) >= 3 FROM pg_inherits WHERE inhparent = 'outbox_internal.log'::regclass}, 't'), 'and day tables');
 }
 my ($publisher, $subscriber) = @node{qw(publisher subscriber)};
 
@@ -26,12 +26,12 @@ my ($publisher, $subscriber) = @node{qw(publisher subscriber)};
 sub own
 {
 	return join "\n", map { $subscriber->safe_psql('postgres', $_) } (
-		'SELECT * FROM outbox.identity', 'SELECT * FROM outbox.origin', 'SELECT * FROM outbox.route', 'SELECT route_id, lane, window_from, done_to FROM outbox.lane',
-		'SELECT count(*) FROM outbox.parked', 'SELECT count(*) FROM outbox.pause', 'SELECT count(*) FROM outbox.audit',
-		'SELECT count(*) FROM outbox.side_lane', q{SELECT count(*) FROM outbox.progress WHERE at > now() + interval '1 hour'});
+		'SELECT * FROM outbox_internal.identity', 'SELECT * FROM outbox_internal.origin', 'SELECT * FROM outbox.route', 'SELECT route_id, lane, window_from, done_to FROM outbox_internal.lane',
+		'SELECT count(*) FROM outbox_internal.parked', 'SELECT count(*) FROM outbox.pause', 'SELECT count(*) FROM outbox.audit',
+		'SELECT count(*) FROM outbox_internal.side_lane', q{SELECT count(*) FROM outbox_internal.progress WHERE at > now() + interval '1 hour'});
 }
 my $own = own();
-my $log = $subscriber->safe_psql('postgres', 'SELECT count(*) FROM outbox.log');
+my $log = $subscriber->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log');
 
 $publisher->safe_psql('postgres', 'CREATE PUBLICATION everything FOR ALL TABLES');
 $subscriber->safe_psql('postgres', "CREATE SUBSCRIPTION everything CONNECTION " . sql_literal($publisher->connstr('postgres')) . " PUBLICATION everything");
@@ -48,7 +48,7 @@ $publisher->safe_psql('postgres', $_) foreach (
 	q{SELECT outbox.alter_route('redis', lanes => 3)});
 ok(wait_for_value($publisher, q{SELECT lanes || coalesce(' to ' || lanes_wanted, '') FROM outbox.route}, '3'), 'routes of the publisher change');
 $publisher->safe_psql('postgres', $_) foreach (
-	q{INSERT INTO outbox.log (created_at, id, xid, aggregate_type, aggregate_id, event_type, payload)
+	q{INSERT INTO outbox_internal.log (created_at, id, xid, aggregate_type, aggregate_id, event_type, payload)
 		VALUES (now(), gen_random_uuid(), '3', 'order', '8', 'by hand', '{}')},
 	q{SELECT outbox.adopt()},
 	q{CALL outbox.seek('redis', 'infinity', reason => 'to write an audit row')},
@@ -58,14 +58,14 @@ is($publisher->safe_psql('postgres', q{SELECT string_agg(c.relname, ' ' ORDER BY
 	AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relreplident = 'd' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)}),
 	'log log_spare outcome progress tick', 'only tables whose rows are never updated and never deleted one by one have no replica identity');
 ok(wait_idle($publisher), 'the publisher delivers under a publication FOR ALL TABLES');
-ok(wait_for_value($publisher, q{SELECT count(*) FROM outbox.parked}, '0'), 'its parked events leave');
+ok(wait_for_value($publisher, q{SELECT count(*) FROM outbox_internal.parked}, '0'), 'its parked events leave');
 like($publisher->safe_psql('postgres', q{SELECT detail FROM outbox.doctor() WHERE "check" = 'publications' AND status = 'warning'}), qr/by everything/,
 	'doctor() says that the log is published');
 $publisher->wait_for_catchup('everything');
 is($subscriber->safe_psql('postgres', 'SELECT count(*) FROM orders'), '20', 'rows are replicated');
 is(own(), $own, 'and none of the outbox');
-is($subscriber->safe_psql('postgres', 'SELECT count(*) FROM outbox.log'), $log, 'no event of the publisher is in the log');
-is($subscriber->safe_psql('postgres', q{SELECT count(*) FROM outbox.foreign_event WHERE event_type = 'second'}), '200', 'they are kept apart');
+is($subscriber->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log'), $log, 'no event of the publisher is in the log');
+is($subscriber->safe_psql('postgres', q{SELECT count(*) FROM outbox_internal.foreign_event WHERE event_type = 'second'}), '200', 'they are kept apart');
 is($redis->xlen('subscriber'), 1, 'nothing is published from them');
 
 # --- the subscriber's own outbox ---

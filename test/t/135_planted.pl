@@ -136,15 +136,15 @@ foreach my $role ('app', '')
 my $each = 12;
 ok(wait_until(sub { $redis->xlen('events') >= 2 * $each }, 20), 'workers deliver');
 is($redis->xlen('events'), 2 * $each, 'each event once');
-runs('an insert by hand and a copy of an identity', '', q{INSERT INTO outbox.log (created_at, id, xid, aggregate_type, event_type, payload)
+runs('an insert by hand and a copy of an identity', '', q{INSERT INTO outbox_internal.log (created_at, id, xid, aggregate_type, event_type, payload)
 	VALUES ('now', '11111111-2222-4333-8444-555555555555', '3', 'order', 'by hand', '\x00');
-	SET outbox.allow_loss = on; UPDATE outbox.identity SET instance = 'another';});
+	SET outbox.allow_loss = on; UPDATE outbox_internal.identity SET instance = 'another';});
 runs('adopt()', '', 'SELECT outbox.adopt(true); SELECT outbox.adopt()');
 runs("looking, as $_->[0]", @$_) foreach map { my $role = $_; map { [ $role, $_ ] } (
 	'SELECT * FROM outbox.lag', 'SELECT * FROM outbox.destination', 'SELECT * FROM outbox.worker', 'SELECT * FROM outbox.doctor()', 'SELECT * FROM outbox.dead_letter',
 	'SELECT * FROM outbox.dead_letter_summary', 'SELECT * FROM outbox.blocked_key', q{SELECT * FROM outbox.status('11111111-2222-4333-8444-555555555555')},
 	'SELECT * FROM outbox.version()') } ('looks', 'oncall');
-my $parked = q{INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, error_class, error_code)
+my $parked = q{INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, error_class, error_code)
 	SELECT r.id, 0, ('2026-01-01 00:00:0' OPERATOR(pg_catalog.||) n)::pg_catalog.timestamptz, ('00000000-0000-4000-8000-00000000000' OPERATOR(pg_catalog.||) n)::pg_catalog.uuid, 'order',
 		'k', 'e', '{}', 'waits', 'message', 'CODE' FROM outbox.route r, (VALUES ('1'), ('2'), ('3'), ('4')) v (n) WHERE r.name OPERATOR(pg_catalog.=) 'waits'};
 runs('parking', '', $parked);
@@ -205,7 +205,7 @@ foreach my $role (qw(app oncall looks writes owner granted))
 	($status, $out, $err) = as($role, 'SELECT public.try_all()', path => 'pg_catalog, public');
 	is($out, '', "$role can plant nothing on any table of outbox") or diag $err;
 }
-($status, $out, $err) = as('granted', "\\set VERBOSITY verbose\nCREATE TRIGGER planted BEFORE UPDATE ON outbox.lane FOR EACH ROW EXECUTE FUNCTION public.planted()", path => 'pg_catalog, public');
+($status, $out, $err) = as('granted', "\\set VERBOSITY verbose\nCREATE TRIGGER planted BEFORE UPDATE ON outbox_internal.lane FOR EACH ROW EXECUTE FUNCTION public.planted()", path => 'pg_catalog, public');
 like($err, qr/ERROR:  42501: must be owner of the tables of outbox/, 'the reason is given') ;
 # A name that means a table of its own when the command is given, and one of outbox by the time it has its lock.
 my @plainly = ('SET search_path = pg_catalog', 'SET statement_timeout = 0', 'SET lock_timeout = 0', 'SET default_transaction_read_only = off');
@@ -228,7 +228,7 @@ foreach my $role (qw(app oncall looks writes owner granted))
 	my @refused = (q{CREATE SERVER mine FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '169.254.169.254', port '80')},
 		q{CREATE SERVER mine FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("bootstrap.servers" '169.254.169.254:80')},
 		q{ALTER SERVER redis OPTIONS (SET host '169.254.169.254')}, q{CREATE USER MAPPING FOR CURRENT_USER SERVER redis OPTIONS (password 'x')},
-		q{CREATE USER MAPPING FOR PUBLIC SERVER redis OPTIONS (password 'x')}, q{CREATE FOREIGN DATA WRAPPER mine VALIDATOR outbox.redis_validator},
+		q{CREATE USER MAPPING FOR PUBLIC SERVER redis OPTIONS (password 'x')}, q{CREATE FOREIGN DATA WRAPPER mine VALIDATOR outbox_internal.redis_validator},
 		q{SELECT outbox.create_route('mine', server => 'redis')}, q{SELECT outbox.alter_route('all', server => 'dead')});
 	($status, $out, $err) = $node->psql('hostile', "\\set VERBOSITY sqlstate\n" . join(";\n", 'SET statement_timeout = 0', 'SET default_transaction_read_only = off',
 		'SET search_path = pg_catalog, public', 'SET ROLE none', "SET ROLE $role", @refused) . ';', on_error_stop => 0);

@@ -23,10 +23,10 @@ redis_route($node, $redis, 'r', topic => q('größe.{aggregate_type}'), aggregat
 emit_counted($node, $_, \@keys, 1, 10) foreach @types;
 ok(wait_idle($node), 'all is delivered');
 is_deeply(orders("größe.$_"), { map { $_ => join ' ', 1 .. 10 } @keys }, "$_: in order, nothing twice") foreach @types;
-is(sql('SELECT count(DISTINCT lane) > 1 FROM outbox.log l, outbox.status(l.id)'), 't', 'over several lanes');
-is(sql('SELECT DISTINCT s.state, s.topic FROM outbox.log l, outbox.status(l.id) s ORDER BY 2'), "delivered|größe.straße\ndelivered|größe.weg",
+is(sql('SELECT count(DISTINCT lane) > 1 FROM outbox_internal.log l, outbox.status(l.id)'), 't', 'over several lanes');
+is(sql('SELECT DISTINCT s.state, s.topic FROM outbox_internal.log l, outbox.status(l.id) s ORDER BY 2'), "delivered|größe.straße\ndelivered|größe.weg",
 	'outbox.status knows, and the topics');
-is(sql('SELECT count(*) FROM outbox.log l, outbox.status(l.id) s WHERE s.places IS NULL OR NOT s.places ? s.topic'), '0', 'and the places');
+is(sql('SELECT count(*) FROM outbox_internal.log l, outbox.status(l.id) s WHERE s.places IS NULL OR NOT s.places ? s.topic'), '0', 'and the places');
 ok(wait_for_value($node, 'SELECT sum(pending) FROM outbox.lag', '0', 20), 'outbox.lag, too');
 
 # The server is killed and has lost nothing: nothing is sent again.
@@ -39,20 +39,20 @@ is(sql(q{SELECT count(*) FROM outbox.audit WHERE action = 'rewind'}), '0', 'for 
 
 # A topic on its own.
 sql(q{SELECT outbox.pause('r', topic => 'größe.straße', reason => 'Prüfung')});
-ok(wait_for_value($node, 'SELECT DISTINCT topic FROM outbox.side_topic', 'größe.straße'), 'a paused topic leaves its lanes');
+ok(wait_for_value($node, 'SELECT DISTINCT topic FROM outbox_internal.side_topic', 'größe.straße'), 'a paused topic leaves its lanes');
 emit_counted($node, 'straße', \@keys, 11, 20);
 emit_counted($node, 'weg', \@keys, 12, 20);
 ok(wait_for_value($node, 'SELECT sum(pending) FILTER (WHERE topic IS NOT NULL), sum(pending) FILTER (WHERE topic IS NULL) FROM outbox.lag', '80|0', 30),
 	'outbox.lag counts what waits for it');
 is(sql('SELECT DISTINCT topic FROM outbox.lag WHERE side IS NOT NULL'), 'größe.straße', 'under its name');
 is($redis->xlen('größe.weg'), 160, 'the other flows');
-is(sql(q{SELECT DISTINCT s.state, s.reason FROM outbox.log l, outbox.status(l.id) s WHERE s.state <> 'delivered'}), 'paused|Prüfung', 'outbox.status says why');
-is(sql(q{SELECT count(*) FROM outbox.log l, outbox.status(l.id) s WHERE s.state = 'paused'}), '80', 'of each');
-is(sql(q{SELECT outbox.wait_for((SELECT id FROM outbox.log WHERE aggregate_type = 'straße' ORDER BY created_at DESC LIMIT 1), '1 s')}), 'f', 'wait_for() waits');
+is(sql(q{SELECT DISTINCT s.state, s.reason FROM outbox_internal.log l, outbox.status(l.id) s WHERE s.state <> 'delivered'}), 'paused|Prüfung', 'outbox.status says why');
+is(sql(q{SELECT count(*) FROM outbox_internal.log l, outbox.status(l.id) s WHERE s.state = 'paused'}), '80', 'of each');
+is(sql(q{SELECT outbox.wait_for((SELECT id FROM outbox_internal.log WHERE aggregate_type = 'straße' ORDER BY created_at DESC LIMIT 1), '1 s')}), 'f', 'wait_for() waits');
 sql(q{SELECT outbox.resume('r', topic => 'größe.straße')});
 ok(wait_idle($node), 'and they go when it does');
 is_deeply(orders('größe.straße'), { map { $_ => join ' ', 1 .. 20 } @keys }, 'in order, nothing twice');
-is(sql(q{SELECT outbox.wait_for((SELECT id FROM outbox.log WHERE aggregate_type = 'straße' ORDER BY created_at DESC LIMIT 1), '10 s')}), 't', 'wait_for() is content');
+is(sql(q{SELECT outbox.wait_for((SELECT id FROM outbox_internal.log WHERE aggregate_type = 'straße' ORDER BY created_at DESC LIMIT 1), '10 s')}), 't', 'wait_for() is content');
 
 # The route waits.
 sql(q{SELECT outbox.pause('r', reason => 'Prüfung')});
@@ -67,13 +67,13 @@ sql(q{SELECT outbox.alter_route('r', on_failure => 'block')});
 $redis->command('CONFIG', 'SET', 'proto-max-bulk-len', '1048576');
 my $huge = emit_huge($node, 'straße', 'schlüssel1', 2_000_000);
 emit_counted($node, 'straße', ['schlüssel1'], 21, 30);
-ok(wait_for_value($node, q{SELECT string_agg(state || n || ' ' || topic, ',' ORDER BY state) FROM (SELECT state, topic, count(*) n FROM outbox.parked GROUP BY 1, 2) p},
+ok(wait_for_value($node, q{SELECT string_agg(state || n || ' ' || topic, ',' ORDER BY state) FROM (SELECT state, topic, count(*) n FROM outbox_internal.parked GROUP BY 1, 2) p},
 	'blocked10 größe.straße,dead1 größe.straße', 30), 'one is refused, ten wait');
 sql(q{SELECT outbox.alter_route('r', topic => 'maß.{aggregate_type}')});
-is(sql('SELECT DISTINCT topic FROM outbox.parked'), 'maß.straße', 'their topic gets another name');
-is(sql('SELECT count(DISTINCT order_key) FROM outbox.parked'), '1', 'and they know each other');
+is(sql('SELECT DISTINCT topic FROM outbox_internal.parked'), 'maß.straße', 'their topic gets another name');
+is(sql('SELECT count(DISTINCT order_key) FROM outbox_internal.parked'), '1', 'and they know each other');
 emit_counted($node, 'straße', ['schlüssel1'], 31, 31);
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked WHERE state = 'blocked'}, '11', 30), 'a later one waits, too');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'blocked'}, '11', 30), 'a later one waits, too');
 $redis->command('CONFIG', 'SET', 'proto-max-bulk-len', '512mb');
 is(sql("SELECT outbox.retry('$huge', reason => 'größer')"), '1', 'retry()');
 ok(wait_idle($node), 'the queue drains');

@@ -50,7 +50,7 @@ ok(wait_idle($node), 'all lanes work');
 a_comes('scheduled events come');
 # One for the operators' functions to act upon, kept from being sent by the time that it has.
 sql(q{SELECT outbox.emit_text('a', 'later', 'x', 'x', deliver_at => now() + interval '1 hour')});
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '1'), 'something is parked');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', '1'), 'something is parked');
 
 my %background = map { $_ => $node->background_psql('postgres', on_error_stop => 1, timeout => 600) } qw(flow watch);
 $background{$_}->query_until(qr/^$/m, "CALL $_();\n") foreach sort keys %background;
@@ -96,7 +96,7 @@ foreach my $table (grep { !/_\d{8}$|identity|origin|outbox\.log$/ && sql("SELECT
 }
 a_comes('events of locked rows come');
 
-my $id = q{(SELECT id FROM outbox.parked LIMIT 1)};
+my $id = q{(SELECT id FROM outbox_internal.parked LIMIT 1)};
 foreach my $function (
 	q{outbox.alter_route('a', topic => 'other')},
 	q{outbox.alter_route('a', on_failure => 'block')},
@@ -125,7 +125,7 @@ foreach (1 .. 3)
 $phases[-1]{ended} = time;
 
 # For long: all rows and locks of a route that is being dropped; and what workers read and write most.
-held('ten seconds of alter_route', 10, q{SELECT outbox.alter_route('a', topic => 'other')}, 'LOCK TABLE outbox.parked IN EXCLUSIVE MODE');
+held('ten seconds of alter_route', 10, q{SELECT outbox.alter_route('a', topic => 'other')}, 'LOCK TABLE outbox_internal.parked IN EXCLUSIVE MODE');
 a_comes('and its events come afterwards');
 held('three seconds of drop_route', 3, q{SELECT outbox.drop_route('a')});
 a_comes('they come after that was taken back, too');
@@ -140,9 +140,9 @@ foreach my $mode ('SHARE', 'EXCLUSIVE', 'ACCESS EXCLUSIVE')
 {
 	$wanted += 4;
 	sql(q{SELECT count(outbox.emit_text('a', i::text, 'x', 'x', deliver_at => clock_timestamp() + interval '2 s')) FROM generate_series(1, 4) i});
-	ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked WHERE state = 'scheduled'}, '5'), 'events are scheduled');
+	ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'scheduled'}, '5'), 'events are scheduled');
 	my $session = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
-	$session->query_safe("BEGIN; LOCK TABLE outbox.log_$today IN $mode MODE");
+	$session->query_safe("BEGIN; LOCK TABLE outbox_internal.log_$today IN $mode MODE");
 	ok(wait_until(sub { $redis->xlen('a') >= $wanted }, 30), "scheduled events come while the day's table is locked in $mode mode");
 	$session->query_safe('COMMIT');
 	$session->quit;

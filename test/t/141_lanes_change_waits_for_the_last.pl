@@ -17,7 +17,7 @@ sub happened
 {
 	my ($lanes, $name) = @_;
 	return ok(wait_for_value($node, "SELECT r.lanes, r.lanes_wanted IS NULL, count(*) = count(l.owner) FROM outbox.route r
-		JOIN outbox.lane l ON l.route_id = r.id GROUP BY r.id", "$lanes|t|t", 60), $name);
+		JOIN outbox_internal.lane l ON l.route_id = r.id GROUP BY r.id", "$lanes|t|t", 60), $name);
 }
 
 sql(q{CREATE TABLE stop ();
@@ -32,7 +32,7 @@ sql(q{CREATE TABLE stop ();
 	  END LOOP;
 	END $$});
 sql(q{SELECT outbox.emit_text('t', i::text, 'x', '0') FROM generate_series(1, 100) i});
-ok(wait_for_value($node, 'SELECT count(DISTINCT owner) FROM outbox.lane', '2', 30), 'each worker has a lane');
+ok(wait_for_value($node, 'SELECT count(DISTINCT owner) FROM outbox_internal.lane', '2', 30), 'each worker has a lane');
 ok(wait_idle($node), 'and delivers');
 my $flow = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 $flow->query_until(qr/^$/m, "CALL flow();\n");

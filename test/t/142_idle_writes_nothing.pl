@@ -16,11 +16,11 @@ redis_route($node, $redis, 'many', topic => q('many'), aggregate_types => q('{ma
 redis_route($node, $redis, 'other', topic => q('other'), aggregate_types => q('{other}'));
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 sub wal { return sql("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')") }
-sub rows { return sql('SELECT count(*) FROM outbox.progress') }
+sub rows { return sql('SELECT count(*) FROM outbox_internal.progress') }
 
 sql(q{SELECT outbox.emit_text('many', i::text, 'x', 'x') FROM generate_series(1, 300) i});
 ok(wait_idle($node), 'all lanes work');
-is(sql('SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL'), '65', 'sixty-five of them');
+is(sql('SELECT count(*) FROM outbox_internal.lane WHERE owner IS NOT NULL'), '65', 'sixty-five of them');
 
 # After a restart each lane reads once more what it passed over, others' events, and says so once; nothing is repeated. The
 # next time would be half a minute later.
@@ -52,13 +52,13 @@ is($redis->xlen('many'), 310, 'once');
 
 # Positions that are older than yesterday's tick keep its table no longer: nothing lies between. By then they are as old as
 # the last event.
-sql(q{CREATE TABLE outbox.tick_20200101 (LIKE outbox.tick);
-	CREATE INDEX ON outbox.tick_20200101 (at);
+sql(q{CREATE TABLE outbox_internal.tick_20200101 (LIKE outbox_internal.tick);
+	CREATE INDEX ON outbox_internal.tick_20200101 (at);
 	SELECT pg_current_xact_id();});
-sql(q{SET outbox.allow_loss = on; INSERT INTO outbox.tick_20200101 VALUES ('2020-01-01 12:00+00', pg_current_snapshot());
-	ALTER TABLE outbox.tick ATTACH PARTITION outbox.tick_20200101 FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')});
+sql(q{SET outbox.allow_loss = on; INSERT INTO outbox_internal.tick_20200101 VALUES ('2020-01-01 12:00+00', pg_current_snapshot());
+	ALTER TABLE outbox_internal.tick ATTACH PARTITION outbox_internal.tick_20200101 FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')});
 $node->reload;
-ok(wait_for_value($node, q{SELECT to_regclass('outbox.tick_20200101') IS NULL}, 't', 60), 'a day of ticks is dropped');
+ok(wait_for_value($node, q{SELECT to_regclass('outbox_internal.tick_20200101') IS NULL}, 't', 60), 'a day of ticks is dropped');
 sql(q{SELECT outbox.alter_route('many', lanes => 2)});
 ok(wait_for_value($node, q{SELECT lanes FROM outbox.route WHERE name = 'many'}, '2', 60), 'the number of lanes changes');
 ok(wait_idle($node), 'all is delivered');

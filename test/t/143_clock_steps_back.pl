@@ -63,7 +63,7 @@ sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 my $sent = 0;
 sub flows { my ($what) = @_; sql(q{SELECT outbox.emit('t', 'k', 'x', '{}')}); $sent++; return ok(wait_until(sub { $redis->xlen('r') >= $sent }, 20), $what) }
 flows('an event is delivered');
-my $there = q{SELECT count(*) >= 4 FROM pg_inherits WHERE inhparent = 'outbox.tick'::regclass};
+my $there = q{SELECT count(*) >= 4 FROM pg_inherits WHERE inhparent = 'outbox_internal.tick'::regclass};
 ok(wait_for_value($node, $there, 't', 30), 'there are day tables');
 my $real = time;
 
@@ -74,7 +74,7 @@ foreach my $days (-5, 0)
 	flows('events flow');
 	next if $days == 0;
 	sql(q{DO $$ DECLARE t regclass; BEGIN
-		FOR t IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'outbox.tick'::regclass LOOP EXECUTE 'DROP TABLE ' || t; END LOOP; END $$});
+		FOR t IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'outbox_internal.tick'::regclass LOOP EXECUTE 'DROP TABLE ' || t; END LOOP; END $$});
 	ok(wait_for_value($node, $there, 't', 45), 'day tables that are missing are made again');
 	my $relay = sql(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'outbox relay' AND datname = 'postgres'});
 	sql("SELECT pg_terminate_backend($relay)");

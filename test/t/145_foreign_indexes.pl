@@ -16,7 +16,7 @@ sub doctor { return sql("SELECT $_[0] FROM outbox.doctor() WHERE \"check\" = 'in
 redis_route($node, $redis, 'r');
 sql("SELECT outbox.emit('t', 1, 'e', '0')");
 ok(wait_idle($node), 'events flow');
-my $table = sql('SELECT tableoid::regclass FROM outbox.log');
+my $table = sql('SELECT tableoid::regclass FROM outbox_internal.log');
 my $ours = "${table}_xid";
 
 # Ten events of one transaction, whose keys come in another order than their rows.

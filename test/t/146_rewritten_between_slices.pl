@@ -26,7 +26,7 @@ sub fill
 	return;
 }
 fill();
-my $table = sql('SELECT DISTINCT tableoid::regclass FROM outbox.log');
+my $table = sql('SELECT DISTINCT tableoid::regclass FROM outbox_internal.log');
 sql("CREATE INDEX another_order ON $table (md5(id::text))");
 # What is wanted comes first in the new order.
 sql("CREATE INDEX wanted_first ON $table ((aggregate_type <> 't'), md5(id::text))");
@@ -37,7 +37,7 @@ sub all_arrive
 {
 	my ($what, $point, @statements) = @_;
 	my $name = 'r' . ++$routes;
-	my $wanted = sql("SELECT count(*) FROM outbox.log WHERE aggregate_type = 't'");
+	my $wanted = sql("SELECT count(*) FROM outbox_internal.log WHERE aggregate_type = 't'");
 	my $said = () = slurp_file($node->logfile) =~ /the log was rewritten while lane/g;
 	Outbox::Faults::arm($point, 'wait');
 	redis_route($node, $redis, $name, start => "'earliest'", aggregate_types => "'{t}'", topic => "'$name'");
@@ -48,7 +48,7 @@ sub all_arrive
 		@statements ? Outbox::Faults::let_pass($point) : Outbox::Faults::release($point);
 	}
 	ok(wait_idle($node), "$what: read to the end");
-	is(join(' ', @{ $redis->column($name, 'id') }), join(' ', split /\n/, sql(q(SELECT id FROM outbox.log WHERE aggregate_type = 't' ORDER BY created_at))),
+	is(join(' ', @{ $redis->column($name, 'id') }), join(' ', split /\n/, sql(q(SELECT id FROM outbox_internal.log WHERE aggregate_type = 't' ORDER BY created_at))),
 		"$what: all $wanted, once, in order");
 	my $now = () = slurp_file($node->logfile) =~ /the log was rewritten while lane/g;
 	cmp_ok($now, '>', $said, "$what: the server log says so") unless $what =~ /^nothing/;
@@ -68,7 +68,7 @@ all_arrive('index made', 'chunk.before', "CREATE INDEX ${short}_xid ON $table (x
 # Several day tables: the rewritten one is the first, the second, both.
 Outbox::Faults::shift_clock(86_400_000_000);
 fill();
-my ($first, $second) = split /\n/, sql('SELECT DISTINCT tableoid::regclass FROM outbox.log ORDER BY 1');
+my ($first, $second) = split /\n/, sql('SELECT DISTINCT tableoid::regclass FROM outbox_internal.log ORDER BY 1');
 isnt($second, undef, 'a second day');
 sql("CREATE INDEX second_by_id ON $second (md5(id::text)); CREATE INDEX second_order ON $second ((aggregate_type <> 't'), md5(id::text))");
 my @rewrite = ("CLUSTER $first USING another_order", "CLUSTER $second USING second_order");

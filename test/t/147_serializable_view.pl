@@ -22,7 +22,7 @@ COMMIT;
 my ($out, $err);
 IPC::Run::run([ 'pgbench', '-n', '-c', 8, '-j', 2, '-t', 200, '-f', $script, '-d', $node->connstr('postgres') ], '>', \$out, '2>', \$err);
 unlike($err, qr/could not serialize/, 'no client fails to serialize') or diag($err);
-is($node->safe_psql('postgres', q(SELECT count(*) FROM outbox.log WHERE aggregate_type = 'order')), 1600, 'all have committed');
+is($node->safe_psql('postgres', q(SELECT count(*) FROM outbox_internal.log WHERE aggregate_type = 'order')), 1600, 'all have committed');
 
 # What the view shows within one statement, and to one that began before: only what earlier statements have emitted.
 is($node->safe_psql('postgres', q{BEGIN ISOLATION LEVEL SERIALIZABLE;

@@ -31,9 +31,9 @@ sub emit
 {
 	$n++;
 	psql("SELECT outbox.emit('t', 'k', 'e', '$n')");
-	return psql("SELECT extract(epoch FROM created_at) FROM outbox.log WHERE aggregate_type = 't' AND convert_from(payload, 'UTF8') = '$n'") - time;
+	return psql("SELECT extract(epoch FROM created_at) FROM outbox_internal.log WHERE aggregate_type = 't' AND convert_from(payload, 'UTF8') = '$n'") - time;
 }
-sub days { return psql("SELECT string_agg(c.relname, ' ' ORDER BY c.relname) FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid WHERE inhparent = 'outbox.log'::regclass AND c.relname <= '$_[0]'") }
+sub days { return psql("SELECT string_agg(c.relname, ' ' ORDER BY c.relname) FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid WHERE inhparent = 'outbox_internal.log'::regclass AND c.relname <= '$_[0]'") }
 sub arrived { return join ' ', @{ $redis->column('outbox.event.t', 'payload') } }
 
 # Three days ago there were events, and they were delivered.
@@ -45,10 +45,10 @@ cmp_ok(abs(emit() + 3 * $day), '<', 60, 'an event of three days ago');
 Outbox::Clock::set(0);
 cmp_ok(abs(emit()), '<', 60, 'and one of today');
 ok(wait_idle($node), 'both are delivered');
-my $today = psql(q(SELECT max(c.relname) FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid JOIN outbox.log l ON l.tableoid = c.oid));
+my $today = psql(q(SELECT max(c.relname) FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid JOIN outbox_internal.log l ON l.tableoid = c.oid));
 my $days = days($today);
 psql("SELECT outbox.emit('scheduled', 'k', 'later', '1', deliver_at => now() + interval '2 days')");
-ok(wait_for_value($node, q(SELECT count(*) FROM outbox.parked), 1), 'one is scheduled for the day after tomorrow');
+ok(wait_for_value($node, q(SELECT count(*) FROM outbox_internal.parked), 1), 'one is scheduled for the day after tomorrow');
 
 Outbox::Clock::believe_after(300);
 foreach my $off (30 * $day, 3652 * $day, -5 * $day)
@@ -66,7 +66,7 @@ foreach my $off (30 * $day, 3652 * $day, -5 * $day)
 	like(doctor(), qr/^ok/, 'all is well again');
 }
 is($redis->command('XLEN', 'outbox.event.scheduled'), 0, 'what is scheduled waits');
-is(psql('SELECT count(*) FROM outbox.parked'), 1, 'in its place');
+is(psql('SELECT count(*) FROM outbox_internal.parked'), 1, 'in its place');
 my @told = slurp_file($node->logfile) =~ /the server's clock has jumped by/g;
 cmp_ok(scalar(@told), '<=', 3, 'the server log has a line for each at most');
 
@@ -123,7 +123,7 @@ SELECT outbox.emit('load', :k, 'e', to_jsonb(:n));
 COMMIT;
 });
 my $load = IPC::Run::start([ 'pgbench', '-n', '-c', 4, '-T', 6, '-R', 300, '-f', $script, '-d', $node->connstr('postgres') ], '>', \my $load_out, '2>', \my $load_err);
-ok(wait_for_value($node, q(SELECT count(*) > 50 FROM outbox.log WHERE aggregate_type = 'load'), 't'), 'four sessions emit');
+ok(wait_for_value($node, q(SELECT count(*) > 50 FROM outbox_internal.log WHERE aggregate_type = 'load'), 't'), 'four sessions emit');
 is($node->safe_psql('postgres', q(SELECT outbox.reset_clock() BETWEEN '23 hours' AND '25 hours')), 't', 'the clock goes back by a day');
 $load->finish;
 unlike($load_err, qr/ERROR/, 'they go on');

@@ -17,7 +17,7 @@ Outbox::Clock::prepare(PostgreSQL::Test::Utils::tempdir());
 my $node = Outbox::Clock::with(sub { new_node(conf => "outbox.retention = '2d'\nmax_worker_processes = 30\noutbox.workers = 1\n") });
 my $day = 86_400;
 
-sub off { my ($database) = @_; return $node->safe_psql($database // 'postgres', 'SELECT extract(epoch FROM created_at) FROM outbox.log ORDER BY xid DESC LIMIT 1') - time }
+sub off { my ($database) = @_; return $node->safe_psql($database // 'postgres', 'SELECT extract(epoch FROM created_at) FROM outbox_internal.log ORDER BY xid DESC LIMIT 1') - time }
 sub emit { my ($what, $database) = @_; $node->safe_psql($database // 'postgres', "SELECT outbox.emit('t', 'k', '$what', '1')"); return off($database) }
 sub restart { my ($how) = @_; $node->stop($how); Outbox::Clock::with(sub { $node->start }); return }
 sub doctor { return $node->safe_psql('postgres', "SELECT status FROM outbox.doctor() WHERE \"check\" = 'clock'") }
@@ -43,7 +43,7 @@ foreach my $database (@others)
 my %ahead = (d1 => 3600, d2 => 7200, d3 => 0, d4 => 3 * $day);
 foreach my $database (grep { $ahead{$_} } @others)
 {
-	$node->safe_psql($database, "SELECT setval('outbox.clock_ceiling', (extract(epoch FROM now() + interval '$ahead{$_} s') * 1000000)::bigint)") for $database;
+	$node->safe_psql($database, "SELECT setval('outbox_internal.clock_ceiling', (extract(epoch FROM now() + interval '$ahead{$_} s') * 1000000)::bigint)") for $database;
 }
 restart('fast');
 cmp_ok(abs(emit('first of all')), '<', 30, 'after a restart one database emits first');
@@ -53,7 +53,7 @@ foreach my $database (@others)
 {
 	my $off = emit('two', $database);
 	cmp_ok(abs($off - $ahead{$database}), '<', 60, "$database begins above its own ceiling");
-	is($node->safe_psql($database, q(SELECT string_agg(event_type, ' ' ORDER BY created_at) FROM outbox.log)), 'one two', "$database: in order");
+	is($node->safe_psql($database, q(SELECT string_agg(event_type, ' ' ORDER BY created_at) FROM outbox_internal.log)), 'one two', "$database: in order");
 }
 cmp_ok(abs(emit('again')), '<', 30, 'and the first is where it was');
 foreach my $database (@others)
@@ -63,9 +63,9 @@ foreach my $database (@others)
 }
 
 # --- wrong when it starts ---------------------------------------------------------------------------------------------
-my $today = $node->safe_psql('postgres', 'SELECT max(tableoid::regclass::text) FROM outbox.log');
+my $today = $node->safe_psql('postgres', 'SELECT max(tableoid::regclass::text) FROM outbox_internal.log');
 ok(wait_idle($node), 'all is delivered');
-my $repeated = $redis->command('XLEN', 'outbox.event.t') - $node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log');  # crashes may
+my $repeated = $redis->command('XLEN', 'outbox.event.t') - $node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log');  # crashes may
 foreach my $off (30 * $day, -5 * $day)
 {
 	$node->stop('fast');
@@ -85,7 +85,7 @@ foreach my $off (30 * $day, -5 * $day)
 	$node->safe_psql('postgres', q(SELECT outbox.emit('t', 'k', 'last', '1')));
 	is($node->safe_psql('postgres', "SELECT count(*) FROM $today WHERE event_type = 'last'") > 0 ? 1 : 0, 1, 'the next event is in the table of today');
 	ok(wait_idle($node), 'and is delivered');
-	is($redis->command('XLEN', 'outbox.event.t') - $repeated, $node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log'), 'each once');
+	is($redis->command('XLEN', 'outbox.event.t') - $repeated, $node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log'), 'each once');
 	Outbox::Clock::believe_after(300);
 }
 no_server_crashed($node);

@@ -31,7 +31,7 @@ cmp_ok($took, '<', 20, sprintf 'after %.1f s', $took);
 sql(q{SELECT outbox.emit('order', 3, 'x', '{}')});
 ok(wait_idle($node, 20), 'and the next');
 is($kafka->count('quiet'), 3, 'each once');
-is(sql('SELECT count(*) FROM outbox.parked'), '0', 'no event is charged');
+is(sql('SELECT count(*) FROM outbox_internal.parked'), '0', 'no event is charged');
 $proxy->stop;
 no_server_crashed($node);
 done_testing();

@@ -68,7 +68,7 @@ foreach my $topic (qw(limited compacted))
 	is($wrong, undef, "$topic: each key in order");
 }
 is(sql(q{SELECT count(*), min(error_code), max(error_code) FROM outbox.dead_letter WHERE topic = 'limited'}), $count / 10 . '|MSG_SIZE_TOO_LARGE|MSG_SIZE_TOO_LARGE', 'these are dead letters');
-cmp_ok(sql(q{SELECT count(*) FROM outbox.parked WHERE topic = 'compacted' AND error_code = 'INVALID_RECORD'}), '>=', $count / 10, 'the others are tried again');
+cmp_ok(sql(q{SELECT count(*) FROM outbox_internal.parked WHERE topic = 'compacted' AND error_code = 'INVALID_RECORD'}), '>=', $count / 10, 'the others are tried again');
 # What is learnt is forgotten when it is no longer so: the limit is raised, and they are sent again.
 $kafka->topic('alter', 'limited', 4, 'max.message.bytes=1000000');
 my $before = $kafka->count('limited');

@@ -27,10 +27,10 @@ while (time < $until || ($kills < 20 && time < $until + 60))
 cmp_ok($kills, '>=', 20, "killed $kills times");
 cmp_ok(sql(q{SELECT sum(deaths) FROM outbox.destination}), '>', 0, 'which is shown');
 is(sql(q{SELECT count(*) FROM outbox.dead_letter}), '0', 'nothing is dead');
-is(sql(q{SELECT coalesce(max(attempts), 0) FROM outbox.parked}), '0', 'nothing is charged');
+is(sql(q{SELECT coalesce(max(attempts), 0) FROM outbox_internal.parked}), '0', 'nothing is charged');
 $redis->cont;
 ok(wait_idle($node, 60), 'all are delivered');
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked}, '0', 90), 'what was set aside, too');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked}, '0', 90), 'what was set aside, too');
 my %ids = map { $_ => 1 } @{ $redis->column('killed', 'id', 1000) };
 is(scalar(keys %ids), 201, 'every one of them');
 is(sql(q{SELECT count(*) FROM outbox.audit WHERE action <> 'create_route'}), '0', 'and no operator had to act');

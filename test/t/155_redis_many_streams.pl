@@ -46,7 +46,7 @@ foreach my $count (65, 1000, 6000)
 	emit("z$count.", $count);
 	ok(wait_until(sub { there("z$count.") eq "$count $count" }, 30), 'so is the second');
 	Outbox::Faults::disarm('save.before');
-	ok(wait_for_value($node, "SELECT acknowledged IS NOT NULL AND places ? '...' FROM outbox.progress ORDER BY at DESC LIMIT 1", 't', 30),
+	ok(wait_for_value($node, "SELECT acknowledged IS NOT NULL AND places ? '...' FROM outbox_internal.progress ORDER BY at DESC LIMIT 1", 't', 30),
 		'the row has no room for all places');
 	$redis->kill9;
 	$redis->restart;
@@ -81,8 +81,8 @@ cmp_ok(repeats('old') + repeats('b'), '<=', 30, 'and what is older was not sent 
 isnt(sql(q{SELECT detail ->> 'survived' FROM outbox.audit WHERE action = 'rewind' ORDER BY at DESC LIMIT 1}), '0-0', 'what survived was found');
 
 # status() names a place that is of the event, or none.
-my $unknown = sql(q{SELECT count(*) FROM outbox.log e, outbox.status(e.id) s WHERE e.aggregate_id LIKE 'new%' AND s.places IS NULL});
-my $wrong = sql(q{SELECT count(*) FROM outbox.log e, outbox.status(e.id) s, jsonb_object_keys(s.places) k
+my $unknown = sql(q{SELECT count(*) FROM outbox_internal.log e, outbox.status(e.id) s WHERE e.aggregate_id LIKE 'new%' AND s.places IS NULL});
+my $wrong = sql(q{SELECT count(*) FROM outbox_internal.log e, outbox.status(e.id) s, jsonb_object_keys(s.places) k
 	WHERE e.aggregate_id LIKE 'new%' AND k <> 'o.' || e.aggregate_id});
 cmp_ok($unknown, '>', 100, 'status() does not know the places that a row had no room for');
 is($wrong, 0, 'and shows no other');

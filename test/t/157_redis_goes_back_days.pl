@@ -32,11 +32,11 @@ foreach my $day (0 .. 4)
 	Outbox::Faults::shift_clock($day * 86_400_000_000);
 	emit_counted($node, 's', ['k'], $day * 10 + 1, $day * 10 + 10);
 	ok(wait_idle($node), "day $day: idle");
-	push @ids, sql("SELECT id FROM outbox.log ORDER BY created_at DESC LIMIT 1");
+	push @ids, sql("SELECT id FROM outbox_internal.log ORDER BY created_at DESC LIMIT 1");
 	$redis->command('SAVE') if $day == 1;
 	upkeep();
 }
-is(sql("SELECT count(DISTINCT created_at::date) FROM outbox.log"), 5, 'the log has all days');
+is(sql("SELECT count(DISTINCT created_at::date) FROM outbox_internal.log"), 5, 'the log has all days');
 my %last;
 $last{ (split / /, $_->{payload})[1] } = $_->{_entry} foreach @{ $redis->entries('s') };
 foreach my $day (0 .. 4)
@@ -57,7 +57,7 @@ emit_counted($node, 's', ['k'], 51, 51);
 ok(wait_idle($node), 'idle after seek()');
 is(sql("SELECT state, delivered_at < created_at + interval '1 h', places -> 's' ->> 1 FROM outbox.status('$ids[0]')"), "delivered|t|$last{10}",
 	'status() tells the place from before the seek');
-is(sql(q{SELECT state, delivered_at IS NULL, places IS NULL FROM outbox.status((SELECT id FROM outbox.log ORDER BY created_at DESC LIMIT 1))}),
+is(sql(q{SELECT state, delivered_at IS NULL, places IS NULL FROM outbox.status((SELECT id FROM outbox_internal.log ORDER BY created_at DESC LIMIT 1))}),
 	'delivered|f|f', 'of what came later it knows');
 
 # What was delivered before the seek and is lost is not sent again by itself, and that is said.
@@ -72,11 +72,11 @@ is(sql(q{SELECT count(*) FROM outbox.audit WHERE action = 'rewind'}), 1, 'and no
 $node->append_conf('postgresql.conf', "outbox.retention = '2d'");
 emit_counted($node, 's', ['k'], 52, 52);
 ok(wait_idle($node), 'idle');
-ok(wait_until(sub { upkeep(); sql(q{SELECT count(DISTINCT created_at::date) < 5 FROM outbox.log}) eq 't' }, 60), 'days of the log go');
+ok(wait_until(sub { upkeep(); sql(q{SELECT count(DISTINCT created_at::date) < 5 FROM outbox_internal.log}) eq 't' }, 60), 'days of the log go');
 upkeep();
 is(sql(q{SELECT (SELECT min(right(relname, 8)) FROM pg_class WHERE relname ~ '^progress_\d{8}$')
 	>= (SELECT min(right(relname, 8)) FROM pg_class WHERE relname ~ '^log_\d{8}$')}), 't', 'and those of the progress with them');
-is(sql(q{SELECT count(*) > 1 FROM pg_class WHERE relname ~ '^progress_\d{8}$' AND right(relname, 8) < to_char((SELECT max(created_at) FROM outbox.log) AT TIME ZONE 'UTC', 'YYYYMMDD')}),
+is(sql(q{SELECT count(*) > 1 FROM pg_class WHERE relname ~ '^progress_\d{8}$' AND right(relname, 8) < to_char((SELECT max(created_at) FROM outbox_internal.log) AT TIME ZONE 'UTC', 'YYYYMMDD')}),
 	't', 'but no others');
 no_server_crashed($node);
 done_testing();

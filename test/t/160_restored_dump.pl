@@ -66,17 +66,17 @@ ok(wait_until(sub { $redis->xlen('order') == 70 }), 'one route goes on, the othe
 $node->safe_psql('postgres', q{SELECT outbox.create_route('late', server => 'a', topic => 'late')});
 $node->safe_psql('postgres', q{SELECT outbox.emit('order', 'k1', 'reminder', '{"n": 9999}', deliver_at => now() + interval '20 seconds')});
 my $due = time + 20;
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked WHERE state = 'scheduled'}, '2'), 'a reminder is scheduled on two routes');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'scheduled'}, '2'), 'a reminder is scheduled on two routes');
 # Two topics leave their lanes; their events wait in the log.
 $redis->command('SET', $_, 'a string') foreach qw(ill sick);
 my %ill = (ill => 9001, sick => 9002);
 $node->safe_psql('postgres', qq{SELECT outbox.emit('$_', 'k1', 'counted', '{"n": $ill{$_}}')}) foreach sort keys %ill;
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.side_topic}, '2', 60), 'two topics have left their lanes');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.side_topic}, '2', 60), 'two topics have left their lanes');
 $node->safe_psql('postgres', 'ALTER SYSTEM SET outbox.enabled = off');
 $node->reload;
 ok(workers_leave($node, 'postgres'), 'its workers leave');
 # pg_restore -j begins with the largest table: here that is not the one that others refer to.
-$node->safe_psql('postgres', q{INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, event_type, topic, payload)
+$node->safe_psql('postgres', q{INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, event_type, topic, payload)
 	SELECT (SELECT id FROM outbox.route WHERE name = 'd'), 0, now(), gen_random_uuid(), 'none', 'large', 'd', decode(repeat('00', 2000), 'hex') FROM generate_series(1, 500)});
 emit($node, 'postgres', 20); # 71 .. 90 wait for a and b; late gets 71 .. 90
 my $directory = $node->basedir;
@@ -116,7 +116,7 @@ sub copy
 	my @warnings = $warned =~ /WARNING:.*is a copy/g;
 	is(scalar @warnings, 1, 'emit() says once that this is a copy');
 	like($warned, qr/HINT:.*outbox\.adopt\(\)/, 'and what to do');
-	my $own = $server->safe_psql($database, "SELECT id FROM outbox.log WHERE convert_from(payload, 'UTF8') = '{\"n\": $first}'");
+	my $own = $server->safe_psql($database, "SELECT id FROM outbox_internal.log WHERE convert_from(payload, 'UTF8') = '{\"n\": $first}'");
 	is($server->safe_psql($database, "SELECT string_agg(DISTINCT state, ' ') FROM outbox.status('$own') WHERE route <> 'b'"), 'pending', 'status() does not call it delivered');
 	is($redis->xlen('order') + $redis->xlen('late'), 0, 'it is silent');
 	is($server->safe_psql($database, q{SELECT status FROM outbox.doctor() WHERE "check" = 'identity'}), 'problem', 'doctor() says so');
@@ -136,13 +136,13 @@ sub copy
 	is("$a->{twice}$b->{twice}$late->{twice}", '', 'nothing twice');
 	$redis->command('DEL', qw(ill sick));
 	ok(wait_until(sub { $redis->xlen('ill') == 1 && $redis->xlen('sick') == 1 }, 90), 'topics that were in trouble get theirs');
-	my $states = "SELECT string_agg(DISTINCT s.state, ' ') FROM outbox.log l, outbox.status(l.id) s WHERE s.route = 'a' AND l.event_type = 'counted'
-		AND l.created_at < (SELECT created_at FROM outbox.log WHERE id = '$own')";
+	my $states = "SELECT string_agg(DISTINCT s.state, ' ') FROM outbox_internal.log l, outbox.status(l.id) s WHERE s.route = 'a' AND l.event_type = 'counted'
+		AND l.created_at < (SELECT created_at FROM outbox_internal.log WHERE id = '$own')";
 	ok(wait_until(sub { $server->safe_psql($database, $states) eq 'delivered' }, 30), 'status() tells of the events of the original');
-	is($server->safe_psql($database, 'SELECT count(*) FROM outbox.foreign_event'), '0', 'nothing of the dump is left behind');
-	is($server->safe_psql($database, 'SELECT count(*) FROM outbox.log'), 93 + $last - $first + 1, 'the log has all of the original, too');
+	is($server->safe_psql($database, 'SELECT count(*) FROM outbox_internal.foreign_event'), '0', 'nothing of the dump is left behind');
+	is($server->safe_psql($database, 'SELECT count(*) FROM outbox_internal.log'), 93 + $last - $first + 1, 'the log has all of the original, too');
 	is($server->safe_psql($database, 'SELECT outbox.adopt()'), '0', 'adopted again: nothing to do');
-	is($server->safe_psql($database, 'SELECT count(*) FROM outbox.lane WHERE home IS DISTINCT FROM outbox._home()'), '0', 'every lane is at home here');
+	is($server->safe_psql($database, 'SELECT count(*) FROM outbox_internal.lane WHERE home IS DISTINCT FROM outbox_internal.home()'), '0', 'every lane is at home here');
 	is($server->safe_psql($database, q{SELECT string_agg("check" || ': ' || detail, '; ') FROM outbox.doctor() WHERE status = 'problem'}), '', 'doctor() finds no problem');
 	is($server->safe_psql($database, q{SELECT count(*) FROM pg_trigger WHERE tgname = 'log_guard' AND tgenabled <> 'A'}), '0', 'the log is guarded');
 	my $due_count = sub { scalar grep { $_->{type} eq 'reminder' } @{ $redis->entries($_[0]) } };

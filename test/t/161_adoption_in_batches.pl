@@ -33,7 +33,7 @@ sub emit
 	sql("SELECT outbox.emit('order', 'k$_', 'counted', jsonb_build_object('n', $_ + $events))") foreach $from .. $to;
 	return;
 }
-sub adopting { return sql(q{SELECT coalesce((SELECT phase FROM outbox.adoption), 'none')}) }
+sub adopting { return sql(q{SELECT coalesce((SELECT phase FROM outbox_internal.adoption), 'none')}) }
 
 $copy->safe_psql('template1', 'CREATE DATABASE copied TEMPLATE template0');
 $copy->command_ok([ 'pg_restore', '--exit-on-error', '-j4', '-d', $copy->connstr('copied'), $dump ], 'restored');
@@ -50,7 +50,7 @@ Outbox::Faults::put('adopt.rows', 1000);
 Outbox::Faults::arm('adopt.inserted', 'kill 2');
 my ($status) = eval { $copy->psql('copied', 'SELECT outbox.adopt()') };
 ok(server_is_back($copy), 'a call that crashes has done nothing');
-is(sql(q{SELECT (SELECT count(*) FROM outbox.adoption), (SELECT count(*) FROM outbox.foreign_event), (SELECT count(*) FROM outbox.lane WHERE home = outbox._home())}), "0|$events|1", 'everything is as before');
+is(sql(q{SELECT (SELECT count(*) FROM outbox_internal.adoption), (SELECT count(*) FROM outbox_internal.foreign_event), (SELECT count(*) FROM outbox_internal.lane WHERE home = outbox_internal.home())}), "0|$events|1", 'everything is as before');
 
 # --- the call does some, and the keeper goes on ---
 Outbox::Faults::arm('adopt.uncommitted', 'wait');
@@ -92,8 +92,8 @@ foreach my $route (qw(had new))
 	my %of = map { ($_->{payload} =~ /(\d+)/)[0] => 1 } @{ $redis->entries($route) };
 	is(join(' ', sort { $a <=> $b } keys %of), join(' ', map { $_ + $events } 1 .. 36, 100), "$route gets what the copy emitted, and that alone");
 }
-is(sql(q{SELECT count(*) || ' ' || count(*) FILTER (WHERE xid < '503') FROM outbox.log}), ($events + 37) . " $events", 'the log holds everything');
-is(sql(q{SELECT count(*) FROM outbox.foreign_event}), '0', 'and nothing waits');
+is(sql(q{SELECT count(*) || ' ' || count(*) FILTER (WHERE xid < '503') FROM outbox_internal.log}), ($events + 37) . " $events", 'the log holds everything');
+is(sql(q{SELECT count(*) FROM outbox_internal.foreign_event}), '0', 'and nothing waits');
 is(sql(q{SELECT outbox.adopt()}), '0', 'adopted again: nothing to do');
 
 # --- restored over an outbox that is in use ---

@@ -23,7 +23,7 @@ sub order
 }
 order(1);
 ok(wait_idle($publisher), 'the publisher publishes');
-ok(wait_for_value($publisher, q{SELECT count(*) >= 4 FROM pg_inherits WHERE inhparent = 'outbox.log'::regclass}, 't'), 'and has days ahead');
+ok(wait_for_value($publisher, q{SELECT count(*) >= 4 FROM pg_inherits WHERE inhparent = 'outbox_internal.log'::regclass}, 't'), 'and has days ahead');
 my $schema = $publisher->basedir . '/schema.sql';
 $publisher->command_ok([ 'pg_dump', '-s', '-f', $schema, '-d', $publisher->connstr('postgres') ], 'its schema is dumped');
 $subscriber->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $schema, '-d', $subscriber->connstr('postgres') ], 'and restored');
@@ -34,7 +34,7 @@ $subscriber->safe_psql('postgres', 'CREATE SUBSCRIPTION everything CONNECTION ' 
 ok(wait_for_value($subscriber, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox keeper'}, '1'), 'a keeper comes with the subscription');
 ok(wait_for_value($subscriber, "SELECT count(*) = 0 FROM pg_subscription_rel WHERE srsubstate <> 'r'", 't'), 'all tables are copied');
 is($subscriber->safe_psql('postgres', $subscribed), 'subscriptions ok', 'doctor() says that all is well');
-is($subscriber->safe_psql('postgres', q{BEGIN; SELECT 'DROP TABLE ' || max(inhrelid::regclass::text) FROM pg_inherits WHERE inhparent = 'outbox.tick'::regclass
+is($subscriber->safe_psql('postgres', q{BEGIN; SELECT 'DROP TABLE ' || max(inhrelid::regclass::text) FROM pg_inherits WHERE inhparent = 'outbox_internal.tick'::regclass
 	AND right(inhrelid::regclass::text, 8) = to_char(now() AT TIME ZONE 'UTC' + interval '1 day', 'YYYYMMDD') \gexec
 	SELECT status FROM outbox.doctor() WHERE "check" = 'subscriptions'; ROLLBACK}), 'problem', 'and that it is not where tomorrow is missing');
 like($publisher->safe_psql('postgres', q{SELECT hint FROM outbox.doctor() WHERE "check" = 'publications'}), qr/preloaded/, 'on the publisher it says what subscribers need');
@@ -52,19 +52,19 @@ foreach my $days (1, 2, 7)
 }
 is($subscriber->safe_psql('postgres', 'SELECT count(*) FROM orders'), '7', 'nothing is missing');
 is($subscriber->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay'}), '0', 'nothing is published from there');
-is($subscriber->safe_psql('postgres', q{SELECT (SELECT count(*) FROM outbox.identity) || ' ' || (SELECT count(*) FROM outbox.log)}), '0 0', 'its outbox is as unused as before');
+is($subscriber->safe_psql('postgres', q{SELECT (SELECT count(*) FROM outbox_internal.identity) || ' ' || (SELECT count(*) FROM outbox_internal.log)}), '0 0', 'its outbox is as unused as before');
 
 # --- all events, whatever the day: by the root ---
 $publisher->safe_psql('postgres', 'ALTER PUBLICATION everything SET (publish_via_partition_root = true)');
 $subscriber->safe_psql('postgres', 'ALTER SUBSCRIPTION everything REFRESH PUBLICATION');
 ok(wait_for_value($subscriber, "SELECT count(*) = 0 FROM pg_subscription_rel WHERE srsubstate NOT IN ('r', 's')", 't'), 'published by the root of its partitions');
-ok(wait_for_value($subscriber, q{SELECT count(DISTINCT id) FROM outbox.foreign_event}, '7'), 'the whole log comes');
+ok(wait_for_value($subscriber, q{SELECT count(DISTINCT id) FROM outbox_internal.foreign_event}, '7'), 'the whole log comes');
 order(80);
 Outbox::Faults::shift_clock(8 * $day);
 order(81);
 ok(wait_idle($publisher), 'day 8: the publisher publishes');
-ok(wait_for_value($subscriber, q{SELECT count(DISTINCT id) FROM outbox.foreign_event}, '9'), 'and each event, of any day');
-is($subscriber->safe_psql('postgres', q{SELECT bool_and(subscribed) FROM outbox.foreign_event}), 't', 'they are known for what they are');
+ok(wait_for_value($subscriber, q{SELECT count(DISTINCT id) FROM outbox_internal.foreign_event}, '9'), 'and each event, of any day');
+is($subscriber->safe_psql('postgres', q{SELECT bool_and(subscribed) FROM outbox_internal.foreign_event}), 't', 'they are known for what they are');
 
 # --- the subscriber takes over ---
 $subscriber->safe_psql('postgres', 'DROP SUBSCRIPTION everything');

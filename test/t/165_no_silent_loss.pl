@@ -22,16 +22,16 @@ my $drop = 'BEGIN; DROP EXTENSION outbox CASCADE; ROLLBACK';
 sql(q{SELECT outbox.emit('a', n, 'e', '{}') FROM generate_series(1, 100) n});
 ok(wait_idle($node), 'delivered');
 is(try_sql($drop), 'done', 'with all delivered the extension goes');
-is(try_sql('BEGIN; TRUNCATE outbox.log; ROLLBACK'), 'done', 'and so does the log');
-is(try_sql('BEGIN; DELETE FROM outbox.log; ROLLBACK'), 'cannot delete from outbox.log', 'its rows by hand do not');
+is(try_sql('BEGIN; TRUNCATE outbox_internal.log; ROLLBACK'), 'done', 'and so does the log');
+is(try_sql('BEGIN; DELETE FROM outbox_internal.log; ROLLBACK'), 'cannot delete from outbox_internal.log', 'its rows by hand do not');
 
 # An event that is emitted at the same moment: its transaction is awaited, and then it counts.
 my $emitter = $node->background_psql('postgres');
 sql(q{SELECT outbox.pause('redis', reason => 'test')});
 my %statements = (
 	$drop => $refused,
-	'TRUNCATE outbox.log' => 'cannot truncate outbox.log because it holds undelivered events',
-	q{DO $$ BEGIN EXECUTE format('ALTER TABLE outbox.log DETACH PARTITION outbox.log_%s', to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')); END $$} => undef);
+	'TRUNCATE outbox_internal.log' => 'cannot truncate outbox_internal.log because it holds undelivered events',
+	q{DO $$ BEGIN EXECUTE format('ALTER TABLE outbox_internal.log DETACH PARTITION outbox_internal.log_%s', to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')); END $$} => undef);
 foreach my $statement (sort keys %statements)
 {
 	$emitter->query_safe(q{BEGIN});
@@ -65,8 +65,8 @@ ok(wait_until(sub { try_sql($drop) eq 'done' }, 60), 'all delivered: it goes aga
 sql(q{SELECT outbox.pause('redis', reason => 'test'), outbox.emit('a', 1, 'e', '{}')});
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
 $node->restart;
-is(try_sql('DELETE FROM outbox.log'), 'cannot delete from outbox.log', 'DELETE is refused in a session that has not loaded the library');
-is(try_sql('TRUNCATE outbox.log'), 'cannot truncate outbox.log because it holds undelivered events', 'and TRUNCATE');
+is(try_sql('DELETE FROM outbox_internal.log'), 'cannot delete from outbox_internal.log', 'DELETE is refused in a session that has not loaded the library');
+is(try_sql('TRUNCATE outbox_internal.log'), 'cannot truncate outbox_internal.log because it holds undelivered events', 'and TRUNCATE');
 is(try_sql("LOAD 'outbox'; $drop"), $refused, 'DROP where the library is loaded');
 is(try_sql("LOAD 'outbox'; SET outbox.allow_loss = on; $drop"), 'done', 'unless allow_loss says that it does not matter');
 

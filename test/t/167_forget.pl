@@ -14,7 +14,7 @@ my $redis = Outbox::Redis->start;
 redis_route($node, $redis, 'redis', topic => q('all'));
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub forget { my ($arguments) = @_; return sql("CALL outbox.forget($arguments)") }
-sub kept { my ($key) = @_; return sql("SELECT count(*) FROM outbox.log WHERE aggregate_id = '$key' AND (octet_length(payload) > 0 OR headers <> '{}')") }
+sub kept { my ($key) = @_; return sql("SELECT count(*) FROM outbox_internal.log WHERE aggregate_id = '$key' AND (octet_length(payload) > 0 OR headers <> '{}')") }
 my $secret = 'S3CRET';
 sub on_disk { my ($text) = @_; return sql(q{SELECT count(*) FROM (SELECT pg_relation_filepath(oid) AS path FROM pg_class
 	WHERE relname ~ '^log_[0-9]{8}$' OR oid IN (SELECT reltoastrelid FROM pg_class WHERE relname ~ '^log_[0-9]{8}$')) p
@@ -33,7 +33,7 @@ is(kept('anna'), '5', 'and erases nothing');
 is(forget(q{'person', 'anna', dry_run => false, reason => 'ticket 1'}), '6|0', 'erased');
 is(kept('anna'), '0', 'nothing is left');
 is(kept('bert'), '2', 'of the key, and of no other');
-is(sql(q{SELECT string_agg(event_type, ',' ORDER BY created_at) FROM outbox.log WHERE aggregate_id = 'anna' AND payload IS NOT NULL}), 'small,large,bytes,empty,full', 'the rows stay, and read well');
+is(sql(q{SELECT string_agg(event_type, ',' ORDER BY created_at) FROM outbox_internal.log WHERE aggregate_id = 'anna' AND payload IS NOT NULL}), 'small,large,bytes,empty,full', 'the rows stay, and read well');
 is(sql(q{SELECT count(*) FROM outbox.audit WHERE action = 'forget' AND reason = 'ticket 1' AND detail ->> 'key_sha256' = encode(sha256('anna'), 'hex')}), '2', 'audited: before and after');
 is(sql(q{SELECT count(*) FROM outbox.audit WHERE detail::text ~ 'anna'}), '0', 'without the key');
 is(forget(q{'person', 'anna', dry_run => false}), '0|0', 'a second time there is nothing');
@@ -69,12 +69,12 @@ foreach my $entry (@{ $redis->entries('all') }[ $before .. $redis->xlen('all') -
 is($blank // 0, 0, 'nothing is sent blank');
 is(scalar(grep { $_ > 1 } values %seen), 0, 'nothing twice');
 is(scalar(grep { /"n": (\d+)/ && $1 % 10 } keys %seen), 9000, 'every event of another key arrives');
-is(sql(q{SELECT count(*) FROM outbox.log l, outbox.status(l.id) s WHERE l.aggregate_id = 'thousand' AND s.state NOT IN ('skipped', 'delivered')}), '0', 'status() says what became of it');
+is(sql(q{SELECT count(*) FROM outbox_internal.log l, outbox.status(l.id) s WHERE l.aggregate_id = 'thousand' AND s.state NOT IN ('skipped', 'delivered')}), '0', 'status() says what became of it');
 
 # Paused all the time: none arrives.
 sql(q{SELECT outbox.pause('redis', reason => 'test')});
 sql(q{SELECT outbox.emit('person', 'carl', 'e', '{"a": 1}') FROM generate_series(1, 65); SELECT outbox.emit('person', 'dora', 'e', '{"a": 1}')});
-my $carl = sql(q{SELECT id FROM outbox.log WHERE aggregate_id = 'carl' LIMIT 1});
+my $carl = sql(q{SELECT id FROM outbox_internal.log WHERE aggregate_id = 'carl' LIMIT 1});
 $before = $redis->xlen('all');
 is(forget(q{'person', 'carl', undelivered => true, dry_run => false}), '65|0', '65 undelivered');
 is(sql("SELECT state FROM outbox.status('$carl')"), 'skipped', 'skipped at once');
@@ -84,13 +84,13 @@ is($redis->xlen('all') - $before, 1, 'only the other key arrives');
 
 # Parked: scheduled ones, and a dead letter.
 sql(q{SELECT outbox.emit('person', k, 'e', '{"a": 1}', deliver_at => now() + interval '1 hour') FROM unnest('{emil,fred}'::text[]) k});
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '2'), 'parked');
-sql(q{SET outbox.allow_loss = on; UPDATE outbox.parked SET state = 'dead', due_at = NULL WHERE aggregate_id = 'fred'; RESET outbox.allow_loss;
-	INSERT INTO outbox.foreign_event (id, aggregate_type, aggregate_id, event_type) VALUES (gen_random_uuid(), 'person', 'fred', 'e')});
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', '2'), 'parked');
+sql(q{SET outbox.allow_loss = on; UPDATE outbox_internal.parked SET state = 'dead', due_at = NULL WHERE aggregate_id = 'fred'; RESET outbox.allow_loss;
+	INSERT INTO outbox_internal.foreign_event (id, aggregate_type, aggregate_id, event_type) VALUES (gen_random_uuid(), 'person', 'fred', 'e')});
 is(forget(q{'person', 'fred', dry_run => false}), '0|3', 'a dead letter and a foreign row are kept by default');
 is(forget(q{'person', 'fred', undelivered => true, dry_run => false}), '1|0', 'and go when asked for');
-is(sql('SELECT string_agg(aggregate_id, \',\') FROM outbox.parked'), 'emil', 'of that key only');
-is(sql('SELECT count(*) FROM outbox.foreign_event'), '0', 'the foreign row has gone');
+is(sql('SELECT string_agg(aggregate_id, \',\') FROM outbox_internal.parked'), 'emil', 'of that key only');
+is(sql('SELECT count(*) FROM outbox_internal.foreign_event'), '0', 'the foreign row has gone');
 
 # A role without the right; inside a transaction; a crash afterwards.
 sql(q{CREATE ROLE app LOGIN; SELECT outbox.grant_emit('app'), outbox.grant_operate('app')});
@@ -104,7 +104,7 @@ is(forget(q{'person', 'gust', dry_run => false}), '1|0', 'erased');
 $node->stop('immediate');
 $node->start;
 is(kept('gust'), '0', 'after a crash still so');
-is(sql(q{SELECT count(*) > 10000 FROM outbox.log WHERE octet_length(payload) >= 0 OR payload IS NULL}), 't', 'every row can be read');
+is(sql(q{SELECT count(*) > 10000 FROM outbox_internal.log WHERE octet_length(payload) >= 0 OR payload IS NULL}), 't', 'every row can be read');
 
 $node->stop;
 done_testing();

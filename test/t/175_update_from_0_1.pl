@@ -85,7 +85,7 @@ foreach my $route ([ 'orders', 2 ], [ 'again', 1 ])
 	$node->safe_psql('postgres', qq{
 		WITH r AS (INSERT INTO outbox.route (name, server, topic, lanes, start_snapshot, start_time)
 		  VALUES ('$route->[0]', 'redis', '$route->[0]', $route->[1], pg_current_snapshot(), 'infinity') RETURNING id)
-		INSERT INTO outbox.lane (route_id, lane, window_from) SELECT r.id, n, pg_current_snapshot() FROM r, generate_series(0, $route->[1] - 1) n});
+		INSERT INTO outbox_internal.lane (route_id, lane, window_from) SELECT r.id, n, pg_current_snapshot() FROM r, generate_series(0, $route->[1] - 1) n});
 }
 $node->safe_psql('postgres', q{SELECT outbox.pause(route => 'again', reason => 'waits for the update')});
 $node->safe_psql('postgres', q{SELECT outbox.emit('order', i % 5, 'created', jsonb_build_object('n', i)) FROM generate_series(1, 100) i});
@@ -135,7 +135,7 @@ foreach my $call (q{pause('orders', topic => 'none', reason => 'may')}, q{resume
 	is(($node->psql('postgres', "SET ROLE oncall; SELECT * FROM outbox.$call"))[2], '', "an operator calls $call after it");
 }
 is($node->safe_psql('postgres', q{SET ROLE app; SELECT outbox.wait_until_idle('0', include_delayed => true)}), 'f', 'roles that might wait may wait, here for a route that is paused');
-is($node->safe_psql('postgres', 'SELECT role, topics IS NULL FROM outbox.emit_right'), 'app|t', 'roles that might emit may emit to every topic');
+is($node->safe_psql('postgres', 'SELECT role, topics IS NULL FROM outbox_internal.emit_right'), 'app|t', 'roles that might emit may emit to every topic');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_init_privs i, aclexplode(i.initprivs) x WHERE x.grantee = ANY (ARRAY['app', 'oncall', '"On Call"']::regrole[])}), '0',
 	'what was granted is not called part of the extension');
 my ($dump) = run_command([ 'pg_dump', '--schema-only', '-d', $node->connstr('postgres') ]);

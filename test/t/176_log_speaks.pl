@@ -77,7 +77,7 @@ if (wait_until(sub { sql('SELECT count(*) FROM outbox.dead_letter') eq '3' }, 30
 	my $n = lines(qr/WARNING:  outbox: \d+ events? of route "a" became/);
 	ok($n >= 1 && $n <= 2, "dead letters: a line, of each worker at most: $n");
 }
-else { fail('three dead letters') or diag(sql('SELECT * FROM outbox.parked')) }
+else { fail('three dead letters') or diag(sql('SELECT * FROM outbox_internal.parked')) }
 unlike(slurp_file($node->logfile), qr/xxxxxxxx/, 'no payload is in it');
 no_server_crashed($node);
 done_testing();

@@ -140,7 +140,7 @@ cmp_ok((split /\|/, $took[0])[0], '<', 50, 'it takes milliseconds of CPU time');
 my $locker = $node->background_psql('postgres');
 $locker->query_safe("BEGIN");
 $locker->query_safe("SELECT outbox.emit('order', 'k', 'a.b', '{}')");
-$locker->query_safe("LOCK TABLE outbox.log_" . sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')") . " IN ACCESS EXCLUSIVE MODE");
+$locker->query_safe("LOCK TABLE outbox_internal.log_" . sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')") . " IN ACCESS EXCLUSIVE MODE");
 ok(sql("SET lock_timeout = '1 s'; SELECT count(*) FROM outbox.metrics()") > 0, 'it waits for no lock of the log');
 $locker->query_safe("ROLLBACK");
 $locker->quit;

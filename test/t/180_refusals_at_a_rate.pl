@@ -48,7 +48,7 @@ sub measure
 	$rate{$name} = $count / $took;
 	diag(sprintf '%-20s %5d events, %4d refused, in %5.2f s: %5.0f a second', $name, $count, $good == 600 + $count ? 0 : $count / 10, $took, $rate{$name});
 	my $parked = $code eq '' ? '0||' : $count / 10 . '|' . ($code =~ /[|]/ ? $code : "$code|$code");
-	ok(wait_for_value($node, qq{SELECT count(*), min(error_code), max(error_code) FROM outbox.parked WHERE topic LIKE '$name-%'}, $parked, 60), "$name: each that is not is parked for what it is");
+	ok(wait_for_value($node, qq{SELECT count(*), min(error_code), max(error_code) FROM outbox_internal.parked WHERE topic LIKE '$name-%'}, $parked, 60), "$name: each that is not is parked for what it is");
 	foreach my $topic (@topics)
 	{
 		my (%last, %seen, @wrong);

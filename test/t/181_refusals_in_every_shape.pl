@@ -16,7 +16,7 @@ sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 # Events $from to $to over ten keys; those where $bad (SQL over i) are too large.
 sub send_some { my ($topic, $from, $to, $bad, $size) = @_; $size //= 8000; return sql(qq{SELECT count(outbox.emit_text('$topic', (i % 10)::text, 'x', CASE WHEN $bad THEN rpad(i || ' ', $size, 'x') ELSE i || ' ' END)) FROM generate_series($from, $to) i}) }
 sub delivered { my ($topic) = @_; my %seen; return grep { !$seen{$_}++ } map { /^(\d+) / ? $1 : () } @{ $kafka->payloads($topic) } }
-sub parked { my ($topic) = @_; return sql(qq{SELECT count(*) FROM outbox.parked WHERE topic = '$topic'}) }
+sub parked { my ($topic) = @_; return sql(qq{SELECT count(*) FROM outbox_internal.parked WHERE topic = '$topic'}) }
 # All events have their end: so many are there, so many parked.
 sub ends
 {
@@ -56,7 +56,7 @@ foreach my $hidden (0, 1)
 	ends($topic{second}, 100, 100, 'every second one is refused');
 	ends($topic{row}, 190, 10, 'ten in a row of one key are refused, its others go on');
 	ends($topic{blocked}, 185, 15, 'under block what comes behind the first waits');
-	is(sql(qq{SELECT count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'blocked') FROM outbox.parked WHERE topic = '$topic{blocked}'}), '1|14', "$of: one is dead, the key waits behind it");
+	is(sql(qq{SELECT count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'blocked') FROM outbox_internal.parked WHERE topic = '$topic{blocked}'}), '1|14', "$of: one is dead, the key waits behind it");
 	ends($topic{raised}, 75, 25, 'refused before the limit is raised');
 	ends($topic{anew}, 75, 25, 'refused before the topic is recreated');
 	# The limit is raised while others are being refused.

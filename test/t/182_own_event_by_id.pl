@@ -53,21 +53,21 @@ sub cost_is_even
 	return;
 }
 
-is(sql(q{SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox.log'::regclass}), 0, 'there is no day table');
+is(sql(q{SELECT count(*) FROM pg_inherits WHERE inhparent = 'outbox_internal.log'::regclass}), 0, 'there is no day table');
 cost_is_even('in the spare table');
-is(sql(q{BEGIN; CALL merge(20); SELECT count(*) FROM outbox.log_spare WHERE xid = pg_current_xact_id(); ROLLBACK}), 20, 'that is where they are');
+is(sql(q{BEGIN; CALL merge(20); SELECT count(*) FROM outbox_internal.log_spare WHERE xid = pg_current_xact_id(); ROLLBACK}), 20, 'that is where they are');
 
 # Some in one table, some in the other: today's has another name for a while.
 $node->append_conf('postgresql.conf', 'max_worker_processes = 8');
 $node->restart;
-my $today = sql(q{SELECT outbox.emit('a', 1, 'e', '1'); SELECT max(tableoid::regclass::text) FROM outbox.log}) =~ s/.*outbox\.//sr;
+my $today = sql(q{SELECT outbox.emit('a', 1, 'e', '1'); SELECT max(tableoid::regclass::text) FROM outbox_internal.log}) =~ s/.*outbox\.//sr;
 sql("SET outbox.allow_loss = on; ALTER TABLE outbox.$today RENAME TO away");
 my $both = $node->background_psql('postgres', on_error_stop => 1);
 $both->query_safe(q{BEGIN; CALL merge(3)});
 sql("SET outbox.allow_loss = on; ALTER TABLE outbox.away RENAME TO $today");
 like($both->query_safe(q{INSERT INTO outbox.event (id, aggregate_type, event_type, payload) VALUES (id(2), 'again', 'created', '1'), (id(4), 'order', 'created', '1');
 	SELECT count(*), count(DISTINCT id) FROM outbox.event WHERE id IN (id(1), id(2), id(3), id(4), id(5))}), qr/^5\|4$/m, 'events of two tables are found');
-like($both->query_safe("SELECT (SELECT count(*) FROM outbox.log_spare WHERE xid = pg_current_xact_id()), (SELECT count(*) FROM outbox.$today WHERE xid = pg_current_xact_id())"), qr/^3\|2$/m, 'three and two');
+like($both->query_safe("SELECT (SELECT count(*) FROM outbox_internal.log_spare WHERE xid = pg_current_xact_id()), (SELECT count(*) FROM outbox.$today WHERE xid = pg_current_xact_id())"), qr/^3\|2$/m, 'three and two');
 $both->query_safe('ROLLBACK');
 $both->quit;
 cost_is_even('in the table of the day');
@@ -78,7 +78,7 @@ $session->query_safe(q{BEGIN; SELECT outbox.emit('a', 'stays', 'e', '1'); SELECT
 	INSERT INTO outbox.event (id, aggregate_type, event_type, payload) SELECT id(1 + n % 2), 'gone', 'e', '1' FROM generate_series(1, 500) n});
 like($session->query_safe('SELECT count(*) FROM outbox.event WHERE id = id(1)'), qr/^250$/m, 'the same id, 250 times');
 $session->query_safe('ROLLBACK TO s');
-sql(q{SELECT format('VACUUM (INDEX_CLEANUP on) %s', inhrelid::regclass) FROM pg_inherits WHERE inhparent = 'outbox.log'::regclass AND pg_relation_size(inhrelid) > 0 \gexec});
+sql(q{SELECT format('VACUUM (INDEX_CLEANUP on) %s', inhrelid::regclass) FROM pg_inherits WHERE inhparent = 'outbox_internal.log'::regclass AND pg_relation_size(inhrelid) > 0 \gexec});
 $session->query_safe(q{INSERT INTO outbox.event (id, aggregate_type, event_type, payload) SELECT id(1), 'anew', 'e', '1' FROM generate_series(1, 300)});
 like($session->query_safe(q{SELECT count(*), min(aggregate_type), count(DISTINCT created_at) FROM outbox.event WHERE id = id(1)}), qr/^300\|anew\|300$/m, 'what came into the places of others is there, once');
 like($session->query_safe(q{SELECT count(*) FROM outbox.event WHERE id = id(2)}), qr/^0$/m, 'and those are gone');

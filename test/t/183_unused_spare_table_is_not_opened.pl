@@ -30,7 +30,7 @@ sub all_come { my ($what) = @_; return ok(wait_until(sub { my $came = came(); !g
 my $today = sql(q{SELECT 'log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')});
 sub away { return sql("SET outbox.allow_loss = on; ALTER TABLE outbox.$today RENAME TO away") }
 sub back { return sql("SET outbox.allow_loss = on; ALTER TABLE outbox.away RENAME TO $today") }
-sub in_spare { return sql('SELECT count(*) FROM outbox.log_spare') }
+sub in_spare { return sql('SELECT count(*) FROM outbox_internal.log_spare') }
 sub psql_started
 {
 	my ($query) = @_;
@@ -42,7 +42,7 @@ sub locked_holds_up_nobody
 {
 	my ($when) = @_;
 	my $session = $node->background_psql('postgres', on_error_stop => 1);
-	$session->query_safe('BEGIN; LOCK TABLE outbox.log_spare IN ACCESS EXCLUSIVE MODE');
+	$session->query_safe('BEGIN; LOCK TABLE outbox_internal.log_spare IN ACCESS EXCLUSIVE MODE');
 	foreach (1 .. 5) { emit(); all_come("an event comes while the spare table is locked, $when") }
 	$session->query_safe('COMMIT');
 	$session->quit;
@@ -65,7 +65,7 @@ all_come('it comes');
 back();
 
 # Emptied, it is as it was.
-sql('SET outbox.allow_loss = on; TRUNCATE outbox.log_spare');
+sql('SET outbox.allow_loss = on; TRUNCATE outbox_internal.log_spare');
 emit();
 all_come('events go on');
 locked_holds_up_nobody('which is empty again');
@@ -86,7 +86,7 @@ all_come('and that comes, too');
 is($redis->column('a', 'payload')->[-1], $late, 'as the last one');
 
 # Prepared, with the number of the server's writes back at zero and the worker new.
-sql('SET outbox.allow_loss = on; TRUNCATE outbox.log_spare');
+sql('SET outbox.allow_loss = on; TRUNCATE outbox_internal.log_spare');
 away();
 emit('BEGIN;', "PREPARE TRANSACTION 'p'");
 delete $wanted{ my $prepared = $number };

@@ -22,7 +22,7 @@ ok(wait_idle($node), 'delivered');
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox.pg_stat_progress_outbox', '0', 30), 'where nothing goes on there is nothing to see');
 
 # --- dead letters of two topics: two redrives at once ---
-sql(q(INSERT INTO outbox.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, attempts,
+sql(q(INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, attempts,
     error_class, error_code, error_message, failed_at)
   SELECT r.id, 0, now() - interval '1 hour' + n * interval '1 second', ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
     'order', 'd' || n, 'dead', '{}', CASE n % 2 WHEN 0 THEN 'two' ELSE 'three' END, 10, 'message', 'TOO_LARGE', 'too large', now() - interval '1 minute'
@@ -47,7 +47,7 @@ is(sql("SELECT pg_terminate_backend($pid)"), 't', 'the other one is terminated')
 ok(wait_for_value($node, progress('command', q(command = 'redrive')), '', 30), 'and gone as well');
 eval { $_->quit } foreach values %session;
 sql(q(SELECT outbox.resume(server => 'redis')));
-ok(wait_for_value($node, q(SELECT count(*) FROM outbox.parked WHERE state <> 'dead'), '0', 60), 'what was begun is done');
+ok(wait_for_value($node, q(SELECT count(*) FROM outbox_internal.parked WHERE state <> 'dead'), '0', 60), 'what was begun is done');
 
 # --- a replay: copied, sent at a rate, interrupted by the server's end ---
 my ($number) = sql(q(CALL outbox.replay(since => '-infinity', event_type => 'one', route => 'redis', dry_run => false, per_second => 50))) =~ /^(\d+)\|500$/m;

@@ -37,10 +37,10 @@ said(qr/event=destination_works destination=redis seconds=/, 'and back');
 # --- somebody's trigger on a table of outbox tells of a row ---
 sql(q(SET outbox.allow_loss = on; CREATE FUNCTION public.tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     RAISE EXCEPTION 'not %: %', NEW.aggregate_id, convert_from(NEW.payload, 'UTF8') USING DETAIL = NEW.id::text; END $$;
-  CREATE TRIGGER tell BEFORE INSERT ON outbox.parked FOR EACH ROW EXECUTE FUNCTION public.tell()));
+  CREATE TRIGGER tell BEFORE INSERT ON outbox_internal.parked FOR EACH ROW EXECUTE FUNCTION public.tell()));
 push @ids, sql(q(SELECT outbox.emit('order', 'KEYOFAPERSON', 'one', '{"a": "PAYLOADOFAPERSON"}', deliver_at => now() + interval '1 day')));
 said(qr/event=lane_trouble route=redis lane=0 error_code="P0001"/, 'a lane in trouble with its tables');
-sql(q(SET outbox.allow_loss = on; DROP TRIGGER tell ON outbox.parked));
+sql(q(SET outbox.allow_loss = on; DROP TRIGGER tell ON outbox_internal.parked));
 ok(wait_idle($node), 'parked');
 
 # --- processes ---

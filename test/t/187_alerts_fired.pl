@@ -120,7 +120,7 @@ fires('OutboxSinkFlapping');
 resolves('OutboxSinkFlapping');
 my $keeper = sql(q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'outbox keeper'));
 kill STOP => $keeper;
-sql('SET outbox.allow_loss = on; DROP TABLE outbox.log_' . sql(q(SELECT to_char(now() AT TIME ZONE 'UTC' + interval '1 day', 'YYYYMMDD'))));
+sql('SET outbox.allow_loss = on; DROP TABLE outbox_internal.log_' . sql(q(SELECT to_char(now() AT TIME ZONE 'UTC' + interval '1 day', 'YYYYMMDD'))));
 fires(qw(OutboxMetricsStale OutboxNoDayTomorrow));
 kill CONT => $keeper;
 resolves(qw(OutboxMetricsStale OutboxNoDayTomorrow));
@@ -148,7 +148,7 @@ idle();
 sql(q(SELECT count(outbox.emit_text('kept', i::text, 'one', repeat(md5(i::text), 20))) FROM generate_series(1, 8000) i));
 fires('OutboxLogLarge');
 idle('all of it is behind the routes');
-sql('SET outbox.allow_loss = on; TRUNCATE outbox.log_' . sql(q(SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'))));
+sql('SET outbox.allow_loss = on; TRUNCATE outbox_internal.log_' . sql(q(SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'))));
 resolves('OutboxLogLarge');
 
 # --- versions, a copy, the clock ---

@@ -25,7 +25,7 @@ sql(q{ALTER SERVER nowhere OPTIONS (ADD latency '500')});
 ok(wait_idle($node), 'the change is taken');
 $id = sql(q{SELECT outbox.emit('order', 2, 'created', '{}')});
 ok(wait_idle($node), 'delivered with a latency and another topic');
-is(sql(q{SELECT count(*) FROM outbox.parked}), '0', 'none was refused');
+is(sql(q{SELECT count(*) FROM outbox_internal.parked}), '0', 'none was refused');
 
 foreach my $bad ([ q{CREATE SERVER bad FOREIGN DATA WRAPPER outbox_null OPTIONS (host 'x')}, qr/unknown option "host" for outbox_null/ ],
 	[ q{ALTER SERVER nowhere OPTIONS (SET latency '60001')}, qr/invalid value for option "latency": "60001"/ ],

@@ -71,7 +71,7 @@ more('behind', $_, 3001, 3003) foreach qw(a b);
 is(sql('SELECT outbox.adopt()', 'behind'), 2 * 2995, 'adopted where the clock is two days behind');
 idle('behind', 'all is delivered');
 is_deeply([ came('one')->{a}, came('two')->{b} ], [ '1-3003', '1-3003' ], 'nothing is lost, repeated or out of order');
-is(sql(q{SELECT count(*) FROM outbox.log WHERE created_at > statement_timestamp() - interval '1 day' AND xid < '503'}, 'behind'), 6000, 'the days are those of the dump');
+is(sql(q{SELECT count(*) FROM outbox_internal.log WHERE created_at > statement_timestamp() - interval '1 day' AND xid < '503'}, 'behind'), 6000, 'the days are those of the dump');
 sql(q{SELECT outbox.create_route('all', server => 'one', topic => 'all', start => 'earliest')}, 'behind');
 idle('behind', 'a route that begins at the earliest');
 is($redis->xlen('all'), 2 * 3003, 'gets them as well');
@@ -99,7 +99,7 @@ more('ahead', 'c', 21, 30);
 ok(wait_until(sub { $redis->xlen('here') == 30 }), 'and knows that the days of the dump are');
 Outbox::Faults::release('adopt.uncommitted');
 Outbox::Faults::disarm($_) foreach qw(adopt.at_once adopt.rows);
-ok(wait_until(sub { sql('SELECT count(*) FROM outbox.adoption', 'ahead') eq '0' }, 60), 'adopted');
+ok(wait_until(sub { sql('SELECT count(*) FROM outbox_internal.adoption', 'ahead') eq '0' }, 60), 'adopted');
 more('ahead', $_, 3001, 3003) foreach qw(a b);
 idle('ahead', 'all is delivered');
 is_deeply([ came('one')->{a}, came('two')->{b}, came('here')->{c} ], [ '6-3003', '6-3003', '1-30' ],

@@ -27,11 +27,11 @@ my @acts = (
 	(map { "SELECT $_" }
 		q{outbox.alter_route('r%R', lanes => %N)}, q{outbox.alter_route('r%R', on_failure => 'block')}, q{outbox.alter_route('r%R', on_failure => 'skip')},
 		(map { ("outbox.pause($_, reason => 'x')", "outbox.resume($_)", "outbox.resume($_)") } q{route => 'r%R'}, q{server => 'stormy'}, $topic, $key),
-		q{outbox.retry(id) FROM outbox.parked ORDER BY random() LIMIT 3}, q{outbox.retry((SELECT min(id::text)::uuid FROM outbox.parked))},
-		q{outbox.skip((SELECT min(id::text)::uuid FROM outbox.parked), 'x')}, q{outbox.discard(id, 'x') FROM outbox.dead_letter LIMIT 2},
+		q{outbox.retry(id) FROM outbox_internal.parked ORDER BY random() LIMIT 3}, q{outbox.retry((SELECT min(id::text)::uuid FROM outbox_internal.parked))},
+		q{outbox.skip((SELECT min(id::text)::uuid FROM outbox_internal.parked), 'x')}, q{outbox.discard(id, 'x') FROM outbox.dead_letter LIMIT 2},
 		q{outbox.drop_route('r%R')}, $create, $create,
 		q{outbox.emit_text('other', '%N', 'x', repeat('x', 1000), deliver_at => now() + interval '1 s')}, q{outbox.emit_text('other', '%N', 'x', repeat('x', 900000))},
-		q{outbox.wait_until_idle('100 ms')}, q{outbox.status(id) FROM outbox.log ORDER BY random() LIMIT 1}, q{* FROM outbox.lag}, q{* FROM outbox.doctor()}),
+		q{outbox.wait_until_idle('100 ms')}, q{outbox.status(id) FROM outbox_internal.log ORDER BY random() LIMIT 1}, q{* FROM outbox.lag}, q{* FROM outbox.doctor()}),
 	(map { "CALL $_" }
 		q{outbox.redrive(route => 'r%R', dry_run => false)}, q{outbox.discard_dead_letters(route => 'r%R', reason => 'x', dry_run => false)},
 		q{outbox.seek('r%R', now() - interval '1 s')}, q{outbox.seek('r%R', 'infinity')},
@@ -71,7 +71,7 @@ foreach my $pause (split /\n/, sql(q{SELECT concat('route => ', quote_literal(r.
 is(sql('SELECT count(*) FROM outbox.pause'), 0, 'nothing is paused any more');
 sql(q{CALL outbox.discard_dead_letters(reason => 'x', dry_run => false)});
 ok(wait_idle($node, 60), 'everything comes to rest');
-ok(wait_for_value($node, 'SELECT (SELECT count(*) FROM outbox.parked) + (SELECT count(*) FROM outbox.side_topic) + (SELECT count(lanes_wanted) FROM outbox.route)', 0, 60),
+ok(wait_for_value($node, 'SELECT (SELECT count(*) FROM outbox_internal.parked) + (SELECT count(*) FROM outbox_internal.side_topic) + (SELECT count(lanes_wanted) FROM outbox.route)', 0, 60),
 	'nothing is parked, away or in flight');
 $node->psql('postgres', 'SELECT ' . $create =~ s/%[RN]/$_/gr) foreach 1 .. 3;
 emit_counted($node, 'late', ['k'], 1, 20);

@@ -60,7 +60,7 @@ lost();
 is_there(1, 'across two changes, by four lanes');
 is(rewinds(), 5, 'each was put back');
 # Progress of what is saved is not of what comes after.
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.lane l, LATERAL (SELECT g.places IS NOT NULL OR g.survived IS NULL AS saved FROM outbox.progress g
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.lane l, LATERAL (SELECT g.places IS NOT NULL OR g.survived IS NULL AS saved FROM outbox_internal.progress g
 	WHERE g.route_id = l.route_id AND g.lane = l.lane ORDER BY g.at DESC LIMIT 1) p WHERE p.saved}, 4, 30), 'how far they have come is noted');
 delivers();
 $redis->command('SAVE');
@@ -84,7 +84,7 @@ foreach my $key (@keys)
 {
 	ok(wait_until(sub
 	{
-		my ($state, $first, $last) = split /\|/, sql(qq{SELECT s.state, s.places -> 't' ->> 0, s.places -> 't' ->> 1 FROM outbox.log l, outbox.status(l.id) s
+		my ($state, $first, $last) = split /\|/, sql(qq{SELECT s.state, s.places -> 't' ->> 0, s.places -> 't' ->> 1 FROM outbox_internal.log l, outbox.status(l.id) s
 			WHERE l.aggregate_id = '$key' AND convert_from(l.payload, 'UTF8') = '$key $n'});
 		return $state eq 'delivered' && $last && number($first) le number($entry{"$key $n"}) && number($entry{"$key $n"}) le number($last);
 	}, 10), "status() tells where event $n of $key is now");
@@ -99,7 +99,7 @@ my $had = join ' ', 1 .. $done - 30, $done - 9 .. $done;
 ok(wait_until(sub { there() eq $had }, 30), 'what came after seek() is sent again, beside what was there') || diag(there());
 is(rewinds(), $before + 2, 'both lanes are put back');
 is(log_says('; what was delivered (after .* and )?before 20[^,]*, when its lanes began anew, is not sent: outbox.seek\(\) or outbox.replay\(\) sends it'), 1, 'what is missing is said');
-is(sql(q{SELECT bool_and((detail ->> 'missing_before')::timestamptz = l.since) FROM outbox.audit, outbox.lane l WHERE action = 'rewind' AND detail ? 'missing_before'}), 't', 'in the audit, too');
+is(sql(q{SELECT bool_and((detail ->> 'missing_before')::timestamptz = l.since) FROM outbox.audit, outbox_internal.lane l WHERE action = 'rewind' AND detail ? 'missing_before'}), 't', 'in the audit, too');
 $redis->command('FLUSHALL');
 sql(q{CALL outbox.seek('r', '-infinity')});
 ok(wait_idle($node), 'seek() sends all of it');

@@ -195,10 +195,10 @@ moves('warned_too', 'a');
 ok(wait_until(sub { told('warned_too', 'lost writes') == 1 }, 30), 'also by a lane that comes later');
 foreach (1 .. 2)
 {
-	my $lives = sql('SELECT max(number) FROM outbox.server_run');
+	my $lives = sql('SELECT max(number) FROM outbox_internal.server_run');
 	$A->kill9;
 	$A->restart;
-	ok(wait_until(sub { sql('SELECT max(number) FROM outbox.server_run') > $lives }, 30), 'A is back, and nothing newer was written');
+	ok(wait_until(sub { sql('SELECT max(number) FROM outbox_internal.server_run') > $lives }, 30), 'A is back, and nothing newer was written');
 	moves('warned_too', 'b');
 	emits('warned_too', 10);
 	moves('warned_too', 'a');

@@ -30,9 +30,9 @@ sub planted
 		  BEGIN RESET ROLE; ALTER ROLE $database SUPERUSER; EXCEPTION WHEN OTHERS THEN NULL; END;
 		  RETURN coalesce(NEW, OLD);
 		END \$\$;
-		CREATE TRIGGER planted BEFORE INSERT OR DELETE ON outbox.identity FOR EACH ROW EXECUTE FUNCTION public.planted();
-		CREATE TRIGGER planted BEFORE INSERT OR DELETE ON outbox.origin FOR EACH ROW EXECUTE FUNCTION public.planted();
-		ALTER TABLE outbox.identity ENABLE ALWAYS TRIGGER planted; ALTER TABLE outbox.origin ENABLE ALWAYS TRIGGER planted}, $database);
+		CREATE TRIGGER planted BEFORE INSERT OR DELETE ON outbox_internal.identity FOR EACH ROW EXECUTE FUNCTION public.planted();
+		CREATE TRIGGER planted BEFORE INSERT OR DELETE ON outbox_internal.origin FOR EACH ROW EXECUTE FUNCTION public.planted();
+		ALTER TABLE outbox_internal.identity ENABLE ALWAYS TRIGGER planted; ALTER TABLE outbox_internal.origin ENABLE ALWAYS TRIGGER planted}, $database);
 	return;
 }
 
@@ -49,20 +49,20 @@ sub harmless
 sub inserted { my ($by) = @_; return "INSERT identity, $by; INSERT origin, $by" }
 planted('first_emit');
 sql(q{SELECT outbox.emit('a', 1, 'e', '{}')}, 'first_emit');
-ok(wait_until(sub { sql('SELECT count(*) FROM outbox.identity', 'first_emit') eq '1' }, 30), 'the first emit settles');
+ok(wait_until(sub { sql('SELECT count(*) FROM outbox_internal.identity', 'first_emit') eq '1' }, 30), 'the first emit settles');
 harmless('first_emit', 'a worker for a day table', inserted('outbox day table maker'));
 
 # No worker free: the event goes to the spare table, and the keeper settles.
 planted('by_the_keeper');
-my $unmade = q{BEGIN; LOCK TABLE outbox.log IN SHARE UPDATE EXCLUSIVE MODE};
+my $unmade = q{BEGIN; LOCK TABLE outbox_internal.log IN SHARE UPDATE EXCLUSIVE MODE};
 my $holder = $node->background_psql('by_the_keeper');
 $holder->query_safe($unmade);
 sql(q{SELECT outbox.emit('a', 1, 'e', '{}')}, 'by_the_keeper');
-is(sql('SELECT count(*) FROM ONLY outbox.log_spare', 'by_the_keeper'), '1', 'an event in the spare table');
+is(sql('SELECT count(*) FROM ONLY outbox_internal.log_spare', 'by_the_keeper'), '1', 'an event in the spare table');
 $holder->query_safe('ROLLBACK');
 $holder->quit;
 sql('SELECT outbox.look_again()', 'by_the_keeper');
-ok(wait_until(sub { sql('SELECT count(*) FROM outbox.identity', 'by_the_keeper') eq '1' }, 30), 'the keeper settles');
+ok(wait_until(sub { sql('SELECT count(*) FROM outbox_internal.identity', 'by_the_keeper') eq '1' }, 30), 'the keeper settles');
 harmless('by_the_keeper', 'a keeper', inserted('outbox keeper'));
 
 planted('by_route');

@@ -21,12 +21,12 @@ $hand->query_safe(qq{
 	CREATE FUNCTION again() RETURNS void LANGUAGE plpgsql AS \$\$
 	BEGIN
 	  DELETE FROM outbox.pause;
-	  TRUNCATE outbox.parked, outbox.replay;
+	  TRUNCATE outbox_internal.parked, outbox.replay;
 	  PERFORM outbox.drop_route(name) FROM outbox.route;
 	  PERFORM outbox.create_route('r1', 's'), outbox.create_route('r2', 's');
 	  INSERT INTO outbox.replay (number, who, route, to_route, filter, from_time, to_time, matched, state) OVERRIDING SYSTEM VALUE
 	    VALUES (7, 'x', 'r1', 'r1', '{}', now(), now(), 4, 'scheduled');
-	  INSERT INTO outbox.parked (route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, topic)
+	  INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, topic)
 	  SELECT r.id, 0, timestamptz '2026-01-01' + v.at * interval '1 s', v.id, v.replay, 'retrying', 77, 'infinity', 'order', 'k', 'e', 'x', 't'
 	  FROM (VALUES (1, 1, '$event'::uuid, 7, 'r2'), (2, 1, '$event', 7, 'r1'), (3, 2, '$other', 7, 'r2'), (4, 2, '$other', 7, 'r1'),
 	    (5, 2, '$other', 0, 'r1'), (6, 2, '$other', 0, 'r2'), (7, 1, '$event', 0, 'r1'), (8, 1, '$event', 0, 'r2')) v (n, at, id, replay, route)
@@ -72,7 +72,7 @@ foreach my $first (sort keys %acts)
 {
 	foreach my $second (sort keys %acts)
 	{
-		$hand->query_safe("SELECT again(); BEGIN; SELECT id FROM outbox.parked WHERE id = '$other' FOR UPDATE");
+		$hand->query_safe("SELECT again(); BEGIN; SELECT id FROM outbox_internal.parked WHERE id = '$other' FOR UPDATE");
 		my @both = (start($first));
 		settle(1, @both);
 		push @both, start($second);

@@ -63,9 +63,9 @@ ok(wait_idle($node), 'then the other');
 ok(relaying('off'), 'our workers are away');
 restart($empty, 'shared');
 restart($half, 'shared');
-sql(q{SET outbox.allow_loss = on; UPDATE outbox.progress p SET at = clock_timestamp() FROM outbox.route r WHERE r.name = 'pair early' AND p.route_id = r.id
-	AND p.at = (SELECT max(at) FROM outbox.progress WHERE route_id = r.id AND acknowledged IS NOT NULL)});
-is(sql(q{SELECT r.name FROM outbox.progress p JOIN outbox.route r ON r.id = p.route_id WHERE r.name LIKE 'pair %' AND acknowledged IS NOT NULL
+sql(q{SET outbox.allow_loss = on; UPDATE outbox_internal.progress p SET at = clock_timestamp() FROM outbox.route r WHERE r.name = 'pair early' AND p.route_id = r.id
+	AND p.at = (SELECT max(at) FROM outbox_internal.progress WHERE route_id = r.id AND acknowledged IS NOT NULL)});
+is(sql(q{SELECT r.name FROM outbox_internal.progress p JOIN outbox.route r ON r.id = p.route_id WHERE r.name LIKE 'pair %' AND acknowledged IS NOT NULL
 	ORDER BY at DESC LIMIT 1}), 'pair early', 'it noted later what was acknowledged earlier');
 restart($pair, 'pair');
 

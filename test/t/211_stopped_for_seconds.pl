@@ -18,7 +18,7 @@ redis_route($node, $redis, 'load', topic => q('load'), aggregate_types => q('{or
 redis_route($node, $redis, 'probe', topic => q('probe'), aggregate_types => q('{probe}'), lanes => 2);
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 sub pids { my ($type) = @_; return split /\n/, sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'outbox $type' ORDER BY pid") }
-sub owners { return sql(q{SELECT string_agg(route_id || '/' || lane || '=' || coalesce(owner::text, '-'), ' ' ORDER BY route_id, lane) FROM outbox.lane}) }
+sub owners { return sql(q{SELECT string_agg(route_id || '/' || lane || '=' || coalesce(owner::text, '-'), ' ' ORDER BY route_id, lane) FROM outbox_internal.lane}) }
 my $emitted = 0;
 # One event for each lane of the route.
 sub emit { $emitted += 8; return sql(q{SELECT count(outbox.emit_text('probe', 'k' || i, 'x', 'x')) FROM generate_series(1, 8) i}) }
@@ -28,7 +28,7 @@ sub arrived { return $redis->xlen('load') + $redis->xlen('probe') }
 my $load = Outbox::Ledger::start_load($node, seconds => 300, clients => 2, rate => 10);
 emit();
 ok(wait_until(sub { $redis->command('EXISTS', 'load') && $redis->xlen('load') > 200 && $redis->xlen('probe') == $emitted }, 30), 'events flow');
-ok(wait_for_value($node, 'SELECT count(DISTINCT owner), count(*) FROM outbox.lane WHERE owner IS NOT NULL', '2|4', 30), 'the lanes are shared out');
+ok(wait_for_value($node, 'SELECT count(DISTINCT owner), count(*) FROM outbox_internal.lane WHERE owner IS NOT NULL', '2|4', 30), 'the lanes are shared out');
 my %process = (launcher => [ pids('launcher') ], keeper => [ pids('keeper') ], relay => [ (pids('relay'))[0] ], sink => [ (child_pids((pids('relay'))[0]))[0] ]);
 $process{'all of them'} = [ map { @$_ } @process{qw(launcher keeper relay sink)} ];
 my $server = sql('SELECT pg_postmaster_start_time()');

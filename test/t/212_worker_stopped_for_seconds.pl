@@ -12,12 +12,12 @@ my $node = new_node(conf => "restart_after_crash = off\noutbox.workers = 2\n");
 my $redis = Outbox::Redis->start;
 redis_route($node, $redis, 'probe', topic => q('probe'), aggregate_types => q('{probe}'), lanes => 2);
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
-sub owners { return sql(q{SELECT string_agg(lane || '=' || coalesce(owner::text, '-'), ' ' ORDER BY lane) FROM outbox.lane}) }
+sub owners { return sql(q{SELECT string_agg(lane || '=' || coalesce(owner::text, '-'), ' ' ORDER BY lane) FROM outbox_internal.lane}) }
 sub arrived { return $redis->xlen('probe') }
 my $emitted = 0;
 sub emit { $emitted += 8; return sql(q{SELECT count(outbox.emit_text('probe', 'k' || i, 'x', 'x')) FROM generate_series(1, 8) i}) }
 
-ok(wait_for_value($node, 'SELECT count(DISTINCT owner), count(*) FROM outbox.lane WHERE owner IS NOT NULL', '2|2', 30), 'each of two workers has a lane');
+ok(wait_for_value($node, 'SELECT count(DISTINCT owner), count(*) FROM outbox_internal.lane WHERE owner IS NOT NULL', '2|2', 30), 'each of two workers has a lane');
 emit();
 ok(wait_until(sub { $redis->command('EXISTS', 'probe') && arrived() == $emitted }, 30), 'events flow');
 my $owners = owners();

@@ -1,5 +1,5 @@
 # matrix: E-5
-# What was delivered from outbox.parked (delayed, resumed, replayed; five thousand of them, sent together) and is lost by
+# What was delivered from outbox_internal.parked (delayed, resumed, replayed; five thousand of them, sent together) and is lost by
 # its Redis is sent again, each event once, in order per key: also where nothing else was lost, twice in a row, after the
 # number of lanes changed. What is there is not sent again, nor what was only trimmed; what cannot be sent is said.
 use strict;
@@ -29,14 +29,14 @@ sub emit
 	sql("SELECT count(outbox.emit_text('$name', $key, 'x', $key || ' ' || i$due)) FROM generate_series($from, $to) i");
 	return;
 }
-sub ids { my ($name, $from, $to) = @_; return sql("SELECT array_agg(id ORDER BY created_at) FROM outbox.log WHERE aggregate_type = '$name'
+sub ids { my ($name, $from, $to) = @_; return sql("SELECT array_agg(id ORDER BY created_at) FROM outbox_internal.log WHERE aggregate_type = '$name'
 	AND split_part(convert_from(payload, 'UTF8'), ' ', 2)::int BETWEEN $from AND $to") }
 # All have arrived, and the tables say so.
 sub arrived
 {
 	my ($name, $count, $what) = @_;
 	my $ok = wait_until(sub { $redis{$name}->xlen('t') >= $count
-		&& sql("SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = '$name'") eq '0'
+		&& sql("SELECT count(*) FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = '$name'") eq '0'
 		&& sql("SELECT coalesce(sum(inflight), 0) FROM outbox.lag WHERE route = '$name'") eq '0' }, 30);
 	return ok($ok, "$name: $what") || diag($redis{$name}->xlen('t'));
 }
@@ -45,9 +45,9 @@ sub lose { my ($name) = @_; $redis{$name}->kill9; $redis{$name}->restart; return
 # What is scheduled for later is due.
 sub due
 {
-	sql(q{SET outbox.allow_loss = on; UPDATE outbox.parked SET due_at = clock_timestamp() WHERE state = 'scheduled'});
+	sql(q{SET outbox.allow_loss = on; UPDATE outbox_internal.parked SET due_at = clock_timestamp() WHERE state = 'scheduled'});
 	# And the workers know, if none has looked by itself meanwhile: then the event is in its hand, which retry() refuses.
-	$node->psql('postgres', q{SELECT outbox.retry(id) FROM outbox.parked WHERE state = 'scheduled' LIMIT 1});
+	$node->psql('postgres', q{SELECT outbox.retry(id) FROM outbox_internal.parked WHERE state = 'scheduled' LIMIT 1});
 	return;
 }
 sub there { my ($name) = @_; return by_key(entries($name))->{k} // '' }
@@ -62,13 +62,13 @@ my @all = sort keys %redis;
 emit($_, 1, 3) foreach @all;
 arrived($_, 3, 'the first events arrive') foreach @all;
 
-# Only what comes from outbox.parked is lost: all that came by the log is in the dump.
+# Only what comes from outbox_internal.parked is lost: all that came by the log is in the dump.
 emit($_, 4, 8, due => 3600) foreach qw(delayed twice lanes warned trimmed kept);
 sql(q{SELECT count(outbox.emit_text('many', (i % 50)::text, 'x', (i % 50) || ' ' || i, deliver_at => clock_timestamp() + interval '1 h')) FROM generate_series(1, 5000) i});
 sql(q{SELECT outbox.pause('resumed', aggregate_type => 'resumed', aggregate_id => 'k', reason => 'a test')});
 sql(q{SELECT outbox.pause('mixed', aggregate_type => 'mixed', aggregate_id => 'k', reason => 'a test')});
 emit($_, 4, 8) foreach qw(resumed mixed);
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked}, 5040, 30), 'all wait');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked}, 5040, 30), 'all wait');
 $redis{$_}->command('SAVE') foreach @all;
 due();
 sql(qq{SELECT outbox.resume('$_', aggregate_type => '$_', aggregate_id => 'k')}) foreach qw(resumed mixed);
@@ -76,7 +76,7 @@ sql(sprintf q{CALL outbox.replay(ids => '%s', route => 'replayed', dry_run => fa
 arrived($_, 8, 'what waited arrives') foreach qw(delayed resumed mixed twice lanes warned trimmed kept);
 arrived('replayed', 5, 'again');
 arrived('many', 5003, 'five thousand');
-cmp_ok(sql(q{SELECT count(*) FROM outbox.outcome WHERE place IS NULL}), '>', 1000, 'of many no place of their own is known');
+cmp_ok(sql(q{SELECT count(*) FROM outbox_internal.outcome WHERE place IS NULL}), '>', 1000, 'of many no place of their own is known');
 
 # In `mixed` the lane has delivered since, too.
 emit('mixed', 9, 12);
@@ -108,8 +108,8 @@ foreach my $key (0 .. 49)
 is_deeply(\%wrong, {}, 'each once, in order per key');
 is(said($_, 'rewind') > 0, 1, "$_: the audit says so") foreach qw(delayed resumed replayed mixed many lanes);
 is(sql(q{SELECT max((detail ->> 'parked_events')::int) FROM outbox.audit WHERE route = 'delayed' AND action = 'rewind'}), 5, 'with how many there were');
-like(slurp_file($node->logfile), qr/destination "delayed": the Redis server has lost .*5 events that were delivered from outbox.parked/, 'the server log too');
-my $id = sql(q{SELECT id FROM outbox.log WHERE aggregate_type = 'delayed' AND convert_from(payload, 'UTF8') = 'k 5'});
+like(slurp_file($node->logfile), qr/destination "delayed": the Redis server has lost .*5 events that were delivered from outbox_internal.parked/, 'the server log too');
+my $id = sql(q{SELECT id FROM outbox_internal.log WHERE aggregate_type = 'delayed' AND convert_from(payload, 'UTF8') = 'k 5'});
 is(sql("SELECT s.state, s.delivered_at > (SELECT max(at) FROM outbox.audit WHERE route = 'delayed' AND action = 'rewind') FROM outbox.status('$id') s"), 'delivered|t',
 	'status() tells when it was delivered again');
 
@@ -133,7 +133,7 @@ is(there('delayed'), join(' ', 1 .. 9), 'repeats nothing');
 # A day of the log that is no more: what was in it is said to be missing.
 emit('kept', 9, 10, due => 1);
 arrived('kept', 10, 'two more');
-sql(q{SET outbox.allow_loss = on; DELETE FROM outbox.log WHERE aggregate_type = 'kept' AND convert_from(payload, 'UTF8') IN ('k 9', 'k 10')});
+sql(q{SET outbox.allow_loss = on; DELETE FROM outbox_internal.log WHERE aggregate_type = 'kept' AND convert_from(payload, 'UTF8') IN ('k 9', 'k 10')});
 lose('kept');
 ok(wait_for_value($node, q{SELECT count(*) FROM outbox.audit WHERE route = 'kept' AND action = 'lost writes' AND (detail ->> 'parked_events_missing')::int = 2}, 1, 30),
 	'what the log has no more is said');

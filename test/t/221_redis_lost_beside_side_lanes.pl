@@ -38,7 +38,7 @@ sub arrived
 sub noted { my ($name) = @_; return wait_for_value($node, "SELECT count(*) FROM outbox.lag WHERE route = '$name' AND side IS NULL AND inflight > 0", 0, 30) }
 sub rewinds { my ($name) = @_; return sql("SELECT count(*) FROM outbox.audit WHERE action = 'rewind' AND route = '$name'") }
 sub lose { my ($name) = @_; $redis{$name}->kill9; $redis{$name}->restart; return }
-sub sides { my ($name) = @_; return sql("SELECT count(*) FROM outbox.side_lane s JOIN outbox.route r ON r.id = s.route_id WHERE r.name = '$name'") }
+sub sides { my ($name) = @_; return sql("SELECT count(*) FROM outbox_internal.side_lane s JOIN outbox.route r ON r.id = s.route_id WHERE r.name = '$name'") }
 
 start($_) foreach qw(back ill due race);
 # Acknowledged, and not noted when its Redis is another.
@@ -83,13 +83,13 @@ noted('ill');
 
 # Due, and not delivered: their Redis is away. One event was delivered, and is lost.
 emit('due.x', 6, 8, 2);
-ok(wait_for_value($node, q{SELECT count(*) FROM outbox.parked WHERE state = 'scheduled'}, 3, 30), 'scheduled');
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'scheduled'}, 3, 30), 'scheduled');
 $redis{due}->command('SAVE');
 emit('due.x', 9, 9);
 arrived('due.x', 6, 'one that is not delayed');
 noted('due');
 $redis{due}->kill9;
-ok(wait_for_value($node, q{SELECT bool_and(due_at < now()) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'due'}, 't', 30), 'due');
+ok(wait_for_value($node, q{SELECT bool_and(due_at < now()) FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'due'}, 't', 30), 'due');
 
 lose($_) foreach qw(back ill);
 $redis{due}->restart;

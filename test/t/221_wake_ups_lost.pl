@@ -97,7 +97,7 @@ ok_within(all_came(20), 12, 'what is scheduled comes');
 # What is only told to workers.
 redis_route($node, $redis, 'made', topic => q('made'), aggregate_types => q('{made}'));
 my $parked = sql(q{SELECT outbox.emit_text('made', 'k', 'x', 'x', deliver_at => now() + interval '1 hour')});
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.parked', '1', 30), 'a route that was made is served');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', '1', 30), 'a route that was made is served');
 sql("SELECT outbox.retry('$parked')");
 ok(wait_until(sub { $redis->command('EXISTS', 'made') && $redis->xlen('made') == 1 }, 30), 'what is retried is sent');
 sql(q{SELECT outbox.pause(route => 'woken', reason => 'test')});
@@ -125,6 +125,6 @@ ok(wait_idle($node), 'wake-ups get through again');
 emit(8);
 ok_within(all_came(20), 20, 'events come at once again');
 is(arrived(), $emitted, 'nothing was repeated');
-is(sql('SELECT count(*) FROM outbox.parked'), '0', 'nothing is parked');
+is(sql('SELECT count(*) FROM outbox_internal.parked'), '0', 'nothing is parked');
 no_server_crashed($node);
 done_testing();

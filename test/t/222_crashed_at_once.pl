@@ -55,6 +55,6 @@ foreach my $round (1, 2)
 my %ids;
 $ids{$_}++ foreach @{ $redis->column('later', 'id') };
 cmp_ok(scalar keys %ids, '>=', $later, 'all scheduled events came');
-is(scalar keys %ids, $node->safe_psql('postgres', q{SELECT count(*) FROM outbox.log WHERE aggregate_type = 'later'}), 'and none that was not committed');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.parked'), '0', 'none is charged or left');
+is(scalar keys %ids, $node->safe_psql('postgres', q{SELECT count(*) FROM outbox_internal.log WHERE aggregate_type = 'later'}), 'and none that was not committed');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '0', 'none is charged or left');
 done_testing();

@@ -25,7 +25,7 @@ ok(wait_for_value($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_t
 	$databases * ($workers + 1) . ' processes run');
 foreach my $name (@names)
 {
-	ok(wait_for_value_in($name, 'SELECT count(DISTINCT owner), count(*) FROM outbox.lane WHERE owner IS NOT NULL', "$workers|$workers", 60), "$name: each has a lane");
+	ok(wait_for_value_in($name, 'SELECT count(DISTINCT owner), count(*) FROM outbox_internal.lane WHERE owner IS NOT NULL', "$workers|$workers", 60), "$name: each has a lane");
 	sql($name, q{SELECT count(outbox.emit('t', i, 'x', '{}')) FROM generate_series(1, 200) i});
 	is(sql($name, q{SELECT outbox.wait_until_idle('60 s')}), 't', "$name: events are delivered");
 }

@@ -64,7 +64,7 @@ sub check
 	$repeats{$type} = $repeats;
 	cmp_ok($new, '<=', $allowed{most}, "$what: $new came again, no more than may");
 	cmp_ok($new, '>=', $allowed{least}, "$what: and no fewer than must");
-	is(sql('SELECT count(*) FROM outbox.parked'), '0', "$what: no event is charged");
+	is(sql('SELECT count(*) FROM outbox_internal.parked'), '0', "$what: no event is charged");
 	return;
 }
 
@@ -111,7 +111,7 @@ answers_lost('redis', 2);
 check('redis', 'two in a row are', least => 2, most => 40);
 answers_lost('redis', 1, ", deliver_at => clock_timestamp() + interval '1 s'");
 check('redis', 'that of what was parked', least => 1, most => 20);
-is(sql(q{SELECT count(*), min(attempts), max(attempts) FROM outbox.outcome}), '20|0|0', 'its events have one outcome each, and were never refused');
+is(sql(q{SELECT count(*), min(attempts), max(attempts) FROM outbox_internal.outcome}), '20|0|0', 'its events have one outcome each, and were never refused');
 
 # The sink process has the answer, and is gone before its worker does.
 Outbox::Faults::arm('sink.results.before', 'kill');

@@ -39,7 +39,7 @@ sub arrived
 	my $ok = wait_until(sub {
 		%seen = ();
 		$seen{ $_->{payload} }++ foreach @{ $redis{$name}->entries($name) };
-		return keys %seen >= $count && sql("SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = '$name'") eq '0';
+		return keys %seen >= $count && sql("SELECT count(*) FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = '$name'") eq '0';
 	}, 40);
 	ok($ok, "$what: all of $count have arrived") or diag(scalar(keys %seen) . ' of them', sql('SELECT * FROM outbox.destination'));
 	my $length = $redis{$name}->xlen($name);

@@ -38,7 +38,7 @@ foreach my $n (1 .. $restarts)
 	$load->finish;
 	$node->start;
 	ok(wait_idle($node), "restart $n: all is delivered") or last;
-	my $repeats = $redis->xlen('s') - $node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log');
+	my $repeats = $redis->xlen('s') - $node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log');
 	note(sprintf("restart %d: %.1f s, %d events, %d repeated", $n, $took, $redis->xlen('s'), $repeats - $known));
 	push @repeated, $n if $repeats != $known && $took < $waits;
 	$slow++ if $took >= $waits;
@@ -48,6 +48,6 @@ is("@repeated", '', 'no stop in time repeated anything');
 cmp_ok($slow, '<', $restarts, 'not every stop was late');
 cmp_ok($moving, '>', 0, 'some met events on their way');
 my %there = map { $_->{id} => 1 } @{ $redis->entries('s') };
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log'), scalar(keys %there), 'nothing is missing, nothing made up');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log'), scalar(keys %there), 'nothing is missing, nothing made up');
 no_server_crashed($node);
 done_testing();

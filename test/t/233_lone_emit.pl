@@ -22,12 +22,12 @@ is($node->safe_psql('postgres', 'SELECT lone FROM outbox.lone_emit'), $lone, 'wh
 $node->safe_psql('postgres', q{SELECT outbox.grant_emit('app'); ALTER ROLE app SET outbox.lone_emit = refuse});
 my ($status, $out, $error) = $node->psql('postgres', $emit, extra_params => [ '-U', 'app' ]);
 like($error, qr/ERROR:  the transaction emitted an event and changed nothing else\nDETAIL: .*\nHINT: .*BEGIN \.\.\. COMMIT/, 'refused for a role');
-my $count = $node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log');
+my $count = $node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log');
 
 like(said("SET outbox.lone_emit = refuse; BEGIN; $emit PREPARE TRANSACTION 'lone';"), qr/ERROR:  the transaction emitted an event/, 'refused when it is prepared');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), 0, 'and so is not');
 is(said("SET outbox.lone_emit = refuse; BEGIN; INSERT INTO orders VALUES (2); $emit PREPARE TRANSACTION 'both'; COMMIT PREPARED 'both';"), '', 'one with a change is');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.log') - $count, 1, 'what was refused is not in the log');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log') - $count, 1, 'what was refused is not in the log');
 is($node->safe_psql('postgres', 'SELECT lone > 0 AND lone < transactions FROM outbox.lone_emit'), 't', 'all are counted');
 like($node->safe_psql('postgres', q{SELECT status || ' ' || detail FROM outbox.doctor() WHERE "check" = 'lone events'}), qr/^warning \d+ of \d+ transactions that emitted changed nothing else/, 'and told by doctor()');
 no_server_crashed($node);

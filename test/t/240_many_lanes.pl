@@ -44,7 +44,7 @@ my %one = delays('one', 1);
 
 sql(qq{SELECT outbox.create_route('r' || i, server => 'events', aggregate_types => ARRAY['t' || i], topic => 'many', lanes => 64)
 	FROM generate_series(1, $routes) i; SELECT outbox.drop_route('r0')});
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL', $all, 120), "$all lanes");
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.lane WHERE owner IS NOT NULL', $all, 120), "$all lanes");
 ok(wait_for_value($node, q{SELECT count(*) FROM outbox.lag WHERE state = 'idle'}, $all, 180), 'work');
 ok(wait_idle($node, 120), 'and are idle');
 
@@ -61,10 +61,10 @@ my $keys = 1000;
 sql(qq{SELECT count(outbox.emit_text('t' || r, k::text, 'x', '0')) FROM generate_series(1, $routes) r, generate_series(1, $keys) k});
 ok(wait_idle($node, 120), 'all have something');
 is($redis->xlen('many'), $routes * $keys, 'and deliver it');
-my $began = sql('SELECT max(at) FROM outbox.progress');
+my $began = sql('SELECT max(at) FROM outbox_internal.progress');
 sql(qq{SELECT count(outbox.emit_text('t' || r, k::text, 'x', '0')) FROM generate_series(1, $routes) r, generate_series(1, $keys) k});
 ok(wait_idle($node, 120), 'again');
-my ($rows, $transactions) = split /\|/, sql("SELECT count(*), count(DISTINCT xmin::text) FROM outbox.progress WHERE at > '$began'");
+my ($rows, $transactions) = split /\|/, sql("SELECT count(*), count(DISTINCT xmin::text) FROM outbox_internal.progress WHERE at > '$began'");
 cmp_ok($rows, '>=', $all, 'each has saved what it delivered');
 cmp_ok($transactions, '<=', $rows / 10, "in $transactions transactions");
 
@@ -76,21 +76,21 @@ cmp_ok($many{median}, '<', 20 * ($one{median} + 5), 'an event does not wait for 
 # Somebody holds the table of the day, and has gone to lunch: all is delivered, and saved when he is back. (Of one lane, and of
 # some: test/unit/relay_saver_test.cpp.)
 my $holder = $node->background_psql('postgres', on_error_stop => 1);
-$holder->query_safe(q{BEGIN; LOCK TABLE outbox.progress IN SHARE MODE});
-$began = sql('SELECT max(at) FROM outbox.progress');
+$holder->query_safe(q{BEGIN; LOCK TABLE outbox_internal.progress IN SHARE MODE});
+$began = sql('SELECT max(at) FROM outbox_internal.progress');
 $redis->command('DEL', 'many');
 sql(qq{SELECT count(outbox.emit_text('t' || r, k::text, 'x', '0')) FROM generate_series(1, $routes) r, generate_series(1, $keys) k});
 ok(wait_until(sub { $redis->xlen('many') == $keys * $routes }, 60), 'all is delivered while nothing can be saved');
-is(sql("SELECT count(*) FROM outbox.progress WHERE at > '$began'"), 0, 'nothing is');
+is(sql("SELECT count(*) FROM outbox_internal.progress WHERE at > '$began'"), 0, 'nothing is');
 $holder->query_safe('ROLLBACK');
 $holder->quit;
 ok(wait_idle($node, 60), 'idle');
-ok(wait_for_value($node, "SELECT count(DISTINCT (route_id, lane)) FROM outbox.progress WHERE at > '$began'", $all, 60), 'then all is saved');
+ok(wait_for_value($node, "SELECT count(DISTINCT (route_id, lane)) FROM outbox_internal.progress WHERE at > '$began'", $all, 60), 'then all is saved');
 
 # Killed: what was saved is not sent again.
 my $sent = $redis->xlen('many');
 sql(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'outbox relay'});
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IN (SELECT owner FROM outbox.lane)', $all, 60), 'the workers end');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.lane WHERE owner IN (SELECT owner FROM outbox_internal.lane)', $all, 60), 'the workers end');
 sql(q{SELECT outbox.emit_text('t1', 'last', 'x', '0')});
 ok(wait_idle($node, 120), 'and others go on');
 is($redis->xlen('many'), $sent + 1, 'and repeat nothing');

@@ -28,7 +28,7 @@ sub passed
 {
 	my ($lanes) = @_;
 	sql(qq{SELECT outbox.create_route('c', server => 'events', aggregate_types => '{nothing}', topic => 'nothing', lanes => $lanes)});
-	ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lane WHERE owner IS NOT NULL', $lanes, 60), "$lanes lanes");
+	ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.lane WHERE owner IS NOT NULL', $lanes, 60), "$lanes lanes");
 	ok(wait_idle($node), 'wait');
 	my $before = cpu_ms();
 	sql(q{SELECT count(outbox.emit_text('other', (i % 100)::text, 'x', 'x')) FROM generate_series(1, 200000) i});

@@ -31,8 +31,8 @@ sub block
 	return $sql;
 }
 sub feed { return $managed->safe_psql('postgres', 'SELECT count(*) FROM outbox_feed') }
-sub logged { return $own->safe_psql('postgres', 'SELECT count(*) FROM outbox.log') }
-sub all_logged { return wait_for_value($own, 'SELECT count(DISTINCT id) FROM outbox.log', feed()) }
+sub logged { return $own->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log') }
+sub all_logged { return wait_for_value($own, 'SELECT count(DISTINCT id) FROM outbox_internal.log', feed()) }
 
 # --- the managed server, and what is there before anybody subscribes ---
 $managed->safe_psql('postgres', block("CREATE PUBLICATION") =~ s/CREATE ROLE.*//sr . 'CREATE ROLE outbox_reader');
@@ -88,7 +88,7 @@ is(logged(), feed(), 'each exactly once');
 my $expected = $managed->safe_psql('postgres', q{SELECT (regexp_match(data, 'id\[uuid\]:''([^'']+)'''))[1]
 	FROM pg_logical_slot_peek_changes('order_of_commits', NULL, NULL, 'include-xids', '0') WHERE data LIKE 'table public.outbox_feed: INSERT%'});
 cmp_ok(scalar(split /\n/, $expected), '>', 1000, 'many rows');
-ok($own->safe_psql('postgres', q{SELECT id FROM outbox.log WHERE aggregate_type <> 'early' ORDER BY created_at OFFSET 1}) eq $expected, 'in the order of the commits');
+ok($own->safe_psql('postgres', q{SELECT id FROM outbox_internal.log WHERE aggregate_type <> 'early' ORDER BY created_at OFFSET 1}) eq $expected, 'in the order of the commits');
 is($own->safe_psql('postgres', 'SELECT count(*) FROM outbox_feed'), 0, 'the table of the subscriber stays empty');
 ok(wait_idle($own), 'all is delivered');
 my $entries = $redis->entries('order');
@@ -107,19 +107,19 @@ $managed->safe_psql('postgres', q{ALTER TABLE outbox_feed DROP CONSTRAINT payloa
 	INSERT INTO outbox_feed (aggregate_type, aggregate_id, event_type, payload_text, topic) VALUES ('big', '1', 'big', repeat('x', 1100000), 'big');
 	INSERT INTO outbox_feed (aggregate_type, aggregate_id, event_type, payload_text, topic) VALUES ('big', '1', 'small', 'small', 'big')});
 ok(wait_for_value($own, "SELECT apply_error_count > $errors + 1 FROM pg_stat_subscription_stats", 't'), 'it stops the subscription, which tries again and again');
-is($own->safe_psql('postgres', q{SELECT count(*) FROM outbox.log WHERE aggregate_type = 'big'}), 0, 'and nothing gets past it');
+is($own->safe_psql('postgres', q{SELECT count(*) FROM outbox_internal.log WHERE aggregate_type = 'big'}), 0, 'and nothing gets past it');
 $own->safe_psql('postgres', q{ALTER SYSTEM SET outbox.max_payload_size = '2MB'});
 $own->reload;
 ok(all_logged(), 'the limit is raised: it goes on by itself');
-is($own->safe_psql('postgres', q{SELECT string_agg(event_type, ' ' ORDER BY created_at) FROM outbox.log WHERE aggregate_type = 'big'}), 'big small', 'in order');
+is($own->safe_psql('postgres', q{SELECT string_agg(event_type, ' ' ORDER BY created_at) FROM outbox_internal.log WHERE aggregate_type = 'big'}), 'big small', 'in order');
 
 # --- a trigger that is not ALWAYS ---
 $own->safe_psql('postgres', 'ALTER TABLE outbox_feed ENABLE TRIGGER emit_feed');
 $managed->safe_psql('postgres', q{SELECT outbox.emit('late', '1', 'late', '{}'); SELECT outbox.emit('late', '1', 'later', '{}')});
 ok(wait_for_value($own, 'SELECT count(*) FROM outbox_feed', 2), 'rows stay in the table, and are seen there');
-is($own->safe_psql('postgres', q{SELECT count(*) FROM outbox.log WHERE aggregate_type = 'late'}), 0, 'not emitted');
+is($own->safe_psql('postgres', q{SELECT count(*) FROM outbox_internal.log WHERE aggregate_type = 'late'}), 0, 'not emitted');
 $own->safe_psql('postgres', block('WITH late AS'));
-is($own->safe_psql('postgres', q{SELECT string_agg(event_type, ' ' ORDER BY created_at) FROM outbox.log WHERE aggregate_type = 'late'}), 'late later', 'the page emits them');
+is($own->safe_psql('postgres', q{SELECT string_agg(event_type, ' ' ORDER BY created_at) FROM outbox_internal.log WHERE aggregate_type = 'late'}), 'late later', 'the page emits them');
 $managed->safe_psql('postgres', q{SELECT outbox.emit('late', '1', 'at once', '{}')});
 ok(all_logged(), 'and all later ones');
 
@@ -134,8 +134,8 @@ $managed->safe_psql('postgres', q{SELECT pg_drop_replication_slot('outbox_feed')
 is(logged(), $before, 'rows that went emitted nothing');
 $own->safe_psql('postgres', $_) foreach split /(?<=;)\n/, block('slot_name = NONE');
 $own->safe_psql('postgres', $subscribe);
-ok(wait_for_value($own, 'SELECT count(*) FROM outbox.log', $before + $kept + 1), 'subscribed anew: what is kept comes once more');
-is($own->safe_psql('postgres', q{SELECT count(DISTINCT id) - (SELECT count(*) FROM outbox.log WHERE aggregate_type = 'gap') FROM outbox.log}), $before, 'under the same ids, and what was committed in between is not missing');
+ok(wait_for_value($own, 'SELECT count(*) FROM outbox_internal.log', $before + $kept + 1), 'subscribed anew: what is kept comes once more');
+is($own->safe_psql('postgres', q{SELECT count(DISTINCT id) - (SELECT count(*) FROM outbox_internal.log WHERE aggregate_type = 'gap') FROM outbox_internal.log}), $before, 'under the same ids, and what was committed in between is not missing');
 ok(wait_idle($own), 'and is delivered');
 is(scalar(grep { !$run{$_} } @blocks), 0, 'every block of the page was run') or diag(grep { !$run{$_} } @blocks);
 no_server_crashed($own);

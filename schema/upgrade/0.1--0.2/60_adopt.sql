@@ -1,35 +1,35 @@
 -- Restored dumps: what adopt() has to know of lanes, of rows that came by another way, and of how far it is.
 
-ALTER TABLE outbox.lane ADD COLUMN home text;
-COMMENT ON COLUMN outbox.lane.home IS 'system identifier and oid of the database whose transaction ids the position is made of; another than this one, or NULL: a dump brought the lane, and nobody claims it before outbox.adopt()';
+ALTER TABLE outbox_internal.lane ADD COLUMN home text;
+COMMENT ON COLUMN outbox_internal.lane.home IS 'system identifier and oid of the database whose transaction ids the position is made of; another than this one, or NULL: a dump brought the lane, and nobody claims it before outbox.adopt()';
 -- In a copy that is not adopted yet they are the original's. There may be rows of two servers, if a dump was restored
 -- over an outbox in use: then their origin is unknown.
-UPDATE outbox.lane SET home = (SELECT pg_catalog.min(pg_catalog.format('%s/%s', i.system_identifier, i.database))
-  FROM outbox.identity i HAVING pg_catalog.count(*) OPERATOR(pg_catalog.=) 1);
+UPDATE outbox_internal.lane SET home = (SELECT pg_catalog.min(pg_catalog.format('%s/%s', i.system_identifier, i.database))
+  FROM outbox_internal.identity i HAVING pg_catalog.count(*) OPERATOR(pg_catalog.=) 1);
 
-ALTER TABLE outbox.foreign_event ADD COLUMN xid xid8;
-ALTER TABLE outbox.foreign_event ADD COLUMN home text;
-ALTER TABLE outbox.foreign_event ADD COLUMN subscribed boolean;
-CREATE INDEX foreign_event_created_at_idx ON outbox.foreign_event (created_at);
-COMMENT ON INDEX outbox.foreign_event_created_at_idx IS 'the order in which outbox.adopt() goes through them';
-COMMENT ON COLUMN outbox.foreign_event.xid IS 'as it came: a transaction of the server that emitted it';
-COMMENT ON COLUMN outbox.foreign_event.home IS 'where the row was diverted, as in outbox.lane; another than this database: a dump brought it as it stands here';
-COMMENT ON COLUMN outbox.foreign_event.subscribed IS 'it came by logical replication';
+ALTER TABLE outbox_internal.foreign_event ADD COLUMN xid xid8;
+ALTER TABLE outbox_internal.foreign_event ADD COLUMN home text;
+ALTER TABLE outbox_internal.foreign_event ADD COLUMN subscribed boolean;
+CREATE INDEX foreign_event_created_at_idx ON outbox_internal.foreign_event (created_at);
+COMMENT ON INDEX outbox_internal.foreign_event_created_at_idx IS 'the order in which outbox.adopt() goes through them';
+COMMENT ON COLUMN outbox_internal.foreign_event.xid IS 'as it came: a transaction of the server that emitted it';
+COMMENT ON COLUMN outbox_internal.foreign_event.home IS 'where the row was diverted, as in outbox_internal.lane; another than this database: a dump brought it as it stands here';
+COMMENT ON COLUMN outbox_internal.foreign_event.subscribed IS 'it came by logical replication';
 
 -- One row: what is restored over a database that is in use does not take it over. Where that has happened already, the
 -- other's row stays, and the outbox is a copy as before.
-DELETE FROM outbox.identity i USING outbox.origin o
+DELETE FROM outbox_internal.identity i USING outbox_internal.origin o
 WHERE i.system_identifier OPERATOR(pg_catalog.=) o.system_identifier AND i.database OPERATOR(pg_catalog.=) o.database
-  AND (SELECT pg_catalog.count(*) FROM outbox.identity) OPERATOR(pg_catalog.>) 1;
-DELETE FROM outbox.identity i WHERE i.ctid OPERATOR(pg_catalog.<>) (SELECT pg_catalog.min(j.ctid) FROM outbox.identity j);
-CREATE UNIQUE INDEX identity_one_idx ON outbox.identity ((true));
-COMMENT ON INDEX outbox.identity_one_idx IS 'there is one identity at most';
+  AND (SELECT pg_catalog.count(*) FROM outbox_internal.identity) OPERATOR(pg_catalog.>) 1;
+DELETE FROM outbox_internal.identity i WHERE i.ctid OPERATOR(pg_catalog.<>) (SELECT pg_catalog.min(j.ctid) FROM outbox_internal.identity j);
+CREATE UNIQUE INDEX identity_one_idx ON outbox_internal.identity ((true));
+COMMENT ON INDEX outbox_internal.identity_one_idx IS 'there is one identity at most';
 
 -- What adopt() is at; nothing in a dump. Positions that a dump brought are made of transaction ids of the original, and so
 -- are the rows' own: adopt() asks both which event which route has still to get, and gives all events that the same routes
 -- have to get one number below all transaction ids of this server. Lanes then start where the numbers that are not theirs
 -- are past, and everything that was ever emitted here is still to come: first what the dump brought, then what is new.
-CREATE TABLE outbox.adoption (
+CREATE TABLE outbox_internal.adoption (
   begun_at timestamptz NOT NULL,
   home     text        NOT NULL,
   phase    text        NOT NULL,
@@ -41,64 +41,64 @@ CREATE TABLE outbox.adoption (
   nothing  boolean     NOT NULL DEFAULT false,
   CONSTRAINT adoption_phase CHECK (phase IN ('pending', 'history'))
 );
-CREATE UNIQUE INDEX adoption_one_idx ON outbox.adoption ((true));
-COMMENT ON TABLE outbox.adoption IS 'a restored dump whose events are being moved into the log: one row while that lasts, none else';
-COMMENT ON INDEX outbox.adoption_one_idx IS 'one at a time';
-COMMENT ON COLUMN outbox.adoption.begun_at IS 'rows of outbox.foreign_event that came later are not meant';
-COMMENT ON COLUMN outbox.adoption.home IS 'outbox.foreign_event.home of the rows that are meant';
-COMMENT ON COLUMN outbox.adoption.phase IS 'pending: what routes have still to get, before any of their lanes reads; history: what they have had, beside their work';
-COMMENT ON COLUMN outbox.adoption.done_to IS 'created_at up to which this phase has come';
-COMMENT ON COLUMN outbox.adoption.first IS 'outbox.adopted.xid from here on is of this dump';
-COMMENT ON COLUMN outbox.adoption.starts IS 'where its routes had started, as they came: by id, start_snapshot and start_time in Unix microseconds';
-COMMENT ON COLUMN outbox.adoption.sent IS 'events that some route has still to get';
-COMMENT ON COLUMN outbox.adoption.kept IS 'events that were moved for outbox.status() and outbox.replay() only';
-COMMENT ON COLUMN outbox.adoption.nothing IS 'keep_positions was false: no route gets anything of the dump';
+CREATE UNIQUE INDEX adoption_one_idx ON outbox_internal.adoption ((true));
+COMMENT ON TABLE outbox_internal.adoption IS 'a restored dump whose events are being moved into the log: one row while that lasts, none else';
+COMMENT ON INDEX outbox_internal.adoption_one_idx IS 'one at a time';
+COMMENT ON COLUMN outbox_internal.adoption.begun_at IS 'rows of outbox_internal.foreign_event that came later are not meant';
+COMMENT ON COLUMN outbox_internal.adoption.home IS 'outbox_internal.foreign_event.home of the rows that are meant';
+COMMENT ON COLUMN outbox_internal.adoption.phase IS 'pending: what routes have still to get, before any of their lanes reads; history: what they have had, beside their work';
+COMMENT ON COLUMN outbox_internal.adoption.done_to IS 'created_at up to which this phase has come';
+COMMENT ON COLUMN outbox_internal.adoption.first IS 'outbox_internal.adopted.xid from here on is of this dump';
+COMMENT ON COLUMN outbox_internal.adoption.starts IS 'where its routes had started, as they came: by id, start_snapshot and start_time in Unix microseconds';
+COMMENT ON COLUMN outbox_internal.adoption.sent IS 'events that some route has still to get';
+COMMENT ON COLUMN outbox_internal.adoption.kept IS 'events that were moved for outbox.status() and outbox.replay() only';
+COMMENT ON COLUMN outbox_internal.adoption.nothing IS 'keep_positions was false: no route gets anything of the dump';
 
-CREATE TABLE outbox.adopted (
+CREATE TABLE outbox_internal.adopted (
   xid    bigint   NOT NULL PRIMARY KEY,
   wanted bigint[] NOT NULL,
   before bigint[] NOT NULL
 );
-COMMENT ON TABLE outbox.adopted IS 'numbers below all transaction ids of a server that events of restored dumps have in outbox.log.xid';
-COMMENT ON COLUMN outbox.adopted.xid IS 'the number';
-COMMENT ON COLUMN outbox.adopted.wanted IS 'routes that had these events still to get, by id';
-COMMENT ON COLUMN outbox.adopted.before IS 'routes that began after these events, by id';
-ALTER TABLE outbox.adoption REPLICA IDENTITY FULL;
+COMMENT ON TABLE outbox_internal.adopted IS 'numbers below all transaction ids of a server that events of restored dumps have in outbox_internal.log.xid';
+COMMENT ON COLUMN outbox_internal.adopted.xid IS 'the number';
+COMMENT ON COLUMN outbox_internal.adopted.wanted IS 'routes that had these events still to get, by id';
+COMMENT ON COLUMN outbox_internal.adopted.before IS 'routes that began after these events, by id';
+ALTER TABLE outbox_internal.adoption REPLICA IDENTITY FULL;
 DO $ignore$
 DECLARE
   name text;
 BEGIN
   FOREACH name IN ARRAY ARRAY['adoption', 'adopted'] LOOP
     EXECUTE pg_catalog.format('CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox.%I '
-      'FOR EACH ROW EXECUTE FUNCTION outbox._ignore_replicated()', name);
+      'FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated()', name);
     EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE REPLICA TRIGGER ignore_replicated', name);
     EXECUTE pg_catalog.format('COMMENT ON TRIGGER ignore_replicated ON outbox.%I IS %L', name,
       'drops what a subscription brings; fires for nothing else');
   END LOOP;
 END
 $ignore$;
-REVOKE ALL ON outbox.adoption, outbox.adopted FROM PUBLIC;
+REVOKE ALL ON outbox_internal.adoption, outbox_internal.adopted FROM PUBLIC;
 
-CREATE FUNCTION outbox._home() RETURNS text
+CREATE FUNCTION outbox_internal.home() RETURNS text
   LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'outbox_home';
-COMMENT ON FUNCTION outbox._home() IS 'system identifier and oid of this database, as in outbox.lane.home';
+COMMENT ON FUNCTION outbox_internal.home() IS 'system identifier and oid of this database, as in outbox_internal.lane.home';
 
-CREATE FUNCTION outbox._in_subscription() RETURNS boolean
+CREATE FUNCTION outbox_internal.in_subscription() RETURNS boolean
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_in_subscription';
-COMMENT ON FUNCTION outbox._in_subscription() IS 'is this process one that applies what a subscription brings?';
-REVOKE ALL ON FUNCTION outbox._home(), outbox._in_subscription() FROM PUBLIC;
+COMMENT ON FUNCTION outbox_internal.in_subscription() IS 'is this process one that applies what a subscription brings?';
+REVOKE ALL ON FUNCTION outbox_internal.home(), outbox_internal.in_subscription() FROM PUBLIC;
 
-CREATE OR REPLACE FUNCTION outbox._divert() RETURNS trigger
+CREATE OR REPLACE FUNCTION outbox_internal.divert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $divert$
 BEGIN
-  INSERT INTO outbox.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type,
+  INSERT INTO outbox_internal.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type,
                                     headers, topic, deliver_at, xid, home, subscribed)
   VALUES (NEW.created_at, NEW.id, NEW.aggregate_type, NEW.aggregate_id, NEW.event_type, NEW.payload, NEW.content_type,
-          NEW.headers, NEW.topic, NEW.deliver_at, NEW.xid, outbox._home(), outbox._in_subscription());
+          NEW.headers, NEW.topic, NEW.deliver_at, NEW.xid, outbox_internal.home(), outbox_internal.in_subscription());
   RETURN NULL;
 END
 $divert$;
-COMMENT ON FUNCTION outbox._divert() IS 'keeps rows that reach outbox.log by another way than emit() in outbox.foreign_event';
+COMMENT ON FUNCTION outbox_internal.divert() IS 'keeps rows that reach outbox_internal.log by another way than emit() in outbox_internal.foreign_event';
 
 CREATE OR REPLACE FUNCTION outbox.adopt(keep_positions boolean DEFAULT true) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'outbox_adopt';

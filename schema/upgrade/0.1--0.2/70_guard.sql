@@ -1,6 +1,6 @@
 -- Where a route's lanes started from another position, so that status() is exact about older events: what a seek passed
 -- over was never delivered, and what was delivered before is not where the lanes have been since.
-CREATE TABLE outbox.lane_start (
+CREATE TABLE outbox_internal.lane_start (
   route_id      bigint      NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,
   at            timestamptz NOT NULL,
   lane          integer     NOT NULL,
@@ -19,28 +19,28 @@ CREATE TABLE outbox.lane_start (
   fork_done_to  timestamptz,
   PRIMARY KEY (route_id, at, lane, topic)
 );
-COMMENT ON TABLE outbox.lane_start IS 'where all lanes of a route began anew (a seek, another number of lanes), and where each stood before';
-COMMENT ON COLUMN outbox.lane_start.route_id IS 'route';
-COMMENT ON COLUMN outbox.lane_start.at IS 'when: a reading of the shared clock, outbox.lane.since of the lanes that began';
-COMMENT ON COLUMN outbox.lane_start.lane IS 'a lane that there was before';
-COMMENT ON COLUMN outbox.lane_start.topic IS 'empty: the lane itself; else a topic that had left it';
-COMMENT ON COLUMN outbox.lane_start.reason IS 'seek or lanes';
-COMMENT ON COLUMN outbox.lane_start.lanes IS 'number of lanes that keys were hashed over before';
-COMMENT ON COLUMN outbox.lane_start.start_time IS 'the route''s start_time before';
-COMMENT ON COLUMN outbox.lane_start.start_from IS 'position that all lanes began at';
-COMMENT ON COLUMN outbox.lane_start.start_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane_start.start_done_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane_start.stood_from IS 'position that the lane, or the topic''s side lane, had come to';
-COMMENT ON COLUMN outbox.lane_start.stood_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane_start.stood_done_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane_start.fork_from IS 'of a topic: where it had left the lane; events up to there were the lane''s';
-COMMENT ON COLUMN outbox.lane_start.fork_to IS 'likewise';
-COMMENT ON COLUMN outbox.lane_start.fork_done_to IS 'likewise';
+COMMENT ON TABLE outbox_internal.lane_start IS 'where all lanes of a route began anew (a seek, another number of lanes), and where each stood before';
+COMMENT ON COLUMN outbox_internal.lane_start.route_id IS 'route';
+COMMENT ON COLUMN outbox_internal.lane_start.at IS 'when: a reading of the shared clock, outbox_internal.lane.since of the lanes that began';
+COMMENT ON COLUMN outbox_internal.lane_start.lane IS 'a lane that there was before';
+COMMENT ON COLUMN outbox_internal.lane_start.topic IS 'empty: the lane itself; else a topic that had left it';
+COMMENT ON COLUMN outbox_internal.lane_start.reason IS 'seek or lanes';
+COMMENT ON COLUMN outbox_internal.lane_start.lanes IS 'number of lanes that keys were hashed over before';
+COMMENT ON COLUMN outbox_internal.lane_start.start_time IS 'the route''s start_time before';
+COMMENT ON COLUMN outbox_internal.lane_start.start_from IS 'position that all lanes began at';
+COMMENT ON COLUMN outbox_internal.lane_start.start_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane_start.start_done_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane_start.stood_from IS 'position that the lane, or the topic''s side lane, had come to';
+COMMENT ON COLUMN outbox_internal.lane_start.stood_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane_start.stood_done_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane_start.fork_from IS 'of a topic: where it had left the lane; events up to there were the lane''s';
+COMMENT ON COLUMN outbox_internal.lane_start.fork_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane_start.fork_done_to IS 'likewise';
 
-CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox.lane_start
-  FOR EACH ROW EXECUTE FUNCTION outbox._ignore_replicated();
-ALTER TABLE outbox.lane_start ENABLE REPLICA TRIGGER ignore_replicated;
-COMMENT ON TRIGGER ignore_replicated ON outbox.lane_start IS 'drops what a subscription brings; fires for nothing else';
+CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox_internal.lane_start
+  FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated();
+ALTER TABLE outbox_internal.lane_start ENABLE REPLICA TRIGGER ignore_replicated;
+COMMENT ON TRIGGER ignore_replicated ON outbox_internal.lane_start IS 'drops what a subscription brings; fires for nothing else';
 
 CREATE PROCEDURE outbox.forget(
   aggregate_type  text,
@@ -54,8 +54,8 @@ CREATE PROCEDURE outbox.forget(
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_forget';
 REVOKE ALL ON PROCEDURE outbox.forget(text, text, boolean, text, boolean, bigint, bigint) FROM PUBLIC;
 COMMENT ON PROCEDURE outbox.forget(text, text, boolean, text, boolean, bigint, bigint) IS
-  'erases payload and headers of what the log keeps of one key; events that some route has not delivered yet, parked ones and rows of outbox.foreign_event are kept, or with undelivered => true given up: nobody sends them. A dry run unless told otherwise; it cannot be undone. Returns how many were erased and kept. The key itself stays in the log; outbox.audit keeps a hash of it';
+  'erases payload and headers of what the log keeps of one key; events that some route has not delivered yet, parked ones and rows of outbox_internal.foreign_event are kept, or with undelivered => true given up: nobody sends them. A dry run unless told otherwise; it cannot be undone. Returns how many were erased and kept. The key itself stays in the log; outbox.audit keeps a hash of it';
 
 DROP FUNCTION outbox.grant_emit(regrole);  -- it has gained an argument
 
-REVOKE ALL ON outbox.lane_start FROM PUBLIC;
+REVOKE ALL ON outbox_internal.lane_start FROM PUBLIC;

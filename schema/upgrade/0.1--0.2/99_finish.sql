@@ -1,13 +1,13 @@
 -- What outbox.lag was made of.
-DROP FUNCTION outbox._lag();
+DROP FUNCTION outbox_internal.lag();
 
-CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox.emit_right
-  FOR EACH ROW EXECUTE FUNCTION outbox._ignore_replicated();
-ALTER TABLE outbox.emit_right ENABLE REPLICA TRIGGER ignore_replicated;
-COMMENT ON TRIGGER ignore_replicated ON outbox.emit_right IS 'drops what a subscription brings; fires for nothing else';
+CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox_internal.emit_right
+  FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated();
+ALTER TABLE outbox_internal.emit_right ENABLE REPLICA TRIGGER ignore_replicated;
+COMMENT ON TRIGGER ignore_replicated ON outbox_internal.emit_right IS 'drops what a subscription brings; fires for nothing else';
 
 -- Whom 0.1 let emit: to every topic, as until now.
-INSERT INTO outbox.emit_right (role)
+INSERT INTO outbox_internal.emit_right (role)
 SELECT DISTINCT pg_catalog.pg_get_userbyid(x.grantee)
 FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
 WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.~) '^emit(_|$)'
@@ -35,12 +35,12 @@ BEGIN
   FOR role, what IN
     SELECT DISTINCT x.grantee::pg_catalog.regrole::text, n.asked
     FROM (VALUES
-      ('lag', 'EXECUTE ON FUNCTION outbox._lanes()'),
-      ('blocked_key', 'SELECT ON outbox._waiting, outbox.pause'),
+      ('lag', 'EXECUTE ON FUNCTION outbox_internal.lanes()'),
+      ('blocked_key', 'SELECT ON outbox_internal.waiting, outbox.pause'),
       ('blocked_key', 'SELECT (created_at, replay, id, route_id, order_key, state, due_at, aggregate_type, aggregate_id, attempts, '
-        'error_class, error_code, error_message) ON outbox.parked'),
-      ('blocked_key', 'EXECUTE ON FUNCTION outbox._key_dead(bigint, bigint, boolean), '
-        'outbox._key_head(bigint, bigint, boolean, timestamptz, bigint, uuid), outbox._key_pause(bigint, text, text)')) n (view, asked)
+        'error_class, error_code, error_message) ON outbox_internal.parked'),
+      ('blocked_key', 'EXECUTE ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean), '
+        'outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid), outbox_internal.key_pause(bigint, text, text)')) n (view, asked)
     JOIN pg_catalog.pg_class c ON c.relname OPERATOR(pg_catalog.=) n.view::pg_catalog.name
       AND c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace,
     LATERAL (SELECT y.grantee, y.privilege_type FROM pg_catalog.aclexplode(c.relacl) y
@@ -80,7 +80,7 @@ BEGIN
         SELECT FROM given o
         WHERE NOT EXISTS (SELECT FROM pg_catalog.aclexplode(o.acl) h WHERE h.grantee OPERATOR(pg_catalog.=) x.grantee))
   LOOP
-    FOR what IN SELECT * FROM outbox._operate_grants() LOOP
+    FOR what IN SELECT * FROM outbox_internal.operate_grants() LOOP
       EXECUTE pg_catalog.format('GRANT %s TO %s', what, role);
     END LOOP;
   END LOOP;

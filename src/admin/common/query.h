@@ -25,10 +25,10 @@ enum class Access : bool {
 
 enum class Plan : unsigned char {
   kUsual,
-  // For ranges of outbox.log by xid: the day tables are never analyzed, so the planner is told to walk the index. It
+  // For ranges of outbox_internal.log by xid: the day tables are never analyzed, so the planner is told to walk the index. It
   // then reads no more than it is asked for, where a bitmap would first collect a whole backlog.
   kIndexOrder,
-  // For a few rows of outbox.parked by their keys: index by index, row by row. The table may have grown by a million
+  // For a few rows of outbox_internal.parked by their keys: index by index, row by row. The table may have grown by a million
   // rows since its statistics were updated.
   kByKey,
 };

@@ -103,16 +103,16 @@ void WarnWithoutWorkers() {
 
 // Processes that this database wants with the routes it has.
 int WantedHere() {
-  Row row = RunSql(Access::kWrite, "SELECT 1 + least(count(*), $1::bigint) FROM outbox.lane",
+  Row row = RunSql(Access::kWrite, "SELECT 1 + least(count(*), $1::bigint) FROM outbox_internal.lane",
                    {Cell(std::to_string(outbox::pg::settings.workers))})[0];
   return std::atoi(row[0].value().c_str());
 }
 
 void InsertLanes(const std::string& route_id, const std::string& lanes, const RouteStart& start) {
   RunSql(Access::kWrite,
-         "INSERT INTO outbox.lane (route_id, lane, window_from, window_to, done_to, home) "
+         "INSERT INTO outbox_internal.lane (route_id, lane, window_from, window_to, done_to, home) "
          "SELECT $1::bigint, n, $3::pg_snapshot, $4::pg_snapshot, "
-         "timestamptz 'epoch' + $5::bigint * interval '1 microsecond', outbox._home() FROM generate_series(0, "
+         "timestamptz 'epoch' + $5::bigint * interval '1 microsecond', outbox_internal.home() FROM generate_series(0, "
          "$2::integer - 1) n",
          {route_id, lanes, start.window_from, start.window_to, start.done_to});
 }
@@ -216,7 +216,7 @@ void ChangeHolders(const std::string& route, const std::string& route_id, bool b
     return;
   }
   std::string keys = RunSql(Access::kWrite,
-                            "SELECT count(DISTINCT order_key) FROM outbox.parked "
+                            "SELECT count(DISTINCT order_key) FROM outbox_internal.parked "
                             "WHERE route_id = $1::bigint AND state = 'dead'",
                             {Cell(route_id)})[0][0]
                          .value();
@@ -277,7 +277,7 @@ void TellUnwatched(const std::string& name) {
   const std::vector<Row> rows = RunSql(
       Access::kWrite,
       "SELECT r.server, EXISTS (SELECT FROM outbox.destination d WHERE d.server = r.server AND d.state <> 'closed' AND "
-      "d.error_code = 'LOST_WRITES') FROM outbox.route r WHERE r.name = $1 AND EXISTS (SELECT FROM outbox.progress g "
+      "d.error_code = 'LOST_WRITES') FROM outbox.route r WHERE r.name = $1 AND EXISTS (SELECT FROM outbox_internal.progress g "
       "WHERE g.route_id = r.id AND g.run IS NOT NULL)",
       {Cell(name)});
   if (!rows.empty()) {
@@ -394,7 +394,7 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   // Counted before the route is locked: its workers go on meanwhile.
   const int64 pending = Pending(LoadLanes(name), 0);
   std::vector<Row> counted = RunSql(Access::kWrite,
-                                    "SELECT count(*) FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+                                    "SELECT count(*) FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
                                     "WHERE r.name = $1",
                                     {name});
   const std::string before = RouteFace(name);

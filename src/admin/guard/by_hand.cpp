@@ -162,7 +162,7 @@ void Judge(TriggerData* trigger, const Rule& rule) {
 
 bool InUse() {
   return !RunSql(Access::kWrite,
-                 "SELECT FROM outbox.identity WHERE system_identifier || '/' || database = outbox._home()")
+                 "SELECT FROM outbox_internal.identity WHERE system_identifier || '/' || database = outbox_internal.home()")
               .empty();
 }
 
@@ -173,7 +173,7 @@ using namespace outbox::admin;
 OUTBOX_FUNCTION(outbox_refuse_change) {
   constexpr const char* kNeeded[] = {"audit", "identity", "route"};
   if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox._refuse_change() was not called by a trigger",
+    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox_internal.refuse_change() was not called by a trigger",
                     "", ""};
   }
   auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);

@@ -30,7 +30,7 @@ int64 NumberIn(const TriggerData* trigger, const char* column) {
   });
 }
 
-// Rows that the statement under way deletes from outbox.parked or outbox.foreign_event while outbox.allow_loss is on.
+// Rows that the statement under way deletes from outbox_internal.parked or outbox_internal.foreign_event while outbox.allow_loss is on.
 // (Counted one by one: a transition table would be filled for workers, too.)
 struct {
   LocalTransactionId transaction;
@@ -40,7 +40,7 @@ struct {
   struct {
     int64 id;
     int64 retrying, blocked, scheduled;
-  } of[kRoutesTold];  // of outbox.parked
+  } of[kRoutesTold];  // of outbox_internal.parked
 } going;
 
 void NoteGoing(const TriggerData* trigger, bool parked) {
@@ -75,8 +75,8 @@ void NoteGoing(const TriggerData* trigger, bool parked) {
 // What says whose the outbox is, and events that nobody has sent: not told by what is behind the lanes. Returns false
 // for other tables.
 bool JudgeApart(const std::string& name, const std::string& command) {
-  const bool identity = name == "outbox.identity";
-  if (!identity && name != "outbox.foreign_event") {
+  const bool identity = name == "outbox_internal.identity";
+  if (!identity && name != "outbox_internal.foreign_event") {
     return false;
   }
   if (!identity && IsLogicalWorker()) {
@@ -101,7 +101,7 @@ bool JudgeApart(const std::string& name, const std::string& command) {
 void RefuseLanes(const std::string& command) {
   if (!pg::settings.allow_loss) {
     throw UserError{
-        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " outbox.lane",
+        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " outbox_internal.lane",
         "Without its lanes a route delivers nothing.",
         "outbox.drop_route() drops a route with its lanes, outbox.alter_route(route, lanes => n) changes their "
         "number. To do it all the same: SET outbox.allow_loss = on."};
@@ -129,7 +129,7 @@ void JudgeQuietLanes() {
   quiet = {};
   if (rows > 0) {
     RefuseLanes("delete from");
-    NoteLoss("delete from outbox.lane", "", rows);
+    NoteLoss("delete from outbox_internal.lane", "", rows);
   }
 }
 
@@ -140,27 +140,27 @@ void JudgeRow(const TriggerData* trigger, const std::string& name) {
     return;
   }
   if (JudgeApart(name, deletes ? "delete from" : "update")) {
-    if (name == "outbox.foreign_event") {
+    if (name == "outbox_internal.foreign_event") {
       NoteGoing(trigger, false);
     }
     return;
   }
-  if (pg::settings.allow_loss && name == "outbox.parked") {
+  if (pg::settings.allow_loss && name == "outbox_internal.parked") {
     NoteGoing(trigger, true);  // JudgeGone tells of it
     return;
   }
   const bool route = name == "outbox.route";
-  const bool of_route = route || (name != "outbox.adoption" && name != "outbox.adopted");
+  const bool of_route = route || (name != "outbox_internal.adoption" && name != "outbox_internal.adopted");
   const int64 what = of_route ? NumberIn(trigger, route ? "id" : "route_id") : kEverything;
   if (WarnedOf(what)) {
     return;
   }
-  Loss loss = FindLoss({.route_id = what, .routes_go = route || name == "outbox.lane"});
+  Loss loss = FindLoss({.route_id = what, .routes_go = route || name == "outbox_internal.lane"});
   loss.dead = route ? loss.dead : 0;
   JudgeLoss(loss, "delete from " + name, true, kThereAre);
   if (loss.any) {
     NoteWarned(what);
-  } else if (name == "outbox.lane") {
+  } else if (name == "outbox_internal.lane") {
     NoteQuietLane();  // another of the statement may have events waiting, which is to be said first
   }
 }
@@ -170,12 +170,12 @@ void JudgeTruncate(const std::string& name, bool state, bool parent) {
   if (WarnedOf(kEverything) || JudgeApart(name, "truncate")) {
     return;
   }
-  const Loss loss = state ? FindLoss({.routes_go = name == "outbox.route" || name == "outbox.lane"})
+  const Loss loss = state ? FindLoss({.routes_go = name == "outbox.route" || name == "outbox_internal.lane"})
                           : FindLoss({.table = name.c_str()});
   JudgeLoss(loss, "truncate " + name, true, state ? kThereAre : kHolds);
-  if (name == "outbox.lane" && !loss.any) {  // and not with its routes: then it would have been asked about before
+  if (name == "outbox_internal.lane" && !loss.any) {  // and not with its routes: then it would have been asked about before
     RefuseLanes("truncate");
-    NoteLoss("truncate outbox.lane", "");
+    NoteLoss("truncate outbox_internal.lane", "");
   }
   if (state || parent) {
     NoteWarned(kEverything);
@@ -250,7 +250,7 @@ using outbox::pg::UserError;
 
 OUTBOX_FUNCTION(outbox_refuse_loss) {
   if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox._refuse_loss() was not called by a trigger", "",
+    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox_internal.refuse_loss() was not called by a trigger", "",
                     ""};
   }
   auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
@@ -272,7 +272,7 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   }
   if (row) {
     JudgeRow(trigger, name);
-  } else if (TRIGGER_FIRED_AFTER(trigger->tg_event) && name == "outbox.lane") {
+  } else if (TRIGGER_FIRED_AFTER(trigger->tg_event) && name == "outbox_internal.lane") {
     JudgeQuietLanes();
   } else if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
     JudgeGone(trigger, name, log || day);

@@ -98,7 +98,7 @@ bool RenamesRole(Node* statement) {
 
 void RenameRoleInRights(Node*) {
   if (HasTables(kOfRights)) {
-    RunSql(Access::kWrite, "SELECT outbox._follow_role_names()");
+    RunSql(Access::kWrite, "SELECT outbox_internal.follow_role_names()");
   }
 }
 

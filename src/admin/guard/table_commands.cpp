@@ -171,7 +171,7 @@ void RefuseAttach(Oid parent, const std::string& words) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(parent),
                     "Day tables are made by outbox itself. Rows of any other table have transaction ids that lanes may "
                     "be past: they would be sent at the wrong time, or never.",
-                    "INSERT INTO outbox.log SELECT * FROM ... keeps events in outbox.foreign_event, and SELECT "
+                    "INSERT INTO outbox_internal.log SELECT * FROM ... keeps events in outbox_internal.foreign_event, and SELECT "
                     "outbox.adopt() sends them. To do it all the same, and answer for it: SET outbox.allow_loss = on."};
   }
 }

@@ -30,13 +30,13 @@ std::string_view TextView(Datum value, bool null) {
 // Whether the route has parked the event: a look into the primary key for each, where it has parked any.
 const char* ParkedExpression(int64 route_id, bool counted) {
   return counted ? "false"
-                 : psprintf("(SELECT true FROM outbox.parked p WHERE p.route_id = " INT64_FORMAT
+                 : psprintf("(SELECT true FROM outbox_internal.parked p WHERE p.route_id = " INT64_FORMAT
                             " AND p.created_at = l.created_at AND p.id = l.id AND p.replay = 0)",
                             route_id);
 }
 
 bool HasParked(int64 route_id) {
-  return !RunSql(Access::kRead, "SELECT FROM outbox.parked WHERE route_id = $1::bigint LIMIT 1",
+  return !RunSql(Access::kRead, "SELECT FROM outbox_internal.parked WHERE route_id = $1::bigint LIMIT 1",
                  {Cell(std::to_string(route_id))}, Plan::kByKey)
               .empty();
 }
@@ -97,7 +97,7 @@ struct Counter {
 
 // Plain.
 void Scan(const char* table, const char* condition, Oid type, Datum value, Counter* counter) {
-  const char* sql = psprintf("%s%s FROM %s AS l %s AND NOT outbox._forgotten(l.payload, l.headers, l.content_type)",
+  const char* sql = psprintf("%s%s FROM %s AS l %s AND NOT outbox_internal.forgotten(l.payload, l.headers, l.content_type)",
                              kColumns, counter->parked, table, condition);
   ForEachRow(Access::kRead, sql, 1, &type, &value, nullptr,
              [counter](HeapTuple row, TupleDesc columns) { return counter->Take(row, columns); });

@@ -23,7 +23,7 @@ struct LaneBacklog : Backlog {
   std::vector<Backlog> sides;
 };
 
-inline constexpr const char* kWholeLog = "outbox._whole_log";
+inline constexpr const char* kWholeLog = "outbox_internal.whole_log";
 
 // The limit on events read per route where one is wanted: a few tenths of a second.
 inline constexpr int64 kLagScanLimit = 300000;
@@ -33,7 +33,7 @@ struct BacklogQuery {
   const Snapshot* only = nullptr;  // counts only what is visible in that snapshot, too
   const char* table = kWholeLog;   // what is counted of it: the log or one of its day tables, as SQL has its name
   // Counts events that the route has parked, too, while its lane is not past them: a lane parks what is behind an event
-  // in flight. Left out where outbox.parked is counted as well.
+  // in flight. Left out where outbox_internal.parked is counted as well.
   bool parked = false;
   bool own = false;                   // counts events of this transaction, too, which are not committed
   TriggerData* removed_by = nullptr;  // counts what its statement has removed; `table` is its transition table

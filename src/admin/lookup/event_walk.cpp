@@ -96,8 +96,8 @@ void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEven
   // here.
   std::string sql =
       "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, "
-      "coalesce(octet_length(payload), 0), source, place, outbox._forgotten(payload, headers, content_type), "
-      "payload IS NOT NULL OR headers IS NOT NULL FROM outbox._whole_log WHERE created_at >= '" +
+      "coalesce(octet_length(payload), 0), source, place, outbox_internal.forgotten(payload, headers, content_type), "
+      "payload IS NOT NULL OR headers IS NOT NULL FROM outbox_internal.whole_log WHERE created_at >= '" +
       UnixMicrosText(filter.since) + "'::timestamptz AND created_at < '" + UnixMicrosText(filter.until) +
       "'::timestamptz AND ($1 IS NULL OR aggregate_type LIKE $1) AND ($2 IS NULL OR aggregate_id = $2) "
       "AND ($3 IS NULL OR event_type LIKE $3) AND ($4 IS NULL OR id = ANY ($4::uuid[]))";
@@ -125,9 +125,9 @@ RouteEvents::RouteEvents(const std::string& route, Positions positions) {
       lanes_[number] = std::move(lane);
     }
   }
-  parked_ = Times("SELECT created_at FROM outbox.parked WHERE route_id = $1 AND replay = 0", route_id);
+  parked_ = Times("SELECT created_at FROM outbox_internal.parked WHERE route_id = $1 AND replay = 0", route_id);
   given_up_ = Times(
-      "SELECT created_at FROM outbox.outcome WHERE route_id = $1 AND replay = 0 AND outcome IN ('skipped', "
+      "SELECT created_at FROM outbox_internal.outcome WHERE route_id = $1 AND replay = 0 AND outcome IN ('skipped', "
       "'discarded')",
       route_id);
 }
@@ -180,8 +180,8 @@ std::optional<int64> OldestRetained() {
       RunSql(Access::kWrite,
              "SELECT (extract(epoch FROM least((SELECT min(to_date(right(c.relname, 8), 'YYYYMMDD')::timestamp) "
              "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
-             "WHERE i.inhparent = 'outbox.log'::regclass AND c.relname ~ '^log_[0-9]{8}$'), "
-             "(SELECT min(created_at) AT TIME ZONE 'UTC' FROM outbox.log_spare))) * 1000000)::bigint");
+             "WHERE i.inhparent = 'outbox_internal.log'::regclass AND c.relname ~ '^log_[0-9]{8}$'), "
+             "(SELECT min(created_at) AT TIME ZONE 'UTC' FROM outbox_internal.log_spare))) * 1000000)::bigint");
   return rows[0][0] ? std::optional<int64>(std::strtoll(rows[0][0]->c_str(), nullptr, 10)) : std::nullopt;
 }
 

@@ -11,15 +11,15 @@ namespace {
 
 constexpr const char* kColumns =
     "SELECT (extract(epoch FROM created_at) * 1000000)::bigint, xid, aggregate_type, aggregate_id, event_type, topic, "
-    "coalesce(xid = pg_current_xact_id_if_assigned(), false) FROM outbox._whole_log WHERE id = $1::uuid ";
+    "coalesce(xid = pg_current_xact_id_if_assigned(), false) FROM outbox_internal.whole_log WHERE id = $1::uuid ";
 
 // The newest snapshot that was taken before that moment, of those that lanes and the keeper wrote down.
 constexpr const char* kSnapshotBefore =
     "SELECT s.snapshot FROM ("
-    " SELECT p.window_from AS snapshot FROM outbox.lane l, LATERAL"
-    " outbox._newest_progress(l.route_id, l.lane, 0, '-infinity', $1::timestamptz) p"
+    " SELECT p.window_from AS snapshot FROM outbox_internal.lane l, LATERAL"
+    " outbox_internal.newest_progress(l.route_id, l.lane, 0, '-infinity', $1::timestamptz) p"
     " UNION ALL"
-    " (SELECT t.snapshot FROM outbox.tick t WHERE t.at <= $1::timestamptz ORDER BY t.at DESC LIMIT 1)"
+    " (SELECT t.snapshot FROM outbox_internal.tick t WHERE t.at <= $1::timestamptz ORDER BY t.at DESC LIMIT 1)"
     ") s ORDER BY pg_snapshot_xmax(s.snapshot) DESC LIMIT 1";
 
 std::string TextOf(const Uuid& id) {

@@ -10,9 +10,9 @@ std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access) {
   std::map<std::pair<int64, int>, ParkedCount> counts;
   for (const Row& row : RunSql(
            access,
-           "SELECT l.route_id, l.lane, s.state, c.n FROM outbox.lane l "
+           "SELECT l.route_id, l.lane, s.state, c.n FROM outbox_internal.lane l "
            "CROSS JOIN (VALUES ('retrying'), ('blocked'), ('scheduled'), ('dead')) s (state) "
-           "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox.parked p WHERE p.route_id = l.route_id "
+           "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p WHERE p.route_id = l.route_id "
            " AND p.lane = l.lane AND p.state = s.state LIMIT $1::bigint) x) c WHERE c.n > 0",
            {Cell(std::to_string(kParkedCountLimit))}, Plan::kByKey)) {
     auto number = [&row](size_t column) { return std::strtoll(row[column].value().c_str(), nullptr, 10); };
@@ -31,13 +31,13 @@ std::vector<Overdue> LoadOverdue(Access access) {
   std::vector<Overdue> overdue;
   for (const Row& row :
        RunSql(access,
-              "WITH due AS (SELECT r.id AS route_id, d.* FROM outbox.route r JOIN outbox.lane l ON l.route_id = r.id "
+              "WITH due AS (SELECT r.id AS route_id, d.* FROM outbox.route r JOIN outbox_internal.lane l ON l.route_id = r.id "
               "CROSS JOIN LATERAL (SELECT p.lane, p.topic, p.due_at, p.failed_at, p.error_class, p.error_code, "
-              "p.error_message FROM outbox._due_keyed p WHERE p.route_id = r.id AND p.lane = l.lane "
+              "p.error_message FROM outbox_internal.due_keyed p WHERE p.route_id = r.id AND p.lane = l.lane "
               "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d "
               "UNION ALL SELECT r.id, d.* FROM outbox.route r "
               "CROSS JOIN LATERAL (SELECT p.lane, p.topic, p.due_at, p.failed_at, p.error_class, p.error_code, "
-              "p.error_message FROM outbox._due_shared p WHERE p.route_id = r.id "
+              "p.error_message FROM outbox_internal.due_shared p WHERE p.route_id = r.id "
               "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d"
               ") SELECT d.route_id, d.lane, d.topic, count(*), (extract(epoch FROM min(d.due_at)) * 1000000)::bigint, "
               "sum(count(*)) OVER (PARTITION BY d.route_id, d.lane) >= $2::bigint, "

@@ -25,8 +25,8 @@ SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic,
        s.window_from, s.window_to, (extract(epoch FROM s.done_to) * 1000000)::bigint,
        t.start_from, t.start_to, (extract(epoch FROM t.start_done_to) * 1000000)::bigint,
        t.error_class, t.error_code, t.error_message, (extract(epoch FROM t.forked_at) * 1000000)::bigint
-FROM outbox._side_lane_position s JOIN outbox.route r ON r.id = s.route_id
-JOIN outbox.side_topic t ON t.route_id = s.route_id AND t.lane = s.lane AND t.side = s.side
+FROM outbox_internal.side_lane_position s JOIN outbox.route r ON r.id = s.route_id
+JOIN outbox_internal.side_topic t ON t.route_id = s.route_id AND t.lane = s.lane AND t.side = s.side
 WHERE $1 IS NULL OR r.name = $1
 ORDER BY s.route_id, s.lane, s.side, t.topic)";
 
@@ -37,10 +37,10 @@ SELECT r.id, r.name, r.server, l.lane,
        CASE r.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
             ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END,
        CASE WHEN isfinite(l.since) THEN (extract(epoch FROM l.since) * 1000000)::bigint END,
-       coalesce(l.home <> outbox._home() AND NOT EXISTS (SELECT FROM outbox.origin o
+       coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM outbox_internal.origin o
          WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)
 FROM outbox.route r
-JOIN outbox._lane_position l ON l.route_id = r.id
+JOIN outbox_internal.lane_position l ON l.route_id = r.id
 WHERE $1 IS NULL OR r.name = $1
 ORDER BY r.name, l.lane)";
 
@@ -51,7 +51,7 @@ SELECT s.route_id, (extract(epoch FROM s.at) * 1000000)::bigint, s.lane, s.topic
        s.start_from, s.start_to, (extract(epoch FROM s.start_done_to) * 1000000)::bigint,
        s.stood_from, s.stood_to, (extract(epoch FROM s.stood_done_to) * 1000000)::bigint,
        coalesce(s.fork_from, s.stood_from), s.fork_to, (extract(epoch FROM s.fork_done_to) * 1000000)::bigint
-FROM outbox.lane_start s JOIN outbox.route r ON r.id = s.route_id
+FROM outbox_internal.lane_start s JOIN outbox.route r ON r.id = s.route_id
 WHERE $1 IS NULL OR r.name = $1
 ORDER BY s.route_id, s.at, s.lane, s.topic)";
 

@@ -38,7 +38,7 @@ struct EventFacts {
   std::string_view topic;  // the event's own; may be NULL
 };
 
-// All lanes of a route began again (outbox.lane_start): where, and where each stood before.
+// All lanes of a route began again (outbox_internal.lane_start): where, and where each stood before.
 struct LaneStart {
   int64 at = 0;  // Unix microseconds
   std::string reason;
@@ -59,7 +59,7 @@ struct LaneStart {
 struct Passage {
   enum class Kind : unsigned char { kPending, kDelivered, kPassedOver };
   Kind kind = Kind::kPending;
-  // Delivered: rows of outbox.progress that may tell of it are of that lane, and of a time after `after` and no later
+  // Delivered: rows of outbox_internal.progress that may tell of it are of that lane, and of a time after `after` and no later
   // than `until` (Unix microseconds).
   int lane = 0;
   int64 after = PG_INT64_MIN;
@@ -72,7 +72,7 @@ struct LaneRecord {
   std::string route;
   std::string server;
   int lane = 0;
-  Position position;  // durable: the newest row of outbox.progress, else the one in outbox.lane
+  Position position;  // durable: the newest row of outbox_internal.progress, else the one in outbox_internal.lane
   // It came with a dump: its positions are made of another server's transaction ids, and no worker claims it before
   // outbox.adopt(). Until then it has passed nothing of this log.
   bool restored = false;

@@ -36,14 +36,14 @@ void Execute(const char* statement) {
 
 // The workers of the original server do not run here: no parked event is being sent, and all lanes are free.
 void ForgetOwners() {
-  Execute("UPDATE outbox.parked SET sender = NULL WHERE sender IS NOT NULL");
-  Execute("UPDATE outbox.lane SET owner = NULL, claimed_at = NULL WHERE owner IS NOT NULL");
+  Execute("UPDATE outbox_internal.parked SET sender = NULL WHERE sender IS NOT NULL");
+  Execute("UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL WHERE owner IS NOT NULL");
 }
 
 // Whether this is a copy of the files (a template, a base backup, pg_upgrade). In such a copy transaction ids go on
-// where they were, so positions stay valid. A dump brings identity and lanes, but no row of outbox.origin.
+// where they were, so positions stay valid. A dump brings identity and lanes, but no row of outbox_internal.origin.
 bool IsCopyOfFiles() {
-  if (SPI_execute("SELECT FROM outbox.origin o, outbox.identity i WHERE o.system_identifier = i.system_identifier "
+  if (SPI_execute("SELECT FROM outbox_internal.origin o, outbox_internal.identity i WHERE o.system_identifier = i.system_identifier "
                   "AND o.database = i.database",
                   false, 0) != SPI_OK_SELECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
@@ -53,7 +53,7 @@ bool IsCopyOfFiles() {
 
 // Whether this outbox was ever in use on this server.
 bool HasOrigin() {
-  if (SPI_execute("SELECT FROM outbox.origin", false, 0) != SPI_OK_SELECT) {
+  if (SPI_execute("SELECT FROM outbox_internal.origin", false, 0) != SPI_OK_SELECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
   }
   return SPI_processed > 0;
@@ -63,9 +63,9 @@ bool HasOrigin() {
 // is in trouble here leaves again). This transaction is in progress in that snapshot, whatever pg_current_snapshot()
 // says (it never lists the asking transaction): what it emits itself is still to be published.
 void StartLanesFromNow() {
-  Execute("TRUNCATE outbox.progress, outbox.tick");
-  Execute("DELETE FROM outbox.side_lane");
-  Execute("DELETE FROM outbox.lane_start");
+  Execute("TRUNCATE outbox_internal.progress, outbox_internal.tick");
+  Execute("DELETE FROM outbox_internal.side_lane");
+  Execute("DELETE FROM outbox_internal.lane_start");
   Execute(
       "WITH s AS MATERIALIZED (SELECT pg_catalog.pg_current_snapshot() AS now, pg_catalog.pg_current_xact_id() AS me), "
       "start AS MATERIALIZED (SELECT pg_catalog.format('%s:%s:%s', pg_catalog.pg_snapshot_xmin(s.now), "
@@ -76,7 +76,7 @@ void StartLanesFromNow() {
       "route AS (UPDATE outbox.route SET start_snapshot = start.now, start_time = 'infinity', lanes_begun = NULL, "
       "common_snapshot = NULL "
       "FROM start) "  // a change of the number of lanes that was under way begins again
-      "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = start.now, window_to = NULL, "
+      "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL, window_from = start.now, window_to = NULL, "
       "done_to = NULL, since = '-infinity' FROM start");
 }
 
@@ -116,7 +116,7 @@ void EmitRow(HeapTuple row, TupleDesc columns) {
 int64 EmitForeignEvents() {
   SPIPlanPtr plan = SPI_prepare(
       "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at "
-      "FROM outbox._emitted_again ORDER BY created_at, received_at, id",
+      "FROM outbox_internal.emitted_again ORDER BY created_at, received_at, id",
       0, nullptr);
   // Not read-only: with a snapshot of its own, taken under the lock, so that it sees all that the DELETE below does.
   Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, false);
@@ -139,7 +139,7 @@ int64 EmitForeignEvents() {
   }
   SPI_cursor_close(portal);
   if (count > 0) {
-    Execute("DELETE FROM outbox._emitted_again");
+    Execute("DELETE FROM outbox_internal.emitted_again");
   }
   return count;
 }
@@ -162,12 +162,12 @@ bool TakeOver(bool keep_positions) {
   if (presence != pg::Presence::kHere) {
     const bool files = presence == pg::Presence::kForeign && IsCopyOfFiles();
     dump = presence == pg::Presence::kForeign && !files && !HasOrigin();
-    Execute("DELETE FROM outbox.identity");
-    Execute("DELETE FROM outbox.origin");
+    Execute("DELETE FROM outbox_internal.identity");
+    Execute("DELETE FROM outbox_internal.origin");
     pg::SettleIdentity();
     ForgetOwners();
     if (files) {
-      Execute("UPDATE outbox.lane SET home = outbox._home()");
+      Execute("UPDATE outbox_internal.lane SET home = outbox_internal.home()");
       if (!keep_positions) {
         StartLanesFromNow();
       }
@@ -182,7 +182,7 @@ int64 AdoptAll(bool keep_positions) {
   pg::Guard([] {
     emit::CheckMayEmit();
     SPI_connect();
-    Execute("LOCK TABLE outbox.identity IN EXCLUSIVE MODE");
+    Execute("LOCK TABLE outbox_internal.identity IN EXCLUSIVE MODE");
     RequireOwnVersion(pg::FindInstallation().presence);
     SPI_finish();
   });
@@ -190,13 +190,13 @@ int64 AdoptAll(bool keep_positions) {
   // Waits for transactions that are diverting rows.
   pg::Guard([] {
     SPI_connect();
-    Execute("LOCK TABLE outbox.foreign_event IN EXCLUSIVE MODE");
+    Execute("LOCK TABLE outbox_internal.foreign_event IN EXCLUSIVE MODE");
     SPI_finish();
   });
   // Whose it was, where that is another's.
   const Cell origin = RunSql(Access::kWrite,
-                             "SELECT (SELECT i.system_identifier || '/' || i.database FROM outbox.identity i WHERE "
-                             "i.system_identifier || '/' || i.database <> outbox._home() LIMIT 1)")[0][0];
+                             "SELECT (SELECT i.system_identifier || '/' || i.database FROM outbox_internal.identity i WHERE "
+                             "i.system_identifier || '/' || i.database <> outbox_internal.home() LIMIT 1)")[0][0];
   const bool dump = pg::Guard([keep_positions] { return TakeOver(keep_positions); });
   if (dump || HasRestoredLanes()) {
     BeginAdoption(!keep_positions);
@@ -236,12 +236,12 @@ OUTBOX_FUNCTION(outbox_adopt) {
   PG_RETURN_INT64(outbox::admin::AdoptAll(PG_ARGISNULL(0) || PG_GETARG_BOOL(0)));
 }
 
-// outbox._home()
+// outbox_internal.home()
 OUTBOX_FUNCTION(outbox_home) {
   return outbox::pg::Guard([] { return CStringGetTextDatum(outbox::pg::HomeText()); });
 }
 
-// outbox._in_subscription()
+// outbox_internal.in_subscription()
 OUTBOX_FUNCTION(outbox_in_subscription) {
   PG_RETURN_BOOL(IsLogicalWorker());
 }

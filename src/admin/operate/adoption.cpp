@@ -71,8 +71,8 @@ struct Start {
 
 std::vector<Row> RestoredRoutes() {
   return RunSql(Access::kWrite,
-                "SELECT r.id, r.name FROM outbox.route r WHERE EXISTS (SELECT FROM outbox.lane l "
-                "WHERE l.route_id = r.id AND l.home IS DISTINCT FROM outbox._home()) ORDER BY r.id");
+                "SELECT r.id, r.name FROM outbox.route r WHERE EXISTS (SELECT FROM outbox_internal.lane l "
+                "WHERE l.route_id = r.id AND l.home IS DISTINCT FROM outbox_internal.home()) ORDER BY r.id");
 }
 
 // Decides what becomes of an event: its group's number, made if it is the first of its group.
@@ -80,7 +80,7 @@ class Judge {
  public:
   explicit Judge(const Adoption& adoption) {
     for (const Row& row : RunSql(Access::kWrite,
-                                 "SELECT s.key, s.value ->> 'snapshot', s.value ->> 'time' FROM outbox.adoption a, "
+                                 "SELECT s.key, s.value ->> 'snapshot', s.value ->> 'time' FROM outbox_internal.adoption a, "
                                  "jsonb_each(a.starts) s ORDER BY s.key::bigint")) {
       starts_.push_back({Number(row[0]), ParseSnapshot(row[1].value()), Number(row[2])});
     }
@@ -91,7 +91,7 @@ class Judge {
       }
     }
     for (const Row& row :
-         RunSql(Access::kWrite, "SELECT wanted, before, xid FROM outbox.adopted WHERE xid >= $1::bigint",
+         RunSql(Access::kWrite, "SELECT wanted, before, xid FROM outbox_internal.adopted WHERE xid >= $1::bigint",
                 {Cell(std::to_string(adoption.first))})) {
       known_[row[0].value() + row[1].value()] = static_cast<uint64>(Number(row[2]));
     }
@@ -122,7 +122,7 @@ class Judge {
  private:
   uint64 Make(const RouteIds& lack, const RouteIds& before) {
     uint64 next = static_cast<uint64>(Number(RunSql(Access::kWrite,
-                                                    "SELECT coalesce(max(xid) + 1, $1::bigint) FROM outbox.adopted "
+                                                    "SELECT coalesce(max(xid) + 1, $1::bigint) FROM outbox_internal.adopted "
                                                     "WHERE xid < $2::bigint",
                                                     {Cell(kBeginOfNumbers), Cell(std::to_string(kNobody))})[0][0]));
     const bool full = next >= kNobody;
@@ -134,7 +134,7 @@ class Judge {
       next = lack.empty() ? kNobody : kEverybody;
     }
     RunSql(Access::kWrite,
-           "INSERT INTO outbox.adopted (xid, wanted, before) VALUES ($1::bigint, $2::bigint[], $3::bigint[]) "
+           "INSERT INTO outbox_internal.adopted (xid, wanted, before) VALUES ($1::bigint, $2::bigint[], $3::bigint[]) "
            "ON CONFLICT (xid) DO UPDATE SET wanted = excluded.wanted, before = excluded.before",
            {Cell(std::to_string(next)), Cell(Literal(full && !lack.empty() ? all : lack)),
             Cell(Literal(full ? RouteIds() : before))});
@@ -235,7 +235,7 @@ void MoveBatch(const char* home, int64 begun_at, const char* done_to,
     // Rows that cannot have been emitted stay where they are.
     if (SPI_execute_with_args(
             "SELECT ctid, xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, payload, content_type, "
-            "headers, deliver_at FROM outbox.foreign_event WHERE created_at > $1::timestamptz AND home = $2 "
+            "headers, deliver_at FROM outbox_internal.foreign_event WHERE created_at > $1::timestamptz AND home = $2 "
             "AND received_at <= timestamptz 'epoch' + $3 * interval '1 microsecond' AND NOT subscribed "
             "AND id IS NOT NULL AND xid IS NOT NULL AND aggregate_type <> '' AND event_type <> '' "
             "AND (payload IS NOT NULL OR aggregate_id IS NOT NULL) AND (deliver_at IS NULL OR isfinite(deliver_at)) "
@@ -271,7 +271,7 @@ void MoveBatch(const char* home, int64 begun_at, const char* done_to,
       Oid type = get_array_type(TIDOID);
       Datum gone =
           PointerGetDatum(construct_array(places, moved, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT));
-      if (SPI_execute_with_args("DELETE FROM outbox.foreign_event WHERE ctid = ANY ($1)", 1, &type, &gone, nullptr,
+      if (SPI_execute_with_args("DELETE FROM outbox_internal.foreign_event WHERE ctid = ANY ($1)", 1, &type, &gone, nullptr,
                                 false, 0) != SPI_OK_DELETE) {
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a statement of outbox")));
       }
@@ -295,14 +295,14 @@ void LetLanesGo(const Adoption& adoption) {
   const std::vector<Row> routes = RestoredRoutes();
   // Progress and ticks of the original mean nothing here. There may be many; if no others exist, the tables are emptied
   // as a whole.
-  const bool all = RunSql(Access::kWrite, "SELECT FROM outbox.lane WHERE home = outbox._home() LIMIT 1").empty();
+  const bool all = RunSql(Access::kWrite, "SELECT FROM outbox_internal.lane WHERE home = outbox_internal.home() LIMIT 1").empty();
   if (all) {
-    RunSql(Access::kWrite, "TRUNCATE outbox.progress, outbox.tick");
+    RunSql(Access::kWrite, "TRUNCATE outbox_internal.progress, outbox_internal.tick");
   } else {
-    RunSql(Access::kWrite, "DELETE FROM outbox.tick");
+    RunSql(Access::kWrite, "DELETE FROM outbox_internal.tick");
   }
   const std::vector<Row> numbers =
-      RunSql(Access::kWrite, "SELECT xid, wanted, before FROM outbox.adopted WHERE xid >= $1::bigint ORDER BY xid",
+      RunSql(Access::kWrite, "SELECT xid, wanted, before FROM outbox_internal.adopted WHERE xid >= $1::bigint ORDER BY xid",
              {Cell(std::to_string(adoption.first))});
   for (const Row& route : routes) {
     std::vector<uint64> unread, begun;
@@ -318,10 +318,10 @@ void LetLanesGo(const Adoption& adoption) {
       }
     }
     if (!all) {
-      RunSql(Access::kWrite, "DELETE FROM outbox.progress WHERE route_id = $1::bigint", {route[0]});
+      RunSql(Access::kWrite, "DELETE FROM outbox_internal.progress WHERE route_id = $1::bigint", {route[0]});
     }
     // A topic that is in trouble here leaves again, another number of lanes begins again.
-    RunSql(Access::kWrite, "DELETE FROM outbox.side_lane WHERE route_id = $1::bigint", {route[0]});
+    RunSql(Access::kWrite, "DELETE FROM outbox_internal.side_lane WHERE route_id = $1::bigint", {route[0]});
     RunSql(Access::kWrite,
            "UPDATE outbox.route SET start_snapshot = $2::pg_snapshot, start_time = CASE WHEN start_time = '-infinity' "
            "THEN start_time ELSE 'infinity' END, lanes_begun = NULL, common_snapshot = NULL WHERE id = $1::bigint",
@@ -329,14 +329,14 @@ void LetLanesGo(const Adoption& adoption) {
     // As if each lane were at the beginning of a window, so that all that was emitted here comes behind it, whatever
     // the clock said then.
     RunSql(Access::kWrite,
-           "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, "
-           "window_to = $3::pg_snapshot, done_to = NULL, since = '-infinity', repeats_to = NULL, home = outbox._home() "
+           "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, "
+           "window_to = $3::pg_snapshot, done_to = NULL, since = '-infinity', repeats_to = NULL, home = outbox_internal.home() "
            "WHERE route_id = $1::bigint",
            {route[0], Cell(SnapshotWithout(unread)), unread.empty() ? Cell() : Cell(SnapshotWithout({}))});
-    RunSql(Access::kWrite, "UPDATE outbox.parked SET xid = NULL WHERE route_id = $1::bigint AND xid IS NOT NULL",
+    RunSql(Access::kWrite, "UPDATE outbox_internal.parked SET xid = NULL WHERE route_id = $1::bigint AND xid IS NOT NULL",
            {route[0]});
   }
-  RunSql(Access::kWrite, "UPDATE outbox.adoption SET phase = 'history', done_to = '-infinity'");
+  RunSql(Access::kWrite, "UPDATE outbox_internal.adoption SET phase = 'history', done_to = '-infinity'");
   pg::NoteConfigChange();
 }
 
@@ -344,7 +344,7 @@ std::optional<Adoption> TakeAdoption() {
   std::vector<Row> rows =
       RunSql(Access::kWrite,
              "SELECT phase, nothing, home, (extract(epoch FROM begun_at) * 1000000)::bigint, done_to, "
-             "first FROM outbox.adoption FOR UPDATE SKIP LOCKED");
+             "first FROM outbox_internal.adoption FOR UPDATE SKIP LOCKED");
   if (rows.empty()) {
     return std::nullopt;
   }
@@ -355,7 +355,7 @@ std::optional<Adoption> TakeAdoption() {
 }  // namespace
 
 bool HasRestoredLanes() {
-  return !RunSql(Access::kWrite, "SELECT FROM outbox.lane WHERE home IS DISTINCT FROM outbox._home() LIMIT 1").empty();
+  return !RunSql(Access::kWrite, "SELECT FROM outbox_internal.lane WHERE home IS DISTINCT FROM outbox_internal.home() LIMIT 1").empty();
 }
 
 bool BeginAdoption(bool nothing) {
@@ -363,15 +363,15 @@ bool BeginAdoption(bool nothing) {
     RouteEvents events(route[1].value(), Positions::kAsStored);  // raises if the route cannot work
   }
   return !RunSql(Access::kWrite,
-                 "INSERT INTO outbox.adoption (begun_at, home, phase, nothing, first, starts) "
-                 "SELECT clock_timestamp(), outbox._home(), 'pending', $1::boolean, "
-                 "(SELECT coalesce(max(xid) + 1, $2::bigint) FROM outbox.adopted WHERE xid < $3::bigint), "
+                 "INSERT INTO outbox_internal.adoption (begun_at, home, phase, nothing, first, starts) "
+                 "SELECT clock_timestamp(), outbox_internal.home(), 'pending', $1::boolean, "
+                 "(SELECT coalesce(max(xid) + 1, $2::bigint) FROM outbox_internal.adopted WHERE xid < $3::bigint), "
                  "(SELECT coalesce(jsonb_object_agg(r.id, jsonb_build_object('snapshot', r.start_snapshot, 'time', "
                  "CASE r.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN "
                  "'9223372036854775807' ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END)), '{}') "
-                 "FROM outbox.route r WHERE EXISTS (SELECT FROM outbox.lane l WHERE l.route_id = r.id "
-                 "AND l.home IS DISTINCT FROM outbox._home())) "
-                 "WHERE NOT EXISTS (SELECT FROM outbox.adoption) RETURNING 1",
+                 "FROM outbox.route r WHERE EXISTS (SELECT FROM outbox_internal.lane l WHERE l.route_id = r.id "
+                 "AND l.home IS DISTINCT FROM outbox_internal.home())) "
+                 "WHERE NOT EXISTS (SELECT FROM outbox_internal.adoption) RETURNING 1",
                  {Cell(nothing ? "t" : "f"), Cell(kBeginOfNumbers), Cell(std::to_string(kNobody))})
               .empty();
 }
@@ -401,7 +401,7 @@ AdoptionStep Adopt(int64 rows) {
     if (batch.looked > 0) {
       adoption->done_to =
           RunSql(Access::kWrite,
-                 "UPDATE outbox.adoption SET done_to = timestamptz 'epoch' + $1::bigint * interval "
+                 "UPDATE outbox_internal.adoption SET done_to = timestamptz 'epoch' + $1::bigint * interval "
                  "'1 microsecond', sent = sent + $2::bigint, kept = kept + $3::bigint RETURNING done_to",
                  {Cell(std::to_string(batch.last + kPgEpochMicros)), Cell(std::to_string(sent)),
                   Cell(std::to_string(batch.moved - sent))})[0][0];
@@ -410,7 +410,7 @@ AdoptionStep Adopt(int64 rows) {
       }
     }
     if (!adoption->pending) {
-      Row total = RunSql(Access::kWrite, "DELETE FROM outbox.adoption RETURNING sent, kept")[0];
+      Row total = RunSql(Access::kWrite, "DELETE FROM outbox_internal.adoption RETURNING sent, kept")[0];
       step.under_way = false;
       const char* total_sent = total[0]->c_str();
       const char* total_kept = total[1]->c_str();
@@ -465,17 +465,17 @@ int64 MoveLoadedRows(const std::string& table) {
       "gone AS (DELETE FROM outbox." +
       table + " d USING loaded l WHERE d.xmin::text::bigint = l.x AND d." + own +
       " RETURNING d.*), "
-      "moved AS (INSERT INTO outbox.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, payload, "
+      "moved AS (INSERT INTO outbox_internal.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, payload, "
       "content_type, headers, topic, deliver_at, xid, home, subscribed) SELECT g.created_at, g.id, g.aggregate_type, "
       "g.aggregate_id, g.event_type, g.payload, g.content_type, g.headers, g.topic, g.deliver_at, g.xid, "
-      "outbox._home(), false FROM gone g RETURNING 1) SELECT count(*) FROM moved";
+      "outbox_internal.home(), false FROM gone g RETURNING 1) SELECT count(*) FROM moved";
   return Number(RunSql(Access::kWrite, sql.c_str())[0][0]);
 }
 
 }  // namespace
 
 int64 WrongGuards(Access access) {
-  return Number(RunSql(access, "SELECT count(*) FROM outbox._wrong_guard")[0][0]);
+  return Number(RunSql(access, "SELECT count(*) FROM outbox_internal.wrong_guard")[0][0]);
 }
 
 int64 RepairGuards() {
@@ -484,7 +484,7 @@ int64 RepairGuards() {
            Access::kWrite,
            "SELECT relation, trigger, relation_name, trigger_name <> 'ignore_replicated', trigger_name = 'log_guard' "
            "AND (relation_name = 'log_spare' OR (is_partition AND relation_name ~ '^log_[0-9]{8}$')) "
-           "FROM outbox._wrong_guard ORDER BY relation_name, trigger_name")) {
+           "FROM outbox_internal.wrong_guard ORDER BY relation_name, trigger_name")) {
     const Oid relation = static_cast<Oid>(Number(row[0]));
     const Oid trigger = static_cast<Oid>(Number(row[1]));
     const bool guard = row[3] == "t";
@@ -498,7 +498,7 @@ int64 RepairGuards() {
       ereport(LOG, (errmsg("outbox: a trigger of table \"%s\" had been switched off or changed; it is on again", name),
                     rows == 0 ? 0
                               : errdetail(INT64_FORMAT " rows had come into the log past it, and were moved to "
-                                                       "outbox.foreign_event.",
+                                                       "outbox_internal.foreign_event.",
                                           rows),
                     pg::LogEvent("guard_repaired", {{"table", name}})));
     });

@@ -1,9 +1,9 @@
-// The events of a restored dump on their way from outbox.foreign_event into the log [P].
+// The events of a restored dump on their way from outbox_internal.foreign_event into the log [P].
 //
 // A dump brings routes, positions and rows whose transaction ids are all the original's. So positions can tell which
 // route has had which event, and nothing else. Each event is moved into its own day under its own created_at, and in
 // place of its transaction id gets a number that no transaction of this server ever had: one for all events that the
-// same routes have still to get (outbox.adopted). A lane then starts with a window of the numbers that are its own, as
+// same routes have still to get (outbox_internal.adopted). A lane then starts with a window of the numbers that are its own, as
 // if it had been half way; and all that was ever emitted here is still to come, behind them. So what the original had
 // delivered is not sent again, what it had not is sent, byte for byte, to the routes that lack it, and order per key
 // holds.
@@ -25,7 +25,7 @@ bool BeginAdoption(bool nothing);
 
 struct AdoptionStep {
   bool under_way = false;  // there is more to do, and no other session is doing it
-  int64 looked = 0;        // rows of outbox.foreign_event
+  int64 looked = 0;        // rows of outbox_internal.foreign_event
   int64 sent = 0;          // of which this many are to be sent on some route
 };
 

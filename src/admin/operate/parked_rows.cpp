@@ -14,7 +14,7 @@ namespace outbox::admin {
 
 namespace {
 
-// Of outbox.parked p and its route r; $1: live incarnations.
+// Of outbox_internal.parked p and its route r; $1: live incarnations.
 #define OUTBOX_ROW_COLUMNS                                                                                      \
   "p.route_id, r.name, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay, p.state, "         \
   "p.order_key, p.lane, p.aggregate_type, p.aggregate_id, p.event_type, p.own_topic, p.topic, p.content_type, " \
@@ -51,7 +51,7 @@ std::vector<ParkedRow> RowsOf(const std::vector<Row>& found) {
   return rows;
 }
 
-// The four arrays of outbox._parked_keys().
+// The four arrays of outbox_internal.parked_keys().
 template <typename Keyed>
 std::vector<Cell> KeyArrays(const std::vector<Keyed>& rows) {
   std::vector<Cell> columns[4];
@@ -64,7 +64,7 @@ std::vector<Cell> KeyArrays(const std::vector<Keyed>& rows) {
   return {ArrayLiteral(columns[0]), ArrayLiteral(columns[1]), ArrayLiteral(columns[2]), ArrayLiteral(columns[3])};
 }
 
-// The seven arrays of outbox._placed_rows().
+// The seven arrays of outbox_internal.placed_rows().
 std::vector<Cell> PlacedArrays(const std::vector<ParkedRow>& rows) {
   std::vector<Cell> arrays = KeyArrays(rows);
   std::vector<Cell> topics, order_keys, lanes;
@@ -97,19 +97,19 @@ void RefuseInLog(const std::string& id, const Cell& route) {
   }
 }
 
-// An event waits where something of its key has to go first (outbox._holding): a row before it that is blocked, or not
+// An event waits where something of its key has to go first (outbox_internal.holding): a row before it that is blocked, or not
 // due yet, or dead, and not in this very run of rows ($1 to $4). A pause of its key holds it too.
 constexpr const char* kMakeDue =
-    "WITH t AS MATERIALIZED (SELECT * FROM outbox._placed_rows($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], "
+    "WITH t AS MATERIALIZED (SELECT * FROM outbox_internal.placed_rows($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], "
     "$5::text[], $6::bigint[], $7::integer[])),"
     "w AS (SELECT t.*, t.order_key IS NOT NULL AND (z.reason IS NOT NULL"
-    "  OR EXISTS (SELECT FROM outbox._holding e WHERE e.route_id = t.route_id AND e.order_key = t.order_key "
+    "  OR EXISTS (SELECT FROM outbox_internal.holding e WHERE e.route_id = t.route_id AND e.order_key = t.order_key "
     "   AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id) "
     "   AND (e.state <> 'retrying' OR e.due_at > clock_timestamp()) "
     "   AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") "))) AS waits FROM t "
-    " LEFT JOIN LATERAL (SELECT k.reason FROM outbox.parked p CROSS JOIN LATERAL outbox._key_pause(p.route_id, "
+    " LEFT JOIN LATERAL (SELECT k.reason FROM outbox_internal.parked p CROSS JOIN LATERAL outbox_internal.key_pause(p.route_id, "
     "  p.aggregate_type, p.aggregate_id) k WHERE " OUTBOX_SAME_ROW("p", "t") "LIMIT 1) z ON true),"
-    "done AS (UPDATE outbox.parked p SET topic = w.topic, order_key = w.order_key, lane = w.lane, sender = NULL,"
+    "done AS (UPDATE outbox_internal.parked p SET topic = w.topic, order_key = w.order_key, lane = w.lane, sender = NULL,"
     "  attempts = CASE p.state WHEN 'dead' THEN 0 ELSE p.attempts END,"
     "  state = CASE WHEN p.state = 'scheduled' THEN p.state WHEN w.waits THEN 'blocked' ELSE 'retrying' END,"
     "  due_at = CASE WHEN p.state <> 'scheduled' AND w.waits THEN NULL ELSE clock_timestamp() END"
@@ -148,7 +148,7 @@ Cell RouteArray(std::vector<std::string> route_ids) {
 Cell KeepRoutesOf(const Cell& id, const Cell& route) {
   std::vector<std::string> routes;
   for (const Row& row : RunSql(Access::kWrite,
-                               "SELECT p.route_id FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+                               "SELECT p.route_id FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
                                "WHERE p.id = $1::uuid AND ($2 IS NULL OR r.name = $2)",
                                {id, route}, Plan::kByKey)) {
     routes.push_back(row[0].value());
@@ -174,7 +174,7 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
   }
   std::vector<ParkedRow> rows =
       RowsOf(RunSql(Access::kWrite,
-                    "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+                    "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
                     "WHERE p.id = $2::uuid AND p.route_id = ANY ($3::bigint[]) "
                     "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
                     {LiveIncarnations(), id, KeepRoutesOf(id, route)}, Plan::kByKey));
@@ -199,8 +199,8 @@ std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
   std::vector<Cell> arrays = KeyArrays(keys);
   return RowsOf(
       RunSql(Access::kWrite,
-             "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
-             "JOIN outbox._parked_keys($2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[]) k ON " OUTBOX_SAME_ROW(
+             "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+             "JOIN outbox_internal.parked_keys($2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[]) k ON " OUTBOX_SAME_ROW(
                  "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
                            "FOR UPDATE OF p SKIP LOCKED",
              {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
@@ -273,10 +273,10 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
   std::vector<Cell> params = KeyArrays(rows);
   params.insert(params.end(), {Cell(outcome), Cell(std::to_string(at))});
   RunSql(Access::kWrite,
-         "WITH gone AS (DELETE FROM outbox.parked p "
-         "USING outbox._parked_keys($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[]) k "
+         "WITH gone AS (DELETE FROM outbox_internal.parked p "
+         "USING outbox_internal.parked_keys($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[]) k "
          "WHERE " OUTBOX_SAME_ROW("p", "k") "RETURNING p.*)"
-         "INSERT INTO outbox.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, error_class, "
+         "INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, error_class, "
          "error_code, error_message) "
          "SELECT timestamptz 'epoch' + ($6::bigint - 1 + row_number() OVER (ORDER BY g.created_at, g.route_id, g.replay)) "
          "* interval '1 microsecond', g.route_id, g.created_at, g.id, g.replay, $5, g.attempts, g.topic, "
@@ -306,7 +306,7 @@ void Rename(const std::string& route_id) {
   for (size_t read = kPage; read == kPage;) {
     std::vector<ParkedRow> rows =
         RowsOf(RunSql(Access::kWrite,
-                      "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+                      "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
                       "WHERE p.route_id = $2::bigint AND p.own_topic IS NULL AND (p.created_at, p.id, p.replay) > "
                       "(timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $4::uuid, $5::bigint) ORDER BY "
                       "p.created_at, p.id, p.replay LIMIT $6::bigint "
@@ -336,7 +336,7 @@ void Rename(const std::string& route_id) {
       continue;
     }
     RunSql(Access::kWrite,
-           "UPDATE outbox.parked p SET topic = k.topic, order_key = k.order_key FROM outbox._placed_rows($1::bigint[], "
+           "UPDATE outbox_internal.parked p SET topic = k.topic, order_key = k.order_key FROM outbox_internal.placed_rows($1::bigint[], "
            "$2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::bigint[], $7::integer[]) k WHERE " OUTBOX_SAME_ROW(
                "p", "k"),
            PlacedArrays(renamed), Plan::kByKey);
@@ -357,7 +357,7 @@ void PromoteRoute(const std::string& route_id) {
   std::vector<std::pair<std::string, Cell>> keys;
   for (Row& row :
        RunSql(Access::kWrite,
-              "SELECT DISTINCT order_key FROM outbox._waiting WHERE route_id = $1::bigint AND state = 'blocked'",
+              "SELECT DISTINCT order_key FROM outbox_internal.waiting WHERE route_id = $1::bigint AND state = 'blocked'",
               {Cell(route_id)})) {
     keys.emplace_back(route_id, std::move(row[0]));
   }

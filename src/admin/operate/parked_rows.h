@@ -1,4 +1,4 @@
-// What operators' functions do to rows of outbox.parked [P]. Lanes do the same with parked/statements.h, which also
+// What operators' functions do to rows of outbox_internal.parked [P]. Lanes do the same with parked/statements.h, which also
 // promotes waiting rows, for both. Lanes repair what a race between the two leaves: whenever parked_generation has
 // moved, a lane looks for keys whose head is blocked, and promotes it.
 //

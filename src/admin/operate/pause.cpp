@@ -113,10 +113,10 @@ OUTBOX_FUNCTION(outbox_pause) {
     RunSql(
         Access::kWrite,
         // (Its route is kept by the row of outbox.pause.)
-        "WITH locked AS MATERIALIZED (SELECT route_id, created_at, id, replay FROM outbox.parked WHERE " OUTBOX_OF_KEY
+        "WITH locked AS MATERIALIZED (SELECT route_id, created_at, id, replay FROM outbox_internal.parked WHERE " OUTBOX_OF_KEY
         " AND state = 'retrying' AND NOT coalesce(sender = ANY ($4::bigint[]), false) "
         "ORDER BY created_at, id, replay FOR UPDATE) "
-        "UPDATE outbox.parked p SET state = 'blocked', due_at = NULL, sender = NULL FROM locked k "
+        "UPDATE outbox_internal.parked p SET state = 'blocked', due_at = NULL, sender = NULL FROM locked k "
         "WHERE p.route_id = k.route_id AND p.created_at = k.created_at AND p.id = k.id AND p.replay = k.replay",
         {target.route_id, target.aggregate_type, target.aggregate_id, LiveIncarnations()});
   }
@@ -142,7 +142,7 @@ OUTBOX_FUNCTION(outbox_resume) {
     std::vector<std::pair<std::string, Cell>> keys;
     for (const Row& row :
          RunSql(Access::kWrite,
-                "SELECT DISTINCT order_key FROM outbox.parked WHERE " OUTBOX_OF_KEY " AND state = 'blocked'",
+                "SELECT DISTINCT order_key FROM outbox_internal.parked WHERE " OUTBOX_OF_KEY " AND state = 'blocked'",
                 {target.route_id, target.aggregate_type, target.aggregate_id})) {
       keys.emplace_back(target.route_id.value(), row[0]);
     }

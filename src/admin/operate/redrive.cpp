@@ -22,7 +22,7 @@ constexpr const char* kFilterNames[kFilters] = {"route",      "topic", "aggregat
 
 // $1 to $8: the filters; $9: the start, since what fails again after it is left alone.
 constexpr const char* kDead =
-    "outbox._dead_letters($1, $2, $3, $4, $5, $6::timestamptz, $7::timestamptz, $8, $9::timestamptz) ";
+    "outbox_internal.dead_letters($1, $2, $3, $4, $5, $6::timestamptz, $7::timestamptz, $8, $9::timestamptz) ";
 
 struct Selection {
   std::vector<Cell> params;  // of kDead

@@ -63,7 +63,7 @@ int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base
     dues.push_back(std::to_string(due_base + static_cast<int64>(wait * USECS_PER_SEC)));
   }
   std::string sql =
-      "INSERT INTO outbox.parked (route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, "
+      "INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, "
       "aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid) "
       "SELECT r.id, u.lane, l.created_at, l.id, $2::bigint, 'scheduled', u.order_key, "
       "timestamptz 'epoch' + u.due * interval '1 microsecond', l.aggregate_type, l.aggregate_id, l.event_type, "
@@ -75,7 +75,7 @@ int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base
       "AS u (micros, lane, order_key, topic, due) "
       "ON l.created_at = timestamptz 'epoch' + u.micros * interval '1 microsecond' "
       "JOIN outbox.route r ON r.name = $1 WHERE l.ctid = ANY ($3::tid[]) "
-      "AND NOT outbox._forgotten(l.payload, l.headers, l.content_type) RETURNING 1";
+      "AND NOT outbox_internal.forgotten(l.payload, l.headers, l.content_type) RETURNING 1";
   return static_cast<int64>(RunSql(Access::kWrite, sql.c_str(),
                                    {Cell(plan.to), replay.number, ArrayLiteral(places), ArrayLiteral(times),
                                     ArrayLiteral(lanes), ArrayLiteral(keys), ArrayLiteral(topics), ArrayLiteral(dues)})
@@ -119,7 +119,7 @@ bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* c
 // When the first event of this part falls due: behind those of the previous part.
 int64 DueBase(const Replay& replay) {
   std::vector<Row> rows = RunSql(Access::kWrite,
-                                 "SELECT (extract(epoch FROM max(due_at)) * 1000000)::bigint FROM outbox.parked "
+                                 "SELECT (extract(epoch FROM max(due_at)) * 1000000)::bigint FROM outbox_internal.parked "
                                  "WHERE replay = $1::bigint",
                                  {replay.number}, outbox::admin::Plan::kByKey);
   int64 base = Now();

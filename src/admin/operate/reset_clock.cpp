@@ -2,7 +2,7 @@
 //
 // All that is ordered or found by that clock must stay correct. Events: earlier ones have to be delivered first,
 // because a window sorts by the clock, and no transaction may straddle the moment. Positions: the newest row of
-// outbox.progress is the one with the latest time, so they are put into the lanes' own rows, as seek() does, and what
+// outbox_internal.progress is the one with the latest time, so they are put into the lanes' own rows, as seek() does, and what
 // is dated after the new time goes. Day tables of days that were over and now are not: pg/clock.h, ClockResets().
 #include "admin/common/operation.h"
 #include "admin/lookup/backlog.h"
@@ -42,15 +42,15 @@ constexpr const char* kWriters =
     "WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted "
     "AND l.pid IS DISTINCT FROM pg_backend_pid() AND coalesce(a.backend_type, '') NOT LIKE 'outbox %' "
     "AND (EXISTS (SELECT FROM pg_locks t JOIN pg_database d ON d.oid = t.database AND d.datname = current_database() "
-    "  JOIN pg_inherits i ON i.inhrelid = t.relation AND i.inhparent = 'outbox.log'::regclass "
+    "  JOIN pg_inherits i ON i.inhrelid = t.relation AND i.inhparent = 'outbox_internal.log'::regclass "
     "  WHERE t.virtualtransaction = l.virtualtransaction AND t.locktype = 'relation' AND t.mode = 'RowExclusiveLock') "
     " OR (a.datname = current_database() AND coalesce(a.state, 'active') NOT LIKE 'idle%' "
     "  AND NOT EXISTS (SELECT FROM pg_locks t WHERE t.pid = l.pid AND NOT t.granted AND (t.locktype IN "
     "('transactionid', 'tuple') "
-    "   OR (t.locktype = 'object' AND t.objid = 'outbox.clock_ceiling'::regclass AND t.objsubid = 1))))) LIMIT 1";
+    "   OR (t.locktype = 'object' AND t.objid = 'outbox_internal.clock_ceiling'::regclass AND t.objsubid = 1))))) LIMIT 1";
 
 // Parked events behind which later events of their key wait, by created_at.
-constexpr const char* kHolding = "SELECT count(*) FROM outbox._holding h WHERE h.created_at > $1::timestamptz";
+constexpr const char* kHolding = "SELECT count(*) FROM outbox_internal.holding h WHERE h.created_at > $1::timestamptz";
 
 // What keeps the clock from being reset; empty: nothing. Anything but a `writer` can be overridden by force.
 struct Obstacle {
@@ -128,17 +128,17 @@ void CarryPositions(int64 now) {
   Guard([] { LockRelationOid(get_relname_relid("progress", get_namespace_oid("outbox", false)), ShareLock); });
   const std::vector<Cell> at = {UnixMicrosCell(now)};
   RunSql(Access::kWrite,
-         "UPDATE outbox.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
-         "since = $1::timestamptz FROM outbox._side_lane_position p "
+         "UPDATE outbox_internal.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
+         "since = $1::timestamptz FROM outbox_internal.side_lane_position p "
          "WHERE p.route_id = t.route_id AND p.lane = t.lane AND p.side = t.side",
          at);
   RunSql(Access::kWrite,
-         "UPDATE outbox.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
-         "since = $1::timestamptz, owner = NULL, claimed_at = NULL FROM outbox._lane_position p "
+         "UPDATE outbox_internal.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
+         "since = $1::timestamptz, owner = NULL, claimed_at = NULL FROM outbox_internal.lane_position p "
          "WHERE p.route_id = t.route_id AND p.lane = t.lane",
          at);
-  RunSql(Access::kWrite, "DELETE FROM outbox.progress WHERE at >= $1::timestamptz", at);
-  RunSql(Access::kWrite, "DELETE FROM outbox.tick WHERE at >= $1::timestamptz", at);
+  RunSql(Access::kWrite, "DELETE FROM outbox_internal.progress WHERE at >= $1::timestamptz", at);
+  RunSql(Access::kWrite, "DELETE FROM outbox_internal.tick WHERE at >= $1::timestamptz", at);
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ void CheckEdit(const ParkedRow& row, const Edit& edit) {
 // Returns what was changed, for the audit: values, but of payload and headers only size and hash.
 std::string ApplyEdit(const ParkedRow& row, const Edit& edit) {
   return RunSql(Access::kWrite,
-                "UPDATE outbox.parked p SET "
+                "UPDATE outbox_internal.parked p SET "
                 "payload = CASE WHEN $5 IS NULL THEN p.payload ELSE $5::bytea END, "
                 "content_type = CASE WHEN $6 IS NULL THEN p.content_type END, "
                 "headers = CASE WHEN $7 IS NULL THEN p.headers ELSE nullif("
@@ -112,7 +112,7 @@ std::string ApplyEdit(const ParkedRow& row, const Edit& edit) {
                 " CASE WHEN p.replay > 0 THEN jsonb_build_object('outbox-replay', p.replay::text) ELSE '{}' END, '{}') "
                 "END, "
                 "own_topic = coalesce($8, p.own_topic) "
-                "FROM outbox.parked o WHERE o.route_id = p.route_id AND o.created_at = p.created_at AND o.id = p.id "
+                "FROM outbox_internal.parked o WHERE o.route_id = p.route_id AND o.created_at = p.created_at AND o.id = p.id "
                 "AND o.replay = p.replay AND p.route_id = $1::bigint AND p.id = $3::uuid AND p.replay = $4::bigint "
                 "AND p.created_at = timestamptz 'epoch' + $2::bigint * interval '1 microsecond' "
                 "RETURNING jsonb_strip_nulls(jsonb_build_object("
@@ -140,8 +140,8 @@ void CheckMayGo(const ParkedRow& row) {
   std::vector<Row> rows = RunSql(
       Access::kWrite,
       "SELECT z.reason, h.id, h.state FROM outbox.route r "
-      "LEFT JOIN LATERAL outbox._key_pause(r.id, $4, $5) z ON true "
-      "LEFT JOIN LATERAL outbox._key_head(r.id, $2::bigint, r.on_failure = 'block', "
+      "LEFT JOIN LATERAL outbox_internal.key_pause(r.id, $4, $5) z ON true "
+      "LEFT JOIN LATERAL outbox_internal.key_head(r.id, $2::bigint, r.on_failure = 'block', "
       " timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $6::bigint, $7::uuid) h ON h.id <> $7::uuid "
       "WHERE r.id = $1::bigint",
       {Cell(row.route_id), row.order_key, Cell(row.created_at), Cell(row.aggregate_type), row.aggregate_id,

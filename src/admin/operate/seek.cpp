@@ -79,7 +79,7 @@ void TellParked(const std::string& route) {
 }
 
 constexpr const char* kNoteStart =
-    "SELECT outbox._note_lane_start($1::bigint, timestamptz 'epoch' + $2::bigint * interval '1 microsecond', 'seek', "
+    "SELECT outbox_internal.note_lane_start($1::bigint, timestamptz 'epoch' + $2::bigint * interval '1 microsecond', 'seek', "
     "$3::pg_snapshot, $4::pg_snapshot, timestamptz 'epoch' + $5::bigint * interval '1 microsecond')";
 
 void Move(const std::string& route, int64 at) {
@@ -105,18 +105,18 @@ void Move(const std::string& route, int64 at) {
   RouteStart start = ParseStart(Cell(UnixMicrosText(at)));
   RunSql(Access::kWrite,
          // What lanes did before the oldest retained event concerns no event any more.
-         "DELETE FROM outbox.lane_start WHERE route_id = $1::bigint AND at < timestamptz 'epoch' + $2::bigint * "
+         "DELETE FROM outbox_internal.lane_start WHERE route_id = $1::bigint AND at < timestamptz 'epoch' + $2::bigint * "
          "interval '1 microsecond'",
          {rows[0][0], Cell(std::to_string(OldestRetained().value_or(clock)))});
   RunSql(Access::kWrite, kNoteStart,
          {rows[0][0], Cell(std::to_string(clock)), start.window_from, start.window_to, start.done_to});
   RunSql(Access::kWrite,
-         "UPDATE outbox.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, window_to = "
+         "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, window_to = "
          "$3::pg_snapshot, done_to = timestamptz 'epoch' + $4::bigint * interval '1 microsecond', "
          "since = timestamptz 'epoch' + $5::bigint * interval '1 microsecond', repeats_to = NULL WHERE route_id = "
          "$1::bigint",
          {rows[0][0], start.window_from, start.window_to, start.done_to, Cell(std::to_string(clock))});
-  RunSql(Access::kWrite, "DELETE FROM outbox.side_lane WHERE route_id = $1::bigint", {rows[0][0]});
+  RunSql(Access::kWrite, "DELETE FROM outbox_internal.side_lane WHERE route_id = $1::bigint", {rows[0][0]});
   // A route takes events older than itself only if it is moved there.
   RunSql(Access::kWrite,
          "UPDATE outbox.route SET start_time = least(start_time, timestamptz 'epoch' + $2::bigint * interval '1 "

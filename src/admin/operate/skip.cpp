@@ -62,7 +62,7 @@ OUTBOX_FUNCTION(outbox_parked_content) {
        RunSql(Access::kRead,
               "SELECT r.name, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.replay, p.state, p.payload, "
               "NULL, p.content_type, p.headers, "
-              "encode(p.payload, 'hex') FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id "
+              "encode(p.payload, 'hex') FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
               "WHERE p.id = $1::uuid AND ($2 IS NULL OR r.name = $2) ORDER BY r.name, p.created_at, p.replay",
               {TextArgument(fcinfo, 0), TextArgument(fcinfo, 1)})) {
     row[1] = UnixMicrosCell(std::strtoll(row[1].value().c_str(), nullptr, 10));

@@ -17,7 +17,7 @@ namespace {
 // Whether a lane of the route has not passed all of the day, be it that nothing of it is for the route: that keeps the
 // day as well, see Outstanding in log/expired.cpp.
 bool IsBehind(const LaneRecord& lane, const std::string& table) {
-  const std::string sql = "SELECT EXISTS (SELECT FROM outbox._position p, LATERAL (SELECT FROM " + table +
+  const std::string sql = "SELECT EXISTS (SELECT FROM outbox_internal.position p, LATERAL (SELECT FROM " + table +
                           " l WHERE l.xid >= pg_snapshot_xmin(p.window_from) AND NOT pg_visible_in_snapshot(l.xid, "
                           "p.window_from) LIMIT 1) x "
                           "WHERE p.route_id = $1::bigint)";
@@ -59,14 +59,14 @@ void SetState(LogDay* day) {
 
 std::vector<LogDay> LoadLogDays(int64 limit) {
   // A lock on the log, as every reader has it.
-  RunSql(Access::kRead, "SELECT FROM outbox.log LIMIT 0");
+  RunSql(Access::kRead, "SELECT FROM outbox_internal.log LIMIT 0");
   const std::vector<std::vector<LaneRecord>> routes = ByRoute(LoadLanes(std::nullopt));
   std::vector<LogDay> found;
   for (const Row& row :
        RunSql(Access::kRead,
               "SELECT c.relname, pg_total_relation_size(c.oid), pg_relation_size(c.oid) FROM pg_class c WHERE "
-              "c.relnamespace = 'outbox'::regnamespace AND (c.oid = 'outbox.log_spare'::regclass OR c.oid IN "
-              "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox.log'::regclass)) ORDER BY 1")) {
+              "c.relnamespace = 'outbox'::regnamespace AND (c.oid = 'outbox_internal.log_spare'::regclass OR c.oid IN "
+              "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass)) ORDER BY 1")) {
     LogDay day;
     day.table = row[0].value();
     day.bytes = std::stoll(row[1].value_or("0"));

@@ -42,21 +42,21 @@ constexpr const char* kUnsaid = R"(
 SELECT DISTINCT quote_ident(r.rolname), quote_literal(r.rolname)
 FROM pg_proc p, aclexplode(p.proacl) x JOIN pg_roles r ON r.oid = x.grantee
 WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname ~ '^emit(_|$)' AND x.grantee <> p.proowner AND NOT r.rolsuper
-  AND NOT EXISTS (SELECT FROM outbox.emit_right e WHERE outbox._role_of(e) = x.grantee)
+  AND NOT EXISTS (SELECT FROM outbox_internal.emit_right e WHERE outbox_internal.role_of(e) = x.grantee)
 ORDER BY 1)";
 
 // What grant_emit() has said of roles that cannot emit any more: dropped, or their rights were taken back by other ways
 // (DROP OWNED, REVOKE). A row of a role that there is not holds for whoever is called so later.
 constexpr const char* kLeft = R"(
-SELECT quote_literal(e.role), outbox._role_of(e) IS NULL, e.topics::text
-FROM outbox.emit_right e
-WHERE outbox._role_of(e) IS NULL OR NOT EXISTS (
-  SELECT FROM outbox._emit_routines() p WHERE has_function_privilege(outbox._role_of(e), p, 'EXECUTE'))
+SELECT quote_literal(e.role), outbox_internal.role_of(e) IS NULL, e.topics::text
+FROM outbox_internal.emit_right e
+WHERE outbox_internal.role_of(e) IS NULL OR NOT EXISTS (
+  SELECT FROM outbox_internal.emit_routines() p WHERE has_function_privilege(outbox_internal.role_of(e), p, 'EXECUTE'))
 ORDER BY 1)";
 
 // Objects of the extension that are not its tables' owner's: with the rights of another, what runs as its owner fails.
 constexpr const char* kOwners = R"(
-WITH log AS (SELECT relowner AS owner FROM pg_class WHERE oid = 'outbox.log'::regclass)
+WITH log AS (SELECT relowner AS owner FROM pg_class WHERE oid = 'outbox_internal.log'::regclass)
 SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass::text,
        quote_ident(pg_get_userbyid(c.relowner)), quote_ident(pg_get_userbyid(log.owner))
 FROM log, pg_class c WHERE c.relnamespace = 'outbox'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relowner <> log.owner
@@ -75,7 +75,7 @@ void CheckOwners(Findings* findings) {
   for (size_t i = 0; i < rows.size() && i < kTold; i++) {
     const Row& row = rows[i];
     findings->Warn("owners",
-                   row[1].value() + " belongs to " + row[2].value() + ", and outbox.log to " + row[3].value() +
+                   row[1].value() + " belongs to " + row[2].value() + ", and outbox_internal.log to " + row[3].value() +
                        ": what runs with the rights of its owner may not reach the tables.",
                    "ALTER " + row[0].value() + " " + row[1].value() + " OWNER TO " + row[3].value() + ";");
   }
@@ -128,7 +128,7 @@ void CheckRights(Findings* findings) {
         "outbox.grant_emit() let " + row[0].value() + limits + " emit, and " +
             (gone ? "there is no such role: what it said would hold for one that is made under that name."
                   : "its rights were taken back by another way: what it said of topics holds if they are given again."),
-        gone ? "DELETE FROM outbox.emit_right WHERE role = " + row[0].value() + ";"
+        gone ? "DELETE FROM outbox_internal.emit_right WHERE role = " + row[0].value() + ";"
              : "SELECT outbox.revoke_emit(" + row[0].value() + ");");
   }
   if (odd.empty() && unsaid.empty() && left.empty()) {

@@ -35,12 +35,12 @@ void CheckDayTables(Findings* findings) {
   std::vector<Row> missing = RunSql(Access::kRead,
                                     "SELECT to_char(d, 'YYYYMMDD') FROM generate_series(0, 1) n, "
                                     "LATERAL (SELECT ($1::timestamptz AT TIME ZONE 'UTC')::date + n) t (d) "
-                                    "WHERE to_regclass('outbox.log_' || to_char(d, 'YYYYMMDD')) IS NULL ORDER BY 1",
+                                    "WHERE to_regclass('outbox_internal.log_' || to_char(d, 'YYYYMMDD')) IS NULL ORDER BY 1",
                                     {UnixMicrosCell(pg::Guard([] { return pg::ClockNow(); }))});
-  if (RunSql(Access::kRead, "SELECT pg_relation_size('outbox.log_spare') > 0")[0][0] == "t") {
+  if (RunSql(Access::kRead, "SELECT pg_relation_size('outbox_internal.log_spare') > 0")[0][0] == "t") {
     findings->Ok(
         "spare table",
-        "Events went to outbox.log_spare, because a day had no table and no background worker was free to make "
+        "Events went to outbox_internal.log_spare, because a day had no table and no background worker was free to make "
         "it. They are published like all others, and the table is emptied when they have expired.");
   }
   // Detached by hand, or made by somebody: their names are those of days, or were.
@@ -56,7 +56,7 @@ void CheckDayTables(Findings* findings) {
     findings->Warn("day tables",
                    name + " is no part of outbox." + row[2].value() + ", though it has the name of a day" +
                        (events ? ": what it holds is not sent." : "."),
-                   (events ? "To send it once more: INSERT INTO outbox.log SELECT * FROM " + name +
+                   (events ? "To send it once more: INSERT INTO outbox_internal.log SELECT * FROM " + name +
                                  "; SELECT outbox.adopt(); then "
                            : std::string()) +
                        "DROP " + row[3].value() + " " + name + ";");
@@ -64,7 +64,7 @@ void CheckDayTables(Findings* findings) {
   if (missing.empty()) {
     findings->Ok("day tables", "The day tables of today and tomorrow are there.");
   } else {
-    findings->Warn("day tables", "There is no day table outbox.log_" + missing[0][0].value() + " yet.",
+    findings->Warn("day tables", "There is no day table outbox_internal.log_" + missing[0][0].value() + " yet.",
                    "The keeper makes them ahead of time; without it emit() has each made at first use.");
   }
 }
@@ -215,7 +215,7 @@ void CheckRoutes(Findings* findings) {
     }
   }
   for (const Row& row : RunSql(Access::kRead,
-                               "SELECT r.name FROM outbox.route r WHERE NOT EXISTS (SELECT FROM outbox.lane l WHERE "
+                               "SELECT r.name FROM outbox.route r WHERE NOT EXISTS (SELECT FROM outbox_internal.lane l WHERE "
                                "l.route_id = r.id) ORDER BY r.name")) {
     seen.insert(row[0].value());
     findings->Problem(
@@ -261,7 +261,7 @@ void CheckSide(const std::string& lane, const SideRecord& side, Findings* findin
 void CheckLaneChanges(Findings* findings) {
   for (const Row& row : RunSql(
            Access::kRead,
-           "SELECT r.name, r.lanes, r.lanes_wanted, (SELECT count(*) FROM outbox.side_topic t "
+           "SELECT r.name, r.lanes, r.lanes_wanted, (SELECT count(*) FROM outbox_internal.side_topic t "
            "WHERE t.route_id = r.id), r.lanes_begun IS NOT NULL FROM outbox.route r WHERE r.lanes_wanted IS NOT NULL "
            "ORDER BY r.name")) {
     findings->Warn("lanes",
@@ -284,7 +284,7 @@ void CheckLanes(Findings* findings) {
   const bool in_turn = pg::Shared() != nullptr && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
   std::map<std::pair<int64, int>, uint64> owners;
   for (const Row& row :
-       RunSql(Access::kRead, "SELECT route_id, lane, owner FROM outbox.lane WHERE owner IS NOT NULL")) {
+       RunSql(Access::kRead, "SELECT route_id, lane, owner FROM outbox_internal.lane WHERE owner IS NOT NULL")) {
     owners[{std::stoll(row[0].value()), std::stoi(row[1].value())}] = static_cast<uint64>(std::stoll(row[2].value()));
   }
   int64 good = 0;
@@ -402,7 +402,7 @@ void CheckParked(Findings* findings) {
     findings->Warn(
         "parked",
         "More events are parked than are counted here: " + std::to_string(kParkedCountLimit) + " of a lane and state.",
-        "SELECT count(*) FROM outbox.parked counts all of them.");
+        "SELECT count(*) FROM outbox_internal.parked counts all of them.");
   }
   if (count[0] != "0") {
     findings->Warn("dead letters", Are(*count[0], "event", "was", "were") + " refused and will not be tried again.",
@@ -472,7 +472,7 @@ void CheckDestinations(Findings* findings) {
 // Checks a restored dump that is being adopted.
 void CheckAdoption(Findings* findings) {
   std::vector<Row> adoption =
-      RunSql(Access::kRead, "SELECT phase = 'pending', sent, kept, done_to, begun_at FROM outbox.adoption");
+      RunSql(Access::kRead, "SELECT phase = 'pending', sent, kept, done_to, begun_at FROM outbox_internal.adoption");
   if (!adoption.empty()) {
     const Row& row = adoption[0];
     findings->Warn("adoption",
@@ -487,9 +487,9 @@ void CheckAdoption(Findings* findings) {
   }
   Cell routes =
       RunSql(Access::kRead,
-             "SELECT string_agg(DISTINCT quote_literal(r.name), ', ') FROM outbox.route r JOIN outbox.lane l "
-             "ON l.route_id = r.id WHERE coalesce(l.home <> outbox._home() AND NOT EXISTS (SELECT FROM "
-             "outbox.origin o WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)")[0][0];
+             "SELECT string_agg(DISTINCT quote_literal(r.name), ', ') FROM outbox.route r JOIN outbox_internal.lane l "
+             "ON l.route_id = r.id WHERE coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM "
+             "outbox_internal.origin o WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)")[0][0];
   if (routes) {
     findings->Problem(
         "adoption", "A dump has brought lanes, whose positions mean nothing here: no worker reads for " + *routes + ".",
@@ -526,14 +526,14 @@ void CheckGuards(Findings* findings) {
                           " rows of other servers apart " + (wrong == 1 ? "was" : "were") +
                           " switched off or changed, as pg_restore --disable-triggers does it.",
                       "The keeper mends it within a minute, in a copy outbox.adopt() does; what came past them is "
-                      "moved to outbox.foreign_event.");
+                      "moved to outbox_internal.foreign_event.");
   }
 }
 
 void CheckForeignRows(Findings* findings) {
   constexpr int64 kCounted = 100'000;
   std::string count =
-      RunSql(Access::kRead, "SELECT count(*) FROM (SELECT FROM outbox.foreign_event LIMIT $1::bigint) f",
+      RunSql(Access::kRead, "SELECT count(*) FROM (SELECT FROM outbox_internal.foreign_event LIMIT $1::bigint) f",
              {Cell(std::to_string(kCounted))})[0][0]
           .value();
   if (count == std::to_string(kCounted)) {
@@ -544,7 +544,7 @@ void CheckForeignRows(Findings* findings) {
   } else {
     findings->Warn("foreign rows",
                    count + (count == "1" ? " row" : " rows") + " came into the log another way than by emit().",
-                   "They wait in outbox.foreign_event and are not published before outbox.adopt().");
+                   "They wait in outbox_internal.foreign_event and are not published before outbox.adopt().");
   }
 }
 
@@ -557,7 +557,7 @@ void CheckPublications(Findings* findings) {
   if (row[0]) {
     findings->Warn("publications", "The log is published to other servers, by " + *row[0] + ".",
                    "Subscribers need the extension, preloaded: their keepers make the day tables without which the "
-                   "subscription stops, for all tables. They keep the events in outbox.foreign_event and send nothing. "
+                   "subscription stops, for all tables. They keep the events in outbox_internal.foreign_event and send nothing. "
                    "Publish your schemas by name, without outbox, if you do not want that.");
   } else {
     findings->Ok("publications", "No publication carries the log.");

@@ -19,13 +19,13 @@ constexpr int64 kTooFarAheadMicros = 600 * USECS_PER_SEC;
 
 // How many relay workers can be used.
 int WantedRelays() {
-  Row row = RunSql(Access::kRead, "SELECT least(count(*), $1::bigint) FROM outbox.lane",
+  Row row = RunSql(Access::kRead, "SELECT least(count(*), $1::bigint) FROM outbox_internal.lane",
                    {Cell(std::to_string(pg::settings.workers))})[0];
   return std::atoi(row[0].value_or("0").c_str());
 }
 
 bool Used() {
-  return RunSql(Access::kRead, "SELECT FROM outbox.identity LIMIT 1").size() == 1;
+  return RunSql(Access::kRead, "SELECT FROM outbox_internal.identity LIMIT 1").size() == 1;
 }
 
 // Processes that crash at every start, and are held back so that they do not restart all sessions over and over.
@@ -144,12 +144,12 @@ void CheckVersion(Findings* findings) {
 
 namespace {
 
-// Rows of outbox.identity, and those that say this server, database and instance.
+// Rows of outbox_internal.identity, and those that say this server, database and instance.
 Row CountIdentities() {
   const char* instance = pg::settings.instance != nullptr ? pg::settings.instance : "";
   return RunSql(Access::kRead,
                 "SELECT count(*), count(*) FILTER (WHERE i.system_identifier = s.system_identifier "
-                "AND i.database = d.oid AND i.instance = $1) FROM outbox.identity i, pg_control_system() s, "
+                "AND i.database = d.oid AND i.instance = $1) FROM outbox_internal.identity i, pg_control_system() s, "
                 "pg_database d WHERE d.datname = current_database()",
                 {Cell(instance)})[0];
 }
@@ -170,7 +170,7 @@ void CheckIdentity(Findings* findings) {
   } else {
     findings->Problem(
         "identity",
-        "This outbox is a copy: outbox.identity names another server, database or instance. It stays silent.",
+        "This outbox is a copy: outbox_internal.identity names another server, database or instance. It stays silent.",
         "SELECT outbox.adopt() has it go on where the original was when it was copied, with what was emitted here "
         "behind "
         "that. outbox.adopt(keep_positions => false) passes over what it brought.");

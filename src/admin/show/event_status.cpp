@@ -1,8 +1,8 @@
 // outbox.status(id): what became of one event on each route [P].
 //
-// What is known of an event comes from four places: outbox.parked and outbox.outcome know events that were refused,
+// What is known of an event comes from four places: outbox_internal.parked and outbox_internal.outcome know events that were refused,
 // delayed or replayed; of all others the position of the lane tells whether they are delivered, and the row of
-// outbox.progress that first covers them tells between which offsets.
+// outbox_internal.progress that first covers them tells between which offsets.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -42,7 +42,7 @@ enum Column : size_t {
   kColumns
 };
 
-// A row of outbox.parked or outbox.outcome.
+// A row of outbox_internal.parked or outbox_internal.outcome.
 struct Trace {
   int64 route_id = 0;
   int64 created_at = 0;
@@ -73,12 +73,12 @@ std::vector<Trace> LoadTraces(const std::string& id) {
               "p.topic, p.attempts, p.error_class, p.error_code, p.error_message, "
               "(extract(epoch FROM coalesce(p.failed_at, p.parked_at)) * 1000000)::bigint, "
               "(extract(epoch FROM p.due_at) * 1000000)::bigint, NULL, NULL, p.replay, r.server, p.aggregate_type, "
-              "p.aggregate_id FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.id = $1::uuid "
+              "p.aggregate_id FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.id = $1::uuid "
               "UNION ALL "
               "SELECT o.route_id, (extract(epoch FROM o.created_at) * 1000000)::bigint, 'f', r.name, NULL, o.outcome, "
               "o.topic, o.attempts, o.error_class, o.error_code, o.error_message, NULL, NULL, (extract(epoch FROM "
               "o.at) * 1000000)::bigint, o.place, "
-              "o.replay, r.server, '', NULL FROM outbox._outcome o JOIN outbox.route r ON r.id = o.route_id "
+              "o.replay, r.server, '', NULL FROM outbox_internal.latest_outcome o JOIN outbox.route r ON r.id = o.route_id "
               "WHERE o.id = $1::uuid ORDER BY 16, 3 DESC, 14 DESC",
               {Cell(id)})) {
     Trace trace;
@@ -112,8 +112,8 @@ std::vector<Trace> LoadTraces(const std::string& id) {
 Cell BehindWhom(const Trace& trace, const std::string& id) {
   std::vector<Row> rows = RunSql(
       Access::kRead,
-      "SELECT h.id, h.state FROM outbox.parked p JOIN outbox.route r ON r.id = p.route_id CROSS JOIN LATERAL "
-      "outbox._key_head(p.route_id, p.order_key, r.on_failure = 'block', p.created_at, p.replay, p.id) h "
+      "SELECT h.id, h.state FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id CROSS JOIN LATERAL "
+      "outbox_internal.key_head(p.route_id, p.order_key, r.on_failure = 'block', p.created_at, p.replay, p.id) h "
       "WHERE p.route_id = $1::bigint AND p.id = $2::uuid AND p.replay = $3::bigint "
       "AND p.created_at = timestamptz 'epoch' + $4::bigint * interval '1 microsecond'",
       {Cell(std::to_string(trace.route_id)), Cell(id), trace.row[kReplay], Cell(std::to_string(trace.created_at))},
@@ -162,11 +162,11 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
            " ";
   };
   std::string covering =
-      "SELECT g.* FROM outbox.progress g WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND " + within("g") +
+      "SELECT g.* FROM outbox_internal.progress g WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND " + within("g") +
       "AND " + covers("g") +
       // a rewind follows the record of the run; the clock of events may be a little ahead of the server's
-      "AND NOT (EXISTS (SELECT FROM outbox.server_run s WHERE s.met_at > g.at - interval '1 hour') AND EXISTS (SELECT "
-      "FROM outbox.progress m "
+      "AND NOT (EXISTS (SELECT FROM outbox_internal.server_run s WHERE s.met_at > g.at - interval '1 hour') AND EXISTS (SELECT "
+      "FROM outbox_internal.progress m "
       "WHERE m.route_id = g.route_id AND m.lane = g.lane AND m.side = 0 AND m.survived IS NOT NULL AND m.at > g.at "
       "AND " +
       within("m") + "AND NOT " + covers("m") + ")) ";
@@ -179,7 +179,7 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
       "AND g.side > 0 AND " + known +
       " ORDER BY g.at LIMIT 1) "
       "SELECT (extract(epoch FROM g.at) * 1000000)::bigint, "
-      "(SELECT b.window_from FROM outbox.progress b WHERE b.route_id = g.route_id AND b.lane = g.lane "
+      "(SELECT b.window_from FROM outbox_internal.progress b WHERE b.route_id = g.route_id AND b.lane = g.lane "
       " AND b.side = g.side AND b.at < g.at AND " +
       before +
       " ORDER BY b.at DESC LIMIT 1), "
@@ -191,7 +191,7 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
       known +
       " UNION ALL SELECT * FROM other UNION ALL SELECT * FROM own LIMIT 1) g "
       "WHERE EXISTS (SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
-      " WHERE i.inhparent = 'outbox.progress'::regclass AND right(c.relname, 8) <= "
+      " WHERE i.inhparent = 'outbox_internal.progress'::regclass AND right(c.relname, 8) <= "
       " to_char((timestamptz 'epoch' + $4::bigint * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYYMMDD'))";
   std::vector<Row> rows =
       RunSql(Access::kRead, sql.c_str(),
@@ -252,8 +252,8 @@ Row TroubleOfTopic(const Trace& trace) {
   std::vector<Row> rows = RunSql(
       Access::kRead,
       "SELECT d.error_class, d.error_code, d.error_message, (extract(epoch FROM d.failed_at) * 1000000)::bigint FROM "
-      "((SELECT p.* FROM outbox._due_keyed p WHERE p.route_id = $1::bigint AND p.lane = $2::integer "
-      "ORDER BY p.due_at, p.created_at LIMIT 1000) UNION ALL (SELECT p.* FROM outbox._due_shared p "
+      "((SELECT p.* FROM outbox_internal.due_keyed p WHERE p.route_id = $1::bigint AND p.lane = $2::integer "
+      "ORDER BY p.due_at, p.created_at LIMIT 1000) UNION ALL (SELECT p.* FROM outbox_internal.due_shared p "
       "WHERE p.route_id = $1::bigint ORDER BY p.due_at, p.created_at LIMIT 1000)) d "
       "WHERE d.topic = $3 AND d.error_class = 'topic' ORDER BY d.failed_at DESC LIMIT 1",
       {Cell(std::to_string(trace.route_id)), trace.row[kLane], trace.row[kTopic]}, outbox::admin::Plan::kByKey);

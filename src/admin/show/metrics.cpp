@@ -72,7 +72,7 @@ OUTBOX_FAMILY(kAge, "outbox_oldest_pending_age_seconds", kGauge, "seconds",
               "age of the oldest of them; 0: nothing waits");
 OUTBOX_FAMILY(kLanes, "outbox_lanes", kGauge, "", "lanes, by whether a relay worker has them");
 OUTBOX_FAMILY(kParked, "outbox_parked_events", kGauge, "",
-              "events in outbox.parked, by state; 1000 stands for as many or more");
+              "events in outbox_internal.parked, by state; 1000 stands for as many or more");
 OUTBOX_FAMILY(kTopicTrouble, "outbox_topic_trouble", kGauge, "",
               "1 for each topic that has left its lane: 50 of them at most");
 OUTBOX_FAMILY(kTopicsAway, "outbox_topics_away", kGauge, "", "topics that have left their lane: in trouble, or paused");
@@ -283,7 +283,7 @@ struct Stand {
 
 std::vector<Stand> LoadStands(const Sources& from) {
   static PlannedQuery lanes = {
-      "SELECT route_id, lane, 0 FROM outbox.lane UNION ALL SELECT route_id, lane, side FROM outbox.side_lane "
+      "SELECT route_id, lane, 0 FROM outbox_internal.lane UNION ALL SELECT route_id, lane, side FROM outbox_internal.side_lane "
       "ORDER BY 1, 2, 3"};
   std::vector<Stand> stands;
   if (from.MayRead({"lane", "side_lane"})) {
@@ -297,7 +297,7 @@ std::vector<Stand> LoadStands(const Sources& from) {
 // Of lanes that no worker has, what is saved says where they stand.
 void LoadSaved(const Sources& from, std::vector<Stand>* stands) {
   static PlannedQuery positions = {
-      "SELECT p.route_id, p.lane, p.side, pg_snapshot_xmax(p.window_from) FROM outbox._position p ORDER BY 1, 2, 3",
+      "SELECT p.route_id, p.lane, p.side, pg_snapshot_xmax(p.window_from) FROM outbox_internal.position p ORDER BY 1, 2, 3",
       outbox::admin::Plan::kByKey};
   if (!from.MayRead({"progress"})) {
     return;
@@ -412,12 +412,12 @@ void AddBacklog(const Sources& from, const LogEstimate* log) {
 void AddParked(const Sources& from) {
   static PlannedQuery counts = {
       "WITH RECURSIVE there AS ("
-      "(SELECT p.state, p.route_id FROM outbox.parked p ORDER BY p.state, p.route_id LIMIT 1) "
+      "(SELECT p.state, p.route_id FROM outbox_internal.parked p ORDER BY p.state, p.route_id LIMIT 1) "
       "UNION ALL SELECT n.state, n.route_id FROM there t CROSS JOIN LATERAL ("
-      "SELECT p.state, p.route_id FROM outbox.parked p WHERE (p.state, p.route_id) > (t.state, t.route_id) "
+      "SELECT p.state, p.route_id FROM outbox_internal.parked p WHERE (p.state, p.route_id) > (t.state, t.route_id) "
       "ORDER BY p.state, p.route_id LIMIT 1) n) "
       "SELECT t.route_id, t.state, c.n FROM there t CROSS JOIN LATERAL (SELECT count(*) AS n FROM ("
-      "SELECT FROM outbox.parked p WHERE p.state = t.state AND p.route_id = t.route_id LIMIT 1000) x) c ORDER BY 1, 2",
+      "SELECT FROM outbox_internal.parked p WHERE p.state = t.state AND p.route_id = t.route_id LIMIT 1000) x) c ORDER BY 1, 2",
       outbox::admin::Plan::kByKey};
   static_assert(kParkedLimit == 1000);
   if (!from.MayRead({"parked"})) {
@@ -448,7 +448,7 @@ void AddParked(const Sources& from) {
 
 void AddTopics(const Sources& from) {
   static PlannedQuery topics = {
-      "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox.side_topic t GROUP BY 1, 2 ORDER BY 1, 2"};
+      "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox_internal.side_topic t GROUP BY 1, 2 ORDER BY 1, 2"};
   if (!from.MayRead({"side_topic"})) {
     return;
   }
@@ -556,7 +556,7 @@ void AddServer(Sources* from) {
 }
 
 void AddIdentity(const Sources& from) {
-  static PlannedQuery identity = {"SELECT i.system_identifier, i.database, i.instance FROM outbox.identity i"};
+  static PlannedQuery identity = {"SELECT i.system_identifier, i.database, i.instance FROM outbox_internal.identity i"};
   if (!from.MayRead({"identity"})) {
     return;
   }

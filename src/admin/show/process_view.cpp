@@ -90,7 +90,7 @@ namespace {
 using namespace outbox::admin;
 }
 
-// outbox._process(): behind the view outbox.process.
+// outbox_internal.process(): behind the view outbox.process.
 OUTBOX_FUNCTION(outbox_process) {
   ResultSet result(fcinfo);
   result.Begin();

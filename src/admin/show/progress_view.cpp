@@ -106,7 +106,7 @@ void AddReplays(const std::vector<int64>& copied_now, std::vector<Operation>* op
        RunSql(Access::kRead,
               "SELECT r.number, r.who, r.route, r.state, r.copied, r.matched, "
               "(extract(epoch FROM r.at) * 1000000)::bigint, r.per_second, x.n "
-              "FROM outbox.replay r CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox.parked p "
+              "FROM outbox.replay r CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p "
               "WHERE r.state = 'scheduled' AND p.replay = r.number AND p.replay <> 0 AND p.state <> 'dead' "
               "LIMIT 100000) y) x WHERE r.state IN ('copying', 'interrupted') OR x.n > 0 ORDER BY 1",
               {}, outbox::admin::Plan::kByKey)) {
@@ -141,7 +141,7 @@ void AddLaneChanges(std::vector<Operation>* operations) {
   for (const Row& row :
        RunSql(Access::kRead,
               "SELECT r.name, r.lanes, r.lanes_wanted, r.lanes_begun IS NOT NULL, r.common_snapshot IS NOT NULL, "
-              "(extract(epoch FROM r.lanes_begun) * 1000000)::bigint, (SELECT count(*) FROM outbox._position p "
+              "(extract(epoch FROM r.lanes_begun) * 1000000)::bigint, (SELECT count(*) FROM outbox_internal.position p "
               "WHERE p.route_id = r.id AND p.side = 0 AND p.window_to IS NULL "
               "AND p.window_from::text = r.common_snapshot::text), "
               "(SELECT a.who FROM outbox.audit a WHERE a.route = r.name AND a.action = 'alter_route' "

@@ -192,7 +192,7 @@ bool EventIsParked(const FoundEvent& event) {
   std::string id(outbox::kUuidTextLength, '\0');
   outbox::FormatUuid(event.id, id.data());
   return RunSql(Access::kWrite,
-                "SELECT EXISTS (SELECT FROM outbox.parked WHERE id = $1::uuid AND created_at = $2::timestamptz "
+                "SELECT EXISTS (SELECT FROM outbox_internal.parked WHERE id = $1::uuid AND created_at = $2::timestamptz "
                 "AND replay = 0 AND state <> 'dead')",
                 {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
@@ -216,11 +216,11 @@ bool AnyDelivers(const FoundEvent& event) {
 // its own.
 bool AnyIsParked(int64 until, bool scheduled) {
   return RunSql(Access::kWrite,
-                "SELECT EXISTS (SELECT FROM outbox._waiting p JOIN outbox.route r ON p.route_id = r.id "
+                "SELECT EXISTS (SELECT FROM outbox_internal.waiting p JOIN outbox.route r ON p.route_id = r.id "
                 "  WHERE p.created_at <= $1::timestamptz)"
-                " OR EXISTS (SELECT FROM outbox._due_shared p JOIN outbox.route r ON p.route_id = r.id "
+                " OR EXISTS (SELECT FROM outbox_internal.due_shared p JOIN outbox.route r ON p.route_id = r.id "
                 "  WHERE p.state = 'retrying' AND p.created_at <= $1::timestamptz)"
-                " OR EXISTS (SELECT FROM outbox.parked p JOIN outbox.route r ON p.route_id = r.id "
+                " OR EXISTS (SELECT FROM outbox_internal.parked p JOIN outbox.route r ON p.route_id = r.id "
                 "  WHERE p.due_at <= $2::timestamptz AND p.created_at <= $1::timestamptz)",
                 {UnixMicrosCell(until), scheduled ? Cell("infinity") : UnixMicrosCell(outbox::pg::BelievedWall())},
                 outbox::admin::Plan::kIndexOrder)[0][0] == "t";
@@ -236,7 +236,7 @@ std::string Events(int64 count, const char* what) {
 std::string TopicsApart(const LaneKey& lane) {
   const std::vector<Row> topics =
       RunSql(Access::kWrite,
-             "SELECT topic, error_code, error_message FROM outbox.side_topic WHERE route_id = $1::bigint AND lane = "
+             "SELECT topic, error_code, error_message FROM outbox_internal.side_topic WHERE route_id = $1::bigint AND lane = "
              "$2::int ORDER BY topic",
              {Cell(std::to_string(lane.route_id)), Cell(std::to_string(lane.lane))});
   if (topics.empty()) {
@@ -424,7 +424,7 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   bool parked = false;
   auto check_tables = [&] {
     waiting.clear();
-    for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox.lane")) {
+    for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox_internal.lane")) {
       waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value()), std::stoll(row[2].value())});
     }
     empty.Remove(&waiting, barrier);

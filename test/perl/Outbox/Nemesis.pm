@@ -278,7 +278,7 @@ sub each_leaf
 {
 	my ($self, $format) = @_;
 	my $script = '';
-	my $leaves = $self->sql(q(SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'outbox.log'::regclass)) // return;
+	my $leaves = $self->sql(q(SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'outbox_internal.log'::regclass)) // return;
 	foreach my $leaf (grep { /^outbox\.log_\d+$/ } split /\n/, $leaves)
 	{
 		my $index = $leaf =~ s/^outbox\.(.*)/${1}_xid/r; # an index's name is its table's with _xid

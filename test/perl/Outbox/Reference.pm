@@ -43,9 +43,9 @@ sub functions
 	my $functions = $rows->(sprintf q{
 		SELECT p.proname AS name, p.prokind = 'p' AS procedure, p.prorettype = 'trigger'::regtype AS is_trigger,
 			pg_get_function_arguments(p.oid) AS arguments, pg_get_function_result(p.oid) AS result, obj_description(p.oid, 'pg_proc') AS comment,
-			CASE WHEN EXISTS (SELECT FROM outbox._emit_routines() r WHERE r = p.oid) THEN 'emit'
+			CASE WHEN EXISTS (SELECT FROM outbox_internal.emit_routines() r WHERE r = p.oid) THEN 'emit'
 				WHEN EXISTS (SELECT FROM aclexplode(p.proacl) x WHERE x.grantee = 'pg_monitor'::regrole) THEN 'monitor'
-				WHEN EXISTS (SELECT FROM outbox._operate_grants() g WHERE g = format('EXECUTE ON ROUTINE %%s', p.oid::regprocedure)) THEN 'operate'
+				WHEN EXISTS (SELECT FROM outbox_internal.operate_grants() g WHERE g = format('EXECUTE ON ROUTINE %%s', p.oid::regprocedure)) THEN 'operate'
 				WHEN EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x WHERE x.grantee = 0) THEN 'other'
 				ELSE 'owner' END AS who
 		FROM pg_proc p WHERE p.oid IN %s AND p.proname NOT LIKE '\\_%%' AND p.proname NOT LIKE '%%\\_validator'
