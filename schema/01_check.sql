@@ -1,5 +1,5 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- Before anything is made: the server's version, and a schema that is ours alone. (If schema outbox exists already,
+-- Before anything is made: the server's version, and schemas that are ours alone. (If schema outbox exists already,
 -- CREATE EXTENSION takes it as it is, whatever its owner and contents.)
 -- ---------------------------------------------------------------------------------------------------------------------
 DO $check$
@@ -26,6 +26,11 @@ BEGIN
       DETAIL = pg_catalog.format('It holds %s, for instance.', what),
       HINT = 'Drop or rename that schema: the extension makes its own.';
   END IF;
+  IF EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) 'outbox_internal') THEN
+    RAISE EXCEPTION USING ERRCODE = 'duplicate_schema', MESSAGE = 'schema "outbox_internal" exists already',
+      DETAIL = 'The extension keeps there what its users need not see.',
+      HINT = 'Drop or rename that schema: the extension makes its own.';
+  END IF;
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace n
                  WHERE n.oid OPERATOR(pg_catalog.=) ours
                    AND n.nspowner OPERATOR(pg_catalog.=) (SELECT r.oid FROM pg_catalog.pg_roles r
@@ -37,3 +42,8 @@ BEGIN
   END IF;
 END
 $check$;
+
+-- What users need is in schema outbox; the log, positions and all else that they need not see is here.
+CREATE SCHEMA outbox_internal;
+COMMENT ON SCHEMA outbox_internal IS 'what extension outbox keeps for itself: the log, positions of lanes, parked events; schema outbox shows what is to be seen of it';
+REVOKE ALL ON SCHEMA outbox_internal FROM PUBLIC;

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION outbox_internal.emit_routines() RETURNS SETOF regproc
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p
-  WHERE p.pronamespace = 'outbox'::regnamespace
+  WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
     AND p.proname IN ('emit', 'emit_text', 'emit_bytes', 'emit_tombstone', 'emit_many', 'emit_row');
 END;
 COMMENT ON FUNCTION outbox_internal.emit_routines() IS 'what grant_emit() grants EXECUTE on';

@@ -43,26 +43,28 @@ DO $state$
 DECLARE
   name text;
 BEGIN
-  FOREACH name IN ARRAY ARRAY['route', 'lane', 'side_lane', 'side_topic', 'parked', 'adoption', 'adopted', 'identity', 'foreign_event'] LOOP
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_loss BEFORE %s ON outbox.%I FOR EACH ROW %s'
+  FOREACH name IN ARRAY ARRAY['outbox.route', 'outbox_internal.lane', 'outbox_internal.side_lane', 'outbox_internal.side_topic',
+                              'outbox_internal.parked', 'outbox_internal.adoption', 'outbox_internal.adopted', 'outbox_internal.identity',
+                              'outbox_internal.foreign_event'] LOOP
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_loss BEFORE %s ON %s FOR EACH ROW %s'
       'EXECUTE FUNCTION outbox_internal.refuse_loss()',
-      CASE WHEN name OPERATOR(pg_catalog.=) 'identity' THEN 'UPDATE OR DELETE' ELSE 'DELETE' END, name,
-      CASE WHEN name OPERATOR(pg_catalog.=) 'parked' THEN 'WHEN (OLD.state OPERATOR(pg_catalog.<>) ''dead'') ' ELSE '' END);
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_loss_truncate BEFORE TRUNCATE ON outbox.%I FOR EACH STATEMENT '
+      CASE WHEN name OPERATOR(pg_catalog.=) 'outbox_internal.identity' THEN 'UPDATE OR DELETE' ELSE 'DELETE' END, name,
+      CASE WHEN name OPERATOR(pg_catalog.=) 'outbox_internal.parked' THEN 'WHEN (OLD.state OPERATOR(pg_catalog.<>) ''dead'') ' ELSE '' END);
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_loss_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT '
       'EXECUTE FUNCTION outbox_internal.refuse_loss()', name);
-    EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE ALWAYS TRIGGER no_loss', name);
-    EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE ALWAYS TRIGGER no_loss_truncate', name);
-    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss ON outbox.%I IS %L', name,
+    EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER no_loss', name);
+    EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER no_loss_truncate', name);
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss ON %s IS %L', name,
       'undelivered events are not given up unasked: see outbox.allow_loss');
-    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss_truncate ON outbox.%I IS %L', name,
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss_truncate ON %s IS %L', name,
       'undelivered events are not given up unasked: see outbox.allow_loss');
   END LOOP;
-  FOREACH name IN ARRAY ARRAY['lane', 'parked', 'foreign_event'] LOOP
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_loss_deleted AFTER DELETE ON outbox.%I FOR EACH STATEMENT '
+  FOREACH name IN ARRAY ARRAY['outbox_internal.lane', 'outbox_internal.parked', 'outbox_internal.foreign_event'] LOOP
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_loss_deleted AFTER DELETE ON %s FOR EACH STATEMENT '
       'EXECUTE FUNCTION outbox_internal.refuse_loss()', name);
-    EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE ALWAYS TRIGGER no_loss_deleted', name);
-    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss_deleted ON outbox.%I IS %L', name,
-      CASE WHEN name OPERATOR(pg_catalog.=) 'lane' THEN 'lanes without undelivered events do not go without their route either'
+    EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER no_loss_deleted', name);
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_loss_deleted ON %s IS %L', name,
+      CASE WHEN name OPERATOR(pg_catalog.=) 'outbox_internal.lane' THEN 'lanes without undelivered events do not go without their route either'
       ELSE 'tells what outbox.allow_loss has let go' END);
   END LOOP;
 END
@@ -81,38 +83,39 @@ DECLARE
   trigger text;
 BEGIN
   FOR name, columns IN VALUES
-    ('parked', 'route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid'),
-    ('foreign_event', 'created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at, xid, home, subscribed'),
-    ('route', 'id, lanes, lanes_wanted, lanes_begun, common_snapshot, start_snapshot, start_time'),
-    ('lane', 'route_id, lane, since, window_from, window_to, done_to, home, repeats_to'),
-    ('side_lane', 'route_id, lane, side, since, window_from, window_to, done_to, topic_template'),
-    ('side_topic', 'route_id, lane, topic, side, start_from, start_to, start_done_to'),
-    ('adoption', 'begun_at, home, phase, done_to, first, starts, nothing'),
-    ('adopted', 'xid, wanted, before')
+    ('outbox_internal.parked', 'route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid'),
+    ('outbox_internal.foreign_event', 'created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at, xid, home, subscribed'),
+    ('outbox.route', 'id, lanes, lanes_wanted, lanes_begun, common_snapshot, start_snapshot, start_time'),
+    ('outbox_internal.lane', 'route_id, lane, since, window_from, window_to, done_to, home, repeats_to'),
+    ('outbox_internal.side_lane', 'route_id, lane, side, since, window_from, window_to, done_to, topic_template'),
+    ('outbox_internal.side_topic', 'route_id, lane, topic, side, start_from, start_to, start_done_to'),
+    ('outbox_internal.adoption', 'begun_at, home, phase, done_to, first, starts, nothing'),
+    ('outbox_internal.adopted', 'xid, wanted, before')
   LOOP
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE UPDATE OF %s ON outbox.%I FOR EACH STATEMENT '
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE UPDATE OF %s ON %s FOR EACH STATEMENT '
       'EXECUTE FUNCTION outbox_internal.refuse_change()', columns, name);
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows AFTER UPDATE OF %s ON outbox.%I FOR EACH ROW '
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows AFTER UPDATE OF %s ON %s FOR EACH ROW '
       'WHEN (pg_catalog.current_setting(''outbox.allow_loss'', true) OPERATOR(pg_catalog.=) ''on'') '
       'EXECUTE FUNCTION outbox_internal.refuse_change()', columns, name);
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER UPDATE OF %s ON outbox.%I FOR EACH STATEMENT '
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER UPDATE OF %s ON %s FOR EACH STATEMENT '
       'EXECUTE FUNCTION outbox_internal.refuse_change()', columns, name);
   END LOOP;
   -- Of the first two, partitions get the trigger of rows with their parent's name.
-  FOREACH name IN ARRAY ARRAY['progress', 'tick', 'pause'] LOOP
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE INSERT OR UPDATE OR DELETE%s ON outbox.%I '
+  FOREACH name IN ARRAY ARRAY['outbox_internal.progress', 'outbox_internal.tick', 'outbox.pause'] LOOP
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE INSERT OR UPDATE OR DELETE%s ON %s '
       'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.refuse_change()',
-      CASE WHEN name OPERATOR(pg_catalog.<>) 'pause' THEN ' OR TRUNCATE' END, name);  -- pauses go with their routes
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows BEFORE INSERT OR UPDATE OR DELETE ON outbox.%I '
+      CASE WHEN name OPERATOR(pg_catalog.<>) 'outbox.pause' THEN ' OR TRUNCATE' END, name);  -- pauses go with their routes
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows BEFORE INSERT OR UPDATE OR DELETE ON %s '
       'FOR EACH ROW EXECUTE FUNCTION outbox_internal.refuse_change()', name);
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER INSERT OR UPDATE OR DELETE ON outbox.%I '
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER INSERT OR UPDATE OR DELETE ON %s '
       'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.refuse_change()', name);
   END LOOP;
-  FOREACH name IN ARRAY ARRAY['parked', 'foreign_event', 'route', 'lane', 'side_lane', 'side_topic', 'adoption', 'adopted',
-                              'progress', 'tick', 'pause'] LOOP
+  FOREACH name IN ARRAY ARRAY['outbox_internal.parked', 'outbox_internal.foreign_event', 'outbox.route', 'outbox_internal.lane',
+                              'outbox_internal.side_lane', 'outbox_internal.side_topic', 'outbox_internal.adoption',
+                              'outbox_internal.adopted', 'outbox_internal.progress', 'outbox_internal.tick', 'outbox.pause'] LOOP
     FOREACH trigger IN ARRAY ARRAY['no_change', 'no_change_rows', 'no_change_told'] LOOP
-      EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE ALWAYS TRIGGER %I', name, trigger);
-      EXECUTE pg_catalog.format('COMMENT ON TRIGGER %I ON outbox.%I IS %L', trigger, name,
+      EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', name, trigger);
+      EXECUTE pg_catalog.format('COMMENT ON TRIGGER %I ON %s IS %L', trigger, name,
         CASE WHEN trigger OPERATOR(pg_catalog.=) 'no_change_told' THEN 'tells what outbox.allow_loss has let be done by hand'
         ELSE 'changed by functions of outbox only: see outbox.allow_loss' END);
     END LOOP;

@@ -34,7 +34,7 @@ CREATE OR REPLACE VIEW outbox_internal.wrong_guard AS
   FROM pg_catalog.pg_trigger t
   JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.tgrelid
   JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-  WHERE n.nspname OPERATOR(pg_catalog.=) 'outbox'
+  WHERE (n.nspname OPERATOR(pg_catalog.=) 'outbox' OR n.nspname OPERATOR(pg_catalog.=) 'outbox_internal')
     AND ((t.tgname IN ('log_guard', 'log_loss', 'log_loss_deleted', 'log_loss_updated', 'no_loss', 'no_loss_deleted', 'no_loss_truncate',
                        'no_change', 'no_change_rows', 'no_change_told',
                        'route_by_hand', 'route_by_hand_truncate', 'find_role', 'emit_rights_changed', 'emit_rights_emptied')

@@ -7,20 +7,20 @@ CREATE OR REPLACE FUNCTION outbox_internal.operate_grants() RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure) FROM pg_catalog.pg_proc p
-  WHERE p.pronamespace = 'outbox'::regnamespace
+  WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
     AND p.proname IN ('pause', 'resume', 'retry', 'skip', 'discard', 'redrive', 'discard_dead_letters', 'parked_content',
                       'replay', 'cancel_replay', 'seek', 'test_server')
   UNION ALL
   SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)
   FROM pg_catalog.pg_proc p, LATERAL aclexplode(p.proacl) x
-  WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
+  WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
   UNION ALL
   SELECT format('SELECT ON %s', c.oid::regclass) FROM pg_catalog.pg_class c, LATERAL aclexplode(c.relacl) x
-  WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
+  WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
   UNION ALL
   SELECT format('SELECT (%s) ON %s', string_agg(a.attname, ', ' ORDER BY a.attnum), a.attrelid::regclass)
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid, LATERAL aclexplode(a.attacl) x
-  WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
+  WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
   GROUP BY a.attrelid;
 END;
 COMMENT ON FUNCTION outbox_internal.operate_grants() IS 'what grant_operate() grants';

@@ -8,18 +8,18 @@ COMMENT ON FUNCTION outbox_internal.ignore_replicated() IS 'drops what a subscri
 
 DO $ignore$
 DECLARE
-  name text;
+  name pg_catalog.regclass;
 BEGIN
   FOR name IN
-    SELECT c.relname FROM pg_catalog.pg_class c
-    WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+    SELECT c.oid FROM pg_catalog.pg_class c
+    WHERE c.relnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
       AND (c.relkind OPERATOR(pg_catalog.=) 'r' OR c.relkind OPERATOR(pg_catalog.=) 'p')
       AND c.relname OPERATOR(pg_catalog.<>) ALL (ARRAY['log', 'log_spare']::pg_catalog.name[]) AND c.relname OPERATOR(pg_catalog.<>) 'foreign_event'
   LOOP
-    EXECUTE pg_catalog.format('CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox.%I '
+    EXECUTE pg_catalog.format('CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON %s '
       'FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated()', name);
-    EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE REPLICA TRIGGER ignore_replicated', name);
-    EXECUTE pg_catalog.format('COMMENT ON TRIGGER ignore_replicated ON outbox.%I IS %L', name,
+    EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE REPLICA TRIGGER ignore_replicated', name);
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER ignore_replicated ON %s IS %L', name,
       'drops what a subscription brings; fires for nothing else');
   END LOOP;
 END

@@ -3,7 +3,7 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 
 -- A right on an object here that the role has, of itself, as a member of another role or as PUBLIC, or USAGE that it may pass on:
--- that was not ours to give. (The input and output of json_arg are everybody's.)
+-- that was not ours to give.
 CREATE OR REPLACE FUNCTION outbox_internal.needs_schema(role oid) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
@@ -17,12 +17,11 @@ BEGIN ATOMIC
       UNION ALL
       SELECT x.grantee FROM pg_catalog.pg_proc p, LATERAL aclexplode(p.proacl) x
       WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee <> p.proowner
-        AND NOT (x.grantee = 0 AND p.proname IN ('json_arg_in', 'json_arg_out', 'json_arg_recv', 'json_arg_send'))
       UNION ALL
       SELECT x.grantee FROM pg_catalog.pg_namespace n, LATERAL aclexplode(n.nspacl) x
-      WHERE n.nspname = 'outbox' AND x.grantee = _needs_schema.role AND x.is_grantable
+      WHERE n.nspname = 'outbox' AND x.grantee = needs_schema.role AND x.is_grantable
     ) g
-    WHERE CASE g.grantee WHEN 0 THEN true ELSE pg_has_role(_needs_schema.role, g.grantee, 'MEMBER') END);
+    WHERE CASE g.grantee WHEN 0 THEN true ELSE pg_has_role(needs_schema.role, g.grantee, 'MEMBER') END);
 END;
 COMMENT ON FUNCTION outbox_internal.needs_schema(oid) IS 'does the role need USAGE on schema outbox for a right that it has there?';
 
@@ -58,14 +57,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT EXISTS (
     SELECT FROM pg_catalog.pg_proc p, LATERAL aclexplode(p.proacl) x
-    WHERE p.oid = ANY (routines) AND x.grantee = _has_of.role AND x.grantee <> p.proowner
+    WHERE p.oid = ANY (routines) AND x.grantee = has_of.role AND x.grantee <> p.proowner
     UNION ALL
     SELECT FROM pg_catalog.pg_class c, LATERAL aclexplode(c.relacl) x
-    WHERE c.oid = ANY (relations) AND x.grantee = _has_of.role AND x.grantee <> c.relowner
+    WHERE c.oid = ANY (relations) AND x.grantee = has_of.role AND x.grantee <> c.relowner
     UNION ALL
     SELECT FROM pg_catalog.pg_namespace n, LATERAL aclexplode(n.nspacl) x
-    WHERE n.nspname = 'outbox' AND x.grantee = _has_of.role AND x.grantee <> n.nspowner AND x.privilege_type = 'USAGE'
-      AND NOT outbox_internal.needs_schema(_has_of.role));
+    WHERE n.nspname = 'outbox' AND x.grantee = has_of.role AND x.grantee <> n.nspowner AND x.privilege_type = 'USAGE'
+      AND NOT outbox_internal.needs_schema(has_of.role));
 END;
 COMMENT ON FUNCTION outbox_internal.has_of(oid, oid[], oid[]) IS 'does the role have rights of its own on these objects, or USAGE on the schema for nothing?';
 
@@ -117,8 +116,8 @@ BEGIN
   END IF;
   PERFORM outbox_internal.lock_rights();
   IF NOT outbox_internal.has_of(role::oid,
-      ARRAY(SELECT p.oid FROM pg_proc p, outbox_internal.operate_grants() g WHERE p.pronamespace = 'outbox'::regnamespace AND g = format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)),
-      ARRAY(SELECT c.oid FROM pg_class c, outbox_internal.operate_grants() g WHERE c.relnamespace = 'outbox'::regnamespace AND g = format('SELECT ON %s', c.oid::regclass))) THEN
+      ARRAY(SELECT p.oid FROM pg_proc p, outbox_internal.operate_grants() g WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND g = format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)),
+      ARRAY(SELECT c.oid FROM pg_class c, outbox_internal.operate_grants() g WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND g = format('SELECT ON %s', c.oid::regclass))) THEN
     RAISE NOTICE 'role % had no right to operate of its own', role;
     RETURN;
   END IF;

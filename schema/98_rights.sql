@@ -3,9 +3,9 @@
 -- PUBLIC gets nothing. The input and output of json_arg stay open, because casts run them with the caller's rights; they do
 -- nothing but check JSON.
 -- ---------------------------------------------------------------------------------------------------------------------
-REVOKE ALL ON ALL TABLES IN SCHEMA outbox FROM PUBLIC;
-REVOKE ALL ON ALL SEQUENCES IN SCHEMA outbox FROM PUBLIC;
-REVOKE ALL ON ALL ROUTINES IN SCHEMA outbox FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA outbox, outbox_internal FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA outbox, outbox_internal FROM PUBLIC;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA outbox, outbox_internal FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.json_arg_in(cstring), outbox_internal.json_arg_out(outbox.json_arg),
   outbox_internal.json_arg_recv(internal), outbox_internal.json_arg_send(outbox.json_arg) TO PUBLIC;
 
@@ -35,23 +35,23 @@ BEGIN
       SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::pg_catalog.regclass::text AS name, c.relowner AS owner,
              'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid AS class, c.oid AS object,
              x.grantee, x.privilege_type,
-             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND (c.relname OPERATOR(pg_catalog.~) '^(pause|audit|replay|_waiting)$'
-               OR (c.relkind OPERATOR(pg_catalog.=) 'v' AND c.relname OPERATOR(pg_catalog.!~) '^(_|event$)')) AS monitors
+             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND (c.relname OPERATOR(pg_catalog.~) '^(pause|audit|replay|waiting)$'
+               OR (c.relkind OPERATOR(pg_catalog.=) 'v' AND c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND c.relname OPERATOR(pg_catalog.<>) 'event')) AS monitors
       FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
-      WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+      WHERE c.relnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
       UNION ALL
       SELECT 'ROUTINE', p.oid::pg_catalog.regprocedure::text, p.proowner, 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, x.grantee, x.privilege_type,
-             p.proname OPERATOR(pg_catalog.~) '^(_lanes|_lone_emit|_destination|_worker|_process|_day|_key_dead|_key_head|_key_pause|status|version|doctor|doctor_ok|metrics|metrics_text|_latency|_progress)$'
+             p.proname OPERATOR(pg_catalog.~) '^(lanes|lone_emit|destination|worker|process|day|key_dead|key_head|key_pause|status|version|doctor|doctor_ok|metrics|metrics_text|latency|progress_view)$'
       FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
-      WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+      WHERE p.pronamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
       UNION ALL
       SELECT 'TYPE', t.oid::pg_catalog.regtype::text, t.typowner, 'pg_catalog.pg_type'::pg_catalog.regclass, t.oid, x.grantee, x.privilege_type, false
       FROM pg_catalog.pg_type t, LATERAL pg_catalog.aclexplode(t.typacl) x
-      WHERE t.typnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND t.typrelid OPERATOR(pg_catalog.=) 0 AND t.typelem OPERATOR(pg_catalog.=) 0
+      WHERE t.typnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[]) AND t.typrelid OPERATOR(pg_catalog.=) 0 AND t.typelem OPERATOR(pg_catalog.=) 0
       UNION ALL
-      SELECT 'SCHEMA', 'outbox', n.nspowner, 'pg_catalog.pg_namespace'::pg_catalog.regclass, n.oid, x.grantee, x.privilege_type, x.privilege_type OPERATOR(pg_catalog.=) 'USAGE'
+      SELECT 'SCHEMA', n.nspname, n.nspowner, 'pg_catalog.pg_namespace'::pg_catalog.regclass, n.oid, x.grantee, x.privilege_type, x.privilege_type OPERATOR(pg_catalog.=) 'USAGE'
       FROM pg_catalog.pg_namespace n, LATERAL pg_catalog.aclexplode(n.nspacl) x
-      WHERE n.nspname OPERATOR(pg_catalog.=) 'outbox'
+      WHERE n.nspname OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.name[])
     )
     SELECT pg_catalog.format('REVOKE %s ON %s %s FROM %I CASCADE', r.privilege_type, r.kind, r.name, pg_catalog.pg_get_userbyid(r.grantee))
     FROM rights r JOIN made ON made.classid OPERATOR(pg_catalog.=) r.class AND made.objid OPERATOR(pg_catalog.=) r.object, monitor m

@@ -43,10 +43,10 @@ ORDER BY 1, 2;
 
 -- Nothing for PUBLIC but the input and output of json_arg.
 SELECT p.oid::regprocedure AS open_to_public
-FROM pg_proc p WHERE p.pronamespace = 'outbox'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE')
+FROM pg_proc p WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND has_function_privilege('public', p.oid, 'EXECUTE')
 ORDER BY p.oid::regprocedure::text;
 SELECT c.oid::regclass AS open_to_public
-FROM pg_class c WHERE c.relnamespace = 'outbox'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S')
+FROM pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p', 'v', 'S')
   AND (CASE c.relkind WHEN 'S' THEN has_sequence_privilege('public', c.oid, 'USAGE, SELECT, UPDATE')
        ELSE has_table_privilege('public', c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER') END)
 ORDER BY 1;
@@ -54,7 +54,7 @@ SELECT has_schema_privilege('public', 'outbox', 'USAGE') AS usage, has_schema_pr
 
 -- Functions that run with another's rights have their search_path pinned.
 SELECT p.oid::regprocedure AS unpinned FROM pg_proc p
-WHERE p.pronamespace = 'outbox'::regnamespace AND p.prosecdef AND NOT coalesce(p.proconfig::text LIKE '%search_path%', false);
+WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND p.prosecdef AND NOT coalesce(p.proconfig::text LIKE '%search_path%', false);
 
 -- Emitting is a write to poolers, balancers and the planner.
 SELECT p.provolatile, p.proparallel, p.proisstrict, count(*) FROM pg_proc p

@@ -70,7 +70,7 @@ FROM emitted e JOIN outbox_internal.log l ON l.id = e.id;
 SELECT bool_and(grows) AS grows FROM (
   SELECT l.created_at > lag(l.created_at) OVER w IS NOT FALSE AND l.id > lag(l.id) OVER w IS NOT FALSE AS grows
   FROM emitted e JOIN outbox_internal.log l ON l.id = e.id WINDOW w AS (ORDER BY e.i)) t;
-SELECT DISTINCT l.xid = pg_current_xact_id() AS own_xid, l.tableoid::regclass::text ~ '^outbox.log_\d{8}$' AS day_table
+SELECT DISTINCT l.xid = pg_current_xact_id() AS own_xid, l.tableoid::regclass::text ~ '^outbox_internal.log_\d{8}$' AS day_table
 FROM emitted e JOIN outbox_internal.log l ON l.id = e.id;
 ROLLBACK;
 

@@ -25,10 +25,10 @@ SELECT count(*) FROM outbox.event WHERE aggregate_type = 'mine';
 ROLLBACK;
 -- Nothing else in the schema.
 SELECT p.oid::regprocedure FROM pg_proc p
-WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname NOT LIKE 'emit%' AND p.proname NOT LIKE 'json_arg%'
+WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND p.proname NOT LIKE 'emit%' AND p.proname NOT LIKE 'json_arg%'
   AND has_function_privilege('regress_app', p.oid, 'EXECUTE') ORDER BY 1;
 SELECT c.oid::regclass FROM pg_class c
-WHERE c.relnamespace = 'outbox'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname NOT LIKE '%\_20______'
+WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p', 'v') AND c.relname NOT LIKE '%\_20______'
   AND has_table_privilege('regress_app', c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE') ORDER BY 1;
 SET ROLE regress_app;
 SELECT count(*) FROM outbox_internal.log;

@@ -16,7 +16,7 @@ SELECT outbox.emit('status_regress', 'k', 'e.happened', '{}') AS e3 \gset
 DO $$
 BEGIN
   FOR i IN 1 .. 300 LOOP
-    EXIT WHEN 2 = (SELECT count(*) FROM pg_class WHERE relnamespace = 'outbox'::regnamespace
+    EXIT WHEN 2 = (SELECT count(*) FROM pg_class WHERE relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
       AND relname IN ('progress_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'), 'outcome_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')));
     PERFORM pg_sleep(0.1);
   END LOOP;

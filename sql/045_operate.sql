@@ -18,20 +18,22 @@ SELECT pg_temp.park();
 
 -- every routine that acts, and what each role may call
 CREATE VIEW pg_temp.acting AS
-  SELECT p.oid, p.proname FROM pg_proc p WHERE p.pronamespace = 'outbox'::regnamespace
+  SELECT p.oid, p.proname FROM pg_proc p WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
     AND p.proname IN ('pause', 'resume', 'retry', 'skip', 'discard', 'redrive', 'discard_dead_letters', 'parked_content', 'replay', 'cancel_replay', 'seek', 'test_server');
 SELECT count(*) AS acting, count(*) FILTER (WHERE has_function_privilege('regress_oncall', oid, 'EXECUTE')) AS oncall,
   count(*) FILTER (WHERE has_function_privilege('regress_looks', oid, 'EXECUTE')) AS looks,
   count(*) FILTER (WHERE has_function_privilege('public', oid, 'EXECUTE')) AS public FROM pg_temp.acting;
+-- The inner schema is nobody's; they get it here so that its tables and functions themselves are asked.
+GRANT USAGE ON SCHEMA outbox_internal TO regress_oncall, regress_looks, regress_nobody;
 SELECT outbox.grant_operate('regress_oncall');
 SELECT count(*) AS acting, count(*) FILTER (WHERE has_function_privilege('regress_oncall', oid, 'EXECUTE')) AS oncall,
   count(*) FILTER (WHERE has_function_privilege('regress_looks', oid, 'EXECUTE')) AS looks,
   count(*) FILTER (WHERE has_function_privilege('public', oid, 'EXECUTE')) AS public FROM pg_temp.acting;
 -- nothing else: what makes, changes or drops routes, emits or adopts is not an operator's
-SELECT p.oid::regprocedure AS oncall_may FROM pg_proc p WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname NOT LIKE 'json_arg%'
+SELECT p.oid::regprocedure AS oncall_may FROM pg_proc p WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND p.proname NOT LIKE 'json_arg%'
   AND has_function_privilege('regress_oncall', p.oid, 'EXECUTE') AND p.oid NOT IN (SELECT oid FROM pg_temp.acting) ORDER BY p.oid::regprocedure::text COLLATE "C";
 SELECT c.oid::regclass AS oncall_may, has_table_privilege('regress_oncall', c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') AS writes FROM pg_class c
-WHERE c.relnamespace = 'outbox'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname NOT LIKE '%\_20______'
+WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p', 'v') AND c.relname NOT LIKE '%\_20______'
   AND has_any_column_privilege('regress_oncall', c.oid, 'SELECT, INSERT, UPDATE') ORDER BY c.oid::regclass::text COLLATE "C";
 
 -- the operator works
@@ -88,7 +90,7 @@ RESET ROLE;
 -- taken back
 SELECT outbox.revoke_operate('regress_oncall');
 SELECT count(*) FILTER (WHERE has_function_privilege('regress_oncall', oid, 'EXECUTE')) AS oncall FROM pg_temp.acting;
-SELECT c.oid::regclass AS oncall_may FROM pg_class c WHERE c.relnamespace = 'outbox'::regnamespace AND c.relkind IN ('r', 'p', 'v')
+SELECT c.oid::regclass AS oncall_may FROM pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p', 'v')
   AND has_any_column_privilege('regress_oncall', c.oid, 'SELECT, INSERT, UPDATE') ORDER BY 1;
 SET ROLE regress_oncall;
 SELECT outbox.skip('00000000-0000-4000-8000-000000000003', 'no more');
@@ -106,4 +108,5 @@ DELETE FROM outbox.replay;
 DELETE FROM outbox.audit WHERE route LIKE 'regress%';
 DROP SERVER regress_operate;
 REVOKE USAGE ON SCHEMA outbox FROM regress_oncall;
+REVOKE USAGE ON SCHEMA outbox_internal FROM regress_oncall, regress_looks, regress_nobody;
 DROP ROLE regress_oncall, regress_looks, regress_nobody;

@@ -45,7 +45,7 @@ WHERE x.grantee = 'pg_monitor'::regrole ORDER BY 1, 2;
 
 -- functions that write are never parallel safe, and those with the owner's rights pin their search_path
 SELECT p.oid::regprocedure AS parallel_safe FROM member m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND p.oid = m.objid
-WHERE p.provolatile = 'v' AND p.proparallel <> 'u' AND p.prorettype <> 'trigger'::regtype AND p.proname NOT LIKE '\_%' ORDER BY 1;
+WHERE p.provolatile = 'v' AND p.proparallel <> 'u' AND p.prorettype <> 'trigger'::regtype AND p.proname <> 'preloaded' ORDER BY 1;
 SELECT p.oid::regprocedure AS definer_without_search_path
 FROM member m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND p.oid = m.objid
 WHERE p.prosecdef AND NOT coalesce(p.proconfig::text LIKE '%search_path=pg_catalog, pg_temp%', false) ORDER BY 1;

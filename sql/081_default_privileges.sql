@@ -17,18 +17,19 @@ SELECT outbox.emit('a', 1, 'a day table is made', '{}') IS NOT NULL AS emitted;
 -- Who has what; the owner and what grant_emit() gave left out.
 CREATE VIEW rights AS
   SELECT c.oid::regclass::text AS object, x.grantee, x.privilege_type FROM pg_class c, aclexplode(c.relacl) x
-  WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee <> c.relowner
+  WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee <> c.relowner
   UNION ALL SELECT p.oid::regprocedure::text, x.grantee, x.privilege_type FROM pg_proc p, aclexplode(p.proacl) x
-  WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee <> p.proowner AND p.oid::regprocedure NOT IN (SELECT outbox_internal.emit_routines())
+  WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee <> p.proowner AND p.oid::regprocedure NOT IN (SELECT outbox_internal.emit_routines())
   UNION ALL SELECT n.nspname, x.grantee, x.privilege_type FROM pg_namespace n, aclexplode(n.nspacl) x
   WHERE n.nspname = 'outbox' AND x.grantee <> n.nspowner
   UNION ALL SELECT t.oid::regtype::text, x.grantee, x.privilege_type FROM pg_type t, aclexplode(t.typacl) x
-  WHERE t.typnamespace = 'outbox'::regnamespace AND t.typrelid = 0 AND t.typelem = 0 AND x.grantee NOT IN (0, t.typowner);
+  WHERE t.typnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND t.typrelid = 0 AND t.typelem = 0 AND x.grantee NOT IN (0, t.typowner);
 SELECT pg_get_userbyid(grantee) AS who, object, privilege_type FROM rights WHERE grantee IN ('regress_default'::regrole, '"regress Second"'::regrole) ORDER BY 1, 2, 3;
 SELECT object FROM rights WHERE grantee = 0 ORDER BY object;
-SELECT object, privilege_type FROM rights WHERE grantee = 'pg_monitor'::regrole AND (privilege_type NOT IN ('SELECT', 'EXECUTE', 'USAGE') OR object ~ '^outbox.(log|lane|route|progress|parked$|foreign)') ORDER BY 1;
+SELECT object, privilege_type FROM rights WHERE grantee = 'pg_monitor'::regrole AND (privilege_type NOT IN ('SELECT', 'EXECUTE', 'USAGE') OR object ~ '^outbox(_internal)?.(log|lane( |$|_start)|route|progress|parked$|foreign)') ORDER BY 1;
 -- The keeper's tables as well: of every kind, and of a new day.
 SELECT object FROM rights WHERE object ~ '_[0-9]{8}';
+GRANT USAGE ON SCHEMA outbox_internal TO regress_default;
 SET ROLE regress_default;
 SELECT payload FROM outbox_internal.log;
 DELETE FROM outbox_internal.log;

@@ -121,7 +121,7 @@ RESET enable_seqscan;
 
 -- Roles that may read the view may ask; others may not.
 CREATE ROLE regress_keys_reader;
-GRANT USAGE ON SCHEMA outbox TO regress_keys_reader;
+GRANT USAGE ON SCHEMA outbox, outbox_internal TO regress_keys_reader;
 SET ROLE regress_keys_reader;
 SELECT outbox_internal.key_head(1, 1, true);
 SELECT outbox_internal.key_dead(1, 1, true);

@@ -11,8 +11,8 @@ SELECT outbox.pause('regress relations', reason => 'the test needs it still');
 COMMIT;
 -- (Without those that are about rights, which are called once.)
 CREATE VIEW pg_temp.relation AS SELECT p.proname::text AS name FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-  WHERE p.pronamespace = 'outbox'::regnamespace AND l.lanname = 'sql' AND p.proname ~ '^_' AND p.provolatile <> 'v'
-    AND p.proname !~ '_(emit_routines|role_of|operate_grants|needs_schema|has_of)$';
+  WHERE p.pronamespace = 'outbox_internal'::regnamespace AND l.lanname = 'sql' AND p.provolatile <> 'v'
+    AND p.proname !~ '^(emit_routines|role_of|operate_grants|needs_schema|has_of)$';
 CREATE FUNCTION pg_temp.calls(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
   line text;
@@ -112,7 +112,7 @@ SELECT 'keyed' AS kind, d.created_at, d.state FROM outbox_internal.due_keyed d J
 ROLLBACK;
 -- Nobody but the owner has a right on them, and doctor() tells where one has.
 CREATE ROLE regress_reader;
-GRANT USAGE ON SCHEMA outbox TO regress_reader;
+GRANT USAGE ON SCHEMA outbox, outbox_internal TO regress_reader;
 SET ROLE regress_reader;
 SELECT payload FROM outbox_internal.whole_log;
 SELECT payload FROM outbox_internal.emitted_again;
@@ -123,9 +123,9 @@ SELECT * FROM outbox_internal.other_periods('a.1.x');
 RESET ROLE;
 BEGIN;
 GRANT SELECT ON outbox_internal.whole_log TO regress_reader;
-SELECT status, detail FROM outbox.doctor() WHERE "check" = 'rights' AND detail ~ '_whole_log';
+SELECT status, detail FROM outbox.doctor() WHERE "check" = 'rights' AND detail ~ 'whole_log';
 ROLLBACK;
-REVOKE USAGE ON SCHEMA outbox FROM regress_reader;
+REVOKE USAGE ON SCHEMA outbox, outbox_internal FROM regress_reader;
 DROP ROLE regress_reader;
 SELECT outbox.drop_route('regress relations') IS NOT NULL AS dropped;
 DROP SERVER regress_relations;

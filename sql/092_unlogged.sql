@@ -10,7 +10,7 @@ DECLARE
 BEGIN
   PERFORM outbox.emit_text('t', 'k', 'x', 'makes the day table');
   -- Foreign keys or not, day tables, parked events, positions: all that is a table.
-  FOR t IN SELECT oid FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND relkind = 'r' LOOP
+  FOR t IN SELECT oid FROM pg_class WHERE relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND relkind = 'r' LOOP
     BEGIN
       EXECUTE format('ALTER TABLE %s SET UNLOGGED', t);
       RAISE EXCEPTION '% has become unlogged', t;
@@ -26,5 +26,5 @@ SET LOCAL outbox.allow_loss = on;
 ALTER TABLE outbox_internal.parked ALTER COLUMN topic SET STATISTICS 10, SET UNLOGGED;
 SELECT relpersistence FROM pg_class WHERE oid = 'outbox_internal.parked'::regclass;
 ROLLBACK;
-SELECT DISTINCT relpersistence FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND relkind = 'r';
+SELECT DISTINCT relpersistence FROM pg_class WHERE relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND relkind = 'r';
 DROP TABLE own;

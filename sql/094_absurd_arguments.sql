@@ -44,7 +44,7 @@ INSERT INTO tried VALUES
 CREATE FUNCTION calls() RETURNS TABLE (routine regprocedure, call text) LANGUAGE sql AS $$
   WITH routine AS (
     SELECT p.oid, p.prokind, p.proname, p.pronargs, p.pronargdefaults FROM pg_proc p
-    WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname !~ '^_' AND p.prokind IN ('f', 'p')
+    WHERE p.pronamespace = 'outbox'::regnamespace AND p.prokind IN ('f', 'p')
       AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype, 'internal'::regtype)
       AND NOT EXISTS (SELECT FROM unnest(p.proargtypes) t WHERE t IN ('internal'::regtype, 'cstring'::regtype))
       AND p.proname !~ '^json_arg|_validator$'

@@ -87,10 +87,10 @@ BEGIN
   EXECUTE format('CREATE TABLE outbox_internal.log_%s_aside (x int)', day);
   EXECUTE format('DROP TABLE outbox_internal.log_%s', day);
   EXECUTE format('CREATE VIEW outbox_internal.log_%s AS SELECT 1', day);
-  EXECUTE format('CREATE INDEX log_%s_xid ON outbox.audit (who)', day);
+  EXECUTE format('CREATE INDEX log_%s_xid ON outbox_internal.side_topic (topic)', day);
 END $$;
 SELECT outbox.emit('one', 2, 'again', '{}') IS NOT NULL AS emitted;
-SELECT regexp_replace(relname, '[0-9]{8}', 'YYYYMMDD') AS name, relkind FROM pg_class WHERE relnamespace = 'outbox'::regnamespace
+SELECT regexp_replace(relname, '[0-9]{8}', 'YYYYMMDD') AS name, relkind FROM pg_class WHERE relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
   AND relname ~ ('^log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')) ORDER BY 1;
 SELECT regexp_replace(detail, '[0-9]{8}', 'YYYYMMDD') AS detail, regexp_replace(hint, '[0-9]{8}', 'YYYYMMDD', 'g') AS hint FROM outbox.doctor()
 WHERE "check" = 'day tables' AND detail LIKE '%no part%';

@@ -1,9 +1,9 @@
 // The key on which an event's order depends, in 64 bits [-]: resolved topic, aggregate type and aggregate id.
 //
-// Stored in outbox_internal.parked.order_key and computed by lanes and SQL functions alike: the hash IS the identity. Two keys
-// that share it (one pair in 2^64) only wait for each other. FNV-1a, 64 bits, over the three values with their lengths
-// (offset basis 14695981039346656037, prime 1099511628211; Fowler, Noll, Vo), folded by h ^ (h >> 32). Never changed:
-// parked rows hold it.
+// Stored in outbox_internal.parked.order_key and computed by lanes and SQL functions alike: the hash IS the identity.
+// Two keys that share it (one pair in 2^64) only wait for each other. FNV-1a, 64 bits, over the three values with their
+// lengths (offset basis 14695981039346656037, prime 1099511628211; Fowler, Noll, Vo), folded by h ^ (h >> 32). Never
+// changed: parked rows hold it.
 #pragma once
 
 #include <cstdint>

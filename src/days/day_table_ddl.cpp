@@ -2,6 +2,7 @@
 
 #include "base/fault_point.h"
 #include "pg/log_line.h"
+#include "pg/schemas.h"
 #include "pg/transaction.h"
 
 extern "C" {
@@ -27,9 +28,14 @@ namespace outbox::days {
 namespace {
 
 constexpr int64 kDayMicros = static_cast<int64>(SECS_PER_DAY) * USECS_PER_SEC;
-constexpr const char* kSchema = "outbox";
 
 bool dropping_day_table = false;
+
+// The log's: an extension that is not updated yet has it beside what users see.
+Oid SchemaOfDayTables() {
+  const Oid log = pg::FindOurRelation("log");
+  return OidIsValid(log) ? get_rel_namespace(log) : InvalidOid;
+}
 
 // Storage of a day table. Rows are inserted, read and dropped as a whole day: no room for updates, and autovacuum would
 // only write hint bits and freeze what is gone in a week. (Against wraparound it runs all the same.)
@@ -76,8 +82,7 @@ void RunSubcommand(const char* sql) {
 
 // Default privileges of the owner, if any, are not meant for the log.
 void RevokeDefaultPrivileges(const char* name) {
-  HeapTuple tuple =
-      SearchSysCache1(RELOID, ObjectIdGetDatum(get_relname_relid(name, get_namespace_oid(kSchema, false))));
+  HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(get_relname_relid(name, SchemaOfDayTables())));
   if (!HeapTupleIsValid(tuple)) {
     return;
   }
@@ -98,14 +103,15 @@ void RevokeDefaultPrivileges(const char* name) {
   foreach (cell, grantees) {
     Oid grantee = lfirst_oid(cell);
     const char* role = grantee == ACL_ID_PUBLIC ? "PUBLIC" : quote_identifier(GetUserNameFromId(grantee, false));
-    RunSubcommand(psprintf("REVOKE ALL ON TABLE %s.%s FROM %s CASCADE", kSchema, name, role));
+    RunSubcommand(
+        psprintf("REVOKE ALL ON TABLE %s.%s FROM %s CASCADE", get_namespace_name(SchemaOfDayTables()), name, role));
   }
 }
 
 // Another relation of that name: a day that was detached, or something that somebody made. Emitters and workers need
 // the name, so it makes room, and is told of once; outbox.doctor() says what may be done with it.
 void MakeRoom(const char* name) {
-  const Oid schema = get_namespace_oid(kSchema, false);
+  const Oid schema = SchemaOfDayTables();
   const Oid other = get_relname_relid(name, schema);
   if (!OidIsValid(other)) {
     return;
@@ -114,7 +120,7 @@ void MakeRoom(const char* name) {
     ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
                     errmsg("relation \"%s\" has the name of a day table, and another session is using it", name),
                     errdetail("It is not a partition, and would be renamed."),
-                    errhint("Rename or drop outbox.%s, or wait until it is not used.", name)));
+                    errhint("Rename or drop %s.%s, or wait until it is not used.", get_namespace_name(schema), name)));
   }
   char aside[NAMEDATALEN];
   pg_snprintf(aside, NAMEDATALEN, "%s_aside", name);
@@ -139,6 +145,7 @@ void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
   char first[32];
   char last[32];
   const char* parent = DayTableParentName(kind);
+  const char* schema = get_namespace_name(SchemaOfDayTables());
   DayTableName(kind, day, name);
   DayText(day, '-', first, sizeof(first));
   DayText(day + 1, '-', last, sizeof(last));
@@ -151,44 +158,43 @@ void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
   StringInfoData sql;
   initStringInfo(&sql);
   appendStringInfo(&sql, "CREATE TABLE %s.%s (LIKE %s.%s INCLUDING STORAGE INCLUDING COMPRESSION) USING heap%s%s",
-                   kSchema, name, kSchema, parent, kind == DayTableKind::kLog ? kLogStorage : kPlainStorage,
-                   tablespace);
+                   schema, name, schema, parent, kind == DayTableKind::kLog ? kLogStorage : kPlainStorage, tablespace);
   RunSubcommand(sql.data);
   RevokeDefaultPrivileges(name);
   resetStringInfo(&sql);
-  appendStringInfo(&sql, "CREATE INDEX %s_%s ON %s.%s USING btree (%s)%s", name, IndexSuffix(kind), kSchema, name,
+  appendStringInfo(&sql, "CREATE INDEX %s_%s ON %s.%s USING btree (%s)%s", name, IndexSuffix(kind), schema, name,
                    IndexColumns(kind), tablespace);
   RunSubcommand(sql.data);
   if (kind == DayTableKind::kOutcome) {
     resetStringInfo(&sql);
     appendStringInfo(&sql,
                      "CREATE INDEX %s_acknowledged ON %s.%s USING btree (run, acknowledged)%s WHERE run IS NOT NULL",
-                     name, kSchema, name, tablespace);
+                     name, schema, name, tablespace);
     RunSubcommand(sql.data);
   }
   resetStringInfo(&sql);
-  appendStringInfo(&sql, "COMMENT ON TABLE %s.%s IS 'day table of %s.%s: %s in UTC'", kSchema, name, kSchema, parent,
+  appendStringInfo(&sql, "COMMENT ON TABLE %s.%s IS 'day table of %s.%s: %s in UTC'", schema, name, schema, parent,
                    first);
   RunSubcommand(sql.data);
   resetStringInfo(&sql);
   // An offset in the text makes the bounds independent of the session's time zone.
   appendStringInfo(&sql,
                    "ALTER TABLE %s.%s ATTACH PARTITION %s.%s FOR VALUES FROM ('%s 00:00:00+00') TO ('%s 00:00:00+00')",
-                   kSchema, parent, kSchema, name, first, last);
+                   schema, parent, schema, name, first, last);
   RunSubcommand(sql.data);
   // (An extension that is not updated yet has no such function, and its emitters need their day all the same.)
   oidvector* no_arguments = buildoidvector(nullptr, 0);
   if (kind == DayTableKind::kLog &&
-      SearchSysCacheExists3(PROCNAMEARGSNSP, CStringGetDatum("_refuse_loss"), PointerGetDatum(no_arguments),
-                            ObjectIdGetDatum(get_namespace_oid(kSchema, false)))) {
+      SearchSysCacheExists3(PROCNAMEARGSNSP, CStringGetDatum("refuse_loss"), PointerGetDatum(no_arguments),
+                            ObjectIdGetDatum(SchemaOfDayTables()))) {
     // Statement triggers of the parent do not come with ATTACH: see schema/27_loss.sql.
     static const char* const triggers[][3] = {{"log_loss", "BEFORE UPDATE OR DELETE OR TRUNCATE", ""},
                                               {"log_loss_deleted", "AFTER DELETE", " REFERENCING OLD TABLE AS gone"},
                                               {"log_loss_updated", "AFTER UPDATE", " REFERENCING OLD TABLE AS gone"}};
     for (const auto& [trigger, when, rows] : triggers) {
-      RunSubcommand(psprintf("CREATE TRIGGER %s %s ON %s.%s%s FOR EACH STATEMENT EXECUTE FUNCTION %s._refuse_loss()",
-                             trigger, when, kSchema, name, rows, kSchema));
-      RunSubcommand(psprintf("ALTER TABLE %s.%s ENABLE ALWAYS TRIGGER %s", kSchema, name, trigger));
+      RunSubcommand(psprintf("CREATE TRIGGER %s %s ON %s.%s%s FOR EACH STATEMENT EXECUTE FUNCTION %s.refuse_loss()",
+                             trigger, when, schema, name, rows, schema));
+      RunSubcommand(psprintf("ALTER TABLE %s.%s ENABLE ALWAYS TRIGGER %s", schema, name, trigger));
     }
   }
   pfree(sql.data);
@@ -244,24 +250,19 @@ bool DayOfTableName(DayTableKind kind, const char* name, int32* day) {
 }
 
 Oid DayTableParent(DayTableKind kind) {
-  Oid schema = get_namespace_oid(kSchema, true);
-  return OidIsValid(schema) ? get_relname_relid(DayTableParentName(kind), schema) : InvalidOid;
+  return pg::FindOurRelation(DayTableParentName(kind));
 }
 
 Oid FindDayTable(DayTableKind kind, int32 day) {
-  Oid schema = get_namespace_oid(kSchema, true);
-  if (!OidIsValid(schema)) {
-    return InvalidOid;
-  }
   char name[NAMEDATALEN];
   DayTableName(kind, day, name);
-  Oid table = get_relname_relid(name, schema);
+  const Oid schema = SchemaOfDayTables();
+  Oid table = OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
   return OidIsValid(table) && get_rel_relispartition(table) ? table : InvalidOid;
 }
 
 Oid SpareTable() {
-  Oid schema = get_namespace_oid(kSchema, true);
-  return OidIsValid(schema) ? get_relname_relid("log_spare", schema) : InvalidOid;
+  return pg::FindOurRelation("log_spare");
 }
 
 bool CreateDayTable(DayTableKind kind, int32 day) {
@@ -314,7 +315,7 @@ void DropDayTable(DayTableKind kind, int32 day) {
   DayTableName(kind, day, name);
   dropping_day_table = true;
   PG_TRY();
-  { RunSubcommand(psprintf("DROP TABLE %s.%s RESTRICT", kSchema, name)); }
+  { RunSubcommand(psprintf("DROP TABLE %s.%s RESTRICT", get_namespace_name(SchemaOfDayTables()), name)); }
   PG_FINALLY();
   { dropping_day_table = false; }
   PG_END_TRY();

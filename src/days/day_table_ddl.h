@@ -24,8 +24,8 @@ Oid DayTableParent(DayTableKind kind);
 // InvalidOid when the day has no table. Takes no lock.
 Oid FindDayTable(DayTableKind kind, int32 day);
 
-// outbox_internal.log_spare, which takes the events of a day that has no table; InvalidOid when the extension is not there. It
-// is a part of the log that is no partition of it, so it is always there to be written to, without any DDL.
+// outbox_internal.log_spare, which takes the events of a day that has no table; InvalidOid when the extension is not
+// there. It is a part of the log that is no partition of it, so it is always there to be written to, without any DDL.
 Oid SpareTable();
 
 // Makes the day table in the current transaction, owned by the parent's owner, unless it is there; true when it was

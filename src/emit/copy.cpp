@@ -1,6 +1,7 @@
 #include "emit/copy.h"
 
 #include "pg/prelude.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 
 extern "C" {
@@ -25,8 +26,7 @@ enum class Answer { kOwn, kCopy, kNotNow };
 // Reads without SPI and rights, since every session does this; takes no predicate locks that could conflict; and does
 // not wait: if the table is locked, the warning is delayed and not the emit.
 Answer InCopy() {
-  Oid schema = get_namespace_oid("outbox", true);
-  Oid table = OidIsValid(schema) ? get_relname_relid("identity", schema) : InvalidOid;
+  Oid table = pg::FindOurRelation("identity");
   if (OidIsValid(table) && !ConditionalLockRelationOid(table, AccessShareLock)) {
     return Answer::kNotNow;
   }

@@ -1,5 +1,7 @@
 #include "emit/replica_role.h"
 
+#include "pg/schemas.h"
+
 extern "C" {
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -19,7 +21,7 @@ bool InReplicaRole() {
 }
 
 bool IsEventView(Oid relation) {
-  Oid schema = get_namespace_oid("outbox", true);
+  Oid schema = get_namespace_oid(pg::kSchema, true);
   return OidIsValid(schema) && get_relname_relid("event", schema) == relation &&
          OidIsValid(get_extension_oid("outbox", true));
 }

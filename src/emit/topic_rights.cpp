@@ -2,6 +2,7 @@
 
 #include "format/pattern.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 
 extern "C" {
 #include "access/table.h"
@@ -56,7 +57,8 @@ void AddPatterns(Datum topics, List** patterns) {
   }
 }
 
-// The role that a row of outbox_internal.emit_right is about, as outbox_internal.role_of() has it; InvalidOid: there is none.
+// The role that a row of outbox_internal.emit_right is about, as outbox_internal.role_of() has it; InvalidOid: there is
+// none.
 Oid RoleOf(TupleTableSlot* row) {
   bool null = true;
   const Oid oid = DatumGetObjectId(slot_getattr(row, 2, &null));
@@ -123,8 +125,7 @@ const Right* Find(Oid role) {
     known = 0;
     MemoryContextReset(memory);
   }
-  Oid schema = get_namespace_oid("outbox", true);
-  table = OidIsValid(schema) ? get_relname_relid("emit_right", schema) : InvalidOid;
+  table = pg::FindOurRelation("emit_right");
   stale = false;  // a change from here on sets it again
   Right right = {role, false, NIL};
   Relation relation = OidIsValid(table) && !superuser_arg(role) ? try_table_open(table, AccessShareLock) : nullptr;

@@ -1,7 +1,7 @@
 // What the view outbox.event shows [P]: the events of the current transaction, through the foreign table
-// outbox_internal.own_event. A foreign table and not a function, because the planner tells it what is asked for: `id = ...`,
-// `id IN (...)` and `id = ANY (...)` are looked up, and only the columns that are wanted are made. A plain view over
-// outbox_internal.log would lock every day table and starve the keeper's drops. Plain code.
+// outbox_internal.own_event. A foreign table and not a function, because the planner tells it what is asked for: `id =
+// ...`, `id IN (...)` and `id = ANY (...)` are looked up, and only the columns that are wanted are made. A plain view
+// over outbox_internal.log would lock every day table and starve the keeper's drops. Plain code.
 #include "days/day_table.h"
 #include "emit/arguments.h"
 #include "emit/own_events.h"

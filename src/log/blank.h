@@ -12,7 +12,8 @@
 namespace outbox::log {
 
 // Whether the row was erased: it is not sent any more. No event that emit() accepts looks like this: without a content
-// type the payload is JSON and has at least one byte, and a content type is never empty. In SQL: outbox_internal.forgotten().
+// type the payload is JSON and has at least one byte, and a content type is never empty. In SQL:
+// outbox_internal.forgotten().
 bool RowForgotten(const RowView& row);
 
 // Returns false if the row is not at that location any more. The caller must have held RowExclusiveLock on the day

@@ -139,7 +139,8 @@ namespace {
 // created_at of its newest transaction's events, Unix microseconds; 0: nothing is visible. Older transactions may have
 // written a little later.
 int64_t NewestInSpare() {
-  static Statement newest = {"SELECT created_at FROM outbox_internal.log_spare ORDER BY xid DESC LIMIT 1", 0, {}, nullptr};
+  static Statement newest = {
+      "SELECT created_at FROM outbox_internal.log_spare ORDER BY xid DESC LIMIT 1", 0, {}, nullptr};
   RunStatement(&newest, nullptr);
   bool null = true;
   Datum at = SPI_processed > 0 ? ResultDatum(0, 0, &null) : static_cast<Datum>(0);
@@ -185,7 +186,8 @@ void CarryPositions(int64_t before_micros) {
   Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
   RunStatement(&carry, values);
   static Statement carry_sides = {
-      "UPDATE outbox_internal.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to"
+      "UPDATE outbox_internal.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = "
+      "p.done_to"
       " FROM outbox_internal.side_lane_position p WHERE p.saved_at < $1 AND NOT p.carried"
       " AND t.route_id = p.route_id AND t.lane = p.lane AND t.side = p.side AND t.since = p.since",
       1,
@@ -258,8 +260,10 @@ days::DropReport DropExpiredTickTables(int64_t now_micros) {
   Between between;
   int64_t today = days::DayStartMicros(days::DayOfMicros(now_micros));
   return days::DropEach(days::DayTableKind::kTick, today, [&](const days::DayTable& table) {
-    static Statement newest = {
-        "SELECT snapshot FROM outbox_internal.tick WHERE at < $1 ORDER BY at DESC LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
+    static Statement newest = {"SELECT snapshot FROM outbox_internal.tick WHERE at < $1 ORDER BY at DESC LIMIT 1",
+                               1,
+                               {TIMESTAMPTZOID},
+                               nullptr};
     Datum values[] = {TimestampTzGetDatum(days::DayStartMicros(table.day) + kDayMicros - kPgEpochMicros)};
     RunStatement(&newest, values);
     if (SPI_processed > 0) {

@@ -1,7 +1,8 @@
 // What is found out of one lane whose destination may have lost something, and what follows from it [P]. Filled inside
 // of transactions and read after them, by the parts of log/rewind: lost_acknowledged (what lanes noted), lost_parked
-// (what went out of outbox_internal.parked), lane_history (lanes that there were before), rewind_plan (who begins where),
-// rewind_words (what is told of it). Owned by RewindLane; the parts may raise PostgreSQL errors, and own no C++ object.
+// (what went out of outbox_internal.parked), lane_history (lanes that there were before), rewind_plan (who begins
+// where), rewind_words (what is told of it). Owned by RewindLane; the parts may raise PostgreSQL errors, and own no C++
+// object.
 #pragma once
 
 #include <cstdint>

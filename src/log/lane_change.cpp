@@ -72,7 +72,10 @@ bool LockRoute(Change* change) {
 // Locks all lanes, in the order in which drop_route does; returns false if another transaction has one locked.
 bool LockLanes(const Change& change) {
   static Statement lanes = {
-      "SELECT lane FROM outbox_internal.lane WHERE route_id = $1 ORDER BY lane FOR UPDATE SKIP LOCKED", 1, {INT8OID}, nullptr};
+      "SELECT lane FROM outbox_internal.lane WHERE route_id = $1 ORDER BY lane FOR UPDATE SKIP LOCKED",
+      1,
+      {INT8OID},
+      nullptr};
   static Statement all = {"SELECT count(*)::int FROM outbox_internal.lane WHERE route_id = $1", 1, {INT8OID}, nullptr};
   Datum values[] = {Int64GetDatum(change.route_id)};
   RunStatement(&lanes, values);
@@ -117,8 +120,10 @@ int OwnedLanes(const Change& change) {
 // any, nothing flows that could be disturbed; a worker without a slot for the lane in shared memory cannot report, and
 // is not waited for here.
 bool AllNear(const Change& change, uint64 barrier) {
-  static Statement lanes = {
-      "SELECT lane, owner = ANY ($2) FROM outbox_internal.lane WHERE route_id = $1", 2, {INT8OID, INT8ARRAYOID}, nullptr};
+  static Statement lanes = {"SELECT lane, owner = ANY ($2) FROM outbox_internal.lane WHERE route_id = $1",
+                            2,
+                            {INT8OID, INT8ARRAYOID},
+                            nullptr};
   Datum values[] = {Int64GetDatum(change.route_id), pg::LiveIncarnations()};
   RunStatement(&lanes, values);
   uint64 owned = 0;
@@ -203,7 +208,8 @@ void ExchangeLanes(const Change& change) {
       {INT8OID},
       nullptr};
   static Statement note = {
-      "SELECT outbox_internal.note_lane_start(r.id, $2, 'lanes', r.common_snapshot) FROM outbox.route r WHERE r.id = $1",
+      "SELECT outbox_internal.note_lane_start(r.id, $2, 'lanes', r.common_snapshot) FROM outbox.route r WHERE r.id = "
+      "$1",
       2,
       {INT8OID, TIMESTAMPTZOID},
       nullptr};

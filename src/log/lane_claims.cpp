@@ -29,7 +29,8 @@ LaneCount CountLanes() {
   LaneCount lanes;
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement count = {
-        "SELECT (SELECT count(*) FROM outbox_internal.lane)::int, (SELECT count(*) FROM outbox_internal.claimable_lane f"
+        "SELECT (SELECT count(*) FROM outbox_internal.lane)::int, (SELECT count(*) FROM outbox_internal.claimable_lane "
+        "f"
         " WHERE f.owner IS NULL OR f.owner <> ALL ($1))::int",
         1,
         {INT8ARRAYOID},

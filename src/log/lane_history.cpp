@@ -25,10 +25,11 @@ void ReadFormer(int64_t route_id, int64_t since, std::vector<Former>* former, in
       {INT8OID},
       nullptr};
   // By an older version, which wrote down none of it.
-  static Statement most = {"SELECT 1 + max(g.lane) FROM outbox_internal.progress g WHERE g.route_id = $1 AND g.at <= $2",
-                           2,
-                           {INT8OID, TIMESTAMPTZOID},
-                           nullptr};
+  static Statement most = {
+      "SELECT 1 + max(g.lane) FROM outbox_internal.progress g WHERE g.route_id = $1 AND g.at <= $2",
+      2,
+      {INT8OID, TIMESTAMPTZOID},
+      nullptr};
   Datum values[] = {Int64GetDatum(route_id), TimestampTzGetDatum(since)};
   RunStatement(&read, values);
   bool reached = true;
@@ -92,7 +93,8 @@ bool BeganBeforeTheLog(const LaneId& lane) {
 
 int RewindsOfTheHour(const LaneId& lane) {
   static Statement count = {
-      "SELECT count(*)::int4 FROM outbox_internal.progress g JOIN outbox_internal.lane l ON l.route_id = g.route_id AND l.lane = g.lane"
+      "SELECT count(*)::int4 FROM outbox_internal.progress g JOIN outbox_internal.lane l ON l.route_id = g.route_id "
+      "AND l.lane = g.lane"
       " WHERE g.route_id = $1 AND g.lane = $2 AND g.side = 0 AND g.at > l.since AND g.at > (now() - '1 hour'::interval)"
       " AND g.survived IS NOT NULL",
       2,
@@ -118,7 +120,8 @@ bool AlteredSince(int64_t route_id, int64_t time) {
 
 void MoveStart(int64_t route_id, int64_t since, const Position& position) {
   static Statement move = {
-      "UPDATE outbox_internal.lane_start SET start_from = $3::pg_snapshot, start_to = $4::pg_snapshot, start_done_to = $5"
+      "UPDATE outbox_internal.lane_start SET start_from = $3::pg_snapshot, start_to = $4::pg_snapshot, start_done_to = "
+      "$5"
       " WHERE route_id = $1 AND at = $2 AND (start_from::text, start_to::text, start_done_to) IS DISTINCT FROM"
       " ($3, $4, $5)",
       5,

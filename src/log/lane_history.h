@@ -1,5 +1,5 @@
-// Where the lanes of a route have begun and been before, by outbox_internal.lane_start and outbox_internal.progress [P]. Plain code: may
-// raise PostgreSQL errors.
+// Where the lanes of a route have begun and been before, by outbox_internal.lane_start and outbox_internal.progress
+// [P]. Plain code: may raise PostgreSQL errors.
 #pragma once
 
 #include "base/lane_id.h"

@@ -1,6 +1,7 @@
 #include "log/lane_tables.h"
 
 #include "log/place_arguments.h"
+#include "pg/schemas.h"
 #include "pg/sql.h"
 
 extern "C" {
@@ -104,8 +105,7 @@ int64_t ReadSince(LaneId lane) {
 void LockPositions(int64_t route_id, LOCKMODE mode, bool wait) {
   LOCKTAG tag;
   // An object of a class that is no catalog: nothing else takes such a lock.
-  SET_LOCKTAG_OBJECT(tag, MyDatabaseId, get_relname_relid("progress", get_namespace_oid("outbox", false)),
-                     static_cast<uint32>(route_id), 0);
+  SET_LOCKTAG_OBJECT(tag, MyDatabaseId, pg::FindOurRelation("progress"), static_cast<uint32>(route_id), 0);
   if (LockAcquire(&tag, mode, false, !wait) == LOCKACQUIRE_NOT_AVAIL) {
     ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
                     errmsg("the positions of route " INT64_FORMAT " are being changed", static_cast<int64>(route_id))));
@@ -114,8 +114,8 @@ void LockPositions(int64_t route_id, LOCKMODE mode, bool wait) {
 
 namespace {
 
-// outbox_internal.progress.run_after of the row that is written next. A row of another run than the newest begins a period; so
-// does one of none (at a destination that does not tell, or before a server is met).
+// outbox_internal.progress.run_after of the row that is written next. A row of another run than the newest begins a
+// period; so does one of none (at a destination that does not tell, or before a server is met).
 int64_t RunAfter(LaneId id, std::string_view server_run) {
   static Statement newest = {
       "SELECT CASE WHEN g.run IS NOT DISTINCT FROM $4 THEN g.run_after ELSE g.at END"

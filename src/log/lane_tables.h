@@ -1,5 +1,5 @@
-// A lane's and its side lanes' rows in outbox_internal.progress, outbox_internal.lane and outbox_internal.side_lane [P]. For use under a guard, in
-// a transaction with SPI connected.
+// A lane's and its side lanes' rows in outbox_internal.progress, outbox_internal.lane and outbox_internal.side_lane
+// [P]. For use under a guard, in a transaction with SPI connected.
 #pragma once
 
 #include <cstdint>

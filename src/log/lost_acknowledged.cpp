@@ -57,7 +57,8 @@ bool FindLost(const Asked& asked, const Stretch& stretch, Finding* finding, int6
       " LEFT JOIN LATERAL (SELECT (SELECT e.key FROM jsonb_each(g.places) e"
       " WHERE (e.value ->> 1) = array_to_string(g.acknowledged, '-') LIMIT 1),"
       " array_to_string(g.acknowledged, '-'), array_to_string(h.bound, '-')"
-      " FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.acknowledged, g.places"
+      " FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.acknowledged, "
+      "g.places"
       " FROM outbox_internal.period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
       " WHERE g.acknowledged IS NOT NULL AND (g.acknowledged > h.known) IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
       " WHERE g.acknowledged > h.bound ORDER BY g.acknowledged DESC LIMIT 1) x ON true",
@@ -121,7 +122,8 @@ bool FindKept(const Asked& asked, const Stretch& stretch, int32 side, Finding* f
 
 void ListSides(const Asked& asked, const Stretch& stretch, int64_t kept, bool present, std::vector<int32>* sides) {
   static Statement list = {
-      "SELECT h.side FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h WHERE h.side > 0 AND EXISTS (SELECT FROM"
+      "SELECT h.side FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h WHERE h.side > 0 AND EXISTS (SELECT "
+      "FROM"
       " outbox_internal.period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
       " WHERE g.at > ($7 - '2 seconds'::interval) AND g.reached > h.bound)"
       " UNION SELECT s.side FROM outbox_internal.side_lane s WHERE $8 AND s.route_id = $1 AND s.lane = $2",

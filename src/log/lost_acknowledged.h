@@ -1,5 +1,5 @@
-// What a lane and its side lanes have acknowledged to a Redis server, by outbox_internal.progress, and what of that is lost, by
-// outbox_internal.server_run [P]. Plain code: may raise PostgreSQL errors.
+// What a lane and its side lanes have acknowledged to a Redis server, by outbox_internal.progress, and what of that is
+// lost, by outbox_internal.server_run [P]. Plain code: may raise PostgreSQL errors.
 #pragma once
 
 #include "log/finding.h"

@@ -39,8 +39,8 @@ struct ParkedColumns {
   }
 };
 
-// Sends these again: those in `again` from outbox_internal.parked, with what the log has; those in `read`, which a lane reads
-// again, are only noted to be lost. What an operator has changed is not in the log. Returns how many.
+// Sends these again: those in `again` from outbox_internal.parked, with what the log has; those in `read`, which a lane
+// reads again, are only noted to be lost. What an operator has changed is not in the log. Returns how many.
 int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again, const ParkedColumns& read) {
   static Statement put = {
       "WITH k AS (SELECT o.*, EXISTS (SELECT FROM outbox.audit a WHERE a.event_id = o.id AND a.action = 'retry'"
@@ -48,7 +48,8 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
       " JOIN outbox_internal.outcome o ON o.id = x.id AND o.at = x.at AND o.route_id = $1 AND NOT EXISTS (SELECT FROM "
       "outbox.audit a"
       " WHERE a.event_id = o.id AND a.action = 'retry' AND (a.detail -> 'edited') ?| '{payload,headers}')),"
-      " put AS (INSERT INTO outbox_internal.parked AS p (route_id, lane, created_at, id, replay, state, order_key, due_at,"
+      " put AS (INSERT INTO outbox_internal.parked AS p (route_id, lane, created_at, id, replay, state, order_key, "
+      "due_at,"
       " aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, error_class,"
       " error_code, error_message, failed_at, xid) SELECT $1, $2, l.created_at, l.id, k.replay, 'retrying', "
       "k.order_key,"
@@ -58,7 +59,8 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
       " 'it was delivered, and the destination has lost it', clock_timestamp(), l.xid"
       " FROM k JOIN outbox_internal.whole_log l ON l.created_at = k.created_at AND l.id = k.id"
       " WHERE l.created_at BETWEEN $6 AND $7 AND l.xid = ANY ($5)"
-      " AND NOT outbox_internal.forgotten(l.payload, l.headers, l.content_type) ON CONFLICT (route_id, created_at, id, replay)"
+      " AND NOT outbox_internal.forgotten(l.payload, l.headers, l.content_type) ON CONFLICT (route_id, created_at, id, "
+      "replay)"
       " DO UPDATE SET xid = excluded.xid RETURNING p.created_at, p.id, p.replay, p.topic)"
       " INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic)"
       " SELECT $10, $1, q.created_at, q.id, q.replay, 'lost', 0, q.topic FROM put q"
@@ -126,7 +128,8 @@ void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding) {
 void KeepOwnParked(const LaneId& lane, Finding* finding) {
   static Statement keys = {
       "SELECT k.n, convert_to(l.aggregate_id, 'UTF8'), r.lanes FROM outbox.route r CROSS JOIN ROWS FROM (unnest($2),"
-      " unnest($3)) WITH ORDINALITY k(created_at, id, n) LEFT JOIN outbox_internal.whole_log l ON l.created_at = k.created_at"
+      " unnest($3)) WITH ORDINALITY k(created_at, id, n) LEFT JOIN outbox_internal.whole_log l ON l.created_at = "
+      "k.created_at"
       " AND l.id = k.id AND l.created_at BETWEEN $5 AND $6 AND l.xid = ANY ($4) WHERE r.id = $1 ORDER BY k.n",
       6,
       {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, XID8ARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID},

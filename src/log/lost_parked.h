@@ -1,4 +1,5 @@
-// What was delivered from outbox_internal.parked and is lost: found by outbox_internal.outcome, event by event, and parked again [P].
+// What was delivered from outbox_internal.parked and is lost: found by outbox_internal.outcome, event by event, and
+// parked again [P].
 #pragma once
 
 #include "base/lane_id.h"
@@ -8,8 +9,8 @@
 
 namespace outbox::log {
 
-// Plain code, like the next one. What was delivered from outbox_internal.parked, and is lost and not known to be. Of the lane,
-// or (from before the lanes began anew) of one that there was before. `looked`: as of FindRun.
+// Plain code, like the next one. What was delivered from outbox_internal.parked, and is lost and not known to be. Of
+// the lane, or (from before the lanes began anew) of one that there was before. `looked`: as of FindRun.
 void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding);
 
 // Drops those that are another lane's: the route has another number of lanes since they were delivered. Those that the

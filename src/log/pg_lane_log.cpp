@@ -37,7 +37,8 @@ size_t Slice() {
 void ListSettled(int64_t route_id, const EventChunk& chunk, size_t first, std::vector<size_t>* settled) {
   static Statement list = {
       "SELECT k.n FROM ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY k(created_at, id, n) WHERE"
-      " EXISTS (SELECT FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.created_at = k.created_at AND p.id = k.id"
+      " EXISTS (SELECT FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.created_at = k.created_at AND p.id = "
+      "k.id"
       " AND p.replay = 0) OR EXISTS (SELECT FROM outbox_internal.latest_outcome o WHERE o.id = k.id AND o.route_id = $1"
       " AND o.created_at = k.created_at AND o.replay = 0) ORDER BY k.n",
       3,

@@ -23,8 +23,8 @@ class TickCursor;
 class PgLaneLog final : public relay::LaneLog {
  public:
   // For a lane, or for one of its side lanes (id.side). `filter` must outlive this object, and picks the lane's events
-  // out of those of `lanes` lanes. `incarnation`: the worker's, as outbox_internal.lane.owner holds it. `shared`: of all lanes
-  // of the worker, outlives this object; nullptr: it reads alone.
+  // out of those of `lanes` lanes. `incarnation`: the worker's, as outbox_internal.lane.owner holds it. `shared`: of
+  // all lanes of the worker, outlives this object; nullptr: it reads alone.
   PgLaneLog(LaneId id, int lanes, uint64_t incarnation, const EventFilter* filter, SharedWindows* shared = nullptr);
   ~PgLaneLog() override;
   PgLaneLog(const PgLaneLog&) = delete;

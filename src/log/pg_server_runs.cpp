@@ -22,8 +22,8 @@ namespace {
 constexpr int kPoints = 48;  // of one question between two moments
 
 // The relations are schema/29_server_runs.sql's. outbox_internal.other_periods($1) and, of parked events,
-// outbox_internal.server_runs($1): what other runs than $1 at its address acknowledged, to lanes also that write elsewhere by
-// now, or are no more.
+// outbox_internal.server_runs($1): what other runs than $1 at its address acknowledged, to lanes also that write
+// elsewhere by now, or are no more.
 
 // The run is the one that was met last at its address.
 bool IsRecorded(std::string_view server_run) {
@@ -52,7 +52,8 @@ void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* str
   static Statement newest = {
       "SELECT e.key, (array_agg(e.value ->> 1 ORDER BY string_to_array(e.value ->> 1, '-')::numeric[] DESC))[1]"
       " FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.places FROM"
-      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g ORDER BY g.at DESC LIMIT " NEWEST_ROWS
+      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g ORDER BY g.at DESC "
+      "LIMIT " NEWEST_ROWS
       ") g CROSS JOIN LATERAL jsonb_each(g.places) e"
       " WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
       " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
@@ -107,14 +108,18 @@ bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
   static Statement bounds = {
       "SELECT max(b.newest), min(b.oldest) FROM (SELECT n.at AS newest, o.at AS oldest"
       " FROM outbox_internal.other_periods($1) h"
-      " CROSS JOIN LATERAL (SELECT g.at FROM outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " CROSS JOIN LATERAL (SELECT g.at FROM outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, "
+      "h.upto) g"
       " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) n"
-      " CROSS JOIN LATERAL (SELECT g.at FROM outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " CROSS JOIN LATERAL (SELECT g.at FROM outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, "
+      "h.upto) g"
       " WHERE g.acknowledged IS NOT NULL ORDER BY g.at LIMIT 1) o"
       " UNION ALL SELECT n.at, o.at FROM outbox_internal.server_runs($1) h"
-      " CROSS JOIN LATERAL (SELECT o.at FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL"
+      " CROSS JOIN LATERAL (SELECT o.at FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT "
+      "NULL"
       " ORDER BY o.acknowledged DESC LIMIT 1) n"
-      " CROSS JOIN LATERAL (SELECT o.at FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL"
+      " CROSS JOIN LATERAL (SELECT o.at FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT "
+      "NULL"
       " ORDER BY o.acknowledged LIMIT 1) o WHERE h.run <> $1) b",
       1,
       {TEXTOID},
@@ -257,7 +262,8 @@ Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::S
       return;
     }
     static Statement any = {
-        "SELECT FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s"
+        "SELECT FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, "
+        "9223372036854775807) s"
         " CROSS JOIN LATERAL (SELECT g.acknowledged FROM"
         " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
         " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"

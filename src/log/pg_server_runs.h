@@ -1,5 +1,5 @@
-// relay::ServerRuns over outbox_internal.server_run [P behind, no Postgres type in sight]: what each run of one destination's
-// server still had when it was first seen. For use in a relay worker only, like PgLaneLog.
+// relay::ServerRuns over outbox_internal.server_run [P behind, no Postgres type in sight]: what each run of one
+// destination's server still had when it was first seen. For use in a relay worker only, like PgLaneLog.
 //
 // What is lost is what a run lacks that is younger than all it has kept (Survived()). Of a stream that others write to,
 // the end alone tells nothing of that.

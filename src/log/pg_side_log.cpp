@@ -73,7 +73,8 @@ void AddLane(const LaneId& lane, Arguments* arguments) {
 
 void PutSideLane(const LaneId& lane, const relay::SideLane& side, const Position& position) {
   static Statement put = {
-      "INSERT INTO outbox_internal.side_lane AS s (route_id, lane, side, topic_template, since, window_from, window_to, done_to)"
+      "INSERT INTO outbox_internal.side_lane AS s (route_id, lane, side, topic_template, since, window_from, "
+      "window_to, done_to)"
       " VALUES ($1, $2, $3, $4, $5, $6::pg_snapshot, $7::pg_snapshot, $8)"
       " ON CONFLICT (route_id, lane, side) DO UPDATE SET topic_template = excluded.topic_template,"
       " since = excluded.since, window_from = excluded.window_from, window_to = excluded.window_to,"
@@ -100,7 +101,8 @@ void PutTopics(const LaneId& lane, const relay::SideLane& side) {
       {INT8OID, INT4OID, INT4OID, TEXTARRAYOID},
       nullptr};
   static Statement put = {
-      "INSERT INTO outbox_internal.side_topic (route_id, lane, side, topic, start_from, start_to, start_done_to, error_class,"
+      "INSERT INTO outbox_internal.side_topic (route_id, lane, side, topic, start_from, start_to, start_done_to, "
+      "error_class,"
       " error_code, error_message, forked_at)"
       " VALUES ($1, $2, $3, $4, $5::pg_snapshot, $6::pg_snapshot, $7, $8, $9, $10, $11)",
       11,

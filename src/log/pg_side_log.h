@@ -1,5 +1,5 @@
-// relay::SideLog over outbox_internal.side_lane and outbox_internal.side_topic [P behind, no Postgres type in sight]: topics that have
-// left one lane, for its owner. For use in a relay worker only, like PgLaneLog.
+// relay::SideLog over outbox_internal.side_lane and outbox_internal.side_topic [P behind, no Postgres type in sight]:
+// topics that have left one lane, for its owner. For use in a relay worker only, like PgLaneLog.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 #include "log/replays.h"
 
+#include "pg/schemas.h"
 #include "pg/sql.h"
 #include "pg/transaction.h"
 
@@ -17,7 +18,7 @@ namespace {
 // The table's own oid is no class of objects that other code locks.
 LOCKTAG TagOf(uint64 number) {
   LOCKTAG tag;
-  Oid table = get_relname_relid("replay", get_namespace_oid("outbox", false));
+  Oid table = pg::FindOurRelation("replay");
   SET_LOCKTAG_OBJECT(tag, MyDatabaseId, table, static_cast<Oid>(number), 0);
   return tag;
 }

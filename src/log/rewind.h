@@ -2,9 +2,9 @@
 //
 // A Redis that comes back from its disk, or a replica in its place, is what the earlier server was at some moment:
 // snapshot, append-only file and replication all keep the order of the commands. The ids of stream entries are that
-// server's clock, so the last id of all streams before it came back (outbox_internal.server_run.survived) tells the moment: what
-// was acknowledged under a later id is gone, and what was under an earlier one is there, unless it was deleted: so a
-// stream that is missing while younger ones exist counts as deleted.
+// server's clock, so the last id of all streams before it came back (outbox_internal.server_run.survived) tells the
+// moment: what was acknowledged under a later id is gone, and what was under an earlier one is there, unless it was
+// deleted: so a stream that is missing while younger ones exist counts as deleted.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ namespace outbox::log {
 // since then. A loss of what is older is said. What other destinations had since the first of what is lost comes here
 // as well.
 //
-// What was delivered from outbox_internal.parked is known event by event (outbox_internal.outcome.acknowledged). What of that is lost is
-// parked again, unless a lane reads it again anyway; and a lane that reads again passes over all else that was parked
-// (outbox_internal.lane.repeats_to).
+// What was delivered from outbox_internal.parked is known event by event (outbox_internal.outcome.acknowledged). What
+// of that is lost is parked again, unless a lane reads it again anyway; and a lane that reads again passes over all
+// else that was parked (outbox_internal.lane.repeats_to).
 //
 // A side lane is put back by itself. For a topic that is back with its lane since, one is made again: so that no other
 // topic goes back for it.

@@ -24,8 +24,10 @@ constexpr uint64_t kMostXids = 1'000'000;
 
 // Selects ticks after a time, in order; returns how many.
 uint64 ReadTicks(TimestampTz after, long limit) {
-  static Statement next = {
-      "SELECT at, snapshot FROM outbox_internal.tick WHERE at > $1 ORDER BY at LIMIT $2", 2, {TIMESTAMPTZOID, INT8OID}, nullptr};
+  static Statement next = {"SELECT at, snapshot FROM outbox_internal.tick WHERE at > $1 ORDER BY at LIMIT $2",
+                           2,
+                           {TIMESTAMPTZOID, INT8OID},
+                           nullptr};
   Datum values[] = {TimestampTzGetDatum(after), Int64GetDatum(limit)};
   RunStatement(&next, values);
   return SPI_processed;
@@ -59,8 +61,10 @@ bool TickRecorder::RecordTick(int64_t now_micros) {
         !OidIsValid(days::FindDayTable(days::DayTableKind::kTick, days::DayOfMicros(now_micros)))) {
       return;
     }
-    static Statement record = {
-        "INSERT INTO outbox_internal.tick (at, snapshot) VALUES ($1, $2::pg_snapshot)", 2, {TIMESTAMPTZOID, TEXTOID}, nullptr};
+    static Statement record = {"INSERT INTO outbox_internal.tick (at, snapshot) VALUES ($1, $2::pg_snapshot)",
+                               2,
+                               {TIMESTAMPTZOID, TEXTOID},
+                               nullptr};
     Datum values[] = {TimestampTzGetDatum(pg::TakeReadings(1) - kPgEpochMicros), SnapshotText(now)};
     RunStatement(&record, values);
     OUTBOX_FAULT_POINT("tick.uncommitted");

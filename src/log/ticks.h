@@ -8,9 +8,9 @@
 
 namespace outbox::log {
 
-// For the keeper, about once a second: records the current snapshot in outbox_internal.tick if events were committed since the
-// last tick and a lane has not read as far as the log was at the previous call. Runs its own transaction, throws
-// pg::PgError. Returns true if a tick was recorded.
+// For the keeper, about once a second: records the current snapshot in outbox_internal.tick if events were committed
+// since the last tick and a lane has not read as far as the log was at the previous call. Runs its own transaction,
+// throws pg::PgError. Returns true if a tick was recorded.
 class TickRecorder {
  public:
   bool RecordTick(int64_t now_micros);

@@ -90,16 +90,16 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
   "p.created_at, p.id, p.replay, coalesce(p.order_key, 0), p.state = 'scheduled'," \
   " coalesce(octet_length(p.payload), 0), p.due_at"
   // Spelled out, for what is locked: outbox_internal.due_keyed, and outbox_internal.due_shared.
-  static Statement with_key = {
-      "SELECT " OUTBOX_DUE_COLUMNS
-      ", EXISTS (SELECT FROM outbox_internal.key_pause($1, p.aggregate_type, p.aggregate_id)) FROM outbox_internal.parked p"
-      " WHERE p.route_id = $1 AND p.lane = $2 AND p.order_key IS NOT NULL"
-      " AND p.due_at <= $3 AND p.topic <> ALL ($4)" OUTBOX_DUE_BETWEEN
-      " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
-      9,
-      {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-       TIMESTAMPTZOID},
-      nullptr};
+  static Statement with_key = {"SELECT " OUTBOX_DUE_COLUMNS
+                               ", EXISTS (SELECT FROM outbox_internal.key_pause($1, p.aggregate_type, p.aggregate_id)) "
+                               "FROM outbox_internal.parked p"
+                               " WHERE p.route_id = $1 AND p.lane = $2 AND p.order_key IS NOT NULL"
+                               " AND p.due_at <= $3 AND p.topic <> ALL ($4)" OUTBOX_DUE_BETWEEN
+                               " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
+                               9,
+                               {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+                                TIMESTAMPTZOID, TIMESTAMPTZOID},
+                               nullptr};
   static Statement without_key = {"SELECT " OUTBOX_DUE_COLUMNS
                                   ", false FROM outbox_internal.parked p"
                                   " WHERE p.route_id = $1 AND p.order_key IS NULL"

@@ -30,16 +30,19 @@ void AppendKeys(std::vector<uint64_t>* keys) {
 }  // namespace
 
 void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now) {
-  // The run ends where a dead one holds the key. The statement spells out what waits: through outbox_internal.waiting FOR
-  // UPDATE would lock and sort all rows of a key, and a test of a row's state by its position has the planner take the
-  // right index.
+  // The run ends where a dead one holds the key. The statement spells out what waits: through outbox_internal.waiting
+  // FOR UPDATE would lock and sort all rows of a key, and a test of a row's state by its position has the planner take
+  // the right index.
   static Statement promote = {
-      "WITH head AS MATERIALIZED (SELECT k.key FROM unnest($2) k(key) CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, "
+      "WITH head AS MATERIALIZED (SELECT k.key FROM unnest($2) k(key) CROSS JOIN LATERAL outbox_internal.key_head($1, "
+      "k.key, "
       "$3) h"
-      " WHERE h.state = 'blocked' AND NOT EXISTS (SELECT FROM outbox_internal.key_pause($1, h.aggregate_type, h.aggregate_id)))"
+      " WHERE h.state = 'blocked' AND NOT EXISTS (SELECT FROM outbox_internal.key_pause($1, h.aggregate_type, "
+      "h.aggregate_id)))"
       " UPDATE outbox_internal.parked t SET state = 'retrying', due_at = $4"
       " FROM head h LEFT JOIN LATERAL outbox_internal.key_dead($1, h.key, $3) d ON true CROSS JOIN LATERAL"
-      " (SELECT p.created_at, p.id, p.replay, p.state FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.order_key = "
+      " (SELECT p.created_at, p.id, p.replay, p.state FROM outbox_internal.parked p WHERE p.route_id = $1 AND "
+      "p.order_key = "
       "h.key"
       " AND p.state IN ('retrying', 'blocked') ORDER BY p.created_at, p.replay, p.id LIMIT $5 FOR UPDATE SKIP LOCKED) r"
       " WHERE r.state = 'blocked'"
@@ -59,7 +62,8 @@ void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& key
 void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys,
                  std::vector<uint64_t>* locked) {
   static Statement lock = {
-      "SELECT k.key FROM unnest($2) k(key) CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3) h CROSS JOIN LATERAL"
+      "SELECT k.key FROM unnest($2) k(key) CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3) h CROSS JOIN "
+      "LATERAL"
       " (SELECT FROM outbox_internal.parked x WHERE x.route_id = $1 AND x.created_at = h.created_at AND x.id = h.id"
       " AND x.replay = h.replay FOR SHARE SKIP LOCKED) x WHERE h.state <> 'blocked'",
       3,
@@ -75,7 +79,8 @@ void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_
 
 void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, std::vector<uint64_t>* free) {
   static Statement find = {
-      "SELECT k.key FROM unnest($2) k(key) LEFT JOIN LATERAL outbox_internal.key_head($1, k.key, $3) h ON true WHERE h.id IS "
+      "SELECT k.key FROM unnest($2) k(key) LEFT JOIN LATERAL outbox_internal.key_head($1, k.key, $3) h ON true WHERE "
+      "h.id IS "
       "NULL",
       3,
       {INT8OID, INT8ARRAYOID, BOOLOID},

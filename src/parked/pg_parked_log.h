@@ -1,6 +1,6 @@
-// relay::ParkedLog over outbox_internal.parked [P behind, no Postgres type in sight]: the parked events of one lane, for its
-// owner. For use in a relay worker only, like PgLaneLog. The rules of what may be sent are in statements.h; every
-// statement goes by index, however much is parked.
+// relay::ParkedLog over outbox_internal.parked [P behind, no Postgres type in sight]: the parked events of one lane,
+// for its owner. For use in a relay worker only, like PgLaneLog. The rules of what may be sent are in statements.h;
+// every statement goes by index, however much is parked.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,8 @@ int AddOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, 
 // one.
 void UndoLost(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement undo = {
-      "UPDATE outbox_internal.parked p SET sender = NULL FROM ROWS FROM (unnest($3), unnest($4), unnest($5), unnest($6),"
+      "UPDATE outbox_internal.parked p SET sender = NULL FROM ROWS FROM (unnest($3), unnest($4), unnest($5), "
+      "unnest($6),"
       " unnest($7), unnest($8)) k(created_at, id, replay, run, acknowledged, sent_at)"
       " CROSS JOIN LATERAL outbox_internal.survived(k.run, 0, 9223372036854775807, k.sent_at) s"
       " WHERE" OUTBOX_SAME_PLACE " AND string_to_array(k.acknowledged, '-')::int8[] > s.bound",
@@ -81,7 +82,8 @@ void ApplyDelivered(const ParkedOwner& owner, std::span<const Settlement> outcom
       " RETURNING p.created_at, p.id, p.replay, p.attempts, k.topic, k.place, p.error_class, p.error_code,"
       " p.error_message, p.lane, p.order_key, p.xid, k.run, string_to_array(k.acknowledged, '-')::int8[] AS "
       "acknowledged)"
-      " INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, place, error_class,"
+      " INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, place, "
+      "error_class,"
       " error_code, error_message, lane, order_key, xid, run, acknowledged)"
       " SELECT $8, $1, g.created_at, g.id, g.replay, 'delivered', g.attempts, g.topic, g.place, g.error_class,"
       " g.error_code, g.error_message, g.lane, g.order_key, g.xid, g.run, g.acknowledged FROM gone g",

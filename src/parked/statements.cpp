@@ -53,7 +53,8 @@ void ForgetSenders(const ParkedOwner& owner) {
       "UPDATE outbox_internal.parked SET sender = NULL WHERE ctid = ANY ("
       "ARRAY(SELECT p.ctid FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.lane = $2 AND p.due_at IS NOT NULL"
       " AND p.order_key IS NOT NULL AND p.sender IS NOT NULL FOR UPDATE SKIP LOCKED) ||"
-      " ARRAY(SELECT p.ctid FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.lane = $2 AND p.due_at IS NOT NULL"
+      " ARRAY(SELECT p.ctid FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.lane = $2 AND p.due_at IS NOT "
+      "NULL"
       " AND p.order_key IS NULL AND p.sender IS NOT NULL FOR UPDATE SKIP LOCKED))",
       2,
       {INT8OID, INT4OID},

@@ -1,5 +1,6 @@
-// Statements over outbox_internal.parked and outbox_internal.outcome [P]. Plain code, for use under a guard, in a transaction with SPI
-// connected. Vectors that are filled belong to the caller; scratch vectors are passed in for that reason.
+// Statements over outbox_internal.parked and outbox_internal.outcome [P]. Plain code, for use under a guard, in a
+// transaction with SPI connected. Vectors that are filled belong to the caller; scratch vectors are passed in for that
+// reason.
 //
 // What holds a key, and in which order its rows go, is defined in schema/44_keys.sql. Invariants kept here, and by the
 // functions for operators:
@@ -31,8 +32,8 @@ struct ParkedOwner {
 // Returns false if the lane is not the incarnation's. *block: the route's policy.
 bool OwnsLane(const ParkedOwner& owner, bool* block);
 // As OwnsLane, and keeps it so until the transaction ends: a session that moves the lane waits, or is waited for. Also
-// returns false if the lane was put somewhere else since `since` (outbox_internal.lane.since) was read: the worker may own it
-// again, but what was decided under the old position does not count.
+// returns false if the lane was put somewhere else since `since` (outbox_internal.lane.since) was read: the worker may
+// own it again, but what was decided under the old position does not count.
 bool LockLane(const ParkedOwner& owner, int64_t since);
 
 // --- parking ---

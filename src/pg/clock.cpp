@@ -2,6 +2,7 @@
 
 #include "base/fault_point.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/shared.h"
 #include "pg/transaction_end.h"
 #include "pg/wall.h"
@@ -49,8 +50,7 @@ int64 TakeLocal(int64 count) {
 }
 
 Oid CeilingSequence() {
-  Oid schema = get_namespace_oid("outbox", true);
-  return OidIsValid(schema) ? get_relname_relid("clock_ceiling", schema) : InvalidOid;
+  return FindOurRelation("clock_ceiling");
 }
 
 // A sequence is a table of one row. Read as such it needs no privilege of the caller, no SPI and no snapshot.

@@ -3,8 +3,8 @@
 //
 // It is the wall clock (pg/wall.h: as far as that is believed) where that moves ahead, and its own last reading plus
 // one where it does not (Lamport's logical clock riding on a physical one: Kulkarni et al., "Logical Physical Clocks",
-// 2014). A ceiling is stored in the sequence outbox_internal.clock_ceiling, which is WAL-logged; no reading above it is ever
-// handed out, and after a server start the clock begins above it. So a restart, a promotion or a clock step turns
+// 2014). A ceiling is stored in the sequence outbox_internal.clock_ceiling, which is WAL-logged; no reading above it is
+// ever handed out, and after a server start the clock begins above it. So a restart, a promotion or a clock step turns
 // nothing back. The keeper moves the ceiling ahead in time; a session that comes to it first moves it itself.
 //
 // The ceiling is ahead of the wall clock by ten seconds at most, and where the clock itself is, by a tenth of a second

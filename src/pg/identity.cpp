@@ -1,6 +1,7 @@
 #include "pg/identity.h"
 
 #include "base/version.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
@@ -33,10 +34,10 @@ void AsOwner(Oid owner, Work&& work) {
 }
 
 Oid OwnerOf(const char* table) {
-  Oid relation = get_relname_relid(table, get_namespace_oid("outbox", false));
+  Oid relation = FindOurRelation(table);
   HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
   if (!HeapTupleIsValid(tuple)) {
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table outbox.%s does not exist", table)));
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table %s of outbox does not exist", table)));
   }
   Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
   ReleaseSysCache(tuple);
@@ -62,12 +63,13 @@ void SettleIdentity() {
   Datum values[3];
   OwnIdentity(values);
   AsOwner(OwnerOf("identity"), [&] {
-    if (SPI_execute_with_args("WITH settled AS (INSERT INTO outbox_internal.identity (system_identifier, database, instance) "
-                              "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox_internal.identity) "
-                              "RETURNING system_identifier, database) "
-                              "INSERT INTO outbox_internal.origin (system_identifier, database) "
-                              "SELECT s.system_identifier, s.database FROM settled s",
-                              3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
+    if (SPI_execute_with_args(
+            "WITH settled AS (INSERT INTO outbox_internal.identity (system_identifier, database, instance) "
+            "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox_internal.identity) "
+            "RETURNING system_identifier, database) "
+            "INSERT INTO outbox_internal.origin (system_identifier, database) "
+            "SELECT s.system_identifier, s.database FROM settled s",
+            3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox_internal.identity")));
     }
   });
@@ -82,7 +84,7 @@ bool SubscribesToOutbox() {
       "SELECT FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_subscription_rel r "
       "ON r.srsubid = s.oid JOIN pg_catalog.pg_class c ON c.oid = r.srrelid "
       "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-      "WHERE s.subenabled AND n.nspname = 'outbox' LIMIT 1",
+      "WHERE s.subenabled AND n.nspname IN ('outbox', 'outbox_internal') LIMIT 1",
       0, nullptr, nullptr);
   return SPI_processed > 0;
 }
@@ -102,7 +104,7 @@ Installation FindInstallation() {
   Select(
       "SELECT e.extversion, c.relowner::int8 "
       "FROM pg_catalog.pg_extension e, pg_catalog.pg_class c, pg_catalog.pg_namespace n "
-      "WHERE e.extname = 'outbox' AND n.oid = e.extnamespace "
+      "WHERE e.extname = 'outbox' AND n.nspname IN ('outbox', 'outbox_internal') "
       "AND c.relnamespace = n.oid AND c.relname = 'log'",
       0, nullptr, nullptr);
   if (SPI_processed == 0) {

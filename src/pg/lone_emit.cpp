@@ -1,5 +1,6 @@
 #include "pg/lone_emit.h"
 
+#include "pg/schemas.h"
 #include "pg/settings.h"
 
 extern "C" {
@@ -25,8 +26,7 @@ namespace {
 // Emitting writes there, and what is kept out of line follows its table.
 bool IsOfOutbox(Oid relation) {
   const Oid schema = get_rel_namespace(relation);
-  return schema == get_namespace_oid("outbox", true) || schema == get_namespace_oid("outbox_internal", true) ||
-         schema == PG_TOAST_NAMESPACE;
+  return IsOurSchema(schema) || schema == PG_TOAST_NAMESPACE;
 }
 
 // Whether what the transaction keeps is rows of the outbox and nothing else.

@@ -64,13 +64,14 @@ void DefineSettings() {
                           nullptr);
   DefineCustomIntVariable("outbox.days_ahead", "Number of day tables that the keeper makes in advance.", nullptr,
                           &settings.days_ahead, 3, 1, 30, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
-  DefineCustomBoolVariable("outbox.allow_loss",
-                           "Lets commands drop undelivered events, change the log by hand and alter tables and "
-                           "functions of outbox.",
-                           "Off: DELETE and UPDATE on outbox_internal.log are refused, and DELETE, TRUNCATE, DROP and DETACH "
-                           "of what holds undelivered events, or guards them. On: a WARNING and outbox.audit say "
-                           "what was lost.",
-                           &settings.allow_loss, false, PGC_SUSET, GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
+  DefineCustomBoolVariable(
+      "outbox.allow_loss",
+      "Lets commands drop undelivered events, change the log by hand and alter tables and "
+      "functions of outbox.",
+      "Off: DELETE and UPDATE on outbox_internal.log are refused, and DELETE, TRUNCATE, DROP and DETACH "
+      "of what holds undelivered events, or guards them. On: a WARNING and outbox.audit say "
+      "what was lost.",
+      &settings.allow_loss, false, PGC_SUSET, GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
   DefineCustomEnumVariable("outbox.lone_emit", "What is done about a transaction that emits and changes nothing else.",
                            "An event that is not in the transaction of the change it tells of can be lost, or tell of "
                            "what never happened. warn: once in a session.",

@@ -18,17 +18,18 @@ namespace outbox::pg {
 
 // Per database that has the extension, or in which a keeper is to find that out.
 struct DatabaseSlot {
-  Oid database;                    // InvalidOid: free slot
-  bool needs_discovery;            // the launcher should start a keeper to find out
-  uint32 discovery_requests;       // +1 with each setting of needs_discovery, so that none is lost while one is handled
-  bool active;                     // the keeper saw the extension, adopted here: relay workers may run
-  int relay_demand;                // how many relay workers the keeper wants (0: no routes, or a silent copy)
-  int relays_allowed;              // how many of them the launcher lets run at once
-  TimestampTz delayed_until;       // a process that crashes at every start is not started before; 0: none
-  int crashes;                     // how often that one crashed in a row
-  int barred_by;                   // pid of a backend that drops, moves or copies the database; 0: none
-  pg_atomic_uint64 clock;          // last reading of the hybrid clock, Unix microseconds; 0: none since server start
-  pg_atomic_uint64 clock_ceiling;  // what outbox_internal.clock_ceiling holds; 0: not read since server start; 1: look again
+  Oid database;               // InvalidOid: free slot
+  bool needs_discovery;       // the launcher should start a keeper to find out
+  uint32 discovery_requests;  // +1 with each setting of needs_discovery, so that none is lost while one is handled
+  bool active;                // the keeper saw the extension, adopted here: relay workers may run
+  int relay_demand;           // how many relay workers the keeper wants (0: no routes, or a silent copy)
+  int relays_allowed;         // how many of them the launcher lets run at once
+  TimestampTz delayed_until;  // a process that crashes at every start is not started before; 0: none
+  int crashes;                // how often that one crashed in a row
+  int barred_by;              // pid of a backend that drops, moves or copies the database; 0: none
+  pg_atomic_uint64 clock;     // last reading of the hybrid clock, Unix microseconds; 0: none since server start
+  pg_atomic_uint64
+      clock_ceiling;  // what outbox_internal.clock_ceiling holds; 0: not read since server start; 1: look again
   pg_atomic_uint64 clock_at_start;     // what it held when it was read first; 0: nothing, or not read yet
   pg_atomic_uint64 held_ceiling;       // while the clock is held: sessions that may go on read up to here; 0: not held
   pg_atomic_uint64 clock_resets;       // +1 each time that the clock was put back

@@ -1,5 +1,6 @@
 // Logical replication brings nothing into the tables of outbox [P]. Positions, owners, routes and the identity of
-// another server would be taken for this one's; rows of the log are another matter (outbox_internal.divert). Plain code.
+// another server would be taken for this one's; rows of the log are another matter (outbox_internal.divert). Plain
+// code.
 #include "pg/entry.h"
 
 extern "C" {
@@ -7,8 +8,8 @@ extern "C" {
 #include "replication/logicalworker.h"
 }
 
-// outbox_internal.ignore_replicated(): BEFORE ROW, ENABLE REPLICA. A restore under session_replication_role = replica is no
-// subscription, and gets its rows.
+// outbox_internal.ignore_replicated(): BEFORE ROW, ENABLE REPLICA. A restore under session_replication_role = replica
+// is no subscription, and gets its rows.
 OUTBOX_FUNCTION(outbox_ignore_replicated) {
   if (!CALLED_AS_TRIGGER(fcinfo)) {
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),

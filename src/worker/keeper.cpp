@@ -86,8 +86,8 @@ pg::Installation ReadInstallation(MemoryContext context) {
   return installation;
 }
 
-// Keeps outbox_internal.clock_ceiling above every reading that can be handed out before the next cycle, so that emitters need
-// not do it themselves.
+// Keeps outbox_internal.clock_ceiling above every reading that can be handed out before the next cycle, so that
+// emitters need not do it themselves.
 void KeepCeiling(MemoryContext context) {
   if (pg::CeilingIsLow()) {
     pg::InTransaction(context, [] { pg::KeepCeiling(); });
@@ -182,8 +182,8 @@ void KeepDayTables(MemoryContext context) {
   if (keeper->presence == pg::Presence::kHere) {  // in a copy nothing may be dropped before it is adopted
     steps.Do([&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(); }); });
     steps.Do([&] {
-      pg::InTransaction(context,
-                        [] { (void)admin::RunSql(admin::Access::kWrite, "SELECT outbox_internal.follow_role_names()"); });
+      pg::InTransaction(
+          context, [] { (void)admin::RunSql(admin::Access::kWrite, "SELECT outbox_internal.follow_role_names()"); });
     });
     steps.Do([&] { log::DropExpiredLogTables(expiry, retention); });
     steps.Do([&] { log::EmptySpareTable(expiry, retention); });

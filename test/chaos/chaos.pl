@@ -45,7 +45,7 @@ my $node = new_node(conf => "restart_after_crash = on\nfsync = off\nmax_connecti
 if ($disk)
 {
 	$node->safe_psql('postgres', "CREATE TABLESPACE small LOCATION '" . Outbox::Disk::directory("chaos-$seed") . "'");
-	$node->safe_psql('postgres', "ALTER TABLE outbox.$_ SET TABLESPACE small") foreach qw(log progress tick);
+	$node->safe_psql('postgres', "ALTER TABLE outbox_internal.$_ SET TABLESPACE small") foreach qw(log progress tick);
 }
 $node->safe_psql('postgres', slurp_file("$ENV{OUTBOX_TOP}/test/chaos/writers.sql"));
 redis_route($node, { port => $redis_port }, 'redis', lanes => 2);

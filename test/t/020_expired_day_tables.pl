@@ -11,7 +11,7 @@ my $node = new_node(conf => "outbox.workers = 0\noutbox.retention = '2d'\n");
 
 # Days of long ago are attached by hand, and positions moved.
 sub sql { return $node->safe_psql('postgres', "SET outbox.allow_loss = on; $_[0]") }
-sub there { return sql("SELECT to_regclass('outbox.$_[0]') IS NOT NULL") eq 't' }
+sub there { return sql("SELECT to_regclass('outbox_internal.$_[0]') IS NOT NULL") eq 't' }
 
 # The keeper looks after the day tables when the configuration is read again. The first round that is seen to end may
 # have begun earlier, and the second may serve an earlier call.
@@ -31,12 +31,12 @@ sub upkeep
 sub old_day
 {
 	my ($name) = @_;
-	sql("CREATE TABLE outbox.$name (LIKE outbox_internal.log);
-		CREATE INDEX ON outbox.$name (xid);
-		INSERT INTO outbox.$name (created_at, id, xid, aggregate_type, event_type)
+	sql("CREATE TABLE outbox_internal.$name (LIKE outbox_internal.log);
+		CREATE INDEX ON outbox_internal.$name (xid);
+		INSERT INTO outbox_internal.$name (created_at, id, xid, aggregate_type, event_type)
 		  SELECT timestamptz '2020-01-01 12:00+00' + i * interval '1 s', gen_random_uuid(), pg_current_xact_id(), 't', 'old'
 		  FROM generate_series(1, 3) i;
-		ALTER TABLE outbox_internal.log ATTACH PARTITION outbox.$name
+		ALTER TABLE outbox_internal.log ATTACH PARTITION outbox_internal.$name
 		  FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')");
 	return;
 }
@@ -58,7 +58,7 @@ my $day = q(SELECT state, undelivered, undelivered_capped, held_by, oldest_undel
 	FROM outbox.day WHERE day = '2020-01-01' AND log_table = 'outbox_internal.log_20200101' AND bytes > 0);
 is(sql($day), 'held|3|f|route "a" (3 events), route "b" (3 events), route "c" (it has not read all of it)|2020-01-01 12:00:01|2020-01-04 00:00:00', 'outbox.day says by whom, and how much');
 my $doctor = q(SELECT status || ': ' || detail FROM outbox.doctor() WHERE "check" = 'log');
-like(sql($doctor), qr/^warning: 1 day is kept beyond outbox\.retention, \d+ \w+, because .*; outbox\.log_20200101 by route "a" \(3 events\), route "b" \(3 events\), route "c" \(it has not read all of it\)\.$/, 'so does doctor()');
+like(sql($doctor), qr/^warning: 1 day is kept beyond outbox\.retention, \d+ \w+, because .*; outbox_internal\.log_20200101 by route "a" \(3 events\), route "b" \(3 events\), route "c" \(it has not read all of it\)\.$/, 'so does doctor()');
 is(sql(q(SELECT DISTINCT state || undelivered || coalesce(held_by, '') FROM outbox.day WHERE day > '2020-01-01')), 'open0', 'of days to come there is nothing to say');
 sql("$finish WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'a')");
 upkeep();

@@ -56,9 +56,9 @@ sub old_table
 	$old_days++;
 	my $name = $kind . '_' . $days[0] =~ s/-//gr;
 	$row =~ s/2020-01-01/$days[0]/;
-	try_sql("BEGIN; SET LOCAL outbox.allow_loss = on; CREATE TABLE outbox.$name (LIKE outbox.$kind); CREATE INDEX ON outbox.$name ($columns);
-		INSERT INTO outbox.$name $row;
-		ALTER TABLE outbox.$kind ATTACH PARTITION outbox.$name
+	try_sql("BEGIN; SET LOCAL outbox.allow_loss = on; CREATE TABLE outbox_internal.$name (LIKE outbox_internal.$kind); CREATE INDEX ON outbox_internal.$name ($columns);
+		INSERT INTO outbox_internal.$name $row;
+		ALTER TABLE outbox_internal.$kind ATTACH PARTITION outbox_internal.$name
 		  FOR VALUES FROM ('$days[0] 00:00+00') TO ('$days[1] 00:00+00'); COMMIT");
 	return;
 }
@@ -124,7 +124,7 @@ sub every_route { refused(); return try_sql("SELECT count(outbox.emit_text('side
 sub spare
 {
 	my $today = try_sql(q(SELECT 'log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'))) // return;
-	try_sql("SET outbox.allow_loss = on; ALTER TABLE outbox.$today RENAME TO away");
+	try_sql("SET outbox.allow_loss = on; ALTER TABLE outbox_internal.$today RENAME TO away");
 	try_sql(q(SELECT outbox.emit('nobody', 'k', 'x', '1')));
 	for (1 .. 500) { last if defined try_sql("SET outbox.allow_loss = on; ALTER TABLE IF EXISTS outbox.away RENAME TO $today"); sleep 0.02 }
 	return;

@@ -19,13 +19,13 @@ my $redis = Outbox::Redis->start;
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub set { sql("ALTER SYSTEM SET $_[0]"); sql('SELECT pg_reload_conf()'); return }
-sub there { return sql("SELECT to_regclass('outbox.$_[0]') IS NOT NULL") eq 't' }
+sub there { return sql("SELECT to_regclass('outbox_internal.$_[0]') IS NOT NULL") eq 't' }
 
 # --- a late transaction and the drop of its day table -----------------------------------------------------------------
 redis_route($node, $redis, 'redis', lanes => 2);
 sql(q(SELECT outbox.emit('t', 'k', 'early', '1')));
 ok(wait_idle($node), 'events flow');
-my $table = sql('SELECT tableoid::regclass FROM outbox_internal.log') =~ s/^outbox\.//r;
+my $table = sql('SELECT tableoid::regclass FROM outbox_internal.log') =~ s/^outbox_internal\.//r;
 my ($in, $out) = ('', '');
 my $writer = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ], '<', \$in, '>', \$out, '2>', \my $err);
 sub tell_writer

@@ -62,7 +62,7 @@ my $routines = $node->safe_psql('postgres', q{
 	WHERE p.proname NOT LIKE '\\_%' AND p.proname <> 'version'});
 like($page, qr/outbox\.$_\b/, "the page knows $_()") foreach split /\n/, $routines;
 my $views = $node->safe_psql('postgres', q{
-	SELECT c.relname FROM pg_class c, aclexplode(c.relacl) x WHERE c.relnamespace = 'outbox'::regnamespace
+	SELECT c.relname FROM pg_class c, aclexplode(c.relacl) x WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
 	AND x.grantee = 'pg_monitor'::regrole AND c.relname <> 'worker' AND c.relname NOT LIKE '\\_%'});
 like($page, qr/outbox\.$_\b/, "the page knows outbox.$_") foreach split /\n/, $views;
 no_server_crashed($node);

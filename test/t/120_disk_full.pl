@@ -17,7 +17,7 @@ my $node = new_node(conf => "restart_after_crash = off\nautovacuum = off\noutbox
 my $redis = Outbox::Redis->start;
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sql("CREATE TABLESPACE small LOCATION '" . Outbox::Disk::directory('day tables') . "'");
-sql("ALTER TABLE outbox.$_ SET TABLESPACE small") foreach qw(log progress tick outcome);
+sql("ALTER TABLE outbox_internal.$_ SET TABLESPACE small") foreach qw(log progress tick outcome);
 sql('CREATE TABLE orders (id integer PRIMARY KEY, note text); CREATE SEQUENCE number');
 # A business transaction: an order and its event, of which the payload says the order's number and fills half a page.
 sql(q(CREATE PROCEDURE order_one() LANGUAGE plpgsql AS $$

@@ -54,7 +54,7 @@ $publisher->safe_psql('postgres', $_) foreach (
 	q{CALL outbox.seek('redis', 'infinity', reason => 'to write an audit row')},
 	q{DELETE FROM outbox.audit WHERE at < now() - interval '1 year'},
 	q{SELECT outbox.emit('order', 9, 'third', '{}')});
-is($publisher->safe_psql('postgres', q{SELECT string_agg(c.relname, ' ' ORDER BY c.relname) FROM pg_class c WHERE c.relnamespace = 'outbox'::regnamespace
+is($publisher->safe_psql('postgres', q{SELECT string_agg(c.relname, ' ' ORDER BY c.relname) FROM pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
 	AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relreplident = 'd' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)}),
 	'log log_spare outcome progress tick', 'only tables whose rows are never updated and never deleted one by one have no replica identity');
 ok(wait_idle($publisher), 'the publisher delivers under a publication FOR ALL TABLES');

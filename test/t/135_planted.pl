@@ -178,7 +178,7 @@ my $plant = q{
 	DECLARE t record; what text; done text := ''; code text;
 	BEGIN
 	  FOR t IN SELECT c.oid::regclass::text AS name, c.relkind, (SELECT a.attname FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum = 1) AS first FROM pg_class c
-	    WHERE c.relnamespace = 'outbox'::regnamespace AND c.relkind IN ('r', 'p', 'v') LOOP
+	    WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p', 'v') LOOP
 	    FOREACH what IN ARRAY ARRAY['CREATE TRIGGER planted BEFORE INSERT OR UPDATE ON %1$s FOR EACH ROW EXECUTE FUNCTION public.planted()',
 	        'CREATE TRIGGER planted AFTER INSERT OR UPDATE OR DELETE ON %1$s FOR EACH STATEMENT EXECUTE FUNCTION public.planted()',
 	        'CREATE CONSTRAINT TRIGGER planted AFTER INSERT OR UPDATE ON %1$s DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.planted()',

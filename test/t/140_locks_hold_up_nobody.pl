@@ -76,7 +76,7 @@ sub held
 
 my $today = sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')");
 # An emit waits for some locks on the table of the day, as for any table; it is looked at below.
-my @tables = split /\n/, sql("SELECT c.oid::regclass FROM pg_class c WHERE relnamespace = 'outbox'::regnamespace
+my @tables = split /\n/, sql("SELECT c.oid::regclass FROM pg_class c WHERE relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
 	AND relkind IN ('r', 'p') AND relname <> 'log_$today' ORDER BY 1");
 cmp_ok(scalar @tables, '>', 20, 'there are many tables');
 foreach my $mode ('ACCESS SHARE', 'ROW SHARE', 'ROW EXCLUSIVE', 'SHARE UPDATE EXCLUSIVE', 'SHARE', 'SHARE ROW EXCLUSIVE', 'EXCLUSIVE',
@@ -90,7 +90,7 @@ foreach my $table (grep { !/_\d{8}$/ } @tables)
 	held("$table alone", 0.4, "LOCK TABLE ONLY $table IN ACCESS EXCLUSIVE MODE");
 }
 a_comes('events of each locked table come');
-foreach my $table (grep { !/_\d{8}$|identity|origin|outbox\.log$/ && sql("SELECT relkind FROM pg_class WHERE oid = '$_'::regclass") eq 'r' } @tables)
+foreach my $table (grep { !/_\d{8}$|identity|origin|outbox_internal\.log$/ && sql("SELECT relkind FROM pg_class WHERE oid = '$_'::regclass") eq 'r' } @tables)
 {
 	held("all rows of $table", 0.3, "SELECT count(*) FROM (SELECT FROM $table FOR UPDATE) l");
 }

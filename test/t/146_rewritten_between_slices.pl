@@ -62,7 +62,7 @@ all_arrive('vacuumed', 'chunk.before', "SET outbox.allow_loss = on; DELETE FROM 
 all_arrive('twice', 'chunk.before', "CLUSTER $table USING another_order", "CLUSTER $table USING wanted_first");
 all_arrive('index rebuilt', 'chunk.before', "REINDEX TABLE $table");
 all_arrive('index dropped', 'chunk.before', "DROP INDEX ${table}_xid");
-my $short = $table =~ s/^outbox\.//r;
+my $short = $table =~ s/^outbox_internal\.//r;
 all_arrive('index made', 'chunk.before', "CREATE INDEX ${short}_xid ON $table (xid)");
 
 # Several day tables: the rewritten one is the first, the second, both.

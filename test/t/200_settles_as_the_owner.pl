@@ -19,8 +19,8 @@ sub planted
 	sql(qq{CREATE EXTENSION outbox; GRANT USAGE, CREATE ON SCHEMA outbox, public TO $database;
 		CREATE TABLE public.ran (as_whom text, what text); GRANT ALL ON public.ran TO $database;
 		DO \$\$ DECLARE what text; BEGIN
-		  FOR what IN SELECT format('ALTER TABLE %s OWNER TO $database', oid::regclass) FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND relkind IN ('r', 'p', 'v')
-		    UNION ALL SELECT format('ALTER ROUTINE %s OWNER TO $database', oid::regprocedure) FROM pg_proc WHERE pronamespace = 'outbox'::regnamespace LOOP EXECUTE what; END LOOP;
+		  FOR what IN SELECT format('ALTER TABLE %s OWNER TO $database', oid::regclass) FROM pg_class WHERE relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND relkind IN ('r', 'p', 'v')
+		    UNION ALL SELECT format('ALTER ROUTINE %s OWNER TO $database', oid::regprocedure) FROM pg_proc WHERE pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) LOOP EXECUTE what; END LOOP;
 		END \$\$}, $database);
 	sql(qq{SET outbox.allow_loss = on; SET ROLE $database;
 		CREATE FUNCTION public.planted() RETURNS trigger LANGUAGE plpgsql AS \$\$

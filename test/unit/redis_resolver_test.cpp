@@ -94,7 +94,7 @@ TEST_F(ResolverTest, OneThatTakesLongerThanTheTimeoutIsAskedOnceAndItsAnswerIsUs
   if (!server_.Start({"--port", port_, "--bind", "127.0.0.1"})) {
     GTEST_SKIP() << "neither redis-server nor valkey-server";
   }
-  Start(900, "100");
+  Start(1500, "500");
   const uint64_t first = driver_->Submit(1, 0, {To("s", "k", "0")});
   TurnUntil([&] { return !sink_->health().up; });
   EXPECT_EQ(sink_->health().error.code, "RESOLVE");

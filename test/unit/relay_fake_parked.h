@@ -1,5 +1,5 @@
-// outbox_internal.parked made of a plain map, for the engine's tests: what log/ promises to the engine, what operators do, and
-// checks that the engine keeps to the contract of parked_log.h.
+// outbox_internal.parked made of a plain map, for the engine's tests: what log/ promises to the engine, what operators
+// do, and checks that the engine keeps to the contract of parked_log.h.
 #pragma once
 
 #include <algorithm>

@@ -60,7 +60,7 @@ BEGIN
     JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.inhrelid
     WHERE i.inhparent OPERATOR(pg_catalog.=) 'outbox_internal.outcome'::pg_catalog.regclass
   LOOP
-    EXECUTE pg_catalog.format('CREATE INDEX %I ON outbox.%I USING btree (run, acknowledged) WHERE run IS NOT NULL',
+    EXECUTE pg_catalog.format('CREATE INDEX %I ON outbox_internal.%I USING btree (run, acknowledged) WHERE run IS NOT NULL',
       name OPERATOR(pg_catalog.||) '_acknowledged', name);
   END LOOP;
 END

@@ -68,11 +68,11 @@ DO $ignore$
 DECLARE
   name text;
 BEGIN
-  FOREACH name IN ARRAY ARRAY['adoption', 'adopted'] LOOP
-    EXECUTE pg_catalog.format('CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox.%I '
+  FOREACH name IN ARRAY ARRAY['outbox_internal.adoption', 'outbox_internal.adopted'] LOOP
+    EXECUTE pg_catalog.format('CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON %s '
       'FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated()', name);
-    EXECUTE pg_catalog.format('ALTER TABLE outbox.%I ENABLE REPLICA TRIGGER ignore_replicated', name);
-    EXECUTE pg_catalog.format('COMMENT ON TRIGGER ignore_replicated ON outbox.%I IS %L', name,
+    EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE REPLICA TRIGGER ignore_replicated', name);
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER ignore_replicated ON %s IS %L', name,
       'drops what a subscription brings; fires for nothing else');
   END LOOP;
 END

@@ -42,7 +42,7 @@ BEGIN
       ('blocked_key', 'EXECUTE ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean), '
         'outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid), outbox_internal.key_pause(bigint, text, text)')) n (view, asked)
     JOIN pg_catalog.pg_class c ON c.relname OPERATOR(pg_catalog.=) n.view::pg_catalog.name
-      AND c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace,
+      AND c.relnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[]),
     LATERAL (SELECT y.grantee, y.privilege_type FROM pg_catalog.aclexplode(c.relacl) y
              UNION ALL  -- of columns
              SELECT y.grantee, y.privilege_type FROM pg_catalog.pg_attribute a, LATERAL pg_catalog.aclexplode(a.attacl) y
@@ -59,7 +59,7 @@ BEGIN
       FROM pg_catalog.pg_proc p
       JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
         AND d.objid OPERATOR(pg_catalog.=) p.oid AND d.deptype OPERATOR(pg_catalog.=) 'e' AND pg_catalog.age(d.xmin) OPERATOR(pg_catalog.>) 0
-      WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+      WHERE p.pronamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
         AND (p.proname OPERATOR(pg_catalog.~) '^(pause|resume|retry|skip|discard|redrive|discard_dead_letters|parked_content|replay|cancel_replay|seek)$'
           OR EXISTS (SELECT FROM pg_catalog.aclexplode(p.proacl) m
                      WHERE m.grantee OPERATOR(pg_catalog.=) 'pg_monitor'::pg_catalog.regrole))
@@ -68,7 +68,7 @@ BEGIN
       FROM pg_catalog.pg_class c
       JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
         AND d.objid OPERATOR(pg_catalog.=) c.oid AND d.deptype OPERATOR(pg_catalog.=) 'e' AND pg_catalog.age(d.xmin) OPERATOR(pg_catalog.>) 0
-      WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+      WHERE c.relnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
         AND EXISTS (SELECT FROM pg_catalog.aclexplode(c.relacl) m
                     WHERE m.grantee OPERATOR(pg_catalog.=) 'pg_monitor'::pg_catalog.regrole
                       AND m.privilege_type OPERATOR(pg_catalog.=) 'SELECT'))

@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "base/version.h"
+#include "pg/schemas.h"
 #include "pg/transaction.h"
 
 extern "C" {
@@ -20,7 +21,7 @@ namespace {
 constexpr int kMaxParams = 16;
 
 Oid OwnerOfTables() {
-  Oid relation = get_relname_relid("route", get_namespace_oid("outbox", false));
+  Oid relation = pg::FindOurRelation("route");
   HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
   if (!HeapTupleIsValid(tuple)) {
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table outbox.route does not exist")));
@@ -108,12 +109,11 @@ void BecomeCaller(const CallerIdentity& caller) {
 
 bool HasTables(std::span<const char* const> tables) {
   return pg::Guard([tables] {
-    const Oid schema = get_namespace_oid("outbox", true);
-    if (creating_extension || !OidIsValid(schema) || !OidIsValid(get_extension_oid("outbox", true))) {
+    if (creating_extension || !OidIsValid(get_extension_oid("outbox", true))) {
       return false;
     }
     for (const char* table : tables) {
-      if (!OidIsValid(get_relname_relid(table, schema))) {
+      if (!OidIsValid(pg::FindOurRelation(table))) {
         return false;
       }
     }

@@ -25,11 +25,11 @@ enum class Access : bool {
 
 enum class Plan : unsigned char {
   kUsual,
-  // For ranges of outbox_internal.log by xid: the day tables are never analyzed, so the planner is told to walk the index. It
-  // then reads no more than it is asked for, where a bitmap would first collect a whole backlog.
+  // For ranges of outbox_internal.log by xid: the day tables are never analyzed, so the planner is told to walk the
+  // index. It then reads no more than it is asked for, where a bitmap would first collect a whole backlog.
   kIndexOrder,
-  // For a few rows of outbox_internal.parked by their keys: index by index, row by row. The table may have grown by a million
-  // rows since its statistics were updated.
+  // For a few rows of outbox_internal.parked by their keys: index by index, row by row. The table may have grown by a
+  // million rows since its statistics were updated.
   kByKey,
 };
 // Takes effect until the caller's identity is restored. Plain; may raise.

@@ -277,7 +277,8 @@ void TellUnwatched(const std::string& name) {
   const std::vector<Row> rows = RunSql(
       Access::kWrite,
       "SELECT r.server, EXISTS (SELECT FROM outbox.destination d WHERE d.server = r.server AND d.state <> 'closed' AND "
-      "d.error_code = 'LOST_WRITES') FROM outbox.route r WHERE r.name = $1 AND EXISTS (SELECT FROM outbox_internal.progress g "
+      "d.error_code = 'LOST_WRITES') FROM outbox.route r WHERE r.name = $1 AND EXISTS (SELECT FROM "
+      "outbox_internal.progress g "
       "WHERE g.route_id = r.id AND g.run IS NOT NULL)",
       {Cell(name)});
   if (!rows.empty()) {
@@ -393,10 +394,11 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   // Counted before the route is locked: its workers go on meanwhile.
   const int64 pending = Pending(LoadLanes(name), 0);
-  std::vector<Row> counted = RunSql(Access::kWrite,
-                                    "SELECT count(*) FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-                                    "WHERE r.name = $1",
-                                    {name});
+  std::vector<Row> counted =
+      RunSql(Access::kWrite,
+             "SELECT count(*) FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+             "WHERE r.name = $1",
+             {name});
   const std::string before = RouteFace(name);
   TellUnwatched(name);
   if (RunSql(Access::kWrite, "DELETE FROM outbox.route WHERE name = $1 RETURNING id", {name}).empty()) {

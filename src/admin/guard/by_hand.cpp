@@ -5,6 +5,7 @@
 #include "admin/common/query.h"
 #include "admin/guard/loss.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
@@ -70,7 +71,7 @@ const Rule* RuleOf(const TriggerData* trigger) {
   }
   const char* name = OidIsValid(table) ? get_rel_name(table) : nullptr;
   const char* schema = OidIsValid(table) ? get_namespace_name(get_rel_namespace(table)) : nullptr;
-  return name != nullptr && schema != nullptr && strcmp(schema, "outbox") == 0 ? FindRule(name) : nullptr;
+  return name != nullptr && pg::IsOurSchema(schema) ? FindRule(name) : nullptr;
 }
 
 const char* Verb(const TriggerData* trigger) {
@@ -162,7 +163,8 @@ void Judge(TriggerData* trigger, const Rule& rule) {
 
 bool InUse() {
   return !RunSql(Access::kWrite,
-                 "SELECT FROM outbox_internal.identity WHERE system_identifier || '/' || database = outbox_internal.home()")
+                 "SELECT FROM outbox_internal.identity WHERE system_identifier || '/' || database = "
+                 "outbox_internal.home()")
               .empty();
 }
 
@@ -173,8 +175,8 @@ using namespace outbox::admin;
 OUTBOX_FUNCTION(outbox_refuse_change) {
   constexpr const char* kNeeded[] = {"audit", "identity", "route"};
   if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox_internal.refuse_change() was not called by a trigger",
-                    "", ""};
+    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                    "outbox_internal.refuse_change() was not called by a trigger", "", ""};
   }
   auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
   const Datum result =

@@ -4,6 +4,7 @@
 #include "admin/guard/server_commands.h"
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 
 extern "C" {
@@ -91,7 +92,7 @@ bool Concerns(Oid catalog, Oid object, int column) {
   } else if (catalog == ProcedureRelationId) {
     schema = get_func_namespace(object);
   }
-  if (!OidIsValid(schema) || schema != get_namespace_oid("outbox", true)) {
+  if (!pg::IsOurSchema(schema)) {
     return false;
   }
   char kind = catalog == RelationRelationId ? get_rel_relkind(object) : '\0';
@@ -114,8 +115,7 @@ void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void
 
 // One of these roles owns the tables of outbox, so that they go as well. Plain.
 bool OwnsExtension(List* roles) {
-  HeapTuple tuple =
-      SearchSysCache1(RELOID, ObjectIdGetDatum(get_relname_relid("log", get_namespace_oid("outbox", true))));
+  HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(pg::FindOurRelation("log")));
   if (!HeapTupleIsValid(tuple)) {
     return false;
   }

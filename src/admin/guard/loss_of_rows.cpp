@@ -5,6 +5,7 @@
 #include "admin/guard/loss.h"
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
@@ -30,8 +31,8 @@ int64 NumberIn(const TriggerData* trigger, const char* column) {
   });
 }
 
-// Rows that the statement under way deletes from outbox_internal.parked or outbox_internal.foreign_event while outbox.allow_loss is on.
-// (Counted one by one: a transition table would be filled for workers, too.)
+// Rows that the statement under way deletes from outbox_internal.parked or outbox_internal.foreign_event while
+// outbox.allow_loss is on. (Counted one by one: a transition table would be filled for workers, too.)
 struct {
   LocalTransactionId transaction;
   SubTransactionId subtransaction;  // an error may have left something
@@ -173,7 +174,8 @@ void JudgeTruncate(const std::string& name, bool state, bool parent) {
   const Loss loss = state ? FindLoss({.routes_go = name == "outbox.route" || name == "outbox_internal.lane"})
                           : FindLoss({.table = name.c_str()});
   JudgeLoss(loss, "truncate " + name, true, state ? kThereAre : kHolds);
-  if (name == "outbox_internal.lane" && !loss.any) {  // and not with its routes: then it would have been asked about before
+  if (name == "outbox_internal.lane" &&
+      !loss.any) {  // and not with its routes: then it would have been asked about before
     RefuseLanes("truncate");
     NoteLoss("truncate outbox_internal.lane", "");
   }
@@ -250,8 +252,8 @@ using outbox::pg::UserError;
 
 OUTBOX_FUNCTION(outbox_refuse_loss) {
   if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox_internal.refuse_loss() was not called by a trigger", "",
-                    ""};
+    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                    "outbox_internal.refuse_loss() was not called by a trigger", "", ""};
   }
   auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
   const bool row = TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0;
@@ -265,7 +267,7 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   const std::string name = NameOf(table);
   const bool log = table == outbox::days::DayTableParent(outbox::days::DayTableKind::kLog);
   const bool day = IsDayTable(table);
-  const bool state = !log && !day && name == std::string("outbox.") + RelationGetRelationName(trigger->tg_relation) &&
+  const bool state = !log && !day && outbox::pg::IsOurSchema(RelationGetNamespace(trigger->tg_relation)) &&
                      IsStateTable(RelationGetRelationName(trigger->tg_relation));
   if (!log && !day && !state) {
     return result;  // a day table that was detached is somebody's own

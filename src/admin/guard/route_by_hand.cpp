@@ -33,8 +33,8 @@ using outbox::pg::UserError;
 // After a row of outbox.route was changed by hand, before it is truncated.
 OUTBOX_FUNCTION(outbox_note_route) {
   if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "outbox_internal.note_route() was not called by a trigger", "",
-                    ""};
+    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+                    "outbox_internal.note_route() was not called by a trigger", "", ""};
   }
   const auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
   if (outbox::pg::InOwnStatement() || !StateTablesExist()) {

@@ -7,6 +7,7 @@
 #include "admin/guard/loss.h"
 #include "emit/replica_role.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
@@ -46,8 +47,7 @@ bool Owns(Oid relation) {
 }
 
 bool InSchemaInUse(Oid relation) {
-  return OidIsValid(relation) && !creating_extension &&
-         get_rel_namespace(relation) == get_namespace_oid("outbox", true) &&
+  return OidIsValid(relation) && !creating_extension && pg::IsOurSchema(get_rel_namespace(relation)) &&
          OidIsValid(get_extension_oid("outbox", true));
 }
 
@@ -168,11 +168,12 @@ void RefuseAttach(Oid parent, const std::string& words) {
   if (pg::settings.allow_loss) {
     NoteLoss(words + " " + NameOf(parent), "");
   } else if (InUse()) {
-    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(parent),
-                    "Day tables are made by outbox itself. Rows of any other table have transaction ids that lanes may "
-                    "be past: they would be sent at the wrong time, or never.",
-                    "INSERT INTO outbox_internal.log SELECT * FROM ... keeps events in outbox_internal.foreign_event, and SELECT "
-                    "outbox.adopt() sends them. To do it all the same, and answer for it: SET outbox.allow_loss = on."};
+    throw UserError{
+        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(parent),
+        "Day tables are made by outbox itself. Rows of any other table have transaction ids that lanes may "
+        "be past: they would be sent at the wrong time, or never.",
+        "INSERT INTO outbox_internal.log SELECT * FROM ... keeps events in outbox_internal.foreign_event, and SELECT "
+        "outbox.adopt() sends them. To do it all the same, and answer for it: SET outbox.allow_loss = on."};
   }
 }
 
@@ -187,9 +188,8 @@ bool IsTriggerOfOurs(Oid table, const char* name) {
   ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(oid));
   SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, nullptr, 1, &key);
   HeapTuple tuple = systable_getnext(scan);
-  const bool ours =
-      HeapTupleIsValid(tuple) && get_func_namespace(reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgfoid) ==
-                                     get_namespace_oid("outbox", true);
+  const bool ours = HeapTupleIsValid(tuple) &&
+                    pg::IsOurSchema(get_func_namespace(reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple))->tgfoid));
   systable_endscan(scan);
   table_close(triggers, AccessShareLock);
   return ours;
@@ -259,17 +259,16 @@ Oid FindOwnFunction(List* names) {
   char* schema = nullptr;
   char* name = nullptr;
   DeconstructQualifiedName(names, &schema, &name);
-  const Oid outbox = get_namespace_oid("outbox", true);
   List* path = schema == nullptr ? fetch_search_path(false) : NIL;
   const Oid into = schema != nullptr ? get_namespace_oid(schema, true) : path != NIL ? linitial_oid(path) : InvalidOid;
-  if (!OidIsValid(outbox) || into != outbox || pg::InOwnStatement()) {
+  if (!pg::IsOurSchema(into) || pg::InOwnStatement()) {
     return InvalidOid;
   }
   Oid found = InvalidOid;
   CatCList* functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(name));
   for (int i = 0; i < functions->n_members && !OidIsValid(found); i++) {
     const auto* function = reinterpret_cast<Form_pg_proc>(GETSTRUCT(&functions->members[i]->tuple));
-    if (function->pronamespace == outbox &&
+    if (function->pronamespace == into &&
         getExtensionOfObject(ProcedureRelationId, function->oid) == get_extension_oid("outbox", true)) {
       found = function->oid;
     }
@@ -411,9 +410,8 @@ void CheckRename(Node* statement) {
       break;
     }
     case OBJECT_SCHEMA: {
-      const Oid table = strcmp(rename->subname, "outbox") != 0
-                            ? InvalidOid
-                            : Guard([] { return get_relname_relid("log", get_namespace_oid("outbox", true)); });
+      const Oid table =
+          !pg::IsOurSchema(rename->subname) ? InvalidOid : Guard([] { return pg::FindOurRelation("log"); });
       if (OidIsValid(table) && Guard([table] { return IsOurs(table) && Owns(table); })) {
         RefuseShape(table, "rename the schema of");
       }
@@ -482,12 +480,14 @@ void CheckReplaceFunction(Node* statement) {
   if (!OidIsValid(found)) {
     return;
   }
-  const std::string name = Guard([found]() -> const char* { return get_func_name(found); });
+  const std::string name = Guard([found]() -> const char* {
+    return psprintf("%s.%s", get_namespace_name(get_func_namespace(found)), get_func_name(found));
+  });
   if (pg::settings.allow_loss) {
-    NoteLoss("replace function outbox." + name, "");
+    NoteLoss("replace function " + name, "");
     return;
   }
-  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot replace function outbox." + name,
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot replace function " + name,
                   "It belongs to extension outbox, whose triggers, views and workers count on what it does.",
                   "Make one of your own, in a schema of your own. To do it all the same, and answer for it: SET "
                   "outbox.allow_loss = on."};
@@ -495,8 +495,8 @@ void CheckReplaceFunction(Node* statement) {
 
 bool IsRestored(Node* statement) {
   auto* copy = reinterpret_cast<CopyStmt*>(statement);
-  if (!copy->is_from || copy->relation == nullptr || copy->relation->schemaname == nullptr ||
-      strcmp(copy->relation->schemaname, "outbox") != 0 || !OidIsValid(get_extension_oid("outbox", true))) {
+  if (!copy->is_from || copy->relation == nullptr || !pg::IsOurSchema(copy->relation->schemaname) ||
+      !OidIsValid(get_extension_oid("outbox", true))) {
     return false;
   }
   static const char* const keyed[] = {"lane", "parked", "side_lane", "side_topic", "pause"};

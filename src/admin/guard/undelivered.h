@@ -1,6 +1,6 @@
 // What counts as loss [P]: events that some route has not delivered, counted by route. Of the log what is behind the
-// route's lanes and wanted by it, of outbox_internal.parked what is not dead; events of this transaction included. Where routes
-// or lanes go, whatever open transactions have emitted counts as well. Dead letters are told of beside it.
+// route's lanes and wanted by it, of outbox_internal.parked what is not dead; events of this transaction included.
+// Where routes or lanes go, whatever open transactions have emitted counts as well. Dead letters are told of beside it.
 #pragma once
 
 #include <string>

@@ -97,8 +97,9 @@ struct Counter {
 
 // Plain.
 void Scan(const char* table, const char* condition, Oid type, Datum value, Counter* counter) {
-  const char* sql = psprintf("%s%s FROM %s AS l %s AND NOT outbox_internal.forgotten(l.payload, l.headers, l.content_type)",
-                             kColumns, counter->parked, table, condition);
+  const char* sql =
+      psprintf("%s%s FROM %s AS l %s AND NOT outbox_internal.forgotten(l.payload, l.headers, l.content_type)", kColumns,
+               counter->parked, table, condition);
   ForEachRow(Access::kRead, sql, 1, &type, &value, nullptr,
              [counter](HeapTuple row, TupleDesc columns) { return counter->Take(row, columns); });
 }

@@ -8,13 +8,13 @@ namespace outbox::admin {
 
 std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access) {
   std::map<std::pair<int64, int>, ParkedCount> counts;
-  for (const Row& row : RunSql(
-           access,
-           "SELECT l.route_id, l.lane, s.state, c.n FROM outbox_internal.lane l "
-           "CROSS JOIN (VALUES ('retrying'), ('blocked'), ('scheduled'), ('dead')) s (state) "
-           "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p WHERE p.route_id = l.route_id "
-           " AND p.lane = l.lane AND p.state = s.state LIMIT $1::bigint) x) c WHERE c.n > 0",
-           {Cell(std::to_string(kParkedCountLimit))}, Plan::kByKey)) {
+  for (const Row& row : RunSql(access,
+                               "SELECT l.route_id, l.lane, s.state, c.n FROM outbox_internal.lane l "
+                               "CROSS JOIN (VALUES ('retrying'), ('blocked'), ('scheduled'), ('dead')) s (state) "
+                               "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p "
+                               "WHERE p.route_id = l.route_id "
+                               " AND p.lane = l.lane AND p.state = s.state LIMIT $1::bigint) x) c WHERE c.n > 0",
+                               {Cell(std::to_string(kParkedCountLimit))}, Plan::kByKey)) {
     auto number = [&row](size_t column) { return std::strtoll(row[column].value().c_str(), nullptr, 10); };
     ParkedCount& count = counts[{number(0), static_cast<int>(number(1))}];
     const std::string& state = row[2].value();
@@ -31,7 +31,8 @@ std::vector<Overdue> LoadOverdue(Access access) {
   std::vector<Overdue> overdue;
   for (const Row& row :
        RunSql(access,
-              "WITH due AS (SELECT r.id AS route_id, d.* FROM outbox.route r JOIN outbox_internal.lane l ON l.route_id = r.id "
+              "WITH due AS (SELECT r.id AS route_id, d.* FROM outbox.route r JOIN outbox_internal.lane l ON l.route_id "
+              "= r.id "
               "CROSS JOIN LATERAL (SELECT p.lane, p.topic, p.due_at, p.failed_at, p.error_class, p.error_code, "
               "p.error_message FROM outbox_internal.due_keyed p WHERE p.route_id = r.id AND p.lane = l.lane "
               "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d "

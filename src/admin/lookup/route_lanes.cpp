@@ -7,6 +7,7 @@
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/server.h"
 #include "log/routes.h"
+#include "pg/schemas.h"
 
 extern "C" {
 #include "access/xact.h"
@@ -106,7 +107,7 @@ void AddSides(const Cell& route, Access access, Positions positions, std::vector
 
 void AddStarts(const Cell& route, Access access, std::vector<LaneRecord>* lanes) {
   // An extension that is not updated yet has none.
-  if (!pg::Guard([] { return OidIsValid(get_relname_relid("lane_start", get_namespace_oid("outbox", true))); })) {
+  if (!pg::Guard([] { return OidIsValid(pg::FindOurRelation("lane_start")); })) {
     return;
   }
   std::map<int64, std::shared_ptr<std::vector<LaneStart>>> starts;

@@ -59,8 +59,8 @@ struct LaneStart {
 struct Passage {
   enum class Kind : unsigned char { kPending, kDelivered, kPassedOver };
   Kind kind = Kind::kPending;
-  // Delivered: rows of outbox_internal.progress that may tell of it are of that lane, and of a time after `after` and no later
-  // than `until` (Unix microseconds).
+  // Delivered: rows of outbox_internal.progress that may tell of it are of that lane, and of a time after `after` and
+  // no later than `until` (Unix microseconds).
   int lane = 0;
   int64 after = PG_INT64_MIN;
   int64 until = PG_INT64_MAX;

@@ -1,7 +1,8 @@
 #include "admin/lookup/try_lock.h"
 
+#include "pg/schemas.h"
+
 extern "C" {
-#include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
 #include "storage/lmgr.h"
 #include "utils/rel.h"
@@ -45,8 +46,7 @@ bool LockToLook(Oid table) {
 }
 
 bool LockToLook(const char* table) {
-  const Oid schema = get_namespace_oid("outbox", true);
-  return OidIsValid(schema) && LockToLook(get_relname_relid(table, schema));
+  return LockToLook(pg::FindOurRelation(table));
 }
 
 }  // namespace outbox::admin

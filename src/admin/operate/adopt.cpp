@@ -43,7 +43,8 @@ void ForgetOwners() {
 // Whether this is a copy of the files (a template, a base backup, pg_upgrade). In such a copy transaction ids go on
 // where they were, so positions stay valid. A dump brings identity and lanes, but no row of outbox_internal.origin.
 bool IsCopyOfFiles() {
-  if (SPI_execute("SELECT FROM outbox_internal.origin o, outbox_internal.identity i WHERE o.system_identifier = i.system_identifier "
+  if (SPI_execute("SELECT FROM outbox_internal.origin o, outbox_internal.identity i WHERE o.system_identifier = "
+                  "i.system_identifier "
                   "AND o.database = i.database",
                   false, 0) != SPI_OK_SELECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
@@ -194,9 +195,10 @@ int64 AdoptAll(bool keep_positions) {
     SPI_finish();
   });
   // Whose it was, where that is another's.
-  const Cell origin = RunSql(Access::kWrite,
-                             "SELECT (SELECT i.system_identifier || '/' || i.database FROM outbox_internal.identity i WHERE "
-                             "i.system_identifier || '/' || i.database <> outbox_internal.home() LIMIT 1)")[0][0];
+  const Cell origin =
+      RunSql(Access::kWrite,
+             "SELECT (SELECT i.system_identifier || '/' || i.database FROM outbox_internal.identity i WHERE "
+             "i.system_identifier || '/' || i.database <> outbox_internal.home() LIMIT 1)")[0][0];
   const bool dump = pg::Guard([keep_positions] { return TakeOver(keep_positions); });
   if (dump || HasRestoredLanes()) {
     BeginAdoption(!keep_positions);

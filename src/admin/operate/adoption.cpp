@@ -79,9 +79,10 @@ std::vector<Row> RestoredRoutes() {
 class Judge {
  public:
   explicit Judge(const Adoption& adoption) {
-    for (const Row& row : RunSql(Access::kWrite,
-                                 "SELECT s.key, s.value ->> 'snapshot', s.value ->> 'time' FROM outbox_internal.adoption a, "
-                                 "jsonb_each(a.starts) s ORDER BY s.key::bigint")) {
+    for (const Row& row :
+         RunSql(Access::kWrite,
+                "SELECT s.key, s.value ->> 'snapshot', s.value ->> 'time' FROM outbox_internal.adoption a, "
+                "jsonb_each(a.starts) s ORDER BY s.key::bigint")) {
       starts_.push_back({Number(row[0]), ParseSnapshot(row[1].value()), Number(row[2])});
     }
     if (adoption.pending && !adoption.nothing) {
@@ -121,10 +122,11 @@ class Judge {
 
  private:
   uint64 Make(const RouteIds& lack, const RouteIds& before) {
-    uint64 next = static_cast<uint64>(Number(RunSql(Access::kWrite,
-                                                    "SELECT coalesce(max(xid) + 1, $1::bigint) FROM outbox_internal.adopted "
-                                                    "WHERE xid < $2::bigint",
-                                                    {Cell(kBeginOfNumbers), Cell(std::to_string(kNobody))})[0][0]));
+    uint64 next =
+        static_cast<uint64>(Number(RunSql(Access::kWrite,
+                                          "SELECT coalesce(max(xid) + 1, $1::bigint) FROM outbox_internal.adopted "
+                                          "WHERE xid < $2::bigint",
+                                          {Cell(kBeginOfNumbers), Cell(std::to_string(kNobody))})[0][0]));
     const bool full = next >= kNobody;
     RouteIds all;
     for (const Start& start : starts_) {
@@ -271,8 +273,8 @@ void MoveBatch(const char* home, int64 begun_at, const char* done_to,
       Oid type = get_array_type(TIDOID);
       Datum gone =
           PointerGetDatum(construct_array(places, moved, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT));
-      if (SPI_execute_with_args("DELETE FROM outbox_internal.foreign_event WHERE ctid = ANY ($1)", 1, &type, &gone, nullptr,
-                                false, 0) != SPI_OK_DELETE) {
+      if (SPI_execute_with_args("DELETE FROM outbox_internal.foreign_event WHERE ctid = ANY ($1)", 1, &type, &gone,
+                                nullptr, false, 0) != SPI_OK_DELETE) {
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a statement of outbox")));
       }
     }
@@ -295,15 +297,16 @@ void LetLanesGo(const Adoption& adoption) {
   const std::vector<Row> routes = RestoredRoutes();
   // Progress and ticks of the original mean nothing here. There may be many; if no others exist, the tables are emptied
   // as a whole.
-  const bool all = RunSql(Access::kWrite, "SELECT FROM outbox_internal.lane WHERE home = outbox_internal.home() LIMIT 1").empty();
+  const bool all =
+      RunSql(Access::kWrite, "SELECT FROM outbox_internal.lane WHERE home = outbox_internal.home() LIMIT 1").empty();
   if (all) {
     RunSql(Access::kWrite, "TRUNCATE outbox_internal.progress, outbox_internal.tick");
   } else {
     RunSql(Access::kWrite, "DELETE FROM outbox_internal.tick");
   }
-  const std::vector<Row> numbers =
-      RunSql(Access::kWrite, "SELECT xid, wanted, before FROM outbox_internal.adopted WHERE xid >= $1::bigint ORDER BY xid",
-             {Cell(std::to_string(adoption.first))});
+  const std::vector<Row> numbers = RunSql(
+      Access::kWrite, "SELECT xid, wanted, before FROM outbox_internal.adopted WHERE xid >= $1::bigint ORDER BY xid",
+      {Cell(std::to_string(adoption.first))});
   for (const Row& route : routes) {
     std::vector<uint64> unread, begun;
     for (const Row& number : numbers) {
@@ -330,11 +333,12 @@ void LetLanesGo(const Adoption& adoption) {
     // the clock said then.
     RunSql(Access::kWrite,
            "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, "
-           "window_to = $3::pg_snapshot, done_to = NULL, since = '-infinity', repeats_to = NULL, home = outbox_internal.home() "
+           "window_to = $3::pg_snapshot, done_to = NULL, since = '-infinity', repeats_to = NULL, home = "
+           "outbox_internal.home() "
            "WHERE route_id = $1::bigint",
            {route[0], Cell(SnapshotWithout(unread)), unread.empty() ? Cell() : Cell(SnapshotWithout({}))});
-    RunSql(Access::kWrite, "UPDATE outbox_internal.parked SET xid = NULL WHERE route_id = $1::bigint AND xid IS NOT NULL",
-           {route[0]});
+    RunSql(Access::kWrite,
+           "UPDATE outbox_internal.parked SET xid = NULL WHERE route_id = $1::bigint AND xid IS NOT NULL", {route[0]});
   }
   RunSql(Access::kWrite, "UPDATE outbox_internal.adoption SET phase = 'history', done_to = '-infinity'");
   pg::NoteConfigChange();
@@ -355,7 +359,9 @@ std::optional<Adoption> TakeAdoption() {
 }  // namespace
 
 bool HasRestoredLanes() {
-  return !RunSql(Access::kWrite, "SELECT FROM outbox_internal.lane WHERE home IS DISTINCT FROM outbox_internal.home() LIMIT 1").empty();
+  return !RunSql(Access::kWrite,
+                 "SELECT FROM outbox_internal.lane WHERE home IS DISTINCT FROM outbox_internal.home() LIMIT 1")
+              .empty();
 }
 
 bool BeginAdoption(bool nothing) {
@@ -457,15 +463,16 @@ int64 MoveLoadedRows(const std::string& table) {
   const std::string own = "xid >= '" + std::to_string(kEnd) + "'";
   std::string sql =
       "WITH now AS MATERIALIZED (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric AS next), "
-      "loaded AS MATERIALIZED (SELECT r.xmin::text::bigint AS x FROM outbox." +
+      "loaded AS MATERIALIZED (SELECT r.xmin::text::bigint AS x FROM outbox_internal." +
       table + " r, now WHERE r." + own +
       " GROUP BY 1, now.next HAVING count(DISTINCT r.xid) > 1 "
       "OR max(r.xid::text::numeric) > now.next - mod(mod(now.next, 4294967296) - r.xmin::text::bigint + 4294967296, "
       "4294967296)), "
-      "gone AS (DELETE FROM outbox." +
+      "gone AS (DELETE FROM outbox_internal." +
       table + " d USING loaded l WHERE d.xmin::text::bigint = l.x AND d." + own +
       " RETURNING d.*), "
-      "moved AS (INSERT INTO outbox_internal.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, payload, "
+      "moved AS (INSERT INTO outbox_internal.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, "
+      "payload, "
       "content_type, headers, topic, deliver_at, xid, home, subscribed) SELECT g.created_at, g.id, g.aggregate_type, "
       "g.aggregate_id, g.event_type, g.payload, g.content_type, g.headers, g.topic, g.deliver_at, g.xid, "
       "outbox_internal.home(), false FROM gone g RETURNING 1) SELECT count(*) FROM moved";

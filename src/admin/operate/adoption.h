@@ -3,10 +3,10 @@
 // A dump brings routes, positions and rows whose transaction ids are all the original's. So positions can tell which
 // route has had which event, and nothing else. Each event is moved into its own day under its own created_at, and in
 // place of its transaction id gets a number that no transaction of this server ever had: one for all events that the
-// same routes have still to get (outbox_internal.adopted). A lane then starts with a window of the numbers that are its own, as
-// if it had been half way; and all that was ever emitted here is still to come, behind them. So what the original had
-// delivered is not sent again, what it had not is sent, byte for byte, to the routes that lack it, and order per key
-// holds.
+// same routes have still to get (outbox_internal.adopted). A lane then starts with a window of the numbers that are its
+// own, as if it had been half way; and all that was ever emitted here is still to come, behind them. So what the
+// original had delivered is not sent again, what it had not is sent, byte for byte, to the routes that lack it, and
+// order per key holds.
 //
 // Adoption runs in batches, in any session or in the keeper, and resumes after an interruption: first what is pending,
 // then its lanes are freed, then what the original had delivered, for outbox.status() and outbox.replay().

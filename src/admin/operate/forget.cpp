@@ -125,7 +125,8 @@ class Forgetter {
     }
     RunSql(
         Access::kWrite,
-        "INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, error_message) "
+        "INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, "
+        "error_message) "
         "SELECT timestamptz 'epoch' + ($4::bigint - 1 + row_number() OVER ()) * interval '1 microsecond', u.route_id, "
         "timestamptz 'epoch' + u.micros * interval '1 microsecond', u.id, 0, 'skipped', 0, '', 'erased by "
         "outbox.forget()' FROM unnest($1::bigint[], $2::bigint[], $3::uuid[]) AS u (route_id, micros, id)",
@@ -133,10 +134,11 @@ class Forgetter {
   }
 
   int64 CountParked() {
-    Row row = RunSql(Access::kWrite,
-                     "SELECT (SELECT count(*) FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id = $2), "
-                     "(SELECT count(*) FROM outbox_internal.foreign_event WHERE aggregate_type = $1 AND aggregate_id = $2)",
-                     {Cell(key_.type), Cell(key_.id)})[0];
+    Row row =
+        RunSql(Access::kWrite,
+               "SELECT (SELECT count(*) FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id = $2), "
+               "(SELECT count(*) FROM outbox_internal.foreign_event WHERE aggregate_type = $1 AND aggregate_id = $2)",
+               {Cell(key_.type), Cell(key_.id)})[0];
     return std::strtoll(row[0].value().c_str(), nullptr, 10) + std::strtoll(row[1].value().c_str(), nullptr, 10);
   }
 
@@ -144,11 +146,12 @@ class Forgetter {
   // how many.
   int64 RemoveParked() {
     int64 gone = 0;
-    for (const Row& row : RunSql(Access::kWrite,
-                                 "SELECT p.id, r.name FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-                                 "WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 GROUP BY p.id, r.id, r.name "
-                                 "ORDER BY min(p.created_at), r.id, p.id",
-                                 {Cell(key_.type), Cell(key_.id)})) {
+    for (const Row& row :
+         RunSql(Access::kWrite,
+                "SELECT p.id, r.name FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+                "WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 GROUP BY p.id, r.id, r.name "
+                "ORDER BY min(p.created_at), r.id, p.id",
+                {Cell(key_.type), Cell(key_.id)})) {
       try {
         std::vector<ParkedRow> rows = LockParked(row[0], row[1]);
         outbox::pg::NoteParkedChange();
@@ -178,7 +181,8 @@ class Forgetter {
     for (const Row& row :
          RunSql(Access::kWrite,
                 "SELECT (extract(epoch FROM to_date(right(c.relname, 8), 'YYYYMMDD')::timestamp) * 1000000)::bigint "
-                "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'outbox_internal.log'::regclass "
+                "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = "
+                "'outbox_internal.log'::regclass "
                 "AND c.relname ~ '^log_[0-9]{8}$' UNION SELECT (extract(epoch FROM date_trunc('day', s.created_at AT "
                 "TIME ZONE 'UTC')) * 1000000)::bigint FROM outbox_internal.log_spare s ORDER BY 1")) {
       const int64 start = std::strtoll(row[0].value().c_str(), nullptr, 10);
@@ -235,7 +239,8 @@ void GiveUpBesideLog(const Key& key, Forgetter* forgetter, Batches* batches, Cou
   for (int tries = 0; tries < kTries; tries++) {
     counts->given_up += forgetter->RemoveParked();
     batches->Commit();
-    if (RunSql(Access::kWrite, "SELECT FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id = $2 LIMIT 1",
+    if (RunSql(Access::kWrite,
+               "SELECT FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id = $2 LIMIT 1",
                {Cell(key.type), Cell(key.id)})
             .empty()) {
       break;

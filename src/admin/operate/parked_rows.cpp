@@ -97,8 +97,8 @@ void RefuseInLog(const std::string& id, const Cell& route) {
   }
 }
 
-// An event waits where something of its key has to go first (outbox_internal.holding): a row before it that is blocked, or not
-// due yet, or dead, and not in this very run of rows ($1 to $4). A pause of its key holds it too.
+// An event waits where something of its key has to go first (outbox_internal.holding): a row before it that is blocked,
+// or not due yet, or dead, and not in this very run of rows ($1 to $4). A pause of its key holds it too.
 constexpr const char* kMakeDue =
     "WITH t AS MATERIALIZED (SELECT * FROM outbox_internal.placed_rows($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], "
     "$5::text[], $6::bigint[], $7::integer[])),"
@@ -147,10 +147,11 @@ Cell RouteArray(std::vector<std::string> route_ids) {
 // Routes on which the event is parked, kept.
 Cell KeepRoutesOf(const Cell& id, const Cell& route) {
   std::vector<std::string> routes;
-  for (const Row& row : RunSql(Access::kWrite,
-                               "SELECT p.route_id FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-                               "WHERE p.id = $1::uuid AND ($2 IS NULL OR r.name = $2)",
-                               {id, route}, Plan::kByKey)) {
+  for (const Row& row :
+       RunSql(Access::kWrite,
+              "SELECT p.route_id FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+              "WHERE p.id = $1::uuid AND ($2 IS NULL OR r.name = $2)",
+              {id, route}, Plan::kByKey)) {
     routes.push_back(row[0].value());
   }
   KeepRoutes(routes);
@@ -172,12 +173,12 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
   if (route) {
     RouteId(*route);
   }
-  std::vector<ParkedRow> rows =
-      RowsOf(RunSql(Access::kWrite,
-                    "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-                    "WHERE p.id = $2::uuid AND p.route_id = ANY ($3::bigint[]) "
-                    "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
-                    {LiveIncarnations(), id, KeepRoutesOf(id, route)}, Plan::kByKey));
+  std::vector<ParkedRow> rows = RowsOf(RunSql(Access::kWrite,
+                                              "SELECT " OUTBOX_ROW_COLUMNS
+                                              "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+                                              "WHERE p.id = $2::uuid AND p.route_id = ANY ($3::bigint[]) "
+                                              "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
+                                              {LiveIncarnations(), id, KeepRoutesOf(id, route)}, Plan::kByKey));
   if (rows.empty()) {
     RefuseInLog(*id, route);
     throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "event " + *id + " is not parked",
@@ -197,13 +198,14 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
 
 std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
   std::vector<Cell> arrays = KeyArrays(keys);
-  return RowsOf(
-      RunSql(Access::kWrite,
-             "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-             "JOIN outbox_internal.parked_keys($2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[]) k ON " OUTBOX_SAME_ROW(
-                 "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
-                           "FOR UPDATE OF p SKIP LOCKED",
-             {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
+  return RowsOf(RunSql(
+      Access::kWrite,
+      "SELECT " OUTBOX_ROW_COLUMNS
+      "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+      "JOIN outbox_internal.parked_keys($2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[]) k ON " OUTBOX_SAME_ROW(
+          "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
+                    "FOR UPDATE OF p SKIP LOCKED",
+      {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
 }
 
 bool HoldRoutes(std::vector<std::string> route_ids) {
@@ -304,16 +306,16 @@ void Rename(const std::string& route_id) {
   last.id = "00000000-0000-0000-0000-000000000000";
   last.replay = "0";
   for (size_t read = kPage; read == kPage;) {
-    std::vector<ParkedRow> rows =
-        RowsOf(RunSql(Access::kWrite,
-                      "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-                      "WHERE p.route_id = $2::bigint AND p.own_topic IS NULL AND (p.created_at, p.id, p.replay) > "
-                      "(timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $4::uuid, $5::bigint) ORDER BY "
-                      "p.created_at, p.id, p.replay LIMIT $6::bigint "
-                      "FOR UPDATE OF p",
-                      {LiveIncarnations(), Cell(route_id), Cell(last.created_at), Cell(last.id), Cell(last.replay),
-                       Cell(std::to_string(kPage))},
-                      Plan::kByKey));
+    std::vector<ParkedRow> rows = RowsOf(
+        RunSql(Access::kWrite,
+               "SELECT " OUTBOX_ROW_COLUMNS "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+               "WHERE p.route_id = $2::bigint AND p.own_topic IS NULL AND (p.created_at, p.id, p.replay) > "
+               "(timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $4::uuid, $5::bigint) ORDER BY "
+               "p.created_at, p.id, p.replay LIMIT $6::bigint "
+               "FOR UPDATE OF p",
+               {LiveIncarnations(), Cell(route_id), Cell(last.created_at), Cell(last.id), Cell(last.replay),
+                Cell(std::to_string(kPage))},
+               Plan::kByKey));
     read = rows.size();
     if (rows.empty()) {
       break;
@@ -336,7 +338,8 @@ void Rename(const std::string& route_id) {
       continue;
     }
     RunSql(Access::kWrite,
-           "UPDATE outbox_internal.parked p SET topic = k.topic, order_key = k.order_key FROM outbox_internal.placed_rows($1::bigint[], "
+           "UPDATE outbox_internal.parked p SET topic = k.topic, order_key = k.order_key FROM "
+           "outbox_internal.placed_rows($1::bigint[], "
            "$2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::bigint[], $7::integer[]) k WHERE " OUTBOX_SAME_ROW(
                "p", "k"),
            PlacedArrays(renamed), Plan::kByKey);
@@ -355,10 +358,10 @@ void PromoteKeysOf(const std::vector<ParkedRow>& rows) {
 
 void PromoteRoute(const std::string& route_id) {
   std::vector<std::pair<std::string, Cell>> keys;
-  for (Row& row :
-       RunSql(Access::kWrite,
-              "SELECT DISTINCT order_key FROM outbox_internal.waiting WHERE route_id = $1::bigint AND state = 'blocked'",
-              {Cell(route_id)})) {
+  for (Row& row : RunSql(
+           Access::kWrite,
+           "SELECT DISTINCT order_key FROM outbox_internal.waiting WHERE route_id = $1::bigint AND state = 'blocked'",
+           {Cell(route_id)})) {
     keys.emplace_back(route_id, std::move(row[0]));
   }
   Promote(keys);

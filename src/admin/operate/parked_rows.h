@@ -1,5 +1,5 @@
-// What operators' functions do to rows of outbox_internal.parked [P]. Lanes do the same with parked/statements.h, which also
-// promotes waiting rows, for both. Lanes repair what a race between the two leaves: whenever parked_generation has
+// What operators' functions do to rows of outbox_internal.parked [P]. Lanes do the same with parked/statements.h, which
+// also promotes waiting rows, for both. Lanes repair what a race between the two leaves: whenever parked_generation has
 // moved, a lane looks for keys whose head is blocked, and promotes it.
 //
 // The caller of a function that changes something also calls NoteParkedChange().

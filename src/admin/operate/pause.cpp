@@ -110,15 +110,15 @@ OUTBOX_FUNCTION(outbox_pause) {
   outbox::pg::NoteConfigChange();
   if (target.aggregate_type) {
     outbox::pg::NoteParkedChange();
-    RunSql(
-        Access::kWrite,
-        // (Its route is kept by the row of outbox.pause.)
-        "WITH locked AS MATERIALIZED (SELECT route_id, created_at, id, replay FROM outbox_internal.parked WHERE " OUTBOX_OF_KEY
-        " AND state = 'retrying' AND NOT coalesce(sender = ANY ($4::bigint[]), false) "
-        "ORDER BY created_at, id, replay FOR UPDATE) "
-        "UPDATE outbox_internal.parked p SET state = 'blocked', due_at = NULL, sender = NULL FROM locked k "
-        "WHERE p.route_id = k.route_id AND p.created_at = k.created_at AND p.id = k.id AND p.replay = k.replay",
-        {target.route_id, target.aggregate_type, target.aggregate_id, LiveIncarnations()});
+    RunSql(Access::kWrite,
+           // (Its route is kept by the row of outbox.pause.)
+           "WITH locked AS MATERIALIZED (SELECT route_id, created_at, id, replay FROM outbox_internal.parked "
+           "WHERE " OUTBOX_OF_KEY
+           " AND state = 'retrying' AND NOT coalesce(sender = ANY ($4::bigint[]), false) "
+           "ORDER BY created_at, id, replay FOR UPDATE) "
+           "UPDATE outbox_internal.parked p SET state = 'blocked', due_at = NULL, sender = NULL FROM locked k "
+           "WHERE p.route_id = k.route_id AND p.created_at = k.created_at AND p.id = k.id AND p.replay = k.replay",
+           {target.route_id, target.aggregate_type, target.aggregate_id, LiveIncarnations()});
   }
   PG_RETURN_BOOL(true);
 }

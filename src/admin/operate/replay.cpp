@@ -1,8 +1,9 @@
 // outbox.replay() and outbox.cancel_replay() [P].
 //
 // A replay is a copy: what matches is looked up (replay_plan.h) and then copied batch by batch from the log into
-// outbox_internal.parked, in created_at order, as scheduled events that fall due one after another. The workers deliver them
-// like others that are due: events of one key in order, and later ones of the key from the log do not wait for them.
+// outbox_internal.parked, in created_at order, as scheduled events that fall due one after another. The workers deliver
+// them like others that are due: events of one key in order, and later ones of the key from the log do not wait for
+// them.
 //
 // Its row in outbox.replay says how far it has come; while a session copies it holds the replay's lock (log/replays.h).
 // One that was interrupted goes on where it stopped when it is called with its number.
@@ -247,7 +248,8 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
   outbox::pg::NoteParkedChange();
   std::vector<std::string> routes;
   for (const Row& row :
-       RunSql(Access::kWrite, "SELECT DISTINCT route_id FROM outbox_internal.parked WHERE replay = $1::bigint AND replay <> 0",
+       RunSql(Access::kWrite,
+              "SELECT DISTINCT route_id FROM outbox_internal.parked WHERE replay = $1::bigint AND replay <> 0",
               {number}, outbox::admin::Plan::kByKey)) {
     routes.push_back(row[0].value());
   }
@@ -255,17 +257,17 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
   // Cancels all that would still be sent: due, being retried, or waiting for another one. Dead letters stay.
   int64 gone = 0;
   std::vector<std::pair<std::string, Cell>> keys;
-  for (const Row& row :
-       RunSql(Access::kWrite,
-              "WITH locked AS MATERIALIZED (SELECT p.route_id, p.created_at, p.id, p.replay FROM outbox_internal.parked p "
-              "WHERE p.replay = $1::bigint AND p.replay <> 0 AND p.state <> 'dead' "
-              "AND p.route_id = ANY ($3::bigint[]) AND NOT coalesce(p.sender = ANY ($2::bigint[]), false) "
-              "ORDER BY p.created_at, p.route_id, p.id FOR UPDATE), "
-              "gone AS (DELETE FROM outbox_internal.parked p USING locked k WHERE p.route_id = k.route_id "
-              "AND p.created_at = k.created_at AND p.id = k.id AND p.replay = k.replay "
-              "RETURNING p.route_id, p.order_key, p.state) "
-              "SELECT route_id, CASE WHEN state <> 'scheduled' THEN order_key END, count(*) FROM gone GROUP BY 1, 2",
-              {number, LiveIncarnations(), Cell(TextArrayLiteral(routes))}, outbox::admin::Plan::kByKey)) {
+  for (const Row& row : RunSql(
+           Access::kWrite,
+           "WITH locked AS MATERIALIZED (SELECT p.route_id, p.created_at, p.id, p.replay FROM outbox_internal.parked p "
+           "WHERE p.replay = $1::bigint AND p.replay <> 0 AND p.state <> 'dead' "
+           "AND p.route_id = ANY ($3::bigint[]) AND NOT coalesce(p.sender = ANY ($2::bigint[]), false) "
+           "ORDER BY p.created_at, p.route_id, p.id FOR UPDATE), "
+           "gone AS (DELETE FROM outbox_internal.parked p USING locked k WHERE p.route_id = k.route_id "
+           "AND p.created_at = k.created_at AND p.id = k.id AND p.replay = k.replay "
+           "RETURNING p.route_id, p.order_key, p.state) "
+           "SELECT route_id, CASE WHEN state <> 'scheduled' THEN order_key END, count(*) FROM gone GROUP BY 1, 2",
+           {number, LiveIncarnations(), Cell(TextArrayLiteral(routes))}, outbox::admin::Plan::kByKey)) {
     keys.emplace_back(row[0].value(), row[1]);
     gone += std::strtoll(row[2].value().c_str(), nullptr, 10);
   }

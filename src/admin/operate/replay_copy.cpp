@@ -34,11 +34,11 @@ uint64 LockNumber(const Replay& replay) {
 }
 
 std::string TableName(Oid table) {
-  std::vector<Row> rows =
-      RunSql(Access::kWrite,
-             "SELECT relname FROM pg_class WHERE oid = $1::oid AND relnamespace = 'outbox'::regnamespace "
-             "AND relname ~ '^log_([0-9]{8}|spare)$'",
-             {Cell(std::to_string(table))});
+  std::vector<Row> rows = RunSql(Access::kWrite,
+                                 "SELECT relname FROM pg_class WHERE oid = $1::oid AND relnamespace = ANY "
+                                 "('{outbox,outbox_internal}'::regnamespace[]) "
+                                 "AND relname ~ '^log_([0-9]{8}|spare)$'",
+                                 {Cell(std::to_string(table))});
   if (rows.empty()) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "a day of the log went while it was copied",
                     "Its retention was over. What was copied until then is sent.",
@@ -63,13 +63,14 @@ int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base
     dues.push_back(std::to_string(due_base + static_cast<int64>(wait * USECS_PER_SEC)));
   }
   std::string sql =
-      "INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, "
+      "INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, replay, state, order_key, due_at, "
+      "aggregate_type, "
       "aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid) "
       "SELECT r.id, u.lane, l.created_at, l.id, $2::bigint, 'scheduled', u.order_key, "
       "timestamptz 'epoch' + u.due * interval '1 microsecond', l.aggregate_type, l.aggregate_id, l.event_type, "
       "l.payload, "
       "l.content_type, coalesce(l.headers, '{}') || jsonb_build_object('outbox-replay', $2), l.topic, u.topic, l.xid "
-      "FROM outbox." +
+      "FROM outbox_internal." +
       TableName(plan.events[begin].table) +
       " l JOIN unnest($4::bigint[], $5::integer[], $6::bigint[], $7::text[], $8::bigint[]) "
       "AS u (micros, lane, order_key, topic, due) "
@@ -118,10 +119,11 @@ bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* c
 
 // When the first event of this part falls due: behind those of the previous part.
 int64 DueBase(const Replay& replay) {
-  std::vector<Row> rows = RunSql(Access::kWrite,
-                                 "SELECT (extract(epoch FROM max(due_at)) * 1000000)::bigint FROM outbox_internal.parked "
-                                 "WHERE replay = $1::bigint",
-                                 {replay.number}, outbox::admin::Plan::kByKey);
+  std::vector<Row> rows =
+      RunSql(Access::kWrite,
+             "SELECT (extract(epoch FROM max(due_at)) * 1000000)::bigint FROM outbox_internal.parked "
+             "WHERE replay = $1::bigint",
+             {replay.number}, outbox::admin::Plan::kByKey);
   int64 base = Now();
   if (rows[0][0] && replay.per_second > 0) {
     int64 gap = static_cast<int64>(USECS_PER_SEC / replay.per_second);

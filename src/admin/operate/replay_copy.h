@@ -1,4 +1,5 @@
-// Copying what a replay sends again from the log into outbox_internal.parked [P], batch by batch, and its row in outbox.replay.
+// Copying what a replay sends again from the log into outbox_internal.parked [P], batch by batch, and its row in
+// outbox.replay.
 #pragma once
 
 #include "admin/common/batches.h"

@@ -139,7 +139,7 @@ void ResolveAgain(const std::string& table, size_t begin, size_t end, Resolver* 
   }
   std::string sql =
       "SELECT (extract(epoch FROM l.created_at) * 1000000)::bigint, l.id, l.aggregate_type, l.aggregate_id, "
-      "l.event_type, l.topic FROM outbox." +
+      "l.event_type, l.topic FROM outbox_internal." +
       table + " l WHERE l.ctid = ANY ($1::tid[])";
   for (const Row& found : RunSql(Access::kWrite, sql.c_str(), {ArrayLiteral(places)})) {
     const int64 created_at = std::strtoll(found[0].value().c_str(), nullptr, 10);

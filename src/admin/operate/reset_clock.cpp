@@ -2,14 +2,16 @@
 //
 // All that is ordered or found by that clock must stay correct. Events: earlier ones have to be delivered first,
 // because a window sorts by the clock, and no transaction may straddle the moment. Positions: the newest row of
-// outbox_internal.progress is the one with the latest time, so they are put into the lanes' own rows, as seek() does, and what
-// is dated after the new time goes. Day tables of days that were over and now are not: pg/clock.h, ClockResets().
+// outbox_internal.progress is the one with the latest time, so they are put into the lanes' own rows, as seek() does,
+// and what is dated after the new time goes. Day tables of days that were over and now are not: pg/clock.h,
+// ClockResets().
 #include "admin/common/operation.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/shared_views.h"
 #include "base/fault_point.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/transaction_end.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
@@ -47,7 +49,8 @@ constexpr const char* kWriters =
     " OR (a.datname = current_database() AND coalesce(a.state, 'active') NOT LIKE 'idle%' "
     "  AND NOT EXISTS (SELECT FROM pg_locks t WHERE t.pid = l.pid AND NOT t.granted AND (t.locktype IN "
     "('transactionid', 'tuple') "
-    "   OR (t.locktype = 'object' AND t.objid = 'outbox_internal.clock_ceiling'::regclass AND t.objsubid = 1))))) LIMIT 1";
+    "   OR (t.locktype = 'object' AND t.objid = 'outbox_internal.clock_ceiling'::regclass AND t.objsubid = 1))))) "
+    "LIMIT 1";
 
 // Parked events behind which later events of their key wait, by created_at.
 constexpr const char* kHolding = "SELECT count(*) FROM outbox_internal.holding h WHERE h.created_at > $1::timestamptz";
@@ -125,18 +128,20 @@ void HoldWhenQuiet(int64 now, bool force) {
 // Puts the lanes where they stand already, as seek() does.
 void CarryPositions(int64 now) {
   // Waits for workers that are saving progress, and keeps others from doing so until the lanes have lost their owners.
-  Guard([] { LockRelationOid(get_relname_relid("progress", get_namespace_oid("outbox", false)), ShareLock); });
+  Guard([] { LockRelationOid(outbox::pg::FindOurRelation("progress"), ShareLock); });
   const std::vector<Cell> at = {UnixMicrosCell(now)};
   RunSql(Access::kWrite,
-         "UPDATE outbox_internal.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
+         "UPDATE outbox_internal.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = "
+         "p.done_to, "
          "since = $1::timestamptz FROM outbox_internal.side_lane_position p "
          "WHERE p.route_id = t.route_id AND p.lane = t.lane AND p.side = t.side",
          at);
-  RunSql(Access::kWrite,
-         "UPDATE outbox_internal.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
-         "since = $1::timestamptz, owner = NULL, claimed_at = NULL FROM outbox_internal.lane_position p "
-         "WHERE p.route_id = t.route_id AND p.lane = t.lane",
-         at);
+  RunSql(
+      Access::kWrite,
+      "UPDATE outbox_internal.lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = p.done_to, "
+      "since = $1::timestamptz, owner = NULL, claimed_at = NULL FROM outbox_internal.lane_position p "
+      "WHERE p.route_id = t.route_id AND p.lane = t.lane",
+      at);
   RunSql(Access::kWrite, "DELETE FROM outbox_internal.progress WHERE at >= $1::timestamptz", at);
   RunSql(Access::kWrite, "DELETE FROM outbox_internal.tick WHERE at >= $1::timestamptz", at);
 }

@@ -79,7 +79,8 @@ void TellParked(const std::string& route) {
 }
 
 constexpr const char* kNoteStart =
-    "SELECT outbox_internal.note_lane_start($1::bigint, timestamptz 'epoch' + $2::bigint * interval '1 microsecond', 'seek', "
+    "SELECT outbox_internal.note_lane_start($1::bigint, timestamptz 'epoch' + $2::bigint * interval '1 microsecond', "
+    "'seek', "
     "$3::pg_snapshot, $4::pg_snapshot, timestamptz 'epoch' + $5::bigint * interval '1 microsecond')";
 
 void Move(const std::string& route, int64 at) {
@@ -103,11 +104,12 @@ void Move(const std::string& route, int64 at) {
     clock = outbox::pg::TakeReadings(1);
   });
   RouteStart start = ParseStart(Cell(UnixMicrosText(at)));
-  RunSql(Access::kWrite,
-         // What lanes did before the oldest retained event concerns no event any more.
-         "DELETE FROM outbox_internal.lane_start WHERE route_id = $1::bigint AND at < timestamptz 'epoch' + $2::bigint * "
-         "interval '1 microsecond'",
-         {rows[0][0], Cell(std::to_string(OldestRetained().value_or(clock)))});
+  RunSql(
+      Access::kWrite,
+      // What lanes did before the oldest retained event concerns no event any more.
+      "DELETE FROM outbox_internal.lane_start WHERE route_id = $1::bigint AND at < timestamptz 'epoch' + $2::bigint * "
+      "interval '1 microsecond'",
+      {rows[0][0], Cell(std::to_string(OldestRetained().value_or(clock)))});
   RunSql(Access::kWrite, kNoteStart,
          {rows[0][0], Cell(std::to_string(clock)), start.window_from, start.window_to, start.done_to});
   RunSql(Access::kWrite,

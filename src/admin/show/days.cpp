@@ -26,7 +26,7 @@ bool IsBehind(const LaneRecord& lane, const std::string& table) {
 }
 
 void FindHolders(const std::vector<std::vector<LaneRecord>>& routes, int64 limit, LogDay* day) {
-  const std::string table = "outbox." + day->table;
+  const std::string table = "outbox_internal." + day->table;
   for (const std::vector<LaneRecord>& lanes : routes) {
     LogDay::Holder holder;
     holder.route = lanes[0].route;
@@ -62,11 +62,12 @@ std::vector<LogDay> LoadLogDays(int64 limit) {
   RunSql(Access::kRead, "SELECT FROM outbox_internal.log LIMIT 0");
   const std::vector<std::vector<LaneRecord>> routes = ByRoute(LoadLanes(std::nullopt));
   std::vector<LogDay> found;
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT c.relname, pg_total_relation_size(c.oid), pg_relation_size(c.oid) FROM pg_class c WHERE "
-              "c.relnamespace = 'outbox'::regnamespace AND (c.oid = 'outbox_internal.log_spare'::regclass OR c.oid IN "
-              "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass)) ORDER BY 1")) {
+  for (const Row& row : RunSql(
+           Access::kRead,
+           "SELECT c.relname, pg_total_relation_size(c.oid), pg_relation_size(c.oid) FROM pg_class c WHERE "
+           "c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND (c.oid = "
+           "'outbox_internal.log_spare'::regclass OR c.oid IN "
+           "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass)) ORDER BY 1")) {
     LogDay day;
     day.table = row[0].value();
     day.bytes = std::stoll(row[1].value_or("0"));
@@ -113,10 +114,10 @@ OUTBOX_FUNCTION(outbox_day) {
       capped = capped || holder.capped;
     }
     const std::string holders = HoldersText(day);
-    result.Add({day.begins == 0 ? Cell() : Cell(day.table.substr(sizeof("log_") - 1)), Cell("outbox." + day.table),
-                Cell(day.state), Cell(std::to_string(day.bytes)), Cell(std::to_string(pending)),
-                Cell(capped ? "true" : "false"), UnixMicrosCell(day.oldest), TextCell(holders.c_str()),
-                UnixMicrosCell(day.goes_at)});
+    result.Add({day.begins == 0 ? Cell() : Cell(day.table.substr(sizeof("log_") - 1)),
+                Cell("outbox_internal." + day.table), Cell(day.state), Cell(std::to_string(day.bytes)),
+                Cell(std::to_string(pending)), Cell(capped ? "true" : "false"), UnixMicrosCell(day.oldest),
+                TextCell(holders.c_str()), UnixMicrosCell(day.goes_at)});
   }
   return static_cast<Datum>(0);
 }

@@ -16,22 +16,22 @@ WITH rights AS (
          CASE WHEN c.relkind = 'S' THEN true
               WHEN c.relkind = 'v' THEN x.privilege_type <> 'SELECT' AND NOT (c.relname = 'event' AND x.privilege_type = 'INSERT')
               ELSE x.privilege_type <> 'SELECT' OR c.relname ~ '^(log|log_[0-9]{8}|parked|foreign_event)$' END
-         OR (c.relkind = 'v' AND c.relname ~ '^_' AND c.relname <> '_waiting')
+         OR (c.relkind = 'v' AND c.relnamespace = 'outbox_internal'::regnamespace AND c.relname <> 'waiting')
          OR x.grantee = 0 AS odd
   FROM pg_class c, aclexplode(c.relacl) x
-  WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee <> c.relowner
+  WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee <> c.relowner
   UNION ALL
   SELECT 'ROUTINE', p.oid::regprocedure::text, x.grantee, x.privilege_type,
          CASE WHEN x.grantee = 0 THEN p.proname NOT LIKE 'json\_arg\_%'
-              WHEN p.proname LIKE '\_%' THEN NOT EXISTS (
+              WHEN p.pronamespace = 'outbox_internal'::regnamespace THEN NOT EXISTS (
                 SELECT FROM aclexplode(p.proacl) m WHERE m.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = 'pg_monitor'))
               ELSE p.proname IN ('adopt', 'forget', 'grant_emit', 'revoke_emit', 'grant_operate', 'revoke_operate') END
   FROM pg_proc p, aclexplode(p.proacl) x
-  WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee <> p.proowner
+  WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee <> p.proowner
   UNION ALL
-  SELECT 'SCHEMA', 'outbox', x.grantee, x.privilege_type, x.privilege_type = 'CREATE' OR x.grantee = 0
+  SELECT 'SCHEMA', n.nspname, x.grantee, x.privilege_type, x.privilege_type = 'CREATE' OR x.grantee = 0
   FROM pg_namespace n, aclexplode(n.nspacl) x
-  WHERE n.nspname = 'outbox' AND x.grantee <> n.nspowner
+  WHERE n.nspname IN ('outbox', 'outbox_internal') AND x.grantee <> n.nspowner
 )
 SELECT kind, name, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
        string_agg(privilege, ', ' ORDER BY privilege), bool_and(privilege = 'SELECT' AND grantee <> 0)
@@ -59,7 +59,7 @@ constexpr const char* kOwners = R"(
 WITH log AS (SELECT relowner AS owner FROM pg_class WHERE oid = 'outbox_internal.log'::regclass)
 SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass::text,
        quote_ident(pg_get_userbyid(c.relowner)), quote_ident(pg_get_userbyid(log.owner))
-FROM log, pg_class c WHERE c.relnamespace = 'outbox'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relowner <> log.owner
+FROM log, pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relowner <> log.owner
   AND (c.relispartition OR EXISTS (SELECT FROM pg_depend d, pg_extension e WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
        AND d.deptype = 'e' AND d.refobjid = e.oid AND e.extname = 'outbox'))
 UNION ALL

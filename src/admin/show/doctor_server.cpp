@@ -97,6 +97,7 @@ void CheckFigures(Findings* findings) {
   }
   const std::vector<OwnedLaneView> lanes = ReadLaneViews(MyDatabaseId);
   bool routes = false;
+  bool destinations = false;
   for (const Row& row : RunSql(
            Access::kRead, "SELECT r.id, s.oid FROM outbox.route r JOIN pg_foreign_server s ON s.srvname = r.server")) {
     const int64 id = std::strtoll(row[0].value().c_str(), nullptr, 10);
@@ -104,10 +105,7 @@ void CheckFigures(Findings* findings) {
     const bool owned = std::any_of(lanes.begin(), lanes.end(),
                                    [id](const OwnedLaneView& lane) { return lane.owned && lane.id.route_id == id; });
     routes = routes || (owned && !metrics::HasSlot(MyDatabaseId, id, server));
-  }
-  bool destinations = false;
-  for (const OwnedDestinationView& view : ReadDestinationViews(MyDatabaseId)) {
-    destinations = destinations || (view.owned && !metrics::HasSlot(MyDatabaseId, view.server));
+    destinations = destinations || (owned && !metrics::HasSlot(MyDatabaseId, server));
   }
   if (routes) {
     TellTogether("routes", metrics::Figures()->max_routes, "outbox.max_series", findings);

@@ -1,8 +1,8 @@
 // outbox.status(id): what became of one event on each route [P].
 //
-// What is known of an event comes from four places: outbox_internal.parked and outbox_internal.outcome know events that were refused,
-// delayed or replayed; of all others the position of the lane tells whether they are delivered, and the row of
-// outbox_internal.progress that first covers them tells between which offsets.
+// What is known of an event comes from four places: outbox_internal.parked and outbox_internal.outcome know events that
+// were refused, delayed or replayed; of all others the position of the lane tells whether they are delivered, and the
+// row of outbox_internal.progress that first covers them tells between which offsets.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -67,20 +67,21 @@ std::string TextOf(const outbox::Uuid& id) {
 // The event itself before its replays; what is parked before what has left.
 std::vector<Trace> LoadTraces(const std::string& id) {
   std::vector<Trace> traces;
-  for (const Row& found :
-       RunSql(Access::kRead,
-              "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, 't', r.name, p.lane, p.state, "
-              "p.topic, p.attempts, p.error_class, p.error_code, p.error_message, "
-              "(extract(epoch FROM coalesce(p.failed_at, p.parked_at)) * 1000000)::bigint, "
-              "(extract(epoch FROM p.due_at) * 1000000)::bigint, NULL, NULL, p.replay, r.server, p.aggregate_type, "
-              "p.aggregate_id FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.id = $1::uuid "
-              "UNION ALL "
-              "SELECT o.route_id, (extract(epoch FROM o.created_at) * 1000000)::bigint, 'f', r.name, NULL, o.outcome, "
-              "o.topic, o.attempts, o.error_class, o.error_code, o.error_message, NULL, NULL, (extract(epoch FROM "
-              "o.at) * 1000000)::bigint, o.place, "
-              "o.replay, r.server, '', NULL FROM outbox_internal.latest_outcome o JOIN outbox.route r ON r.id = o.route_id "
-              "WHERE o.id = $1::uuid ORDER BY 16, 3 DESC, 14 DESC",
-              {Cell(id)})) {
+  for (
+      const Row& found : RunSql(
+          Access::kRead,
+          "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, 't', r.name, p.lane, p.state, "
+          "p.topic, p.attempts, p.error_class, p.error_code, p.error_message, "
+          "(extract(epoch FROM coalesce(p.failed_at, p.parked_at)) * 1000000)::bigint, "
+          "(extract(epoch FROM p.due_at) * 1000000)::bigint, NULL, NULL, p.replay, r.server, p.aggregate_type, "
+          "p.aggregate_id FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.id = $1::uuid "
+          "UNION ALL "
+          "SELECT o.route_id, (extract(epoch FROM o.created_at) * 1000000)::bigint, 'f', r.name, NULL, o.outcome, "
+          "o.topic, o.attempts, o.error_class, o.error_code, o.error_message, NULL, NULL, (extract(epoch FROM "
+          "o.at) * 1000000)::bigint, o.place, "
+          "o.replay, r.server, '', NULL FROM outbox_internal.latest_outcome o JOIN outbox.route r ON r.id = o.route_id "
+          "WHERE o.id = $1::uuid ORDER BY 16, 3 DESC, 14 DESC",
+          {Cell(id)})) {
     Trace trace;
     trace.route_id = Number(found[0]);
     trace.created_at = Number(found[1]);
@@ -162,10 +163,11 @@ void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& p
            " ";
   };
   std::string covering =
-      "SELECT g.* FROM outbox_internal.progress g WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND " + within("g") +
-      "AND " + covers("g") +
+      "SELECT g.* FROM outbox_internal.progress g WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND " +
+      within("g") + "AND " + covers("g") +
       // a rewind follows the record of the run; the clock of events may be a little ahead of the server's
-      "AND NOT (EXISTS (SELECT FROM outbox_internal.server_run s WHERE s.met_at > g.at - interval '1 hour') AND EXISTS (SELECT "
+      "AND NOT (EXISTS (SELECT FROM outbox_internal.server_run s WHERE s.met_at > g.at - interval '1 hour') AND EXISTS "
+      "(SELECT "
       "FROM outbox_internal.progress m "
       "WHERE m.route_id = g.route_id AND m.lane = g.lane AND m.side = 0 AND m.survived IS NOT NULL AND m.at > g.at "
       "AND " +

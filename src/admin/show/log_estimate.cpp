@@ -2,6 +2,7 @@
 
 #include "admin/lookup/try_lock.h"
 #include "days/log_table.h"
+#include "pg/schemas.h"
 #include "pg/wall.h"
 
 extern "C" {
@@ -102,9 +103,8 @@ bool LogEstimate::whole() const {
 }
 
 LogEstimate* EstimateLog() {
-  const Oid schema = get_namespace_oid("outbox", false);
-  const Oid log = get_relname_relid("log", schema);
-  const Oid spare = get_relname_relid("log_spare", schema);
+  const Oid log = pg::FindOurRelation("log");
+  const Oid spare = pg::FindOurRelation("log_spare");
   List* leaves = OidIsValid(log) ? find_inheritance_children(log, NoLock) : NIL;
   if (OidIsValid(spare)) {
     leaves = lappend_oid(leaves, spare);

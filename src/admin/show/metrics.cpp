@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "admin/common/query.h"
@@ -16,12 +17,12 @@
 #include "base/version.h"
 #include "metrics/emitted.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 #include "sink/kind.h"
 
 extern "C" {
 #include "access/xlog.h"
-#include "catalog/namespace.h"
 #include "utils/fmgrprotos.h"
 }
 
@@ -207,28 +208,26 @@ void AddOthers(const Sources& from, const metrics::DatabaseFigures* own) {
   const Labels* other = samples->Keep({{"route", kOther}, {"destination", kOther}});
   const Labels* other_destination = samples->Keep({{"destination", kOther}});
   int routes = 0;
+  std::set<Oid> destinations;
   for (const Route& route : from.routes) {
-    const auto shown = std::find_if(from.view.lanes.begin(), from.view.lanes.end(), [&](const OwnedLaneView& lane) {
+    const bool owned = std::any_of(from.view.lanes.begin(), from.view.lanes.end(), [&](const OwnedLaneView& lane) {
       return lane.owned && lane.id.route_id == route.id;
     });
-    const auto server = std::find_if(from.destinations.begin(), from.destinations.end(),
-                                     [&](const Destination& destination) { return destination.name == route.server; });
-    routes += shown != from.view.lanes.end() && server != from.destinations.end() &&
-              !metrics::HasSlot(MyDatabaseId, route.id, server->server);
-  }
-  int destinations = 0;
-  for (const Destination& destination : from.destinations) {
-    const auto shown =
-        std::find_if(from.view.destinations.begin(), from.view.destinations.end(),
-                     [&](const OwnedDestinationView& view) { return view.owned && view.server == destination.server; });
-    destinations += shown != from.view.destinations.end() && !metrics::HasSlot(MyDatabaseId, destination.server);
+    for (const Destination& destination : from.destinations) {
+      if (owned && destination.name == route.server) {
+        routes += metrics::HasSlot(MyDatabaseId, route.id, destination.server) ? 0 : 1;
+        if (!metrics::HasSlot(MyDatabaseId, destination.server)) {
+          destinations.insert(destination.server);
+        }
+      }
+    }
   }
   samples->Add(kNotOwn, samples->none(), routes);
-  samples->Add(kNotOwnDestinations, samples->none(), destinations);
+  samples->Add(kNotOwnDestinations, samples->none(), static_cast<double>(destinations.size()));
   if (own != nullptr && (routes > 0 || ValueOf(own->other.attempts) > 0)) {
     AddRouteFigures(other, own->other, samples);
   }
-  if (own != nullptr && (destinations > 0 || ValueOf(own->other_destinations.trips) > 0)) {
+  if (own != nullptr && (!destinations.empty() || ValueOf(own->other_destinations.trips) > 0)) {
     AddDestinationFigures(other_destination, own->other_destinations, samples);
   }
 }
@@ -425,7 +424,7 @@ void AddParked(const Sources& from) {
   }
   from.samples->Add(
       kStorage, from.samples->none(), "part", "parked", Guard([] {
-        const Oid table = get_relname_relid("parked", get_namespace_oid("outbox", false));
+        const Oid table = outbox::pg::FindOurRelation("parked");
         return static_cast<double>(DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(table))));
       }));
   std::map<int64, double> dead;

@@ -191,10 +191,11 @@ namespace {
 bool EventIsParked(const FoundEvent& event) {
   std::string id(outbox::kUuidTextLength, '\0');
   outbox::FormatUuid(event.id, id.data());
-  return RunSql(Access::kWrite,
-                "SELECT EXISTS (SELECT FROM outbox_internal.parked WHERE id = $1::uuid AND created_at = $2::timestamptz "
-                "AND replay = 0 AND state <> 'dead')",
-                {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
+  return RunSql(
+             Access::kWrite,
+             "SELECT EXISTS (SELECT FROM outbox_internal.parked WHERE id = $1::uuid AND created_at = $2::timestamptz "
+             "AND replay = 0 AND state <> 'dead')",
+             {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
 
 // Whether some route takes the event, and none has passed it over.
@@ -234,11 +235,11 @@ std::string Events(int64 count, const char* what) {
 
 // Topics that have left the lane, which itself is at its end; "": none has.
 std::string TopicsApart(const LaneKey& lane) {
-  const std::vector<Row> topics =
-      RunSql(Access::kWrite,
-             "SELECT topic, error_code, error_message FROM outbox_internal.side_topic WHERE route_id = $1::bigint AND lane = "
-             "$2::int ORDER BY topic",
-             {Cell(std::to_string(lane.route_id)), Cell(std::to_string(lane.lane))});
+  const std::vector<Row> topics = RunSql(
+      Access::kWrite,
+      "SELECT topic, error_code, error_message FROM outbox_internal.side_topic WHERE route_id = $1::bigint AND lane = "
+      "$2::int ORDER BY topic",
+      {Cell(std::to_string(lane.route_id)), Cell(std::to_string(lane.lane))});
   if (topics.empty()) {
     return "";
   }
@@ -424,7 +425,8 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   bool parked = false;
   auto check_tables = [&] {
     waiting.clear();
-    for (const Row& row : RunSql(Access::kWrite, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox_internal.lane")) {
+    for (const Row& row :
+         RunSql(Access::kWrite, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox_internal.lane")) {
       waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value()), std::stoll(row[2].value())});
     }
     empty.Remove(&waiting, barrier);

@@ -279,9 +279,9 @@ sub each_leaf
 	my ($self, $format) = @_;
 	my $script = '';
 	my $leaves = $self->sql(q(SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'outbox_internal.log'::regclass)) // return;
-	foreach my $leaf (grep { /^outbox\.log_\d+$/ } split /\n/, $leaves)
+	foreach my $leaf (grep { /^outbox_internal\.log_\d+$/ } split /\n/, $leaves)
 	{
-		my $index = $leaf =~ s/^outbox\.(.*)/${1}_xid/r; # an index's name is its table's with _xid
+		my $index = $leaf =~ s/^outbox_internal\.(.*)/${1}_xid/r; # an index's name is its table's with _xid
 		$script .= ($format =~ s/LEAF/$leaf/r =~ s/INDEX$/$index/r) . ";\n";
 	}
 	# Beside the other faults: it may wait for long transactions.

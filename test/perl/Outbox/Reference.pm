@@ -48,7 +48,7 @@ sub functions
 				WHEN EXISTS (SELECT FROM outbox_internal.operate_grants() g WHERE g = format('EXECUTE ON ROUTINE %%s', p.oid::regprocedure)) THEN 'operate'
 				WHEN EXISTS (SELECT FROM aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x WHERE x.grantee = 0) THEN 'other'
 				ELSE 'owner' END AS who
-		FROM pg_proc p WHERE p.oid IN %s AND p.proname NOT LIKE '\\_%%' AND p.proname NOT LIKE '%%\\_validator'
+		FROM pg_proc p WHERE p.oid IN %s AND p.pronamespace = 'outbox'::regnamespace
 		ORDER BY p.proname COLLATE "C", p.pronargs, pg_get_function_identity_arguments(p.oid) COLLATE "C"}, sprintf $MEMBER, 'pg_proc');
 	my $text = <<'END';
 # Functions
@@ -108,7 +108,7 @@ sub views
 			(SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod), 'comment', col_description(c.oid, a.attnum),
 				'monitor', EXISTS (SELECT FROM aclexplode(a.attacl) x WHERE x.grantee = 'pg_monitor'::regrole)) ORDER BY a.attnum)
 				FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
-		FROM pg_class c WHERE c.oid IN %s AND c.relkind IN ('r', 'p', 'v', 'm') AND c.relname NOT LIKE '\\_%%'
+		FROM pg_class c WHERE c.oid IN %s AND c.relkind IN ('r', 'p', 'v', 'm') AND c.relnamespace = 'outbox'::regnamespace
 		ORDER BY c.relname COLLATE "C"}, sprintf $MEMBER, 'pg_class');
 	my $some = sub { my ($r) = @_; return scalar grep { $_->{monitor} } @{ $r->{columns} } };
 	my $text = <<'END';

@@ -1,0 +1,39 @@
+-- What users need not see leaves schema outbox, day tables with it. Views and triggers follow by themselves.
+CREATE SCHEMA outbox_internal;
+COMMENT ON SCHEMA outbox_internal IS 'what extension outbox keeps for itself: the log, positions of lanes, parked events; schema outbox shows what is to be seen of it';
+REVOKE ALL ON SCHEMA outbox_internal FROM PUBLIC;
+
+DO $move$
+DECLARE
+  what text;
+BEGIN
+  -- Functions first: what asks for a table by its name is made again below.
+  FOR what IN
+    SELECT pg_catalog.format('ALTER ROUTINE %s SET SCHEMA outbox_internal', p.oid::pg_catalog.regprocedure)
+    FROM pg_catalog.pg_proc p
+    WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.~) '^(_|json_arg_)|_validator$'
+    UNION ALL
+    SELECT pg_catalog.format('ALTER %s %s SET SCHEMA outbox_internal',
+      CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' WHEN 'f' THEN 'FOREIGN TABLE' ELSE 'TABLE' END, c.oid::pg_catalog.regclass)
+    FROM pg_catalog.pg_class c
+    WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace
+      AND (c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,v,f}'::"char"[])
+           OR (c.relkind OPERATOR(pg_catalog.=) 'S' AND c.relname OPERATOR(pg_catalog.=) 'clock_ceiling'))
+      AND (c.relname OPERATOR(pg_catalog.~) '^(_.*|clock_ceiling|emit_right|foreign_event|identity|lane|lane_start|log|log_spare|origin|outcome|parked|progress|server_run|side_lane|side_topic|tick|adoption|adopted)$'
+           OR c.relispartition)
+  LOOP
+    EXECUTE what;
+  END LOOP;
+  FOR what IN
+    SELECT pg_catalog.format('ALTER ROUTINE %s RENAME TO %I', p.oid::pg_catalog.regprocedure, pg_catalog.ltrim(p.proname::text, '_'))
+    FROM pg_catalog.pg_proc p
+    WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox_internal'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.~) '^_'
+    UNION ALL
+    SELECT pg_catalog.format('ALTER TABLE %s RENAME TO %I', c.oid::pg_catalog.regclass, pg_catalog.ltrim(c.relname::text, '_'))
+    FROM pg_catalog.pg_class c
+    WHERE c.relnamespace OPERATOR(pg_catalog.=) 'outbox_internal'::pg_catalog.regnamespace AND c.relname OPERATOR(pg_catalog.~) '^_'
+  LOOP
+    EXECUTE what;
+  END LOOP;
+END
+$move$;
