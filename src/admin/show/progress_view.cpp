@@ -184,7 +184,7 @@ void AddDrains(std::vector<Operation>* operations) {
         continue;
       }
       of.since = of.since == 0 ? view.behind_since : std::min(of.since, view.behind_since);
-      stands = stands && (view.inflight_count == 0 || strcmp(view.state, "backing off") == 0);
+      stands = stands && (!view.trouble.empty() || strcmp(view.state, "paused") == 0);
       double* rows[] = {&before, &left};
       const uint64 from[] = {view.behind_from, view.next_xid};
       Guard([&] {
@@ -199,10 +199,11 @@ void AddDrains(std::vector<Operation>* operations) {
     }
     of.command = "drain";
     of.route = route[1];
-    of.phase = stands ? "waits" : "sending";
     of.total = static_cast<int64>(std::llround(before / lanes));
     of.done = std::clamp<int64>(std::llround((before - left) / lanes), 0, of.total);
     of.rate = RateOf(of.done, of.since);
+    stands = stands || of.done == 0;
+    of.phase = stands ? "waits" : "sending";
     of.hint = stands ? Cell("outbox.lag says what is in the way of the route.") : Cell();
     operations->push_back(std::move(of));
   }
