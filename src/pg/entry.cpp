@@ -2,6 +2,10 @@
 
 #include <new>
 
+extern "C" {
+#include "commands/trigger.h"
+}
+
 namespace outbox::pg {
 
 namespace {
@@ -68,6 +72,14 @@ void Raise(const PendingError& error) {
            error.detail != nullptr ? errdetail("%s", error.detail) : 0,
            error.hint != nullptr ? errhint("%s", error.hint) : 0));
   pg_unreachable();
+}
+
+TriggerData* TriggerOf(FunctionCallInfo fcinfo, const char* function) {
+  if (!CALLED_AS_TRIGGER(fcinfo)) {
+    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, std::string(function) + " was not called by a trigger",
+                    "", ""};
+  }
+  return reinterpret_cast<TriggerData*>(fcinfo->context);
 }
 
 }  // namespace outbox::pg
