@@ -88,9 +88,9 @@ DO $$ BEGIN PERFORM outbox.drop_route('many ' || lpad(n::text, 2, '0')) FROM gen
 RESET client_min_messages;
 -- Given up in good order: it goes, and tells of the dead letters.
 DO $$ BEGIN PERFORM outbox.skip(id, 'test') FROM outbox_internal.parked WHERE state <> 'dead'; END $$;
-CALL outbox.seek('first', 'infinity');
+CALL outbox.seek('first', 'infinity', dry_run => false);
 SELECT message, detail FROM refused('DROP EXTENSION outbox CASCADE');
-CALL outbox.seek('second', 'infinity');
+CALL outbox.seek('second', 'infinity', dry_run => false);
 BEGIN;
 DELETE FROM outbox_internal.log;
 ROLLBACK;

@@ -33,6 +33,7 @@ SELECT * FROM refused($$UPDATE outbox_internal.parked SET payload = '2' WHERE ag
 SELECT * FROM refused('UPDATE outbox_internal.lane SET done_to = now()');
 SELECT * FROM refused('UPDATE outbox.route SET lanes = 7');
 SELECT * FROM refused('DELETE FROM outbox.pause');
+SELECT * FROM refused('TRUNCATE outbox.pause');
 \x off
 SELECT regexp_replace(command, '_[0-9]{8}', '_YYYYMMDD') AS command, code, message
 FROM unnest(ARRAY[
@@ -93,6 +94,7 @@ DELETE FROM outbox_internal.progress WHERE window_from::text = '3:3:';
 DO $$ BEGIN EXECUTE 'DELETE FROM ' || day('tick'); END $$;
 TRUNCATE outbox_internal.progress;
 DELETE FROM outbox.pause WHERE aggregate_type IS NOT NULL;
+TRUNCATE outbox.pause;
 SELECT * FROM told;
 ROLLBACK;
 RESET outbox.allow_loss;

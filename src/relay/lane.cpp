@@ -271,8 +271,7 @@ bool Lane::StepParts(TurnContext* turn) {
 
 bool Lane::Read(TurnContext* turn) {
   const bool trial = topics_.trial().on();
-  const bool careful = trial || !lane_.destination->breaker().closed();
-  if (!reader_.Read(turn, careful, trial ? Destination::kSmallestChunk : lane_.destination->chunk_bytes())) {
+  if (!reader_.Read(turn, careful(), trial ? Destination::kSmallestChunk : lane_.destination->chunk_bytes())) {
     return false;
   }
   if (!lane_.pipeline.reading()) {

@@ -150,6 +150,8 @@ class Lane {
   bool LeaveOne(TurnContext* turn);
   bool Save(TurnContext* turn);
   bool MayClaim() const;
+  // Its destination or one of its topics is in trouble: it reads little, and nothing while something of that waits.
+  bool careful() const { return topics_.trial().on() || !lane_.destination->breaker().closed(); }
   bool flows() const { return state() == LaneState::kRunning || state() == LaneState::kIdle; }
 
   void Advance();

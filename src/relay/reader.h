@@ -41,6 +41,7 @@ class Reader {
   Durability Durable(uint64_t lsn, TurnContext* turn);
 
   void Wake() { woken_ = true; }
+  bool woken() const { return woken_; }  // there may be more than at that time
   bool caught_up() const { return horizon_ != Horizon::kBehind; }
   bool stopped() const { return horizon_ == Horizon::kStopped; }
   bool starved() const { return starved_; }  // would read, but for the budget

@@ -8,11 +8,13 @@
 #include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
+#include "pg/transaction_end.h"
 
 extern "C" {
 #include "catalog/partition.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
+#include "storage/lock.h"
 }
 
 namespace outbox::admin {
@@ -135,14 +137,25 @@ void Tell(const TriggerData* trigger, const std::string& command) {
   NoteLoss(command, waiting, done.rows);
 }
 
+// Whether a TRUNCATE of routes has come to what hangs on them, which was asked about: it has routes locked by then, and
+// the triggers of all its tables fire before any is empty.
+bool GoesWithRoutes(const TriggerData* trigger, const Rule& rule) {
+  return TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event) && strcmp(rule.table, "pause") == 0 && Guard([trigger] {
+           const Oid route = get_relname_relid("route", RelationGetNamespace(trigger->tg_relation));
+           LOCKTAG tag;
+           SET_LOCKTAG_RELATION(tag, MyDatabaseId, route);
+           return LockHeldByMe(&tag, AccessExclusiveLock);
+         });
+}
+
 void Judge(TriggerData* trigger, const Rule& rule) {
   const std::string command = Verb(trigger) + (" " + NameOf(RelationGetRelid(trigger->tg_relation)));
   const bool row = TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0;
   const bool inserts = TRIGGER_FIRED_BY_INSERT(trigger->tg_event) != 0;
   if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
     row ? CountRow(trigger, command) : Tell(trigger, command);
-  } else if (inserts && !InUse()) {
-    // A restore.
+  } else if ((inserts && !InUse()) || GoesWithRoutes(trigger, rule)) {
+    // A restore; or it is told of the routes.
   } else if (!pg::settings.allow_loss && (row || !inserts)) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " by hand", rule.what,
                     rule.way + std::string(" To do it all the same, and answer for it: SET outbox.allow_loss = on.")};
@@ -150,6 +163,7 @@ void Judge(TriggerData* trigger, const Rule& rule) {
     CountRow(trigger, command);
   } else if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
     NoteLoss(command, "");
+    pg::NoteConfigChange();  // lanes that were paused go on
   } else {
     doing = {pg::CurrentTransaction(), Guard([] { return GetCurrentSubTransactionId(); }),
              Guard([trigger] { return NamedTable(trigger); }), 0, 0};

@@ -17,6 +17,10 @@
 #include "pg/wall.h"
 #include "sink/kind.h"
 
+extern "C" {
+#include "utils/datetime.h"
+}
+
 namespace {
 
 using namespace outbox::admin;
@@ -31,6 +35,10 @@ constexpr const char* kDeadState = "dead";
 // Events of one route and state, and topics, that are counted, or named, at most.
 constexpr int kParkedLimit = 1000;
 constexpr int kTopicLimit = 50;
+// Days that have a sample of their own.
+constexpr int kDayLimit = 31;
+constexpr const char* kOlder = "older";
+constexpr const char* kSpare = "spare";
 
 #define OUTBOX_FAMILY(variable, name, kind, unit, help) constexpr Family variable = {name, SampleKind::kind, unit, help}
 
@@ -64,7 +72,8 @@ OUTBOX_FAMILY(kAge, "outbox_oldest_pending_age_seconds", kGauge, "seconds",
               "age of the oldest of them; 0: nothing waits");
 OUTBOX_FAMILY(kLanes, "outbox_lanes", kGauge, "", "lanes, by whether a relay worker has them");
 OUTBOX_FAMILY(kParked, "outbox_parked_events", kGauge, "",
-              "events in outbox_internal.parked, by state; 1000 stands for as many or more");
+              "events in outbox_internal.parked, by state and class of the last error; 1000 of a state stand for as "
+              "many or more");
 OUTBOX_FAMILY(kTopicTrouble, "outbox_topic_trouble", kGauge, "",
               "1 for each topic that has left its lane: 50 of them at most");
 OUTBOX_FAMILY(kTopicsAway, "outbox_topics_away", kGauge, "", "topics that have left their lane: in trouble, or paused");
@@ -86,6 +95,9 @@ OUTBOX_FAMILY(kTransaction, "outbox_oldest_transaction_age_seconds", kGauge, "se
               "age of the oldest open or prepared transaction that writes: its events wait, and it holds their day");
 OUTBOX_FAMILY(kDaysAhead, "outbox_days_ahead", kGauge, "", "day tables made in advance, without a gap");
 OUTBOX_FAMILY(kStorage, "outbox_storage_bytes", kGauge, "bytes", "size on disk, with indexes and TOAST");
+OUTBOX_FAMILY(
+    kDayBytes, "outbox_log_day_bytes", kGauge, "bytes",
+    "size of the log by days (UTC): what is older than a month together, and spare: events whose day had no table");
 OUTBOX_FAMILY(kClockAhead, "outbox_clock_ahead_seconds", kGauge, "seconds",
               "how far the clock of events is ahead of the server's");
 OUTBOX_FAMILY(kAdopt, "outbox_adoption_needed", kGauge, "",
@@ -311,15 +323,19 @@ void AddBacklog(const Sources& from, const LogEstimate* log) {
 void AddParked(const Sources& from) {
   for (const Row& row :
        RunSql(Access::kRead,
-              "SELECT r.id, s.state, c.n FROM outbox.route r "
+              "SELECT r.id, s.state, coalesce(c.n, 0), c.error_class FROM outbox.route r "
               "CROSS JOIN (VALUES ('retrying'), ('blocked'), ('scheduled'), ('dead')) s (state) "
-              "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p WHERE p.state = "
-              "s.state "
-              "AND p.route_id = r.id LIMIT $1::bigint) x) c WHERE c.n > 0 OR s.state = 'dead' ORDER BY 1",
+              "LEFT JOIN LATERAL (SELECT x.error_class, count(*) AS n FROM (SELECT p.error_class FROM "
+              "outbox_internal.parked p "
+              "WHERE p.state = s.state AND p.route_id = r.id LIMIT $1::bigint) x GROUP BY 1) c ON true "
+              "WHERE c.n > 0 OR s.state = 'dead' ORDER BY 1, 2, 4",
               {Cell(std::to_string(kParkedLimit))}, outbox::admin::Plan::kByKey)) {
     if (const Route* route = from.Find(Int(row[0]))) {
       Labels labels = LabelsOf(*route);
       labels.emplace_back("state", row[1].value());
+      if (row[3]) {
+        labels.emplace_back("error_class", *row[3]);
+      }
       from.samples->Add(kParked, labels, static_cast<double>(Int(row[2])));
     }
   }
@@ -402,6 +418,29 @@ void AddWorkers(const Sources& from) {
   from.samples->Add(kWorkersRunning, {}, running);
 }
 
+// Of every day that could be looked at. A day that somebody has locked has no sample just now.
+void AddDays(const Sources& from, const LogEstimate* log) {
+  std::map<std::string, double> bytes;
+  for (int i = 0; i < log->count; i++) {
+    const LogEstimate::Table& table = log->tables[i];
+    if (!table.readable) {
+      continue;
+    }
+    std::string day = table.day_from_today == PG_INT32_MIN ? kSpare : kOlder;
+    if (table.day_from_today > -kDayLimit) {
+      int year = 0, month = 0, of_month = 0;
+      j2date(log->today + table.day_from_today + UNIX_EPOCH_JDATE, &year, &month, &of_month);
+      char text[32];
+      snprintf(text, sizeof(text), "%04d-%02d-%02d", year, month, of_month);
+      day = text;
+    }
+    bytes[day] += static_cast<double>(table.bytes);
+  }
+  for (const auto& [day, size] : bytes) {
+    from.samples->Add(kDayBytes, {{"day", day}}, size);
+  }
+}
+
 void AddServer(const Sources& from, const LogEstimate* log) {
   const Row row =
       RunSql(Access::kRead,
@@ -461,6 +500,7 @@ Samples Collect() {
   Guard([] { metrics::SettlePrepared(); });
   const LogEstimate* log = Guard([]() -> const LogEstimate* { return EstimateLog(); });
   AddServer(from, log);
+  AddDays(from, log);
   AddFigures(from);
   AddBacklog(from, log);
   AddParked(from);
