@@ -41,7 +41,7 @@ ISOLATION_OPTS = --inputdir=test
 
 PG_CONFIG ?= pg_config
 # What is a script installs what is missing itself, PostgreSQL too; all else needs it here and now.
-COMMANDS = quickstart test test-all chaos bench fuzz valgrind lint format deb
+COMMANDS = quickstart test test-all test-clients chaos bench bench-quick fuzz valgrind lint format deb
 PGXS := $(wildcard $(shell command -v $(PG_CONFIG) >/dev/null && $(PG_CONFIG) --pgxs 2>/dev/null))
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -150,10 +150,14 @@ test:
 	@scripts/test $(TESTS)
 test-all:
 	@scripts/test all $(TESTS)
+test-clients:
+	@scripts/test clients
 chaos:
 	@MINUTES="$(MINUTES)" SEED="$(SEED)" ROUND="$(ROUND)" KIND="$(KIND)" scripts/chaos
 bench:
 	@scripts/bench
+bench-quick:
+	@scripts/bench-quick
 fuzz:
 	@scripts/fuzz $(SECONDS)
 valgrind:

@@ -86,6 +86,12 @@ SELECT pg_temp.figure('outbox_inflight_events', '{"destination": "regress_metric
   pg_temp.figure('outbox_pending_events', '{"destination": "regress_metrics"}') AS pending,
   pg_temp.figure('outbox_oldest_pending_age_seconds', '{"destination": "regress_metrics"}') AS age,
   pg_temp.figure('outbox_days_ahead') >= 1 AS days_ahead, pg_temp.figure('outbox_storage_bytes', '{"part": "log"}') > 0 AS stored;
+-- the log by days: each day table has its own sample, the spare table one, and together they are the log
+WITH m AS (SELECT * FROM outbox.metrics()), d AS (SELECT labels ->> 'day' AS day, value FROM m WHERE name = 'outbox_log_day_bytes')
+SELECT count(*) FILTER (WHERE day ~ '^\d{4}-\d\d-\d\d$') = (SELECT count(*) FROM outbox.day WHERE day IS NOT NULL) AS each_day,
+  count(*) FILTER (WHERE day = 'spare') AS spare, count(*) FILTER (WHERE day = to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD') AND value > 0) AS today,
+  sum(value) = (SELECT value FROM m WHERE name = 'outbox_storage_bytes' AND labels = '{"part": "log"}') AS all_of_it
+FROM d;
 
 -- as text: each family once, all its lines together, and an end
 CREATE TABLE pg_temp.lines AS SELECT n, line FROM regexp_split_to_table(outbox.metrics_text(), E'\n') WITH ORDINALITY t (line, n);
@@ -150,6 +156,15 @@ SELECT outbox.wait_until_idle('60 s');
 SELECT pg_temp.figure('outbox_events_parked_total', '{"route": "regress metrics 2", "state": "scheduled"}') AS parked,
   pg_temp.figure('outbox_parked_events', '{"route": "regress metrics 2", "state": "scheduled"}') AS scheduled,
   pg_temp.figure('outbox_events_published_total', '{"route": "regress metrics 2"}') AS published;
+
+-- and why: by the class of the last error, where there is one
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, aggregate_type, event_type, topic, error_class)
+  SELECT r.id, 0, now() - n * interval '1 s', gen_random_uuid(), 'dead', 'metrics2', 'e.happened', 't', CASE WHEN n <= 2 THEN 'message' ELSE 'solo-retry' END
+  FROM outbox.route r, generate_series(1, 3) n WHERE r.name = 'regress metrics 2';
+SELECT m.labels ->> 'state' AS state, m.labels ->> 'error_class' AS error_class, m.value FROM outbox.metrics() m
+WHERE m.name = 'outbox_parked_events' AND m.labels ->> 'route' = 'regress metrics 2' ORDER BY 1, 2;
+SELECT m.labels - 'route' - 'destination' AS labels, m.value FROM outbox.metrics() m
+WHERE m.name = 'outbox_parked_events' AND m.labels ->> 'route' LIKE '%metrics%1' ORDER BY 1;
 
 -- gone with its route
 SET outbox.allow_loss = on;

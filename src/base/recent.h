@@ -1,6 +1,6 @@
 // Latencies of the last minute and of the last hour [-], from a histogram that only grows: at the first value of each
 // period what the histogram held by then is kept. The difference of now and then is what came since; nothing is ever
-// set to zero, so nothing is lost while it turns, and nobody waits.
+// set to zero, so nothing is lost while it turns, and no process waits.
 //
 // A minute is the current ten seconds and the six before, an hour the current five minutes and the twelve before: so
 // they cover 60 to 70 seconds, and 60 to 65 minutes, and rates are of the time that they do cover.
@@ -19,7 +19,7 @@ namespace outbox {
 template <int64_t kPeriodMicros, int kPeriods>
 class RecentLatency {
  public:
-  // Before the histogram gets a value, by whoever is about to add it.
+  // Call before each value that is added to the histogram.
   void Touch(const LatencyHistogram& histogram, int64_t now) {
     const int64_t period = 1 + now / kPeriodMicros;  // 0: none yet
     int64_t begun = begun_.load(std::memory_order_relaxed);

@@ -21,7 +21,7 @@ struct RouteFigures {
   Counter published;                          // events acknowledged
   Counter published_bytes;                    // of their payloads
   Counter retried;                            // outcomes after which an event is sent again
-  Counter possible_duplicates;                // of these, those that may have arrived: nobody knows
+  Counter possible_duplicates;                // of these, those that may have arrived: their outcome is unknown
   Counter windows;                            // opened
   std::array<Counter, kErrorClasses> failed;  // outcomes, by class
   std::array<Counter, kParkedStates> parked;  // events parked, by the state in which

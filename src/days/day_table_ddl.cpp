@@ -108,7 +108,7 @@ void RevokeDefaultPrivileges(const char* name) {
   }
 }
 
-// Another relation of that name: a day that was detached, or something that somebody made. Emitters and workers need
+// Another relation of that name: a day that was detached, or something that a user made. Emitters and workers need
 // the name, so it makes room, and is told of once; outbox.doctor() says what may be done with it.
 void MakeRoom(const char* name) {
   const Oid schema = SchemaOfDayTables();

@@ -76,59 +76,95 @@ inline uint32 FourBytes(const char* at) {
   return bytes;
 }
 
-// Copies up to the first byte that has to be escaped; there is room for all.
-void CopyPlain(StringInfo out, const char** from, const char* end) {
-  const char* at = *from;
-  char* to = out->data + out->len;
-  uint64 word = 0;
-  while (end - at >= 8) {
-    memcpy(&word, at, 8);
+// Copies up to the first byte that has to be escaped, or what is left of it in the same word; there is room for all.
+// Returns how many bytes.
+inline size_t CopyPlain(char* to, const char* from, size_t size) {
+  if (size >= 8) {
+    uint64 word = 0;
+    size_t done = 0;
+    for (; done + 8 <= size; done += 8) {
+      memcpy(&word, from + done, 8);
+      if (AnyNeedsEscape(word)) {
+        return done;
+      }
+      memcpy(to + done, &word, 8);
+    }
+    memcpy(&word, from + size - 8, 8);  // overlaps what was copied
     if (AnyNeedsEscape(word)) {
-      break;
+      return done;
     }
-    memcpy(to, &word, 8);
-    at += 8;
-    to += 8;
+    memcpy(to + size - 8, &word, 8);
+    return size;
   }
-  if (end - at >= 4 && end - at < 8) {  // two halves that overlap
-    const ptrdiff_t second = end - at - 4;
-    const uint32 halves[] = {FourBytes(at), FourBytes(at + second)};
-    if (!AnyNeedsEscape(halves[0] | static_cast<uint64>(halves[1]) << 32)) {
-      memcpy(to, &halves[0], 4);
-      memcpy(to + second, &halves[1], 4);
-      to += end - at;
-      at = end;
+  if (size >= 4) {  // two halves that overlap
+    const uint32 first = FourBytes(from);
+    const uint32 last = FourBytes(from + size - 4);
+    if (AnyNeedsEscape(first | static_cast<uint64>(last) << 32)) {
+      return 0;
+    }
+    memcpy(to, &first, 4);
+    memcpy(to + size - 4, &last, 4);
+    return size;
+  }
+  for (size_t done = 0; done < size; done++) {
+    if (NeedsEscape(static_cast<unsigned char>(from[done]))) {
+      return done;
+    }
+    to[done] = from[done];
+  }
+  return size;
+}
+
+// The rest of a string, from where it may have to be escaped, and the quote behind it. Leaves room for `then` bytes.
+void AppendEscaped(StringInfo out, const char* at, size_t size, size_t then) {
+  const char* end = at + size;
+  while (at < end) {
+    MakeRoom(out, end - at);
+    char* to = out->data + out->len;
+    while (at < end && !NeedsEscape(static_cast<unsigned char>(*at))) {
+      *to++ = *at++;
+    }
+    out->len = static_cast<int>(to - out->data);
+    if (at < end) {
+      AppendEscape(out, static_cast<unsigned char>(*at++));
     }
   }
-  while (at < end && !NeedsEscape(static_cast<unsigned char>(*at))) {
-    *to++ = *at++;
+  MakeRoom(out, 1 + then);
+  out->data[out->len++] = '"';
+}
+
+// There is room for the string as it is and its quotes; `then`: for that much behind it there has to be room, too.
+inline char* PutString(StringInfo out, char* to, const char* at, size_t size, size_t then) {
+  *to++ = '"';
+  const size_t plain = CopyPlain(to, at, size);
+  to += plain;
+  if (plain == size) {
+    *to++ = '"';
+    return to;
   }
-  *from = at;
   out->len = static_cast<int>(to - out->data);
+  AppendEscaped(out, at + plain, size - plain, then);
+  return out->data + out->len;
 }
 
 void AppendString(StringInfo out, const char* at, size_t size) {
-  const char* end = at + size;
   MakeRoom(out, size + 2);
-  out->data[out->len++] = '"';
-  CopyPlain(out, &at, end);
-  while (at < end) {
-    AppendEscape(out, static_cast<unsigned char>(*at++));
-    MakeRoom(out, end - at + 1);
-    CopyPlain(out, &at, end);
-  }
-  out->data[out->len++] = '"';
+  out->len = static_cast<int>(PutString(out, out->data + out->len, at, size, 0) - out->data);
 }
 
 // Numerics are stored in groups of four digits.
 constexpr int kGroup = 4;
 
+inline char* PutPair(char* to, uint32 number) {
+  static constexpr char kPairs[] =
+      "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354"
+      "555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+  memcpy(to, kPairs + 2 * number, 2);
+  return to + 2;
+}
+
 inline char* PutGroup(char* to, uint32 group) {
-  to[0] = static_cast<char>('0' + group / 1000);
-  to[1] = static_cast<char>('0' + group / 100 % 10);
-  to[2] = static_cast<char>('0' + group / 10 % 10);
-  to[3] = static_cast<char>('0' + group % 10);
-  return to + kGroup;
+  return PutPair(PutPair(to, group / 100), group % 100);
 }
 
 // Without leading zeros: its last digit, if nothing else.
@@ -138,34 +174,37 @@ inline char* PutFirstGroup(char* to, uint32 group) {
   }
   if (group >= 100) {
     *to++ = static_cast<char>('0' + group / 100);
+    return PutPair(to, group % 100);
   }
   if (group >= 10) {
-    *to++ = static_cast<char>('0' + group / 10 % 10);
+    return PutPair(to, group);
   }
-  *to++ = static_cast<char>('0' + group % 10);
+  *to++ = static_cast<char>('0' + group);
   return to;
 }
 
 // The form that numbers of moderate size are stored in (numeric.c, "NumericShort"): a header, and groups of four
 // digits. Other numbers are left to numeric_out, which would be a quarter of the work of a document with a few of
 // these.
-bool AppendShortNumeric(StringInfo out, Numeric number) {
-  constexpr int kMaxGroups = 5;  // before the point, and behind it
+//
+// Writes at most kShortNumeric bytes and returns the end; nullptr: it is another.
+constexpr int kMaxGroups = 5;  // before the point, and behind it
+constexpr int kShortNumeric = 2 * kGroup * kMaxGroups + 4;
+
+char* PutShortNumeric(char* to, Numeric number) {
   uint16 header = 0;
   memcpy(&header, VARDATA_ANY(number), sizeof(header));
   if ((header & 0xC000) != 0x8000) {
-    return false;
+    return nullptr;
   }
   const bool negative = (header & 0x2000) != 0;
   const int scale = (header & 0x1F80) >> 7;                                    // digits behind the point
   const int weight = (header & 0x003F) - ((header & 0x0040) != 0 ? 0x40 : 0);  // of the first group; 0: ones
   if (weight < -1 || weight >= kMaxGroups || scale > kGroup * kMaxGroups) {
-    return false;
+    return nullptr;
   }
   const char* groups = VARDATA_ANY(number) + sizeof(header);
   const int count = static_cast<int>((VARSIZE_ANY_EXHDR(number) - sizeof(header)) / sizeof(int16));
-  MakeRoom(out, 2 * kGroup * kMaxGroups + 4);
-  char* to = out->data + out->len;
   auto group_at = [=](int index) {
     int16 group = 0;
     if (index < count) {
@@ -188,12 +227,14 @@ bool AppendShortNumeric(StringInfo out, Numeric number) {
     }
     to = end;
   }
-  out->len = static_cast<int>(to - out->data);
-  return true;
+  return to;
 }
 
 void AppendNumeric(StringInfo out, Numeric number) {
-  if (!AppendShortNumeric(out, number)) {
+  MakeRoom(out, kShortNumeric);
+  if (char* end = PutShortNumeric(out->data + out->len, number); end != nullptr) {
+    out->len = static_cast<int>(end - out->data);
+  } else {
     char* digits = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(number)));
     appendStringInfoString(out, digits);
     pfree(digits);
@@ -214,23 +255,41 @@ void Enter(StringInfo out, Level* level, const JsonbContainer* container) {
   AppendByte(out, object ? '{' : '[');
 }
 
-// Writes the next child; returns it if it is an object or array, which is not written yet.
+// For a child, beside its strings: a comma, quotes, a colon, a word or a number.
+constexpr size_t kChildRoom = 16 + kShortNumeric;
+
+// Writes the next child, with its name and a comma before it; returns it if it is an object or array, which is not
+// written yet. Room is made once, for a child in which nothing is escaped.
 const JsonbContainer* AppendChild(StringInfo out, Level* level) {
-  if (level->object) {
-    const JEntry key = level->container->children[level->at];
-    const uint32 size = SizeOf(key, level->key_offset);
-    AppendString(out, level->data + level->key_offset, size);
-    level->key_offset += size;
-    AppendWord(out, ": ");
-  }
-  const JEntry entry = level->container->children[level->object ? level->count + level->at : level->at];
+  const JEntry* children = level->container->children;
+  const JEntry entry = children[level->object ? level->count + level->at : level->at];
+  const JEntry key = level->object ? children[level->at] : 0;
+  const char* name = level->data + level->key_offset;
+  const uint32 name_size = level->object ? SizeOf(key, level->key_offset) : 0;
   const uint32 offset = level->value_offset;
   const uint32 size = SizeOf(entry, offset);
+  const size_t value_room = kChildRoom + (JBE_ISSTRING(entry) ? size : 0);
+  MakeRoom(out, name_size + value_room);
+  char* to = out->data + out->len;
+  if (level->at > 0) {
+    *to++ = ',';
+    *to++ = ' ';
+  }
+  if (level->object) {
+    to = PutString(out, to, name, name_size, value_room);
+    *to++ = ':';
+    *to++ = ' ';
+  }
+  level->key_offset += name_size;
   level->value_offset += size;
   level->at++;
   if (JBE_ISSTRING(entry)) {
-    AppendString(out, level->data + offset, size);
-  } else if (JBE_ISNUMERIC(entry)) {
+    to = PutString(out, to, level->data + offset, size, 0);
+    out->len = static_cast<int>(to - out->data);
+    return nullptr;
+  }
+  out->len = static_cast<int>(to - out->data);
+  if (JBE_ISNUMERIC(entry)) {
     AppendNumeric(out, reinterpret_cast<Numeric>(const_cast<char*>(level->data + INTALIGN(offset))));
   } else if (JBE_ISNULL(entry)) {
     AppendWord(out, "null");
@@ -258,9 +317,6 @@ void AppendNested(StringInfo out, const JsonbContainer* container) {
         break;
       }
       continue;
-    }
-    if (level->at > 0) {
-      AppendWord(out, ", ");
     }
     const JsonbContainer* nested = AppendChild(out, level);
     if (nested == nullptr) {

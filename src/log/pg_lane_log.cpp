@@ -205,12 +205,12 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
   }
   if (opening.together) {
     bool known = false;
-    const Status status = Try([&] { known = KnownByOthers(position, window, opened); });
+    Status status = Try([&] { known = KnownByOthers(position, window, opened); });
     if (known || !status.ok()) {
       return status;
     }
   }
-  const Status status = TryInTransaction([&] {
+  Status status = TryInTransaction([&] {
     ChooseEnd(position, &opening);
     if (opening.opens()) {
       OUTBOX_FAULT_THROW("window.before");

@@ -80,7 +80,9 @@ void StartupHook() {
 }
 
 char* FirstArray() {
-  return reinterpret_cast<char*>(TYPEALIGN(alignof(EmittedStripe), reinterpret_cast<char*>(store) + kHead));
+  char* end = reinterpret_cast<char*>(store) + kHead;
+  const auto at = reinterpret_cast<uintptr_t>(end);
+  return end + (TYPEALIGN(alignof(EmittedStripe), at) - at);
 }
 
 // Whether a worker shows a lane of the route: then it may count in the route's slot.

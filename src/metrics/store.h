@@ -79,7 +79,7 @@ struct DestinationSlot {
   DestinationCounters figures;
 };
 
-// Of the process that has the worker slot of the same number; not kept over a restart.
+// Figures of the process that has the worker slot of the same number; not kept over a restart.
 struct WorkerFigures {
   std::atomic<uint64> incarnation;
   std::atomic<int64_t> last_turn;  // Unix microseconds
@@ -121,7 +121,7 @@ PreparedEmit* PreparedSlots();
 // Once, from _PG_init, while shared_preload_libraries are loaded; after pg::InstallSharedMemoryHooks().
 void InstallSharedMemoryHooks();
 
-// Of this database; nullptr when there is none, and when all slots are taken.
+// The figures of this database; nullptr when there is none, and when all slots are taken.
 DatabaseFigures* FindDatabase(Oid database, bool create);
 
 // Which routes of the database there are, ascending: slots of others may be taken when there are no free ones.

@@ -4,6 +4,10 @@
 
 #include "pg/log_line.h"
 
+extern "C" {
+#include "commands/trigger.h"
+}
+
 namespace outbox::pg {
 
 namespace {
@@ -79,6 +83,14 @@ void Raise(const PendingError& error) {
            error.detail != nullptr ? errdetail("%s", error.detail) : 0,
            error.hint != nullptr ? errhint("%s", error.hint) : 0));
   pg_unreachable();
+}
+
+TriggerData* TriggerOf(FunctionCallInfo fcinfo, const char* function) {
+  if (!CALLED_AS_TRIGGER(fcinfo)) {
+    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, std::string(function) + " was not called by a trigger",
+                    "", ""};
+  }
+  return reinterpret_cast<TriggerData*>(fcinfo->context);
 }
 
 }  // namespace outbox::pg

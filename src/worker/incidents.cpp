@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kLasts = 1 * kSecond;      // shorter trouble is not reported: a sink process is back in a tenth of it
 constexpr int64_t kSettles = 5 * kSecond;    // trouble is over when all works for so long
+constexpr int64_t kChanged = 2 * kSecond;    // an error of another class lasts for so long before it is reported
 constexpr int64_t kSayAgain = 60 * kSecond;  // between reports of another error, or of more dead letters
 constexpr int64_t kGather = 10 * kSecond;    // between lines about topics of one route
 constexpr size_t kFewTopics = 3;             // have a line each, and are named where there are more
@@ -174,6 +175,19 @@ std::string NameMany(const std::string& route, const Lines& lines) {
 
 }  // namespace
 
+// Whether that error is to be said now. Another class is another thing to do for somebody, so it is said soon, and
+// again within the minute only if it was not yet: what goes to and fro has as many lines a minute as there are classes.
+bool Incidents::IsNews(const Episode& episode, const Error& error, int64_t now) {
+  if (episode.said_at == 0) {
+    return now - episode.began >= kLasts;
+  }
+  if (error.error_class != episode.said) {
+    const auto last = episode.said_of.find(error.error_class);
+    return now - episode.now_since >= kChanged && (last == episode.said_of.end() || now - last->second >= kSayAgain);
+  }
+  return error.code != episode.code && now - episode.said_at >= kSayAgain;
+}
+
 Incidents::Line Incidents::See(Episode* episode, const Error* error, int64_t now) {
   episode->seen = true;
   if (error == nullptr) {
@@ -187,13 +201,18 @@ Incidents::Line Incidents::See(Episode* episode, const Error* error, int64_t now
     ++episode->outages;
   }
   episode->good_since = 0;
-  const bool another = episode->said_at != 0 && error->code != episode->code && now - episode->said_at >= kSayAgain;
-  if ((episode->said_at == 0 && now - episode->began >= kLasts) || another) {
-    episode->said_at = now;
-    episode->code = error->code;
-    return Line::kTrouble;
+  if (error->error_class != episode->now) {
+    episode->now = error->error_class;
+    episode->now_since = now;
   }
-  return Line::kNone;
+  if (!IsNews(*episode, *error, now)) {
+    return Line::kNone;
+  }
+  episode->said_at = now;
+  episode->code = error->code;
+  episode->said = error->error_class;
+  episode->said_of[error->error_class] = now;
+  return Line::kTrouble;
 }
 
 // The episode with that key; begins one if there is trouble. nullptr: all is well.

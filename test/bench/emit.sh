@@ -10,7 +10,8 @@
 #                 without the kernel. The difference of a long and a short run; asked for by its name: emit-instructions
 #
 # The row is the usual one: uuid key, three texts, jsonb, created_at, and an index of what is not published. Its poller is not
-# counted. OUTBOX_BENCH_ROUNDS (5), OUTBOX_BENCH_TRANSACTIONS of each case and round (4000).
+# counted. OUTBOX_BENCH_ROUNDS (5), OUTBOX_BENCH_TRANSACTIONS of each case and round (4000), OUTBOX_BENCH_EMIT_CASES and
+# OUTBOX_BENCH_BULK_CASES (all; of those of a ratio none may be missing).
 ROUNDS=${OUTBOX_BENCH_ROUNDS:-5}
 TRANSACTIONS=${OUTBOX_BENCH_TRANSACTIONS:-4000}
 EMIT_DATA=$WORK/emit.tsv # round, case, figure
@@ -83,9 +84,11 @@ over_rounds() { # over_rounds PREFIX DIGITS EXPRESSION
     else { printf "%.*f [%.*f-%.*f]", $digits, $all[$#all / 2], $digits, $all[0], $digits, $all[-1] }' "$EMIT_DATA" "$1" "$2" "$3"
 }
 BY_ITSELF="({%s} - {statement}) / ({%s} - {statement})"
+has_case() { [[ " $EMIT_CASES " == *" $1 "* ]]; }
 rows_of_transactions() { # rows_of_transactions PREFIX WHAT UNIT DIGITS
   local case classic target
   for case in row emit emit-all-arguments emit-json emit-text emit-bytes emit-note; do
+    has_case $case || continue
     classic=row target=""
     [ $case = emit-note ] && classic=row-note
     row "$2, $case: $3 added" "$(over_rounds "$1" "$4" "{$case} - {business}")" "row $(over_rounds "$1" "$4" "{$classic} - {business}"), SELECT 1 $(over_rounds "$1" "$4" "{statement} - {business}")" \
@@ -96,11 +99,13 @@ rows_of_transactions() { # rows_of_transactions PREFIX WHAT UNIT DIGITS
     # shellcheck disable=SC2059
     row "$2, $case: without the statement" "" "row" "$(over_rounds "$1" 2 "$(printf "$BY_ITSELF" $case $classic)")" "$target"
   done
-  row "$2, emit-in-cte: $3 of the transaction" "$(over_rounds "$1" "$4" "{emit-in-cte}")" "two statements $(over_rounds "$1" "$4" "{emit}")" "$(over_rounds "$1" 2 "{emit-in-cte} / {emit}")" ""
+  ! has_case emit-in-cte ||
+    row "$2, emit-in-cte: $3 of the transaction" "$(over_rounds "$1" "$4" "{emit-in-cte}")" "two statements $(over_rounds "$1" "$4" "{emit}")" "$(over_rounds "$1" 2 "{emit-in-cte} / {emit}")" ""
 }
 rows_of_bulk() { # rows_of_bulk PREFIX UNIT DIGITS
   local case
   for case in emit emit-bytes; do
+    [[ " $BULK_CASES " == *" bulk-$case "* ]] || continue
     row "1,000 at once, $case: $2 an event" "$(over_rounds "$1" "$3" "({bulk-$case} - {bulk-nothing}) / 1000")" "row $(over_rounds "$1" "$3" "({bulk-row} - {bulk-nothing}) / 1000")" \
       "$(over_rounds "$1" 2 "({bulk-$case} - {bulk-nothing}) / ({bulk-row} - {bulk-nothing})")" ""
   done
@@ -108,19 +113,20 @@ rows_of_bulk() { # rows_of_bulk PREFIX UNIT DIGITS
     "$(over_rounds "$1" 2 "({bulk-many} - {bulk-arrays}) / ({bulk-emit} - {bulk-nothing})")" ""
 }
 
-EMIT_CASES="business statement row emit emit-all-arguments emit-json emit-text emit-bytes row-note emit-note emit-in-cte"
-BULK_CASES="bulk-nothing bulk-arrays bulk-row bulk-emit bulk-emit-bytes bulk-many"
+EMIT_CASES=${OUTBOX_BENCH_EMIT_CASES:-business statement row emit emit-all-arguments emit-json emit-text emit-bytes row-note emit-note emit-in-cte emit-in-pipeline}
+BULK_CASES=${OUTBOX_BENCH_BULK_CASES-bulk-nothing bulk-arrays bulk-row bulk-emit bulk-emit-bytes bulk-many}
 
-bench_emit_transactions() {
+bench_emit_transactions() { # bench_emit_transactions PROTOCOL ...
   local round case protocol
   emit_setup emit_tx
   q postgres -c "ALTER DATABASE emit_tx SET synchronous_commit = off"
   : >"$EMIT_DATA"
   for round in $(seq 0 "$ROUNDS"); do # the first warms up
-    for protocol in prepared simple; do
-      for case in $EMIT_CASES $([ $protocol = simple ] || echo emit-in-pipeline); do
+    for protocol in "$@"; do
+      for case in $EMIT_CASES; do
+        [ "$protocol-$case" != simple-emit-in-pipeline ] || continue
         q emit_tx -c "TRUNCATE figure"
-        emit_pgbench emit_tx "$case" $protocol "$TRANSACTIONS"
+        emit_pgbench emit_tx "$case" "$protocol" "$TRANSACTIONS"
         [ "$round" = 0 ] || printf '%s\t%s\t%s\n' "$round" "$protocol-$case-wall" "$(sed -n 's/^latency average = \([0-9.]*\) ms.*/\1/p' "$WORK/pgbench.log")" >>"$EMIT_DATA"
         [ "$round" = 0 ] || printf '%s\t%s\t%s\n' "$round" "$protocol-$case" \
           "$(q emit_tx -c "SELECT round((max(us) - min(us)) / ($TRANSACTIONS - 2), 2) FROM figure")" >>"$EMIT_DATA"
@@ -129,9 +135,10 @@ bench_emit_transactions() {
   done
   rows_of_transactions prepared- prepared "us CPU" 1
   for case in emit-in-pipeline emit-in-cte; do
-    row "prepared, $case: ms of the transaction" "$(over_rounds prepared- 3 "{$case-wall}")" "four statements $(over_rounds prepared- 3 "{emit-wall}")" "$(over_rounds prepared- 2 "{$case-wall} / {emit-wall}")" ""
+    ! has_case $case ||
+      row "prepared, $case: ms of the transaction" "$(over_rounds prepared- 3 "{$case-wall}")" "four statements $(over_rounds prepared- 3 "{emit-wall}")" "$(over_rounds prepared- 2 "{$case-wall} / {emit-wall}")" ""
   done
-  rows_of_transactions simple- unprepared "us CPU" 1
+  [[ " $* " != *" simple "* ]] || rows_of_transactions simple- unprepared "us CPU" 1
 }
 
 bench_emit_bulk() {
@@ -163,19 +170,25 @@ SQL
   rows_of_bulk "" "us CPU" 2
 }
 
-# Instructions of the session that ran longest: its own file, the one with the most.
-counted() {
-  local file most=0 n
-  for file in "$WORK"/counts/*; do
-    n=$(awk '/^totals:/ { print $2 }' "$file" 2>/dev/null)
-    [ "${n:-0}" -gt "$most" ] && most=$n
+# Instructions of the session that ran longest of those that have ended since the log had so many lines: pgbench has two, and each
+# writes its file when it ends, a little after pgbench has.
+counted() { # counted LINES
+  local pids=() pid most=0 n
+  until [ ${#pids[@]} -ge 2 ]; do
+    sleep 0.1
+    pids=($(tail -n +$(($1 + 1)) "$WORK/postgres/server.log" | sed -n 's/^.*\[\([0-9]*\)\].*disconnection: .*/\1/p'))
+  done
+  for pid in "${pids[@]}"; do
+    until n=$(awk '/^totals:/ { print $2 }' "$WORK/counts/$pid" 2>/dev/null) && [ -n "$n" ]; do sleep 0.1; done
+    [ "$n" -gt "$most" ] && most=$n
   done
   echo "$most"
 }
 bench_emit_instructions() {
-  local case protocol n counts i
+  local case protocol n counts i lines
   need valgrind
   emit_setup emit_count
+  q postgres -c "ALTER SYSTEM SET log_disconnections = on"
   stop_server "$WORK/postgres"
   mkdir -p "$WORK/counts"
   [ "$(id -u)" = 0 ] && chown postgres "$WORK/counts"
@@ -187,14 +200,12 @@ bench_emit_instructions() {
   : >"$EMIT_DATA"
   for protocol in prepared simple; do
     for case in $EMIT_CASES $BULK_CASES; do
-      case $protocol-$case in simple-bulk*) continue ;; *-bulk*) counts=(2 8) ;; *) counts=(200 1000) ;; esac
+      case $protocol-$case in simple-bulk* | *-emit-in-pipeline) continue ;; *-bulk*) counts=(2 8) ;; *) counts=(200 1400) ;; esac
       n=()
       for i in 0 1; do
-        rm -f "$WORK"/counts/*
+        lines=$(wc -l <"$WORK/postgres/server.log")
         emit_pgbench emit_count "$case" $protocol "${counts[$i]}"
-        # Each of pgbench's two sessions writes its file when it ends, a little after pgbench has; no other one ends meanwhile.
-        until [ "$(grep -ls '^totals:' "$WORK"/counts/* | wc -l)" -ge 2 ]; do sleep 0.1; done
-        n+=("$(counted)")
+        n+=("$(counted "$lines")")
       done
       printf '1\t%s\t%s\n' "$protocol-$case" $(((n[1] - n[0]) / (counts[1] - counts[0]))) >>"$EMIT_DATA"
     done
@@ -204,4 +215,11 @@ bench_emit_instructions() {
   rows_of_bulk prepared- instructions 0
   stop_server "$WORK/postgres" immediate
   as_postgres "$(pg_bin)/pg_ctl" -D "$WORK/postgres/data" -l "$WORK/postgres/server.log" -w start >/dev/null
+}
+
+# What scripts/bench-quick holds to its bounds.
+bench_emit_quick() {
+  ROUNDS=3 TRANSACTIONS=3000 EMIT_CASES="business statement row emit" BULK_CASES="bulk-nothing bulk-arrays bulk-row bulk-emit bulk-many"
+  bench_emit_transactions prepared
+  bench_emit_bulk
 }

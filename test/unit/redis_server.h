@@ -48,8 +48,13 @@ class RedisServer {
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
 
-  // Returns false if no server is installed. `extra`: more command line ("--maxmemory", "3mb").
+  // Returns false if no server is installed. `extra`: more command line ("--maxmemory", "3mb"). OUTBOX_TEST_REDIS is
+  // the server to start, if it is set (scripts/test-redis): then there is no other.
   bool Start(std::vector<std::string> extra = {}) {
+    if (const char* chosen = std::getenv("OUTBOX_TEST_REDIS"); chosen != nullptr) {
+      Launch(chosen, std::move(extra));
+      return Ready();
+    }
     for (const char* program : {"/usr/bin/redis-server", "/usr/bin/valkey-server", "/usr/local/bin/redis-server"}) {
       if (access(program, X_OK) == 0) {
         Launch(program, std::move(extra));
@@ -94,6 +99,15 @@ class RedisServer {
     void* reply = redisCommandArgv(client_.get(), static_cast<int>(values.size()), values.data(), sizes.data());
     EXPECT_NE(reply, nullptr) << client_->errstr;
     return Reply(static_cast<redisReply*>(reply));
+  }
+  // ACL SETUSER with these rights and all channels, which only servers from 6.2 on ask for.
+  void SetUser(const std::string& name, std::vector<std::string> rights) {
+    rights.insert(rights.begin(), {"ACL", "SETUSER", name});
+    rights.push_back("&*");
+    if (Command(rights)->type == REDIS_REPLY_ERROR) {
+      rights.pop_back();
+      EXPECT_EQ(Command(rights)->type, REDIS_REPLY_STATUS);
+    }
   }
   int64_t Integer(const std::vector<std::string>& arguments) { return Command(arguments)->integer; }
 

@@ -289,10 +289,16 @@ TEST_F(RedisSinkTest, ItIsToldWhetherAnEntryIsThereThoughTheStreamGoesOn) {
     const char* stream;
     const char* kept;
     bool lacking;
+    bool by_counts = false;  // Redis before 7 keeps none of what was added and deleted, and cannot tell
   };
-  const Case cases[] = {{"there", "2-0", false},   {"older", "2-0", false}, {"trimmed", "", false},
-                        {"deleted", "1-0", false}, {"emptied", "", false},  {"remade", "3-0", false},
-                        {"lost", "1-0", true},     {"new", "", true},       {"none", "", true}};
+  const Case cases[] = {{"there", "2-0", false},         {"older", "2-0", false}, {"trimmed", "", false},
+                        {"deleted", "1-0", false, true}, {"emptied", "", false},  {"remade", "3-0", false, true},
+                        {"lost", "1-0", true},           {"new", "", true, true}, {"none", "", true}};
+  const RedisServer::Reply about = server_.Command({"XINFO", "STREAM", "there"});
+  bool counts = false;
+  for (size_t i = 0; i < about->elements; i += 2) {
+    counts |= std::string_view(about->element[i]->str) == "entries-added";
+  }
   std::vector<AskedStream> asked;
   for (const Case& one : cases) {
     asked.push_back({one.stream, "2-0"});
@@ -303,8 +309,10 @@ TEST_F(RedisSinkTest, ItIsToldWhetherAnEntryIsThereThoughTheStreamGoesOn) {
     const auto end = std::find_if(ends.begin(), ends.end(), [&](const StreamEnd& e) { return e.stream == one.stream; });
     ASSERT_NE(end, ends.end()) << one.stream;
     EXPECT_EQ(end->acknowledged, "2-0");
-    EXPECT_EQ(end->kept, one.kept) << one.stream;
-    EXPECT_EQ(end->lacking, one.lacking) << one.stream;
+    if (counts || !one.by_counts) {
+      EXPECT_EQ(end->kept, one.kept) << one.stream;
+      EXPECT_EQ(end->lacking, one.lacking) << one.stream;
+    }
   }
 
   // A process that is older than the entry, a replica that took over: what is there is there, and so is all before.

@@ -150,7 +150,7 @@ struct Change {
 
 TEST_F(RedisTransactionTest, WhatIsRefusedAtExecIsNotWrittenAtAll) {
   BEGIN_OR_SKIP();
-  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all"});
+  server_.SetUser("writer", {"on", ">pw", "~*", "+@all"});
   Proxy proxy(server_.directory() + "/proxy", server_.socket());
   Connect({{"unix_socket", proxy.path()}, {"username", "writer"}, {"password", "pw"}});
   const auto D = ErrorClass::kDestination;
@@ -250,7 +250,7 @@ TEST_F(RedisTransactionTest, ForbiddenInTheMiddleLosesNoOrder) {
   for (const char* what : {"-multi", "-exec", "-@transaction"}) {
     server_.Stop();
     BEGIN_OR_SKIP();
-    server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all"});
+    server_.SetUser("writer", {"on", ">pw", "~*", "+@all"});
     Connect({{"username", "writer"}, {"password", "pw"}});
     driver_->Submit(1, 0, {To("warm", "k", "up")});
     ASSERT_TRUE(driver_->UntilResolved());
@@ -271,7 +271,7 @@ TEST_F(RedisTransactionTest, ForbiddenInTheMiddleLosesNoOrder) {
 // Streams of another type, and such that may not be written to, among those of one transaction: only these fail.
 TEST_F(RedisTransactionTest, AFewBadStreamsOfManyHoldUpNone) {
   BEGIN_OR_SKIP();
-  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~ok*", "~type*", "&*", "+@all"});
+  server_.SetUser("writer", {"on", ">pw", "~ok*", "~type*", "+@all"});
   server_.Command({"SET", "type1", "x"});
   server_.Command({"RPUSH", "type2", "x"});
   Connect({{"username", "writer"}, {"password", "pw"}});

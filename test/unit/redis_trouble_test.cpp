@@ -97,7 +97,7 @@ TEST_F(RedisSinkTest, TimeInWhichWeStoodStillIsNoSilenceOfTheServer) {
 
 TEST_F(RedisSinkTest, WithoutTransactionsStillInOrderPerKey) {
   BEGIN_OR_SKIP();
-  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all", "-@transaction"});
+  server_.SetUser("writer", {"on", ">pw", "~*", "+@all", "-@transaction"});
   Connect({{"username", "writer"}, {"password", "pw"}});
   std::vector<TestRecord> records;
   for (int i = 0; i < 2000; ++i) {
@@ -118,7 +118,7 @@ TEST_F(RedisSinkTest, WithoutTransactionsStillInOrderPerKey) {
 
 TEST_F(RedisSinkTest, NoPermissionForAStreamIsThatStreamsTrouble) {
   BEGIN_OR_SKIP();
-  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~mine*", "&*", "+@all"});
+  server_.SetUser("writer", {"on", ">pw", "~mine*", "+@all"});
   Connect({{"username", "writer"}, {"password", "pw"}});
   uint64_t mine = driver_->Submit(1, 0, {To("mine", "k", "1")});
   uint64_t theirs = driver_->Submit(2, 0, {To("theirs", "k", "1")});
@@ -132,7 +132,7 @@ TEST_F(RedisSinkTest, NoPermissionForAStreamIsThatStreamsTrouble) {
 
 TEST_F(RedisSinkTest, NoPermissionToWriteIsConfiguration) {
   BEGIN_OR_SKIP();
-  server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "~*", "&*", "+@all", "-xadd"});
+  server_.SetUser("writer", {"on", ">pw", "~*", "+@all", "-xadd"});
   Connect({{"username", "writer"}, {"password", "pw"}});
   uint64_t record = driver_->Submit(1, 0, {To("s", "k", "1")});
   ASSERT_TRUE(driver_->UntilResolved());

@@ -260,7 +260,7 @@ int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
   return std::max<int64>(left, 0);
 }
 
-// Events that nobody else sees yet go by what the route is when they are committed.
+// Events that no other transaction sees yet go by what the route is when they are committed.
 void TellOpen(const std::string& name) {
   const int64 open = OpenEmitters();
   if (open > 0) {
@@ -315,7 +315,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
   RouteStart start = ParseStart(TextArgument(fcinfo, 7));
   route.options = Options(*route.destination.kind, TextArgument(fcinfo, 8));
   route.policy = CheckPolicy(fcinfo, 9, DefaultPolicy());
-  // Before anything is locked: it takes a second where nobody answers.
+  // Before anything is locked: it takes a second where no server answers.
   NoticeUnusable(route.destination, route.server, route.topic, route.options);
   SettleIdentity();
   std::string id = InsertRoute(name, route, std::to_string(lanes), start);

@@ -52,7 +52,7 @@ std::vector<sink::CheckupRow> Ask(const std::string& program, const sink::Checku
   return checkup.TakeRows();
 }
 
-// What was found out without asking anybody.
+// What was found out without asking the destination.
 sink::CheckupRow Problem(const char* check, ErrorClass error_class, const char* code, std::string message,
                          std::string hint) {
   return {check, {error_class, code, std::move(message)}, "", std::move(hint)};

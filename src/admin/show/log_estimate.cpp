@@ -111,12 +111,12 @@ LogEstimate* EstimateLog() {
   }
   auto* estimate = static_cast<LogEstimate*>(palloc0(sizeof(LogEstimate)));
   estimate->tables = static_cast<LogEstimate::Table*>(palloc0(sizeof(LogEstimate::Table) * (list_length(leaves) + 1)));
-  const int today = static_cast<int>(pg::BelievedWall() / kDay);
+  estimate->today = static_cast<int>(pg::BelievedWall() / kDay);
   ListCell* cell = nullptr;
   foreach (cell, leaves) {
     LogEstimate::Table* table = &estimate->tables[estimate->count++];
     table->oid = lfirst_oid(cell);
-    Look(table, today);
+    Look(table, estimate->today);
   }
   return estimate;
 }

@@ -20,6 +20,7 @@ struct LogEstimate {
   };
   Table* tables;
   int count;
+  int today;  // days since 1970 (UTC), by the clock that is believed
 
   int64 bytes() const;
   // Day tables after today's, without a gap.

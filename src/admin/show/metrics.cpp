@@ -23,6 +23,7 @@
 
 extern "C" {
 #include "access/xlog.h"
+#include "utils/datetime.h"
 #include "utils/fmgrprotos.h"
 }
 
@@ -40,6 +41,10 @@ constexpr const char* kDeadState = "dead";
 // Events of one route and state, and topics, that are counted, or named, at most.
 constexpr int kParkedLimit = 1000;
 constexpr int kTopicLimit = 50;
+// Days that have a sample of their own.
+constexpr int kDayLimit = 31;
+constexpr const char* kOlder = "older";
+constexpr const char* kSpare = "spare";
 
 #define OUTBOX_FAMILY(variable, name, kind, unit, help) constexpr Family variable = {name, SampleKind::kind, unit, help}
 
@@ -73,7 +78,8 @@ OUTBOX_FAMILY(kAge, "outbox_oldest_pending_age_seconds", kGauge, "seconds",
               "age of the oldest of them; 0: nothing waits");
 OUTBOX_FAMILY(kLanes, "outbox_lanes", kGauge, "", "lanes, by whether a relay worker has them");
 OUTBOX_FAMILY(kParked, "outbox_parked_events", kGauge, "",
-              "events in outbox_internal.parked, by state; 1000 stands for as many or more");
+              "events in outbox_internal.parked, by state and class of the last error; 1000 of a state stand for as "
+              "many or more");
 OUTBOX_FAMILY(kTopicTrouble, "outbox_topic_trouble", kGauge, "",
               "1 for each topic that has left its lane: 50 of them at most");
 OUTBOX_FAMILY(kTopicsAway, "outbox_topics_away", kGauge, "", "topics that have left their lane: in trouble, or paused");
@@ -95,6 +101,9 @@ OUTBOX_FAMILY(kTransaction, "outbox_oldest_transaction_age_seconds", kGauge, "se
               "age of the oldest open or prepared transaction that writes: its events wait, and it holds their day");
 OUTBOX_FAMILY(kDaysAhead, "outbox_days_ahead", kGauge, "", "day tables made in advance, without a gap");
 OUTBOX_FAMILY(kStorage, "outbox_storage_bytes", kGauge, "bytes", "size on disk, with indexes and TOAST");
+OUTBOX_FAMILY(
+    kDayBytes, "outbox_log_day_bytes", kGauge, "bytes",
+    "size of the log by days (UTC): what is older than a month together, and spare: events whose day had no table");
 OUTBOX_FAMILY(kClockAhead, "outbox_clock_ahead_seconds", kGauge, "seconds",
               "how far the clock of events is ahead of the server's");
 OUTBOX_FAMILY(kAdopt, "outbox_adoption_needed", kGauge, "",
@@ -162,7 +171,7 @@ struct Sources {
     bool all = true;
     for (const char* table : tables) {
       if (!Guard([table] { return LockToLook(table); })) {
-        samples->Add(kLeftOut, samples->none(), "table", table, 1);
+        samples->Add(kLeftOut, samples->none(), "part", table, 1);
         all = false;
       }
     }
@@ -415,8 +424,9 @@ void AddParked(const Sources& from) {
       "UNION ALL SELECT n.state, n.route_id FROM there t CROSS JOIN LATERAL ("
       "SELECT p.state, p.route_id FROM outbox_internal.parked p WHERE (p.state, p.route_id) > (t.state, t.route_id) "
       "ORDER BY p.state, p.route_id LIMIT 1) n) "
-      "SELECT t.route_id, t.state, c.n FROM there t CROSS JOIN LATERAL (SELECT count(*) AS n FROM ("
-      "SELECT FROM outbox_internal.parked p WHERE p.state = t.state AND p.route_id = t.route_id LIMIT 1000) x) c ORDER BY 1, 2",
+      "SELECT t.route_id, t.state, c.n, c.error_class FROM there t CROSS JOIN LATERAL ("
+      "SELECT x.error_class, count(*) AS n FROM (SELECT p.error_class FROM outbox_internal.parked p "
+      "WHERE p.state = t.state AND p.route_id = t.route_id LIMIT 1000) x GROUP BY 1) c ORDER BY 1, 2, 4",
       outbox::admin::Plan::kByKey};
   static_assert(kParkedLimit == 1000);
   if (!from.MayRead({"parked"})) {
@@ -427,21 +437,24 @@ void AddParked(const Sources& from) {
         const Oid table = outbox::pg::FindOurRelation("parked");
         return static_cast<double>(DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(table))));
       }));
-  std::map<int64, double> dead;
+  std::set<int64> dead;
   for (const Row& row : RunPlanned(&counts)) {
-    const Route* route = from.Find(Int(row[0]));
-    if (row[1] == kDeadState) {
-      dead[Int(row[0])] = static_cast<double>(Int(row[2]));
-      continue;
-    }
-    for (const char* state : {"retrying", "blocked", "scheduled"}) {
-      if (route != nullptr && row[1] == state) {
-        from.samples->Add(kParked, route->labels, "state", state, static_cast<double>(Int(row[2])));
+    if (const Route* route = from.Find(Int(row[0]))) {
+      Labels labels = *route->labels;
+      labels.emplace_back("state", row[1].value());
+      if (row[3]) {
+        labels.emplace_back("error_class", *row[3]);
+      }
+      from.samples->Add(kParked, from.samples->Keep(std::move(labels)), static_cast<double>(Int(row[2])));
+      if (row[1] == kDeadState) {
+        dead.insert(route->id);
       }
     }
   }
   for (const Route& route : from.routes) {
-    from.samples->Add(kParked, route.labels, "state", kDeadState, dead[route.id]);
+    if (!dead.contains(route.id)) {
+      from.samples->Add(kParked, route.labels, "state", kDeadState, 0);
+    }
   }
 }
 
@@ -575,7 +588,30 @@ void AddLog(const Sources& from, const LogEstimate* log) {
   if (log->whole()) {
     samples->Add(kStorage, samples->none(), "part", "log", static_cast<double>(log->bytes()));
   } else {
-    samples->Add(kLeftOut, samples->none(), "table", "log", 1);
+    samples->Add(kLeftOut, samples->none(), "part", "log", 1);
+  }
+}
+
+// Of every day that could be looked at. A day that somebody has locked has no sample just now.
+void AddDays(const Sources& from, const LogEstimate* log) {
+  std::map<std::string, double> bytes;
+  for (int i = 0; i < log->count; i++) {
+    const LogEstimate::Table& table = log->tables[i];
+    if (!table.readable) {
+      continue;
+    }
+    std::string day = table.day_from_today == PG_INT32_MIN ? kSpare : kOlder;
+    if (table.day_from_today > -kDayLimit) {
+      int year = 0, month = 0, of_month = 0;
+      j2date(log->today + table.day_from_today + UNIX_EPOCH_JDATE, &year, &month, &of_month);
+      char text[32];
+      snprintf(text, sizeof(text), "%04d-%02d-%02d", year, month, of_month);
+      day = text;
+    }
+    bytes[day] += static_cast<double>(table.bytes);
+  }
+  for (const auto& [day, size] : bytes) {
+    from.samples->Add(kDayBytes, from.samples->Keep({{"day", day}}), size);
   }
 }
 
@@ -611,11 +647,12 @@ void Collect(Samples* samples) {
   Load(&from);
   const LogEstimate* log = Guard([]() -> const LogEstimate* { return EstimateLog(); });
   AddLog(from, log);
+  AddDays(from, log);
   AddFigures(from);
   if (seen) {
     AddBacklog(from, log);
   } else {
-    samples->Add(kLeftOut, samples->none(), "table", "(shared memory)", 1);
+    samples->Add(kLeftOut, samples->none(), "part", "(shared memory)", 1);
   }
   AddParked(from);
   AddTopics(from);
