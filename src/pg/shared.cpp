@@ -69,6 +69,7 @@ void StartupHook() {
       pg_atomic_init_u64(&slot->parked_generation, 1);
       pg_atomic_init_u64(&slot->emitting_commits, 0);
       pg_atomic_init_u64(&slot->lone_emits, 0);
+      pg_atomic_init_u64(&slot->lone_emit_at, 0);
       pg_atomic_init_u64(&slot->maker_started_at, 0);
       pg_atomic_init_u64(&slot->spare_told_at, 0);
     }

@@ -40,6 +40,7 @@ struct DatabaseSlot {
   pg_atomic_uint64 parked_generation;  // +1 at commit of any change that operators made to parked events
   pg_atomic_uint64 emitting_commits;   // commits that emitted, since server start
   pg_atomic_uint64 lone_emits;         // of these, those that changed nothing else: see lone_emit.h
+  pg_atomic_uint64 lone_emit_at;       // TimestampTz: the last of those; 0: none
   pg_atomic_uint64 maker_started_at;  // TimestampTz: by an emitter that found no day table; 0: none, or it did its work
   pg_atomic_uint64 spare_told_at;     // TimestampTz: when the server log was told that events go to the spare table
 };

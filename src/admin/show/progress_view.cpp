@@ -102,14 +102,14 @@ std::vector<int64> AddSessions(std::vector<Operation>* operations) {
 }
 
 void AddReplays(const std::vector<int64>& copied_now, std::vector<Operation>* operations) {
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT r.number, r.who, r.route, r.state, r.copied, r.matched, "
-              "(extract(epoch FROM r.at) * 1000000)::bigint, r.per_second, x.n "
-              "FROM outbox.replay r CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p "
-              "WHERE r.state = 'scheduled' AND p.replay = r.number AND p.replay <> 0 AND p.state <> 'dead' "
-              "LIMIT 100000) y) x WHERE r.state IN ('copying', 'interrupted') OR x.n > 0 ORDER BY 1",
-              {}, outbox::admin::Plan::kByKey)) {
+  for (const Row& row : RunSql(
+           Access::kRead,
+           "SELECT r.number, r.who, r.route, r.state, r.copied, r.matched, "
+           "(extract(epoch FROM r.at) * 1000000)::bigint, r.per_second, x.n "
+           "FROM outbox.replay r CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p "
+           "WHERE r.state = 'scheduled' AND p.replay = r.number AND p.replay <> 0 AND p.state <> 'dead' "
+           "LIMIT 100000) y) x WHERE r.state IN ('copying', 'interrupted') OR x.n > 0 ORDER BY 1",
+           {}, outbox::admin::Plan::kByKey)) {
     if (std::find(copied_now.begin(), copied_now.end(), Int(row[0])) != copied_now.end()) {
       continue;
     }
