@@ -17,6 +17,7 @@
 #include "log/row.h"
 #include "parked/statements.h"
 #include "pg/encoding.h"
+#include "pg/log_line.h"
 #include "pg/sql.h"
 
 namespace outbox::log {
@@ -286,7 +287,12 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
   loss->error = {ErrorClass::kDestination, "LOST_WRITES", Describe(lane, finding, rewound)};
   const char* text = loss->error.message.c_str();
   const char* server = finding.server.c_str();
-  return Try([&] { pg::Guard([&] { ereport(WARNING, (errmsg("outbox: destination \"%s\": %s", server, text))); }); });
+  return Try([&] {
+    pg::Guard([&] {
+      ereport(WARNING, (errmsg("outbox: destination \"%s\": %s", server, text),
+                        pg::LogEvent("lost_writes", {{"destination", server}})));
+    });
+  });
 }
 
 }  // namespace outbox::log
