@@ -41,7 +41,7 @@ ISOLATION_OPTS = --inputdir=test
 
 PG_CONFIG ?= pg_config
 # What is a script installs what is missing itself, PostgreSQL too; all else needs it here and now.
-COMMANDS = quickstart test test-all chaos bench bench-quick fuzz valgrind lint format deb
+COMMANDS = quickstart test test-all test-clients chaos bench bench-quick fuzz valgrind lint format deb
 PGXS := $(wildcard $(shell command -v $(PG_CONFIG) >/dev/null && $(PG_CONFIG) --pgxs 2>/dev/null))
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -63,6 +63,10 @@ $(shell [ -e $(FAULT_STAMP) ] || { mkdir -p build && rm -f build/.fault-points-*
 endif
 $(FAULT_SRCS:.cpp=.o): $(FAULT_STAMP)
 $(FAULT_SRCS:.cpp=.o): override CXXFLAGS += $(FAULT_FLAG)
+# For scripts/bench-metrics alone: a library that counts nothing.
+ifdef OUTBOX_WITHOUT_FIGURES
+src/metrics/store.o: override CXXFLAGS += -DOUTBOX_WITHOUT_FIGURES
+endif
 
 # Objects follow their headers: every compile writes a .d file beside the object.
 -include $(OBJS:.o=.d)
@@ -146,6 +150,8 @@ test:
 	@scripts/test $(TESTS)
 test-all:
 	@scripts/test all $(TESTS)
+test-clients:
+	@scripts/test clients
 chaos:
 	@MINUTES="$(MINUTES)" SEED="$(SEED)" ROUND="$(ROUND)" KIND="$(KIND)" scripts/chaos
 bench:

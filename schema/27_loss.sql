@@ -102,9 +102,8 @@ BEGIN
   END LOOP;
   -- Of the first two, partitions get the trigger of rows with their parent's name.
   FOREACH name IN ARRAY ARRAY['outbox_internal.progress', 'outbox_internal.tick', 'outbox.pause'] LOOP
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE INSERT OR UPDATE OR DELETE%s ON %s '
-      'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.refuse_change()',
-      CASE WHEN name OPERATOR(pg_catalog.<>) 'outbox.pause' THEN ' OR TRUNCATE' END, name);  -- pauses go with their routes
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
+      'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.refuse_change()', name);
     EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows BEFORE INSERT OR UPDATE OR DELETE ON %s '
       'FOR EACH ROW EXECUTE FUNCTION outbox_internal.refuse_change()', name);
     EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER INSERT OR UPDATE OR DELETE ON %s '

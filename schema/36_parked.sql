@@ -106,7 +106,7 @@ CREATE PROCEDURE outbox.redrive(
   since          timestamptz DEFAULT NULL,
   until          timestamptz DEFAULT NULL,
   error          text        DEFAULT NULL,
-  dry_run        boolean     DEFAULT false,
+  dry_run        boolean     DEFAULT true,
   batch          bigint      DEFAULT 1000,
   per_second     numeric     DEFAULT NULL,
   reason         text        DEFAULT NULL,
@@ -115,7 +115,7 @@ CREATE PROCEDURE outbox.redrive(
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_redrive';
 REVOKE ALL ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) FROM PUBLIC;
 COMMENT ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) IS
-  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message. Acts at once: dry_run => true counts';
+  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message. A dry run unless told otherwise';
 
 CREATE PROCEDURE outbox.discard_dead_letters(
   route          text        DEFAULT NULL,

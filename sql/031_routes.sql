@@ -99,6 +99,7 @@ COMMIT;
 SELECT outbox.alter_route('regress orders', lanes => 0);
 SELECT outbox.alter_route('regress orders', aggregate_types => '{}');
 SELECT outbox.alter_route('regress orders', server => 'regress_nowhere');
+SELECT outbox.alter_route('regress orders');
 SELECT outbox.alter_route('regress nothing', topic => 'x');
 SELECT outbox.alter_route(NULL);
 

@@ -34,42 +34,46 @@ SELECT * FROM outbox.dead_letter_summary ORDER BY 1, 2, 3, 4;
 SELECT route, right(id::text, 2) AS n, created_at, aggregate_type, aggregate_id, event_type, topic, attempts, error_class, error_code,
   error_message, failed_at, replay, payload_bytes FROM outbox.dead_letter WHERE route = 'regress a' ORDER BY created_at LIMIT 3;
 
--- a dry run counts and changes nothing; it may run in a transaction
-CALL outbox.redrive(dry_run => true);
+-- unless told otherwise it counts and changes nothing; it may run in a transaction
+CALL outbox.redrive();
 BEGIN;
 CALL outbox.redrive('regress a', error => '*SIZE*', dry_run => true);
 COMMIT;
 SELECT * FROM pg_temp.parked;
 SELECT * FROM pg_temp.audit;
 
+-- whatever is called CALL does so, and has no other name for it
+SELECT p.proname, pg_get_function_arguments(p.oid) ~ 'dry_run boolean DEFAULT true' AS shows_first
+FROM pg_proc p WHERE p.pronamespace = 'outbox'::regnamespace AND p.prokind = 'p' ORDER BY 1;
+
 -- each filter
-CALL outbox.redrive('regress b', batch => 4);
+CALL outbox.redrive('regress b', batch => 4, dry_run => false);
 SELECT * FROM pg_temp.parked;
 SELECT * FROM pg_temp.audit;
 SELECT pg_temp.fill();
-CALL outbox.redrive(aggregate_type => 'regress_*', aggregate_id => 'k1', event_type => 'odd*', reason => 'ticket 4711');
+CALL outbox.redrive(aggregate_type => 'regress_*', aggregate_id => 'k1', event_type => 'odd*', reason => 'ticket 4711', dry_run => false);
 SELECT * FROM pg_temp.parked;
 SELECT pg_temp.fill();
-CALL outbox.redrive(topic => 'old.topic', since => '2026-02-01 00:03', until => '2026-02-01 00:05');
+CALL outbox.redrive(topic => 'old.topic', since => '2026-02-01 00:03', until => '2026-02-01 00:05', dry_run => false);
 SELECT * FROM pg_temp.parked;
 SELECT pg_temp.fill();
-CALL outbox.redrive(error => 'INVALID_RECORD', route => 'regress a');
-CALL outbox.redrive(error => 'too large by 15');
-CALL outbox.redrive(error => '100% wrong*', route => 'regress b');
-CALL outbox.redrive(error => '100_ wrong*');
-CALL outbox.redrive(topic => 'nothing');
-CALL outbox.redrive(error => 'message', per_second => 1000);
+CALL outbox.redrive(error => 'INVALID_RECORD', route => 'regress a', dry_run => false);
+CALL outbox.redrive(error => 'too large by 15', dry_run => false);
+CALL outbox.redrive(error => '100% wrong*', route => 'regress b', dry_run => false);
+CALL outbox.redrive(error => '100_ wrong*', dry_run => false);
+CALL outbox.redrive(topic => 'nothing', dry_run => false);
+CALL outbox.redrive(error => 'message', per_second => 1000, dry_run => false);
 SELECT * FROM pg_temp.parked;
 
 -- what another session has locked stays as it is, and what fails while it runs is not tried over and over
 SELECT pg_temp.fill();
 UPDATE outbox_internal.parked SET failed_at = now() + interval '1 hour' WHERE right(id::text, 2) > '05';
-CALL outbox.redrive();
+CALL outbox.redrive(dry_run => false);
 -- order per key: what is behind an event that is backing off waits for it
 SELECT pg_temp.fill();
-CALL outbox.redrive('regress a', aggregate_id => 'k1', until => '2026-02-01 00:04');
+CALL outbox.redrive('regress a', aggregate_id => 'k1', until => '2026-02-01 00:04', dry_run => false);
 UPDATE outbox_internal.parked SET due_at = now() + interval '1 hour' WHERE state = 'retrying';
-CALL outbox.redrive('regress a');
+CALL outbox.redrive('regress a', dry_run => false);
 SELECT * FROM pg_temp.parked;
 SELECT p.aggregate_id, p.state, string_agg(right(p.id::text, 2), ',' ORDER BY p.created_at) FROM outbox_internal.parked p
   JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'regress a' GROUP BY 1, 2 ORDER BY 1, 2;
@@ -85,51 +89,51 @@ SELECT o.outcome, count(*) FROM outbox_internal.outcome o JOIN outbox.route r ON
 -- Each refusal.
 \set SHOW_CONTEXT never
 BEGIN;
-CALL outbox.redrive();
+CALL outbox.redrive(dry_run => false);
 \echo :SQLSTATE
 ROLLBACK;
 BEGIN;
 CALL outbox.discard_dead_letters(dry_run => false, reason => 'x');
 \echo :SQLSTATE
 ROLLBACK;
-DO $$ DECLARE n bigint; BEGIN CALL outbox.redrive(events => n); EXCEPTION WHEN OTHERS THEN RAISE NOTICE '% %', sqlstate, sqlerrm; END $$;
-CREATE FUNCTION pg_temp.inside() RETURNS void LANGUAGE plpgsql AS $$ DECLARE n bigint; BEGIN CALL outbox.redrive(events => n); END $$;
+DO $$ DECLARE n bigint; BEGIN CALL outbox.redrive(events => n, dry_run => false); EXCEPTION WHEN OTHERS THEN RAISE NOTICE '% %', sqlstate, sqlerrm; END $$;
+CREATE FUNCTION pg_temp.inside() RETURNS void LANGUAGE plpgsql AS $$ DECLARE n bigint; BEGIN CALL outbox.redrive(events => n, dry_run => false); END $$;
 SELECT pg_temp.inside();
 \echo :SQLSTATE
-CALL outbox.redrive('regress nothing');
+CALL outbox.redrive('regress nothing', dry_run => false);
 \echo :SQLSTATE
-CALL outbox.redrive('');
+CALL outbox.redrive('', dry_run => false);
 \echo :SQLSTATE
-CALL outbox.redrive(error => '');
-CALL outbox.redrive(batch => 0);
+CALL outbox.redrive(error => '', dry_run => false);
+CALL outbox.redrive(batch => 0, dry_run => false);
 \echo :SQLSTATE
-CALL outbox.redrive(batch => 100001);
-CALL outbox.redrive(batch => NULL);
+CALL outbox.redrive(batch => 100001, dry_run => false);
+CALL outbox.redrive(batch => NULL, dry_run => false);
 CALL outbox.redrive(dry_run => NULL);
 \echo :SQLSTATE
-CALL outbox.redrive(per_second => 0);
+CALL outbox.redrive(per_second => 0, dry_run => false);
 \echo :SQLSTATE
-CALL outbox.redrive(per_second => -1);
-CALL outbox.redrive(per_second => 'NaN');
-CALL outbox.redrive(per_second => 1e-12);
+CALL outbox.redrive(per_second => -1, dry_run => false);
+CALL outbox.redrive(per_second => 'NaN', dry_run => false);
+CALL outbox.redrive(per_second => 1e-12, dry_run => false);
 CALL outbox.discard_dead_letters(dry_run => false);
 \echo :SQLSTATE
 CALL outbox.discard_dead_letters(dry_run => false, reason => '  ');
 SET default_transaction_read_only = on;
-CALL outbox.redrive();
+CALL outbox.redrive(dry_run => false);
 \echo :SQLSTATE
 CALL outbox.discard_dead_letters(dry_run => false, reason => 'x');
 CALL outbox.redrive('regress b', dry_run => true);
 RESET default_transaction_read_only;
 -- in a session whose transactions are serializable by default
 SET default_transaction_isolation = 'serializable';
-CALL outbox.redrive('regress b', error => 'nothing');
+CALL outbox.redrive('regress b', error => 'nothing', dry_run => false);
 SHOW transaction_isolation;
 RESET default_transaction_isolation;
 -- from a procedure that may commit it works
 CREATE PROCEDURE pg_temp.outer() LANGUAGE plpgsql AS $$
 DECLARE n bigint;
-BEGIN CALL outbox.redrive('regress b', error => 'INVALID*', events => n); RAISE NOTICE 'n is %', n; END $$;
+BEGIN CALL outbox.redrive('regress b', error => 'INVALID*', events => n, dry_run => false); RAISE NOTICE 'n is %', n; END $$;
 CALL pg_temp.outer();
 SELECT * FROM pg_temp.parked WHERE route = 'regress b';
 

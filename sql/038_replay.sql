@@ -85,12 +85,12 @@ CALL outbox.replay(since => :'before_all', route => 'regress from');
 ROLLBACK;
 
 -- seek: how much it would be, then for good; backwards and forwards
-CALL outbox.seek('regress from', :'before_all', dry_run => true);
+CALL outbox.seek('regress from', :'before_all');
 CALL outbox.seek('regress from', :'half_way', dry_run => true);
 BEGIN;
 SELECT outbox.pause('regress from', reason => 'the test needs it still');
 COMMIT;
-CALL outbox.seek('regress from', :'half_way', 'consumer lost data');
+CALL outbox.seek('regress from', :'half_way', 'consumer lost data', dry_run => false);
 SELECT l.lane, l.window_from, l.window_to IS NOT NULL AS half_way, l.done_to = :'half_way'::timestamptz - interval '1 microsecond' AS there
 FROM outbox_internal.lane l JOIN outbox.route r ON r.id = l.route_id WHERE r.name = 'regress from' ORDER BY 1;
 -- while it is paused all of it waits
@@ -142,23 +142,23 @@ SET default_transaction_read_only = on;
 CALL outbox.replay(since => now(), route => 'regress from', dry_run => false);
 \echo :SQLSTATE
 SELECT outbox.cancel_replay(1);
-CALL outbox.seek('regress from', now());
+CALL outbox.seek('regress from', now(), dry_run => false);
 RESET default_transaction_read_only;
 SELECT outbox.cancel_replay(NULL);
 \echo :SQLSTATE
 SELECT outbox.cancel_replay(999999999);
 \echo :SQLSTATE
-CALL outbox.seek(NULL, now());
+CALL outbox.seek(NULL, now(), dry_run => false);
 \echo :SQLSTATE
-CALL outbox.seek('regress from', NULL);
-CALL outbox.seek('regress nothing', now());
+CALL outbox.seek('regress from', NULL, dry_run => false);
+CALL outbox.seek('regress nothing', now(), dry_run => false);
 \echo :SQLSTATE
 \set VERBOSITY terse
-CALL outbox.seek('regress from', now() + interval '1 day');
+CALL outbox.seek('regress from', now() + interval '1 day', dry_run => false);
 \echo :SQLSTATE
 \set VERBOSITY default
 BEGIN;
-CALL outbox.seek('regress from', now());
+CALL outbox.seek('regress from', now(), dry_run => false);
 \echo :SQLSTATE
 ROLLBACK;
 

@@ -60,14 +60,14 @@ SELECT outbox.drop_route('regress operate');
 SELECT outbox.grant_operate('regress_nobody');
 RESET ROLE;
 SET SESSION AUTHORIZATION regress_oncall;
-CALL outbox.redrive('regress operate');
+CALL outbox.redrive('regress operate', dry_run => false);
 CALL outbox.discard_dead_letters();
 SET client_min_messages = warning;
 CALL outbox.replay(since => '-infinity', route => 'regress operate', per_second => NULL, dry_run => false) \gset
 SELECT :events AS events;
 RESET client_min_messages;
 SELECT outbox.cancel_replay(:number);
-CALL outbox.seek('regress operate', clock_timestamp());
+CALL outbox.seek('regress operate', clock_timestamp(), dry_run => false);
 RESET SESSION AUTHORIZATION;
 -- the session's role is what the audit keeps; SET ROLE does not hide it
 SELECT action, who = session_user AS me, who, detail -> 'role' AS role FROM outbox.audit
@@ -94,7 +94,7 @@ SELECT c.oid::regclass AS oncall_may FROM pg_class c WHERE c.relnamespace = ANY 
   AND has_any_column_privilege('regress_oncall', c.oid, 'SELECT, INSERT, UPDATE') ORDER BY 1;
 SET ROLE regress_oncall;
 SELECT outbox.skip('00000000-0000-4000-8000-000000000003', 'no more');
-CALL outbox.redrive();
+CALL outbox.redrive(dry_run => false);
 RESET ROLE;
 SELECT outbox.grant_operate(NULL);
 \echo :SQLSTATE

@@ -5,15 +5,9 @@ CREATE DATABASE regress_loss;
 \c regress_loss
 CREATE EXTENSION outbox;
 CREATE SERVER regress_loss FOREIGN DATA WRAPPER outbox_log;
-CREATE FUNCTION refused(command text) RETURNS TABLE (code text, message text, detail text, hint text) LANGUAGE plpgsql AS $$
-BEGIN
-  EXECUTE command;
-  RETURN QUERY SELECT '', 'done', '', '';
-EXCEPTION WHEN OTHERS THEN
-  GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-  message := regexp_replace(message, '[0-9]{8}', 'YYYYMMDD');
-  RETURN NEXT;
-END $$;
+\getenv dir PG_ABS_SRCDIR
+\set refused :dir '/sql/include/refused.sql'
+\i :refused
 CREATE FUNCTION day(days int DEFAULT 0) RETURNS text LANGUAGE sql AS $$
   SELECT 'outbox_internal.log_' || to_char((now() AT TIME ZONE 'UTC')::date + days, 'YYYYMMDD') $$;
 -- Nothing emitted yet: by hand all the same not.
@@ -94,9 +88,9 @@ DO $$ BEGIN PERFORM outbox.drop_route('many ' || lpad(n::text, 2, '0')) FROM gen
 RESET client_min_messages;
 -- Given up in good order: it goes, and tells of the dead letters.
 DO $$ BEGIN PERFORM outbox.skip(id, 'test') FROM outbox_internal.parked WHERE state <> 'dead'; END $$;
-CALL outbox.seek('first', 'infinity');
+CALL outbox.seek('first', 'infinity', dry_run => false);
 SELECT message, detail FROM refused('DROP EXTENSION outbox CASCADE');
-CALL outbox.seek('second', 'infinity');
+CALL outbox.seek('second', 'infinity', dry_run => false);
 BEGIN;
 DELETE FROM outbox_internal.log;
 ROLLBACK;

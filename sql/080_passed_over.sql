@@ -16,8 +16,8 @@ SELECT outbox.emit('over', n, 'first', '{}') IS NOT NULL AS emitted FROM generat
 SELECT id AS event FROM outbox_internal.log WHERE aggregate_type = 'over' AND event_type = 'first' LIMIT 1 \gset
 SELECT state FROM outbox.status(:'event');
 -- Over it, and again from there.
-CALL outbox.seek('over', 'infinity');
-CALL outbox.seek('over', 'infinity');
+CALL outbox.seek('over', 'infinity', dry_run => false);
+CALL outbox.seek('over', 'infinity', dry_run => false);
 SELECT state, delivered_at, place, places, regexp_replace(reason, 'at .*;', 'at ...;') AS reason FROM outbox.status(:'event');
 SELECT outbox.wait_for(:'event', '0') IS NULL AS nobody_delivers;
 SET client_min_messages = warning;
@@ -31,7 +31,7 @@ SELECT route, state FROM outbox.status(:'event') ORDER BY route;
 -- Back again: to be delivered, and then it is.
 SELECT min(created_at) AS moment FROM outbox_internal.log WHERE aggregate_type = 'over' AND event_type = 'first' \gset
 CALL outbox.seek('over', :'moment', dry_run => true);
-CALL outbox.seek('over', :'moment');
+CALL outbox.seek('over', :'moment', dry_run => false);
 SELECT state FROM outbox.status(:'event') WHERE route = 'over';
 SELECT outbox.resume('over');
 SELECT outbox.wait_for(:'event', '20 s');

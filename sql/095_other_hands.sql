@@ -9,24 +9,9 @@ SET ROLE regress_hands_owner;
 CREATE EXTENSION outbox;
 RESET ROLE;
 CREATE SERVER regress_hands FOREIGN DATA WRAPPER outbox_log;
-CREATE FUNCTION refused(command text) RETURNS TABLE (code text, message text, detail text, hint text) LANGUAGE plpgsql AS $$
-BEGIN
-  EXECUTE command;
-  RETURN QUERY SELECT '', 'done', '', '';
-EXCEPTION WHEN OTHERS THEN
-  GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-  message := regexp_replace(message, '[0-9]{8}', 'YYYYMMDD');
-  RETURN NEXT;
-END $$;
--- Tried, and taken back where it is let through.
-CREATE FUNCTION tried(command text) RETURNS text LANGUAGE plpgsql AS $$
-BEGIN
-  EXECUTE command;
-  RAISE EXCEPTION USING ERRCODE = 'XX999';
-EXCEPTION
-  WHEN SQLSTATE 'XX999' THEN RETURN 'done';
-  WHEN OTHERS THEN RETURN SQLSTATE || ' ' || regexp_replace(SQLERRM, '[0-9]{8}', 'YYYYMMDD');
-END $$;
+\getenv dir PG_ABS_SRCDIR
+\set refused :dir '/sql/include/refused.sql'
+\i :refused
 CREATE FUNCTION day() RETURNS text LANGUAGE sql AS $$ SELECT 'outbox_internal.log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD') $$;
 BEGIN;
 SELECT outbox.create_route(name, 'regress_hands', aggregate_types => types::text[]) > 0 AS made

@@ -8,15 +8,9 @@ CREATE ROLE regress_went_owner;
 CREATE EXTENSION outbox;
 CREATE SERVER regress_went FOREIGN DATA WRAPPER outbox_log;
 CREATE SERVER regress_used FOREIGN DATA WRAPPER outbox_log;
-CREATE FUNCTION refused(command text) RETURNS TABLE (code text, message text, detail text, hint text) LANGUAGE plpgsql AS $$
-BEGIN
-  EXECUTE command;
-  RETURN QUERY SELECT '', 'done', '', '';
-EXCEPTION WHEN OTHERS THEN
-  GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-  message := regexp_replace(message, '[0-9]{8}', 'YYYYMMDD');
-  RETURN NEXT;
-END $$;
+\getenv dir PG_ABS_SRCDIR
+\set refused :dir '/sql/include/refused.sql'
+\i :refused
 CREATE FUNCTION day() RETURNS text LANGUAGE sql AS $$ SELECT 'outbox_internal.log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD') $$;
 CREATE VIEW told AS SELECT action, route, regexp_replace(detail::text, '_[0-9]{8}', '_YYYYMMDD') AS detail FROM outbox.audit
   WHERE at >= now() AND action !~ '^(create_route|pause)$' ORDER BY at;

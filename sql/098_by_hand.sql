@@ -6,15 +6,9 @@ CREATE DATABASE regress_by_hand;
 \c regress_by_hand
 CREATE EXTENSION outbox;
 CREATE SERVER regress_by_hand FOREIGN DATA WRAPPER outbox_log;
-CREATE FUNCTION refused(command text) RETURNS TABLE (code text, message text, detail text, hint text) LANGUAGE plpgsql AS $$
-BEGIN
-  EXECUTE command;
-  RETURN QUERY SELECT '', 'done', '', '';
-EXCEPTION WHEN OTHERS THEN
-  GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-  message := regexp_replace(message, '[0-9]{8}', 'YYYYMMDD');
-  RETURN NEXT;
-END $$;
+\getenv dir PG_ABS_SRCDIR
+\set refused :dir '/sql/include/refused.sql'
+\i :refused
 CREATE FUNCTION day(kind text) RETURNS text LANGUAGE sql AS $$ SELECT 'outbox_internal.' || kind || to_char(now() AT TIME ZONE 'UTC', '_YYYYMMDD') $$;
 BEGIN;
 SELECT outbox.create_route('one', 'regress_by_hand') > 0 AS made;
@@ -39,6 +33,7 @@ SELECT * FROM refused($$UPDATE outbox_internal.parked SET payload = '2' WHERE ag
 SELECT * FROM refused('UPDATE outbox_internal.lane SET done_to = now()');
 SELECT * FROM refused('UPDATE outbox.route SET lanes = 7');
 SELECT * FROM refused('DELETE FROM outbox.pause');
+SELECT * FROM refused('TRUNCATE outbox.pause');
 \x off
 SELECT regexp_replace(command, '_[0-9]{8}', '_YYYYMMDD') AS command, code, message
 FROM unnest(ARRAY[
@@ -99,6 +94,7 @@ DELETE FROM outbox_internal.progress WHERE window_from::text = '3:3:';
 DO $$ BEGIN EXECUTE 'DELETE FROM ' || day('tick'); END $$;
 TRUNCATE outbox_internal.progress;
 DELETE FROM outbox.pause WHERE aggregate_type IS NOT NULL;
+TRUNCATE outbox.pause;
 SELECT * FROM told;
 ROLLBACK;
 RESET outbox.allow_loss;

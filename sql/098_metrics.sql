@@ -86,14 +86,38 @@ SELECT pg_temp.figure('outbox_inflight_events', '{"destination": "regress_metric
   pg_temp.figure('outbox_pending_events', '{"destination": "regress_metrics"}') AS pending,
   pg_temp.figure('outbox_oldest_pending_age_seconds', '{"destination": "regress_metrics"}') AS age,
   pg_temp.figure('outbox_days_ahead') >= 1 AS days_ahead, pg_temp.figure('outbox_storage_bytes', '{"part": "log"}') > 0 AS stored;
+-- the log by days: each day table has its own sample, the spare table one, and together they are the log
+WITH m AS (SELECT * FROM outbox.metrics()), d AS (SELECT labels ->> 'day' AS day, value FROM m WHERE name = 'outbox_log_day_bytes')
+SELECT count(*) FILTER (WHERE day ~ '^\d{4}-\d\d-\d\d$') = (SELECT count(*) FROM outbox.day WHERE day IS NOT NULL) AS each_day,
+  count(*) FILTER (WHERE day = 'spare') AS spare, count(*) FILTER (WHERE day = to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD') AND value > 0) AS today,
+  sum(value) = (SELECT value FROM m WHERE name = 'outbox_storage_bytes' AND labels = '{"part": "log"}') AS all_of_it
+FROM d;
 
 -- as text: each family once, all its lines together, and an end
 CREATE TABLE pg_temp.lines AS SELECT n, line FROM regexp_split_to_table(outbox.metrics_text(), E'\n') WITH ORDINALITY t (line, n);
 SELECT line FROM pg_temp.lines WHERE line LIKE '%outbox_events_published%' AND (line LIKE '#%' OR line LIKE '%regress_metrics%') ORDER BY n;
 SELECT line FROM pg_temp.lines WHERE line LIKE '# %outbox_commit_to_ack_seconds%' ORDER BY n;
-SELECT count(*) AS ends, max(n) = (SELECT max(n) - 1 FROM pg_temp.lines) AS last FROM pg_temp.lines WHERE line = '# EOF';
+SELECT count(*) AS ends, max(n) = (SELECT max(n) FROM pg_temp.lines) AS last FROM pg_temp.lines WHERE line = '# EOF';
 SELECT count(*) AS lines_of_another_form FROM pg_temp.lines WHERE line <> '' AND line !~ '^# (TYPE|HELP|UNIT) outbox[a-z_]* |^# EOF$'
   AND line !~ '^outbox[a-z_]*(\{([a-z_]+="([^"\\]|\\["\\n])*",?)+\})? -?[0-9.e+-]+$';
+
+-- the older format: no EOF, no unit, no kind that it does not know, no empty line at the end
+SELECT DISTINCT split_part(line, ' ', 4) AS kind FROM regexp_split_to_table(outbox.metrics_text('prometheus'), E'\\n') line WHERE line LIKE '# TYPE%' ORDER BY 1;
+SELECT count(*) FROM regexp_split_to_table(outbox.metrics_text('prometheus'), E'\\n') line WHERE line ~ '^# (EOF|UNIT)|^$';
+SELECT line FROM regexp_split_to_table(outbox.metrics_text('prometheus'), E'\\n') line WHERE line LIKE '# TYPE outbox_events_published%';
+SELECT outbox.metrics_text('json');
+SELECT outbox.metrics_text(NULL);
+
+-- labels are jsonb like any other
+SELECT count(*) > 50 AS some, bool_and(labels = labels::text::jsonb) AS same, bool_and(labels = (SELECT coalesce(jsonb_object_agg(e.key, e.value), '{}') FROM jsonb_each(labels) e)) AS whole
+FROM outbox.metrics();
+
+-- SQL of another version that declares other columns
+CREATE FUNCTION pg_temp.less(OUT name text, OUT labels jsonb) RETURNS SETOF record LANGUAGE c AS 'outbox', 'outbox_metrics';
+CREATE FUNCTION pg_temp.more(OUT a text, OUT b text, OUT c text, OUT d text, OUT e text, OUT f text, OUT g text, OUT h text, OUT i text, OUT j text,
+  OUT k text, OUT l text, OUT m text, OUT n text, OUT o text, OUT p text, OUT q text) RETURNS SETOF record LANGUAGE c AS 'outbox', 'outbox_latency';
+SELECT count(*) FROM pg_temp.less();
+SELECT count(*) FROM pg_temp.more();
 
 -- pg_monitor may look and not reset; nobody else may do either
 CREATE ROLE regress_metrics_monitor IN ROLE pg_monitor;
@@ -132,6 +156,15 @@ SELECT outbox.wait_until_idle('60 s');
 SELECT pg_temp.figure('outbox_events_parked_total', '{"route": "regress metrics 2", "state": "scheduled"}') AS parked,
   pg_temp.figure('outbox_parked_events', '{"route": "regress metrics 2", "state": "scheduled"}') AS scheduled,
   pg_temp.figure('outbox_events_published_total', '{"route": "regress metrics 2"}') AS published;
+
+-- and why: by the class of the last error, where there is one
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, aggregate_type, event_type, topic, error_class)
+  SELECT r.id, 0, now() - n * interval '1 s', gen_random_uuid(), 'dead', 'metrics2', 'e.happened', 't', CASE WHEN n <= 2 THEN 'message' ELSE 'solo-retry' END
+  FROM outbox.route r, generate_series(1, 3) n WHERE r.name = 'regress metrics 2';
+SELECT m.labels ->> 'state' AS state, m.labels ->> 'error_class' AS error_class, m.value FROM outbox.metrics() m
+WHERE m.name = 'outbox_parked_events' AND m.labels ->> 'route' = 'regress metrics 2' ORDER BY 1, 2;
+SELECT m.labels - 'route' - 'destination' AS labels, m.value FROM outbox.metrics() m
+WHERE m.name = 'outbox_parked_events' AND m.labels ->> 'route' LIKE '%metrics%1' ORDER BY 1;
 
 -- gone with its route
 SET outbox.allow_loss = on;

@@ -2,6 +2,7 @@
 #include "admin/guard/loss_of_objects.h"
 #include "admin/guard/table_commands.h"
 #include "admin/guard/utility_hook.h"
+#include "base/version.h"
 #include "emit/replica_role.h"
 #include "metrics/emitted.h"
 #include "pg/settings.h"
@@ -12,15 +13,14 @@
 extern "C" {
 
 #ifdef PG_MODULE_MAGIC_EXT
-PG_MODULE_MAGIC_EXT(.name = "outbox", .version = "0.1");
+PG_MODULE_MAGIC_EXT(.name = "outbox", .version = outbox::kVersion);
 #else
 PG_MODULE_MAGIC;
 #endif
 
 void _PG_init(void) {
   outbox::pg::DefineSettings();
-  outbox::pg::RegisterTransactionEnd();
-  outbox::metrics::RegisterEmittedCallbacks();
+  outbox::pg::RegisterTransactionEnd({outbox::metrics::CountAtTransactionEnd, outbox::metrics::CountAtSavepointEnd});
   outbox::emit::InstallReplicaRoleHook();
   outbox::admin::InstallUtilityHook();
   outbox::admin::InstallDropHook();

@@ -18,8 +18,8 @@ class EventFilter {
   virtual bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
                      const Uuid& id, std::string_view topic) const = 0;
 
-  // What never changes, for whoever asks for many lanes at once: false where Wants() is false of all events of these
-  // types.
+  // What never changes, for a caller that asks for many lanes at once: false where Wants() is false of all events of
+  // these types.
   virtual bool WantsTypes(std::string_view aggregate_type, std::string_view event_type) const {
     return static_cast<void>(aggregate_type), static_cast<void>(event_type), true;
   }

@@ -13,7 +13,7 @@
 // A test build looks at environment variable OUTBOX_FAULT_DIR once per process (not set: a point costs a function call)
 // and then, each time a point is passed, at these files of that directory:
 //
-//   NAME            armed: "ACTION [COUNT|*] [ARGUMENT]" acts at the COUNT-th pass from now, whichever process makes
+//   NAME            armed: "ACTION [COUNT|*] [ARGUMENT]" acts at the COUNT-th pass from now, whatever process makes
 //   it, and
 //                   removes the file; * acts at each pass and leaves it.
 //                   kill (SIGKILL), abort, exit (ARGUMENT: code), stop (SIGSTOP), fail, sleep (ARGUMENT: ms), wait

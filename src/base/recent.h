@@ -1,6 +1,6 @@
 // Latencies of the last minute and of the last hour [-], from a histogram that only grows: at the first value of each
 // period what the histogram held by then is kept. The difference of now and then is what came since; nothing is ever
-// set to zero, so nothing is lost while it turns, and nobody waits.
+// set to zero, so nothing is lost while it turns, and no process waits.
 //
 // A minute is the current ten seconds and the six before, an hour the current five minutes and the twelve before: so
 // they cover 60 to 70 seconds, and 60 to 65 minutes, and rates are of the time that they do cover.
@@ -19,7 +19,7 @@ namespace outbox {
 template <int64_t kPeriodMicros, int kPeriods>
 class RecentLatency {
  public:
-  // Before the histogram gets a value, by whoever is about to add it.
+  // Call before each value that is added to the histogram.
   void Touch(const LatencyHistogram& histogram, int64_t now) {
     const int64_t period = 1 + now / kPeriodMicros;  // 0: none yet
     int64_t begun = begun_.load(std::memory_order_relaxed);
@@ -68,6 +68,20 @@ class RecentLatency {
       if (there >> 48 == (static_cast<uint64_t>(period) & 0xFFFF) && micros > counts->max) {
         counts->max = micros;
       }
+    }
+  }
+  // Every word that is kept over a restart, which the clock outlives: with what the histogram holds.
+  template <typename Fn>
+  void ForEach(Fn&& fn) {
+    fn(&begun_);
+    for (Kept& kept : kept_) {
+      fn(&kept.period);
+      for (std::atomic<uint32_t>& before : kept.before) {
+        fn(&before);
+      }
+    }
+    for (std::atomic<uint64_t>& max : max_) {
+      fn(&max);
     }
   }
   // The histogram was set to zero.

@@ -21,7 +21,7 @@ struct RouteFigures {
   Counter published;                          // events acknowledged
   Counter published_bytes;                    // of their payloads
   Counter retried;                            // outcomes after which an event is sent again
-  Counter possible_duplicates;                // of these, those that may have arrived: nobody knows
+  Counter possible_duplicates;                // of these, those that may have arrived: their outcome is unknown
   Counter windows;                            // opened
   std::array<Counter, kErrorClasses> failed;  // outcomes, by class
   std::array<Counter, kParkedStates> parked;  // events parked, by the state in which
@@ -42,6 +42,20 @@ struct RouteFigures {
     }
     delivery.all.ForEach(fn);
     acknowledgement.all.ForEach(fn);
+  }
+  // What is kept beside that where the clock goes on: the last minute and hour.
+  template <typename Fn>
+  void ForEachRecent(Fn&& fn) {
+    for (Latency* latency : {&delivery, &acknowledgement}) {
+      latency->minute.ForEach(fn);
+      latency->hour.ForEach(fn);
+    }
+  }
+  void ResetRecent() {
+    for (Latency* latency : {&delivery, &acknowledgement}) {
+      latency->minute.Reset();
+      latency->hour.Reset();
+    }
   }
   void Reset() {
     ForEach([](Counter* counter) { counter->store(0, std::memory_order_relaxed); });

@@ -47,7 +47,6 @@ class SortedSpill {
   // False after an exception of Next().
   bool whole() const { return whole_; }
   uint64_t count() const { return count_; }
-  size_t runs() const { return runs_.size(); }
   size_t memory_used() const { return rows_.capacity() * sizeof(RowLocation) + buffers_bytes_; }
 
  private:

@@ -32,7 +32,7 @@ Oid SpareTable();
 // made. Takes ShareUpdateExclusiveLock on the parent first (creators queue there; emitters and readers are not held
 // up) and keeps it until the transaction ends, so use a short transaction of its own that drops nothing. No event
 // trigger fires, so none can refuse. Works without SPI and without an active snapshot.
-// Another relation that has the name is renamed, and the server log says so; SQLSTATE 55P03 while somebody uses it.
+// Another relation that has the name is renamed, and the server log says so; SQLSTATE 55P03 while a session uses it.
 // 3F000 when the extension is not there.
 bool CreateDayTable(DayTableKind kind, int32 day);
 

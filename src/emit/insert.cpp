@@ -43,7 +43,7 @@ void TakeColumns(const NewEvent* event, FullTransactionId xid, Datum* values, bo
   nulls[kDeliverAt] = !event->delayed;
 }
 
-// It ends with our columns: what somebody has added behind them reads as in a row that is older.
+// It ends with our columns: what a user has added behind them reads as in a row that is older.
 TupleDesc ColumnsOf(Relation day_table) {
   return days::FirstColumns(RelationGetDescr(day_table), kLogColumns);
 }

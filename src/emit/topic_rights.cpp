@@ -183,11 +183,8 @@ void CheckTopicRight(const NewEvent* event) {
 
 // After each change of outbox_internal.emit_right: sessions read it again.
 OUTBOX_FUNCTION(outbox_emit_rights_changed) {
-  if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw outbox::pg::UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                                "outbox_internal.emit_rights_changed() was not called by a trigger", "", ""};
-  }
-  const Oid changed = RelationGetRelid(reinterpret_cast<TriggerData*>(fcinfo->context)->tg_relation);
+  const Oid changed =
+      RelationGetRelid(outbox::pg::TriggerOf(fcinfo, "outbox_internal.emit_rights_changed()")->tg_relation);
   outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });
   return PointerGetDatum(nullptr);
 }

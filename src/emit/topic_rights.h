@@ -1,7 +1,7 @@
 // Which roles may emit to which topics [P]: outbox_internal.emit_right, see outbox.grant_emit(). Plain code.
 //
 // A row is of the role with its oid, where that is an oid of this server and the role is there: so a renamed role keeps
-// its limit. Else it is of the role with its name: nobody had it when a dump brought the row, or the oid is another
+// its limit. Else it is of the role with its name: there was none when a dump brought the row, or the oid is another
 // server's. The current role's own row decides; without one, those of the roles it is a member of: free if there is
 // none or one of them has no limit, else what all of them allow together. Superusers and the extension's owner are
 // free. An event without a topic of its own counts as outbox.event.<aggregate type>, whatever the routes make of it.

@@ -43,16 +43,8 @@ void TakeBodyColumn(NewEvent* event, const Datum* values, const bool* nulls) {
   }
 }
 
-TriggerData* ViewTrigger(FunctionCallInfo fcinfo, const char* function) {
-  if (!CALLED_AS_TRIGGER(fcinfo)) {
-    ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                    errmsg("%s can only be called as a trigger of the view outbox.event", function)));
-  }
-  return reinterpret_cast<TriggerData*>(fcinfo->context);
-}
-
 Datum ViewInsert(FunctionCallInfo fcinfo) {
-  TriggerData* trigger = ViewTrigger(fcinfo, "outbox_internal.event_insert()");
+  TriggerData* trigger = pg::TriggerOf(fcinfo, "outbox_internal.event_insert()");
   TupleDesc desc = RelationGetDescr(trigger->tg_relation);
   if (!TRIGGER_FIRED_INSTEAD(trigger->tg_event) || !TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ||
       desc->natts != kViewColumns) {
@@ -92,7 +84,7 @@ Datum ViewInsert(FunctionCallInfo fcinfo) {
 }
 
 Datum ViewRefuse(FunctionCallInfo fcinfo) {
-  TriggerData* trigger = ViewTrigger(fcinfo, "outbox_internal.event_refuse()");
+  TriggerData* trigger = pg::TriggerOf(fcinfo, "outbox_internal.event_refuse()");
   bool update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("cannot %s an event", update ? "update" : "delete"),

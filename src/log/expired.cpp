@@ -115,22 +115,42 @@ struct Between {
 
 }  // namespace
 
+bool DropFinishedLogTable(const days::DayTable& table) {
+  static auto* outstanding = new Outstanding;  // leaked on purpose: its memory is used again
+  // First without the lock, so that a lane that lags disturbs no session; then under it, because a transaction can
+  // commit in between. An unfinished one, open or prepared, holds RowExclusiveLock on the log table and wins.
+  if (outstanding->Find(table.oid)) {
+    return false;
+  }
+  OUTBOX_FAULT_POINT("drop.checked");
+  if (!days::LockForDrop(days::DayTableKind::kLog, table.oid) || outstanding->Find(table.oid)) {
+    return false;
+  }
+  OUTBOX_FAULT_POINT("drop.locked");
+  days::DropDayTable(days::DayTableKind::kLog, table.day);
+  OUTBOX_FAULT_POINT("drop.uncommitted");
+  return true;
+}
+
 days::DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros) {
-  Outstanding outstanding;
-  return days::DropEach(days::DayTableKind::kLog, now_micros - retention_micros, [&](const days::DayTable& table) {
-    // First without the lock, so that a lane that lags disturbs no session; then under it, because a transaction can
-    // commit in between. An unfinished one, open or prepared, holds RowExclusiveLock on the log table and wins.
-    if (outstanding.Find(table.oid)) {
-      return false;
-    }
-    OUTBOX_FAULT_POINT("drop.checked");
-    if (!days::LockForDrop(days::DayTableKind::kLog, table.oid) || outstanding.Find(table.oid)) {
-      return false;
-    }
-    OUTBOX_FAULT_POINT("drop.locked");
-    days::DropDayTable(days::DayTableKind::kLog, table.day);
-    OUTBOX_FAULT_POINT("drop.uncommitted");
-    return true;
+  return days::DropEach(days::DayTableKind::kLog, now_micros - retention_micros, DropFinishedLogTable);
+}
+
+int64_t LogBytes() {
+  static Statement bytes = {
+      "SELECT sum(pg_total_relation_size(t.oid))::bigint FROM"
+      " (SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass"
+      " UNION ALL SELECT 'outbox_internal.log_spare'::regclass) t (oid)",
+      0,
+      {},
+      nullptr};
+  RunStatement(&bytes, nullptr);
+  return SPI_processed > 0 ? ResultInt64(0, 0) : 0;
+}
+
+days::DropReport DropLogTablesToFit(int64_t now_micros, int64_t most_bytes) {
+  return days::DropEach(days::DayTableKind::kLog, now_micros, [most_bytes](const days::DayTable& table) {
+    return LogBytes() > most_bytes && DropFinishedLogTable(table);
   });
 }
 

@@ -14,6 +14,17 @@ namespace outbox::log {
 // retention alone decides. Never waits for a lock: what is locked is left for the next time.
 days::DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micros);
 
+// Drops one of them in the caller's transaction, which has SPI connected as the tables' owner: under the same
+// conditions, but that retention, and the end of the day, are the caller's to look at. Plain.
+bool DropFinishedLogTable(const days::DayTable& table);
+
+// Bytes on disk of all day tables of the log and of the spare one, with indexes and TOAST. Plain, inside a transaction.
+int64_t LogBytes();
+
+// Drops days that have ended, oldest first, until the log has no more than `most_bytes`: under the same conditions, but
+// that retention is not waited for. What some lane has not finished stays, however large that is.
+days::DropReport DropLogTablesToFit(int64_t now_micros, int64_t most_bytes);
+
 // Empties the spare table when all that is in it ended more than a day and `retention_micros` ago, under the same
 // conditions. Returns true if it did.
 bool EmptySpareTable(int64_t now_micros, int64_t retention_micros);

@@ -1,8 +1,8 @@
 // What is found out of one lane whose destination may have lost something, and what follows from it [P]. Filled inside
 // of transactions and read after them, by the parts of log/rewind: lost_acknowledged (what lanes noted), lost_parked
-// (what went out of outbox_internal.parked), lane_history (lanes that there were before), rewind_plan (who begins
-// where), rewind_words (what is told of it). Owned by RewindLane; the parts may raise PostgreSQL errors, and own no C++
-// object.
+// (what went out of outbox_internal.parked), lane_history (earlier lanes of the route), rewind_plan (which reader
+// begins where), rewind_words (the texts about it). Owned by RewindLane; the parts may raise PostgreSQL errors, and own
+// no C++ object.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +33,12 @@ struct Asked {
   int64_t looked = 0;  // number of the run under which it was looked at before
 };
 
-// A time before the route's lanes began anew.
+// The time of an earlier set of lanes of the route: until seek() or another number of lanes replaced them.
 struct Former {
   int64_t after = 0;
   int64_t until = 0;
   int32 lanes = 0;
-  bool reached = false;  // only the number of lanes has changed since: they are taken up where these were
+  bool reached = false;  // only the number of lanes has changed since: the later lanes go on where these were
   Position start;        // where these began
 };
 
@@ -72,7 +72,7 @@ struct Finding {
   bool wanted = false;  // it, or side lanes of it, have lost something
   bool seen = false;    // there was something to be looked at
 
-  // Of what was acknowledged last, the first that is lost.
+  // The first event that is lost, of those acknowledged last.
   struct {
     bool any = false;
     std::string stream;
@@ -80,15 +80,16 @@ struct Finding {
     std::string survived;      // the last id that is there
   } loss;
 
-  // Where what is lost is read again from: before all of these.
+  // What is lost is read again from a position before all of these.
   std::vector<Position> positions;
   bool all = false;         // back to where lanes began
   int64_t kept = DT_NOEND;  // when the oldest of these was saved, if it is no beginning
-  std::string kept_at;      // likewise; "": there is none
+  std::string kept_at;      // the same time as text; "": there is none
   bool elsewhere = false;   // another destination has had some of what came later
   std::string why_not;      // it is not put back
 
-  // Lanes of before, and what of theirs is not taken up: it was delivered before the lanes were put somewhere else.
+  // Earlier lanes of the route; `beyond`: what they delivered before seek() put the lanes somewhere else, and what is
+  // not sent again for that reason.
   std::vector<Former> former;
   struct {
     bool any = false;

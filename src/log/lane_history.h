@@ -7,8 +7,8 @@
 
 namespace outbox::log {
 
-// The times before the lane began, from the last one back. *border: from there back nothing is taken up, because seek()
-// put the lanes somewhere else, or nobody wrote down who did; DT_NOBEGIN: all is.
+// The times of earlier lanes of the route, newest first. *border: what is older is not sent again, because seek() put
+// the lanes somewhere else then, or it is not recorded what did; DT_NOBEGIN: there is no such border.
 void ReadFormer(int64_t route_id, int64_t since, std::vector<Former>* former, int64_t* border);
 
 // Whether adopt() put the lane before all that this log has: nothing older is its own. Reads the log only in that case,
@@ -20,7 +20,7 @@ int RewindsOfTheHour(const LaneId& lane);
 // The route's topics may have had other names then.
 bool AlteredSince(int64_t route_id, int64_t time);
 
-// What is delivered from here on was delivered by this lane, also what others had delivered that there were before.
+// From now on the lane also answers for what earlier lanes delivered after `position`.
 void MoveStart(int64_t route_id, int64_t since, const Position& position);
 
 // From here on the lane passes over what is parked or was settled from there, as far as it has read before.

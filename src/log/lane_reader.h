@@ -1,7 +1,7 @@
 // Reads one window of one lane: its events held in memory when they are few, else only the locations of its rows,
 // sorted with spill, and each chunk's rows fetched when their turn comes [P behind]. By itself, or with other lanes
-// (shared_window.h): then whoever comes first looks through the window for all. Call everything but the constructor and
-// the destructor under a guard, in a transaction with an active snapshot; the transactions may be different ones.
+// (shared_window.h): then the first that opens the window looks through it for all. Call everything but the constructor
+// and the destructor under a guard, in a transaction with an active snapshot; the transactions may be different ones.
 #pragma once
 
 #include <cstddef>
@@ -72,7 +72,7 @@ class LaneReader {
   // Whether everything was handed out.
   bool at_end() const;
   // Once collected: the position that has to be durable before its events are published, if it was `lsn` so far, for
-  // all who read the window.
+  // all lanes that read the window.
   uint64_t NarrowDurable(uint64_t lsn);
   // Whether the window was too large to be held in memory.
   bool large() const { return state_ == State::kLocations; }
@@ -82,7 +82,7 @@ class LaneReader {
   // Whether a row was looked at since Open(), wanted or not.
   bool saw_rows() const { return saw_rows_ || (pass_ != nullptr && pass_->saw_rows); }
 
-  // Of the window that was opened last.
+  // What the window that was opened last takes.
   size_t memory_used() const {
     return state_ == State::kDone ? used_ : take_ != nullptr ? take_->rows.memory_used() : 0;
   }

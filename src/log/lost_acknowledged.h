@@ -6,12 +6,12 @@
 
 namespace outbox::log {
 
-// False: under that run the lane was looked at.
+// Returns false if the lane was already checked under that run.
 bool FindRun(const Asked& asked, const Stretch& own, Finding* finding);
 
-// Of the newest rows of the lane and its side lanes under each run: acknowledged and gone, and not known to be.
-// *newest: number of the newest run that has acknowledged anything in the stretch, 0 of one that nobody recorded; -1:
-// none.
+// Whether the newest rows of the lane and its side lanes, under each run, name something that was acknowledged, is
+// gone, and was not known to be gone. *newest: number of the newest run that has acknowledged anything in the stretch;
+// 0: that run was never recorded; -1: there is none.
 bool FindLost(const Asked& asked, const Stretch& stretch, Finding* finding, int64_t* newest);
 
 // Whether the lane itself has lost anything; FindLost counts its side lanes, too.

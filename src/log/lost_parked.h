@@ -9,8 +9,8 @@
 
 namespace outbox::log {
 
-// Plain code, like the next one. What was delivered from outbox_internal.parked, and is lost and not known to be. Of
-// the lane, or (from before the lanes began anew) of one that there was before. `looked`: as of FindRun.
+// Finds what was delivered from outbox_internal.parked, is lost, and was not known to be: by the lane, or by an earlier
+// lane of the route. `looked`: as of FindRun. Plain code, as is KeepOwnParked().
 void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding);
 
 // Drops those that are another lane's: the route has another number of lanes since they were delivered. Those that the

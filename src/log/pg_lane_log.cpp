@@ -12,6 +12,7 @@
 #include "log/shared_window.h"
 #include "log/snapshots.h"
 #include "log/ticks.h"
+#include "pg/log_line.h"
 #include "pg/settings.h"
 #include "pg/sql.h"
 
@@ -204,12 +205,12 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
   }
   if (opening.together) {
     bool known = false;
-    const Status status = Try([&] { known = KnownByOthers(position, window, opened); });
+    Status status = Try([&] { known = KnownByOthers(position, window, opened); });
     if (known || !status.ok()) {
       return status;
     }
   }
-  const Status status = TryInTransaction([&] {
+  Status status = TryInTransaction([&] {
     ChooseEnd(position, &opening);
     if (opening.opens()) {
       OUTBOX_FAULT_THROW("window.before");
@@ -293,7 +294,8 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
       pg::Guard([&] {
         ereport(LOG, (errmsg("outbox: the log was rewritten while lane %d of route " INT64_FORMAT " read it", id_.lane,
                              id_.route_id),
-                      errdetail("The rest of its window is read afresh.")));
+                      errdetail("The rest of its window is read afresh."),
+                      pg::LogEvent("log_rewritten", {{"lane", pg::LogNumber(id_.lane)}})));
       });
     });
   }

@@ -14,7 +14,7 @@ using namespace pg::sql;
 
 namespace {
 
-// Of each lane the newest rows under each run: a minute under load, days of a quiet one. Each answer has two whole
+// The newest rows of each lane under each run: a minute of a busy lane, days of a quiet one. Each answer has two whole
 // entries of the stream, hence no more of them than tell how far the server's memory goes.
 #define NEWEST_ROWS "200"
 #define MOST_STREAMS "100"
@@ -22,8 +22,8 @@ namespace {
 constexpr int kPoints = 48;  // of one question between two moments
 
 // The relations are schema/29_server_runs.sql's. outbox_internal.other_periods($1) and, of parked events,
-// outbox_internal.server_runs($1): what other runs than $1 at its address acknowledged, to lanes also that write
-// elsewhere by now, or are no more.
+// outbox_internal.server_runs($1): what other runs than $1 at its address acknowledged, also to lanes that write
+// elsewhere by now, or have been dropped.
 
 // The run is the one that was met last at its address.
 bool IsRecorded(std::string_view server_run) {
@@ -82,7 +82,7 @@ void ReadNewestParked(std::string_view server_run, std::vector<PgServerRuns::Sam
   AddSamples(samples);
 }
 
-// Of parked events, what was acknowledged last before each of these moments, by the server's clock: about the same.
+// The parked event that was acknowledged last before each of these moments, about: by the server's clock.
 void ReadParkedSamples(std::string_view server_run, std::span<const int64> points,
                        std::vector<PgServerRuns::Sample>* samples) {
   static Statement at_points = {
@@ -136,7 +136,7 @@ bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
   return !none;
 }
 
-// What was acknowledged last before each of these moments, by whichever lane.
+// What was acknowledged last before each of these moments, to any lane.
 void ReadSamples(std::string_view server_run, std::span<const int64> points,
                  std::vector<PgServerRuns::Sample>* samples) {
   static Statement at_points = {
@@ -249,8 +249,8 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
   return status;
 }
 
-// What an earlier meeting has shown to be lost is no news; and nobody sends again what routes delivered that were
-// dropped since (drop_route() says so).
+// What an earlier check has shown to be lost is no news; what routes delivered that were dropped since is not sent
+// again (drop_route() says so).
 Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) {
   *lost = false;
   return TryInTransaction([&] {
@@ -286,7 +286,8 @@ Status PgServerRuns::Record(const std::string& server_run, std::span<const sink:
   return TryInTransaction([&] {
     static Statement sweep = {
         "DELETE FROM outbox_internal.server_run m WHERE m.met_at < (now() - '90 days'::interval)", 0, {}, nullptr};
-    // Another worker's row of just now has the same number, so it stays; one of before another run was met is renewed.
+    // A row that another worker has just written has the same number and stays; one written before another run was met
+    // is renewed.
     static Statement put = {
         "INSERT INTO outbox_internal.server_run AS k (server, run, survived, number)"
         " SELECT $1, $2, array_to_string($3, '-'), 1 + coalesce(max(m.number), 0) FROM outbox_internal.server_run m"

@@ -186,7 +186,8 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
     if (!owner) {
       return;
     }
-    // Where it began, for when it is gone: a loss of what it has delivered goes back to there at most.
+    // Its beginning is kept for when it is gone: after a loss of what it has delivered a reader goes back to there at
+    // most.
     AppendProgress(side_lane, incarnation_, since_, at, position);
     PutSide(lane_, side, position);
     if (!parked.empty()) {

@@ -17,6 +17,7 @@
 #include "log/row.h"
 #include "parked/statements.h"
 #include "pg/encoding.h"
+#include "pg/log_line.h"
 #include "pg/sql.h"
 
 namespace outbox::log {
@@ -36,7 +37,7 @@ void NoteBeyond(const Asked& asked, const Stretch& stretch, Finding* finding) {
   int64_t at = DT_NOBEGIN;
   finding->text.clear();
   if (FindKept(asked, stretch, 0, finding, &at)) {
-    finding->positions.pop_back();  // nobody goes there
+    finding->positions.pop_back();  // no reader is put back to it
   }
   if (!finding->beyond.any || at < finding->beyond.kept) {
     finding->beyond.kept = at;
@@ -60,7 +61,7 @@ void AddStart(const LaneId& lane, Finding* finding) {
   }
 }
 
-// Of the position that was found last.
+// Notes when the position that was found last was saved.
 void Keep(int64_t at, Finding* finding) {
   if (at < finding->kept) {
     finding->kept = at;
@@ -104,7 +105,7 @@ void KeepOfSides(const Asked& asked, const LaneId& lane, const Stretch& own, Fin
   }
 }
 
-// A lane that the route had before their number changed.
+// The same for a lane that the route had before the number of its lanes changed.
 void KeepOfFormer(const Asked& asked, const Former& time, const Stretch& stretch, Finding* finding) {
   finding->numbers.assign(1, 0);
   ListSides(asked, stretch, DT_NOBEGIN, false, &finding->numbers);
@@ -119,8 +120,8 @@ void KeepOfFormer(const Asked& asked, const Former& time, const Stretch& stretch
   }
 }
 
-// What lanes acknowledged that there were before. A lane of today has looked at it where it, or all lanes of a time
-// since, have had to do with a newer run. What is not taken up is told by the first lane.
+// What earlier lanes of the route acknowledged. It was already checked where this lane, or all lanes of a later time,
+// have noted a newer run. What is not sent again is reported by the first lane.
 bool LookBack(const Asked& asked, const LaneId& lane, Finding* finding) {
   bool lost = false;
   Asked then = asked;
@@ -237,9 +238,9 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
   status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("rewind.before");
     if (!finding.loss.any) {
-      pg::CommitWithoutFlush();  // after a crash somebody looks again
+      pg::CommitWithoutFlush();  // after a crash the lane is checked once more
     }
-    // Also where nothing is sent again, or lost: then nobody looks again.
+    // Also where nothing is sent again, or lost: the row says that the lane was checked under this run.
     owner = AppendProgress(lane, incarnation, lane_row.since, at, position, {}, server_run, nullptr,
                            rewound ? std::string_view(finding.loss.survived) : std::string_view());
     if (owner) {
@@ -269,7 +270,12 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
   loss->error = {ErrorClass::kDestination, "LOST_WRITES", Describe(lane, finding, rewound)};
   const char* text = loss->error.message.c_str();
   const char* server = finding.server.c_str();
-  return Try([&] { pg::Guard([&] { ereport(WARNING, (errmsg("outbox: destination \"%s\": %s", server, text))); }); });
+  return Try([&] {
+    pg::Guard([&] {
+      ereport(WARNING, (errmsg("outbox: destination \"%s\": %s", server, text),
+                        pg::LogEvent("lost_writes", {{"destination", server}})));
+    });
+  });
 }
 
 }  // namespace outbox::log

@@ -15,8 +15,8 @@ Position Oldest(const std::vector<Position>& positions);
 void ReadPresent(const LaneId& lane, Finding* finding);
 
 // Topics whose events a side lane has delivered and lost are read again by a side lane, from where that stood: one that
-// there is goes back, else one is made. The lane, which begins at `position`, passes over them. Side lanes that nothing
-// is lost of stay, unless the lane goes back behind where their topics left it.
+// there is goes back, else one is made. The lane, which begins at `position`, passes over them. Side lanes that
+// have lost nothing stay, unless the lane goes back behind the point where their topics left it.
 void PlanSides(const Position& position, bool moved, Finding* finding);
 
 // The position of the reader that has the event's topic.

@@ -11,7 +11,7 @@
 
 namespace outbox::log {
 
-// What is missing, and nobody sends by itself.
+// What is missing and is not sent again without an operator.
 std::string TellBeyond(const Finding& finding);
 
 std::string Reason(const Finding& finding, bool rewound);

@@ -3,7 +3,7 @@
 // types and the hash of its key say which lanes may want it, and each lane gets its own (LaneRows). Another lane finds
 // that when it opens its next window, without a look at the log; then it stands where the others do again.
 //
-// Nobody waits for another: a lane that is slow, paused or in trouble has a few windows ahead of it and is then left
+// No lane waits for another: one that is slow, paused or in trouble has a few windows ahead of it and is then left
 // behind; a lane elsewhere in the log reads by itself until it stands where others do. What was read for a lane and not
 // opened can be dropped at any time: then the lane reads it by itself.
 //
@@ -96,7 +96,7 @@ class SharedWindows {
   SharedWindows(const SharedWindows&) = delete;
   SharedWindows& operator=(const SharedWindows&) = delete;
 
-  // A turn begins, and has taken note of who woke it.
+  // A turn begins; the wake-ups before it have been taken note of.
   void BeginTurn();
   uint64_t turn() const { return turn_; }
 

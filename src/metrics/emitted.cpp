@@ -13,7 +13,7 @@ namespace {
 
 DatabaseFigures* my_database = nullptr;
 
-// Of the current transaction.
+// What the current transaction has emitted.
 struct {
   uint64 xid;
   uint64 events;
@@ -76,8 +76,10 @@ void NotePrepared() {
   }
 }
 
+}  // namespace
+
 // Nothing may raise in COMMIT and ABORT: see pg/transaction_end.
-void AtTransactionEnd(XactEvent event, void*) {
+void CountAtTransactionEnd(XactEvent event) {
   switch (event) {
     case XACT_EVENT_PRE_PREPARE:
       if (mine.events > 0) {
@@ -105,7 +107,7 @@ void AtTransactionEnd(XactEvent event, void*) {
   }
 }
 
-void AtSubtransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void*) {
+void CountAtSavepointEnd(SubXactEvent event) {
   if (level_count == 0 || (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)) {
     return;
   }
@@ -123,13 +125,6 @@ void AtSubtransactionEnd(SubXactEvent event, SubTransactionId, SubTransactionId,
   } else {
     top->level = level - 1;
   }
-}
-
-}  // namespace
-
-void RegisterEmittedCallbacks() {
-  RegisterXactCallback(AtTransactionEnd, nullptr);
-  RegisterSubXactCallback(AtSubtransactionEnd, nullptr);
 }
 
 void NoteEmitted(uint64 events, uint64 bytes) {
@@ -170,7 +165,7 @@ void SettlePrepared() {
     const uint64 events = slot->events;
     const uint64 bytes = slot->bytes;
     if (!slot->xid.compare_exchange_strong(xid, 0) || !committed) {
-      continue;  // another one has, or there is nothing to count
+      continue;  // another process has, or there is nothing to count
     }
     if (DatabaseFigures* figures = FindDatabase(database, false); figures != nullptr) {
       Add(figures, events, bytes);

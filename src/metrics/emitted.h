@@ -6,15 +6,15 @@
 
 namespace outbox::metrics {
 
-// Once per process, from _PG_init, after pg::RegisterTransactionEnd(): callbacks run last come first, and workers that
-// this one wakes are to find the time of the commit.
-void RegisterEmittedCallbacks();
+// For pg::RegisterTransactionEnd(): before the workers are woken, since they are to find the time of the commit.
+void CountAtTransactionEnd(XactEvent event);
+void CountAtSavepointEnd(SubXactEvent event);
 
 // This transaction has written `events` events, whose payloads have so many bytes.
 void NoteEmitted(uint64 events, uint64 bytes);
 
 // Counts what was prepared and has committed since. No callback runs at COMMIT PREPARED: the keeper calls this now and
-// then, and whoever looks. May raise.
+// then, and so does outbox.metrics(). May raise.
 void SettlePrepared();
 
 }  // namespace outbox::metrics

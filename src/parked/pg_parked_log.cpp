@@ -138,7 +138,7 @@ bool PgParkedLog::ReadWork(const relay::ClaimLimits& limits, bool block, DueFron
   return to_end;
 }
 
-// After a recheck: those that are still locked stay.
+// Called after a recheck: keys whose heads are still locked stay unsure.
 void PgParkedLog::KeepLocked(int64_t now) {
   next_recheck_ = now + kRecheckEvery + static_cast<int64_t>(unsure_.size()) * kRecheckEach;
   SortUnique(&locked_);

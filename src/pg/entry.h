@@ -9,6 +9,8 @@
 
 #include "pg/guard.h"
 
+struct TriggerData;
+
 namespace outbox::pg {
 
 // What is left of an exception once its handler has ended: plain palloc'd strings.
@@ -51,6 +53,9 @@ auto Entry(Body body, Args... args) -> decltype(body(args...)) {
   }
   Raise(error);
 }
+
+// The trigger that calls the SQL function; a UserError if it is called in another way.
+TriggerData* TriggerOf(FunctionCallInfo fcinfo, const char* function);
 
 }  // namespace outbox::pg
 

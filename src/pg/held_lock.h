@@ -14,7 +14,7 @@ struct HeldLock {
   uint32 rollbacks;
 };
 
-// The lock was taken just now, or before in this transaction, and nobody will release it before the transaction ends.
+// The lock was taken just now, or before in this transaction, and nothing will release it before the transaction ends.
 void NoteHeld(HeldLock* lock);
 // Whether it is still held for certain. A savepoint that is rolled back may take locks along, also of a cursor that is
 // older than it; then this is false until the lock is taken again.

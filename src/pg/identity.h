@@ -23,7 +23,7 @@ struct Installation {
 Installation FindInstallation();
 
 // The first create_route() or emit() makes the outbox belong to this server and database; afterwards, and in a copy, it
-// changes nothing. Connects to SPI by itself, and writes with the rights of the table's owner, whoever calls.
+// changes nothing. Connects to SPI by itself, and writes with the rights of the table's owner, not the caller's.
 void SettleIdentity();
 
 // The origin of this database's transaction ids: system identifier and oid of the database, palloc'd; as in

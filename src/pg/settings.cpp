@@ -46,6 +46,11 @@ void DefineSettings() {
                           "than an hour.",
                           &settings.retention_minutes, 7 * 24 * 60, 0, INT_MAX / 60, PGC_SIGHUP, GUC_UNIT_MIN, nullptr,
                           nullptr, nullptr);
+  DefineCustomIntVariable("outbox.max_log_size",
+                          "Size of a database's log on disk beyond which delivered days go before their time.",
+                          "Oldest first, until it fits. What is undelivered is kept, and so is a day that has not "
+                          "ended. The server log warns at 80 %. 0: there is none.",
+                          &settings.max_log_size_mb, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, nullptr, nullptr, nullptr);
   DefineCustomIntVariable(
       "outbox.max_payload_size", "Largest payload that emit() accepts.",
       "Kafka brokers refuse records over 1 MB by default; the default here leaves 16 kB for key and "

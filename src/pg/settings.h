@@ -14,6 +14,7 @@ struct Settings {
   int reserved_processes = 3;
   int workers;            // outbox.workers: relay workers per database
   int retention_minutes;  // outbox.retention
+  int max_log_size_mb;    // outbox.max_log_size; 0: none
   int max_payload_size;   // outbox.max_payload_size, bytes
   int max_inflight_kb;    // outbox.max_inflight: unacknowledged bytes per worker and destination
   int sort_mem_kb;        // outbox.sort_mem: memory for one lane's window

@@ -32,7 +32,7 @@ void LimitLockWaits();
 // Call after every transaction that failed, for LimitLockWaits(). Neither allocates nor raises.
 void NoteFailure(int sqlstate);
 
-// The current transaction will not wait for its commit to be on disk: for what nobody misses after a crash. Plain.
+// The current transaction will not wait for its commit to be on disk: for what is not missed after a crash. Plain.
 void CommitWithoutFlush();
 
 // The transaction that this process is in, also a session's; of no meaning to others. Calls nothing.

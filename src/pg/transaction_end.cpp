@@ -9,6 +9,7 @@ namespace outbox::pg {
 
 namespace {
 
+TransactionCounter counter;
 DatabaseSlot* my_slot = nullptr;
 bool emitted = false;
 bool emitted_to_spare = false;
@@ -69,6 +70,7 @@ void OnCommit() {
 // COMMIT and ABORT run after the transaction has become visible, with interrupts held. Nothing may raise or allocate
 // then: an error takes the whole server down (the transaction can no longer be aborted).
 void OnTransactionEnd(XactEvent event, void*) {
+  counter.transaction_ends(event);
   if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE) {
     lone = caller_emitted && JudgeLoneEmit();
   }
@@ -87,6 +89,7 @@ void OnTransactionEnd(XactEvent event, void*) {
         pg_atomic_fetch_add_u64(&my_slot->emitting_commits, 1);
         if (lone) {
           pg_atomic_fetch_add_u64(&my_slot->lone_emits, 1);
+          pg_atomic_write_u64(&my_slot->lone_emit_at, static_cast<uint64>(GetCurrentTransactionStopTimestamp()));
         }
         WakeWorkers(MyDatabaseId, false);
       }
@@ -104,10 +107,16 @@ void OnTransactionEnd(XactEvent event, void*) {
   notes = {};
 }
 
+void OnSavepointEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void*) {
+  counter.savepoint_ends(event);
+}
+
 }  // namespace
 
-void RegisterTransactionEnd() {
+void RegisterTransactionEnd(const TransactionCounter& with) {
+  counter = with;
   RegisterXactCallback(OnTransactionEnd, nullptr);
+  RegisterSubXactCallback(OnSavepointEnd, nullptr);
 }
 
 DatabaseSlot* MyDatabaseSlot() {

@@ -5,8 +5,15 @@
 
 namespace outbox::pg {
 
+// What counts along with transactions. Both are called at every end of one, of a savepoint: nothing may raise or
+// allocate in COMMIT and ABORT.
+struct TransactionCounter {
+  void (*transaction_ends)(XactEvent);  // before the workers are woken
+  void (*savepoint_ends)(SubXactEvent);
+};
+
 // Once per process, from _PG_init: the list of transaction callbacks is never de-duplicated.
-void RegisterTransactionEnd();
+void RegisterTransactionEnd(const TransactionCounter& counter);
 
 // Slot of this database in shared memory, found once and kept: the commit callback may neither search nor raise.
 // nullptr without preload, and when all slots are taken.

@@ -81,8 +81,10 @@ bool Claim::Send(Sender* sender, format::RecordFormat* format, TurnContext* turn
     }
   }
   if (sent_.empty() && !worked && suspect != UINT32_MAX) {
-    if (sender->SuspectsOfKilling(suspect) && !sender->MayTest(suspect, *turn, &worked)) {
-      return worked;
+    if (sender->SuspectsOfKilling(suspect)) {
+      if (const auto may = sender->MayTest(suspect, *turn); may != Sender::TestTurn::kNow) {
+        return may == Sender::TestTurn::kTaken;
+      }
     }
     SendOne(suspect, sender, format, turn);
     worked = true;

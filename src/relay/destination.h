@@ -72,12 +72,8 @@ class Destination {
   }
   // See SinkWatch.
   bool TakeRecovered() { return watch_.TakeRecovered(health()); }
-  bool TakeDied(bool* unready, bool* killed) {
-    const uint64_t died = watch_.TakeDied(health(), unready, killed);
-    deaths_ += died;
-    return died != 0;
-  }
-  uint64_t deaths() const { return deaths_; }
+  SinkDeath TakeDeath() { return watch_.TakeDeath(health()); }
+  uint64_t deaths() const { return watch_.total_deaths(); }
 
   // --- a sink that forgets records ---
   uint64_t renewals() const { return renewals_; }
@@ -143,7 +139,6 @@ class Destination {
   PoisonTurns turns_;
   uint64_t next_seq_ = 1;  // goes on with a new sink: never reused
   SinkWatch watch_;
-  uint64_t deaths_ = 0;
   uint64_t renewals_ = 0;
   size_t max_ = 0;
   size_t share_ = 0;

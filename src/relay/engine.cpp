@@ -70,7 +70,8 @@ struct Engine::Impl {
                : uint64_t{found->second->outstanding(SinkUse::kMain)} + found->second->outstanding(SinkUse::kSecond);
   }
 
-  Lane* MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log);
+  Lane* MakeSide(Lane* lane, const SideLane& side, const std::shared_ptr<LaneFilter>& filter,
+                 std::unique_ptr<LaneLog> log);
   bool CheckServer(Destination* destination);
   bool CheckHealth(Destination* destination);
   bool HasNothingToSend(const Destination* destination);
@@ -147,11 +148,9 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
     breaker.Trip(0, error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
     worked = true;
   };
-  bool unready = false;
-  bool killed = false;
-  if (destination->TakeDied(&unready, &killed)) {
+  if (const SinkDeath death = destination->TakeDeath(); death != SinkDeath::kNone) {
     bool under_way = false;
-    ForLanesOf(destination, [&](Lane* lane) { under_way |= lane->OnSinkDied(unready, killed); });
+    ForLanesOf(destination, [&](Lane* lane) { under_way |= lane->OnSinkDied(death); });
     if (!under_way) {  // then no event is to blame
       trip({ErrorClass::kConfig, health.error.code == "SINK_HUNG" ? "SINK_HUNG" : "SINK_DIED",
             health.error.ok() ? "the sink process ended with nothing to do" : health.error.message});
@@ -208,7 +207,7 @@ void Engine::Impl::GiveTurns(Destination* destination) {
   }
 }
 
-Lane* Engine::Impl::MakeSide(Lane* lane, const SideLane& side, std::shared_ptr<LaneFilter> filter,
+Lane* Engine::Impl::MakeSide(Lane* lane, const SideLane& side, const std::shared_ptr<LaneFilter>& filter,
                              std::unique_ptr<LaneLog> log) {
   const uint32_t flow = next_flow++;
   LaneId id = lane->id();
@@ -275,17 +274,15 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
     }
     retry.Heard(count, turn.now);
   }
-  bool unready = false;
-  bool killed = false;
-  const bool died = retry.TakeDied(&unready, &killed);
-  if (died) {
-    ForQueuesOf(destination, [&](ParkedQueue* queue) { queue->OnSinkDied(unready, killed); });
+  const SinkDeath death = retry.TakeDeath();
+  if (death != SinkDeath::kNone) {
+    ForQueuesOf(destination, [&](ParkedQueue* queue) { queue->OnSinkDied(death); });
   }
   if (retry.TakeRecovered()) {
     ForLanesOf(destination, [](Lane* lane) { lane->OnUp(SinkUse::kSecond); });
     return true;
   }
-  return died || !results.empty();
+  return death != SinkDeath::kNone || !results.empty();
 }
 
 // A sink that never gives an outcome is recreated (its process is killed): what was in flight counts as aborted, and is
@@ -503,9 +500,8 @@ bool Engine::AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> 
     Impl* impl = impl_.get();
     lane->UseSides(std::make_unique<SideLanes>(
         lane, std::move(logs.sides),
-        [impl](Lane* of, const SideLane& side, std::shared_ptr<LaneFilter> filter, std::unique_ptr<LaneLog> log) {
-          return impl->MakeSide(of, side, std::move(filter), std::move(log));
-        }));
+        [impl](Lane* of, const SideLane& side, const std::shared_ptr<LaneFilter>& filter,
+               std::unique_ptr<LaneLog> log) { return impl->MakeSide(of, side, filter, std::move(log)); }));
   }
   return true;
 }

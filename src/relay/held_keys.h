@@ -1,5 +1,5 @@
 // The keys of one lane whose later events wait behind a parked one [-]: a copy of what the parked table says, kept up
-// to date by what this worker does and read again when others may have changed it.
+// to date by what this worker does and read again when the table may have been changed by others.
 //
 // Single-threaded; owned by the lane's ParkedQueue.
 #pragma once

@@ -260,9 +260,9 @@ bool Lane::StepParts(TurnContext* turn) {
     }
   }
   if (phase_ != Phase::kGone && sides() != nullptr) {
-    bool lost = false;
-    worked |= topics_.Step(turn, &lost);
-    if (lost) {
+    const StepResult result = topics_.Step(turn);
+    worked |= result != StepResult::kIdle;
+    if (result == StepResult::kLost) {
       Leave(GoneReason::kLost);
     }
   }
@@ -271,8 +271,7 @@ bool Lane::StepParts(TurnContext* turn) {
 
 bool Lane::Read(TurnContext* turn) {
   const bool trial = topics_.trial().on();
-  const bool careful = trial || !lane_.destination->breaker().closed();
-  if (!reader_.Read(turn, careful, trial ? Destination::kSmallestChunk : lane_.destination->chunk_bytes())) {
+  if (!reader_.Read(turn, careful(), trial ? Destination::kSmallestChunk : lane_.destination->chunk_bytes())) {
     return false;
   }
   if (!lane_.pipeline.reading()) {
@@ -282,20 +281,19 @@ bool Lane::Read(TurnContext* turn) {
 }
 
 bool Lane::Send(TurnContext* turn) {
-  bool lost = false;
-  const bool worked = source_.Send(&sender_, turn, &lost);
-  if (lost) {
+  const StepResult result = source_.Send(&sender_, turn);
+  if (result == StepResult::kLost) {
     Leave(GoneReason::kLost);
   } else if (acker_.behind()) {
     Advance();  // events were parked
   }
-  return worked;
+  return result != StepResult::kIdle;
 }
 
 void Lane::Settle(const TurnContext& turn) {
   Advance();
   lane_.pipeline.Rewind();
-  parker_.ForgetDiverted();  // met again
+  parker_.ForgetDiverted();  // they are read again from the pipeline
   sender_.Settle(turn);
   parker_.Arrange();
   if (!parker_.refusing()) {

@@ -81,15 +81,21 @@ class Lane {
   void OnUp(SinkUse sink);
   void OnSinkReplaced(SinkUse sink);  // what was sent there will have no outcome
   // See Sender.
-  bool OnSinkDied(bool unready, bool killed) { return sender_.OnSinkDied(SinkUse::kMain, unready, killed); }
+  bool OnSinkDied(SinkDeath death) { return sender_.OnSinkDied(SinkUse::kMain, death); }
   bool Overdue(SinkUse sink, bool well, int64_t now) { return sender_.Overdue(sink, well, now); }
   void OnOverdue(const Error& error, const TurnContext& turn) { sender_.OnOverdue(error, turn); }
   const Watchdog& watchdog() const { return sender_.watchdog(); }
   void Release(int64_t deadline);
 
-  // Another incarnation of the destination's server answers (lane_server.cpp). Both false: call again.
+  // --- another run of the destination's server answers (lane_server.cpp) ---
+  // False: call again.
   bool SaveAcknowledged(TurnContext* turn);
-  bool AcceptServer(const std::string& server_run, bool* rewound, TurnContext* turn);
+  enum class Acceptance : uint8_t {
+    kLater,     // call again
+    kAccepted,  // what is acknowledged from now on is acknowledged by this run
+    kPutBack,   // the run has lost what another one had acknowledged: the lane leaves, to begin further back
+  };
+  Acceptance AcceptServer(const std::string& server_run, TurnContext* turn);
 
   void NotePutBack();
 
@@ -144,6 +150,8 @@ class Lane {
   bool LeaveOne(TurnContext* turn);
   bool Save(TurnContext* turn);
   bool MayClaim() const;
+  // Its destination or one of its topics is in trouble: it reads little, and nothing while something of that waits.
+  bool careful() const { return topics_.trial().on() || !lane_.destination->breaker().closed(); }
   bool flows() const { return state() == LaneState::kRunning || state() == LaneState::kIdle; }
 
   void Advance();

@@ -56,8 +56,7 @@ struct ProgressSave {
   // Something was delivered or parked. If not, the position only moved past what is not the lane's: it may be lost in
   // a crash, so it need not be flushed.
   bool durable = true;
-  // The answer. false: the lane is no longer this worker's, nothing of it was written, and the engine must let it go at
-  // once.
+  // The answer; false: another worker owns the lane, nothing of it was written, and the engine must let it go at once.
   bool owner = true;
 };
 
@@ -78,8 +77,8 @@ class LaneLog {
   virtual bool stopped() const { return false; }
 
   // No window ends beyond `limit` from now on: the last one ends exactly there (as with another limit of the log's own,
-  // the nearer one counts), it is not `current`, and from there on nothing is opened; held() stays false. nullptr: no
-  // limit. Only for side lanes on their way back; `limit` covers what they have read. Copies it.
+  // the nearer one counts), it is not `current`, and from there on nothing is opened, though stopped() stays false.
+  // nullptr: no limit. Only for side lanes on their way back; `limit` covers what they have read. Copies it.
   virtual void LimitTo(const Snapshot* limit) { static_cast<void>(limit); }
 
   // Appends events of the open window to `chunk`, in created_at order, until about `max_bytes`. `*end`: the window is

@@ -85,22 +85,21 @@ void Lane::NotePutBack() {
   }
 }
 
-bool Lane::AcceptServer(const std::string& server_run, bool* rewound, TurnContext* turn) {
+Lane::Acceptance Lane::AcceptServer(const std::string& server_run, TurnContext* turn) {
   if (phase_ != Phase::kActive || acker_.server_run() == server_run) {
-    return true;
+    return Acceptance::kAccepted;
   }
   Loss loss;
   if (!lane_.is_side() && !CheckForLoss(server_run, &loss, turn)) {
-    return phase_ == Phase::kGone;
+    return phase_ == Phase::kGone ? Acceptance::kAccepted : Acceptance::kLater;
   }
   if (loss.rewound) {
-    *rewound = true;
     NotePutBack();
     Release(turn->now + kRewindWithin);  // and claimed again, to begin where it was put
-    return true;
+    return Acceptance::kPutBack;
   }
   acker_.SetServerRun(server_run);
-  return true;
+  return Acceptance::kAccepted;
 }
 
 }  // namespace outbox::relay

@@ -13,86 +13,93 @@ constexpr uint64_t kNowhere = UINT64_MAX;
 
 }  // namespace
 
-bool LaneSource::Send(Sender* sender, TurnContext* turn, bool* lost) {
+StepResult LaneSource::Send(Sender* sender, TurnContext* turn) {
   TopicTrial& trial = topics_->trial();
-  bool worked = false;
-  uint64_t stop = kNowhere;
-  const SinkUse sink = trial.on() ? SinkUse::kSecond : SinkUse::kMain;
-  const uint32_t admitted = std::min(sender->Admits(sink, *turn, &stop, &worked), trial.limit());
+  const Admission admission = sender->Admits(trial.on() ? SinkUse::kSecond : SinkUse::kMain, *turn);
+  const uint32_t admitted = std::min(admission.count, trial.limit());
   if (admitted == 0) {
-    return worked;
+    return admission.took_turn ? StepResult::kWorked : StepResult::kIdle;
   }
-  if (!ParkDiverted(turn, lost) || !parker_->CheckKeys()) {
-    return worked;
+  if (const CallResult parked = ParkDiverted(turn); parked != CallResult::kDone || !parker_->CheckKeys()) {
+    return parked == CallResult::kLost ? StepResult::kLost : StepResult::kIdle;
   }
   Pipeline& pipeline = lane_->pipeline;
   if (trial.on()) {
     pipeline.Rewind();
   }
   const uint32_t load = InFlightLimit::Load(pipeline.outstanding(), pipeline.outstanding_fresh());
-  Packed packed;
-  Pack(sender, stop, std::min(limit_.Room(load, turn->now), admitted), turn, &worked, &packed);
+  Packed packed = Pack(sender, admission.stop, std::min(limit_.Room(load, turn->now), admitted), turn);
   trial.SetWaits(packed.passed_over && packed.count == 0 && !parker_->refusing(), turn->now);
   if (packed.count > 0) {
     record_bytes_ = packed.records.size() / packed.count;
     OUTBOX_FAULT_POINT("submit.before");
     sender->Submit(0, packed.count, std::move(packed.records), *turn);
     OUTBOX_FAULT_POINT("submit.after");
-    worked = true;
   }
+  bool worked = packed.worked || packed.count > 0;
   if (parker_->diverting()) {
-    worked |= ParkDiverted(turn, lost);
+    const CallResult parked = ParkDiverted(turn);
+    if (parked == CallResult::kLost) {
+      return StepResult::kLost;
+    }
+    worked |= parked == CallResult::kDone;
   }
-  return worked;
+  return worked ? StepResult::kWorked : StepResult::kIdle;
 }
 
-bool LaneSource::ParkDiverted(TurnContext* turn, bool* lost) {
+CallResult LaneSource::ParkDiverted(TurnContext* turn) {
   if (!parker_->diverting()) {
-    return true;
+    return CallResult::kDone;
   }
   const CallResult result = parker_->ParkDiverted(turn);
-  *lost |= result == CallResult::kLost;
   if (result == CallResult::kDone) {
     acker_->OnResolved();
   }
-  return result == CallResult::kDone;
+  return result;
 }
 
-// Packs at most `room` events, up to `stop`.
-void LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext* turn, bool* worked, Packed* packed) {
+// Packs at most `room` events, of those before `stop`.
+LaneSource::Packed LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext* turn) {
+  Packed packed;
   Pipeline& pipeline = lane_->pipeline;
   const bool passes_over = topics_->trial().PassesOver(turn->now);
   const uint64_t first_seq = sender->next_seq();
   const int64_t wall = turn->clock->WallMicros();
   const int64_t sent_at = turn->clock->NowMicros();
   const size_t enough = lane_->destination->chunk_bytes();
-  while (packed->count < room && packed->records.size() < enough && sender->flowing() && !parker_->full()) {
-    EventSpan span = pipeline.NextSpan(room - packed->count);
+  while (packed.count < room && packed.records.size() < enough && sender->flowing() && !parker_->full()) {
+    EventSpan span = pipeline.NextSpan(room - packed.count);
     if (span.first >= stop) {
       break;
     }
     span.count = static_cast<uint32_t>(std::min<uint64_t>(span.count, stop - span.first));
-    if (span.count == 0 || !reader_->Durable(span.durable_lsn, turn, worked)) {
+    if (span.count == 0) {
+      break;
+    }
+    const Reader::Durability durability = reader_->Durable(span.durable_lsn, turn);
+    packed.worked |= durability == Reader::Durability::kFoundOut;
+    if (durability == Reader::Durability::kNotYet) {
       break;
     }
     bool solo = false;
     if (sender->has_suspects()) {
-      span.count = sender->LimitToSuspects(span.first, span.count, &solo);
+      solo = sender->IsSuspect(span.first);
+      span.count = sender->LimitToSuspects(span.first, span.count);
       if (span.count == 0) {
         break;
       }
     }
     Error bad;
     Diversion diversion{.ordinal = kNowhere};
-    const uint32_t count = Format(span, wall, &packed->records, &bad, &diversion);
+    const uint32_t count = Format(span, wall, &packed.records, &bad, &diversion);
     if (count > 0) {
-      pipeline.MarkSent(span, count, first_seq + packed->count, sent_at);
-      packed->count += count;
+      pipeline.MarkSent(span, count, first_seq + packed.count, sent_at);
+      packed.count += count;
     }
     if (diversion.ordinal != kNowhere) {
       pipeline.Skip(diversion.ordinal);
       if (passes_over && diversion.state == ParkedState::kBlocked && !diversion.paused) {
-        packed->passed_over = true;
+        packed.passed_over = true;
       } else {
         parker_->Divert(diversion);
       }
@@ -101,11 +108,12 @@ void LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext*
       parker_->Refuse(ordinal, std::move(bad), Verdict::kDead);
       pipeline.Skip(ordinal);
       sender->Halt();
-      *worked = true;
+      packed.worked = true;
     } else if (solo) {
       sender->BeginSolo(span.first);
     }
   }
+  return packed;
 }
 
 // Packs events until one cannot be sent at all (then *bad says why), one is to be parked (then *diversion says how) or

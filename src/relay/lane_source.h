@@ -25,9 +25,8 @@ class LaneSource final : public SendSource {
   LaneSource(LaneContext* lane, Acker* acker, Reader* reader, Parker* parker, Topics* topics)
       : lane_(lane), acker_(acker), reader_(reader), parker_(parker), topics_(topics) {}
 
-  // Submits what may go now, one batch at most. The sender is flowing. Returns whether it did any work. *lost: the lane
-  // has another owner.
-  bool Send(Sender* sender, TurnContext* turn, bool* lost);
+  // Submits what may go now, one batch at most. The sender is flowing.
+  StepResult Send(Sender* sender, TurnContext* turn);
 
   uint32_t outstanding() const override { return lane_->pipeline.outstanding(); }
   OldestRecord oldest() const override { return lane_->pipeline.oldest(); }
@@ -40,14 +39,15 @@ class LaneSource final : public SendSource {
   bool OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) override;
 
  private:
-  // What one call of Send has packed.
+  // What one call of Pack has come to.
   struct Packed {
     std::string records;
     uint32_t count = 0;
     bool passed_over = false;  // an event whose key waits, of a topic that is tried
+    bool worked = false;       // something else than packing was done
   };
-  bool ParkDiverted(TurnContext* turn, bool* lost);
-  void Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext* turn, bool* worked, Packed* packed);
+  CallResult ParkDiverted(TurnContext* turn);
+  Packed Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext* turn);
   uint32_t Format(const EventSpan& span, int64_t wall, std::string* records, Error* bad, Diversion* diversion);
 
   LaneContext* const lane_;

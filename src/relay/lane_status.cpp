@@ -103,7 +103,10 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->id = id();
   status->delivered_to = pipeline.done_to();
   status->inflight_count = static_cast<int64_t>(pipeline.unresolved());
-  status->caught_up = flows() && reader_.caught_up() && !pipeline.reading();
+  status->next_xid = pipeline.at().base.xmax;
+  // One that is held back does not look when it is woken.
+  const bool held = (careful() && pipeline.unresolved() > 0) || reader_.starved();
+  status->caught_up = flows() && reader_.caught_up() && !pipeline.reading() && !(held && reader_.woken());
   const Event* first = pipeline.Find(pipeline.prefix());
   status->oldest = first == nullptr ? 0 : first->created_at;
   const Breaker& breaker = lane_.destination->breaker();

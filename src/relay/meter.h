@@ -126,7 +126,7 @@ class Meter {
   }
 
   MeterPlace place_;
-  // Of the batch under way.
+  // About the batch that is being delivered.
   int64_t now_ = 0;
   Clock* clock_ = nullptr;
   int64_t wall_ = 0;  // 0: not read yet

@@ -44,7 +44,7 @@ inline Meaning MeaningOf(ErrorClass error_class) {
   return {Verdict::kBackOff, Verdict::kBackOff, false};
 }
 
-// Where an event goes that was refused `attempts` times: retrying (due says when) or dead.
+// What becomes of an event that was refused `attempts` times: it is retrying (due says when) or dead.
 struct Attempt {
   ParkedState state = ParkedState::kDead;
   int64_t due = 0;  // Unix microseconds

@@ -1,4 +1,4 @@
-// What the engine needs to park events of one lane and to send them later [-]. Implemented by log/ over
+// What the engine needs to park events of one lane and to send them later [-]. Implemented by parked/ over
 // outbox_internal.parked, by fakes in unit tests. The states: README.md here, "Parked events".
 //
 // Single-threaded. Every call is one short transaction; nothing is open when it returns. A failed Status means "nothing

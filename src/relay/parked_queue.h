@@ -75,7 +75,7 @@ class ParkedQueue {
   // `server_run`: that acknowledged what is there.
   void OnPlace(const sink::Place& place, const std::string& server_run) { claim_.AddPlace(place, server_run); }
   void OnSinkClosed() { sender_.OnSinkClosed(); }  // what is in flight will have no outcome
-  void OnSinkDied(bool unready, bool killed) { sender_.OnSinkDied(SinkUse::kSecond, unready, killed); }
+  void OnSinkDied(SinkDeath death) { sender_.OnSinkDied(SinkUse::kSecond, death); }
   // See Sender.
   bool Overdue(bool well, int64_t now) { return sender_.Overdue(SinkUse::kSecond, well, now); }
   void OnOverdue(const Error& error, const TurnContext& turn) { sender_.OnOverdue(error, turn); }

@@ -86,7 +86,7 @@ void Parker::Arrange() {
 }
 
 // Under `block` a dead letter holds its key, so it is parked only when all before it of its key are done. One that was
-// refused ahead of them is met again behind them.
+// refused ahead of them is sent again after them.
 void Parker::ForgetOvertaken() {
   std::unordered_set<uint64_t> undone;
   uint64_t ordinal = lane_->pipeline.prefix();

@@ -26,7 +26,7 @@
 
 namespace outbox::relay {
 
-// A run of events in one chunk, all ready. Valid until the pipeline is changed.
+// Neighbouring events in one chunk, all ready. Valid until the pipeline is changed.
 struct EventSpan {
   uint64_t first = 0;  // ordinal
   const Event* events = nullptr;
@@ -57,7 +57,7 @@ class Pipeline {
   // --- sending ---
   // The next events to send, at most `limit`; count is 0 when there are none.
   EventSpan NextSpan(uint32_t limit);
-  // The first `count` events of the run got seqs from `first_seq` on; `sent_at` for the meter.
+  // The first `count` events of the span got seqs from `first_seq` on; `sent_at` for the meter.
   void MarkSent(const EventSpan& span, uint32_t count, uint64_t first_seq, int64_t sent_at = 0);
   // Passes over one ready event without sending it; it stays ready (the lane has refused it and will park it).
   void Skip(uint64_t ordinal) { cursor_ = ordinal + 1; }
@@ -72,7 +72,7 @@ class Pipeline {
                    Meter* meter = nullptr);
   // Everything sent becomes ready again. Returns the first of them, or prefix().
   uint64_t ForgetSent();
-  // The next run starts at the first event that is not done.
+  // The next span starts at the first event that is not done.
   void Rewind() { cursor_ = prefix_; }
   // A parked event.
   void MarkDone(uint64_t ordinal);

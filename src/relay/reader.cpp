@@ -77,24 +77,23 @@ void Reader::Sift(EventChunk* chunk) const {
   }
 }
 
-bool Reader::Durable(uint64_t lsn, TurnContext* turn, bool* worked) {
+Reader::Durability Reader::Durable(uint64_t lsn, TurnContext* turn) {
   if (lsn <= turn->durable_lsn) {
-    return true;
+    return Durability::kKnown;
   }
   if (!lane_->LogReady(*turn) || turn->now < durable_try_) {
-    return false;
+    return Durability::kNotYet;
   }
   bool durable = false;
   if (lane_->log_retry.Failed(lane_->log->CheckDurable(lsn, &durable), *turn, LogCall::kDurable)) {
-    return false;
+    return Durability::kNotYet;
   }
   if (!durable) {
     durable_try_ = turn->now + turn->options->durable_retry_micros;
-    return false;
+    return Durability::kNotYet;
   }
   turn->durable_lsn = lsn;
-  *worked = true;
-  return true;
+  return Durability::kFoundOut;
 }
 
 bool Reader::HasRead(const Snapshot& snapshot) const {

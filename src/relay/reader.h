@@ -32,11 +32,16 @@ class Reader {
   // Reads one chunk. Returns true if it did; then, if the pipeline reads no more, what was read may be done at once.
   // `careful`: the destination or a topic is in trouble. Then one small chunk is enough to find out whether it is over.
   bool Read(TurnContext* turn, bool careful, size_t chunk_bytes);
-  // Returns whether what was committed up to `lsn` is durable and may be sent; false: not yet, or the log is in
-  // trouble. Sets *worked when this was found out.
-  bool Durable(uint64_t lsn, TurnContext* turn, bool* worked);
+  // Whether what was committed up to `lsn` is durable and may be sent.
+  enum class Durability : uint8_t {
+    kNotYet,    // or the log is in trouble
+    kFoundOut,  // it is, as was asked just now
+    kKnown,     // it is, as was known
+  };
+  Durability Durable(uint64_t lsn, TurnContext* turn);
 
   void Wake() { woken_ = true; }
+  bool woken() const { return woken_; }  // there may be more than at that time
   bool caught_up() const { return horizon_ != Horizon::kBehind; }
   bool stopped() const { return horizon_ == Horizon::kStopped; }
   bool starved() const { return starved_; }  // would read, but for the budget

@@ -69,7 +69,7 @@ class RetrySink {
 
   // While there is one; see SinkWatch.
   bool TakeRecovered() { return watch_.TakeRecovered(sink_->health()); }
-  bool TakeDied(bool* unready, bool* killed) { return watch_.TakeDied(sink_->health(), unready, killed) != 0; }
+  SinkDeath TakeDeath() { return watch_.TakeDeath(sink_->health()); }
   // Turns of those that send here: parked events of all lanes of the destination, and side lanes that try their topic.
   PoisonTurns& turns() { return turns_; }
   const PoisonTurns& turns() const { return turns_; }

@@ -23,10 +23,9 @@ Sender::Sender(uint32_t flow, SendSource* source, Destination* destination, Sink
 
 // --- sending -----------------------------------------------------------------------------------------------------
 
-uint32_t Sender::Admits(SinkUse sink, const TurnContext& turn, uint64_t* stop, bool* worked) {
-  *stop = UINT64_MAX;
+Admission Sender::Admits(SinkUse sink, const TurnContext& turn) {
   if (sink != at_ && source_->outstanding() > 0) {
-    return 0;
+    return {};
   }
   if (sink != at_) {
     Turns().End(flow_, false, turn.now);
@@ -34,28 +33,29 @@ uint32_t Sender::Admits(SinkUse sink, const TurnContext& turn, uint64_t* stop, b
   }
   const Breaker& breaker = destination_->breaker();
   if (sink == SinkUse::kSecond) {
-    return OpensSecond() && source_->outstanding() == 0 ? breaker.Admits(true) : 0;
+    return {.count = OpensSecond() && source_->outstanding() == 0 ? breaker.Admits(true) : 0};
   }
   if (!destination_->accepting() || breaker.Admits() == 0) {
-    return 0;
+    return {};
   }
   PoisonTurns& turns = destination_->turns();
+  bool took_turn = false;
   if (turns.holder() != flow_) {
     if (turns.holder() != 0) {
-      return 0;
+      return {};
     }
     if (search_.empty()) {
-      return breaker.Admits();
+      return {.count = breaker.Admits()};
     }
     const uint64_t next = source_->outstanding() == 0 ? source_->next() : UINT64_MAX;
     if (next == UINT64_MAX || next < search_.first() || !turns.Take(flow_, turn.now)) {
-      *stop = search_.first();
-      return breaker.Admits();
+      return {.count = breaker.Admits(), .stop = search_.first()};
     }
-    *worked = true;
+    took_turn = true;
   }
-  *stop = search_.empty() ? 0 : search_.last() + 1;
-  return turns.quiet() ? UINT32_MAX : 0;
+  return {.count = turns.quiet() ? UINT32_MAX : 0,
+          .stop = search_.empty() ? 0 : search_.last() + 1,
+          .took_turn = took_turn};
 }
 
 bool Sender::OpensSecond() const {
@@ -63,19 +63,19 @@ bool Sender::OpensSecond() const {
   return retry.accepting() && (retry.turns().holder() == 0 || retry.turns().holder() == flow_);
 }
 
-bool Sender::MayTest(uint64_t ordinal, const TurnContext& turn, bool* worked) {
+Sender::TestTurn Sender::MayTest(uint64_t ordinal, const TurnContext& turn) {
   search_.Keep([this](uint64_t suspect) { return source_->Waits(suspect); });
   if (search_.empty() || search_.first() != ordinal) {
-    return false;
+    return TestTurn::kWaits;
   }
   PoisonTurns& turns = Turns();
   if (turns.holder() == 0 && turns.Take(flow_, turn.now)) {
-    *worked = true;
+    return TestTurn::kTaken;
   }
-  return turns.holder() == flow_ && turns.quiet();
+  return turns.holder() == flow_ && turns.quiet() ? TestTurn::kNow : TestTurn::kWaits;
 }
 
-uint32_t Sender::LimitToSuspects(uint64_t first, uint32_t count, bool* solo) const {
+uint32_t Sender::LimitToSuspects(uint64_t first, uint32_t count) const {
   const auto suspect = suspects_.lower_bound(first);
   if (suspect == suspects_.end() || *suspect >= first + count) {
     return count;
@@ -83,7 +83,6 @@ uint32_t Sender::LimitToSuspects(uint64_t first, uint32_t count, bool* solo) con
   if (*suspect > first) {
     return static_cast<uint32_t>(*suspect - first);
   }
-  *solo = true;
   return source_->outstanding() == 0 ? 1 : 0;
 }
 
@@ -200,10 +199,10 @@ void Sender::OnSinkClosed() {
   }
 }
 
-bool Sender::OnSinkDied(SinkUse sink, bool unready, bool killed) {
+bool Sender::OnSinkDied(SinkUse sink, SinkDeath death) {
   const bool under_way = at_ == sink && (source_->outstanding() > 0 || cut_ != Cut::kNothing);
-  if (under_way && !unready) {
-    cut_ = std::max(cut_, killed ? Cut::kKilled : Cut::kDied);
+  if (under_way && death != SinkDeath::kUnready) {
+    cut_ = std::max(cut_, death == SinkDeath::kKilled ? Cut::kKilled : Cut::kDied);
   }
   return under_way;
 }

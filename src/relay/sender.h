@@ -41,6 +41,13 @@ enum class SinkUse : uint8_t {
   kSecond,  // of parked events, and of side lanes that try their topic
 };
 
+// What a sink takes of a sender now.
+struct Admission {
+  uint32_t count = 0;          // so many events; 0: none
+  uint64_t stop = UINT64_MAX;  // of those before this one
+  bool took_turn = false;      // the turn to test a suspected event was taken just now
+};
+
 class Sender {
  public:
   // `flow`: its own at the sinks; it may use `flow` + n as well, where the source says so.
@@ -60,20 +67,24 @@ class Sender {
   int64_t next_try() const { return next_try_; }  // kBackingOff
 
   // --- sending ---
-  // How many events may be submitted at the sink now, of those before *stop; 0: none. Sets *worked when it
-  // has taken the turn to test a suspected event.
-  uint32_t Admits(SinkUse sink, const TurnContext& turn, uint64_t* stop, bool* worked);
+  Admission Admits(SinkUse sink, const TurnContext& turn);
   // Whether the second sink takes anything of this sender now.
   bool OpensSecond() const;
-  // How many of `count` events from `first` on may go together; 0: the first is a suspect and others are in flight.
-  // *solo: it goes alone.
-  uint32_t LimitToSuspects(uint64_t first, uint32_t count, bool* solo) const;
   bool has_suspects() const { return !suspects_.empty(); }
+  // Whether the event goes alone, because it may be at fault for what others were refused with.
+  bool IsSuspect(uint64_t ordinal) const { return suspects_.contains(ordinal); }
+  // How many of `count` events from `first` on may go together; 0: the first is a suspect and others are in flight.
+  uint32_t LimitToSuspects(uint64_t first, uint32_t count) const;
   // For a source without order: whether the event goes alone because it is suspected of killing the sink's process.
-  bool Suspects(uint64_t ordinal) const { return suspects_.contains(ordinal) || search_.Suspects(ordinal); }
+  bool Suspects(uint64_t ordinal) const { return IsSuspect(ordinal) || search_.Suspects(ordinal); }
   bool SuspectsOfKilling(uint64_t ordinal) const { return search_.Suspects(ordinal); }
-  // Whether that event may be sent now, to find out. Sets *worked as Admits() does.
-  bool MayTest(uint64_t ordinal, const TurnContext& turn, bool* worked);
+  // Whether that event may be sent now, to find out.
+  enum class TestTurn : uint8_t {
+    kWaits,  // others have the turn, or still have events in flight
+    kTaken,  // the turn was taken just now; the others' events in flight have to end first
+    kNow,
+  };
+  TestTurn MayTest(uint64_t ordinal, const TurnContext& turn);
   // The events get the sink's numbers from next_seq() on.
   uint64_t next_seq() const;
   void Submit(uint32_t more_flow, uint32_t count, std::string records, const TurnContext& turn);
@@ -96,9 +107,8 @@ class Sender {
   void OnSinkReplaced(SinkUse sink);
   // The second sink was closed: what is in flight there will have no outcome, and is not sent again before a back-off.
   void OnSinkClosed();
-  // Its process died; false: nothing of this sender was in flight there. `unready`: the process had not seen any of it.
-  // `killed`: from outside.
-  bool OnSinkDied(SinkUse sink, bool unready, bool killed);
+  // Returns false if nothing of this sender was in flight there.
+  bool OnSinkDied(SinkUse sink, SinkDeath death);
   // What is in flight at that sink, if anything, has had no outcome for too long. `well`: the sink is up.
   bool Overdue(SinkUse sink, bool well, int64_t now) {
     return at_ == sink && watchdog_.Check(source_->oldest(), well, now);

@@ -132,7 +132,9 @@ ServerCheck::Next ServerCheck::Rewind(sink::Sink* sink, const std::string& serve
                                       TurnContext* turn) {
   bool all = true;
   for (Lane* lane : lanes) {
-    all &= lane->AcceptServer(server_run, &rewound_, turn);
+    const Lane::Acceptance acceptance = lane->AcceptServer(server_run, turn);
+    all &= acceptance != Lane::Acceptance::kLater;
+    rewound_ |= acceptance == Lane::Acceptance::kPutBack;
   }
   if (!all) {
     return RetryLater(*turn);

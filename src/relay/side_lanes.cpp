@@ -102,73 +102,72 @@ SideLanes::Side* SideLanes::Ready() {
   return nullptr;
 }
 
-bool SideLanes::Step(TurnContext* turn, bool* lost) {
+StepResult SideLanes::Step(TurnContext* turn) {
   if (phase_ == Phase::kNone) {
     if (sides_.empty() || turn->now < next_try_ || !lane_->Calm() || !lane_->caught_up()) {
-      return false;
+      return StepResult::kIdle;
     }
     const Side* side = Ready();
     if (side == nullptr) {
-      return false;
+      return StepResult::kIdle;
     }
     returning_ = side->record.side;
     deadline_ = turn->now + kRejoinWithin;
     phase_ = Phase::kSideRests;
     side->lane->SetOpens(false);
-    return true;
+    return StepResult::kWorked;
   }
   Lane* side = sides_.at(returning_).lane;
   if (!side->Calm() || !lane_->Calm() || turn->now >= deadline_) {
     Cancel(*turn);
-    return true;
+    return StepResult::kWorked;
   }
   switch (phase_) {
     case Phase::kSideRests:
       if (const Snapshot* b = side->RestsAt()) {
         if (!lane_->HasRead(*b)) {
           lane_->Wake();
-          return false;
+          return StepResult::kIdle;
         }
         lane_->SetOpens(false);
         phase_ = Phase::kLaneRests;
-        return true;
+        return StepResult::kWorked;
       }
-      return false;
+      return StepResult::kIdle;
     case Phase::kLaneRests:
       if (const Snapshot* m = lane_->RestsAt()) {
         side->LimitTo(m);
         side->SetOpens(true);
         phase_ = Phase::kSideEnds;
-        return true;
+        return StepResult::kWorked;
       }
-      return false;
+      return StepResult::kIdle;
     case Phase::kSideEnds:
       if (const Snapshot* end = side->RestsAt(); end != nullptr && end->Covers(*lane_->RestsAt())) {
-        return Rejoin(turn, lost);
+        return Rejoin(turn);
       }
-      return false;
+      return StepResult::kIdle;
     case Phase::kNone:
       break;
   }
-  return false;
+  return StepResult::kIdle;
 }
 
-bool SideLanes::Rejoin(TurnContext* turn, bool* lost) {
+StepResult SideLanes::Rejoin(TurnContext* turn) {
   Side& side = sides_.at(returning_);
   const Snapshot* m = lane_->RestsAt();
   // What each has delivered until now is saved under its own windows.
   if (!lane_->SaveAll(turn) || !side.lane->SaveAll(turn)) {
     Cancel(*turn);
-    return true;
+    return StepResult::kWorked;
   }
   const Status status = log_->Rejoin(returning_, Position{*m, std::nullopt, kBeforeAllTime});
   if (status.not_owner()) {
-    *lost = true;
-    return true;
+    return StepResult::kLost;
   }
   if (!status.ok()) {
     Cancel(*turn);
-    return true;
+    return StepResult::kWorked;
   }
   for (const SideTopic& topic : side.record.topics) {
     lane_->filter()->Return(topic.topic);
@@ -179,7 +178,7 @@ bool SideLanes::Rejoin(TurnContext* turn, bool* lost) {
   LetGo();
   backoff_.Reset();
   next_try_ = 0;
-  return true;
+  return StepResult::kWorked;
 }
 
 // The lane goes on at once, and so does the side lane, apart from it.

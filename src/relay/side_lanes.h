@@ -54,14 +54,14 @@ class SideLanes {
 
   // --- leaving ---
   // Whether `from` may let a topic go to a side lane of its own. `from` is the lane, or a side lane that serves several
-  // topics (0.1 made such ones). There is always room for paused topics: an operator has named each.
+  // topics (version 0.1 made such side lanes). There is always room for paused topics: an operator has named each.
   bool MayFork(const Lane* from, const Error& error, const EngineOptions& options) const;
   // Nothing of `from` is in flight, and MayFork().
   Status Fork(Lane* from, const std::string& topic, const Error& error, const TurnContext& turn);
 
   // --- coming back ---
-  // Call in each step of the lane. Returns whether it did any work. `*lost`: the lane has another owner.
-  bool Step(TurnContext* turn, bool* lost);
+  // Call in each step of the lane.
+  StepResult Step(TurnContext* turn);
   int64_t NextTime(const TurnContext& turn) const;
 
   // --- with the lane ---
@@ -96,7 +96,7 @@ class SideLanes {
   int32_t FreeNumber() const;
   void Start(SideLane record);
   Side* Ready();
-  bool Rejoin(TurnContext* turn, bool* lost);
+  StepResult Rejoin(TurnContext* turn);
   void Cancel(const TurnContext& turn);
   void LetGo();
 

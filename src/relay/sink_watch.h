@@ -8,6 +8,14 @@
 
 namespace outbox::relay {
 
+// How its processes ended, those that did since the last look.
+enum class SinkDeath : uint8_t {
+  kNone,     // none has
+  kUnready,  // none of them had seen a record
+  kKilled,   // those that had were killed from outside
+  kDied,
+};
+
 class SinkWatch {
  public:
   // Another sink.
@@ -25,16 +33,18 @@ class SinkWatch {
     changes_ = now.changes;
     return recovered;
   }
-  // How many of its processes died. *unready: none of them had seen a record. *killed: those that had were killed from
-  // outside.
-  uint64_t TakeDied(const sink::Health& now, bool* unready, bool* killed) {
+  SinkDeath TakeDeath(const sink::Health& now) {
     const uint64_t died = now.deaths - std::exchange(deaths_, now.deaths);
     const uint64_t before = now.unready_deaths - std::exchange(unready_, now.unready_deaths);
     const uint64_t kills = now.kills - std::exchange(kills_, now.kills);
-    *unready = before == died;
-    *killed = before + kills == died;
-    return died;
+    total_deaths_ += died;
+    return died == 0                ? SinkDeath::kNone
+           : before == died         ? SinkDeath::kUnready
+           : before + kills == died ? SinkDeath::kKilled
+                                    : SinkDeath::kDied;
   }
+  // As TakeDeath() has counted them, of all sinks that were watched.
+  uint64_t total_deaths() const { return total_deaths_; }
 
  private:
   bool was_up_ = true;
@@ -42,6 +52,7 @@ class SinkWatch {
   uint64_t deaths_ = 0;
   uint64_t unready_ = 0;
   uint64_t kills_ = 0;
+  uint64_t total_deaths_ = 0;
 };
 
 }  // namespace outbox::relay

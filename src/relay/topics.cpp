@@ -78,13 +78,13 @@ void Topics::NotePauses() {
   }
 }
 
-bool Topics::Step(TurnContext* turn, bool* lost) {
+StepResult Topics::Step(TurnContext* turn) {
   if (sides_->withheld_version() != withheld_version_) {
     withheld_version_ = sides_->withheld_version();
     lane_->parked->SetWithout(sides_->WithheldTopics());
     lane_->parked->Reconsider();
   }
-  return sides_->Step(turn, lost);
+  return sides_->Step(turn);
 }
 
 // --- leaving -----------------------------------------------------------------------------------------------------

@@ -58,8 +58,8 @@ class Topics {
   // The plan is written: its events are no longer this lane's.
   void Left(const ForkPlan& plan, int64_t next_due);
 
-  // Only for a lane with side lanes; call in each step. Returns whether it did any work.
-  bool Step(TurnContext* turn, bool* lost);
+  // Only for a lane with side lanes; call in each step.
+  StepResult Step(TurnContext* turn);
 
  private:
   SideLanes* Sides() const;  // the lane's, also where this is a side lane; nullptr: none

@@ -23,4 +23,11 @@ struct TurnContext {
   int64_t saved_at = kLongAgo;  // when progress of any lane was last flushed, monotonic microseconds
 };
 
+// What a step of a part of the lane has come to.
+enum class StepResult : uint8_t {
+  kIdle,  // there was nothing to do
+  kWorked,
+  kLost,  // the lane has another owner: the engine must let it go
+};
+
 }  // namespace outbox::relay

@@ -1,4 +1,4 @@
-// Trying a destination out for somebody who waits [-]: connect, log in, look at a topic; nothing is written there.
+// Trying a destination out while the caller waits [-]: connect, log in, look at a topic; nothing is written there.
 //
 // outbox.test_server() starts the kind's program for one checkup and kills it afterwards. The program's part may block
 // (SinkProgram::checkup): the owner's deadline is what ends it. So there is no thread, signal or client library in the

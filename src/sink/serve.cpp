@@ -142,8 +142,8 @@ class ServeLoop {
   };
 
  public:
-  ServeLoop(int fd, const SinkProgram& program, size_t pending_limit, bool confined)
-      : fd_(fd), program_(program), pending_limit_(pending_limit), confined_(confined) {}
+  ServeLoop(int fd, const SinkProgram& program, size_t pending_limit)
+      : fd_(fd), program_(program), pending_limit_(pending_limit) {}
 
   int Run() {
     while (true) {
@@ -162,11 +162,6 @@ class ServeLoop {
       if (state != IoState::kOk) {
         return state == IoState::kEnded ? kExitClosed : kExitNonsense;
       }
-    }
-  }
-  void Close() {
-    if (sink_ != nullptr) {
-      sink_->Close();
     }
   }
 
@@ -311,9 +306,7 @@ class ServeLoop {
   }
 
   void Confine(const Options& options) const {
-    if (confined_) {
-      ConfineFiles(options, program_.temporary_files != nullptr && program_.temporary_files(options));
-    }
+    ConfineFiles(options, program_.temporary_files != nullptr && program_.temporary_files(options));
   }
 
   // The worker takes silence for a hang. If output is queued and not taken, the worker is not reading anyway.
@@ -409,7 +402,6 @@ class ServeLoop {
   const int fd_;
   const SinkProgram& program_;
   size_t pending_limit_;
-  const bool confined_;  // the process is the sink's alone
   std::unique_ptr<Sink> sink_;
   int64_t alive_micros_ = 0;
   int64_t told_at_ = 0;  // the worker was told anything
@@ -449,13 +441,6 @@ void IgnoreSignals() {
 
 }  // namespace
 
-int ServeSocket(int fd, const SinkProgram& program, size_t pending_limit) {
-  ServeLoop server(fd, program, pending_limit, false);
-  int code = server.Run();
-  server.Close();
-  return code;
-}
-
 int Serve(const SinkProgram& program, size_t pending_limit) {
   IgnoreSignals();
   WriteOomScore();
@@ -471,7 +456,7 @@ int Serve(const SinkProgram& program, size_t pending_limit) {
   }
   ConfineProcess();
   // Not destroyed: a client library may take seconds for that, and its threads may still run at exit.
-  auto* server = new ServeLoop(kSinkSocket, program, pending_limit, true);
+  auto* server = new ServeLoop(kSinkSocket, program, pending_limit);
   int code = server->Run();
   _exit(code);
 }

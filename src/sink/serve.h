@@ -33,7 +33,4 @@ struct SinkProgram {
 // unresolved records the socket is not read: the worker has the real budget, this is the backstop.
 int Serve(const SinkProgram& program, size_t pending_limit = size_t{64} << 20);
 
-// The loop alone, on any socket, without touching the process; for tests that run a sink in a thread or a child.
-int ServeSocket(int fd, const SinkProgram& program, size_t pending_limit);
-
 }  // namespace outbox::sink

@@ -87,7 +87,7 @@ struct StreamEnd {
   std::string acknowledged;  // as asked
   std::string last;          // the last id it ever had; "": there is no such stream
   std::string kept;          // the newest id there that was certainly written before the server came back; "": none
-  bool lacking = false;      // the entry is not there, and it is not known that somebody has trimmed or deleted it
+  bool lacking = false;      // the entry is not there, and it is not known to have been trimmed or deleted
 };
 
 struct WaitSpec {
@@ -122,7 +122,7 @@ class Sink {
   // Returns true once, when all that was asked about has been answered; what the server did not tell is left out.
   virtual bool TakeEnds(std::vector<StreamEnd>* ends) { return static_cast<void>(ends), false; }
   // Disconnects, and reports the server that answers some seconds later. A sink that was admitted does so as soon as
-  // nothing is on its way, and reports at once who answers then, if it is another run.
+  // nothing is on its way, and reports at once which run answers then, if it is another one.
   virtual void IdentifyAgain() {}
   // Admits the sink to that run, if the server still is it, and to the same run on later connections. `drop`: what
   // waits is aborted first.

@@ -1,7 +1,8 @@
 // What a relay worker writes to the server log about trouble outside of the server [P]: one WARNING when a destination
 // or a topic goes into trouble, one LOG when it works again, with how long that took, one WARNING of what a sink warns
 // of, and one per route and minute for dead letters, with their number. Nothing is repeated while it lasts, unless the
-// error becomes another one, and then once a minute at most. Many topics of a route have one line for all of them; what
+// error becomes one of another class, which is told within seconds, or has another code, which is told after a minute;
+// each class once a minute at most. Many topics of a route have one line for all of them; what
 // begins soon after such lines is gathered for the next one. If several workers use a destination, one of them reports
 // it; a topic may be reported by each.
 //
@@ -42,11 +43,15 @@ class Incidents {
     int64_t began = 0;  // the first sign of trouble
     int64_t again = 0;  // the first sign of the last of several outages that came too soon for lines of their own
     int outages = 1;
-    int64_t good_since = 0;  // 0: still in trouble
-    int64_t said_at = 0;     // 0: not said
-    bool silent = false;     // another worker has said it
-    bool seen = false;       // in this turn
-    std::string code;        // as said
+    int64_t good_since = 0;              // 0: still in trouble
+    int64_t said_at = 0;                 // 0: not said
+    ErrorClass now = ErrorClass::kNone;  // class of the last error seen
+    int64_t now_since = 0;
+    ErrorClass said = ErrorClass::kNone;    // class, as said
+    std::map<ErrorClass, int64_t> said_of;  // when each class was last said
+    bool silent = false;                    // another worker has said it
+    bool seen = false;                      // in this turn
+    std::string code;                       // as said
   };
   using Key = std::pair<int64_t, std::string>;  // a route and a topic; 0 and the name of a server
   using Episodes = std::map<Key, Episode>;
@@ -68,7 +73,8 @@ class Incidents {
   // Which line is to be written now.
   enum class Line : uint8_t { kNone, kTrouble, kBack };
   Episode* Find(const Key& key, const std::string& what, const Error* error, int64_t now);
-  Line See(Episode* episode, const Error* error, int64_t now);
+  static bool IsNews(const Episode& episode, const Error& error, int64_t now);
+  static Line See(Episode* episode, const Error* error, int64_t now);
   static void SayTopics(Topics* topics, int64_t now);
 
   Episodes episodes_;

@@ -20,6 +20,7 @@
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/identity.h"
+#include "pg/log_line.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "pg/wait.h"
@@ -56,6 +57,7 @@ struct KeeperState {
   bool subscribes = false;  // to another server's outbox; nothing is published from here
   bool adopting = false;    // events of a restored dump are being adopted
   bool jump_told = false;
+  int log_size_told = 0;  // 1: the log is near outbox.max_log_size, 2: it is larger
   log::LaneChanges changes;
   std::map<int64_t, log::LaneChangeState> lane_changes;
 };
@@ -104,9 +106,10 @@ void TellOfJump() {
     if (jump != 0) {
       ereport(WARNING, (errmsg("outbox: the server's clock has jumped by " INT64_FORMAT " s", jump / USECS_PER_SEC),
                         errdetail("Events are dated as if it had not until it has kept to that for %d s.",
-                                  static_cast<int>(pg::kBelieveAfterMicros / USECS_PER_SEC))));
+                                  static_cast<int>(pg::kBelieveAfterMicros / USECS_PER_SEC)),
+                        pg::LogEvent("clock_jumped", {{"seconds", pg::LogNumber(jump / USECS_PER_SEC)}})));
     } else {
-      ereport(LOG, (errmsg("outbox: events are dated by the server's clock again")));
+      ereport(LOG, (errmsg("outbox: events are dated by the server's clock again"), pg::LogEvent("clock_works")));
     }
   });
 }
@@ -167,6 +170,48 @@ class Steps {
   std::exception_ptr first_;
 };
 
+// Drops delivered days before their time where the log is larger than it may be. Tells when it comes near to that, and
+// when it is above it with nothing left to drop: each once, until it is smaller again.
+void KeepLogSize(MemoryContext context, int64_t expiry) {
+  const int64_t most = static_cast<int64_t>(pg::settings.max_log_size_mb) << 20;
+  if (most == 0) {
+    keeper->log_size_told = 0;
+    return;
+  }
+  int64_t bytes = 0;
+  pg::InTransaction(context, [&bytes] { bytes = log::LogBytes(); });
+  if (bytes > most) {
+    const int dropped = log::DropLogTablesToFit(expiry, most).dropped;
+    pg::InTransaction(context, [&bytes] { bytes = log::LogBytes(); });
+    if (bytes > most && log::EmptySpareTable(expiry, 0)) {
+      pg::InTransaction(context, [&bytes] { bytes = log::LogBytes(); });
+    }
+    pg::Guard([dropped] {
+      if (dropped > 0) {
+        ereport(LOG, (errmsg_plural("outbox: dropped %d delivered day of the log before its time",
+                                    "outbox: dropped %d delivered days of the log before their time",
+                                    static_cast<unsigned long>(dropped), dropped),
+                      errdetail("The log was larger than outbox.max_log_size.")));
+      }
+    });
+  }
+  const int level = bytes > most ? 2 : bytes > most / 10 * 8 ? 1 : 0;
+  const int told = std::exchange(keeper->log_size_told, level);
+  if (level <= told) {
+    return;
+  }
+  const auto percent = static_cast<int>(Min(bytes / (most / 100), 1'000'000));
+  pg::Guard([level, percent] {
+    ereport(
+        WARNING,
+        (errmsg("outbox: the log has %d %% of outbox.max_log_size", percent),
+         level == 2 ? errdetail("What could be dropped is gone: what is left is not delivered, belongs to a day that "
+                                "has not ended, or is locked.")
+                    : errdetail("At 100 %% delivered days are dropped before outbox.retention is over."),
+         errhint("outbox.day shows how large each day is, and what keeps it.")));
+  });
+}
+
 void KeepDayTables(MemoryContext context) {
   const int64_t now = MonotonicMicros();
   if (now < keeper->next_upkeep) {
@@ -184,6 +229,7 @@ void KeepDayTables(MemoryContext context) {
           context, [] { (void)admin::RunSql(admin::Access::kWrite, "SELECT outbox_internal.follow_role_names()"); });
     });
     steps.Do([&] { log::DropExpiredLogTables(expiry, retention); });
+    steps.Do([&] { KeepLogSize(context, expiry); });
     steps.Do([&] { log::EmptySpareTable(expiry, retention); });
     steps.Do([&] { log::DropExpiredProgressTables(expiry); });
     steps.Do([&] { log::DropExpiredTickTables(expiry); });
@@ -213,7 +259,8 @@ void Cycle(MemoryContext context) {
                         errmsg("outbox publishes nothing: the extension's version \"%s\" is not the library's, \"%s\"",
                                found, kVersion),
                         errhint("Run ALTER EXTENSION outbox UPDATE in this database, or restart the server if the "
-                                "library was reinstalled.")));
+                                "library was reinstalled."),
+                        pg::LogEvent("other_version", {{"extension_version", found}, {"version", kVersion}})));
     });
   }
   keeper->presence = installation.presence;
@@ -264,7 +311,8 @@ void Complain(const pg::PendingError& error) {
     ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                       errmsg("outbox publishes nothing from database \"%s\": it is a copy", DatabaseName()),
                       errdetail("outbox_internal.identity names another server, database or outbox.instance."),
-                      errhint("If events of this database are to be published from here, call outbox.adopt() in it.")));
+                      errhint("If events of this database are to be published from here, call outbox.adopt() in it."),
+                      pg::LogEvent("copy")));
   }
   proc_exit(0);
 }
@@ -314,7 +362,7 @@ void KeeperMain() {
   if (keeper->slot == nullptr) {
     ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
                     errmsg("no room for database \"%s\" in the shared memory of outbox", DatabaseName()),
-                    errhint("Raise outbox.max_databases.")));
+                    errhint("Raise outbox.max_databases."), pg::LogEvent("no_database_slot")));
   }
   uint32 wait_event = pg::WaitEventFor("OutboxKeeperMain");
   MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox keeper turn", ALLOCSET_DEFAULT_SIZES);

@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use Outbox::Faults;
 use Outbox::Test;
 use Test::More;
 
@@ -48,33 +49,41 @@ sql("CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.
 ok(wait_for_value($node, "SELECT count(*) >= 12 FROM pg_inherits WHERE inhparent::regclass::text ~ '^outbox'", 't'),
 	'the keeper makes day tables of all kinds ahead of time');
 
-ok(wait_for_value($node, "SELECT count(*) >= 12 FROM pg_inherits WHERE inhparent::regclass::text ~ '^outbox'", 't'),
-	'the keeper makes day tables of all kinds ahead of time');
-
 old_day('log_20200101');
 upkeep();
 ok(there('log_20200101'), 'kept while no lane has finished with it');
-my $day = q(SELECT state, undelivered, undelivered_capped, held_by, oldest_undelivered AT TIME ZONE 'UTC', goes_at AT TIME ZONE 'UTC'
+my $day = q(SELECT rows, state, undelivered, undelivered_capped, held_by, oldest_undelivered AT TIME ZONE 'UTC', goes_at AT TIME ZONE 'UTC'
 	FROM outbox.day WHERE day = '2020-01-01' AND log_table = 'outbox_internal.log_20200101' AND bytes > 0);
-is(sql($day), 'held|3|f|route "a" (3 events), route "b" (3 events), route "c" (it has not read all of it)|2020-01-01 12:00:01|2020-01-04 00:00:00', 'outbox.day says by whom, and how much');
+is(sql($day), '3|held|3|f|route "a" (3 events since 2020-01-01 12:00:01.000000+00), route "b" (3 events since 2020-01-01 12:00:01.000000+00), route "c" (it has not read all of it)|2020-01-01 12:00:01|2020-01-04 00:00:00', 'outbox.day says by whom, and how much');
 my $doctor = q(SELECT status || ': ' || detail FROM outbox.doctor() WHERE "check" = 'log');
-like(sql($doctor), qr/^warning: 1 day is kept beyond outbox\.retention, \d+ \w+, because .*; outbox_internal\.log_20200101 by route "a" \(3 events\), route "b" \(3 events\), route "c" \(it has not read all of it\)\.$/, 'so does doctor()');
+like(sql($doctor), qr/^warning: 1 day is kept beyond outbox\.retention, \d+ \w+, because .*; outbox_internal\.log_20200101 by route "a" \(3 events since [^)]*\), route "b" \(3 events since [^)]*\), route "c" \(it has not read all of it\)\.$/, 'so does doctor()');
 is(sql(q(SELECT DISTINCT state || undelivered || coalesce(held_by, '') FROM outbox.day WHERE day > '2020-01-01')), 'open0', 'of days to come there is nothing to say');
 sql("$finish WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'a')");
 upkeep();
 ok(there('log_20200101'), 'kept while the lane of another route has not');
-like(sql($day), qr/^held\|3\|f\|route "b" \(3 events\), route "c"/, 'which is named');
+like(sql($day), qr/^3\|held\|3\|f\|route "b" \(3 events since [^)]*\), route "c"/, 'which is named');
 sql("$finish WHERE route_id = (SELECT id FROM outbox.route WHERE name = 'b')");
 upkeep();
 ok(there('log_20200101'), 'kept while a lane is behind that wants nothing of it');
-is(sql($day), 'held|0|f|route "c" (it has not read all of it)||2020-01-04 00:00:00', 'which is named, too');
+is(sql($day), '3|held|0|f|route "c" (it has not read all of it)||2020-01-04 00:00:00', 'which is named, too');
 sql($finish);
 
 sql("BEGIN; LOCK TABLE outbox_internal.log_20200101 IN ROW EXCLUSIVE MODE; PREPARE TRANSACTION 'writer'");
 upkeep();
 ok(there('log_20200101'), 'kept while a prepared transaction may have written to it');
-is(sql($day), 'expired|0|f|||2020-01-04 00:00:00', 'no route holds it any more');
-like(sql($doctor), qr/^ok: The log has \d+ \w+ in \d+ days; see outbox\.day\.$/, 'nor does doctor() say so');
+like(sql($day), qr/^3\|expired\|0\|f\|prepared transaction "writer" since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00\|\|2020-01-04 00:00:00$/, 'no route holds it any more, but that transaction');
+like(sql($doctor), qr/^ok: The log has \d+ \w+ in \d+ days; see outbox\.day\.$/, 'nor does doctor() say so: it has not been long');
+Outbox::Faults::put('doctor.locked_for', 1);
+like(sql($doctor), qr/^warning: outbox_internal\.log_20200101 is delivered and over, and cannot be dropped: in the way is prepared transaction "writer" since .*\.$/, 'later it does');
+Outbox::Faults::disarm('doctor.locked_for');
+my ($shown, $kept);
+(undef, $shown, $kept) = $node->psql('postgres', 'CALL outbox.drop_expired()');
+is($shown, '0|0', 'drop_expired() would not drop it');
+like($kept, qr/would keep outbox_internal\.log_20200101 \(\d+ kB, about 3 events\)\n.*DETAIL:  In the way is prepared transaction "writer"/, 'and says why');
+(undef, $shown, $kept) = $node->psql('postgres', 'CALL outbox.drop_expired(dry_run => false)');
+is($shown, '0|0', 'nor does it');
+like($kept, qr/NOTICE:  kept outbox_internal\.log_20200101 /, 'and says so');
+ok(there('log_20200101'), 'it is there');
 sql(q(ALTER SYSTEM SET outbox.retention = '20000d'; SELECT pg_reload_conf()));
 ok(wait_for_value($node, q(SELECT state FROM outbox.day WHERE day = '2020-01-01'), 'kept', 20), 'with a longer retention it is kept for that');
 sql(q(ALTER SYSTEM RESET outbox.retention; SELECT pg_reload_conf()));
@@ -129,6 +138,8 @@ sql("CREATE VIEW somebodys AS SELECT id FROM outbox_internal.log_20200101;
 	$finish");
 upkeep();
 ok(there('log_20200101'), 'a view keeps the table it depends on');
+like(sql($day), qr/\|expired\|0\|f\|view (?:public\.)?somebodys\|/, 'and outbox.day names it');
+like(sql($doctor), qr/^warning: .* in the way is view (?:public\.)?somebodys\.$/, 'so does doctor()');
 ok(!there('log_20200103'), 'and no other');
 sql('DROP VIEW somebodys');
 upkeep();

@@ -36,7 +36,7 @@ sql(q{INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggreg
 	error_code, error_message)
   SELECT r.id, 0, now() + k * interval '1 us', gen_random_uuid(), 'order', 'k' || k, 'x', 'redriven', 't', 'message', 'X', 'x'
   FROM outbox.route r, generate_series(1, 100) k});
-my $session = begin(q{CALL outbox.redrive('r', batch => 1, per_second => 8)});
+my $session = begin(q{CALL outbox.redrive('r', batch => 1, per_second => 8, dry_run => false)});
 ok(wait_until(sub { $redis->xlen('t') >= 10 }, 60), 'some dead letters have gone');
 sql(q{SELECT outbox.alter_route('r', lanes => 1)});
 lanes_become(1);

@@ -31,7 +31,7 @@ is($node->safe_psql('postgres', "SELECT outcome FROM outbox_internal.outcome"), 
 is($node->safe_psql('postgres', "SELECT outbox.pause('everything', reason => 'r'), outbox.resume('everything')"), 't|t', 'pause and resume');
 my (undef, $out) = $node->psql('postgres', "CALL outbox.replay(since => '-infinity', route => 'everything', dry_run => false)");
 like($out, qr/^\d+\|0$/, 'replay finds nothing');
-(undef, $out) = $node->psql('postgres', "CALL outbox.seek('everything', 'infinity')");
+(undef, $out) = $node->psql('postgres', "CALL outbox.seek('everything', 'infinity', dry_run => false)");
 is($out, '0|0', 'seek');
 is($node->safe_psql('postgres', 'SELECT count(*) > 4 FROM outbox.audit'), 't', 'all of it is in the audit');
 
@@ -50,8 +50,8 @@ $standby->start;
 $node->wait_for_catchup($standby);
 foreach my $call ("SELECT outbox.retry('$second')", "SELECT outbox.skip('$second', 'x')", "SELECT outbox.discard('$second', 'x')",
 	"SELECT outbox.pause('everything', reason => 'x')", "SELECT outbox.resume('everything')", 'SELECT outbox.cancel_replay(1)',
-	'CALL outbox.redrive()', "CALL outbox.discard_dead_letters(dry_run => false, reason => 'x')",
-	"CALL outbox.replay(since => now(), route => 'everything', dry_run => false)", "CALL outbox.seek('everything', now())")
+	'CALL outbox.redrive(dry_run => false)', "CALL outbox.discard_dead_letters(dry_run => false, reason => 'x')",
+	"CALL outbox.replay(since => now(), route => 'everything', dry_run => false)", "CALL outbox.seek('everything', now(), dry_run => false)")
 {
 	my ($status, undef, $stderr) = $standby->psql('postgres', "\\set VERBOSITY verbose\n$call");
 	isnt($status, 0, "refused on a standby: $call");

@@ -74,8 +74,8 @@ ok(wait_for_value($node, 'SELECT count(*) FROM outbox.dead_letter', '12', 25), '
 is(sql(q{CALL outbox.redrive(route => 'skip', dry_run => true)}), '12', 'redrive(): a dry run counts');
 is(sql(q{SELECT count(*) FROM outbox.dead_letter}), '12', 'and does nothing');
 $kafka->alter_topic('skip', 'max.message.bytes=100000');
-is(sql(q{CALL outbox.redrive(route => 'skip', aggregate_id => 'key1', batch => 5, reason => 'limit raised')}), '1', 'redrive() by key');
-is(sql(q{CALL outbox.redrive(route => 'skip', error => 'message', batch => 5, reason => 'limit raised')}), '11', 'redrive() by class of error');
+is(sql(q{CALL outbox.redrive(route => 'skip', aggregate_id => 'key1', batch => 5, reason => 'limit raised', dry_run => false)}), '1', 'redrive() by key');
+is(sql(q{CALL outbox.redrive(route => 'skip', error => 'message', batch => 5, reason => 'limit raised', dry_run => false)}), '11', 'redrive() by class of error');
 ok(wait_idle($node, 60), 'idle');
 is(sql(q{SELECT count(*) FROM outbox_internal.parked}), '0', 'nothing is parked any more');
 is(scalar(grep { $_->{payload} =~ / huge$/ } @{ $kafka->records('skip') }), 12, 'each of them arrived once');

@@ -11,22 +11,12 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 Outbox::Kafka::skip_without();
-my $certificates = PostgreSQL::Test::Utils::tempdir();
-sub certificate
-{
-	my ($name) = @_;
-	my $output = '';
-	IPC::Run::run([ qw(openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost),
-		'-keyout', "$certificates/$name.key", '-out', "$certificates/$name.crt" ], '<', \undef, '>&', \$output) or die "openssl: $output";
-	return slurp_file("$certificates/$name.crt");
-}
-my $trusted = certificate('node');
-my $stranger = certificate('stranger');
-append_to_file("$certificates/node.pem", slurp_file("$certificates/node.key") . $trusted);
 
 # What must never be seen again.
 my %secret = map { $_ => "canary-$_-" . join '', map { chr(97 + int rand 26) } 1 .. 12 } qw(right wrong rotated);
-my $kafka = Outbox::Kafka->start_secured(users => { outbox => $secret{right} }, certificate => "$certificates/node.pem");
+my $kafka = Outbox::Kafka->start_secured(users => { outbox => $secret{right} });
+my $trusted = $kafka->{certificate};
+my (undef, $stranger) = Outbox::Kafka::key_and_certificate();
 my @topics = qw(well denied);
 $kafka->create_topic($_, 2) foreach @topics;
 $kafka->grant($_, 'outbox') foreach @topics;

@@ -80,7 +80,7 @@ is(sql("SELECT count(*) FROM outbox.audit WHERE event_id = '$id' AND action = 's
 stop_claim('parked.claim.after', sub { return sql("SELECT count(sender) FROM outbox_internal.parked WHERE id = '$id'") }, sub { one('sending') });
 is(refused("SELECT outbox.$_;"), '55006', "$_ is refused while it is being sent")
   foreach "retry('$id')", "skip('$id', 'no')", "discard('$id', 'no')";
-is(sql('CALL outbox.redrive()'), '0', 'redrive() passes it by');
+is(sql('CALL outbox.redrive(dry_run => false)'), '0', 'redrive() passes it by');
 Outbox::Faults::release('parked.claim.after');
 arrives('sending', $id, 'it is delivered');
 nothing_parked();
@@ -125,14 +125,14 @@ sql(q{INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state,
   FROM outbox.route r, generate_series(1, 50) n});
 $person->query_safe('BEGIN');
 $person->query_safe('SELECT 1 FROM outbox_internal.parked ORDER BY created_at LIMIT 10 FOR UPDATE');
-my ($status, $done, $told) = $node->psql('postgres', 'CALL outbox.redrive(batch => 7)');
+my ($status, $done, $told) = $node->psql('postgres', 'CALL outbox.redrive(batch => 7, dry_run => false)');
 is($done, '40', 'redrive() takes the others');
 like($told, qr/10 dead letters had changed or were locked by another session/, 'and says so');
 $person->query_safe('ROLLBACK');
 $person->quit;
 comes('redriven', 40, 'these are delivered');
 is(sql(q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'dead'}), '10', 'the ten are as they were');
-is(sql('CALL outbox.redrive()'), '10', 'and can be redriven now');
+is(sql('CALL outbox.redrive(dry_run => false)'), '10', 'and can be redriven now');
 comes('redriven', 50, 'all are delivered');
 nothing_parked();
 is($redis->xlen('redriven'), 50, 'once each');

@@ -18,7 +18,7 @@ sub comes { my ($stream, $count, $what) = @_; return ok(wait_until(sub { $redis-
 
 emit_counted($node, $_, \@keys, 1, 10) foreach qw(one two);
 ok(wait_idle($node), 'all delivered');
-my $seek = q{CALL outbox.seek('r', '-infinity', reason => 'again')};
+my $seek = q{CALL outbox.seek('r', '-infinity', reason => 'again', dry_run => false)};
 
 # The fork has been decided, by the old position, and is about to be written when the route is moved, and the very worker
 # that does it claims the lane again.

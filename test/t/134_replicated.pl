@@ -51,7 +51,7 @@ $publisher->safe_psql('postgres', $_) foreach (
 	q{INSERT INTO outbox_internal.log (created_at, id, xid, aggregate_type, aggregate_id, event_type, payload)
 		VALUES (now(), gen_random_uuid(), '3', 'order', '8', 'by hand', '{}')},
 	q{SELECT outbox.adopt()},
-	q{CALL outbox.seek('redis', 'infinity', reason => 'to write an audit row')},
+	q{CALL outbox.seek('redis', 'infinity', reason => 'to write an audit row', dry_run => false)},
 	q{DELETE FROM outbox.audit WHERE at < now() - interval '1 year'},
 	q{SELECT outbox.emit('order', 9, 'third', '{}')});
 is($publisher->safe_psql('postgres', q{SELECT string_agg(c.relname, ' ' ORDER BY c.relname) FROM pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])

@@ -156,10 +156,10 @@ runs('acting as oncall', 'oncall', q{
 	SELECT outbox.resume('all', topic => 'events'), outbox.resume('all', aggregate_type => 'order', aggregate_id => 'k'), outbox.resume(server => 'dead');});
 # Procedures that commit, as the caller: the session's own path, no SET ROLE.
 runs('the procedures', '', q{
-	CALL outbox.redrive('waits', topic => 'w*', aggregate_type => 'order', aggregate_id => 'k', event_type => 'e', since => '2020-01-01', until => 'infinity', error => '*', per_second => 50, reason => 'x');
+	CALL outbox.redrive('waits', topic => 'w*', aggregate_type => 'order', aggregate_id => 'k', event_type => 'e', since => '2020-01-01', until => 'infinity', error => '*', per_second => 50, reason => 'x', dry_run => false);
 	CALL outbox.discard_dead_letters('waits', error => '*', dry_run => false, reason => 'x');
 	CALL outbox.replay(since => '-infinity', route => 'all', dry_run => false, reason => 'x');
-	CALL outbox.seek('all', '-infinity', reason => 'x');
+	CALL outbox.seek('all', '-infinity', reason => 'x', dry_run => false);
 	SELECT outbox.cancel_replay(number, 'x') FROM outbox.replay;
 	SELECT * FROM outbox.peek('waits', NULL);
 	SELECT outbox.wait_for('11111111-2222-4333-8444-555555555555', '10 ms'); SELECT outbox.wait_until_idle('10 ms');
@@ -169,7 +169,7 @@ is(runs('idle', '', q{SELECT outbox.wait_until_idle('20 s')}), 't', 'all is deli
 
 # --- planting ---
 $node->safe_psql('postgres', 'GRANT app TO granted');
-runs('what teams do', '', 'GRANT ALL ON ALL TABLES IN SCHEMA outbox TO granted; GRANT ALL ON ALL SEQUENCES IN SCHEMA outbox TO granted; GRANT USAGE ON SCHEMA outbox TO looks, writes, owner, granted');
+runs('what teams do', '', 'GRANT ALL ON ALL TABLES IN SCHEMA outbox, outbox_internal TO granted; GRANT ALL ON ALL SEQUENCES IN SCHEMA outbox, outbox_internal TO granted; GRANT USAGE ON SCHEMA outbox, outbox_internal TO looks, writes, owner, granted');
 my $plant = q{
 	CREATE FUNCTION public.planted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE LOG ''planted as %'', current_user; RETURN NEW; END';
 	CREATE FUNCTION public.planted_value(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RAISE LOG ''planted as %'', current_user; RETURN $1; END';

@@ -118,7 +118,7 @@ a_comes('events of all routes that were being changed come');
 push @phases, { name => 'seek, replay and redrive', began => time };
 foreach (1 .. 3)
 {
-	sql(q{CALL outbox.seek('a', 'infinity')});
+	sql(q{CALL outbox.seek('a', 'infinity', dry_run => false)});
 	sql(q{CALL outbox.replay(since => now() - interval '1 ms', route => 'b', per_second => NULL, dry_run => false)});
 	sql(q{CALL outbox.redrive(route => 'a', reason => 'r', dry_run => false)});
 }

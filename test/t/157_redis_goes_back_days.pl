@@ -52,7 +52,7 @@ ok(wait_idle($node), 'idle');
 is(by_key($redis->column('s', 'payload'))->{k}, join(' ', 1 .. 50), 'what was delivered since comes again, each event once, and no other');
 
 # Older than what it was put to: where the lane stood before is kept, and so is the event's own place.
-sql(q{CALL outbox.seek('r', 'infinity', reason => 'a test')});
+sql(q{CALL outbox.seek('r', 'infinity', reason => 'a test', dry_run => false)});
 emit_counted($node, 's', ['k'], 51, 51);
 ok(wait_idle($node), 'idle after seek()');
 is(sql("SELECT state, delivered_at < created_at + interval '1 h', places -> 's' ->> 1 FROM outbox.status('$ids[0]')"), "delivered|t|$last{10}",
@@ -61,7 +61,7 @@ is(sql(q{SELECT state, delivered_at IS NULL, places IS NULL FROM outbox.status((
 	'delivered|f|f', 'of what came later it knows');
 
 # What was delivered before the seek and is lost is not sent again by itself, and that is said.
-sql(q{CALL outbox.seek('r', 'infinity', reason => 'a test')});
+sql(q{CALL outbox.seek('r', 'infinity', reason => 'a test', dry_run => false)});
 $redis->kill9;
 $redis->restart;
 ok(wait_for_value($node, q{SELECT count(*) FROM outbox.audit WHERE action = 'lost writes' AND reason LIKE '%when its lanes began anew%'}, 1, 30),

@@ -57,7 +57,7 @@ ok(wait_idle($node), 'delivered');
 sql(q{SELECT outbox.pause('redis', reason => 'test')});
 emit('one', 65, 'passed over');
 my $id = sql(q{SELECT id FROM outbox_internal.log WHERE event_type = 'passed over' LIMIT 1});
-sql(q{CALL outbox.seek('redis', 'infinity')});
+sql(q{CALL outbox.seek('redis', 'infinity', dry_run => false)});
 is(state_of('passed over'), 'passed over', 'what a seek passed over has a state of its own');
 like(sql("SELECT reason FROM outbox.status('$id')"), qr/moved behind it by outbox.seek\(\) at .*outbox.replay\(\) sends it/, 'with the reason');
 sql(q{SELECT outbox.resume('redis')});
@@ -84,7 +84,7 @@ like($notices, qr/of these for the first time: 65 events/, 'replay() tells what 
 
 # Back: delivered for the first time, or again.
 my $moment = sql(q{SELECT min(created_at) FROM outbox_internal.log WHERE event_type = 'passed over'});
-(undef, undef, $notices) = $node->psql('postgres', "CALL outbox.seek('redis', '$moment')");
+(undef, undef, $notices) = $node->psql('postgres', "CALL outbox.seek('redis', '$moment', dry_run => false)");
 like($notices, qr/sends 325 delivered events again, 65 passed over before for the first time, and passes over 0/, 'seek() counts both');
 ok(wait_idle($node), 'delivered');
 is(state_of('passed over'), 'delivered', 'now it is');
@@ -97,7 +97,7 @@ emit('two', 65, 'left');
 ok(wait_for_value($node, q{SELECT count(*) > 0 FROM outbox_internal.side_topic}, 't'), 'the topic has left');
 emit('one', 65, 'stayed');
 ok(wait_until(sub { state_of('stayed') eq 'delivered' }, 30), 'the others are delivered');
-sql(q{CALL outbox.seek('redis', 'infinity')});
+sql(q{CALL outbox.seek('redis', 'infinity', dry_run => false)});
 is(state_of('left'), 'passed over', 'of the topic: passed over');
 is(state_of('stayed'), 'delivered', 'of the others: delivered');
 sql(q{SELECT outbox.resume('redis', topic => 'two')});

@@ -44,7 +44,7 @@ is(on_disk($secret), '0', 'and not in the files of the log, nor its toast');
 # Replay and seek leave erased events alone.
 like(($node->psql('postgres', q{CALL outbox.replay(since => '-infinity', route => 'redis')}))[2], qr/would send 1 event .*left alone: 8 events/s, 'replay() sends no erased event');
 my $before = $redis->xlen('all');
-sql(q{CALL outbox.seek('redis', '-infinity')});
+sql(q{CALL outbox.seek('redis', '-infinity', dry_run => false)});
 ok(wait_idle($node), 'moved back');
 is($redis->xlen('all') - $before, 1, 'seek() sends again what was not erased, and nothing else') or diag explain $redis->entries('all');
 

@@ -44,6 +44,23 @@ like(slurp_file($node->logfile), qr/destination "other" is in trouble: .*\n.*DET
 sql(q(CREATE USER MAPPING FOR CURRENT_USER SERVER other OPTIONS (password 'secret')));
 said(2, qr/LOG:  outbox: destination "other" works again/, 'and back again');
 
+# --- it changes while it lasts: down, then back with a password that is not ours ---
+$other->stop;
+emit_counted($node, 'order', ['k1'], 163, 164);
+said(3, qr/WARNING:  outbox: destination "other" is in trouble: /, 'down again');
+my $down_at = time;
+PostgreSQL::Test::Utils::append_to_file("$other->{dir}/redis.conf", "requirepass another\n");
+$other->restart;
+$other->{password} = 'another';
+wait_until(sub { lines(qr/DETAIL:  The error is [A-Z_]+, of class "config"/) >= 2 }, 50);
+is(lines(qr/WARNING:  outbox: destination "other" is in trouble: /), 4, 'what it is now has a line of its own');
+cmp_ok(time - $down_at, '<', 45, 'soon, and not after a minute');
+is(lines(qr/DETAIL:  The error is [A-Z_]+, of class "config"/), 2, 'of class config');
+$other->command('CONFIG', 'SET', 'requirepass', 'secret');
+$other->{password} = 'secret';
+$other->forget;
+said(3, qr/LOG:  outbox: destination "other" works again/, 'and back again');
+
 # --- two streams take nothing ---
 $redis->command('SET', 'a.bad1', 'no stream');
 $redis->command('SET', 'a.bad2', 'no stream');

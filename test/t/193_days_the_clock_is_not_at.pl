@@ -127,7 +127,7 @@ more('postgres', 'k', 11, 12);
 sql(q{SELECT outbox.create_route('all', server => 'r', topic => 'all', start => 'earliest')});
 idle('postgres', 'a route that begins at the earliest');
 is(join(' ', sort { $a <=> $b } map { /(\d+)/ } @{ $redis->column('all', 'payload') }), join(' ', 1 .. 12), 'gets what was emitted in days to come, too');
-sql(q{CALL outbox.seek('r', '-infinity')});
+sql(q{CALL outbox.seek('r', '-infinity', dry_run => false)});
 idle('postgres', 'and one that is taken back there');
 is(scalar(@{ $redis->entries('r') }), 24, 'sends all of it once more');
 no_server_crashed($node);

@@ -91,7 +91,7 @@ foreach my $key (@keys)
 }
 
 # Before a seek: it is said which, exactly.
-sql(q{CALL outbox.seek('r', 'infinity')});
+sql(q{CALL outbox.seek('r', 'infinity', dry_run => false)});
 delivers();
 my $before = rewinds();
 lost();
@@ -101,7 +101,7 @@ is(rewinds(), $before + 2, 'both lanes are put back');
 is(log_says('; what was delivered (after .* and )?before 20[^,]*, when its lanes began anew, is not sent: outbox.seek\(\) or outbox.replay\(\) sends it'), 1, 'what is missing is said');
 is(sql(q{SELECT bool_and((detail ->> 'missing_before')::timestamptz = l.since) FROM outbox.audit, outbox_internal.lane l WHERE action = 'rewind' AND detail ? 'missing_before'}), 't', 'in the audit, too');
 $redis->command('FLUSHALL');
-sql(q{CALL outbox.seek('r', '-infinity')});
+sql(q{CALL outbox.seek('r', '-infinity', dry_run => false)});
 ok(wait_idle($node), 'seek() sends all of it');
 is_there(1, 'from the beginning');
 lost();

@@ -39,7 +39,7 @@ my %acts = (
 	topic => q{SELECT outbox.alter_route('r1', topic => 'elsewhere')},
 	drop => q{SELECT outbox.drop_route('r1')},
 	pause => q{SELECT outbox.pause('r1', aggregate_type => 'order', aggregate_id => 'k', reason => 'x')},
-	seek => q{CALL outbox.seek('r1', 'infinity')},
+	seek => q{CALL outbox.seek('r1', 'infinity', dry_run => false)},
 	redrive => q{CALL outbox.redrive(dry_run => false)},
 	forget => q{CALL outbox.forget('order', 'k', undelivered => true, dry_run => false)});
 

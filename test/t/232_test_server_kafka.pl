@@ -10,19 +10,9 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 Outbox::Kafka::skip_without();
-my $certificates = PostgreSQL::Test::Utils::tempdir();
-sub certificate
-{
-	my ($name) = @_;
-	my $output = '';
-	IPC::Run::run([ qw(openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost),
-		'-keyout', "$certificates/$name.key", '-out', "$certificates/$name.crt" ], '<', \undef, '>&', \$output) or die "openssl: $output";
-	return slurp_file("$certificates/$name.crt");
-}
-my $trusted = certificate('node');
-my $stranger = certificate('stranger');
-append_to_file("$certificates/node.pem", slurp_file("$certificates/node.key") . $trusted);
-my $kafka = Outbox::Kafka->start_secured(users => { outbox => 'right-canary', nobody => 'other-canary' }, certificate => "$certificates/node.pem");
+my $kafka = Outbox::Kafka->start_secured(users => { outbox => 'right-canary', nobody => 'other-canary' });
+my $trusted = $kafka->{certificate};
+my (undef, $stranger) = Outbox::Kafka::key_and_certificate();
 $kafka->create_topic($_, 2) foreach qw(well denied);
 $kafka->grant('well', 'outbox');
 

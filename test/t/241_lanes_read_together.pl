@@ -81,7 +81,7 @@ ok(wait_until(sub { $redis->xlen('r0') > 10_000 }, 120), 'the worker is killed, 
 ok(server_is_back($node), 'with all sessions');
 my $holder = $node->background_psql('postgres', on_error_stop => 1);
 $holder->query_safe(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM outbox.route});
-sql(q{CALL outbox.seek('r2', '-infinity')});
+sql(q{CALL outbox.seek('r2', '-infinity', dry_run => false)});
 sql(q{SELECT outbox.create_route('added', server => 'events', aggregate_types => '{t4}', topic => 'added', start => 'earliest')});
 workers(2);
 emit(20, 'COMMIT;');

@@ -12,6 +12,7 @@
 
 #include "base/murmur2.h"
 #include "kafka_cluster.h"
+#include "kafka_producer_watch.h"
 #include "kafka_records.h"
 #include "sink/kafka/kafka_sink.h"
 #include "sink_driver.h"
@@ -33,7 +34,7 @@ class KafkaBrokerTest : public testing::Test {
   }
   void TearDown() override {
     sink_.reset();
-    EXPECT_TRUE(WaitForRetired(20000));
+    producers_.Join();
   }
   int Script(const std::string& command, const std::string& rest = "") {
     const char* script = getenv("OUTBOX_KAFKA_SCRIPT");
@@ -42,12 +43,15 @@ class KafkaBrokerTest : public testing::Test {
                       .c_str());
   }
   void Topic(const std::string& what) { ASSERT_EQ(Script("topic", what), 0); }
-  void Open(Options options = {}) {
+  void Open(Options options = {}, Patience patience = {}) {
     SinkConfig config;
     config.name = "check";
     config.options = std::move(options);
     config.options["bootstrap.servers"] = bootstrap_;
-    ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
+    Settings settings;
+    ASSERT_TRUE(MakeSettings(config, &settings).ok());
+    settings.patience = patience;
+    ASSERT_TRUE(KafkaSink::Make(std::move(settings), &sink_, producers_.life()).ok());
     driver_ = std::make_unique<Driver>(sink_.get());
   }
   // Sends until everything is delivered or refused with a final error; these errors are in `failed`. After the first
@@ -67,7 +71,11 @@ class KafkaBrokerTest : public testing::Test {
         Script("cont");
         paused_ = false;
       }
-      ASSERT_TRUE(driver_->UntilResolved(seconds)) << driver_->submitted() - driver_->resolved() << " are open";
+      const auto resolved = [&] {
+        most_in_library_ = std::max(most_in_library_, InLibrary());
+        return driver_->resolved() == driver_->submitted();
+      };
+      ASSERT_TRUE(driver_->Until(resolved, seconds)) << driver_->submitted() - driver_->resolved() << " are open";
       for (Resender* sender : senders) {
         sender->Collect(failed);
       }
@@ -77,10 +85,12 @@ class KafkaBrokerTest : public testing::Test {
     }
     FAIL() << "200 rounds were not enough";
   }
-  KafkaSink& kafka() { return static_cast<KafkaSink&>(*sink_); }
+  int InLibrary() const { return producers_.handle() == nullptr ? 0 : rd_kafka_outq_len(producers_.handle()); }
 
   std::string dir_, bootstrap_, topic_;
   bool paused_ = false;
+  int most_in_library_ = 0;  // records at once, as SendAll saw it
+  ProducerWatch producers_;
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<Driver> driver_;
 };
@@ -99,49 +109,50 @@ TEST_F(KafkaBrokerTest, ATopicsLimitRefusesOneRecordNotItsNeighbours) {
   const int64_t start = MonotonicMicros();
   SendAll({&one, &two}, &failed);
   printf("%.2f s, %llu producers\n", static_cast<double>(MonotonicMicros() - start) / 1e6,
-         static_cast<unsigned long long>(kafka().producers()));
+         static_cast<unsigned long long>(producers_.made()));
   int refused = 0;
   for (const Error& error : failed) {
     refused += error.error_class == ErrorClass::kMessage;
   }
   EXPECT_EQ(refused, 1);
   ExpectOrdered(ReadAll(bootstrap_, topic_, 2), 20999);
-  EXPECT_LT(kafka().producers(), 10u);
+  EXPECT_LT(producers_.made(), 10u);
 }
 
 // What is learnt of a topic's limit is forgotten again when the limit is raised, and costs no event anything meanwhile.
 TEST_F(KafkaBrokerTest, ARaisedLimitIsUsedAgain) {
   Topic("create " + topic_ + " 1 max.message.bytes=10000");
-  Open();
-  kafka().set_raise_micros(2'000'000);
+  Open({}, {.raise = 2'000'000});
   std::vector<Error> failed;
   Resender before(driver_.get(), 1, Numbered(topic_, 0, 5000, 50));
   SendAll({&before}, &failed);
   EXPECT_TRUE(failed.empty()) << failed[0].code;
-  const uint64_t learnt = kafka().producers();
+  const uint64_t learnt = producers_.made();
   EXPECT_GE(learnt, 2u);
   EXPECT_LT(learnt, 10u);
-  const uint64_t limited = kafka().window(topic_);
-  EXPECT_GT(limited, 0u);
-  EXPECT_LT(limited, 200'000u);
+  most_in_library_ = 0;
+  Resender limited(driver_.get(), 2, Numbered(topic_, 5000, 2000, 50));
+  SendAll({&limited}, &failed);
+  const int most = most_in_library_;
+  EXPECT_GT(most, 0);
+  EXPECT_LT(most, 400);  // of 500 that are submitted at once
   Topic("alter " + topic_ + " 1 max.message.bytes=2000000");
-  int at = 5000;
+  int at = 7000;
   ASSERT_TRUE(driver_->Until(
       [&] {
         Resender more(driver_.get(), static_cast<uint32_t>(at), Numbered(topic_, at, 2000, 50));
         at += 2000;
         SendAll({&more}, &failed);
-        return kafka().window(topic_) == 0 || kafka().window(topic_) > 2 * limited;
+        return most_in_library_ > std::min(2 * most, 450);
       },
       40));
   EXPECT_TRUE(failed.empty()) << failed[0].code;
-  EXPECT_EQ(kafka().producers(), learnt);
+  EXPECT_EQ(producers_.made(), learnt);
   ExpectOrdered(ReadAll(bootstrap_, topic_, 1), at);
 }
 
 // Batches and single records refused, with cold partitions, a broker that answers late, and more requests in flight.
 TEST_F(KafkaBrokerTest, RefusalsReorderNothing) {
-  size_t producers = 0;
   for (int round = 0; round < 4; ++round) {
     const std::string topic = topic_ + std::to_string(round);
     Script("topic", "delete " + topic + " 2>/dev/null");
@@ -168,12 +179,11 @@ TEST_F(KafkaBrokerTest, RefusalsReorderNothing) {
                             [](const Error& error) { return error.error_class == ErrorClass::kMessage; }),
               3);
     ExpectOrdered(ReadAll(bootstrap_, topic, 3), 3497);
-    producers += kafka().producers();
     Script("topic", "delete " + topic);
   }
   // The first refusal of a round ends one, the others cost none.
-  EXPECT_GE(producers, 4u * 2u);
-  EXPECT_LE(producers, 4u * 4u);
+  EXPECT_GE(producers_.made(), 4u * 2u);
+  EXPECT_LE(producers_.made(), 4u * 4u);
 }
 
 TEST_F(KafkaBrokerTest, AKilledBrokerLosesNothing) {
@@ -230,7 +240,7 @@ TEST_F(KafkaBrokerTest, AMissingTopicFailsAloneAndWorksOnceMade) {
     ASSERT_TRUE(driver_->UntilResolved());
   }
   EXPECT_LT(epoch, 5u);
-  EXPECT_EQ(kafka().producers(), 1u);
+  EXPECT_EQ(producers_.made(), 1u);
   Script("topic", "delete " + topic_ + "-here");
 }
 
@@ -272,7 +282,7 @@ TEST_F(KafkaBrokerTest, AddedPartitionsAreUsed) {
     }
   }
   EXPECT_EQ(used.size(), 6u);
-  EXPECT_EQ(kafka().producers(), 1u);
+  EXPECT_EQ(producers_.made(), 1u);
 }
 
 // Longer than topic.metadata.propagation.max.ms: a broker that is away says nothing about topics.
@@ -287,7 +297,7 @@ TEST_F(KafkaBrokerTest, ABrokerThatIsAwayAtTheStartFailsNothing) {
   ASSERT_EQ(Script("restart"), 0);
   ASSERT_TRUE(driver_->UntilResolved(30));
   EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1000u);
-  EXPECT_EQ(kafka().producers(), 1u);
+  EXPECT_EQ(producers_.made(), 1u);
 }
 
 TEST_F(KafkaBrokerTest, HealthComesBackWithNothingToSend) {

@@ -14,7 +14,7 @@ class KafkaSettingsTest : public KafkaSinkTest {
   std::string Effective(const std::string& name) {
     char value[512];
     size_t size = sizeof value;
-    return rd_kafka_conf_get(rd_kafka_conf(kafka().handle()), name.c_str(), value, &size) == RD_KAFKA_CONF_OK
+    return rd_kafka_conf_get(rd_kafka_conf(producers_.handle()), name.c_str(), value, &size) == RD_KAFKA_CONF_OK
                ? value
                : "(unknown)";
   }
@@ -73,19 +73,15 @@ TEST_F(KafkaSettingsTest, AnOutageLongerThanAnyTimeoutThatWasAskedForFailsNothin
 // nobody spins meanwhile.
 TEST_F(KafkaSettingsTest, AFullQueueOfTheLibraryHoldsBackAndDropsNothing) {
   cluster_.CreateTopic("full", 3);
-  SinkConfig config;
-  config.options["bootstrap.servers"] = cluster_.bootstrap();
-  Settings settings;
-  ASSERT_TRUE(MakeSettings(config, &settings).ok());
+  Settings settings = SettingsFor(cluster_, {});
   settings.fixed["queue.buffering.max.messages"] = "10";
   settings.fixed["batch.num.messages"] = "10";
-  ASSERT_TRUE(KafkaSink::Make(std::move(settings), &sink_).ok());
-  driver_ = std::make_unique<Driver>(sink_.get());
+  OpenWith(std::move(settings));
   Warm("full", 1, 3);
   cluster_.SetRoundTrip(20);
   for (int i = 0; i < 10; ++i) {
     driver_->Submit(1, 1, Numbered("full", i * 30, 30, 7));
-    EXPECT_LE(rd_kafka_outq_len(kafka().handle()), 10);
+    EXPECT_LE(rd_kafka_outq_len(producers_.handle()), 10);
   }
   int turns = 0;
   const auto resolved = [&] {
@@ -95,7 +91,7 @@ TEST_F(KafkaSettingsTest, AFullQueueOfTheLibraryHoldsBackAndDropsNothing) {
   ASSERT_TRUE(driver_->Until(resolved, 30));
   EXPECT_LT(turns, 1000);  // 30 requests or more, of 20 ms
   EXPECT_EQ(driver_->Count(Outcome::kDelivered), 303u);
-  EXPECT_EQ(kafka().producers(), 1u);
+  EXPECT_EQ(producers_.made(), 1u);
   ExpectOrdered(ReadAll(cluster_.bootstrap(), "full", 3), 300);
 }
 

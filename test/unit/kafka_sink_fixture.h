@@ -9,6 +9,7 @@
 
 #include "base/murmur2.h"
 #include "kafka_cluster.h"
+#include "kafka_producer_watch.h"
 #include "kafka_records.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/kafka_sink.h"
@@ -19,13 +20,24 @@ namespace outbox::sink::kafka {
 
 class KafkaSinkTest : public testing::Test {
  protected:
-  void Open(const Options& options = {}) {
+  void Open(const Options& options = {}, Patience patience = {}) { OpenAt(cluster_, options, patience); }
+  void OpenAt(MockCluster& cluster, const Options& options, Patience patience) {
+    Settings settings = SettingsFor(cluster, options);
+    settings.patience = patience;
+    OpenWith(std::move(settings));
+  }
+  void OpenWith(Settings settings) {
+    ASSERT_TRUE(KafkaSink::Make(std::move(settings), &sink_, producers_.life()).ok());
+    driver_ = std::make_unique<Driver>(sink_.get());
+  }
+  static Settings SettingsFor(MockCluster& cluster, const Options& options) {
     SinkConfig config;
     config.name = "test";
     config.options = options;
-    config.options["bootstrap.servers"] = cluster_.bootstrap();
-    ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
-    driver_ = std::make_unique<Driver>(sink_.get());
+    config.options["bootstrap.servers"] = cluster.bootstrap();
+    Settings settings;
+    EXPECT_TRUE(MakeSettings(config, &settings).ok());
+    return settings;
   }
   static void SetUpTestSuite() {
     if (shared_ == nullptr) {
@@ -38,9 +50,8 @@ class KafkaSinkTest : public testing::Test {
       sink_->Close();
     }
     sink_.reset();
-    EXPECT_TRUE(WaitForRetired(20000));
+    producers_.Join();
   }
-  KafkaSink& kafka() { return static_cast<KafkaSink&>(*sink_); }
 
   // One record per partition is acknowledged, so that none is cold.
   void Warm(const std::string& topic, uint32_t flow, int partitions) {
@@ -58,6 +69,7 @@ class KafkaSinkTest : public testing::Test {
   }
   static MockCluster* shared_;  // lives as long as the process
   MockCluster& cluster_ = *shared_;
+  ProducerWatch producers_;
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<Driver> driver_;
 };

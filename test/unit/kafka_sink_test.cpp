@@ -21,7 +21,7 @@ TEST_F(KafkaSinkTest, DeliversInOrderToTheJavaPartition) {
   for (const Stored& record : stored) {
     ASSERT_EQ(record.partition, KafkaPartition(*record.key, 5));
   }
-  EXPECT_EQ(kafka().producers(), 1u);
+  EXPECT_EQ(producers_.made(), 1u);
 }
 
 TEST_F(KafkaSinkTest, EveryPartOfARecordArrives) {
@@ -76,9 +76,9 @@ TEST_F(KafkaSinkTest, AColdPartitionTakesOneRecordAlone) {
   cluster_.SetRoundTrip(300);
   driver_->Submit(1, 1, Numbered("cold", 0, 100, 3));
   driver_->Turn();
-  EXPECT_EQ(rd_kafka_outq_len(kafka().handle()), 1);
+  EXPECT_EQ(rd_kafka_outq_len(producers_.handle()), 1);
   ASSERT_TRUE(driver_->Until([&] { return driver_->outcome(0) == Outcome::kDelivered; }));
-  EXPECT_EQ(rd_kafka_outq_len(kafka().handle()), 99);
+  EXPECT_EQ(rd_kafka_outq_len(producers_.handle()), 99);
   cluster_.SetRoundTrip(0);
   ASSERT_TRUE(driver_->UntilResolved());
   ExpectOrdered(ReadAll(cluster_.bootstrap(), "cold", 1), 100);
@@ -101,7 +101,7 @@ TEST_F(KafkaSinkTest, AnOversizeRecordConcernsItsFlowOnly) {
   }
   EXPECT_EQ(driver_->error(first + 4).error_class, ErrorClass::kMessage);
   EXPECT_EQ(driver_->error(first + 4).code, "MSG_SIZE_TOO_LARGE");
-  EXPECT_EQ(kafka().producers(), 1u);
+  EXPECT_EQ(producers_.made(), 1u);
   // The old epoch is over; the next one is taken.
   const uint64_t late = driver_->Submit(1, 1, Numbered("sizes", 5, 1, 1));
   const uint64_t again = driver_->Submit(1, 2, Numbered("sizes", 5, 5, 1));

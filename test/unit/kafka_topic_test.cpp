@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sink/kafka/client_settings.h"
 #include "sink/kafka/topic.h"
 
 namespace outbox::sink::kafka {
@@ -26,7 +27,7 @@ int Simulate(BatchWindow* window, uint64_t limit, int64_t from, int64_t to) {
 }
 
 TEST(KafkaBatchWindow, ALimitIsLearntAndTriedAgainSeldom) {
-  BatchWindow window;
+  BatchWindow window(Patience().raise);
   EXPECT_LE(Simulate(&window, 20'000, 0, 10 * kSecond), 8);
   EXPECT_GT(window.bytes(), 5'000u);
   EXPECT_LE(window.bytes(), 20'000u);
@@ -38,15 +39,15 @@ TEST(KafkaBatchWindow, ALimitIsLearntAndTriedAgainSeldom) {
 }
 
 TEST(KafkaBatchWindow, ARaisedLimitIsFound) {
-  BatchWindow window;
+  BatchWindow window(Patience().raise);
   Simulate(&window, 20'000, 0, 10 * kSecond);
   EXPECT_LE(window.bytes(), 20'000u);
-  EXPECT_EQ(Simulate(&window, 2'000'000, 10 * kSecond, 10 * kSecond + BatchWindow::kRaiseMicros + 60 * kSecond), 0);
+  EXPECT_EQ(Simulate(&window, 2'000'000, 10 * kSecond, 10 * kSecond + Patience().raise + 60 * kSecond), 0);
   EXPECT_EQ(window.bytes(), 0u) << "still limited";
 }
 
 TEST(KafkaTopic, PuzzlesAreCountedByPartitionUntilADelivery) {
-  Topic topic("t", BatchWindow::kRaiseMicros);
+  Topic topic("t", Patience().raise);
   EXPECT_EQ(topic.Puzzled(3), 1u);
   EXPECT_EQ(topic.Puzzled(3), 2u);
   EXPECT_EQ(topic.Puzzled(-1), 1u);

@@ -149,8 +149,8 @@ TEST_P(KafkaMissingTest, AllAtOnceAndTheOthersFlow) {
     records.push_back({topic, "k", std::to_string(i), RecordForm::kStream, {}});
   }
   records.push_back({good, "k", "good", RecordForm::kStream, {}});
-  Open({{"topic.metadata.propagation.max.ms", "300"}});
-  kafka().set_stalled_micros(1'000'000);  // the library says nothing of the forbidden ones here
+  Open({{"topic.metadata.propagation.max.ms", "300"}},
+       {.stalled = 1'000'000});  // the library says nothing of the forbidden ones here
   Sender sender(driver_.get(), 1);
   for (const TestRecord& record : records) {
     sender.Add(record);
@@ -189,7 +189,7 @@ TEST_F(KafkaTopicsTest, TwoLanesWithTheSameMissingTopics) {
   ASSERT_TRUE(driver_->UntilResolved(20));
   EXPECT_GE(driver_->Count(Outcome::kFailed), 3u);
   EXPECT_EQ(driver_->Count(Outcome::kDelivered), 0u);
-  EXPECT_EQ(kafka().producers(), 1u);
+  EXPECT_EQ(producers_.made(), 1u);
 }
 
 // What is asked about topics in trouble costs the others nothing, however long the answers take.
@@ -225,8 +225,7 @@ TEST_F(KafkaTopicsTest, ForbiddenAloneAtASlowCluster) {
   }
   SetError("forbidden-alone", RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED);
   cluster_.SetRoundTrip(800);  // more than is waited for what the cluster knows of one topic
-  Open();
-  kafka().set_stalled_micros(1'000'000);
+  Open({}, {.stalled = 1'000'000});
   driver_->Submit(1, 1, {{"forbidden-alone", "k", "v", RecordForm::kStream, {}}});
   ASSERT_TRUE(driver_->UntilResolved(30));
   EXPECT_EQ(driver_->error(0).error_class, ErrorClass::kTopic);
@@ -264,8 +263,7 @@ TEST_P(KafkaAnyTroubleTest, EachRecordHasOneOutcomeAndHealthyTopicsFlow) {
   for (int i = 0; i < topics; ++i) {
     trouble(i);
   }
-  Open({{"topic.metadata.propagation.max.ms", "200"}, {"retry.backoff.ms", "10"}});
-  kafka().set_stalled_micros(1'000'000);
+  Open({{"topic.metadata.propagation.max.ms", "200"}, {"retry.backoff.ms", "10"}}, {.stalled = 1'000'000});
   std::deque<Sender> lanes;
   for (uint32_t lane = 0; lane < 1 + static_cast<uint32_t>(below(3)); ++lane) {
     lanes.emplace_back(driver_.get(), 1000 * (lane + 1));

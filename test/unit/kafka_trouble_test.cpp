@@ -42,7 +42,7 @@ TEST_P(KafkaRefusalTest, NothingIsLost) {
   // A new producer is made for what comes next: for nothing where the last record of all was the one to blame.
   if (charged == 0 && code != RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT &&
       code != RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION && code != RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS) {
-    EXPECT_GE(kafka().producers(), 2u);
+    EXPECT_GE(producers_.made(), 2u);
   }
   EXPECT_EQ(static_cast<int>(Numbers(ReadAll(cluster_.bootstrap(), topic, 3)).size()), 800 - charged);
 }
@@ -72,7 +72,7 @@ TEST_F(KafkaSinkTest, ARecordRefusedAloneIsTheCulprit) {
   const uint64_t next = driver_->Submit(2, 2, Numbered("alone", 1, 1, 1));
   ASSERT_TRUE(driver_->UntilResolved());
   EXPECT_EQ(driver_->outcome(next), Outcome::kDelivered);
-  EXPECT_EQ(kafka().producers(), 2u);
+  EXPECT_EQ(producers_.made(), 2u);
 }
 
 TEST_F(KafkaSinkTest, AMissingTopicStopsNoOther) {
@@ -88,7 +88,7 @@ TEST_F(KafkaSinkTest, AMissingTopicStopsNoOther) {
   EXPECT_NE(driver_->error(gone).message.find("gone"), std::string::npos);
   EXPECT_EQ(driver_->outcome(gone + 1), Outcome::kAborted);
   EXPECT_EQ(driver_->outcome(gone + 2), Outcome::kAborted);
-  EXPECT_EQ(kafka().producers(), 1u);
+  EXPECT_EQ(producers_.made(), 1u);
   // It is made later.
   rd_kafka_mock_topic_set_error(cluster_.get(), "gone", RD_KAFKA_RESP_ERR_NO_ERROR);
   uint32_t epoch = 2;
@@ -117,7 +117,7 @@ TEST_F(KafkaSinkTest, ABrokerThatIsAwayAbortsNothing) {
   ASSERT_TRUE(driver_->UntilResolved(20));
   EXPECT_EQ(driver_->Count(Outcome::kDelivered), 202u);
   EXPECT_TRUE(sink_->health().up);
-  EXPECT_EQ(kafka().producers(), 1u);
+  EXPECT_EQ(producers_.made(), 1u);
 }
 
 // One broker is slow and its topic counts as stalled: the library still has the record that is named, and reports it
@@ -128,18 +128,14 @@ TEST_F(KafkaSinkTest, AStalledRecordIsFailedOnlyWhenTheLibraryHasLetGo) {
   cluster.CreateTopic("fine", 1);
   rd_kafka_mock_partition_set_leader(cluster.get(), "slow", 0, 1);
   rd_kafka_mock_partition_set_leader(cluster.get(), "fine", 0, 2);
-  SinkConfig config;
-  config.options["bootstrap.servers"] = cluster.bootstrap();
-  ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
-  driver_ = std::make_unique<Driver>(sink_.get());
-  kafka().set_stalled_micros(300'000);
+  OpenAt(cluster, {}, {.stalled = 300'000});
   Warm("slow", 1, 1);
   Warm("fine", 2, 1);
   rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 2500);
   const uint64_t slow = driver_->Submit(1, 1, Numbered("slow", 0, 1, 1));
   ASSERT_TRUE(driver_->Until([&] {
     driver_->Submit(2, 1, Numbered("fine", 0, 1, 1));
-    return driver_->outcome(slow) != Outcome{} || rd_kafka_outq_len(kafka().handle()) > 20 ||
+    return driver_->outcome(slow) != Outcome{} || rd_kafka_outq_len(producers_.handle()) > 20 ||
            driver_->submitted() - driver_->resolved() > 20;
   }));
   const uint64_t next = driver_->Submit(3, 1, Numbered("slow", 1, 1, 1));  // held by the sink: the producer is ending
@@ -149,15 +145,14 @@ TEST_F(KafkaSinkTest, AStalledRecordIsFailedOnlyWhenTheLibraryHasLetGo) {
   rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 0);
   sink_->Close();
   sink_.reset();
-  EXPECT_TRUE(WaitForRetired(20000));
+  producers_.Join();
   EXPECT_EQ(ReadAll(cluster.bootstrap(), "slow", 1).size(), 2u);
 }
 
 TEST_F(KafkaSinkTest, ATopicWithoutALeaderIsInTroubleWhileOthersFlow) {
   cluster_.CreateTopic("led", 1);
   cluster_.CreateTopic("leaderless", 1);
-  Open();
-  kafka().set_stalled_micros(300'000);
+  Open({}, {.stalled = 300'000});
   Warm("led", 1, 1);
   rd_kafka_mock_partition_set_leader(cluster_.get(), "leaderless", 0, -1);
   const uint64_t lost = driver_->Submit(2, 1, Numbered("leaderless", 0, 2, 1));
@@ -171,7 +166,7 @@ TEST_F(KafkaSinkTest, ATopicWithoutALeaderIsInTroubleWhileOthersFlow) {
   EXPECT_NE(driver_->error(lost).message.find("no leader"), std::string::npos) << driver_->error(lost).message;
   ASSERT_TRUE(driver_->UntilResolved());
   EXPECT_EQ(driver_->outcome(lost + 1), Outcome::kAborted);
-  ASSERT_TRUE(driver_->Until([&] { return kafka().producers() == 2; }));
+  ASSERT_TRUE(driver_->Until([&] { return producers_.made() == 2; }));
   // Tried again and again it ends no producer, and fails at once.
   uint32_t epoch = 2;
   for (int i = 0; i < 20; ++i) {
@@ -182,7 +177,7 @@ TEST_F(KafkaSinkTest, ATopicWithoutALeaderIsInTroubleWhileOthersFlow) {
     ASSERT_TRUE(driver_->UntilResolved());
     EXPECT_EQ(driver_->outcome(other), Outcome::kDelivered);
   }
-  EXPECT_EQ(kafka().producers(), 2u);
+  EXPECT_EQ(producers_.made(), 2u);
   // It heals by itself.
   rd_kafka_mock_partition_set_leader(cluster_.get(), "leaderless", 0, 1);
   uint64_t healed = 0;
@@ -191,7 +186,7 @@ TEST_F(KafkaSinkTest, ATopicWithoutALeaderIsInTroubleWhileOthersFlow) {
     EXPECT_TRUE(driver_->UntilResolved());
     return driver_->outcome(healed) == Outcome::kDelivered;
   }));
-  EXPECT_EQ(kafka().producers(), 2u);
+  EXPECT_EQ(producers_.made(), 2u);
 }
 
 // Nothing else is sent: that the cluster answers is proof enough.
@@ -200,8 +195,7 @@ TEST_F(KafkaSinkTest, ATopicThatLosesItsLeaderIsInTroubleOnItsOwn) {
     GTEST_SKIP() << "the mock cluster from 2.4 on crashes when a batch comes for a partition that has lost its leader";
   }
   cluster_.CreateTopic("deposed", 1);
-  Open();
-  kafka().set_stalled_micros(300'000);
+  Open({}, {.stalled = 300'000});
   Warm("deposed", 1, 1);
   rd_kafka_mock_partition_set_leader(cluster_.get(), "deposed", 0, -1);
   const uint64_t one = driver_->Submit(1, 1, Numbered("deposed", 0, 2, 1));
@@ -219,11 +213,7 @@ TEST_F(KafkaSinkTest, ATopicThatLosesItsLeaderIsInTroubleOnItsOwn) {
 TEST_F(KafkaSinkTest, NoTopicIsBlamedWhileNoBrokerAnswers) {
   MockCluster cluster(1);
   cluster.CreateTopic("hangs", 1);
-  SinkConfig config;
-  config.options["bootstrap.servers"] = cluster.bootstrap();
-  ASSERT_TRUE(KafkaSink::Make(config, &sink_).ok());
-  driver_ = std::make_unique<Driver>(sink_.get());
-  kafka().set_stalled_micros(300'000);
+  OpenAt(cluster, {}, {.stalled = 300'000});
   Warm("hangs", 1, 1);
   rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 4000);
   driver_->Submit(1, 1, Numbered("hangs", 0, 10, 1));
@@ -231,11 +221,11 @@ TEST_F(KafkaSinkTest, NoTopicIsBlamedWhileNoBrokerAnswers) {
   EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kDestination);
   ASSERT_TRUE(driver_->UntilResolved(20));
   EXPECT_EQ(driver_->Count(Outcome::kDelivered), 11u);
-  EXPECT_EQ(kafka().producers(), 1u);
+  EXPECT_EQ(producers_.made(), 1u);
   rd_kafka_mock_broker_set_rtt(cluster.get(), 1, 0);
   sink_->Close();
   sink_.reset();
-  EXPECT_TRUE(WaitForRetired(20000));
+  producers_.Join();
 }
 
 // The list of codes grows with every broker: destination trouble, and after a while the topic's, never the event's.

@@ -132,8 +132,9 @@ TEST(Serve, StopsReadingWhenTheSinkHoldsTooMuch) {
   pid_t child = fork();
   if (child == 0) {
     close(pair[0]);
+    dup2(pair[1], kSinkSocket);
     SinkProgram program{"fake 1.0", MakeFake};
-    _exit(ServeSocket(pair[1], program, 1 << 20));
+    _exit(Serve(program, 1 << 20));
   }
   close(pair[1]);
   FrameWriter writer;

@@ -4,14 +4,40 @@
 COMMENT ON FUNCTION outbox.status(uuid) IS
   'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, due (its deliver_at has come: it goes next, or waits for what error_* and reason say), dead, skipped, discarded or passed over (the route was moved behind it by seek()); not routed where it matches none, or is older than they; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window (window_from, window_to); NULL where that is not known exactly any more. attempts counts refusals; error_* is the last of them, of an event that is pending or due what is in its way. reason: why it was paused, skipped or discarded, or what it waits for';
 COMMENT ON COLUMN outbox.destination.state IS 'closed: events go there; open: nothing is sent until next_try; half-open: a small batch is being tried, for seconds at most while the destination is down, or when nobody has anything to send; paused: by outbox.pause(); unused: no relay worker has events for it';
-COMMENT ON COLUMN outbox.audit.action IS 'create_route, alter_route, drop_route; alter server, create, alter or drop user mapping, of a server that a route uses; retry, redrive, skip, discard, replay, cancel_replay, seek, pause, resume, forget; adopt, reset_clock, allow_loss (something was let go, or changed by hand); grant_emit, revoke_emit, grant_operate, revoke_operate; rewind and lost writes by a worker';
+COMMENT ON COLUMN outbox.audit.action IS 'create_route, alter_route, drop_route; alter server, create, alter or drop user mapping, of a server that a route uses; retry, redrive, skip, discard, replay, cancel_replay, seek, drop_expired, pause, resume, forget; adopt, reset_clock, allow_loss (something was let go, or changed by hand); grant_emit, revoke_emit, grant_operate, revoke_operate; rewind and lost writes by a worker';
 COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed from what to what, what was left unsent; never a secret';
 COMMENT ON FUNCTION outbox.skip(uuid, text, text) IS
   'gives a parked event up, whatever its state, and lets its key go on; returns on how many routes. One that waits in the log is not parked: pause its key first, and skip it when status() says blocked';
 COMMENT ON FUNCTION outbox.drop_route(text) IS 'ends a route; returns the number of its events that were never delivered, in the log and parked';
 COMMENT ON FUNCTION outbox.wait_for(uuid, interval) IS
   'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout, and a NOTICE says what it waited for; NULL: no route will deliver it, because none takes it or one was moved behind it by seek(). It wakes workers, so looking (pg_monitor) is not enough: EXECUTE has to be granted';
+-- Dry runs unless told otherwise, as the others.
+CREATE OR REPLACE PROCEDURE outbox.redrive(
+  route          text        DEFAULT NULL,
+  topic          text        DEFAULT NULL,
+  aggregate_type text        DEFAULT NULL,
+  aggregate_id   text        DEFAULT NULL,
+  event_type     text        DEFAULT NULL,
+  since          timestamptz DEFAULT NULL,
+  until          timestamptz DEFAULT NULL,
+  error          text        DEFAULT NULL,
+  dry_run        boolean     DEFAULT true,
+  batch          bigint      DEFAULT 1000,
+  per_second     numeric     DEFAULT NULL,
+  reason         text        DEFAULT NULL,
+  INOUT events   bigint      DEFAULT NULL
+)
+  LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_redrive';
 COMMENT ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) IS
-  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message. Acts at once: dry_run => true counts';
+  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message. A dry run unless told otherwise';
+CREATE OR REPLACE PROCEDURE outbox.seek(
+  route             text,
+  at                timestamptz,
+  reason            text    DEFAULT NULL,
+  dry_run           boolean DEFAULT true,
+  INOUT again       bigint  DEFAULT NULL,
+  INOUT passed_over bigint  DEFAULT NULL
+)
+  LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_seek';
 COMMENT ON PROCEDURE outbox.seek(text, timestamptz, text, boolean, bigint, bigint) IS
-  'moves a route to a moment (infinity: behind the newest event): it sends again what it has delivered since, and passes over what it has not delivered of before; returns how many of each. Acts at once: dry_run => true counts. Parked events stay parked: they are tried, wait or are dead as before. The moment is compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart';
+  'moves a route to a moment (infinity: behind the newest event): it sends again what it has delivered since, and passes over what it has not delivered of before; returns how many of each. A dry run unless told otherwise. Parked events stay parked: they are tried, wait or are dead as before. The moment is compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart';

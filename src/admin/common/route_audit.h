@@ -20,7 +20,7 @@ void AuditCreatedRoute(const std::string& name, const std::string& start);
 void AuditAlteredRoute(const std::string& name, const std::string& from, int64 unsent);
 void AuditDroppedRoute(const std::string& name, const std::string& from, int64 pending, int64 parked);
 
-// `route`: a row of outbox.route as it is or was, in text form; `by`: the command of somebody's own that changed it.
+// `route`: a row of outbox.route as it is or was, in text form; `by`: the command that a user gave by hand.
 void AuditRouteByHand(const std::string& from, const Cell& to, const char* by);
 void AuditRenamedServer(const char* from, const char* to);
 

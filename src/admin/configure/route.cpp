@@ -260,7 +260,7 @@ int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
   return std::max<int64>(left, 0);
 }
 
-// Events that nobody else sees yet go by what the route is when they are committed.
+// Events that no other transaction sees yet go by what the route is when they are committed.
 void TellOpen(const std::string& name) {
   const int64 open = OpenEmitters();
   if (open > 0) {
@@ -291,6 +291,17 @@ void TellUnwatched(const std::string& name) {
   }
 }
 
+void TellUnchanged(FunctionCallInfo fcinfo, const std::string& name) {
+  bool given = false;
+  for (int i = 1; i < PG_NARGS(); i++) {
+    given = given || !PG_ARGISNULL(i);
+  }
+  Notice(
+      "route \"" + name + "\" stays as it is",
+      given ? "It is what was asked for already." : "Nothing was given but its name.",
+      given ? "" : "For example outbox.alter_route('" + name + "', max_attempts => 5). What is NULL stays as it is.");
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_create_route) {
@@ -315,7 +326,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
   RouteStart start = ParseStart(TextArgument(fcinfo, 7));
   route.options = Options(*route.destination.kind, TextArgument(fcinfo, 8));
   route.policy = CheckPolicy(fcinfo, 9, DefaultPolicy());
-  // Before anything is locked: it takes a second where nobody answers.
+  // Before anything is locked: it takes a second where no server answers.
   NoticeUnusable(route.destination, route.server, route.topic, route.options);
   SettleIdentity();
   std::string id = InsertRoute(name, route, std::to_string(lanes), start);
@@ -380,6 +391,9 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   }
   if (policy.on_failure != old[6]) {
     ChangeHolders(name, old[10].value(), policy.on_failure == "block");
+  }
+  if (RouteFace(name) == before) {
+    TellUnchanged(fcinfo, name);
   }
   AuditAlteredRoute(name, before, other_events ? NoLongerWanted(name, lanes_before) : 0);
   outbox::pg::NoteConfigChange();

@@ -8,11 +8,13 @@
 #include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
+#include "pg/transaction_end.h"
 
 extern "C" {
 #include "catalog/partition.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
+#include "storage/lock.h"
 }
 
 namespace outbox::admin {
@@ -63,12 +65,15 @@ const Rule* FindRule(const char* table) {
   return nullptr;
 }
 
-// Of the table that the trigger is of, or that its table is a partition of; nullptr: it is not one of ours. Plain.
+// The trigger's table, or the table that it is a partition of. Plain.
+Oid NamedTable(const TriggerData* trigger) {
+  const Oid table = RelationGetRelid(trigger->tg_relation);
+  return get_rel_relispartition(table) ? get_partition_parent(table, true) : table;
+}
+
+// nullptr: the trigger's table is not one of outbox. Plain.
 const Rule* RuleOf(const TriggerData* trigger) {
-  Oid table = RelationGetRelid(trigger->tg_relation);
-  if (get_rel_relispartition(table)) {
-    table = get_partition_parent(table, true);
-  }
+  const Oid table = NamedTable(trigger);
   const char* name = OidIsValid(table) ? get_rel_name(table) : nullptr;
   const char* schema = OidIsValid(table) ? get_namespace_name(get_rel_namespace(table)) : nullptr;
   return name != nullptr && pg::IsOurSchema(schema) ? FindRule(name) : nullptr;
@@ -99,15 +104,9 @@ Doing* Current(Oid table) {
   return same ? &doing : nullptr;
 }
 
-// Plain.
-Oid Named(const TriggerData* trigger) {
-  const Oid table = RelationGetRelid(trigger->tg_relation);
-  return get_rel_relispartition(table) ? get_partition_parent(table, true) : table;
-}
-
 void CountRow(const TriggerData* trigger, const std::string& command) {
   const bool counted = Guard([trigger] {
-    Doing* here = Current(Named(trigger));
+    Doing* here = Current(NamedTable(trigger));
     if (here == nullptr) {
       return false;
     }
@@ -124,7 +123,7 @@ void CountRow(const TriggerData* trigger, const std::string& command) {
 }
 
 void Tell(const TriggerData* trigger, const std::string& command) {
-  const Doing* here = Guard([trigger] { return Current(Named(trigger)); });
+  const Doing* here = Guard([trigger] { return Current(NamedTable(trigger)); });
   const Doing done = here != nullptr ? *here : Doing{};
   doing = {};
   if (done.rows == 0) {
@@ -138,14 +137,25 @@ void Tell(const TriggerData* trigger, const std::string& command) {
   NoteLoss(command, waiting, done.rows);
 }
 
+// Whether a TRUNCATE of routes has come to what hangs on them, which was asked about: it has routes locked by then, and
+// the triggers of all its tables fire before any is empty.
+bool GoesWithRoutes(const TriggerData* trigger, const Rule& rule) {
+  return TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event) && strcmp(rule.table, "pause") == 0 && Guard([trigger] {
+           const Oid route = get_relname_relid("route", RelationGetNamespace(trigger->tg_relation));
+           LOCKTAG tag;
+           SET_LOCKTAG_RELATION(tag, MyDatabaseId, route);
+           return LockHeldByMe(&tag, AccessExclusiveLock);
+         });
+}
+
 void Judge(TriggerData* trigger, const Rule& rule) {
   const std::string command = Verb(trigger) + (" " + NameOf(RelationGetRelid(trigger->tg_relation)));
   const bool row = TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0;
   const bool inserts = TRIGGER_FIRED_BY_INSERT(trigger->tg_event) != 0;
   if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
     row ? CountRow(trigger, command) : Tell(trigger, command);
-  } else if (inserts && !InUse()) {
-    // A restore.
+  } else if ((inserts && !InUse()) || GoesWithRoutes(trigger, rule)) {
+    // A restore; or it is told of the routes.
   } else if (!pg::settings.allow_loss && (row || !inserts)) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " by hand", rule.what,
                     rule.way + std::string(" To do it all the same, and answer for it: SET outbox.allow_loss = on.")};
@@ -153,9 +163,10 @@ void Judge(TriggerData* trigger, const Rule& rule) {
     CountRow(trigger, command);
   } else if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
     NoteLoss(command, "");
+    pg::NoteConfigChange();  // lanes that were paused go on
   } else {
     doing = {pg::CurrentTransaction(), Guard([] { return GetCurrentSubTransactionId(); }),
-             Guard([trigger] { return Named(trigger); }), 0, 0};
+             Guard([trigger] { return NamedTable(trigger); }), 0, 0};
   }
 }
 
@@ -174,11 +185,7 @@ using namespace outbox::admin;
 
 OUTBOX_FUNCTION(outbox_refuse_change) {
   constexpr const char* kNeeded[] = {"audit", "identity", "route"};
-  if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                    "outbox_internal.refuse_change() was not called by a trigger", "", ""};
-  }
-  auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.refuse_change()");
   const Datum result =
       TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event)
           ? PointerGetDatum(nullptr)

@@ -145,7 +145,7 @@ void WaitUntilWorkersAreGone(Oid database) {
 // The database in the lower half, and above it whether the bar is ours.
 constexpr int64 kBarIsOurs = INT64CONST(1) << 32;
 
-// In a transaction block these commands fail by themselves, all but the renaming; then nobody is to be disturbed.
+// In a transaction block these commands fail by themselves, all but the renaming; then no worker is to be disturbed.
 int64 Enter(Node* statement, bool alone) {
   const Oid database = alone || IsA(statement, RenameStmt) ? DatabaseToBar(statement) : InvalidOid;
   if (database == InvalidOid || !SetBar(database)) {

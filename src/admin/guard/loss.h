@@ -1,6 +1,6 @@
 // Undelivered events are not lost without a word [P].
 //
-// Whatever would lose them is refused with numbers, by whichever way: UPDATE and DELETE on the log and its day tables
+// Whatever would lose them is refused with numbers, in any way: UPDATE and DELETE on the log and its day tables
 // (always); TRUNCATE, DROP and DETACH of what holds undelivered events; DELETE, TRUNCATE and DROP of the rows and
 // tables that say what is undelivered (routes, lanes, parked events); DROP of the extension, of its schema and of a
 // destination, also as part of another command (DROP OWNED BY, CASCADE); and taking away what guards all that: a

@@ -1,5 +1,5 @@
 // Undelivered events and what is dropped [P]: the extension, its schema, a destination, a day table, a table that says
-// what is undelivered; by whichever command (DROP OWNED BY, CASCADE). See loss.h.
+// what is undelivered; by any command (DROP OWNED BY, CASCADE). See loss.h.
 #pragma once
 
 #include "pg/prelude.h"

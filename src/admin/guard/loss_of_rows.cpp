@@ -73,7 +73,7 @@ void NoteGoing(const TriggerData* trigger, bool parked) {
   (state == "retrying" ? going.of[i].retrying : state == "blocked" ? going.of[i].blocked : going.of[i].scheduled)++;
 }
 
-// What says whose the outbox is, and events that nobody has sent: not told by what is behind the lanes. Returns false
+// Identity and events that were never sent are not among what waits behind the lanes. Returns false
 // for other tables.
 bool JudgeApart(const std::string& name, const std::string& command) {
   const bool identity = name == "outbox_internal.identity";
@@ -248,14 +248,9 @@ void JudgeGone(TriggerData* trigger, const std::string& name, bool log) {
 }  // namespace outbox::admin
 
 using namespace outbox::admin;
-using outbox::pg::UserError;
 
 OUTBOX_FUNCTION(outbox_refuse_loss) {
-  if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                    "outbox_internal.refuse_loss() was not called by a trigger", "", ""};
-  }
-  auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.refuse_loss()");
   const bool row = TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0;
   const Datum result =
       !row ? PointerGetDatum(nullptr)
@@ -270,7 +265,7 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   const bool state = !log && !day && outbox::pg::IsOurSchema(RelationGetNamespace(trigger->tg_relation)) &&
                      IsStateTable(RelationGetRelationName(trigger->tg_relation));
   if (!log && !day && !state) {
-    return result;  // a day table that was detached is somebody's own
+    return result;  // a day table that was detached is a user's own
   }
   if (row) {
     JudgeRow(trigger, name);

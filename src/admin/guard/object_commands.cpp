@@ -47,12 +47,12 @@ bool MayAlter(const ObjectAddress& object) {
     case ForeignDataWrapperRelationId:
       return pg_foreign_data_wrapper_ownercheck(object.objectId, GetUserId());
     default:
-      return superuser();  // who may not is told so by the command
+      return superuser();  // a role that may not is told so by the command
   }
 #endif
 }
 
-// By hand, and by somebody whom the command would let. Plain.
+// By hand, and by a role that the command would let. Plain.
 bool IsMember(const ObjectAddress& object) {
   if (!OidIsValid(object.objectId) || creating_extension || pg::InOwnStatement()) {
     return false;
@@ -62,7 +62,7 @@ bool IsMember(const ObjectAddress& object) {
          MayAlter(object);
 }
 
-// Plain. Who names what is not there, or is not one thing, is told so by the command.
+// Plain. A name of what is not there, or of several things, is refused by the command itself.
 ObjectAddress FindObject(ObjectType type, Node* name) {
   ObjectAddress found = InvalidObjectAddress;
   switch (type) {
@@ -107,7 +107,7 @@ void CheckObject(ObjectType type, Node* name, const char* words) {
   }
 }
 
-// A view of the extension; InvalidOid: it is none, or somebody else's command. Plain.
+// A view of the extension; InvalidOid: it is none, or a command of another extension. Plain.
 Oid FindView(const RangeVar* name) {
   const Oid relation = name == nullptr ? InvalidOid : RangeVarGetRelid(name, NoLock, true);
   const ObjectAddress object = {RelationRelationId, relation, 0};

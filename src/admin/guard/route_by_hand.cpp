@@ -28,15 +28,10 @@ std::string RowText(HeapTuple row, TupleDesc columns) {
 }  // namespace outbox::admin
 
 using namespace outbox::admin;
-using outbox::pg::UserError;
 
 // After a row of outbox.route was changed by hand, before it is truncated.
 OUTBOX_FUNCTION(outbox_note_route) {
-  if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                    "outbox_internal.note_route() was not called by a trigger", "", ""};
-  }
-  const auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.note_route()");
   if (outbox::pg::InOwnStatement() || !StateTablesExist()) {
     return PointerGetDatum(nullptr);
   }

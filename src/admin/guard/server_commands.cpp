@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kOfRoutes[] = {"route", "audit"};
 constexpr const char* kOfRights[] = {"emit_right"};  // not in a database of 0.1
 
-// Who may not drop the server is told so by the command itself, and nothing of routes.
+// A role that may not drop the server is told so by the command itself, and nothing of routes.
 bool Owns(const char* server) {
   return pg::Guard([server] {
     Oid oid = get_foreign_server_oid(server, true);
@@ -52,6 +52,7 @@ int64 BeforeChange(Node* statement, bool) {
 
 void AfterChange(Node* statement, int64 held, bool done) {
   if (done && held != 0) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): what BeforeChange() returned
     pg::Entry(&AuditServerChange, statement, reinterpret_cast<const char*>(held));
   }
 }

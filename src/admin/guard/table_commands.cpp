@@ -51,7 +51,7 @@ bool InSchemaInUse(Oid relation) {
          OidIsValid(get_extension_oid("outbox", true));
 }
 
-// A table of the extension, or a partition of one. (A day table that was detached is somebody's own.)
+// A table of the extension, or a partition of one. (A day table that was detached is a user's own.)
 bool IsOurs(Oid relation) {
   if (!InSchemaInUse(relation) ||
       (get_rel_relkind(relation) != RELKIND_RELATION && get_rel_relkind(relation) != RELKIND_PARTITIONED_TABLE)) {
@@ -147,7 +147,7 @@ void RefuseUnlogged(Oid table) {
                   "Leave it as it is. To lose what it holds at the next crash: SET outbox.allow_loss = on."};
 }
 
-// The locks that the command takes, and in its order, before the question: then nobody adds to the answer.
+// The locks that the command takes, and in its order, before the question: then no session adds to the answer.
 void CheckDetach(Oid parent, const PartitionCmd* partition) {
   const Oid day = Guard([&] {
     Oid found = RangeVarGetRelid(partition->name, NoLock, true);
@@ -311,7 +311,7 @@ bool MayTakeRows(const NewTrigger& trigger) {
          !pg::InOwnStatement();
 }
 
-// Whoever was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
+// A role that was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
 // their owner: in workers, in adopt(), in create_route(). The owner's own may look, and not take.
 void JudgeTrigger(Oid trigger) {
   const NewTrigger found = Guard([trigger] { return FindNew(trigger); });

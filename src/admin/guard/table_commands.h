@@ -1,7 +1,7 @@
 // What other hands do to the tables of outbox [P].
 //
 // ALTER TABLE, RENAME and SET SCHEMA of what emit(), workers and dumps count on (columns, constraints, names) are
-// refused: emit() writes rows by itself, without looking at what somebody has added, and a dump with a column of its
+// refused: emit() writes rows by itself, without looking at what a user has added, and a dump with a column of its
 // own could not be restored into a fresh extension. So is CREATE OR REPLACE of a function of outbox, which triggers and
 // workers call, and what lets go of undelivered events or of their guards
 // (loss.h). `SET outbox.allow_loss = on` lets all through. An extension script may do everything.
@@ -21,7 +21,7 @@ void InstallTriggerHook();
 void CheckAlterTable(Node* statement);
 void CheckRename(Node* statement);
 void CheckSetSchema(Node* statement);
-// Of a table of outbox: a partition that comes by hand; a rule, which would take what is written.
+// What is done to a table of outbox: a partition that is added by hand; a rule, which would take what is written.
 void CheckAttach(const RangeVar* parent, const char* words);
 void CheckRuleOnTable(const RangeVar* relation);
 void CheckDropTrigger(Node* statement);

@@ -29,7 +29,7 @@ struct Question {
   bool routes_go = false;       // what commits from now on is lost as well
 };
 
-// Under a new snapshot: whoever asks holds the locks by now after which nothing is added. Throws.
+// Under a new snapshot: the caller holds the locks by now after which nothing is added. Throws.
 Loss FindLoss(const Question& question);
 
 // What the routes to that server have not delivered, as text for messages; empty: nothing. Throws.

@@ -46,7 +46,7 @@ void Say(const std::string& message, const std::string& detail, const std::strin
   });
 }
 
-// Whose mapping the statement is about; "": nobody's any more.
+// The role whose mapping the statement is about; "": there is none any more.
 std::string RoleOf(RoleSpec* user) {
   const char* name = pg::Guard([user]() -> const char* {
     return user->roletype == ROLESPEC_PUBLIC ? kPublic : GetUserNameFromId(get_rolespec_oid(user, true), true);

@@ -162,7 +162,7 @@ void OnUtility(PlannedStmt* planned, const char* query, bool read_only_tree, Pro
   const Watch* watches[kMostOfOneStatement];
   int count = 0;
   const UtilityScope* scope = nullptr;
-  // pg_upgrade and single-user mode rebuild and mend: nobody is to stand in their way.
+  // pg_upgrade and single-user mode rebuild and mend: nothing is to stand in their way.
   for (const Watch& watch : kWatches) {
     if (watch.statement == nodeTag(statement) && IsUnderPostmaster && !IsBinaryUpgrade &&
         (watch.concerns == nullptr || watch.concerns(statement))) {

@@ -52,7 +52,7 @@ struct Overdue {
 // By route, lane and topic; of all routes. Throws PgError.
 std::vector<Overdue> LoadOverdue(Access access);
 
-// How long an event may be on its way before it is somebody's business: a claim, a try, a commit.
+// How long an event may be on its way before it counts as late: a claim, a try, a commit.
 inline constexpr int64 kOverdueGrace = 10 * USECS_PER_SEC;
 
 }  // namespace outbox::admin

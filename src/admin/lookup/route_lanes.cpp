@@ -190,15 +190,15 @@ bool Stood(const LaneStart& start, int lane, std::string_view topic, const Event
 }
 
 std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
-  constexpr Access access = Access::kRead;
+  constexpr Access kAccess = Access::kRead;
   std::vector<LaneRecord> lanes;
   Destinations destinations;
   std::map<int64, log::Route> routes;
-  for (log::Route& one : LoadRoutes(access)) {
+  for (log::Route& one : LoadRoutes(kAccess)) {
     const int64 id = one.id;
     routes.emplace(id, std::move(one));
   }
-  for (const Row& row : RunSql(access, kSelectLanes, {route})) {
+  for (const Row& row : RunSql(kAccess, kSelectLanes, {route})) {
     auto of_route = routes.find(Number(row[0]));
     if (of_route == routes.end()) {
       continue;  // made since
@@ -220,8 +220,8 @@ std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
     Compile(of_route->second, &destinations, &lane);
     lanes.push_back(std::move(lane));
   }
-  AddSides(route, access, positions, &lanes);
-  AddStarts(route, access, &lanes);
+  AddSides(route, kAccess, positions, &lanes);
+  AddStarts(route, kAccess, &lanes);
   return lanes;
 }
 

@@ -309,8 +309,14 @@ void Tell(const Counts& counts, bool undelivered, bool dry_run) {
     text += std::string(", and ") + (dry_run ? "keep " : "kept ") + std::to_string(counts.kept) +
             (counts.kept == 1 ? " that is undelivered" : " that are undelivered");
   }
-  Notice(text, "",
-         counts.kept > 0 && !undelivered ? "undelivered => true erases these as well: they are never sent then." : "");
+  std::string hint = dry_run && (counts.forgotten > 0 || counts.given_up > 0)
+                         ? "dry_run => false erases them. It cannot be undone."
+                         : "";
+  if (counts.kept > 0 && !undelivered) {
+    hint += std::string(hint.empty() ? "" : " ") +
+            "undelivered => true erases what is undelivered as well: it is never sent then.";
+  }
+  Notice(text, "", hint);
 }
 
 }  // namespace

@@ -59,15 +59,29 @@ Counts CountEvents(const std::string& route, int64 at) {
   return counts;
 }
 
+void TellMove(const std::string& route, const Counts& counts, bool dry_run) {
+  Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + route + "\" " + (dry_run ? "would send " : "sends ") +
+             std::to_string(counts.again) +
+             (counts.again == 1 ? " delivered event again, " : " delivered events again, ") +
+             (counts.first_time > 0 ? std::to_string(counts.first_time) + " passed over before for the first time, "
+                                    : "") +
+             "and " + (dry_run ? "pass" : "passes") + " over " + std::to_string(counts.passed_over) +
+             " that it has not delivered",
+         "", dry_run ? "dry_run => false moves it." : "");
+}
+
 // As with consumer offsets: a dead-letter queue is not moved with them.
-void TellParked(const std::string& route) {
-  const std::string id = RouteId(route);
+ParkedCount CountParkedOf(const std::string& route_id) {
   ParkedCount all;
   for (const auto& [lane, parked] : CountParked(Access::kWrite)) {
-    if (std::to_string(lane.first) == id) {
+    if (std::to_string(lane.first) == route_id) {
       all.Add(parked);
     }
   }
+  return all;
+}
+
+void TellParked(const ParkedCount& all) {
   if (all.all() == 0) {
     return;
   }
@@ -83,9 +97,11 @@ constexpr const char* kNoteStart =
     "'seek', "
     "$3::pg_snapshot, $4::pg_snapshot, timestamptz 'epoch' + $5::bigint * interval '1 microsecond')";
 
-void Move(const std::string& route, int64 at) {
-  std::vector<Row> rows = RunSql(
-      Access::kWrite, "SELECT id, lanes_wanted FROM outbox.route WHERE name = $1 FOR NO KEY UPDATE", {Cell(route)});
+// The route's id; locks its row, unless it is only asked whether it can be moved.
+Cell MovableRoute(const std::string& route, bool lock) {
+  const std::string sql =
+      std::string("SELECT id, lanes_wanted FROM outbox.route WHERE name = $1") + (lock ? " FOR NO KEY UPDATE" : "");
+  std::vector<Row> rows = RunSql(Access::kWrite, sql.c_str(), {Cell(route)});
   if (rows.empty()) {
     throw NoSuchRoute(route);
   }
@@ -95,8 +111,13 @@ void Move(const std::string& route, int64 at) {
                     "Its lanes come to rest at a common point first.",
                     "Wait until lanes_wanted is NULL in outbox.route, or take the change back with alter_route()."};
   }
+  return rows[0][0];
+}
+
+void Move(const std::string& route, int64 at) {
+  const Cell id = MovableRoute(route, true);
   int64 clock = 0;
-  const int64 route_id = std::stoll(rows[0][0].value());
+  const int64 route_id = std::stoll(id.value());
   Guard([&] {
     // Waits for workers that are saving progress, and keeps others from doing so until the lanes have lost their
     // owners: progress saved after the seek would count.
@@ -109,21 +130,21 @@ void Move(const std::string& route, int64 at) {
       // What lanes did before the oldest retained event concerns no event any more.
       "DELETE FROM outbox_internal.lane_start WHERE route_id = $1::bigint AND at < timestamptz 'epoch' + $2::bigint * "
       "interval '1 microsecond'",
-      {rows[0][0], Cell(std::to_string(OldestRetained().value_or(clock)))});
+      {id, Cell(std::to_string(OldestRetained().value_or(clock)))});
   RunSql(Access::kWrite, kNoteStart,
-         {rows[0][0], Cell(std::to_string(clock)), start.window_from, start.window_to, start.done_to});
+         {id, Cell(std::to_string(clock)), start.window_from, start.window_to, start.done_to});
   RunSql(Access::kWrite,
          "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, window_to = "
          "$3::pg_snapshot, done_to = timestamptz 'epoch' + $4::bigint * interval '1 microsecond', "
          "since = timestamptz 'epoch' + $5::bigint * interval '1 microsecond', repeats_to = NULL WHERE route_id = "
          "$1::bigint",
-         {rows[0][0], start.window_from, start.window_to, start.done_to, Cell(std::to_string(clock))});
-  RunSql(Access::kWrite, "DELETE FROM outbox_internal.side_lane WHERE route_id = $1::bigint", {rows[0][0]});
+         {id, start.window_from, start.window_to, start.done_to, Cell(std::to_string(clock))});
+  RunSql(Access::kWrite, "DELETE FROM outbox_internal.side_lane WHERE route_id = $1::bigint", {id});
   // A route takes events older than itself only if it is moved there.
   RunSql(Access::kWrite,
          "UPDATE outbox.route SET start_time = least(start_time, timestamptz 'epoch' + $2::bigint * interval '1 "
          "microsecond') WHERE id = $1::bigint",
-         {rows[0][0], Cell(std::to_string(at))});
+         {id, Cell(std::to_string(at))});
 }
 
 }  // namespace
@@ -149,18 +170,13 @@ OUTBOX_FUNCTION(outbox_seek) {
                     "No event is newer than " + UnixMicrosText(newest) + ".",
                     "Pass 'infinity' to pass over everything that waits."};
   }
-  Counts counts = CountEvents(*route, *at);
+  const ParkedCount parked = CountParkedOf(MovableRoute(*route, false).value());
+  const Counts counts = CountEvents(*route, *at);
   std::optional<int64> oldest = OldestRetained();
   if (!oldest || *at < *oldest) {
     Notice(oldest ? "the log begins at " + UnixMicrosText(*oldest) : "the log is empty",
            "Older events are no longer kept.", "outbox.retention says how long days are kept.");
   }
-  Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + *route + "\" " + (dry_run ? "would send " : "sends ") +
-         std::to_string(counts.again) + (counts.again == 1 ? " delivered event again, " : " delivered events again, ") +
-         (counts.first_time > 0 ? std::to_string(counts.first_time) + " passed over before for the first time, " : "") +
-         "and " + (dry_run ? "pass" : "passes") + " over " + std::to_string(counts.passed_over) +
-         " that it has not delivered");
-  TellParked(*route);
   if (!dry_run) {
     batches.Commit();  // releases what was locked for counting
     WriteAudit("seek", route, Cell(),
@@ -175,5 +191,7 @@ OUTBOX_FUNCTION(outbox_seek) {
     outbox::pg::NoteParkedChange();
     batches.Commit();
   }
+  TellMove(*route, counts, dry_run);
+  TellParked(parked);
   return batches.Result({Cell(std::to_string(counts.again)), Cell(std::to_string(counts.passed_over))});
 }

@@ -5,13 +5,14 @@
 
 #include "admin/common/text_encoding.h"
 #include "admin/guard/user_mapping.h"
+#include "admin/lookup/log_days.h"
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/server.h"
 #include "admin/lookup/shared_views.h"
 #include "admin/operate/adoption.h"
-#include "admin/show/days.h"
 #include "admin/show/doctor.h"
+#include "base/fault_point.h"
 #include "days/day_tables.h"
 #include "days/log_table.h"
 #include "pg/clock.h"
@@ -86,39 +87,103 @@ void CheckRetention(Findings* findings) {
   }
 }
 
-// How large the log is, and days that would have gone if routes had delivered them.
+namespace {
+
+std::string Pretty(int64 bytes) {
+  return RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(bytes))})[0][0].value();
+}
+
+// How soon the disk is full at the pace of the last day.
+void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
+  constexpr double kSoon = 7;  // days
+  const LogGrowth growth = MeasureGrowth(days);
+  const std::string room = growth.disk_free < 0 ? "It is not known how much room there is"
+                                                : "The disk has " + Pretty(growth.disk_free) + " free";
+  if (growth.per_day < 0 || growth.disk_free < 0) {
+    findings->Ok("disk",
+                 room + (growth.per_day < 0 ? ". How fast the log grows is known ten minutes after its first event."
+                                            : ", and the log grows by " + Pretty(growth.per_day) + " a day."));
+    return;
+  }
+  const std::string pace = room + ", and the log grows by " + Pretty(growth.per_day) + " a day";
+  const double left = growth.per_day == 0 ? kSoon : static_cast<double>(growth.disk_free) / growth.per_day;
+  const bool ends = growth.to_come >= 0 && growth.to_come < growth.disk_free;
+  if (left < kSoon && !ends) {
+    const auto hours = static_cast<int64>(left * 24);
+    const std::string when = hours >= 48  ? std::to_string(hours / 24) + " days"
+                             : hours >= 2 ? std::to_string(hours) + " hours"
+                                          : std::to_string(static_cast<int64>(left * 24 * 60)) + " minutes";
+    findings->Warn("disk", pace + ": at that pace it is full in " + when + ".",
+                   growth.to_come < 0
+                       ? "Routes hold days that would have gone, see the check \"log\": mend or drop them. A full disk "
+                         "fails every transaction that emits."
+                       : "Days go " +
+                             RunSql(Access::kRead, "SELECT current_setting('outbox.retention')")[0][0].value() +
+                             " after their end: lower outbox.retention, or set outbox.max_log_size; CALL "
+                             "outbox.drop_expired(keep => '1 day') says what would go now. A full disk fails every "
+                             "transaction that emits.");
+  } else {
+    findings->Ok("disk", pace + (growth.to_come > 0 ? ", until it has " + Pretty(growth.to_come) + " more." : "."));
+  }
+}
+
+}  // namespace
+
+// How large the log is, days that would have gone if routes had delivered them or nobody had them locked, and its disk.
 void CheckLog(Findings* findings) {
+  const int64 most = static_cast<int64>(pg::settings.max_log_size_mb) << 20;
   int64 bytes = 0;
   int64 held_bytes = 0;
   int64 days = 0;
   int64 held = 0;
   const LogDay* first = nullptr;
-  constexpr int64 kEnough = 1000;  // to see whether a route holds a day
-  const std::vector<LogDay> all = LoadLogDays(kEnough);
+  const LogDay* locked = nullptr;
+  bool fine = true;
+  constexpr int64 kEnough = 1000;                        // to see whether a route holds a day
+  constexpr int64 kLockedForLong = 600 * USECS_PER_SEC;  // a dump of the database takes its time
+  const int64 asked = OUTBOX_FAULT_VALUE("doctor.locked_for");
+  const std::vector<LogDay> all = LoadLogDays({.limit = kEnough, .locked_since = asked > 0 ? asked : kLockedForLong});
   const int64 now = pg::Guard([] { return pg::ExpiryNow(); });
   for (const LogDay& day : all) {
     bytes += day.bytes;
     days += day.begins != 0;
-    if (std::strcmp(day.state, "held") == 0 && day.goes_at != 0 && day.goes_at <= now) {
+    locked = locked == nullptr && !day.in_the_way.empty() ? &day : locked;
+    if (day.Is("held") && day.goes_at != 0 && day.goes_at <= now) {
       held++;
       held_bytes += day.bytes;
       first = first == nullptr ? &day : first;
     }
   }
-  const auto pretty = [](int64 size) {
-    return RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(size))})[0][0].value();
-  };
   if (first != nullptr) {
+    fine = false;
     findings->Warn("log",
                    Are(std::to_string(held), "day", "is", "are") + " kept beyond outbox.retention, " +
-                       pretty(held_bytes) + ", because routes have not delivered all of them; outbox_internal." +
+                       Pretty(held_bytes) + ", because routes have not delivered all of them; outbox_internal." +
                        first->table + " by " + HoldersText(*first) + ".",
                    "outbox.lag says what is in the way of the route. One that nobody wants any more: "
                    "outbox.drop_route(), or CALL outbox.seek(route, 'infinity').");
-  } else {
-    findings->Ok("log", "The log has " + pretty(bytes) + " in " + std::to_string(days) +
+  }
+  if (locked != nullptr) {
+    fine = false;
+    findings->Warn(
+        "log",
+        "outbox_internal." + locked->table + " is delivered and over, and cannot be dropped: in the way is " +
+            HoldersText(*locked) + ".",
+        "It is dropped as soon as that has gone: end the transaction, or drop the view. Nobody waits for it.");
+  }
+  if (most != 0 && bytes > most / 10 * 8) {
+    fine = false;
+    findings->Warn(
+        "log",
+        "The log has " + Pretty(bytes) + ", " + std::to_string(bytes / (most / 100)) + " % of outbox.max_log_size.",
+        "Beyond it delivered days are dropped before outbox.retention is over; what is undelivered, and a "
+        "day that has not ended, are kept. See outbox.day.");
+  }
+  if (fine) {
+    findings->Ok("log", "The log has " + Pretty(bytes) + " in " + std::to_string(days) +
                             (days == 1 ? " day" : " days") + "; see outbox.day.");
   }
+  CheckDisk(all, findings);
 }
 
 namespace {

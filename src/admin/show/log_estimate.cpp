@@ -1,5 +1,6 @@
 #include "admin/show/log_estimate.h"
 
+#include "admin/lookup/try_lock.h"
 #include "days/log_table.h"
 #include "pg/schemas.h"
 #include "pg/wall.h"
@@ -11,7 +12,6 @@ extern "C" {
 #include "executor/tuptable.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
-#include "storage/lmgr.h"
 #include "utils/datetime.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -49,7 +49,7 @@ void Look(LogEstimate::Table* table, int today) {
   const int day = DayOf(table->oid);
   table->day_from_today = day == PG_INT32_MIN ? day : day - today;
   days::LogTable opened;
-  if (!ConditionalLockRelationOid(table->oid, AccessShareLock) || !days::OpenLogTable(table->oid, &opened)) {
+  if (!LockToLook(table->oid) || !days::OpenLogTable(table->oid, &opened)) {
     return;
   }
   table->readable = true;
@@ -93,6 +93,15 @@ int LogEstimate::days_ahead() const {
   return ahead;
 }
 
+bool LogEstimate::whole() const {
+  for (int i = 0; i < count; i++) {
+    if (!tables[i].readable) {
+      return false;
+    }
+  }
+  return true;
+}
+
 LogEstimate* EstimateLog() {
   const Oid log = pg::FindOurRelation("log");
   const Oid spare = pg::FindOurRelation("log_spare");
@@ -102,12 +111,12 @@ LogEstimate* EstimateLog() {
   }
   auto* estimate = static_cast<LogEstimate*>(palloc0(sizeof(LogEstimate)));
   estimate->tables = static_cast<LogEstimate::Table*>(palloc0(sizeof(LogEstimate::Table) * (list_length(leaves) + 1)));
-  const int today = static_cast<int>(pg::BelievedWall() / kDay);
+  estimate->today = static_cast<int>(pg::BelievedWall() / kDay);
   ListCell* cell = nullptr;
   foreach (cell, leaves) {
     LogEstimate::Table* table = &estimate->tables[estimate->count++];
     table->oid = lfirst_oid(cell);
-    Look(table, today);
+    Look(table, estimate->today);
   }
   return estimate;
 }

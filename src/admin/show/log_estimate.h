@@ -20,10 +20,13 @@ struct LogEstimate {
   };
   Table* tables;
   int count;
+  int today;  // days since 1970 (UTC), by the clock that is believed
 
   int64 bytes() const;
   // Day tables after today's, without a gap.
   int days_ahead() const;
+  // Whether all tables could be read.
+  bool whole() const;
 };
 
 // palloc'd.

@@ -56,7 +56,7 @@ std::vector<Due> DueOf(const LaneRecord& lane, const std::vector<Overdue>& overd
       continue;
     }
     const int side = lane.SideOfTopic(one.topic);
-    due[static_cast<size_t>(side + 1)].Add(one);
+    due[static_cast<size_t>(side) + 1].Add(one);
   }
   return due;
 }

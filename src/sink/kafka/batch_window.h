@@ -10,9 +10,8 @@ namespace outbox::sink::kafka {
 
 class BatchWindow {
  public:
-  static constexpr int64_t kRaiseMicros = int64_t{60} * 1'000'000;  // until larger batches are tried the first time
-
-  explicit BatchWindow(int64_t raise_micros = kRaiseMicros) : raise_after_(raise_micros) {}
+  // `raise_micros`: until larger batches are tried the first time.
+  explicit BatchWindow(int64_t raise_micros) : raise_after_(raise_micros) {}
 
   uint64_t bytes() const { return bytes_; }  // 0: no limit
   bool Admits(uint64_t inflight, uint64_t more) const { return bytes_ == 0 || inflight + more <= bytes_; }

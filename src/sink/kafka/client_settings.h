@@ -3,6 +3,7 @@
 
 #include <librdkafka/rdkafka.h>
 
+#include <cstdint>
 #include <string>
 
 #include "base/status.h"
@@ -12,6 +13,14 @@ namespace outbox::sink::kafka {
 
 using PartitionerFunction = int32_t (*)(const rd_kafka_topic_t*, const void* key, size_t key_size, int32_t partitions,
                                         void* topic_opaque, void* message_opaque);
+
+// How long the sink is patient, in microseconds.
+struct Patience {
+  // A topic may take nothing for so long: a broker that dies has successors after 10 s or so.
+  int64_t stalled = 15'000'000;
+  // Until larger batches than a topic has refused are tried the first time.
+  int64_t raise = 60'000'000;
+};
 
 struct Settings {
   // Applied in this order, later ones win; the fixed ones come last.
@@ -23,6 +32,7 @@ struct Settings {
   bool hash_null_keys = false;  // partitioners without "_random" send every record without a key to one partition
   bool log_to_stderr = false;   // with `debug`
   bool compresses = false;      // a record may take less in a batch than it has
+  Patience patience;
 
   // What a librdkafka client is to be called with; the caller owns it until rd_kafka_new takes it.
   Status MakeConf(rd_kafka_conf_t** conf) const;

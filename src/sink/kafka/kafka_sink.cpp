@@ -26,12 +26,12 @@ Status KafkaSink::Make(const SinkConfig& config, std::unique_ptr<Sink>* sink) {
   return Make(std::move(settings), sink);
 }
 
-Status KafkaSink::Make(Settings settings, std::unique_ptr<Sink>* sink) {
+Status KafkaSink::Make(Settings settings, std::unique_ptr<Sink>* sink, ProducerLife life) {
   const int event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (event_fd < 0) {
     return Status(ErrorClass::kDestination, "CLIENT", std::string("could not make an eventfd: ") + strerror(errno));
   }
-  std::unique_ptr<KafkaSink> made(new KafkaSink(std::move(settings), event_fd));
+  std::unique_ptr<KafkaSink> made(new KafkaSink(std::move(settings), event_fd, std::move(life)));
   made->now_ = MonotonicMicros();
   if (Status status = made->producers_.Start(made->now_); !status.ok()) {
     return status;

@@ -32,7 +32,7 @@ class KafkaSink : public Sink {
  public:
   // Fails (class kConfig) when the library refuses an option.
   static Status Make(const SinkConfig& config, std::unique_ptr<Sink>* sink);
-  static Status Make(Settings settings, std::unique_ptr<Sink>* sink);
+  static Status Make(Settings settings, std::unique_ptr<Sink>* sink, ProducerLife life = {});
   ~KafkaSink() override;
   KafkaSink(const KafkaSink&) = delete;
   KafkaSink& operator=(const KafkaSink&) = delete;
@@ -43,14 +43,6 @@ class KafkaSink : public Sink {
   const Health& health() const override { return health_.told(); }
   void TakePlaces(std::vector<Place>* places) override { store_.TakePlaces(places); }
   void Close() override;
-
-  // For tests: the library's handle (nullptr between two producers), and how many producers were made.
-  rd_kafka_t* handle() { return producers_.main() == nullptr ? nullptr : producers_.main()->handle(); }
-  uint64_t producers() const { return producers_.made(); }
-  // For tests: see StalledSearch::after, TopicTable::set_raise_micros, BatchWindow::bytes.
-  void set_stalled_micros(int64_t micros) { stalled_.after = micros; }
-  void set_raise_micros(int64_t micros) { topics_.set_raise_micros(micros); }
-  uint64_t window(std::string_view topic) { return topics_.Find(topic)->window.bytes(); }
 
  private:
   // What became of a record that was to go into the library.
@@ -71,8 +63,11 @@ class KafkaSink : public Sink {
     int64_t offset = -1;  // the largest; -1: none
   };
 
-  KafkaSink(Settings settings, int event_fd)
-      : settings_(std::move(settings)), event_fd_(event_fd), producers_(&settings_, event_fd) {}
+  KafkaSink(Settings settings, int event_fd, ProducerLife life)
+      : settings_(std::move(settings)),
+        event_fd_(event_fd),
+        producers_(&settings_, event_fd, std::move(life)),
+        topics_(settings_.patience.raise) {}
 
   // submit.cpp: from a batch into the library.
   bool Dispatch(Topic* topic, const RecordRef& ref, const Record& record);  // false: the record's flow has failed

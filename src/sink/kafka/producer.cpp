@@ -1,6 +1,5 @@
 #include "sink/kafka/producer.h"
 
-#include <chrono>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -10,8 +9,6 @@
 
 namespace outbox::sink::kafka {
 namespace {
-
-std::atomic<int> retiring{0};
 
 // Called by the library when it chooses a record's partition, with the topic's current number of partitions.
 int32_t Partition(const rd_kafka_topic_t*, const void* key, size_t key_size, int32_t partitions, void* topic_opaque,
@@ -25,25 +22,9 @@ int32_t Partition(const rd_kafka_topic_t*, const void* key, size_t key_size, int
   return ChoosePartition(*link, {static_cast<const char*>(key), key == nullptr ? 0 : key_size}, partitions);
 }
 
-// What is freed by its destructor.
 struct Retired {
-  Retired(std::unique_ptr<Producer> a_producer, std::shared_ptr<void> a_baggage,
-          std::shared_ptr<std::atomic<bool>> a_done)
-      : producer(std::move(a_producer)), baggage(std::move(a_baggage)), done(std::move(a_done)) {}
-  ~Retired() {
-    producer.reset();
-    baggage.reset();
-    if (done != nullptr) {
-      done->store(true);
-    }
-    retiring.fetch_sub(1);
-  }
-  Retired(const Retired&) = delete;
-  Retired& operator=(const Retired&) = delete;
-
-  std::unique_ptr<Producer> producer;
-  std::shared_ptr<void> baggage;
-  std::shared_ptr<std::atomic<bool>> done;
+  std::shared_ptr<void> after;
+  std::unique_ptr<Producer> producer;  // members are destroyed last come first
 };
 
 }  // namespace
@@ -137,24 +118,14 @@ void Producer::DescribeTopic(const std::string& name, Topic* topic, int timeout_
   rd_kafka_AdminOptions_destroy(options);
 }
 
-void Retire(std::unique_ptr<Producer> producer, std::shared_ptr<void> baggage,
-            std::shared_ptr<std::atomic<bool>> done) {
-  producer->Mute();
-  retiring.fetch_add(1);
+void DestroyInThread(std::unique_ptr<Producer> producer, std::shared_ptr<void> after) {
   // If no thread can be started it is destroyed here and now, however long that takes.
-  auto last = std::make_unique<Retired>(std::move(producer), std::move(baggage), std::move(done));
+  auto last = std::make_unique<Retired>(Retired{std::move(after), std::move(producer)});
   SignalsBlocked blocked;
   try {
     std::thread([last = std::move(last)]() mutable { last.reset(); }).detach();
   } catch (const std::system_error&) {
   }
-}
-
-bool WaitForRetired(int timeout_ms) {
-  for (; retiring.load() > 0 && timeout_ms > 0; --timeout_ms) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return retiring.load() == 0;
 }
 
 }  // namespace outbox::sink::kafka

@@ -1,7 +1,8 @@
 // One librdkafka producer instance and its event queue [-]. A failed report ends an instance; the sink makes another.
 //
 // All calls come from the sink's thread; only the partitioner may run in a thread of the library. Destroying the
-// library's handle can block for seconds (a resolver that sleeps), so a thread of its own does that: see Retire().
+// library's handle can block for seconds (a resolver that sleeps), so a thread of its own does that: see
+// DestroyInThread().
 #pragma once
 
 #include <librdkafka/rdkafka.h>
@@ -10,6 +11,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -55,7 +57,7 @@ class Producer {
   // Starts the library. `event_fd` is an eventfd that is written when events come; the caller's, and outlives this.
   // `gapless`: a refused batch ends it; otherwise it goes on with the next.
   static Status Make(const Settings& settings, int event_fd, bool gapless, std::unique_ptr<Producer>* producer);
-  ~Producer();  // may block: see Retire
+  ~Producer();  // may block: see DestroyInThread
   Producer(const Producer&) = delete;
   Producer& operator=(const Producer&) = delete;
 
@@ -86,11 +88,13 @@ class Producer {
   std::unique_ptr<MetadataThread> metadata_;
 };
 
-// Mutes the producer, then destroys what is handed over (in that order) in a thread of its own. `done` becomes true
-// after.
-void Retire(std::unique_ptr<Producer> producer, std::shared_ptr<void> baggage, std::shared_ptr<std::atomic<bool>> done);
+// Destroys the producer, then lets go of `after`; in a thread of its own, because the first may take seconds.
+void DestroyInThread(std::unique_ptr<Producer> producer, std::shared_ptr<void> after);
 
-// Waits until nothing handed to Retire is left; for tests, before the process ends. False after the timeout.
-bool WaitForRetired(int timeout_ms);
+// How a sink comes by its producers and is rid of them. A test has an eye on both.
+struct ProducerLife {
+  std::function<Status(const Settings&, int event_fd, bool gapless, std::unique_ptr<Producer>*)> make = Producer::Make;
+  std::function<void(std::unique_ptr<Producer>, std::shared_ptr<void> after)> destroy = DestroyInThread;
+};
 
 }  // namespace outbox::sink::kafka

@@ -18,25 +18,24 @@ constexpr int kWarnFailures = 3;
 
 Status Producers::Start(int64_t now) {
   if (now < retired_by_ &&
-      !std::all_of(retired_.begin(), retired_.end(), [](const auto& done) { return done->load(); })) {
+      !std::all_of(retired_.begin(), retired_.end(), [](const auto& retired) { return retired.expired(); })) {
     deadline_ = now + 2'000;  // what is on the old one's connections goes before the new one's records
     return Status();
   }
-  if (Status status = Producer::Make(settings_, event_fd_, /*gapless=*/true, &main_); !status.ok()) {
+  if (Status status = life_.make(settings_, event_fd_, /*gapless=*/true, &main_); !status.ok()) {
     deadline_ = now + kBackoffCapMicros;
     return status;
   }
-  ++made_;
   phase_ = Phase::kRunning;
   return Status();
 }
 
 bool Producers::MakeCareful() {
-  return careful_ != nullptr || Producer::Make(settings_, event_fd_, /*gapless=*/false, &careful_).ok();
+  return careful_ != nullptr || life_.make(settings_, event_fd_, /*gapless=*/false, &careful_).ok();
 }
 
 void Producers::EndCareful() {
-  kafka::Retire(std::move(careful_), nullptr, nullptr);
+  LetGo(std::move(careful_), nullptr);
 }
 
 void Producers::End(int64_t now) {
@@ -62,13 +61,21 @@ bool Producers::Ended(uint32_t in_library, int64_t now) {
   return (phase_ == Phase::kEnding || phase_ == Phase::kPurging) && (in_library == 0 || now >= deadline_);
 }
 
+std::weak_ptr<void> Producers::LetGo(std::unique_ptr<Producer> producer,
+                                     const std::shared_ptr<std::vector<std::string>>& bytes) {
+  producer->Mute();
+  auto after = std::make_shared<std::shared_ptr<std::vector<std::string>>>(bytes);
+  std::weak_ptr<void> gone = after;
+  life_.destroy(std::move(producer), std::move(after));
+  return gone;
+}
+
 void Producers::Retire(const std::shared_ptr<std::vector<std::string>>& bytes, int64_t now) {
   retired_.clear();
   retired_by_ = now + kDestroyMicros;
   for (std::unique_ptr<Producer>* each : {&main_, &careful_}) {
     if (*each != nullptr) {
-      retired_.push_back(std::make_shared<std::atomic<bool>>(false));
-      kafka::Retire(std::move(*each), bytes, retired_.back());
+      retired_.push_back(LetGo(std::move(*each), bytes));
     }
   }
   phase_ = Phase::kStopped;
@@ -79,7 +86,7 @@ void Producers::Retire(const std::shared_ptr<std::vector<std::string>>& bytes, i
 void Producers::Close(const std::shared_ptr<std::vector<std::string>>& bytes) {
   for (std::unique_ptr<Producer>* each : {&main_, &careful_}) {
     if (*each != nullptr) {
-      kafka::Retire(std::move(*each), bytes, nullptr);
+      LetGo(std::move(*each), bytes);
     }
   }
   phase_ = Phase::kClosed;

@@ -7,7 +7,6 @@
 // both. All calls come from the sink's thread; none blocks. Times are monotonic microseconds.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,7 +21,8 @@ namespace outbox::sink::kafka {
 class Producers {
  public:
   // The settings outlive this. `event_fd` is an eventfd that is written when events come: the caller's.
-  Producers(const Settings* settings, int event_fd) : settings_(*settings), event_fd_(event_fd) {}
+  Producers(const Settings* settings, int event_fd, ProducerLife life)
+      : settings_(*settings), event_fd_(event_fd), life_(std::move(life)) {}
   Producers(const Producers&) = delete;
   Producers& operator=(const Producers&) = delete;
 
@@ -30,7 +30,6 @@ class Producers {
   bool closed() const { return phase_ == Phase::kClosed; }
   Producer* main() { return main_.get(); }        // nullptr between two
   Producer* careful() { return careful_.get(); }  // nullptr: there is none
-  uint64_t made() const { return made_; }         // main ones
   template <typename Fn>
   void ForEach(Fn&& fn) {
     for (Producer* each : {main_.get(), careful_.get()}) {
@@ -79,17 +78,19 @@ class Producers {
   };
 
   void Purge(int what);
+  // What it returns expires when the producer is destroyed.
+  std::weak_ptr<void> LetGo(std::unique_ptr<Producer> producer, const std::shared_ptr<std::vector<std::string>>& bytes);
 
   const Settings& settings_;
   const int event_fd_;
+  const ProducerLife life_;
   std::unique_ptr<Producer> main_;
   std::unique_ptr<Producer> careful_;  // ends with the other, or with the last topic that needs it
-  uint64_t made_ = 0;
   Phase phase_ = Phase::kStopped;
-  int64_t deadline_ = 0;  // kEnding, kPurging: when to go on regardless; kStopped: when to start
-  std::vector<std::shared_ptr<std::atomic<bool>>> retired_;  // true: this producer, of the last ones, is destroyed
-  int64_t retired_by_ = 0;                                   // or is not waited for any longer
-  int failures_ = 0;                                         // producers ended in a row without a delivery
+  int64_t deadline_ = 0;                      // kEnding, kPurging: when to go on regardless; kStopped: when to start
+  std::vector<std::weak_ptr<void>> retired_;  // of the last producers, those that are not destroyed yet
+  int64_t retired_by_ = 0;                    // or are not waited for any longer
+  int failures_ = 0;                          // producers ended in a row without a delivery
   Error ended_by_;
 };
 

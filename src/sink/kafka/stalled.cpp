@@ -27,7 +27,7 @@ void KafkaSink::FindStalled(int64_t now) {
   }
   std::vector<Topic*> waits;
   for (auto& [name, topic] : topics_) {
-    if (Waits(*topic, now - stalled_.after)) {
+    if (Waits(*topic, now - settings_.patience.stalled)) {
       waits.push_back(topic.get());
     }
   }
@@ -41,7 +41,7 @@ void KafkaSink::FindStalled(int64_t now) {
   if (std::any_of(waits.begin(), waits.end(), [](const Topic* topic) { return topic->trouble.asked(); })) {
     return;
   }
-  if (health_.answered_at() < stalled_.asking_since && now - health_.answered_at() > stalled_.after / 2) {
+  if (health_.answered_at() < stalled_.asking_since && now - health_.answered_at() > settings_.patience.stalled / 2) {
     if (health_.AskNow()) {  // the destination's trouble, if this is not answered either
       producers_.main()->CheckConnection();
     }
@@ -49,7 +49,7 @@ void KafkaSink::FindStalled(int64_t now) {
   }
   stalled_.asking_since = 0;
   for (Topic* topic : waits) {
-    topic->trouble.Stall(now, stalled_.after);
+    topic->trouble.Stall(now, settings_.patience.stalled);
   }
   stalled_.found = true;
   producers_.End(now);

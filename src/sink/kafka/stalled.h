@@ -7,10 +7,9 @@
 namespace outbox::sink::kafka {
 
 struct StalledSearch {
-  int64_t after = 15'000'000;  // how long a topic may take nothing: a broker that dies has successors after 10 s or so
-  int64_t next_at = 0;         // when to look next
-  int64_t asking_since = 0;    // since when the cluster is asked about topics that may be stalled; 0: it is not
-  bool found = false;          // the producer ends because of them
+  int64_t next_at = 0;       // when to look next
+  int64_t asking_since = 0;  // since when the cluster is asked about topics that may be stalled; 0: it is not
+  bool found = false;        // the producer ends because of them
 };
 
 }  // namespace outbox::sink::kafka

@@ -92,12 +92,11 @@ struct Topic {
 // The topics of a sink, by name; they live as long as it does.
 class TopicTable {
  public:
+  explicit TopicTable(int64_t raise_micros) : raise_micros_(raise_micros) {}
   Topic* Find(std::string_view name);  // made if it is new
   auto begin() { return topics_.begin(); }
   auto end() { return topics_.end(); }
   void Clear();
-  // For tests: of topics made from now on, after what time larger batches are tried again.
-  void set_raise_micros(int64_t micros) { raise_micros_ = micros; }
 
  private:
   struct Hash {
@@ -106,7 +105,7 @@ class TopicTable {
   };
   std::unordered_map<std::string, std::unique_ptr<Topic>, Hash, std::equal_to<>> topics_;
   Topic* last_ = nullptr;  // found
-  int64_t raise_micros_ = BatchWindow::kRaiseMicros;
+  const int64_t raise_micros_;
 };
 
 }  // namespace outbox::sink::kafka

@@ -23,7 +23,7 @@ std::unique_ptr<Sink> Make(const Options& options, WriteLine write_line) {
 
 }  // namespace
 
-// What Kafka takes, in words for whoever does not have one.
+// What Kafka takes, in words for users who do not have one.
 constexpr TopicTemplateRules kTemplate = {
     .aggregate_id = false,
     .no_aggregate_id = "{aggregate_id} is not allowed in the topic template of a route to the server log",

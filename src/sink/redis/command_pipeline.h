@@ -1,4 +1,4 @@
-// Commands on their way to the server, and who takes each reply [-]: a server answers in order.
+// Commands on their way to the server, and what takes each reply [-]: a server answers in order.
 //
 // Owns the connection. Used by one thread; nothing blocks. Times are monotonic microseconds.
 #pragma once

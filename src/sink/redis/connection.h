@@ -52,7 +52,7 @@ class Connection {
   void ExpectBytes(size_t count);
   // Takes replies that are exactly this, up to so many, and returns how many: without making an object of each.
   size_t SkipReplies(std::string_view reply, size_t most);
-  // Reads an array whose elements are no arrays, likewise. Returns false if the next reply is another, or is not there
+  // Reads an array whose elements are no arrays. Returns false if the next reply is another, or is not there
   // yet: NextReply() takes it. Elements are views that hold until the next call of anything here.
   bool NextElements(std::vector<ReplyView>* elements);
   // The next whole reply; empty when none has come. Returns an error if the server sends something that is not Redis,

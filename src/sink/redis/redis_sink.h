@@ -55,7 +55,7 @@ class RedisSink : public Sink {
     kGreeting,    // AUTH, SELECT, INFO, an empty transaction, PING
     kAwaitingAdmission,
     kReady,
-    kLeaving,  // as soon as nothing is on its way, to see who answers there by now
+    kLeaving,  // as soon as nothing is on its way, to see which server answers there by now
     kClosed,
   };
 

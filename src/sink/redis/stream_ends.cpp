@@ -10,7 +10,7 @@
 namespace outbox::sink {
 namespace {
 
-constexpr size_t kLongestEntries = size_t{256} << 20;  // of what is in a stream, whichever client wrote it
+constexpr size_t kLongestEntries = size_t{256} << 20;  // of what is in a stream, whatever client wrote it
 
 // The first id in a reply to XREVRANGE; "": the stream has none, or the command was refused. False: that is no answer.
 bool FirstId(const redisReply& reply, std::string* id) {
@@ -49,8 +49,8 @@ void StreamEnds::Send(const std::string& command, const QuestionPtr& question, S
       command, [this, question, step](const redisReply& reply) { (this->*step)(question, reply); }, kLongestEntries);
 }
 
-// Where nobody else writes the end of the stream tells all. Where it is younger than what was asked about, somebody has
-// written since: it is asked whether that entry is there, and what is from before the server's process began.
+// Where no other client writes, the end of the stream tells all. Where it is younger than what was asked about, another
+// client has written since: it is asked whether that entry is there, and what is older than the server's process.
 void StreamEnds::HandleEnd(const QuestionPtr& question, const redisReply& reply) {
   StreamEnd& end = question->end;
   int64_t length = -1;
@@ -70,7 +70,7 @@ void StreamEnds::HandleEnd(const QuestionPtr& question, const redisReply& reply)
   }
   question->removed = added != length;
   if (!IsStreamIdOrNone(end.last) || !IsStreamIdOrNone(question->deleted)) {
-    AnswerNothing();  // whoever answers there
+    AnswerNothing();  // whatever answers there is no Redis that can tell
     return;
   }
   if (PlaceBefore(end.acknowledged, end.last)) {
@@ -96,7 +96,7 @@ void StreamEnds::HandleUpTo(const QuestionPtr& question, const redisReply& reply
   const int64_t asked = atoll(end.acknowledged.c_str());
   if (IsError(reply) || began_ == 0 || asked >= began_) {
     // A replica in its master's place, say: its process is older than what was acknowledged, so what is younger than
-    // that may be somebody's who has written since. Too early a `kept` resends too much, too late a one loses.
+    // that may be another client's, written since. Too early a `kept` resends too much, too late a one loses.
     end.lacking = !IsError(reply) && Lacks(*question);
     end.kept = question->up_to;
     Answer(question);
@@ -120,8 +120,8 @@ void StreamEnds::HandleBefore(const QuestionPtr& question, const redisReply& rep
   Answer(question);
 }
 
-// Whether an entry is lost, for all that the stream tells, or may have been trimmed or deleted by somebody. Trimming
-// takes the oldest first.
+// Whether an entry is lost, for all that the stream tells, or may have been trimmed or deleted by another client.
+// Trimming takes the oldest first.
 bool StreamEnds::Lacks(const Question& question) {
   const bool trimmed = question.up_to.empty() && question.removed;
   const bool deleted =

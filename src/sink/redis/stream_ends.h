@@ -31,7 +31,7 @@ class StreamEnds {
   struct Question {
     StreamEnd end;
     std::string deleted;   // the last id that was ever deleted there; "": it does not tell
-    bool removed = false;  // entries were, at whichever end
+    bool removed = false;  // entries were, at either end
     std::string up_to;     // the newest entry up to the one that was asked about; "": none
   };
   using QuestionPtr = std::shared_ptr<Question>;

@@ -42,19 +42,34 @@ sub start_at
 }
 
 # A node that asks who is there: $self->{sasl} is the address of a listener for users (SASL_PLAINTEXT, mechanism PLAIN),
-# $self->{tls} that of one for users with TLS (SASL_SSL), at localhost and no other name. Users may do only what they are
-# granted. The tools here use the plain listener, whose users may do everything. %how: users => { NAME => PASSWORD },
-# certificate => a file with the node's key and certificate (PEM).
+# $self->{tls} that of one for users with TLS (SASL_SSL), at localhost and no other name; $self->{certificate} is the
+# node's (PEM). Users may do only what they are granted. The tools here use the plain listener, whose users may do
+# everything. %how: users => { NAME => PASSWORD }.
 sub start_secured
 {
 	my ($class, %how) = @_;
 	my $users = jaas($how{users});
+	my ($key, $certificate) = key_and_certificate();
+	my $node = File::Temp->new(TEMPLATE => 'outbox-kafka.XXXXXX', SUFFIX => '.pem', TMPDIR => 1);
+	print $node $key . $certificate;
+	close $node;
 	my $self = $class->start('heap=256m', 'authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer', 'super.users=User:ANONYMOUS',
 		'listener=SASL:SASL_PLAINTEXT', 'listener=TLS:SASL_SSL:localhost',
 		(map { ("listener.name.$_.sasl.enabled.mechanisms=PLAIN", "listener.name.$_.plain.sasl.jaas.config=$users") } 'sasl', 'tls'),
-		'listener.name.tls.ssl.keystore.type=PEM', "listener.name.tls.ssl.keystore.location=$how{certificate}");
+		'listener.name.tls.ssl.keystore.type=PEM', "listener.name.tls.ssl.keystore.location=$node");
+	@$self{qw(node_file certificate)} = ($node, $certificate);
 	chomp($self->{lc $_} = slurp("$self->{dir}/bootstrap.$_")) foreach 'SASL', 'TLS';
 	return $self;
+}
+
+# A private key and a certificate for localhost that is signed by it, and by no one else (PEM).
+sub key_and_certificate
+{
+	my $dir = File::Temp->newdir('outbox-certificate.XXXXXX', TMPDIR => 1);
+	my $output = '';
+	IPC::Run::run([ qw(openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost),
+		'-keyout', "$dir/key", '-out', "$dir/certificate" ], '<', \undef, '>&', \$output) or die "openssl: $output";
+	return (slurp("$dir/key"), slurp("$dir/certificate"));
 }
 
 sub jaas

@@ -1,0 +1,238 @@
+#include "admin/lookup/log_days.h"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "admin/lookup/backlog.h"
+#include "admin/lookup/route_lanes.h"
+#include "base/fault_point.h"
+#include "days/day_table_ddl.h"
+#include "days/drop.h"
+#include "pg/clock.h"
+#include "pg/settings.h"
+
+extern "C" {
+#include "common/relpath.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr int64 kPaceMicros = 600 * USECS_PER_SEC;  // of a younger log the pace is not known
+
+// Whether a lane of the route has not passed all of the day, be it that nothing of it is for the route: that keeps the
+// day as well, see Outstanding in log/expired.cpp.
+bool IsBehind(const LaneRecord& lane, const std::string& table) {
+  const std::string sql = "SELECT EXISTS (SELECT FROM outbox_internal.position p, LATERAL (SELECT FROM " + table +
+                          " l WHERE l.xid >= pg_snapshot_xmin(p.window_from) AND NOT pg_visible_in_snapshot(l.xid, "
+                          "p.window_from) LIMIT 1) x "
+                          "WHERE p.route_id = $1::bigint)";
+  return lane.restored ||
+         RunSql(Access::kRead, sql.c_str(), {Cell(std::to_string(lane.route_id))}, Plan::kIndexOrder)[0][0] == "t";
+}
+
+void FindHolders(const std::vector<std::vector<LaneRecord>>& routes, int64 limit, LogDay* day) {
+  const std::string table = "outbox_internal." + day->table;
+  for (const std::vector<LaneRecord>& lanes : routes) {
+    LogDay::Holder holder;
+    holder.route = lanes[0].route;
+    holder.trouble = lanes[0].spec == nullptr ? lanes[0].trouble : "";
+    for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit, .table = table.c_str()})) {
+      holder.pending += backlog.pending;
+      holder.capped = holder.capped || backlog.capped;
+      if (backlog.oldest != 0 && (holder.oldest == 0 || backlog.oldest < holder.oldest)) {
+        holder.oldest = backlog.oldest;
+      }
+    }
+    if (holder.pending > 0 || holder.capped || IsBehind(lanes[0], table)) {
+      if (holder.oldest != 0 && (day->oldest == 0 || holder.oldest < day->oldest)) {
+        day->oldest = holder.oldest;
+      }
+      day->holders.push_back(std::move(holder));
+    }
+  }
+}
+
+// About how many rows the table has: those of some hundred blocks, counted, as many times as there are more blocks.
+// Statistics of the server do not tell: nobody analyzes a day table, and a crash forgets what was counted.
+int64 EstimateRows(const std::string& table, int64 heap_bytes) {
+  constexpr int64 kCountedBlocks = 200;
+  const int64 blocks = heap_bytes / BLCKSZ;
+  const std::string name = "outbox_internal." + table;
+  if (blocks <= kCountedBlocks) {
+    return std::stoll(RunSql(Access::kRead, ("SELECT count(*) FROM " + name).c_str())[0][0].value());
+  }
+  const Row row = RunSql(Access::kRead,
+                         ("SELECT count(*), greatest(count(DISTINCT (l.ctid::text::point)[0]), 1) FROM " + name +
+                          " AS l TABLESAMPLE SYSTEM ($1::float8) REPEATABLE (1)")
+                             .c_str(),
+                         {Cell(std::to_string(100.0 * kCountedBlocks / static_cast<double>(blocks)))})[0];
+  return static_cast<int64>(std::stod(row[0].value()) / std::stod(row[1].value()) * static_cast<double>(blocks));
+}
+
+void SetState(int64 retention, LogDay* day) {
+  if (day->begins == 0) {
+    day->state = day->holders.empty() ? "kept" : "held";
+    return;
+  }
+  const int64 now = pg::Guard([] { return pg::ExpiryNow(); });
+  const int64 ends = day->begins + days::kDayMicros;
+  day->goes_at = ends + retention;
+  day->state = now < ends ? "open" : !day->holders.empty() ? "held" : now < day->goes_at ? "kept" : "expired";
+}
+
+// What keeps the keeper from the lock that a drop takes, on the day's table and on outbox_internal.log, and from the
+// drop: it does not wait for any of them.
+void FindInTheWay(int64 locked_since, LogDay* day) {
+  for (const Row& row :
+       RunSql(Access::kRead,
+              "SELECT w.what || coalesce(' since ' || to_char(w.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS+00'), "
+              "'') "
+              "FROM (SELECT DISTINCT CASE WHEN l.pid IS NULL THEN 'prepared transaction \"' || x.gid || '\"' ELSE "
+              "'session ' || l.pid || coalesce(' (' || a.state || ')', '') END, coalesce(x.prepared, a.xact_start) "
+              "FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN (pg_locks t JOIN "
+              "pg_prepared_xacts x "
+              "ON x.transaction = t.transactionid) ON l.pid IS NULL AND t.pid IS NULL AND t.locktype = 'transactionid' "
+              "AND t.virtualtransaction = l.virtualtransaction "
+              "WHERE l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid() "
+              "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+              "AND l.relation IN ('outbox_internal.log'::regclass, to_regclass('outbox_internal.' || $1)) "
+              "AND coalesce(a.backend_type, '') NOT LIKE 'outbox %' "
+              "UNION ALL SELECT DISTINCT 'view ' || r.ev_class::regclass, NULL::timestamptz FROM pg_depend d "
+              "JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid "
+              "WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass('outbox_internal.' || $1) "
+              "AND r.ev_class <> d.refobjid) w (what, since) "
+              "WHERE coalesce(w.since <= clock_timestamp() - $2::bigint * interval '1 microsecond', true) "
+              "ORDER BY w.since NULLS LAST, w.what",
+              {Cell(day->table), Cell(std::to_string(locked_since))})) {
+    day->in_the_way.push_back(row[0].value_or("a transaction that has just ended"));
+  }
+}
+
+// Bytes that are free where a new day of the log is made; -1: unknown.
+int64 FreeBytes() {
+  if (const int64 asked = OUTBOX_FAULT_VALUE("log.disk_free"); asked > 0) {
+    return asked;
+  }
+  const Oid tablespace = static_cast<Oid>(std::stoul(
+      RunSql(Access::kRead, "SELECT reltablespace FROM pg_class WHERE oid = 'outbox_internal.log'::regclass")[0][0]
+          .value()));
+  const std::string path = pg::Guard([tablespace]() -> const char* {
+    return GetDatabasePath(MyDatabaseId, OidIsValid(tablespace) ? tablespace : MyDatabaseTableSpace);
+  });
+  struct statvfs disk = {};
+  // The database has no directory there before its first table.
+  const bool found = statvfs(path.c_str(), &disk) == 0 || statvfs(path.substr(0, path.rfind('/')).c_str(), &disk) == 0;
+  return found ? static_cast<int64>(disk.f_bavail) * static_cast<int64>(disk.f_frsize) : -1;
+}
+
+// created_at of about the first event of the day; 0: none.
+int64 FirstEvent(const LogDay& day) {
+  const std::string sql = "SELECT (extract(epoch FROM created_at) * 1000000)::bigint FROM outbox_internal." +
+                          day.table + " ORDER BY xid LIMIT 1";
+  const std::vector<Row> rows = RunSql(Access::kRead, sql.c_str(), {}, Plan::kIndexOrder);
+  return rows.empty() ? 0 : std::stoll(rows[0][0].value());
+}
+
+}  // namespace
+
+bool LogDay::Is(const char* wanted) const {
+  return std::strcmp(state, wanted) == 0;
+}
+
+int64 RetentionMicros() {
+  return static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
+}
+
+std::vector<LogDay> LoadLogDays(const LogDaysQuery& query) {
+  // A lock on the log, as every reader has it.
+  RunSql(Access::kRead, "SELECT FROM outbox_internal.log LIMIT 0");
+  const std::vector<std::vector<LaneRecord>> routes = ByRoute(LoadLanes(std::nullopt));
+  const int64 retention = query.retention < 0 ? RetentionMicros() : query.retention;
+  std::vector<LogDay> found;
+  for (const Row& row : RunSql(
+           Access::kRead,
+           "SELECT c.relname, pg_total_relation_size(c.oid), pg_relation_size(c.oid) FROM pg_class c WHERE "
+           "c.oid = 'outbox_internal.log_spare'::regclass OR c.oid IN "
+           "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass) ORDER BY 1")) {
+    LogDay day;
+    day.table = row[0].value();
+    day.bytes = std::stoll(row[1].value_or("0"));
+    const int64 heap = std::stoll(row[2].value_or("0"));
+    const char* name = day.table.c_str();
+    if (pg::Guard([&] { return days::DayOfTableName(days::DayTableKind::kLog, name, &day.number); })) {
+      day.begins = days::DayStartMicros(day.number);
+    } else if (heap == 0) {
+      continue;
+    }
+    day.used = heap != 0;
+    if (day.used) {
+      day.rows = query.rows ? EstimateRows(day.table, heap) : 0;
+      FindHolders(routes, query.limit, &day);
+    }
+    SetState(retention, &day);
+    if (day.Is("expired")) {
+      FindInTheWay(query.locked_since, &day);
+    }
+    found.push_back(std::move(day));
+  }
+  return found;
+}
+
+std::string HoldersText(const LogDay& day) {
+  std::string text;
+  for (const LogDay::Holder& holder : day.holders) {
+    text += (text.empty() ? "route \"" : ", route \"") + holder.route + "\" (";
+    text += !holder.trouble.empty() ? holder.trouble
+            : holder.pending == 0
+                ? "it has not read all of it"
+                : (holder.capped ? "at least " : "") + std::to_string(holder.pending) +
+                      (holder.pending == 1 ? " event" : " events") + " since " + UnixMicrosText(holder.oldest);
+    text += ")";
+  }
+  for (const std::string& what : day.in_the_way) {
+    text += (text.empty() ? "" : ", ") + what;
+  }
+  return text;
+}
+
+LogGrowth MeasureGrowth(const std::vector<LogDay>& days) {
+  LogGrowth growth;
+  growth.disk_free = FreeBytes();
+  const int64 now = pg::Guard([] { return pg::ClockNow(); });
+  const int64 today = now - now % days::kDayMicros;
+  int64 all = 0;
+  int64 oldest = 0;
+  double last_day = 0;
+  bool without_end = false;
+  for (const LogDay& day : days) {
+    all += day.bytes;
+    // It is not known when routes will have delivered what keeps a day that would have gone.
+    without_end = without_end || (day.Is("held") && day.goes_at != 0 && day.goes_at <= now);
+    if (!day.used || (day.begins != today && day.begins != today - days::kDayMicros)) {
+      continue;
+    }
+    const int64 first = FirstEvent(day);
+    oldest = first != 0 && (oldest == 0 || first < oldest) ? first : oldest;
+    const double of_it = static_cast<double>(day.bytes);
+    const double left = 1 - static_cast<double>(now - today) / static_cast<double>(days::kDayMicros);
+    last_day += day.begins == today ? of_it : of_it * left;
+  }
+  const int64 seen = std::min<int64>(now - oldest, days::kDayMicros);
+  if (oldest == 0 || seen < kPaceMicros) {
+    return growth;
+  }
+  growth.per_day = static_cast<int64>(last_day / static_cast<double>(seen) * static_cast<double>(days::kDayMicros));
+  if (!without_end) {
+    const double kept = static_cast<double>(RetentionMicros()) / static_cast<double>(days::kDayMicros) + 1;
+    const int64 in_the_end = static_cast<int64>(static_cast<double>(growth.per_day) * kept);
+    const int64 most = static_cast<int64>(pg::settings.max_log_size_mb) << 20;
+    growth.to_come = std::max<int64>(0, (most == 0 ? in_the_end : std::min(in_the_end, most)) - all);
+  }
+  return growth;
+}
+
+}  // namespace outbox::admin
