@@ -63,6 +63,10 @@ $(shell [ -e $(FAULT_STAMP) ] || { mkdir -p build && rm -f build/.fault-points-*
 endif
 $(FAULT_SRCS:.cpp=.o): $(FAULT_STAMP)
 $(FAULT_SRCS:.cpp=.o): override CXXFLAGS += $(FAULT_FLAG)
+# For scripts/bench-metrics alone: a library that counts nothing.
+ifdef OUTBOX_WITHOUT_FIGURES
+src/metrics/store.o: override CXXFLAGS += -DOUTBOX_WITHOUT_FIGURES
+endif
 
 # Objects follow their headers: every compile writes a .d file beside the object.
 -include $(OBJS:.o=.d)

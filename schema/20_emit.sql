@@ -39,6 +39,10 @@ COMMENT ON CAST (jsonb AS outbox.json_arg) IS 'jsonb in its own spelling';
 COMMENT ON CAST (outbox.json_arg AS text) IS 'the same bytes';
 COMMENT ON CAST (outbox.json_arg AS jsonb) IS 'the document as jsonb';
 
+-- text that is never the better match: for forms that no untyped call means. See 21_emit_twins.sql.
+CREATE DOMAIN outbox.text_arg AS text;
+COMMENT ON DOMAIN outbox.text_arg IS 'text argument of a function that is chosen by its other arguments';
+
 -- emit: the body is jsonb. Result of each function here: the event's id. deliver_at is the last argument of each and
 -- has one type in all twins, so that it decides nothing about which of them is called.
 CREATE FUNCTION outbox.emit(aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)

@@ -27,12 +27,12 @@ COMMENT ON COLUMN outbox.event.id IS 'event id; the client''s own if given, else
 COMMENT ON COLUMN outbox.event.aggregate_type IS 'kind of thing the event is about';
 COMMENT ON COLUMN outbox.event.aggregate_id IS 'ordering and partition key; NULL: no key, no order';
 COMMENT ON COLUMN outbox.event.event_type IS 'what happened';
-COMMENT ON COLUMN outbox.event.payload IS 'JSON payload; give exactly one of payload, payload_text and payload_bytes';
+COMMENT ON COLUMN outbox.event.payload IS 'JSON payload; give exactly one of payload, payload_text and payload_bytes. Reads the body of JSON: without a content type, or of one that is application/json or ends in +json';
 COMMENT ON COLUMN outbox.event.headers IS 'flat object of strings; NULL for none';
 COMMENT ON COLUMN outbox.event.topic IS 'explicit topic; NULL for the route''s own template';
 COMMENT ON COLUMN outbox.event.created_at IS 'given by outbox; what a client sends is ignored';
-COMMENT ON COLUMN outbox.event.content_type IS 'media type; NULL for JSON, text/plain for payload_text, application/octet-stream for payload_bytes';
-COMMENT ON COLUMN outbox.event.payload_text IS 'text payload; reads the body of text/*, *json and *xml';
+COMMENT ON COLUMN outbox.event.content_type IS 'media type; NULL for JSON in payload, text/plain for payload_text, application/octet-stream for payload_bytes';
+COMMENT ON COLUMN outbox.event.payload_text IS 'text payload; application/json as content_type where it is JSON in a string. Reads the body of text/*, *json and *xml';
 COMMENT ON COLUMN outbox.event.payload_bytes IS 'payload of bytes; reads the body of all other content types';
 COMMENT ON COLUMN outbox.event.deliver_at IS 'not to be delivered before this time; NULL: at once';
 

@@ -6,7 +6,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p
   WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
-    AND p.proname IN ('emit', 'emit_text', 'emit_bytes', 'emit_tombstone', 'emit_many', 'emit_row');
+    AND p.proname IN ('emit', 'emit_text', 'emit_bytes', 'emit_tombstone', 'emit_many', 'emit_many_json', 'emit_row');
 END;
 COMMENT ON FUNCTION outbox_internal.emit_routines() IS 'what grant_emit() grants EXECUTE on';
 
@@ -110,7 +110,8 @@ BEGIN
   FOR routine IN SELECT * FROM outbox_internal.emit_routines() LOOP
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', routine, role);
   END LOOP;
-  EXECUTE format('GRANT INSERT, SELECT ON outbox.event TO %s', role);
+  -- UPDATE and DELETE are refused there, with words of our own: "permission denied" would send people to look for a GRANT.
+  EXECUTE format('GRANT INSERT, SELECT, UPDATE, DELETE ON outbox.event TO %s', role);
   PERFORM outbox_internal.follow_role_names();
   DELETE FROM outbox_internal.emit_right e WHERE outbox_internal.role_of(e) = grant_emit.role::oid;
   INSERT INTO outbox_internal.emit_right AS e (role, topics) VALUES (pg_get_userbyid(grant_emit.role::oid), grant_emit.topics)

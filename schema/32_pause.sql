@@ -13,7 +13,7 @@ CREATE FUNCTION outbox.pause(
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_pause';
 REVOKE ALL ON FUNCTION outbox.pause(text, text, text, text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.pause(text, text, text, text, text, text) IS
-  'stops a route, a destination (server), a topic of a route, or a key of a route (aggregate_type and aggregate_id); false: it was paused already';
+  'stops a route, a destination (server), a topic of a route, or a key of a route (aggregate_type and aggregate_id); reason has to be given, and is kept; false: it was paused already';
 
 CREATE FUNCTION outbox.resume(
   route          text DEFAULT NULL,

@@ -86,7 +86,7 @@ BEGIN
     FOR routine IN SELECT * FROM outbox_internal.emit_routines() LOOP
       EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %s', routine, role);
     END LOOP;
-    EXECUTE format('REVOKE INSERT, SELECT ON outbox.event FROM %s', role);
+    EXECUTE format('REVOKE INSERT, SELECT, UPDATE, DELETE ON outbox.event FROM %s', role);
     DELETE FROM outbox_internal.emit_right e WHERE outbox_internal.role_of(e) = revoke_emit.role::oid;
     IF NOT outbox_internal.needs_schema(role::oid) THEN
       EXECUTE format('REVOKE USAGE ON SCHEMA outbox FROM %s', role);

@@ -8,13 +8,13 @@ CREATE OR REPLACE FUNCTION outbox.metrics(OUT name text, OUT labels jsonb, OUT v
 REVOKE ALL ON FUNCTION outbox.metrics() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox.metrics() TO pg_monitor;
 COMMENT ON FUNCTION outbox.metrics() IS
-  'figures of this database under the names and in the units of Prometheus: counters and histograms (_bucket, _sum, _count) since the reset time, gauges of now. From shared memory, positions and statistics: nothing is counted in the log, and no lock is waited for that emit() or a worker holds. kind: counter, gauge, histogram, stateset or info';
+  'figures of this database under the names and in the units of Prometheus: counters and histograms (_bucket, _sum, _count) since the reset time, gauges of now. From shared memory, positions and statistics: nothing is counted in the log, and no lock is waited for: what is locked is left out. kind: counter, gauge, histogram, stateset or info';
 
-CREATE OR REPLACE FUNCTION outbox.metrics_text() RETURNS text
+CREATE OR REPLACE FUNCTION outbox.metrics_text(format text DEFAULT 'openmetrics') RETURNS text
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_metrics_text';
-REVOKE ALL ON FUNCTION outbox.metrics_text() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox.metrics_text() TO pg_monitor;
-COMMENT ON FUNCTION outbox.metrics_text() IS 'the same as OpenMetrics text, for exporters that pass text on';
+REVOKE ALL ON FUNCTION outbox.metrics_text(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox.metrics_text(text) TO pg_monitor;
+COMMENT ON FUNCTION outbox.metrics_text(text) IS 'the same as text, for exporters that pass text on: as OpenMetrics, or (format => prometheus) in the older format of Prometheus, which node_exporter reads from files. Its last line has no end, which psql adds';
 
 CREATE OR REPLACE FUNCTION outbox.metrics_reset() RETURNS void
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_metrics_reset';

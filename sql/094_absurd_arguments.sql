@@ -29,6 +29,7 @@ INSERT INTO tried VALUES
   ('uuid', '018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', ARRAY['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff']),
   ('jsonb', '{}', ARRAY['null', '[]', '5', '""', '"nie"', '{"": ""}', '{"a": {"b": 1}}', '{"id": "x"}', '[[1], null]']),
   ('json', '{}', ARRAY['null', '[]', '5', '"nie"']),
+  ('outbox.text_arg', 'x', ARRAY['', ' ', repeat('x', 2000)]),
   ('outbox.json_arg', '{}', ARRAY['null', '[]', '5', '""', '{"a": {"b": 1}}']),
   ('bytea', '\x01', ARRAY['', '\x00ff']),
   ('text[]', '{one}', ARRAY['{}', '{NULL}', '{""}', '{{a},{b}}', '{nie,NULL}']),

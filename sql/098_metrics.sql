@@ -97,9 +97,27 @@ FROM d;
 CREATE TABLE pg_temp.lines AS SELECT n, line FROM regexp_split_to_table(outbox.metrics_text(), E'\n') WITH ORDINALITY t (line, n);
 SELECT line FROM pg_temp.lines WHERE line LIKE '%outbox_events_published%' AND (line LIKE '#%' OR line LIKE '%regress_metrics%') ORDER BY n;
 SELECT line FROM pg_temp.lines WHERE line LIKE '# %outbox_commit_to_ack_seconds%' ORDER BY n;
-SELECT count(*) AS ends, max(n) = (SELECT max(n) - 1 FROM pg_temp.lines) AS last FROM pg_temp.lines WHERE line = '# EOF';
+SELECT count(*) AS ends, max(n) = (SELECT max(n) FROM pg_temp.lines) AS last FROM pg_temp.lines WHERE line = '# EOF';
 SELECT count(*) AS lines_of_another_form FROM pg_temp.lines WHERE line <> '' AND line !~ '^# (TYPE|HELP|UNIT) outbox[a-z_]* |^# EOF$'
   AND line !~ '^outbox[a-z_]*(\{([a-z_]+="([^"\\]|\\["\\n])*",?)+\})? -?[0-9.e+-]+$';
+
+-- the older format: no EOF, no unit, no kind that it does not know, no empty line at the end
+SELECT DISTINCT split_part(line, ' ', 4) AS kind FROM regexp_split_to_table(outbox.metrics_text('prometheus'), E'\\n') line WHERE line LIKE '# TYPE%' ORDER BY 1;
+SELECT count(*) FROM regexp_split_to_table(outbox.metrics_text('prometheus'), E'\\n') line WHERE line ~ '^# (EOF|UNIT)|^$';
+SELECT line FROM regexp_split_to_table(outbox.metrics_text('prometheus'), E'\\n') line WHERE line LIKE '# TYPE outbox_events_published%';
+SELECT outbox.metrics_text('json');
+SELECT outbox.metrics_text(NULL);
+
+-- labels are jsonb like any other
+SELECT count(*) > 50 AS some, bool_and(labels = labels::text::jsonb) AS same, bool_and(labels = (SELECT coalesce(jsonb_object_agg(e.key, e.value), '{}') FROM jsonb_each(labels) e)) AS whole
+FROM outbox.metrics();
+
+-- SQL of another version that declares other columns
+CREATE FUNCTION pg_temp.less(OUT name text, OUT labels jsonb) RETURNS SETOF record LANGUAGE c AS 'outbox', 'outbox_metrics';
+CREATE FUNCTION pg_temp.more(OUT a text, OUT b text, OUT c text, OUT d text, OUT e text, OUT f text, OUT g text, OUT h text, OUT i text, OUT j text,
+  OUT k text, OUT l text, OUT m text, OUT n text, OUT o text, OUT p text, OUT q text) RETURNS SETOF record LANGUAGE c AS 'outbox', 'outbox_latency';
+SELECT count(*) FROM pg_temp.less();
+SELECT count(*) FROM pg_temp.more();
 
 -- pg_monitor may look and not reset; nobody else may do either
 CREATE ROLE regress_metrics_monitor IN ROLE pg_monitor;

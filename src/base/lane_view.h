@@ -16,6 +16,9 @@ struct LaneView {
   char state[16] = {};           // word of relay::LaneState; empty: not known yet
   int64_t delivered_to = 0;      // created_at of the last event resolved without a gap since the owner took the lane
   int64_t inflight_count = 0;    // read from the log and not resolved
+  uint64_t next_xid = 0;         // transactions before this id are read and resolved, but for those that were open then
+  int64_t behind_since = 0;      // since when it has not been caught up; 0: it is
+  uint64_t behind_from = 0;      // next_xid at that time
   bool caught_up = false;        // had read to the end of the log when it last looked, and looks when it is woken
   int64_t oldest = 0;            // created_at of the first event that is not resolved
   int64_t next_try_unix = 0;     // while backing off

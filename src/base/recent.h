@@ -70,6 +70,20 @@ class RecentLatency {
       }
     }
   }
+  // Every word that is kept over a restart, which the clock outlives: with what the histogram holds.
+  template <typename Fn>
+  void ForEach(Fn&& fn) {
+    fn(&begun_);
+    for (Kept& kept : kept_) {
+      fn(&kept.period);
+      for (std::atomic<uint32_t>& before : kept.before) {
+        fn(&before);
+      }
+    }
+    for (std::atomic<uint64_t>& max : max_) {
+      fn(&max);
+    }
+  }
   // The histogram was set to zero.
   void Reset() {
     for (Kept& kept : kept_) {

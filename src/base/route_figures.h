@@ -43,6 +43,20 @@ struct RouteFigures {
     delivery.all.ForEach(fn);
     acknowledgement.all.ForEach(fn);
   }
+  // What is kept beside that where the clock goes on: the last minute and hour.
+  template <typename Fn>
+  void ForEachRecent(Fn&& fn) {
+    for (Latency* latency : {&delivery, &acknowledgement}) {
+      latency->minute.ForEach(fn);
+      latency->hour.ForEach(fn);
+    }
+  }
+  void ResetRecent() {
+    for (Latency* latency : {&delivery, &acknowledgement}) {
+      latency->minute.Reset();
+      latency->hour.Reset();
+    }
+  }
   void Reset() {
     ForEach([](Counter* counter) { counter->store(0, std::memory_order_relaxed); });
     delivery.Reset();

@@ -1,6 +1,7 @@
 #include "days/day_table_ddl.h"
 
 #include "base/fault_point.h"
+#include "pg/log_line.h"
 #include "pg/schemas.h"
 #include "pg/transaction.h"
 
@@ -130,7 +131,8 @@ void MakeRoom(const char* name) {
   RenameRelationInternal(other, aside, false, kind == RELKIND_INDEX || kind == RELKIND_PARTITIONED_INDEX);
   CommandCounterIncrement();
   ereport(LOG, (errmsg("outbox: relation \"%s\" had the name of a day table; it is \"%s\" now", name, aside),
-                errhint("It is no part of the log. outbox.doctor() says what may be done with it.")));
+                errhint("It is no part of the log. outbox.doctor() says what may be done with it."),
+                pg::LogEvent("put_aside", {{"table", name}, {"now", aside}})));
 }
 
 const char* IndexSuffix(DayTableKind kind) {

@@ -3,6 +3,7 @@
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
 #include "pg/identity.h"
+#include "pg/log_line.h"
 #include "pg/transaction.h"
 #include "pg/transaction_end.h"
 #include "pg/worker_slot.h"
@@ -148,7 +149,8 @@ void TellOfSpare(const char* name, const MakerNotes& notes) {
   ereport(LOG, (errmsg("outbox: there is no day table \"%s\": events go to outbox_internal.log_spare meanwhile", name),
                 errdetail("No background worker could make it within %d ms.", kWaitMs),
                 errhint("Nothing is lost or late by that. Where it lasts, raise max_worker_processes: "
-                        "outbox.doctor() says to what.")));
+                        "outbox.doctor() says to what."),
+                pg::LogEvent("spare_table_used", {{"table", name}})));
 }
 
 }  // namespace
@@ -181,6 +183,7 @@ Datum DayTableMain(Datum) {
   memcpy(&job, MyBgworkerEntry->bgw_extra, sizeof(job));
   pqsignal(SIGTERM, die);
   BackgroundWorkerUnblockSignals();
+  pg::NameLogLines("maker", nullptr);
   BackgroundWorkerInitializeConnectionByOid(job.database, InvalidOid, BGWORKER_BYPASS_ALLOWCONN);
   pg::PinSessionSettings();
   SetConfigOption("lock_timeout", kLockTimeout, PGC_SUSET, PGC_S_OVERRIDE);
@@ -193,8 +196,8 @@ Datum DayTableMain(Datum) {
   if (made) {
     char name[NAMEDATALEN];
     DayTableName(DayTableKind::kLog, job.day, name);
-    ereport(LOG,
-            (errmsg("outbox: made day table \"%s\" for an event, because no keeper had made it in advance", name)));
+    ereport(LOG, (errmsg("outbox: made day table \"%s\" for an event, because no keeper had made it in advance", name),
+                  pg::LogEvent("day_table_made", {{"table", name}})));
   }
   return 0;
 }

@@ -24,19 +24,20 @@ void TakeDeliverAt(FunctionCallInfo fcinfo, int index, NewEvent* event) {
 }
 
 text* KeyArgument(FunctionCallInfo fcinfo, int index, KeyType type) {
-  if (PG_ARGISNULL(index)) {
-    return nullptr;
-  }
+  return PG_ARGISNULL(index) ? nullptr : KeyText(PG_GETARG_DATUM(index), type);
+}
+
+text* KeyText(Datum key, KeyType type) {
   switch (type) {
     case KeyType::kText:
-      return PG_GETARG_TEXT_PP(index);
+      return DatumGetTextPP(key);
     case KeyType::kBigint: {
       char digits[MAXINT8LEN + 1];
-      int size = pg_lltoa(PG_GETARG_INT64(index), digits);
+      int size = pg_lltoa(DatumGetInt64(key), digits);
       return cstring_to_text_with_len(digits, size);
     }
     case KeyType::kUuid:
-      return cstring_to_text(DatumGetCString(DirectFunctionCall1(uuid_out, PG_GETARG_DATUM(index))));
+      return cstring_to_text(DatumGetCString(DirectFunctionCall1(uuid_out, key)));
   }
   pg_unreachable();
 }

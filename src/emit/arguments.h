@@ -14,6 +14,7 @@ Jsonb* JsonbArgument(FunctionCallInfo fcinfo, int index);
 // The time of a delayed event, if there is one.
 void TakeDeliverAt(FunctionCallInfo fcinfo, int index, NewEvent* event);
 text* KeyArgument(FunctionCallInfo fcinfo, int index, KeyType type);
+text* KeyText(Datum key, KeyType type);
 
 // The bytes to publish. JSON and text go out in UTF-8 whatever the database's encoding.
 bytea* JsonbBytes(const Jsonb* value);

@@ -21,8 +21,9 @@ inline constexpr int64 kMaxDelay = 10 * INT64CONST(366) * USECS_PER_DAY;  // ten
 void CheckMayEmit();
 
 // Checks everything about one event except the JSON itself. Replaces headers that are JSON null or {} by nullptr, and
-// adds the trace context of outbox.traceparent to the others.
-void CheckEvent(NewEvent* event);
+// adds the trace context of outbox.traceparent to the others. `edited`: it is in the log, and a parked copy of it is
+// being changed for one route, so that what other routes know of its topic does not matter.
+void CheckEvent(NewEvent* event, bool edited = false);
 
 // Refuses a NULL payload of an event that is not a tombstone (22004).
 [[noreturn]] void RefuseNullPayload();

@@ -49,7 +49,10 @@ int TakeBody(FunctionCallInfo fcinfo, NewEvent* event) {
   return kBody + 2;
 }
 
-template <Body body, KeyType key>
+// How the headers come: jsonb, or json_arg as in the twins for typed strings and json.
+enum class Headers { kJsonb, kJsonArg };
+
+template <Body body, KeyType key, Headers given = body == Body::kJsonArg ? Headers::kJsonArg : Headers::kJsonb>
 Datum Emit(FunctionCallInfo fcinfo) {
   NewEvent event = {};
   event.aggregate_type = TextArgument(fcinfo, 0);
@@ -57,7 +60,7 @@ Datum Emit(FunctionCallInfo fcinfo) {
   event.event_type = TextArgument(fcinfo, 2);
   int headers = TakeBody<body>(fcinfo, &event);
   event.headers =
-      body == Body::kJsonArg ? JsonArgToJsonb(TextArgument(fcinfo, headers)) : JsonbArgument(fcinfo, headers);
+      given == Headers::kJsonArg ? JsonArgToJsonb(TextArgument(fcinfo, headers)) : JsonbArgument(fcinfo, headers);
   event.topic = TextArgument(fcinfo, headers + 1);
   TakeDeliverAt(fcinfo, headers + 2, &event);
   CheckEvent(&event);
@@ -73,6 +76,7 @@ Datum Emit(FunctionCallInfo fcinfo) {
 
 using outbox::emit::Body;
 using outbox::emit::Emit;
+using outbox::emit::Headers;
 using outbox::emit::KeyType;
 
 OUTBOX_FUNCTION(outbox_emit_key_text) {
@@ -119,4 +123,31 @@ OUTBOX_FUNCTION(outbox_emit_tombstone_key_bigint) {
 }
 OUTBOX_FUNCTION(outbox_emit_tombstone_key_uuid) {
   return Emit<Body::kTombstone, KeyType::kUuid>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_text_json_headers_key_text) {
+  return Emit<Body::kText, KeyType::kText, Headers::kJsonArg>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_text_json_headers_key_bigint) {
+  return Emit<Body::kText, KeyType::kBigint, Headers::kJsonArg>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_text_json_headers_key_uuid) {
+  return Emit<Body::kText, KeyType::kUuid, Headers::kJsonArg>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_bytes_json_headers_key_text) {
+  return Emit<Body::kBytes, KeyType::kText, Headers::kJsonArg>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_bytes_json_headers_key_bigint) {
+  return Emit<Body::kBytes, KeyType::kBigint, Headers::kJsonArg>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_bytes_json_headers_key_uuid) {
+  return Emit<Body::kBytes, KeyType::kUuid, Headers::kJsonArg>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_tombstone_json_headers_key_text) {
+  return Emit<Body::kTombstone, KeyType::kText, Headers::kJsonArg>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_tombstone_json_headers_key_bigint) {
+  return Emit<Body::kTombstone, KeyType::kBigint, Headers::kJsonArg>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_tombstone_json_headers_key_uuid) {
+  return Emit<Body::kTombstone, KeyType::kUuid, Headers::kJsonArg>(fcinfo);
 }

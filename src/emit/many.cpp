@@ -117,6 +117,9 @@ void TakeObject(NewEvent* event, const JsonbValue* object) {
   CheckEvent(event);
 }
 
+// Large events make a batch of few.
+constexpr size_t kBatchBytes = 8 * 1024 * 1024;
+
 // Events are gathered, checked and written in batches, so that memory does not grow with the call.
 class Batch {
  public:
@@ -128,7 +131,7 @@ class Batch {
   }
   MemoryContext scratch() const { return scratch_; }
   NewEvent* Next() {
-    if (count_ == kInsertBatch) {
+    if (count_ == kInsertBatch || MemoryContextMemAllocated(scratch_, false) > kBatchBytes) {
       Flush();
     }
     NewEvent* event = &events_[count_++];
@@ -159,13 +162,12 @@ pg_uuid_t* AllocateIds(int count) {
       MemoryContextAllocExtended(CurrentMemoryContext, Max(count, 1) * sizeof(pg_uuid_t), MCXT_ALLOC_HUGE));
 }
 
-// emit_many(events jsonb): ids in the order of the array.
-Datum EmitObjects(FunctionCallInfo fcinfo) {
-  if (PG_ARGISNULL(0)) {
+// emit_many(events jsonb), emit_many_json(events json_arg): ids in the order of the array.
+Datum EmitObjects(FunctionCallInfo fcinfo, const Jsonb* array) {
+  if (array == nullptr) {
     ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("events must not be null"),
                     errdetail("Nothing can be emitted from NULL."), errhint("Pass '[]' for no events.")));
   }
-  Jsonb* array = PG_GETARG_JSONB_P(0);
   if (!JB_ROOT_IS_ARRAY(array) || JB_ROOT_IS_SCALAR(array)) {
     RefuseShape("It is not an array.");
   }
@@ -174,7 +176,7 @@ Datum EmitObjects(FunctionCallInfo fcinfo) {
   pg_uuid_t* ids = AllocateIds(count);
   Batch batch;
   batch.Begin(ids);
-  JsonbIterator* iterator = JsonbIteratorInit(&array->root);
+  JsonbIterator* iterator = JsonbIteratorInit(const_cast<JsonbContainer*>(&array->root));
   JsonbValue item;
   JsonbIteratorToken token = JsonbIteratorNext(&iterator, &item, false);
   ErrorSite site = {"element", 0};
@@ -206,7 +208,7 @@ struct Elements {
   int count;
 };
 
-Elements ArrayArgument(FunctionCallInfo fcinfo, int index, Oid type) {
+Elements ArrayArgument(FunctionCallInfo fcinfo, int index) {
   Elements elements = {nullptr, nullptr, -1};
   if (PG_ARGISNULL(index)) {
     return elements;
@@ -220,8 +222,9 @@ Elements ArrayArgument(FunctionCallInfo fcinfo, int index, Oid type) {
   int16 size = 0;
   bool by_value = false;
   char align = 0;
-  get_typlenbyvalalign(type, &size, &by_value, &align);
-  deconstruct_array(array, type, size, by_value, align, &elements.values, &elements.nulls, &elements.count);
+  get_typlenbyvalalign(ARR_ELEMTYPE(array), &size, &by_value, &align);
+  deconstruct_array(array, ARR_ELEMTYPE(array), size, by_value, align, &elements.values, &elements.nulls,
+                    &elements.count);
   return elements;
 }
 
@@ -233,13 +236,30 @@ void CheckCounts(int payloads, const Elements& other, const char* name) {
   }
 }
 
+// How the elements of payloads and headers come: jsonb, or json_arg in the twins for typed strings and json.
+enum class Json { kJsonb, kJsonArg };
+
+template <Json json>
+bytea* PayloadOf(Datum element) {
+  if constexpr (json == Json::kJsonb) {
+    Jsonb* payload = DatumGetJsonbP(element);
+    CheckJsonPayload(payload);
+    return JsonbBytes(payload);
+  } else {
+    text* payload = DatumGetTextPP(element);
+    CheckJsonPayload(payload);
+    return TextBytes(payload);
+  }
+}
+
 // emit_many(aggregate_type, aggregate_ids, event_type, payloads, headers, topic, deliver_at): ids in order.
+template <KeyType key, Json json>
 Datum EmitArrays(FunctionCallInfo fcinfo) {
   text* aggregate_type = TextArgument(fcinfo, 0);
-  Elements keys = ArrayArgument(fcinfo, 1, TEXTOID);
+  Elements keys = ArrayArgument(fcinfo, 1);
   text* event_type = TextArgument(fcinfo, 2);
-  Elements payloads = ArrayArgument(fcinfo, 3, JSONBOID);
-  Elements headers = ArrayArgument(fcinfo, 4, JSONBOID);
+  Elements payloads = ArrayArgument(fcinfo, 3);
+  Elements headers = ArrayArgument(fcinfo, 4);
   text* topic = TextArgument(fcinfo, 5);
   if (payloads.count < 0) {
     RefuseNullPayload();
@@ -261,15 +281,14 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
     event->topic = topic;
     TakeDeliverAt(fcinfo, 6, event);
     if (keys.count >= 0 && !keys.nulls[i]) {
-      event->aggregate_id = DatumGetTextPP(keys.values[i]);
+      event->aggregate_id = KeyText(keys.values[i], key);
     }
     if (headers.count >= 0 && !headers.nulls[i]) {
-      event->headers = DatumGetJsonbP(headers.values[i]);
+      event->headers =
+          json == Json::kJsonb ? DatumGetJsonbP(headers.values[i]) : JsonArgToJsonb(DatumGetTextPP(headers.values[i]));
     }
     if (!payloads.nulls[i]) {
-      Jsonb* json = DatumGetJsonbP(payloads.values[i]);
-      CheckJsonPayload(json);
-      event->payload = JsonbBytes(json);
+      event->payload = PayloadOf<json>(payloads.values[i]);
     }
     CheckEvent(event);
     MemoryContextSwitchTo(caller);
@@ -287,9 +306,31 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
 
 }  // namespace outbox::emit
 
+using outbox::emit::EmitArrays;
+using outbox::emit::Json;
+using outbox::emit::KeyType;
+
 OUTBOX_FUNCTION(outbox_emit_many_objects) {
-  return outbox::emit::EmitObjects(fcinfo);
+  return outbox::emit::EmitObjects(fcinfo, outbox::emit::JsonbArgument(fcinfo, 0));
+}
+OUTBOX_FUNCTION(outbox_emit_many_json) {
+  return outbox::emit::EmitObjects(fcinfo, outbox::emit::JsonArgToJsonb(outbox::emit::TextArgument(fcinfo, 0)));
 }
 OUTBOX_FUNCTION(outbox_emit_many_arrays) {
-  return outbox::emit::EmitArrays(fcinfo);
+  return EmitArrays<KeyType::kText, Json::kJsonb>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_many_key_bigint) {
+  return EmitArrays<KeyType::kBigint, Json::kJsonb>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_many_key_uuid) {
+  return EmitArrays<KeyType::kUuid, Json::kJsonb>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_many_json_key_text) {
+  return EmitArrays<KeyType::kText, Json::kJsonArg>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_many_json_key_bigint) {
+  return EmitArrays<KeyType::kBigint, Json::kJsonArg>(fcinfo);
+}
+OUTBOX_FUNCTION(outbox_emit_many_json_key_uuid) {
+  return EmitArrays<KeyType::kUuid, Json::kJsonArg>(fcinfo);
 }

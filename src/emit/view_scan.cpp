@@ -13,6 +13,7 @@ extern "C" {
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #endif
+#include "common/jsonapi.h"
 #include "executor/executor.h"
 #include "foreign/fdwapi.h"
 #include "mb/pg_wchar.h"
@@ -41,26 +42,84 @@ bool EndsWith(const text* value, const char* end) {
   return Size(value) >= size && memcmp(Bytes(value) + Size(value) - size, end, size) == 0;
 }
 
+// application/json and whatever ends in +json, in any case and with parameters behind a semicolon.
+bool SaysJson(const text* content_type) {
+  size_t size = 0;
+  while (size < Size(content_type) && Bytes(content_type)[size] != ';') {
+    size++;
+  }
+  while (size > 0 && Bytes(content_type)[size - 1] == ' ') {
+    size--;
+  }
+  constexpr size_t kJson = 4;
+  return size > kJson && pg_strncasecmp(Bytes(content_type) + size - kJson, "json", kJson) == 0 &&
+         strchr("/+", Bytes(content_type)[size - kJson - 1]) != nullptr;
+}
+
+// How deeply it is nested, if it is JSON.
+int Depth(const bytea* payload) {
+  int depth = 0;
+  int deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < Size(payload); i++) {
+    const char c = Bytes(payload)[i];
+    if (in_string && c == '\\') {
+      i++;
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string) {
+      depth += (c == '{' || c == '[') ? 1 : (c == '}' || c == ']') ? -1 : 0;
+      deepest = Max(deepest, depth);
+    }
+  }
+  return deepest;
+}
+
+// Whether jsonb takes it: emit_text() takes any text under any content type.
+bool IsJson(const bytea* payload) {
+  constexpr int kDeepest = 500;  // parsing what is nested deeply raises
+  if (GetDatabaseEncoding() != PG_UTF8 || Depth(payload) > kDeepest) {
+    return false;
+  }
+  JsonLexContext* lex = nullptr;
+#if PG_VERSION_NUM >= 170000
+  lex = makeJsonLexContextCstringLen(nullptr, Bytes(payload), Size(payload), PG_UTF8, true);
+#else
+  lex = makeJsonLexContextCstringLen(const_cast<char*>(Bytes(payload)), static_cast<int>(Size(payload)), PG_UTF8, true);
+#endif
+  return pg_parse_json(lex, &nullSemAction) == JSON_SUCCESS;
+}
+
 bool IsTextual(const text* content_type, const bytea* payload) {
-  bool textual = (Size(content_type) >= 5 && memcmp(Bytes(content_type), "text/", 5) == 0) ||
+  bool textual = (Size(content_type) >= 5 && memcmp(Bytes(content_type), "text/", 5) == 0) || SaysJson(content_type) ||
                  EndsWith(content_type, "json") || EndsWith(content_type, "xml");
   return textual && GetDatabaseEncoding() == PG_UTF8 &&
          pg_verify_mbstr(PG_UTF8, Bytes(payload), static_cast<int>(Size(payload)), true);
 }
 
-// The body in that one of the three columns that fits it; none for a tombstone.
+Datum AsJsonb(const bytea* payload) {
+  char* json = pg_any_to_server(pnstrdup(Bytes(payload), Size(payload)), static_cast<int>(Size(payload)), PG_UTF8);
+  return DirectFunctionCall1(jsonb_in, CStringGetDatum(json));
+}
+
+// The body in that one of the three columns that fits it; none for a tombstone. JSON under a content type that says so
+// came as payload or as payload_text: it is in both, so that whoever reads back what he wrote finds it where he left
+// it.
 void ShowBody(const Datum* row, const bool* row_nulls, Datum* values, bool* nulls) {
   if (row_nulls[kPayload]) {
     return;
   }
   bytea* payload = DatumGetByteaPP(row[kPayload]);
   if (row_nulls[kContentType]) {
-    char* json = pg_any_to_server(pnstrdup(Bytes(payload), Size(payload)), Size(payload), PG_UTF8);
-    values[kViewPayload] = DirectFunctionCall1(jsonb_in, CStringGetDatum(json));
+    values[kViewPayload] = AsJsonb(payload);
     nulls[kViewPayload] = false;
   } else if (IsTextual(DatumGetTextPP(row[kContentType]), payload)) {
     values[kViewPayloadText] = PointerGetDatum(payload);
     nulls[kViewPayloadText] = false;
+    if (SaysJson(DatumGetTextPP(row[kContentType])) && IsJson(payload)) {
+      values[kViewPayload] = AsJsonb(payload);
+      nulls[kViewPayload] = false;
+    }
   } else {
     values[kViewPayloadBytes] = PointerGetDatum(payload);
     nulls[kViewPayloadBytes] = false;

@@ -12,6 +12,7 @@
 #include "log/shared_window.h"
 #include "log/snapshots.h"
 #include "log/ticks.h"
+#include "pg/log_line.h"
 #include "pg/settings.h"
 #include "pg/sql.h"
 
@@ -293,7 +294,8 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
       pg::Guard([&] {
         ereport(LOG, (errmsg("outbox: the log was rewritten while lane %d of route " INT64_FORMAT " read it", id_.lane,
                              id_.route_id),
-                      errdetail("The rest of its window is read afresh.")));
+                      errdetail("The rest of its window is read afresh."),
+                      pg::LogEvent("log_rewritten", {{"lane", pg::LogNumber(id_.lane)}})));
       });
     });
   }

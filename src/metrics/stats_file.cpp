@@ -1,6 +1,8 @@
 #include "metrics/stats_file.h"
 
+#include "base/monotonic.h"
 #include "metrics/store.h"
+#include "pg/log_line.h"
 
 extern "C" {
 #include "pgstat.h"
@@ -13,7 +15,7 @@ namespace {
 
 constexpr char kFile[] = PGSTAT_STAT_PERMANENT_DIRECTORY "/outbox.stat";
 constexpr char kNewFile[] = PGSTAT_STAT_PERMANENT_DIRECTORY "/outbox.stat.tmp";
-constexpr uint32 kMagic = 0x0B0F1601;  // of this form; another one for any other
+constexpr uint32 kMagic = 0x0B0F1602;  // of this form; another one for any other
 
 enum class Part : uint32 { kEnd, kDatabase, kRoute, kDestination, kPrepared };
 
@@ -44,8 +46,32 @@ void ReadAll(Stream* from, Figures* figures) {
   figures->ForEach([from](Counter* counter) { counter->store(from->Read<uint64>(), std::memory_order_relaxed); });
 }
 
+// The last minute and hour. Their times are by the monotonic clock, which goes on over a restart of the server, and
+// begins anew with the machine.
+void WriteRecent(RouteFigures* figures, Stream* to) {
+  figures->ForEachRecent([to](auto* word) { to->Write(word->load(std::memory_order_relaxed)); });
+}
+
+void ReadRecent(Stream* from, bool keep, RouteFigures* figures) {
+  figures->ForEachRecent([from](auto* word) {
+    word->store(from->Read<std::remove_cvref_t<decltype(word->load())>>(), std::memory_order_relaxed);
+  });
+  if (!keep) {
+    figures->ResetRecent();
+  }
+}
+
+// When the monotonic clock was at zero, by the wall clock.
+int64 MachineStart() {
+  return GetCurrentTimestamp() - MonotonicMicros();
+}
+
+// The same start of the machine: wall clocks are set right by less than this.
+constexpr int64 kSameStart = 10 * USECS_PER_SEC;
+
 void Write(Stream* to) {
   to->Write(kMagic);
+  to->Write(MachineStart());
   for (int i = 0; i < Figures()->max_databases; i++) {
     DatabaseFigures* slot = &DatabaseSlots()[i];
     if (slot->database.load() != InvalidOid) {
@@ -53,6 +79,7 @@ void Write(Stream* to) {
       to->Write(slot->database.load());
       to->Write(slot->reset_at.load());
       WriteAll(slot, to);
+      WriteRecent(&slot->other, to);
     }
   }
   for (int i = 0; i < Figures()->max_routes; i++) {
@@ -63,15 +90,16 @@ void Write(Stream* to) {
       to->Write(slot->server);
       to->Write(slot->route_id);
       WriteAll(&slot->figures, to);
+      WriteRecent(&slot->figures, to);
     }
   }
   for (int i = 0; i < Figures()->max_destinations; i++) {
-    DestinationFigures* slot = &DestinationSlots()[i];
+    DestinationSlot* slot = &DestinationSlots()[i];
     if (slot->database.load() != InvalidOid) {
       to->Write(Part::kDestination);
       to->Write(slot->database.load());
       to->Write(slot->server);
-      WriteAll(slot, to);
+      WriteAll(&slot->figures, to);
     }
   }
   for (int i = 0; i < Figures()->max_prepared; i++) {
@@ -94,6 +122,8 @@ bool Read(Stream* from) {
   if (from->Read<uint32>() != kMagic) {
     return false;
   }
+  const int64 moved = MachineStart() - from->Read<int64>();
+  const bool recent = moved < kSameStart && moved > -kSameStart;
   while (from->ok) {
     const Part part = from->Read<Part>();
     const int number = static_cast<uint32>(part) < 5 ? used[static_cast<uint32>(part)]++ : 0;
@@ -108,6 +138,7 @@ bool Read(Stream* from) {
         const Oid database = from->Read<Oid>();
         slot->reset_at = from->Read<int64_t>();
         ReadAll(from, slot);
+        ReadRecent(from, recent, &slot->other);
         slot->database = database;
         break;
       }
@@ -116,7 +147,9 @@ bool Read(Stream* from) {
         const Oid database = from->Read<Oid>();
         const Oid server = from->Read<Oid>();
         const int64_t route_id = from->Read<int64_t>();
-        ReadAll(from, slot == nullptr ? &surplus : &slot->figures);
+        RouteFigures* figures = slot == nullptr ? &surplus : &slot->figures;
+        ReadAll(from, figures);
+        ReadRecent(from, recent, figures);
         if (slot != nullptr) {
           slot->server = server;
           slot->route_id = route_id;
@@ -125,12 +158,12 @@ bool Read(Stream* from) {
         break;
       }
       case Part::kDestination: {
-        static DestinationFigures left_out;
+        static DestinationSlot left_out;
         const bool fits = number < Figures()->max_destinations;
-        DestinationFigures* slot = fits ? &DestinationSlots()[number] : &left_out;
+        DestinationSlot* slot = fits ? &DestinationSlots()[number] : &left_out;
         const Oid database = from->Read<Oid>();
         slot->server = from->Read<Oid>();
-        ReadAll(from, slot);
+        ReadAll(from, &slot->figures);
         slot->database = database;
         break;
       }
@@ -178,7 +211,7 @@ void SaveStats() {
   }
   if (to.file == nullptr || !to.ok) {
     ereport(LOG, (errcode_for_file_access(), errmsg("outbox could not write its figures to \"%s\": %m", kFile),
-                  errdetail("They begin at zero when the server starts.")));
+                  errdetail("They begin at zero when the server starts."), pg::LogEvent("figures_lost")));
     (void)unlink(kNewFile);
   }
 }
@@ -187,7 +220,8 @@ void LoadStats() {
   Stream from{AllocateFile(kFile, PG_BINARY_R), true};
   if (from.file == nullptr) {
     if (errno != ENOENT) {
-      ereport(LOG, (errcode_for_file_access(), errmsg("outbox could not read its figures from \"%s\": %m", kFile)));
+      ereport(LOG, (errcode_for_file_access(), errmsg("outbox could not read its figures from \"%s\": %m", kFile),
+                    pg::LogEvent("figures_lost")));
     }
     return;
   }
@@ -197,7 +231,8 @@ void LoadStats() {
   if (!whole) {
     Clear();
     ereport(LOG, (errmsg("outbox leaves out the figures in \"%s\"", kFile),
-                  errdetail("The file is of another version of outbox, or not whole. All figures begin at zero.")));
+                  errdetail("The file is of another version of outbox, or not whole. All figures begin at zero."),
+                  pg::LogEvent("figures_lost")));
   }
 }
 

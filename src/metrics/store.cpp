@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "metrics/stats_file.h"
+#include "pg/log_line.h"
 #include "pg/settings.h"
 #include "pg/worker_slot.h"
 
@@ -33,7 +34,7 @@ Size SharedSize() {
   Size size = add_size(kHead, alignof(EmittedStripe));
   size = add_size(size, SizeOf<DatabaseFigures>(pg::settings.max_databases));
   size = add_size(size, SizeOf<RouteSlot>(pg::settings.max_series));
-  size = add_size(size, SizeOf<DestinationFigures>(pg::settings.max_destinations));
+  size = add_size(size, SizeOf<DestinationSlot>(pg::settings.max_destinations));
   size = add_size(size, SizeOf<WorkerFigures>(max_worker_processes));
   return add_size(size, SizeOf<PreparedEmit>(PreparedSlotCount()));
 }
@@ -95,24 +96,40 @@ bool IsShown(Oid database, int64_t route_id) {
   return false;
 }
 
+bool IsDestinationShown(Oid database, Oid server) {
+  for (int i = 0; i < pg::Shared()->max_destinations; i++) {
+    const pg::DestinationSlot& shown = pg::Destinations()[i];
+    if (shown.database == database && shown.server == server) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// A database that is gone, or has no outbox any more.
+bool IsGone(Oid database) {
+  for (int i = 0; i < pg::Shared()->max_databases; i++) {
+    if (pg::Databases()[i].database == database) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool MayBeTaken(const RouteSlot& slot, Oid database, const LiveRoutes& live) {
   const Oid owner = slot.database.load();
   if (owner != database) {
-    for (int i = 0; i < pg::Shared()->max_databases; i++) {
-      if (pg::Databases()[i].database == owner) {
-        return false;
-      }
-    }
-    return true;  // a database that is gone, or has no outbox any more
+    return IsGone(owner);
   }
   return !std::binary_search(live.ids, live.ids + live.count, slot.route_id) && !IsShown(database, slot.route_id);
 }
 
-void TellFull() {
-  if (store->told_full.exchange(1) == 0) {
-    ereport(LOG, (errmsg("outbox: not every route has figures of its own"),
-                  errdetail("All %d places are taken; further routes are counted under \"other\".", store->max_routes),
-                  errhint("Raise outbox.max_series and restart the server.")));
+void TellFull(std::atomic<uint32>* told, const char* what, int places, const char* setting) {
+  if (told->exchange(1) == 0) {
+    ereport(LOG, (errmsg("outbox: not every %s has figures of its own", what),
+                  errdetail("All %d places are taken; further ones are counted under \"other\".", places),
+                  errhint("Raise %s and restart the server.", setting),
+                  pg::LogEvent("no_figures_slot", {{"setting", setting}})));
   }
 }
 
@@ -130,14 +147,14 @@ RouteSlot* RouteSlots() {
   return reinterpret_cast<RouteSlot*>(FirstArray() + SizeOf<DatabaseFigures>(store->max_databases));
 }
 
-DestinationFigures* DestinationSlots() {
-  return reinterpret_cast<DestinationFigures*>(reinterpret_cast<char*>(RouteSlots()) +
-                                               SizeOf<RouteSlot>(store->max_routes));
+DestinationSlot* DestinationSlots() {
+  return reinterpret_cast<DestinationSlot*>(reinterpret_cast<char*>(RouteSlots()) +
+                                            SizeOf<RouteSlot>(store->max_routes));
 }
 
 WorkerFigures* WorkerSlots() {
   return reinterpret_cast<WorkerFigures*>(reinterpret_cast<char*>(DestinationSlots()) +
-                                          SizeOf<DestinationFigures>(store->max_destinations));
+                                          SizeOf<DestinationSlot>(store->max_destinations));
 }
 
 PreparedEmit* PreparedSlots() {
@@ -146,6 +163,9 @@ PreparedEmit* PreparedSlots() {
 }
 
 void InstallSharedMemoryHooks() {
+#ifdef OUTBOX_WITHOUT_FIGURES
+  return;  // to find out what they cost: scripts/bench-metrics
+#endif
   previous_request_hook = shmem_request_hook;
   shmem_request_hook = RequestHook;
   previous_startup_hook = shmem_startup_hook;
@@ -195,7 +215,6 @@ DatabaseFigures* FindDatabase(Oid database, bool create) {
     found = unused;
     found->ForEach([](Counter* counter) { counter->store(0, std::memory_order_relaxed); });
     found->other.Reset();
-    found->not_own = 0;
     found->reset_at = GetCurrentTimestamp() + kPgEpochMicros;
     found->database.store(database, std::memory_order_release);
   }
@@ -238,35 +257,67 @@ RouteFigures* TakeRoute(Oid database, int64_t route_id, Oid server, const LiveRo
   LWLockRelease(store->lock);
   LWLockRelease(pg::Shared()->lock);
   if (found == nullptr) {
-    own->not_own.fetch_add(1);
-    TellFull();
+    TellFull(&store->told_routes, "route", store->max_routes, "outbox.max_series");
     return &own->other;
   }
   return &found->figures;
 }
 
-DestinationFigures* TakeDestination(Oid database, Oid server) {
-  if (store == nullptr) {
+DestinationCounters* TakeDestination(Oid database, Oid server) {
+  DatabaseFigures* own = FindDatabase(database, true);
+  if (own == nullptr) {
     return nullptr;
   }
+  LWLockAcquire(pg::Shared()->lock, LW_SHARED);
   LWLockAcquire(store->lock, LW_EXCLUSIVE);
-  DestinationFigures* found = nullptr;
-  for (int i = 0; i < store->max_destinations; i++) {
-    DestinationFigures* slot = &DestinationSlots()[i];
+  DestinationSlot* found = nullptr;
+  DestinationSlot* unused = nullptr;
+  DestinationSlot* left = nullptr;  // by one that no worker uses
+  for (int i = 0; i < store->max_destinations && found == nullptr; i++) {
+    DestinationSlot* slot = &DestinationSlots()[i];
     const Oid owner = slot->database.load();
     if (owner == database && slot->server == server) {
       found = slot;
-      break;
+    } else if (owner == InvalidOid) {
+      unused = unused == nullptr ? slot : unused;
+    } else if (left == nullptr && (IsGone(owner) || !IsDestinationShown(owner, slot->server))) {
+      left = slot;
     }
-    found = owner == InvalidOid && found == nullptr ? slot : found;
   }
-  if (found != nullptr && found->database.load() == InvalidOid) {
-    found->ForEach([](Counter* counter) { counter->store(0, std::memory_order_relaxed); });
+  if (found == nullptr && (unused != nullptr || left != nullptr)) {
+    found = unused != nullptr ? unused : left;
+    found->database.store(InvalidOid, std::memory_order_release);
+    found->figures.ForEach([](Counter* counter) { counter->store(0, std::memory_order_relaxed); });
     found->server = server;
     found->database.store(database, std::memory_order_release);
   }
   LWLockRelease(store->lock);
-  return found;
+  LWLockRelease(pg::Shared()->lock);
+  if (found == nullptr) {
+    TellFull(&store->told_destinations, "destination", store->max_destinations, "outbox.max_destinations");
+    return &own->other_destinations;
+  }
+  return &found->figures;
+}
+
+bool HasSlot(Oid database, int64_t route_id, Oid server) {
+  for (int i = 0; i < store->max_routes; i++) {
+    const RouteSlot& slot = RouteSlots()[i];
+    if (slot.database.load() == database && slot.route_id == route_id && slot.server == server) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool HasSlot(Oid database, Oid server) {
+  for (int i = 0; i < store->max_destinations; i++) {
+    const DestinationSlot& slot = DestinationSlots()[i];
+    if (slot.database.load() == database && slot.server == server) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void NoteTurn(bool woken) {
@@ -306,7 +357,7 @@ void Reset(Oid database) {
   }
   for (int i = 0; i < store->max_destinations; i++) {
     if (DestinationSlots()[i].database.load() == database) {
-      DestinationSlots()[i].ForEach([](Counter* counter) { counter->store(0, std::memory_order_relaxed); });
+      DestinationSlots()[i].figures.ForEach([](Counter* counter) { counter->store(0, std::memory_order_relaxed); });
     }
   }
   own->reset_at = GetCurrentTimestamp() + kPgEpochMicros;

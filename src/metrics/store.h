@@ -28,15 +28,28 @@ struct Emitted {
   uint64 bytes = 0;
 };
 
+// Of a destination.
+struct DestinationCounters {
+  Counter trips;   // of its breaker
+  Counter deaths;  // of a sink process, unasked
+
+  template <typename Fn>
+  void ForEach(Fn&& fn) {
+    fn(&trips);
+    fn(&deaths);
+  }
+};
+
 struct DatabaseFigures {
   static constexpr int kStripes = 8;
 
   std::atomic<Oid> database;      // InvalidOid: free
   std::atomic<int64_t> reset_at;  // Unix microseconds
   EmittedStripe emitted[kStripes];
-  Counter restarts[2];          // of keepers and of relay workers that ended unasked
-  std::atomic<uint32> not_own;  // routes and destinations that found no slot of their own and count in `other`
+  Counter restarts[2];  // of keepers and of relay workers that ended unasked
+  // What routes and destinations count that found no slot of their own.
   RouteFigures other;
+  DestinationCounters other_destinations;
 
   Emitted TotalEmitted() const;
   template <typename Fn>
@@ -49,6 +62,7 @@ struct DatabaseFigures {
     fn(&restarts[0]);
     fn(&restarts[1]);
     other.ForEach(fn);
+    other_destinations.ForEach(fn);
   }
 };
 
@@ -59,17 +73,10 @@ struct RouteSlot {
   RouteFigures figures;
 };
 
-struct DestinationFigures {
+struct DestinationSlot {
   std::atomic<Oid> database;  // InvalidOid: free
   Oid server;
-  Counter trips;   // of its breaker
-  Counter deaths;  // of a sink process, unasked
-
-  template <typename Fn>
-  void ForEach(Fn&& fn) {
-    fn(&trips);
-    fn(&deaths);
-  }
+  DestinationCounters figures;
 };
 
 // Figures of the process that has the worker slot of the same number; not kept over a restart.
@@ -95,8 +102,10 @@ struct Store {
   int max_destinations;
   int max_workers;
   int max_prepared;
-  std::atomic<uint32> told_full;  // the server's log was told that there are not slots enough
-  int64 started_at;               // Unix microseconds: since when figures that nothing has reset are counted
+  // The server's log was told that there are not slots enough.
+  std::atomic<uint32> told_routes;
+  std::atomic<uint32> told_destinations;
+  int64 started_at;  // Unix microseconds: since when figures that nothing has reset are counted
   CommitTimes commits;
   // followed by the five arrays
 };
@@ -105,7 +114,7 @@ struct Store {
 Store* Figures();
 DatabaseFigures* DatabaseSlots();
 RouteSlot* RouteSlots();
-DestinationFigures* DestinationSlots();
+DestinationSlot* DestinationSlots();
 WorkerFigures* WorkerSlots();
 PreparedEmit* PreparedSlots();
 
@@ -124,8 +133,11 @@ struct LiveRoutes {
 // `other`, which is said once in the server's log. nullptr without preload. Good as long as the caller shows a lane of
 // the route in pg::Lanes().
 RouteFigures* TakeRoute(Oid database, int64_t route_id, Oid server, const LiveRoutes& live);
-// nullptr when there is none left.
-DestinationFigures* TakeDestination(Oid database, Oid server);
+// The same of a destination, while the caller shows it in pg::Destinations().
+DestinationCounters* TakeDestination(Oid database, Oid server);
+// Whether they have slots of their own.
+bool HasSlot(Oid database, int64_t route_id, Oid server);
+bool HasSlot(Oid database, Oid server);
 
 // A turn of this worker process has ended.
 void NoteTurn(bool woken);

@@ -1,5 +1,7 @@
 #include "pg/attempt.h"
 
+#include "pg/log_line.h"
+
 namespace outbox::pg {
 
 MemoryContext ErrorContext() {
@@ -16,7 +18,8 @@ Status StatusOf(const PgError& error) {
         ErrorClass::kInternal, kLocked,
         "another session holds a lock that is needed for this (pg_locks shows which); it is tried again all the time");
   }
-  return Status(ErrorClass::kInternal, unpack_sql_state(error.sqlstate()), error.what());
+  return Status(ErrorClass::kInternal, unpack_sql_state(error.sqlstate()),
+                MayTellOfRow(error.sqlstate()) ? kRowTold : error.what());
 }
 
 }  // namespace outbox::pg

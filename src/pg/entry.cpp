@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "pg/log_line.h"
+
 extern "C" {
 #include "commands/trigger.h"
 }
@@ -50,14 +52,23 @@ PendingError DescribeCurrentException() noexcept {
 
 void Report(int level, const char* who, const PendingError& error) {
   const ErrorData* data = error.rethrow;
+  const int sqlstate = data != nullptr ? data->sqlerrcode : error.sqlstate;
   const char* message = data != nullptr ? data->message : error.message;
   const char* detail = data != nullptr ? data->detail : error.detail;
   const char* hint = data != nullptr ? data->hint : error.hint;
-  const char* context = data != nullptr ? data->context : nullptr;
-  ereport(level, (errcode(data != nullptr ? data->sqlerrcode : error.sqlstate),
-                  errmsg("%s: %s", who, message != nullptr ? message : "internal error"),
+  char* context = data != nullptr && data->context != nullptr ? pstrdup(data->context) : nullptr;
+  if (MayTellOfRow(sqlstate)) {
+    message = kRowTold;
+    detail = hint = context = nullptr;
+  }
+  // The error was raised in this process as well, whose own line would stand there twice.
+  if (char* own = context == nullptr ? nullptr : strstr(context, kLogHead); own != nullptr) {
+    *(own == context ? own : own - 1) = '\0';
+  }
+  ereport(level, (errcode(sqlstate), errmsg("%s: %s", who, message != nullptr ? message : "internal error"),
                   detail != nullptr ? errdetail_internal("%s", detail) : 0, hint != nullptr ? errhint("%s", hint) : 0,
-                  context != nullptr ? errcontext_msg("%s", context) : 0));
+                  context != nullptr && context[0] != '\0' ? errcontext_msg("%s", context) : 0,
+                  LogEvent("error", {{"sqlstate", unpack_sql_state(sqlstate)}})));
 }
 
 void Raise(const PendingError& error) {

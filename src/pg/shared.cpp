@@ -12,12 +12,16 @@ SharedState* shared = nullptr;
 shmem_request_hook_type previous_request_hook = nullptr;
 shmem_startup_hook_type previous_startup_hook = nullptr;
 
+// People who redrive or replay at the same moment; who comes after is not shown.
+constexpr int kMaxProgress = 64;
+
 Size SharedSize() {
   Size size = MAXALIGN(sizeof(SharedState));
   size = add_size(size, MAXALIGN(mul_size(settings.max_databases, sizeof(DatabaseSlot))));
   size = add_size(size, MAXALIGN(mul_size(max_worker_processes, sizeof(WorkerSlot))));
   size = add_size(size, MAXALIGN(mul_size(settings.max_lanes, sizeof(LaneSlot))));
   size = add_size(size, MAXALIGN(mul_size(settings.max_destinations, sizeof(DestinationSlot))));
+  size = add_size(size, MAXALIGN(mul_size(kMaxProgress, sizeof(ProgressSlot))));
   return size;
 }
 
@@ -44,6 +48,7 @@ void StartupHook() {
     shared->max_workers = max_worker_processes;
     shared->max_lanes = settings.max_lanes;
     shared->max_destinations = settings.max_destinations;
+    shared->max_progress = kMaxProgress;
     pg_atomic_init_u64(&shared->clock, 0);
     pg_atomic_init_u64(&shared->spare_writes, 0);
     StartWall();
@@ -64,6 +69,7 @@ void StartupHook() {
       pg_atomic_init_u64(&slot->parked_generation, 1);
       pg_atomic_init_u64(&slot->emitting_commits, 0);
       pg_atomic_init_u64(&slot->lone_emits, 0);
+      pg_atomic_init_u64(&slot->lone_emit_at, 0);
       pg_atomic_init_u64(&slot->maker_started_at, 0);
       pg_atomic_init_u64(&slot->spare_told_at, 0);
     }
@@ -75,6 +81,11 @@ void StartupHook() {
     }
     for (int i = 0; i < shared->max_lanes; i++) {
       pg_atomic_init_u64(&Lanes()[i].barrier, 0);
+    }
+    for (int i = 0; i < shared->max_progress; i++) {
+      pg_atomic_init_u32(&ProgressSlots()[i].pid, 0);
+      pg_atomic_init_u64(&ProgressSlots()[i].done, 0);
+      pg_atomic_init_u64(&ProgressSlots()[i].total, 0);
     }
   }
   LWLockRelease(AddinShmemInitLock);
@@ -103,6 +114,11 @@ LaneSlot* Lanes() {
 DestinationSlot* Destinations() {
   return reinterpret_cast<DestinationSlot*>(reinterpret_cast<char*>(Lanes()) +
                                             MAXALIGN(shared->max_lanes * sizeof(LaneSlot)));
+}
+
+ProgressSlot* ProgressSlots() {
+  return reinterpret_cast<ProgressSlot*>(reinterpret_cast<char*>(Destinations()) +
+                                         MAXALIGN(shared->max_destinations * sizeof(DestinationSlot)));
 }
 
 void InstallSharedMemoryHooks() {

@@ -40,6 +40,7 @@ struct DatabaseSlot {
   pg_atomic_uint64 parked_generation;  // +1 at commit of any change that operators made to parked events
   pg_atomic_uint64 emitting_commits;   // commits that emitted, since server start
   pg_atomic_uint64 lone_emits;         // of these, those that changed nothing else: see lone_emit.h
+  pg_atomic_uint64 lone_emit_at;       // TimestampTz: the last of those; 0: none
   pg_atomic_uint64 maker_started_at;  // TimestampTz: by an emitter that found no day table; 0: none, or it did its work
   pg_atomic_uint64 spare_told_at;     // TimestampTz: when the server log was told that events go to the spare table
 };
@@ -81,6 +82,20 @@ struct DestinationSlot {
   DestinationView view;
 };
 
+// What a procedure that takes long has done so far: written by the session that runs it, read by
+// outbox.pg_stat_progress_outbox.
+struct ProgressSlot {
+  pg_atomic_uint32 pid;  // 0: free. Set under the lock, cleared by the session without it
+  Oid database;
+  Oid role;  // who called: of the session
+  TimestampTz since;
+  int64 number;       // of a replay; 0: none
+  char command[16];   // replay, redrive, discard
+  char subject[128];  // the route; "": all routes
+  pg_atomic_uint64 done;
+  pg_atomic_uint64 total;
+};
+
 // See pg/wall.h. Offsets are wall clock minus boot clock, times those of the boot clock, all in microseconds.
 struct WallState {
   int64 started_at;                // when the server started
@@ -109,8 +124,9 @@ struct SharedState {
   int max_workers;
   int max_lanes;
   int max_destinations;
+  int max_progress;
   int workers_used;  // worker slots at or above this index were never taken; only grows
-  // followed by the four arrays
+  // followed by the five arrays
 };
 
 // nullptr when the module was not preloaded.
@@ -119,6 +135,7 @@ DatabaseSlot* Databases();
 WorkerSlot* Workers();
 LaneSlot* Lanes();
 DestinationSlot* Destinations();
+ProgressSlot* ProgressSlots();
 
 // Called from _PG_init while shared_preload_libraries are loaded: installs the shared memory hooks.
 void InstallSharedMemoryHooks();

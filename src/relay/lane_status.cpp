@@ -103,6 +103,7 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->id = id();
   status->delivered_to = pipeline.done_to();
   status->inflight_count = static_cast<int64_t>(pipeline.unresolved());
+  status->next_xid = pipeline.at().base.xmax;
   // One that is held back does not look when it is woken.
   const bool held = (careful() && pipeline.unresolved() > 0) || reader_.starved();
   status->caught_up = flows() && reader_.caught_up() && !pipeline.reading() && !(held && reader_.woken());

@@ -5,6 +5,7 @@
 
 #include "pg/encoding.h"
 #include "pg/guard.h"
+#include "pg/log_line.h"
 #include "relay/side_lanes.h"
 
 namespace outbox::worker {
@@ -78,8 +79,25 @@ bool WarnedByAnother(pg::DestinationSlot* slot, const char* code) {
       });
 }
 
+// Of what a line speaks.
+struct Subject {
+  std::string destination = {};  // or
+  std::string route = {};
+  std::string topic = {};  // "": none, or many
+};
+
+Subject Loggable(const Subject& of) {
+  return {Loggable(of.destination), Loggable(of.route), Loggable(of.topic)};
+}
+
 // `what` with its verb: destination "x" is, 5 topics of route "y" are.
-void SayTrouble(const std::string& what, const std::string& of, const Error& error, const char* effect) {
+void SayTrouble(const Subject& about, const std::string& what, const std::string& of, const Error& error,
+                const char* effect) {
+  const char* event = about.destination.empty() ? "topic_trouble" : "destination_trouble";
+  const Subject fields = Loggable(about);
+  const char* destination = fields.destination.c_str();
+  const char* route = fields.route.c_str();
+  const char* topic = fields.topic.c_str();
   const std::string subject = Loggable(what);
   const std::string owner = Loggable(of);
   const std::string message = Loggable(error.message);
@@ -93,13 +111,24 @@ void SayTrouble(const std::string& what, const std::string& of, const Error& err
   pg::Guard([=] {
     ereport(WARNING,
             (errmsg("outbox: %s in trouble: %s", s, m),
-             errdetail("The error%s is %s, of class \"%s\". %s", o, c, error_class, effect), errhint("%s", hint)));
+             errdetail("The error%s is %s, of class \"%s\". %s", o, c, error_class, effect), errhint("%s", hint),
+             pg::LogEvent(event, {{"destination", destination},
+                                  {"route", route},
+                                  {"topic", topic},
+                                  {"error_class", error_class},
+                                  {"error_code", c}})));
   });
 }
 
 // `what` with its verb, as above. `outages`: how many were taken together, in `total` microseconds; `code`: of the
 // error.
-void SayBack(const std::string& what, const std::string& code, int64_t micros, int outages, int64_t total) {
+void SayBack(const Subject& about, const std::string& what, const std::string& code, int64_t micros, int outages,
+             int64_t total) {
+  const char* event = about.destination.empty() ? "topic_works" : "destination_works";
+  const Subject fields = Loggable(about);
+  const char* destination = fields.destination.c_str();
+  const char* route = fields.route.c_str();
+  const char* topic = fields.topic.c_str();
   const std::string subject = Loggable(what);
   const char* s = subject.c_str();
   const double seconds = static_cast<double>(micros) / kSecond;
@@ -110,16 +139,23 @@ void SayBack(const std::string& what, const std::string& code, int64_t micros, i
                   doubted ? errdetail("Each lane that it has lost something of says so in a line of its own.")
                   : outages > 1
                       ? errdetail("It was in trouble %d times within %.1f s; this is the last of them.", outages, all)
-                      : 0));
+                      : 0,
+                  pg::LogEvent(event, {{"destination", destination},
+                                       {"route", route},
+                                       {"topic", topic},
+                                       {"seconds", psprintf("%.1f", seconds)}})));
   });
 }
 
-void SayUnused(const std::string& what) {
+void SayUnused(const std::string& destination, const std::string& what) {
+  const std::string name = Loggable(destination);
+  const char* n = name.c_str();
   const std::string subject = Loggable(what);
   const char* s = subject.c_str();
   pg::Guard([=] {
-    ereport(LOG, (errmsg("outbox: %s is used by no route of this worker any more, and its trouble not followed further",
-                         s)));
+    ereport(LOG,
+            (errmsg("outbox: %s is used by no route of this worker any more, and its trouble not followed further", s),
+             pg::LogEvent("destination_unused", {{"destination", n}})));
   });
 }
 
@@ -202,14 +238,15 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
     case Line::kTrouble:
       episode->silent = ToldByAnother(slot, true);
       if (!episode->silent) {
-        SayTrouble(episode->what + " is", "", *error, "Its events stay in the log and are sent when it answers again.");
+        SayTrouble({.destination = server}, episode->what + " is", "", *error,
+                   "Its events stay in the log and are sent when it answers again.");
       }
       break;
     case Line::kBack:
       (void)ToldByAnother(slot, false);
       if (!episode->silent) {
-        SayBack(episode->what + " works", episode->code, episode->good_since - episode->again, episode->outages,
-                episode->good_since - episode->began);
+        SayBack({.destination = server}, episode->what + " works", episode->code, episode->good_since - episode->again,
+                episode->outages, episode->good_since - episode->began);
       }
       episodes_.erase(key);
       break;
@@ -249,7 +286,8 @@ void Incidents::SeeWarning(const Error& warning, const std::string& server, pg::
   const char* c = code.c_str();
   pg::Guard([=] {
     ereport(WARNING, (errmsg("outbox: destination \"%s\" is used, but %s", n, m), errdetail("The warning is %s.", c),
-                      errhint("Events go on; outbox.destination and outbox.doctor() show it while it lasts.")));
+                      errhint("Events go on; outbox.destination and outbox.doctor() show it while it lasts."),
+                      pg::LogEvent("destination_warning", {{"destination", n}, {"error_code", c}})));
   });
 }
 
@@ -260,11 +298,12 @@ void Incidents::SayTopics(Topics* topics, int64_t now) {
     const std::vector<Topics::Line> lines = std::exchange(topics->trouble, {});
     topics->trouble_at = now;
     if (lines.size() > kFewTopics) {
-      SayTrouble(NameMany(topics->route, lines) + " are", " of the first", lines[0].error,
+      SayTrouble({.route = topics->route}, NameMany(topics->route, lines) + " are", " of the first", lines[0].error,
                  "Their events stay in the log; other topics flow.");
     } else {
       for (const Topics::Line& line : lines) {
-        SayTrouble(NameTopic(topics->route, line.topic) + " is", "", line.error, effect);
+        SayTrouble({.route = topics->route, .topic = line.topic}, NameTopic(topics->route, line.topic) + " is", "",
+                   line.error, effect);
       }
     }
   }
@@ -276,12 +315,12 @@ void Incidents::SayTopics(Topics* topics, int64_t now) {
       const Episode& over = line.episode;
       longest = std::max(longest, over.good_since - over.again);
       if (lines.size() <= kFewTopics) {
-        SayBack(NameTopic(topics->route, line.topic) + " works", over.code, over.good_since - over.again, over.outages,
-                over.good_since - over.began);
+        SayBack({.route = topics->route, .topic = line.topic}, NameTopic(topics->route, line.topic) + " works",
+                over.code, over.good_since - over.again, over.outages, over.good_since - over.began);
       }
     }
     if (lines.size() > kFewTopics) {
-      SayBack(NameMany(topics->route, lines) + " work", "", longest, 1, longest);
+      SayBack({.route = topics->route}, NameMany(topics->route, lines) + " work", "", longest, 1, longest);
     }
   }
 }
@@ -292,7 +331,7 @@ void Incidents::EndTurn(int64_t now) {
     const bool seen = std::exchange(episode.seen, false);
     if (entry->first.first == 0) {  // a destination: SeeDestination reports the end of its trouble
       if (!seen && episode.said_at != 0 && !episode.silent) {
-        SayUnused(episode.what);
+        SayUnused(entry->first.second, episode.what);
       }
       entry = seen ? std::next(entry) : episodes_.erase(entry);
       continue;
@@ -336,10 +375,12 @@ void Incidents::SeeDeadLetters(parked::DeadLetters* dead, int64_t route_id, cons
   const char* c = code.c_str();
   dead->of_route.erase(found);
   pg::Guard([=] {
-    ereport(WARNING, (errmsg_plural("outbox: %lld event of route \"%s\" became a dead letter",
-                                    "outbox: %lld events of route \"%s\" became dead letters", events, events, n),
-                      errdetail("The last error is %s: %s", c, m),
-                      errhint("See outbox.dead_letter; outbox.retry() sends one again, outbox.redrive() many.")));
+    ereport(WARNING,
+            (errmsg_plural("outbox: %lld event of route \"%s\" became a dead letter",
+                           "outbox: %lld events of route \"%s\" became dead letters", events, events, n),
+             errdetail("The last error is %s: %s", c, m),
+             errhint("See outbox.dead_letter; outbox.retry() sends one again, outbox.redrive() many."),
+             pg::LogEvent("dead_letters", {{"route", n}, {"events", pg::LogNumber(events)}, {"error_code", c}})));
   });
 }
 

@@ -20,6 +20,7 @@
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/identity.h"
+#include "pg/log_line.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "pg/wait.h"
@@ -105,9 +106,10 @@ void TellOfJump() {
     if (jump != 0) {
       ereport(WARNING, (errmsg("outbox: the server's clock has jumped by " INT64_FORMAT " s", jump / USECS_PER_SEC),
                         errdetail("Events are dated as if it had not until it has kept to that for %d s.",
-                                  static_cast<int>(pg::kBelieveAfterMicros / USECS_PER_SEC))));
+                                  static_cast<int>(pg::kBelieveAfterMicros / USECS_PER_SEC)),
+                        pg::LogEvent("clock_jumped", {{"seconds", pg::LogNumber(jump / USECS_PER_SEC)}})));
     } else {
-      ereport(LOG, (errmsg("outbox: events are dated by the server's clock again")));
+      ereport(LOG, (errmsg("outbox: events are dated by the server's clock again"), pg::LogEvent("clock_works")));
     }
   });
 }
@@ -257,7 +259,8 @@ void Cycle(MemoryContext context) {
                         errmsg("outbox publishes nothing: the extension's version \"%s\" is not the library's, \"%s\"",
                                found, kVersion),
                         errhint("Run ALTER EXTENSION outbox UPDATE in this database, or restart the server if the "
-                                "library was reinstalled.")));
+                                "library was reinstalled."),
+                        pg::LogEvent("other_version", {{"extension_version", found}, {"version", kVersion}})));
     });
   }
   keeper->presence = installation.presence;
@@ -308,7 +311,8 @@ void Complain(const pg::PendingError& error) {
     ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                       errmsg("outbox publishes nothing from database \"%s\": it is a copy", DatabaseName()),
                       errdetail("outbox_internal.identity names another server, database or outbox.instance."),
-                      errhint("If events of this database are to be published from here, call outbox.adopt() in it.")));
+                      errhint("If events of this database are to be published from here, call outbox.adopt() in it."),
+                      pg::LogEvent("copy")));
   }
   proc_exit(0);
 }
@@ -358,7 +362,7 @@ void KeeperMain() {
   if (keeper->slot == nullptr) {
     ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
                     errmsg("no room for database \"%s\" in the shared memory of outbox", DatabaseName()),
-                    errhint("Raise outbox.max_databases.")));
+                    errhint("Raise outbox.max_databases."), pg::LogEvent("no_database_slot")));
   }
   uint32 wait_event = pg::WaitEventFor("OutboxKeeperMain");
   MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox keeper turn", ALLOCSET_DEFAULT_SIZES);

@@ -1,5 +1,6 @@
 #include "worker/lane_board.h"
 
+#include "base/fault_point.h"
 #include "pg/encoding.h"
 
 extern "C" {
@@ -59,6 +60,7 @@ LaneSlot* TakeLaneSlot(Oid database, const LaneId& lane, uint64 incarnation) {
 
 void WriteLaneSlot(LaneSlot* slot, uint64 incarnation, const LaneView& view, uint64 barrier) {
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  OUTBOX_FAULT_POINT("board.locked");
   if (slot->owner == incarnation) {
     slot->view = view;
     FitEncoding(&slot->view.trouble);

@@ -6,6 +6,7 @@
 #include "base/monotonic.h"
 #include "metrics/store.h"
 #include "pg/entry.h"
+#include "pg/log_line.h"
 #include "pg/process_slots.h"
 #include "pg/settings.h"
 #include "pg/wait.h"
@@ -213,7 +214,7 @@ void ScanDatabases(MemoryContext context) {
     ereport(WARNING, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
                       errmsg("outbox cannot look after all databases of this server"),
                       errdetail("All %d slots are taken by databases that use the extension.", Shared()->max_databases),
-                      errhint("Raise outbox.max_databases and restart the server.")));
+                      errhint("Raise outbox.max_databases and restart the server."), pg::LogEvent("no_database_slot")));
   }
 }
 
@@ -375,7 +376,8 @@ void Start(Job* job, Moment now) {
              errdetail("All slots for background workers are in use, %d by outbox; databases are served in turn.",
                        running + 1),
              errhint("Set max_worker_processes = %d at least, and more where others use it too; see outbox.process.",
-                     pg::MaxWorkerProcessesFor(pg::WantedProcesses(InvalidOid)))));
+                     pg::MaxWorkerProcessesFor(pg::WantedProcesses(InvalidOid))),
+             pg::LogEvent("no_process_slot", {{"for_database", NameOf(job->ticket.database)}})));
   }
 }
 
@@ -456,7 +458,8 @@ void HoldBack(uint32 wait_event) {
   }
   Moment until = After(state->started_at, delay);
   ereport(LOG, (errmsg("outbox launcher waits for %ld s: it crashed the server %d times in a row", delay / 1000,
-                       state->own_crashes)));
+                       state->own_crashes),
+                pg::LogEvent("held_back", {{"seconds", pg::LogNumber(delay / 1000)}})));
   MarkWaiting(kLauncherMark);
   Shared()->launcher_delayed_until = WallClockAt(until);
   bool reload = false;
@@ -472,6 +475,7 @@ void HoldBack(uint32 wait_event) {
 
 void LauncherMain() {
   InstallSignalHandlers();
+  pg::NameLogLines("launcher", nullptr);
   if (Shared() == nullptr) {
     proc_exit(0);
   }

@@ -2,6 +2,7 @@
 
 #include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/log_line.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "worker/start_mark.h"
@@ -111,6 +112,7 @@ pg::SlotTicket BecomeWorker() {
     proc_exit(0);
   }
   WatchOwnStart({ticket.database, static_cast<int>(ticket.kind), ticket.ordinal});
+  pg::NameLogLines(TypeName(ticket.kind), DatabaseName());
   BackgroundWorkerInitializeConnectionByOid(ticket.database, InvalidOid, 0);
   pg::PinSessionSettings();
   pg::ReadThroughHold();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pg/guard.h"
+#include "pg/log_line.h"
 #include "pg/worker_slot.h"
 #include "worker/lane_board.h"
 
@@ -31,7 +32,8 @@ void WarnOfRenewal(const char* server, const char* message) {
     ereport(WARNING, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("outbox: a sink of server \"%s\" lost records", server),
                       errdetail("In its own words: %s.", message),
                       errhint("Nothing is lost: they are sent again, and some may arrive twice. This is a bug in the "
-                              "sink or its client library; please report it.")));
+                              "sink or its client library; please report it."),
+                      pg::LogEvent("sink_renewed", {{"destination", server}})));
   });
 }
 
@@ -73,7 +75,16 @@ void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now) {
   const bool passed = status.id.side == 0 && lane.barrier != status.barrier_done;
   const bool changed = made || passed || lane.state != status.state;
   if (lane.slot != nullptr && (changed || now - lane.written_at >= kWriteEvery)) {
-    WriteLaneSlot(lane.slot, place_.incarnation, status, status.barrier_done);
+    if (status.caught_up) {
+      lane.behind_since = 0;
+    } else if (lane.behind_since == 0) {
+      lane.behind_since = clock_->WallMicros();
+      lane.behind_from = status.next_xid;
+    }
+    LaneView view = status;
+    view.behind_since = lane.behind_since;
+    view.behind_from = lane.behind_from;
+    WriteLaneSlot(lane.slot, place_.incarnation, view, status.barrier_done);
     lane.state = status.state;
     lane.barrier = status.barrier_done;
     lane.written_at = now;
@@ -156,9 +167,11 @@ void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& 
   const char* message = status.error->message.c_str();
   const int number = status.id.lane;
   pg::Guard([=] {
-    ereport(LOG, (errmsg("outbox: lane %d of route \"%s\" has trouble with its tables: %s", number, route, message),
-                  errdetail("The error is %s. It is tried again by itself; nothing is lost meanwhile.", code),
-                  errhint("See outbox.lag.")));
+    ereport(LOG,
+            (errmsg("outbox: lane %d of route \"%s\" has trouble with its tables: %s", number, route, message),
+             errdetail("The error is %s. It is tried again by itself; nothing is lost meanwhile.", code),
+             errhint("See outbox.lag."),
+             pg::LogEvent("lane_trouble", {{"route", route}, {"lane", pg::LogNumber(number)}, {"error_code", code}})));
   });
 }
 

@@ -48,12 +48,14 @@ class RelayPublisher {
     std::string state;             // as last written to the slot
     uint64_t barrier = 0;
     int64_t written_at = 0;
+    int64_t behind_since = 0;  // Unix microseconds: see LaneView
+    uint64_t behind_from = 0;
     bool seen = false;  // in this turn
   };
   struct ShownDestination {
     pg::DestinationSlot* slot = nullptr;
     std::string state;
-    metrics::DestinationFigures* figures = nullptr;  // nullptr: there was no room
+    metrics::DestinationCounters* figures = nullptr;  // nullptr: there was no room for the database
     uint64_t renewals = 0;
     int64_t trips = 0;   // as far as counted in the figures
     int64_t deaths = 0;  // the same

@@ -3,6 +3,7 @@
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "pg/entry.h"
+#include "pg/log_line.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 #include "worker/lane_board.h"
@@ -100,7 +101,7 @@ void RelayMain() {
   if (slot == nullptr) {
     ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
                     errmsg("no room for database \"%s\" in the shared memory of outbox", DatabaseName()),
-                    errhint("Raise outbox.max_databases.")));
+                    errhint("Raise outbox.max_databases."), pg::LogEvent("no_database_slot")));
   }
   on_shmem_exit(ReleaseBoard, UInt64GetDatum(ticket.incarnation));
   relay = new Relay({.database = ticket.database,

@@ -58,6 +58,8 @@ ok(wait_for_value($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_ty
 is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox keeper'"), '1', 'the keeper waits');
 like($node->safe_psql('postgres', q{SELECT status || ': ' || detail FROM outbox.doctor() WHERE "check" = 'version'}),
 	qr/^problem: The library has version 0\.2, the extension 0\.3; workers wait/, 'doctor() says the same');
+is($node->safe_psql('postgres', q{SELECT string_agg(name || ' ' || value, ', ' ORDER BY name) FROM outbox.metrics() WHERE name IN ('outbox_version_mismatch', 'outbox_pending_events', 'outbox_parked_events')}),
+	'outbox_version_mismatch 1', 'metrics() as well, and asks no table of the other version');
 is($node->safe_psql('postgres', 'SELECT * FROM outbox.version()') =~ /0\.2.*0\.3/s ? 1 : 0, 1, 'version() shows both');
 my $sqlstate;
 ($status, undef, $error) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT outbox.adopt()");

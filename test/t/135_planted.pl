@@ -169,7 +169,7 @@ is(runs('idle', '', q{SELECT outbox.wait_until_idle('20 s')}), 't', 'all is deli
 
 # --- planting ---
 $node->safe_psql('postgres', 'GRANT app TO granted');
-runs('what teams do', '', 'GRANT ALL ON ALL TABLES IN SCHEMA outbox TO granted; GRANT ALL ON ALL SEQUENCES IN SCHEMA outbox TO granted; GRANT USAGE ON SCHEMA outbox TO looks, writes, owner, granted');
+runs('what teams do', '', 'GRANT ALL ON ALL TABLES IN SCHEMA outbox, outbox_internal TO granted; GRANT ALL ON ALL SEQUENCES IN SCHEMA outbox, outbox_internal TO granted; GRANT USAGE ON SCHEMA outbox, outbox_internal TO looks, writes, owner, granted');
 my $plant = q{
 	CREATE FUNCTION public.planted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE LOG ''planted as %'', current_user; RETURN NEW; END';
 	CREATE FUNCTION public.planted_value(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RAISE LOG ''planted as %'', current_user; RETURN $1; END';

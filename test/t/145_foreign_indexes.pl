@@ -45,15 +45,15 @@ foreach my $case (
 	my ($what, $definition) = @$case;
 	sql("CREATE INDEX by_somebody ON $table USING $definition");
 	$node->safe_psql('postgres', "REINDEX INDEX CONCURRENTLY $ours");
-	is(sql("SELECT 'outbox.by_somebody'::regclass::oid::int8 < '$ours'::regclass::oid::int8"), 't', "$what: an index older than ours");
+	is(sql("SELECT 'outbox_internal.by_somebody'::regclass::oid::int8 < '$ours'::regclass::oid::int8"), 't', "$what: an index older than ours");
 	all_arrive($what);
-	sql('DROP INDEX outbox.by_somebody');
+	sql('DROP INDEX outbox_internal.by_somebody');
 }
 
 # Two at once, and one that could not be finished.
 sql("CREATE INDEX by_somebody ON $table (xid, aggregate_id); CREATE INDEX by_another ON $table (xid, id DESC)");
 $node->psql('postgres', "CREATE UNIQUE INDEX CONCURRENTLY by_a_third ON $table (xid)");
-is(sql("SELECT indisvalid FROM pg_index WHERE indexrelid = 'outbox.by_a_third'::regclass"), 'f', 'an index that is not valid');
+is(sql("SELECT indisvalid FROM pg_index WHERE indexrelid = 'outbox_internal.by_a_third'::regclass"), 'f', 'an index that is not valid');
 is(doctor('status'), 'ok', 'ours is there');
 sql("DROP INDEX $ours");
 is(doctor('status'), 'warning', 'ours is not');

@@ -5,6 +5,7 @@ use strict;
 use warnings;
 
 use IPC::Run;
+use Outbox::Faults;
 use Outbox::Test;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -70,7 +71,10 @@ is(figure('events_published_total', $mine), 4, 'as many are published');
 
 # --- a restart, with one still prepared; and a crash ---
 my $sum = figure('commit_to_ack_seconds_sum', $mine);
+my $lately = sql("SELECT events, max FROM outbox.latency WHERE route = 'redis' AND period = 'hour'");
+like($lately, qr/^[1-9]/, 'some were delivered within the last hour');
 $node->restart;
+is(sql("SELECT events, max FROM outbox.latency WHERE route = 'redis' AND period = 'hour'"), $lately, 'a restart leaves the last hour as it is');
 is(figure('stats_reset_timestamp_seconds'), $began, 'a restart does not set the figures to zero');
 is(figure('events_emitted_total'), 4, 'emitted is kept');
 is(figure('events_published_total', $mine), 4, 'published is kept');
@@ -137,13 +141,40 @@ note("outbox.metrics() with 131 routes behind took $took[0] (ms, rows) at best, 
 cmp_ok((split /\|/, $took[0])[0], '<', 50, 'it takes milliseconds of CPU time');
 }
 
+# --- everything locked, one after the other: nothing is waited for, and what is left out is told ---
 my $locker = $node->background_psql('postgres');
-$locker->query_safe("BEGIN");
-$locker->query_safe("SELECT outbox.emit('order', 'k', 'a.b', '{}')");
-$locker->query_safe("LOCK TABLE outbox_internal.log_" . sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')") . " IN ACCESS EXCLUSIVE MODE");
-ok(sql("SET lock_timeout = '1 s'; SELECT count(*) FROM outbox.metrics()") > 0, 'it waits for no lock of the log');
-$locker->query_safe("ROLLBACK");
+my $today = sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')");
+my %tables = (route => 'outbox.route', pause => 'outbox.pause', (map { $_ => "outbox_internal.$_" } qw(lane side_lane parked side_topic identity)), log => "outbox_internal.log_$today");
+foreach my $table (sort keys %tables)
+{
+	$locker->query_safe("BEGIN; LOCK TABLE $tables{$table} IN ACCESS EXCLUSIVE MODE");
+	is(sql("SET statement_timeout = '20 s'; SELECT string_agg(labels ->> 'part', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), $table, "$table is locked: what it would tell is left out");
+	$locker->query_safe('ROLLBACK');
+}
+$locker->query_safe('BEGIN; REINDEX INDEX outbox_internal.parked_count_idx');
+is(sql("SET statement_timeout = '20 s'; SELECT string_agg(labels ->> 'part', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), 'parked', 'so is a table whose index is being built anew');
+$locker->query_safe('ROLLBACK');
+$locker->query_safe("BEGIN; LOCK TABLE outbox_internal.progress IN ACCESS EXCLUSIVE MODE");
+is(sql("SET statement_timeout = '20 s'; SELECT count(*) FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), 0, 'positions are not asked for of lanes that a worker has');
+$locker->query_safe('ROLLBACK');
 $locker->quit;
+is(figure('figures_left_out'), 0, 'and afterwards nothing is');
+Outbox::Faults::arm('board.locked', 'wait');
+ok(Outbox::Faults::await_waiting('board.locked', 60), 'a worker has stopped with the shared memory locked');
+is(sql("SET statement_timeout = '20 s'; SELECT string_agg(labels ->> 'part', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), '(shared memory)', 'that is not waited for, either');
+is(sql("SET statement_timeout = '20 s'; SELECT outbox.metrics_text() LIKE '%outbox_events_emitted_total%'"), 't', 'the rest is told');
+Outbox::Faults::release('board.locked');
+
+# --- twice the log: as many pages are read ---
+sub pages { my ($out) = sql('SELECT count(*) FROM outbox.metrics(); EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON, TIMING OFF) SELECT * FROM outbox.metrics()') =~ /(\[.*\])/s; my ($hit, $read) = ($out =~ /"Shared Hit Blocks": (\d+)/, $out =~ /"Shared Read Blocks": (\d+)/); return $hit + $read }
+sql("ALTER SYSTEM SET outbox.enabled = off; SELECT pg_reload_conf()");
+ok(wait_for_value($node, q(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay'), '0', 60), 'nobody has the lanes');
+sql(q(SELECT count(outbox.emit_text('other', i::text, 'a.b', '1234567890')) FROM generate_series(1, 20000) i));
+my $pages = pages();
+sql(q(SELECT count(outbox.emit_text('other', i::text, 'a.b', '1234567890')) FROM generate_series(1, 40000) i));
+my $more = pages();
+cmp_ok($more, '<', 1.2 * $pages + 300, "three times the log, and as much is read: $pages pages, $more pages");
+sql("ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf()");
 
 # --- a parser that others have written ---
 my $parser = q(

@@ -41,6 +41,14 @@ $node->safe_psql('postgres', q(SELECT count(outbox.emit('order', i, 'order.creat
 ok(wait_idle($node), 'delivered');
 $node->safe_psql('postgres', 'CREATE ROLE monitor LOGIN IN ROLE pg_monitor');
 
+SKIP:
+{
+	skip 'promtool is not here (Debian: prometheus)', 1 unless found('promtool');
+	my ($text, $out) = ($node->safe_psql('postgres', "SELECT outbox.metrics_text('prometheus')") . "\n", '');
+	my $ok = IPC::Run::run([ 'promtool', 'check', 'metrics' ], '<', \$text, '>', \$out, '2>&1');
+	ok($out !~ /error while linting|text format parsing error/, 'the older text format is read by promtool') or diag($out);
+}
+
 # What is used in a rule is a name that outbox.metrics() knows.
 my %known = map { $_ => 1 } split /\n/, $node->safe_psql('postgres', 'SELECT DISTINCT name FROM outbox.metrics()');
 my %used = map { $_ => 1 } map { /\b(outbox_\w+)/g } $rules =~ /expr: (.*)/g;

@@ -64,7 +64,7 @@ my $today = sql(q{SELECT outbox.emit('a', 1, 'e', '1'); SELECT max(tableoid::reg
 sql("SET outbox.allow_loss = on; ALTER TABLE outbox_internal.$today RENAME TO away");
 my $both = $node->background_psql('postgres', on_error_stop => 1);
 $both->query_safe(q{BEGIN; CALL merge(3)});
-sql("SET outbox.allow_loss = on; ALTER TABLE outbox.away RENAME TO $today");
+sql("SET outbox.allow_loss = on; ALTER TABLE outbox_internal.away RENAME TO $today");
 like($both->query_safe(q{INSERT INTO outbox.event (id, aggregate_type, event_type, payload) VALUES (id(2), 'again', 'created', '1'), (id(4), 'order', 'created', '1');
 	SELECT count(*), count(DISTINCT id) FROM outbox.event WHERE id IN (id(1), id(2), id(3), id(4), id(5))}), qr/^5\|4$/m, 'events of two tables are found');
 like($both->query_safe("SELECT (SELECT count(*) FROM outbox_internal.log_spare WHERE xid = pg_current_xact_id()), (SELECT count(*) FROM outbox_internal.$today WHERE xid = pg_current_xact_id())"), qr/^3\|2$/m, 'three and two');

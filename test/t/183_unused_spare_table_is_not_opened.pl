@@ -29,7 +29,7 @@ sub all_come { my ($what) = @_; return ok(wait_until(sub { my $came = came(); !g
 # With the table of the day under another name events go to the spare table.
 my $today = sql(q{SELECT 'log_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')});
 sub away { return sql("SET outbox.allow_loss = on; ALTER TABLE outbox_internal.$today RENAME TO away") }
-sub back { return sql("SET outbox.allow_loss = on; ALTER TABLE outbox.away RENAME TO $today") }
+sub back { return sql("SET outbox.allow_loss = on; ALTER TABLE outbox_internal.away RENAME TO $today") }
 sub in_spare { return sql('SELECT count(*) FROM outbox_internal.log_spare') }
 sub psql_started
 {

@@ -16,7 +16,7 @@ sub planted
 {
 	my ($database) = @_;
 	sql("CREATE DATABASE $database; CREATE ROLE $database LOGIN; GRANT pg_read_all_stats TO $database");
-	sql(qq{CREATE EXTENSION outbox; GRANT USAGE, CREATE ON SCHEMA outbox, public TO $database;
+	sql(qq{CREATE EXTENSION outbox; GRANT USAGE, CREATE ON SCHEMA outbox, outbox_internal, public TO $database;
 		CREATE TABLE public.ran (as_whom text, what text); GRANT ALL ON public.ran TO $database;
 		DO \$\$ DECLARE what text; BEGIN
 		  FOR what IN SELECT format('ALTER TABLE %s OWNER TO $database', oid::regclass) FROM pg_class WHERE relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND relkind IN ('r', 'p', 'v')

@@ -7,6 +7,7 @@ use warnings;
 use IO::Socket::INET;
 use IPC::Run ();
 use Outbox::Test;
+use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
@@ -85,6 +86,10 @@ like(look("'good', $patient", 'hint'), qr/^There is no user mapping that counts:
 sql(q{CREATE USER MAPPING FOR PUBLIC SERVER good OPTIONS (password 'secret')});
 is(look("'good', $patient"), 'server|t||', 'until there is one');
 
+server('no_such_db', "host '127.0.0.1', port '$redis->{port}', db '99'");
+sql(q{CREATE USER MAPPING FOR PUBLIC SERVER no_such_db OPTIONS (password 'secret')});
+is(look("'no_such_db', $patient", '"check", error_code, hint'), 'login|DB_INDEX|Set option db to a database that the server has.', 'a database that is not there is no question of the user mapping');
+
 # Kafka that is not there: told before the time is over.
 server('kafka', qq("bootstrap.servers" '127.0.0.1:$closed_port'), 'outbox_kafka');
 is(look("'kafka', $patient"), 'connection|f|destination|_TRANSPORT', 'no broker listens');
@@ -97,6 +102,25 @@ server('kafka_login', qq("bootstrap.servers" '127.0.0.1:$closed_port'), 'outbox_
 sql(q{CREATE USER MAPPING FOR PUBLIC SERVER kafka_login OPTIONS ("sasl.username" 'a', "sasl.password" 'b')});
 is(look("'kafka_login', $patient"), 'options|f|config|BAD_OPTION', 'options that do not fit together');
 is(look("'kafka', 'no such topic!', $patient"), 'topic|f|message|INVALID_TOPIC', 'a name that no topic can have');
+
+# Something else than Kafka: its first bytes are named, and not called an answer that is too long.
+my $http = IO::Socket::INET->new(Listen => 50, LocalAddr => '127.0.0.1') or die "listen: $!";
+my $web = fork() // die "fork: $!";
+if ($web == 0)
+{
+	while (my $client = $http->accept)
+	{
+		$client->sysread(my $asked, 4096);
+		$client->syswrite("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+		close $client;
+	}
+	POSIX::_exit(0);
+}
+server('kafka_http', q("bootstrap.servers" '127.0.0.1:) . $http->sockport . q('), 'outbox_kafka');
+is(look("'kafka_http', $patient"), 'connection|f|destination|_BAD_MSG', 'an HTTP server');
+like(look("'kafka_http', $patient", 'hint'), qr/^An HTTP server listens there/, 'which is what it is called');
+kill 'TERM', $web;
+waitpid $web, 0;
 
 # --- the kinds that need no broker ---------------------------------------------------------------------------------------------
 sql('CREATE SERVER log FOREIGN DATA WRAPPER outbox_log; CREATE SERVER nothing FOREIGN DATA WRAPPER outbox_null');
@@ -152,6 +176,9 @@ sub made
 	is(sql("SELECT count(*) FROM outbox.route WHERE name = '$name'"), 1, "$name is made");
 	return $error;
 }
+# A statement_timeout that is shorter than the look: the route is what was asked for. (Once of ten: the machine may be slow.)
+my @hurried = grep { my ($status) = $node->psql('postgres', "SET statement_timeout = '600ms'; SELECT outbox.create_route('hurried $_', server => 'silent')"); $status == 0 } 1 .. 10;
+cmp_ok(scalar @hurried, '>=', 1, 'statement_timeout does not take back a route because of a look at its server');
 like(made('at_closed', 'closed'), qr/NOTICE:  server "closed" cannot be used as it is: could not connect.*\nDETAIL:  Error class destination, code CONNECT\. The route is made all the same.*\nHINT:  .*outbox\.test_server\('closed'\)/, 'and told that its server does not answer');
 like(made('at_silent', 'silent'), qr/NOTICE:  server "silent" cannot be used as it is/, 'nor does one that is silent hold it up for long');
 unlike(made('at_log', 'log'), qr/NOTICE/, 'one that is well is no news');

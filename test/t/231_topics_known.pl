@@ -1,5 +1,6 @@
-# A route that knows its topics: a misspelt one, by the event or by its aggregate type, is a dead letter with a class of its own and no
-# new stream; its neighbours go on. Sent to the right topic, or once the list has it, it arrives.
+# A route that knows its topics: what it has when the list comes, by the event's own topic or by its aggregate type, is a dead letter
+# with a class of its own and no new stream; its neighbours go on. Sent to the right topic, or once the list has it, it arrives. What
+# comes later is refused by emit() itself, in every session that is there already.
 use strict;
 use warnings;
 
@@ -10,16 +11,33 @@ use Test::More;
 my $redis = Outbox::Redis->start;
 my $node = new_node();
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
-redis_route($node, $redis, 'cache', options => q('{"topics_known": ["outbox.event.order", "shop.*"]}'), max_attempts => 1);
-sub emit { my ($type, $key, $topic) = @_; return sql("SELECT outbox.emit_text('$type', '$key', 'made', 'x'" . (defined $topic ? ", topic => '$topic'" : '') . ')') }
+redis_route($node, $redis, 'cache', max_attempts => 1);
+sub emit_call { my ($type, $key, $topic) = @_; return "SELECT outbox.emit_text('$type', '$key', 'made', 'x'" . (defined $topic ? ", topic => '$topic'" : '') . ')' }
+sub emit { return sql(emit_call(@_)) }
 sub state_of { my ($id) = @_; return "SELECT state || ' ' || coalesce(error_code, '') FROM outbox.status('$id')" }
 # The last error stays with an event that was delivered in the end.
 sub delivered { my ($id) = @_; return "SELECT state = 'delivered' FROM outbox.status('$id')" }
 
+sql(q{SELECT outbox.pause('cache', reason => 'until the list is there')});
 my $misspelt = emit('ordre', 1);
 my $by_topic = emit('order', 2, 'shpo.orders');
+# Sessions that have emitted before the list came: it counts in them, too.
+my @sessions = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 2;
+$_->query_safe(emit_call('order', 9)) foreach @sessions;
+sql(q{SELECT outbox.alter_route('cache', options => '{"topics_known": ["outbox.event.order", "shop.*"]}')});
+foreach my $session (@sessions)
+{
+	$session->query(emit_call('ordre', 9));
+	like($session->{stderr}, qr/route "cache" does not know the topic "outbox\.event\.ordre"/, 'a session that had emitted before is refused');
+	$session->{stderr} = '';
+	$session->query_safe(emit_call('order', 9));
+	$session->quit;
+}
+my ($status, $out, $error) = $node->psql('postgres', emit_call('order', 2, 'shpo.orders'));
+like($error, qr/does not know the topic "shpo\.orders"/, 'and a new one');
 my $next = emit('order', 1);
 my $known = emit('anything', 1, 'shop.orders');
+sql(q{SELECT outbox.resume('cache')});
 ok(wait_for_value($node, state_of($next), 'delivered ', 60), 'what is known goes');
 ok(wait_for_value($node, state_of($known), 'delivered ', 60), 'by a pattern, too');
 ok(wait_for_value($node, state_of($misspelt), 'dead TOPIC_NOT_KNOWN', 60), 'a misspelt aggregate type is a dead letter');

@@ -1,6 +1,6 @@
 # The Grafana board: its file is one that Grafana takes, and every query of it says something of a real Prometheus under load, with its
 # variables put in as Grafana does: all, one, several, and a name that is a regular expression by accident.
-# matrix: M3
+# matrix: M6
 use strict;
 use warnings;
 

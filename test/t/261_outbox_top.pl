@@ -1,6 +1,6 @@
 # scripts/outbox-top in a real terminal (tmux): what it shows, what its keys do and for whom, a hundred routes, a narrow terminal, no colour;
 # and that it stays and comes back: no extension, a copy, a standby, a server that restarts. --once for scripts.
-# matrix: M4
+# matrix: M7
 use strict;
 use warnings;
 

@@ -37,3 +37,28 @@ BEGIN
   END LOOP;
 END
 $move$;
+
+-- What is said of tables and columns names them where they are now.
+DO $say$
+DECLARE
+  what text;
+BEGIN
+  FOR what IN
+    SELECT pg_catalog.format('COMMENT ON %s IS %L',
+      CASE WHEN d.objsubid OPERATOR(pg_catalog.<>) 0 THEN pg_catalog.format('COLUMN %s.%I', c.oid::pg_catalog.regclass, a.attname)
+           ELSE pg_catalog.format('%s %s', CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' WHEN 'i' THEN 'INDEX' WHEN 'I' THEN 'INDEX' ELSE 'TABLE' END,
+                                  c.oid::pg_catalog.regclass) END,
+      pg_catalog.regexp_replace(d.description,
+        '\moutbox\.(clock_ceiling|emit_right|foreign_event|identity|lane|lane_start|log|log_spare|origin|outcome|parked|progress|server_run|side_lane|side_topic|tick)\M',
+        'outbox_internal.\1', 'g'))
+    FROM pg_catalog.pg_description d
+    JOIN pg_catalog.pg_class c ON d.classoid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objoid OPERATOR(pg_catalog.=) c.oid
+    LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) c.oid AND a.attnum OPERATOR(pg_catalog.=) d.objsubid
+    WHERE c.relnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
+      AND d.description OPERATOR(pg_catalog.~) '\moutbox\.(clock_ceiling|emit_right|foreign_event|identity|lane|lane_start|log|log_spare|origin|outcome|parked|progress|server_run|side_lane|side_topic|tick)\M'
+  LOOP
+    EXECUTE what;
+  END LOOP;
+END
+$say$;
+COMMENT ON TRIGGER log_guard ON outbox_internal.log IS 'diverts every insert but emit''s own into outbox_internal.foreign_event';

@@ -52,6 +52,20 @@ BEGIN
   LOOP
     EXECUTE pg_catalog.format('GRANT %s TO %s', what, role);
   END LOOP;
+  -- Who may emit gets what grant_emit() gives by now.
+  FOR role, what IN
+    SELECT DISTINCT x.grantee::pg_catalog.regrole::text, pg_catalog.format('EXECUTE ON FUNCTION %s', r)
+    FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x, outbox_internal.emit_routines() r
+    WHERE p.oid OPERATOR(pg_catalog.=) 'outbox.emit(text, text, text, jsonb, jsonb, text, timestamptz)'::pg_catalog.regprocedure
+      AND x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
+    UNION ALL
+    SELECT x.grantee::pg_catalog.regrole::text, 'UPDATE, DELETE ON outbox.event'
+    FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
+    WHERE c.oid OPERATOR(pg_catalog.=) 'outbox.event'::pg_catalog.regclass AND x.privilege_type OPERATOR(pg_catalog.=) 'INSERT'
+      AND x.grantee OPERATOR(pg_catalog.<>) c.relowner AND x.grantee OPERATOR(pg_catalog.<>) 0
+  LOOP
+    EXECUTE pg_catalog.format('GRANT %s TO %s', what, role);
+  END LOOP;
   -- Operators get what grant_operate() gives by now: roles with all that it gave before, of what there was before.
   FOR role IN
     WITH given AS (

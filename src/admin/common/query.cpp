@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/version.h"
 #include "pg/schemas.h"
 #include "pg/transaction.h"
 
@@ -30,7 +31,23 @@ Oid OwnerOfTables() {
   return owner;
 }
 
-// Plain, except for the rows it fills, which are declared outside of the guard.
+// Both are plain, except for the rows they fill, which are declared outside of the guard.
+void TakeRows(std::vector<Row>* rows) {
+  if (SPI_tuptable == nullptr) {
+    return;
+  }
+  TupleDesc columns = SPI_tuptable->tupdesc;
+  for (uint64 r = 0; r < SPI_tuptable->numvals; r++) {
+    rows->emplace_back(columns->natts);
+    for (int c = 0; c < columns->natts; c++) {
+      const char* text = SPI_getvalue(SPI_tuptable->vals[r], columns, c + 1);
+      if (text != nullptr) {
+        rows->back()[c] = text;
+      }
+    }
+  }
+}
+
 void Execute(Access access, Plan plan, const char* sql, int count, const char* const* params, std::vector<Row>* rows) {
   Oid types[kMaxParams];
   Datum values[kMaxParams];
@@ -45,19 +62,7 @@ void Execute(Access access, Plan plan, const char* sql, int count, const char* c
     if (code < 0) {
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
     }
-    if (SPI_tuptable == nullptr) {
-      return;
-    }
-    TupleDesc columns = SPI_tuptable->tupdesc;
-    for (uint64 r = 0; r < SPI_tuptable->numvals; r++) {
-      rows->emplace_back(columns->natts);
-      for (int c = 0; c < columns->natts; c++) {
-        const char* text = SPI_getvalue(SPI_tuptable->vals[r], columns, c + 1);
-        if (text != nullptr) {
-          rows->back()[c] = text;
-        }
-      }
-    }
+    TakeRows(rows);
   });
 }
 
@@ -126,6 +131,38 @@ std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>&
   return rows;
 }
 
+std::vector<Row> RunPlanned(PlannedQuery* query) {
+  std::vector<Row> rows;
+  pg::Guard([&] {
+    WithSpiAsOwner(query->how, [&] {
+      if (query->plan == nullptr) {
+        SPIPlanPtr plan = SPI_prepare(query->sql, 0, nullptr);
+        if (plan == nullptr || SPI_keepplan(plan) != 0) {
+          ereport(ERROR,
+                  (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(SPI_result))));
+        }
+        query->plan = plan;
+      }
+      const int code = SPI_execute_plan(query->plan, nullptr, nullptr, true, 0);
+      if (code < 0) {
+        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
+      }
+      TakeRows(&rows);
+    });
+  });
+  return rows;
+}
+
+void CheckColumns(int declared, int returned) {
+  if (declared != returned) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("a function of the extension is not that of the library"),
+                    errdetail("Its SQL declares %d columns, the library, of version %s, returns %d.", declared,
+                              kVersion, returned),
+                    errhint("ALTER EXTENSION outbox UPDATE, or restart the server after installing the new library.")));
+  }
+}
+
 void ResultSet::Begin() {
   pg::Guard([&] {
     InitMaterializedSRF(fcinfo_, 0);
@@ -140,7 +177,11 @@ void ResultSet::Add(const Row& row) {
     texts[i] = row[i] ? const_cast<char*>(row[i]->c_str()) : nullptr;
   }
   char** values = texts.data();
-  pg::Guard([&] { tuplestore_puttuple(result_->setResult, BuildTupleFromCStrings(input_, values)); });
+  const int given = static_cast<int>(row.size());
+  pg::Guard([&] {
+    CheckColumns(input_->tupdesc->natts, given);  // else it would read behind the last one
+    tuplestore_puttuple(result_->setResult, BuildTupleFromCStrings(input_, values));
+  });
 }
 
 std::string UnixMicrosText(int64 micros) {

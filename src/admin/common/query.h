@@ -42,6 +42,18 @@ bool HasTables(std::span<const char* const> tables);
 // The columns are returned in their types' text form. Throws PgError.
 std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params = {}, Plan plan = Plan::kUsual);
 
+// A constant query without parameters that is asked again and again: planned once per session.
+struct PlannedQuery {
+  const char* sql;
+  Plan how = Plan::kUsual;
+  SPIPlanPtr plan = nullptr;
+};
+// As RunSql() with Access::kRead.
+std::vector<Row> RunPlanned(PlannedQuery* query);
+
+// Raises an error if a function's SQL declares another number of columns than the library returns. Plain.
+void CheckColumns(int declared, int returned);
+
 // What to undo after plain code that ran as the owner. Plain; on an error the transaction's abort undoes it.
 struct CallerIdentity {
   Oid user;

@@ -291,6 +291,17 @@ void TellUnwatched(const std::string& name) {
   }
 }
 
+void TellUnchanged(FunctionCallInfo fcinfo, const std::string& name) {
+  bool given = false;
+  for (int i = 1; i < PG_NARGS(); i++) {
+    given = given || !PG_ARGISNULL(i);
+  }
+  Notice(
+      "route \"" + name + "\" stays as it is",
+      given ? "It is what was asked for already." : "Nothing was given but its name.",
+      given ? "" : "For example outbox.alter_route('" + name + "', max_attempts => 5). What is NULL stays as it is.");
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_create_route) {
@@ -380,6 +391,9 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   }
   if (policy.on_failure != old[6]) {
     ChangeHolders(name, old[10].value(), policy.on_failure == "block");
+  }
+  if (RouteFace(name) == before) {
+    TellUnchanged(fcinfo, name);
   }
   AuditAlteredRoute(name, before, other_events ? NoLongerWanted(name, lanes_before) : 0);
   outbox::pg::NoteConfigChange();

@@ -207,9 +207,12 @@ std::string CheckTopicsKnown(const std::string& type, const std::string& value) 
                                {Cell(value)})) {
     patterns.push_back(row[0]);
   }
-  if (!patterns.empty()) {
-    (void)CheckPatterns("topics_known", patterns);
+  if (patterns.empty()) {
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "route option \"topics_known\" must name one topic at least",
+           "An empty list would let nothing go anywhere.",
+           "Leave the option out where all topics are right; outbox.pause() stops a route.");
   }
+  (void)CheckPatterns("topics_known", patterns);
   return value;
 }
 

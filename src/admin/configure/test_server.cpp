@@ -15,6 +15,7 @@
 
 extern "C" {
 #include "storage/latch.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 }
 
@@ -27,6 +28,18 @@ constexpr int64_t kLongest = 60'000;
 constexpr int64_t kGrace = 250;        // milliseconds beyond its own timeout that the program may take
 constexpr int64_t kAtNewRoute = 1000;  // the timeout there
 constexpr int64_t kLongestWait = 200;
+
+// Milliseconds of the statement's time that a look which nobody asked for may take: less than half of what is left of
+// statement_timeout, for the rest is needed. Less than kShortest: there is no time for it.
+int64_t TimeToSpare(int64_t wanted) {
+  return pg::Guard([wanted] {
+    if (!get_timeout_active(STATEMENT_TIMEOUT)) {
+      return wanted;
+    }
+    const int64_t left = (get_timeout_finish_time(STATEMENT_TIMEOUT) - GetCurrentTimestamp()) / 1000;
+    return std::min(wanted, left / 2 - kGrace);
+  });
+}
 
 // Lets the program run, in pieces. Its owner ends it, whatever is thrown.
 std::vector<sink::CheckupRow> Ask(const std::string& program, const sink::CheckupRequest& request) {
@@ -70,9 +83,10 @@ Cell Text(const std::string& utf8) {
 
 // A login that is refused for want of one: the program does not know which mapping there is.
 void AddMappingHint(const UserMappings& mappings, const std::string& server, sink::CheckupRow* row) {
-  const std::string& code = row->error.code;
+  constexpr std::string_view kRefusedLogins[] = {"NOAUTH", "WRONGPASS", "AUTH", "_AUTHENTICATION",
+                                                 "SASL_AUTHENTICATION_FAILED"};
   const bool login =
-      row->check == "login" || code == "_AUTHENTICATION" || code == "SASL_AUTHENTICATION_FAILED" || code == "NOAUTH";
+      std::find(std::begin(kRefusedLogins), std::end(kRefusedLogins), row->error.code) != std::end(kRefusedLogins);
   if (!login || row->error.ok()) {
     return;
   }
@@ -134,8 +148,12 @@ void NoticeUnusable(const Destination& destination, const std::string& server, c
   if (!pg::settings.test_new_routes || client_min_messages > NOTICE) {
     return;
   }
+  const int64_t timeout_ms = TimeToSpare(kAtNewRoute);
+  if (timeout_ms < kShortest) {
+    return;  // the route is what was asked for
+  }
   TestRequest request{server, topic_template.find('{') == std::string::npos ? topic_template : "",
-                      sink::RecordForm::kStream, kAtNewRoute};
+                      sink::RecordForm::kStream, timeout_ms};
   if (destination.kind->form != nullptr) {
     sink::OptionList list;
     for (const Row& row : RunSql(Access::kRead, "SELECT key, value FROM jsonb_each_text($1::jsonb)", {Cell(options)})) {

@@ -21,7 +21,8 @@ struct TestRequest {
 std::vector<sink::CheckupRow> TestDestination(const Destination& destination, const TestRequest& request);
 
 // A NOTICE, if the server of a new route cannot be used as it is. Nothing where no client would see it, or
-// outbox.test_new_routes is off. `options`: the route's, as a JSON object.
+// outbox.test_new_routes is off; nor where statement_timeout leaves no time for it. `options`: the route's, as a JSON
+// object.
 void NoticeUnusable(const Destination& destination, const std::string& server, const std::string& topic_template,
                     const std::string& options);
 

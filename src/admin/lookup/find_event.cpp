@@ -13,7 +13,6 @@ constexpr const char* kColumns =
     "SELECT (extract(epoch FROM created_at) * 1000000)::bigint, xid, aggregate_type, aggregate_id, event_type, topic, "
     "coalesce(xid = pg_current_xact_id_if_assigned(), false) FROM outbox_internal.whole_log WHERE id = $1::uuid ";
 
-// The newest snapshot that was taken before that moment, of those that lanes and the keeper wrote down.
 constexpr const char* kSnapshotBefore =
     "SELECT s.snapshot FROM ("
     " SELECT p.window_from AS snapshot FROM outbox_internal.lane l, LATERAL"
@@ -52,11 +51,11 @@ std::vector<FoundEvent> FindByTime(Access access, const Uuid& id, int64 micros) 
   // A literal, not a parameter: the planner then opens and locks one day table only. Its digits are made here.
   std::string time = UnixMicrosText(micros);
   std::string at = "AND created_at = '" + time + "'::timestamptz ";
-  std::vector<Row> rows = RunSql(access, kSnapshotBefore, {Cell(time)});
-  if (rows.empty()) {
+  const std::optional<Snapshot> known = SnapshotBefore(access, micros);
+  if (!known) {
     return Read(access, Plan::kUsual, id, at);
   }
-  Snapshot before = ParseSnapshot(rows[0][0].value());
+  const Snapshot& before = *known;
   std::vector<FoundEvent> events =
       Read(access, Plan::kIndexOrder, id, at + "AND xid >= $2::xid8 LIMIT 1", {Cell(std::to_string(before.xmax))});
   if (events.empty() && !before.xip.empty()) {
@@ -70,6 +69,11 @@ std::vector<FoundEvent> FindByTime(Access access, const Uuid& id, int64 micros) 
 }
 
 }  // namespace
+
+std::optional<Snapshot> SnapshotBefore(Access access, int64 micros) {
+  std::vector<Row> rows = RunSql(access, kSnapshotBefore, {Cell(UnixMicrosText(micros))});
+  return rows.empty() ? std::nullopt : std::optional<Snapshot>(ParseSnapshot(rows[0][0].value()));
+}
 
 std::vector<FoundEvent> FindEvents(Access access, const Uuid& id) {
   if (std::optional<int64_t> micros = Uuid7Micros(id)) {

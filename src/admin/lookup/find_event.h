@@ -7,6 +7,7 @@
 
 #include "admin/common/query.h"
 #include "admin/lookup/route_lanes.h"
+#include "base/snapshot.h"
 #include "base/uuid.h"
 
 namespace outbox::admin {
@@ -27,6 +28,12 @@ struct FoundEvent {
 // says when it was made: then one day table is read, through the xid index from the last snapshot before that moment
 // that a lane has saved. An id given by a client is searched for everywhere, row by row. Throws PgError.
 std::vector<FoundEvent> FindEvents(Access access, const Uuid& id);
+
+// The newest snapshot that was taken before that moment, of those that lanes and the keeper wrote down: what was
+// emitted since then is not visible in it, so its transactions are those from its xmax on, and of its xip. (Events of a
+// restored dump keep their time and have transaction ids of outbox_internal.adopted.) nullopt: none is known. Throws
+// PgError.
+std::optional<Snapshot> SnapshotBefore(Access access, int64 micros);
 
 // Views of the event's texts.
 EventFacts FactsOf(const FoundEvent& event);

@@ -14,6 +14,36 @@ bool IsAlive(uint64 incarnation) {
   return false;
 }
 
+// The caller has the lock and has reserved the room: nothing is allocated under the lock.
+void CopyWorkers(std::vector<WorkerView>* views) {
+  for (int i = 0; i < pg::Shared()->workers_used; i++) {
+    pg::WorkerSlot& slot = pg::Workers()[i];
+    if (slot.state != pg::WorkerState::kFree) {
+      views->push_back({slot.kind, slot.state == pg::WorkerState::kRunning, pg_atomic_read_u32(&slot.stop) != 0,
+                        slot.database, slot.ordinal, slot.pid, slot.incarnation, slot.since,
+                        pg_atomic_read_u64(&slot.barrier_done)});
+    }
+  }
+}
+
+void CopyLanes(Oid database, std::vector<OwnedLaneView>* views) {
+  for (int i = 0; i < pg::Shared()->max_lanes; i++) {
+    pg::LaneSlot& slot = pg::Lanes()[i];
+    if (slot.database == database) {
+      views->push_back({slot.view, slot.owner, IsAlive(slot.owner), pg_atomic_read_u64(&slot.barrier)});
+    }
+  }
+}
+
+void CopyDestinations(Oid database, std::vector<OwnedDestinationView>* views) {
+  for (int i = 0; i < pg::Shared()->max_destinations; i++) {
+    const pg::DestinationSlot& slot = pg::Destinations()[i];
+    if (slot.database == database) {
+      views->push_back({slot.view, slot.server, slot.name, IsAlive(slot.owner)});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<WorkerView> ReadWorkerViews() {
@@ -21,17 +51,10 @@ std::vector<WorkerView> ReadWorkerViews() {
   if (pg::Shared() == nullptr) {
     return views;
   }
-  views.reserve(pg::Shared()->max_workers);  // nothing is allocated under the lock
+  views.reserve(pg::Shared()->max_workers);
   pg::Guard([&] {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
-    for (int i = 0; i < pg::Shared()->workers_used; i++) {
-      pg::WorkerSlot& slot = pg::Workers()[i];
-      if (slot.state != pg::WorkerState::kFree) {
-        views.push_back({slot.kind, slot.state == pg::WorkerState::kRunning, pg_atomic_read_u32(&slot.stop) != 0,
-                         slot.database, slot.ordinal, slot.pid, slot.incarnation, slot.since,
-                         pg_atomic_read_u64(&slot.barrier_done)});
-      }
-    }
+    CopyWorkers(&views);
     LWLockRelease(pg::Shared()->lock);
   });
   return views;
@@ -45,12 +68,7 @@ std::vector<OwnedLaneView> ReadLaneViews(Oid database) {
   views.reserve(pg::Shared()->max_lanes);
   pg::Guard([&] {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
-    for (int i = 0; i < pg::Shared()->max_lanes; i++) {
-      pg::LaneSlot& slot = pg::Lanes()[i];
-      if (slot.database == database) {
-        views.push_back({slot.view, slot.owner, IsAlive(slot.owner), pg_atomic_read_u64(&slot.barrier)});
-      }
-    }
+    CopyLanes(database, &views);
     LWLockRelease(pg::Shared()->lock);
   });
   return views;
@@ -64,15 +82,42 @@ std::vector<OwnedDestinationView> ReadDestinationViews(Oid database) {
   views.reserve(pg::Shared()->max_destinations);
   pg::Guard([&] {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
-    for (int i = 0; i < pg::Shared()->max_destinations; i++) {
-      const pg::DestinationSlot& slot = pg::Destinations()[i];
-      if (slot.database == database) {
-        views.push_back({slot.view, slot.server, slot.name, IsAlive(slot.owner)});
-      }
-    }
+    CopyDestinations(database, &views);
     LWLockRelease(pg::Shared()->lock);
   });
   return views;
+}
+
+bool TryReadSharedView(Oid database, SharedView* view) {
+  constexpr int kTries = 20;
+  constexpr long kNapMicros = 1000;
+  if (pg::Shared() == nullptr) {
+    return true;
+  }
+  view->workers.reserve(pg::Shared()->max_workers);
+  view->lanes.reserve(pg::Shared()->max_lanes);
+  view->destinations.reserve(pg::Shared()->max_destinations);
+  return pg::Guard([&] {
+    for (int tries = 1; !LWLockConditionalAcquire(pg::Shared()->lock, LW_SHARED); tries++) {
+      if (tries == kTries) {
+        return false;
+      }
+      pg_usleep(kNapMicros);
+    }
+    CopyWorkers(&view->workers);
+    CopyLanes(database, &view->lanes);
+    CopyDestinations(database, &view->destinations);
+    for (int i = 0; i < pg::Shared()->max_databases; i++) {
+      pg::DatabaseSlot& slot = pg::Databases()[i];
+      if (slot.database == database) {
+        view->active = slot.active;
+        view->relay_demand = slot.relay_demand;
+        view->clock = pg_atomic_read_u64(&slot.clock);
+      }
+    }
+    LWLockRelease(pg::Shared()->lock);
+    return true;
+  });
 }
 
 const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side) {

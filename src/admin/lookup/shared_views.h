@@ -40,6 +40,19 @@ std::vector<WorkerView> ReadWorkerViews();  // of all databases
 std::vector<OwnedLaneView> ReadLaneViews(Oid database);
 std::vector<OwnedDestinationView> ReadDestinationViews(Oid database);
 
+// What one answer shows of a database, as it was at one moment.
+struct SharedView {
+  bool active = false;  // it has a slot, and its outbox is one that works
+  int relay_demand = 0;
+  uint64 clock = 0;                 // last reading, Unix microseconds; 0: none
+  std::vector<WorkerView> workers;  // of all databases
+  std::vector<OwnedLaneView> lanes;
+  std::vector<OwnedDestinationView> destinations;
+};
+// All of it at once. False, and nothing is read, where the lock was not to be had for 20 ms: somebody holds it who was
+// stopped, since nobody keeps it for longer than it takes to copy an entry. Throws as the others do.
+bool TryReadSharedView(Oid database, SharedView* view);
+
 // Status of a lane, or of its side lane with that number, as last published; nullptr if no worker owns it.
 const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side = 0);
 

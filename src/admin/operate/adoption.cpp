@@ -12,6 +12,7 @@
 #include "base/fault_point.h"
 #include "days/log_table_list.h"
 #include "emit/insert.h"
+#include "pg/log_line.h"
 #include "pg/transaction_end.h"
 
 extern "C" {
@@ -422,7 +423,8 @@ AdoptionStep Adopt(int64 rows) {
       pg::Guard([&] {
         ereport(LOG, (errmsg("outbox: the events of a restored dump are in the log: %s that were still to be sent, %s "
                              "that had been delivered",
-                             total_sent, total_kept)));
+                             total_sent, total_kept),
+                      pg::LogEvent("adopted", {{"sent", total_sent}, {"kept", total_kept}})));
       });
       break;
     }
@@ -504,7 +506,8 @@ int64 RepairGuards() {
                     rows == 0 ? 0
                               : errdetail(INT64_FORMAT " rows had come into the log past it, and were moved to "
                                                        "outbox_internal.foreign_event.",
-                                          rows)));
+                                          rows),
+                    pg::LogEvent("guard_repaired", {{"table", name}})));
     });
     moved += rows;
   }

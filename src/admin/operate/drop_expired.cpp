@@ -56,7 +56,10 @@ bool Drop(const LogDay& day, const Cell& reason) {
   });
   if (dropped) {
     WriteAudit("drop_expired", Cell(), Cell(),
-               JsonObject().Add("log_table", Cell("outbox_internal." + day.table)).Add("rows", day.rows).Add("bytes", day.bytes),
+               JsonObject()
+                   .Add("log_table", Cell("outbox_internal." + day.table))
+                   .Add("rows", day.rows)
+                   .Add("bytes", day.bytes),
                reason);
   }
   return dropped;

@@ -4,6 +4,7 @@
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
+#include "admin/common/progress.h"
 #include "admin/operate/parked_rows.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
@@ -130,6 +131,8 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
   WriteAudit(work.action, selection.route, Cell(),
              JsonObject().AddRaw("filter", selection.text).Add("matched", matched).Add("step", Cell("begin")),
              work.reason);
+  Progress progress(work.action, selection.route.value_or(""), "dead letters", work.has);
+  progress.Begin(matched, 0);
   int64 done = 0;
   int64 seen = 0;
   ParkedKey last = {"0", "-200000000000000", "00000000-0000-0000-0000-000000000000", "-1"};
@@ -146,9 +149,7 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
       batches->Commit();
       done += static_cast<int64>(rows.size());
       seen += static_cast<int64>(end - at);
-      if (seen < matched) {
-        Notice(std::to_string(done) + " of " + Events(matched) + " " + work.has);
-      }
+      progress.At(seen, std::max(seen, matched));
       if (changing) {
         batches->GiveWay();
       }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "admin/common/operation.h"
+#include "admin/common/progress.h"
 #include "admin/operate/parked_rows.h"
 #include "log/replays.h"
 #include "pg/transaction_end.h"
@@ -132,7 +133,7 @@ int64 DueBase(const Replay& replay) {
 }
 
 // Returns false if the replay was cancelled.
-bool CopyPart(Batches* batches, Replay* replay, int64* told) {
+bool CopyPart(Batches* batches, Replay* replay, int64 total, Progress* progress) {
   const size_t all = replay->plan.events.size();
   const int64 due_base = DueBase(*replay);
   for (size_t at = 0; at < all; at += kBatch) {
@@ -145,10 +146,7 @@ bool CopyPart(Batches* batches, Replay* replay, int64* told) {
     if (changing) {
       batches->GiveWay();
     }
-    if (int64 now = Now(); now - *told > 2 * USECS_PER_SEC) {
-      *told = now;
-      Notice(Count(replay->copied, "event") + " scheduled so far");
-    }
+    progress->At(replay->copied, std::max(replay->copied, total));
   }
   return true;
 }
@@ -204,13 +202,15 @@ void CopyReplay(Batches* batches, Replay* replay, const Cell& reason) {
                  .Add("events", replay->plan.matched),
              reason);
   batches->Commit();
-  int64 told = Now();
-  bool going = CopyPart(batches, replay, &told);
+  const int64 total = replay->copied + replay->plan.matched;
+  Progress progress("replay", replay->plan.from, "events", "scheduled", static_cast<int64>(lock));
+  progress.Begin(total, replay->copied);
+  bool going = CopyPart(batches, replay, total, &progress);
   while (going && replay->plan.more) {
     replay->request.filter.since = replay->plan.events.back().created_at + 1;
     replay->request.only_ids = false;
     MakePlan(replay);
-    going = CopyPart(batches, replay, &told);
+    going = CopyPart(batches, replay, total, &progress);
   }
   going = going && !RunSql(Access::kWrite,
                            "UPDATE outbox.replay SET state = 'scheduled', matched = copied WHERE number = $1::bigint "

@@ -97,7 +97,7 @@ void CheckEdit(const ParkedRow& row, const Edit& edit) {
     if (event.tombstone && event.aggregate_id == nullptr) {
       event.aggregate_id = cstring_to_text("-");  // payload stays as it is: no tombstone
     }
-    outbox::emit::CheckEvent(&event);
+    outbox::emit::CheckEvent(&event, true);
   });
 }
 

@@ -158,8 +158,8 @@ void CheckLog(Findings* findings) {
     fine = false;
     findings->Warn("log",
                    Are(std::to_string(held), "day", "is", "are") + " kept beyond outbox.retention, " +
-                       Pretty(held_bytes) + ", because routes have not delivered all of them; outbox_internal." + first->table +
-                       " by " + HoldersText(*first) + ".",
+                       Pretty(held_bytes) + ", because routes have not delivered all of them; outbox_internal." +
+                       first->table + " by " + HoldersText(*first) + ".",
                    "outbox.lag says what is in the way of the route. One that nobody wants any more: "
                    "outbox.drop_route(), or CALL outbox.seek(route, 'infinity').");
   }

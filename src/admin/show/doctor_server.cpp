@@ -79,13 +79,39 @@ void CheckRelays(int running, Findings* findings) {
 
 }  // namespace
 
+namespace {
+
+void TellTogether(const char* what, int places, const std::string& setting, Findings* findings) {
+  findings->Warn("figures",
+                 std::string("outbox.metrics() counts some ") + what +
+                     " of this database together, as \"other\": all " + std::to_string(places) +
+                     " places of the server are taken.",
+                 "ALTER SYSTEM SET " + setting + " = " + std::to_string(2 * places) + "; then restart the server.");
+}
+
+}  // namespace
+
 void CheckFigures(Findings* findings) {
-  const metrics::DatabaseFigures* own = pg::Guard([] { return metrics::FindDatabase(MyDatabaseId, false); });
-  if (own != nullptr && own->not_own.load() > 0) {
-    findings->Warn("figures",
-                   "outbox.metrics() counts some routes of this database together, as \"other\": all " +
-                       std::to_string(metrics::Figures()->max_routes) + " places of the server are taken.",
-                   "Raise outbox.max_series and restart the server.");
+  if (metrics::Figures() == nullptr) {
+    return;
+  }
+  const std::vector<OwnedLaneView> lanes = ReadLaneViews(MyDatabaseId);
+  bool routes = false;
+  bool destinations = false;
+  for (const Row& row : RunSql(
+           Access::kRead, "SELECT r.id, s.oid FROM outbox.route r JOIN pg_foreign_server s ON s.srvname = r.server")) {
+    const int64 id = std::strtoll(row[0].value().c_str(), nullptr, 10);
+    const Oid server = static_cast<Oid>(std::strtoul(row[1].value().c_str(), nullptr, 10));
+    const bool owned = std::any_of(lanes.begin(), lanes.end(),
+                                   [id](const OwnedLaneView& lane) { return lane.owned && lane.id.route_id == id; });
+    routes = routes || (owned && !metrics::HasSlot(MyDatabaseId, id, server));
+    destinations = destinations || (owned && !metrics::HasSlot(MyDatabaseId, server));
+  }
+  if (routes) {
+    TellTogether("routes", metrics::Figures()->max_routes, "outbox.max_series", findings);
+  }
+  if (destinations) {
+    TellTogether("destinations", metrics::Figures()->max_destinations, "outbox.max_destinations", findings);
   }
 }
 

@@ -77,7 +77,7 @@ OUTBOX_FUNCTION(outbox_latency) {
     }
   }
   const metrics::DatabaseFigures* own = outbox::pg::Guard([] { return metrics::FindDatabase(MyDatabaseId, false); });
-  if (own != nullptr && own->not_own.load() > 0) {
+  if (own != nullptr && outbox::ValueOf(own->other.attempts) > 0) {
     AddRows("other", "other", own->other, &result);
   }
   return static_cast<Datum>(0);

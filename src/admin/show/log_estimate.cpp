@@ -1,5 +1,6 @@
 #include "admin/show/log_estimate.h"
 
+#include "admin/lookup/try_lock.h"
 #include "days/log_table.h"
 #include "pg/schemas.h"
 #include "pg/wall.h"
@@ -11,7 +12,6 @@ extern "C" {
 #include "executor/tuptable.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
-#include "storage/lmgr.h"
 #include "utils/datetime.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -49,7 +49,7 @@ void Look(LogEstimate::Table* table, int today) {
   const int day = DayOf(table->oid);
   table->day_from_today = day == PG_INT32_MIN ? day : day - today;
   days::LogTable opened;
-  if (!ConditionalLockRelationOid(table->oid, AccessShareLock) || !days::OpenLogTable(table->oid, &opened)) {
+  if (!LockToLook(table->oid) || !days::OpenLogTable(table->oid, &opened)) {
     return;
   }
   table->readable = true;
@@ -91,6 +91,15 @@ int LogEstimate::days_ahead() const {
     ahead += more ? 1 : 0;
   }
   return ahead;
+}
+
+bool LogEstimate::whole() const {
+  for (int i = 0; i < count; i++) {
+    if (!tables[i].readable) {
+      return false;
+    }
+  }
+  return true;
 }
 
 LogEstimate* EstimateLog() {

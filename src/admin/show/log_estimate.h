@@ -25,6 +25,8 @@ struct LogEstimate {
   int64 bytes() const;
   // Day tables after today's, without a gap.
   int days_ahead() const;
+  // Whether all tables could be read.
+  bool whole() const;
 };
 
 // palloc'd.

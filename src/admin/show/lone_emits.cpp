@@ -9,9 +9,14 @@ namespace outbox::admin {
 
 namespace {
 
+// After the last one doctor() tells of them for so long: where they were mended, or are allowed by now, it is said no
+// more.
+constexpr TimestampTz kTold = USECS_PER_HOUR;
+
 struct EmittingCommits {
   uint64 all = 0;
   uint64 lone = 0;
+  TimestampTz last_lone = 0;
 };
 
 EmittingCommits CountCommits() {
@@ -19,7 +24,8 @@ EmittingCommits CountCommits() {
   if (slot == nullptr) {
     return {};
   }
-  return {pg_atomic_read_u64(&slot->emitting_commits), pg_atomic_read_u64(&slot->lone_emits)};
+  return {pg_atomic_read_u64(&slot->emitting_commits), pg_atomic_read_u64(&slot->lone_emits),
+          static_cast<TimestampTz>(pg_atomic_read_u64(&slot->lone_emit_at))};
 }
 
 }  // namespace
@@ -27,16 +33,18 @@ EmittingCommits CountCommits() {
 // Says nothing where all is well: that is no state of the outbox, but of the applications.
 void CheckLoneEmits(Findings* findings) {
   const EmittingCommits commits = CountCommits();
-  if (commits.lone == 0 || pg::settings.lone_emit == static_cast<int>(pg::LoneEmit::kAllow)) {
+  if (commits.lone == 0 || pg::settings.lone_emit == static_cast<int>(pg::LoneEmit::kAllow) ||
+      GetCurrentTimestamp() - commits.last_lone > kTold) {
     return;
   }
   findings->Warn(
       "lone events",
       std::to_string(commits.lone) + " of " + std::to_string(commits.all) +
-          " transactions that emitted changed nothing else, since the server started: where their events "
+          " transactions that emitted changed nothing else, since the server started, the last of them within the "
+          "hour: where their events "
           "tell of changes, a crash in between loses some.",
       "Emit in the transaction that makes the change; outbox.lone_emit = refuse finds the place. Where events "
-      "stand alone: ALTER ROLE ... SET outbox.lone_emit = allow.");
+      "stand alone: ALTER ROLE ... SET outbox.lone_emit = allow. An hour after the last one nothing is said of them.");
 }
 
 }  // namespace outbox::admin

@@ -1,24 +1,30 @@
 // outbox.metrics() and outbox.metrics_text() [P]: what dashboards and alerts are made of. From shared memory, positions
-// and statistics; nothing is counted in the log, and nothing waits for a lock that emit() or a worker holds. No label
-// is a key, an id or free text.
+// and statistics; nothing is counted in the log, and nothing waits for a lock, whoever holds it: what is locked is left
+// out, and that is a figure as well. No label is a key, an id or free text.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <initializer_list>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "admin/common/query.h"
 #include "admin/lookup/shared_views.h"
+#include "admin/lookup/try_lock.h"
 #include "admin/show/log_estimate.h"
 #include "admin/show/samples.h"
 #include "base/version.h"
 #include "metrics/emitted.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
-#include "pg/wall.h"
 #include "sink/kind.h"
 
 extern "C" {
+#include "access/xlog.h"
 #include "utils/datetime.h"
+#include "utils/fmgrprotos.h"
 }
 
 namespace {
@@ -106,6 +112,10 @@ OUTBOX_FAMILY(kMismatch, "outbox_version_mismatch", kGauge, "", "1: library and 
 OUTBOX_FAMILY(kEnabled, "outbox_enabled", kGauge, "", "0: outbox.enabled is off, and nothing is sent");
 OUTBOX_FAMILY(kNotOwn, "outbox_routes_without_figures", kGauge, "",
               "routes counted as other: outbox.max_series is used up");
+OUTBOX_FAMILY(kNotOwnDestinations, "outbox_destinations_without_figures", kGauge, "",
+              "destinations counted as other: outbox.max_destinations is used up");
+OUTBOX_FAMILY(kLeftOut, "outbox_figures_left_out", kGauge, "",
+              "1 for each table that was locked and not waited for: what it would have told is left out");
 
 double Seconds(int64 micros) {
   return static_cast<double>(micros) / 1e6;
@@ -123,14 +133,21 @@ struct Route {
   int64 id = 0;
   std::string name;
   std::string server;
+  const Labels* labels = nullptr;
+};
+
+struct Destination {
+  std::string name;
+  Oid server = InvalidOid;
+  const Labels* labels = nullptr;
 };
 
 // What one answer is made from.
 struct Sources {
-  std::vector<Route> routes;                         // by id
-  std::vector<std::pair<std::string, Oid>> servers;  // destinations, by name
-  std::vector<OwnedLaneView> lanes;
-  std::vector<OwnedDestinationView> destinations;
+  std::vector<Route> routes;              // by id
+  std::vector<Destination> destinations;  // by name
+  SharedView view;
+  bool same_version = true;  // library and extension: else the tables may be others than those asked for here
   Samples* samples = nullptr;
 
   const Route* Find(int64 id) const {
@@ -138,23 +155,33 @@ struct Sources {
                                   [](const Route& route, int64 value) { return route.id < value; });
     return found == routes.end() || found->id != id ? nullptr : &*found;
   }
-  const std::string* ServerName(Oid server) const {
-    for (const auto& [name, oid] : servers) {
-      if (oid == server) {
-        return &name;
+  const Destination* FindServer(Oid server) const {
+    for (const Destination& destination : destinations) {
+      if (destination.server == server) {
+        return &destination;
       }
     }
     return nullptr;
   }
+  // Whether all these tables may be read now; each that may not is told of.
+  bool MayRead(std::initializer_list<const char*> tables) const {
+    if (!same_version) {
+      return false;
+    }
+    bool all = true;
+    for (const char* table : tables) {
+      if (!Guard([table] { return LockToLook(table); })) {
+        samples->Add(kLeftOut, samples->none(), "part", table, 1);
+        all = false;
+      }
+    }
+    return all;
+  }
 };
-
-Labels LabelsOf(const Route& route) {
-  return {{"route", route.name}, {"destination", route.server}};
-}
 
 // --- counters and histograms -------------------------------------------------------------------------------------
 
-void AddRouteFigures(const Labels& labels, const outbox::RouteFigures& figures, Samples* samples) {
+void AddRouteFigures(const Labels* labels, const outbox::RouteFigures& figures, Samples* samples) {
   samples->Add(kPublished, labels, static_cast<double>(ValueOf(figures.published)));
   samples->Add(kPublishedBytes, labels, static_cast<double>(ValueOf(figures.published_bytes)));
   samples->Add(kAttempts, labels, static_cast<double>(ValueOf(figures.attempts)));
@@ -163,22 +190,54 @@ void AddRouteFigures(const Labels& labels, const outbox::RouteFigures& figures, 
   samples->Add(kWindows, labels, static_cast<double>(ValueOf(figures.windows)));
   for (size_t i = 1; i < outbox::kErrorClasses; i++) {
     if (const uint64 failed = ValueOf(figures.failed[i]); failed > 0) {
-      Labels with = labels;
-      with.emplace_back("error_class", outbox::ErrorClassName(static_cast<outbox::ErrorClass>(i)));
-      samples->Add(kFailures, with, static_cast<double>(failed));
+      samples->Add(kFailures, labels, "error_class", outbox::ErrorClassName(static_cast<outbox::ErrorClass>(i)),
+                   static_cast<double>(failed));
     }
   }
   static constexpr const char* kStates[outbox::kParkedStates] = {"retrying", "blocked", "scheduled", kDeadState};
   for (size_t i = 0; i < outbox::kParkedStates; i++) {
     if (const uint64 parked = ValueOf(figures.parked[i]); parked > 0 || kStates[i] == kDeadState) {
-      Labels with = labels;
-      with.emplace_back("state", kStates[i]);
-      samples->Add(kParkings, with, static_cast<double>(parked));
+      samples->Add(kParkings, labels, "state", kStates[i], static_cast<double>(parked));
     }
   }
   if (ValueOf(figures.published) > 0) {  // else three dozen zeros for each
     samples->AddHistogram(kDelivery, labels, figures.delivery.all);
     samples->AddHistogram(kAck, labels, figures.acknowledgement.all);
+  }
+}
+
+void AddDestinationFigures(const Labels* labels, const metrics::DestinationCounters& figures, Samples* samples) {
+  samples->Add(kTrips, labels, static_cast<double>(ValueOf(figures.trips)));
+  samples->Add(kDeaths, labels, static_cast<double>(ValueOf(figures.deaths)));
+}
+
+// Routes and destinations that a worker has and that count together, and what they have counted.
+void AddOthers(const Sources& from, const metrics::DatabaseFigures* own) {
+  Samples* samples = from.samples;
+  const Labels* other = samples->Keep({{"route", kOther}, {"destination", kOther}});
+  const Labels* other_destination = samples->Keep({{"destination", kOther}});
+  int routes = 0;
+  std::set<Oid> destinations;
+  for (const Route& route : from.routes) {
+    const bool owned = std::any_of(from.view.lanes.begin(), from.view.lanes.end(), [&](const OwnedLaneView& lane) {
+      return lane.owned && lane.id.route_id == route.id;
+    });
+    for (const Destination& destination : from.destinations) {
+      if (owned && destination.name == route.server) {
+        routes += metrics::HasSlot(MyDatabaseId, route.id, destination.server) ? 0 : 1;
+        if (!metrics::HasSlot(MyDatabaseId, destination.server)) {
+          destinations.insert(destination.server);
+        }
+      }
+    }
+  }
+  samples->Add(kNotOwn, samples->none(), routes);
+  samples->Add(kNotOwnDestinations, samples->none(), static_cast<double>(destinations.size()));
+  if (own != nullptr && (routes > 0 || ValueOf(own->other.attempts) > 0)) {
+    AddRouteFigures(other, own->other, samples);
+  }
+  if (own != nullptr && (!destinations.empty() || ValueOf(own->other_destinations.trips) > 0)) {
+    AddDestinationFigures(other_destination, own->other_destinations, samples);
   }
 }
 
@@ -189,58 +248,81 @@ void AddFigures(const Sources& from) {
   if (store == nullptr) {
     return;
   }
-  samples->Add(kReset, {}, Seconds(own == nullptr ? store->started_at : own->reset_at.load()));
+  const Labels* none = samples->none();
+  samples->Add(kReset, none, Seconds(own == nullptr ? store->started_at : own->reset_at.load()));
   const metrics::Emitted emitted = own == nullptr ? metrics::Emitted() : own->TotalEmitted();
-  samples->Add(kTransactions, {}, static_cast<double>(emitted.transactions));
-  samples->Add(kEmitted, {}, static_cast<double>(emitted.events));
-  samples->Add(kEmittedBytes, {}, static_cast<double>(emitted.bytes));
-  samples->Add(kNotOwn, {}, own == nullptr ? 0 : own->not_own.load());
+  samples->Add(kTransactions, none, static_cast<double>(emitted.transactions));
+  samples->Add(kEmitted, none, static_cast<double>(emitted.events));
+  samples->Add(kEmittedBytes, none, static_cast<double>(emitted.bytes));
   for (size_t i = 0; i < 2; i++) {
-    samples->Add(kRestarts, {{"kind", i == 0 ? "keeper" : "relay"}},
+    samples->Add(kRestarts, none, "kind", i == 0 ? "keeper" : "relay",
                  own == nullptr ? 0 : static_cast<double>(ValueOf(own->restarts[i])));
   }
   for (int i = 0; i < store->max_routes; i++) {
     const metrics::RouteSlot& slot = metrics::RouteSlots()[i];
     const Route* route = slot.database.load() == MyDatabaseId ? from.Find(slot.route_id) : nullptr;
-    const std::string* server = route == nullptr ? nullptr : from.ServerName(slot.server);
-    if (server != nullptr) {
-      AddRouteFigures({{"route", route->name}, {"destination", *server}}, slot.figures, samples);
+    const Destination* destination = route == nullptr ? nullptr : from.FindServer(slot.server);
+    if (destination != nullptr) {
+      const Labels* labels = destination->name == route->server
+                                 ? route->labels
+                                 : samples->Keep({{"route", route->name}, {"destination", destination->name}});
+      AddRouteFigures(labels, slot.figures, samples);
     }
-  }
-  if (own != nullptr && own->not_own.load() > 0) {
-    AddRouteFigures({{"route", kOther}, {"destination", kOther}}, own->other, samples);
   }
   for (int i = 0; i < store->max_destinations; i++) {
-    const metrics::DestinationFigures& slot = metrics::DestinationSlots()[i];
-    const std::string* server = slot.database.load() == MyDatabaseId ? from.ServerName(slot.server) : nullptr;
-    if (server != nullptr) {
-      samples->Add(kTrips, {{"destination", *server}}, static_cast<double>(ValueOf(slot.trips)));
-      samples->Add(kDeaths, {{"destination", *server}}, static_cast<double>(ValueOf(slot.deaths)));
+    const metrics::DestinationSlot& slot = metrics::DestinationSlots()[i];
+    const Destination* destination = slot.database.load() == MyDatabaseId ? from.FindServer(slot.server) : nullptr;
+    if (destination != nullptr) {
+      AddDestinationFigures(destination->labels, slot.figures, samples);
     }
   }
+  AddOthers(from, own);
 }
 
 // --- what waits --------------------------------------------------------------------------------------------------
 
-// Where lanes stand that have more to read than is known, by route, lane and side.
+// Where lanes stand, by route, lane and side.
 struct Stand {
   int64 route_id;
   int lane;
   int side;
-  uint64 next;  // the first transaction id not assigned yet when it had read all before
+  uint64 next = 0;  // the first transaction id not assigned yet when it had read all before; 0: not known
 };
 
-std::vector<Stand> LoadStands() {
+std::vector<Stand> LoadStands(const Sources& from) {
+  static PlannedQuery lanes = {
+      "SELECT route_id, lane, 0 FROM outbox_internal.lane UNION ALL SELECT route_id, lane, side FROM outbox_internal.side_lane "
+      "ORDER BY 1, 2, 3"};
   std::vector<Stand> stands;
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT p.route_id, p.lane, p.side, pg_snapshot_xmax(p.window_from) FROM outbox_internal.position p "
-              "ORDER BY 1, 2, 3",
-              {}, outbox::admin::Plan::kByKey)) {
-    stands.push_back({Int(row[0]), static_cast<int>(Int(row[1])), static_cast<int>(Int(row[2])),
-                      std::strtoull(row[3].value().c_str(), nullptr, 10)});
+  if (from.MayRead({"lane", "side_lane"})) {
+    for (const Row& row : RunPlanned(&lanes)) {
+      stands.push_back({Int(row[0]), static_cast<int>(Int(row[1])), static_cast<int>(Int(row[2]))});
+    }
   }
   return stands;
+}
+
+// Of lanes that no worker has, what is saved says where they stand.
+void LoadSaved(const Sources& from, std::vector<Stand>* stands) {
+  static PlannedQuery positions = {
+      "SELECT p.route_id, p.lane, p.side, pg_snapshot_xmax(p.window_from) FROM outbox_internal.position p ORDER BY 1, 2, 3",
+      outbox::admin::Plan::kByKey};
+  if (!from.MayRead({"progress"})) {
+    return;
+  }
+  auto stand = stands->begin();
+  for (const Row& row : RunPlanned(&positions)) {  // in the same order
+    const auto place = std::make_tuple(Int(row[0]), Int(row[1]), Int(row[2]));
+    const auto behind = [&place](const Stand& of) {
+      return std::make_tuple(of.route_id, int64{of.lane}, int64{of.side}) < place;
+    };
+    while (stand != stands->end() && behind(*stand)) {
+      ++stand;
+    }
+    if (stand != stands->end() && std::make_tuple(stand->route_id, int64{stand->lane}, int64{stand->side}) == place) {
+      stand->next = std::strtoull(row[3].value().c_str(), nullptr, 10);
+    }
+  }
 }
 
 struct Waiting {
@@ -276,146 +358,238 @@ class Estimates {
 };
 
 void AddBacklog(const Sources& from, const LogEstimate* log) {
+  std::vector<Stand> stands = LoadStands(from);
+  std::map<std::tuple<int64, int, int>, const OwnedLaneView*> views;
+  for (const OwnedLaneView& view : from.view.lanes) {
+    // A worker that died may have left its slot behind: the live owner's counts.
+    const OwnedLaneView*& known = views[{view.id.route_id, view.id.lane, view.id.side}];
+    known = known == nullptr || view.owned ? &view : known;
+  }
+  const auto find = [&views](const Stand& stand) -> const OwnedLaneView* {
+    const auto view = views.find({stand.route_id, stand.lane, stand.side});
+    return view == views.end() || !view->second->owned ? nullptr : view->second;
+  };
+  bool all_known = true;
+  for (Stand& stand : stands) {
+    const OwnedLaneView* view = find(stand);
+    stand.next = view == nullptr ? 0 : view->next_xid;
+    all_known = all_known && stand.next != 0;
+  }
+  if (!all_known) {
+    LoadSaved(from, &stands);
+  }
   std::map<int64, Waiting> waiting;
   Estimates estimates(log);
   std::map<std::pair<int64, int>, double> of_lane;  // the most of the lane and its side lanes: they share the rows
-  for (const Stand& stand : LoadStands()) {
+  for (const Stand& stand : stands) {
     Waiting& route = waiting[stand.route_id];
-    const OwnedLaneView* view = FindLaneView(from.lanes, stand.route_id, stand.lane, stand.side);
-    const bool owned = view != nullptr && view->owned;
+    const OwnedLaneView* view = find(stand);
     if (stand.side == 0) {
-      (owned ? route.owned : route.unowned)++;
+      (view != nullptr ? route.owned : route.unowned)++;
     }
     double rows = 0;
-    if (owned) {
+    if (view != nullptr) {
       route.inflight += view->inflight_count;
       route.See(view->oldest);
       rows = static_cast<double>(view->inflight_count);
     }
-    if (!owned || !view->caught_up) {
+    if (stand.next != 0 && (view == nullptr || !view->caught_up)) {
       const Behind behind = estimates.At(stand.next);
-      route.See(owned && view->oldest != 0 ? 0 : behind.created_at);
+      route.See(view != nullptr && view->oldest != 0 ? 0 : behind.created_at);
       rows = std::max(rows, behind.rows);
     }
     double& most = of_lane[{stand.route_id, stand.lane}];
     most = std::max(most, rows);
   }
   for (const auto& [lane, rows] : of_lane) {
-    Waiting& route = waiting[lane.first];
-    route.rows = std::max(route.rows, 0.0) + rows;
+    waiting[lane.first].rows += rows;
   }
   for (const Route& route : from.routes) {
     const Waiting& of = waiting[route.id];
-    const Labels labels = LabelsOf(route);
-    from.samples->Add(kInflight, labels, static_cast<double>(of.inflight));
+    from.samples->Add(kInflight, route.labels, static_cast<double>(of.inflight));
     // Each lane stands before all rows of the log, of which a share is its own.
     const int lanes = std::max(of.owned + of.unowned, 1);
-    from.samples->Add(kPending, labels, std::max(std::round(of.rows / lanes), static_cast<double>(of.inflight)));
-    from.samples->Add(kAge, labels, of.oldest == 0 ? 0 : Seconds(std::max<int64>(Now() - of.oldest, 0)));
-    for (const bool owned : {true, false}) {
-      Labels with = labels;
-      with.emplace_back("state", owned ? "owned" : "unowned");
-      from.samples->Add(kLanes, with, owned ? of.owned : of.unowned);
-    }
+    from.samples->Add(kPending, route.labels, std::max(std::round(of.rows / lanes), static_cast<double>(of.inflight)));
+    from.samples->Add(kAge, route.labels, of.oldest == 0 ? 0 : Seconds(std::max<int64>(Now() - of.oldest, 0)));
+    from.samples->Add(kLanes, route.labels, "state", "owned", of.owned);
+    from.samples->Add(kLanes, route.labels, "state", "unowned", of.unowned);
   }
 }
 
+// One step through the index for each route and state that there is, and a bounded count of each.
 void AddParked(const Sources& from) {
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT r.id, s.state, coalesce(c.n, 0), c.error_class FROM outbox.route r "
-              "CROSS JOIN (VALUES ('retrying'), ('blocked'), ('scheduled'), ('dead')) s (state) "
-              "LEFT JOIN LATERAL (SELECT x.error_class, count(*) AS n FROM (SELECT p.error_class FROM "
-              "outbox_internal.parked p "
-              "WHERE p.state = s.state AND p.route_id = r.id LIMIT $1::bigint) x GROUP BY 1) c ON true "
-              "WHERE c.n > 0 OR s.state = 'dead' ORDER BY 1, 2, 4",
-              {Cell(std::to_string(kParkedLimit))}, outbox::admin::Plan::kByKey)) {
+  static PlannedQuery counts = {
+      "WITH RECURSIVE there AS ("
+      "(SELECT p.state, p.route_id FROM outbox_internal.parked p ORDER BY p.state, p.route_id LIMIT 1) "
+      "UNION ALL SELECT n.state, n.route_id FROM there t CROSS JOIN LATERAL ("
+      "SELECT p.state, p.route_id FROM outbox_internal.parked p WHERE (p.state, p.route_id) > (t.state, t.route_id) "
+      "ORDER BY p.state, p.route_id LIMIT 1) n) "
+      "SELECT t.route_id, t.state, c.n, c.error_class FROM there t CROSS JOIN LATERAL ("
+      "SELECT x.error_class, count(*) AS n FROM (SELECT p.error_class FROM outbox_internal.parked p "
+      "WHERE p.state = t.state AND p.route_id = t.route_id LIMIT 1000) x GROUP BY 1) c ORDER BY 1, 2, 4",
+      outbox::admin::Plan::kByKey};
+  static_assert(kParkedLimit == 1000);
+  if (!from.MayRead({"parked"})) {
+    return;
+  }
+  from.samples->Add(
+      kStorage, from.samples->none(), "part", "parked", Guard([] {
+        const Oid table = outbox::pg::FindOurRelation("parked");
+        return static_cast<double>(DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(table))));
+      }));
+  std::set<int64> dead;
+  for (const Row& row : RunPlanned(&counts)) {
     if (const Route* route = from.Find(Int(row[0]))) {
-      Labels labels = LabelsOf(*route);
+      Labels labels = *route->labels;
       labels.emplace_back("state", row[1].value());
       if (row[3]) {
         labels.emplace_back("error_class", *row[3]);
       }
-      from.samples->Add(kParked, labels, static_cast<double>(Int(row[2])));
+      from.samples->Add(kParked, from.samples->Keep(std::move(labels)), static_cast<double>(Int(row[2])));
+      if (row[1] == kDeadState) {
+        dead.insert(route->id);
+      }
+    }
+  }
+  for (const Route& route : from.routes) {
+    if (!dead.contains(route.id)) {
+      from.samples->Add(kParked, route.labels, "state", kDeadState, 0);
     }
   }
 }
 
 void AddTopics(const Sources& from) {
+  static PlannedQuery topics = {
+      "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox_internal.side_topic t GROUP BY 1, 2 ORDER BY 1, 2"};
+  if (!from.MayRead({"side_topic"})) {
+    return;
+  }
   std::map<int64, int64> away;
   int named = 0;
-  for (const Row& row : RunSql(Access::kRead,
-                               "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox_internal.side_topic t GROUP "
-                               "BY 1, 2 ORDER BY 1, 2")) {
+  for (const Row& row : RunPlanned(&topics)) {
     const Route* route = from.Find(Int(row[0]));
     away[Int(row[0])]++;
     if (route != nullptr && named++ < kTopicLimit) {
-      Labels labels = LabelsOf(*route);
+      Labels labels = *route->labels;
       labels.emplace_back("topic", row[1].value());
       labels.emplace_back("error_class", row[2].value());
-      from.samples->Add(kTopicTrouble, labels, 1);
+      from.samples->Add(kTopicTrouble, from.samples->Keep(std::move(labels)), 1);
     }
   }
   for (const Route& route : from.routes) {
-    from.samples->Add(kTopicsAway, LabelsOf(route), static_cast<double>(away[route.id]));
+    from.samples->Add(kTopicsAway, route.labels, static_cast<double>(away[route.id]));
   }
 }
 
 // --- destinations, processes, the server -------------------------------------------------------------------------
 
 void AddDestinations(const Sources& from) {
+  static PlannedQuery pauses = {
+      "SELECT p.server, p.topic IS NOT NULL, p.aggregate_type IS NOT NULL, "
+      "(extract(epoch FROM p.paused_at) * 1000000)::bigint FROM outbox.pause p"};
   std::map<std::string, int64> paused;  // by server: since when, of whole destinations
   int64 oldest[4] = {};                 // by kind
   static constexpr const char* kKinds[4] = {"destination", "route", "topic", "key"};
-  for (const Row& row : RunSql(Access::kRead,
-                               "SELECT p.server, p.topic IS NOT NULL, p.aggregate_type IS NOT NULL, "
-                               "(extract(epoch FROM p.paused_at) * 1000000)::bigint FROM outbox.pause p")) {
-    const int64 since = Int(row[3]);
-    const int kind = row[0] ? 0 : row[1] == "t" ? 2 : row[2] == "t" ? 3 : 1;
-    oldest[kind] = oldest[kind] == 0 ? since : std::min(oldest[kind], since);
-    if (row[0]) {
-      paused[*row[0]] = since;
+  if (from.MayRead({"pause"})) {
+    for (const Row& row : RunPlanned(&pauses)) {
+      const int64 since = Int(row[3]);
+      const int kind = row[0] ? 0 : row[1] == "t" ? 2 : row[2] == "t" ? 3 : 1;
+      oldest[kind] = oldest[kind] == 0 ? since : std::min(oldest[kind], since);
+      if (row[0]) {
+        paused[*row[0]] = since;
+      }
+    }
+    for (int kind = 0; kind < 4; kind++) {
+      from.samples->Add(kPauseAge, from.samples->none(), "of", kKinds[kind],
+                        oldest[kind] == 0 ? 0 : Seconds(std::max<int64>(Now() - oldest[kind], 0)));
     }
   }
-  for (int kind = 0; kind < 4; kind++) {
-    from.samples->Add(kPauseAge, {{"of", kKinds[kind]}},
-                      oldest[kind] == 0 ? 0 : Seconds(std::max<int64>(Now() - oldest[kind], 0)));
-  }
-  for (const auto& [name, oid] : from.servers) {
+  for (const Destination& destination : from.destinations) {
     std::string state = "unused";
-    for (const OwnedDestinationView& view : from.destinations) {
-      if (view.owned && view.server == oid && (state == "unused" || strcmp(view.state, "closed") != 0) &&
+    for (const OwnedDestinationView& view : from.view.destinations) {
+      if (view.owned && view.server == destination.server && (state == "unused" || strcmp(view.state, "closed") != 0) &&
           state != "open") {
         state = view.state;
       }
     }
-    from.samples->AddStates(kState, {{"destination", name}}, {"closed", "half-open", "open", "paused", "unused"},
-                            paused.contains(name) ? "paused" : state);
+    from.samples->AddStates(kState, destination.labels, {"closed", "half-open", "open", "paused", "unused"},
+                            paused.contains(destination.name) ? "paused" : state);
   }
 }
 
 void AddWorkers(const Sources& from) {
-  const outbox::pg::DatabaseSlot* slot = Guard([] { return outbox::pg::FindDatabaseSlot(MyDatabaseId, false); });
-  from.samples->Add(kWorkersWanted, {}, slot == nullptr || !slot->active ? 0 : slot->relay_demand);
+  Samples* samples = from.samples;
+  samples->Add(kWorkersWanted, samples->none(), from.view.active ? from.view.relay_demand : 0);
   int running = 0;
-  for (const WorkerView& worker : ReadWorkerViews()) {
+  for (const WorkerView& worker : from.view.workers) {
     if (worker.database != MyDatabaseId || !worker.running) {
       continue;
     }
     const bool relay = worker.kind == outbox::pg::WorkerKind::kRelay;
     running += relay ? 1 : 0;
-    const Labels labels = {{"worker", relay ? "relay " + std::to_string(worker.ordinal) : std::string("keeper")}};
-    from.samples->Add(kWorkerUp, labels, 1);
+    const Labels* labels =
+        samples->Keep({{"worker", relay ? "relay " + std::to_string(worker.ordinal) : std::string("keeper")}});
+    samples->Add(kWorkerUp, labels, 1);
     for (int i = 0; i < metrics::Figures()->max_workers; i++) {
       const metrics::WorkerFigures& figures = metrics::WorkerSlots()[i];
       if (figures.incarnation.load() == worker.incarnation) {
-        from.samples->Add(kLastTurn, labels, Seconds(figures.last_turn.load()));
-        from.samples->Add(kTurns, labels, static_cast<double>(ValueOf(figures.turns)));
-        from.samples->Add(kWakes, labels, static_cast<double>(ValueOf(figures.wakes)));
+        samples->Add(kLastTurn, labels, Seconds(figures.last_turn.load()));
+        samples->Add(kTurns, labels, static_cast<double>(ValueOf(figures.turns)));
+        samples->Add(kWakes, labels, static_cast<double>(ValueOf(figures.wakes)));
       }
     }
   }
-  from.samples->Add(kWorkersRunning, {}, running);
+  samples->Add(kWorkersRunning, samples->none(), running);
+}
+
+void AddServer(Sources* from) {
+  static PlannedQuery server = {
+      "SELECT (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'outbox'), current_setting('server_version'), "
+      "(extract(epoch FROM clock_timestamp() - least("
+      "  (SELECT min(a.xact_start) FROM pg_stat_get_activity(NULL) a JOIN pg_database d ON d.oid = a.datid "
+      "   WHERE d.datname = current_database() AND a.backend_xid IS NOT NULL AND a.pid <> pg_backend_pid()), "
+      "  (SELECT min(x.prepared) FROM pg_prepared_xact() x JOIN pg_database d ON d.oid = x.dbid "
+      "   WHERE d.datname = current_database()))) * 1000000)::bigint"};
+  const Row row = RunPlanned(&server)[0];
+  const std::string extension = row[0].value_or("?");
+  Samples* samples = from->samples;
+  const Labels* none = samples->none();
+  from->same_version = extension == outbox::kVersion;
+  samples->Add(
+      kInfo,
+      samples->Keep(
+          {{"version", outbox::kVersion}, {"extension_version", extension}, {"pg_version", row[1].value_or("?")}}),
+      1);
+  samples->Add(kEnabled, none, outbox::pg::settings.enabled ? 1 : 0);
+  samples->Add(kMismatch, none, from->same_version ? 0 : 1);
+  samples->Add(kTransaction, none, row[2] ? Seconds(std::max<int64>(Int(row[2]), 0)) : 0);
+  const int64 clock = static_cast<int64>(from->view.clock);
+  samples->Add(kClockAhead, none, clock == 0 ? 0 : Seconds(std::max<int64>(clock - Now(), 0)));
+}
+
+void AddIdentity(const Sources& from) {
+  static PlannedQuery identity = {"SELECT i.system_identifier, i.database, i.instance FROM outbox_internal.identity i"};
+  if (!from.MayRead({"identity"})) {
+    return;
+  }
+  const char* instance = outbox::pg::settings.instance;
+  bool copy = false;
+  for (const Row& row : RunPlanned(&identity)) {
+    copy = copy || Int(row[0]) != static_cast<int64>(GetSystemIdentifier()) ||
+           Int(row[1]) != static_cast<int64>(MyDatabaseId) ||
+           row[2] != std::string(instance == nullptr ? "" : instance);
+  }
+  from.samples->Add(kAdopt, from.samples->none(), copy ? 1 : 0);
+}
+
+void AddLog(const Sources& from, const LogEstimate* log) {
+  Samples* samples = from.samples;
+  samples->Add(kDaysAhead, samples->none(), log->days_ahead());
+  if (log->whole()) {
+    samples->Add(kStorage, samples->none(), "part", "log", static_cast<double>(log->bytes()));
+  } else {
+    samples->Add(kLeftOut, samples->none(), "part", "log", 1);
+  }
 }
 
 // Of every day that could be looked at. A day that somebody has locked has no sample just now.
@@ -437,90 +611,84 @@ void AddDays(const Sources& from, const LogEstimate* log) {
     bytes[day] += static_cast<double>(table.bytes);
   }
   for (const auto& [day, size] : bytes) {
-    from.samples->Add(kDayBytes, {{"day", day}}, size);
+    from.samples->Add(kDayBytes, from.samples->Keep({{"day", day}}), size);
   }
-}
-
-void AddServer(const Sources& from, const LogEstimate* log) {
-  const Row row =
-      RunSql(Access::kRead,
-             "SELECT (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'outbox'), "
-             "current_setting('server_version'), "
-             "EXISTS (SELECT FROM outbox_internal.identity i, pg_control_system() s, pg_database d WHERE d.datname = "
-             "current_database() "
-             "  AND NOT (i.system_identifier = s.system_identifier AND i.database = d.oid AND i.instance = $1)), "
-             "(extract(epoch FROM clock_timestamp() - least("
-             "  (SELECT min(a.xact_start) FROM pg_stat_get_activity(NULL) a JOIN pg_database d ON d.oid = a.datid "
-             "   WHERE d.datname = current_database() AND a.backend_xid IS NOT NULL AND a.pid <> pg_backend_pid()), "
-             "  (SELECT min(x.prepared) FROM pg_prepared_xact() x JOIN pg_database d ON d.oid = x.dbid "
-             "   WHERE d.datname = current_database()))) * 1000000)::bigint, "
-             "pg_relation_size('outbox_internal.parked')",
-             {Cell(outbox::pg::settings.instance == nullptr ? "" : outbox::pg::settings.instance)})[0];
-  const std::string extension = row[0].value_or("?");
-  Samples* samples = from.samples;
-  samples->Add(kInfo,
-               {{"version", outbox::kVersion}, {"extension_version", extension}, {"pg_version", row[1].value_or("?")}},
-               1);
-  samples->Add(kEnabled, {}, outbox::pg::settings.enabled ? 1 : 0);
-  samples->Add(kMismatch, {}, extension == outbox::kVersion ? 0 : 1);
-  samples->Add(kAdopt, {}, row[2] == "t" ? 1 : 0);
-  samples->Add(kTransaction, {}, row[3] ? Seconds(std::max<int64>(Int(row[3]), 0)) : 0);
-  samples->Add(kDaysAhead, {}, log->days_ahead());
-  samples->Add(kStorage, {{"part", "log"}}, static_cast<double>(log->bytes()));
-  samples->Add(kStorage, {{"part", "parked"}}, static_cast<double>(Int(row[4])));
-  const outbox::pg::DatabaseSlot* slot = Guard([] { return outbox::pg::FindDatabaseSlot(MyDatabaseId, false); });
-  const int64 clock =
-      slot == nullptr ? 0 : static_cast<int64>(pg_atomic_read_u64(&const_cast<outbox::pg::DatabaseSlot*>(slot)->clock));
-  samples->Add(kClockAhead, {}, clock == 0 ? 0 : Seconds(std::max<int64>(clock - Now(), 0)));
 }
 
 void Load(Sources* from) {
-  for (const Row& row : RunSql(Access::kRead, "SELECT r.id, r.name, r.server FROM outbox.route r ORDER BY 1")) {
-    from->routes.push_back({Int(row[0]), row[1].value(), row[2].value()});
+  static PlannedQuery routes = {"SELECT r.id, r.name, r.server FROM outbox.route r ORDER BY 1"};
+  static PlannedQuery servers = {
+      "SELECT s.srvname, s.oid, w.fdwname FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw "
+      "ORDER BY 1"};
+  if (from->MayRead({"route"})) {
+    for (const Row& row : RunPlanned(&routes)) {
+      from->routes.push_back({Int(row[0]), row[1].value(), row[2].value()});
+      Route* route = &from->routes.back();
+      route->labels = from->samples->Keep({{"route", route->name}, {"destination", route->server}});
+    }
   }
-  std::vector<std::string> wrappers;
-  for (const outbox::sink::SinkKind* kind : outbox::sink::Kinds()) {
-    wrappers.emplace_back(kind->wrapper);
+  for (const Row& row : RunPlanned(&servers)) {
+    for (const outbox::sink::SinkKind* kind : outbox::sink::Kinds()) {
+      if (row[2] == kind->wrapper) {
+        from->destinations.push_back({row[0].value(), static_cast<Oid>(std::strtoul(row[1]->c_str(), nullptr, 10)),
+                                      from->samples->Keep({{"destination", row[0].value()}})});
+      }
+    }
   }
-  for (const Row& row : RunSql(Access::kRead,
-                               "SELECT s.srvname, s.oid FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w "
-                               "ON w.oid = s.srvfdw WHERE w.fdwname = ANY ($1::name[]) ORDER BY 1",
-                               {Cell(TextArrayLiteral(wrappers))})) {
-    from->servers.emplace_back(row[0].value(), static_cast<Oid>(std::strtoul(row[1].value().c_str(), nullptr, 10)));
-  }
-  from->lanes = ReadLaneViews(MyDatabaseId);
-  from->destinations = ReadDestinationViews(MyDatabaseId);
 }
 
-Samples Collect() {
-  Samples samples;
+void Collect(Samples* samples) {
   Sources from;
-  from.samples = &samples;
-  Load(&from);
+  from.samples = samples;
+  const bool seen = TryReadSharedView(MyDatabaseId, &from.view);
   Guard([] { metrics::SettlePrepared(); });
+  AddServer(&from);
+  AddIdentity(from);
+  Load(&from);
   const LogEstimate* log = Guard([]() -> const LogEstimate* { return EstimateLog(); });
-  AddServer(from, log);
+  AddLog(from, log);
   AddDays(from, log);
   AddFigures(from);
-  AddBacklog(from, log);
+  if (seen) {
+    AddBacklog(from, log);
+  } else {
+    samples->Add(kLeftOut, samples->none(), "part", "(shared memory)", 1);
+  }
   AddParked(from);
   AddTopics(from);
   AddDestinations(from);
-  if (metrics::Figures() != nullptr) {
+  if (metrics::Figures() != nullptr && seen) {
     AddWorkers(from);
   }
-  return samples;
+}
+
+TextFormat FormatArgument(FunctionCallInfo fcinfo) {
+  const Cell format = PG_NARGS() > 0 ? TextArgument(fcinfo, 0) : Cell("openmetrics");
+  if (format == "openmetrics") {
+    return TextFormat::kOpenMetrics;
+  }
+  if (format == "prometheus") {
+    return TextFormat::kPrometheus;
+  }
+  throw outbox::pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "format must be openmetrics or prometheus",
+                              format ? "It is \"" + *format + "\"." : "It is null.",
+                              "prometheus is the older text format, which node_exporter reads from files."};
 }
 
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_metrics) {
-  Collect().Return(fcinfo);
+  Samples samples;
+  Collect(&samples);
+  samples.Return(fcinfo);
   return static_cast<Datum>(0);
 }
 
 OUTBOX_FUNCTION(outbox_metrics_text) {
-  const std::string text = Collect().Text();
+  const TextFormat format = FormatArgument(fcinfo);
+  Samples samples;
+  Collect(&samples);
+  const std::string text = samples.Text(format);
   const char* bytes = text.c_str();
   return Guard([&] { return CStringGetTextDatum(bytes); });
 }

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -126,7 +128,30 @@ class Question {
   bool over_ = false;
 };
 
-const char* ConnectionHint(const Error& error) {
+// Where something else than Kafka answers, the library takes the first four bytes for the length of an answer, and
+// advises to allow answers that long. Returns these bytes if they are text, else "".
+std::string NotKafka(const Error& error) {
+  constexpr std::string_view kSays = "nvalid response size ";
+  const size_t at = error.message.find(kSays);
+  if (error.code != "_BAD_MSG" || at == std::string::npos) {
+    return "";
+  }
+  const auto size = static_cast<uint32_t>(std::strtoul(error.message.c_str() + at + kSays.size(), nullptr, 10));
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    bytes += static_cast<char>(size >> shift & 0xff);
+  }
+  const bool text = std::all_of(bytes.begin(), bytes.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  return text ? bytes : "";
+}
+
+std::string ConnectionHint(const Error& error) {
+  if (const std::string bytes = NotKafka(error); !bytes.empty()) {
+    return bytes == "HTTP" ? "An HTTP server listens there (Kafka's REST proxy, a console, a registry?), not a broker: "
+                             "bootstrap.servers wants the port of a Kafka listener, mostly 9092."
+                           : "Something else than Kafka listens there: its answer begins with \"" + bytes +
+                                 "\". bootstrap.servers wants the port of a Kafka listener, mostly 9092.";
+  }
   if (error.code == "_RESOLVE") {
     return "Are the names in bootstrap.servers right, and known to the resolver of the database server's machine?";
   }

@@ -1,0 +1,176 @@
+# Every rule of monitoring/alerts.yml, with shorter times, in a real Prometheus that scrapes a real exporter: what it warns of is
+# brought about, and it fires; it is put right, and it resolves. No rule fires while all is well.
+# matrix: M5
+# ring: long
+use strict;
+use warnings;
+
+use Cwd;
+use File::Basename;
+use IPC::Run;
+use JSON::PP;
+use Outbox::Faults;
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+our @running;
+END { $_->kill_kill foreach @running }
+sub found { my ($program) = @_; return grep { -x "$_/$program" } split /:/, $ENV{PATH} }
+plan skip_all => 'prometheus or prometheus-sql-exporter is not here' unless found('prometheus') && found('prometheus-sql-exporter');
+
+my $top = dirname(dirname(dirname(Cwd::abs_path(__FILE__))));
+my $node = new_node(conf => "outbox.workers = 1\noutbox.max_series = 2\n");
+my $redis = Outbox::Redis->start;
+sub sql { return $node->safe_psql('postgres', @_) }
+redis_route($node, $redis, 'redis', topic => q('{event_type}'), aggregate_types => q('{order}'), on_failure => q('skip'), max_attempts => 1);
+sub emit { my ($type) = @_; return sql("SELECT outbox.emit('order', 'k', '" . ($type // 'one') . "', '{}')") }
+sub idle { return ok(wait_idle($node, 60), $_[0] // 'idle') }
+emit();
+idle();
+sql('CREATE ROLE monitor LOGIN IN ROLE pg_monitor');
+
+# --- the rules, with shorter times ---
+my $rules = slurp_file("$top/monitoring/alerts.yml");
+my @alerts = $rules =~ /- alert: (\w+)/g;
+my %shorter = (OutboxBacklogOld => [ '> 60', '> 3' ], OutboxBacklogVeryOld => [ '> 600', '> 5' ], OutboxMetricsStale => [ '> 60', '> 12' ], OutboxHeldByOldTransaction => [ '> 300', '> 3' ],
+	OutboxDayHeld => [ '> 86400', '> 5' ], OutboxLogLarge => [ '> 50e9', '> 4e6' ], OutboxPausedForgotten => [ '> 3600', '> 3' ]);
+$rules =~ s/^( +)for: \S+$/$1for: 1s/mg;
+$rules =~ s/\[(?:5|15)m\]/[20s]/g;
+foreach my $alert (sort keys %shorter)
+{
+	my ($long, $short) = @{ $shorter{$alert} };
+	ok($rules =~ s/(- alert: $alert\n +expr: '[^'\n]*)\Q$long\E/$1$short/, "$alert has a time that can be shortened");
+}
+my $work = $node->basedir;
+append_to_file("$work/rules.yml", $rules);
+my ($exporter_port, $prometheus_port) = (PostgreSQL::Test::Cluster::get_free_port(), PostgreSQL::Test::Cluster::get_free_port());
+my $config = slurp_file("$top/monitoring/sql_exporter.yml");
+my ($host, $port) = ($node->host, $node->port);
+$config =~ s/interval: 15s/interval: 1s/;
+$config =~ s{- postgres://\S+}{- 'postgres://monitor@/postgres?host=$host&port=$port&sslmode=disable'};
+append_to_file("$work/exporter.yml", $config);
+my ($scrape) = slurp_file("$top/docs/monitoring.md") =~ /^( +scrape_configs:\n(?: {8,}.*\n)+)/m;
+$scrape =~ s/^ {6}//mg;
+$scrape =~ s/localhost:9237/127.0.0.1:$exporter_port/;
+append_to_file("$work/prometheus.yml", "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: ['$work/rules.yml']\n$scrape");
+my @to = ('>>', "$work/programs.log", '2>&1');
+push @running, IPC::Run::start([ 'prometheus-sql-exporter', '-config.file', "$work/exporter.yml", '-web.listen-address', "127.0.0.1:$exporter_port" ], @to);
+push @running, IPC::Run::start([ 'prometheus', "--config.file=$work/prometheus.yml", "--storage.tsdb.path=$work/tsdb", "--web.listen-address=127.0.0.1:$prometheus_port" ], @to);
+
+sub get
+{
+	my ($path) = @_;
+	my ($out, $err) = ('', '');
+	IPC::Run::run([ 'python3', '-c', 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode())', "http://127.0.0.1:$prometheus_port$path" ], '>', \$out, '2>', \$err);
+	return eval { decode_json($out)->{data} };
+}
+my %fired;
+sub firing { my $data = get('/api/v1/alerts') or return (); return map { $_->{labels}{alertname} } grep { $_->{state} eq 'firing' } @{ $data->{alerts} } }
+sub is_firing { my ($alert) = @_; return scalar grep { $_ eq $alert } firing() }
+sub fires
+{
+	foreach my $alert (@_)
+	{
+		$fired{$alert} = 1;
+		ok(wait_until(sub { is_firing($alert) }, 90), "$alert fires") or diag(join ' ', firing());
+	}
+	return;
+}
+sub resolves { foreach my $alert (@_) { ok(wait_until(sub { my $data = get('/api/v1/alerts'); $data && !grep { $_->{labels}{alertname} eq $alert } @{ $data->{alerts} } }, 120), "$alert resolves") } return }
+ok(wait_until(sub { my $d = get('/api/v1/query?query=outbox_events_published_total'); $d && @{ $d->{result} } > 0 }, 60), 'Prometheus has figures');
+sleep 5;    # five rounds, in which no rule may fire
+is(join(' ', firing()), '', 'no rule fires while all is well');
+
+# --- a destination is down ---
+$redis->stop;
+emit() foreach 1 .. 5;
+fires(qw(OutboxDestinationDown OutboxBacklogOld OutboxBacklogVeryOld OutboxNotDraining));
+$redis->restart;
+resolves(qw(OutboxDestinationDown OutboxBacklogOld OutboxBacklogVeryOld OutboxNotDraining));
+
+# --- a topic; a dead letter ---
+$redis->command('SET', 'bad', 'no stream');
+emit('bad');
+fires('OutboxTopicInTrouble');
+$redis->command('DEL', 'bad');
+resolves('OutboxTopicInTrouble');
+$redis->command('CONFIG', 'SET', 'proto-max-bulk-len', '1048576');
+sql(q(ALTER SYSTEM SET outbox.max_payload_size = '4MB'; SELECT pg_reload_conf()));
+sql(q(SELECT outbox.emit_text('order', 'big', 'one', repeat('x', 1200000))));
+fires('OutboxDeadEvents');
+resolves('OutboxDeadEvents');
+
+# --- processes ---
+foreach (1 .. 6)
+{
+	ok(wait_until(sub { my $pid = sql(q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'outbox relay')); $pid && sql("SELECT pg_terminate_backend($pid)") eq 't' }, 60), 'a relay worker is terminated');
+	wait_for_value($node, q(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay'), '0', 20);
+}
+fires(qw(OutboxWorkerFlapping OutboxTooFewWorkers));
+resolves(qw(OutboxTooFewWorkers OutboxWorkerFlapping));
+my %killed;
+foreach (1 .. 6)
+{
+	emit();
+	ok(wait_until(sub { my ($pid) = grep { !$killed{$_} } sink_pids($node); return $pid && ($killed{$pid} = kill KILL => $pid) }, 60), 'a sink process is killed');
+}
+fires('OutboxSinkFlapping');
+resolves('OutboxSinkFlapping');
+my $keeper = sql(q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'outbox keeper'));
+kill STOP => $keeper;
+sql('SET outbox.allow_loss = on; DROP TABLE outbox_internal.log_' . sql(q(SELECT to_char(now() AT TIME ZONE 'UTC' + interval '1 day', 'YYYYMMDD'))));
+fires(qw(OutboxMetricsStale OutboxNoDayTomorrow));
+kill CONT => $keeper;
+resolves(qw(OutboxMetricsStale OutboxNoDayTomorrow));
+
+# --- transactions, pauses, settings, size ---
+my $psql = $node->background_psql('postgres');
+$psql->query_safe("BEGIN; SELECT outbox.emit('order', 'k', 'one', '{}')");
+fires(qw(OutboxHeldByOldTransaction OutboxDayHeld));
+$psql->query_safe('COMMIT');
+$psql->quit;
+resolves(qw(OutboxHeldByOldTransaction OutboxDayHeld));
+sql(q(SELECT outbox.pause(route => 'redis', topic => 'later', reason => 'test')));
+fires('OutboxPausedForgotten');
+sql(q(SELECT outbox.resume(route => 'redis', topic => 'later')));
+resolves('OutboxPausedForgotten');
+sql('ALTER SYSTEM SET outbox.enabled = off; SELECT pg_reload_conf()');
+fires('OutboxDisabled');
+sql('ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf()');
+resolves('OutboxDisabled');
+sql(q(SELECT outbox.create_route('r' || i, server => 'redis', aggregate_types => '{other}') FROM generate_series(1, 3) i));
+fires('OutboxRoutesWithoutFigures');
+sql(q(SELECT outbox.drop_route('r' || i) FROM generate_series(1, 3) i));
+resolves('OutboxRoutesWithoutFigures');
+idle();
+sql(q(SELECT count(outbox.emit_text('kept', i::text, 'one', repeat(md5(i::text), 20))) FROM generate_series(1, 8000) i));
+fires('OutboxLogLarge');
+idle('all of it is behind the routes');
+sql('SET outbox.allow_loss = on; TRUNCATE outbox_internal.log_' . sql(q(SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'))));
+resolves('OutboxLogLarge');
+
+# --- versions, a copy, the clock ---
+sql(q(UPDATE pg_extension SET extversion = '0.1' WHERE extname = 'outbox'));
+fires('OutboxVersionMismatch');
+sql(q(UPDATE pg_extension SET extversion = '0.2' WHERE extname = 'outbox'));
+resolves('OutboxVersionMismatch');
+idle();
+Outbox::Faults::shift_clock(200 * 1_000_000);
+emit();
+idle();
+Outbox::Faults::shift_clock(0);
+fires('OutboxClockAhead');
+sql('SELECT outbox.reset_clock()');
+resolves('OutboxClockAhead');
+$node->append_conf('postgresql.conf', "outbox.instance = 'clone'\n");
+$node->restart;
+fires('OutboxAdoptionNeeded');
+sql('SELECT outbox.adopt()');
+resolves('OutboxAdoptionNeeded');
+idle('and it goes on');
+is(join(' ', grep { !$fired{$_} } @alerts), '', 'each rule has fired');
+$_->kill_kill foreach splice @running;
+no_server_crashed($node);
+done_testing();
