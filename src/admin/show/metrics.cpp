@@ -291,7 +291,8 @@ struct Stand {
 
 std::vector<Stand> LoadStands(const Sources& from) {
   static PlannedQuery lanes = {
-      "SELECT route_id, lane, 0 FROM outbox_internal.lane UNION ALL SELECT route_id, lane, side FROM outbox_internal.side_lane "
+      "SELECT route_id, lane, 0 FROM outbox_internal.lane UNION ALL SELECT route_id, lane, side FROM "
+      "outbox_internal.side_lane "
       "ORDER BY 1, 2, 3"};
   std::vector<Stand> stands;
   if (from.MayRead({"lane", "side_lane"})) {
@@ -305,7 +306,8 @@ std::vector<Stand> LoadStands(const Sources& from) {
 // Of lanes that no worker has, what is saved says where they stand.
 void LoadSaved(const Sources& from, std::vector<Stand>* stands) {
   static PlannedQuery positions = {
-      "SELECT p.route_id, p.lane, p.side, pg_snapshot_xmax(p.window_from) FROM outbox_internal.position p ORDER BY 1, 2, 3",
+      "SELECT p.route_id, p.lane, p.side, pg_snapshot_xmax(p.window_from) FROM outbox_internal.position p ORDER BY 1, "
+      "2, 3",
       outbox::admin::Plan::kByKey};
   if (!from.MayRead({"progress"})) {
     return;
