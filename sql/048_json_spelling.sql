@@ -11,6 +11,9 @@ INSERT INTO documents (j) SELECT jsonb_build_object(repeat('k', before) || chr(c
 FROM unnest(ARRAY[1, 7, 8, 9, 10, 11, 12, 13, 14, 27, 31, 32, 33, 34, 35, 47, 91, 92, 93, 126, 127, 128, 160, 162, 220, 255, 8232, 65535, 128512]) c,
   generate_series(0, 17) before, unnest(ARRAY[0, 1, 7, 8, 9]) after;
 INSERT INTO documents (j) SELECT to_jsonb(repeat(v, n)) FROM unnest(ARRAY['"', '\', E'\n', E'\x01', '"\', 'plain', E'\u00e9"']) v, generate_series(1, 33) n;
+-- So much of it escaped that what comes behind has to find room anew.
+INSERT INTO documents (j) SELECT jsonb_build_object(repeat('"', n), repeat('\', n), repeat(E'\x01', n), n, 'k' || repeat(E'\n', n), jsonb_build_array(repeat('x', n), true))
+FROM generate_series(1, 400, 7) n;
 -- More children than one stride of offsets (32), at and around its bounds.
 INSERT INTO documents (j) SELECT jsonb_agg(CASE i % 5 WHEN 0 THEN to_jsonb(i) WHEN 1 THEN to_jsonb(repeat('x', i % 11)) WHEN 2 THEN 'null' WHEN 3 THEN jsonb_build_array(i, i / 7.0) ELSE jsonb_build_object('i', i) END)
 FROM unnest(ARRAY[1, 2, 31, 32, 33, 63, 64, 65, 97, 1000]) n, generate_series(1, n) i GROUP BY n;

@@ -159,11 +159,14 @@ is(sql("SET statement_timeout = '20 s'; SELECT count(*) FROM outbox.metrics() WH
 $locker->query_safe('ROLLBACK');
 $locker->quit;
 is(figure('figures_left_out'), 0, 'and afterwards nothing is');
+my $scraper = $node->background_psql('postgres');    # as an exporter has it: connected, and not for the first time
+$scraper->query_safe('SELECT count(*) FROM outbox.metrics()');
 Outbox::Faults::arm('board.locked', 'wait');
 ok(Outbox::Faults::await_waiting('board.locked', 60), 'a worker has stopped with the shared memory locked');
-is(sql("SET statement_timeout = '20 s'; SELECT string_agg(labels ->> 'part', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), '(shared memory)', 'that is not waited for, either');
-is(sql("SET statement_timeout = '20 s'; SELECT outbox.metrics_text() LIKE '%outbox_events_emitted_total%'"), 't', 'the rest is told');
+is($scraper->query_safe("SELECT string_agg(labels ->> 'part', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), '(shared memory)', 'that is not waited for, either');
+is($scraper->query_safe("SELECT outbox.metrics_text() LIKE '%outbox_events_emitted_total%'"), 't', 'the rest is told');
 Outbox::Faults::release('board.locked');
+$scraper->quit;
 
 # --- twice the log: as many pages are read ---
 sub pages { my ($out) = sql('SELECT count(*) FROM outbox.metrics(); EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON, TIMING OFF) SELECT * FROM outbox.metrics()') =~ /(\[.*\])/s; my ($hit, $read) = ($out =~ /"Shared Hit Blocks": (\d+)/, $out =~ /"Shared Read Blocks": (\d+)/); return $hit + $read }
