@@ -149,5 +149,6 @@ DROP SERVER regress_left;
 SET client_min_messages = error;
 SET outbox.allow_loss = on;
 DELETE FROM outbox_internal.log WHERE aggregate_type = 'regress_left';
+DELETE FROM outbox.audit WHERE route = 'regress left';
 RESET outbox.allow_loss;
 RESET client_min_messages;
