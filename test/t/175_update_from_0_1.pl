@@ -127,7 +127,7 @@ $node->safe_psql('fresh', q{SELECT outbox.grant_operate('oncall')});
 my $fresh_operator = $node->safe_psql('fresh', $operates =~ s/ROLE/oncall/r);
 cmp_ok(scalar(split /\n/, $fresh_operator), '>', 30, 'an operator has rights');
 is($node->safe_psql('postgres', $operates =~ s/ROLE/$_/r), $fresh_operator, "$_ has all the rights of an operator after it") foreach 'oncall', '"On Call"';
-foreach my $view (split /\n/, $node->safe_psql('fresh', q{SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN ('outbox', 'outbox_internal'))
+foreach my $view (split /\n/, $node->safe_psql('fresh', q{SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'outbox'::regnamespace
 	AND c.relkind = 'v' AND has_table_privilege('oncall', c.oid, 'SELECT')}))
 {
 	is(($node->psql('postgres', "SET ROLE oncall; SELECT * FROM $view"))[2], '', "an operator reads $view after it");
@@ -142,7 +142,7 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_init_privs i, aclexplo
 	'what was granted is not called part of the extension');
 my ($dump) = run_command([ 'pg_dump', '--schema-only', '-d', $node->connstr('postgres') ]);
 like($dump, qr/^GRANT ALL ON FUNCTION outbox\.$_\b.* TO app;$/m, "so a dump has it: $_") foreach qw(emit emit_tombstone wait_until_idle);
-like($dump, qr/^GRANT SELECT,INSERT ON TABLE outbox\.event TO app;$/m, 'so a dump has it: the view');
+like($dump, qr/^GRANT [A-Z,]*SELECT[A-Z,]* ON TABLE outbox\.event TO app;$/m, 'so a dump has it: the view');
 $node->safe_psql('postgres', q{REVOKE EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM app; SELECT outbox.revoke_emit('app'); DROP ROLE app});
 $node->safe_psql('postgres', q{SELECT outbox.revoke_operate('oncall'), outbox.revoke_operate('"On Call"'); DROP ROLE "On Call"});
 is($node->safe_psql('postgres', $operates =~ s/ROLE/oncall/r), '', 'an operator who is none any more has nothing');
