@@ -66,3 +66,6 @@ COMMENT ON FUNCTION outbox.emit_many(outbox.text_arg, uuid[], outbox.text_arg, o
 CREATE OR REPLACE FUNCTION outbox.emit_many_json(events outbox.json_arg)
   RETURNS SETOF uuid LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'outbox_emit_many_json';
 COMMENT ON FUNCTION outbox.emit_many_json(outbox.json_arg) IS 'emit_many() of an array of objects for typed strings and json; the payloads are published in the spelling of jsonb';
+
+-- Said aloud, so that what default privileges gave and 98_rights.sql takes leaves the same behind in an update.
+GRANT USAGE ON TYPE outbox.text_arg TO PUBLIC;

@@ -1,6 +1,6 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Monitoring: what waits, which workers run, what became of one event. pg_monitor may look; nothing here shows a
--- payload. Functions whose names begin with _ are for the views. outbox.lag: 47_waiting.sql.
+-- payload. Functions of outbox_internal are for the views. outbox.lag: 47_lag.sql.
 -- ---------------------------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION outbox_internal.destination(

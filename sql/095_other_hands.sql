@@ -32,6 +32,14 @@ FROM outbox.route r, generate_series(0, 8) n WHERE r.name = 'parked' OR (r.name 
 SELECT * FROM refused('DELETE FROM outbox.route WHERE name = ''log''');
 SELECT * FROM refused('DELETE FROM outbox.route WHERE name = ''parked''');
 SELECT * FROM refused('DELETE FROM outbox_internal.lane USING outbox.route r WHERE r.id = route_id AND r.name = ''log''');
+-- However the session has names quoted.
+SET quote_all_identifiers = on;
+SELECT code, message FROM refused('DELETE FROM outbox.route WHERE name = ''log''');
+SELECT code, message FROM refused('DELETE FROM outbox_internal.log');
+SELECT code, message FROM refused('DELETE FROM outbox_internal.lane USING outbox.route r WHERE r.id = route_id AND r.name = ''log''');
+SELECT code, message FROM refused('UPDATE outbox_internal.identity SET instance = ''another''');
+SELECT code, message FROM refused('DELETE FROM outbox_internal.parked');
+RESET quote_all_identifiers;
 SELECT * FROM refused('DELETE FROM outbox_internal.parked WHERE state = ''scheduled''');
 SELECT * FROM refused('TRUNCATE outbox_internal.parked');
 SELECT * FROM refused('ALTER TABLE outbox_internal.log DISABLE TRIGGER log_loss');

@@ -16,7 +16,7 @@ SELECT event_type FROM outbox.events_of('regress_of', '1', "limit" => 2);
 SELECT count(*) FROM outbox.events_of('regress_of', '1', since => pg_catalog.now() + interval '1 hour');
 SELECT count(*) FROM outbox.events_of('regress_of', '1', since => '-infinity');
 SELECT count(*) FROM outbox.events_of('regress_of', '%') a, outbox.events_of('regress\_of', '1') b;
-SELECT count(*) FROM outbox.events_of('other', '1');
+SELECT count(*) FROM outbox.events_of('regress_none', '1');
 -- with status()
 SELECT e.event_type, s.state FROM outbox.events_of('regress_of', '2') e, outbox.status(e.id) s;
 -- not its own transaction's, which may be taken back

@@ -35,7 +35,7 @@ def retry(group):
         filters = [f"route => {literal(group.route)}"]
         filters += [f"topic => {literal(group.topic)}"] if group.topic else []
         filters += [f"error => {literal(error)}"] if error else []
-        return Action(f"try dead letters of route {group.route} again", f"CALL outbox.redrive({', '.join(filters)})", "redrive")
+        return Action(f"try dead letters of route {group.route} again", f"CALL outbox.redrive({', '.join(filters + ['dry_run => false'])})", "redrive")
     if group.state == "retrying":
         same = f"p.route = {literal(group.route)} AND p.state = 'retrying'"
         same += f" AND p.topic = {literal(group.topic)}" if group.topic else ""
@@ -69,4 +69,4 @@ def act(conninfo, action):
     except psycopg.Error as error:
         return f"not done: {action.what}: {words(error)}"
     outcome = {True: "done", False: "nothing to do: it is so already"}.get(result[0] if isinstance(result[0], bool) else None)
-    return f"{action.what}: {outcome or f'{result[0]} events'}" + "".join(f"; {text}" for text in said[:2])
+    return f"{action.what}: {outcome or f'{result[0]} event' + ('' if result[0] == 1 else 's')}" + "".join(f"; {text}" for text in said[:2])

@@ -27,8 +27,6 @@ namespace outbox::days {
 
 namespace {
 
-constexpr int64 kDayMicros = static_cast<int64>(SECS_PER_DAY) * USECS_PER_SEC;
-
 bool dropping_day_table = false;
 
 // The log's: an extension that is not updated yet has it beside what users see.

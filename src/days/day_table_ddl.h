@@ -5,6 +5,8 @@
 
 namespace outbox::days {
 
+inline constexpr int64 kDayMicros = static_cast<int64>(SECS_PER_DAY) * USECS_PER_SEC;
+
 enum class DayTableKind : uint8 { kLog, kProgress, kTick, kOutcome };
 
 // The UTC day that a Unix time in microseconds falls into.

@@ -11,8 +11,6 @@
 
 namespace outbox::days {
 
-inline constexpr int64_t kDayMicros = static_cast<int64_t>(SECS_PER_DAY) * USECS_PER_SEC;
-
 // What one call to a Drop function did.
 struct DropReport {
   int dropped = 0;

@@ -33,6 +33,16 @@ std::string Quoted(std::string_view text) {
   return "\"" + std::string(text) + "\"";
 }
 
+bool TakesId(const sink::TopicTemplateRules* rules) {
+  return rules == nullptr || rules->aggregate_id;
+}
+
+const char* NamesHint(const sink::TopicTemplateRules* rules) {
+  return TakesId(rules)
+             ? "Names are {aggregate_type}, {aggregate_id} and {event_type}, with :kebab or :lower if wanted."
+             : "Names are {aggregate_type} and {event_type}, with :kebab or :lower if wanted.";
+}
+
 constexpr char kBraceHint[] = "A name stands between \"{\" and \"}\"; write \"{{\" or \"}}\" for a literal brace.";
 
 }  // namespace
@@ -49,7 +59,9 @@ std::optional<Template> Template::ParseKey(std::string_view text, TemplateError*
 // `rules`: nullptr for a key, which takes everything.
 std::optional<Template> Template::Parse(std::string_view text, const sink::TopicTemplateRules* rules,
                                         TemplateError* error) {
-  const bool takes_id = rules == nullptr || rules->aggregate_id;
+  if (text.empty()) {
+    return Refuse(0, "template is empty", NamesHint(rules), error);
+  }
   Template parsed;
   std::string literal;
   const auto finish_literal = [&] {
@@ -58,13 +70,6 @@ std::optional<Template> Template::Parse(std::string_view text, const sink::Topic
       literal.clear();
     }
   };
-  const char* names = takes_id
-                          ? "Names are {aggregate_type}, {aggregate_id} and {event_type}, with :kebab or :lower if "
-                            "wanted."
-                          : "Names are {aggregate_type} and {event_type}, with :kebab or :lower if wanted.";
-  if (text.empty()) {
-    return Refuse(0, "template is empty", names, error);
-  }
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];
     const bool doubled = at + 1 < text.size() && text[at + 1] == c;
@@ -83,32 +88,9 @@ std::optional<Template> Template::Parse(std::string_view text, const sink::Topic
     if (close == std::string_view::npos) {
       return Refuse(at, "template has a \"{\" that is not closed", kBraceHint, error);
     }
-    const std::string_view inside = text.substr(at + 1, close - at - 1);
-    const size_t colon = inside.find(':');
-    const std::string_view name = inside.substr(0, colon);
     Part part;
-    if (name == "aggregate_type") {
-      part.name = Name::kAggregateType;
-    } else if (name == "event_type") {
-      part.name = Name::kEventType;
-    } else if (name == "aggregate_id") {
-      if (!takes_id) {
-        return Refuse(at, rules->no_aggregate_id, rules->no_aggregate_id_hint, error);
-      }
-      part.name = Name::kAggregateId;
-    } else {
-      return Refuse(at + 1, "unknown name " + Quoted(name) + " in template", names, error);
-    }
-    if (colon != std::string_view::npos) {
-      const std::string_view modifier = inside.substr(colon + 1);
-      if (modifier == "kebab") {
-        part.modifier = Modifier::kKebab;
-      } else if (modifier == "lower") {
-        part.modifier = Modifier::kLower;
-      } else {
-        return Refuse(at + 2 + colon, "unknown modifier " + Quoted(modifier) + " in template",
-                      "Modifiers are :kebab and :lower, one to a name.", error);
-      }
+    if (!ParsePart(text.substr(at + 1, close - at - 1), at, rules, &part, error)) {
+      return std::nullopt;
     }
     finish_literal();
     parsed.parts_.push_back(std::move(part));
@@ -120,6 +102,41 @@ std::optional<Template> Template::Parse(std::string_view text, const sink::Topic
   parsed.is_aggregate_id_ =
       parsed.parts_.size() == 1 && parsed.uses_aggregate_id_ && parsed.parts_[0].modifier == Modifier::kNone;
   return parsed;
+}
+
+// What stands between the brace at `at` and the next one: a name, perhaps with a modifier.
+bool Template::ParsePart(std::string_view inside, size_t at, const sink::TopicTemplateRules* rules, Part* part,
+                         TemplateError* error) {
+  const size_t colon = inside.find(':');
+  const std::string_view name = inside.substr(0, colon);
+  if (name == "aggregate_type") {
+    part->name = Name::kAggregateType;
+  } else if (name == "event_type") {
+    part->name = Name::kEventType;
+  } else if (name == "aggregate_id") {
+    if (!TakesId(rules)) {
+      Refuse(at, rules->no_aggregate_id, rules->no_aggregate_id_hint, error);
+      return false;
+    }
+    part->name = Name::kAggregateId;
+  } else {
+    Refuse(at + 1, "unknown name " + Quoted(name) + " in template", NamesHint(rules), error);
+    return false;
+  }
+  if (colon == std::string_view::npos) {
+    return true;
+  }
+  const std::string_view modifier = inside.substr(colon + 1);
+  if (modifier == "kebab") {
+    part->modifier = Modifier::kKebab;
+  } else if (modifier == "lower") {
+    part->modifier = Modifier::kLower;
+  } else {
+    Refuse(at + 2 + colon, "unknown modifier " + Quoted(modifier) + " in template",
+           "Modifiers are :kebab and :lower, one to a name.", error);
+    return false;
+  }
+  return true;
 }
 
 void Template::Expand(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,

@@ -54,6 +54,10 @@ class Template {
     std::string literal;
     bool operator==(const Part&) const = default;
   };
+  // Returns false and sets *error if it is no part.
+  static bool ParsePart(std::string_view inside, size_t at, const sink::TopicTemplateRules* rules, Part* part,
+                        TemplateError* error);
+
   std::vector<Part> parts_;
   bool uses_aggregate_id_ = false;
   bool is_aggregate_id_ = false;

@@ -184,6 +184,60 @@ void Find(Asked* asked, const LaneId& lane, const LaneRow& lane_row, const Stret
   finding->elsewhere = AnyElsewhere(*asked, own, *finding);
 }
 
+// Decides from where the lane and its side lanes read again, and parks again what they will not read. finding->why_not
+// is empty after if the lane is put back to *position.
+Status Plan(const Asked& asked, const LaneId& lane, const parked::ParkedOwner& me, const Stretch& own,
+            Position* position, Finding* finding) {
+  if (finding->wanted && finding->why_not.empty()) {
+    const bool moved = !finding->positions.empty();
+    *position = moved ? Oldest(finding->positions) : *position;
+    PlanSides(*position, moved, finding);
+  }
+  if (finding->why_not.empty()) {
+    if (Status status = SendParkedAgain(asked, lane, me, own, *position, finding); !status.ok()) {
+      return status;
+    }
+  } else {
+    finding->parked.missing = static_cast<int64_t>(finding->parked.events.size());
+  }
+  if (!finding->loss.any) {
+    finding->why_not = "nothing is lost";
+  } else if (!finding->wanted && finding->parked.again == 0 && finding->why_not.empty()) {
+    finding->why_not = finding->beyond.any ? TellBeyond(*finding) + OUTBOX_NOT_SENT : "the log has it no more";
+  }
+  return Status();
+}
+
+// Writes what Find() and Plan() have come to. Returns false if the lane has another owner. Plain.
+bool Put(const LaneId& lane, const parked::ParkedOwner& me, int64_t since, int64_t at, const Position& position,
+         std::string_view server_run, const std::string& reason, bool crossed, const Finding& finding) {
+  const bool rewound = finding.why_not.empty();
+  if (!finding.loss.any) {
+    pg::CommitWithoutFlush();  // after a crash the lane is checked once more
+  }
+  // Also where nothing is sent again, or lost: the row says that the lane was checked under this run.
+  if (!AppendProgress(lane, me.incarnation, since, at, position, {}, server_run, nullptr,
+                      rewound ? std::string_view(finding.loss.survived) : std::string_view())) {
+    return false;
+  }
+  if (rewound) {
+    NoteRepeats(lane);
+  }
+  LaneId side = lane;
+  for (const SideMove& move : finding.sides.moves) {
+    side.side = move.side.side;
+    AppendProgress(side, me.incarnation, since, at, move.position);
+    PutSide(lane, move.side, move.position);
+  }
+  if (rewound && crossed) {
+    MoveStart(lane.route_id, since, position);
+  }
+  if (finding.loss.any) {
+    WriteAudit(lane, server_run, finding, rewound, reason);
+  }
+  return true;
+}
+
 }  // namespace
 
 Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& server_run, bool resend,
@@ -215,51 +269,14 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
     finding.why_not = "option on_lost_writes of the destination is warn";
   }
   Position position = lane_row.position;
-  if (finding.wanted && finding.why_not.empty()) {
-    const bool moved = !finding.positions.empty();
-    position = moved ? Oldest(finding.positions) : position;
-    PlanSides(position, moved, &finding);
-  }
-  if (finding.why_not.empty()) {
-    status = SendParkedAgain(asked, lane, me, own, position, &finding);
-    if (!status.ok()) {
-      return status;
-    }
-  } else {
-    finding.parked.missing = static_cast<int64_t>(finding.parked.events.size());
-  }
-  if (!finding.loss.any) {
-    finding.why_not = "nothing is lost";
-  } else if (!finding.wanted && finding.parked.again == 0 && finding.why_not.empty()) {
-    finding.why_not = finding.beyond.any ? TellBeyond(finding) + OUTBOX_NOT_SENT : "the log has it no more";
+  if (status = Plan(asked, lane, me, own, &position, &finding); !status.ok()) {
+    return status;
   }
   const bool rewound = finding.why_not.empty();
   const std::string reason = Reason(finding, rewound);
   status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     OUTBOX_FAULT_THROW("rewind.before");
-    if (!finding.loss.any) {
-      pg::CommitWithoutFlush();  // after a crash the lane is checked once more
-    }
-    // Also where nothing is sent again, or lost: the row says that the lane was checked under this run.
-    owner = AppendProgress(lane, incarnation, lane_row.since, at, position, {}, server_run, nullptr,
-                           rewound ? std::string_view(finding.loss.survived) : std::string_view());
-    if (owner) {
-      if (rewound) {
-        NoteRepeats(lane);
-      }
-      LaneId side = lane;
-      for (const SideMove& move : finding.sides.moves) {
-        side.side = move.side.side;
-        AppendProgress(side, incarnation, lane_row.since, at, move.position);
-        PutSide(lane, move.side, move.position);
-      }
-      if (rewound && crossed) {
-        MoveStart(lane.route_id, lane_row.since, position);
-      }
-      if (finding.loss.any) {
-        WriteAudit(lane, server_run, finding, rewound, reason);
-      }
-    }
+    owner = Put(lane, me, lane_row.since, at, position, server_run, reason, crossed, finding);
     OUTBOX_FAULT_THROW("rewind.uncommitted");
   });
   OUTBOX_FAULT_POINT("rewind.after");

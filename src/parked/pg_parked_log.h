@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/lane_id.h"
-#include "parked/dead_letters.h"
+#include "parked/dead_letter_count.h"
 #include "relay/parked_log.h"
 
 namespace outbox::parked {

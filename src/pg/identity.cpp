@@ -62,13 +62,16 @@ void SettleIdentity() {
   Oid types[] = {INT8OID, OIDOID, TEXTOID};
   Datum values[3];
   OwnIdentity(values);
+  // The first event of an extension that is not updated yet settles it, too.
+  const char* schema = get_namespace_name(get_rel_namespace(FindOurRelation("identity")));
   AsOwner(OwnerOf("identity"), [&] {
     if (SPI_execute_with_args(
-            "WITH settled AS (INSERT INTO outbox_internal.identity (system_identifier, database, instance) "
-            "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM outbox_internal.identity) "
-            "RETURNING system_identifier, database) "
-            "INSERT INTO outbox_internal.origin (system_identifier, database) "
-            "SELECT s.system_identifier, s.database FROM settled s",
+            psprintf("WITH settled AS (INSERT INTO %s.identity (system_identifier, database, instance) "
+                     "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM %s.identity) "
+                     "RETURNING system_identifier, database) "
+                     "INSERT INTO %s.origin (system_identifier, database) "
+                     "SELECT s.system_identifier, s.database FROM settled s",
+                     schema, schema, schema),
             3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox_internal.identity")));
     }
@@ -105,7 +108,7 @@ Installation FindInstallation() {
       "SELECT e.extversion, c.relowner::int8 "
       "FROM pg_catalog.pg_extension e, pg_catalog.pg_class c, pg_catalog.pg_namespace n "
       "WHERE e.extname = 'outbox' AND n.nspname IN ('outbox', 'outbox_internal') "
-      "AND c.relnamespace = n.oid AND c.relname = 'log'",
+      "AND c.relnamespace = n.oid AND c.relname = 'log' ORDER BY n.nspname DESC LIMIT 1",
       0, nullptr, nullptr);
   if (SPI_processed == 0) {
     return installation;

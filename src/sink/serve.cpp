@@ -231,49 +231,16 @@ class ServeLoop {
     return true;
   }
 
+  // What cannot be handled ends the process.
   bool Handle(const Frame& frame) {
     exit_code_ = kExitNonsense;
     switch (frame.type) {
-      case FrameType::kConfigure: {
-        SinkConfig config;
-        if (sink_ != nullptr || !DecodeConfigure(frame.body, &config)) {
-          return false;
-        }
-        // The worker's budget bounds first, and a topic in trouble may hold all of it: then others still get through.
-        pending_limit_ = std::max<size_t>(pending_limit_, 2 * config.max_inflight_bytes);
-        alive_micros_ = int64_t{config.alive_ms} * 1000;
-        Confine(config.options);
-        Status status = program_.make(config, &sink_);
-        if (!status.ok()) {
-          sink_ = std::make_unique<LateSink>(status.error(), program_, std::move(config));
-        }
-        writer_.Append(FrameType::kReady, program_.library);
-        SendHealth();
-        writer_.Flush(fd_);  // before any record is read: a death from here on may be due to one
-        return true;
-      }
-      case FrameType::kCheckup: {
-        CheckupRequest request;
-        if (sink_ != nullptr || program_.checkup == nullptr || !DecodeCheckup(frame.body, &request)) {
-          return false;
-        }
-        Confine(request.config.options);
-        writer_.Append(FrameType::kCheckupRows, EncodeCheckupRows(program_.checkup(request)));
-        return true;
-      }
-      case FrameType::kSubmit: {
-        Batch batch;
-        if (sink_ == nullptr || !DecodeSubmit(frame.body, &batch)) {
-          return false;
-        }
-        pending_bytes_ += batch.records.size();
-        pending_records_ += batch.count;
-        OUTBOX_FAULT_POISON(batch.records);
-        OUTBOX_FAULT_POINT("sink.submit.before");
-        sink_->Submit(std::move(batch));
-        OUTBOX_FAULT_POINT("sink.submit.after");
-        return true;
-      }
+      case FrameType::kConfigure:
+        return Configure(frame.body);
+      case FrameType::kCheckup:
+        return CheckUp(frame.body);
+      case FrameType::kSubmit:
+        return Submit(frame.body);
       case FrameType::kAsk: {
         std::vector<AskedStream> streams;
         if (sink_ == nullptr || !DecodeAsk(frame.body, &streams)) {
@@ -303,6 +270,49 @@ class ServeLoop {
       default:
         return false;
     }
+  }
+
+  bool Configure(std::string_view body) {
+    SinkConfig config;
+    if (sink_ != nullptr || !DecodeConfigure(body, &config)) {
+      return false;
+    }
+    // The worker's budget bounds first, and a topic in trouble may hold all of it: then others still get through.
+    pending_limit_ = std::max<size_t>(pending_limit_, 2 * config.max_inflight_bytes);
+    alive_micros_ = int64_t{config.alive_ms} * 1000;
+    Confine(config.options);
+    Status status = program_.make(config, &sink_);
+    if (!status.ok()) {
+      sink_ = std::make_unique<LateSink>(status.error(), program_, std::move(config));
+    }
+    writer_.Append(FrameType::kReady, program_.library);
+    SendHealth();
+    writer_.Flush(fd_);  // before any record is read: a death from here on may be due to one
+    return true;
+  }
+
+  bool CheckUp(std::string_view body) {
+    CheckupRequest request;
+    if (sink_ != nullptr || program_.checkup == nullptr || !DecodeCheckup(body, &request)) {
+      return false;
+    }
+    Confine(request.config.options);
+    writer_.Append(FrameType::kCheckupRows, EncodeCheckupRows(program_.checkup(request)));
+    return true;
+  }
+
+  bool Submit(std::string_view body) {
+    Batch batch;
+    if (sink_ == nullptr || !DecodeSubmit(body, &batch)) {
+      return false;
+    }
+    pending_bytes_ += batch.records.size();
+    pending_records_ += batch.count;
+    OUTBOX_FAULT_POISON(batch.records);
+    OUTBOX_FAULT_POINT("sink.submit.before");
+    sink_->Submit(std::move(batch));
+    OUTBOX_FAULT_POINT("sink.submit.after");
+    return true;
   }
 
   void Confine(const Options& options) const {

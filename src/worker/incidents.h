@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "parked/dead_letters.h"
+#include "parked/dead_letter_count.h"
 #include "pg/shared.h"
 #include "relay/engine.h"
 

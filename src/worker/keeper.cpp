@@ -11,7 +11,7 @@
 #include "base/monotonic.h"
 #include "base/version.h"
 #include "days/day_tables.h"
-#include "log/expired.h"
+#include "log/expired_days.h"
 #include "log/lane_change.h"
 #include "log/lane_claims.h"
 #include "log/replays.h"

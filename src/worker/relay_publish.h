@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "metrics/store.h"
-#include "parked/dead_letters.h"
+#include "parked/dead_letter_count.h"
 #include "relay/engine.h"
 #include "worker/incidents.h"
 #include "worker/relay_config.h"

@@ -141,7 +141,7 @@ sub run_stack
 		push @{ $arrived{ $entry->{type} } }, $entry;
 		$ids{ $entry->{id} }++;
 	}
-	is($node->safe_psql($database, 'SELECT count(*), count(DISTINCT id) FROM outbox.log'), join('|', (scalar map { @$_ } values %arrived), scalar keys %ids),
+	is($node->safe_psql($database, 'SELECT count(*), count(DISTINCT id) FROM outbox_internal.log'), join('|', (scalar map { @$_ } values %arrived), scalar keys %ids),
 		"$name: what is in the log arrived, each once");
 
 	my %wanted = (%arrives, %{ $traps{$name}{arrives} // {} });

@@ -212,7 +212,7 @@ my @plainly = ('SET search_path = pg_catalog', 'SET statement_timeout = 0', 'SET
 my $other = $node->background_psql('hostile', on_error_stop => 1, timeout => 600);
 $other->query_safe($_) foreach @plainly, 'CREATE SCHEMA front', 'GRANT USAGE ON SCHEMA front TO granted', 'CREATE TABLE front.lane (id int)', 'BEGIN', 'DROP TABLE front.lane';
 my $planter = $node->background_psql('hostile', on_error_stop => 0, timeout => 600);
-$planter->query($_) foreach @plainly, 'SET search_path = front, outbox', "SET application_name = 'planter'", 'SET ROLE granted';
+$planter->query($_) foreach @plainly, 'SET search_path = front, outbox_internal', "SET application_name = 'planter'", 'SET ROLE granted';
 $planter->query_until(qr/given/, "\\echo given\nCREATE TRIGGER planted BEFORE UPDATE ON lane FOR EACH ROW EXECUTE FUNCTION public.planted();\n");
 ok(wait_until(sub { $node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE application_name = 'planter' AND wait_event_type = 'Lock'}) eq '1' }), 'the command waits for the table of its own');
 $other->query_safe('COMMIT');

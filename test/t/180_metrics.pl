@@ -148,22 +148,25 @@ my %tables = (route => 'outbox.route', pause => 'outbox.pause', (map { $_ => "ou
 foreach my $table (sort keys %tables)
 {
 	$locker->query_safe("BEGIN; LOCK TABLE $tables{$table} IN ACCESS EXCLUSIVE MODE");
-	is(sql("SET statement_timeout = '20 s'; SELECT string_agg(labels ->> 'table', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), $table, "$table is locked: what it would tell is left out");
+	is(sql("SET statement_timeout = '20 s'; SELECT string_agg(labels ->> 'part', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), $table, "$table is locked: what it would tell is left out");
 	$locker->query_safe('ROLLBACK');
 }
 $locker->query_safe('BEGIN; REINDEX INDEX outbox_internal.parked_count_idx');
-is(sql("SET statement_timeout = '20 s'; SELECT string_agg(labels ->> 'table', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), 'parked', 'so is a table whose index is being built anew');
+is(sql("SET statement_timeout = '20 s'; SELECT string_agg(labels ->> 'part', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), 'parked', 'so is a table whose index is being built anew');
 $locker->query_safe('ROLLBACK');
 $locker->query_safe("BEGIN; LOCK TABLE outbox_internal.progress IN ACCESS EXCLUSIVE MODE");
 is(sql("SET statement_timeout = '20 s'; SELECT count(*) FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), 0, 'positions are not asked for of lanes that a worker has');
 $locker->query_safe('ROLLBACK');
 $locker->quit;
 is(figure('figures_left_out'), 0, 'and afterwards nothing is');
+my $scraper = $node->background_psql('postgres');    # as an exporter has it: connected, and not for the first time
+$scraper->query_safe('SELECT count(*) FROM outbox.metrics()');
 Outbox::Faults::arm('board.locked', 'wait');
 ok(Outbox::Faults::await_waiting('board.locked', 60), 'a worker has stopped with the shared memory locked');
-is(sql("SET statement_timeout = '20 s'; SELECT string_agg(labels ->> 'table', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), '(shared memory)', 'that is not waited for, either');
-is(sql("SET statement_timeout = '20 s'; SELECT outbox.metrics_text() LIKE '%outbox_events_emitted_total%'"), 't', 'the rest is told');
+is($scraper->query_safe("SELECT string_agg(labels ->> 'part', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), '(shared memory)', 'that is not waited for, either');
+is($scraper->query_safe("SELECT outbox.metrics_text() LIKE '%outbox_events_emitted_total%'"), 't', 'the rest is told');
 Outbox::Faults::release('board.locked');
+$scraper->quit;
 
 # --- twice the log: as many pages are read ---
 sub pages { my ($out) = sql('SELECT count(*) FROM outbox.metrics(); EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON, TIMING OFF) SELECT * FROM outbox.metrics()') =~ /(\[.*\])/s; my ($hit, $read) = ($out =~ /"Shared Hit Blocks": (\d+)/, $out =~ /"Shared Read Blocks": (\d+)/); return $hit + $read }

@@ -60,7 +60,7 @@ is(sql(q{BEGIN; CALL merge(20); SELECT count(*) FROM outbox_internal.log_spare W
 # Some in one table, some in the other: today's has another name for a while.
 $node->append_conf('postgresql.conf', 'max_worker_processes = 8');
 $node->restart;
-my $today = sql(q{SELECT outbox.emit('a', 1, 'e', '1'); SELECT max(tableoid::regclass::text) FROM outbox_internal.log}) =~ s/.*outbox\.//sr;
+my $today = sql(q{SELECT outbox.emit('a', 1, 'e', '1'); SELECT max(tableoid::regclass::text) FROM outbox_internal.log}) =~ s/.*outbox_internal\.//sr;
 sql("SET outbox.allow_loss = on; ALTER TABLE outbox_internal.$today RENAME TO away");
 my $both = $node->background_psql('postgres', on_error_stop => 1);
 $both->query_safe(q{BEGIN; CALL merge(3)});

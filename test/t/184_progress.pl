@@ -33,7 +33,7 @@ my %session;
 foreach my $topic (qw(two three))
 {
 	$session{$topic} = $node->background_psql('postgres', extra_params => [ '-U', 'operator' ]);
-	$session{$topic}->query_until(qr/begun/, "\\echo begun\nCALL outbox.redrive(topic => '$topic', per_second => 4, batch => 2);\n");
+	$session{$topic}->query_until(qr/begun/, "\\echo begun\nCALL outbox.redrive(topic => '$topic', per_second => 4, batch => 2, dry_run => false);\n");
 }
 ok(wait_for_value($node, progress("command || ' ' || who || ' ' || phase || ' ' || total", q(done > 3)), 'redrive operator in batches 40,redrive operator in batches 40', 30), 'two redrives, each with who and how many');
 is($node->safe_psql('postgres', progress('done BETWEEN 1 AND 40 AND rate BETWEEN 0.5 AND 8 AND time_left > interval \'0\' AND hint ~ \'pg_cancel_backend\'', q(command = 'redrive')), extra_params => [ '-U', 'monitor' ]), 'true,true', 'how far, how fast, for how long still, and how to end it: for whoever may look');

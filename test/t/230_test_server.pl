@@ -119,7 +119,7 @@ if ($web == 0)
 server('kafka_http', q("bootstrap.servers" '127.0.0.1:) . $http->sockport . q('), 'outbox_kafka');
 is(look("'kafka_http', $patient"), 'connection|f|destination|_BAD_MSG', 'an HTTP server');
 like(look("'kafka_http', $patient", 'hint'), qr/^An HTTP server listens there/, 'which is what it is called');
-kill 'TERM', $web;
+kill 'KILL', $web;  # by TERM it would stop the node as its parent does
 waitpid $web, 0;
 
 # --- the kinds that need no broker ---------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 # that it has now (questions, statements, the names of what is answered, the words of the log), and each question has its
 # answer on the screen.
 # matrix: D1
+# ring: long
 use strict;
 use warnings;
 

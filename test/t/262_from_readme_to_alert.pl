@@ -1,7 +1,7 @@
 # What docs/monitoring.md tells a new operator to type, typed: Debian's exporter, Prometheus and Alertmanager with the files of monitoring/,
 # up to an alert that fires and goes again. As on a machine of Debian's but for what root would have: /etc and systemd are stand-ins here,
 # ports are others, and minutes are seconds.
-# matrix: M5
+# matrix: M8
 use strict;
 use warnings;
 

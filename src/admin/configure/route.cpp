@@ -13,6 +13,7 @@
 #include "admin/lookup/route_start.h"
 #include "admin/lookup/server.h"
 #include "admin/operate/parked_rows.h"
+#include "format/route_spec.h"
 #include "pg/entry.h"
 #include "pg/identity.h"
 #include "pg/settings.h"
@@ -30,9 +31,6 @@ namespace {
 using namespace outbox::admin;
 using outbox::pg::Guard;
 using outbox::pg::UserError;
-
-constexpr const char* kDefaultTopic = "outbox.event.{aggregate_type}";
-constexpr const char* kDefaultKey = "{aggregate_id}";
 
 // A route as create_route and alter_route are given it.
 struct Definition {
@@ -317,9 +315,9 @@ OUTBOX_FUNCTION(outbox_create_route) {
   route.destination = UsableDestination(*server);
   route.aggregate_types = Patterns("aggregate_types", TextArrayArgument(fcinfo, 2));
   route.event_types = Patterns("event_types", TextArrayArgument(fcinfo, 3));
-  route.topic = TextArgument(fcinfo, 4).value_or(kDefaultTopic);
+  route.topic = TextArgument(fcinfo, 4).value_or(outbox::format::RouteConfig().topic);
   CheckTopicTemplate(*route.destination.kind, route.topic);
-  route.key = TextArgument(fcinfo, 5).value_or(kDefaultKey);
+  route.key = TextArgument(fcinfo, 5).value_or(outbox::format::RouteConfig().key);
   CheckKeyTemplate(route.key);
   int64 lanes = PG_ARGISNULL(6) ? 1 : PG_GETARG_INT32(6);
   CheckLanes(lanes);

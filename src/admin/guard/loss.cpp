@@ -107,9 +107,8 @@ void JudgeDayTable(Oid relation, const char* command) {
 
 std::string NameOf(Oid relation) {
   const char* name = Guard([relation]() -> const char* {
-    char* schema = get_namespace_name(get_rel_namespace(relation));
-    char* table = get_rel_name(relation);
-    return quote_qualified_identifier(schema, table);
+    // Not as SQL quotes it: whoever compares gets the same under quote_all_identifiers.
+    return psprintf("%s.%s", get_namespace_name(get_rel_namespace(relation)), get_rel_name(relation));
   });
   return name;
 }

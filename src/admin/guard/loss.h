@@ -62,7 +62,7 @@ bool StateTablesExist();
 bool IsStateTable(const char* name);
 // Whether the relation is a part of the log: a day table, or the spare one.
 bool IsDayTable(Oid relation);
-// With its schema, quoted where needed.
+// With its schema, unquoted whatever the session quotes: for messages and comparisons, not for SQL.
 std::string NameOf(Oid relation);
 
 }  // namespace outbox::admin

@@ -5,6 +5,7 @@
 #include "admin/common/query.h"
 #include "admin/guard/by_hand.h"
 #include "admin/guard/loss.h"
+#include "days/day_table_ddl.h"
 #include "emit/replica_role.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
@@ -13,6 +14,7 @@
 
 extern "C" {
 #include "catalog/dependency.h"
+#include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
@@ -147,6 +149,12 @@ void RefuseUnlogged(Oid table) {
                   "Leave it as it is. To lose what it holds at the next crash: SET outbox.allow_loss = on."};
 }
 
+// A day of what lanes and operators have noted: positions, ticks, outcomes. (Days of the log answer for their events.)
+bool IsDayOfNotes(Oid relation) {
+  return IsOurs(relation) && get_rel_relispartition(relation) &&
+         get_partition_parent(relation, true) != days::DayTableParent(days::DayTableKind::kLog);
+}
+
 // The locks that the command takes, and in its order, before the question: then no session adds to the answer.
 void CheckDetach(Oid parent, const PartitionCmd* partition) {
   const Oid day = Guard([&] {
@@ -157,7 +165,9 @@ void CheckDetach(Oid parent, const PartitionCmd* partition) {
     }
     return found;
   });
-  if (OidIsValid(day)) {
+  if (OidIsValid(day) && Guard([day] { return IsDayOfNotes(day); })) {
+    RefuseShape(day, "detach");
+  } else if (OidIsValid(day)) {
     JudgeDetach(day);
   }
 }
@@ -225,6 +235,33 @@ void CheckForm(Oid table, const AlterTableCmd* command) {
         break;
     }
   }
+}
+
+// --- DROP TABLE of a day, DROP INDEX ---
+
+// Those that the extension makes are called by their table's name, with one of these behind it. (Others' indexes are
+// theirs.)
+constexpr const char* kIndexes[] = {"_xid",      "_at",        "_id",      "_acknowledged", "_created_at_idx",
+                                    "_one_idx",  "_due_idx",   "_key_idx", "_id_idx",       "_shared_idx",
+                                    "_dead_idx", "_count_idx", "_at_idx",  "_what_idx",     "_replay_idx",
+                                    "_event_idx"};
+
+// The table of an index that the extension made; InvalidOid: it is none. Plain.
+Oid TableOfOurIndex(Oid index) {
+  if (get_rel_relkind(index) != RELKIND_INDEX) {
+    return InvalidOid;
+  }
+  const Oid table = IndexGetRelation(index, true);
+  if (!IsOurs(table) || !Owns(table) || pg::InOwnStatement()) {
+    return InvalidOid;
+  }
+  const char* name = get_rel_name(index);
+  for (const char* suffix : kIndexes) {
+    if (strcmp(name, psprintf("%s%s", get_rel_name(table), suffix)) == 0) {
+      return table;
+    }
+  }
+  return InvalidOid;
 }
 
 // --- COPY ---
@@ -452,6 +489,32 @@ void CheckDropTrigger(Node* statement) {
                         IsTriggerOfOurs(view, strVal(llast(names)));
                })) {
       RefuseShape(view, "drop a trigger of");
+    }
+  }
+}
+
+bool DropsPart(Node* statement) {
+  const ObjectType type = reinterpret_cast<DropStmt*>(statement)->removeType;
+  return (type == OBJECT_TABLE || type == OBJECT_INDEX) && !days::DroppingDayTable();
+}
+
+// As a tool would that makes a database like a list of tables which has none of these.
+void CheckDropPart(Node* statement) {
+  const auto* drop = reinterpret_cast<DropStmt*>(statement);
+  for (int i = 0; i < list_length(drop->objects); i++) {
+    auto* names = static_cast<List*>(list_nth(drop->objects, i));
+    const RangeVar* relation = Guard([names] { return makeRangeVarFromNameList(names); });
+    if (drop->removeType == OBJECT_TABLE) {
+      const Oid table = FindAltered(relation);
+      if (OidIsValid(table) && Guard([table] { return IsDayOfNotes(table); })) {
+        RefuseShape(table, "drop");
+      }
+      continue;
+    }
+    const Oid index = Find(relation);
+    const Oid table = OidIsValid(index) ? Guard([index] { return TableOfOurIndex(index); }) : InvalidOid;
+    if (OidIsValid(table)) {
+      RefuseShape(table, "drop an index of");
     }
   }
 }

@@ -1,10 +1,10 @@
 // What other hands do to the tables of outbox [P].
 //
-// ALTER TABLE, RENAME and SET SCHEMA of what emit(), workers and dumps count on (columns, constraints, names) are
-// refused: emit() writes rows by itself, without looking at what a user has added, and a dump with a column of its
-// own could not be restored into a fresh extension. So is CREATE OR REPLACE of a function of outbox, which triggers and
-// workers call, and what lets go of undelivered events or of their guards
-// (loss.h). `SET outbox.allow_loss = on` lets all through. An extension script may do everything.
+// ALTER TABLE, RENAME, SET SCHEMA and DROP of what emit(), workers and dumps count on (columns, constraints, names,
+// indexes, days of positions) are refused: emit() writes rows by itself, without looking at what a user has added, and
+// a dump with a column of its own could not be restored into a fresh extension. So is CREATE OR REPLACE of a function
+// of outbox, which triggers and workers call, and what lets go of undelivered events or of their guards (loss.h). `SET
+// outbox.allow_loss = on` lets all through. An extension script may do everything.
 //
 // CREATE TRIGGER on a table of outbox is its owner's, whatever was granted. COPY into outbox.event is refused where it
 // would lose the events (emit/replica_role.h), and so is a COPY that would mix a dump's positions with those in use.
@@ -25,11 +25,13 @@ void CheckSetSchema(Node* statement);
 void CheckAttach(const RangeVar* parent, const char* words);
 void CheckRuleOnTable(const RangeVar* relation);
 void CheckDropTrigger(Node* statement);
+void CheckDropPart(Node* statement);  // an index, a day of positions
 void CheckCopy(Node* statement);
 void CheckReplaceFunction(Node* statement);
 
 // Plain.
 bool DropsTrigger(Node* statement);
+bool DropsPart(Node* statement);
 bool ReplacesFunction(Node* statement);
 // COPY into a table of outbox.
 bool IsRestored(Node* statement);

@@ -76,6 +76,7 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterExtensionContentsStmt, .before = CheckExtensionContents},
     // The tables of outbox, by other hands.
     {.statement = T_AlterTableStmt, .before = CheckAlterTable},
+    {.statement = T_DropStmt, .concerns = DropsPart, .before = CheckDropPart},
     {.statement = T_RenameStmt, .before = CheckRename},
     {.statement = T_AlterObjectSchemaStmt, .before = CheckSetSchema},
     {.statement = T_CreateFunctionStmt, .concerns = ReplacesFunction, .before = CheckReplaceFunction},

@@ -24,7 +24,7 @@ namespace {
 constexpr int64 kPaceMicros = 600 * USECS_PER_SEC;  // of a younger log the pace is not known
 
 // Whether a lane of the route has not passed all of the day, be it that nothing of it is for the route: that keeps the
-// day as well, see Outstanding in log/expired.cpp.
+// day as well, see Outstanding in log/expired_days.cpp.
 bool IsBehind(const LaneRecord& lane, const std::string& table) {
   const std::string sql = "SELECT EXISTS (SELECT FROM outbox_internal.position p, LATERAL (SELECT FROM " + table +
                           " l WHERE l.xid >= pg_snapshot_xmin(p.window_from) AND NOT pg_visible_in_snapshot(l.xid, "

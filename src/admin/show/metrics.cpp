@@ -171,7 +171,7 @@ struct Sources {
     bool all = true;
     for (const char* table : tables) {
       if (!Guard([table] { return LockToLook(table); })) {
-        samples->Add(kLeftOut, samples->none(), "table", table, 1);
+        samples->Add(kLeftOut, samples->none(), "part", table, 1);
         all = false;
       }
     }
@@ -426,10 +426,9 @@ void AddParked(const Sources& from) {
       "UNION ALL SELECT n.state, n.route_id FROM there t CROSS JOIN LATERAL ("
       "SELECT p.state, p.route_id FROM outbox_internal.parked p WHERE (p.state, p.route_id) > (t.state, t.route_id) "
       "ORDER BY p.state, p.route_id LIMIT 1) n) "
-      "SELECT t.route_id, t.state, c.n, c.error_class FROM there t CROSS JOIN LATERAL (SELECT x.error_class, count(*) "
-      "AS n FROM ("
-      "SELECT p.error_class FROM outbox_internal.parked p WHERE p.state = t.state AND p.route_id = t.route_id LIMIT "
-      "1000) x GROUP BY 1) c ORDER BY 1, 2, 4",
+      "SELECT t.route_id, t.state, c.n, c.error_class FROM there t CROSS JOIN LATERAL ("
+      "SELECT x.error_class, count(*) AS n FROM (SELECT p.error_class FROM outbox_internal.parked p "
+      "WHERE p.state = t.state AND p.route_id = t.route_id LIMIT 1000) x GROUP BY 1) c ORDER BY 1, 2, 4",
       outbox::admin::Plan::kByKey};
   static_assert(kParkedLimit == 1000);
   if (!from.MayRead({"parked"})) {
@@ -440,25 +439,22 @@ void AddParked(const Sources& from) {
         const Oid table = outbox::pg::FindOurRelation("parked");
         return static_cast<double>(DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(table))));
       }));
-  std::set<int64> with_dead;
+  std::set<int64> dead;
   for (const Row& row : RunPlanned(&counts)) {
-    const Route* route = from.Find(Int(row[0]));
-    if (route == nullptr) {
-      continue;
-    }
-    Labels labels = *route->labels;
-    labels.emplace_back("state", row[1].value());
-    if (row[3]) {
-      labels.emplace_back("error_class", *row[3]);
-    }
-    from.samples->Add(kParked, from.samples->Keep(std::move(labels)), static_cast<double>(Int(row[2])));
-    if (row[1] == kDeadState) {
-      with_dead.insert(route->id);
+    if (const Route* route = from.Find(Int(row[0]))) {
+      Labels labels = *route->labels;
+      labels.emplace_back("state", row[1].value());
+      if (row[3]) {
+        labels.emplace_back("error_class", *row[3]);
+      }
+      from.samples->Add(kParked, from.samples->Keep(std::move(labels)), static_cast<double>(Int(row[2])));
+      if (row[1] == kDeadState) {
+        dead.insert(route->id);
+      }
     }
   }
-  // A rule that watches dead letters needs a sample before there are any.
   for (const Route& route : from.routes) {
-    if (!with_dead.contains(route.id)) {
+    if (!dead.contains(route.id)) {
       from.samples->Add(kParked, route.labels, "state", kDeadState, 0);
     }
   }
@@ -548,29 +544,6 @@ void AddWorkers(const Sources& from) {
   samples->Add(kWorkersRunning, samples->none(), running);
 }
 
-// Of every day that could be looked at. A day that somebody has locked has no sample just now.
-void AddDays(const Sources& from, const LogEstimate* log) {
-  std::map<std::string, double> bytes;
-  for (int i = 0; i < log->count; i++) {
-    const LogEstimate::Table& table = log->tables[i];
-    if (!table.readable) {
-      continue;
-    }
-    std::string day = table.day_from_today == PG_INT32_MIN ? kSpare : kOlder;
-    if (table.day_from_today > -kDayLimit) {
-      int year = 0, month = 0, of_month = 0;
-      j2date(log->today + table.day_from_today + UNIX_EPOCH_JDATE, &year, &month, &of_month);
-      char text[32];
-      snprintf(text, sizeof(text), "%04d-%02d-%02d", year, month, of_month);
-      day = text;
-    }
-    bytes[day] += static_cast<double>(table.bytes);
-  }
-  for (const auto& [day, size] : bytes) {
-    from.samples->Add(kDayBytes, from.samples->Keep({{"day", day}}), size);
-  }
-}
-
 void AddServer(Sources* from) {
   static PlannedQuery server = {
       "SELECT (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'outbox'), current_setting('server_version'), "
@@ -617,7 +590,30 @@ void AddLog(const Sources& from, const LogEstimate* log) {
   if (log->whole()) {
     samples->Add(kStorage, samples->none(), "part", "log", static_cast<double>(log->bytes()));
   } else {
-    samples->Add(kLeftOut, samples->none(), "table", "log", 1);
+    samples->Add(kLeftOut, samples->none(), "part", "log", 1);
+  }
+}
+
+// Of every day that could be looked at. A day that somebody has locked has no sample just now.
+void AddDays(const Sources& from, const LogEstimate* log) {
+  std::map<std::string, double> bytes;
+  for (int i = 0; i < log->count; i++) {
+    const LogEstimate::Table& table = log->tables[i];
+    if (!table.readable) {
+      continue;
+    }
+    std::string day = table.day_from_today == PG_INT32_MIN ? kSpare : kOlder;
+    if (table.day_from_today > -kDayLimit) {
+      int year = 0, month = 0, of_month = 0;
+      j2date(log->today + table.day_from_today + UNIX_EPOCH_JDATE, &year, &month, &of_month);
+      char text[32];
+      snprintf(text, sizeof(text), "%04d-%02d-%02d", year, month, of_month);
+      day = text;
+    }
+    bytes[day] += static_cast<double>(table.bytes);
+  }
+  for (const auto& [day, size] : bytes) {
+    from.samples->Add(kDayBytes, from.samples->Keep({{"day", day}}), size);
   }
 }
 
@@ -658,7 +654,7 @@ void Collect(Samples* samples) {
   if (seen) {
     AddBacklog(from, log);
   } else {
-    samples->Add(kLeftOut, samples->none(), "table", "(shared memory)", 1);
+    samples->Add(kLeftOut, samples->none(), "part", "(shared memory)", 1);
   }
   AddParked(from);
   AddTopics(from);

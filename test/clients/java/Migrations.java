@@ -56,8 +56,10 @@ class Migrations extends Cases {
                 case "liquibase" -> test(question, () -> liquibase("public"));
                 case "liquibase_all" -> test(question, () -> liquibase("public", "outbox", "outbox_internal"));
                 case "liquibase_drop_all" -> refused(question, () -> dropAll("outbox"));
+                case "liquibase_drop_internal" -> refused(question, () -> dropAll("outbox_internal"));
                 case "flyway_clean" -> test(question, () -> clean("public"));
                 case "flyway_clean_outbox" -> refused(question, () -> clean("outbox"));
+                case "flyway_clean_internal" -> refused(question, () -> clean("outbox_internal"));
                 default -> throw new IllegalArgumentException(question);
             }
         }

@@ -1,4 +1,4 @@
-#include "log/expired.h"
+#include "log/expired_days.h"
 
 #include "base/fault_point.h"
 #include "days/day_tables.h"

@@ -1,0 +1,261 @@
+// The engine and the sinks of its destinations: outcomes come in, health and deaths are judged, a sink that hangs or is
+// configured anew is replaced.
+#include <utility>
+
+#include "relay/engine_impl.h"
+
+namespace outbox::relay {
+
+bool Engine::Impl::PollSinks() {
+  bool worked = false;
+  for (const auto& [id, destination] : destinations) {
+    results.clear();
+    places.clear();
+    destination->sink()->Poll(&results);
+    destination->sink()->TakePlaces(&places);
+    for (const sink::Result& result : results) {
+      auto found = flows.find(result.flow);
+      if (found != flows.end()) {
+        found->second->OnResult(result, turn);
+      }
+    }
+    for (const sink::Place& place : places) {
+      if (auto found = flows.find(place.flow); found != flows.end()) {
+        found->second->OnPlace(place);
+      }
+    }
+    worked |= !results.empty();
+    worked |= CheckServer(destination.get());
+    worked |= CheckHealth(destination.get());
+    worked |= PollRetrySink(destination.get());
+    Breaker& breaker = destination->breaker();
+    if (std::exchange(destination->was_closed, breaker.closed()) != breaker.closed() && breaker.closed()) {
+      ForQueuesOf(destination.get(), [](ParkedQueue* queue) { queue->OnDestinationUp(); });
+      worked = true;
+    }
+    if (destination->TakeRecovered()) {
+      breaker.OnUp(turn.now, turn.clock->WallMicros());
+      ForLanesOf(destination.get(), [](Lane* lane) { lane->OnUp(SinkUse::kMain); });
+      worked = true;
+    }
+    GiveTurns(destination.get());
+    worked |= WatchSink(destination.get(), SinkUse::kMain);
+    worked |= WatchSink(destination.get(), SinkUse::kSecond);
+  }
+  return worked;
+}
+
+// Does nothing unless the sink has come to a server: this is called in every turn.
+bool Engine::Impl::CheckServer(Destination* destination) {
+  const sink::ServerIdentity* identity = destination->sink()->identity();
+  if (identity == nullptr || identity->server_run.empty()) {
+    return false;
+  }
+  std::vector<Lane*> met;
+  ForLanesOf(destination, [&](Lane* lane) { met.push_back(lane); });
+  return destination->server_check().Step(destination->sink(), met, &turn);
+}
+
+// Handles deaths of the lanes' sink, and tells the breaker whether it can be used.
+bool Engine::Impl::CheckHealth(Destination* destination) {
+  const sink::Health& health = destination->health();
+  Breaker& breaker = destination->breaker();
+  bool worked = false;
+  const auto trip = [&](const Error& error) {
+    breaker.Trip(0, error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
+    worked = true;
+  };
+  if (const SinkDeath death = destination->TakeDeath(); death != SinkDeath::kNone) {
+    bool under_way = false;
+    ForLanesOf(destination, [&](Lane* lane) { under_way |= lane->OnSinkDied(death); });
+    if (!under_way) {  // then no event is to blame
+      trip({ErrorClass::kConfig, health.error.code == "SINK_HUNG" ? "SINK_HUNG" : "SINK_DIED",
+            health.error.ok() ? "the sink process ended with nothing to do" : health.error.message});
+    }
+    worked = true;
+  }
+  if (!health.up && breaker.closed()) {
+    trip(health.error);
+  } else if (!health.up && !worked && health.changes != destination->explained) {
+    breaker.Explain(health.error);
+  }
+  destination->explained = health.changes;
+  for (const bool second : {false, true}) {
+    const uint32_t late = breaker.late(second);
+    if (late != 0 && !breaker.probing(late) && Outstanding(late) == 0) {
+      breaker.Forget(late);
+    }
+  }
+  if (!health.up) {
+    breaker.GiveUp(health.error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
+  } else {
+    breaker.PassOn(turn.now);
+    const sink::ServerIdentity* identity = destination->sink()->identity();
+    if (breaker.state() == Breaker::State::kHalfOpen && (identity == nullptr || identity->server_run.empty()) &&
+        HasNothingToSend(destination)) {
+      breaker.Rest(turn.now, turn.clock->WallMicros());
+    }
+  }
+  breaker.OnTime(turn.now, turn.clock->WallMicros());
+  return worked;
+}
+
+// Neither a lane nor a queue of parked events has anything that could go.
+bool Engine::Impl::HasNothingToSend(const Destination* destination) {
+  bool nothing = true;
+  ForLanesOf(destination, [&](Lane* lane) {
+    nothing &= !lane->active() && (lane->pump() == nullptr || !lane->pump()->waits(turn.clock->WallMicros()));
+  });
+  return nothing;
+}
+
+// A suspected event is tested when the others' events are no longer in flight at that sink, or have been for a while
+// without killing its process.
+void Engine::Impl::GiveTurns(Destination* destination) {
+  if (const uint32_t holder = destination->turns().holder(); holder != 0) {
+    uint64_t others = 0;
+    ForLanesOf(destination,
+               [&](Lane* lane) { others += lane->flow() == holder ? 0 : lane->outstanding(SinkUse::kMain); });
+    destination->turns().SetQuiet(others == 0, turn.now);
+  }
+  if (const uint32_t holder = destination->retry().turns().holder(); holder != 0) {
+    const uint64_t others = destination->retry().under_way() - Outstanding(holder);
+    destination->retry().turns().SetQuiet(others == 0, turn.now);
+  }
+}
+
+// The second sink is admitted only to the server run that the lanes' sink is at. A server can change (it was a replica
+// for a moment) and only one of the two be disconnected: then the other, which goes on under the earlier run or has
+// nothing to send, asks again which server answers. What came until now belongs to the earlier run.
+void Engine::Impl::MeetTogether(Destination* destination) {
+  RetrySink& retry = destination->retry();
+  const ServerCheck& check = destination->server_check();
+  const auto awaits = [](const sink::ServerIdentity* identity) {
+    return identity != nullptr && !identity->server_run.empty();
+  };
+  const sink::ServerIdentity* identity = retry.sink()->identity();
+  if (awaits(destination->sink()->identity())) {
+    return;
+  }
+  if (awaits(identity) && identity->server_run == check.server_run()) {
+    retry.Admit(check.server_run(), check.put_back());
+  } else if (awaits(identity) && retry.MayAskAgain(turn.now)) {
+    destination->sink()->IdentifyAgain();
+  } else if (!awaits(identity) && !retry.server_run().empty() && retry.server_run() != check.server_run() &&
+             retry.MayAskAgain(turn.now)) {
+    retry.sink()->IdentifyAgain();
+  }
+}
+
+bool Engine::Impl::PollRetrySink(Destination* destination) {
+  RetrySink& retry = destination->retry();
+  if (retry.sink() == nullptr) {
+    return false;
+  }
+  results.clear();
+  places.clear();
+  retry.sink()->Poll(&results);
+  retry.sink()->TakePlaces(&places);
+  for (const sink::Result& result : results) {
+    if (ParkedQueue* queue = QueueOf(result.flow)) {
+      queue->OnResult(result, turn);
+    } else if (auto found = flows.find(result.flow); found != flows.end()) {
+      found->second->OnResult(result, turn);  // a side lane finds out whether its topic works again
+    }
+  }
+  for (const sink::Place& place : places) {
+    if (ParkedQueue* queue = QueueOf(place.flow)) {
+      queue->OnPlace(place, retry.server_run());
+    } else if (auto found = flows.find(place.flow); found != flows.end()) {
+      found->second->OnPlace(place);
+    }
+  }
+  MeetTogether(destination);
+  if (!results.empty()) {
+    uint64_t count = 0;
+    for (const sink::Result& result : results) {
+      count += result.count;
+    }
+    retry.Heard(count, turn.now);
+  }
+  const SinkDeath death = retry.TakeDeath();
+  if (death != SinkDeath::kNone) {
+    ForQueuesOf(destination, [&](ParkedQueue* queue) { queue->OnSinkDied(death); });
+  }
+  if (retry.TakeRecovered()) {
+    ForLanesOf(destination, [](Lane* lane) { lane->OnUp(SinkUse::kSecond); });
+    return true;
+  }
+  return death != SinkDeath::kNone || !results.empty();
+}
+
+// A sink that never gives an outcome is recreated (its process is killed): what was in flight counts as aborted, and is
+// sent again. Said in the lanes, and in the destination's warning.
+bool Engine::Impl::WatchSink(Destination* destination, SinkUse use) {
+  const bool retry = use == SinkUse::kSecond;
+  const sink::Sink* sink = retry ? destination->retry().sink() : destination->sink();
+  const sink::ServerIdentity* identity = sink == nullptr ? nullptr : sink->identity();
+  const bool well = sink != nullptr && sink->health().up && (identity == nullptr || identity->server_run.empty());
+  std::vector<Lane*> lanes_overdue;
+  std::vector<ParkedQueue*> queues_overdue;
+  uint64_t count = 0;
+  ForLanesOf(destination, [&](Lane* lane) {
+    if (lane->Overdue(use, well, turn.now)) {
+      lanes_overdue.push_back(lane);
+      count += lane->outstanding(use);
+    }
+    if (retry && lane->pump() != nullptr && lane->pump()->Overdue(well, turn.now)) {
+      queues_overdue.push_back(lane->pump());
+      count += lane->pump()->outstanding();
+    }
+  });
+  if (count == 0) {
+    return false;
+  }
+  const Error error{ErrorClass::kDestination, "NO_OUTCOME",
+                    "the sink said nothing about " + std::to_string(count) +
+                        " events for a minute though it is up; it was started again"};
+  for (Lane* lane : lanes_overdue) {
+    lane->OnOverdue(error, turn);
+  }
+  for (ParkedQueue* queue : queues_overdue) {
+    queue->OnOverdue(error, turn);
+  }
+  destination->CountRenewal(error, turn.now);
+  if (retry) {
+    CloseRetrySink(destination);
+  } else {
+    Swap(destination);
+  }
+  return true;
+}
+
+void Engine::Impl::CloseRetrySink(Destination* destination) {
+  destination->retry().Close();
+  ForLanesOf(destination, [](Lane* lane) { lane->OnSinkReplaced(SinkUse::kSecond); });
+  ForQueuesOf(destination, [](ParkedQueue* queue) { queue->OnSinkClosed(); });
+}
+
+void Engine::Impl::Swap(Destination* destination) {
+  destination->Swap();
+  destination->breaker().Reset(turn.now, turn.clock->WallMicros());
+  ForLanesOf(destination, [](Lane* lane) { lane->OnSinkReplaced(SinkUse::kMain); });
+}
+
+void Engine::Impl::SwapSinks() {
+  for (const auto& [id, destination] : destinations) {
+    if (destination->retry().Expired(turn.now)) {
+      CloseRetrySink(destination.get());
+    }
+    if (!destination->replacing()) {
+      continue;
+    }
+    uint64_t outstanding = 0;
+    ForLanesOf(destination.get(), [&](Lane* lane) { outstanding += lane->outstanding(SinkUse::kMain); });
+    if (outstanding == 0 || !destination->health().up || turn.now >= destination->drain_deadline()) {
+      Swap(destination.get());
+    }
+  }
+}
+
+}  // namespace outbox::relay
