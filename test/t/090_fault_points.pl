@@ -79,7 +79,7 @@ my %how = (
 	{
 		my $table = try_sql(q(SELECT format('DROP TABLE %s', max(inhrelid::regclass::text)) FROM pg_inherits
 			WHERE inhparent = 'outbox_internal.tick'::regclass));
-		try_sql($table) if $table;
+		try_sql("SET outbox.allow_loss = on; $table") if $table;
 	},
 	'drop.progress.' => \&old_progress,
 	'carry.' => \&old_progress,
