@@ -37,16 +37,17 @@ outbox::sink::OptionList ReadOptions(Datum array) {
   return options;
 }
 
-// outbox.<kind>_validator is the validator of wrapper outbox_<kind>: nothing else tells a validator whose options it is
-// given, and the wrapper itself may not be there yet.
+// outbox_internal.<kind>_validator is the validator of wrapper outbox_<kind>: nothing else tells a validator whose
+// options it is given, and the wrapper itself may not be there yet.
 const outbox::sink::SinkKind& KindOf(Oid function) {
   std::string name = Guard([&] { return get_func_name(function); });
   std::string_view stem = name;
   stem.remove_suffix(stem.ends_with(kSuffix) ? kSuffix.size() : 0);
   const outbox::sink::SinkKind* kind = outbox::sink::FindKind("outbox_" + std::string(stem));
   if (kind == nullptr) {
-    throw UserError{ERRCODE_FDW_ERROR, "function \"" + name + "\" is the validator of no destination of outbox", "",
-                    "The extension's own are called outbox.<kind>_validator: " + outbox::sink::WrapperNames() + "."};
+    throw UserError{
+        ERRCODE_FDW_ERROR, "function \"" + name + "\" is the validator of no destination of outbox", "",
+        "The extension's own are called outbox_internal.<kind>_validator: " + outbox::sink::WrapperNames() + "."};
   }
   return *kind;
 }
