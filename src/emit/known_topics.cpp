@@ -204,6 +204,10 @@ const char* TopicAt(const KnowingRoute* route, const NewEvent* event) {
 }  // namespace
 
 void CheckTopicKnown(const NewEvent* event) {
+  // In a transaction that has its locks already nothing else takes changes of others in.
+  if (routes != NIL) {
+    AcceptInvalidationMessages();
+  }
   if (stale || !read) {
     ReadRoutes();
   }

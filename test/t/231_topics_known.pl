@@ -47,7 +47,14 @@ like(sql("SELECT error_class || ': ' || error_message FROM outbox.status('$by_to
 
 sql("SELECT outbox.retry('$by_topic', topic => 'shop.orders')");
 ok(wait_for_value($node, delivered($by_topic), 't', 60), 'sent to the right topic it goes');
+# In the middle of a transaction that has emitted, too.
+my $inside = $node->background_psql('postgres', on_error_stop => 0);
+$inside->query_safe('BEGIN; ' . emit_call('order', 9));
 sql(q{SELECT outbox.alter_route('cache', options => '{"topics_known": ["outbox.event.*", "shop.*"]}')});
+$inside->query(emit_call('ordre', 9));
+is($inside->{stderr}, '', 'a transaction that is open takes the longer list at once');
+$inside->query('ROLLBACK');
+$inside->quit;
 ok(wait_for_value($node, state_of(emit('ordre', 2)), 'delivered ', 60), 'a list that is changed counts at once');
 sql(q{CALL outbox.redrive('cache', dry_run => false)});
 ok(wait_for_value($node, delivered($misspelt), 't', 60), 'and once the list has the topic, too');

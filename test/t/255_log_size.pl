@@ -93,6 +93,16 @@ like($out, qr/^4\|/, 'by an operator, whatever the isolation');
 is(sql(q(SELECT string_agg(detail ->> 'log_table' || ' ' || (detail ->> 'rows') || ' ' || coalesce(reason, ''), ', ') FROM outbox.audit WHERE action = 'drop_expired' AND reason IS NOT NULL)),
 	'outbox_internal.log_20200103 0 ticket 1', 'the audit has what went');
 ok(there($late), 'what came last is undelivered and there');
+# One that cannot go holds up none of the others.
+my @viewed = map { day($_, 1) } '2020-01-08', '2020-01-09';
+sql("CREATE VIEW somebodys AS SELECT id FROM outbox_internal.$viewed[0]");
+sql($finish);
+($out, $err) = told(q(CALL outbox.drop_expired(keep => '1 day', dry_run => false)));
+like($out, qr/^2\|/, 'a day that a view reads: the others go');
+like($err, qr/kept outbox_internal\.log_20200108 .*\n.*In the way is view public\.somebodys/, 'and it is said why that one does not');
+ok(there($viewed[0]) && !there($viewed[1]), 'the one before it is there, the one behind it is not');
+sql('DROP VIEW somebodys; CALL outbox.drop_expired(keep => \'1 day\', dry_run => false)');
+ok(!there($viewed[0]), 'without the view it goes');
 
 # --- outbox.max_log_size ---
 sql($finish);

@@ -92,7 +92,8 @@ OUTBOX_FUNCTION(outbox_drop_expired) {
     if (!expired && !(day.Is("held") && day.goes_at != 0 && day.goes_at <= now)) {
       continue;
     }
-    const bool done = expired && !dry_run && Drop(day, reason);
+    // What would be in the way of the command (a view, say) must not end the call for the days after this one.
+    const bool done = expired && !dry_run && day.in_the_way.empty() && Drop(day, reason);
     if (!dry_run) {
       batches.Commit();
     }

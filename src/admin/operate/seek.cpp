@@ -25,6 +25,7 @@ struct Counts {
   int64 again = 0;
   int64 first_time = 0;  // of what an earlier move had passed over
   int64 passed_over = 0;
+  int64 given_up = 0;  // skipped or discarded, and sent all the same
 };
 
 Counts CountEvents(const std::string& route, int64 at) {
@@ -43,6 +44,7 @@ Counts CountEvents(const std::string& route, int64 at) {
       const RouteEvents::Fate fate = events.FateOf(event);
       counts.again += fate == RouteEvents::Fate::kDelivered;
       counts.first_time += fate == RouteEvents::Fate::kPassedOver;
+      counts.given_up += fate == RouteEvents::Fate::kGivenUp;
     });
   }
   int64 oldest = 0;
@@ -67,7 +69,12 @@ void TellMove(const std::string& route, const Counts& counts, bool dry_run) {
                                     : "") +
              "and " + (dry_run ? "pass" : "passes") + " over " + std::to_string(counts.passed_over) +
              " that it has not delivered",
-         "", dry_run ? "dry_run => false moves it." : "");
+         counts.given_up == 0 ? ""
+                              : std::to_string(counts.given_up) +
+                                    (counts.given_up == 1 ? " that was skipped or discarded is sent, too: "
+                                                          : " that were skipped or discarded are sent, too: ") +
+                                    "outbox.replay() leaves them alone.",
+         dry_run ? "dry_run => false moves it." : "");
 }
 
 // As with consumer offsets: a dead-letter queue is not moved with them.
@@ -184,7 +191,8 @@ OUTBOX_FUNCTION(outbox_seek) {
                    .Add("at", Cell(UnixMicrosText(*at)))
                    .Add("again", counts.again)
                    .Add("first_time", counts.first_time)
-                   .Add("passed_over", counts.passed_over),
+                   .Add("passed_over", counts.passed_over)
+                   .Add("given_up", counts.given_up),
                reason);
     Move(*route, *at);
     outbox::pg::NoteConfigChange();
