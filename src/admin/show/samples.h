@@ -66,7 +66,7 @@ class Samples {
   FamilySamples* Of(const Family& family);
 
   std::deque<Labels> kept_;
-  const Labels none_;
+  const Labels none_{};  // clang wants it said
   std::vector<FamilySamples> families_;
 };
 
