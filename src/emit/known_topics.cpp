@@ -6,11 +6,11 @@
 #include "format/pattern.h"
 #include "format/template.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 
 extern "C" {
 #include "access/table.h"
 #include "access/tableam.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
@@ -115,8 +115,7 @@ void ReadRoutes() {
   routes = NIL;
   read = false;
   MemoryContextReset(memory);
-  const Oid schema = get_namespace_oid("outbox", true);
-  table = OidIsValid(schema) ? get_relname_relid("route", schema) : InvalidOid;
+  table = pg::FindOurRelation("route");
   stale = false;  // a change from here on sets it again
   if (!OidIsValid(table) || !ConditionalLockRelationOid(table, AccessShareLock)) {
     return;
@@ -228,11 +227,7 @@ void CheckTopicKnown(const NewEvent* event) {
 
 // After each change of outbox.route: sessions read it again.
 OUTBOX_FUNCTION(outbox_routes_changed) {
-  if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw outbox::pg::UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                                "outbox_internal.routes_changed() was not called by a trigger", "", ""};
-  }
-  const Oid changed = RelationGetRelid(reinterpret_cast<TriggerData*>(fcinfo->context)->tg_relation);
+  const Oid changed = RelationGetRelid(outbox::pg::TriggerOf(fcinfo, "outbox_internal.routes_changed()")->tg_relation);
   outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });
   return PointerGetDatum(nullptr);
 }

@@ -7,12 +7,11 @@ use warnings;
 use Cwd;
 use File::Basename;
 use IPC::Run;
+use Outbox::Monitoring;
 use Outbox::Test;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @running;
-END { $_->kill_kill foreach @running }
 
 my $top = dirname(dirname(dirname(Cwd::abs_path(__FILE__))));
 my $dir = "$top/monitoring";
@@ -79,29 +78,16 @@ sub get
 SKIP:
 {
 	skip 'prometheus or prometheus-sql-exporter is not here', 4 unless found('prometheus') && found('prometheus-sql-exporter') && found('python3');
-	my $work = $node->basedir;
-	my ($exporter_port, $prometheus_port) = (PostgreSQL::Test::Cluster::get_free_port(), PostgreSQL::Test::Cluster::get_free_port());
-	my $config = slurp_file("$dir/sql_exporter.yml");
-	my ($host, $port) = ($node->host, $node->port);
-	$config =~ s/interval: 15s/interval: 1s/;
-	$config =~ s{- postgres://\S+}{- 'postgres://monitor@/postgres?host=$host&port=$port&sslmode=disable'};
-	append_to_file("$work/exporter.yml", $config);
-	my ($scrape) = slurp_file("$top/docs/monitoring.md") =~ /^( +scrape_configs:\n(?: {8,}.*\n)+)/m;
-	$scrape =~ s/^ {6}//mg;
-	$scrape =~ s/localhost:9237/127.0.0.1:$exporter_port/;
-	append_to_file("$work/prometheus.yml", "global: {scrape_interval: 1s}\nrule_files: ['$dir/alerts.yml']\n$scrape");
-	my @to = ('>', "$work/programs.log", '2>&1');
-	push @running, IPC::Run::start([ 'prometheus-sql-exporter', '-config.file', "$work/exporter.yml", '-web.listen-address', "127.0.0.1:$exporter_port" ], @to);
-	push @running, IPC::Run::start([ 'prometheus', "--config.file=$work/prometheus.yml", "--storage.tsdb.path=$work/tsdb", "--web.listen-address=127.0.0.1:$prometheus_port" ], '>>', $to[1], '2>&1');
-	ok(wait_until(sub { get("http://127.0.0.1:$exporter_port/metrics") =~ /sql_outbox\{.*outbox_events_published_total/ }, 60), 'the exporter has the figures') or diag(slurp_file($to[1]), get("http://127.0.0.1:$exporter_port/metrics"));
+	my $monitoring = Outbox::Monitoring->start($node, rules => "$dir/alerts.yml");
+	ok(wait_until(sub { get($monitoring->metrics_url) =~ /sql_outbox\{.*outbox_events_published_total/ }, 60), 'the exporter has the figures') or diag($monitoring->said, get($monitoring->metrics_url));
 	my $asked = '';
-	my $ask = sub { my ($query) = @_; $asked = get("http://127.0.0.1:$prometheus_port/api/v1/query?query=$query"); return $asked };
+	my $ask = sub { my ($query) = @_; $asked = get($monitoring->url . "/api/v1/query?query=$query"); return $asked };
 	ok(wait_until(sub { $ask->('outbox_events_published_total') =~ /"route":"all".*"7"\]/ }, 60), 'Prometheus has them under their own names') or diag($asked);
 	ok(wait_until(sub { $ask->('histogram_quantile(0.99,outbox_commit_to_ack_seconds_bucket)') =~ /"value":\[[0-9.]+,"[0-9.e-]+"\]/ }, 60), 'and makes a quantile of a histogram') or diag($asked);
-	my $rules_there = get("http://127.0.0.1:$prometheus_port/api/v1/rules");
+	my $rules_there = get($monitoring->url . "/api/v1/rules");
 	my $healthy = () = $rules_there =~ /"type":"alerting"/g;
 	is($healthy, 20, 'it has taken the rules');
-	$_->kill_kill foreach splice @running;
+	$monitoring->stop;
 }
 no_server_crashed($node);
 done_testing();

@@ -10,13 +10,12 @@ use File::Basename;
 use IPC::Run;
 use JSON::PP;
 use Outbox::Faults;
+use Outbox::Monitoring;
 use Outbox::Test;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-our @running;
-END { $_->kill_kill foreach @running }
 sub found { my ($program) = @_; return grep { -x "$_/$program" } split /:/, $ENV{PATH} }
 plan skip_all => 'prometheus or prometheus-sql-exporter is not here' unless found('prometheus') && found('prometheus-sql-exporter');
 
@@ -45,25 +44,13 @@ foreach my $alert (sort keys %shorter)
 }
 my $work = $node->basedir;
 append_to_file("$work/rules.yml", $rules);
-my ($exporter_port, $prometheus_port) = (PostgreSQL::Test::Cluster::get_free_port(), PostgreSQL::Test::Cluster::get_free_port());
-my $config = slurp_file("$top/monitoring/sql_exporter.yml");
-my ($host, $port) = ($node->host, $node->port);
-$config =~ s/interval: 15s/interval: 1s/;
-$config =~ s{- postgres://\S+}{- 'postgres://monitor@/postgres?host=$host&port=$port&sslmode=disable'};
-append_to_file("$work/exporter.yml", $config);
-my ($scrape) = slurp_file("$top/docs/monitoring.md") =~ /^( +scrape_configs:\n(?: {8,}.*\n)+)/m;
-$scrape =~ s/^ {6}//mg;
-$scrape =~ s/localhost:9237/127.0.0.1:$exporter_port/;
-append_to_file("$work/prometheus.yml", "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: ['$work/rules.yml']\n$scrape");
-my @to = ('>>', "$work/programs.log", '2>&1');
-push @running, IPC::Run::start([ 'prometheus-sql-exporter', '-config.file', "$work/exporter.yml", '-web.listen-address', "127.0.0.1:$exporter_port" ], @to);
-push @running, IPC::Run::start([ 'prometheus', "--config.file=$work/prometheus.yml", "--storage.tsdb.path=$work/tsdb", "--web.listen-address=127.0.0.1:$prometheus_port" ], @to);
+my $monitoring = Outbox::Monitoring->start($node, rules => "$work/rules.yml");
 
 sub get
 {
 	my ($path) = @_;
 	my ($out, $err) = ('', '');
-	IPC::Run::run([ 'python3', '-c', 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode())', "http://127.0.0.1:$prometheus_port$path" ], '>', \$out, '2>', \$err);
+	IPC::Run::run([ 'python3', '-c', 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode())', $monitoring->url . "$path" ], '>', \$out, '2>', \$err);
 	return eval { decode_json($out)->{data} };
 }
 my %fired;
@@ -171,6 +158,6 @@ sql('SELECT outbox.adopt()');
 resolves('OutboxAdoptionNeeded');
 idle('and it goes on');
 is(join(' ', grep { !$fired{$_} } @alerts), '', 'each rule has fired');
-$_->kill_kill foreach splice @running;
+$monitoring->stop;
 no_server_crashed($node);
 done_testing();

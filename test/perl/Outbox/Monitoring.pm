@@ -16,7 +16,7 @@ sub found { my ($program) = @_; return grep { -x "$_/$program" } split /:/, $ENV
 # What is missing here; empty: nothing.
 sub missing { return join ', ', grep { !found($_) } qw(prometheus prometheus-sql-exporter python3) }
 
-# For a node with a role `monitor` that may look. %options: rules => 1 takes the alert rules.
+# For a node with a role `monitor` that may look. %options: rules => a file of alert rules.
 sub start
 {
 	my ($class, $node, %options) = @_;
@@ -31,7 +31,7 @@ sub start
 	my ($scrape) = slurp_file("$top/docs/monitoring.md") =~ /^( +scrape_configs:\n(?: {8,}.*\n)+)/m;
 	$scrape =~ s/^ {6}//mg;
 	$scrape =~ s/localhost:9237/127.0.0.1:$self->{exporter_port}/;
-	my $rules = $options{rules} ? "rule_files: ['$top/monitoring/alerts.yml']\n" : '';
+	my $rules = $options{rules} ? "rule_files: ['$options{rules}']\n" : '';
 	append_to_file("$work/prometheus.yml", "global: {scrape_interval: 1s, evaluation_interval: 1s}\n$rules$scrape");
 	push @{ $self->{running} },
 	  IPC::Run::start([ 'prometheus-sql-exporter', '-config.file', "$work/exporter.yml", '-web.listen-address', "127.0.0.1:$self->{exporter_port}" ], '<', \undef, '>', $self->{log}, '2>&1'),
@@ -40,6 +40,7 @@ sub start
 	return $self;
 }
 
+sub metrics_url { my ($self) = @_; return "http://127.0.0.1:$self->{exporter_port}/metrics" }
 sub url { my ($self) = @_; return "http://127.0.0.1:$self->{port}" }
 sub said { my ($self) = @_; return slurp_file($self->{log}) }
 sub stop { my ($self) = @_; $_->kill_kill foreach splice @{ $self->{running} }; return }
