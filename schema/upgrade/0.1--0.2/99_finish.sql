@@ -31,6 +31,14 @@ BEGIN
   LOOP
     EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) TO %s', role);
   END LOOP;
+  FOR role IN
+    SELECT x.grantee::pg_catalog.regrole::text
+    FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
+    WHERE p.oid OPERATOR(pg_catalog.=) 'outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint)'::pg_catalog.regprocedure
+      AND x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
+  LOOP
+    EXECUTE pg_catalog.format('GRANT EXECUTE ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) TO %s', role);
+  END LOOP;
   -- Functions in a view are called, and ask, with the rights of its reader.
   FOR role, what IN
     SELECT DISTINCT x.grantee::pg_catalog.regrole::text, n.asked
@@ -101,6 +109,7 @@ BEGIN
 END
 $carry$;
 DROP FUNCTION outbox.wait_until_idle(interval);
+DROP PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint);
 
 -- What roles were granted since is theirs, and no part of the extension. The server takes for that whatever rights an
 -- object has when a statement of this script touches them: a dump would leave those grants out, and from 17 on the roles
