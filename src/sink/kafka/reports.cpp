@@ -115,6 +115,9 @@ void KafkaSink::ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* me
       store_.Deliver(slot, opaque.index, spot, offsets ? message->offset : -1);
     } else {
       refused_.push_back({{opaque.slot, opaque.index, 0}, CodeOf(message->err)});
+      if (rd_kafka_message_status(message) == RD_KAFKA_MSG_STATUS_NOT_PERSISTED) {
+        store_.Unsent(opaque.slot, opaque.index);
+      }
     }
   }
 }
