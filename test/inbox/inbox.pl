@@ -41,7 +41,7 @@ note("$_: $lacks{$_}") foreach sort keys %lacks;
 plan(skip_all => 'nothing of it is installed') if !@now;
 
 my $redis = Outbox::Redis->start;
-my $kafka = Outbox::Kafka->start('group.min.session.timeout.ms=500', 'group.initial.rebalance.delay.ms=0');
+my $kafka = Outbox::Kafka->start('group.initial.rebalance.delay.ms=0');
 my $node = new_node(name => 'producer', conf => "outbox.workers = 1\nmax_worker_processes = 20\n");
 my $inbox = new_node(name => 'consumer', extension => 0, conf => "listen_addresses = '127.0.0.1'\nshared_preload_libraries = ''\nmax_connections = 100\n");
 $inbox->safe_psql('postgres', 'CREATE ROLE app LOGIN');
@@ -61,21 +61,20 @@ foreach my $program (@now)
 kafka_route($node, $kafka, 'kafka', aggregate_types => q('{kafka}'));
 redis_route($node, $redis, 'redis', aggregate_types => q('{redis}'));
 
-# One transaction for all that are to consume, 40 of them in a second, until it is told to end.
+# One transaction for all that are to consume, ten of them in a second, until it is told to end.
 sub emits { my ($topic, $add, @programs) = @_; return map { my ($kind) = /-(\w+)/; "PERFORM outbox.emit('$kind', i % 50, 'tick', jsonb_build_object('n', 16 * i + $add + $number{$_}), topic => '$topic$_');" } @programs }
 $node->safe_psql('postgres', 'CREATE TABLE state (going boolean, n bigint); INSERT INTO state VALUES (true, 0)');
 my $emitting = join "\n", emits('', 0, @now);
 my $emitter = fork() // die "fork: $!";
 if (!$emitter)
 {
-	open STDOUT, '>', "$ENV{TESTLOGDIR}/emitter.log" if $ENV{TESTLOGDIR};
+	open STDOUT, '>', 'emitter.log';
 	exec $node->installed_command('psql'), '-XAtq', '-d', $node->connstr('postgres'), '-c',
-	  "DO \$\$ DECLARE i bigint := 0; BEGIN WHILE (SELECT going FROM state) LOOP i := i + 1; $emitting UPDATE state SET n = i; COMMIT; PERFORM pg_sleep(0.025); END LOOP; END \$\$"
+	  "DO \$\$ DECLARE i bigint := 0; BEGIN WHILE (SELECT going FROM state) LOOP i := i + 1; $emitting UPDATE state SET n = i; COMMIT; PERFORM pg_sleep(0.1); END LOOP; END \$\$"
 	  or POSIX::_exit(1);
 }
 
 # A consumer, as a process of its own.
-my $logs = $ENV{TESTLOGDIR} // File::Temp::tempdir(CLEANUP => 1);
 sub start
 {
 	my ($program, $topic, $database) = @_;
@@ -84,10 +83,10 @@ sub start
 	my $port = $inbox->port;
 	@ENV{qw(DATABASE DATABASE_URL JDBC_URL)} = ("host=127.0.0.1 port=$port user=app dbname=$database",
 		"postgres://app\@127.0.0.1:$port/$database?sslmode=disable", "jdbc:postgresql://127.0.0.1:$port/$database?user=app");
-	@ENV{qw(BROKERS REDIS INSTANCE TOPIC SESSION_MS)} = ($kafka->{bootstrap}, "redis://127.0.0.1:$redis->{port}", 'one', $topic, 1500);
+	@ENV{qw(BROKERS REDIS INSTANCE GROUP TOPIC SESSION_MS)} = ($kafka->{bootstrap}, "redis://127.0.0.1:$redis->{port}", 'one', "group of $topic", $topic, 6000);
 	delete @ENV{qw(PGHOST PGPORT PGDATABASE PGUSER)};
 	open STDIN, '<', '/dev/null';
-	open STDOUT, '>>', "$logs/$topic.log";
+	open STDOUT, '>>', "$topic.log";
 	open STDERR, '>&', \*STDOUT;
 	exec @{ $run{$program} } or POSIX::_exit(127);
 }
@@ -100,7 +99,7 @@ sub run_killed
 {
 	my ($database, $topic, $add, $times, $done) = @_;
 	my %state = map { $_ => { killed => 0, ended => 0 } } @now;
-	my $until = time + 1400;
+	my $until = time + 2400;
 	while (grep { !$_->{done} } values %state)
 	{
 		count($database);
@@ -108,7 +107,7 @@ sub run_killed
 		{
 			my $self = $state{$program};
 			my $have = $counted{ $number{$program} + $add } // 0;
-			if ($self->{pid} && waitpid($self->{pid}, POSIX::WNOHANG()) > 0) { delete $self->{pid}; $self->{ended}++; }
+			if ($self->{pid} && waitpid($self->{pid}, POSIX::WNOHANG()) > 0) { delete $self->{pid}; $self->{done} = 1 if ++$self->{ended} > 20 + $times; }
 			if ($self->{pid} && ($have > $self->{had} || time > $self->{began} + 60))
 			{
 				$self->{idle}++ if $have == $self->{had};
@@ -117,6 +116,7 @@ sub run_killed
 				waitpid $self->{pid}, 0;
 				delete $self->{pid};
 				$self->{done} = 1 if ++$self->{killed} >= $times || $done->($program);
+				note("$topic$program: killed $self->{killed} times, $have handled") if $self->{killed} % 10 == 0;
 			}
 			$self->{done} = 1 if time > $until;
 			@$self{qw(pid had began)} = (start($program, "$topic$program", $database), $have, time) if !$self->{pid} && !$self->{done};
@@ -137,7 +137,7 @@ my $n = $node->safe_psql('postgres', 'SELECT n FROM state');
 cmp_ok($n, '>', 100, "$n events of each were emitted, in $seconds s");
 # What is left, in peace.
 my @pids = map { start($_, $_, 'remembers') } @now;
-foreach (1 .. 600)
+foreach (1 .. 1500)
 {
 	count('remembers');
 	last if !grep { ($counted{ $number{$_} } // 0) < $n } @now;

@@ -14,7 +14,7 @@ func consumeKafka(ctx context.Context, db *pgx.Conn) error {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(os.Getenv("BROKERS")),
 		kgo.ConsumeTopics(os.Getenv("TOPIC")),
-		kgo.ConsumerGroup("billing"),
+		kgo.ConsumerGroup(os.Getenv("GROUP")),
 		kgo.InstanceID(os.Getenv("INSTANCE")), // a restart takes its partitions back at once
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.AutoCommitMarks()) // what of it is lost comes again, and is not new then

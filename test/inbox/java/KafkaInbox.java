@@ -14,7 +14,7 @@ public final class KafkaInbox {
     // page: kafka
     Map<String, Object> options = Map.of(
         "bootstrap.servers", env.get("BROKERS"),
-        "group.id", "billing",
+        "group.id", env.get("GROUP"),
         "group.instance.id", env.get("INSTANCE"), // a restart takes its partitions back at once
         "enable.auto.commit", false,
         "auto.offset.reset", "earliest");

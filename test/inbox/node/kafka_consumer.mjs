@@ -8,7 +8,7 @@ const db = new pg.Client(process.env.DATABASE_URL)
 await db.connect()
 const kafka = new Kafka({ brokers: [process.env.BROKERS], logLevel: logLevel.ERROR })
 // kafkajs knows no static members: after a kill the partitions are free when the session is over.
-const consumer = kafka.consumer({ groupId: 'billing', sessionTimeout: Number(process.env.SESSION_MS ?? 30000) })
+const consumer = kafka.consumer({ groupId: process.env.GROUP, sessionTimeout: Number(process.env.SESSION_MS ?? 30000), heartbeatInterval: 500 })
 consumer.on('consumer.crash', (e) => process.exit(e.payload.restart ? 0 : 1)) // start again, whatever it was
 await consumer.connect()
 await consumer.subscribe({ topic: process.env.TOPIC, fromBeginning: true })

@@ -10,7 +10,7 @@ TOPIC = os.environ["TOPIC"]
 # page: kafka
 consumer = Consumer({
     "bootstrap.servers": os.environ["BROKERS"],
-    "group.id": "billing",
+    "group.id": os.environ["GROUP"],
     "group.instance.id": os.environ["INSTANCE"],  # a restart takes its partitions back at once
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
