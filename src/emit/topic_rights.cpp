@@ -3,6 +3,7 @@
 #include "format/pattern.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
+#include "pg/server_versions.h"
 
 extern "C" {
 #include "access/table.h"
@@ -41,7 +42,7 @@ void OnRelationChange(Datum, Oid relation) {
   stale = stale || relation == InvalidOid || relation == table || table == InvalidOid;
 }
 
-void OnRoleChange(Datum, int, uint32) {
+void OnRoleChange(Datum, pg::CacheId, uint32) {
   stale = true;
 }
 
@@ -75,7 +76,7 @@ Oid RoleOf(TupleTableSlot* row) {
 // Reads under the newest snapshot, not the transaction's: a right revoked meanwhile is revoked.
 void ReadRights(Relation relation, Right* right) {
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-  TableScanDesc scan = table_beginscan(relation, snapshot, 0, nullptr);
+  TableScanDesc scan = pg::BeginScan(relation, snapshot);
   TupleTableSlot* slot = table_slot_create(relation, nullptr);
   bool own = false;
   bool any = false;
@@ -186,5 +187,5 @@ OUTBOX_FUNCTION(outbox_emit_rights_changed) {
   const Oid changed =
       RelationGetRelid(outbox::pg::TriggerOf(fcinfo, "outbox_internal.emit_rights_changed()")->tg_relation);
   outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });
-  return PointerGetDatum(nullptr);
+  return Datum{0};
 }

@@ -9,6 +9,7 @@
 #include "log/pg_side_log.h"
 #include "metrics/store.h"
 #include "parked/pg_parked_log.h"
+#include "pg/server_versions.h"
 #include "pg/settings.h"
 #include "pg/wall.h"
 #include "worker/process.h"
@@ -79,13 +80,7 @@ relay::MeterPlace FiguresOf(Oid database, int64_t route_id, relay::DestinationId
 
 volatile bool servers_changed = true;
 
-#if PG_VERSION_NUM >= 190000
-using CacheNumber = SysCacheIdentifier;
-#else
-using CacheNumber = int;
-#endif
-
-void NoteServerChange(Datum, CacheNumber, uint32) {
+void NoteServerChange(Datum, pg::CacheId, uint32) {
   servers_changed = true;
 }
 
@@ -116,10 +111,9 @@ Relay::~Relay() = default;
 
 void Relay::SettingsChanged() {
   engine_->SetOptions(OptionsFromSettings());
-  const SinkLimits limits = LimitsFromSettings();
-  if (limits.max_message_bytes > limits_.max_message_bytes || limits.max_inflight_bytes > limits_.max_inflight_bytes) {
-    generation_ = 0;  // sinks refuse what is above the limits they were made with: they are recreated
-  }
+  // Routes are read again: outbox.cloudevents_source is part of them. Sinks refuse what is above the limits they were
+  // made with: if those are raised, they are made again, too.
+  generation_ = 0;
 }
 
 bool Relay::stopped() const {

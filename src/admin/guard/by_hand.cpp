@@ -5,6 +5,7 @@
 #include "admin/common/query.h"
 #include "admin/guard/loss.h"
 #include "pg/entry.h"
+#include "pg/held_lock.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
@@ -14,7 +15,6 @@ extern "C" {
 #include "catalog/partition.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
-#include "storage/lock.h"
 }
 
 namespace outbox::admin {
@@ -141,10 +141,8 @@ void Tell(const TriggerData* trigger, const std::string& command) {
 // the triggers of all its tables fire before any is empty.
 bool GoesWithRoutes(const TriggerData* trigger, const Rule& rule) {
   return TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event) && strcmp(rule.table, "pause") == 0 && Guard([trigger] {
-           const Oid route = get_relname_relid("route", RelationGetNamespace(trigger->tg_relation));
-           LOCKTAG tag;
-           SET_LOCKTAG_RELATION(tag, MyDatabaseId, route);
-           return LockHeldByMe(&tag, AccessExclusiveLock);
+           return outbox::pg::HoldsLock(get_relname_relid("route", RelationGetNamespace(trigger->tg_relation)),
+                                        AccessExclusiveLock);
          });
 }
 
@@ -188,7 +186,7 @@ OUTBOX_FUNCTION(outbox_refuse_change) {
   TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.refuse_change()");
   const Datum result =
       TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event)
-          ? PointerGetDatum(nullptr)
+          ? Datum{0}
           : PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple);
   // A cascade: the row that it hangs on has been asked about.
   if (outbox::pg::InOwnStatement() || Guard([] { return InNoForceRLSOperation(); }) || !HasTables(kNeeded)) {
