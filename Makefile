@@ -10,7 +10,7 @@ EXTRA_CLEAN = $(SINK_PROGRAMS) build results output_iso $(OBJS:.o=.d)
 
 # Folders whose sources never see a Postgres header ([-]) and those that do ([P]): see CONTRIBUTING.md, "The wall".
 PORTABLE_DIRS = src/base src/format src/relay src/sink $(SINKS_INSIDE)
-PG_DIRS    = src src/pg src/metrics src/days src/emit src/parked src/log src/worker $(patsubst %/,%,$(sort $(wildcard src/admin/*/)))
+PG_DIRS    = src src/pg src/metrics src/days src/emit src/inbox src/parked src/log src/worker $(patsubst %/,%,$(sort $(wildcard src/admin/*/)))
 
 # One folder of src/sink per kind of destination (src/sink/README.md). What has a main.cpp is a program of its own, apart
 # from what it tells the rest of outbox of itself; the others live inside of outbox.so.
@@ -41,7 +41,7 @@ ISOLATION_OPTS = --inputdir=test
 
 PG_CONFIG ?= pg_config
 # What is a script installs what is missing itself, PostgreSQL too; all else needs it here and now.
-COMMANDS = quickstart test test-all test-clients test-matrix chaos bench bench-quick fuzz valgrind lint format deb
+COMMANDS = quickstart test test-all test-clients test-inbox test-matrix chaos bench bench-quick fuzz valgrind lint format deb
 PGXS := $(wildcard $(shell command -v $(PG_CONFIG) >/dev/null && $(PG_CONFIG) --pgxs 2>/dev/null))
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -162,6 +162,8 @@ test-all:
 	@scripts/test all $(TESTS)
 test-clients:
 	@scripts/test clients
+test-inbox:
+	@scripts/test inbox
 chaos:
 	@MINUTES="$(MINUTES)" SEED="$(SEED)" ROUND="$(ROUND)" KIND="$(KIND)" scripts/chaos
 bench:

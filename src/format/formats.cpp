@@ -5,9 +5,11 @@
 #include "format/format.h"
 
 // Every format: FORMAT(x) is `x`, in the file of that format.
-#define OUTBOX_FORMATS(FORMAT) \
-  FORMAT(kOutboxFormat)        \
-  FORMAT(kPayloadFormat)       \
+#define OUTBOX_FORMATS(FORMAT)   \
+  FORMAT(kOutboxFormat)          \
+  FORMAT(kPayloadFormat)         \
+  FORMAT(kCloudEventsFormat)     \
+  FORMAT(kCloudEventsJsonFormat) \
   /* the last */
 
 namespace outbox::format {

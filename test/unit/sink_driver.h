@@ -103,6 +103,7 @@ class Driver {
     return found == outcomes_.end() ? Outcome{} : found->second.outcome;
   }
   const Error& error(uint64_t seq) const { return outcomes_.at(seq).error; }
+  bool unsent(uint64_t seq) const { return outcomes_.at(seq).unsent; }
   size_t Count(Outcome outcome) const {
     return static_cast<size_t>(std::count_if(outcomes_.begin(), outcomes_.end(),
                                              [&](const auto& entry) { return entry.second.outcome == outcome; }));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -93,9 +94,19 @@ std::string Pretty(int64 bytes) {
   return RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(bytes))})[0][0].value();
 }
 
-// How soon the disk is full at the pace of the last day.
+std::string Span(double days) {
+  const auto minutes = static_cast<int64>(std::lround(days * 24 * 60));
+  return minutes < 2          ? "a minute"
+         : minutes >= 48 * 60 ? std::to_string(minutes / (24 * 60)) + " days"
+         : minutes >= 2 * 60  ? std::to_string(minutes / 60) + " hours"
+                              : std::to_string(minutes) + " minutes";
+}
+
+// How soon the disk is full at the pace of the last day. A shorter time is told, and nothing is foreseen for more than
+// kFar times as long: an hour in which a bulk load ran says little of the week.
 void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
   constexpr double kSoon = 7;  // days
+  constexpr double kFar = 24;
   const LogGrowth growth = MeasureGrowth(days);
   const std::string room = growth.disk_free < 0 ? "It is not known how much room there is"
                                                 : "The disk has " + Pretty(growth.disk_free) + " free";
@@ -105,15 +116,17 @@ void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
                                             : ", and the log grows by " + Pretty(growth.per_day) + " a day."));
     return;
   }
-  const std::string pace = room + ", and the log grows by " + Pretty(growth.per_day) + " a day";
+  const double seen = static_cast<double>(growth.seen) / USECS_PER_DAY;
+  const bool whole_day = growth.seen == USECS_PER_DAY;
+  const std::string pace = room + ", and the log " +
+                           (whole_day ? "grows by " + Pretty(growth.per_day) + " a day"
+                                      : "grew by " + Pretty(growth.grown) + " in the last " + Span(seen));
   const double left = growth.per_day == 0 ? kSoon : static_cast<double>(growth.disk_free) / growth.per_day;
   const bool ends = growth.to_come >= 0 && growth.to_come < growth.disk_free;
-  if (left < kSoon && !ends) {
-    const auto hours = static_cast<int64>(left * 24);
-    const std::string when = hours >= 48  ? std::to_string(hours / 24) + " days"
-                             : hours >= 2 ? std::to_string(hours) + " hours"
-                                          : std::to_string(static_cast<int64>(left * 24 * 60)) + " minutes";
-    findings->Warn("disk", pace + ": at that pace it is full in " + when + ".",
+  if (left < std::min(kSoon, kFar * seen) && !ends) {
+    findings->Warn("disk",
+                   pace + ": at that pace it is full in " + Span(left) + "." +
+                       (whole_day ? "" : " So short a time may be one load and no pace: look again later."),
                    growth.to_come < 0
                        ? "Routes hold days that would have gone, see the check \"log\": mend or drop them. A full disk "
                          "fails every transaction that emits."
@@ -123,7 +136,8 @@ void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
                              "outbox.drop_expired(keep => '1 day') says what would go now. A full disk fails every "
                              "transaction that emits.");
   } else {
-    findings->Ok("disk", pace + (growth.to_come > 0 ? ", until it has " + Pretty(growth.to_come) + " more." : "."));
+    findings->Ok(
+        "disk", pace + (growth.to_come > 0 && whole_day ? ", until it has " + Pretty(growth.to_come) + " more." : "."));
   }
 }
 

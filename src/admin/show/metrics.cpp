@@ -211,6 +211,11 @@ void AddDestinationFigures(const Labels* labels, const metrics::DestinationCount
   samples->Add(kDeaths, labels, static_cast<double>(ValueOf(figures.deaths)));
 }
 
+bool IsOwned(const Sources& from, const Route& route) {
+  return std::any_of(from.view.lanes.begin(), from.view.lanes.end(),
+                     [&](const OwnedLaneView& lane) { return lane.owned && lane.id.route_id == route.id; });
+}
+
 // Routes and destinations that a worker has and that count together, and what they have counted.
 void AddOthers(const Sources& from, const metrics::DatabaseFigures* own) {
   Samples* samples = from.samples;
@@ -219,9 +224,7 @@ void AddOthers(const Sources& from, const metrics::DatabaseFigures* own) {
   int routes = 0;
   std::set<Oid> destinations;
   for (const Route& route : from.routes) {
-    const bool owned = std::any_of(from.view.lanes.begin(), from.view.lanes.end(), [&](const OwnedLaneView& lane) {
-      return lane.owned && lane.id.route_id == route.id;
-    });
+    const bool owned = IsOwned(from, route);
     for (const Destination& destination : from.destinations) {
       if (owned && destination.name == route.server) {
         routes += metrics::HasSlot(MyDatabaseId, route.id, destination.server) ? 0 : 1;
@@ -514,7 +517,12 @@ void AddDestinations(const Sources& from) {
         state = view.state;
       }
     }
-    from.samples->AddStates(kState, destination.labels, {"closed", "half-open", "open", "paused", "unused"},
+    // A worker has it, and there was no place to show it in.
+    const bool used = state == "unused" && std::any_of(from.routes.begin(), from.routes.end(), [&](const Route& route) {
+                        return route.server == destination.name && IsOwned(from, route);
+                      });
+    state = used ? kNotShown : state;
+    from.samples->AddStates(kState, destination.labels, {"closed", "half-open", "open", "paused", "unused", kNotShown},
                             paused.contains(destination.name) ? "paused" : state);
   }
 }
