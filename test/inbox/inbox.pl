@@ -4,7 +4,7 @@
 # ledger has events twice, so the test can fail.
 #
 # OUTBOX_INBOX_KILLS=10: so many kills; OUTBOX_INBOX_ONLY="go-kafka java-redis": these.
-# matrix: R25
+# matrix: R95
 use strict;
 use warnings;
 

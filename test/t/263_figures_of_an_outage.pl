@@ -16,6 +16,7 @@ sub figure { my ($name) = @_; return sql("SELECT coalesce(sum(value), 0) FROM ou
 sub since { return sql(q(SELECT since FROM outbox.destination WHERE state <> 'closed')) }
 sub emit { my ($n) = @_; return sql("SELECT count(outbox.emit_text('order', i::text, 'a.b', 'x')) FROM generate_series(1, $n) i") }
 
+sql(q(SELECT outbox.create_route(r, server => 'shop', aggregate_types => '{other}', topic => 'shop') FROM unnest('{second,third}'::text[]) r));
 emit(50);
 ok(wait_idle($node), 'delivered');
 
@@ -28,7 +29,10 @@ is(sql(q(SELECT l.rate > 50 / (extract(epoch FROM clock_timestamp()) - m.value +
 is(figure('possible_duplicates_total'), 0, 'nothing may arrive twice');
 $redis->stop;
 emit(40);
+sql(q(SELECT outbox.emit_text('other', 'k', 'a.b', 'x')));
 ok(wait_until(sub { since() ne '' }, 60), 'the destination is in trouble');
+ok(wait_for_value($node, q(SELECT detail ~ '^3 lanes of 3 routes to "shop" \(such as lane 0 of route "\w+"\): destination trouble, CONNECT: '
+	FROM outbox.doctor() WHERE "check" = 'lane' AND status <> 'ok'), 't', 60), 'of which doctor() has one row, not one for each route');
 my $began = since();
 my $tried = figure('publish_attempts_total');
 ok(wait_until(sub { figure('publish_attempts_total') > $tried + 30 }, 120), 'it is tried again and again');
@@ -49,7 +53,7 @@ $redis->restart;
 ok(wait_idle($node), 'delivered');
 ok(wait_until(sub { sql(q(SELECT state FROM outbox.destination)) eq 'closed' }, 60), 'it is over');
 is(sql("SELECT since > '$began' FROM outbox.destination"), 't', 'since a moment ago');
-is($redis->command('XLEN', 'shop') + 0, 90, 'each came once');
+is($redis->command('XLEN', 'shop') + 0, 92, 'each came once');
 $redis->stop;
 emit(1);
 ok(wait_until(sub { since() ne '' }, 60), 'another outage');
