@@ -674,7 +674,8 @@ void CheckPublications(Findings* findings) {
   Row row = RunSql(Access::kRead,
                    "SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname) FROM pg_publication p "
                    "WHERE p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace n WHERE n.pnpubid = p.oid "
-                   "AND n.pnnspid = 'outbox'::regnamespace) OR EXISTS (SELECT FROM pg_publication_rel r, pg_class c "
+                   "AND n.pnnspid = ANY ('{outbox,outbox_internal}'::regnamespace[])) OR EXISTS (SELECT FROM "
+                   "pg_publication_rel r, pg_class c "
                    "WHERE r.prpubid = p.oid AND c.oid = r.prrelid AND c.relnamespace = ANY "
                    "('{outbox,outbox_internal}'::regnamespace[]))")[0];
   if (row[0]) {
@@ -682,7 +683,7 @@ void CheckPublications(Findings* findings) {
         "publications", "The log is published to other servers, by " + *row[0] + ".",
         "Subscribers need the extension, preloaded: their keepers make the day tables without which the "
         "subscription stops, for all tables. They keep the events in outbox_internal.foreign_event and send nothing. "
-        "Publish your schemas by name, without outbox, if you do not want that.");
+        "Publish your schemas by name, without outbox and outbox_internal, if you do not want that.");
   } else {
     findings->Ok("publications", "No publication carries the log.");
   }

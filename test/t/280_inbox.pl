@@ -1,7 +1,7 @@
 # The inbox on a server that has not preloaded outbox, where the calls do the upkeep: days go as a whole when outbox.inbox_retention
 # is over, one table in a call and none that anybody else is using, and an event older than that is refused rather than handled
 # again. Midnight, a clock that jumps ahead and is put back, a month of silence; marks are in a dump; 65 consumers.
-# matrix: R25
+# matrix: R95
 use strict;
 use warnings;
 
