@@ -41,7 +41,7 @@ ISOLATION_OPTS = --inputdir=test
 
 PG_CONFIG ?= pg_config
 # What is a script installs what is missing itself, PostgreSQL too; all else needs it here and now.
-COMMANDS = quickstart test test-all test-clients test-inbox chaos bench bench-quick fuzz valgrind lint format deb
+COMMANDS = quickstart test test-all test-clients test-inbox test-matrix chaos bench bench-quick fuzz valgrind lint format deb
 PGXS := $(wildcard $(shell command -v $(PG_CONFIG) >/dev/null && $(PG_CONFIG) --pgxs 2>/dev/null))
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -137,6 +137,9 @@ $(SINK_OBJS): $(SINK_OBJ_DIR)/%.o: src/%.cpp
 
 all: wall $(SINK_PROGRAMS)
 
+# Compiled, not linked: what another compiler has to say (scripts/test-matrix).
+objects: $(OBJS) $(SINK_OBJS)
+
 install: install-sinks
 install-sinks: $(SINK_PROGRAMS)
 	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
@@ -177,5 +180,7 @@ format:
 	@scripts/format
 deb:
 	@scripts/deb
+test-matrix:
+	@scripts/test-matrix $(ROWS)
 
-.PHONY: wall $(COMMANDS) install-sinks uninstall-sinks
+.PHONY: wall objects $(COMMANDS) install-sinks uninstall-sinks

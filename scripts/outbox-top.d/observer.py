@@ -48,6 +48,7 @@ GROUP BY 1, 2, 3, 4, 5 ORDER BY p.state <> 'dead', 6 DESC, 1, 2, 3
 """
 # The state of a route is that of the lane that is worst off.
 WORST = ["unowned", "backing off", "paused", "gone", "starting", "releasing", "forking", "solo", "parking", "draining", "running", "idle"]
+GOING = ("running", "idle", "draining", "parking", "solo")
 
 
 def words(error):
@@ -199,8 +200,6 @@ class Observer:
             rate, route.p50_ms, route.p99_ms, route.max_ms, route.ack_p99_ms = found.get(route.route, (None,) * 5)
             if route.rate is None:  # of the last minute, until two looks tell
                 route.rate = rate or 0.0
-                if route.pending > 0 and route.rate > 0 and route.drain_seconds is None:
-                    route.drain_seconds = round(route.pending / route.rate, 1)
 
     def ask_lanes(self, look):
         lanes = collections.defaultdict(list)
@@ -210,6 +209,9 @@ class Observer:
             of_route = sorted(lanes.get(route.route, []))
             route.state = of_route[0][2] if of_route else ""
             route.error = next((lane[3] for lane in of_route if lane[3]), "")
+            # The rate of the last minute says something of a route that goes, not of one whose destination has gone.
+            if route.change is None and route.pending > 0 and route.drain_seconds is None and route.rate and not route.error and route.state in GOING:
+                route.drain_seconds = round(route.pending / route.rate, 1)
 
     def ask_parked(self, look):
         look.parked = [Parked(*row) for row in self.rows(PARKED)]

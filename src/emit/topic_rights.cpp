@@ -10,12 +10,15 @@ extern "C" {
 #include "access/tableam.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/tuptable.h"
+#include "storage/sinval.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 }
@@ -163,6 +166,23 @@ const Right* Find(Oid role) {
 }
 
 }  // namespace
+
+void HearOfRights(FunctionCallInfo fcinfo) {
+  const uint64 heard = SharedInvalidMessageCounter;
+  AcceptInvalidationMessages();
+  if (SharedInvalidMessageCounter == heard || fcinfo->flinfo == nullptr) {
+    return;
+  }
+  const Oid function = fcinfo->flinfo->fn_oid;
+#if PG_VERSION_NUM >= 160000
+  const AclResult may = object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE);
+#else
+  const AclResult may = pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE);
+#endif
+  if (may != ACLCHECK_OK) {
+    aclcheck_error(may, OBJECT_FUNCTION, get_func_name(function));
+  }
+}
 
 void CheckTopicRight(const NewEvent* event) {
   const Right* right = Find(OidIsValid(event->emitter) ? event->emitter : GetUserId());

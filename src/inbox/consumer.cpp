@@ -2,6 +2,7 @@
 
 #include "format/pattern.h"
 #include "inbox/ring.h"
+#include "pg/server_versions.h"
 
 extern "C" {
 #include "access/xlog.h"
@@ -33,7 +34,7 @@ void OnRelationChange(Datum, Oid relation) {
   stale = stale || relation == InvalidOid || relation == table;
 }
 
-void OnRoleChange(Datum, int, uint32) {
+void OnRoleChange(Datum, pg::CacheId, uint32) {
   stale = true;
 }
 
@@ -66,7 +67,7 @@ Oid RoleOf(TupleTableSlot* row) {
 // Reads under the newest snapshot, not the transaction's: a right revoked meanwhile is revoked.
 void ReadRights(Relation relation, Right* right) {
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-  TableScanDesc scan = table_beginscan(relation, snapshot, 0, nullptr);
+  TableScanDesc scan = pg::BeginScan(relation, snapshot);
   TupleTableSlot* slot = table_slot_create(relation, nullptr);
   bool own = false;
   bool any = false;

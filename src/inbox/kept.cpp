@@ -4,6 +4,7 @@
 #include "days/drop.h"
 #include "inbox/as_owner.h"
 #include "inbox/ring.h"
+#include "pg/server_versions.h"
 #include "pg/settings.h"
 
 extern "C" {
@@ -37,7 +38,7 @@ int64 RetentionMicros() {
 // Reads under the newest snapshot, not the transaction's: what is emptied meanwhile is empty.
 void ReadKept(Relation relation, Kept* kept) {
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-  TableScanDesc scan = table_beginscan(relation, snapshot, 0, nullptr);
+  TableScanDesc scan = pg::BeginScan(relation, snapshot);
   TupleTableSlot* slot = table_slot_create(relation, nullptr);
   if (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
     bool null = false;

@@ -203,5 +203,5 @@ OUTBOX_FUNCTION(outbox_refuse_forgetting) {
              errhint("outbox.forget_received(), reprocess(), forget_consumer() and seek_stream() take back what they "
                      "say; a superuser may SET outbox.allow_loss = on.")));
   }
-  return PointerGetDatum(nullptr);
+  return Datum{0};
 }

@@ -144,7 +144,8 @@ void Relay::Reload() {
   // Both read before the tables: a change that comes later is seen by the next turn.
   uint64_t generation = pg_atomic_read_u64(&place_.database_slot->config_generation);
   bool servers = ServersMayHaveChanged();
-  if (generation == generation_ && !servers) {
+  // An event may have come with a change of its route, whose news comes after it, or not at all (COMMIT PREPARED).
+  if (generation == generation_ && !servers && !engine_->WantsConfig()) {
     return;
   }
   generation_ = 0;  // until it has been applied
@@ -153,6 +154,7 @@ void Relay::Reload() {
   ApplyLanes(config);
   config_ = std::move(config);
   generation_ = generation;
+  config_reads_++;
   share_.DueAt(0);
 }
 
@@ -383,6 +385,7 @@ void Relay::Turn() {
   input.barrier = pg_atomic_read_u64(&place_.database_slot->barrier);
   const uint64_t parked = pg_atomic_read_u64(&place_.database_slot->parked_generation);
   input.parked = parked != parked_generation_;
+  input.config_reads = config_reads_;
   // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it again.
   input.woken = pg_atomic_exchange_u32(&place_.worker_slot->pending, 0) != 0;
   windows_.BeginTurn();

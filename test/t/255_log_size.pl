@@ -123,8 +123,13 @@ limit($mb - 2 . 'MB');
 ok(!there($days[0]), 'the oldest delivered day goes before its time');
 ok(there($days[1]), 'and no more of them than it takes');
 is(lines(qr/LOG:  outbox: dropped 1 delivered day of the log before its time/), 1, 'which is said');
+my $early = q(SELECT detail ->> 'log_table' || ' ' || ((detail ->> 'bytes')::bigint > 4e6) || ' ' || ((detail ->> 'max_log_size')::bigint / 1048576) FROM outbox.audit
+	WHERE action = 'drop_expired' AND reason = 'the log was larger than outbox.max_log_size' ORDER BY at);
+is(sql($early), "outbox_internal.$days[0] true " . ($mb - 2), 'and audited: which, how large it was, and the limit');
+is(sql(q(SELECT value FROM outbox.metrics() WHERE name = 'outbox_log_limit_bytes')), ($mb - 2) * 1048576, 'the limit is a figure');
 limit('1MB');
 ok(!there($days[1]) && !there($late), 'all that is delivered');
+is(scalar(() = sql($early) =~ /^outbox_internal/mg), 2, 'each with a row in the audit');
 ok(there($undelivered), 'what a route has not delivered is kept, however large it is');
 ok(sql("SELECT count(*) FROM outbox.day WHERE state = 'open'") >= 4, 'and so are today, which is larger than the limit with it, and the days to come');
 is(lines(qr/WARNING:  outbox: the log has \d+ % of outbox\.max_log_size\n.*DETAIL:  What could be dropped is gone/), 1, 'that is said once');

@@ -22,11 +22,13 @@ struct TestRecord {
   std::string body;
   RecordForm form = RecordForm::kStream;
   std::vector<std::pair<std::string, std::string>> fields;
+  int32_t partition = Record::kByKey;
 };
 
 inline void Pack(const TestRecord& from, std::string* out) {
   Record record;
   record.form = from.form;
+  record.partition = from.partition;
   record.topic = from.topic;
   record.key = from.key.empty() ? std::string_view() : std::string_view(from.key);
   record.body = from.body;

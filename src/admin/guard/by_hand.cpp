@@ -51,6 +51,12 @@ constexpr Rule kRules[] = {
     {"tick", kPosition, kOtherPosition},
     {"adoption", "It says how far outbox.adopt() has come.", "outbox.adopt() goes on where it was."},
     {"adopted", "It says who has still to get the events of a restored dump.", "outbox.adopt() writes it."},
+    {"outcome", "It says what became of parked events: what people have given up is not sent again.",
+     "CALL outbox.replay(..., include_given_up => true) sends what was given up. Its days go with those of the log."},
+    {"server_run", "It says what each life of a Redis still had: without it what that has lost is not sent again.",
+     "Nothing has to be done: rows older than 90 days go by themselves."},
+    {"origin", "It says of which server the transaction ids are that the log and the positions of lanes hold.",
+     "outbox.adopt() makes a copy of a database one of its own."},
     {"pause", "Keys and topics that it holds up are let go, and audited, by functions.",
      "outbox.pause() and outbox.resume()."},
 };

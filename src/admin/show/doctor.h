@@ -1,4 +1,4 @@
-// The checks of outbox.doctor() [P]. Each but that of figures adds at least one row, also when all is well, so that an
+// The checks of outbox.doctor() [P]. Each but those of figures and locks adds at least one row, also when all is well, so that an
 // answer shows what was checked. The statuses: ok, warning (works, or will, but needs attention), problem (events are
 // not published).
 #pragma once
@@ -26,6 +26,9 @@ class Findings {
   std::string first_;
 };
 
+// "1 day is", "2 days are".
+std::string Are(const std::string& count, const char* what, const char* is, const char* are);
+
 // Whether this outbox is a copy that was not adopted: nothing works in it, and that is as it should be.
 bool IsCopy();
 
@@ -35,27 +38,38 @@ void CheckVersion(Findings* findings);
 void CheckIdentity(Findings* findings);
 void CheckProcesses(Findings* findings);
 void CheckClock(Findings* findings);
+// False: somebody has tables locked that the other checks read, for longer than a moment; nothing waits for that. Adds a
+// row then, and only then.
+bool CheckLocks(Findings* findings);
 void CheckFigures(Findings* findings);
 // All that is said on a hot standby, which has no process of outbox and writes nothing.
 void CheckStandby(Findings* findings);
 
-// doctor_routes.cpp: what concerns the log, routes and lanes.
+// doctor_log.cpp: the log, its days and its disk
 void CheckDayTables(Findings* findings);
 void CheckRetention(Findings* findings);
 void CheckLog(Findings* findings);
 void CheckIndexes(Findings* findings);
+
+// doctor_routes.cpp: routes, lanes, destinations, pauses
 void CheckRoutes(Findings* findings);
-void CheckLoneEmits(Findings* findings);
 void CheckLanes(Findings* findings);
+void CheckDestinations(Findings* findings);
+void CheckPauses(Findings* findings);
+
+// doctor_parked.cpp: events beside the log
 void CheckParked(Findings* findings);
 void CheckReplays(Findings* findings);
-void CheckPauses(Findings* findings);
-void CheckDestinations(Findings* findings);
+
+// doctor_copies.cpp: rows that come and go by other ways
 void CheckAdoption(Findings* findings);
 void CheckGuards(Findings* findings);
 void CheckForeignRows(Findings* findings);
 void CheckPublications(Findings* findings);
 void CheckSubscriptions(Findings* findings);
+
+// lone_emits.cpp
+void CheckLoneEmits(Findings* findings);
 
 // doctor_rights.cpp
 void CheckRights(Findings* findings);

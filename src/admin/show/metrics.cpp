@@ -104,6 +104,8 @@ OUTBOX_FAMILY(kStorage, "outbox_storage_bytes", kGauge, "bytes", "size on disk, 
 OUTBOX_FAMILY(
     kDayBytes, "outbox_log_day_bytes", kGauge, "bytes",
     "size of the log by days (UTC): what is older than a month together, and spare: events whose day had no table");
+OUTBOX_FAMILY(kLogLimit, "outbox_log_limit_bytes", kGauge, "bytes",
+              "outbox.max_log_size: above it delivered days are dropped before their time; 0: none");
 OUTBOX_FAMILY(kClockAhead, "outbox_clock_ahead_seconds", kGauge, "seconds",
               "how far the clock of events is ahead of the server's");
 OUTBOX_FAMILY(kAdopt, "outbox_adoption_needed", kGauge, "",
@@ -571,6 +573,7 @@ void AddServer(Sources* from) {
           {{"version", outbox::kVersion}, {"extension_version", extension}, {"pg_version", row[1].value_or("?")}}),
       1);
   samples->Add(kEnabled, none, outbox::pg::settings.enabled ? 1 : 0);
+  samples->Add(kLogLimit, none, static_cast<double>(outbox::pg::settings.max_log_size_mb) * 1024 * 1024);
   samples->Add(kMismatch, none, from->same_version ? 0 : 1);
   samples->Add(kTransaction, none, row[2] ? Seconds(std::max<int64>(Int(row[2]), 0)) : 0);
   const int64 clock = static_cast<int64>(from->view.clock);
