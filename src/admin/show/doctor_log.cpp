@@ -34,7 +34,7 @@ void CheckDayTables(Findings* findings) {
               "'FOREIGN TABLE' ELSE 'TABLE' END FROM pg_class c WHERE c.relnamespace = ANY "
               "('{outbox,outbox_internal}'::regnamespace[]) AND "
               "c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S') AND NOT c.relispartition AND c.relname ~ "
-              "'^(log|progress|tick|outcome)_[0-9]{8}(_aside(_[0-9]+)?)?$' ORDER BY 1")) {
+              "'^(log|progress|tick|outcome|emit_key)_[0-9]{8}(_aside(_[0-9]+)?)?$' ORDER BY 1")) {
     const std::string name = "outbox_internal." + row[0].value();
     const bool events = row[1] == "t" && row[2] == "log";
     findings->Warn("day tables",
