@@ -2,7 +2,7 @@
 # nobody else's. A paused destination with 130 innocent routes; one event among thousands; a route that began late, one that began at
 # the start of the log; topics that have left their lane, one and three; a transaction that is open; after a restart; without a worker;
 # without a keeper; on a standby.
-# matrix: M5
+# matrix: M9
 use strict;
 use warnings;
 

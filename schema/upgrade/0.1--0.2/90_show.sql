@@ -3,7 +3,8 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 COMMENT ON FUNCTION outbox.status(uuid) IS
   'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, due (its deliver_at has come: it goes next, or waits for what error_* and reason say), dead, skipped, discarded or passed over (the route was moved behind it by seek()); not routed where it matches none, or is older than they; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window (window_from, window_to); NULL where that is not known exactly any more. attempts counts refusals; error_* is the last of them, of an event that is pending or due what is in its way. reason: why it was paused, skipped or discarded, or what it waits for';
-COMMENT ON COLUMN outbox.destination.state IS 'closed: events go there; open: nothing is sent until next_try; half-open: a small batch is being tried, for seconds at most while the destination is down, or when nobody has anything to send; paused: by outbox.pause(); unused: no relay worker has events for it';
+COMMENT ON COLUMN outbox.destination.state IS 'closed: events go there; open: nothing is sent until next_try; half-open: a small batch is being tried, for seconds at most while the destination is down, or when nobody has anything to send; paused: by outbox.pause(); unused: no relay worker has events for it; not shown: one has, and outbox.max_destinations is too small to tell more';
+COMMENT ON COLUMN outbox.destination.since IS 'begin of the state; of an outage, in which open and half-open take turns, its first failure. It stays over restarts of the workers and orderly ones of the server';
 COMMENT ON COLUMN outbox.audit.action IS 'create_route, alter_route, drop_route; alter server, create, alter or drop user mapping, of a server that a route uses; retry, redrive, skip, discard, replay, cancel_replay, seek, drop_expired, pause, resume, forget; adopt, reset_clock, allow_loss (something was let go, or changed by hand); grant_emit, revoke_emit, grant_operate, revoke_operate; rewind and lost writes by a worker';
 COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed from what to what, what was left unsent; never a secret';
 COMMENT ON FUNCTION outbox.skip(uuid, text, text) IS
@@ -41,3 +42,24 @@ CREATE OR REPLACE PROCEDURE outbox.seek(
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_seek';
 COMMENT ON PROCEDURE outbox.seek(text, timestamptz, text, boolean, bigint, bigint) IS
   'moves a route to a moment (infinity: behind the newest event): it sends again what it has delivered since, and passes over what it has not delivered of before; returns how many of each. A dry run unless told otherwise. Parked events stay parked: they are tried, wait or are dead as before. The moment is compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart';
+-- It has gained an argument; the other one goes at the end, when whoever may call it may call this one.
+CREATE PROCEDURE outbox.replay(
+  since          timestamptz DEFAULT NULL,
+  until          timestamptz DEFAULT NULL,
+  aggregate_type text        DEFAULT NULL,
+  aggregate_id   text        DEFAULT NULL,
+  event_type     text        DEFAULT NULL,
+  ids            uuid[]      DEFAULT NULL,
+  route          text        DEFAULT NULL,
+  to_route       text        DEFAULT NULL,
+  dry_run        boolean     DEFAULT true,
+  per_second     numeric     DEFAULT 100,
+  reason         text        DEFAULT NULL,
+  INOUT number   bigint      DEFAULT NULL,
+  INOUT events   bigint      DEFAULT NULL,
+  include_given_up boolean   DEFAULT false
+)
+  LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_replay';
+REVOKE ALL ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) FROM PUBLIC;
+COMMENT ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) IS
+  'sends events that a route has delivered once more, to it or to another route, under their own ids and with the header outbox-replay; a dry run unless told otherwise. since and until are compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart. What people have skipped or discarded is left alone, unless include_given_up says otherwise. Interrupted, it goes on when it is called with nothing but its number and dry_run => false';
