@@ -62,6 +62,7 @@ CREATE TABLE outbox.route (
   backoff_cap     interval    NOT NULL DEFAULT '10 minutes',
   created_at      timestamptz NOT NULL DEFAULT pg_catalog.now(),
   created_by      name        NOT NULL DEFAULT CURRENT_USER,
+  format          text        NOT NULL DEFAULT 'outbox',
   CONSTRAINT route_on_failure CHECK (on_failure IN ('skip', 'block'))
 );
 COMMENT ON TABLE outbox.route IS 'which events go to which destination, under which topic; change through create_route, alter_route, drop_route';
@@ -76,7 +77,7 @@ COMMENT ON COLUMN outbox.route.lanes IS 'number of lanes that keys are hashed ov
 COMMENT ON COLUMN outbox.route.lanes_wanted IS 'number of lanes it will have; NULL: it has them';
 COMMENT ON COLUMN outbox.route.lanes_begun IS 'since when its lanes come to rest for that; NULL: they work as ever';
 COMMENT ON COLUMN outbox.route.common_snapshot IS 'where all its lanes come to rest before their number changes; NULL: they do not, or have to be given back first';
-COMMENT ON COLUMN outbox.route.options IS 'options of the destination kind, for Redis: mode (stream, list, publish)';
+COMMENT ON COLUMN outbox.route.options IS 'topics_known; options of the destination kind, for Redis: mode (stream, list, publish); options of the format';
 COMMENT ON COLUMN outbox.route.start_snapshot IS 'where it started: an event that is visible here and created before start_time is none of this route''s';
 COMMENT ON COLUMN outbox.route.start_time IS 'infinity: it started at now; -infinity: at the earliest event';
 COMMENT ON COLUMN outbox.route.on_failure IS 'skip: a dead letter lets its key go on; block: later events of the key wait behind it until somebody acts';
@@ -85,6 +86,7 @@ COMMENT ON COLUMN outbox.route.backoff_base IS 'the first pause between two trie
 COMMENT ON COLUMN outbox.route.backoff_cap IS 'longest pause between two tries';
 COMMENT ON COLUMN outbox.route.created_at IS 'when the route was made';
 COMMENT ON COLUMN outbox.route.created_by IS 'who made it';
+COMMENT ON COLUMN outbox.route.format IS 'how events become records: outbox, or one that consumers read already';
 
 CREATE TABLE outbox_internal.lane (
   route_id    bigint  NOT NULL REFERENCES outbox.route (id) ON DELETE CASCADE,

@@ -19,11 +19,12 @@ CREATE FUNCTION outbox.create_route(
   on_failure      text    DEFAULT 'skip',
   max_attempts    integer DEFAULT 10,
   backoff_base    interval DEFAULT '1 second',
-  backoff_cap     interval DEFAULT '10 minutes'
+  backoff_cap     interval DEFAULT '10 minutes',
+  format          text    DEFAULT 'outbox'
 ) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_create_route';
-REVOKE ALL ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval) FROM PUBLIC;
-COMMENT ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval) IS
+REVOKE ALL ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval, text) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval, text) IS
   'sends matching events to a foreign server, starting at now, earliest or a timestamp; returns the id of the route';
 
 CREATE FUNCTION outbox.alter_route(
@@ -38,11 +39,12 @@ CREATE FUNCTION outbox.alter_route(
   on_failure      text    DEFAULT NULL,
   max_attempts    integer DEFAULT NULL,
   backoff_base    interval DEFAULT NULL,
-  backoff_cap     interval DEFAULT NULL
+  backoff_cap     interval DEFAULT NULL,
+  format          text    DEFAULT NULL
 ) RETURNS void
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_alter_route';
-REVOKE ALL ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval) FROM PUBLIC;
-COMMENT ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval) IS
+REVOKE ALL ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval, text) FROM PUBLIC;
+COMMENT ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval, text) IS
   'changes a route, for events not sent yet; what is NULL stays as it is';
 
 CREATE FUNCTION outbox.drop_route(name text) RETURNS bigint

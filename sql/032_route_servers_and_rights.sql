@@ -46,7 +46,7 @@ SELECT outbox.version();
 SELECT * FROM outbox.route;
 SELECT * FROM outbox_internal.parked;
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval),
+GRANT EXECUTE ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval, text),
   outbox.drop_route(text) TO regress_outbox_router;
 SET ROLE regress_outbox_router;
 SELECT outbox.create_route('regress three', server => 'regress Renamed');

@@ -1,7 +1,5 @@
 #include "format/record_format.h"
 
-#include <charconv>
-
 namespace outbox::format {
 
 namespace {
@@ -12,7 +10,8 @@ constexpr const char* kUnknown = "is not among those that the route knows (its o
 
 }  // namespace
 
-RecordFormat::RecordFormat(std::shared_ptr<const RouteSpec> spec) : spec_(std::move(spec)) {}
+RecordFormat::RecordFormat(std::shared_ptr<const RouteSpec> spec)
+    : spec_(std::move(spec)), encoder_(spec_->format().make(spec_->use())) {}
 
 const char* RecordFormat::BadTopic(std::string_view topic) const {
   const char* bad = spec_->kind().bad_topic(topic);
@@ -72,27 +71,6 @@ std::string_view RecordFormat::Key(const Event& event) {
   return key_scratch_;
 }
 
-void RecordFormat::AddUserHeaders(const Event& event) {
-  if (event.headers.packed.empty()) {
-    return;
-  }
-  std::vector<sink::Field>& fields = record_.fields;
-  const std::string_view prefix = spec_->kind().header_prefix;
-  if (prefix.empty()) {
-    event.headers.ForEach([&](std::string_view name, std::string_view value) { fields.push_back({name, value}); });
-    return;
-  }
-  // Views of the names are taken, so they must not move. Each header has 8 bytes of lengths there, and its name.
-  const size_t packed = event.headers.packed.size();
-  names_.clear();
-  names_.reserve(packed + packed / 8 * prefix.size());
-  event.headers.ForEach([&](std::string_view name, std::string_view value) {
-    const size_t start = names_.size();
-    names_.append(prefix).append(name);
-    fields.push_back({std::string_view(names_).substr(start), value});
-  });
-}
-
 bool RecordFormat::Append(const Event& event, int64_t wall_micros, std::string* out, Error* error) {
   const char* bad = nullptr;
   record_.topic = Resolve(event, &bad);
@@ -107,24 +85,14 @@ bool RecordFormat::Append(const Event& event, int64_t wall_micros, std::string* 
   const bool ahead = event.created_at > wall_micros + kMaxAheadMicros;
   record_.timestamp_ms = (ahead ? wall_micros : event.created_at) / 1000;
   record_.form = spec_->form();
+  record_.fields_only = false;
+  record_.partition = sink::Record::kByKey;
   record_.key = Key(event);
   record_.body = event.payload;
-
-  char id[kUuidTextLength];
-  FormatUuid(event.id, id);
-  char created_at[20];
-  const char* created_at_end = std::to_chars(created_at, created_at + sizeof(created_at), event.created_at).ptr;
-
-  std::vector<sink::Field>& fields = record_.fields;
-  fields.clear();
-  fields.push_back({"id", {id, sizeof(id)}});
-  fields.push_back({"type", event.event_type});
-  fields.push_back({"aggregate_type", event.aggregate_type});
-  if (!IsNull(event.content_type)) {
-    fields.push_back({spec_->kind().content_type_name, event.content_type});
+  record_.fields.clear();
+  if (!encoder_->Encode(event, &record_, error)) {
+    return false;
   }
-  fields.push_back({"created_at", {created_at, static_cast<size_t>(created_at_end - created_at)}});
-  AddUserHeaders(event);
   if (!sink::PackRecord(record_, out)) {
     *error = {ErrorClass::kMessage, "RECORD_TOO_LARGE",
               "event does not fit a record: a name is longer than 65535 bytes"};

@@ -15,6 +15,23 @@ uint32_t Fnv1a(const uint8_t* bytes, size_t size) {
   return hash ^ (hash >> 16);
 }
 
+// Those of the format; of the kind, unknown ones count for nothing.
+bool CheckOptions(const RouteConfig& config, TemplateError* error) {
+  sink::OptionProblem problem;
+  for (const sink::RouteOption& option : config.format->options) {
+    const std::string_view value = sink::RouteOptionValue(config.options, option.name);
+    if (problem.ok() && !IsNull(value)) {
+      problem = CheckRouteOption(option, value);
+    }
+  }
+  if (problem.ok() && config.format->check != nullptr) {
+    problem = config.format->check({config.kind, config.form, &config.options, config.source});
+  }
+  error->message = problem.message;
+  error->hint = problem.hint;
+  return problem.ok();
+}
+
 }  // namespace
 
 uint32_t KeyHash(std::string_view aggregate_id, const Uuid& id) {
@@ -36,9 +53,15 @@ std::shared_ptr<const RouteSpec> RouteSpec::Make(const RouteConfig& config, Temp
   if (!key) {
     return nullptr;
   }
+  if (!CheckOptions(config, error)) {
+    return nullptr;
+  }
   std::shared_ptr<RouteSpec> spec(new RouteSpec());
   spec->kind_ = config.kind;
   spec->form_ = config.form;
+  spec->format_ = config.format;
+  spec->options_ = config.options;
+  spec->source_ = config.source;
   spec->aggregate_types_ = PatternList(config.aggregate_types);
   spec->event_types_ = PatternList(config.event_types);
   spec->topics_known_ = PatternList(config.topics_known);

@@ -15,6 +15,7 @@
 
 #include "base/event_filter.h"
 #include "base/uuid.h"
+#include "format/format.h"
 #include "format/pattern.h"
 #include "format/template.h"
 #include "sink/kind.h"
@@ -50,8 +51,11 @@ struct RouteConfig {
   std::string topic = "outbox.event.{aggregate_type}";
   std::string key = "{aggregate_id}";
   sink::RecordForm form = sink::RecordForm::kStream;  // SinkKind::form
-  uint32_t lane = 0;                                  // < lanes
-  uint32_t lanes = 1;                                 // >= 1
+  const Format* format = &kOutboxFormat;
+  sink::OptionList options;  // of the route, all of them
+  std::string source;        // Use::source
+  uint32_t lane = 0;         // < lanes
+  uint32_t lanes = 1;        // >= 1
   RetryPolicy policy;
   std::vector<std::string> topics_known;  // patterns; empty: all topics are
   // What operators have paused. `paused`: the route, or its destination.
@@ -64,8 +68,8 @@ struct RouteConfig {
 
 class RouteSpec final : public EventFilter {
  public:
-  // nullptr, and *error filled, when a template is wrong (a route in the tables was checked when it was written, so
-  // this means that it was edited by hand).
+  // nullptr, and *error filled, when a template or an option of the format is wrong (a route in the tables was checked
+  // when it was written, so this means that it was edited by hand).
   static std::shared_ptr<const RouteSpec> Make(const RouteConfig& config, TemplateError* error);
 
   bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
@@ -75,6 +79,8 @@ class RouteSpec final : public EventFilter {
 
   const sink::SinkKind& kind() const { return *kind_; }
   sink::RecordForm form() const { return form_; }
+  const Format& format() const { return *format_; }
+  Use use() const { return {kind_, form_, &options_, source_}; }  // lives as long as this
   const Template& topic() const { return topic_; }
   const std::string& topic_text() const { return topic_text_; }  // the template as it was written
   const Template& key() const { return key_; }
@@ -108,6 +114,9 @@ class RouteSpec final : public EventFilter {
 
   const sink::SinkKind* kind_ = nullptr;
   sink::RecordForm form_ = sink::RecordForm::kStream;
+  const Format* format_ = nullptr;
+  sink::OptionList options_;
+  std::string source_;
   PatternList aggregate_types_;
   PatternList event_types_;
   PatternList topics_known_;

@@ -53,6 +53,7 @@ void ReadConfig(uint64 row, format::RouteConfig* config) {
   config->policy.max_attempts = ResultInt32(row, 12);
   config->policy.backoff_base = ResultInt64(row, 13);
   config->policy.backoff_cap = ResultInt64(row, 14);
+  config->format = format::FindFormat(ResultText(row, 22));
   config->topics_known.clear();
   ReadStrings(row, 21, &config->topics_known);
   const char* reason = ResultText(row, 15);
@@ -76,7 +77,8 @@ void ReadOptions(uint64 row, sink::OptionList* options) {
   int count = ResultTexts(row, 8, &names);
   count = Min(count, ResultTexts(row, 20, &values));
   for (int i = 0; i < count; i++) {
-    options->emplace_back(names[i], values[i]);
+    options->emplace_back(pg::Utf8(names[i]), std::string());
+    options->back().second = pg::Utf8(values[i]);
   }
 }
 
@@ -114,7 +116,7 @@ const char* const kSelectRoutes =
     " AND l.since > '-infinity'), 0),"
     " ARRAY(SELECT coalesce(o.value, '') FROM jsonb_each_text(options) o ORDER BY o.key),"
     " ARRAY(SELECT jsonb_array_elements_text(CASE jsonb_typeof(options->'topics_known') WHEN 'array' THEN"
-    " options->'topics_known' ELSE '[]' END))"
+    " options->'topics_known' ELSE '[]' END)), format"
     " FROM outbox.route r ORDER BY id";
 
 void ReadRoutes(std::vector<Route>* routes) {
@@ -138,6 +140,11 @@ std::shared_ptr<const format::RouteSpec> CompileRoute(const Route& route, const 
   config.kind = &kind;
   if (kind.form != nullptr) {
     config.form = kind.form(route.options);
+  }
+  config.options = route.options;
+  if (config.format == nullptr) {
+    *problem = "there is no such format";
+    return nullptr;
   }
   config.lane = static_cast<uint32_t>(lane);
   if (config.lane >= config.lanes) {

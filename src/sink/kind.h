@@ -33,11 +33,17 @@ extern const TopicTemplateRules kFreeTopicTemplate;
 // The strictest rules, as Kafka needs them (BadPortableTopic), without {aggregate_id}.
 extern const TopicTemplateRules kPortableTopicTemplate;
 
-// An option of a route. For those of a server see OptionRule.
+// An option of a route: of its kind of destination, or of its format (format/format.h). For those of a server see
+// OptionRule.
 struct RouteOption {
   const char* name;
-  const char* choices;  // separated by |
+  const char* choices = nullptr;  // separated by |; with true among them JSON's true and false are taken, too
+  // Any text, if there are no choices and this finds no problem with it. nullptr: any text that is not empty.
+  OptionProblem (*check)(std::string_view value) = nullptr;
 };
+
+// The value of an option of a route; data() == nullptr: it has none.
+std::string_view RouteOptionValue(const OptionList& options, std::string_view name);
 
 // An option without which the destination cannot be found.
 struct RequiredOption {
@@ -78,6 +84,8 @@ struct SinkKind {
   // --- its records ---
   const char* content_type_name = "content-type";  // the field that tells the content type
   const char* header_prefix = "";                  // put before the names of the user's headers
+  bool has_fields[3] = {true, true, true};         // by RecordForm: whether a record has more than a body
+  bool needs_field = false;  // whether a record of form kStream without key, body and fields is none
 
   // --- its servers' memory ---
   // Set if a server may come back without what it had acknowledged, and its runs can be told apart: then each run is

@@ -70,6 +70,15 @@ const SinkKind* FindKind(std::string_view wrapper) {
   return nullptr;
 }
 
+std::string_view RouteOptionValue(const OptionList& options, std::string_view name) {
+  for (const auto& [option, value] : options) {
+    if (option == name) {
+      return value;
+    }
+  }
+  return {};
+}
+
 std::string WrapperNames() {
   std::string names;
   for (const SinkKind* kind : kKinds) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <numeric>
 
+#include "base/near_names.h"
 #include "sink/kind.h"
 #include "sink/option_rules.h"
 #include "sink/option_value.h"
@@ -15,7 +15,6 @@ namespace {
 constexpr const char* kInvalidName = "HV00D";
 constexpr const char* kForbidden = "42501";
 constexpr const char* kDuplicate = "42710";
-constexpr size_t kNearMatches = 3;
 constexpr size_t kListedNames = 12;
 
 const char* PlaceName(OptionPlace place) {
@@ -24,30 +23,6 @@ const char* PlaceName(OptionPlace place) {
 
 std::string Quoted(std::string_view name) {
   return "\"" + std::string(name) + "\"";
-}
-
-// Source: Levenshtein's distance with one row, Wagner and Fischer 1974.
-size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0]++;
-    for (size_t j = 0; j < b.size(); ++j) {
-      size_t above = row[j + 1];
-      row[j + 1] = std::min({diagonal + (a[i] == b[j] ? 0 : 1), above + 1, row[j] + 1});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
-// One spelling for names that differ only in case, or have _ for a point.
-std::string Folded(std::string_view name) {
-  std::string folded(name.substr(0, 100));
-  for (char& c : folded) {
-    c = c == '_' || c == '-' ? '.' : (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
-  }
-  return folded;
 }
 
 const OptionRule& Resolve(const SinkKind& kind, const OptionRule& rule) {
@@ -60,37 +35,22 @@ bool Offered(OptionPlace place, OptionGroup group) {
 }
 
 OptionProblem Unknown(const SinkKind& kind, OptionPlace place, std::string_view name) {
-  std::string folded = Folded(name);
+  const std::string folded = FoldedName(name);
   for (const ForeignOption& foreign : kind.foreign_options) {
-    if (folded == Folded(foreign.name)) {
+    if (folded == FoldedName(foreign.name)) {
       return {kInvalidName, "unknown option " + Quoted(name) + " for " + kind.wrapper, "", foreign.hint};
     }
   }
-  std::vector<std::pair<size_t, const char*>> near;
+  std::vector<std::string_view> known;
   for (const OptionRule& rule : OptionRules(kind)) {
-    OptionGroup group = Resolve(kind, rule).group;
-    if (group == OptionGroup::kNever || group == OptionGroup::kConsumer) {
-      continue;
-    }
-    const size_t farthest = std::max<size_t>(2, folded.size() / 3);
-    const std::string candidate = Folded(rule.name);
-    if (std::max(folded.size(), candidate.size()) - std::min(folded.size(), candidate.size()) > farthest) {
-      continue;  // the distance is at least that
-    }
-    size_t distance = Distance(folded, candidate);
-    if (distance <= farthest) {
-      near.emplace_back(distance, rule.name);
+    const OptionGroup group = Resolve(kind, rule).group;
+    if (group != OptionGroup::kNever && group != OptionGroup::kConsumer) {
+      known.emplace_back(rule.name);
     }
   }
-  std::sort(near.begin(), near.end());
-  near.resize(std::min(near.size(), kNearMatches));
-  OptionProblem problem{kInvalidName, "unknown option " + Quoted(name) + " for " + kind.wrapper, "", ""};
-  if (!near.empty()) {
-    problem.hint = "Did you mean ";
-    for (size_t i = 0; i < near.size(); ++i) {
-      problem.hint += (i == 0 ? "" : i + 1 == near.size() ? " or " : ", ") + Quoted(near[i].second);
-    }
-    problem.hint += "?";
+  OptionProblem problem{kInvalidName, "unknown option " + Quoted(name) + " for " + kind.wrapper, "",
+                        DidYouMean(name, known)};
+  if (!problem.hint.empty()) {
     return problem;
   }
   std::vector<std::string> names;

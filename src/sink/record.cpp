@@ -8,6 +8,10 @@ namespace {
 
 constexpr uint8_t kHasKey = 1;
 constexpr uint8_t kHasBody = 2;
+constexpr uint8_t kHasPartition = 4;
+constexpr uint8_t kFieldsOnly = 8;
+constexpr uint8_t kAllFlags = kHasKey | kHasBody | kHasPartition | kFieldsOnly;
+constexpr uint32_t kNullValue = std::numeric_limits<uint32_t>::max();
 constexpr size_t kFixed = sizeof(int64_t) + 2 * sizeof(uint8_t) + 2 * sizeof(uint16_t) + 2 * sizeof(uint32_t);
 constexpr size_t kFieldFixed = sizeof(uint16_t) + sizeof(uint32_t);
 constexpr size_t kShort = std::numeric_limits<uint16_t>::max();
@@ -55,6 +59,16 @@ class In {
     at_ += length;
     return true;
   }
+  // With a length of 32 bits.
+  bool BytesOrNull(std::string_view* bytes) {
+    uint32_t length = 0;
+    if (!Get(&length) || (length != kNullValue && left() < length)) {
+      return false;
+    }
+    *bytes = length == kNullValue ? std::string_view() : std::string_view(at_, length);
+    at_ += bytes->size();
+    return true;
+  }
   size_t left() const { return static_cast<size_t>(end_ - at_); }
   const char* at() const { return at_; }
 
@@ -69,7 +83,9 @@ bool PackRecord(const Record& record, std::string* out) {
   if (record.topic.size() > kShort || record.fields.size() > kShort) {
     return false;
   }
-  size_t size = kFixed + record.topic.size() + record.key.size() + record.body.size();
+  const bool has_partition = record.partition >= 0;
+  size_t size = kFixed + record.topic.size() + record.key.size() + record.body.size() +
+                (has_partition ? sizeof(record.partition) : 0);
   for (const Field& field : record.fields) {
     if (field.name.size() > kShort) {
       return false;
@@ -85,15 +101,23 @@ bool PackRecord(const Record& record, std::string* out) {
   to.Put(static_cast<uint32_t>(size));
   to.Put(record.timestamp_ms);
   to.Put(static_cast<uint8_t>((record.key.data() != nullptr ? kHasKey : 0) |
-                              (record.body.data() != nullptr ? kHasBody : 0)));
+                              (record.body.data() != nullptr ? kHasBody : 0) | (has_partition ? kHasPartition : 0) |
+                              (record.fields_only ? kFieldsOnly : 0)));
   to.Put(static_cast<uint8_t>(record.form));
   to.Put(static_cast<uint16_t>(record.fields.size()));
   to.Bytes<uint16_t>(record.topic);
   to.Bytes<uint32_t>(record.key);
   to.Bytes<uint32_t>(record.body);
+  if (has_partition) {
+    to.Put(record.partition);
+  }
   for (const Field& field : record.fields) {
     to.Bytes<uint16_t>(field.name);
-    to.Bytes<uint32_t>(field.value);
+    if (field.value.data() == nullptr) {
+      to.Put(kNullValue);
+    } else {
+      to.Bytes<uint32_t>(field.value);
+    }
   }
   return true;
 }
@@ -113,7 +137,7 @@ bool RecordReader::Next(Record* record) {
   uint8_t form = 0;
   uint16_t fields = 0;
   if (!in.Get(&record->timestamp_ms) || !in.Get(&flags) || !in.Get(&form) || !in.Get(&fields) ||
-      form > static_cast<uint8_t>(RecordForm::kPublish) || (flags & ~(kHasKey | kHasBody)) != 0 ||
+      form > static_cast<uint8_t>(RecordForm::kPublish) || (flags & ~kAllFlags) != 0 ||
       !in.Bytes<uint16_t>(&record->topic) || !in.Bytes<uint32_t>(&record->key) || !in.Bytes<uint32_t>(&record->body)) {
     return false;
   }
@@ -124,10 +148,15 @@ bool RecordReader::Next(Record* record) {
   if ((flags & kHasBody) == 0) {
     record->body = {};
   }
+  record->fields_only = (flags & kFieldsOnly) != 0;
+  record->partition = Record::kByKey;
+  if ((flags & kHasPartition) != 0 && (!in.Get(&record->partition) || record->partition < 0)) {
+    return false;
+  }
   record->fields.clear();
   for (uint16_t i = 0; i < fields; ++i) {
     Field field;
-    if (!in.Bytes<uint16_t>(&field.name) || !in.Bytes<uint32_t>(&field.value)) {
+    if (!in.Bytes<uint16_t>(&field.name) || !in.BytesOrNull(&field.value)) {
       return false;
     }
     record->fields.push_back(field);

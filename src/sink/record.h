@@ -3,9 +3,10 @@
 // The same bytes serve in process (unit tests, the log sink) and through the socket pair. Layout of one record, host
 // byte order (both ends are the same machine and build):
 //
-//   u32 size of what follows   i64 timestamp in Unix ms   u8 flags (1: has key, 2: has body)   u8 form (RecordForm)
-//   u16 number of fields   u16 topic length, topic   u32 key length, key   u32 body length, body
-//   then per field: u16 name length, name, u32 value length, value
+//   u32 size of what follows   i64 timestamp in Unix ms
+//   u8 flags (1: has key, 2: has body, 4: has partition, 8: fields only)   u8 form (RecordForm)   u16 number of fields
+//   u16 topic length, topic   u32 key length, key   u32 body length, body   with flag 4: i32 partition
+//   then per field: u16 name length, name, u32 value length (0xffffffff: null), value
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace outbox::sink {
 
 struct Field {
   std::string_view name;
-  std::string_view value;
+  std::string_view value;  // data() == nullptr: null, which Kafka's headers know; to Redis it is the empty string
 };
 
 // How a destination that knows several commands is to take the record. Kafka ignores it.
@@ -26,10 +27,16 @@ enum class RecordForm : uint8_t { kStream = 0, kList = 1, kPublish = 2 };
 struct Record {
   int64_t timestamp_ms = 0;
   RecordForm form = RecordForm::kStream;
-  std::string_view topic;     // Kafka topic; Redis stream, list or channel
-  std::string_view key;       // data() == nullptr: none
-  std::string_view body;      // data() == nullptr: tombstone
-  std::vector<Field> fields;  // Kafka headers; Redis stream fields other than key and payload
+  // Redis: the fields of a stream entry are `fields` alone, to the letter; key and body are not added to them (the key
+  // still keeps its order). Kafka ignores it.
+  bool fields_only = false;
+  int32_t partition = kByKey;  // Kafka's, if >= 0. Redis ignores it
+  std::string_view topic;      // Kafka topic; Redis stream, list or channel
+  std::string_view key;        // data() == nullptr: none
+  std::string_view body;       // data() == nullptr: tombstone
+  std::vector<Field> fields;   // Kafka headers; Redis stream fields (besides key and payload, unless fields_only)
+
+  static constexpr int32_t kByKey = -1;
 };
 
 // Appends one packed record. False, and nothing appended, when the layout cannot hold it: topic or a field's name above

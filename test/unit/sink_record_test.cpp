@@ -53,6 +53,37 @@ TEST(Record, RoundTrip) {
   EXPECT_TRUE(reader.ok());
 }
 
+TEST(Record, WhatAFormatMaySay) {
+  std::string bytes;
+  Record in = Sample();
+  in.partition = 65000;
+  in.fields_only = true;
+  in.fields = {{"null", {}}, {"empty", ""}, {"", "nameless"}};
+  ASSERT_TRUE(PackRecord(in, &bytes));
+  in.partition = 0;
+  in.fields_only = false;
+  ASSERT_TRUE(PackRecord(in, &bytes));
+  ASSERT_TRUE(PackRecord(Sample(), &bytes));
+
+  RecordReader reader(bytes);
+  Record out;
+  ASSERT_TRUE(reader.Next(&out));
+  EXPECT_EQ(out.partition, 65000);
+  EXPECT_TRUE(out.fields_only);
+  ASSERT_EQ(out.fields.size(), 3u);
+  EXPECT_EQ(out.fields[0].value.data(), nullptr);
+  EXPECT_NE(out.fields[1].value.data(), nullptr);
+  EXPECT_EQ(out.fields[2].value, "nameless");
+  EXPECT_EQ(out.key, "42");
+  ASSERT_TRUE(reader.Next(&out));
+  EXPECT_EQ(out.partition, 0);
+  EXPECT_FALSE(out.fields_only);
+  ASSERT_TRUE(reader.Next(&out));
+  EXPECT_EQ(out.partition, Record::kByKey);
+  EXPECT_FALSE(reader.Next(&out));
+  EXPECT_TRUE(reader.ok());
+}
+
 TEST(Record, EmptyIsNotAbsent) {
   std::string bytes;
   Record in;

@@ -23,13 +23,19 @@ DECLARE
   role text;
   what text;
 BEGIN
-  FOR role IN
-    SELECT x.grantee::pg_catalog.regrole::text
-    FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
-    WHERE p.oid OPERATOR(pg_catalog.=) 'outbox.wait_until_idle(interval)'::pg_catalog.regprocedure
-      AND x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
+  FOR role, what IN
+    SELECT x.grantee::pg_catalog.regrole::text, n.after
+    FROM (VALUES
+      ('outbox.wait_until_idle(interval)', 'outbox.wait_until_idle(interval, boolean)'),
+      ('outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval)',
+       'outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval, text)'),
+      ('outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval)',
+       'outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval, text)')) n (before, after)
+    JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) n.before::pg_catalog.regprocedure,
+    LATERAL pg_catalog.aclexplode(p.proacl) x
+    WHERE x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
   LOOP
-    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION outbox.wait_until_idle(interval, boolean) TO %s', role);
+    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO %s', what, role);
   END LOOP;
   -- Functions in a view are called, and ask, with the rights of its reader.
   FOR role, what IN
@@ -101,6 +107,8 @@ BEGIN
 END
 $carry$;
 DROP FUNCTION outbox.wait_until_idle(interval);
+DROP FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval);
+DROP FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval);
 
 -- What roles were granted since is theirs, and no part of the extension. The server takes for that whatever rights an
 -- object has when a statement of this script touches them: a dump would leave those grants out, and from 17 on the roles

@@ -14,10 +14,11 @@ namespace outbox::admin {
 namespace {
 
 // What the audit keeps of row r of outbox.route.
-#define FACE                                                                                                         \
-  "jsonb_build_object('server', r.server, 'aggregate_types', r.aggregate_types, 'event_types', r.event_types, "      \
-  "'topic', r.topic, 'key', r.key, 'lanes', coalesce(r.lanes_wanted, r.lanes), 'options', r.options, 'on_failure', " \
-  "r.on_failure, 'max_attempts', r.max_attempts, 'backoff_base', r.backoff_base::text, 'backoff_cap', "              \
+#define FACE                                                                                                    \
+  "jsonb_build_object('server', r.server, 'aggregate_types', r.aggregate_types, 'event_types', r.event_types, " \
+  "'topic', r.topic, 'key', r.key, 'format', r.format, 'lanes', coalesce(r.lanes_wanted, r.lanes), "            \
+  "'options', r.options, 'on_failure', "                                                                        \
+  "r.on_failure, 'max_attempts', r.max_attempts, 'backoff_base', r.backoff_base::text, 'backoff_cap', "         \
   "r.backoff_cap::text)"
 
 // What has changed between two JSON objects: {"name": {"from": ..., "to": ...}}; "{}": nothing.

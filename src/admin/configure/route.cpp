@@ -40,6 +40,7 @@ struct Definition {
   std::vector<std::string> event_types;
   std::string topic;
   std::string key;
+  std::string format;
   std::string options;
   PolicyArguments policy;
 };
@@ -57,29 +58,33 @@ std::vector<std::string> Patterns(const char* name, const std::optional<std::vec
   return CheckPatterns(name, *argument);
 }
 
-std::string Options(const outbox::sink::SinkKind& kind, const Cell& options) {
-  if (!options) {
-    return "{}";
-  }
-  if (RunSql(Access::kRead, "SELECT jsonb_typeof($1::jsonb)", {options})[0][0] != "object") {
+std::string Options(const outbox::sink::SinkKind& kind, const outbox::format::Format& format, const Cell& options) {
+  const Cell given = options.value_or("{}");
+  if (RunSql(Access::kRead, "SELECT jsonb_typeof($1::jsonb)", {given})[0][0] != "object") {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "options must be a JSON object", "",
                     "For example '{\"mode\": \"list\"}'."};
   }
   return CheckRouteOptions(
-      kind,
-      RunSql(Access::kRead, "SELECT key, jsonb_typeof(value), value #>> '{}' FROM jsonb_each($1::jsonb)", {options}));
+      kind, format,
+      RunSql(Access::kRead, "SELECT key, jsonb_typeof(value), value #>> '{}', value::text FROM jsonb_each($1::jsonb)",
+             {given}));
 }
 
-// What the route has, where nothing else was given: it may not suit the destination that it gets now.
-std::string KeptOptions(const outbox::sink::SinkKind& kind, const Cell& options, const std::string& server,
-                        bool same_server) {
+// What the route has, where nothing else was given: it may not suit the destination or the format that it gets now.
+std::string KeptOptions(const outbox::sink::SinkKind& kind, const outbox::format::Format& format, const Cell& options,
+                        const std::string& server, bool same_server, bool same_format) {
   try {
-    return Options(kind, options);
+    return Options(kind, format, options);
   } catch (UserError& error) {
-    if (!same_server) {
-      error.detail = "The route has options " + options.value() + ", which server \"" + server + "\" does not take.";
-      error.hint = "Pass options => '{}', or what the new server takes. " + error.hint;
+    if ((same_server && same_format) || options == "{}") {
+      throw;
     }
+    const bool both = !same_server && !same_format;
+    error.detail = "The route has options " + options.value() + ", which " +
+                   (same_server ? "" : "server \"" + server + "\"") + (both ? " or " : "") +
+                   (same_format ? "" : "format " + std::string(format.name)) + " does not take.";
+    error.hint = std::string("Pass options => '{}', or what the new ") + (same_server ? "format" : "server") +
+                 " takes. " + error.hint;
     throw;
   }
 }
@@ -127,18 +132,19 @@ void SettleIdentity() {
 
 std::string InsertRoute(const std::string& name, const Definition& route, const std::string& lanes,
                         const RouteStart& start) {
-  std::vector<Row> rows =
-      RunSql(Access::kWrite,
-             "INSERT INTO outbox.route (name, server, aggregate_types, event_types, topic, key, lanes, options, "
-             "start_snapshot, start_time, created_by, on_failure, max_attempts, backoff_base, backoff_cap) VALUES ($1, "
-             "$2::name, $3::text[], $4::text[], $5, $6, $7::integer, "
-             "$8::jsonb, $9::pg_snapshot, CASE WHEN $10 LIKE '%infinity' THEN $10::timestamptz "
-             "ELSE timestamptz 'epoch' + $10::bigint * interval '1 microsecond' END, $11::name, $12, $13::integer, "
-             "$14::interval, $15::interval) "
-             "ON CONFLICT (name) DO NOTHING RETURNING id",
-             {name, route.server, TextArrayLiteral(route.aggregate_types), TextArrayLiteral(route.event_types),
-              route.topic, route.key, lanes, route.options, start.start_snapshot, start.start_time, CallerName(),
-              route.policy.on_failure, route.policy.max_attempts, route.policy.backoff_base, route.policy.backoff_cap});
+  std::vector<Row> rows = RunSql(
+      Access::kWrite,
+      "INSERT INTO outbox.route (name, server, aggregate_types, event_types, topic, key, lanes, options, "
+      "start_snapshot, start_time, created_by, on_failure, max_attempts, backoff_base, backoff_cap, format) VALUES "
+      "($1, "
+      "$2::name, $3::text[], $4::text[], $5, $6, $7::integer, "
+      "$8::jsonb, $9::pg_snapshot, CASE WHEN $10 LIKE '%infinity' THEN $10::timestamptz "
+      "ELSE timestamptz 'epoch' + $10::bigint * interval '1 microsecond' END, $11::name, $12, $13::integer, "
+      "$14::interval, $15::interval, $16) "
+      "ON CONFLICT (name) DO NOTHING RETURNING id",
+      {name, route.server, TextArrayLiteral(route.aggregate_types), TextArrayLiteral(route.event_types), route.topic,
+       route.key, lanes, route.options, start.start_snapshot, start.start_time, CallerName(), route.policy.on_failure,
+       route.policy.max_attempts, route.policy.backoff_base, route.policy.backoff_cap, route.format});
   if (rows.empty()) {
     throw UserError{ERRCODE_DUPLICATE_OBJECT, "route \"" + name + "\" already exists", "",
                     "alter_route() changes it; drop_route() ends it."};
@@ -322,7 +328,9 @@ OUTBOX_FUNCTION(outbox_create_route) {
   int64 lanes = PG_ARGISNULL(6) ? 1 : PG_GETARG_INT32(6);
   CheckLanes(lanes);
   RouteStart start = ParseStart(TextArgument(fcinfo, 7));
-  route.options = Options(*route.destination.kind, TextArgument(fcinfo, 8));
+  const outbox::format::Format& format = CheckFormat(TextArgument(fcinfo, 13));
+  route.format = format.name;
+  route.options = Options(*route.destination.kind, format, TextArgument(fcinfo, 8));
   route.policy = CheckPolicy(fcinfo, 9, DefaultPolicy());
   // Before anything is locked: it takes a second where no server answers.
   NoticeUnusable(route.destination, route.server, route.topic, route.options);
@@ -342,10 +350,11 @@ OUTBOX_FUNCTION(outbox_create_route) {
 OUTBOX_FUNCTION(outbox_alter_route) {
   RequireWritable("outbox.alter_route()");
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
-  std::vector<Row> rows = RunSql(Access::kWrite,
-                                 "SELECT server, topic, key, lanes, options, lanes_wanted, on_failure, max_attempts, "
-                                 "backoff_base, backoff_cap, id FROM outbox.route WHERE name = $1 FOR NO KEY UPDATE",
-                                 {name});
+  std::vector<Row> rows =
+      RunSql(Access::kWrite,
+             "SELECT server, topic, key, lanes, options, lanes_wanted, on_failure, max_attempts, "
+             "backoff_base, backoff_cap, id, format FROM outbox.route WHERE name = $1 FOR NO KEY UPDATE",
+             {name});
   if (rows.empty()) {
     throw NoSuchRoute(name);
   }
@@ -373,16 +382,20 @@ OUTBOX_FUNCTION(outbox_alter_route) {
     CheckLanes(lanes);
     WantLanes(name, std::to_string(lanes), old[3], old[5]);
   }
+  const outbox::format::Format& format = CheckFormat(PG_ARGISNULL(12) ? old[11] : TextArgument(fcinfo, 12));
+  const bool other_format = format.name != old[11].value();
   Cell given_options = TextArgument(fcinfo, 7);
-  std::string options = given_options ? Options(*destination.kind, given_options)
-                                      : KeptOptions(*destination.kind, old[4], server, server == old[0]);
+  std::string options = given_options
+                            ? Options(*destination.kind, format, given_options)
+                            : KeptOptions(*destination.kind, format, old[4], server, server == old[0], !other_format);
   PolicyArguments policy = CheckPolicy(fcinfo, 8, {old[6], old[7], old[8], old[9]});
   RunSql(Access::kWrite,
          "UPDATE outbox.route SET server = $2::name, aggregate_types = coalesce($3::text[], aggregate_types), "
          "event_types = coalesce($4::text[], event_types), topic = $5, key = $6, options = $7::jsonb, on_failure = $8, "
-         "max_attempts = $9::integer, backoff_base = $10::interval, backoff_cap = $11::interval WHERE name = $1",
+         "max_attempts = $9::integer, backoff_base = $10::interval, backoff_cap = $11::interval, format = $12 WHERE "
+         "name = $1",
          {name, server, aggregate_types, event_types, topic, key, options, policy.on_failure, policy.max_attempts,
-          policy.backoff_base, policy.backoff_cap});
+          policy.backoff_base, policy.backoff_cap, std::string(format.name)});
   if (topic != old[1]) {
     Rename(old[10].value());
     outbox::pg::NoteParkedChange();
@@ -395,7 +408,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   }
   AuditAlteredRoute(name, before, other_events ? NoLongerWanted(name, lanes_before) : 0);
   outbox::pg::NoteConfigChange();
-  if (other_events || server != old[0] || topic != old[1] || key != old[2]) {
+  if (other_events || server != old[0] || topic != old[1] || key != old[2] || other_format) {
     TellOpen(name);
   }
   PG_RETURN_VOID();

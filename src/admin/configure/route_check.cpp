@@ -5,6 +5,7 @@
 
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/server.h"
+#include "base/near_names.h"
 #include "format/template.h"
 #include "pg/guard.h"
 
@@ -170,30 +171,6 @@ PolicyArguments CheckPolicy(FunctionCallInfo fcinfo, int first, const PolicyArgu
 
 namespace {
 
-std::vector<std::string> Choices(const sink::RouteOption& option) {
-  std::vector<std::string> choices(1);
-  for (const char* c = option.choices; *c != '\0'; c++) {
-    if (*c == '|') {
-      choices.emplace_back();
-    } else {
-      choices.back() += *c;
-    }
-  }
-  return choices;
-}
-
-std::string ChoicesText(const std::vector<std::string>& choices) {
-  std::string text;
-  for (size_t i = 0; i < choices.size(); i++) {
-    text += (i == 0 ? "" : i + 1 == choices.size() ? " and " : ", ") + choices[i];
-  }
-  return text;
-}
-
-}  // namespace
-
-namespace {
-
 // An option of all kinds: which topics events of the route may go to. Returns it as it was given.
 std::string CheckTopicsKnown(const std::string& type, const std::string& value) {
   if (type != "array") {
@@ -218,31 +195,89 @@ std::string CheckTopicsKnown(const std::string& type, const std::string& value) 
 
 }  // namespace
 
-std::string CheckRouteOptions(const sink::SinkKind& kind, const std::vector<Row>& options) {
+namespace {
+
+[[noreturn]] void RefuseOption(const sink::OptionProblem& problem) {
+  const char* s = problem.sqlstate;
+  Refuse(MAKE_SQLSTATE(s[0], s[1], s[2], s[3], s[4]), FromUtf8(problem.message), FromUtf8(problem.detail),
+         FromUtf8(problem.hint));
+}
+
+[[noreturn]] void RefuseUnknown(const sink::SinkKind& kind, const format::Format& format, const std::string& name) {
+  std::vector<std::string_view> known = {"topics_known"};
+  for (const auto options : {kind.route_options, format.options}) {
+    for (const sink::RouteOption& option : options) {
+      known.emplace_back(option.name);
+    }
+  }
+  const std::string near = DidYouMean(name, known);
+  std::string hint = kind.route_options_hint != nullptr
+                         ? kind.route_options_hint
+                         : "Routes to " + std::string(kind.title) +
+                               " take topics_known; the options of the destination belong to its server.";
+  for (const sink::RouteOption& option : format.options) {
+    hint += (&option == format.options.data() ? " With format " + std::string(format.name) + " they also take "
+                                              : std::string(", ")) +
+            option.name;
+  }
+  hint += format.options.empty() ? "" : ".";
+  for (const format::Format* other : format::Formats()) {
+    if (other != &format && format::FindRouteOption(sink::kUnknownKind, *other, name) != nullptr) {
+      hint += " It is an option of format " + std::string(other->name) + ".";
+      break;
+    }
+  }
+  Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "unknown route option \"" + name + "\"", "",
+         (near.empty() ? "" : near + " ") + hint);
+}
+
+}  // namespace
+
+const format::Format& CheckFormat(const Cell& name) {
+  if (!name) {
+    Refuse(ERRCODE_NULL_VALUE_NOT_ALLOWED, "a route needs a format", "", "It is " + format::FormatNames() + ".");
+  }
+  const format::Format* format = format::FindFormat(*name);
+  if (format == nullptr) {
+    RefuseOption(format::UnknownFormat(Utf8(*name)));
+  }
+  return *format;
+}
+
+std::string CheckRouteOptions(const sink::SinkKind& kind, const format::Format& format,
+                              const std::vector<Row>& options) {
   std::string result;
-  for (const Row& option : options) {
-    const std::string& name = option[0].value();
-    const std::string& type = option[1].value();
-    const std::string value = option[2].value_or("");
+  sink::OptionList list;
+  for (const Row& row : options) {
+    const std::string& name = row[0].value();
+    const std::string& type = row[1].value();
+    const std::string value = row[2].value_or("");
+    std::string stored = row[3].value();
     if (name == "topics_known") {
-      result += (result.empty() ? "\"" : ", \"") + name + "\": " + CheckTopicsKnown(type, value);
-      continue;
+      stored = CheckTopicsKnown(type, value);
+    } else {
+      const sink::RouteOption* option = format::FindRouteOption(kind, format, name);
+      if (option == nullptr) {
+        RefuseUnknown(kind, format, name);
+      }
+      if (type != "string" && type != "boolean") {
+        Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid value for route option \"" + name + "\": \"" + value + "\"",
+               "It is of JSON type " + type + ".", "The value is a string.");
+      }
+      const sink::OptionProblem problem = format::CheckRouteOption(*option, Utf8(value));
+      if (!problem.ok()) {
+        RefuseOption(problem);
+      }
     }
-    const auto known = std::find_if(kind.route_options.begin(), kind.route_options.end(),
-                                    [&](const sink::RouteOption& one) { return name == one.name; });
-    if (known == kind.route_options.end()) {
-      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "unknown route option \"" + name + "\"", "",
-             kind.route_options_hint != nullptr
-                 ? kind.route_options_hint
-                 : "Routes to " + std::string(kind.title) +
-                       " take topics_known; the options of the destination belong to its server.");
+    list.emplace_back(name, Utf8(value));
+    result += (result.empty() ? "\"" : ", \"") + name + "\": " + stored;
+  }
+  if (format.check != nullptr) {
+    const sink::RecordForm form = kind.form != nullptr ? kind.form(list) : sink::RecordForm::kStream;
+    const sink::OptionProblem problem = format.check({&kind, form, &list, {}});
+    if (!problem.ok()) {
+      RefuseOption(problem);
     }
-    const std::vector<std::string> choices = Choices(*known);
-    if (type != "string" || std::find(choices.begin(), choices.end(), value) == choices.end()) {
-      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid value for route option \"" + name + "\": \"" + value + "\"", "",
-             "It is one of " + ChoicesText(choices) + ".");
-    }
-    result += (result.empty() ? "\"" : ", \"") + name + "\": \"" + value + "\"";
   }
   return "{" + result + "}";
 }

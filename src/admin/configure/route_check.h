@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "admin/common/query.h"
+#include "format/format.h"
 #include "sink/kind.h"
 
 namespace outbox::admin {
@@ -32,7 +33,11 @@ struct PolicyArguments {
 // From argument number `first` on. NULL where `old` (the route as it is, or nothing) or a default takes its place.
 PolicyArguments CheckPolicy(FunctionCallInfo fcinfo, int first, const PolicyArguments& old);
 
-// `options`: pairs of jsonb_each, as name, jsonb type and text value. The result is a jsonb object in text form.
-std::string CheckRouteOptions(const sink::SinkKind& kind, const std::vector<Row>& options);
+const format::Format& CheckFormat(const Cell& name);
+
+// `options`: pairs of jsonb_each, as name, jsonb type, text value and JSON value: each alone, and whether a route to
+// such a destination can have the format with them. The result is a jsonb object in text form.
+std::string CheckRouteOptions(const sink::SinkKind& kind, const format::Format& format,
+                              const std::vector<Row>& options);
 
 }  // namespace outbox::admin

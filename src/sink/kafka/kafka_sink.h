@@ -72,6 +72,9 @@ class KafkaSink : public Sink {
   // submit.cpp: from a batch into the library.
   bool Dispatch(Topic* topic, const RecordRef& ref, const Record& record);  // false: the record's flow has failed
   bool EndCare(Topic* topic);
+  bool EndDrain(Topic* topic);
+  bool Outside(Topic* topic, const RecordRef& ref, const Record& record);  // false: as of Dispatch
+  static Error NoSuchPartition(const Topic& topic);
   bool AskAbout(Topic* topic);
   bool OpenTopic(Topic* topic);  // false: the library refuses its name
   int32_t PartitionFor(Topic* topic, const RecordRef& ref, const Record& record);

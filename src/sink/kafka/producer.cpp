@@ -15,9 +15,10 @@ int32_t Partition(const rd_kafka_topic_t*, const void* key, size_t key_size, int
                   void* message_opaque) {
   auto* link = static_cast<TopicLink*>(topic_opaque);
   link->partitions.store(partitions, std::memory_order_relaxed);
-  const int32_t wanted = int32_t{Opaque::Unpack(message_opaque).hint} - 1;
-  if (wanted >= 0 && wanted < partitions) {
-    return wanted;
+  const Opaque opaque = Opaque::Unpack(message_opaque);
+  const int32_t wanted = int32_t{opaque.hint} - 1;
+  if (wanted >= 0 && (wanted < partitions || opaque.fixed)) {
+    return wanted;  // the library refuses what is too high
   }
   return ChoosePartition(*link, {static_cast<const char*>(key), key == nullptr ? 0 : key_size}, partitions);
 }

@@ -33,21 +33,26 @@ inline int CodeOf(const rd_kafka_resp_err_t& field) {
 }
 
 // What a record carries through the library: its batch's slot, its index there, and the partition that the partitioner
-// is to choose (plus one; 0: by key).
+// is to choose (plus one; 0: by key), also where there is none of that number (`fixed`: the record asks for it).
 struct Opaque {
   uint32_t slot = 0;   // 24 bits
-  uint32_t index = 0;  // 24 bits
+  uint32_t index = 0;  // 23 bits
   uint16_t hint = 0;
+  bool fixed = false;
 
-  void* Pack() const { return std::bit_cast<void*>((uint64_t{slot} << 40) | (uint64_t{index} << 16) | uint64_t{hint}); }
+  void* Pack() const {
+    return std::bit_cast<void*>((uint64_t{slot} << 40) | (uint64_t{index} << 17) | (fixed ? uint64_t{1} << 16 : 0) |
+                                uint64_t{hint});
+  }
   static Opaque Unpack(const void* packed) {
     const auto bits = std::bit_cast<uint64_t>(packed);
-    return {static_cast<uint32_t>(bits >> 40), static_cast<uint32_t>(bits >> 16) & 0xffffff,
-            static_cast<uint16_t>(bits)};
+    return {static_cast<uint32_t>(bits >> 40), static_cast<uint32_t>(bits >> 17) & 0x7fffff,
+            static_cast<uint16_t>(bits), (bits >> 16 & 1) != 0};
   }
 };
 inline constexpr uint32_t kMaxSlots = 1u << 24;
-inline constexpr uint32_t kMaxBatchRecords = 1u << 24;
+inline constexpr uint32_t kMaxBatchRecords = 1u << 23;
+inline constexpr int32_t kMaxHint = 0xfffe;  // partitions below can be given as a hint
 
 // The partition of a record: by key as the settings say, at random without one.
 int32_t ChoosePartition(const TopicLink& link, std::string_view key, int32_t partitions);

@@ -1,5 +1,6 @@
 // Events of the library: delivery reports, and what they and its errors say about the destination.
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int64_t kServeMicros = 20'000;       // of one Poll
 constexpr int kInvalidDifferentRecord = -138;  // librdkafka 2.0 has no name for it
+constexpr int kNoSuchPartition = INT_MIN;      // ours: see NoSuchPartition()
 
 uint32_t InFlight(const Topic& topic, int32_t partition) {
   const auto at = static_cast<size_t>(partition);
@@ -114,7 +116,9 @@ void KafkaSink::ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* me
       report->offset = offsets ? std::max(report->offset, message->offset) : -1;
       store_.Deliver(slot, opaque.index, spot, offsets ? message->offset : -1);
     } else {
-      refused_.push_back({{opaque.slot, opaque.index, 0}, CodeOf(message->err)});
+      const int code = CodeOf(message->err);
+      const bool outside = report->asking && opaque.fixed && code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
+      refused_.push_back({{opaque.slot, opaque.index, 0}, outside ? kNoSuchPartition : code});
     }
   }
 }
@@ -134,10 +138,7 @@ void KafkaSink::ReleaseNext(Topic* topic, Partition* partition) {
   if (!partition->waiting.empty()) {
     Release(topic, partition);
   }
-  if (topic->state == TopicState::kDraining && topic->inflight == 0 &&
-      topic->waiting_records == topic->waiting.size() && !EndCare(topic)) {
-    Learned(topic, 1);
-  }
+  EndDrain(topic);
   if (!topic->waiting.empty()) {
     if (topic->state == TopicState::kUnknown) {
       AskAbout(topic);
@@ -152,6 +153,7 @@ void KafkaSink::Learned(Topic* topic, int32_t at_least) {
   topic->partitions.resize(static_cast<size_t>(std::max(count, at_least)));
   topic->state = TopicState::kReady;
   topic->counted_at = now_;
+  topic->recount = false;
   topic->sticky = -1;
 }
 
@@ -192,6 +194,11 @@ bool KafkaSink::RefusedAlone(const Report& report, int64_t now) {
 // Every record of refused_ has its outcome after this, or when the producer has ended.
 void KafkaSink::Failed(const Report& report, int64_t now) {
   if (RefusedAlone(report, now)) {
+    return;
+  }
+  if (refused_.front().code == kNoSuchPartition) {
+    Learned(report.topic, 1);  // the number of partitions is what it was refused by
+    FailFlow(refused_.front().ref, NoSuchPartition(*report.topic));
     return;
   }
   // From 2.4 on the library names the invalid records of a batch; the others get a code of their own.

@@ -109,6 +109,9 @@ bool KafkaSink::Dispatch(Topic* topic, const RecordRef& ref, const Record& recor
     return topic->state != TopicState::kUnknown || !producers_.running() || AskAbout(topic);
   }
   const int32_t number = PartitionFor(topic, ref, record);
+  if (static_cast<size_t>(number) >= topic->partitions.size()) {
+    return Outside(topic, ref, record);
+  }
   Partition& partition = topic->partitions[static_cast<size_t>(number)];
   if (partition.inflight == 0 && partition.warm && now_ - partition.moved_at > kColdMicros) {
     partition.warm = false;
@@ -136,6 +139,9 @@ bool KafkaSink::Dispatch(Topic* topic, const RecordRef& ref, const Record& recor
 
 int32_t KafkaSink::PartitionFor(Topic* topic, const RecordRef& ref, const Record& record) {
   const auto count = static_cast<int32_t>(topic->partitions.size());
+  if (record.partition >= 0) {
+    return record.partition;
+  }
   if (record.key.data() != nullptr || topic->link->hash_null_keys) {
     return ChoosePartition(*topic->link, record.key, count);
   }
@@ -146,6 +152,44 @@ int32_t KafkaSink::PartitionFor(Topic* topic, const RecordRef& ref, const Record
     topic->sticky_batch = batch;
   }
   return topic->sticky;
+}
+
+// A record asks for a partition above those that are known. The topic may have got more of them: then the library,
+// which hears of that by and by, is asked as about a topic that is new.
+bool KafkaSink::Outside(Topic* topic, const RecordRef& ref, const Record& record) {
+  if (record.partition >= kMaxHint || now_ - topic->counted_at <= kCountMicros) {
+    FailFlow(ref, NoSuchPartition(*topic));
+    return false;
+  }
+  Wait(topic, &topic->waiting, ref);
+  topic->state = TopicState::kDraining;
+  topic->recount = true;
+  if (!EndDrain(topic)) {
+    return true;
+  }
+  return AskAbout(topic);
+}
+
+// Once none of its records is in the library or in line for a partition: its partitions are those that are known now.
+bool KafkaSink::EndDrain(Topic* topic) {
+  if (topic->state != TopicState::kDraining || topic->inflight > 0 || topic->waiting_records != topic->waiting.size()) {
+    return false;
+  }
+  if (EndCare(topic)) {
+    return true;
+  }
+  if (topic->recount) {
+    topic->AskAgain();
+  } else {
+    Learned(topic, 1);
+  }
+  return true;
+}
+
+Error KafkaSink::NoSuchPartition(const Topic& topic) {
+  return {ErrorClass::kMessage, "NO_SUCH_PARTITION",
+          "topic \"" + topic.name + "\": the partition that the event asks for is not among its " +
+              std::to_string(topic.partitions.size())};
 }
 
 // Sends the first record of a topic that this producer knows nothing of, alone. False: the flow of the record that was
@@ -181,6 +225,9 @@ bool KafkaSink::AskAbout(Topic* topic) {
       break;
     }
   }
+  if (topic->state == TopicState::kReady) {
+    ReleaseTopic(topic);  // it is known by a record that asks for a partition which it has not
+  }
   return store_.at(last_slot).state[last_index] == RecordState::kOpen;
 }
 
@@ -193,15 +240,23 @@ bool KafkaSink::OpenTopic(Topic* topic) {
 
 // `number` -1: let the library find it.
 KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const RecordRef& ref, const Record& record) {
-  Opaque opaque{ref.slot, ref.index, 0};
+  const bool fixed = record.partition >= 0;
+  Opaque opaque{.slot = ref.slot, .index = ref.index, .fixed = fixed};
   int32_t target = number;
-  if (number >= 0 && number < 0xfffe && now_ - topic->counted_at > kCountMicros) {
+  if (number < 0 && fixed) {
+    opaque.hint = static_cast<uint16_t>(std::min(record.partition, kMaxHint - 1) + 1);
+  } else if (number >= 0 && number < kMaxHint && now_ - topic->counted_at > kCountMicros) {
     // Through the partitioner once in a while: it sees the present number of partitions.
     topic->counted_at = now_;
     opaque.hint = static_cast<uint16_t>(number + 1);
     target = RD_KAFKA_PARTITION_UA;
   }
   if (const rd_kafka_resp_err_t error = Produce(topic, target, opaque, record); error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    if (error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && number < 0 && fixed) {
+      Learned(topic, 1);
+      FailFlow(ref, NoSuchPartition(*topic));
+      return Sent::kFailed;
+    }
     return NotTaken(topic, number, ref, error);
   }
   ++in_library_;

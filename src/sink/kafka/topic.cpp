@@ -15,6 +15,14 @@ void Topic::Reset() {
   trouble.ProducerEnded();
   limits.ProducerEnded();
   care.ProducerEnded();
+  recount = false;
+}
+
+void Topic::AskAgain() {
+  state = TopicState::kUnknown;
+  partitions.clear();
+  sticky = -1;
+  recount = false;
 }
 
 void Topic::EndCare() {

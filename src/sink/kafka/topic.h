@@ -69,6 +69,7 @@ struct Topic {
   uint64_t sticky_batch = 0;
   int64_t counted_at = 0;  // when the number of partitions was last looked at
   int64_t asked_at = 0;    // kAsking: since when
+  bool recount = false;    // kDraining: then the library is asked again, as about a new topic
 
   // --- of the topic, whichever producer
   TopicTrouble trouble;
@@ -87,6 +88,7 @@ struct Topic {
   void Reset();
   // Call when none of its records is in the library.
   void EndCare();
+  void AskAgain();
 };
 
 // The topics of a sink, by name; they live as long as it does.

@@ -22,11 +22,20 @@ char* PutField(std::string_view name, std::string_view value, char* at) {
   return resp::PutBulk(value, resp::PutBulk(name, at));
 }
 
+// Whether a stream entry gets a field for them, besides the record's own.
+bool HasOwnKey(const Record& record) {
+  return record.key.data() != nullptr && !record.fields_only;
+}
+
+bool HasOwnBody(const Record& record) {
+  return record.body.data() != nullptr && !record.fields_only;
+}
+
 char* PutFields(const Record& record, char* at) {
-  if (record.key.data() != nullptr) {
+  if (HasOwnKey(record)) {
     at = PutField("key", record.key, at);
   }
-  if (record.body.data() != nullptr) {
+  if (HasOwnBody(record)) {
     at = PutField("payload", record.body, at);
   }
   for (const Field& field : record.fields) {
@@ -36,7 +45,7 @@ char* PutFields(const Record& record, char* at) {
 }
 
 size_t FieldArguments(const Record& record) {
-  const size_t own = (record.key.data() != nullptr ? 1 : 0) + (record.body.data() != nullptr ? 1 : 0);
+  const size_t own = (HasOwnKey(record) ? 1 : 0) + (HasOwnBody(record) ? 1 : 0);
   return 2 * (own + record.fields.size());
 }
 

@@ -1,7 +1,8 @@
 // Records as commands [-]: XADD, RPUSH, PUBLISH.
 //
-// A stream entry has the fields `key` and `payload` (each absent where the record has none), then the record's own. A
-// list or channel gets the payload alone; a tombstone is the empty string there.
+// A stream entry has the fields `key` and `payload` (each absent where the record has none), then the record's own;
+// or these alone (Record::fields_only). A list or channel gets the payload alone; a tombstone is the empty string
+// there.
 #pragma once
 
 #include <span>

@@ -12,12 +12,8 @@ namespace {
 constexpr RouteOption kRouteOptions[] = {{"mode", "stream|list|publish"}};
 
 RecordForm Form(const OptionList& route_options) {
-  for (const auto& [name, value] : route_options) {
-    if (name == "mode") {
-      return value == "list" ? RecordForm::kList : value == "publish" ? RecordForm::kPublish : RecordForm::kStream;
-    }
-  }
-  return RecordForm::kStream;
+  const std::string_view mode = RouteOptionValue(route_options, "mode");
+  return mode == "list" ? RecordForm::kList : mode == "publish" ? RecordForm::kPublish : RecordForm::kStream;
 }
 
 OptionProblem CheckTogether(const Options& options) {
@@ -100,6 +96,8 @@ constinit const SinkKind kKind = {
     .bad_topic = BadFreeTopic,
     .content_type_name = "content_type",  // fields of a stream entry: hyphens and colons are ours
     .header_prefix = "h:",
+    .has_fields = {true, false, false},
+    .needs_field = true,
     .resends_lost = ResendsLost,
 };
 

@@ -1,0 +1,69 @@
+// `outbox`: the format of docs/wire.md, to the letter. A promise to consumers: names, order and bytes never change.
+//
+//   fields:  id, type, aggregate_type, [content-type], created_at, then the user's headers
+//
+// What the content type's field is called and what stands before a user's header differs by kind (SinkKind). Key and
+// payload are the sink's.
+#include <charconv>
+
+#include "format/format.h"
+
+namespace outbox::format {
+
+namespace {
+
+class OutboxEncoder final : public Encoder {
+ public:
+  explicit OutboxEncoder(const sink::SinkKind& kind)
+      : content_type_name_(kind.content_type_name), header_prefix_(kind.header_prefix) {}
+
+  bool Encode(const Event& event, sink::Record* record, Error*) override {
+    FormatUuid(event.id, id_);
+    const char* created_at_end = std::to_chars(created_at_, std::end(created_at_), event.created_at).ptr;
+    std::vector<sink::Field>& fields = record->fields;
+    fields.push_back({"id", {id_, sizeof(id_)}});
+    fields.push_back({"type", event.event_type});
+    fields.push_back({"aggregate_type", event.aggregate_type});
+    if (!IsNull(event.content_type)) {
+      fields.push_back({content_type_name_, event.content_type});
+    }
+    fields.push_back({"created_at", {created_at_, static_cast<size_t>(created_at_end - created_at_)}});
+    AddUserHeaders(event, &fields);
+    return true;
+  }
+
+ private:
+  void AddUserHeaders(const Event& event, std::vector<sink::Field>* fields) {
+    if (event.headers.packed.empty()) {
+      return;
+    }
+    if (header_prefix_.empty()) {
+      event.headers.ForEach([&](std::string_view name, std::string_view value) { fields->push_back({name, value}); });
+      return;
+    }
+    // Views of the names are taken, so they must not move. Each header has 8 bytes of lengths there, and its name.
+    const size_t packed = event.headers.packed.size();
+    names_.clear();
+    names_.reserve(packed + packed / 8 * header_prefix_.size());
+    event.headers.ForEach([&](std::string_view name, std::string_view value) {
+      const size_t start = names_.size();
+      names_.append(header_prefix_).append(name);
+      fields->push_back({std::string_view(names_).substr(start), value});
+    });
+  }
+
+  const std::string_view content_type_name_;
+  const std::string_view header_prefix_;
+  char id_[kUuidTextLength];
+  char created_at_[20];
+  std::string names_;  // of the current event's headers, with the prefix
+};
+
+}  // namespace
+
+constinit const Format kOutboxFormat = {
+    .name = "outbox",
+    .make = [](const Use& use) -> std::unique_ptr<Encoder> { return std::make_unique<OutboxEncoder>(*use.kind); },
+};
+
+}  // namespace outbox::format
