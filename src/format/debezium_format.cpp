@@ -18,7 +18,6 @@
 #include "base/utf8.h"
 #include "format/connect_json.h"
 #include "format/format.h"
-#include "format/json.h"
 
 namespace outbox::format {
 
@@ -259,7 +258,8 @@ bool IsTextual(const Event& event) {
     return true;
   }
   const std::string_view type = Trimmed(event.content_type.substr(0, event.content_type.find(';')));
-  return (type.starts_with("text/") || EndsWith(type, "json") || EndsWith(type, "xml")) && IsUtf8(event.payload);
+  return (type.starts_with("text/") || EndsWith(type, "json") || EndsWith(type, "xml")) &&
+         WellFormedUtf8(event.payload, event.payload.size()) == event.payload;
 }
 
 // As String.trim() finds.
@@ -267,9 +267,21 @@ bool IsBlank(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) <= ' '; });
 }
 
+// true, false, or a number without an exponent.
 bool IsJsonScalar(std::string_view text) {
-  return text == "true" || text == "false" ||
-         (!text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')) && IsJson(text));
+  if (text == "true" || text == "false") {
+    return true;
+  }
+  if (text.starts_with('-')) {
+    text.remove_prefix(1);
+  }
+  const auto digits = [](std::string_view part) {
+    return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+  };
+  const size_t point = text.find('.');
+  const std::string_view whole = text.substr(0, point);
+  return digits(whole) && (whole.size() == 1 || whole[0] != '0') &&
+         (point == std::string_view::npos || digits(text.substr(point + 1)));
 }
 
 // As Debezium writes a timestamptz: UTC, without zeros at the end of the fraction.
@@ -374,9 +386,7 @@ class DebeziumEncoder final : public Encoder {
       value->append("{\"payload\":");
     }
     if (!textual) {
-      value->push_back('"');
-      AppendBase64(event.payload, value);
-      value->push_back('"');
+      AppendConnectBytes(event.payload, value);
     } else if (!expand_ || IsNull(event.payload) || !expander_.Expand(event.payload, value)) {
       AppendJsonText(event.payload, value);
     }

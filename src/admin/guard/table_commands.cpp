@@ -527,7 +527,7 @@ void CheckCopy(Node* statement) {
   }
   if (OidIsValid(relation) && Guard([relation] { return emit::InsertsWouldBeLost(relation); })) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    "cannot copy into outbox.event while session_replication_role is replica",
+                    "cannot copy into a view of events while session_replication_role is replica",
                     "COPY fires no trigger of a view then, and the events would be lost.",
                     "Use INSERT or outbox.emit_many(), or set session_replication_role to origin."};
   }
