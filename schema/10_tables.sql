@@ -111,7 +111,7 @@ COMMENT ON COLUMN outbox_internal.lane.window_from IS 'position where outbox_int
 COMMENT ON COLUMN outbox_internal.lane.window_to IS 'likewise';
 COMMENT ON COLUMN outbox_internal.lane.done_to IS 'likewise';
 COMMENT ON COLUMN outbox_internal.lane.home IS 'system identifier and oid of the database whose transaction ids the position is made of; another than this one, or NULL: a dump brought the lane, and nobody claims it before outbox.adopt()';
-COMMENT ON COLUMN outbox_internal.lane.repeats_to IS 'the lane was put back by a destination''s loss, and reads again up to here: what is parked, or was settled from there, is not its own; NULL: never';
+COMMENT ON COLUMN outbox_internal.lane.repeats_to IS 'the lane was put back, by a destination''s loss or by outbox.seek(), and reads again up to here: what is parked, was given up, or was delivered from where it was parked since the last seek, is not its own; NULL: never';
 
 CREATE TABLE outbox_internal.progress (
   at            timestamptz NOT NULL,

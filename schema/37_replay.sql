@@ -52,12 +52,13 @@ CREATE PROCEDURE outbox.replay(
   per_second     numeric     DEFAULT 100,
   reason         text        DEFAULT NULL,
   INOUT number   bigint      DEFAULT NULL,
-  INOUT events   bigint      DEFAULT NULL
+  INOUT events   bigint      DEFAULT NULL,
+  include_given_up boolean   DEFAULT false
 )
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_replay';
-REVOKE ALL ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint) FROM PUBLIC;
-COMMENT ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint) IS
-  'sends events that a route has delivered once more, to it or to another route, under their own ids and with the header outbox-replay; a dry run unless told otherwise. since and until are compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart. Interrupted, it goes on when it is called with nothing but its number and dry_run => false';
+REVOKE ALL ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) FROM PUBLIC;
+COMMENT ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) IS
+  'sends events that a route has delivered once more, to it or to another route, under their own ids and with the header outbox-replay; a dry run unless told otherwise. since and until are compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart. What people have skipped or discarded is left alone, unless include_given_up says otherwise. Interrupted, it goes on when it is called with nothing but its number and dry_run => false';
 
 CREATE FUNCTION outbox.cancel_replay(number bigint, reason text DEFAULT NULL) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_cancel_replay';

@@ -30,7 +30,7 @@ SELECT outbox.wait_for(:'event', '20 s') IS NULL AS nobody_delivers;
 SELECT route, state FROM outbox.status(:'event') ORDER BY route;
 -- Back again: to be delivered, and then it is.
 SELECT min(created_at) AS moment FROM outbox_internal.log WHERE aggregate_type = 'over' AND event_type = 'first' \gset
--- what was given up meanwhile would go, too, and that is said
+-- what was given up meanwhile does not go, and that is said
 INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic)
   SELECT pg_catalog.now(), r.id, l.created_at, l.id, 0, 'skipped', 0, '' FROM outbox.route r, outbox_internal.log l
   WHERE r.name = 'over' AND l.aggregate_type = 'over' AND l.event_type = 'first' AND l.id <> :'event';

@@ -22,6 +22,22 @@ SELECT outbox.create_route('regress x', server => 'regress_redis', options => '{
 SELECT outbox.create_route('regress x', server => 'regress_redis', options => '{"mode": null}');
 SELECT outbox.create_route('regress x', server => 'regress_redis', options => '{"mode": "a\"b"}');
 
+-- an option of another format; what a destination cannot carry, whichever of both comes last
+SELECT outbox.create_route('regress x', server => 'regress_events', format => 'payload', options => '{"source": "/shop"}');
+SELECT outbox.create_route('regress x', server => 'regress_events', format => 'cloudevents', options => '{"sauce": "/shop"}');
+SELECT outbox.create_route('regress x', server => 'regress_events', format => 'cloudevents', options => '{"source": "the shop"}');
+SELECT outbox.create_route('regress x', server => 'regress_events', format => 'cloudevents', options => '{"source": ""}');
+SELECT outbox.create_route('regress x', server => 'regress_redis', format => 'cloudevents', options => '{"mode": "list"}');
+SELECT outbox.alter_route('regress by position', format => 'cloudevents');
+SELECT outbox.alter_route('regress by position', format => 'cloudevents-json', options => '{"mode": "publish", "source": "https://shop.example/\"a"}');
+SELECT outbox.alter_route('regress by position', format => 'cloudevents-json', options => '{"mode": "publish", "source": "https://shop.example/a"}');
+SELECT format, options FROM outbox.route WHERE name = 'regress by position';
+SELECT outbox.alter_route('regress by position', format => 'cloudevents');
+SELECT outbox.alter_route('regress by position', format => 'payload');
+SELECT outbox.alter_route('regress by position', server => 'regress_events');
+SELECT outbox.alter_route('regress by position', format => 'payload', options => '{"mode": "list"}');
+SELECT format, options FROM outbox.route WHERE name = 'regress by position';
+
 -- changed, said to be the same, and kept; the audit has it
 SELECT outbox.alter_route('regress plain', format => 'payload');
 SET client_min_messages = notice;

@@ -95,15 +95,20 @@ class Arena {
 
  private:
   void Grow(size_t size) {
-    size_t block = size > kBlock ? size : kBlock;
+    size_t block = size > next_block_ ? size : next_block_;
     blocks_.push_back(std::make_unique_for_overwrite<char[]>(block));
     at_ = blocks_.back().get();
     end_ = at_ + block;
+    next_block_ = next_block_ < kLargestBlock ? next_block_ * 2 : kLargestBlock;
   }
-  static constexpr size_t kBlock = 256 * 1024;
+  // The first blocks are small: under a load of single events most chunks hold one or two, and a large block each would
+  // go to the operating system and back.
+  static constexpr size_t kSmallestBlock = 4 * 1024;
+  static constexpr size_t kLargestBlock = 256 * 1024;
   std::vector<std::unique_ptr<char[]>> blocks_;
   char* at_ = nullptr;
   char* end_ = nullptr;
+  size_t next_block_ = kSmallestBlock;
   size_t used_ = 0;
 };
 

@@ -72,4 +72,15 @@ std::string WellFormedUtf8(std::string_view text, size_t limit) {
   return Clean(text, limit, [](char control) { return control == '\0' ? '?' : control; });
 }
 
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = CharacterLength(text);
+    if (length == 0) {
+      return false;
+    }
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 }  // namespace outbox

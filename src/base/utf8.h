@@ -1,4 +1,5 @@
-// Makes text from outside (error replies, messages of a sink process) fit for tables, logs and terminals [-].
+// UTF-8: is it, and makes text from outside (error replies, messages of a sink process) fit for tables, logs and
+// terminals [-].
 #pragma once
 
 #include <cstddef>
@@ -13,5 +14,8 @@ std::string PrintableUtf8(std::string_view text, size_t limit);
 
 // As PrintableUtf8, for names, where a tab matters: control characters stay, but a zero byte becomes "?".
 std::string WellFormedUtf8(std::string_view text, size_t limit);
+
+// Whether all of it is well-formed. Zero bytes and other control characters are.
+bool IsUtf8(std::string_view text);
 
 }  // namespace outbox

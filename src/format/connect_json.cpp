@@ -1,6 +1,5 @@
 #include "format/connect_json.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -152,22 +151,6 @@ void AppendConnectString(std::string_view text, std::string* out) {
     plain = i;
   }
   out->append(plain < text.size() ? text.substr(plain) : std::string_view()).push_back('"');
-}
-
-void AppendConnectBytes(std::string_view bytes, std::string* out) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  out->push_back('"');
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t here = std::min<size_t>(bytes.size() - i, 3);
-    uint32_t group = 0;
-    for (size_t j = 0; j < 3; ++j) {
-      group = group << 8 | (j < here ? static_cast<uint8_t>(bytes[i + j]) : 0U);
-    }
-    for (size_t j = 0; j < 4; ++j) {
-      out->push_back(j <= here ? kDigits[group >> (18 - 6 * j) & 63] : '=');
-    }
-  }
-  out->push_back('"');
 }
 
 void AppendJavaDouble(double value, std::string* out) {

@@ -12,9 +12,6 @@ namespace outbox::format {
 // Appends `text`, which is UTF-8, as a JSON string with its quotes. What is beyond U+FFFF is escaped, in two halves.
 void AppendConnectString(std::string_view text, std::string* out);
 
-// Appends bytes as a JSON string in base64.
-void AppendConnectBytes(std::string_view bytes, std::string* out);
-
 // Appends a double as Java's Double.toString() does; what is not finite as a string, as Jackson does.
 void AppendJavaDouble(double value, std::string* out);
 

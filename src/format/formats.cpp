@@ -5,10 +5,12 @@
 #include "format/format.h"
 
 // Every format: FORMAT(x) is `x`, in the file of that format.
-#define OUTBOX_FORMATS(FORMAT) \
-  FORMAT(kOutboxFormat)        \
-  FORMAT(kPayloadFormat)       \
-  FORMAT(kDebeziumFormat)      \
+#define OUTBOX_FORMATS(FORMAT)   \
+  FORMAT(kOutboxFormat)          \
+  FORMAT(kPayloadFormat)         \
+  FORMAT(kDebeziumFormat)        \
+  FORMAT(kCloudEventsFormat)     \
+  FORMAT(kCloudEventsJsonFormat) \
   /* the last */
 
 namespace outbox::format {

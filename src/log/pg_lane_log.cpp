@@ -9,6 +9,7 @@
 #include "log/lane_reader.h"
 #include "log/lane_tables.h"
 #include "log/rewind.h"
+#include "log/settled.h"
 #include "log/shared_window.h"
 #include "log/snapshots.h"
 #include "log/ticks.h"
@@ -30,35 +31,6 @@ static_assert(SharedLane::kAdoptedEnd == days::kAdoptedEnd);
 size_t Slice() {
   const int64_t smaller = OUTBOX_FAULT_VALUE("slice.rows");
   return smaller > 0 ? static_cast<size_t>(smaller) : kSlice;
-}
-
-// Which events of the chunk, from `first` on, are parked or were settled from there: what a lane that was put back
-// reads again, and is not its own. Plain.
-void ListSettled(int64_t route_id, const EventChunk& chunk, size_t first, std::vector<size_t>* settled) {
-  static Statement list = {
-      "SELECT k.n FROM ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY k(created_at, id, n) WHERE"
-      " EXISTS (SELECT FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.created_at = k.created_at AND p.id = "
-      "k.id"
-      " AND p.replay = 0) OR EXISTS (SELECT FROM outbox_internal.latest_outcome o WHERE o.id = k.id AND o.route_id = $1"
-      " AND o.created_at = k.created_at AND o.replay = 0) ORDER BY k.n",
-      3,
-      {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID},
-      nullptr};
-  settled->clear();
-  if (chunk.events.size() == first) {
-    return;
-  }
-  Column created_at(chunk.events.size() - first);
-  Column id(chunk.events.size() - first);
-  for (size_t i = first; i < chunk.events.size(); i++) {
-    created_at.Add(TimeDatum(chunk.events[i].created_at));
-    id.Add(UuidDatum(chunk.events[i].id));
-  }
-  Datum values[] = {Int64GetDatum(route_id), created_at.Array(TIMESTAMPTZOID), id.Array(UUIDOID)};
-  RunStatement(&list, values);
-  for (uint64 row = 0; row < SPI_processed; row++) {
-    settled->push_back(first + static_cast<size_t>(ResultInt64(row, 0)) - 1);
-  }
 }
 
 }  // namespace
@@ -308,22 +280,9 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
   } else if (fetched) {
     reader_->Confirm(*chunk);
     *end = reader_->at_end();
-    DropSettled(before, chunk);
+    DropSettled(settled_, before, chunk);
   }
   return status;
-}
-
-void PgLaneLog::DropSettled(size_t before, EventChunk* chunk) {
-  size_t next = 0;
-  size_t kept = before;
-  for (size_t i = before; i < chunk->events.size(); i++) {
-    if (next < settled_.size() && settled_[next] == i) {
-      next++;
-    } else {
-      chunk->events[kept++] = chunk->events[i];
-    }
-  }
-  chunk->events.resize(kept);
 }
 
 bool PgLaneLog::saw_rows() const {

@@ -51,7 +51,6 @@ class PgLaneLog final : public relay::LaneLog {
   bool KnownByOthers(const Position& position, relay::Window* window, bool* opened);
   void ChooseEnd(const Position& position, Opening* opening);
   void BeginReading(const Position& position, const Opening& opening);
-  void DropSettled(size_t before, EventChunk* chunk);
 
   LaneId id_;
   int lanes_;

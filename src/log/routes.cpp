@@ -41,6 +41,23 @@ void ReadStrings(uint64 row, int column, std::vector<std::string>* strings) {
   }
 }
 
+// Where the events of a database come from, if nothing is said: the same after a failover, an upgrade and a restore.
+std::string SourceOf(std::string_view database) {
+  constexpr char kHex[] = "0123456789ABCDEF";
+  std::string source = "/outbox/";
+  for (const char c : database) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte | 32) >= 'a' && (byte | 32) <= 'z') {
+      source += c;
+    } else if ((c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c == '~') {
+      source += c;
+    } else {
+      source.append(1, '%').append(1, kHex[byte >> 4]).append(1, kHex[byte & 15]);
+    }
+  }
+  return source;
+}
+
 void ReadConfig(uint64 row, format::RouteConfig* config) {
   config->aggregate_types.clear();
   config->event_types.clear();
@@ -54,6 +71,8 @@ void ReadConfig(uint64 row, format::RouteConfig* config) {
   config->policy.backoff_base = ResultInt64(row, 13);
   config->policy.backoff_cap = ResultInt64(row, 14);
   config->format = format::FindFormat(ResultText(row, 22));
+  const char* source = ResultText(row, 23);
+  config->source = source != nullptr ? pg::Utf8(source) : SourceOf(pg::Utf8(ResultText(row, 24)));
   config->topics_known.clear();
   ReadStrings(row, 21, &config->topics_known);
   const char* reason = ResultText(row, 15);
@@ -116,7 +135,8 @@ const char* const kSelectRoutes =
     " AND l.since > '-infinity'), 0),"
     " ARRAY(SELECT coalesce(o.value, '') FROM jsonb_each_text(options) o ORDER BY o.key),"
     " ARRAY(SELECT jsonb_array_elements_text(CASE jsonb_typeof(options->'topics_known') WHEN 'array' THEN"
-    " options->'topics_known' ELSE '[]' END)), format"
+    " options->'topics_known' ELSE '[]' END)), format,"
+    " NULLIF(current_setting('outbox.cloudevents_source', true), ''), current_database()::text"
     " FROM outbox.route r ORDER BY id";
 
 void ReadRoutes(std::vector<Route>* routes) {

@@ -15,6 +15,7 @@ namespace {
 
 // Locations collected from the index before their pages are visited: rows of one stretch of time share pages.
 constexpr size_t kBatch = 32768;
+constexpr size_t kFirstBatch = 128;  // most windows are one or two rows: no room for a batch is made for them
 
 uint64 MakeLocation(size_t log_table, BlockNumber block, OffsetNumber offset) {
   return static_cast<uint64>(log_table) << 48 | static_cast<uint64>(block) << 16 | offset;
@@ -38,7 +39,8 @@ class TablePass {
     state_ = state;
     budget_ = budget;
     strategy_ = GetAccessStrategy(BAS_BULKREAD);
-    batch_ = static_cast<uint64*>(palloc(kBatch * sizeof(uint64)));
+    batch_ = static_cast<uint64*>(palloc(kFirstBatch * sizeof(uint64)));
+    room_ = kFirstBatch;
     bool done = log_table_.index != nullptr ? ByIndex() : WholeHeap();
     Flush();
     pfree(batch_);
@@ -114,6 +116,9 @@ class TablePass {
   void Add(uint64 row) {
     if (count_ == kBatch) {
       Flush();
+    } else if (count_ == room_) {
+      room_ *= 2;
+      batch_ = static_cast<uint64*>(repalloc(batch_, room_ * sizeof(uint64)));
     }
     batch_[count_++] = row;
   }
@@ -184,6 +189,7 @@ class TablePass {
   size_t* budget_ = nullptr;
   BufferAccessStrategy strategy_ = nullptr;
   uint64* batch_ = nullptr;
+  size_t room_ = 0;  // of it
   size_t count_ = 0;
   uint64 known_xid_ = 0;
   bool known_inside_ = false;

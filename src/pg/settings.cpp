@@ -3,6 +3,7 @@
 #include <climits>
 
 #include "base/traceparent.h"
+#include "base/uri.h"
 
 namespace outbox::pg {
 
@@ -23,6 +24,18 @@ bool CheckTraceparent(char** value, void**, GucSource) {
   GUC_check_errdetail("A traceparent looks like \"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\".");
   return false;
 }
+
+bool CheckSource(char** value, void**, GucSource) {
+  const char* text = *value;
+  if (text == nullptr || text[0] == '\0' || IsUriReference(text)) {
+    return true;
+  }
+  GUC_check_errdetail(
+      "The source of CloudEvents is a URI reference, like \"https://shop.example/orders\" or \"/shop\".");
+  return false;
+}
+
+char* cloudevents_source;  // asked for in SQL, with the routes: log/routes.cpp
 
 }  // namespace
 
@@ -92,6 +105,10 @@ void DefineSettings() {
                              "W3C Trace Context, for example set with SET LOCAL by the application's tracing library; "
                              "empty for none.",
                              &settings.traceparent, "", PGC_USERSET, 0, CheckTraceparent, nullptr, nullptr);
+  DefineCustomStringVariable("outbox.cloudevents_source", "Attribute source of CloudEvents.",
+                             "A URI reference, for routes of the formats cloudevents and cloudevents-json that have no "
+                             "option source of their own; empty for /outbox/ and the name of the database.",
+                             &cloudevents_source, "", PGC_SIGHUP, 0, CheckSource, nullptr, nullptr);
   DefineCustomIntVariable("outbox.reserved_processes",
                           "Number of max_worker_processes that keepers and relay workers leave to others.",
                           "PostgreSQL's own logical replication launcher takes one, parallel queries the others. Two "

@@ -116,10 +116,9 @@ Relay::~Relay() = default;
 
 void Relay::SettingsChanged() {
   engine_->SetOptions(OptionsFromSettings());
-  const SinkLimits limits = LimitsFromSettings();
-  if (limits.max_message_bytes > limits_.max_message_bytes || limits.max_inflight_bytes > limits_.max_inflight_bytes) {
-    generation_ = 0;  // sinks refuse what is above the limits they were made with: they are recreated
-  }
+  // Routes are read again: outbox.cloudevents_source is part of them. Sinks refuse what is above the limits they were
+  // made with: if those are raised, they are made again, too.
+  generation_ = 0;
 }
 
 bool Relay::stopped() const {

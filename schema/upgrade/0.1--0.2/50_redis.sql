@@ -66,4 +66,4 @@ BEGIN
 END
 $index$;
 ALTER TABLE outbox_internal.lane ADD COLUMN repeats_to pg_snapshot;
-COMMENT ON COLUMN outbox_internal.lane.repeats_to IS 'the lane was put back by a destination''s loss, and reads again up to here: what is parked, or was settled from there, is not its own; NULL: never';
+COMMENT ON COLUMN outbox_internal.lane.repeats_to IS 'the lane was put back, by a destination''s loss or by outbox.seek(), and reads again up to here: what is parked, was given up, or was delivered from where it was parked since the last seek, is not its own; NULL: never';

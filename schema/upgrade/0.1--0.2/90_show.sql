@@ -41,3 +41,24 @@ CREATE OR REPLACE PROCEDURE outbox.seek(
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_seek';
 COMMENT ON PROCEDURE outbox.seek(text, timestamptz, text, boolean, bigint, bigint) IS
   'moves a route to a moment (infinity: behind the newest event): it sends again what it has delivered since, and passes over what it has not delivered of before; returns how many of each. A dry run unless told otherwise. Parked events stay parked: they are tried, wait or are dead as before. The moment is compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart';
+-- It has gained an argument; the other one goes at the end, when whoever may call it may call this one.
+CREATE PROCEDURE outbox.replay(
+  since          timestamptz DEFAULT NULL,
+  until          timestamptz DEFAULT NULL,
+  aggregate_type text        DEFAULT NULL,
+  aggregate_id   text        DEFAULT NULL,
+  event_type     text        DEFAULT NULL,
+  ids            uuid[]      DEFAULT NULL,
+  route          text        DEFAULT NULL,
+  to_route       text        DEFAULT NULL,
+  dry_run        boolean     DEFAULT true,
+  per_second     numeric     DEFAULT 100,
+  reason         text        DEFAULT NULL,
+  INOUT number   bigint      DEFAULT NULL,
+  INOUT events   bigint      DEFAULT NULL,
+  include_given_up boolean   DEFAULT false
+)
+  LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_replay';
+REVOKE ALL ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) FROM PUBLIC;
+COMMENT ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) IS
+  'sends events that a route has delivered once more, to it or to another route, under their own ids and with the header outbox-replay; a dry run unless told otherwise. since and until are compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart. What people have skipped or discarded is left alone, unless include_given_up says otherwise. Interrupted, it goes on when it is called with nothing but its number and dry_run => false';

@@ -35,7 +35,7 @@ BEGIN
     LATERAL pg_catalog.aclexplode(p.proacl) x
     WHERE x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
   LOOP
-    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO %s', what, role);
+    EXECUTE pg_catalog.format('GRANT EXECUTE ON ROUTINE %s TO %s', what, role);
   END LOOP;
   -- Functions in a view are called, and ask, with the rights of its reader.
   FOR role, what IN
@@ -112,6 +112,7 @@ BEGIN
 END
 $carry$;
 DROP FUNCTION outbox.wait_until_idle(interval);
+DROP PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint);
 DROP FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval);
 DROP FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval);
 

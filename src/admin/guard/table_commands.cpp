@@ -269,7 +269,7 @@ Oid TableOfOurIndex(Oid index) {
 // Whether a dump may bring rows of this table into an outbox that is in use: events, which are kept apart.
 bool MayComeInto(const char* name) {
   return strcmp(name, "log") == 0 || strncmp(name, "log_", 4) == 0 || strcmp(name, "foreign_event") == 0 ||
-         strcmp(name, "event") == 0 || strcmp(name, "audit") == 0;
+         strcmp(name, "event") == 0 || strcmp(name, "outboxevent") == 0 || strcmp(name, "audit") == 0;
 }
 
 // Positions, ticks, owners: lanes that work here would take those of a dump for their own.

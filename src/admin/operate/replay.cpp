@@ -30,6 +30,11 @@ UserError NoSuchReplay(const std::string& number) {
                    "SELECT number, state FROM outbox.replay shows all replays."};
 }
 
+// The last argument, which an extension that is not updated yet does not declare.
+bool GivenUpToo(FunctionCallInfo fcinfo) {
+  return PG_NARGS() > 13 && BooleanArgument(fcinfo, 13, "include_given_up");
+}
+
 // Where it begins and ends. `until` is fixed, so that a session that resumes it ends at the same event.
 void ReadTimes(ReplayRequest* request, std::optional<int64> since, std::optional<int64> until) {
   WalkFilter& filter = request->filter;
@@ -74,6 +79,10 @@ void ReadRequest(FunctionCallInfo fcinfo, ReplayRequest* request) {
   given.Add("since", TextArgument(fcinfo, 0)).Add("until", TextArgument(fcinfo, 1));
   given.Add("aggregate_type", TextArgument(fcinfo, 2)).Add("aggregate_id", filter.aggregate_id);
   given.Add("event_type", TextArgument(fcinfo, 4)).Add("ids", filter.ids);
+  request->given_up = GivenUpToo(fcinfo);
+  if (request->given_up) {
+    given.AddRaw("include_given_up", "true");
+  }
   request->given = given.Text();
   ReadTimes(request, TimeArgument(fcinfo, 0), TimeArgument(fcinfo, 1));
 }
@@ -81,12 +90,14 @@ void ReadRequest(FunctionCallInfo fcinfo, ReplayRequest* request) {
 // Reads an interrupted replay: what was asked for then, from behind what has been copied. Unless it is a dry run, this
 // session takes it over.
 void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
+  bool filtered = GivenUpToo(fcinfo);
   for (int argument = 0; argument <= 7; argument++) {
-    if (!PG_ARGISNULL(argument)) {
-      throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "number goes with no filter and no route",
-                      "A replay that goes on does so with what it was begun with.",
-                      "CALL outbox.replay(number => " + *replay->number + ", dry_run => false)."};
-    }
+    filtered = filtered || !PG_ARGISNULL(argument);
+  }
+  if (filtered) {
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "number goes with no filter and no route",
+                    "A replay that goes on does so with what it was begun with.",
+                    "CALL outbox.replay(number => " + *replay->number + ", dry_run => false)."};
   }
   if (!dry_run) {
     LockReplay(*replay);
@@ -95,7 +106,8 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
       "SELECT state, route, to_route, per_second, copied, filter::text, filter ->> 'aggregate_type', "
       "filter ->> 'aggregate_id', filter ->> 'event_type', filter ->> 'ids', "
       "(extract(epoch FROM coalesce(copied_to + interval '1 microsecond', from_time)) * 1000000)::bigint, "
-      "(extract(epoch FROM to_time) * 1000000)::bigint FROM outbox.replay WHERE number = $1::bigint";
+      "(extract(epoch FROM to_time) * 1000000)::bigint, filter ->> 'include_given_up' FROM outbox.replay "
+      "WHERE number = $1::bigint";
   std::vector<Row> rows = RunSql(Access::kWrite, (sql + (dry_run ? "" : " FOR UPDATE")).c_str(), {replay->number});
   if (rows.empty()) {
     throw NoSuchReplay(*replay->number);
@@ -122,6 +134,7 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
   request.filter.ids = row[9];
   request.filter.since = std::strtoll(row[10].value().c_str(), nullptr, 10);
   request.filter.until = std::strtoll(row[11].value().c_str(), nullptr, 10);
+  request.given_up = row[12] == "true";
 }
 
 // Reports what is no longer retained.
@@ -158,6 +171,9 @@ void TellPlan(const Replay& replay, bool dry_run) {
     Notice("of these for the first time: " + Count(plan.passed_over, "event"),
            "outbox.seek() had moved the route behind what it had not delivered.");
   }
+  if (plan.taken_up > 0) {
+    Notice("of these given up before: " + Count(plan.taken_up, "event"), "People had skipped or discarded them.");
+  }
   std::map<std::string, int64> by_topic;
   for (size_t topic = 0; topic < plan.topics.size(); topic++) {
     by_topic[plan.topics[topic]] = plan.of_topic[topic];
@@ -175,7 +191,8 @@ void TellPlan(const Replay& replay, bool dry_run) {
     Notice("left alone: " + Count(plan.pending + plan.parked + plan.given_up, "event") +
                " that the route has not delivered",
            std::to_string(plan.pending) + " not sent yet, " + std::to_string(plan.parked) + " parked, " +
-               std::to_string(plan.given_up) + " skipped or discarded.");
+               std::to_string(plan.given_up) + " skipped or discarded.",
+           plan.given_up > 0 ? "include_given_up => true sends those that were skipped or discarded, too." : "");
   }
   if (plan.forgotten > 0) {
     Notice("left alone: " + Count(plan.forgotten, "event") + " whose content outbox.forget() has erased",

@@ -23,6 +23,7 @@ class Planner {
       : plan_(plan),
         from_(plan->from),
         count_ids_(!request.ids.empty()),
+        given_up_too_(request.given_up),
         most_(static_cast<size_t>(maintenance_work_mem) * 1024 / sizeof(ReplayEvent)) {
     Forget();
   }
@@ -38,7 +39,7 @@ class Planner {
     plan_->of_topic.assign(plan_->topics.size(), 0);
     plan_->more = false;
     plan_->matched = plan_->first = plan_->last = plan_->bytes = 0;
-    plan_->pending = plan_->parked = plan_->given_up = plan_->forgotten = plan_->passed_over = 0;
+    plan_->pending = plan_->parked = plan_->given_up = plan_->forgotten = plan_->passed_over = plan_->taken_up = 0;
   }
 
  private:
@@ -56,8 +57,11 @@ class Planner {
         plan_->parked++;
         return;
       case RouteEvents::Fate::kGivenUp:
-        plan_->given_up++;
-        return;
+        (given_up_too_ ? plan_->taken_up : plan_->given_up)++;
+        if (!given_up_too_) {
+          return;
+        }
+        break;
       case RouteEvents::Fate::kForgotten:
         plan_->forgotten++;
         return;
@@ -113,6 +117,7 @@ class Planner {
   RouteEvents from_;
   Resolver resolver_;
   const bool count_ids_;
+  const bool given_up_too_;
   const size_t most_;
   std::set<Uuid> seen_;
 };

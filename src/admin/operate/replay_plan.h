@@ -16,6 +16,7 @@ struct ReplayRequest {
   WalkFilter filter;  // since: from where on, also of what is left of it
   std::vector<Uuid> ids;
   bool only_ids = false;  // nothing was said of time
+  bool given_up = false;  // those, too, that people have skipped or discarded
   std::string given;      // JSON
 };
 
@@ -42,6 +43,7 @@ struct ReplayPlan {
   int64 last = 0;
   int64 bytes = 0;
   int64 passed_over = 0;                                       // of these: sent for the first time
+  int64 taken_up = 0;                                          // of these: skipped or discarded before
   int64 pending = 0, parked = 0, given_up = 0, forgotten = 0;  // these are left alone
   std::map<std::string, uint32> topic_numbers;
 

@@ -2,7 +2,8 @@
 //
 // As if each lane were half way through a window: everything visible now, done up to just before that moment (so does a
 // route that is created with a timestamp). The lanes lose their owners; the workers that claim them begin there. Parked
-// events stay as they are.
+// events stay as they are, and what people have given up stays given up: up to now, lanes pass over both
+// (log/settled.h).
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
@@ -25,7 +26,7 @@ struct Counts {
   int64 again = 0;
   int64 first_time = 0;  // of what an earlier move had passed over
   int64 passed_over = 0;
-  int64 given_up = 0;  // skipped or discarded, and sent all the same
+  int64 given_up = 0;  // skipped or discarded: left alone
 };
 
 Counts CountEvents(const std::string& route, int64 at) {
@@ -71,9 +72,9 @@ void TellMove(const std::string& route, const Counts& counts, bool dry_run) {
              " that it has not delivered",
          counts.given_up == 0 ? ""
                               : std::to_string(counts.given_up) +
-                                    (counts.given_up == 1 ? " that was skipped or discarded is sent, too: "
-                                                          : " that were skipped or discarded are sent, too: ") +
-                                    "outbox.replay() leaves them alone.",
+                                    (counts.given_up == 1 ? " that was skipped or discarded stays so: "
+                                                          : " that were skipped or discarded stay so: ") +
+                                    "CALL outbox.replay(..., include_given_up => true) sends them.",
          dry_run ? "dry_run => false moves it." : "");
 }
 
@@ -143,7 +144,8 @@ void Move(const std::string& route, int64 at) {
   RunSql(Access::kWrite,
          "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, window_to = "
          "$3::pg_snapshot, done_to = timestamptz 'epoch' + $4::bigint * interval '1 microsecond', "
-         "since = timestamptz 'epoch' + $5::bigint * interval '1 microsecond', repeats_to = NULL WHERE route_id = "
+         "since = timestamptz 'epoch' + $5::bigint * interval '1 microsecond', repeats_to = $3::pg_snapshot WHERE "
+         "route_id = "
          "$1::bigint",
          {id, start.window_from, start.window_to, start.done_to, Cell(std::to_string(clock))});
   RunSql(Access::kWrite, "DELETE FROM outbox_internal.side_lane WHERE route_id = $1::bigint", {id});

@@ -5,8 +5,10 @@
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/route_lanes.h"
 #include "log/lane_reader.h"
+#include "log/settled.h"
 #include "log/snapshots.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 
 extern "C" {
@@ -71,6 +73,17 @@ Row EventRow(const LaneRecord& lane, const Event& event) {
           event.deliver_at == 0 ? Cell() : Cell(Time(event.deliver_at))};
 }
 
+// What the lane will not send, though it reads it: see log/settled.h.
+void LeaveSettled(int64 route_id, EventChunk* chunk) {
+  std::vector<size_t> settled;
+  pg::Guard([&] {
+    if (OidIsValid(pg::FindOurRelation("latest_outcome"))) {  // else the extension is not updated yet
+      WithSpiAsOwner(Plan::kByKey, [&] { log::ListSettled(route_id, *chunk, 0, &settled); });
+    }
+  });
+  log::DropSettled(settled, 0, chunk);
+}
+
 // Up to `limit` events of the window (from, to]; returns how many.
 int64 PeekWindow(const LaneRecord& lane, const Snapshot& from, const Snapshot& to, int64 after, int64 limit,
                  ResultSet* result) {
@@ -91,6 +104,7 @@ int64 PeekWindow(const LaneRecord& lane, const Snapshot& from, const Snapshot& t
                           "Call the function again."};
     }
     reader.Confirm(chunk);
+    LeaveSettled(lane.route_id, &chunk);
     for (size_t i = 0; i < chunk.events.size() && count < limit; i++, count++) {
       result->Add(EventRow(lane, chunk.events[i]));
     }

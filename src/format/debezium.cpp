@@ -1,6 +1,6 @@
 // `debezium`: what Debezium's outbox event router publishes, byte for byte, with its own names for options: of Debezium
 // 3.6, by Kafka Connect (converters of strings, or of JSON without schemas) or by Debezium Server, whose sink for Redis
-// it is, too. test/t/270_debezium.pl shows it beside the real one.
+// it is, too. test/t/280_debezium.pl shows it beside the real one.
 //
 //   key     the route's, as key.converter says
 //   header  id; the placed ones; then the event's own that are not placed
@@ -18,6 +18,7 @@
 #include "base/utf8.h"
 #include "format/connect_json.h"
 #include "format/format.h"
+#include "format/json_writer.h"
 
 namespace outbox::format {
 
@@ -258,8 +259,7 @@ bool IsTextual(const Event& event) {
     return true;
   }
   const std::string_view type = Trimmed(event.content_type.substr(0, event.content_type.find(';')));
-  return (type.starts_with("text/") || EndsWith(type, "json") || EndsWith(type, "xml")) &&
-         WellFormedUtf8(event.payload, event.payload.size()) == event.payload;
+  return (type.starts_with("text/") || EndsWith(type, "json") || EndsWith(type, "xml")) && IsUtf8(event.payload);
 }
 
 // As String.trim() finds.
@@ -267,21 +267,9 @@ bool IsBlank(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) <= ' '; });
 }
 
-// true, false, or a number without an exponent.
 bool IsJsonScalar(std::string_view text) {
-  if (text == "true" || text == "false") {
-    return true;
-  }
-  if (text.starts_with('-')) {
-    text.remove_prefix(1);
-  }
-  const auto digits = [](std::string_view part) {
-    return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-  };
-  const size_t point = text.find('.');
-  const std::string_view whole = text.substr(0, point);
-  return digits(whole) && (whole.size() == 1 || whole[0] != '0') &&
-         (point == std::string_view::npos || digits(text.substr(point + 1)));
+  return text == "true" || text == "false" ||
+         (!text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')) && text.back() >= '0' && IsJson(text));
 }
 
 // As Debezium writes a timestamptz: UTC, without zeros at the end of the fraction.
@@ -386,7 +374,9 @@ class DebeziumEncoder final : public Encoder {
       value->append("{\"payload\":");
     }
     if (!textual) {
-      AppendConnectBytes(event.payload, value);
+      value->push_back('"');
+      AppendBase64(event.payload, value);
+      value->push_back('"');
     } else if (!expand_ || IsNull(event.payload) || !expander_.Expand(event.payload, value)) {
       AppendJsonText(event.payload, value);
     }
