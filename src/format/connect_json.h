@@ -44,8 +44,8 @@ class JsonExpander {
     int32_t next = kNothing;   // of the same array or object
     int32_t last = kNothing;
     int32_t count = 0;
-    std::string_view name;  // as it is written, without quotes
-    std::string_view text;  // of a scalar, as it is written
+    std::string_view name = {};  // as it is written, without quotes
+    std::string_view text = {};  // of a scalar, as it is written
   };
 
   // Parsing: the value at at_. kNothing: it is none.

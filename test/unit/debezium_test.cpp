@@ -150,7 +150,7 @@ std::string Show(const char* wrapper, const sink::OptionList& options, const Sam
   config.kind = sink::FindKind(wrapper);
   config.format = FindFormat("debezium");
   config.options = options;
-  Use use{.kind = config.kind, .form = config.form, .options = &options};
+  const Use use{config.kind, config.form, &options, {}};
   for (const auto& [name, value] : options) {
     const sink::RouteOption* option = FindRouteOption(*config.kind, *config.format, name);
     if (option == nullptr) {
