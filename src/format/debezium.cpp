@@ -3,7 +3,7 @@
 // it is, too. test/t/280_debezium.pl shows it beside the real one.
 //
 //   key     the route's, as key.converter says
-//   header  id; the placed ones; then the event's own that are not placed
+//   header  id; the placed ones; then the event's own that are not placed, unless event.headers is "placed"
 //   value   the payload; with a column in the envelope {"payload": ..., column: ...}
 //
 // A column of the placement that the event does not have is one of its headers: what other columns of an outbox table
@@ -38,6 +38,8 @@ constexpr std::string_view kHeaderConverter = "header.converter";
 constexpr std::string_view kMessageFormat = "message.format";
 constexpr std::string_view kNullKey = "null.key";
 constexpr std::string_view kNullValue = "null.value";
+// Ours: whether headers of the event that no placement names are sent, too, or as Debezium does with columns.
+constexpr std::string_view kEventHeaders = "event.headers";
 constexpr std::string_view kDefaultNull = "default";  // Debezium's, for keys and values that are null
 
 enum class Column : uint8_t { kId, kAggregateType, kAggregateId, kType, kTimestamp, kHeader };
@@ -200,6 +202,7 @@ constexpr sink::RouteOption kOptions[] = {
     {.name = kKeyConverter.data(), .check = CheckConverter},
     {.name = kValueConverter.data(), .check = CheckConverter},
     {.name = kHeaderConverter.data(), .check = CheckConverter},
+    {.name = kEventHeaders.data(), .choices = "all|placed"},
     {.name = kMessageFormat.data(), .choices = "compact|extended"},
     {.name = kNullKey.data(), .check = AnyText},
     {.name = kNullValue.data(), .check = AnyText},
@@ -310,6 +313,7 @@ class DebeziumEncoder final : public Encoder {
         json_key_(IsJsonConverter(use.Option(kKeyConverter))),
         json_value_(enveloped_ || expand_ || IsJsonConverter(use.Option(kValueConverter))),
         json_headers_(IsJsonConverter(use.Option(kHeaderConverter))),
+        own_headers_(use.Option(kEventHeaders) != "placed"),
         flat_(IsFlat(use)),
         extended_(use.Option(kMessageFormat) == "extended"),
         null_key_(IsNull(use.Option(kNullKey)) ? kDefaultNull : use.Option(kNullKey)),
@@ -467,6 +471,9 @@ class DebeziumEncoder final : public Encoder {
   // What is placed is not sent under its own name as well.
   bool AddOwnHeaders(const Event& event, std::vector<sink::Field>* fields, Error* error) {
     bool good = true;
+    if (!own_headers_) {
+      return true;
+    }
     event.headers.ForEach([&](std::string_view name, std::string_view value) {
       for (const Placed& placed : placement_) {
         if (placed.column == Column::kHeader && placed.name == name) {
@@ -493,6 +500,7 @@ class DebeziumEncoder final : public Encoder {
   const bool json_key_;
   const bool json_value_;
   const bool json_headers_;
+  const bool own_headers_;
   const bool flat_;
   const bool extended_;
   const std::string null_key_;

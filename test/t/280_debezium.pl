@@ -38,7 +38,7 @@ $node->safe_psql('postgres', "ALTER SERVER r OPTIONS (ADD port '$redis->{port}')
 # --- the configurations: Debezium's properties, ours, whether payloads are expanded ---
 
 my $placement = 'table.fields.additional.placement';
-my $header = '{"header.converter": "json"';
+my $header = '{"header.converter": "json", "event.headers": "placed"';
 my %json = ('format.value' => 'json');
 my @kafka = (
 	[ 'default', {}, "$header}" ],
@@ -115,8 +115,9 @@ sub kafka_records
 	foreach my $record (@{ $kafka->records("$name.order") })
 	{
 		my %headers = map { $_ => $record->{headers}{$_} } grep { !/^__debezium/ } keys %{ $record->{headers} };
+		# Without a key both choose any partition.
 		push @{ $by_id{ $headers{id} } },
-		  { headers => \%headers, map { $_ => $record->{$_} } qw(partition key payload) };
+		  { headers => \%headers, map { $_ => $record->{$_} } qw(key payload), defined $record->{key} ? 'partition' : () };
 	}
 	return \%by_id;
 }

@@ -235,6 +235,9 @@ TEST(Debezium, Placement) {
   EXPECT_EQ(with("missing:header", sample), "k1|{\"a\": 1}|id=ID;missing=-;shard=2;tenant=acme;");
   EXPECT_EQ(with("tenant:partition", sample), "INVALID_PARTITION");
   EXPECT_EQ(with("type:header:tenant", sample), "HEADER_NAME_TAKEN");
+  EXPECT_EQ(Show("outbox_kafka", {{"event.headers", "placed"}}, sample), "k1|{\"a\": 1}|id=ID;");
+  EXPECT_EQ(Show("outbox_kafka", {{"event.headers", "placed"}, {"table.fields.additional.placement", "tenant:header:t"}}, sample),
+            "k1|{\"a\": 1}|id=ID;t=acme;");
   sample.headers = {{"shard", "-1"}};
   EXPECT_EQ(with("shard:partition", sample), "INVALID_PARTITION");
   sample.headers = {{"shard", "01x"}};
