@@ -90,7 +90,7 @@ case $command in
     running && die "already running in $DIR (pid $PID)"
     fetch
     mkdir -p "$DIR/config" || exit 1
-    printf '%s\n' quarkus.http.port=0 quarkus.log.level=INFO "$@" >"$DIR/config/application.properties"
+    printf '%s\n' quarkus.http.port=0 quarkus.log.level=INFO quarkus.log.console.json=false "$@" >"$DIR/config/application.properties"
     cd "$DIR" || exit 1
     setsid "$JAVA" -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
       -cp "$CACHE/server/debezium-server-dist-$VERSION-runner.jar:$CACHE/server/lib/*" io.debezium.server.Main \

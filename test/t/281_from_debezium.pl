@@ -19,7 +19,7 @@ my $page = do { local (@ARGV, $/) = "$ENV{OUTBOX_TOP}/docs/from-debezium.md"; <>
 my %step = $page =~ /<!-- step: (\w+) -->\n+```sql\n(.*?)```/gs;
 is_deeply([ sort keys %step ], [qw(back caught_up cut route start)], 'the page has its steps');
 
-my $node = new_node(conf => "wal_level = logical\nlisten_addresses = '127.0.0.1'\noutbox.test_new_routes = off\n");
+my $node = new_node(conf => "wal_level = logical\nmax_wal_senders = 4\nlisten_addresses = '127.0.0.1'\noutbox.test_new_routes = off\n");
 $node->append_conf('pg_hba.conf', 'host all debezium 127.0.0.1/32 trust');
 $node->reload;
 my $kafka = Outbox::Kafka->start;
@@ -73,38 +73,47 @@ my @clients = map {
 } 1, 2;
 sub told { return $kafka->count('outbox.event.order') }
 sub more_than { my ($count) = @_; return wait_until(sub { told() > $count }, 180) }
-ok(more_than(300), 'Debezium delivers while the application writes');
+ok(more_than(100), 'Debezium delivers while the application writes');
 
 # --- there ---
 
 sql($step{route} =~ s/kafka:9092/$kafka->{bootstrap}/r);
-my $cut = sql($step{cut});
-like($cut, qr{^[0-9A-F]+/[0-9A-F]+$}m, 'the place of the cut');
-my ($lsn) = $cut =~ m{([0-9A-F]+/[0-9A-F]+)};
-my $caught_up = $step{caught_up} =~ s/:'cut'/'$lsn'/r;
-ok(wait_until(sub { sql($caught_up) eq 't' }, 120), 'Debezium has delivered all that was written before the cut');
-my $by_debezium = told();
-$debezium->stop;
-is(told(), $by_debezium, 'and nothing behind it');
+sql($step{cut});
+my $by_debezium = 0;
+my $left = '';
+# It confirms what it has delivered by and by.
+foreach my $try (1 .. 10)
+{
+	$by_debezium = told() while !wait_until(sub { my $before = $by_debezium; $by_debezium = told(); $before == $by_debezium }, 60);
+	$debezium->stop;
+	last if ($left = sql($step{caught_up})) eq '0';
+	diag("try $try: $left left");
+	$debezium->start;
+	select undef, undef, undef, 2 * $try;
+}
+is($left, '0', 'nothing is left for Debezium: it has delivered all that was written before the cut');
+$by_debezium = told();
 sql($step{start});
-ok(more_than($by_debezium + 300), 'outbox delivers while the application writes');
+ok(more_than($by_debezium + 100), 'outbox delivers while the application writes');
 
 # --- and back ---
 
 sql($step{back});
 ok(wait_idle($node), 'outbox has delivered all that was written before the way back');
 my $by_outbox = told() - $by_debezium;
-cmp_ok($by_outbox, '>', 300, "outbox delivered $by_outbox events, Debezium $by_debezium before");
+cmp_ok($by_outbox, '>', 100, "outbox delivered $by_outbox events, Debezium $by_debezium before");
 $debezium->start;
-ok(more_than($by_debezium + $by_outbox + 300), 'Debezium delivers again');
+ok(more_than($by_debezium + $by_outbox + 100), 'Debezium delivers again');
 
 # --- every event once, in the order of its key ---
 
+sql(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CALL go_on%'});
+ok(wait_until(sub { sql(q{SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CALL go_on%' AND state <> 'idle'}) eq '0' }), 'the application has ended');
 $_->kill_kill foreach @clients;
 foreach my $client (1, 2)
 {
 	my $said = do { local (@ARGV, $/) = "$debezium->{dir}/client.$client"; <> } // '';
-	unlike($said, qr/ERROR/, "client $client was never refused anything");
+	unlike($said =~ s/ERROR:  canceling statement due to user request//r, qr/ERROR/, "client $client was never refused anything");
 }
 my $written = sql('SELECT count(*) FROM wrote');
 ok(wait_until(sub { told() >= $written }, 120), 'the last ones have arrived');
