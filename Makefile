@@ -10,7 +10,7 @@ EXTRA_CLEAN = $(SINK_PROGRAMS) build results output_iso $(OBJS:.o=.d)
 
 # Folders whose sources never see a Postgres header ([-]) and those that do ([P]): see CONTRIBUTING.md, "The wall".
 PORTABLE_DIRS = src/base src/format src/relay src/sink $(SINKS_INSIDE)
-PG_DIRS    = src src/pg src/metrics src/days src/emit src/parked src/log src/worker $(patsubst %/,%,$(sort $(wildcard src/admin/*/)))
+PG_DIRS    = src src/pg src/metrics src/days src/emit src/inbox src/parked src/log src/worker $(patsubst %/,%,$(sort $(wildcard src/admin/*/)))
 
 # One folder of src/sink per kind of destination (src/sink/README.md). What has a main.cpp is a program of its own, apart
 # from what it tells the rest of outbox of itself; the others live inside of outbox.so.
@@ -23,7 +23,7 @@ PG_SRCS    = $(sort $(wildcard $(addsuffix /*.cpp,$(PG_DIRS))))
 OBJS       = $(PG_SRCS:.cpp=.o) $(PORTABLE_SRCS:.cpp=.o)
 
 SHLIB_EXPORTS = exports.txt
-SHLIB_LINK   += -lstdc++
+SHLIB_LINK   += -lstdc++ -Wl,-z,relro -Wl,-z,now
 
 # Warnings are errors in our own tests and checks (they set WERROR), where they are read and mended; whoever only builds has
 # perhaps a compiler that knows more of them.
@@ -41,7 +41,7 @@ ISOLATION_OPTS = --inputdir=test
 
 PG_CONFIG ?= pg_config
 # What is a script installs what is missing itself, PostgreSQL too; all else needs it here and now.
-COMMANDS = quickstart test test-all test-clients chaos bench bench-quick fuzz valgrind lint format deb
+COMMANDS = quickstart test test-all test-clients test-inbox test-matrix chaos bench bench-quick fuzz valgrind lint format deb
 PGXS := $(wildcard $(shell command -v $(PG_CONFIG) >/dev/null && $(PG_CONFIG) --pgxs 2>/dev/null))
 ifneq ($(PGXS),)
 include $(PGXS)
@@ -51,6 +51,13 @@ endif
 
 # PGXS compiles bitcode with clang and without PG_CXXFLAGS; -Wno-unknown-warning-option keeps g++-only flags harmless.
 COMPILE.cxx.bc += $(filter-out -fno-gnu-unique -MMD -MP,$(PG_CXXFLAGS)) -Wno-unknown-warning-option
+
+# A server that somebody compiled with no flags of their own has nothing against overruns; the sinks are linked with what is
+# compiled for the library. What a packager chose stays.
+HARDENED_CXXFLAGS := $(if $(findstring -fstack-protector,$(CXXFLAGS)),,-fstack-protector-strong)
+HARDENED_CPPFLAGS := $(if $(findstring _FORTIFY_SOURCE,$(CXXFLAGS) $(CPPFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+$(OBJS): override CXXFLAGS += $(HARDENED_CXXFLAGS)
+$(OBJS): override CPPFLAGS += $(HARDENED_CPPFLAGS)
 
 # A build with fault points (only scripts/test makes one) and one without share nothing that knows of them: whoever
 # includes the header is compiled anew when the kind of build changes.
@@ -92,7 +99,7 @@ $(foreach step,$(UPGRADES),$(eval $(call UPGRADE_RULE,$(step))))
 SINK_PROGRAMS = $(SINKS:%=outbox-sink-%)
 # They read what brokers send, so they get what the compiler has against overruns, whatever the server was built with. COPT
 # and LDFLAGS as PGXS takes them: a packager's own.
-SINK_HARDENED = -fPIE -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+SINK_HARDENED = -fPIE -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
 SINK_LDFLAGS  = -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(LDFLAGS)
 SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g $(SINK_HARDENED) $(COPT) $(DEBUG_INFO) -pthread $(FAULT_FLAG) -MMD -MP
 SINK_OBJ_DIR  = build/sink$(if $(OUTBOX_FAULT_POINTS),-fault-points)
@@ -130,6 +137,9 @@ $(SINK_OBJS): $(SINK_OBJ_DIR)/%.o: src/%.cpp
 
 all: wall $(SINK_PROGRAMS)
 
+# Compiled, not linked: what another compiler has to say (scripts/test-matrix).
+objects: $(OBJS) $(SINK_OBJS)
+
 install: install-sinks
 install-sinks: $(SINK_PROGRAMS)
 	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
@@ -152,6 +162,8 @@ test-all:
 	@scripts/test all $(TESTS)
 test-clients:
 	@scripts/test clients
+test-inbox:
+	@scripts/test inbox
 chaos:
 	@MINUTES="$(MINUTES)" SEED="$(SEED)" ROUND="$(ROUND)" KIND="$(KIND)" scripts/chaos
 bench:
@@ -168,5 +180,7 @@ format:
 	@scripts/format
 deb:
 	@scripts/deb
+test-matrix:
+	@scripts/test-matrix $(ROWS)
 
-.PHONY: wall $(COMMANDS) install-sinks uninstall-sinks
+.PHONY: wall objects $(COMMANDS) install-sinks uninstall-sinks

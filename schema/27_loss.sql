@@ -109,7 +109,18 @@ BEGIN
     EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER INSERT OR UPDATE OR DELETE ON %s '
       'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.refuse_change()', name);
   END LOOP;
+  -- (Workers write these, and a trigger of rows would cost them.)
+  FOREACH name IN ARRAY ARRAY['outbox_internal.outcome', 'outbox_internal.server_run', 'outbox_internal.origin'] LOOP
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON %s '
+      'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.refuse_change()', name);
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows AFTER UPDATE OR DELETE ON %s FOR EACH ROW '
+      'WHEN (pg_catalog.current_setting(''outbox.allow_loss'', true) OPERATOR(pg_catalog.=) ''on'') '
+      'EXECUTE FUNCTION outbox_internal.refuse_change()', name);
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER UPDATE OR DELETE ON %s FOR EACH STATEMENT '
+      'EXECUTE FUNCTION outbox_internal.refuse_change()', name);
+  END LOOP;
   FOREACH name IN ARRAY ARRAY['outbox_internal.parked', 'outbox_internal.foreign_event', 'outbox.route', 'outbox_internal.lane',
+                              'outbox_internal.outcome', 'outbox_internal.server_run', 'outbox_internal.origin',
                               'outbox_internal.side_lane', 'outbox_internal.side_topic', 'outbox_internal.adoption',
                               'outbox_internal.adopted', 'outbox_internal.progress', 'outbox_internal.tick', 'outbox.pause'] LOOP
     FOREACH trigger IN ARRAY ARRAY['no_change', 'no_change_rows', 'no_change_told'] LOOP

@@ -9,7 +9,8 @@ BEGIN ATOMIC
   SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure) FROM pg_catalog.pg_proc p
   WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
     AND p.proname IN ('pause', 'resume', 'retry', 'skip', 'discard', 'redrive', 'discard_dead_letters', 'parked_content',
-                      'replay', 'cancel_replay', 'seek', 'drop_expired', 'test_server')
+                      'replay', 'cancel_replay', 'seek', 'drop_expired', 'test_server',
+                      'forget_received', 'reprocess', 'forget_consumer', 'seek_stream')
   UNION ALL
   SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)
   FROM pg_catalog.pg_proc p, LATERAL aclexplode(p.proacl) x

@@ -41,7 +41,7 @@ BEGIN
       WHERE c.relnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
       UNION ALL
       SELECT 'ROUTINE', p.oid::pg_catalog.regprocedure::text, p.proowner, 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, x.grantee, x.privilege_type,
-             p.proname OPERATOR(pg_catalog.~) '^(lanes|lone_emit|destination|worker|process|day|key_dead|key_head|key_pause|status|events_of|version|doctor|doctor_ok|metrics|metrics_text|latency|progress_view)$'
+             p.proname OPERATOR(pg_catalog.~) '^(lanes|lone_emit|destination|worker|process|day|key_dead|key_head|key_pause|status|events_of|version|doctor|doctor_ok|metrics|metrics_text|latency|progress_view|received)$'
       FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
       WHERE p.pronamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
       UNION ALL

@@ -54,7 +54,8 @@ stage_install() {
   [ -z "$(loads_by)" ] || return 0
   [ -n "${OUTBOX_INSTALL:-}" ] ||
     die "this server cannot load what is not installed into it: OUTBOX_INSTALL=1 does that, in a server made for it"
-  make install PG_CONFIG="$PG_CONFIG" with_llvm=no "$@" >>"$log" 2>&1 || die "could not install, see build/make.log"
+  make install PG_CONFIG="$PG_CONFIG" with_llvm=no "$@" >>"$log" 2>&1 &&
+    install -m 644 test/upgrade/*.sql "$("$PG_CONFIG" --sharedir)/extension/" || die "could not install, see build/make.log"
 }
 
 # How the server can be made to load what is not installed into it: `path` from 18 on, `destdir` in Debian's packages

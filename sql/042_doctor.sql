@@ -59,6 +59,8 @@ SELECT status, detail FROM outbox.doctor() WHERE "check" = 'publications';
 CREATE TABLE regress_published (id int PRIMARY KEY);
 CREATE PUBLICATION regress_own FOR TABLE regress_published;
 SELECT status FROM outbox.doctor() WHERE "check" = 'publications';
+CREATE PUBLICATION regress_inside FOR TABLES IN SCHEMA outbox_internal;
+SELECT detail FROM outbox.doctor() WHERE "check" = 'publications';
 CREATE PUBLICATION "regress All" FOR ALL TABLES;
 CREATE PUBLICATION regress_schema FOR TABLES IN SCHEMA outbox;
 CREATE PUBLICATION regress_table FOR TABLE outbox_internal.log;

@@ -53,6 +53,12 @@ FROM unnest(ARRAY[
   'INSERT INTO outbox_internal.progress (at, route_id, lane, window_from) SELECT now(), id, 0, pg_current_snapshot() FROM outbox.route',
   'INSERT INTO ' || day('progress') || ' (at, route_id, lane, window_from) SELECT now(), id, 0, pg_current_snapshot() FROM outbox.route',
   'INSERT INTO outbox_internal.tick VALUES (now(), pg_current_snapshot())', 'TRUNCATE outbox_internal.progress', 'TRUNCATE outbox_internal.tick',
+  -- what people have decided, what a Redis had, and whose transaction ids these are
+  'DELETE FROM outbox_internal.outcome', 'UPDATE outbox_internal.outcome SET outcome = ''delivered''', 'TRUNCATE outbox_internal.outcome',
+  'DELETE FROM outbox_internal.server_run', 'UPDATE outbox_internal.server_run SET number = 0', 'TRUNCATE outbox_internal.server_run',
+  'DELETE FROM outbox_internal.origin', 'UPDATE outbox_internal.origin SET database = 0', 'TRUNCATE outbox_internal.origin',
+  'CREATE POLICY p ON outbox_internal.log USING (false)', 'ALTER TABLE outbox_internal.log ENABLE ROW LEVEL SECURITY', 'ALTER TABLE outbox.route FORCE ROW LEVEL SECURITY',
+  'CREATE TABLE public.mine (); ALTER EXTENSION outbox ADD TABLE public.mine', 'ALTER EXTENSION outbox DROP TABLE outbox.pause',
   'INSERT INTO outbox.pause (server, reason, paused_by) VALUES (''x'', ''y'', ''z'')', 'UPDATE outbox.pause SET reason = ''x''',
   -- and what is nobody's event, nor position
   'UPDATE outbox_internal.parked SET attempts = attempts', 'UPDATE outbox.route SET max_attempts = max_attempts', 'UPDATE outbox_internal.lane SET owner = owner',

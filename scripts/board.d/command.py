@@ -1,22 +1,27 @@
-"""The command: check and draw."""
+"""The command: check, draw and types."""
 import argparse
 import sys
 
 from asking import Asking
 from drawing import draw
 from prometheus import Prometheus
+import types_of_grafana
 
 
 def main(file):
     parser = argparse.ArgumentParser(prog="board", description="The Grafana board without Grafana.")
-    parser.add_argument("do", choices=["check", "draw"])
-    parser.add_argument("url", help="of a Prometheus")
+    parser.add_argument("do", choices=["check", "draw", "types"])
+    parser.add_argument("url", help="of a Prometheus; with types: another board's file", nargs="?")
     parser.add_argument("svg", nargs="?", help="file to draw into")
     parser.add_argument("--minutes", type=float, default=15, help="how far back (15)")
     parser.add_argument("--scrape", type=float, default=15, metavar="SECONDS", help="the scrape interval that the data source is told of (15)")
     parser.add_argument("--database", action="append", help="instead of All")
     parser.add_argument("--route", action="append", help="instead of All")
     asked = parser.parse_args()
+    if asked.do == "types":
+        sys.exit(types_of_grafana.check(asked.url or file))
+    if not asked.url:
+        parser.error("the URL of a Prometheus is missing")
     if (asked.do == "draw") != bool(asked.svg):
         parser.error("draw takes a file, check takes none")
     asking = Asking(file, Prometheus(asked.url), {"database": asked.database, "route": asked.route}, asked.minutes * 60, asked.scrape)

@@ -20,8 +20,7 @@ class Action:
 
 
 def pause(column, name, reason):
-    because = f", reason => {literal(reason)}" if reason else ""
-    return Action(f"pause {column} {name}", f"SELECT outbox.pause({column} => {literal(name)}{because})", "pause")
+    return Action(f"pause {column} {name}", f"SELECT outbox.pause({column} => {literal(name)}, reason => {literal(reason)})", "pause")
 
 
 def resume(column, name):

@@ -85,6 +85,7 @@ class Page:
         self.view.message = "looking ..."
         self.new = threading.Event()
         self.wake = threading.Event()
+        self.needed = False
         self.asking = None  # (what is typed or None, what to do with it)
         self.acting = None
 
@@ -170,12 +171,13 @@ class Page:
             if why:
                 self.view.message = why
             else:
-                self.ask("", lambda reason: self.confirm(actions.pause(of[0], name, reason)), f"Pause {of[0]} {plain(name)}. Reason (Enter: none, Esc: leave it): ")
+                self.ask("", lambda reason: self.confirm(actions.pause(of[0], name, reason)), f"Pause {of[0]} {plain(name)}. Reason, which is kept (Esc: leave it): ", needed=True)
         else:
             self.confirm(actions.resume(of[0], getattr(row, of[1])))
 
-    def ask(self, typed, then, prompt):
+    def ask(self, typed, then, prompt, needed=False):
         self.asking = [typed, then, prompt]
+        self.needed = needed  # an answer of nothing is none
         self.show_question()
 
     def confirm(self, action):
@@ -201,6 +203,8 @@ class Page:
                 self.view.message = "left as it is"
         elif key == "escape":
             self.asking, self.view.question, self.view.message = None, None, "left as it is"
+        elif key == "enter" and self.needed and not typed.strip():
+            self.show_question()
         elif key == "enter":
             self.asking, self.view.question = None, None
             then(typed.strip())

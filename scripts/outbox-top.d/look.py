@@ -65,7 +65,7 @@ class Parked:
     error_code: Optional[str]
     events: int
     oldest: Optional[str]
-    sample_id: str
+    sample_id: Optional[str]  # None: they are only counted
     sample_error: Optional[str]
 
 

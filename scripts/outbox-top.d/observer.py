@@ -13,7 +13,7 @@ SETTINGS = ("SET application_name = 'outbox-top'; SET default_transaction_read_o
 # A part that took so long is left alone for twenty times as long: looking takes 5 % of a session at most.
 REST = 20
 HISTORY_SECONDS = 60
-PARKED_ROWS = 10000
+PARKED_ROWS = 10000  # of dead letters, and of the others: a replay parks a million
 
 SERVER = """
 SELECT current_database(), current_user::text, current_setting('server_version'), pg_is_in_recovery(),
@@ -37,11 +37,18 @@ TROUBLE = 'SELECT d."check", d.status, d.detail, d.hint FROM outbox.doctor() d W
 PARKED = f"""
 SELECT p.route, p.state, p.topic, p.error_class, p.error_code, count(*), min(p.parked_at)::text,
   (array_agg(p.id::text ORDER BY p.created_at DESC))[1], (array_agg(p.error_message ORDER BY p.created_at DESC))[1]
-FROM (SELECT * FROM outbox.parked_event LIMIT {PARKED_ROWS}) p
+FROM (
+  (SELECT d.route, 'dead' AS state, d.topic, d.error_class, d.error_code, d.parked_at, d.id, d.error_message, d.created_at
+   FROM outbox.dead_letter d LIMIT {PARKED_ROWS})
+  UNION ALL
+  (SELECT e.route, e.state, e.topic, e.error_class, e.error_code, e.parked_at, e.id, e.error_message, e.created_at
+   FROM outbox.parked_event e WHERE e.state <> 'dead' LIMIT {PARKED_ROWS})
+) p
 GROUP BY 1, 2, 3, 4, 5 ORDER BY p.state <> 'dead', 6 DESC, 1, 2, 3
 """
 # The state of a route is that of the lane that is worst off.
 WORST = ["unowned", "backing off", "paused", "gone", "starting", "releasing", "forking", "solo", "parking", "draining", "running", "idle"]
+GOING = ("running", "idle", "draining", "parking", "solo")
 
 
 def words(error):
@@ -59,6 +66,7 @@ class Observer:
         self.look = Look()
         self.due = {}  # by part: when it is asked for again
         self.counters = None  # (when, reset, {name: value}) of the look before
+        self.counted_parked = {}  # (route, state, error class): events
         self.history = collections.defaultdict(collections.deque)  # by route: (when, pending)
 
     def close(self):
@@ -130,6 +138,7 @@ class Observer:
         now = time.monotonic()
         old = {route.route: route for route in look.routes}
         routes, figures, counters = {}, {}, {}
+        self.counted_parked = {}
         for name, labels, value in self.rows(FIGURES):
             if "route" not in labels:
                 if not labels:
@@ -152,6 +161,7 @@ class Observer:
                 route.topics_away = int(value)
             elif name == "outbox_parked_events":
                 setattr(route, labels["state"], getattr(route, labels["state"]) + int(value))
+                self.counted_parked[name_of_route, labels["state"], labels.get("error_class", "")] = int(value)
             elif name == "outbox_events_published_total":
                 counters[name_of_route] = value
         counters[None] = figures.get("outbox_events_emitted_total", 0)
@@ -190,8 +200,6 @@ class Observer:
             rate, route.p50_ms, route.p99_ms, route.max_ms, route.ack_p99_ms = found.get(route.route, (None,) * 5)
             if route.rate is None:  # of the last minute, until two looks tell
                 route.rate = rate or 0.0
-                if route.pending > 0 and route.rate > 0 and route.drain_seconds is None:
-                    route.drain_seconds = round(route.pending / route.rate, 1)
 
     def ask_lanes(self, look):
         lanes = collections.defaultdict(list)
@@ -201,8 +209,16 @@ class Observer:
             of_route = sorted(lanes.get(route.route, []))
             route.state = of_route[0][2] if of_route else ""
             route.error = next((lane[3] for lane in of_route if lane[3]), "")
+            # The rate of the last minute says something of a route that goes, not of one whose destination has gone.
+            if route.change is None and route.pending > 0 and route.drain_seconds is None and route.rate and not route.error and route.state in GOING:
+                route.drain_seconds = round(route.pending / route.rate, 1)
 
     def ask_parked(self, look):
-        rows = self.rows(PARKED)
-        look.parked = [Parked(*row) for row in rows]
-        look.parked_capped = sum(group.events for group in look.parked) >= PARKED_ROWS
+        look.parked = [Parked(*row) for row in self.rows(PARKED)]
+        dead = sum(group.events for group in look.parked if group.state == "dead")
+        look.parked_capped = max(dead, sum(group.events for group in look.parked) - dead) >= PARKED_ROWS
+        # What the limit has hidden is told by the figures at least, which count every state.
+        seen = {(group.route, "scheduled" if group.state == "due" else group.state, group.error_class or "") for group in look.parked}
+        for (route, state, error_class), events in sorted(self.counted_parked.items()):
+            if look.parked_capped and events and (route, state, error_class) not in seen:
+                look.parked.append(Parked(route, state, None, error_class or None, None, events, None, None, None))

@@ -94,7 +94,7 @@ COLUMNS = {"routes": ROUTES, "destinations": DESTINATIONS, "trouble": TROUBLE, "
 
 
 def destination_style(destination):
-    return STYLES["problem"] if destination.state == "open" else "" if destination.state in ("closed", "unused") else STYLES["warning"]
+    return STYLES["problem"] if destination.state == "open" else "" if destination.state in ("closed", "unused", "not shown") else STYLES["warning"]
 
 
 class View:
@@ -207,7 +207,7 @@ def title(view, look, section, shown, rows):
     if section == "routes" and rows:
         text += f" by {view.order}"
     if section == "parked" and look.parked_capped:
-        text += f", of the first {count(sum(group.events for group in look.parked))} events"
+        text += ", of the first 10,000 dead letters and 10,000 others"
     if not rows:
         text += ": none" if section not in look.missing and not look.missing.get("figures") else ": not known"
     elif shown == 0:
@@ -232,7 +232,8 @@ def detail_of(look, view, width):
         yield from wrapped(f"{plain(row.destination)}: {plain(row.error_code)}: {plain(row.error)}"
                            + (f"; tried again at {plain(row.next_try)[:19]}" if row.next_try else ""), width, "", 3)
     elif view.section == "parked":
-        yield from wrapped(f"{plain(row.error_class or row.state)} {plain(row.error_code)}: {plain(row.sample_error)} (event {row.sample_id})", width, "", 3)
+        yield from wrapped(f"{plain(row.error_class or row.state)} {plain(row.error_code)}: {plain(row.sample_error)}"
+                           + (f" (event {row.sample_id})" if row.sample_id else ""), width, "", 3)
 
 
 def keys_line(look, width):

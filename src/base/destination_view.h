@@ -13,7 +13,7 @@ namespace outbox {
 struct DestinationView {
   char state[16] = {};        // "closed" (all is well), "open" (nothing is sent), "half-open" (one small batch is)
   bool only_warning = false;  // the trouble is one: the destination is usable, but an operator should look
-  int64_t since_unix = 0;     // in this state
+  int64_t since_unix = 0;     // closed, or in trouble: open and half-open in turn
   int64_t next_try_unix = 0;  // while open
   int64_t trips = 0;          // how often it opened since the worker uses it
   int64_t deaths = 0;         // how often a sink process of it ended unasked

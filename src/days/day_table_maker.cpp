@@ -2,6 +2,7 @@
 #include "days/day_table.h"
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
+#include "pg/held_lock.h"
 #include "pg/identity.h"
 #include "pg/log_line.h"
 #include "pg/transaction.h"
@@ -11,7 +12,6 @@
 extern "C" {
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
-#include "storage/lmgr.h"
 #include "utils/inval.h"
 }
 
@@ -30,21 +30,11 @@ constexpr int kPauseMs = 10 * 1000;  // between two makers of a database, unless
 constexpr int kTellEveryMs = 60 * 1000;
 constexpr const char* kLockTimeout = "5s";
 
-bool HoldsLock(Oid relation, LOCKMODE mode) {
-  LOCKTAG tag;
-  SET_LOCKTAG_RELATION(tag, MyDatabaseId, relation);
-#if PG_VERSION_NUM >= 170000
-  return LockHeldByMe(&tag, mode, false);
-#else
-  return LockHeldByMe(&tag, mode);
-#endif
-}
-
 // Another process could not work on the parent while we hold one of these locks, and could not see it at all when this
 // transaction has made it; both are undetectable deadlocks if we wait for that process.
 bool MustBeMadeHere(Oid parent) {
   for (LOCKMODE mode = ShareUpdateExclusiveLock; mode <= AccessExclusiveLock; mode++) {
-    if (HoldsLock(parent, mode)) {
+    if (pg::HoldsLock(parent, mode)) {
       return true;
     }
   }

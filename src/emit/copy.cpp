@@ -2,6 +2,7 @@
 
 #include "pg/prelude.h"
 #include "pg/schemas.h"
+#include "pg/server_versions.h"
 #include "pg/settings.h"
 
 extern "C" {
@@ -35,7 +36,7 @@ Answer InCopy() {
     return Answer::kOwn;
   }
   bool copy = false;
-  TableScanDesc scan = table_beginscan(identity, SnapshotSelf, 0, nullptr);
+  TableScanDesc scan = pg::BeginScan(identity, SnapshotSelf);
   for (HeapTuple row = heap_getnext(scan, ForwardScanDirection); row != nullptr;
        row = heap_getnext(scan, ForwardScanDirection)) {
     copy = copy || !IsOurs(row, RelationGetDescr(identity));

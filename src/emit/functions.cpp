@@ -2,6 +2,7 @@
 #include "emit/arguments.h"
 #include "emit/check.h"
 #include "emit/insert.h"
+#include "emit/topic_rights.h"
 #include "pg/entry.h"
 
 namespace outbox::emit {
@@ -54,6 +55,7 @@ enum class Headers { kJsonb, kJsonArg };
 
 template <Body body, KeyType key, Headers given = body == Body::kJsonArg ? Headers::kJsonArg : Headers::kJsonb>
 Datum Emit(FunctionCallInfo fcinfo) {
+  HearOfRights(fcinfo);
   NewEvent event = {};
   event.aggregate_type = TextArgument(fcinfo, 0);
   event.aggregate_id = KeyArgument(fcinfo, 1, key);

@@ -10,6 +10,7 @@
 #include "emit/own_events.h"
 #include "metrics/emitted.h"
 #include "pg/clock.h"
+#include "pg/server_versions.h"
 #include "pg/transaction_end.h"
 
 extern "C" {
@@ -71,7 +72,7 @@ void InsertRows(int32 day, NewEvent* events, int count, FullTransactionId xid) {
   bool nulls[kLogColumns];
   for (int i = 0; i < count; i++) {
     TakeColumns(&events[i], xid, values, nulls);
-    slots[i] = MakeTupleTableSlot(columns, &TTSOpsHeapTuple);
+    slots[i] = pg::MakeSlot(columns, &TTSOpsHeapTuple);
     // The slot's own: it would be copied otherwise.
     ExecStoreHeapTuple(heap_form_tuple(columns, values, nulls), slots[i], true);
   }

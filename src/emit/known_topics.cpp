@@ -7,6 +7,7 @@
 #include "format/template.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
+#include "pg/server_versions.h"
 
 extern "C" {
 #include "access/table.h"
@@ -127,7 +128,7 @@ void ReadRoutes() {
   }
   MemoryContext caller = MemoryContextSwitchTo(memory);
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-  TableScanDesc scan = table_beginscan(relation, snapshot, 0, nullptr);
+  TableScanDesc scan = pg::BeginScan(relation, snapshot);
   TupleTableSlot* slot = table_slot_create(relation, nullptr);
   while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
     AddRoute(slot);
@@ -229,5 +230,5 @@ void CheckTopicKnown(const NewEvent* event) {
 OUTBOX_FUNCTION(outbox_routes_changed) {
   const Oid changed = RelationGetRelid(outbox::pg::TriggerOf(fcinfo, "outbox_internal.routes_changed()")->tg_relation);
   outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });
-  return PointerGetDatum(nullptr);
+  return Datum{0};
 }

@@ -2,6 +2,7 @@
 #include "emit/arguments.h"
 #include "emit/check.h"
 #include "emit/insert.h"
+#include "emit/topic_rights.h"
 #include "pg/entry.h"
 
 extern "C" {
@@ -164,6 +165,7 @@ pg_uuid_t* AllocateIds(int count) {
 
 // emit_many(events jsonb), emit_many_json(events json_arg): ids in the order of the array.
 Datum EmitObjects(FunctionCallInfo fcinfo, const Jsonb* array) {
+  HearOfRights(fcinfo);
   if (array == nullptr) {
     ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("events must not be null"),
                     errdetail("Nothing can be emitted from NULL."), errhint("Pass '[]' for no events.")));
@@ -255,6 +257,7 @@ bytea* PayloadOf(Datum element) {
 // emit_many(aggregate_type, aggregate_ids, event_type, payloads, headers, topic, deliver_at): ids in order.
 template <KeyType key, Json json>
 Datum EmitArrays(FunctionCallInfo fcinfo) {
+  HearOfRights(fcinfo);
   text* aggregate_type = TextArgument(fcinfo, 0);
   Elements keys = ArrayArgument(fcinfo, 1);
   text* event_type = TextArgument(fcinfo, 2);

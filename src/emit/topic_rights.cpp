@@ -3,18 +3,22 @@
 #include "format/pattern.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
+#include "pg/server_versions.h"
 
 extern "C" {
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xlog.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/tuptable.h"
+#include "storage/sinval.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 }
@@ -41,7 +45,7 @@ void OnRelationChange(Datum, Oid relation) {
   stale = stale || relation == InvalidOid || relation == table || table == InvalidOid;
 }
 
-void OnRoleChange(Datum, int, uint32) {
+void OnRoleChange(Datum, pg::CacheId, uint32) {
   stale = true;
 }
 
@@ -75,7 +79,7 @@ Oid RoleOf(TupleTableSlot* row) {
 // Reads under the newest snapshot, not the transaction's: a right revoked meanwhile is revoked.
 void ReadRights(Relation relation, Right* right) {
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-  TableScanDesc scan = table_beginscan(relation, snapshot, 0, nullptr);
+  TableScanDesc scan = pg::BeginScan(relation, snapshot);
   TupleTableSlot* slot = table_slot_create(relation, nullptr);
   bool own = false;
   bool any = false;
@@ -163,6 +167,23 @@ const Right* Find(Oid role) {
 
 }  // namespace
 
+void HearOfRights(FunctionCallInfo fcinfo) {
+  const uint64 heard = SharedInvalidMessageCounter;
+  AcceptInvalidationMessages();
+  if (SharedInvalidMessageCounter == heard || fcinfo->flinfo == nullptr) {
+    return;
+  }
+  const Oid function = fcinfo->flinfo->fn_oid;
+#if PG_VERSION_NUM >= 160000
+  const AclResult may = object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE);
+#else
+  const AclResult may = pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE);
+#endif
+  if (may != ACLCHECK_OK) {
+    aclcheck_error(may, OBJECT_FUNCTION, get_func_name(function));
+  }
+}
+
 void CheckTopicRight(const NewEvent* event) {
   const Right* right = Find(OidIsValid(event->emitter) ? event->emitter : GetUserId());
   if (!right->limited) {
@@ -186,5 +207,5 @@ OUTBOX_FUNCTION(outbox_emit_rights_changed) {
   const Oid changed =
       RelationGetRelid(outbox::pg::TriggerOf(fcinfo, "outbox_internal.emit_rights_changed()")->tg_relation);
   outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });
-  return PointerGetDatum(nullptr);
+  return Datum{0};
 }

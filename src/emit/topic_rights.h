@@ -11,6 +11,11 @@
 
 namespace outbox::emit {
 
+// At the beginning of a function that emits. A statement that only calls a function opens no table, and does not hear
+// of what was revoked while its transaction is open, as an INSERT would: so it is heard of here, and if anything was,
+// the caller's right to the function is asked once more (42501). Where nothing was changed this costs a comparison.
+void HearOfRights(FunctionCallInfo fcinfo);
+
 // Raises 42501. A look-up in a small cache, which changes of rights and memberships clear.
 void CheckTopicRight(const NewEvent* event);
 

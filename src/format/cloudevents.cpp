@@ -15,6 +15,7 @@
 #include "base/uri.h"
 #include "base/utf8.h"
 #include "format/format.h"
+#include "format/framing.h"
 #include "format/json_writer.h"
 
 namespace outbox::format {
@@ -382,7 +383,9 @@ sink::OptionProblem CheckSource(std::string_view value) {
           "For example \"https://shop.example/orders\" or \"/shop\"."};
 }
 
-constexpr sink::RouteOption kOptions[] = {{.name = "source", .check = CheckSource}};
+constexpr sink::RouteOption kSourceOption = {.name = "source", .check = CheckSource};
+constexpr sink::RouteOption kBinaryOptions[] = {kSourceOption, kFramingOption};
+constexpr sink::RouteOption kStructuredOptions[] = {kSourceOption};
 
 sink::OptionProblem CheckBinary(const Use& use) {
   if (use.kind->has_fields[static_cast<size_t>(use.form)]) {
@@ -398,15 +401,15 @@ sink::OptionProblem CheckBinary(const Use& use) {
 extern const Format kCloudEventsFormat;
 constinit const Format kCloudEventsFormat = {
     .name = "cloudevents",
-    .options = kOptions,
+    .options = kBinaryOptions,
     .check = CheckBinary,
-    .make = [](const Use& use) -> std::unique_ptr<Encoder> { return std::make_unique<BinaryEncoder>(use); },
+    .make = [](const Use& use) { return WithFraming(use, std::make_unique<BinaryEncoder>(use)); },
 };
 
 extern const Format kCloudEventsJsonFormat;
 constinit const Format kCloudEventsJsonFormat = {
     .name = "cloudevents-json",
-    .options = kOptions,
+    .options = kStructuredOptions,
     .make = [](const Use& use) -> std::unique_ptr<Encoder> { return std::make_unique<StructuredEncoder>(use); },
 };
 

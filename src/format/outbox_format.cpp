@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "format/format.h"
+#include "format/framing.h"
 
 namespace outbox::format {
 
@@ -59,11 +60,14 @@ class OutboxEncoder final : public Encoder {
   std::string names_;  // of the current event's headers, with the prefix
 };
 
+constexpr sink::RouteOption kOptions[] = {kFramingOption};
+
 }  // namespace
 
 constinit const Format kOutboxFormat = {
     .name = "outbox",
-    .make = [](const Use& use) -> std::unique_ptr<Encoder> { return std::make_unique<OutboxEncoder>(*use.kind); },
+    .options = kOptions,
+    .make = [](const Use& use) { return WithFraming(use, std::make_unique<OutboxEncoder>(*use.kind)); },
 };
 
 }  // namespace outbox::format

@@ -1,5 +1,6 @@
 // `payload`: value and key, nothing else.
 #include "format/format.h"
+#include "format/framing.h"
 
 namespace outbox::format {
 
@@ -20,14 +21,15 @@ class PayloadEncoder final : public Encoder {
   const bool needs_field_;
 };
 
+constexpr sink::RouteOption kOptions[] = {kFramingOption};
+
 }  // namespace
 
 extern const Format kPayloadFormat;
 constinit const Format kPayloadFormat = {
     .name = "payload",
-    .make = [](const Use& use) -> std::unique_ptr<Encoder> {
-      return std::make_unique<PayloadEncoder>(use.kind->needs_field);
-    },
+    .options = kOptions,
+    .make = [](const Use& use) { return WithFraming(use, std::make_unique<PayloadEncoder>(use.kind->needs_field)); },
 };
 
 }  // namespace outbox::format

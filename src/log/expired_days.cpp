@@ -148,9 +148,42 @@ int64_t LogBytes() {
   return SPI_processed > 0 ? ResultInt64(0, 0) : 0;
 }
 
+namespace {
+
+// As drop_expired() does, in the transaction that drops it: people will ask where the day is that was to be kept.
+void AuditEarlyDrop(const char* log_table, int64_t bytes, int64_t most_bytes) {
+  static Statement put = {
+      "INSERT INTO outbox.audit (who, action, detail, reason) VALUES (CURRENT_USER, 'drop_expired',"
+      " jsonb_build_object('log_table', $1, 'bytes', $2, 'max_log_size', $3), 'the log was larger than"
+      " outbox.max_log_size')",
+      3,
+      {TEXTOID, INT8OID, INT8OID},
+      nullptr};
+  Datum values[] = {CStringGetTextDatum(log_table), Int64GetDatum(bytes), Int64GetDatum(most_bytes)};
+  RunStatement(&put, values);
+}
+
+int64_t BytesOf(Oid table) {
+  static Statement size = {"SELECT pg_total_relation_size($1)", 1, {OIDOID}, nullptr};
+  Datum values[] = {ObjectIdGetDatum(table)};
+  RunStatement(&size, values);
+  return ResultInt64(0, 0);
+}
+
+}  // namespace
+
 days::DropReport DropLogTablesToFit(int64_t now_micros, int64_t most_bytes) {
   return days::DropEach(days::DayTableKind::kLog, now_micros, [most_bytes](const days::DayTable& table) {
-    return LogBytes() > most_bytes && DropFinishedLogTable(table);
+    if (LogBytes() <= most_bytes) {
+      return false;
+    }
+    const char* name = psprintf("%s.%s", get_namespace_name(get_rel_namespace(table.oid)), get_rel_name(table.oid));
+    const int64_t bytes = BytesOf(table.oid);
+    const bool dropped = DropFinishedLogTable(table);
+    if (dropped) {
+      AuditEarlyDrop(name, bytes, most_bytes);
+    }
+    return dropped;
   });
 }
 

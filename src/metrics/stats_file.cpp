@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kFile[] = PGSTAT_STAT_PERMANENT_DIRECTORY "/outbox.stat";
 constexpr char kNewFile[] = PGSTAT_STAT_PERMANENT_DIRECTORY "/outbox.stat.tmp";
-constexpr uint32 kMagic = 0x0B0F1602;  // of this form; another one for any other
+constexpr uint32 kMagic = 0x0B0F1603;  // of this form; another one for any other
 
 enum class Part : uint32 { kEnd, kDatabase, kRoute, kDestination, kPrepared };
 
@@ -100,6 +100,7 @@ void Write(Stream* to) {
       to->Write(slot->database.load());
       to->Write(slot->server);
       WriteAll(&slot->figures, to);
+      to->Write(ValueOf(slot->figures.down_since));
     }
   }
   for (int i = 0; i < Figures()->max_prepared; i++) {
@@ -164,6 +165,7 @@ bool Read(Stream* from) {
         const Oid database = from->Read<Oid>();
         slot->server = from->Read<Oid>();
         ReadAll(from, &slot->figures);
+        slot->figures.down_since = from->Read<uint64>();
         slot->database = database;
         break;
       }

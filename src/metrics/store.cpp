@@ -288,6 +288,7 @@ DestinationCounters* TakeDestination(Oid database, Oid server) {
     found = unused != nullptr ? unused : left;
     found->database.store(InvalidOid, std::memory_order_release);
     found->figures.ForEach([](Counter* counter) { counter->store(0, std::memory_order_relaxed); });
+    found->figures.down_since.store(0, std::memory_order_relaxed);
     found->server = server;
     found->database.store(database, std::memory_order_release);
   }

@@ -32,6 +32,9 @@ struct Emitted {
 struct DestinationCounters {
   Counter trips;   // of its breaker
   Counter deaths;  // of a sink process, unasked
+  // Since when it is in trouble, in Unix microseconds; 0: it is well. Not set to zero with the others, and meaningless
+  // where several destinations share this.
+  Counter down_since;
 
   template <typename Fn>
   void ForEach(Fn&& fn) {

@@ -3,6 +3,7 @@
 #include "base/fault_point.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
+#include "pg/server_versions.h"
 #include "pg/shared.h"
 #include "pg/transaction_end.h"
 #include "pg/wall.h"
@@ -57,11 +58,7 @@ Oid CeilingSequence() {
 int64 StoredCeiling(Oid sequence, Oid* owner) {
   Relation relation = relation_open(sequence, AccessShareLock);
   *owner = relation->rd_rel->relowner;
-#if PG_VERSION_NUM >= 190000
-  TableScanDesc scan = table_beginscan(relation, SnapshotAny, 0, nullptr, SO_NONE);
-#else
-  TableScanDesc scan = table_beginscan(relation, SnapshotAny, 0, nullptr);
-#endif
+  TableScanDesc scan = BeginScan(relation, SnapshotAny);
   HeapTuple tuple = heap_getnext(scan, ForwardScanDirection);
   int64 ceiling = 0;
   if (HeapTupleIsValid(tuple)) {

@@ -35,6 +35,16 @@ bool Holds(const HeldLock& lock) {
          lock.transaction != InvalidLocalTransactionId;
 }
 
+bool HoldsLock(Oid relation, LOCKMODE mode) {
+  LOCKTAG tag;
+  SET_LOCKTAG_RELATION(tag, MyDatabaseId, relation);
+#if PG_VERSION_NUM >= 170000
+  return LockHeldByMe(&tag, mode, false);
+#else
+  return LockHeldByMe(&tag, mode);
+#endif
+}
+
 Relation OpenHeld(Oid relation) {
   Relation opened = RelationIdGetRelation(relation);
   if (opened != nullptr) {

@@ -20,6 +20,9 @@ void NoteHeld(HeldLock* lock);
 // older than it; then this is false until the lock is taken again.
 bool Holds(const HeldLock& lock);
 
+// Whether this transaction has the relation locked in exactly this mode, by whatever took the lock.
+bool HoldsLock(Oid relation, LOCKMODE mode);
+
 // Opens a relation whose lock is held, to be closed as always; nullptr: it is gone (dropped by this transaction
 // itself).
 Relation OpenHeld(Oid relation);

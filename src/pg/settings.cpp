@@ -16,6 +16,11 @@ const config_enum_entry kLoneEmits[] = {{"allow", static_cast<int>(LoneEmit::kAl
                                         {"refuse", static_cast<int>(LoneEmit::kRefuse), false},
                                         {nullptr, 0, false}};
 
+const config_enum_entry kInboxExpireds[] = {{"error", static_cast<int>(InboxExpired::kError), false},
+                                            {"skip", static_cast<int>(InboxExpired::kSkip), false},
+                                            {"accept", static_cast<int>(InboxExpired::kAccept), false},
+                                            {nullptr, 0, false}};
+
 bool CheckTraceparent(char** value, void**, GucSource) {
   const char* text = *value;
   if (text == nullptr || text[0] == '\0' || IsTraceparent(text)) {
@@ -109,6 +114,17 @@ void DefineSettings() {
                              "A URI reference, for routes of the formats cloudevents and cloudevents-json that have no "
                              "option source of their own; empty for /outbox/ and the name of the database.",
                              &cloudevents_source, "", PGC_SIGHUP, 0, CheckSource, nullptr, nullptr);
+  DefineCustomIntVariable("outbox.inbox_retention", "How long outbox.receive() remembers which events were handled.",
+                          "Counted from the time in the event's id; whole days are dropped. Longer than the broker "
+                          "keeps a record and a consumer may lie still. A number without a unit counts minutes.",
+                          &settings.inbox_retention_minutes, 14 * 24 * 60, 24 * 60, 28 * 24 * 60, PGC_SUSET,
+                          GUC_UNIT_MIN, nullptr, nullptr, nullptr);
+  DefineCustomEnumVariable("outbox.inbox_expired",
+                           "What outbox.receive() does about an event that is older than what the inbox remembers.",
+                           "error: refuses it, for nobody can say whether it was handled; skip: takes it for handled; "
+                           "accept: takes it for new, and remembers it from now on, for a consumer's first load.",
+                           &settings.inbox_expired, static_cast<int>(InboxExpired::kError), kInboxExpireds, PGC_USERSET,
+                           0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.reserved_processes",
                           "Number of max_worker_processes that keepers and relay workers leave to others.",
                           "PostgreSQL's own logical replication launcher takes one, parallel queries the others. Two "

@@ -63,6 +63,7 @@ void OnCommit() {
     WakeLauncher();
   }
   if (notes.config || notes.parked || notes.destinations) {
+    OUTBOX_FAULT_POINT("config.committed");
     TellWorkers(notes.config || notes.destinations, notes.parked);
   }
 }

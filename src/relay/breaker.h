@@ -43,7 +43,7 @@ class Breaker {
     return state_ == State::kClosed ? "closed" : state_ == State::kOpen ? "open" : "half-open";
   }
   const Error& reason() const { return reason_; }     // ok() when closed
-  int64_t since_unix() const { return since_unix_; }  // Unix microseconds; 0: closed from the start
+  int64_t since_unix() const { return since_unix_; }  // closed, or not: Unix microseconds; 0: from the start
   int64_t next_try() const { return next_try_; }      // open only
   uint64_t trips() const { return trips_; }           // times it went from closed to open
   bool probing(uint32_t flow) const {
@@ -173,7 +173,7 @@ class Breaker {
   };
 
   void Become(State state, int64_t wall) {
-    if (state != state_) {
+    if ((state == State::kClosed) != closed()) {
       since_unix_ = wall;
     }
     state_ = state;

@@ -31,6 +31,7 @@ bool Claim::Begin(ClaimedChunk chunk, format::RecordFormat* format) {
   chunk_ = std::move(chunk);
   const format::RouteSpec& spec = format->spec();
   items_ = std::vector<Item>(chunk_.events.size());
+  doubt_ = {};
   std::unordered_map<uint64_t, uint32_t> first_of;
   bool paused = false;
   for (uint32_t i = 0; i < items_.size(); ++i) {
@@ -75,9 +76,9 @@ bool Claim::Send(Sender* sender, format::RecordFormat* format, TurnContext* turn
       continue;
     }
     SendOne(i, sender, format, turn);
-    if (items_[i].state == ItemState::kDecided) {
+    if (items_[i].state != ItemState::kSent) {
       stopped.set(item.flow % kMaxEvents);
-      worked = true;
+      worked = worked || items_[i].state == ItemState::kDecided;
     }
   }
   if (sent_.empty() && !worked && suspect != UINT32_MAX) {
@@ -87,7 +88,7 @@ bool Claim::Send(Sender* sender, format::RecordFormat* format, TurnContext* turn
       }
     }
     SendOne(suspect, sender, format, turn);
-    worked = true;
+    worked = items_[suspect].state != ItemState::kReady;
   }
   if (sent_.size() == 1) {
     sender->BeginSolo(sent_[0]);
@@ -100,7 +101,9 @@ void Claim::SendOne(uint32_t i, Sender* sender, format::RecordFormat* format, Tu
   std::string records;
   Error bad;
   if (!format->Append(chunk_.events[i].event, turn->clock->WallMicros(), &records, &bad)) {
-    Refuse(i, bad, Verdict::kDead, *turn);
+    if (!doubt_.Holds(i, items_.size(), turn)) {
+      Refuse(i, bad, Verdict::kDead, *turn);
+    }
     return;
   }
   first_seq_ = sent_.empty() ? sender->next_seq() : first_seq_;

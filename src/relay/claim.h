@@ -75,6 +75,7 @@ class Claim final : public SendSource {
     int64_t sent_at = 0;  // monotonic, for the meter
   };
 
+  // Leaves it ready, as yet, where the route's options may be older than the event.
   void SendOne(uint32_t i, Sender* sender, format::RecordFormat* format, TurnContext* turn);
   struct Acknowledged {
     sink::Place place;
@@ -88,6 +89,7 @@ class Claim final : public SendSource {
   Meter* const meter_;
   format::RetryPolicy policy_;
   ClaimedChunk chunk_;
+  OptionsDoubt doubt_;
   std::vector<Item> items_;
   std::vector<uint32_t> sent_;  // items in submission order; the first has seq first_seq_
   uint64_t first_seq_ = 0;

@@ -204,6 +204,8 @@ void Engine::Stop(int64_t deadline) {
 int64_t Engine::Turn(const TurnInput& input) {
   TurnContext& turn = impl_->turn;
   turn.barrier = std::max(turn.barrier, input.barrier);
+  turn.config_reads = input.config_reads;
+  turn.wants_config = false;
   if (input.woken) {
     for (const auto& lane : impl_->lanes) {
       lane->Wake();
@@ -231,7 +233,12 @@ int64_t Engine::Turn(const TurnInput& input) {
       return turn.now;
     }
   }
-  return impl_->NextTime();
+  constexpr int64_t kSoon = 5'000;  // it is read in no time, or the caller is in trouble
+  return turn.wants_config ? std::min(impl_->NextTime(), turn.now + kSoon) : impl_->NextTime();
+}
+
+bool Engine::WantsConfig() const {
+  return impl_->turn.wants_config;
 }
 
 void Engine::AppendWaits(std::vector<sink::WaitSpec>* waits) {

@@ -61,6 +61,9 @@ struct TurnInput {
   bool woken = false;    // something may have been committed since the last turn
   uint64_t barrier = 0;  // newest barrier asked for, read before the call
   bool parked = false;   // a session or another worker may have changed parked events since the last turn
+  // How often the caller has read the routes, and told of them by UpdateLane(); counted when it is done, and begun
+  // after WantsConfig() was true where it was. 0: specs are always as new as any event.
+  uint64_t config_reads = 0;
 };
 
 // Makes a sink for a destination, as it was configured when the factory was made. Never nullptr. It is called once for
@@ -157,6 +160,8 @@ class Engine {
   // One round of everything that can be done now. Returns when it wants to be called again at the latest: NowMicros()
   // or less when work is left, kNever when only a wake or a descriptor can bring news.
   int64_t Turn(const TurnInput& input);
+  // A lane holds an event that its spec refuses, until the routes have been read again.
+  bool WantsConfig() const;
   void AppendWaits(std::vector<sink::WaitSpec>* waits);
 
   // Replaces *gone with the lanes that have left since the last call. Side lanes leave before their lane and are not

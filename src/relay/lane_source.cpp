@@ -105,6 +105,9 @@ LaneSource::Packed LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room
       }
     } else if (!bad.ok()) {
       const uint64_t ordinal = span.first + count;
+      if (doubt_.Holds(ordinal, pipeline.read_to(), turn)) {
+        break;
+      }
       parker_->Refuse(ordinal, std::move(bad), Verdict::kDead);
       pipeline.Skip(ordinal);
       sender->Halt();

@@ -56,6 +56,7 @@ class LaneSource final : public SendSource {
   Parker* const parker_;
   Topics* const topics_;
   InFlightLimit limit_;
+  OptionsDoubt doubt_;
   size_t record_bytes_ = 512;  // mean size of a packed record, of the last batch
 };
 

@@ -42,6 +42,8 @@ class Meter {
       }
     }
   }
+  // They are sent again, and have not arrived.
+  void Unsent(uint64_t events) const { Add(&RouteFigures::retried, events); }
   // Their outcome will never be known.
   void Unknown(uint64_t events) const {
     Add(&RouteFigures::retried, events);

@@ -104,6 +104,7 @@ class Pipeline {
   size_t TakeFreed();
 
   uint64_t prefix() const { return prefix_; }
+  uint64_t read_to() const { return next_; }             // the ordinal of what is read next
   uint32_t outstanding() const { return outstanding_; }  // sent, no outcome yet
   OldestRecord oldest() const {
     return submissions_.empty() ? OldestRecord{}

@@ -118,7 +118,7 @@ uint32_t Sender::OnResult(const sink::Result& result, const TurnContext& turn) {
     return 0;
   }
   if (result.outcome == sink::Outcome::kAborted) {
-    meter_->Unknown(resolved);
+    result.unsent ? meter_->Unsent(resolved) : meter_->Unknown(resolved);
   }
   const bool failed = result.outcome == sink::Outcome::kFailed;
   if (delivered || (failed && MeaningOf(result.error.error_class).answers)) {

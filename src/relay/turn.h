@@ -21,6 +21,37 @@ struct TurnContext {
   uint64_t durable_lsn = 0;     // everything up to here is durable; grows
   Saver* saver = nullptr;       // gets the lanes whose progress is to be saved
   int64_t saved_at = kLongAgo;  // when progress of any lane was last flushed, monotonic microseconds
+  uint64_t config_reads = 0;    // as in TurnInput
+  bool wants_config = false;    // a lane waits for the next one
+};
+
+// An event that its route's options refuse: they may be older than the event is, whose transaction may have changed
+// them. Then nothing is refused before they have been read again. The events of one source, by ordinal.
+class OptionsDoubt {
+ public:
+  // True: look at it again in a later turn. All events below `read_to` have been read by now.
+  bool Holds(uint64_t ordinal, uint64_t read_to, TurnContext* turn) {
+    if (asked_ && turn->config_reads > asked_at_) {
+      known_to_ = asked_to_;
+      asked_ = false;
+    }
+    if (turn->config_reads == 0 || ordinal < known_to_) {
+      return false;
+    }
+    if (!asked_) {
+      asked_ = true;
+      asked_at_ = turn->config_reads;
+      asked_to_ = read_to;
+    }
+    turn->wants_config = true;
+    return true;
+  }
+
+ private:
+  bool asked_ = false;
+  uint64_t asked_at_ = 0;
+  uint64_t asked_to_ = 0;
+  uint64_t known_to_ = 0;  // options are newer than all events below
 };
 
 // What a step of a part of the lane has come to.

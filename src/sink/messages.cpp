@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kLongestCode = 63;
 constexpr size_t kLongestMessage = 2000;
 constexpr uint32_t kMostRows = 64;  // of a checkup
+// A result's outcome on the way: kAborted of records that were certainly not written.
+constexpr uint8_t kUnsent = static_cast<uint8_t>(Outcome::kAborted) + 1;
 
 template <typename Number>
 void Put(Number number, std::string* out) {
@@ -144,7 +146,7 @@ std::string EncodeResults(const std::vector<Place>& places, const std::vector<Re
     Put(result.flow, &out);
     Put(result.first_seq, &out);
     Put(result.count, &out);
-    Put(static_cast<uint8_t>(result.outcome), &out);
+    Put(result.unsent ? kUnsent : static_cast<uint8_t>(result.outcome), &out);
     PutError(result.error, &out);
   }
   return out;
@@ -216,10 +218,10 @@ bool ResultsReader::Next(Result* result) {
   Body body(body_);
   uint8_t outcome = 0;
   good_ = body.Get(&result->flow) && body.Get(&result->first_seq) && body.Get(&result->count) && body.Get(&outcome) &&
-          outcome >= static_cast<uint8_t>(Outcome::kDelivered) && outcome <= static_cast<uint8_t>(Outcome::kAborted) &&
-          GetError(&body, &result->error);
+          outcome >= static_cast<uint8_t>(Outcome::kDelivered) && outcome <= kUnsent && GetError(&body, &result->error);
   body_ = body.rest();
-  result->outcome = static_cast<Outcome>(outcome);
+  result->unsent = outcome == kUnsent;
+  result->outcome = result->unsent ? Outcome::kAborted : static_cast<Outcome>(outcome);
   return good_;
 }
 
@@ -404,7 +406,8 @@ bool DecodeCheckupRows(std::string_view bytes, std::vector<CheckupRow>* rows) {
 void AppendResult(Result result, std::vector<Result>* results) {
   if (!results->empty() && result.outcome != Outcome::kFailed) {
     Result& last = results->back();
-    if (last.flow == result.flow && last.outcome == result.outcome && last.first_seq + last.count == result.first_seq) {
+    if (last.flow == result.flow && last.outcome == result.outcome && last.unsent == result.unsent &&
+        last.first_seq + last.count == result.first_seq) {
       last.count += result.count;
       return;
     }

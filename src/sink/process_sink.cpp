@@ -77,7 +77,7 @@ void ProcessSink::Submit(Batch batch) {
     return;
   }
   if (!gate_.Admits(batch.flow, batch.epoch)) {
-    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &refused_);
+    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}, true}, &refused_);
     return;
   }
   pending_.Add(batch.flow, batch.epoch, batch.first_seq, batch.count);
@@ -274,9 +274,10 @@ void ProcessSink::Lost(Error error) {
   process_.Disconnect();
   writer_.Clear();
   SetIdentity({});
-  pending_.ForEach([this](uint32_t flow, uint32_t epoch, uint64_t first_seq, uint32_t count) {
+  const bool unsent = !process_.ready();  // it had not looked at any record yet
+  pending_.ForEach([this, unsent](uint32_t flow, uint32_t epoch, uint64_t first_seq, uint32_t count) {
     gate_.Poison(flow, epoch);
-    AppendResult({flow, first_seq, count, Outcome::kAborted, {}}, &refused_);
+    AppendResult({flow, first_seq, count, Outcome::kAborted, {}, unsent}, &refused_);
   });
   pending_.Clear();
   SetHealth(false, std::move(error), {});

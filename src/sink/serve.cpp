@@ -48,7 +48,7 @@ class LateSink : public Sink {
       abort_at_ = MonotonicMicros() + kFailedAbortMicros;
     }
     gate_.Poison(batch.flow, batch.epoch);  // what comes behind it must not overtake it once the sink is made
-    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &aborted_);
+    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}, true}, &aborted_);
   }
   void Poll(std::vector<Result>* results) override {
     const int64_t now = MonotonicMicros();

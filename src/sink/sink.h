@@ -34,8 +34,9 @@ struct Batch {
 
 enum class Outcome : uint8_t {
   kDelivered = 1,
-  kFailed = 2,   // `error` says why; its class decides
-  kAborted = 3,  // not this record's fault; possibly written (a duplicate may follow), submit again in order
+  kFailed = 2,  // `error` says why; its class decides
+  kAborted =
+      3,  // not this record's fault; possibly written (a duplicate may follow), submit again in order. See unsent
 };
 
 // One outcome for `count` records in a row.
@@ -44,7 +45,8 @@ struct Result {
   uint64_t first_seq = 0;
   uint32_t count = 1;
   Outcome outcome = Outcome::kDelivered;
-  Error error;  // kFailed only
+  Error error;          // kFailed only
+  bool unsent = false;  // kAborted only: these were certainly not written. Nothing but figures depends on it
 };
 
 struct Health {

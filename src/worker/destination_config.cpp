@@ -167,6 +167,7 @@ class UnusableSink final : public sink::Sink {
     result.first_seq = batch.first_seq;
     result.count = batch.count;
     result.outcome = sink::Outcome::kAborted;
+    result.unsent = true;
     results_.push_back(std::move(result));
   }
   void Poll(std::vector<sink::Result>* results) override {

@@ -11,6 +11,7 @@
 #include "base/monotonic.h"
 #include "base/version.h"
 #include "days/day_tables.h"
+#include "inbox/kept.h"
 #include "log/expired_days.h"
 #include "log/lane_change.h"
 #include "log/lane_claims.h"
@@ -235,6 +236,14 @@ void KeepDayTables(MemoryContext context) {
     steps.Do([&] { log::DropExpiredTickTables(expiry); });
     steps.Do([&] { log::DropExpiredOutcomeTables(expiry, retention); });
     steps.Do([] { log::MarkInterruptedReplays(); });
+    // The believed clock alone says what is over: nobody may be receiving. One table a round is enough.
+    steps.Do([&] {
+      pg::InTransaction(context, [] {
+        if (inbox::CurrentKept().settled) {
+          (void)inbox::Keep(pg::BelievedWall(), pg::BelievedWall());
+        }
+      });
+    });
   }
   keeper->next_upkeep = now + (steps.failed() ? kUpkeepAgain : kUpkeepEvery);
   steps.ThrowFirst();

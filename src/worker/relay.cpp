@@ -9,6 +9,7 @@
 #include "log/pg_side_log.h"
 #include "metrics/store.h"
 #include "parked/pg_parked_log.h"
+#include "pg/server_versions.h"
 #include "pg/settings.h"
 #include "pg/wall.h"
 #include "worker/process.h"
@@ -79,13 +80,7 @@ relay::MeterPlace FiguresOf(Oid database, int64_t route_id, relay::DestinationId
 
 volatile bool servers_changed = true;
 
-#if PG_VERSION_NUM >= 190000
-using CacheNumber = SysCacheIdentifier;
-#else
-using CacheNumber = int;
-#endif
-
-void NoteServerChange(Datum, CacheNumber, uint32) {
+void NoteServerChange(Datum, pg::CacheId, uint32) {
   servers_changed = true;
 }
 
@@ -149,7 +144,8 @@ void Relay::Reload() {
   // Both read before the tables: a change that comes later is seen by the next turn.
   uint64_t generation = pg_atomic_read_u64(&place_.database_slot->config_generation);
   bool servers = ServersMayHaveChanged();
-  if (generation == generation_ && !servers) {
+  // An event may have come with a change of its route, whose news comes after it, or not at all (COMMIT PREPARED).
+  if (generation == generation_ && !servers && !engine_->WantsConfig()) {
     return;
   }
   generation_ = 0;  // until it has been applied
@@ -158,6 +154,7 @@ void Relay::Reload() {
   ApplyLanes(config);
   config_ = std::move(config);
   generation_ = generation;
+  config_reads_++;
   share_.DueAt(0);
 }
 
@@ -388,6 +385,7 @@ void Relay::Turn() {
   input.barrier = pg_atomic_read_u64(&place_.database_slot->barrier);
   const uint64_t parked = pg_atomic_read_u64(&place_.database_slot->parked_generation);
   input.parked = parked != parked_generation_;
+  input.config_reads = config_reads_;
   // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it again.
   input.woken = pg_atomic_exchange_u32(&place_.worker_slot->pending, 0) != 0;
   windows_.BeginTurn();

@@ -86,6 +86,7 @@ class Relay {
   SinkLimits limits_;                                    // that the sinks were made with
   std::map<std::string, relay::DestinationId> made_up_;  // see LoadRelayConfig
   uint64_t generation_ = 0;                              // of the configuration that is loaded; 0: none
+  uint64_t config_reads_ = 0;                            // how often it was loaded
   uint64_t parked_generation_ = 0;                       // as of the last turn
   OwnedLanes lanes_;
   std::vector<LaneId> given_back_;  // left the engine in good order, not yet released in the table

@@ -15,8 +15,10 @@ namespace {
 
 // Microseconds.
 constexpr int64_t kWriteEvery = 250'000;  // shared memory, without a change of state
-constexpr int64_t kTroubleLasts = 1'000'000;
+constexpr int64_t kSecond = 1'000'000;
+constexpr int64_t kTroubleLasts = 1 * kSecond;
 constexpr int64_t kComplainEvery = 60'000'000;
+constexpr int64_t kWellAfterStart = 60'000'000;
 
 // `now` as far as it is more than what was counted.
 void CountMore(int64_t now, int64_t* counted, Counter* counter) {
@@ -54,6 +56,9 @@ bool RelayPublisher::Publish(const RelayState& state) {
       ComplainOf(owned->second, status);
     }
     ShowLane(status, now);
+  }
+  if (well && complained_since_ != 0) {
+    SayLanesWork();
   }
   FreeLanesThatLeft();
   ShowDestinations(state, now);
@@ -162,6 +167,9 @@ void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& 
   }
   complained_at_ = now;
   complained_code_ = status.error->code;
+  complained_of_ = status.id;
+  complained_route_ = lane.route.name;
+  complained_since_ = status.error_since_unix;
   const char* route = lane.route.name.c_str();
   const char* code = complained_code_.c_str();
   const char* message = status.error->message.c_str();
@@ -173,6 +181,40 @@ void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& 
              errhint("See outbox.lag."),
              pg::LogEvent("lane_trouble", {{"route", route}, {"lane", pg::LogNumber(number)}, {"error_code", code}})));
   });
+}
+
+void RelayPublisher::SayLanesWork() {
+  const double seconds = static_cast<double>(clock_->WallMicros() - std::exchange(complained_since_, 0)) / kSecond;
+  complained_at_ = 0;
+  const char* route = complained_route_.c_str();
+  const int number = complained_of_.lane;
+  pg::Guard([=] {
+    ereport(LOG, (errmsg("outbox: lane %d of route \"%s\" has no trouble with its tables any more, after %.1f s",
+                         number, route, seconds),
+                  pg::LogEvent(
+                      "lane_works",
+                      {{"route", route}, {"lane", pg::LogNumber(number)}, {"seconds", psprintf("%.1f", seconds)}})));
+  });
+}
+
+// An outage goes on when a worker, or in good order the server, ends and starts again: it began where it began. A new
+// worker takes the destination for well until it has tried, so being well counts once that has lasted.
+void RelayPublisher::FollowOutage(const ShownDestination& shown, int64_t now, relay::DestinationStatus* status) const {
+  if (shown.figures == nullptr || !metrics::HasSlot(place_.database, status->id)) {
+    return;
+  }
+  Counter& down_since = shown.figures->down_since;
+  if (strcmp(status->state, "closed") == 0) {
+    if (status->since_unix != 0 || now - shown.taken_at >= kWellAfterStart) {
+      down_since.store(0, std::memory_order_relaxed);
+    }
+    return;
+  }
+  if (const auto began = static_cast<int64_t>(ValueOf(down_since)); began != 0 && began < status->since_unix) {
+    status->since_unix = began;
+  } else {
+    down_since.store(static_cast<uint64_t>(status->since_unix), std::memory_order_relaxed);
+  }
 }
 
 void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
@@ -187,14 +229,16 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
     }
     shown = destinations_.erase(shown);
   }
-  for (const relay::DestinationStatus& status : destination_statuses_) {
+  for (relay::DestinationStatus& status : destination_statuses_) {
     auto known = state.config.destinations.find(status.id);
     auto [place, made] = destinations_.try_emplace(status.id);
     ShownDestination& shown = place->second;
     if (made && known != state.config.destinations.end()) {
       shown.slot = TakeDestinationSlot(place_.database, status.id, known->second.name.c_str(), place_.incarnation);
       shown.figures = metrics::TakeDestination(place_.database, status.id);
+      shown.taken_at = now;
     }
+    FollowOutage(shown, now, &status);
     if (shown.figures != nullptr) {
       CountMore(status.trips, &shown.trips, &shown.figures->trips);
       CountMore(status.deaths, &shown.deaths, &shown.figures->deaths);

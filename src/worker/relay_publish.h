@@ -59,14 +59,17 @@ class RelayPublisher {
     uint64_t renewals = 0;
     int64_t trips = 0;   // as far as counted in the figures
     int64_t deaths = 0;  // the same
+    int64_t taken_at = 0;
     int64_t written_at = 0;
   };
 
   void ShowLane(const relay::LaneStatus& status, int64_t now);
   void FreeLanesThatLeft();
   void ShowDestinations(const RelayState& state, int64_t now);
+  void FollowOutage(const ShownDestination& shown, int64_t now, relay::DestinationStatus* status) const;
   void ReportDeadLetters(const RelayConfig& config, int64_t now);
   void ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status);
+  void SayLanesWork();
   void ShowBarrier(const RelayState& state);
   void Describe(const RelayState& state);
 
@@ -76,8 +79,12 @@ class RelayPublisher {
   Incidents incidents_;
   std::map<LaneId, ShownLane> lanes_;  // and side lanes
   std::map<relay::DestinationId, ShownDestination> destinations_;
-  int64_t complained_at_ = 0;  // monotonic microseconds, in the server's log
+  // What the server's log was told of lanes in trouble with their tables; one stands for all.
+  int64_t complained_at_ = 0;  // monotonic microseconds
   std::string complained_code_;
+  LaneId complained_of_;
+  std::string complained_route_;
+  int64_t complained_since_ = 0;  // Unix microseconds; 0: it was told that they work again
   std::string activity_;
   bool busy_ = false;
   // What the engine reported in this turn.

@@ -21,9 +21,10 @@ bool Same(std::string_view a, std::string_view b) {
 void CheckEqual(const Record& a, const Record& b) {
   FUZZ_CHECK(a.timestamp_ms == b.timestamp_ms && a.form == b.form && a.topic == b.topic);
   FUZZ_CHECK(Same(a.key, b.key) && Same(a.body, b.body));
+  FUZZ_CHECK(a.partition == b.partition && a.fields_only == b.fields_only);
   FUZZ_CHECK(a.fields.size() == b.fields.size());
   for (size_t i = 0; i < a.fields.size(); ++i) {
-    FUZZ_CHECK(a.fields[i].name == b.fields[i].name && a.fields[i].value == b.fields[i].value);
+    FUZZ_CHECK(a.fields[i].name == b.fields[i].name && Same(a.fields[i].value, b.fields[i].value));
   }
 }
 
@@ -70,6 +71,13 @@ Record MakeRecord(fuzz::Input* in, Texts* texts) {
   for (uint64_t i = in->Below(8); i > 0; --i) {
     std::string_view name = texts->Keep(in->Text());
     record.fields.push_back({name, texts->Keep(in->Text())});
+  }
+  record.fields_only = in->Flag();
+  if (in->Flag()) {
+    record.partition = static_cast<int32_t>(in->Below(uint64_t{1} << 31));
+  }
+  if (in->Flag() && !record.fields.empty()) {
+    record.fields.back().value = {};
   }
   return record;
 }

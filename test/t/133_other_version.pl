@@ -6,24 +6,14 @@
 use strict;
 use warnings;
 
-use File::Basename qw(dirname);
 use Outbox::Ledger;
 use Outbox::Test;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# The staged build once more (links), with update scripts to a version 0.3, which does not exist, and back.
-my $stage = PostgreSQL::Test::Utils::tempdir() . '/stage';
-system('cp', '-rs', $ENV{OUTBOX_STAGE}, $stage) == 0 or die 'cp';
-chomp(my $control = `find '$stage' -name outbox.control`);
-my $scripts = dirname($control);
-append_to_file("$scripts/outbox--0.2--0.3.sql", "CREATE FUNCTION outbox.of_0_3() RETURNS int LANGUAGE sql RETURN 3;\nALTER TABLE outbox.route ADD COLUMN of_0_3 int;\n");
-append_to_file("$scripts/outbox--0.3--0.2.sql", "DROP FUNCTION outbox.of_0_3();\nALTER TABLE outbox.route DROP COLUMN of_0_3;\n");
-my $conf = slurp_file($ENV{TEMP_CONFIG});
-$conf =~ s/\Q$ENV{OUTBOX_STAGE}\E/$stage/g;
-
+# With update scripts to a version 0.3, which does not exist, and back.
 my $redis = Outbox::Redis->start;
-my $node = new_node(conf => $conf);
+my $node = new_node(conf => stage_with('outbox--0.2--0.3.sql', 'outbox--0.3--0.2.sql'));
 Outbox::Ledger::install($node);
 redis_route($node, $redis, 'redis', topic => q('ledger'), lanes => 2);
 my $load = Outbox::Ledger::start_load($node, seconds => 120, clients => 2, rate => 30);

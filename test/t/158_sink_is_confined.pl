@@ -51,11 +51,12 @@ SKIP:
 (my $lib = `pg_config --pkglibdir`) =~ s/\s+$//;
 my @programs = glob "{$ENV{OUTBOX_STAGE}$lib,$lib}/outbox-sink-*";
 cmp_ok(scalar @programs, '>=', 2, 'the programs are found');
-foreach my $program (@programs)
+foreach my $program (@programs, grep { -e } "$ENV{OUTBOX_STAGE}$lib/outbox.so", "$lib/outbox.so")
 {
 	my $elf = `readelf --wide --file-header --program-headers --dynamic --dyn-syms $program`;
 	my ($name) = $program =~ m,([^/]+)$,;
 	like($elf, qr/Type:\s+DYN/, "$name is position-independent");
+	like($elf, qr/FLAGS_1.*\bPIE\b/, '... and a program, not a library that happens to start') if $name ne 'outbox.so';
 	like($elf, qr/FLAGS_1.*\bNOW\b/, '... bound at its start');
 	like($elf, qr/GNU_RELRO/, '... with read-only relocations');
 	like($elf, qr/GNU_STACK.*\sRW\s/, '... has no executable stack');

@@ -4,22 +4,13 @@
 use strict;
 use warnings;
 
-use File::Basename qw(dirname);
 use Outbox::Catalog qw(catalog);
 use Outbox::Test;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# The staged build once more (links), with the install script of 0.1.
-my $stage = PostgreSQL::Test::Utils::tempdir() . '/stage';
-system('cp', '-rs', $ENV{OUTBOX_STAGE}, $stage) == 0 or die 'cp';
-chomp(my $control = `find '$stage' -name outbox.control`);
-system('cp', "$ENV{OUTBOX_TOP}/test/upgrade/outbox--0.1.sql", dirname($control)) == 0 or die 'cp';
-my $conf = slurp_file($ENV{TEMP_CONFIG});
-$conf =~ s/\Q$ENV{OUTBOX_STAGE}\E/$stage/g;
-
 my $redis = Outbox::Redis->start;
-my $node = new_node(conf => $conf);
+my $node = new_node(conf => stage_with('outbox--0.1.sql'));
 
 # --- nothing in it yet ---
 $node->safe_psql('postgres', 'CREATE DATABASE fresh');

@@ -149,6 +149,12 @@ foreach my $table (sort keys %tables)
 {
 	$locker->query_safe("BEGIN; LOCK TABLE $tables{$table} IN ACCESS EXCLUSIVE MODE");
 	is(sql("SET statement_timeout = '20 s'; SELECT string_agg(labels ->> 'part', ' ') FROM outbox.metrics() WHERE name = 'outbox_figures_left_out'"), $table, "$table is locked: what it would tell is left out");
+	if ($table eq 'parked' || $table eq 'log')
+	{
+		like(sql(q(SET statement_timeout = '30 s'; SELECT status || ' ' || detail || ' ' || hint FROM outbox.doctor() WHERE "check" = 'locks')),
+			qr/^problem \Q$tables{$table}\E is locked by process (\d+) \(.*\), in a transaction since .* UTC\..* SELECT pg_terminate_backend\(\1\)/, 'doctor() does not wait either, and says by whom');
+		is(sql('SELECT outbox.doctor_ok()'), 'f', 'that is not all well');
+	}
 	$locker->query_safe('ROLLBACK');
 }
 $locker->query_safe('BEGIN; REINDEX INDEX outbox_internal.parked_count_idx');
@@ -159,6 +165,7 @@ is(sql("SET statement_timeout = '20 s'; SELECT count(*) FROM outbox.metrics() WH
 $locker->query_safe('ROLLBACK');
 $locker->quit;
 is(figure('figures_left_out'), 0, 'and afterwards nothing is');
+is(sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'locks')), 0, 'and nothing is said of locks');
 my $scraper = $node->background_psql('postgres');    # as an exporter has it: connected, and not for the first time
 $scraper->query_safe('SELECT count(*) FROM outbox.metrics()');
 Outbox::Faults::arm('board.locked', 'wait');

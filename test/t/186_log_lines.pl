@@ -42,6 +42,7 @@ push @ids, sql(q(SELECT outbox.emit('order', 'KEYOFAPERSON', 'one', '{"a": "PAYL
 said(qr/event=lane_trouble route=redis lane=0 error_code="P0001"/, 'a lane in trouble with its tables');
 sql(q(SET outbox.allow_loss = on; DROP TRIGGER tell ON outbox_internal.parked));
 ok(wait_idle($node), 'parked');
+said(qr/event=lane_works route=redis lane=0 seconds=/, 'and back');
 
 # --- processes ---
 sql(q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type LIKE 'outbox %'));

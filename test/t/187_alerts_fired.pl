@@ -138,6 +138,12 @@ idle('all of it is behind the routes');
 sql('SET outbox.allow_loss = on; TRUNCATE outbox_internal.log_' . sql(q(SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'))));
 resolves('OutboxLogLarge');
 
+# --- nobody may look ---
+sql('REVOKE pg_monitor FROM monitor');
+fires('OutboxFiguresMissing');
+sql('GRANT pg_monitor TO monitor');
+resolves('OutboxFiguresMissing');
+
 # --- versions, a copy, the clock ---
 sql(q(UPDATE pg_extension SET extversion = '0.1' WHERE extname = 'outbox'));
 fires('OutboxVersionMismatch');

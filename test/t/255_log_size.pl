@@ -123,8 +123,13 @@ limit($mb - 2 . 'MB');
 ok(!there($days[0]), 'the oldest delivered day goes before its time');
 ok(there($days[1]), 'and no more of them than it takes');
 is(lines(qr/LOG:  outbox: dropped 1 delivered day of the log before its time/), 1, 'which is said');
+my $early = q(SELECT detail ->> 'log_table' || ' ' || ((detail ->> 'bytes')::bigint > 4e6) || ' ' || ((detail ->> 'max_log_size')::bigint / 1048576) FROM outbox.audit
+	WHERE action = 'drop_expired' AND reason = 'the log was larger than outbox.max_log_size' ORDER BY at);
+is(sql($early), "outbox_internal.$days[0] true " . ($mb - 2), 'and audited: which, how large it was, and the limit');
+is(sql(q(SELECT value FROM outbox.metrics() WHERE name = 'outbox_log_limit_bytes')), ($mb - 2) * 1048576, 'the limit is a figure');
 limit('1MB');
 ok(!there($days[1]) && !there($late), 'all that is delivered');
+is(scalar(() = sql($early) =~ /^outbox_internal/mg), 2, 'each with a row in the audit');
 ok(there($undelivered), 'what a route has not delivered is kept, however large it is');
 ok(sql("SELECT count(*) FROM outbox.day WHERE state = 'open'") >= 4, 'and so are today, which is larger than the limit with it, and the days to come');
 is(lines(qr/WARNING:  outbox: the log has \d+ % of outbox\.max_log_size\n.*DETAIL:  What could be dropped is gone/), 1, 'that is said once');
@@ -142,15 +147,24 @@ like(sql($disk), qr/^ok: The disk has \d+ \w+ free\. How fast the log grows is k
 # Yesterday 4 MB were written, half of which count at noon: pace and room are known.
 my $yesterday = sql(q(SELECT to_char((now() AT TIME ZONE 'UTC')::date - 1, 'YYYY-MM-DD')));
 day($yesterday, 5);
+Outbox::Faults::put('log.seen', 86400 * 1000000);
 like(sql($disk), qr/^ok: The disk has \d+ \w+ free, and the log grows by \d+ \w+ a day/, 'with a day before it is');
 Outbox::Faults::put('log.disk_free', 1048576);
 like(sql($disk), qr/^warning: The disk has 1024 kB free, and the log grows by \d+ \w+ a day: at that pace it is full in \d+ (?:minutes|hours|days)\. Days go 20000d after their end: lower outbox\.retention/,
 	'a disk with less room than the log will need: how long it lasts, and what to do');
+# One load is no pace: how long it was looked at is said, and nothing is foreseen for more than 24 times as long.
+Outbox::Faults::put('log.seen', 13 * 60 * 1000000);
+like(sql($disk), qr/^warning: The disk has 1024 kB free, and the log grew by \d+ \w+ in the last 13 minutes: at that pace it is full in a minute\. So short a time may be one load/,
+	'of a young log it is said how young');
+Outbox::Faults::put('log.disk_free', 1024 * 1048576);
+like(sql($disk), qr/^ok: The disk has 1024 MB free, and the log grew by \d+ \w+ in the last 13 minutes\.$/, 'and days are not foreseen from minutes');
+Outbox::Faults::put('log.disk_free', 1048576);
+Outbox::Faults::put('log.seen', 86400 * 1000000);
 sql(q(ALTER SYSTEM SET outbox.retention = '0'; SELECT pg_reload_conf()));
 ok(wait_until(sub { sql($disk) =~ /^warning: .*Routes hold days that would have gone/ }, 20), 'with routes that hold it: what to do is another') || diag(sql($disk));
 Outbox::Faults::put('log.disk_free', 100 * 1048576);
 sql($finish);
 ok(wait_until(sub { sql($disk) =~ /^ok: / }, 20), 'where days go as fast as they come a small disk is enough') || diag(sql($disk));
-Outbox::Faults::disarm('log.disk_free');
+Outbox::Faults::disarm($_) foreach 'log.disk_free', 'log.seen';
 no_server_crashed($node);
 done_testing();

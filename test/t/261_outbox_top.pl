@@ -102,6 +102,7 @@ press($operator, 'End');  # 'shop', the last by name: nothing waits
 shows($operator, qr/p pause/, 'the bar is moved');
 press($operator, 'p');
 shows($operator, qr/Pause route \w+\. Reason/, 'it asks why');
+press($operator, 'Enter');
 press($operator, '-l', "it's late");
 press($operator, 'Enter');
 shows($operator, qr/SELECT outbox\.pause\(route => '(\w+)', reason => 'it''s late'\)\s+Do it\? y\/N/, 'it shows what it will do');
@@ -170,6 +171,17 @@ tmux('resize-window', '-t', $small, '-x', 20, '-y', 6);
 shows($small, qr/q quit|Tab part/, 'very small');
 tmux('resize-window', '-t', $small, '-x', 200, '-y', 60);
 shows($small, qr/ack p99 +retry/, 'and large');
+
+# --- what a replay parks does not hide dead letters ---
+$redis->command('CONFIG', 'SET', 'proto-max-bulk-len', 1024 * 1024);
+sql(q{SELECT outbox.resume('invoices'); SELECT count(outbox.emit_text('order', NULL, 'later', 'x', deliver_at => now() + interval '1 day')) FROM generate_series(1, 10100)});
+ok(wait_for_value($node, q(SELECT count(*) FROM outbox.parked_event WHERE state = 'scheduled'), '10100', 60), 'more than the page looks at wait for their time');
+sql(q{SELECT outbox.emit_text('big', 'j', 'huge', repeat('x', 1024 * 1024 + 100))});
+ok(wait_for_value($node, q(SELECT count(*) FROM outbox.dead_letter), '1', 60), 'then one becomes a dead letter');
+($status, $out) = once('looker', '--json');
+$look = JSON::PP->new->decode($out);
+is(join(' ', map { "$_->{state} $_->{events}" } @{ $look->{parked} }), 'dead 1 scheduled 10000', 'and is there, first');
+ok($look->{parked_capped}, 'that there are more than were looked at is said');
 
 # --- switched off, and a copy ---
 sql(q{ALTER SYSTEM SET outbox.enabled = off});

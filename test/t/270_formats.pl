@@ -1,6 +1,7 @@
 # What a consumer finds of one event in each format, at Kafka and at Redis, to the letter: the records that docs/formats.md shows
 # are the ones that are read here. (OUTBOX_WRITE_PAGE=/tmp/formats.md scripts/test test/t/270_formats.pl writes the page as it should be
 # there.)
+# matrix: H5 H6
 use strict;
 use warnings;
 
@@ -135,6 +136,17 @@ ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', '0', 60)
 my $entries = $redis->entries('orders.cloudevents');
 is(join(' ', map { $_->{payload} // '-' } @{$entries}[ 5 .. $#$entries ]), '5 6', 'they are delivered in that');
 is($entries->[5]{'h:ce_mine'}, 'x', 'with all that they have');
+
+# --- a frame before the payload ---
+
+$node->safe_psql('postgres', q{SELECT outbox.create_route('framed', server => 'redis', aggregate_types => '{framed}', topic => 'framed', format => 'payload',
+	options => '{"framing": "confluent"}')});
+$node->safe_psql('postgres', q{SELECT outbox.emit_bytes('framed', 1, 'x', '\x0a00', 'application/avro', headers => '{"schema_id": "258"}')});
+$node->safe_psql('postgres', q{SELECT outbox.emit_bytes('framed', 1, 'x', '\x0a00', 'application/avro', headers => '{"schema_id": "latest"}')});
+$node->safe_psql('postgres', q{SELECT outbox.emit_tombstone('framed', 1, 'x')});
+ok(wait_idle($node), 'framed events are delivered, or refused');
+is_deeply([ map { $_->{payload} } @{ $redis->entries('framed') } ], [ "\0\0\1\2\x0a\0" =~ s/^/\0/r, undef ], 'a zero byte, the id, the payload; a tombstone has no frame');
+is($node->safe_psql('postgres', q{SELECT state, error_code FROM outbox_internal.parked}), 'dead|NO_SCHEMA_ID', 'an id that is none: a dead letter');
 
 # --- where no source is set ---
 

@@ -1,5 +1,6 @@
 # The format of a route changes amid traffic: each event arrives whole, in one format or the other, once and in the order of its
 # key; and what was scheduled, refused or held back before the change goes out in the format that the route has then.
+# matrix: S7
 use strict;
 use warnings;
 

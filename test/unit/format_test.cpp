@@ -175,6 +175,39 @@ TEST(Payload, IsValueAndKey) {
   EXPECT_EQ(Show(Config("payload", "outbox_redis"), sample), "-||") << "a stream entry has a field at least";
 }
 
+TEST(Framing, AsConfluentDoes) {
+  Sample sample;
+  sample.headers = {{"schema_id", "258"}};
+  const std::string framed("\0\0\0\1\2{\"a\": 1}", 13);
+  for (const char* format : {"outbox", "payload", "cloudevents"}) {
+    for (const char* wrapper : {"outbox_kafka", "outbox_redis"}) {
+      RouteConfig config = Config(format, wrapper);
+      config.options = {{"framing", "confluent"}};
+      RecordFormat framing(Route(config));
+      const Made made = Append(&framing, sample.Make());
+      const std::optional<std::string>* data = made.Find("data");
+      EXPECT_EQ(data != nullptr ? *data : made.body, framed) << format << " " << wrapper;
+    }
+  }
+  RouteConfig config = Config("payload", "outbox_kafka");
+  config.options = {{"framing", "confluent"}};
+  sample.payload = "";
+  EXPECT_EQ(Show(config, sample), "42|" + std::string("\0\0\0\1\2", 5) + "|");
+  sample.headers = {{"schema_id", "2147483647"}};
+  EXPECT_EQ(Show(config, sample), "42|" + std::string("\0\x7f\xff\xff\xff", 5) + "|");
+  for (const char* bad : {"", "-1", "2147483648", "99999999999", "1x", " 1"}) {
+    sample.headers = {{"schema_id", bad}};
+    EXPECT_EQ(Show(config, sample), "NO_SCHEMA_ID") << bad;
+  }
+  sample.headers.clear();
+  EXPECT_EQ(Show(config, sample), "NO_SCHEMA_ID");
+  sample.payload.reset();
+  EXPECT_EQ(Show(config, sample), "42|-|");
+  TemplateError error;
+  config.options = {{"framing", "glue"}};
+  EXPECT_EQ(RouteSpec::Make(config, &error), nullptr);
+}
+
 // Two lanes of one spec, and one lane that formats again: the same event gives the same bytes.
 TEST(Formats, SameEventSameBytes) {
   for (const Format* format : Formats()) {

@@ -70,6 +70,60 @@ TEST_F(KafkaSinkTest, EveryPartOfARecordArrives) {
   EXPECT_EQ(stored[3].key, "");
 }
 
+// The first record of a topic among them, which the library is asked about; and others by their keys between them.
+TEST_F(KafkaSinkTest, ARecordMayAskForItsPartition) {
+  cluster_.CreateTopic("asked", 5);
+  Open();
+  std::vector<TestRecord> records = Numbered("asked", 0, 500, 7);
+  for (size_t i = 0; i < records.size(); i += 2) {
+    records[i].partition = static_cast<int32_t>(4 - i / 2 % 5);
+  }
+  driver_->Submit(1, 1, records);
+  ASSERT_TRUE(driver_->UntilResolved());
+  ASSERT_EQ(driver_->Count(Outcome::kDelivered), 500u);
+  const std::vector<Stored> stored = ReadAll(cluster_.bootstrap(), "asked", 5);
+  ASSERT_EQ(stored.size(), 500u);
+  for (const Stored& record : stored) {
+    const int i = std::stoi(*record.body);
+    EXPECT_EQ(record.partition, i % 2 == 0 ? 4 - i / 2 % 5 : KafkaPartition(*record.key, 5)) << i;
+  }
+}
+
+// It is the event's own trouble, not the topic's: before anything is known of the topic, when it is known, when it has
+// been known for long, and sixty-five times.
+TEST_F(KafkaSinkTest, APartitionThatIsNotThere) {
+  cluster_.CreateTopic("short", 3);
+  Open();
+  const auto asks = [](int number, int32_t partition) {
+    TestRecord record = Numbered("short", number, 1, 1)[0];
+    record.partition = partition;
+    return record;
+  };
+  const uint64_t first = driver_->Submit(1, 1, {asks(0, 3), asks(1, 2)});
+  const uint64_t other = driver_->Submit(2, 1, {asks(2, 1), asks(3, 0), asks(4, Record::kByKey)});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(first), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(first).error_class, ErrorClass::kMessage);
+  EXPECT_EQ(driver_->error(first).code, "NO_SUCH_PARTITION");
+  EXPECT_EQ(driver_->outcome(first + 1), Outcome::kAborted);
+  for (uint64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(driver_->outcome(other + i), Outcome::kDelivered) << i;
+  }
+  for (uint32_t i = 0; i < 65; ++i) {
+    const int32_t partition = i % 3 == 0 ? 3 : i % 3 == 1 ? 65'533 : INT32_MAX;
+    const uint64_t asked = driver_->Submit(1, 2 + i, {asks(5, 2), asks(6, partition)});
+    if (i % 32 == 1) {
+      driver_->Until([] { return false; }, 1.1);  // the sink asks again what it has known for a second
+    }
+    ASSERT_TRUE(driver_->UntilResolved());
+    EXPECT_EQ(driver_->outcome(asked), Outcome::kDelivered) << i;
+    EXPECT_EQ(driver_->outcome(asked + 1), Outcome::kFailed) << i;
+    EXPECT_EQ(driver_->error(asked + 1).code, "NO_SUCH_PARTITION") << i;
+  }
+  EXPECT_EQ(producers_.made(), 1u);
+  EXPECT_EQ(ReadAll(cluster_.bootstrap(), "short", 3).size(), 3u + 65u);
+}
+
 TEST_F(KafkaSinkTest, AColdPartitionTakesOneRecordAlone) {
   cluster_.CreateTopic("cold", 1);
   Open();

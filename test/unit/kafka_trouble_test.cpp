@@ -88,6 +88,7 @@ TEST_F(KafkaSinkTest, AMissingTopicStopsNoOther) {
   EXPECT_NE(driver_->error(gone).message.find("gone"), std::string::npos);
   EXPECT_EQ(driver_->outcome(gone + 1), Outcome::kAborted);
   EXPECT_EQ(driver_->outcome(gone + 2), Outcome::kAborted);
+  EXPECT_TRUE(driver_->unsent(gone + 1) && driver_->unsent(gone + 2)) << "there is no such topic";
   EXPECT_EQ(producers_.made(), 1u);
   // It is made later.
   rd_kafka_mock_topic_set_error(cluster_.get(), "gone", RD_KAFKA_RESP_ERR_NO_ERROR);

@@ -25,6 +25,7 @@ TEST_F(RedisSinkTest, ADeadServerIsDestinationTroubleUntilItIsBack) {
   uint64_t lost = driver_->Submit(1, 1, {To("s", "k", "1")});
   ASSERT_TRUE(driver_->UntilResolved());
   EXPECT_EQ(driver_->outcome(lost), Outcome::kAborted);
+  EXPECT_TRUE(driver_->unsent(lost)) << "no connection: nothing was written";
   ASSERT_TRUE(server_.Start());
   ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
   uint64_t again = driver_->Submit(1, 2, {To("s", "k", "1")});

@@ -26,7 +26,7 @@ TEST(Breaker, OpensWaitsLetsOneSmallBatchThroughAndCloses) {
   EXPECT_STREQ(breaker.name(), "open");
   breaker.OnTime(breaker.next_try(), 8'000);
   EXPECT_STREQ(breaker.name(), "half-open");
-  EXPECT_EQ(breaker.since_unix(), 8'000);
+  EXPECT_EQ(breaker.since_unix(), 7'000) << "when the outage began, not when it was last tried";
   EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
   breaker.OnSent(4);
   EXPECT_EQ(breaker.Admits(), 0u);
@@ -35,6 +35,9 @@ TEST(Breaker, OpensWaitsLetsOneSmallBatchThroughAndCloses) {
   breaker.OnAnswer(4, 300, 9'000);
   EXPECT_STREQ(breaker.name(), "closed");
   EXPECT_TRUE(breaker.reason().ok());
+  EXPECT_EQ(breaker.since_unix(), 9'000);
+  breaker.Trip(3, kDown, 400, 10'000, 99);
+  EXPECT_EQ(breaker.since_unix(), 10'000) << "another outage";
 }
 
 TEST(Breaker, TroubleOfTheProbeOpensItForLonger) {

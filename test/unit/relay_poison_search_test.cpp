@@ -109,7 +109,7 @@ TEST_F(PoisonSearchTest, AProcessThatDiesWithNothingToDoIsTroubleOfTheDestinatio
   DestinationStatus status;
   Destination(&status);
   EXPECT_STREQ(status.state, "open");
-  EXPECT_EQ(status.reason.error_class, ErrorClass::kConfig);
+  EXPECT_EQ(status.reason.error_class, ErrorClass::kDestination) << "nobody has to correct an option";
   EXPECT_EQ(status.reason.code, "SINK_DIED");
   EXPECT_EQ(status.deaths, 1u);
   sink->SetUp(true);
@@ -119,6 +119,16 @@ TEST_F(PoisonSearchTest, AProcessThatDiesWithNothingToDoIsTroubleOfTheDestinatio
   EXPECT_EQ(broker.log.size(), 1u);
   Destination(&status);
   EXPECT_STREQ(status.state, "closed");
+}
+
+TEST_F(PoisonSearchTest, AProcessThatDiesBeforeItHasStartedIsTroubleOfTheConfiguration) {
+  Turn();
+  sink->Die(false, true);
+  Turn();
+  DestinationStatus status;
+  Destination(&status);
+  EXPECT_EQ(status.reason.error_class, ErrorClass::kConfig);
+  EXPECT_EQ(status.reason.code, "SINK_DIED");
 }
 
 TEST_F(PoisonSearchTest, ThatItDiesWhateverIsSentCostsOneEventAtMost) {

@@ -22,11 +22,13 @@ struct TestRecord {
   std::string body;
   RecordForm form = RecordForm::kStream;
   std::vector<std::pair<std::string, std::string>> fields;
+  int32_t partition = Record::kByKey;
 };
 
 inline void Pack(const TestRecord& from, std::string* out) {
   Record record;
   record.form = from.form;
+  record.partition = from.partition;
   record.topic = from.topic;
   record.key = from.key.empty() ? std::string_view() : std::string_view(from.key);
   record.body = from.body;
@@ -103,6 +105,7 @@ class Driver {
     return found == outcomes_.end() ? Outcome{} : found->second.outcome;
   }
   const Error& error(uint64_t seq) const { return outcomes_.at(seq).error; }
+  bool unsent(uint64_t seq) const { return outcomes_.at(seq).unsent; }
   size_t Count(Outcome outcome) const {
     return static_cast<size_t>(std::count_if(outcomes_.begin(), outcomes_.end(),
                                              [&](const auto& entry) { return entry.second.outcome == outcome; }));

@@ -89,6 +89,7 @@ TEST_F(ProcessSinkTest, KilledInFlightAbortsEverythingAndStartsAgain) {
   ASSERT_EQ(kill(first, SIGKILL), 0);
   ASSERT_TRUE(driver.UntilResolved());
   EXPECT_EQ(driver.Count(Outcome::kAborted), 15u);
+  EXPECT_FALSE(driver.unsent(0)) << "it had them, and may have written them";
   EXPECT_FALSE(sink.health().up);
   EXPECT_EQ(sink.health().error.code, "SINK_DIED");
   EXPECT_EQ(sink.health().error.error_class, ErrorClass::kDestination);
@@ -103,6 +104,7 @@ TEST_F(ProcessSinkTest, KilledInFlightAbortsEverythingAndStartsAgain) {
   uint64_t fresh = driver.Submit(1, 5, Some(1));
   ASSERT_TRUE(driver.Until([&] { return driver.resolved() == 16; }));
   EXPECT_EQ(driver.outcome(stale), Outcome::kAborted);
+  EXPECT_TRUE(driver.unsent(stale)) << "never given to a process";
   EXPECT_EQ(driver.outcome(fresh), Outcome{});
 }
 

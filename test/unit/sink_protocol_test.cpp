@@ -195,12 +195,18 @@ TEST(Messages, RoundTrips) {
   EXPECT_EQ(batch_out.records, "packed");
 
   std::vector<Result> results{{1, 2, 3, Outcome::kDelivered, {}},
-                              {1, 5, 1, Outcome::kFailed, {ErrorClass::kTopic, "WRONGTYPE", "no stream"}}};
+                              {1, 5, 1, Outcome::kFailed, {ErrorClass::kTopic, "WRONGTYPE", "no stream"}},
+                              {1, 6, 2, Outcome::kAborted, {}},
+                              {1, 8, 1, Outcome::kAborted, {}, true}};
   std::vector<Place> places{{1, "topic", 3, "9", "10"}, {2, "stream", -1, "", ""}};
   std::vector<Place> places_out;
   std::vector<Result> results_out;
   ASSERT_TRUE(DecodeResults(EncodeResults(places, results), &places_out, &results_out));
-  ASSERT_EQ(results_out.size(), 2u);
+  ASSERT_EQ(results_out.size(), 4u);
+  EXPECT_EQ(results_out[2].outcome, Outcome::kAborted);
+  EXPECT_FALSE(results_out[2].unsent);
+  EXPECT_EQ(results_out[3].outcome, Outcome::kAborted);
+  EXPECT_TRUE(results_out[3].unsent);
   EXPECT_EQ(results_out[0].count, 3u);
   EXPECT_EQ(results_out[1].outcome, Outcome::kFailed);
   EXPECT_EQ(results_out[1].error.error_class, ErrorClass::kTopic);
@@ -274,10 +280,14 @@ TEST(Results, NeighboursJoin) {
   AppendResult({1, 12, 1, Outcome::kDelivered, {}}, &results);
   AppendResult({2, 13, 1, Outcome::kDelivered, {}}, &results);  // another flow
   AppendResult({2, 14, 1, Outcome::kAborted, {}}, &results);
-  AppendResult({2, 15, 1, Outcome::kFailed, {ErrorClass::kTopic, "A", ""}}, &results);
-  AppendResult({2, 16, 1, Outcome::kFailed, {ErrorClass::kTopic, "B", ""}}, &results);  // errors stay apart
-  ASSERT_EQ(results.size(), 5u);
+  AppendResult({2, 15, 1, Outcome::kAborted, {}, true}, &results);  // certainly not written: it stays apart
+  AppendResult({2, 16, 2, Outcome::kAborted, {}, true}, &results);
+  AppendResult({2, 18, 1, Outcome::kFailed, {ErrorClass::kTopic, "A", ""}}, &results);
+  AppendResult({2, 19, 1, Outcome::kFailed, {ErrorClass::kTopic, "B", ""}}, &results);  // errors stay apart
+  ASSERT_EQ(results.size(), 6u);
   EXPECT_EQ(results[0].count, 3u);
+  EXPECT_EQ(results[3].count, 3u);
+  EXPECT_TRUE(results[3].unsent && !results[2].unsent);
 }
 
 TEST(FlowGate, TakesOnlyHigherEpochsAfterTrouble) {

@@ -5,6 +5,7 @@
 #include "admin/common/query.h"
 #include "admin/guard/loss.h"
 #include "pg/entry.h"
+#include "pg/held_lock.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
@@ -14,7 +15,6 @@ extern "C" {
 #include "catalog/partition.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
-#include "storage/lock.h"
 }
 
 namespace outbox::admin {
@@ -51,6 +51,12 @@ constexpr Rule kRules[] = {
     {"tick", kPosition, kOtherPosition},
     {"adoption", "It says how far outbox.adopt() has come.", "outbox.adopt() goes on where it was."},
     {"adopted", "It says who has still to get the events of a restored dump.", "outbox.adopt() writes it."},
+    {"outcome", "It says what became of parked events: what people have given up is not sent again.",
+     "CALL outbox.replay(..., include_given_up => true) sends what was given up. Its days go with those of the log."},
+    {"server_run", "It says what each life of a Redis still had: without it what that has lost is not sent again.",
+     "Nothing has to be done: rows older than 90 days go by themselves."},
+    {"origin", "It says of which server the transaction ids are that the log and the positions of lanes hold.",
+     "outbox.adopt() makes a copy of a database one of its own."},
     {"pause", "Keys and topics that it holds up are let go, and audited, by functions.",
      "outbox.pause() and outbox.resume()."},
 };
@@ -141,10 +147,8 @@ void Tell(const TriggerData* trigger, const std::string& command) {
 // the triggers of all its tables fire before any is empty.
 bool GoesWithRoutes(const TriggerData* trigger, const Rule& rule) {
   return TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event) && strcmp(rule.table, "pause") == 0 && Guard([trigger] {
-           const Oid route = get_relname_relid("route", RelationGetNamespace(trigger->tg_relation));
-           LOCKTAG tag;
-           SET_LOCKTAG_RELATION(tag, MyDatabaseId, route);
-           return LockHeldByMe(&tag, AccessExclusiveLock);
+           return outbox::pg::HoldsLock(get_relname_relid("route", RelationGetNamespace(trigger->tg_relation)),
+                                        AccessExclusiveLock);
          });
 }
 
@@ -188,7 +192,7 @@ OUTBOX_FUNCTION(outbox_refuse_change) {
   TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.refuse_change()");
   const Datum result =
       TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event)
-          ? PointerGetDatum(nullptr)
+          ? Datum{0}
           : PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple);
   // A cascade: the row that it hangs on has been asked about.
   if (outbox::pg::InOwnStatement() || Guard([] { return InNoForceRLSOperation(); }) || !HasTables(kNeeded)) {

@@ -8,6 +8,7 @@
 
 extern "C" {
 #include "catalog/partition.h"
+#include "commands/extension.h"
 }
 
 namespace outbox::admin {
@@ -130,8 +131,24 @@ void NoteLoss(const std::string& command, const std::string& what, int64 rows) {
 
 void CheckExtensionContents(Node* statement) {
   const auto* alter = reinterpret_cast<AlterExtensionContentsStmt*>(statement);
-  if (alter->action < 0 && strcmp(alter->extname, "outbox") == 0 && StateTablesExist()) {
+  if (strcmp(alter->extname, "outbox") != 0 || creating_extension || !StateTablesExist()) {
+    return;
+  }
+  const bool takes = alter->action < 0;
+  if (takes) {
     JudgeGuards("take anything out of extension outbox");
+  }
+  if (!pg::settings.allow_loss && (!takes || alter->objtype == OBJECT_TABLE)) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    takes ? "cannot take a table out of extension outbox" : "cannot add anything to extension outbox",
+                    takes ? "DROP EXTENSION, ALTER EXTENSION UPDATE and pg_dump would not know any more that it is a "
+                            "part of it."
+                          : "It would be in no dump, and DROP EXTENSION would take it along.",
+                    std::string(takes ? "Leave it there." : "Keep what is yours in objects of your own.") +
+                        " To do it all the same, and answer for it: SET outbox.allow_loss = on."};
+  }
+  if (!takes) {
+    NoteLoss("add to extension outbox", "");
   }
 }
 

@@ -253,7 +253,7 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.refuse_loss()");
   const bool row = TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0;
   const Datum result =
-      !row ? PointerGetDatum(nullptr)
+      !row ? Datum{0}
            : PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple);
   if (outbox::pg::InOwnStatement() || !StateTablesExist()) {
     return result;

@@ -33,7 +33,7 @@ using namespace outbox::admin;
 OUTBOX_FUNCTION(outbox_note_route) {
   const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.note_route()");
   if (outbox::pg::InOwnStatement() || !StateTablesExist()) {
-    return PointerGetDatum(nullptr);
+    return Datum{0};
   }
   if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
     const bool warned_of = WarnedOf(kEverything);
@@ -51,5 +51,5 @@ OUTBOX_FUNCTION(outbox_note_route) {
                      deletes ? "DELETE" : "UPDATE");
   }
   outbox::pg::NoteConfigChange();
-  return PointerGetDatum(nullptr);
+  return Datum{0};
 }

@@ -430,6 +430,14 @@ void CheckRuleOnTable(const RangeVar* relation) {
   }
 }
 
+// It does nothing before row security is enabled, which is refused as well, and a dump would carry it on.
+void CheckCreatePolicy(Node* statement) {
+  const Oid table = FindAltered(reinterpret_cast<const CreatePolicyStmt*>(statement)->table);
+  if (OidIsValid(table)) {
+    RefuseShape(table, "create a policy on");
+  }
+}
+
 void CheckRename(Node* statement) {
   const auto* rename = reinterpret_cast<RenameStmt*>(statement);
   switch (rename->renameType) {

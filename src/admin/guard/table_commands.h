@@ -24,6 +24,7 @@ void CheckSetSchema(Node* statement);
 // What is done to a table of outbox: a partition that is added by hand; a rule, which would take what is written.
 void CheckAttach(const RangeVar* parent, const char* words);
 void CheckRuleOnTable(const RangeVar* relation);
+void CheckCreatePolicy(Node* statement);
 void CheckDropTrigger(Node* statement);
 void CheckDropPart(Node* statement);  // an index, a day of positions
 void CheckCopy(Node* statement);

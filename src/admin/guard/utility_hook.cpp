@@ -88,6 +88,7 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterObjectSchemaStmt, .before = CheckMoveObject},
     {.statement = T_AlterFunctionStmt, .before = CheckAlterFunction},
     {.statement = T_ViewStmt, .concerns = ReplacesView, .before = CheckReplaceView},
+    {.statement = T_CreatePolicyStmt, .before = CheckCreatePolicy},
     {.statement = T_RuleStmt, .before = CheckCreateRule},
     {.statement = T_AlterFdwStmt, .before = CheckAlterWrapper},
     // Destinations.

@@ -221,10 +221,13 @@ LogGrowth MeasureGrowth(const std::vector<LogDay>& days) {
     const double left = 1 - static_cast<double>(now - today) / static_cast<double>(days::kDayMicros);
     last_day += day.begins == today ? of_it : of_it * left;
   }
-  const int64 seen = std::min<int64>(now - oldest, days::kDayMicros);
+  const int64 asked = OUTBOX_FAULT_VALUE("log.seen");
+  const int64 seen = asked > 0 ? asked : std::min<int64>(now - oldest, days::kDayMicros);
   if (oldest == 0 || seen < kPaceMicros) {
     return growth;
   }
+  growth.seen = seen;
+  growth.grown = static_cast<int64>(last_day);
   growth.per_day = static_cast<int64>(last_day / static_cast<double>(seen) * static_cast<double>(days::kDayMicros));
   if (!without_end) {
     const double kept = static_cast<double>(RetentionMicros()) / static_cast<double>(days::kDayMicros) + 1;

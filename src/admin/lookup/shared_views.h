@@ -28,6 +28,9 @@ struct OwnedLaneView : LaneView {
   uint64 barrier = 0;
 };
 
+// State of a destination that a relay worker uses and has no place to show in: outbox.max_destinations.
+inline constexpr const char* kNotShown = "not shown";
+
 // What one relay worker knows of a destination.
 struct OwnedDestinationView : DestinationView {
   Oid server = InvalidOid;

@@ -32,9 +32,10 @@ struct Key {
 };
 
 struct Counts {
-  int64 forgotten = 0;  // rows of the log
-  int64 kept = 0;       // undelivered, on some route
-  int64 given_up = 0;   // undelivered: per event and route; parked events; rows of foreign_event
+  int64 forgotten = 0;         // rows of the log
+  int64 kept = 0;              // undelivered, on some route
+  std::vector<int64> kept_at;  // created_at of those of the log among them
+  int64 given_up = 0;          // undelivered: per event and route; parked events; rows of foreign_event
 };
 
 // A LIKE pattern that matches exactly this text.
@@ -133,12 +134,19 @@ class Forgetter {
         {ArrayLiteral(routes), ArrayLiteral(times), ArrayLiteral(ids), Cell(std::to_string(at))});
   }
 
-  int64 CountParked() {
+  // What lies beside the log: parked events and copies of replays, by route, and what came by another way than emit().
+  // An event of `kept_at`, which is kept in the log, is not counted once more for being parked.
+  int64 CountBeside(const std::vector<int64>& kept_at) {
+    std::vector<Cell> times;
+    for (const int64 at : kept_at) {
+      times.push_back(Cell(std::to_string(at)));
+    }
     Row row =
         RunSql(Access::kWrite,
-               "SELECT (SELECT count(*) FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id = $2), "
+               "SELECT (SELECT count(*) FROM outbox_internal.parked p WHERE aggregate_type = $1 AND aggregate_id = $2 "
+               "AND NOT (p.replay = 0 AND (extract(epoch FROM p.created_at) * 1000000)::bigint = ANY ($3::bigint[]))), "
                "(SELECT count(*) FROM outbox_internal.foreign_event WHERE aggregate_type = $1 AND aggregate_id = $2)",
-               {Cell(key_.type), Cell(key_.id)})[0];
+               {Cell(key_.type), Cell(key_.id), ArrayLiteral(times)})[0];
     return std::strtoll(row[0].value().c_str(), nullptr, 10) + std::strtoll(row[1].value().c_str(), nullptr, 10);
   }
 
@@ -191,7 +199,15 @@ class Forgetter {
     return days;
   }
 
-  bool Erases(const Found& event) const { return undelivered_ || !event.undelivered; }
+  // Counts it if it is to be kept.
+  bool Erases(const Found& event, Counts* counts) const {
+    if (undelivered_ || !event.undelivered) {
+      return true;
+    }
+    counts->kept++;
+    counts->kept_at.push_back(event.created_at);
+    return false;
+  }
 
  private:
   Key key_;
@@ -201,8 +217,7 @@ class Forgetter {
 // The lock was taken before the rows were looked up, so they are where they were.
 void Blank(const std::vector<Found>& rows, const Forgetter& forgetter, Counts* counts) {
   for (const Found& row : rows) {
-    if (!forgetter.Erases(row)) {
-      counts->kept++;
+    if (!forgetter.Erases(row, counts)) {
       continue;
     }
     const bool done = Guard([&row] {
@@ -228,9 +243,9 @@ JsonObject AuditedKey(const Key& key) {
 void LookOnly(Forgetter* forgetter, bool undelivered, Counts* counts) {
   for (const Found& row :
        forgetter->FindRows(OldestRetained().value_or(0), NewestTime() + kPgEpochMicros + 1, nullptr)) {
-    (forgetter->Erases(row) ? counts->forgotten : counts->kept)++;
+    counts->forgotten += forgetter->Erases(row, counts);
   }
-  (undelivered ? counts->given_up : counts->kept) += forgetter->CountParked();
+  (undelivered ? counts->given_up : counts->kept) += forgetter->CountBeside(counts->kept_at);
 }
 
 // What waits beside the log. Lanes may park more of the key meanwhile.
@@ -291,7 +306,7 @@ void Erase(const Key& key, bool undelivered, const Cell& reason, Forgetter* forg
   for (const auto& [since, until] : Forgetter::Days()) {
     EraseDay(since, until, undelivered, forgetter, batches, counts);
   }
-  counts->kept += forgetter->CountParked();
+  counts->kept += forgetter->CountBeside(counts->kept_at);
   WriteAudit(
       "forget", Cell(), Cell(),
       AuditedKey(key).Add("forgotten", counts->forgotten).Add("given_up", counts->given_up).Add("kept", counts->kept),

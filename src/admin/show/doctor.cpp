@@ -35,8 +35,14 @@ Findings LookAtAll() {
     CheckStandby(&findings);
     return findings;
   }
-  for (auto check : {CheckPreload, CheckVersion, CheckIdentity, CheckClock, CheckRetention, CheckPublications,
-                     CheckSubscriptions, CheckOwners, CheckRights}) {
+  CheckPreload(&findings);
+  CheckVersion(&findings);
+  if (!CheckLocks(&findings)) {
+    CheckClock(&findings);
+    return findings;
+  }
+  for (auto check :
+       {CheckIdentity, CheckClock, CheckRetention, CheckPublications, CheckSubscriptions, CheckOwners, CheckRights}) {
     check(&findings);
   }
   if (IsCopy()) {

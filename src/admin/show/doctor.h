@@ -1,4 +1,4 @@
-// The checks of outbox.doctor() [P]. Each but that of figures adds at least one row, also when all is well, so that an
+// The checks of outbox.doctor() [P]. Each but those of figures and locks adds at least one row, also when all is well, so that an
 // answer shows what was checked. The statuses: ok, warning (works, or will, but needs attention), problem (events are
 // not published).
 #pragma once
@@ -35,6 +35,9 @@ void CheckVersion(Findings* findings);
 void CheckIdentity(Findings* findings);
 void CheckProcesses(Findings* findings);
 void CheckClock(Findings* findings);
+// False: somebody has tables locked that the other checks read, for longer than a moment; nothing waits for that. Adds a
+// row then, and only then.
+bool CheckLocks(Findings* findings);
 void CheckFigures(Findings* findings);
 // All that is said on a hot standby, which has no process of outbox and writes nothing.
 void CheckStandby(Findings* findings);

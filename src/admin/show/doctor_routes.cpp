@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "admin/common/text_encoding.h"
 #include "admin/guard/user_mapping.h"
@@ -93,9 +95,19 @@ std::string Pretty(int64 bytes) {
   return RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(bytes))})[0][0].value();
 }
 
-// How soon the disk is full at the pace of the last day.
+std::string Span(double days) {
+  const auto minutes = static_cast<int64>(std::lround(days * 24 * 60));
+  return minutes < 2          ? "a minute"
+         : minutes >= 48 * 60 ? std::to_string(minutes / (24 * 60)) + " days"
+         : minutes >= 2 * 60  ? std::to_string(minutes / 60) + " hours"
+                              : std::to_string(minutes) + " minutes";
+}
+
+// How soon the disk is full at the pace of the last day. A shorter time is told, and nothing is foreseen for more than
+// kFar times as long: an hour in which a bulk load ran says little of the week.
 void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
   constexpr double kSoon = 7;  // days
+  constexpr double kFar = 24;
   const LogGrowth growth = MeasureGrowth(days);
   const std::string room = growth.disk_free < 0 ? "It is not known how much room there is"
                                                 : "The disk has " + Pretty(growth.disk_free) + " free";
@@ -105,15 +117,17 @@ void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
                                             : ", and the log grows by " + Pretty(growth.per_day) + " a day."));
     return;
   }
-  const std::string pace = room + ", and the log grows by " + Pretty(growth.per_day) + " a day";
+  const double seen = static_cast<double>(growth.seen) / USECS_PER_DAY;
+  const bool whole_day = growth.seen == USECS_PER_DAY;
+  const std::string pace = room + ", and the log " +
+                           (whole_day ? "grows by " + Pretty(growth.per_day) + " a day"
+                                      : "grew by " + Pretty(growth.grown) + " in the last " + Span(seen));
   const double left = growth.per_day == 0 ? kSoon : static_cast<double>(growth.disk_free) / growth.per_day;
   const bool ends = growth.to_come >= 0 && growth.to_come < growth.disk_free;
-  if (left < kSoon && !ends) {
-    const auto hours = static_cast<int64>(left * 24);
-    const std::string when = hours >= 48  ? std::to_string(hours / 24) + " days"
-                             : hours >= 2 ? std::to_string(hours) + " hours"
-                                          : std::to_string(static_cast<int64>(left * 24 * 60)) + " minutes";
-    findings->Warn("disk", pace + ": at that pace it is full in " + when + ".",
+  if (left < std::min(kSoon, kFar * seen) && !ends) {
+    findings->Warn("disk",
+                   pace + ": at that pace it is full in " + Span(left) + "." +
+                       (whole_day ? "" : " So short a time may be one load and no pace: look again later."),
                    growth.to_come < 0
                        ? "Routes hold days that would have gone, see the check \"log\": mend or drop them. A full disk "
                          "fails every transaction that emits."
@@ -123,7 +137,8 @@ void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
                              "outbox.drop_expired(keep => '1 day') says what would go now. A full disk fails every "
                              "transaction that emits.");
   } else {
-    findings->Ok("disk", pace + (growth.to_come > 0 ? ", until it has " + Pretty(growth.to_come) + " more." : "."));
+    findings->Ok(
+        "disk", pace + (growth.to_come > 0 && whole_day ? ", until it has " + Pretty(growth.to_come) + " more." : "."));
   }
 }
 
@@ -346,7 +361,40 @@ void CheckLaneChanges(Findings* findings) {
 
 }  // namespace
 
+namespace {
+
+// Lanes with the same trouble: one destination that is down is one finding, however many routes go there.
+struct SharedTrouble {
+  int64 lanes = 0;
+  std::set<std::string> routes;
+  std::string first;  // lane, for people
+  std::string what;
+  std::string hint;
+  bool person = false;
+};
+
+void TellTrouble(const std::string& server, const SharedTrouble& trouble, Findings* findings) {
+  const std::string who = trouble.lanes == 1 ? trouble.first
+                                             : Are(std::to_string(trouble.lanes), "lane", "of", "of") + " " +
+                                                   std::to_string(trouble.routes.size()) +
+                                                   (trouble.routes.size() == 1 ? " route to \"" : " routes to \"") +
+                                                   server + "\" (such as l" + trouble.first.substr(1) + ")";
+  const std::string detail = who + (trouble.what.starts_with(' ') ? "" : ": ") + trouble.what;
+  trouble.person ? findings->Problem("lane", detail, trouble.hint) : findings->Warn("lane", detail, trouble.hint);
+}
+
+}  // namespace
+
 void CheckLanes(Findings* findings) {
+  std::map<std::tuple<std::string, std::string, std::string>, SharedTrouble> troubles;  // by server, class and code
+  const auto note = [&troubles](const LaneRecord& lane, const std::string& name, const char* error_class,
+                                const char* code) {
+    SharedTrouble& trouble = troubles[{lane.server, error_class, code}];
+    trouble.lanes++;
+    trouble.routes.insert(lane.route);
+    trouble.first = trouble.first.empty() ? name : trouble.first;
+    return &trouble;
+  };
   std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   const std::vector<WorkerView> workers = ReadWorkerViews();
   const bool in_turn = pg::Shared() != nullptr && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
@@ -367,17 +415,18 @@ void CheckLanes(Findings* findings) {
     } else if ((view == nullptr || !view->owned) && in_turn) {
       waiting++;
     } else if (view == nullptr || !view->owned) {
-      findings->Warn("lane", name + " has no relay worker.",
-                     "A free lane is claimed within a second or two where a relay worker runs.");
+      SharedTrouble* trouble = note(lane, name, "", "");
+      trouble->what = trouble->lanes == 1 ? " has no relay worker." : " have no relay worker.";
+      trouble->hint = "A free lane is claimed within a second or two where a relay worker runs.";
     } else if (!view->trouble.empty()) {
-      bool person = std::strcmp(view->trouble.error_class, "config") == 0;
-      std::string detail =
-          name + ": " + view->trouble.error_class + " trouble, " + view->trouble.code + ": " + view->trouble.message;
-      std::string hint = person ? "An option or a credential has to be changed."
-                         : view->next_try_unix == 0
-                             ? "It is being tried again by itself, right now; see outbox.destination."
-                             : "It is tried again by itself; outbox.lag says when.";
-      person ? findings->Problem("lane", detail, hint) : findings->Warn("lane", detail, hint);
+      SharedTrouble* trouble = note(lane, name, view->trouble.error_class, view->trouble.code);
+      trouble->person = std::strcmp(view->trouble.error_class, "config") == 0;
+      trouble->what =
+          std::string(view->trouble.error_class) + " trouble, " + view->trouble.code + ": " + view->trouble.message;
+      trouble->hint = trouble->person ? "An option or a credential has to be changed."
+                      : view->next_try_unix == 0
+                          ? "It is being tried again by itself, right now; see outbox.destination."
+                          : "It is tried again by itself; outbox.lag says when.";
     } else if (std::strcmp(view->state, "paused") == 0) {
       paused++;
     } else {
@@ -386,6 +435,9 @@ void CheckLanes(Findings* findings) {
     for (const SideRecord& side : lane.sides) {
       CheckSide(name, side, findings);
     }
+  }
+  for (const auto& [of, trouble] : troubles) {
+    TellTrouble(std::get<0>(of), trouble, findings);
   }
   CheckLaneChanges(findings);
   if (unseen > 0) {
@@ -622,7 +674,8 @@ void CheckPublications(Findings* findings) {
   Row row = RunSql(Access::kRead,
                    "SELECT string_agg(quote_ident(p.pubname), ', ' ORDER BY p.pubname) FROM pg_publication p "
                    "WHERE p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace n WHERE n.pnpubid = p.oid "
-                   "AND n.pnnspid = 'outbox'::regnamespace) OR EXISTS (SELECT FROM pg_publication_rel r, pg_class c "
+                   "AND n.pnnspid = ANY ('{outbox,outbox_internal}'::regnamespace[])) OR EXISTS (SELECT FROM "
+                   "pg_publication_rel r, pg_class c "
                    "WHERE r.prpubid = p.oid AND c.oid = r.prrelid AND c.relnamespace = ANY "
                    "('{outbox,outbox_internal}'::regnamespace[]))")[0];
   if (row[0]) {
@@ -630,7 +683,7 @@ void CheckPublications(Findings* findings) {
         "publications", "The log is published to other servers, by " + *row[0] + ".",
         "Subscribers need the extension, preloaded: their keepers make the day tables without which the "
         "subscription stops, for all tables. They keep the events in outbox_internal.foreign_event and send nothing. "
-        "Publish your schemas by name, without outbox, if you do not want that.");
+        "Publish your schemas by name, without outbox and outbox_internal, if you do not want that.");
   } else {
     findings->Ok("publications", "No publication carries the log.");
   }

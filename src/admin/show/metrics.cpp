@@ -104,6 +104,8 @@ OUTBOX_FAMILY(kStorage, "outbox_storage_bytes", kGauge, "bytes", "size on disk, 
 OUTBOX_FAMILY(
     kDayBytes, "outbox_log_day_bytes", kGauge, "bytes",
     "size of the log by days (UTC): what is older than a month together, and spare: events whose day had no table");
+OUTBOX_FAMILY(kLogLimit, "outbox_log_limit_bytes", kGauge, "bytes",
+              "outbox.max_log_size: above it delivered days are dropped before their time; 0: none");
 OUTBOX_FAMILY(kClockAhead, "outbox_clock_ahead_seconds", kGauge, "seconds",
               "how far the clock of events is ahead of the server's");
 OUTBOX_FAMILY(kAdopt, "outbox_adoption_needed", kGauge, "",
@@ -211,6 +213,11 @@ void AddDestinationFigures(const Labels* labels, const metrics::DestinationCount
   samples->Add(kDeaths, labels, static_cast<double>(ValueOf(figures.deaths)));
 }
 
+bool IsOwned(const Sources& from, const Route& route) {
+  return std::any_of(from.view.lanes.begin(), from.view.lanes.end(),
+                     [&](const OwnedLaneView& lane) { return lane.owned && lane.id.route_id == route.id; });
+}
+
 // Routes and destinations that a worker has and that count together, and what they have counted.
 void AddOthers(const Sources& from, const metrics::DatabaseFigures* own) {
   Samples* samples = from.samples;
@@ -219,9 +226,7 @@ void AddOthers(const Sources& from, const metrics::DatabaseFigures* own) {
   int routes = 0;
   std::set<Oid> destinations;
   for (const Route& route : from.routes) {
-    const bool owned = std::any_of(from.view.lanes.begin(), from.view.lanes.end(), [&](const OwnedLaneView& lane) {
-      return lane.owned && lane.id.route_id == route.id;
-    });
+    const bool owned = IsOwned(from, route);
     for (const Destination& destination : from.destinations) {
       if (owned && destination.name == route.server) {
         routes += metrics::HasSlot(MyDatabaseId, route.id, destination.server) ? 0 : 1;
@@ -514,7 +519,12 @@ void AddDestinations(const Sources& from) {
         state = view.state;
       }
     }
-    from.samples->AddStates(kState, destination.labels, {"closed", "half-open", "open", "paused", "unused"},
+    // A worker has it, and there was no place to show it in.
+    const bool used = state == "unused" && std::any_of(from.routes.begin(), from.routes.end(), [&](const Route& route) {
+                        return route.server == destination.name && IsOwned(from, route);
+                      });
+    state = used ? kNotShown : state;
+    from.samples->AddStates(kState, destination.labels, {"closed", "half-open", "open", "paused", "unused", kNotShown},
                             paused.contains(destination.name) ? "paused" : state);
   }
 }
@@ -563,6 +573,7 @@ void AddServer(Sources* from) {
           {{"version", outbox::kVersion}, {"extension_version", extension}, {"pg_version", row[1].value_or("?")}}),
       1);
   samples->Add(kEnabled, none, outbox::pg::settings.enabled ? 1 : 0);
+  samples->Add(kLogLimit, none, static_cast<double>(outbox::pg::settings.max_log_size_mb) * 1024 * 1024);
   samples->Add(kMismatch, none, from->same_version ? 0 : 1);
   samples->Add(kTransaction, none, row[2] ? Seconds(std::max<int64>(Int(row[2]), 0)) : 0);
   const int64 clock = static_cast<int64>(from->view.clock);

@@ -1,6 +1,7 @@
 // Behind the views outbox.lag, outbox.destination and outbox.worker [P].
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "admin/common/query.h"
 #include "admin/common/text_encoding.h"
@@ -134,6 +135,20 @@ Cell Wrappers() {
   return TextArrayLiteral(names);
 }
 
+// Names of servers whose routes a worker has.
+std::set<std::string> UsedServers() {
+  const std::vector<OwnedLaneView> lanes = ReadLaneViews(MyDatabaseId);
+  std::set<std::string> used;
+  for (const Row& route : RunSql(Access::kRead, "SELECT r.id, r.server FROM outbox.route r")) {
+    const int64 id = std::stoll(route[0].value());
+    if (std::any_of(lanes.begin(), lanes.end(),
+                    [id](const OwnedLaneView& lane) { return lane.owned && lane.id.route_id == id; })) {
+      used.insert(route[1].value());
+    }
+  }
+  return used;
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_lag) {
@@ -165,6 +180,7 @@ OUTBOX_FUNCTION(outbox_destination) {
   ResultSet result(fcinfo);
   result.Begin();
   std::vector<OwnedDestinationView> views = ReadDestinationViews(MyDatabaseId);
+  const std::set<std::string> used = UsedServers();
   for (const Row& server : RunSql(Access::kRead,
                                   "SELECT s.oid, s.srvname, w.fdwname, p.reason, p.paused_by, "
                                   "(extract(epoch FROM p.paused_at) * 1000000)::bigint "
@@ -190,7 +206,7 @@ OUTBOX_FUNCTION(outbox_destination) {
       row.insert(row.end(),
                  {Cell(worst->state), UnixMicrosCell(worst->since_unix), UnixMicrosCell(worst->next_try_unix)});
     } else {
-      row.insert(row.end(), {Cell("unused"), Cell(), Cell()});
+      row.insert(row.end(), {Cell(used.contains(*server[1]) ? kNotShown : "unused"), Cell(), Cell()});
     }
     row.insert(row.end(), {std::to_string(workers), std::to_string(trips), std::to_string(deaths)});
     if (worst != nullptr) {

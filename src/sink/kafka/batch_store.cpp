@@ -4,6 +4,13 @@
 #include <utility>
 
 namespace outbox::sink::kafka {
+namespace {
+
+bool IsAborted(RecordState state) {
+  return state == RecordState::kAborted || state == RecordState::kAbortedUnsent;
+}
+
+}  // namespace
 
 uint32_t BatchStore::Add(Batch batch) {
   if (free_.empty()) {
@@ -36,14 +43,22 @@ void BatchStore::Touch(uint32_t slot, StoredBatch* stored) {
 
 void BatchStore::Resolve(uint32_t slot, uint32_t index, RecordState state) {
   StoredBatch& stored = *batches_[slot];
-  if (stored.state[index] != RecordState::kOpen) {
+  if (!IsOpen(stored.state[index])) {
     return;
   }
-  stored.state[index] = state;
+  const bool unsent = state == RecordState::kAborted && stored.state[index] == RecordState::kOpenUnsent;
+  stored.state[index] = unsent ? RecordState::kAbortedUnsent : state;
   --stored.open;
   --open_;
   ++stored.unreported;
   Touch(slot, &stored);
+}
+
+void BatchStore::Unsent(uint32_t slot, uint32_t index) {
+  RecordState& state = batches_[slot]->state[index];
+  if (state == RecordState::kOpen) {
+    state = RecordState::kOpenUnsent;
+  }
 }
 
 uint32_t BatchStore::AddSpot(uint32_t slot, const std::string* topic, int32_t partition) {
@@ -97,7 +112,7 @@ void BatchStore::TakePlaces(std::vector<Place>* places) {
 
 void BatchStore::Fail(uint32_t slot, uint32_t index, Error error) {
   StoredBatch& stored = *batches_[slot];
-  if (stored.state[index] != RecordState::kOpen) {
+  if (!IsOpen(stored.state[index])) {
     return;
   }
   stored.state[index] = RecordState::kReported;
@@ -108,7 +123,7 @@ void BatchStore::Fail(uint32_t slot, uint32_t index, Error error) {
 }
 
 void BatchStore::Refuse(const Batch& batch) {
-  immediate_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}});
+  immediate_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}, true});
 }
 
 void BatchStore::Report(StoredBatch* stored, uint32_t from, uint32_t to, std::vector<Result>* results) {
@@ -121,12 +136,13 @@ void BatchStore::Report(StoredBatch* stored, uint32_t from, uint32_t to, std::ve
     if (state == RecordState::kDelivered) {
       NotePlaces(stored, index, end);
     }
-    if (state == RecordState::kDelivered || state == RecordState::kAborted) {
+    if (state == RecordState::kDelivered || IsAborted(state)) {
       results->push_back({stored->batch.flow,
                           stored->batch.first_seq + index,
                           end - index,
                           state == RecordState::kDelivered ? Outcome::kDelivered : Outcome::kAborted,
-                          {}});
+                          {},
+                          state == RecordState::kAbortedUnsent});
       std::fill(stored->state.begin() + index, stored->state.begin() + end, RecordState::kReported);
       stored->unreported -= end - index;
     }
@@ -145,7 +161,7 @@ void BatchStore::Flush(int64_t now, std::vector<Result>* results) {
     if (stored.open == 0) {
       to = stored.batch.count;
     } else {
-      while (stored.state[to] != RecordState::kOpen) {
+      while (!IsOpen(stored.state[to])) {
         ++to;
       }
     }

@@ -15,7 +15,18 @@
 
 namespace outbox::sink::kafka {
 
-enum class RecordState : uint8_t { kOpen = 0, kDelivered, kAborted, kReported };
+enum class RecordState : uint8_t {
+  kOpen = 0,
+  kOpenUnsent,  // open, and certainly not written
+  kDelivered,
+  kAborted,
+  kAbortedUnsent,
+  kReported,
+};
+
+inline bool IsOpen(RecordState state) {
+  return state == RecordState::kOpen || state == RecordState::kOpenUnsent;
+}
 
 // Where the records of a batch that were acknowledged together are; `first` and `last` are of those being reported.
 struct Spot {
@@ -55,6 +66,8 @@ class BatchStore {
   // offset of -1: acknowledged, at an unknown offset.
   void Deliver(uint32_t slot, uint32_t index, uint32_t spot, int64_t offset);
   void Abort(uint32_t slot, uint32_t index) { Resolve(slot, index, RecordState::kAborted); }
+  // When it is aborted, it was certainly not written: it has not gone to the library, or has come back from there.
+  void Unsent(uint32_t slot, uint32_t index);
   void Fail(uint32_t slot, uint32_t index, Error error);
   // `topic` outlives the store.
   uint32_t AddSpot(uint32_t slot, const std::string* topic, int32_t partition);

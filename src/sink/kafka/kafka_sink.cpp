@@ -159,6 +159,17 @@ void KafkaSink::RetireProducers(int64_t now) {
   // The library may still look at bytes of records that it gave no report for.
   auto bytes = std::make_shared<std::vector<std::string>>();
   FailStalled(bytes.get());
+  for (const auto& [name, topic] : topics_) {
+    const auto unsent = [this](const std::deque<RecordRef>& waiting) {
+      for (const RecordRef& ref : waiting) {
+        store_.Unsent(ref.slot, ref.index);
+      }
+    };
+    unsent(topic->waiting);
+    for (const Partition& partition : topic->partitions) {
+      unsent(partition.waiting);
+    }
+  }
   store_.AbortAll([&](StoredBatch& stored) {
     gate_.Poison(stored.batch.flow, stored.batch.epoch);
     bytes->push_back(std::move(stored.batch.records));

@@ -119,6 +119,9 @@ void KafkaSink::ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* me
       const int code = CodeOf(message->err);
       const bool outside = report->asking && opaque.fixed && code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
       refused_.push_back({{opaque.slot, opaque.index, 0}, outside ? kNoSuchPartition : code});
+      if (rd_kafka_message_status(message) == RD_KAFKA_MSG_STATUS_NOT_PERSISTED) {
+        store_.Unsent(opaque.slot, opaque.index);
+      }
     }
   }
 }

@@ -70,7 +70,7 @@ void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
   store_.ForEachOpen([&](uint32_t slot, StoredBatch& stored) {
     RecordReader reader(stored.batch.records);
     for (uint32_t index = 0; index < stored.batch.count && reader.Next(&record_); ++index) {
-      if (stored.state[index] != RecordState::kOpen) {
+      if (!IsOpen(stored.state[index])) {
         continue;
       }
       const Topic* topic = topics_.Find(record_.topic);

@@ -61,6 +61,7 @@ void KafkaSink::Submit(Batch batch) {
     if (reader.Next(&record_)) {
       FailKnown(topics_.Find(record_.topic), {slot, index, 0}, record_);
     }
+    store_.Unsent(slot, index);
     store_.Abort(slot, index);
   }
 }
@@ -228,7 +229,7 @@ bool KafkaSink::AskAbout(Topic* topic) {
   if (topic->state == TopicState::kReady) {
     ReleaseTopic(topic);  // it is known by a record that asks for a partition which it has not
   }
-  return store_.at(last_slot).state[last_index] == RecordState::kOpen;
+  return IsOpen(store_.at(last_slot).state[last_index]);
 }
 
 bool KafkaSink::OpenTopic(Topic* topic) {
@@ -362,6 +363,7 @@ void KafkaSink::FailFlow(const RecordRef& ref, Error error) {
         if (topic->limits.known() && Read(waiting, &record)) {
           FailKnown(topic, waiting, record);
         }
+        store_.Unsent(waiting.slot, waiting.index);
         store_.Abort(waiting.slot, waiting.index);
         return true;
       });

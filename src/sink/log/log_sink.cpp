@@ -91,7 +91,7 @@ LogSink::LogSink(const Options& options, WriteLine write_line)
 
 void LogSink::Submit(Batch batch) {
   if (!gate_.Admits(batch.flow, batch.epoch)) {
-    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &results_);
+    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}, true}, &results_);
     return;
   }
   RecordReader reader(batch.records);
@@ -110,7 +110,7 @@ void LogSink::Submit(Batch batch) {
     results_.push_back({batch.flow, batch.first_seq + done, 1, Outcome::kFailed, std::move(error)});
     gate_.Poison(batch.flow, batch.epoch);
     if (done + 1 < batch.count) {
-      results_.push_back({batch.flow, batch.first_seq + done + 1, batch.count - done - 1, Outcome::kAborted, {}});
+      results_.push_back({batch.flow, batch.first_seq + done + 1, batch.count - done - 1, Outcome::kAborted, {}, true});
     }
   }
 }

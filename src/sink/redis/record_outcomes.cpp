@@ -8,7 +8,7 @@ namespace outbox::sink {
 bool Outcomes::AdmitsBatch(const Batch& batch) {
   const bool admitted = gate_.Admits(batch.flow, batch.epoch);
   if (!admitted) {
-    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}}, &results_);
+    AppendResult({batch.flow, batch.first_seq, batch.count, Outcome::kAborted, {}, true}, &results_);
   }
   return admitted;
 }
@@ -18,7 +18,7 @@ void Outcomes::FailUnsent(const Batch& batch, uint32_t index, Error error) {
   results_.push_back({batch.flow, seq, 1, Outcome::kFailed, std::move(error)});
   gate_.Poison(batch.flow, batch.epoch);
   if (index + 1 < batch.count) {
-    AppendResult({batch.flow, seq + 1, batch.count - index - 1, Outcome::kAborted, {}}, &results_);
+    AppendResult({batch.flow, seq + 1, batch.count - index - 1, Outcome::kAborted, {}, true}, &results_);
   }
 }
 
@@ -43,9 +43,9 @@ void Outcomes::Delivered(const Target& target, std::span<const Entry> entries, s
   }
 }
 
-void Outcomes::Aborted(const Entry& entry) {
+void Outcomes::Aborted(const Entry& entry, bool unsent) {
   gate_.Poison(entry.flow, entry.epoch);
-  AppendResult({entry.flow, entry.seq, 1, Outcome::kAborted, {}}, &results_);
+  AppendResult({entry.flow, entry.seq, 1, Outcome::kAborted, {}, unsent}, &results_);
 }
 
 void Outcomes::Failed(const Target& target, const Entry& entry, Error error) {
@@ -54,7 +54,7 @@ void Outcomes::Failed(const Target& target, const Entry& entry, Error error) {
   }
   // A record whose flow was stopped elsewhere meanwhile is not asked about: it goes again in any case.
   if (!Admits(entry)) {
-    Aborted(entry);
+    Aborted(entry, true);
     return;
   }
   results_.push_back({entry.flow, entry.seq, 1, Outcome::kFailed, std::move(error)});

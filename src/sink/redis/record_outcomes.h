@@ -29,7 +29,8 @@ class Outcomes {
 
   // `first` and `last`: ids of stream entries, "" where there are none.
   void Delivered(const Target& target, std::span<const Entry> entries, std::string_view first, std::string_view last);
-  void Aborted(const Entry& entry);
+  // `unsent`: it was certainly not written.
+  void Aborted(const Entry& entry, bool unsent);
   // An unknown error that comes again and again is the target's, not the server's.
   void Failed(const Target& target, const Entry& entry, Error error);
 

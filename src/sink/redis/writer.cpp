@@ -381,7 +381,7 @@ void Writer::Stopped(Part part, size_t done, Error error) {
     if (outcomes_.Admits(part.entries[i])) {
       again.push_back(std::move(part.entries[i]));
     } else {
-      outcomes_.Aborted(part.entries[i]);
+      outcomes_.Aborted(part.entries[i], false);  // a transaction goes on behind a command that fails
     }
   }
   part.entries = std::move(again);
@@ -395,7 +395,7 @@ void Writer::AbortBarred(uint32_t flow) {
   std::vector<Entry> barred;
   targets_.Remove([this, flow](const Entry& entry) { return entry.flow == flow && !outcomes_.Admits(entry); }, &barred);
   for (const Entry& entry : barred) {
-    outcomes_.Aborted(entry);
+    outcomes_.Aborted(entry, true);
   }
 }
 
@@ -407,7 +407,7 @@ void Writer::AbortAll() {
       outcomes_.Failed(*part.target, part.entries[begin++], std::move(part.refused));
     }
     for (size_t i = begin; i < part.entries.size(); ++i) {
-      outcomes_.Aborted(part.entries[i]);
+      outcomes_.Aborted(part.entries[i], false);
     }
   }
   ForgetConnection();
@@ -423,7 +423,7 @@ void Writer::AbortWaiting() {
   std::vector<Entry> waiting;
   targets_.Remove([](const Entry&) { return true; }, &waiting);
   for (const Entry& entry : waiting) {
-    outcomes_.Aborted(entry);
+    outcomes_.Aborted(entry, true);
   }
   targets_.Clear();
 }

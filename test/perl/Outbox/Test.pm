@@ -7,6 +7,7 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use File::Basename qw(dirname);
 use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -17,7 +18,7 @@ use Outbox::Kafka;
 use Outbox::Redis;
 
 our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
-  rss_kb sql_literal no_server_crashed emit_counted emit_huge by_key wait_until server_is_back);
+  rss_kb sql_literal stage_with no_server_crashed emit_counted emit_huge by_key wait_until server_is_back);
 
 # A run that is interrupted ends what it has started: see the END blocks.
 foreach my $signal (qw(TERM INT HUP)) { $SIG{$signal} = sub { exit 130 } }
@@ -34,6 +35,20 @@ sub new_node
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION outbox') if $options{extension} // 1;
 	return $node;
+}
+
+# Lines of postgresql.conf for a server that has these scripts of test/upgrade beside those of the build: from a stage of its own
+# (links), or none where a server loads only what is installed into it: scripts/lib.sh has installed them there, too.
+sub stage_with
+{
+	my (@scripts) = @_;
+	my $conf = slurp_file($ENV{TEMP_CONFIG});
+	return '' if $conf !~ /^extension_/m;
+	my $stage = PostgreSQL::Test::Utils::tempdir() . '/stage';
+	system('cp', '-rs', $ENV{OUTBOX_STAGE}, $stage) == 0 or die 'cp';
+	chomp(my $control = `find '$stage' -name outbox.control`);
+	system('cp', (map { "$ENV{OUTBOX_TOP}/test/upgrade/$_" } @scripts), dirname($control)) == 0 or die 'cp';
+	return $conf =~ s/\Q$ENV{OUTBOX_STAGE}\E/$stage/gr;
 }
 
 sub sql_literal

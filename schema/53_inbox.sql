@@ -1,0 +1,257 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- The inbox: which consumer has handled which event, in the consumer's database. It needs no preload and no workers; see
+-- src/inbox/README.md. (Run again in a step from one version to the next.)
+-- ---------------------------------------------------------------------------------------------------------------------
+-- The tables of the ring are made here and never again: a day is one of them for a month, and is emptied as a whole. So
+-- nothing has to be made at midnight, and a dump has them like any other table of the extension.
+DO $tables$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY(SELECT pg_catalog.format('inbox_day_%s', pg_catalog.lpad(d::text, 2, '0')) FROM pg_catalog.generate_series(0, 31) d)
+                        OPERATOR(pg_catalog.||) ARRAY['inbox_undated_a', 'inbox_undated_b'] LOOP
+    EXECUTE pg_catalog.format('CREATE TABLE IF NOT EXISTS outbox_internal.%I (event_id uuid NOT NULL, consumer text COLLATE "C" NOT NULL, '
+      'CONSTRAINT %I PRIMARY KEY (consumer, event_id)) WITH (fillfactor = 100, autovacuum_enabled = %s)',
+      name, name OPERATOR(pg_catalog.||) '_pkey', CASE WHEN name OPERATOR(pg_catalog.~) 'day' THEN 'false' ELSE 'true' END);
+    EXECUTE pg_catalog.format('COMMENT ON TABLE outbox_internal.%I IS %L', name,
+      CASE WHEN name OPERATOR(pg_catalog.~) 'day' THEN 'inbox: events handled, of one UTC day in 32, that of the time in their id; emptied as a whole when outbox.inbox_retention is over'
+           ELSE 'inbox: events handled whose id has no time; in both of these tables, which are emptied in turn' END);
+    EXECUTE pg_catalog.format('COMMENT ON COLUMN outbox_internal.%I.event_id IS %L', name, 'the event''s id');
+    EXECUTE pg_catalog.format('COMMENT ON COLUMN outbox_internal.%I.consumer IS %L', name, 'who has handled it');
+    PERFORM pg_catalog.pg_extension_config_dump(pg_catalog.format('outbox_internal.%I', name)::pg_catalog.regclass, '');
+  END LOOP;
+END
+$tables$;
+
+CREATE TABLE IF NOT EXISTS outbox_internal.inbox_kept (
+  kept_from    date        NOT NULL,
+  turned_at    timestamptz NOT NULL,
+  last_emptied integer     NOT NULL
+);
+COMMENT ON TABLE outbox_internal.inbox_kept IS 'inbox: one row, made with the first mark: from which day on marks are kept. It only goes forward';
+COMMENT ON COLUMN outbox_internal.inbox_kept.kept_from IS 'UTC day: marks of earlier ones may be gone';
+COMMENT ON COLUMN outbox_internal.inbox_kept.turned_at IS 'when one of the two undated tables was last emptied';
+COMMENT ON COLUMN outbox_internal.inbox_kept.last_emptied IS 'which one: 0 or 1';
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.inbox_kept', '');
+
+CREATE TABLE IF NOT EXISTS outbox_internal.inbox_key (
+  consumer   text COLLATE "C" NOT NULL,
+  source     text COLLATE "C" NOT NULL,
+  key        text COLLATE "C" NOT NULL,
+  created_at bigint           NOT NULL,
+  CONSTRAINT inbox_key_pkey PRIMARY KEY (consumer, source, key)
+) WITH (fillfactor = 80);
+COMMENT ON TABLE outbox_internal.inbox_key IS 'inbox: of each key the newest event that was handled';
+COMMENT ON COLUMN outbox_internal.inbox_key.consumer IS 'who has handled it';
+COMMENT ON COLUMN outbox_internal.inbox_key.source IS 'where keys are unique: a topic, for instance';
+COMMENT ON COLUMN outbox_internal.inbox_key.key IS 'the record''s key';
+COMMENT ON COLUMN outbox_internal.inbox_key.created_at IS 'header created_at of the newest event: Unix microseconds';
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.inbox_key', '');
+
+CREATE TABLE IF NOT EXISTS outbox_internal.inbox_stream (
+  consumer text COLLATE "C" NOT NULL,
+  stream   text COLLATE "C" NOT NULL,
+  reached  bigint           NOT NULL,
+  CONSTRAINT inbox_stream_pkey PRIMARY KEY (consumer, stream)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE outbox_internal.inbox_stream IS 'inbox: of each stream the last position that was handled';
+COMMENT ON COLUMN outbox_internal.inbox_stream.consumer IS 'who has handled it';
+COMMENT ON COLUMN outbox_internal.inbox_stream.stream IS 'what is numbered: a topic''s partition, for instance';
+COMMENT ON COLUMN outbox_internal.inbox_stream.reached IS 'the last position that was handled; -1: none';
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.inbox_stream', '');
+
+-- Who may receive. As outbox_internal.emit_right.
+CREATE TABLE IF NOT EXISTS outbox_internal.receive_right (
+  role              name PRIMARY KEY,
+  role_id           oid,
+  consumers         text[],
+  system_identifier bigint
+);
+COMMENT ON TABLE outbox_internal.receive_right IS 'roles that grant_receive() let receive, and as which consumers; change through grant_receive and revoke_receive';
+COMMENT ON COLUMN outbox_internal.receive_right.role IS 'role; its name counts where role_id does not';
+COMMENT ON COLUMN outbox_internal.receive_right.role_id IS 'its oid, which counts where system_identifier is this server''s and there is such a role; NULL: there was none of that name when the row came';
+COMMENT ON COLUMN outbox_internal.receive_right.consumers IS 'patterns with * for any run of characters; NULL: all consumers';
+COMMENT ON COLUMN outbox_internal.receive_right.system_identifier IS 'of the server that role_id is an oid of: a dump may bring another one''s';
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.receive_right', '');
+
+CREATE OR REPLACE TRIGGER find_role BEFORE INSERT ON outbox_internal.receive_right FOR EACH ROW EXECUTE FUNCTION outbox_internal.find_role();
+ALTER TABLE outbox_internal.receive_right ENABLE ALWAYS TRIGGER find_role;
+COMMENT ON TRIGGER find_role ON outbox_internal.receive_right IS 'fills role_id';
+
+-- Sessions keep what they have read of these two until it changes.
+DO $changed$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['receive_right', 'inbox_kept'] LOOP
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER read_again AFTER INSERT OR UPDATE OR DELETE ON outbox_internal.%I '
+      'FOR EACH ROW EXECUTE FUNCTION outbox_internal.emit_rights_changed()', name);
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER read_again_emptied AFTER TRUNCATE ON outbox_internal.%I '
+      'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.emit_rights_changed()', name);
+    EXECUTE pg_catalog.format('ALTER TABLE outbox_internal.%I ENABLE ALWAYS TRIGGER read_again, ENABLE ALWAYS TRIGGER read_again_emptied', name);
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER read_again ON outbox_internal.%I IS %L', name, 'has every session read it again');
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER read_again_emptied ON outbox_internal.%I IS %L', name, 'has every session read it again');
+  END LOOP;
+END
+$changed$;
+
+-- Marks do not go by hand.
+CREATE OR REPLACE FUNCTION outbox_internal.refuse_forgetting() RETURNS trigger
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_refuse_forgetting';
+COMMENT ON FUNCTION outbox_internal.refuse_forgetting() IS 'refuses DELETE and TRUNCATE of what consumers have handled, unless outbox.allow_loss says so';
+DO $guard$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY(SELECT pg_catalog.format('inbox_day_%s', pg_catalog.lpad(d::text, 2, '0')) FROM pg_catalog.generate_series(0, 31) d)
+                        OPERATOR(pg_catalog.||) ARRAY['inbox_undated_a', 'inbox_undated_b', 'inbox_key', 'inbox_stream', 'inbox_kept'] LOOP
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_forgetting BEFORE DELETE OR TRUNCATE ON outbox_internal.%I '
+      'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.refuse_forgetting()', name);
+    EXECUTE pg_catalog.format('ALTER TABLE outbox_internal.%I ENABLE ALWAYS TRIGGER no_forgetting', name);
+    EXECUTE pg_catalog.format('COMMENT ON TRIGGER no_forgetting ON outbox_internal.%I IS %L', name, 'marks do not go by hand: events would be handled twice');
+  END LOOP;
+END
+$guard$;
+
+CREATE OR REPLACE FUNCTION outbox.receive(consumer text, event_id uuid) RETURNS boolean
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_receive';
+COMMENT ON FUNCTION outbox.receive(text, uuid) IS 'is the event new to this consumer? Marks it as handled, in the transaction that handles it; waits where another transaction has just marked it, and says true if that was rolled back';
+
+CREATE OR REPLACE FUNCTION outbox.receive_many(consumer text, event_ids uuid[]) RETURNS SETOF uuid
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_receive_many';
+COMMENT ON FUNCTION outbox.receive_many(text, uuid[]) IS 'marks many events as handled, and returns those that are new to this consumer, each once, in the order given';
+
+CREATE OR REPLACE FUNCTION outbox.receive(consumer text, source text, key text, created_at bigint) RETURNS boolean
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_receive_newest';
+COMMENT ON FUNCTION outbox.receive(text, text, text, bigint) IS 'for consumers that keep the newest value of a key: is the event newer than all that were handled of this key? One row for each key; created_at as in the header, in microseconds';
+
+CREATE OR REPLACE FUNCTION outbox.receive_next(consumer text, stream text, stream_position bigint, allow_gaps boolean DEFAULT false) RETURNS text
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_receive_next';
+COMMENT ON FUNCTION outbox.receive_next(text, text, bigint, boolean) IS 'for consumers of a numbered stream: next: handle it, it is marked; repeat: it was handled; gap: some before it were not, and nothing is marked. One row for each stream; the first position ever is next. allow_gaps: what is further on is next as well, as Kafka''s offsets have holes';
+
+CREATE OR REPLACE FUNCTION outbox.received_to(consumer text, stream text) RETURNS bigint
+  LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_received_to';
+COMMENT ON FUNCTION outbox.received_to(text, text) IS 'the last position of a stream that receive_next() has marked: begin behind it. NULL: none';
+
+CREATE OR REPLACE FUNCTION outbox.forget_received(consumer text, event_id uuid) RETURNS boolean
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_forget_received';
+COMMENT ON FUNCTION outbox.forget_received(text, uuid) IS 'takes one mark back, so that the consumer handles the event when it comes again; was there one?';
+
+CREATE OR REPLACE FUNCTION outbox.reprocess(consumer text, since timestamptz, until timestamptz DEFAULT 'infinity') RETURNS bigint
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_reprocess';
+COMMENT ON FUNCTION outbox.reprocess(text, timestamptz, timestamptz) IS 'takes back the marks of all events created in that time, by their ids; returns how many. Then send them again: outbox.replay(), or the consumer group''s offsets';
+
+CREATE OR REPLACE FUNCTION outbox.forget_consumer(consumer text) RETURNS bigint
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_forget_consumer';
+COMMENT ON FUNCTION outbox.forget_consumer(text) IS 'takes back all that the inbox has of a consumer, keys and streams too; returns how many rows';
+
+CREATE OR REPLACE FUNCTION outbox.seek_stream(consumer text, stream text, next_position bigint) RETURNS bigint
+  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_seek_stream';
+COMMENT ON FUNCTION outbox.seek_stream(text, text, bigint) IS 'says which position receive_next() takes for the next one; NULL: whatever comes first. Returns the one that was expected before';
+
+CREATE OR REPLACE FUNCTION outbox_internal.day_of_id(event_id uuid) RETURNS date
+  LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'outbox_day_of_id';
+COMMENT ON FUNCTION outbox_internal.day_of_id(uuid) IS 'the UTC day of the time in an id; NULL: it has none';
+
+CREATE OR REPLACE FUNCTION outbox_internal.received(OUT consumer text, OUT what text, OUT day date, OUT rows bigint, OUT bytes bigint) RETURNS SETOF record
+  LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_received';
+REVOKE ALL ON FUNCTION outbox_internal.received() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.received() TO pg_monitor;
+COMMENT ON FUNCTION outbox_internal.received() IS 'behind the view outbox.received';
+
+CREATE OR REPLACE VIEW outbox.received AS SELECT r.consumer, r.what, r.day, r.rows, r.bytes FROM outbox_internal.received() r;
+REVOKE ALL ON outbox.received FROM PUBLIC;
+GRANT SELECT ON outbox.received TO pg_monitor;
+COMMENT ON VIEW outbox.received IS 'what the inbox holds, by consumer';
+COMMENT ON COLUMN outbox.received.consumer IS 'consumer';
+COMMENT ON COLUMN outbox.received.what IS 'event: marks of events; undated: of those whose id has no time (each is in a second table as well); key: newest values; stream: positions';
+COMMENT ON COLUMN outbox.received.day IS 'UTC day of the time in the events'' ids; it goes as a whole';
+COMMENT ON COLUMN outbox.received.rows IS 'how many; of tables above 32 MB an estimate from as much of them';
+COMMENT ON COLUMN outbox.received.bytes IS 'on disk with indexes, its share of the table by rows';
+
+CREATE OR REPLACE FUNCTION outbox_internal.receive_routines() RETURNS SETOF regprocedure
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p
+  WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('receive', 'receive_many', 'receive_next', 'received_to');
+END;
+COMMENT ON FUNCTION outbox_internal.receive_routines() IS 'what grant_receive() grants EXECUTE on';
+
+-- As in src/inbox/consumer.cpp.
+CREATE OR REPLACE FUNCTION outbox_internal.role_of(receive_right outbox_internal.receive_right) RETURNS oid
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  SELECT coalesce(
+    (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.oid = (receive_right).role_id
+     AND (receive_right).system_identifier = (SELECT c.system_identifier FROM pg_catalog.pg_control_system() c)),
+    (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = (receive_right).role));
+END;
+COMMENT ON FUNCTION outbox_internal.role_of(outbox_internal.receive_right) IS 'the role that a row of outbox_internal.receive_right is about; NULL: there is none';
+
+CREATE OR REPLACE FUNCTION outbox.grant_receive(role regrole, consumers text[] DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
+DECLARE
+  routine regprocedure;
+BEGIN
+  IF role IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
+      DETAIL = 'Without a role there is nobody to grant to.', HINT = 'Pass a role name, such as ''app''.';
+  END IF;
+  IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = role::oid) THEN
+    RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role %s does not exist', role),
+      DETAIL = 'There is no role of that number.', HINT = 'Pass a role name, such as ''app''.';
+  END IF;
+  IF array_ndims(consumers) > 1 THEN
+    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'consumers must be a list of one dimension',
+      DETAIL = format('It has %s.', array_ndims(consumers)), HINT = 'Pass patterns such as ''{billing,search-*}''.';
+  END IF;
+  IF cardinality(consumers) = 0 OR array_position(consumers, NULL) IS NOT NULL OR '' = ANY (consumers) THEN
+    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'consumers must be patterns, one at least',
+      DETAIL = 'An empty list, an empty pattern and NULL allow nothing.',
+      HINT = 'Pass patterns such as ''{billing}''; revoke_receive() takes the right away, no consumers at all means all.';
+  END IF;
+  PERFORM outbox_internal.lock_rights();
+  EXECUTE format('GRANT USAGE ON SCHEMA outbox TO %s', role);
+  FOR routine IN SELECT * FROM outbox_internal.receive_routines() LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', routine, role);
+  END LOOP;
+  DELETE FROM outbox_internal.receive_right e WHERE outbox_internal.role_of(e) = grant_receive.role::oid OR e.role = pg_get_userbyid(grant_receive.role::oid);
+  INSERT INTO outbox_internal.receive_right (role, consumers) VALUES (pg_get_userbyid(grant_receive.role::oid), grant_receive.consumers);
+  INSERT INTO outbox.audit (who, action, detail)
+  VALUES (session_user, 'grant_receive', jsonb_strip_nulls(jsonb_build_object('to', grant_receive.role, 'consumers', grant_receive.consumers)));
+END
+$grant$;
+COMMENT ON FUNCTION outbox.grant_receive(regrole, text[]) IS 'lets a role receive; with consumers (patterns) in their name only. The last call counts. It gives no way to take marks back, of whomever: that is grant_operate()';
+
+CREATE OR REPLACE FUNCTION outbox.revoke_receive(role regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
+DECLARE
+  routine regprocedure;
+  had boolean;
+BEGIN
+  IF role IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
+      DETAIL = 'Without a role there is nobody to revoke from.', HINT = 'Pass a role name, such as ''app''.';
+  END IF;
+  PERFORM outbox_internal.lock_rights();
+  had := outbox_internal.has_of(role::oid, ARRAY(SELECT r::oid FROM outbox_internal.receive_routines() r), '{}')
+    OR EXISTS (SELECT FROM outbox_internal.receive_right e WHERE outbox_internal.role_of(e) = revoke_receive.role::oid);
+  IF had THEN
+    FOR routine IN SELECT * FROM outbox_internal.receive_routines() LOOP
+      EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %s', routine, role);
+    END LOOP;
+    DELETE FROM outbox_internal.receive_right e WHERE outbox_internal.role_of(e) = revoke_receive.role::oid;
+    IF NOT outbox_internal.needs_schema(role::oid) THEN
+      EXECUTE format('REVOKE USAGE ON SCHEMA outbox FROM %s', role);
+    END IF;
+    INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_receive', jsonb_build_object('from', revoke_receive.role));
+  END IF;
+  IF EXISTS (SELECT FROM outbox_internal.receive_routines() r WHERE has_function_privilege(role, r, 'EXECUTE')) THEN
+    RAISE NOTICE USING MESSAGE = format(CASE WHEN had THEN 'role %s may still receive' ELSE 'role %s had no right to receive of its own, and may receive' END, role),
+      DETAIL = 'It may as a superuser or owner, as a member of a role that may, or as PUBLIC.';
+  ELSIF NOT had THEN
+    RAISE NOTICE 'role % had no right to receive', role;
+  END IF;
+END
+$revoke$;
+COMMENT ON FUNCTION outbox.revoke_receive(regrole) IS 'takes back what grant_receive() granted; USAGE on the schema unless the role has another right there';

@@ -1,0 +1,25 @@
+// Who receives [P]: a consumer is a name, which needs no registration, and roles may receive in the name of some or of
+// all: outbox_internal.receive_right, see outbox.grant_receive(). Plain.
+//
+// The current role's own row decides; without one, those of the roles it is a member of: free if there is none (it has
+// EXECUTE by other ways) or one of them has no limit, else what all of them allow together. Superusers and the
+// extension's owner are free.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::inbox {
+
+// An argument that must not be NULL: `what` is its name. Raises 22004.
+void RefuseNull(bool null, const char* function, const char* what);
+// A name of at most `most` bytes: not empty, no blank at either end, no control character. Raises 22023.
+void CheckName(const text* name, const char* what, int most);
+inline constexpr int kLongestConsumer = 100;
+// Raises 22023 for what is no name of a consumer.
+void CheckConsumerName(const text* consumer);
+// The same, and 42501 where the current role may not receive in its name.
+void CheckConsumerRight(const text* consumer);
+// The same, and 25006 on a standby.
+void CheckConsumer(const text* consumer, const char* function);
+
+}  // namespace outbox::inbox

@@ -1,0 +1,37 @@
+// From which day on marks are kept, and the emptying of days before it [P]. Plain.
+//
+// outbox_internal.inbox_kept has one row, which only goes forward: what is older may have been forgotten, so nobody can
+// say of an id of such a day whether it was handled. A session holds RowExclusiveLock on the table of a day while it
+// compares, and an emptying needs that table alone: an id that was found kept stays so until the transaction ends.
+//
+// The row is moved and tables are emptied by the callers themselves, in their transactions: no worker and no preload is
+// needed. Such a caller waits for no lock and empties one table at most. It locks none that anybody else needs: the
+// day is over for all.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::inbox {
+
+struct Kept {
+  bool settled;      // the row is there; until then nothing was ever emptied
+  int32 from;        // day, from 1970-01-01 UTC
+  int64 turned_at;   // when an undated table was last emptied: Unix microseconds
+  int last_emptied;  // which one
+};
+
+// The transaction's time, Unix microseconds.
+int64 TransactionMicros();
+// As committed by now. From a cache, which changes clear.
+Kept CurrentKept();
+
+// What a call does in passing, in next to no time where there is nothing to do. `seen`: the time of an id that was
+// received; days are given up by the smaller of both clocks, the producer's and ours, so that one which has jumped
+// ahead drops nothing.
+void KeepInPassing(int64 now, int64 seen);
+// The same at once. Returns whether a table was emptied.
+bool Keep(int64 now, int64 seen);
+// Has the ring go on as far as `day` needs it, if `now` allows that, when nobody has received anything for weeks.
+void CatchUp(int64 now, int32 day);
+
+}  // namespace outbox::inbox

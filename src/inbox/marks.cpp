@@ -1,0 +1,250 @@
+#include "inbox/marks.h"
+
+#include "days/day_table_ddl.h"
+#include "inbox/as_owner.h"
+#include "inbox/consumer.h"
+#include "inbox/kept.h"
+#include "inbox/ring.h"
+#include "pg/entry.h"
+#include "pg/settings.h"
+
+extern "C" {
+#include "storage/lmgr.h"
+#include "utils/array.h"
+#include "utils/datetime.h"
+}
+
+namespace outbox::inbox {
+
+namespace {
+
+OwnStatement mark_one[kTables];
+OwnStatement mark_many[kTables];
+
+OwnStatement* MarkOne(int table) {
+  OwnStatement* statement = &mark_one[table];
+  if (statement->sql == nullptr) {
+    char name[NAMEDATALEN];
+    TableName(table, name);
+    *statement = {
+        MemoryContextStrdup(
+            TopMemoryContext,
+            psprintf("INSERT INTO outbox_internal.%s (consumer, event_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                     name)),
+        2,
+        {TEXTOID, UUIDOID}};
+  }
+  return statement;
+}
+
+// In the order of the array.
+OwnStatement* MarkMany(int table) {
+  OwnStatement* statement = &mark_many[table];
+  if (statement->sql == nullptr) {
+    char name[NAMEDATALEN];
+    TableName(table, name);
+    *statement = {MemoryContextStrdup(TopMemoryContext,
+                                      psprintf("INSERT INTO outbox_internal.%s (consumer, event_id) SELECT $1, i FROM "
+                                               "pg_catalog.unnest($2) i ON CONFLICT DO NOTHING RETURNING event_id",
+                                               name)),
+                  2,
+                  {TEXTOID, UUIDARRAYOID}};
+  }
+  return statement;
+}
+
+const char* DayText(int32 day) {
+  int year = 0;
+  int month = 0;
+  int mday = 0;
+  j2date(day + UNIX_EPOCH_JDATE, &year, &month, &mday);
+  return psprintf("%04d-%02d-%02d", year, month, mday);
+}
+
+const char* IdText(const pg_uuid_t* id) {
+  return DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(id)));
+}
+
+[[noreturn]] void RefuseExpired(const pg_uuid_t* id, int32 day, int32 kept_from) {
+  ereport(ERROR,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("event %s is older than what the inbox remembers", IdText(id)),
+           errdetail("It is of %s, and marks are kept from %s on: nobody can say whether it was handled.", DayText(day),
+                     DayText(kept_from)),
+           errhint("SET outbox.inbox_expired = 'accept' for a consumer's first load of old events, or 'skip' where it "
+                   "has handled all of that time; outbox.inbox_retention says how long marks are kept.")));
+}
+
+[[noreturn]] void RefuseAhead(const pg_uuid_t* id, int32 day) {
+  ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                  errmsg("the time of event %s is too far ahead: %s", IdText(id), DayText(day)),
+                  errdetail("By this server's clock it is %s.", DayText(days::DayOfMicros(TransactionMicros()))),
+                  errhint("Compare the clocks of producer and consumer. Of ids whose time means nothing, pass one that "
+                          "has none: md5(id::text)::uuid.")));
+}
+
+// Where its mark goes: a table, or -1: it counts as handled. Locks that table against being emptied.
+int FindTable(const pg_uuid_t* id, int64 now) {
+  int64 micros = 0;
+  if (!TimeOfId(id, &micros)) {
+    KeepInPassing(now, now);
+    return kUndatedA;
+  }
+  const int32 day = days::DayOfMicros(micros);
+  const int table = TableOfDay(day);
+  // The lock first: who empties the table has to have it alone, and what he has done is known when it was had.
+  LockRelationOid(TableOid(table), RowExclusiveLock);
+  Kept kept = CurrentKept();
+  if (day >= kept.from + kDayTables) {
+    CatchUp(now, day);
+    kept = CurrentKept();
+    if (day >= kept.from + kDayTables) {
+      RefuseAhead(id, day);
+    }
+  }
+  if (day >= kept.from) {
+    KeepInPassing(now, micros);
+    return table;
+  }
+  switch (static_cast<pg::InboxExpired>(pg::settings.inbox_expired)) {
+    case pg::InboxExpired::kError:
+      RefuseExpired(id, day, kept.from);
+    case pg::InboxExpired::kSkip:
+      return -1;
+    case pg::InboxExpired::kAccept:
+      return kUndatedA;  // from now on and for ever it is as old as its mark
+  }
+  pg_unreachable();
+}
+
+bool Mark(int table, Datum consumer, const pg_uuid_t* id) {
+  Datum values[] = {consumer, UUIDPGetDatum(id)};
+  return Run(MarkOne(table), values) == 1;
+}
+
+int CompareIds(const void* left, const void* right) {
+  return memcmp(static_cast<const Candidate*>(left)->id.data, static_cast<const Candidate*>(right)->id.data, UUID_LEN);
+}
+
+int CompareByTable(const void* left, const void* right) {
+  const auto* a = static_cast<const Candidate*>(left);
+  const auto* b = static_cast<const Candidate*>(right);
+  if (a->table != b->table) {
+    return a->table < b->table ? -1 : 1;
+  }
+  const int ids = CompareIds(a, b);
+  return ids != 0 ? ids : a->order - b->order;
+}
+
+int CompareByOrder(const void* left, const void* right) {
+  return static_cast<const Candidate*>(left)->order - static_cast<const Candidate*>(right)->order;
+}
+
+// Marks those of a run that are `fresh`, sorted by id; leaves it to those that were not marked.
+void MarkRun(int table, Datum consumer, Candidate* run, int count) {
+  Datum* ids = static_cast<Datum*>(palloc(sizeof(Datum) * count));
+  int used = 0;
+  for (int i = 0; i < count; i++) {
+    // The first of equal ones.
+    run[i].fresh = run[i].fresh && (i == 0 || CompareIds(&run[i - 1], &run[i]) != 0);
+    if (run[i].fresh) {
+      ids[used++] = UUIDPGetDatum(&run[i].id);
+    }
+  }
+  if (used == 0) {
+    return;
+  }
+  Datum values[] = {consumer, PointerGetDatum(construct_array(ids, used, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR))};
+  const uint64 rows = Run(MarkMany(table), values);
+  uint64 row = 0;
+  for (int i = 0; i < count; i++) {
+    if (!run[i].fresh) {
+      continue;
+    }
+    bool null = false;
+    run[i].fresh =
+        row < rows && memcmp(DatumGetUUIDP(SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, 1, &null)),
+                             run[i].id.data, UUID_LEN) == 0;
+    row += run[i].fresh ? 1 : 0;
+  }
+  SPI_freetuptable(SPI_tuptable);
+}
+
+}  // namespace
+
+bool Receive(Datum consumer, const pg_uuid_t* id) {
+  const int table = FindTable(id, TransactionMicros());
+  if (table < 0) {
+    return false;
+  }
+  const Caller caller = BecomeOwner();
+  // Of an undated id: it is new if it is in neither table. It goes into both, so that it is met in one of them for as
+  // long as it takes until both were emptied, one and then, a retention later, the other.
+  const bool fresh = Mark(table, consumer, id) && (table != kUndatedA || Mark(kUndatedB, consumer, id));
+  BecomeCaller(caller);
+  return fresh;
+}
+
+void ReceiveMany(Datum consumer, Candidate* candidates, int count) {
+  const int64 now = TransactionMicros();
+  for (int i = 0; i < count; i++) {
+    // (-1: as good as marked; it forms a run that is passed by.)
+    candidates[i].table = FindTable(&candidates[i].id, now);
+    candidates[i].fresh = candidates[i].table >= 0;
+  }
+  qsort(candidates, count, sizeof(Candidate), CompareByTable);
+  const Caller caller = BecomeOwner();
+  for (int begin = 0, end = 0; begin < count; begin = end) {
+    const int table = candidates[begin].table;
+    while (end < count && candidates[end].table == table) {
+      end++;
+    }
+    if (table >= 0) {
+      MarkRun(table, consumer, candidates + begin, end - begin);
+    }
+    if (table == kUndatedA) {
+      MarkRun(kUndatedB, consumer, candidates + begin, end - begin);
+    }
+  }
+  BecomeCaller(caller);
+}
+
+}  // namespace outbox::inbox
+
+using namespace outbox::inbox;
+
+OUTBOX_FUNCTION(outbox_receive) {
+  RefuseNull(PG_ARGISNULL(0), "receive", "consumer");
+  RefuseNull(PG_ARGISNULL(1), "receive", "event_id");
+  const text* consumer = PG_GETARG_TEXT_PP(0);
+  CheckConsumer(consumer, "receive");
+  return BoolGetDatum(Receive(PointerGetDatum(consumer), PG_GETARG_UUID_P(1)));
+}
+
+OUTBOX_FUNCTION(outbox_receive_many) {
+  RefuseNull(PG_ARGISNULL(0), "receive_many", "consumer");
+  RefuseNull(PG_ARGISNULL(1), "receive_many", "event_ids");
+  const text* consumer = PG_GETARG_TEXT_PP(0);
+  CheckConsumer(consumer, "receive_many");
+  Datum* values = nullptr;
+  bool* nulls = nullptr;
+  int count = 0;
+  deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), UUIDOID, UUID_LEN, false, TYPALIGN_CHAR, &values, &nulls, &count);
+  InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+  auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
+  auto* candidates = static_cast<Candidate*>(palloc(sizeof(Candidate) * Max(count, 1)));
+  for (int i = 0; i < count; i++) {
+    RefuseNull(nulls[i], "receive_many", "each id");
+    candidates[i] = {*DatumGetUUIDP(values[i]), i, 0, false};
+  }
+  ReceiveMany(PointerGetDatum(consumer), candidates, count);
+  qsort(candidates, count, sizeof(Candidate), CompareByOrder);
+  for (int i = 0; i < count; i++) {
+    if (candidates[i].fresh) {
+      Datum value = UUIDPGetDatum(&candidates[i].id);
+      bool null = false;
+      tuplestore_putvalues(result->setResult, result->setDesc, &value, &null);
+    }
+  }
+  return Datum(0);
+}

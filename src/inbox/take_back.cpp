@@ -1,0 +1,207 @@
+// What operators do [P]: marks taken back, so that events are handled again; a stream moved; and the guard against
+// doing it by hand. Plain.
+#include <initializer_list>
+
+#include "inbox/as_owner.h"
+#include "inbox/consumer.h"
+#include "inbox/kept.h"
+#include "inbox/ring.h"
+#include "pg/entry.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+
+extern "C" {
+#include "commands/trigger.h"
+#include "utils/array.h"
+}
+
+namespace outbox::inbox {
+
+namespace {
+
+OwnStatement audit = {
+    "INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, $1, "
+    "pg_catalog.jsonb_build_object('consumer', "
+    "$2) OPERATOR(pg_catalog.||) pg_catalog.jsonb_object($3))",
+    3,
+    {TEXTOID, TEXTOID, TEXTARRAYOID}};
+
+// `detail`: names and values in turn.
+void Audit(const char* action, Datum consumer, std::initializer_list<const char*> detail) {
+  Datum texts[8];
+  int count = 0;
+  for (const char* text : detail) {
+    texts[count++] = CStringGetTextDatum(text);
+  }
+  Datum values[] = {CStringGetTextDatum(action), consumer,
+                    PointerGetDatum(construct_array(texts, count, TEXTOID, -1, false, TYPALIGN_INT))};
+  Run(&audit, values);
+}
+
+const char* TimeText(Datum time) {
+  return DatumGetCString(DirectFunctionCall1(timestamptz_out, time));
+}
+
+// Rarely run, so planned each time.
+uint64 Delete(const char* table, const char* condition, int arguments, Oid* types, Datum* values) {
+  const char* sql =
+      psprintf("DELETE FROM outbox_internal.%s WHERE consumer OPERATOR(pg_catalog.=) $1%s", table, condition);
+  const int result = SPI_execute_with_args(sql, arguments, types, values, nullptr, false, 0);
+  if (result < 0) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                    errmsg("could not run a statement of outbox: %s", SPI_result_code_string(result))));
+  }
+  return SPI_processed;
+}
+
+uint64 DeleteMarks(int first, int last, const char* condition, int arguments, Oid* types, Datum* values) {
+  uint64 rows = 0;
+  for (int table = first; table <= last; table++) {
+    char name[NAMEDATALEN];
+    TableName(table, name);
+    rows += Delete(name, condition, arguments, types, values);
+  }
+  return rows;
+}
+
+int64 UnixMicros(TimestampTz time) {
+  return TIMESTAMP_IS_NOBEGIN(time) ? 0 : TIMESTAMP_IS_NOEND(time) ? PG_INT64_MAX : time + kPgEpochMicros;
+}
+
+}  // namespace
+
+}  // namespace outbox::inbox
+
+using namespace outbox::inbox;
+
+OUTBOX_FUNCTION(outbox_forget_received) {
+  RefuseNull(PG_ARGISNULL(0), "forget_received", "consumer");
+  RefuseNull(PG_ARGISNULL(1), "forget_received", "event_id");
+  const text* consumer = PG_GETARG_TEXT_PP(0);
+  CheckConsumerName(consumer);
+  const pg_uuid_t* id = PG_GETARG_UUID_P(1);
+  Oid types[] = {TEXTOID, UUIDOID};
+  Datum values[] = {PointerGetDatum(consumer), UUIDPGetDatum(id)};
+  int64 micros = 0;
+  const Caller caller = BecomeOwner();
+  const char* condition = " AND event_id OPERATOR(pg_catalog.=) $2";
+  uint64 rows = 0;
+  if (TimeOfId(id, &micros)) {
+    const int table = TableOfDay(static_cast<int32>(micros / (SECS_PER_DAY * USECS_PER_SEC)));
+    rows += DeleteMarks(table, table, condition, 2, types, values);
+  }
+  rows += DeleteMarks(kUndatedA, kUndatedB, condition, 2, types, values);
+  if (rows > 0) {
+    Audit("forget_received", values[0], {"event", DatumGetCString(DirectFunctionCall1(uuid_out, values[1]))});
+  }
+  BecomeCaller(caller);
+  return BoolGetDatum(rows > 0);
+}
+
+OUTBOX_FUNCTION(outbox_reprocess) {
+  static const char* const names[] = {"consumer", "since", "until"};
+  for (int i = 0; i < 3; i++) {
+    RefuseNull(PG_ARGISNULL(i), "reprocess", names[i]);
+  }
+  const text* consumer = PG_GETARG_TEXT_PP(0);
+  CheckConsumerName(consumer);
+  const int64 since = UnixMicros(PG_GETARG_TIMESTAMPTZ(1));
+  const int64 until = UnixMicros(PG_GETARG_TIMESTAMPTZ(2));
+  if (since >= until) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("since must be before until"),
+                    errdetail("No event was created in that time."), errhint("until is infinity by default.")));
+  }
+  pg_uuid_t first = LeastIdOf(since);
+  pg_uuid_t end = until == PG_INT64_MAX ? pg_uuid_t{} : LeastIdOf(until);
+  if (until == PG_INT64_MAX) {
+    memset(end.data, 0xFF, UUID_LEN);
+  }
+  Oid types[] = {TEXTOID, UUIDOID, UUIDOID};
+  Datum values[] = {PointerGetDatum(consumer), UUIDPGetDatum(&first), UUIDPGetDatum(&end)};
+  const Caller caller = BecomeOwner();
+  const uint64 rows =
+      DeleteMarks(0, kDayTables - 1, " AND event_id OPERATOR(pg_catalog.>=) $2 AND event_id OPERATOR(pg_catalog.<) $3",
+                  3, types, values);
+  Audit("reprocess", values[0],
+        {"since", TimeText(PG_GETARG_DATUM(1)), "until", TimeText(PG_GETARG_DATUM(2)), "marks",
+         psprintf(UINT64_FORMAT, rows)});
+  BecomeCaller(caller);
+  return Int64GetDatum(static_cast<int64>(rows));
+}
+
+OUTBOX_FUNCTION(outbox_forget_consumer) {
+  RefuseNull(PG_ARGISNULL(0), "forget_consumer", "consumer");
+  const text* consumer = PG_GETARG_TEXT_PP(0);
+  CheckConsumerName(consumer);
+  Oid types[] = {TEXTOID};
+  Datum values[] = {PointerGetDatum(consumer)};
+  const Caller caller = BecomeOwner();
+  uint64 rows = DeleteMarks(0, kTables - 1, "", 1, types, values);
+  rows += Delete("inbox_key", "", 1, types, values);
+  rows += Delete("inbox_stream", "", 1, types, values);
+  if (rows > 0) {
+    Audit("forget_consumer", values[0], {"rows", psprintf(UINT64_FORMAT, rows)});
+  }
+  BecomeCaller(caller);
+  return Int64GetDatum(static_cast<int64>(rows));
+}
+
+// Returns the position that was expected before; NULL: any.
+OUTBOX_FUNCTION(outbox_seek_stream) {
+  static OwnStatement former = {
+      "SELECT s.reached OPERATOR(pg_catalog.+) 1::bigint FROM outbox_internal.inbox_stream s "
+      "WHERE s.consumer OPERATOR(pg_catalog.=) $1 AND s.stream OPERATOR(pg_catalog.=) $2 FOR UPDATE",
+      2,
+      {TEXTOID, TEXTOID}};
+  static OwnStatement move = {
+      "INSERT INTO outbox_internal.inbox_stream (consumer, stream, reached) VALUES ($1, $2, $3 OPERATOR(pg_catalog.-) "
+      "1::bigint) ON CONFLICT (consumer, stream) DO UPDATE SET reached = excluded.reached",
+      3,
+      {TEXTOID, TEXTOID, INT8OID}};
+  RefuseNull(PG_ARGISNULL(0), "seek_stream", "consumer");
+  RefuseNull(PG_ARGISNULL(1), "seek_stream", "stream");
+  const text* consumer = PG_GETARG_TEXT_PP(0);
+  const text* stream = PG_GETARG_TEXT_PP(1);
+  CheckConsumerName(consumer);
+  CheckName(stream, "stream", 500);
+  const bool anew = PG_ARGISNULL(2);
+  if (!anew && PG_GETARG_INT64(2) < 0) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("next_position must not be negative"),
+                    errdetail("Positions are counted from 0."),
+                    errhint("Pass NULL to take whatever comes first as the beginning.")));
+  }
+  Oid types[] = {TEXTOID, TEXTOID};
+  Datum values[] = {PointerGetDatum(consumer), PointerGetDatum(stream), anew ? Datum(0) : PG_GETARG_DATUM(2)};
+  const Caller caller = BecomeOwner();
+  bool null = Run(&former, values) == 0;
+  const Datum before = null ? Datum(0) : SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null);
+  const int64 expected = null ? 0 : DatumGetInt64(before);
+  if (anew) {
+    Delete("inbox_stream", " AND stream OPERATOR(pg_catalog.=) $2", 2, types, values);
+  } else {
+    Run(&move, values);
+  }
+  Audit("seek_stream", values[0],
+        {"stream", text_to_cstring(stream), "next",
+         anew ? "any" : psprintf("%lld", static_cast<long long>(PG_GETARG_INT64(2)))});
+  BecomeCaller(caller);
+  if (null) {
+    PG_RETURN_NULL();
+  }
+  return Int64GetDatum(expected);
+}
+
+// Statement trigger on all tables of the inbox.
+OUTBOX_FUNCTION(outbox_refuse_forgetting) {
+  const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.refuse_forgetting()");
+  if (!outbox::pg::settings.allow_loss && !outbox::pg::InOwnStatement()) {
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("%s holds what consumers have handled, and is not changed by hand",
+                    RelationGetRelationName(trigger->tg_relation)),
+             errdetail("Events whose mark is gone would be handled twice."),
+             errhint("outbox.forget_received(), reprocess(), forget_consumer() and seek_stream() take back what they "
+                     "say; a superuser may SET outbox.allow_loss = on.")));
+  }
+  return Datum{0};
+}

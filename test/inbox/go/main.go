@@ -1,0 +1,35 @@
+// The consumers of docs/consumers.md in Go: `consumer kafka`, `consumer redis`.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// What the consumer does about an event: it is in the transaction, and no unique key protects it.
+func handle(ctx context.Context, tx pgx.Tx, payload []byte) error {
+	var event struct{ N int }
+	if err := json.Unmarshal(payload, &event); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO ledger (n) VALUES ($1)", event.N)
+	return err
+}
+
+func main() {
+	ctx := context.Background()
+	db, err := pgx.Connect(ctx, os.Getenv("DATABASE_URL"))
+	if err == nil {
+		if os.Args[1] == "kafka" {
+			err = consumeKafka(ctx, db)
+		} else {
+			err = consumeRedis(ctx, db)
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}

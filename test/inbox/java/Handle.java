@@ -1,0 +1,15 @@
+import java.nio.charset.StandardCharsets;
+import java.sql.Connection;
+import java.sql.SQLException;
+
+/** What the consumer does about an event: it is in the connection's transaction, and no unique key protects it. */
+final class Handle {
+  private Handle() {}
+
+  static void handle(Connection db, byte[] payload) throws SQLException {
+    try (var insert = db.prepareStatement("INSERT INTO ledger (n) SELECT (CAST(? AS json) ->> 'n')::int")) {
+      insert.setString(1, new String(payload, StandardCharsets.UTF_8));
+      insert.executeUpdate();
+    }
+  }
+}

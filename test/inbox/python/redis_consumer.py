@@ -1,0 +1,30 @@
+# A consumer of a Redis stream's group that handles each event once: docs/consumers.md.
+import os
+
+import psycopg
+import redis
+
+from handle import handle
+
+STREAM = os.environ["TOPIC"].encode()
+# page: redis
+r = redis.Redis.from_url(os.environ["REDIS"])
+try:
+    r.xgroup_create(STREAM, "billing", id="0", mkstream=True)
+except redis.ResponseError as e:
+    if not str(e).startswith("BUSYGROUP"):
+        raise
+with psycopg.connect(os.environ["DATABASE"], autocommit=True) as conn:
+    after = "0"  # first what this consumer was given before it died; then what is new: ">"
+    while True:
+        answer = dict(r.xreadgroup("billing", os.environ["INSTANCE"], {STREAM: after}, count=100, block=1000))
+        entries = answer.get(STREAM, [])
+        if after != ">":
+            after = entries[-1][0] if entries else ">"
+        for entry, fields in entries:
+            with conn.transaction():
+                new, = conn.execute("SELECT outbox.receive(%s, %s)", ["billing", fields[b"id"].decode()]).fetchone()
+                if new:
+                    handle(conn, fields[b"payload"])
+            r.xack(STREAM, "billing", entry)
+# page end

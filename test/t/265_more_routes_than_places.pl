@@ -1,0 +1,55 @@
+# 200 routes to 70 destinations, and places for the figures of 100 and 16: the rest is counted together, nothing is missing in sums,
+# the log says it once and doctor() while it lasts, and nobody calls a destination unused that has no place to be shown in.
+# matrix: M1
+use strict;
+use warnings;
+
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_node(conf => "outbox.max_series = 100\noutbox.max_destinations = 16\nmax_locks_per_transaction = 512\noutbox.workers = 2\n");
+sub sql { return $node->safe_psql('postgres', @_) }
+sub figure { my ($name, $labels) = @_; $labels //= '{}'; return sql("SELECT coalesce(sum(value), 0) FROM outbox.metrics() WHERE name = 'outbox_$name' AND labels @> '$labels'") }
+
+sql(q(DO $$ BEGIN FOR i IN 1 .. 70 LOOP EXECUTE format('CREATE SERVER d%s FOREIGN DATA WRAPPER outbox_log', i); END LOOP; END $$));
+sql(q(SELECT count(outbox.create_route('r' || i, server => ('d' || 1 + i % 70)::name, aggregate_types => ARRAY['t' || i % 10])) FROM generate_series(1, 200) i));
+ok(wait_for_value($node, q(SELECT sum(value) FROM outbox.metrics() WHERE name = 'outbox_lanes' AND labels @> '{"state": "owned"}'), '200', 120), 'all lanes are owned');
+sql(q(SELECT count(outbox.emit_text('t' || i % 10, i::text, 'a.b', 'x')) FROM generate_series(1, 50) i));
+ok(wait_idle($node, 120), 'delivered');
+
+# Each of 50 events is of one of ten types, each of which 20 routes take.
+is(figure('events_published_total'), 50 * 20, 'nothing is missing in the sum');
+cmp_ok(figure('events_published_total', '{"route": "other", "destination": "other"}'), '>', 0, 'some of it is counted together');
+is(sql(q(SELECT count(DISTINCT labels ->> 'route') FROM outbox.metrics() WHERE name = 'outbox_events_published_total' AND labels ->> 'route' <> 'other')), 100, 'a hundred have figures of their own');
+is(figure('routes_without_figures'), 100, 'it is told how many have not');
+is(figure('destinations_without_figures'), 54, 'and of destinations');
+is(sql(q(SELECT round(rate * 0 + events) FROM outbox.latency WHERE route = 'other' AND period = 'minute')) > 0 ? 'some' : 'none', 'some', 'people see them together, too');
+my $doctor = sql(q(SELECT string_agg(status || ' ' || detail || ' ' || hint, E'\n') FROM outbox.doctor() WHERE "check" = 'figures'));
+like($doctor, qr/^warning .*counts some routes .* 100 places .*outbox\.max_series = 200/m, 'doctor() says so of routes');
+like($doctor, qr/^warning .*counts some destinations .* 16 places .*outbox\.max_destinations = 32/m, 'and of destinations, each with what to set');
+
+# --- what has no place to be shown in is not unused ---
+is(sql(q(SELECT count(*) FROM outbox.destination)), 70, 'all destinations are there');
+is(sql(q(SELECT count(*) FROM outbox.destination WHERE state = 'unused')), 0, 'none is called unused');
+is(sql(q(SELECT count(*) > 0 AND bool_and(since IS NULL AND next_try IS NULL) FROM outbox.destination WHERE state = 'not shown')), 't', 'those without a place are not shown');
+sql('CREATE SERVER idle FOREIGN DATA WRAPPER outbox_log');
+is(sql(q(SELECT state FROM outbox.destination WHERE server = 'idle')), 'unused', 'one without a route is unused');
+
+# --- once, also after restarts of the workers ---
+sql(q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'outbox relay'));
+ok(wait_for_value($node, q(SELECT count(*) FROM outbox.worker WHERE kind = 'relay' AND state = 'running'), '2', 60), 'workers are back');
+sql(q(SELECT count(outbox.emit_text('t' || i % 10, i::text, 'a.b', 'x')) FROM generate_series(1, 50) i));
+ok(wait_idle($node, 120), 'delivered');
+is(figure('events_published_total'), 2 * 50 * 20, 'the sums go on');
+my $log = slurp_file($node->logfile);
+my $routes = () = $log =~ /not every route has figures of its own/g;
+my $destinations = () = $log =~ /not every destination has figures of its own/g;
+is("$routes $destinations", '1 1', 'the log says each once');
+
+# --- over when they are gone ---
+sql(q(SET outbox.allow_loss = on; SELECT count(outbox.drop_route('r' || i)) FROM generate_series(16, 200) i));
+ok(wait_for_value($node, q(SELECT sum(value) FROM outbox.metrics() WHERE name IN ('outbox_routes_without_figures', 'outbox_destinations_without_figures')), '0', 60), 'with fewer routes each has a place');
+is(sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'figures')), 0, 'and doctor() says no more');
+no_server_crashed($node);
+done_testing();

@@ -1,0 +1,159 @@
+# The inbox on a server that has not preloaded outbox, where the calls do the upkeep: days go as a whole when outbox.inbox_retention
+# is over, one table in a call and none that anybody else is using, and an event older than that is refused rather than handled
+# again. Midnight, a clock that jumps ahead and is put back, a month of silence; marks are in a dump; 65 consumers.
+# matrix: R95
+use strict;
+use warnings;
+
+use File::Temp ();
+use Outbox::Clock;
+use Outbox::Test;
+use Test::More;
+
+my $clock = File::Temp::tempdir('outbox-clock.XXXXXX', TMPDIR => 1, CLEANUP => 1);
+chmod 0755, $clock;
+Outbox::Clock::prepare($clock);
+my $node = Outbox::Clock::with(sub { new_node(extension => 0, conf => "shared_preload_libraries = ''\nautovacuum = off\n") });
+my $database = 'postgres';
+sub sql { my ($sql) = @_; return $node->safe_psql($database, "SET client_min_messages = error;\n$sql") }
+sub refused { my ($sql) = @_; my ($code, $out, $err) = $node->psql($database, $sql); return $code == 0 ? "not refused: $out" : $err }
+$node->safe_psql('postgres', 'SET client_min_messages = error; CREATE EXTENSION outbox');
+
+# An id of so many days ago. Days are what counts, so "now" is noon of today: nothing here is about hours.
+my $helpers = q{
+	CREATE FUNCTION id(days integer, n integer DEFAULT 1) RETURNS uuid LANGUAGE sql AS $$
+	  SELECT (lpad(to_hex((extract(epoch FROM date_trunc('day', now(), 'UTC') + interval '12 hours' - days * interval '1 day') * 1000)::bigint), 12, '0')
+	    || '70008' || lpad(n::text, 15, '0'))::uuid $$;
+	CREATE VIEW kept AS SELECT (date_trunc('day', now(), 'UTC') AT TIME ZONE 'UTC')::date - kept_from AS days FROM outbox_internal.inbox_kept};
+sql($helpers);
+
+# --- the setting is there as soon as the library is, and is a database's own
+sql("ALTER DATABASE postgres SET outbox.inbox_retention = '3d'");
+is(sql(q{SELECT outbox.receive('c', id(0))}), 't', 'the first call');
+is(sql('SHOW outbox.inbox_retention'), '3d', "the database's retention");
+is(sql('SELECT count(*) FROM outbox_internal.inbox_kept'), 1, 'from when on marks are kept is settled with it');
+
+# --- days older than the retention are not taken, and are told of
+is(sql('SELECT days FROM kept'), 3, 'marks are kept for three days, from that of three days ago on');
+like(refused(q{SELECT outbox.receive('c', id(4))}), qr/older than what the inbox remembers/, 'what is older is refused');
+is(sql(q{SET outbox.inbox_expired = skip; SELECT outbox.receive('c', id(4))}), 'f', 'or passed over');
+is(sql(q{SET outbox.inbox_expired = accept; SELECT outbox.receive('c', id(4)), outbox.receive('c', id(4))}), 't|f', 'or taken, once');
+
+# --- a day goes: as time goes by, it is put back by hand, as if it had been written for days
+sub days_go_by
+{
+	my ($days) = @_;
+	# The row of what is kept, and the marks with it, grow older by so much.
+	return sql("SET outbox.allow_loss = on; UPDATE outbox_internal.inbox_kept SET kept_from = kept_from - $days");
+}
+days_go_by(20);
+# (Oldest first: days are given up by the ids that come, too.)
+is(sql(q{SELECT count(*) FILTER (WHERE outbox.receive('c', id(d, 2))) FROM (SELECT d FROM generate_series(3, 10) d ORDER BY d DESC) x}), '8', 'a week of marks');
+# How many tables one call has emptied: those that have new storage.
+sub storage { return sql(q{SELECT string_agg(relfilenode::text, ' ' ORDER BY relname) FROM pg_class WHERE relname ~ '^inbox_(day|undated).*[0-9ab]$'}) }
+sub emptied_by
+{
+	my ($call) = @_;
+	my @before = split / /, storage();
+	$node->safe_psql($database, $call);
+	my @after = split / /, storage();
+	return scalar grep { $before[$_] ne $after[$_] } 0 .. $#before;
+}
+my @emptied = map { emptied_by("SELECT outbox.receive('c', id(0, 100 + $_))") } 1 .. 12;
+ok(!(grep { $_ > 1 } @emptied), "a call empties one table at most (@emptied)");
+ok((grep { $_ == 1 } @emptied) >= 3, 'and some call does');
+is(sql('SELECT days FROM kept'), 3, 'until all is gone that is over');
+is(sql(q{SELECT count(*) FROM outbox.received WHERE what = 'event' AND day < (now() AT TIME ZONE 'UTC')::date - 3}), 0, 'no row of it is left');
+is(sql(q{SELECT outbox.receive('c', id(3, 2)), outbox.receive('c', id(0))}), 'f|f', 'and what is kept is known');
+like(refused(q{SELECT outbox.receive('c', id(5, 2))}), qr/older than what/, 'a late repeat of what is gone is refused');
+
+# --- no lock is waited for: a reader of the day, of a dump for instance; nor is anybody kept waiting
+days_go_by(1);
+my $old = sql(q{SELECT format('outbox_internal.inbox_day_%s', lpad(((kept_from - '1970-01-01'::date) % 32)::text, 2, '0')) FROM outbox_internal.inbox_kept});
+sql(q{SELECT outbox.receive('c', id(3, 9))});
+sql("SET outbox.allow_loss = on; INSERT INTO $old VALUES ('00000000-0000-7000-8000-000000000000', 'old')");
+my $reader = $node->background_psql('postgres');
+$reader->query_safe("BEGIN; SELECT count(*) FROM $old");
+is(sql(q{SET lock_timeout = '1ms'; SELECT outbox.receive('c', id(0, 200))}), 't', 'with the day locked by a reader, a call waits for nothing');
+is(sql("SELECT count(*) FROM $old"), 1, 'and leaves it');
+$reader->query_safe('COMMIT');
+my $holder = $node->background_psql('postgres');
+$holder->query_safe(q{BEGIN; SELECT outbox.receive('c', id(0, 201))});
+is(sql("SELECT count(*) FROM pg_locks WHERE relation = '$old'::regclass AND mode = 'AccessExclusiveLock'"), 1, 'the next one empties it');
+is(sql(q{SET lock_timeout = '1ms'; SELECT outbox.receive('c', id(0, 202)), outbox.receive('c', id(1, 202)), outbox.receive('c', id(2, 202))}), 't|t|t',
+	'a transaction that did the upkeep holds nothing that others need');
+is(sql(q{SET lock_timeout = '1ms'; SELECT outbox.receive('c', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')}), 't', 'nor an id without a time');
+$holder->query_safe('ROLLBACK');
+is(sql(q{SELECT outbox.receive('c', id(0, 201))}), 't', 'rolled back, the upkeep and the mark');
+$holder->quit;
+$reader->quit;
+
+# --- an undated mark lives for one retention at least, two at most, whichever table was emptied
+sub undated { return sql(q{SELECT outbox.receive('u', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a77')}) }
+is(undated(), 't', 'undated: new');
+foreach my $turn (1, 2)
+{
+	sql(q{UPDATE outbox_internal.inbox_kept SET turned_at = now() - interval '3 days 1 second'});
+	sql(q{SELECT outbox.receive('c', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')});
+	is(sql(q{SELECT outbox.receive_next('x', 's', 1)}), $turn == 1 ? 'next' : 'repeat', 'streams stay');
+	is(sql(q{SELECT count(*) FROM outbox.received WHERE consumer = 'u'}), 2 - $turn, "undated: in one table less, emptied $turn times");
+}
+is(undated(), 't', 'undated: forgotten after two');
+
+# --- whoever's clock jumps ahead drops nothing: the producer's alone, ours alone
+sql(q{SELECT outbox.receive('c', id(2, 300))});
+my $kept = sql('SELECT kept_from FROM outbox_internal.inbox_kept');
+like(refused(q{SELECT outbox.receive('c', id(-300, 1))}), qr/too far ahead/, 'an id of next year is refused');
+is(sql(q{SELECT outbox.receive('c', id(-20, 1)), outbox.receive('c', id(-20, 1))}), 't|f', 'one of three weeks ahead is taken once');
+is(sql('SELECT kept_from FROM outbox_internal.inbox_kept'), $kept, 'and no day went for it');
+
+# (id() is of the server's own day.)
+my $real = sql('SELECT id(0, 301)');
+my $earlier = sql('SELECT id(2, 300)');
+Outbox::Clock::set(10 * 86400);
+is(sql("SELECT outbox.receive('c', '$real'), outbox.receive('c', '$real'), outbox.receive('c', '$earlier')"), 't|f|f', 'our clock ten days ahead: events are taken once all the same');
+is(sql('SELECT kept_from FROM outbox_internal.inbox_kept'), $kept, 'and no day went for it');
+Outbox::Clock::set(-10 * 86400);
+is(sql("SELECT outbox.receive('c', '$real'), outbox.receive('c', '$earlier')"), 'f|f', 'ten days behind');
+Outbox::Clock::set(0);
+is(sql("SELECT outbox.receive('c', '$real'), outbox.receive('c', '$earlier'), outbox.receive('c', id(0, 302))"), 'f|f|t', 'and put right');
+
+# --- midnight: two ids a millisecond apart are remembered in two tables, from either side
+is(sql(q{SELECT count(*) FILTER (WHERE outbox.receive('m', i)) FROM (SELECT id(1) UNION ALL SELECT
+	(lpad(to_hex((extract(epoch FROM date_trunc('day', now(), 'UTC')) * 1000)::bigint - n), 12, '0') || '70008000000000000001')::uuid FROM generate_series(0, 1) n) x (i)}), 3, 'before and after midnight');
+foreach my $zone ('Pacific/Kiritimati', 'America/New_York', 'UTC')
+{
+	is(sql("SET timezone = '$zone'; SELECT outbox.receive('m', id(1))"), 'f', "the same in $zone");
+}
+
+# --- a year of silence, then an event of today: it is taken, and nothing older
+sql('UPDATE outbox_internal.inbox_kept SET kept_from = kept_from - 365');
+is(sql(q{SELECT outbox.receive('c', id(0, 400)), outbox.receive('c', id(0, 400))}), 't|f', 'after a year of silence');
+is(sql('SELECT days FROM kept'), 3, 'the ring goes on');
+
+# --- 65 consumers at once
+is(sql(q{SELECT count(*) FILTER (WHERE outbox.receive('consumer ' || c, id(0, 500 + n))) FROM generate_series(1, 65) c, generate_series(1, 20) n}), 65 * 20, '65 consumers, 20 events');
+is(sql(q{SELECT count(*) FILTER (WHERE outbox.receive('consumer ' || c, id(0, 500 + n))) FROM generate_series(1, 65) c, generate_series(1, 20) n}), 0, 'and again');
+is(sql(q{SELECT count(DISTINCT consumer), sum(rows) FROM outbox.received WHERE consumer LIKE 'consumer %'}), '65|1300', 'and are seen');
+
+# --- marks are in a dump: all, or the extension's alone; what was handled is not handled again
+sql(q{SELECT outbox.receive('c', 'orders', '42', 1700000000000002), outbox.receive_next('c', 'orders/0', 7)});
+sql('CREATE ROLE app; SELECT outbox.grant_receive($$app$$, $${billing}$$)');
+my $dump = $node->data_dir . '/../dump';
+$node->command_ok([ 'pg_dump', '-Fc', '-f', $dump, '-d', $node->connstr('postgres') ], 'pg_dump');
+$node->safe_psql('postgres', 'CREATE DATABASE restored');
+$node->command_ok([ 'pg_restore', '--exit-on-error', '-d', $node->connstr('restored'), $dump ], 'pg_restore');
+my $rows = 'SELECT consumer, what, day, rows FROM outbox.received ORDER BY 1, 2, 3';
+my $was = sql($rows);
+my $kept_from = sql('SELECT kept_from FROM outbox_internal.inbox_kept');
+$database = 'restored';
+is(sql($rows), $was, 'the restored inbox has what the first one has');
+is(sql('SELECT kept_from FROM outbox_internal.inbox_kept'), $kept_from, 'from the same day on');
+is(sql(q{SET outbox.inbox_retention = '3d'; SELECT outbox.receive('c', id(0, 400)), outbox.receive('c', 'orders', '42', 1700000000000002), outbox.receive_next('c', 'orders/0', 7), outbox.receive('consumer 65', id(0, 501))}),
+	'f|f|repeat|f', 'and handles nothing twice');
+like(refused(q{SET ROLE app; SELECT outbox.receive('search', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')}), qr/may not receive as consumer/, 'who may receive as whom is in it, too');
+$database = 'postgres';
+sql('DROP EXTENSION outbox CASCADE');
+is(sql('SELECT count(*) FROM pg_class WHERE relname ~ $$^inbox_$$'), 0, 'DROP EXTENSION leaves nothing');
+
+done_testing();

@@ -1,0 +1,2 @@
+CREATE FUNCTION outbox.of_0_3() RETURNS int LANGUAGE sql RETURN 3;
+ALTER TABLE outbox.route ADD COLUMN of_0_3 int;
