@@ -1,3 +1,4 @@
+-- matrix: H9
 -- outbox.outboxevent, which Debezium's own libraries write: INSERT emits, DELETE counts the row and does nothing, UPDATE is
 -- refused; the trace's context becomes headers; views of one's own with other columns; rights; every refusal.
 \set VERBOSITY default

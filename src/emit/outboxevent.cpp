@@ -37,12 +37,13 @@ struct Row {
 TriggerData* CheckUse(FunctionCallInfo fcinfo) {
   TriggerData* trigger = pg::TriggerOf(fcinfo, "outbox.emit_outboxevent()");
   if (!TRIGGER_FIRED_INSTEAD(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event)) {
-    ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                    errmsg("outbox.emit_outboxevent() is not used as it must be"),
-                    errdetail("Trigger \"%s\" is not an INSTEAD OF trigger FOR EACH ROW of a view.",
-                              trigger->tg_trigger->tgname),
-                    errhint("Use it so: CREATE TRIGGER ... INSTEAD OF INSERT OR UPDATE OR DELETE ON view FOR EACH ROW EXECUTE "
-                            "FUNCTION outbox.emit_outboxevent()")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+         errmsg("outbox.emit_outboxevent() is not used as it must be"),
+         errdetail("Trigger \"%s\" is not an INSTEAD OF trigger FOR EACH ROW of a view.", trigger->tg_trigger->tgname),
+         errhint("Use it so: CREATE TRIGGER ... INSTEAD OF INSERT OR UPDATE OR DELETE ON view FOR EACH ROW EXECUTE "
+                 "FUNCTION outbox.emit_outboxevent()")));
   }
   return trigger;
 }
@@ -56,12 +57,13 @@ int FindColumn(const Row& row, const char* name) {
 int RequireColumn(const Row& row, const char* name) {
   int column = FindColumn(row, name);
   if (column == 0) {
-    ereport(ERROR,
-            (errcode(ERRCODE_UNDEFINED_COLUMN),
-             errmsg("column \"%s\" of view \"%s\" does not exist", name, RelationGetRelationName(row.trigger->tg_relation)),
-             errdetail("outbox.emit_outboxevent() finds the parts of an event by Debezium's names: id, aggregatetype, "
-                       "aggregateid, type, payload, timestamp, tracingspancontext."),
-             errhint("Give the column of the view this name.")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_UNDEFINED_COLUMN),
+         errmsg("column \"%s\" of view \"%s\" does not exist", name, RelationGetRelationName(row.trigger->tg_relation)),
+         errdetail("outbox.emit_outboxevent() finds the parts of an event by Debezium's names: id, aggregatetype, "
+                   "aggregateid, type, payload, timestamp, tracingspancontext."),
+         errhint("Give the column of the view this name.")));
   }
   return column;
 }

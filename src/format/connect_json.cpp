@@ -613,8 +613,8 @@ bool JsonExpander::Merge(int32_t type, int32_t other) {
       } else if (left.kind == Kind::kArray && right.kind == Kind::kArray) {
         const int32_t a = left.first;
         const int32_t b = right.first;
-        if (types_[static_cast<size_t>(a)].kind == Kind::kObject && types_[static_cast<size_t>(b)].kind == Kind::kObject &&
-            !Merge(a, b)) {
+        if (types_[static_cast<size_t>(a)].kind == Kind::kObject &&
+            types_[static_cast<size_t>(b)].kind == Kind::kObject && !Merge(a, b)) {
           return false;
         }
       }

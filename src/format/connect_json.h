@@ -1,5 +1,5 @@
-// JSON as Kafka Connect's JsonConverter writes it, and as Debezium's outbox event router expands it [-], to the byte: of
-// Debezium 3.6, Connect 4.3, Jackson 2 and Java 21.
+// JSON as Kafka Connect's JsonConverter writes it, and as Debezium's outbox event router expands it [-], to the byte:
+// of Debezium 3.6, Connect 4.3, Jackson 2 and Java 21.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ constexpr std::string_view kTombstone = "route.tombstone.on.empty.payload";
 constexpr std::string_view kKeyConverter = "key.converter";
 constexpr std::string_view kValueConverter = "value.converter";
 constexpr std::string_view kHeaderConverter = "header.converter";
-constexpr std::string_view kMessageFormat = "message.format";
+constexpr std::string_view kLayout = "message.format";
 constexpr std::string_view kNullKey = "null.key";
 constexpr std::string_view kNullValue = "null.value";
 // Ours: whether headers of the event that no placement names are sent, too, or as Debezium does with columns.
@@ -92,8 +92,9 @@ sink::OptionProblem BadPlacement(std::string_view part, std::string detail, std:
 }
 
 sink::OptionProblem ParsePlaced(std::string_view part, Placed* placed) {
-  constexpr const char* kForm = "A placement is column:header, column:envelope or column:partition, with :alias behind it at "
-                                "will, such as type:header:eventType.";
+  constexpr const char* kForm =
+      "A placement is column:header, column:envelope or column:partition, with :alias behind it at "
+      "will, such as type:header:eventType.";
   std::string_view rest = part;
   const std::string_view column = TakePart(&rest, ':');
   const std::string_view place = TakePart(&rest, ':');
@@ -103,7 +104,8 @@ sink::OptionProblem ParsePlaced(std::string_view part, Placed* placed) {
   if (column.empty() || place.empty() || !rest.empty() || (aliased && alias.empty()) || part.back() == ':') {
     return BadPlacement(part, "It has an empty part, or too few or too many of them.", kForm);
   }
-  const auto known = std::find_if(std::begin(kColumns), std::end(kColumns), [&](const auto& c) { return c.name == column; });
+  const auto known =
+      std::find_if(std::begin(kColumns), std::end(kColumns), [&](const auto& c) { return c.name == column; });
   placed->column = known == std::end(kColumns) ? Column::kHeader : known->column;
   placed->name = column;
   placed->alias = aliased ? alias : column;
@@ -115,7 +117,8 @@ sink::OptionProblem ParsePlaced(std::string_view part, Placed* placed) {
     placed->place = Place::kPartition;
   } else {
     const std::string near = DidYouMean(place, {"header", "envelope", "partition"});
-    return BadPlacement(part, "There is no place \"" + std::string(place) + "\".", near + (near.empty() ? "" : " ") + kForm);
+    return BadPlacement(part, "There is no place \"" + std::string(place) + "\".",
+                        near + (near.empty() ? "" : " ") + kForm);
   }
   if (column == "payload") {
     return BadPlacement(part, "The payload is the value.", "Leave it out.");
@@ -176,7 +179,8 @@ bool IsJsonConverter(std::string_view value) {
 
 bool IsStringConverter(std::string_view value) {
   return value == "string" || value == "simplestring" || value == "org.apache.kafka.connect.storage.StringConverter" ||
-         value == "org.apache.kafka.connect.storage.SimpleHeaderConverter" || value == "io.debezium.converters.BinaryDataConverter";
+         value == "org.apache.kafka.connect.storage.SimpleHeaderConverter" ||
+         value == "io.debezium.converters.BinaryDataConverter";
 }
 
 sink::OptionProblem CheckConverter(std::string_view value) {
@@ -185,7 +189,8 @@ sink::OptionProblem CheckConverter(std::string_view value) {
   }
   return {kInvalidValue, "unknown converter \"" + std::string(value) + "\"",
           "Known are string, which writes text as it is, and json, which writes JSON without a schema.",
-          "Say string or json, or the name of Kafka Connect's class for it: org.apache.kafka.connect.storage.StringConverter, "
+          "Say string or json, or the name of Kafka Connect's class for it: "
+          "org.apache.kafka.connect.storage.StringConverter, "
           "org.apache.kafka.connect.json.JsonConverter (with schemas.enable=false)."};
 }
 
@@ -203,7 +208,7 @@ constexpr sink::RouteOption kOptions[] = {
     {.name = kValueConverter.data(), .check = CheckConverter},
     {.name = kHeaderConverter.data(), .check = CheckConverter},
     {.name = kEventHeaders.data(), .choices = "all|placed"},
-    {.name = kMessageFormat.data(), .choices = "compact|extended"},
+    {.name = kLayout.data(), .choices = "compact|extended"},
     {.name = kNullKey.data(), .check = AnyText},
     {.name = kNullValue.data(), .check = AnyText},
 };
@@ -224,14 +229,17 @@ std::vector<Placed> PlacementOf(const Use& use) {
 sink::OptionProblem Check(const Use& use) {
   if (!use.kind->has_fields[static_cast<size_t>(use.form)]) {
     return {kNotSupported, "the format debezium needs records with more than a body",
-            "Debezium has nothing like it, and the event's id would be lost.", "Leave the option mode out, for streams."};
+            "Debezium has nothing like it, and the event's id would be lost.",
+            "Leave the option mode out, for streams."};
   }
   const std::vector<Placed> placement = PlacementOf(use);
-  const bool enveloped = std::any_of(placement.begin(), placement.end(), [](const Placed& p) { return p.place == Place::kEnvelope; });
+  const bool enveloped =
+      std::any_of(placement.begin(), placement.end(), [](const Placed& p) { return p.place == Place::kEnvelope; });
   const bool expanded = use.Option(kExpand) == "true";
   if ((enveloped || expanded) && IsStringConverter(use.Option(kValueConverter))) {
     return {kInvalidValue, "value.converter must be json",
-            enveloped ? "A value with an envelope is an object." : "table.expand.json.payload makes an object of the payload.",
+            enveloped ? "A value with an envelope is an object."
+                      : "table.expand.json.payload makes an object of the payload.",
             "Leave value.converter out: it is json then."};
   }
   if (IsFlat(use)) {
@@ -243,7 +251,7 @@ sink::OptionProblem Check(const Use& use) {
     }
     return {};
   }
-  for (const std::string_view option : {kMessageFormat, kNullKey, kNullValue}) {
+  for (const std::string_view option : {kLayout, kNullKey, kNullValue}) {
     if (!IsNull(use.Option(option))) {
       return {kNotSupported, "route option \"" + std::string(option) + "\" has no meaning there",
               "It is one of Debezium Server's sink for Redis streams.", "Leave it out."};
@@ -272,7 +280,8 @@ bool IsBlank(std::string_view text) {
 
 bool IsJsonScalar(std::string_view text) {
   return text == "true" || text == "false" ||
-         (!text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')) && text.back() >= '0' && IsJson(text));
+         (!text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')) && text.back() >= '0' &&
+          IsJson(text));
 }
 
 // As Debezium writes a timestamptz: UTC, without zeros at the end of the fraction.
@@ -286,8 +295,8 @@ void AppendZonedTimestamp(int64_t micros, std::string* out) {
   const auto seconds = static_cast<int>(rest / 1'000'000);
   char text[64];
   std::snprintf(text, sizeof(text), "%04d-%02u-%02uT%02d:%02d:%02d", static_cast<int>(date.year()),
-                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), seconds / 3600, seconds / 60 % 60,
-                seconds % 60);
+                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), seconds / 3600,
+                seconds / 60 % 60, seconds % 60);
   out->append(text);
   if (const auto fraction = static_cast<int>(rest % 1'000'000); fraction != 0) {
     std::snprintf(text, sizeof(text), ".%06d", fraction);
@@ -315,7 +324,7 @@ class DebeziumEncoder final : public Encoder {
         json_headers_(IsJsonConverter(use.Option(kHeaderConverter))),
         own_headers_(use.Option(kEventHeaders) != "placed"),
         flat_(IsFlat(use)),
-        extended_(use.Option(kMessageFormat) == "extended"),
+        extended_(use.Option(kLayout) == "extended"),
         null_key_(IsNull(use.Option(kNullKey)) ? kDefaultNull : use.Option(kNullKey)),
         null_value_(IsNull(use.Option(kNullValue)) ? kDefaultNull : use.Option(kNullValue)) {}
 

@@ -3,7 +3,7 @@
 # configuration, and for those that teams use most; to Kafka, and to Redis as both of Debezium's layouts. Rows are as nasty as
 # Debezium can take; what stops it is told of in test/unit/debezium_test.cpp.
 # Not compared: Debezium's own headers __debezium.context.*, one of which is another one at each start, and the time of a record.
-# matrix: H5
+# matrix: H7
 # ring: long
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # docs/from-debezium.md, as written: from a running Debezium Server to outbox, and back, while an application goes on writing
 # into its outbox table with the statements of Debezium's own libraries (an INSERT and a DELETE of the same row). At the end
 # every event that was committed is in the topic once, and those of a key in the order in which they were committed.
-# matrix: H5
+# matrix: H8
 # ring: long
 use strict;
 use warnings;

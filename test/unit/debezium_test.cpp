@@ -1,5 +1,6 @@
-// The format of Debezium's outbox event router, to the byte. What is expected here was captured from Debezium Server 3.6
-// (test/t/280_debezium.pl compares with the running one), but for what says that the server stops there.
+// matrix: H7
+// The format of Debezium's outbox event router, to the byte. What is expected here was captured from Debezium
+// Server 3.6 (test/t/280_debezium.pl compares with the running one), but for what says that the server stops there.
 #include "format/connect_json.h"
 #include "format/format.h"
 #include "format/record_format.h"
@@ -43,7 +44,8 @@ TEST(ConnectJson, ExpandsAsDebeziumDoes) {
       {"null", "\"null\""},
       {"42", "\"42\""},
       {R"({"u": "\u00e9\u20ac\ud83d\ude00 é/\\ \" \n \t \b \f \u0001 \u001f \u007f \u2028 😀", "sl": "a/b"})",
-       "{\"u\":\"é€\\uD83D\\uDE00 é/\\\\ \\\" \\n \\t \\b \\f \\u0001 \\u001F \x7f \u2028 \\uD83D\\uDE00\",\"sl\":\"a/b\"}"},
+       "{\"u\":\"é€\\uD83D\\uDE00 é/\\\\ \\\" \\n \\t \\b \\f \\u0001 \\u001F \x7f \u2028 "
+       "\\uD83D\\uDE00\",\"sl\":\"a/b\"}"},
       {R"(  {"a": 1})", R"("  {\"a\": 1}")"},
       {R"({"a": 1} trailing)", R"({"a":1})"},
       {"{}", "{}"},
@@ -94,7 +96,8 @@ TEST(ConnectJson, IsDecidedWhereDebeziumStops) {
   EXPECT_EQ(Value(R"({"a": [{"b": 1}, {"b": "s"}]})"), R"("{\"a\": [{\"b\": 1}, {\"b\": \"s\"}]}")");
   EXPECT_EQ(Value(R"({"a": [{"b": 1}, {"c": 2}, null]})"), R"({"a":[{"b":1,"c":null},{"b":null,"c":2},null]})");
   // Debezium loses "y" here, or "x", by chance.
-  EXPECT_EQ(Value(R"({"a": [{"b": {"x": 1}}, {"b": {"y": 2}}]})"), R"({"a":[{"b":{"x":1,"y":null}},{"b":{"x":null,"y":2}}]})");
+  EXPECT_EQ(Value(R"({"a": [{"b": {"x": 1}}, {"b": {"y": 2}}]})"),
+            R"({"a":[{"b":{"x":1,"y":null}},{"b":{"x":null,"y":2}}]})");
 }
 
 TEST(ConnectJson, IsBounded) {
@@ -123,10 +126,19 @@ TEST(ConnectJson, IsBounded) {
 }
 
 TEST(ConnectJson, DoublesAsJavaWritesThem) {
-  const std::pair<double, const char*> kDoubles[] = {{0.0, "0.0"}, {2e-3, "0.002"}, {9.999e-4, "9.999E-4"}, {1e-3, "0.001"},
-      {9999999.999, "9999999.999"}, {1e7, "1.0E7"}, {123456.5, "123456.5"}, {1e23, "1.0E23"}, {2e23, "2.0E23"},
-      {std::numeric_limits<double>::denorm_min(), "4.9E-324"}, {9e-324, "9.9E-324"}, {100, "100.0"},
-      {std::numeric_limits<double>::quiet_NaN(), "\"NaN\""}};
+  const std::pair<double, const char*> kDoubles[] = {{0.0, "0.0"},
+                                                     {2e-3, "0.002"},
+                                                     {9.999e-4, "9.999E-4"},
+                                                     {1e-3, "0.001"},
+                                                     {9999999.999, "9999999.999"},
+                                                     {1e7, "1.0E7"},
+                                                     {123456.5, "123456.5"},
+                                                     {1e23, "1.0E23"},
+                                                     {2e23, "2.0E23"},
+                                                     {std::numeric_limits<double>::denorm_min(), "4.9E-324"},
+                                                     {9e-324, "9.9E-324"},
+                                                     {100, "100.0"},
+                                                     {std::numeric_limits<double>::quiet_NaN(), "\"NaN\""}};
   for (const auto& [value, text] : kDoubles) {
     std::string out;
     AppendJavaDouble(value, &out);
@@ -143,8 +155,8 @@ struct Sample {
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
-// "key|value|name=value;..." with "-" for NULL, "+" before fields that are alone and "@n" before those with a partition; or
-// what is wrong.
+// "key|value|name=value;..." with "-" for NULL, "+" before fields that are alone and "@n" before those with a
+// partition; or what is wrong.
 std::string Show(const char* wrapper, const sink::OptionList& options, const Sample& sample) {
   RouteConfig config;
   config.kind = sink::FindKind(wrapper);
@@ -173,7 +185,9 @@ std::string Show(const char* wrapper, const sink::OptionList& options, const Sam
       packed_headers.append(reinterpret_cast<const char*>(&size), sizeof(size)).append(text);
     }
   }
-  const auto view = [](const std::optional<std::string>& text) { return text ? std::string_view(*text) : std::string_view(); };
+  const auto view = [](const std::optional<std::string>& text) {
+    return text ? std::string_view(*text) : std::string_view();
+  };
   Event event;
   event.created_at = kCreatedAt;
   event.id = MakeUuid7(kCreatedAt, 0x123456789abcdef);
@@ -222,7 +236,8 @@ TEST(Debezium, Placement) {
   const auto with = [](const char* placement, const Sample& sample = {}) {
     return Show("outbox_kafka", {{"table.fields.additional.placement", placement}}, sample);
   };
-  EXPECT_EQ(with("type:header:eventType, aggregatetype:header"), "k1|{\"a\": 1}|id=ID;eventType=Created;aggregatetype=order;");
+  EXPECT_EQ(with("type:header:eventType, aggregatetype:header"),
+            "k1|{\"a\": 1}|id=ID;eventType=Created;aggregatetype=order;");
   EXPECT_EQ(with("timestamp:header:at"), "k1|{\"a\": 1}|id=ID;at=2023-11-14T22:13:20.12Z;");
   EXPECT_EQ(with("type:envelope:eventType,aggregateid:envelope,shard:envelope:shard:number"),
             R"(k1|{"payload":"{\"a\": 1}","eventType":"Created","aggregateid":"k1","shard":null}|id=ID;)");
@@ -236,7 +251,8 @@ TEST(Debezium, Placement) {
   EXPECT_EQ(with("tenant:partition", sample), "INVALID_PARTITION");
   EXPECT_EQ(with("type:header:tenant", sample), "HEADER_NAME_TAKEN");
   EXPECT_EQ(Show("outbox_kafka", {{"event.headers", "placed"}}, sample), "k1|{\"a\": 1}|id=ID;");
-  EXPECT_EQ(Show("outbox_kafka", {{"event.headers", "placed"}, {"table.fields.additional.placement", "tenant:header:t"}}, sample),
+  EXPECT_EQ(Show("outbox_kafka",
+                 {{"event.headers", "placed"}, {"table.fields.additional.placement", "tenant:header:t"}}, sample),
             "k1|{\"a\": 1}|id=ID;t=acme;");
   sample.headers = {{"shard", "-1"}};
   EXPECT_EQ(with("shard:partition", sample), "INVALID_PARTITION");
@@ -247,7 +263,9 @@ TEST(Debezium, Placement) {
 TEST(Debezium, Converters) {
   Sample sample;
   sample.headers = {{"tenant", "a\"b"}};
-  const sink::OptionList json = {{"key.converter", "json"}, {"value.converter", "org.apache.kafka.connect.json.JsonConverter"}, {"header.converter", "json"}};
+  const sink::OptionList json = {{"key.converter", "json"},
+                                 {"value.converter", "org.apache.kafka.connect.json.JsonConverter"},
+                                 {"header.converter", "json"}};
   EXPECT_EQ(Show("outbox_kafka", json, sample), R"("k1"|"{\"a\": 1}"|id=ID;tenant="a\"b";)");
   sample.key.reset();
   sample.payload.reset();
@@ -256,15 +274,18 @@ TEST(Debezium, Converters) {
   sample.content_type = "application/octet-stream";
   EXPECT_EQ(Show("outbox_kafka", json, sample), R"(null|"AP8="|id=ID;tenant="a\"b";)");
   EXPECT_EQ(Show("outbox_kafka", {{"table.expand.json.payload", "true"}}, {}), "k1|{\"a\":1}|id=ID;");
-  EXPECT_EQ(Show("outbox_kafka", {{"table.expand.json.payload", "true"}, {"table.fields.additional.placement", "type:envelope"}}, {}),
+  EXPECT_EQ(Show("outbox_kafka",
+                 {{"table.expand.json.payload", "true"}, {"table.fields.additional.placement", "type:envelope"}}, {}),
             R"(k1|{"payload":{"a":1},"type":"Created"}|id=ID;)");
 }
 
 TEST(Debezium, TombstoneOnEmptyPayload) {
-  const sink::OptionList options = {{"route.tombstone.on.empty.payload", "true"}, {"table.fields.additional.placement", "type:envelope"}};
+  const sink::OptionList options = {{"route.tombstone.on.empty.payload", "true"},
+                                    {"table.fields.additional.placement", "type:envelope"}};
   Sample sample;
   EXPECT_EQ(Show("outbox_kafka", options, sample), R"(k1|{"payload":"{\"a\": 1}","type":"Created"}|id=ID;)");
-  for (const std::optional<std::string>& payload : {std::optional<std::string>(), std::optional<std::string>(""), std::optional<std::string>(" \n\t")}) {
+  for (const std::optional<std::string>& payload :
+       {std::optional<std::string>(), std::optional<std::string>(""), std::optional<std::string>(" \n\t")}) {
     sample.payload = payload;
     sample.content_type = payload ? std::optional<std::string>("text/plain") : std::nullopt;
     EXPECT_EQ(Show("outbox_kafka", options, sample), "k1|-|id=ID;");
@@ -275,29 +296,38 @@ TEST(Debezium, RedisStreams) {
   Sample sample;
   sample.headers = {{"traceparent", "00-x"}};
   EXPECT_EQ(Show("outbox_redis", {}, sample), "k1|{\"a\": 1}|+k1={\"a\": 1};");
-  const sink::OptionList extended = {{"message.format", "extended"}, {"table.fields.additional.placement", "type:header:eventType"}, {"header.converter", "json"}};
-  EXPECT_EQ(Show("outbox_redis", extended, sample), "k1|{\"a\": 1}|+key=k1;value={\"a\": 1};ID=ID;EVENTTYPE=\"Created\";TRACEPARENT=\"00-x\";");
+  const sink::OptionList extended = {{"message.format", "extended"},
+                                     {"table.fields.additional.placement", "type:header:eventType"},
+                                     {"header.converter", "json"}};
+  EXPECT_EQ(Show("outbox_redis", extended, sample),
+            "k1|{\"a\": 1}|+key=k1;value={\"a\": 1};ID=ID;EVENTTYPE=\"Created\";TRACEPARENT=\"00-x\";");
   sample.key.reset();
   sample.payload.reset();
   EXPECT_EQ(Show("outbox_redis", {}, sample), "-|-|+default=default;");
   EXPECT_EQ(Show("outbox_redis", {{"null.key", ""}, {"null.value", "none"}}, sample), "-|-|+=none;");
-  EXPECT_EQ(Show("outbox_redis", {{"message.format", "extended"}}, sample), "-|-|+key=default;value=default;ID=ID;TRACEPARENT=00-x;");
+  EXPECT_EQ(Show("outbox_redis", {{"message.format", "extended"}}, sample),
+            "-|-|+key=default;value=default;ID=ID;TRACEPARENT=00-x;");
 }
 
 TEST(Debezium, RefusesWhatItCannotBe) {
   const auto placement = [](const char* text, const char* wrapper = "outbox_kafka") {
     return Show(wrapper, {{"table.fields.additional.placement", text}}, {});
   };
-  for (const char* bad : {"", " ", "type", "type:", ":header", "type:header:", "type:header,", ",type:header", "type:header:a:number:x", "payload:header",
-                          "type:partition", "id:partition", "type:header:a:text", "type:envelope:payload", "type:header,type:header",
-                          "a:partition,b:partition"}) {
+  for (const char* bad :
+       {"", " ", "type", "type:", ":header", "type:header:", "type:header,", ",type:header", "type:header:a:number:x",
+        "payload:header", "type:partition", "id:partition", "type:header:a:text", "type:envelope:payload",
+        "type:header,type:header", "a:partition,b:partition"}) {
     EXPECT_EQ(placement(bad).substr(0, 5), "22023") << bad << ": " << placement(bad);
   }
-  EXPECT_NE(placement("type:heeder:eventType").find("Did you mean \"header\"?"), std::string::npos) << placement("type:heeder:eventType");
+  EXPECT_NE(placement("type:heeder:eventType").find("Did you mean \"header\"?"), std::string::npos)
+      << placement("type:heeder:eventType");
   EXPECT_EQ(placement("shard:partition", "outbox_redis").substr(0, 5), "0A000");
   EXPECT_EQ(Show("outbox_kafka", {{"message.format", "compact"}}, {}).substr(0, 5), "0A000");
-  EXPECT_EQ(Show("outbox_kafka", {{"value.converter", "string"}, {"table.expand.json.payload", "true"}}, {}).substr(0, 5), "22023");
-  EXPECT_EQ(Show("outbox_kafka", {{"value.converter", "io.confluent.connect.avro.AvroConverter"}}, {}).substr(0, 5), "22023");
+  EXPECT_EQ(
+      Show("outbox_kafka", {{"value.converter", "string"}, {"table.expand.json.payload", "true"}}, {}).substr(0, 5),
+      "22023");
+  EXPECT_EQ(Show("outbox_kafka", {{"value.converter", "io.confluent.connect.avro.AvroConverter"}}, {}).substr(0, 5),
+            "22023");
   EXPECT_EQ(Show("outbox_redis", {{"message.format", "wide"}}, {}).substr(0, 5), "22023");
 }
 
