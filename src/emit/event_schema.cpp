@@ -5,6 +5,7 @@
 #include "emit/json_text.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
+#include "pg/server_versions.h"
 
 extern "C" {
 #include "access/table.h"
@@ -63,7 +64,7 @@ void Read() {
     return;
   }
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-  TableScanDesc scan = table_beginscan(relation, snapshot, 0, nullptr);
+  TableScanDesc scan = pg::BeginScan(relation, snapshot);
   TupleTableSlot* row = table_slot_create(relation, nullptr);
   MemoryContext caller = MemoryContextSwitchTo(memory);
   while (table_scan_getnextslot(scan, ForwardScanDirection, row)) {
@@ -166,5 +167,5 @@ OUTBOX_FUNCTION(outbox_event_schema_changed) {
   const Oid changed =
       RelationGetRelid(outbox::pg::TriggerOf(fcinfo, "outbox_internal.event_schema_changed()")->tg_relation);
   outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });
-  return PointerGetDatum(nullptr);
+  return Datum{0};
 }
