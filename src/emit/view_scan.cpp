@@ -5,6 +5,7 @@
 #include "days/day_table.h"
 #include "emit/arguments.h"
 #include "emit/header.h"
+#include "emit/is_json.h"
 #include "emit/json_text.h"
 #include "emit/own_events.h"
 #include "emit/view_columns.h"
@@ -15,7 +16,6 @@ extern "C" {
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #endif
-#include "common/jsonapi.h"
 #include "executor/executor.h"
 #include "foreign/fdwapi.h"
 #include "mb/pg_wchar.h"
@@ -42,40 +42,6 @@ namespace {
 bool EndsWith(const text* value, const char* end) {
   size_t size = strlen(end);
   return Size(value) >= size && memcmp(Bytes(value) + Size(value) - size, end, size) == 0;
-}
-
-// How deeply it is nested, if it is JSON.
-int Depth(const bytea* payload) {
-  int depth = 0;
-  int deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < Size(payload); i++) {
-    const char c = Bytes(payload)[i];
-    if (in_string && c == '\\') {
-      i++;
-    } else if (c == '"') {
-      in_string = !in_string;
-    } else if (!in_string) {
-      depth += (c == '{' || c == '[') ? 1 : (c == '}' || c == ']') ? -1 : 0;
-      deepest = Max(deepest, depth);
-    }
-  }
-  return deepest;
-}
-
-// Whether jsonb takes it: emit_text() takes any text under any content type.
-bool IsJson(const bytea* payload) {
-  constexpr int kDeepest = 500;  // parsing what is nested deeply raises
-  if (GetDatabaseEncoding() != PG_UTF8 || Depth(payload) > kDeepest) {
-    return false;
-  }
-  JsonLexContext* lex = nullptr;
-#if PG_VERSION_NUM >= 170000
-  lex = makeJsonLexContextCstringLen(nullptr, Bytes(payload), Size(payload), PG_UTF8, true);
-#else
-  lex = makeJsonLexContextCstringLen(const_cast<char*>(Bytes(payload)), static_cast<int>(Size(payload)), PG_UTF8, true);
-#endif
-  return pg_parse_json(lex, &nullSemAction) == JSON_SUCCESS;
 }
 
 bool IsTextual(const text* content_type, const bytea* payload) {

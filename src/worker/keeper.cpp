@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "admin/common/query.h"
+#include "admin/lookup/survey.h"
 #include "admin/operate/adoption.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"
@@ -60,6 +61,7 @@ struct KeeperState {
   bool jump_told = false;
   int log_size_told = 0;  // 1: the log is near outbox.max_log_size, 2: it is larger
   log::LaneChanges changes;
+  admin::StandingLanes standing;
   std::map<int64_t, log::LaneChangeState> lane_changes;
 };
 KeeperState* keeper = nullptr;
@@ -303,6 +305,7 @@ void Cycle(MemoryContext context) {
   steps.Do([] { ChangeLanes(); });
   steps.Do([] { DecideDemand(); });
   steps.Do([] { keeper->ticks.RecordTick(pg::ClockNow()); });
+  steps.Do([context] { pg::InTransaction(context, [] { keeper->standing.Step(); }); });
   pgstat_report_activity(STATE_RUNNING, "adoption");
   steps.Do([context] { ContinueAdoption(context); });
   steps.ThrowFirst();

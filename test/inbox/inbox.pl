@@ -50,7 +50,10 @@ $inbox->safe_psql('postgres', 'CREATE ROLE app LOGIN');
 foreach my $database ('remembers', 'forgets')
 {
 	$inbox->safe_psql('postgres', "CREATE DATABASE $database");
-	$inbox->safe_psql($database, 'CREATE TABLE ledger (n bigint NOT NULL); GRANT INSERT ON ledger TO app');
+	# A commit takes a moment, as with a standby that it waits for: who dies meanwhile has committed and not acknowledged.
+	$inbox->safe_psql($database, q{CREATE TABLE ledger (n bigint NOT NULL); GRANT INSERT ON ledger TO app;
+		CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.01); RETURN NULL; END $$;
+		CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()});
 }
 $inbox->safe_psql('remembers', "SET client_min_messages = error; CREATE EXTENSION outbox; SELECT outbox.grant_receive('app', '{billing}')");
 $inbox->safe_psql('forgets', 'CREATE SCHEMA outbox; GRANT USAGE ON SCHEMA outbox TO app;'

@@ -74,6 +74,11 @@ BEGIN
     FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
     WHERE c.oid OPERATOR(pg_catalog.=) 'outbox.event'::pg_catalog.regclass AND x.privilege_type OPERATOR(pg_catalog.=) 'INSERT'
       AND x.grantee OPERATOR(pg_catalog.<>) c.relowner AND x.grantee OPERATOR(pg_catalog.<>) 0
+    UNION ALL
+    SELECT x.grantee::pg_catalog.regrole::text, 'INSERT, SELECT, UPDATE, DELETE ON outbox.outboxevent'
+    FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
+    WHERE c.oid OPERATOR(pg_catalog.=) 'outbox.event'::pg_catalog.regclass AND x.privilege_type OPERATOR(pg_catalog.=) 'INSERT'
+      AND x.grantee OPERATOR(pg_catalog.<>) c.relowner AND x.grantee OPERATOR(pg_catalog.<>) 0
   LOOP
     EXECUTE pg_catalog.format('GRANT %s TO %s', what, role);
   END LOOP;
