@@ -41,8 +41,8 @@ void ReadStrings(uint64 row, int column, std::vector<std::string>* strings) {
   }
 }
 
-// Where the events of a database come from, if nothing is said: the same after a failover, an upgrade and a restore. The
-// name's bytes as they are: its encoding is that of whatever database it was created from.
+// Where the events of a database come from, if nothing is said: the same after a failover, an upgrade and a restore.
+// The name's bytes as they are: its encoding is that of whatever database it was created from.
 std::string SourceOf(std::string_view database) {
   constexpr char kHex[] = "0123456789ABCDEF";
   std::string source = "/outbox/";

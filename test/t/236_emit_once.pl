@@ -58,7 +58,8 @@ $one->query_safe('COMMIT');
 like($two->query_until(qr/ended/, ''), qr/\Q$of_one\E/, 'and found when it is');
 is(events('two'), 0, 'nothing is emitted twice');
 is(sql(emit('m', 'three')), $of_one, 'nor later');
-is(sql(emit('n', 'four')), sql(emit('n', 'five')), 'keys of the new table count');
+my $of_n = sql(emit('n', 'four'));
+is(sql(emit('n', 'five')), $of_n, 'keys of the new table count');
 $one->query_safe('BEGIN');
 $one->query_safe(emit('o', 'one more'));
 $two->query_until(qr/begun/, "\\echo begun\n" . emit('o', 'two more') . ";\n\\echo ended\n");
@@ -95,14 +96,14 @@ $node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'a dum
 $node->safe_psql('postgres', 'CREATE DATABASE restored');
 $node->command_ok([ 'psql', '-X', '-v', 'ON_ERROR_STOP=1', '-q', '-d', $node->connstr('restored'), '-f', $dump ], 'is restored');
 is($node->safe_psql('restored', emit('m', 'restored')), $of_one, 'keys that the original had taken are taken in it');
-is($node->safe_psql('restored', emit('p', 'restored')), $first, 'in the table of the day and in the spare one');
+is($node->safe_psql('restored', emit('n', 'restored')), $of_n, 'in the table of the day and in the spare one');
 
 # --- retention, by whole days ---
 sql(q(CREATE TABLE outbox_internal.emit_key_20200101 (LIKE outbox_internal.emit_key); CREATE INDEX ON outbox_internal.emit_key_20200101 (digest);
 	WITH gone AS (DELETE FROM outbox_internal.emit_key WHERE id = (SELECT id FROM outbox_internal.whole_log WHERE convert_from(payload, 'UTF8') = '"four"') RETURNING *)
 	  INSERT INTO outbox_internal.emit_key_20200101 SELECT '2020-01-01 12:00+00', digest, id FROM gone));
 my $four = sql(q(SELECT id FROM outbox_internal.emit_key_20200101));
-sql(q(BEGIN; ALTER TABLE outbox_internal.emit_key ATTACH PARTITION outbox_internal.emit_key_20200101 FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00'); ) . emit('n', 'six') . q( \gset
+sql(q(SET outbox.allow_loss = on; BEGIN; ALTER TABLE outbox_internal.emit_key ATTACH PARTITION outbox_internal.emit_key_20200101 FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00'); ) . emit('n', 'six') . q( \gset
 	SELECT CASE WHEN :'emit' = ') . $four . q(' THEN 1 ELSE 1 / 0 END; COMMIT));
 pass('a key of another day counts as long as its table is there');
 sql('SELECT pg_reload_conf()');

@@ -1,6 +1,6 @@
-// The checks of outbox.doctor() [P]. Each but those of figures and locks adds at least one row, also when all is well, so that an
-// answer shows what was checked. The statuses: ok, warning (works, or will, but needs attention), problem (events are
-// not published).
+// The checks of outbox.doctor() [P]. Each but those of figures and locks adds at least one row, also when all is well,
+// so that an answer shows what was checked. The statuses: ok, warning (works, or will, but needs attention), problem
+// (events are not published).
 #pragma once
 
 #include <string>
@@ -38,8 +38,8 @@ void CheckVersion(Findings* findings);
 void CheckIdentity(Findings* findings);
 void CheckProcesses(Findings* findings);
 void CheckClock(Findings* findings);
-// False: somebody has tables locked that the other checks read, for longer than a moment; nothing waits for that. Adds a
-// row then, and only then.
+// False: somebody has tables locked that the other checks read, for longer than a moment; nothing waits for that. Adds
+// a row then, and only then.
 bool CheckLocks(Findings* findings);
 void CheckFigures(Findings* findings);
 // All that is said on a hot standby, which has no process of outbox and writes nothing.
