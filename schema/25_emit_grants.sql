@@ -6,7 +6,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p
   WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
-    AND p.proname IN ('emit', 'emit_text', 'emit_bytes', 'emit_tombstone', 'emit_many', 'emit_many_json', 'emit_row');
+    AND p.proname IN ('emit', 'emit_text', 'emit_bytes', 'emit_tombstone', 'emit_many', 'emit_many_json', 'emit_row', 'emit_outboxevent');
 END;
 COMMENT ON FUNCTION outbox_internal.emit_routines() IS 'what grant_emit() grants EXECUTE on';
 
@@ -111,7 +111,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', routine, role);
   END LOOP;
   -- UPDATE and DELETE are refused there, with words of our own: "permission denied" would send people to look for a GRANT.
-  EXECUTE format('GRANT INSERT, SELECT, UPDATE, DELETE ON outbox.event TO %s', role);
+  EXECUTE format('GRANT INSERT, SELECT, UPDATE, DELETE ON outbox.event, outbox.outboxevent TO %s', role);
   PERFORM outbox_internal.follow_role_names();
   DELETE FROM outbox_internal.emit_right e WHERE outbox_internal.role_of(e) = grant_emit.role::oid;
   INSERT INTO outbox_internal.emit_right AS e (role, topics) VALUES (pg_get_userbyid(grant_emit.role::oid), grant_emit.topics)
@@ -121,7 +121,7 @@ BEGIN
   VALUES (session_user, 'grant_emit', jsonb_strip_nulls(jsonb_build_object('to', grant_emit.role, 'topics', grant_emit.topics)));
 END
 $grant$;
-COMMENT ON FUNCTION outbox.grant_emit(regrole, text[]) IS 'lets a role emit: the emit functions, the trigger function emit_row, and the view outbox.event; with topics (patterns) to these only: the topic given, or outbox.event.<aggregate type> where none is. The last call counts';
+COMMENT ON FUNCTION outbox.grant_emit(regrole, text[]) IS 'lets a role emit: the emit functions, the trigger functions emit_row and emit_outboxevent, and the views outbox.event and outbox.outboxevent; with topics (patterns) to these only: the topic given, or outbox.event.<aggregate type> where none is. The last call counts';
 
 REVOKE ALL ON FUNCTION outbox_internal.emit_routines(), outbox_internal.role_of(outbox_internal.emit_right), outbox_internal.find_role(), outbox_internal.emit_rights_changed(), outbox_internal.lock_rights(),
   outbox.grant_emit(regrole, text[]) FROM PUBLIC;

@@ -80,13 +80,13 @@ BEGIN
   END IF;
   PERFORM outbox_internal.lock_rights();
   PERFORM outbox_internal.follow_role_names();
-  had := outbox_internal.has_of(role::oid, ARRAY(SELECT r::oid FROM outbox_internal.emit_routines() r), ARRAY['outbox.event'::regclass::oid])
+  had := outbox_internal.has_of(role::oid, ARRAY(SELECT r::oid FROM outbox_internal.emit_routines() r), ARRAY['outbox.event'::regclass::oid, 'outbox.outboxevent'::regclass::oid])
     OR EXISTS (SELECT FROM outbox_internal.emit_right e WHERE outbox_internal.role_of(e) = revoke_emit.role::oid);
   IF had THEN
     FOR routine IN SELECT * FROM outbox_internal.emit_routines() LOOP
       EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %s', routine, role);
     END LOOP;
-    EXECUTE format('REVOKE INSERT, SELECT, UPDATE, DELETE ON outbox.event FROM %s', role);
+    EXECUTE format('REVOKE INSERT, SELECT, UPDATE, DELETE ON outbox.event, outbox.outboxevent FROM %s', role);
     DELETE FROM outbox_internal.emit_right e WHERE outbox_internal.role_of(e) = revoke_emit.role::oid;
     IF NOT outbox_internal.needs_schema(role::oid) THEN
       EXECUTE format('REVOKE USAGE ON SCHEMA outbox FROM %s', role);

@@ -8,6 +8,7 @@ extern "C" {
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
+#include "utils/lsyscache.h"
 }
 
 namespace outbox::emit {
@@ -22,8 +23,16 @@ bool InReplicaRole() {
 
 bool IsEventView(Oid relation) {
   Oid schema = get_namespace_oid(pg::kSchema, true);
-  return OidIsValid(schema) && get_relname_relid("event", schema) == relation &&
+  return OidIsValid(schema) &&
+         (get_relname_relid("event", schema) == relation || get_relname_relid("outboxevent", schema) == relation) &&
          OidIsValid(get_extension_oid("outbox", true));
+}
+
+// Of a view of somebody's own.
+bool Emits(const Trigger& trigger) {
+  const char* name = get_func_name(trigger.tgfoid);
+  return name != nullptr && strcmp(name, "emit_outboxevent") == 0 &&
+         get_func_namespace(trigger.tgfoid) == get_namespace_oid(pg::kSchema, true);
 }
 
 // The executor works on a copy of the relation's triggers that is this query's own.
@@ -31,12 +40,12 @@ void FireEventTriggers(EState* estate) {
   for (int i = 0; i < list_length(estate->es_opened_result_relations); i++) {
     auto* result = static_cast<ResultRelInfo*>(list_nth(estate->es_opened_result_relations, i));
     TriggerDesc* triggers = result->ri_TrigDesc;
-    if (triggers == nullptr || result->ri_RelationDesc->rd_rel->relkind != RELKIND_VIEW ||
-        !IsEventView(RelationGetRelid(result->ri_RelationDesc))) {
+    if (triggers == nullptr || result->ri_RelationDesc->rd_rel->relkind != RELKIND_VIEW) {
       continue;
     }
+    const bool ours = IsEventView(RelationGetRelid(result->ri_RelationDesc));
     for (int t = 0; t < triggers->numtriggers; t++) {
-      if (triggers->triggers[t].tgenabled == TRIGGER_FIRES_ON_ORIGIN) {
+      if (triggers->triggers[t].tgenabled == TRIGGER_FIRES_ON_ORIGIN && (ours || Emits(triggers->triggers[t]))) {
         triggers->triggers[t].tgenabled = TRIGGER_FIRES_ALWAYS;
       }
     }

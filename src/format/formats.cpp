@@ -8,6 +8,7 @@
 #define OUTBOX_FORMATS(FORMAT)   \
   FORMAT(kOutboxFormat)          \
   FORMAT(kPayloadFormat)         \
+  FORMAT(kDebeziumFormat)        \
   FORMAT(kCloudEventsFormat)     \
   FORMAT(kCloudEventsJsonFormat) \
   /* the last */

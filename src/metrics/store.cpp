@@ -178,6 +178,7 @@ Emitted DatabaseFigures::TotalEmitted() const {
     total.transactions += ValueOf(stripe.transactions);
     total.events += ValueOf(stripe.events);
     total.bytes += ValueOf(stripe.bytes);
+    total.repeated += ValueOf(stripe.repeated);
   }
   return total;
 }

@@ -223,6 +223,7 @@ void KeepDayTables(MemoryContext context) {
   const int64 log_now = pg::ClockNow();
   const int64 expiry = pg::ExpiryNow();
   int64 retention = static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
+  int64 dedupe_retention = static_cast<int64>(pg::settings.dedupe_minutes) * 60 * USECS_PER_SEC;
   Steps steps;
   steps.Do([&] { days::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
   if (keeper->presence == pg::Presence::kHere) {  // in a copy nothing may be dropped before it is adopted
@@ -237,6 +238,7 @@ void KeepDayTables(MemoryContext context) {
     steps.Do([&] { log::DropExpiredProgressTables(expiry); });
     steps.Do([&] { log::DropExpiredTickTables(expiry); });
     steps.Do([&] { log::DropExpiredOutcomeTables(expiry, retention); });
+    steps.Do([&] { log::DropExpiredEmitKeys(expiry, dedupe_retention); });
     steps.Do([] { log::MarkInterruptedReplays(); });
     // The believed clock alone says what is over: nobody may be receiving. One table a round is enough.
     steps.Do([&] {

@@ -241,10 +241,10 @@ void CheckForm(Oid table, const AlterTableCmd* command) {
 
 // Those that the extension makes are called by their table's name, with one of these behind it. (Others' indexes are
 // theirs.)
-constexpr const char* kIndexes[] = {"_xid",      "_at",        "_id",      "_acknowledged", "_created_at_idx",
-                                    "_one_idx",  "_due_idx",   "_key_idx", "_id_idx",       "_shared_idx",
-                                    "_dead_idx", "_count_idx", "_at_idx",  "_what_idx",     "_replay_idx",
-                                    "_event_idx"};
+constexpr const char* kIndexes[] = {
+    "_xid",       "_at",      "_id",       "_acknowledged", "_digest",     "_created_at_idx",
+    "_one_idx",   "_due_idx", "_key_idx",  "_id_idx",       "_shared_idx", "_dead_idx",
+    "_count_idx", "_at_idx",  "_what_idx", "_replay_idx",   "_event_idx"};
 
 // The table of an index that the extension made; InvalidOid: it is none. Plain.
 Oid TableOfOurIndex(Oid index) {
@@ -269,7 +269,7 @@ Oid TableOfOurIndex(Oid index) {
 // Whether a dump may bring rows of this table into an outbox that is in use: events, which are kept apart.
 bool MayComeInto(const char* name) {
   return strcmp(name, "log") == 0 || strncmp(name, "log_", 4) == 0 || strcmp(name, "foreign_event") == 0 ||
-         strcmp(name, "event") == 0 || strcmp(name, "audit") == 0;
+         strcmp(name, "event") == 0 || strcmp(name, "outboxevent") == 0 || strcmp(name, "audit") == 0;
 }
 
 // Positions, ticks, owners: lanes that work here would take those of a dump for their own.
@@ -535,7 +535,7 @@ void CheckCopy(Node* statement) {
   }
   if (OidIsValid(relation) && Guard([relation] { return emit::InsertsWouldBeLost(relation); })) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    "cannot copy into outbox.event while session_replication_role is replica",
+                    "cannot copy into a view of events while session_replication_role is replica",
                     "COPY fires no trigger of a view then, and the events would be lost.",
                     "Use INSERT or outbox.emit_many(), or set session_replication_role to origin."};
   }

@@ -14,7 +14,7 @@ WITH rights AS (
   SELECT CASE WHEN c.relkind = 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name, x.grantee,
          x.privilege_type AS privilege,
          CASE WHEN c.relkind = 'S' THEN true
-              WHEN c.relkind = 'v' THEN x.privilege_type <> 'SELECT' AND NOT (c.relname = 'event' AND x.privilege_type IN ('INSERT', 'UPDATE', 'DELETE'))
+              WHEN c.relkind = 'v' THEN x.privilege_type <> 'SELECT' AND NOT (c.relname IN ('event', 'outboxevent') AND x.privilege_type IN ('INSERT', 'UPDATE', 'DELETE'))
               ELSE x.privilege_type <> 'SELECT' OR c.relname ~ '^(log|log_[0-9]{8}|parked|foreign_event)$' END
          OR (c.relkind = 'v' AND c.relnamespace = 'outbox_internal'::regnamespace AND c.relname <> 'waiting')
          OR x.grantee = 0 AS odd

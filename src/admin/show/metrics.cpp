@@ -55,6 +55,8 @@ OUTBOX_FAMILY(kReset, "outbox_stats_reset_timestamp_seconds", kGauge, "seconds",
               "since when counters and histograms count: a crash of the server or metrics_reset() sets them to zero");
 OUTBOX_FAMILY(kTransactions, "outbox_emitting_transactions", kCounter, "", "committed transactions that emitted");
 OUTBOX_FAMILY(kEmitted, "outbox_events_emitted", kCounter, "", "events emitted, counted when they are committed");
+OUTBOX_FAMILY(kDeduplicated, "outbox_events_deduplicated", kCounter, "",
+              "calls of emit() that wrote nothing, because their dedupe_key had emitted before");
 OUTBOX_FAMILY(kEmittedBytes, "outbox_emitted_bytes", kCounter, "bytes", "bytes of their payloads");
 OUTBOX_FAMILY(kPublished, "outbox_events_published", kCounter, "", "events that the destination acknowledged");
 OUTBOX_FAMILY(kPublishedBytes, "outbox_published_bytes", kCounter, "bytes", "bytes of their payloads");
@@ -273,6 +275,7 @@ void AddFigures(const Sources& from) {
   samples->Add(kTransactions, none, static_cast<double>(emitted.transactions));
   samples->Add(kEmitted, none, static_cast<double>(emitted.events));
   samples->Add(kEmittedBytes, none, static_cast<double>(emitted.bytes));
+  samples->Add(kDeduplicated, none, static_cast<double>(emitted.repeated));
   for (size_t i = 0; i < 2; i++) {
     samples->Add(kRestarts, none, "kind", i == 0 ? "keeper" : "relay",
                  own == nullptr ? 0 : static_cast<double>(ValueOf(own->restarts[i])));

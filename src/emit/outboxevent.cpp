@@ -1,0 +1,265 @@
+// The trigger function outbox.emit_outboxevent() [P]: what Debezium's libraries write into an outbox table is emitted.
+// INSERT emits; DELETE, which those libraries send behind each INSERT, counts the row and does nothing. For the view
+// outbox.outboxevent, and for views that stand where a team's own outbox table stood. Plain code.
+//
+// Columns are found by name, as Debezium's router finds them by default; what it knows nothing of becomes a header.
+#include <string_view>
+
+#include "base/java_properties.h"
+#include "base/traceparent.h"
+#include "emit/arguments.h"
+#include "emit/check.h"
+#include "emit/insert.h"
+#include "emit/is_json.h"
+#include "pg/entry.h"
+
+extern "C" {
+#include "commands/trigger.h"
+#include "executor/spi.h"
+#include "utils/datetime.h"
+#include "utils/json.h"
+#include "utils/uuid.h"
+}
+
+namespace outbox::emit {
+
+namespace {
+
+// Longest tracestate and baggage that are kept: an event is not refused because of its trace.
+constexpr size_t kMaxTracePart = 4096;
+
+struct Row {
+  const TriggerData* trigger;
+  HeapTuple tuple;
+  TupleDesc desc;
+};
+
+TriggerData* CheckUse(FunctionCallInfo fcinfo) {
+  TriggerData* trigger = pg::TriggerOf(fcinfo, "outbox.emit_outboxevent()");
+  if (!TRIGGER_FIRED_INSTEAD(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event)) {
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+         errmsg("outbox.emit_outboxevent() is not used as it must be"),
+         errdetail("Trigger \"%s\" is not an INSTEAD OF trigger FOR EACH ROW of a view.", trigger->tg_trigger->tgname),
+         errhint("Use it so: CREATE TRIGGER ... INSTEAD OF INSERT OR UPDATE OR DELETE ON view FOR EACH ROW EXECUTE "
+                 "FUNCTION outbox.emit_outboxevent()")));
+  }
+  return trigger;
+}
+
+// 0: there is none.
+int FindColumn(const Row& row, const char* name) {
+  int column = SPI_fnumber(row.desc, name);
+  return column < 0 ? 0 : column;
+}
+
+int RequireColumn(const Row& row, const char* name) {
+  int column = FindColumn(row, name);
+  if (column == 0) {
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_UNDEFINED_COLUMN),
+         errmsg("column \"%s\" of view \"%s\" does not exist", name, RelationGetRelationName(row.trigger->tg_relation)),
+         errdetail("outbox.emit_outboxevent() finds the parts of an event by Debezium's names: id, aggregatetype, "
+                   "aggregateid, type, payload, timestamp, tracingspancontext."),
+         errhint("Give the column of the view this name.")));
+  }
+  return column;
+}
+
+// Does not follow the session's style of dates.
+text* ValueText(Oid type, Datum value) {
+  switch (type) {
+    case TEXTOID:
+    case VARCHAROID:
+    case BPCHAROID:
+      return DatumGetTextPP(value);
+    case BOOLOID:
+      return cstring_to_text(DatumGetBool(value) ? "true" : "false");
+    case DATEOID:
+    case TIMESTAMPOID:
+    case TIMESTAMPTZOID: {
+      char buffer[MAXDATELEN + 1];
+      JsonEncodeDateTime(buffer, value, type, nullptr);
+      return cstring_to_text(buffer);
+    }
+    default:
+      break;
+  }
+  Oid output = InvalidOid;
+  bool varlena = false;
+  getTypeOutputInfo(type, &output, &varlena);
+  return cstring_to_text(OidOutputFunctionCall(output, value));
+}
+
+// nullptr: NULL, or no such column (0).
+text* ColumnText(const Row& row, int column) {
+  if (column == 0) {
+    return nullptr;
+  }
+  bool null = false;
+  Datum value = SPI_getbinval(row.tuple, row.desc, column, &null);
+  return null ? nullptr : ValueText(SPI_gettypeid(row.desc, column), value);
+}
+
+void TakePayload(const Row& row, int column, NewEvent* event) {
+  bool null = false;
+  Datum value = SPI_getbinval(row.tuple, row.desc, column, &null);
+  if (null) {
+    event->tombstone = true;
+    return;
+  }
+  const Oid type = SPI_gettypeid(row.desc, column);
+  if (type == BYTEAOID) {
+    event->payload = DatumGetByteaPP(value);
+    event->content_type = cstring_to_text("application/octet-stream");
+    return;
+  }
+  event->payload = TextBytes(ValueText(type, value));
+  if (type != JSONOID && type != JSONBOID && !IsJson(event->payload)) {
+    event->content_type = cstring_to_text("text/plain");
+  }
+}
+
+// --- headers ---
+
+// Collects an object of strings; a name that comes again counts the last time.
+struct Headers {
+  JsonbParseState* state = nullptr;
+  bool any = false;
+
+  static JsonbValue String(const char* bytes, size_t size) {
+    JsonbValue value;
+    value.type = jbvString;
+    value.val.string.val = const_cast<char*>(bytes);
+    value.val.string.len = static_cast<int>(size);
+    return value;
+  }
+  void Add(std::string_view name, const char* bytes, size_t size) {
+    if (!any) {
+      pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+      any = true;
+    }
+    JsonbValue key = String(name.data(), name.size());
+    JsonbValue value = String(bytes, size);
+    pushJsonbValue(&state, WJB_KEY, &key);
+    pushJsonbValue(&state, WJB_VALUE, &value);
+  }
+  Jsonb* Finish() { return any ? JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)) : nullptr; }
+};
+
+// The context of a trace, as a Debezium library left it; nothing if it has no good traceparent.
+void AddTrace(const text* context, Headers* headers) {
+  if (context == nullptr || Size(context) == 0) {
+    return;
+  }
+  static constexpr std::string_view kNames[] = {"traceparent", "tracestate", "baggage"};
+  std::string_view found[3];
+  JavaProperties properties({Bytes(context), Size(context)}, static_cast<char*>(palloc(Size(context))));
+  std::string_view name;
+  std::string_view value;
+  while (properties.Next(&name, &value)) {
+    for (int i = 0; i < 3; i++) {
+      if (name == kNames[i]) {
+        found[i] = value;
+      }
+    }
+  }
+  if (found[0].empty() || !IsTraceparent(pnstrdup(found[0].data(), found[0].size()))) {
+    return;
+  }
+  for (int i = 0; i < 3; i++) {
+    if (!found[i].empty() && found[i].size() <= kMaxTracePart) {
+      headers->Add(kNames[i], found[i].data(), found[i].size());
+    }
+  }
+}
+
+// All columns but those that the event is made of, and times of their own: an event's time is the server's.
+void TakeHeaders(const Row& row, NewEvent* event) {
+  static constexpr std::string_view kOwn[] = {"id",      "aggregatetype", "aggregateid", "type",
+                                              "payload", "timestamp",     "created_at",  "tracingspancontext"};
+  Headers headers;
+  AddTrace(ColumnText(row, FindColumn(row, "tracingspancontext")), &headers);
+  for (int column = 1; column <= row.desc->natts; column++) {
+    const char* name = NameStr(TupleDescAttr(row.desc, column - 1)->attname);
+    bool own = TupleDescAttr(row.desc, column - 1)->attisdropped;
+    for (std::string_view known : kOwn) {
+      own = own || known == name;
+    }
+    text* value = own ? nullptr : ColumnText(row, column);
+    if (value != nullptr) {
+      headers.Add(name, Bytes(value), Size(value));
+    }
+  }
+  event->headers = headers.Finish();
+}
+
+// --- the row ---
+
+const pg_uuid_t* IdOf(const Row& row, int column) {
+  if (column == 0) {
+    return nullptr;
+  }
+  bool null = false;
+  Datum value = SPI_getbinval(row.tuple, row.desc, column, &null);
+  if (null) {
+    return nullptr;
+  }
+  const Oid type = SPI_gettypeid(row.desc, column);
+  if (type == UUIDOID) {
+    return DatumGetUUIDP(value);
+  }
+  return DatumGetUUIDP(DirectFunctionCall1(uuid_in, CStringGetDatum(text_to_cstring(ValueText(type, value)))));
+}
+
+// What RETURNING hands back: id and time as they were stored, where the columns can have them.
+HeapTuple Stored(const Row& row, const NewEvent& event) {
+  int columns[2];
+  Datum values[2];
+  bool nulls[2] = {false, false};
+  int count = 0;
+  const int id = FindColumn(row, "id");
+  if (id != 0 && SPI_gettypeid(row.desc, id) == UUIDOID) {
+    columns[count] = id;
+    values[count++] = UUIDPGetDatum(&event.id);
+  }
+  const int time = FindColumn(row, "timestamp");
+  if (time != 0 && SPI_gettypeid(row.desc, time) == TIMESTAMPTZOID) {
+    columns[count] = time;
+    values[count++] = TimestampTzGetDatum(event.created_at - kPgEpochMicros);
+  }
+  return heap_modify_tuple_by_cols(row.tuple, row.desc, count, columns, values, nulls);
+}
+
+Datum EmitOutboxEvent(FunctionCallInfo fcinfo) {
+  TriggerData* trigger = CheckUse(fcinfo);
+  if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event)) {
+    return PointerGetDatum(trigger->tg_trigtuple);
+  }
+  if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("cannot update an event"),
+                    errdetail("The log is append-only: what was emitted is published when the transaction commits."),
+                    errhint("Roll back, to a savepoint for instance, to take back what this transaction emitted.")));
+  }
+  const Row row = {trigger, trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
+  NewEvent event = {};
+  event.aggregate_type = ColumnText(row, RequireColumn(row, "aggregatetype"));
+  event.aggregate_id = ColumnText(row, FindColumn(row, "aggregateid"));
+  event.event_type = ColumnText(row, RequireColumn(row, "type"));
+  event.own_id = IdOf(row, FindColumn(row, "id"));
+  TakePayload(row, RequireColumn(row, "payload"), &event);
+  TakeHeaders(row, &event);
+  CheckEvent(&event);
+  InsertEvent(&event);
+  return PointerGetDatum(Stored(row, event));
+}
+
+}  // namespace
+
+}  // namespace outbox::emit
+
+OUTBOX_FUNCTION(outbox_emit_outboxevent) {
+  return outbox::emit::EmitOutboxEvent(fcinfo);
+}

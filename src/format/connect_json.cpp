@@ -1,0 +1,714 @@
+#include "format/connect_json.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <unordered_map>
+
+namespace outbox::format {
+
+namespace {
+
+constexpr char kUpperHex[] = "0123456789ABCDEF";
+// Jackson's limits (StreamReadConstraints).
+constexpr int kDeepest = 1000;
+constexpr size_t kLongestNumber = 1000;
+// Objects in an array have all members of all of them, so that what is written can grow with the square of what was
+// read. What would is passed on as text.
+constexpr int32_t kMostMembers = 1000;
+constexpr size_t kMostBytes = size_t{16} << 20;
+// Values whose memory stays for the next event.
+constexpr size_t kMostKept = 10'000;
+// An object with more members than this finds a name by a table.
+constexpr int32_t kFewMembers = 16;
+
+void AppendUnicodeEscape(uint32_t unit, std::string* out) {
+  out->append("\\u");
+  for (int shift = 12; shift >= 0; shift -= 4) {
+    out->push_back(kUpperHex[unit >> shift & 15]);
+  }
+}
+
+// A character below U+0080.
+void AppendAscii(unsigned char c, std::string* out) {
+  switch (c) {
+    case '"':
+    case '\\':
+      out->push_back('\\');
+      out->push_back(static_cast<char>(c));
+      return;
+    case '\b':
+      out->append("\\b");
+      return;
+    case '\f':
+      out->append("\\f");
+      return;
+    case '\n':
+      out->append("\\n");
+      return;
+    case '\r':
+      out->append("\\r");
+      return;
+    case '\t':
+      out->append("\\t");
+      return;
+    default:
+      if (c < 0x20) {
+        AppendUnicodeEscape(c, out);
+      } else {
+        out->push_back(static_cast<char>(c));
+      }
+  }
+}
+
+// A UTF-16 unit that was escaped. Halves of what is beyond U+FFFF stay escaped.
+void AppendUnit(uint32_t unit, std::string* out) {
+  if (unit < 0x80) {
+    AppendAscii(static_cast<unsigned char>(unit), out);
+  } else if (unit >= 0xD800 && unit <= 0xDFFF) {
+    AppendUnicodeEscape(unit, out);
+  } else if (unit < 0x800) {
+    out->push_back(static_cast<char>(0xC0 | unit >> 6));
+    out->push_back(static_cast<char>(0x80 | (unit & 0x3F)));
+  } else {
+    out->push_back(static_cast<char>(0xE0 | unit >> 12));
+    out->push_back(static_cast<char>(0x80 | (unit >> 6 & 0x3F)));
+    out->push_back(static_cast<char>(0x80 | (unit & 0x3F)));
+  }
+}
+
+// The character at text[i], which is UTF-8; returns its length.
+size_t AppendCharacter(std::string_view text, size_t i, std::string* out) {
+  const auto c = static_cast<unsigned char>(text[i]);
+  if (c < 0x80) {
+    AppendAscii(c, out);
+    return 1;
+  }
+  const size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
+  if (length < 4 || text.size() - i < 4) {
+    out->append(text.substr(i, length));
+    return length;
+  }
+  const auto byte = [&](size_t n) { return static_cast<uint32_t>(static_cast<unsigned char>(text[i + n]) & 0x3F); };
+  const uint32_t beyond = ((static_cast<uint32_t>(c) & 7) << 18 | byte(1) << 12 | byte(2) << 6 | byte(3)) - 0x10000;
+  AppendUnicodeEscape(0xD800 + (beyond >> 10), out);
+  AppendUnicodeEscape(0xDC00 + (beyond & 0x3FF), out);
+  return 4;
+}
+
+bool IsPlainAscii(unsigned char c) {
+  return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+bool IsHex(char c, uint32_t* digit) {
+  const char lower = static_cast<char>(c | 0x20);
+  if (c >= '0' && c <= '9') {
+    *digit = static_cast<uint32_t>(c - '0');
+  } else if (lower >= 'a' && lower <= 'f') {
+    *digit = static_cast<uint32_t>(lower - 'a' + 10);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// What from_chars refuses as out of range: whether it is too large, not too small.
+bool IsTooLarge(std::string_view number) {
+  const size_t e = number.find_first_of("eE");
+  const std::string_view mantissa = number.substr(0, e);
+  const size_t first = mantissa.find_first_of("123456789");
+  if (first == std::string_view::npos) {
+    return false;
+  }
+  const size_t point = mantissa.find('.') == std::string_view::npos ? mantissa.size() : mantissa.find('.');
+  const auto scale = static_cast<int64_t>(point) - static_cast<int64_t>(first);
+  if (e == std::string_view::npos) {
+    return scale > 0;
+  }
+  std::string_view power = number.substr(e + 1);
+  if (power[0] == '+') {
+    power.remove_prefix(1);
+  }
+  int64_t exponent = 0;
+  if (std::from_chars(power.data(), power.data() + power.size(), exponent).ec != std::errc()) {
+    return power[0] != '-';
+  }
+  return exponent > -scale;
+}
+
+}  // namespace
+
+void AppendConnectString(std::string_view text, std::string* out) {
+  out->push_back('"');
+  size_t plain = 0;  // where what is not yet appended begins
+  for (size_t i = 0; i < text.size();) {
+    if (IsPlainAscii(static_cast<unsigned char>(text[i]))) {
+      ++i;
+      continue;
+    }
+    out->append(text.substr(plain, i - plain));
+    i += AppendCharacter(text, i, out);
+    plain = i;
+  }
+  out->append(plain < text.size() ? text.substr(plain) : std::string_view()).push_back('"');
+}
+
+void AppendJavaDouble(double value, std::string* out) {
+  if (std::isnan(value)) {
+    out->append("\"NaN\"");
+    return;
+  }
+  if (std::isinf(value)) {
+    out->append(value < 0 ? "\"-Infinity\"" : "\"Infinity\"");
+    return;
+  }
+  if (std::signbit(value)) {
+    out->push_back('-');
+    value = -value;
+  }
+  if (value == 0) {
+    out->append("0.0");
+    return;
+  }
+  // d.ddde+xx, the shortest that reads back as the same; of a single digit Java takes the nearest of two.
+  char text[40];
+  const auto shortest = std::to_chars(text, std::end(text), value, std::chars_format::scientific);
+  *shortest.ptr = '\0';
+  if (text[1] == 'e') {
+    std::snprintf(text, sizeof(text), "%.1e", value);
+  }
+  std::string digits;
+  const char* at = text;
+  for (; *at != 'e'; ++at) {
+    if (*at >= '0' && *at <= '9') {
+      digits.push_back(*at);
+    }
+  }
+  ++at;
+  int exponent = 0;
+  std::from_chars(*at == '+' ? at + 1 : at, at + std::char_traits<char>::length(at), exponent);
+  while (digits.size() > 1 && digits.back() == '0') {
+    digits.pop_back();
+  }
+  if (exponent >= -3 && exponent < 7) {
+    if (exponent < 0) {
+      out->append("0.").append(static_cast<size_t>(-exponent - 1), '0').append(digits);
+      return;
+    }
+    const auto whole = static_cast<size_t>(exponent) + 1;
+    if (digits.size() < whole) {
+      digits.append(whole - digits.size(), '0');
+    }
+    out->append(digits, 0, whole).push_back('.');
+    out->append(digits.size() > whole ? digits.substr(whole) : "0");
+    return;
+  }
+  out->push_back(digits[0]);
+  out->append(".").append(digits.size() > 1 ? digits.substr(1) : "0").append("E").append(std::to_string(exponent));
+}
+
+// --- parsing ---
+
+void JsonExpander::Link(std::vector<Node>* nodes, int32_t parent, int32_t child) {
+  Node& node = (*nodes)[static_cast<size_t>(parent)];
+  if (node.first == kNothing) {
+    node.first = child;
+  } else {
+    (*nodes)[static_cast<size_t>(node.last)].next = child;
+  }
+  node.last = child;
+  ++node.count;
+}
+
+// Looks from `from` on and then from the front, so that names that come in the same order are found at once.
+int32_t JsonExpander::Find(const std::vector<Node>& nodes, int32_t parent, std::string_view name, int32_t from) {
+  for (int32_t i = from; i != kNothing; i = nodes[static_cast<size_t>(i)].next) {
+    if (nodes[static_cast<size_t>(i)].name == name) {
+      return i;
+    }
+  }
+  for (int32_t i = nodes[static_cast<size_t>(parent)].first; i != from; i = nodes[static_cast<size_t>(i)].next) {
+    if (nodes[static_cast<size_t>(i)].name == name) {
+      return i;
+    }
+  }
+  return kNothing;
+}
+
+void JsonExpander::Space() {
+  while (at_ != end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\n' || *at_ == '\r')) {
+    ++at_;
+  }
+}
+
+bool JsonExpander::Take(char c) {
+  if (at_ == end_ || *at_ != c) {
+    return false;
+  }
+  ++at_;
+  return true;
+}
+
+bool JsonExpander::Word(std::string_view word) {
+  if (!std::string_view(at_, static_cast<size_t>(end_ - at_)).starts_with(word)) {
+    return false;
+  }
+  at_ += word.size();
+  return true;
+}
+
+bool JsonExpander::Digits() {
+  const char* first = at_;
+  while (at_ != end_ && *at_ >= '0' && *at_ <= '9') {
+    ++at_;
+  }
+  return at_ != first;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than kDeepest
+int32_t JsonExpander::Value(int depth) {
+  Space();
+  if (at_ == end_) {
+    return kNothing;
+  }
+  switch (*at_) {
+    case '{':
+      return Object(depth + 1);
+    case '[':
+      return Array(depth + 1);
+    case '"': {
+      std::string_view text;
+      return String(&text) ? Scalar(Kind::kString, text) : kNothing;
+    }
+    case 't':
+      return Word("true") ? Scalar(Kind::kBool, "true") : kNothing;
+    case 'f':
+      return Word("false") ? Scalar(Kind::kBool, "false") : kNothing;
+    case 'n':
+      return Word("null") ? Scalar(Kind::kNull, "null") : kNothing;
+    default:
+      return Number();
+  }
+}
+
+int32_t JsonExpander::Scalar(Kind kind, std::string_view text) {
+  values_.push_back({.kind = kind, .text = text});
+  return static_cast<int32_t>(values_.size()) - 1;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): see Value
+int32_t JsonExpander::Array(int depth) {
+  ++at_;
+  const int32_t array = Scalar(Kind::kArray, {});
+  Space();
+  if (depth > kDeepest) {
+    return kNothing;
+  }
+  if (Take(']')) {
+    return array;
+  }
+  while (true) {
+    const int32_t element = Value(depth);
+    if (element == kNothing) {
+      return kNothing;
+    }
+    Link(&values_, array, element);
+    Space();
+    if (Take(']')) {
+      return array;
+    }
+    if (!Take(',')) {
+      return kNothing;
+    }
+  }
+}
+
+// A name that comes twice has the last value, in the first place.
+// NOLINTNEXTLINE(misc-no-recursion): see Value
+int32_t JsonExpander::Object(int depth) {
+  ++at_;
+  const int32_t object = Scalar(Kind::kObject, {});
+  Space();
+  if (depth > kDeepest) {
+    return kNothing;
+  }
+  if (Take('}')) {
+    return object;
+  }
+  std::unordered_map<std::string_view, int32_t> known;
+  while (true) {
+    Space();
+    std::string_view name;
+    if (at_ == end_ || *at_ != '"' || !String(&name)) {
+      return kNothing;
+    }
+    Space();
+    if (!Take(':')) {
+      return kNothing;
+    }
+    const int32_t member = Value(depth);
+    if (member == kNothing) {
+      return kNothing;
+    }
+    values_[static_cast<size_t>(member)].name = name;
+    int32_t before = kNothing;
+    const Node& parent = values_[static_cast<size_t>(object)];
+    if (parent.count <= kFewMembers) {
+      before = Find(values_, object, name, parent.first);
+    } else {
+      if (known.empty()) {
+        for (int32_t i = parent.first; i != kNothing; i = values_[static_cast<size_t>(i)].next) {
+          known.emplace(values_[static_cast<size_t>(i)].name, i);
+        }
+      }
+      const auto [found, added] = known.emplace(name, member);
+      before = added ? kNothing : found->second;
+    }
+    if (before == kNothing) {
+      Link(&values_, object, member);
+    } else {
+      const int32_t next = values_[static_cast<size_t>(before)].next;
+      values_[static_cast<size_t>(before)] = values_[static_cast<size_t>(member)];
+      values_[static_cast<size_t>(before)].next = next;
+    }
+    Space();
+    if (Take('}')) {
+      return object;
+    }
+    if (!Take(',')) {
+      return kNothing;
+    }
+  }
+}
+
+// A string from its quote on. *written is how Jackson writes it, without quotes.
+bool JsonExpander::String(std::string_view* written) {
+  const size_t start = written_.size();
+  const char* from = ++at_;
+  const auto flush = [&] { written_.append(from, static_cast<size_t>(at_ - from)); };
+  while (at_ != end_) {
+    const auto c = static_cast<unsigned char>(*at_);
+    if (IsPlainAscii(c)) {
+      ++at_;
+      continue;
+    }
+    flush();
+    if (c == '"') {
+      ++at_;
+      *written = std::string_view(written_).substr(start);
+      return true;
+    }
+    if (c < 0x20) {
+      return false;
+    }
+    if (c != '\\') {
+      const std::string_view rest(at_, static_cast<size_t>(end_ - at_));
+      const size_t length = AppendCharacter(rest, 0, &written_);
+      at_ += length < rest.size() ? length : rest.size();
+    } else {
+      if (++at_ == end_) {
+        return false;
+      }
+      const char escaped = *at_++;
+      switch (escaped) {
+        case '"':
+        case '\\':
+        case '/':
+          AppendAscii(static_cast<unsigned char>(escaped), &written_);
+          break;
+        case 'b':
+        case 'f':
+        case 'n':
+        case 'r':
+        case 't':
+          written_.push_back('\\');
+          written_.push_back(escaped);
+          break;
+        case 'u': {
+          uint32_t unit = 0;
+          for (int i = 0; i < 4; ++i) {
+            uint32_t digit = 0;
+            if (at_ == end_ || !IsHex(*at_++, &digit)) {
+              return false;
+            }
+            unit = unit << 4 | digit;
+          }
+          AppendUnit(unit, &written_);
+          break;
+        }
+        default:
+          return false;
+      }
+    }
+    from = at_;
+  }
+  return false;
+}
+
+int32_t JsonExpander::Number() {
+  const char* first = at_;
+  Take('-');
+  if (!Take('0') && !Digits()) {
+    return kNothing;
+  }
+  bool whole = true;
+  if (Take('.')) {
+    whole = false;
+    if (!Digits()) {
+      return kNothing;
+    }
+  }
+  if (Take('e') || Take('E')) {
+    whole = false;
+    if (!Take('+')) {
+      Take('-');
+    }
+    if (!Digits()) {
+      return kNothing;
+    }
+  }
+  const std::string_view text(first, static_cast<size_t>(at_ - first));
+  if (text.size() > kLongestNumber) {
+    return kNothing;
+  }
+  const char* end = text.data() + text.size();
+  if (whole) {
+    int64_t number = 0;
+    if (std::from_chars(text.data(), end, number).ec != std::errc()) {
+      return Scalar(Kind::kBig, text);
+    }
+    return Scalar(number >= INT32_MIN && number <= INT32_MAX ? Kind::kInt : Kind::kLong, number == 0 ? "0" : text);
+  }
+  double number = 0;
+  if (std::from_chars(text.data(), end, number).ec == std::errc::result_out_of_range) {
+    number = std::copysign(IsTooLarge(text) ? HUGE_VAL : 0.0, text[0] == '-' ? -1.0 : 1.0);
+  }
+  const size_t start = written_.size();
+  AppendJavaDouble(number, &written_);
+  return Scalar(Kind::kDouble, std::string_view(written_).substr(start));
+}
+
+// --- types ---
+
+int32_t JsonExpander::NewType(Kind kind) {
+  types_.push_back({.kind = kind});
+  return static_cast<int32_t>(types_.size()) - 1;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the document
+bool JsonExpander::TypeOf(int32_t value, int32_t* type) {
+  const Kind kind = values_[static_cast<size_t>(value)].kind;
+  *type = kNothing;
+  switch (kind) {
+    case Kind::kNull:
+      *type = rules_.keep_nulls ? NewType(Kind::kNull) : kNothing;
+      return true;
+    case Kind::kArray:
+      return TypeOfArray(value, type);
+    case Kind::kObject:
+      break;
+    default:
+      *type = NewType(kind);
+      return true;
+  }
+  const int32_t object = NewType(Kind::kObject);
+  for (int32_t i = values_[static_cast<size_t>(value)].first; i != kNothing; i = values_[static_cast<size_t>(i)].next) {
+    int32_t member = kNothing;
+    if (!TypeOf(i, &member)) {
+      return false;
+    }
+    if (member == kNothing) {
+      continue;
+    }
+    const std::string_view name = values_[static_cast<size_t>(i)].name;
+    if (name.empty()) {
+      return false;  // no field of a struct has such a name
+    }
+    types_[static_cast<size_t>(member)].name = name;
+    Link(&types_, object, member);
+  }
+  *type = object;
+  return true;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): see TypeOf
+bool JsonExpander::TypeOfArray(int32_t value, int32_t* type) {
+  int32_t elements = kNothing;
+  if (values_[static_cast<size_t>(value)].first == kNothing) {
+    if (!rules_.keep_empty_arrays) {
+      return true;
+    }
+    elements = NewType(Kind::kString);
+  } else if (!TypeOfElements(value, &elements) || elements == kNothing) {
+    return false;
+  }
+  *type = NewType(Kind::kArray);
+  types_[static_cast<size_t>(*type)].first = elements;
+  return true;
+}
+
+// Of one kind all of them, numbers of one type; nulls among them do not count.
+// NOLINTNEXTLINE(misc-no-recursion): see TypeOf
+bool JsonExpander::TypeOfElements(int32_t value, int32_t* type) {
+  int32_t sample = kNothing;
+  const int32_t first = values_[static_cast<size_t>(value)].first;
+  const auto of_connect = [](Kind kind) { return kind == Kind::kBig ? Kind::kDouble : kind; };
+  for (int32_t i = first; i != kNothing; i = values_[static_cast<size_t>(i)].next) {
+    const Kind kind = values_[static_cast<size_t>(i)].kind;
+    if (kind == Kind::kNull) {
+      continue;
+    }
+    if (sample == kNothing) {
+      sample = i;
+    } else if (of_connect(kind) != of_connect(values_[static_cast<size_t>(sample)].kind)) {
+      return false;
+    }
+  }
+  if (sample == kNothing) {
+    return TypeOf(first, type);
+  }
+  if (values_[static_cast<size_t>(sample)].kind != Kind::kObject) {
+    return TypeOf(sample, type);
+  }
+  for (int32_t i = first; i != kNothing; i = values_[static_cast<size_t>(i)].next) {
+    if (values_[static_cast<size_t>(i)].kind == Kind::kNull) {
+      continue;
+    }
+    int32_t other = kNothing;
+    if (!TypeOf(i, &other)) {
+      return false;
+    }
+    if (*type == kNothing) {
+      *type = other;
+    } else if (!Merge(*type, other)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): see TypeOf
+bool JsonExpander::Merge(int32_t type, int32_t other) {
+  int32_t expected = types_[static_cast<size_t>(type)].first;
+  for (int32_t i = types_[static_cast<size_t>(other)].first; i != kNothing;) {
+    const int32_t next = types_[static_cast<size_t>(i)].next;
+    const int32_t mine = Find(types_, type, types_[static_cast<size_t>(i)].name, expected);
+    if (mine == kNothing) {
+      if (types_[static_cast<size_t>(type)].count >= kMostMembers) {
+        return false;
+      }
+      types_[static_cast<size_t>(i)].next = kNothing;
+      Link(&types_, type, i);
+    } else {
+      Node& left = types_[static_cast<size_t>(mine)];
+      const Node& right = types_[static_cast<size_t>(i)];
+      if (left.kind == Kind::kNull && right.kind != Kind::kNull) {
+        const int32_t after = left.next;
+        left = right;
+        left.next = after;
+      } else if (left.kind == Kind::kObject && right.kind == Kind::kObject) {
+        if (!Merge(mine, i)) {
+          return false;
+        }
+      } else if (left.kind == Kind::kArray && right.kind == Kind::kArray) {
+        const int32_t a = left.first;
+        const int32_t b = right.first;
+        if (types_[static_cast<size_t>(a)].kind == Kind::kObject &&
+            types_[static_cast<size_t>(b)].kind == Kind::kObject && !Merge(a, b)) {
+          return false;
+        }
+      }
+      expected = types_[static_cast<size_t>(mine)].next;
+    }
+    i = next;
+  }
+  return true;
+}
+
+// --- writing ---
+
+// NOLINTNEXTLINE(misc-no-recursion): see TypeOf
+bool JsonExpander::Write(int32_t value, int32_t type) {
+  const Node& node = values_[static_cast<size_t>(value)];
+  const Node& wanted = types_[static_cast<size_t>(type)];
+  if (result_.size() > kMostBytes) {
+    return false;
+  }
+  if (node.kind == Kind::kNull) {
+    result_.append("null");
+    return true;
+  }
+  if (node.kind != wanted.kind || node.kind == Kind::kBig) {
+    return false;
+  }
+  if (node.kind == Kind::kArray) {
+    result_.push_back('[');
+    for (int32_t i = node.first; i != kNothing; i = values_[static_cast<size_t>(i)].next) {
+      if (i != node.first) {
+        result_.push_back(',');
+      }
+      if (!Write(i, wanted.first)) {
+        return false;
+      }
+    }
+    result_.push_back(']');
+  } else if (node.kind == Kind::kObject) {
+    result_.push_back('{');
+    int32_t expected = node.first;
+    for (int32_t i = wanted.first; i != kNothing; i = types_[static_cast<size_t>(i)].next) {
+      if (i != wanted.first) {
+        result_.push_back(',');
+      }
+      result_.append("\"").append(types_[static_cast<size_t>(i)].name).append("\":");
+      const int32_t member = Find(values_, value, types_[static_cast<size_t>(i)].name, expected);
+      if (member == kNothing) {
+        result_.append("null");
+        continue;
+      }
+      if (!Write(member, i)) {
+        return false;
+      }
+      expected = values_[static_cast<size_t>(member)].next;
+    }
+    result_.push_back('}');
+  } else if (node.kind == Kind::kString) {
+    result_.append("\"").append(node.text).append("\"");
+  } else {
+    result_.append(node.text);
+  }
+  return true;
+}
+
+bool JsonExpander::Expand(std::string_view text, std::string* out) {
+  if (text.empty() || text[0] != '{') {
+    return false;
+  }
+  at_ = text.data();
+  end_ = at_ + text.size();
+  Forget();
+  // A character of four bytes becomes twelve; a number of three (1e9) may become 20 and more.
+  written_.reserve(8 * text.size() + 32);
+  // What stands behind the object is not looked at.
+  const int32_t document = Value(0);
+  int32_t type = kNothing;
+  if (document == kNothing || !TypeOf(document, &type) || !Write(document, type)) {
+    return false;
+  }
+  out->append(result_);
+  return true;
+}
+
+void JsonExpander::Forget() {
+  values_.clear();
+  types_.clear();
+  written_.clear();
+  result_.clear();
+  if (values_.capacity() > kMostKept || types_.capacity() > kMostKept) {
+    values_ = {};
+    types_ = {};
+    written_ = {};
+    result_ = {};
+  }
+}
+
+}  // namespace outbox::format

@@ -1,0 +1,85 @@
+# A private, real Debezium Server for TAP tests: from a table of a PostgreSQL node to Kafka or Redis.
+package Outbox::Debezium;
+
+use strict;
+use warnings;
+
+use File::Temp ();
+use IPC::Run ();
+use Test::More;
+
+my $script = "$ENV{OUTBOX_TOP}/test/brokers/debezium.sh";
+my @all;
+
+# The whole file is skipped, with the reason, where there is no Debezium to be had.
+sub skip_without
+{
+	my $said = '';
+	plan(skip_all => "no Debezium Server here: $said") if !IPC::Run::run([ $script, 'prepare' ], '<', \undef, '>', \my $cache, '2>', \$said);
+	return;
+}
+
+# What any server needs: slot NAME of table $table. A publication `debezium` has to be there.
+sub new
+{
+	my ($class, $node, $name, $table, %properties) = @_;
+	my $self = bless { name => $name, dir => File::Temp::tempdir('outbox-debezium.XXXXXX', TMPDIR => 1) }, $class;
+	my %all = (
+		'source.connector.class' => 'io.debezium.connector.postgresql.PostgresConnector',
+		'source.offset.storage.file.filename' => "$self->{dir}/offsets.dat",
+		'source.offset.flush.interval.ms' => 0,
+		'source.database.hostname' => '127.0.0.1', 'source.database.port' => $node->port, 'source.database.user' => 'debezium',
+		'source.database.password' => 'x', 'source.database.dbname' => 'postgres', 'source.topic.prefix' => $name,
+		'source.plugin.name' => 'pgoutput', 'source.slot.name' => $name, 'source.publication.name' => 'debezium',
+		'source.publication.autocreate.mode' => 'disabled', 'source.snapshot.mode' => 'no_data', 'source.table.include.list' => $table,
+		'source.tombstones.on.delete' => 'false', 'source.status.update.interval.ms' => 200,
+		'transforms' => 'outbox', 'transforms.outbox.type' => 'io.debezium.transforms.outbox.EventRouter',
+		'format.key' => 'simplestring', 'format.value' => 'simplestring', 'format.header.schemas.enable' => 'false',
+		'format.key.schemas.enable' => 'false', 'format.value.schemas.enable' => 'false', %properties);
+	$self->{lines} = [ map { "debezium.$_=$all{$_}" } sort keys %all ];
+	push @all, $self;
+	return $self;
+}
+
+sub kafka
+{
+	my ($kafka) = @_;
+	my $string = 'org.apache.kafka.common.serialization.StringSerializer';
+	return ('sink.type' => 'kafka', 'sink.kafka.producer.bootstrap.servers' => $kafka->{bootstrap},
+		'sink.kafka.producer.key.serializer' => $string, 'sink.kafka.producer.value.serializer' => $string);
+}
+
+sub redis { my ($redis) = @_; return ('sink.type' => 'redis', 'sink.redis.address' => "127.0.0.1:$redis->{port}") }
+
+sub run
+{
+	my ($self, @arguments) = @_;
+	my $output = '';
+	IPC::Run::run([ $script, @arguments ], '<', \undef, '>&', \$output) or die "debezium.sh @arguments: $output";
+	return $output;
+}
+
+sub start { my ($self) = @_; $self->run('start', $self->{dir}, @{ $self->{lines} }); return $self }
+sub stop { my ($self) = @_; $self->run('stop', $self->{dir}); return }
+sub kill9 { my ($self) = @_; $self->run('kill', $self->{dir}); return }
+
+sub said
+{
+	my ($self) = @_;
+	open my $file, '<', "$self->{dir}/server.log" or return '';
+	local $/ = undef;
+	return <$file> // '';
+}
+
+END
+{
+	my $status = $?;
+	foreach my $debezium (@all)
+	{
+		eval { $debezium->kill9 };
+		system('rm', '-rf', $debezium->{dir});
+	}
+	$? = $status;
+}
+
+1;
