@@ -51,7 +51,8 @@ class TablePass {
   void Pages(ScanState* state, const std::vector<uint32_t>& blocks) {
     state_ = state;
     const BlockNumber end = RelationGetNumberOfBlocks(log_table_.heap);
-    batch_ = static_cast<uint64*>(palloc(kBatch * sizeof(uint64)));
+    batch_ = static_cast<uint64*>(palloc(kFirstBatch * sizeof(uint64)));
+    room_ = kFirstBatch;
     for (uint32_t block : blocks) {
       for (int offset = 1; block < end && offset <= MaxHeapTuplesPerPage; offset++) {
         Add(MakeLocation(0, block, static_cast<OffsetNumber>(offset)));
