@@ -41,6 +41,23 @@ CREATE TABLE outbox_internal.log_spare (LIKE outbox_internal.log INCLUDING STORA
 CREATE INDEX log_spare_xid ON outbox_internal.log_spare USING btree (xid);
 COMMENT ON TABLE outbox_internal.log_spare IS 'a part of the log beside its day tables: events whose day had no table, and no background worker was free to make it; read like the log, and emptied as a whole when all of it has expired';
 
+-- Keys that emit once. No unique index: a key is one over all days, and emit() sees to that.
+CREATE TABLE outbox_internal.emit_key (
+  at     timestamptz NOT NULL,
+  digest bytea       NOT NULL,
+  id     uuid        NOT NULL
+) PARTITION BY RANGE (at);
+COMMENT ON TABLE outbox_internal.emit_key IS 'what dedupe_key of emit() has emitted, by days, for outbox.dedupe_retention; to free a key, delete its row';
+COMMENT ON COLUMN outbox_internal.emit_key.at IS 'created_at of the event';
+COMMENT ON COLUMN outbox_internal.emit_key.digest IS 'SHA-256 of topic (as outbox.grant_emit() counts it), a zero byte and key, in UTF-8: nobody reads a key here';
+COMMENT ON COLUMN outbox_internal.emit_key.id IS 'id of the event';
+CREATE TABLE outbox_internal.emit_key_spare (LIKE outbox_internal.emit_key INCLUDING COMMENTS) WITH (fillfactor = 100, autovacuum_enabled = false);
+CREATE INDEX emit_key_spare_digest ON outbox_internal.emit_key_spare USING btree (digest);
+CREATE INDEX emit_key_spare_at ON outbox_internal.emit_key_spare USING btree (at);
+COMMENT ON TABLE outbox_internal.emit_key_spare IS 'keys whose day had no table; emptied as a whole when all of them have expired';
+COMMENT ON INDEX outbox_internal.emit_key_spare_digest IS 'how emit() finds a key';
+COMMENT ON INDEX outbox_internal.emit_key_spare_at IS 'how the keeper finds the newest';
+
 CREATE TABLE outbox.route (
   id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   name            text        NOT NULL UNIQUE,
@@ -275,6 +292,8 @@ COMMENT ON SEQUENCE outbox_internal.clock_ceiling IS 'register, not a sequence: 
 
 SELECT pg_catalog.pg_extension_config_dump('outbox_internal.log', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox_internal.log_spare', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.emit_key', '');
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.emit_key_spare', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.route', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox.route_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox_internal.lane', '');

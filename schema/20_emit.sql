@@ -43,55 +43,57 @@ COMMENT ON CAST (outbox.json_arg AS jsonb) IS 'the document as jsonb';
 CREATE DOMAIN outbox.text_arg AS text;
 COMMENT ON DOMAIN outbox.text_arg IS 'text argument of a function that is chosen by its other arguments';
 
--- emit: the body is jsonb. Result of each function here: the event's id. deliver_at is the last argument of each and
--- has one type in all twins, so that it decides nothing about which of them is called.
-CREATE FUNCTION outbox.emit(aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+-- emit: the body is jsonb. Result of each function here: the event's id. deliver_at and
+-- dedupe_key are the last arguments of each and have one type in all twins, so that they decide nothing about which of them is
+-- called. Each further argument with a default is read from the catalog by every call that is not prepared, twice: whatever
+-- else an event has goes into its headers.
+CREATE FUNCTION outbox.emit(aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_key_text';
-CREATE FUNCTION outbox.emit(aggregate_type text, aggregate_id bigint, event_type text, payload jsonb, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit(aggregate_type text, aggregate_id bigint, event_type text, payload jsonb, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_key_bigint';
-CREATE FUNCTION outbox.emit(aggregate_type text, aggregate_id uuid, event_type text, payload jsonb, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit(aggregate_type text, aggregate_id uuid, event_type text, payload jsonb, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_key_uuid';
-COMMENT ON FUNCTION outbox.emit(text, text, text, jsonb, jsonb, text, timestamptz) IS 'emits an event with a JSON payload: it is published if and only if this transaction commits';
-COMMENT ON FUNCTION outbox.emit(text, bigint, text, jsonb, jsonb, text, timestamptz) IS 'emits an event with a JSON payload: it is published if and only if this transaction commits';
-COMMENT ON FUNCTION outbox.emit(text, uuid, text, jsonb, jsonb, text, timestamptz) IS 'emits an event with a JSON payload: it is published if and only if this transaction commits';
+COMMENT ON FUNCTION outbox.emit(text, text, text, jsonb, jsonb, text, timestamptz, text) IS 'emits an event with a JSON payload: it is published if and only if this transaction commits';
+COMMENT ON FUNCTION outbox.emit(text, bigint, text, jsonb, jsonb, text, timestamptz, text) IS 'emits an event with a JSON payload: it is published if and only if this transaction commits';
+COMMENT ON FUNCTION outbox.emit(text, uuid, text, jsonb, jsonb, text, timestamptz, text) IS 'emits an event with a JSON payload: it is published if and only if this transaction commits';
 
 -- Its twin for clients that declare their strings (JDBC) or hold json.
-CREATE FUNCTION outbox.emit(aggregate_type varchar, aggregate_id varchar, event_type varchar, payload outbox.json_arg, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit(aggregate_type varchar, aggregate_id varchar, event_type varchar, payload outbox.json_arg, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_json_key_text';
-CREATE FUNCTION outbox.emit(aggregate_type varchar, aggregate_id bigint, event_type varchar, payload outbox.json_arg, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit(aggregate_type varchar, aggregate_id bigint, event_type varchar, payload outbox.json_arg, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_json_key_bigint';
-CREATE FUNCTION outbox.emit(aggregate_type varchar, aggregate_id uuid, event_type varchar, payload outbox.json_arg, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit(aggregate_type varchar, aggregate_id uuid, event_type varchar, payload outbox.json_arg, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_json_key_uuid';
-COMMENT ON FUNCTION outbox.emit(varchar, varchar, varchar, outbox.json_arg, outbox.json_arg, varchar, timestamptz) IS 'emit() for typed strings and json: the payload is published byte for byte';
-COMMENT ON FUNCTION outbox.emit(varchar, bigint, varchar, outbox.json_arg, outbox.json_arg, varchar, timestamptz) IS 'emit() for typed strings and json: the payload is published byte for byte';
-COMMENT ON FUNCTION outbox.emit(varchar, uuid, varchar, outbox.json_arg, outbox.json_arg, varchar, timestamptz) IS 'emit() for typed strings and json: the payload is published byte for byte';
+COMMENT ON FUNCTION outbox.emit(varchar, varchar, varchar, outbox.json_arg, outbox.json_arg, varchar, timestamptz, text) IS 'emit() for typed strings and json: the payload is published byte for byte';
+COMMENT ON FUNCTION outbox.emit(varchar, bigint, varchar, outbox.json_arg, outbox.json_arg, varchar, timestamptz, text) IS 'emit() for typed strings and json: the payload is published byte for byte';
+COMMENT ON FUNCTION outbox.emit(varchar, uuid, varchar, outbox.json_arg, outbox.json_arg, varchar, timestamptz, text) IS 'emit() for typed strings and json: the payload is published byte for byte';
 
-CREATE FUNCTION outbox.emit_text(aggregate_type text, aggregate_id text, event_type text, payload text, content_type text DEFAULT 'text/plain', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit_text(aggregate_type text, aggregate_id text, event_type text, payload text, content_type text DEFAULT 'text/plain', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_text_key_text';
-CREATE FUNCTION outbox.emit_text(aggregate_type text, aggregate_id bigint, event_type text, payload text, content_type text DEFAULT 'text/plain', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit_text(aggregate_type text, aggregate_id bigint, event_type text, payload text, content_type text DEFAULT 'text/plain', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_text_key_bigint';
-CREATE FUNCTION outbox.emit_text(aggregate_type text, aggregate_id uuid, event_type text, payload text, content_type text DEFAULT 'text/plain', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit_text(aggregate_type text, aggregate_id uuid, event_type text, payload text, content_type text DEFAULT 'text/plain', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_text_key_uuid';
-COMMENT ON FUNCTION outbox.emit_text(text, text, text, text, text, jsonb, text, timestamptz) IS 'emits an event whose payload is text, published in UTF-8';
-COMMENT ON FUNCTION outbox.emit_text(text, bigint, text, text, text, jsonb, text, timestamptz) IS 'emits an event whose payload is text, published in UTF-8';
-COMMENT ON FUNCTION outbox.emit_text(text, uuid, text, text, text, jsonb, text, timestamptz) IS 'emits an event whose payload is text, published in UTF-8';
+COMMENT ON FUNCTION outbox.emit_text(text, text, text, text, text, jsonb, text, timestamptz, text) IS 'emits an event whose payload is text, published in UTF-8';
+COMMENT ON FUNCTION outbox.emit_text(text, bigint, text, text, text, jsonb, text, timestamptz, text) IS 'emits an event whose payload is text, published in UTF-8';
+COMMENT ON FUNCTION outbox.emit_text(text, uuid, text, text, text, jsonb, text, timestamptz, text) IS 'emits an event whose payload is text, published in UTF-8';
 
-CREATE FUNCTION outbox.emit_bytes(aggregate_type text, aggregate_id text, event_type text, payload bytea, content_type text DEFAULT 'application/octet-stream', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit_bytes(aggregate_type text, aggregate_id text, event_type text, payload bytea, content_type text DEFAULT 'application/octet-stream', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_bytes_key_text';
-CREATE FUNCTION outbox.emit_bytes(aggregate_type text, aggregate_id bigint, event_type text, payload bytea, content_type text DEFAULT 'application/octet-stream', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit_bytes(aggregate_type text, aggregate_id bigint, event_type text, payload bytea, content_type text DEFAULT 'application/octet-stream', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_bytes_key_bigint';
-CREATE FUNCTION outbox.emit_bytes(aggregate_type text, aggregate_id uuid, event_type text, payload bytea, content_type text DEFAULT 'application/octet-stream', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit_bytes(aggregate_type text, aggregate_id uuid, event_type text, payload bytea, content_type text DEFAULT 'application/octet-stream', headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_bytes_key_uuid';
-COMMENT ON FUNCTION outbox.emit_bytes(text, text, text, bytea, text, jsonb, text, timestamptz) IS 'emits an event whose payload is bytes, published as they are';
-COMMENT ON FUNCTION outbox.emit_bytes(text, bigint, text, bytea, text, jsonb, text, timestamptz) IS 'emits an event whose payload is bytes, published as they are';
-COMMENT ON FUNCTION outbox.emit_bytes(text, uuid, text, bytea, text, jsonb, text, timestamptz) IS 'emits an event whose payload is bytes, published as they are';
+COMMENT ON FUNCTION outbox.emit_bytes(text, text, text, bytea, text, jsonb, text, timestamptz, text) IS 'emits an event whose payload is bytes, published as they are';
+COMMENT ON FUNCTION outbox.emit_bytes(text, bigint, text, bytea, text, jsonb, text, timestamptz, text) IS 'emits an event whose payload is bytes, published as they are';
+COMMENT ON FUNCTION outbox.emit_bytes(text, uuid, text, bytea, text, jsonb, text, timestamptz, text) IS 'emits an event whose payload is bytes, published as they are';
 
-CREATE FUNCTION outbox.emit_tombstone(aggregate_type text, aggregate_id text, event_type text, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit_tombstone(aggregate_type text, aggregate_id text, event_type text, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_tombstone_key_text';
-CREATE FUNCTION outbox.emit_tombstone(aggregate_type text, aggregate_id bigint, event_type text, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit_tombstone(aggregate_type text, aggregate_id bigint, event_type text, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_tombstone_key_bigint';
-CREATE FUNCTION outbox.emit_tombstone(aggregate_type text, aggregate_id uuid, event_type text, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit_tombstone(aggregate_type text, aggregate_id uuid, event_type text, headers jsonb DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_tombstone_key_uuid';
-COMMENT ON FUNCTION outbox.emit_tombstone(text, text, text, jsonb, text, timestamptz) IS 'emits an event without a payload: consumers of compacted topics take it as a deletion of the key';
-COMMENT ON FUNCTION outbox.emit_tombstone(text, bigint, text, jsonb, text, timestamptz) IS 'emits an event without a payload: consumers of compacted topics take it as a deletion of the key';
-COMMENT ON FUNCTION outbox.emit_tombstone(text, uuid, text, jsonb, text, timestamptz) IS 'emits an event without a payload: consumers of compacted topics take it as a deletion of the key';
+COMMENT ON FUNCTION outbox.emit_tombstone(text, text, text, jsonb, text, timestamptz, text) IS 'emits an event without a payload: consumers of compacted topics take it as a deletion of the key';
+COMMENT ON FUNCTION outbox.emit_tombstone(text, bigint, text, jsonb, text, timestamptz, text) IS 'emits an event without a payload: consumers of compacted topics take it as a deletion of the key';
+COMMENT ON FUNCTION outbox.emit_tombstone(text, uuid, text, jsonb, text, timestamptz, text) IS 'emits an event without a payload: consumers of compacted topics take it as a deletion of the key';

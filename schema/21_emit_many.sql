@@ -8,6 +8,6 @@ CREATE FUNCTION outbox.emit_many(events jsonb)
 COMMENT ON FUNCTION outbox.emit_many(jsonb) IS 'emits an event for each object of a JSON array; the objects have the argument names of emit()';
 
 -- For speed: element i of each array belongs to event i.
-CREATE FUNCTION outbox.emit_many(aggregate_type text, aggregate_ids text[], event_type text, payloads jsonb[], headers jsonb[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE FUNCTION outbox.emit_many(aggregate_type text, aggregate_ids text[], event_type text, payloads jsonb[], headers jsonb[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_keys text[] DEFAULT NULL)
   RETURNS uuid[] LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_many_arrays';
-COMMENT ON FUNCTION outbox.emit_many(text, text[], text, jsonb[], jsonb[], text, timestamptz) IS 'emits an event for each payload of an array, all of one aggregate type and event type, all due at the same time; a NULL array of ids means no keys';
+COMMENT ON FUNCTION outbox.emit_many(text, text[], text, jsonb[], jsonb[], text, timestamptz, text[]) IS 'emits an event for each payload of an array, all of one aggregate type and event type, all due at the same time; a NULL array of ids means no keys';

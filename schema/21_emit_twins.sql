@@ -17,51 +17,51 @@
 -- A single argument leaves nothing to tell jsonb and json_arg apart by, hence another name for it.
 -- ---------------------------------------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION outbox.emit_text(aggregate_type varchar, aggregate_id varchar, event_type varchar, payload varchar, content_type varchar DEFAULT 'text/plain', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_text(aggregate_type varchar, aggregate_id varchar, event_type varchar, payload varchar, content_type varchar DEFAULT 'text/plain', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_text_json_headers_key_text';
-CREATE OR REPLACE FUNCTION outbox.emit_text(aggregate_type varchar, aggregate_id bigint, event_type varchar, payload varchar, content_type varchar DEFAULT 'text/plain', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_text(aggregate_type varchar, aggregate_id bigint, event_type varchar, payload varchar, content_type varchar DEFAULT 'text/plain', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_text_json_headers_key_bigint';
-CREATE OR REPLACE FUNCTION outbox.emit_text(aggregate_type varchar, aggregate_id uuid, event_type varchar, payload varchar, content_type varchar DEFAULT 'text/plain', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_text(aggregate_type varchar, aggregate_id uuid, event_type varchar, payload varchar, content_type varchar DEFAULT 'text/plain', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_text_json_headers_key_uuid';
-COMMENT ON FUNCTION outbox.emit_text(varchar, varchar, varchar, varchar, varchar, outbox.json_arg, varchar, timestamptz) IS 'emit_text() for typed strings and json as headers';
-COMMENT ON FUNCTION outbox.emit_text(varchar, bigint, varchar, varchar, varchar, outbox.json_arg, varchar, timestamptz) IS 'emit_text() for typed strings and json as headers';
-COMMENT ON FUNCTION outbox.emit_text(varchar, uuid, varchar, varchar, varchar, outbox.json_arg, varchar, timestamptz) IS 'emit_text() for typed strings and json as headers';
+COMMENT ON FUNCTION outbox.emit_text(varchar, varchar, varchar, varchar, varchar, outbox.json_arg, varchar, timestamptz, text) IS 'emit_text() for typed strings and json as headers';
+COMMENT ON FUNCTION outbox.emit_text(varchar, bigint, varchar, varchar, varchar, outbox.json_arg, varchar, timestamptz, text) IS 'emit_text() for typed strings and json as headers';
+COMMENT ON FUNCTION outbox.emit_text(varchar, uuid, varchar, varchar, varchar, outbox.json_arg, varchar, timestamptz, text) IS 'emit_text() for typed strings and json as headers';
 
-CREATE OR REPLACE FUNCTION outbox.emit_bytes(aggregate_type varchar, aggregate_id varchar, event_type varchar, payload bytea, content_type varchar DEFAULT 'application/octet-stream', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_bytes(aggregate_type varchar, aggregate_id varchar, event_type varchar, payload bytea, content_type varchar DEFAULT 'application/octet-stream', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_bytes_json_headers_key_text';
-CREATE OR REPLACE FUNCTION outbox.emit_bytes(aggregate_type varchar, aggregate_id bigint, event_type varchar, payload bytea, content_type varchar DEFAULT 'application/octet-stream', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_bytes(aggregate_type varchar, aggregate_id bigint, event_type varchar, payload bytea, content_type varchar DEFAULT 'application/octet-stream', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_bytes_json_headers_key_bigint';
-CREATE OR REPLACE FUNCTION outbox.emit_bytes(aggregate_type varchar, aggregate_id uuid, event_type varchar, payload bytea, content_type varchar DEFAULT 'application/octet-stream', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_bytes(aggregate_type varchar, aggregate_id uuid, event_type varchar, payload bytea, content_type varchar DEFAULT 'application/octet-stream', headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_bytes_json_headers_key_uuid';
-COMMENT ON FUNCTION outbox.emit_bytes(varchar, varchar, varchar, bytea, varchar, outbox.json_arg, varchar, timestamptz) IS 'emit_bytes() for typed strings and json as headers';
-COMMENT ON FUNCTION outbox.emit_bytes(varchar, bigint, varchar, bytea, varchar, outbox.json_arg, varchar, timestamptz) IS 'emit_bytes() for typed strings and json as headers';
-COMMENT ON FUNCTION outbox.emit_bytes(varchar, uuid, varchar, bytea, varchar, outbox.json_arg, varchar, timestamptz) IS 'emit_bytes() for typed strings and json as headers';
+COMMENT ON FUNCTION outbox.emit_bytes(varchar, varchar, varchar, bytea, varchar, outbox.json_arg, varchar, timestamptz, text) IS 'emit_bytes() for typed strings and json as headers';
+COMMENT ON FUNCTION outbox.emit_bytes(varchar, bigint, varchar, bytea, varchar, outbox.json_arg, varchar, timestamptz, text) IS 'emit_bytes() for typed strings and json as headers';
+COMMENT ON FUNCTION outbox.emit_bytes(varchar, uuid, varchar, bytea, varchar, outbox.json_arg, varchar, timestamptz, text) IS 'emit_bytes() for typed strings and json as headers';
 
-CREATE OR REPLACE FUNCTION outbox.emit_tombstone(aggregate_type varchar, aggregate_id varchar, event_type varchar, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_tombstone(aggregate_type varchar, aggregate_id varchar, event_type varchar, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_tombstone_json_headers_key_text';
-CREATE OR REPLACE FUNCTION outbox.emit_tombstone(aggregate_type varchar, aggregate_id bigint, event_type varchar, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_tombstone(aggregate_type varchar, aggregate_id bigint, event_type varchar, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_tombstone_json_headers_key_bigint';
-CREATE OR REPLACE FUNCTION outbox.emit_tombstone(aggregate_type varchar, aggregate_id uuid, event_type varchar, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_tombstone(aggregate_type varchar, aggregate_id uuid, event_type varchar, headers outbox.json_arg DEFAULT NULL, topic varchar DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_key text DEFAULT NULL)
   RETURNS uuid LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_tombstone_json_headers_key_uuid';
-COMMENT ON FUNCTION outbox.emit_tombstone(varchar, varchar, varchar, outbox.json_arg, varchar, timestamptz) IS 'emit_tombstone() for typed strings and json as headers';
-COMMENT ON FUNCTION outbox.emit_tombstone(varchar, bigint, varchar, outbox.json_arg, varchar, timestamptz) IS 'emit_tombstone() for typed strings and json as headers';
-COMMENT ON FUNCTION outbox.emit_tombstone(varchar, uuid, varchar, outbox.json_arg, varchar, timestamptz) IS 'emit_tombstone() for typed strings and json as headers';
+COMMENT ON FUNCTION outbox.emit_tombstone(varchar, varchar, varchar, outbox.json_arg, varchar, timestamptz, text) IS 'emit_tombstone() for typed strings and json as headers';
+COMMENT ON FUNCTION outbox.emit_tombstone(varchar, bigint, varchar, outbox.json_arg, varchar, timestamptz, text) IS 'emit_tombstone() for typed strings and json as headers';
+COMMENT ON FUNCTION outbox.emit_tombstone(varchar, uuid, varchar, outbox.json_arg, varchar, timestamptz, text) IS 'emit_tombstone() for typed strings and json as headers';
 
-CREATE OR REPLACE FUNCTION outbox.emit_many(aggregate_type text, aggregate_ids bigint[], event_type outbox.text_arg, payloads jsonb[], headers jsonb[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_many(aggregate_type text, aggregate_ids bigint[], event_type outbox.text_arg, payloads jsonb[], headers jsonb[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_keys text[] DEFAULT NULL)
   RETURNS uuid[] LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_many_key_bigint';
-CREATE OR REPLACE FUNCTION outbox.emit_many(aggregate_type text, aggregate_ids uuid[], event_type outbox.text_arg, payloads jsonb[], headers jsonb[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_many(aggregate_type text, aggregate_ids uuid[], event_type outbox.text_arg, payloads jsonb[], headers jsonb[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_keys text[] DEFAULT NULL)
   RETURNS uuid[] LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_many_key_uuid';
-CREATE OR REPLACE FUNCTION outbox.emit_many(aggregate_type outbox.text_arg, aggregate_ids text[], event_type text, payloads outbox.json_arg[], headers outbox.json_arg[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_many(aggregate_type outbox.text_arg, aggregate_ids text[], event_type text, payloads outbox.json_arg[], headers outbox.json_arg[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_keys text[] DEFAULT NULL)
   RETURNS uuid[] LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_many_json_key_text';
-CREATE OR REPLACE FUNCTION outbox.emit_many(aggregate_type outbox.text_arg, aggregate_ids bigint[], event_type outbox.text_arg, payloads outbox.json_arg[], headers outbox.json_arg[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_many(aggregate_type outbox.text_arg, aggregate_ids bigint[], event_type outbox.text_arg, payloads outbox.json_arg[], headers outbox.json_arg[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_keys text[] DEFAULT NULL)
   RETURNS uuid[] LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_many_json_key_bigint';
-CREATE OR REPLACE FUNCTION outbox.emit_many(aggregate_type outbox.text_arg, aggregate_ids uuid[], event_type outbox.text_arg, payloads outbox.json_arg[], headers outbox.json_arg[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL)
+CREATE OR REPLACE FUNCTION outbox.emit_many(aggregate_type outbox.text_arg, aggregate_ids uuid[], event_type outbox.text_arg, payloads outbox.json_arg[], headers outbox.json_arg[] DEFAULT NULL, topic text DEFAULT NULL, deliver_at timestamptz DEFAULT NULL, dedupe_keys text[] DEFAULT NULL)
   RETURNS uuid[] LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_many_json_key_uuid';
-COMMENT ON FUNCTION outbox.emit_many(text, bigint[], outbox.text_arg, jsonb[], jsonb[], text, timestamptz) IS 'emits an event for each payload of an array, all of one aggregate type and event type, all due at the same time; a NULL array of ids means no keys';
-COMMENT ON FUNCTION outbox.emit_many(text, uuid[], outbox.text_arg, jsonb[], jsonb[], text, timestamptz) IS 'emits an event for each payload of an array, all of one aggregate type and event type, all due at the same time; a NULL array of ids means no keys';
-COMMENT ON FUNCTION outbox.emit_many(outbox.text_arg, text[], text, outbox.json_arg[], outbox.json_arg[], text, timestamptz) IS 'emit_many() for arrays of typed strings or json: the payloads are published byte for byte';
-COMMENT ON FUNCTION outbox.emit_many(outbox.text_arg, bigint[], outbox.text_arg, outbox.json_arg[], outbox.json_arg[], text, timestamptz) IS 'emit_many() for arrays of typed strings or json: the payloads are published byte for byte';
-COMMENT ON FUNCTION outbox.emit_many(outbox.text_arg, uuid[], outbox.text_arg, outbox.json_arg[], outbox.json_arg[], text, timestamptz) IS 'emit_many() for arrays of typed strings or json: the payloads are published byte for byte';
+COMMENT ON FUNCTION outbox.emit_many(text, bigint[], outbox.text_arg, jsonb[], jsonb[], text, timestamptz, text[]) IS 'emits an event for each payload of an array, all of one aggregate type and event type, all due at the same time; a NULL array of ids means no keys';
+COMMENT ON FUNCTION outbox.emit_many(text, uuid[], outbox.text_arg, jsonb[], jsonb[], text, timestamptz, text[]) IS 'emits an event for each payload of an array, all of one aggregate type and event type, all due at the same time; a NULL array of ids means no keys';
+COMMENT ON FUNCTION outbox.emit_many(outbox.text_arg, text[], text, outbox.json_arg[], outbox.json_arg[], text, timestamptz, text[]) IS 'emit_many() for arrays of typed strings or json: the payloads are published byte for byte';
+COMMENT ON FUNCTION outbox.emit_many(outbox.text_arg, bigint[], outbox.text_arg, outbox.json_arg[], outbox.json_arg[], text, timestamptz, text[]) IS 'emit_many() for arrays of typed strings or json: the payloads are published byte for byte';
+COMMENT ON FUNCTION outbox.emit_many(outbox.text_arg, uuid[], outbox.text_arg, outbox.json_arg[], outbox.json_arg[], text, timestamptz, text[]) IS 'emit_many() for arrays of typed strings or json: the payloads are published byte for byte';
 
 CREATE OR REPLACE FUNCTION outbox.emit_many_json(events outbox.json_arg)
   RETURNS SETOF uuid LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'outbox_emit_many_json';

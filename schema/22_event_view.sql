@@ -14,13 +14,14 @@ CREATE SERVER outbox_own_event FOREIGN DATA WRAPPER outbox_own_event;
 COMMENT ON SERVER outbox_own_event IS 'no destination: for outbox_internal.own_event';
 CREATE FOREIGN TABLE outbox_internal.own_event (
   id uuid, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb, topic text,
-  created_at timestamptz, content_type text, payload_text text, payload_bytes bytea, deliver_at timestamptz
+  created_at timestamptz, content_type text, payload_text text, payload_bytes bytea, deliver_at timestamptz,
+  dedupe_key text, schema_version integer, dataschema text
 ) SERVER outbox_own_event;
 COMMENT ON FOREIGN TABLE outbox_internal.own_event IS 'events of the current transaction, for the view outbox.event';
 
 CREATE VIEW outbox.event AS
   SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.headers, e.topic, e.created_at,
-         e.content_type, e.payload_text, e.payload_bytes, e.deliver_at
+         e.content_type, e.payload_text, e.payload_bytes, e.deliver_at, e.dedupe_key, e.schema_version, e.dataschema
   FROM outbox_internal.own_event e;
 COMMENT ON VIEW outbox.event IS 'INSERT emits an event; shows the events of the current transaction only';
 COMMENT ON COLUMN outbox.event.id IS 'event id; the client''s own if given, else made';
@@ -35,6 +36,9 @@ COMMENT ON COLUMN outbox.event.content_type IS 'media type; NULL for JSON in pay
 COMMENT ON COLUMN outbox.event.payload_text IS 'text payload; application/json as content_type where it is JSON in a string. Reads the body of text/*, *json and *xml';
 COMMENT ON COLUMN outbox.event.payload_bytes IS 'payload of bytes; reads the body of all other content types';
 COMMENT ON COLUMN outbox.event.deliver_at IS 'not to be delivered before this time; NULL: at once';
+COMMENT ON COLUMN outbox.event.dedupe_key IS 'emits once: an insert with a key that has emitted within outbox.dedupe_retention writes nothing, and RETURNING has the id of that event; reads NULL';
+COMMENT ON COLUMN outbox.event.schema_version IS 'version of the payload''s schema: header schema_version';
+COMMENT ON COLUMN outbox.event.dataschema IS 'URI of the payload''s schema: header dataschema';
 
 CREATE FUNCTION outbox_internal.event_insert() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_event_insert';

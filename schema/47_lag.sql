@@ -27,10 +27,10 @@ COMMENT ON COLUMN outbox.lag.side IS 'number of a side lane, which serves topics
 COMMENT ON COLUMN outbox.lag.topic IS 'the topics of a side lane';
 COMMENT ON COLUMN outbox.lag.server IS 'destination';
 COMMENT ON COLUMN outbox.lag.state IS 'what its relay worker is doing; unowned: no worker has it';
-COMMENT ON COLUMN outbox.lag.pending IS 'committed events that were not read yet or are under way, counted in the log; parked ones are not among them';
-COMMENT ON COLUMN outbox.lag.pending_capped IS 'counting stopped after 300,000 events of the route: there are at least as many as pending says';
-COMMENT ON COLUMN outbox.lag.oldest_pending IS 'created_at of the oldest of them';
-COMMENT ON COLUMN outbox.lag.delay IS 'how long the oldest waits: since it was emitted, of those that are overdue since they were due; NULL: nothing waits that could go';
+COMMENT ON COLUMN outbox.lag.pending IS 'committed events that the lane wants and has not delivered, counted in the log; parked ones are not among them; an estimate where pending_capped';
+COMMENT ON COLUMN outbox.lag.pending_capped IS 'not all of the log behind the lane was looked at, of which 300,000 rows are for all lanes together: what was counted and what samples of the rest make probable';
+COMMENT ON COLUMN outbox.lag.oldest_pending IS 'created_at of the oldest of them, or where pending_capped of the oldest that is known';
+COMMENT ON COLUMN outbox.lag.delay IS 'how long the oldest waits: since it was emitted, of those that are overdue since they were due; where counting stopped before one was found, since the first event that was not looked at; NULL: nothing waits that could go';
 COMMENT ON COLUMN outbox.lag.delivered_to IS 'created_at of the last event delivered without a gap, since the worker took the lane';
 COMMENT ON COLUMN outbox.lag.inflight IS 'read from the log and not yet acknowledged';
 COMMENT ON COLUMN outbox.lag.parked IS 'events of this lane in outbox_internal.parked, whatever their state';

@@ -23,8 +23,8 @@ COMMENT ON COLUMN outbox.pg_stat_progress_outbox.who IS 'role that called; of a 
 COMMENT ON COLUMN outbox.pg_stat_progress_outbox.route IS 'route; NULL: all';
 COMMENT ON COLUMN outbox.pg_stat_progress_outbox.phase IS 'replay: copying, then sending; interrupted: the call ended early, see hint. Redrive and discard: in batches. Lane change: waits, lanes stop, reading up to the common snapshot. Drain: sending; waits: see outbox.lag';
 COMMENT ON COLUMN outbox.pg_stat_progress_outbox.since IS 'begun at; NULL: not yet';
-COMMENT ON COLUMN outbox.pg_stat_progress_outbox.done IS 'events; of a lane change lanes; of a drain rows of the log that the route has passed, of whatever kind, estimated: it moves when a window ends, so a large one shows late, and time_left with it';
-COMMENT ON COLUMN outbox.pg_stat_progress_outbox.total IS 'of so many; of a drain those that were before the route when it fell behind and those that came since';
-COMMENT ON COLUMN outbox.pg_stat_progress_outbox.rate IS 'done a second, since it began; of a replay that is being sent the rate that was asked for; NULL: not known';
+COMMENT ON COLUMN outbox.pg_stat_progress_outbox.done IS 'events; of a lane change lanes; of a drain events that were delivered or parked since the route fell behind';
+COMMENT ON COLUMN outbox.pg_stat_progress_outbox.total IS 'of so many; of a drain those that are done and those that wait: where many do, an estimate';
+COMMENT ON COLUMN outbox.pg_stat_progress_outbox.rate IS 'done a second, since it began; of a replay that is being sent the rate that was asked for; of a drain since the first event went; NULL: not known';
 COMMENT ON COLUMN outbox.pg_stat_progress_outbox.time_left IS 'at that rate; NULL: not known';
 COMMENT ON COLUMN outbox.pg_stat_progress_outbox.hint IS 'what may be done about it';

@@ -18,9 +18,9 @@ SELECT outbox.grant_emit('regress_said', topics => '{shop.*}');
 SELECT outbox.revoke_emit('regress_not_said');
 SELECT * FROM unsaid();
 -- By hand, one function of them.
-GRANT EXECUTE ON FUNCTION outbox.emit(text, text, text, jsonb, jsonb, text, timestamptz) TO regress_not_said;
+GRANT EXECUTE ON FUNCTION outbox.emit(text, text, text, jsonb, jsonb, text, timestamptz, text) TO regress_not_said;
 SELECT detail FROM unsaid();
-REVOKE EXECUTE ON FUNCTION outbox.emit(text, text, text, jsonb, jsonb, text, timestamptz) FROM regress_not_said;
+REVOKE EXECUTE ON FUNCTION outbox.emit(text, text, text, jsonb, jsonb, text, timestamptz, text) FROM regress_not_said;
 SELECT outbox.revoke_emit('regress_said');
 REVOKE USAGE ON SCHEMA outbox FROM regress_said, regress_not_said;
 DROP FUNCTION unsaid;

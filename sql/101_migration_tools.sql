@@ -24,7 +24,7 @@ DROP INDEX outbox_internal.parked_due_idx;
 -- days of what lanes and operators have noted
 SELECT name, replace(pg_temp.said('DROP TABLE ' || pg_temp.today(name)), pg_temp.today(name), 'today') AS dropped,
   replace(pg_temp.said(format('ALTER TABLE outbox_internal.%s DETACH PARTITION %s', name, pg_temp.today(name))), pg_temp.today(name), 'today') AS detached
-FROM unnest('{progress,tick,outcome}'::text[]) name ORDER BY 1;
+FROM unnest('{progress,tick,outcome,emit_key}'::text[]) name ORDER BY 1;
 -- the second of two, and nothing has gone
 CREATE TABLE public.regress_first (a int);
 SELECT replace(pg_temp.said('DROP TABLE public.regress_first, ' || pg_temp.today('progress')), pg_temp.today('progress'), 'today') AS both;

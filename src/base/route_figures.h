@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +15,38 @@ namespace outbox {
 
 inline constexpr size_t kErrorClasses = 8;  // base/status.h: ErrorClass
 inline constexpr size_t kParkedStates = 4;  // relay/parked_log.h: ParkedState
+
+// How a route gets through a backlog, whichever workers have its lanes: a spell of time in which some lane of it was
+// always behind. All zero when made; not kept over a restart.
+struct Drain {
+  static constexpr int64_t kGap = 10'000'000;  // microseconds without a lane behind end it
+
+  std::atomic<int64_t> since;  // Unix microseconds
+  std::atomic<int64_t> seen;   // when a lane was behind last
+  std::atomic<int64_t> moves;  // since when anything of it is done, about
+  std::atomic<uint64_t> mark;  // `resolved` when it began
+  Counter resolved;            // events delivered or parked by all lanes, since any time
+
+  // A lane is behind. Two workers may begin it at once: then the later one's mark counts.
+  void NoteBehind(int64_t now) {
+    const int64_t before = seen.exchange(now, std::memory_order_relaxed);
+    if (before == 0 || now - before > kGap || before - now > kGap) {
+      mark.store(ValueOf(resolved), std::memory_order_relaxed);
+      since.store(now, std::memory_order_relaxed);
+    }
+    if (done() == 0) {
+      moves.store(now, std::memory_order_relaxed);
+    }
+  }
+  uint64_t done() const { return ValueOf(resolved) - mark.load(std::memory_order_relaxed); }
+  void Reset() {
+    since = 0;
+    seen = 0;
+    moves = 0;
+    mark = 0;
+    resolved = 0;
+  }
+};
 
 // All zero when made.
 struct RouteFigures {
@@ -27,6 +60,7 @@ struct RouteFigures {
   std::array<Counter, kParkedStates> parked;  // events parked, by the state in which
   Latency delivery;                           // from commit to acknowledgement
   Latency acknowledgement;                    // from submission to acknowledgement: the destination alone
+  Drain drain;
 
   // Everything that is kept over a restart, in an order that is only ever added to.
   template <typename Fn>

@@ -51,6 +51,8 @@ const char* IndexColumns(DayTableKind kind) {
       return "at";
     case DayTableKind::kOutcome:
       return "id";
+    case DayTableKind::kEmitKey:
+      return "digest";
   }
   pg_unreachable();
 }
@@ -134,7 +136,18 @@ void MakeRoom(const char* name) {
 }
 
 const char* IndexSuffix(DayTableKind kind) {
-  return kind == DayTableKind::kLog ? "xid" : kind == DayTableKind::kOutcome ? "id" : "at";
+  switch (kind) {
+    case DayTableKind::kLog:
+      return "xid";
+    case DayTableKind::kProgress:
+    case DayTableKind::kTick:
+      return "at";
+    case DayTableKind::kOutcome:
+      return "id";
+    case DayTableKind::kEmitKey:
+      return "digest";
+  }
+  pg_unreachable();
 }
 
 // `tablespace`: a clause, or empty.
@@ -219,6 +232,8 @@ const char* DayTableParentName(DayTableKind kind) {
       return "tick";
     case DayTableKind::kOutcome:
       return "outcome";
+    case DayTableKind::kEmitKey:
+      return "emit_key";
   }
   pg_unreachable();
 }
@@ -261,6 +276,10 @@ Oid FindDayTable(DayTableKind kind, int32 day) {
 
 Oid SpareTable() {
   return pg::FindOurRelation("log_spare");
+}
+
+Oid SpareKeyTable() {
+  return pg::FindOurRelation("emit_key_spare");
 }
 
 bool CreateDayTable(DayTableKind kind, int32 day) {

@@ -7,14 +7,14 @@ namespace outbox::days {
 
 inline constexpr int64 kDayMicros = static_cast<int64>(SECS_PER_DAY) * USECS_PER_SEC;
 
-enum class DayTableKind : uint8 { kLog, kProgress, kTick, kOutcome };
+enum class DayTableKind : uint8 { kLog, kProgress, kTick, kOutcome, kEmitKey };
 
 // The UTC day that a Unix time in microseconds falls into.
 int32 DayOfMicros(int64 unix_micros);
 // The Unix time in microseconds at which the day begins.
 int64 DayStartMicros(int32 day);
 
-// "log", "progress", "tick", "outcome".
+// "log", "progress", "tick", "outcome", "emit_key".
 const char* DayTableParentName(DayTableKind kind);
 // "log_20261121"; `name` has room for NAMEDATALEN bytes.
 void DayTableName(DayTableKind kind, int32 day, char* name);
@@ -29,6 +29,9 @@ Oid FindDayTable(DayTableKind kind, int32 day);
 // outbox_internal.log_spare, which takes the events of a day that has no table; InvalidOid when the extension is not
 // there. It is a part of the log that is no partition of it, so it is always there to be written to, without any DDL.
 Oid SpareTable();
+
+// outbox_internal.emit_key_spare, which takes the keys of a day that has no table, as above.
+Oid SpareKeyTable();
 
 // Makes the day table in the current transaction, owned by the parent's owner, unless it is there; true when it was
 // made. Takes ShareUpdateExclusiveLock on the parent first (creators queue there; emitters and readers are not held

@@ -42,7 +42,8 @@ int EnsureDaysAhead(int64_t now_micros, int days) {
   int made = 0;
   std::exception_ptr first;
   int32 today = DayOfMicros(now_micros);
-  for (DayTableKind kind : {DayTableKind::kLog, DayTableKind::kProgress, DayTableKind::kTick, DayTableKind::kOutcome}) {
+  for (DayTableKind kind : {DayTableKind::kLog, DayTableKind::kProgress, DayTableKind::kTick, DayTableKind::kOutcome,
+                            DayTableKind::kEmitKey}) {
     for (int32 day = today; day <= today + days; day++) {
       try {
         pg::InTransaction(CurrentMemoryContext, [&] {

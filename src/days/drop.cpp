@@ -16,8 +16,11 @@ bool LockForDrop(DayTableKind kind, Oid table) {
 }
 
 bool SpareTableIsUsed() {
-  Oid spare = SpareTable();
-  Relation table = OidIsValid(spare) ? try_table_open(spare, AccessShareLock) : nullptr;
+  return IsUsed(SpareTable());
+}
+
+bool IsUsed(Oid oid) {
+  Relation table = OidIsValid(oid) ? try_table_open(oid, AccessShareLock) : nullptr;
   if (table == nullptr) {
     return false;
   }

@@ -50,6 +50,7 @@ DropReport DropEach(DayTableKind kind, int64_t end, Drop drop) {
 
 // Whether anything was ever written to the spare table since it was empty. Plain, inside a transaction.
 bool SpareTableIsUsed();
+bool IsUsed(Oid table);  // InvalidOid: false
 
 // Empties a table as TRUNCATE does, which would fire triggers and travel through publications FOR ALL TABLES. The
 // caller holds AccessExclusiveLock on it. Plain.

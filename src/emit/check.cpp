@@ -4,7 +4,10 @@
 
 #include "base/topic_name.h"
 #include "base/traceparent.h"
+#include "emit/event_schema.h"
+#include "emit/header.h"
 #include "emit/known_topics.h"
+#include "emit/once.h"
 #include "emit/topic_rights.h"
 #include "emit/trace.h"
 #include "format/header_name.h"
@@ -329,6 +332,8 @@ void CheckEvent(NewEvent* event, bool edited) {
   CheckConvertible(event->aggregate_type);
   CheckConvertible(event->aggregate_id);
   CheckConvertible(event->event_type);
+  CheckDedupeKey(event);
+  CheckConvertible(event->dedupe_key);
   CheckPayload(event);
   CheckContentType(event->content_type);
   CheckTopic(event->topic);
@@ -339,6 +344,10 @@ void CheckEvent(NewEvent* event, bool edited) {
     }
   }
   CheckDeliverAt(event);
+  AddSchemaHeaders(event);
+  if (!edited && !IsInParallelMode()) {
+    CheckEventSchema(event);
+  }
   if (event->headers != nullptr && !CheckHeaders(event->headers)) {
     event->headers = nullptr;
   }

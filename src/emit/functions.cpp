@@ -65,6 +65,7 @@ Datum Emit(FunctionCallInfo fcinfo) {
       given == Headers::kJsonArg ? JsonArgToJsonb(TextArgument(fcinfo, headers)) : JsonbArgument(fcinfo, headers);
   event.topic = TextArgument(fcinfo, headers + 1);
   TakeDeliverAt(fcinfo, headers + 2, &event);
+  event.dedupe_key = PG_NARGS() > headers + 3 ? TextArgument(fcinfo, headers + 3) : nullptr;  // not before 0.2
   CheckEvent(&event);
   InsertEvent(&event);
   pg_uuid_t* id = static_cast<pg_uuid_t*>(palloc(sizeof(pg_uuid_t)));

@@ -7,6 +7,7 @@
 #include "emit/copy.h"
 #include "emit/event_id.h"
 #include "emit/indexes.h"
+#include "emit/once.h"
 #include "emit/own_events.h"
 #include "metrics/emitted.h"
 #include "pg/clock.h"
@@ -56,6 +57,32 @@ void Stamp(NewEvent* event, int64 reading) {
   } else {
     MakeEventId(reading, &event->id);
   }
+}
+
+void StampAnew(NewEvent* event) {
+  Stamp(event, pg::TakeReadings(1));
+}
+
+// Stamps events of which some have a key, and returns how many there are left to write, in front, in order; `written`
+// gets them. The others have the id of the event that has their key.
+int StampAndTakeKeys(NewEvent* events, int count, NewEvent* written) {
+  int left = 0;
+  for (int i = 0; i < count; i++) {
+    StampAnew(&events[i]);
+    if (events[i].dedupe_key == nullptr || TakeKey(&events[i], StampAnew)) {
+      written[left++] = events[i];
+    }
+  }
+  return left;
+}
+
+bool AnyKey(const NewEvent* events, int count) {
+  for (int i = 0; i < count; i++) {
+    if (events[i].dedupe_key != nullptr) {
+      return true;
+    }
+  }
+  return false;
 }
 
 uint64 PayloadSize(const NewEvent& event) {
@@ -114,6 +141,9 @@ void InsertEvent(NewEvent* event) {
   FullTransactionId xid = GetTopFullTransactionId();
   Stamp(event, pg::TakeReadings(1));
   OUTBOX_FAULT_POINT("emit.reading");
+  if (event->dedupe_key != nullptr && !TakeKey(event, StampAnew)) {
+    return;
+  }
   int32 day = days::DayOfMicros(event->created_at);
   Relation day_table = days::OpenDayTableForEmit(day);
 
@@ -144,10 +174,19 @@ void InsertEvents(NewEvent* events, int count) {
   }
   WarnInCopy();
   FullTransactionId xid = GetTopFullTransactionId();
-  int64 reading = pg::TakeReadings(count);
-  OUTBOX_FAULT_POINT("emit.many.reading");
-  for (int i = 0; i < count; i++) {
-    Stamp(&events[i], reading + i);
+  if (AnyKey(events, count)) {
+    NewEvent* written = static_cast<NewEvent*>(palloc(count * sizeof(NewEvent)));
+    count = StampAndTakeKeys(events, count, written);
+    events = written;
+  } else {
+    int64 reading = pg::TakeReadings(count);
+    OUTBOX_FAULT_POINT("emit.many.reading");
+    for (int i = 0; i < count; i++) {
+      Stamp(&events[i], reading + i);
+    }
+  }
+  if (count == 0) {
+    return;
   }
   InsertByDay(events, count, xid);
   pg::NoteCallerEmitted();

@@ -6,7 +6,8 @@
 
 namespace outbox::emit {
 
-// Checks only that this transaction may write; for the event see check.h. Fills id and created_at.
+// Checks only that this transaction may write; for the event see check.h. Fills id and created_at. An event whose key
+// has emitted before is not written: it is `repeated` then.
 void InsertEvent(NewEvent* event);
 // InsertEvent for `count` events in order, with fewer WAL records. Give it batches of kInsertBatch: memory grows with
 // them.

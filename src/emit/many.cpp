@@ -1,6 +1,7 @@
 // emit_many [P]: one JSON array of objects for comfort, parallel arrays for speed. Plain code.
 #include "emit/arguments.h"
 #include "emit/check.h"
+#include "emit/header.h"
 #include "emit/insert.h"
 #include "emit/topic_rights.h"
 #include "pg/entry.h"
@@ -34,10 +35,12 @@ void PushErrorSite(ErrorContextCallback* context, ErrorSite* site) {
 }
 
 [[noreturn]] void RefuseShape(const char* detail) {
-  ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("events must be a JSON array of objects"),
-                  errdetail("%s", detail),
-                  errhint("Each object has the argument names of outbox.emit(): aggregate_type, aggregate_id, "
-                          "event_type, payload and, if wanted, headers, topic and deliver_at.")));
+  ereport(ERROR,
+          (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("events must be a JSON array of objects"),
+           errdetail("%s", detail),
+           errhint("Each object has the argument names of outbox.emit(): aggregate_type, aggregate_id, "
+                   "event_type, payload and, if wanted, headers, topic, deliver_at and dedupe_key; schema_version "
+                   "and dataschema, too.")));
   pg_unreachable();
 }
 
@@ -79,6 +82,20 @@ void TakeTime(NewEvent* event, const text* value) {
   }
 }
 
+void TakeSchemaVersion(NewEvent* event, const JsonbValue* value) {
+  event->versioned = value->type != jbvNull;
+  if (value->type == jbvNumeric) {
+    const Datum number = NumericGetDatum(value->val.numeric);
+    const Datum whole = DirectFunctionCall2(numeric_trunc, number, Int32GetDatum(0));
+    if (!DatumGetBool(DirectFunctionCall2(numeric_eq, number, whole))) {
+      RefuseSchemaVersion("a number with a fraction");
+    }
+    event->schema_version = DatumGetInt32(DirectFunctionCall1(numeric_int4, number));
+  } else if (event->versioned) {
+    RefuseSchemaVersion("no number");
+  }
+}
+
 void TakeField(NewEvent* event, const JsonbValue* name, JsonbValue* value) {
   if (Is(name, "aggregate_type")) {
     event->aggregate_type = TextOf(value, "aggregate_type", false);
@@ -95,6 +112,12 @@ void TakeField(NewEvent* event, const JsonbValue* name, JsonbValue* value) {
     event->topic = TextOf(value, "topic", false);
   } else if (Is(name, "deliver_at")) {
     TakeTime(event, TextOf(value, "deliver_at", false));
+  } else if (Is(name, "dedupe_key")) {
+    event->dedupe_key = TextOf(value, "dedupe_key", false);
+  } else if (Is(name, "schema_version")) {
+    TakeSchemaVersion(event, value);
+  } else if (Is(name, "dataschema")) {
+    event->dataschema = TextOf(value, "dataschema", false);
   } else {
     RefuseShape(psprintf("There is no argument \"%s\".", pnstrdup(name->val.string.val, name->val.string.len)));
   }
@@ -264,11 +287,16 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
   Elements payloads = ArrayArgument(fcinfo, 3);
   Elements headers = ArrayArgument(fcinfo, 4);
   text* topic = TextArgument(fcinfo, 5);
+  Elements dedupe_keys = {nullptr, nullptr, -1};
+  if (PG_NARGS() > 7) {  // not before 0.2
+    dedupe_keys = ArrayArgument(fcinfo, 7);
+  }
   if (payloads.count < 0) {
     RefuseNullPayload();
   }
   CheckCounts(payloads.count, keys, "aggregate ids");
   CheckCounts(payloads.count, headers, "headers");
+  CheckCounts(payloads.count, dedupe_keys, "dedupe keys");
   pg_uuid_t* ids = AllocateIds(payloads.count);
   Batch batch;
   batch.Begin(ids);
@@ -285,6 +313,9 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
     TakeDeliverAt(fcinfo, 6, event);
     if (keys.count >= 0 && !keys.nulls[i]) {
       event->aggregate_id = KeyText(keys.values[i], key);
+    }
+    if (dedupe_keys.count >= 0 && !dedupe_keys.nulls[i]) {
+      event->dedupe_key = DatumGetTextPP(dedupe_keys.values[i]);
     }
     if (headers.count >= 0 && !headers.nulls[i]) {
       event->headers =

@@ -18,6 +18,10 @@ struct NewEvent {
   text* content_type;  // nullptr: JSON
   Jsonb* headers;
   text* topic;
+  text* dataschema;  // nullptr: none, or among the headers
+  int32 schema_version;
+  bool versioned;           // schema_version is given, not as a header
+  text* dedupe_key;         // nullptr: none
   const pg_uuid_t* own_id;  // the client's own id; nullptr: make one
   bool tombstone;
   bool delayed;
@@ -25,6 +29,7 @@ struct NewEvent {
   // Filled in by the insert:
   pg_uuid_t id;
   int64 created_at;  // Unix microseconds
+  bool repeated;     // its dedupe_key has emitted before: id and created_at are that event's, and nothing was written
   Oid emitter;       // the role whose right to the topic counts; InvalidOid: the current role
 };
 

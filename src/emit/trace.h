@@ -1,12 +1,13 @@
-// Trace context [P]: the setting outbox.traceparent becomes the header traceparent of what is emitted under it, so
-// that a trace goes on at the consumer. Plain code.
+// Trace context [P]: what is emitted carries it as headers traceparent, tracestate and baggage, so that a trace goes on
+// at the consumer. It comes from the headers that the caller gave, or else from the settings of these names, or else,
+// with outbox.trace_from_comment, from a comment of the statement. Plain code.
 #pragma once
 
 #include "emit/new_event.h"
 
 namespace outbox::emit {
 
-// Adds the header, unless the setting is empty or the event has one already.
+// Adds what the caller has not given. A comment that cannot be used is as none: no event fails of it.
 void AddTraceContext(NewEvent* event);
 
 }  // namespace outbox::emit

@@ -47,12 +47,15 @@ Datum ViewInsert(FunctionCallInfo fcinfo) {
   TriggerData* trigger = pg::TriggerOf(fcinfo, "outbox_internal.event_insert()");
   TupleDesc desc = RelationGetDescr(trigger->tg_relation);
   if (!TRIGGER_FIRED_INSTEAD(trigger->tg_event) || !TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ||
-      desc->natts != kViewColumns) {
+      (desc->natts != kViewColumns && desc->natts != kViewColumnsOf01)) {
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                     errmsg("outbox_internal.event_insert() belongs to the view outbox.event")));
   }
   Datum values[kViewColumns];
   bool nulls[kViewColumns];
+  for (int column = kViewColumnsOf01; column < kViewColumns; column++) {
+    nulls[column] = true;
+  }
   heap_deform_tuple(trigger->tg_trigtuple, desc, values, nulls);
 
   NewEvent event = {};
@@ -67,11 +70,17 @@ Datum ViewInsert(FunctionCallInfo fcinfo) {
   if (event.delayed) {
     event.deliver_at = DatumGetTimestampTz(values[kViewDeliverAt]);
   }
+  event.dedupe_key = TextColumn(values, nulls, kViewDedupeKey);
+  event.dataschema = TextColumn(values, nulls, kViewDataschema);
+  event.versioned = !nulls[kViewSchemaVersion];
+  if (event.versioned) {
+    event.schema_version = DatumGetInt32(values[kViewSchemaVersion]);
+  }
   TakeBodyColumn(&event, values, nulls);
   CheckEvent(&event);
   InsertEvent(&event);
 
-  // What RETURNING hands back: the row as it was stored.
+  // What RETURNING hands back: the row as it was stored; of one whose key had emitted, the id and time of that event.
   values[kViewId] = UUIDPGetDatum(&event.id);
   values[kViewCreatedAt] = TimestampTzGetDatum(event.created_at - kPgEpochMicros);
   values[kViewContentType] = PointerGetDatum(event.content_type);

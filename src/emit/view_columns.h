@@ -16,6 +16,10 @@ enum ViewColumn : int {
   kViewPayloadText,
   kViewPayloadBytes,
   kViewDeliverAt,
+  kViewColumnsOf01,  // of a database that has not been updated yet
+  kViewDedupeKey = kViewColumnsOf01,
+  kViewSchemaVersion,
+  kViewDataschema,
   kViewColumns
 };
 

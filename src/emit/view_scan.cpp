@@ -4,7 +4,9 @@
 // over outbox_internal.log would lock every day table and starve the keeper's drops. Plain code.
 #include "days/day_table.h"
 #include "emit/arguments.h"
+#include "emit/header.h"
 #include "emit/is_json.h"
+#include "emit/json_text.h"
 #include "emit/own_events.h"
 #include "emit/view_columns.h"
 #include "pg/entry.h"
@@ -40,20 +42,6 @@ namespace {
 bool EndsWith(const text* value, const char* end) {
   size_t size = strlen(end);
   return Size(value) >= size && memcmp(Bytes(value) + Size(value) - size, end, size) == 0;
-}
-
-// application/json and whatever ends in +json, in any case and with parameters behind a semicolon.
-bool SaysJson(const text* content_type) {
-  size_t size = 0;
-  while (size < Size(content_type) && Bytes(content_type)[size] != ';') {
-    size++;
-  }
-  while (size > 0 && Bytes(content_type)[size - 1] == ' ') {
-    size--;
-  }
-  constexpr size_t kJson = 4;
-  return size > kJson && pg_strncasecmp(Bytes(content_type) + size - kJson, "json", kJson) == 0 &&
-         strchr("/+", Bytes(content_type)[size - kJson - 1]) != nullptr;
 }
 
 bool IsTextual(const text* content_type, const bytea* payload) {
@@ -92,6 +80,20 @@ void ShowBody(const Datum* row, const bool* row_nulls, Datum* values, bool* null
   }
 }
 
+// Columns that are headers. A version of another form was given as such, and is there only.
+void ShowSchema(Jsonb* headers, Datum* values, bool* nulls) {
+  NewEvent event = {};
+  event.headers = headers;
+  const char* dataschema = HeaderOf(&event, "dataschema");
+  nulls[kViewDataschema] = dataschema == nullptr;
+  values[kViewDataschema] = dataschema == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(dataschema);
+  const char* version = HeaderOf(&event, "schema_version");
+  const bool number = version != nullptr && version[0] != '\0' && strlen(version) <= 9 &&
+                      strspn(version, "0123456789") == strlen(version);
+  nulls[kViewSchemaVersion] = !number;
+  values[kViewSchemaVersion] = Int32GetDatum(number ? atoi(version) : 0);
+}
+
 // Points into `row`, or allocates in the current memory context.
 void ShowRow(HeapTuple row, TupleDesc desc, bool body, Datum* values, bool* nulls) {
   static constexpr struct {
@@ -119,6 +121,8 @@ void ShowRow(HeapTuple row, TupleDesc desc, bool body, Datum* values, bool* null
     values[column] = static_cast<Datum>(0);
     nulls[column] = true;
   }
+  nulls[kViewDedupeKey] = true;
+  ShowSchema(log_nulls[kHeaders] ? nullptr : DatumGetJsonbP(log_values[kHeaders]), values, nulls);
   if (body) {
     ShowBody(log_values, log_nulls, values, nulls);
   }

@@ -307,6 +307,44 @@ days::DropReport DropExpiredOutcomeTables(int64_t now_micros, int64_t retention_
   });
 }
 
+namespace {
+
+// When the newest key of the spare table was taken, Unix microseconds; 0: nothing is visible.
+int64_t NewestSpareKey() {
+  static Statement newest = {
+      "SELECT k.at FROM outbox_internal.emit_key_spare k ORDER BY k.at DESC LIMIT 1", 0, {}, nullptr};
+  RunStatement(&newest, nullptr);
+  bool null = true;
+  Datum at = SPI_processed > 0 ? ResultDatum(0, 0, &null) : static_cast<Datum>(0);
+  return null ? 0 : DatumGetTimestampTz(at) + kPgEpochMicros;
+}
+
+void EmptySpareKeyTable(int64_t before_micros) {
+  const Oid spare = days::SpareKeyTable();
+  if (!days::IsUsed(spare) || NewestSpareKey() >= before_micros) {
+    return;
+  }
+  // A transaction that has taken a key holds a lock until it ends, so that none commits between look and lock.
+  if (ConditionalLockRelationOid(spare, AccessExclusiveLock) && NewestSpareKey() < before_micros) {
+    days::GiveNewStorage(spare);
+  }
+}
+
+}  // namespace
+
+days::DropReport DropExpiredEmitKeys(int64_t now_micros, int64_t retention_micros) {
+  const int64_t end = now_micros - retention_micros;
+  days::DropReport report = days::DropEach(days::DayTableKind::kEmitKey, end, [](const days::DayTable& table) {
+    if (!days::LockForDrop(days::DayTableKind::kEmitKey, table.oid)) {
+      return false;
+    }
+    days::DropDayTable(days::DayTableKind::kEmitKey, table.day);
+    return true;
+  });
+  pg::InTransaction(CurrentMemoryContext, [end] { EmptySpareKeyTable(end - kDayMicros); });
+  return report;
+}
+
 days::DropReport DropExpiredTickTables(int64_t now_micros) {
   std::vector<Snapshot> bases;
   Snapshot last;

@@ -36,6 +36,9 @@ days::DropReport DropExpiredProgressTables(int64_t now_micros);
 // Drops day tables of the outcomes of parked events, which are kept as long as the log's.
 days::DropReport DropExpiredOutcomeTables(int64_t now_micros, int64_t retention_micros);
 
+// Drops day tables of the keys of emits, and empties their spare table, when all that is in it ended so long ago.
+days::DropReport DropExpiredEmitKeys(int64_t now_micros, int64_t retention_micros);
+
 // Drops day tables of the ticks that ended before today and that no lane needs: every lane's base covers all of them.
 days::DropReport DropExpiredTickTables(int64_t now_micros);
 

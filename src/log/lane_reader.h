@@ -4,6 +4,7 @@
 // and the destructor under a guard, in a transaction with an active snapshot; the transactions may be different ones.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -81,6 +82,12 @@ class LaneReader {
 
   // Whether a row was looked at since Open(), wanted or not.
   bool saw_rows() const { return saw_rows_ || (pass_ != nullptr && pass_->saw_rows); }
+
+  // What was found and not handed out yet; only when collected(), and about: what was handed out last may be among it.
+  uint64_t left() const {
+    return state_ == State::kLocations || state_ == State::kEvents ? take_->rows.count() - next_ : 0;
+  }
+  int64_t oldest_left() const { return left() == 0 ? 0 : std::max(take_->rows.oldest(), after_); }
 
   // What the window that was opened last takes.
   size_t memory_used() const {

@@ -34,6 +34,7 @@ class LaneRows {
   // A row of the lane. `bytes`: of the event in memory, about; `copy(Arena*, Event*)` makes it.
   template <typename Copy>
   void Add(const RowLocation& row, size_t bytes, const Copy& copy) {
+    oldest_ = oldest_ == 0 || row.created_at < oldest_ ? row.created_at : oldest_;
     bytes += sizeof(RowLocation);
     if (sorted_ == nullptr && IsTooMuch(bytes)) {
       ToLocations();
@@ -63,6 +64,10 @@ class LaneRows {
   // Moves all events into the chunk, which is empty.
   void MoveEvents(EventChunk* chunk);
 
+  // How many were added; 0 once it is freed.
+  uint64_t count() const { return sorted_ != nullptr ? sorted_->count() : locations_.size(); }
+  int64_t oldest() const { return oldest_; }  // their smallest created_at; 0: none
+
   size_t memory_used() const { return buffered_bytes_ + (sorted_ != nullptr ? sorted_->memory_used() : 0); }
 
  private:
@@ -84,6 +89,7 @@ class LaneRows {
   Budget* budget_;
   size_t charged_ = 0;
   bool finished_ = false;
+  int64_t oldest_ = 0;
   EventChunk buffered_;                 // unsorted, with ...
   std::vector<RowLocation> locations_;  // ... where each was; once finished, `location` is its index in buffered_
   size_t buffered_bytes_ = 0;

@@ -289,6 +289,20 @@ bool PgLaneLog::saw_rows() const {
   return reader_->saw_rows();
 }
 
+relay::LaneLog::Found PgLaneLog::FoundAhead() const {
+  Found found;
+  found.whole = !reader_->open() || reader_->collected();
+  found.events = found.whole ? reader_->left() : 0;
+  found.oldest = found.whole ? reader_->oldest_left() : 0;
+  if (found.whole && place_ != nullptr) {
+    const SharedLane::Ahead ahead = place_->FoundAhead();
+    found.oldest = found.oldest == 0 ? ahead.oldest : found.oldest;
+    found.events += ahead.events;
+    found.to = ahead.to;
+  }
+  return found;
+}
+
 Status PgLaneLog::CheckDurable(uint64_t lsn, bool* durable) {
   *durable = false;
   MemoryContext saved = CurrentMemoryContext;

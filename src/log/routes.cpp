@@ -41,7 +41,8 @@ void ReadStrings(uint64 row, int column, std::vector<std::string>* strings) {
   }
 }
 
-// Where the events of a database come from, if nothing is said: the same after a failover, an upgrade and a restore.
+// Where the events of a database come from, if nothing is said: the same after a failover, an upgrade and a restore. The
+// name's bytes as they are: its encoding is that of whatever database it was created from.
 std::string SourceOf(std::string_view database) {
   constexpr char kHex[] = "0123456789ABCDEF";
   std::string source = "/outbox/";
@@ -71,8 +72,8 @@ void ReadConfig(uint64 row, format::RouteConfig* config) {
   config->policy.backoff_base = ResultInt64(row, 13);
   config->policy.backoff_cap = ResultInt64(row, 14);
   config->format = format::FindFormat(ResultText(row, 22));
-  const char* source = ResultText(row, 23);
-  config->source = source != nullptr ? pg::Utf8(source) : SourceOf(pg::Utf8(ResultText(row, 24)));
+  const char* source = ResultText(row, 23);  // ASCII, as the setting's check has it
+  config->source = source != nullptr ? source : SourceOf(ResultText(row, 24));
   config->topics_known.clear();
   ReadStrings(row, 21, &config->topics_known);
   const char* reason = ResultText(row, 15);
@@ -96,8 +97,9 @@ void ReadOptions(uint64 row, sink::OptionList* options) {
   int count = ResultTexts(row, 8, &names);
   count = Min(count, ResultTexts(row, 20, &values));
   for (int i = 0; i < count; i++) {
-    options->emplace_back(pg::Utf8(names[i]), std::string());
-    options->back().second = pg::Utf8(values[i]);
+    const std::string_view name = pg::Utf8(names[i]);
+    const std::string_view value = pg::Utf8(values[i]);
+    options->emplace_back(name, value);
   }
 }
 

@@ -215,6 +215,19 @@ std::shared_ptr<LaneTake> SharedLane::TakeAhead(const Snapshot& base) {
   return take;
 }
 
+SharedLane::Ahead SharedLane::FoundAhead() const {
+  Ahead found;
+  for (const std::shared_ptr<LaneTake>& take : ahead_) {
+    if (take->dropped || take->reading->broken || !take->reading->collected || take->version != filter_->version()) {
+      break;
+    }
+    found.events += take->rows.count();
+    found.oldest = found.oldest == 0 ? take->rows.oldest() : found.oldest;
+    found.to = &take->reading->to;
+  }
+  return found;
+}
+
 void SharedLane::NoteOpened(LaneTake* take) {
   Stand(take->reading->to);
   take->opened = true;

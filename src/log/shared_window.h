@@ -192,6 +192,14 @@ class SharedLane {
   // The window from there if others have read it, or have begun to; it is opened then. nullptr: they have not.
   std::shared_ptr<LaneTake> TakeAhead(const Snapshot& base);
 
+  // What was read ahead of it.
+  struct Ahead {
+    uint64_t events = 0;
+    int64_t oldest = 0;            // created_at; 0: none
+    const Snapshot* to = nullptr;  // nullptr: nothing was
+  };
+  Ahead FoundAhead() const;
+
  private:
   friend class SharedWindows;
 

@@ -48,6 +48,19 @@ class TablePass {
     return done;
   }
 
+  void Pages(ScanState* state, const std::vector<uint32_t>& blocks) {
+    state_ = state;
+    const BlockNumber end = RelationGetNumberOfBlocks(log_table_.heap);
+    batch_ = static_cast<uint64*>(palloc(kBatch * sizeof(uint64)));
+    for (uint32_t block : blocks) {
+      for (int offset = 1; block < end && offset <= MaxHeapTuplesPerPage; offset++) {
+        Add(MakeLocation(0, block, static_cast<OffsetNumber>(offset)));
+      }
+    }
+    Flush();
+    pfree(batch_);
+  }
+
  private:
   bool ByIndex() {
     IndexScanDesc scan = days::BeginXidScan(log_table_, 2);
@@ -259,6 +272,18 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LogTab
   state->commit_lsn = Max(state->commit_lsn, fates.commit_lsn());
   MemoryContextDelete(scratch);
   return scanned;
+}
+
+void ScanPages(const WindowBounds& window, Oid log_table, const std::vector<uint32_t>& blocks, RowVisitor* visitor) {
+  MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox rows", ALLOCSET_DEFAULT_SIZES);
+  XidFates fates;
+  ScanState state;
+  days::LogTable opened;
+  if (days::OpenLogTable(log_table, &opened)) {
+    TablePass(window, PG_INT64_MIN, opened, &fates, scratch, visitor).Pages(&state, blocks);
+    days::CloseLogTable(opened);
+  }
+  MemoryContextDelete(scratch);
 }
 
 void RowReader::Start(const WindowBounds& window, const days::LogTableList& leaves) {

@@ -63,6 +63,9 @@ enum class Scanned {
 Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LogTableList& leaves, size_t budget,
                    ScanState* state, RowVisitor* visitor);
 
+// Hands the rows of the window in these pages to the visitor: for samples.
+void ScanPages(const WindowBounds& window, Oid log_table, const std::vector<uint32_t>& blocks, RowVisitor* visitor);
+
 // Reads single rows again by their location, in created_at order, keeping a few pages pinned. Made outside of the
 // guard; Start() and Close() inside, in one transaction. After an abort, which releases pins by itself, Start() forgets
 // them.

@@ -61,6 +61,17 @@ void Add(DatabaseFigures* database, uint64 events, uint64 bytes) {
   Count(&stripe->bytes, bytes);
 }
 
+// Finds the figures of this database, once.
+bool HaveDatabase() {
+  if (Figures() == nullptr) {
+    return false;
+  }
+  if (my_database == nullptr || my_database->database.load(std::memory_order_relaxed) != MyDatabaseId) {
+    my_database = FindDatabase(MyDatabaseId, true);
+  }
+  return my_database != nullptr;
+}
+
 // There is a place: SettlePrepared() has run, and one transaction has one.
 void NotePrepared() {
   for (int i = 0; i < Figures()->max_prepared; i++) {
@@ -128,14 +139,8 @@ void CountAtSavepointEnd(SubXactEvent event) {
 }
 
 void NoteEmitted(uint64 events, uint64 bytes) {
-  if (Figures() == nullptr) {
+  if (!HaveDatabase()) {
     return;
-  }
-  if (my_database == nullptr || my_database->database.load(std::memory_order_relaxed) != MyDatabaseId) {
-    my_database = FindDatabase(MyDatabaseId, true);
-    if (my_database == nullptr) {
-      return;
-    }
   }
   const int level = GetCurrentTransactionNestLevel();
   if (level > 1) {
@@ -144,6 +149,12 @@ void NoteEmitted(uint64 events, uint64 bytes) {
   mine.xid = U64FromFullTransactionId(GetTopFullTransactionId());
   mine.events += events;
   mine.bytes += bytes;
+}
+
+void NoteRepeated() {
+  if (HaveDatabase()) {
+    Count(&MyStripe(my_database)->repeated);
+  }
 }
 
 void SettlePrepared() {

@@ -13,6 +13,10 @@ void CountAtSavepointEnd(SubXactEvent event);
 // This transaction has written `events` events, whose payloads have so many bytes.
 void NoteEmitted(uint64 events, uint64 bytes);
 
+// A call wrote nothing, because its dedupe_key had emitted before. Counted at once, whatever becomes of the
+// transaction.
+void NoteRepeated();
+
 // Counts what was prepared and has committed since. No callback runs at COMMIT PREPARED: the keeper calls this now and
 // then, and so does outbox.metrics(). May raise.
 void SettlePrepared();

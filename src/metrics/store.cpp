@@ -178,6 +178,7 @@ Emitted DatabaseFigures::TotalEmitted() const {
     total.transactions += ValueOf(stripe.transactions);
     total.events += ValueOf(stripe.events);
     total.bytes += ValueOf(stripe.bytes);
+    total.repeated += ValueOf(stripe.repeated);
   }
   return total;
 }
@@ -250,6 +251,7 @@ RouteFigures* TakeRoute(Oid database, int64_t route_id, Oid server, const LiveRo
     found = unused;
     found->database.store(InvalidOid, std::memory_order_release);
     found->figures.Reset();
+    found->figures.drain.Reset();
     found->route_id = route_id;
     found->server = server;
     found->database.store(database, std::memory_order_release);

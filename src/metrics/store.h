@@ -19,13 +19,15 @@ namespace outbox::metrics {
 struct alignas(64) EmittedStripe {
   Counter transactions;  // that committed, and had emitted
   Counter events;
-  Counter bytes;  // of their payloads
+  Counter bytes;     // of their payloads
+  Counter repeated;  // calls whose dedupe_key had emitted before
 };
 
 struct Emitted {
   uint64 transactions = 0;
   uint64 events = 0;
   uint64 bytes = 0;
+  uint64 repeated = 0;
 };
 
 // Of a destination.
@@ -61,6 +63,7 @@ struct DatabaseFigures {
       fn(&stripe.transactions);
       fn(&stripe.events);
       fn(&stripe.bytes);
+      fn(&stripe.repeated);
     }
     fn(&restarts[0]);
     fn(&restarts[1]);

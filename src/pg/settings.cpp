@@ -64,6 +64,11 @@ void DefineSettings() {
                           "than an hour.",
                           &settings.retention_minutes, 7 * 24 * 60, 0, INT_MAX / 60, PGC_SIGHUP, GUC_UNIT_MIN, nullptr,
                           nullptr, nullptr);
+  DefineCustomIntVariable("outbox.dedupe_retention", "How long a dedupe_key counts at least.",
+                          "Keys are dropped by whole days, in UTC, and count until then; also where the event is gone "
+                          "from the log. A number without a unit counts minutes.",
+                          &settings.dedupe_minutes, 7 * 24 * 60, 24 * 60, INT_MAX / 60, PGC_SIGHUP, GUC_UNIT_MIN,
+                          nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_log_size",
                           "Size of a database's log on disk beyond which delivered days go before their time.",
                           "Oldest first, until it fits. What is undelivered is kept, and so is a day that has not "
@@ -110,6 +115,19 @@ void DefineSettings() {
                              "W3C Trace Context, for example set with SET LOCAL by the application's tracing library; "
                              "empty for none.",
                              &settings.traceparent, "", PGC_USERSET, 0, CheckTraceparent, nullptr, nullptr);
+  DefineCustomStringVariable(
+      "outbox.tracestate", "What emitted events carry as header tracestate, with a traceparent.",
+      "It goes with outbox.traceparent, and without that is not sent. Of more than 512 bytes, or "
+      "what is not printable ASCII, nothing is sent.",
+      &settings.tracestate, "", PGC_USERSET, 0, nullptr, nullptr, nullptr);
+  DefineCustomStringVariable("outbox.baggage", "What emitted events carry as header baggage.",
+                             "W3C Baggage. Of more than 3000 bytes, or what is not printable ASCII, nothing is sent.",
+                             &settings.baggage, "", PGC_USERSET, 0, nullptr, nullptr, nullptr);
+  DefineCustomBoolVariable("outbox.trace_from_comment",
+                           "Takes trace context from a comment of the statement, as SQLCommenter writes it.",
+                           "Of the statement that the client sent, at its end or beginning; settings and headers count "
+                           "before it. What cannot be read is as none.",
+                           &settings.trace_from_comment, false, PGC_USERSET, 0, nullptr, nullptr, nullptr);
   DefineCustomStringVariable("outbox.cloudevents_source", "Attribute source of CloudEvents.",
                              "A URI reference, for routes of the formats cloudevents and cloudevents-json that have no "
                              "option source of their own; empty for /outbox/ and the name of the database.",

@@ -16,6 +16,7 @@ struct Settings {
   int reserved_processes = 3;
   int workers;                  // outbox.workers: relay workers per database
   int retention_minutes;        // outbox.retention
+  int dedupe_minutes;           // outbox.dedupe_retention
   int max_log_size_mb;          // outbox.max_log_size; 0: none
   int max_payload_size;         // outbox.max_payload_size, bytes
   int max_inflight_kb;          // outbox.max_inflight: unacknowledged bytes per worker and destination
@@ -27,6 +28,9 @@ struct Settings {
   bool allow_json_null;         // outbox.allow_json_null: a payload may be JSON null
   bool test_new_routes;         // outbox.test_new_routes: create_route() tries its server out
   char* traceparent;            // outbox.traceparent: trace context of what this session emits; empty: none
+  char* tracestate;             // outbox.tracestate, which goes with it
+  char* baggage;                // outbox.baggage
+  bool trace_from_comment;      // outbox.trace_from_comment: trace context in comments of statements counts
   int inbox_retention_minutes;  // outbox.inbox_retention
   int inbox_expired;            // outbox.inbox_expired: an InboxExpired
   int max_databases;            // outbox.max_databases: slots in shared memory

@@ -22,6 +22,7 @@ Size SharedSize() {
   size = add_size(size, MAXALIGN(mul_size(settings.max_lanes, sizeof(LaneSlot))));
   size = add_size(size, MAXALIGN(mul_size(settings.max_destinations, sizeof(DestinationSlot))));
   size = add_size(size, MAXALIGN(mul_size(kMaxProgress, sizeof(ProgressSlot))));
+  size = add_size(size, MAXALIGN(mul_size(settings.max_lanes, sizeof(StandingSlot))));
   return size;
 }
 
@@ -119,6 +120,11 @@ DestinationSlot* Destinations() {
 ProgressSlot* ProgressSlots() {
   return reinterpret_cast<ProgressSlot*>(reinterpret_cast<char*>(Destinations()) +
                                          MAXALIGN(shared->max_destinations * sizeof(DestinationSlot)));
+}
+
+StandingSlot* StandingSlots() {
+  return reinterpret_cast<StandingSlot*>(reinterpret_cast<char*>(ProgressSlots()) +
+                                         MAXALIGN(shared->max_progress * sizeof(ProgressSlot)));
 }
 
 void InstallSharedMemoryHooks() {

@@ -82,6 +82,20 @@ struct DestinationSlot {
   DestinationView view;
 };
 
+// What waits for a lane, or a side lane, that stands where it is while the log grows: as far as the keeper has looked
+// through the log for it. Written by the keeper, read with what sessions ask for (admin/lookup/survey.h).
+struct StandingSlot {
+  Oid database;       // InvalidOid: free
+  uint64 generation;  // config_generation: another one makes it worthless, and so does another position
+  LaneId lane;
+  uint64 stood_xmin;  // the lane's position
+  uint64 stood_xmax;
+  int64 stood_done_to;
+  SnapshotView looked_to;
+  int64 waiting;
+  int64 oldest;  // created_at of the first of them; 0: none
+};
+
 // What a procedure that takes long has done so far: written by the session that runs it, read by
 // outbox.pg_stat_progress_outbox.
 struct ProgressSlot {
@@ -126,7 +140,7 @@ struct SharedState {
   int max_destinations;
   int max_progress;
   int workers_used;  // worker slots at or above this index were never taken; only grows
-  // followed by the five arrays
+  // followed by the six arrays
 };
 
 // nullptr when the module was not preloaded.
@@ -136,6 +150,7 @@ WorkerSlot* Workers();
 LaneSlot* Lanes();
 DestinationSlot* Destinations();
 ProgressSlot* ProgressSlots();
+StandingSlot* StandingSlots();  // max_lanes of them
 
 // Called from _PG_init while shared_preload_libraries are loaded: installs the shared memory hooks.
 void InstallSharedMemoryHooks();

@@ -154,6 +154,7 @@ class Lane {
   bool careful() const { return topics_.trial().on() || !lane_.destination->breaker().closed(); }
   bool flows() const { return state() == LaneState::kRunning || state() == LaneState::kIdle; }
 
+  void ShowWaiting(LaneStatus* status) const;
   void Advance();
   // All refused events are recorded: topics leave, or the sender goes on.
   void Resume(const TurnContext& turn);

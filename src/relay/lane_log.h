@@ -91,6 +91,15 @@ class LaneLog {
   // none, the lane's position is not worth saving.
   virtual bool saw_rows() const { return true; }
 
+  // What was found for the lane in the open window, and in windows that were read ahead of it, and is not handed out.
+  struct Found {
+    uint64_t events = 0;
+    int64_t oldest = 0;            // created_at of the first of them, or less; 0: not known
+    bool whole = true;             // false: the open window is not looked through yet, and nothing of it is told
+    const Snapshot* to = nullptr;  // where the last window read ahead ends; nullptr: none is
+  };
+  virtual Found FoundAhead() const { return {}; }
+
   // Never blocks on the network: flushes WAL locally, then looks how far the standbys are.
   virtual Status CheckDurable(uint64_t lsn, bool* durable) = 0;
 

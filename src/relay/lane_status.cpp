@@ -103,12 +103,10 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->id = id();
   status->delivered_to = pipeline.done_to();
   status->inflight_count = static_cast<int64_t>(pipeline.unresolved());
-  status->next_xid = pipeline.at().base.xmax;
   // One that is held back does not look when it is woken.
   const bool held = (careful() && pipeline.unresolved() > 0) || reader_.starved();
   status->caught_up = flows() && reader_.caught_up() && !pipeline.reading() && !(held && reader_.woken());
-  const Event* first = pipeline.Find(pipeline.prefix());
-  status->oldest = first == nullptr ? 0 : first->created_at;
+  ShowWaiting(status);
   const Breaker& breaker = lane_.destination->breaker();
   const LaneState now = state();
   // What is in flight is awaited; what could go waits for the destination, and so does a parked event that is due.
@@ -149,6 +147,22 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->barrier_done = sides() == nullptr ? barrier_done() : sides()->BarrierDone(barrier_done());
   status->topic = parent() == nullptr ? nullptr : &topics_.side_topic();
   status->topics = static_cast<int32_t>(lane_.filter->topics());
+}
+
+void Lane::ShowWaiting(LaneStatus* status) const {
+  const Pipeline& pipeline = lane_.pipeline;
+  const LaneLog::Found found = lane_.log->FoundAhead();
+  const Event* first = pipeline.Find(pipeline.prefix());
+  status->waiting = static_cast<int64_t>(pipeline.unresolved() + found.events);
+  status->oldest = first != nullptr ? first->created_at : found.events > 0 ? found.oldest : 0;
+  status->resolved = pipeline.prefix() + pipeline.done_ahead();
+  status->figures = lane_.meter.place().figures;
+  status->found_to.count = -1;
+  if (phase_ != Phase::kStarting && !(pipeline.empty() && pipeline.at().target)) {  // what is done of a window that was
+    status->found_to.Set(!found.whole          ? pipeline.newest_from()             // begun, no snapshot tells
+                         : found.to != nullptr ? *found.to
+                                               : pipeline.newest_to());
+  }
 }
 
 LaneInternals Lane::Internals() const {

@@ -47,6 +47,9 @@ class Pipeline {
   // What to open the next window from.
   Position ReadPosition() const;
   void AddWindow(Window window, uint64_t barrier);
+  // The newest window's bounds; where the lane stands while none is open.
+  const Snapshot& newest_from() const { return windows_.empty() ? at_.base : windows_.back().window.from; }
+  const Snapshot& newest_to() const { return windows_.empty() ? at_.base : windows_.back().window.to; }
   // The newest window is not read to its end.
   bool reading() const { return !windows_.empty() && !windows_.back().read; }
   // Takes the chunk (it may be empty). Returns the bytes it holds.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "admin/common/query.h"
+#include "admin/lookup/survey.h"
 #include "admin/operate/adoption.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"
@@ -60,6 +61,7 @@ struct KeeperState {
   bool jump_told = false;
   int log_size_told = 0;  // 1: the log is near outbox.max_log_size, 2: it is larger
   log::LaneChanges changes;
+  admin::StandingLanes standing;
   std::map<int64_t, log::LaneChangeState> lane_changes;
 };
 KeeperState* keeper = nullptr;
@@ -221,6 +223,7 @@ void KeepDayTables(MemoryContext context) {
   const int64 log_now = pg::ClockNow();
   const int64 expiry = pg::ExpiryNow();
   int64 retention = static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
+  int64 dedupe_retention = static_cast<int64>(pg::settings.dedupe_minutes) * 60 * USECS_PER_SEC;
   Steps steps;
   steps.Do([&] { days::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
   if (keeper->presence == pg::Presence::kHere) {  // in a copy nothing may be dropped before it is adopted
@@ -235,6 +238,7 @@ void KeepDayTables(MemoryContext context) {
     steps.Do([&] { log::DropExpiredProgressTables(expiry); });
     steps.Do([&] { log::DropExpiredTickTables(expiry); });
     steps.Do([&] { log::DropExpiredOutcomeTables(expiry, retention); });
+    steps.Do([&] { log::DropExpiredEmitKeys(expiry, dedupe_retention); });
     steps.Do([] { log::MarkInterruptedReplays(); });
     // The believed clock alone says what is over: nobody may be receiving. One table a round is enough.
     steps.Do([&] {
@@ -301,6 +305,7 @@ void Cycle(MemoryContext context) {
   steps.Do([] { ChangeLanes(); });
   steps.Do([] { DecideDemand(); });
   steps.Do([] { keeper->ticks.RecordTick(pg::ClockNow()); });
+  steps.Do([context] { pg::InTransaction(context, [] { keeper->standing.Step(); }); });
   pgstat_report_activity(STATE_RUNNING, "adoption");
   steps.Do([context] { ContinueAdoption(context); });
   steps.ThrowFirst();

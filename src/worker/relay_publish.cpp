@@ -79,20 +79,27 @@ void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now) {
   // The barrier of a side lane is shown with its lane.
   const bool passed = status.id.side == 0 && lane.barrier != status.barrier_done;
   const bool changed = made || passed || lane.state != status.state;
-  if (lane.slot != nullptr && (changed || now - lane.written_at >= kWriteEvery)) {
+  if (!changed && now - lane.written_at < kWriteEvery) {
+    return;
+  }
+  lane.state = status.state;
+  lane.barrier = status.barrier_done;
+  lane.written_at = now;
+  if (Drain* drain = status.figures == nullptr ? nullptr : &status.figures->drain; drain != nullptr) {
+    if (!status.caught_up) {
+      drain->NoteBehind(clock_->WallMicros());
+    }
+    CountMore(static_cast<int64_t>(status.resolved), &lane.resolved, &drain->resolved);
+  }
+  if (lane.slot != nullptr) {
     if (status.caught_up) {
       lane.behind_since = 0;
     } else if (lane.behind_since == 0) {
       lane.behind_since = clock_->WallMicros();
-      lane.behind_from = status.next_xid;
     }
     LaneView view = status;
     view.behind_since = lane.behind_since;
-    view.behind_from = lane.behind_from;
     WriteLaneSlot(lane.slot, place_.incarnation, view, status.barrier_done);
-    lane.state = status.state;
-    lane.barrier = status.barrier_done;
-    lane.written_at = now;
   }
 }
 

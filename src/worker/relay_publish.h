@@ -49,8 +49,8 @@ class RelayPublisher {
     uint64_t barrier = 0;
     int64_t written_at = 0;
     int64_t behind_since = 0;  // Unix microseconds: see LaneView
-    uint64_t behind_from = 0;
-    bool seen = false;  // in this turn
+    int64_t resolved = 0;      // as far as counted in the route's figures
+    bool seen = false;         // in this turn
   };
   struct ShownDestination {
     pg::DestinationSlot* slot = nullptr;

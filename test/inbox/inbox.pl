@@ -3,7 +3,8 @@
 # The server that they write to has not preloaded outbox. Then the same programs with a receive() that always says true: the
 # ledger has events twice, so the test can fail.
 #
-# OUTBOX_INBOX_KILLS=10: so many kills; OUTBOX_INBOX_ONLY="go-kafka java-redis": these.
+# OUTBOX_INBOX_KILLS=10: so many kills; OUTBOX_INBOX_SECONDS=300: or as many as there is time for; OUTBOX_INBOX_ONLY="go-kafka
+# java-redis": these.
 # matrix: R95
 use strict;
 use warnings;
@@ -19,6 +20,7 @@ Outbox::Kafka->skip_without;
 my $installed = $ENV{OUTBOX_INBOX};
 my %lacks = map { /^(\w+) (.*)$/ && $2 ne 'ok' ? ($1 => $2) : () } split /\n/, $ENV{OUTBOX_INBOX_SAID} // '';
 my $kills = $ENV{OUTBOX_INBOX_KILLS} // 100;
+my $limit = $ENV{OUTBOX_INBOX_SECONDS} // 2400;
 my %only = map { $_ => 1 } split ' ', $ENV{OUTBOX_INBOX_ONLY} // '';
 my $seed = $ENV{OUTBOX_INBOX_SEED} // time & 0xFFFF;
 srand $seed;
@@ -48,7 +50,10 @@ $inbox->safe_psql('postgres', 'CREATE ROLE app LOGIN');
 foreach my $database ('remembers', 'forgets')
 {
 	$inbox->safe_psql('postgres', "CREATE DATABASE $database");
-	$inbox->safe_psql($database, 'CREATE TABLE ledger (n bigint NOT NULL); GRANT INSERT ON ledger TO app');
+	# A commit takes a moment, as with a standby that it waits for: who dies meanwhile has committed and not acknowledged.
+	$inbox->safe_psql($database, q{CREATE TABLE ledger (n bigint NOT NULL); GRANT INSERT ON ledger TO app;
+		CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.01); RETURN NULL; END $$;
+		CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()});
 }
 $inbox->safe_psql('remembers', "SET client_min_messages = error; CREATE EXTENSION outbox; SELECT outbox.grant_receive('app', '{billing}')");
 $inbox->safe_psql('forgets', 'CREATE SCHEMA outbox; GRANT USAGE ON SCHEMA outbox TO app;'
@@ -99,7 +104,7 @@ sub run_killed
 {
 	my ($database, $topic, $add, $times, $done) = @_;
 	my %state = map { $_ => { killed => 0, ended => 0 } } @now;
-	my $until = time + 2400;
+	my $until = time + $limit;
 	while (grep { !$_->{done} } values %state)
 	{
 		count($database);
@@ -150,7 +155,8 @@ foreach my $program (@now)
 {
 	my ($rows, $distinct) = split /\|/, $inbox->safe_psql('remembers', "SELECT count(*), count(DISTINCT n) FROM ledger WHERE n % 16 = $number{$program}");
 	my $self = $state->{$program};
-	is("$self->{killed} $rows $distinct", "$kills $n $n", "$program: killed $kills times, and $n events handled once each");
+	is("$rows $distinct", "$n $n", "$program: $n events handled once each");
+	cmp_ok($self->{killed}, '>=', $ENV{OUTBOX_INBOX_SECONDS} ? 1 : $kills, "$program: killed $self->{killed} times");
 	push @table, sprintf '%-13s killed %3d times, ended by itself %d, %6d events, handled %6d times', $program, $self->{killed}, $self->{ended}, $distinct, $rows;
 }
 

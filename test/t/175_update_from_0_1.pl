@@ -40,6 +40,9 @@ $node->safe_psql('postgres', 'CREATE DATABASE privileged');
 $node->safe_psql('privileged', q{CREATE EXTENSION outbox VERSION '0.1'; CREATE ROLE by_default; CREATE ROLE by_hand;
 	GRANT USAGE ON SCHEMA outbox TO by_default, by_hand; GRANT SELECT ON outbox.route TO by_default, by_hand;
 	GRANT EXECUTE ON FUNCTION outbox.wait_until_idle(interval) TO by_hand;
+	CREATE ROLE makes_routes; GRANT EXECUTE ON FUNCTION
+	  outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval),
+	  outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval) TO makes_routes;
 	ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO by_default, by_hand, PUBLIC, pg_monitor; ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO by_default, PUBLIC;
 	ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO by_default, by_hand, pg_monitor; ALTER DEFAULT PRIVILEGES GRANT ALL ON TYPES TO by_default});
 my $rights = q{SELECT string_agg(pg_get_userbyid(grantee) || ' ' || privilege_type || ' ' || object, ', ' ORDER BY 1) FROM (
@@ -54,6 +57,10 @@ $node->safe_psql('privileged', 'BEGIN; SAVEPOINT s; ALTER EXTENSION outbox UPDAT
 is($node->safe_psql('privileged', $rights), $before =~ s/wait_until_idle\(interval\)/wait_until_idle(interval,boolean)/r, 'what was granted stays, and nothing comes by default');
 $node->safe_psql('privileged', q{REVOKE ALL ON SCHEMA outbox FROM by_default, by_hand; REVOKE ALL ON outbox.route FROM by_default, by_hand;
 	REVOKE ALL ON FUNCTION outbox.wait_until_idle(interval, boolean) FROM by_hand});
+is($node->safe_psql('privileged', q{SELECT p.proname, p.pronargs, has_function_privilege('makes_routes', p.oid, 'EXECUTE') FROM pg_proc p
+	WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('create_route', 'alter_route', 'drop_route') ORDER BY 1}),
+	"alter_route|13|t\ncreate_route|14|t\ndrop_route|1|f", 'who might make routes may give them a format');
+$node->safe_psql('privileged', q{REVOKE ALL ON ALL FUNCTIONS IN SCHEMA outbox FROM makes_routes});
 same_as_fresh('privileged');
 # What the update makes is dropped before what has been there: the question what is lost comes first all the same.
 $node->safe_psql('bare', q{CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_log; SELECT outbox.create_route('r', 'nowhere');

@@ -33,7 +33,7 @@ sql('CREATE ROLE monitor LOGIN IN ROLE pg_monitor');
 # --- the rules, with shorter times ---
 my $rules = slurp_file("$top/monitoring/alerts.yml");
 my @alerts = $rules =~ /- alert: (\w+)/g;
-my %shorter = (OutboxBacklogOld => [ '> 60', '> 3' ], OutboxBacklogVeryOld => [ '> 600', '> 5' ], OutboxMetricsStale => [ '> 60', '> 12' ], OutboxHeldByOldTransaction => [ '> 300', '> 3' ],
+my %shorter = (OutboxBacklogOld => [ '> 60', '> 3' ], OutboxBacklogVeryOld => [ '> 600', '> 5' ], OutboxParkedOverdue => [ '> 60', '> 3' ], OutboxMetricsStale => [ '> 60', '> 12' ], OutboxHeldByOldTransaction => [ '> 300', '> 3' ],
 	OutboxDayHeld => [ '> 86400', '> 5' ], OutboxLogLarge => [ '> 50e9', '> 4e6' ], OutboxPausedForgotten => [ '> 3600', '> 3' ]);
 $rules =~ s/^( +)for: \S+$/$1for: 1s/mg;
 $rules =~ s/\[(?:5|15)m\]/[20s]/g;
@@ -71,11 +71,27 @@ sleep 5;    # five rounds, in which no rule may fire
 is(join(' ', firing()), '', 'no rule fires while all is well');
 
 # --- a destination is down ---
+sql(q(SELECT outbox.emit('order', 'later', 'one', '{}', deliver_at => clock_timestamp() + interval '8 s')));
+ok(wait_for_value($node, q(SELECT count(*) FROM outbox_internal.parked WHERE state = 'scheduled'), '1', 30), 'an event comes later');
 $redis->stop;
 emit() foreach 1 .. 5;
-fires(qw(OutboxDestinationDown OutboxBacklogOld OutboxBacklogVeryOld OutboxNotDraining));
+fires(qw(OutboxDestinationDown OutboxBacklogOld OutboxBacklogVeryOld OutboxNotDraining OutboxParkedOverdue));
 $redis->restart;
-resolves(qw(OutboxDestinationDown OutboxBacklogOld OutboxBacklogVeryOld OutboxNotDraining));
+resolves(qw(OutboxDestinationDown OutboxBacklogOld OutboxBacklogVeryOld OutboxNotDraining OutboxParkedOverdue));
+sql(q(CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_null));
+sql(q(SELECT outbox.create_route('r' || i, server => 'nowhere', aggregate_types => ARRAY[CASE i WHEN 1 THEN 'order' ELSE 'other' END]) FROM generate_series(1, 100) i));
+idle();
+sql(q(SELECT outbox.pause(server => 'nowhere', reason => 'test')));
+emit() foreach 1 .. 20;
+my $late = sub { my $data = get('/api/v1/alerts') or return ''; my %routes = map { $_->{labels}{route} => 1 } grep { $_->{labels}{alertname} eq 'OutboxBacklogOld' && $_->{state} eq 'firing' } @{ $data->{alerts} }; return join ' ', sort keys %routes };
+ok(wait_until(sub { $late->() eq 'r1' }, 90), 'one destination is paused: its route that wants something is late') or diag($late->());
+sleep 4;    # rounds in which another one could fire
+is($late->(), 'r1', 'and none of the 99 that want nothing of it');
+sql(q(SELECT outbox.resume(server => 'nowhere')));
+idle();
+sql(q(SELECT outbox.drop_route('r' || i) FROM generate_series(1, 100) i));
+sql(q(DROP SERVER nowhere));
+resolves(qw(OutboxBacklogOld OutboxRoutesWithoutFigures OutboxPausedForgotten OutboxNotDraining));
 
 # --- a topic; a dead letter ---
 $redis->command('SET', 'bad', 'no stream');

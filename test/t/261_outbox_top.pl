@@ -29,7 +29,7 @@ sub open_page
 	my ($name, %options) = @_;
 	my $of = $options{node} // $node;
 	my $command = 'LC_ALL=C.UTF-8 TERM=screen-256color ' . ($options{environment} // '') . " PGHOST=" . $of->host . ' PGPORT=' . $of->port . " PGDATABASE=" . ($options{database} // 'postgres') . ' PGUSER='
-	  . ($options{user} // 'postgres') . " $page --interval 0.3 " . ($options{arguments} // '') . '; echo "ended with $?"; sleep 600';
+	  . ($options{user} // 'postgres') . " $page --interval 0.3 " . ($options{arguments} // '') . '; echo "ended with $?"; stty -a; sleep 600';
 	tmux('-f', '/dev/null', 'new-session', '-d', '-s', $name, '-x', $options{columns} // 120, '-y', $options{lines} // 40, $command);
 	return $name;
 }
@@ -182,6 +182,15 @@ ok(wait_for_value($node, q(SELECT count(*) FROM outbox.dead_letter), '1', 60), '
 $look = JSON::PP->new->decode($out);
 is(join(' ', map { "$_->{state} $_->{events}" } @{ $look->{parked} }), 'dead 1 scheduled 10000', 'and is there, first');
 ok($look->{parked_capped}, 'that there are more than were looked at is said');
+
+# --- Ctrl-C in the middle of a question: the terminal is what it was ---
+my $cut = open_page('cut', user => 'on\"call', columns => 80, lines => 24);
+shows($cut, qr/1 routes by backlog 1-\d+ of 102/, '102 routes in 80 columns and 24 lines');
+press($cut, 'p');
+shows($cut, qr/Reason/, 'asked for a reason');
+press($cut, 'C-c');
+shows($cut, qr/ended with 0.*(?<!-)\bicanon\b.*(?<!-)\becho\b/s, 'it ends, and keys are shown and taken by lines again');
+is(tmux('display-message', '-p', '-t', $cut, '#{alternate_on} #{cursor_flag}'), "0 1\n", 'on the screen that was there before, with a cursor');
 
 # --- switched off, and a copy ---
 sql(q{ALTER SYSTEM SET outbox.enabled = off});

@@ -22,7 +22,7 @@ ok(wait_idle($node), 'delivered');
 
 # --- a server that is younger than an hour ---
 is(sql(q(SELECT l.rate > 50 / (extract(epoch FROM clock_timestamp()) - m.value + 2) AND l.rate <= 50
-	FROM outbox.latency l, outbox.metrics() m WHERE l.period = 'hour' AND m.name = 'outbox_stats_reset_timestamp_seconds')), 't',
+	FROM outbox.latency l, outbox.metrics() m WHERE l.route = 'shop' AND l.period = 'hour' AND m.name = 'outbox_stats_reset_timestamp_seconds')), 't',
 	'the rate of the last hour is of the time that there was');
 
 # --- the destination refuses connections ---
@@ -31,8 +31,8 @@ $redis->stop;
 emit(40);
 sql(q(SELECT outbox.emit_text('other', 'k', 'a.b', 'x')));
 ok(wait_until(sub { since() ne '' }, 60), 'the destination is in trouble');
-ok(wait_for_value($node, q(SELECT detail ~ '^3 lanes of 3 routes to "shop" \(such as lane 0 of route "\w+"\): destination trouble, CONNECT: '
-	FROM outbox.doctor() WHERE "check" = 'lane' AND status <> 'ok'), 't', 60), 'of which doctor() has one row, not one for each route');
+ok(wait_for_value($node, q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'lane' AND status <> 'ok'
+	AND detail LIKE '3 lanes of 3 routes to "shop" (such as lane 0 of route "%"): destination trouble, CONNECT: %'), '1', 60), 'of which doctor() has one row, not one for each route');
 my $began = since();
 my $tried = figure('publish_attempts_total');
 ok(wait_until(sub { figure('publish_attempts_total') > $tried + 30 }, 120), 'it is tried again and again');
@@ -53,7 +53,10 @@ $redis->restart;
 ok(wait_idle($node), 'delivered');
 ok(wait_until(sub { sql(q(SELECT state FROM outbox.destination)) eq 'closed' }, 60), 'it is over');
 is(sql("SELECT since > '$began' FROM outbox.destination"), 't', 'since a moment ago');
-is($redis->command('XLEN', 'shop') + 0, 92, 'each came once');
+my (%seen, $repeats);
+$seen{$_}++ and $repeats++ foreach @{ $redis->column('shop', 'id', 1000) };
+is(scalar(keys %seen), 91, 'each came');    # one of them by all three routes
+cmp_ok(($repeats // 0) - 2, '<=', figure('possible_duplicates_total'), 'and no more of them twice than the figure says');
 $redis->stop;
 emit(1);
 ok(wait_until(sub { since() ne '' }, 60), 'another outage');

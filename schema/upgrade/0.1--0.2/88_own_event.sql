@@ -10,7 +10,8 @@ CREATE SERVER outbox_own_event FOREIGN DATA WRAPPER outbox_own_event;
 COMMENT ON SERVER outbox_own_event IS 'no destination: for outbox_internal.own_event';
 CREATE FOREIGN TABLE outbox_internal.own_event (
   id uuid, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb, topic text,
-  created_at timestamptz, content_type text, payload_text text, payload_bytes bytea, deliver_at timestamptz
+  created_at timestamptz, content_type text, payload_text text, payload_bytes bytea, deliver_at timestamptz,
+  dedupe_key text, schema_version integer, dataschema text
 ) SERVER outbox_own_event;
 COMMENT ON FOREIGN TABLE outbox_internal.own_event IS 'events of the current transaction, for the view outbox.event';
 

@@ -6,6 +6,11 @@ CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox_int
 ALTER TABLE outbox_internal.emit_right ENABLE REPLICA TRIGGER ignore_replicated;
 COMMENT ON TRIGGER ignore_replicated ON outbox_internal.emit_right IS 'drops what a subscription brings; fires for nothing else';
 
+CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox_internal.event_schema
+  FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated();
+ALTER TABLE outbox_internal.event_schema ENABLE REPLICA TRIGGER ignore_replicated;
+COMMENT ON TRIGGER ignore_replicated ON outbox_internal.event_schema IS 'drops what a subscription brings; fires for nothing else';
+
 -- Whom 0.1 let emit: to every topic, as until now.
 INSERT INTO outbox_internal.emit_right (role)
 SELECT DISTINCT pg_catalog.pg_get_userbyid(x.grantee)
@@ -62,7 +67,7 @@ BEGIN
   FOR role, what IN
     SELECT DISTINCT x.grantee::pg_catalog.regrole::text, pg_catalog.format('EXECUTE ON FUNCTION %s', r)
     FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x, outbox_internal.emit_routines() r
-    WHERE p.oid OPERATOR(pg_catalog.=) 'outbox.emit(text, text, text, jsonb, jsonb, text, timestamptz)'::pg_catalog.regprocedure
+    WHERE p.oid OPERATOR(pg_catalog.=) 'outbox.emit(text, text, text, jsonb, jsonb, text, timestamptz, text)'::pg_catalog.regprocedure
       AND x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
     UNION ALL
     SELECT x.grantee::pg_catalog.regrole::text, 'UPDATE, DELETE ON outbox.event'

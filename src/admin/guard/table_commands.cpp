@@ -241,10 +241,10 @@ void CheckForm(Oid table, const AlterTableCmd* command) {
 
 // Those that the extension makes are called by their table's name, with one of these behind it. (Others' indexes are
 // theirs.)
-constexpr const char* kIndexes[] = {"_xid",      "_at",        "_id",      "_acknowledged", "_created_at_idx",
-                                    "_one_idx",  "_due_idx",   "_key_idx", "_id_idx",       "_shared_idx",
-                                    "_dead_idx", "_count_idx", "_at_idx",  "_what_idx",     "_replay_idx",
-                                    "_event_idx"};
+constexpr const char* kIndexes[] = {
+    "_xid",       "_at",      "_id",       "_acknowledged", "_digest",     "_created_at_idx",
+    "_one_idx",   "_due_idx", "_key_idx",  "_id_idx",       "_shared_idx", "_dead_idx",
+    "_count_idx", "_at_idx",  "_what_idx", "_replay_idx",   "_event_idx"};
 
 // The table of an index that the extension made; InvalidOid: it is none. Plain.
 Oid TableOfOurIndex(Oid index) {

@@ -35,6 +35,22 @@ void CopyLanes(Oid database, std::vector<OwnedLaneView>* views) {
   }
 }
 
+// What is worth anything of it.
+void CopyStanding(Oid database, std::vector<pg::StandingSlot>* slots) {
+  uint64 generation = 0;
+  for (int i = 0; i < pg::Shared()->max_databases; i++) {
+    if (pg::Databases()[i].database == database) {
+      generation = pg_atomic_read_u64(&pg::Databases()[i].config_generation);
+    }
+  }
+  for (int i = 0; i < pg::Shared()->max_lanes; i++) {
+    const pg::StandingSlot& slot = pg::StandingSlots()[i];
+    if (slot.database == database && slot.generation == generation) {
+      slots->push_back(slot);
+    }
+  }
+}
+
 void CopyDestinations(Oid database, std::vector<OwnedDestinationView>* views) {
   for (int i = 0; i < pg::Shared()->max_destinations; i++) {
     const pg::DestinationSlot& slot = pg::Destinations()[i];
@@ -88,6 +104,20 @@ std::vector<OwnedDestinationView> ReadDestinationViews(Oid database) {
   return views;
 }
 
+std::vector<pg::StandingSlot> ReadStanding(Oid database) {
+  std::vector<pg::StandingSlot> slots;
+  if (pg::Shared() == nullptr) {
+    return slots;
+  }
+  slots.reserve(pg::Shared()->max_lanes);
+  pg::Guard([&] {
+    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
+    CopyStanding(database, &slots);
+    LWLockRelease(pg::Shared()->lock);
+  });
+  return slots;
+}
+
 bool TryReadSharedView(Oid database, SharedView* view) {
   constexpr int kTries = 20;
   constexpr long kNapMicros = 1000;
@@ -97,6 +127,7 @@ bool TryReadSharedView(Oid database, SharedView* view) {
   view->workers.reserve(pg::Shared()->max_workers);
   view->lanes.reserve(pg::Shared()->max_lanes);
   view->destinations.reserve(pg::Shared()->max_destinations);
+  view->standing.reserve(pg::Shared()->max_lanes);
   return pg::Guard([&] {
     for (int tries = 1; !LWLockConditionalAcquire(pg::Shared()->lock, LW_SHARED); tries++) {
       if (tries == kTries) {
@@ -107,6 +138,7 @@ bool TryReadSharedView(Oid database, SharedView* view) {
     CopyWorkers(&view->workers);
     CopyLanes(database, &view->lanes);
     CopyDestinations(database, &view->destinations);
+    CopyStanding(database, &view->standing);
     for (int i = 0; i < pg::Shared()->max_databases; i++) {
       pg::DatabaseSlot& slot = pg::Databases()[i];
       if (slot.database == database) {
@@ -129,6 +161,18 @@ const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64
     }
   }
   return found;
+}
+
+LaneViews::LaneViews(const std::vector<OwnedLaneView>& views) {
+  for (const OwnedLaneView& view : views) {
+    const OwnedLaneView*& known = views_[view.id];
+    known = known == nullptr || view.owned ? &view : known;
+  }
+}
+
+const OwnedLaneView* LaneViews::Find(int64 route_id, int lane, int side) const {
+  const auto found = views_.find({route_id, lane, side});
+  return found == views_.end() ? nullptr : found->second;
 }
 
 void RequirePreload() {

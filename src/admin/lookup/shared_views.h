@@ -2,6 +2,7 @@
 // preloaded.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct OwnedDestinationView : DestinationView {
 std::vector<WorkerView> ReadWorkerViews();  // of all databases
 std::vector<OwnedLaneView> ReadLaneViews(Oid database);
 std::vector<OwnedDestinationView> ReadDestinationViews(Oid database);
+std::vector<pg::StandingSlot> ReadStanding(Oid database);
 
 // What one answer shows of a database, as it was at one moment.
 struct SharedView {
@@ -51,6 +53,7 @@ struct SharedView {
   std::vector<WorkerView> workers;  // of all databases
   std::vector<OwnedLaneView> lanes;
   std::vector<OwnedDestinationView> destinations;
+  std::vector<pg::StandingSlot> standing;
 };
 // All of it at once. False, and nothing is read, where the lock was not to be had for 20 ms: somebody holds it who was
 // stopped, since nobody keeps it for longer than it takes to copy an entry. Throws as the others do.
@@ -58,6 +61,16 @@ bool TryReadSharedView(Oid database, SharedView* view);
 
 // Status of a lane, or of its side lane with that number, as last published; nullptr if no worker owns it.
 const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side = 0);
+
+// The same for many lanes: a live owner's view is preferred. Good as long as the views.
+class LaneViews {
+ public:
+  explicit LaneViews(const std::vector<OwnedLaneView>& views);
+  const OwnedLaneView* Find(int64 route_id, int lane, int side = 0) const;
+
+ private:
+  std::map<LaneId, const OwnedLaneView*> views_;
+};
 
 // Raises 55000 with the configuration line if the module is not preloaded.
 void RequirePreload();

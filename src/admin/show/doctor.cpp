@@ -4,6 +4,10 @@
 
 namespace outbox::admin {
 
+std::string Are(const std::string& count, const char* what, const char* is, const char* are) {
+  return count + " " + what + (count == "1" ? "" : "s") + " " + (count == "1" ? is : are);
+}
+
 void Findings::Add(const char* check, const char* status, std::string detail, std::string hint) {
   if (!hint.empty() && hint.find("outbox.adopt()") == std::string::npos) {
     hint = first_ + hint;

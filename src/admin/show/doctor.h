@@ -26,6 +26,9 @@ class Findings {
   std::string first_;
 };
 
+// "1 day is", "2 days are".
+std::string Are(const std::string& count, const char* what, const char* is, const char* are);
+
 // Whether this outbox is a copy that was not adopted: nothing works in it, and that is as it should be.
 bool IsCopy();
 
@@ -42,23 +45,31 @@ void CheckFigures(Findings* findings);
 // All that is said on a hot standby, which has no process of outbox and writes nothing.
 void CheckStandby(Findings* findings);
 
-// doctor_routes.cpp: what concerns the log, routes and lanes.
+// doctor_log.cpp: the log, its days and its disk
 void CheckDayTables(Findings* findings);
 void CheckRetention(Findings* findings);
 void CheckLog(Findings* findings);
 void CheckIndexes(Findings* findings);
+
+// doctor_routes.cpp: routes, lanes, destinations, pauses
 void CheckRoutes(Findings* findings);
-void CheckLoneEmits(Findings* findings);
 void CheckLanes(Findings* findings);
+void CheckDestinations(Findings* findings);
+void CheckPauses(Findings* findings);
+
+// doctor_parked.cpp: events beside the log
 void CheckParked(Findings* findings);
 void CheckReplays(Findings* findings);
-void CheckPauses(Findings* findings);
-void CheckDestinations(Findings* findings);
+
+// doctor_copies.cpp: rows that come and go by other ways
 void CheckAdoption(Findings* findings);
 void CheckGuards(Findings* findings);
 void CheckForeignRows(Findings* findings);
 void CheckPublications(Findings* findings);
 void CheckSubscriptions(Findings* findings);
+
+// lone_emits.cpp
+void CheckLoneEmits(Findings* findings);
 
 // doctor_rights.cpp
 void CheckRights(Findings* findings);

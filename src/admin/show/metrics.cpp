@@ -10,15 +10,17 @@
 #include <tuple>
 
 #include "admin/common/query.h"
+#include "admin/lookup/log_estimate.h"
 #include "admin/lookup/shared_views.h"
+#include "admin/lookup/survey.h"
 #include "admin/lookup/try_lock.h"
-#include "admin/show/log_estimate.h"
 #include "admin/show/samples.h"
 #include "base/version.h"
 #include "metrics/emitted.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
+#include "pg/wall.h"
 #include "sink/kind.h"
 
 extern "C" {
@@ -53,6 +55,8 @@ OUTBOX_FAMILY(kReset, "outbox_stats_reset_timestamp_seconds", kGauge, "seconds",
               "since when counters and histograms count: a crash of the server or metrics_reset() sets them to zero");
 OUTBOX_FAMILY(kTransactions, "outbox_emitting_transactions", kCounter, "", "committed transactions that emitted");
 OUTBOX_FAMILY(kEmitted, "outbox_events_emitted", kCounter, "", "events emitted, counted when they are committed");
+OUTBOX_FAMILY(kDeduplicated, "outbox_events_deduplicated", kCounter, "",
+              "calls of emit() that wrote nothing, because their dedupe_key had emitted before");
 OUTBOX_FAMILY(kEmittedBytes, "outbox_emitted_bytes", kCounter, "bytes", "bytes of their payloads");
 OUTBOX_FAMILY(kPublished, "outbox_events_published", kCounter, "", "events that the destination acknowledged");
 OUTBOX_FAMILY(kPublishedBytes, "outbox_published_bytes", kCounter, "bytes", "bytes of their payloads");
@@ -73,13 +77,22 @@ OUTBOX_FAMILY(kAck, "outbox_destination_ack_seconds", kHistogram, "seconds",
 OUTBOX_FAMILY(kInflight, "outbox_inflight_events", kGauge, "",
               "events read from the log and not yet acknowledged or parked");
 OUTBOX_FAMILY(kPending, "outbox_pending_events", kGauge, "",
-              "events not yet acknowledged, estimated: rows of the log behind the route's position, of whatever kind");
+              "events that the route wants and has not delivered or parked; see outbox_pending_estimated");
+OUTBOX_FAMILY(
+    kEstimated, "outbox_pending_estimated", kGauge, "",
+    "1: not all of the log behind the route was looked at, and outbox_pending_events is estimated from samples");
 OUTBOX_FAMILY(kAge, "outbox_oldest_pending_age_seconds", kGauge, "seconds",
-              "age of the oldest of them; 0: nothing waits");
+              "age of the oldest of them that is known of; 0: nothing waits");
 OUTBOX_FAMILY(kLanes, "outbox_lanes", kGauge, "", "lanes, by whether a relay worker has them");
 OUTBOX_FAMILY(kParked, "outbox_parked_events", kGauge, "",
               "events in outbox_internal.parked, by state and class of the last error; 1000 of a state stand for as "
               "many or more");
+OUTBOX_FAMILY(
+    kOverdue, "outbox_parked_overdue_events", kGauge, "",
+    "of these, events that are due (deliver_at, or the next try) and have not gone; 1000 of a lane stand for as "
+    "many or more");
+OUTBOX_FAMILY(kOverdueAge, "outbox_parked_overdue_age_seconds", kGauge, "seconds",
+              "how long the first of them has been due; 0: none is");
 OUTBOX_FAMILY(kTopicTrouble, "outbox_topic_trouble", kGauge, "",
               "1 for each topic that has left its lane: 50 of them at most");
 OUTBOX_FAMILY(kTopicsAway, "outbox_topics_away", kGauge, "", "topics that have left their lane: in trouble, or paused");
@@ -151,6 +164,7 @@ struct Sources {
   SharedView view;
   bool same_version = true;  // library and extension: else the tables may be others than those asked for here
   Samples* samples = nullptr;
+  mutable std::set<std::string> left_out;  // tables
 
   const Route* Find(int64 id) const {
     auto found = std::lower_bound(routes.begin(), routes.end(), id,
@@ -173,7 +187,9 @@ struct Sources {
     bool all = true;
     for (const char* table : tables) {
       if (!Guard([table] { return LockToLook(table); })) {
-        samples->Add(kLeftOut, samples->none(), "part", table, 1);
+        if (left_out.insert(table).second) {
+          samples->Add(kLeftOut, samples->none(), "part", table, 1);
+        }
         all = false;
       }
     }
@@ -259,6 +275,7 @@ void AddFigures(const Sources& from) {
   samples->Add(kTransactions, none, static_cast<double>(emitted.transactions));
   samples->Add(kEmitted, none, static_cast<double>(emitted.events));
   samples->Add(kEmittedBytes, none, static_cast<double>(emitted.bytes));
+  samples->Add(kDeduplicated, none, static_cast<double>(emitted.repeated));
   for (size_t i = 0; i < 2; i++) {
     samples->Add(kRestarts, none, "kind", i == 0 ? "keeper" : "relay",
                  own == nullptr ? 0 : static_cast<double>(ValueOf(own->restarts[i])));
@@ -286,140 +303,55 @@ void AddFigures(const Sources& from) {
 
 // --- what waits --------------------------------------------------------------------------------------------------
 
-// Where lanes stand, by route, lane and side.
-struct Stand {
-  int64 route_id;
-  int lane;
-  int side;
-  uint64 next = 0;  // the first transaction id not assigned yet when it had read all before; 0: not known
-};
-
-std::vector<Stand> LoadStands(const Sources& from) {
-  static PlannedQuery lanes = {
-      "SELECT route_id, lane, 0 FROM outbox_internal.lane UNION ALL SELECT route_id, lane, side FROM "
-      "outbox_internal.side_lane "
-      "ORDER BY 1, 2, 3"};
-  std::vector<Stand> stands;
-  if (from.MayRead({"lane", "side_lane"})) {
-    for (const Row& row : RunPlanned(&lanes)) {
-      stands.push_back({Int(row[0]), static_cast<int>(Int(row[1])), static_cast<int>(Int(row[2]))});
-    }
-  }
-  return stands;
-}
-
-// Of lanes that no worker has, what is saved says where they stand.
-void LoadSaved(const Sources& from, std::vector<Stand>* stands) {
-  static PlannedQuery positions = {
-      "SELECT p.route_id, p.lane, p.side, pg_snapshot_xmax(p.window_from) FROM outbox_internal.position p ORDER BY 1, "
-      "2, 3",
-      outbox::admin::Plan::kByKey};
-  if (!from.MayRead({"progress"})) {
-    return;
-  }
-  auto stand = stands->begin();
-  for (const Row& row : RunPlanned(&positions)) {  // in the same order
-    const auto place = std::make_tuple(Int(row[0]), Int(row[1]), Int(row[2]));
-    const auto behind = [&place](const Stand& of) {
-      return std::make_tuple(of.route_id, int64{of.lane}, int64{of.side}) < place;
-    };
-    while (stand != stands->end() && behind(*stand)) {
-      ++stand;
-    }
-    if (stand != stands->end() && std::make_tuple(stand->route_id, int64{stand->lane}, int64{stand->side}) == place) {
-      stand->next = std::strtoull(row[3].value().c_str(), nullptr, 10);
-    }
-  }
-}
-
-struct Waiting {
-  double rows = 0;
-  int64 oldest = 0;  // Unix microseconds
-  int64 inflight = 0;
-  int owned = 0;
-  int unowned = 0;
-
-  void See(int64 created_at) {
-    if (created_at != 0 && (oldest == 0 || created_at < oldest)) {
-      oldest = created_at;
-    }
-  }
-};
-
-// Where many lanes stand at one place, one look is enough.
-class Estimates {
- public:
-  explicit Estimates(const LogEstimate* log) : log_(log) {}
-  Behind At(uint64 xid) {
-    auto [known, made] = known_.try_emplace(xid);
-    if (made) {
-      Behind* behind = &known->second;
-      Guard([&] { *behind = EstimateBehind(*log_, xid); });
-    }
-    return known->second;
-  }
-
- private:
-  const LogEstimate* log_;
-  std::map<uint64, Behind> known_;
-};
-
 void AddBacklog(const Sources& from, const LogEstimate* log) {
-  std::vector<Stand> stands = LoadStands(from);
-  std::map<std::tuple<int64, int, int>, const OwnedLaneView*> views;
-  for (const OwnedLaneView& view : from.view.lanes) {
-    // A worker that died may have left its slot behind: the live owner's counts.
-    const OwnedLaneView*& known = views[{view.id.route_id, view.id.lane, view.id.side}];
-    known = known == nullptr || view.owned ? &view : known;
-  }
-  const auto find = [&views](const Stand& stand) -> const OwnedLaneView* {
-    const auto view = views.find({stand.route_id, stand.lane, stand.side});
-    return view == views.end() || !view->second->owned ? nullptr : view->second;
-  };
-  bool all_known = true;
-  for (Stand& stand : stands) {
-    const OwnedLaneView* view = find(stand);
-    stand.next = view == nullptr ? 0 : view->next_xid;
-    all_known = all_known && stand.next != 0;
-  }
-  if (!all_known) {
-    LoadSaved(from, &stands);
-  }
-  std::map<int64, Waiting> waiting;
-  Estimates estimates(log);
-  std::map<std::pair<int64, int>, double> of_lane;  // the most of the lane and its side lanes: they share the rows
-  for (const Stand& stand : stands) {
-    Waiting& route = waiting[stand.route_id];
-    const OwnedLaneView* view = find(stand);
-    if (stand.side == 0) {
-      (view != nullptr ? route.owned : route.unowned)++;
-    }
-    double rows = 0;
-    if (view != nullptr) {
-      route.inflight += view->inflight_count;
-      route.See(view->oldest);
-      rows = static_cast<double>(view->inflight_count);
-    }
-    if (stand.next != 0 && (view == nullptr || !view->caught_up)) {
-      const Behind behind = estimates.At(stand.next);
-      route.See(view != nullptr && view->oldest != 0 ? 0 : behind.created_at);
-      rows = std::max(rows, behind.rows);
-    }
-    double& most = of_lane[{stand.route_id, stand.lane}];
-    most = std::max(most, rows);
-  }
-  for (const auto& [lane, rows] : of_lane) {
-    waiting[lane.first].rows += rows;
-  }
+  SurveyTables readable;
+  readable.lanes = from.MayRead({"route", "lane", "side_lane", "side_topic", "pause"});
+  readable.positions = Guard([] {
+    return LockToLook("progress") && LockToLook("lane_start") && LockToLook("identity") && LockToLook("origin");
+  });
+  readable.parked = Guard([] { return LockToLook("parked"); });
+  const std::map<int64, RouteWaiting> waiting = WaitingByRoute(from.view.lanes, from.view.standing, *log, readable);
   for (const Route& route : from.routes) {
-    const Waiting& of = waiting[route.id];
+    const auto found = waiting.find(route.id);
+    const RouteWaiting of = found == waiting.end() ? RouteWaiting() : found->second;
+    if (of.unowned > 0 && !readable.positions) {
+      static_cast<void>(from.MayRead({"progress", "lane_start"}));  // which is told
+    }
     from.samples->Add(kInflight, route.labels, static_cast<double>(of.inflight));
-    // Each lane stands before all rows of the log, of which a share is its own.
-    const int lanes = std::max(of.owned + of.unowned, 1);
-    from.samples->Add(kPending, route.labels, std::max(std::round(of.rows / lanes), static_cast<double>(of.inflight)));
+    from.samples->Add(kPending, route.labels, static_cast<double>(of.count));
+    from.samples->Add(kEstimated, route.labels, of.more ? 1 : 0);
     from.samples->Add(kAge, route.labels, of.oldest == 0 ? 0 : Seconds(std::max<int64>(Now() - of.oldest, 0)));
     from.samples->Add(kLanes, route.labels, "state", "owned", of.owned);
     from.samples->Add(kLanes, route.labels, "state", "unowned", of.unowned);
+  }
+}
+
+// Parked events that are due and have not gone. Of a thousand lanes at most, and a thousand of each.
+void AddOverdue(const Sources& from, bool any) {
+  constexpr const char* kSql =
+      "WITH RECURSIVE there AS ("
+      "(SELECT p.route_id, p.lane, 1 AS n FROM outbox_internal.due_keyed p ORDER BY p.route_id, p.lane LIMIT 1) "
+      "UNION ALL SELECT x.route_id, x.lane, t.n + 1 FROM there t CROSS JOIN LATERAL ("
+      "SELECT p.route_id, p.lane FROM outbox_internal.due_keyed p WHERE (p.route_id, p.lane) > (t.route_id, t.lane) "
+      "ORDER BY p.route_id, p.lane LIMIT 1) x WHERE t.n < 1000), due AS ("
+      "SELECT t.route_id, d.due_at FROM there t CROSS JOIN LATERAL ("
+      "SELECT p.due_at FROM outbox_internal.due_keyed p WHERE p.route_id = t.route_id AND p.lane = t.lane "
+      "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT 1000) d "
+      "UNION ALL SELECT r.id, d.due_at FROM outbox.route r CROSS JOIN LATERAL ("
+      "SELECT p.due_at FROM outbox_internal.due_shared p WHERE p.route_id = r.id "
+      "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT 1000) d) "
+      "SELECT d.route_id, count(*), (extract(epoch FROM min(d.due_at)) * 1000000)::bigint FROM due d GROUP BY 1";
+  const int64 now = outbox::pg::BelievedWall();
+  std::map<int64, std::pair<int64, int64>> overdue;
+  if (any) {
+    for (const Row& row : RunSql(Access::kRead, kSql, {UnixMicrosCell(now)}, outbox::admin::Plan::kByKey)) {
+      overdue[Int(row[0])] = {Int(row[1]), Int(row[2])};
+    }
+  }
+  for (const Route& route : from.routes) {
+    const auto [count, since] = overdue[route.id];
+    from.samples->Add(kOverdue, route.labels, static_cast<double>(count));
+    from.samples->Add(kOverdueAge, route.labels, count == 0 ? 0 : Seconds(std::max<int64>(now - since, 0)));
   }
 }
 
@@ -445,7 +377,9 @@ void AddParked(const Sources& from) {
         return static_cast<double>(DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(table))));
       }));
   std::set<int64> dead;
+  bool tried = false;  // some are tried again, or go at their time
   for (const Row& row : RunPlanned(&counts)) {
+    tried = tried || row[1] == "retrying" || row[1] == "scheduled";
     if (const Route* route = from.Find(Int(row[0]))) {
       Labels labels = *route->labels;
       labels.emplace_back("state", row[1].value());
@@ -463,6 +397,7 @@ void AddParked(const Sources& from) {
       from.samples->Add(kParked, route.labels, "state", kDeadState, 0);
     }
   }
+  AddOverdue(from, tried);
 }
 
 void AddTopics(const Sources& from) {

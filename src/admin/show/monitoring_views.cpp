@@ -5,11 +5,11 @@
 
 #include "admin/common/query.h"
 #include "admin/common/text_encoding.h"
-#include "admin/lookup/backlog.h"
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/pauses.h"
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/shared_views.h"
+#include "admin/lookup/survey.h"
 #include "pg/entry.h"
 #include "sink/kind.h"
 
@@ -20,6 +20,7 @@ extern "C" {
 namespace {
 
 using namespace outbox::admin;
+using outbox::LaneId;
 using outbox::pg::Guard;
 
 // Some faults (missing server, bad template) are visible in the catalogs even if no worker has reported them.
@@ -63,8 +64,8 @@ std::vector<Due> DueOf(const LaneRecord& lane, const std::vector<Overdue>& overd
 }
 
 // What waits since: from the log when it was emitted, parked when it was due.
-Cell DelayCell(const Backlog& backlog, const Due& due) {
-  int64 since = backlog.oldest;
+Cell DelayCell(const Waiting& waiting, const Due& due) {
+  int64 since = waiting.oldest != 0 ? waiting.oldest : waiting.unseen;
   if (due.since != 0 && (since == 0 || due.since < since)) {
     since = due.since;
   }
@@ -84,7 +85,7 @@ std::string TopicsOf(const SideRecord& side) {
 }
 
 // The row of the lane itself (`side` is nullptr), or of a side lane: the topics that it serves have left the lane.
-Row LagRow(const LaneRecord& lane, const SideRecord* side, const Backlog& backlog, const OwnedLaneView* view,
+Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waiting, const OwnedLaneView* view,
            const ParkedCount& parked, const Due& due, const Pause* pause) {
   const bool owned = view != nullptr && view->owned;
   Row row = {lane.route,
@@ -95,10 +96,10 @@ Row LagRow(const LaneRecord& lane, const SideRecord* side, const Backlog& backlo
              pause != nullptr ? Cell("paused")
              : owned          ? TextCell(view->state)
                               : Cell("unowned"),
-             std::to_string(backlog.pending),
-             backlog.capped ? "true" : "false",
-             UnixMicrosCell(backlog.oldest),
-             DelayCell(backlog, due),
+             std::to_string(waiting.count),
+             waiting.more ? "true" : "false",
+             UnixMicrosCell(waiting.oldest),
+             DelayCell(waiting, due),
              view != nullptr ? UnixMicrosCell(view->delivered_to) : Cell(),
              owned ? std::to_string(view->inflight_count) : "0",
              std::to_string(parked.all()),
@@ -111,6 +112,41 @@ Row LagRow(const LaneRecord& lane, const SideRecord* side, const Backlog& backlo
   }
   row.push_back(std::to_string(due.count));
   return row;
+}
+
+// The position of a lane that has had nothing to deliver is saved now and then only. Where much was written since, and
+// its worker says that nothing of that waits, the log need not be looked through again.
+void GoOn(const OwnedLaneView* view, outbox::Position* position) {
+  constexpr uint64 kFar = 2000;  // transactions
+  if (view == nullptr || !view->owned || !view->caught_up || view->waiting > 0 || position->target) {
+    return;
+  }
+  std::optional<outbox::Snapshot> live = view->found_to.Get();
+  if (live && live->xmax > position->base.xmax + kFar && live->Covers(position->base)) {
+    position->base = std::move(*live);
+  }
+}
+
+// Where the survey did not get through the log: what the lane's worker and the keeper have found counts.
+Waiting WithFound(Waiting waiting, const LaneId& id, const OwnedLaneView* view, outbox::Position position,
+                  const std::vector<outbox::pg::StandingSlot>& standing) {
+  if (!waiting.more) {
+    return waiting;
+  }
+  int64 found = 0;
+  int64 oldest = 0;
+  if (BeginBehind(view, &position)) {
+    found = view->waiting;
+    oldest = view->oldest;
+  }
+  if (const outbox::pg::StandingSlot* slot = FindStanding(standing, id, position); slot != nullptr) {
+    found += slot->waiting;
+    oldest = oldest == 0 ? slot->oldest : oldest;
+    waiting.unseen = 0;  // it has looked at more than this survey
+  }
+  waiting.count = std::max(waiting.count, found);
+  waiting.oldest = waiting.oldest == 0 || (oldest != 0 && oldest < waiting.oldest) ? oldest : waiting.oldest;
+  return waiting;
 }
 
 int Badness(const OwnedDestinationView& view) {
@@ -158,19 +194,30 @@ OUTBOX_FUNCTION(outbox_lag) {
   std::map<std::pair<int64, int>, ParkedCount> parked = CountParked(Access::kRead);
   const std::vector<Overdue> overdue = LoadOverdue(Access::kRead);
   std::vector<Pause> pauses = LoadPauses();
-  for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt))) {
-    std::vector<LaneBacklog> backlogs = CountBacklog(route, {.limit = kLagScanLimit});
-    for (size_t i = 0; i < route.size(); i++) {
-      const LaneRecord& lane = route[i];
-      const std::vector<Due> due = DueOf(lane, overdue);
-      const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
-      result.Add(LagRow(lane, nullptr, backlogs[i].own, FindLaneView(views, lane.route_id, lane.lane),
-                        parked[{lane.route_id, lane.lane}], due[0], pause));
-      for (size_t s = 0; s < lane.sides.size(); s++) {
-        const SideRecord& side = lane.sides[s];
-        result.Add(LagRow(lane, &side, backlogs[i].sides[s], FindLaneView(views, lane.route_id, lane.lane, side.side),
-                          {}, due[1 + s], pause));
-      }
+  const std::vector<outbox::pg::StandingSlot> standing = ReadStanding(MyDatabaseId);
+  const LaneViews by_lane(views);
+  std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
+  for (LaneRecord& lane : lanes) {
+    GoOn(by_lane.Find(lane.route_id, lane.lane), &lane.position);
+    for (SideRecord& side : lane.sides) {
+      GoOn(by_lane.Find(lane.route_id, lane.lane, side.side), &side.position);
+    }
+  }
+  const LogEstimate* log = Guard([]() -> const LogEstimate* { return EstimateLog(); });
+  const std::vector<LaneWaiting> waiting = Survey(lanes, *log, kLagSurvey);
+  for (size_t i = 0; i < lanes.size(); i++) {
+    const LaneRecord& lane = lanes[i];
+    const std::vector<Due> due = DueOf(lane, overdue);
+    const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
+    const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
+    const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, view, lane.position, standing);
+    result.Add(LagRow(lane, nullptr, own, view, parked[{lane.route_id, lane.lane}], due[0], pause));
+    for (size_t s = 0; s < lane.sides.size(); s++) {
+      const SideRecord& side = lane.sides[s];
+      view = by_lane.Find(lane.route_id, lane.lane, side.side);
+      const LaneId id{lane.route_id, lane.lane, side.side};
+      result.Add(LagRow(lane, &side, WithFound(waiting[i].sides[s], id, view, side.position, standing), view, {},
+                        due[1 + s], pause));
     }
   }
   return static_cast<Datum>(0);

@@ -1,20 +1,22 @@
 // Behind the view outbox.pg_stat_progress_outbox [P]: what takes long and is under way. Procedures say themselves how
 // far they are (admin/common/progress.h); what outlives its session, or has none, is read from the tables: replays,
-// changes of the number of lanes; and how far lanes have come in a backlog, from where they stood when they fell
-// behind.
+// changes of the number of lanes; and how far routes have come in a backlog since they fell behind.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 #include "admin/common/query.h"
 #include "admin/lookup/shared_views.h"
-#include "admin/show/log_estimate.h"
+#include "admin/lookup/survey.h"
+#include "metrics/store.h"
 #include "pg/entry.h"
 
 namespace {
 
 using namespace outbox::admin;
 using outbox::pg::Guard;
+namespace metrics = outbox::metrics;
 
 // A lane that reads window after window is behind for a moment all the time.
 constexpr int64 kBehindFor = 3 * USECS_PER_SEC;
@@ -164,45 +166,50 @@ void AddLaneChanges(std::vector<Operation>* operations) {
   }
 }
 
-// Rows of the log that a route had before it when it fell behind, and those of them that it has passed.
+// What a route has done since it fell behind; nullptr: it counts together with others.
+const outbox::Drain* FindDrain(int64 route_id) {
+  const metrics::Store* store = metrics::Figures();
+  const outbox::Drain* found = nullptr;
+  for (int i = 0; store != nullptr && i < store->max_routes; i++) {
+    const metrics::RouteSlot& slot = metrics::RouteSlots()[i];
+    if (slot.database.load() == MyDatabaseId && slot.route_id == route_id &&
+        (found == nullptr || slot.figures.drain.seen > found->seen)) {
+      found = &slot.figures.drain;
+    }
+  }
+  return found;
+}
+
 void AddDrains(std::vector<Operation>* operations) {
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   const int64 now = Now();
-  const LogEstimate* log = nullptr;
+  if (std::none_of(views.begin(), views.end(), [now](const OwnedLaneView& view) {
+        return view.owned && view.behind_since != 0 && now - view.behind_since >= kBehindFor;
+      })) {
+    return;
+  }
+  const LogEstimate* log = Guard([]() -> const LogEstimate* { return EstimateLog(); });
+  const std::map<int64, RouteWaiting> waiting = WaitingByRoute(views, ReadStanding(MyDatabaseId), *log);
   for (const Row& route : RunSql(Access::kRead, "SELECT r.id, r.name, r.server FROM outbox.route r ORDER BY 2")) {
-    double before = 0;
-    double left = 0;
-    int lanes = 0;
-    Operation of;
-    bool stands = true;
-    for (const OwnedLaneView& view : views) {
-      if (view.id.route_id != Int(route[0]) || view.id.side != 0 || !view.owned) {
-        continue;
-      }
-      lanes++;
-      if (view.behind_since == 0 || now - view.behind_since < kBehindFor) {
-        continue;
-      }
-      of.since = of.since == 0 ? view.behind_since : std::min(of.since, view.behind_since);
-      stands = stands && (!view.trouble.empty() || strcmp(view.state, "paused") == 0);
-      double* rows[] = {&before, &left};
-      const uint64 from[] = {view.behind_from, view.next_xid};
-      Guard([&] {
-        log = log == nullptr ? EstimateLog() : log;
-        for (int i = 0; i < 2; i++) {
-          *rows[i] += EstimateBehind(*log, from[i]).rows;
-        }
-      });
-    }
-    if (of.since == 0) {
+    const auto found = waiting.find(Int(route[0]));
+    if (found == waiting.end() || found->second.behind_since == 0 || now - found->second.behind_since < kBehindFor) {
       continue;
     }
+    const RouteWaiting& behind = found->second;
+    Operation of;
     of.command = "drain";
     of.route = route[1];
-    of.total = static_cast<int64>(std::llround(before / lanes));
-    of.done = std::clamp<int64>(std::llround((before - left) / lanes), 0, of.total);
-    of.rate = RateOf(of.done, of.since);
-    stands = stands || of.done == 0;
+    of.since = behind.behind_since;
+    if (const outbox::Drain* drain = FindDrain(Int(route[0])); drain != nullptr && drain->since != 0) {
+      of.since = std::min<int64>(of.since, drain->since);
+      of.done = static_cast<int64>(drain->done());
+      of.rate = RateOf(of.done, drain->moves);
+    }
+    of.total = of.done + behind.count;
+    if (of.total == 0) {
+      continue;  // it wants nothing of what is behind it
+    }
+    const bool stands = behind.stands || of.done == 0;
     of.phase = stands ? "waits" : "sending";
     of.hint = stands ? Cell("outbox.lag says what is in the way of the route.") : Cell();
     operations->push_back(std::move(of));

@@ -17,6 +17,7 @@ public final class KafkaInbox {
         "group.id", env.get("GROUP"),
         "group.instance.id", env.get("INSTANCE"), // a restart takes its partitions back at once
         "enable.auto.commit", false,
+        "max.poll.records", 50, // what a crash has come again
         "auto.offset.reset", "earliest");
     var bytes = new ByteArrayDeserializer();
     try (var db = DriverManager.getConnection(env.get("JDBC_URL"));

@@ -1,4 +1,4 @@
-#include "admin/show/log_estimate.h"
+#include "admin/lookup/log_estimate.h"
 
 #include "admin/lookup/try_lock.h"
 #include "days/log_table.h"
@@ -10,7 +10,6 @@ extern "C" {
 #include "catalog/namespace.h"
 #include "catalog/pg_inherits.h"
 #include "executor/tuptable.h"
-#include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/datetime.h"
 #include "utils/fmgroids.h"
@@ -33,18 +32,6 @@ int DayOf(Oid oid) {
   return date2j(year, month, day) - UNIX_EPOCH_JDATE;
 }
 
-// Rows that were ever inserted: nothing is deleted. Statistics of the server count them, as long as it does not crash;
-// after that those of the planner do, where there are any.
-double RowsPerBlock(Relation heap, uint32 blocks) {
-  const PgStat_StatTabEntry* counted = pgstat_fetch_stat_tabentry(RelationGetRelid(heap));
-  const double inserted = counted == nullptr ? 0 : static_cast<double>(counted->tuples_inserted);
-  const Form_pg_class planned = heap->rd_rel;
-  if (planned->relpages > 0 && planned->reltuples > inserted) {
-    return planned->reltuples / planned->relpages;
-  }
-  return blocks == 0 ? 0 : inserted / blocks;
-}
-
 void Look(LogEstimate::Table* table, int today) {
   const int day = DayOf(table->oid);
   table->day_from_today = day == PG_INT32_MIN ? day : day - today;
@@ -54,21 +41,12 @@ void Look(LogEstimate::Table* table, int today) {
   }
   table->readable = true;
   table->blocks = RelationGetNumberOfBlocks(opened.heap);
-  table->rows_per_block = RowsPerBlock(opened.heap, table->blocks);
+  table->indexed = opened.index != nullptr;
   if (!days::LargestXid(opened, &table->largest_xid)) {
     table->largest_xid = 0;
   }
   table->bytes = DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(table->oid)));
   days::CloseLogTable(opened);
-}
-
-// How many rows the block has from this one on, and how many in all.
-int RowsOnPage(Relation heap, const ItemPointerData& from, int* all) {
-  Buffer buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(&from));
-  LockBuffer(buffer, BUFFER_LOCK_SHARE);
-  *all = PageGetMaxOffsetNumber(BufferGetPage(buffer));
-  UnlockReleaseBuffer(buffer);
-  return *all - ItemPointerGetOffsetNumber(&from) + 1;
 }
 
 }  // namespace
@@ -121,37 +99,31 @@ LogEstimate* EstimateLog() {
   return estimate;
 }
 
-Behind EstimateBehind(const LogEstimate& log, uint64 xid) {
-  Behind behind = {};
-  for (int i = 0; i < log.count; i++) {
-    const LogEstimate::Table& table = log.tables[i];
-    days::LogTable opened;
-    if (!table.readable || table.largest_xid < xid || !days::OpenLogTable(table.oid, &opened)) {
-      continue;
-    }
-    if (opened.index != nullptr) {
-      IndexScanDesc scan = days::BeginXidScan(opened, 1);
-      ScanKeyData key;
-      ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_XID8GE,
-                  FullTransactionIdGetDatum(FullTransactionIdFromU64(xid)));
-      index_rescan(scan, &key, 1, nullptr, 0);
-      TupleTableSlot* slot = table_slot_create(opened.heap, nullptr);
-      if (index_getnext_slot(scan, ForwardScanDirection, slot)) {
-        bool null = false;
-        const int64 created_at =
-            DatumGetTimestampTz(slot_getattr(slot, days::LogColumn::kCreatedAt + 1, &null)) + kPgEpochMicros;
-        behind.created_at = behind.created_at == 0 ? created_at : Min(behind.created_at, created_at);
-        int on_page = 0;
-        behind.rows += RowsOnPage(opened.heap, slot->tts_tid, &on_page);
-        const uint32 later = table.blocks - 1 - Min(ItemPointerGetBlockNumber(&slot->tts_tid), table.blocks - 1);
-        behind.rows += later * (table.rows_per_block > 0 ? table.rows_per_block : on_page);
-      }
-      ExecDropSingleTupleTableSlot(slot);
-      index_endscan(scan);
-    }
-    days::CloseLogTable(opened);
+LogPlace PlaceInLog(const LogEstimate::Table& table, uint64 xid) {
+  LogPlace place = {};
+  days::LogTable opened;
+  if (!table.readable || !table.indexed || table.largest_xid < xid || !days::OpenLogTable(table.oid, &opened)) {
+    return place;
   }
-  return behind;
+  if (opened.index != nullptr) {
+    IndexScanDesc scan = days::BeginXidScan(opened, 1);
+    ScanKeyData key;
+    ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_XID8GE,
+                FullTransactionIdGetDatum(FullTransactionIdFromU64(xid)));
+    index_rescan(scan, &key, 1, nullptr, 0);
+    TupleTableSlot* slot = table_slot_create(opened.heap, nullptr);
+    if (index_getnext_slot(scan, ForwardScanDirection, slot)) {
+      bool null = false;
+      place.found = true;
+      place.block = Min(ItemPointerGetBlockNumber(&slot->tts_tid), table.blocks - 1);
+      place.created_at =
+          DatumGetTimestampTz(slot_getattr(slot, days::LogColumn::kCreatedAt + 1, &null)) + kPgEpochMicros;
+    }
+    ExecDropSingleTupleTableSlot(slot);
+    index_endscan(scan);
+  }
+  days::CloseLogTable(opened);
+  return place;
 }
 
 }  // namespace outbox::admin

@@ -1,0 +1,44 @@
+// How large the log is, and where what was written after a transaction begins, without reading it [P]: a look into the
+// index by transaction id of each day table, and its size. Waits for no lock: what is locked against reading is left
+// out.
+//
+// Plain; for use under a guard.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::admin {
+
+struct LogEstimate {
+  struct Table {
+    Oid oid;
+    int day_from_today;  // 0: today (UTC); of the spare table PG_INT32_MIN
+    bool readable;       // it could be locked, and stays so until the transaction ends
+    int64 bytes;         // with indexes and TOAST
+    bool indexed;        // by transaction id
+    uint64 largest_xid;  // 0: it is empty, or not indexed
+    uint32 blocks;
+  };
+  Table* tables;
+  int count;
+  int today;  // days since 1970 (UTC), by the clock that is believed
+
+  int64 bytes() const;
+  // Day tables after today's, without a gap.
+  int days_ahead() const;
+  // Whether all tables could be read.
+  bool whole() const;
+};
+
+// palloc'd.
+LogEstimate* EstimateLog();
+
+// Where the rows of a transaction and of later ones begin in one of the tables.
+struct LogPlace {
+  bool found;        // there are some, and an index to find them by
+  uint32 block;      // rows are appended: most later ones are in later blocks
+  int64 created_at;  // of the first of them, Unix microseconds
+};
+LogPlace PlaceInLog(const LogEstimate::Table& table, uint64 xid);
+
+}  // namespace outbox::admin

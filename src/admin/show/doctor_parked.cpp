@@ -1,0 +1,108 @@
+// What outbox.doctor() says of events beside the log: what is overdue, dead letters, replays [P].
+#include <algorithm>
+#include <map>
+
+#include "admin/lookup/parked_counts.h"
+#include "admin/lookup/route_lanes.h"
+#include "admin/lookup/shared_views.h"
+#include "admin/show/doctor.h"
+#include "pg/wall.h"
+
+namespace outbox::admin {
+
+namespace {
+
+// Parked events that are due and have not gone, by route and topic. True when there are any.
+bool CheckOverdue(Findings* findings) {
+  const std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
+  const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  struct Wait {
+    Overdue all;
+    std::string why;
+  };
+  std::map<std::pair<std::string, std::string>, Wait> waits;  // by route and topic
+  for (const Overdue& one : LoadOverdue(Access::kRead)) {
+    const auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LaneRecord& record) {
+      return record.route_id == one.route_id && record.lane == one.lane;
+    });
+    if (lane == lanes.end()) {
+      continue;
+    }
+    Wait& wait = waits[{lane->route, one.topic}];
+    wait.all.since = wait.all.count == 0 ? one.since : std::min(wait.all.since, one.since);
+    wait.all.count += one.count;
+    wait.all.capped = wait.all.capped || one.capped;
+    const int side = lane->SideOfTopic(one.topic);
+    const OwnedLaneView* view = FindLaneView(views, lane->route_id, lane->lane);
+    if (side >= 0) {
+      const SideRecord& left = lane->sides[static_cast<size_t>(side)];
+      wait.why = left.error_code + ": " + left.error_message;
+    } else if (one.error_code) {
+      wait.why = *one.error_code + ": " + one.error_message.value_or("");
+    } else if (view != nullptr && view->owned && !view->trouble.empty() && wait.why.empty()) {
+      wait.why = std::string(view->trouble.code) + ": " + view->trouble.message;
+    }
+  }
+  bool any = false;
+  const int64 until = pg::BelievedWall() - kOverdueGrace;
+  for (const auto& [name, wait] : waits) {
+    if (wait.all.since > until) {
+      continue;
+    }
+    any = true;
+    findings->Warn("overdue",
+                   std::string(wait.all.capped ? "At least " : "") +
+                       Are(std::to_string(wait.all.count), "parked event", "is", "are") + " due, since " +
+                       UnixMicrosText(wait.all.since) + ", and not delivered: topic \"" + name.second +
+                       "\" of route \"" + name.first + "\"" + (wait.why.empty() ? "." : ": " + wait.why),
+                   "They follow by themselves once topic and destination take events, and nobody pauses them; "
+                   "outbox.lag shows what is in the way.");
+  }
+  return any;
+}
+
+}  // namespace
+
+void CheckParked(Findings* findings) {
+  const bool overdue = CheckOverdue(findings);
+  ParkedCount all;
+  for (const auto& [lane, parked] : CountParked(Access::kRead)) {
+    all.Add(parked);
+  }
+  Row count = {std::to_string(all.dead), std::to_string(all.retrying), std::to_string(all.blocked),
+               std::to_string(all.scheduled)};
+  if (all.capped) {
+    findings->Warn(
+        "parked",
+        "More events are parked than are counted here: " + std::to_string(kParkedCountLimit) + " of a lane and state.",
+        "SELECT count(*) FROM outbox_internal.parked counts all of them.");
+  }
+  if (count[0] != "0") {
+    findings->Warn("dead letters", Are(*count[0], "event", "was", "were") + " refused and will not be tried again.",
+                   "outbox.dead_letter_summary says why; outbox.redrive(), retry() and discard() act on them.");
+  }
+  if (count[1] != "0" || count[2] != "0") {
+    findings->Warn("parked",
+                   Are(*count[1], "event", "is", "are") + " being retried, " + *count[2] + " " +
+                       (count[2] == "1" ? "waits" : "wait") + " behind another one or a pause.",
+                   "outbox.blocked_key shows who waits for whom; outbox.status(id) says when it is tried next.");
+  }
+  if (count[0] == "0" && count[1] == "0" && count[2] == "0" && !overdue) {
+    findings->Ok("parked", count[3] == "0" ? "No event is parked."
+                                           : Are(*count[3], "event", "is", "are") + " scheduled, no other is parked.");
+  }
+}
+
+void CheckReplays(Findings* findings) {
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT number, copied, matched FROM outbox.replay WHERE state = 'interrupted' "
+                               "ORDER BY number")) {
+    findings->Warn("replay",
+                   "Replay " + row[0].value() + " was interrupted: " + row[1].value() + " of " + row[2].value() +
+                       " events are scheduled.",
+                   "CALL outbox.replay(number => " + row[0].value() +
+                       ", dry_run => false) goes on; SELECT outbox.cancel_replay(" + row[0].value() + ") ends it.");
+  }
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,26 @@
+// JSON Schema [P]: validates a jsonb document. Plain code, on the server's own jsonb, numeric and regular expressions:
+// the libraries that Debian has either know draft 4 only or match patterns by std::regex, which ends the process where
+// a string is long, and every one would need the payload a second time in a form of its own.
+//
+// What is asserted is what draft 2020-12 asserts, and drafts 6, 7 and 2019-09 where they write it otherwise: items as
+// an array with additionalItems, definitions, dependencies. `format` and `content...` are annotations. `$ref` is a
+// pointer within the schema. What is not done (unevaluated..., $dynamicRef, a $ref to elsewhere) is refused by
+// CheckSchema, so that nothing passes for a check that is none. Patterns are POSIX advanced regular expressions of
+// PostgreSQL, which has those of JSON but \p{...} and named groups.
+#pragma once
+
+#include "pg/prelude.h"
+
+extern "C" {
+#include "utils/jsonb.h"
+}
+
+namespace outbox::emit {
+
+// Refuses (22023) what is no schema, or one that says more than is done here.
+void CheckSchema(Jsonb* schema);
+
+// nullptr: it is valid. Else what is wrong first: where, as a JSON pointer, what is expected, and what is there.
+const char* Mismatch(Jsonb* schema, Jsonb* document);
+
+}  // namespace outbox::emit
