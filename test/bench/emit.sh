@@ -42,7 +42,7 @@ emit_case() {
     row-note) echo "INSERT INTO classic (aggregate_type, aggregate_id, event_type, payload) VALUES ('order', :id::text, 'order.created', '$NOTE');" ;;
     emit) echo "SELECT outbox.emit('order', :id::text, 'order.created', '$ORDER');" ;;
     emit-note) echo "SELECT outbox.emit('order', :id::text, 'order.created', '$NOTE');" ;;
-    emit-all-arguments) echo "SELECT outbox.emit('order', :id::text, 'order.created', '$ORDER', NULL, NULL, NULL);" ;;
+    emit-all-arguments) echo "SELECT outbox.emit('order', :id::text, 'order.created', '$ORDER', NULL, NULL, NULL, NULL);" ;;
     emit-json) echo "SELECT outbox.emit('order', :id::text, 'order.created', '$ORDER'::json);" ;;
     emit-text) echo "SELECT outbox.emit_text('order', :id::text, 'order.created', '$ORDER');" ;;
     emit-bytes) echo "SELECT outbox.emit_bytes('order', :id::text, 'order.created', '$ORDER'::text::bytea);" ;;
