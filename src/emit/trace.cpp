@@ -44,8 +44,8 @@ const char* UsableTraceparent(const char* text) {
 }
 
 Context OfSettings() {
-  return {UsableTraceparent(pg::settings.traceparent), Usable(pg::settings.tracestate, kMaxTracestate),
-          Usable(pg::settings.baggage, kMaxBaggage)};
+  return {UsableTraceparent(pg::settings.trace.traceparent), Usable(pg::settings.trace.tracestate, kMaxTracestate),
+          Usable(pg::settings.trace.baggage, kMaxBaggage)};
 }
 
 const char* Copied(const std::string& text) {
@@ -84,10 +84,10 @@ void Add(NewEvent* event, const Context& context) {
 
 void AddTraceContext(NewEvent* event) {
   const pg::Settings& settings = pg::settings;
-  if (settings.traceparent[0] != '\0' || settings.baggage[0] != '\0') {
+  if (settings.trace.traceparent[0] != '\0' || settings.trace.baggage[0] != '\0') {
     Add(event, OfSettings());
   }
-  if (settings.trace_from_comment && debug_query_string != nullptr) {
+  if (settings.trace.from_comment && debug_query_string != nullptr) {
     Context context = OfComment(debug_query_string);
     context.tracestate = Usable(context.tracestate, kMaxTracestate);
     context.baggage = Usable(context.baggage, kMaxBaggage);

@@ -32,7 +32,7 @@ void OnRelationChange(Datum, Oid relation) {
 }
 
 int64 RetentionMicros() {
-  return int64{pg::settings.inbox_retention_minutes} * SECS_PER_MINUTE * USECS_PER_SEC;
+  return int64{pg::settings.inbox.retention_minutes} * SECS_PER_MINUTE * USECS_PER_SEC;
 }
 
 // Reads under the newest snapshot, not the transaction's: what is emptied meanwhile is empty.

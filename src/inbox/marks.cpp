@@ -106,7 +106,7 @@ int FindTable(const pg_uuid_t* id, int64 now) {
     KeepInPassing(now, micros);
     return table;
   }
-  switch (static_cast<pg::InboxExpired>(pg::settings.inbox_expired)) {
+  switch (static_cast<pg::InboxExpired>(pg::settings.inbox.expired)) {
     case pg::InboxExpired::kError:
       RefuseExpired(id, day, kept.from);
     case pg::InboxExpired::kSkip:

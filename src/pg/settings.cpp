@@ -114,20 +114,20 @@ void DefineSettings() {
   DefineCustomStringVariable("outbox.traceparent", "Trace context that emitted events carry as header traceparent.",
                              "W3C Trace Context, for example set with SET LOCAL by the application's tracing library; "
                              "empty for none.",
-                             &settings.traceparent, "", PGC_USERSET, 0, CheckTraceparent, nullptr, nullptr);
+                             &settings.trace.traceparent, "", PGC_USERSET, 0, CheckTraceparent, nullptr, nullptr);
   DefineCustomStringVariable(
       "outbox.tracestate", "What emitted events carry as header tracestate, with a traceparent.",
       "It goes with outbox.traceparent, and without that is not sent. Of more than 512 bytes, or "
       "what is not printable ASCII, nothing is sent.",
-      &settings.tracestate, "", PGC_USERSET, 0, nullptr, nullptr, nullptr);
+      &settings.trace.tracestate, "", PGC_USERSET, 0, nullptr, nullptr, nullptr);
   DefineCustomStringVariable("outbox.baggage", "What emitted events carry as header baggage.",
                              "W3C Baggage. Of more than 3000 bytes, or what is not printable ASCII, nothing is sent.",
-                             &settings.baggage, "", PGC_USERSET, 0, nullptr, nullptr, nullptr);
+                             &settings.trace.baggage, "", PGC_USERSET, 0, nullptr, nullptr, nullptr);
   DefineCustomBoolVariable("outbox.trace_from_comment",
                            "Takes trace context from a comment of the statement, as SQLCommenter writes it.",
                            "Of the statement that the client sent, at its end or beginning; settings and headers count "
                            "before it. What cannot be read is as none.",
-                           &settings.trace_from_comment, false, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+                           &settings.trace.from_comment, false, PGC_USERSET, 0, nullptr, nullptr, nullptr);
   DefineCustomStringVariable("outbox.cloudevents_source", "Attribute source of CloudEvents.",
                              "A URI reference, for routes of the formats cloudevents and cloudevents-json that have no "
                              "option source of their own; empty for /outbox/ and the name of the database.",
@@ -135,13 +135,13 @@ void DefineSettings() {
   DefineCustomIntVariable("outbox.inbox_retention", "How long outbox.receive() remembers which events were handled.",
                           "Counted from the time in the event's id; whole days are dropped. Longer than the broker "
                           "keeps a record and a consumer may lie still. A number without a unit counts minutes.",
-                          &settings.inbox_retention_minutes, 14 * 24 * 60, 24 * 60, 28 * 24 * 60, PGC_SUSET,
+                          &settings.inbox.retention_minutes, 14 * 24 * 60, 24 * 60, 28 * 24 * 60, PGC_SUSET,
                           GUC_UNIT_MIN, nullptr, nullptr, nullptr);
   DefineCustomEnumVariable("outbox.inbox_expired",
                            "What outbox.receive() does about an event that is older than what the inbox remembers.",
                            "error: refuses it, for nobody can say whether it was handled; skip: takes it for handled; "
                            "accept: takes it for new, and remembers it from now on, for a consumer's first load.",
-                           &settings.inbox_expired, static_cast<int>(InboxExpired::kError), kInboxExpireds, PGC_USERSET,
+                           &settings.inbox.expired, static_cast<int>(InboxExpired::kError), kInboxExpireds, PGC_USERSET,
                            0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.reserved_processes",
                           "Number of max_worker_processes that keepers and relay workers leave to others.",
