@@ -17,12 +17,12 @@ my $top = dirname(dirname(dirname(Cwd::abs_path(__FILE__))));
 my $dir = "$top/monitoring";
 my $rules = slurp_file("$dir/alerts.yml");
 my @alerts = $rules =~ /- alert: (\w+)/g;
-is(scalar @alerts, 21, 'there are twenty-one rules');
+is(scalar @alerts, 22, 'there are twenty-two rules');
 my $docs = slurp_file("$top/docs/when-things-go-wrong.md");
 is(join(' ', grep { $docs !~ /^### $_$/m } @alerts), '', 'each has its section in the docs');
 is(join(' ', grep { $rules !~ /when-things-go-wrong\.md#\L$_\E'/ } @alerts), '', 'and links to it');
 my $tests = slurp_file("$dir/alerts_test.yml");
-is(join(' ', grep { my $n = () = $tests =~ /alertname: $_\n/g; $n != 2 } @alerts), '', 'each is tested firing and not firing');
+is(join(' ', grep { my $n = () = $tests =~ /alertname: $_\n/g; $n < 2 } @alerts), '', 'each is tested firing and not firing');
 
 sub found { my ($program) = @_; return grep { -x "$_/$program" } split /:/, $ENV{PATH} }
 
