@@ -14,6 +14,11 @@ BEGIN;
 SELECT outbox.emit('order', 1, 'order.paid', '{"total": 1, "items": [{"sku": "A-1"}]}') IS NOT NULL AS valid;
 SELECT headers FROM outbox_internal.whole_log WHERE xid = pg_current_xact_id();
 SELECT outbox.emit('order', 1, 'order.paid', '{"total": 1, "items": [{"sku": "A-1"}], "note": "äöüßé"}', '{"schema_version": "1"}') IS NOT NULL AS valid;
+-- No false label: no registered URI beside a version of the event's own, and neither on what was not checked.
+SAVEPOINT labels;
+SELECT outbox.emit_text('order', 1, 'order.paid', 'no JSON') IS NOT NULL AS emitted, outbox.emit_tombstone('order', 1, 'order.paid') IS NOT NULL AS emitted;
+SELECT headers FROM outbox_internal.whole_log WHERE xid = pg_current_xact_id() ORDER BY created_at;
+ROLLBACK TO labels;
 SELECT outbox.emit('order', 1, 'order.paid', '{"total": -1, "items": [{"sku": "A-1"}]}');
 SELECT outbox.emit('order', 1, 'order.paid', '{"items": [{"sku": "A-1"}]}');
 SELECT outbox.emit('order'::varchar, 1, 'order.paid'::varchar, '{"total": "1", "items": [{"sku": "A-1"}]}'::json);

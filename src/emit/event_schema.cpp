@@ -130,7 +130,9 @@ void CheckEventSchema(NewEvent* event) {
   if (schema == nullptr) {
     return;
   }
-  if (event->payload != nullptr && (event->content_type == nullptr || SaysJson(event->content_type))) {
+  const bool json =
+      event->payload != nullptr && (event->content_type == nullptr || SaysJson(event->content_type));
+  if (json) {
     // The list goes if what validating calls (a conversion, an interrupt) learns of a change; this event keeps it.
     Jsonb* kept = static_cast<Jsonb*>(palloc(VARSIZE(schema->schema)));
     memcpy(kept, schema->schema, VARSIZE(schema->schema));
@@ -138,10 +140,14 @@ void CheckEventSchema(NewEvent* event) {
     copy.schema = kept;
     CheckPayload(&copy, event);
   }
-  if (schema->versioned && !HasHeader(event, "schema_version")) {
+  // Both or neither, and on what was checked alone: one of them beside another version would be a false label.
+  if (!json || HasHeader(event, "schema_version") || HasHeader(event, "dataschema")) {
+    return;
+  }
+  if (schema->versioned) {
     AddHeader(event, "schema_version", psprintf("%d", schema->version), Wins::kCaller);
   }
-  if (schema->uri != nullptr && !HasHeader(event, "dataschema")) {
+  if (schema->uri != nullptr) {
     AddHeader(event, "dataschema", text_to_cstring(schema->uri), Wins::kCaller);
   }
 }
