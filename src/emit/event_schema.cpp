@@ -12,6 +12,7 @@ extern "C" {
 #include "access/tableam.h"
 #include "executor/tuptable.h"
 #include "mb/pg_wchar.h"
+#include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/snapmgr.h"
 }
@@ -49,18 +50,26 @@ text* CopyText(Datum value) {
   return DatumGetTextPCopy(value);
 }
 
-// Under the newest snapshot, not the transaction's: what is registered counts from then on.
+// Under the newest snapshot, not the transaction's: what is registered counts from then on. An emit waits for nobody
+// who has locked the table: what was known goes on to count, and the next emit asks again.
 void Read() {
   if (memory == nullptr) {
     memory = AllocSetContextCreate(TopMemoryContext, "outbox event schemas", ALLOCSET_SMALL_SIZES);
     CacheRegisterRelcacheCallback(OnRelationChange, static_cast<Datum>(0));
   }
+  const Oid found = pg::FindOurRelation("event_schema");
+  if (OidIsValid(found) && !ConditionalLockRelationOid(found, AccessShareLock)) {
+    return;
+  }
   schemas = NIL;
   MemoryContextReset(memory);
-  table = pg::FindOurRelation("event_schema");
+  table = found;
   stale = false;  // a change from here on sets it again
-  Relation relation = OidIsValid(table) ? try_table_open(table, AccessShareLock) : nullptr;
+  Relation relation = OidIsValid(table) ? try_table_open(table, NoLock) : nullptr;
   if (relation == nullptr) {
+    if (OidIsValid(table)) {
+      UnlockRelationOid(table, AccessShareLock);
+    }
     return;
   }
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
@@ -130,8 +139,7 @@ void CheckEventSchema(NewEvent* event) {
   if (schema == nullptr) {
     return;
   }
-  const bool json =
-      event->payload != nullptr && (event->content_type == nullptr || SaysJson(event->content_type));
+  const bool json = event->payload != nullptr && (event->content_type == nullptr || SaysJson(event->content_type));
   if (json) {
     // The list goes if what validating calls (a conversion, an interrupt) learns of a change; this event keeps it.
     Jsonb* kept = static_cast<Jsonb*>(palloc(VARSIZE(schema->schema)));
