@@ -15,7 +15,7 @@ use Test::More;
 
 # Pages whose blocks another test runs, in situations that it makes for them.
 my %elsewhere = ('docs/when-things-go-wrong.md' => 'test/t/101_page_when_things_go_wrong.pl', 'docs/managed-servers.md' => 'test/t/252_managed_servers.pl',
-	'docs/kafka-is-down.md' => 'test/t/257_kafka_is_down.pl');
+	'docs/kafka-is-down.md' => 'test/t/257_kafka_is_down.pl', 'docs/from-debezium.md' => 'test/t/281_from_debezium.pl');
 
 my $top = $ENV{OUTBOX_TOP};
 my $node = new_node(extension => 0, conf => "outbox.workers = 1\nmax_worker_processes = 16\noutbox.lone_emit = warn\noutbox.test_new_routes = on\n");
