@@ -14,10 +14,10 @@ redis_route($node, $redis, 'redis', topic => q('{aggregate_type}'));
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub state_of { return sql(q{SELECT state FROM outbox.destination WHERE server = 'redis'}) }
 
-# One, two, and one beside them that is well; with a key and without.
+# One, two, and one beside them that is well; with a key and without. What is due when it is read is not parked: so some seconds.
 $redis->command('SET', 'bad', 'a string');
-my @late = map { sql(qq{SELECT outbox.emit('bad', $_, 'x', '{}', deliver_at => now() + interval '1 s')}) } q('k'), 'NULL::text';
-my $well = sql(q{SELECT outbox.emit('well', 'k', 'x', '{}', deliver_at => now() + interval '1 s')});
+my @late = map { sql(qq{SELECT outbox.emit('bad', $_, 'x', '{}', deliver_at => now() + interval '4 s')}) } q('k'), 'NULL::text';
+my $well = sql(q{SELECT outbox.emit('well', 'k', 'x', '{}', deliver_at => now() + interval '4 s')});
 is(sql("SELECT outbox.wait_for('$well', '60 s')"), 't', 'a topic that is well gets its delayed event');
 ok(wait_for_value($node, q{SELECT overdue || ' ' || pending || ' ' || (delay > interval '1 s')::text FROM outbox.lag}, '2 0 true', 30),
 	'lag counts the others as overdue, with a delay');
