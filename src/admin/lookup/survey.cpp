@@ -399,18 +399,19 @@ class Surveyor {
 
   // When the first row of that transaction or a later one was emitted.
   int64 TimeOf(uint64 xid) {
-    auto [known, made] = times_.try_emplace(xid);
-    if (made) {
+    const auto made = times_.try_emplace(xid);
+    int64& time = made.first->second;
+    if (made.second) {
       Guarded([&] {
         for (const LogEstimate::Table* table : tables_) {
           const LogPlace place = PlaceInLog(*table, xid);
-          if (place.found && (known->second == 0 || place.created_at < known->second)) {
-            known->second = place.created_at;
+          if (place.found && (time == 0 || place.created_at < time)) {
+            time = place.created_at;
           }
         }
       });
     }
-    return known->second;
+    return time;
   }
 
   std::vector<LaneWaiting> Result() const {
