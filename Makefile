@@ -62,7 +62,7 @@ $(OBJS): override CPPFLAGS += $(HARDENED_CPPFLAGS)
 # A build with fault points (only scripts/test makes one) and one without share nothing that knows of them: whoever
 # includes the header is compiled anew when the kind of build changes.
 FAULT_STAMP = build/.fault-points-$(if $(OUTBOX_FAULT_POINTS),on,off)
-FAULT_SRCS := $(shell grep -l '^.include "base/fault_point.h"' $(PG_SRCS) $(PORTABLE_SRCS) /dev/null)
+FAULT_SRCS := $(shell grep -l '^.include "base/fault_point.h"' $(PG_SRCS) $(PORTABLE_SRCS) $(wildcard src/sink/*/*.cpp) /dev/null)
 FAULT_FLAG  = $(if $(OUTBOX_FAULT_POINTS),-DOUTBOX_FAULT_POINTS)
 # Made here and not by a rule: PGXS declares everything .SECONDARY, so a file that is missing would not be made.
 ifneq ($(filter-out wall $(COMMANDS),$(or $(MAKECMDGOALS),all)),)
@@ -101,7 +101,7 @@ SINK_PROGRAMS = $(SINKS:%=outbox-sink-%)
 # and LDFLAGS as PGXS takes them: a packager's own.
 SINK_HARDENED = -fPIE -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
 SINK_LDFLAGS  = -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(LDFLAGS)
-SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g $(SINK_HARDENED) $(COPT) $(DEBUG_INFO) -pthread $(FAULT_FLAG) -MMD -MP
+SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g $(SINK_HARDENED) $(COPT) $(DEBUG_INFO) -pthread -MMD -MP
 SINK_OBJ_DIR  = build/sink$(if $(OUTBOX_FAULT_POINTS),-fault-points)
 sink_objs     = $(patsubst src/%.cpp,$(SINK_OBJ_DIR)/%.o,$(wildcard $(1)))
 SINK_COMMON   = $(patsubst %.cpp,%.o,$(sort $(wildcard src/base/*.cpp src/sink/*.cpp $(SINKS_INSIDE:%=%/*.cpp)) $(KIND_SRCS)))
@@ -132,7 +132,7 @@ $(foreach sink,$(SINKS),$(eval $(call SINK_RULES,$(sink))))
 
 $(SINK_OBJS): $(SINK_OBJ_DIR)/%.o: src/%.cpp
 	@$(MKDIR_P) $(@D)
-	$(CXX) $(SINK_CXXFLAGS) -c -o $@ $<
+	$(CXX) $(SINK_CXXFLAGS) $(if $(filter $<,$(FAULT_SRCS)),$(FAULT_FLAG)) -c -o $@ $<
 -include $(SINK_OBJS:.o=.d)
 
 all: wall $(SINK_PROGRAMS)

@@ -22,20 +22,9 @@ COMMENT ON COLUMN outbox_internal.event_schema.changed_at IS 'when it was regist
 COMMENT ON COLUMN outbox_internal.event_schema.changed_by IS 'by whom';
 SELECT pg_catalog.pg_extension_config_dump('outbox_internal.event_schema', '');
 
-CREATE OR REPLACE FUNCTION outbox_internal.check_json_schema(json_schema jsonb, schema_version integer, dataschema text) RETURNS void
+CREATE OR REPLACE FUNCTION outbox_internal.check_json_schema(aggregate_type text, event_type text, json_schema jsonb, schema_version integer, dataschema text) RETURNS void
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_check_json_schema';
-COMMENT ON FUNCTION outbox_internal.check_json_schema(jsonb, integer, text) IS 'refuses what emit() could not assert';
-CREATE OR REPLACE FUNCTION outbox_internal.event_schema_changed() RETURNS trigger
-  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_event_schema_changed';
-COMMENT ON FUNCTION outbox_internal.event_schema_changed() IS 'has every session read outbox_internal.event_schema again';
-CREATE OR REPLACE TRIGGER event_schema_changed AFTER INSERT OR UPDATE OR DELETE ON outbox_internal.event_schema
-  FOR EACH ROW EXECUTE FUNCTION outbox_internal.event_schema_changed();
-ALTER TABLE outbox_internal.event_schema ENABLE ALWAYS TRIGGER event_schema_changed;
-COMMENT ON TRIGGER event_schema_changed ON outbox_internal.event_schema IS 'has every session read it again';
-CREATE OR REPLACE TRIGGER event_schema_emptied AFTER TRUNCATE ON outbox_internal.event_schema
-  FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.event_schema_changed();
-ALTER TABLE outbox_internal.event_schema ENABLE ALWAYS TRIGGER event_schema_emptied;
-COMMENT ON TRIGGER event_schema_emptied ON outbox_internal.event_schema IS 'has every session read it again';
+COMMENT ON FUNCTION outbox_internal.check_json_schema(text, text, jsonb, integer, text) IS 'refuses what emit() could not assert';
 
 CREATE OR REPLACE FUNCTION outbox.event_schema(aggregate_type text, event_type text, json_schema jsonb, schema_version integer DEFAULT NULL, dataschema text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $register$
@@ -45,7 +34,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'aggregate_type, event_type and json_schema must not be null',
       DETAIL = 'A schema is asserted of the events of one type of one aggregate type.', HINT = 'outbox.drop_event_schema() ends a check.';
   END IF;
-  PERFORM outbox_internal.check_json_schema(event_schema.json_schema, event_schema.schema_version, event_schema.dataschema);
+  PERFORM outbox_internal.check_json_schema(event_schema.aggregate_type, event_schema.event_type, event_schema.json_schema, event_schema.schema_version, event_schema.dataschema);
   INSERT INTO outbox_internal.event_schema AS s (aggregate_type, event_type, json_schema, schema_version, dataschema)
   VALUES (event_schema.aggregate_type, event_schema.event_type, event_schema.json_schema, event_schema.schema_version, event_schema.dataschema)
   ON CONFLICT ON CONSTRAINT event_schema_pkey DO UPDATE SET json_schema = excluded.json_schema, schema_version = excluded.schema_version,
@@ -55,7 +44,7 @@ BEGIN
     'schema_version', event_schema.schema_version, 'dataschema', event_schema.dataschema, 'json_schema', event_schema.json_schema)));
 END
 $register$;
-COMMENT ON FUNCTION outbox.event_schema(text, text, jsonb, integer, text) IS 'registers a JSON Schema that emit() asserts of the JSON payloads of an event type from now on, in place of the one before; schema_version and dataschema become headers of events that give none';
+COMMENT ON FUNCTION outbox.event_schema(text, text, jsonb, integer, text) IS 'registers a JSON Schema that emit() asserts of the JSON payloads of an event type (a name, no pattern) from now on, in place of the one before; schema_version and dataschema become headers of events that give none';
 
 CREATE OR REPLACE FUNCTION outbox.drop_event_schema(aggregate_type text, event_type text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $drop$
@@ -83,7 +72,7 @@ COMMENT ON COLUMN outbox.event_schemas.dataschema IS 'header dataschema of event
 COMMENT ON COLUMN outbox.event_schemas.changed_at IS 'when it was registered last';
 COMMENT ON COLUMN outbox.event_schemas.changed_by IS 'by whom';
 
-REVOKE ALL ON FUNCTION outbox_internal.check_json_schema(jsonb, integer, text), outbox_internal.event_schema_changed(),
+REVOKE ALL ON FUNCTION outbox_internal.check_json_schema(text, text, jsonb, integer, text),
   outbox.event_schema(text, text, jsonb, integer, text), outbox.drop_event_schema(text, text) FROM PUBLIC;
 REVOKE ALL ON outbox_internal.event_schema FROM PUBLIC;
 REVOKE ALL ON outbox.event_schemas FROM PUBLIC;

@@ -28,23 +28,20 @@ COMMENT ON FUNCTION outbox_internal.operate_grants() IS 'what grant_operate() gr
 
 CREATE OR REPLACE FUNCTION outbox.grant_operate(role regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
-DECLARE
-  what text;
 BEGIN
-  IF role IS NULL THEN
-    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
-      DETAIL = 'Without a role there is nobody to grant to.', HINT = 'Pass a role name, such as ''oncall''.';
-  END IF;
-  IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = role::oid) THEN
-    RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role %s does not exist', role),
-      DETAIL = 'There is no role of that number.', HINT = 'Pass a role name, such as ''app''.';
-  END IF;
-  PERFORM outbox_internal.lock_rights();
-  EXECUTE format('GRANT USAGE ON SCHEMA outbox TO %s', role);
-  FOR what IN SELECT * FROM outbox_internal.operate_grants() LOOP
-    EXECUTE format('GRANT %s TO %s', what, role);
-  END LOOP;
-  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'grant_operate', jsonb_build_object('to', grant_operate.role));
+  PERFORM outbox_internal.check_role(role, 'operate', true);
+  PERFORM outbox_internal.grant_to(role, 'operate');
 END
 $grant$;
 COMMENT ON FUNCTION outbox.grant_operate(regrole) IS 'lets a role look, read and act on parked events, pause and resume, replay and seek';
+
+CREATE OR REPLACE FUNCTION outbox.revoke_operate(role regrole) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
+BEGIN
+  PERFORM outbox_internal.check_role(role, 'operate', false);
+  IF NOT outbox_internal.revoke_from(role, 'operate') THEN
+    RAISE NOTICE 'role % had no right to operate of its own', role;
+  END IF;
+END
+$revoke$;
+COMMENT ON FUNCTION outbox.revoke_operate(regrole) IS 'takes back what grant_operate() granted; USAGE on the schema unless the role has another right there';

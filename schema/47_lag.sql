@@ -14,6 +14,9 @@ REVOKE ALL ON FUNCTION outbox_internal.lanes() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.lanes() TO pg_monitor;
 COMMENT ON FUNCTION outbox_internal.lanes() IS 'behind the view outbox.lag';
 
+-- Which routes there are, and what goes where: hints send people there, and nothing in it is secret (those are options of user mappings).
+GRANT SELECT ON outbox.route TO pg_monitor;
+
 CREATE OR REPLACE VIEW outbox.lag AS
   SELECT l.route, l.lane, l.side, l.topic, l.server, l.state, l.pending, l.pending_capped, l.oldest_pending, l.delay, l.delivered_to,
          l.inflight, l.parked, l.parked_capped, l.next_try, l.error_class, l.error_code, l.error_message, l.error_since,
@@ -26,11 +29,11 @@ COMMENT ON COLUMN outbox.lag.lane IS 'number within the route, from 0';
 COMMENT ON COLUMN outbox.lag.side IS 'number of a side lane, which serves topics that have left the lane; NULL: the lane itself';
 COMMENT ON COLUMN outbox.lag.topic IS 'the topics of a side lane';
 COMMENT ON COLUMN outbox.lag.server IS 'destination';
-COMMENT ON COLUMN outbox.lag.state IS 'what its relay worker is doing; unowned: no worker has it';
-COMMENT ON COLUMN outbox.lag.pending IS 'committed events that the lane wants and has not delivered, counted in the log; parked ones are not among them; an estimate where pending_capped';
+COMMENT ON COLUMN outbox.lag.state IS 'what its relay worker is doing; idle: nothing waits, in the log or parked and due; running: events are read or sent, parked ones too; backing off: what waits is tried again, see next_try; unowned: no worker has it';
+COMMENT ON COLUMN outbox.lag.pending IS 'committed events that the lane wants and has not delivered, counted in the log; parked ones are not among them, nor those whose deliver_at is to come; an estimate where pending_capped';
 COMMENT ON COLUMN outbox.lag.pending_capped IS 'not all of the log behind the lane was looked at, of which 300,000 rows are for all lanes together: what was counted and what samples of the rest make probable';
-COMMENT ON COLUMN outbox.lag.oldest_pending IS 'created_at of the oldest of them, or where pending_capped of the oldest that is known';
-COMMENT ON COLUMN outbox.lag.delay IS 'how long the oldest waits: since it was emitted, of those that are overdue since they were due; where counting stopped before one was found, since the first event that was not looked at; NULL: nothing waits that could go';
+COMMENT ON COLUMN outbox.lag.oldest_pending IS 'since when the oldest of them has waited (created_at, or deliver_at where that is later), or where pending_capped the oldest that is known';
+COMMENT ON COLUMN outbox.lag.delay IS 'how long the oldest waits: since it was emitted, or since it was due; where counting stopped before one was found, since the first event that was not looked at, or, where the log is locked, since the lane has been behind; NULL: nothing waits that could go';
 COMMENT ON COLUMN outbox.lag.delivered_to IS 'created_at of the last event delivered without a gap, since the worker took the lane';
 COMMENT ON COLUMN outbox.lag.inflight IS 'read from the log and not yet acknowledged';
 COMMENT ON COLUMN outbox.lag.parked IS 'events of this lane in outbox_internal.parked, whatever their state';

@@ -22,8 +22,8 @@ COMMENT ON COLUMN outbox.day.state IS 'open: it has not ended; held: over, and r
 COMMENT ON COLUMN outbox.day.rows IS 'events of it, about: a sample is counted where there are more than some thousands';
 COMMENT ON COLUMN outbox.day.bytes IS 'on disk, with indexes and TOAST';
 COMMENT ON COLUMN outbox.day.undelivered IS 'committed events that a route has not delivered, of the route that has most of them; parked ones have a copy of their own and are not among them';
-COMMENT ON COLUMN outbox.day.undelivered_capped IS 'counting stopped after 30,000 events of a day and route: there are at least as many as undelivered says';
-COMMENT ON COLUMN outbox.day.oldest_undelivered IS 'created_at of the oldest of them';
+COMMENT ON COLUMN outbox.day.undelivered_capped IS '30,000 events of a day were looked at, for all routes together, and samples of the rest: about as many as undelivered says';
+COMMENT ON COLUMN outbox.day.oldest_undelivered IS 'created_at of the oldest of them that is due';
 COMMENT ON COLUMN outbox.day.held_by IS 'routes that have not delivered all of it, how much each, and since when; a route that is behind keeps a day also where nothing of it is its own. Of an expired day: transactions that have it locked, and views that were made of it';
 COMMENT ON COLUMN outbox.day.goes_at IS 'when outbox.retention is over; it goes then, or when every route has delivered it, whichever is later';
 

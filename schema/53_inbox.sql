@@ -61,7 +61,7 @@ COMMENT ON COLUMN outbox_internal.inbox_stream.stream IS 'what is numbered: a to
 COMMENT ON COLUMN outbox_internal.inbox_stream.reached IS 'the last position that was handled; -1: none';
 SELECT pg_catalog.pg_extension_config_dump('outbox_internal.inbox_stream', '');
 
--- Who may receive. As outbox_internal.emit_right.
+-- Who may receive, and as which consumers: see 24_rights.sql.
 CREATE TABLE IF NOT EXISTS outbox_internal.receive_right (
   role              name PRIMARY KEY,
   role_id           oid,
@@ -78,23 +78,6 @@ SELECT pg_catalog.pg_extension_config_dump('outbox_internal.receive_right', '');
 CREATE OR REPLACE TRIGGER find_role BEFORE INSERT ON outbox_internal.receive_right FOR EACH ROW EXECUTE FUNCTION outbox_internal.find_role();
 ALTER TABLE outbox_internal.receive_right ENABLE ALWAYS TRIGGER find_role;
 COMMENT ON TRIGGER find_role ON outbox_internal.receive_right IS 'fills role_id';
-
--- Sessions keep what they have read of these two until it changes.
-DO $changed$
-DECLARE
-  name text;
-BEGIN
-  FOREACH name IN ARRAY ARRAY['receive_right', 'inbox_kept'] LOOP
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER read_again AFTER INSERT OR UPDATE OR DELETE ON outbox_internal.%I '
-      'FOR EACH ROW EXECUTE FUNCTION outbox_internal.emit_rights_changed()', name);
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER read_again_emptied AFTER TRUNCATE ON outbox_internal.%I '
-      'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.emit_rights_changed()', name);
-    EXECUTE pg_catalog.format('ALTER TABLE outbox_internal.%I ENABLE ALWAYS TRIGGER read_again, ENABLE ALWAYS TRIGGER read_again_emptied', name);
-    EXECUTE pg_catalog.format('COMMENT ON TRIGGER read_again ON outbox_internal.%I IS %L', name, 'has every session read it again');
-    EXECUTE pg_catalog.format('COMMENT ON TRIGGER read_again_emptied ON outbox_internal.%I IS %L', name, 'has every session read it again');
-  END LOOP;
-END
-$changed$;
 
 -- Marks do not go by hand.
 CREATE OR REPLACE FUNCTION outbox_internal.refuse_forgetting() RETURNS trigger
@@ -176,83 +159,29 @@ BEGIN ATOMIC
   SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p
   WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('receive', 'receive_many', 'receive_next', 'received_to');
 END;
-COMMENT ON FUNCTION outbox_internal.receive_routines() IS 'what grant_receive() grants EXECUTE on';
+COMMENT ON FUNCTION outbox_internal.receive_routines() IS 'functions that a role calls to receive';
 
--- As in src/inbox/consumer.cpp.
-CREATE OR REPLACE FUNCTION outbox_internal.role_of(receive_right outbox_internal.receive_right) RETURNS oid
+CREATE OR REPLACE FUNCTION outbox_internal.receive_grants() RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-  SELECT coalesce(
-    (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.oid = (receive_right).role_id
-     AND (receive_right).system_identifier = (SELECT c.system_identifier FROM pg_catalog.pg_control_system() c)),
-    (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = (receive_right).role));
+  SELECT format('EXECUTE ON ROUTINE %s', r) FROM outbox_internal.receive_routines() r;
 END;
-COMMENT ON FUNCTION outbox_internal.role_of(outbox_internal.receive_right) IS 'the role that a row of outbox_internal.receive_right is about; NULL: there is none';
+COMMENT ON FUNCTION outbox_internal.receive_grants() IS 'what grant_receive() grants';
 
 CREATE OR REPLACE FUNCTION outbox.grant_receive(role regrole, consumers text[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
-DECLARE
-  routine regprocedure;
 BEGIN
-  IF role IS NULL THEN
-    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
-      DETAIL = 'Without a role there is nobody to grant to.', HINT = 'Pass a role name, such as ''app''.';
-  END IF;
-  IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = role::oid) THEN
-    RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role %s does not exist', role),
-      DETAIL = 'There is no role of that number.', HINT = 'Pass a role name, such as ''app''.';
-  END IF;
-  IF array_ndims(consumers) > 1 THEN
-    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'consumers must be a list of one dimension',
-      DETAIL = format('It has %s.', array_ndims(consumers)), HINT = 'Pass patterns such as ''{billing,search-*}''.';
-  END IF;
-  IF cardinality(consumers) = 0 OR array_position(consumers, NULL) IS NOT NULL OR '' = ANY (consumers) THEN
-    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'consumers must be patterns, one at least',
-      DETAIL = 'An empty list, an empty pattern and NULL allow nothing.',
-      HINT = 'Pass patterns such as ''{billing}''; revoke_receive() takes the right away, no consumers at all means all.';
-  END IF;
-  PERFORM outbox_internal.lock_rights();
-  EXECUTE format('GRANT USAGE ON SCHEMA outbox TO %s', role);
-  FOR routine IN SELECT * FROM outbox_internal.receive_routines() LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', routine, role);
-  END LOOP;
-  DELETE FROM outbox_internal.receive_right e WHERE outbox_internal.role_of(e) = grant_receive.role::oid OR e.role = pg_get_userbyid(grant_receive.role::oid);
-  INSERT INTO outbox_internal.receive_right (role, consumers) VALUES (pg_get_userbyid(grant_receive.role::oid), grant_receive.consumers);
-  INSERT INTO outbox.audit (who, action, detail)
-  VALUES (session_user, 'grant_receive', jsonb_strip_nulls(jsonb_build_object('to', grant_receive.role, 'consumers', grant_receive.consumers)));
+  PERFORM outbox_internal.check_role(role, 'receive', true);
+  PERFORM outbox_internal.check_patterns('receive', consumers);
+  PERFORM outbox_internal.grant_by_pattern(role, 'receive', consumers);
 END
 $grant$;
 COMMENT ON FUNCTION outbox.grant_receive(regrole, text[]) IS 'lets a role receive; with consumers (patterns) in their name only. The last call counts. It gives no way to take marks back, of whomever: that is grant_operate()';
 
 CREATE OR REPLACE FUNCTION outbox.revoke_receive(role regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
-DECLARE
-  routine regprocedure;
-  had boolean;
 BEGIN
-  IF role IS NULL THEN
-    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
-      DETAIL = 'Without a role there is nobody to revoke from.', HINT = 'Pass a role name, such as ''app''.';
-  END IF;
-  PERFORM outbox_internal.lock_rights();
-  had := outbox_internal.has_of(role::oid, ARRAY(SELECT r::oid FROM outbox_internal.receive_routines() r), '{}')
-    OR EXISTS (SELECT FROM outbox_internal.receive_right e WHERE outbox_internal.role_of(e) = revoke_receive.role::oid);
-  IF had THEN
-    FOR routine IN SELECT * FROM outbox_internal.receive_routines() LOOP
-      EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %s', routine, role);
-    END LOOP;
-    DELETE FROM outbox_internal.receive_right e WHERE outbox_internal.role_of(e) = revoke_receive.role::oid;
-    IF NOT outbox_internal.needs_schema(role::oid) THEN
-      EXECUTE format('REVOKE USAGE ON SCHEMA outbox FROM %s', role);
-    END IF;
-    INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_receive', jsonb_build_object('from', revoke_receive.role));
-  END IF;
-  IF EXISTS (SELECT FROM outbox_internal.receive_routines() r WHERE has_function_privilege(role, r, 'EXECUTE')) THEN
-    RAISE NOTICE USING MESSAGE = format(CASE WHEN had THEN 'role %s may still receive' ELSE 'role %s had no right to receive of its own, and may receive' END, role),
-      DETAIL = 'It may as a superuser or owner, as a member of a role that may, or as PUBLIC.';
-  ELSIF NOT had THEN
-    RAISE NOTICE 'role % had no right to receive', role;
-  END IF;
+  PERFORM outbox_internal.revoke_by_pattern(role, 'receive');
 END
 $revoke$;
 COMMENT ON FUNCTION outbox.revoke_receive(regrole) IS 'takes back what grant_receive() granted; USAGE on the schema unless the role has another right there';

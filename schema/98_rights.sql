@@ -35,7 +35,7 @@ BEGIN
       SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::pg_catalog.regclass::text AS name, c.relowner AS owner,
              'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid AS class, c.oid AS object,
              x.grantee, x.privilege_type,
-             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND (c.relname OPERATOR(pg_catalog.~) '^(pause|audit|replay|waiting)$'
+             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND (c.relname OPERATOR(pg_catalog.~) '^(pause|audit|replay|waiting|route)$'
                OR (c.relkind OPERATOR(pg_catalog.=) 'v' AND c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND c.relname OPERATOR(pg_catalog.<>) ALL ('{event,outboxevent}'::pg_catalog.name[]))) AS monitors
       FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
       WHERE c.relnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])

@@ -8,23 +8,25 @@ STAGE=$TOP/build/stage
 
 # What root makes here the user postgres reads.
 umask 022
+# Where a compiler cache is in use: the same files in another checkout, or in a copy, are the same.
+[ -z "${CCACHE_DIR:-}" ] || export CCACHE_BASEDIR=$TOP CCACHE_NOHASHDIR=1
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "error: $*"; exit 1; }
 
 pg_bin() { "$PG_CONFIG" --bindir; }
 
-# The server refuses to run as root.
+# The server refuses to run as root. root's compiler cache is not written to by others.
 as_postgres() {
   if [ "$(id -u)" = 0 ]; then
-    setpriv --reuid=postgres --regid=postgres --init-groups -- env HOME=/tmp LC_ALL=C.UTF-8 "$@"
+    setpriv --reuid=postgres --regid=postgres --init-groups -- env HOME=/tmp LC_ALL=C.UTF-8 CCACHE_DISABLE=1 "$@"
   else
     "$@"
   fi
 }
 
 exec_as_postgres() {
-  [ "$(id -u)" = 0 ] && set -- setpriv --reuid=postgres --regid=postgres --init-groups -- env HOME=/tmp LC_ALL=C.UTF-8 "$@"
+  [ "$(id -u)" = 0 ] && set -- setpriv --reuid=postgres --regid=postgres --init-groups -- env HOME=/tmp LC_ALL=C.UTF-8 CCACHE_DISABLE=1 "$@"
   exec "$@"
 }
 
@@ -134,9 +136,10 @@ copy_checkout() {
   local to=$1 known=$1/build/checkout.files file
   mkdir -p "$to/build" && checkout_files >"$known.new" || die "could not copy the checkout to $to"
   while read -r file; do
-    cmp -s "$file" "$to/$file" || { mkdir -p "$(dirname "$to/$file")" && cp --preserve=mode "$file" "$to/$file"; } ||
-      die "could not copy the checkout to $to"
-  done <"$known.new"
+    { [ -e "$to/$file" ] && cmp -s "$file" "$to/$file"; } || printf '%s\n' "$file"
+  done <"$known.new" >"$known.changed"
+  tar -cf - --no-recursion --verbatim-files-from -T "$known.changed" | tar -xmf - -C "$to" --no-same-owner && [ "${PIPESTATUS[0]}" = 0 ] ||
+    die "could not copy the checkout to $to"
   [ ! -e "$known" ] || LC_ALL=C comm -23 "$known" "$known.new" | (cd "$to" && xargs -r -d '\n' rm -f)
   mv "$known.new" "$known"
   (cd "$to" && chmod a+rx . && xargs -r -d '\n' chmod a+rX) <"$known"

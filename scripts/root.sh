@@ -51,11 +51,25 @@ trust_as_here() {
   [ ! -x "$1/usr/sbin/update-ca-certificates" ] || "${OWN_NAMESPACES[@]}" chroot "$1" update-ca-certificates >>"$1.log" 2>&1
 }
 
-# exec_in_root DIR COMMAND ...: becomes the command, as root there, with an empty environment. Directories in ROOT_BINDS are
-# those of this machine.
+release_of() { sed -n 's/^VERSION_CODENAME=//p' "$1/etc/os-release"; }
+
+# share_ccache DIR: what is compiled below DIR is looked for in this machine's compiler cache, and nothing is put there. A compiler, and
+# headers, that are not installed there are none with it, too. Nothing, where the release is another: its libraries are.
+share_ccache() {
+  local name
+  [ -n "${CCACHE_DIR:-}" ] && [ -x /usr/bin/ccache ] && [ "$(release_of '')" = "$(release_of "$1")" ] || return 0
+  cp /usr/bin/ccache "$1/usr/bin/" && mkdir -p "$1/usr/lib/ccache" "$CCACHE_DIR" || return 0
+  for name in g++ clang++-14 clang++; do ln -sf ../../bin/ccache "$1/usr/lib/ccache/$name"; done
+  ROOT_BINDS+=" $CCACHE_DIR"
+  ROOT_ENV+=("CCACHE_DIR=$CCACHE_DIR" CCACHE_READONLY=1 "CCACHE_IGNOREOPTIONS=${CCACHE_IGNOREOPTIONS:-}" "CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-}")
+}
+ROOT_ENV=()
+
+# exec_in_root DIR COMMAND ...: becomes the command, as root there, with an environment of ROOT_ENV alone. Directories in
+# ROOT_BINDS are those of this machine.
 exec_in_root() {
-  local name proxies=()
-  for name in http_proxy https_proxy no_proxy; do [ -z "${!name:-}" ] || proxies+=("$name=${!name}"); done
+  local name vars=("${ROOT_ENV[@]}")
+  for name in http_proxy https_proxy no_proxy; do [ -z "${!name:-}" ] || vars+=("$name=${!name}"); done
   cp /etc/resolv.conf "$1/etc/" 2>/dev/null || true
   exec "${OWN_NAMESPACES[@]}" bash -c '
     root=$1
@@ -65,7 +79,7 @@ exec_in_root() {
     mount -t sysfs sys "$root/sys" 2>/dev/null
     for dir in $ROOT_BINDS; do mkdir -p "$root$dir" && mount --bind "$dir" "$root$dir" || exit 1; done
     exec env -i TERM="${TERM:-dumb}" HOME=/root PATH=/usr/lib/ccache:/usr/sbin:/usr/bin:/sbin:/bin "${@:2:$1}" chroot "$root" "${@:$1+2}"
-  ' root "$1" "${#proxies[@]}" "${proxies[@]}" "${@:2}"
+  ' root "$1" "${#vars[@]}" "${vars[@]}" "${@:2}"
 }
 ROOT_BINDS=
 export ROOT_BINDS

@@ -89,6 +89,10 @@ SELECT * FROM refused($$SELECT outbox.emit_many('o', NULL, 'e', '{1}', deliver_a
 SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "event_type": "e", "payload": 1, "deliver_at": "infinity"}]')$$);
 SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "event_type": "e", "payload": 1, "deliver_at": 1893456000}]')$$);
 SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "event_type": "e", "payload": 1, "deliver_at": "soon"}]')$$);
+SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "event_type": "e", "payload": 1, "deliver_at": "2026-13-45"}]')$$);
+SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "event_type": "e", "payload": 1, "deliver_at": "2030-01-01 12:00:00 Europe/Nowhere"}]')$$);
+SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "event_type": "e", "payload": 1, "deliver_at": "2030-01-01 00:00:00+99"}]')$$);
+SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "event_type": "e", "payload": 1, "deliver_at": ""}]')$$);
 SELECT * FROM refused($$INSERT INTO outbox.event (aggregate_type, event_type, payload, deliver_at) VALUES ('o', 'e', '1', 'infinity')$$);
 SELECT r.code, r.message, regexp_replace(r.detail, 'is .*,', 'is ...,') AS detail, r.hint FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}', deliver_at => now() + interval '11 years')$$) r;
 SELECT code, message FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}', deliver_at => to_timestamp(1893456000000))$$);

@@ -26,7 +26,7 @@ CREATE VIEW rights AS
   WHERE t.typnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND t.typrelid = 0 AND t.typelem = 0 AND x.grantee NOT IN (0, t.typowner);
 SELECT pg_get_userbyid(grantee) AS who, object, privilege_type FROM rights WHERE grantee IN ('regress_default'::regrole, '"regress Second"'::regrole) ORDER BY 1, 2, 3;
 SELECT object FROM rights WHERE grantee = 0 ORDER BY object;
-SELECT object, privilege_type FROM rights WHERE grantee = 'pg_monitor'::regrole AND (privilege_type NOT IN ('SELECT', 'EXECUTE', 'USAGE') OR object ~ '^outbox(_internal)?.(log|lane( |$|_start)|route|progress$|progress_[0-9]|parked$|foreign)') ORDER BY 1;
+SELECT object, privilege_type FROM rights WHERE grantee = 'pg_monitor'::regrole AND (privilege_type NOT IN ('SELECT', 'EXECUTE', 'USAGE') OR object ~ '^outbox(_internal)?.(log|lane( |$|_start)|progress$|progress_[0-9]|parked$|foreign)') ORDER BY 1;
 -- The keeper's tables as well: of every kind, and of a new day.
 SELECT object FROM rights WHERE object ~ '_[0-9]{8}';
 GRANT USAGE ON SCHEMA outbox_internal TO regress_default;

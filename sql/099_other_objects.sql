@@ -107,6 +107,11 @@ DELETE FROM outbox_internal.emit_right WHERE role = 'regress_gone';
 SELECT outbox.revoke_emit('regress_objects');
 SELECT status, detail FROM outbox.doctor() WHERE "check" = 'rights';
 
+-- Each trigger that always fires is one that is switched on again when somebody has switched it off.
+SELECT DISTINCT t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND t.tgenabled = 'A'
+  AND position(quote_literal(t.tgname) IN pg_get_viewdef('outbox_internal.wrong_guard')) = 0;
+
 -- A copy: adopt() comes first, whatever else is said.
 SELECT outbox.pause('one', reason => 'test') AS paused;
 BEGIN;

@@ -21,6 +21,9 @@ SELECT server, options FROM outbox.route WHERE name = 'known';
 SELECT detail -> 'changed' -> 'options' AS options FROM outbox.audit WHERE action = 'alter_route' AND route = 'known' AND detail -> 'changed' ? 'options';
 \set VERBOSITY default
 SELECT outbox.alter_route('known', options => '{"topics_known": []}');
+SELECT outbox.alter_route('known', options => '{"topics_known": ["shop.orders", 1]}');
+SELECT outbox.alter_route('known', options => '{"topics_known": "shop.orders"}');
+SELECT outbox.alter_route('known', options => '{"topics_known": [""]}');
 -- emit(): by its own topic, and by the one that the route's template makes of its types
 SET outbox.lone_emit = allow;
 SELECT outbox.alter_route('known', aggregate_types => '{order,ordre}', event_types => '{made,sent}', topic => 'shop.{aggregate_type:kebab}', options => '{"topics_known": ["shop.order", "audit.*"]}');

@@ -59,10 +59,35 @@ SELECT outbox.event_schema('o', 'e', '{"exclusiveMinimum": true}');
 SELECT outbox.event_schema('o', 'e', '{"required": "a"}');
 SELECT outbox.event_schema('o', 'e', 'true', schema_version => -1);
 SELECT outbox.event_schema('o', 'e', 'true', dataschema => 'no uri');
+-- Of types that events can have, by name.
+SELECT outbox.event_schema('', 'x', '{}');
+SELECT outbox.event_schema('es', '', '{}');
+SELECT outbox.event_schema(repeat('a', 256), 'x', '{}');
+SELECT outbox.event_schema('es', '*', '{}');
+SELECT outbox.event_schema('es.*', 'x', '{}');
 -- Deep and long: an error at most, and no crash.
 SELECT outbox.event_schema('o', 'tree', '{"properties": {"child": {"$ref": "#"}}, "additionalProperties": false}');
 SELECT outbox.emit('o', 1, 'tree', (repeat('{"child":', 500) || '{}' || repeat('}', 500))::jsonb) IS NOT NULL AS valid;
 SELECT outbox.emit('o', 1, 'tree', (repeat('{"child":', 3) || '{"x": 1}' || repeat('}', 3))::jsonb);
+-- Deeper than is looked: said of the event, and never taken for a mismatch that "not" would turn round; the bound is one of our own.
+SELECT outbox.emit('o', 1, 'tree', (repeat('{"child":', 999) || '{}' || repeat('}', 999))::jsonb) IS NOT NULL AS valid;
+SELECT outbox.emit('o', 1, 'tree', (repeat('{"child":', 1000) || '{}' || repeat('}', 1000))::jsonb);
+SELECT outbox.emit('o', 1, 'tree', (repeat('{"child":', 3000) || '{}' || repeat('}', 3000))::jsonb);
+SELECT outbox.event_schema('o', 'not tree', '{"not": {"$ref": "#/$defs/tree"}, "$defs": {"tree": {"properties": {"child": {"$ref": "#/$defs/tree"}}, "additionalProperties": false}}}');
+SELECT outbox.emit('o', 1, 'not tree', (repeat('{"child":', 3000) || '{}' || repeat('}', 3000))::jsonb);
+SELECT outbox.emit('o', 1, 'not tree', '{"x": 1}') IS NOT NULL AS valid;
+SELECT outbox.event_schema('o', 'circle', '{"anyOf": [{"type": "string"}, {"allOf": [{"$ref": "#"}]}]}');
+SELECT outbox.emit('o', 1, 'circle', '"x"') IS NOT NULL AS valid;
+SELECT outbox.emit('o', 1, 'circle', '{"deep": [1]}');
+SELECT outbox.event_schema('o', 'deep', (repeat('{"items":', 1000) || '{"type": "string"}' || repeat('}', 1000))::jsonb);
+SELECT outbox.event_schema('o', 'deep', (repeat('{"items":', 1001) || '{"type": "string"}' || repeat('}', 1001))::jsonb);
+SELECT outbox.event_schema('o', 'deep', (repeat('{"not":', 4000) || 'true' || repeat('}', 4000))::jsonb);
+SELECT outbox.emit('o', 1, 'deep', (repeat('[', 999) || '"x"' || repeat(']', 999))::jsonb) IS NOT NULL AS valid;
+-- Thirty schemas, each of which refers to the next one twice: a billion steps are not taken, nor is a "not" satisfied by the end of them.
+SELECT outbox.event_schema('o', 'double', jsonb_build_object('properties', jsonb_build_object('a', jsonb_build_object('not', jsonb_build_object('$ref', '#/$defs/d1'))), '$defs', (SELECT jsonb_object_agg('d' || i, CASE WHEN i < 30
+  THEN jsonb_build_object('allOf', jsonb_build_array(d, d)) ELSE '{"type": "integer"}' END) FROM generate_series(1, 30) i, jsonb_build_object('$ref', '#/$defs/d' || i + 1) d)));
+SELECT outbox.emit('o', 1, 'double', '{"a": 1}');
+SELECT outbox.emit('o', 1, 'double', '{"a": "x"}') IS NOT NULL AS valid;
 SELECT outbox.event_schema('o', 'long', '{"pattern": "^(a|b)*$"}');
 SELECT outbox.emit('o', 1, 'long', to_jsonb(repeat('ab', 200000))) IS NOT NULL AS valid;
 -- Who may emit may not change a schema.

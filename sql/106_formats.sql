@@ -38,6 +38,14 @@ SELECT outbox.alter_route('regress by position', server => 'regress_events');
 SELECT outbox.alter_route('regress by position', format => 'payload', options => '{"mode": "list"}');
 SELECT format, options FROM outbox.route WHERE name = 'regress by position';
 
+-- placements: what is no place, no number, in a place twice, and what a destination has not
+SELECT outbox.create_route('regress x', server => 'regress_events', format => 'debezium', options => '{"table.fields.additional.placement": "type:heeder:eventType"}');
+SELECT outbox.create_route('regress x', server => 'regress_events', format => 'debezium', options => '{"table.fields.additional.placement": "type:partition"}');
+SELECT outbox.create_route('regress x', server => 'regress_events', format => 'debezium', options => '{"table.fields.additional.placement": "type:header:a,shard:header:a"}');
+SELECT outbox.create_route('regress x', server => 'regress_events', format => 'debezium', options => '{"table.fields.additional.placment": "type:header"}');
+SELECT outbox.create_route('regress x', server => 'regress_redis', format => 'debezium', options => '{"table.fields.additional.placement": "shard:partition"}');
+SELECT outbox.create_route('regress x', server => 'regress_redis', format => 'debezium', options => '{"mode": "list"}');
+
 -- changed, said to be the same, and kept; the audit has it
 SELECT outbox.alter_route('regress plain', format => 'payload');
 SET client_min_messages = notice;
@@ -48,6 +56,43 @@ SELECT outbox.alter_route('regress plain', max_attempts => 5);
 SELECT name, format FROM outbox.route WHERE name = 'regress plain';
 SELECT action, detail -> 'changed' AS changed FROM outbox.audit WHERE route = 'regress plain' AND action = 'alter_route' ORDER BY at;
 SELECT detail -> 'to' -> 'format' AS format FROM outbox.audit WHERE route = 'regress payload' AND action = 'create_route';
+
+-- header names that the route's format has taken: emit() refuses them, in every way in, where such a route takes the event
+SET outbox.lone_emit = allow;
+SELECT outbox.alter_route('regress plain', aggregate_types => '{order}', event_types => '{order.*}', format => 'cloudevents');
+\set VERBOSITY default
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"tenant": "a", "ce_tenant": "b"}');
+\set VERBOSITY terse
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"CE_id": "b"}');
+SELECT outbox.emit_text('order', 1, 'order.paid', 'x', headers => '{"ce_": "b"}');
+SELECT outbox.emit_tombstone('order', 1, 'order.paid', '{"ce_x": "b"}');
+SELECT outbox.emit_many('[{"aggregate_type": "order", "event_type": "order.paid", "payload": 1, "headers": {"ce_x": "1"}}]');
+SELECT outbox.emit_many('order', '{1,2}'::text[], 'order.paid', '{1,2}'::jsonb[], headers => ARRAY['{}', '{"ce_x": "1"}']::jsonb[]);
+INSERT INTO outbox.event (aggregate_type, aggregate_id, event_type, payload, headers) VALUES ('order', '1', 'order.paid', '1', '{"ce_x": "1"}');
+-- no such route takes these; these names are free
+SELECT outbox.emit('order', 1, 'shipped', '{}', '{"ce_tenant": "b"}') IS NOT NULL AS other_event, outbox.emit('invoice', 1, 'order.paid', '{}', '{"ce_tenant": "b"}') IS NOT NULL AS other_type,
+  outbox.emit('order', 1, 'order.paid', '{}', '{"ce": "b", "xce_": "c", "c": ""}') IS NOT NULL AS other_names, outbox.emit('order', 1, 'order.paid', '{}', '{}') IS NOT NULL AS none;
+-- Debezium's: what the placement calls another column, unless that header is placed itself, or none is sent that is not
+SELECT outbox.alter_route('regress plain', format => 'debezium', options => '{"table.fields.additional.placement": "type:header:eventType,tenant:header:who,shard:header", "table.expand.json.payload": true}');
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"eventType": "b"}');
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"who": "b"}');
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"tenant": "a", "shard": "1", "EventType": "b", "ce_x": "c"}') IS NOT NULL AS emitted;
+SELECT outbox.alter_route('regress plain', options => '{"event.headers": "placed", "table.fields.additional.placement": "type:header:eventType"}');
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"eventType": "b"}') IS NOT NULL AS not_sent_anyway;
+-- as the route is now, also in this transaction; taken back, it is as before
+BEGIN;
+SELECT outbox.alter_route('regress plain', format => 'cloudevents-json', options => '{}');
+SAVEPOINT s;
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"ce_x": "b"}');
+ROLLBACK TO s;
+ROLLBACK;
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"ce_x": "b"}') IS NOT NULL AS taken_back;
+-- two routes: each is asked
+SELECT outbox.create_route('regress second', server => 'regress_events', format => 'cloudevents') > 0 AS made;
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"ce_x": "b"}');
+SELECT outbox.drop_route('regress second');
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"ce_x": "b"}') IS NOT NULL AS free_again;
+\set VERBOSITY default
 
 SELECT count(outbox.drop_route(name)) AS dropped FROM outbox.route WHERE name LIKE 'regress%';
 DROP SERVER regress_events, regress_redis;

@@ -27,6 +27,11 @@ INSERT INTO outbox.outboxevent (aggregatetype, aggregateid, type, payload, traci
  ('Trace', '1', 'd', '{}', E'  ! comment\r\n traceparent : 00-4bf92f3577b34da6a3ce929d0e0e4736-\\\n   00f067aa0ba902b7-01\r\nbaggage\tuser\\u003Dme\n\\'),
  ('Trace', '1', 'e', '{}', E'traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\ntracestate=\\u00e9\nbaggage=' || repeat('x', 5000));
 SELECT event_type, headers FROM outbox.event WHERE aggregate_type = 'Trace' ORDER BY event_type;
+-- as long as the settings' may be, and no longer
+INSERT INTO outbox.outboxevent (aggregatetype, aggregateid, type, payload, tracingspancontext) VALUES
+ ('Trace', '1', 'f', '{}', E'traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\ntracestate=' || repeat('x', 512) || E'\nbaggage=' || repeat('y', 3000)),
+ ('Trace', '1', 'g', '{}', E'traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\ntracestate=' || repeat('x', 513) || E'\nbaggage=' || repeat('y', 3001));
+SELECT event_type, length(headers ->> 'tracestate') AS tracestate, length(headers ->> 'baggage') AS baggage FROM outbox.event WHERE aggregate_type = 'Trace' AND event_type > 'e' ORDER BY 1;
 ROLLBACK;
 SELECT count(*) FROM outbox.outboxevent;
 -- what is gone is not counted, and what another transaction emitted is not seen

@@ -58,6 +58,26 @@ SET outbox.inbox_expired = skip;
 SELECT outbox.receive('billing', pg_temp.id_at(timestamptz '2025-03-04 05:06:07+00', 1));
 SET outbox.inbox_expired = accept;
 SELECT outbox.receive('billing', pg_temp.id_at(timestamptz '2025-03-04 05:06:07+00', 1)), outbox.receive('billing', pg_temp.id_at(timestamptz '2025-03-04 05:06:07+00', 1));
+-- What was accepted is remembered: when it comes again it was seen, whatever the setting is by then; another consumer has not seen it.
+RESET outbox.inbox_expired;
+SELECT pg_temp.id_at(timestamptz '2025-03-04 05:06:07+00', 1) AS old, pg_temp.id_at(timestamptz '2025-03-04 05:06:07+00', 2) AS older \gset
+SELECT outbox.receive('billing', :'old'), (SELECT count(*) FROM outbox.receive_many('billing', ARRAY[:'old', :'old']::uuid[])), outbox.receive('billing', :'old');
+SELECT outbox.receive('search', :'old');
+SELECT count(*) FROM outbox.receive_many('billing', ARRAY[:'old', :'older']::uuid[]);
+SELECT count(*) FROM outbox.receive_many('billing', ARRAY(SELECT :'old'::uuid FROM generate_series(1, 65)));
+-- In the transaction that accepts it, and after that was taken back; after its mark was.
+BEGIN;
+SET LOCAL outbox.inbox_expired = accept;
+SELECT outbox.receive('billing', :'older');
+SET LOCAL outbox.inbox_expired = error;
+SELECT outbox.receive('billing', :'older');
+ROLLBACK;
+SELECT outbox.receive('billing', :'older');
+BEGIN;
+SELECT outbox.forget_received('billing', :'old');
+SELECT outbox.receive('billing', :'old');
+ROLLBACK;
+SELECT outbox.receive('billing', :'old');
 SET outbox.inbox_expired = maybe;
 RESET outbox.inbox_expired;
 SET outbox.inbox_retention = '29d';
@@ -189,6 +209,7 @@ RESET ROLE;
 SELECT outbox.revoke_receive('regress_inbox');
 -- Renamed; made anew under the same name.
 ALTER ROLE regress_inbox_group RENAME TO regress_inbox_renamed;
+SELECT role, role_id = role::text::regrole AS same, consumers FROM outbox_internal.receive_right WHERE role LIKE 'regress%';
 SET ROLE regress_inbox;
 SELECT outbox.receive('search', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a16');
 RESET ROLE;
@@ -206,6 +227,43 @@ SELECT outbox.forget_received('billing', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a16')
 RESET ROLE;
 SELECT outbox.revoke_operate('regress_inbox');
 SELECT outbox.revoke_receive('regress_inbox_renamed');
+-- By hand; and what is left of a right that was taken by other ways: told with what to type.
+GRANT EXECUTE ON FUNCTION outbox.receive(text, uuid) TO regress_inbox;
+SELECT detail, hint FROM outbox.doctor() WHERE "check" = 'rights' AND detail LIKE '%receive%';
+REVOKE EXECUTE ON FUNCTION outbox.receive(text, uuid) FROM regress_inbox;
+CREATE ROLE regress_inbox_gone;
+SELECT outbox.grant_receive('regress_inbox', '{billing}'), outbox.grant_receive('regress_inbox_gone', '{a,b}');
+DROP OWNED BY regress_inbox, regress_inbox_gone;
+DROP ROLE regress_inbox_gone;
+SELECT detail, hint FROM outbox.doctor() WHERE "check" = 'rights' AND detail LIKE '%receive%' ORDER BY 1;
+DELETE FROM outbox_internal.receive_right WHERE role = 'regress_inbox_gone';
+SELECT outbox.revoke_receive('regress_inbox');
+-- More roles in one session than it remembers rights of, in turn and again: each by its own.
+DO $$
+BEGIN
+  FOR i IN 1 .. 10 LOOP
+    EXECUTE format('CREATE ROLE regress_inbox_%s', i);
+    PERFORM outbox.grant_receive(format('regress_inbox_%s', i)::regrole, ARRAY['c' || i, 'all']);
+  END LOOP;
+END $$;
+CREATE FUNCTION pg_temp.may(role text, consumer text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('SET LOCAL ROLE %I', role);
+  PERFORM outbox.received_to(consumer, 's');
+  RESET ROLE;
+  RETURN true;
+EXCEPTION WHEN insufficient_privilege THEN
+  RETURN false;
+END $$;
+SELECT string_agg(i || ':' || pg_temp.may('regress_inbox_' || i, 'c' || i) || pg_temp.may('regress_inbox_' || i, 'c' || (i % 10 + 1)) || pg_temp.may('regress_inbox_' || i, 'all'), ' ')
+FROM (SELECT (n - 1) % 10 + 1 FROM generate_series(1, 25) n) n (i);
+DO $$
+BEGIN
+  FOR i IN 1 .. 10 LOOP
+    PERFORM outbox.revoke_receive(format('regress_inbox_%s', i)::regrole);
+    EXECUTE format('DROP ROLE regress_inbox_%s', i);
+  END LOOP;
+END $$;
 DROP ROLE regress_inbox, regress_inbox_renamed;
 
 -- Whose search_path it is does not matter, nor does an operator of his own.

@@ -5,6 +5,7 @@
 #include "base/version.h"
 #include "emit/replica_role.h"
 #include "metrics/emitted.h"
+#include "pg/planning.h"
 #include "pg/settings.h"
 #include "pg/shared.h"
 #include "pg/transaction_end.h"
@@ -25,6 +26,7 @@ void _PG_init(void) {
   outbox::admin::InstallUtilityHook();
   outbox::admin::InstallDropHook();
   outbox::admin::InstallTriggerHook();
+  outbox::pg::InstallPlanningHooks();
   if (process_shared_preload_libraries_in_progress) {
     outbox::pg::InstallSharedMemoryHooks();
     outbox::metrics::InstallSharedMemoryHooks();

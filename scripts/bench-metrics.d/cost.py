@@ -33,7 +33,8 @@ class Server:
 
     def ask(self, statement, *values):
         cursor = self.connection.execute(statement, values or None)
-        return cursor.fetchone()[0] if cursor.description else None
+        row = cursor.fetchone() if cursor.description else None
+        return row[0] if row else None
 
     def relay(self):
         return self.ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'outbox relay'")

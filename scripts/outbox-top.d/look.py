@@ -13,7 +13,7 @@ from typing import Dict, List, Optional
 class Route:
     route: str
     destination: str = ""
-    state: str = ""  # of the lane that is worst off, as in outbox.lag; empty: not asked yet
+    state: str = ""  # of the lane that is worst off, as in outbox.lag; topic away: lanes are idle, topics have left them; empty: not asked yet
     rate: Optional[float] = None  # events per second acknowledged
     pending: float = 0  # an estimate where the route is behind
     oldest_seconds: float = 0

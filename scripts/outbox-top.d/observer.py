@@ -8,8 +8,9 @@ import psycopg
 
 from look import Destination, Finding, Look, Parked, Route
 
-SETTINGS = ("SET application_name = 'outbox-top'; SET default_transaction_read_only = on; SET statement_timeout = '10 s';"
-            " SET lock_timeout = '1 s'; SET search_path = pg_catalog; SET datestyle = 'ISO'")
+# Without an encoding of the client's own, psycopg hands out bytes where the database's is SQL_ASCII.
+SETTINGS = ("SET client_encoding = 'UTF8'; SET application_name = 'outbox-top'; SET default_transaction_read_only = on;"
+            " SET statement_timeout = '10 s'; SET lock_timeout = '1 s'; SET search_path = pg_catalog; SET datestyle = 'ISO'")
 # A part that took so long is left alone for twenty times as long: looking takes 5 % of a session at most.
 REST = 20
 HISTORY_SECONDS = 60
@@ -208,6 +209,8 @@ class Observer:
         for route in look.routes:
             of_route = sorted(lanes.get(route.route, []))
             route.state = of_route[0][2] if of_route else ""
+            if route.state == "idle" and of_route[-1][0]:  # a side lane
+                route.state = "topic away"
             route.error = next((lane[3] for lane in of_route if lane[3]), "")
             # The rate of the last minute says something of a route that goes, not of one whose destination has gone.
             if route.change is None and route.pending > 0 and route.drain_seconds is None and route.rate and not route.error and route.state in GOING:

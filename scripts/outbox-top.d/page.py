@@ -2,6 +2,7 @@
 import textwrap
 import time
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.text import Text
 
@@ -12,24 +13,26 @@ from words import count, milliseconds, octets, plain, seconds
 STYLES = {"problem": "bold red", "warning": "yellow"}
 SECTIONS = ("routes", "destinations", "trouble", "parked")
 ORDERS = {
-    "backlog": lambda route: (-route.oldest_seconds, -route.pending, route.route),
+    "backlog": lambda route: (-route.pending, -route.oldest_seconds, route.route),
     "name": lambda route: (route.route,),
     "rate": lambda route: (-(route.rate or 0), route.route),
     "dead": lambda route: (-route.dead, -route.retrying, route.route),
+    "age": lambda route: (-route.oldest_seconds, -route.pending, route.route),
 }
 GOOD_LANES = ("idle", "running", "draining", "starting", "")
 LATE_SECONDS = 60  # as the first alert rule has it
 
 HELP = """\
 Up, Down, PgUp, PgDn, Home, End   move; Tab or 1 to 4: to another part of the page
-o   order of routes: backlog, name, rate, dead
+o   order of routes: backlog, name, rate, dead, age of the oldest event
 p   pause the route or destination under the bar     r   resume it
 t   try again: the parked events under the bar (dead letters are redriven)
     Each shows its statement, and does it after y.   q   quit
 
 rate is events per second acknowledged by the destination; waiting is an estimate where a route is behind;
 drain: how long until nothing waits, by how the backlog shrank over the last minute. p50, p99 and max are
-milliseconds from commit to acknowledgement, ack p99 the destination's part of it, over the last minute.
+milliseconds from commit to acknowledgement (12s: seconds, from ten on), ack p99 the destination's part of it,
+over the last minute. topic away: lanes are idle, topics have left them (trouble says why).
 What is in parked: retry(ing), block(ed) behind another event of the key, (sch)eduled, dead (letters)."""
 
 
@@ -169,6 +172,21 @@ def heading(look):
            (f"  looked in {look.took_seconds * 1000:.0f} ms", "")]
 
 
+def folded(parts, width, most):
+    """As many lines as it takes of whole parts, `most` at most: then the last parts are left out."""
+    lines = [Text(no_wrap=True)]
+    for text, style in parts:
+        if lines[-1].cell_len and lines[-1].cell_len + cell_len(text) > width:
+            if len(lines) == most:
+                break
+            lines.append(Text(no_wrap=True))
+            text = text.lstrip(" ,")
+        lines[-1].append(text, style)
+    for line in lines:
+        line.truncate(width)
+    return lines
+
+
 def notices(look, width):
     for status, detail, hint in look.notices():
         yield from wrapped(f"{status}: {plain(detail)}" + (f". {plain(hint)}" if hint else ""), width, STYLES[status], 2)
@@ -247,13 +265,7 @@ def keys_line(look, width):
 
 def draw(look, view, width, height, ellipsis="…", whole=False):
     """All lines of the page, `height` of them at most; exactly so many where it is the whole terminal."""
-    top = []
-    for parts in heading(look):
-        line = Text(no_wrap=True)
-        for text, style in parts:
-            line.append(text, style)
-        line.truncate(width)
-        top.append(line)
+    top = [line for parts in heading(look) for line in folded(parts, width, 2 if height >= 16 else 1)]
     top += list(notices(look, width))
     bottom = list(view.question) if view.question else [Text(table.fit(plain(view.message), width, ellipsis=ellipsis).rstrip(), no_wrap=True),
                                                         keys_line(look, width)]

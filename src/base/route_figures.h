@@ -17,34 +17,41 @@ inline constexpr size_t kErrorClasses = 8;  // base/status.h: ErrorClass
 inline constexpr size_t kParkedStates = 4;  // relay/parked_log.h: ParkedState
 
 // How a route gets through a backlog, whichever workers have its lanes: a spell of time in which some lane of it was
-// always behind. All zero when made; not kept over a restart.
+// always behind. A lane that reads window after window is behind for a moment all the time, so it counts once that has
+// lasted. All zero when made; not kept over a restart.
 struct Drain {
-  static constexpr int64_t kGap = 10'000'000;  // microseconds without a lane behind end it
+  // Microseconds.
+  static constexpr int64_t kLasts = 3'000'000;  // a lane that has been behind for so long takes part
+  static constexpr int64_t kGap = 5'000'000;    // so long without one that does ends it
 
   std::atomic<int64_t> since;  // Unix microseconds
-  std::atomic<int64_t> seen;   // when a lane was behind last
+  std::atomic<int64_t> seen;   // when a lane took part last
   std::atomic<int64_t> moves;  // since when anything of it is done, about
-  std::atomic<uint64_t> mark;  // `resolved` when it began
-  Counter resolved;            // events delivered or parked by all lanes, since any time
+  Counter done;                // events that destinations acknowledged to lanes that take part, since they fell behind
 
-  // A lane is behind. Two workers may begin it at once: then the later one's mark counts.
-  void NoteBehind(int64_t now) {
+  // A lane that has been behind since then, and has delivered so many events more. Two workers may begin a drain at
+  // once: then what one of them had done before is not counted.
+  void Note(int64_t now, int64_t behind_since, uint64_t delivered) {
     const int64_t before = seen.exchange(now, std::memory_order_relaxed);
-    if (before == 0 || now - before > kGap || before - now > kGap) {
-      mark.store(ValueOf(resolved), std::memory_order_relaxed);
-      since.store(now, std::memory_order_relaxed);
+    const bool begins = before == 0 || now - before > kGap || before - now > kGap;
+    if (begins) {
+      done.store(0, std::memory_order_relaxed);
+      moves.store(behind_since, std::memory_order_relaxed);
     }
-    if (done() == 0) {
+    if (begins || behind_since < since.load(std::memory_order_relaxed)) {
+      since.store(behind_since, std::memory_order_relaxed);
+    }
+    if (delivered > 0) {
+      Count(&done, delivered);
+    } else if (ValueOf(done) == 0) {
       moves.store(now, std::memory_order_relaxed);
     }
   }
-  uint64_t done() const { return ValueOf(resolved) - mark.load(std::memory_order_relaxed); }
   void Reset() {
     since = 0;
     seen = 0;
     moves = 0;
-    mark = 0;
-    resolved = 0;
+    done = 0;
   }
 };
 

@@ -1,7 +1,6 @@
 #include "base/uri.h"
 
 #include <cstddef>
-#include <cstring>
 
 namespace outbox {
 
@@ -17,6 +16,7 @@ bool IsDigit(char c) {
 
 // Of the characters that RFC 3986 knows, without brackets (which belong to addresses of hosts, and readers differ).
 bool IsUriText(std::string_view text) {
+  constexpr std::string_view kMarks = "-._~:/?#@!$&'()*+,;=";
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const auto hex = [&](size_t at) {
@@ -24,7 +24,7 @@ bool IsUriText(std::string_view text) {
              (IsDigit(text[at]) || (text[at] >= 'A' && text[at] <= 'F') || (text[at] >= 'a' && text[at] <= 'f'));
     };
     if (c == '%' ? !hex(i + 1) || !hex(i + 2)
-                 : !IsAlpha(c) && !IsDigit(c) && std::strchr("-._~:/?#@!$&'()*+,;=", c) == nullptr) {
+                 : !IsAlpha(c) && !IsDigit(c) && kMarks.find(c) == std::string_view::npos) {
       return false;
     }
   }

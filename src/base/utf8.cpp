@@ -1,6 +1,7 @@
 #include "base/utf8.h"
 
 #include <cstdint>
+#include <cstring>
 
 namespace outbox {
 
@@ -74,6 +75,16 @@ std::string WellFormedUtf8(std::string_view text, size_t limit) {
 
 bool IsUtf8(std::string_view text) {
   while (!text.empty()) {
+    // Eight characters of ASCII at once.
+    for (uint64_t eight = 0; text.size() >= sizeof(eight); text.remove_prefix(sizeof(eight))) {
+      std::memcpy(&eight, text.data(), sizeof(eight));
+      if ((eight & 0x8080808080808080) != 0) {
+        break;
+      }
+    }
+    if (text.empty()) {
+      break;
+    }
     const size_t length = CharacterLength(text);
     if (length == 0) {
       return false;

@@ -58,7 +58,7 @@ constexpr ColumnRule kRules[kLogColumns] = {
   ereport(ERROR,
           (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
            errmsg("day table \"%s\" cannot take events", RelationGetRelationName(table)), errdetail("%s", detail),
-           errhint("Day tables belong to the extension: undo what was changed on this one.")));
+           errhint("Day tables belong to the extension, whose owner undoes what was changed on this one.")));
   pg_unreachable();
 }
 
@@ -109,10 +109,11 @@ Relation OpenSpareTableForEmit(int32 day) {
   if (table == nullptr) {
     char name[NAMEDATALEN];
     DayTableName(DayTableKind::kLog, day, name);
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("there is no table for an event: neither \"%s\" nor \"log_spare\" is there", name),
-                    errhint("outbox_internal.log_spare belongs to the extension. A keeper makes day tables where "
-                            "max_worker_processes has room for one.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("there is no table for an event: neither \"%s\" nor \"log_spare\" is there", name),
+             errhint("outbox_internal.log_spare belongs to the extension, whose owner restores it. A keeper makes "
+                     "day tables where max_worker_processes has room for one.")));
   }
   CheckDayTable(table, true);
   pg::NoteEmittedToSpare();

@@ -120,7 +120,8 @@ void MakeRoom(const char* name) {
     ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
                     errmsg("relation \"%s\" has the name of a day table, and another session is using it", name),
                     errdetail("It is not a partition, and would be renamed."),
-                    errhint("Rename or drop %s.%s, or wait until it is not used.", get_namespace_name(schema), name)));
+                    errhint("Wait until it is not used; its owner may rename or drop %s.%s.",
+                            get_namespace_name(schema), name)));
   }
   char aside[NAMEDATALEN];
   pg_snprintf(aside, NAMEDATALEN, "%s_aside", name);

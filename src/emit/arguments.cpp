@@ -80,6 +80,20 @@ bytea* TextBytes(text* value) {
   return utf8 == Bytes(value) ? value : cstring_to_text(utf8);
 }
 
+void TakeText(text* body, NewEvent* event) {
+  event->payload = TextBytes(body);
+  if (event->content_type == nullptr) {
+    event->content_type = cstring_to_text("text/plain");
+  }
+}
+
+void TakeBytes(bytea* body, NewEvent* event) {
+  event->payload = body;
+  if (event->content_type == nullptr) {
+    event->content_type = cstring_to_text("application/octet-stream");
+  }
+}
+
 Jsonb* JsonArgToJsonb(const text* value) {
   return value == nullptr ? nullptr
                           : DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(text_to_cstring(value))));

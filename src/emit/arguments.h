@@ -21,6 +21,10 @@ bytea* JsonbBytes(const Jsonb* value);
 bytea* JsonbBytes(const JsonbValue* value);  // as an iterator that skips what is nested hands it out
 bytea* TextBytes(text* value);
 
+// The body; where no content type was given, that of any text and of any bytes.
+void TakeText(text* body, NewEvent* event);
+void TakeBytes(bytea* body, NewEvent* event);
+
 // A json_arg (whose text json_in has checked) as jsonb.
 Jsonb* JsonArgToJsonb(const text* value);
 

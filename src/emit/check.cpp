@@ -127,14 +127,38 @@ const char* JsonTypeName(const JsonbValue* value) {
   pg_unreachable();
 }
 
+// For a message: on one line, whatever it holds.
+const char* Shown(std::string_view name) {
+  StringInfoData shown;
+  initStringInfo(&shown);
+  for (size_t i = 0; i < name.size(); i++) {
+    const auto c = static_cast<unsigned char>(name[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < name.size() ? name[i + 1] : 0);
+    const std::string_view three = pg::SpeaksUtf8() ? name.substr(i, 3) : std::string_view();
+    if (c < 0x20 || c == 0x7f) {
+      appendStringInfo(&shown, "\\u%04x", c);
+    } else if (c == 0xc2 && next >= 0x80 && next < 0xa0 && pg::SpeaksUtf8()) {
+      appendStringInfo(&shown, "\\u%04x", next);
+      i++;
+    } else if (three == "\xe2\x80\xa8" || three == "\xe2\x80\xa9") {
+      appendStringInfo(&shown, "\\u%04x", 0x2028 + (three.back() == '\xa9'));
+      i += 2;
+    } else {
+      appendStringInfoChar(&shown, name[i]);
+    }
+  }
+  return shown.data;
+}
+
 void CheckHeaderName(const JsonbValue* name) {
-  const char* bad = format::BadHeaderName({name->val.string.val, static_cast<size_t>(name->val.string.len)});
+  const std::string_view text(name->val.string.val, name->val.string.len);
+  const char* bad = format::BadHeaderName(pg::Utf8(text));
   if (bad != nullptr) {
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                    errmsg("invalid header name \"%s\"", pnstrdup(name->val.string.val, name->val.string.len)),
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid header name \"%s\"", Shown(text)),
                     errdetail("The header name %s.", bad),
-                    errhint("The names id, type, aggregate_type, content-type, content_type, created_at, key, "
-                            "payload and outbox-replay are used on the wire; choose another one.")));
+                    errhint("A name has 1 to 32767 bytes and no control characters. The names id, type, "
+                            "aggregate_type, content-type, content_type, created_at, key, payload and outbox-replay "
+                            "are used on the wire.")));
   }
 }
 
@@ -205,7 +229,7 @@ void CheckPayload(const NewEvent* event) {
   if (Size(event->payload) > limit) {
     ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("payload is too large"),
                     errdetail("It has %zu bytes; outbox.max_payload_size is %zu.", Size(event->payload), limit),
-                    errhint("Store the content elsewhere and publish a reference to it, or raise "
+                    errhint("Store the content elsewhere and publish a reference to it, or have an administrator raise "
                             "outbox.max_payload_size together with the broker's own limit.")));
   }
 }
@@ -277,6 +301,13 @@ void CheckMayEmit() {
   }
 }
 
+void RefuseChange(const char* verb) {
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("cannot %s an event", verb),
+                  errdetail("The log is append-only: what was emitted is published when the transaction commits."),
+                  errhint("Roll back, to a savepoint for instance, to take back what this transaction emitted.")));
+  pg_unreachable();
+}
+
 void RefuseNullPayload() {
   ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("payload must not be null"),
                   errdetail("A null payload is a tombstone: consumers of compacted topics take it as a deletion."),
@@ -322,13 +353,21 @@ void CheckJsonPayload(const text* json) {
   }
 }
 
-void CheckEvent(NewEvent* event, bool edited) {
-  CheckName(event->aggregate_type, "aggregate type", "aggregate_type, aggregate_id, event_type, payload",
-            kMaxAggregateType, "The aggregate type decides the topic and, with the aggregate id, the order.",
+void CheckAggregateType(const text* aggregate_type) {
+  CheckName(aggregate_type, "aggregate type", "aggregate_type, aggregate_id, event_type, payload", kMaxAggregateType,
+            "The aggregate type decides the topic and, with the aggregate id, the order.",
             "Pass what kind of thing the event is about, such as 'order'.");
-  CheckKey(event);
-  CheckName(event->event_type, "event type", "aggregate_type, aggregate_id, event_type, payload", kMaxEventType,
+}
+
+void CheckEventType(const text* event_type) {
+  CheckName(event_type, "event type", "aggregate_type, aggregate_id, event_type, payload", kMaxEventType,
             "Consumers tell events apart by their type.", "Pass what happened, such as 'order.created'.");
+}
+
+void CheckEvent(NewEvent* event, bool edited) {
+  CheckAggregateType(event->aggregate_type);
+  CheckKey(event);
+  CheckEventType(event->event_type);
   CheckConvertible(event->aggregate_type);
   CheckConvertible(event->aggregate_id);
   CheckConvertible(event->event_type);
@@ -340,7 +379,7 @@ void CheckEvent(NewEvent* event, bool edited) {
   if (!IsInParallelMode()) {  // where tables cannot be looked at under a new snapshot, and InsertEvent refuses
     CheckTopicRight(event);
     if (!edited) {
-      CheckTopicKnown(event);
+      CheckWithRoutes(event);
     }
   }
   CheckDeliverAt(event);

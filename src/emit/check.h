@@ -13,6 +13,10 @@ inline constexpr size_t kMaxEventType = 255;
 inline constexpr size_t kMaxContentType = 255;
 inline constexpr size_t kMaxHeaders = 12 * 1024;  // names and values of all headers together
 
+// Where rights and keys hang on a topic, an event without one of its own counts as of this and its aggregate type,
+// whatever routes make of it.
+inline constexpr const char* kDefaultTopic = "outbox.event.";
+
 // How far ahead deliver_at may be. Beyond it a unit was mistaken (milliseconds for seconds), and the mistake is better
 // reported to the caller than found in years.
 inline constexpr int64 kMaxDelay = 10 * INT64CONST(366) * USECS_PER_DAY;  // ten years
@@ -25,6 +29,12 @@ void CheckMayEmit();
 // being changed for one route, so that what other routes know of its topic does not matter.
 void CheckEvent(NewEvent* event, bool edited = false);
 
+// Refuses a type that no event can have: NULL (22004), empty (22023), too long (22001).
+void CheckAggregateType(const text* aggregate_type);
+void CheckEventType(const text* event_type);
+
+// Refuses UPDATE and DELETE of events (55000); `verb`: what was tried.
+[[noreturn]] void RefuseChange(const char* verb);
 // Refuses a NULL payload of an event that is not a tombstone (22004).
 [[noreturn]] void RefuseNullPayload();
 // Refuses JSON that was encoded twice: a string whose text begins with { or [ (22023).

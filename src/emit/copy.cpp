@@ -56,10 +56,12 @@ void WarnInCopy() {
   const Answer answer = InCopy();
   looked = answer != Answer::kNotNow;
   if (answer == Answer::kCopy) {
-    ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                      errmsg("this database is a copy: events are kept, and none is published before outbox.adopt()"),
-                      errdetail("outbox_internal.identity names another server, database or outbox.instance."),
-                      errhint("SELECT outbox.adopt() has it publish, what was emitted until then too.")));
+    ereport(WARNING,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("this database is a copy: events are kept, and none is published before outbox.adopt()"),
+             errdetail("outbox_internal.identity names another server, database or outbox.instance."),
+             errhint("The owner of the extension has it publish by SELECT outbox.adopt(), what was emitted until "
+                     "then too.")));
   }
 }
 

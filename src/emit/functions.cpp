@@ -2,8 +2,8 @@
 #include "emit/arguments.h"
 #include "emit/check.h"
 #include "emit/insert.h"
-#include "emit/topic_rights.h"
 #include "pg/entry.h"
+#include "pg/rights.h"
 
 namespace outbox::emit {
 
@@ -37,15 +37,9 @@ int TakeBody(FunctionCallInfo fcinfo, NewEvent* event) {
   // An explicit NULL means the default here: NULL in the log would mean JSON.
   event->content_type = TextArgument(fcinfo, kBody + 1);
   if constexpr (body == Body::kText) {
-    event->payload = TextBytes(PG_GETARG_TEXT_PP(kBody));
-    if (event->content_type == nullptr) {
-      event->content_type = cstring_to_text("text/plain");
-    }
+    TakeText(PG_GETARG_TEXT_PP(kBody), event);
   } else {
-    event->payload = PG_GETARG_BYTEA_PP(kBody);
-    if (event->content_type == nullptr) {
-      event->content_type = cstring_to_text("application/octet-stream");
-    }
+    TakeBytes(PG_GETARG_BYTEA_PP(kBody), event);
   }
   return kBody + 2;
 }
@@ -55,7 +49,7 @@ enum class Headers { kJsonb, kJsonArg };
 
 template <Body body, KeyType key, Headers given = body == Body::kJsonArg ? Headers::kJsonArg : Headers::kJsonb>
 Datum Emit(FunctionCallInfo fcinfo) {
-  HearOfRights(fcinfo);
+  pg::HearOfRights(fcinfo);
   NewEvent event = {};
   event.aggregate_type = TextArgument(fcinfo, 0);
   event.aggregate_id = KeyArgument(fcinfo, 1, key);

@@ -66,7 +66,7 @@ void InsertIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapTu
 [[noreturn]] void RefuseIndex(Relation day_table, const char* detail) {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("day table \"%s\" cannot take events", RelationGetRelationName(day_table)),
-                  errdetail("%s", detail), errhint("Drop what does not belong to the extension.")));
+                  errdetail("%s", detail), errhint("The owner of the extension drops what does not belong to it.")));
   pg_unreachable();
 }
 

@@ -65,14 +65,16 @@ void StampAnew(NewEvent* event) {
 
 // Stamps events of which some have a key, and returns how many there are left to write, in front, in order; `written`
 // gets them. The others have the id of the event that has their key.
-int StampAndTakeKeys(NewEvent* events, int count, NewEvent* written) {
+int StampAndTakeKeys(NewEvent* events, int count, NewEvent* written, int* at) {
   int left = 0;
   for (int i = 0; i < count; i++) {
+    *at = i;
     StampAnew(&events[i]);
     if (events[i].dedupe_key == nullptr || TakeKey(&events[i], StampAnew)) {
       written[left++] = events[i];
     }
   }
+  *at = -1;
   return left;
 }
 
@@ -167,7 +169,7 @@ void InsertEvent(NewEvent* event) {
   OUTBOX_FAULT_POINT("emit.inserted");
 }
 
-void InsertEvents(NewEvent* events, int count) {
+void InsertEvents(NewEvent* events, int count, int* at) {
   CheckMayEmit();
   if (count == 0) {
     return;
@@ -176,7 +178,7 @@ void InsertEvents(NewEvent* events, int count) {
   FullTransactionId xid = GetTopFullTransactionId();
   if (AnyKey(events, count)) {
     NewEvent* written = static_cast<NewEvent*>(palloc(count * sizeof(NewEvent)));
-    count = StampAndTakeKeys(events, count, written);
+    count = StampAndTakeKeys(events, count, written, at);
     events = written;
   } else {
     int64 reading = pg::TakeReadings(count);

@@ -1,85 +1,18 @@
 #include "emit/json_schema.h"
 
+#include "emit/json_value.h"
+
 extern "C" {
 #include "catalog/pg_collation.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "regex/regex.h"
-#include "utils/builtins.h"
-#include "utils/numeric.h"
 }
-
-#include <string_view>
 
 namespace outbox::emit {
 
 namespace {
-
-std::string_view TextOf(const JsonbValue& value) {
-  return {value.val.string.val, static_cast<size_t>(value.val.string.len)};
-}
-
-bool IsObject(const JsonbValue& value) {
-  return value.type == jbvBinary && JsonContainerIsObject(value.val.binary.data);
-}
-bool IsArray(const JsonbValue& value) {
-  return value.type == jbvBinary && JsonContainerIsArray(value.val.binary.data);
-}
-bool IsSchema(const JsonbValue& value) {
-  return value.type == jbvBool || IsObject(value);
-}
-
-uint32 SizeOf(const JsonbValue& value) {
-  return JsonContainerSize(value.val.binary.data);
-}
-
-JsonbValue Element(const JsonbValue& array, uint32 index) {
-  return *getIthJsonbValueFromContainer(array.val.binary.data, index);
-}
-
-bool Member(const JsonbValue& object, std::string_view name, JsonbValue* value) {
-  return getKeyJsonValueFromContainer(object.val.binary.data, name.data(), static_cast<int>(name.size()), value) !=
-         nullptr;
-}
-
-// Calls visit(name, value) for each member; stops where it returns false.
-template <typename Visit>
-bool EachMember(const JsonbValue& object, Visit&& visit) {
-  JsonbIterator* iterator = JsonbIteratorInit(object.val.binary.data);
-  JsonbValue item;
-  JsonbValue name = {};
-  JsonbIteratorToken token = JsonbIteratorNext(&iterator, &item, false);
-  while ((token = JsonbIteratorNext(&iterator, &item, true)) != WJB_DONE) {
-    if (token == WJB_KEY) {
-      name = item;
-    } else if (token == WJB_VALUE && !visit(TextOf(name), item)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-JsonbValue RootOf(Jsonb* document) {
-  JsonbValue value;
-  if (JB_ROOT_IS_SCALAR(document)) {
-    JsonbExtractScalar(&document->root, &value);
-    return value;
-  }
-  value.type = jbvBinary;
-  value.val.binary.data = &document->root;
-  value.val.binary.len = static_cast<int>(VARSIZE(document)) - VARHDRSZ;
-  return value;
-}
-
-int CompareNumbers(Numeric a, Numeric b) {
-  return DatumGetInt32(DirectFunctionCall2(numeric_cmp, NumericGetDatum(a), NumericGetDatum(b)));
-}
-
-bool IsWhole(Numeric number) {
-  const Datum whole = DirectFunctionCall2(numeric_trunc, NumericGetDatum(number), Int32GetDatum(0));
-  return CompareNumbers(number, DatumGetNumeric(whole)) == 0;
-}
 
 // An order of values in which equal ones are neighbours; for qsort(), which owns nothing.
 int Order(const void* left, const void* right) {
@@ -132,95 +65,41 @@ bool Matches(std::string_view pattern, std::string_view string) {
                                 DEFAULT_COLLATION_OID, 0, nullptr);
 }
 
-// As JSON, cut short.
-const char* Shown(const JsonbValue& value) {
-  constexpr int kMost = 60;
-  JsonbValue copy = value;
-  Jsonb* document = JsonbValueToJsonb(&copy);
-  char* text = JsonbToCString(nullptr, &document->root, 0);
-  const int size = static_cast<int>(strlen(text));
-  return size <= kMost ? text : psprintf("%s...", pnstrdup(text, pg_mbcliplen(text, size, kMost)));
-}
-
-// --- where a value stands ---
-
-struct Path {
-  const Path* above;
-  std::string_view name;  // of a member
-  int64 index;            // of an element; -1: a member
-};
-
-void AppendPointer(StringInfo out, const Path* path) {
-  if (path == nullptr) {
-    return;
-  }
-  AppendPointer(out, path->above);
-  appendStringInfoChar(out, '/');
-  if (path->index >= 0) {
-    appendStringInfo(out, INT64_FORMAT, path->index);
-    return;
-  }
-  for (const char c : path->name) {
-    if (c == '~' || c == '/') {
-      appendStringInfoString(out, c == '~' ? "~0" : "~1");
-    } else {
-      appendStringInfoChar(out, c);
-    }
-  }
-}
-
-// The value in the schema that `#/a/b` points to.
-bool Resolve(const JsonbValue& root, std::string_view reference, JsonbValue* found) {
-  *found = root;
-  if (reference.empty() || reference[0] != '#') {
-    return false;
-  }
-  reference.remove_prefix(1);
-  while (!reference.empty()) {
-    if (reference[0] != '/') {
-      return false;
-    }
-    reference.remove_prefix(1);
-    const size_t end = Min(reference.find('/'), reference.size());
-    StringInfoData name;
-    initStringInfo(&name);
-    for (size_t i = 0; i < end; i++) {
-      if (reference[i] == '~' && i + 1 < end && (reference[i + 1] == '0' || reference[i + 1] == '1')) {
-        appendStringInfoChar(&name, reference[++i] == '0' ? '~' : '/');
-      } else if (reference[i] == '%' && i + 2 < end && isxdigit(static_cast<unsigned char>(reference[i + 1])) != 0 &&
-                 isxdigit(static_cast<unsigned char>(reference[i + 2])) != 0) {
-        const char hex[] = {reference[i + 1], reference[i + 2], '\0'};
-        appendStringInfoChar(&name, static_cast<char>(strtol(hex, nullptr, 16)));
-        i += 2;
-      } else {
-        appendStringInfoChar(&name, reference[i]);
-      }
-    }
-    reference.remove_prefix(end);
-    JsonbValue next;
-    if (IsObject(*found) && Member(*found, {name.data, static_cast<size_t>(name.len)}, &next)) {
-      *found = next;
-    } else if (IsArray(*found) && name.len > 0 && name.len < 9 &&
-               strspn(name.data, "0123456789") == static_cast<size_t>(name.len) &&
-               static_cast<uint32>(atoi(name.data)) < SizeOf(*found)) {
-      *found = Element(*found, static_cast<uint32>(atoi(name.data)));
-    } else {
-      return false;
-    }
-  }
-  return true;
-}
-
-// --- validating ---
-
 class Validator {
  public:
   explicit Validator(const JsonbValue& root) : root_(root) {}
 
-  // `why`: gets the first mismatch; nullptr: nobody asks.
+  // `why`: gets the first mismatch; nullptr: nobody asks. One step further down: into the value or into the schema.
   bool Valid(const JsonbValue& schema, const JsonbValue& value, const Path* path, const char** why) {
-    check_stack_depth();
+    if (reach_ == Reach::kEnd && (depth_ == kDeepest || stack_is_too_deep())) {
+      GiveUp(Reach::kTooDeep, DeepText(path));
+    }
+    if (reach_ != Reach::kEnd) {
+      return false;
+    }
+    depth_++;
+    const bool valid = Holds(schema, value, path, why);
+    depth_--;
+    return valid;
+  }
+
+  Reach reach() const { return reach_; }
+  // Where it was given up, whatever Valid() says then; nullptr: it was not.
+  const char* given_up() const { return given_up_; }
+
+ private:
+  void GiveUp(Reach reach, const char* where) {
+    reach_ = reach;
+    given_up_ = where;
+  }
+
+  // The same on this level, as a reference leads there.
+  bool Holds(const JsonbValue& schema, const JsonbValue& value, const Path* path, const char** why) {
     CHECK_FOR_INTERRUPTS();
+    if (++steps_ > kMostSteps) {
+      GiveUp(Reach::kTooLong, LongText(path));
+      return false;
+    }
     if (schema.type == jbvBool) {
       return schema.val.boolean || Fail(why, path, "nothing is allowed here");
     }
@@ -229,7 +108,27 @@ class Validator {
     });
   }
 
- private:
+  const char* DeepText(const Path* path) const {
+    if (path == nullptr) {
+      return psprintf("The check was %d steps deep in the schema, and had not come into the payload.", depth_);
+    }
+    StringInfoData text;
+    initStringInfo(&text);
+    AppendPointer(&text, path);
+    return psprintf("At %s, on level %d of the payload, the check was %d steps deep.", CutShort(text.data), path->depth,
+                    depth_);
+  }
+
+  static const char* LongText(const Path* path) {
+    if (path == nullptr) {
+      return psprintf("After " INT64_FORMAT " steps the check had not come into the payload.", kMostSteps);
+    }
+    StringInfoData text;
+    initStringInfo(&text);
+    AppendPointer(&text, path);
+    return psprintf("After " INT64_FORMAT " steps the check was at %s.", kMostSteps, CutShort(text.data));
+  }
+
   static bool Fail(const char** why, const Path* path, const char* what) {
     if (why != nullptr) {
       StringInfoData text;
@@ -247,7 +146,7 @@ class Validator {
       if (!Resolve(root_, TextOf(of), &target)) {
         return Fail(why, path, "the schema refers to what it has not");
       }
-      return Valid(target, value, path, why);
+      return Holds(target, value, path, why);
     }
     if (keyword == "type") {
       return Type(of, value, path, why);
@@ -529,254 +428,21 @@ class Validator {
   }
 
   JsonbValue root_;
+  int depth_ = 0;
+  int64 steps_ = 0;
+  Reach reach_ = Reach::kEnd;
+  const char* given_up_ = nullptr;
 };
-
-// --- checking a schema ---
-
-[[noreturn]] void RefuseSchema(const Path* path, const char* what) {
-  StringInfoData text;
-  initStringInfo(&text);
-  AppendPointer(&text, path);
-  ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid JSON Schema"),
-                  errdetail("At #%s: %s.", text.data, what),
-                  errhint("What is asserted is what drafts 6 to 2020-12 of JSON Schema do, but for unevaluatedItems, "
-                          "unevaluatedProperties and references to anything outside of the schema.")));
-  pg_unreachable();
-}
-
-enum class Shape {
-  kSchema,
-  kSchemas,
-  kMap,
-  kMapOrNames,
-  kItems,
-  kNumber,
-  kCount,
-  kNames,
-  kPattern,
-  kBool,
-  kArray,
-  kType,
-  kReference,
-  kNever
-};
-
-constexpr struct {
-  std::string_view keyword;
-  Shape shape;
-} kShapes[] = {
-    {"$ref", Shape::kReference},
-    {"$dynamicRef", Shape::kNever},
-    {"$recursiveRef", Shape::kNever},
-    {"unevaluatedItems", Shape::kNever},
-    {"unevaluatedProperties", Shape::kNever},
-    {"type", Shape::kType},
-    {"enum", Shape::kArray},
-    {"multipleOf", Shape::kNumber},
-    {"minimum", Shape::kNumber},
-    {"maximum", Shape::kNumber},
-    {"exclusiveMinimum", Shape::kNumber},
-    {"exclusiveMaximum", Shape::kNumber},
-    {"minLength", Shape::kCount},
-    {"maxLength", Shape::kCount},
-    {"pattern", Shape::kPattern},
-    {"items", Shape::kItems},
-    {"prefixItems", Shape::kSchemas},
-    {"additionalItems", Shape::kSchema},
-    {"contains", Shape::kSchema},
-    {"minContains", Shape::kCount},
-    {"maxContains", Shape::kCount},
-    {"minItems", Shape::kCount},
-    {"maxItems", Shape::kCount},
-    {"uniqueItems", Shape::kBool},
-    {"required", Shape::kNames},
-    {"properties", Shape::kMap},
-    {"patternProperties", Shape::kMap},
-    {"additionalProperties", Shape::kSchema},
-    {"propertyNames", Shape::kSchema},
-    {"dependentRequired", Shape::kMapOrNames},
-    {"dependentSchemas", Shape::kMap},
-    {"dependencies", Shape::kMapOrNames},
-    {"minProperties", Shape::kCount},
-    {"maxProperties", Shape::kCount},
-    {"allOf", Shape::kSchemas},
-    {"anyOf", Shape::kSchemas},
-    {"oneOf", Shape::kSchemas},
-    {"not", Shape::kSchema},
-    {"if", Shape::kSchema},
-    {"then", Shape::kSchema},
-    {"else", Shape::kSchema},
-    {"$defs", Shape::kMap},
-    {"definitions", Shape::kMap},
-};
-
-void CheckPart(const JsonbValue& root, const JsonbValue& schema, const Path* path);
-
-void CheckNames(const JsonbValue& names, const Path* path) {
-  for (uint32 i = 0; IsArray(names) && i < SizeOf(names); i++) {
-    if (Element(names, i).type != jbvString) {
-      RefuseSchema(path, "it is no array of strings");
-    }
-  }
-  if (!IsArray(names)) {
-    RefuseSchema(path, "it is no array of strings");
-  }
-}
-
-void CheckType(const JsonbValue& type, const Path* path) {
-  for (std::string_view known : {"null", "boolean", "object", "array", "number", "string", "integer"}) {
-    if (type.type == jbvString && TextOf(type) == known) {
-      return;
-    }
-  }
-  RefuseSchema(path, psprintf("there is no type %s", Shown(type)));
-}
-
-void CheckPattern(std::string_view pattern, const Path* path) {
-  regex_t compiled;
-  pg_wchar* wide = static_cast<pg_wchar*>(palloc((pattern.size() + 1) * sizeof(pg_wchar)));
-  const int size = pg_mb2wchar_with_len(pattern.data(), wide, static_cast<int>(pattern.size()));
-  const int result = pg_regcomp(&compiled, wide, size, REG_ADVANCED, DEFAULT_COLLATION_OID);
-  if (result == REG_OKAY) {
-    pg_regfree(&compiled);
-    return;
-  }
-  char message[100];
-  pg_regerror(result, &compiled, message, sizeof(message));
-  RefuseSchema(path, psprintf("it is no regular expression that PostgreSQL takes: %s", message));
-}
-
-void CheckMap(const JsonbValue& root, const JsonbValue& map, bool names, bool patterns, const Path* path) {
-  if (!IsObject(map)) {
-    RefuseSchema(path, "it is no object");
-  }
-  EachMember(map, [&](std::string_view name, const JsonbValue& part) {
-    const Path at = {path, name, -1};
-    if (patterns) {
-      CheckPattern(name, &at);
-    }
-    if (names && IsArray(part)) {
-      CheckNames(part, &at);
-    } else {
-      CheckPart(root, part, &at);
-    }
-    return true;
-  });
-}
-
-void CheckArray(const JsonbValue& root, const JsonbValue& parts, const Path* path) {
-  if (!IsArray(parts)) {
-    RefuseSchema(path, "it is no array");
-  }
-  for (uint32 i = 0; i < SizeOf(parts); i++) {
-    const Path at = {path, {}, i};
-    CheckPart(root, Element(parts, i), &at);
-  }
-}
-
-// Whether following references alone leads from it to itself, which would never end.
-void CheckReference(const JsonbValue& root, JsonbValue reference, const Path* path) {
-  for (int steps = 0; reference.type == jbvString; steps++) {
-    JsonbValue target;
-    if (!Resolve(root, TextOf(reference), &target) || !IsSchema(target)) {
-      RefuseSchema(path, psprintf("%s is no schema within this one", Shown(reference)));
-    }
-    if (steps > 100) {
-      RefuseSchema(path, "references lead in a circle");
-    }
-    if (!IsObject(target) || !Member(target, "$ref", &reference)) {
-      return;
-    }
-  }
-  RefuseSchema(path, "it is no string");
-}
-
-void CheckKeyword(const JsonbValue& root, std::string_view keyword, Shape shape, const JsonbValue& of,
-                  const Path* path) {
-  Numeric zero = int64_to_numeric(0);
-  switch (shape) {
-    case Shape::kSchema:
-      return CheckPart(root, of, path);
-    case Shape::kSchemas:
-      return CheckArray(root, of, path);
-    case Shape::kItems:
-      return IsArray(of) ? CheckArray(root, of, path) : CheckPart(root, of, path);
-    case Shape::kMap:
-    case Shape::kMapOrNames:
-      return CheckMap(root, of, shape == Shape::kMapOrNames, keyword == "patternProperties", path);
-    case Shape::kNumber:
-    case Shape::kCount:
-      if (of.type != jbvNumeric) {
-        RefuseSchema(path, "it is no number");
-      }
-      if ((shape == Shape::kCount && (!IsWhole(of.val.numeric) || CompareNumbers(of.val.numeric, zero) < 0)) ||
-          (keyword == "multipleOf" && CompareNumbers(of.val.numeric, zero) <= 0)) {
-        RefuseSchema(path, psprintf("it must not be %s", Shown(of)));
-      }
-      return;
-    case Shape::kNames:
-      return CheckNames(of, path);
-    case Shape::kPattern:
-      if (of.type != jbvString) {
-        RefuseSchema(path, "it is no string");
-      }
-      return CheckPattern(TextOf(of), path);
-    case Shape::kBool:
-      if (of.type != jbvBool) {
-        RefuseSchema(path, "it is not true or false");
-      }
-      return;
-    case Shape::kArray:
-      if (!IsArray(of)) {
-        RefuseSchema(path, "it is no array");
-      }
-      return;
-    case Shape::kType:
-      if (!IsArray(of)) {
-        return CheckType(of, path);
-      }
-      for (uint32 i = 0; i < SizeOf(of); i++) {
-        CheckType(Element(of, i), path);
-      }
-      return;
-    case Shape::kReference:
-      return CheckReference(root, of, path);
-    case Shape::kNever:
-      RefuseSchema(path, "it is not asserted here");
-  }
-}
-
-void CheckPart(const JsonbValue& root, const JsonbValue& schema, const Path* path) {
-  check_stack_depth();
-  if (!IsSchema(schema)) {
-    RefuseSchema(path, "a schema is an object, true or false");
-  }
-  if (schema.type == jbvBool) {
-    return;
-  }
-  EachMember(schema, [&](std::string_view keyword, const JsonbValue& of) {
-    for (const auto& known : kShapes) {
-      if (known.keyword == keyword) {
-        const Path at = {path, keyword, -1};
-        CheckKeyword(root, keyword, known.shape, of, &at);
-      }
-    }
-    return true;
-  });
-}
 
 }  // namespace
 
-void CheckSchema(Jsonb* schema) {
-  const JsonbValue root = RootOf(schema);
-  CheckPart(root, root, nullptr);
-}
-
-const char* Mismatch(Jsonb* schema, Jsonb* document) {
+const char* Mismatch(Jsonb* schema, Jsonb* document, Reach* reach) {
   const JsonbValue root = RootOf(schema);
   const char* why = nullptr;
   Validator validator(root);
-  return validator.Valid(root, RootOf(document), nullptr, &why) ? nullptr : why;
+  const bool valid = validator.Valid(root, RootOf(document), nullptr, &why);
+  *reach = validator.reach();
+  return *reach != Reach::kEnd ? validator.given_up() : valid ? nullptr : why;
 }
 
 }  // namespace outbox::emit

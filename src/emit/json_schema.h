@@ -4,9 +4,9 @@
 //
 // What is asserted is what draft 2020-12 asserts, and drafts 6, 7 and 2019-09 where they write it otherwise: items as
 // an array with additionalItems, definitions, dependencies. `format` and `content...` are annotations. `$ref` is a
-// pointer within the schema. What is not done (unevaluated..., $dynamicRef, a $ref to elsewhere) is refused by
-// CheckSchema, so that nothing passes for a check that is none. Patterns are POSIX advanced regular expressions of
-// PostgreSQL, which has those of JSON but \p{...} and named groups.
+// pointer within the schema. What is not done (unevaluated..., $dynamicRef, a $ref to elsewhere) is refused when a
+// schema is registered (well_formed_schema.h), so that nothing passes for a check that is none. Patterns are POSIX
+// advanced regular expressions of PostgreSQL, which has those of JSON but \p{...} and named groups.
 #pragma once
 
 #include "pg/prelude.h"
@@ -17,10 +17,11 @@ extern "C" {
 
 namespace outbox::emit {
 
-// Refuses (22023) what is no schema, or one that says more than is done here.
-void CheckSchema(Jsonb* schema);
+// How far the check came: where it did not come to an end, nobody can say whether the document is valid.
+enum class Reach { kEnd, kTooDeep, kTooLong };
 
-// nullptr: it is valid. Else what is wrong first: where, as a JSON pointer, what is expected, and what is there.
-const char* Mismatch(Jsonb* schema, Jsonb* document);
+// nullptr: it is valid. Else what is wrong first: where, as a JSON pointer, what is expected, and what is there; or,
+// but for Reach::kEnd, where the check was given up.
+const char* Mismatch(Jsonb* schema, Jsonb* document, Reach* reach);
 
 }  // namespace outbox::emit

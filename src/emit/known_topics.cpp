@@ -3,61 +3,30 @@
 #include <string>
 #include <vector>
 
+#include "format/format.h"
 #include "format/pattern.h"
 #include "format/template.h"
-#include "pg/entry.h"
-#include "pg/schemas.h"
-#include "pg/server_versions.h"
+#include "pg/cached_table.h"
 
 extern "C" {
-#include "access/table.h"
-#include "access/tableam.h"
-#include "catalog/pg_type.h"
-#include "commands/trigger.h"
 #include "executor/spi.h"
-#include "executor/tuptable.h"
-#include "storage/lmgr.h"
-#include "utils/array.h"
-#include "utils/inval.h"
-#include "utils/snapmgr.h"
 }
 
 namespace outbox::emit {
 
 namespace {
 
-// All in the server's encoding: patterns and templates compare and change ASCII alone.
-struct KnowingRoute {
+// A route that has something to say. All in the server's encoding: patterns, templates and names of headers compare and
+// change ASCII alone.
+struct AskedRoute {
   char* name;
-  char* topic;            // template
+  char* topic;  // template
+  char* format;
   List* aggregate_types;  // patterns, char*
   List* event_types;
-  List* known;
+  List* known;  // topics; NIL: all are
+  List* taken;  // names of headers, of char*: behind '=' a name, behind '^' the beginning of names
 };
-
-List* routes = NIL;  // of KnowingRoute*
-bool read = false;   // all of them
-bool stale = true;
-Oid table = InvalidOid;  // outbox.route when it was read; InvalidOid: there was none
-MemoryContext memory = nullptr;
-
-void OnRelationChange(Datum, Oid relation) {
-  stale = stale || relation == InvalidOid || relation == table || table == InvalidOid;
-}
-
-List* TextsOf(Datum array) {
-  Datum* values = nullptr;
-  bool* nulls = nullptr;
-  int count = 0;
-  List* texts = NIL;
-  deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &count);
-  for (int i = 0; i < count; i++) {
-    if (!nulls[i]) {
-      texts = lappend(texts, TextDatumGetCString(values[i]));
-    }
-  }
-  return texts;
-}
 
 // As the option was written: NIL where the route has none.
 List* KnownOf(Jsonb* options) {
@@ -80,66 +49,91 @@ List* KnownOf(Jsonb* options) {
   return known;
 }
 
+// Names of headers that the format has for itself, each as AskedRoute::taken has it and with its end, as far as there
+// is room. Owns C++ objects, and calls nothing of Postgres.
+size_t NamesTaken(const char* format_name, const char* const* options, int count, char* out, size_t room) {
+  size_t size = 0;
+  try {
+    const format::Format* format = format::FindFormat(format_name);
+    if (format == nullptr || format->taken == nullptr) {
+      return 0;
+    }
+    sink::OptionList list;
+    for (int i = 0; i < count; i++) {
+      list.emplace_back(options[2 * i], options[2 * i + 1]);
+    }
+    for (const format::TakenName& taken : format->taken(list)) {
+      const std::string name = (taken.begins ? '^' : '=') + taken.name;
+      if (size + name.size() + 1 > room) {
+        break;
+      }
+      memcpy(out + size, name.c_str(), name.size() + 1);
+      size += name.size() + 1;
+    }
+  } catch (const std::bad_alloc&) {
+    return 0;  // the route refuses it then
+  }
+  return size;
+}
+
+List* TakenOf(const char* format, Jsonb* options) {
+  constexpr size_t kRoom = 16 * 1024;
+  const int count = options != nullptr && JB_ROOT_IS_OBJECT(options) ? static_cast<int>(JB_ROOT_COUNT(options)) : 0;
+  auto** texts = static_cast<const char**>(palloc0((2 * count + 1) * sizeof(char*)));
+  int used = 0;
+  JsonbIterator* iterator = count > 0 ? JsonbIteratorInit(&options->root) : nullptr;
+  JsonbValue item;
+  JsonbIteratorToken token;
+  while (iterator != nullptr && (token = JsonbIteratorNext(&iterator, &item, true)) != WJB_DONE) {
+    if (token == WJB_KEY) {
+      texts[2 * used] = pnstrdup(item.val.string.val, item.val.string.len);
+    } else if (token == WJB_VALUE && item.type == jbvString) {
+      texts[2 * used++ + 1] = pnstrdup(item.val.string.val, item.val.string.len);
+    }
+  }
+  auto* names = static_cast<char*>(palloc(kRoom));
+  const size_t size = NamesTaken(format, texts, used, names, kRoom);
+  List* taken = NIL;
+  for (size_t at = 0; at < size; at += strlen(names + at) + 1) {
+    taken = lappend(taken, pstrdup(names + at));
+  }
+  pfree(names);
+  return taken;
+}
+
 Datum Column(TupleTableSlot* row, const char* name, bool* null) {
   const int number = SPI_fnumber(row->tts_tupleDescriptor, name);
   *null = true;
   return number <= 0 ? static_cast<Datum>(0) : slot_getattr(row, number, null);
 }
 
-void AddRoute(TupleTableSlot* row) {
+void* KeepRoute(TupleTableSlot* row) {
   bool null = true;
+  const Datum format = Column(row, "format", &null);
+  char* format_name = null ? pstrdup("") : TextDatumGetCString(format);
   const Datum options = Column(row, "options", &null);
-  List* known = null ? NIL : KnownOf(DatumGetJsonbP(options));
-  if (known == NIL) {
-    return;
+  Jsonb* object = null ? nullptr : DatumGetJsonbP(options);
+  List* known = object == nullptr ? NIL : KnownOf(object);
+  List* taken = TakenOf(format_name, object);
+  if (known == NIL && taken == NIL) {
+    return nullptr;
   }
-  auto* route = static_cast<KnowingRoute*>(palloc0(sizeof(KnowingRoute)));
+  auto* route = static_cast<AskedRoute*>(palloc0(sizeof(AskedRoute)));
   route->known = known;
+  route->taken = taken;
+  route->format = format_name;
   const Datum name = Column(row, "name", &null);
   route->name = null ? pstrdup("") : TextDatumGetCString(name);
   const Datum topic = Column(row, "topic", &null);
   route->topic = null ? pstrdup("") : TextDatumGetCString(topic);
   const Datum aggregate_types = Column(row, "aggregate_types", &null);
-  route->aggregate_types = null ? NIL : TextsOf(aggregate_types);
+  route->aggregate_types = null ? NIL : pg::TextsOf(aggregate_types);
   const Datum event_types = Column(row, "event_types", &null);
-  route->event_types = null ? NIL : TextsOf(event_types);
-  routes = lappend(routes, route);
+  route->event_types = null ? NIL : pg::TextsOf(event_types);
+  return route;
 }
 
-// Under the newest snapshot, not the transaction's: what an operator has allowed meanwhile is allowed. Does not wait:
-// if the table is locked, the look is delayed and not the emit.
-void ReadRoutes() {
-  if (memory == nullptr) {
-    memory = AllocSetContextCreate(TopMemoryContext, "outbox known topics", ALLOCSET_SMALL_SIZES);
-    CacheRegisterRelcacheCallback(OnRelationChange, static_cast<Datum>(0));
-  }
-  routes = NIL;
-  read = false;
-  MemoryContextReset(memory);
-  table = pg::FindOurRelation("route");
-  stale = false;  // a change from here on sets it again
-  if (!OidIsValid(table) || !ConditionalLockRelationOid(table, AccessShareLock)) {
-    return;
-  }
-  Relation relation = try_table_open(table, NoLock);
-  if (relation == nullptr) {
-    UnlockRelationOid(table, AccessShareLock);
-    return;
-  }
-  MemoryContext caller = MemoryContextSwitchTo(memory);
-  Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-  TableScanDesc scan = pg::BeginScan(relation, snapshot);
-  TupleTableSlot* slot = table_slot_create(relation, nullptr);
-  while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
-    AddRoute(slot);
-  }
-  ExecDropSingleTupleTableSlot(slot);
-  table_endscan(scan);
-  UnregisterSnapshot(snapshot);
-  MemoryContextSwitchTo(caller);
-  table_close(relation, AccessShareLock);
-  read = true;
-}
+pg::CachedTable routes("route", KeepRoute, pg::IfLocked::kGoOn);
 
 bool Matches(const List* patterns, std::string_view value) {
   for (int i = 0; i < list_length(patterns); i++) {
@@ -167,7 +161,7 @@ std::string Expand(const char* topic, std::string_view aggregate_type, std::stri
 }
 
 // The topic of an event without one of its own, in memory of the current context; nullptr: it cannot be told.
-const char* TopicAt(const KnowingRoute* route, const NewEvent* event) {
+const char* TopicAt(const AskedRoute* route, const NewEvent* event) {
   constexpr size_t kLongest = 4096;  // names are of 255 bytes, keys of 1000
   auto* name = static_cast<char*>(palloc(kLongest));
   try {
@@ -183,7 +177,7 @@ const char* TopicAt(const KnowingRoute* route, const NewEvent* event) {
   }
 }
 
-[[noreturn]] void Refuse(const KnowingRoute* route, const char* topic, bool own) {
+[[noreturn]] void RefuseTopic(const AskedRoute* route, const char* topic, bool own) {
   StringInfoData known;
   initStringInfo(&known);
   for (int i = 0; i < list_length(route->known); i++) {
@@ -195,40 +189,69 @@ const char* TopicAt(const KnowingRoute* route, const NewEvent* event) {
            own ? errdetail("It takes this event, and knows these topics: %s.", known.data)
                : errdetail("That is the topic which the route's template \"%s\" gives this event; it knows these: %s.",
                            route->topic, known.data),
-           errhint("Is it spelt right? A topic that is new is added to the route's list: outbox.alter_route('%s', "
-                   "options => ...), option topics_known.",
+           errhint("Is it spelt right? The owner of the extension adds a topic that is new to the route's list: "
+                   "outbox.alter_route('%s', options => ...), option topics_known.",
                    route->name)));
   pg_unreachable();
 }
 
+bool Takes(const AskedRoute* route, const NewEvent* event) {
+  return Matches(route->aggregate_types, View(event->aggregate_type)) &&
+         Matches(route->event_types, View(event->event_type));
+}
+
+bool IsTaken(const List* taken, const char* name) {
+  for (int i = 0; i < list_length(taken); i++) {
+    const auto* one = static_cast<const char*>(list_nth(taken, i));
+    if (*one == '^' ? pg_strncasecmp(one + 1, name, strlen(one + 1)) == 0 : strcmp(one + 1, name) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+[[noreturn]] void RefuseHeader(const AskedRoute* route, const char* name) {
+  ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("header name \"%s\" is taken", name),
+                  errdetail("Route \"%s\" takes this event, and its records have a header of that name themselves, as "
+                            "the route's format \"%s\" and options say.",
+                            route->name, route->format),
+                  errhint("Give the header another name.")));
+  pg_unreachable();
+}
+
+void CheckHeadersFree(const AskedRoute* route, Jsonb* headers) {
+  JsonbIterator* iterator = JsonbIteratorInit(&headers->root);
+  JsonbValue item;
+  JsonbIteratorToken token;
+  while ((token = JsonbIteratorNext(&iterator, &item, true)) != WJB_DONE) {
+    if (token == WJB_KEY) {
+      const char* name = pnstrdup(item.val.string.val, item.val.string.len);
+      if (IsTaken(route->taken, name)) {
+        RefuseHeader(route, name);
+      }
+    }
+  }
+}
+
 }  // namespace
 
-void CheckTopicKnown(const NewEvent* event) {
-  // In a transaction that has its locks already nothing else takes changes of others in.
-  if (routes != NIL) {
-    AcceptInvalidationMessages();
-  }
-  if (stale || !read) {
-    ReadRoutes();
-  }
-  for (int i = 0; i < list_length(routes); i++) {
-    const auto* route = static_cast<const KnowingRoute*>(list_nth(routes, i));
-    if (!Matches(route->aggregate_types, View(event->aggregate_type)) ||
-        !Matches(route->event_types, View(event->event_type))) {
+void CheckWithRoutes(const NewEvent* event) {
+  const List* asked = routes.Rows();
+  for (int i = 0; i < list_length(asked); i++) {
+    const auto* route = static_cast<const AskedRoute*>(list_nth(asked, i));
+    if ((route->known == NIL && event->headers == nullptr) || !Takes(route, event)) {
       continue;
     }
-    const char* topic = event->topic != nullptr ? text_to_cstring(event->topic) : TopicAt(route, event);
-    if (topic != nullptr && !Matches(route->known, topic)) {
-      Refuse(route, topic, event->topic != nullptr);
+    if (route->known != NIL) {
+      const char* topic = event->topic != nullptr ? text_to_cstring(event->topic) : TopicAt(route, event);
+      if (topic != nullptr && !Matches(route->known, topic)) {
+        RefuseTopic(route, topic, event->topic != nullptr);
+      }
+    }
+    if (route->taken != NIL && event->headers != nullptr) {
+      CheckHeadersFree(route, event->headers);
     }
   }
 }
 
 }  // namespace outbox::emit
-
-// After each change of outbox.route: sessions read it again.
-OUTBOX_FUNCTION(outbox_routes_changed) {
-  const Oid changed = RelationGetRelid(outbox::pg::TriggerOf(fcinfo, "outbox_internal.routes_changed()")->tg_relation);
-  outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });
-  return Datum{0};
-}

@@ -3,8 +3,9 @@
 #include "emit/check.h"
 #include "emit/header.h"
 #include "emit/insert.h"
-#include "emit/topic_rights.h"
+#include "emit/json_value.h"
 #include "pg/entry.h"
+#include "pg/rights.h"
 
 extern "C" {
 #include "utils/array.h"
@@ -15,18 +16,21 @@ namespace outbox::emit {
 
 namespace {
 
-// Which event an error is about.
+// Which event an error is about: `at`, counted from `first`; none where it is negative.
 struct ErrorSite {
-  const char* what;
-  int index;
+  int first;
+  int at;
 };
 
 void AddErrorSite(void* arg) {
   const ErrorSite* site = static_cast<const ErrorSite*>(arg);
-  errcontext("outbox.emit_many(), %s %d", site->what, site->index + 1);
+  if (site->at >= 0) {
+    errcontext("outbox.emit_many(), element %d", site->first + site->at + 1);
+  }
 }
 
-// Adds the event's number to every error raised while it is pushed.
+// Adds the event's number to every error raised while it is pushed: while an event is read, and while its dedupe_key is
+// taken.
 void PushErrorSite(ErrorContextCallback* context, ErrorSite* site) {
   context->previous = error_context_stack;
   context->callback = AddErrorSite;
@@ -73,12 +77,44 @@ text* TextOf(const JsonbValue* value, const char* name, bool number) {
   RefuseShape(psprintf("The value of \"%s\" is not a string.", name));
 }
 
-// As a literal of type timestamptz is read in this session; ISO 8601 with an offset means the same in all of them.
+[[noreturn]] void RefuseTime(const char* text, bool out_of_range) {
+  ereport(
+      ERROR,
+      (errcode(out_of_range ? ERRCODE_DATETIME_VALUE_OUT_OF_RANGE : ERRCODE_INVALID_DATETIME_FORMAT),
+       errmsg("deliver_at is not a time"), errdetail("It is \"%s\".", CutShort(text)),
+       errhint("Pass a time in ISO 8601 with its offset, such as \"2030-01-31T12:00:00Z\"; null or a time in the past "
+               "means at once.")));
+  pg_unreachable();
+}
+
+// As a literal of type timestamptz is read in this session; ISO 8601 with an offset means the same in all of them. What
+// PostgreSQL says of another text does not name the member, and speaks of settings.
+TimestampTz ReadTime(char* text) {
+  volatile TimestampTz time = 0;
+  MemoryContext context = CurrentMemoryContext;
+  PG_TRY();
+  {
+    time = DatumGetTimestampTz(
+        DirectFunctionCall3(timestamptz_in, CStringGetDatum(text), ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+  }
+  PG_CATCH();
+  {
+    const int code = geterrcode();
+    if (ERRCODE_TO_CATEGORY(code) != ERRCODE_DATA_EXCEPTION) {
+      PG_RE_THROW();
+    }
+    MemoryContextSwitchTo(context);
+    FlushErrorState();
+    RefuseTime(text, code == ERRCODE_DATETIME_VALUE_OUT_OF_RANGE);
+  }
+  PG_END_TRY();
+  return time;
+}
+
 void TakeTime(NewEvent* event, const text* value) {
   event->delayed = value != nullptr;
   if (event->delayed) {
-    event->deliver_at = DatumGetTimestampTz(DirectFunctionCall3(timestamptz_in, CStringGetDatum(text_to_cstring(value)),
-                                                                ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+    event->deliver_at = ReadTime(text_to_cstring(value));
   }
 }
 
@@ -147,9 +183,10 @@ constexpr size_t kBatchBytes = 8 * 1024 * 1024;
 // Events are gathered, checked and written in batches, so that memory does not grow with the call.
 class Batch {
  public:
-  // All memory is of the current context and goes with it.
-  void Begin(pg_uuid_t* ids) {
+  // All memory is of the current context and goes with it. `site` stays the caller's.
+  void Begin(pg_uuid_t* ids, ErrorSite* site) {
     ids_ = ids;
+    site_ = site;
     events_ = static_cast<NewEvent*>(palloc(kInsertBatch * sizeof(NewEvent)));
     scratch_ = AllocSetContextCreate(CurrentMemoryContext, "outbox emit_many", ALLOCSET_DEFAULT_SIZES);
   }
@@ -164,8 +201,12 @@ class Batch {
   }
   void Flush() {
     MemoryContext caller = MemoryContextSwitchTo(scratch_);
-    InsertEvents(events_, count_);
+    const ErrorSite reading = *site_;
+    *site_ = {flushed_, -1};
+    InsertEvents(events_, count_, &site_->at);
+    *site_ = reading;
     MemoryContextSwitchTo(caller);
+    flushed_ += count_;
     for (int i = 0; i < count_; i++) {
       *ids_++ = events_[i].id;
     }
@@ -176,8 +217,10 @@ class Batch {
 
  private:
   pg_uuid_t* ids_ = nullptr;
+  ErrorSite* site_ = nullptr;
   NewEvent* events_ = nullptr;
   int count_ = 0;
+  int flushed_ = 0;
   MemoryContext scratch_ = nullptr;
 };
 
@@ -188,7 +231,7 @@ pg_uuid_t* AllocateIds(int count) {
 
 // emit_many(events jsonb), emit_many_json(events json_arg): ids in the order of the array.
 Datum EmitObjects(FunctionCallInfo fcinfo, const Jsonb* array) {
-  HearOfRights(fcinfo);
+  pg::HearOfRights(fcinfo);
   if (array == nullptr) {
     ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("events must not be null"),
                     errdetail("Nothing can be emitted from NULL."), errhint("Pass '[]' for no events.")));
@@ -199,12 +242,12 @@ Datum EmitObjects(FunctionCallInfo fcinfo, const Jsonb* array) {
   InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
   int count = JB_ROOT_COUNT(array);
   pg_uuid_t* ids = AllocateIds(count);
+  ErrorSite site = {0, 0};
   Batch batch;
-  batch.Begin(ids);
+  batch.Begin(ids, &site);
   JsonbIterator* iterator = JsonbIteratorInit(const_cast<JsonbContainer*>(&array->root));
   JsonbValue item;
   JsonbIteratorToken token = JsonbIteratorNext(&iterator, &item, false);
-  ErrorSite site = {"element", 0};
   ErrorContextCallback context;
   PushErrorSite(&context, &site);
   while ((token = JsonbIteratorNext(&iterator, &item, true)) != WJB_DONE) {
@@ -213,11 +256,11 @@ Datum EmitObjects(FunctionCallInfo fcinfo, const Jsonb* array) {
       MemoryContext caller = MemoryContextSwitchTo(batch.scratch());
       TakeObject(event, &item);
       MemoryContextSwitchTo(caller);
-      site.index++;
+      site.at++;
     }
   }
-  error_context_stack = context.previous;
   batch.Flush();
+  error_context_stack = context.previous;
   ReturnSetInfo* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
   for (int i = 0; i < count; i++) {
     Datum id = UUIDPGetDatum(&ids[i]);
@@ -280,7 +323,7 @@ bytea* PayloadOf(Datum element) {
 // emit_many(aggregate_type, aggregate_ids, event_type, payloads, headers, topic, deliver_at): ids in order.
 template <KeyType key, Json json>
 Datum EmitArrays(FunctionCallInfo fcinfo) {
-  HearOfRights(fcinfo);
+  pg::HearOfRights(fcinfo);
   text* aggregate_type = TextArgument(fcinfo, 0);
   Elements keys = ArrayArgument(fcinfo, 1);
   text* event_type = TextArgument(fcinfo, 2);
@@ -298,13 +341,13 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
   CheckCounts(payloads.count, headers, "headers");
   CheckCounts(payloads.count, dedupe_keys, "dedupe keys");
   pg_uuid_t* ids = AllocateIds(payloads.count);
+  ErrorSite site = {0, 0};
   Batch batch;
-  batch.Begin(ids);
-  ErrorSite site = {"element", 0};
+  batch.Begin(ids, &site);
   ErrorContextCallback context;
   PushErrorSite(&context, &site);
-  for (; site.index < payloads.count; site.index++) {
-    int i = site.index;
+  for (; site.at < payloads.count; site.at++) {
+    int i = site.at;
     NewEvent* event = batch.Next();
     MemoryContext caller = MemoryContextSwitchTo(batch.scratch());
     event->aggregate_type = aggregate_type;
@@ -327,8 +370,8 @@ Datum EmitArrays(FunctionCallInfo fcinfo) {
     CheckEvent(event);
     MemoryContextSwitchTo(caller);
   }
-  error_context_stack = context.previous;
   batch.Flush();
+  error_context_stack = context.previous;
   Datum* elements = static_cast<Datum*>(palloc(Max(payloads.count, 1) * sizeof(Datum)));
   for (int i = 0; i < payloads.count; i++) {
     elements[i] = UUIDPGetDatum(&ids[i]);

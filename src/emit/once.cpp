@@ -3,6 +3,7 @@
 #include "base/fault_point.h"
 #include "days/day_table.h"
 #include "days/day_table_ddl.h"
+#include "emit/check.h"
 #include "metrics/emitted.h"
 #include "pg/encoding.h"
 
@@ -41,7 +42,8 @@ constexpr struct {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("table \"%s\" cannot take the keys of emit()", RelationGetRelationName(table)),
                   errdetail("%s", detail),
-                  errhint("It belongs to the extension: undo what was changed on it, or drop what was added.")));
+                  errhint("It belongs to the extension, whose owner undoes what was changed on it, or drops what was "
+                          "added.")));
   pg_unreachable();
 }
 
@@ -66,7 +68,7 @@ Datum DigestOf(const NewEvent* event) {
   const text* type = event->aggregate_type;
   const std::string_view topic = event->topic != nullptr ? std::string_view(Bytes(event->topic), Size(event->topic))
                                                          : pg::Utf8({Bytes(type), Size(type)});
-  const std::string_view before = event->topic != nullptr ? "" : "outbox.event.";
+  const std::string_view before = event->topic != nullptr ? "" : kDefaultTopic;
   StringInfoData text;
   initStringInfo(&text);
   text.len = VARHDRSZ;
@@ -83,7 +85,8 @@ Relation OpenParent() {
   if (relation == nullptr) {
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("dedupe_key needs outbox_internal.emit_key"), errdetail("This database has no such table."),
-                    errhint("ALTER EXTENSION outbox UPDATE makes it where the extension is of an older version.")));
+                    errhint("Where the extension is of an older version its owner makes it by ALTER EXTENSION outbox "
+                            "UPDATE.")));
   }
   return relation;
 }
@@ -100,7 +103,7 @@ Relation OpenTableOf(int32 day) {
   if (table == nullptr) {
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("there is no table for a dedupe_key: outbox_internal.emit_key_spare is not there"),
-                    errhint("It belongs to the extension: restore it, or make the extension again.")));
+                    errhint("It belongs to the extension, whose owner restores it, or makes the extension again.")));
   }
   CheckTable(table);
   return table;

@@ -11,6 +11,7 @@
 #include "emit/check.h"
 #include "emit/insert.h"
 #include "emit/is_json.h"
+#include "emit/trace.h"
 #include "pg/entry.h"
 
 extern "C" {
@@ -24,9 +25,6 @@ extern "C" {
 namespace outbox::emit {
 
 namespace {
-
-// Longest tracestate and baggage that are kept: an event is not refused because of its trace.
-constexpr size_t kMaxTracePart = 4096;
 
 struct Row {
   const TriggerData* trigger;
@@ -112,8 +110,7 @@ void TakePayload(const Row& row, int column, NewEvent* event) {
   }
   const Oid type = SPI_gettypeid(row.desc, column);
   if (type == BYTEAOID) {
-    event->payload = DatumGetByteaPP(value);
-    event->content_type = cstring_to_text("application/octet-stream");
+    TakeBytes(DatumGetByteaPP(value), event);
     return;
   }
   event->payload = TextBytes(ValueText(type, value));
@@ -150,29 +147,25 @@ struct Headers {
 };
 
 // The context of a trace, as a Debezium library left it; nothing if it has no good traceparent.
-void AddTrace(const text* context, Headers* headers) {
+void TakeTrace(const text* context, NewEvent* event) {
   if (context == nullptr || Size(context) == 0) {
     return;
   }
-  static constexpr std::string_view kNames[] = {"traceparent", "tracestate", "baggage"};
-  std::string_view found[3];
+  TraceContext found = {};
   JavaProperties properties({Bytes(context), Size(context)}, static_cast<char*>(palloc(Size(context))));
   std::string_view name;
   std::string_view value;
   while (properties.Next(&name, &value)) {
-    for (int i = 0; i < 3; i++) {
-      if (name == kNames[i]) {
-        found[i] = value;
-      }
+    const char** part = name == "traceparent"  ? &found.traceparent
+                        : name == "tracestate" ? &found.tracestate
+                        : name == "baggage"    ? &found.baggage
+                                               : nullptr;
+    if (part != nullptr) {
+      *part = pnstrdup(value.data(), value.size());
     }
   }
-  if (found[0].empty() || !IsTraceparent(pnstrdup(found[0].data(), found[0].size()))) {
-    return;
-  }
-  for (int i = 0; i < 3; i++) {
-    if (!found[i].empty() && found[i].size() <= kMaxTracePart) {
-      headers->Add(kNames[i], found[i].data(), found[i].size());
-    }
+  if (found.traceparent != nullptr && IsTraceparent(found.traceparent)) {
+    AddTrace(event, found);
   }
 }
 
@@ -181,7 +174,6 @@ void TakeHeaders(const Row& row, NewEvent* event) {
   static constexpr std::string_view kOwn[] = {"id",      "aggregatetype", "aggregateid", "type",
                                               "payload", "timestamp",     "created_at",  "tracingspancontext"};
   Headers headers;
-  AddTrace(ColumnText(row, FindColumn(row, "tracingspancontext")), &headers);
   for (int column = 1; column <= row.desc->natts; column++) {
     const char* name = NameStr(TupleDescAttr(row.desc, column - 1)->attname);
     bool own = TupleDescAttr(row.desc, column - 1)->attisdropped;
@@ -194,6 +186,7 @@ void TakeHeaders(const Row& row, NewEvent* event) {
     }
   }
   event->headers = headers.Finish();
+  TakeTrace(ColumnText(row, FindColumn(row, "tracingspancontext")), event);
 }
 
 // --- the row ---
@@ -239,9 +232,7 @@ Datum EmitOutboxEvent(FunctionCallInfo fcinfo) {
     return PointerGetDatum(trigger->tg_trigtuple);
   }
   if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)) {
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("cannot update an event"),
-                    errdetail("The log is append-only: what was emitted is published when the transaction commits."),
-                    errhint("Roll back, to a savepoint for instance, to take back what this transaction emitted.")));
+    RefuseChange("update");
   }
   const Row row = {trigger, trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
   NewEvent event = {};

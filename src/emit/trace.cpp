@@ -29,23 +29,8 @@ bool IsHeaderText(const char* text, size_t most) {
   return size > 0 && size <= most;
 }
 
-struct Context {
-  const char* traceparent;  // nullptr: none
-  const char* tracestate;
-  const char* baggage;
-};
-
 const char* Usable(const char* text, size_t most) {
   return text != nullptr && IsHeaderText(text, most) ? text : nullptr;
-}
-
-const char* UsableTraceparent(const char* text) {
-  return text != nullptr && IsTraceparent(text) ? text : nullptr;
-}
-
-Context OfSettings() {
-  return {UsableTraceparent(pg::settings.trace.traceparent), Usable(pg::settings.trace.tracestate, kMaxTracestate),
-          Usable(pg::settings.trace.baggage, kMaxBaggage)};
 }
 
 const char* Copied(const std::string& text) {
@@ -57,41 +42,40 @@ const char* Copied(const std::string& text) {
 }
 
 // Owns strings, and calls nothing that raises.
-Context OfComment(const char* statement) noexcept {
+TraceContext OfComment(const char* statement) noexcept {
   try {
     const TraceComment comment = ReadTraceComment(statement);
-    const char* traceparent = IsTraceparent(comment.traceparent.c_str()) ? Copied(comment.traceparent) : nullptr;
-    return {traceparent, Copied(comment.tracestate), Copied(comment.baggage)};
+    return {Copied(comment.traceparent), Copied(comment.tracestate), Copied(comment.baggage)};
   } catch (...) {
     return {};
   }
 }
 
-void Add(NewEvent* event, const Context& context) {
+}  // namespace
+
+void AddTrace(NewEvent* event, const TraceContext& context) {
+  const bool traced = context.traceparent != nullptr && IsTraceparent(context.traceparent);
+  const char* tracestate = Usable(context.tracestate, kMaxTracestate);
+  const char* baggage = Usable(context.baggage, kMaxBaggage);
   // A tracestate belongs to its traceparent, and means nothing beside another one.
-  if (context.traceparent != nullptr && !HasHeader(event, "traceparent")) {
+  if (traced && !HasHeader(event, "traceparent")) {
     AddHeader(event, "traceparent", context.traceparent, Wins::kCaller);
-    if (context.tracestate != nullptr) {
-      AddHeader(event, "tracestate", context.tracestate, Wins::kCaller);
+    if (tracestate != nullptr) {
+      AddHeader(event, "tracestate", tracestate, Wins::kCaller);
     }
   }
-  if (context.baggage != nullptr && !HasHeader(event, "baggage")) {
-    AddHeader(event, "baggage", context.baggage, Wins::kCaller);
+  if (baggage != nullptr && !HasHeader(event, "baggage")) {
+    AddHeader(event, "baggage", baggage, Wins::kCaller);
   }
 }
 
-}  // namespace
-
 void AddTraceContext(NewEvent* event) {
-  const pg::Settings& settings = pg::settings;
-  if (settings.trace.traceparent[0] != '\0' || settings.trace.baggage[0] != '\0') {
-    Add(event, OfSettings());
+  const auto& settings = pg::settings.trace;
+  if (settings.traceparent[0] != '\0' || settings.baggage[0] != '\0') {
+    AddTrace(event, {settings.traceparent, settings.tracestate, settings.baggage});
   }
-  if (settings.trace.from_comment && debug_query_string != nullptr) {
-    Context context = OfComment(debug_query_string);
-    context.tracestate = Usable(context.tracestate, kMaxTracestate);
-    context.baggage = Usable(context.baggage, kMaxBaggage);
-    Add(event, context);
+  if (settings.from_comment && debug_query_string != nullptr) {
+    AddTrace(event, OfComment(debug_query_string));
   }
 }
 

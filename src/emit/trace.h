@@ -7,7 +7,16 @@
 
 namespace outbox::emit {
 
-// Adds what the caller has not given. A comment that cannot be used is as none: no event fails of it.
+// As somebody has left it; nullptr: none.
+struct TraceContext {
+  const char* traceparent;
+  const char* tracestate;
+  const char* baggage;
+};
+// Adds what of it can be used and the event has not. What cannot be used is as none: no event fails of it.
+void AddTrace(NewEvent* event, const TraceContext& context);
+
+// Adds what the caller has not given, of the settings and of the statement's comment.
 void AddTraceContext(NewEvent* event);
 
 }  // namespace outbox::emit

@@ -31,15 +31,9 @@ void TakeBodyColumn(NewEvent* event, const Datum* values, const bool* nulls) {
     CheckJsonPayload(json);
     event->payload = JsonbBytes(json);
   } else if (!nulls[kViewPayloadText]) {
-    event->payload = TextBytes(DatumGetTextPP(values[kViewPayloadText]));
-    if (event->content_type == nullptr) {
-      event->content_type = cstring_to_text("text/plain");
-    }
+    TakeText(DatumGetTextPP(values[kViewPayloadText]), event);
   } else {
-    event->payload = DatumGetByteaPP(values[kViewPayloadBytes]);
-    if (event->content_type == nullptr) {
-      event->content_type = cstring_to_text("application/octet-stream");
-    }
+    TakeBytes(DatumGetByteaPP(values[kViewPayloadBytes]), event);
   }
 }
 
@@ -94,12 +88,7 @@ Datum ViewInsert(FunctionCallInfo fcinfo) {
 
 Datum ViewRefuse(FunctionCallInfo fcinfo) {
   TriggerData* trigger = pg::TriggerOf(fcinfo, "outbox_internal.event_refuse()");
-  bool update = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event);
-  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                  errmsg("cannot %s an event", update ? "update" : "delete"),
-                  errdetail("The log is append-only: what was emitted is published when the transaction commits."),
-                  errhint("Roll back, to a savepoint for instance, to take back what this transaction emitted.")));
-  return 0;
+  RefuseChange(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? "update" : "delete");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 // Source: CloudEvents 1.0.2: spec.md, json-format.md, kafka-protocol-binding.md, partitioning, sequence and distributed
 // tracing extensions.
 #include <algorithm>
+#include <chrono>
 
 #include "base/uri.h"
 #include "base/utf8.h"
@@ -119,38 +120,26 @@ char* PutDigits(int64_t number, int digits, char* at) {
   return at + digits;
 }
 
-// RFC 3339, UTC. Days since 1970 to a date: Howard Hinnant, "chrono-compatible low-level date algorithms".
+// RFC 3339, UTC.
 std::string_view PutTime(int64_t micros, char (&text)[32]) {
-  constexpr int64_t kDay = int64_t{86400} * 1000000;
-  int64_t days = micros / kDay;
-  int64_t rest = micros % kDay;
-  if (rest < 0) {
-    rest += kDay;
-    --days;
-  }
-  days += 719468;
-  const int64_t era = (days >= 0 ? days : days - 146096) / 146097;
-  const int64_t day_of_era = days - era * 146097;
-  const int64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-  const int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-  const int64_t shifted_month = (5 * day_of_year + 2) / 153;
-  const int64_t day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-  const int64_t month = shifted_month < 10 ? shifted_month + 3 : shifted_month - 9;
-  const int64_t year = year_of_era + era * 400 + (month <= 2 ? 1 : 0);
-  char* at = PutDigits(year, 4, text);
+  namespace chrono = std::chrono;
+  const chrono::sys_time<chrono::microseconds> time{chrono::microseconds{micros}};
+  const auto midnight = chrono::floor<chrono::days>(time);
+  const chrono::year_month_day date{midnight};
+  const chrono::hh_mm_ss clock{time - midnight};
+  char* at = PutDigits(static_cast<int>(date.year()), 4, text);
   *at++ = '-';
-  at = PutDigits(month, 2, at);
+  at = PutDigits(static_cast<unsigned>(date.month()), 2, at);
   *at++ = '-';
-  at = PutDigits(day, 2, at);
+  at = PutDigits(static_cast<unsigned>(date.day()), 2, at);
   *at++ = 'T';
-  const int64_t seconds = rest / 1000000;
-  at = PutDigits(seconds / 3600, 2, at);
+  at = PutDigits(clock.hours().count(), 2, at);
   *at++ = ':';
-  at = PutDigits(seconds / 60 % 60, 2, at);
+  at = PutDigits(clock.minutes().count(), 2, at);
   *at++ = ':';
-  at = PutDigits(seconds % 60, 2, at);
+  at = PutDigits(clock.seconds().count(), 2, at);
   *at++ = '.';
-  at = PutDigits(rest % 1000000, 6, at);
+  at = PutDigits(clock.subseconds().count(), 6, at);
   *at++ = 'Z';
   return {text, static_cast<size_t>(at - text)};
 }
@@ -387,6 +376,10 @@ constexpr sink::RouteOption kSourceOption = {.name = "source", .check = CheckSou
 constexpr sink::RouteOption kBinaryOptions[] = {kSourceOption, kFramingOption};
 constexpr sink::RouteOption kStructuredOptions[] = {kSourceOption};
 
+std::vector<TakenName> Taken(const sink::OptionList&) {
+  return {{std::string(kPrefix), true}};
+}
+
 sink::OptionProblem CheckBinary(const Use& use) {
   if (use.kind->has_fields[static_cast<size_t>(use.form)]) {
     return {};
@@ -402,6 +395,7 @@ extern const Format kCloudEventsFormat;
 constinit const Format kCloudEventsFormat = {
     .name = "cloudevents",
     .options = kBinaryOptions,
+    .taken = Taken,
     .check = CheckBinary,
     .make = [](const Use& use) { return WithFraming(use, std::make_unique<BinaryEncoder>(use)); },
 };
@@ -410,6 +404,7 @@ extern const Format kCloudEventsJsonFormat;
 constinit const Format kCloudEventsJsonFormat = {
     .name = "cloudevents-json",
     .options = kStructuredOptions,
+    .taken = Taken,
     .make = [](const Use& use) -> std::unique_ptr<Encoder> { return std::make_unique<StructuredEncoder>(use); },
 };
 

@@ -218,12 +218,29 @@ bool IsFlat(const Use& use) {
   return use.kind->needs_field;
 }
 
-std::vector<Placed> PlacementOf(const Use& use) {
+std::vector<Placed> PlacementOf(const sink::OptionList& options) {
   std::vector<Placed> placement;
-  if (const std::string_view text = use.Option(kPlacement); !IsNull(text)) {
+  if (const std::string_view text = sink::RouteOptionValue(options, kPlacement); !IsNull(text)) {
     ParsePlacement(text, &placement);
   }
   return placement;
+}
+
+// Names that the placement gives to columns, but for headers that are placed and so not sent under their own.
+std::vector<TakenName> Taken(const sink::OptionList& options) {
+  std::vector<TakenName> taken;
+  const std::vector<Placed> placement = PlacementOf(options);
+  if (sink::RouteOptionValue(options, kEventHeaders) == "placed") {
+    return taken;
+  }
+  for (const Placed& placed : placement) {
+    if (placed.place == Place::kHeader && std::none_of(placement.begin(), placement.end(), [&](const Placed& other) {
+          return other.column == Column::kHeader && other.name == placed.alias;
+        })) {
+      taken.push_back({placed.alias});
+    }
+  }
+  return taken;
 }
 
 sink::OptionProblem Check(const Use& use) {
@@ -232,7 +249,7 @@ sink::OptionProblem Check(const Use& use) {
             "Debezium has nothing like it, and the event's id would be lost.",
             "Leave the option mode out, for streams."};
   }
-  const std::vector<Placed> placement = PlacementOf(use);
+  const std::vector<Placed> placement = PlacementOf(*use.options);
   const bool enveloped =
       std::any_of(placement.begin(), placement.end(), [](const Placed& p) { return p.place == Place::kEnvelope; });
   const bool expanded = use.Option(kExpand) == "true";
@@ -312,7 +329,8 @@ void AppendZonedTimestamp(int64_t micros, std::string* out) {
 class DebeziumEncoder final : public Encoder {
  public:
   explicit DebeziumEncoder(const Use& use)
-      : placement_(PlacementOf(use)),
+      : placement_(PlacementOf(*use.options)),
+        taken_(Taken(*use.options)),
         expander_({.keep_nulls = use.Option(kNulls) == "optional_bytes",
                    .keep_empty_arrays = use.Option(kEmptyArrays) == "optional_string"}),
         enveloped_(std::any_of(placement_.begin(), placement_.end(),
@@ -332,7 +350,6 @@ class DebeziumEncoder final : public Encoder {
     used_ = 0;
     FormatUuid(event.id, id_);
     timestamp_.clear();
-    AppendZonedTimestamp(event.created_at, &timestamp_);
     SetValue(event, record);
     if (json_key_) {
       std::string* key = NewText();
@@ -374,6 +391,9 @@ class DebeziumEncoder final : public Encoder {
   }
 
   void SetValue(const Event& event, sink::Record* record) {
+    if (!tombstones_ && !json_value_) {
+      return;
+    }
     const bool textual = IsNull(event.payload) || IsTextual(event);
     if (tombstones_ && textual && IsBlank(event.payload)) {
       record->body = {};
@@ -426,6 +446,9 @@ class DebeziumEncoder final : public Encoder {
       case Column::kType:
         return event.event_type;
       case Column::kTimestamp:
+        if (timestamp_.empty()) {
+          AppendZonedTimestamp(event.created_at, &timestamp_);
+        }
         return timestamp_;
       case Column::kHeader:
         break;
@@ -488,9 +511,9 @@ class DebeziumEncoder final : public Encoder {
         if (placed.column == Column::kHeader && placed.name == name) {
           return;
         }
-        if (placed.place == Place::kHeader && placed.alias == name) {
-          good = false;
-        }
+      }
+      for (const TakenName& taken : taken_) {
+        good = good && !IsTaken(taken, name);
       }
       AddHeader(name, value, false, fields);
     });
@@ -502,6 +525,7 @@ class DebeziumEncoder final : public Encoder {
   }
 
   const std::vector<Placed> placement_;
+  const std::vector<TakenName> taken_;
   JsonExpander expander_;
   const bool enveloped_;
   const bool expand_;
@@ -515,7 +539,7 @@ class DebeziumEncoder final : public Encoder {
   const std::string null_key_;
   const std::string null_value_;
   char id_[kUuidTextLength];
-  std::string timestamp_;
+  std::string timestamp_;  // of this event, once it is asked for
   std::deque<std::string> texts_;
   size_t used_ = 0;
 };
@@ -526,6 +550,7 @@ extern const Format kDebeziumFormat;
 constinit const Format kDebeziumFormat = {
     .name = "debezium",
     .options = kOptions,
+    .taken = Taken,
     .check = Check,
     .make = [](const Use& use) -> std::unique_ptr<Encoder> { return std::make_unique<DebeziumEncoder>(use); },
 };

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/event.h"
 #include "base/status.h"
@@ -41,9 +42,18 @@ struct Use {
   std::string_view Option(std::string_view name) const { return sink::RouteOptionValue(*options, name); }
 };
 
+// Headers that the records of a route have for themselves.
+struct TakenName {
+  std::string name;
+  bool begins = false;  // any name that begins so, whatever its case
+};
+
 struct Format {
   const char* name;                                 // value of outbox.route.format
   std::span<const sink::RouteOption> options = {};  // of routes with this format
+  // The names that an event's own headers cannot have on a route with these options: emit() refuses it, and Encode()
+  // does (HEADER_NAME_TAKEN). nullptr: there are none but those that no event can have (header_name.h).
+  std::vector<TakenName> (*taken)(const sink::OptionList& options) = nullptr;
   // Why there can be no such route: of that kind, in that form, with these options together (each was checked alone).
   // SQLSTATE 22023 or 0A000. nullptr: there is nothing to check.
   sink::OptionProblem (*check)(const Use& use) = nullptr;
@@ -64,6 +74,8 @@ sink::OptionProblem UnknownFormat(std::string_view name);
 
 // An option of routes (of a kind or of a format) of that name; nullptr: neither has it.
 const sink::RouteOption* FindRouteOption(const sink::SinkKind& kind, const Format& format, std::string_view name);
+// Whether a header of that name is among them.
+bool IsTaken(const TakenName& taken, std::string_view name);
 // One option, alone: 22023 if its value is wrong.
 sink::OptionProblem CheckRouteOption(const sink::RouteOption& option, std::string_view value);
 

@@ -94,6 +94,14 @@ const sink::RouteOption* FindRouteOption(const sink::SinkKind& kind, const Forma
   return nullptr;
 }
 
+bool IsTaken(const TakenName& taken, std::string_view name) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  return taken.begins
+             ? name.size() >= taken.name.size() && std::equal(taken.name.begin(), taken.name.end(), name.begin(),
+                                                              [&](char a, char b) { return lower(a) == lower(b); })
+             : name == taken.name;
+}
+
 sink::OptionProblem CheckRouteOption(const sink::RouteOption& option, std::string_view value) {
   const std::string invalid =
       "invalid value for route option \"" + std::string(option.name) + "\": \"" + std::string(value) + "\"";

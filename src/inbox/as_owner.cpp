@@ -34,26 +34,14 @@ void BecomeCaller(const Caller& caller) {
   SetUserIdAndSecContext(caller.user, caller.security_context);
 }
 
-uint64 Run(OwnStatement* statement, Datum* values, bool newest, const char* nulls) {
-  if (statement->plan == nullptr) {
-    SPIPlanPtr plan = SPI_prepare(statement->sql, statement->arguments, statement->types);
-    if (plan == nullptr || SPI_keepplan(plan) != 0) {
-      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-                      errmsg("could not prepare a statement of outbox: %s", SPI_result_code_string(SPI_result))));
-    }
-    statement->plan = plan;
-  }
-  int result = 0;
+uint64 Run(pg::Statement* statement, Datum* values, bool newest, const char* nulls) {
+  pg::Prepare(statement);
   if (newest) {
     Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-    result = SPI_execute_snapshot(statement->plan, values, nulls, snapshot, InvalidSnapshot, false, true, 0);
+    pg::CheckSpi(SPI_execute_snapshot(statement->plan, values, nulls, snapshot, InvalidSnapshot, false, true, 0));
     UnregisterSnapshot(snapshot);
   } else {
-    result = SPI_execute_plan(statement->plan, values, nulls, false, 0);
-  }
-  if (result < 0) {
-    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-                    errmsg("could not run a statement of outbox: %s", SPI_result_code_string(result))));
+    pg::CheckSpi(SPI_execute_plan(statement->plan, values, nulls, false, 0));
   }
   return SPI_processed;
 }

@@ -1,7 +1,7 @@
 // SQL of the inbox [P]: run with the rights of the owner of its tables, whoever calls. Plain.
 #pragma once
 
-#include "pg/prelude.h"
+#include "pg/statement.h"
 
 namespace outbox::inbox {
 
@@ -13,16 +13,9 @@ struct Caller {
 Caller BecomeOwner();
 void BecomeCaller(const Caller& caller);
 
-// A statement that names nothing without its schema, so that it is the same under any search_path: prepared once per
-// session.
-struct OwnStatement {
-  const char* sql;
-  int arguments;
-  Oid types[4];
-  SPIPlanPtr plan = nullptr;
-};
-// Returns the number of rows. In a transaction that keeps one snapshot it runs under that, as a statement of the
-// caller's would; `newest`: under one that sees all that is committed. nulls: as for SPI.
-uint64 Run(OwnStatement* statement, Datum* values, bool newest = false, const char* nulls = nullptr);
+// A statement of the inbox names nothing without its schema, operators and functions of the server too: it is the same
+// under any search_path. Returns the number of rows. In a transaction that keeps one snapshot it runs under that, as a
+// statement of the caller's would; `newest`: under one that sees all that is committed. nulls: as for SPI.
+uint64 Run(pg::Statement* statement, Datum* values, bool newest = false, const char* nulls = nullptr);
 
 }  // namespace outbox::inbox

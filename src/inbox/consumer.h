@@ -1,9 +1,5 @@
 // Who receives [P]: a consumer is a name, which needs no registration, and roles may receive in the name of some or of
-// all: outbox_internal.receive_right, see outbox.grant_receive(). Plain.
-//
-// The current role's own row decides; without one, those of the roles it is a member of: free if there is none (it has
-// EXECUTE by other ways) or one of them has no limit, else what all of them allow together. Superusers and the
-// extension's owner are free.
+// all: outbox_internal.receive_right, see outbox.grant_receive() and pg/rights.h. Plain.
 #pragma once
 
 #include "pg/prelude.h"

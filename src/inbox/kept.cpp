@@ -4,15 +4,13 @@
 #include "days/drop.h"
 #include "inbox/as_owner.h"
 #include "inbox/ring.h"
-#include "pg/server_versions.h"
+#include "pg/cached_table.h"
 #include "pg/settings.h"
 
 extern "C" {
-#include "executor/tuptable.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/date.h"
-#include "utils/inval.h"
 }
 
 namespace outbox::inbox {
@@ -21,43 +19,31 @@ namespace {
 
 constexpr int64 kTryAgain = USECS_PER_SEC;
 
-Kept known;
-bool stale = true;
-bool watching = false;
-Oid table = InvalidOid;  // outbox_internal.inbox_kept when it was read
 int64 next_try = 0;
-
-void OnRelationChange(Datum, Oid relation) {
-  stale = stale || relation == InvalidOid || relation == table;
-}
 
 int64 RetentionMicros() {
   return int64{pg::settings.inbox.retention_minutes} * SECS_PER_MINUTE * USECS_PER_SEC;
 }
 
-// Reads under the newest snapshot, not the transaction's: what is emptied meanwhile is empty.
-void ReadKept(Relation relation, Kept* kept) {
-  Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-  TableScanDesc scan = pg::BeginScan(relation, snapshot);
-  TupleTableSlot* slot = table_slot_create(relation, nullptr);
-  if (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
-    bool null = false;
-    kept->settled = true;
-    kept->from = DatumGetDateADT(slot_getattr(slot, 1, &null)) + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE);
-    kept->turned_at = DatumGetTimestampTz(slot_getattr(slot, 2, &null)) + kPgEpochMicros;
-    kept->last_emptied = DatumGetInt32(slot_getattr(slot, 3, &null));
-  }
-  ExecDropSingleTupleTableSlot(slot);
-  table_endscan(scan);
-  UnregisterSnapshot(snapshot);
+void* KeepRow(TupleTableSlot* row) {
+  auto* kept = static_cast<Kept*>(palloc0(sizeof(Kept)));
+  bool null = false;
+  kept->settled = true;
+  kept->from = DatumGetDateADT(slot_getattr(row, 1, &null)) + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE);
+  kept->turned_at = DatumGetTimestampTz(slot_getattr(row, 2, &null)) + kPgEpochMicros;
+  kept->last_emptied = DatumGetInt32(slot_getattr(row, 3, &null));
+  return kept;
 }
 
+// Its one row.
+pg::CachedTable known("inbox_kept", KeepRow, pg::IfLocked::kWait);
+
 void Write(const Kept& kept) {
-  static OwnStatement insert = {
+  static pg::Statement insert = {
       "INSERT INTO outbox_internal.inbox_kept (kept_from, turned_at, last_emptied) VALUES ($1, $2, $3)",
       3,
       {DATEOID, TIMESTAMPTZOID, INT4OID}};
-  static OwnStatement update = {
+  static pg::Statement update = {
       "UPDATE outbox_internal.inbox_kept SET kept_from = $1, turned_at = $2, last_emptied = $3",
       3,
       {DATEOID, TIMESTAMPTZOID, INT4OID}};
@@ -125,19 +111,8 @@ int64 TransactionMicros() {
 }
 
 Kept CurrentKept() {
-  if (!watching) {
-    CacheRegisterRelcacheCallback(OnRelationChange, static_cast<Datum>(0));
-    watching = true;
-  }
-  if (stale) {
-    table = InboxTable("inbox_kept");
-    Relation relation = table_open(table, AccessShareLock);
-    stale = false;  // a change from here on sets it again
-    known = Kept{};
-    ReadKept(relation, &known);
-    table_close(relation, AccessShareLock);
-  }
-  Kept kept = known;
+  const List* rows = known.Rows();
+  Kept kept = rows == NIL ? Kept{} : *static_cast<const Kept*>(linitial(rows));
   if (!kept.settled) {
     kept.from = days::DayOfMicros(TransactionMicros()) - kLongestRetentionDays;
   }

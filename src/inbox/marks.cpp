@@ -1,11 +1,14 @@
 #include "inbox/marks.h"
 
+#include <initializer_list>
+
 #include "days/day_table_ddl.h"
 #include "inbox/as_owner.h"
 #include "inbox/consumer.h"
 #include "inbox/kept.h"
 #include "inbox/ring.h"
 #include "pg/entry.h"
+#include "pg/rights.h"
 #include "pg/settings.h"
 
 extern "C" {
@@ -18,11 +21,12 @@ namespace outbox::inbox {
 
 namespace {
 
-OwnStatement mark_one[kTables];
-OwnStatement mark_many[kTables];
+pg::Statement mark_one[kTables];
+pg::Statement mark_many[kTables];
+pg::Statement remembered[kDayTables];
 
-OwnStatement* MarkOne(int table) {
-  OwnStatement* statement = &mark_one[table];
+pg::Statement* MarkOne(int table) {
+  pg::Statement* statement = &mark_one[table];
   if (statement->sql == nullptr) {
     char name[NAMEDATALEN];
     TableName(table, name);
@@ -38,8 +42,8 @@ OwnStatement* MarkOne(int table) {
 }
 
 // In the order of the array.
-OwnStatement* MarkMany(int table) {
-  OwnStatement* statement = &mark_many[table];
+pg::Statement* MarkMany(int table) {
+  pg::Statement* statement = &mark_many[table];
   if (statement->sql == nullptr) {
     char name[NAMEDATALEN];
     TableName(table, name);
@@ -49,6 +53,25 @@ OwnStatement* MarkMany(int table) {
                                                name)),
                   2,
                   {TEXTOID, UUIDARRAYOID}};
+  }
+  return statement;
+}
+
+// Marks of an id of that day table in any of the tables where it may have one.
+pg::Statement* Remembered(int table) {
+  pg::Statement* statement = &remembered[table];
+  if (statement->sql == nullptr) {
+    StringInfoData sql;
+    initStringInfo(&sql);
+    for (const int one : {table, kUndatedA, kUndatedB}) {
+      char name[NAMEDATALEN];
+      TableName(one, name);
+      appendStringInfo(&sql,
+                       "%sSELECT FROM outbox_internal.%s WHERE consumer OPERATOR(pg_catalog.=) $1 AND event_id "
+                       "OPERATOR(pg_catalog.=) $2",
+                       sql.len > 0 ? " UNION ALL " : "", name);
+    }
+    *statement = {MemoryContextStrdup(TopMemoryContext, sql.data), 2, {TEXTOID, UUIDOID}};
   }
   return statement;
 }
@@ -83,8 +106,17 @@ const char* IdText(const pg_uuid_t* id) {
                           "has none: md5(id::text)::uuid.")));
 }
 
+// Whether an expired event has a mark all the same, by now: it was accepted, or its day has not been emptied yet.
+bool IsRemembered(int table, Datum consumer, const pg_uuid_t* id) {
+  Datum values[] = {consumer, UUIDPGetDatum(id)};
+  const Caller caller = BecomeOwner();
+  const bool found = Run(Remembered(table), values, true) > 0;
+  BecomeCaller(caller);
+  return found;
+}
+
 // Where its mark goes: a table, or -1: it counts as handled. Locks that table against being emptied.
-int FindTable(const pg_uuid_t* id, int64 now) {
+int FindTable(Datum consumer, const pg_uuid_t* id, int64 now) {
   int64 micros = 0;
   if (!TimeOfId(id, &micros)) {
     KeepInPassing(now, now);
@@ -108,7 +140,10 @@ int FindTable(const pg_uuid_t* id, int64 now) {
   }
   switch (static_cast<pg::InboxExpired>(pg::settings.inbox.expired)) {
     case pg::InboxExpired::kError:
-      RefuseExpired(id, day, kept.from);
+      if (!IsRemembered(table, consumer, id)) {
+        RefuseExpired(id, day, kept.from);
+      }
+      return -1;
     case pg::InboxExpired::kSkip:
       return -1;
     case pg::InboxExpired::kAccept:
@@ -173,7 +208,7 @@ void MarkRun(int table, Datum consumer, Candidate* run, int count) {
 }  // namespace
 
 bool Receive(Datum consumer, const pg_uuid_t* id) {
-  const int table = FindTable(id, TransactionMicros());
+  const int table = FindTable(consumer, id, TransactionMicros());
   if (table < 0) {
     return false;
   }
@@ -189,7 +224,7 @@ void ReceiveMany(Datum consumer, Candidate* candidates, int count) {
   const int64 now = TransactionMicros();
   for (int i = 0; i < count; i++) {
     // (-1: as good as marked; it forms a run that is passed by.)
-    candidates[i].table = FindTable(&candidates[i].id, now);
+    candidates[i].table = FindTable(consumer, &candidates[i].id, now);
     candidates[i].fresh = candidates[i].table >= 0;
   }
   qsort(candidates, count, sizeof(Candidate), CompareByTable);
@@ -214,6 +249,7 @@ void ReceiveMany(Datum consumer, Candidate* candidates, int count) {
 using namespace outbox::inbox;
 
 OUTBOX_FUNCTION(outbox_receive) {
+  outbox::pg::HearOfRights(fcinfo);
   RefuseNull(PG_ARGISNULL(0), "receive", "consumer");
   RefuseNull(PG_ARGISNULL(1), "receive", "event_id");
   const text* consumer = PG_GETARG_TEXT_PP(0);
@@ -222,6 +258,7 @@ OUTBOX_FUNCTION(outbox_receive) {
 }
 
 OUTBOX_FUNCTION(outbox_receive_many) {
+  outbox::pg::HearOfRights(fcinfo);
   RefuseNull(PG_ARGISNULL(0), "receive_many", "consumer");
   RefuseNull(PG_ARGISNULL(1), "receive_many", "event_ids");
   const text* consumer = PG_GETARG_TEXT_PP(0);

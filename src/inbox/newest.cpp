@@ -3,6 +3,7 @@
 #include "inbox/as_owner.h"
 #include "inbox/consumer.h"
 #include "pg/entry.h"
+#include "pg/rights.h"
 
 namespace outbox::inbox {
 
@@ -16,14 +17,14 @@ constexpr int64 kFirstCreated = int64{946684800} * USECS_PER_SEC;
 constexpr int64 kLastCreated = int64{7258118400} * USECS_PER_SEC;
 
 // The row's lock is what a concurrent transaction waits for, as at any unique index.
-OwnStatement newest = {
+pg::Statement newest = {
     "INSERT INTO outbox_internal.inbox_key AS k (consumer, source, key, created_at) VALUES ($1, $2, $3, $4) "
     "ON CONFLICT (consumer, source, key) DO UPDATE SET created_at = excluded.created_at "
     "WHERE k.created_at OPERATOR(pg_catalog.<) excluded.created_at",
     4,
     {TEXTOID, TEXTOID, TEXTOID, INT8OID}};
 
-OwnStatement next = {
+pg::Statement next = {
     "INSERT INTO outbox_internal.inbox_stream AS s (consumer, stream, reached) VALUES ($1, $2, $3) "
     "ON CONFLICT (consumer, stream) DO UPDATE SET reached = excluded.reached "
     "WHERE CASE WHEN $4 THEN s.reached OPERATOR(pg_catalog.<) excluded.reached "
@@ -31,7 +32,7 @@ OwnStatement next = {
     4,
     {TEXTOID, TEXTOID, INT8OID, BOOLOID}};
 
-OwnStatement reached = {
+pg::Statement reached = {
     "SELECT s.reached FROM outbox_internal.inbox_stream s WHERE s.consumer OPERATOR(pg_catalog.=) $1 "
     "AND s.stream OPERATOR(pg_catalog.=) $2",
     2,
@@ -61,6 +62,7 @@ int64 Reached(Datum* values) {
 using namespace outbox::inbox;
 
 OUTBOX_FUNCTION(outbox_receive_newest) {
+  outbox::pg::HearOfRights(fcinfo);
   static const char* const names[] = {"consumer", "source", "key", "created_at"};
   for (int i = 0; i < 4; i++) {
     RefuseNull(PG_ARGISNULL(i), "receive", names[i]);
@@ -88,6 +90,7 @@ OUTBOX_FUNCTION(outbox_receive_newest) {
 }
 
 OUTBOX_FUNCTION(outbox_receive_next) {
+  outbox::pg::HearOfRights(fcinfo);
   static const char* const names[] = {"consumer", "stream", "stream_position", "allow_gaps"};
   for (int i = 0; i < 4; i++) {
     RefuseNull(PG_ARGISNULL(i), "receive_next", names[i]);
@@ -114,6 +117,7 @@ OUTBOX_FUNCTION(outbox_receive_next) {
 }
 
 OUTBOX_FUNCTION(outbox_received_to) {
+  outbox::pg::HearOfRights(fcinfo);
   RefuseNull(PG_ARGISNULL(0), "received_to", "consumer");
   RefuseNull(PG_ARGISNULL(1), "received_to", "stream");
   const text* consumer = PG_GETARG_TEXT_PP(0);

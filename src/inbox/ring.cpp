@@ -52,9 +52,11 @@ Oid InboxTable(const char* name) {
   const Oid schema = get_namespace_oid(pg::kInternalSchema, true);
   const Oid table = OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
   if (!OidIsValid(table)) {
-    ereport(ERROR, (errcode(ERRCODE_INVALID_SCHEMA_NAME), errmsg("the inbox of extension \"outbox\" is not here"),
-                    errdetail("There is no table %s.%s.", pg::kInternalSchema, name),
-                    errhint("Run CREATE EXTENSION outbox or ALTER EXTENSION outbox UPDATE in this database.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_SCHEMA_NAME), errmsg("the inbox of extension \"outbox\" is not here"),
+             errdetail("There is no table %s.%s.", pg::kInternalSchema, name),
+             errhint("The owner of the database runs CREATE EXTENSION outbox or ALTER EXTENSION outbox UPDATE in "
+                     "it.")));
   }
   return table;
 }

@@ -19,7 +19,7 @@ namespace outbox::inbox {
 
 namespace {
 
-OwnStatement audit = {
+pg::Statement audit = {
     "INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, $1, "
     "pg_catalog.jsonb_build_object('consumer', "
     "$2) OPERATOR(pg_catalog.||) pg_catalog.jsonb_object($3))",
@@ -46,11 +46,7 @@ const char* TimeText(Datum time) {
 uint64 Delete(const char* table, const char* condition, int arguments, Oid* types, Datum* values) {
   const char* sql =
       psprintf("DELETE FROM outbox_internal.%s WHERE consumer OPERATOR(pg_catalog.=) $1%s", table, condition);
-  const int result = SPI_execute_with_args(sql, arguments, types, values, nullptr, false, 0);
-  if (result < 0) {
-    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-                    errmsg("could not run a statement of outbox: %s", SPI_result_code_string(result))));
-  }
+  pg::CheckSpi(SPI_execute_with_args(sql, arguments, types, values, nullptr, false, 0));
   return SPI_processed;
 }
 
@@ -148,12 +144,12 @@ OUTBOX_FUNCTION(outbox_forget_consumer) {
 
 // Returns the position that was expected before; NULL: any.
 OUTBOX_FUNCTION(outbox_seek_stream) {
-  static OwnStatement former = {
+  static outbox::pg::Statement former = {
       "SELECT s.reached OPERATOR(pg_catalog.+) 1::bigint FROM outbox_internal.inbox_stream s "
       "WHERE s.consumer OPERATOR(pg_catalog.=) $1 AND s.stream OPERATOR(pg_catalog.=) $2 FOR UPDATE",
       2,
       {TEXTOID, TEXTOID}};
-  static OwnStatement move = {
+  static outbox::pg::Statement move = {
       "INSERT INTO outbox_internal.inbox_stream (consumer, stream, reached) VALUES ($1, $2, $3 OPERATOR(pg_catalog.-) "
       "1::bigint) ON CONFLICT (consumer, stream) DO UPDATE SET reached = excluded.reached",
       3,

@@ -19,7 +19,7 @@ class OneLane final : public RowVisitor {
   void Row(const RowView& row, uint64_t location) override {
     pass_->saw_rows = true;
     if (RowWanted(row, take_->filter)) {
-      take_->rows.Add({row.created_at, location}, RowBytes(row),
+      take_->rows.Add({row.created_at, location}, row.deliver_at, RowBytes(row),
                       [&row](Arena* arena, Event* event) { CopyRow(row, arena, event); });
     }
   }
@@ -50,6 +50,7 @@ class SeveralLanes final : public RowVisitor {
     memcpy(names.id.data(), row.id, names.id.size());
     names.aggregate_id = RowText(row, kAggregateId);
     names.topic = RowText(row, kTopic);
+    names.deliver_at = row.deliver_at;
     windows_->Give(
         *wanting, names, {row.created_at, location}, [&row] { return RowBytes(row); },
         [&row](Arena* arena, Event* event) { CopyRow(row, arena, event); });
@@ -219,6 +220,11 @@ bool LaneReader::FetchRows(size_t max_bytes, EventChunk* chunk) {
 void LaneReader::Confirm(const EventChunk& chunk) {
   next_ += state_ == State::kLocations ? fetched_used_ : chunk.events.size() - chunk_before_;
   fetched_.erase(fetched_.begin(), fetched_.begin() + static_cast<std::ptrdiff_t>(fetched_used_));
+  for (size_t i = chunk_before_; i < chunk.events.size() && take_->rows.delays(); i++) {
+    if (chunk.events[i].deliver_at != 0) {
+      take_->rows.NoteGone(chunk.events[i].deliver_at);
+    }
+  }
   if (chunk.events.size() > chunk_before_) {
     after_ = chunk.events.back().created_at;
   }

@@ -83,11 +83,16 @@ class LaneReader {
   // Whether a row was looked at since Open(), wanted or not.
   bool saw_rows() const { return saw_rows_ || (pass_ != nullptr && pass_->saw_rows); }
 
-  // What was found and not handed out yet; only when collected(), and about: what was handed out last may be among it.
-  uint64_t left() const {
-    return state_ == State::kLocations || state_ == State::kEvents ? take_->rows.count() - next_ : 0;
+  // What was found, not handed out yet, and is due; only when collected(), and about: what was handed out last may be
+  // among it.
+  DueEvents LeftAt(int64_t wall) const {
+    DueEvents left;
+    if (state_ == State::kLocations || state_ == State::kEvents) {
+      left = take_->rows.WaitingAt(wall, next_);
+      left.since = left.count == 0 ? 0 : std::max(left.since, after_);
+    }
+    return left;
   }
-  int64_t oldest_left() const { return left() == 0 ? 0 : std::max(take_->rows.oldest(), after_); }
 
   // What the window that was opened last takes.
   size_t memory_used() const {

@@ -72,6 +72,7 @@ void LaneRows::Free() {
   std::vector<RowLocation>().swap(locations_);
   buffered_bytes_ = 0;
   sorted_.reset();
+  delayed_.Clear();
   Charge();
 }
 

@@ -2,12 +2,14 @@
 // where its rows are, sorted with spill. Filled while the window is looked through, handed out by LaneReader.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "base/due_counts.h"
 #include "base/event.h"
 #include "base/sorted_spill.h"
 
@@ -31,10 +33,15 @@ class LaneRows {
   LaneRows(const LaneRows&) = delete;
   LaneRows& operator=(const LaneRows&) = delete;
 
-  // A row of the lane. `bytes`: of the event in memory, about; `copy(Arena*, Event*)` makes it.
+  // A row of the lane. `deliver_at`: 0: at once. `bytes`: of the event in memory, about; `copy(Arena*, Event*)` makes
+  // it.
   template <typename Copy>
-  void Add(const RowLocation& row, size_t bytes, const Copy& copy) {
-    oldest_ = oldest_ == 0 || row.created_at < oldest_ ? row.created_at : oldest_;
+  void Add(const RowLocation& row, int64_t deliver_at, size_t bytes, const Copy& copy) {
+    if (deliver_at != 0) {
+      delayed_.Add(deliver_at);
+    } else {
+      oldest_ = oldest_ == 0 || row.created_at < oldest_ ? row.created_at : oldest_;
+    }
     bytes += sizeof(RowLocation);
     if (sorted_ == nullptr && IsTooMuch(bytes)) {
       ToLocations();
@@ -66,7 +73,18 @@ class LaneRows {
 
   // How many were added; 0 once it is freed.
   uint64_t count() const { return sorted_ != nullptr ? sorted_->count() : locations_.size(); }
-  int64_t oldest() const { return oldest_; }  // their smallest created_at; 0: none
+  // Those that are due, but for the first `gone` of them, of which NoteGone() was called for each with a deliver_at;
+  // about since when.
+  DueEvents WaitingAt(int64_t wall, uint64_t gone) const {
+    const uint64_t left = count() - gone;
+    DueEvents due;
+    due.count = left - std::min<uint64_t>(left, delayed_.all());
+    due.since = due.count == 0 ? 0 : oldest_;
+    due.Add(delayed_.At(wall));
+    return due;
+  }
+  bool delays() const { return !delayed_.empty(); }
+  void NoteGone(int64_t deliver_at) { delayed_.Remove(deliver_at); }
 
   size_t memory_used() const { return buffered_bytes_ + (sorted_ != nullptr ? sorted_->memory_used() : 0); }
 
@@ -89,7 +107,8 @@ class LaneRows {
   Budget* budget_;
   size_t charged_ = 0;
   bool finished_ = false;
-  int64_t oldest_ = 0;
+  int64_t oldest_ = 0;                  // smallest created_at of those without a deliver_at; 0: none
+  DueCounts delayed_;                   // of the others
   EventChunk buffered_;                 // unsorted, with ...
   std::vector<RowLocation> locations_;  // ... where each was; once finished, `location` is its index in buffered_
   size_t buffered_bytes_ = 0;

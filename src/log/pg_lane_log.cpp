@@ -289,15 +289,15 @@ bool PgLaneLog::saw_rows() const {
   return reader_->saw_rows();
 }
 
-relay::LaneLog::Found PgLaneLog::FoundAhead() const {
+relay::LaneLog::Found PgLaneLog::FoundAhead(int64_t wall) const {
   Found found;
   found.whole = !reader_->open() || reader_->collected();
-  found.events = found.whole ? reader_->left() : 0;
-  found.oldest = found.whole ? reader_->oldest_left() : 0;
+  if (found.whole) {
+    found.events = reader_->LeftAt(wall);
+  }
   if (found.whole && place_ != nullptr) {
-    const SharedLane::Ahead ahead = place_->FoundAhead();
-    found.oldest = found.oldest == 0 ? ahead.oldest : found.oldest;
-    found.events += ahead.events;
+    const SharedLane::Ahead ahead = place_->FoundAhead(wall);
+    found.events.Add(ahead.events);
     found.to = ahead.to;
   }
   return found;

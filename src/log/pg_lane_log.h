@@ -39,7 +39,7 @@ class PgLaneLog final : public relay::LaneLog {
   // the window again, after the last event handed out.
   Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) override;
   bool saw_rows() const override;
-  Found FoundAhead() const override;
+  Found FoundAhead(int64_t wall) const override;
   Status CheckDurable(uint64_t lsn, bool* durable) override;
   void LimitTo(const Snapshot* limit) override;
   Status SaveProgress(std::span<relay::ProgressSave> saves) override;

@@ -215,14 +215,13 @@ std::shared_ptr<LaneTake> SharedLane::TakeAhead(const Snapshot& base) {
   return take;
 }
 
-SharedLane::Ahead SharedLane::FoundAhead() const {
+SharedLane::Ahead SharedLane::FoundAhead(int64_t wall) const {
   Ahead found;
   for (const std::shared_ptr<LaneTake>& take : ahead_) {
     if (take->dropped || take->reading->broken || !take->reading->collected || take->version != filter_->version()) {
       break;
     }
-    found.events += take->rows.count();
-    found.oldest = found.oldest == 0 ? take->rows.oldest() : found.oldest;
+    found.events.Add(take->rows.WaitingAt(wall, 0));
     found.to = &take->reading->to;
   }
   return found;

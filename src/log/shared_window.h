@@ -78,6 +78,7 @@ struct RowNames {
   std::string_view aggregate_id;
   std::string_view event_type;
   std::string_view topic;
+  int64_t deliver_at = 0;
 };
 
 class SharedWindows {
@@ -194,11 +195,10 @@ class SharedLane {
 
   // What was read ahead of it.
   struct Ahead {
-    uint64_t events = 0;
-    int64_t oldest = 0;            // created_at; 0: none
+    DueEvents events;              // those that are due by the wall clock
     const Snapshot* to = nullptr;  // nullptr: nothing was
   };
-  Ahead FoundAhead() const;
+  Ahead FoundAhead(int64_t wall) const;
 
  private:
   friend class SharedWindows;
@@ -228,7 +228,7 @@ void SharedWindows::Give(const Wanting& wanting, const RowNames& row, const RowL
           !take->filter->Wants(row.aggregate_type, row.aggregate_id, row.event_type, row.id, row.topic)) {
         continue;
       }
-      take->rows.Add(location, bytes(), copy);
+      take->rows.Add(location, row.deliver_at, bytes(), copy);
       if (budget_.held > most_held_ && !take->opener) {
         Drop(lane);
       }

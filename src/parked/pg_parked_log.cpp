@@ -6,6 +6,7 @@
 #include "days/with_day_table.h"
 #include "parked/statements.h"
 #include "pg/sql.h"
+#include "relay/engine.h"
 
 namespace outbox::parked {
 
@@ -30,10 +31,11 @@ void SortUnique(std::vector<uint64_t>* keys) {
 
 }  // namespace
 
-PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead)
+PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead, NothingParked* nothing)
     : lane_(lane),
       incarnation_(incarnation),
       dead_(dead),
+      nothing_(nothing),
       fronts_(std::make_unique<DueFronts>()),
       work_(std::make_unique<DueWork>()) {}
 
@@ -42,6 +44,11 @@ PgParkedLog::~PgParkedLog() = default;
 Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
   const ParkedOwner me{lane_, incarnation_};
   keys->clear();
+  if (nothing_->For(lane_)) {
+    *next_due = relay::kNever;
+    loaded_ = true;
+    return Status();
+  }
   keys_.clear();
   bool owner = true;
   Status status = TryInTransaction([&] {
@@ -89,6 +96,7 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     }
     OUTBOX_FAULT_THROW("parked.park.uncommitted");
   });
+  nothing_->Forget();
   OUTBOX_FAULT_POINT("parked.park.after");
   if (!owner) {
     return Status().OfOwner(owner);  // what is raised above takes back what was inserted
@@ -151,6 +159,10 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   bool owner = true;
   const ParkedOwner me{lane_, incarnation_};
   const size_t before = chunk->events.size();
+  if (!found_ && unsure_.empty() && nothing_->For(lane_)) {
+    *next_due = relay::kNever;
+    return Status();
+  }
   const bool recheck = !unsure_.empty() && limits.now >= next_recheck_;
   BeginPass(limits);
   DueFronts fronts = *fronts_;
@@ -189,6 +201,7 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   }
   unsure_.insert(unsure_.end(), work->unsure.begin(), work->unsure.end());
   SortUnique(&unsure_);
+  found_ = *next_due != relay::kNever || chunk->events.size() > before;
   if (chunk->events.size() == before && work->headless.empty()) {
     // What is due could not be claimed by this lane just now.
     *next_due = std::max(*next_due, limits.now + kRecheckEvery);

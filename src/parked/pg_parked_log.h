@@ -10,6 +10,7 @@
 
 #include "base/lane_id.h"
 #include "parked/dead_letter_count.h"
+#include "parked/nothing_parked.h"
 #include "relay/parked_log.h"
 
 namespace outbox::parked {
@@ -20,7 +21,8 @@ struct DueWork;
 class PgParkedLog final : public relay::ParkedLog {
  public:
   // `incarnation`: the worker's, as outbox_internal.lane.owner holds it. `dead` counts what becomes a dead letter here.
-  PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead);
+  // `nothing`: of the worker, for all its lanes. Both outlive the log.
+  PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead, NothingParked* nothing);
   ~PgParkedLog() override;
   PgParkedLog(const PgParkedLog&) = delete;
   PgParkedLog& operator=(const PgParkedLog&) = delete;
@@ -40,7 +42,9 @@ class PgParkedLog final : public relay::ParkedLog {
   const LaneId lane_;
   const uint64_t incarnation_;
   DeadLetters* const dead_;
+  NothingParked* const nothing_;
   bool loaded_ = false;
+  bool found_ = true;                 // the last claim found something: most likely there is more
   std::vector<std::string> without_;  // of the last claim, sorted
   std::unique_ptr<DueFronts> fronts_;
   bool in_pass_ = false;  // the fronts have started over and not reached the end

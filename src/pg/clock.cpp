@@ -40,8 +40,8 @@ void WarnNotPreloaded() {
                     errmsg("outbox is not preloaded: events are stored, but nothing publishes them"),
                     errdetail("No background worker of outbox runs in this server, and the order of events between "
                               "sessions is not kept."),
-                    errhint("Add outbox to shared_preload_libraries in postgresql.conf and restart: "
-                            "shared_preload_libraries = 'outbox'")));
+                    errhint("An administrator adds outbox to shared_preload_libraries in postgresql.conf, and restarts "
+                            "the server: shared_preload_libraries = 'outbox'")));
 }
 
 int64 TakeLocal(int64 count) {

@@ -27,6 +27,7 @@ bool CheckTraceparent(char** value, void**, GucSource) {
     return true;
   }
   GUC_check_errdetail("A traceparent looks like \"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\".");
+  GUC_check_errhint("Where there is no trace, leave it empty.");
   return false;
 }
 

@@ -83,7 +83,7 @@ struct DestinationSlot {
 };
 
 // What waits for a lane, or a side lane, that stands where it is while the log grows: as far as the keeper has looked
-// through the log for it. Written by the keeper, read with what sessions ask for (admin/lookup/survey.h).
+// through the log for it. Written by the keeper, read with what sessions ask for (admin/lookup/standing_lanes.h).
 struct StandingSlot {
   Oid database;       // InvalidOid: free
   uint64 generation;  // config_generation: another one makes it worthless, and so does another position

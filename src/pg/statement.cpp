@@ -4,21 +4,29 @@
 
 namespace outbox::pg {
 
-void RunStatement(Statement* statement, Datum* values, const char* nulls, long limit) {
-  RequirePinnedSearchPath();
-  if (statement->plan == nullptr) {
-    SPIPlanPtr plan = SPI_prepare(statement->sql, statement->arguments, statement->types);
-    if (plan == nullptr || SPI_keepplan(plan) != 0) {
-      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-                      errmsg("could not prepare a statement of outbox: %s", SPI_result_code_string(SPI_result))));
-    }
-    statement->plan = plan;
+void Prepare(Statement* statement) {
+  if (statement->plan != nullptr) {
+    return;
   }
-  int result = SPI_execute_plan(statement->plan, values, nulls, false, limit);
+  SPIPlanPtr plan = SPI_prepare(statement->sql, statement->arguments, statement->types);
+  if (plan == nullptr || SPI_keepplan(plan) != 0) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                    errmsg("could not prepare a statement of outbox: %s", SPI_result_code_string(SPI_result))));
+  }
+  statement->plan = plan;
+}
+
+void CheckSpi(int result) {
   if (result < 0) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
                     errmsg("could not run a statement of outbox: %s", SPI_result_code_string(result))));
   }
+}
+
+void RunStatement(Statement* statement, Datum* values, const char* nulls, long limit) {
+  RequirePinnedSearchPath();
+  Prepare(statement);
+  CheckSpi(SPI_execute_plan(statement->plan, values, nulls, false, limit));
 }
 
 Datum ResultDatum(uint64 row, int column, bool* isnull) {

@@ -1,4 +1,4 @@
-// SQL statements of workers [P]: prepared once per process, run by SPI. Plain code, for use inside a transaction with
+// SQL statements of our own [P]: prepared once per process, run by SPI. Plain code, for use inside a transaction with
 // SPI connected.
 #pragma once
 
@@ -6,16 +6,22 @@
 
 namespace outbox::pg {
 
-// A constant statement. Tables and functions of outbox are schema-qualified; operators and built-in functions are not,
-// because it runs only with a pinned search_path. Made as a static object without a constructor.
+// A constant statement. Tables and functions of outbox are schema-qualified. Made as a static object without a
+// constructor.
 struct Statement {
   static constexpr int kMaxArguments = 24;
   const char* sql;
   int arguments;
   Oid types[kMaxArguments];
-  SPIPlanPtr plan;
+  SPIPlanPtr plan = nullptr;
 };
 
+// Plans it, if that has not been done.
+void Prepare(Statement* statement);
+// Raises what SPI answers for an error.
+void CheckSpi(int result);
+
+// Of a worker: operators and built-in functions have no schema in it, because it runs only with a pinned search_path.
 // Raises an error if the result is not the expected one, or search_path is not pinned. Rows are in SPI_tuptable, their
 // number in SPI_processed. `nulls`: nullptr or one character per argument, 'n' for NULL.
 void RunStatement(Statement* statement, Datum* values, const char* nulls = nullptr, long limit = 0);

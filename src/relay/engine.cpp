@@ -59,20 +59,43 @@ void Engine::Impl::DropGone() {
   }
 }
 
-// Each of them once, or as many as can be until `enough`; at least one.
-bool Engine::Impl::StepLanes(int64_t enough) {
+// Calls step(lane) for each lane that wants it, or for as many as can be until `enough`; at least for one.
+template <typename Wants, typename Step>
+bool Engine::Impl::GoRound(size_t* first, int64_t enough, Wants&& wants, Step&& step) {
   const size_t count = lanes.size();
-  first_lane = count == 0 ? 0 : (first_lane + 1) % count;
+  *first = count == 0 ? 0 : (*first + 1) % count;
   bool worked = false;
-  size_t stepped = 0;
-  for (; stepped < count && (stepped == 0 || turn.clock->NowMicros() < enough); ++stepped) {
-    worked |= lanes[(first_lane + stepped) % count]->Step(&turn);
+  bool begun = false;
+  size_t seen = 0;
+  for (; seen < count; ++seen) {
+    Lane* lane = lanes[(*first + seen) % count].get();
+    if (!wants(*lane)) {
+      continue;
+    }
+    if (std::exchange(begun, true) && turn.clock->NowMicros() >= enough) {
+      break;
+    }
+    worked |= step(lane);
   }
-  if (stepped < count) {
-    first_lane = (first_lane + stepped - 1) % count;  // the others come first in the next turn
+  if (seen < count) {
+    *first = (*first + seen - 1) % count;  // the others come first in the next turn
     worked = true;
   }
   return worked;
+}
+
+// Unless `all`, only lanes for which something may have changed since the last time: that have done something then,
+// wait for budget that another may have left, or have side lanes, which they wait for and which wait for them. Parked
+// events have their turn when all lanes have had theirs: thousands of lanes with something due at once, and a
+// transaction for each, hold up no event of the log for longer than a turn.
+bool Engine::Impl::StepLanes(int64_t enough, bool all) {
+  const bool worked = GoRound(
+      &first_lane, enough, [all](const Lane& lane) { return all || lane.worked() || lane.waits_for_lanes(); },
+      [this](Lane* lane) { return lane->Step(&turn); });
+  const bool parked = GoRound(
+      &first_parked, enough, [all](const Lane& lane) { return all || lane.stepped(); },
+      [this](Lane* lane) { return lane->StepParked(&turn); });
+  return worked || parked;
 }
 
 // When there is something to do even if nothing happens. All that was due by turn.now has just been tried.
@@ -217,17 +240,20 @@ int64_t Engine::Turn(const TurnInput& input) {
     }
   }
   turn.now = turn.clock->NowMicros();
+  turn.first = turn.first == kLongAgo ? turn.now : turn.first;
   const int64_t enough = turn.now + turn.options->turn_micros;
-  for (;;) {
-    bool worked = impl_->PollSinks();
+  for (bool all = true;;) {
+    const bool news = impl_->PollSinks();
     impl_->SwapSinks();
     impl_->ShareBudgets();
-    worked |= impl_->StepLanes(enough);
-    worked |= impl_->saver.Save(&turn);
+    const uint64_t durable = turn.durable_lsn;
+    const bool worked = impl_->StepLanes(enough, all || news);
+    const bool saved = impl_->saver.Save(&turn);
     impl_->DropGone();
-    if (!worked) {
+    if (!news && !worked && !saved) {
       break;
     }
+    all = saved || turn.durable_lsn != durable;
     turn.now = turn.clock->NowMicros();
     if (turn.now >= enough) {
       return turn.now;
@@ -257,8 +283,9 @@ void Engine::TakeGone(std::vector<GoneLane>* gone) {
 
 void Engine::Lanes(std::vector<LaneStatus>* lanes) const {
   lanes->resize(impl_->lanes.size());
+  const int64_t wall = lanes->empty() ? 0 : impl_->turn.clock->WallMicros();
   for (size_t i = 0; i < lanes->size(); ++i) {
-    impl_->lanes[i]->Fill(impl_->turn, &(*lanes)[i]);
+    impl_->lanes[i]->Fill(impl_->turn, wall, &(*lanes)[i]);
   }
 }
 

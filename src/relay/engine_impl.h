@@ -27,7 +27,8 @@ struct Engine::Impl {
   std::vector<sink::Result> results;
   std::vector<sink::Place> places;
   uint32_t next_flow = 1;
-  size_t first_lane = 0;  // goes round, so that no lane is always last at the budget
+  size_t first_lane = 0;    // goes round, so that no lane is always last at the budget
+  size_t first_parked = 0;  // the same, of their parked events
 
   Lane* Find(const LaneId& id) const {
     auto found = std::find_if(lanes.begin(), lanes.end(), [&](const auto& lane) { return lane->id() == id; });
@@ -77,7 +78,9 @@ struct Engine::Impl {
   Lane* MakeSide(Lane* lane, const SideLane& side, const std::shared_ptr<LaneFilter>& filter,
                  std::unique_ptr<LaneLog> log);
   void ShareBudgets();
-  bool StepLanes(int64_t enough);
+  template <typename Wants, typename Step>
+  bool GoRound(size_t* first, int64_t enough, Wants&& wants, Step&& step);
+  bool StepLanes(int64_t enough, bool all);
   void DropGone();
   int64_t NextTime() const;
 

@@ -195,7 +195,7 @@ void Lane::Release(int64_t deadline) {
 
 // --- stepping ----------------------------------------------------------------------------------------------------
 
-bool Lane::Step(TurnContext* turn) {
+bool Lane::DoStep(TurnContext* turn) {
   if (acker_.behind()) {
     Advance();
   }
@@ -212,6 +212,7 @@ bool Lane::Step(TurnContext* turn) {
       break;
   }
   bool worked = StepActive(turn);
+  begun_ = true;
   if (phase_ != Phase::kGone) {
     worked |= StepParts(turn);
   }
@@ -253,18 +254,24 @@ bool Lane::StepParts(TurnContext* turn) {
   if (turn->now >= acker_.SaveDue(*turn, reader_.stopped())) {
     turn->saver->Ask(this, !acker_.Acknowledged() && !reader_.stopped());
   }
-  if (phase_ != Phase::kGone && pump() != nullptr) {
-    worked |= pump()->Step(turn, lane_.format.get(), MayClaim());
-    if (pump()->lost()) {
-      Leave(GoneReason::kLost);
-    }
-  }
   if (phase_ != Phase::kGone && sides() != nullptr) {
     const StepResult result = topics_.Step(turn);
     worked |= result != StepResult::kIdle;
     if (result == StepResult::kLost) {
       Leave(GoneReason::kLost);
     }
+  }
+  return worked;
+}
+
+bool Lane::DoStepParked(TurnContext* turn) {
+  // Before it has looked at its log it does not know whether it may claim.
+  if (phase_ != Phase::kActive || !begun_ || pump() == nullptr) {
+    return false;
+  }
+  const bool worked = pump()->Step(turn, lane_.format.get(), MayClaim());
+  if (pump()->lost()) {
+    Leave(GoneReason::kLost);
   }
   return worked;
 }

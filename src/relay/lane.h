@@ -100,10 +100,24 @@ class Lane {
   void NotePutBack();
 
   // Does what can be done now, one chunk at most each way. Returns whether it did any work.
-  bool Step(TurnContext* turn);
+  bool Step(TurnContext* turn) {
+    stepped_ = true;
+    return worked_ = DoStep(turn);
+  }
+  // The same of its parked events: a statement or two each time, where a step is mostly none.
+  bool StepParked(TurnContext* turn) {
+    stepped_ = false;
+    return parked_worked_ = DoStepParked(turn);
+  }
+  bool stepped() const { return stepped_; }                  // since its parked events were
+  bool worked() const { return worked_ || parked_worked_; }  // in the last steps
+  // Whether what another lane does may be what it waits for.
+  bool waits_for_lanes() const {
+    return reader_.starved() || parent() != nullptr || (sides() != nullptr && !sides()->empty());
+  }
   // When Step has something to do even if nothing happens; kNever.
   int64_t NextTime(const TurnContext& turn) const;
-  void Fill(const TurnContext& turn, LaneStatus* status) const;
+  void Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const;
   LaneInternals Internals() const;
 
   // For Saver.
@@ -138,6 +152,8 @@ class Lane {
  private:
   enum class Phase : uint8_t { kStarting, kActive, kReleasing, kGone };
 
+  bool DoStep(TurnContext* turn);
+  bool DoStepParked(TurnContext* turn);
   bool Load(TurnContext* turn);
   bool CheckForLoss(const std::string& server_run, Loss* loss, TurnContext* turn);
   bool StepActive(TurnContext* turn);
@@ -154,7 +170,7 @@ class Lane {
   bool careful() const { return topics_.trial().on() || !lane_.destination->breaker().closed(); }
   bool flows() const { return state() == LaneState::kRunning || state() == LaneState::kIdle; }
 
-  void ShowWaiting(LaneStatus* status) const;
+  void ShowWaiting(int64_t wall, LaneStatus* status) const;
   void Advance();
   // All refused events are recorded: topics leave, or the sender goes on.
   void Resume(const TurnContext& turn);
@@ -171,6 +187,10 @@ class Lane {
   LaneSource source_;
   Sender sender_;
   Phase phase_ = Phase::kStarting;
+  bool begun_ = false;  // it has been stepped while active
+  bool stepped_ = false;
+  bool worked_ = true;
+  bool parked_worked_ = true;
   GoneReason gone_reason_ = GoneReason::kReleased;
   int64_t release_deadline_ = 0;
 };

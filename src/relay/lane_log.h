@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/backoff.h"
+#include "base/due_counts.h"
 #include "base/event.h"
 #include "base/event_filter.h"
 #include "base/position.h"
@@ -91,14 +92,14 @@ class LaneLog {
   // none, the lane's position is not worth saving.
   virtual bool saw_rows() const { return true; }
 
-  // What was found for the lane in the open window, and in windows that were read ahead of it, and is not handed out.
+  // What was found for the lane in the open window, and in windows that were read ahead of it, and is not handed out,
+  // as far as it is due by the wall clock.
   struct Found {
-    uint64_t events = 0;
-    int64_t oldest = 0;            // created_at of the first of them, or less; 0: not known
+    DueEvents events;
     bool whole = true;             // false: the open window is not looked through yet, and nothing of it is told
     const Snapshot* to = nullptr;  // where the last window read ahead ends; nullptr: none is
   };
-  virtual Found FoundAhead() const { return {}; }
+  virtual Found FoundAhead(int64_t wall) const { return static_cast<void>(wall), Found(); }
 
   // Never blocks on the network: flushes WAL locally, then looks how far the standbys are.
   virtual Status CheckDurable(uint64_t lsn, bool* durable) = 0;

@@ -98,7 +98,7 @@ int64_t Lane::NextTime(const TurnContext& turn) const {
   return next;
 }
 
-void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
+void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const {
   const Pipeline& pipeline = lane_.pipeline;
   status->id = id();
   status->delivered_to = pipeline.done_to();
@@ -106,13 +106,13 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   // One that is held back does not look when it is woken.
   const bool held = (careful() && pipeline.unresolved() > 0) || reader_.starved();
   status->caught_up = flows() && reader_.caught_up() && !pipeline.reading() && !(held && reader_.woken());
-  ShowWaiting(status);
+  ShowWaiting(wall, status);
   const Breaker& breaker = lane_.destination->breaker();
   const LaneState now = state();
   // What is in flight is awaited; what could go waits for the destination, and so does a parked event that is due.
   const bool waits =
       (now == LaneState::kRunning && !breaker.probing(flow()) && pipeline.unresolved() > pipeline.outstanding()) ||
-      (now == LaneState::kIdle && pump() != nullptr && pump()->waits(turn.clock->WallMicros()));
+      (now == LaneState::kIdle && pump() != nullptr && pump()->waits(wall));
   const bool stopped = waits && !breaker.closed();
   SetText(status->state, LaneStateName(stopped ? LaneState::kBackingOff : now));
   const Trouble& log_trouble = lane_.log_retry.trouble();
@@ -141,7 +141,7 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
     show(*parked);
     try_at = parked_try;
   }
-  status->next_try_unix = try_at > turn.now ? turn.clock->WallMicros() + (try_at - turn.now) : 0;
+  status->next_try_unix = try_at > turn.now ? wall + (try_at - turn.now) : 0;
   status->trouble.Set(status->error);
   status->retrying_count = pump() != nullptr ? pump()->outstanding() : 0;
   status->barrier_done = sides() == nullptr ? barrier_done() : sides()->BarrierDone(barrier_done());
@@ -149,13 +149,16 @@ void Lane::Fill(const TurnContext& turn, LaneStatus* status) const {
   status->topics = static_cast<int32_t>(lane_.filter->topics());
 }
 
-void Lane::ShowWaiting(LaneStatus* status) const {
+void Lane::ShowWaiting(int64_t wall, LaneStatus* status) const {
   const Pipeline& pipeline = lane_.pipeline;
-  const LaneLog::Found found = lane_.log->FoundAhead();
-  const Event* first = pipeline.Find(pipeline.prefix());
-  status->waiting = static_cast<int64_t>(pipeline.unresolved() + found.events);
-  status->oldest = first != nullptr ? first->created_at : found.events > 0 ? found.oldest : 0;
-  status->resolved = pipeline.prefix() + pipeline.done_ahead();
+  const LaneLog::Found found = lane_.log->FoundAhead(wall);
+  DueEvents waiting = pipeline.WaitingAt(wall);
+  waiting.Add(found.events);
+  status->waiting = static_cast<int64_t>(waiting.count);
+  status->oldest = waiting.since;
+  status->delivered = pipeline.delivered();
+  status->passed = pipeline.prefix();
+  status->read = pipeline.read_to();
   status->figures = lane_.meter.place().figures;
   status->found_to.count = -1;
   if (phase_ != Phase::kStarting && !(pipeline.empty() && pipeline.at().target)) {  // what is done of a window that was

@@ -154,7 +154,7 @@ bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format) {
   woken_ = false;
   next_due_ = due;
   topic_try_ = topic_try;
-  next_poll_ = turn->now + (holding() ? turn->options->poll_micros : kRecheckMicros);
+  next_poll_ = turn->NextOf(holding() ? turn->options->poll_micros : kRecheckMicros);
   if (chunk.events.empty()) {
     if (due <= limits.now) {
       not_before_ = turn->now + turn->options->poll_micros;  // another worker's, or of a topic in trouble

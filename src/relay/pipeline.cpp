@@ -31,6 +31,11 @@ size_t Pipeline::AddChunk(EventChunk chunk, bool end) {
     added.window = front_window_ + windows_.size() - 1;
     added.last_created_at = chunk.events.back().created_at;
     added.states.assign(chunk.events.size(), kReady);
+    for (const Event& event : chunk.events) {
+      if (event.deliver_at != 0) {
+        delayed_.Add(event.deliver_at);
+      }
+    }
     next_ += chunk.events.size();
     added.data = std::move(chunk);
     windows_.back().read_to = added.last_created_at;
@@ -124,6 +129,9 @@ uint32_t Pipeline::SetSent(uint64_t first, uint32_t count, State state) {
       if (chunk->states[i] == kSent) {
         chunk->states[i] = state;
         ++changed_here;
+        if (state == kDone) {
+          ForgetDue(*chunk, i);
+        }
       }
     }
     if (state == kDone) {
@@ -198,6 +206,7 @@ uint32_t Pipeline::Resolve(uint64_t first_seq, uint32_t count, bool delivered, s
     it->left -= changed;
     outstanding_ -= changed;
     total += changed;
+    delivered_ += delivered ? changed : 0;
     newest_ = delivered ? std::max(newest_, first + meant) : newest_;
     if (!delivered && changed > 0) {
       undone->push_back({first, first + meant - 1});
@@ -234,6 +243,7 @@ void Pipeline::MarkDone(uint64_t ordinal) {
   Chunk* chunk = ChunkOf(ordinal);
   if (chunk != nullptr && chunk->states[ordinal - chunk->first] == kReady) {
     chunk->states[ordinal - chunk->first] = kDone;
+    ForgetDue(*chunk, ordinal - chunk->first);
     CountDone(chunk, 1);
   }
 }
@@ -244,6 +254,22 @@ const Event* Pipeline::Find(uint64_t ordinal) const {
     return nullptr;
   }
   return &chunk->data.events[ordinal - chunk->first];
+}
+
+DueEvents Pipeline::WaitingAt(int64_t wall) const {
+  DueEvents due{unresolved() - delayed_.all(), 0};
+  if (due.count > 0) {
+    first_undelayed_ = std::max(first_undelayed_, prefix_);
+    const Event* first = Find(first_undelayed_);
+    while (first_undelayed_ < next_ && (first == nullptr || first->deliver_at != 0)) {
+      first = Find(++first_undelayed_);
+    }
+    due.since = first == nullptr ? 0 : first->created_at;
+  }
+  if (!delayed_.empty()) {
+    due.Add(delayed_.At(wall));
+  }
+  return due;
 }
 
 // --- acknowledging -----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/due_counts.h"
 #include "base/event.h"
 #include "base/position.h"
 #include "relay/lane_log.h"
@@ -118,6 +119,9 @@ class Pipeline {
   uint64_t outstanding_fresh() const { return cursor_ > newest_ ? cursor_ - newest_ : 0; }
   uint64_t unresolved() const { return next_ - prefix_ - done_ahead_; }
   uint64_t done_ahead() const { return done_ahead_; }
+  // Of those, what is due by the wall clock: since it was emitted, or since its deliver_at.
+  DueEvents WaitingAt(int64_t wall) const;
+  uint64_t delivered() const { return delivered_; }        // acknowledged, not parked, and not left to a side lane
   bool has_done_ahead() const { return done_ahead_ > 0; }  // some are done beyond a gap, which no position can express
   size_t bytes() const { return bytes_; }
   size_t windows() const { return windows_.size(); }
@@ -162,6 +166,11 @@ class Pipeline {
   // Tells the meter of those that are sent, which are about to be done.
   void Measure(uint64_t first, uint32_t count, int64_t sent_at, Meter* meter) const;
   void CountDone(Chunk* chunk, uint32_t count);
+  void ForgetDue(const Chunk& chunk, size_t at) {
+    if (!delayed_.empty() && chunk.data.events[at].deliver_at != 0) {
+      delayed_.Remove(chunk.data.events[at].deliver_at);
+    }
+  }
   void Mark(Chunk* chunk) const;
   // created_at of the last event of the topic in a chunk whose data is gone; kBeforeAllTime: none.
   static int64_t LastMarked(const Chunk& chunk, uint64_t mark);
@@ -178,9 +187,13 @@ class Pipeline {
   uint64_t prefix_ = 0;                 // all before are done
   uint64_t newest_ = 0;                 // the ordinal after the newest delivered
   uint64_t done_ahead_ = 0;             // done ones at or after the prefix
+  uint64_t delivered_ = 0;
   uint32_t outstanding_ = 0;
   size_t bytes_ = 0;
   size_t freed_ = 0;
+  DueCounts delayed_;  // events that are not done and have a deliver_at
+  mutable uint64_t first_undelayed_ =
+      0;  // no event before it that is not done has none; WaitingAt() goes on from there
   int64_t last_done_ = 0;
   uint64_t barrier_done_ = 0;
 };

@@ -51,7 +51,7 @@ bool Reader::OpenWindow(TurnContext* turn) {
     return false;
   }
   woken_ = false;
-  next_poll_ = turn->now + turn->options->poll_micros;
+  next_poll_ = turn->NextOf(turn->options->poll_micros);
   horizon_ = opened && !window.current          ? Horizon::kBehind
              : !opened && lane_->log->stopped() ? Horizon::kStopped
                                                 : Horizon::kCaughtUp;

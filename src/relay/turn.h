@@ -23,6 +23,10 @@ struct TurnContext {
   int64_t saved_at = kLongAgo;  // when progress of any lane was last flushed, monotonic microseconds
   uint64_t config_reads = 0;    // as in TurnInput
   bool wants_config = false;    // a lane waits for the next one
+  int64_t first = kLongAgo;     // when the first turn was, monotonic microseconds
+
+  // When what is done every `period` is due next: for all lanes in the same turn, since each turn looks at every lane.
+  int64_t NextOf(int64_t period) const { return first + ((now - first) / period + 1) * period; }
 };
 
 // An event that its route's options refuse: they may be older than the event is, whose transaction may have changed

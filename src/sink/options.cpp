@@ -86,7 +86,8 @@ OptionProblem Misplaced(const SinkKind& kind, OptionPlace place, std::string_vie
       if (place == OptionPlace::kServer) {
         return {kInvalidName, "option " + quoted + " cannot be set on a server",
                 "Options of a server can be read by everybody.",
-                "Use CREATE USER MAPPING FOR PUBLIC SERVER ... OPTIONS (" + quoted + " ...)."};
+                "Use CREATE USER MAPPING FOR PUBLIC SERVER ... OPTIONS (" + quoted +
+                    " ...), with another value: the server's log may have this one now."};
       }
       return {};
     default:

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "admin/common/query.h"
-#include "admin/lookup/survey.h"
+#include "admin/lookup/standing_lanes.h"
 #include "admin/operate/adoption.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"

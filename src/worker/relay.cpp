@@ -26,6 +26,7 @@ constexpr int64_t kMilli = 1000;
 constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kReleaseWithin = 5 * kSecond;  // for lanes and destinations in normal running
 constexpr int64_t kUnused = 2 * kSecond;         // a lane may be given back only to be claimed again
+constexpr int64_t kShowWithin = 50 * kMilli;     // what a turn did not show
 constexpr long kLongestWaitMs = 1000;
 
 class SystemClock final : public relay::Clock {
@@ -104,6 +105,7 @@ Relay::Relay(const RelayPlace& place)
       installation_(clock_.get()),
       share_(place, clock_.get()),
       publisher_(place, clock_.get()),
+      nothing_parked_(place.incarnation),
       engine_(std::make_unique<relay::Engine>(clock_.get(), OptionsFromSettings())),
       parked_generation_(pg_atomic_read_u64(&place.database_slot->parked_generation)) {}
 
@@ -276,7 +278,8 @@ bool Relay::Add(const LaneId& id) {
   logs.filter = std::make_shared<relay::LaneFilter>(spec);
   logs.log = std::make_unique<log::PgLaneLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation,
                                               logs.filter.get(), &windows_);
-  logs.parked = std::make_unique<parked::PgParkedLog>(id, place_.incarnation, publisher_.dead_letters());
+  logs.parked =
+      std::make_unique<parked::PgParkedLog>(id, place_.incarnation, publisher_.dead_letters(), &nothing_parked_);
   logs.sides = std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation);
   logs.figures = FiguresOf(place_.database, id.route_id, destination, config_);
   OwnedLane lane;
@@ -332,7 +335,12 @@ void Relay::GiveBack() {
   }
 }
 
+// What is shown goes through all lanes. Where they are thousands, no more than an eighth of the time is for that.
 void Relay::Publish() {
+  const int64_t began = clock_->NowMicros();
+  if (began < publish_at_ && !stopping_) {
+    return;
+  }
   if (!publisher_.Publish({.engine = *engine_,
                            .lanes = lanes_,
                            .config = config_,
@@ -342,6 +350,9 @@ void Relay::Publish() {
                            .all_given_back = given_back_.empty()})) {
     installation_.Doubt();
   }
+  const int64_t ended = clock_->NowMicros();
+  publish_at_ = ended + 7 * (ended - began);
+  published_ = true;
 }
 
 void Relay::PlanWait(int64_t deadline) {
@@ -357,6 +368,7 @@ void Relay::PlanWait(int64_t deadline) {
       deadline = std::min(deadline, wait.deadline);
     }
   }
+  deadline = published_ ? deadline : std::min(deadline, publish_at_ + kShowWithin);
   deadline = std::min({deadline, chores_.look.next_try(), chores_.reload.next_try(), chores_.balance.next_try(),
                        chores_.give_back.next_try()});
   int64_t now = clock_->NowMicros();
@@ -389,12 +401,14 @@ void Relay::Turn() {
   // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it again.
   input.woken = pg_atomic_exchange_u32(&place_.worker_slot->pending, 0) != 0;
   windows_.BeginTurn();
+  nothing_parked_.Forget();
   int64_t deadline = engine_->Turn(input);
   parked_generation_ = parked;
   TakeGone();
   if (!given_back_.empty()) {
     attempt(&chores_.give_back, &Relay::GiveBack);
   }
+  published_ = false;
   Publish();
   metrics::NoteTurn(input.woken);
   PlanWait(deadline);

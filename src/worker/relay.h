@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "log/shared_window.h"
+#include "parked/nothing_parked.h"
 #include "pg/wait.h"
 #include "relay/engine.h"
 #include "worker/chore.h"
@@ -78,8 +79,9 @@ class Relay {
   std::unique_ptr<relay::Clock> clock_;
   InstallationWatch installation_;
   LaneShare share_;
-  RelayPublisher publisher_;    // outlives the engine, whose lanes count dead letters in it
-  log::SharedWindows windows_;  // the same; they read together
+  RelayPublisher publisher_;              // outlives the engine, whose lanes count dead letters in it
+  log::SharedWindows windows_;            // the same; they read together
+  parked::NothingParked nothing_parked_;  // the same
   std::unique_ptr<relay::Engine> engine_;
 
   RelayConfig config_;
@@ -92,6 +94,8 @@ class Relay {
   std::vector<LaneId> given_back_;  // left the engine in good order, not yet released in the table
   int64_t drop_unused_at_ = relay::kNever;
   bool stopping_ = false;
+  int64_t publish_at_ = 0;  // not before, monotonic microseconds
+  bool published_ = false;  // in this turn
 
   Chores chores_;
   std::exception_ptr trouble_;  // of this turn

@@ -45,15 +45,18 @@ bool RelayPublisher::Publish(const RelayState& state) {
   const int64_t now = clock_->NowMicros();
   bool well = true;
   state.engine.Lanes(&lane_statuses_);
+  owned_.clear();
   for (const relay::LaneStatus& status : lane_statuses_) {
-    auto owned = state.lanes.find({status.id.route_id, status.id.lane});
-    if (owned == state.lanes.end()) {
+    auto found = state.lanes.find({status.id.route_id, status.id.lane});
+    const OwnedLane* owned = found == state.lanes.end() ? nullptr : &found->second;
+    owned_.push_back(owned);
+    if (owned == nullptr) {
       continue;
     }
-    incidents_.SeeLane(status, owned->second.route.name, now);
+    incidents_.SeeLane(status, owned->route.name, now);
     if (status.id.side == 0 && status.error != nullptr && status.error->error_class == ErrorClass::kInternal) {
       well = false;
-      ComplainOf(owned->second, status);
+      ComplainOf(*owned, status);
     }
     ShowLane(status, now);
   }
@@ -85,21 +88,37 @@ void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now) {
   lane.state = status.state;
   lane.barrier = status.barrier_done;
   lane.written_at = now;
-  if (Drain* drain = status.figures == nullptr ? nullptr : &status.figures->drain; drain != nullptr) {
-    if (!status.caught_up) {
-      drain->NoteBehind(clock_->WallMicros());
-    }
-    CountMore(static_cast<int64_t>(status.resolved), &lane.resolved, &drain->resolved);
-  }
+  FollowBacklog(status, clock_->WallMicros(), &lane);
   if (lane.slot != nullptr) {
-    if (status.caught_up) {
-      lane.behind_since = 0;
-    } else if (lane.behind_since == 0) {
-      lane.behind_since = clock_->WallMicros();
-    }
     LaneView view = status;
     view.behind_since = lane.behind_since;
     WriteLaneSlot(lane.slot, place_.incarnation, view, status.barrier_done);
+  }
+}
+
+void RelayPublisher::FollowBacklog(const relay::LaneStatus& status, int64_t wall, ShownLane* lane) const {
+  const bool over = status.caught_up && (status.waiting == 0 || status.passed >= lane->behind_to);
+  if (over || lane->behind_since == 0) {
+    lane->behind_since = status.caught_up && status.waiting == 0 ? 0 : wall;
+    lane->behind_to = status.read;
+    lane->backlog = false;
+  }
+  if (lane->behind_since == 0) {
+    lane->delivered = status.delivered;
+    return;
+  }
+  if (!status.caught_up) {
+    lane->behind_to = status.read;
+  }
+  // A lane that stands (paused, in trouble) is not caught up, and may have nothing behind it for long.
+  if (!lane->backlog && status.waiting > 0) {
+    lane->backlog = true;
+    lane->behind_since = std::max(lane->behind_since, std::min(status.oldest, wall));
+    lane->delivered = status.delivered;
+  }
+  if (Drain* drain = status.figures == nullptr ? nullptr : &status.figures->drain;
+      drain != nullptr && lane->backlog && wall - lane->behind_since >= Drain::kLasts) {
+    drain->Note(wall, lane->behind_since, status.delivered - std::exchange(lane->delivered, status.delivered));
   }
 }
 
@@ -131,13 +150,13 @@ void RelayPublisher::ShowBarrier(const RelayState& state) {
   uint64_t done = UINT64_MAX;
   size_t reached = 0;
   bool quiet = !state.stopping && state.all_given_back;
-  for (const relay::LaneStatus& status : lane_statuses_) {
+  for (size_t i = 0; i < lane_statuses_.size(); ++i) {
+    const relay::LaneStatus& status = lane_statuses_[i];
     if (status.id.side != 0) {
       quiet = quiet && status.inflight_count == 0;
       continue;
     }
-    auto owned = state.lanes.find(status.id);
-    if (owned == state.lanes.end() || owned->second.leaving) {
+    if (owned_[i] == nullptr || owned_[i]->leaving) {
       quiet = false;
       continue;
     }
@@ -269,17 +288,16 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
 }
 
 void RelayPublisher::Describe(const RelayState& state) {
-  const relay::LaneStatus* shown = nullptr;
+  const OwnedLane* shown = nullptr;
   bool down = false;
-  for (const relay::LaneStatus& status : lane_statuses_) {
-    auto owned = state.lanes.find(status.id);
-    if (owned == state.lanes.end()) {
+  for (size_t i = 0; i < lane_statuses_.size(); ++i) {
+    if (owned_[i] == nullptr || lane_statuses_[i].id.side != 0) {
       continue;
     }
-    const sink::Health* health = state.engine.DestinationHealth(owned->second.destination);
+    const sink::Health* health = state.engine.DestinationHealth(owned_[i]->destination);
     bool lane_down = health != nullptr && !health->up;
-    if ((status.inflight_count > 0 || lane_down) && (shown == nullptr || (lane_down && !down))) {
-      shown = &status;
+    if ((lane_statuses_[i].inflight_count > 0 || lane_down) && (shown == nullptr || (lane_down && !down))) {
+      shown = owned_[i];
       down = lane_down;
     }
   }
@@ -287,8 +305,7 @@ void RelayPublisher::Describe(const RelayState& state) {
   if (state.stopping) {
     activity_ = "stopping";
   } else if (shown != nullptr) {
-    const OwnedLane& lane = state.lanes.at({shown->id.route_id, shown->id.lane});
-    activity_ = (down ? "waiting for " : "publishing to ") + lane.route.server;
+    activity_ = (down ? "waiting for " : "publishing to ") + shown->route.server;
   } else {
     activity_ = "idle";
   }

@@ -48,9 +48,12 @@ class RelayPublisher {
     std::string state;             // as last written to the slot
     uint64_t barrier = 0;
     int64_t written_at = 0;
-    int64_t behind_since = 0;  // Unix microseconds: see LaneView
-    int64_t resolved = 0;      // as far as counted in the route's figures
-    bool seen = false;         // in this turn
+    // Unix microseconds: see LaneView. It is behind until what it had read when it caught up is acknowledged or parked.
+    int64_t behind_since = 0;
+    uint64_t behind_to = 0;  // so many events read
+    bool backlog = false;    // something waited since: it began then
+    uint64_t delivered = 0;  // as far as counted in the route's figures
+    bool seen = false;       // in this turn
   };
   struct ShownDestination {
     pg::DestinationSlot* slot = nullptr;
@@ -64,6 +67,7 @@ class RelayPublisher {
   };
 
   void ShowLane(const relay::LaneStatus& status, int64_t now);
+  void FollowBacklog(const relay::LaneStatus& status, int64_t wall, ShownLane* lane) const;
   void FreeLanesThatLeft();
   void ShowDestinations(const RelayState& state, int64_t now);
   void FollowOutage(const ShownDestination& shown, int64_t now, relay::DestinationStatus* status) const;
@@ -89,6 +93,7 @@ class RelayPublisher {
   bool busy_ = false;
   // What the engine reported in this turn.
   std::vector<relay::LaneStatus> lane_statuses_;
+  std::vector<const OwnedLane*> owned_;  // of each of them, or nullptr; scratch
   std::vector<relay::DestinationStatus> destination_statuses_;
 };
 

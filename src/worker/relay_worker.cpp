@@ -17,6 +17,7 @@ namespace {
 constexpr int kStopMs = 1800;  // for outcomes of what is in flight; a fast shutdown has to end within 3 s
 constexpr int kLeaveMs = 500;  // and after that it leaves in any case, also where every turn fails
 constexpr int kComplainEveryMs = 60 * 1000;
+constexpr int64_t kTurnApartMicros = 250;
 constexpr long kShortestBackOffMs = 100;
 constexpr long kLongestBackOffMs = 5000;
 
@@ -92,6 +93,16 @@ void ReleaseBoard(int code, Datum arg) {
   proc_exit(0);
 }
 
+// Under load the next commit has come before a turn has ended. A turn that begins a moment later finds several, and
+// costs as much as one for each of them would have. Where little is going on the last turn is long over.
+void RestAfter(int64_t turn_began) {
+  const int64_t left = turn_began + kTurnApartMicros - MonotonicMicros();
+  if (relay->timeout_ms() != 0 && left > 0) {
+    pg_usleep(left);
+    ResetLatch(MyLatch);
+  }
+}
+
 void RelayMain() {
   pg::SlotTicket ticket = BecomeWorker();
   if (OUTBOX_FAULT_FAILS("relay.start")) {
@@ -120,6 +131,7 @@ void RelayMain() {
       relay->SettingsChanged();
     }
     bool overdue = StopIfAsked();
+    const int64_t began = MonotonicMicros();
     long back_off = RunTurn();
     if (relay->uprooted() || relay->stopped() || overdue) {
       Leave();  // a claim that was not given back dies with this process
@@ -129,6 +141,7 @@ void RelayMain() {
     ReportActivity();
     pg::WaitForDescriptors(relay->descriptors().data(), static_cast<int>(relay->descriptors().size()),
                            back_off > 0 ? back_off : relay->timeout_ms(), wait_event);
+    RestAfter(began);
   }
 }
 

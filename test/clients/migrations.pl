@@ -50,7 +50,7 @@ sub ask
 		JDBC_URL => 'jdbc:postgresql://127.0.0.1:' . $node->port . "/$database");
 	my ($out, $err) = ('', '');
 	local @ENV{ keys %environment } = values %environment;
-	IPC::Run::run(\@command, '<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180));
+	IPC::Run::run(\@command, '<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(300));
 	my %said = map { my $line = eval { $json->utf8->decode($_) }; $line ? ($line->{case} => $line) : () } split /\n/, $out;
 	diag("@command: $err") if !%said;
 	foreach my $case (sort keys %said) { fail("$case: $said{$case}{failed}") if defined $said{$case}{failed} }
@@ -114,6 +114,23 @@ if (my $said = ask('node', 'node', "$installed/node/out/migrations_client.mjs"))
 	ok(scalar of_ours($said->{drizzle_pull_all}), 'drizzle-kit pull, with every schema in schemaFilter, sees objects of outbox');
 	as_it_comes('drizzle-kit generate, a mapped event', $said->{drizzle_generate_event}, $exists);
 	kept_away('drizzle-kit generate', $said->{drizzle_set}, 'the event not in its schema file');
+}
+if (my $said = ask('node', 'node', "$installed/node/out/prisma_migrate_client.mjs"))
+{
+	kept_away('Prisma db pull', $said->{prisma_pull}, 'nothing set: schemas of the datasource are public');
+	like($said->{prisma_pull}{said}, qr/^model Order /m, 'Prisma has read the others');
+	ok(scalar of_ours($said->{prisma_pull_all}), 'Prisma db pull, with outbox among its schemas, sees tables of outbox');
+	foreach my $case (qw(prisma_push prisma_push_event))
+	{
+		like($said->{$case}{said}, qr/ERROR: cannot drop .*outbox/, "$case, as it comes, is refused");
+		push @table, [ $case, 'refused: ' . ($said->{$case}{said} =~ /ERROR: (.*)/ ? $1 : '') ];
+	}
+	kept_away('Prisma migrate', $said->{prisma_set}, 'tables.external');
+	like($said->{prisma_set}{pushed}, qr/already in sync/, 'Prisma db push: no drift');
+	like($said->{prisma_set}{developed}, qr/Already in sync, no schema change or pending migration was found/, 'Prisma migrate dev: no drift, and no migration');
+	is_deeply([ sort(($said->{prisma_set}{external} // '') =~ /outbox\.(\w+)/g) ],
+		[ split /\n/, $node->safe_psql($database, q{SELECT 'event' UNION ALL SELECT relname FROM pg_class WHERE relnamespace = 'outbox'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1}) ],
+		'the page names each table of the schema');
 }
 if (my $said = ask('ruby', 'ruby', "$top/test/clients/ruby/migrations.rb"))
 {

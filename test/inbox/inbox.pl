@@ -3,12 +3,16 @@
 # The server that they write to has not preloaded outbox. Then the same programs with a receive() that always says true: the
 # ledger has events twice, so the test can fail.
 #
-# OUTBOX_INBOX_KILLS=10: so many kills; OUTBOX_INBOX_SECONDS=300: or as many as there is time for; OUTBOX_INBOX_ONLY="go-kafka
-# java-redis": these.
+# A kill counts if the program had handled an event since it was started: it comes at random within 0.15 s of that, one in eight
+# within a second. Of ten lives one more is ended at random before it may have handled anything; those are not counted.
+#
+# OUTBOX_INBOX_KILLS=10: so many kills; OUTBOX_INBOX_ONLY="go-kafka java-redis": these; OUTBOX_INBOX_SECONDS=600: who has not got
+# so far by then has failed (2700); OUTBOX_INBOX_SEED=n.
 # matrix: R95
 use strict;
 use warnings;
 
+use List::Util qw(sum0);
 use Outbox::Kafka;
 use Outbox::Redis;
 use Outbox::Test;
@@ -20,19 +24,20 @@ Outbox::Kafka->skip_without;
 my $installed = $ENV{OUTBOX_INBOX};
 my %lacks = map { /^(\w+) (.*)$/ && $2 ne 'ok' ? ($1 => $2) : () } split /\n/, $ENV{OUTBOX_INBOX_SAID} // '';
 my $kills = $ENV{OUTBOX_INBOX_KILLS} // 100;
-my $limit = $ENV{OUTBOX_INBOX_SECONDS} // 2400;
+my $limit = $ENV{OUTBOX_INBOX_SECONDS} // 2700;
 my %only = map { $_ => 1 } split ' ', $ENV{OUTBOX_INBOX_ONLY} // '';
 my $seed = $ENV{OUTBOX_INBOX_SEED} // time & 0xFFFF;
 srand $seed;
 note("OUTBOX_INBOX_SEED=$seed");
 
+my @java = ('java', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Xmx64m', '-cp', "$installed/java/lib/*");
 my %run = (
 	'python-kafka' => ["$installed/python/venv/bin/python", "$installed/python/kafka_consumer.py"],
 	'python-redis' => ["$installed/python/venv/bin/python", "$installed/python/redis_consumer.py"],
 	'node-kafka' => [ 'node', "$installed/node/kafka_consumer.mjs" ],
 	'node-redis' => [ 'node', "$installed/node/redis_consumer.mjs" ],
-	'java-kafka' => [ 'java', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Xmx64m', '-cp', "$installed/java/classes:$installed/java/lib/*", 'KafkaInbox' ],
-	'java-redis' => [ 'java', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Xmx64m', '-cp', "$installed/java/classes:$installed/java/lib/*", 'RedisInbox' ],
+	'java-kafka' => [ @java, 'KafkaInbox' ],
+	'java-redis' => [ @java, 'RedisInbox' ],
 	'go-kafka' => [ "$installed/go/consumer", 'kafka' ],
 	'go-redis' => [ "$installed/go/consumer", 'redis' ]);
 # The number of a program is its events' remainder: n = 16 * i + number, and 8 more in the second part.
@@ -43,17 +48,24 @@ note("$_: $lacks{$_}") foreach sort keys %lacks;
 plan(skip_all => 'nothing of it is installed') if !@now;
 
 my $redis = Outbox::Redis->start;
-my $kafka = Outbox::Kafka->start('group.initial.rebalance.delay.ms=0');
+# kafkajs has no static members: where a killed one was stays empty until its session is over.
+my $kafka = Outbox::Kafka->start('group.min.session.timeout.ms=1000');
 my $node = new_node(name => 'producer', conf => "outbox.workers = 1\nmax_worker_processes = 20\n");
 my $inbox = new_node(name => 'consumer', extension => 0, conf => "listen_addresses = '127.0.0.1'\nshared_preload_libraries = ''\nmax_connections = 100\n");
 $inbox->safe_psql('postgres', 'CREATE ROLE app LOGIN');
+my %look; # a session in each database
 foreach my $database ('remembers', 'forgets')
 {
 	$inbox->safe_psql('postgres', "CREATE DATABASE $database");
-	# A commit takes a moment, as with a standby that it waits for: who dies meanwhile has committed and not acknowledged.
+	# A commit takes a moment, as with a standby that it waits for: who dies meanwhile has committed and not acknowledged. What is
+	# about to be committed counts as handled at once, in sequences.
 	$inbox->safe_psql($database, q{CREATE TABLE ledger (n bigint NOT NULL); GRANT INSERT ON ledger TO app;
-		CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.01); RETURN NULL; END $$;
-		CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()});
+		CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN PERFORM nextval(format('handled_%s', NEW.n % 16)); PERFORM pg_sleep(0.01); RETURN NULL; END $$;
+		CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow();}
+		. join '', map { "CREATE SEQUENCE handled_$_; GRANT USAGE ON SEQUENCE handled_$_ TO app;" } 0 .. 15);
+	$look{$database} = $inbox->background_psql($database);
+	$look{$database}->set_query_timer_restart;
 }
 $inbox->safe_psql('remembers', "SET client_min_messages = error; CREATE EXTENSION outbox; SELECT outbox.grant_receive('app', '{billing}')");
 $inbox->safe_psql('forgets', 'CREATE SCHEMA outbox; GRANT USAGE ON SCHEMA outbox TO app;'
@@ -88,7 +100,7 @@ sub start
 	my $port = $inbox->port;
 	@ENV{qw(DATABASE DATABASE_URL JDBC_URL)} = ("host=127.0.0.1 port=$port user=app dbname=$database",
 		"postgres://app\@127.0.0.1:$port/$database?sslmode=disable", "jdbc:postgresql://127.0.0.1:$port/$database?user=app");
-	@ENV{qw(BROKERS REDIS INSTANCE GROUP TOPIC SESSION_MS)} = ($kafka->{bootstrap}, "redis://127.0.0.1:$redis->{port}", 'one', "group of $topic", $topic, 6000);
+	@ENV{qw(BROKERS REDIS INSTANCE GROUP TOPIC SESSION_MS)} = ($kafka->{bootstrap}, "redis://127.0.0.1:$redis->{port}", 'one', "group of $topic", $topic, 2000);
 	delete @ENV{qw(PGHOST PGPORT PGDATABASE PGUSER)};
 	open STDIN, '<', '/dev/null';
 	open STDOUT, '>>', "$topic.log";
@@ -96,82 +108,129 @@ sub start
 	exec @{ $run{$program} } or POSIX::_exit(127);
 }
 
-my %counted; # by number: rows in the ledger
-sub count { my ($database) = @_; %counted = map { split /\|/ } split /\n/, $inbox->safe_psql($database, 'SELECT n % 16, count(*) FROM ledger GROUP BY 1'); return }
+# How many events each number has handled.
+sub handled
+{
+	my ($database) = @_;
+	my $query = 'SELECT ' . join(" || ' ' || ", map { "(SELECT last_value - (NOT is_called)::int FROM handled_$_)" } 0 .. 15);
+	my @handled = split / /, $look{$database}->query_safe($query);
+	return \@handled;
+}
 
-# Runs the programs until each was killed so often, or `done` says that it is enough; each is killed after it has handled something.
+# Runs the programs until each was killed so often, or `done` says that it is enough; who is through goes on in peace, with
+# `peace`. Returns by program: pid, killed, early, idle, ended (by itself).
 sub run_killed
 {
-	my ($database, $topic, $add, $times, $done) = @_;
-	my %state = map { $_ => { killed => 0, ended => 0 } } @now;
+	my ($database, $topic, $add, $times, $done, $peace) = @_;
+	my %state = map { $_ => { killed => 0, early => 0, idle => 0, ended => 0 } } @now;
 	my $until = time + $limit;
 	while (grep { !$_->{done} } values %state)
 	{
-		count($database);
-		foreach my $program (grep { !$state{$_}{done} } @now)
+		my $handled = handled($database);
+		foreach my $program (@now)
 		{
 			my $self = $state{$program};
-			my $have = $counted{ $number{$program} + $add } // 0;
-			if ($self->{pid} && waitpid($self->{pid}, POSIX::WNOHANG()) > 0) { delete $self->{pid}; $self->{done} = 1 if ++$self->{ended} > 20 + $times; }
-			if ($self->{pid} && ($have > $self->{had} || time > $self->{began} + 60))
+			my $have = $handled->[ $number{$program} + $add ];
+			if ($self->{pid} && waitpid($self->{pid}, POSIX::WNOHANG()) > 0)
 			{
-				$self->{idle}++ if $have == $self->{had};
-				sleep rand 0.15;
-				kill KILL => $self->{pid};
-				waitpid $self->{pid}, 0;
 				delete $self->{pid};
-				$self->{done} = 1 if ++$self->{killed} >= $times || $done->($program);
-				note("$topic$program: killed $self->{killed} times, $have handled") if $self->{killed} % 10 == 0;
+				$self->{done} = 1 if ++$self->{ended} > 20 + $times;
+			}
+			next if $self->{done} && !$peace;
+			if ($self->{pid} && !$self->{done})
+			{
+				# What its predecessor was committing is there by then.
+				$self->{had} //= $have if time > $self->{began} + 0.1;
+				my $worked = defined $self->{had} && $have > $self->{had};
+				if ($worked && !defined $self->{end_at}) { $self->{end_at} = time + rand(rand() < 0.125 ? 1 : 0.15) }
+				elsif (!defined $self->{end_at} && time > $self->{began} + 120) { $self->{end_at} = 0; $self->{idle}++ }
+				if (defined $self->{end_at} && time >= $self->{end_at})
+				{
+					kill KILL => $self->{pid};
+					waitpid $self->{pid}, 0;
+					delete $self->{pid};
+					$self->{ $worked ? 'killed' : 'early' }++;
+					note("$topic$program: killed $self->{killed} times, $have handled") if $worked && $self->{killed} % 10 == 0;
+					$self->{done} = 1 if $self->{killed} >= $times || $done->($program);
+				}
 			}
 			$self->{done} = 1 if time > $until;
-			@$self{qw(pid had began)} = (start($program, "$topic$program", $database), $have, time) if !$self->{pid} && !$self->{done};
+			if (!$self->{pid} && (!$self->{done} || $peace))
+			{
+				@$self{qw(pid had began end_at)} = (start($program, "$topic$program", $database), undef, time, rand() < 0.1 ? time + rand 1 : undef);
+			}
 		}
-		sleep 0.02;
+		sleep 0.03;
 	}
-	kill KILL => $_ foreach grep { $_ } map { $_->{pid} } values %state;
-	waitpid $_, 0 foreach grep { $_ } map { $_->{pid} } values %state;
 	return \%state;
 }
 
+# Java keeps what it has loaded, so that a life begins sooner; that needs one that ends in good order.
+my @java_programs = grep { /^java/ } @now;
+my %first;
+my $at_first = handled('remembers');
+foreach my $program (@java_programs)
+{
+	local $run{$program} = [ 'java', "-XX:ArchiveClassesAtExit=$program.jsa", @{ $run{$program} }[ 1 .. $#{ $run{$program} } ] ];
+	$first{$program} = start($program, $program, 'remembers');
+}
+foreach my $program (@java_programs)
+{
+	ok(wait_until(sub { handled('remembers')->[ $number{$program} ] > $at_first->[ $number{$program} ] }, 120), "$program: a first life");
+	kill TERM => $first{$program};
+	waitpid $first{$program}, 0;
+	splice @{ $run{$program} }, 1, 0, "-XX:SharedArchiveFile=$program.jsa" if -s "$program.jsa";
+}
+
 my $began = time;
-my $state = run_killed('remembers', '', 0, $kills, sub { 0 });
+my $state = run_killed('remembers', '', 0, $kills, sub { 0 }, 1);
 my $seconds = int(time - $began);
 $node->safe_psql('postgres', 'UPDATE state SET going = false');
 waitpid $emitter, 0;
 my $n = $node->safe_psql('postgres', 'SELECT n FROM state');
-cmp_ok($n, '>', 100, "$n events of each were emitted, in $seconds s");
+cmp_ok($n, '>', $kills, "$n events of each were emitted, in $seconds s");
 # What is left, in peace.
-my @pids = map { start($_, $_, 'remembers') } @now;
-foreach (1 .. 1500)
+ok(wait_until(sub
 {
-	count('remembers');
-	last if !grep { ($counted{ $number{$_} } // 0) < $n } @now;
-	sleep 0.2;
-}
+	foreach my $program (@now)
+	{
+		my $self = $state->{$program};
+		$self->{pid} = start($program, $program, 'remembers') if waitpid($self->{pid}, POSIX::WNOHANG()) > 0;
+	}
+	my $handled = handled('remembers');
+	return !grep { $handled->[ $number{$_} ] < $n } @now;
+}, 600), 'what is left is handled in peace');
+my @pids = map { $_->{pid} } values %$state;
 kill KILL => @pids;
 waitpid $_, 0 foreach @pids;
+wait_for_value($inbox, q(SELECT count(*) FROM pg_stat_activity WHERE usename = 'app'), 0);
 my @table;
 foreach my $program (@now)
 {
 	my ($rows, $distinct) = split /\|/, $inbox->safe_psql('remembers', "SELECT count(*), count(DISTINCT n) FROM ledger WHERE n % 16 = $number{$program}");
 	my $self = $state->{$program};
 	is("$rows $distinct", "$n $n", "$program: $n events handled once each");
-	cmp_ok($self->{killed}, '>=', $ENV{OUTBOX_INBOX_SECONDS} ? 1 : $kills, "$program: killed $self->{killed} times");
-	push @table, sprintf '%-13s killed %3d times, ended by itself %d, %6d events, handled %6d times', $program, $self->{killed}, $self->{ended}, $distinct, $rows;
+	cmp_ok($self->{killed}, '>=', $kills, "$program: killed $self->{killed} times");
+	push @table, sprintf '%-13s killed %3d times, and %2d times before it handled anything; ended by itself %d times; %6d events, handled %6d times', $program,
+	  @$self{qw(killed early ended)}, $distinct, $rows;
 }
 
 # Without an inbox: the test can fail.
 $node->safe_psql('postgres', "DO \$\$ BEGIN FOR i IN 1 .. 3000 LOOP " . join("\n", emits('plain-', 8, @now)) . ' END LOOP; END $$');
 my $doubled = sub { my ($program) = @_; my $of = $number{$program} + 8; return $inbox->safe_psql('forgets', "SELECT count(*) > count(DISTINCT n) FROM ledger WHERE n % 16 = $of") eq 't' };
-my $plain = run_killed('forgets', 'plain-', 8, 100, $doubled);
+my $plain = run_killed('forgets', 'plain-', 8, 100, $doubled, 0);
+kill KILL => $_ foreach grep { $_ } map { $_->{pid} } values %$plain;
+waitpid $_, 0 foreach grep { $_ } map { $_->{pid} } values %$plain;
 foreach my $program (@now)
 {
 	ok($doubled->($program), "$program: without it, an event is handled twice, after $plain->{$program}{killed} kills");
 	push @table, sprintf '%-13s without: twice after %d kills', $program, $plain->{$program}{killed};
 }
+push @table, sprintf '%d kills in %d s', sum0(map { $_->{killed} } values %$state), $seconds;
 open my $out, '>', 'table.txt' or die "table.txt: $!";
 print $out map { "  $_\n" } @table;
 close $out;
 note($_) foreach @table;
+$_->quit foreach values %look;
 
 done_testing();

@@ -36,6 +36,10 @@ is($node->safe_psql('postgres', q{BEGIN; SELECT outbox.emit('order', 1, 'own', '
 # The module may be loaded by session_preload_libraries or LOAD: no worse.
 is($node->safe_psql('postgres', q{LOAD 'outbox'; SELECT outbox.emit('order', 1, 'loaded', '{}') IS NOT NULL}), 't', 'after LOAD');
 
+# Of routes, too, a session is told once.
+(undef, undef, $stderr) = $node->psql('postgres', "CREATE SERVER gone FOREIGN DATA WRAPPER outbox_null;\n" . join '', map { "SELECT outbox.create_route('r$_', server => 'gone');\n" } 1 .. 3);
+is(() = $stderr =~ /WARNING:  the route is kept, but nothing publishes its events/g, 1, 'routes: one warning per session');
+
 # With preload, everything written before is still there, and no session is warned.
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'outbox'\n");
 $node->restart;

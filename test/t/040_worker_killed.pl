@@ -17,7 +17,7 @@ Outbox::Ledger::install($node);
 redis_route($node, $redis, 'redis', topic => q('killed'), lanes => 2);
 kafka_route($node, $kafka, 'kafka', topic => q('killed'), lanes => 2) if $kafka;
 
-sub load { return Outbox::Ledger::start_load($node, seconds => $_[0], clients => 2, rate => 60) }
+sub load { return Outbox::Ledger::start_load($node, seconds => $_[0], clients => 2, rate => 20) }
 sub arrived { return $redis->xlen('killed') }
 
 # Waits for news in Redis, so that each blow falls on a worker that has something in its hands.

@@ -36,7 +36,7 @@ my (undef, undef, $notice) = $node->psql('postgres', 'SELECT outbox.wait_until_i
 like($notice, qr/For lane 0 of route "r": topic "t.b" is paused\./, 'because of that topic');
 is(sql(q(SELECT DISTINCT s.state, s.reason FROM outbox_internal.log l, outbox.status(l.id) s WHERE l.aggregate_type = 'b' AND s.state <> 'delivered')),
 	'paused|the test', 'status() says what its events wait for');
-like(sql("SELECT string_agg(detail, ' ') FROM outbox.doctor() WHERE detail LIKE '%t.b%'"), qr/Lane 0 of route "r": topic "t.b" is paused; other topics flow/, 'and doctor()');
+like(sql("SELECT string_agg(detail, ' ') FROM outbox.doctor() WHERE detail LIKE '%t.b%'"), qr/^Topic "t.b" of route "r" was paused by \w+: the test$/, 'and doctor(), in one row');
 is(sql("SELECT state, workers FROM outbox.destination WHERE server = 'r'"), 'closed|1', 'its destination takes events');
 
 # --- another number of lanes ---

@@ -1,5 +1,7 @@
-# docs/when-things-go-wrong.md: every SQL block on the page runs as it stands, in the situation that it is written for.
+# docs/when-things-go-wrong.md: every SQL block on the page runs as it stands, in the situation that it is written for; and an operator,
+# who has what grant_operate() gives and nothing else, may type each statement that is not marked as somebody else's, and none that is.
 # No worker takes part (outbox.enabled = off), so that what is parked stays parked while the page is read.
+# matrix: R87 R90
 use strict;
 use warnings;
 
@@ -21,10 +23,12 @@ $node->safe_psql('postgres', q{
 	CREATE USER MAPPING FOR PUBLIC SERVER events OPTIONS ("sasl.username" 'u', "sasl.password" 'old');
 	SELECT outbox.create_route('everything', server => 'events', on_failure => 'block');
 	INSERT INTO outbox.event (id, aggregate_type, aggregate_id, event_type, payload)
-	VALUES ('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', 'order', '42', 'order.paid', '{"amount": "12,99"}')});
+	VALUES ('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', 'order', '42', 'order.paid', '{"amount": "12,99"}');
+	SELECT outbox.grant_operate('oncall')});
 
 # The event in trouble: a dead letter of the route, too large.
 my $park = q{
+	SET client_min_messages = error;
 	SET outbox.allow_loss = on;
 	INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, aggregate_id, event_type, payload, topic, attempts,
 		error_class, error_code, error_message, failed_at)
@@ -32,18 +36,51 @@ my $park = q{
 		'MSG_SIZE_TOO_LARGE', 'the record is too large', clock_timestamp()
 	FROM outbox.route r, outbox_internal.log l WHERE r.name = 'everything'
 	ON CONFLICT (route_id, created_at, id, replay) DO UPDATE SET state = 'dead', due_at = NULL, error_class = 'message',
-		error_code = 'MSG_SIZE_TOO_LARGE', failed_at = clock_timestamp()};
+		error_code = 'MSG_SIZE_TOO_LARGE', failed_at = clock_timestamp();
+	RESET outbox.allow_loss;
+	RESET client_min_messages};
 
-my %says;
+# As a superuser the situation is put right, or what is the owner's is done; what comes behind that is the operator's.
+sub typed
+{
+	my ($situation, @statements) = @_;
+	return $node->psql('postgres', "$situation;\nSET SESSION AUTHORIZATION oncall;\n" . join('', @statements), on_error_stop => 1);
+}
+# What stands in the text, in backticks, first.
+my @inline = grep { !/\.\.\.|outbox\.adopt/ } ($page =~ s/^```.*?^```//msgr) =~ /`(SELECT [^`]+)`/g;
+cmp_ok(scalar(@inline), '>=', 12, 'the text has statements');
+my ($status, undef, $complaint) = typed($park, map { "$_;\n" } @inline);
+is($status, 0, 'an operator may type them') or diag($complaint);
+
+my (%says, $of_others);
 foreach my $block (@blocks)
 {
 	my ($title) = $block =~ /^(.*)$/m;
-	$node->safe_psql('postgres', $park);
-	my ($status, $stdout, $stderr) = $node->psql('postgres', $block, on_error_stop => 1);
-	is($status, 0, $title) or diag("$block\n$stderr");
-	unlike($stderr, qr/WARNING|ERROR/, 'without complaint');
-	$says{$block} = [ $stdout, $stderr ];
+	my $situation = $park;
+	my @typed;
+	my $type = sub {
+		my ($status, $stdout, $stderr) = typed($situation, splice @typed);
+		$situation = '';
+		is($status, 0, $title) or diag("$block\n$stderr");
+		unlike($stderr, qr/WARNING|ERROR/, 'without complaint');
+		push @{ $says{$block} }, $stdout;
+	};
+	while ($block =~ /\G(.*?;[ \t]*(?:-- ([^\n]*))?\n)/gs)
+	{
+		my ($statement, $note) = ($1, $2 // '');
+		if ($note !~ /^(?:owner|superuser)\b/) { push @typed, $statement; next }
+		$type->() if @typed;
+		$of_others++;
+		like((typed('', $statement))[2], qr/ERROR:  (?:permission denied|must be (?:owner|superuser))/, 'an operator may not, as the page says: ' . $statement =~ s/\s+/ /gr);
+		my ($status, $stdout, $stderr) = $node->psql('postgres', "$situation;\n$statement", on_error_stop => 1);
+		$situation = '';
+		is($status, 0, $title) or diag("$block\n$stderr");
+		unlike($stderr, qr/WARNING|ERROR/, 'without complaint');
+	}
+	$type->() if @typed;
 }
+cmp_ok($of_others, '>=', 15, 'statements of others are marked');
+cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM outbox.audit WHERE who = 'oncall'}), '>', 15, 'and the audit has who it was');
 
 # Not only without an error: what the page says has happened.
 my ($redrive) = grep { /MSG_SIZE_TOO_LARGE', dry_run => false, reason => 'topic takes 4 MB now'/ } @blocks;
@@ -53,7 +90,7 @@ is($says{$edit}[0], '1', 'the event was edited');
 my ($where) = grep { /FROM outbox.status/ && /places/ } @blocks;
 like($says{$where}[0], qr/everything\|dead\|/, 'status() shows it');
 is($node->safe_psql('postgres', q{SELECT string_agg(DISTINCT action, ' ' ORDER BY action) FROM outbox.audit}),
-	'adopt allow_loss alter server alter user mapping alter_route cancel_replay create_route discard forget grant_operate pause redrive replay resume retry revoke_operate seek skip', 'each kind of action left its row');
+	'adopt allow_loss alter server alter system alter user mapping alter_route cancel_replay create_route discard forget grant_operate pause redrive replay resume retry revoke_operate seek skip', 'each kind of action left its row');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.pause'), '0', 'what was paused was let go');
 
 # The page leaves out nothing that an operator may call.

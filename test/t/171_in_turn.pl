@@ -69,9 +69,10 @@ my $last = $names[-1];
 like($told{$last}, qr/WARNING:  there is not room for all background processes of outbox at once/, 'the last one is warned');
 ok(delivered(1, \@healthy), 'the first event of each database is delivered');
 my $needed = $databases * 2 + 4;
-my ($status, $stdout, $stderr) = $node->psql($last, "SELECT outbox.create_route('more', server => 'redis', topic => 'more')");
+my ($status, $stdout, $stderr) = $node->psql($last, join ' ', map { "SELECT outbox.create_route('$_', server => 'redis', topic => 'more');" } qw(more still_more much_more));
 like($stderr, qr/leaves room for 4 of [0-9]+ processes that.*max_worker_processes = [0-9]+ /s, 'create_route tells the number to set');
-sql($last, "SELECT outbox.drop_route('more')");
+is(() = $stderr =~ /not room for all/g, 1, 'once, of three routes in a row that want no more processes');
+sql($last, "SELECT outbox.drop_route('$_')") foreach qw(more still_more much_more);
 
 # Everybody at once.
 emit($_, 2) foreach @names;

@@ -34,7 +34,7 @@ sql('CREATE ROLE monitor LOGIN IN ROLE pg_monitor');
 my $rules = slurp_file("$top/monitoring/alerts.yml");
 my @alerts = $rules =~ /- alert: (\w+)/g;
 my %shorter = (OutboxBacklogOld => [ '> 60', '> 3' ], OutboxBacklogVeryOld => [ '> 600', '> 5' ], OutboxParkedOverdue => [ '> 60', '> 3' ], OutboxMetricsStale => [ '> 60', '> 12' ], OutboxHeldByOldTransaction => [ '> 300', '> 3' ],
-	OutboxDayHeld => [ '> 86400', '> 5' ], OutboxLogLarge => [ '> 50e9', '> 4e6' ], OutboxPausedForgotten => [ '> 3600', '> 3' ]);
+	OutboxDayHeld => [ '> 86400', '> 5' ], OutboxLogLarge => [ '+ 50e9', '+ 4e6' ], OutboxPausedForgotten => [ '> 3600', '> 3' ]);
 $rules =~ s/^( +)for: \S+$/$1for: 1s/mg;
 $rules =~ s/\[(?:5|15)m\]/[20s]/g;
 foreach my $alert (sort keys %shorter)
@@ -150,6 +150,14 @@ resolves('OutboxRoutesWithoutFigures');
 idle();
 sql(q(SELECT count(outbox.emit_text('kept', i::text, 'one', repeat(md5(i::text), 20))) FROM generate_series(1, 8000) i));
 fires('OutboxLogLarge');
+sql(q(ALTER SYSTEM SET outbox.max_log_size = '1GB'));
+sql('SELECT pg_reload_conf()');
+resolves('OutboxLogLarge');
+sql(q(ALTER SYSTEM SET outbox.max_log_size = '1MB'));
+sql('SELECT pg_reload_conf()');
+fires('OutboxLogLarge');
+sql('ALTER SYSTEM RESET outbox.max_log_size');
+sql('SELECT pg_reload_conf()');
 idle('all of it is behind the routes');
 sql('SET outbox.allow_loss = on; TRUNCATE outbox_internal.log_' . sql(q(SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'))));
 resolves('OutboxLogLarge');

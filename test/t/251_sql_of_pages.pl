@@ -3,7 +3,7 @@
 #   ```output after a block      what psql prints for it, but for empty lines; ... stands for any text, on a line of its own for any lines
 #   <!-- before: SQL -->         runs before the page's first block, for what the reader has and the test has not
 #   <!-- not run: why -->        before a block that cannot be
-# A block of one statement with $1 in it is prepared.
+# A block of one statement with $1 in it is prepared. :'id' and :'another' are ids of events of now, as consumers get them.
 # matrix: R90
 use strict;
 use warnings;
@@ -30,12 +30,14 @@ sub pattern_of
 	return join '', map { $_ eq '...' ? '(?:.*\n)*?' : join('.*', map { quotemeta } split /\.\.\./, $_, -1) . '\n' } @lines;
 }
 
+my %id = map { $_->[0] => sprintf('%s-%s-7000-8000-%012d', sprintf('%012x', time * 1000) =~ /^(.{8})(.{4})$/, $_->[1]) } [ id => 1 ], [ another => 2 ];
+
 sub run_block
 {
 	my ($database, $sql) = @_;
 	$sql = "PREPARE of_the_page AS $sql" if $sql =~ /\$\d/ && $sql !~ /\$\$/;
 	my $said = '';
-	IPC::Run::run([ 'psql', '-Xq', '-h', $node->host, '-p', $node->port, '-d', $database, '-U', 'postgres' ], '<', \$sql, '>&', \$said);
+	IPC::Run::run([ 'psql', '-Xq', (map { ('-v', "$_=$id{$_}") } keys %id), '-h', $node->host, '-p', $node->port, '-d', $database, '-U', 'postgres' ], '<', \$sql, '>&', \$said);
 	$said =~ s/[ \t]+$//mg;
 	return $said =~ s/\n+/\n/gr;
 }

@@ -42,11 +42,12 @@ sub shows
 	my $seen = '';
 	return ok(wait_until(sub { $seen = screen($name); return $seen =~ $pattern }, 60), $what) || diag("$name:\n$seen");
 }
+my $database = 'postgres';
 sub once
 {
 	my ($user, @arguments) = @_;
 	my ($out, $err) = ('', '');
-	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGDATABASE => 'postgres', PGUSER => $user, LC_ALL => 'C.UTF-8');
+	local %ENV = (%ENV, PGHOST => $node->host, PGPORT => $node->port, PGDATABASE => $database, PGUSER => $user, LC_ALL => 'C.UTF-8');
 	IPC::Run::run([ $page, '--once', @arguments ], '<', \undef, '>', \$out, '2>', \$err);
 	return ($? >> 8, $out, $err);
 }
@@ -57,6 +58,13 @@ shows($main, qr/database postgres has no outbox.*CREATE EXTENSION outbox/s, 'wit
 my ($status, $out, $err) = once('postgres', '--json');
 is("$status $err", '1 ', 'for a script that is a failure');
 is(JSON::PP->new->decode($out)->{notices}[0]{hint}, 'CREATE EXTENSION outbox', 'with the same words');
+# A database without an encoding, as a server that was made without a locale has.
+sql("CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'");
+$database = 'bytes';
+($status, $out, $err) = once('postgres');
+is("$status $err", '1 ', 'in a database without an encoding, too');
+like($out, qr/database bytes has no outbox/, '... with the same words');
+$database = 'postgres';
 sql('CREATE EXTENSION outbox');
 shows($main, qr/3 trouble.*There is no route/s, 'made under its eyes, it goes on with that');
 
@@ -77,6 +85,30 @@ sql(q{SELECT outbox.emit_text('big', 'k', 'huge', repeat('x', 1024 * 1024 + 100)
 shows($main, qr/^invoices +dead +1 +big +message +TOO_LARGE/m, 'what is parked, by reason');
 shows($main, qr/^invoices +blocked +7/m, 'and what waits behind it');
 shows($main, qr/warning +topic .*bad.*WRONGTYPE/, 'trouble, as doctor() has it');
+shows($main, qr/^shop +shop +topic away/m, 'a route of which nothing but a topic is in the way says so');
+($status, $out) = once('postgres', '--json');
+is((grep { $_->{route} eq 'shop' } @{ JSON::PP->new->decode($out)->{routes} })[0]{state}, 'topic away', 'to scripts as well, with --once');
+# By backlog is by how much, by age by how long; and no line above the parts is cut where there is room for another.
+my $drawn = '';
+IPC::Run::run([ '/usr/bin/python3', '-', "$top/scripts/outbox-top.d" ], '<', \<<'PYTHON', '>', \$drawn);
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from look import Look, Route
+import page
+look = Look(database="a_database_of_a_long_name", version="0.2", server_version="15.20 (Debian)", emitted_rate=12345.6, took_seconds=0.123,
+            figures={"outbox_workers_running": 2, "outbox_workers_wanted": 2, "outbox_oldest_transaction_age_seconds": 61},
+            routes=[Route("old", pending=1, oldest_seconds=100), Route("much", pending=123456, oldest_seconds=5)])
+view = page.View()
+print(" ".join(row.route for row in view.rows(look, "routes")))
+view.order = "age"
+print(" ".join(row.route for row in view.rows(look, "routes")))
+for line in page.draw(look, view, 80, 24).renderables[:4]:
+    print(line.plain)
+PYTHON
+like($drawn, qr/\Amuch old\nold much\n/, 'an order is what it is called');
+like($drawn, qr/workers 2\/2.*oldest writer 61 s.*looked in 123 ms\n/s, 'at 80 columns nothing is cut above the parts');
+is(join('', grep { length > 80 } split /\n/, $drawn), '', 'and no line is longer');
 press($main, '3');
 press($main, 'Home');
 shows($main, qr/^-> \S.*/m, 'with what to do about it');

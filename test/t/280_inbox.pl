@@ -88,6 +88,37 @@ is(sql(q{SELECT outbox.receive('c', id(0, 201))}), 't', 'rolled back, the upkeep
 $holder->quit;
 $reader->quit;
 
+# --- what doctor() says of it: nothing is wrong where nothing is; what cannot be kept up, and what would have events handled twice
+sub doctor { my ($check) = @_; return sql(qq{SELECT string_agg(status || ': ' || detail, E'\n') FROM outbox.doctor() WHERE "check" = '$check'}) }
+sub hint { return sql(q{SELECT hint FROM outbox.doctor() WHERE "check" = 'inbox'}) }
+like(doctor('preload'), qr/^ok: .*consumers receive here/, 'an inbox alone needs no preload');
+like(doctor('inbox'), qr/^ok: Consumers receive here; marks are kept from \d{4}-\d\d-\d\d on\.$/, 'all is well');
+days_go_by(5);
+my $first = sql(q{SELECT format('inbox_day_%s', lpad(((kept_from - '1970-01-01'::date) % 32)::text, 2, '0')) FROM outbox_internal.inbox_kept});
+like(doctor('inbox'), qr/^ok: /, 'nobody has received for days: the next call drops them');
+$reader = $node->background_psql('postgres');
+$reader->query_safe("SET application_name = 'a dump'; BEGIN; SELECT count(*) FROM outbox_internal.$first");
+like(doctor('inbox'), qr/^warning: Marks of \S+ and later days are kept beyond outbox.inbox_retention \(3d\): outbox_internal.$first cannot be emptied, it is in use by process \d+ \(a dump\), in a transaction since/,
+	'a table that is in use is named, and by whom');
+$reader->query_safe("COMMIT; BEGIN; LOCK TABLE outbox_internal.inbox_kept");
+like(doctor('inbox'), qr/^warning: outbox_internal.inbox_kept is locked/, 'a lock is told of, and not waited for');
+$reader->query_safe('ROLLBACK');
+$reader->quit;
+sql(qq{SELECT outbox.receive('c', id(0, 25$_))}) foreach 1 .. 6;
+is(sql('SELECT days FROM kept'), 3, 'it goes by itself when that has ended');
+sql(q{UPDATE outbox_internal.inbox_kept SET kept_from = kept_from + 40});
+like(doctor('inbox'), qr/^problem: Marks are kept from \S+ on, and events of the days before count as older/, 'a day that is yet to come');
+ok(refused(q{SELECT outbox.receive('c', id(0, 260))}) =~ /older than what/ && hint() =~ /(UPDATE .*;)/ && sql($1) eq '', 'what doctor() says to do about that works');
+is(sql(q{SELECT days || ' ' || outbox.receive('c', id(0, 260)) FROM kept}), '3 true', 'and puts it right');
+sql(q{ALTER DATABASE postgres SET outbox.inbox_retention = '10d'});
+like(doctor('inbox'), qr/^ok: .* as far back as outbox.inbox_retention \(10d\) says from \S+ on\.$/, 'a longer retention holds for days to come');
+sql(q{ALTER DATABASE postgres SET outbox.inbox_retention = '3d'; ALTER ROLE ALL SET outbox.inbox_expired = 'accept'; CREATE ROLE loads; ALTER ROLE loads IN DATABASE postgres SET outbox.inbox_expired = 'accept'});
+is(sql(q{SELECT count(*) FROM outbox.doctor() WHERE "check" = 'inbox' AND status = 'warning' AND detail ~ '"accept" for more than a session'}), 2, 'a setting that lets repeats through is told of, of a role and of all');
+sql(sql(q{SELECT string_agg(substring(hint FROM 'ALTER .*;'), ' ') FROM outbox.doctor() WHERE "check" = 'inbox'}));
+like(doctor('inbox'), qr/^ok: /, 'and taken back as it says');
+like(sql("BEGIN; UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_internal.inbox_day_07_pkey'::regclass;
+	SELECT status || ' ' || detail FROM outbox.doctor() WHERE \"check\" = 'inbox'; ROLLBACK"), qr/^problem outbox_internal.inbox_day_07 has no valid primary key/, 'a table without its index');
+
 # --- an undated mark lives for one retention at least, two at most, whichever table was emptied
 sub undated { return sql(q{SELECT outbox.receive('u', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a77')}) }
 is(undated(), 't', 'undated: new');

@@ -1,10 +1,13 @@
 // base/: UUIDv7, back-off, text that others sent.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "base/backoff.h"
+#include "base/due_counts.h"
 #include "base/utf8.h"
 #include "base/uuid.h"
 
@@ -142,6 +145,55 @@ TEST(Backoff, SurvivesAnEternityOfFailures) {
     const int64_t delay = backoff.Next(~uint64_t{0});
     ASSERT_GE(delay, 1);
     ASSERT_LE(delay, cap);
+  }
+}
+
+TEST(DueCounts, ExactWhereTimesAreFew) {
+  DueCounts counts;
+  EXPECT_TRUE(counts.empty());
+  counts.Add(5);
+  counts.Add(5);
+  counts.Add(9);
+  EXPECT_EQ(counts.At(4).count, 0U);
+  EXPECT_EQ(counts.At(4).since, 0);
+  EXPECT_EQ(counts.At(5).count, 2U);
+  EXPECT_EQ(counts.At(100).count, 3U);
+  EXPECT_EQ(counts.At(100).since, 5);
+  counts.Remove(5);
+  counts.Remove(7);  // never was there
+  EXPECT_EQ(counts.At(100).count, 2U);
+  EXPECT_EQ(counts.Take(5).count, 1U);
+  EXPECT_EQ(counts.all(), 1U);
+  EXPECT_EQ(counts.At(100).since, 9);
+  counts.Remove(9);
+  EXPECT_TRUE(counts.empty());
+}
+
+// Of many, none is lost, none is told of before it is due, and each can be taken out again; also at the ends of time.
+TEST(DueCounts, NeverEarlyWhereTimesAreMany) {
+  std::mt19937_64 random(7);
+  for (const int64_t spread : {int64_t{2'000}, int64_t{3'600'000'000}, int64_t{400} * 86'400'000'000}) {
+    DueCounts counts;
+    std::vector<int64_t> dues = {INT64_MAX, INT64_MIN};
+    for (int i = 0; i < 5'000; i++) {
+      dues.push_back(1'700'000'000'000'000 + static_cast<int64_t>(random() % static_cast<uint64_t>(spread)));
+    }
+    for (const int64_t due : dues) {
+      counts.Add(due);
+    }
+    EXPECT_EQ(counts.all(), dues.size());
+    EXPECT_EQ(counts.At(INT64_MAX).count, dues.size());
+    for (int i = 0; i < 100; i++) {
+      const int64_t now = dues[random() % dues.size()];
+      const auto due =
+          static_cast<uint64_t>(std::count_if(dues.begin(), dues.end(), [now](int64_t one) { return one <= now; }));
+      EXPECT_LE(counts.At(now).count, due);
+    }
+    for (const int64_t due : dues) {
+      counts.Remove(due);
+    }
+    EXPECT_TRUE(counts.empty());
+    EXPECT_EQ(counts.At(INT64_MAX).count, 0U);
   }
 }
 

@@ -250,6 +250,9 @@ TEST(Debezium, Placement) {
   EXPECT_EQ(with("missing:header", sample), "k1|{\"a\": 1}|id=ID;missing=-;shard=2;tenant=acme;");
   EXPECT_EQ(with("tenant:partition", sample), "INVALID_PARTITION");
   EXPECT_EQ(with("type:header:tenant", sample), "HEADER_NAME_TAKEN");
+  for (const char* both : {"type:header:tenant,tenant:header:t", "tenant:header:t,type:header:tenant"}) {
+    EXPECT_NE(with(both, sample).find("tenant=Created;"), std::string::npos) << both << ": " << with(both, sample);
+  }
   EXPECT_EQ(Show("outbox_kafka", {{"event.headers", "placed"}}, sample), "k1|{\"a\": 1}|id=ID;");
   EXPECT_EQ(Show("outbox_kafka",
                  {{"event.headers", "placed"}, {"table.fields.additional.placement", "tenant:header:t"}}, sample),

@@ -214,7 +214,7 @@ class SimLane {
     };
     if (!several) {
       if (Wants(row)) {
-        take_->rows.Add(location, bytes_, copy);
+        take_->rows.Add(location, 0, bytes_, copy);
       }
       return;
     }

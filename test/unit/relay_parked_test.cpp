@@ -65,6 +65,38 @@ TEST_F(ParkedTest, ALaneThatRestsAtACommonSnapshotClaimsNothing) {
   EXPECT_EQ(Order(retry), (Events{parked}));
 }
 
+// Whose claim takes a while.
+class SlowParkedLog final : public FakeParkedLog {
+ public:
+  SlowParkedLog(ParkedTable* table, uint64_t incarnation, fakes::FakeClock* clock)
+      : FakeParkedLog(table, incarnation), clock_(clock) {}
+  Status Claim(const ClaimLimits& limits, ClaimedChunk* chunk, int64_t* next_due) override {
+    clock_->now += 5'000;
+    return FakeParkedLog::Claim(limits, chunk, next_due);
+  }
+
+ private:
+  fakes::FakeClock* const clock_;
+};
+
+TEST_F(ParkedTest, ManyLanesThatLookForParkedEventsHoldUpNoEventOfTheLog) {
+  constexpr size_t kLanes = 100;
+  std::vector<std::unique_ptr<ParkedTable>> tables;
+  for (size_t i = 0; i < kLanes; ++i) {
+    auto spec = fakes::Spec(config);
+    LaneLogs logs = fakes::Logs(&server, spec);
+    tables.push_back(std::make_unique<ParkedTable>(&server));
+    logs.parked = std::make_unique<SlowParkedLog>(tables.back().get(), ++incarnation, &clock);
+    ASSERT_TRUE(engine->AddLane({.route_id = 100 + static_cast<int64_t>(i)}, spec, std::move(logs), kDestination));
+  }
+  const int64_t began = clock.now;
+  Emit("k");
+  Turn();
+  Turn();
+  EXPECT_EQ(sink->pending.size(), kLanes + 1);
+  EXPECT_LT(clock.now - began, 4 * options.turn_micros);
+}
+
 TEST_F(ParkedTest, APermanentRefusalIsADeadLetterAtOnceAndItsKeyGoesOn) {
   const int64_t bad = Emit("a");
   const int64_t good = Emit("a");

@@ -142,7 +142,14 @@ TEST(HeaderName, ReservedNamesInAnyCase) {
     EXPECT_NE(BadHeaderName(name), nullptr) << name;
   }
   EXPECT_NE(BadHeaderName(std::string(32768, 'a')), nullptr);
-  for (const char* name : {"traceparent", "idx", "types", "x-id"}) {
+  for (const char* name : {"a\nb", "\r", "a\tb", "a\x7f", "\x01", "a\xc2\x85 b", "\xc2\x80", "a\xc2\x9f"}) {
+    EXPECT_STREQ(BadHeaderName(name), "holds a control character");
+  }
+  for (const char* name : {"\xe2\x80\xa8", "a\xe2\x80\xa9 b"}) {
+    EXPECT_STREQ(BadHeaderName(name), "holds a separator of lines or paragraphs");
+  }
+  for (const char* name : {"traceparent", "idx", "types", "x-id", "a b", "größe: x", "a\xc2\xa0 b", "\xe2\x80\xa7",
+                           "\xe2\x80\xaa", "\xe2", "\xc2"}) {
     EXPECT_EQ(BadHeaderName(name), nullptr) << name;
   }
 }

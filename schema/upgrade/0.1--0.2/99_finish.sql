@@ -99,6 +99,7 @@ BEGIN
       JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
         AND d.objid OPERATOR(pg_catalog.=) c.oid AND d.deptype OPERATOR(pg_catalog.=) 'e' AND pg_catalog.age(d.xmin) OPERATOR(pg_catalog.>) 0
       WHERE c.relnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
+        AND c.oid OPERATOR(pg_catalog.<>) 'outbox.route'::pg_catalog.regclass  -- which is pg_monitor's to read since this step
         AND EXISTS (SELECT FROM pg_catalog.aclexplode(c.relacl) m
                     WHERE m.grantee OPERATOR(pg_catalog.=) 'pg_monitor'::pg_catalog.regrole
                       AND m.privilege_type OPERATOR(pg_catalog.=) 'SELECT'))

@@ -1,5 +1,6 @@
 #include "admin/common/query.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 
@@ -131,26 +132,53 @@ std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>&
   return rows;
 }
 
-std::vector<Row> RunPlanned(PlannedQuery* query) {
+namespace {
+
+// Plain.
+void PrepareAgain(PlannedQuery* query, int params) {
+  constexpr int kUses = 200;
+  if (query->plan != nullptr && query->uses++ < kUses) {
+    return;
+  }
+  Oid types[kMaxParams];
+  std::fill_n(types, kMaxParams, TEXTOID);
+  SPIPlanPtr plan = SPI_prepare_cursor(query->sql, params, types, CURSOR_OPT_GENERIC_PLAN);
+  if (plan == nullptr || SPI_keepplan(plan) != 0) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(SPI_result))));
+  }
+  SPIPlanPtr before = query->plan;
+  query->plan = plan;
+  query->uses = 0;
+  if (before != nullptr) {
+    SPI_freeplan(before);
+  }
+}
+
+}  // namespace
+
+std::vector<Row> RunPlanned(PlannedQuery* query, const std::vector<Cell>& params) {
   std::vector<Row> rows;
+  RunPlanned(query, params, [&rows] { TakeRows(&rows); });
+  return rows;
+}
+
+void RunPlanned(PlannedQuery* query, const std::vector<Cell>& params, const std::function<void()>& take) {
   pg::Guard([&] {
     WithSpiAsOwner(query->how, [&] {
-      if (query->plan == nullptr) {
-        SPIPlanPtr plan = SPI_prepare(query->sql, 0, nullptr);
-        if (plan == nullptr || SPI_keepplan(plan) != 0) {
-          ereport(ERROR,
-                  (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(SPI_result))));
-        }
-        query->plan = plan;
+      PrepareAgain(query, static_cast<int>(params.size()));
+      Datum values[kMaxParams] = {};
+      char nulls[kMaxParams] = {};
+      for (size_t i = 0; i < params.size(); i++) {
+        nulls[i] = params[i] ? ' ' : 'n';
+        values[i] = params[i] ? CStringGetTextDatum(params[i]->c_str()) : Datum{0};
       }
-      const int code = SPI_execute_plan(query->plan, nullptr, nullptr, true, 0);
+      const int code = SPI_execute_plan(query->plan, values, nulls, true, 0);
       if (code < 0) {
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
       }
-      TakeRows(&rows);
+      take();
     });
   });
-  return rows;
 }
 
 void CheckColumns(int declared, int returned) {

@@ -6,6 +6,7 @@
 // parameters of type text, cast where they are used; every name in them is schema-qualified.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,14 +43,17 @@ bool HasTables(std::span<const char* const> tables);
 // The columns are returned in their types' text form. Throws PgError.
 std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params = {}, Plan plan = Plan::kUsual);
 
-// A constant query without parameters that is asked again and again: planned once per session.
+// A constant query that is asked again and again: planned once per session, and now and then anew, because tables grow.
 struct PlannedQuery {
   const char* sql;
   Plan how = Plan::kUsual;
   SPIPlanPtr plan = nullptr;
+  int uses = 0;  // of the plan
 };
-// As RunSql() with Access::kRead.
-std::vector<Row> RunPlanned(PlannedQuery* query);
+// As RunSql() with Access::kRead; with as many parameters each time.
+std::vector<Row> RunPlanned(PlannedQuery* query, const std::vector<Cell>& params = {});
+// The same; `take` reads SPI's result. It is plain, but for what it fills.
+void RunPlanned(PlannedQuery* query, const std::vector<Cell>& params, const std::function<void()>& take);
 
 // Raises an error if a function's SQL declares another number of columns than the library returns. Plain.
 void CheckColumns(int declared, int returned);

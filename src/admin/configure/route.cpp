@@ -93,8 +93,11 @@ std::string CallerName() {
   return Guard([]() -> const char* { return GetUserNameFromId(GetUserId(), false); });
 }
 
+// Once in a session: ten routes in a row want no ten warnings.
 void WarnWithoutWorkers() {
-  if (outbox::pg::Shared() == nullptr) {
+  static bool told = false;
+  if (outbox::pg::Shared() == nullptr && !told) {
+    told = true;
     Guard([] {
       ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("the route is kept, but nothing publishes its events"),

@@ -61,7 +61,7 @@ std::vector<std::string> CheckPatterns(const char* argument, const std::vector<C
   for (const Cell& pattern : patterns) {
     if (!pattern || pattern->empty()) {
       Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds an empty pattern", "",
-             "A pattern is a name, with * for any run of characters; '{*}' takes everything.");
+             "A pattern is a name, with * for any run of characters; a lone * takes everything.");
     }
     if (std::any_of(pattern->begin(), pattern->end(), [](unsigned char c) { return c < ' ' || c == 127; })) {
       Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds a pattern with a control character", "",
@@ -171,17 +171,22 @@ PolicyArguments CheckPolicy(FunctionCallInfo fcinfo, int first, const PolicyArgu
 
 namespace {
 
+constexpr const char* kTopicsKnown =
+    "For example '{\"topics_known\": [\"shop.orders\", \"shop.payments.*\"]}'; * is any run of characters.";
+
 // An option of all kinds: which topics events of the route may go to. Returns it as it was given.
 std::string CheckTopicsKnown(const std::string& type, const std::string& value) {
   if (type != "array") {
-    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "route option \"topics_known\" must be an array of topics", "",
-           "For example '{\"topics_known\": [\"shop.orders\", \"shop.payments.*\"]}'; * is any run of characters.");
+    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "route option \"topics_known\" must be an array of topics",
+           "It is of JSON type " + type + ".", kTopicsKnown);
   }
   std::vector<Cell> patterns;
-  for (const Row& row : RunSql(Access::kRead,
-                               "SELECT CASE jsonb_typeof(e) WHEN 'string' THEN e #>> '{}' END FROM "
-                               "jsonb_array_elements($1::jsonb) e",
-                               {Cell(value)})) {
+  for (const Row& row : RunSql(
+           Access::kRead, "SELECT e #>> '{}', jsonb_typeof(e) FROM jsonb_array_elements($1::jsonb) e", {Cell(value)})) {
+    if (row[1] != "string") {
+      Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "route option \"topics_known\" must be an array of topics",
+             "One of its elements is of JSON type " + row[1].value() + ".", kTopicsKnown);
+    }
     patterns.push_back(row[0]);
   }
   if (patterns.empty()) {

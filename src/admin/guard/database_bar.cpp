@@ -1,5 +1,6 @@
 #include "admin/guard/database_bar.h"
 
+#include "pg/rights.h"
 #include "pg/wait.h"
 #include "pg/worker_slot.h"
 
@@ -18,14 +19,6 @@ namespace {
 
 constexpr int kAskMs = 3000;        // leaving in good order
 constexpr int kTerminateMs = 2000;  // the command itself waits five seconds more
-
-bool OwnsDatabase(Oid database) {
-#if PG_VERSION_NUM >= 160000
-  return object_ownercheck(DatabaseRelationId, database, GetUserId());
-#else
-  return pg_database_ownercheck(database, GetUserId());
-#endif
-}
 
 bool MayCreateDatabases() {
   if (superuser()) {
@@ -89,7 +82,7 @@ Oid DatabaseToBar(Node* statement) {
   if ((copies || renames) && !MayCreateDatabases()) {
     return InvalidOid;
   }
-  return OwnsDatabase(database) ? database : InvalidOid;
+  return pg::OwnsObject(DatabaseRelationId, database) ? database : InvalidOid;
 }
 
 // Returns true if the bar is ours now.

@@ -7,6 +7,7 @@
 #include "admin/guard/loss.h"
 #include "admin/guard/table_commands.h"
 #include "pg/entry.h"
+#include "pg/rights.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
@@ -34,24 +35,6 @@ namespace {
 using pg::Guard;
 using pg::UserError;
 
-// Plain.
-bool MayAlter(const ObjectAddress& object) {
-#if PG_VERSION_NUM >= 160000
-  return object_ownercheck(object.classId, object.objectId, GetUserId());
-#else
-  switch (object.classId) {
-    case ProcedureRelationId:
-      return pg_proc_ownercheck(object.objectId, GetUserId());
-    case RelationRelationId:
-      return pg_class_ownercheck(object.objectId, GetUserId());
-    case ForeignDataWrapperRelationId:
-      return pg_foreign_data_wrapper_ownercheck(object.objectId, GetUserId());
-    default:
-      return superuser();  // a role that may not is told so by the command
-  }
-#endif
-}
-
 // By hand, and by a role that the command would let. Plain.
 bool IsMember(const ObjectAddress& object) {
   if (!OidIsValid(object.objectId) || creating_extension || pg::InOwnStatement()) {
@@ -59,7 +42,7 @@ bool IsMember(const ObjectAddress& object) {
   }
   const Oid extension = get_extension_oid("outbox", true);
   return OidIsValid(extension) && getExtensionOfObject(object.classId, object.objectId) == extension &&
-         MayAlter(object);
+         pg::OwnsObject(object.classId, object.objectId);
 }
 
 // Plain. A name of what is not there, or of several things, is refused by the command itself.

@@ -6,6 +6,7 @@
 #include "admin/common/route_audit.h"
 #include "admin/guard/loss.h"
 #include "pg/entry.h"
+#include "pg/rights.h"
 #include "pg/transaction_end.h"
 
 extern "C" {
@@ -28,11 +29,7 @@ constexpr const char* kOfRights[] = {"emit_right"};  // not in a database of 0.1
 bool Owns(const char* server) {
   return pg::Guard([server] {
     Oid oid = get_foreign_server_oid(server, true);
-#if PG_VERSION_NUM >= 160000
-    return OidIsValid(oid) && object_ownercheck(ForeignServerRelationId, oid, GetUserId());
-#else
-    return OidIsValid(oid) && pg_foreign_server_ownercheck(oid, GetUserId());
-#endif
+    return OidIsValid(oid) && pg::OwnsObject(ForeignServerRelationId, oid);
   });
 }
 

@@ -8,11 +8,14 @@
 #include "days/day_table_ddl.h"
 #include "emit/replica_role.h"
 #include "pg/entry.h"
+#include "pg/rights.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
 extern "C" {
+#include "access/genam.h"
+#include "access/table.h"
 #include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/indexing.h"
@@ -20,10 +23,13 @@ extern "C" {
 #include "catalog/objectaccess.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_depend.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_rewrite.h"
 #include "catalog/pg_trigger.h"
 #include "commands/extension.h"
 #include "commands/trigger.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/parsenodes.h"
 #include "nodes/value.h"
@@ -41,11 +47,7 @@ using pg::Guard;
 using pg::UserError;
 
 bool Owns(Oid relation) {
-#if PG_VERSION_NUM >= 160000
-  return object_ownercheck(RelationRelationId, relation, GetUserId());
-#else
-  return pg_class_ownercheck(relation, GetUserId());
-#endif
+  return pg::OwnsObject(RelationRelationId, relation);
 }
 
 bool InSchemaInUse(Oid relation) {
@@ -283,14 +285,6 @@ void CheckRestore(Oid relation) {
 
 // --- CREATE OR REPLACE FUNCTION ---
 
-bool OwnsFunction(Oid function) {
-#if PG_VERSION_NUM >= 160000
-  return object_ownercheck(ProcedureRelationId, function, GetUserId());
-#else
-  return pg_proc_ownercheck(function, GetUserId());
-#endif
-}
-
 // A function of that name that is the extension's, and the current role's to replace; InvalidOid: there is none. Plain.
 Oid FindOwnFunction(List* names) {
   char* schema = nullptr;
@@ -311,7 +305,7 @@ Oid FindOwnFunction(List* names) {
     }
   }
   ReleaseSysCacheList(functions);
-  return OidIsValid(found) && OwnsFunction(found) ? found : InvalidOid;
+  return OidIsValid(found) && pg::OwnsObject(ProcedureRelationId, found) ? found : InvalidOid;
 }
 
 // --- CREATE TRIGGER ---
@@ -523,6 +517,90 @@ void CheckDropPart(Node* statement) {
     const Oid table = OidIsValid(index) ? Guard([index] { return TableOfOurIndex(index); }) : InvalidOid;
     if (OidIsValid(table)) {
       RefuseShape(table, "drop an index of");
+    }
+  }
+}
+
+namespace {
+
+// The view, and the views behind it: LOCK TABLE goes down through them, with the rights of their owners. Plain, and by
+// catalog snapshots: the transaction's own is not to be taken before the lock.
+void CollectViews(Oid view, List** views) {
+  check_stack_depth();
+  if (get_rel_relkind(view) != RELKIND_VIEW || list_member_oid(*views, view)) {
+    return;
+  }
+  *views = lappend_oid(*views, view);
+  List* rules = NIL;
+  ScanKeyData keys[2];
+  ScanKeyInit(&keys[0], Anum_pg_rewrite_ev_class, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(view));
+  Relation catalog = table_open(RewriteRelationId, AccessShareLock);
+  SysScanDesc scan = systable_beginscan(catalog, RewriteRelRulenameIndexId, true, nullptr, 1, keys);
+  for (HeapTuple row = systable_getnext(scan); row != nullptr; row = systable_getnext(scan)) {
+    rules = lappend_oid(rules, reinterpret_cast<Form_pg_rewrite>(GETSTRUCT(row))->oid);
+  }
+  systable_endscan(scan);
+  table_close(catalog, AccessShareLock);
+  List* used = NIL;
+  catalog = table_open(DependRelationId, AccessShareLock);
+  for (int i = 0; i < list_length(rules); i++) {
+    ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(RewriteRelationId));
+    ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ,
+                ObjectIdGetDatum(list_nth_oid(rules, i)));
+    scan = systable_beginscan(catalog, DependDependerIndexId, true, nullptr, 2, keys);
+    for (HeapTuple row = systable_getnext(scan); row != nullptr; row = systable_getnext(scan)) {
+      const auto* depends = reinterpret_cast<Form_pg_depend>(GETSTRUCT(row));
+      used = depends->refclassid == RelationRelationId ? list_append_unique_oid(used, depends->refobjid) : used;
+    }
+    systable_endscan(scan);
+  }
+  table_close(catalog, AccessShareLock);
+  for (int i = 0; i < list_length(used); i++) {
+    CollectViews(list_nth_oid(used, i), views);
+  }
+}
+
+// A view of outbox that is not the caller's, among those that would be locked.
+Oid ViewOfOthers(Oid locked) {
+  List* views = NIL;
+  CollectViews(locked, &views);
+  for (int i = 0; i < list_length(views); i++) {
+    const Oid view = list_nth_oid(views, i);
+    if (IsOurView(view) && !Owns(view)) {
+      return view;
+    }
+  }
+  return InvalidOid;
+}
+
+}  // namespace
+
+bool LocksView(Node* statement) {
+  const auto* lock = reinterpret_cast<LockStmt*>(statement);
+  if (lock->mode <= RowExclusiveLock) {
+    return false;
+  }
+  for (int i = 0; i < list_length(lock->relations); i++) {
+    const Oid found = RangeVarGetRelid(static_cast<RangeVar*>(list_nth(lock->relations, i)), NoLock, true);
+    if (OidIsValid(found) && get_rel_relkind(found) == RELKIND_VIEW) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// UPDATE and DELETE of outbox.event are granted for the sake of the answer, and are a right to every lock on the view:
+// whoever may emit could hold up all who emit through it.
+void CheckLock(Node* statement) {
+  const auto* lock = reinterpret_cast<LockStmt*>(statement);
+  for (int i = 0; i < list_length(lock->relations); i++) {
+    const Oid found = Find(static_cast<RangeVar*>(list_nth(lock->relations, i)));
+    const Oid view = OidIsValid(found) ? Guard([found] { return ViewOfOthers(found); }) : InvalidOid;
+    if (OidIsValid(view)) {
+      throw UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "cannot lock view " + NameOf(view) + " in this mode",
+                      "All who emit through it would wait until the lock is gone.",
+                      "ROW EXCLUSIVE is the strongest mode for who may emit. To have one at a time, lock a table or "
+                      "a row of the application, or take pg_advisory_xact_lock()."};
     }
   }
 }

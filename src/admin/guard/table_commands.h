@@ -28,11 +28,13 @@ void CheckCreatePolicy(Node* statement);
 void CheckDropTrigger(Node* statement);
 void CheckDropPart(Node* statement);  // an index, a day of positions
 void CheckCopy(Node* statement);
+void CheckLock(Node* statement);  // a view of outbox, by somebody who may emit
 void CheckReplaceFunction(Node* statement);
 
 // Plain.
 bool DropsTrigger(Node* statement);
 bool DropsPart(Node* statement);
+bool LocksView(Node* statement);
 bool ReplacesFunction(Node* statement);
 // COPY into a table of outbox.
 bool IsRestored(Node* statement);

@@ -5,6 +5,7 @@
 #include "admin/guard/loss_of_objects.h"
 #include "admin/guard/object_commands.h"
 #include "admin/guard/server_commands.h"
+#include "admin/guard/setting_commands.h"
 #include "admin/guard/table_commands.h"
 #include "admin/guard/user_mapping.h"
 #include "pg/entry.h"
@@ -81,6 +82,7 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterObjectSchemaStmt, .before = CheckSetSchema},
     {.statement = T_CreateFunctionStmt, .concerns = ReplacesFunction, .before = CheckReplaceFunction},
     {.statement = T_CreateStmt, .concerns = CreatesPartition, .before = CheckCreateTable},
+    {.statement = T_LockStmt, .concerns = LocksView, .before = CheckLock},
     {.statement = T_CopyStmt, .before = CheckCopy},
     {.statement = T_CopyStmt, .concerns = IsRestored, .around = &kWithoutForeignKeys},
     // Its functions, views, types and wrappers, by other hands.
@@ -112,6 +114,10 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterUserMappingStmt, .around = &kAuditsServer},
     {.statement = T_DropUserMappingStmt, .around = &kAuditsServer},
     {.statement = T_AlterOwnerStmt, .around = &kAuditsServer},
+    // Settings.
+    {.statement = T_AlterSystemStmt, .concerns = SetsOfSystem, .before = AuditSettingOfSystem},
+    {.statement = T_AlterDatabaseSetStmt, .concerns = SetsOfDatabase, .before = AuditSettingOfDatabase},
+    {.statement = T_AlterRoleSetStmt, .concerns = SetsOfRole, .before = AuditSettingOfRole},
     // Databases.
     {.statement = T_DropdbStmt, .concerns = HasWorkers, .around = &kDropsDatabase, .after = ReadDatabases},
     {.statement = T_CreatedbStmt, .concerns = HasWorkers, .around = &kNeedsDatabase, .after = ReadDatabases},

@@ -31,6 +31,7 @@ inline constexpr int64 kLagScanLimit = 300000;
 struct BacklogQuery {
   int64 limit = 0;                 // events read at most; 0: no limit
   const Snapshot* only = nullptr;  // counts only what is visible in that snapshot, too
+  int64 due_by = PG_INT64_MAX;     // counts only what is due by then (deliver_at), Unix microseconds; of the whole log
   const char* table = kWholeLog;   // what is counted of it: the log or one of its day tables, as SQL has its name
   // Counts events that the route has parked, too, while its lane is not past them: a lane parks what is behind an event
   // in flight. Left out where outbox_internal.parked is counted as well.

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
-#include "admin/lookup/backlog.h"
+#include "admin/lookup/log_estimate.h"
 #include "admin/lookup/route_lanes.h"
+#include "admin/lookup/survey.h"
 #include "base/fault_point.h"
 #include "days/day_table_ddl.h"
 #include "days/drop.h"
 #include "pg/clock.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 
 extern "C" {
@@ -23,38 +26,75 @@ namespace {
 
 constexpr int64 kPaceMicros = 600 * USECS_PER_SEC;  // of a younger log the pace is not known
 
-// Whether a lane of the route has not passed all of the day, be it that nothing of it is for the route: that keeps the
-// day as well, see Outstanding in log/expired_days.cpp.
-bool IsBehind(const LaneRecord& lane, const std::string& table) {
-  const std::string sql = "SELECT EXISTS (SELECT FROM outbox_internal.position p, LATERAL (SELECT FROM " + table +
-                          " l WHERE l.xid >= pg_snapshot_xmin(p.window_from) AND NOT pg_visible_in_snapshot(l.xid, "
-                          "p.window_from) LIMIT 1) x "
-                          "WHERE p.route_id = $1::bigint)";
-  return lane.restored ||
-         RunSql(Access::kRead, sql.c_str(), {Cell(std::to_string(lane.route_id))}, Plan::kIndexOrder)[0][0] == "t";
-}
+// Which routes have not passed all of a day, and how much of it they have still to deliver: a day is gone through once
+// for all of them (survey.h), however many there are.
+class DayHolders {
+ public:
+  DayHolders()
+      : lanes_(LoadLanes(std::nullopt)), log_(pg::Guard([]() -> const LogEstimate* { return EstimateLog(); })) {}
 
-void FindHolders(const std::vector<std::vector<LaneRecord>>& routes, int64 limit, LogDay* day) {
-  const std::string table = "outbox_internal." + day->table;
-  for (const std::vector<LaneRecord>& lanes : routes) {
-    LogDay::Holder holder;
-    holder.route = lanes[0].route;
-    holder.trouble = lanes[0].spec == nullptr ? lanes[0].trouble : "";
-    for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit, .table = table.c_str()})) {
-      holder.pending += backlog.pending;
-      holder.capped = holder.capped || backlog.capped;
-      if (backlog.oldest != 0 && (holder.oldest == 0 || backlog.oldest < holder.oldest)) {
-        holder.oldest = backlog.oldest;
+  void Find(size_t limit, LogDay* day) {
+    const std::string name = "outbox_internal." + day->table;
+    const char* table = day->table.c_str();
+    const Oid oid = pg::Guard([table] { return pg::FindOurRelation(table); });
+    LogEstimate::Table* const found = std::find_if(log_->tables, log_->tables + log_->count,
+                                                   [oid](const LogEstimate::Table& one) { return one.oid == oid; });
+    LogEstimate one = *log_;
+    one.tables = found;
+    one.count = found == log_->tables + log_->count ? 0 : 1;
+    const std::vector<LaneWaiting> waiting = Survey(lanes_, one, {limit, 10 * limit, 8, 48, 5'000, true});
+    known_.clear();
+    for (size_t i = 0; i < lanes_.size();) {
+      LogDay::Holder holder;
+      holder.route = lanes_[i].route;
+      holder.trouble = lanes_[i].spec == nullptr ? lanes_[i].trouble : "";
+      bool behind = false;
+      for (const int64 route = lanes_[i].route_id; i < lanes_.size() && lanes_[i].route_id == route; i++) {
+        const LaneRecord& lane = lanes_[i];
+        behind = behind || lane.restored || IsBehind(one, name, lane.position.base);
+        Add(waiting[i].own, &holder);
+        for (size_t s = 0; s < lane.sides.size(); s++) {
+          behind = behind || IsBehind(one, name, lane.sides[s].position.base);
+          Add(waiting[i].sides[s], &holder);
+        }
       }
-    }
-    if (holder.pending > 0 || holder.capped || IsBehind(lanes[0], table)) {
-      if (holder.oldest != 0 && (day->oldest == 0 || holder.oldest < day->oldest)) {
-        day->oldest = holder.oldest;
+      if (holder.pending > 0 || behind) {
+        day->oldest = Earliest(day->oldest, holder.oldest);
+        day->holders.push_back(std::move(holder));
       }
-      day->holders.push_back(std::move(holder));
     }
   }
-}
+
+ private:
+  static int64 Earliest(int64 a, int64 b) { return a == 0 || (b != 0 && b < a) ? b : a; }
+  // What is not due is not delivered either.
+  static void Add(const Waiting& more, LogDay::Holder* holder) {
+    holder->pending += more.count + static_cast<int64>(more.later.all());
+    holder->capped = holder->capped || more.more;
+    holder->oldest = Earliest(holder->oldest, more.oldest);
+  }
+
+  // Whether a lane that stands there has not passed all of the day, be it that nothing of it is for the route: that
+  // keeps the day as well, see Outstanding in log/expired_days.cpp. Most lanes stand where others do.
+  bool IsBehind(const LogEstimate& day, const std::string& table, const Snapshot& at) {
+    if (day.count == 1 && day.tables[0].indexed && day.tables[0].largest_xid < at.xmin) {
+      return false;
+    }
+    const auto made = known_.try_emplace(at.ToText());
+    bool& behind = made.first->second;
+    if (made.second) {
+      const std::string sql = "SELECT EXISTS (SELECT FROM " + table +
+                              " l WHERE l.xid >= pg_snapshot_xmin($1::pg_snapshot) AND NOT "
+                              "pg_visible_in_snapshot(l.xid, $1::pg_snapshot) LIMIT 1)";
+      behind = RunSql(Access::kRead, sql.c_str(), {made.first->first}, Plan::kIndexOrder)[0][0] == "t";
+    }
+    return behind;
+  }
+
+  const std::vector<LaneRecord> lanes_;
+  const LogEstimate* const log_;
+  std::map<std::string, bool> known_;  // of the day that is looked at: by snapshot
+};
 
 // About how many rows the table has: those of some hundred blocks, counted, as many times as there are more blocks.
 // Statistics of the server do not tell: nobody analyzes a day table, and a crash forgets what was counted.
@@ -150,7 +190,7 @@ int64 RetentionMicros() {
 std::vector<LogDay> LoadLogDays(const LogDaysQuery& query) {
   // A lock on the log, as every reader has it.
   RunSql(Access::kRead, "SELECT FROM outbox_internal.log LIMIT 0");
-  const std::vector<std::vector<LaneRecord>> routes = ByRoute(LoadLanes(std::nullopt));
+  DayHolders holders;
   const int64 retention = query.retention < 0 ? RetentionMicros() : query.retention;
   std::vector<LogDay> found;
   for (const Row& row : RunSql(
@@ -171,7 +211,7 @@ std::vector<LogDay> LoadLogDays(const LogDaysQuery& query) {
     day.used = heap != 0;
     if (day.used) {
       day.rows = query.rows ? EstimateRows(day.table, heap) : 0;
-      FindHolders(routes, query.limit, &day);
+      holders.Find(query.limit, &day);
     }
     SetState(retention, &day);
     if (day.Is("expired")) {
@@ -187,10 +227,11 @@ std::string HoldersText(const LogDay& day) {
   for (const LogDay::Holder& holder : day.holders) {
     text += (text.empty() ? "route \"" : ", route \"") + holder.route + "\" (";
     text += !holder.trouble.empty() ? holder.trouble
-            : holder.pending == 0
-                ? "it has not read all of it"
-                : (holder.capped ? "at least " : "") + std::to_string(holder.pending) +
-                      (holder.pending == 1 ? " event" : " events") + " since " + UnixMicrosText(holder.oldest);
+            : holder.pending == 0   ? (holder.capped ? "0 events as far as was counted" : "0 events") +
+                                        std::string("; it has not read all of it")
+                                  : (holder.capped ? "about " : "") + std::to_string(holder.pending) +
+                                        (holder.pending == 1 ? " event" : " events") +
+                                        (holder.oldest == 0 ? "" : " since " + UnixMicrosText(holder.oldest));
     text += ")";
   }
   for (const std::string& what : day.in_the_way) {

@@ -20,8 +20,8 @@ struct LogDay {
   struct Holder {
     std::string route;
     int64 pending = 0;    // 0: what it has still to read is not for it, as far as was counted
-    bool capped = false;  // counting stopped: there are at least as many
-    int64 oldest = 0;     // created_at of the oldest of them, as far as was counted; 0: none
+    bool capped = false;  // not all of it was looked at: that many are probable
+    int64 oldest = 0;     // since when the first of them has waited, as far as was looked; 0: not known, or none does
     std::string trouble;  // the route cannot work, so it is unknown what it wants; empty: it can
   };
   std::vector<Holder> holders;  // routes that have not passed all of it
@@ -36,14 +36,14 @@ struct LogDay {
 };
 
 struct LogDaysQuery {
-  int64 limit = 0;         // events read of a day for each route
+  size_t limit = 0;        // events read of a day, for all routes together; beyond that samples are
   bool rows = false;       // estimate how many there are
   int64 retention = -1;    // microseconds; -1: outbox.retention
   int64 locked_since = 0;  // microseconds: what has been locked for a shorter time is not in the way
 };
 
-// Events read of a day for each route, where one wants to know how many are left: some hundredths of a second.
-inline constexpr int64 kDayScanLimit = 30'000;
+// Where one wants to know how many are left: some hundredths of a second.
+inline constexpr size_t kDayScanLimit = 30'000;
 
 int64 RetentionMicros();
 
@@ -51,7 +51,7 @@ int64 RetentionMicros();
 // Throws PgError.
 std::vector<LogDay> LoadLogDays(const LogDaysQuery& query);
 
-// 'route "a" (12 events since 2026-11-22 ...), route "b" (at least 30000 events since ...)', and what is in the way.
+// 'route "a" (12 events since 2026-11-22 ...), route "b" (about 30000 events since ...)', and what is in the way.
 std::string HoldersText(const LogDay& day);
 
 // How fast the log grows, and how much room it has.

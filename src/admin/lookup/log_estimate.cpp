@@ -32,6 +32,27 @@ int DayOf(Oid oid) {
   return date2j(year, month, day) - UNIX_EPOCH_JDATE;
 }
 
+// A dozen calls of stat(), for each of the days: of one that is over the size is asked for again when its heap has
+// grown, and every ten minutes, for what VACUUM does beside it.
+int64 SizeOf(Oid oid, bool over, uint32 blocks) {
+  constexpr TimestampTz kGood = 600 * USECS_PER_SEC;
+  static struct {
+    Oid oid;
+    uint32 blocks;
+    int64 bytes;
+    TimestampTz at;
+  } known[64];
+  auto& one = known[oid % lengthof(known)];
+  const TimestampTz now = GetCurrentTimestamp();
+  if (!over || one.oid != oid || one.blocks != blocks || now < one.at || now - one.at > kGood) {
+    one.bytes = DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(oid)));
+    one.oid = oid;
+    one.blocks = blocks;
+    one.at = now;
+  }
+  return one.bytes;
+}
+
 void Look(LogEstimate::Table* table, int today) {
   const int day = DayOf(table->oid);
   table->day_from_today = day == PG_INT32_MIN ? day : day - today;
@@ -45,7 +66,7 @@ void Look(LogEstimate::Table* table, int today) {
   if (!days::LargestXid(opened, &table->largest_xid)) {
     table->largest_xid = 0;
   }
-  table->bytes = DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(table->oid)));
+  table->bytes = SizeOf(table->oid, day != PG_INT32_MIN && day < today - 1, table->blocks);
   days::CloseLogTable(opened);
 }
 

@@ -28,9 +28,11 @@ void WarnOfFewSlots(int mine) {
     return;
   }
   const Processes processes = CountProcesses(mine);
-  if (processes.enough()) {
+  static Processes told;  // in this session: ten routes in a row want no ten warnings
+  if (processes.enough() || (told.wanted == processes.wanted && told.places == processes.places)) {
     return;
   }
+  told = processes;
   const std::string detail = FewSlotsText(processes) + " They run in turn: events wait for seconds, none is lost.";
   const std::string hint = FewSlotsHint(processes);
   const char* detail_text = detail.c_str();

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction id is 3
 
-constexpr const char* kSelectSides = R"(
+PlannedQuery select_sides = {R"(
 SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic,
        s.window_from, s.window_to, (extract(epoch FROM s.done_to) * 1000000)::bigint,
        t.start_from, t.start_to, (extract(epoch FROM t.start_done_to) * 1000000)::bigint,
@@ -29,9 +29,9 @@ SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic,
 FROM outbox_internal.side_lane_position s JOIN outbox.route r ON r.id = s.route_id
 JOIN outbox_internal.side_topic t ON t.route_id = s.route_id AND t.lane = s.lane AND t.side = s.side
 WHERE $1 IS NULL OR r.name = $1
-ORDER BY s.route_id, s.lane, s.side, t.topic)";
+ORDER BY s.route_id, s.lane, s.side, t.topic)"};
 
-constexpr const char* kSelectLanes = R"(
+PlannedQuery select_lanes = {R"(
 SELECT r.id, r.name, r.server, l.lane,
        l.window_from, l.window_to, (extract(epoch FROM l.done_to) * 1000000)::bigint,
        r.start_snapshot,
@@ -43,9 +43,9 @@ SELECT r.id, r.name, r.server, l.lane,
 FROM outbox.route r
 JOIN outbox_internal.lane_position l ON l.route_id = r.id
 WHERE $1 IS NULL OR r.name = $1
-ORDER BY r.name, l.lane)";
+ORDER BY r.name, l.lane)"};
 
-constexpr const char* kSelectStarts = R"(
+PlannedQuery select_starts = {R"(
 SELECT s.route_id, (extract(epoch FROM s.at) * 1000000)::bigint, s.lane, s.topic, s.reason, s.lanes,
        CASE s.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
             ELSE (extract(epoch FROM s.start_time) * 1000000)::bigint::text END,
@@ -54,7 +54,7 @@ SELECT s.route_id, (extract(epoch FROM s.at) * 1000000)::bigint, s.lane, s.topic
        coalesce(s.fork_from, s.stood_from), s.fork_to, (extract(epoch FROM s.fork_done_to) * 1000000)::bigint
 FROM outbox_internal.lane_start s JOIN outbox.route r ON r.id = s.route_id
 WHERE $1 IS NULL OR r.name = $1
-ORDER BY s.route_id, s.at, s.lane, s.topic)";
+ORDER BY s.route_id, s.at, s.lane, s.topic)"};
 
 int64 Number(const Cell& cell) {
   return std::strtoll(cell.value().c_str(), nullptr, 10);
@@ -80,8 +80,8 @@ std::shared_ptr<relay::TopicOf> MakeTopicOf(const LaneRecord& lane, const std::s
   return std::make_shared<relay::TopicOf>(lane.spec->FormerTopic(text));
 }
 
-void AddSides(const Cell& route, Access access, Positions positions, std::vector<LaneRecord>* lanes) {
-  for (const Row& row : RunSql(access, kSelectSides, {route})) {
+void AddSides(const Cell& route, Positions positions, std::vector<LaneRecord>* lanes) {
+  for (const Row& row : RunPlanned(&select_sides, {route})) {
     for (LaneRecord& lane : *lanes) {
       if (lane.route_id != Number(row[0]) || lane.lane != Number(row[1]) ||
           (lane.restored && positions == Positions::kOfThisLog)) {
@@ -105,13 +105,13 @@ void AddSides(const Cell& route, Access access, Positions positions, std::vector
   }
 }
 
-void AddStarts(const Cell& route, Access access, std::vector<LaneRecord>* lanes) {
+void AddStarts(const Cell& route, std::vector<LaneRecord>* lanes) {
   // An extension that is not updated yet has none.
   if (!pg::Guard([] { return OidIsValid(pg::FindOurRelation("lane_start")); })) {
     return;
   }
   std::map<int64, std::shared_ptr<std::vector<LaneStart>>> starts;
-  for (const Row& row : RunSql(access, kSelectStarts, {route})) {
+  for (const Row& row : RunPlanned(&select_starts, {route})) {
     std::shared_ptr<std::vector<LaneStart>>& of_route = starts[Number(row[0])];
     if (of_route == nullptr) {
       of_route = std::make_shared<std::vector<LaneStart>>();
@@ -136,16 +136,10 @@ void AddStarts(const Cell& route, Access access, std::vector<LaneRecord>* lanes)
   }
 }
 
-std::vector<log::Route> LoadRoutes(Access access) {
+std::vector<log::Route> LoadRoutes() {
+  static PlannedQuery query = {log::kSelectRoutes};
   std::vector<log::Route> routes;
-  pg::Guard([&] {
-    WithSpiAsOwner(Plan::kUsual, [&] {
-      if (SPI_execute(log::kSelectRoutes, access == Access::kRead, 0) != SPI_OK_SELECT) {
-        ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not read outbox.route")));
-      }
-      log::ReadRoutes(&routes);
-    });
-  });
+  RunPlanned(&query, {}, [&routes] { log::ReadRoutes(&routes); });
   return routes;
 }
 
@@ -190,15 +184,14 @@ bool Stood(const LaneStart& start, int lane, std::string_view topic, const Event
 }
 
 std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
-  constexpr Access kAccess = Access::kRead;
   std::vector<LaneRecord> lanes;
   Destinations destinations;
   std::map<int64, log::Route> routes;
-  for (log::Route& one : LoadRoutes(kAccess)) {
+  for (log::Route& one : LoadRoutes()) {
     const int64 id = one.id;
     routes.emplace(id, std::move(one));
   }
-  for (const Row& row : RunSql(kAccess, kSelectLanes, {route})) {
+  for (const Row& row : RunPlanned(&select_lanes, {route})) {
     auto of_route = routes.find(Number(row[0]));
     if (of_route == routes.end()) {
       continue;  // made since
@@ -220,8 +213,8 @@ std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
     Compile(of_route->second, &destinations, &lane);
     lanes.push_back(std::move(lane));
   }
-  AddSides(route, kAccess, positions, &lanes);
-  AddStarts(route, kAccess, &lanes);
+  AddSides(route, positions, &lanes);
+  AddStarts(route, &lanes);
   return lanes;
 }
 

@@ -1,6 +1,7 @@
 #include "admin/lookup/server.h"
 
 #include "pg/guard.h"
+#include "pg/rights.h"
 
 extern "C" {
 #include "catalog/pg_foreign_server.h"
@@ -28,14 +29,6 @@ bool Lookup(const char* name, Destination* destination) {
     destination->options.emplace_back(option->defname, value);
   }
   return true;
-}
-
-bool MayUse(Oid server) {
-#if PG_VERSION_NUM >= 160000
-  return object_aclcheck(ForeignServerRelationId, server, GetUserId(), ACL_USAGE) == ACLCHECK_OK;
-#else
-  return pg_foreign_server_aclcheck(server, GetUserId(), ACL_USAGE) == ACLCHECK_OK;
-#endif
 }
 
 bool HasOption(const Destination& destination, std::string_view canonical) {
@@ -82,7 +75,7 @@ Destination KnownDestination(const std::string& name) {
 Destination UsableDestination(const std::string& name) {
   Destination found = KnownDestination(name);
   Oid oid = found.oid;
-  if (!pg::Guard([&] { return MayUse(oid); })) {
+  if (!pg::Guard([&] { return pg::RightTo(ForeignServerRelationId, oid, ACL_USAGE) == ACLCHECK_OK; })) {
     throw pg::UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "permission denied for foreign server " + name, "",
                         "Its owner can GRANT USAGE ON FOREIGN SERVER to you."};
   }

@@ -8,9 +8,29 @@ std::string Are(const std::string& count, const char* what, const char* is, cons
   return count + " " + what + (count == "1" ? "" : "s") + " " + (count == "1" ? is : are);
 }
 
+namespace {
+
+// Who may ask what is wrong may not always do what mends it: a hint that names functions which the caller may not call
+// says whose they are.
+std::string WithOwner(std::string hint) {
+  const Row names =
+      RunSql(Access::kRead,
+             "SELECT string_agg(n.name || '()', ', ' ORDER BY n.name COLLATE \"C\") FROM "
+             "(SELECT DISTINCT m.names[1] AS name FROM regexp_matches($1, '\\m(\\w+)\\(', 'g') m (names)) n "
+             "WHERE EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = 'outbox'::regnamespace "
+             "AND p.proname = n.name AND NOT has_function_privilege($2::oid, p.oid, 'EXECUTE'))",
+             {Cell(hint), Cell(std::to_string(GetUserId()))})[0];
+  return names[0] ? hint + " (Of the owner of the extension: " + *names[0] + ".)" : hint;
+}
+
+}  // namespace
+
 void Findings::Add(const char* check, const char* status, std::string detail, std::string hint) {
   if (!hint.empty() && hint.find("outbox.adopt()") == std::string::npos) {
     hint = first_ + hint;
+  }
+  if (!hint.empty()) {
+    hint = WithOwner(std::move(hint));
   }
   rows_.push_back({Cell(check), Cell(status), Cell(std::move(detail)), hint.empty() ? Cell() : Cell(std::move(hint))});
 }
@@ -54,7 +74,7 @@ Findings LookAtAll() {
   }
   for (auto check : {CheckProcesses, CheckDayTables, CheckLog, CheckIndexes, CheckRoutes, CheckLoneEmits, CheckLanes,
                      CheckDestinations, CheckParked, CheckReplays, CheckPauses, CheckAdoption, CheckGuards,
-                     CheckForeignRows, CheckFigures}) {
+                     CheckForeignRows, CheckInbox, CheckFigures}) {
     check(&findings);
   }
   return findings;

@@ -1,6 +1,6 @@
-// The checks of outbox.doctor() [P]. Each but those of figures and locks adds at least one row, also when all is well,
-// so that an answer shows what was checked. The statuses: ok, warning (works, or will, but needs attention), problem
-// (events are not published).
+// The checks of outbox.doctor() [P]. Each but those of figures, locks and the inbox adds at least one row, also when
+// all is well, so that an answer shows what was checked. The statuses: ok, warning (works, or will, but needs
+// attention), problem (events are not published).
 #pragma once
 
 #include <string>
@@ -67,6 +67,11 @@ void CheckGuards(Findings* findings);
 void CheckForeignRows(Findings* findings);
 void CheckPublications(Findings* findings);
 void CheckSubscriptions(Findings* findings);
+
+// doctor_inbox.cpp: adds rows only where the inbox is used
+void CheckInbox(Findings* findings);
+// Consumers receive in this database, and nothing was ever emitted or routed here.
+bool InboxAlone();
 
 // lone_emits.cpp
 void CheckLoneEmits(Findings* findings);

@@ -39,14 +39,14 @@ void CheckAdoption(Findings* findings) {
 void CheckGuards(Findings* findings) {
   const int64 wrong = WrongGuards(Access::kRead);
   // Triggers whose function does something else since CREATE OR REPLACE.
-  const std::vector<Row> replaced =
-      RunSql(Access::kRead,
-             "SELECT p.proname, quote_literal(v.probin) FROM pg_proc p JOIN pg_proc v ON v.proname = 'version' AND "
-             "v.pronamespace = 'outbox'::regnamespace WHERE p.pronamespace = 'outbox_internal'::regnamespace AND "
-             "p.proname IN "
-             "('refuse_loss', 'refuse_change', 'note_route', 'ignore_replicated', 'emit_rights_changed') AND "
-             "(p.prosrc <> 'outbox_' || "
-             "p.proname OR p.probin IS DISTINCT FROM v.probin OR p.proconfig IS NOT NULL) ORDER BY 1");
+  const std::vector<Row> replaced = RunSql(
+      Access::kRead,
+      "SELECT p.proname, quote_literal(v.probin) FROM pg_proc p JOIN pg_proc v ON v.proname = 'version' AND "
+      "v.pronamespace = 'outbox'::regnamespace WHERE p.pronamespace = 'outbox_internal'::regnamespace AND "
+      "p.proname IN "
+      "('refuse_loss', 'refuse_change', 'refuse_forgetting', 'note_route', 'ignore_replicated', 'read_again') AND "
+      "(p.prosrc <> 'outbox_' || "
+      "p.proname OR p.probin IS DISTINCT FROM v.probin OR p.proconfig IS NOT NULL) ORDER BY 1");
   for (const Row& row : replaced) {
     const std::string name = row[0].value();
     findings->Problem(

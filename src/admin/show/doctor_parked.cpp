@@ -75,7 +75,7 @@ void CheckParked(Findings* findings) {
     findings->Warn(
         "parked",
         "More events are parked than are counted here: " + std::to_string(kParkedCountLimit) + " of a lane and state.",
-        "SELECT count(*) FROM outbox_internal.parked counts all of them.");
+        "SELECT count(*) FROM outbox.parked_event counts all of them.");
   }
   if (count[0] != "0") {
     findings->Warn("dead letters", Are(*count[0], "event", "was", "were") + " refused and will not be tried again.",

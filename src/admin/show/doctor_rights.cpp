@@ -1,6 +1,8 @@
 // outbox.doctor(): roles with rights on the extension's objects that they should not have [P].
 #include "admin/show/doctor.h"
 
+#include <algorithm>
+
 namespace outbox::admin {
 
 namespace {
@@ -25,7 +27,7 @@ WITH rights AS (
          CASE WHEN x.grantee = 0 THEN p.proname NOT LIKE 'json\_arg\_%'
               WHEN p.pronamespace = 'outbox_internal'::regnamespace THEN NOT EXISTS (
                 SELECT FROM aclexplode(p.proacl) m WHERE m.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = 'pg_monitor'))
-              ELSE p.proname IN ('adopt', 'forget', 'grant_emit', 'revoke_emit', 'grant_operate', 'revoke_operate') END
+              ELSE p.proname ~ '^(adopt|forget|(grant|revoke)_.*)$' END
   FROM pg_proc p, aclexplode(p.proacl) x
   WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee <> p.proowner
   UNION ALL
@@ -37,22 +39,36 @@ SELECT kind, name, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_use
        string_agg(privilege, ', ' ORDER BY privilege), bool_and(privilege = 'SELECT' AND grantee <> 0)
 FROM rights WHERE odd GROUP BY kind, name, grantee ORDER BY 5, 3, 1, 2)";
 
-// Roles that may emit without a row of grant_emit() that says to which topics.
-constexpr const char* kUnsaid = R"(
-SELECT DISTINCT quote_ident(r.rolname), quote_literal(r.rolname)
-FROM pg_proc p, aclexplode(p.proacl) x JOIN pg_roles r ON r.oid = x.grantee
-WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname ~ '^emit(_|$)' AND x.grantee <> p.proowner AND NOT r.rolsuper
-  AND NOT EXISTS (SELECT FROM outbox_internal.emit_right e WHERE outbox_internal.role_of(e) = x.grantee)
-ORDER BY 1)";
+// A right by pattern (schema/24_rights.sql): what is said of it.
+struct PatternRight {
+  const char* action;
+  const char* names;
+  const char* all;
+};
+constexpr PatternRight kPatternRights[] = {{"emit", "topics", "emit to every topic"},
+                                           {"receive", "consumers", "receive as every consumer"}};
 
-// What grant_emit() has said of roles that cannot emit any more: dropped, or their rights were taken back by other ways
-// (DROP OWNED, REVOKE). A row of a role that there is not holds for whoever is called so later.
-constexpr const char* kLeft = R"(
-SELECT quote_literal(e.role), outbox_internal.role_of(e) IS NULL, e.topics::text
-FROM outbox_internal.emit_right e
-WHERE outbox_internal.role_of(e) IS NULL OR NOT EXISTS (
-  SELECT FROM outbox_internal.emit_routines() p WHERE has_function_privilege(outbox_internal.role_of(e), p, 'EXECUTE'))
-ORDER BY 1)";
+// Roles with the right and without a row of grant_...() that says in which names.
+std::string UnsaidSql(const PatternRight& right) {
+  const std::string action = right.action;
+  return "SELECT DISTINCT quote_ident(r.rolname), quote_literal(r.rolname) "
+         "FROM pg_proc p, aclexplode(p.proacl) x JOIN pg_roles r ON r.oid = x.grantee "
+         "WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee <> p.proowner AND NOT r.rolsuper "
+         "AND p.oid IN (SELECT outbox_internal." +
+         action + "_routines()) AND NOT EXISTS (SELECT FROM outbox_internal." + action +
+         "_right e WHERE outbox_internal.role_of(e.role, e.role_id, e.system_identifier) = x.grantee) ORDER BY 1";
+}
+
+// What grant_...() has said of roles that have the right no more: dropped, or it was taken back by other ways (DROP
+// OWNED, REVOKE). A row of a role that there is not holds for whoever is called so later.
+std::string LeftSql(const PatternRight& right) {
+  const std::string action = right.action;
+  return "SELECT quote_literal(e.role), o.found IS NULL, e." + std::string(right.names) +
+         "::text FROM outbox_internal." + action +
+         "_right e, LATERAL (SELECT outbox_internal.role_of(e.role, e.role_id, e.system_identifier) AS found) o "
+         "WHERE o.found IS NULL OR NOT EXISTS (SELECT FROM outbox_internal." +
+         action + "_routines() p WHERE has_function_privilege(o.found, p, 'EXECUTE')) ORDER BY 1";
+}
 
 // Objects of the extension that are not its tables' owner's: with the rights of another, what runs as its owner fails.
 constexpr const char* kOwners = R"(
@@ -67,6 +83,35 @@ SELECT 'ROUTINE', p.oid::regprocedure::text, quote_ident(pg_get_userbyid(p.proow
 FROM log, pg_proc p, pg_depend d, pg_extension e WHERE p.proowner <> log.owner AND d.classid = 'pg_proc'::regclass
   AND d.objid = p.oid AND d.deptype = 'e' AND d.refobjid = e.oid AND e.extname = 'outbox'
 ORDER BY 1, 2)";
+
+// Returns how much there was to tell.
+size_t CheckPatternRight(const PatternRight& right, Findings* findings) {
+  const std::string action = right.action;
+  const std::string names = right.names;
+  std::vector<Row> unsaid = RunSql(Access::kRead, UnsaidSql(right).c_str());
+  unsaid.resize(std::min(unsaid.size(), kTold));
+  for (const Row& row : unsaid) {
+    findings->Warn("rights",
+                   row[0].value() + " may " + right.all + ", and outbox.grant_" + action + "() has not said so.",
+                   "The right was given by hand. SELECT outbox.grant_" + action + "(" + row[1].value() + "), with " +
+                       names + " if it is to have any, says what holds.");
+  }
+  std::vector<Row> left = RunSql(Access::kRead, LeftSql(right).c_str());
+  left.resize(std::min(left.size(), kTold));
+  for (const Row& row : left) {
+    const bool gone = row[1] == "t";
+    const std::string limits =
+        row[2] ? (action == "emit" ? ", to " : ", as ") + names + " " + *row[2] + "," : std::string();
+    findings->Warn("rights",
+                   "outbox.grant_" + action + "() let " + row[0].value() + limits + " " + action + ", and " +
+                       (gone ? "there is no such role: what it said would hold for one that is made under that name."
+                             : "its rights were taken back by another way: what it said of " + names +
+                                   " holds if they are given again."),
+                   gone ? "DELETE FROM outbox_internal." + action + "_right WHERE role = " + row[0].value() + ";"
+                        : "SELECT outbox.revoke_" + action + "(" + row[0].value() + ");");
+  }
+  return unsaid.size() + left.size();
+}
 
 }  // namespace
 
@@ -107,31 +152,11 @@ void CheckRights(Findings* findings) {
     findings->Problem("rights", "And there are " + std::to_string(odd.size() - kTold) + " more such rights.",
                       "ALTER DEFAULT PRIVILEGES of the extension's owner may have given them.");
   }
-  std::vector<Row> unsaid = RunSql(Access::kRead, kUnsaid);
-  if (unsaid.size() > kTold) {
-    unsaid.resize(kTold);
+  size_t told = odd.size();
+  for (const PatternRight& right : kPatternRights) {
+    told += CheckPatternRight(right, findings);
   }
-  for (const Row& row : unsaid) {
-    findings->Warn("rights", row[0].value() + " may emit to every topic, and outbox.grant_emit() has not said so.",
-                   "The right was given by hand. SELECT outbox.grant_emit(" + row[1].value() +
-                       "), with topics if it is to have any, says what holds.");
-  }
-  std::vector<Row> left = RunSql(Access::kRead, kLeft);
-  if (left.size() > kTold) {
-    left.resize(kTold);
-  }
-  for (const Row& row : left) {
-    const bool gone = row[1] == "t";
-    const std::string limits = row[2] ? ", to topics " + *row[2] + "," : "";
-    findings->Warn(
-        "rights",
-        "outbox.grant_emit() let " + row[0].value() + limits + " emit, and " +
-            (gone ? "there is no such role: what it said would hold for one that is made under that name."
-                  : "its rights were taken back by another way: what it said of topics holds if they are given again."),
-        gone ? "DELETE FROM outbox_internal.emit_right WHERE role = " + row[0].value() + ";"
-             : "SELECT outbox.revoke_emit(" + row[0].value() + ");");
-  }
-  if (odd.empty() && unsaid.empty() && left.empty()) {
+  if (told == 0) {
     findings->Ok("rights",
                  "Nobody has more rights on the objects of outbox than grant_emit() and grant_operate() give.");
   }

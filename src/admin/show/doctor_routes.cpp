@@ -100,20 +100,39 @@ bool IsLive(const std::vector<WorkerView>& workers, uint64 incarnation) {
          });
 }
 
-// Topics that have left their lane, because something is wrong with them or somebody has paused them.
-void CheckSide(const std::string& lane, const SideRecord& side, Findings* findings) {
-  const size_t count = side.topics.size();
-  const std::string topics =
-      count == 1 ? "topic \"" + FromUtf8(side.topics[0].topic) + "\"" : std::to_string(count) + " topics";
+// Topics that have left their lanes because something is wrong with them: one finding of a topic, however many lanes it
+// has left.
+struct TopicTrouble {
+  int64 lanes = 0;
+  std::string first;  // lane, for people
+  std::string message;
+};
+using TopicTroubles =
+    std::map<std::tuple<std::string, std::string, std::string>, TopicTrouble>;  // by route, topics and code
+
+void NoteSide(const LaneRecord& lane, const std::string& name, const SideRecord& side, TopicTroubles* troubles) {
   if (side.error_code == relay::kPausedCode) {
-    findings->Warn("topic", lane + ": " + topics + (count == 1 ? " is" : " are") + " paused; other topics flow.",
-                   "outbox.pause says by whom and why; outbox.resume() with the same arguments lets it go.");
-  } else {
+    return;  // CheckPauses says so
+  }
+  const std::string topics = side.topics.size() == 1 ? "topic \"" + FromUtf8(side.topics[0].topic) + "\" has"
+                                                     : std::to_string(side.topics.size()) + " topics have";
+  TopicTrouble& trouble = (*troubles)[{lane.route, topics, side.error_code}];
+  if (trouble.lanes++ == 0) {
+    trouble.first = name;
+    trouble.message = side.error_message;
+  }
+}
+
+void TellTopics(const TopicTroubles& troubles, Findings* findings) {
+  for (const auto& [of, trouble] : troubles) {
+    const auto& [route, topics, code] = of;
+    const bool one = trouble.lanes == 1;
     findings->Warn("topic",
-                   lane + ": " + topics + (count == 1 ? " has" : " have") + " left it: " + side.error_code + ": " +
-                       side.error_message,
-                   "Other topics flow; its events wait in the log. Create it, give its rights back, or move away what "
-                   "stands in its place, whichever the error asks for: they follow by themselves.");
+                   (one ? trouble.first : std::to_string(trouble.lanes) + " lanes of route \"" + route + "\"") + ": " +
+                       topics + " left " + (one ? "it: " : "them: ") + code + ": " + trouble.message,
+                   "It stops no other topic; its events wait in the log. Create it, give its rights back, or move away "
+                   "what stands in its place, whichever the error asks for: they follow by themselves, unless somebody "
+                   "has paused them.");
   }
 }
 
@@ -180,6 +199,7 @@ void CheckLanes(Findings* findings) {
        RunSql(Access::kRead, "SELECT route_id, lane, owner FROM outbox_internal.lane WHERE owner IS NOT NULL")) {
     owners[{std::stoll(row[0].value()), std::stoi(row[1].value())}] = static_cast<uint64>(std::stoll(row[2].value()));
   }
+  TopicTroubles topics;
   int64 good = 0;
   int64 unseen = 0;
   int64 waiting = 0;
@@ -210,12 +230,13 @@ void CheckLanes(Findings* findings) {
       good++;
     }
     for (const SideRecord& side : lane.sides) {
-      CheckSide(name, side, findings);
+      NoteSide(lane, name, side, &topics);
     }
   }
   for (const auto& [of, trouble] : troubles) {
     TellTrouble(std::get<0>(of), trouble, findings);
   }
+  TellTopics(topics, findings);
   CheckLaneChanges(findings);
   if (unseen > 0) {
     findings->Ok("lane", std::to_string(unseen) + (unseen == 1 ? " lane has" : " lanes have") +
@@ -245,21 +266,32 @@ void CheckPauses(Findings* findings) {
                        : row[3] ? "Key \"" + *row[3] + "\" \"" + row[4].value() + "\" of " + of_route
                                 : "R" + of_route.substr(1);
     findings->Warn("pause", what + " was paused by " + row[6].value() + ": " + row[5].value(),
-                   "outbox.resume() with the same arguments lets it go.");
+                   row[2] ? "It stops no other topic. outbox.resume() with the same arguments lets it go."
+                          : "outbox.resume() with the same arguments lets it go.");
   }
 }
 
 void CheckDestinations(Findings* findings) {
+  // Each worker that uses a destination has a view of it, and may have met another error: one finding, of the worst.
+  const auto weight = [](const OwnedDestinationView& view) {
+    return (view.only_warning ? 0 : 2) + (strcmp(view.trouble.error_class, "config") == 0 ? 1 : 0);
+  };
+  std::map<std::string, OwnedDestinationView> worst;
   for (const OwnedDestinationView& view : ReadDestinationViews(MyDatabaseId)) {
-    if (!view.owned || (strcmp(view.state, "closed") == 0 && !view.only_warning)) {
+    if (!view.owned || (strcmp(view.state, "closed") == 0 && !view.only_warning) ||
+        (strcmp(view.state, "paused") == 0 && view.trouble.empty())) {  // of which CheckPauses says so
       continue;
     }
-    std::string detail = std::string("Destination \"") + NameStr(view.name) + "\" ";
-    if (strcmp(view.state, "paused") == 0 && view.trouble.empty()) {
-      continue;  // CheckPauses says so
+    const auto [at, added] = worst.emplace(NameStr(view.name), view);
+    if (!added && weight(view) > weight(at->second)) {
+      at->second = view;
     }
-    detail += view.only_warning ? "works, but " : std::string("gets nothing (") + view.state + "): ";
-    detail += std::string(view.trouble.code) + ": " + view.trouble.message;
+  }
+  for (const auto& [name, view] : worst) {
+    const std::string detail =
+        "Destination \"" + name + "\" " +
+        (view.only_warning ? "works, but " : std::string("gets nothing (") + view.state + "): ") +
+        std::string(view.trouble.code) + ": " + view.trouble.message;
     if (strcmp(view.trouble.error_class, "config") == 0) {
       findings->Problem("destination", detail, "An option or a credential has to be changed.");
     } else {

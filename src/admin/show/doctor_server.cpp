@@ -56,6 +56,14 @@ void CheckHeld(Findings* findings) {
   }
 }
 
+// The first relay worker is started within a second or two: nothing is wrong before.
+bool JustBegun() {
+  const Row row = RunSql(Access::kRead,
+                         "SELECT greatest(pg_postmaster_start_time(), (SELECT min(r.created_at) FROM outbox.route r)) "
+                         "BETWEEN clock_timestamp() - interval '10 s' AND clock_timestamp()")[0];
+  return row[0] == "t";
+}
+
 void CheckRelays(int running, Findings* findings) {
   if (!pg::settings.enabled) {
     findings->Warn("workers", "outbox.enabled is off: events are kept and not published.",
@@ -68,9 +76,15 @@ void CheckRelays(int running, Findings* findings) {
                    "Keepers and relay workers run in turn, or fewer of them: " + FewSlotsText(processes) +
                        " Events of this database may wait for seconds.",
                    FewSlotsHint(processes) + " SELECT * FROM outbox.process shows who has a place.");
+  } else if (running == 0 && WantedRelays() > 0 && JustBegun()) {
+    findings->Warn("workers",
+                   "No relay worker runs for this database yet: the server or the first route is seconds old.",
+                   "One is started within a second or two.");
   } else if (running == 0 && WantedRelays() > 0) {
-    findings->Problem("workers", "There are routes and no relay worker runs for this database.",
-                      "Look for messages of outbox in the server log, and into outbox.process.");
+    findings->Problem(
+        "workers", "There are routes and no relay worker runs for this database.",
+        "One is started within a second or two. If none is, look for messages of outbox in the server log, "
+        "and into outbox.process.");
   } else if (running < WantedRelays()) {
     findings->Warn("workers", std::to_string(running) + " of " + std::to_string(WantedRelays()) + " relay workers run.",
                    "If this lasts, look into outbox.process.");
@@ -121,6 +135,10 @@ void CheckFigures(Findings* findings) {
 void CheckPreload(Findings* findings) {
   if (pg::Shared() != nullptr) {
     findings->Ok("preload", "The module is preloaded.");
+  } else if (InboxAlone()) {
+    findings->Ok("preload",
+                 "The module is not preloaded, and need not be: consumers receive here, and nothing was emitted or "
+                 "routed.");
   } else {
     findings->Problem(
         "preload",
@@ -198,11 +216,13 @@ bool CheckLocks(Findings* findings) {
     findings->Problem("locks", holder[0].value() + " is locked by a prepared transaction." + rest,
                       "pg_prepared_xacts has it: COMMIT PREPARED or ROLLBACK PREPARED ends it.");
   } else {
-    findings->Problem("locks",
-                      holder[0].value() + " is locked by process " + holder[1].value() + " (" + holder[2].value() +
-                          "), in a transaction since " + holder[3].value_or("?") + " UTC." + rest,
-                      "SELECT * FROM pg_stat_activity WHERE pid = " + holder[1].value() +
-                          "; SELECT pg_terminate_backend(" + holder[1].value() + ") ends it, if it may end.");
+    findings->Problem(
+        "locks",
+        holder[0].value() + " is locked by process " + holder[1].value() + " (" + holder[2].value() +
+            "), in a transaction since " + holder[3].value_or("?") + " UTC." + rest,
+        "SELECT * FROM pg_stat_activity WHERE pid = " + holder[1].value() + "; SELECT pg_terminate_backend(" +
+            holder[1].value() +
+            ") ends it, if it may end: a right of pg_signal_backend, and of a superuser's session of superusers only.");
   }
   return false;
 }

@@ -11,8 +11,8 @@
 
 #include "admin/common/query.h"
 #include "admin/lookup/log_estimate.h"
+#include "admin/lookup/route_waiting.h"
 #include "admin/lookup/shared_views.h"
-#include "admin/lookup/survey.h"
 #include "admin/lookup/try_lock.h"
 #include "admin/show/samples.h"
 #include "base/version.h"
@@ -328,7 +328,7 @@ void AddBacklog(const Sources& from, const LogEstimate* log) {
 
 // Parked events that are due and have not gone. Of a thousand lanes at most, and a thousand of each.
 void AddOverdue(const Sources& from, bool any) {
-  constexpr const char* kSql =
+  static PlannedQuery query = {
       "WITH RECURSIVE there AS ("
       "(SELECT p.route_id, p.lane, 1 AS n FROM outbox_internal.due_keyed p ORDER BY p.route_id, p.lane LIMIT 1) "
       "UNION ALL SELECT x.route_id, x.lane, t.n + 1 FROM there t CROSS JOIN LATERAL ("
@@ -340,11 +340,12 @@ void AddOverdue(const Sources& from, bool any) {
       "UNION ALL SELECT r.id, d.due_at FROM outbox.route r CROSS JOIN LATERAL ("
       "SELECT p.due_at FROM outbox_internal.due_shared p WHERE p.route_id = r.id "
       "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT 1000) d) "
-      "SELECT d.route_id, count(*), (extract(epoch FROM min(d.due_at)) * 1000000)::bigint FROM due d GROUP BY 1";
+      "SELECT d.route_id, count(*), (extract(epoch FROM min(d.due_at)) * 1000000)::bigint FROM due d GROUP BY 1",
+      outbox::admin::Plan::kByKey};
   const int64 now = outbox::pg::BelievedWall();
   std::map<int64, std::pair<int64, int64>> overdue;
   if (any) {
-    for (const Row& row : RunSql(Access::kRead, kSql, {UnixMicrosCell(now)}, outbox::admin::Plan::kByKey)) {
+    for (const Row& row : RunPlanned(&query, {UnixMicrosCell(now)})) {
       overdue[Int(row[0])] = {Int(row[1]), Int(row[2])};
     }
   }

@@ -8,8 +8,8 @@
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/pauses.h"
 #include "admin/lookup/route_lanes.h"
+#include "admin/lookup/route_waiting.h"
 #include "admin/lookup/shared_views.h"
-#include "admin/lookup/survey.h"
 #include "pg/entry.h"
 #include "sink/kind.h"
 
@@ -76,6 +76,22 @@ Cell DelayCell(const Waiting& waiting, const Due& due) {
   return std::to_string(std::max<int64>(now - since, 0)) + " microseconds";
 }
 
+// What its worker says it is doing; a worker's lane is idle as long as it reads nothing, also while parked events of it
+// are sent or before it has looked at what came: here none is idle that something waits for.
+Cell StateCell(const OwnedLaneView* view, const Waiting& waiting, const Due& due, const Pause* pause) {
+  if (pause != nullptr) {
+    return Cell("paused");
+  }
+  if (view == nullptr || !view->owned) {
+    return Cell("unowned");
+  }
+  const bool waits = waiting.count > 0 || due.count > 0 || (waiting.more && waiting.unseen != 0);
+  if (waits && strcmp(view->state, "idle") == 0) {
+    return Cell(view->trouble.empty() ? "running" : "backing off");
+  }
+  return TextCell(view->state);
+}
+
 std::string TopicsOf(const SideRecord& side) {
   std::string topics;
   for (const SideRecord::Topic& one : side.topics) {
@@ -93,9 +109,7 @@ Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waitin
              side != nullptr ? Cell(std::to_string(side->side)) : Cell(),
              side != nullptr ? Cell(TopicsOf(*side)) : Cell(),
              lane.server,
-             pause != nullptr ? Cell("paused")
-             : owned          ? TextCell(view->state)
-                              : Cell("unowned"),
+             StateCell(view, waiting, due, pause),
              std::to_string(waiting.count),
              waiting.more ? "true" : "false",
              UnixMicrosCell(waiting.oldest),
@@ -127,12 +141,14 @@ void GoOn(const OwnedLaneView* view, outbox::Position* position) {
   }
 }
 
-// Where the survey did not get through the log: what the lane's worker and the keeper have found counts.
+// Where the survey did not get through the log: what the lane's worker and the keeper have found counts. `whole`: all
+// of the log could be read. What could not has no time: then it is that since which the lane has been behind.
 Waiting WithFound(Waiting waiting, const LaneId& id, const OwnedLaneView* view, outbox::Position position,
-                  const std::vector<outbox::pg::StandingSlot>& standing) {
+                  const std::vector<outbox::pg::StandingSlot>& standing, bool whole) {
   if (!waiting.more) {
     return waiting;
   }
+  const int64 behind = !whole && view != nullptr && view->owned ? view->behind_since : 0;
   int64 found = 0;
   int64 oldest = 0;
   if (BeginBehind(view, &position)) {
@@ -146,6 +162,7 @@ Waiting WithFound(Waiting waiting, const LaneId& id, const OwnedLaneView* view, 
   }
   waiting.count = std::max(waiting.count, found);
   waiting.oldest = waiting.oldest == 0 || (oldest != 0 && oldest < waiting.oldest) ? oldest : waiting.oldest;
+  waiting.unseen = waiting.unseen == 0 ? behind : waiting.unseen;
   return waiting;
 }
 
@@ -210,14 +227,15 @@ OUTBOX_FUNCTION(outbox_lag) {
     const std::vector<Due> due = DueOf(lane, overdue);
     const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
     const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
-    const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, view, lane.position, standing);
+    const Waiting own =
+        WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, view, lane.position, standing, log->whole());
     result.Add(LagRow(lane, nullptr, own, view, parked[{lane.route_id, lane.lane}], due[0], pause));
     for (size_t s = 0; s < lane.sides.size(); s++) {
       const SideRecord& side = lane.sides[s];
       view = by_lane.Find(lane.route_id, lane.lane, side.side);
       const LaneId id{lane.route_id, lane.lane, side.side};
-      result.Add(LagRow(lane, &side, WithFound(waiting[i].sides[s], id, view, side.position, standing), view, {},
-                        due[1 + s], pause));
+      result.Add(LagRow(lane, &side, WithFound(waiting[i].sides[s], id, view, side.position, standing, log->whole()),
+                        view, {}, due[1 + s], pause));
     }
   }
   return static_cast<Datum>(0);

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 
 #include "admin/common/query.h"
+#include "admin/lookup/pauses.h"
+#include "admin/lookup/route_waiting.h"
 #include "admin/lookup/shared_views.h"
-#include "admin/lookup/survey.h"
 #include "metrics/store.h"
 #include "pg/entry.h"
 
@@ -17,9 +19,6 @@ namespace {
 using namespace outbox::admin;
 using outbox::pg::Guard;
 namespace metrics = outbox::metrics;
-
-// A lane that reads window after window is behind for a moment all the time.
-constexpr int64 kBehindFor = 3 * USECS_PER_SEC;
 
 struct Operation {
   Cell command;
@@ -30,7 +29,10 @@ struct Operation {
   int64 since = 0;  // Unix microseconds; 0: not known
   int64 done = 0;
   int64 total = 0;
-  double rate = -1;  // a second; negative: nothing can be said
+  double rate = -1;     // a second; negative: nothing can be said
+  bool known = true;    // done is
+  bool counted = true;  // total is
+  int64 stands = 0;     // of what is left: what nobody is at, so that no end can be foreseen
   Cell hint;
 };
 
@@ -54,16 +56,17 @@ void Return(const Operation& of, ResultSet* result) {
     pg_snprintf(text, sizeof(text), "%.1f", of.rate);
     rate = text;
   }
-  if (of.rate > 0) {
+  if (of.rate > 0 && of.stands == 0 && of.counted) {
     left = std::to_string(static_cast<int64>(std::ceil(static_cast<double>(of.total - of.done) / of.rate))) + " s";
   }
-  result->Add({of.command, of.pid, of.who, of.route, of.phase, UnixMicrosCell(of.since), std::to_string(of.done),
-               std::to_string(of.total), rate, left, of.hint});
+  result->Add({of.command, of.pid, of.who, of.route, of.phase, UnixMicrosCell(of.since),
+               of.known ? Cell(std::to_string(of.done)) : Cell(), of.counted ? Cell(std::to_string(of.total)) : Cell(),
+               rate, left, of.hint});
 }
 
-// Adds what sessions do; returns the numbers of the replays among them.
-std::vector<int64> AddSessions(std::vector<Operation>* operations) {
-  std::vector<int64> numbers;
+// Adds what sessions do; returns where the replays among them are, by number.
+std::map<int64, size_t> AddSessions(std::vector<Operation>* operations) {
+  std::map<int64, size_t> numbers;
   if (outbox::pg::Shared() == nullptr) {
     return numbers;
   }
@@ -94,7 +97,7 @@ std::vector<int64> AddSessions(std::vector<Operation>* operations) {
     of.rate = RateOf(of.done, of.since);
     if (slot.number != 0) {
       of.hint = "SELECT outbox.cancel_replay(" + std::to_string(slot.number) + ") ends it.";
-      numbers.push_back(slot.number);
+      numbers[slot.number] = operations->size();
     } else {
       of.hint = "SELECT pg_cancel_backend(" + std::to_string(slot.pid.value) + ") ends it; what is done stays done.";
     }
@@ -103,38 +106,74 @@ std::vector<int64> AddSessions(std::vector<Operation>* operations) {
   return numbers;
 }
 
-void AddReplays(const std::vector<int64>& copied_now, std::vector<Operation>* operations) {
-  for (const Row& row : RunSql(
-           Access::kRead,
-           "SELECT r.number, r.who, r.route, r.state, r.copied, r.matched, "
-           "(extract(epoch FROM r.at) * 1000000)::bigint, r.per_second, x.n "
-           "FROM outbox.replay r CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p "
-           "WHERE r.state = 'scheduled' AND p.replay = r.number AND p.replay <> 0 AND p.state <> 'dead' "
-           "LIMIT 100000) y) x WHERE r.state IN ('copying', 'interrupted') OR x.n > 0 ORDER BY 1",
-           {}, outbox::admin::Plan::kByKey)) {
-    if (std::find(copied_now.begin(), copied_now.end(), Int(row[0])) != copied_now.end()) {
+// What keeps the events of a route, parked ones too, from going just now; empty: nothing that is known.
+std::string WhatStops(const std::vector<OwnedLaneView>& views, const Pause* pause, int64 route_id) {
+  if (pause != nullptr) {
+    return "paused: " + pause->reason;
+  }
+  std::string trouble = "no worker has the route";
+  for (const OwnedLaneView& view : views) {
+    if (view.owned && view.id.route_id == route_id) {
+      if (view.trouble.empty() && strcmp(view.state, "paused") != 0) {
+        return "";
+      }
+      trouble = view.trouble.empty() ? "paused" : std::string(view.trouble.code) + ": " + view.trouble.message;
+    }
+  }
+  return trouble;
+}
+
+// What is done of a replay are the copies that have gone, also while a session still copies: some go meanwhile.
+// `copied_now`: places in `operations` by number.
+void AddReplays(const std::map<int64, size_t>& copied_now, std::vector<Operation>* operations) {
+  constexpr int64 kMostCounted = 1'000'000;
+  const std::vector<Row> rows = RunSql(
+      Access::kRead,
+      "SELECT r.number, r.who, r.route, r.state, r.copied, r.matched, (extract(epoch FROM r.at) * 1000000)::bigint, "
+      "x.n, t.id, t.server FROM outbox.replay r LEFT JOIN outbox.route t ON t.name = r.to_route "
+      "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p "
+      "WHERE r.state <> 'cancelled' AND p.replay = r.number AND p.replay <> 0 AND p.state <> 'dead' "
+      "LIMIT $1::bigint) y) x WHERE r.state IN ('copying', 'interrupted') OR x.n > 0 ORDER BY 1",
+      {Cell(std::to_string(kMostCounted))}, outbox::admin::Plan::kByKey);
+  if (rows.empty()) {
+    return;
+  }
+  const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  const std::vector<Pause> pauses = LoadPauses();
+  for (const Row& row : rows) {
+    const std::string& number = row[0].value();
+    const auto session = copied_now.find(Int(row[0]));
+    const int64 left = Int(row[7]);
+    Operation made;
+    Operation& of = session == copied_now.end() ? made : (*operations)[session->second];
+    of.done = std::max<int64>(Int(row[4]) - left, 0);
+    of.known = left < kMostCounted;
+    of.rate = of.known && of.done > 0 ? RateOf(of.done, Int(row[6])) : -1;
+    const Pause* pause = row[8] ? FindRoutePause(pauses, Int(row[8]), row[9].value()) : nullptr;
+    const std::string stops = WhatStops(views, pause, Int(row[8]));
+    if (!stops.empty()) {
+      of.rate = -1;
+    }
+    if (session != copied_now.end()) {
+      of.hint = row[4].value() + " are copied. " + of.hint.value_or("");
       continue;
     }
-    const std::string& number = row[0].value();
-    Operation of;
     of.command = "replay";
     of.who = row[1];
     of.route = row[2];
     of.since = Int(row[6]);
     if (row[3] == "scheduled") {
-      of.phase = "sending";
+      of.phase = stops.empty() ? "sending" : "waits";
       of.total = Int(row[4]);
-      of.done = std::max<int64>(of.total - Int(row[8]), 0);
-      of.rate = row[7] ? std::strtod(row[7]->c_str(), nullptr) : RateOf(of.done, of.since);
-      of.hint = "SELECT outbox.cancel_replay(" + number + ") ends it.";
+      of.hint = (stops.empty() ? "" : stops + ". ") + "SELECT outbox.cancel_replay(" + number + ") ends it.";
     } else {
       of.phase = "interrupted";
       of.total = Int(row[5]);
-      of.done = Int(row[4]);
+      of.rate = -1;
       of.hint = "CALL outbox.replay(number => " + number + ", dry_run => false) goes on, SELECT outbox.cancel_replay(" +
                 number + ") ends it.";
     }
-    operations->push_back(std::move(of));
+    operations->push_back(std::move(made));
   }
 }
 
@@ -180,38 +219,80 @@ const outbox::Drain* FindDrain(int64 route_id) {
   return found;
 }
 
+bool IsBehind(int64 since, int64 now) {
+  return since != 0 && now - since >= outbox::Drain::kLasts;
+}
+
+std::string EventsText(int64 count) {
+  return std::to_string(count) + (count == 1 ? " event" : " events");
+}
+
+// What is in the way of the events of a route that nobody sends just now.
+std::string InTheWay(const Pause* pause, const RouteWaiting& behind) {
+  return pause != nullptr         ? "paused: " + pause->reason
+         : behind.trouble.empty() ? "a topic or key is paused"
+                                  : behind.trouble;
+}
+
+Cell DrainHint(const Pause* pause, const RouteWaiting& behind, const Operation& of) {
+  constexpr const char* kSeeLag = ". outbox.lag says what is in the way of each lane.";
+  if (of.phase == "waits") {
+    return (behind.standing == 0 && behind.trouble.empty() && pause == nullptr ? std::string("nothing is acknowledged")
+                                                                               : InTheWay(pause, behind)) +
+           kSeeLag;
+  }
+  if (behind.standing == 0) {
+    return Cell();
+  }
+  std::string hint = EventsText(behind.standing) + (behind.standing == 1 ? " waits apart (" : " wait apart (") +
+                     InTheWay(pause, behind) + ")";
+  if (const int64 others = of.total - of.done - behind.standing; others > 0 && of.rate > 0) {
+    hint += ", the others for " + std::to_string(static_cast<int64>(std::ceil(static_cast<double>(others) / of.rate))) +
+            " s at this rate";
+  }
+  return hint + kSeeLag;
+}
+
 void AddDrains(std::vector<Operation>* operations) {
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   const int64 now = Now();
-  if (std::none_of(views.begin(), views.end(), [now](const OwnedLaneView& view) {
-        return view.owned && view.behind_since != 0 && now - view.behind_since >= kBehindFor;
-      })) {
+  if (std::none_of(views.begin(), views.end(),
+                   [now](const OwnedLaneView& view) { return view.owned && IsBehind(view.behind_since, now); })) {
     return;
   }
   const LogEstimate* log = Guard([]() -> const LogEstimate* { return EstimateLog(); });
   const std::map<int64, RouteWaiting> waiting = WaitingByRoute(views, ReadStanding(MyDatabaseId), *log);
+  const std::vector<Pause> pauses = LoadPauses();
   for (const Row& route : RunSql(Access::kRead, "SELECT r.id, r.name, r.server FROM outbox.route r ORDER BY 2")) {
     const auto found = waiting.find(Int(route[0]));
-    if (found == waiting.end() || found->second.behind_since == 0 || now - found->second.behind_since < kBehindFor) {
+    if (found == waiting.end() || found->second.behind_since == 0) {
       continue;
     }
     const RouteWaiting& behind = found->second;
     Operation of;
     of.command = "drain";
     of.route = route[1];
-    of.since = behind.behind_since;
-    if (const outbox::Drain* drain = FindDrain(Int(route[0])); drain != nullptr && drain->since != 0) {
+    // Lanes that stand do not know since when something has been behind them.
+    of.since = std::max(behind.behind_since, std::min(behind.oldest, now));
+    const outbox::Drain* drain = FindDrain(Int(route[0]));
+    if (drain != nullptr && now - drain->seen <= outbox::Drain::kGap) {
       of.since = std::min<int64>(of.since, drain->since);
-      of.done = static_cast<int64>(drain->done());
-      of.rate = RateOf(of.done, drain->moves);
+      of.done = static_cast<int64>(outbox::ValueOf(drain->done));
+      of.rate = of.done > 0 ? RateOf(of.done, drain->moves) : -1;
     }
-    of.total = of.done + behind.count;
-    if (of.total == 0) {
+    if ((behind.count == 0 && !behind.uncounted) || !IsBehind(of.since, now)) {
       continue;  // it wants nothing of what is behind it
     }
-    const bool stands = behind.stands || of.done == 0;
-    of.phase = stands ? "waits" : "sending";
-    of.hint = stands ? Cell("outbox.lag says what is in the way of the route.") : Cell();
+    of.total = of.done + behind.count;
+    of.counted = !behind.uncounted;
+    // Of a route that counts with others it is not known what it has done.
+    const bool sends = behind.moves && (drain == nullptr || of.done > 0);
+    of.phase = sends ? "sending" : "waits";
+    of.stands = sends ? behind.standing : behind.count;
+    of.rate = sends ? of.rate : -1;
+    const Pause* pause = FindRoutePause(pauses, Int(route[0]), route[2].value());
+    of.hint = of.counted ? DrainHint(pause, behind, of)
+                         : Cell("The log is locked and cannot be counted: outbox.doctor() says by whom.");
     operations->push_back(std::move(of));
   }
 }
@@ -222,7 +303,7 @@ OUTBOX_FUNCTION(outbox_progress) {
   ResultSet result(fcinfo);
   result.Begin();
   std::vector<Operation> operations;
-  const std::vector<int64> copied_now = AddSessions(&operations);
+  const std::map<int64, size_t> copied_now = AddSessions(&operations);
   AddReplays(copied_now, &operations);
   AddLaneChanges(&operations);
   AddDrains(&operations);

@@ -362,12 +362,18 @@ OUTBOX_FUNCTION(outbox_wait_for) {
 
 namespace {
 
+// What is due by then is waited for.
+int64 DueBy(bool delayed) {
+  return delayed ? PG_INT64_MAX : Guard([] { return outbox::pg::BelievedWall(); });
+}
+
 // Which lanes have nothing left of what was committed before `asked`, as far as the log tells. Counting may take a
 // while where much waits: so it is done seldom then, and not at all before lanes had time to reach the barrier.
 class EmptyLanes {
  public:
-  explicit EmptyLanes(const outbox::Snapshot& asked)
-      : asked_(asked), next_(GetCurrentTimestamp() + kTableCheckMicros) {}
+  // `delayed`: what is not due counts as left, too.
+  EmptyLanes(const outbox::Snapshot& asked, bool delayed)
+      : asked_(asked), delayed_(delayed), next_(GetCurrentTimestamp() + kTableCheckMicros) {}
 
   // Takes those out of `waiting` that were found empty, now or before.
   void Remove(std::vector<LaneKey>* waiting, uint64 barrier) {
@@ -391,7 +397,7 @@ class EmptyLanes {
         continue;  // of a route that cannot work it is unknown what it wants
       }
       const std::vector<LaneBacklog> left =
-          CountBacklog(route, {.limit = kSettleScanLimit, .only = &asked_, .parked = true});
+          CountBacklog(route, {.limit = kSettleScanLimit, .only = &asked_, .due_by = DueBy(delayed_), .parked = true});
       for (size_t i = 0; i < route.size(); i++) {
         if (left[i].pending == 0 && !left[i].capped) {
           empty_.insert({route[i].route_id, route[i].lane});
@@ -401,6 +407,7 @@ class EmptyLanes {
   }
 
   const outbox::Snapshot& asked_;
+  const bool delayed_;
   TimestampTz next_;
   std::set<std::pair<int64, int>> empty_;  // route and lane, as of the last count
 };
@@ -421,7 +428,7 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
   int64 until = Guard([] { return outbox::pg::ClockNow(); });
   std::vector<LaneKey> waiting;
-  EmptyLanes empty(asked);
+  EmptyLanes empty(asked, delayed);
   bool parked = false;
   auto check_tables = [&] {
     waiting.clear();
@@ -436,8 +443,8 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   if (reached) {
     Settle(end, [&] {
       for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
-        for (const LaneBacklog& backlog :
-             CountBacklog(route, {.limit = kSettleScanLimit, .only = &asked, .parked = true})) {
+        for (const LaneBacklog& backlog : CountBacklog(
+                 route, {.limit = kSettleScanLimit, .only = &asked, .due_by = DueBy(delayed), .parked = true})) {
           if (backlog.pending > 0 || backlog.capped) {
             return false;
           }

@@ -2,6 +2,7 @@
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.cloudevents.CloudEvent;
 import io.cloudevents.kafka.CloudEventDeserializer;
+import io.cloudevents.kafka.KafkaMessageFactory;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.time.Instant;
@@ -25,7 +26,9 @@ public class CloudEventsConsumer {
       Instant end = Instant.now().plusSeconds(60);
       while (left > 0 && Instant.now().isBefore(end)) {
         for (ConsumerRecord<String, CloudEvent> record : consumer.poll(Duration.ofSeconds(1))) {
-          CloudEvent event = record.value();
+          // Kafka's consumer gives null for a tombstone, and asks no deserializer.
+          CloudEvent event =
+              record.value() != null ? record.value() : KafkaMessageFactory.createReader(record.headers(), null).toEvent();
           Map<String, Object> extensions = new TreeMap<>();
           for (String name : event.getExtensionNames()) {
             extensions.put(name, event.getExtension(name));

@@ -4,26 +4,20 @@ package Outbox::Debezium;
 use strict;
 use warnings;
 
-use File::Temp ();
-use IPC::Run ();
-use Test::More;
+use Outbox::Capture;
+use parent -norequire, 'Outbox::Capture';
 
 my $script = "$ENV{OUTBOX_TOP}/test/brokers/debezium.sh";
-my @all;
 
 # The whole file is skipped, with the reason, where there is no Debezium to be had.
-sub skip_without
-{
-	my $said = '';
-	plan(skip_all => "no Debezium Server here: $said") if !IPC::Run::run([ $script, 'prepare' ], '<', \undef, '>', \my $cache, '2>', \$said);
-	return;
-}
+sub skip_without { return Outbox::Capture::skip_without_peer($script, 'Debezium Server') }
 
 # What any server needs: slot NAME of table $table. A publication `debezium` has to be there.
 sub new
 {
 	my ($class, $node, $name, $table, %properties) = @_;
-	my $self = bless { name => $name, dir => File::Temp::tempdir('outbox-debezium.XXXXXX', TMPDIR => 1) }, $class;
+	my $self = $class->make($script);
+	$self->{name} = $name;
 	my %all = (
 		'source.connector.class' => 'io.debezium.connector.postgresql.PostgresConnector',
 		'source.offset.storage.file.filename' => "$self->{dir}/offsets.dat",
@@ -37,7 +31,6 @@ sub new
 		'format.key' => 'simplestring', 'format.value' => 'simplestring', 'format.header.schemas.enable' => 'false',
 		'format.key.schemas.enable' => 'false', 'format.value.schemas.enable' => 'false', %properties);
 	$self->{lines} = [ map { "debezium.$_=$all{$_}" } sort keys %all ];
-	push @all, $self;
 	return $self;
 }
 
@@ -50,36 +43,5 @@ sub kafka
 }
 
 sub redis { my ($redis) = @_; return ('sink.type' => 'redis', 'sink.redis.address' => "127.0.0.1:$redis->{port}") }
-
-sub run
-{
-	my ($self, @arguments) = @_;
-	my $output = '';
-	IPC::Run::run([ $script, @arguments ], '<', \undef, '>&', \$output) or die "debezium.sh @arguments: $output";
-	return $output;
-}
-
-sub start { my ($self) = @_; $self->run('start', $self->{dir}, @{ $self->{lines} }); return $self }
-sub stop { my ($self) = @_; $self->run('stop', $self->{dir}); return }
-sub kill9 { my ($self) = @_; $self->run('kill', $self->{dir}); return }
-
-sub said
-{
-	my ($self) = @_;
-	open my $file, '<', "$self->{dir}/server.log" or return '';
-	local $/ = undef;
-	return <$file> // '';
-}
-
-END
-{
-	my $status = $?;
-	foreach my $debezium (@all)
-	{
-		eval { $debezium->kill9 };
-		system('rm', '-rf', $debezium->{dir});
-	}
-	$? = $status;
-}
 
 1;

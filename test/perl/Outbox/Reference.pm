@@ -114,9 +114,8 @@ sub views
 	my $text = <<'END';
 # Views
 
-Written by `scripts/reference` from the `COMMENT`s of an installed extension: edit those, in `schema/`. All are in schema `outbox`. What
-[the tables](#tables) hold is read through views and functions, and changed through functions; what is not on this page is the
-extension's own.
+Written by `scripts/reference` from the `COMMENT`s of an installed extension: edit those, in `schema/`. All are in schema `outbox`.
+What they show is changed through functions; what is not on this page is the extension's own.
 END
 	my $section = sub
 	{
@@ -130,9 +129,7 @@ END
 		}
 	};
 	$text .= "\n## To look at\n";
-	$section->($_) foreach grep { $_->{is_view} || $_->{monitor} } @$relations;
-	$text .= "\n## Tables\n";
-	$section->($_) foreach grep { !($_->{is_view} || $_->{monitor}) } @$relations;
+	$section->($_) foreach @$relations;
 	$text =~ s/\.\.\n/.\n/g;
 	return $text;
 }

@@ -1,0 +1,250 @@
+-- ---------------------------------------------------------------------------------------------------------------------
+-- Rights that outbox grants: one line instead of a page of GRANTs, which is taken back as a whole. What an action (emit, receive,
+-- operate) grants is outbox_internal.<action>_grants(). Rights by pattern also say in which names a role may act, in a table that
+-- src/pg/rights.h reads. (Run again in a step from one version to the next.)
+-- ---------------------------------------------------------------------------------------------------------------------
+
+-- Rights by pattern: the action, what its names are called, and patterns as an example. The table outbox_internal.<action>_right
+-- has what grant_<action>() said last: by oid, because a role may be renamed, here or in another database; and by name, because that
+-- is what a dump restores: a limit stays where the role is missing, and a role that is made later under the name has it.
+CREATE OR REPLACE FUNCTION outbox_internal.pattern_rights(OUT action text, OUT names text, OUT one text, OUT several text) RETURNS SETOF record
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  VALUES ('emit', 'topics', '{shop.*}', '{shop.*,billing.*}'),
+         ('receive', 'consumers', '{billing}', '{billing,search-*}');
+END;
+COMMENT ON FUNCTION outbox_internal.pattern_rights() IS 'actions that a role may be granted in some names only; each has a table outbox_internal.<action>_right';
+
+-- As in src/pg/rights.cpp.
+CREATE OR REPLACE FUNCTION outbox_internal.role_of(role name, role_id oid, system_identifier bigint) RETURNS oid
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  SELECT coalesce(
+    (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.oid = role_of.role_id
+     AND role_of.system_identifier = (SELECT c.system_identifier FROM pg_catalog.pg_control_system() c)),
+    (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = role_of.role));
+END;
+COMMENT ON FUNCTION outbox_internal.role_of(name, oid, bigint) IS 'the role that a row of a right by pattern is about; NULL: there is none';
+
+CREATE OR REPLACE FUNCTION outbox_internal.find_role() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $find$
+BEGIN
+  NEW.role_id := (SELECT r.oid FROM pg_roles r WHERE r.rolname = NEW.role);
+  NEW.system_identifier := (SELECT c.system_identifier FROM pg_control_system() c);
+  RETURN NEW;
+END
+$find$;
+COMMENT ON FUNCTION outbox_internal.find_role() IS 'fills role_id of a right by pattern, also of a row that a dump brings';
+
+-- Called where a role is renamed here, by the keeper (a role may be renamed in another database), and before a row is taken
+-- for one role's. Nothing is counted by it: a row is the role's by its oid anyway.
+CREATE OR REPLACE FUNCTION outbox_internal.follow_role_names() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $follow$
+DECLARE
+  here bigint := (SELECT c.system_identifier FROM pg_control_system() c);
+  rights text;
+  moved bigint;
+BEGIN
+  FOR rights IN SELECT p.action || '_right' FROM outbox_internal.pattern_rights() p LOOP
+    EXECUTE format('SELECT count(*) FROM (SELECT FROM outbox_internal.%I LIMIT 1) e', rights) INTO moved;
+    CONTINUE WHEN moved = 0;
+    LOOP
+      EXECUTE format($sql$
+        UPDATE outbox_internal.%1$I e SET role = r.rolname FROM pg_roles r
+        WHERE r.oid = outbox_internal.role_of(e.role, e.role_id, e.system_identifier) AND r.rolname <> e.role
+          AND NOT EXISTS (SELECT FROM outbox_internal.%1$I o WHERE o.role = r.rolname)$sql$, rights);
+      GET DIAGNOSTICS moved = ROW_COUNT;
+      CONTINUE WHEN moved > 0;
+      -- Roles have taken each other's names: one row makes room. It is found by its oid meanwhile.
+      EXECUTE format($sql$
+        UPDATE outbox_internal.%1$I e SET role = '(' || e.role_id || ')' WHERE e.role = (
+          SELECT min(m.role) FROM outbox_internal.%1$I m
+          JOIN pg_roles r ON r.oid = outbox_internal.role_of(m.role, m.role_id, m.system_identifier) AND r.rolname <> m.role
+          JOIN outbox_internal.%1$I o ON o.role = r.rolname
+          JOIN pg_roles q ON q.oid = outbox_internal.role_of(o.role, o.role_id, o.system_identifier) AND q.rolname <> o.role
+          WHERE m.role <> '(' || m.role_id || ')')$sql$, rights);
+      GET DIAGNOSTICS moved = ROW_COUNT;
+      EXIT WHEN moved = 0;
+    END LOOP;
+    EXECUTE format($sql$
+      UPDATE outbox_internal.%I e SET role_id = r.oid, system_identifier = $1 FROM pg_roles r
+      WHERE r.oid = outbox_internal.role_of(e.role, e.role_id, e.system_identifier)
+        AND (e.role_id, e.system_identifier) IS DISTINCT FROM (r.oid, $1)$sql$, rights) USING here;
+  END LOOP;
+END
+$follow$;
+COMMENT ON FUNCTION outbox_internal.follow_role_names() IS 'rights by pattern: a role that was renamed gets its new name there, one that was made after a restore its oid';
+
+-- GRANT and REVOKE on one object, in two sessions at once, fail; so who changes rights here does it in turn. No worker, and no
+-- emit(), needs this lock.
+CREATE OR REPLACE FUNCTION outbox_internal.lock_rights() RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $lock$
+BEGIN
+  LOCK TABLE outbox_internal.emit_right IN SHARE UPDATE EXCLUSIVE MODE;
+END
+$lock$;
+COMMENT ON FUNCTION outbox_internal.lock_rights() IS 'one after the other: grant_emit(), grant_receive(), grant_operate() and their opposites';
+
+-- A right on an object here that the role has, of itself, as a member of another role or as PUBLIC, or USAGE that it may pass on:
+-- that was not ours to give.
+CREATE OR REPLACE FUNCTION outbox_internal.needs_schema(role oid) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  SELECT EXISTS (
+    SELECT FROM (
+      SELECT x.grantee FROM pg_catalog.pg_class c, LATERAL aclexplode(c.relacl) x
+      WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee <> c.relowner
+      UNION ALL
+      SELECT x.grantee FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid, LATERAL aclexplode(a.attacl) x
+      WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee <> c.relowner
+      UNION ALL
+      SELECT x.grantee FROM pg_catalog.pg_proc p, LATERAL aclexplode(p.proacl) x
+      WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee <> p.proowner
+      UNION ALL
+      SELECT x.grantee FROM pg_catalog.pg_namespace n, LATERAL aclexplode(n.nspacl) x
+      WHERE n.nspname = 'outbox' AND x.grantee = needs_schema.role AND x.is_grantable
+    ) g
+    WHERE CASE g.grantee WHEN 0 THEN true ELSE pg_has_role(needs_schema.role, g.grantee, 'MEMBER') END);
+END;
+COMMENT ON FUNCTION outbox_internal.needs_schema(oid) IS 'does the role need USAGE on schema outbox for a right that it has there?';
+
+-- What an action grants, as GRANT and REVOKE name it, and which object that is on. (Of columns: none, for it is not on the table.)
+CREATE OR REPLACE FUNCTION outbox_internal.granted(action text, OUT what text, OUT routine oid, OUT relation oid) RETURNS SETOF record
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $granted$
+BEGIN
+  RETURN QUERY EXECUTE format($sql$
+    SELECT g, to_regprocedure(substring(g FROM '^EXECUTE ON ROUTINE (.*)$'))::oid, to_regclass(substring(g FROM '^[A-Z, ]+ ON (?!ROUTINE )(.*)$'))::oid
+    FROM outbox_internal.%I() g$sql$, action || '_grants');
+END
+$granted$;
+COMMENT ON FUNCTION outbox_internal.granted(text) IS 'what grant_emit(), grant_receive() or grant_operate() grants, and on which object';
+
+-- Whether anything of the role's own would be taken back: rights on these objects, or USAGE that it does not need.
+CREATE OR REPLACE FUNCTION outbox_internal.has_of(role oid, action text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_proc p JOIN outbox_internal.granted(has_of.action) g ON g.routine = p.oid, LATERAL aclexplode(p.proacl) x
+    WHERE x.grantee = has_of.role AND x.grantee <> p.proowner
+    UNION ALL
+    SELECT FROM pg_catalog.pg_class c JOIN outbox_internal.granted(has_of.action) g ON g.relation = c.oid, LATERAL aclexplode(c.relacl) x
+    WHERE x.grantee = has_of.role AND x.grantee <> c.relowner
+    UNION ALL
+    SELECT FROM pg_catalog.pg_namespace n, LATERAL aclexplode(n.nspacl) x
+    WHERE n.nspname = 'outbox' AND x.grantee = has_of.role AND x.grantee <> n.nspowner AND x.privilege_type = 'USAGE'
+      AND NOT outbox_internal.needs_schema(has_of.role));
+END;
+COMMENT ON FUNCTION outbox_internal.has_of(oid, text) IS 'does the role have rights of its own that the action grants, or USAGE on the schema for nothing?';
+
+CREATE OR REPLACE FUNCTION outbox_internal.check_role(role regrole, action text, granting boolean) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $check$
+BEGIN
+  IF role IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'role must not be null',
+      DETAIL = format('Without a role there is nobody to %s.', CASE WHEN granting THEN 'grant to' ELSE 'revoke from' END),
+      HINT = format('Pass a role name, such as ''%s''.', CASE action WHEN 'operate' THEN 'oncall' ELSE 'app' END);
+  END IF;
+  IF granting AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = role::oid) THEN
+    RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role %s does not exist', role),
+      DETAIL = 'There is no role of that number.', HINT = 'Pass a role name, such as ''app''.';
+  END IF;
+END
+$check$;
+COMMENT ON FUNCTION outbox_internal.check_role(regrole, text, boolean) IS 'refuses what nothing can be granted to or taken from';
+
+CREATE OR REPLACE FUNCTION outbox_internal.grant_to(role regrole, action text, detail jsonb DEFAULT '{}') RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
+DECLARE
+  what text;
+BEGIN
+  PERFORM outbox_internal.lock_rights();
+  EXECUTE format('GRANT USAGE ON SCHEMA outbox TO %s', role);
+  FOR what IN SELECT g.what FROM outbox_internal.granted(action) g LOOP
+    EXECUTE format('GRANT %s TO %s', what, role);
+  END LOOP;
+  INSERT INTO outbox.audit (who, action, detail)
+  VALUES (session_user, 'grant_' || grant_to.action, jsonb_strip_nulls(jsonb_build_object('to', grant_to.role) || grant_to.detail));
+END
+$grant$;
+COMMENT ON FUNCTION outbox_internal.grant_to(regrole, text, jsonb) IS 'grants what the action grants, and writes it into outbox.audit';
+
+CREATE OR REPLACE FUNCTION outbox_internal.revoke_from(role regrole, action text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
+DECLARE
+  what text;
+  said bigint := 0;
+BEGIN
+  PERFORM outbox_internal.lock_rights();
+  IF EXISTS (SELECT FROM outbox_internal.pattern_rights() p WHERE p.action = revoke_from.action) THEN
+    PERFORM outbox_internal.follow_role_names();
+    EXECUTE format('DELETE FROM outbox_internal.%I e WHERE outbox_internal.role_of(e.role, e.role_id, e.system_identifier) = $1', action || '_right') USING role::oid;
+    GET DIAGNOSTICS said = ROW_COUNT;
+  END IF;
+  IF said = 0 AND NOT outbox_internal.has_of(role::oid, action) THEN
+    RETURN false;
+  END IF;
+  FOR what IN SELECT g.what FROM outbox_internal.granted(action) g LOOP
+    EXECUTE format('REVOKE %s FROM %s', what, role);
+  END LOOP;
+  IF NOT outbox_internal.needs_schema(role::oid) THEN
+    EXECUTE format('REVOKE USAGE ON SCHEMA outbox FROM %s', role);
+  END IF;
+  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_' || revoke_from.action, jsonb_build_object('from', revoke_from.role));
+  RETURN true;
+END
+$revoke$;
+COMMENT ON FUNCTION outbox_internal.revoke_from(regrole, text) IS 'takes back what the action grants, USAGE on the schema as well with the last right that needs it, and writes it into outbox.audit; false: the role had nothing';
+
+CREATE OR REPLACE FUNCTION outbox_internal.check_patterns(action text, patterns text[]) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $check$
+DECLARE
+  names text;
+  one text;
+  several text;
+BEGIN
+  SELECT p.names, p.one, p.several INTO STRICT names, one, several FROM outbox_internal.pattern_rights() p WHERE p.action = check_patterns.action;
+  IF array_ndims(patterns) > 1 THEN
+    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('%s must be a list of one dimension', names),
+      DETAIL = format('It has %s.', array_ndims(patterns)), HINT = format('Pass patterns such as ''%s''.', several);
+  END IF;
+  IF cardinality(patterns) = 0 OR array_position(patterns, NULL) IS NOT NULL OR '' = ANY (patterns) THEN
+    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('%s must be patterns, one at least', names),
+      DETAIL = 'An empty list, an empty pattern and NULL allow nothing.',
+      HINT = format('Pass patterns such as ''%s''; revoke_%s() takes the right away, no %s at all means all.', one, action, names);
+  END IF;
+END
+$check$;
+COMMENT ON FUNCTION outbox_internal.check_patterns(text, text[]) IS 'refuses what is no list of patterns';
+
+CREATE OR REPLACE FUNCTION outbox_internal.grant_by_pattern(role regrole, action text, patterns text[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
+DECLARE
+  rights text := action || '_right';
+  names text := (SELECT p.names FROM outbox_internal.pattern_rights() p WHERE p.action = grant_by_pattern.action);
+BEGIN
+  PERFORM outbox_internal.grant_to(role, action, jsonb_build_object(names, patterns));
+  PERFORM outbox_internal.follow_role_names();
+  EXECUTE format('DELETE FROM outbox_internal.%I e WHERE outbox_internal.role_of(e.role, e.role_id, e.system_identifier) = $1', rights) USING role::oid;
+  EXECUTE format('INSERT INTO outbox_internal.%1$I AS e (role, %2$I) VALUES ($1, $2) ON CONFLICT ON CONSTRAINT %3$I DO UPDATE '
+    'SET role_id = excluded.role_id, system_identifier = excluded.system_identifier, %2$I = excluded.%2$I', rights, names, rights || '_pkey')
+  USING pg_get_userbyid(role::oid), patterns;
+END
+$grant$;
+COMMENT ON FUNCTION outbox_internal.grant_by_pattern(regrole, text, text[]) IS 'grants what the action grants, in these names; NULL: in all. The last call counts';
+
+CREATE OR REPLACE FUNCTION outbox_internal.revoke_by_pattern(role regrole, action text) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
+DECLARE
+  had boolean;
+BEGIN
+  PERFORM outbox_internal.check_role(role, action, false);
+  had := outbox_internal.revoke_from(role, action);
+  IF EXISTS (SELECT FROM outbox_internal.granted(action) g WHERE has_function_privilege(role, g.routine, 'EXECUTE')) THEN
+    RAISE NOTICE USING MESSAGE = format(CASE WHEN had THEN 'role %1$s may still %2$s' ELSE 'role %1$s had no right to %2$s of its own, and may %2$s' END, role, action),
+      DETAIL = 'It may as a superuser or owner, as a member of a role that may, or as PUBLIC.';
+  ELSIF NOT had THEN
+    RAISE NOTICE 'role % had no right to %', role, action;
+  END IF;
+END
+$revoke$;
+COMMENT ON FUNCTION outbox_internal.revoke_by_pattern(regrole, text) IS 'takes back what grant_emit() or grant_receive() granted, and says whether the role may all the same';

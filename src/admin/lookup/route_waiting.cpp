@@ -1,0 +1,202 @@
+#include "admin/lookup/route_waiting.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "admin/common/query.h"
+
+namespace outbox::admin {
+
+namespace {
+
+// Of a lane that a worker has.
+bool Stands(const OwnedLaneView* view) {
+  return view != nullptr && view->owned && (!view->trouble.empty() || strcmp(view->state, "paused") == 0);
+}
+
+void Add(const Waiting& more, const OwnedLaneView* view, RouteWaiting* route) {
+  route->count += more.count;
+  route->standing += Stands(view) ? more.count : 0;
+  route->oldest = route->oldest == 0 || (more.oldest != 0 && more.oldest < route->oldest) ? more.oldest : route->oldest;
+  route->more = route->more || more.more;
+}
+
+void AddTold(const OwnedLaneView& view, RouteWaiting* route) {
+  Add({view.waiting, view.oldest, false, 0, {}}, &view, route);
+}
+
+void NoteBehind(const OwnedLaneView& view, RouteWaiting* route) {
+  route->moves = route->moves || !Stands(&view);
+  if (route->trouble.empty() && !view.trouble.empty()) {
+    route->trouble = std::string(view.trouble.code) + ": " + view.trouble.message;
+  }
+  if (route->behind_since == 0 || view.behind_since < route->behind_since) {
+    route->behind_since = view.behind_since;
+  }
+}
+
+// Lanes and side lanes.
+struct Part {
+  LaneId id;
+  std::string route;
+};
+
+std::vector<Part> LoadParts() {
+  static PlannedQuery query = {
+      "SELECT l.route_id, l.lane, 0, r.name FROM outbox_internal.lane l JOIN outbox.route r ON r.id = l.route_id "
+      "UNION ALL SELECT s.route_id, s.lane, s.side, r.name FROM outbox_internal.side_lane s "
+      "JOIN outbox.route r ON r.id = s.route_id"};
+  std::vector<Part> parts;
+  for (const Row& row : RunPlanned(&query)) {
+    parts.push_back(
+        {{std::strtoll(row[0]->c_str(), nullptr, 10), std::atoi(row[1]->c_str()), std::atoi(row[2]->c_str())},
+         row[3].value()});
+  }
+  return parts;
+}
+
+void Add(const Part& part, UntoldLanes* untold) {
+  untold->routes.emplace(part.id.route_id, part.route);
+  untold->lanes.emplace(part.id.route_id, part.id.lane);
+}
+
+}  // namespace
+
+bool IsTold(const OwnedLaneView* view) {
+  return view != nullptr && view->owned && view->caught_up;
+}
+
+UntoldLanes FindUntold(const LaneViews& views) {
+  UntoldLanes untold;
+  for (const Part& part : LoadParts()) {
+    if (!IsTold(views.Find(part.id.route_id, part.id.lane, part.id.side))) {
+      Add(part, &untold);
+    }
+  }
+  return untold;
+}
+
+std::vector<LaneRecord> LoadUntold(const UntoldLanes& untold) {
+  constexpr size_t kFew = 4;  // beyond that all are loaded at once
+  std::vector<LaneRecord> lanes;
+  if (untold.routes.size() > kFew) {
+    lanes = LoadLanes(std::nullopt);
+  } else {
+    for (const auto& [id, name] : untold.routes) {
+      for (LaneRecord& lane : LoadLanes(name)) {
+        lanes.push_back(std::move(lane));
+      }
+    }
+  }
+  std::erase_if(lanes, [&](const LaneRecord& lane) { return !untold.Has({lane.route_id, lane.lane, 0}); });
+  return lanes;
+}
+
+const pg::StandingSlot* FindStanding(const std::vector<pg::StandingSlot>& slots, const LaneId& id,
+                                     const Position& position) {
+  const auto slot = std::lower_bound(slots.begin(), slots.end(), id,
+                                     [](const pg::StandingSlot& one, const LaneId& of) { return one.lane < of; });
+  const bool found = slot != slots.end() && slot->lane == id && slot->stood_xmin == position.base.xmin &&
+                     slot->stood_xmax == position.base.xmax && slot->stood_done_to == position.done_to &&
+                     slot->looked_to.count >= 0;
+  return found ? &*slot : nullptr;
+}
+
+bool BeginBehind(const OwnedLaneView* view, Position* position) {
+  if (view == nullptr || !view->owned) {
+    return false;
+  }
+  std::optional<Snapshot> to = view->found_to.Get();
+  if (to) {
+    *position = {std::move(*to), std::nullopt, kBeforeAllTime};
+  }
+  return to.has_value();
+}
+
+std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& views,
+                                             const std::vector<pg::StandingSlot>& standing, const LogEstimate& log,
+                                             const SurveyTables& readable) {
+  std::map<int64, RouteWaiting> routes;
+  if (!readable.lanes) {
+    for (const OwnedLaneView& view : views) {
+      if (view.owned) {
+        RouteWaiting& route = routes[view.id.route_id];
+        route.owned += view.id.side == 0 ? 1 : 0;
+        route.inflight += view.inflight_count;
+        route.more = route.more || !view.caught_up;
+        AddTold(view, &route);
+      }
+    }
+    return routes;
+  }
+  const LaneViews by_lane(views);
+  const std::vector<Part> parts = LoadParts();
+  UntoldLanes untold;
+  for (const Part& part : parts) {
+    const OwnedLaneView* view = by_lane.Find(part.id.route_id, part.id.lane, part.id.side);
+    RouteWaiting& route = routes[part.id.route_id];
+    const bool owned = view != nullptr && view->owned;
+    if (part.id.side == 0) {
+      (owned ? route.owned : route.unowned)++;
+    }
+    if (owned) {
+      route.inflight += view->inflight_count;
+      if (view->behind_since != 0) {
+        NoteBehind(*view, &route);
+      }
+    }
+    if (!IsTold(view)) {
+      Add(part, &untold);
+      route.more = route.more || !readable.positions;
+    }
+  }
+  for (const Part& part : parts) {
+    const OwnedLaneView* view = by_lane.Find(part.id.route_id, part.id.lane, part.id.side);
+    if (view != nullptr && view->owned && (!readable.positions || !untold.Has(part.id))) {
+      AddTold(*view, &routes[part.id.route_id]);
+    }
+  }
+  if (untold.routes.empty() || !readable.positions) {
+    return routes;
+  }
+  std::vector<LaneRecord> lanes = LoadUntold(untold);
+  const auto begin = [&](const LaneId& id, Position* position) {
+    RouteWaiting* route = &routes[id.route_id];
+    const OwnedLaneView* view = by_lane.Find(id.route_id, id.lane, id.side);
+    if (BeginBehind(view, position)) {
+      AddTold(*view, route);
+    }
+    if (const pg::StandingSlot* slot = FindStanding(standing, id, *position); slot != nullptr) {
+      position->base = slot->looked_to.Get().value();
+      Add({slot->waiting, slot->oldest, false, 0, {}}, view, route);
+    }
+  };
+  for (LaneRecord& lane : lanes) {
+    begin({lane.route_id, lane.lane, 0}, &lane.position);
+    for (SideRecord& side : lane.sides) {
+      begin({lane.route_id, lane.lane, side.side}, &side.position);
+    }
+  }
+  SurveyLimits limits = kFigureSurvey;
+  limits.parked = readable.parked ? limits.parked : 0;
+  const std::vector<LaneWaiting> found = Survey(lanes, log, limits);
+  for (size_t i = 0; i < lanes.size(); i++) {
+    const LaneRecord& lane = lanes[i];
+    RouteWaiting* route = &routes[lane.route_id];
+    Add(found[i].own, by_lane.Find(lane.route_id, lane.lane), route);
+    for (size_t s = 0; s < lane.sides.size(); s++) {
+      Add(found[i].sides[s], by_lane.Find(lane.route_id, lane.lane, lane.sides[s].side), route);
+    }
+  }
+  if (!log.whole()) {
+    for (auto& [id, route] : routes) {
+      route.uncounted = route.more && route.count == 0 && route.behind_since != 0;
+      route.oldest = route.uncounted && route.oldest == 0 ? route.behind_since : route.oldest;
+    }
+  }
+  return routes;
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,34 @@
+// What waits behind lanes that stand where they are (paused, in trouble, without a worker) [P]: the keeper looks
+// through the log for them while it grows, step by step, so that nobody has to when somebody asks. What it has found is
+// in shared memory (pg::StandingSlot); readers find it by FindStanding() (route_waiting.h).
+#pragma once
+
+#include <map>
+
+#include "base/lane_id.h"
+#include "pg/prelude.h"
+
+namespace outbox::admin {
+
+// The keeper's.
+class StandingLanes {
+ public:
+  StandingLanes();
+  ~StandingLanes();
+  StandingLanes(const StandingLanes&) = delete;
+  StandingLanes& operator=(const StandingLanes&) = delete;
+  // Takes some 100 ms at most, and a tenth of all time. In a transaction. Throws PgError.
+  void Step();
+
+ private:
+  struct Kept;
+  void Publish();
+
+  std::map<LaneId, Kept> kept_;
+  uint64 generation_ = 0;
+  uint64 stride_;           // transactions of one walk
+  int64_t next_ = 0;        // MonotonicMicros()
+  bool published_ = false;  // there is something in shared memory
+};
+
+}  // namespace outbox::admin

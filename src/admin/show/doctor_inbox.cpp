@@ -1,0 +1,126 @@
+// What outbox.doctor() says of the inbox, where it is used [P]. Takes no lock that anybody waits for, and waits for
+// none.
+#include "admin/lookup/try_lock.h"
+#include "admin/show/doctor.h"
+#include "pg/schemas.h"
+
+namespace outbox::admin {
+
+namespace {
+
+// The row of outbox_internal.inbox_kept, and what follows from it by today's date: whether it is of a day that no
+// retention gives; how many days are kept beyond the retention (negative: so many are lacking); the table of the first
+// day; the day that the retention gives; when it gives the first one.
+constexpr const char* kKept = R"(
+SELECT k.kept_from::text, k.kept_from >= t.today, w.wanted - k.kept_from, current_setting('outbox.inbox_retention'),
+       to_char((k.kept_from - date '1970-01-01') % 32, 'FM00'), w.wanted::text, (k.kept_from + (t.today - w.wanted))::text
+FROM outbox_internal.inbox_kept k, LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date) t (today),
+     LATERAL (SELECT ((now() - current_setting('outbox.inbox_retention')::interval) AT TIME ZONE 'UTC')::date) w (wanted))";
+
+// Tables of the ring without what makes each id be met once.
+constexpr const char* kUnguarded = R"(
+SELECT 'outbox_internal.' || t.name FROM (
+  SELECT format('inbox_day_%s', to_char(d, 'FM00')) FROM generate_series(0, 31) d UNION ALL VALUES ('inbox_undated_a'), ('inbox_undated_b')) t (name)
+WHERE NOT EXISTS (
+  SELECT FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid
+  WHERE c.relnamespace = 'outbox_internal'::regnamespace AND c.relname = t.name AND i.indisprimary AND i.indisvalid)
+ORDER BY 1)";
+
+// Who has a table in hand, so that it cannot be emptied.
+constexpr const char* kHolder = R"(
+SELECT CASE WHEN l.pid IS NULL THEN 'a prepared transaction'
+            ELSE format('process %s (%s), in a transaction since %s UTC', l.pid, coalesce(nullif(a.application_name, ''), a.backend_type, '?'),
+                        to_char(a.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')) END
+FROM pg_locks l JOIN pg_class c ON c.oid = l.relation LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.granted AND c.relnamespace = 'outbox_internal'::regnamespace AND c.relname = 'inbox_day_' || $1
+  AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND l.pid IS DISTINCT FROM pg_backend_pid()
+ORDER BY a.xact_start LIMIT 1)";
+
+// Where outbox.inbox_expired is 'accept' for more than a session: what sets it.
+constexpr const char* kAccepts = R"(
+SELECT CASE WHEN s.setrole = 0 AND s.setdatabase = 0 THEN 'ALTER ROLE ALL RESET outbox.inbox_expired;'
+            WHEN s.setrole = 0 THEN format('ALTER DATABASE %I RESET outbox.inbox_expired;', current_database())
+            WHEN s.setdatabase = 0 THEN format('ALTER ROLE %I RESET outbox.inbox_expired;', pg_get_userbyid(s.setrole))
+            ELSE format('ALTER ROLE %I IN DATABASE %I RESET outbox.inbox_expired;', pg_get_userbyid(s.setrole), current_database()) END
+FROM pg_db_role_setting s, unnest(s.setconfig) c
+WHERE c = 'outbox.inbox_expired=accept' AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
+UNION ALL
+SELECT 'ALTER SYSTEM RESET outbox.inbox_expired; SELECT pg_reload_conf();'
+FROM pg_settings p WHERE p.name = 'outbox.inbox_expired' AND p.source = 'configuration file' AND p.setting = 'accept'
+ORDER BY 1)";
+
+}  // namespace
+
+// Nothing where no mark was ever made, and where the extension is of a version without an inbox.
+void CheckInbox(Findings* findings) {
+  const bool here = pg::Guard([] { return OidIsValid(pg::FindOurRelation("inbox_kept")); });
+  if (!here) {
+    return;
+  }
+  if (!pg::Guard([] { return LockToLook(pg::FindOurRelation("inbox_kept")); })) {
+    findings->Warn("inbox", "outbox_internal.inbox_kept is locked, and every receive() waits for that.",
+                   "pg_locks says by whom; pg_terminate_backend(), a right of pg_signal_backend, ends it.");
+    return;
+  }
+  const std::vector<Row> rows = RunSql(Access::kRead, kKept);
+  if (rows.empty()) {
+    return;
+  }
+  const Row& kept = rows[0];
+  const std::string& from = kept[0].value();
+  const int late = std::stoi(kept[2].value());  // days that could have gone
+  const std::string retention = "outbox.inbox_retention (" + kept[3].value() + ")";
+  bool fine = true;
+  for (const Row& row : RunSql(Access::kRead, kUnguarded)) {
+    fine = false;
+    findings->Problem("inbox", row[0].value() + " has no valid primary key: receive() fails for ids of its days.",
+                      "REINDEX TABLE " + row[0].value() + ", or make the primary key (consumer, event_id) again.");
+  }
+  if (kept[1] == "t") {
+    fine = false;
+    findings->Problem("inbox",
+                      "Marks are kept from " + from +
+                          " on, and events of the days before count as older than what the inbox remembers. The clocks "
+                          "of this server and of the producer were ahead once.",
+                      "When nothing can come twice, a superuser puts it back: UPDATE outbox_internal.inbox_kept SET "
+                      "kept_from = '" +
+                          kept[5].value() + "';");
+  }
+  constexpr int kLate = 2;
+  if (late >= kLate) {
+    const std::vector<Row> holders = RunSql(Access::kRead, kHolder, {kept[4]});
+    if (!holders.empty()) {
+      fine = false;
+      findings->Warn("inbox",
+                     "Marks of " + from + " and later days are kept beyond " + retention +
+                         ": outbox_internal.inbox_day_" + kept[4].value() + " cannot be emptied, it is in use by " +
+                         holders[0][0].value() + ".",
+                     "Nobody waits for it, and ids are told apart as ever. It goes when that has ended.");
+    }
+  }
+  for (const Row& row : RunSql(Access::kRead, kAccepts)) {
+    fine = false;
+    findings->Warn("inbox",
+                   "outbox.inbox_expired is \"accept\" for more than a session: an event that comes again after " +
+                       retention + " is handled again.",
+                   "It is for a new consumer's first load. " + row[0].value());
+  }
+  if (fine) {
+    findings->Ok("inbox",
+                 "Consumers receive here; marks are kept from " + from + " on" +
+                     (late < 0 ? ", as far back as " + retention + " says from " + kept[6].value() + " on." : "."));
+  }
+}
+
+bool InboxAlone() {
+  for (const char* name : {"identity", "inbox_kept"}) {
+    if (!pg::Guard([name] { return OidIsValid(pg::FindOurRelation(name)) && LockToLook(pg::FindOurRelation(name)); })) {
+      return false;
+    }
+  }
+  return RunSql(Access::kRead,
+                "SELECT EXISTS (SELECT FROM outbox_internal.inbox_kept) AND NOT EXISTS (SELECT FROM "
+                "outbox_internal.identity)")[0][0] == "t";
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,189 @@
+#include "pg/rights.h"
+
+#include "pg/server_versions.h"
+
+extern "C" {
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_foreign_data_wrapper.h"
+#include "catalog/pg_foreign_server.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "storage/sinval.h"
+}
+
+namespace outbox::pg {
+
+namespace {
+
+enum RightColumn : int { kRole = 1, kRoleId, kPatterns, kSystemIdentifier };
+
+constexpr Right kFree = {InvalidOid, false, NIL};
+
+// One row.
+struct Granted {
+  Oid role;  // InvalidOid: there is none
+  bool limited;
+  List* patterns;
+};
+
+void OnRoleChange(Datum granted, CacheId, uint32) {
+  reinterpret_cast<CachedTable*>(DatumGetPointer(granted))->Outdate();
+}
+
+Oid RoleOf(TupleTableSlot* row) {
+  bool null = true;
+  const Oid oid = DatumGetObjectId(slot_getattr(row, kRoleId, &null));
+  if (!null) {
+    const Datum server = slot_getattr(row, kSystemIdentifier, &null);
+    if (!null && static_cast<uint64>(DatumGetInt64(server)) == GetSystemIdentifier() &&
+        SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(oid))) {
+      return oid;
+    }
+  }
+  return get_role_oid(NameStr(*DatumGetName(slot_getattr(row, kRole, &null))), true);
+}
+
+}  // namespace
+
+void HearOfRights(FunctionCallInfo fcinfo) {
+  const uint64 heard = SharedInvalidMessageCounter;
+  AcceptInvalidationMessages();
+  if (SharedInvalidMessageCounter == heard || fcinfo->flinfo == nullptr) {
+    return;
+  }
+  const Oid function = fcinfo->flinfo->fn_oid;
+  const AclResult may = RightTo(ProcedureRelationId, function, ACL_EXECUTE);
+  if (may != ACLCHECK_OK) {
+    aclcheck_error(may, OBJECT_FUNCTION, get_func_name(function));
+  }
+}
+
+bool OwnsObject(Oid catalog, Oid object) {
+#if PG_VERSION_NUM >= 160000
+  return object_ownercheck(catalog, object, GetUserId());
+#else
+  switch (catalog) {
+    case ProcedureRelationId:
+      return pg_proc_ownercheck(object, GetUserId());
+    case RelationRelationId:
+      return pg_class_ownercheck(object, GetUserId());
+    case TypeRelationId:
+      return pg_type_ownercheck(object, GetUserId());
+    case ForeignDataWrapperRelationId:
+      return pg_foreign_data_wrapper_ownercheck(object, GetUserId());
+    case ForeignServerRelationId:
+      return pg_foreign_server_ownercheck(object, GetUserId());
+    case DatabaseRelationId:
+      return pg_database_ownercheck(object, GetUserId());
+    default:
+      return superuser();
+  }
+#endif
+}
+
+AclResult RightTo(Oid catalog, Oid object, AclMode right) {
+#if PG_VERSION_NUM >= 160000
+  return object_aclcheck(catalog, object, GetUserId(), right);
+#else
+  return catalog == ProcedureRelationId ? pg_proc_aclcheck(object, GetUserId(), right)
+                                        : pg_foreign_server_aclcheck(object, GetUserId(), right);
+#endif
+}
+
+void* PatternRights::KeepRow(TupleTableSlot* row) {
+  auto* granted = static_cast<Granted*>(palloc0(sizeof(Granted)));
+  bool null = true;
+  granted->role = RoleOf(row);
+  const Datum patterns = slot_getattr(row, kPatterns, &null);
+  granted->limited = !null;
+  granted->patterns = null ? NIL : TextsOf(patterns);
+  return granted;
+}
+
+Right PatternRights::Find(const List* granted, Oid role) const {
+  bool own = false;
+  bool any = false;
+  bool limited = false;
+  bool unlimited = false;
+  List* mine = NIL;
+  List* inherited = NIL;
+  const ListCell* cell = nullptr;
+  foreach (cell, granted) {
+    const auto* row = static_cast<const Granted*>(lfirst(cell));
+    if (row->role == role) {
+      own = true;
+      limited = limited || row->limited;
+      mine = list_concat(mine, row->patterns);
+    } else if (OidIsValid(row->role) && has_privs_of_role(role, row->role)) {
+      any = true;
+      unlimited = unlimited || !row->limited;
+      inherited = list_concat(inherited, row->patterns);
+    }
+  }
+  return own ? Right{role, limited, mine} : Right{role, any && !unlimited, inherited};
+}
+
+// The patterns themselves belong to the rows.
+void PatternRights::Forget() {
+  while (known_ > 0) {
+    list_free(rights_[--known_].patterns);
+  }
+}
+
+const Right* PatternRights::Of(Oid role) {
+  if (superuser_arg(role)) {
+    return &kFree;
+  }
+  if (!watching_) {
+    const Datum granted = PointerGetDatum(&granted_);
+    CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, OnRoleChange, granted);
+    CacheRegisterSyscacheCallback(AUTHOID, OnRoleChange, granted);
+    watching_ = true;
+  }
+  const List* granted = granted_.Rows();
+  if (role == granted_.owner()) {
+    return &kFree;
+  }
+  if (reading_ != granted_.readings()) {
+    Forget();
+    reading_ = granted_.readings();
+  }
+  for (int i = 0; i < known_; i++) {
+    if (rights_[i].role == role) {
+      return &rights_[i];
+    }
+  }
+  if (known_ == kRoles) {
+    Forget();
+  }
+  Right right = Find(granted, role);
+  MemoryContext caller = MemoryContextSwitchTo(TopMemoryContext);
+  right.patterns = list_copy(right.patterns);
+  MemoryContextSwitchTo(caller);
+  rights_[known_] = right;
+  return &rights_[known_++];
+}
+
+bool PatternRights::Allows(const Right* right, const char* name) const {
+  if (!right->limited) {
+    return true;
+  }
+  for (int i = 0; i < list_length(right->patterns); i++) {
+    if (matches_(static_cast<const char*>(list_nth(right->patterns, i)), name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+const char* PatternRights::Listed(const Right* right) {
+  StringInfoData listed;
+  initStringInfo(&listed);
+  for (int i = 0; i < list_length(right->patterns); i++) {
+    appendStringInfo(&listed, "%s%s", i > 0 ? ", " : "", static_cast<const char*>(list_nth(right->patterns, i)));
+  }
+  return listed.data;
+}
+
+}  // namespace outbox::pg
