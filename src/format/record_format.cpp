@@ -4,61 +4,19 @@ namespace outbox::format {
 
 namespace {
 
-constexpr size_t kMaxCachedTopics = 4096;  // event types made of free text must not eat the memory
 // Instead of what is wrong with a name: nothing is, but the route does not know it.
 constexpr const char* kUnknown = "is not among those that the route knows (its option topics_known)";
 
 }  // namespace
 
 RecordFormat::RecordFormat(std::shared_ptr<const RouteSpec> spec)
-    : spec_(std::move(spec)), encoder_(spec_->format().make(spec_->use())) {}
+    : spec_(std::move(spec)),
+      encoder_(spec_->format().make(spec_->use())),
+      topic_of_(spec_->topic(), [this](std::string_view topic) { return BadTopic(topic); }) {}
 
 const char* RecordFormat::BadTopic(std::string_view topic) const {
   const char* bad = spec_->kind().bad_topic(topic);
   return bad != nullptr || spec_->KnowsTopic(topic) ? bad : kUnknown;
-}
-
-const RecordFormat::Topics& RecordFormat::CachedTopic(const Event& event) {
-  if (last_ != nullptr && last_event_type_ == event.event_type && last_type_ == event.aggregate_type) {
-    return *last_;
-  }
-  lookup_.assign(event.aggregate_type);
-  lookup_.push_back('\0');
-  lookup_.append(event.event_type);
-  auto found = topics_.find(lookup_);
-  if (found == topics_.end()) {
-    if (topics_.size() >= kMaxCachedTopics) {
-      topics_.clear();
-    }
-    found = topics_.emplace(lookup_, Topics{}).first;
-    spec_->topic().Expand(event.aggregate_type, {}, event.event_type, &found->second.text);
-    found->second.bad = BadTopic(found->second.text);
-  }
-  last_ = &found->second;
-  last_type_.assign(event.aggregate_type);
-  last_event_type_.assign(event.event_type);
-  return *last_;
-}
-
-std::string_view RecordFormat::Resolve(const Event& event, const char** bad) {
-  if (!IsNull(event.topic)) {
-    *bad = BadTopic(event.topic);
-    return event.topic;
-  }
-  if (spec_->topic().uses_aggregate_id()) {
-    topic_scratch_.clear();
-    spec_->topic().Expand(event.aggregate_type, event.aggregate_id, event.event_type, &topic_scratch_);
-    *bad = BadTopic(topic_scratch_);
-    return topic_scratch_;
-  }
-  const Topics& cached = CachedTopic(event);
-  *bad = cached.bad;
-  return cached.text;
-}
-
-std::string_view RecordFormat::Topic(const Event& event) {
-  const char* bad = nullptr;
-  return Resolve(event, &bad);
 }
 
 std::string_view RecordFormat::Key(const Event& event) {
@@ -72,8 +30,8 @@ std::string_view RecordFormat::Key(const Event& event) {
 }
 
 bool RecordFormat::Append(const Event& event, int64_t wall_micros, std::string* out, Error* error) {
-  const char* bad = nullptr;
-  record_.topic = Resolve(event, &bad);
+  const auto [topic, bad] = topic_of_.Judged(event);
+  record_.topic = topic;
   if (bad == kUnknown) {
     *error = {ErrorClass::kMessage, "TOPIC_NOT_KNOWN", "topic \"" + std::string(record_.topic) + "\" " + kUnknown};
     return false;

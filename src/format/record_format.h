@@ -8,12 +8,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "base/event.h"
 #include "base/status.h"
 #include "format/format.h"
 #include "format/route_spec.h"
+#include "format/topic_of.h"
 #include "sink/record.h"
 
 namespace outbox::format {
@@ -34,29 +34,18 @@ class RecordFormat {
   bool Append(const Event& event, int64_t wall_micros, std::string* out, Error* error);
 
   // The topic that Append uses. Valid until the next call of either.
-  std::string_view Topic(const Event& event);
+  std::string_view Topic(const Event& event) { return topic_of_.Resolve(event); }
 
   const RouteSpec& spec() const { return *spec_; }
 
  private:
-  struct Topics {
-    std::string text;
-    const char* bad = nullptr;
-  };
   // What is wrong with it; nullptr: nothing.
   const char* BadTopic(std::string_view topic) const;
-  const Topics& CachedTopic(const Event& event);
-  std::string_view Resolve(const Event& event, const char** bad);
   std::string_view Key(const Event& event);
 
   std::shared_ptr<const RouteSpec> spec_;
   std::unique_ptr<Encoder> encoder_;
-  std::unordered_map<std::string, Topics> topics_;  // by "aggregate_type \0 event_type"
-  std::string last_type_;                           // the pair that last_ answers
-  std::string last_event_type_;
-  const Topics* last_ = nullptr;
-  std::string lookup_;
-  std::string topic_scratch_;
+  TopicOf topic_of_;
   std::string key_scratch_;
   sink::Record record_;
 };

@@ -35,7 +35,7 @@ bool LaneFilter::Takes(const Event& event) const {
 void LaneFilter::UseTemplate(std::string_view text) {
   if (text != template_text_) {
     template_text_ = text;
-    topic_of_ = TopicOf(spec_->FormerTopic(text));
+    topic_of_ = format::TopicOf(spec_->FormerTopic(text));
   }
 }
 

@@ -14,8 +14,8 @@
 #include "base/event.h"
 #include "base/position.h"
 #include "format/route_spec.h"
+#include "format/topic_of.h"
 #include "relay/lane_log.h"
-#include "relay/topic_of.h"
 
 namespace outbox::relay {
 
@@ -61,7 +61,7 @@ class LaneFilter final : public EventFilter {
   const bool side_;
   std::shared_ptr<const format::RouteSpec> spec_;
   std::string template_text_;
-  mutable TopicOf topic_of_;
+  mutable format::TopicOf topic_of_;
   std::map<std::string, Position, std::less<>> topics_;  // away, or a side lane's own with their starts
   uint64_t version_ = 1;
 };

@@ -73,11 +73,11 @@ Position PositionOf(const Row& row, size_t column) {
 }
 
 // As the lanes see it: the template of the fork, else the spec's.
-std::shared_ptr<relay::TopicOf> MakeTopicOf(const LaneRecord& lane, const std::string& text) {
+std::shared_ptr<format::TopicOf> MakeTopicOf(const LaneRecord& lane, const std::string& text) {
   if (lane.spec == nullptr) {
     return nullptr;
   }
-  return std::make_shared<relay::TopicOf>(lane.spec->FormerTopic(text));
+  return std::make_shared<format::TopicOf>(lane.spec->FormerTopic(text));
 }
 
 void AddSides(const Cell& route, Positions positions, std::vector<LaneRecord>* lanes) {
@@ -131,7 +131,7 @@ void AddStarts(const Cell& route, std::vector<LaneRecord>* lanes) {
     auto found = starts.find(lane.route_id);
     if (found != starts.end()) {
       lane.starts = found->second;
-      lane.topic_then = lane.spec != nullptr ? std::make_shared<relay::TopicOf>(lane.spec->topic()) : nullptr;
+      lane.topic_then = lane.spec != nullptr ? std::make_shared<format::TopicOf>(lane.spec->topic()) : nullptr;
     }
   }
 }

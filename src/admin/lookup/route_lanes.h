@@ -9,7 +9,7 @@
 #include "base/position.h"
 #include "base/uuid.h"
 #include "format/route_spec.h"
-#include "relay/topic_of.h"
+#include "format/topic_of.h"
 
 namespace outbox::admin {
 
@@ -83,11 +83,11 @@ struct LaneRecord {
   std::string trouble;
 
   std::vector<SideRecord> sides;
-  std::shared_ptr<relay::TopicOf> topic_of;  // nullptr: no topic has left the lane
+  std::shared_ptr<format::TopicOf> topic_of;  // nullptr: no topic has left the lane
   // The beginnings of the route's lanes, in order of time, shared by its lanes; nullptr: the lanes are those that it
   // was made with.
   std::shared_ptr<const std::vector<LaneStart>> starts;
-  std::shared_ptr<relay::TopicOf> topic_then;  // for them
+  std::shared_ptr<format::TopicOf> topic_then;  // for them
   int64 since = PG_INT64_MIN;                  // when the lane began
 
   // Whether its reader has passed the event: it is delivered or parked.
