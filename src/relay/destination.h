@@ -20,14 +20,17 @@
 #include "relay/retry_sink.h"
 #include "relay/server_check.h"
 #include "relay/sink_watch.h"
+#include "relay/turn_spacing.h"
 #include "sink/sink.h"
 
 namespace outbox::relay {
 
 class Destination {
  public:
-  Destination(uint32_t id, SinkFactory factory, std::unique_ptr<ServerRuns> servers, const EngineOptions& options)
+  Destination(uint32_t id, SinkFactory factory, std::unique_ptr<ServerRuns> servers, int64_t gather_micros,
+              const EngineOptions& options)
       : id_(id),
+        spacing_(gather_micros),
         factory_(std::move(factory)),
         sink_(factory_()),
         server_check_(std::move(servers)),
@@ -68,8 +71,10 @@ class Destination {
     batch.count = count;
     batch.records = std::move(records);
     next_seq_ += count;
+    spacing_.OnSubmitted(count);
     sink_->Submit(std::move(batch));
   }
+  TurnSpacing& spacing() { return spacing_; }
   // See SinkWatch.
   bool TakeRecovered() { return watch_.TakeRecovered(health()); }
   SinkDeath TakeDeath() { return watch_.TakeDeath(health()); }
@@ -127,6 +132,7 @@ class Destination {
   static constexpr int64_t kWarnMicros = int64_t{3600} * 1'000'000;
 
   const uint32_t id_;
+  TurnSpacing spacing_;
   SinkFactory factory_;
   std::unique_ptr<sink::Sink> sink_;
   std::unique_ptr<sink::Sink> next_sink_;

@@ -141,14 +141,14 @@ void Engine::SetOptions(const EngineOptions& options) {
 }
 
 void Engine::SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline,
-                            std::unique_ptr<ServerRuns> servers) {
+                            std::unique_ptr<ServerRuns> servers, int64_t gather_micros) {
   Destination* destination = impl_->Find(id);
   if (destination != nullptr) {
     destination->removing = false;
     destination->Replace(std::move(factory), std::move(servers), drain_deadline);
   } else {
     impl_->destinations.emplace(
-        id, std::make_unique<Destination>(id, std::move(factory), std::move(servers), impl_->options));
+        id, std::make_unique<Destination>(id, std::move(factory), std::move(servers), gather_micros, impl_->options));
   }
 }
 
@@ -261,6 +261,14 @@ int64_t Engine::Turn(const TurnInput& input) {
   }
   constexpr int64_t kSoon = 5'000;  // it is read in no time, or the caller is in trouble
   return turn.wants_config ? std::min(impl_->NextTime(), turn.now + kSoon) : impl_->NextTime();
+}
+
+int64_t Engine::TurnsApart() {
+  int64_t least = TurnSpacing::kAny;
+  for (const auto& [id, destination] : impl_->destinations) {
+    least = std::min(least, destination->spacing().Apart(impl_->turn.now));
+  }
+  return least == TurnSpacing::kAny ? 0 : least;
 }
 
 bool Engine::WantsConfig() const {

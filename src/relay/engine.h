@@ -137,9 +137,9 @@ class Engine {
   // A destination that the engine has already is replaced: no more is submitted to the old sink, what is in flight is
   // waited for until `drain_deadline` (at once if it is down), what is left then counts as aborted and is sent again to
   // the new one, in order. `servers`: of a destination that can lose what it has acknowledged; nullptr: any server that
-  // answers is taken for the same one.
+  // answers is taken for the same one. `gather_micros`: what its kind says (sink/kind.h), when the destination is new.
   void SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline,
-                      std::unique_ptr<ServerRuns> servers = nullptr);
+                      std::unique_ptr<ServerRuns> servers = nullptr, int64_t gather_micros = 0);
   // Releases its lanes (they come out of TakeGone), then closes the sink.
   void RemoveDestination(DestinationId id, int64_t deadline);
   bool HasDestination(DestinationId id) const;
@@ -164,6 +164,9 @@ class Engine {
   // One round of everything that can be done now. Returns when it wants to be called again at the latest: NowMicros()
   // or less when work is left, kNever when only a wake or a descriptor can bring news.
   int64_t Turn(const TurnInput& input);
+  // How far after the beginning of that turn the next one should begin, where no work is left: so that under load it
+  // finds several records. The least that a destination wants to which records flow. See TurnSpacing. Once a turn.
+  int64_t TurnsApart();
   // A lane holds an event that its spec refuses, until the routes have been read again.
   bool WantsConfig() const;
   void AppendWaits(std::vector<sink::WaitSpec>* waits);

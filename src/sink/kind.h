@@ -87,6 +87,11 @@ struct SinkKind {
   bool has_fields[3] = {true, true, true};         // by RecordForm: whether a record has more than a body
   bool needs_field = false;  // whether a record of form kStream without key, body and fields is none
 
+  // --- its requests ---
+  // Under load records are gathered for at most this many microseconds, because a request costs the server much more
+  // than a record in it does. 250: hardly more.
+  int64_t gather_micros = 250;
+
   // --- its servers' memory ---
   // Set if a server may come back without what it had acknowledged, and its runs can be told apart: then each run is
   // checked before anything is written to it (see ServerIdentity in sink.h). Returns whether what was lost is sent

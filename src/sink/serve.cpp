@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,6 @@ constexpr int kFillsPerTurn = 8;  // then results go out, so that neither direct
 constexpr size_t kFewRanges = 32;
 constexpr size_t kManyRanges = 4096;
 constexpr int64_t kJoinMicros = 20 * 1000;
-// After a quiet time the worker is told at once, and then at most this often: each time wakes it for a turn.
-constexpr int64_t kTellMicros = 1000;
 constexpr int64_t kFailedAbortMicros = 1000 * 1000;  // paces an owner that sends although the sink is down
 constexpr int64_t kMakeAgainMicros = 1000 * 1000;
 
@@ -191,19 +190,18 @@ class ServeLoop {
         deadline = wait.deadline;
       }
     }
-    if (!delivered_.empty() && (deadline < 0 || TellAt() < deadline)) {
-      deadline = TellAt();
+    if (!delivered_.empty() && (deadline < 0 || results_since_ + kJoinMicros < deadline)) {
+      deadline = results_since_ + kJoinMicros;
     }
     if (sink_ != nullptr && (deadline < 0 || told_at_ + alive_micros_ < deadline)) {
       deadline = told_at_ + alive_micros_;
     }
-    timespec timeout{};
+    int timeout = -1;
     if (deadline >= 0) {
-      const int64_t left = std::max<int64_t>(0, deadline - MonotonicMicros());
-      timeout = {.tv_sec = left / 1'000'000, .tv_nsec = left % 1'000'000 * 1000};
+      int64_t left = std::max<int64_t>(0, deadline - MonotonicMicros());
+      timeout = static_cast<int>(std::min<int64_t>((left + 999) / 1000, INT_MAX));
     }
-    // EINTR is a turn with nothing to do.
-    ppoll(polls_.data(), polls_.size(), deadline >= 0 ? &timeout : nullptr, nullptr);
+    poll(polls_.data(), polls_.size(), timeout);  // EINTR is a turn with nothing to do
     *readable = (polls_[0].revents & POLLIN) != 0;
     return (polls_[0].revents & (POLLHUP | POLLERR | POLLNVAL)) == 0;
   }
@@ -352,7 +350,9 @@ class ServeLoop {
     const ServerIdentity* identity = sink_->identity();
     const bool met = identity != nullptr && identity->number != identity_number_;
     bool urgent = !results_.empty() || met || sink_->health().changes != health_changes_;
-    if (urgent || MonotonicMicros() >= TellAt()) {
+    bool wait = delivered_.size() > kFewRanges && delivered_.size() < kManyRanges &&
+                MonotonicMicros() - results_since_ < kJoinMicros;
+    if (urgent || !wait) {
       SendResults();
     }
     if (sink_->health().changes != health_changes_) {
@@ -367,19 +367,10 @@ class ServeLoop {
     }
   }
 
-  // When what was delivered is to be told.
-  int64_t TellAt() const {
-    if (delivered_.size() >= kManyRanges) {
-      return 0;
-    }
-    return delivered_.size() > kFewRanges ? results_since_ + kJoinMicros : results_told_at_ + kTellMicros;
-  }
-
   void SendResults() {
     if (delivered_.empty() && results_.empty()) {
       return;
     }
-    results_told_at_ = MonotonicMicros();
     std::sort(delivered_.begin(), delivered_.end(), [](const Range& a, const Range& b) {
       return a.flow != b.flow ? a.flow < b.flow : a.first_seq < b.first_seq;
     });
@@ -439,7 +430,6 @@ class ServeLoop {
   std::vector<Range> delivered_;  // not told to the worker yet
   std::vector<Result> results_;   // the same, other outcomes
   int64_t results_since_ = 0;     // when the first of them came
-  int64_t results_told_at_ = 0;   // the last time
 };
 
 void WriteOomScore() {

@@ -176,7 +176,8 @@ void Relay::ApplyDestinations(const RelayConfig& config) {
     if (destination == config.destinations.end()) {
       engine_->RemoveDestination(id, deadline);
     } else if (limits_changed || !(destination->second == known)) {
-      engine_->SetDestination(id, Factory(destination->second, limits_), deadline, MakeServerRuns(destination->second));
+      engine_->SetDestination(id, Factory(destination->second, limits_), deadline, MakeServerRuns(destination->second),
+                              destination->second.kind->gather_micros);
     }
   }
 }
@@ -272,7 +273,8 @@ bool Relay::Add(const LaneId& id) {
   }
   if (!engine_->HasDestination(destination)) {
     const DestinationConfig& config = config_.destinations.at(destination);
-    engine_->SetDestination(destination, Factory(config, limits_), clock_->NowMicros(), MakeServerRuns(config));
+    engine_->SetDestination(destination, Factory(config, limits_), clock_->NowMicros(), MakeServerRuns(config),
+                            kind->gather_micros);
   }
   relay::LaneLogs logs;
   logs.filter = std::make_shared<relay::LaneFilter>(spec);

@@ -48,6 +48,8 @@ class Relay {
   // How to wait before the next turn.
   const std::vector<pg::WaitDescriptor>& descriptors() const { return wait_.descriptors; }
   long timeout_ms() const { return wait_.timeout_ms; }
+  // Microseconds from the beginning of this turn to that of the next, where it may wait.
+  int64_t turns_apart() { return engine_->TurnsApart(); }
   // A short phrase for pg_stat_activity, and whether there is anything going on.
   const std::string& activity() const { return publisher_.activity(); }
   bool busy() const { return publisher_.busy(); }

@@ -17,7 +17,6 @@ namespace {
 constexpr int kStopMs = 1800;  // for outcomes of what is in flight; a fast shutdown has to end within 3 s
 constexpr int kLeaveMs = 500;  // and after that it leaves in any case, also where every turn fails
 constexpr int kComplainEveryMs = 60 * 1000;
-constexpr int64_t kTurnApartMicros = 250;
 constexpr long kShortestBackOffMs = 100;
 constexpr long kLongestBackOffMs = 5000;
 
@@ -93,10 +92,9 @@ void ReleaseBoard(int code, Datum arg) {
   proc_exit(0);
 }
 
-// Under load the next commit has come before a turn has ended. A turn that begins a moment later finds several, and
-// costs as much as one for each of them would have. Where little is going on the last turn is long over.
+// Under load the next commit has come before a turn has ended: the next turn finds several.
 void RestAfter(int64_t turn_began) {
-  const int64_t left = turn_began + kTurnApartMicros - MonotonicMicros();
+  const int64_t left = turn_began + relay->turns_apart() - MonotonicMicros();
   if (relay->timeout_ms() != 0 && left > 0) {
     pg_usleep(left);
     ResetLatch(MyLatch);

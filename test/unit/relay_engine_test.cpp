@@ -43,6 +43,36 @@ TEST_F(EngineTest, IdleLaneLooksOnlyWhenWokenOrAtThePollInterval) {
   EXPECT_EQ(sink->pending.size(), 2u);
 }
 
+// One of the two gains from records that come together, the other would wait for nothing.
+TEST_F(EngineTest, TurnsAreApartAsTheMostHurriedDestinationWants) {
+  constexpr DestinationId kGathers = 6;
+  Broker other_broker;
+  Server other_server{&clock};
+  auto made = std::make_unique<FakeSink>(&other_broker, &other_server);
+  FakeSink* other_sink = made.get();
+  engine->SetDestination(kGathers, fakes::Factory(std::move(made)), 0, nullptr, 2000);
+  ASSERT_TRUE(engine->AddLane({2, 0}, spec, fakes::Logs(&other_server, spec), kGathers));
+  auto second_of = [&](Server* one, Server* two) {
+    for (int i = 0; i < 1000; ++i) {
+      for (Server* each : {one, two}) {
+        for (int e = 0; each != nullptr && e < 6; ++e) {
+          each->EmitCommitted("k");
+        }
+      }
+      clock.now += 1000;
+      Turn(true);
+      sink->DeliverAll();
+      other_sink->DeliverAll();
+      engine->TurnsApart();
+    }
+    return engine->TurnsApart();
+  };
+  EXPECT_EQ(engine->TurnsApart(), 0);
+  EXPECT_EQ(second_of(&other_server, nullptr), 2000);
+  EXPECT_EQ(second_of(&other_server, &server), 0);  // the fixture's: 0
+  EXPECT_EQ(second_of(&server, nullptr), 0);
+}
+
 TEST_F(EngineTest, SeveralWindowsAreInFlightAndOnlyTheirFinishedPrefixIsSaved) {
   std::vector<Snapshot> ends;
   for (int i = 0; i < 4; ++i) {

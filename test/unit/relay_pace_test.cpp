@@ -1,9 +1,11 @@
-// How much a lane may have on its way.
+// How much a lane may have on its way, and how far apart turns begin.
 #include "relay/in_flight_limit.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "relay/turn_spacing.h"
 
 namespace outbox::relay {
 namespace {
@@ -58,6 +60,57 @@ TEST(InFlightLimit, QuietTimesDoNotLowerIt) {
   pace.Room(0, now);
   now += 60'000'000;
   EXPECT_GT(pace.Room(0, now), 60'000u);
+}
+
+// What a second of `rate` records in turns of the given distance leaves the distance at.
+int64_t ApartAfter(TurnSpacing* spacing, int64_t* now, int64_t rate, int64_t turn = 500) {
+  int64_t apart = 0;
+  for (const int64_t end = *now + 1'000'000; *now < end;) {
+    *now += turn;
+    spacing->OnSubmitted(static_cast<uint64_t>(rate * turn / 1'000'000));
+    apart = spacing->Apart(*now);
+  }
+  return apart;
+}
+
+TEST(TurnSpacing, GrowsWithTheRateUpToWhatTheKindGainsFrom) {
+  TurnSpacing spacing(2000);
+  int64_t now = 5'000'000;
+  EXPECT_EQ(spacing.Apart(now), TurnSpacing::kAny);
+  EXPECT_EQ(ApartAfter(&spacing, &now, 1000, 1000), 250);
+  EXPECT_EQ(ApartAfter(&spacing, &now, 2000), 250);
+  EXPECT_NEAR(ApartAfter(&spacing, &now, 4000), 1333, 50);
+  EXPECT_EQ(ApartAfter(&spacing, &now, 6000), 2000);
+  EXPECT_EQ(ApartAfter(&spacing, &now, 1'000'000), 2000);
+}
+
+TEST(TurnSpacing, AKindThatGainsNothingIsNotWaitedFor) {
+  TurnSpacing none(0);
+  TurnSpacing little(250);
+  int64_t now = 5'000'000;
+  EXPECT_EQ(ApartAfter(&none, &now, 50'000), 0);
+  EXPECT_EQ(ApartAfter(&little, &now, 50'000), 250);
+}
+
+TEST(TurnSpacing, TheFirstAfterAQuietTimeGoesAtOnce) {
+  TurnSpacing spacing(2000);
+  int64_t now = 5'000'000;
+  ASSERT_EQ(ApartAfter(&spacing, &now, 6000), 2000);
+  now += 500'000;
+  spacing.OnSubmitted(1);
+  EXPECT_EQ(spacing.Apart(now), 250);
+  now += 50'000;
+  EXPECT_EQ(spacing.Apart(now), TurnSpacing::kAny);
+}
+
+// The measure is of time that passed, so a worker that was stopped for a minute does not take one turn for a storm.
+TEST(TurnSpacing, OneTurnAfterALongOneIsNoStorm) {
+  TurnSpacing spacing(2000);
+  int64_t now = 5'000'000;
+  ApartAfter(&spacing, &now, 1000, 1000);
+  now += 60'000'000;
+  spacing.OnSubmitted(5000);
+  EXPECT_EQ(spacing.Apart(now), 250);
 }
 
 }  // namespace

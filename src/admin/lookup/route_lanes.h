@@ -88,7 +88,7 @@ struct LaneRecord {
   // was made with.
   std::shared_ptr<const std::vector<LaneStart>> starts;
   std::shared_ptr<format::TopicOf> topic_then;  // for them
-  int64 since = PG_INT64_MIN;                  // when the lane began
+  int64 since = PG_INT64_MIN;                   // when the lane began
 
   // Whether its reader has passed the event: it is delivered or parked.
   bool Passed(const EventFacts& event) const { return PassedBy(event, SideOf(event)); }

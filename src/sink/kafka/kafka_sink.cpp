@@ -15,9 +15,6 @@ namespace outbox::sink::kafka {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000;
-// After a quiet time reports are served at once, and then at most this often: under load each record has its own, and
-// the library wakes this thread for each.
-constexpr int64_t kServeEveryMicros = 1000;
 
 }  // namespace
 
@@ -63,18 +60,14 @@ void KafkaSink::Poll(std::vector<Result>* results) {
   if (producers_.closed()) {
     return;
   }
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = read(event_fd_, &count, sizeof count);
   now_ = MonotonicMicros();
-  if (more_ || now_ >= serve_at_) {
-    uint64_t count = 0;
-    if (read(event_fd_, &count, sizeof count) > 0) {
-      serve_at_ = now_ + kServeEveryMicros;
-    }
-    more_ = false;
-    producers_.ForEach([this](Producer* each) {
-      ServeEvents(each, now_);
-      each->metadata()->Take(&answers_);
-    });
-  }
+  more_ = false;
+  producers_.ForEach([this](Producer* each) {
+    ServeEvents(each, now_);
+    each->metadata()->Take(&answers_);
+  });
   for (const TopicAnswer& answer : answers_) {
     ClusterAnswered(answer);
   }
@@ -108,11 +101,7 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
       earlier(stalled_.next_at);
     }
   }
-  const bool rests = now_ < serve_at_;
-  if (rests) {
-    earlier(serve_at_);
-  }
-  waits->push_back({event_fd_, !rests, false, deadline});
+  waits->push_back({event_fd_, true, false, deadline});
 }
 
 // The producer that the topic's records go by. There is a second one only while a topic needs it.

@@ -140,9 +140,8 @@ class KafkaSink : public Sink {
   uint64_t next_seq_ = 0;  // after the last record submitted
   uint32_t in_library_ = 0;
   uint32_t waiting_records_ = 0;
-  bool full_ = false;     // the library's queue is: wait for reports
-  bool more_ = false;     // events were left for the next Poll
-  int64_t serve_at_ = 0;  // events are left alone until then
+  bool full_ = false;  // the library's queue is: wait for reports
+  bool more_ = false;  // events were left for the next Poll
 
   int64_t now_ = 0;  // monotonic microseconds, as of the last Submit or Poll
   int64_t wall_ms_ = 0;

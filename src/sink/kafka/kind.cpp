@@ -77,6 +77,7 @@ constinit const SinkKind kKind = {
     .check_merged = CheckMerged,
     .topic_template = &kPortableTopicTemplate,
     .bad_topic = BadPortableTopic,
+    .gather_micros = 2000,
 };
 
 }  // namespace outbox::sink::kafka
