@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "pg/guard.h"
+#include "pg/owner.h"
+#include "pg/schemas.h"
 
 namespace outbox::admin {
 
@@ -33,8 +35,8 @@ enum class Plan : unsigned char {
   // million rows since its statistics were updated.
   kByKey,
 };
-// Takes effect until the caller's identity is restored. Plain; may raise.
-void UsePlan(Plan plan);
+// With what is planned so, and means what it says, whatever the session's settings are.
+std::span<const pg::PinnedSetting> SettingsFor(Plan plan);
 
 // Whether the extension is there, with all these tables (one of another version may lack some), and not just being
 // made. Throws PgError.
@@ -58,26 +60,24 @@ void RunPlanned(PlannedQuery* query, const std::vector<Cell>& params, const std:
 // Raises an error if a function's SQL declares another number of columns than the library returns. Plain.
 void CheckColumns(int declared, int returned);
 
-// What to undo after plain code that ran as the owner. Plain; on an error the transaction's abort undoes it.
-struct CallerIdentity {
-  Oid user;
-  int security_context;
-  int guc_level;
-};
-CallerIdentity BecomeOwner();
-void BecomeCaller(const CallerIdentity& caller);
+// `work` as the owner and with that plan. Plain, and so is `work`.
+template <typename Work>
+void AsOwner(Work&& work, Plan plan = Plan::kUsual) {
+  pg::AsOwner(pg::OwnerOf(pg::FindOurRelation("route")), SettingsFor(plan), work);
+}
 
-// `work` with SPI connected, as the owner and with that plan. Plain, and so is `work`.
+// The same, with SPI connected.
 template <typename Work>
 void WithSpiAsOwner(Plan plan, Work&& work) {
-  CallerIdentity caller = BecomeOwner();
-  UsePlan(plan);
-  if (SPI_connect() != SPI_OK_CONNECT) {
-    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
-  }
-  work();
-  SPI_finish();
-  BecomeCaller(caller);
+  AsOwner(
+      [&work] {
+        if (SPI_connect() != SPI_OK_CONNECT) {
+          ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
+        }
+        work();
+        SPI_finish();
+      },
+      plan);
 }
 
 // A set-returning function's answer, row by row. Begin() first; both throw PgError.
