@@ -3,7 +3,6 @@
 #include "inbox/as_owner.h"
 #include "inbox/ring.h"
 #include "pg/entry.h"
-#include "pg/transaction.h"
 
 extern "C" {
 #include "storage/bufmgr.h"

@@ -10,18 +10,12 @@
 #include <span>
 #include <type_traits>
 
-#include "pg/prelude.h"
+#include "pg/statement_settings.h"
 
 namespace outbox::pg {
 
 // Raises an error where there is no such table.
 Oid OwnerOf(Oid table);
-
-// A setting as the work needs it, whatever the session's is.
-struct PinnedSetting {
-  const char* name;
-  const char* value;
-};
 
 // For AsOwner(), which undoes what this does.
 struct CallerRights {

@@ -57,30 +57,6 @@ void Execute(Access access, Plan plan, const char* sql, int count, const char* c
 
 }  // namespace
 
-std::span<const pg::PinnedSetting> SettingsFor(Plan plan) {
-  static constexpr pg::PinnedSetting kSettings[] = {
-      // What the statements and the text that goes in and out mean.
-      {"search_path", pg::kSearchPath},
-      {"datestyle", "ISO"},  // others write time zones that cannot be read back
-      {"intervalstyle", "postgres"},
-      {"array_nulls", "on"},
-      {"standard_conforming_strings", "on"},
-      {"transform_null_equals", "off"},
-      // kIndexOrder. A plan node that is turned off and used all the same has a cost at which the JIT compiler would
-      // start.
-      {"enable_seqscan", "off"},
-      {"enable_bitmapscan", "off"},
-      {"max_parallel_workers_per_gather", "0"},
-      {"jit", "off"},
-      // kByKey, besides those.
-      {"enable_hashjoin", "off"},
-      {"enable_mergejoin", "off"}};
-  constexpr size_t kUsual = 6;
-  constexpr size_t kIndexOrder = 10;
-  const std::span<const pg::PinnedSetting> all(kSettings);
-  return plan == Plan::kUsual ? all.first(kUsual) : plan == Plan::kIndexOrder ? all.first(kIndexOrder) : all;
-}
-
 bool HasTables(std::span<const char* const> tables) {
   return pg::Guard([tables] {
     if (creating_extension || !OidIsValid(get_extension_oid("outbox", true))) {

@@ -26,17 +26,7 @@ enum class Access : bool {
   kWrite,  // under a new snapshot, which sees what earlier statements of this function did
 };
 
-enum class Plan : unsigned char {
-  kUsual,
-  // For ranges of outbox_internal.log by xid: the day tables are never analyzed, so the planner is told to walk the
-  // index. It then reads no more than it is asked for, where a bitmap would first collect a whole backlog.
-  kIndexOrder,
-  // For a few rows of outbox_internal.parked by their keys: index by index, row by row. The table may have grown by a
-  // million rows since its statistics were updated.
-  kByKey,
-};
-// With what is planned so, and means what it says, whatever the session's settings are.
-std::span<const pg::PinnedSetting> SettingsFor(Plan plan);
+using Plan = pg::Plan;
 
 // Whether the extension is there, with all these tables (one of another version may lack some), and not just being
 // made. Throws PgError.
@@ -63,7 +53,7 @@ void CheckColumns(int declared, int returned);
 // `work` as the owner and with that plan. Plain, and so is `work`.
 template <typename Work>
 void AsOwner(Work&& work, Plan plan = Plan::kUsual) {
-  pg::AsOwner(pg::OwnerOf(pg::FindOurRelation("route")), SettingsFor(plan), work);
+  pg::AsOwner(pg::OwnerOf(pg::FindOurRelation("route")), pg::StatementSettings(plan), work);
 }
 
 // The same, with SPI connected.
