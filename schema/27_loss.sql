@@ -70,8 +70,7 @@ BEGIN
 END
 $state$;
 
--- What only outbox itself writes: the event as it waits, and how far lanes have come (src/admin/by_hand.h). Workers write
--- none of it row by row but what is parked, and there a trigger of rows is asked only where outbox.allow_loss is on.
+-- What only outbox itself writes: the event as it waits, and how far lanes have come (src/admin/guard/by_hand.h).
 CREATE OR REPLACE FUNCTION outbox_internal.refuse_change() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_refuse_change';
 COMMENT ON FUNCTION outbox_internal.refuse_change() IS 'refuses by hand what only functions of outbox are to change: events that wait, positions of lanes, pauses';
@@ -79,50 +78,38 @@ COMMENT ON FUNCTION outbox_internal.refuse_change() IS 'refuses by hand what onl
 DO $change$
 DECLARE
   name text;
-  columns text;
+  commands text;
+  each_row text;
   trigger text;
 BEGIN
-  FOR name, columns IN VALUES
-    ('outbox_internal.parked', 'route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid'),
-    ('outbox_internal.foreign_event', 'created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at, xid, home, subscribed'),
-    ('outbox.route', 'id, lanes, lanes_wanted, lanes_begun, common_snapshot, start_snapshot, start_time'),
-    ('outbox_internal.lane', 'route_id, lane, since, window_from, window_to, done_to, home, repeats_to'),
-    ('outbox_internal.side_lane', 'route_id, lane, side, since, window_from, window_to, done_to, topic_template'),
-    ('outbox_internal.side_topic', 'route_id, lane, topic, side, start_from, start_to, start_done_to'),
-    ('outbox_internal.adoption', 'begun_at, home, phase, done_to, first, starts, nothing'),
-    ('outbox_internal.adopted', 'xid, wanted, before')
+  -- The words about each are in src/admin/guard/by_hand.cpp (scripts/check-guards compares). Rows are looked at one by one
+  -- where that costs no worker anything, else only where outbox.allow_loss is on, for the sake of what is told.
+  FOR name, commands, each_row IN VALUES
+    ('outbox_internal.parked', 'UPDATE OF route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid', 'AFTER'),
+    ('outbox_internal.foreign_event', 'UPDATE OF created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at, xid, home, subscribed', 'AFTER'),
+    ('outbox.route', 'UPDATE OF id, lanes, lanes_wanted, lanes_begun, common_snapshot, start_snapshot, start_time', 'AFTER'),
+    ('outbox_internal.lane', 'UPDATE OF route_id, lane, since, window_from, window_to, done_to, home, repeats_to', 'AFTER'),
+    ('outbox_internal.side_lane', 'UPDATE OF route_id, lane, side, since, window_from, window_to, done_to, topic_template', 'AFTER'),
+    ('outbox_internal.side_topic', 'UPDATE OF route_id, lane, topic, side, start_from, start_to, start_done_to', 'AFTER'),
+    ('outbox_internal.adoption', 'UPDATE OF begun_at, home, phase, done_to, first, starts, nothing', 'AFTER'),
+    ('outbox_internal.adopted', 'UPDATE OF xid, wanted, before', 'AFTER'),
+    -- Of the first two, partitions get the trigger of rows with their parent's name.
+    ('outbox_internal.progress', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),
+    ('outbox_internal.tick', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),
+    ('outbox.pause', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),
+    ('outbox_internal.outcome', 'UPDATE OR DELETE', 'AFTER'),
+    ('outbox_internal.server_run', 'UPDATE OR DELETE', 'AFTER'),
+    ('outbox_internal.origin', 'UPDATE OR DELETE', 'AFTER')
   LOOP
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE UPDATE OF %s ON %s FOR EACH STATEMENT '
-      'EXECUTE FUNCTION outbox_internal.refuse_change()', columns, name);
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows AFTER UPDATE OF %s ON %s FOR EACH ROW '
-      'WHEN (pg_catalog.current_setting(''outbox.allow_loss'', true) OPERATOR(pg_catalog.=) ''on'') '
-      'EXECUTE FUNCTION outbox_internal.refuse_change()', columns, name);
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER UPDATE OF %s ON %s FOR EACH STATEMENT '
-      'EXECUTE FUNCTION outbox_internal.refuse_change()', columns, name);
-  END LOOP;
-  -- Of the first two, partitions get the trigger of rows with their parent's name.
-  FOREACH name IN ARRAY ARRAY['outbox_internal.progress', 'outbox_internal.tick', 'outbox.pause'] LOOP
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
-      'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.refuse_change()', name);
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows BEFORE INSERT OR UPDATE OR DELETE ON %s '
-      'FOR EACH ROW EXECUTE FUNCTION outbox_internal.refuse_change()', name);
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER INSERT OR UPDATE OR DELETE ON %s '
-      'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.refuse_change()', name);
-  END LOOP;
-  -- (Workers write these, and a trigger of rows would cost them.)
-  FOREACH name IN ARRAY ARRAY['outbox_internal.outcome', 'outbox_internal.server_run', 'outbox_internal.origin'] LOOP
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON %s '
-      'FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.refuse_change()', name);
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows AFTER UPDATE OR DELETE ON %s FOR EACH ROW '
-      'WHEN (pg_catalog.current_setting(''outbox.allow_loss'', true) OPERATOR(pg_catalog.=) ''on'') '
-      'EXECUTE FUNCTION outbox_internal.refuse_change()', name);
-    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER UPDATE OR DELETE ON %s FOR EACH STATEMENT '
-      'EXECUTE FUNCTION outbox_internal.refuse_change()', name);
-  END LOOP;
-  FOREACH name IN ARRAY ARRAY['outbox_internal.parked', 'outbox_internal.foreign_event', 'outbox.route', 'outbox_internal.lane',
-                              'outbox_internal.outcome', 'outbox_internal.server_run', 'outbox_internal.origin',
-                              'outbox_internal.side_lane', 'outbox_internal.side_topic', 'outbox_internal.adoption',
-                              'outbox_internal.adopted', 'outbox_internal.progress', 'outbox_internal.tick', 'outbox.pause'] LOOP
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE %s%s ON %s FOR EACH STATEMENT '
+      'EXECUTE FUNCTION outbox_internal.refuse_change()', commands,
+      CASE WHEN pg_catalog.starts_with(commands, 'UPDATE OF') THEN '' ELSE ' OR TRUNCATE' END, name);
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows %s %s ON %s FOR EACH ROW %s'
+      'EXECUTE FUNCTION outbox_internal.refuse_change()', each_row, commands, name,
+      CASE WHEN each_row OPERATOR(pg_catalog.=) 'AFTER' THEN
+        'WHEN (pg_catalog.current_setting(''outbox.allow_loss'', true) OPERATOR(pg_catalog.=) ''on'') ' ELSE '' END);
+    EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_told AFTER %s ON %s FOR EACH STATEMENT '
+      'EXECUTE FUNCTION outbox_internal.refuse_change()', commands, name);
     FOREACH trigger IN ARRAY ARRAY['no_change', 'no_change_rows', 'no_change_told'] LOOP
       EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', name, trigger);
       EXECUTE pg_catalog.format('COMMENT ON TRIGGER %I ON %s IS %L', trigger, name,

@@ -1,6 +1,6 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
 #include "admin/guard/loss_of_objects.h"
-#include "admin/guard/table_commands.h"
+#include "admin/guard/trigger_commands.h"
 #include "admin/guard/utility_hook.h"
 #include "base/version.h"
 #include "emit/replica_role.h"

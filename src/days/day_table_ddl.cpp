@@ -2,6 +2,7 @@
 
 #include "base/fault_point.h"
 #include "pg/log_line.h"
+#include "pg/owner.h"
 #include "pg/schemas.h"
 #include "pg/transaction.h"
 
@@ -304,25 +305,19 @@ bool CreateDayTable(DayTableKind kind, int32 day) {
   const char* tablespace = space != nullptr ? psprintf(" TABLESPACE %s", quote_identifier(space)) : "";
   table_close(relation, NoLock);
 
-  Oid saved_user = InvalidOid;
-  int saved_context = 0;
-  GetUserIdAndSecContext(&saved_user, &saved_context);
-  SetUserIdAndSecContext(owner, saved_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
-  int nest_level = NewGUCNestLevel();
-  SetConfigOption("search_path", pg::kSearchPath, PGC_USERSET, PGC_S_SESSION);
   // The parent decides in which tablespace day tables are, not the session's setting.
-  SetConfigOption("default_tablespace", "", PGC_USERSET, PGC_S_SESSION);
-  bool pushed = !ActiveSnapshotSet();
-  if (pushed) {
-    PushActiveSnapshot(GetTransactionSnapshot());
-  }
-  RunDdl(kind, day, tablespace);
-  OUTBOX_FAULT_POINT("daytable.uncommitted");
-  if (pushed) {
-    PopActiveSnapshot();
-  }
-  AtEOXact_GUC(false, nest_level);
-  SetUserIdAndSecContext(saved_user, saved_context);
+  static constexpr pg::PinnedSetting kPinned[] = {{"search_path", pg::kSearchPath}, {"default_tablespace", ""}};
+  pg::AsOwner(owner, kPinned, [kind, day, tablespace] {
+    const bool pushed = !ActiveSnapshotSet();
+    if (pushed) {
+      PushActiveSnapshot(GetTransactionSnapshot());
+    }
+    RunDdl(kind, day, tablespace);
+    OUTBOX_FAULT_POINT("daytable.uncommitted");
+    if (pushed) {
+      PopActiveSnapshot();
+    }
+  });
   return true;
 }
 

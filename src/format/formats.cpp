@@ -21,7 +21,7 @@ OUTBOX_FORMATS(OUTBOX_DECLARE_FORMAT)
 
 namespace {
 
-#define OUTBOX_LIST_FORMAT(name) &name,
+#define OUTBOX_LIST_FORMAT(name) &(name),
 constexpr const Format* kFormats[] = {OUTBOX_FORMATS(OUTBOX_LIST_FORMAT)};
 #undef OUTBOX_LIST_FORMAT
 

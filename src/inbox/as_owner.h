@@ -1,17 +1,34 @@
 // SQL of the inbox [P]: run with the rights of the owner of its tables, whoever calls. Plain.
 #pragma once
 
+#include "inbox/ring.h"
+#include "pg/owner.h"
 #include "pg/statement.h"
 
 namespace outbox::inbox {
 
-struct Caller {
-  Oid user;
-  int security_context;
-};
-// SPI is connected in between. After an error the end of the (sub)transaction gives the caller's rights back.
-Caller BecomeOwner();
-void BecomeCaller(const Caller& caller);
+// `work` with SPI connected, as the owner and with these settings; returns what it returns, which is not of SPI's
+// memory.
+template <typename Work>
+auto AsOwner(std::span<const pg::PinnedSetting> settings, Work&& work) -> decltype(work()) {
+  return pg::AsOwner(pg::OwnerOf(InboxTable("inbox_kept")), settings, [&work] {
+    if (SPI_connect() != SPI_OK_CONNECT) {
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
+    }
+    if constexpr (std::is_void_v<decltype(work())>) {
+      work();
+      SPI_finish();
+    } else {
+      const auto result = work();
+      SPI_finish();
+      return result;
+    }
+  });
+}
+template <typename Work>
+auto AsOwner(Work&& work) -> decltype(work()) {
+  return AsOwner({}, work);
+}
 
 // A statement of the inbox names nothing without its schema, operators and functions of the server too: it is the same
 // under any search_path. Returns the number of rows. In a transaction that keeps one snapshot it runs under that, as a

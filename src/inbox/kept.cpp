@@ -49,9 +49,7 @@ void Write(const Kept& kept) {
       {DATEOID, TIMESTAMPTZOID, INT4OID}};
   Datum values[] = {DateADTGetDatum(kept.from - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE)),
                     TimestampTzGetDatum(kept.turned_at - kPgEpochMicros), Int32GetDatum(kept.last_emptied)};
-  const Caller caller = BecomeOwner();
-  Run(CurrentKept().settled ? &update : &insert, values, true);
-  BecomeCaller(caller);
+  AsOwner([&values] { Run(CurrentKept().settled ? &update : &insert, values, true); });
 }
 
 enum class Emptied { kDone, kWasEmpty, kInUse };

@@ -109,10 +109,7 @@ const char* IdText(const pg_uuid_t* id) {
 // Whether an expired event has a mark all the same, by now: it was accepted, or its day has not been emptied yet.
 bool IsRemembered(int table, Datum consumer, const pg_uuid_t* id) {
   Datum values[] = {consumer, UUIDPGetDatum(id)};
-  const Caller caller = BecomeOwner();
-  const bool found = Run(Remembered(table), values, true) > 0;
-  BecomeCaller(caller);
-  return found;
+  return AsOwner([&] { return Run(Remembered(table), values, true) > 0; });
 }
 
 // Where its mark goes: a table, or -1: it counts as handled. Locks that table against being emptied.
@@ -212,12 +209,9 @@ bool Receive(Datum consumer, const pg_uuid_t* id) {
   if (table < 0) {
     return false;
   }
-  const Caller caller = BecomeOwner();
   // Of an undated id: it is new if it is in neither table. It goes into both, so that it is met in one of them for as
   // long as it takes until both were emptied, one and then, a retention later, the other.
-  const bool fresh = Mark(table, consumer, id) && (table != kUndatedA || Mark(kUndatedB, consumer, id));
-  BecomeCaller(caller);
-  return fresh;
+  return AsOwner([&] { return Mark(table, consumer, id) && (table != kUndatedA || Mark(kUndatedB, consumer, id)); });
 }
 
 void ReceiveMany(Datum consumer, Candidate* candidates, int count) {
@@ -228,20 +222,20 @@ void ReceiveMany(Datum consumer, Candidate* candidates, int count) {
     candidates[i].fresh = candidates[i].table >= 0;
   }
   qsort(candidates, count, sizeof(Candidate), CompareByTable);
-  const Caller caller = BecomeOwner();
-  for (int begin = 0, end = 0; begin < count; begin = end) {
-    const int table = candidates[begin].table;
-    while (end < count && candidates[end].table == table) {
-      end++;
+  AsOwner([&] {
+    for (int begin = 0, end = 0; begin < count; begin = end) {
+      const int table = candidates[begin].table;
+      while (end < count && candidates[end].table == table) {
+        end++;
+      }
+      if (table >= 0) {
+        MarkRun(table, consumer, candidates + begin, end - begin);
+      }
+      if (table == kUndatedA) {
+        MarkRun(kUndatedB, consumer, candidates + begin, end - begin);
+      }
     }
-    if (table >= 0) {
-      MarkRun(table, consumer, candidates + begin, end - begin);
-    }
-    if (table == kUndatedA) {
-      MarkRun(kUndatedB, consumer, candidates + begin, end - begin);
-    }
-  }
-  BecomeCaller(caller);
+  });
 }
 
 }  // namespace outbox::inbox

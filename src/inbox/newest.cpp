@@ -83,10 +83,7 @@ OUTBOX_FUNCTION(outbox_receive_newest) {
   }
   Datum values[] = {PointerGetDatum(consumer), PointerGetDatum(source), PointerGetDatum(key),
                     Int64GetDatum(created_at)};
-  const Caller caller = BecomeOwner();
-  const bool fresh = Run(&newest, values) == 1;
-  BecomeCaller(caller);
-  return BoolGetDatum(fresh);
+  return BoolGetDatum(AsOwner([&values] { return Run(&newest, values) == 1; }));
 }
 
 OUTBOX_FUNCTION(outbox_receive_next) {
@@ -106,13 +103,13 @@ OUTBOX_FUNCTION(outbox_receive_next) {
                     errdetail("Positions are counted from 0."), errhint("Pass the offset of the record.")));
   }
   Datum values[] = {PointerGetDatum(consumer), PointerGetDatum(stream), Int64GetDatum(position), PG_GETARG_DATUM(3)};
-  const Caller caller = BecomeOwner();
-  const char* answer = "next";
-  if (Run(&next, values) == 0) {
+  const char* answer = AsOwner([&]() -> const char* {
+    if (Run(&next, values) > 0) {
+      return "next";
+    }
     // (The row is locked all the same, so what is read now stays true.)
-    answer = position <= Reached(values) ? "repeat" : "gap";
-  }
-  BecomeCaller(caller);
+    return position <= Reached(values) ? "repeat" : "gap";
+  });
   return PointerGetDatum(cstring_to_text(answer));
 }
 
@@ -124,9 +121,7 @@ OUTBOX_FUNCTION(outbox_received_to) {
   const text* stream = PG_GETARG_TEXT_PP(1);
   CheckConsumerRight(consumer);
   Datum values[] = {PointerGetDatum(consumer), PointerGetDatum(stream)};
-  const Caller caller = BecomeOwner();
-  const int64 position = Reached(values);
-  BecomeCaller(caller);
+  const int64 position = AsOwner([&values] { return Reached(values); });
   if (position < 0) {
     PG_RETURN_NULL();
   }

@@ -54,23 +54,21 @@ using namespace outbox::inbox;
 OUTBOX_FUNCTION(outbox_received) {
   InitMaterializedSRF(fcinfo, 0);
   const auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
-  const int level = NewGUCNestLevel();
-  const Caller caller = BecomeOwner();
-  SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION);
-  for (int table = 0; table < kTables; table++) {
-    char name[NAMEDATALEN];
-    TableName(table, name);
-    const bool dated = table < kDayTables;
-    Add(result, name,
-        dated                ? "event"
-        : table == kUndatedA ? "undated"
-                             : "undated, second table",
-        dated ? "outbox_internal.day_of_id(event_id)" : "NULL::date");
-  }
-  Add(result, "inbox_key", "key", "NULL::date");
-  Add(result, "inbox_stream", "stream", "NULL::date");
-  BecomeCaller(caller);
-  AtEOXact_GUC(false, level);
+  static constexpr outbox::pg::PinnedSetting kPinned[] = {{"search_path", outbox::pg::kSearchPath}};
+  AsOwner(kPinned, [result] {
+    for (int table = 0; table < kTables; table++) {
+      char name[NAMEDATALEN];
+      TableName(table, name);
+      const bool dated = table < kDayTables;
+      Add(result, name,
+          dated                ? "event"
+          : table == kUndatedA ? "undated"
+                               : "undated, second table",
+          dated ? "outbox_internal.day_of_id(event_id)" : "NULL::date");
+    }
+    Add(result, "inbox_key", "key", "NULL::date");
+    Add(result, "inbox_stream", "stream", "NULL::date");
+  });
   return Datum(0);
 }
 

@@ -78,20 +78,20 @@ OUTBOX_FUNCTION(outbox_forget_received) {
   const pg_uuid_t* id = PG_GETARG_UUID_P(1);
   Oid types[] = {TEXTOID, UUIDOID};
   Datum values[] = {PointerGetDatum(consumer), UUIDPGetDatum(id)};
-  int64 micros = 0;
-  const Caller caller = BecomeOwner();
-  const char* condition = " AND event_id OPERATOR(pg_catalog.=) $2";
-  uint64 rows = 0;
-  if (TimeOfId(id, &micros)) {
-    const int table = TableOfDay(static_cast<int32>(micros / (SECS_PER_DAY * USECS_PER_SEC)));
-    rows += DeleteMarks(table, table, condition, 2, types, values);
-  }
-  rows += DeleteMarks(kUndatedA, kUndatedB, condition, 2, types, values);
-  if (rows > 0) {
-    Audit("forget_received", values[0], {"event", DatumGetCString(DirectFunctionCall1(uuid_out, values[1]))});
-  }
-  BecomeCaller(caller);
-  return BoolGetDatum(rows > 0);
+  return BoolGetDatum(AsOwner([&] {
+    const char* condition = " AND event_id OPERATOR(pg_catalog.=) $2";
+    int64 micros = 0;
+    uint64 rows = 0;
+    if (TimeOfId(id, &micros)) {
+      const int table = TableOfDay(static_cast<int32>(micros / (SECS_PER_DAY * USECS_PER_SEC)));
+      rows += DeleteMarks(table, table, condition, 2, types, values);
+    }
+    rows += DeleteMarks(kUndatedA, kUndatedB, condition, 2, types, values);
+    if (rows > 0) {
+      Audit("forget_received", values[0], {"event", DatumGetCString(DirectFunctionCall1(uuid_out, values[1]))});
+    }
+    return rows > 0;
+  }));
 }
 
 OUTBOX_FUNCTION(outbox_reprocess) {
@@ -114,14 +114,15 @@ OUTBOX_FUNCTION(outbox_reprocess) {
   }
   Oid types[] = {TEXTOID, UUIDOID, UUIDOID};
   Datum values[] = {PointerGetDatum(consumer), UUIDPGetDatum(&first), UUIDPGetDatum(&end)};
-  const Caller caller = BecomeOwner();
-  const uint64 rows =
-      DeleteMarks(0, kDayTables - 1, " AND event_id OPERATOR(pg_catalog.>=) $2 AND event_id OPERATOR(pg_catalog.<) $3",
-                  3, types, values);
-  Audit("reprocess", values[0],
-        {"since", TimeText(PG_GETARG_DATUM(1)), "until", TimeText(PG_GETARG_DATUM(2)), "marks",
-         psprintf(UINT64_FORMAT, rows)});
-  BecomeCaller(caller);
+  const uint64 rows = AsOwner([&] {
+    const uint64 deleted = DeleteMarks(
+        0, kDayTables - 1, " AND event_id OPERATOR(pg_catalog.>=) $2 AND event_id OPERATOR(pg_catalog.<) $3", 3, types,
+        values);
+    Audit("reprocess", values[0],
+          {"since", TimeText(PG_GETARG_DATUM(1)), "until", TimeText(PG_GETARG_DATUM(2)), "marks",
+           psprintf(UINT64_FORMAT, deleted)});
+    return deleted;
+  });
   return Int64GetDatum(static_cast<int64>(rows));
 }
 
@@ -131,14 +132,15 @@ OUTBOX_FUNCTION(outbox_forget_consumer) {
   CheckConsumerName(consumer);
   Oid types[] = {TEXTOID};
   Datum values[] = {PointerGetDatum(consumer)};
-  const Caller caller = BecomeOwner();
-  uint64 rows = DeleteMarks(0, kTables - 1, "", 1, types, values);
-  rows += Delete("inbox_key", "", 1, types, values);
-  rows += Delete("inbox_stream", "", 1, types, values);
-  if (rows > 0) {
-    Audit("forget_consumer", values[0], {"rows", psprintf(UINT64_FORMAT, rows)});
-  }
-  BecomeCaller(caller);
+  const uint64 rows = AsOwner([&] {
+    uint64 deleted = DeleteMarks(0, kTables - 1, "", 1, types, values);
+    deleted += Delete("inbox_key", "", 1, types, values);
+    deleted += Delete("inbox_stream", "", 1, types, values);
+    if (deleted > 0) {
+      Audit("forget_consumer", values[0], {"rows", psprintf(UINT64_FORMAT, deleted)});
+    }
+    return deleted;
+  });
   return Int64GetDatum(static_cast<int64>(rows));
 }
 
@@ -168,19 +170,21 @@ OUTBOX_FUNCTION(outbox_seek_stream) {
   }
   Oid types[] = {TEXTOID, TEXTOID};
   Datum values[] = {PointerGetDatum(consumer), PointerGetDatum(stream), anew ? Datum(0) : PG_GETARG_DATUM(2)};
-  const Caller caller = BecomeOwner();
-  bool null = Run(&former, values) == 0;
-  const Datum before = null ? Datum(0) : SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null);
-  const int64 expected = null ? 0 : DatumGetInt64(before);
-  if (anew) {
-    Delete("inbox_stream", " AND stream OPERATOR(pg_catalog.=) $2", 2, types, values);
-  } else {
-    Run(&move, values);
-  }
-  Audit("seek_stream", values[0],
-        {"stream", text_to_cstring(stream), "next",
-         anew ? "any" : psprintf("%lld", static_cast<long long>(PG_GETARG_INT64(2)))});
-  BecomeCaller(caller);
+  bool null = true;
+  const int64 expected = AsOwner([&] {
+    null = Run(&former, values) == 0;
+    const Datum before = null ? Datum(0) : SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null);
+    const int64 position = null ? 0 : DatumGetInt64(before);
+    if (anew) {
+      Delete("inbox_stream", " AND stream OPERATOR(pg_catalog.=) $2", 2, types, values);
+    } else {
+      Run(&move, values);
+    }
+    Audit("seek_stream", values[0],
+          {"stream", text_to_cstring(stream), "next",
+           anew ? "any" : psprintf("%lld", static_cast<long long>(PG_GETARG_INT64(2)))});
+    return position;
+  });
   if (null) {
     PG_RETURN_NULL();
   }

@@ -2,6 +2,7 @@
 
 #include "base/fault_point.h"
 #include "pg/entry.h"
+#include "pg/owner.h"
 #include "pg/schemas.h"
 #include "pg/server_versions.h"
 #include "pg/shared.h"
@@ -78,12 +79,8 @@ void LockCeiling(Oid sequence, LOCKTAG* tag) {
 }
 
 void StoreCeiling(Oid sequence, Oid owner, int64 ceiling) {
-  Oid saved_user = InvalidOid;
-  int saved_context = 0;
-  GetUserIdAndSecContext(&saved_user, &saved_context);
-  SetUserIdAndSecContext(owner, saved_context | SECURITY_LOCAL_USERID_CHANGE);
-  DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence), Int64GetDatum(ceiling));
-  SetUserIdAndSecContext(saved_user, saved_context);
+  AsOwner(owner, {},
+          [sequence, ceiling] { DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence), Int64GetDatum(ceiling)); });
 }
 
 // The ceiling of this process, used if the database has no slot in shared memory. No worker serves it then.

@@ -1,13 +1,13 @@
 #include "pg/identity.h"
 
 #include "base/version.h"
+#include "pg/owner.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
 extern "C" {
 #include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 }
 
 namespace outbox::pg {
@@ -19,29 +19,6 @@ void Select(const char* query, int count, Oid* types, Datum* values) {
   if (SPI_execute_with_args(query, count, types, values, nullptr, true, 0) != SPI_OK_SELECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
   }
-}
-
-// What the owner has made of his tables (triggers, defaults, policies) runs with no other rights than his, whoever
-// asks: a keeper, a one-shot worker, a superuser. `work` is plain; an abort gives the caller's rights back, too.
-template <typename Work>
-void AsOwner(Oid owner, Work&& work) {
-  Oid caller = InvalidOid;
-  int context = 0;
-  GetUserIdAndSecContext(&caller, &context);
-  SetUserIdAndSecContext(owner, context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
-  work();
-  SetUserIdAndSecContext(caller, context);
-}
-
-Oid OwnerOf(const char* table) {
-  Oid relation = FindOurRelation(table);
-  HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
-  if (!HeapTupleIsValid(tuple)) {
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table %s of outbox does not exist", table)));
-  }
-  Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
-  ReleaseSysCache(tuple);
-  return owner;
 }
 
 // As the columns of outbox_internal.identity.
@@ -63,8 +40,9 @@ void SettleIdentity() {
   Datum values[3];
   OwnIdentity(values);
   // The first event of an extension that is not updated yet settles it, too.
-  const char* schema = get_namespace_name(get_rel_namespace(FindOurRelation("identity")));
-  AsOwner(OwnerOf("identity"), [&] {
+  const Oid identity = FindOurRelation("identity");
+  const char* schema = get_namespace_name(get_rel_namespace(identity));
+  AsOwner(OwnerOf(identity), {}, [&] {
     if (SPI_execute_with_args(
             psprintf("WITH settled AS (INSERT INTO %s.identity (system_identifier, database, instance) "
                      "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM %s.identity) "
@@ -123,7 +101,7 @@ Installation FindInstallation() {
   Oid types[] = {INT8OID, OIDOID, TEXTOID};
   Datum values[3];
   OwnIdentity(values);
-  AsOwner(installation.owner, [&] {
+  AsOwner(installation.owner, {}, [&] {
     Select(
         "SELECT count(*), count(*) FILTER (WHERE system_identifier = $1 "
         "AND database = $2 AND instance = $3) FROM outbox_internal.identity",

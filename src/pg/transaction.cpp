@@ -56,7 +56,6 @@ void SetTransactionRole(Oid role) {
 void PinSessionSettings() {
   static const char* const pinned[][2] = {
     {"role", "none"},  // ALTER DATABASE ... SET role: its owner may
-    {"search_path", kSearchPath},
     {"default_transaction_isolation", "read committed"},
     {"default_transaction_read_only", "off"},
     {"default_transaction_deferrable", "off"},
@@ -73,23 +72,13 @@ void PinSessionSettings() {
     {"row_security", "off"},
     {"session_replication_role", "origin"},
     {"client_min_messages", "error"},
-    // Settings that decide what text means that goes in and out.
-    {"datestyle", "ISO"},
-    {"intervalstyle", "postgres"},
-    {"array_nulls", "on"},
-    {"standard_conforming_strings", "on"},
-    {"transform_null_equals", "off"},
-    // Plans are kept for the life of the process, from when a table may be small to when it is large: every statement
-    // goes by index, along it, row by row.
-    {"enable_seqscan", "off"},
-    {"enable_bitmapscan", "off"},
-    {"enable_hashjoin", "off"},
-    {"enable_mergejoin", "off"},
-    {"max_parallel_workers_per_gather", "0"},
-    {"jit", "off"},
   };
   for (const auto& setting : pinned) {
     SetConfigOption(setting[0], setting[1], PGC_SUSET, PGC_S_OVERRIDE);
+  }
+  // Plans are kept for the life of the process, from when a table may be small to when it is large.
+  for (const PinnedSetting& setting : StatementSettings(Plan::kByKey)) {
+    SetConfigOption(setting.name, setting.value, PGC_SUSET, PGC_S_OVERRIDE);
   }
 }
 

@@ -3,16 +3,15 @@
 
 #include "pg/guard.h"
 #include "pg/prelude.h"
+#include "pg/statement_settings.h"
 
 namespace outbox::pg {
 
 // Settings that a worker inherits from database and role and must not: isolation, read only, deferrable,
-// synchronous_commit, every timeout, search_path, row_security; and what makes plans go by index. Once, after
+// synchronous_commit, every timeout, row_security; and what its statements mean, and how they are planned. Once, after
 // connecting. Plain.
 void PinSessionSettings();
 
-// Where the statements of outbox find what they name without a schema: operators, built-in functions and types.
-inline constexpr const char* kSearchPath = "pg_catalog, pg_temp";
 // Raises if search_path is another one: a statement would use operators of the session's schemas. Call before every
 // statement that is not fully qualified. Plain.
 void RequirePinnedSearchPath();

@@ -24,51 +24,12 @@
 # DIR is private to the node: server.properties, server.log, data/, pid. Topics are not created by producers unless
 # auto.create.topics.enable=true is given. Nothing is ever signalled that this script did not start in DIR.
 set -u
-HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-SHARED=/var/cache/outbox-kafka
-MARK=complete-$(cksum <"$HERE/pom.xml" | cut -d' ' -f1) # changes with the pom
-if [ -n "${OUTBOX_KAFKA_JARS:-}" ]; then
-  JARS=$OUTBOX_KAFKA_JARS
-elif [ "$(id -u)" = 0 ] || [ -e "$SHARED/$MARK" ]; then
-  JARS=$SHARED
-else
-  JARS=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/outbox-kafka
-fi
-
-say() { printf 'kafka.sh: %s\n' "$*" >&2; }
-die() { say "$1"; exit "${2:-1}"; }
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+use_cache kafka "${OUTBOX_KAFKA_JARS:-}" "$(cksum <"$HERE/pom.xml" | cut -d' ' -f1)" # changes with the pom
 
 CLUSTER=b3V0Ym94LXRlc3Qta2Fma2
 
-find_java() {
-  JAVA=${JAVA_HOME:+$JAVA_HOME/bin/java}
-  [ -n "$JAVA" ] && [ -x "$JAVA" ] || JAVA=$(command -v java) || die "no Java found: install a JRE 17 or newer" 77
-}
-
-# Fills $JARS once; afterwards everything works offline.
-fetch_jars() {
-  local mark=$JARS/$MARK fresh
-  [ -e "$mark" ] && return
-  command -v mvn >/dev/null || die "no jars in $JARS and no Maven (mvn) to fetch them" 77
-  mkdir -p "$JARS" || die "cannot write $JARS" 77
-  exec 9>"$JARS/.lock"
-  flock 9
-  if [ ! -e "$mark" ]; then
-    say "fetching Apache Kafka (54 MB, once) into $JARS"
-    fresh=$(mktemp -d "$JARS/.fetch.XXXXXX")
-    if ! (cd "$fresh" && cp "$HERE/pom.xml" . &&
-          mvn -q -B dependency:copy-dependencies -DoutputDirectory="$fresh/lib" >"$JARS/fetch.log" 2>&1); then
-      rm -rf "$fresh"
-      grep -m3 ERROR "$JARS/fetch.log" >&2
-      die "no Maven repository can be reached and $JARS holds no jars" 77
-    fi
-    rm -rf "$JARS/lib" "$JARS"/complete-*
-    mv "$fresh/lib" "$JARS/lib" && touch "$mark"
-    chmod -R a+rX "$JARS"
-    rm -rf "$fresh"
-  fi
-  exec 9>&-
-}
+fetch() { fill_cache "Apache Kafka" "54 MB" fetch_jars pom.xml; }
 
 # What a start takes from the cache: an archive of Kafka's classes as this JVM loads them, and what a formatted directory
 # holds. $QUICK is the place of both, of this JVM and these jars; empty where the JVM does not say what it is.
@@ -76,45 +37,41 @@ find_quick() {
   local release
   release=$(dirname "$(dirname "$(readlink -f "$JAVA")")")/release
   QUICK=
-  [ ! -r "$release" ] || QUICK=$JARS/quick-$({ cat "$release" "$HERE/kafka.sh" && echo "$MARK"; } | cksum | cut -d' ' -f1)
+  [ ! -r "$release" ] || QUICK=$CACHE/quick-$({ cat "$release" "$HERE/kafka.sh" && echo "$MARK"; } | cksum | cut -d' ' -f1)
 }
 
 # Makes both, once: a node is started, asked for a topic, and writes the archive when it ends. Where that fails, or the cache
 # is somebody else's, every start takes its time as it would without.
 make_quick() {
-  local node
   find_quick
-  [ -n "$QUICK" ] && [ -w "$JARS" ] && [ ! -e "$QUICK" ] || return 0
-  exec 9>"$JARS/.lock"
-  flock 9
-  if [ ! -e "$QUICK" ]; then
-    say "making starts quick, once"
-    node=$(mktemp -d "$JARS/.quick.XXXXXX")
-    (
-      DIR=$node/node QUICK=
-      mkdir -p "$DIR" && write_config "$(free_port)" heap=256m && format && launch "-XX:ArchiveClassesAtExit=$node/classes.jsa" &&
-        "$DIR/admin" "$(cat "$DIR/bootstrap")" create first 1 && stop_node TERM &&
-        cp "$DIR/formatted.checkpoint" "$node/bootstrap.checkpoint"
-    ) >"$JARS/quick.log" 2>&1
-    rm -rf "$node/node"
-    if [ -s "$node/classes.jsa" ] && [ -s "$node/bootstrap.checkpoint" ]; then
-      find "$JARS" -maxdepth 1 -name 'quick-*' -mtime +7 -exec rm -rf {} +
-      chmod -R a+rX "$node" && mv "$node" "$QUICK"
-    else
-      rm -rf "$node"
-      say "starts stay slow, see $JARS/quick.log"
-    fi
-  fi
-  exec 9>&-
+  [ -n "$QUICK" ] && [ -w "$CACHE" ] && [ ! -e "$QUICK" ] || return 0
+  alone make_quick_alone
 }
 
-free_port() {
-  perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1")->sockport'
+make_quick_alone() {
+  local node
+  [ ! -e "$QUICK" ] || return 0 # another process was faster
+  say "making starts quick, once"
+  node=$(mktemp -d "$CACHE/.quick.XXXXXX")
+  (
+    DIR=$node/node QUICK=
+    mkdir -p "$DIR" && write_config "$(free_port)" heap=256m && format && launch "-XX:ArchiveClassesAtExit=$node/classes.jsa" &&
+      "$DIR/admin" "$(cat "$DIR/bootstrap")" create first 1 && end_process TERM &&
+      cp "$DIR/formatted.checkpoint" "$node/bootstrap.checkpoint"
+  ) >"$CACHE/quick.log" 2>&1
+  rm -rf "$node/node"
+  if [ -s "$node/classes.jsa" ] && [ -s "$node/bootstrap.checkpoint" ]; then
+    find "$CACHE" -maxdepth 1 -name 'quick-*' -mtime +7 -exec rm -rf {} +
+    chmod -R a+rX "$node" && mv "$node" "$QUICK"
+  else
+    rm -rf "$node"
+    say "starts stay slow, see $CACHE/quick.log"
+  fi
 }
 
 java_run() {
   "$JAVA" -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile="$DIR/log4j2.properties" \
-    -cp "$JARS/lib/*" "$@"
+    -cp "$CACHE/lib/*" "$@"
 }
 
 write_config() {
@@ -202,13 +159,7 @@ build_admin() {
   [ "$DIR/admin" -nt "$HERE/kafka_admin.cpp" ] && return
   if [ -x "${OUTBOX_KAFKA_ADMIN:-}" ]; then ln -sf "$OUTBOX_KAFKA_ADMIN" "$DIR/admin"; return; fi
   ${CXX:-g++} -std=c++20 -O1 -o "$DIR/admin.$$" "$HERE/kafka_admin.cpp" -lrdkafka >"$DIR/admin.log" 2>&1 &&
-    mv "$DIR/admin.$$" "$DIR/admin" || { stop_node KILL; cat "$DIR/admin.log" >&2; die "kafka_admin.cpp does not compile"; }
-}
-
-running() {
-  local pid
-  pid=$(cat "$DIR/pid" 2>/dev/null) && [ -n "$pid" ] &&
-    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "kafka.Kafka $DIR/server.properties" && PID=$pid
+    mv "$DIR/admin.$$" "$DIR/admin" || { end_process KILL; cat "$DIR/admin.log" >&2; die "kafka_admin.cpp does not compile"; }
 }
 
 # launch [JVM OPTION ...]
@@ -217,11 +168,9 @@ launch() {
   heap=$(cat "$DIR/heap" 2>/dev/null)
   [ -z "$heap" ] || jvm=(-Xms64m "-Xmx$heap" -XX:+UseSerialGC -XX:TieredStopAtLevel=1)
   if [ -s "${QUICK:+$QUICK/classes.jsa}" ]; then jvm+=("-XX:SharedArchiveFile=$QUICK/classes.jsa"); fi
-  setsid "$JAVA" "${jvm[@]}" "$@" -Djava.awt.headless=true \
+  start "$JAVA" "${jvm[@]}" "$@" -Djava.awt.headless=true \
     -Dlog4j2.configurationFile="$DIR/log4j2.properties" -Dkafka.logs.dir="$DIR" \
-    -cp "$JARS/lib/*" kafka.Kafka "$DIR/server.properties" >>"$DIR/server.log" 2>&1 </dev/null 9>&- &
-  PID=$!
-  echo "$PID" >"$DIR/pid"
+    -cp "$CACHE/lib/*" kafka.Kafka "$DIR/server.properties"
   build_admin
   local deadline=$((SECONDS + ${OUTBOX_KAFKA_START_TIMEOUT:-120}))
   until "$DIR/admin" "$(cat "$DIR/bootstrap")" ready 2>/dev/null; do
@@ -231,40 +180,21 @@ launch() {
   cat "$DIR/bootstrap"
 }
 
-stop_node() {
-  local signal=$1 tries
-  running || { rm -f "$DIR/pid"; return 0; }
-  kill -CONT "$PID" 2>/dev/null
-  kill "-$signal" "$PID" 2>/dev/null
-  for ((tries = 0; tries < 600; tries++)); do
-    running || break
-    [ $tries = 400 ] && kill -KILL "$PID" 2>/dev/null
-    sleep 0.05
-  done
-  rm -f "$DIR/pid"
-}
-
-[ $# -ge 1 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | head -n -1 >&2; exit 2; }
-command=$1
-if [ "$command" = prepare ]; then
-  find_java
-  fetch_jars
-  make_quick
-  echo "$JARS"
-  exit 0
-fi
-[ $# -ge 2 ] || die "which DIR?" 2
-case $2 in /*) DIR=$2 ;; *) DIR=$PWD/$2 ;; esac
-shift 2
-
-case $command in
+take_arguments "$@"
+shift $(($# < 2 ? $# : 2))
+case $COMMAND in
+  prepare)
+    find_java
+    fetch
+    make_quick
+    echo "$CACHE" ;;
   start)
     [ $# -ge 1 ] || die "which PORT?" 2
     port=$1
     shift
     running && die "already running in $DIR (pid $PID)"
     find_java
-    fetch_jars
+    fetch
     find_quick
     mkdir -p "$DIR" || exit 1
     for attempt in 1 2 3; do
@@ -277,13 +207,9 @@ case $command in
     done
     tail -20 "$DIR/server.log" >&2
     die "the broker did not come up, see $DIR/server.log" ;;
-  stop) stop_node TERM ;;
-  kill) stop_node KILL ;;
-  pause) running && kill -STOP "$PID" || die "not running in $DIR" ;;
-  cont) running && kill -CONT "$PID" || die "not running in $DIR" ;;
   restart)
     [ -f "$DIR/server.properties" ] || die "nothing was ever started in $DIR"
-    stop_node TERM
+    end_process TERM
     find_java
     find_quick
     launch || { tail -20 "$DIR/server.log" >&2; die "the broker did not come up again, see $DIR/server.log"; } ;;
@@ -291,5 +217,5 @@ case $command in
   topic)
     [ $# -ge 2 ] || die "topic DIR create|alter|delete|offsets|leaders|deny|allow|grant|revoke NAME ..." 2
     "$DIR/admin" "$(cat "$DIR/bootstrap")" "$@" ;;
-  *) die "unknown command: $command" 2 ;;
+  *) verb ;;
 esac

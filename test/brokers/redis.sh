@@ -8,27 +8,15 @@
 #
 # DIR is private to it: redis.conf, server.log, the data, pid. Nothing is ever signalled that was not started in DIR.
 set -u
-die() { printf 'redis.sh: %s\n' "$*" >&2; exit 1; }
-[ $# -ge 2 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | head -n -1 >&2; exit 2; }
-command=$1
-case $2 in /*) DIR=$2 ;; *) DIR=$PWD/$2 ;; esac
-shift 2
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+take_arguments "$@"
+shift $(($# < 2 ? $# : 2))
 
 SERVER=$(command -v redis-server || command -v valkey-server) || die "neither redis-server nor valkey-server is installed"
 CLI=$(command -v redis-cli || command -v valkey-cli) || die "neither redis-cli nor valkey-cli is installed"
 
-free_port() {
-  perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1")->sockport'
-}
-
-running() {
-  PID=$(cat "$DIR/pid" 2>/dev/null) && [ -n "$PID" ] && [ "$(readlink "/proc/$PID/cwd" 2>/dev/null)" = "$(readlink -f "$DIR")" ]
-}
-
 launch() {
-  # $! is the server itself: setsid replaces itself when it need not fork.
-  (cd "$DIR" && exec setsid "$SERVER" "$DIR/redis.conf" --daemonize no >>"$DIR/server.log" 2>&1 </dev/null) &
-  echo $! >"$DIR/pid"
+  start "$SERVER" "$DIR/redis.conf" --daemonize no
   local tries
   for ((tries = 0; tries < 400; tries++)); do
     # Any answer will do but "loading the dataset": a refused password is an answer too.
@@ -40,22 +28,9 @@ launch() {
   die "the server did not come up, see $DIR/server.log"
 }
 
-signal_and_wait() {
-  running || { rm -f "$DIR/pid"; return 0; }
-  kill -CONT "$PID" 2>/dev/null
-  kill "-$1" "$PID" 2>/dev/null
-  local tries
-  for ((tries = 0; tries < 400; tries++)); do
-    running || break
-    [ $tries = 300 ] && kill -KILL "$PID"
-    sleep 0.05
-  done
-  rm -f "$DIR/pid"
-}
-
-case $command in
+case $COMMAND in
   start)
-    [ $# -ge 1 ] || die "which PORT?"
+    [ $# -ge 1 ] || die "which PORT?" 2
     port=$1
     shift
     running && die "already running in $DIR (pid $PID)"
@@ -68,14 +43,10 @@ case $command in
       for line in "$@"; do printf '%s\n' "$line"; done
     } >"$DIR/redis.conf"
     launch ;;
-  stop) signal_and_wait TERM ;;
-  kill) signal_and_wait KILL ;;
-  pause) running && kill -STOP "$PID" || die "not running in $DIR" ;;
-  cont) running && kill -CONT "$PID" || die "not running in $DIR" ;;
   restart)
     [ -f "$DIR/redis.conf" ] || die "nothing was ever started in $DIR"
-    signal_and_wait TERM
+    end_process TERM
     launch ;;
   cli) exec "$CLI" -p "$(cat "$DIR/port")" "$@" ;;
-  *) die "unknown command: $command" ;;
+  *) verb ;;
 esac

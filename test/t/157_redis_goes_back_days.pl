@@ -13,19 +13,6 @@ my $redis = Outbox::Redis->start(conf => [ 'appendonly no', 'save ""' ]);
 redis_route($node, $redis, 'r', topic => q('s'), server_options => q(, timeout '5000'));
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 
-# The keeper looks after the day tables when the configuration is read again.
-sub upkeep
-{
-	foreach (1 .. 3)
-	{
-		my $before = sql('SELECT clock_timestamp() FROM pg_reload_conf()');
-		wait_for_value($node, "SELECT count(*) FROM pg_stat_activity
-			WHERE backend_type = 'outbox keeper' AND state = 'idle' AND state_change > '$before'", 1)
-		  or die 'the keeper does not come round';
-	}
-	return;
-}
-
 my @ids;
 foreach my $day (0 .. 4)
 {
@@ -34,7 +21,7 @@ foreach my $day (0 .. 4)
 	ok(wait_idle($node), "day $day: idle");
 	push @ids, sql("SELECT id FROM outbox_internal.log ORDER BY created_at DESC LIMIT 1");
 	$redis->command('SAVE') if $day == 1;
-	upkeep();
+	upkeep($node);
 }
 is(sql("SELECT count(DISTINCT created_at::date) FROM outbox_internal.log"), 5, 'the log has all days');
 my %last;
@@ -72,8 +59,8 @@ is(sql(q{SELECT count(*) FROM outbox.audit WHERE action = 'rewind'}), 1, 'and no
 $node->append_conf('postgresql.conf', "outbox.retention = '2d'");
 emit_counted($node, 's', ['k'], 52, 52);
 ok(wait_idle($node), 'idle');
-ok(wait_until(sub { upkeep(); sql(q{SELECT count(DISTINCT created_at::date) < 5 FROM outbox_internal.log}) eq 't' }, 60), 'days of the log go');
-upkeep();
+ok(wait_until(sub { upkeep($node); sql(q{SELECT count(DISTINCT created_at::date) < 5 FROM outbox_internal.log}) eq 't' }, 60), 'days of the log go');
+upkeep($node);
 is(sql(q{SELECT (SELECT min(right(relname, 8)) FROM pg_class WHERE relname ~ '^progress_\d{8}$')
 	>= (SELECT min(right(relname, 8)) FROM pg_class WHERE relname ~ '^log_\d{8}$')}), 't', 'and those of the progress with them');
 is(sql(q{SELECT count(*) > 1 FROM pg_class WHERE relname ~ '^progress_\d{8}$' AND right(relname, 8) < to_char((SELECT max(created_at) FROM outbox_internal.log) AT TIME ZONE 'UTC', 'YYYYMMDD')}),

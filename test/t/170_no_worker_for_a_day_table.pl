@@ -17,19 +17,6 @@ my $redis = Outbox::Redis->start;
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
-# Two rounds of the keeper that began after now.
-sub upkeep
-{
-	foreach (1 .. 3)
-	{
-		my $before = sql('SELECT clock_timestamp() FROM pg_reload_conf()');
-		wait_for_value($node, "SELECT count(*) FROM pg_stat_activity
-			WHERE backend_type = 'outbox keeper' AND state = 'idle' AND state_change > '$before'", 1)
-		  or die 'the keeper does not come round';
-	}
-	return;
-}
-
 # The slowest of all statements that a caller waited for.
 my $slowest = 0;
 
@@ -115,14 +102,14 @@ ok(wait_until(sub { $redis->xlen('outbox.event.t') == $visible + 6 }, 30), 'repl
 # It is emptied as a whole, when all is delivered and expired; not before.
 my $size = q{SELECT pg_relation_size('outbox_internal.log_spare') > 0};
 sql(q{ALTER SYSTEM SET outbox.retention = 0});
-upkeep();
+upkeep($node);
 is(sql($size), 't', 'kept for its retention, and a day more, as a day table is');
 Outbox::Faults::shift_clock(35 * $day);
 $redis->stop;
 sql(q{SELECT outbox.emit('t', 'k', 'not delivered', '8')});
 my $spare = sql(q{SELECT pg_relation_filenode('outbox_internal.log_spare')});
 sql(q{BEGIN; LOCK TABLE outbox_internal.log_spare IN ROW EXCLUSIVE MODE; PREPARE TRANSACTION 'writer'});
-upkeep();
+upkeep($node);
 is(sql($size), 't', 'kept while a transaction that may have written to it is not finished');
 sql(q{COMMIT PREPARED 'writer'});
 ok(wait_until(sub { sql('SELECT pg_reload_conf()'); sql($size) eq 'f' }, 30), 'emptied when no lane needs it');

@@ -16,19 +16,6 @@ sub there { return sql("SELECT to_regclass('outbox_internal.$_[0]') IS NOT NULL"
 sub told { my (undef, $out, $err) = $node->psql('postgres', $_[0]); return ($out, $err) }
 sub lines { my ($pattern) = @_; return scalar(() = slurp_file($node->logfile) =~ /$pattern/g) }
 
-# As in 020.
-sub upkeep
-{
-	foreach (1 .. 3)
-	{
-		my $before = sql('SELECT clock_timestamp() FROM pg_reload_conf()');
-		wait_for_value($node, "SELECT count(*) FROM pg_stat_activity
-			WHERE backend_type = 'outbox keeper' AND state = 'idle' AND state_change > '$before'", 1)
-		  or die 'the keeper does not come round';
-	}
-	return;
-}
-
 # A day with so many events of 4 MB that do not compress; 0: none.
 sub day
 {
@@ -42,7 +29,7 @@ sub day
 	return $name;
 }
 my $finish = 'UPDATE outbox_internal.lane SET window_from = pg_current_snapshot()';
-sub limit { sql("ALTER SYSTEM SET outbox.max_log_size = '$_[0]'"); upkeep(); return }
+sub limit { sql("ALTER SYSTEM SET outbox.max_log_size = '$_[0]'"); upkeep($node); return }
 
 sql("CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '1');
 	SET outbox.test_new_routes = off;
@@ -116,7 +103,7 @@ is(lines(qr/outbox: (?:the log has|dropped)/), 0, 'and nothing is said');
 limit($mb + 2 . 'MB');
 ok(there($days[0]), 'nor when it is near the limit');
 is(lines(qr/WARNING:  outbox: the log has \d+ % of outbox\.max_log_size/), 1, 'which is said');
-upkeep();
+upkeep($node);
 is(lines(qr/WARNING:  outbox: the log has \d+ % of outbox\.max_log_size/), 1, 'once');
 like(sql(q(SELECT detail FROM outbox.doctor() WHERE "check" = 'log' AND status = 'warning')), qr/The log has \d+ MB, \d+ % of outbox\.max_log_size\./, 'also by doctor()');
 limit($mb - 2 . 'MB');
@@ -133,10 +120,10 @@ is(scalar(() = sql($early) =~ /^outbox_internal/mg), 2, 'each with a row in the 
 ok(there($undelivered), 'what a route has not delivered is kept, however large it is');
 ok(sql("SELECT count(*) FROM outbox.day WHERE state = 'open'") >= 4, 'and so are today, which is larger than the limit with it, and the days to come');
 is(lines(qr/WARNING:  outbox: the log has \d+ % of outbox\.max_log_size\n.*DETAIL:  What could be dropped is gone/), 1, 'that is said once');
-upkeep();
+upkeep($node);
 is(lines(qr/WARNING:  outbox: the log has \d+ % of outbox\.max_log_size/), 2, 'and not again');
 sql($finish);
-upkeep();
+upkeep($node);
 ok(!there($undelivered), 'until it is delivered');
 is(sql(q(SELECT count(*) FROM outbox_internal.log)), 1, 'today is there');
 limit('0');

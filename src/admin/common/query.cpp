@@ -10,7 +10,6 @@
 
 extern "C" {
 #include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 #include "commands/extension.h"
 #include "utils/array.h"
 }
@@ -20,17 +19,6 @@ namespace outbox::admin {
 namespace {
 
 constexpr int kMaxParams = 16;
-
-Oid OwnerOfTables() {
-  Oid relation = pg::FindOurRelation("route");
-  HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
-  if (!HeapTupleIsValid(tuple)) {
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("table outbox.route does not exist")));
-  }
-  Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
-  ReleaseSysCache(tuple);
-  return owner;
-}
 
 // Both are plain, except for the rows they fill, which are declared outside of the guard.
 void TakeRows(std::vector<Row>* rows) {
@@ -68,45 +56,6 @@ void Execute(Access access, Plan plan, const char* sql, int count, const char* c
 }
 
 }  // namespace
-
-CallerIdentity BecomeOwner() {
-  CallerIdentity caller;
-  Oid owner = OwnerOfTables();
-  GetUserIdAndSecContext(&caller.user, &caller.security_context);
-  caller.guc_level = NewGUCNestLevel();
-  SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
-  // The session's settings must not change what the statements and the text that goes in and out mean.
-  static const char* const pinned[][2] = {
-      {"search_path", pg::kSearchPath},      {"datestyle", "ISO"},  // others write time zones that cannot be read back
-      {"intervalstyle", "postgres"},         {"array_nulls", "on"},
-      {"standard_conforming_strings", "on"}, {"transform_null_equals", "off"}};
-  for (const auto& setting : pinned) {
-    (void)set_config_option(setting[0], setting[1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-  }
-  return caller;
-}
-
-void UsePlan(Plan plan) {
-  auto turn_off = [](const char* setting) {
-    (void)set_config_option(setting, "0", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-  };
-  if (plan == Plan::kUsual) {
-    return;
-  }
-  // A plan node that is turned off and used all the same has a cost at which the JIT compiler would start.
-  for (const char* setting : {"enable_seqscan", "enable_bitmapscan", "max_parallel_workers_per_gather", "jit"}) {
-    turn_off(setting);
-  }
-  if (plan == Plan::kByKey) {
-    turn_off("enable_hashjoin");
-    turn_off("enable_mergejoin");
-  }
-}
-
-void BecomeCaller(const CallerIdentity& caller) {
-  AtEOXact_GUC(false, caller.guc_level);
-  SetUserIdAndSecContext(caller.user, caller.security_context);
-}
 
 bool HasTables(std::span<const char* const> tables) {
   return pg::Guard([tables] {

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "pg/guard.h"
+#include "pg/owner.h"
+#include "pg/schemas.h"
 
 namespace outbox::admin {
 
@@ -24,17 +26,7 @@ enum class Access : bool {
   kWrite,  // under a new snapshot, which sees what earlier statements of this function did
 };
 
-enum class Plan : unsigned char {
-  kUsual,
-  // For ranges of outbox_internal.log by xid: the day tables are never analyzed, so the planner is told to walk the
-  // index. It then reads no more than it is asked for, where a bitmap would first collect a whole backlog.
-  kIndexOrder,
-  // For a few rows of outbox_internal.parked by their keys: index by index, row by row. The table may have grown by a
-  // million rows since its statistics were updated.
-  kByKey,
-};
-// Takes effect until the caller's identity is restored. Plain; may raise.
-void UsePlan(Plan plan);
+using Plan = pg::Plan;
 
 // Whether the extension is there, with all these tables (one of another version may lack some), and not just being
 // made. Throws PgError.
@@ -58,26 +50,24 @@ void RunPlanned(PlannedQuery* query, const std::vector<Cell>& params, const std:
 // Raises an error if a function's SQL declares another number of columns than the library returns. Plain.
 void CheckColumns(int declared, int returned);
 
-// What to undo after plain code that ran as the owner. Plain; on an error the transaction's abort undoes it.
-struct CallerIdentity {
-  Oid user;
-  int security_context;
-  int guc_level;
-};
-CallerIdentity BecomeOwner();
-void BecomeCaller(const CallerIdentity& caller);
+// `work` as the owner and with that plan. Plain, and so is `work`.
+template <typename Work>
+void AsOwner(Work&& work, Plan plan = Plan::kUsual) {
+  pg::AsOwner(pg::OwnerOf(pg::FindOurRelation("route")), pg::StatementSettings(plan), work);
+}
 
-// `work` with SPI connected, as the owner and with that plan. Plain, and so is `work`.
+// The same, with SPI connected.
 template <typename Work>
 void WithSpiAsOwner(Plan plan, Work&& work) {
-  CallerIdentity caller = BecomeOwner();
-  UsePlan(plan);
-  if (SPI_connect() != SPI_OK_CONNECT) {
-    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
-  }
-  work();
-  SPI_finish();
-  BecomeCaller(caller);
+  AsOwner(
+      [&work] {
+        if (SPI_connect() != SPI_OK_CONNECT) {
+          ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
+        }
+        work();
+        SPI_finish();
+      },
+      plan);
 }
 
 // A set-returning function's answer, row by row. Begin() first; both throw PgError.

@@ -126,11 +126,7 @@ void InsertLanes(const std::string& route_id, const std::string& lanes, const Ro
 // The first route makes the outbox belong to this server and database (so does the first emit); in a copy it changes
 // nothing.
 void SettleIdentity() {
-  Guard([] {
-    CallerIdentity caller = BecomeOwner();  // for its search_path
-    outbox::pg::SettleIdentity();
-    BecomeCaller(caller);
-  });
+  Guard([] { AsOwner([] { outbox::pg::SettleIdentity(); }); });  // for its search_path
 }
 
 std::string InsertRoute(const std::string& name, const Definition& route, const std::string& lanes,

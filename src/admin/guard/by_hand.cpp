@@ -36,6 +36,7 @@ constexpr const char* kOtherPosition =
     "outbox.seek() has a route go on from another position, outbox.alter_route(route, lanes => n) changes the number "
     "of its lanes.";
 
+// Of the tables that schema/27_loss.sql has these triggers on: scripts/check-guards compares.
 constexpr Rule kRules[] = {
     {"parked", "A row of it is an event that waits: what it holds, whose turn it is, and when.",
      "outbox.retry() tries one now, edited if need be, and CALL outbox.redrive() many; outbox.skip() and "

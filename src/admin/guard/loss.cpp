@@ -18,7 +18,8 @@ using pg::UserError;
 
 namespace {
 
-// The tables without which events are lost, or an answer cannot be made, beside the log's day tables.
+// The tables without which events are lost, or an answer cannot be made, beside the log's day tables. Those that
+// schema/27_loss.sql has the triggers no_loss on are among them: scripts/check-guards compares.
 constexpr const char* kStateTables[] = {"log",       "log_spare",  "route",    "lane",    "progress", "parked",
                                         "side_lane", "side_topic", "adoption", "adopted", "identity", "foreign_event"};
 

@@ -4,6 +4,7 @@
 #include "admin/guard/server_commands.h"
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
+#include "pg/owner.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
 
@@ -115,13 +116,8 @@ void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void
 
 // One of these roles owns the tables of outbox, so that they go as well. Plain.
 bool OwnsExtension(List* roles) {
-  HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(pg::FindOurRelation("log")));
-  if (!HeapTupleIsValid(tuple)) {
-    return false;
-  }
-  const Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(tuple))->relowner;
-  ReleaseSysCache(tuple);
-  return list_member_oid(roleSpecsToIds(roles), owner);
+  const Oid log = pg::FindOurRelation("log");
+  return OidIsValid(log) && list_member_oid(roleSpecsToIds(roles), pg::OwnerOf(log));
 }
 
 }  // namespace

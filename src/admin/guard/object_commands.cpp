@@ -8,6 +8,7 @@
 #include "admin/guard/table_commands.h"
 #include "pg/entry.h"
 #include "pg/rights.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
@@ -26,6 +27,7 @@ extern "C" {
 #include "nodes/value.h"
 #include "parser/parse_func.h"
 #include "parser/parse_type.h"
+#include "utils/catcache.h"
 }
 
 namespace outbox::admin {
@@ -104,6 +106,29 @@ void CheckView(const RangeVar* name, const char* words) {
   }
 }
 
+// A function of that name that is the extension's, and the current role's to replace; InvalidOid: there is none. Plain.
+Oid FindOwnFunction(List* names) {
+  char* schema = nullptr;
+  char* name = nullptr;
+  DeconstructQualifiedName(names, &schema, &name);
+  List* path = schema == nullptr ? fetch_search_path(false) : NIL;
+  const Oid into = schema != nullptr ? get_namespace_oid(schema, true) : path != NIL ? linitial_oid(path) : InvalidOid;
+  if (!pg::IsOurSchema(into) || pg::InOwnStatement()) {
+    return InvalidOid;
+  }
+  Oid found = InvalidOid;
+  CatCList* functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(name));
+  for (int i = 0; i < functions->n_members && !OidIsValid(found); i++) {
+    const auto* function = reinterpret_cast<Form_pg_proc>(GETSTRUCT(&functions->members[i]->tuple));
+    if (function->pronamespace == into &&
+        getExtensionOfObject(ProcedureRelationId, function->oid) == get_extension_oid("outbox", true)) {
+      found = function->oid;
+    }
+  }
+  ReleaseSysCacheList(functions);
+  return OidIsValid(found) && pg::OwnsObject(ProcedureRelationId, found) ? found : InvalidOid;
+}
+
 }  // namespace
 
 void CheckRenameObject(Node* statement) {
@@ -132,6 +157,29 @@ void CheckMoveObject(Node* statement) {
 void CheckAlterFunction(Node* statement) {
   const auto* alter = reinterpret_cast<AlterFunctionStmt*>(statement);
   CheckObject(alter->objtype, reinterpret_cast<Node*>(alter->func), "alter");
+}
+
+bool ReplacesFunction(Node* statement) {
+  return reinterpret_cast<CreateFunctionStmt*>(statement)->replace && !creating_extension;
+}
+
+void CheckReplaceFunction(Node* statement) {
+  const auto* create = reinterpret_cast<CreateFunctionStmt*>(statement);
+  const Oid found = Guard([create] { return FindOwnFunction(create->funcname); });
+  if (!OidIsValid(found)) {
+    return;
+  }
+  const std::string name = Guard([found]() -> const char* {
+    return psprintf("%s.%s", get_namespace_name(get_func_namespace(found)), get_func_name(found));
+  });
+  if (pg::settings.allow_loss) {
+    NoteLoss("replace function " + name, "");
+    return;
+  }
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot replace function " + name,
+                  "It belongs to extension outbox, whose triggers, views and workers count on what it does.",
+                  "Make one of your own, in a schema of your own. To do it all the same, and answer for it: SET "
+                  "outbox.allow_loss = on."};
 }
 
 bool ReplacesView(Node* statement) {

@@ -4,7 +4,7 @@
 // or replaced by its owner stops emitters or workers, or lets events go without a word. So that is refused, as it is of
 // tables (table_commands.h); `SET outbox.allow_loss = on` lets it through, and audits it. Owners may change: what of
 // the extension has another owner than its tables is shown by outbox.doctor(). An extension script may do everything,
-// and so may pg_upgrade. (CREATE OR REPLACE FUNCTION: table_commands.h.)
+// and so may pg_upgrade.
 #pragma once
 
 #include "pg/prelude.h"
@@ -15,6 +15,7 @@ namespace outbox::admin {
 void CheckRenameObject(Node* statement);
 void CheckMoveObject(Node* statement);  // SET SCHEMA
 void CheckAlterFunction(Node* statement);
+void CheckReplaceFunction(Node* statement);
 void CheckReplaceView(Node* statement);
 void CheckCreateRule(Node* statement);
 void CheckAlterWrapper(Node* statement);
@@ -22,6 +23,7 @@ void CheckAlterWrapper(Node* statement);
 void CheckCreateTable(Node* statement);
 
 // Plain.
+bool ReplacesFunction(Node* statement);
 bool ReplacesView(Node* statement);
 bool CreatesPartition(Node* statement);
 

@@ -1,5 +1,6 @@
 #include "admin/guard/utility_hook.h"
 
+#include "admin/guard/copy_commands.h"
 #include "admin/guard/database_bar.h"
 #include "admin/guard/loss.h"
 #include "admin/guard/loss_of_objects.h"
@@ -7,7 +8,9 @@
 #include "admin/guard/server_commands.h"
 #include "admin/guard/setting_commands.h"
 #include "admin/guard/table_commands.h"
+#include "admin/guard/trigger_commands.h"
 #include "admin/guard/user_mapping.h"
+#include "admin/guard/view_locks.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
 #include "pg/worker_slot.h"

@@ -3,7 +3,8 @@
 // looked at, and by whom:
 //
 //   loss            nothing undelivered is lost, and no guard is taken away, without a word
-//   table_commands  what is done to the tables of outbox by other hands: ALTER TABLE, CREATE TRIGGER, COPY
+//   table_commands  what is done to the tables of outbox by other hands: ALTER TABLE, DROP, RENAME
+//   trigger_commands, copy_commands, view_locks   likewise: their triggers, COPY, LOCK
 //   object_commands its functions, views, types and wrappers, by other hands
 //   server_commands DROP SERVER and its renaming, because routes name their server
 //   database_bar    DROP, ALTER and copying of a database, for which its workers have to leave

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -31,10 +32,8 @@ std::vector<const Snapshot*> Cuts(const std::vector<const Snapshot*>& stands, si
   if (cuts.size() <= most) {
     return cuts;
   }
-  std::vector<size_t> order;
-  for (size_t i = 1; i < cuts.size(); i++) {
-    order.push_back(i);
-  }
+  std::vector<size_t> order(cuts.size() - 1);
+  std::iota(order.begin(), order.end(), 1);
   std::partial_sort(
       order.begin(), order.begin() + static_cast<std::ptrdiff_t>(most - 1), order.end(),
       [&](size_t a, size_t b) { return cuts[a]->xmax - cuts[a - 1]->xmax > cuts[b]->xmax - cuts[b - 1]->xmax; });
@@ -42,6 +41,7 @@ std::vector<const Snapshot*> Cuts(const std::vector<const Snapshot*>& stands, si
   order.push_back(0);
   std::sort(order.begin(), order.end());
   std::vector<const Snapshot*> chosen;
+  chosen.reserve(order.size());
   for (size_t i : order) {
     chosen.push_back(cuts[i]);
   }

@@ -27,11 +27,11 @@ int64 RowsAtOnce() {
 
 // With the owner's rights: what he has made of his tables runs with no others, also where a superuser adopts.
 void Execute(const char* statement) {
-  CallerIdentity caller = BecomeOwner();
-  if (SPI_execute(statement, false, 0) < 0) {
-    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a statement of outbox")));
-  }
-  BecomeCaller(caller);
+  AsOwner([statement] {
+    if (SPI_execute(statement, false, 0) < 0) {
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a statement of outbox")));
+    }
+  });
 }
 
 // The workers of the original server do not run here: no parked event is being sent, and all lanes are free.

@@ -18,7 +18,7 @@ use Outbox::Kafka;
 use Outbox::Redis;
 
 our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
-  rss_kb sql_literal stage_with no_server_crashed emit_counted emit_huge by_key wait_until server_is_back);
+  rss_kb sql_literal stage_with no_server_crashed emit_counted emit_huge by_key wait_until server_is_back upkeep);
 
 # A run that is interrupted ends what it has started: see the END blocks.
 foreach my $signal (qw(TERM INT HUP)) { $SIG{$signal} = sub { exit 130 } }
@@ -115,6 +115,21 @@ sub wait_until
 		$left -= min(time - $began, 5);
 	}
 	return 0;
+}
+
+# Two rounds of the keeper that began after now. It looks after the day tables when the configuration is read again; the first
+# round that is seen to end may have begun earlier, and the second may serve an earlier call.
+sub upkeep
+{
+	my ($node) = @_;
+	foreach (1 .. 3)
+	{
+		my $before = $node->safe_psql('postgres', 'SELECT clock_timestamp() FROM pg_reload_conf()');
+		wait_for_value($node, "SELECT count(*) FROM pg_stat_activity
+			WHERE backend_type = 'outbox keeper' AND state = 'idle' AND state_change > '$before'", 1)
+		  or die 'the keeper does not come round';
+	}
+	return;
 }
 
 # After a crash.

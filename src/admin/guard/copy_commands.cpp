@@ -1,0 +1,83 @@
+#include "admin/guard/copy_commands.h"
+
+#include "admin/guard/by_hand.h"
+#include "admin/guard/own_relations.h"
+#include "emit/replica_role.h"
+#include "pg/guard.h"
+#include "pg/schemas.h"
+
+extern "C" {
+#include "commands/extension.h"
+#include "nodes/parsenodes.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+using pg::Guard;
+using pg::UserError;
+
+// Whether a dump may bring rows of this table into an outbox that is in use: events, which are kept apart.
+bool MayComeInto(const char* name) {
+  return strcmp(name, "log") == 0 || strncmp(name, "log_", 4) == 0 || strcmp(name, "foreign_event") == 0 ||
+         strcmp(name, "event") == 0 || strcmp(name, "outboxevent") == 0 || strcmp(name, "audit") == 0;
+}
+
+// Positions, ticks, owners: lanes that work here would take those of a dump for their own.
+void CheckRestore(Oid relation) {
+  if (Guard([relation] { return InSchemaInUse(relation) && !MayComeInto(get_rel_name(relation)); }) && InUse()) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot restore into an outbox that is in use",
+                    "What a dump says of positions is made of another server's transaction ids.",
+                    "Restore into a new database, and keep applications away until it is restored."};
+  }
+}
+
+int64 SwitchForeignKeysOff(Node*, bool) {
+  const int guc_level = NewGUCNestLevel();
+  (void)set_config_option("session_replication_role", "replica", PGC_SUSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+                          false);
+  return guc_level;
+}
+
+// (After an error the transaction's end does it.)
+void SwitchForeignKeysOn(Node*, int64 guc_level, bool done) {
+  if (done) {
+    AtEOXact_GUC(false, static_cast<int>(guc_level));
+  }
+}
+
+}  // namespace
+
+const UtilityScope kWithoutForeignKeys = {SwitchForeignKeysOff, SwitchForeignKeysOn};
+
+void CheckCopy(Node* statement) {
+  const auto* copy = reinterpret_cast<CopyStmt*>(statement);
+  const Oid relation = copy->is_from ? FindRelation(copy->relation) : InvalidOid;
+  if (OidIsValid(relation)) {
+    CheckRestore(relation);
+  }
+  if (OidIsValid(relation) && Guard([relation] { return emit::InsertsWouldBeLost(relation); })) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "cannot copy into a view of events while session_replication_role is replica",
+                    "COPY fires no trigger of a view then, and the events would be lost.",
+                    "Use INSERT or outbox.emit_many(), or set session_replication_role to origin."};
+  }
+}
+
+bool IsRestored(Node* statement) {
+  auto* copy = reinterpret_cast<CopyStmt*>(statement);
+  if (!copy->is_from || copy->relation == nullptr || !pg::IsOurSchema(copy->relation->schemaname) ||
+      !OidIsValid(get_extension_oid("outbox", true))) {
+    return false;
+  }
+  static const char* const keyed[] = {"lane", "parked", "side_lane", "side_topic", "pause"};
+  for (const char* name : keyed) {
+    if (strcmp(copy->relation->relname, name) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace outbox::admin

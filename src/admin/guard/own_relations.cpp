@@ -1,0 +1,69 @@
+#include "admin/guard/own_relations.h"
+
+#include "admin/guard/loss.h"
+#include "pg/guard.h"
+#include "pg/rights.h"
+#include "pg/schemas.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+
+extern "C" {
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/partition.h"
+#include "catalog/pg_class.h"
+#include "commands/extension.h"
+}
+
+namespace outbox::admin {
+
+using pg::Guard;
+using pg::UserError;
+
+bool OwnsRelation(Oid relation) {
+  return pg::OwnsObject(RelationRelationId, relation);
+}
+
+bool InSchemaInUse(Oid relation) {
+  return OidIsValid(relation) && !creating_extension && pg::IsOurSchema(get_rel_namespace(relation)) &&
+         OidIsValid(get_extension_oid("outbox", true));
+}
+
+bool IsOwnTable(Oid relation) {
+  if (!InSchemaInUse(relation) ||
+      (get_rel_relkind(relation) != RELKIND_RELATION && get_rel_relkind(relation) != RELKIND_PARTITIONED_TABLE)) {
+    return false;
+  }
+  const Oid member = get_rel_relispartition(relation) ? get_partition_parent(relation, true) : relation;
+  return OidIsValid(member) && getExtensionOfObject(RelationRelationId, member) == get_extension_oid("outbox", true);
+}
+
+bool IsOwnView(Oid relation) {
+  return InSchemaInUse(relation) && get_rel_relkind(relation) == RELKIND_VIEW &&
+         getExtensionOfObject(RelationRelationId, relation) == get_extension_oid("outbox", true);
+}
+
+Oid FindRelation(const RangeVar* relation) {
+  return relation == nullptr ? InvalidOid : Guard([relation] { return RangeVarGetRelid(relation, NoLock, true); });
+}
+
+Oid FindAltered(const RangeVar* relation) {
+  const Oid found = FindRelation(relation);
+  const bool by_hand =
+      OidIsValid(found) && Guard([found] { return !pg::InOwnStatement() && IsOwnTable(found) && OwnsRelation(found); });
+  return by_hand ? found : InvalidOid;
+}
+
+void RefuseShape(Oid table, const std::string& words) {
+  if (pg::settings.allow_loss) {
+    NoteLoss(words + " " + NameOf(table), "");
+    return;
+  }
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(table),
+                  "The table belongs to extension outbox: emit() and the workers count on what it is, and a dump of "
+                  "another one could not be restored.",
+                  "Keep what is yours in a table of your own. To do it all the same, and answer for it: SET "
+                  "outbox.allow_loss = on."};
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,150 @@
+#include "admin/guard/trigger_commands.h"
+
+#include "admin/guard/by_hand.h"
+#include "admin/guard/loss.h"
+#include "admin/guard/own_relations.h"
+#include "pg/entry.h"
+#include "pg/schemas.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+
+extern "C" {
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
+#include "commands/trigger.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "nodes/value.h"
+#include "utils/fmgroids.h"
+#include "utils/snapmgr.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+using pg::Guard;
+using pg::UserError;
+
+object_access_hook_type previous_hook = nullptr;
+
+// What pg_trigger says of one; zeroes: there is none. Plain.
+struct TriggerRow {
+  Oid table;
+  int16 type;
+  Oid function;
+};
+
+TriggerRow ReadTrigger(Oid trigger, Snapshot snapshot) {
+  Relation triggers = table_open(TriggerRelationId, AccessShareLock);
+  ScanKeyData key;
+  ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(trigger));
+  SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, snapshot, 1, &key);
+  HeapTuple tuple = systable_getnext(scan);
+  TriggerRow found = {InvalidOid, 0, InvalidOid};
+  if (HeapTupleIsValid(tuple)) {
+    const auto* form = reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple));
+    found = {form->tgrelid, form->tgtype, form->tgfoid};
+  }
+  systable_endscan(scan);
+  table_close(triggers, AccessShareLock);
+  return found;
+}
+
+// One that may drop or change what is written: rows before they are, or instead of them. Plain.
+bool MayTakeRows(const TriggerRow& trigger) {
+  return TRIGGER_FOR_ROW(trigger.type) && (TRIGGER_FOR_BEFORE(trigger.type) || TRIGGER_FOR_INSTEAD(trigger.type)) &&
+         getExtensionOfObject(ProcedureRelationId, trigger.function) != get_extension_oid("outbox", true) &&
+         !pg::InOwnStatement();
+}
+
+// A role that was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
+// their owner: in workers, in adopt(), in create_route(). The owner's own may look, and not take.
+void JudgeTrigger(Oid trigger) {
+  const TriggerRow found = Guard([trigger] { return ReadTrigger(trigger, SnapshotSelf); });  // made just now
+  if (!Guard([&found] { return InSchemaInUse(found.table); })) {
+    return;
+  }
+  if (Guard([&found] { return !OwnsRelation(found.table); })) {
+    throw UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "must be owner of the tables of outbox to create a trigger on them",
+                    "It would be fired by background workers, with the rights of the owner.",
+                    "Have a consumer of the events do it, or a trigger on your own table."};
+  }
+  if (!Guard([&found] { return MayTakeRows(found) && (IsOwnTable(found.table) || IsOwnView(found.table)); })) {
+    return;
+  }
+  if (pg::settings.allow_loss) {
+    NoteLoss("create a trigger on " + NameOf(found.table), "");
+    return;
+  }
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                  "cannot create a trigger on " + NameOf(found.table) + " that comes before its rows are written",
+                  "What it drops or changes would be lost to workers and emitters, without a word.",
+                  "A trigger AFTER the rows may look at them. To do it all the same, and answer for it: SET "
+                  "outbox.allow_loss = on."};
+}
+
+// Not before the command: the name in it may then mean another table than once the command has its lock. (Internal:
+// triggers of foreign keys, which call nothing of the user's.) Plain: the next hook may raise.
+void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void* argument) {
+  if (previous_hook != nullptr) {
+    previous_hook(access, catalog, object, column, argument);
+  }
+  if (access == OAT_POST_CREATE && catalog == TriggerRelationId && IsUnderPostmaster && !IsBinaryUpgrade &&
+      !static_cast<ObjectAccessPostCreate*>(argument)->is_internal) {
+    pg::Entry(&JudgeTrigger, object);
+  }
+}
+
+}  // namespace
+
+bool IsOwnTrigger(Oid table, const char* name) {
+  const Oid trigger = get_trigger_oid(table, name, true);
+  return OidIsValid(trigger) && pg::IsOurSchema(get_func_namespace(ReadTrigger(trigger, nullptr).function));
+}
+
+// A restore that switches triggers off around its data is into an outbox that is not in use.
+void CheckGuard(Oid table, const char* trigger, const std::string& words) {
+  if ((trigger == nullptr || Guard([&] { return IsOwnTrigger(table, trigger); })) && InUse()) {
+    JudgeGuards(words + " " + NameOf(table));
+  }
+}
+
+bool DropsTrigger(Node* statement) {
+  return reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TRIGGER;
+}
+
+void CheckDropTrigger(Node* statement) {
+  const auto* drop = reinterpret_cast<DropStmt*>(statement);
+  for (int i = 0; i < list_length(drop->objects); i++) {
+    auto* names = static_cast<List*>(list_nth(drop->objects, i));  // schema, table, trigger
+    if (list_length(names) < 2) {
+      continue;
+    }
+    const RangeVar* relation =
+        Guard([names] { return makeRangeVarFromNameList(list_copy_head(names, list_length(names) - 1)); });
+    const Oid table = FindAltered(relation);
+    const Oid view = FindRelation(relation);
+    if (OidIsValid(table)) {
+      CheckGuard(table, strVal(llast(names)), "drop a trigger of");
+    } else if (OidIsValid(view) && Guard([view, names] {
+                 return !pg::InOwnStatement() && IsOwnView(view) && OwnsRelation(view) &&
+                        IsOwnTrigger(view, strVal(llast(names)));
+               })) {
+      RefuseShape(view, "drop a trigger of");
+    }
+  }
+}
+
+void InstallTriggerHook() {
+  previous_hook = object_access_hook;
+  object_access_hook = OnAccess;
+}
+
+}  // namespace outbox::admin

@@ -1,0 +1,26 @@
+// Triggers on the tables of outbox [P]: who may make one, and what becomes of those that guard.
+//
+// CREATE TRIGGER on a table of outbox is its owner's, whatever was granted, and one that would change or drop rows
+// before they are written is nobody's. Taking away a trigger of outbox, or switching it off, is asked about (loss.h).
+#pragma once
+
+#include <string>
+
+#include "pg/prelude.h"
+
+namespace outbox::admin {
+
+// Once per backend, from _PG_init: triggers that are made.
+void InstallTriggerHook();
+
+// Before the statement; they throw.
+void CheckDropTrigger(Node* statement);
+// "WORDS TABLE": of this trigger; of all, where it is nullptr.
+void CheckGuard(Oid table, const char* trigger, const std::string& words);
+
+// Plain.
+bool DropsTrigger(Node* statement);
+// Made by the extension: its function is there.
+bool IsOwnTrigger(Oid table, const char* name);
+
+}  // namespace outbox::admin

@@ -1,0 +1,28 @@
+#include "pg/statement_settings.h"
+
+namespace outbox::pg {
+
+std::span<const PinnedSetting> StatementSettings(Plan plan) {
+  static constexpr PinnedSetting kSettings[] = {
+      {"search_path", kSearchPath},
+      {"datestyle", "ISO"},  // others write time zones that cannot be read back
+      {"intervalstyle", "postgres"},
+      {"array_nulls", "on"},
+      {"standard_conforming_strings", "on"},
+      {"transform_null_equals", "off"},
+      // kIndexOrder. A plan node that is turned off and used all the same has a cost at which the JIT compiler would
+      // start.
+      {"enable_seqscan", "off"},
+      {"enable_bitmapscan", "off"},
+      {"max_parallel_workers_per_gather", "0"},
+      {"jit", "off"},
+      // kByKey, besides those.
+      {"enable_hashjoin", "off"},
+      {"enable_mergejoin", "off"}};
+  constexpr size_t kUsual = 6;
+  constexpr size_t kIndexOrder = 10;
+  const std::span<const PinnedSetting> all(kSettings);
+  return plan == Plan::kUsual ? all.first(kUsual) : plan == Plan::kIndexOrder ? all.first(kIndexOrder) : all;
+}
+
+}  // namespace outbox::pg
