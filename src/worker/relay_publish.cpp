@@ -279,7 +279,7 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
       shown.written_at = now;
     }
     if (known != state.config.destinations.end()) {
-      incidents_.SeeDestination(status, known->second.name, shown.slot, now);
+      incidents_.SeeDestination(status, known->second.name, now);
       if (const sink::Health* health = state.engine.DestinationHealth(status.id); health != nullptr) {
         incidents_.SeeWarning(health->warning, known->second.name, shown.slot);
       }

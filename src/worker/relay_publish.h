@@ -30,7 +30,8 @@ struct RelayState {
 class RelayPublisher {
  public:
   // `clock` outlives it.
-  RelayPublisher(const RelayPlace& place, relay::Clock* clock) : place_(place), clock_(clock) {}
+  RelayPublisher(const RelayPlace& place, relay::Clock* clock)
+      : place_(place), clock_(clock), incidents_(TroubleBoard(place.database, place.incarnation)) {}
 
   // Returns false if a lane has trouble with its tables.
   bool Publish(const RelayState& state);
