@@ -14,7 +14,8 @@ namespace outbox::format {
 
 class TopicOf {
  public:
-  // What is wrong with a topic, a literal; nullptr: nothing. The same text has the same answer for as long as this lives.
+  // What is wrong with a topic, a literal; nullptr: nothing. The same text has the same answer for as long as this
+  // lives.
   using Judge = std::function<const char*(std::string_view topic)>;
   struct Answer {
     std::string_view topic;     // valid until the next call
