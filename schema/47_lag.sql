@@ -33,7 +33,7 @@ COMMENT ON COLUMN outbox.lag.state IS 'what its relay worker is doing; idle: not
 COMMENT ON COLUMN outbox.lag.pending IS 'committed events that the lane wants and has not delivered, counted in the log; parked ones are not among them, nor those whose deliver_at is to come; an estimate where pending_capped';
 COMMENT ON COLUMN outbox.lag.pending_capped IS 'not all of the log behind the lane was looked at, of which 300,000 rows are for all lanes together: what was counted and what samples of the rest make probable';
 COMMENT ON COLUMN outbox.lag.oldest_pending IS 'since when the oldest of them has waited (created_at, or deliver_at where that is later), or where pending_capped the oldest that is known';
-COMMENT ON COLUMN outbox.lag.delay IS 'how long the oldest waits: since it was emitted, or since it was due; where counting stopped before one was found, since the first event that was not looked at, or, where the log is locked, since the lane has been behind; NULL: nothing waits that could go';
+COMMENT ON COLUMN outbox.lag.delay IS 'how long the oldest waits: since it was emitted, or since it was due; where counting stopped before one was found, since the first event that was not looked at, or, where the log is locked, since the lane has been behind, or since a worker had it last; NULL: nothing waits that could go';
 COMMENT ON COLUMN outbox.lag.delivered_to IS 'created_at of the last event delivered without a gap, since the worker took the lane';
 COMMENT ON COLUMN outbox.lag.inflight IS 'read from the log and not yet acknowledged';
 COMMENT ON COLUMN outbox.lag.parked IS 'events of this lane in outbox_internal.parked, whatever their state';

@@ -3,6 +3,7 @@
 // line where it is known (relay/meter.h) and a line in admin/show/metrics.cpp.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -24,34 +25,40 @@ struct Drain {
   static constexpr int64_t kLasts = 3'000'000;  // a lane that has been behind for so long takes part
   static constexpr int64_t kGap = 5'000'000;    // so long without one that does ends it
 
+  Counter delivered;           // events that destinations acknowledged to the route, parked ones too, since ever
+  std::atomic<uint64_t> from;  // what that was when the drain began
   std::atomic<int64_t> since;  // Unix microseconds
   std::atomic<int64_t> seen;   // when a lane took part last
   std::atomic<int64_t> moves;  // since when anything of it is done, about
-  Counter done;                // events that destinations acknowledged to lanes that take part, since they fell behind
 
-  // A lane that has been behind since then, and has delivered so many events more. Two workers may begin a drain at
-  // once: then what one of them had done before is not counted.
-  void Note(int64_t now, int64_t behind_since, uint64_t delivered) {
+  uint64_t done() const {
+    const uint64_t before = from.load(std::memory_order_relaxed);
+    return std::max(ValueOf(delivered), before) - before;
+  }
+  // A lane has been behind since then, when so many were delivered. The first of several that fall behind counts,
+  // whichever worker has it; what two say at once is right by the next time.
+  void Note(int64_t now, int64_t behind_since, uint64_t delivered_then) {
     const int64_t before = seen.exchange(now, std::memory_order_relaxed);
     const bool begins = before == 0 || now - before > kGap || before - now > kGap;
     if (begins) {
-      done.store(0, std::memory_order_relaxed);
       moves.store(behind_since, std::memory_order_relaxed);
+    }
+    if (begins || delivered_then < from.load(std::memory_order_relaxed)) {
+      from.store(delivered_then, std::memory_order_relaxed);
     }
     if (begins || behind_since < since.load(std::memory_order_relaxed)) {
       since.store(behind_since, std::memory_order_relaxed);
     }
-    if (delivered > 0) {
-      Count(&done, delivered);
-    } else if (ValueOf(done) == 0) {
+    if (done() == 0) {
       moves.store(now, std::memory_order_relaxed);
     }
   }
   void Reset() {
+    delivered = 0;
+    from = 0;
     since = 0;
     seen = 0;
     moves = 0;
-    done = 0;
   }
 };
 

@@ -100,19 +100,31 @@ IndexScanDesc BeginXidScan(const LogTable& log_table, int keys) {
   return scan;
 }
 
-bool LargestXid(const LogTable& log_table, uint64* xid) {
+namespace {
+
+bool EndOfIndex(const LogTable& log_table, ScanDirection from, uint64* xid) {
   if (log_table.index == nullptr) {
     return false;
   }
   IndexScanDesc scan = BeginXidScan(log_table, 0);
   index_rescan(scan, nullptr, 0, nullptr, 0);
-  bool found = index_getnext_tid(scan, BackwardScanDirection) != nullptr;
+  bool found = index_getnext_tid(scan, from) != nullptr;
   if (found) {
     bool isnull = false;
     *xid = DatumGetUInt64(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &isnull));
   }
   index_endscan(scan);
   return found;
+}
+
+}  // namespace
+
+bool LargestXid(const LogTable& log_table, uint64* xid) {
+  return EndOfIndex(log_table, BackwardScanDirection, xid);
+}
+
+bool LeastXid(const LogTable& log_table, uint64* xid) {
+  return EndOfIndex(log_table, ForwardScanDirection, xid);
 }
 
 }  // namespace outbox::days

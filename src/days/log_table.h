@@ -28,5 +28,6 @@ IndexScanDesc BeginXidScan(const LogTable& log_table, int keys);
 // The largest xid in the log table's index; false when it is empty or there is no index. A row of an aborted
 // transaction may count.
 bool LargestXid(const LogTable& log_table, uint64* xid);
+bool LeastXid(const LogTable& log_table, uint64* xid);
 
 }  // namespace outbox::days

@@ -14,6 +14,8 @@ shmem_startup_hook_type previous_startup_hook = nullptr;
 
 // People who redrive or replay at the same moment; who comes after is not shown.
 constexpr int kMaxProgress = 64;
+// Of all databases, each as often as there are workers that see it.
+constexpr int kMaxTroubles = 512;
 
 Size SharedSize() {
   Size size = MAXALIGN(sizeof(SharedState));
@@ -23,6 +25,7 @@ Size SharedSize() {
   size = add_size(size, MAXALIGN(mul_size(settings.max_destinations, sizeof(DestinationSlot))));
   size = add_size(size, MAXALIGN(mul_size(kMaxProgress, sizeof(ProgressSlot))));
   size = add_size(size, MAXALIGN(mul_size(settings.max_lanes, sizeof(StandingSlot))));
+  size = add_size(size, MAXALIGN(mul_size(kMaxTroubles, sizeof(TroubleSlot))));
   return size;
 }
 
@@ -50,6 +53,7 @@ void StartupHook() {
     shared->max_lanes = settings.max_lanes;
     shared->max_destinations = settings.max_destinations;
     shared->max_progress = kMaxProgress;
+    shared->max_troubles = kMaxTroubles;
     pg_atomic_init_u64(&shared->clock, 0);
     pg_atomic_init_u64(&shared->spare_writes, 0);
     StartWall();
@@ -125,6 +129,11 @@ ProgressSlot* ProgressSlots() {
 StandingSlot* StandingSlots() {
   return reinterpret_cast<StandingSlot*>(reinterpret_cast<char*>(ProgressSlots()) +
                                          MAXALIGN(shared->max_progress * sizeof(ProgressSlot)));
+}
+
+TroubleSlot* Troubles() {
+  return reinterpret_cast<TroubleSlot*>(reinterpret_cast<char*>(StandingSlots()) +
+                                        MAXALIGN(shared->max_lanes * sizeof(StandingSlot)));
 }
 
 void InstallSharedMemoryHooks() {

@@ -77,9 +77,20 @@ struct DestinationSlot {
   Oid server;       // foreign server; a small number: there is none of that name
   NameData name;    // of the server
   uint64 owner;     // incarnation
-  bool told;        // its trouble is in the server's log, by this worker
   char warned[32];  // code of the warning of its sink that is there, by this worker; "": none
   DestinationView view;
+};
+
+// Trouble of a destination or a topic, as one relay worker sees it: so that one of them tells it
+// (worker/trouble_board.h).
+struct TroubleSlot {
+  Oid database;      // InvalidOid: free
+  uint64 owner;      // incarnation
+  uint64 trouble;    // which one
+  bool over;         // for this worker
+  bool ended;        // for all that had it: what comes is another trouble
+  int64 said_at[8];  // by ErrorClass: when this worker told of it, monotonic microseconds; 0: it did not
+  char code[32];     // of the error, as told last
 };
 
 // What waits for a lane, or a side lane, that stands where it is while the log grows: as far as the keeper has looked
@@ -139,8 +150,9 @@ struct SharedState {
   int max_lanes;
   int max_destinations;
   int max_progress;
+  int max_troubles;
   int workers_used;  // worker slots at or above this index were never taken; only grows
-  // followed by the six arrays
+  // followed by the seven arrays
 };
 
 // nullptr when the module was not preloaded.
@@ -151,6 +163,7 @@ LaneSlot* Lanes();
 DestinationSlot* Destinations();
 ProgressSlot* ProgressSlots();
 StandingSlot* StandingSlots();  // max_lanes of them
+TroubleSlot* Troubles();
 
 // Called from _PG_init while shared_preload_libraries are loaded: installs the shared memory hooks.
 void InstallSharedMemoryHooks();

@@ -100,7 +100,6 @@ struct LaneStatus : LaneView {
   const std::string* topic = nullptr;  // of a side lane: the (first) topic it serves
   int32_t topics = 0;                  // how many topics have left the lane; of a side lane: how many it serves
   int64_t retrying_count = 0;          // parked events in flight just now
-  uint64_t delivered = 0;              // events of the log acknowledged since it has the lane
   uint64_t passed = 0;                 // events read and delivered, parked or left to a side lane, without a gap
   uint64_t read = 0;                   // events read
   RouteFigures* figures = nullptr;     // of its route

@@ -156,7 +156,6 @@ void Lane::ShowWaiting(int64_t wall, LaneStatus* status) const {
   waiting.Add(found.events);
   status->waiting = static_cast<int64_t>(waiting.count);
   status->oldest = waiting.since;
-  status->delivered = pipeline.delivered();
   status->passed = pipeline.prefix();
   status->read = pipeline.read_to();
   status->figures = lane_.meter.place().figures;

@@ -96,6 +96,7 @@ class Meter {
     if (place_.figures != nullptr && count_ > 0) {
       Count(&place_.figures->published, count_);
       Count(&place_.figures->published_bytes, bytes_);
+      Count(&place_.figures->drain.delivered, count_);
       place_.figures->delivery.End(longest_, now_);
       place_.figures->acknowledgement.End(longest_sent_, now_);
     }

@@ -206,7 +206,6 @@ uint32_t Pipeline::Resolve(uint64_t first_seq, uint32_t count, bool delivered, s
     it->left -= changed;
     outstanding_ -= changed;
     total += changed;
-    delivered_ += delivered ? changed : 0;
     newest_ = delivered ? std::max(newest_, first + meant) : newest_;
     if (!delivered && changed > 0) {
       undone->push_back({first, first + meant - 1});

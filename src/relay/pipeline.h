@@ -121,7 +121,6 @@ class Pipeline {
   uint64_t done_ahead() const { return done_ahead_; }
   // Of those, what is due by the wall clock: since it was emitted, or since its deliver_at.
   DueEvents WaitingAt(int64_t wall) const;
-  uint64_t delivered() const { return delivered_; }        // acknowledged, not parked, and not left to a side lane
   bool has_done_ahead() const { return done_ahead_ > 0; }  // some are done beyond a gap, which no position can express
   size_t bytes() const { return bytes_; }
   size_t windows() const { return windows_.size(); }
@@ -187,7 +186,6 @@ class Pipeline {
   uint64_t prefix_ = 0;                 // all before are done
   uint64_t newest_ = 0;                 // the ordinal after the newest delivered
   uint64_t done_ahead_ = 0;             // done ones at or after the prefix
-  uint64_t delivered_ = 0;
   uint32_t outstanding_ = 0;
   size_t bytes_ = 0;
   size_t freed_ = 0;

@@ -19,7 +19,8 @@ constexpr int64_t kSettles = 5 * kSecond;    // trouble is over when all works f
 constexpr int64_t kChanged = 2 * kSecond;    // an error of another class lasts for so long before it is reported
 constexpr int64_t kSayAgain = 60 * kSecond;  // between reports of another error, or of more dead letters
 constexpr int64_t kGather = 10 * kSecond;    // between lines about topics of one route
-constexpr size_t kFewTopics = 3;             // have a line each, and are named where there are more
+constexpr const char* kLostWrites = "LOST_WRITES";
+constexpr size_t kFewTopics = 3;  // have a line each, and are named where there are more
 
 // A text of the worker's (UTF-8) for the log of a server of any encoding.
 std::string Loggable(const std::string& text) {
@@ -44,39 +45,23 @@ const char* HintFor(ErrorClass error_class) {
   }
 }
 
-// Returns true if another worker of this database has reported the same of that destination; else this worker counts as
-// the one that has. `told`: in a slot, whether it has; `set` notes it.
-template <typename Told, typename Set>
-bool ReportedByAnother(pg::DestinationSlot* slot, bool telling, Told told, Set set) {
+// Whether another worker of this database has warned of the same of that destination; else this worker has.
+bool WarnedByAnother(pg::DestinationSlot* slot, const char* code) {
   if (slot == nullptr) {
     return false;
   }
   bool another = false;
   LWLockAcquire(pg::Shared()->lock, LW_EXCLUSIVE);
-  for (int i = 0; telling && i < pg::Shared()->max_destinations; i++) {
+  for (int i = 0; i < pg::Shared()->max_destinations; i++) {
     const pg::DestinationSlot& other = pg::Destinations()[i];
-    another =
-        another || (&other != slot && other.database == slot->database && other.server == slot->server && told(other));
+    another = another || (&other != slot && other.database == slot->database && other.server == slot->server &&
+                          strcmp(other.warned, code) == 0);
   }
-  set(slot, telling && !another);
+  if (!another) {
+    strlcpy(slot->warned, code, sizeof(slot->warned));
+  }
   LWLockRelease(pg::Shared()->lock);
   return another;
-}
-
-bool ToldByAnother(pg::DestinationSlot* slot, bool telling) {
-  return ReportedByAnother(
-      slot, telling, [](const pg::DestinationSlot& other) { return other.told; },
-      [](pg::DestinationSlot* mine, bool tells) { mine->told = tells; });
-}
-
-bool WarnedByAnother(pg::DestinationSlot* slot, const char* code) {
-  return ReportedByAnother(
-      slot, true, [code](const pg::DestinationSlot& other) { return strcmp(other.warned, code) == 0; },
-      [code](pg::DestinationSlot* mine, bool warns) {
-        if (warns) {
-          strlcpy(mine->warned, code, sizeof(mine->warned));
-        }
-      });
 }
 
 // Of what a line speaks.
@@ -133,7 +118,7 @@ void SayBack(const Subject& about, const std::string& what, const std::string& c
   const char* s = subject.c_str();
   const double seconds = static_cast<double>(micros) / kSecond;
   const double all = static_cast<double>(total) / kSecond;
-  const bool doubted = code == "LOST_WRITES";
+  const bool doubted = code == kLostWrites;
   pg::Guard([=] {
     ereport(LOG, (errmsg("outbox: %s again after %.1f s", s, seconds),
                   doubted ? errdetail("Each lane that it has lost something of says so in a line of its own.")
@@ -222,12 +207,17 @@ Incidents::Episode* Incidents::Find(const Key& key, const std::string& what, con
     found = episodes_.emplace(key, Episode()).first;
     found->second.what = what;
     found->second.began = found->second.again = now;
+    found->second.trouble = TroubleBoard::Name(key.first, key.second);
   }
   return found == episodes_.end() ? nullptr : &found->second;
 }
 
-void Incidents::SeeDestination(const relay::DestinationStatus& status, const std::string& server,
-                               pg::DestinationSlot* slot, int64_t now) {
+// It is over for this worker: whether that is to be said.
+bool Incidents::End(const Episode& episode) const {
+  return episode.said_at != 0 && board_.End(episode.trouble);
+}
+
+void Incidents::SeeDestination(const relay::DestinationStatus& status, const std::string& server, int64_t now) {
   const Error* error = status.reason.ok() ? nullptr : &status.reason;
   const Key key{0, server};
   Episode* episode = Find(key, "destination \"" + server + "\"", error, now);
@@ -236,15 +226,13 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
   }
   switch (See(episode, error, now)) {
     case Line::kTrouble:
-      episode->silent = ToldByAnother(slot, true);
-      if (!episode->silent) {
+      if (board_.MaySay(episode->trouble, *error, now, kSayAgain, error->code == kLostWrites)) {
         SayTrouble({.destination = server}, episode->what + " is", "", *error,
                    "Its events stay in the log and are sent when it answers again.");
       }
       break;
     case Line::kBack:
-      (void)ToldByAnother(slot, false);
-      if (!episode->silent) {
+      if (End(*episode)) {
         SayBack({.destination = server}, episode->what + " works", episode->code, episode->good_since - episode->again,
                 episode->outages, episode->good_since - episode->began);
       }
@@ -267,7 +255,8 @@ void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& rout
   }
   const std::string topic = status.topic == nullptr ? std::string() : *status.topic;
   Episode* episode = Find({status.id.route_id, topic}, route, status.error, now);
-  if (See(episode, status.error, now) == Line::kTrouble) {
+  if (See(episode, status.error, now) == Line::kTrouble &&
+      board_.MaySay(episode->trouble, *status.error, now, kSayAgain)) {
     Topics& topics = topics_[status.id.route_id];
     topics.route = route;
     topics.trouble.push_back({topic, *status.error, {}});
@@ -293,17 +282,16 @@ void Incidents::SeeWarning(const Error& warning, const std::string& server, pg::
 
 // Few topics have a line each, with their own error; of many the first stands for all.
 void Incidents::SayTopics(Topics* topics, int64_t now) {
-  const char* const effect = "Its events stay in the log; other topics flow.";
   if (!topics->trouble.empty() && (topics->trouble_at == 0 || now - topics->trouble_at >= kGather)) {
     const std::vector<Topics::Line> lines = std::exchange(topics->trouble, {});
     topics->trouble_at = now;
     if (lines.size() > kFewTopics) {
       SayTrouble({.route = topics->route}, NameMany(topics->route, lines) + " are", " of the first", lines[0].error,
-                 "Their events stay in the log; other topics flow.");
+                 "Their events stay in the log and are sent when the topics take them again.");
     } else {
       for (const Topics::Line& line : lines) {
         SayTrouble({.route = topics->route, .topic = line.topic}, NameTopic(topics->route, line.topic) + " is", "",
-                   line.error, effect);
+                   line.error, "Its events stay in the log and are sent when it takes them again.");
       }
     }
   }
@@ -330,7 +318,7 @@ void Incidents::EndTurn(int64_t now) {
     Episode& episode = entry->second;
     const bool seen = std::exchange(episode.seen, false);
     if (entry->first.first == 0) {  // a destination: SeeDestination reports the end of its trouble
-      if (!seen && episode.said_at != 0 && !episode.silent) {
+      if (!seen && End(episode)) {
         SayUnused(entry->first.second, episode.what);
       }
       entry = seen ? std::next(entry) : episodes_.erase(entry);
@@ -340,7 +328,7 @@ void Incidents::EndTurn(int64_t now) {
       episode.good_since = now;
     }
     const bool over = episode.good_since != 0 && (episode.said_at == 0 || now - episode.good_since >= kSettles);
-    if (over && episode.said_at != 0) {
+    if (over && End(episode)) {
       Topics& topics = topics_[entry->first.first];  // may be a new one: it is let go between two lines
       topics.route = episode.what;
       topics.back.push_back({entry->first.second, {}, episode});

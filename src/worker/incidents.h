@@ -3,8 +3,8 @@
 // of, and one per route and minute for dead letters, with their number. Nothing is repeated while it lasts, unless the
 // error becomes one of another class, which is told within seconds, or has another code, which is told after a minute;
 // each class once a minute at most. Many topics of a route have one line for all of them; what
-// begins soon after such lines is gathered for the next one. If several workers use a destination, one of them reports
-// it; a topic may be reported by each.
+// begins soon after such lines is gathered for the next one. If several workers see the same trouble, one of them
+// reports it (trouble_board.h); dead letters are reported by each.
 //
 // Errors never hold a secret or a payload (base/status.h). The calls may throw PgError.
 #pragma once
@@ -19,16 +19,18 @@
 #include "parked/dead_letter_count.h"
 #include "pg/shared.h"
 #include "relay/engine.h"
+#include "worker/trouble_board.h"
 
 namespace outbox::worker {
 
 class Incidents {
  public:
+  explicit Incidents(const TroubleBoard& board) : board_(board) {}
+
   // Call once a turn, with `now` in monotonic microseconds, in this order: every destination and lane that is known,
   // then EndTurn(). What is not named in a turn has gone: of a
   // destination whose trouble was reported, that is the last line.
-  void SeeDestination(const relay::DestinationStatus& status, const std::string& server, pg::DestinationSlot* slot,
-                      int64_t now);
+  void SeeDestination(const relay::DestinationStatus& status, const std::string& server, int64_t now);
   // What is to be looked at though the destination is used; ok(): nothing. Said once in the life of a worker.
   void SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot);
   void SeeLane(const relay::LaneStatus& status, const std::string& route, int64_t now);
@@ -39,9 +41,10 @@ class Incidents {
 
  private:
   struct Episode {
-    std::string what;   // for people
-    int64_t began = 0;  // the first sign of trouble
-    int64_t again = 0;  // the first sign of the last of several outages that came too soon for lines of their own
+    std::string what;    // for people
+    uint64 trouble = 0;  // its name on the board
+    int64_t began = 0;   // the first sign of trouble
+    int64_t again = 0;   // the first sign of the last of several outages that came too soon for lines of their own
     int outages = 1;
     int64_t good_since = 0;              // 0: still in trouble
     int64_t said_at = 0;                 // 0: not said
@@ -49,7 +52,6 @@ class Incidents {
     int64_t now_since = 0;
     ErrorClass said = ErrorClass::kNone;    // class, as said
     std::map<ErrorClass, int64_t> said_of;  // when each class was last said
-    bool silent = false;                    // another worker has said it
     bool seen = false;                      // in this turn
     std::string code;                       // as said
   };
@@ -75,8 +77,10 @@ class Incidents {
   Episode* Find(const Key& key, const std::string& what, const Error* error, int64_t now);
   static bool IsNews(const Episode& episode, const Error& error, int64_t now);
   static Line See(Episode* episode, const Error* error, int64_t now);
+  bool End(const Episode& episode) const;
   static void SayTopics(Topics* topics, int64_t now);
 
+  const TroubleBoard board_;
   Episodes episodes_;
   std::map<int64_t, Topics> topics_;                      // by route
   std::set<std::pair<std::string, std::string>> warned_;  // server and code

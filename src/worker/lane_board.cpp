@@ -87,7 +87,6 @@ DestinationSlot* TakeDestinationSlot(Oid database, Oid server, const char* name,
       found->server = server;
       namestrcpy(&found->name, name);
       found->owner = incarnation;
-      found->told = false;
       found->warned[0] = '\0';
       found->view = DestinationView{};
       found->view.since_unix = GetCurrentTimestamp() + kPgEpochMicros;

@@ -104,21 +104,20 @@ void RelayPublisher::FollowBacklog(const relay::LaneStatus& status, int64_t wall
     lane->backlog = false;
   }
   if (lane->behind_since == 0) {
-    lane->delivered = status.delivered;
     return;
   }
   if (!status.caught_up) {
     lane->behind_to = status.read;
   }
+  Drain* drain = status.figures == nullptr ? nullptr : &status.figures->drain;
   // A lane that stands (paused, in trouble) is not caught up, and may have nothing behind it for long.
   if (!lane->backlog && status.waiting > 0) {
     lane->backlog = true;
     lane->behind_since = std::max(lane->behind_since, std::min(status.oldest, wall));
-    lane->delivered = status.delivered;
+    lane->delivered_then = drain == nullptr ? 0 : ValueOf(drain->delivered);
   }
-  if (Drain* drain = status.figures == nullptr ? nullptr : &status.figures->drain;
-      drain != nullptr && lane->backlog && wall - lane->behind_since >= Drain::kLasts) {
-    drain->Note(wall, lane->behind_since, status.delivered - std::exchange(lane->delivered, status.delivered));
+  if (drain != nullptr && lane->backlog && wall - lane->behind_since >= Drain::kLasts) {
+    drain->Note(wall, lane->behind_since, lane->delivered_then);
   }
 }
 
@@ -279,7 +278,7 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
       shown.written_at = now;
     }
     if (known != state.config.destinations.end()) {
-      incidents_.SeeDestination(status, known->second.name, shown.slot, now);
+      incidents_.SeeDestination(status, known->second.name, now);
       if (const sink::Health* health = state.engine.DestinationHealth(status.id); health != nullptr) {
         incidents_.SeeWarning(health->warning, known->second.name, shown.slot);
       }

@@ -30,7 +30,8 @@ struct RelayState {
 class RelayPublisher {
  public:
   // `clock` outlives it.
-  RelayPublisher(const RelayPlace& place, relay::Clock* clock) : place_(place), clock_(clock) {}
+  RelayPublisher(const RelayPlace& place, relay::Clock* clock)
+      : place_(place), clock_(clock), incidents_(TroubleBoard(place.database, place.incarnation)) {}
 
   // Returns false if a lane has trouble with its tables.
   bool Publish(const RelayState& state);
@@ -50,10 +51,10 @@ class RelayPublisher {
     int64_t written_at = 0;
     // Unix microseconds: see LaneView. It is behind until what it had read when it caught up is acknowledged or parked.
     int64_t behind_since = 0;
-    uint64_t behind_to = 0;  // so many events read
-    bool backlog = false;    // something waited since: it began then
-    uint64_t delivered = 0;  // as far as counted in the route's figures
-    bool seen = false;       // in this turn
+    uint64_t behind_to = 0;       // so many events read
+    bool backlog = false;         // something waited since: it began then
+    uint64_t delivered_then = 0;  // by the route, when that was seen
+    bool seen = false;            // in this turn
   };
   struct ShownDestination {
     pg::DestinationSlot* slot = nullptr;

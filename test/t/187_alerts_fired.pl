@@ -162,6 +162,14 @@ idle('all of it is behind the routes');
 sql('SET outbox.allow_loss = on; TRUNCATE outbox_internal.log_' . sql(q(SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'))));
 resolves('OutboxLogLarge');
 
+# --- a backlog that nobody can count, because its day is locked ---
+$psql = $node->background_psql('postgres');
+$psql->query_safe('BEGIN; LOCK TABLE outbox_internal.log_' . sql(q(SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'))) . ' IN ACCESS EXCLUSIVE MODE');
+fires('OutboxFiguresLeftOut');
+$psql->query_safe('ROLLBACK');
+$psql->quit;
+resolves('OutboxFiguresLeftOut');
+
 # --- nobody may look ---
 sql('REVOKE pg_monitor FROM monitor');
 fires('OutboxFiguresMissing');

@@ -1,5 +1,7 @@
 #include "admin/lookup/log_estimate.h"
 
+#include <algorithm>
+
 #include "admin/lookup/try_lock.h"
 #include "days/log_table.h"
 #include "pg/schemas.h"
@@ -32,25 +34,36 @@ int DayOf(Oid oid) {
   return date2j(year, month, day) - UNIX_EPOCH_JDATE;
 }
 
-// A dozen calls of stat(), for each of the days: of one that is over the size is asked for again when its heap has
-// grown, and every ten minutes, for what VACUUM does beside it.
-int64 SizeOf(Oid oid, bool over, uint32 blocks) {
-  constexpr TimestampTz kGood = 600 * USECS_PER_SEC;
-  static struct {
-    Oid oid;
-    uint32 blocks;
-    int64 bytes;
-    TimestampTz at;
-  } known[64];
-  auto& one = known[oid % lengthof(known)];
-  const TimestampTz now = GetCurrentTimestamp();
-  if (!over || one.oid != oid || one.blocks != blocks || now < one.at || now - one.at > kGood) {
-    one.bytes = DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(oid)));
-    one.oid = oid;
-    one.blocks = blocks;
-    one.at = now;
+// What is remembered of a table while its heap has as many blocks.
+struct Known {
+  Oid oid;
+  uint32 blocks;
+  TimestampTz at;  // when its size was asked for
+  int64 bytes;
+  uint64 least_xid;  // 0: not looked for yet
+};
+
+Known* Remember(Oid oid, uint32 blocks) {
+  static Known all[64];
+  Known* known = &all[oid % lengthof(all)];
+  if (known->oid != oid || known->blocks != blocks) {
+    *known = {};
+    known->oid = oid;
+    known->blocks = blocks;
   }
-  return one.bytes;
+  return known;
+}
+
+// A dozen calls of stat(), for each of the days. Of one that nobody writes to the size is asked for again every ten
+// minutes, for what VACUUM does beside the heap.
+int64 SizeOf(Known* known, bool quiet) {
+  constexpr TimestampTz kGood = 600 * USECS_PER_SEC;
+  const TimestampTz now = GetCurrentTimestamp();
+  if (!quiet || known->at == 0 || now < known->at || now - known->at > kGood) {
+    known->bytes = DatumGetInt64(DirectFunctionCall1(pg_total_relation_size, ObjectIdGetDatum(known->oid)));
+    known->at = now;
+  }
+  return known->bytes;
 }
 
 void Look(LogEstimate::Table* table, int today) {
@@ -66,7 +79,13 @@ void Look(LogEstimate::Table* table, int today) {
   if (!days::LargestXid(opened, &table->largest_xid)) {
     table->largest_xid = 0;
   }
-  table->bytes = SizeOf(table->oid, day != PG_INT32_MIN && day < today - 1, table->blocks);
+  Known* known = Remember(table->oid, table->blocks);
+  const bool over = day != PG_INT32_MIN && day < today - 1;
+  table->bytes = SizeOf(known, over || table->blocks == 0);
+  if (over && known->least_xid == 0 && !days::LeastXid(opened, &known->least_xid)) {
+    known->least_xid = 0;
+  }
+  table->least_xid = over && table->indexed ? known->least_xid : 0;
   days::CloseLogTable(opened);
 }
 
@@ -117,6 +136,8 @@ LogEstimate* EstimateLog() {
     table->oid = lfirst_oid(cell);
     Look(table, estimate->today);
   }
+  std::sort(estimate->tables, estimate->tables + estimate->count,
+            [](const auto& a, const auto& b) { return a.day_from_today < b.day_from_today; });
   return estimate;
 }
 

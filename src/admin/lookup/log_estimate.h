@@ -17,9 +17,10 @@ struct LogEstimate {
     int64 bytes;         // with indexes and TOAST
     bool indexed;        // by transaction id
     uint64 largest_xid;  // 0: it is empty, or not indexed
+    uint64 least_xid;    // no row has a smaller one; 0: not known
     uint32 blocks;
   };
-  Table* tables;
+  Table* tables;  // by day, the spare table first
   int count;
   int today;  // days since 1970 (UTC), by the clock that is believed
 

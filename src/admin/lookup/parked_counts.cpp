@@ -60,4 +60,28 @@ std::vector<Overdue> LoadOverdue(Access access) {
   return overdue;
 }
 
+std::map<int64, OverdueOfRoute> OverdueByRoute() {
+  static PlannedQuery query = {
+      "WITH RECURSIVE there AS ("
+      "(SELECT p.route_id, p.lane, 1 AS n FROM outbox_internal.due_keyed p ORDER BY p.route_id, p.lane LIMIT 1) "
+      "UNION ALL SELECT x.route_id, x.lane, t.n + 1 FROM there t CROSS JOIN LATERAL ("
+      "SELECT p.route_id, p.lane FROM outbox_internal.due_keyed p WHERE (p.route_id, p.lane) > (t.route_id, t.lane) "
+      "ORDER BY p.route_id, p.lane LIMIT 1) x WHERE t.n < 1000), due AS ("
+      "SELECT t.route_id, t.n = 1000 AS last, d.due_at FROM there t CROSS JOIN LATERAL ("
+      "SELECT p.due_at FROM outbox_internal.due_keyed p WHERE p.route_id = t.route_id AND p.lane = t.lane "
+      "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT 1000) d "
+      "UNION ALL SELECT r.id, false, d.due_at FROM outbox.route r CROSS JOIN LATERAL ("
+      "SELECT p.due_at FROM outbox_internal.due_shared p WHERE p.route_id = r.id "
+      "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT 1000) d) "
+      "SELECT d.route_id, count(*), (extract(epoch FROM min(d.due_at)) * 1000000)::bigint, "
+      "count(*) >= 1000 OR bool_or(d.last) FROM due d GROUP BY 1",
+      Plan::kByKey};
+  std::map<int64, OverdueOfRoute> overdue;
+  for (const Row& row : RunPlanned(&query, {UnixMicrosCell(pg::BelievedWall())})) {
+    auto number = [&row](size_t column) { return std::strtoll(row[column].value().c_str(), nullptr, 10); };
+    overdue[number(0)] = {number(1), number(2), row[3] == "t"};
+  }
+  return overdue;
+}
+
 }  // namespace outbox::admin

@@ -52,6 +52,15 @@ struct Overdue {
 // By route, lane and topic; of all routes. Throws PgError.
 std::vector<Overdue> LoadOverdue(Access access);
 
+// The same by route, for whoever asks often: of a thousand lanes that have any at most, and a thousand of each.
+struct OverdueOfRoute {
+  int64 count = 0;
+  int64 since = 0;      // Unix microseconds
+  bool capped = false;  // there may be more
+};
+// Throws PgError.
+std::map<int64, OverdueOfRoute> OverdueByRoute();
+
 // How long an event may be on its way before it counts as late: a claim, a try, a commit.
 inline constexpr int64 kOverdueGrace = 10 * USECS_PER_SEC;
 

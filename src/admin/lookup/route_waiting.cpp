@@ -94,6 +94,10 @@ std::vector<LaneRecord> LoadUntold(const UntoldLanes& untold) {
   return lanes;
 }
 
+int64 BehindSince(const LaneRecord& lane, const OwnedLaneView* view) {
+  return view != nullptr && view->owned ? view->behind_since : lane.saved_at;
+}
+
 const pg::StandingSlot* FindStanding(const std::vector<pg::StandingSlot>& slots, const LaneId& id,
                                      const Position& position) {
   const auto slot = std::lower_bound(slots.begin(), slots.end(), id,
@@ -191,9 +195,17 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
     }
   }
   if (!log.whole()) {
+    std::map<int64, int64> behind;  // by route
+    for (size_t i = 0; i < lanes.size(); i++) {
+      const int64 since = BehindSince(lanes[i], by_lane.Find(lanes[i].route_id, lanes[i].lane));
+      if (int64& first = behind[lanes[i].route_id]; found[i].more() && since != 0) {
+        first = first == 0 ? since : std::min(first, since);
+      }
+    }
     for (auto& [id, route] : routes) {
-      route.uncounted = route.more && route.count == 0 && route.behind_since != 0;
-      route.oldest = route.uncounted && route.oldest == 0 ? route.behind_since : route.oldest;
+      const int64 since = behind[id];
+      route.uncounted = route.more && route.count == 0 && since != 0;
+      route.oldest = route.uncounted && route.oldest == 0 ? since : route.oldest;
     }
   }
   return routes;

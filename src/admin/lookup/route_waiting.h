@@ -23,8 +23,8 @@ struct RouteWaiting : Waiting {
   bool moves = false;      // one that is behind is neither paused nor in trouble
   int64 standing = 0;      // of the count: what waits for lanes that are
   std::string trouble;     // of the first of those, for people; empty: none is in trouble
-  // A table of the log could not be read, and nothing else is known to wait: `count` tells nothing, and since when
-  // something may wait is behind_since.
+  // A table of the log could not be read, and nothing else is known to wait: `count` tells nothing, and `oldest` is
+  // since when something may wait.
   bool uncounted = false;
 };
 // Which tables may be read; without them, only what workers say is known.
@@ -44,6 +44,10 @@ bool BeginBehind(const OwnedLaneView* view, Position* position);
 // read.
 const pg::StandingSlot* FindStanding(const std::vector<pg::StandingSlot>& slots, const LaneId& id,
                                      const Position& position);
+
+// Since when something that nobody can look at may have waited for the lane: since its worker has been behind, or since
+// a worker last had it; 0: not known.
+int64 BehindSince(const LaneRecord& lane, const OwnedLaneView* view);
 
 // What a worker says, and whether that is all.
 bool IsTold(const OwnedLaneView* view);

@@ -102,10 +102,7 @@ void StandingLanes::Step() {
       limits.rows = limits.judgments = SIZE_MAX / 2;  // one transaction of many events
     }
     const std::vector<LaneWaiting> found = Survey(lanes, *log, limits, &until);
-    if (std::any_of(found.begin(), found.end(), [](const LaneWaiting& lane) {
-          return lane.own.more ||
-                 std::any_of(lane.sides.begin(), lane.sides.end(), [](const Waiting& w) { return w.more; });
-        })) {
+    if (std::any_of(found.begin(), found.end(), [](const LaneWaiting& lane) { return lane.more(); })) {
       if (stride_ == 1) {
         break;
       }

@@ -9,6 +9,7 @@
 // seen.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "admin/lookup/log_estimate.h"
@@ -30,6 +31,11 @@ struct Waiting {
 struct LaneWaiting {
   Waiting own;
   std::vector<Waiting> sides;
+
+  // Not all rows behind it, or behind one of those, were looked at.
+  bool more() const {
+    return own.more || std::any_of(sides.begin(), sides.end(), [](const Waiting& side) { return side.more; });
+  }
 };
 
 struct SurveyLimits {

@@ -18,7 +18,13 @@ void SurveySample::FindUnwalked(const log::WindowBounds& window, const log::Scan
       continue;
     }
     const bool within = here && state.inside;
-    const LogPlace begin = PlaceInLog(table, within ? state.xid + 1 : window.xids.begin);
+    const uint64 from = within ? state.xid + 1 : window.xids.begin;
+    LogPlace begin = {};
+    if (table.least_xid >= from && table.least_xid < window.xids.end) {
+      begin.found = true;  // all of it
+    } else {
+      begin = PlaceInLog(table, from);
+    }
     if (!begin.found && !within) {
       continue;
     }

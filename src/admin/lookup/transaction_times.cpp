@@ -14,6 +14,9 @@ int64 TransactionTimes::Of(uint64 xid) {
         if (place.found && (time == 0 || place.created_at < time)) {
           time = place.created_at;
         }
+        if (place.found && table->day_from_today != PG_INT32_MIN) {
+          break;  // those of later days are later
+        }
       }
     });
   }

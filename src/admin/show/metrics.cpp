@@ -11,6 +11,7 @@
 
 #include "admin/common/query.h"
 #include "admin/lookup/log_estimate.h"
+#include "admin/lookup/parked_counts.h"
 #include "admin/lookup/route_waiting.h"
 #include "admin/lookup/shared_views.h"
 #include "admin/lookup/try_lock.h"
@@ -326,33 +327,17 @@ void AddBacklog(const Sources& from, const LogEstimate* log) {
   }
 }
 
-// Parked events that are due and have not gone. Of a thousand lanes at most, and a thousand of each.
+// Parked events that are due and have not gone.
 void AddOverdue(const Sources& from, bool any) {
-  static PlannedQuery query = {
-      "WITH RECURSIVE there AS ("
-      "(SELECT p.route_id, p.lane, 1 AS n FROM outbox_internal.due_keyed p ORDER BY p.route_id, p.lane LIMIT 1) "
-      "UNION ALL SELECT x.route_id, x.lane, t.n + 1 FROM there t CROSS JOIN LATERAL ("
-      "SELECT p.route_id, p.lane FROM outbox_internal.due_keyed p WHERE (p.route_id, p.lane) > (t.route_id, t.lane) "
-      "ORDER BY p.route_id, p.lane LIMIT 1) x WHERE t.n < 1000), due AS ("
-      "SELECT t.route_id, d.due_at FROM there t CROSS JOIN LATERAL ("
-      "SELECT p.due_at FROM outbox_internal.due_keyed p WHERE p.route_id = t.route_id AND p.lane = t.lane "
-      "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT 1000) d "
-      "UNION ALL SELECT r.id, d.due_at FROM outbox.route r CROSS JOIN LATERAL ("
-      "SELECT p.due_at FROM outbox_internal.due_shared p WHERE p.route_id = r.id "
-      "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT 1000) d) "
-      "SELECT d.route_id, count(*), (extract(epoch FROM min(d.due_at)) * 1000000)::bigint FROM due d GROUP BY 1",
-      outbox::admin::Plan::kByKey};
-  const int64 now = outbox::pg::BelievedWall();
-  std::map<int64, std::pair<int64, int64>> overdue;
+  std::map<int64, OverdueOfRoute> overdue;
   if (any) {
-    for (const Row& row : RunPlanned(&query, {UnixMicrosCell(now)})) {
-      overdue[Int(row[0])] = {Int(row[1]), Int(row[2])};
-    }
+    overdue = OverdueByRoute();
   }
+  const int64 now = outbox::pg::BelievedWall();
   for (const Route& route : from.routes) {
-    const auto [count, since] = overdue[route.id];
-    from.samples->Add(kOverdue, route.labels, static_cast<double>(count));
-    from.samples->Add(kOverdueAge, route.labels, count == 0 ? 0 : Seconds(std::max<int64>(now - since, 0)));
+    const OverdueOfRoute of = overdue[route.id];
+    from.samples->Add(kOverdue, route.labels, static_cast<double>(of.count));
+    from.samples->Add(kOverdueAge, route.labels, of.count == 0 ? 0 : Seconds(std::max<int64>(now - of.since, 0)));
   }
 }
 

@@ -141,14 +141,13 @@ void GoOn(const OwnedLaneView* view, outbox::Position* position) {
   }
 }
 
-// Where the survey did not get through the log: what the lane's worker and the keeper have found counts. `whole`: all
-// of the log could be read. What could not has no time: then it is that since which the lane has been behind.
+// Where the survey did not get through the log: what the lane's worker and the keeper have found counts. `behind`:
+// where not all of the log could be read, since when something may wait.
 Waiting WithFound(Waiting waiting, const LaneId& id, const OwnedLaneView* view, outbox::Position position,
-                  const std::vector<outbox::pg::StandingSlot>& standing, bool whole) {
+                  const std::vector<outbox::pg::StandingSlot>& standing, int64 behind) {
   if (!waiting.more) {
     return waiting;
   }
-  const int64 behind = !whole && view != nullptr && view->owned ? view->behind_since : 0;
   int64 found = 0;
   int64 oldest = 0;
   if (BeginBehind(view, &position)) {
@@ -227,15 +226,15 @@ OUTBOX_FUNCTION(outbox_lag) {
     const std::vector<Due> due = DueOf(lane, overdue);
     const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
     const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
-    const Waiting own =
-        WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, view, lane.position, standing, log->whole());
+    const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, view, lane.position, standing,
+                                  log->whole() ? 0 : BehindSince(lane, view));
     result.Add(LagRow(lane, nullptr, own, view, parked[{lane.route_id, lane.lane}], due[0], pause));
     for (size_t s = 0; s < lane.sides.size(); s++) {
       const SideRecord& side = lane.sides[s];
       view = by_lane.Find(lane.route_id, lane.lane, side.side);
-      const LaneId id{lane.route_id, lane.lane, side.side};
-      result.Add(LagRow(lane, &side, WithFound(waiting[i].sides[s], id, view, side.position, standing, log->whole()),
-                        view, {}, due[1 + s], pause));
+      const Waiting aside = WithFound(waiting[i].sides[s], {lane.route_id, lane.lane, side.side}, view, side.position,
+                                      standing, log->whole() ? 0 : BehindSince(lane, view));
+      result.Add(LagRow(lane, &side, aside, view, {}, due[1 + s], pause));
     }
   }
   return static_cast<Datum>(0);

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "admin/common/query.h"
+#include "admin/lookup/parked_counts.h"
 #include "admin/lookup/pauses.h"
 #include "admin/lookup/route_waiting.h"
 #include "admin/lookup/shared_views.h"
@@ -32,7 +33,8 @@ struct Operation {
   double rate = -1;     // a second; negative: nothing can be said
   bool known = true;    // done is
   bool counted = true;  // total is
-  int64 stands = 0;     // of what is left: what nobody is at, so that no end can be foreseen
+  bool estimated = false;
+  int64 stands = 0;  // of what is left: what nobody is at, so that no end can be foreseen
   Cell hint;
 };
 
@@ -61,7 +63,7 @@ void Return(const Operation& of, ResultSet* result) {
   }
   result->Add({of.command, of.pid, of.who, of.route, of.phase, UnixMicrosCell(of.since),
                of.known ? Cell(std::to_string(of.done)) : Cell(), of.counted ? Cell(std::to_string(of.total)) : Cell(),
-               rate, left, of.hint});
+               of.counted ? Cell(of.estimated ? "true" : "false") : Cell(), rate, left, of.hint});
 }
 
 // Adds what sessions do; returns where the replays among them are, by number.
@@ -241,12 +243,12 @@ Cell DrainHint(const Pause* pause, const RouteWaiting& behind, const Operation& 
                                                                                : InTheWay(pause, behind)) +
            kSeeLag;
   }
-  if (behind.standing == 0) {
+  if (of.stands == 0) {
     return Cell();
   }
-  std::string hint = EventsText(behind.standing) + (behind.standing == 1 ? " waits apart (" : " wait apart (") +
-                     InTheWay(pause, behind) + ")";
-  if (const int64 others = of.total - of.done - behind.standing; others > 0 && of.rate > 0) {
+  std::string hint = EventsText(of.stands) + (of.stands == 1 ? " waits apart (" : " wait apart (") +
+                     (behind.standing > 0 ? InTheWay(pause, behind) : "parked, and due for long") + ")";
+  if (const int64 others = of.total - of.done - of.stands; others > 0 && of.rate > 0) {
     hint += ", the others for " + std::to_string(static_cast<int64>(std::ceil(static_cast<double>(others) / of.rate))) +
             " s at this rate";
   }
@@ -262,6 +264,7 @@ void AddDrains(std::vector<Operation>* operations) {
   }
   const LogEstimate* log = Guard([]() -> const LogEstimate* { return EstimateLog(); });
   const std::map<int64, RouteWaiting> waiting = WaitingByRoute(views, ReadStanding(MyDatabaseId), *log);
+  const std::map<int64, OverdueOfRoute> overdue = OverdueByRoute();
   const std::vector<Pause> pauses = LoadPauses();
   for (const Row& route : RunSql(Access::kRead, "SELECT r.id, r.name, r.server FROM outbox.route r ORDER BY 2")) {
     const auto found = waiting.find(Int(route[0]));
@@ -277,18 +280,22 @@ void AddDrains(std::vector<Operation>* operations) {
     const outbox::Drain* drain = FindDrain(Int(route[0]));
     if (drain != nullptr && now - drain->seen <= outbox::Drain::kGap) {
       of.since = std::min<int64>(of.since, drain->since);
-      of.done = static_cast<int64>(outbox::ValueOf(drain->done));
+      of.done = static_cast<int64>(drain->done());
       of.rate = of.done > 0 ? RateOf(of.done, drain->moves) : -1;
     }
     if ((behind.count == 0 && !behind.uncounted) || !IsBehind(of.since, now)) {
       continue;  // it wants nothing of what is behind it
     }
-    of.total = of.done + behind.count;
+    const auto parked = overdue.find(Int(route[0]));
+    const OverdueOfRoute due = parked == overdue.end() ? OverdueOfRoute() : parked->second;
+    of.total = of.done + behind.count + due.count;
     of.counted = !behind.uncounted;
+    of.estimated = behind.more || due.capped;
     // Of a route that counts with others it is not known what it has done.
     const bool sends = behind.moves && (drain == nullptr || of.done > 0);
     of.phase = sends ? "sending" : "waits";
-    of.stands = sends ? behind.standing : behind.count;
+    const int64 late = due.count > 0 && now - due.since > kOverdueGrace ? due.count : 0;
+    of.stands = sends ? behind.standing + late : of.total - of.done;
     of.rate = sends ? of.rate : -1;
     const Pause* pause = FindRoutePause(pauses, Int(route[0]), route[2].value());
     of.hint = of.counted ? DrainHint(pause, behind, of)

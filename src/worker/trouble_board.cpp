@@ -1,0 +1,118 @@
+#include "worker/trouble_board.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <iterator>
+
+namespace outbox::worker {
+
+namespace {
+
+using pg::Shared;
+using pg::TroubleSlot;
+
+template <typename Fn>
+void ForEachOf(Oid database, uint64 trouble, Fn&& fn) {
+  for (int i = 0; i < Shared()->max_troubles; i++) {
+    TroubleSlot* slot = &pg::Troubles()[i];
+    if (slot->database == database && slot->trouble == trouble) {
+      fn(slot);
+    }
+  }
+}
+
+bool IsAlive(uint64 incarnation) {
+  for (int i = 0; i < Shared()->workers_used; i++) {
+    const pg::WorkerSlot& slot = pg::Workers()[i];
+    if (slot.state == pg::WorkerState::kRunning && slot.incarnation == incarnation) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// For some worker; one that died in it has it no more.
+bool Lasts(Oid database, uint64 trouble) {
+  bool lasts = false;
+  ForEachOf(database, trouble,
+            [&](const TroubleSlot* slot) { lasts = lasts || (!slot->over && IsAlive(slot->owner)); });
+  return lasts;
+}
+
+// What begins after it was over for all is another trouble.
+void EndUnlessLasts(Oid database, uint64 trouble) {
+  if (!Lasts(database, trouble)) {
+    ForEachOf(database, trouble, [](TroubleSlot* slot) { slot->ended = true; });
+  }
+}
+
+// A free one, else one of a trouble that is over.
+TroubleSlot* Take() {
+  TroubleSlot* over = nullptr;
+  for (int i = 0; i < Shared()->max_troubles; i++) {
+    TroubleSlot* slot = &pg::Troubles()[i];
+    if (slot->database == InvalidOid) {
+      return slot;
+    }
+    over = slot->ended || !Lasts(slot->database, slot->trouble) ? slot : over;
+  }
+  return over;
+}
+
+}  // namespace
+
+uint64 TroubleBoard::Name(int64_t route_id, const std::string& topic) {
+  return std::hash<std::string>()(std::to_string(route_id) + "/" + topic);
+}
+
+bool TroubleBoard::MaySay(uint64 trouble, const Error& error, int64_t now, int64_t again, bool once) const {
+  const auto number = static_cast<size_t>(error.error_class);
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  EndUnlessLasts(database_, trouble);
+  bool said = false;
+  TroubleSlot* mine = nullptr;
+  ForEachOf(database_, trouble, [&](TroubleSlot* slot) {
+    mine = slot->owner == incarnation_ ? slot : mine;
+    const int64 at = slot->said_at[number];
+    const bool same = error.code == slot->code;
+    if (at != 0 && (slot->ended ? once && same : true)) {
+      said = said || same || now - at < again;
+    }
+  });
+  mine = mine == nullptr ? Take() : mine;
+  if (mine != nullptr) {
+    if (mine->owner != incarnation_ || mine->trouble != trouble || mine->database != database_ || mine->ended) {
+      *mine = {};
+      mine->database = database_;
+      mine->owner = incarnation_;
+      mine->trouble = trouble;
+    }
+    mine->over = false;  // to another worker it lasted meanwhile
+    if (!said) {
+      mine->said_at[number] = now;
+      strlcpy(mine->code, error.code.c_str(), sizeof(mine->code));
+    }
+  }
+  LWLockRelease(Shared()->lock);
+  return !said;
+}
+
+bool TroubleBoard::End(uint64 trouble) const {
+  bool mine = false;
+  bool said = false;
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  ForEachOf(database_, trouble, [&](TroubleSlot* slot) {
+    if (slot->owner == incarnation_ && !slot->ended) {
+      mine = slot->over = true;
+    }
+    said = said || (!slot->ended &&
+                    std::any_of(std::begin(slot->said_at), std::end(slot->said_at), [](int64 at) { return at != 0; }));
+  });
+  const bool last = !Lasts(database_, trouble);
+  EndUnlessLasts(database_, trouble);
+  LWLockRelease(Shared()->lock);
+  return !mine || (last && said);  // without a slot it has spoken for itself
+}
+
+}  // namespace outbox::worker
