@@ -31,7 +31,9 @@ WERROR         ?=
 OUTBOX_CXXFLAGS = -std=c++20 -Wall -Wextra $(WERROR) -Wno-register -Isrc
 # What the scripts build has -g1, lines for stack traces and no more: a third less to compile.
 DEBUG_INFO      =
-PG_CXXFLAGS    += $(OUTBOX_CXXFLAGS) $(DEBUG_INFO) -Wno-unused-parameter -fno-gnu-unique -MMD -MP
+# clang knows no such flag, and makes no such symbols. Asked once, when PGXS has said which compiler it is.
+GNU_ONLY        = $(eval GNU_ONLY := $(if $(findstring clang,$(shell $(CXX) --version 2>/dev/null)),,-fno-gnu-unique))$(GNU_ONLY)
+PG_CXXFLAGS    += $(OUTBOX_CXXFLAGS) $(DEBUG_INFO) -Wno-unused-parameter $(GNU_ONLY) -MMD -MP
 
 SCHEMA_PARTS = $(sort $(wildcard schema/*.sql))
 

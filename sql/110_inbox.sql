@@ -80,8 +80,11 @@ ROLLBACK;
 SELECT outbox.receive('billing', :'old');
 SET outbox.inbox_expired = maybe;
 RESET outbox.inbox_expired;
+-- In its own words each server says it.
+\set VERBOSITY sqlstate
 SET outbox.inbox_retention = '29d';
 SET outbox.inbox_retention = '23h';
+\set VERBOSITY terse
 -- Thousands of days make no more tables, and leave the rest alone.
 SET outbox.inbox_expired = accept;
 SELECT count(*) FILTER (WHERE outbox.receive('thousands', pg_temp.id_at(timestamptz '2021-01-01 00:00:00+00' + d * interval '12 hours', d))) FROM generate_series(1, 4000) d;

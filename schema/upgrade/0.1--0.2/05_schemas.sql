@@ -3,6 +3,17 @@ CREATE SCHEMA outbox_internal;
 COMMENT ON SCHEMA outbox_internal IS 'what extension outbox keeps for itself: the log, positions of lanes, parked events; schema outbox shows what is to be seen of it';
 REVOKE ALL ON SCHEMA outbox_internal FROM PUBLIC;
 
+-- The bodies of these two name schema outbox; 17 and newer move no function that depends on its schema twice. Both are made
+-- again below.
+CREATE OR REPLACE FUNCTION outbox._emit_routines() RETURNS SETOF pg_catalog.regprocedure LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT NULL::pg_catalog.regprocedure;
+END;
+CREATE OR REPLACE FUNCTION outbox._operate_grants() RETURNS SETOF pg_catalog.text LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT NULL::pg_catalog.text;
+END;
+
 DO $move$
 DECLARE
   what text;

@@ -327,7 +327,8 @@ OUTBOX_FUNCTION(outbox_create_route) {
   int64 lanes = PG_ARGISNULL(6) ? 1 : PG_GETARG_INT32(6);
   CheckLanes(lanes);
   RouteStart start = ParseStart(TextArgument(fcinfo, 7));
-  const outbox::format::Format& format = CheckFormat(TextArgument(fcinfo, 13));
+  const Cell wanted_format = TextArgument(fcinfo, 13);  // g++ 13 calls what is found by a temporary's words dangling
+  const outbox::format::Format& format = CheckFormat(wanted_format);
   route.format = format.name;
   route.options = Options(*route.destination.kind, format, TextArgument(fcinfo, 8));
   route.policy = CheckPolicy(fcinfo, 9, DefaultPolicy());
@@ -381,7 +382,8 @@ OUTBOX_FUNCTION(outbox_alter_route) {
     CheckLanes(lanes);
     WantLanes(name, std::to_string(lanes), old[3], old[5]);
   }
-  const outbox::format::Format& format = CheckFormat(PG_ARGISNULL(12) ? old[11] : TextArgument(fcinfo, 12));
+  const Cell wanted_format = PG_ARGISNULL(12) ? old[11] : TextArgument(fcinfo, 12);
+  const outbox::format::Format& format = CheckFormat(wanted_format);
   const bool other_format = format.name != old[11].value();
   Cell given_options = TextArgument(fcinfo, 7);
   std::string options = given_options
