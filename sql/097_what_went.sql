@@ -55,6 +55,14 @@ DELETE FROM outbox_internal.foreign_event WHERE false;
 DELETE FROM outbox.route WHERE false;
 DELETE FROM outbox_internal.lane WHERE false;
 MERGE INTO outbox_internal.log l USING (VALUES (1)) v ON false WHEN MATCHED THEN DELETE;
+-- nor does what an error took back count for the next statement
+SAVEPOINT s;
+DELETE FROM outbox_internal.parked WHERE 1 / (aggregate_id::int - 5) < 9;
+ROLLBACK TO s;
+DELETE FROM outbox_internal.parked WHERE false;
+DELETE FROM outbox_internal.foreign_event WHERE 1 / (aggregate_id::int - 3) < 9;
+ROLLBACK TO s;
+DELETE FROM outbox_internal.foreign_event WHERE false;
 SELECT count(*) AS told_of_nothing FROM told;
 ROLLBACK;
 BEGIN;

@@ -1,7 +1,7 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
-#include "admin/guard/loss_of_objects.h"
-#include "admin/guard/trigger_commands.h"
-#include "admin/guard/utility_hook.h"
+#include "admin/commands/loss_of_objects.h"
+#include "admin/commands/trigger_commands.h"
+#include "admin/commands/utility_hook.h"
 #include "base/version.h"
 #include "emit/replica_role.h"
 #include "metrics/emitted.h"

@@ -4,6 +4,7 @@
 
 #include "admin/common/query.h"
 #include "admin/guard/loss.h"
+#include "admin/guard/statement_notes.h"
 #include "pg/entry.h"
 #include "pg/held_lock.h"
 #include "pg/schemas.h"
@@ -93,22 +94,18 @@ const char* Verb(const TriggerData* trigger) {
                                                       : "truncate";
 }
 
-// The statement under way that outbox.allow_loss lets do something, from its BEFORE trigger to its AFTER trigger. Rows
-// are counted one by one: a transition table would be filled for workers, too.
+// A statement that outbox.allow_loss lets do something, from its BEFORE trigger to its AFTER trigger.
 struct Doing {
-  LocalTransactionId transaction;
-  SubTransactionId subtransaction;  // an error may have left something
-  Oid table;                        // that the statement names
+  Oid table;  // that it names
   int64 rows;
   int64 waiting;  // of these, events that are neither delivered nor dead
 };
-Doing doing;
+StatementNotes<Doing> doing;
 
 // Plain; nullptr: no such statement is under way, as where one names a partition, which has no triggers of statements.
 Doing* Current(Oid table) {
-  const bool same = doing.transaction == pg::CurrentTransaction() &&
-                    doing.subtransaction == GetCurrentSubTransactionId() && OidIsValid(table) && doing.table == table;
-  return same ? &doing : nullptr;
+  Doing* here = doing.Current();
+  return here != nullptr && OidIsValid(table) && here->table == table ? here : nullptr;
 }
 
 void CountRow(const TriggerData* trigger, const std::string& command) {
@@ -130,9 +127,11 @@ void CountRow(const TriggerData* trigger, const std::string& command) {
 }
 
 void Tell(const TriggerData* trigger, const std::string& command) {
-  const Doing* here = Guard([trigger] { return Current(NamedTable(trigger)); });
-  const Doing done = here != nullptr ? *here : Doing{};
-  doing = {};
+  const Doing done = Guard([trigger] {
+    const bool ours = Current(NamedTable(trigger)) != nullptr;
+    const Doing taken = doing.Take();
+    return ours ? taken : Doing{};
+  });
   if (done.rows == 0) {
     return;
   }
@@ -170,8 +169,7 @@ void Judge(TriggerData* trigger, const Rule& rule) {
     NoteLoss(command, "");
     pg::NoteConfigChange();  // lanes that were paused go on
   } else {
-    doing = {pg::CurrentTransaction(), Guard([] { return GetCurrentSubTransactionId(); }),
-             Guard([trigger] { return NamedTable(trigger); }), 0, 0};
+    Guard([trigger] { doing.Begin({NamedTable(trigger), 0, 0}); });
   }
 }
 

@@ -11,8 +11,8 @@
 //
 // What outbox does itself (drop_route(), skip(), workers, upkeep) is not asked: pg::InOwnStatement().
 //
-// What counts is found by `undelivered`; `loss` refuses it, or lets it through and tells; `loss_of_objects` asks when
-// something is dropped, `loss_of_rows` when rows go.
+// What counts is found by `undelivered`; `loss` refuses it, or lets it through and tells; `loss_of_rows` asks when
+// rows go, `../commands/loss_of_objects` when something is dropped.
 //
 // The triggers work everywhere. DROP, DETACH and ALTER are seen where the library is loaded: in every session where it
 // is preloaded. The keeper's own drops have looked for themselves. DROP DATABASE is not looked at: the question cannot

@@ -3,6 +3,7 @@
 
 #include "admin/common/query.h"
 #include "admin/guard/loss.h"
+#include "admin/guard/statement_notes.h"
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
@@ -31,46 +32,40 @@ int64 NumberIn(const TriggerData* trigger, const char* column) {
   });
 }
 
-// Rows that the statement under way deletes from outbox_internal.parked or outbox_internal.foreign_event while
-// outbox.allow_loss is on. (Counted one by one: a transition table would be filled for workers, too.)
-struct {
-  LocalTransactionId transaction;
-  SubTransactionId subtransaction;  // an error may have left something
+// Rows that a statement deletes from outbox_internal.parked or outbox_internal.foreign_event while outbox.allow_loss is
+// on.
+struct Going {
   int64 rows;
   int routes;
   struct {
     int64 id;
     int64 retrying, blocked, scheduled;
   } of[kRoutesTold];  // of outbox_internal.parked
-} going;
+};
+StatementNotes<Going> going;
 
 void NoteGoing(const TriggerData* trigger, bool parked) {
-  const SubTransactionId here = Guard([] { return GetCurrentSubTransactionId(); });
-  if (going.transaction != pg::CurrentTransaction() || going.subtransaction != here) {
-    going = {};
-    going.transaction = pg::CurrentTransaction();
-    going.subtransaction = here;
-  }
-  going.rows++;
+  Going* here = Guard([] { return going.Begun(); });
+  here->rows++;
   if (!parked) {
     return;
   }
   const int64 id = NumberIn(trigger, "route_id");
   int i = 0;
-  while (i < going.routes && going.of[i].id != id) {
+  while (i < here->routes && here->of[i].id != id) {
     i++;
   }
   if (i == static_cast<int>(kRoutesTold)) {
     return;
   }
-  if (i == going.routes) {
-    going.of[going.routes++].id = id;
+  if (i == here->routes) {
+    here->of[here->routes++].id = id;
   }
   const std::string state = Guard([trigger]() -> const char* {
     TupleDesc desc = RelationGetDescr(trigger->tg_relation);
     return SPI_getvalue(trigger->tg_trigtuple, desc, SPI_fnumber(desc, "state"));
   });
-  (state == "retrying" ? going.of[i].retrying : state == "blocked" ? going.of[i].blocked : going.of[i].scheduled)++;
+  (state == "retrying" ? here->of[i].retrying : state == "blocked" ? here->of[i].blocked : here->of[i].scheduled)++;
 }
 
 // Identity and events that were never sent are not among what waits behind the lanes. Returns false
@@ -109,25 +104,16 @@ void RefuseLanes(const std::string& command) {
   }
 }
 
-// Lanes without undelivered events that the statement under way deletes.
-struct {
-  LocalTransactionId transaction;
-  SubTransactionId subtransaction;  // an error may have left something
-  int64 rows;
-} quiet;
+// Lanes without undelivered events that a statement deletes.
+StatementNotes<int64> quiet;
 
 void NoteQuietLane() {
-  const SubTransactionId here = Guard([] { return GetCurrentSubTransactionId(); });
-  if (quiet.transaction != pg::CurrentTransaction() || quiet.subtransaction != here) {
-    quiet = {pg::CurrentTransaction(), here, 0};
-  }
-  quiet.rows++;
+  ++*Guard([] { return quiet.Begun(); });
 }
 
 // When the statement has deleted all of its lanes.
 void JudgeQuietLanes() {
-  const int64 rows = quiet.transaction == pg::CurrentTransaction() ? quiet.rows : 0;
-  quiet = {};
+  const int64 rows = Guard([] { return quiet.Take(); });
   if (rows > 0) {
     RefuseLanes("delete from");
     NoteLoss("delete from outbox_internal.lane", "", rows);
@@ -197,24 +183,24 @@ void RefuseChange(const std::string& name, bool deletes) {
                   "erases what is kept of one key. To do it all the same: SET outbox.allow_loss = on."};
 }
 
-std::string TellGoing() {
+std::string TellGoing(const Going& gone) {
   std::string text;
-  for (int i = 0; i < going.routes; i++) {
+  for (int i = 0; i < gone.routes; i++) {
     const std::vector<Row> name = RunSql(Access::kWrite, "SELECT name FROM outbox.route WHERE id = $1::bigint",
-                                         {Cell(std::to_string(going.of[i].id))});
+                                         {Cell(std::to_string(gone.of[i].id))});
     std::string parts;
     const std::pair<int64, const char*> states[] = {
-        {going.of[i].retrying, "retrying"}, {going.of[i].blocked, "blocked"}, {going.of[i].scheduled, "scheduled"}};
+        {gone.of[i].retrying, "retrying"}, {gone.of[i].blocked, "blocked"}, {gone.of[i].scheduled, "scheduled"}};
     for (const auto& [count, state] : states) {
       if (count > 0) {
         parts += (parts.empty() ? "" : ", ") + Counted(count, false, state);
       }
     }
     text += text.empty() ? "Route \"" : "; route \"";
-    text += (name.empty() ? std::to_string(going.of[i].id) : name[0][0].value()) + "\": " + parts;
+    text += (name.empty() ? std::to_string(gone.of[i].id) : name[0][0].value()) + "\": " + parts;
   }
-  return text.empty() ? Counted(going.rows, false,
-                                going.rows == 1 ? "event that nobody has sent." : "events that nobody has sent.")
+  return text.empty() ? Counted(gone.rows, false,
+                                gone.rows == 1 ? "event that nobody has sent." : "events that nobody has sent.")
                       : text + ".";
 }
 
@@ -228,11 +214,10 @@ void JudgeGone(TriggerData* trigger, const std::string& name, bool log) {
     if (rows > 0 && pg::settings.allow_loss) {
       loss = FindLoss({.gone = trigger});
     }
-  } else if (going.transaction == pg::CurrentTransaction() && going.rows > 0) {
-    rows = going.rows;
+  } else if (const Going gone = Guard([] { return going.Take(); }); gone.rows > 0) {
+    rows = gone.rows;
     loss.any = true;
-    loss.text = TellGoing();
-    going = {};
+    loss.text = TellGoing(gone);
   }
   if (rows == 0 || !pg::settings.allow_loss) {
     return;

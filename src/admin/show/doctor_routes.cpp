@@ -5,8 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "admin/commands/user_mapping.h"
 #include "admin/common/text_encoding.h"
-#include "admin/guard/user_mapping.h"
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/server.h"
 #include "admin/lookup/shared_views.h"

@@ -1,4 +1,4 @@
-#include "admin/guard/own_relations.h"
+#include "admin/commands/own_relations.h"
 
 #include "admin/guard/loss.h"
 #include "pg/guard.h"

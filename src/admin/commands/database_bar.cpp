@@ -1,4 +1,4 @@
-#include "admin/guard/database_bar.h"
+#include "admin/commands/database_bar.h"
 
 #include "pg/rights.h"
 #include "pg/wait.h"

@@ -1,4 +1,4 @@
-#include "admin/guard/server_commands.h"
+#include "admin/commands/server_commands.h"
 
 #include <string>
 

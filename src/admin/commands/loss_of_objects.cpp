@@ -1,7 +1,7 @@
-#include "admin/guard/loss_of_objects.h"
+#include "admin/commands/loss_of_objects.h"
 
+#include "admin/commands/server_commands.h"
 #include "admin/guard/loss.h"
-#include "admin/guard/server_commands.h"
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
 #include "pg/owner.h"

@@ -1,4 +1,4 @@
-#include "admin/guard/setting_commands.h"
+#include "admin/commands/setting_commands.h"
 
 #include <string>
 

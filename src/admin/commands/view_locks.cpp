@@ -1,7 +1,7 @@
-#include "admin/guard/view_locks.h"
+#include "admin/commands/view_locks.h"
 
+#include "admin/commands/own_relations.h"
 #include "admin/guard/loss.h"
-#include "admin/guard/own_relations.h"
 #include "pg/guard.h"
 
 extern "C" {

@@ -4,7 +4,7 @@
 // mix a dump's positions with those in use.
 #pragma once
 
-#include "admin/guard/utility_hook.h"
+#include "admin/commands/utility_hook.h"
 
 namespace outbox::admin {
 

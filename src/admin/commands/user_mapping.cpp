@@ -1,4 +1,4 @@
-#include "admin/guard/user_mapping.h"
+#include "admin/commands/user_mapping.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
-#include "admin/guard/copy_commands.h"
+#include "admin/commands/copy_commands.h"
 
+#include "admin/commands/own_relations.h"
 #include "admin/guard/by_hand.h"
-#include "admin/guard/own_relations.h"
 #include "emit/replica_role.h"
 #include "pg/guard.h"
 #include "pg/schemas.h"

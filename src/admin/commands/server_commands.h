@@ -6,7 +6,7 @@
 // Whatever gets past that shows as trouble of the lane: the route names a server that is not there.
 #pragma once
 
-#include "admin/guard/utility_hook.h"
+#include "admin/commands/utility_hook.h"
 
 namespace outbox::admin {
 

@@ -4,7 +4,7 @@
 // where the database still is. Plain code.
 #pragma once
 
-#include "admin/guard/utility_hook.h"
+#include "admin/commands/utility_hook.h"
 
 namespace outbox::admin {
 

@@ -1,8 +1,8 @@
-#include "admin/guard/trigger_commands.h"
+#include "admin/commands/trigger_commands.h"
 
+#include "admin/commands/own_relations.h"
 #include "admin/guard/by_hand.h"
 #include "admin/guard/loss.h"
-#include "admin/guard/own_relations.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"

@@ -1,11 +1,11 @@
-#include "admin/guard/object_commands.h"
+#include "admin/commands/object_commands.h"
 
 #include <string>
 
+#include "admin/commands/table_commands.h"
 #include "admin/common/query.h"
 #include "admin/guard/by_hand.h"
 #include "admin/guard/loss.h"
-#include "admin/guard/table_commands.h"
 #include "pg/entry.h"
 #include "pg/rights.h"
 #include "pg/schemas.h"

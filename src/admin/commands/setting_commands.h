@@ -3,7 +3,7 @@
 // it; the server's own log tells of it when it is read.
 #pragma once
 
-#include "admin/guard/utility_hook.h"
+#include "admin/commands/utility_hook.h"
 
 namespace outbox::admin {
 

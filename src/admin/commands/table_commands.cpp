@@ -1,11 +1,11 @@
-#include "admin/guard/table_commands.h"
+#include "admin/commands/table_commands.h"
 
 #include <string>
 
+#include "admin/commands/own_relations.h"
+#include "admin/commands/trigger_commands.h"
 #include "admin/guard/by_hand.h"
 #include "admin/guard/loss.h"
-#include "admin/guard/own_relations.h"
-#include "admin/guard/trigger_commands.h"
 #include "days/day_table_ddl.h"
 #include "pg/guard.h"
 #include "pg/schemas.h"
