@@ -72,6 +72,7 @@ void StartupHook() {
       pg_atomic_init_u64(&slot->barrier_done, 0);
       pg_atomic_init_u64(&slot->config_generation, 1);
       pg_atomic_init_u64(&slot->parked_generation, 1);
+      pg_atomic_init_u64(&slot->erasures, 0);
       pg_atomic_init_u64(&slot->emitting_commits, 0);
       pg_atomic_init_u64(&slot->lone_emits, 0);
       pg_atomic_init_u64(&slot->lone_emit_at, 0);

@@ -38,6 +38,7 @@ struct DatabaseSlot {
   pg_atomic_uint64 barrier_done;       // all lanes had reached it when one worker had all of them
   pg_atomic_uint64 config_generation;  // +1 at commit of any change of routes, servers or user mappings
   pg_atomic_uint64 parked_generation;  // +1 at commit of any change that operators made to parked events
+  pg_atomic_uint64 erasures;           // +1 at commit of any erasing of undelivered events: see NoteErasure()
   pg_atomic_uint64 emitting_commits;   // commits that emitted, since server start
   pg_atomic_uint64 lone_emits;         // of these, those that changed nothing else: see lone_emit.h
   pg_atomic_uint64 lone_emit_at;       // TimestampTz: the last of those; 0: none

@@ -22,6 +22,7 @@ int32 last_day = 0;
 struct {
   bool config;
   bool parked;
+  bool erasure;
   bool destinations;
   bool wake;
   bool discover;
@@ -49,6 +50,9 @@ void TellWorkers(bool config, bool parked) {
   if (parked) {
     pg_atomic_fetch_add_u64(&slot->parked_generation, 1);
   }
+  if (notes.erasure) {
+    pg_atomic_fetch_add_u64(&slot->erasures, 1);
+  }
   WakeWorkers(MyDatabaseId, true);
   if (config && notes.config && !slot->active) {
     RequestDiscovery(MyDatabaseId);
@@ -62,7 +66,7 @@ void OnCommit() {
   } else if (notes.wake) {
     WakeLauncher();
   }
-  if (notes.config || notes.parked || notes.destinations) {
+  if (notes.config || notes.parked || notes.erasure || notes.destinations) {
     OUTBOX_FAULT_POINT("config.committed");
     TellWorkers(notes.config || notes.destinations, notes.parked);
   }
@@ -172,6 +176,10 @@ void NoteConfigChange() {
 
 void NoteParkedChange() {
   notes.parked = true;
+}
+
+void NoteErasure() {
+  notes.erasure = true;
 }
 
 void NoteDestinationChange() {

@@ -36,6 +36,9 @@ void NoteConfigChange();
 // It changes parked events by hand: the same for parked_generation, which goes up on abort as well: rows that this
 // transaction had locked are free again, and a lane may have passed them over meanwhile. Raises nothing.
 void NoteParkedChange();
+// It has erased undelivered events: workers put down what they have read and not delivered, and read it again. Raises
+// nothing.
+void NoteErasure();
 // It changes destinations: config_generation goes up. It may be prepared; the workers' slow looks find the change then.
 void NoteDestinationChange();
 // Wakes the launcher when it commits; with `discover`, that then looks at this database. Without preload: nothing.

@@ -107,7 +107,8 @@ Relay::Relay(const RelayPlace& place)
       publisher_(place, clock_.get()),
       nothing_parked_(place.incarnation),
       engine_(std::make_unique<relay::Engine>(clock_.get(), OptionsFromSettings())),
-      parked_generation_(pg_atomic_read_u64(&place.database_slot->parked_generation)) {}
+      parked_generation_(pg_atomic_read_u64(&place.database_slot->parked_generation)),
+      erasures_(pg_atomic_read_u64(&place.database_slot->erasures)) {}
 
 Relay::~Relay() = default;
 
@@ -379,6 +380,24 @@ void Relay::PlanWait(int64_t deadline) {
   wait_.timeout_ms = static_cast<long>((deadline - now + kMilli - 1) / kMilli);
 }
 
+// Undelivered events were erased, some of which may be in memory, here or in a sink: that can last as long as an
+// outage. The lanes are let go and claimed again, and what is erased is not read again.
+void Relay::PutDown() {
+  const uint64_t erasures = pg_atomic_read_u64(&place_.database_slot->erasures);
+  if (std::exchange(erasures_, erasures) == erasures) {
+    return;
+  }
+  std::vector<relay::LaneStatus> statuses;
+  engine_->Lanes(&statuses);
+  for (const relay::LaneStatus& status : statuses) {
+    const bool holds = status.waiting > 0 || std::string_view(status.state) != "idle";
+    if (auto found = lanes_.find({status.id.route_id, status.id.lane});
+        holds && found != lanes_.end() && !found->second.leaving) {
+      LetGo(found->first, &found->second);
+    }
+  }
+}
+
 void Relay::Turn() {
   wait_.timeout_ms = 0;
   wait_.descriptors.clear();
@@ -393,6 +412,7 @@ void Relay::Turn() {
   // Nothing is done in the owner's name before the owner is known.
   if (!stopping_ && installation_.owner() != 0) {
     attempt(&chores_.reload, &Relay::Reload);
+    PutDown();
     attempt(&chores_.balance, &Relay::Rebalance);
   }
   relay::TurnInput input;

@@ -69,6 +69,7 @@ class Relay {
   void ApplyDestinations(const RelayConfig& config);
   void DropUnusedDestinations();
   void ApplyLanes(const RelayConfig& config);
+  void PutDown();
   void Rebalance();
   bool Add(const LaneId& id);
   void LetGo(const LaneId& id, OwnedLane* lane);
@@ -92,6 +93,7 @@ class Relay {
   uint64_t generation_ = 0;                              // of the configuration that is loaded; 0: none
   uint64_t config_reads_ = 0;                            // how often it was loaded
   uint64_t parked_generation_ = 0;                       // as of the last turn
+  uint64_t erasures_ = 0;                                // the same
   OwnedLanes lanes_;
   std::vector<LaneId> given_back_;  // left the engine in good order, not yet released in the table
   int64_t drop_unused_at_ = relay::kNever;

@@ -82,6 +82,20 @@ sql(q{SELECT outbox.resume('redis')});
 ok(wait_idle($node), 'resumed');
 is($redis->xlen('all') - $before, 1, 'only the other key arrives');
 
+# While the destination is away, for longer than it takes to let go: the first of what waits are in the worker's memory and
+# the sink's. They are put down, with the key paused and without; others of the same window go when it is back.
+ok(wait_idle($node), 'nothing waits');
+$redis->stop;
+sql(q{SELECT outbox.emit('person', k, 'e', format('{"of": "%s"}', k)::jsonb) FROM unnest('{ines,jack,ines,kurt,kurt,jack}'::text[]) k});
+ok(wait_for_value($node, q{SELECT inflight FROM outbox.lag WHERE route = 'redis' AND side = 0}, '6', 30), 'they are in memory');
+sql(q{SELECT outbox.pause('redis', aggregate_type => 'person', aggregate_id => 'kurt', reason => 'test')});
+is(forget(qq{'person', '$_', undelivered => true, dry_run => false}), '2|0', "$_ is erased") foreach qw(ines kurt);
+ok(wait_for_value($node, q{SELECT inflight FROM outbox.lag WHERE route = 'redis' AND side = 0}, '2', 30), 'put down, and read again without them');
+$redis->restart;
+sql(q{SELECT outbox.resume('redis', aggregate_type => 'person', aggregate_id => 'kurt')});
+ok(wait_idle($node), 'it is back');
+is(join(' ', map { $_->{payload} } grep { ($_->{payload} // '') =~ /"of"/ } @{ $redis->entries('all') }), '{"of": "jack"} {"of": "jack"}', 'only the other key arrives');
+
 # Parked behind a pause of their key: they are in the log as well, and one event each.
 sql(q{SELECT outbox.pause('redis', aggregate_type => 'person', aggregate_id => 'held', reason => 'test'); SELECT outbox.emit('person', 'held', 'e', '{"a": 1}') FROM generate_series(1, 65)});
 ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked WHERE aggregate_id = 'held'}, '65', 60), '65 are parked');

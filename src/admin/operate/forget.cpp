@@ -307,6 +307,9 @@ void Erase(const Key& key, bool undelivered, const Cell& reason, Forgetter* forg
     EraseDay(since, until, undelivered, forgetter, batches, counts);
   }
   counts->kept += forgetter->CountBeside(counts->kept_at);
+  if (undelivered) {
+    outbox::pg::NoteErasure();  // in the transaction of the audit's second row, when all is erased
+  }
   WriteAudit(
       "forget", Cell(), Cell(),
       AuditedKey(key).Add("forgotten", counts->forgotten).Add("given_up", counts->given_up).Add("kept", counts->kept),
