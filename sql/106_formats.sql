@@ -38,6 +38,12 @@ SELECT outbox.alter_route('regress by position', server => 'regress_events');
 SELECT outbox.alter_route('regress by position', format => 'payload', options => '{"mode": "list"}');
 SELECT format, options FROM outbox.route WHERE name = 'regress by position';
 
+-- a frame: which there is, and for which formats
+SELECT outbox.create_route('regress x', server => 'regress_events', options => '{"framing": "confluentt"}');
+SELECT outbox.create_route('regress x', server => 'regress_events', options => '{"framing": true}');
+SELECT outbox.create_route('regress x', server => 'regress_events', format => 'debezium', options => '{"framing": "confluent"}');
+SELECT outbox.create_route('regress x', server => 'regress_events', format => 'cloudevents-json', options => '{"framing": "confluent"}');
+
 -- placements: what is no place, no number, in a place twice, and what a destination has not
 SELECT outbox.create_route('regress x', server => 'regress_events', format => 'debezium', options => '{"table.fields.additional.placement": "type:heeder:eventType"}');
 SELECT outbox.create_route('regress x', server => 'regress_events', format => 'debezium', options => '{"table.fields.additional.placement": "type:partition"}');
@@ -79,6 +85,12 @@ SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"who": "b"}');
 SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"tenant": "a", "shard": "1", "EventType": "b", "ce_x": "c"}') IS NOT NULL AS emitted;
 SELECT outbox.alter_route('regress plain', options => '{"event.headers": "placed", "table.fields.additional.placement": "type:header:eventType"}');
 SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"eventType": "b"}') IS NOT NULL AS not_sent_anyway;
+-- where names are written in upper case, whatever the case of the header's
+SELECT outbox.create_route('regress upper', server => 'regress_redis', aggregate_types => '{upper}', format => 'debezium', options => '{"message.format": "extended", "table.fields.additional.placement": "type:header:eventType"}') > 0 AS made;
+SELECT outbox.emit('upper', 1, 'order.paid', '{}', '{"eventtype": "b"}');
+SELECT outbox.emit('upper', 1, 'order.paid', '{}', '{"eventtypes": "b", "eventtyp": "c"}') IS NOT NULL AS other_names;
+SELECT outbox.alter_route('regress upper', options => '{"table.fields.additional.placement": "type:header:eventType"}');
+SELECT outbox.emit('upper', 1, 'order.paid', '{}', '{"eventtype": "b"}') IS NOT NULL AS compact;
 -- as the route is now, also in this transaction; taken back, it is as before
 BEGIN;
 SELECT outbox.alter_route('regress plain', format => 'cloudevents-json', options => '{}');

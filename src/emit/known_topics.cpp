@@ -25,7 +25,7 @@ struct AskedRoute {
   List* aggregate_types;  // patterns, char*
   List* event_types;
   List* known;  // topics; NIL: all are
-  List* taken;  // names of headers, of char*: behind '=' a name, behind '^' the beginning of names
+  List* taken;  // names of headers, of char*: behind '=' a name, '~' one of any case, '^' the beginning of names
 };
 
 // As the option was written: NIL where the route has none.
@@ -63,7 +63,7 @@ size_t NamesTaken(const char* format_name, const char* const* options, int count
       list.emplace_back(options[2 * i], options[2 * i + 1]);
     }
     for (const format::TakenName& taken : format->taken(list)) {
-      const std::string name = (taken.begins ? '^' : '=') + taken.name;
+      const std::string name = (taken.begins ? '^' : taken.any_case ? '~' : '=') + taken.name;
       if (size + name.size() + 1 > room) {
         break;
       }
@@ -203,7 +203,9 @@ bool Takes(const AskedRoute* route, const NewEvent* event) {
 bool IsTaken(const List* taken, const char* name) {
   for (int i = 0; i < list_length(taken); i++) {
     const auto* one = static_cast<const char*>(list_nth(taken, i));
-    if (*one == '^' ? pg_strncasecmp(one + 1, name, strlen(one + 1)) == 0 : strcmp(one + 1, name) == 0) {
+    if (*one == '^'   ? pg_strncasecmp(one + 1, name, strlen(one + 1)) == 0
+        : *one == '~' ? pg_strcasecmp(one + 1, name) == 0
+                      : strcmp(one + 1, name) == 0) {
       return true;
     }
   }

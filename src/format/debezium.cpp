@@ -233,11 +233,12 @@ std::vector<TakenName> Taken(const sink::OptionList& options) {
   if (sink::RouteOptionValue(options, kEventHeaders) == "placed") {
     return taken;
   }
+  const bool upper = sink::RouteOptionValue(options, kLayout) == "extended";  // names are there in upper case
   for (const Placed& placed : placement) {
     if (placed.place == Place::kHeader && std::none_of(placement.begin(), placement.end(), [&](const Placed& other) {
           return other.column == Column::kHeader && other.name == placed.alias;
         })) {
-      taken.push_back({placed.alias});
+      taken.push_back({.name = placed.alias, .any_case = upper});
     }
   }
   return taken;

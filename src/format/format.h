@@ -45,7 +45,8 @@ struct Use {
 // Headers that the records of a route have for themselves.
 struct TakenName {
   std::string name;
-  bool begins = false;  // any name that begins so, whatever its case
+  bool begins = false;    // any name that begins so, whatever its case
+  bool any_case = false;  // that name, whatever its case
 };
 
 struct Format {

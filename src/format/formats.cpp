@@ -95,11 +95,13 @@ const sink::RouteOption* FindRouteOption(const sink::SinkKind& kind, const Forma
 }
 
 bool IsTaken(const TakenName& taken, std::string_view name) {
+  if (!taken.begins && !taken.any_case) {
+    return name == taken.name;
+  }
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return taken.begins
-             ? name.size() >= taken.name.size() && std::equal(taken.name.begin(), taken.name.end(), name.begin(),
-                                                              [&](char a, char b) { return lower(a) == lower(b); })
-             : name == taken.name;
+  return (taken.begins ? name.size() >= taken.name.size() : name.size() == taken.name.size()) &&
+         std::equal(taken.name.begin(), taken.name.end(), name.begin(),
+                    [&](char a, char b) { return lower(a) == lower(b); });
 }
 
 sink::OptionProblem CheckRouteOption(const sink::RouteOption& option, std::string_view value) {

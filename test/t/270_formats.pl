@@ -153,6 +153,45 @@ ok(wait_idle($node), 'framed events are delivered, or refused');
 is_deeply([ map { $_->{payload} } @{ $redis->entries('framed') } ], [ "\0\0\1\2\x0a\0" =~ s/^/\0/r, undef ], 'a zero byte, the id, the payload; a tombstone has no frame');
 is($node->safe_psql('postgres', q{SELECT state, error_code FROM outbox_internal.parked}), 'dead|NO_SCHEMA_ID', 'an id that is none: a dead letter');
 
+# --- the schema that an event names: in every format that has more than key and value; and frames at Kafka ---
+
+my ($version, $uri) = ('2', 'https://schemas.example.com/order/2');
+my %as = (
+	'outbox Kafka' => { schema_version => $version, dataschema => $uri }, 'outbox Redis' => { 'h:schema_version' => $version, 'h:dataschema' => $uri },
+	'debezium Kafka' => { schema_version => $version, dataschema => $uri }, 'debezium Redis' => {},
+	'cloudevents Kafka' => { ce_schemaversion => $version, ce_dataschema => $uri }, 'cloudevents Redis' => { ce_schemaversion => $version, ce_dataschema => $uri },
+	'cloudevents-json Kafka' => { schemaversion => $version, dataschema => $uri }, 'cloudevents-json Redis' => { schemaversion => $version, dataschema => $uri },
+	'payload Kafka' => {}, 'payload Redis' => {});
+is_deeply([ sort map { ("$_ Kafka", "$_ Redis") } @formats ], [ sort keys %as ], 'every format is asked for the schema');
+foreach my $format (@formats)
+{
+	$kafka->create_topic("schema.$format", 1);
+	$node->safe_psql('postgres', "SELECT outbox.create_route('schema $_ $format', server => '$_', format => '$format', topic => 'schema.$format', aggregate_types => '{schema}')")
+	  foreach 'kafka', 'redis';
+}
+foreach my $format (grep { $_ eq 'outbox' || $_ eq 'payload' || $_ eq 'cloudevents' } @formats)
+{
+	$kafka->create_topic("framed.$format", 1);
+	$node->safe_psql('postgres', qq{SELECT outbox.create_route('framed $format', server => 'kafka', format => '$format', topic => 'framed.$format', aggregate_types => '{framed}',
+		options => '{"framing": "confluent"}')});
+}
+$node->safe_psql('postgres', qq{INSERT INTO outbox.event (aggregate_type, aggregate_id, event_type, payload, schema_version, dataschema) VALUES ('schema', '1', 'x', '{}', $version, '$uri')});
+$node->safe_psql('postgres', q{SELECT outbox.emit_bytes('framed', 1, 'x', '\x0a0b0c', 'application/avro', headers => '{"schema_id": "258"}')});
+ok(wait_idle($node), 'delivered by all of these');
+foreach my $format (@formats)
+{
+	my $record = $kafka->records("schema.$format")->[0];
+	my $fields = $redis->entries("schema.$format")->[0];
+	my %got = ("$format Kafka" => { %{ $record->{headers} } }, "$format Redis" => $fields);
+	if ($format eq 'cloudevents-json') { %got = ("$format Kafka" => JSON::PP->new->decode($record->{payload}), "$format Redis" => JSON::PP->new->utf8->decode($fields->{event})) }
+	foreach my $what (sort keys %got)
+	{
+		is_deeply({ map { $_ => $got{$what}{$_} } grep { /schema/ } keys %{ $got{$what} } }, $as{$what}, "$what: the schema's version and URI");
+	}
+}
+is($kafka->kcat("framed.$_", '-f', '%S %s'), "8 \0\0\0\1\2\x0a\x0b\x0c", "$_ at Kafka: a zero byte, the id, the payload")
+  foreach grep { $_ eq 'outbox' || $_ eq 'payload' || $_ eq 'cloudevents' } @formats;
+
 # --- where no source is set ---
 
 $node->safe_psql('postgres', q{ALTER SYSTEM SET outbox.cloudevents_source = ''});

@@ -310,6 +310,11 @@ TEST(Debezium, RedisStreams) {
   EXPECT_EQ(Show("outbox_redis", {{"null.key", ""}, {"null.value", "none"}}, sample), "-|-|+=none;");
   EXPECT_EQ(Show("outbox_redis", {{"message.format", "extended"}}, sample),
             "-|-|+key=default;value=default;ID=ID;TRACEPARENT=00-x;");
+  // Names are in upper case there, so that one of any case is taken; at Kafka they are not.
+  sample.headers = {{"EVENTtype", "mine"}};
+  EXPECT_EQ(Show("outbox_redis", extended, sample), "HEADER_NAME_TAKEN");
+  EXPECT_EQ(Show("outbox_kafka", {{"table.fields.additional.placement", "type:header:eventType"}}, sample),
+            "-|-|id=ID;eventType=Created;EVENTtype=mine;");
 }
 
 TEST(Debezium, RefusesWhatItCannotBe) {

@@ -292,7 +292,9 @@ def read_debezium(case):
                 else:
                     error = "INVALID_PARTITION"
         for header in case.headers:
-            if all_headers and header not in own and any(alias == header for _, alias, _ in in_headers):
+            # Where names are written in upper case, that is who has it.
+            written = (lambda name: name.upper()) if case.redis else (lambda name: name)
+            if all_headers and header not in own and any(written(alias) == written(header) for _, alias, _ in in_headers):
                 error = error or "HEADER_NAME_TAKEN"
     same(case.error, error, "refused")
     if error:

@@ -525,28 +525,11 @@ class RandomEvents {
   }
   // Of a header, as emit() takes them: not empty, none of the reserved ones.
   std::string Name() {
-    constexpr const char* kKnown[] = {"traceparent",
-                                      "tracestate",
-                                      "baggage",
-                                      "schema_version",
-                                      "dataschema",
-                                      "source",
-                                      "data",
-                                      "time",
-                                      "specversion",
-                                      "datacontenttype",
-                                      "schemaversion",
-                                      "sequence",
-                                      "subject",
-                                      "data_base64",
-                                      "event",
-                                      "aggregatetype",
-                                      "aggregateid",
-                                      "value",
-                                      "eventType",
-                                      "CE-x",
-                                      "twentyletters4567890",
-                                      "twentyoneletters67890"};
+    constexpr const char* kKnown[] = {
+        "traceparent", "tracestate",  "baggage",     "schema_version",       "dataschema",           "source",
+        "data",        "time",        "specversion", "datacontenttype",      "schemaversion",        "sequence",
+        "subject",     "data_base64", "event",       "aggregatetype",        "aggregateid",          "value",
+        "eventType",   "EVENTtype",   "CE-x",        "twentyletters4567890", "twentyoneletters67890"};
     constexpr const char* kPieces[] = {
         "a", "b", "7", "-", "_", "X", ".", " ", ":", "h:", "\xc3\xa9", "\xf0\x9f\x98\x80", "\n"};
     if (Below(3) == 0) {

@@ -7,6 +7,7 @@ from cloudevents.core.bindings.kafka import KafkaMessage, from_kafka
 from cloudevents.core.formats.json import JSONFormat
 from confluent_kafka import Consumer
 
+CORE = {"id", "source", "type", "specversion", "subject", "time", "datacontenttype", "dataschema"}
 bootstrap, topic, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "python", "auto.offset.reset": "earliest"})
 consumer.subscribe([topic])
@@ -24,8 +25,7 @@ for _ in range(count):
         "time": round(event.get_time().timestamp() * 1000000),
         "datacontenttype": event.get_datacontenttype(),
         "dataschema": event.get_dataschema(),
-        "extensions": {name: event.get_extension(name) for name in (
-            "aggregatetype", "sequence", "schemaversion", "traceparent", "tenant") if event.get_extension(name) is not None},
+        "extensions": {name: value for name, value in event.get_attributes().items() if name not in CORE},
         "bytes": base64.b64encode(data).decode() if isinstance(data, bytes) else None,
         "data": None if isinstance(data, bytes) else data,
     }), flush=True)
