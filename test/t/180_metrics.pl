@@ -144,6 +144,9 @@ cmp_ok((split /\|/, $took[0])[0], '<', 50, 'it takes milliseconds of CPU time');
 # --- everything locked, one after the other: nothing is waited for, and what is left out is told ---
 my $locker = $node->background_psql('postgres');
 my $today = sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')");
+# With a parked event that goes at its time: then more is asked for.
+sql(q{SET outbox.allow_loss = on; INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, event_type, state, due_at, topic, payload)
+	SELECT id, 0, now(), gen_random_uuid(), 'other', 'a.b', 'scheduled', now() + interval '1 day', 't', '' FROM outbox.route WHERE name = 'r1'});
 my %tables = (route => 'outbox.route', pause => 'outbox.pause', (map { $_ => "outbox_internal.$_" } qw(lane side_lane parked side_topic identity)), log => "outbox_internal.log_$today");
 foreach my $table (sort keys %tables)
 {

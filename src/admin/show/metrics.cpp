@@ -383,7 +383,8 @@ void AddParked(const Sources& from) {
       from.samples->Add(kParked, route.labels, "state", kDeadState, 0);
     }
   }
-  AddOverdue(from, tried);
+  // It goes through the routes, too, which somebody may have locked.
+  AddOverdue(from, tried && from.MayRead({"route"}));
 }
 
 void AddTopics(const Sources& from) {
