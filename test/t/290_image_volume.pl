@@ -10,7 +10,7 @@ use Test::More;
 my ($version) = `postgres --version` =~ / (\d+)/;
 plan skip_all => "PostgreSQL $version finds no extension outside of its own folders" if $version < 18;
 
-my $volume = tempdir() . '/volume';
+my $volume = PostgreSQL::Test::Utils::tempdir() . '/volume';
 is(system("cd '$ENV{OUTBOX_TOP}' && packaging/cloudnativepg/layout '$ENV{OUTBOX_STAGE}' '$volume'"), 0, 'a volume is laid out');
 is(join(' ', map { s,.*/,,r } sort glob "$volume/*"), 'lib licenses share system', 'as the operator wants it');
 
