@@ -111,6 +111,21 @@ stop_server() {
   as_postgres "$(pg_bin)/pg_ctl" -D "$dir/data" -w -m "$mode" stop >/dev/null 2>&1
 }
 
+# counting_server DIR: makes DIR/postgres, a server of which valgrind counts each process; with `need valgrind`.
+counting_server() {
+  mkdir -p "$1"
+  [ "$(id -u)" = 0 ] && chown postgres "$1"
+  printf '#!/bin/sh\nexec valgrind --quiet --tool=callgrind --trace-children=yes --callgrind-out-file=%s/%%p %s/postgres "$@"\n' "$1" "$(pg_bin)" >"$1/postgres"
+  chmod 755 "$1/postgres"
+}
+# instructions DIR PID: of a process of it that ends, when it has ended.
+instructions() {
+  local n
+  until n=$(awk '/^totals:/ { print $2 }' "$1/$2" 2>/dev/null) && [ -n "$n" ]; do sleep 0.1; done
+  rm -f "$1/$2"
+  echo "$n"
+}
+
 # A TCP port that nobody listens on now.
 free_port() {
   perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1")->sockport, "\n"'

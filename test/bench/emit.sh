@@ -190,12 +190,8 @@ bench_emit_instructions() {
   emit_setup emit_count
   q postgres -c "ALTER SYSTEM SET log_disconnections = on"
   stop_server "$WORK/postgres"
-  mkdir -p "$WORK/counts"
-  [ "$(id -u)" = 0 ] && chown postgres "$WORK/counts"
-  printf '#!/bin/sh\nexec valgrind --quiet --tool=callgrind --trace-children=yes --callgrind-out-file=%s/counts/%%p %s/postgres "$@"\n' \
-    "$WORK" "$(pg_bin)" >"$WORK/counting-postgres"
-  chmod 755 "$WORK/counting-postgres"
-  as_postgres "$(pg_bin)/pg_ctl" -D "$WORK/postgres/data" -l "$WORK/postgres/server.log" -t 300 -p "$WORK/counting-postgres" -w start >/dev/null ||
+  counting_server "$WORK/counts"
+  as_postgres "$(pg_bin)/pg_ctl" -D "$WORK/postgres/data" -l "$WORK/postgres/server.log" -t 300 -p "$WORK/counts/postgres" -w start >/dev/null ||
     die "the server did not start under valgrind"
   : >"$EMIT_DATA"
   for protocol in prepared simple; do

@@ -53,6 +53,22 @@ is(sql(figure('pending_estimated', 'busy')), '0', 'and say so');
 cmp_ok(sql(figure('oldest_pending_age_seconds', 'busy')), '>', 0, 'since when');
 is(sql($innocent), '0 258', 'nobody else has anything waiting');
 
+# --- much is emitted that no paused route wants: what is known does not swing ---
+my $noise = $node->background_psql('postgres');
+$noise->query_until(qr/begun/, "\\echo begun\nSET outbox.lone_emit = allow; DO \$\$ BEGIN FOR i IN 1 .. 3000 LOOP PERFORM outbox.emit_text('noise', 'k' || i, 'e', 'x'); COMMIT; END LOOP; END \$\$;\n");
+my (%figure, %counted);
+foreach (1 .. 1000)
+{
+	my $emitting = sql(q(SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ 'noise' AND pid <> pg_backend_pid()));
+	$figure{ sql(figure('pending_events', 'busy')) }++;
+	$counted{ sql(q(SELECT pending FROM outbox.lag WHERE route = 'busy')) }++;
+	last if !$emitting && sql(figure('pending_estimated', 'busy')) eq '0';
+}
+is(join(' ', sort keys %figure), '6000', 'in the figures');
+is(join(' ', sort keys %counted), '6000', 'and in outbox.lag');
+is(sql($innocent), '0 258', 'nor do others have any of it');
+$noise->quit;
+
 # --- one event behind all that, in a transaction that is open at first ---
 my $psql = $node->background_psql('postgres');
 $psql->query_safe(q(BEGIN; SET outbox.lone_emit = allow; SELECT outbox.emit_text('other7', 'k', 'e', 'x')));
@@ -119,7 +135,13 @@ ok(wait_for_value($node, q(SELECT (state = 'idle') || ' ' || (delay IS NULL) || 
 ok(wait_for_value($node, q(SELECT value > 1 FROM outbox.metrics() WHERE name = 'outbox_oldest_pending_age_seconds' AND labels ->> 'route' = 'free'), 't', 60), 'with an age that an alert sees');
 ok(wait_for_value($node, q(SELECT count(*) FROM outbox.pg_stat_progress_outbox WHERE command = 'drain' AND route = 'free' AND total IS NULL AND time_left IS NULL AND hint ~ 'doctor'), '1', 60), 'and a drain of nobody knows how many');
 is(sql(q(SELECT sum(pending) FROM outbox.lag WHERE route ~ '^i')), '0', 'those that have nothing waiting still have not');
+is(sql(q(SELECT labels ->> 'part' FROM outbox.metrics() WHERE name = 'outbox_figures_left_out')), 'log', 'what an alert goes by');
+sql('ALTER SYSTEM SET outbox.enabled = off; SELECT pg_reload_conf()');
+ok(wait_for_value($node, q(SELECT state || ' ' || (delay BETWEEN interval '0' AND '1 h') || ' ' || pending_capped FROM outbox.lag WHERE route = 'free'), 'unowned true true', 60), 'without a worker, too: late since one had it')
+  or diag(sql(q(SELECT * FROM outbox.lag WHERE route = 'free')));
+is(sql(q(SELECT value > 0 FROM outbox.metrics() WHERE name = 'outbox_oldest_pending_age_seconds' AND labels ->> 'route' = 'free')), 't', 'in the figures as well');
 $locker->query_safe('ROLLBACK');
+sql('ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf()');
 $locker->quit;
 ok(wait_idle($node, 120), 'all is delivered');
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox.pg_stat_progress_outbox', '0', 60), 'no drain is left');
