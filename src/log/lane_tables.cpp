@@ -134,11 +134,22 @@ int64_t RunAfter(LaneId id, std::string_view server_run) {
   return none ? DT_NOBEGIN : DatumGetTimestampTz(after);
 }
 
+bool Owns(LaneId id, uint64_t incarnation) {
+  static Statement query = {
+      "SELECT FROM outbox_internal.lane l WHERE l.route_id = $1 AND l.lane = $2 AND l.owner = $3",
+      3,
+      {INT8OID, INT4OID, INT8OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(id.route_id), Int32GetDatum(id.lane), Int64GetDatum(static_cast<int64>(incarnation))};
+  RunStatement(&query, values);
+  return SPI_processed == 1;
+}
+
 }  // namespace
 
-bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
-                    std::span<const sink::Place> places, std::string_view server_run, RunPeriod* period,
-                    std::string_view survived) {
+Appended AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
+                        std::span<const sink::Place> places, std::string_view server_run, RunPeriod* period,
+                        std::string_view survived) {
   static Statement append = {
       "INSERT INTO outbox_internal.progress (at, route_id, lane, side, window_from, window_to, done_to, places, run,"
       " survived, acknowledged, run_after) SELECT $4, l.route_id, l.lane, $5, $6::pg_snapshot,"
@@ -172,7 +183,10 @@ bool AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, 
   !server_run.empty() && AcknowledgedDatum(places, &acknowledged) ? arguments.Add(acknowledged) : arguments.AddNull();
   TIMESTAMP_IS_NOBEGIN(after) ? arguments.AddNull() : arguments.Add(TimestampTzGetDatum(after));
   RunStatement(&append, arguments.values, arguments.nulls);
-  return SPI_processed == 1;
+  if (SPI_processed == 1) {
+    return Appended::kWritten;
+  }
+  return Owns(id, incarnation) ? Appended::kMoved : Appended::kLost;
 }
 
 }  // namespace outbox::log

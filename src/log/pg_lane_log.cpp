@@ -324,7 +324,7 @@ Status PgLaneLog::SaveProgress(std::span<relay::ProgressSave> saves) {
     for (relay::ProgressSave& save : saves) {
       auto* lane = static_cast<PgLaneLog*>(save.log);
       save.owner = AppendProgress(lane->id_, lane->incarnation_, lane->since_, at, save.position, save.places,
-                                  lane->server_run_, &lane->period_);
+                                  lane->server_run_, &lane->period_) != Appended::kLost;
     }
     OUTBOX_FAULT_THROW("save.uncommitted");
   });

@@ -207,7 +207,7 @@ Status PgSideLog::Rejoin(int32_t side, const Position& position) {
   bool owner = true;
   OUTBOX_FAULT_POINT("rejoin.before");
   Status status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
-    owner = AppendProgress(lane_, incarnation_, since_, at, position);
+    owner = AppendProgress(lane_, incarnation_, since_, at, position) != Appended::kLost;
     if (owner) {
       DropSideLane(lane_, side);
     }

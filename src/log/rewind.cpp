@@ -216,8 +216,8 @@ bool Put(const LaneId& lane, const parked::ParkedOwner& me, int64_t since, int64
     pg::CommitWithoutFlush();  // after a crash the lane is checked once more
   }
   // Also where nothing is sent again, or lost: the row says that the lane was checked under this run.
-  if (!AppendProgress(lane, me.incarnation, since, at, position, {}, server_run, nullptr,
-                      rewound ? std::string_view(finding.loss.survived) : std::string_view())) {
+  if (AppendProgress(lane, me.incarnation, since, at, position, {}, server_run, nullptr,
+                     rewound ? std::string_view(finding.loss.survived) : std::string_view()) != Appended::kWritten) {
     return false;
   }
   if (rewound) {

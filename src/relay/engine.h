@@ -86,7 +86,7 @@ struct LaneLogs {
 enum class GoneReason : uint8_t {
   kReleased = 1,  // in good order: the caller clears the owner in the table
   kUnclean = 2,  // released, but events were unresolved, delivered behind a gap, or progress unsaved: duplicates follow
-  kLost = 3,     // another worker owns it: the caller must not touch it
+  kLost = 3,     // another worker owns it, or it was put somewhere else just then
 };
 
 struct GoneLane {

@@ -296,7 +296,7 @@ bool Relay::Add(const LaneId& id) {
   return true;
 }
 
-// Lanes that left the engine are given back in the table, unless they have another owner already.
+// Lanes that left the engine are given back in the table, unless they have another owner already (ReleaseLane looks).
 void Relay::TakeGone() {
   std::vector<relay::GoneLane> gone_lanes;
   engine_->TakeGone(&gone_lanes);
@@ -304,9 +304,9 @@ void Relay::TakeGone() {
     lanes_.erase(gone.id);
     if (gone.reason == relay::GoneReason::kLost) {
       installation_.Doubt();
-    } else {
-      given_back_.push_back(gone.id);
     }
+    // A lost one, too: it may be this worker's still, put somewhere else while it forked.
+    given_back_.push_back(gone.id);
   }
   if (!gone_lanes.empty()) {
     drop_unused_at_ = clock_->NowMicros() + kUnused;
@@ -322,6 +322,9 @@ void Relay::GiveBack() {
   std::exception_ptr first;
   const size_t before = given_back_.size();
   std::erase_if(given_back_, [&](const LaneId& id) {
+    if (lanes_.contains(id)) {
+      return true;  // lost, and claimed anew before its turn came here
+    }
     try {
       (void)log::ReleaseLane(id, place_.incarnation);
       return true;

@@ -95,7 +95,7 @@ class Relay {
   uint64_t parked_generation_ = 0;                       // as of the last turn
   uint64_t erasures_ = 0;                                // the same
   OwnedLanes lanes_;
-  std::vector<LaneId> given_back_;  // left the engine in good order, not yet released in the table
+  std::vector<LaneId> given_back_;  // left the engine, not yet released in the table
   int64_t drop_unused_at_ = relay::kNever;
   bool stopping_ = false;
   int64_t publish_at_ = 0;  // not before, monotonic microseconds

@@ -1,8 +1,9 @@
 // outbox.seek(): all lanes of a route begin again at a moment [P].
 //
 // As if each lane were half way through a window: everything visible now, done up to just before that moment (so does a
-// route that is created with a timestamp). The lanes lose their owners; the workers that claim them begin there. Parked
-// events stay as they are, and what people have given up stays given up: up to now, lanes pass over both
+// route that is created with a timestamp). The workers see that their lanes were moved, release them in good order (what
+// is in flight of parked events is not sent twice for this), and whoever claims them begins there. Parked events stay as
+// they are, and what people have given up stays given up: up to now, lanes pass over both
 // (log/settled.h).
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
@@ -127,8 +128,8 @@ void Move(const std::string& route, int64 at) {
   int64 clock = 0;
   const int64 route_id = std::stoll(id.value());
   Guard([&] {
-    // Waits for workers that are saving progress, and keeps others from doing so until the lanes have lost their
-    // owners: progress saved after the seek would count.
+    // Waits for workers that are saving progress, and keeps others from doing so until the lanes stand elsewhere:
+    // progress saved after the seek would count.
     outbox::log::LockPositions(route_id, ShareLock, true);
     clock = outbox::pg::TakeReadings(1);
   });
@@ -142,7 +143,7 @@ void Move(const std::string& route, int64 at) {
   RunSql(Access::kWrite, kNoteStart,
          {id, Cell(std::to_string(clock)), start.window_from, start.window_to, start.done_to});
   RunSql(Access::kWrite,
-         "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, window_to = "
+         "UPDATE outbox_internal.lane SET window_from = $2::pg_snapshot, window_to = "
          "$3::pg_snapshot, done_to = timestamptz 'epoch' + $4::bigint * interval '1 microsecond', "
          "since = timestamptz 'epoch' + $5::bigint * interval '1 microsecond', repeats_to = $3::pg_snapshot WHERE "
          "route_id = "
