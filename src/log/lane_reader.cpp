@@ -141,7 +141,7 @@ bool LaneReader::Collect(size_t budget) {
     return true;
   }
   if (again_ || take_->dropped || pass_->broken) {
-    saw_rows_ |= pass_->saw_rows;
+    saw_rows_ |= take_->saw_rows();
     const std::shared_ptr<LaneTake> before = take_;
     ReadAlone(before->from, before->reading->to);
   }

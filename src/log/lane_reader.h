@@ -81,7 +81,7 @@ class LaneReader {
   bool in_memory() const { return state_ > State::kLocations; }
 
   // Whether a row was looked at since Open(), wanted or not.
-  bool saw_rows() const { return saw_rows_ || (pass_ != nullptr && pass_->saw_rows); }
+  bool saw_rows() const { return saw_rows_ || (take_ != nullptr && take_->saw_rows()); }
 
   // What was found, not handed out yet, and is due; only when collected(), and about: what was handed out last may be
   // among it.

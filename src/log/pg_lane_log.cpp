@@ -88,6 +88,8 @@ struct PgLaneLog::Opening {
   Snapshot tick;
   bool ticks_asked = false;
 
+  Snapshot from;  // what it reads begins there; the lane may stand earlier, where others have found nothing for it
+
   bool opens() const { return end != End::kNone && end != End::kAhead; }
   const Snapshot& To(const Position& position) const {
     return end == End::kTarget ? *position.target : end == End::kTick ? tick : end == End::kLimit ? *limit : now;
@@ -116,7 +118,7 @@ bool PgLaneLog::KnownByOthers(const Position& position, relay::Window* window, b
     window->from = position.base;
     window->to = reading.to;
     window->durable_lsn = reading.durable_lsn;
-    window->current = reading.turn == shared_->turn();
+    window->current = shared_->IsNow(reading);
     reader_->Open(std::move(take));
     *opened = true;
     return true;
@@ -129,18 +131,18 @@ void PgLaneLog::ChooseEnd(const Position& position, Opening* opening) {
   ReadActiveSnapshot(&opening->now);
   opening->durable_lsn = DurableTarget();
   if (opening->together) {
-    shared_->ChooseEnd(position.base, &opening->now, &opening->durable_lsn);
+    shared_->ChooseEnd(opening->from, &opening->now, &opening->durable_lsn);
   }
-  const uint64_t finished = FinishedBetween(position.base, opening->now);
+  const uint64_t finished = FinishedBetween(opening->from, opening->now);
   if (position.target) {
     opening->end = Opening::End::kTarget;
-  } else if (position.base.xmax > opening->now.xmax) {
+  } else if (opening->from.xmax > opening->now.xmax) {
     opening->end = Opening::End::kAhead;
   } else if (finished > 0 || opening->limit != nullptr) {
     opening->ticks_asked = finished > TickCursor::kNearNow && !ticks_locked_;
     // A tick that was not taken on this server (it came with a dump) is no snapshot that a window may end at.
     const bool tick =
-        opening->ticks_asked && ticks_->Next(position.base, &opening->tick) && opening->now.Covers(opening->tick);
+        opening->ticks_asked && ticks_->Next(opening->from, &opening->tick) && opening->now.Covers(opening->tick);
     opening->end = tick ? Opening::End::kTick : Opening::End::kNow;
     // The lanes have to stand at the identical snapshot, even where two snapshots see the same.
     if (opening->limit != nullptr && (!tick || !opening->limit->Covers(opening->tick))) {
@@ -156,11 +158,11 @@ void PgLaneLog::BeginReading(const Position& position, const Opening& opening) {
     return;
   }
   std::vector<SharedLane*> with;
-  const Snapshot from = shared_->Gather(place_.get(), position.base, to, &with);
+  const Snapshot from = shared_->Gather(place_.get(), opening.from, to, &with);
   const auto pass = std::make_shared<WindowPass>(from, to, kBeforeAllTime);
   pass->durable_lsn = opening.durable_lsn;
   pass->turn = opening.end == Opening::End::kNow ? shared_->turn() : 0;
-  reader_->Open(shared_->Join(pass, place_.get(), position.base, with));
+  reader_->Open(shared_->Join(pass, place_.get(), with));
 }
 
 Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bool* opened) {
@@ -182,6 +184,7 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
       return status;
     }
   }
+  opening.from = opening.together ? place_->LooksFrom() : position.base;
   Status status = TryInTransaction([&] {
     ChooseEnd(position, &opening);
     if (opening.opens()) {
@@ -203,7 +206,8 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
   }
   if (!opening.opens()) {
     if (opening.together) {
-      shared_->NoteNothingSince(position.base);
+      shared_->NoteNothingSince(opening.from);
+      status = Try([&] { KnownByOthers(position, window, opened); });
     }
     return status;
   }
@@ -283,6 +287,10 @@ Status PgLaneLog::ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) {
     DropSettled(settled_, before, chunk);
   }
   return status;
+}
+
+bool PgLaneLog::rests() const {
+  return place_ != nullptr && place_->Rests();
 }
 
 bool PgLaneLog::saw_rows() const {

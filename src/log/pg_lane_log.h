@@ -38,6 +38,7 @@ class PgLaneLog final : public relay::LaneLog {
   // hand, rewritten by VACUUM FULL) is an error of class internal, code LOG_CHANGED; the next call reads the rest of
   // the window again, after the last event handed out.
   Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) override;
+  bool rests() const override;
   bool saw_rows() const override;
   Found FoundAhead(int64_t wall) const override;
   Status CheckDurable(uint64_t lsn, bool* durable) override;

@@ -75,19 +75,17 @@ Snapshot SharedWindows::Gather(SharedLane* opener, const Snapshot& base, const S
 }
 
 std::shared_ptr<LaneTake> SharedWindows::Join(const std::shared_ptr<WindowReading>& reading, SharedLane* opener,
-                                              const Snapshot& base, const std::vector<SharedLane*>& with) {
+                                              const std::vector<SharedLane*>& with) {
   const size_t sorting = std::max(kLeastSorting, most_held_ / 2 / (with.size() + 1));
-  const auto take_of = [&](SharedLane* lane, const Snapshot& from, size_t sort_memory) {
-    auto take = std::make_shared<LaneTake>(reading, from, lane->filter_, lane->memory_, sort_memory, &budget_);
-    take->lane = lane;
-    reading->takes.push_back(take);
-    return take;
-  };
   reading->takes.reserve(with.size() + 1);
-  std::shared_ptr<LaneTake> own = take_of(opener, base, std::min(opener->memory_ / 2, sorting));
+  std::shared_ptr<LaneTake> own = opener->Extend(reading, std::min(opener->memory_ / 2, sorting));
   own->opener = true;
   for (SharedLane* lane : with) {
-    lane->ahead_.push_back(take_of(lane, lane->end(), std::min(lane->memory_ / 2, sorting)));
+    std::shared_ptr<LaneTake> take = lane->Extend(reading, std::min(lane->memory_ / 2, sorting));
+    if (lane->EndsWithNothing()) {
+      lane->ahead_.pop_back();
+    }
+    lane->ahead_.push_back(std::move(take));
   }
   return own;
 }
@@ -199,9 +197,27 @@ void SharedLane::StandNowhere() {
   standing_.reset();
 }
 
+std::shared_ptr<LaneTake> SharedLane::Extend(const std::shared_ptr<WindowReading>& reading, size_t sort_memory) {
+  const LaneTake* nothing = EndsWithNothing() ? ahead_.back().get() : nullptr;
+  auto take = std::make_shared<LaneTake>(reading, nothing != nullptr ? nothing->from : end(), filter_, memory_,
+                                         sort_memory, &windows_->budget_);
+  take->lane = this;
+  take->saw_before = nothing != nullptr && nothing->saw_rows();
+  reading->takes.push_back(take);
+  return take;
+}
+
+bool SharedLane::Rests() const {
+  if (!standing_ || alone_ || ahead_.size() > 1) {
+    return false;
+  }
+  return ahead_.empty() ? windows_->NothingSince(*standing_)
+                        : ahead_.front()->Nothing() && windows_->IsNow(*ahead_.front()->reading);
+}
+
 std::shared_ptr<LaneTake> SharedLane::TakeAhead(const Snapshot& base) {
   Stand(base);
-  if (ahead_.empty()) {
+  if (ahead_.empty() || (!alone_ && ahead_.size() == 1 && EndsWithNothing() && !windows_->IsNow(*ahead_.front()->reading))) {
     return nullptr;
   }
   std::shared_ptr<LaneTake> take = std::move(ahead_.front());

@@ -9,6 +9,9 @@
 //
 // Where lanes have caught up, what is known of "now" holds for one turn of the engine, so that it includes everything
 // committed before that began.
+//
+// A lane for which nothing was found may stay where it is (Rests): the next window that is read for it is then joined to
+// the one before, as if it were one. Of thousands of lanes those alone have something to do for which something was found.
 #pragma once
 
 #include <cstddef>
@@ -58,15 +61,22 @@ struct LaneTake {
         version(filter->version()),
         rows(memory, sort_memory, budget) {}
 
+  // It has been looked through for the lane, and has nothing for it.
+  bool Nothing() const {
+    return reading->collected && !reading->broken && !dropped && version == filter->version() && rows.count() == 0;
+  }
+  bool saw_rows() const { return saw_before || reading->saw_rows; }
+
   const std::shared_ptr<WindowReading> reading;
-  const Snapshot from;  // where the lane stands
-  const bool narrower;  // the reading begins earlier
+  const Snapshot from;  // where the lane stands; earlier than the reading begins where that follows upon nothing
+  const bool narrower;  // it is another place than where the reading begins
   const EventFilter* const filter;
   const uint64_t version;  // of the filter, when it was begun
   SharedLane* lane = nullptr;
   bool opener = false;
   bool opened = false;   // the lane reads it
   bool dropped = false;  // there was no room for it
+  bool saw_before = false;  // rows between where the lane stands and where the reading begins, none of them the lane's
   LaneRows rows;
 };
 
@@ -107,14 +117,16 @@ class SharedWindows {
   // Whether it was found out in this turn that no transaction has finished since.
   bool NothingSince(const Snapshot& base) const;
   void NoteNothingSince(const Snapshot& base);
+  // Whether that reading, or nothing since its end, is what there is to read in this turn.
+  bool IsNow(const WindowReading& reading) const { return reading.turn == turn_ || NothingSince(reading.to); }
 
   // --- reading together ---
   // The lanes that may read a window to `to` along with one that opens it from `base`, and where it has to begin so
   // that it has all of theirs in it.
   Snapshot Gather(SharedLane* opener, const Snapshot& base, const Snapshot& to, std::vector<SharedLane*>* with);
-  // They take part. Returns the opener's part.
+  // They take part, each from where it stands. Returns the opener's part.
   std::shared_ptr<LaneTake> Join(const std::shared_ptr<WindowReading>& reading, SharedLane* opener,
-                                 const Snapshot& base, const std::vector<SharedLane*>& with);
+                                 const std::vector<SharedLane*>& with);
   // The next rows are of that reading.
   void BeginSlice(const WindowReading& reading);
   // Call for each row; nullptr: no lane wants it. Until the next call.
@@ -190,8 +202,13 @@ class SharedLane {
   void StandNowhere();
   // It reads that window by itself or as the opener, which has not failed: its next windows may be read with others.
   void NoteOpened(LaneTake* take);
-  // The window from there if others have read it, or have begun to; it is opened then. nullptr: they have not.
+  // The window from there if others have read it, or have begun to; it is opened then. nullptr: they have not, or have
+  // found nothing in it, and there may be more by now: then it goes on from LooksFrom().
   std::shared_ptr<LaneTake> TakeAhead(const Snapshot& base);
+  // Where a window begins that is to be looked through for the lane: behind what is known to hold nothing for it.
+  const Snapshot& LooksFrom() const { return end(); }
+  // Others have looked as far as there is to read in this turn, and found nothing for the lane.
+  bool Rests() const;
 
   // What was read ahead of it.
   struct Ahead {
@@ -203,8 +220,11 @@ class SharedLane {
  private:
   friend class SharedWindows;
 
+  // The window to `reading`'s end is one with what has nothing for the lane.
+  std::shared_ptr<LaneTake> Extend(const std::shared_ptr<WindowReading>& reading, size_t sort_memory);
   // Where it stands when it has opened what is ahead.
   const Snapshot& end() const { return ahead_.empty() ? *standing_ : ahead_.back()->reading->to; }
+  bool EndsWithNothing() const { return !ahead_.empty() && ahead_.back()->Nothing(); }
   bool ReadsAlong() const { return standing_ && !alone_ && ahead_.size() < kMostAhead; }
 
   SharedWindows* const windows_;

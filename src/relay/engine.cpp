@@ -84,16 +84,18 @@ bool Engine::Impl::GoRound(size_t* first, int64_t enough, Wants&& wants, Step&& 
   return worked;
 }
 
-// Unless `all`, only lanes for which something may have changed since the last time: that have done something then,
-// wait for budget that another may have left, or have side lanes, which they wait for and which wait for them. Parked
+// Not those that rest. Unless `all`, only lanes for which something may have changed since the last time: that have done
+// something then, wait for budget that another may have left, or have side lanes, which they wait for and which wait for
+// them. The first one that was woken looks through the log for the others, so those rest that have nothing in it. Parked
 // events have their turn when all lanes have had theirs: thousands of lanes with something due at once, and a
 // transaction for each, hold up no event of the log for longer than a turn.
 bool Engine::Impl::StepLanes(int64_t enough, bool all) {
   const bool worked = GoRound(
-      &first_lane, enough, [all](const Lane& lane) { return all || lane.worked() || lane.waits_for_lanes(); },
+      &first_lane, enough,
+      [this, all](Lane& lane) { return (all || lane.worked() || lane.waits_for_lanes()) && !lane.Rests(turn); },
       [this](Lane* lane) { return lane->Step(&turn); });
   const bool parked = GoRound(
-      &first_parked, enough, [all](const Lane& lane) { return all || lane.stepped(); },
+      &first_parked, enough, [this, all](Lane& lane) { return lane.stepped() || (all && !lane.Rests(turn)); },
       [this](Lane* lane) { return lane->StepParked(&turn); });
   return worked || parked;
 }

@@ -84,6 +84,11 @@ class ParkedQueue {
   // Returns whether it did any work. `may_claim`: the lane lets parked events go.
   bool Step(TurnContext* turn, format::RecordFormat* format, bool may_claim);
   int64_t NextTime(const TurnContext& turn) const;
+  // Whether Step() has nothing to do, nothing is due some time, and nobody has said that there may be anything.
+  bool Rests(const TurnContext& turn) const {
+    return phase_ == Phase::kIdle && ownership_ == Ownership::kOwned && !keys_.wants_load() && !woken_ &&
+           next_due_ == kNever && topic_try_ == kNever && turn.now < next_poll_;
+  }
   // The lane has another owner: it must be let go.
   bool lost() const { return ownership_ == Ownership::kLost; }
 

@@ -41,6 +41,15 @@ class Reader {
   Durability Durable(uint64_t lsn, TurnContext* turn);
 
   void Wake() { woken_ = true; }
+  // Whether it has nothing to do: it has caught up, and what woke it, if anything, was nothing for it.
+  bool Rests(const TurnContext& turn) {
+    if (!opens_ || starved_ || horizon_ != Horizon::kCaughtUp || turn.barrier > barrier_opened_ ||
+        turn.now >= next_poll_ || (woken_ && !lane_->log->rests())) {
+      return false;
+    }
+    woken_ = false;
+    return true;
+  }
   bool woken() const { return woken_; }  // there may be more than at that time
   bool caught_up() const { return horizon_ != Horizon::kBehind; }
   bool stopped() const { return horizon_ == Horizon::kStopped; }

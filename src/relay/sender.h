@@ -118,6 +118,10 @@ class Sender {
   const Watchdog& watchdog() const { return watchdog_; }
 
   // --- settling ---
+  // Nothing of what was sent is in doubt.
+  bool Rests() const {
+    return state_ == SendState::kFlowing && failures_.empty() && suspects_.empty() && search_.empty() && trouble_.ok();
+  }
   bool drained() const { return state_ == SendState::kDraining && source_->outstanding() == 0; }
   // Decides what each outcome means, and begins a new epoch. drained() before, halted after.
   void Settle(const TurnContext& turn);

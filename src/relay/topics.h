@@ -52,6 +52,10 @@ class Topics {
   Answer OnTrouble(uint64_t ordinal, const Error& error, const EngineOptions& options);
   // Whether some are to leave as soon as nothing is in flight.
   bool leaving() const { return !leaving_.empty(); }
+  // None has left, is about to, or is paused, and it is no side lane.
+  bool Rest() const {
+    return parent_ == nullptr && !trial_.on() && !paused_ && leaving_.empty() && (sides_ == nullptr || sides_->empty());
+  }
   // Lets one topic go; call with nothing in flight.
   CallResult LeaveOne(const TurnContext& turn);
   void Plan(const SideTopic& topic, const TurnContext& turn, ForkPlan* plan);

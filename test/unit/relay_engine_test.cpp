@@ -43,6 +43,37 @@ TEST_F(EngineTest, IdleLaneLooksOnlyWhenWokenOrAtThePollInterval) {
   EXPECT_EQ(sink->pending.size(), 2u);
 }
 
+// Others have looked through the log for it: what it was woken for is nothing for it.
+TEST_F(EngineTest, LaneForWhichOthersHaveLookedLooksAtThePollIntervalAndForABarrierOnly) {
+  server.tells_rest = true;
+  Turn();
+  const int opened = server.calls["OpenWindow"];
+  for (int i = 0; i < 10; ++i) {
+    Turn(true);
+  }
+  EXPECT_EQ(server.calls["OpenWindow"], opened);
+  EXPECT_EQ(server.rested, 10u);
+  server.EmitCommitted("k");
+  Turn(true);
+  EXPECT_EQ(server.calls["OpenWindow"], opened + 1);
+  EXPECT_EQ(sink->pending.size(), 1u);
+  Turn(true);  // with something in flight it looks
+  sink->DeliverAll();
+  RunUntil(clock.now + options.save_micros);
+  const int after = server.calls["OpenWindow"];
+  Turn(true);
+  EXPECT_EQ(server.calls["OpenWindow"], after);
+  Turn(true, 7);
+  EXPECT_EQ(server.calls["OpenWindow"], after + 1);
+  EXPECT_EQ(Status().barrier_done, 7u);
+  clock.now += options.poll_micros;
+  Turn();
+  EXPECT_EQ(server.calls["OpenWindow"], after + 2);
+  engine->ReleaseLane(kLane, clock.now);
+  Turn(true);
+  EXPECT_EQ(Gone().size(), 1u);
+}
+
 // One of the two gains from records that come together, the other would wait for nothing.
 TEST_F(EngineTest, TurnsAreApartAsTheMostHurriedDestinationWants) {
   constexpr DestinationId kGathers = 6;

@@ -100,6 +100,8 @@ class Server {
   std::vector<Parking> refusals;  // views are dead; error, attempts and created_at are good
   std::map<int64_t, uint64_t> parked_step;
   bool owned = true;
+  bool tells_rest = false;  // logs know when there is nothing for their lane
+  uint64_t rested = 0;      // so often
   // Its side lanes.
   struct SideState {
     SideLane record;
@@ -144,7 +146,20 @@ class FakeLog : public LaneLog {
       return server_->Trouble();
     }
     *position = Stored();
+    read_to_ = position->target ? *position->target : position->base;
     return Status();
+  }
+  // Truthful.
+  bool rests() const override {
+    if (!server_->tells_rest || limit || ends_at_ || next_ < events_.size()) {
+      return false;
+    }
+    const Snapshot now = server_->Current();
+    const bool rests = std::none_of(server_->rows.begin(), server_->rows.end(), [&](const Row& row) {
+      return !read_to_.Visible(row.xid) && now.Visible(row.xid) && server_->Committed(row.xid) && Wants(row);
+    });
+    server_->rested += rests ? 1 : 0;
+    return rests;
   }
   Status OpenWindow(const Position& position, Window* window, bool* opened) override {
     if (server_->Fails("OpenWindow")) {
@@ -180,15 +195,14 @@ class FakeLog : public LaneLog {
     next_ = 0;
     for (const Row& row : server_->rows) {
       if (!position.base.Visible(row.xid) && to.Visible(row.xid) && server_->Committed(row.xid) &&
-          row.created_at > done_to &&
-          filter_->Wants(row.type, row.key.empty() ? std::string_view() : std::string_view(row.key), row.event_type,
-                         row.id, row.topic.empty() ? std::string_view() : std::string_view(row.topic))) {
+          row.created_at > done_to && Wants(row)) {
         events_.push_back(&row);
       }
     }
     std::sort(events_.begin(), events_.end(), [](const Row* a, const Row* b) { return a->created_at < b->created_at; });
     window->from = position.base;
     window->to = to;
+    read_to_ = to;
     window->durable_lsn = server_->lsn;
     window->current = current;
     *opened = true;
@@ -266,6 +280,10 @@ class FakeLog : public LaneLog {
   std::optional<Snapshot> limit;  // reads no further
 
  private:
+  bool Wants(const Row& row) const {
+    return filter_->Wants(row.type, row.key.empty() ? std::string_view() : std::string_view(row.key), row.event_type,
+                          row.id, row.topic.empty() ? std::string_view() : std::string_view(row.topic));
+  }
   bool Store(const Position& position) {
     if (server_->owned && side_ != 0) {
       Stored() = position;
@@ -280,6 +298,7 @@ class FakeLog : public LaneLog {
   Position& Stored() { return side_ == 0 ? server_->position : server_->sides.at(side_).position; }
 
   bool stopped_ = false;
+  Snapshot read_to_;
   std::string server_run_;
   Server* server_;
   std::shared_ptr<const EventFilter> filter_;

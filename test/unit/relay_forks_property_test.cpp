@@ -52,6 +52,7 @@ class Case {
     keys_ = 1 + Below(4);
     topics_ = OneIn(8) ? (OneIn(4) ? 65 : 20) : 1 + Below(5);
     calm_ = OneIn(4);
+    server_.tells_rest = OneIn(2);
     with_parked_ = OneIn(2);
     policy_.on_failure = OneIn(2) ? format::OnFailure::kBlock : format::OnFailure::kSkip;
     policy_.max_attempts = 3;

@@ -43,6 +43,7 @@ class Case {
     clock_.seed = seed;
     keys_ = 1 + Below(3);
     calm_ = OneIn(8);
+    server_.tells_rest = OneIn(2);
     config_.policy.on_failure = OneIn(2) ? format::OnFailure::kSkip : format::OnFailure::kBlock;
     config_.policy.max_attempts = static_cast<int>(1 + Below(3));
     config_.policy.backoff_base = 1000;

@@ -47,6 +47,7 @@ class Case {
     calm_ = OneIn(8);
     options_.max_inflight = large_ ? 64 * 1024 : 1024 * 1024;
     server_.synchronous = OneIn(2);
+    server_.tells_rest = OneIn(2);
     server_.fails = [this](const char*) { return log_trouble_ > 0 && Below(100) < log_trouble_; };
     Start();
   }
