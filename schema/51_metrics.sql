@@ -44,7 +44,7 @@ COMMENT ON COLUMN outbox.latency.destination IS 'foreign server';
 COMMENT ON COLUMN outbox.latency.period IS 'minute: the last 60 to 70 seconds; hour: the last 60 to 65 minutes';
 COMMENT ON COLUMN outbox.latency.events IS 'acknowledged in that time';
 COMMENT ON COLUMN outbox.latency.rate IS 'events per second';
-COMMENT ON COLUMN outbox.latency.p50 IS 'half of them took no longer, from commit to acknowledgement; NULL: there was none';
+COMMENT ON COLUMN outbox.latency.p50 IS 'half of them took no longer, from commit to acknowledgement; NULL: there was none. What was emitted before the route was there, or before seek() moved it, counts in events, and not here';
 COMMENT ON COLUMN outbox.latency.p95 IS '95 % took no longer';
 COMMENT ON COLUMN outbox.latency.p99 IS '99 %';
 COMMENT ON COLUMN outbox.latency.p999 IS '99.9 %';

@@ -74,5 +74,36 @@ ROLLBACK TO here;
 SELECT outbox.skip(pg_temp.id(6), 'not wanted', 'regress overdue');
 ROLLBACK TO here;
 SELECT outbox.skip('00000000-0000-4000-8000-000000000000', 'not wanted');
+ROLLBACK TO here;
+-- an event without a key; one whose key is paused already, and its route, too; one whose route is paused
+\set VERBOSITY default
+SELECT outbox.skip(pg_temp.id(5), 'not wanted');
+ROLLBACK TO here;
+SELECT outbox.pause('regress overdue', aggregate_type => 'regress_overdue', aggregate_id => '5', reason => 'wrong customer');
+SAVEPOINT paused;
+SELECT outbox.skip(pg_temp.id(5), 'not wanted');
+ROLLBACK TO paused;
+SELECT outbox.pause(server => 'regress_overdue', reason => 'moves');
+SAVEPOINT paused;
+SELECT outbox.skip(pg_temp.id(5), 'not wanted');
+ROLLBACK TO here;
+SELECT outbox.pause('regress overdue', reason => 'upkeep');
+SAVEPOINT paused;
+SELECT outbox.skip(pg_temp.id(5), 'not wanted');
+ROLLBACK TO paused;
+-- a pause of the same key on another route, or of another key, is none of it
+SELECT outbox.resume('regress overdue');
+SELECT outbox.pause('regress overdue', aggregate_type => 'regress_overdue', aggregate_id => '7', reason => 'another');
+SAVEPOINT paused;
+SELECT outbox.skip(pg_temp.id(5), 'not wanted');
+ROLLBACK TO here;
+-- doctor(): topics with the same error are one finding, however many; a route with another error has its own
+CREATE VIEW pg_temp.topics AS SELECT status, detail, hint FROM outbox.doctor() WHERE "check" = 'topic' ORDER BY detail;
+INSERT INTO outbox_internal.side_lane (route_id, lane, side, since, window_from, topic_template)
+  SELECT r.id, 0, n, now(), '3:3:', r.topic FROM outbox.route r, generate_series(1, 330) n WHERE r.name = 'regress overdue';
+INSERT INTO outbox_internal.side_topic (route_id, lane, topic, side, start_from, error_class, error_code, error_message)
+  SELECT r.id, 0, 'gone.' || n, n, '3:3:', 'topic', CASE WHEN n > 329 THEN 'DENIED' ELSE 'UNKNOWN_TOPIC' END, 'there is no gone.' || n
+  FROM outbox.route r, generate_series(1, 330) n WHERE r.name = 'regress overdue';
+SELECT * FROM pg_temp.topics;
 ROLLBACK;
 DROP SERVER regress_overdue;

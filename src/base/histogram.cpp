@@ -9,6 +9,17 @@ size_t LatencyBucket(int64_t micros) {
                              kLatencyBounds.begin());
 }
 
+int64_t LatencyRun::Begin(int64_t since) {
+  Flush();
+  since = std::min(since, now_);
+  bucket_ = LatencyBucket(now_ - since);
+  const int64_t last = bucket_ == 0 ? now_ : now_ - kLatencyBounds[bucket_ - 1] - 1;
+  const int64_t first = bucket_ == kLatencyBounds.size() ? INT64_MIN + 1 : now_ - kLatencyBounds[bucket_];
+  from_ = static_cast<uint64_t>(first);
+  width_ = static_cast<uint64_t>(last) - from_;
+  return since;
+}
+
 uint64_t LatencyCounts::total() const {
   uint64_t sum = 0;
   for (const uint64_t bucket : buckets) {

@@ -77,38 +77,41 @@ class LatencyHistogram {
   Counter sum_;
 };
 
-// Adds values that come one after the other to a histogram, those of one bucket at once. Flush() in the end.
+// Adds to a histogram how long things took until `now`, those of one bucket that come one after the other at once.
+// Flush() in the end. One comparison and four additions for each.
 class LatencyRun {
  public:
-  explicit LatencyRun(LatencyHistogram* histogram) : histogram_(histogram) {}
-  void Add(int64_t micros) {
-    micros = micros < 0 ? 0 : micros;
-    if (micros > to_ || micros < from_) {
-      Flush();
-      bucket_ = LatencyBucket(micros);
-      from_ = bucket_ == 0 ? 0 : kLatencyBounds[bucket_ - 1] + 1;
-      to_ = bucket_ == kLatencyBounds.size() ? INT64_MAX : kLatencyBounds[bucket_];
+  LatencyRun(LatencyHistogram* histogram, int64_t now) : histogram_(histogram), now_(now), earliest_(now) {}
+  // One that began then; after `now` counts as `now`: a clock went back.
+  void Add(int64_t since) {
+    if (static_cast<uint64_t>(since) - from_ > width_) {
+      since = Begin(since);
     }
     ++count_;
-    sum_ += static_cast<uint64_t>(micros);
-    max_ = max_ < micros ? micros : max_;
+    sum_ += static_cast<uint64_t>(since);
+    earliest_ = since < earliest_ ? since : earliest_;
   }
   void Flush() {
     if (count_ > 0) {
-      histogram_->AddSome(bucket_, count_, sum_);
+      histogram_->AddSome(bucket_, count_, count_ * static_cast<uint64_t>(now_) - sum_);
       count_ = sum_ = 0;
     }
   }
-  int64_t max() const { return max_; }
+  int64_t longest() const { return now_ - earliest_; }
 
  private:
+  // The next ones are of its bucket. Returns when it began, `now` at the latest.
+  int64_t Begin(int64_t since);
+
   LatencyHistogram* const histogram_;
+  const int64_t now_;
   size_t bucket_ = 0;
-  int64_t from_ = 0;
-  int64_t to_ = -1;  // of the bucket, both included
+  // When those of the bucket began: from_ to from_ + width_, as numbers that wrap around. At first none did.
+  uint64_t from_ = uint64_t{1} << 63;
+  uint64_t width_ = 0;
   uint64_t count_ = 0;
   uint64_t sum_ = 0;
-  int64_t max_ = 0;
+  int64_t earliest_;
 };
 
 }  // namespace outbox

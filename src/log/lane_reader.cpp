@@ -157,6 +157,11 @@ void LaneReader::FinishCollecting() {
   state_ = take_->rows.large() ? State::kLocations : State::kEvents;
 }
 
+void LaneReader::EndEarly() {
+  pass_->collected = true;
+  FinishCollecting();
+}
+
 bool LaneReader::Fetch(size_t max_bytes, EventChunk* chunk) {
   chunk_before_ = chunk->events.size();
   fetched_used_ = 0;

@@ -32,6 +32,7 @@ class WindowPass final : public WindowReading {
   const WindowBounds& bounds() const { return bounds_; }
   const days::LogTableList& leaves() const { return leaves_; }
   uint64_t commit_lsn() const { return scan_.commit_lsn; }  // see XidFates
+  uint64_t looked() const { return scan_.looked; }
 
  private:
   const int64_t after_;
@@ -62,6 +63,10 @@ class LaneReader {
   // table was rewritten since the last call; then Undo() has the window collected again.
   bool Collect(size_t budget);
   bool collected() const { return state_ > State::kCollecting; }
+  // About how many rows were looked at of the window that is open.
+  uint64_t looked() const { return pass_->looked(); }
+  // Takes what was found so far for all that is in the window: for those that only look.
+  void EndEarly();
 
   // Appends what comes next until about `max_bytes`; only when collected(). Then, when the transaction has committed,
   // Confirm(); when it has not, Undo() cuts the chunk back to `before` events and the next Fetch repeats it. Returns

@@ -58,7 +58,8 @@ void ReadPosition(uint64 row, int column, Position* position) {
 bool ReadLaneRow(LaneId id, LaneRow* lane_row) {
   static Statement of_lane = {
       "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, p.since,"
-      " l.repeats_to FROM outbox_internal.lane_position p JOIN outbox.route r ON r.id = p.route_id"
+      " l.repeats_to, greatest(l.since, r.created_at)"
+      " FROM outbox_internal.lane_position p JOIN outbox.route r ON r.id = p.route_id"
       " JOIN outbox_internal.lane l ON l.route_id = p.route_id AND l.lane = p.lane"
       " WHERE p.route_id = $1 AND p.lane = $2",
       2,
@@ -66,7 +67,8 @@ bool ReadLaneRow(LaneId id, LaneRow* lane_row) {
       nullptr};
   static Statement of_side = {
       "SELECT p.window_from, p.window_to, p.done_to, r.lanes, r.lanes_begun IS NOT NULL, r.common_snapshot, l.since,"
-      " l.repeats_to FROM outbox_internal.side_lane_position p JOIN outbox.route r ON r.id = p.route_id"
+      " l.repeats_to, greatest(l.since, r.created_at)"
+      " FROM outbox_internal.side_lane_position p JOIN outbox.route r ON r.id = p.route_id"
       " JOIN outbox_internal.lane l ON l.route_id = p.route_id AND l.lane = p.lane"
       " WHERE p.route_id = $1 AND p.lane = $2 AND p.side = $3",
       3,
@@ -87,6 +89,7 @@ bool ReadLaneRow(LaneId id, LaneRow* lane_row) {
   }
   lane_row->since = ResultTime(0, 6);
   lane_row->repeats_to.reset();
+  lane_row->there_since = ResultTime(0, 8);
   const char* repeats_to = ResultText(0, 7);
   if (repeats_to != nullptr) {
     ReadSnapshotText(repeats_to, &lane_row->repeats_to.emplace());

@@ -26,6 +26,7 @@ struct LaneRow {
   std::optional<Snapshot> limit;
   int64_t since = 0;                   // outbox_internal.lane.since: when the lane was last put somewhere
   std::optional<Snapshot> repeats_to;  // outbox_internal.lane.repeats_to
+  int64_t there_since = 0;             // TimestampTz: the later of since, and when the route was made
 };
 
 // Reads the rows of a lane or a side lane. Returns false if it has gone (its route was dropped, or the topics are

@@ -64,6 +64,7 @@ Status PgLaneLog::LoadPosition(Position* position) {
     converging_ = lane_row.converging;
     limit_ = std::move(lane_row.limit);
     since_ = lane_row.since;
+    there_since_ = lane_row.there_since + kPgEpochMicros;
     repeats_to_ = std::move(lane_row.repeats_to);
     if (place_ != nullptr && !converging_ && !limit_ && !position->target) {
       place_->Stand(position->base);

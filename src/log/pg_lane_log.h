@@ -32,6 +32,7 @@ class PgLaneLog final : public relay::LaneLog {
 
   // Fails with CONFIG_CHANGED if the route has another number of lanes by now: the filter would be wrong.
   Status LoadPosition(Position* position) override;
+  int64_t there_since() const override { return there_since_; }
   Status OpenWindow(const Position& position, relay::Window* window, bool* opened) override;
   bool stopped() const override { return stopped_; }
   // A row that has changed or gone between the first reading of a large window and its turn (day table dropped by
@@ -57,9 +58,10 @@ class PgLaneLog final : public relay::LaneLog {
   LaneId id_;
   int lanes_;
   uint64_t incarnation_;
-  bool converging_ = false;             // as of LoadPosition: a change of it is a new lane for the worker
-  std::optional<Snapshot> limit_;       // as of LoadPosition
-  int64_t since_ = 0;                   // as of LoadPosition
+  bool converging_ = false;        // as of LoadPosition: a change of it is a new lane for the worker
+  std::optional<Snapshot> limit_;  // as of LoadPosition
+  int64_t since_ = 0;              // as of LoadPosition
+  int64_t there_since_ = kBeforeAllTime;
   std::optional<Snapshot> repeats_to_;  // as of LoadPosition
   bool repeats_ = false;                // the window begins before that
   std::vector<size_t> settled_;         // events of the chunk that are not the lane's, see ListSettled

@@ -26,6 +26,9 @@ class TickCursor {
   // A lane with fewer finished transactions to read reads up to now.
   static constexpr uint64_t kNearNow = 2000;
 
+  // `xids`: how many transactions the first window should span.
+  explicit TickCursor(uint64_t xids = kNearNow) : xids_(xids) {}
+
   // The tick at which the next window ends, newer than `base`; returns false if there is none. Plain, under a guard, in
   // a transaction with SPI connected.
   bool Next(const Snapshot& base, Snapshot* end);
@@ -36,9 +39,9 @@ class TickCursor {
   bool FindStart(const Snapshot& base);
 
   bool started_ = false;
-  int64_t at_ = 0;            // TimestampTz; ticks up to here are not newer than the lane
-  uint64_t xids_ = kNearNow;  // how many transactions a window should span
-  Snapshot tick_;             // scratch
+  int64_t at_ = 0;  // TimestampTz; ticks up to here are not newer than the lane
+  uint64_t xids_;   // how many transactions a window should span
+  Snapshot tick_;   // scratch
 };
 
 }  // namespace outbox::log

@@ -67,6 +67,9 @@ class LaneLog {
 
   // Where the lane stands durably.
   virtual Status LoadPosition(Position* position) = 0;
+  // As of LoadPosition: since when the lane is there, in Unix microseconds. What was emitted before, for a route that
+  // was made later or was moved there since, says nothing about how long an event takes.
+  virtual int64_t there_since() const { return kBeforeAllTime; }
 
   // Opens the window that follows `position`: the rest of its unfinished one, else up to the next recorded snapshot,
   // else up to now. `*opened` is false when nothing can have been added (then `window` is untouched). At most one

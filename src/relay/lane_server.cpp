@@ -26,6 +26,7 @@ bool Lane::Load(TurnContext* turn) {
   if (lane_.log_retry.Failed(lane_.log->LoadPosition(&position), *turn, LogCall::kLoad)) {
     return false;
   }
+  lane_.meter.CountSince(lane_.log->there_since());
   if (pump() != nullptr) {
     const CallResult held = lane_.log_retry.Result(pump()->Load(), *turn, LogCall::kHeld);
     if (held == CallResult::kLost) {

@@ -26,6 +26,8 @@ class Meter {
   Meter() = default;
   explicit Meter(const MeterPlace& place) : place_(place) {}
   const MeterPlace& place() const { return place_; }
+  // What was emitted before, in Unix microseconds, has no latency: the lane was not there (LaneLog::there_since).
+  void CountSince(int64_t there_since) { there_since_ = there_since; }
 
   void Submitted(uint64_t events) const { Add(&RouteFigures::attempts, events); }
   void OpenedWindow() const { Add(&RouteFigures::windows, 1); }
@@ -55,7 +57,7 @@ class Meter {
   void BeginDelivered(int64_t now, Clock* clock) {
     now_ = now;
     clock_ = clock;
-    wall_ = 0;
+    wall_ahead_ = kNotRead;
     longest_ = longest_sent_ = 0;
     count_ = bytes_ = 0;
     last_xid_ = 0;
@@ -71,13 +73,17 @@ class Meter {
       return;
     }
     NoteSent(sent_at, count);
-    LatencyRun run(&place_.figures->delivery.all);
+    LatencyRun run(&place_.figures->delivery.all, now_);
+    uint64_t bytes = 0;
     for (const Event* event = events; event < events + count; ++event) {
-      bytes_ += event->payload.size();
-      run.Add(now_ - Since(*event));
+      bytes += event->payload.size();
+      if (event->created_at >= there_since_) {
+        run.Add(Since(*event));
+      }
     }
     run.Flush();
-    longest_ = std::max(longest_, run.max());
+    bytes_ += bytes;
+    longest_ = std::max(longest_, run.longest());
   }
   // One that was parked. A replay says nothing about how long an event takes.
   void DeliveredParked(const Event& event, bool replay, int64_t sent_at) {
@@ -122,17 +128,18 @@ class Meter {
     if (last_commit_ != 0 && event.deliver_at == 0) {
       return last_commit_;
     }
-    wall_ = wall_ == 0 ? clock_->WallMicros() : wall_;
-    const int64_t emitted = now_ - (wall_ - event.created_at);
-    const int64_t since = last_commit_ != 0 ? last_commit_ : emitted;
-    return event.deliver_at == 0 ? since : std::max(since, now_ - (wall_ - event.deliver_at));
+    wall_ahead_ = wall_ahead_ == kNotRead ? clock_->WallMicros() - now_ : wall_ahead_;
+    const int64_t since = last_commit_ != 0 ? last_commit_ : event.created_at - wall_ahead_;
+    return event.deliver_at == 0 ? since : std::max(since, event.deliver_at - wall_ahead_);
   }
 
   MeterPlace place_;
+  int64_t there_since_ = INT64_MIN;
   // About the batch that is being delivered.
   int64_t now_ = 0;
   Clock* clock_ = nullptr;
-  int64_t wall_ = 0;  // 0: not read yet
+  static constexpr int64_t kNotRead = INT64_MIN;
+  int64_t wall_ahead_ = kNotRead;  // of the monotonic clock
   int64_t longest_ = 0;
   int64_t longest_sent_ = 0;
   uint64_t count_ = 0;

@@ -185,5 +185,17 @@ ok(wait_for_value($node, "SELECT (SELECT sum(pending) FROM outbox.lag WHERE rout
   or diag(sql(q(SELECT * FROM outbox.lag WHERE route = 'redis')));
 my $all = q(SELECT sum(value) FROM outbox.metrics() WHERE name IN ('outbox_pending_events', 'outbox_parked_overdue_events') AND labels ->> 'route' = 'redis');
 ok(wait_for_value($node, $all, '3', 60), 'in the figures the same') or diag(sql(q(SELECT name, labels, value FROM outbox.metrics() WHERE labels ->> 'route' = 'redis')));
+
+# --- routes that stand at many places, behind one large transaction: what came after it is found, in whatever order it lies ---
+sql('CREATE SERVER stands FOREIGN DATA WRAPPER outbox_null');
+sql(q(SELECT outbox.pause(server => 'stands', reason => 'test')));
+foreach my $number (1 .. 12)
+{
+	sql("SELECT outbox.create_route('s$number', server => 'stands', aggregate_types => '{s$number}')");
+	emit("s$number", 1);
+}
+sql(q(SET outbox.lone_emit = allow; SELECT count(outbox.emit_text('s1', 'k' || i, 'e', 'x')) FROM generate_series(1, 60000) i));
+emit($_, 1) foreach qw(s1 s12);
+is(sql(q(SELECT string_agg(pending || ' ' || pending_capped, ', ' ORDER BY pending DESC) FROM outbox.lag WHERE route IN ('s1', 's7', 's12'))), '60002 false, 2 false, 1 false', 'outbox.lag counts all of it');
 no_server_crashed($node);
 done_testing();

@@ -64,3 +64,6 @@ REVOKE ALL ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text
 COMMENT ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) IS
   'sends events that a route has delivered once more, to it or to another route, under their own ids and with the header outbox-replay; a dry run unless told otherwise. since and until are compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart. What people have skipped or discarded is left alone, unless include_given_up says otherwise. Interrupted, it goes on when it is called with nothing but its number and dry_run => false';
 COMMENT ON COLUMN outbox.replay.state IS 'copying: a session is at it; interrupted: the call ended early, CALL outbox.replay(number => ..., dry_run => false) goes on; scheduled: all is copied, as it stays when all is sent (outbox.pg_stat_progress_outbox and outbox.parked_event have what is not); cancelled';
+
+COMMENT ON FUNCTION outbox.peek(text, bigint) IS
+  'the events that each lane of a route would send next, from what it last recorded as done, in its order; up to limit per lane. With a limit it looks at 100,000 events of the log at most, and says so where that did not do; NULL: at all that waits';

@@ -40,7 +40,8 @@ SELECT r.id, r.name, r.server, l.lane,
        CASE WHEN isfinite(l.since) THEN (extract(epoch FROM l.since) * 1000000)::bigint END,
        coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM outbox_internal.origin o
          WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL),
-       (extract(epoch FROM l.saved_at) * 1000000)::bigint
+       (extract(epoch FROM l.saved_at) * 1000000)::bigint,
+       (extract(epoch FROM greatest(l.since, r.created_at)) * 1000000)::bigint
 FROM outbox.route r
 JOIN outbox_internal.lane_position l ON l.route_id = r.id
 WHERE $1 IS NULL OR r.name = $1
@@ -208,6 +209,7 @@ std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
     lane.since = row[9] ? Number(row[9]) : PG_INT64_MIN;
     lane.restored = row[10] == "t";
     lane.saved_at = row[11] ? Number(row[11]) : row[9] ? lane.since : 0;
+    lane.there_since = Number(row[12]);
     if (lane.restored && positions == Positions::kOfThisLog) {
       lane.position = {ParseSnapshot(kNothingVisible), std::nullopt, kBeforeAllTime};
       lane.start_time = INT64_MIN;

@@ -90,6 +90,8 @@ struct LaneRecord {
   std::shared_ptr<format::TopicOf> topic_then;  // for them
   int64 since = PG_INT64_MIN;                   // when the lane began
   int64 saved_at = 0;                           // when its position was saved, else when it began; 0: not known
+  // When create_route(), seek() or a change of lanes put it there: no event has waited for it for longer.
+  int64 there_since = 0;
 
   // Whether its reader has passed the event: it is delivered or parked.
   bool Passed(const EventFacts& event) const { return PassedBy(event, SideOf(event)); }

@@ -23,8 +23,8 @@ void Add(const Waiting& more, const OwnedLaneView* view, RouteWaiting* route) {
   route->more = route->more || more.more;
 }
 
-void AddTold(const OwnedLaneView& view, RouteWaiting* route) {
-  Add({view.waiting, view.oldest, false, 0, {}}, &view, route);
+void AddTold(const OwnedLaneView& view, int64 there_since, RouteWaiting* route) {
+  Add(Waiting{view.waiting, view.oldest, false, 0, {}}.Since(there_since), &view, route);
 }
 
 void NoteBehind(const OwnedLaneView& view, RouteWaiting* route) {
@@ -41,18 +41,21 @@ void NoteBehind(const OwnedLaneView& view, RouteWaiting* route) {
 struct Part {
   LaneId id;
   std::string route;
+  int64 there_since = 0;  // see LaneRecord
 };
 
 std::vector<Part> LoadParts() {
   static PlannedQuery query = {
-      "SELECT l.route_id, l.lane, 0, r.name FROM outbox_internal.lane l JOIN outbox.route r ON r.id = l.route_id "
-      "UNION ALL SELECT s.route_id, s.lane, s.side, r.name FROM outbox_internal.side_lane s "
-      "JOIN outbox.route r ON r.id = s.route_id"};
+      "SELECT p.route_id, p.lane, p.side, r.name, (extract(epoch FROM greatest(l.since, r.created_at)) * "
+      "1000000)::bigint FROM (SELECT l.route_id, l.lane, 0 AS side FROM outbox_internal.lane l UNION ALL "
+      "SELECT s.route_id, s.lane, s.side FROM outbox_internal.side_lane s) p JOIN outbox_internal.lane l "
+      "ON l.route_id = p.route_id AND l.lane = p.lane JOIN outbox.route r ON r.id = p.route_id"};
   std::vector<Part> parts;
   for (const Row& row : RunPlanned(&query)) {
     parts.push_back(
         {{std::strtoll(row[0]->c_str(), nullptr, 10), std::atoi(row[1]->c_str()), std::atoi(row[2]->c_str())},
-         row[3].value()});
+         row[3].value(),
+         std::strtoll(row[4]->c_str(), nullptr, 10)});
   }
   return parts;
 }
@@ -130,7 +133,7 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
         route.owned += view.id.side == 0 ? 1 : 0;
         route.inflight += view.inflight_count;
         route.more = route.more || !view.caught_up;
-        AddTold(view, &route);
+        AddTold(view, 0, &route);
       }
     }
     return routes;
@@ -159,28 +162,29 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
   for (const Part& part : parts) {
     const OwnedLaneView* view = by_lane.Find(part.id.route_id, part.id.lane, part.id.side);
     if (view != nullptr && view->owned && (!readable.positions || !untold.Has(part.id))) {
-      AddTold(*view, &routes[part.id.route_id]);
+      AddTold(*view, part.there_since, &routes[part.id.route_id]);
     }
   }
   if (untold.routes.empty() || !readable.positions) {
     return routes;
   }
   std::vector<LaneRecord> lanes = LoadUntold(untold);
-  const auto begin = [&](const LaneId& id, Position* position) {
+  const auto begin = [&](const LaneRecord& lane, int side, Position* position) {
+    const LaneId id{lane.route_id, lane.lane, side};
     RouteWaiting* route = &routes[id.route_id];
     const OwnedLaneView* view = by_lane.Find(id.route_id, id.lane, id.side);
     if (BeginBehind(view, position)) {
-      AddTold(*view, route);
+      AddTold(*view, lane.there_since, route);
     }
     if (const pg::StandingSlot* slot = FindStanding(standing, id, *position); slot != nullptr) {
       position->base = slot->looked_to.Get().value();
-      Add({slot->waiting, slot->oldest, false, 0, {}}, view, route);
+      Add(Waiting{slot->waiting, slot->oldest, false, 0, {}}.Since(lane.there_since), view, route);
     }
   };
   for (LaneRecord& lane : lanes) {
-    begin({lane.route_id, lane.lane, 0}, &lane.position);
+    begin(lane, 0, &lane.position);
     for (SideRecord& side : lane.sides) {
-      begin({lane.route_id, lane.lane, side.side}, &side.position);
+      begin(lane, side.side, &side.position);
     }
   }
   SurveyLimits limits = kFigureSurvey;
@@ -189,9 +193,9 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
   for (size_t i = 0; i < lanes.size(); i++) {
     const LaneRecord& lane = lanes[i];
     RouteWaiting* route = &routes[lane.route_id];
-    Add(found[i].own, by_lane.Find(lane.route_id, lane.lane), route);
+    Add(found[i].own.Since(lane.there_since), by_lane.Find(lane.route_id, lane.lane), route);
     for (size_t s = 0; s < lane.sides.size(); s++) {
-      Add(found[i].sides[s], by_lane.Find(lane.route_id, lane.lane, lane.sides[s].side), route);
+      Add(found[i].sides[s].Since(lane.there_since), by_lane.Find(lane.route_id, lane.lane, lane.sides[s].side), route);
     }
   }
   if (!log.whole()) {

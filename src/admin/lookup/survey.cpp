@@ -63,13 +63,16 @@ class Surveyor {
         pg::Guard([this] { log::ReadActiveSnapshot(&now_); });
       }
       ListTables();
-      std::vector<const Snapshot*> cuts = Cuts(stands_, limits_.segments);
-      size_t rows = limits_.rows;
-      for (size_t i = cuts.size(); i-- > 0;) {
-        const Snapshot& to = i + 1 < cuts.size() ? *cuts[i + 1] : now_;
-        const size_t judgments = limits_.judgments - Min(limits_.judgments, judge_->judgments);
-        Segment(*cuts[i], to, {rows / (i + 1), judgments / (i + 1), (limits_.pages + cuts.size() - 1) / cuts.size()},
-                &rows);
+      const std::vector<const Snapshot*> cuts = Cuts(stands_, limits_.segments);
+      std::vector<Segment> segments(cuts.size());  // the last first
+      for (size_t i = 0; i < cuts.size(); i++) {
+        const size_t at = cuts.size() - 1 - i;
+        segments[i].window.Set(*cuts[at], i > 0 ? *cuts[at + 1] : now_);
+      }
+      std::erase_if(segments, [](const Segment& segment) { return segment.window.xids.empty(); });
+      WalkAll(&segments);
+      for (Segment& segment : segments) {
+        Finish(&segment, segments.size());
       }
       judge_->CountCandidates();
     }
@@ -116,48 +119,66 @@ class Surveyor {
     }
   }
 
-  // Rows of the window, for lanes that stand where it begins or within it.
-  struct Share {
-    size_t rows;
-    size_t judgments;
-    size_t pages;
+  // A part of the log, for lanes that stand where it begins, or within it, or before.
+  struct Segment {
+    log::WindowBounds window;
+    log::ScanState state;
+    log::Scanned scanned = log::Scanned::kMore;
+    size_t judgments = 0;  // that its rows took
   };
 
-  // About how many rows take that many judgments: a row may have to be judged for a thousand routes. `walked`: of the
-  // segment, with `spent` judgments.
-  size_t RowsFor(size_t judgments, size_t walked, size_t spent) const {
-    const size_t each = walked == 0 ? judge_->routes() : spent / walked;
+  // About how many rows take that many judgments: a row may have to be judged for a thousand routes.
+  size_t RowsFor(size_t judgments, const Segment& segment) const {
+    const size_t each = segment.state.looked == 0 ? judge_->routes() : segment.judgments / segment.state.looked;
     return judgments / Max(each, size_t{1});
   }
 
-  void Segment(const Snapshot& from, const Snapshot& to, const Share& share, size_t* left) {
-    log::WindowBounds window;
-    window.Set(from, to);
-    log::ScanState state;
-    log::Scanned scanned = log::Scanned::kMore;
-    if (window.xids.empty()) {
-      return;
+  // Each has its share, so that a long one hides no other; then what those have left goes to those that need more.
+  void WalkAll(std::vector<Segment>* segments) {
+    size_t rows = limits_.rows;
+    for (const bool share : {true, false}) {
+      for (size_t i = 0; i < segments->size(); i++) {
+        Segment& segment = (*segments)[i];
+        const size_t among = share ? segments->size() - i : 1;
+        const uint64 before = segment.state.looked;
+        const size_t judgments = limits_.judgments - Min(limits_.judgments, judge_->judgments);
+        Walk(&segment, rows / among, judgments / among);
+        rows -= Min(rows, static_cast<size_t>(segment.state.looked - before));
+      }
     }
+  }
+
+  // Looks at up to so many rows more, about, which take up to so many judgments.
+  void Walk(Segment* segment, size_t rows, size_t judgments) {
+    log::ScanState& state = segment->state;
     judge_->sampling = false;
-    const size_t before = judge_->judgments;
-    size_t spent = 0;
     pg::Guard([&] {
-      while (scanned == log::Scanned::kMore && state.looked < share.rows && spent < share.judgments) {
-        const size_t affordable = RowsFor(share.judgments - spent, state.looked, spent);
-        const size_t slice = Min(Min(kSlice, share.rows - state.looked), Max(affordable, kLeastSlice));
-        scanned = log::ScanWindow(window, PG_INT64_MIN, leaves_, slice, &state, &*judge_);
-        spent = judge_->judgments - before;
+      for (uint64 looked = 0; segment->scanned == log::Scanned::kMore && looked < rows && judgments > 0;) {
+        const size_t slice = Min(Min(kSlice, rows - looked), Max(RowsFor(judgments, *segment), kLeastSlice));
+        const size_t judged = judge_->judgments;
+        const uint64 before = state.looked;
+        segment->scanned = log::ScanWindow(segment->window, PG_INT64_MIN, leaves_, slice, &state, &*judge_);
+        const size_t took = judge_->judgments - judged;
+        segment->judgments += took;
+        judgments -= Min(judgments, took);
+        looked += state.looked - before;
       }
     });
-    *left -= Min(*left, static_cast<size_t>(state.looked));
-    if (scanned != log::Scanned::kMore && log_.whole()) {
+  }
+
+  // Of what was not walked, a sample of `among` equal ones.
+  void Finish(Segment* segment, size_t among) {
+    const bool more = segment->scanned == log::Scanned::kMore;
+    if (!more && log_.whole()) {
       return;
     }
-    if (scanned == log::Scanned::kMore) {
-      const size_t affordable = RowsFor(share.judgments, state.looked, spent) / kRowsOfPage;
-      SurveySample(&tables_, &*judge_).Take(window, state, Min(share.pages, Max(affordable, kLeastPages)));
+    if (more) {
+      const size_t affordable = RowsFor(limits_.judgments / among, *segment) / kRowsOfPage;
+      SurveySample(&tables_, &*judge_)
+          .Take(segment->window, segment->state,
+                Min((limits_.pages + among - 1) / among, Max(affordable, kLeastPages)));
     }
-    MarkUnseen(window, state);
+    MarkUnseen(segment->window, segment->state);
   }
 
   void MarkUnseen(const log::WindowBounds& window, const log::ScanState& state) {

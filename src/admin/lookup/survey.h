@@ -25,6 +25,14 @@ struct Waiting {
   bool more = false;  // not all rows behind the lane were looked at
   int64 unseen = 0;   // then: created_at of the first row that was not
   DueCounts later;    // what is not due yet, if asked for
+
+  // For a lane that is there since then: nothing has waited for it for longer.
+  Waiting Since(int64 there_since) const {
+    Waiting since = *this;
+    since.oldest = oldest == 0 ? 0 : std::max(oldest, there_since);
+    since.unseen = unseen == 0 ? 0 : std::max(unseen, there_since);
+    return since;
+  }
 };
 
 // Of a lane without its side lanes, and of each of those.

@@ -4,6 +4,8 @@
 
 #include "admin/common/operation.h"
 #include "admin/common/text_encoding.h"
+#include "admin/lookup/find_event.h"
+#include "admin/lookup/pauses.h"
 #include "base/order_key.h"
 #include "days/day_table_ddl.h"
 #include "format/record_format.h"
@@ -81,19 +83,42 @@ std::string NotParkedHint(const std::string& id) {
   return "SELECT * FROM outbox.status('" + id + "') tells what became of it; no row: there is no such event.";
 }
 
-// One that waits in the log is its lane's: what its key is paused for is parked when its turn comes.
+// What gives up an event that waits in the log: it is its lane's until a pause of its key has it parked.
+std::string InLogHint(const std::string& id, int64 route_id, const std::string& server, bool paused) {
+  const std::vector<FoundEvent> events = FindEvents(Access::kWrite, ParseUuid(id).value());
+  if (events.empty() || !events[0].aggregate_id) {
+    return "An event without a key cannot be picked out of the log; it can when it is parked.";
+  }
+  const std::string type = FromUtf8(events[0].aggregate_type);
+  const std::string key = FromUtf8(*events[0].aggregate_id);
+  const std::vector<Pause> pauses = LoadPauses(Access::kWrite);
+  const bool key_paused = std::any_of(pauses.begin(), pauses.end(), [&](const Pause& pause) {
+    return pause.route_id == route_id && pause.aggregate_type == type && pause.aggregate_id == key;
+  });
+  const std::string then = " when outbox.status() says that it is blocked, outbox.skip() takes it.";
+  if (key_paused) {
+    return FindRoutePause(pauses, route_id, server) == nullptr
+               ? "Its key is paused, so it is parked when its lane comes to it;" + then
+               : "Its key is paused, so it is parked when its lane comes to it, once outbox.resume() has let route and "
+                 "destination go;" +
+                     then;
+  }
+  return paused ? "To give it up, pause its key, too, with outbox.pause(), and resume what is paused;" + then
+                : "It goes by itself. To give it up, pause its key with outbox.pause();" + then;
+}
+
 void RefuseInLog(const std::string& id, const Cell& route) {
-  std::vector<Row> rows =
-      RunSql(Access::kWrite,
-             "SELECT s.route, s.state FROM outbox.status($1::uuid) s "
-             "WHERE s.state IN ('pending', 'paused') AND ($2 IS NULL OR s.route = $2) ORDER BY 1 LIMIT 1",
-             {Cell(id), route});
+  std::vector<Row> rows = RunSql(
+      Access::kWrite,
+      "SELECT s.route, s.state, r.id, r.server FROM outbox.status($1::uuid) s JOIN outbox.route r ON r.name = s.route "
+      "WHERE s.state IN ('pending', 'paused') AND ($2 IS NULL OR s.route = $2) ORDER BY 1 LIMIT 1",
+      {Cell(id), route});
   if (!rows.empty()) {
+    const Row& row = rows[0];
     throw pg::UserError{
         ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "event " + id + " is not parked",
-        "On route \"" + rows[0][0].value() + "\" it is " + rows[0][1].value() + ": it waits in the log.",
-        "It goes by itself. To give it up, pause its key with outbox.pause(); when outbox.status() says that it "
-        "is blocked, outbox.skip() takes it."};
+        "On route \"" + row[0].value() + "\" it is " + row[1].value() + ": it waits in the log.",
+        InLogHint(id, std::strtoll(row[2].value().c_str(), nullptr, 10), row[3].value(), row[1] == "paused")};
   }
 }
 

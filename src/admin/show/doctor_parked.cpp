@@ -7,6 +7,7 @@
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
 #include "pg/wall.h"
+#include "relay/side_lanes.h"
 
 namespace outbox::admin {
 
@@ -19,6 +20,7 @@ bool CheckOverdue(Findings* findings) {
   struct Wait {
     Overdue all;
     std::string why;
+    bool topic = false;  // that is the topic's
   };
   std::map<std::pair<std::string, std::string>, Wait> waits;  // by route and topic
   for (const Overdue& one : LoadOverdue(Access::kRead)) {
@@ -37,8 +39,10 @@ bool CheckOverdue(Findings* findings) {
     if (side >= 0) {
       const SideRecord& left = lane->sides[static_cast<size_t>(side)];
       wait.why = left.error_code + ": " + left.error_message;
+      wait.topic = left.error_code != relay::kPausedCode;
     } else if (one.error_code) {
       wait.why = *one.error_code + ": " + one.error_message.value_or("");
+      wait.topic = true;
     } else if (view != nullptr && view->owned && !view->trouble.empty() && wait.why.empty()) {
       wait.why = std::string(view->trouble.code) + ": " + view->trouble.message;
     }
@@ -55,8 +59,10 @@ bool CheckOverdue(Findings* findings) {
                        Are(std::to_string(wait.all.count), "parked event", "is", "are") + " due, since " +
                        UnixMicrosText(wait.all.since) + ", and not delivered: topic \"" + name.second +
                        "\" of route \"" + name.first + "\"" + (wait.why.empty() ? "." : ": " + wait.why),
-                   "They follow by themselves once topic and destination take events, and nobody pauses them; "
-                   "outbox.lag shows what is in the way.");
+                   wait.topic
+                       ? kMendTopic + std::string(": they follow by themselves, unless somebody has paused them.")
+                       : "They follow by themselves once topic and destination take events, and nobody pauses "
+                         "them; outbox.lag shows what is in the way.");
   }
   return any;
 }

@@ -100,39 +100,64 @@ bool IsLive(const std::vector<WorkerView>& workers, uint64 incarnation) {
          });
 }
 
-// Topics that have left their lanes because something is wrong with them: one finding of a topic, however many lanes it
-// has left.
+// Topics that have left their lanes because something is wrong with them: one finding of a route and error, however
+// many topics have it, and however many lanes each has left.
 struct TopicTrouble {
+  std::set<std::string> topics;
   int64 lanes = 0;
   std::string first;  // lane, for people
   std::string message;
 };
-using TopicTroubles =
-    std::map<std::tuple<std::string, std::string, std::string>, TopicTrouble>;  // by route, topics and code
+using TopicTroubles = std::map<std::pair<std::string, std::string>, TopicTrouble>;  // by route and code
 
 void NoteSide(const LaneRecord& lane, const std::string& name, const SideRecord& side, TopicTroubles* troubles) {
   if (side.error_code == relay::kPausedCode) {
     return;  // CheckPauses says so
   }
-  const std::string topics = side.topics.size() == 1 ? "topic \"" + FromUtf8(side.topics[0].topic) + "\" has"
-                                                     : std::to_string(side.topics.size()) + " topics have";
-  TopicTrouble& trouble = (*troubles)[{lane.route, topics, side.error_code}];
+  TopicTrouble& trouble = (*troubles)[{lane.route, side.error_code}];
+  for (const SideRecord::Topic& topic : side.topics) {
+    trouble.topics.insert(FromUtf8(topic.topic));
+  }
   if (trouble.lanes++ == 0) {
     trouble.first = name;
     trouble.message = side.error_message;
   }
 }
 
+// 'topic "a" has', '7 topics ("a", "b", "c", ...) have'.
+std::string TopicsHave(const std::set<std::string>& topics) {
+  constexpr size_t kNamed = 3;
+  std::string names;
+  size_t named = 0;
+  for (const std::string& topic : topics) {
+    if (named++ == kNamed) {
+      names += ", ...";
+      break;
+    }
+    names += (names.empty() ? "\"" : ", \"") + topic + "\"";
+  }
+  return topics.size() == 1 ? "topic " + names + " has"
+                            : std::to_string(topics.size()) + " topics (" + names + ") have";
+}
+
 void TellTopics(const TopicTroubles& troubles, Findings* findings) {
   for (const auto& [of, trouble] : troubles) {
-    const auto& [route, topics, code] = of;
+    const auto& [route, code] = of;
     const bool one = trouble.lanes == 1;
+    const bool many = trouble.topics.size() > 1;
     findings->Warn("topic",
-                   (one ? trouble.first : std::to_string(trouble.lanes) + " lanes of route \"" + route + "\"") + ": " +
-                       topics + " left " + (one ? "it: " : "them: ") + code + ": " + trouble.message,
-                   "It stops no other topic; its events wait in the log. Create it, give its rights back, or move away "
-                   "what stands in its place, whichever the error asks for: they follow by themselves, unless somebody "
-                   "has paused them.");
+                   (one    ? trouble.first
+                    : many ? "Route \"" + route + "\""
+                           : std::to_string(trouble.lanes) + " lanes of route \"" + route + "\"") +
+                       ": " + TopicsHave(trouble.topics) + " left " +
+                       (one    ? "it: "
+                        : many ? "their lanes: "
+                               : "them: ") +
+                       code + (many ? ", such as: " : ": ") + trouble.message,
+                   (many ? "They stop no other topic; their events wait in the log. "
+                         : "It stops no other topic; its events wait in the log. ") +
+                       std::string(kMendTopic) + ": they follow by themselves, unless somebody has paused them." +
+                       (many ? " outbox.lag names all of them." : ""));
   }
 }
 
@@ -220,7 +245,9 @@ void CheckLanes(Findings* findings) {
       trouble->person = std::strcmp(view->trouble.error_class, "config") == 0;
       trouble->what =
           std::string(view->trouble.error_class) + " trouble, " + view->trouble.code + ": " + view->trouble.message;
+      const bool topic = std::strcmp(view->trouble.error_class, "topic") == 0;
       trouble->hint = trouble->person ? "An option or a credential has to be changed."
+                      : topic         ? kMendTopic + std::string("; it is tried again by itself.")
                       : view->next_try_unix == 0
                           ? "It is being tried again by itself, right now; see outbox.destination."
                           : "It is tried again by itself; outbox.lag says when.";

@@ -460,7 +460,7 @@ void AddWorkers(const Sources& from) {
       continue;
     }
     const bool relay = worker.kind == outbox::pg::WorkerKind::kRelay;
-    running += relay ? 1 : 0;
+    running += relay && !worker.stopping ? 1 : 0;
     const Labels* labels =
         samples->Keep({{"worker", relay ? "relay " + std::to_string(worker.ordinal) : std::string("keeper")}});
     samples->Add(kWorkerUp, labels, 1);

@@ -228,13 +228,14 @@ OUTBOX_FUNCTION(outbox_lag) {
     const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
     const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, view, lane.position, standing,
                                   log->whole() ? 0 : BehindSince(lane, view));
-    result.Add(LagRow(lane, nullptr, own, view, parked[{lane.route_id, lane.lane}], due[0], pause));
+    result.Add(
+        LagRow(lane, nullptr, own.Since(lane.there_since), view, parked[{lane.route_id, lane.lane}], due[0], pause));
     for (size_t s = 0; s < lane.sides.size(); s++) {
       const SideRecord& side = lane.sides[s];
       view = by_lane.Find(lane.route_id, lane.lane, side.side);
       const Waiting aside = WithFound(waiting[i].sides[s], {lane.route_id, lane.lane, side.side}, view, side.position,
                                       standing, log->whole() ? 0 : BehindSince(lane, view));
-      result.Add(LagRow(lane, &side, aside, view, {}, due[1 + s], pause));
+      result.Add(LagRow(lane, &side, aside.Since(lane.there_since), view, {}, due[1 + s], pause));
     }
   }
   return static_cast<Datum>(0);

@@ -3,13 +3,9 @@
 #include "admin/common/operation.h"
 #include "admin/common/query.h"
 #include "admin/common/text_encoding.h"
-#include "admin/lookup/route_lanes.h"
-#include "log/lane_reader.h"
-#include "log/settled.h"
+#include "admin/lookup/next_events.h"
 #include "log/snapshots.h"
 #include "pg/entry.h"
-#include "pg/schemas.h"
-#include "pg/settings.h"
 
 extern "C" {
 #include "utils/json.h"
@@ -19,8 +15,8 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr size_t kSlice = 1'000'000;
-constexpr size_t kChunkBytes = size_t{1} << 20;
+// Rows of the log that a look with a limit looks at, in all.
+constexpr size_t kMostRows = 100'000;
 
 std::string Hex(std::string_view bytes) {
   static const char digits[] = "0123456789abcdef";
@@ -73,57 +69,6 @@ Row EventRow(const LaneRecord& lane, const Event& event) {
           event.deliver_at == 0 ? Cell() : Cell(Time(event.deliver_at))};
 }
 
-// What the lane will not send, though it reads it: see log/settled.h.
-void LeaveSettled(int64 route_id, EventChunk* chunk) {
-  std::vector<size_t> settled;
-  pg::Guard([&] {
-    if (OidIsValid(pg::FindOurRelation("latest_outcome"))) {  // else the extension is not updated yet
-      WithSpiAsOwner(Plan::kByKey, [&] { log::ListSettled(route_id, *chunk, 0, &settled); });
-    }
-  });
-  log::DropSettled(settled, 0, chunk);
-}
-
-// Up to `limit` events of the window (from, to]; returns how many.
-int64 PeekWindow(const LaneRecord& lane, const Snapshot& from, const Snapshot& to, int64 after, int64 limit,
-                 ResultSet* result) {
-  log::LaneReader reader(lane.spec.get(), static_cast<size_t>(pg::settings.sort_mem_kb) * 1024);
-  int64 count = 0;
-  reader.Open(from, to, after);
-  while (!reader.collected()) {
-    if (!pg::Guard([&] { return reader.Collect(kSlice); })) {
-      EventChunk none;
-      reader.Undo(&none, 0);
-    }
-  }
-  while (count < limit && !reader.at_end()) {
-    EventChunk chunk;
-    bool found = pg::Guard([&] { return reader.Fetch(kChunkBytes, &chunk); });
-    if (!found) {
-      throw pg::UserError{ERRCODE_OBJECT_IN_USE, "the log was rewritten while it was read", "",
-                          "Call the function again."};
-    }
-    reader.Confirm(chunk);
-    LeaveSettled(lane.route_id, &chunk);
-    for (size_t i = 0; i < chunk.events.size() && count < limit; i++, count++) {
-      result->Add(EventRow(lane, chunk.events[i]));
-    }
-  }
-  return count;
-}
-
-void PeekLane(const LaneRecord& lane, const Snapshot& now, int64 limit, ResultSet* result) {
-  int64 count = 0;
-  const Snapshot* from = &lane.position.base;
-  if (lane.position.target) {
-    count = PeekWindow(lane, *from, *lane.position.target, lane.position.done_to, limit, result);
-    from = &*lane.position.target;
-  }
-  if (count < limit && from->xmax <= now.xmax) {
-    PeekWindow(lane, *from, now, kBeforeAllTime, limit - count, result);
-  }
-}
-
 }  // namespace
 
 }  // namespace outbox::admin
@@ -151,7 +96,15 @@ OUTBOX_FUNCTION(outbox_peek) {
     if (lane.spec == nullptr) {
       throw pg::UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, lane.trouble, "", ""};
     }
-    PeekLane(lane, now, limit, &result);
+  }
+  NextEvents next(lanes, now, PG_ARGISNULL(1) ? SIZE_MAX : kMostRows);
+  for (size_t i = 0; i < lanes.size(); i++) {
+    next.Read(i, limit, [&](const outbox::Event& event) { result.Add(EventRow(lanes[i], event)); });
+  }
+  if (next.stopped()) {
+    Notice("outbox.peek() looked at " + std::to_string(kMostRows) + " events of the log and stopped",
+           "More may wait for route \"" + *route + "\", also before those shown.",
+           "outbox.peek(..., NULL) looks at all that waits.");
   }
   return static_cast<Datum>(0);
 }
