@@ -36,10 +36,10 @@ BEGIN
 EXCEPTION WHEN SQLSTATE 'OB001' THEN
   RETURN NEXT sqlerrm;
 END $$;
-CREATE VIEW pg_temp.parked AS
+CREATE TEMP VIEW parked AS
   SELECT p.aggregate_id AS key, pg_temp.short(p.id::text) AS n, p.replay, p.state, p.due_at <= clock_timestamp() AS due
   FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE r.name = 'regress keys' ORDER BY 1, 2, 3;
-CREATE VIEW pg_temp.blocked AS
+CREATE TEMP VIEW blocked AS
   SELECT aggregate_id AS key, waiting, pg_temp.short(behind::text) AS behind, behind_state, paused FROM outbox.blocked_key
   WHERE route = 'regress keys' ORDER BY 1;
 

@@ -4,11 +4,11 @@ namespace outbox::emit {
 
 namespace {
 
-JsonbValue String(const char* value) {
+JsonbValue String(std::string_view bytes) {
   JsonbValue string;
   string.type = jbvString;
-  string.val.string.val = const_cast<char*>(value);
-  string.val.string.len = static_cast<int>(strlen(value));
+  string.val.string.val = const_cast<char*>(bytes.data());
+  string.val.string.len = static_cast<int>(bytes.size());
   return string;
 }
 
@@ -21,18 +21,33 @@ const JsonbValue* Find(const NewEvent* event, const char* name) {
 
 }  // namespace
 
+void HeaderObject::Add(std::string_view name, std::string_view value) {
+  if (!any_) {
+    parts_.Push(WJB_BEGIN_OBJECT);
+    any_ = true;
+  }
+  JsonbValue of_name = String(name);
+  JsonbValue of_value = String(value);
+  parts_.Push(WJB_KEY, &of_name);
+  parts_.Push(WJB_VALUE, &of_value);
+}
+
+Jsonb* HeaderObject::Finish() {
+  if (!any_) {
+    return nullptr;
+  }
+  parts_.Push(WJB_END_OBJECT);
+  return parts_.Whole();
+}
+
 void AddHeader(NewEvent* event, const char* name, const char* value, Wins wins) {
   // What is no object is refused by its check, as the caller gave it.
   if (event->headers != nullptr && !JB_ROOT_IS_OBJECT(event->headers)) {
     return;
   }
-  JsonbValue of_name = String(name);
-  JsonbValue of_value = String(value);
-  JsonbParseState* state = nullptr;
-  pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
-  pushJsonbValue(&state, WJB_KEY, &of_name);
-  pushJsonbValue(&state, WJB_VALUE, &of_value);
-  Datum ours = JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
+  HeaderObject added;
+  added.Add(name, value);
+  Datum ours = JsonbPGetDatum(added.Finish());
   if (event->headers != nullptr) {
     const Datum theirs = JsonbPGetDatum(event->headers);
     ours = wins == Wins::kCaller ? DirectFunctionCall2(jsonb_concat, ours, theirs)

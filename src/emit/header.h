@@ -1,9 +1,24 @@
 // Headers that emit itself adds to those of the caller [P]. Plain code.
 #pragma once
 
+#include <string_view>
+
 #include "emit/new_event.h"
+#include "pg/server_versions.h"
 
 namespace outbox::emit {
+
+// Collects an object of strings; a name that comes again counts the last time. What it is given stays until Finish().
+class HeaderObject {
+ public:
+  void Add(std::string_view name, std::string_view value);
+  // nullptr: there was none.
+  Jsonb* Finish();
+
+ private:
+  pg::JsonbParts parts_;
+  bool any_ = false;
+};
 
 // Which of two values counts where the caller gave the header, too.
 enum class Wins { kCaller, kOurs };

@@ -9,6 +9,7 @@
 #include "base/traceparent.h"
 #include "emit/arguments.h"
 #include "emit/check.h"
+#include "emit/header.h"
 #include "emit/insert.h"
 #include "emit/is_json.h"
 #include "emit/trace.h"
@@ -121,31 +122,6 @@ void TakePayload(const Row& row, int column, NewEvent* event) {
 
 // --- headers ---
 
-// Collects an object of strings; a name that comes again counts the last time.
-struct Headers {
-  JsonbParseState* state = nullptr;
-  bool any = false;
-
-  static JsonbValue String(const char* bytes, size_t size) {
-    JsonbValue value;
-    value.type = jbvString;
-    value.val.string.val = const_cast<char*>(bytes);
-    value.val.string.len = static_cast<int>(size);
-    return value;
-  }
-  void Add(std::string_view name, const char* bytes, size_t size) {
-    if (!any) {
-      pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
-      any = true;
-    }
-    JsonbValue key = String(name.data(), name.size());
-    JsonbValue value = String(bytes, size);
-    pushJsonbValue(&state, WJB_KEY, &key);
-    pushJsonbValue(&state, WJB_VALUE, &value);
-  }
-  Jsonb* Finish() { return any ? JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)) : nullptr; }
-};
-
 // The context of a trace, as a Debezium library left it; nothing if it has no good traceparent.
 void TakeTrace(const text* context, NewEvent* event) {
   if (context == nullptr || Size(context) == 0) {
@@ -173,7 +149,7 @@ void TakeTrace(const text* context, NewEvent* event) {
 void TakeHeaders(const Row& row, NewEvent* event) {
   static constexpr std::string_view kOwn[] = {"id",      "aggregatetype", "aggregateid", "type",
                                               "payload", "timestamp",     "created_at",  "tracingspancontext"};
-  Headers headers;
+  HeaderObject headers;
   for (int column = 1; column <= row.desc->natts; column++) {
     const char* name = NameStr(TupleDescAttr(row.desc, column - 1)->attname);
     bool own = TupleDescAttr(row.desc, column - 1)->attisdropped;
@@ -182,7 +158,7 @@ void TakeHeaders(const Row& row, NewEvent* event) {
     }
     text* value = own ? nullptr : ColumnText(row, column);
     if (value != nullptr) {
-      headers.Add(name, Bytes(value), Size(value));
+      headers.Add(name, {Bytes(value), Size(value)});
     }
   }
   event->headers = headers.Finish();

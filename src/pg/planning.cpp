@@ -5,6 +5,7 @@
 
 extern "C" {
 #include "nodes/pathnodes.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/plancat.h"
 #include "utils/selfuncs.h"
 }
@@ -17,20 +18,19 @@ constexpr double kRows = 1e6;
 constexpr BlockNumber kPages = 50000;
 constexpr BlockNumber kIndexPages = 5000;
 
-get_relation_info_hook_type next_info = nullptr;
+// 19 asks once for each relation, of whatever kind; those before it for each table.
+#if PG_VERSION_NUM >= 190000
+build_simple_rel_hook_type next_relation = nullptr;
+#else
+get_relation_info_hook_type next_relation = nullptr;
+#endif
 get_relation_stats_hook_type next_stats = nullptr;
 
 bool IsParked(Oid relation) {
   return InOwnStatement() && relation == FindOurRelation("parked");
 }
 
-void TellSize(PlannerInfo* root, Oid relation, bool inherits, RelOptInfo* info) {
-  if (next_info != nullptr) {
-    next_info(root, relation, inherits, info);
-  }
-  if (!IsParked(relation)) {
-    return;
-  }
+void TellSize(RelOptInfo* info) {
   info->pages = Max(info->pages, kPages);
   info->tuples = Max(info->tuples, kRows);
   for (int i = 0; i < list_length(info->indexlist); i++) {
@@ -39,6 +39,26 @@ void TellSize(PlannerInfo* root, Oid relation, bool inherits, RelOptInfo* info) 
     index->tuples = Max(index->tuples, kRows);
   }
 }
+
+#if PG_VERSION_NUM >= 190000
+void OfRelation(PlannerInfo* root, RelOptInfo* info, RangeTblEntry* entry) {
+  if (next_relation != nullptr) {
+    next_relation(root, info, entry);
+  }
+  if (entry->rtekind == RTE_RELATION && IsParked(entry->relid)) {
+    TellSize(info);
+  }
+}
+#else
+void OfRelation(PlannerInfo* root, Oid relation, bool inherits, RelOptInfo* info) {
+  if (next_relation != nullptr) {
+    next_relation(root, relation, inherits, info);
+  }
+  if (IsParked(relation)) {
+    TellSize(info);
+  }
+}
+#endif
 
 // True: what is in `variable` counts, and here that is nothing.
 bool TellStatistics(PlannerInfo* root, RangeTblEntry* entry, AttrNumber column, VariableStatData* variable) {
@@ -52,8 +72,13 @@ bool TellStatistics(PlannerInfo* root, RangeTblEntry* entry, AttrNumber column, 
 }  // namespace
 
 void InstallPlanningHooks() {
-  next_info = get_relation_info_hook;
-  get_relation_info_hook = TellSize;
+#if PG_VERSION_NUM >= 190000
+  next_relation = build_simple_rel_hook;
+  build_simple_rel_hook = OfRelation;
+#else
+  next_relation = get_relation_info_hook;
+  get_relation_info_hook = OfRelation;
+#endif
   next_stats = get_relation_stats_hook;
   get_relation_stats_hook = TellStatistics;
 }

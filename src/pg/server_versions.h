@@ -6,6 +6,7 @@
 extern "C" {
 #include "executor/tuptable.h"
 #include "utils/inval.h"
+#include "utils/jsonb.h"
 #include "utils/syscache.h"
 }
 
@@ -27,6 +28,34 @@ inline TupleTableSlot* MakeSlot(TupleDesc columns, const TupleTableSlotOps* oper
   return MakeTupleTableSlot(columns, operations);
 #endif
 }
+
+// A value of jsonb that is put together part by part. In the current memory context.
+class JsonbParts {
+ public:
+  void Push(JsonbIteratorToken token, JsonbValue* value = nullptr) {
+#if PG_VERSION_NUM >= 190000
+    pushJsonbValue(&state_, token, value);
+#else
+    whole_ = pushJsonbValue(&state_, token, value);
+#endif
+  }
+  // After the part that ends it.
+  Jsonb* Whole() const {
+#if PG_VERSION_NUM >= 190000
+    return JsonbValueToJsonb(state_.result);
+#else
+    return JsonbValueToJsonb(whole_);
+#endif
+  }
+
+ private:
+#if PG_VERSION_NUM >= 190000
+  JsonbInState state_ = {};
+#else
+  JsonbParseState* state_ = nullptr;
+  JsonbValue* whole_ = nullptr;
+#endif
+};
 
 // The number of a catalog cache, as its callbacks are given it.
 #if PG_VERSION_NUM >= 190000

@@ -70,7 +70,8 @@ is(logged(), 100, 'and each row is there once');
 
 # --- the stream: in the order of commits, whatever is killed ---
 ok(wait_for_value($own, "SELECT count(*) = 0 FROM pg_subscription_rel WHERE srsubstate <> 'r'", 't'), 'the copy is over');
-$managed->safe_psql('postgres', q{SELECT pg_create_logical_replication_slot('order_of_commits', 'test_decoding')});
+my (undef, undef, $no_decoding) = $managed->psql('postgres', q{SELECT pg_create_logical_replication_slot('order_of_commits', 'test_decoding')});
+like($no_decoding, qr/could not access file "test_decoding"/, 'a server without contrib, and nothing else') if $no_decoding;
 my $load = Outbox::Ledger::start_load($managed, transactions => 400, clients => 4, rate => 80, events => 1);
 my $seen = logged();
 foreach my $blow (qw(own apply own sender))
@@ -85,10 +86,14 @@ foreach my $blow (qw(own apply own sender))
 ok(Outbox::Ledger::finish($load), 'no writer noticed');
 ok(all_logged(), 'all rows have come');
 is(logged(), feed(), 'each exactly once');
-my $expected = $managed->safe_psql('postgres', q{SELECT (regexp_match(data, 'id\[uuid\]:''([^'']+)'''))[1]
-	FROM pg_logical_slot_peek_changes('order_of_commits', NULL, NULL, 'include-xids', '0') WHERE data LIKE 'table public.outbox_feed: INSERT%'});
-cmp_ok(scalar(split /\n/, $expected), '>', 1000, 'many rows');
-ok($own->safe_psql('postgres', q{SELECT id FROM outbox_internal.log WHERE aggregate_type <> 'early' ORDER BY created_at OFFSET 1}) eq $expected, 'in the order of the commits');
+SKIP:
+{
+	skip 'this server has no test_decoding to tell the order of commits', 2 if $no_decoding;
+	my $expected = $managed->safe_psql('postgres', q{SELECT (regexp_match(data, 'id\[uuid\]:''([^'']+)'''))[1]
+		FROM pg_logical_slot_peek_changes('order_of_commits', NULL, NULL, 'include-xids', '0') WHERE data LIKE 'table public.outbox_feed: INSERT%'});
+	cmp_ok(scalar(split /\n/, $expected), '>', 1000, 'many rows');
+	ok($own->safe_psql('postgres', q{SELECT id FROM outbox_internal.log WHERE aggregate_type <> 'early' ORDER BY created_at OFFSET 1}) eq $expected, 'in the order of the commits');
+}
 is($own->safe_psql('postgres', 'SELECT count(*) FROM outbox_feed'), 0, 'the table of the subscriber stays empty');
 ok(wait_idle($own), 'all is delivered');
 my $entries = $redis->entries('order');
@@ -98,7 +103,7 @@ is(scalar(grep { ($bytes{ $_->{id} } //= $_->{payload}) ne $_->{payload} } @$ent
 is(join(' ', sort keys %bytes), $managed->safe_psql('postgres', q{SELECT string_agg(id::text, ' ' ORDER BY id::text COLLATE "C") FROM outbox_feed WHERE topic = 'order'}), 'under the ids of the rows');
 
 # --- what is looked at ---
-like($own->safe_psql('postgres', block('apply_error_count')), qr/^outbox_feed\|t\|t\|[^|]+\|\d+\|\d+\n0$/, 'the subscription works, and nothing is left');
+like($own->safe_psql('postgres', block('pg_stat_subscription_stats')), qr/^outbox_feed\|t\|t\|[^|]+\|\{[^|]*"apply_error_count": \d+[^|]*\}\n0$/, 'the subscription works, and nothing is left');
 like($managed->safe_psql('postgres', block('pg_replication_slots')), qr/^outbox_feed\|t\|reserved\|/, 'and its slot');
 
 # --- a row that is refused there ---
