@@ -90,7 +90,7 @@ bool NextEvents::OpenNext(Lane* lane) {
   std::vector<log::SharedLane*> with;
   const auto pass =
       std::make_shared<log::WindowPass>(windows_.Gather(&lane->place, at.base, to, &with), to, kBeforeAllTime);
-  lane->reader.Open(windows_.Join(pass, &lane->place, at.base, with));
+  lane->reader.Open(windows_.Join(pass, &lane->place, with));
   lane->place.NoteOpened(lane->reader.take());
   at.base = to;
   return true;
