@@ -49,5 +49,5 @@ def check(asking):
         empty += verdict != "ok"
         said = answer.error if answer.result is None else f"{len(answer.result)} series, at most {largest_text(answer)}"
         print(f"{verdict}\t{answer.panel['title']} {answer.target['refId']}\t{said}" + ("" if verdict == "ok" else f"\t{answer.query}"))
-    print(f"{empty} say nothing")
+    print(f"{empty} say nothing" + (": what has not happened yet has no figures (a delivery, a refusal, a parked event)" if empty else ""))
     return 1 if empty else 0

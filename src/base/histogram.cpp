@@ -9,15 +9,11 @@ size_t LatencyBucket(int64_t micros) {
                              kLatencyBounds.begin());
 }
 
-int64_t LatencyRun::Begin(int64_t since) {
-  Flush();
-  since = std::min(since, now_);
-  bucket_ = LatencyBucket(now_ - since);
-  const int64_t last = bucket_ == 0 ? now_ : now_ - kLatencyBounds[bucket_ - 1] - 1;
-  const int64_t first = bucket_ == kLatencyBounds.size() ? INT64_MIN + 1 : now_ - kLatencyBounds[bucket_];
-  from_ = static_cast<uint64_t>(first);
-  width_ = static_cast<uint64_t>(last) - from_;
-  return since;
+LatencySpan LatencySpanOf(int64_t since, int64_t now) {
+  const size_t bucket = LatencyBucket(now - since);
+  const int64_t last = bucket == 0 ? now : now - kLatencyBounds[bucket - 1] - 1;
+  const int64_t first = bucket == kLatencyBounds.size() ? INT64_MIN + 1 : now - kLatencyBounds[bucket];
+  return {bucket, static_cast<uint64_t>(first), static_cast<uint64_t>(last) - static_cast<uint64_t>(first)};
 }
 
 uint64_t LatencyCounts::total() const {

@@ -77,15 +77,26 @@ class LatencyHistogram {
   Counter sum_;
 };
 
+// When those of one bucket began that end now: `from` to `from + width`, as numbers that wrap around.
+struct LatencySpan {
+  size_t bucket = 0;
+  uint64_t from = uint64_t{1} << 63;  // before all time: none has begun yet
+  uint64_t width = 0;
+};
+// `since` is not above `now`.
+LatencySpan LatencySpanOf(int64_t since, int64_t now);
+
 // Adds to a histogram how long things took until `now`, those of one bucket that come one after the other at once.
-// Flush() in the end. One comparison and four additions for each.
+// Flush() in the end. All in registers: a comparison and three additions for each.
 class LatencyRun {
  public:
   LatencyRun(LatencyHistogram* histogram, int64_t now) : histogram_(histogram), now_(now), earliest_(now) {}
   // One that began then; after `now` counts as `now`: a clock went back.
   void Add(int64_t since) {
-    if (static_cast<uint64_t>(since) - from_ > width_) {
-      since = Begin(since);
+    if (static_cast<uint64_t>(since) - span_.from > span_.width) [[unlikely]] {
+      Flush();
+      since = since < now_ ? since : now_;
+      span_ = LatencySpanOf(since, now_);
     }
     ++count_;
     sum_ += static_cast<uint64_t>(since);
@@ -93,22 +104,16 @@ class LatencyRun {
   }
   void Flush() {
     if (count_ > 0) {
-      histogram_->AddSome(bucket_, count_, count_ * static_cast<uint64_t>(now_) - sum_);
+      histogram_->AddSome(span_.bucket, count_, count_ * static_cast<uint64_t>(now_) - sum_);
       count_ = sum_ = 0;
     }
   }
   int64_t longest() const { return now_ - earliest_; }
 
  private:
-  // The next ones are of its bucket. Returns when it began, `now` at the latest.
-  int64_t Begin(int64_t since);
-
   LatencyHistogram* const histogram_;
   const int64_t now_;
-  size_t bucket_ = 0;
-  // When those of the bucket began: from_ to from_ + width_, as numbers that wrap around. At first none did.
-  uint64_t from_ = uint64_t{1} << 63;
-  uint64_t width_ = 0;
+  LatencySpan span_;
   uint64_t count_ = 0;
   uint64_t sum_ = 0;
   int64_t earliest_;

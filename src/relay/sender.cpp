@@ -111,7 +111,8 @@ void Sender::BeginSolo(uint64_t ordinal) {
 uint32_t Sender::OnResult(const sink::Result& result, const TurnContext& turn) {
   const bool delivered = result.outcome == sink::Outcome::kDelivered;
   ranges_.clear();
-  meter_->BeginDelivered(turn.now, turn.clock);
+  const int64_t wall = turn.clock->WallMicros();
+  meter_->BeginDelivered(turn.now, wall);
   const uint32_t resolved = source_->Resolve(result.first_seq, result.count, delivered, &ranges_);
   meter_->EndDelivered();
   if (resolved == 0) {
@@ -122,7 +123,7 @@ uint32_t Sender::OnResult(const sink::Result& result, const TurnContext& turn) {
   }
   const bool failed = result.outcome == sink::Outcome::kFailed;
   if (delivered || (failed && MeaningOf(result.error.error_class).answers)) {
-    destination_->breaker().OnAnswer(flow_, turn.now, turn.clock->WallMicros());
+    destination_->breaker().OnAnswer(flow_, turn.now, wall);
   }
   if (delivered) {
     Turns().OnDelivered(turn.now);

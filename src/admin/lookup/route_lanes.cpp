@@ -41,7 +41,7 @@ SELECT r.id, r.name, r.server, l.lane,
        coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM outbox_internal.origin o
          WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL),
        (extract(epoch FROM l.saved_at) * 1000000)::bigint,
-       (extract(epoch FROM greatest(l.since, r.created_at)) * 1000000)::bigint
+       (date_part('epoch', greatest(l.since, r.created_at)) * 1000000)::bigint
 FROM outbox.route r
 JOIN outbox_internal.lane_position l ON l.route_id = r.id
 WHERE $1 IS NULL OR r.name = $1

@@ -46,10 +46,11 @@ struct Part {
 
 std::vector<Part> LoadParts() {
   static PlannedQuery query = {
-      "SELECT p.route_id, p.lane, p.side, r.name, (extract(epoch FROM greatest(l.since, r.created_at)) * "
-      "1000000)::bigint FROM (SELECT l.route_id, l.lane, 0 AS side FROM outbox_internal.lane l UNION ALL "
-      "SELECT s.route_id, s.lane, s.side FROM outbox_internal.side_lane s) p JOIN outbox_internal.lane l "
-      "ON l.route_id = p.route_id AND l.lane = p.lane JOIN outbox.route r ON r.id = p.route_id"};
+      "SELECT l.route_id, l.lane, 0, r.name, (date_part('epoch', greatest(l.since, r.created_at)) * 1000000)::bigint "
+      "FROM outbox_internal.lane l JOIN outbox.route r ON r.id = l.route_id UNION ALL "
+      "SELECT s.route_id, s.lane, s.side, r.name, (date_part('epoch', greatest(l.since, r.created_at)) * "
+      "1000000)::bigint FROM outbox_internal.side_lane s JOIN outbox_internal.lane l ON l.route_id = s.route_id "
+      "AND l.lane = s.lane JOIN outbox.route r ON r.id = s.route_id"};
   std::vector<Part> parts;
   for (const Row& row : RunPlanned(&query)) {
     parts.push_back(

@@ -175,7 +175,7 @@ void CheckLog(Findings* findings) {
   }
   if (fine) {
     findings->Ok("log", "The log has " + Pretty(bytes) + " in " + std::to_string(days) +
-                            (days == 1 ? " day" : " days") + "; see outbox.day.");
+                            (days == 1 ? " day table" : " day tables") + ", of days to come, too; see outbox.day.");
   }
   CheckDisk(all, findings);
 }
