@@ -32,7 +32,7 @@ void Acker::SetServerRun(const std::string& server_run) {
 }
 
 int64_t Acker::SaveDue(const TurnContext& turn, bool stopped) const {
-  if (unsaved_ == Unsaved::kEvents || (unsaved_ == Unsaved::kPosition && stopped)) {
+  if (unsaved_ == Unsaved::kEvents || (unsaved_ == Unsaved::kPosition && (stopped || halfway_))) {
     return std::max(turn.saved_at + turn.options->save_micros, retry_.next_try());
   }
   return unsaved_ == Unsaved::kPosition && saw_rows_
@@ -60,6 +60,7 @@ CallResult Acker::EndSave(const Status& status, const ProgressSave& save, size_t
   if (result == CallResult::kDone) {
     unsaved_ = Unsaved::kNothing;
     saw_rows_ = pipeline_->reading();
+    halfway_ = save.position.target.has_value();
     last_save_ = turn.now;
   }
   return result;

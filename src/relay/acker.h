@@ -28,8 +28,11 @@ class Acker {
   Acker(const Acker&) = delete;
   Acker& operator=(const Acker&) = delete;
 
-  // The position was loaded.
-  void Start(const TurnContext& turn) { last_save_ = turn.now; }
+  // The position was loaded. `halfway`: in a window.
+  void Start(const TurnContext& turn, bool halfway) {
+    last_save_ = turn.now;
+    halfway_ = halfway;
+  }
 
   // --- the prefix ---
   // Events were delivered, refused or parked.
@@ -82,6 +85,9 @@ class Acker {
   Unsaved unsaved_ = Unsaved::kNothing;
   bool saw_rows_ = false;  // since the last save
   bool put_back_ = false;
+  // What is saved is in a window, of all that was visible then maybe (a seek, a route from a moment on): whoever counts what
+  // is before the lane looks at all of it, so the window's end is saved soon.
+  bool halfway_ = false;
   CallRetry retry_;
   int64_t last_save_ = 0;
   size_t most_together_ = kMostTogether;

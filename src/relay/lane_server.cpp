@@ -40,7 +40,7 @@ bool Lane::Load(TurnContext* turn) {
     return false;
   }
   lane_.pipeline.Start(std::move(position));
-  acker_.Start(*turn);
+  acker_.Start(*turn, lane_.pipeline.at().target.has_value());
   topics_.NotePauses();  // of topics that are away already
   phase_ = Phase::kActive;
   Flow();

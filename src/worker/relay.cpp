@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/monotonic.h"
 #include "log/pg_lane_log.h"
@@ -155,6 +156,9 @@ void Relay::Reload() {
   RelayConfig config = LoadRelayConfig(installation_.owner(), &made_up_);
   ApplyDestinations(config);
   ApplyLanes(config);
+  if (config.routes.size() < config_.routes.size()) {
+    MakeUseOfPlaces(config_.routes.size() - config.routes.size());
+  }
   config_ = std::move(config);
   generation_ = generation;
   config_reads_++;
@@ -221,6 +225,22 @@ void Relay::ApplyLanes(const RelayConfig& config) {
       lane.route = route->second;
       lane.kind = kind;
     }
+  }
+}
+
+// Where routes have gone, as many of those that are counted together for want of a place may have one: a lane gets it
+// when it is claimed.
+void Relay::MakeUseOfPlaces(size_t gone) {
+  std::set<int64_t> routes;
+  for (auto& [id, lane] : lanes_) {
+    if (lane.leaving || metrics::HasSlot(place_.database, id.route_id, lane.destination)) {
+      continue;
+    }
+    if (!routes.contains(id.route_id) && routes.size() >= gone) {
+      return;
+    }
+    routes.insert(id.route_id);
+    LetGo(id, &lane);
   }
 }
 

@@ -69,6 +69,7 @@ class Relay {
   void ApplyDestinations(const RelayConfig& config);
   void DropUnusedDestinations();
   void ApplyLanes(const RelayConfig& config);
+  void MakeUseOfPlaces(size_t gone);
   void PutDown();
   void Rebalance();
   bool Add(const LaneId& id);

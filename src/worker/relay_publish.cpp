@@ -14,6 +14,7 @@ namespace outbox::worker {
 namespace {
 
 // Microseconds.
+constexpr int64_t kAskEvery = 1'000'000;   // for a place, where there was none
 constexpr int64_t kWriteEvery = 250'000;  // shared memory, without a change of state
 constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kTroubleLasts = 1 * kSecond;
@@ -242,6 +243,15 @@ void RelayPublisher::FollowOutage(const ShownDestination& shown, int64_t now, re
   }
 }
 
+// Where all places are taken, others may leave theirs: it is asked again.
+void RelayPublisher::TakePlaces(uint32_t server, const std::string& name, int64_t now, ShownDestination* shown) const {
+  shown->asked_at = now;
+  if (shown->slot == nullptr) {
+    shown->slot = TakeDestinationSlot(place_.database, server, name.c_str(), place_.incarnation);
+  }
+  shown->figures = metrics::TakeDestination(place_.database, server);
+}
+
 void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
   state.engine.Destinations(&destination_statuses_);
   for (auto shown = destinations_.begin(); shown != destinations_.end();) {
@@ -259,9 +269,11 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
     auto [place, made] = destinations_.try_emplace(status.id);
     ShownDestination& shown = place->second;
     if (made && known != state.config.destinations.end()) {
-      shown.slot = TakeDestinationSlot(place_.database, status.id, known->second.name.c_str(), place_.incarnation);
-      shown.figures = metrics::TakeDestination(place_.database, status.id);
       shown.taken_at = now;
+      TakePlaces(status.id, known->second.name, now, &shown);
+    } else if (now - shown.asked_at >= kAskEvery && known != state.config.destinations.end() &&
+               (shown.slot == nullptr || !metrics::HasSlot(place_.database, status.id))) {
+      TakePlaces(status.id, known->second.name, now, &shown);
     }
     FollowOutage(shown, now, &status);
     if (shown.figures != nullptr) {

@@ -64,6 +64,7 @@ class RelayPublisher {
     int64_t trips = 0;   // as far as counted in the figures
     int64_t deaths = 0;  // the same
     int64_t taken_at = 0;
+    int64_t asked_at = 0;  // for a place
     int64_t written_at = 0;
   };
 
@@ -71,6 +72,7 @@ class RelayPublisher {
   void FollowBacklog(const relay::LaneStatus& status, int64_t wall, ShownLane* lane) const;
   void FreeLanesThatLeft();
   void ShowDestinations(const RelayState& state, int64_t now);
+  void TakePlaces(uint32_t server, const std::string& name, int64_t now, ShownDestination* shown) const;
   void FollowOutage(const ShownDestination& shown, int64_t now, relay::DestinationStatus* status) const;
   void ReportDeadLetters(const RelayConfig& config, int64_t now);
   void ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status);
