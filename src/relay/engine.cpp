@@ -231,6 +231,7 @@ int64_t Engine::Turn(const TurnInput& input) {
   turn.barrier = std::max(turn.barrier, input.barrier);
   turn.config_reads = input.config_reads;
   turn.wants_config = false;
+  turn.config_changed = input.config_changed;
   if (input.woken) {
     for (const auto& lane : impl_->lanes) {
       lane->Wake();

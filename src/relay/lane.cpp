@@ -288,6 +288,9 @@ bool Lane::Read(TurnContext* turn) {
 }
 
 bool Lane::Send(TurnContext* turn) {
+  if (turn->config_changed && turn->config_changed()) {
+    return false;
+  }
   const StepResult result = source_.Send(&sender_, turn);
   if (result == StepResult::kLost) {
     Leave(GoneReason::kLost);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 
 #include "relay/engine.h"
@@ -23,6 +24,7 @@ struct TurnContext {
   int64_t saved_at = kLongAgo;  // when progress of any lane was last flushed, monotonic microseconds
   uint64_t config_reads = 0;    // as in TurnInput
   bool wants_config = false;    // a lane waits for the next one
+  std::function<bool()> config_changed;  // as in TurnInput
   int64_t first = kLongAgo;     // when the first turn was, monotonic microseconds
 
   // When what is done every `period` is due next: for all lanes in the same turn, since each turn looks at every lane.

@@ -428,6 +428,7 @@ void Relay::Turn() {
   const auto attempt = [this](Chore* chore, void (Relay::*part)()) {
     chore->Do(clock_.get(), &trouble_, [&] { (this->*part)(); });
   };
+  const uint64_t generation = pg_atomic_read_u64(&place_.database_slot->config_generation);
   attempt(&chores_.look, &Relay::Look);
   if (uprooted()) {
     return;
@@ -443,6 +444,9 @@ void Relay::Turn() {
   const uint64_t parked = pg_atomic_read_u64(&place_.database_slot->parked_generation);
   input.parked = parked != parked_generation_;
   input.config_reads = config_reads_;
+  input.config_changed = [slot = place_.database_slot, generation] {
+    return pg_atomic_read_u64(&slot->config_generation) != generation;
+  };
   // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it again.
   input.woken = pg_atomic_exchange_u32(&place_.worker_slot->pending, 0) != 0;
   windows_.BeginTurn();

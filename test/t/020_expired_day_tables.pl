@@ -58,7 +58,7 @@ sql("BEGIN; LOCK TABLE outbox_internal.log_20200101 IN ROW EXCLUSIVE MODE; PREPA
 upkeep($node);
 ok(there('log_20200101'), 'kept while a prepared transaction may have written to it');
 like(sql($day), qr/^3\|expired\|0\|f\|prepared transaction "writer" since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00\|\|2020-01-04 00:00:00$/, 'no route holds it any more, but that transaction');
-like(sql($doctor), qr/^ok: The log has \d+ \w+ in \d+ days; see outbox\.day\.$/, 'nor does doctor() say so: it has not been long');
+like(sql($doctor), qr/^ok: The log has \d+ \w+ in \d+ day tables, of days to come, too; see outbox\.day\.$/, 'nor does doctor() say so: it has not been long');
 Outbox::Faults::put('doctor.locked_for', 1);
 like(sql($doctor), qr/^warning: outbox_internal\.log_20200101 is delivered and over, and cannot be dropped: in the way is prepared transaction "writer" since .*\.$/, 'later it does');
 Outbox::Faults::disarm('doctor.locked_for');

@@ -74,6 +74,21 @@ TEST_F(EngineTest, LaneForWhichOthersHaveLookedLooksAtThePollIntervalAndForABarr
   EXPECT_EQ(Gone().size(), 1u);
 }
 
+// An event that is read may have been committed after a pause, of which the next turn knows.
+TEST_F(EngineTest, NothingIsSentInATurnAfterTheRoutesHaveChanged) {
+  bool changed = false;
+  const auto turn = [&] { engine->Turn({.woken = true, .config_changed = [&] { return changed; }}); };
+  turn();
+  server.EmitCommitted("k");
+  changed = true;
+  turn();
+  turn();
+  EXPECT_TRUE(sink->pending.empty());
+  changed = false;
+  turn();
+  EXPECT_EQ(sink->pending.size(), 1u);
+}
+
 // One of the two gains from records that come together, the other would wait for nothing.
 TEST_F(EngineTest, TurnsAreApartAsTheMostHurriedDestinationWants) {
   constexpr DestinationId kGathers = 6;
