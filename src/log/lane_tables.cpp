@@ -138,11 +138,10 @@ int64_t RunAfter(LaneId id, std::string_view server_run) {
 }
 
 bool Owns(LaneId id, uint64_t incarnation) {
-  static Statement query = {
-      "SELECT FROM outbox_internal.lane l WHERE l.route_id = $1 AND l.lane = $2 AND l.owner = $3",
-      3,
-      {INT8OID, INT4OID, INT8OID},
-      nullptr};
+  static Statement query = {"SELECT FROM outbox_internal.lane l WHERE l.route_id = $1 AND l.lane = $2 AND l.owner = $3",
+                            3,
+                            {INT8OID, INT4OID, INT8OID},
+                            nullptr};
   Datum values[] = {Int64GetDatum(id.route_id), Int32GetDatum(id.lane), Int64GetDatum(static_cast<int64>(incarnation))};
   RunStatement(&query, values);
   return SPI_processed == 1;

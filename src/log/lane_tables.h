@@ -43,15 +43,15 @@ void LockPositions(int64_t route_id, LOCKMODE mode, bool wait);
 
 enum class Appended : uint8_t {
   kWritten,
-  kMoved,  // nothing was written: the lane is the incarnation's, but was put somewhere else since `since` was read. What
-           // was done under the old position says nothing about the new one, and the worker is about to release it
-  kLost,   // nothing was written: it is not the incarnation's
+  kMoved,  // nothing was written: the lane is the incarnation's, but was put somewhere else since `since` was read.
+           // What was done under the old position says nothing about the new one, and the worker is about to release it
+  kLost,  // nothing was written: it is not the incarnation's
 };
 
-// `at`: a reading of the shared clock; its day's table must exist. `places`: where the events are that were delivered since the previous row. If there are many, the row keeps
-// some of them, and the highest stream id of all. `server_run` acknowledged them; `survived`: the row puts the lane
-// back (rewind.h). "": none. `period`: kept between calls by a caller that appends many rows, so that the previous row
-// need not be read each time; may be nullptr.
+// `at`: a reading of the shared clock; its day's table must exist. `places`: where the events are that were delivered
+// since the previous row. If there are many, the row keeps some of them, and the highest stream id of all. `server_run`
+// acknowledged them; `survived`: the row puts the lane back (rewind.h). "": none. `period`: kept between calls by a
+// caller that appends many rows, so that the previous row need not be read each time; may be nullptr.
 Appended AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
                         std::span<const sink::Place> places = {}, std::string_view server_run = {},
                         RunPeriod* period = nullptr, std::string_view survived = {});

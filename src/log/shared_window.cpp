@@ -217,7 +217,8 @@ bool SharedLane::Rests() const {
 
 std::shared_ptr<LaneTake> SharedLane::TakeAhead(const Snapshot& base) {
   Stand(base);
-  if (ahead_.empty() || (!alone_ && ahead_.size() == 1 && EndsWithNothing() && !windows_->IsNow(*ahead_.front()->reading))) {
+  if (ahead_.empty() ||
+      (!alone_ && ahead_.size() == 1 && EndsWithNothing() && !windows_->IsNow(*ahead_.front()->reading))) {
     return nullptr;
   }
   std::shared_ptr<LaneTake> take = std::move(ahead_.front());

@@ -10,8 +10,9 @@
 // Where lanes have caught up, what is known of "now" holds for one turn of the engine, so that it includes everything
 // committed before that began.
 //
-// A lane for which nothing was found may stay where it is (Rests): the next window that is read for it is then joined to
-// the one before, as if it were one. Of thousands of lanes those alone have something to do for which something was found.
+// A lane for which nothing was found may stay where it is (Rests): the next window that is read for it is then joined
+// to the one before, as if it were one. Of thousands of lanes those alone have something to do for which something was
+// found.
 #pragma once
 
 #include <cstddef>
@@ -74,8 +75,8 @@ struct LaneTake {
   const uint64_t version;  // of the filter, when it was begun
   SharedLane* lane = nullptr;
   bool opener = false;
-  bool opened = false;   // the lane reads it
-  bool dropped = false;  // there was no room for it
+  bool opened = false;      // the lane reads it
+  bool dropped = false;     // there was no room for it
   bool saw_before = false;  // rows between where the lane stands and where the reading begins, none of them the lane's
   LaneRows rows;
 };

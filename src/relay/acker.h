@@ -85,8 +85,8 @@ class Acker {
   Unsaved unsaved_ = Unsaved::kNothing;
   bool saw_rows_ = false;  // since the last save
   bool put_back_ = false;
-  // What is saved is in a window, of all that was visible then maybe (a seek, a route from a moment on): whoever counts what
-  // is before the lane looks at all of it, so the window's end is saved soon.
+  // What is saved is in a window, of all that was visible then maybe (a seek, a route from a moment on): whoever counts
+  // what is before the lane looks at all of it, so the window's end is saved soon.
   bool halfway_ = false;
   CallRetry retry_;
   int64_t last_save_ = 0;

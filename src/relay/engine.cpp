@@ -84,11 +84,11 @@ bool Engine::Impl::GoRound(size_t* first, int64_t enough, Wants&& wants, Step&& 
   return worked;
 }
 
-// Not those that rest. Unless `all`, only lanes for which something may have changed since the last time: that have done
-// something then, wait for budget that another may have left, or have side lanes, which they wait for and which wait for
-// them. The first one that was woken looks through the log for the others, so those rest that have nothing in it. Parked
-// events have their turn when all lanes have had theirs: thousands of lanes with something due at once, and a
-// transaction for each, hold up no event of the log for longer than a turn.
+// Not those that rest. Unless `all`, only lanes for which something may have changed since the last time: that have
+// done something then, wait for budget that another may have left, or have side lanes, which they wait for and which
+// wait for them. The first one that was woken looks through the log for the others, so those rest that have nothing in
+// it. Parked events have their turn when all lanes have had theirs: thousands of lanes with something due at once, and
+// a transaction for each, hold up no event of the log for longer than a turn.
 bool Engine::Impl::StepLanes(int64_t enough, bool all) {
   const bool worked = GoRound(
       &first_lane, enough,

@@ -64,8 +64,8 @@ struct TurnInput {
   // How often the caller has read the routes, and told of them by UpdateLane(); counted when it is done, and begun
   // after WantsConfig() was true where it was. 0: specs are always as new as any event.
   uint64_t config_reads = 0;
-  // Whether routes or pauses have changed since the turn began. What is read after that may have been committed after it:
-  // then nothing more of the log is sent in this turn, and the caller reads them before the next. nullptr: never.
+  // Whether routes or pauses have changed since the turn began. What is read after that may have been committed after
+  // it: then nothing more of the log is sent in this turn, and the caller reads them before the next. nullptr: never.
   std::function<bool()> config_changed = nullptr;
 };
 

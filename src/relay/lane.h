@@ -109,8 +109,8 @@ class Lane {
     stepped_ = false;
     return parked_worked_ = DoStepParked(turn);
   }
-  // Whether a step would find nothing to do: it has caught up, nothing of it is parked or unsaved, and what it was woken
-  // for, if it was, is known to be nothing for it. Of thousands of lanes most rest in most turns.
+  // Whether a step would find nothing to do: it has caught up, nothing of it is parked or unsaved, and what it was
+  // woken for, if it was, is known to be nothing for it. Of thousands of lanes most rest in most turns.
   bool Rests(const TurnContext& turn) {
     return phase_ == Phase::kActive && begun_ && !worked() && lane_.pipeline.empty() && sender_.Rests() &&
            topics_.Rest() && !acker_.behind() && turn.now < acker_.SaveDue(turn, reader_.stopped()) &&

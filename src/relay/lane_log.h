@@ -91,8 +91,8 @@ class LaneLog {
   // Memory is bounded by max_bytes plus one event plus a fixed buffer, however large the window.
   virtual Status ReadChunk(size_t max_bytes, EventChunk* chunk, bool* end) = 0;
 
-  // In this turn others have looked through the log for the lane up to now, and found nothing: it need not open a window
-  // because it was woken. Where it stands may be saved as it is; the next window begins there.
+  // In this turn others have looked through the log for the lane up to now, and found nothing: it need not open a
+  // window because it was woken. Where it stands may be saved as it is; the next window begins there.
   virtual bool rests() const { return false; }
 
   // Rows of the log were looked at in the open window so far, whether this lane wants them or not. While there are

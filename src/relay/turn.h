@@ -17,15 +17,15 @@ class Saver;
 struct TurnContext {
   Clock* clock = nullptr;
   const EngineOptions* options = nullptr;
-  int64_t now = 0;              // monotonic microseconds
-  uint64_t barrier = 0;         // newest seen before the turn
-  uint64_t durable_lsn = 0;     // everything up to here is durable; grows
-  Saver* saver = nullptr;       // gets the lanes whose progress is to be saved
-  int64_t saved_at = kLongAgo;  // when progress of any lane was last flushed, monotonic microseconds
-  uint64_t config_reads = 0;    // as in TurnInput
-  bool wants_config = false;    // a lane waits for the next one
+  int64_t now = 0;                       // monotonic microseconds
+  uint64_t barrier = 0;                  // newest seen before the turn
+  uint64_t durable_lsn = 0;              // everything up to here is durable; grows
+  Saver* saver = nullptr;                // gets the lanes whose progress is to be saved
+  int64_t saved_at = kLongAgo;           // when progress of any lane was last flushed, monotonic microseconds
+  uint64_t config_reads = 0;             // as in TurnInput
+  bool wants_config = false;             // a lane waits for the next one
   std::function<bool()> config_changed;  // as in TurnInput
-  int64_t first = kLongAgo;     // when the first turn was, monotonic microseconds
+  int64_t first = kLongAgo;              // when the first turn was, monotonic microseconds
 
   // When what is done every `period` is due next: for all lanes in the same turn, since each turn looks at every lane.
   int64_t NextOf(int64_t period) const { return first + ((now - first) / period + 1) * period; }

@@ -14,7 +14,7 @@ namespace outbox::worker {
 namespace {
 
 // Microseconds.
-constexpr int64_t kAskEvery = 1'000'000;   // for a place, where there was none
+constexpr int64_t kAskEvery = 1'000'000;  // for a place, where there was none
 constexpr int64_t kWriteEvery = 250'000;  // shared memory, without a change of state
 constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kTroubleLasts = 1 * kSecond;

@@ -1,10 +1,9 @@
 // outbox.seek(): all lanes of a route begin again at a moment [P].
 //
 // As if each lane were half way through a window: everything visible now, done up to just before that moment (so does a
-// route that is created with a timestamp). The workers see that their lanes were moved, release them in good order (what
-// is in flight of parked events is not sent twice for this), and whoever claims them begins there. Parked events stay as
-// they are, and what people have given up stays given up: up to now, lanes pass over both
-// (log/settled.h).
+// route that is created with a timestamp). The workers see that their lanes were moved, release them in good order
+// (what is in flight of parked events is not sent twice for this), and whoever claims them begins there. Parked events
+// stay as they are, and what people have given up stays given up: up to now, lanes pass over both (log/settled.h).
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
