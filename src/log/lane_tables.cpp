@@ -1,6 +1,7 @@
 #include "log/lane_tables.h"
 
 #include "log/place_arguments.h"
+#include "parked/statements.h"
 #include "pg/schemas.h"
 #include "pg/sql.h"
 
@@ -137,16 +138,6 @@ int64_t RunAfter(LaneId id, std::string_view server_run) {
   return none ? DT_NOBEGIN : DatumGetTimestampTz(after);
 }
 
-bool Owns(LaneId id, uint64_t incarnation) {
-  static Statement query = {"SELECT FROM outbox_internal.lane l WHERE l.route_id = $1 AND l.lane = $2 AND l.owner = $3",
-                            3,
-                            {INT8OID, INT4OID, INT8OID},
-                            nullptr};
-  Datum values[] = {Int64GetDatum(id.route_id), Int32GetDatum(id.lane), Int64GetDatum(static_cast<int64>(incarnation))};
-  RunStatement(&query, values);
-  return SPI_processed == 1;
-}
-
 }  // namespace
 
 Appended AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
@@ -188,7 +179,8 @@ Appended AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t 
   if (SPI_processed == 1) {
     return Appended::kWritten;
   }
-  return Owns(id, incarnation) ? Appended::kMoved : Appended::kLost;
+  bool block = false;
+  return parked::OwnsLane({id, incarnation}, &block) ? Appended::kMoved : Appended::kLost;
 }
 
 }  // namespace outbox::log
